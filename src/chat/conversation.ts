@@ -1,0 +1,64 @@
+// What http hands to chat and what it gets back: a conversation in our own types, and one stream of events. Whole
+// answers are that stream collected, so both are one code path; a dialect only shapes these events into JSON.
+
+import type { SamplingParams } from "../engine/generation.ts"
+import type { Problem } from "../errors.ts"
+
+export interface ChatRequest {
+  id: string // of the request, for logs and traces
+  messages: readonly ChatMessage[]
+  choices: number
+  maxTokens: number | undefined
+  stop: readonly string[]
+  ignoreEos: boolean
+  sampling: SamplingParams
+  /** Extra variables for the model's template (`chat_template_kwargs`). */
+  templateArguments: Readonly<Record<string, unknown>>
+  /** "split" moves the model's thinking out of the content; "inline" leaves it in the text. */
+  reasoning: "split" | "inline"
+  scope: string
+}
+
+export interface ChatMessage {
+  role: "system" | "user" | "assistant" | "tool"
+  content: string | null
+  name?: string
+  toolCalls?: readonly ToolCall[] // of assistants
+  toolCallId?: string // of tools
+}
+
+export interface ToolCall {
+  id: string
+  name: string
+  arguments: string // JSON text of an object
+}
+
+/** An admitted chat: whatever could be refused has been refused before this exists. */
+export interface ChatReply {
+  readonly promptTokens: number
+  /** Events of all choices in the order in which they happen. Leaving the loop cancels the generation. */
+  readonly events: AsyncIterable<ReplyEvent>
+}
+
+export type ReplyEvent =
+  | { kind: "content"; choice: number; text: string; logprobs: readonly TokenLogprob[] }
+  | { kind: "reasoning"; choice: number; text: string; logprobs: readonly TokenLogprob[] }
+  | { kind: "finish"; choice: number; reason: FinishReason; problem?: Problem }
+  | { kind: "usage"; usage: Usage } // last, once
+
+export type FinishReason = "stop" | "length" | "tool_calls" | "error"
+
+/** Empty lists of logprobs when none were asked for. */
+export interface TokenLogprob {
+  token: string // its text, U+FFFD where its bytes alone are no text
+  bytes: Uint8Array // its true bytes
+  logprob: number
+  top: readonly { token: string; bytes: Uint8Array; logprob: number }[]
+}
+
+export interface Usage {
+  promptTokens: number
+  cachedTokens: number
+  completionTokens: number
+  reasoningTokens: number
+}

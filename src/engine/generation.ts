@@ -1,0 +1,66 @@
+// What goes into the engine and what comes out: token ids both ways. The engine never sees text; a constraint is
+// something that says which tokens may come next, wherever it got that from.
+
+import type { Problem } from "../errors.ts"
+
+/** One request: a prompt and `choices` answers to it. Every number has been checked by whoever built it. */
+export interface GenerationRequest {
+  id: string // for logs and traces
+  prompt: Int32Array // [tokens] at least one
+  choices: number // n
+  maxTokens: number | undefined // undefined: as far as the context reaches
+  /** Tokens that end an answer; they are handed out in the `end`, never as tokens. */
+  stopTokens: ReadonlySet<number>
+  sampling: SamplingParams
+  /** A fresh constraint for each choice; absent: anything goes. */
+  constraint?: () => Constraint
+  /** Prefixes are shared only within one scope: the API key. */
+  scope: string
+}
+
+export interface SamplingParams {
+  temperature: number
+  topK: number // 0 = no limit
+  topP: number
+  minP: number
+  presencePenalty: number
+  frequencyPenalty: number
+  repetitionPenalty: number // 1 = none
+  logitBias: ReadonlyMap<number, number>
+  seed: bigint // unsigned 64 bits
+  /** undefined: no logprobs wanted; 0: the drawn token's alone. */
+  topLogprobs: number | undefined
+}
+
+/** Which tokens may come next. Implemented by the grammar room. */
+export interface Constraint {
+  /** Fills `into` [ceil(vocabulary / 32)] with the tokens allowed now, end tokens included when the value may end here. */
+  mask(into: Uint32Array): void
+  /** Moves on by a token that the mask allowed. */
+  accept(token: number): void
+}
+
+/** An admitted request. Its choices are consumed independently; leaving one frees what it holds. */
+export interface Generation {
+  readonly promptTokens: number
+  /** Prompt tokens that had been computed for somebody else; known once the first token is out. */
+  readonly cachedTokens: number
+  readonly choices: readonly AsyncIterableIterator<GenerationEvent>[]
+}
+
+export type GenerationEvent = TokenEvent | EndEvent
+
+export interface TokenEvent {
+  kind: "token"
+  token: number
+  logprob: number // of the raw logits
+  top: readonly { token: number; logprob: number }[] // best first, as many as were asked
+}
+
+export interface EndEvent {
+  kind: "end"
+  reason: "stop" | "length" | "error"
+  /** The end token that was drawn, when one was. */
+  token?: number
+  problem?: Problem // when the reason is "error"
+}

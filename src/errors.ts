@@ -1,0 +1,100 @@
+// Every error a user can meet, in one table. A row is a sentence with {blanks}; `problem()` fills them and nothing else
+// in the product words an error. The HTTP room prints a row as a status and a body, the command line as one line and an
+// exit code; docs/errors.md is printed from here. Our own bugs are not rows: they are `new Error("internal: …")`.
+
+interface Row {
+  /** HTTP status; start-up errors, which no client ever sees, have 0. */
+  status: number
+  /** OpenAI's error family, which clients switch on. */
+  type:
+    | "invalid_request_error"
+    | "authentication_error"
+    | "rate_limit_error"
+    | "server_error"
+    | "startup_error"
+  /** What is wrong and how to mend it; {name} is filled from the values given. */
+  text: string
+}
+
+export const errors = {
+  // requests
+  invalid_value: { status: 400, type: "invalid_request_error", text: "{problem}" },
+  invalid_json: {
+    status: 400,
+    type: "invalid_request_error",
+    text: "The body is not valid JSON: {problem}",
+  },
+  unsupported_value: { status: 400, type: "invalid_request_error", text: "{problem}" },
+  context_length_exceeded: {
+    status: 400,
+    type: "invalid_request_error",
+    text: 'The prompt has {tokens} tokens; this server reads at most {limit}. Shorten the conversation or start the server with --overrides "{option}=…".',
+  },
+  template_failed: {
+    status: 400,
+    type: "invalid_request_error",
+    text: "The model's chat template refuses this conversation: {problem}",
+  },
+  model_not_found: {
+    status: 404,
+    type: "invalid_request_error",
+    text: "The model {model} is not served here; served: {served}.",
+  },
+  route_not_found: {
+    status: 404,
+    type: "invalid_request_error",
+    text: "There is no {method} {path}; GET /docs lists what there is.",
+  },
+  queue_full: {
+    status: 429,
+    type: "rate_limit_error",
+    text: "{waiting} requests are waiting already, the most this server queues; try again in a moment.",
+  },
+  generation_failed: {
+    status: 500,
+    type: "server_error",
+    text: "The model failed while generating: {problem}",
+  },
+  internal_error: {
+    status: 500,
+    type: "server_error",
+    text: "The server met an error of its own; its log has the details under request {request}.",
+  },
+  // start-up
+  model_missing: {
+    status: 0,
+    type: "startup_error",
+    text: "No model {model}: looked in {looked}; {found}.",
+  },
+  model_broken: { status: 0, type: "startup_error", text: "{file}: {problem}" },
+  option_invalid: { status: 0, type: "startup_error", text: "{option}: {problem}" },
+} as const satisfies Record<string, Row>
+
+export type ErrorCode = keyof typeof errors
+
+/** An error with a row in the table. `param` names the request's field, in the client's own spelling. */
+export class Problem extends Error {
+  readonly code: ErrorCode
+  readonly status: number
+  readonly type: Row["type"]
+  readonly param: string | undefined
+
+  constructor(code: ErrorCode, values: Record<string, string | number>, param?: string) {
+    const row: Row = errors[code]
+    super(row.text.replace(/\{(\w+)\}/g, (_, name: string) => String(values[name])))
+    this.name = "Problem"
+    this.code = code
+    this.status = row.status
+    this.type = row.type
+    this.param = param
+  }
+}
+
+/** The error `code` with its blanks filled, ready to be thrown. */
+export function problem(
+  code: ErrorCode,
+  values: Record<string, string | number>,
+  param?: string,
+): Problem {
+  return new Problem(code, values, param)
+}

@@ -1,0 +1,46 @@
+// What a compiled model says of itself: the JSON beside a library, or the object a TypeScript target builds. The loader
+// needs nothing else: it feeds the parameters listed here and compares shapes and format with the model folder.
+
+/** The version of the contract between host and program; raised whenever either side changes its meaning. */
+export const ABI = 1
+
+export interface Manifest {
+  abi: number
+  target: string // "reference", "cpu", …
+  architecture: string // "llama", …
+  format: string // number format of the weights: "q0f32", "q4f16_1", …
+  /** Hash of graph, plan and sources: equal manifests with equal weights compute equal bits. */
+  fingerprint: string
+  shapes: Shapes
+  /** Positions kept at the start of a sequence whatever the window: attention sinks. */
+  sinks: number
+  /** Sliding window in positions, itself included; absent: every earlier position is visible. */
+  window?: number
+  /** KV cache. */
+  kv: { dtype: "f32" | "f16" | "bf16"; bytesPerBlock: number }
+  /** Processor features a library was built for; empty for targets that need none. */
+  features: readonly string[]
+  parameters: readonly Parameter[]
+}
+
+export interface Shapes {
+  vocabulary: number
+  hidden: number
+  layers: number
+  heads: number
+  kvHeads: number
+  headDim: number
+  intermediate: number
+  context: number // the longest sequence the model was made for
+}
+
+/** One weight as the program wants it: rows of its sources joined one after the other. */
+export interface Parameter {
+  name: string // "layers.0.qkv"
+  rows: number
+  columns: number
+  /** "f32", "f16", "bf16" as stored, or a group format of the format table. */
+  format: string
+  /** Source tensors by their Hugging Face names, joined along rows. */
+  sources: readonly { tensor: string; rows: number }[]
+}

@@ -1,0 +1,94 @@
+// What the engine runs. A Program is an opened, compiled model: it holds the weights and the KV blocks and takes steps.
+// Its commonest implementation is a shared library behind one narrow C ABI; the reference interpreter and test programs
+// implement it directly. A step is one crossing: flat arrays go in, flat arrays come out, and nothing here is per kernel.
+//
+// Everything is said per token, per sequence or per row, never per batch, because a row's result must not depend on its
+// company: the same sequence gives the same bits alone, batched, chunked, or with its prefix computed by somebody else.
+
+import type { Manifest } from "./manifest.ts"
+
+/** Positions in one KV block. */
+export const BLOCK = 16
+
+export interface Program {
+  readonly manifest: Manifest
+  readonly limits: ProgramLimits
+
+  /** Draws a token for every row of `sampling`, or hands back `cancelled` once the cancel word is set; then the step's
+   *  KV positions hold garbage and may simply be written again. One step at a time; throws when the program fails. */
+  step(input: StepInput, cancel: CancelWord): Promise<StepOutput>
+
+  /** Copies whole KV blocks, `from[i]` to `to[i]`, in order. Not while a step runs. */
+  copyBlocks(from: Int32Array, to: Int32Array): Promise<void>
+
+  close(): Promise<void>
+}
+
+/** What a program was opened for; its buffers are sized by these and by nothing else. */
+export interface ProgramLimits {
+  blocks: number // KV blocks in all
+  tokens: number // tokens in one step
+  sequences: number // sequences in one step
+  rows: number // logits rows in one step
+}
+
+/** One shared word: a step that finds it non-zero between layers or tiles gives up. */
+export type CancelWord = Int32Array // [1], over a SharedArrayBuffer
+
+export interface StepInput {
+  tokens: Int32Array // [total]               every sequence's new tokens, end to end
+  starts: Int32Array // [sequences + 1]       where each sequence's tokens begin
+  positions: Int32Array // [total]            position of each token in its sequence
+  blocks: Int32Array // [blockStarts.at(-1)]  KV block ids, sequence after sequence, in position order
+  blockStarts: Int32Array // [sequences + 1]
+  visibleFrom: Int32Array // [sequences]      first position still kept; the manifest's `sinks` first positions always are
+  logitRows: Int32Array // [rows]             indices into tokens whose logits are wanted; several per sequence when drafts are verified
+  hiddenRows: Int32Array // [n]               indices into tokens whose last hidden row is handed out
+  hiddenIn?: Float32Array // [total, hidden]  rows taken in beside the tokens (EAGLE)
+  sampling: SamplingRows // one per logits row
+  wantLogits?: boolean // also hand out the raw logits: for tests, and for whoever measures
+}
+
+/**
+ * How each logits row is turned into a token; all arrays are parallel to `logitRows`.
+ * Order: bias, penalties over the counts given, mask, temperature, top-k, top-p, min-p, then the argmax over the
+ * survivors of log p + Gumbel noise(seed, choice, position, token). Temperature 0, or top-p 0, takes the likeliest
+ * token, the lowest id among equals.
+ */
+export interface SamplingRows {
+  temperature: Float32Array // [rows]
+  topK: Int32Array // [rows]         0 = no limit
+  topP: Float32Array // [rows]
+  minP: Float32Array // [rows]
+  presence: Float32Array // [rows]
+  frequency: Float32Array // [rows]
+  repetition: Float32Array // [rows] 1 = none
+  countStarts: Int32Array // [rows + 1]   the tokens generated so far, each once, and how often
+  countTokens: Int32Array // [countStarts.at(-1)]
+  counts: Int32Array // [countStarts.at(-1)]
+  biasStarts: Int32Array // [rows + 1]
+  biasTokens: Int32Array // [biasStarts.at(-1)]
+  biases: Float32Array // [biasStarts.at(-1)]
+  masks: Uint32Array // [masked rows, ceil(vocabulary / 32)]  bit t & 31 of word t >> 5: token t may come
+  maskRow: Int32Array // [rows]      which row of `masks`, or UNMASKED
+  seed: BigUint64Array // [rows]
+  choice: Int32Array // [rows]
+  position: Int32Array // [rows]     position that the drawn token will have
+  topLogprobs: Int32Array // [rows]  how many likeliest tokens to list; 0 = none, at most 20
+}
+
+export const UNMASKED = -1
+export const MOST_LOGPROBS = 20
+
+export type StepOutput = StepDone | { kind: "cancelled" }
+
+export interface StepDone {
+  kind: "done"
+  tokens: Int32Array // [rows]                the tokens drawn
+  logprobs: Float32Array // [rows]            log-softmax of the raw logits at the drawn token
+  topTokens: Int32Array // [rows, 20]         the likeliest tokens of the raw logits, best first; as many as were asked
+  topLogprobs: Float32Array // [rows, 20]
+  finite: Uint8Array // [rows]                0: a logit was NaN or infinite, and the row's token means nothing
+  hidden: Float32Array // [hiddenRows, hidden]
+  logits?: Float32Array // [rows, vocabulary] raw, when wanted
+}
