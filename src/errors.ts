@@ -67,6 +67,11 @@ export const errors = {
     text: "No model {model}: looked in {looked}; {found}.",
   },
   model_broken: { status: 0, type: "startup_error", text: "{file}: {problem}" },
+  device_missing: {
+    status: 0,
+    type: "startup_error",
+    text: "--device {device} {why}; found: {found}.",
+  },
   option_invalid: { status: 0, type: "startup_error", text: "{option}: {problem}" },
 } as const satisfies Record<string, Row>
 

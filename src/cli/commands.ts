@@ -1,0 +1,63 @@
+// The commands and what each takes, as commander sees them: help, suggestions for typing errors, and the text of every
+// option. What the texts mean is read in options.ts; what a command does stands in its own file.
+
+import { readFileSync } from "node:fs"
+import { Command, Option as Flag } from "commander"
+import { chat } from "./chat.ts"
+import {
+  chatOptions,
+  environmentName,
+  type Option,
+  readOptions,
+  serveOptions,
+  type Values,
+} from "./options.ts"
+import { serve } from "./serve.ts"
+
+export function commandLine(): Command {
+  const program = new Command("sinter")
+    .description("Compiles language models and serves them over an OpenAI-compatible API.")
+    .version(version())
+    .helpCommand(false)
+    .addHelpText("after", "\nsinter serve --help lists the options of a command.")
+    .configureOutput({ outputError: () => {} }) // `main` prints them, all in one form
+    .exitOverride()
+  command(program, "serve", "Serve a model over HTTP.", serveOptions, serve)
+  command(program, "chat", "Talk to a model in the terminal.", chatOptions, chat)
+  return program
+}
+
+function command<Table extends Record<string, Option>>(
+  program: Command,
+  name: string,
+  summary: string,
+  options: Table,
+  run: (model: string, values: Values<Table>) => Promise<void>,
+): void {
+  const added = program
+    .command(name)
+    .description(summary)
+    .argument("<MODEL>", "a model folder, or the name of one")
+    .usage("MODEL [options]")
+    .action(async (model: string) => run(model, readOptions(options, given(), process.env)))
+  for (const [long, option] of Object.entries(options)) added.addOption(toFlag(long, option))
+  const given = () => {
+    const typed: Record<string, string | true> = added.opts()
+    return Object.fromEntries(
+      added.options.map((flag) => [flag.long!, typed[flag.attributeName()]]),
+    )
+  }
+}
+
+function toFlag(long: string, { also, value, absent, shown, help }: Option): Flag {
+  const spellings = also ? `${also}, ${long}` : long
+  const fallback = shown ?? (value ? String(absent ?? "none") : "off")
+  return new Flag(
+    value ? `${spellings} <${value}>` : spellings,
+    `${help} (default: ${fallback}; env: ${environmentName(long)})`,
+  )
+}
+
+function version(): string {
+  return JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")).version
+}

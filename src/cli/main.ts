@@ -1,0 +1,27 @@
+#!/usr/bin/env node
+// The command line: `sinter serve MODEL`, `sinter chat MODEL`. What a user got wrong is one sentence on stderr and exit
+// code 2; a stack trace means a bug of ours, and exit code 1.
+
+import { CommanderError } from "commander"
+import { Problem } from "../errors.ts"
+import { commandLine } from "./commands.ts"
+
+try {
+  await commandLine().parseAsync()
+} catch (error) {
+  if (error instanceof Problem) complain(error.message)
+  else if (!(error instanceof CommanderError)) bug(error)
+  else if (error.code === "commander.help")
+    process.exitCode = 2 // no command: the help has been printed
+  else if (error.exitCode !== 0) complain(error.message.replace(/^error: /, ""))
+}
+
+function complain(sentence: string): void {
+  console.error(`sinter: ${sentence.replaceAll("\n", " ")}`)
+  process.exitCode = 2
+}
+
+function bug(error: unknown): void {
+  console.error(error)
+  process.exit(1)
+}

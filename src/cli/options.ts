@@ -1,0 +1,266 @@
+// Every option of the command line, in one table. Parsing, --help, the environment's names and docs/options.md are made
+// from it. An option is listed only when it works; one that the specification names and that is not built yet is known
+// by name and refused with its own sentence, in `unbuilt`.
+
+import { type DeviceRequest, deviceNames } from "../runtime/devices.ts"
+import { overrideFields, overrides } from "./overrides.ts"
+import {
+  bytes,
+  flag,
+  integer,
+  jsonList,
+  oneOf,
+  quoted,
+  type Reader,
+  refuse,
+  text,
+} from "./values.ts"
+
+export interface Option {
+  /** The name of its value in the help; absent: a flag. */
+  value?: string
+  /** A second spelling. */
+  also?: string
+  /** Its value when it is not given. */
+  absent: unknown
+  /** The default in words, where printing `absent` would not say it. */
+  shown?: string
+  help: string
+  read: Reader<unknown>
+}
+
+/** What every command that opens a model takes. */
+const modelOptions = {
+  "--model-lib": {
+    value: "PATH",
+    absent: undefined,
+    help: "The model's compiled library, when it is not in the model folder.",
+    read: text,
+  },
+  "--device": {
+    value: "DEVICE",
+    absent: { name: "auto", id: 0 } as DeviceRequest,
+    shown: "auto",
+    help: `What to run on, as NAME or NAME:ID; NAME is one of ${deviceNames.join(", ")}, auto. auto takes the best device found.`,
+    read: device,
+  },
+  "--overrides": {
+    value: "OVERRIDES",
+    absent: {},
+    shown: "none",
+    help: `Fields of the engine's configuration as "field=value;field=value". Fields: ${Object.keys(overrideFields).join(", ")}.`,
+    read: overrides,
+  },
+  "--log-level": {
+    value: "LEVEL",
+    absent: "info",
+    help: "What goes to stderr: debug, info, warn, error or silent.",
+    read: oneOf("debug", "info", "warn", "error", "silent"),
+  },
+} as const satisfies Record<string, Option>
+
+export const serveOptions = {
+  ...modelOptions,
+  "--mode": {
+    value: "MODE",
+    absent: "local",
+    help: "local: up to 4 requests at once. interactive: one at a time. server: as many as memory allows.",
+    read: oneOf("local", "interactive", "server"),
+  },
+  "--additional-models": {
+    value: "LIST",
+    absent: undefined,
+    help: "Extra models for speculative decoding, as PATH or PATH,LIBRARY.",
+    read: text,
+  },
+  "--speculative-mode": {
+    value: "MODE",
+    absent: "disable",
+    help: "Speculative decoding: disable, small_draft, eagle or medusa.",
+    read: oneOf("disable", "small_draft", "eagle", "medusa"),
+  },
+  "--enable-tracing": {
+    absent: false,
+    help: "Records the events of every request.",
+    read: flag,
+  },
+  "--host": {
+    value: "HOST",
+    absent: "127.0.0.1",
+    help: "The address to listen on.",
+    read: text,
+  },
+  "--port": {
+    value: "PORT",
+    absent: 8000,
+    help: "The port to listen on; 0 takes a free one and prints it.",
+    read: integer(0, 65535),
+  },
+  "--allow-credentials": {
+    absent: false,
+    help: "Sends cross-origin (CORS) headers, for requests with credentials too.",
+    read: flag,
+  },
+  "--allowed-origins": {
+    value: "JSON_LIST",
+    also: "--allow-origins",
+    absent: undefined,
+    shown: '["*"] once any CORS option is given',
+    help: "Web origins whose pages may read answers; giving this sends CORS headers.",
+    read: jsonList(
+      "origin (scheme://host, without a path)",
+      /^(\*|null|[a-z][a-z0-9+.-]*:\/\/[^/?#\s]+)$/i,
+      '["https://app.example"]',
+    ),
+  },
+  "--allowed-methods": {
+    value: "JSON_LIST",
+    also: "--allow-methods",
+    absent: undefined,
+    shown: '["*"] once any CORS option is given',
+    help: "HTTP methods that such pages may use.",
+    read: jsonList("HTTP method", /^(\*|[A-Z]+)$/, '["GET", "POST"]'),
+  },
+  "--allowed-headers": {
+    value: "JSON_LIST",
+    also: "--allow-headers",
+    absent: undefined,
+    shown: '["*"] once any CORS option is given',
+    help: "Request headers that such pages may send.",
+    read: jsonList("header name", /^(\*|[\w!#$%&'*+.^`|~-]+)$/, '["content-type"]'),
+  },
+  "--allowed-hosts": {
+    value: "JSON_LIST",
+    absent: [],
+    shown: "none",
+    help: "Host names under which a server on loopback may be called, besides loopback's own.",
+    read: jsonList("host name", /^[^\s/:]+$/, '["gpu-box.lan"]'),
+  },
+  "--api-key": {
+    value: "KEY",
+    absent: undefined,
+    help: "Asks every request but health checks for this bearer token.",
+    read: text,
+  },
+  "--served-model-name": {
+    value: "NAME",
+    absent: undefined,
+    help: "One more name for the model, besides MODEL as typed and its folder's name.",
+    read: text,
+  },
+  "--api-dialect": {
+    value: "DIALECT",
+    absent: "auto",
+    help: "Shape of answers: native, openai, or auto, which looks at the client.",
+    read: oneOf("auto", "native", "openai"),
+  },
+  "--generation-defaults": {
+    value: "WHOSE",
+    absent: "api",
+    help: "Sampling defaults: the API's (temperature 1, top_p 1), or the model folder's (model).",
+    read: oneOf("api", "model"),
+  },
+  "--reasoning": {
+    value: "WHERE",
+    absent: "split",
+    help: "A model's thinking: split into reasoning_content, or inline in the text.",
+    read: oneOf("split", "inline"),
+  },
+  "--max-body": {
+    value: "BYTES",
+    absent: undefined,
+    shown: "2MiB, or 16 bytes a token of context if that is more",
+    help: "The largest request body.",
+    read: bytes,
+  },
+  "--max-queue": {
+    value: "N",
+    absent: 256,
+    help: "Requests that may wait; one more is answered 429.",
+    read: integer(0, 1_000_000),
+  },
+} as const satisfies Record<string, Option>
+
+export const chatOptions = {
+  ...modelOptions,
+  "--system": {
+    value: "TEXT",
+    absent: undefined,
+    help: "What the model is told before the conversation.",
+    read: text,
+  },
+} as const satisfies Record<string, Option>
+
+/** Options known by name whose `refused` values are not built yet, and what to say then. */
+export const unbuilt: Record<string, { refused: (value: unknown) => boolean; because: string }> = {
+  "--model-lib": {
+    refused: () => true,
+    because: "compiled libraries are not built yet; serve the model folder without it.",
+  },
+  "--additional-models": {
+    refused: () => true,
+    because: "speculative decoding is not built yet; leave it out.",
+  },
+  "--speculative-mode": {
+    refused: (mode) => mode !== "disable",
+    because: "speculative decoding is not built yet; only disable works.",
+  },
+  "--enable-tracing": {
+    refused: (on) => on === true,
+    because: "request tracing is not built yet; leave it out.",
+  },
+  "--overrides tensor_parallel_shards": {
+    refused: (shards) => shards !== 1,
+    because: "this version runs a model on one device; only 1 works.",
+  },
+}
+
+export type Values<Table extends Record<string, Option>> = {
+  [Name in keyof Table]: ReturnType<Table[Name]["read"]> | Table[Name]["absent"]
+}
+
+/**
+ * The values of a command's options.
+ * @param given what the command line said, by option name: a text, or true for a flag.
+ * @param environment where an option that was not given is looked for, under `environmentName`; an empty text is as none.
+ */
+export function readOptions<Table extends Record<string, Option>>(
+  table: Table,
+  given: Readonly<Record<string, string | true | undefined>>,
+  environment: Readonly<Record<string, string | undefined>>,
+): Values<Table> {
+  const values: Record<string, unknown> = {}
+  for (const [name, option] of Object.entries(table)) {
+    const typed = given[name]
+    const inherited = environment[environmentName(name)]
+    if (typed !== undefined) values[name] = option.read(typed === true ? "true" : typed, name)
+    else if (inherited) values[name] = option.read(inherited, environmentName(name))
+    else values[name] = option.absent
+    if (values[name] !== option.absent) refuseUnbuilt(name, values[name])
+  }
+  return values as Values<Table>
+}
+
+export function environmentName(option: string): string {
+  return `SINTER_${option.slice(2).replaceAll("-", "_").toUpperCase()}`
+}
+
+function refuseUnbuilt(name: string, value: unknown): void {
+  const row = unbuilt[name]
+  if (row?.refused(value)) refuse(name, row.because)
+  if (name !== "--overrides") return
+  for (const [field, inner] of Object.entries(value as object)) {
+    refuseUnbuilt(`${name} ${field}`, inner)
+  }
+}
+
+function device(given: string, option: string): DeviceRequest {
+  const [, name, id = "0"] = /^([a-z]+)(?::(\d{1,4}))?$/.exec(given) ?? []
+  const known = [...deviceNames, "auto"] as const
+  const found = known.find((candidate) => candidate === name)
+  if (found) return { name: found, id: Number(id) }
+  return refuse(
+    option,
+    `expected NAME or NAME:ID with NAME one of ${known.join(", ")}, got ${quoted(given)}.`,
+  )
+}

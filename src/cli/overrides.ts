@@ -1,0 +1,65 @@
+// `--overrides "field=value;field=value"`: fields of the engine's configuration, each with a type. A field that is not in
+// the table, a value of another type, or a field given twice ends the start: a typing error must not become a default.
+
+import { integer, quoted, type Reader, refuse } from "./values.ts"
+
+interface Field {
+  /** As the help shows it. */
+  type: string
+  read: Reader<unknown>
+  help: string
+}
+
+export const overrideFields = {
+  max_num_sequence: {
+    type: "integer",
+    read: integer(1, 1024),
+    help: "Sequences that run at once; wins over the mode's.",
+  },
+  max_total_seq_length: {
+    type: "integer",
+    read: integer(1),
+    help: "Tokens held for all sequences together; wins over the mode's.",
+  },
+  prefill_chunk_size: {
+    type: "integer",
+    read: integer(1),
+    help: "The most prompt tokens one step takes; wins over the mode's.",
+  },
+  context_window_size: {
+    type: "integer",
+    read: integer(1),
+    help: "The longest sequence, at most what the model was made for.",
+  },
+  tensor_parallel_shards: {
+    type: "integer",
+    read: integer(1),
+    help: "Devices that share the model's tensors.",
+  },
+} as const satisfies Record<string, Field>
+
+export type Overrides = {
+  [Name in keyof typeof overrideFields]?: ReturnType<(typeof overrideFields)[Name]["read"]>
+}
+
+const fields: Record<string, Field> = overrideFields
+
+export const overrides: Reader<Overrides> = (given, option) => {
+  const values: Record<string, unknown> = {}
+  for (const pair of given.split(";")) {
+    if (pair.trim() === "") continue // a closing semicolon
+    const [, name, value] = /^\s*([^=\s]+)\s*=\s*(.*?)\s*$/s.exec(pair) ?? []
+    if (name === undefined || value === undefined) {
+      return refuse(option, `expected field=value pairs separated by ";", got ${quoted(pair)}.`)
+    }
+    const field = Object.hasOwn(fields, name) ? fields[name] : undefined
+    if (!field) {
+      return refuse(option, `there is no field ${quoted(name)}; known: ${known()}.`)
+    }
+    if (name in values) refuse(option, `${name} is given twice.`)
+    values[name] = field.read(value, `${option} ${name}`)
+  }
+  return values as Overrides
+}
+
+export const known = () => Object.keys(fields).join(", ")

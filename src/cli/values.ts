@@ -1,0 +1,87 @@
+// How the text of an option becomes a value, or a sentence that says what it should have been. Strict on purpose: no
+// rounding, no trimming of numbers, no yes/no/on/off. Each reader is a function of the text and of the option's name.
+
+import { problem } from "../errors.ts"
+
+/** Reads the text given for `option`; throws `option_invalid`. */
+export type Reader<T> = (text: string, option: string) => T
+
+export function refuse(option: string, problemText: string): never {
+  throw problem("option_invalid", { option, problem: problemText })
+}
+
+export const text: Reader<string> = (given, option) =>
+  given === "" ? refuse(option, "expected a text, got nothing.") : given
+
+export const flag: Reader<boolean> = (given, option) => {
+  if (given === "true" || given === "1") return true
+  if (given === "false" || given === "0") return false
+  return refuse(option, `expected true or false, got ${quoted(given)}.`)
+}
+
+export function integer(least: number, most = Number.MAX_SAFE_INTEGER): Reader<number> {
+  const range = most === Number.MAX_SAFE_INTEGER ? `${least} or more` : `${least} to ${most}`
+  return (given, option) => {
+    const value = /^-?\d+$/.test(given) ? Number(given) : Number.NaN
+    if (value >= least && value <= most) return value
+    return refuse(option, `expected a whole number, ${range}, got ${quoted(given)}.`)
+  }
+}
+
+/** A decimal fraction above `above`, at most `most`. */
+export function fraction(above: number, most: number): Reader<number> {
+  return (given, option) => {
+    const value = /^\d*\.?\d+$/.test(given) ? Number(given) : Number.NaN
+    if (value > above && value <= most) return value
+    return refuse(
+      option,
+      `expected a fraction above ${above}, at most ${most}, got ${quoted(given)}.`,
+    )
+  }
+}
+
+export function oneOf<const T extends string>(...names: readonly T[]): Reader<T> {
+  return (given, option) =>
+    names.find((name) => name === given) ??
+    refuse(option, `expected one of ${names.join(", ")}, got ${quoted(given)}.`)
+}
+
+/** Bytes: a whole number, or one with KiB, MiB or GiB behind it. */
+export const bytes: Reader<number> = (given, option) => {
+  const [, digits, unit = ""] = /^(\d{1,15})(KiB|MiB|GiB)?$/.exec(given) ?? []
+  const value = Number(digits) * UNITS[unit as keyof typeof UNITS]
+  if (value >= 1 && value <= Number.MAX_SAFE_INTEGER) return value
+  return refuse(option, `expected bytes like 65536, 512KiB, 2MiB or 1GiB, got ${quoted(given)}.`)
+}
+
+const UNITS = { "": 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30 }
+
+/** A JSON list of strings, each of which `matches`; `what` names one entry in the refusal. */
+export function jsonList(what: string, matches: RegExp, example: string): Reader<string[]> {
+  return (given, option) => {
+    const list = parsed(given)
+    if (!Array.isArray(list) || list.some((entry) => typeof entry !== "string")) {
+      return refuse(
+        option,
+        `expected a JSON list of strings like ${example}, got ${quoted(given)}.`,
+      )
+    }
+    const odd = list.find((entry: string) => !matches.test(entry))
+    if (odd !== undefined) refuse(option, `${quoted(odd)} is no ${what}; an example: ${example}.`)
+    return list as string[]
+  }
+}
+
+function parsed(json: string): unknown {
+  try {
+    return JSON.parse(json)
+  } catch {
+    return undefined
+  }
+}
+
+/** What was typed, on one line and not too long. */
+export function quoted(given: string): string {
+  const cut = given.length > 60 ? `${given.slice(0, 59)}…` : given
+  return JSON.stringify(cut)
+}
