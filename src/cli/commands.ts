@@ -8,6 +8,7 @@ import {
   chatOptions,
   environmentName,
   type Option,
+  printedDefault,
   readOptions,
   serveOptions,
   type Values,
@@ -49,12 +50,12 @@ function command<Table extends Record<string, Option>>(
   }
 }
 
-function toFlag(long: string, { also, value, absent, shown, help }: Option): Flag {
+function toFlag(long: string, option: Option): Flag {
+  const { also, value, help } = option
   const spellings = also ? `${also}, ${long}` : long
-  const fallback = shown ?? (value ? String(absent ?? "none") : "off")
   return new Flag(
     value ? `${spellings} <${value}>` : spellings,
-    `${help} (default: ${fallback}; env: ${environmentName(long)})`,
+    `${help} (default: ${printedDefault(option)}; env: ${environmentName(long)})`,
   )
 }
 

@@ -245,6 +245,13 @@ export function environmentName(option: string): string {
   return `SINTER_${option.slice(2).replaceAll("-", "_").toUpperCase()}`
 }
 
+/** The default as help and documents print it. */
+export function printedDefault({ absent, shown }: Option): string {
+  if (shown !== undefined) return shown
+  if (absent === undefined) return "none"
+  return absent === false ? "off" : String(absent as string | number)
+}
+
 function refuseUnbuilt(name: string, value: unknown): void {
   const row = unbuilt[name]
   if (row?.refused(value)) refuse(name, row.because)

@@ -1,0 +1,66 @@
+// docs/options.md, printed from the tables that the command line is read with.
+
+import {
+  chatOptions,
+  environmentName,
+  type Option,
+  printedDefault,
+  serveOptions,
+  unbuilt,
+} from "./options.ts"
+import { overrideFields } from "./overrides.ts"
+
+export function optionsPage(): string {
+  return `# Options
+
+Printed from \`src/cli/options.ts\` by \`npm run docs\`. An option that is not given on the command line is looked for in the
+environment, under the name in the last column; an empty variable is as none. A value that cannot be read ends the start
+with one sentence and exit code 2.
+
+## sinter serve MODEL
+
+MODEL is a model folder, or the name of one.
+
+${table(serveOptions)}
+
+## sinter chat MODEL
+
+${table(chatOptions)}
+
+## --overrides
+
+Fields as \`field=value\`, several separated by \`;\`: \`--overrides "max_num_sequence=2;prefill_chunk_size=256"\`.
+
+| Field | Type | Meaning |
+|---|---|---|
+${Object.entries(overrideFields)
+  .map(([name, { type, help }]) => `| \`${name}\` | ${type} | ${help} |`)
+  .join("\n")}
+
+## Known by name, not built yet
+
+These are refused at start, with this sentence, rather than accepted and ignored.
+
+| Option | Why |
+|---|---|
+${Object.entries(unbuilt)
+  .map(([name, { because }]) => `| \`${name}\` | ${because} |`)
+  .join("\n")}
+`
+}
+
+function table(options: Record<string, Option>): string {
+  const rows = Object.entries(options).map(([name, option]) => {
+    const spellings = [name, ...(option.also ? [option.also] : [])].map((spelling) =>
+      option.value ? `\`${spelling} ${option.value}\`` : `\`${spelling}\``,
+    )
+    const cells = [
+      spellings.join(", "),
+      printedDefault(option),
+      option.help,
+      `\`${environmentName(name)}\``,
+    ]
+    return `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`
+  })
+  return ["| Option | Default | Meaning | Environment |", "|---|---|---|---|", ...rows].join("\n")
+}
