@@ -1,0 +1,65 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { dirname, join } from "node:path"
+import { afterEach, beforeEach, expect, test } from "vitest"
+import { readMemory } from "./memory.ts"
+
+const GIB = 2 ** 30
+let root: string
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), "sinter-memory-"))
+  put("proc/meminfo", "MemTotal:       16777216 kB\nMemFree:  9 kB\nMemAvailable:   12582912 kB\n")
+})
+afterEach(() => rmSync(root, { recursive: true }))
+
+function put(file: string, text: string): void {
+  mkdirSync(dirname(join(root, file)), { recursive: true })
+  writeFileSync(join(root, file), text)
+}
+
+test("no control groups: the machine's own figures", () => {
+  expect(readMemory(root)).toEqual({
+    total: 16 * GIB,
+    available: 12 * GIB,
+    limitedBy: "machine",
+  })
+})
+
+test("version 2: the tightest group on the way up, page cache counted as free", () => {
+  put("proc/self/cgroup", "0::/pods/one\n")
+  put("sys/fs/cgroup/pods/memory.max", `${4 * GIB}\n`)
+  put("sys/fs/cgroup/pods/memory.current", `${3 * GIB}\n`)
+  put("sys/fs/cgroup/pods/memory.stat", `anon ${GIB}\ninactive_file ${2 * GIB}\n`)
+  put("sys/fs/cgroup/pods/one/memory.max", "max\n")
+  put("sys/fs/cgroup/pods/one/memory.current", `${GIB}\n`)
+  expect(readMemory(root)).toEqual({ total: 4 * GIB, available: 3 * GIB, limitedBy: "cgroup" })
+})
+
+test("version 1, in a container that sees its group as the mount", () => {
+  put("proc/self/cgroup", "4:cpu,memory:/docker/abc\n3:cpuset:/docker/abc\n0::/\n")
+  put("sys/fs/cgroup/memory/memory.limit_in_bytes", `${GIB}\n`)
+  put("sys/fs/cgroup/memory/memory.usage_in_bytes", `${GIB / 2}\n`)
+  put("sys/fs/cgroup/memory/memory.stat", `total_inactive_file ${GIB / 4}\n`)
+  expect(readMemory(root)).toEqual({
+    total: GIB,
+    available: GIB * 0.75,
+    limitedBy: "cgroup",
+  })
+})
+
+test("version 1 without a limit says a number beyond the machine", () => {
+  put("proc/self/cgroup", "4:memory:/\n")
+  put("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n")
+  expect(readMemory(root).limitedBy).toBe("machine")
+})
+
+test("a full group leaves nothing, not less than nothing", () => {
+  put("proc/self/cgroup", "0::/\n")
+  put("sys/fs/cgroup/memory.max", `${GIB}\n`)
+  put("sys/fs/cgroup/memory.current", `${2 * GIB}\n`)
+  expect(readMemory(root).available).toBe(0)
+})
+
+test("here, something is available", () => {
+  expect(readMemory().available).toBeGreaterThan(0)
+})

@@ -1,0 +1,74 @@
+// How much memory may be taken: what the machine has left, or what the control groups around this process leave of it, if
+// that is less. In a container the machine's own figures are not ours to use. Page cache that the kernel would give back
+// counts as free, on both sides: reading a model's file must not look like memory in use.
+
+import { readFileSync } from "node:fs"
+import { freemem, totalmem } from "node:os"
+import { dirname, join } from "node:path"
+
+export interface Memory {
+  total: number // bytes
+  available: number // bytes
+  limitedBy: "machine" | "cgroup"
+}
+
+/** Version 2 and version 1 of the control groups: where they are mounted and what their files are called. */
+const versions = [
+  {
+    line: /^0::(\/.*)$/m,
+    mount: "sys/fs/cgroup",
+    most: "memory.max",
+    used: "memory.current",
+    reclaimable: /^inactive_file (\d+)$/m,
+  },
+  {
+    line: /^\d+:(?:[^:]*,)?memory(?:,[^:]*)?:(\/.*)$/m,
+    mount: "sys/fs/cgroup/memory",
+    most: "memory.limit_in_bytes",
+    used: "memory.usage_in_bytes",
+    reclaimable: /^total_inactive_file (\d+)$/m,
+  },
+]
+
+/** @param root where /proc and /sys are; for tests. */
+export function readMemory(root = "/"): Memory {
+  let memory: Memory = machine(root)
+  const groups = read(join(root, "proc/self/cgroup"))
+  for (const version of versions) {
+    // A container sees its own group as the mount itself, while the path may still be the host's: missing folders are passed.
+    for (
+      let path = version.line.exec(groups)?.[1];
+      path;
+      path = path === "/" ? "" : dirname(path)
+    ) {
+      const folder = join(root, version.mount, path)
+      const total = number(read(join(folder, version.most)))
+      if (!(total < memory.total)) continue // no limit ("max", or a number beyond the machine)
+      const [, reclaimable] = version.reclaimable.exec(read(join(folder, "memory.stat"))) ?? []
+      const used = number(read(join(folder, version.used))) - Number(reclaimable ?? 0)
+      const available = Math.min(memory.available, Math.max(0, total - used))
+      memory = { total, available, limitedBy: "cgroup" }
+    }
+  }
+  return memory
+}
+
+function machine(root: string): Memory {
+  const info = read(join(root, "proc/meminfo"))
+  const kib = (name: string) =>
+    number(new RegExp(`^${name}:\\s+(\\d+) kB$`, "m").exec(info)?.[1] ?? "")
+  const total = kib("MemTotal") * 1024
+  const available = kib("MemAvailable") * 1024
+  if (total > 0) return { total, available, limitedBy: "machine" }
+  return { total: totalmem(), available: freemem(), limitedBy: "machine" }
+}
+
+const number = (text: string) => (/^\d+\s*$/.test(text) ? Number(text) : Number.NaN)
+
+function read(file: string): string {
+  try {
+    return readFileSync(file, "utf8")
+  } catch {
+    return ""
+  }
+}
