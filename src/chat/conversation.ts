@@ -4,6 +4,12 @@
 import type { SamplingParams } from "../engine/generation.ts"
 import type { Problem } from "../errors.ts"
 
+/** What the http room calls. */
+export interface Chat {
+  /** Admits a chat or rejects with the Problem that refuses it. The signal ends it, whether it waits or runs. */
+  reply(request: ChatRequest, signal: AbortSignal): Promise<ChatReply>
+}
+
 export interface ChatRequest {
   id: string // of the request, for logs and traces
   messages: readonly ChatMessage[]
@@ -22,6 +28,7 @@ export interface ChatRequest {
 export interface ChatMessage {
   role: "system" | "user" | "assistant" | "tool"
   content: string | null
+  reasoning?: string // of assistants: thinking they showed, for templates that ask for it
   name?: string
   toolCalls?: readonly ToolCall[] // of assistants
   toolCallId?: string // of tools

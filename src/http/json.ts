@@ -1,0 +1,208 @@
+// JSON, exactly. Reading keeps what a double would lose: an integer beyond 2^53 becomes a bigint with every digit, so a
+// seed arrives as it was sent. Writing takes bigints and text that is JSON already. Duplicate keys: the last one wins, as
+// everywhere; half a surrogate pair is no character and becomes U+FFFD, so whatever leaves here can be encoded.
+
+import { problem } from "../errors.ts"
+
+export type Json =
+  | null
+  | boolean
+  | number
+  | bigint
+  | string
+  | readonly Json[]
+  | { readonly [key: string]: Json | undefined }
+  | JsonText
+
+/** Text that is JSON already and is written as it stands. */
+export class JsonText {
+  readonly text: string
+  constructor(text: string) {
+    this.text = text
+  }
+}
+
+const MOST_DEPTH = 256
+
+/** Reads one JSON text. Throws the problem `invalid_json`, which says where. */
+export function readJson(text: string): Json {
+  const reader = new Reader(text)
+  const value = reader.value(0)
+  reader.blank()
+  if (reader.at < text.length) reader.fail("more text follows the value")
+  return value
+}
+
+/** Writes one value; members that are undefined are left out, as JSON.stringify does. */
+export function writeJson(value: Json): string {
+  if (value === null) return "null"
+  if (typeof value === "bigint") return value.toString()
+  if (typeof value !== "object") return JSON.stringify(value)
+  if (value instanceof JsonText) return value.text
+  if (Array.isArray(value)) return `[${(value as readonly Json[]).map(writeJson).join(",")}]`
+  const members: string[] = []
+  for (const [key, member] of Object.entries(value)) {
+    if (member !== undefined) members.push(`${JSON.stringify(key)}:${writeJson(member as Json)}`)
+  }
+  return `{${members.join(",")}}`
+}
+
+const PLAIN = /[^"\\\u0000-\u001f]*/y
+const NUMBER = /-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?/y
+const LONE_SURROGATE = /\p{Surrogate}/gu
+const ESCAPES: Record<string, string> = {
+  '"': '"',
+  "\\": "\\",
+  "/": "/",
+  b: "\b",
+  f: "\f",
+  n: "\n",
+  r: "\r",
+  t: "\t",
+}
+
+class Reader {
+  readonly text: string
+  at = 0
+
+  constructor(text: string) {
+    this.text = text
+  }
+
+  value(depth: number): Json {
+    this.blank()
+    switch (this.text[this.at]) {
+      case "{":
+        return this.object(depth)
+      case "[":
+        return this.array(depth)
+      case '"':
+        return this.string()
+      case "t":
+        return this.word("true", true)
+      case "f":
+        return this.word("false", false)
+      case "n":
+        return this.word("null", null)
+      default:
+        return this.number()
+    }
+  }
+
+  blank(): void {
+    for (;;) {
+      const code = this.text.charCodeAt(this.at)
+      if (code !== 0x20 && code !== 0x0a && code !== 0x0d && code !== 0x09) return
+      this.at++
+    }
+  }
+
+  fail(what: string): never {
+    throw problem("invalid_json", { problem: `${what} (at character ${this.at + 1}).` })
+  }
+
+  private object(depth: number): Json {
+    const members: Record<string, Json> = {}
+    this.open(depth)
+    this.blank()
+    if (this.take("}")) return members
+    do {
+      this.blank()
+      if (this.text[this.at] !== '"') this.fail("a member's name in double quotes is missing")
+      const key = this.string()
+      this.blank()
+      if (!this.take(":")) this.fail("a colon is missing")
+      const value = this.value(depth + 1)
+      // Assigning to "__proto__" would change the object's kind instead of adding a member.
+      if (key === "__proto__")
+        Object.defineProperty(members, key, { value, enumerable: true, configurable: true })
+      else members[key] = value
+      this.blank()
+    } while (this.take(","))
+    if (!this.take("}")) this.fail('a "," or "}" is missing')
+    return members
+  }
+
+  private array(depth: number): Json {
+    const items: Json[] = []
+    this.open(depth)
+    this.blank()
+    if (this.take("]")) return items
+    do {
+      items.push(this.value(depth + 1))
+      this.blank()
+    } while (this.take(","))
+    if (!this.take("]")) this.fail('a "," or "]" is missing')
+    return items
+  }
+
+  private open(depth: number): void {
+    if (depth === MOST_DEPTH) this.fail(`it is nested more than ${MOST_DEPTH} levels deep`)
+    this.at++
+  }
+
+  private string(): string {
+    const parts: string[] = []
+    let escaped = false
+    this.at++
+    for (;;) {
+      PLAIN.lastIndex = this.at
+      parts.push(PLAIN.exec(this.text)![0])
+      this.at = PLAIN.lastIndex
+      const end = this.text[this.at]
+      if (end === '"') break
+      if (end === undefined) this.fail("a string has no end")
+      if (end !== "\\") this.fail("a control character inside a string must be escaped")
+      parts.push(this.escape())
+      escaped = true
+    }
+    this.at++
+    const text = parts.length === 1 ? parts[0]! : parts.join("")
+    return escaped ? text.replace(LONE_SURROGATE, "\ufffd") : text
+  }
+
+  private escape(): string {
+    const kind = this.text[this.at + 1] ?? ""
+    const known = Object.hasOwn(ESCAPES, kind) ? ESCAPES[kind] : undefined
+    if (known !== undefined) {
+      this.at += 2
+      return known
+    }
+    const digits = this.text.slice(this.at + 2, this.at + 6)
+    if (kind !== "u" || !/^[0-9a-fA-F]{4}$/.test(digits)) this.fail("an unknown escape in a string")
+    this.at += 6
+    return String.fromCharCode(Number.parseInt(digits, 16))
+  }
+
+  private number(): number | bigint {
+    NUMBER.lastIndex = this.at
+    const match = NUMBER.exec(this.text)
+    if (!match) {
+      const found = this.text[this.at]
+      this.fail(found === undefined ? "it ends too early" : `an unexpected ${JSON.stringify(found)}`)
+    }
+    const [digits, fraction, exponent] = match
+    const value = Number(digits)
+    if (!Number.isFinite(value)) this.fail(`the number ${digits.slice(0, 40)} is too large`)
+    const whole = fraction === undefined && exponent === undefined
+    const exact = whole && !Number.isSafeInteger(value)
+    // Half a million digits would take seconds to become a bigint, and no field holds more than 64 bits.
+    if (exact && digits.length > 400) this.fail("a number has more than 400 digits")
+    this.at = NUMBER.lastIndex
+    return exact ? BigInt(digits) : value
+  }
+
+  private word<Value extends Json>(word: string, value: Value): Value {
+    if (!this.text.startsWith(word, this.at)) {
+      this.fail(`an unexpected ${JSON.stringify(this.text[this.at])}`)
+    }
+    this.at += word.length
+    return value
+  }
+
+  private take(character: string): boolean {
+    if (this.text[this.at] !== character) return false
+    this.at++
+    return true
+  }
+}

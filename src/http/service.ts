@@ -1,0 +1,89 @@
+// What the HTTP room is given: options as plain values, and the service behind it once a model has been loaded. Nothing
+// here looks inside a model; whatever a client may learn about it is a value that the app hands over.
+
+import type { Chat } from "../chat/conversation.ts"
+
+export interface HttpOptions {
+  /** The address that will be bound; on loopback, only loopback's own names and `allowedHosts` are answered. */
+  host: string
+  allowedHosts: readonly string[]
+  /** Absent: no cross-origin headers at all, so no web page may read the server. */
+  cors: CorsOptions | undefined
+  /** Every request but health checks must carry one of these; none: everybody is welcome. */
+  apiKeys: readonly string[]
+  dialect: "auto" | "native" | "openai"
+  reasoning: "split" | "inline"
+  /** Bytes; undefined: the larger of 2 MiB and 16 bytes for each token of the context. */
+  maxBody: number | undefined
+  timeouts: Timeouts
+}
+
+export interface CorsOptions {
+  credentials: boolean
+  origins: readonly string[] // ["*"]: all
+  methods: readonly string[]
+  headers: readonly string[]
+}
+
+/** All in milliseconds. */
+export interface Timeouts {
+  header: number // from connecting to the last header
+  body: number // from the headers to the body's last byte
+  idle: number // between two requests of one connection
+  write: number // a client that takes nothing for this long is cut
+  keepAlive: number // silence in a stream before a sign of life is sent
+}
+
+export const defaultTimeouts: Timeouts = {
+  header: 15_000,
+  body: 60_000,
+  idle: 75_000,
+  write: 60_000,
+  keepAlive: 15_000,
+}
+
+export const defaultHttpOptions: HttpOptions = {
+  host: "127.0.0.1",
+  allowedHosts: [],
+  cors: undefined,
+  apiKeys: [],
+  dialect: "auto",
+  reasoning: "split",
+  maxBody: undefined,
+  timeouts: defaultTimeouts,
+}
+
+/** A loaded model, ready to answer. */
+export interface Service {
+  chat: Chat
+  model: ModelCard
+  /** What the request leaves open; fields that are absent here are the API's own defaults. */
+  defaults: SamplingDefaults
+  /** Numbers of the rooms below for /metrics, read at each scrape. */
+  gauges?: () => readonly Gauge[]
+}
+
+export interface ModelCard {
+  /** The names it answers to; the first is the one that is listed. */
+  names: readonly string[]
+  created: number // unix seconds
+  contextLength: number // tokens, prompt and reply together
+  vocabularySize: number
+  fingerprint: string // fp_…: of weights, config and library
+  /** Shown in the model list as they are: format, device, parameters, … */
+  details: Readonly<Record<string, string | number | boolean>>
+}
+
+export interface SamplingDefaults {
+  temperature?: number
+  topP?: number
+  topK?: number
+  minP?: number
+  repetitionPenalty?: number
+}
+
+export interface Gauge {
+  name: string // sinter_…
+  help: string
+  value: number
+}
