@@ -67,6 +67,11 @@ export const errors = {
     text: "No model {model}: looked in {looked}; {found}.",
   },
   model_broken: { status: 0, type: "startup_error", text: "{file}: {problem}" },
+  memory_short: {
+    status: 0,
+    type: "startup_error",
+    text: 'The model needs {needed} MiB (weights {weights}, KV blocks {kv}, buffers {buffers}); {available} MiB are available. Lower --overrides "max_total_seq_length=…" or "max_num_sequence=…", or serve a smaller format.',
+  },
   device_missing: {
     status: 0,
     type: "startup_error",

@@ -1,0 +1,139 @@
+// How much runs at once. A mode is a preset of three numbers (sequences, tokens held for all of them, prompt tokens a step
+// may take); an override wins over its number; memory has the last word. Nothing is inferred silently: each number comes
+// with its reason, which the start-up table prints, and what was asked for and cannot be had is refused with the figures.
+
+import { problem } from "../errors.ts"
+import type { Manifest } from "../runtime/manifest.ts"
+import { BLOCK, type ProgramLimits } from "../runtime/program.ts"
+
+export const modes = ["local", "interactive", "server"] as const
+export type Mode = (typeof modes)[number]
+
+/** Fields of the engine's configuration that win over the mode, under the names users give them. */
+export interface Overrides {
+  max_num_sequence?: number
+  max_total_seq_length?: number
+  prefill_chunk_size?: number
+  context_window_size?: number
+}
+
+export interface Demand {
+  mode: Mode
+  overrides: Overrides
+  manifest: Pick<Manifest, "shapes" | "kv" | "window" | "sinks">
+  /** Bytes that may be taken, weights included. */
+  available: number
+  weightBytes: number
+  /** What the program needs beside weights and KV blocks, in bytes. */
+  bufferBytes: (limits: ProgramLimits) => number
+}
+
+export interface EngineLimits {
+  context: Chosen // tokens in the longest sequence
+  sequences: Chosen // at once
+  total: Chosen // tokens held for all sequences together
+  chunk: Chosen // the most prompt tokens in one step
+  program: ProgramLimits
+  memory: { weights: number; kv: number; buffers: number; available: number } // bytes
+}
+
+export interface Chosen {
+  value: number
+  why: string
+}
+
+const LOCAL_SEQUENCES = 4
+const SERVER_SEQUENCES = 128 // beyond it a step's decode rows leave no room in the step budget for prompts
+const STEP_TOKENS = 512 // activations are sized for it; longer steps gain nothing and hold everybody else up
+const SERVER_SHARE = 0.85 // of the memory: `server` takes what there is and keeps 15 % free
+
+/** @throws `memory_short`, `option_invalid` */
+export function chooseLimits(demand: Demand): EngineLimits {
+  const { mode, overrides } = demand
+  const context = chooseContext(demand)
+  const sequences = chooseSequences(mode, overrides)
+  const span = spanOf(demand, context.value)
+  const chunk = overridden(overrides, "prefill_chunk_size") ?? span
+  const program = {
+    blocks: 0,
+    tokens: Math.max(sequences.value, Math.min(STEP_TOKENS, chunk.value + sequences.value)),
+    sequences: sequences.value,
+    rows: sequences.value,
+  }
+  const total = chooseTotal(demand, span, sequences.value, program)
+  // A window slides over whole blocks while a step adds to them: one sequence needs that much room to move at all.
+  const moving = demand.manifest.window ? program.tokens + BLOCK : 0
+  program.blocks = Math.ceil((total.value + moving) / BLOCK)
+  return {
+    context: context.value <= total.value || demand.manifest.window ? context : total,
+    sequences,
+    total,
+    chunk,
+    program,
+    memory: checkedMemory(demand, program),
+  }
+}
+
+function chooseContext({ manifest, overrides }: Demand): Chosen {
+  const most = manifest.shapes.context
+  const asked = overridden(overrides, "context_window_size")
+  if (!asked) return { value: most, why: "the model's" }
+  if (asked.value <= most) return asked
+  throw problem("option_invalid", {
+    option: "--overrides context_window_size",
+    problem: `the model was made for at most ${most} tokens, ${asked.value} were asked for.`,
+  })
+}
+
+/** What the specification calls the model's context window size, or sliding window size. */
+function spanOf({ manifest, mode }: Demand, context: number): Chosen {
+  const { window } = manifest
+  if (window && window < context) return { value: window, why: `${mode}: the sliding window` }
+  return { value: context, why: `${mode}: the context` }
+}
+
+function chooseSequences(mode: Mode, overrides: Overrides): Chosen {
+  const asked = overridden(overrides, "max_num_sequence")
+  if (asked) return asked
+  if (mode === "server") return { value: SERVER_SEQUENCES, why: "server: the most" }
+  return { value: mode === "local" ? LOCAL_SEQUENCES : 1, why: mode }
+}
+
+function chooseTotal(
+  demand: Demand,
+  span: Chosen,
+  sequences: number,
+  program: ProgramLimits,
+): Chosen {
+  const asked = overridden(demand.overrides, "max_total_seq_length")
+  if (asked) return asked
+  const { mode, manifest, available, weightBytes, bufferBytes } = demand
+  const share = mode === "server" ? SERVER_SHARE : 1
+  const left = available * share - weightBytes - bufferBytes(program)
+  const fits = Math.max(1, Math.floor(left / manifest.kv.bytesPerBlock)) * BLOCK
+  const wanted = mode === "server" ? sequences * span.value : span.value
+  if (wanted > fits) return { value: fits, why: `${mode}: what memory allows` }
+  if (mode !== "server") return span
+  return { value: wanted, why: `server: ${sequences} sequences of full length` }
+}
+
+function checkedMemory(demand: Demand, program: ProgramLimits): EngineLimits["memory"] {
+  const { available, weightBytes: weights, manifest, bufferBytes } = demand
+  const kv = program.blocks * manifest.kv.bytesPerBlock
+  const buffers = bufferBytes(program)
+  if (weights + kv + buffers <= available) return { weights, kv, buffers, available }
+  throw problem("memory_short", {
+    needed: mib(weights + kv + buffers),
+    weights: mib(weights),
+    kv: mib(kv),
+    buffers: mib(buffers),
+    available: mib(available),
+  })
+}
+
+function overridden(overrides: Overrides, field: keyof Overrides): Chosen | undefined {
+  const value = overrides[field]
+  return value === undefined ? undefined : { value, why: "--overrides" }
+}
+
+const mib = (bytes: number) => Math.ceil(bytes / 2 ** 20)
