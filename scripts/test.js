@@ -1,27 +1,38 @@
-// Runs the whole suite and closes with one line that a person and a script can both read.
+// Runs everything that says whether the product is sound, and closes with one line that a person and a script can read:
+// builds, checks (each counts as one test), then the tests. With arguments: only the tests they name, as vitest reads them.
 import { spawnSync } from "node:child_process"
 import { mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 
-const folder = mkdtempSync(join(tmpdir(), "sinter-test-"))
-const report = join(folder, "report.json")
-const run = spawnSync(
-  process.execPath,
-  [
-    "node_modules/vitest/vitest.mjs",
-    "run",
-    "--reporter=default",
-    "--reporter=json",
-    `--outputFile.json=${report}`,
-    ...process.argv.slice(2),
-  ],
-  { stdio: "inherit" },
-)
-const { numPassedTests, numFailedTests, numFailedTestSuites, numPendingTests, numTodoTests } =
-  JSON.parse(readFileSync(report, "utf8"))
-rmSync(folder, { recursive: true })
-// A file that fails to load counts as a suite only: it must not read as zero failures.
-const failed = numFailedTests || (run.status === 0 ? 0 : Math.max(1, numFailedTestSuites))
-console.log(`${numPassedTests} passed, ${failed} failed, ${numPendingTests + numTodoTests} skipped`)
-process.exit(run.status ?? 1)
+const named = process.argv.slice(2)
+const checks =
+  named.length > 0 ? [] : ["build", "check:types", "check:style", "check:lint", "check:unused"]
+
+const broken = checks.filter((name) => !succeeds("npm", ["run", "--silent", name]))
+const tests = runTests()
+const passed = checks.length - broken.length + tests.passed
+const failed = broken.length + tests.failed
+for (const name of broken) console.log(`npm run ${name} failed; its words are above.`)
+console.log(`${passed} passed, ${failed} failed, ${tests.skipped} skipped`)
+process.exit(failed === 0 ? 0 : 1)
+
+function runTests() {
+  const folder = mkdtempSync(join(tmpdir(), "sinter-test-"))
+  const report = join(folder, "report.json")
+  const vitest = ["run", "--reporter=default", "--reporter=json", `--outputFile.json=${report}`]
+  const sound = succeeds(process.execPath, ["node_modules/vitest/vitest.mjs", ...vitest, ...named])
+  const counts = JSON.parse(readFileSync(report, "utf8"))
+  rmSync(folder, { recursive: true })
+  // A file that fails to load counts as a suite only: it must not read as zero failures.
+  const failed = counts.numFailedTests || (sound ? 0 : Math.max(1, counts.numFailedTestSuites))
+  return {
+    passed: counts.numPassedTests,
+    failed,
+    skipped: counts.numPendingTests + counts.numTodoTests,
+  }
+}
+
+function succeeds(program, options) {
+  return spawnSync(program, options, { stdio: "inherit" }).status === 0
+}
