@@ -1,0 +1,86 @@
+// The program as a user starts it: a process of its own, its words on stdout and stderr, its exit code.
+
+import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process"
+import { once } from "node:events"
+import { resolve } from "node:path"
+
+const root = resolve(import.meta.dirname, "..")
+
+/** How to start it: from the sources, or from wherever it was installed. */
+export interface Installed {
+  command: readonly string[]
+  folder: string
+}
+
+export const fromSources: Installed = {
+  command: [process.execPath, "--import", "tsx", resolve(root, "src/cli/main.ts")],
+  folder: root,
+}
+
+export interface Ended {
+  code: number | null
+  signal: NodeJS.Signals | null
+  out: string
+  err: string
+}
+
+export interface Running {
+  child: ChildProcessWithoutNullStreams
+  out: () => string
+  err: () => string
+  ended: Promise<Ended>
+}
+
+export function start(args: readonly string[], where = fromSources, env = {}): Running {
+  const [program, ...first] = where.command
+  const child = spawn(program!, [...first, ...args], {
+    cwd: where.folder,
+    env: { ...process.env, ...env },
+  })
+  let out = ""
+  let err = ""
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    out += text
+  })
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    err += text
+  })
+  const ended = once(child, "close").then(([code, signal]) => ({ code, signal, out, err }))
+  return { child, out: () => out, err: () => err, ended }
+}
+
+/** Runs to the end, with `input` on stdin. */
+export function run(args: readonly string[], input = "", where = fromSources): Promise<Ended> {
+  const running = start(args, where)
+  running.child.stdin.end(input)
+  return running.ended
+}
+
+export interface Serving extends Running {
+  /** http://127.0.0.1:PORT, as it printed it. */
+  url: string
+  /** Ends it with a signal and waits. */
+  stop: (signal?: NodeJS.Signals) => Promise<Ended>
+}
+
+/** `sinter serve …` on a free port, once it says that it is ready. */
+export async function serve(args: readonly string[], where = fromSources): Promise<Serving> {
+  const running = start(["serve", ...args, "--port", "0"], where)
+  let over = false
+  void running.ended.then(() => {
+    over = true
+  })
+  while (!/^ready/m.test(running.out())) {
+    if (over) throw new Error(`it ended while starting: ${running.err()}`)
+    await new Promise((wake) => setTimeout(wake, 20))
+  }
+  const [url] = /http:\/\/[^/\s]+/.exec(running.out()) ?? []
+  return {
+    ...running,
+    url: url!,
+    stop: (signal = "SIGTERM") => {
+      running.child.kill(signal)
+      return running.ended
+    },
+  }
+}
