@@ -1,0 +1,165 @@
+// Sixteen floats or integers at a time, in four NEON registers. The names are those of every folder beside this one, and
+// so are the reduction trees. Needs the dot product extension (ARMv8.2); its operands are both signed, so weight bytes
+// are flipped to code - 128 on the way in and the activations are added once instead of taken off 127 times.
+#ifndef SINTER_VECTOR_H
+#define SINTER_VECTOR_H
+
+#include <arm_neon.h>
+#include <stdint.h>
+
+#define INLINE static inline __attribute__((always_inline))
+#define QUARTERS(i) for (int i = 0; i < 4; i++)
+
+typedef struct { float32x4_t q[4]; } vec;
+typedef struct { int32x4_t q[4]; } ivec;
+
+#define BINARY(name, instruction)      \
+  INLINE vec name(vec a, vec b) {      \
+    vec r;                             \
+    QUARTERS(i) r.q[i] = instruction(a.q[i], b.q[i]); \
+    return r;                          \
+  }
+BINARY(vec_add, vaddq_f32)
+BINARY(vec_sub, vsubq_f32)
+BINARY(vec_mul, vmulq_f32)
+BINARY(vec_div, vdivq_f32)
+#undef BINARY
+
+INLINE vec vec_set(float x) {
+  vec r;
+  QUARTERS(i) r.q[i] = vdupq_n_f32(x);
+  return r;
+}
+INLINE vec vec_zero(void) { return vec_set(0); }
+INLINE vec vec_load(const float *p) {
+  vec r;
+  QUARTERS(i) r.q[i] = vld1q_f32(p + 4 * i);
+  return r;
+}
+INLINE void vec_store(float *p, vec v) { QUARTERS(i) vst1q_f32(p + 4 * i, v.q[i]); }
+
+// The second operand wins where either is NaN, as on x86.
+INLINE vec vec_max(vec a, vec b) {
+  vec r;
+  QUARTERS(i) r.q[i] = vbslq_f32(vcgtq_f32(a.q[i], b.q[i]), a.q[i], b.q[i]);
+  return r;
+}
+INLINE vec vec_min(vec a, vec b) {
+  vec r;
+  QUARTERS(i) r.q[i] = vbslq_f32(vcltq_f32(a.q[i], b.q[i]), a.q[i], b.q[i]);
+  return r;
+}
+INLINE vec vec_abs(vec a) {
+  vec r;
+  QUARTERS(i) r.q[i] = vabsq_f32(a.q[i]);
+  return r;
+}
+INLINE vec vec_fma(vec a, vec b, vec c) {
+  vec r;
+  QUARTERS(i) r.q[i] = vfmaq_f32(c.q[i], a.q[i], b.q[i]);
+  return r;
+}
+
+INLINE vec vec_keep(vec value, vec x, vec limit) {
+  vec r;
+  QUARTERS(i) r.q[i] = vbslq_f32(vcgeq_f32(x.q[i], limit.q[i]), value.q[i], vdupq_n_f32(0));
+  return r;
+}
+
+INLINE vec vec_choose(uint32_t bits, vec value, vec other) {
+  static const uint32_t each[4] = {1, 2, 4, 8};
+  vec r;
+  QUARTERS(i) r.q[i] = vbslq_f32(vtstq_u32(vdupq_n_u32(bits >> (4 * i)), vld1q_u32(each)), value.q[i], other.q[i]);
+  return r;
+}
+
+INLINE vec vec_scale2(vec p, vec n) {
+  vec r;
+  QUARTERS(i) r.q[i] = vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(p.q[i]),
+                                                       vshlq_n_s32(vreinterpretq_s32_f32(n.q[i]), 23)));
+  return r;
+}
+
+INLINE float vec_total(vec v) {
+  float32x4_t a = vaddq_f32(vaddq_f32(v.q[0], v.q[2]), vaddq_f32(v.q[1], v.q[3]));
+  float32x2_t b = vadd_f32(vget_low_f32(a), vget_high_f32(a));
+  return vget_lane_f32(b, 0) + vget_lane_f32(b, 1);
+}
+INLINE float vec_largest(vec v) {
+  return vmaxvq_f32(vmaxq_f32(vmaxq_f32(v.q[0], v.q[2]), vmaxq_f32(v.q[1], v.q[3])));
+}
+
+INLINE vec vec_load_f16(const uint16_t *p) {
+  vec r;
+  QUARTERS(i) r.q[i] = vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p + 4 * i)));
+  return r;
+}
+INLINE void vec_store_f16(uint16_t *p, vec v) {
+  QUARTERS(i) vst1_u16(p + 4 * i, vreinterpret_u16_f16(vcvt_f16_f32(v.q[i])));
+}
+INLINE vec vec_load_bf16(const uint16_t *p) {
+  vec r;
+  QUARTERS(i) r.q[i] = vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p + 4 * i), 16));
+  return r;
+}
+INLINE void vec_store_bf16(uint16_t *p, vec v) {
+  QUARTERS(i) {
+    uint32x4_t x = vreinterpretq_u32_f32(v.q[i]);
+    uint32x4_t odd = vandq_u32(vshrq_n_u32(x, 16), vdupq_n_u32(1));
+    uint32x4_t rounded = vaddq_u32(x, vaddq_u32(odd, vdupq_n_u32(0x7fff)));
+    uint32x4_t number = vceqq_f32(v.q[i], v.q[i]);
+    rounded = vbslq_u32(number, rounded, vdupq_n_u32(0x7fc00000));
+    vst1_u16(p + 4 * i, vshrn_n_u32(rounded, 16));
+  }
+}
+
+INLINE void vec_store_i8(int8_t *p, vec v) {
+  int16x8_t lo = vcombine_s16(vqmovn_s32(vcvtnq_s32_f32(v.q[0])), vqmovn_s32(vcvtnq_s32_f32(v.q[1])));
+  int16x8_t hi = vcombine_s16(vqmovn_s32(vcvtnq_s32_f32(v.q[2])), vqmovn_s32(vcvtnq_s32_f32(v.q[3])));
+  vst1q_s8(p, vcombine_s8(vqmovn_s16(lo), vqmovn_s16(hi)));
+}
+
+INLINE ivec ivec_set(int32_t x) {
+  ivec r;
+  QUARTERS(i) r.q[i] = vdupq_n_s32(x);
+  return r;
+}
+INLINE ivec ivec_load(const void *p) {
+  ivec r;
+  QUARTERS(i) r.q[i] = vreinterpretq_s32_u8(vld1q_u8((const uint8_t *)p + 16 * i));
+  return r;
+}
+INLINE vec vec_from_ivec(ivec v) {
+  vec r;
+  QUARTERS(i) r.q[i] = vcvtq_f32_s32(v.q[i]);
+  return r;
+}
+INLINE ivec ivec_low_nibbles(ivec v) {
+  ivec r;
+  QUARTERS(i) r.q[i] = vandq_s32(v.q[i], vdupq_n_s32(0x0f0f0f0f));
+  return r;
+}
+INLINE ivec ivec_high_nibbles(ivec v) {
+  ivec r;
+  QUARTERS(i) r.q[i] = vreinterpretq_s32_u8(vshrq_n_u8(vreinterpretq_u8_s32(v.q[i]), 4));
+  return r;
+}
+INLINE ivec ivec_dot_nibbles(ivec sum, ivec w, ivec a) {
+  ivec r;
+  QUARTERS(i) r.q[i] = vdotq_s32(sum.q[i], vreinterpretq_s8_s32(w.q[i]), vreinterpretq_s8_s32(a.q[i]));
+  return r;
+}
+INLINE ivec ivec_dot_bytes(ivec sum, ivec w, ivec a) {
+  ivec r;
+  QUARTERS(i) {
+    int8x16_t code = vreinterpretq_s8_u8(veorq_u8(vreinterpretq_u8_s32(w.q[i]), vdupq_n_u8(128)));
+    r.q[i] = vdotq_s32(sum.q[i], code, vreinterpretq_s8_s32(a.q[i]));
+  }
+  return r;
+}
+#define BYTES_ABOVE_ZERO (-1)
+
+// One row's integer and float sums fill half of the 32 registers.
+#define TILE_ROWS 1
+
+#endif

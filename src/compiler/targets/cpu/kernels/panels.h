@@ -1,0 +1,190 @@
+// How weights lie in memory. A matrix [rows, columns] of a linear layer becomes panels of 32 rows, which are 32 columns of
+// the product; within a panel the K direction runs through memory, so that a product reads it from end to end.
+//
+//   grouped   group after group of G values of K:
+//             | 32 rows x 8 values of K, twice 64 bytes | ... G / 8 times | 32 scales |       (nibbles)
+//             | 32 rows x 4 values of K, twice 64 bytes | ... G / 4 times | 32 scales |       (bytes)
+//             a 64-byte line is 16 rows x 4 bytes; a byte's low nibble is one of k .. k + 3, its high one of k + 4 .. k + 7
+//   float     k after k: 32 rows of one k, as f32, f16 or bf16
+//
+// The last panel is filled up with rows of zero scale, the last group with codes that meet activations of zero.
+// A paired matrix (gate rows, then as many up rows) puts 16 of each into a panel, so that a product holds both in registers.
+#ifndef SINTER_PANELS_H
+#define SINTER_PANELS_H
+
+#include <stddef.h>
+#include <string.h>
+#include "vector.h"
+
+enum { PANEL = 32, LINE = 64 };
+
+enum number { F32, F16, BF16 };            // floats as they are stored
+enum codes { CODES_3, CODES_4, CODES_8 };  // bits of a stored code; 3 are kept as nibbles, too
+
+// What is known of a parameter when the library is made.
+struct panels {
+  int64_t rows, columns;
+  int64_t pair;       // rows of the first half of a paired matrix, or 0
+  int grouped;        // codes with scales, or floats
+  enum codes codes;   // grouped
+  int group;          // grouped: values of K under one scale
+  enum number number; // of the scales, or of the floats
+};
+
+INLINE int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+INLINE size_t number_size(enum number n) { return n == F32 ? 4 : 2; }
+INLINE int64_t panels_groups(struct panels p) { return (p.columns + p.group - 1) / p.group; }
+INLINE int64_t panels_lines(struct panels p) { return p.group / (p.codes == CODES_8 ? 4 : 8); }
+INLINE size_t panels_group_bytes(struct panels p) {
+  return (size_t)panels_lines(p) * 2 * LINE + PANEL * number_size(p.number);
+}
+INLINE size_t panels_panel_bytes(struct panels p) {
+  return p.grouped ? (size_t)panels_groups(p) * panels_group_bytes(p)
+                   : (size_t)p.columns * PANEL * number_size(p.number);
+}
+INLINE int64_t panels_count(struct panels p) {
+  return p.pair ? (p.pair + 15) / 16 : (p.rows + PANEL - 1) / PANEL;
+}
+INLINE size_t panels_bytes(struct panels p) { return (size_t)panels_count(p) * panels_panel_bytes(p); }
+
+// Where a row lives: its panel and its place among the panel's 32.
+INLINE int64_t panels_home(struct panels p, int64_t row, int *lane) {
+  if (!p.pair) {
+    *lane = (int)(row % PANEL);
+    return row / PANEL;
+  }
+  int64_t within = row < p.pair ? row : row - p.pair;
+  *lane = (int)(within % 16) + (row < p.pair ? 0 : 16);
+  return within / 16;
+}
+
+// Stored words: codes from the low bits up, 10, 8 or 4 to a word; a group begins a word.
+INLINE int codes_per_word(enum codes c) { return c == CODES_3 ? 10 : c == CODES_4 ? 8 : 4; }
+INLINE int code_bits(enum codes c) { return c == CODES_3 ? 3 : c == CODES_4 ? 4 : 8; }
+INLINE int code_zero(enum codes c) { return c == CODES_3 ? 3 : c == CODES_4 ? 7 : 127; }
+INLINE int64_t panels_words(struct panels p) {
+  return panels_groups(p) * (p.group / codes_per_word(p.codes));
+}
+
+// Four nibbles of the low half of x, one to a byte.
+INLINE uint32_t spread_nibbles(uint32_t x) {
+  x = (x | x << 8) & 0x00ff00ff;
+  return (x | x << 4) & 0x0f0f0f0f;
+}
+
+INLINE uint32_t unpack_code(enum codes c, const uint32_t *words, int64_t k) {
+  int per = codes_per_word(c), bits = code_bits(c);
+  return words[k / per] >> (k % per * bits) & ((1u << bits) - 1);
+}
+
+// One group's words of one row into its lane's four bytes of each line pair.
+INLINE void pack_group(struct panels p, uint8_t *group, int lane, const uint32_t *words) {
+  uint8_t *line = group + 4 * lane;
+  for (int64_t j = 0; j < panels_lines(p); j++, line += 2 * LINE) {
+    uint32_t four;
+    if (p.codes == CODES_8) {
+      four = words[j];
+    } else {
+      uint32_t eight = 0;
+      if (p.codes == CODES_4)
+        eight = words[j];
+      else
+        for (int i = 0; i < 8; i++) eight |= unpack_code(p.codes, words, 8 * j + i) << 4 * i;
+      four = spread_nibbles(eight & 0xffff) | spread_nibbles(eight >> 16) << 4;
+    }
+    memcpy(line, &four, 4);
+  }
+}
+
+// Row `row` of a grouped parameter, from its stored words and scales.
+INLINE void pack_codes(struct panels p, uint8_t *arena, int64_t row, const uint32_t *words,
+                       const void *scales) {
+  int lane;
+  uint8_t *group = arena + (size_t)panels_home(p, row, &lane) * panels_panel_bytes(p);
+  size_t size = number_size(p.number), per_group = (size_t)(p.group / codes_per_word(p.codes));
+  for (int64_t g = 0; g < panels_groups(p); g++, group += panels_group_bytes(p)) {
+    pack_group(p, group, lane, words + (size_t)g * per_group);
+    memcpy(group + panels_lines(p) * 2 * LINE + (size_t)lane * size, (const uint8_t *)scales + (size_t)g * size, size);
+  }
+}
+
+// Row `row` of a float parameter.
+INLINE void pack_floats(struct panels p, uint8_t *arena, int64_t row, const void *values) {
+  int lane;
+  size_t size = number_size(p.number);
+  uint8_t *at = arena + (size_t)panels_home(p, row, &lane) * panels_panel_bytes(p) + (size_t)lane * size;
+  for (int64_t k = 0; k < p.columns; k++, at += PANEL * size) memcpy(at, (const uint8_t *)values + (size_t)k * size, size);
+}
+
+INLINE vec vec_load_number(enum number n, const void *p) {
+  return n == F32 ? vec_load((const float *)p) : n == F16 ? vec_load_f16((const uint16_t *)p)
+                                                          : vec_load_bf16((const uint16_t *)p);
+}
+INLINE void vec_store_number(enum number n, void *p, vec v) {
+  if (n == F32) vec_store((float *)p, v);
+  else if (n == F16) vec_store_f16((uint16_t *)p, v);
+  else vec_store_bf16((uint16_t *)p, v);
+}
+
+// One stored number as a float: through the vector conversions, so that there is one of each.
+INLINE float load_number(enum number n, const void *p) {
+  if (n == F32) {
+    float x;
+    memcpy(&x, p, 4);
+    return x;
+  }
+  uint16_t sixteen[16] = {0};
+  float lanes[16];
+  memcpy(sixteen, p, 2);
+  vec_store(lanes, vec_load_number(n, sixteen));
+  return lanes[0];
+}
+
+// A row back out of its panel, as an embedding reads it: (code - zero) * scale, the product rounded to `rounded`.
+INLINE void unpack_row(struct panels p, const uint8_t *arena, int64_t row, enum number rounded, float *out) {
+  int lane;
+  const uint8_t *at = arena + (size_t)panels_home(p, row, &lane) * panels_panel_bytes(p);
+  size_t size = number_size(p.number);
+  if (!p.grouped) {
+    uint16_t halves[16];
+    at += (size_t)lane * size;
+    for (int64_t k = 0; k < p.columns; k++, at += PANEL * size) {
+      if (p.number == F32) {
+        memcpy(out + k, at, 4);
+        continue;
+      }
+      memcpy(halves + k % 16, at, 2);
+      if (k % 16 == 15 || k == p.columns - 1) {
+        float lanes[16];
+        vec_store(lanes, vec_load_number(p.number, halves));
+        memcpy(out + k / 16 * 16, lanes, (size_t)(k % 16 + 1) * 4);
+      }
+    }
+    return;
+  }
+  int zero = code_zero(p.codes);
+  for (int64_t g = 0; g < panels_groups(p); g++, at += panels_group_bytes(p)) {
+    float scale = load_number(p.number, at + panels_lines(p) * 2 * LINE + (size_t)lane * size);
+    float values[48] = {0};
+    const uint8_t *line = at + 4 * lane;
+    for (int64_t j = 0; j < panels_lines(p); j++, line += 2 * LINE)
+      for (int i = 0; i < 4; i++) {
+        if (p.codes == CODES_8) {
+          values[4 * j + i] = (float)(line[i] - zero) * scale;
+        } else {
+          values[8 * j + i] = (float)((line[i] & 15) - zero) * scale;
+          values[8 * j + 4 + i] = (float)((line[i] >> 4) - zero) * scale;
+        }
+      }
+    if (rounded != F32)
+      for (int i = 0; i < 48; i += 16) {
+        uint16_t halves[16];
+        vec_store_number(rounded, halves, vec_load(values + i));
+        vec_store(values + i, vec_load_number(rounded, halves));
+      }
+    int64_t left = p.columns - g * p.group;
+    memcpy(out + g * p.group, values, (size_t)(left < p.group ? left : p.group) * 4);
+  }
+}
+
+#endif

@@ -1,0 +1,93 @@
+// What is done to a row of floats by itself. A row's stride is a multiple of 32 and what lies between its last column and
+// the stride is zero, so that whole vectors may be read; every function here keeps it so.
+#ifndef SINTER_ROWS_H
+#define SINTER_ROWS_H
+
+#include "functions.h"
+#include "product.h"
+
+// The first n (< 16) floats, zeros behind them.
+INLINE vec vec_load_some(const float *p, int64_t n) {
+  float lanes[16] = {0};
+  memcpy(lanes, p, (size_t)n * 4);
+  return vec_load(lanes);
+}
+INLINE void vec_store_some(float *p, int64_t n, vec v) {
+  float lanes[16];
+  vec_store(lanes, v);
+  memcpy(p, lanes, (size_t)n * 4);
+}
+
+// out = x / sqrt(mean(x^2) + eps) * weight. Four partial sums, so that additions overlap; x and out may be one.
+INLINE void norm_row(const float *x, const float *weight, const float eps, const int64_t columns, float *out) {
+  vec part[4] = {vec_zero(), vec_zero(), vec_zero(), vec_zero()};
+  int64_t i = 0;
+  for (; i + 64 <= columns; i += 64)
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; j++) {
+      vec v = vec_load(x + i + 16 * j);
+      part[j] = vec_fma(v, v, part[j]);
+    }
+  for (; i + 16 <= columns; i += 16) {
+    vec v = vec_load(x + i);
+    part[0] = vec_fma(v, v, part[0]);
+  }
+  if (i < columns) {
+    vec v = vec_load_some(x + i, columns - i);
+    part[0] = vec_fma(v, v, part[0]);
+  }
+  float squares = vec_total(vec_add(vec_add(part[0], part[1]), vec_add(part[2], part[3])));
+  vec scale = vec_set(1.0f / __builtin_sqrtf(squares / (float)columns + eps));
+  for (i = 0; i + 16 <= columns; i += 16)
+    vec_store(out + i, vec_mul(vec_mul(vec_load(x + i), scale), vec_load(weight + i)));
+  if (i < columns)
+    vec_store_some(out + i, columns - i,
+                   vec_mul(vec_mul(vec_load_some(x + i, columns - i), scale), vec_load_some(weight + i, columns - i)));
+}
+
+// Rounds a row to int8 in groups: scale = largest / 127, code = x / scale to the nearest, halves to even. The layout is
+// product.h's. A NaN or an infinity anywhere in a group makes its scale NaN: it must not come out as a number.
+INLINE void quantize_row(const float *x, const int64_t columns, const int group, const int above, uint8_t *out) {
+  const int64_t scales = quantized_scales(columns, group), starts = quantized_starts(columns, group);
+  for (int64_t g = 0; g * group < columns; g++) {
+    float values[48] = {0};
+    int64_t width = columns - g * group < group ? columns - g * group : group;
+    memcpy(values, x + g * group, (size_t)width * 4);
+    vec largest = vec_zero(), sound = vec_zero();
+#pragma GCC unroll 3
+    for (int i = 0; i < group; i += 16) {
+      vec v = vec_load(values + i);
+      largest = vec_max(largest, vec_abs(v));
+      sound = vec_fma(v, vec_zero(), sound);
+    }
+    float most = vec_largest(largest);
+    vec inverse = vec_set(most > 0 ? 127.0f / most : 0.0f);
+    int8_t codes[48];
+#pragma GCC unroll 3
+    for (int i = 0; i < group; i += 16) vec_store_i8(codes + i, vec_mul(vec_load(values + i), inverse));
+    int32_t sum = 0;
+    for (int i = 0; i < group; i++) sum += codes[i];
+    int32_t start = -above * sum;
+    float scale = most / 127.0f + vec_total(sound);
+    memcpy(out + g * group, codes, (size_t)group);
+    memcpy(out + scales + 4 * g, &scale, 4);
+    memcpy(out + starts + 4 * g, &start, 4);
+  }
+}
+
+// out = silu(gate) * up, 16 columns at a time: all three are rows of whole vectors.
+INLINE void swiglu_row(const float *gate, const float *up, const int64_t columns, float *out) {
+  for (int64_t i = 0; i < columns; i += 16)
+    vec_store(out + i, vec_mul(vec_silu(vec_load(gate + i)), vec_load(up + i)));
+}
+
+// One head turned by its position: element i is paired with element i + half. x and out may be one.
+INLINE void rotate_head(const float *x, const float *cosine, const float *sine, const int64_t half, float *out) {
+  for (int64_t i = 0; i < half; i++) {
+    float a = x[i], b = x[i + half];
+    out[i] = a * cosine[i] - b * sine[i];
+    out[i + half] = b * cosine[i] + a * sine[i];
+  }
+}
+
+#endif
