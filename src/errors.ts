@@ -45,10 +45,60 @@ export const errors = {
     type: "invalid_request_error",
     text: "There is no {method} {path}; GET /docs lists what there is.",
   },
+  invalid_api_key: {
+    status: 401,
+    type: "authentication_error",
+    text: "This server asks for its API key; send it as Authorization: Bearer KEY.",
+  },
+  host_refused: {
+    status: 403,
+    type: "invalid_request_error",
+    text: "This server does not answer to the host name {host}; start it with --allowed-hosts to add one.",
+  },
+  method_not_allowed: {
+    status: 405,
+    type: "invalid_request_error",
+    text: "{path} takes {allowed}, not {method}.",
+  },
+  body_timeout: {
+    status: 408,
+    type: "invalid_request_error",
+    text: "The request's body did not arrive within {seconds} seconds.",
+  },
+  header_timeout: {
+    status: 408,
+    type: "invalid_request_error",
+    text: "The request's headers did not arrive in time.",
+  },
+  body_too_large: {
+    status: 413,
+    type: "invalid_request_error",
+    text: "The body is larger than {most} bytes, the most this server reads; --max-body raises that.",
+  },
+  unsupported_media_type: {
+    status: 415,
+    type: "invalid_request_error",
+    text: "The body's kind is not understood: {problem}",
+  },
+  headers_too_large: {
+    status: 431,
+    type: "invalid_request_error",
+    text: "The request's headers are larger than 16 KiB.",
+  },
+  invalid_http: {
+    status: 400,
+    type: "invalid_request_error",
+    text: "This is no valid HTTP request: {problem}",
+  },
   queue_full: {
     status: 429,
     type: "rate_limit_error",
     text: "{waiting} requests are waiting already, the most this server queues; try again in a moment.",
+  },
+  not_ready: {
+    status: 503,
+    type: "server_error",
+    text: "The server is {state}; try again in a moment.",
   },
   generation_failed: {
     status: 500,

@@ -13,15 +13,15 @@ test("integers beyond 2^53 keep every digit, both ways", () => {
 })
 
 test("numbers with a fraction or exponent are doubles", () => {
-  expect(readJson("[1.5, 1e3, -0.25, 12345678901234567890.5]")).toEqual([
-    1.5, 1000, -0.25, 12345678901234567890.5,
+  expect(readJson("[1.5, 1e3, -0.25, 123456789.015625]")).toEqual([
+    1.5, 1000, -0.25, 123456789.015625,
   ])
 })
 
 test.each([
   '{"a":[1,2.5,true,false,null,"x"],"b":{"c":[]},"":{}}',
   '"\\u00e9\\ud83d\\ude00\\n\\t\\/\\\\\\""',
-  ' [ 1 , 2 ] \n\t\r',
+  " [ 1 , 2 ] \n\t\r",
   '{"a":1,"a":2}',
   "-0",
   '"\u2028\ufeff\u007f"',
@@ -38,7 +38,7 @@ test("what JSON.parse refuses is refused, with one sentence, and the other way r
   }
   const alphabet = '{}[]",:0123456789.eE+-truefalsnu\\ \n\u0001x'
   for (let round = 0; round < 20_000; round++) {
-    const characters = [...seeds[next(seeds.length)]!]
+    const characters = Array.from(seeds[next(seeds.length)]!)
     for (let edits = next(3); edits >= 0; edits--) {
       characters.splice(next(characters.length), next(2), alphabet[next(alphabet.length)]!)
     }
@@ -62,7 +62,7 @@ test("half a surrogate pair becomes U+FFFD", () => {
 test("__proto__ is a member like any other", () => {
   const value = readJson('{"__proto__":{"stream":true},"constructor":1}') as Record<string, Json>
   expect(Object.keys(value)).toEqual(["__proto__", "constructor"])
-  expect(value["stream"]).toBeUndefined()
+  expect(value.stream).toBeUndefined()
 })
 
 test("depth, length and size have bounds", () => {

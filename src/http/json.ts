@@ -179,7 +179,9 @@ class Reader {
     const match = NUMBER.exec(this.text)
     if (!match) {
       const found = this.text[this.at]
-      this.fail(found === undefined ? "it ends too early" : `an unexpected ${JSON.stringify(found)}`)
+      this.fail(
+        found === undefined ? "it ends too early" : `an unexpected ${JSON.stringify(found)}`,
+      )
     }
     const [digits, fraction, exponent] = match
     const value = Number(digits)

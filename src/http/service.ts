@@ -4,6 +4,8 @@
 import type { Chat } from "../chat/conversation.ts"
 
 export interface HttpOptions {
+  /** The product's own, for /version and /openapi.json. */
+  version: string
   /** The address that will be bound; on loopback, only loopback's own names and `allowedHosts` are answered. */
   host: string
   allowedHosts: readonly string[]
@@ -42,7 +44,7 @@ export const defaultTimeouts: Timeouts = {
   keepAlive: 15_000,
 }
 
-export const defaultHttpOptions: HttpOptions = {
+export const defaultHttpOptions: Omit<HttpOptions, "version"> = {
   host: "127.0.0.1",
   allowedHosts: [],
   cors: undefined,
@@ -64,7 +66,7 @@ export interface Service {
 }
 
 export interface ModelCard {
-  /** The names it answers to; the first is the one that is listed. */
+  /** The names it answers to, all listed: the model as it was typed, its folder's name, names given to it. */
   names: readonly string[]
   created: number // unix seconds
   contextLength: number // tokens, prompt and reply together

@@ -1,0 +1,230 @@
+// Holds a request's body against its schema. The first fault becomes one sentence that names the field in the client's
+// own spelling, what it must be and what it is. Nothing is coerced, filled in or removed: `"true"` is no boolean.
+// Knows the keywords that schemas.ts uses and throws on any other, so that no rule is ever silently skipped.
+
+import type { Static, TSchema } from "typebox"
+import { type Problem, problem } from "../errors.ts"
+import { type Json, writeJson } from "./json.ts"
+
+interface Schema {
+  type?: "object" | "array" | "string" | "number" | "integer" | "boolean" | "null"
+  enum?: readonly Json[]
+  const?: Json
+  anyOf?: readonly Schema[]
+  properties?: Record<string, Schema>
+  patternProperties?: Record<string, Schema>
+  additionalProperties?: Schema
+  required?: readonly string[]
+  items?: Schema
+  minItems?: number
+  maxItems?: number
+  minLength?: number
+  maxLength?: number
+  minimum?: number | bigint
+  maximum?: number | bigint
+  exclusiveMinimum?: number
+  format?: "int64"
+  description?: string
+  title?: string
+  default?: Json
+}
+
+const KEYWORDS: Record<keyof Schema, true> = {
+  type: true,
+  enum: true,
+  const: true,
+  anyOf: true,
+  properties: true,
+  patternProperties: true,
+  additionalProperties: true,
+  required: true,
+  items: true,
+  minItems: true,
+  maxItems: true,
+  minLength: true,
+  maxLength: true,
+  minimum: true,
+  maximum: true,
+  exclusiveMinimum: true,
+  format: true,
+  description: true,
+  title: true,
+  default: true,
+}
+
+type Members = Readonly<Record<string, Json>>
+
+/** The value as its schema's type. Throws the problem `invalid_value` for the first fault. */
+export function check<T extends TSchema>(schema: T, value: Json): Static<T> {
+  const fault = faultOf(schema as Schema, value, "")
+  if (fault) throw fault
+  return value as unknown as Static<T>
+}
+
+/** Throws when a schema uses a keyword that `check` does not know: a bug of ours, found by a test. */
+export function assertKnownKeywords(schema: TSchema): void {
+  const { properties, patternProperties, items, anyOf } = schema as Schema
+  const unknown = Object.keys(schema).filter((keyword) => !(keyword in KEYWORDS))
+  if (unknown.length > 0) throw new Error(`internal: no check knows ${unknown.join(", ")}`)
+  const inner = [
+    ...Object.values(properties ?? {}),
+    ...Object.values(patternProperties ?? {}),
+    ...(items ? [items] : []),
+    ...(anyOf ?? []),
+  ]
+  for (const each of inner) assertKnownKeywords(each as TSchema)
+}
+
+function faultOf(schema: Schema, value: Json, path: string): Problem | undefined {
+  if (schema.anyOf) {
+    const branch = schema.anyOf.find((candidate) => isOfKind(candidate, value))
+    return branch ? faultOf(branch, value, path) : mismatch(schema, value, path)
+  }
+  if (!isOfKind(schema, value) || !withinBounds(schema, value)) return mismatch(schema, value, path)
+  if (Array.isArray(value)) return faultInItems(schema, value as readonly Json[], path)
+  if (schema.type === "object") return faultInMembers(schema, value as Members, path)
+  return undefined
+}
+
+/** Whether the value is of the schema's kind, whatever its size: what chooses between the branches of a union. */
+function isOfKind(schema: Schema, value: Json): boolean {
+  if (schema.enum) return schema.enum.includes(value)
+  if (schema.const !== undefined) return schema.const === value
+  switch (schema.type) {
+    case undefined:
+      return true
+    case "null":
+      return value === null
+    case "object":
+      return typeof value === "object" && value !== null && !Array.isArray(value)
+    case "array":
+      return Array.isArray(value)
+    case "integer":
+      return isInteger(value, schema)
+    case "number":
+      return typeof value === "number" || typeof value === "bigint"
+    default:
+      return typeof value === schema.type
+  }
+}
+
+// Only a field that says int64 takes what a double cannot hold; a double beyond 2^53 has lost digits already.
+function isInteger(value: Json, schema: Schema): boolean {
+  return Number.isSafeInteger(value) || (typeof value === "bigint" && schema.format === "int64")
+}
+
+function withinBounds(schema: Schema, value: Json): boolean {
+  if (typeof value === "number" || typeof value === "bigint") {
+    if (schema.minimum !== undefined && value < schema.minimum) return false
+    if (schema.exclusiveMinimum !== undefined && value <= schema.exclusiveMinimum) return false
+    return schema.maximum === undefined || value <= schema.maximum
+  }
+  if (typeof value === "string") {
+    const { minLength = 0, maxLength = Number.POSITIVE_INFINITY } = schema
+    return value.length >= minLength && value.length <= maxLength
+  }
+  if (Array.isArray(value)) {
+    const { minItems = 0, maxItems = Number.POSITIVE_INFINITY } = schema
+    return value.length >= minItems && value.length <= maxItems
+  }
+  return true
+}
+
+function faultInItems(schema: Schema, items: readonly Json[], path: string): Problem | undefined {
+  if (!schema.items) return undefined
+  for (const [index, item] of items.entries()) {
+    const fault = faultOf(schema.items, item, `${path}[${index}]`)
+    if (fault) return fault
+  }
+  return undefined
+}
+
+function faultInMembers(schema: Schema, members: Members, path: string): Problem | undefined {
+  for (const name of schema.required ?? []) {
+    if (!Object.hasOwn(members, name)) {
+      const param = join(path, name)
+      return problem("invalid_value", { problem: `${param} is required.` }, param)
+    }
+  }
+  const every = Object.values(schema.patternProperties ?? {})[0] ?? schema.additionalProperties
+  for (const [name, value] of Object.entries(members)) {
+    const known = schema.properties
+    const inner = known && Object.hasOwn(known, name) ? known[name] : every
+    const fault = inner && faultOf(inner, value, join(path, name))
+    if (fault) return fault
+  }
+  return undefined
+}
+
+function mismatch(schema: Schema, value: Json, path: string): Problem {
+  const name = path === "" ? "The body" : path
+  const sentence = `${name} must be ${describe(schema)}, not ${show(value)}.`
+  return problem("invalid_value", { problem: sentence }, path === "" ? undefined : path)
+}
+
+function join(path: string, name: string): string {
+  return path === "" ? cut(name, 100) : `${path}.${cut(name, 100)}`
+}
+
+/** A noun phrase: "an integer from 0 to 20", "one of \"a\", \"b\"". Also what the printed documents say. */
+export function describe(schema: TSchema): string {
+  const { anyOf, enum: values, const: only, type, items, ...bounds } = schema as Schema
+  if (anyOf) {
+    const kinds = anyOf.filter((each) => each.type !== "null").map((each) => describe(each))
+    return kinds.join(" or ")
+  }
+  if (values) return `one of ${values.map(writeJson).join(", ")}`
+  if (only !== undefined) return writeJson(only)
+  switch (type) {
+    case "array":
+      return `a list${range(bounds.minItems, bounds.maxItems)}${items ? elements(items) : ""}`
+    case "string":
+      return bounds.minLength === 1 ? "a string that is not empty" : "a string"
+    case "object":
+      return "an object"
+    case "integer":
+      return `an integer${range(bounds.minimum, bounds.maximum)}`
+    case "number":
+      if (bounds.exclusiveMinimum !== undefined) {
+        return `a number above ${bounds.exclusiveMinimum} and at most ${bounds.maximum}`
+      }
+      return `a number${range(bounds.minimum, bounds.maximum)}`
+    case "boolean":
+      return "true or false"
+    case "null":
+      return "null"
+    default:
+      return "any JSON"
+  }
+}
+
+function elements(items: Schema): string {
+  const plural: Record<string, string> = {
+    string: items.minLength === 1 ? "strings that are not empty" : "strings",
+    object: "objects",
+    integer: "integers",
+    array: "lists",
+  }
+  const word = items.type && plural[items.type]
+  return word ? ` of ${word}` : ""
+}
+
+function range(least: number | bigint | undefined, most: number | bigint | undefined): string {
+  if (least !== undefined && most !== undefined) return ` from ${least} to ${most}`
+  if (least !== undefined) return ` of at least ${least}`
+  return most === undefined ? "" : ` of at most ${most}`
+}
+
+/** What was received, short enough for a sentence. */
+function show(value: Json): string {
+  if (Array.isArray(value)) return value.length === 0 ? "an empty list" : "a list"
+  if (typeof value === "object" && value !== null) return "an object"
+  if (value === "") return "an empty string"
+  return cut(writeJson(value), 60)
+}
+
+/** The text's beginning, never ending in half a character. */
+export function cut(text: string, most: number): string {
+  if (text.length <= most) return text
+  return `${text.slice(0, most).replace(/[\ud800-\udbff]$/, "")}…`
+}

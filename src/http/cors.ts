@@ -1,0 +1,78 @@
+// Cross-origin headers: which web pages may read answers. Behaves as Starlette's CORSMiddleware does, which the
+// specification's options come from, with one difference: with credentials the origin is always echoed, because a
+// browser takes no "*" there.
+
+import type { IncomingHttpHeaders } from "node:http"
+import type { CorsOptions } from "./service.ts"
+
+const EVERY_METHOD = ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"]
+const SAFE_HEADERS = ["Accept", "Accept-Language", "Content-Language", "Content-Type"]
+const KEPT_SECONDS = 600 // how long a browser remembers a preflight's answer
+
+export interface Preflight {
+  status: 200 | 400
+  text: string
+  headers: Record<string, string>
+}
+
+/** Headers for an ordinary answer; none when the request comes from no web page. */
+export function corsHeaders(
+  options: CorsOptions,
+  { origin, cookie }: IncomingHttpHeaders,
+): Record<string, string> {
+  if (origin === undefined) return {}
+  const headers: Record<string, string> = {}
+  const all = options.origins.includes("*")
+  if (all) headers["access-control-allow-origin"] = "*"
+  if (options.credentials) headers["access-control-allow-credentials"] = "true"
+  const isEchoed = all ? options.credentials || cookie !== undefined : allows(options, origin)
+  if (isEchoed) {
+    headers["access-control-allow-origin"] = origin
+    headers.vary = "Origin"
+  }
+  return headers
+}
+
+export function isPreflight(method: string, headers: IncomingHttpHeaders): boolean {
+  return (
+    method === "OPTIONS" &&
+    headers.origin !== undefined &&
+    headers["access-control-request-method"] !== undefined
+  )
+}
+
+/** The answer to a browser that asks whether a page may send what it wants to send. */
+export function preflight(options: CorsOptions, asked: IncomingHttpHeaders): Preflight {
+  const origin = asked.origin ?? ""
+  const methods = options.methods.includes("*") ? EVERY_METHOD : options.methods
+  const everyHeader = options.headers.includes("*")
+  const known = [...new Set([...SAFE_HEADERS, ...options.headers])].sort()
+  const wanted = asked["access-control-request-headers"]
+  const faults: string[] = []
+  const headers: Record<string, string> = {
+    "access-control-allow-methods": methods.join(", "),
+    "access-control-max-age": String(KEPT_SECONDS),
+  }
+  if (options.credentials) headers["access-control-allow-credentials"] = "true"
+  if (!everyHeader) headers["access-control-allow-headers"] = known.join(", ")
+  else if (wanted !== undefined) headers["access-control-allow-headers"] = wanted
+
+  const isEchoed = !options.origins.includes("*") || options.credentials
+  if (isEchoed) headers.vary = "Origin"
+  if (!allows(options, origin)) faults.push("origin")
+  else headers["access-control-allow-origin"] = isEchoed ? origin : "*"
+  if (!methods.includes(asked["access-control-request-method"] ?? "")) faults.push("method")
+  if (!everyHeader && wanted !== undefined && !areKnown(wanted, known)) faults.push("headers")
+
+  if (faults.length === 0) return { status: 200, text: "OK", headers }
+  return { status: 400, text: `Disallowed CORS ${faults.join(", ")}`, headers }
+}
+
+function allows({ origins }: CorsOptions, origin: string): boolean {
+  return origins.includes("*") || origins.includes(origin)
+}
+
+function areKnown(wanted: string, known: readonly string[]): boolean {
+  const names = new Set(known.map((name) => name.toLowerCase()))
+  return wanted.split(",").every((name) => names.has(name.trim().toLowerCase()))
+}

@@ -1,0 +1,47 @@
+// One request on its way to its answer: what handlers see of HTTP.
+
+import type { ServerResponse } from "node:http"
+import type { Log } from "../log.ts"
+import type { DialectName } from "./dialects/choose.ts"
+import type { Json } from "./json.ts"
+import type { HttpOptions, Service } from "./service.ts"
+
+export interface Exchange {
+  id: string // x-request-id
+  /** The last path parameter. */
+  parameter: string
+  body: Json // null where there is none
+  dialect: DialectName
+  scope: string
+  options: HttpOptions
+  state: State
+  log: Log
+  /** Aborted when the client leaves. */
+  signal: AbortSignal
+  /** Sets a header of the answer. */
+  setHeader: (name: string, value: string) => void
+  /** Takes the raw response over, with the headers set so far; the handler then returns "sent". */
+  takeOver: () => {
+    raw: ServerResponse
+    headers: Record<string, string | number | string[] | undefined>
+  }
+}
+
+/** How the server stands. Without a service it is still loading. */
+export interface State {
+  service: Service | undefined
+  draining: boolean
+}
+
+/** The body of an answer 200 unless it says otherwise; "sent" when the handler has written it itself. */
+export type Answer = { status?: number; type: string; text: string } | "sent"
+
+export function json(text: string, status = 200): Answer {
+  return { status, type: "application/json; charset=utf-8", text }
+}
+
+/** The loaded model; routes that are not `early` are only reached when there is one. */
+export function serviceOf({ state }: Exchange): Service {
+  if (!state.service) throw new Error("internal: no service behind a route that needs one")
+  return state.service
+}

@@ -1,0 +1,234 @@
+// The front door of the room. `createHttp` gives a server that can listen at once and answers 503 until `open` hands it
+// a model; every request then takes one way: guards, body, dialect, handler, answer. Fastify routes and frames; it
+// neither reads bodies nor shapes answers here.
+
+import { randomUUID } from "node:crypto"
+import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify"
+import { problem } from "../errors.ts"
+import type { Log } from "../log.ts"
+import { ClientGone, readBody } from "./body.ts"
+import { cut } from "./check.ts"
+import { answerBrokenHttp } from "./connection.ts"
+import { corsHeaders, isPreflight, preflight } from "./cors.ts"
+import { chooseDialect, OPENAI_PATH } from "./dialects/choose.ts"
+import { errorBody, problemOf } from "./error-body.ts"
+import type { Answer, State } from "./exchange.ts"
+import { assertHost, readScope } from "./guards.ts"
+import type { Json } from "./json.ts"
+import type { Route } from "./route.ts"
+import { routes } from "./routes.ts"
+import type { HttpOptions, Service } from "./service.ts"
+import { cutUnlessTaken } from "./sse.ts"
+
+export interface Http {
+  /** Listens, and takes injected requests in tests. */
+  server: FastifyInstance
+  /** From now on requests are answered. */
+  open(service: Service): void
+  /** From now on new requests are refused; resolves when those that run have ended. */
+  drain(): Promise<void>
+}
+
+/** @param service when the model is loaded already. */
+export function createHttp(options: HttpOptions, log: Log, service?: Service): Http {
+  const state: State = { service, draining: false }
+  const running = new Set<FastifyRequest>()
+  let whenIdle = () => {}
+
+  const { header, body, idle } = options.timeouts
+  const server = fastify({
+    genReqId: requestId,
+    exposeHeadRoutes: true,
+    return503OnClosing: false,
+    keepAliveTimeout: idle + IDLE_GRACE,
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 4096 },
+    http: {
+      headersTimeout: header,
+      requestTimeout: header + body + IDLE_GRACE, // the body's own timer comes first
+      connectionsCheckingInterval: 1000,
+      keepAlive: true, // finds clients that vanished without a word
+      keepAliveInitialDelay: 30_000,
+    },
+    clientErrorHandler: answerBrokenHttp,
+    frameworkErrors: (error, request, reply) => {
+      prepare(request, reply)
+      void fail(request, reply, problem("invalid_http", { problem: error.message }))
+    },
+  })
+  // Bodies are read by the handlers' wrapper below, with its own limits and times.
+  server.removeAllContentTypeParsers()
+  server.addContentTypeParser("*", (_request, _payload, done) => done(null))
+
+  server.addHook("onRequest", async (request, reply) => {
+    prepare(request, reply)
+    running.add(request)
+    reply.raw.once("close", () => {
+      running.delete(request)
+      if (running.size === 0) whenIdle()
+    })
+    assertHost(options, request.headers)
+    setDialect(request, reply, undefined)
+    if (options.cors && isPreflight(request.method, request.headers)) {
+      const { status, text, headers } = preflight(options.cors, request.headers)
+      return reply.code(status).headers(headers).type("text/plain; charset=utf-8").send(text)
+    }
+  })
+  server.addHook("onSend", async (_request, reply, payload) => {
+    cutUnlessTaken(reply.raw, options.timeouts.write)
+    return payload
+  })
+  server.addHook("onResponse", async (request, reply) => {
+    const path = cut(request.url, 200)
+    const ms = Math.round(reply.elapsedTime)
+    log.info({ request: request.id, method: request.method, path, status: reply.statusCode, ms })
+  })
+  server.setErrorHandler((error, request, reply) => fail(request, reply, error))
+  server.setNotFoundHandler((request, reply) => {
+    const path = pathOf(request)
+    const allowed = allowedMethods(path)
+    if (allowed.length === 0) {
+      throw problem("route_not_found", { method: request.method, path: cut(path, 200) })
+    }
+    reply.header("allow", allowed.join(", "))
+    if (request.method === "OPTIONS") return reply.code(204).send()
+    const { method } = request
+    throw problem("method_not_allowed", { method, path, allowed: allowed.join(", ") })
+  })
+  for (const route of routes) {
+    for (const prefix of route.path.startsWith("/v1/") ? ["", OPENAI_PATH] : [""]) {
+      server.route({
+        method: route.method,
+        url: prefix + route.path.replace(/\{\w+\}$/, "*"),
+        handler: (request, reply) => handle(route, request, reply),
+      })
+    }
+  }
+
+  /** The headers that every answer has, whatever becomes of the request. */
+  function prepare(request: FastifyRequest, reply: FastifyReply): void {
+    reply.header("x-request-id", request.id)
+    if (options.cors) reply.headers(corsHeaders(options.cors, request.headers))
+    reply.header("keep-alive", `timeout=${Math.floor(idle / 1000)}`)
+    if (state.draining) reply.header("connection", "close")
+    const fromPath = chooseDialect(pathOf(request), {}, options.dialect, undefined)
+    reply.header("x-api-dialect", fromPath) // of answers to requests that were not read further
+  }
+
+  function setDialect(request: FastifyRequest, reply: FastifyReply, given: Json | undefined) {
+    const dialect = chooseDialect(pathOf(request), request.headers, options.dialect, given)
+    reply.header("x-api-dialect", dialect)
+    return dialect
+  }
+
+  async function handle(route: Route, request: FastifyRequest, reply: FastifyReply) {
+    const scope = route.open ? "" : readScope(options.apiKeys, request.headers)
+    if (!route.early) assertReady(state)
+    const leaving = leavingSignal(reply)
+    const given = route.body
+      ? await readBody(request.raw, options.maxBody ?? bodyLimit(state), body)
+      : null
+    const answer = await route.handle({
+      id: request.id,
+      parameter: (request.params as { "*"?: string })["*"] ?? "",
+      body: given,
+      dialect: setDialect(request, reply, given),
+      scope,
+      options,
+      state,
+      log,
+      signal: leaving,
+      setHeader: (name, value) => void reply.header(name, value),
+      takeOver: () => {
+        reply.hijack()
+        return { raw: reply.raw, headers: reply.getHeaders() }
+      },
+    })
+    if (answer === "sent") return
+    return send(reply, answer)
+  }
+
+  function fail(request: FastifyRequest, reply: FastifyReply, error: unknown) {
+    if (error instanceof ClientGone || reply.raw.destroyed) {
+      reply.hijack()
+      reply.raw.destroy()
+      return
+    }
+    const told = problemOf(error, { id: request.id, log })
+    if (told.status === 429 || told.status === 503) reply.header("retry-after", "1")
+    if (told.status === 401) reply.header("www-authenticate", challenge(pathOf(request)))
+    if (told.status === 408) reply.header("connection", "close")
+    return send(reply, { status: told.status, type: JSON_TYPE, text: errorBody(told) })
+  }
+
+  return {
+    server,
+    open: (opened) => {
+      state.service = opened
+    },
+    drain: () => {
+      state.draining = true
+      if (running.size === 0) return Promise.resolve()
+      return new Promise((resolve) => {
+        whenIdle = resolve
+      })
+    },
+  }
+}
+
+const JSON_TYPE = "application/json; charset=utf-8"
+
+// An idle connection outlives what its Keep-Alive header promised, so that none is closed under a client about to write.
+const IDLE_GRACE = 5_000 // milliseconds
+
+function requestId({
+  headers,
+}: {
+  headers: Record<string, string | string[] | undefined>
+}): string {
+  const given = headers["x-request-id"]
+  return typeof given === "string" && /^[\x21-\x7e]{1,128}$/.test(given) ? given : randomUUID()
+}
+
+function pathOf(request: FastifyRequest): string {
+  return request.url.replace(/[?#].*$/s, "")
+}
+
+function allowedMethods(path: string): string[] {
+  const plain = path.startsWith(`${OPENAI_PATH}/v1/`) ? path.slice(OPENAI_PATH.length) : path
+  const matching = routes.filter((route) => {
+    const [start = "", open] = route.path.split("{")
+    return open ? plain.startsWith(start) : plain.replace(/\/$/, "") === start
+  })
+  const methods = matching.flatMap(({ method }) => (method === "GET" ? ["GET", "HEAD"] : [method]))
+  return methods.length > 0 ? [...methods, "OPTIONS"] : []
+}
+
+function assertReady({ service, draining }: State): void {
+  if (draining) throw problem("not_ready", { state: "shutting down" })
+  if (!service) throw problem("not_ready", { state: "loading its model" })
+}
+
+const LEAST_BODY_LIMIT = 2 * 1024 * 1024 // bytes
+const BYTES_A_TOKEN = 16
+
+function bodyLimit({ service }: State): number {
+  return Math.max(LEAST_BODY_LIMIT, BYTES_A_TOKEN * (service?.model.contextLength ?? 0))
+}
+
+// Of the request's own signals none is of use: they fire when the body has been read, or never.
+function leavingSignal(reply: FastifyReply): AbortSignal {
+  const leaving = new AbortController()
+  reply.raw.once("close", () => {
+    if (!reply.raw.writableFinished) leaving.abort()
+  })
+  return leaving.signal
+}
+
+// A browser that opens the docs page asks its user for the key as a password.
+function challenge(path: string): string {
+  return path === "/docs" ? 'Basic realm="sinter: the API key is the password"' : "Bearer"
+}
+
+function send(reply: FastifyReply, { status = 200, type, text }: Exclude<Answer, "sent">) {
+  return reply.code(status).type(type).send(text)
+}

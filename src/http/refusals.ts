@@ -1,0 +1,74 @@
+// What this server knows of and does not do, in one table: each row a sentence that names the field. Being asked for one
+// of these is an answer 400, never a silent omission.
+
+import { problem } from "../errors.ts"
+import type { Json } from "./json.ts"
+
+interface Refusal {
+  param: string
+  asked: (value: Json) => boolean
+  because: string
+}
+
+const isFilledList = (value: Json) => Array.isArray(value) && value.length > 0
+const isGiven = () => true
+
+/** What a coming version brings. */
+export const unbuilt: readonly Refusal[] = [
+  {
+    param: "tools",
+    asked: isFilledList,
+    because: "tools: this version cannot call tools yet; leave it out.",
+  },
+  {
+    param: "tool_choice",
+    asked: (value) => value !== "none" && value !== "auto",
+    because: "tool_choice: this version cannot call tools yet; leave it out.",
+  },
+  {
+    param: "response_format",
+    asked: (value) => typeOf(value) === "json_object" || typeOf(value) === "json_schema",
+    because: "response_format: this version cannot hold replies to JSON yet; only text works.",
+  },
+]
+
+/** What this server is not for. */
+export const unsupported: readonly Refusal[] = [
+  {
+    param: "functions",
+    asked: isFilledList,
+    because: "functions: this older form of tools is not supported; use tools.",
+  },
+  {
+    param: "function_call",
+    asked: (value) => value !== "none" && value !== "auto",
+    because: "function_call: this older form is not supported; use tools and tool_choice.",
+  },
+  {
+    param: "store",
+    asked: (value) => value === true,
+    because: "store: this server stores nothing; leave it out or say false.",
+  },
+  {
+    param: "modalities",
+    asked: (value) => !Array.isArray(value) || value.some((kind) => kind !== "text"),
+    because: "modalities: the model writes text only.",
+  },
+  { param: "audio", asked: isGiven, because: "audio: the model writes text only." },
+]
+
+/** Throws the problem `unsupported_value` for the first field that a row refuses. */
+export function refuse(body: Json): void {
+  if (typeof body !== "object" || body === null || Array.isArray(body)) return
+  for (const { param, asked, because } of [...unbuilt, ...unsupported]) {
+    const value = Object.hasOwn(body, param) ? (body as Record<string, Json>)[param] : undefined
+    if (value !== undefined && value !== null && asked(value)) {
+      throw problem("unsupported_value", { problem: because }, param)
+    }
+  }
+}
+
+function typeOf(value: Json): Json | undefined {
+  if (typeof value !== "object" || value === null || !Object.hasOwn(value, "type")) return undefined
+  return (value as Record<string, Json>).type
+}

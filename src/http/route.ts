@@ -1,0 +1,19 @@
+// What a row of the routes table says.
+
+import type { TSchema } from "typebox"
+import type { Answer, Exchange } from "./exchange.ts"
+
+export interface Route {
+  method: "GET" | "POST"
+  path: string // parameters as {name}; the last one may hold slashes
+  summary: string
+  /** Answered without a key. */
+  open?: true
+  /** Answered while the model is still loading, too. */
+  early?: true
+  body?: TSchema
+  answer: TSchema | "text" | "html"
+  chunk?: TSchema // what a stream's events hold
+  example?: object
+  handle: (exchange: Exchange) => Promise<Answer> | Answer
+}

@@ -1,0 +1,82 @@
+// Every endpoint, in one table: a path, a schema, a sentence, a handler. Routing, 405s, /openapi.json, /docs and
+// docs/api.md are made from it. Paths under /v1 are served under /openai/v1 as well, in the openai dialect.
+
+import type { TSchema } from "typebox"
+import { docsPage, health, live } from "./endpoints/about.ts"
+import { chatCompletions } from "./endpoints/chat-completions.ts"
+import { listModels, showModel } from "./endpoints/models.ts"
+import { json } from "./exchange.ts"
+import { writeJson } from "./json.ts"
+import { openapiDocument } from "./openapi.ts"
+import type { Route } from "./route.ts"
+import {
+  ChatCompletionRequest,
+  ChatCompletionResponse,
+  ChatCompletionStreamResponse,
+  Health,
+  Model,
+  ModelList,
+} from "./schemas.ts"
+
+export const routes: readonly Route[] = [
+  {
+    method: "GET",
+    path: "/v1/models",
+    summary: "The model that is served, under every name it answers to.",
+    answer: ModelList,
+    handle: listModels,
+  },
+  {
+    method: "GET",
+    path: "/v1/models/{id}",
+    summary: "One of those entries.",
+    answer: Model,
+    handle: showModel,
+  },
+  {
+    method: "POST",
+    path: "/v1/chat/completions",
+    summary: "A reply to a conversation, whole or as a stream.",
+    body: ChatCompletionRequest,
+    answer: ChatCompletionResponse,
+    chunk: ChatCompletionStreamResponse,
+    example: {
+      messages: [{ role: "user", content: "Hello! Who are you?" }],
+      stream: true,
+      max_tokens: 128,
+    },
+    handle: chatCompletions,
+  },
+  {
+    method: "GET",
+    path: "/health",
+    summary: "200 when requests are answered; 503 while loading and while shutting down.",
+    open: true,
+    early: true,
+    answer: Health,
+    handle: health,
+  },
+  {
+    method: "GET",
+    path: "/live",
+    summary: "200 as long as the process runs.",
+    open: true,
+    early: true,
+    answer: Health,
+    handle: live,
+  },
+  {
+    method: "GET",
+    path: "/docs",
+    summary: "A page that lists these endpoints and tries them.",
+    answer: "html",
+    handle: docsPage,
+  },
+  {
+    method: "GET",
+    path: "/openapi.json",
+    summary: "This API as an OpenAPI 3.1 document.",
+    answer: {} as TSchema,
+    handle: ({ options }) => json(writeJson(openapiDocument(routes, options.version))),
+  },
+]

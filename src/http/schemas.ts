@@ -1,0 +1,280 @@
+// The shapes of the protocol. Each is three things at once: the check of a request (check.ts), its TypeScript type, and
+// its page in /docs, /openapi.json and docs/api.md. Bounds are said here and nowhere else. A field that may be absent
+// may be null as well; null means absent.
+
+import { type Static, type TSchema, Type } from "typebox"
+
+/** A field that may be left out or null. */
+function optional<T extends TSchema>(schema: T, description: string, absent?: unknown) {
+  const extra = absent === undefined ? { description } : { description, default: absent }
+  return Type.Optional(Type.Union([schema, Type.Null()], extra))
+}
+
+const text = Type.String()
+const flag = Type.Boolean()
+const anything = Type.Record(Type.String(), Type.Unknown())
+
+const ToolCallRecord = Type.Object(
+  {
+    id: optional(text, "The call's identifier."),
+    type: optional(Type.Literal("function"), "Always function."),
+    function: Type.Object({
+      name: text,
+      arguments: optional(
+        Type.Union([text, anything]),
+        "The arguments, as a map or as JSON text of one.",
+      ),
+    }),
+  },
+  { title: "ChatToolCall" },
+)
+
+export const ChatCompletionMessage = Type.Object(
+  {
+    role: Type.Enum(["system", "developer", "user", "assistant", "tool"], {
+      description: "Who speaks; developer means system.",
+    }),
+    content: optional(
+      Type.Union([text, Type.Array(anything)]),
+      "The text, or a list of maps whose `text` members are joined; a tool's maps without `text` are handed on as JSON.",
+    ),
+    name: optional(text, "The speaker's name, for templates that use it."),
+    tool_calls: optional(Type.Array(ToolCallRecord), "Calls an assistant made earlier."),
+    tool_call_id: optional(text, "The call that a tool's message answers."),
+    reasoning_content: optional(
+      text,
+      "An assistant's earlier thinking, for templates that use it.",
+    ),
+  },
+  { title: "ChatCompletionMessage" },
+)
+export type ChatCompletionMessage = Static<typeof ChatCompletionMessage>
+
+const Int64 = Type.Unsafe<number | bigint>({
+  type: "integer",
+  format: "int64",
+  minimum: -(2n ** 63n),
+  maximum: 2n ** 64n - 1n,
+})
+
+/** What both kinds of completion take. */
+const sampling = {
+  model: Type.String({ description: "One of the names that GET /v1/models lists." }),
+  frequency_penalty: optional(
+    Type.Number({ minimum: -2, maximum: 2 }),
+    "Above 0 makes tokens less likely the more often the reply has used them.",
+    0,
+  ),
+  presence_penalty: optional(
+    Type.Number({ minimum: -2, maximum: 2 }),
+    "Above 0 makes tokens less likely once the reply has used them.",
+    0,
+  ),
+  repetition_penalty: optional(
+    Type.Number({ exclusiveMinimum: 0, maximum: 10 }),
+    "Above 1 divides the odds of tokens that the reply has used.",
+    1,
+  ),
+  logit_bias: optional(
+    Type.Record(Type.String(), Type.Number({ minimum: -100, maximum: 100 })),
+    "Added to the logits of tokens, by token id.",
+  ),
+  max_tokens: optional(
+    Type.Integer({ minimum: 1 }),
+    "The most tokens to generate; otherwise as far as the context reaches.",
+  ),
+  n: optional(Type.Integer({ minimum: 1, maximum: 128 }), "How many replies to generate.", 1),
+  seed: optional(
+    Int64,
+    "The same seed and request give the same reply; otherwise a fresh one, told in the x-seed header.",
+  ),
+  stop: optional(
+    Type.Union([
+      Type.String({ minLength: 1 }),
+      Type.Array(Type.String({ minLength: 1 }), { maxItems: 64 }),
+    ]),
+    "The reply ends before any of these texts.",
+  ),
+  stream: optional(flag, "Whether to send the reply piece by piece, as server-sent events.", false),
+  stream_options: optional(
+    Type.Object({
+      include_usage: optional(flag, "One more chunk at the end with the usage.", false),
+      include_obfuscation: optional(flag, "Accepted; this server adds no padding."),
+    }),
+    "Only with stream.",
+  ),
+  temperature: optional(
+    Type.Number({ minimum: 0, maximum: 2 }),
+    "Lower is less random; 0 always takes the likeliest token.",
+    1,
+  ),
+  top_p: optional(
+    Type.Number({ minimum: 0, maximum: 1 }),
+    "Draws from the likeliest tokens that together have this probability; 0 takes the likeliest.",
+    1,
+  ),
+  top_k: optional(
+    Type.Integer({ minimum: -1 }),
+    "Draws from this many of the likeliest tokens; 0 and -1 set no limit.",
+    0,
+  ),
+  min_p: optional(
+    Type.Number({ minimum: 0, maximum: 1 }),
+    "Leaves out tokens less likely than this share of the likeliest one's probability.",
+    0,
+  ),
+  ignore_eos: optional(flag, "Goes on past the model's own end.", false),
+  user: optional(text, "Whom the request is for; kept in no record."),
+}
+
+export const ChatCompletionRequest = Type.Object(
+  {
+    messages: Type.Array(ChatCompletionMessage, {
+      minItems: 1,
+      description:
+        "The conversation so far. When its last message is the assistant's, that is continued.",
+    }),
+    ...sampling,
+    max_completion_tokens: optional(
+      Type.Integer({ minimum: 1 }),
+      "The newer name of max_tokens; wins over it.",
+    ),
+    logprobs: optional(flag, "Whether to tell each token's log probability.", false),
+    top_logprobs: optional(
+      Type.Integer({ minimum: 0, maximum: 20 }),
+      "How many of the likeliest tokens to tell for each position; above 0 only with logprobs.",
+      0,
+    ),
+    tools: optional(Type.Array(anything), "Tools the model may call."),
+    tool_choice: optional(Type.Enum(["none", "auto"]), "How tools are chosen."),
+    parallel_tool_calls: optional(flag, "Whether one reply may call several tools."),
+    response_format: optional(
+      Type.Object({ type: Type.Enum(["text"]) }),
+      "What the reply must look like.",
+    ),
+    reasoning_effort: optional(
+      Type.Enum(["none", "minimal", "low", "medium", "high", "xhigh", "max"]),
+      "Handed to the model's template; none switches thinking off.",
+    ),
+    chat_template_kwargs: optional(anything, "More variables for the model's template."),
+    metadata: optional(Type.Record(Type.String(), text), "Accepted; kept in no record."),
+    store: optional(flag, "Only false: nothing is stored."),
+    service_tier: optional(text, "Accepted; there is one tier."),
+  },
+  { title: "ChatCompletionRequest" },
+)
+export type ChatCompletionRequest = Static<typeof ChatCompletionRequest>
+
+// Answers. Their schemas document; nothing is checked against them while serving, but tests hold every answer to them.
+
+const nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
+
+const TokenLogprob = {
+  token: text,
+  logprob: Type.Number({ description: "Of the model's own distribution, -9999 at the least." }),
+  bytes: Type.Array(Type.Integer(), { description: "The token's true bytes." }),
+}
+
+export const LogProbs = Type.Object(
+  {
+    content: Type.Array(
+      Type.Object({ ...TokenLogprob, top_logprobs: Type.Array(Type.Object(TokenLogprob)) }),
+    ),
+    refusal: Type.Null(),
+  },
+  { title: "LogProbs" },
+)
+
+export const UsageInfo = Type.Object(
+  {
+    prompt_tokens: Type.Integer(),
+    completion_tokens: Type.Integer(),
+    total_tokens: Type.Integer(),
+    prompt_tokens_details: Type.Object({ cached_tokens: Type.Integer() }),
+    completion_tokens_details: Type.Object({ reasoning_tokens: Type.Integer() }),
+  },
+  { title: "UsageInfo" },
+)
+
+const ReplyMessage = Type.Object(
+  {
+    role: Type.Optional(Type.Literal("assistant")),
+    content: Type.Optional(nullable(text)),
+    reasoning_content: Type.Optional(text),
+  },
+  { title: "ReplyMessage" },
+)
+
+const envelope = {
+  id: text,
+  created: Type.Integer({ description: "Unix time in seconds." }),
+  model: Type.String({ description: "The name that the request used." }),
+  system_fingerprint: Type.String({ description: "Of weights, configuration and library." }),
+}
+
+export const ChatCompletionResponse = Type.Object(
+  {
+    ...envelope,
+    object: Type.Literal("chat.completion"),
+    choices: Type.Array(
+      Type.Object({
+        index: Type.Integer(),
+        message: ReplyMessage,
+        finish_reason: Type.Enum(["stop", "length", "tool_calls", "error"]),
+        logprobs: nullable(LogProbs),
+      }),
+    ),
+    usage: UsageInfo,
+  },
+  { title: "ChatCompletionResponse" },
+)
+
+export const ChatCompletionStreamResponse = Type.Object(
+  {
+    ...envelope,
+    object: Type.Literal("chat.completion.chunk"),
+    choices: Type.Array(
+      Type.Object({
+        index: Type.Integer(),
+        delta: ReplyMessage,
+        finish_reason: nullable(Type.Enum(["stop", "length", "tool_calls"])),
+        logprobs: nullable(LogProbs),
+      }),
+    ),
+    usage: Type.Optional(nullable(UsageInfo)),
+  },
+  { title: "ChatCompletionStreamResponse" },
+)
+
+export const Model = Type.Object(
+  {
+    id: text,
+    object: Type.Literal("model"),
+    created: Type.Integer(),
+    owned_by: text,
+    context_length: Type.Integer(),
+  },
+  { title: "Model" },
+)
+
+export const ModelList = Type.Object(
+  { object: Type.Literal("list"), data: Type.Array(Model) },
+  { title: "ModelList" },
+)
+
+export const ErrorBody = Type.Object(
+  {
+    error: Type.Object({
+      message: text,
+      type: text,
+      param: nullable(text),
+      code: text,
+    }),
+    object: Type.Literal("error"),
+    message: text,
+    code: Type.Integer({ description: "The HTTP status." }),
+  },
+  { title: "ErrorBody" },
+)
+
+export const Health = Type.Object({ status: text }, { title: "Health" })
