@@ -1,0 +1,75 @@
+// Tokens to text, one at a time: never half a character, never U+FFFD for bytes that may still become one. Special tokens
+// are no text. What is complete is never taken back, also where the tokenizer's own decoder would (it turns a whole run of
+// bytes into U+FFFD when its last character is cut).
+
+import type { TokenBytes } from "./vocabulary.ts"
+
+export interface TokenTexts {
+  readonly bytes: TokenBytes
+  readonly special: ReadonlySet<number>
+  readonly stripsLeadingSpace: boolean
+}
+
+const UTF8 = new TextDecoder("utf-8", { ignoreBOM: true })
+const NOTHING = new Uint8Array(0)
+
+export class Detokenizer {
+  readonly #tokens: TokenTexts
+  #dropBlank: boolean
+  #tail = NOTHING // the beginning of a character, at most three bytes
+
+  /** `continues`: the text goes on from an earlier one, so a blank at its start belongs to it. */
+  constructor(tokens: TokenTexts, continues: boolean) {
+    this.#tokens = tokens
+    this.#dropBlank = tokens.stripsLeadingSpace && !continues
+  }
+
+  /** Whether the text so far is followed by the beginning of a character. */
+  get midCharacter(): boolean {
+    return this.#tail.length > 0
+  }
+
+  /** The text that is certain once `token` has come. */
+  push(token: number): string {
+    return this.#tokens.special.has(token) ? "" : this.pushBytes(this.#tokens.bytes.of(token))
+  }
+
+  /** The same for the bytes of a token that is to be seen although it is special. */
+  pushBytes(bytes: Uint8Array): string {
+    let fresh = bytes
+    if (this.#dropBlank && fresh.length > 0) {
+      if (fresh[0] === 0x20) fresh = fresh.subarray(1)
+      this.#dropBlank = false
+    }
+    if (this.#tail.length > 0) {
+      const whole = new Uint8Array(this.#tail.length + fresh.length)
+      whole.set(this.#tail)
+      whole.set(fresh, this.#tail.length)
+      fresh = whole
+    }
+    const end = fresh.length - unfinished(fresh)
+    this.#tail = end === fresh.length ? NOTHING : fresh.slice(end)
+    return end === 0 ? "" : UTF8.decode(fresh.subarray(0, end))
+  }
+
+  /** What remains when no more tokens come: U+FFFD for the beginning of a character. */
+  flush(): string {
+    const rest = UTF8.decode(this.#tail)
+    this.#tail = NOTHING
+    return rest
+  }
+}
+
+/** How many bytes at the end begin a character that they do not finish. */
+function unfinished(bytes: Uint8Array): number {
+  for (let back = 1; back <= Math.min(3, bytes.length); back++) {
+    const byte = bytes[bytes.length - back]!
+    if (byte < 0x80) return 0
+    if (byte >= 0xc0) return back < lengthOf(byte) ? back : 0
+  }
+  return 0
+}
+
+function lengthOf(lead: number): number {
+  return lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2
+}

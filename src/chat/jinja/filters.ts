@@ -1,0 +1,439 @@
+// Filters (`value | name`) and tests (`value is name`): Jinja's own, as far as chat templates use them, and transformers'
+// `tojson`. Two tables; a filter that is not in one is an error that names it.
+
+import { TemplateError } from "./meter.ts"
+import { capitalize, method, replace, strip, title } from "./methods.ts"
+import { contains, padded, printf } from "./operators.ts"
+import { EMPTY, join, Text, TextBuilder } from "./text.ts"
+import {
+  type Arguments,
+  Callable,
+  characters,
+  compare,
+  Dict,
+  equal,
+  Float,
+  isNumber,
+  isTrue,
+  iterate,
+  Namespace,
+  numberOf,
+  print,
+  repr,
+  Tuple,
+  toJson,
+  typeName,
+  Undefined,
+  type Value,
+} from "./values.ts"
+
+export function applyFilter(name: string, value: Value, given: Arguments): Value {
+  const filter = FILTERS.get(name)
+  if (!filter) throw new TemplateError(`No filter named '${name}'`)
+  return filter(value, given)
+}
+
+export function applyTest(name: string, value: Value, given: Arguments): boolean {
+  const test = TESTS.get(name)
+  if (!test) throw new TemplateError(`No test named '${name}'`)
+  return test(value, given)
+}
+
+type Filter = (value: Value, given: Arguments) => Value
+type Test = (value: Value, given: Arguments) => boolean
+
+const FILTERS: ReadonlyMap<string, Filter> = new Map<string, Filter>([
+  ["abs", (value) => onNumber(value, Math.abs)],
+  ["attr", (value, given) => attributeOf(value, print(argument(given, 0, "name")).value)],
+  ["batch", (value, given) => batch(iterate(value), whole(argument(given, 0, "linecount")))],
+  ["capitalize", (value) => capitalize(print(value))],
+  ["center", (value, given) => center(print(value), whole(optional(given, 0, "width") ?? 80))],
+  ["count", (value) => length(value)],
+  ["d", orDefault],
+  ["default", orDefault],
+  ["dictsort", dictSort],
+  ["e", (value) => escaped(print(value))],
+  ["escape", (value) => escaped(print(value))],
+  ["first", (value) => iterate(value)[0] ?? new Undefined("No first item, sequence was empty.")],
+  ["float", (value, given) => toFloat(value, optional(given, 0, "default") ?? new Float(0))],
+  ["format", (value, given) => printf(print(value), new Tuple([...given.positional]))],
+  ["groupby", groupBy],
+  ["indent", indent],
+  ["int", (value, given) => toInt(value, optional(given, 0, "default") ?? 0)],
+  ["items", (value) => (value instanceof Undefined ? [] : call(value, "items"))],
+  ["join", joined],
+  ["last", (value) => iterate(value).at(-1) ?? new Undefined("No last item, sequence was empty.")],
+  ["length", (value) => length(value)],
+  ["list", (value) => [...iterate(value)]],
+  ["lower", (value) => print(value).respelled((text) => text.toLowerCase())],
+  ["map", map],
+  ["max", (value, given) => extreme(value, given, 1)],
+  ["min", (value, given) => extreme(value, given, -1)],
+  ["reject", (value, given) => iterate(value).filter((item) => !chosen(item, given, 0))],
+  ["rejectattr", (value, given) => iterate(value).filter((item) => !chosenBy(item, given))],
+  ["replace", (value, given) => replaceAll(print(value), given)],
+  ["reverse", (value) => reversed(value)],
+  ["round", round],
+  ["safe", (value) => value],
+  ["select", (value, given) => iterate(value).filter((item) => chosen(item, given, 0))],
+  ["selectattr", (value, given) => iterate(value).filter((item) => chosenBy(item, given))],
+  ["sort", sort],
+  ["string", (value) => print(value)],
+  ["sum", (value, given) => sum(value, given)],
+  ["title", (value) => title(print(value))],
+  ["tojson", toJsonFilter],
+  ["trim", (value, given) => strip(print(value), charactersOf(given), true, true)],
+  ["truncate", truncate],
+  ["unique", unique],
+  ["upper", (value) => print(value).respelled((text) => text.toUpperCase())],
+  ["urlencode", (value) => print(value).mapRuns((text) => encodeURIComponent(text))],
+  ["wordcount", (value) => print(value).value.split(/\s+/).filter(Boolean).length],
+])
+
+const TESTS: ReadonlyMap<string, Test> = new Map<string, Test>([
+  ["boolean", (value) => typeof value === "boolean"],
+  ["callable", (value) => value instanceof Callable],
+  ["defined", (value) => !(value instanceof Undefined)],
+  ["divisibleby", (value, given) => divisible(value, argument(given, 0, "num"))],
+  ["even", (value) => divisible(value, 2)],
+  ["false", (value) => value === false],
+  ["filter", (value) => FILTERS.has(print(value).value)],
+  ["float", (value) => value instanceof Float],
+  ["in", (value, given) => contains(argument(given, 0, "seq"), value)],
+  ["integer", (value) => typeof value === "number" || typeof value === "bigint"],
+  ["iterable", (value) => isIterable(value) || value instanceof Undefined],
+  ["lower", (value) => print(value).value === print(value).value.toLowerCase()],
+  ["mapping", (value) => value instanceof Dict],
+  ["none", (value) => value === null],
+  ["number", (value) => isNumber(value) || typeof value === "boolean"],
+  ["odd", (value) => !divisible(value, 2)],
+  ["sameas", (value, given) => value === argument(given, 0, "other")],
+  ["sequence", (value) => isIterable(value) || value instanceof Undefined],
+  ["string", (value) => value instanceof Text],
+  ["test", (value) => TESTS.has(print(value).value)],
+  ["true", (value) => value === true],
+  ["undefined", (value) => value instanceof Undefined],
+  ["upper", (value) => print(value).value === print(value).value.toUpperCase()],
+  ...comparisons([
+    ["==", "eq", "equalto"],
+    ["!=", "ne"],
+    ["<", "lt", "lessthan"],
+    ["<=", "le"],
+    [">", "gt", "greaterthan"],
+    [">=", "ge"],
+  ]),
+])
+
+function comparisons(names: readonly (readonly string[])[]): [string, Test][] {
+  const holds: Record<string, (a: Value, b: Value) => boolean> = {
+    "==": equal,
+    "!=": (a, b) => !equal(a, b),
+    "<": (a, b) => compare(a, b, "<") < 0,
+    "<=": (a, b) => compare(a, b, "<=") <= 0,
+    ">": (a, b) => compare(a, b, ">") > 0,
+    ">=": (a, b) => compare(a, b, ">=") >= 0,
+  }
+  return names.flatMap((group) =>
+    group.map((name): [string, Test] => [
+      name,
+      (value, given) => holds[group[0]!]!(value, argument(given, 0, "other")),
+    ]),
+  )
+}
+
+function optional(given: Arguments, index: number, name: string): Value | undefined {
+  return given.positional[index] ?? given.named.get(name)
+}
+
+function argument(given: Arguments, index: number, name: string): Value {
+  const value = optional(given, index, name)
+  if (value === undefined) throw new TemplateError(`the argument ${name} is missing`)
+  return value
+}
+
+function whole(value: Value): number {
+  if (typeof value === "number") return value
+  throw new TemplateError(`an integer is needed, not ${typeName(value)}`)
+}
+
+function isIterable(value: Value): boolean {
+  return (
+    value instanceof Text || Array.isArray(value) || value instanceof Tuple || value instanceof Dict
+  )
+}
+
+function divisible(value: Value, by: Value): boolean {
+  const number = numberOf(value)
+  if (number === undefined) throw new TemplateError(`'${typeName(value)}' has no remainder`)
+  return number % numberOf(by)! === 0
+}
+
+function onNumber(value: Value, change: (number: number) => number): Value {
+  const number = numberOf(value)
+  if (number === undefined) throw new TemplateError(`${typeName(value)} is not a number`)
+  return value instanceof Float ? new Float(change(number)) : change(number)
+}
+
+function length(value: Value): number {
+  if (value instanceof Text) return characters(value).length
+  if (value instanceof Dict) return value.size
+  if (value instanceof Undefined) return 0
+  if (!isIterable(value)) {
+    throw new TemplateError(`object of type '${typeName(value)}' has no len()`)
+  }
+  return iterate(value).length
+}
+
+function orDefault(value: Value, given: Arguments): Value {
+  const falsy = isTrue(optional(given, 1, "boolean") ?? false) && !isTrue(value)
+  if (!(value instanceof Undefined) && !falsy) return value
+  return optional(given, 0, "default_value") ?? EMPTY
+}
+
+/** `a.b.0`: one attribute after another. */
+function attributeOf(value: Value, path: string): Value {
+  let found: Value | undefined = value
+  for (const name of path.split(".")) {
+    if (found instanceof Dict) found = found.named(name)
+    else if (found instanceof Namespace) found = found.members.get(name)
+    else if (Array.isArray(found)) found = found[Number(name)]
+    else if (found instanceof Tuple) found = found.items[Number(name)]
+    else found = undefined
+    if (found === undefined) return new Undefined(`there is no attribute '${name}'`)
+  }
+  return found ?? null
+}
+
+function call(value: Value, name: string): Value {
+  const found = method(value, name)
+  if (found instanceof Callable) return found.call({ positional: [], named: new Map() })
+  throw new TemplateError(`'${typeName(value)}' object has no attribute '${name}'`)
+}
+
+function chosen(item: Value, given: Arguments, from: number): boolean {
+  const [test, ...rest] = given.positional.slice(from)
+  if (test === undefined) return isTrue(item)
+  return applyTest(print(test).value, item, { positional: rest, named: given.named })
+}
+
+function chosenBy(item: Value, given: Arguments): boolean {
+  return chosen(attributeOf(item, print(argument(given, 0, "attribute")).value), given, 1)
+}
+
+function map(value: Value, given: Arguments): Value {
+  const attribute = given.named.get("attribute")
+  if (attribute !== undefined) {
+    const fallback = given.named.get("default")
+    return iterate(value).map((item) => {
+      const found = attributeOf(item, print(attribute).value)
+      return found instanceof Undefined ? (fallback ?? found) : found
+    })
+  }
+  const [name, ...rest] = given.positional
+  if (name === undefined) throw new TemplateError("map requires a filter argument")
+  const inner = { positional: rest, named: given.named }
+  return iterate(value).map((item) => applyFilter(print(name).value, item, inner))
+}
+
+/** What `sort`, `unique`, `min`, `max` and `groupby` look at: the item or its attribute, case folded unless told. */
+function sortKey(given: Arguments, caseSensitive: boolean): (item: Value) => Value {
+  const attribute = given.named.get("attribute") ?? null
+  return (item) => {
+    const key = attribute === null ? item : attributeOf(item, print(attribute).value)
+    return key instanceof Text && !caseSensitive ? new Text(key.value.toLowerCase()) : key
+  }
+}
+
+function sorted(items: readonly Value[], key: (item: Value) => Value, backwards: boolean): Value[] {
+  const sign = backwards ? -1 : 1
+  return [...items].sort((a, b) => sign * compare(key(a), key(b), "<"))
+}
+
+function sort(value: Value, given: Arguments): Value {
+  const backwards = isTrue(optional(given, 0, "reverse") ?? false)
+  const exact = isTrue(optional(given, 1, "case_sensitive") ?? false)
+  return sorted(iterate(value), sortKey(given, exact), backwards)
+}
+
+function dictSort(value: Value, given: Arguments): Value {
+  if (!(value instanceof Dict)) throw new TemplateError("dictsort needs a dict")
+  const exact = isTrue(optional(given, 0, "case_sensitive") ?? false)
+  const by = print(optional(given, 1, "by") ?? new Text("key")).value === "value" ? 1 : 0
+  const backwards = isTrue(optional(given, 2, "reverse") ?? false)
+  const pairs = Array.from(value.entries(), ([key, member]) => new Tuple([key, member]))
+  const fold = sortKey({ positional: [], named: new Map() }, exact)
+  return sorted(pairs, (pair) => fold((pair as Tuple).items[by]!), backwards)
+}
+
+function groupBy(value: Value, given: Arguments): Value {
+  const attribute = argument(given, 0, "attribute")
+  const named = new Map(given.named).set("attribute", attribute)
+  const key = sortKey({ positional: [], named }, true)
+  const groups: Tuple[] = []
+  for (const item of sorted(iterate(value), key, false)) {
+    const last = groups.at(-1)
+    if (last && equal(last.items[0]!, key(item))) (last.items[1] as Value[]).push(item)
+    else groups.push(new Tuple([key(item), [item]]))
+  }
+  return groups
+}
+
+function unique(value: Value, given: Arguments): Value {
+  const key = sortKey(given, isTrue(optional(given, 0, "case_sensitive") ?? false))
+  const seen = new Dict()
+  return iterate(value).filter((item) => {
+    const id = repr(key(item))
+    if (seen.has(id)) return false
+    seen.set(id, true)
+    return true
+  })
+}
+
+function extreme(value: Value, given: Arguments, sign: number): Value {
+  const key = sortKey(given, isTrue(optional(given, 0, "case_sensitive") ?? false))
+  let best: Value | undefined
+  for (const item of iterate(value)) {
+    if (best === undefined || sign * compare(key(item), key(best), "<") > 0) best = item
+  }
+  return best ?? new Undefined("No aggregated item, sequence was empty.")
+}
+
+function sum(value: Value, given: Arguments): Value {
+  const attribute = optional(given, 0, "attribute")
+  let total = numberOf(optional(given, 1, "start") ?? 0)!
+  let float = false
+  for (const item of iterate(value)) {
+    const part = attribute === undefined ? item : attributeOf(item, print(attribute).value)
+    const number = numberOf(part)
+    if (number === undefined) throw new TemplateError(`cannot add ${typeName(part)}`)
+    float ||= part instanceof Float
+    total += number
+  }
+  return float ? new Float(total) : total
+}
+
+function batch(items: readonly Value[], size: number): Value {
+  if (size < 1) throw new TemplateError("batch needs a size of at least 1")
+  const groups: Value[] = []
+  for (let at = 0; at < items.length; at += size) groups.push(items.slice(at, at + size))
+  return groups
+}
+
+function reversed(value: Value): Value {
+  if (value instanceof Text) return join(characters(value).reverse())
+  return [...iterate(value)].reverse()
+}
+
+function joined(value: Value, given: Arguments): Value {
+  const separator = print(optional(given, 0, "d") ?? EMPTY)
+  const attribute = optional(given, 1, "attribute")
+  const items = iterate(value)
+  const path = attribute === undefined ? undefined : print(attribute).value
+  const part = (item: Value) => print(path === undefined ? item : attributeOf(item, path))
+  return join(items.map(part), separator)
+}
+
+function replaceAll(value: Text, given: Arguments): Text {
+  const [old, by] = [argument(given, 0, "old"), argument(given, 1, "new")]
+  return replace(value, print(old), print(by), given)
+}
+
+function charactersOf(given: Arguments): string | undefined {
+  const value = optional(given, 0, "chars") ?? null
+  return value === null ? undefined : print(value).value
+}
+
+function indent(value: Value, given: Arguments): Value {
+  const width = optional(given, 0, "width") ?? 4
+  const first = isTrue(optional(given, 1, "first") ?? false)
+  const blank = isTrue(optional(given, 2, "blank") ?? false)
+  const fill = width instanceof Text ? width : padded(EMPTY, whole(width), "")
+  const text = print(value)
+  const out = new TextBuilder()
+  for (let at = 0, line = 0; at <= text.length; line++) {
+    const end = text.value.indexOf("\n", at)
+    const stop = end < 0 ? text.length : end
+    if (line === 0 ? first : blank || stop > at) out.add(fill)
+    out.add(text.slice(at, end < 0 ? stop : stop + 1))
+    at = stop + 1
+  }
+  return out.done()
+}
+
+function center(text: Text, width: number): Text {
+  const room = Math.max(0, width - text.length)
+  // Python puts the odd blank on the left when the width is odd.
+  const left = Math.floor(room / 2) + (room & width & 1)
+  return join([padded(EMPTY, left, ""), text, padded(EMPTY, room - left, "")])
+}
+
+function truncate(value: Value, given: Arguments): Value {
+  const text = print(value)
+  const limit = whole(optional(given, 0, "length") ?? 255)
+  const hard = isTrue(optional(given, 1, "killwords") ?? false)
+  const end = print(optional(given, 2, "end") ?? new Text("..."))
+  const leeway = whole(optional(given, 3, "leeway") ?? 5)
+  if (text.length <= limit + leeway) return text
+  const cut = text.slice(0, Math.max(0, limit - end.length))
+  const blank = hard ? -1 : cut.value.lastIndexOf(" ")
+  return join([blank < 0 ? cut : cut.slice(0, blank), end])
+}
+
+function escaped(text: Text): Text {
+  const entities: Record<string, string> = {
+    "&": "&amp;",
+    "<": "&lt;",
+    ">": "&gt;",
+    '"': "&#34;",
+    "'": "&#39;",
+  }
+  return text.mapRuns((run) => run.replace(/[&<>"']/g, (found) => entities[found]!))
+}
+
+function toInt(value: Value, fallback: Value): Value {
+  const number = value instanceof Text ? Number.parseFloat(value.value) : numberOf(value)
+  if (typeof value === "bigint") return value
+  return number === undefined || !Number.isFinite(number) ? fallback : Math.trunc(number)
+}
+
+function toFloat(value: Value, fallback: Value): Value {
+  const text = value instanceof Text ? value.value.trim() : undefined
+  const number = text === undefined ? numberOf(value) : text === "" ? Number.NaN : Number(text)
+  return number === undefined || Number.isNaN(number) ? fallback : new Float(number)
+}
+
+function round(value: Value, given: Arguments): Value {
+  const digits = whole(optional(given, 0, "precision") ?? 0)
+  const how = print(optional(given, 1, "method") ?? new Text("common")).value
+  const number = numberOf(value)
+  if (number === undefined) throw new TemplateError(`${typeName(value)} is not a number`)
+  const scaled = number * 10 ** digits
+  const rounded =
+    how === "ceil" ? Math.ceil(scaled) : how === "floor" ? Math.floor(scaled) : halfEven(scaled)
+  return new Float(rounded / 10 ** digits)
+}
+
+function halfEven(value: number): number {
+  const floor = Math.floor(value)
+  const rest = value - floor
+  if (rest !== 0.5) return Math.round(value)
+  return floor % 2 === 0 ? floor : floor + 1
+}
+
+function toJsonFilter(value: Value, given: Arguments): Value {
+  const ascii = isTrue(optional(given, 0, "ensure_ascii") ?? false)
+  const indentation = optional(given, 1, "indent") ?? null
+  const separators = optional(given, 2, "separators") ?? null
+  const keys = isTrue(optional(given, 3, "sort_keys") ?? false)
+  const [item, key] =
+    separators === null
+      ? [indentation === null ? ", " : ",", ": "]
+      : iterate(separators).map((part) => print(part).value)
+  const step =
+    indentation === null
+      ? undefined
+      : indentation instanceof Text
+        ? indentation.value
+        : padded(EMPTY, whole(indentation), "").value
+  return toJson(value, { indent: step, item: item ?? ", ", key: key ?? ": ", ascii, sorted: keys })
+}

@@ -1,0 +1,162 @@
+// Arithmetic, `in` and printf-style formatting, as Python does them.
+
+import { spend, TemplateError } from "./meter.ts"
+import { join, Text, TextBuilder } from "./text.ts"
+import {
+  Dict,
+  equal,
+  Float,
+  iterate,
+  Namespace,
+  numberOf,
+  print,
+  repr,
+  Tuple,
+  typeName,
+  Undefined,
+  type Value,
+} from "./values.ts"
+
+const MOST_ITEMS = 1_000_000
+
+export function contains(container: Value, value: Value): boolean {
+  if (container instanceof Text) {
+    if (value instanceof Text) {
+      spend(container.length >> 6)
+      return container.value.includes(value.value)
+    }
+    throw new TemplateError(`'in <string>' requires string as left operand, not ${typeName(value)}`)
+  }
+  if (container instanceof Dict) return container.has(value)
+  if (container instanceof Namespace) {
+    throw new TemplateError("argument of type 'Namespace' is not iterable")
+  }
+  return iterate(container).some((item) => equal(item, value))
+}
+
+export function arithmetic(operator: string, left: Value, right: Value): Value {
+  if (left instanceof Undefined) throw new TemplateError(left.what)
+  if (right instanceof Undefined) throw new TemplateError(right.what)
+  if (left instanceof Text && operator === "%") return printf(left, right)
+  if (operator === "+") {
+    if (left instanceof Text && right instanceof Text) return join([left, right])
+    if (Array.isArray(left) && Array.isArray(right)) return limited([...left, ...right])
+    if (left instanceof Tuple && right instanceof Tuple) {
+      return new Tuple(limited([...left.items, ...right.items]))
+    }
+  }
+  if (operator === "*") {
+    if (typeof right === "number") return repeated(left, right) ?? numbers(operator, left, right)
+    if (typeof left === "number") return repeated(right, left) ?? numbers(operator, left, right)
+  }
+  return numbers(operator, left, right)
+}
+
+function limited(items: Value[]): Value[] {
+  spend(items.length)
+  if (items.length > MOST_ITEMS) {
+    throw new TemplateError(`it makes a list of more than ${MOST_ITEMS} items`)
+  }
+  return items
+}
+
+function repeated(value: Value, times: number): Value | undefined {
+  if (value instanceof Text) {
+    const out = new TextBuilder()
+    for (let i = 0; i < times && value.length > 0; i++) out.add(value)
+    return out.done()
+  }
+  if (Array.isArray(value)) {
+    if (value.length * times > MOST_ITEMS) limited(new Array(MOST_ITEMS + 1))
+    return limited(Array.from({ length: Math.max(0, times) }, () => value).flat())
+  }
+  return undefined
+}
+
+function numbers(operator: string, left: Value, right: Value): Value {
+  const a = numberOf(left)
+  const b = numberOf(right)
+  if (a === undefined || b === undefined) {
+    const kinds = `'${typeName(left)}' and '${typeName(right)}'`
+    throw new TemplateError(`unsupported operand type(s) for ${operator}: ${kinds}`)
+  }
+  if (b === 0 && (operator === "/" || operator === "//" || operator === "%")) {
+    throw new TemplateError("division by zero")
+  }
+  const float = left instanceof Float || right instanceof Float
+  const result = (value: number): Value => {
+    if (!Number.isFinite(value)) throw new TemplateError("the result is not a finite number")
+    return float ? new Float(value) : value
+  }
+  switch (operator) {
+    case "+":
+      return result(a + b)
+    case "-":
+      return result(a - b)
+    case "*":
+      return result(a * b)
+    case "/":
+      return new Float(a / b)
+    case "//":
+      return result(Math.floor(a / b))
+    case "%": // the sign of the divisor, as in Python
+      return result(a - b * Math.floor(a / b))
+    case "**":
+      return !float && b < 0 ? new Float(a ** b) : result(a ** b)
+    default:
+      throw new TemplateError(`there is no operator ${operator}`)
+  }
+}
+
+const CONVERSION = /%(?:\((\w+)\))?([-+ 0#]*)(\d+)?(?:\.(\d+))?([sdirfgxXc%])/g
+
+/** `'%s of %d' % values`. */
+export function printf(pattern: Text, values: Value): Text {
+  const queue = values instanceof Tuple ? [...values.items] : [values]
+  const out = new TextBuilder()
+  let at = 0
+  for (const match of pattern.value.matchAll(CONVERSION)) {
+    out.add(pattern.slice(at, match.index))
+    at = match.index + match[0].length
+    const [, name, flags = "", width = "0", precision, kind] = match
+    if (kind === "%") {
+      out.add(new Text("%"))
+      continue
+    }
+    const value = name && values instanceof Dict ? values.named(name) : queue.shift()
+    if (value === undefined) throw new TemplateError("not enough arguments for format string")
+    out.add(padded(conversion(kind!, value, precision), Number(width), flags))
+  }
+  out.add(pattern.slice(at, pattern.length))
+  return out.done()
+}
+
+function conversion(kind: string, value: Value, precision: string | undefined): Text {
+  if (kind === "s" || kind === "c") {
+    const text = print(value)
+    return precision === undefined ? text : text.slice(0, Math.min(text.length, Number(precision)))
+  }
+  if (kind === "r") return repr(value)
+  const number = numberOf(value)
+  if (number === undefined) {
+    throw new TemplateError(`%${kind} format: a number is required, not ${typeName(value)}`)
+  }
+  if (kind === "x") return new Text(Math.trunc(number).toString(16))
+  if (kind === "X") return new Text(Math.trunc(number).toString(16).toUpperCase())
+  if (kind === "f") return new Text(number.toFixed(Math.min(100, Number(precision ?? 6))))
+  if (kind === "g") return new Text(String(Number(number.toPrecision(6))))
+  return new Text(typeof value === "bigint" ? String(value) : String(Math.trunc(number)))
+}
+
+/** A text filled up to `width`: blanks on its left, or on its right with the flag `-`, zeros with the flag `0`. */
+export function padded(text: Text, width: number, flags: string): Text {
+  const signed = flags.includes("+") && /^\d/.test(text.value) ? join([new Text("+"), text]) : text
+  const room = width - signed.length
+  if (room <= 0) return signed
+  const fill = repeated(new Text(flags.includes("0") && !flags.includes("-") ? "0" : " "), room)
+  if (flags.includes("-")) return join([signed, fill as Text])
+  if (flags.includes("0") && /^[-+]/.test(signed.value)) {
+    return join([signed.slice(0, 1), fill as Text, signed.slice(1, signed.length)])
+  }
+  return join([fill as Text, signed])
+}

@@ -1,0 +1,127 @@
+// Text that knows which of its characters the template itself did not write. Whatever a template does to a text (joins,
+// trims, splits, replaces), every character keeps its source; so after rendering it is certain which control tokens are the
+// template's and which are only spelled in somebody's message. Positions are UTF-16 units, as in JavaScript strings.
+
+import { spend, TemplateError } from "./meter.ts"
+
+/** Characters [from, to) came from `source`: a small number above 0. Characters in no span are the template's. */
+export interface Span {
+  readonly from: number
+  readonly to: number
+  readonly source: number
+}
+
+const NONE: readonly Span[] = []
+/** More than any prompt; a template that doubles a text over and over is stopped here. */
+const LONGEST_TEXT = 32 * 1024 * 1024
+
+export class Text {
+  readonly value: string
+  readonly spans: readonly Span[] // ascending, disjoint, none empty
+
+  constructor(value: string, spans: readonly Span[] = NONE) {
+    this.value = value
+    this.spans = spans
+  }
+
+  get length(): number {
+    return this.value.length
+  }
+
+  slice(from: number, to: number): Text {
+    if (from === 0 && to === this.value.length) return this
+    const value = this.value.slice(from, to)
+    if (this.spans.length === 0) return new Text(value)
+    const spans: Span[] = []
+    for (const span of this.spans) {
+      const start = Math.max(span.from, from)
+      const end = Math.min(span.to, to)
+      if (start < end) spans.push({ from: start - from, to: end - from, source: span.source })
+    }
+    return new Text(value, spans)
+  }
+
+  /** Another spelling of this text (upper case, say). Where lengths differ, one foreign character makes all foreign. */
+  respelled(change: (value: string) => string): Text {
+    const value = change(this.value)
+    if (this.spans.length === 0) return new Text(value)
+    return value.length === this.value.length
+      ? new Text(value, this.spans)
+      : foreign(value, this.spans[0]!.source)
+  }
+
+  /** This text with each run of one source changed on its own: for changes that look at single characters only. */
+  mapRuns(change: (value: string) => string): Text {
+    if (this.spans.length === 0) return new Text(change(this.value))
+    const joined = new TextBuilder()
+    for (const run of this.runs()) {
+      joined.add(foreign(change(this.value.slice(run.from, run.to)), run.source))
+    }
+    return joined.done()
+  }
+
+  /** The whole text as runs of one source; 0 is the template. */
+  *runs(): Generator<Span> {
+    let at = 0
+    for (const span of this.spans) {
+      if (span.from > at) yield { from: at, to: span.from, source: 0 }
+      yield span
+      at = span.to
+    }
+    if (at < this.value.length) yield { from: at, to: this.value.length, source: 0 }
+  }
+}
+
+export const EMPTY = new Text("")
+
+/** A text that came whole from `source`. */
+export function foreign(value: string, source: number): Text {
+  if (source === 0 || value === "") return new Text(value)
+  return new Text(value, [{ from: 0, to: value.length, source }])
+}
+
+export function join(parts: readonly Text[], separator: Text = EMPTY): Text {
+  const joined = new TextBuilder()
+  parts.forEach((part, index) => {
+    if (index > 0) joined.add(separator)
+    joined.add(part)
+  })
+  return joined.done()
+}
+
+/** Where `needle` occurs in `text`, left to right, without overlaps. An empty needle occurs nowhere. */
+export function* occurrences(text: string, needle: string): Generator<number> {
+  if (needle === "") return
+  for (let at = text.indexOf(needle); at >= 0; at = text.indexOf(needle, at + needle.length)) {
+    yield at
+  }
+}
+
+/** Collects texts; neighbours of one source become one span. */
+export class TextBuilder {
+  length = 0
+  readonly #parts: string[] = []
+  readonly #spans: { from: number; to: number; source: number }[] = []
+
+  add(text: Text): void {
+    spend(1 + text.spans.length + (text.value.length >> 6))
+    if (text.value === "") return
+    if (this.length + text.value.length > LONGEST_TEXT) {
+      throw new TemplateError(`it makes a text of more than ${LONGEST_TEXT} characters`)
+    }
+    this.#parts.push(text.value)
+    for (const span of text.spans) {
+      const from = span.from + this.length
+      const to = span.to + this.length
+      const last = this.#spans.at(-1)
+      if (last && last.to === from && last.source === span.source) last.to = to
+      else this.#spans.push({ from, to, source: span.source })
+    }
+    this.length += text.value.length
+  }
+
+  done(): Text {
+    if (this.#parts.length === 0) return EMPTY
+    return new Text(this.#parts.length === 1 ? this.#parts[0]! : this.#parts.join(""), this.#spans)
+  }
+}

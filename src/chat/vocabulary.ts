@@ -1,0 +1,200 @@
+// What a tokenizer.json says about its tokens: their bytes, which are added and which are special. Two families of spelling
+// exist: byte-level (GPT-2's alphabet, one printable character a byte) and SentencePiece's (▁ for a blank, <0x0A> for
+// a byte); the file's decoder tells which. Everything is checked here, before the file reaches native code.
+
+import { problem } from "../errors.ts"
+
+export interface Vocabulary {
+  /** One more than the highest id. */
+  readonly size: number
+  readonly bytes: TokenBytes
+  readonly added: readonly AddedToken[]
+  /** Tokens that are no text and show as nothing. */
+  readonly special: ReadonlySet<number>
+  /** Whether decoding drops one blank at the very start of a text. */
+  readonly stripsLeadingSpace: boolean
+}
+
+export interface AddedToken {
+  id: number
+  content: string
+  special: boolean
+  /** It takes the white space on its left, or right, into itself. */
+  lstrip: boolean
+  rstrip: boolean
+  /** It counts only where no letter, digit or underscore touches it. */
+  singleWord: boolean
+}
+
+/** The bytes of all tokens, end to end. */
+export class TokenBytes {
+  readonly data: Uint8Array
+  readonly offsets: Uint32Array // [size + 1]
+
+  constructor(data: Uint8Array, offsets: Uint32Array) {
+    this.data = data
+    this.offsets = offsets
+  }
+
+  /** Empty for an id that no token has. */
+  of(token: number): Uint8Array {
+    return this.data.subarray(this.offsets[token] ?? 0, this.offsets[token + 1] ?? 0)
+  }
+}
+
+type Members = Record<string, unknown>
+
+/** Reads a parsed tokenizer.json. No id may reach `limit`. Throws `model_broken`, naming `file`. */
+export function readVocabulary(json: unknown, file: string, limit: number): Vocabulary {
+  try {
+    if (!isObject(json) || !isObject(json.model)) throw new Fault("it has no tokenizer model")
+    const contents = new Map<number, string>()
+    for (const [content, id] of entriesOf(json.model.vocab)) {
+      contents.set(checkedId(content, id, limit), content as string)
+    }
+    if (contents.size === 0) throw new Fault("its model has no vocabulary")
+    const added = Array.isArray(json.added_tokens)
+      ? json.added_tokens.map((token) => addedToken(token, limit))
+      : []
+    for (const { id, content } of added) contents.set(id, content)
+    const { bytesOf, stripsLeadingSpace } = spellingOf(json.decoder)
+    return {
+      ...tableOf(contents, bytesOf, new Set(added.map(({ id }) => id))),
+      added,
+      special: new Set(added.filter(({ special }) => special).map(({ id }) => id)),
+      stripsLeadingSpace,
+    }
+  } catch (error) {
+    if (error instanceof Fault) throw problem("model_broken", { file, problem: error.message })
+    throw error
+  }
+}
+
+class Fault extends Error {}
+
+function isObject(value: unknown): value is Members {
+  return typeof value === "object" && value !== null && !Array.isArray(value)
+}
+
+/** Of a map from content to id, or of Unigram's list of [content, score]. */
+function entriesOf(vocab: unknown): Iterable<[unknown, unknown]> {
+  if (isObject(vocab)) return Object.entries(vocab)
+  if (!Array.isArray(vocab)) return []
+  return vocab.map((piece, id) => [Array.isArray(piece) ? piece[0] : piece, id])
+}
+
+function checkedId(content: unknown, id: unknown, limit: number): number {
+  if (typeof content !== "string") throw new Fault("a token's content is no text")
+  const name = `the token ${JSON.stringify(content)}`
+  if (typeof id !== "number" || !Number.isInteger(id) || id < 0) {
+    throw new Fault(`${name} has no whole number as its id`)
+  }
+  if (id >= limit) throw new Fault(`${name} has the id ${id}, but the model has ${limit} tokens`)
+  return id
+}
+
+function addedToken(token: unknown, limit: number): AddedToken {
+  if (!isObject(token)) throw new Fault("an added token is no object")
+  const id = checkedId(token.content, token.id, limit)
+  if (token.content === "") throw new Fault(`the added token ${id} is empty`)
+  return {
+    id,
+    content: token.content as string,
+    special: token.special === true,
+    lstrip: token.lstrip === true,
+    rstrip: token.rstrip === true,
+    singleWord: token.single_word === true,
+  }
+}
+
+interface Spelling {
+  bytesOf: (content: string) => Uint8Array
+  stripsLeadingSpace: boolean
+}
+
+function spellingOf(decoder: unknown): Spelling {
+  const parts = flat(decoder)
+  const kinds = parts.map(({ type }) => String(type))
+  const only = (...known: string[]) => kinds.every((kind) => known.includes(kind))
+  if (kinds.includes("ByteLevel") && only("ByteLevel", "Fuse")) {
+    return { bytesOf: byteLevel, stripsLeadingSpace: false }
+  }
+  if (kinds.length > 0 && only("Replace", "ByteFallback", "Fuse", "Strip", "Metaspace")) {
+    const metaspace = parts.find(({ type }) => type === "Metaspace")
+    const strip = parts.find(({ type }) => type === "Strip")
+    const prepends = metaspace?.prepend_scheme !== "never" && metaspace?.add_prefix_space !== false
+    return {
+      bytesOf: sentencePiece(parts),
+      stripsLeadingSpace:
+        (metaspace !== undefined && prepends) || (strip?.content === " " && strip.start === 1),
+    }
+  }
+  throw new Fault(`its decoder (${kinds.join(", ") || "none"}) is not supported`)
+}
+
+function flat(decoder: unknown): Members[] {
+  if (!isObject(decoder)) return []
+  return Array.isArray(decoder.decoders) ? decoder.decoders.flatMap(flat) : [decoder]
+}
+
+// GPT-2's alphabet: printable Latin-1 stands for itself, the other 68 bytes for U+0100 and on
+// (github.com/openai/gpt-2, src/encoder.py).
+const BYTE_OF = new Map<string, number>()
+for (let byte = 0, next = 0x100; byte < 256; byte++) {
+  const printable = (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae
+  BYTE_OF.set(String.fromCharCode(printable ? byte : next++), byte)
+}
+
+const UTF8 = new TextEncoder()
+
+function byteLevel(content: string): Uint8Array {
+  const bytes = new Uint8Array(content.length)
+  for (let i = 0; i < content.length; i++) {
+    const byte = BYTE_OF.get(content[i]!)
+    if (byte === undefined) return UTF8.encode(content) // not of the alphabet: an added token, as it is
+    bytes[i] = byte
+  }
+  return bytes
+}
+
+function sentencePiece(parts: readonly Members[]): (content: string) => Uint8Array {
+  const byteFallback = parts.some(({ type }) => type === "ByteFallback")
+  const blanks = parts.flatMap((part): [string, string][] => {
+    if (part.type === "Metaspace") return [[String(part.replacement ?? "▁"), " "]]
+    if (part.type !== "Replace") return []
+    const pattern = isObject(part.pattern) ? part.pattern.String : undefined
+    if (typeof pattern !== "string") throw new Fault("its decoder replaces by a regular expression")
+    return [[pattern, String(part.content)]]
+  })
+  return (content) => {
+    const byte = byteFallback ? /^<0x([0-9A-Fa-f]{2})>$/.exec(content) : null
+    if (byte) return Uint8Array.of(Number.parseInt(byte[1]!, 16))
+    return UTF8.encode(blanks.reduce((text, [from, to]) => text.replaceAll(from, to), content))
+  }
+}
+
+function tableOf(
+  contents: ReadonlyMap<number, string>,
+  bytesOf: (content: string) => Uint8Array,
+  added: ReadonlySet<number>,
+): { size: number; bytes: TokenBytes } {
+  let size = 0
+  let total = 0
+  const pieces = new Map<number, Uint8Array>()
+  for (const [id, content] of contents) {
+    const bytes = added.has(id) ? UTF8.encode(content) : bytesOf(content)
+    pieces.set(id, bytes)
+    size = Math.max(size, id + 1)
+    total += bytes.length
+  }
+  const data = new Uint8Array(total)
+  const offsets = new Uint32Array(size + 1)
+  let at = 0
+  for (let id = 0; id < size; id++) {
+    const bytes = pieces.get(id)
+    if (bytes) data.set(bytes, at)
+    at += bytes?.length ?? 0
+    offsets[id + 1] = at
+  }
+  return { size, bytes: new TokenBytes(data, offsets) }
+}
