@@ -65,6 +65,7 @@ export function createHttp(options: HttpOptions, log: Log, service?: Service): H
     reply.raw.once("close", () => {
       running.delete(request)
       if (running.size === 0) whenIdle()
+      logEnd(request, reply)
     })
     assertHost(options, request.headers)
     setDialect(request, reply, undefined)
@@ -76,11 +77,6 @@ export function createHttp(options: HttpOptions, log: Log, service?: Service): H
   server.addHook("onSend", async (_request, reply, payload) => {
     cutUnlessTaken(reply.raw, options.timeouts.write)
     return payload
-  })
-  server.addHook("onResponse", async (request, reply) => {
-    const path = cut(request.url, 200)
-    const ms = Math.round(reply.elapsedTime)
-    log.info({ request: request.id, method: request.method, path, status: reply.statusCode, ms })
   })
   server.setErrorHandler((error, request, reply) => fail(request, reply, error))
   server.setNotFoundHandler((request, reply) => {
@@ -147,6 +143,17 @@ export function createHttp(options: HttpOptions, log: Log, service?: Service): H
     return send(reply, answer)
   }
 
+  function logEnd(request: FastifyRequest, reply: FastifyReply): void {
+    const { raw } = reply
+    log.info({
+      request: request.id,
+      method: request.method,
+      path: cut(request.url, 200),
+      status: raw.writableFinished ? raw.statusCode : CLIENT_LEFT,
+      ms: Math.round(reply.elapsedTime),
+    })
+  }
+
   function fail(request: FastifyRequest, reply: FastifyReply, error: unknown) {
     if (error instanceof ClientGone || reply.raw.destroyed) {
       reply.hijack()
@@ -174,6 +181,8 @@ export function createHttp(options: HttpOptions, log: Log, service?: Service): H
     },
   }
 }
+
+const CLIENT_LEFT = 499 // in the log alone, as nginx writes it
 
 const JSON_TYPE = "application/json; charset=utf-8"
 

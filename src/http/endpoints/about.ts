@@ -14,7 +14,11 @@ export function live(): Answer {
   return json('{"status":"ok"}')
 }
 
-/** The page is one file that needs nothing from anywhere else. */
-export function docsPage(): Answer {
+/** The page is one file that needs nothing from anywhere else, and may reach nothing but this server. */
+export function docsPage({ setHeader }: Exchange): Answer {
+  setHeader("content-security-policy", PAGE_POLICY)
   return { type: "text/html; charset=utf-8", text: page }
 }
+
+const PAGE_POLICY =
+  "default-src 'none'; connect-src 'self'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
