@@ -10,6 +10,32 @@ export interface Chat {
   reply(request: ChatRequest, signal: AbortSignal): Promise<ChatReply>
 }
 
+/** Text and tokens without roles: what /v1/completions, /tokenize and /detokenize call. The same room implements both. */
+export interface PlainText {
+  /** Admits the continuation of a prompt, as `reply` admits a chat. Its events are content, finish and usage. */
+  complete(request: CompletionRequest, signal: AbortSignal): Promise<ChatReply>
+  /** A text's tokens. `control`: whether the names of control tokens in it become those tokens, else they stay text. */
+  tokenize(text: string, control: boolean): Promise<Int32Array>
+  /** The tokens of a conversation, as `reply` would hand them to the engine. */
+  tokenizeChat(
+    messages: readonly ChatMessage[],
+    templateArguments: Readonly<Record<string, unknown>>,
+  ): Promise<Int32Array>
+  /** The text of tokens, control tokens included; U+FFFD where bytes are no text. */
+  detokenize(tokens: Int32Array): string
+}
+
+export interface CompletionRequest {
+  id: string
+  prompt: string | Int32Array // a text is encoded with control tokens off; ids are below the vocabulary's size
+  choices: number
+  maxTokens: number | undefined
+  stop: readonly string[]
+  ignoreEos: boolean
+  sampling: SamplingParams
+  scope: string
+}
+
 export interface ChatRequest {
   id: string // of the request, for logs and traces
   messages: readonly ChatMessage[]
