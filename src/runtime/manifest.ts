@@ -1,6 +1,8 @@
 // What a compiled model says of itself: the JSON beside a library, or the object a TypeScript target builds. The loader
 // needs nothing else: it feeds the parameters listed here and compares shapes and format with the model folder.
 
+import type { FormatName, ParameterFormat } from "./format.ts"
+
 /** The version of the contract between host and program; raised whenever either side changes its meaning. */
 export const ABI = 1
 
@@ -8,7 +10,7 @@ export interface Manifest {
   abi: number
   target: string // "reference", "cpu", …
   architecture: string // "llama", …
-  format: string // number format of the weights: "q0f32", "q4f16_1", …
+  format: FormatName // of the weights
   /** Hash of graph, plan and sources: equal manifests with equal weights compute equal bits. */
   fingerprint: string
   shapes: Shapes
@@ -36,11 +38,10 @@ export interface Shapes {
 
 /** One weight as the program wants it: rows of its sources joined one after the other. */
 export interface Parameter {
-  name: string // "layers.0.qkv"
+  name: string // "layers.0.q+k+v"
   rows: number
-  columns: number
-  /** "f32", "f16", "bf16" as stored, or a group format of the format table. */
-  format: string
+  columns: number // vectors (norms, biases) have one
+  format: ParameterFormat
   /** Source tensors by their Hugging Face names, joined along rows. */
   sources: readonly { tensor: string; rows: number }[]
 }

@@ -39,14 +39,24 @@ export interface StepInput {
   tokens: Int32Array // [total]               every sequence's new tokens, end to end
   starts: Int32Array // [sequences + 1]       where each sequence's tokens begin
   positions: Int32Array // [total]            position of each token in its sequence
-  blocks: Int32Array // [blockStarts.at(-1)]  KV block ids, sequence after sequence, in position order
+  blocks: Int32Array // [blockStarts.at(-1)]  KV block ids, sequence after sequence, in position order: see `blockIndex`
   blockStarts: Int32Array // [sequences + 1]
-  visibleFrom: Int32Array // [sequences]      first position still kept; the manifest's `sinks` first positions always are
+  visibleFrom: Int32Array // [sequences]      no earlier position is read, but the manifest's `sinks` first ones
   logitRows: Int32Array // [rows]             indices into tokens whose logits are wanted; several per sequence when drafts are verified
   hiddenRows: Int32Array // [n]               indices into tokens whose last hidden row is handed out
   hiddenIn?: Float32Array // [total, hidden]  rows taken in beside the tokens (EAGLE)
   sampling: SamplingRows // one per logits row
   wantLogits?: boolean // also hand out the raw logits: for tests, and for whoever measures
+}
+
+/**
+ * Where block number `number` (of positions 16 * number …) stands in its sequence's list. The list holds the blocks of the
+ * sinks and those from `visibleFrom` on; blocks in between have been given back and leave no gap.
+ */
+export function blockIndex(number: number, visibleFrom: number, sinks: number): number {
+  const kept = Math.ceil(sinks / BLOCK)
+  if (number < kept) return number
+  return number - Math.max(0, Math.floor(visibleFrom / BLOCK) - kept)
 }
 
 /**

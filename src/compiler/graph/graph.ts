@@ -1,0 +1,188 @@
+// What a model computes, said in operations on values. A value is a matrix: one row for each token of a step (or for the
+// few rows somebody wants), a fixed number of columns. Nodes point at the nodes they read, and stand in a list in which
+// operands come first. Nothing here knows formats, memory or targets; keys and values of earlier tokens are not values but
+// what `attention` of a layer remembers.
+
+import type { Shapes } from "../../runtime/manifest.ts"
+
+export interface Graph {
+  architecture: string
+  shapes: Shapes
+  /** Every layer forgets what lies further back than this; absent: some layer sees everything. */
+  window: number | undefined
+  /** First positions that stay visible whatever the window. */
+  sinks: number
+  nodes: readonly Node[] // operands before their readers
+  logits: Node // [logits, vocabulary]
+  hidden: Node // [hidden, hidden size] the last hidden row, normed, as speculative heads read it
+}
+
+/**
+ * Which rows a value has.
+ *   tokens   all tokens of the step
+ *   wanted   tokens whose logits or hidden row is wanted, each once, in order
+ *   logits   `logitRows`, in their order
+ *   hidden   `hiddenRows`, in their order
+ */
+export type RowSet = "tokens" | "wanted" | "logits" | "hidden"
+
+/** A parameter as the graph reads it: rows of source tensors, one source after the other. Vectors have one column. */
+export interface Weight {
+  name: string // "layers.0.q", joined "layers.0.q+k+v"
+  rows: number
+  columns: number
+  sources: readonly { tensor: string; rows: number }[] // by their Hugging Face names
+}
+
+export type Node = { rows: RowSet; columns: number } & Op
+
+/** `inputs` are what an operation reads, in the order that its line here names them. */
+export type Op =
+  /** The table's row of each token. */
+  | { op: "embed"; inputs: readonly []; table: Weight }
+  /** Rows taken in beside the tokens (`hiddenIn`). */
+  | { op: "hiddenIn"; inputs: readonly [] }
+  /** a, b → the columns of a, then those of b. */
+  | { op: "concat"; inputs: readonly [Node, Node] }
+  /** x → x / sqrt(mean(x^2) + epsilon) * weight, over each `width` columns by themselves: the row, or each head. */
+  | { op: "norm"; inputs: readonly [Node]; weight: Weight; epsilon: number; width: number }
+  /**
+   * x → x * transposed weight + bias. Passes give it more to do at the end: `add` a second input, or take the first half of
+   * the columns as gate and the second as up and keep silu(gate) * up.
+   */
+  | {
+      op: "linear"
+      inputs: readonly [Node] | readonly [Node, Node]
+      weight: Weight
+      bias: Weight | undefined
+      epilogue: "store" | "add" | "swiglu"
+    }
+  /** x → each head turned by its token's position: element i with element i + headDim / 2, by position * frequencies[i]. */
+  | { op: "rope"; inputs: readonly [Node]; headDim: number; frequencies: readonly number[] }
+  /** q, k, v → each head's mix of values; k and v are remembered for this layer, rounded to the cache's type, and read so. */
+  | { op: "attention"; inputs: readonly [Node, Node, Node]; attention: Attention }
+  /** x → x / (1 + e^-x) */
+  | { op: "silu"; inputs: readonly [Node] }
+  | { op: "add"; inputs: readonly [Node, Node] }
+  | { op: "multiply"; inputs: readonly [Node, Node] }
+  /** x → `columns` columns of it, beginning at `from`. */
+  | { op: "slice"; inputs: readonly [Node]; from: number }
+  /** x → fewer of its rows. */
+  | { op: "select"; inputs: readonly [Node] }
+  /**
+   * x → codes of 8 bits, `group` neighbours under one scale. Put in by a pass, for targets that multiply integers;
+   * only `linear` reads it.
+   */
+  | { op: "quantize"; inputs: readonly [Node]; group: number }
+
+/** Position t sees positions p <= t; with a window only p > t - window, and p < sinks always. */
+export interface Attention {
+  layer: number
+  heads: number
+  kvHeads: number // query head h reads kv head floor(h / (heads / kvHeads))
+  headDim: number
+  scale: number // of q · k
+  window: number | undefined
+  sinks: number
+}
+
+/**
+ * The graph with every node replaced by what `rule` makes of it, and without what nobody reads any more. `rule` is given
+ * a node whose inputs have been replaced already, and the node it was; it may return either, a node made earlier, or a
+ * new one. Nodes it makes in between are found through the inputs of what it returns.
+ */
+export function rewrite(graph: Graph, rule: (node: Node, before: Node) => Node): Graph {
+  const made = new Map<Node, Node>()
+  for (const node of graph.nodes) {
+    const inputs = node.inputs.map((input) => made.get(input)!)
+    const same = inputs.every((input, i) => input === node.inputs[i])
+    made.set(node, rule(same ? node : withInputs(node, inputs), node))
+  }
+  const [logits, hidden] = [made.get(graph.logits)!, made.get(graph.hidden)!]
+  return { ...graph, nodes: inOrder([logits, hidden]), logits, hidden }
+}
+
+/** The node reading `inputs` instead: as many as it read. */
+export function withInputs(node: Node, inputs: readonly Node[]): Node {
+  return { ...node, inputs: inputs as never }
+}
+
+/** All that `roots` need, operands first. */
+export function inOrder(roots: readonly Node[]): readonly Node[] {
+  const order = new Set<Node>()
+  // Depth first without recursion: a deep model must not overflow the stack.
+  const stack: { node: Node; next: number }[] = roots
+    .toReversed()
+    .map((node) => ({ node, next: 0 }))
+  while (stack.length > 0) {
+    const top = stack.at(-1)!
+    const input = order.has(top.node) ? undefined : top.node.inputs[top.next++]
+    if (input) stack.push({ node: input, next: 0 })
+    else order.add(stack.pop()!.node)
+  }
+  return [...order]
+}
+
+/** Who reads each node; the graph itself reads its logits and hidden rows. */
+export function readers(graph: Graph): Map<Node, Node[]> {
+  const found = new Map<Node, Node[]>(graph.nodes.map((node) => [node, []]))
+  for (const node of graph.nodes) for (const input of node.inputs) found.get(input)!.push(node)
+  return found
+}
+
+/** The graph as text, a line for a node. */
+export function printGraph(graph: Graph): string {
+  const number = new Map(graph.nodes.map((node, i) => [node, `%${i}`]))
+  const lines = graph.nodes.map((node) => {
+    const inputs = node.inputs.map((input) => number.get(input))
+    const call = `${node.op}(${[...inputs, ...details(node)].join(", ")})`
+    return `${number.get(node)!.padStart(5)} = ${call.padEnd(84)} ${node.rows} x ${node.columns}`
+  })
+  const { architecture, shapes, window, sinks } = graph
+  const head = Object.entries({ ...shapes, window: window ?? "none", sinks })
+  return [
+    `graph ${architecture}`,
+    ...head.map(([name, value]) => `  ${name} ${value}`),
+    ...lines,
+    `logits ${number.get(graph.logits)}, hidden ${number.get(graph.hidden)}`,
+    "",
+  ].join("\n")
+}
+
+function details(node: Node): string[] {
+  switch (node.op) {
+    case "embed":
+      return [shown(node.table)]
+    case "norm":
+      return [shown(node.weight), `epsilon ${node.epsilon}`, `width ${node.width}`]
+    case "linear":
+      return [
+        shown(node.weight),
+        ...(node.bias ? [`bias ${shown(node.bias)}`] : []),
+        ...(node.epilogue === "store" ? [] : [`then ${node.epilogue}`]),
+      ]
+    case "rope": {
+      const [first, last] = [node.frequencies[0]!, node.frequencies.at(-1)!]
+      return [`head ${node.headDim}`, `frequencies ${short(first)} … ${short(last)}`]
+    }
+    case "attention": {
+      const { layer, heads, kvHeads, headDim, scale, window, sinks } = node.attention
+      const seen = window === undefined ? [] : [`window ${window}`, `sinks ${sinks}`]
+      return [
+        `layer ${layer}`,
+        `heads ${heads}/${kvHeads} x ${headDim}`,
+        `scale ${short(scale)}`,
+        ...seen,
+      ]
+    }
+    case "slice":
+      return [`from ${node.from}`]
+    case "quantize":
+      return [`group ${node.group}`]
+    default:
+      return []
+  }
+}
+
+const shown = (weight: Weight) => `${weight.name} [${weight.rows}, ${weight.columns}]`
+const short = (value: number) => value.toPrecision(6)

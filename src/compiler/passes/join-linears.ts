@@ -1,0 +1,63 @@
+// Products of one input become one product: q, k and v; gate and up. Their matrices are joined row after row, so that the
+// input is read (and quantised) once and the product is wide; the parts are slices of its columns.
+
+import { linear, slice } from "../graph/builder.ts"
+import { type Graph, type Node, readers, rewrite, type Weight } from "../graph/graph.ts"
+
+type Linear = Extract<Node, { op: "linear" }>
+
+export function joinLinears(graph: Graph): Graph {
+  const joined = new Map<Linear, { family: Linear[]; from: number }>()
+  for (const family of families(graph)) {
+    let from = 0
+    for (const member of family) {
+      joined.set(member, { family, from })
+      from += member.columns
+    }
+  }
+  const products = new Map<Linear[], Node>()
+  return rewrite(graph, (node, before) => {
+    const part = joined.get(before as Linear)
+    if (!part) return node
+    const { family, from } = part
+    if (!products.has(family)) products.set(family, product(node.inputs[0]!, family))
+    return slice(products.get(family)!, from, node.columns)
+  })
+}
+
+/** Plain products that read the same node, two or more of them. */
+function families(graph: Graph): Linear[][] {
+  const found: Linear[][] = []
+  for (const all of readers(graph).values()) {
+    const plain = all.filter(
+      (node): node is Linear => node.op === "linear" && node.epilogue === "store",
+    )
+    for (const biased of [true, false]) {
+      const family = plain.filter((node) => (node.bias !== undefined) === biased)
+      if (family.length > 1) found.push(family)
+    }
+  }
+  return found
+}
+
+function product(input: Node, family: readonly Linear[]): Node {
+  const biases = family.flatMap(({ bias }) => bias ?? [])
+  return linear(
+    input,
+    join(family.map(({ weight }) => weight)),
+    biases.length > 0 ? join(biases) : undefined,
+  )
+}
+
+/** "layers.0.q" and "layers.0.k" make "layers.0.q+k". */
+function join(weights: readonly Weight[]): Weight {
+  const [first, ...others] = weights
+  return {
+    name: [first!.name, ...others.map(({ name }) => name.slice(name.lastIndexOf(".") + 1))].join(
+      "+",
+    ),
+    rows: weights.reduce((sum, { rows }) => sum + rows, 0),
+    columns: first!.columns,
+    sources: weights.flatMap(({ sources }) => sources),
+  }
+}

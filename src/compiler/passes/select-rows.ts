@@ -1,0 +1,34 @@
+// Only what somebody reads is computed. Keys and values are needed of every token, and so is all that they are made from;
+// what comes after the last layer's keys and values matters for the wanted rows alone: its queries, its attention, its
+// output projection, its MLP, the last norm. A select stands wherever wanted rows begin.
+
+import { select } from "../graph/builder.ts"
+import { type Graph, type Node, rewrite, withInputs } from "../graph/graph.ts"
+
+export function selectRows(graph: Graph): Graph {
+  const needed = neededOfAllTokens(graph)
+  const selected = new Map<Node, Node>()
+  const wanted = (node: Node): Node => {
+    if (node.rows !== "tokens") return node
+    if (!selected.has(node)) selected.set(node, select(node, "wanted"))
+    return selected.get(node)!
+  }
+  return rewrite(graph, (node, before) => {
+    if (before.rows !== "tokens" || needed.has(before)) return node
+    if (node.op !== "attention") {
+      return { ...withInputs(node, node.inputs.map(wanted)), rows: "wanted" }
+    }
+    const [q, k, v] = node.inputs
+    return { ...node, rows: "wanted", inputs: [wanted(q), k, v] }
+  })
+}
+
+/** Keys, values, and what they are computed from. */
+function neededOfAllTokens(graph: Graph): Set<Node> {
+  const needed = new Set<Node>()
+  for (const node of graph.nodes.toReversed()) {
+    if (needed.has(node)) for (const input of node.inputs) needed.add(input)
+    if (node.op === "attention") needed.add(node.inputs[1]).add(node.inputs[2])
+  }
+  return needed
+}
