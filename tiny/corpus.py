@@ -1,0 +1,43 @@
+"""Conversations without end, from a seed: every skill adds turns, a conversation is turns strung together.
+
+`python corpus.py [n] [skill] [seed] [--held]` prints some.
+"""
+import sys
+
+import skills
+from talking import Pick, encode, render
+
+
+def conversation(p, length, count, copying=0):
+    """A conversation of about `length` tokens as `count(conversation)` counts them; the first turn always goes in."""
+    talk = skills.opening(p)
+    for _ in range(40):
+        before = len(talk["messages"])
+        skills.turn(p, talk, p.any(["repeat", "repeat", "lookup"]) if p.chance(copying) else None)
+        if count(talk) > length:
+            if before:
+                del talk["messages"][before:]
+            break
+        if p.chance(0.03):
+            break
+    return talk
+
+
+def batch(tokenizer, seed, tokens, length, copying=0, held=False):
+    """About `tokens` tokens of conversations, none longer than `length`, as (ids, trained) each. The same seed gives the same ones."""
+    p, out = Pick(seed, held), []
+    while tokens > 0:
+        ids, trained = encode(tokenizer, conversation(p, length, lambda c: len(encode(tokenizer, c)[0]), copying))
+        if len(ids) <= length:
+            out.append((ids, trained))
+            tokens -= len(ids)
+    return out
+
+
+if __name__ == "__main__":
+    n, skill = int(sys.argv[1]) if len(sys.argv) > 1 else 10, sys.argv[2] if len(sys.argv) > 2 else None
+    p = Pick(sys.argv[3] if len(sys.argv) > 3 else "look", held="--held" in sys.argv)
+    for _ in range(n):
+        talk = skills.opening(p)
+        skills.turn(p, talk, skill)
+        print(render(talk))

@@ -1,0 +1,53 @@
+"""Saying again what was said: the skill that all others grow from."""
+import words
+from talking import fix, say
+
+def stuff(p, longest=10):
+    """Something to repeat: words, sentences, codes, odd strings."""
+    kind = p.int(0, 7)
+    if kind == 0:
+        return sentence(p)
+    if kind == 1:
+        return " ".join(p.word() for _ in range(p.int(1, longest)))
+    if kind == 2:
+        return p.pseudo()
+    if kind == 3:
+        return " ".join(str(p.number(4)) for _ in range(p.int(1, 5)))
+    if kind == 4:
+        return p.code() if p.chance(0.5) else f"{p.code()}-{p.code()}"
+    if kind == 5:
+        return ", ".join(p.word() for _ in range(p.int(2, 6)))
+    if kind == 6:
+        return " ".join(p.any(odd_pieces()) for _ in range(p.int(1, longest)))
+    return f"{p.name()} {p.any(words.SURNAMES)}" if p.chance(0.5) else p.word().capitalize() + p.any([".", "!", "?", ""])
+
+
+PIECES = []
+
+
+def odd_pieces():
+    """The words of the vocabulary itself, so that every token is met in copying from the first day."""
+    return PIECES or words.COMMON
+
+
+def sentence(p):
+    who = p.any([p.name(), "The " + p.value(words.JOBS), "My " + p.any("brother sister friend uncle aunt neighbour".split()), "The " + p.value(words.ANIMALS)])
+    thing = f"{p.any(['a', 'the', 'the'])} {p.value(words.ADJECTIVES + words.COLOURS)} {p.value(words.THINGS)}"
+    where = p.any([f" in the {p.value(words.PLACES)}", f" near the {p.value(words.PLACES)}", f" in {p.city()}", f" on {p.any(words.DAYS)}", "", ""])
+    return f"{who} {p.value(words.VERBS_PAST)} {fix(thing)}{where}."
+
+
+REPEAT = ["Repeat: {}", "Say: {}", "Repeat after me: {}", "Echo: {}", "Please repeat: {}", "Copy this: {}", "Say {}", "Repeat this text: {}", 'Repeat "{}"', 'Say "{}"', "Repeat {}",
+          'Please say "{}".', "Write: {}", "Copy exactly: {}", 'Echo "{}"', "repeat {}", "Repeat the following: {}", "Repeat this:\n{}", "Echo back: {}", "Please write {}",
+          "Say this: {}", "Please copy: {}", 'Say exactly "{}"', "Echo this back: {}", "Can you repeat this: {}", "Now repeat: {}"]
+
+
+def repeat(p, talk):
+    text = stuff(p)
+    say(talk, p.template(REPEAT).format(text), text)
+
+
+def repeat_times(p, talk):
+    text, n = p.word(), p.int(2, 4)
+    many = {2: "twice", 3: "three times", 4: "four times"}[n]
+    say(talk, p.template(["Say {} {}.", "Write the word {} {}.", "Repeat {} {}.", "Say the word {} {}.", "Print {} {}.", "Please repeat {} {}."]).format(text, many), " ".join([text] * n))

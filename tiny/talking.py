@@ -1,0 +1,134 @@
+"""The pieces of a conversation: drawing at random, the messages, and how they are written down as text and as tokens.
+
+`Pick(held=True)` draws only from the templates and values that training never sees. A conversation is {"system", "tools", "messages"};
+`render` is the chat template said in Python (export.py checks it against the Jinja one).
+"""
+import json
+import random
+
+import words
+
+START, END = "<|im_start|>", "<|im_end|>"
+
+
+class Pick:
+    """Random choices that know which side of the split they are on."""
+
+    def __init__(self, seed, held=False):
+        self.random, self.held = random.Random(seed), held
+
+    def chance(self, p):
+        return self.random.random() < p
+
+    def int(self, low, high):
+        return self.random.randint(low, high)
+
+    def any(self, items):
+        return self.random.choice(items)
+
+    def template(self, items):
+        """Of four or more ways to say it the last fifth is held out."""
+        if len(items) < 4:
+            return self.any(items)
+        cut = len(items) - max(1, len(items) // 5)
+        return self.any(items[cut:] if self.held else items[:cut])
+
+    def value(self, items):
+        """Every sixth value is held out."""
+        kept = [x for i, x in enumerate(items) if (i % 6 == 5) == self.held]
+        return self.any(kept)
+
+    def values(self, items, n):
+        kept = [x for i, x in enumerate(items) if (i % 6 == 5) == self.held]
+        return self.random.sample(kept, min(n, len(kept)))
+
+    def pseudo(self, syllables=None):
+        """A word that does not exist; 1 in 16 of all such words, by their letters, belongs to the held-out side."""
+        while True:
+            word = "".join(self.any(words.ONSETS) + self.any(words.VOWELS) + self.any(words.CODAS) for _ in range(syllables or self.int(1, 3)))
+            if (sum(map(ord, word)) % 16 == 7) == self.held:
+                return word
+
+    def name(self):
+        return self.value(words.NAMES) if self.chance(0.7) else self.pseudo(2).capitalize()
+
+    def city(self, region=0):
+        city = self.value(words.CITIES) if self.chance(0.75) else self.pseudo(2).capitalize()
+        return f"{city}, {self.value(words.REGIONS)}" if self.chance(region) else city
+
+    def noun(self):
+        return self.value(words.THINGS if self.chance(0.6) else words.ANIMALS + words.FRUITS + words.FOODS)
+
+    def word(self):
+        return self.noun() if self.chance(0.5) else self.pseudo() if self.chance(0.5) else self.value(words.ADJECTIVES + words.COMMON)
+
+    def code(self):
+        """A short string of letters and digits."""
+        return "".join(self.any("ABCDEFGHKLMNPRSTUVWXYZ23456789" if self.chance(0.5) else "0123456789") for _ in range(self.int(3, 6)))
+
+    def number(self, digits=3):
+        return self.int(0, 10 ** self.int(1, digits) - 1)
+
+
+def user(text):
+    return {"role": "user", "content": text}
+
+
+def assistant(text):
+    return {"role": "assistant", "content": text}
+
+
+def call(name, arguments):
+    return {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": {"name": name, "arguments": arguments}}]}
+
+
+def result(value):
+    return {"role": "tool", "content": value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}
+
+
+def say(talk, question, answer):
+    talk["messages"] += [user(question), assistant(answer)]
+
+
+def fix(text):
+    """a apple → an apple."""
+    parts = text.split(" ")
+    return " ".join("an" if w == "a" and i + 1 < len(parts) and parts[i + 1][:1] in "aeiou" else w for i, w in enumerate(parts))
+
+
+def segments(conversation, prompt=False):
+    """The rendered conversation as (text, trained on?) pieces; with `prompt` it ends where the assistant is to speak."""
+    system, tools = conversation.get("system"), conversation.get("tools")
+    head = system or ""
+    if tools:
+        lines = "\n".join(json.dumps(t["function"], ensure_ascii=False) for t in tools)
+        head += ("\n\n" if system else "") + "Tools:\n" + lines
+    if head:
+        yield f"{START}system\n{head}{END}\n", False
+    for m in conversation["messages"]:
+        if m["role"] == "assistant":
+            text = m["content"] or ""
+            for c in m.get("tool_calls", []):
+                text += ("\n" if text else "") + "<tool_call>\n" + json.dumps(c["function"], ensure_ascii=False) + "\n</tool_call>"
+            yield f"{START}assistant\n", False
+            yield f"{text}{END}", m.get("train", True)
+            yield "\n", False
+        elif m["role"] == "tool":
+            yield f"{START}tool\n<tool_response>\n{m['content']}\n</tool_response>{END}\n", False
+        else:
+            yield f"{START}{m['role']}\n{m['content']}{END}\n", False
+    if prompt:
+        yield f"{START}assistant\n", False
+
+
+def render(conversation, prompt=False):
+    return "".join(text for text, _ in segments(conversation, prompt))
+
+
+def encode(tokenizer, conversation, prompt=False):
+    """Token ids and, for each, whether the model is to learn to say it."""
+    ids, trained = [], []
+    for (_, train), e in zip(s := list(segments(conversation, prompt)), tokenizer.encode_batch([text for text, _ in s], add_special_tokens=False)):
+        ids += e.ids
+        trained += [train] * len(e.ids)
+    return ids, trained
