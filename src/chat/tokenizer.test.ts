@@ -57,6 +57,96 @@ describe.each(["llama3", "qwen", "mistral"])("%s", async (name) => {
   })
 })
 
+describe("a broken tokenizer.json is refused in one sentence", () => {
+  const sound = JSON.parse(readFileSync(`${folder}/qwen/tokenizer.json`, "utf8"))
+  const broken: [string, string, RegExp][] = [
+    ["cut in the middle", JSON.stringify(sound).slice(0, 500), /it is not JSON: /],
+    ["not an object", "[]", /it has no tokenizer model/],
+    ["without a vocabulary", changed({ model: { type: "BPE" } }), /its model has no vocabulary/],
+    [
+      "an id beyond the model",
+      changed({ model: { ...sound.model, vocab: { ...sound.model.vocab, far: 1_000_000_000 } } }),
+      /the token "far" has the id 1000000000, but the model has 520 tokens/,
+    ],
+    [
+      "an added id beyond the model",
+      changed({ added_tokens: [{ ...sound.added_tokens[0], id: 2 ** 53 }] }),
+      /has the id 9007199254740992/,
+    ],
+    [
+      "half an id",
+      changed({ model: { ...sound.model, vocab: { ...sound.model.vocab, a: 0.5 } } }),
+      /the token "a" has no whole number as its id/,
+    ],
+    [
+      "a merge into nothing",
+      changed({ model: { ...sound.model, merges: [["q", "z"]] } }),
+      /qz.*out of vocabulary/,
+    ],
+    [
+      "a kind nobody knows",
+      changed({ model: { type: "Oracle", vocab: { a: 0 } } }),
+      /did not match|Oracle/,
+    ],
+    ["a decoder nobody knows", changed({ decoder: { type: "CTC" } }), /its decoder \(CTC\)/],
+    ["without a decoder", changed({ decoder: null }), /its decoder \(none\)/],
+  ]
+
+  function changed(members: Record<string, unknown>): string {
+    return JSON.stringify({ ...sound, ...members })
+  }
+
+  test.each(broken)("%s", async (_, json, words) => {
+    const refusal = await openTokenizer(json, "m/tokenizer.json", 520).catch((error) => error)
+    expect(refusal).toMatchObject({ code: "model_broken" })
+    expect(refusal.message).toMatch(/^m\/tokenizer\.json: /)
+    expect(refusal.message).toMatch(words)
+  })
+})
+
+describe("added tokens", () => {
+  const sound = JSON.parse(readFileSync(`${folder}/qwen/tokenizer.json`, "utf8"))
+  const base = {
+    special: false,
+    single_word: false,
+    lstrip: false,
+    rstrip: false,
+    normalized: false,
+  }
+  const open = (...tokens: Record<string, unknown>[]) =>
+    openTokenizer(
+      JSON.stringify({
+        ...sound,
+        added_tokens: tokens.map((token, index) => ({ ...base, id: 515 + index, ...token })),
+      }),
+      "tokenizer.json",
+      600,
+    )
+  const encode = async (tokenizer: Tokenizer, text: string) =>
+    (await tokenizer.encode(new Text(text))).map((id) => (id < 515 ? "." : id))
+
+  test("the longest of those that begin together is taken", async () => {
+    const tokenizer = await open({ content: "<a" }, { content: "<a>" })
+    expect(await encode(tokenizer, "<a><ax")).toEqual([516, 515, "."])
+  })
+
+  test("take white space with them, or want to stand alone, when they say so", async () => {
+    const tokenizer = await open(
+      { content: "<l>", lstrip: true },
+      { content: "<r>", rstrip: true },
+      { content: "word", single_word: true },
+    )
+    expect(await encode(tokenizer, "x  \n<l> <r>  x")).toEqual([".", 515, ".", 516, "."])
+    expect((await encode(tokenizer, "word words")).slice(0, 2)).toEqual([517, "."])
+    expect((await encode(tokenizer, "word words")).filter((id) => id === 517)).toHaveLength(1)
+  })
+
+  test("that are blanks are text", async () => {
+    const tokenizer = await open({ content: "    " })
+    expect(await tokenizer.encode(foreign("    ", 1))).toEqual([515])
+  })
+})
+
 function decodeAll(tokenizer: Tokenizer, ids: number[]): string[] {
   const detokenizer = new Detokenizer(tokenizer, false)
   return [...ids.map((id) => detokenizer.push(id)), detokenizer.flush()]

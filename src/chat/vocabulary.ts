@@ -160,17 +160,21 @@ function byteLevel(content: string): Uint8Array {
 function sentencePiece(parts: readonly Members[]): (content: string) => Uint8Array {
   const byteFallback = parts.some(({ type }) => type === "ByteFallback")
   const blanks = parts.flatMap((part): [string, string][] => {
-    if (part.type === "Metaspace") return [[String(part.replacement ?? "▁"), " "]]
+    if (part.type === "Metaspace") return [[textOf(part.replacement, "▁"), " "]]
     if (part.type !== "Replace") return []
-    const pattern = isObject(part.pattern) ? part.pattern.String : undefined
-    if (typeof pattern !== "string") throw new Fault("its decoder replaces by a regular expression")
-    return [[pattern, String(part.content)]]
+    const pattern = isObject(part.pattern) ? textOf(part.pattern.String, "") : ""
+    if (pattern === "") throw new Fault("its decoder replaces by a regular expression")
+    return [[pattern, textOf(part.content, "")]]
   })
   return (content) => {
     const byte = byteFallback ? /^<0x([0-9A-Fa-f]{2})>$/.exec(content) : null
     if (byte) return Uint8Array.of(Number.parseInt(byte[1]!, 16))
     return UTF8.encode(blanks.reduce((text, [from, to]) => text.replaceAll(from, to), content))
   }
+}
+
+function textOf(value: unknown, otherwise: string): string {
+  return typeof value === "string" ? value : otherwise
 }
 
 function tableOf(

@@ -47,11 +47,9 @@ class Scope {
   }
 
   get(name: string): Value {
-    for (let scope: Scope | undefined = this; scope; scope = scope.#outer) {
-      const value = scope.#names.get(name)
-      if (value !== undefined) return value
-    }
-    return new Undefined(`'${name}' is undefined`)
+    const value = this.#names.get(name) // undefined means absent: none of our values is
+    if (value !== undefined) return value
+    return this.#outer ? this.#outer.get(name) : new Undefined(`'${name}' is undefined`)
   }
 
   set(name: string, value: Value): void {

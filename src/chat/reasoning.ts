@@ -1,0 +1,130 @@
+// Thinking, told from the answer. A model thinks at the start of its reply, between two markers; some templates write the
+// opening one themselves. The markers belong to neither side, nor do the line breaks next to them. A marker further on is
+// text like any other.
+
+import type { Template } from "./template.ts"
+import type { Tokenizer } from "./tokenizer.ts"
+
+export interface Markers {
+  open: string
+  close: string
+}
+
+const KNOWN: readonly Markers[] = [
+  { open: "<think>", close: "</think>" },
+  { open: "[THINK]", close: "[/THINK]" },
+  { open: "<seed:think>", close: "</seed:think>" },
+]
+
+/** The markers of this model; undefined for one that knows none, whose text is never searched for them. */
+export function markersOf(template: Template, tokenizer: Tokenizer): Markers | undefined {
+  return KNOWN.find(
+    ({ close }) => template.source.includes(close) || tokenizer.control(close) !== undefined,
+  )
+}
+
+/** Whether a reply that has `begun` like this goes on inside the thinking. */
+export function beginsInside(begun: string, { open, close }: Markers): boolean {
+  return begun.lastIndexOf(open) > begun.lastIndexOf(close)
+}
+
+/** A run of text and what it is: `nothing` is markers and the line breaks around them. */
+export interface Piece {
+  kind: "reasoning" | "content" | "nothing"
+  text: string
+}
+
+type State = "start" | "inside" | "after" | "content"
+
+/** Gives back all text it is given, in order, as pieces; what may be part of a marker waits. */
+export class ReasoningSplitter {
+  readonly #markers: Markers
+  #state: State
+  #fresh = true // nothing of the thinking has been sent
+  #waiting = ""
+
+  constructor(markers: Markers, inside: boolean) {
+    this.#markers = markers
+    this.#state = inside ? "inside" : "start"
+  }
+
+  push(text: string): Piece[] {
+    if (this.#state === "content") return [{ kind: "content", text }]
+    this.#waiting += text
+    const pieces: Piece[] = []
+    while (this.#waiting !== "" && this.#step(pieces)) {
+      // one step for each part that is decided
+    }
+    return pieces
+  }
+
+  /** What waited, when nothing more comes. */
+  flush(): Piece[] {
+    const text = this.#waiting
+    this.#waiting = ""
+    if (text === "") return []
+    return [{ kind: this.#state === "inside" ? "reasoning" : "content", text }]
+  }
+
+  /** Decides one more part of what waits; false when it has to wait on. */
+  #step(pieces: Piece[]): boolean {
+    switch (this.#state) {
+      case "start":
+        return this.#begin(pieces)
+      case "inside":
+        return this.#think(pieces)
+      case "after":
+        this.#take(pieces, "nothing", lineBreaks(this.#waiting))
+        if (this.#waiting !== "") this.#state = "content"
+        return true
+      case "content":
+        this.#take(pieces, "content", this.#waiting.length)
+        return true
+    }
+  }
+
+  #begin(pieces: Piece[]): boolean {
+    const { open } = this.#markers
+    const text = this.#waiting.trimStart()
+    if (text.startsWith(open)) {
+      this.#take(pieces, "nothing", this.#waiting.length - text.length + open.length)
+      this.#state = "inside"
+      return true
+    }
+    if (open.startsWith(text)) return false
+    this.#state = "content"
+    return true
+  }
+
+  #think(pieces: Piece[]): boolean {
+    if (this.#fresh) this.#take(pieces, "nothing", lineBreaks(this.#waiting))
+    const { close } = this.#markers
+    const end = this.#waiting.indexOf(close)
+    const known = end < 0 ? this.#waiting.length - overlap(this.#waiting, close) : end
+    const thought = this.#waiting.slice(0, known).replace(/[\r\n]+$/, "")
+    if (thought !== "") this.#fresh = false
+    this.#take(pieces, "reasoning", thought.length)
+    if (end < 0) return false
+    this.#take(pieces, "nothing", known - thought.length + close.length)
+    this.#state = "after"
+    return true
+  }
+
+  #take(pieces: Piece[], kind: Piece["kind"], length: number): void {
+    if (length === 0) return
+    pieces.push({ kind, text: this.#waiting.slice(0, length) })
+    this.#waiting = this.#waiting.slice(length)
+  }
+}
+
+function lineBreaks(text: string): number {
+  return /^[\r\n]*/.exec(text)![0].length
+}
+
+/** How many characters at the end of `text` begin `marker`. */
+export function overlap(text: string, marker: string): number {
+  for (let length = Math.min(text.length, marker.length - 1); length > 0; length--) {
+    if (text.endsWith(marker.slice(0, length))) return length
+  }
+  return 0
+}

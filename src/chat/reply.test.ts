@@ -1,0 +1,300 @@
+import { describe, expect, test } from "vitest"
+import type { Generation, GenerationEvent } from "../engine/generation.ts"
+import type { ReplyEvent } from "./conversation.ts"
+import { type Reading, replyEvents } from "./reply.ts"
+import type { Tokenizer } from "./tokenizer.ts"
+import { TokenBytes } from "./vocabulary.ts"
+
+const THINK = { open: "<think>", close: "</think>" }
+
+describe("one choice", () => {
+  test("an end token ends it, and usage comes last", async () => {
+    const events = await read(["Hel", "lo", "!"])
+    expect(events.map(({ kind }) => kind)).toEqual([
+      "content",
+      "content",
+      "content",
+      "finish",
+      "usage",
+    ])
+    expect(summary(events)).toMatchObject({
+      content: "Hello!",
+      reason: "stop",
+      completionTokens: 3,
+    })
+  })
+
+  test("a character is never cut, and what stays incomplete becomes U+FFFD at the end", async () => {
+    const smile = [...new TextEncoder().encode("🙂")]
+    const tokens = [Uint8Array.of(smile[0]!, smile[1]!), Uint8Array.of(smile[2]!, smile[3]!)]
+    expect(summary(await read(tokens)).deltas).toEqual(["🙂"])
+    expect(summary(await read(["a", tokens[0]!]))).toMatchObject({ deltas: ["a", "�"] })
+  })
+
+  test("a stop string cuts inside a token; what follows is neither sent nor counted", async () => {
+    const events = await read(["one ", "two S", "TOP three", " four"], { stop: ["STOP"] })
+    expect(summary(events)).toMatchObject({
+      content: "one two ",
+      reason: "stop",
+      completionTokens: 2,
+      tokens: ["one ", "two S"],
+    })
+  })
+
+  test("of two stop strings the one that completes first wins, then the longer one", async () => {
+    const content = async (stop: string[]) => summary(await read(["xabcdy"], { stop })).content
+    expect(await content(["abcd", "bc"])).toBe("xa")
+    expect(await content(["cd", "abcd"])).toBe("x")
+    expect(await content(["y", "z"])).toBe("xabcd")
+  })
+
+  test("what only looked like a stop string is sent in the end", async () => {
+    expect(summary(await read(["12", "ST", "O"], { stop: ["STOP"] }))).toMatchObject({
+      deltas: ["12", "STO"],
+      tokens: ["12", "ST", "O"],
+      completionTokens: 3,
+    })
+  })
+
+  test("thinking is told from the answer, without markers and line breaks", async () => {
+    const events = await read(["<th", "ink>\nlet me", " see\n</thi", "nk>\n\nFour", "."], {
+      reasoning: { markers: THINK, inside: false },
+    })
+    expect(summary(events)).toMatchObject({
+      reasoning: "let me see",
+      content: "Four.",
+      completionTokens: 5,
+      reasoningTokens: 4,
+    })
+  })
+
+  test("a prompt that opened the thinking, and a reply that never closes it", async () => {
+    const inside = { reasoning: { markers: THINK, inside: true } }
+    expect(summary(await read(["hm", "</think>", "ok"], inside))).toMatchObject({
+      reasoning: "hm",
+      content: "ok",
+      reasoningTokens: 2,
+    })
+    expect(summary(await read(["hm", " hm</thi"], inside))).toMatchObject({
+      reasoning: "hm hm</thi",
+      content: "",
+      reasoningTokens: 2,
+    })
+  })
+
+  test("stop strings and markers are not looked for where they do not belong", async () => {
+    const options = { stop: ["hm"], reasoning: { markers: THINK, inside: true } }
+    const events = await read(["hm</think>a <think> b hm c"], options)
+    expect(summary(events)).toMatchObject({ reasoning: "hm", content: "a <think> b " })
+  })
+
+  test("a failure is told with its problem", async () => {
+    const end: GenerationEvent = { kind: "end", reason: "error" }
+    expect(summary(await read(["a"], {}, end))).toMatchObject({ content: "a", reason: "error" })
+  })
+})
+
+describe("however the bytes are cut into tokens", () => {
+  const texts = [
+    "<think>\nüber 🙂 and 水\n</think>\n\nThe answer is STOPless. No: ST OP, S🙂TOP STOP after",
+    " \n<think></think>é",
+    "no thinking, only text with <think> in it and half a </think",
+    "<think>never closed\n\n",
+    "aab aaab aaaab",
+  ]
+  const choices: Partial<Reading>[] = [
+    { stop: ["STOP", "OPS"], reasoning: { markers: THINK, inside: false } },
+    { stop: ["aaab", "🙂T"], reasoning: { markers: THINK, inside: true } },
+    { stop: [] },
+  ]
+
+  test.each(texts)("%j", async (text) => {
+    const random = generator(7)
+    const bytes = new TextEncoder().encode(text)
+    for (const options of choices) {
+      const whole = summary(await read([bytes], options))
+      for (let round = 0; round < 60; round++) {
+        const events = await read(cutAtRandom(bytes, random), options)
+        const cut = summary(events)
+        expect([cut.content, cut.reasoning, cut.reason]).toEqual([
+          whole.content,
+          whole.reasoning,
+          whole.reason,
+        ])
+        for (const event of events) {
+          if (event.kind === "content") expect(event.text).not.toBe("")
+        }
+        expect(cut.tokens.length).toBeLessThanOrEqual(cut.completionTokens)
+      }
+    }
+  })
+
+  test("the tokens listed join to the text that was sent, when no marker stands in between", async () => {
+    const text = "über 🙂 水 and STOP"
+    const random = generator(3)
+    for (let round = 0; round < 200; round++) {
+      const events = await read(cutAtRandom(new TextEncoder().encode(text), random), {
+        stop: ["STOP"],
+      })
+      const listed = events.flatMap((event) => (event.kind === "content" ? event.logprobs : []))
+      const joined = new TextDecoder().decode(Buffer.concat(listed.map(({ bytes }) => bytes)))
+      const { content } = summary(events)
+      expect(joined.startsWith(content)).toBe(true)
+      // Only the token in which the stop string begins may reach further.
+      const before = new TextDecoder().decode(
+        Buffer.concat(listed.slice(0, -1).map((t) => t.bytes)),
+      )
+      expect(content.startsWith(before.replace(/\uFFFD+$/, ""))).toBe(true)
+    }
+  })
+})
+
+describe("several choices", () => {
+  test("come as they happen, and each ends on its own", async () => {
+    const gates = [gate(), gate()]
+    const generation = {
+      promptTokens: 3,
+      cachedTokens: 1,
+      choices: gates.map(({ tokens }) => tokens),
+    }
+    const events = replyEvents(generation, readingOf(["a", "b"]))
+    gates[1]!.send({ kind: "token", token: 1, logprob: 0, top: [] })
+    expect((await events.next()).value).toMatchObject({ choice: 1, text: "b" })
+    gates[0]!.send({ kind: "token", token: 0, logprob: 0, top: [] })
+    expect((await events.next()).value).toMatchObject({ choice: 0, text: "a" })
+    gates[1]!.send({ kind: "end", reason: "length" })
+    expect((await events.next()).value).toMatchObject({
+      choice: 1,
+      kind: "finish",
+      reason: "length",
+    })
+    gates[0]!.send({ kind: "end", reason: "stop" })
+    expect((await events.next()).value).toMatchObject({ choice: 0, reason: "stop" })
+    expect((await events.next()).value).toEqual({
+      kind: "usage",
+      usage: { promptTokens: 3, cachedTokens: 1, completionTokens: 2, reasoningTokens: 0 },
+    })
+    expect((await events.next()).done).toBe(true)
+  })
+
+  test("leaving the loop lets go of all that run; a stop string of the one it ended", async () => {
+    const gates = [gate(), gate(), gate()]
+    const generation = {
+      promptTokens: 1,
+      cachedTokens: 0,
+      choices: gates.map(({ tokens }) => tokens),
+    }
+    const events = replyEvents(generation, readingOf(["a", "STOP"], { stop: ["STOP"] }))
+    gates[0]!.send({ kind: "token", token: 1, logprob: 0, top: [] })
+    expect((await events.next()).value).toMatchObject({ choice: 0, reason: "stop" })
+    gates[1]!.send({ kind: "token", token: 0, logprob: 0, top: [] })
+    expect((await events.next()).value).toMatchObject({ choice: 1, text: "a" })
+    expect(gates.map(({ left }) => left())).toEqual([true, false, false])
+    await events.return()
+    expect(gates.map(({ left }) => left())).toEqual([true, true, true])
+  })
+})
+
+/** A choice whose events are sent by hand, and which says when it was let go. */
+function gate() {
+  const sent: GenerationEvent[] = []
+  let waiting: ((result: IteratorResult<GenerationEvent>) => void) | undefined
+  let isLeft = false
+  const tokens: AsyncIterableIterator<GenerationEvent> = {
+    [Symbol.asyncIterator]: () => tokens,
+    next: () =>
+      new Promise((resolve) => {
+        const value = sent.shift()
+        if (value) resolve({ value, done: false })
+        else waiting = resolve
+      }),
+    return: () => {
+      isLeft = true
+      waiting?.({ value: undefined, done: true })
+      return Promise.resolve({ value: undefined, done: true })
+    },
+  }
+  const send = (value: GenerationEvent) => {
+    if (waiting) waiting({ value, done: false })
+    else sent.push(value)
+    waiting = undefined
+  }
+  return { tokens, send, left: () => isLeft }
+}
+
+type Token = string | Uint8Array
+
+/** A reading whose vocabulary is just these tokens: token i is tokens[i]. */
+function readingOf(tokens: readonly Token[], options: Partial<Reading> = {}): Reading {
+  const pieces = tokens.map((token) => (typeof token === "string" ? Buffer.from(token) : token))
+  const offsets = Uint32Array.of(0, ...pieces.map(({ length }) => length)).map(
+    (
+      (sum) => (length) =>
+        (sum += length)
+    )(0),
+  )
+  const tokenizer = {
+    bytes: new TokenBytes(new Uint8Array(Buffer.concat(pieces)), offsets),
+    special: new Set<number>(),
+    stripsLeadingSpace: false,
+  } as unknown as Tokenizer
+  return {
+    tokenizer,
+    stop: [],
+    logprobs: true,
+    continues: false,
+    reasoning: undefined,
+    ...options,
+  }
+}
+
+async function read(
+  tokens: readonly Token[],
+  options: Partial<Reading> = {},
+  end: GenerationEvent = { kind: "end", reason: "stop" },
+): Promise<ReplyEvent[]> {
+  async function* choice(): AsyncGenerator<GenerationEvent> {
+    for (const token of tokens.keys()) yield { kind: "token", token, logprob: -1, top: [] }
+    yield end
+  }
+  const generation: Generation = { promptTokens: 5, cachedTokens: 0, choices: [choice()] }
+  const events: ReplyEvent[] = []
+  for await (const event of replyEvents(generation, readingOf(tokens, options))) events.push(event)
+  return events
+}
+
+function summary(events: readonly ReplyEvent[]) {
+  const text = (kind: string) =>
+    events.map((event) => (event.kind === kind && "text" in event ? event.text : "")).join("")
+  const usage = events.find((event) => event.kind === "usage")?.usage
+  return {
+    content: text("content"),
+    reasoning: text("reasoning"),
+    deltas: events.flatMap((event) => (event.kind === "content" ? [event.text] : [])),
+    tokens: events.flatMap((event) =>
+      event.kind === "content" ? event.logprobs.map(({ token }) => token) : [],
+    ),
+    reason: events.find((event) => event.kind === "finish")?.reason,
+    completionTokens: usage!.completionTokens,
+    reasoningTokens: usage!.reasoningTokens,
+  }
+}
+
+function cutAtRandom(bytes: Uint8Array, random: () => number): Uint8Array[] {
+  const pieces: Uint8Array[] = []
+  for (let at = 0; at < bytes.length; ) {
+    const size = 1 + Math.floor(random() * random() * 12)
+    pieces.push(bytes.subarray(at, at + size))
+    at += size
+  }
+  return pieces
+}
+
+/** Numbers in [0, 1), the same ones for the same seed. */
+function generator(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0
+    return state / 2 ** 32
+  }
+}

@@ -1,0 +1,66 @@
+// Stop strings, exactly: the text ends before the first character of the stop string that completes first (of two that
+// complete together, the longer one), wherever tokens begin and end. Only text that may still become a stop string waits.
+
+export class Stops {
+  readonly #patterns: Pattern[]
+  #waiting = ""
+
+  constructor(stops: readonly string[]) {
+    this.#patterns = stops.map((stop) => ({ stop, fallback: fallbacksOf(stop), matched: 0 }))
+  }
+
+  /** The text that may be sent now, and whether a stop string ends it here. */
+  push(text: string): { text: string; stopped: boolean } {
+    if (this.#patterns.length === 0) return { text, stopped: false }
+    const all = this.#waiting + text
+    for (let at = this.#waiting.length; at < all.length; at++) {
+      const found = this.#step(all[at]!)
+      if (found > 0) {
+        this.#waiting = ""
+        return { text: all.slice(0, at + 1 - found), stopped: true }
+      }
+    }
+    const kept = Math.max(...this.#patterns.map(({ matched }) => matched))
+    this.#waiting = all.slice(all.length - kept)
+    return { text: all.slice(0, all.length - kept), stopped: false }
+  }
+
+  /** What waited, when nothing more comes. */
+  flush(): string {
+    const rest = this.#waiting
+    this.#waiting = ""
+    for (const pattern of this.#patterns) pattern.matched = 0
+    return rest
+  }
+
+  /** The length of the longest stop string that this character completes; 0: none. */
+  #step(character: string): number {
+    let longest = 0
+    for (const pattern of this.#patterns) {
+      const { stop, fallback } = pattern
+      let { matched } = pattern
+      while (matched > 0 && stop[matched] !== character) matched = fallback[matched - 1]!
+      if (stop[matched] === character) matched++
+      pattern.matched = matched
+      if (matched === stop.length) longest = Math.max(longest, matched)
+    }
+    return longest
+  }
+}
+
+interface Pattern {
+  stop: string
+  fallback: readonly number[]
+  matched: number // characters of `stop` that the text so far ends with
+}
+
+/** Knuth, Morris and Pratt: the longest proper prefix of stop[0..i] that is its suffix, too. */
+function fallbacksOf(stop: string): number[] {
+  const fallback = [0]
+  for (let i = 1, matched = 0; i < stop.length; i++) {
+    while (matched > 0 && stop[matched] !== stop[i]) matched = fallback[matched - 1]!
+    if (stop[matched] === stop[i]) matched++
+    fallback.push(matched)
+  }
+  return fallback
+}
