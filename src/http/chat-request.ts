@@ -38,7 +38,7 @@ export function readChatRequest(
       ...readSampling(body, model, defaults),
       topLogprobs: body.logprobs ? (body.top_logprobs ?? 0) : undefined,
     },
-    templateArguments: templateArguments(body),
+    templateArguments: readTemplateArguments(body),
   }
 }
 
@@ -113,7 +113,9 @@ export function assertStreamOptions(
 }
 
 // Templates disagree on the switch: most look at enable_thinking, newer ones at reasoning_effort.
-function templateArguments(body: ChatCompletionRequest): Record<string, unknown> {
+export function readTemplateArguments(
+  body: Pick<ChatCompletionRequest, "reasoning_effort" | "chat_template_kwargs">,
+): Record<string, unknown> {
   const { reasoning_effort: effort, chat_template_kwargs: given } = body
   return {
     ...(effort && { reasoning_effort: effort }),

@@ -1,9 +1,12 @@
 // One request on its way to its answer: what handlers see of HTTP.
 
 import type { ServerResponse } from "node:http"
+import type { PlainText } from "../chat/conversation.ts"
+import { problem } from "../errors.ts"
 import type { Log } from "../log.ts"
 import type { DialectName } from "./dialects/choose.ts"
 import type { Json } from "./json.ts"
+import type { Metrics } from "./metrics.ts"
 import type { HttpOptions, Service } from "./service.ts"
 
 export interface Exchange {
@@ -16,6 +19,7 @@ export interface Exchange {
   options: HttpOptions
   state: State
   log: Log
+  metrics: Metrics
   /** Aborted when the client leaves. */
   signal: AbortSignal
   /** Sets a header of the answer. */
@@ -44,4 +48,11 @@ export function json(text: string, status = 200): Answer {
 export function serviceOf({ state }: Exchange): Service {
   if (!state.service) throw new Error("internal: no service behind a route that needs one")
   return state.service
+}
+
+/** The service, where it continues plain text as well. */
+export function textServiceOf(exchange: Exchange): Service & { text: PlainText } {
+  const { text, ...service } = serviceOf(exchange)
+  if (text) return { ...service, text }
+  throw problem("unsupported_value", { problem: "This server answers conversations only." })
 }

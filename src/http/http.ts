@@ -15,6 +15,7 @@ import { errorBody, problemOf } from "./error-body.ts"
 import type { Answer, State } from "./exchange.ts"
 import { assertHost, readScope } from "./guards.ts"
 import type { Json } from "./json.ts"
+import { Metrics } from "./metrics.ts"
 import type { Route } from "./route.ts"
 import { routes } from "./routes.ts"
 import type { HttpOptions, Service } from "./service.ts"
@@ -33,6 +34,10 @@ export interface Http {
 export function createHttp(options: HttpOptions, log: Log, service?: Service): Http {
   const state: State = { service, draining: false }
   const running = new Set<FastifyRequest>()
+  const metrics = new Metrics(
+    () => running.size,
+    () => state.service?.gauges?.() ?? [],
+  )
   let whenIdle = () => {}
 
   const { header, body, idle } = options.timeouts
@@ -74,6 +79,7 @@ export function createHttp(options: HttpOptions, log: Log, service?: Service): H
       return reply.code(status).headers(headers).type("text/plain; charset=utf-8").send(text)
     }
   })
+  server.addHook("onClose", async () => metrics.close())
   server.addHook("onSend", async (_request, reply, payload) => {
     cutUnlessTaken(reply.raw, options.timeouts.write)
     return payload
@@ -132,6 +138,7 @@ export function createHttp(options: HttpOptions, log: Log, service?: Service): H
       options,
       state,
       log,
+      metrics,
       signal: leaving,
       setHeader: (name, value) => void reply.header(name, value),
       takeOver: () => {
@@ -144,14 +151,12 @@ export function createHttp(options: HttpOptions, log: Log, service?: Service): H
   }
 
   function logEnd(request: FastifyRequest, reply: FastifyReply): void {
-    const { raw } = reply
-    log.info({
-      request: request.id,
-      method: request.method,
-      path: cut(request.url, 200),
-      status: raw.writableFinished ? raw.statusCode : CLIENT_LEFT,
-      ms: Math.round(reply.elapsedTime),
-    })
+    const { raw, elapsedTime } = reply
+    const status = raw.writableFinished ? raw.statusCode : CLIENT_LEFT
+    const { id, method, url } = request
+    const ms = Math.round(elapsedTime)
+    log.info({ request: id, method, path: cut(url, 200), status, ms })
+    metrics.requestEnded(routesOf(pathOf(request))[0]?.path ?? "other", status, elapsedTime)
   }
 
   function fail(request: FastifyRequest, reply: FastifyReply, error: unknown) {
@@ -202,13 +207,18 @@ function pathOf(request: FastifyRequest): string {
   return request.url.replace(/[?#].*$/s, "")
 }
 
-function allowedMethods(path: string): string[] {
+function routesOf(path: string): readonly Route[] {
   const plain = path.startsWith(`${OPENAI_PATH}/v1/`) ? path.slice(OPENAI_PATH.length) : path
-  const matching = routes.filter((route) => {
-    const [start = "", open] = route.path.split("{")
-    return open ? plain.startsWith(start) : plain.replace(/\/$/, "") === start
+  return routes.filter((route) => {
+    const [start = "", parameter] = route.path.split("{")
+    return parameter ? plain.startsWith(start) : plain.replace(/\/$/, "") === start
   })
-  const methods = matching.flatMap(({ method }) => (method === "GET" ? ["GET", "HEAD"] : [method]))
+}
+
+function allowedMethods(path: string): string[] {
+  const methods = routesOf(path).flatMap(({ method }) =>
+    method === "GET" ? ["GET", "HEAD"] : [method],
+  )
   return methods.length > 0 ? [...methods, "OPTIONS"] : []
 }
 

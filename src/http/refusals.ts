@@ -6,9 +6,11 @@ import type { Json } from "./json.ts"
 
 interface Refusal {
   param: string
-  asked: (value: Json) => boolean
+  asked: (value: Json, body: Members) => boolean
   because: string
 }
+
+type Members = Readonly<Record<string, Json>>
 
 const isFilledList = (value: Json) => Array.isArray(value) && value.length > 0
 const isGiven = () => true
@@ -30,6 +32,12 @@ export const unbuilt: readonly Refusal[] = [
     asked: (value) => typeOf(value) === "json_object" || typeOf(value) === "json_schema",
     because: "response_format: this version cannot hold replies to JSON yet; only text works.",
   },
+  {
+    param: "echo",
+    asked: (value, { logprobs }) => value === true && logprobs !== undefined && logprobs !== null,
+    because:
+      "echo: log probabilities of the prompt cannot be told yet; leave out echo or logprobs.",
+  },
 ]
 
 /** What this server is not for. */
@@ -43,6 +51,16 @@ export const unsupported: readonly Refusal[] = [
     param: "function_call",
     asked: (value) => value !== "none" && value !== "auto",
     because: "function_call: this older form is not supported; use tools and tool_choice.",
+  },
+  {
+    param: "suffix",
+    asked: (value) => value !== "",
+    because: "suffix: filling in between two texts is not supported.",
+  },
+  {
+    param: "best_of",
+    asked: (value, { n }) => value !== 1 && value !== n,
+    because: "best_of: this server generates exactly the n replies it returns.",
   },
   {
     param: "store",
@@ -61,8 +79,8 @@ export const unsupported: readonly Refusal[] = [
 export function refuse(body: Json): void {
   if (typeof body !== "object" || body === null || Array.isArray(body)) return
   for (const { param, asked, because } of [...unbuilt, ...unsupported]) {
-    const value = Object.hasOwn(body, param) ? (body as Record<string, Json>)[param] : undefined
-    if (value !== undefined && value !== null && asked(value)) {
+    const value = Object.hasOwn(body, param) ? (body as Members)[param] : undefined
+    if (value !== undefined && value !== null && asked(value, body as Members)) {
       throw problem("unsupported_value", { problem: because }, param)
     }
   }
@@ -70,5 +88,5 @@ export function refuse(body: Json): void {
 
 function typeOf(value: Json): Json | undefined {
   if (typeof value !== "object" || value === null || !Object.hasOwn(value, "type")) return undefined
-  return (value as Record<string, Json>).type
+  return (value as Members).type
 }

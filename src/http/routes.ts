@@ -2,9 +2,11 @@
 // docs/api.md are made from it. Paths under /v1 are served under /openai/v1 as well, in the openai dialect.
 
 import type { TSchema } from "typebox"
-import { docsPage, health, live } from "./endpoints/about.ts"
+import { docsPage, health, live, metricsPage, version } from "./endpoints/about.ts"
 import { chatCompletions } from "./endpoints/chat-completions.ts"
+import { completions } from "./endpoints/completions.ts"
 import { listModels, showModel } from "./endpoints/models.ts"
+import { detokenize, tokenize } from "./endpoints/tokens.ts"
 import { json } from "./exchange.ts"
 import { writeJson } from "./json.ts"
 import { openapiDocument } from "./openapi.ts"
@@ -13,9 +15,16 @@ import {
   ChatCompletionRequest,
   ChatCompletionResponse,
   ChatCompletionStreamResponse,
+  CompletionRequest,
+  CompletionResponse,
+  DetokenizeRequest,
+  DetokenizeResponse,
   Health,
   Model,
   ModelList,
+  TokenizeRequest,
+  TokenizeResponse,
+  Version,
 } from "./schemas.ts"
 
 export const routes: readonly Route[] = [
@@ -48,6 +57,34 @@ export const routes: readonly Route[] = [
     handle: chatCompletions,
   },
   {
+    method: "POST",
+    path: "/v1/completions",
+    summary: "Goes on with plain texts, whole or as a stream.",
+    body: CompletionRequest,
+    answer: CompletionResponse,
+    chunk: CompletionResponse,
+    example: { prompt: "Once upon a time", stream: true, max_tokens: 64 },
+    handle: completions,
+  },
+  {
+    method: "POST",
+    path: "/tokenize",
+    summary: "The tokens of a text or a conversation.",
+    body: TokenizeRequest,
+    answer: TokenizeResponse,
+    example: { prompt: "Hello!" },
+    handle: tokenize,
+  },
+  {
+    method: "POST",
+    path: "/detokenize",
+    summary: "The text of tokens.",
+    body: DetokenizeRequest,
+    answer: DetokenizeResponse,
+    example: { tokens: [1, 2, 3] },
+    handle: detokenize,
+  },
+  {
     method: "GET",
     path: "/health",
     summary: "200 when requests are answered; 503 while loading and while shutting down.",
@@ -64,6 +101,20 @@ export const routes: readonly Route[] = [
     early: true,
     answer: Health,
     handle: live,
+  },
+  {
+    method: "GET",
+    path: "/metrics",
+    summary: "Counters and times, for Prometheus.",
+    answer: "text",
+    handle: metricsPage,
+  },
+  {
+    method: "GET",
+    path: "/version",
+    summary: "This server's version.",
+    answer: Version,
+    handle: version,
   },
   {
     method: "GET",

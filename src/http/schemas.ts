@@ -165,6 +165,54 @@ export const ChatCompletionRequest = Type.Object(
 )
 export type ChatCompletionRequest = Static<typeof ChatCompletionRequest>
 
+const TokenId = Type.Integer({ minimum: 0 })
+
+export const CompletionRequest = Type.Object(
+  {
+    prompt: Type.Union(
+      [text, Type.Array(Type.Union([text, TokenId, Type.Array(TokenId)]), { maxItems: 65_536 })],
+      { description: "A text, a list of texts, the token ids of one prompt, or a list of those." },
+    ),
+    ...sampling,
+    max_tokens: optional(Type.Integer({ minimum: 1 }), "The most tokens to generate.", 16),
+    echo: optional(flag, "Whether the text of each choice begins with its prompt.", false),
+    logprobs: optional(
+      Type.Integer({ minimum: 0, maximum: 20 }),
+      "How many of the likeliest tokens to tell for each position, beside the token itself.",
+    ),
+    suffix: optional(text, "Only the empty text."),
+    best_of: optional(Type.Integer(), "Only 1, or the same as n."),
+  },
+  { title: "CompletionRequest" },
+)
+export type CompletionRequest = Static<typeof CompletionRequest>
+
+export const TokenizeRequest = Type.Object(
+  {
+    model: optional(text, "One of the names that GET /v1/models lists."),
+    prompt: optional(text, "A text to encode."),
+    messages: optional(
+      Type.Array(ChatCompletionMessage, { minItems: 1 }),
+      "A conversation to encode as the model would read it; instead of prompt.",
+    ),
+    chat_template_kwargs: optional(anything, "More variables for the model's template."),
+    control_tokens: optional(
+      flag,
+      "Whether the names of control tokens in the prompt become those tokens.",
+      false,
+    ),
+  },
+  { title: "TokenizeRequest" },
+)
+
+export const DetokenizeRequest = Type.Object(
+  {
+    model: optional(text, "One of the names that GET /v1/models lists."),
+    tokens: Type.Array(TokenId, { description: "Token ids." }),
+  },
+  { title: "DetokenizeRequest" },
+)
+
 // Answers. Their schemas document; nothing is checked against them while serving, but tests hold every answer to them.
 
 const nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
@@ -245,6 +293,43 @@ export const ChatCompletionStreamResponse = Type.Object(
   },
   { title: "ChatCompletionStreamResponse" },
 )
+
+export const CompletionResponse = Type.Object(
+  {
+    ...envelope,
+    object: Type.Literal("text_completion"),
+    choices: Type.Array(
+      Type.Object({
+        index: Type.Integer(),
+        text,
+        finish_reason: nullable(Type.Enum(["stop", "length", "error"])),
+        logprobs: nullable(
+          Type.Object({
+            tokens: Type.Array(text),
+            token_logprobs: Type.Array(Type.Number()),
+            top_logprobs: Type.Array(Type.Record(Type.String(), Type.Number())),
+            text_offset: Type.Array(Type.Integer()),
+          }),
+        ),
+      }),
+    ),
+    usage: Type.Optional(nullable(UsageInfo)),
+  },
+  { title: "CompletionResponse" },
+)
+
+export const TokenizeResponse = Type.Object(
+  {
+    tokens: Type.Array(Type.Integer()),
+    count: Type.Integer(),
+    max_model_len: Type.Integer({ description: "The context, prompt and reply together." }),
+  },
+  { title: "TokenizeResponse" },
+)
+
+export const DetokenizeResponse = Type.Object({ prompt: text }, { title: "DetokenizeResponse" })
+
+export const Version = Type.Object({ version: text }, { title: "Version" })
 
 export const Model = Type.Object(
   {

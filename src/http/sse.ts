@@ -68,6 +68,9 @@ export class EventStream {
   }
 }
 
+/** Says nothing; parsers skip it. */
+export const COMMENT = ": waiting\n\n"
+
 export function event(json: string): string {
   return `data: ${json}\n\n`
 }

@@ -1,7 +1,6 @@
 // What a dialect decides: the last mile from a reply to JSON. Both dialects see the same events; none may change a word
 // of the text. Everything that is the same in both (ids, usage, logprobs, errors, framing) is not here.
 
-import type { FinishReason } from "../../chat/conversation.ts"
 import type { Json } from "../json.ts"
 
 export interface Dialect {
@@ -13,8 +12,6 @@ export interface Dialect {
   delta(piece: { content?: string; reasoning?: string }): Json
   /** The delta that carries the finish reason. */
   closing: Json
-  /** The finish reason as streams may say it. */
-  streamedReason(reason: FinishReason): FinishReason
   /** What breaks a long silence: a chunk with an empty delta, or a comment that parsers skip. */
   signOfLife: "chunk" | "comment"
 }

@@ -16,7 +16,5 @@ export const native: Dialect = {
   opening: undefined,
   delta: ({ content = "", reasoning }) => message(content, reasoning),
   closing: message("", undefined),
-  // The specification lists no "error" for streams; what failed has been sent as an error event by then.
-  streamedReason: (reason) => (reason === "error" ? "stop" : reason),
   signOfLife: "chunk",
 }

@@ -20,6 +20,5 @@ export const openai: Dialect = {
     ...thinking(reasoning),
   }),
   closing: {},
-  streamedReason: (reason) => reason,
   signOfLife: "comment",
 }

@@ -2,6 +2,8 @@
 
 import { readFileSync } from "node:fs"
 import { type Answer, type Exchange, json } from "../exchange.ts"
+import { writeJson } from "../json.ts"
+import { METRICS_TYPE } from "../metrics.ts"
 
 const page = readFileSync(new URL("../page.html", import.meta.url), "utf8")
 
@@ -12,6 +14,14 @@ export function health({ state }: Exchange): Answer {
 
 export function live(): Answer {
   return json('{"status":"ok"}')
+}
+
+export function version({ options }: Exchange): Answer {
+  return json(writeJson({ version: options.version }))
+}
+
+export async function metricsPage({ metrics }: Exchange): Promise<Answer> {
+  return { type: METRICS_TYPE, text: await metrics.print() }
 }
 
 /** The page is one file that needs nothing from anywhere else, and may reach nothing but this server. */

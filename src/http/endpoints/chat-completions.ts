@@ -1,16 +1,16 @@
-// POST /v1/chat/completions. Refusals come before any header is sent; from then on a stream can only say what went
-// wrong in an event of its own.
+// POST /v1/chat/completions. Whatever can be refused is refused before any header is sent.
 
 import { readChatRequest } from "../chat-request.ts"
 import { check } from "../check.ts"
+import { newEnvelope } from "../collected.ts"
 import { dialects } from "../dialects/choose.ts"
-import { errorBody, problemOf } from "../error-body.ts"
 import { type Answer, type Exchange, json, serviceOf } from "../exchange.ts"
 import { reportIgnored } from "../ignored.ts"
 import { refuse } from "../refusals.ts"
-import { chunks, emptyChunk, newEnvelope, wholeAnswer } from "../reply.ts"
+import { chunks, emptyChunk, wholeAnswer } from "../reply.ts"
 import { ChatCompletionRequest } from "../schemas.ts"
-import { EventStream, event } from "../sse.ts"
+import { COMMENT, event } from "../sse.ts"
+import { stream } from "./stream.ts"
 
 export async function chatCompletions(exchange: Exchange): Promise<Answer> {
   const service = serviceOf(exchange)
@@ -24,33 +24,17 @@ export async function chatCompletions(exchange: Exchange): Promise<Answer> {
   reportIgnored(exchange, ChatCompletionRequest)
   exchange.setHeader("x-seed", String(body.seed ?? request.sampling.seed))
   const reply = await service.chat.reply(request, exchange.signal)
-  const envelope = newEnvelope("chatcmpl", body.model, service.model.fingerprint)
+  const object = body.stream ? "chat.completion.chunk" : "chat.completion"
+  const envelope = newEnvelope("chatcmpl", object, body.model, service.model.fingerprint)
   const shape = {
     dialect: dialects[exchange.dialect],
     logprobs: body.logprobs ?? false,
     usage: body.stream_options?.include_usage ?? false,
   }
-  if (!body.stream) return json(await wholeAnswer(reply, envelope, shape))
+  const events = exchange.metrics.watch(reply.events)
+  if (!body.stream) return json(await wholeAnswer(events, envelope, shape))
 
   const isChunk = shape.dialect.signOfLife === "chunk"
-  const signOfLife = isChunk ? event(emptyChunk(envelope, shape)) : ": waiting\n\n"
-  return stream(exchange, chunks(reply, envelope, shape), signOfLife)
-}
-
-/** Sends the chunks and the end marker; a failure on the way becomes one event with the error. */
-async function stream(
-  exchange: Exchange,
-  texts: AsyncIterable<string>,
-  signOfLife: string,
-): Promise<Answer> {
-  const { raw, headers } = exchange.takeOver()
-  const events = new EventStream(raw, headers, exchange.options.timeouts, signOfLife)
-  try {
-    for await (const text of texts) await events.send(text)
-    await events.send("[DONE]")
-  } catch (error) {
-    if (!exchange.signal.aborted) await events.send(errorBody(problemOf(error, exchange)))
-  }
-  events.end()
-  return "sent"
+  const signOfLife = isChunk ? event(emptyChunk(envelope, shape)) : COMMENT
+  return stream(exchange, chunks(events, envelope, shape), signOfLife)
 }
