@@ -1,13 +1,15 @@
 // Cross-origin headers: which web pages may read answers. Behaves as Starlette's CORSMiddleware does, which the
-// specification's options come from, with one difference: with credentials the origin is always echoed, because a
-// browser takes no "*" there.
+// specification's options come from; test/golden/cors holds what that one answers.
 
 import type { IncomingHttpHeaders } from "node:http"
 import type { CorsOptions } from "./service.ts"
 
-const EVERY_METHOD = ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"]
+const EVERY_METHOD = ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "QUERY"]
 const SAFE_HEADERS = ["Accept", "Accept-Language", "Content-Language", "Content-Type"]
 const KEPT_SECONDS = 600 // how long a browser remembers a preflight's answer
+
+const PREFLIGHT_VARIES =
+  "Origin, Access-Control-Request-Method, Access-Control-Request-Headers, Access-Control-Request-Private-Network"
 
 export interface Preflight {
   status: 200 | 400
@@ -15,21 +17,15 @@ export interface Preflight {
   headers: Record<string, string>
 }
 
-/** Headers for an ordinary answer; none when the request comes from no web page. */
+/** Headers for an ordinary answer. */
 export function corsHeaders(
   options: CorsOptions,
-  { origin, cookie }: IncomingHttpHeaders,
+  { origin }: IncomingHttpHeaders,
 ): Record<string, string> {
-  if (origin === undefined) return {}
-  const headers: Record<string, string> = {}
-  const all = options.origins.includes("*")
-  if (all) headers["access-control-allow-origin"] = "*"
+  const headers: Record<string, string> = { vary: "Origin" }
+  if (origin === undefined) return headers
   if (options.credentials) headers["access-control-allow-credentials"] = "true"
-  const isEchoed = all ? options.credentials || cookie !== undefined : allows(options, origin)
-  if (isEchoed) {
-    headers["access-control-allow-origin"] = origin
-    headers.vary = "Origin"
-  }
+  if (allows(options, origin)) headers["access-control-allow-origin"] = named(options, origin)
   return headers
 }
 
@@ -50,6 +46,7 @@ export function preflight(options: CorsOptions, asked: IncomingHttpHeaders): Pre
   const wanted = asked["access-control-request-headers"]
   const faults: string[] = []
   const headers: Record<string, string> = {
+    vary: PREFLIGHT_VARIES,
     "access-control-allow-methods": methods.join(", "),
     "access-control-max-age": String(KEPT_SECONDS),
   }
@@ -57,15 +54,19 @@ export function preflight(options: CorsOptions, asked: IncomingHttpHeaders): Pre
   if (!everyHeader) headers["access-control-allow-headers"] = known.join(", ")
   else if (wanted !== undefined) headers["access-control-allow-headers"] = wanted
 
-  const isEchoed = !options.origins.includes("*") || options.credentials
-  if (isEchoed) headers.vary = "Origin"
   if (!allows(options, origin)) faults.push("origin")
-  else headers["access-control-allow-origin"] = isEchoed ? origin : "*"
+  else headers["access-control-allow-origin"] = named(options, origin)
   if (!methods.includes(asked["access-control-request-method"] ?? "")) faults.push("method")
   if (!everyHeader && wanted !== undefined && !areKnown(wanted, known)) faults.push("headers")
 
+  if (asked["access-control-request-private-network"] !== undefined) faults.push("private-network")
   if (faults.length === 0) return { status: 200, text: "OK", headers }
   return { status: 400, text: `Disallowed CORS ${faults.join(", ")}`, headers }
+}
+
+/** Credentials are only sent to servers that name the page's origin; a "*" would not do. */
+function named({ origins, credentials }: CorsOptions, origin: string): string {
+  return origins.includes("*") && !credentials ? "*" : origin
 }
 
 function allows({ origins }: CorsOptions, origin: string): boolean {
