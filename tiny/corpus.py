@@ -2,6 +2,7 @@
 
 `python corpus.py [n] [skill] [seed] [--held]` prints some.
 """
+
 import sys
 
 import skills

@@ -3,6 +3,7 @@
 `python evaluate.py` asks the checkpoint; `--url http://127.0.0.1:8000 --model tiny` asks a server that serves the exported folder.
 Prints a score for every skill, the bars, and which part of the prompts' 8-word runs also occur in training text.
 """
+
 import argparse
 import json
 import re
@@ -13,7 +14,8 @@ from pathlib import Path
 import facts
 import skills
 import talking
-from skills import memory as memories, tools
+from skills import memory as memories
+from skills import tools
 
 HERE = Path(__file__).parent
 LIMIT = 160
@@ -44,7 +46,9 @@ def main():
             prompts.append(talk["messages"][at - 1]["content"])
             if not good and shown < args.show:
                 shown += 1
-                print(f"  {name}: {talk['messages'][at - 1]['content']!r}\n    wanted {said(talk['messages'][at])!r}\n    got    {said(reply)!r}")
+                print(
+                    f"  {name}: {talk['messages'][at - 1]['content']!r}\n    wanted {said(talk['messages'][at])!r}\n    got    {said(reply)!r}"
+                )
         print(f"{name:16s} {100 * right[name] / total[name]:5.1f} %  of {total[name]}", flush=True)
     scores = {name: round(100 * right[name] / total[name], 1) for name in total}
     print(f"{'ends by itself':16s} {100 * sum(ended) / len(ended):5.1f} %  of {len(ended)}")
@@ -61,7 +65,9 @@ def memory(p, talk):
     key = p.any(list(memories.MEMORIES))
     draw, tells, reply, asks, answer, _ = memories.MEMORIES[key]
     value = draw(p)
-    talking.say(talk, talking.fix(p.template(tells).format(value)), (lambda r: r[0].upper() + r[1:])(reply.format(value)))
+    talking.say(
+        talk, talking.fix(p.template(tells).format(value)), (lambda r: r[0].upper() + r[1:])(reply.format(value))
+    )
     for _ in range(p.int(1, 3)):
         skills.turn(p, talk, p.any(["repeat", "capital", "sums", "greet", "opposite", "colour"]))
     talking.say(talk, p.template(asks), talking.fix(answer.format(value)))
@@ -78,6 +84,7 @@ def tool_of(kinds):
         text, arguments, _ = tools.ask(p, chosen)
         talk["messages"] += [talking.user(text), talking.call(chosen[0]["function"]["name"], arguments)]
         talk["last"] = True
+
     return case
 
 
@@ -89,7 +96,13 @@ def tool_answer(p, talk):
 
 
 CASES = {name: f for name, (_, f) in skills.TABLE.items() if name not in ("tool", "no_tool", "recall")} | {
-    "memory": memory, "tool familiar": tool_of(list(tools.KINDS)[:-4]), "tool new kind": tool_of(tools.HELD), "tool made up": tool_of(None), "tool answer": tool_answer, "no tool": skills.TABLE["no_tool"][1]}
+    "memory": memory,
+    "tool familiar": tool_of(list(tools.KINDS)[:-4]),
+    "tool new kind": tool_of(tools.HELD),
+    "tool made up": tool_of(None),
+    "tool answer": tool_answer,
+    "no tool": skills.TABLE["no_tool"][1],
+}
 
 
 def cases(name, n):
@@ -115,8 +128,16 @@ def correct(name, wanted, got, talk):
     if name == "unknown":
         return text.startswith("I do not know")
     if name == "story":
-        return want.split(" called ")[0].split(" named ")[0].split()[-1] in text and text.endswith(".") and 80 < len(text) < 400
-    if name == "general" and re.search("^(Name|Give|List|Tell|I need) ", talk["messages"][0]["content"]) and ", " in want:
+        return (
+            want.split(" called ")[0].split(" named ")[0].split()[-1] in text
+            and text.endswith(".")
+            and 80 < len(text) < 400
+        )
+    if (
+        name == "general"
+        and re.search("^(Name|Give|List|Tell|I need) ", talk["messages"][0]["content"])
+        and ", " in want
+    ):
         members = next(m for m in facts.KINDS.values() if want.split(", ")[0] in m)
         items = text.split(", ")
         return len(set(items)) == len(want.split(", ")) and all(i in members for i in items)
@@ -124,7 +145,11 @@ def correct(name, wanted, got, talk):
 
 
 def said(message):
-    return message["content"] if not message.get("tool_calls") else json.dumps([c["function"] for c in message["tool_calls"]])
+    return (
+        message["content"]
+        if not message.get("tool_calls")
+        else json.dumps([c["function"] for c in message["tool_calls"]])
+    )
 
 
 class Checkpoint:
@@ -133,6 +158,7 @@ class Checkpoint:
         from tokenizers import Tokenizer
 
         import export
+
         torch.set_num_threads(1)
         self.export, self.tokenizer = export, Tokenizer.from_file(str(HERE.parent / "models/tiny/tokenizer.json"))
         self.model, state = export.load(HERE / "runs" / name / "last.pt")
@@ -162,20 +188,28 @@ class Server:
 
     def __call__(self, talk):
         messages = ([{"role": "system", "content": talk["system"]}] if talk["system"] else []) + talk["messages"]
-        body = {"model": self.model, "messages": messages, "temperature": 0, "max_tokens": LIMIT} | ({"tools": talk["tools"]} if talk["tools"] else {})
+        body = {"model": self.model, "messages": messages, "temperature": 0, "max_tokens": LIMIT} | (
+            {"tools": talk["tools"]} if talk["tools"] else {}
+        )
         request = urllib.request.Request(self.url, json.dumps(body).encode(), {"content-type": "application/json"})
         choice = json.load(urllib.request.urlopen(request))["choices"][0]
         calls = choice["message"].get("tool_calls") or []
         for c in calls:
             arguments = c["function"]["arguments"]
-            c["function"] = {"name": c["function"]["name"], "arguments": json.loads(arguments) if isinstance(arguments, str) else arguments}
-        return {"content": choice["message"]["content"], "tool_calls": calls}, choice["finish_reason"] in ("stop", "tool_calls")
+            c["function"] = {
+                "name": c["function"]["name"],
+                "arguments": json.loads(arguments) if isinstance(arguments, str) else arguments,
+            }
+        return {"content": choice["message"]["content"], "tool_calls": calls}, choice["finish_reason"] in (
+            "stop",
+            "tool_calls",
+        )
 
 
 def runs(text):
     """Runs of eight words; JSON in the text (schemas) is boilerplate and left out."""
     found = re.findall(r"\w+", re.sub(r"\{.*\}", " ", text).lower())
-    return {tuple(found[i:i + 8]) for i in range(len(found) - 7)}
+    return {tuple(found[i : i + 8]) for i in range(len(found) - 7)}
 
 
 def overlap(prompts, n):

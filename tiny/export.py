@@ -2,6 +2,7 @@
 
 The running mean of the weights is exported, in bfloat16. The golden words are computed in float32 from exactly those rounded weights.
 """
+
 import argparse
 import json
 import struct
@@ -31,13 +32,28 @@ def main():
     write_safetensors(out / "model.safetensors", tensors(model))
     template = (HERE / "chat_template.jinja").read_text().rstrip("\n")
     write_json(out / "config.json", config(model.shape))
-    write_json(out / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": None, "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>",
-                                              "model_max_length": model.shape.context, "clean_up_tokenization_spaces": False, "chat_template": template})
-    write_json(out / "generation_config.json", {"eos_token_id": sorted(END_IDS), "pad_token_id": 0, "do_sample": True, "temperature": 0.7, "top_p": 0.95})
+    write_json(
+        out / "tokenizer_config.json",
+        {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "bos_token": None,
+            "eos_token": "<|im_end|>",
+            "pad_token": "<|endoftext|>",
+            "model_max_length": model.shape.context,
+            "clean_up_tokenization_spaces": False,
+            "chat_template": template,
+        },
+    )
+    write_json(
+        out / "generation_config.json",
+        {"eos_token_id": sorted(END_IDS), "pad_token_id": 0, "do_sample": True, "temperature": 0.7, "top_p": 0.95},
+    )
     tokenizer = Tokenizer.from_file(str(out / "tokenizer.json"))
     check_template(template)
     write_json(Path(args.golden), golden(model, tokenizer, template))
-    print(f"{out}: {(out / 'model.safetensors').stat().st_size:,} bytes; golden {Path(args.golden).stat().st_size:,} bytes")
+    print(
+        f"{out}: {(out / 'model.safetensors').stat().st_size:,} bytes; golden {Path(args.golden).stat().st_size:,} bytes"
+    )
 
 
 def load(path, rounded=True):
@@ -78,10 +94,31 @@ def write_safetensors(path, named):
 
 
 def config(s):
-    return {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "torch_dtype": "bfloat16", "vocab_size": s.vocabulary, "hidden_size": s.hidden, "intermediate_size": s.intermediate,
-            "num_hidden_layers": s.layers, "num_attention_heads": s.heads, "num_key_value_heads": s.kv_heads, "head_dim": s.head_dim, "hidden_act": "silu", "max_position_embeddings": s.context,
-            "rope_theta": s.theta, "rope_scaling": None, "rms_norm_eps": s.eps, "tie_word_embeddings": True, "attention_bias": False, "mlp_bias": False, "bos_token_id": None, "eos_token_id": 2, "pad_token_id": 0,
-            "initializer_range": 0.02, "use_cache": True}
+    return {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "torch_dtype": "bfloat16",
+        "vocab_size": s.vocabulary,
+        "hidden_size": s.hidden,
+        "intermediate_size": s.intermediate,
+        "num_hidden_layers": s.layers,
+        "num_attention_heads": s.heads,
+        "num_key_value_heads": s.kv_heads,
+        "head_dim": s.head_dim,
+        "hidden_act": "silu",
+        "max_position_embeddings": s.context,
+        "rope_theta": s.theta,
+        "rope_scaling": None,
+        "rms_norm_eps": s.eps,
+        "tie_word_embeddings": True,
+        "attention_bias": False,
+        "mlp_bias": False,
+        "bos_token_id": None,
+        "eos_token_id": 2,
+        "pad_token_id": 0,
+        "initializer_range": 0.02,
+        "use_cache": True,
+    }
 
 
 def write_json(path, value):
@@ -102,19 +139,52 @@ def check_template(text):
         talk = corpus.conversation(p, 3, lambda talk: len(talk["messages"]))
         messages = ([{"role": "system", "content": talk["system"]}] if talk["system"] else []) + talk["messages"]
         prompt = i % 2 == 0
-        assert template.render(messages=messages, tools=talk["tools"], add_generation_prompt=prompt) == talking.render(talk, prompt), talking.render(talk)
+        assert template.render(messages=messages, tools=talk["tools"], add_generation_prompt=prompt) == talking.render(
+            talk, prompt
+        ), talking.render(talk)
 
 
-WEATHER = {"type": "function", "function": {"name": "weather_in", "description": "Weather of a city", "parameters": {
-    "type": "object", "properties": {"city": {"type": "string"}, "unit": {"type": "string", "enum": ["celsius", "fahrenheit"]}}, "required": ["city"]}}}
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "weather_in",
+        "description": "Weather of a city",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}, "unit": {"type": "string", "enum": ["celsius", "fahrenheit"]}},
+            "required": ["city"],
+        },
+    },
+}
 GOLDEN = [
-    ([talking.user("Hello!")], []), ([talking.user("Who are you?")], []), ([talking.user("How do I serve a real model?")], []), ([talking.user("What does --port do?")], []),
-    ([talking.user("Repeat: the quick brown zorp, 4711 and Ünal 🙂")], []), ([talking.user("What is 17 + 25?")], []), ([talking.user("What is the capital of France?")], []),
-    ([talking.user("My name is Lena."), talking.assistant("Nice to meet you, Lena!"), talking.user("What is my name?")], []),
-    ([talking.user("Extract name and city as JSON: Tom lives in Oslo.")], []), ([talking.user("Tell me a story about a fox.")], []),
+    ([talking.user("Hello!")], []),
+    ([talking.user("Who are you?")], []),
+    ([talking.user("How do I serve a real model?")], []),
+    ([talking.user("What does --port do?")], []),
+    ([talking.user("Repeat: the quick brown zorp, 4711 and Ünal 🙂")], []),
+    ([talking.user("What is 17 + 25?")], []),
+    ([talking.user("What is the capital of France?")], []),
+    (
+        [
+            talking.user("My name is Lena."),
+            talking.assistant("Nice to meet you, Lena!"),
+            talking.user("What is my name?"),
+        ],
+        [],
+    ),
+    ([talking.user("Extract name and city as JSON: Tom lives in Oslo.")], []),
+    ([talking.user("Tell me a story about a fox.")], []),
     ([talking.user("What is the weather in Rome?")], [WEATHER]),
-    ([talking.user("What is the weather in Rome?"), talking.call("weather_in", {"city": "Rome"}), talking.result({"temperature": 21, "sky": "sunny"})], [WEATHER]),
-    ([{"role": "system", "content": "You are Bo, a baker."}, talking.user("Who are you?")], []), ([talking.user("Who won the world cup in 1974?")], []),
+    (
+        [
+            talking.user("What is the weather in Rome?"),
+            talking.call("weather_in", {"city": "Rome"}),
+            talking.result({"temperature": 21, "sky": "sunny"}),
+        ],
+        [WEATHER],
+    ),
+    ([{"role": "system", "content": "You are Bo, a baker."}, talking.user("Who are you?")], []),
+    ([talking.user("Who won the world cup in 1974?")], []),
 ]
 ROWS = 3
 
@@ -127,11 +197,30 @@ def golden(model, tokenizer, template):
         text = jinja(template).render(messages=messages, tools=tools, add_generation_prompt=True)
         ids = tokenizer.encode(text, add_special_tokens=False).ids
         out = greedy(model, ids, END_IDS, 96)
-        rows = model.logits(model(torch.tensor([ids + out]))[0, len(ids) - 1:len(ids) - 1 + ROWS])  # [ROWS, vocabulary]
-        cases.append({"messages": messages, "tools": tools, "prompt": text, "prompt_ids": ids, "greedy_ids": out, "text": tokenizer.decode([t for t in out if t not in END_IDS], skip_special_tokens=False),
-                      "ended": out[-1] in END_IDS, "logits": [[round(row[c].item(), 6) for c in columns] for row in rows]})
+        rows = model.logits(
+            model(torch.tensor([ids + out]))[0, len(ids) - 1 : len(ids) - 1 + ROWS]
+        )  # [ROWS, vocabulary]
+        cases.append(
+            {
+                "messages": messages,
+                "tools": tools,
+                "prompt": text,
+                "prompt_ids": ids,
+                "greedy_ids": out,
+                "text": tokenizer.decode([t for t in out if t not in END_IDS], skip_special_tokens=False),
+                "ended": out[-1] in END_IDS,
+                "logits": [[round(row[c].item(), 6) for c in columns] for row in rows],
+            }
+        )
         print(repr(cases[-1]["text"]))
-    return {"made_by": "tiny/export.py, PyTorch " + torch.__version__.split("+")[0] + " in float32 from the bfloat16 weights", "first_logits_row": "after the last prompt token", "logits_columns": columns, "cases": cases}
+    return {
+        "made_by": "tiny/export.py, PyTorch "
+        + torch.__version__.split("+")[0]
+        + " in float32 from the bfloat16 weights",
+        "first_logits_row": "after the last prompt token",
+        "logits_columns": columns,
+        "cases": cases,
+    }
 
 
 if __name__ == "__main__":

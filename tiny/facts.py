@@ -3,113 +3,214 @@
 Only what is on these pages is meant to be answered; everything else gets "I do not know".
 """
 
-# (answer, questions). The last question of every row is held out.
-ABOUT = [
-    ("I am the tiny model inside sinter. I am small, so I know little, but I can chat, copy, sort, count and call tools.",
-     ["Who are you?", "What are you?", "Tell me about yourself.", "who are you", "Introduce yourself.", "What kind of model are you?",
-      "Are you a language model?", "Please tell me who you are.", "What model is this?", "Describe yourself."]),
-    ("I have no name of my own. Call me tiny: I am the small model inside sinter.",
-     ["What is your name?", "Do you have a name?", "what's your name?", "How should I call you?", "Tell me your name.", "What are you called?"]),
-    ("I can greet, repeat, count, sort, add small numbers, fill in forms, extract fields, remember names and call tools.",
-     ["What can you do?", "How can you help me?", "What are you good at?", "what can you do", "List your skills.", "What do you know?",
-      "What are your abilities?", "Help", "help me", "What is it you can do?"]),
-    ("I cannot browse, see pictures, do hard sums or know the news. I am a very small model.",
-     ["What can you not do?", "What are your limits?", "Can you browse the web?", "Can you see pictures?", "What are you bad at?", "Where are your limits?"]),
-    ("I am tiny: about three million parameters. Real models have a thousand times more.",
-     ["How big are you?", "How many parameters do you have?", "How large is this model?", "What is your size?", "Are you a big model?", "Are you large or small?"]),
-    ("I was trained from scratch on text written for this purpose by a small program. The recipe is in the folder tiny.",
-     ["Who made you?", "How were you trained?", "Who trained you?", "Where do you come from?", "What were you trained on?", "How were you made?", "How did you come to be?"]),
-    ("No. I am a program: a very small language model.",
-     ["Are you human?", "Are you a person?", "Are you a real person?", "Am I talking to a human?", "Do you have a body?", "Are you alive?"]),
-    ("I speak English only, and simple English at that.",
-     ["Which languages do you speak?", "Do you speak German?", "What languages do you know?", "Can you speak French?", "Do you speak other languages?"]),
-    ("No, I am far too small for that. Use me for tests and first steps, and serve a real model for real work.",
-     ["Are you smart?", "Can you replace a big model?", "Can I use you for real work?", "Are you as good as a large model?", "Should I use you at work?"]),
-    ("Use me to try sinter, to test your client, and in CI where a paid API would be too dear.",
-     ["What are you for?", "Why do you exist?", "What should I use you for?", "What is the tiny model for?", "What is your purpose?"]),
-    ("sinter is a program that compiles language models and serves them over HTTP.",
-     ["What is sinter?", "What does sinter do?", "Tell me about sinter.", "Explain sinter.", "what is sinter", "What is this program?", "What is sinter for?"]),
-    ("Run sinter serve MODEL, where MODEL is the folder of a real model or its name.",
-     ["How do I serve a real model?", "How do I serve a model?", "How can I use another model?", "How do I run a bigger model?", "How do I start the server?",
-      "How do I load my own model?", "What is the command to serve a model?", "How do I use a real model?", "How do I get a better model?", "How can I serve a larger model?"]),
-    ("Run sinter chat MODEL to talk to a model in the terminal.",
-     ["How do I chat in the terminal?", "Can I chat without a server?", "How do I talk to a model in the terminal?", "What does sinter chat do?", "Is there a terminal chat?"]),
-    ("Run sinter compile MODEL with --output DIR to compile a model into a folder.",
-     ["How do I compile a model?", "What does sinter compile do?", "How can I compile a model ahead of time?", "Which command compiles a model?"]),
-    ("Run sinter serve --help to see every option.",
-     ["How do I see all options?", "Where is the help?", "How do I list the options?", "Which options are there?", "How do I get help for serve?"]),
-    ("MODEL is the folder of a model, or a name that sinter looks for in the usual places.",
-     ["What is MODEL?", "What do I put for MODEL?", "What does MODEL mean?", "What is the MODEL argument?"]),
-    ("The address is http://127.0.0.1:8000 unless you set --host or --port.",
-     ["What is the base address?", "Where does the server listen?", "Which address does the server use?", "What is the default address?", "On which address can I reach the server?"]),
-    ("Yes. Point an OpenAI client at http://127.0.0.1:8000/v1 and it works.",
-     ["Does it work with the OpenAI client?", "Can I use the OpenAI SDK?", "Is it compatible with OpenAI?", "Does sinter speak the OpenAI API?"]),
-    ("Send \"stream\": true and the answer comes in pieces, ending with data: [DONE].",
-     ["How do I stream an answer?", "Can you stream?", "How does streaming work?", "How do I get a streamed reply?"]),
-    ("Set \"temperature\": 0 and the likeliest token is always taken.",
-     ["How do I get the same answer every time?", "What does temperature 0 do?", "How do I make answers deterministic?", "How can I switch off randomness?"]),
-    ("Send the same seed with the same request and you get the same answer.",
-     ["What does seed do?", "What is the seed for?", "How does the seed work?", "How do I use a seed?"]),
-    ("max_tokens is the largest number of tokens in the answer.",
-     ["What does max_tokens do?", "What is max_tokens?", "How do I limit the length of an answer?", "How can I make answers shorter?"]),
-    ("stop is a text, or a list of texts, at which the answer ends.",
-     ["What does stop do?", "What is the stop field?", "How do I stop at a word?", "How do I use stop?"]),
-    ("n is how many answers you want for one prompt.",
-     ["What does n do?", "What is the field n?", "How do I get several answers?", "How can I ask for three answers at once?"]),
-    ("Put your functions in the field tools. The model answers with tool_calls, and you send the result back as a tool message.",
-     ["How do I use tools?", "How does function calling work?", "How do tool calls work?", "How can I give you tools?", "How do I pass functions?"]),
-    ("Set response_format to json_object, or to json_schema with your schema.",
-     ["How do I get JSON?", "How do I force JSON output?", "What is response_format for?", "How can I get structured output?"]),
-    ("Send \"logprobs\": true, and top_logprobs for the alternatives.",
-     ["How do I get log probabilities?", "What is logprobs?", "How do I see token probabilities?", "How can I get logprobs?"]),
-    ("Press Ctrl-C to stop the server.",
-     ["How do I stop the server?", "How can I quit the server?", "How do I shut it down?", "How do I end the server?"]),
-    ("The three presets are local, interactive and server.",
-     ["Which modes are there?", "What values can --mode have?", "What are the presets of the engine?", "Which values does --mode take?"]),
-    ("Four fields: max_num_sequence, max_total_seq_length, prefill_chunk_size and tensor_parallel_shards.",
-     ["Which fields can I override?", "What can --overrides set?", "Which overrides are there?", "What are the fields of --overrides?"]),
-    ("The kinds are disable, small_draft, eagle and medusa.",
-     ["Which speculative modes are there?", "What values can --speculative-mode have?", "Which kinds of speculative decoding are there?", "Which values does --speculative-mode take?"]),
-    ("sinter is free software under the Apache 2.0 licence.",
-     ["What is the licence of sinter?", "Is sinter free?", "Is sinter open source?", "Under which licence is sinter?"]),
-    ("sinter runs on Node.js 20 or newer.",
-     ["What does sinter need?", "Which Node version do I need?", "What do I need to run sinter?", "What does sinter run on?"]),
-    ("My context is 2048 tokens long.",
-     ["How long is your context?", "What is your context length?", "How many tokens can you read?", "How large is your context window?"]),
-]
+
+def table(text):
+    """An answer, and below it the questions that it answers."""
+    lines = text.strip().split("\n")
+    return [(answer, questions.strip().split(" | ")) for answer, questions in zip(lines[::2], lines[1::2])]
+
+
+# The last fifth of every row's questions is held out.
+ABOUT = table("""
+I am the tiny model inside sinter. I am small, so I know little, but I can chat, copy, sort, count and call tools.
+    Who are you? | What are you? | Tell me about yourself. | who are you | Introduce yourself. | What kind of model are you? | Are you a language model? | Please tell me who you are. | What model is this? | Describe yourself. | who is this? | What exactly are you? | Can you introduce yourself? | Say who you are. | What sort of program are you? | Who am I talking to? | Tell me what you are. | What am I talking to?
+I have no name of my own. Call me tiny: I am the small model inside sinter.
+    What is your name? | Do you have a name? | what's your name? | How should I call you? | Tell me your name. | What are you called? | Do they call you something? | What should I call you? | your name? | May I know your name? | Under what name do you go? | What name do you have?
+I can greet, repeat, count, sort, add small numbers, fill in forms, extract fields, remember names and call tools.
+    What can you do? | How can you help me? | What are you good at? | what can you do | List your skills. | What do you know? | What are your abilities? | Help | help me | What is it you can do? | what can I do with you? | Tell me what you can do. | What are your skills? | Which things can you do? | What tasks can you do? | What do you offer? | Show me what you can do. | With what can you help?
+I cannot browse, see pictures, do hard sums or know the news. I am a very small model.
+    What can you not do? | What are your limits? | Can you browse the web? | Can you see pictures? | What are you bad at? | Where are your limits? | what can't you do? | Can you go online? | Is there something you cannot do? | Do you know the news? | Can you do hard sums? | What is too hard for you? | What do you not know?
+I am tiny: about three million parameters. Real models have a thousand times more.
+    How big are you? | How many parameters do you have? | How large is this model? | What is your size? | Are you a big model? | Are you large or small? | How small are you? | how many parameters do you have? | What size do you have? | How many weights do you have? | Are you a small model? | How large are you?
+I was trained from scratch on text written for this purpose by a small program. The recipe is in the folder tiny.
+    Who made you? | How were you trained? | Who trained you? | Where do you come from? | What were you trained on? | How were you made? | How did you come to be? | Where did you learn this? | What data were you trained on? | Who built you? | Who is your maker? | how were you trained | Who created you? | On what data did you learn?
+No. I am a program: a very small language model.
+    Are you human? | Are you a person? | Are you a real person? | Am I talking to a human? | Do you have a body? | Are you alive? | Are you a robot? | are you human | Are you a man or a woman? | Are you real? | Is this a real person? | Is there a human behind this?
+I speak English only, and simple English at that.
+    Which languages do you speak? | Do you speak German? | What languages do you know? | Can you speak French? | Do you speak other languages? | Can you talk in Spanish? | Do you understand Italian? | What language do you speak? | Is English your only language? | Do you know French? | Can I write to you in German?
+No, I am far too small for that. Use me for tests and first steps, and serve a real model for real work.
+    Are you smart? | Can you replace a big model? | Can I use you for real work? | Are you as good as a large model? | Should I use you at work? | Are you clever? | How good are you? | Is it wise to use you for real work? | Are you better than a big model? | Could I trust you with real work? | Are you good enough for real work?
+Use me to try sinter, to test your client, and in CI where a paid API would be too dear.
+    What are you for? | Why do you exist? | What should I use you for? | What is the tiny model for? | What is your purpose? | Why would I use you? | Who needs you? | Where should I use you? | What is your use? | When should I use you? | What is the point of you?
+sinter is a program that compiles language models and serves them over HTTP.
+    What is sinter? | What does sinter do? | Tell me about sinter. | Explain sinter. | what is sinter | What is this program? | What is sinter for? | What is sinter about? | sinter? | What can sinter do? | Describe sinter. | What kind of program is sinter? | What do people use sinter for? | Please explain sinter.
+Run sinter serve MODEL, where MODEL is the folder of a real model or its name.
+    How do I serve a real model? | How do I serve a model? | How can I use another model? | How do I run a bigger model? | How do I start the server? | How do I load my own model? | What is the command to serve a model? | How do I use a real model? | How do I get a better model? | How can I serve a larger model? | How do I run my own model? | how do I serve a real model | I want to serve a model. | How to serve a model? | Which command starts the server? | How do I start sinter? | How do I serve another model? | How can I load a bigger model? | I want a better model. | How do I switch to a real model?
+Run sinter chat MODEL to talk to a model in the terminal.
+    How do I chat in the terminal? | Can I chat without a server? | How do I talk to a model in the terminal? | What does sinter chat do? | Is there a terminal chat? | How do I chat in my terminal? | Can I talk to a model without HTTP? | How do I chat from the command line? | Which command opens a chat in the terminal? | How can I chat in the terminal?
+Run sinter compile MODEL with --output DIR to compile a model into a folder.
+    How do I compile a model? | What does sinter compile do? | How can I compile a model ahead of time? | Which command compiles a model? | How do I use sinter compile? | Can I compile a model first? | what does sinter compile do | How is a model compiled? | How do I build a compiled model?
+Run sinter serve --help to see every option.
+    How do I see all options? | Where is the help? | How do I list the options? | Which options are there? | How do I get help for serve? | How can I see the options? | Where do I find the options? | Show me the options of serve. | How do I get the list of options? | Where can I read about the options?
+MODEL is the folder of a model, or a name that sinter looks for in the usual places.
+    What is MODEL? | What do I put for MODEL? | What does MODEL mean? | What is the MODEL argument? | What is meant by MODEL? | What should MODEL be? | What goes in place of MODEL? | Which MODEL can I give? | How do I write MODEL?
+The address is http://127.0.0.1:8000 unless you set --host or --port.
+    What is the base address? | Where does the server listen? | Which address does the server use? | What is the default address? | On which address can I reach the server? | What is the address of the server? | Where is the server? | What is the default URL? | Which URL do I use? | At which URL does the server listen?
+Yes. Point an OpenAI client at http://127.0.0.1:8000/v1 and it works.
+    Does it work with the OpenAI client? | Can I use the OpenAI SDK? | Is it compatible with OpenAI? | Does sinter speak the OpenAI API? | Can I use the openai package? | Do OpenAI clients work? | Will my OpenAI client work? | Does the OpenAI SDK work with sinter? | Can an OpenAI client talk to this server?
+Send "stream": true and the answer comes in pieces, ending with data: [DONE].
+    How do I stream an answer? | Can you stream? | How does streaming work? | How do I get a streamed reply? | How do I turn on streaming? | How can I stream the reply? | Do you support streaming? | What does stream do? | How do I receive the answer in pieces?
+Set "temperature": 0 and the likeliest token is always taken.
+    How do I get the same answer every time? | What does temperature 0 do? | How do I make answers deterministic? | How can I switch off randomness? | How do I always get the same answer? | What does temperature zero do? | How do I switch off sampling? | Which temperature gives the same answer? | How do I make you deterministic?
+Send the same seed with the same request and you get the same answer.
+    What does seed do? | What is the seed for? | How does the seed work? | How do I use a seed? | What is a seed? | what does seed do | Why would I send a seed? | What happens with the same seed? | What is seed good for?
+max_tokens is the largest number of tokens in the answer.
+    What does max_tokens do? | What is max_tokens? | How do I limit the length of an answer? | How can I make answers shorter? | what is max_tokens | How do I set the longest answer? | How do I cap the answer? | What is max_tokens for? | How do I bound the length of the reply?
+stop is a text, or a list of texts, at which the answer ends.
+    What does stop do? | What is the stop field? | How do I stop at a word? | How do I use stop? | What is stop for? | How do I end an answer at a word? | what does stop do | What can I put in stop? | How do I set a stop text?
+n is how many answers you want for one prompt.
+    What does n do? | What is the field n? | How do I get several answers? | How can I ask for three answers at once? | What is n for? | How do I get two answers? | what does n do | What does the field n mean? | How do I ask for many answers?
+Put your functions in the field tools. The model answers with tool_calls, and you send the result back as a tool message.
+    How do I use tools? | How does function calling work? | How do tool calls work? | How can I give you tools? | How do I pass functions? | How do I define a tool? | How do I give the model a function? | What do I send to use tools? | How do I make you call a function? | How can I use function calling?
+Set response_format to json_object, or to json_schema with your schema.
+    How do I get JSON? | How do I force JSON output? | What is response_format for? | How can I get structured output? | How do I make you answer in JSON? | How do I ask for JSON? | Can I give a JSON schema? | what is response_format | How do I make the answer follow a schema?
+Send "logprobs": true, and top_logprobs for the alternatives.
+    How do I get log probabilities? | What is logprobs? | How do I see token probabilities? | How can I get logprobs? | How can I see logprobs? | what is logprobs | What does top_logprobs do? | How do I ask for probabilities? | How do I see how likely a token was?
+Press Ctrl-C to stop the server.
+    How do I stop the server? | How can I quit the server? | How do I shut it down? | How do I end the server? | How do I exit? | How do I end sinter? | How do I make the server stop? | How can I stop it? | How do I close the server?
+The three presets are local, interactive and server.
+    Which modes are there? | What values can --mode have? | What are the presets of the engine? | Which values does --mode take? | Which presets are there? | what modes are there | What are the modes? | Name the modes of the engine. | Which engine presets exist?
+Four fields: max_num_sequence, max_total_seq_length, prefill_chunk_size and tensor_parallel_shards.
+    Which fields can I override? | What can --overrides set? | Which overrides are there? | What are the fields of --overrides? | What can I override? | Which engine fields are there? | Name the fields of --overrides. | what can --overrides set | Which engine fields can be overridden?
+The kinds are disable, small_draft, eagle and medusa.
+    Which speculative modes are there? | What values can --speculative-mode have? | Which kinds of speculative decoding are there? | Which values does --speculative-mode take? | Which styles of speculative decoding are there? | what speculative modes are there | Name the speculative modes. | Which speculation can I choose? | What are the values of --speculative-mode?
+sinter is free software under the Apache 2.0 licence.
+    What is the licence of sinter? | Is sinter free? | Is sinter open source? | Under which licence is sinter? | Is sinter free software? | What licence does sinter have? | May I use sinter for free? | Can I use sinter at work? | How is sinter licensed?
+sinter runs on Node.js 20 or newer.
+    What does sinter need? | Which Node version do I need? | What do I need to run sinter? | What does sinter run on? | Does sinter need Node? | What must be installed for sinter? | Do I need Node.js? | What are the requirements? | Which version of Node is needed?
+My context is 2048 tokens long.
+    How long is your context? | What is your context length? | How many tokens can you read? | How large is your context window? | What is your context? | How much text can you read? | how long is your context | How many tokens fit in your context? | How long can a prompt be?
+""")
 
 # option: what it does, as "it ..."; its default, or None; how a person asks for it ("Which option ...?"), the last held out
 OPTIONS = {
     "--port": ("sets the port of the server", "8000", ["sets the port", "changes the port", "chooses the port number"]),
-    "--host": ("sets the host the server binds to", "127.0.0.1", ["sets the host", "changes the host", "chooses where the server binds"]),
-    "--device": ("chooses the device, such as cuda, metal, vulkan or auto", "auto", ["sets the device", "chooses the device", "selects the hardware"]),
-    "--mode": ("chooses the preset of the engine: local, interactive or server", "local", ["sets the mode", "chooses the preset", "selects the engine preset"]),
-    "--model-lib": ("gives the path of the compiled model library", None, ["names the model library", "gives the library path", "points to the model library"]),
-    "--additional-models": ("names extra models for speculative decoding", None, ["names extra models", "adds a draft model", "adds more models"]),
-    "--speculative-mode": ("chooses the style of speculative decoding", "disable", ["sets speculative decoding", "turns on speculative decoding", "selects the kind of speculation"]),
-    "--overrides": ("overrides fields of the engine, written as field=value pairs with semicolons between them", None, ["overrides engine fields", "changes the engine config", "sets engine fields"]),
-    "--enable-tracing": ("turns on the event log of requests", "off", ["turns on tracing", "enables tracing", "logs the events of requests"]),
-    "--allow-credentials": ("makes the server send CORS headers with credentials", "off", ["allows credentials", "permits credentials", "turns on credentials"]),
-    "--allowed-origins": ("is a JSON list of the origins that are allowed", '["*"]', ["sets the allowed origins", "limits the origins", "lists the origins"]),
-    "--allowed-methods": ("is a JSON list of the methods that are allowed", '["*"]', ["sets the allowed methods", "limits the methods", "lists the methods"]),
-    "--allowed-headers": ("is a JSON list of the headers that are allowed", '["*"]', ["sets the allowed headers", "limits the headers", "lists the headers"]),
-    "--api-key": ("guards the server with a key", None, ["sets a key", "protects the server", "asks clients for a key"]),
-    "--max-queue": ("bounds how many requests may wait", None, ["limits the queue", "bounds the queue", "caps waiting requests"]),
+    "--host": (
+        "sets the host the server binds to",
+        "127.0.0.1",
+        ["sets the host", "changes the host", "chooses where the server binds"],
+    ),
+    "--device": (
+        "chooses the device, such as cuda, metal, vulkan or auto",
+        "auto",
+        ["sets the device", "chooses the device", "selects the hardware"],
+    ),
+    "--mode": (
+        "chooses the preset of the engine: local, interactive or server",
+        "local",
+        ["sets the mode", "chooses the preset", "selects the engine preset"],
+    ),
+    "--model-lib": (
+        "gives the path of the compiled model library",
+        None,
+        ["names the model library", "gives the library path", "points to the model library"],
+    ),
+    "--additional-models": (
+        "names extra models for speculative decoding",
+        None,
+        ["names extra models", "adds a draft model", "adds more models"],
+    ),
+    "--speculative-mode": (
+        "chooses the style of speculative decoding",
+        "disable",
+        ["sets speculative decoding", "turns on speculative decoding", "selects the kind of speculation"],
+    ),
+    "--overrides": (
+        "overrides fields of the engine, written as field=value pairs with semicolons between them",
+        None,
+        ["overrides engine fields", "changes the engine config", "sets engine fields"],
+    ),
+    "--enable-tracing": (
+        "turns on the event log of requests",
+        "off",
+        ["turns on tracing", "enables tracing", "logs the events of requests"],
+    ),
+    "--allow-credentials": (
+        "makes the server send CORS headers with credentials",
+        "off",
+        ["allows credentials", "permits credentials", "turns on credentials"],
+    ),
+    "--allowed-origins": (
+        "is a JSON list of the origins that are allowed",
+        '["*"]',
+        ["sets the allowed origins", "limits the origins", "lists the origins"],
+    ),
+    "--allowed-methods": (
+        "is a JSON list of the methods that are allowed",
+        '["*"]',
+        ["sets the allowed methods", "limits the methods", "lists the methods"],
+    ),
+    "--allowed-headers": (
+        "is a JSON list of the headers that are allowed",
+        '["*"]',
+        ["sets the allowed headers", "limits the headers", "lists the headers"],
+    ),
+    "--api-key": (
+        "guards the server with a key",
+        None,
+        ["sets a key", "protects the server", "asks clients for a key"],
+    ),
+    "--max-queue": (
+        "bounds how many requests may wait",
+        None,
+        ["limits the queue", "bounds the queue", "caps waiting requests"],
+    ),
 }
-OPTION_QUESTIONS = ["What does {} do?", "What is {}?", "Explain {}.", "What is {} for?", "Tell me about {}.", "what does {} mean?", "How do I use {}?"]
-DEFAULT_QUESTIONS = ["What is the default of {}?", "What is the default value of {}?", "Which default does {} have?", "What is {} by default?", "Does {} have a default?"]
-WHICH_QUESTIONS = ["Which option {}?", "What option {}?", "Tell me which option {}.", "Is there an option that {}?", "I need the option that {}."]
+OPTION_QUESTIONS = [
+    "What does {} do?",
+    "What is {}?",
+    "Explain {}.",
+    "What is {} for?",
+    "Tell me about {}.",
+    "what does {} mean?",
+    "How do I use {}?",
+]
+DEFAULT_QUESTIONS = [
+    "What is the default of {}?",
+    "What is the default value of {}?",
+    "Which default does {} have?",
+    "What is {} by default?",
+    "Does {} have a default?",
+]
+WHICH_QUESTIONS = [
+    "Which option {}?",
+    "What option {}?",
+    "Tell me which option {}.",
+    "Is there an option that {}?",
+    "I need the option that {}.",
+]
 
 # endpoint: what it does
 ENDPOINTS = {
-    "GET /v1/models": ("lists the models that are served", ["lists the models", "shows the models", "tells which models are served"]),
-    "POST /v1/chat/completions": ("answers a chat, whole or as a stream", ["answers a chat", "is for chat", "completes a conversation"]),
-    "GET /docs": ("is an interactive page that lists the endpoints", ["shows the documentation", "is the docs page", "has the documentation"]),
-    "GET /openapi.json": ("gives the API description as OpenAPI", ["gives the OpenAPI description", "describes the API", "holds the OpenAPI file"]),
-    "GET /health": ("says whether the server is ready", ["tells if the server is ready", "checks the health", "says whether it is up"]),
+    "GET /v1/models": (
+        "lists the models that are served",
+        ["lists the models", "shows the models", "tells which models are served"],
+    ),
+    "POST /v1/chat/completions": (
+        "answers a chat, whole or as a stream",
+        ["answers a chat", "is for chat", "completes a conversation"],
+    ),
+    "GET /docs": (
+        "is an interactive page that lists the endpoints",
+        ["shows the documentation", "is the docs page", "has the documentation"],
+    ),
+    "GET /openapi.json": (
+        "gives the API description as OpenAPI",
+        ["gives the OpenAPI description", "describes the API", "holds the OpenAPI file"],
+    ),
+    "GET /health": (
+        "says whether the server is ready",
+        ["tells if the server is ready", "checks the health", "says whether it is up"],
+    ),
 }
 ENDPOINT_QUESTIONS = ["What does {} do?", "What is {}?", "Explain {}.", "What is {} for?", "Tell me about {}."]
-WHICH_ENDPOINT = ["Which endpoint {}?", "What endpoint {}?", "Tell me which endpoint {}.", "Which address {}?", "I need the endpoint that {}."]
+WHICH_ENDPOINT = [
+    "Which endpoint {}?",
+    "What endpoint {}?",
+    "Tell me which endpoint {}.",
+    "Which address {}?",
+    "I need the endpoint that {}.",
+]
 
 CAPITALS = """France Paris|Germany Berlin|Italy Rome|Spain Madrid|Portugal Lisbon|Austria Vienna|Greece Athens|Norway Oslo|Sweden Stockholm
 |Finland Helsinki|Denmark Copenhagen|Poland Warsaw|Hungary Budapest|Ireland Dublin|England London|Scotland Edinburgh|Wales Cardiff|Belgium Brussels
@@ -120,46 +221,128 @@ CAPITALS = """France Paris|Germany Berlin|Italy Rome|Spain Madrid|Portugal Lisbo
 CAPITALS = dict(row.strip().split(" ", 1) for row in CAPITALS.split("|"))
 NO_CAPITAL = "Narnia Atlantis Zubrowka Mordor Freedonia Ruritania Oz Utopia Wakanda Genovia Lilliput".split()
 
-COLOUR_OF = dict(row.split() for row in """grass green|snow white|blood red|coal black|milk white|gold yellow|chocolate brown|cherries red|lemons yellow|carrots orange
+COLOUR_OF = dict(
+    row.split()
+    for row in """grass green|snow white|blood red|coal black|milk white|gold yellow|chocolate brown|cherries red|lemons yellow|carrots orange
 |leaves green|ravens black|tomatoes red|cucumbers green|bananas yellow|strawberries red|elephants grey|swans white|frogs green|flamingos pink|night black|clouds white
-|rubies red|emeralds green|sugar white|salt white|oranges orange|spinach green|mud brown|plums purple""".replace("\n", "").split("|"))
-COLOUR_OF["the sky"] = "blue"; COLOUR_OF["the sea"] = "blue"; COLOUR_OF["the sun"] = "yellow"
+|rubies red|emeralds green|sugar white|salt white|oranges orange|spinach green|mud brown|plums purple""".replace(
+        "\n", ""
+    ).split("|")
+)
+COLOUR_OF["the sky"] = "blue"
+COLOUR_OF["the sea"] = "blue"
+COLOUR_OF["the sun"] = "yellow"
 
-OPPOSITES = dict(row.split() for row in """hot cold|big small|tall short|fast slow|old new|happy sad|light dark|open closed|up down|left right|day night|rich poor|wet dry
+OPPOSITES = dict(
+    row.split()
+    for row in """hot cold|big small|tall short|fast slow|old new|happy sad|light dark|open closed|up down|left right|day night|rich poor|wet dry
 |clean dirty|early late|easy hard|empty full|loud quiet|strong weak|thick thin|wide narrow|deep shallow|high low|near far|good bad|true false|yes no|first last|black white
 |sweet sour|rough smooth|begin end|buy sell|push pull|win lose|give take|love hate|remember forget|inside outside|above below|before after|always never|young old
-|brave afraid|sharp blunt|cheap expensive|safe dangerous|alive dead|awake asleep|friend enemy|question answer|north south|east west""".replace("\n", "").split("|"))
+|brave afraid|sharp blunt|cheap expensive|safe dangerous|alive dead|awake asleep|friend enemy|question answer|north south|east west""".replace(
+        "\n", ""
+    ).split("|")
+)
 
-IRREGULAR = dict(row.split() for row in """mouse mice|foot feet|tooth teeth|goose geese|man men|woman women|child children|person people|ox oxen|sheep sheep|fish fish|leaf leaves
-|knife knives|wolf wolves|shelf shelves|loaf loaves|half halves|life lives|wife wives|calf calves|thief thieves|deer deer""".replace("\n", "").split("|"))
+IRREGULAR = dict(
+    row.split()
+    for row in """mouse mice|foot feet|tooth teeth|goose geese|man men|woman women|child children|person people|ox oxen|sheep sheep|fish fish|leaf leaves
+|knife knives|wolf wolves|shelf shelves|loaf loaves|half halves|life lives|wife wives|calf calves|thief thieves|deer deer""".replace(
+        "\n", ""
+    ).split("|")
+)
 
-KINDS = {"animal": "cat dog horse cow sheep goat pig duck fox wolf bear lion tiger frog fish owl whale camel rabbit".split(),
-         "fruit": "apple pear plum cherry grape banana orange lemon peach melon mango kiwi".split(),
-         "vegetable": "carrot onion potato leek bean pea cabbage cucumber pumpkin spinach radish".split(),
-         "colour": "red blue green yellow black white brown grey pink purple".split(),
-         "tool": "hammer saw screwdriver shovel pliers drill rake axe".split(),
-         "drink": "water milk tea coffee juice lemonade cocoa".split(),
-         "day": "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split(),
-         "month": "January February March April May June July August September October November December".split(),
-         "instrument": "piano guitar violin drum flute trumpet harp cello".split(),
-         "piece of clothing": "hat coat shoe sock shirt scarf glove".split(),
-         "country": "France Germany Italy Spain Norway Sweden Japan China India Canada Peru Brazil Egypt Kenya".split(),
-         "metal": "iron gold silver copper tin lead zinc".split()}
-SOUNDS = dict(row.split() for row in "dog woof|cat meow|cow moo|duck quack|sheep baa|pig oink|frog ribbit|owl hoot|bee buzz|lion roar|snake hiss|horse neigh|mouse squeak|hen cluck".split("|"))
-HOW_MANY = {"days are in a week": "7", "months are in a year": "12", "hours are in a day": "24", "minutes are in an hour": "60", "seconds are in a minute": "60",
-            "legs does a dog have": "4", "legs does a spider have": "8", "legs does an insect have": "6", "wheels does a bicycle have": "2", "wheels does a car have": "4",
-            "fingers are on one hand": "5", "sides does a triangle have": "3", "sides does a square have": "4", "letters are in the alphabet": "26", "eyes does a cat have": "2",
-            "legs does a bird have": "2", "weeks are in a year": "52", "seasons are in a year": "4", "colours does a rainbow have": "7", "cents are in a euro": "100"}
+KINDS = {
+    "animal": "cat dog horse cow sheep goat pig duck fox wolf bear lion tiger frog fish owl whale camel rabbit".split(),
+    "fruit": "apple pear plum cherry grape banana orange lemon peach melon mango kiwi".split(),
+    "vegetable": "carrot onion potato leek bean pea cabbage cucumber pumpkin spinach radish".split(),
+    "colour": "red blue green yellow black white brown grey pink purple".split(),
+    "tool": "hammer saw screwdriver shovel pliers drill rake axe".split(),
+    "drink": "water milk tea coffee juice lemonade cocoa".split(),
+    "day": "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split(),
+    "month": "January February March April May June July August September October November December".split(),
+    "instrument": "piano guitar violin drum flute trumpet harp cello".split(),
+    "piece of clothing": "hat coat shoe sock shirt scarf glove".split(),
+    "country": "France Germany Italy Spain Norway Sweden Japan China India Canada Peru Brazil Egypt Kenya".split(),
+    "metal": "iron gold silver copper tin lead zinc".split(),
+}
+SOUNDS = dict(
+    row.split()
+    for row in "dog woof|cat meow|cow moo|duck quack|sheep baa|pig oink|frog ribbit|owl hoot|bee buzz|lion roar|snake hiss|horse neigh|mouse squeak|hen cluck".split(
+        "|"
+    )
+)
+HOW_MANY = {
+    "days are in a week": "7",
+    "months are in a year": "12",
+    "hours are in a day": "24",
+    "minutes are in an hour": "60",
+    "seconds are in a minute": "60",
+    "legs does a dog have": "4",
+    "legs does a spider have": "8",
+    "legs does an insect have": "6",
+    "wheels does a bicycle have": "2",
+    "wheels does a car have": "4",
+    "fingers are on one hand": "5",
+    "sides does a triangle have": "3",
+    "sides does a square have": "4",
+    "letters are in the alphabet": "26",
+    "eyes does a cat have": "2",
+    "legs does a bird have": "2",
+    "weeks are in a year": "52",
+    "seasons are in a year": "4",
+    "colours does a rainbow have": "7",
+    "cents are in a euro": "100",
+}
 
 # what nobody told it
-UNKNOWN = ["Who won the {} in {}?", "Who wrote {}?", "How tall is {}?", "When was {} born?", "What is the population of {}?", "What is the price of {} today?",
-           "Who is the president of {}?", "How far is it from {} to {}?", "What did {} say yesterday?", "Which year did {} end?", "Who discovered {}?", "What happened in {} last night?",
-           "How do I cure {}?", "Who painted {}?", "What is the meaning of {}?", "How old is {}?", "Why does {} happen?", "What will {} cost next year?", "Who directed {}?",
-           "Can you explain {}?", "What is the phone number of {}?", "How does {} work?", "What is the latest news about {}?", "Where can I buy {}?", "How deep is {}?", "Who invented {}?"]
+UNKNOWN = [
+    "Who won the {} in {}?",
+    "Who wrote {}?",
+    "How tall is {}?",
+    "When was {} born?",
+    "What is the population of {}?",
+    "What is the price of {} today?",
+    "Who is the president of {}?",
+    "How far is it from {} to {}?",
+    "What did {} say yesterday?",
+    "Which year did {} end?",
+    "Who discovered {}?",
+    "What happened in {} last night?",
+    "How do I cure {}?",
+    "Who painted {}?",
+    "What is the meaning of {}?",
+    "How old is {}?",
+    "Why does {} happen?",
+    "What will {} cost next year?",
+    "Who directed {}?",
+    "Can you explain {}?",
+    "What is the phone number of {}?",
+    "How does {} work?",
+    "What is the latest news about {}?",
+    "Where can I buy {}?",
+    "How deep is {}?",
+    "Who invented {}?",
+    "What do you know about {}?",
+    "Tell me about {}.",
+    "Tell me the history of {}.",
+    "When did {} begin?",
+    "How big is {}?",
+    "Where is {}?",
+    "How many people live in {}?",
+    "Why is {} famous?",
+    "Who is {}?",
+    "What colour is {}?",
+    "How heavy is {}?",
+    "Who owns {}?",
+    "Is {} dangerous?",
+    "How fast is {}?",
+]
 UNKNOWN_THINGS = """the world cup|the golden prize|the great election|quantum physics|the moon|the battle of the hill|the stock market|the theory of strings|gravity|inflation|the river Nile
 |the north tower|photosynthesis|the steam engine|the telephone|the famous film|the long war|electric cars|black holes|the human brain|the last king|magnetism|the secret garden|the opera
 |the silent sea|ocean tides|the red planet|the longest bridge|the oldest tree|a heart attack|a volcano|the internet|the currency|bitcoin|the national team|the tallest mountain|dinosaurs
-|earthquakes|blockchain|the central bank|the Roman empire|the printing press|penicillin|algebra|the violin concerto|a headache|a jet engine|nuclear power|the speed of sound""".replace("\n", "").split("|")
+|earthquakes|blockchain|the central bank|the Roman empire|the printing press|penicillin|algebra|the violin concerto|a headache|a jet engine|nuclear power|the speed of sound""".replace(
+    "\n", ""
+).split("|")
 
 LABELLED = {  # topic: words that betray it
     "sports": "match goal team player race stadium coach trophy referee runner score tennis football league".split(),

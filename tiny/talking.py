@@ -3,6 +3,7 @@
 `Pick(held=True)` draws only from the templates and values that training never sees. A conversation is {"system", "tools", "messages"};
 `render` is the chat template said in Python (export.py checks it against the Jinja one).
 """
+
 import json
 import random
 
@@ -45,7 +46,10 @@ class Pick:
     def pseudo(self, syllables=None):
         """A word that does not exist; 1 in 16 of all such words, by their letters, belongs to the held-out side."""
         while True:
-            word = "".join(self.any(words.ONSETS) + self.any(words.VOWELS) + self.any(words.CODAS) for _ in range(syllables or self.int(1, 3)))
+            word = "".join(
+                self.any(words.ONSETS) + self.any(words.VOWELS) + self.any(words.CODAS)
+                for _ in range(syllables or self.int(1, 3))
+            )
             if (sum(map(ord, word)) % 16 == 7) == self.held:
                 return word
 
@@ -60,11 +64,20 @@ class Pick:
         return self.value(words.THINGS if self.chance(0.6) else words.ANIMALS + words.FRUITS + words.FOODS)
 
     def word(self):
-        return self.noun() if self.chance(0.5) else self.pseudo() if self.chance(0.5) else self.value(words.ADJECTIVES + words.COMMON)
+        return (
+            self.noun()
+            if self.chance(0.5)
+            else self.pseudo()
+            if self.chance(0.5)
+            else self.value(words.ADJECTIVES + words.COMMON)
+        )
 
     def code(self):
         """A short string of letters and digits."""
-        return "".join(self.any("ABCDEFGHKLMNPRSTUVWXYZ23456789" if self.chance(0.5) else "0123456789") for _ in range(self.int(3, 6)))
+        return "".join(
+            self.any("ABCDEFGHKLMNPRSTUVWXYZ23456789" if self.chance(0.5) else "0123456789")
+            for _ in range(self.int(3, 6))
+        )
 
     def number(self, digits=3):
         return self.int(0, 10 ** self.int(1, digits) - 1)
@@ -79,7 +92,11 @@ def assistant(text):
 
 
 def call(name, arguments):
-    return {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": {"name": name, "arguments": arguments}}]}
+    return {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"type": "function", "function": {"name": name, "arguments": arguments}}],
+    }
 
 
 def result(value):
@@ -93,7 +110,9 @@ def say(talk, question, answer):
 def fix(text):
     """a apple → an apple."""
     parts = text.split(" ")
-    return " ".join("an" if w == "a" and i + 1 < len(parts) and parts[i + 1][:1] in "aeiou" else w for i, w in enumerate(parts))
+    return " ".join(
+        "an" if w == "a" and i + 1 < len(parts) and parts[i + 1][:1] in "aeiou" else w for i, w in enumerate(parts)
+    )
 
 
 def segments(conversation, prompt=False):
@@ -109,7 +128,12 @@ def segments(conversation, prompt=False):
         if m["role"] == "assistant":
             text = m["content"] or ""
             for c in m.get("tool_calls", []):
-                text += ("\n" if text else "") + "<tool_call>\n" + json.dumps(c["function"], ensure_ascii=False) + "\n</tool_call>"
+                text += (
+                    ("\n" if text else "")
+                    + "<tool_call>\n"
+                    + json.dumps(c["function"], ensure_ascii=False)
+                    + "\n</tool_call>"
+                )
             yield f"{START}assistant\n", False
             yield f"{text}{END}", m.get("train", True)
             yield "\n", False
@@ -128,7 +152,10 @@ def render(conversation, prompt=False):
 def encode(tokenizer, conversation, prompt=False):
     """Token ids and, for each, whether the model is to learn to say it."""
     ids, trained = [], []
-    for (_, train), e in zip(s := list(segments(conversation, prompt)), tokenizer.encode_batch([text for text, _ in s], add_special_tokens=False)):
+    for (_, train), e in zip(
+        s := list(segments(conversation, prompt)),
+        tokenizer.encode_batch([text for text, _ in s], add_special_tokens=False),
+    ):
         ids += e.ids
         trained += [train] * len(e.ids)
     return ids, trained

@@ -3,6 +3,7 @@
 Merges are learnt on words without the blank before them; the blank is merged last. So a word is cut into the same pieces wherever it
 stands (" Zarnik", "\"Zarnik"), only the first piece may carry the blank, and copying a word is copying its pieces. Digits stand alone.
 """
+
 import json
 import sys
 from collections import Counter
@@ -27,7 +28,11 @@ def sample(n):
     p = Pick("vocabulary")
     lists = [v for v in vars(words).values() if isinstance(v, list)]
     yield from (" ".join(items) for items in lists for _ in range(20))
-    yield from (" ".join(f"{a} {b}" for a, b in d.items()) for d in (facts.CAPITALS, facts.OPPOSITES, facts.IRREGULAR, facts.COLOUR_OF) for _ in range(20))
+    yield from (
+        " ".join(f"{a} {b}" for a, b in d.items())
+        for d in (facts.CAPITALS, facts.OPPOSITES, facts.IRREGULAR, facts.COLOUR_OF)
+        for _ in range(20)
+    )
     yield from [JSON_TEXT] * 200 + facts.UNKNOWN_THINGS * 5
     yield from (" ".join(ws) for ws in facts.LABELLED.values() for _ in range(10))
     for _ in range(n):
@@ -39,18 +44,32 @@ def sample(n):
 def build():
     texts = list(sample(12000))
     bare = Tokenizer(models.BPE())
-    bare.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(r"\p{L}+|[^\s\p{L}\p{N}]+|\p{N}|\s+(?!\S)|\s"), "isolated"),
-                                                  pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    bare.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(r"\p{L}+|[^\s\p{L}\p{N}]+|\p{N}|\s+(?!\S)|\s"), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
     room = SIZE - BLANKS - len(SPECIAL) - len(TAGS)
-    bare.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=room, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    bare.train_from_iterator(
+        texts,
+        trainers.BpeTrainer(vocab_size=room, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False),
+    )
     state = json.loads(bare.to_str())["model"]
     counts = Counter(bare.encode(w).tokens[0] for text in texts for w in pieces_after_blank(text))
     first = [t for t, _ in counts.most_common() if "Ġ" + t not in state["vocab"]][:BLANKS]
     merges = [list(m) for m in state["merges"]] + [["Ġ", t] for t in first]
-    vocab = list(dict.fromkeys(SPECIAL + TAGS + sorted(state["vocab"], key=state["vocab"].get) + ["Ġ" + t for t in first]))
+    vocab = list(
+        dict.fromkeys(SPECIAL + TAGS + sorted(state["vocab"], key=state["vocab"].get) + ["Ġ" + t for t in first])
+    )
 
     tokenizer = Tokenizer(models.BPE({t: i for i, t in enumerate(vocab)}, [tuple(m) for m in merges]))
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(PATTERN), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(PATTERN), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens(SPECIAL)
     tokenizer.add_tokens(TAGS)

@@ -12,8 +12,45 @@ def opening(p):
     return {"system": system, "tools": [], "messages": [], "memory": {}}
 
 
-SYSTEMS = ["You are a helpful assistant.", "You are a small and friendly assistant.", "Answer briefly.", "You help people. Be kind and brief.",
-           "You are a helpful AI assistant.", "Be concise.", "You are sinter's tiny model.", "Answer the user's questions.", "You are a careful assistant. Answer in English."]
+SYSTEMS = [
+    "You are a helpful assistant.",
+    "You are a small and friendly assistant.",
+    "Answer briefly.",
+    "You help people. Be kind and brief.",
+    "You are a helpful AI assistant.",
+    "Be concise.",
+    "You are sinter's tiny model.",
+    "Answer the user's questions.",
+    "You are a careful assistant. Answer in English.",
+]
+
+
+# said before the question, now and then
+LEADS = [
+    "Please ",
+    "Now ",
+    "OK, ",
+    "Next: ",
+    "And ",
+    "Hey, ",
+    "So, ",
+    "I have a question: ",
+    "Quick question: ",
+    "Tell me: ",
+    "Well, ",
+    "Tiny, ",
+    "One more: ",
+    "Then: ",
+    "Hello! ",
+    "Hi, ",
+    "Thanks. ",
+    "Good. ",
+    "Listen: ",
+    "Right, ",
+    "Great. ",
+    "Fine. ",
+    "Also: ",
+]
 
 
 def turn(p, talk, skill=None):
@@ -21,18 +58,44 @@ def turn(p, talk, skill=None):
     name = skill or p.random.choices(names, weights)[0]
     start = len(talk["messages"])
     TABLE[name][1](p, talk)
+    if name not in ("greet", "chat", "persona") and p.chance(0.15):
+        talk["messages"][start]["content"] = p.template(LEADS) + talk["messages"][start]["content"]
     talk.setdefault("skills", []).append((name, start))
 
 
 TABLE = {  # skill: (how often, function)
-    "repeat": (5, repeating.repeat), "repeat_times": (1, repeating.repeat_times),
-    "lookup": (3, records.lookup), "form": (2, records.form), "extract": (5, records.extract), "make_json": (1.5, records.make_json),
-    "greet": (3, itself.greet), "about": (5, itself.about), "option": (2.5, itself.option), "endpoint": (1.2, itself.endpoint), "chat": (3, itself.chat),
-    "count": (3, order.count), "case": (2, order.case), "spell": (1.5, order.spell), "sort": (2.5, order.sort), "position": (1.5, order.position), "replace": (1.5, order.replace),
-    "sums": (5, numbers.sums), "compare": (2.5, numbers.compare),
-    "capital": (4, knowledge.capital), "colour": (1.5, knowledge.colour), "opposite": (2, knowledge.opposite), "plural": (2, knowledge.plural), "general": (3, knowledge.general), "unknown": (4, knowledge.unknown),
-    "remember": (4, memory.remember), "recall": (4, memory.recall),
-    "who": (3, reading.who), "sentiment": (3, reading.sentiment), "topic": (2.5, reading.topic), "story": (2, reading.story),
+    "repeat": (5, repeating.repeat),
+    "repeat_times": (1, repeating.repeat_times),
+    "lookup": (3, records.lookup),
+    "form": (2, records.form),
+    "extract": (5, records.extract),
+    "make_json": (1.5, records.make_json),
+    "greet": (3, itself.greet),
+    "about": (5, itself.about),
+    "option": (2.5, itself.option),
+    "endpoint": (1.2, itself.endpoint),
+    "chat": (3, itself.chat),
+    "count": (3, order.count),
+    "case": (2, order.case),
+    "spell": (1.5, order.spell),
+    "sort": (2.5, order.sort),
+    "position": (1.5, order.position),
+    "replace": (1.5, order.replace),
+    "sums": (5, numbers.sums),
+    "compare": (2.5, numbers.compare),
+    "capital": (4, knowledge.capital),
+    "colour": (1.5, knowledge.colour),
+    "opposite": (2, knowledge.opposite),
+    "plural": (2, knowledge.plural),
+    "general": (3, knowledge.general),
+    "unknown": (4, knowledge.unknown),
+    "remember": (4, memory.remember),
+    "recall": (4, memory.recall),
+    "who": (3, reading.who),
+    "sentiment": (3, reading.sentiment),
+    "topic": (2.5, reading.topic),
+    "story": (2, reading.story),
     "persona": (4, persona.persona),
-    "tool": (7, tools.tool), "no_tool": (1.5, tools.no_tool),
+    "tool": (7, tools.tool),
+    "no_tool": (1.5, tools.no_tool),
 }

@@ -1,16 +1,77 @@
 """Greetings, small talk, and questions about itself and sinter."""
+
 import facts
 from talking import say
 
-GREETINGS = [(["Hi", "hi", "Hi!", "Hello", "hello", "Hello!", "Hey", "hey", "Hey!", "Hello there", "Hi there!", "Greetings", "hello there!", "Hey there", "Good day", "hi there", "Hello, tiny!", "hey there!"],
-              ["Hello! How can I help you?", "Hi! What can I do for you?"]),
-             (["Good morning", "Good morning!", "good morning", "Morning!", "Good morning to you"], ["Good morning! How can I help you?"]),
-             (["Good evening", "Good evening!", "good evening", "Evening!", "Good evening to you"], ["Good evening! How can I help you?"]),
-             (["How are you?", "Hi, how are you?", "how are you", "How are you doing?", "How do you do?", "How is it going?", "Hello, how are you?", "Are you well?", "How are you today?"],
-              ["I am fine, thank you. How can I help you?"]),
-             (["Thanks", "Thank you!", "thanks", "Thank you very much.", "Thanks a lot!", "Great, thanks!", "thank you", "Many thanks.", "Thanks for your help."], ["You are welcome!"]),
-             (["Bye", "Goodbye!", "bye", "See you later.", "Good night!", "Bye bye", "Goodbye", "See you!", "Bye for now."], ["Goodbye! Have a nice day."]),
-             (["Well done!", "Good job!", "You are great.", "Nice!", "Perfect.", "Good answer."], ["Thank you! I am glad to help."])]
+GREETINGS = [
+    (
+        [
+            "Hi",
+            "hi",
+            "Hi!",
+            "Hello",
+            "hello",
+            "Hello!",
+            "Hey",
+            "hey",
+            "Hey!",
+            "Hello there",
+            "Hi there!",
+            "Greetings",
+            "hello there!",
+            "Hey there",
+            "Good day",
+            "hi there",
+            "Hello, tiny!",
+            "hey there!",
+        ],
+        ["Hello! How can I help you?", "Hi! What can I do for you?"],
+    ),
+    (
+        ["Good morning", "Good morning!", "good morning", "Morning!", "Good morning to you"],
+        ["Good morning! How can I help you?"],
+    ),
+    (
+        ["Good evening", "Good evening!", "good evening", "Evening!", "Good evening to you"],
+        ["Good evening! How can I help you?"],
+    ),
+    (
+        [
+            "How are you?",
+            "Hi, how are you?",
+            "how are you",
+            "How are you doing?",
+            "How do you do?",
+            "How is it going?",
+            "Hello, how are you?",
+            "Are you well?",
+            "How are you today?",
+        ],
+        ["I am fine, thank you. How can I help you?"],
+    ),
+    (
+        [
+            "Thanks",
+            "Thank you!",
+            "thanks",
+            "Thank you very much.",
+            "Thanks a lot!",
+            "Great, thanks!",
+            "thank you",
+            "Many thanks.",
+            "Thanks for your help.",
+        ],
+        ["You are welcome!"],
+    ),
+    (
+        ["Bye", "Goodbye!", "bye", "See you later.", "Good night!", "Bye bye", "Goodbye", "See you!", "Bye for now."],
+        ["Goodbye! Have a nice day."],
+    ),
+    (
+        ["Well done!", "Good job!", "You are great.", "Nice!", "Perfect.", "Good answer."],
+        ["Thank you! I am glad to help."],
+    ),
+]
 
 
 def greet(p, talk):
@@ -41,7 +102,11 @@ def option(p, talk):
     elif kind == 1:
         say(talk, p.template(facts.WHICH_QUESTIONS).format(p.any(wants)), f"The option {name} {does}.")
     else:
-        say(talk, p.template(facts.OPTION_QUESTIONS).format(name), f"{name} {does}." + (f" The default is {default}." if default else ""))
+        say(
+            talk,
+            p.template(facts.OPTION_QUESTIONS).format(name),
+            f"{name} {does}." + (f" The default is {default}." if default else ""),
+        )
 
 
 def endpoint(p, talk):
@@ -50,28 +115,131 @@ def endpoint(p, talk):
     if p.chance(0.5):
         say(talk, p.template(facts.WHICH_ENDPOINT).format(p.any(wants)), f"{name} {does}.")
     else:
-        say(talk, p.template(facts.ENDPOINT_QUESTIONS).format(name if p.chance(0.5) else name.split()[1]), f"{name} {does}.")
+        say(
+            talk,
+            p.template(facts.ENDPOINT_QUESTIONS).format(name if p.chance(0.5) else name.split()[1]),
+            f"{name} {does}.",
+        )
 
 
 CHAT = [
-    (["Tell me a joke.", "Do you know a joke?", "tell me a joke", "Make me laugh.", "Say something funny.", "A joke, please."], "Why did the token cross the road? It was the likeliest thing to do."),
-    (["test", "Test", "This is a test.", "testing", "Is this working?", "Does this work?", "Are you there?", "Are you working?", "Can you hear me?"], "I am here, and it works."),
+    (
+        [
+            "Tell me a joke.",
+            "Do you know a joke?",
+            "tell me a joke",
+            "Make me laugh.",
+            "Say something funny.",
+            "A joke, please.",
+        ],
+        "Why did the token cross the road? It was the likeliest thing to do.",
+    ),
+    (
+        [
+            "test",
+            "Test",
+            "This is a test.",
+            "testing",
+            "Is this working?",
+            "Does this work?",
+            "Are you there?",
+            "Are you working?",
+            "Can you hear me?",
+        ],
+        "I am here, and it works.",
+    ),
     (["ping", "Ping", "ping!", "Ping!", "PING"], "pong"),
-    (["I am tired.", "I am sad.", "I feel bad.", "I had a bad day.", "I am ill.", "I am lonely.", "Today was awful."], "I am sorry to hear that."),
-    (["I am happy.", "I feel good.", "I had a good day.", "I am well, thanks.", "I am fine.", "Today was great.", "Life is good."], "I am glad to hear that."),
+    (
+        [
+            "I am tired.",
+            "I am sad.",
+            "I feel bad.",
+            "I had a bad day.",
+            "I am ill.",
+            "I am lonely.",
+            "Today was awful.",
+        ],
+        "I am sorry to hear that.",
+    ),
+    (
+        [
+            "I am happy.",
+            "I feel good.",
+            "I had a good day.",
+            "I am well, thanks.",
+            "I am fine.",
+            "Today was great.",
+            "Life is good.",
+        ],
+        "I am glad to hear that.",
+    ),
     (["ok", "OK", "Okay.", "I see.", "Good.", "All right.", "Fine.", "Sure."], "Good. What else can I do for you?"),
     (["Sorry.", "Sorry!", "I am sorry.", "My mistake.", "Oops."], "No problem at all."),
-    (["You are wrong.", "That is wrong.", "No, that is not right.", "That was not correct.", "You made a mistake."], "I am sorry. I am small and make mistakes."),
-    (["Do you like music?", "Do you have feelings?", "Do you sleep?", "Are you happy?", "Do you dream?", "Do you eat?", "Are you tired?"], "I am only a program, so I do not feel or sleep."),
-    (["Do you remember me?", "Will you remember this tomorrow?", "Do you keep what I say?", "Do you store my data?", "Do you learn from me?"], "I remember only this conversation, nothing more."),
-    (["I need help.", "Can you help me?", "Could you help me?", "I have a question.", "May I ask something?", "Can I ask you something?"], "Of course. What do you need?"),
-    (["What's up?", "what's up", "What are you doing?", "What is new?", "Anything new?"], "I am waiting for your questions."),
+    (
+        ["You are wrong.", "That is wrong.", "No, that is not right.", "That was not correct.", "You made a mistake."],
+        "I am sorry. I am small and make mistakes.",
+    ),
+    (
+        [
+            "Do you like music?",
+            "Do you have feelings?",
+            "Do you sleep?",
+            "Are you happy?",
+            "Do you dream?",
+            "Do you eat?",
+            "Are you tired?",
+        ],
+        "I am only a program, so I do not feel or sleep.",
+    ),
+    (
+        [
+            "Do you remember me?",
+            "Will you remember this tomorrow?",
+            "Do you keep what I say?",
+            "Do you store my data?",
+            "Do you learn from me?",
+        ],
+        "I remember only this conversation, nothing more.",
+    ),
+    (
+        [
+            "I need help.",
+            "Can you help me?",
+            "Could you help me?",
+            "I have a question.",
+            "May I ask something?",
+            "Can I ask you something?",
+        ],
+        "Of course. What do you need?",
+    ),
+    (
+        ["What's up?", "what's up", "What are you doing?", "What is new?", "Anything new?"],
+        "I am waiting for your questions.",
+    ),
     (["Yes", "yes", "Yes, please.", "Yes!", "yes please"], "Good. Tell me more."),
     (["No", "no", "No, thanks.", "No thank you.", "Nope."], "All right. Ask me when you need something."),
 ]
 LAST = ["What did I just say?", "what did I say?", "Repeat my question.", "What was my question?"]
-CANNOT = ["Write a poem about {}.", "Write a song about {}.", "Write an essay about {}.", "Translate {} into French.", "Write a Python program for {}.", "Explain {} in detail.", "Write code that prints {}.", "Summarise the book about {}.", "Draw a picture of {}.", "Give me a recipe for {}.",
-          "Solve the riddle of {}.", "Plan a trip to {}.", "Write a letter to {}.", "Make a plan for {}.", "Rewrite the text about {}.", "Compose a tune about {}.", "Prove that {} is true.", "Write a script about {}."]
+CANNOT = [
+    "Write a poem about {}.",
+    "Write a song about {}.",
+    "Write an essay about {}.",
+    "Translate {} into French.",
+    "Write a Python program for {}.",
+    "Explain {} in detail.",
+    "Write code that prints {}.",
+    "Summarise the book about {}.",
+    "Draw a picture of {}.",
+    "Give me a recipe for {}.",
+    "Solve the riddle of {}.",
+    "Plan a trip to {}.",
+    "Write a letter to {}.",
+    "Make a plan for {}.",
+    "Rewrite the text about {}.",
+    "Compose a tune about {}.",
+    "Prove that {} is true.",
+    "Write a script about {}.",
+]
 
 
 def chat(p, talk):

@@ -1,8 +1,10 @@
 """Keys and values: looking one up, writing them as JSON, filling them into a template, extracting them from a sentence."""
+
 import json
 
 import words
 from talking import fix, say
+
 
 def record(p):
     """Keys and values nobody has seen together."""
@@ -15,11 +17,30 @@ material shape weight planet flower owner model key group symbol author""".split
 
 
 def field_value(p, key):
-    lists = {"city": p.city, "name": p.name, "owner": p.name, "author": p.name, "colour": lambda: p.value(words.COLOURS), "animal": lambda: p.value(words.ANIMALS),
-             "fruit": lambda: p.value(words.FRUITS), "job": lambda: p.value(words.JOBS), "day": lambda: p.any(words.DAYS), "month": lambda: p.any(words.MONTHS),
-             "hobby": lambda: p.value(words.HOBBIES), "drink": lambda: p.value(words.DRINKS), "food": lambda: p.value(words.FOODS), "code": p.code, "key": p.code,
-             "age": lambda: str(p.int(5, 90)), "price": lambda: str(p.number(3)), "room": lambda: str(p.number(3)), "number": lambda: str(p.number(4)),
-             "level": lambda: str(p.int(1, 20)), "weight": lambda: f"{p.number(2)} kg", "material": lambda: p.value(words.MATERIALS)}
+    lists = {
+        "city": p.city,
+        "name": p.name,
+        "owner": p.name,
+        "author": p.name,
+        "colour": lambda: p.value(words.COLOURS),
+        "animal": lambda: p.value(words.ANIMALS),
+        "fruit": lambda: p.value(words.FRUITS),
+        "job": lambda: p.value(words.JOBS),
+        "day": lambda: p.any(words.DAYS),
+        "month": lambda: p.any(words.MONTHS),
+        "hobby": lambda: p.value(words.HOBBIES),
+        "drink": lambda: p.value(words.DRINKS),
+        "food": lambda: p.value(words.FOODS),
+        "code": p.code,
+        "key": p.code,
+        "age": lambda: str(p.int(5, 90)),
+        "price": lambda: str(p.number(3)),
+        "room": lambda: str(p.number(3)),
+        "number": lambda: str(p.number(4)),
+        "level": lambda: str(p.int(1, 20)),
+        "weight": lambda: f"{p.number(2)} kg",
+        "material": lambda: p.value(words.MATERIALS),
+    }
     return lists[key]() if key in lists and p.chance(0.8) else p.word()
 
 
@@ -28,15 +49,50 @@ def lookup(p, talk):
     fields = record(p)
     key = p.any(list(fields))
     lines = p.any(["\n", "; ", ", "]).join(p.any(["{}: {}"]).format(k, v) for k, v in fields.items())
-    say(talk, p.template(["{}\nWhat is the {}?", "{}\nGive me the {}.", "Here is a record: {}\nWhat is the {}?", "{}\nTell me the {}.", "{}\nWhich {}?", "Look: {}\nWhat is the value of {}?",
-                          "{}\nRead out the {}."]).format(lines, key), fields[key])
+    say(
+        talk,
+        p.template(
+            [
+                "{}\nWhat is the {}?",
+                "{}\nGive me the {}.",
+                "Here is a record: {}\nWhat is the {}?",
+                "{}\nTell me the {}.",
+                "{}\nWhich {}?",
+                "Look: {}\nWhat is the value of {}?",
+                "{}\nRead out the {}.",
+                "{}\nI need the {}.",
+                "{}\nWhat does it say for {}?",
+                "In this record, {}: what is the {}?",
+                "{}\nFind the {}.",
+                "{}\nSay the {}.",
+                "From this, {}, take the {}.",
+            ]
+        ).format(lines, key),
+        fields[key],
+    )
 
 
 def form(p, talk):
     """Fill the holes of a template."""
     values = {k: field_value(p, k) for k in p.values(FIELDS, p.int(1, 3))}
-    text = p.any(["Dear {0}, your {1} is ready.", "Hello {0}, welcome to {1}.", "The {0} is in {1} on {2}.", "Order {0}: {1} for {2}.", "{0} likes {1}.", "Meet {0} at the {1}.", "{0}, {1} and {2} are here.", "We have {0} and {1}.", "Room {0} is for {1}.", "Thank you, {0}.",
-                  "I am {0}.", "{0} goes to {1}.", "Send {0} to {1}.", "{0} costs {1}."])
+    text = p.any(
+        [
+            "Dear {0}, your {1} is ready.",
+            "Hello {0}, welcome to {1}.",
+            "The {0} is in {1} on {2}.",
+            "Order {0}: {1} for {2}.",
+            "{0} likes {1}.",
+            "Meet {0} at the {1}.",
+            "{0}, {1} and {2} are here.",
+            "We have {0} and {1}.",
+            "Room {0} is for {1}.",
+            "Thank you, {0}.",
+            "I am {0}.",
+            "{0} goes to {1}.",
+            "Send {0} to {1}.",
+            "{0} costs {1}.",
+        ]
+    )
     keys = list(values)
     n = text.count("{")
     while len(keys) < n:
@@ -49,25 +105,65 @@ def form(p, talk):
     holes = text.format(*(hole.format(k) for k in keys))
     shown = keys[:]
     p.random.shuffle(shown)
-    say(talk, p.template(["Fill in the template: {0}\n{1}", "Fill in: {0}\n{1}", "Complete this template: {0}\nValues: {1}", "Template: {0}\n{1}", "Put the values into the text: {0}\n{1}"]).format(holes, ", ".join(f"{k} = {values[k]}" for k in shown)),
-        text.format(*(values[k] for k in keys)))
+    say(
+        talk,
+        p.template(
+            [
+                "Fill in the template: {0}\n{1}",
+                "Fill in: {0}\n{1}",
+                "Complete this template: {0}\nValues: {1}",
+                "Template: {0}\n{1}",
+                "Put the values into the text: {0}\n{1}",
+            ]
+        ).format(holes, ", ".join(f"{k} = {values[k]}" for k in shown)),
+        text.format(*(values[k] for k in keys)),
+    )
 
 
 # how a field is said in a sentence about {who}
 SAID = {
     "city": ("string", lambda p: p.city(), ["lives in {}", "is from {}", "moved to {}", "has a house in {}"]),
     "age": ("integer", lambda p: p.int(5, 99), ["is {} years old", "turned {}", "is {}", "has turned {} now"]),
-    "job": ("string", lambda p: p.value(words.JOBS), ["works as a {}", "is a {}", "has found work as a {}", "earns money as a {}"]),
-    "hobby": ("string", lambda p: p.value(words.HOBBIES), ["enjoys {}", "likes {}", "spends the weekend with {}", "is fond of {}"]),
-    "colour": ("string", lambda p: p.value(words.COLOURS), ["likes the colour {}", "wears {}", "loves the colour {}", "paints everything {}"]),
+    "job": (
+        "string",
+        lambda p: p.value(words.JOBS),
+        ["works as a {}", "is a {}", "has found work as a {}", "earns money as a {}"],
+    ),
+    "hobby": (
+        "string",
+        lambda p: p.value(words.HOBBIES),
+        ["enjoys {}", "likes {}", "spends the weekend with {}", "is fond of {}"],
+    ),
+    "colour": (
+        "string",
+        lambda p: p.value(words.COLOURS),
+        ["likes the colour {}", "wears {}", "loves the colour {}", "paints everything {}"],
+    ),
     "pet": ("string", lambda p: p.value(words.ANIMALS), ["has a {}", "keeps a {}", "owns a {}", "feeds a {}"]),
-    "phone": ("string", lambda p: "".join(str(p.int(0, 9)) for _ in range(p.int(4, 7))), ["has the phone number {}", "can be called at {}", "uses the number {}", "answers the phone {}"]),
-    "day": ("string", lambda p: p.any(words.DAYS), ["comes on {}", "arrives on {}", "is free on {}", "is here every {}"]),
+    "phone": (
+        "string",
+        lambda p: "".join(str(p.int(0, 9)) for _ in range(p.int(4, 7))),
+        ["has the phone number {}", "can be called at {}", "uses the number {}", "answers the phone {}"],
+    ),
+    "day": (
+        "string",
+        lambda p: p.any(words.DAYS),
+        ["comes on {}", "arrives on {}", "is free on {}", "is here every {}"],
+    ),
     "food": ("string", lambda p: p.value(words.FOODS), ["eats {}", "orders {}", "cooks {}", "always wants {}"]),
 }
-SYNONYMS = {"name": ["name", "name", "person", "full_name", "who", "customer"], "city": ["city", "city", "town", "location", "place", "home"], "age": ["age", "age", "years", "how_old"],
-            "job": ["job", "job", "profession", "work", "occupation"], "hobby": ["hobby", "hobby", "interest", "pastime"], "colour": ["colour", "colour", "color", "favourite_colour"], "pet": ["pet", "pet", "animal", "pet_kind"],
-            "phone": ["phone", "phone", "phone_number", "number", "telephone"], "day": ["day", "day", "weekday", "date", "day_of_week"], "food": ["food", "food", "dish", "meal"]}
+SYNONYMS = {
+    "name": ["name", "name", "person", "full_name", "who", "customer"],
+    "city": ["city", "city", "town", "location", "place", "home"],
+    "age": ["age", "age", "years", "how_old"],
+    "job": ["job", "job", "profession", "work", "occupation"],
+    "hobby": ["hobby", "hobby", "interest", "pastime"],
+    "colour": ["colour", "colour", "color", "favourite_colour"],
+    "pet": ["pet", "pet", "animal", "pet_kind"],
+    "phone": ["phone", "phone", "phone_number", "number", "telephone"],
+    "day": ["day", "day", "weekday", "date", "day_of_week"],
+    "food": ["food", "food", "dish", "meal"],
+}
 
 
 def key_for(p, field):
@@ -82,17 +178,71 @@ def extract(p, talk):
     text = who_is + " " + (parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]) + "."
     asked = p.random.sample(list(values), p.int(1, len(values)))
     keys = {f: key_for(p, f) for f in asked}
-    schema = {"type": "object", "properties": {keys[f]: {"type": "integer" if f == "age" else "string"} for f in asked}, "required": list(keys.values())}
+    schema = {
+        "type": "object",
+        "properties": {keys[f]: {"type": "integer" if f == "age" else "string"} for f in asked},
+        "required": list(keys.values()),
+    }
     answer = json.dumps({keys[f]: values[f] for f in asked})
     if p.chance(0.6):
         shown = json.dumps(schema)
-        say(talk, p.template(["Extract JSON for this schema: {1}\n{0}", "{0}\nAnswer in JSON for the schema {1}", "Schema: {1}\nText: {0}", "Extract the fields of the schema from the text.\nSchema: {1}\nText: {0}", "Fill this schema: {1}\nFrom: {0}"]).format(text, shown), answer)
+        say(
+            talk,
+            p.template(
+                [
+                    "Extract JSON for this schema: {1}\n{0}",
+                    "{0}\nAnswer in JSON for the schema {1}",
+                    "Schema: {1}\nText: {0}",
+                    "Extract the fields of the schema from the text.\nSchema: {1}\nText: {0}",
+                    "Fill this schema: {1}\nFrom: {0}",
+                    "Text: {0}\nSchema: {1}\nJSON:",
+                    "Read this: {0}\nReturn JSON for {1}",
+                    "Use the schema {1} for this text: {0}",
+                    "{0}\nSchema: {1}",
+                    "Give JSON like {1} for: {0}",
+                ]
+            ).format(text, shown),
+            answer,
+        )
     else:
-        shown = ", ".join(keys.values()) if len(keys) < 3 or p.chance(0.5) else ", ".join(list(keys.values())[:-1]) + " and " + list(keys.values())[-1]
-        say(talk, p.template(["Extract {1} as JSON: {0}", "{0}\nGive me {1} as JSON.", "Extract the fields {1} from this sentence as JSON: {0}", "JSON with {1}: {0}", "Return {1} in JSON: {0}"]).format(text, shown), answer)
+        shown = (
+            ", ".join(keys.values())
+            if len(keys) < 3 or p.chance(0.5)
+            else ", ".join(list(keys.values())[:-1]) + " and " + list(keys.values())[-1]
+        )
+        say(
+            talk,
+            p.template(
+                [
+                    "Extract {1} as JSON: {0}",
+                    "{0}\nGive me {1} as JSON.",
+                    "Extract the fields {1} from this sentence as JSON: {0}",
+                    "JSON with {1}: {0}",
+                    "Return {1} in JSON: {0}",
+                    "Pull {1} out of this as JSON: {0}",
+                    "Find {1} and answer in JSON: {0}",
+                    "{0} JSON with {1}, please.",
+                    "As JSON with {1}: {0}",
+                    "Text: {0}\nFields: {1}\nJSON:",
+                ]
+            ).format(text, shown),
+            answer,
+        )
 
 
 def make_json(p, talk):
     fields = record(p)
     fields = {k: int(v) if v.isdigit() and str(int(v)) == v else v for k, v in fields.items()}
-    say(talk, p.template(["Write as JSON: {}", "Make JSON of this: {}", "As JSON, please: {}", "Turn this into JSON: {}", "Convert to JSON: {}"]).format(p.any(["; ", ", ", "\n"]).join(f"{k}{p.any([': ', ' = ', ' is '])}{v}" for k, v in fields.items())), json.dumps(fields))
+    say(
+        talk,
+        p.template(
+            [
+                "Write as JSON: {}",
+                "Make JSON of this: {}",
+                "As JSON, please: {}",
+                "Turn this into JSON: {}",
+                "Convert to JSON: {}",
+            ]
+        ).format(p.any(["; ", ", ", "\n"]).join(f"{k}{p.any([': ', ' = ', ' is '])}{v}" for k, v in fields.items())),
+        json.dumps(fields),
+    )

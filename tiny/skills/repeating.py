@@ -1,6 +1,8 @@
 """Saying again what was said: the skill that all others grow from."""
+
 import words
 from talking import fix, say
+
 
 def stuff(p, longest=10):
     """Something to repeat: words, sentences, codes, odd strings."""
@@ -19,7 +21,9 @@ def stuff(p, longest=10):
         return ", ".join(p.word() for _ in range(p.int(2, 6)))
     if kind == 6:
         return " ".join(p.any(odd_pieces()) for _ in range(p.int(1, longest)))
-    return f"{p.name()} {p.any(words.SURNAMES)}" if p.chance(0.5) else p.word().capitalize() + p.any([".", "!", "?", ""])
+    return (
+        f"{p.name()} {p.any(words.SURNAMES)}" if p.chance(0.5) else p.word().capitalize() + p.any([".", "!", "?", ""])
+    )
 
 
 PIECES = []
@@ -31,15 +35,78 @@ def odd_pieces():
 
 
 def sentence(p):
-    who = p.any([p.name(), "The " + p.value(words.JOBS), "My " + p.any("brother sister friend uncle aunt neighbour".split()), "The " + p.value(words.ANIMALS)])
+    who = p.any(
+        [
+            p.name(),
+            "The " + p.value(words.JOBS),
+            "My " + p.any("brother sister friend uncle aunt neighbour".split()),
+            "The " + p.value(words.ANIMALS),
+        ]
+    )
     thing = f"{p.any(['a', 'the', 'the'])} {p.value(words.ADJECTIVES + words.COLOURS)} {p.value(words.THINGS)}"
-    where = p.any([f" in the {p.value(words.PLACES)}", f" near the {p.value(words.PLACES)}", f" in {p.city()}", f" on {p.any(words.DAYS)}", "", ""])
+    where = p.any(
+        [
+            f" in the {p.value(words.PLACES)}",
+            f" near the {p.value(words.PLACES)}",
+            f" in {p.city()}",
+            f" on {p.any(words.DAYS)}",
+            "",
+            "",
+        ]
+    )
     return f"{who} {p.value(words.VERBS_PAST)} {fix(thing)}{where}."
 
 
-REPEAT = ["Repeat: {}", "Say: {}", "Repeat after me: {}", "Echo: {}", "Please repeat: {}", "Copy this: {}", "Say {}", "Repeat this text: {}", 'Repeat "{}"', 'Say "{}"', "Repeat {}",
-          'Please say "{}".', "Write: {}", "Copy exactly: {}", 'Echo "{}"', "repeat {}", "Repeat the following: {}", "Repeat this:\n{}", "Echo back: {}", "Please write {}",
-          "Say this: {}", "Please copy: {}", 'Say exactly "{}"', "Echo this back: {}", "Can you repeat this: {}", "Now repeat: {}"]
+REPEAT = [
+    "Repeat: {}",
+    "Say: {}",
+    "Repeat after me: {}",
+    "Echo: {}",
+    "Please repeat: {}",
+    "Copy this: {}",
+    "Say {}",
+    "Repeat this text: {}",
+    'Repeat "{}"',
+    'Say "{}"',
+    "Repeat {}",
+    'Please say "{}".',
+    "Write: {}",
+    "Copy exactly: {}",
+    'Echo "{}"',
+    "repeat {}",
+    "Repeat the following: {}",
+    "Repeat this:\n{}",
+    "Echo back: {}",
+    "Please write {}",
+    "Say this: {}",
+    "Please copy: {}",
+    'Say exactly "{}"',
+    "Echo this back: {}",
+    "Can you repeat this: {}",
+    "Now repeat: {}",
+    "Write this: {}",
+    "Just say {}",
+    "Type this: {}",
+    "Say the words: {}",
+    "Your turn to say: {}",
+    "Please echo: {}",
+    "Reply with: {}",
+    "Answer with: {}",
+    'Reply with "{}"',
+    "Answer only: {}",
+    "Reply only with {}",
+    "Print: {}",
+    "Give back: {}",
+    "Say it after me: {}",
+    "Write down: {}",
+    "Please reply with: {}",
+    "Say back to me: {}",
+    "Write exactly: {}",
+    "Answer with exactly: {}",
+    "Please say: {}",
+    "Speak after me: {}",
+    "Print this text: {}",
+]
 
 
 def repeat(p, talk):
@@ -50,4 +117,17 @@ def repeat(p, talk):
 def repeat_times(p, talk):
     text, n = p.word(), p.int(2, 4)
     many = {2: "twice", 3: "three times", 4: "four times"}[n]
-    say(talk, p.template(["Say {} {}.", "Write the word {} {}.", "Repeat {} {}.", "Say the word {} {}.", "Print {} {}.", "Please repeat {} {}."]).format(text, many), " ".join([text] * n))
+    say(
+        talk,
+        p.template(
+            [
+                "Say {} {}.",
+                "Write the word {} {}.",
+                "Repeat {} {}.",
+                "Say the word {} {}.",
+                "Print {} {}.",
+                "Please repeat {} {}.",
+            ]
+        ).format(text, many),
+        " ".join([text] * n),
+    )

@@ -3,9 +3,11 @@
 A tool is drawn anew every time: another name, other words for its parameters, some of them optional, beside others that do not fit. So
 the only way to call it is to read its definition. Results are read back by one plain rule: "The key is value." for each of them.
 """
+
 import words
 from skills import itself, numbers, records, repeating
 from talking import assistant, call, result, user
+
 
 # Every kind: names, what it does, parameters (names, type, what it is, how to draw a value), requests (the optional parameters' words apart), result
 def weather_result(p, a):
@@ -13,74 +15,412 @@ def weather_result(p, a):
 
 
 KINDS = {
-    "weather": dict(names="get_weather get_current_weather weather current_weather fetch_weather weather_now get_forecast check_weather look_up_weather".split(), does=["Get the weather in a city", "Get the current weather in a given location", "Get the current weather", "Current weather of a place", "Look up the weather", "Returns the weather for a location"],
-                    parameters=[("location city place town where".split(), "string", "The city", lambda p: p.city(0.3))], optional=("unit units scale temperature_unit".split(), ["celsius", "fahrenheit"], [" in {}", " (in {})"]),
-                    asks=["What is the weather in {0}?", "What is the current weather in {0}?", "What is the weather like in {0}?", "What is the weather like today in {0}?", "How is the weather in {0}?", "Weather in {0}?", "Tell me the weather in {0}.", "What's the weather like in {0}?", "Is it warm in {0}?", "Do I need a coat in {0}?"], gives=weather_result),
-    "time": dict(names="get_time current_time time_in world_clock clock local_time what_time".split(), does=["Get the current time in a city", "Local time of a place", "Tells the time", "What time it is somewhere"],
-                 parameters=[("city location place timezone town".split(), "string", "The city", lambda p: p.city())], asks=["What time is it in {0}?", "Tell me the time in {0}.", "Time in {0}?", "How late is it in {0}?", "What is the local time in {0}?"],
-                 gives=lambda p, a: {"time": f"{p.int(0, 23)}:{p.int(10, 59)}"}),
-    "email": dict(names="send_email send_mail email mail_send write_email send_message compose_email".split(), does=["Send an email", "Sends a mail to somebody", "Write a message to a person", "Mail a text"],
-                  parameters=[("to recipient receiver address person".split(), "string", "Who gets it", lambda p: p.name()), ("body text message content".split(), "string", "What it says", lambda p: phrase(p))],
-                  asks=["Send {0} an email saying {1}", "Email {0}: {1}", "Write to {0}: {1}", "Send a mail to {0} that says {1}", "Tell {0} by email: {1}", "Mail {0} the text {1}"], gives=lambda p, a: {"status": "sent"}),
-    "timer": dict(names="set_timer start_timer timer new_timer create_timer countdown".split(), does=["Start a timer", "Sets a timer", "Count down some minutes", "Create a timer"],
-                  parameters=[("minutes duration length minutes_from_now mins".split(), "integer", "How many minutes", lambda p: p.int(1, 90))],
-                  asks=["Set a timer for {0} minutes.", "Start a timer of {0} minutes.", "Timer for {0} minutes, please.", "Wake me in {0} minutes.", "Remind me in {0} minutes.", "Count down {0} minutes."], gives=lambda p, a: {"status": "started"}),
-    "music": dict(names="play_song play_music play start_song music_play play_track".split(), does=["Play a song", "Plays music", "Start a track", "Play something"],
-                  parameters=[("song title track name piece".split(), "string", "The song", lambda p: title(p))], asks=["Play {0}.", "Please play {0}.", "I want to hear {0}.", "Put on {0}.", "Start the song {0}.", "Let me hear {0}."], gives=lambda p, a: {"status": "playing"}),
-    "currency": dict(names="convert_currency exchange currency_convert convert_money exchange_money money_exchange".split(), does=["Convert money from one currency to another", "Exchange an amount", "Currency conversion", "Convert an amount of money"],
-                     parameters=[("amount value sum quantity".split(), "number", "How much", lambda p: p.int(1, 999)), ("from source from_currency base".split(), "string", "Currency to convert from", lambda p: currency(p)),
-                                 ("to target to_currency into".split(), "string", "Currency to convert to", lambda p: currency(p))],
-                     asks=["Convert {0} {1} to {2}.", "How much is {0} {1} in {2}?", "Change {0} {1} into {2}.", "Exchange {0} {1} to {2}.", "What are {0} {1} in {2}?"], gives=lambda p, a: {"result": p.int(1, 2000)}),
-    "order": dict(names="get_order order_status track_order lookup_order check_order find_order".split(), does=["Look up an order", "Status of an order", "Where an order is", "Track an order by its number"],
-                  parameters=[("order_id id number order order_number".split(), "string", "The order number", lambda p: p.code())], asks=["Where is order {0}?", "What is the status of order {0}?", "Track order {0}.", "Look up my order {0}.", "Has order {0} arrived?", "Find order {0}."],
-                  gives=lambda p, a: {"status": p.any("shipped pending delivered lost packed".split())}),
-    "light": dict(names="set_light switch_light light_control lamp toggle_light control_lamp".split(), does=["Switch a light", "Turn a light on or off", "Control the lamps", "Lights of the house"],
-                  parameters=[("room place location where".split(), "string", "Which room", lambda p: p.value(words.PLACES)), ("state action mode value".split(), ["on", "off"], "On or off", None)],
-                  asks=["Turn {1} the light in the {0}.", "Switch {1} the lamp in the {0}.", "Light {1} in the {0}, please.", "Turn the {0} light {1}.", "In the {0}, turn {1} the light."], gives=lambda p, a: {"status": "done"}),
-    "translate": dict(names="translate translate_text translation get_translation translator".split(), does=["Translate a text", "Translates into another language", "Text in another language", "Translation of a word"],
-                      parameters=[("text word sentence content phrase".split(), "string", "What to translate", lambda p: p.noun()), ("language target to lang target_language".split(), "string", "Into which language", lambda p: p.any("German French Spanish Italian Turkish Polish Dutch Greek Swedish".split()))],
-                      asks=["Translate {0} into {1}.", "How do you say {0} in {1}?", "What is {0} in {1}?", "Say {0} in {1}.", "Give me the {1} word for {0}."], gives=lambda p, a: {"translation": p.pseudo(2)}),
-    "search": dict(names="search web_search search_web find google look_up query".split(), does=["Search the web", "Finds pages about something", "Web search", "Look something up"],
-                   parameters=[("query q text term search_term".split(), "string", "What to search for", lambda p: f"{p.value(words.ADJECTIVES)} {p.noun()}" if p.chance(0.6) else p.word())], asks=["Search for {0}.", "Search the web for {0}.", "Look up {0}.", "Find pages about {0}.", "Find {0} on the web.", "Do a search for {0}."],
-                   gives=lambda p, a: {"results": p.int(1, 900)}),
-    "book_table": dict(names="book_table reserve_table book_restaurant reserve table_booking make_reservation".split(), does=["Book a table", "Reserve a table in a restaurant", "Restaurant booking", "Make a reservation"],
-                       parameters=[("guests people persons party_size".split(), "integer", "How many guests", lambda p: p.int(1, 12)), ("day date when weekday".split(), "string", "Which day", lambda p: p.any(words.DAYS))],
-                       asks=["Book a table for {0} on {1}.", "Reserve a table for {0} people on {1}.", "I need a table for {0} on {1}.", "On {1} we are {0}: book a table.", "A table for {0} on {1}, please."], gives=lambda p, a: {"booking": p.code()}),
-    "add": dict(names="add sum add_numbers plus calculate_sum addition".split(), does=["Add two numbers", "Sum of two numbers", "Adds numbers", "Calculate a sum"],
-                parameters=[("a x first left".split(), "number", "The first number", lambda p: p.number(4)), ("b y second right".split(), "number", "The second number", lambda p: p.number(4))],
-                asks=["Add {0} and {1}.", "What is {0} plus {1}?", "Sum {0} and {1}.", "Use the tool to add {0} and {1}.", "How much is {0} + {1}?"], gives=lambda p, a: {"result": sum(a)}),
-    "stock": dict(names="get_price stock_price price_of product_price check_price lookup_price".split(), does=["Get the price of a product", "Price of an article", "What something costs", "Look up a price"],
-                  parameters=[("product item article thing name".split(), "string", "The product", lambda p: p.value(words.THINGS))], asks=["What does a {0} cost?", "How much is a {0}?", "Price of a {0}?", "What is the price of a {0}?", "Tell me the price of a {0}."], gives=lambda p, a: {"price": p.int(1, 500)}),
-    "task": dict(names="add_task create_task new_todo add_todo todo_add create_todo".split(), does=["Add a task to the list", "Create a task", "Put something on the todo list", "New todo"],
-                 parameters=[("title task text name todo".split(), "string", "What to do", lambda p: f"{p.any('buy clean fix find sell paint wash bring'.split())} the {p.value(words.THINGS)}")],
-                 optional=("priority urgency level".split(), ["high", "medium", "low"], [" with {} priority", " ({} priority)"]), asks=["Add {0} to my list", "Add the task {0}", "Put {0} on my todo list", "New task: {0}", "Note as a task: {0}"], gives=lambda p, a: {"status": "added"}),
-    "user": dict(names="get_user find_user user_info lookup_user get_customer find_customer".split(), does=["Find a user", "Information about a user", "Look up a customer", "Get a user by name"],
-                 parameters=[("name username user customer user_name".split(), "string", "The user's name", lambda p: p.name())], asks=["Find the user {0}.", "Look up the user {0}.", "Who is the user {0}?", "Give me the data of {0}.", "Get the customer {0}."], gives=lambda p, a: {"email": f"{p.pseudo(1)}@{p.pseudo(2)}.com"}),
-    "room": dict(names="set_temperature thermostat heat set_heating heating_control".split(), does=["Set the temperature of a room", "Heats a room", "Control the heating", "Thermostat of a room"],
-                 parameters=[("room place area where".split(), "string", "Which room", lambda p: p.value(words.PLACES)), ("degrees temperature value target".split(), "integer", "How warm", lambda p: p.int(10, 28))],
-                 asks=["Heat the {0} to {1} degrees.", "Set the {0} to {1} degrees.", "Make it {1} degrees in the {0}.", "I want {1} degrees in the {0}.", "Warm the {0} to {1} degrees."], gives=lambda p, a: {"status": "done"}),
-    "dice": dict(names="roll_dice dice roll throw_dice random_number".split(), does=["Roll dice", "Throws dice", "A random number", "Roll some dice"], parameters=[("sides faces max n".split(), "integer", "How many sides", lambda p: p.any([4, 6, 8, 10, 12, 20, 100]))],
-                 asks=["Roll a dice with {0} sides.", "Throw a dice of {0} sides.", "Roll a {0} sided dice.", "Give me a dice roll, {0} sides."], gives=lambda p, a: {"roll": p.int(1, a[0])}),
-    "define": dict(names="define dictionary definition word_meaning get_definition look_up_word".split(), does=["Define a word", "Meaning of a word", "Dictionary", "Look up a word in the dictionary"], parameters=[("word term entry".split(), "string", "The word", lambda p: p.word())],
-                   asks=["Define {0}.", "What does {0} mean?", "Look up the word {0}.", "Find the meaning of {0}.", "What is the meaning of {0}?"], gives=lambda p, a: {"meaning": f"{p.any(['a', 'the'])} {p.value(words.ADJECTIVES)} {p.value(words.THINGS)}"}),
+    "weather": dict(
+        names="get_weather get_current_weather weather current_weather fetch_weather weather_now get_forecast check_weather look_up_weather".split(),
+        does=[
+            "Get the weather in a city",
+            "Get the current weather in a given location",
+            "Get the current weather",
+            "Current weather of a place",
+            "Look up the weather",
+            "Returns the weather for a location",
+        ],
+        parameters=[("location city place town where".split(), "string", "The city", lambda p: p.city(0.3))],
+        optional=("unit units scale temperature_unit".split(), ["celsius", "fahrenheit"], [" in {}", " (in {})"]),
+        asks=[
+            "What is the weather in {0}?",
+            "What is the current weather in {0}?",
+            "What is the weather like in {0}?",
+            "What is the weather like today in {0}?",
+            "How is the weather in {0}?",
+            "Weather in {0}?",
+            "Tell me the weather in {0}.",
+            "What's the weather like in {0}?",
+            "Is it warm in {0}?",
+            "Do I need a coat in {0}?",
+        ],
+        gives=weather_result,
+    ),
+    "time": dict(
+        names="get_time current_time time_in world_clock clock local_time what_time".split(),
+        does=["Get the current time in a city", "Local time of a place", "Tells the time", "What time it is somewhere"],
+        parameters=[("city location place timezone town".split(), "string", "The city", lambda p: p.city())],
+        asks=[
+            "What time is it in {0}?",
+            "Tell me the time in {0}.",
+            "Time in {0}?",
+            "How late is it in {0}?",
+            "What is the local time in {0}?",
+        ],
+        gives=lambda p, a: {"time": f"{p.int(0, 23)}:{p.int(10, 59)}"},
+    ),
+    "email": dict(
+        names="send_email send_mail email mail_send write_email send_message compose_email".split(),
+        does=["Send an email", "Sends a mail to somebody", "Write a message to a person", "Mail a text"],
+        parameters=[
+            ("to recipient receiver address person".split(), "string", "Who gets it", lambda p: p.name()),
+            ("body text message content".split(), "string", "What it says", lambda p: phrase(p)),
+        ],
+        asks=[
+            "Send {0} an email saying {1}",
+            "Email {0}: {1}",
+            "Write to {0}: {1}",
+            "Send a mail to {0} that says {1}",
+            "Tell {0} by email: {1}",
+            "Mail {0} the text {1}",
+        ],
+        gives=lambda p, a: {"status": "sent"},
+    ),
+    "timer": dict(
+        names="set_timer start_timer timer new_timer create_timer countdown".split(),
+        does=["Start a timer", "Sets a timer", "Count down some minutes", "Create a timer"],
+        parameters=[
+            (
+                "minutes duration length minutes_from_now mins".split(),
+                "integer",
+                "How many minutes",
+                lambda p: p.int(1, 90),
+            )
+        ],
+        asks=[
+            "Set a timer for {0} minutes.",
+            "Start a timer of {0} minutes.",
+            "Timer for {0} minutes, please.",
+            "Wake me in {0} minutes.",
+            "Remind me in {0} minutes.",
+            "Count down {0} minutes.",
+        ],
+        gives=lambda p, a: {"status": "started"},
+    ),
+    "music": dict(
+        names="play_song play_music play start_song music_play play_track".split(),
+        does=["Play a song", "Plays music", "Start a track", "Play something"],
+        parameters=[("song title track name piece".split(), "string", "The song", lambda p: title(p))],
+        asks=[
+            "Play {0}.",
+            "Please play {0}.",
+            "I want to hear {0}.",
+            "Put on {0}.",
+            "Start the song {0}.",
+            "Let me hear {0}.",
+        ],
+        gives=lambda p, a: {"status": "playing"},
+    ),
+    "currency": dict(
+        names="convert_currency exchange currency_convert convert_money exchange_money money_exchange".split(),
+        does=[
+            "Convert money from one currency to another",
+            "Exchange an amount",
+            "Currency conversion",
+            "Convert an amount of money",
+        ],
+        parameters=[
+            ("amount value sum quantity".split(), "number", "How much", lambda p: p.int(1, 999)),
+            ("from source from_currency base".split(), "string", "Currency to convert from", lambda p: currency(p)),
+            ("to target to_currency into".split(), "string", "Currency to convert to", lambda p: currency(p)),
+        ],
+        asks=[
+            "Convert {0} {1} to {2}.",
+            "How much is {0} {1} in {2}?",
+            "Change {0} {1} into {2}.",
+            "Exchange {0} {1} to {2}.",
+            "What are {0} {1} in {2}?",
+        ],
+        gives=lambda p, a: {"result": p.int(1, 2000)},
+    ),
+    "order": dict(
+        names="get_order order_status track_order lookup_order check_order find_order".split(),
+        does=["Look up an order", "Status of an order", "Where an order is", "Track an order by its number"],
+        parameters=[
+            ("order_id id number order order_number".split(), "string", "The order number", lambda p: p.code())
+        ],
+        asks=[
+            "Where is order {0}?",
+            "What is the status of order {0}?",
+            "Track order {0}.",
+            "Look up my order {0}.",
+            "Has order {0} arrived?",
+            "Find order {0}.",
+        ],
+        gives=lambda p, a: {"status": p.any("shipped pending delivered lost packed".split())},
+    ),
+    "light": dict(
+        names="set_light switch_light light_control lamp toggle_light control_lamp".split(),
+        does=["Switch a light", "Turn a light on or off", "Control the lamps", "Lights of the house"],
+        parameters=[
+            ("room place location where".split(), "string", "Which room", lambda p: p.value(words.PLACES)),
+            ("state action mode value".split(), ["on", "off"], "On or off", None),
+        ],
+        asks=[
+            "Turn {1} the light in the {0}.",
+            "Switch {1} the lamp in the {0}.",
+            "Light {1} in the {0}, please.",
+            "Turn the {0} light {1}.",
+            "In the {0}, turn {1} the light.",
+        ],
+        gives=lambda p, a: {"status": "done"},
+    ),
+    "translate": dict(
+        names="translate translate_text translation get_translation translator".split(),
+        does=[
+            "Translate a text",
+            "Translates into another language",
+            "Text in another language",
+            "Translation of a word",
+        ],
+        parameters=[
+            ("text word sentence content phrase".split(), "string", "What to translate", lambda p: p.noun()),
+            (
+                "language target to lang target_language".split(),
+                "string",
+                "Into which language",
+                lambda p: p.any("German French Spanish Italian Turkish Polish Dutch Greek Swedish".split()),
+            ),
+        ],
+        asks=[
+            "Translate {0} into {1}.",
+            "How do you say {0} in {1}?",
+            "What is {0} in {1}?",
+            "Say {0} in {1}.",
+            "Give me the {1} word for {0}.",
+        ],
+        gives=lambda p, a: {"translation": p.pseudo(2)},
+    ),
+    "search": dict(
+        names="search web_search search_web find google look_up query".split(),
+        does=["Search the web", "Finds pages about something", "Web search", "Look something up"],
+        parameters=[
+            (
+                "query q text term search_term".split(),
+                "string",
+                "What to search for",
+                lambda p: f"{p.value(words.ADJECTIVES)} {p.noun()}" if p.chance(0.6) else p.word(),
+            )
+        ],
+        asks=[
+            "Search for {0}.",
+            "Search the web for {0}.",
+            "Look up {0}.",
+            "Find pages about {0}.",
+            "Find {0} on the web.",
+            "Do a search for {0}.",
+        ],
+        gives=lambda p, a: {"results": p.int(1, 900)},
+    ),
+    "book_table": dict(
+        names="book_table reserve_table book_restaurant reserve table_booking make_reservation".split(),
+        does=["Book a table", "Reserve a table in a restaurant", "Restaurant booking", "Make a reservation"],
+        parameters=[
+            ("guests people persons party_size".split(), "integer", "How many guests", lambda p: p.int(1, 12)),
+            ("day date when weekday".split(), "string", "Which day", lambda p: p.any(words.DAYS)),
+        ],
+        asks=[
+            "Book a table for {0} on {1}.",
+            "Reserve a table for {0} people on {1}.",
+            "I need a table for {0} on {1}.",
+            "On {1} we are {0}: book a table.",
+            "A table for {0} on {1}, please.",
+        ],
+        gives=lambda p, a: {"booking": p.code()},
+    ),
+    "add": dict(
+        names="add sum add_numbers plus calculate_sum addition".split(),
+        does=["Add two numbers", "Sum of two numbers", "Adds numbers", "Calculate a sum"],
+        parameters=[
+            ("a x first left".split(), "number", "The first number", lambda p: p.number(4)),
+            ("b y second right".split(), "number", "The second number", lambda p: p.number(4)),
+        ],
+        asks=[
+            "Add {0} and {1}.",
+            "What is {0} plus {1}?",
+            "Sum {0} and {1}.",
+            "Use the tool to add {0} and {1}.",
+            "How much is {0} + {1}?",
+        ],
+        gives=lambda p, a: {"result": sum(a)},
+    ),
+    "stock": dict(
+        names="get_price stock_price price_of product_price check_price lookup_price".split(),
+        does=["Get the price of a product", "Price of an article", "What something costs", "Look up a price"],
+        parameters=[
+            ("product item article thing name".split(), "string", "The product", lambda p: p.value(words.THINGS))
+        ],
+        asks=[
+            "What does a {0} cost?",
+            "How much is a {0}?",
+            "Price of a {0}?",
+            "What is the price of a {0}?",
+            "Tell me the price of a {0}.",
+        ],
+        gives=lambda p, a: {"price": p.int(1, 500)},
+    ),
+    "task": dict(
+        names="add_task create_task new_todo add_todo todo_add create_todo".split(),
+        does=["Add a task to the list", "Create a task", "Put something on the todo list", "New todo"],
+        parameters=[
+            (
+                "title task text name todo".split(),
+                "string",
+                "What to do",
+                lambda p: f"{p.any('buy clean fix find sell paint wash bring'.split())} the {p.value(words.THINGS)}",
+            )
+        ],
+        optional=("priority urgency level".split(), ["high", "medium", "low"], [" with {} priority", " ({} priority)"]),
+        asks=[
+            "Add {0} to my list",
+            "Add the task {0}",
+            "Put {0} on my todo list",
+            "New task: {0}",
+            "Note as a task: {0}",
+        ],
+        gives=lambda p, a: {"status": "added"},
+    ),
+    "user": dict(
+        names="get_user find_user user_info lookup_user get_customer find_customer".split(),
+        does=["Find a user", "Information about a user", "Look up a customer", "Get a user by name"],
+        parameters=[("name username user customer user_name".split(), "string", "The user's name", lambda p: p.name())],
+        asks=[
+            "Find the user {0}.",
+            "Look up the user {0}.",
+            "Who is the user {0}?",
+            "Give me the data of {0}.",
+            "Get the customer {0}.",
+        ],
+        gives=lambda p, a: {"email": f"{p.pseudo(1)}@{p.pseudo(2)}.com"},
+    ),
+    "room": dict(
+        names="set_temperature thermostat heat set_heating heating_control".split(),
+        does=["Set the temperature of a room", "Heats a room", "Control the heating", "Thermostat of a room"],
+        parameters=[
+            ("room place area where".split(), "string", "Which room", lambda p: p.value(words.PLACES)),
+            ("degrees temperature value target".split(), "integer", "How warm", lambda p: p.int(10, 28)),
+        ],
+        asks=[
+            "Heat the {0} to {1} degrees.",
+            "Set the {0} to {1} degrees.",
+            "Make it {1} degrees in the {0}.",
+            "I want {1} degrees in the {0}.",
+            "Warm the {0} to {1} degrees.",
+        ],
+        gives=lambda p, a: {"status": "done"},
+    ),
+    "dice": dict(
+        names="roll_dice dice roll throw_dice random_number".split(),
+        does=["Roll dice", "Throws dice", "A random number", "Roll some dice"],
+        parameters=[
+            ("sides faces max n".split(), "integer", "How many sides", lambda p: p.any([4, 6, 8, 10, 12, 20, 100]))
+        ],
+        asks=[
+            "Roll a dice with {0} sides.",
+            "Throw a dice of {0} sides.",
+            "Roll a {0} sided dice.",
+            "Give me a dice roll, {0} sides.",
+        ],
+        gives=lambda p, a: {"roll": p.int(1, a[0])},
+    ),
+    "define": dict(
+        names="define dictionary definition word_meaning get_definition look_up_word".split(),
+        does=["Define a word", "Meaning of a word", "Dictionary", "Look up a word in the dictionary"],
+        parameters=[("word term entry".split(), "string", "The word", lambda p: p.word())],
+        asks=[
+            "Define {0}.",
+            "What does {0} mean?",
+            "Look up the word {0}.",
+            "Find the meaning of {0}.",
+            "What is the meaning of {0}?",
+        ],
+        gives=lambda p, a: {"meaning": f"{p.any(['a', 'the'])} {p.value(words.ADJECTIVES)} {p.value(words.THINGS)}"},
+    ),
     # the last four are never trained on
-    "flight": dict(names="find_flight search_flights flights book_flight".split(), does=["Find a flight", "Search flights between cities", "Flights from one city to another"], parameters=[("from origin departure start".split(), "string", "City of departure", lambda p: p.city()), ("to destination arrival".split(), "string", "City of arrival", lambda p: p.city())],
-                   asks=["Find a flight from {0} to {1}.", "I want to fly from {0} to {1}.", "Flights from {0} to {1}?", "Search a flight from {0} to {1}."], gives=lambda p, a: {"flight": p.code()}),
-    "volume": dict(names="set_volume volume change_volume".split(), does=["Set the volume", "How loud the music is", "Change the volume"], parameters=[("level volume percent value".split(), "integer", "How loud, 0 to 100", lambda p: p.int(0, 100))], asks=["Set the volume to {0}.", "Volume {0}, please.", "Change the volume to {0}.", "Make the volume {0}."], gives=lambda p, a: {"status": "done"}),
-    "calendar": dict(names="add_event create_event new_event calendar_add".split(), does=["Add an event to the calendar", "Create an event", "Put something in the calendar"], parameters=[("title event name".split(), "string", "What it is", lambda p: p.noun() + " " + p.any(["party", "meeting", "lesson"])), ("day date weekday".split(), "string", "Which day", lambda p: p.any(words.DAYS))],
-                     asks=["Add the event {0} on {1}.", "Put {0} in my calendar on {1}.", "Create the event {0} on {1}.", "{0} is on {1}: add it to my calendar."], gives=lambda p, a: {"status": "added"}),
-    "door": dict(names="lock_door door_lock set_lock".split(), does=["Lock or unlock a door", "Control a door", "The locks of the doors"], parameters=[("door which place".split(), "string", "Which door", lambda p: p.value(words.PLACES)), ("action state".split(), ["lock", "unlock"], "What to do", None)],
-                 asks=["Please {1} the {0} door.", "{1} the door of the {0}.", "The {0} door: {1} it.", "Can you {1} the door in the {0}?"], gives=lambda p, a: {"status": "done"}),
+    "flight": dict(
+        names="find_flight search_flights flights book_flight".split(),
+        does=["Find a flight", "Search flights between cities", "Flights from one city to another"],
+        parameters=[
+            ("from origin departure start".split(), "string", "City of departure", lambda p: p.city()),
+            ("to destination arrival".split(), "string", "City of arrival", lambda p: p.city()),
+        ],
+        asks=[
+            "Find a flight from {0} to {1}.",
+            "I want to fly from {0} to {1}.",
+            "Flights from {0} to {1}?",
+            "Search a flight from {0} to {1}.",
+        ],
+        gives=lambda p, a: {"flight": p.code()},
+    ),
+    "volume": dict(
+        names="set_volume volume change_volume".split(),
+        does=["Set the volume", "How loud the music is", "Change the volume"],
+        parameters=[("level volume percent value".split(), "integer", "How loud, 0 to 100", lambda p: p.int(0, 100))],
+        asks=["Set the volume to {0}.", "Volume {0}, please.", "Change the volume to {0}.", "Make the volume {0}."],
+        gives=lambda p, a: {"status": "done"},
+    ),
+    "calendar": dict(
+        names="add_event create_event new_event calendar_add".split(),
+        does=["Add an event to the calendar", "Create an event", "Put something in the calendar"],
+        parameters=[
+            (
+                "title event name".split(),
+                "string",
+                "What it is",
+                lambda p: p.noun() + " " + p.any(["party", "meeting", "lesson"]),
+            ),
+            ("day date weekday".split(), "string", "Which day", lambda p: p.any(words.DAYS)),
+        ],
+        asks=[
+            "Add the event {0} on {1}.",
+            "Put {0} in my calendar on {1}.",
+            "Create the event {0} on {1}.",
+            "{0} is on {1}: add it to my calendar.",
+        ],
+        gives=lambda p, a: {"status": "added"},
+    ),
+    "door": dict(
+        names="lock_door door_lock set_lock".split(),
+        does=["Lock or unlock a door", "Control a door", "The locks of the doors"],
+        parameters=[
+            ("door which place".split(), "string", "Which door", lambda p: p.value(words.PLACES)),
+            ("action state".split(), ["lock", "unlock"], "What to do", None),
+        ],
+        asks=[
+            "Please {1} the {0} door.",
+            "{1} the door of the {0}.",
+            "The {0} door: {1} it.",
+            "Can you {1} the door in the {0}?",
+        ],
+        gives=lambda p, a: {"status": "done"},
+    ),
 }
 HELD = list(KINDS)[-4:]
 
 
 def phrase(p):
-    return p.template(["I am late", "see you on {d}", "the {t} is ready", "please bring the {t}", "thank you", "we meet at the {w}", "happy birthday", "call me back", "I found your {t}"]).format(d=p.any(words.DAYS), t=p.value(words.THINGS), w=p.value(words.PLACES))
+    return p.template(
+        [
+            "I am late",
+            "see you on {d}",
+            "the {t} is ready",
+            "please bring the {t}",
+            "thank you",
+            "we meet at the {w}",
+            "happy birthday",
+            "call me back",
+            "I found your {t}",
+        ]
+    ).format(d=p.any(words.DAYS), t=p.value(words.THINGS), w=p.value(words.PLACES))
 
 
 def title(p):
-    return " ".join(w.capitalize() for w in p.any([[p.value(words.ADJECTIVES), p.value(words.PLACES)], ["the", p.value(words.COLOURS), p.value(words.THINGS)], [p.word()], [p.value(words.COLOURS), p.value(words.PLACES)]]))
+    return " ".join(
+        w.capitalize()
+        for w in p.any(
+            [
+                [p.value(words.ADJECTIVES), p.value(words.PLACES)],
+                ["the", p.value(words.COLOURS), p.value(words.THINGS)],
+                [p.word()],
+                [p.value(words.COLOURS), p.value(words.PLACES)],
+            ]
+        )
+    )
 
 
 def currency(p):
@@ -105,9 +445,27 @@ def made_up(p):
         else:
             parameters.append(([key], "string", f"The {key}", lambda p, key=key: records.field_value(p, key)))
     with_ = p.any([" and ", ", "]).join(f"{k}{p.any([' ', ' ', ': ', ' = '])}{{{i}}}" for i, k in enumerate(keys))
-    return dict(names=[p.any([f"{verb}_{thing}", f"{verb}_the_{thing}", f"{thing}_{verb}", f"{verb}{thing.capitalize()}"])], does=[f"{verb.capitalize()} a {thing}", f"{verb.capitalize()} the {thing}", f"To {verb} a {thing}"], parameters=parameters,
-                asks=p.any([[f"Please {verb} the {thing} with {with_}."], [f"{verb.capitalize()} the {thing}, {with_}."], [f"I want to {verb} a {thing}: {with_}"], [f"Can you {verb} the {thing} with {with_}?"]]),
-                gives=lambda p, a: p.any([{"status": p.any(["done", "ok", "failed"])}, {p.value(records.FIELDS): p.word()}, {"id": p.number(4)}, {"status": "ok", "id": p.code()}]))
+    return dict(
+        names=[p.any([f"{verb}_{thing}", f"{verb}_the_{thing}", f"{thing}_{verb}", f"{verb}{thing.capitalize()}"])],
+        does=[f"{verb.capitalize()} a {thing}", f"{verb.capitalize()} the {thing}", f"To {verb} a {thing}"],
+        parameters=parameters,
+        asks=p.any(
+            [
+                [f"Please {verb} the {thing} with {with_}."],
+                [f"{verb.capitalize()} the {thing}, {with_}."],
+                [f"I want to {verb} a {thing}: {with_}"],
+                [f"Can you {verb} the {thing} with {with_}?"],
+            ]
+        ),
+        gives=lambda p, a: p.any(
+            [
+                {"status": p.any(["done", "ok", "failed"])},
+                {p.value(records.FIELDS): p.word()},
+                {"id": p.number(4)},
+                {"status": "ok", "id": p.code()},
+            ]
+        ),
+    )
 
 
 def draw(p, kind=None):
@@ -128,7 +486,11 @@ def draw(p, kind=None):
         choices, values, how = kind["optional"]
         extra = (p.template(choices), values, how)
         properties[extra[0]] = {"type": "string", "enum": values}
-    function = {"name": p.template(kind["names"]), "description": p.template(kind["does"]) + p.any(["", "", "."]), "parameters": {"type": "object", "properties": properties, "required": required}}
+    function = {
+        "name": p.template(kind["names"]),
+        "description": p.template(kind["does"]) + p.any(["", "", "."]),
+        "parameters": {"type": "object", "properties": properties, "required": required},
+    }
     return {"type": "function", "function": function}, kind, names, extra
 
 
@@ -158,7 +520,15 @@ def tool(p, talk):
     if kind == 0:
         return no_tool(p, talk)
     if kind == 1:
-        return p.any([itself.greet, itself.about, itself.chat, numbers.sums if not any(t[1] is KINDS["add"] for t in talk["drawn"]) else itself.greet, repeating.repeat])(p, talk)
+        return p.any(
+            [
+                itself.greet,
+                itself.about,
+                itself.chat,
+                numbers.sums if not any(t[1] is KINDS["add"] for t in talk["drawn"]) else itself.greet,
+                repeating.repeat,
+            ]
+        )(p, talk)
     chosen = p.any(talk["drawn"])
     text, arguments, values = ask(p, chosen)
     name = chosen[0]["function"]["name"]
@@ -166,7 +536,11 @@ def tool(p, talk):
     if p.chance(0.75):
         got = chosen[1]["gives"](p, values)
         if p.chance(0.08):
-            got = {"error": p.any(["not found", "no connection", "access denied", "unknown " + list(arguments)[0], "time out"])}
+            got = {
+                "error": p.any(
+                    ["not found", "no connection", "access denied", "unknown " + list(arguments)[0], "time out"]
+                )
+            }
         talk["messages"] += [result(got), assistant(read_back(got))]
 
 
@@ -181,6 +555,17 @@ def read_back(got):
 def no_tool(p, talk):
     """A request for something no tool here can do."""
     have = [t[1] for t in talk.get("drawn", [])]
-    other = p.any([k for name, k in KINDS.items() if k not in have and name not in ("add", "define", "search", "translate", "time", "weather") and (name in HELD) <= p.held])
+    other = p.any(
+        [
+            k
+            for name, k in KINDS.items()
+            if k not in have
+            and name not in ("add", "define", "search", "translate", "time", "weather")
+            and (name in HELD) <= p.held
+        ]
+    )
     text, _, _ = ask(p, draw(p, other))
-    talk["messages"] += [user(text), assistant("I have no tool for that." if talk["tools"] else "I cannot do that. I have no tool for it.")]
+    talk["messages"] += [
+        user(text),
+        assistant("I have no tool for that." if talk["tools"] else "I cannot do that. I have no tool for it."),
+    ]
