@@ -88,6 +88,7 @@ function faultOf(schema: Schema, value: Json, path: string): Problem | undefined
 
 /** Whether the value is of the schema's kind, whatever its size: what chooses between the branches of a union. */
 function isOfKind(schema: Schema, value: Json): boolean {
+  if (schema.anyOf) return schema.anyOf.some((branch) => isOfKind(branch, value))
   if (schema.enum) return schema.enum.includes(value)
   if (schema.const !== undefined) return schema.const === value
   switch (schema.type) {
@@ -177,7 +178,7 @@ export function describe(schema: TSchema): string {
   if (only !== undefined) return writeJson(only)
   switch (type) {
     case "array":
-      return `a list${range(bounds.minItems, bounds.maxItems)}${items ? elements(items) : ""}`
+      return `a list${range(bounds.minItems, bounds.maxItems) || " of"} ${elements(items ?? {})}`
     case "string":
       return bounds.minLength === 1 ? "a string that is not empty" : "a string"
     case "object":
@@ -199,14 +200,18 @@ export function describe(schema: TSchema): string {
 }
 
 function elements(items: Schema): string {
-  const plural: Record<string, string> = {
-    string: items.minLength === 1 ? "strings that are not empty" : "strings",
-    object: "objects",
-    integer: "integers",
-    array: "lists",
+  switch (items.type) {
+    case "string":
+      return items.minLength === 1 ? "strings that are not empty" : "strings"
+    case "integer":
+      return "integers"
+    case "object":
+      return "objects"
+    case "array":
+      return "lists"
+    default:
+      return "items"
   }
-  const word = items.type && plural[items.type]
-  return word ? ` of ${word}` : ""
 }
 
 function range(least: number | bigint | undefined, most: number | bigint | undefined): string {

@@ -1,172 +1,553 @@
-import { afterAll, expect, test } from "vitest"
-import type { Chat, ChatRequest, ReplyEvent } from "../chat/conversation.ts"
-import { createLog } from "../log.ts"
-import { createHttp } from "./http.ts"
-import { defaultHttpOptions, type HttpOptions, type Service } from "./service.ts"
+// The room from outside, request by request, without a socket.
 
-/** A chat that says what it is told to say, and remembers what it was asked. */
-function parrot(events: (request: ChatRequest) => Iterable<ReplyEvent>) {
-  const asked: ChatRequest[] = []
-  const chat: Chat = {
-    reply: async (request) => {
-      asked.push(request)
-      return {
-        promptTokens: 3,
-        events: (async function* () {
-          yield* events(request)
-        })(),
-      }
-    },
-  }
-  return { chat, asked }
-}
+import { expect, test } from "vitest"
+import { eventsOf, hi, logprob, parrot, saying, usage } from "../../test/parrot.ts"
+import type { ChatRequest, ReplyEvent } from "../chat/conversation.ts"
+import { problem } from "../errors.ts"
+import { routes } from "./routes.ts"
 
-const logprob = (token: string) => ({
-  token,
-  bytes: new TextEncoder().encode(token),
-  logprob: -0.5,
-  top: [{ token, bytes: new TextEncoder().encode(token), logprob: Number.NEGATIVE_INFINITY }],
-})
+const stream = { ...hi, stream: true }
 
-function* hello({ choices, sampling }: ChatRequest): Iterable<ReplyEvent> {
-  for (let choice = 0; choice < choices; choice++) {
-    for (const text of ["Hel", "lo 😀"]) {
-      const logprobs = sampling.topLogprobs === undefined ? [] : [logprob(text)]
-      yield { kind: "content", choice, text, logprobs }
+test("every endpoint of the table answers, under /openai too", async () => {
+  const { server } = parrot()
+  for (const { method, path, example, body } of routes) {
+    const concrete = path.replace("{id}", "tiny")
+    const prefixes = path.startsWith("/v1/") ? ["", "/openai"] : [""]
+    for (const prefix of prefixes) {
+      const payload = { model: "tiny", ...example, stream: false }
+      const answer = await server.inject({
+        method,
+        url: prefix + concrete,
+        ...(body && { payload }),
+      })
+      expect(answer.statusCode, prefix + path).toBe(200)
+      expect(answer.headers["x-request-id"]).toBeTruthy()
+      if (prefix) expect(answer.headers["x-api-dialect"]).toBe("openai")
     }
-    yield { kind: "finish", choice, reason: "stop" }
   }
-  const usage = { promptTokens: 3, cachedTokens: 1, completionTokens: 2, reasoningTokens: 0 }
-  yield { kind: "usage", usage }
-}
+})
 
-const log = createLog("silent", false)
-
-function serve(options: Partial<HttpOptions> = {}, events = hello) {
-  const { chat, asked } = parrot(events)
-  const service: Service = {
-    chat,
-    model: {
-      names: ["tiny", "models/tiny"],
-      created: 1_700_000_000,
-      contextLength: 2048,
-      vocabularySize: 1000,
-      fingerprint: "fp_test",
-      details: { format: "q0f32" },
-    },
-    defaults: {},
-  }
-  const http = createHttp({ ...defaultHttpOptions, version: "0.0.0", ...options }, log, service)
-  afterAll(() => http.server.close())
-  return { ...http, asked }
-}
-
-const post = (http: ReturnType<typeof serve>, body: object | string, headers: object = {}) =>
-  http.server.inject({
-    method: "POST",
-    url: "/v1/chat/completions",
-    headers: { "content-type": "application/json", ...headers },
-    payload: typeof body === "string" ? body : JSON.stringify(body),
+test("models are listed under every name, and found by it, slashes and all", async () => {
+  const { server } = parrot()
+  const { data } = (await server.inject("/v1/models")).json()
+  expect(data.map((model: { id: string }) => model.id)).toEqual(["tiny", "models/tiny"])
+  expect(data[0]).toEqual({
+    id: "tiny",
+    object: "model",
+    created: 1_700_000_000,
+    owned_by: "sinter",
+    context_length: 2048,
+    max_model_len: 2048,
+    format: "q0f32",
   })
+  for (const path of ["models/tiny", "models%2Ftiny"]) {
+    expect((await server.inject(`/v1/models/${path}`)).json()).toEqual(data[1])
+  }
+})
 
-const hi = { model: "tiny", messages: [{ role: "user", content: "hi" }] }
-
-test("a whole answer, native", async () => {
-  const answer = await post(serve(), { ...hi, seed: 5 })
+test("what the request says reaches the chat room", async () => {
+  const { post, asked } = parrot()
+  const body = `{"model":"models/tiny","messages":[
+      {"role":"developer","content":"be kind"},
+      {"role":"user","name":"ada","content":[{"type":"text","text":"a"},{"text":"b"}]},
+      {"role":"assistant","content":null,"reasoning_content":"hm","tool_calls":[
+        {"id":"c1","type":"function","function":{"name":"f","arguments":{"x":9007199254740993}}},
+        {"function":{"name":"g","arguments":"{\\"y\\":1.50}"}}, {"function":{"name":"h"}}]},
+      {"role":"tool","tool_call_id":"c1","content":[{"city":"Ulm"}]}],
+    "n":2,"max_tokens":9,"max_completion_tokens":8,"stop":"END","ignore_eos":true,"temperature":0,"top_p":0.5,
+    "top_k":-1,"min_p":0.1,"presence_penalty":1,"frequency_penalty":-1,"repetition_penalty":1.1,
+    "logit_bias":{"999":-100},"seed":-1,"logprobs":true,"reasoning_effort":"none",
+    "chat_template_kwargs":{"date_string":"1 May"}}`
+  const answer = await post(body, { "x-request-id": "mine" })
   expect(answer.statusCode).toBe(200)
-  expect(answer.headers["x-api-dialect"]).toBe("native")
-  expect(answer.headers["x-seed"]).toBe("5")
-  expect(answer.json()).toEqual({
-    id: expect.stringMatching(/^chatcmpl-[0-9a-f]{24}$/),
-    object: "chat.completion",
-    created: expect.any(Number),
-    model: "tiny",
-    system_fingerprint: "fp_test",
-    choices: [
-      {
-        index: 0,
-        message: {
+  expect(answer.headers["x-request-id"]).toBe("mine")
+  expect(answer.headers["x-seed"]).toBe("-1")
+  expect(asked).toEqual([
+    {
+      id: "mine",
+      scope: "",
+      reasoning: "split",
+      messages: [
+        { role: "system", content: "be kind" },
+        { role: "user", content: "ab", name: "ada" },
+        {
           role: "assistant",
-          content: "Hello 😀",
-          name: null,
-          tool_calls: null,
-          tool_call_id: null,
+          content: null,
+          reasoning: "hm",
+          toolCalls: [
+            { id: "c1", name: "f", arguments: '{"x":9007199254740993}' },
+            { id: "call_1", name: "g", arguments: '{"y":1.50}' },
+            { id: "call_2", name: "h", arguments: "{}" },
+          ],
         },
-        logprobs: null,
-        finish_reason: "stop",
+        { role: "tool", content: '[{"city":"Ulm"}]', toolCallId: "c1" },
+      ],
+      choices: 2,
+      maxTokens: 8,
+      stop: ["END"],
+      ignoreEos: true,
+      sampling: {
+        temperature: 0,
+        topK: 0,
+        topP: 0.5,
+        minP: 0.1,
+        presencePenalty: 1,
+        frequencyPenalty: -1,
+        repetitionPenalty: 1.1,
+        logitBias: new Map([[999, -100]]),
+        seed: 2n ** 64n - 1n,
+        topLogprobs: 0,
       },
-    ],
-    usage: {
-      prompt_tokens: 3,
-      completion_tokens: 2,
-      total_tokens: 5,
-      prompt_tokens_details: { cached_tokens: 1 },
-      completion_tokens_details: { reasoning_tokens: 0 },
+      templateArguments: { reasoning_effort: "none", enable_thinking: false, date_string: "1 May" },
     },
+  ])
+})
+
+test("a request that leaves everything open gets the API's own defaults and a fresh seed", async () => {
+  const { post, asked } = parrot()
+  const seeds = await Promise.all([post(hi), post(hi)])
+  expect(seeds[0].headers["x-seed"]).toMatch(/^\d+$/)
+  expect(seeds[0].headers["x-seed"]).not.toBe(seeds[1].headers["x-seed"])
+  const { maxTokens, stop, sampling } = asked[0] as ChatRequest
+  expect({ maxTokens, stop }).toEqual({ maxTokens: undefined, stop: [] })
+  expect({ ...sampling, seed: 0n }).toEqual({
+    temperature: 1,
+    topK: 0,
+    topP: 1,
+    minP: 0,
+    presencePenalty: 0,
+    frequencyPenalty: 0,
+    repetitionPenalty: 1,
+    logitBias: new Map(),
+    seed: 0n,
+    topLogprobs: undefined,
   })
 })
 
-test("a stream, openai", async () => {
-  const answer = await post(
-    serve(),
-    {
-      ...hi,
-      stream: true,
-      logprobs: true,
-      top_logprobs: 1,
-      stream_options: { include_usage: true },
-    },
-    { "user-agent": "OpenAI/JS 6.49.0" },
-  )
-  expect(answer.headers["content-type"]).toBe("text/event-stream; charset=utf-8")
-  expect(answer.headers["x-api-dialect"]).toBe("openai")
-  expect(answer.headers["x-request-id"]).toBeTruthy()
-  const events = answer.body.split("\n\n")
-  expect(events.pop()).toBe("")
-  expect(events.pop()).toBe("data: [DONE]")
-  const chunks = events.map((event) => JSON.parse(event.slice("data: ".length)))
-  expect(chunks.map((chunk) => chunk.choices[0]?.delta)).toEqual([
-    { role: "assistant", content: "" },
-    { content: "Hel" },
-    { content: "lo 😀" },
-    {},
-    undefined,
-  ])
-  expect(chunks[1].choices[0].logprobs).toEqual({
+test("a stream is the whole answer in pieces, for every choice, in both dialects", async () => {
+  const { post } = parrot(saying("", "one ", "two", "\n\ndata: [DONE]\n\n", "é😀"))
+  for (const dialect of ["native", "openai"]) {
+    const headers = { "x-api-dialect": dialect }
+    const body = { n: 3, logprobs: true, stream_options: { include_usage: true } }
+    const events = eventsOf((await post({ ...stream, ...body }, headers)).body)
+    const whole = (await post({ ...hi, n: 3, logprobs: true }, headers)).json()
+    expect(whole.choices).toHaveLength(3)
+    for (const choice of whole.choices) {
+      const pieces = events
+        .flatMap((event) => event.choices)
+        .filter(({ index }) => index === choice.index)
+      expect(pieces.map(({ delta }) => delta.content ?? "").join("")).toBe(choice.message.content)
+      expect(pieces.flatMap(({ logprobs }) => logprobs?.content ?? [])).toEqual(
+        choice.logprobs.content,
+      )
+      expect(pieces.map((piece) => piece.finish_reason).filter(Boolean)).toEqual(["stop"])
+      expect(pieces.at(-1)?.finish_reason).toBe("stop")
+    }
+    expect(events.at(-1)).toMatchObject({ choices: [], usage: whole.usage })
+    expect(new Set(events.map(({ id, created }) => id + created)).size).toBe(1)
+  }
+})
+
+test("log probabilities: true bytes, and -9999 for never", async () => {
+  const { post } = parrot(saying("é"))
+  const { choices } = (await post({ ...hi, logprobs: true, top_logprobs: 2 })).json()
+  expect(choices[0].logprobs).toEqual({
     content: [
       {
-        token: "Hel",
+        token: "é",
         logprob: -0.5,
-        bytes: [72, 101, 108],
-        top_logprobs: [{ token: "Hel", logprob: -9999, bytes: [72, 101, 108] }],
+        bytes: [195, 169],
+        top_logprobs: [
+          { token: "é", logprob: -0.5, bytes: [195, 169] },
+          { token: " no", logprob: -9999, bytes: [32, 110, 111] },
+        ],
       },
     ],
     refusal: null,
   })
-  expect(chunks.map((chunk) => chunk.usage?.total_tokens ?? chunk.usage)).toEqual([
-    null,
-    null,
-    null,
-    null,
-    5,
-  ])
 })
 
-test("every endpoint of the table answers", async () => {
-  const { server } = serve()
-  for (const [url, status] of [
-    ["/v1/models", 200],
-    ["/openai/v1/models", 200],
-    ["/v1/models/models/tiny", 200],
-    ["/v1/models/models%2Ftiny", 200],
-    ["/v1/models/nobody", 404],
-    ["/health", 200],
-    ["/live", 200],
-    ["/docs", 200],
-    ["/openapi.json", 200],
-    ["/nothing", 404],
-    ["/v1/chat/completions", 405],
-  ] as const) {
-    expect((await server.inject(url)).statusCode, url).toBe(status)
+test("usage is in every whole answer, and in streams only when asked for", async () => {
+  const { post } = parrot()
+  expect((await post(hi)).json().usage).toEqual({
+    prompt_tokens: 3,
+    completion_tokens: 2,
+    total_tokens: 5,
+    prompt_tokens_details: { cached_tokens: 1 },
+    completion_tokens_details: { reasoning_tokens: 0 },
+  })
+  for (const event of eventsOf((await post(stream)).body)) expect(event).not.toHaveProperty("usage")
+})
+
+function* failing({ choices }: { choices: number }, from = 0): Iterable<ReplyEvent> {
+  for (let choice = 0; choice < choices; choice++) {
+    yield { kind: "content", choice, text: "so far", logprobs: [] }
+    if (choice < from) yield { kind: "finish", choice, reason: "stop" }
+    else {
+      const failed = problem("generation_failed", { problem: "numbers overflowed." })
+      yield { kind: "finish", choice, reason: "error", problem: failed }
+    }
   }
+  yield { kind: "usage", usage }
+}
+
+test("a choice that fails keeps the others; when all fail the answer is 500", async () => {
+  const one = await parrot((asked) => failing(asked, 1)).post({ ...hi, n: 2 })
+  expect(one.statusCode).toBe(200)
+  expect(
+    one.json().choices.map((choice: { finish_reason: string }) => choice.finish_reason),
+  ).toEqual(["stop", "error"])
+  const all = await parrot((asked) => failing(asked)).post({ ...hi, n: 2 })
+  expect(all.statusCode).toBe(500)
+  expect(all.json().error).toMatchObject({ code: "generation_failed", type: "server_error" })
+})
+
+test("a failure in a stream that has begun is one event with the error, then the end", async () => {
+  for (const dialect of ["native", "openai"]) {
+    const { post } = parrot((asked) => failing(asked))
+    const { body, statusCode } = await post(stream, { "x-api-dialect": dialect })
+    expect(statusCode).toBe(200)
+    const last = JSON.parse(body.trimEnd().split("\n\n").at(-1)!.slice("data: ".length))
+    expect(last.error.message).toBe("The model failed while generating: numbers overflowed.")
+    expect(body).not.toContain("[DONE]")
+  }
+})
+
+test("an error of our own tells the client nothing of its insides", async () => {
+  const { post } = parrot(() => {
+    throw new Error("internal: /secret/path")
+  })
+  const whole = await post(hi, { "x-request-id": "r-1" })
+  expect(whole.statusCode).toBe(500)
+  expect(whole.json().error.message).toContain("under request r-1")
+  const begun = await post(stream)
+  expect(whole.body + begun.body).not.toContain("secret")
+  expect(begun.body).toContain('"code":"internal_error"')
+})
+
+test("a refusal comes before any header, as JSON, for streams too", async () => {
+  const { post } = parrot(saying("x"), {}, problem("queue_full", { waiting: 9 }))
+  for (const body of [hi, stream]) {
+    const answer = await post(body)
+    expect(answer.statusCode).toBe(429)
+    expect(answer.headers["retry-after"]).toBe("1")
+    expect(answer.json()).toEqual({
+      error: {
+        message: expect.stringMatching(/^9 requests are waiting/),
+        type: "rate_limit_error",
+        param: null,
+        code: "queue_full",
+      },
+      object: "error",
+      message: expect.stringMatching(/^9 requests are waiting/),
+      code: 429,
+    })
+  }
+})
+
+test.each([
+  ["", "invalid_json", null, /it is empty/],
+  ["{", "invalid_json", null, /name in double quotes is missing \(at character 2\)/],
+  [`{"a":${"[".repeat(300)}`, "invalid_json", null, /256 levels/],
+  ["[]", "invalid_value", null, /^The body must be an object, not an empty list/],
+  ['"hi"', "invalid_value", null, /^The body must be an object/],
+  [{ model: "tiny" }, "invalid_value", "messages", /^messages is required/],
+  [{ ...hi, model: "gpt-9" }, "model_not_found", "model", /"gpt-9" is not served.*tiny/],
+  [{ ...hi, top_logprobs: 2 }, "invalid_value", "top_logprobs", /needs logprobs/],
+  [{ ...hi, stream_options: {} }, "invalid_value", "stream_options", /needs stream/],
+  [{ ...hi, logit_bias: { 1000: 1 } }, "invalid_value", "logit_bias", /from 0 to 999/],
+  [{ ...hi, logit_bias: { "1.0": 1 } }, "invalid_value", "logit_bias", /from 0 to 999/],
+  [
+    { ...hi, messages: [{ role: "user", content: [{ type: "image_url", image_url: {} }] }] },
+    "unsupported_value",
+    "messages[0].content[0]",
+    /"image_url"; the model takes text only/,
+  ],
+  [
+    { ...hi, messages: [{ role: "user", content: [{ a: "b" }] }] },
+    "invalid_value",
+    "messages[0].content[0]",
+    /must have a text/,
+  ],
+  [
+    { ...hi, messages: [{ role: "user", tool_calls: [{ function: { name: "f" } }] }] },
+    "invalid_value",
+    "messages[0].tool_calls",
+    /belongs to messages of the assistant/,
+  ],
+  [
+    {
+      ...hi,
+      messages: [
+        { role: "assistant", tool_calls: [{ function: { name: "f", arguments: "[1]" } }] },
+      ],
+    },
+    "invalid_value",
+    "messages[0].tool_calls[0].function.arguments",
+    /must be a map/,
+  ],
+])("%j is refused as %s", async (body, code, param, sentence) => {
+  const { post, asked } = parrot()
+  const answer = await post(body)
+  expect(answer.statusCode).toBe(code === "model_not_found" ? 404 : 400)
+  const { error, message, object } = answer.json()
+  expect(error).toMatchObject({ code, param, type: "invalid_request_error" })
+  expect(message).toMatch(sentence)
+  expect(object).toBe("error")
+  expect(asked).toEqual([])
+})
+
+test("unknown fields are ignored and told, encoded, at most twenty", async () => {
+  const { post } = parrot()
+  const odd = { "a\nb": 1, "😀": 2, ["x".repeat(5000)]: 3 }
+  const few = await post({ ...hi, ...odd })
+  expect(few.statusCode).toBe(200)
+  expect(few.headers["x-ignored-fields"]).toMatch(/^a%0Ab,%F0%9F%98%80,x{60}%E2%80%A6$/)
+  const many = Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`ü${i}`.repeat(9), 1]))
+  const told = (await post({ ...hi, ...many })).headers["x-ignored-fields"] as string
+  expect(told.length).toBeLessThanOrEqual(1024)
+  expect(told.split(",").length).toBeLessThanOrEqual(20)
+  expect((await post(hi)).headers).not.toHaveProperty("x-ignored-fields")
+})
+
+test("unknown paths are 404, known paths with another method 405, OPTIONS says what goes", async () => {
+  const { server } = parrot()
+  const answers = async (method: string, url: string) => {
+    const { statusCode, headers } = await server.inject({ method: method as "GET", url })
+    return [statusCode, headers.allow]
+  }
+  expect(await answers("GET", "/v2/models")).toEqual([404, undefined])
+  expect(await answers("POST", "/nothing")).toEqual([404, undefined])
+  expect(await answers("OPTIONS", "/nothing")).toEqual([404, undefined])
+  expect(await answers("DELETE", "/v1/models")).toEqual([405, "GET, HEAD, OPTIONS"])
+  expect(await answers("GET", "/openai/v1/chat/completions")).toEqual([405, "POST, OPTIONS"])
+  expect(await answers("PUT", "/v1/models/tiny")).toEqual([405, "GET, HEAD, OPTIONS"])
+  expect(await answers("OPTIONS", "/v1/completions")).toEqual([204, "POST, OPTIONS"])
+  expect(await answers("HEAD", "/v1/models")).toEqual([200, undefined])
+  expect(await answers("HEAD", "/nothing")).toEqual([404, undefined])
+  expect(await answers("GET", "/v1/models/")).toEqual([200, undefined])
+  expect(await answers("GET", "/v1/models?x=%zz")).toEqual([200, undefined])
+  expect(await answers("GET", "/v1/%zz")).toEqual([400, undefined])
+  expect(await answers("GET", `/v1/models/${"a".repeat(5000)}`)).toEqual([404, undefined])
+})
+
+test.each([
+  ["text/plain", 415],
+  ["application/x-www-form-urlencoded", 415],
+  ["application/json; charset=latin1", 415],
+  ["application/json;charset=UTF-8", 200],
+  ["Application/JSON", 200],
+  ["application/vnd.api+json", 200],
+  ["nonsense", 415],
+])("a body of kind %s is answered %i", async (kind, status) => {
+  const answer = await parrot().post(hi, { "content-type": kind })
+  expect(answer.statusCode).toBe(status)
+  if (status === 415) expect(answer.json().error.code).toBe("unsupported_media_type")
+})
+
+test("a compressed body, or none of a kind, is 415", async () => {
+  const { server, post } = parrot()
+  expect((await post(hi, { "content-encoding": "gzip" })).statusCode).toBe(415)
+  expect((await server.inject({ method: "POST", url: "/v1/chat/completions" })).statusCode).toBe(
+    415,
+  )
+})
+
+test("a body beyond the limit is 413, and the limit grows with the context", async () => {
+  const long = { ...hi, messages: [{ role: "user", content: "x".repeat(3000) }] }
+  const { post } = parrot(saying("x"), { maxBody: 2000 })
+  expect((await post(hi)).statusCode).toBe(200)
+  expect((await post(long)).statusCode).toBe(413)
+  expect((await parrot().post(long)).statusCode).toBe(200)
+})
+
+test("a body that is no UTF-8 is 400", async () => {
+  const { server } = parrot()
+  const answer = await server.inject({
+    method: "POST",
+    url: "/v1/chat/completions",
+    headers: { "content-type": "application/json" },
+    payload: Buffer.from([0x7b, 0xff, 0x7d]),
+  })
+  expect(answer.json().error).toMatchObject({ code: "invalid_json", message: /not UTF-8/ as never })
+})
+
+test("a loopback server answers loopback names and allowed ones only", async () => {
+  const { server } = parrot(saying("x"), { allowedHosts: ["box.lan"] })
+  for (const [host, status] of [
+    ["localhost:8000", 200],
+    ["127.0.0.1", 200],
+    ["[::1]:8000", 200],
+    ["api.localhost", 200],
+    ["box.lan:8000", 200],
+    ["BOX.lan", 200],
+    ["evil.example", 403],
+    ["localhost.evil.example", 403],
+    ["127.0.0.1.evil.example", 403],
+  ] as const) {
+    const answer = await server.inject({ url: "/v1/models", headers: { host } })
+    expect(answer.statusCode, host).toBe(status)
+  }
+  const open = parrot(saying("x"), { host: "0.0.0.0" })
+  const answer = await open.server.inject({ url: "/v1/models", headers: { host: "any.example" } })
+  expect(answer.statusCode).toBe(200)
+})
+
+test("with a key set, everything but health asks for it", async () => {
+  const { server, post, asked } = parrot(saying("x"), { apiKeys: ["s3cret", "other"] })
+  for (const { method, path, open } of routes) {
+    const answer = await server.inject({ method, url: path.replace("{id}", "tiny") })
+    expect(answer.statusCode, path).toBe(open ? 200 : 401)
+  }
+  expect((await post(hi, { authorization: "Bearer wrong" })).json().error).toMatchObject({
+    code: "invalid_api_key",
+    type: "authentication_error",
+  })
+  const basic = `Basic ${Buffer.from("me:s3cret").toString("base64")}`
+  for (const authorization of ["Bearer s3cret", "bearer other", basic]) {
+    expect((await post(hi, { authorization })).statusCode, authorization).toBe(200)
+  }
+  const [first, second, third] = asked.map(({ scope }) => scope)
+  expect(first).toBe(third)
+  expect(first).not.toBe(second)
+  expect(first).not.toContain("s3cret")
+})
+
+test("cross-origin headers stand on errors and streams too, and only when asked for", async () => {
+  const cors = { credentials: false, origins: ["*"], methods: ["*"], headers: ["*"] }
+  const { post, server } = parrot(saying("x"), { cors, apiKeys: ["k"] })
+  const origin = { origin: "https://a.example" }
+  for (const answer of [
+    await post(hi, origin),
+    await post("{", { ...origin, authorization: "Bearer k" }),
+    await post(stream, { ...origin, authorization: "Bearer k" }),
+    await server.inject({ url: "/nothing", headers: origin }),
+  ]) {
+    expect(answer.headers["access-control-allow-origin"], answer.body).toBe("*")
+  }
+  const preflight = await server.inject({
+    method: "OPTIONS",
+    url: "/v1/chat/completions",
+    headers: { ...origin, "access-control-request-method": "POST" },
+  })
+  expect([preflight.statusCode, preflight.body]).toEqual([200, "OK"])
+  const closed = await parrot().post(hi, origin)
+  expect(Object.keys(closed.headers).filter((name) => name.startsWith("access"))).toEqual([])
+})
+
+test("until a model is there, and once the server drains, only health answers", async () => {
+  const loading = parrot()
+  loading.open(undefined as never)
+  const draining = parrot()
+  await draining.drain()
+  for (const { server, post } of [loading, draining]) {
+    expect((await server.inject("/live")).statusCode).toBe(200)
+    expect((await server.inject("/health")).statusCode).toBe(503)
+    const refused = await post(hi)
+    expect(refused.statusCode).toBe(503)
+    expect(refused.headers["retry-after"]).toBe("1")
+    expect(refused.json().error.code).toBe("not_ready")
+  }
+})
+
+test("plain completions: several prompts, several choices, echo, logprobs in their own shape", async () => {
+  const { post, asked } = parrot(saying("é", "b"))
+  const body = { model: "tiny", prompt: ["one", "two"], n: 2, echo: true, max_tokens: 4 }
+  const whole = (await post(body, {}, "/v1/completions")).json()
+  expect(whole).toMatchObject({ id: expect.stringMatching(/^cmpl-/), object: "text_completion" })
+  expect(whole.choices.map(({ index, text }: Record<string, unknown>) => [index, text])).toEqual([
+    [0, "oneéb"],
+    [1, "oneéb"],
+    [2, "twoéb"],
+    [3, "twoéb"],
+  ])
+  expect(whole.usage.total_tokens).toBe(10)
+  expect(asked.map((request) => "prompt" in request && request.prompt)).toEqual(["one", "two"])
+
+  const events = eventsOf((await post({ ...body, stream: true }, {}, "/v1/completions")).body)
+  for (const { index, text } of whole.choices) {
+    const pieces = events.flatMap(({ choices }) => choices).filter((each) => each.index === index)
+    expect(pieces.map((piece) => piece.text).join("")).toBe(text)
+  }
+  const told = await post({ model: "tiny", prompt: [5, 6], logprobs: 1 }, {}, "/v1/completions")
+  expect(told.json().choices[0].logprobs).toEqual({
+    tokens: ["é", "b"],
+    token_logprobs: [-0.5, -0.5],
+    top_logprobs: [
+      { é: -0.5, " no": -9999 },
+      { b: -0.5, " no": -9999 },
+    ],
+    text_offset: [0, 1],
+  })
+  expect(asked.at(-1)).toMatchObject({ prompt: Int32Array.of(5, 6), maxTokens: 16 })
+})
+
+test.each([
+  [{ prompt: [] }, "prompt"],
+  [{ prompt: ["a", 1] }, "prompt"],
+  [{ prompt: [1000] }, "prompt"],
+  [{ prompt: [[1], []] }, "prompt[1]"],
+  [{ prompt: [-1] }, "prompt[0]"],
+  [{ prompt: ["a", "b"], n: 100 }, "prompt"],
+  [{ prompt: "a", suffix: "b" }, "suffix"],
+  [{ prompt: "a", best_of: 3 }, "best_of"],
+  [{ prompt: "a", echo: true, logprobs: 1 }, "echo"],
+])("the completion %j is refused", async (fields, param) => {
+  const answer = await parrot().post({ model: "tiny", ...fields }, {}, "/v1/completions")
+  expect(answer.statusCode).toBe(400)
+  expect(answer.json().error.param).toBe(param)
+})
+
+test("tokens whose bytes are no text are named by their bytes in completions", async () => {
+  const half = { ...logprob("\ufffd"), bytes: Uint8Array.of(0xf0, 0x9f), top: [] }
+  const { post } = parrot(function* () {
+    yield { kind: "content", choice: 0, text: "😀", logprobs: [half] }
+    yield { kind: "finish", choice: 0, reason: "stop" }
+    yield { kind: "usage", usage }
+  })
+  const answer = await post({ model: "tiny", prompt: "x", logprobs: 0 }, {}, "/v1/completions")
+  expect(answer.json().choices[0].logprobs.tokens).toEqual(["bytes:\\xf0\\x9f"])
+})
+
+test("tokenize and detokenize", async () => {
+  const { post } = parrot()
+  const tokens = (await post({ prompt: "Hi" }, {}, "/tokenize")).json()
+  expect(tokens).toEqual({ tokens: [72, 105], count: 2, max_model_len: 2048 })
+  expect((await post({ tokens: [72, 105] }, {}, "/detokenize")).json()).toEqual({ prompt: "Hi" })
+  const chat = await post({ model: "tiny", messages: hi.messages }, {}, "/tokenize")
+  expect(chat.json().count).toBe(1)
+  for (const body of [{}, { prompt: "x", messages: hi.messages }, { prompt: "x", model: "y" }]) {
+    expect((await post(body, {}, "/tokenize")).statusCode).toBeGreaterThanOrEqual(400)
+  }
+})
+
+test("metrics count what happened, by the table's routes and no others", async () => {
+  const { server, post } = parrot()
+  await post(hi)
+  await post("{")
+  await server.inject("/v1/whatever/else")
+  const page = (await server.inject("/metrics")).body
+  expect(page).toContain('sinter_http_requests_total{route="/v1/chat/completions",status="200"} 1')
+  expect(page).toContain('sinter_http_requests_total{route="/v1/chat/completions",status="400"} 1')
+  expect(page).toContain('sinter_http_requests_total{route="other",status="404"} 1')
+  expect(page).toContain('sinter_tokens_total{kind="completion"} 2')
+  expect(page).toMatch(/sinter_time_to_first_token_seconds_count 1/)
+  expect(page).toMatch(/# TYPE sinter_test_gauge gauge\nsinter_test_gauge 7/)
+})
+
+test("openapi.json describes every route, and every reference in it leads somewhere", async () => {
+  const { server } = parrot()
+  const api = (await server.inject("/openapi.json")).json()
+  expect(Object.keys(api.paths)).toEqual([...new Set(routes.map(({ path }) => path))])
+  expect(api.info.version).toBe("1.2.3")
+  for (const [, name] of JSON.stringify(api).matchAll(/"#\/components\/schemas\/(\w+)"/g)) {
+    expect(api.components.schemas).toHaveProperty(name!)
+  }
+})
+
+test("the docs page loads nothing from elsewhere", async () => {
+  const { body, headers } = await parrot().server.inject("/docs")
+  expect(headers["content-type"]).toBe("text/html; charset=utf-8")
+  expect(headers["content-security-policy"]).toContain("default-src 'none'")
+  expect(body).not.toMatch(/(src|href)="(?!data:,")/)
 })

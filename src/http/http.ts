@@ -65,12 +65,13 @@ export function createHttp(options: HttpOptions, log: Log, service?: Service): H
   server.addContentTypeParser("*", (_request, _payload, done) => done(null))
 
   server.addHook("onRequest", async (request, reply) => {
+    const begun = performance.now()
     prepare(request, reply)
     running.add(request)
     reply.raw.once("close", () => {
       running.delete(request)
       if (running.size === 0) whenIdle()
-      logEnd(request, reply)
+      recordEnd(request, reply, performance.now() - begun)
     })
     assertHost(options, request.headers)
     setDialect(request, reply, undefined)
@@ -150,13 +151,11 @@ export function createHttp(options: HttpOptions, log: Log, service?: Service): H
     return send(reply, answer)
   }
 
-  function logEnd(request: FastifyRequest, reply: FastifyReply): void {
-    const { raw, elapsedTime } = reply
-    const status = raw.writableFinished ? raw.statusCode : CLIENT_LEFT
+  function recordEnd(request: FastifyRequest, { raw }: FastifyReply, milliseconds: number): void {
     const { id, method, url } = request
-    const ms = Math.round(elapsedTime)
-    log.info({ request: id, method, path: cut(url, 200), status, ms })
-    metrics.requestEnded(routesOf(pathOf(request))[0]?.path ?? "other", status, elapsedTime)
+    const status = raw.writableEnded ? raw.statusCode : CLIENT_LEFT
+    log.info({ request: id, method, path: cut(url, 200), status, ms: Math.round(milliseconds) })
+    metrics.requestEnded(routesOf(pathOf(request))[0]?.path ?? "other", status, milliseconds)
   }
 
   function fail(request: FastifyRequest, reply: FastifyReply, error: unknown) {
@@ -165,7 +164,7 @@ export function createHttp(options: HttpOptions, log: Log, service?: Service): H
       reply.raw.destroy()
       return
     }
-    const told = problemOf(error, { id: request.id, log })
+    const told = problemOf(ownWords(error), { id: request.id, log })
     if (told.status === 429 || told.status === 503) reply.header("retry-after", "1")
     if (told.status === 401) reply.header("www-authenticate", challenge(pathOf(request)))
     if (told.status === 408) reply.header("connection", "close")
@@ -188,6 +187,13 @@ export function createHttp(options: HttpOptions, log: Log, service?: Service): H
 }
 
 const CLIENT_LEFT = 499 // in the log alone, as nginx writes it
+
+/** Fastify's own complaints, of which one is left, in ours. */
+function ownWords(error: unknown): unknown {
+  const isKind = error instanceof Error && "code" in error
+  if (!isKind || error.code !== "FST_ERR_CTP_INVALID_MEDIA_TYPE") return error
+  return problem("unsupported_media_type", { problem: "its Content-Type is malformed." })
+}
 
 const JSON_TYPE = "application/json; charset=utf-8"
 
@@ -238,7 +244,7 @@ function bodyLimit({ service }: State): number {
 function leavingSignal(reply: FastifyReply): AbortSignal {
   const leaving = new AbortController()
   reply.raw.once("close", () => {
-    if (!reply.raw.writableFinished) leaving.abort()
+    if (!reply.raw.writableEnded) leaving.abort()
   })
   return leaving.signal
 }

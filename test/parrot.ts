@@ -1,0 +1,149 @@
+// A chat that says what it is told to say, for tests of HTTP alone: failures, pauses and odd tokens on demand, which no
+// model gives. Whatever can be tested with the embedded model is tested with that, in test/api.
+
+import { once } from "node:events"
+import type { AddressInfo } from "node:net"
+import type { LightMyRequestResponse } from "fastify"
+import { onTestFinished } from "vitest"
+import type {
+  Chat,
+  ChatRequest,
+  CompletionRequest,
+  PlainText,
+  ReplyEvent,
+  TokenLogprob,
+} from "../src/chat/conversation.ts"
+import { createHttp, type Http } from "../src/http/http.ts"
+import { defaultHttpOptions, type HttpOptions, type Service } from "../src/http/service.ts"
+import { createLog } from "../src/log.ts"
+
+export type Asked = ChatRequest | CompletionRequest
+export type Script = (
+  asked: Asked,
+  signal: AbortSignal,
+) => Iterable<ReplyEvent> | AsyncIterable<ReplyEvent>
+
+export const usage = { promptTokens: 3, cachedTokens: 1, completionTokens: 2, reasoningTokens: 0 }
+
+/** Says these pieces in every choice. */
+export function saying(...pieces: string[]): Script {
+  return function* ({ choices, sampling }) {
+    for (let choice = 0; choice < choices; choice++) {
+      for (const text of pieces) {
+        const logprobs = sampling.topLogprobs === undefined ? [] : [logprob(text)]
+        yield { kind: "content", choice, text, logprobs }
+      }
+      yield { kind: "finish", choice, reason: "stop" }
+    }
+    yield { kind: "usage", usage }
+  }
+}
+
+export function logprob(token: string): TokenLogprob {
+  const bytes = new TextEncoder().encode(token)
+  return {
+    token,
+    bytes,
+    logprob: -0.5,
+    top: [
+      { token, bytes, logprob: -0.5 },
+      { token: " no", bytes: new TextEncoder().encode(" no"), logprob: Number.NEGATIVE_INFINITY },
+    ],
+  }
+}
+
+export interface Parrot extends Http {
+  /** Every request that reached it. */
+  asked: Asked[]
+  /** Every signal that came with them. */
+  signals: AbortSignal[]
+  /** Posts a body (as JSON unless it is text already) without a socket. */
+  post: (
+    body: object | string,
+    headers?: Record<string, string>,
+    url?: string,
+  ) => Promise<LightMyRequestResponse>
+  /** Listens on a free port and tells it. */
+  port: () => Promise<number>
+}
+
+export function parrot(
+  script: Script = saying("Hel", "lo 😀"),
+  options: Partial<HttpOptions> = {},
+  refusal?: Error,
+): Parrot {
+  const asked: Asked[] = []
+  const signals: AbortSignal[] = []
+  const answer = async (request: Asked, signal: AbortSignal) => {
+    asked.push(request)
+    signals.push(signal)
+    if (refusal) throw refusal
+    return {
+      promptTokens: usage.promptTokens,
+      events: (async function* () {
+        yield* script(request, signal)
+      })(),
+    }
+  }
+  const chat: Chat = { reply: answer }
+  const text: PlainText = {
+    complete: answer,
+    tokenize: async (given) => Int32Array.from(Buffer.from(given)),
+    tokenizeChat: async (messages) => Int32Array.from(messages, (_, index) => index),
+    detokenize: (tokens) => String.fromCharCode(...tokens),
+  }
+  const service: Service = {
+    chat,
+    text,
+    model: {
+      names: ["tiny", "models/tiny"],
+      created: 1_700_000_000,
+      contextLength: 2048,
+      vocabularySize: 1000,
+      fingerprint: "fp_test",
+      details: { format: "q0f32" },
+    },
+    defaults: {},
+    gauges: () => [{ name: "sinter_test_gauge", help: "A number.", value: 7 }],
+  }
+  const log = createLog("silent", false)
+  const http = createHttp({ ...defaultHttpOptions, version: "1.2.3", ...options }, log, service)
+  onTestFinished(async () => {
+    http.server.server.closeAllConnections()
+    await http.server.close()
+  })
+  return {
+    ...http,
+    asked,
+    signals,
+    post: async (body, headers = {}, url = "/v1/chat/completions") =>
+      http.server.inject({
+        method: "POST",
+        url,
+        headers: { "content-type": "application/json", ...headers },
+        payload: typeof body === "string" ? body : JSON.stringify(body),
+      }),
+    port: async () => {
+      await http.server.listen({ port: 0, host: "127.0.0.1" })
+      if (!http.server.server.listening) await once(http.server.server, "listening")
+      return (http.server.server.address() as AddressInfo).port
+    },
+  }
+}
+
+/** The smallest good request. */
+export const hi = { model: "tiny", messages: [{ role: "user", content: "hi" }] }
+
+/** The JSON of a stream's events; checks the framing and that the end marker is last. */
+// biome-ignore lint/suspicious/noExplicitAny: tests look wherever they like
+export function eventsOf(stream: string): any[] {
+  const events = stream.split("\n\n")
+  if (events.pop() !== "") throw new Error("the stream does not end with a blank line")
+  if (events.pop() !== "data: [DONE]") throw new Error("the stream does not end with [DONE]")
+  return events
+    .filter((event) => !event.startsWith(":"))
+    .map((event) => {
+      if (!event.startsWith("data: ") || event.includes("\n")) throw new Error(`not one: ${event}`)
+      return JSON.parse(event.slice("data: ".length))
+    })
+}
