@@ -2,6 +2,7 @@
 // opening one themselves. The markers belong to neither side, nor do the line breaks next to them. A marker further on is
 // text like any other.
 
+import { overlap } from "./stops.ts"
 import type { Template } from "./template.ts"
 import type { Tokenizer } from "./tokenizer.ts"
 
@@ -119,12 +120,4 @@ export class ReasoningSplitter {
 
 function lineBreaks(text: string): number {
   return /^[\r\n]*/.exec(text)![0].length
-}
-
-/** How many characters at the end of `text` begin `marker`. */
-export function overlap(text: string, marker: string): number {
-  for (let length = Math.min(text.length, marker.length - 1); length > 0; length--) {
-    if (text.endsWith(marker.slice(0, length))) return length
-  }
-  return 0
 }

@@ -64,3 +64,11 @@ function fallbacksOf(stop: string): number[] {
   }
   return fallback
 }
+
+/** How many characters at the end of `text` begin `marker`. */
+export function overlap(text: string, marker: string): number {
+  for (let length = Math.min(text.length, marker.length - 1); length > 0; length--) {
+    if (text.endsWith(marker.slice(0, length))) return length
+  }
+  return 0
+}

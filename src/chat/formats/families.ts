@@ -1,0 +1,150 @@
+// How the families of models write calls, as parsers over input.ts. After a call only blanks and further calls are markers;
+// anything else is text again.
+
+import { readArgumentList } from "./expressions.ts"
+import { type Input, type Names, NotACall, type Reading } from "./input.ts"
+import { readCallObject, readValue } from "./json.ts"
+
+export type Family = (input: Input, names: Names) => Reading<void>
+
+/** Hermes, Qwen: <tool_call>{"name": …, "arguments": …}</tool_call>, anywhere in the text. */
+export function* hermes(input: Input, names: Names): Reading<void> {
+  while (yield* input.textUntil("<tool_call>")) {
+    const read = yield* input.attempt(
+      true,
+      (function* () {
+        yield* input.blanks()
+        yield* readCallObject(input, names)
+        yield* input.blanks()
+        if ((yield* input.peek()) !== "") yield* input.expect("</tool_call>")
+        yield* input.blanks()
+        input.settle("nothing")
+      })(),
+    )
+    if (!read) return yield* input.restIsText()
+  }
+}
+
+/** Mistral: [TOOL_CALLS] [{"name": …, "arguments": …}, …], and the newer [TOOL_CALLS]name[ARGS]{…}. */
+export function* mistral(input: Input, names: Names): Reading<void> {
+  while (yield* input.textUntil("[TOOL_CALLS]")) {
+    const read = yield* input.attempt(
+      true,
+      (function* () {
+        yield* input.blanks()
+        if ((yield* input.peek()) === "[") yield* readList(input, names)
+        else yield* readNamed(input, names)
+        yield* input.blanks()
+        input.settle("nothing")
+      })(),
+    )
+    if (!read) return yield* input.restIsText()
+  }
+}
+
+function* readNamed(input: Input, names: Names): Reading<void> {
+  let head = ""
+  for (;;) {
+    const next = yield* input.peek()
+    if (next === "{") break
+    if (next === "" || head.length > 200) throw new NotACall()
+    head += yield* input.take()
+  }
+  // name[CALL_ID]id[ARGS]: what stands between the name and the arguments is not ours.
+  const name = head.split("[", 1)[0]!.trim()
+  if (!names.has(name)) throw new NotACall()
+  input.announce(name)
+  yield* readValue(input, (character) => input.argue(character))
+  input.settle("end")
+}
+
+/**
+ * Llama 3: the whole reply is {"name": …, "parameters": …}, several are separated by semicolons. After <|python_tag|>,
+ * which may come later, also name.call(key="value", …).
+ */
+export function* llama3(input: Input, names: Names): Reading<void> {
+  const calls = function* (): Reading<void> {
+    yield* input.blanks()
+    for (;;) {
+      if ((yield* input.peek()) === "{") yield* readCallObject(input, names)
+      else yield* readDotCall(input, names)
+      yield* input.blanks()
+      if ((yield* input.peek()) === ";") yield* input.take()
+      yield* input.blanks()
+      input.settle("nothing")
+      if ((yield* input.peek()) !== "{") return
+    }
+  }
+  yield* input.blanks()
+  if ((yield* input.peek()) === "{") yield* input.attempt(false, calls())
+  while (yield* input.textUntil("<|python_tag|>")) yield* input.attempt(true, calls())
+}
+
+function* readDotCall(input: Input, names: Names): Reading<void> {
+  let name = ""
+  while (/[\w-]/.test(yield* input.peek())) name += yield* input.take()
+  yield* input.expect(".call(")
+  if (!names.has(name)) throw new NotACall()
+  input.announce(name)
+  yield* readArgumentList(input)
+  input.settle("end")
+}
+
+/** Plain JSON: the whole reply is one object of a call or a list of them. */
+export function* json(input: Input, names: Names): Reading<void> {
+  yield* input.attempt(
+    false,
+    (function* () {
+      yield* input.blanks()
+      if ((yield* input.peek()) === "[") yield* readList(input, names)
+      else yield* readCallObject(input, names)
+      yield* input.blanks()
+      input.settle("nothing")
+    })(),
+  )
+}
+
+function* readList(input: Input, names: Names): Reading<void> {
+  yield* input.expect("[")
+  do {
+    yield* input.blanks()
+    yield* readCallObject(input, names)
+    yield* input.blanks()
+  } while (yield* comma(input))
+  yield* input.expect("]")
+}
+
+/** Call expressions: the whole reply is [name(key="value", …), …], values as Python writes them. */
+export function* expressions(input: Input, names: Names): Reading<void> {
+  yield* input.attempt(
+    false,
+    (function* () {
+      yield* input.blanks()
+      yield* input.expect("[")
+      do {
+        yield* input.blanks()
+        yield* readExpression(input, names)
+        yield* input.blanks()
+      } while (yield* comma(input))
+      yield* input.expect("]")
+      yield* input.blanks()
+      input.settle("nothing")
+    })(),
+  )
+}
+
+function* readExpression(input: Input, names: Names): Reading<void> {
+  let name = ""
+  while (/[\w.-]/.test(yield* input.peek())) name += yield* input.take()
+  yield* input.expect("(")
+  if (!names.has(name)) throw new NotACall()
+  input.announce(name)
+  yield* readArgumentList(input)
+  input.settle("end")
+}
+
+function* comma(input: Input): Reading<boolean> {
+  if ((yield* input.peek()) !== ",") return false
+  yield* input.take()
+  return true
+}

@@ -1,0 +1,269 @@
+import { describe, expect, test } from "vitest"
+import { readCallList, writeCallList } from "./call-list.ts"
+import { CallReader, type FormatName, formats } from "./formats.ts"
+import type { CallPiece } from "./input.ts"
+
+const NAMES = new Set(["get_weather", "now", "add-two"])
+
+interface Read {
+  text: string
+  calls: { name: string; arguments: string; ended: boolean }[]
+  broken: boolean
+}
+
+function read(format: FormatName, deltas: readonly string[]): Read {
+  const reader = new CallReader(formats[format], NAMES)
+  const pieces: CallPiece[] = [...deltas.flatMap((delta) => reader.push(delta)), ...reader.flush()]
+  expect(pieces.reduce((sum, { length }) => sum + length, 0)).toBe(deltas.join("").length)
+  const result: Read = { text: "", calls: [], broken: false }
+  for (const piece of pieces) {
+    const call = result.calls.at(-1)
+    if (piece.kind === "text") result.text += piece.text
+    if (piece.kind === "call") result.calls.push({ name: piece.name, arguments: "", ended: false })
+    if (piece.kind === "arguments") call!.arguments += piece.text
+    if (piece.kind === "end") call!.ended = true
+    if (piece.kind === "broken") result.broken = true
+  }
+  return result
+}
+
+const weather = {
+  name: "get_weather",
+  arguments: '{"place": "Köln 🙂 \\"x\\" <tool_call>"}',
+  ended: true,
+}
+const now = { name: "now", arguments: "{}", ended: true }
+
+const cases: [FormatName, string, string, Partial<Read>][] = [
+  [
+    "hermes",
+    "one call",
+    `<tool_call>\n{"name": "get_weather", "arguments": ${weather.arguments}}\n</tool_call>`,
+    { calls: [weather] },
+  ],
+  [
+    "hermes",
+    "text, then two calls",
+    `Let me see.\n\n<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>\n<tool_call>{"arguments": ${weather.arguments}, "name": "get_weather"}</tool_call>\n`,
+    { text: "Let me see.", calls: [now, weather] },
+  ],
+  [
+    "hermes",
+    "text after a call",
+    `<tool_call>{"name": "now"}</tool_call> Done. <tool`,
+    { text: "Done. <tool", calls: [now] },
+  ],
+  [
+    "hermes",
+    "arguments as a string",
+    `<tool_call>{"name": "get_weather", "arguments": "{\\"place\\": 1}"}</tool_call>`,
+    { calls: [{ ...weather, arguments: '{"place": 1}' }] },
+  ],
+  [
+    "hermes",
+    "parameters, null, ids and types",
+    `<tool_call>{"id": "x", "type": "function", "function": {"name": "now", "parameters": null}}</tool_call>`,
+    { calls: [now] },
+  ],
+  [
+    "hermes",
+    "a call nobody offered",
+    `a <tool_call>{"name": "rm"}</tool_call> b`,
+    { text: `a <tool_call>{"name": "rm"}</tool_call> b`, broken: true },
+  ],
+  [
+    "hermes",
+    "a call that is no JSON",
+    `<tool_call>now()</tool_call>`,
+    { text: `<tool_call>now()</tool_call>`, broken: true },
+  ],
+  [
+    "hermes",
+    "arguments that stop being JSON",
+    `<tool_call>{"name": "get_weather", "arguments": {"a": 01}}</tool_call>`,
+    {
+      calls: [{ name: "get_weather", arguments: '{"a": 0', ended: false }],
+      text: "1}}</tool_call>",
+      broken: true,
+    },
+  ],
+  [
+    "hermes",
+    "a call that is cut",
+    `<tool_call>{"name": "get_weather", "arguments": {"a": [1, `,
+    { calls: [{ name: "get_weather", arguments: '{"a": [1, ', ended: false }], broken: true },
+  ],
+  [
+    "hermes",
+    "numbers as they are spelled",
+    `<tool_call>{"name": "now", "arguments": {"a": 1.0, "b": 1e-07, "c": 12345678901234567890, "d": [true, false, null, -0.5, {}]}}</tool_call>`,
+    {
+      calls: [
+        {
+          ...now,
+          arguments:
+            '{"a": 1.0, "b": 1e-07, "c": 12345678901234567890, "d": [true, false, null, -0.5, {}]}',
+        },
+      ],
+    },
+  ],
+  [
+    "mistral",
+    "a list",
+    `[TOOL_CALLS] [{"name": "now", "arguments": {}, "id": "abcdef123"}, {"name": "get_weather", "arguments": ${weather.arguments}}]`,
+    { calls: [now, weather] },
+  ],
+  [
+    "mistral",
+    "names and arguments",
+    `Yes.[TOOL_CALLS]now[ARGS]{}[TOOL_CALLS]get_weather[CALL_ID]abcdef123[ARGS]${weather.arguments}`,
+    { text: "Yes.", calls: [now, weather] },
+  ],
+  ["mistral", "no call", `[TOOL_CALLS] sorry`, { text: `[TOOL_CALLS] sorry`, broken: true }],
+  [
+    "llama3",
+    "an object",
+    `{"name": "get_weather", "parameters": ${weather.arguments}}`,
+    { calls: [weather] },
+  ],
+  [
+    "llama3",
+    "the tag and two objects",
+    `<|python_tag|>{"name": "now", "parameters": {}}; {"name": "now", "parameters": {}}`,
+    { calls: [now, now] },
+  ],
+  [
+    "llama3",
+    "a call with a dot",
+    `<|python_tag|>get_weather.call(place="x")`,
+    { calls: [{ ...weather, arguments: '{"place": "x"}' }] },
+  ],
+  [
+    "llama3",
+    "text before the tag",
+    `So: <|python_tag|>{"name": "now"}`,
+    { text: "So:", calls: [now] },
+  ],
+  ["llama3", "some other JSON", `{"names": ["now"]}`, { text: `{"names": ["now"]}` }],
+  ["llama3", "text", ` {now} is the time`, { text: ` {now} is the time` }],
+  [
+    "json",
+    "a list",
+    ` [{"name": "now", "arguments": {}}, {"name": "get_weather", "arguments": ${weather.arguments}}]\n`,
+    { calls: [now, weather] },
+  ],
+  ["json", "an object", `{"name": "now", "arguments": {}}`, { calls: [now] }],
+  ["json", "a list of something else", `[1, 2]`, { text: `[1, 2]` }],
+  ["json", "somebody's name", `{"name": "Anna", "age": 4}`, { text: `{"name": "Anna", "age": 4}` }],
+  [
+    "expressions",
+    "two calls",
+    `[get_weather(place='K\\'s "x" \\x41\\u00e9\\n', n=[1, (2.50, None)], m={'k': True, "l": -1e5}), add-two(), now(**{"class": 1})]`,
+    {
+      calls: [
+        {
+          name: "get_weather",
+          arguments:
+            '{"place": "K\'s \\"x\\" A\\u00e9\\n", "n": [1, [2.50, null]], "m": {"k": true, "l": -1e5}}',
+          ended: true,
+        },
+        { name: "add-two", arguments: "{}", ended: true },
+        { name: "now", arguments: '{"class": 1}', ended: true },
+      ],
+    },
+  ],
+  ["expressions", "a list of something else", `[now, then]`, { text: `[now, then]` }],
+  ["expressions", "an answer", `It is [now()] somewhere.`, { text: `It is [now()] somewhere.` }],
+]
+
+describe.each(cases)("%s: %s", (format, _, reply, expected) => {
+  const whole = { text: "", calls: [], broken: false, ...expected }
+
+  test("whole", () => {
+    expect(read(format, [reply])).toEqual(whole)
+  })
+
+  test("character by character, and cut once at every place", () => {
+    expect(read(format, [...reply])).toEqual(whole)
+    for (let at = 1; at < reply.length; at++) {
+      expect(read(format, [reply.slice(0, at), reply.slice(at)])).toEqual(whole)
+    }
+  })
+
+  test("every beginning is read without a fault, and nothing sent is taken back", () => {
+    for (let at = 0; at < reply.length; at++) {
+      const begun = read(format, [reply.slice(0, at)])
+      begun.calls.forEach((call, index) => {
+        expect(whole.calls[index]!.arguments.startsWith(call.arguments)).toBe(true)
+      })
+    }
+  })
+})
+
+test("text leaves as soon as it cannot be the start of a call", () => {
+  const reader = new CallReader(formats.hermes, NAMES)
+  const sent = (delta: string) =>
+    reader.push(delta).map((piece) => (piece.kind === "text" ? piece.text : piece.kind))
+  expect(
+    ["Hi", " <to", "y", "\n", "<tool_call>", '{"name": "now", ', '"arguments": {', "}"].map(sent),
+  ).toEqual([["Hi"], [], [" <toy"], [], [], ["call"], ["arguments"], ["arguments"]])
+})
+
+describe("the textual list of calls", () => {
+  const calls = [
+    { name: "get_weather", arguments: '{"location":"Pittsburgh, PA"}' },
+    {
+      name: "f",
+      arguments:
+        '{"a": null, "b": [true, {"x-y": "é\\"\\\\\\n🙂\'"}], "c": 1.50, "é": 12345678901234567890}',
+    },
+    { name: "add-two", arguments: '{"from": 1, "two words": {"class": {}}}' },
+    { name: "now", arguments: " { } " },
+  ]
+
+  test("is written as Python writes calls", () => {
+    expect(writeCallList(calls, "plain")).toBe(
+      `[get_weather(location="Pittsburgh, PA"), f(a=None, b=[True, {"x-y": "é\\"\\\\\\n🙂'"}], c=1.50, é=12345678901234567890), add-two(**{"from": 1, "two words": {"class": {}}}), now()]`,
+    )
+  })
+
+  test.each(["plain", "quoted"] as const)("reads back exactly: %s", (style) => {
+    for (const some of [calls, ...calls.map((call) => [call])]) {
+      const back = readCallList(writeCallList(some, style))!
+      expect(back.map(({ name }) => name)).toEqual(some.map(({ name }) => name))
+      back.forEach(({ arguments: json }, index) => {
+        expect(json.replace(/\s/g, "")).toBe(some[index]!.arguments.replace(/\s/g, ""))
+      })
+    }
+  })
+
+  test("is read with quotes of either kind, and as a list of strings", () => {
+    const location = [{ name: "w", arguments: '{"x": "a\'b"}' }]
+    for (const text of [
+      `[w(x="a'b")]`,
+      `[w(x='a\\'b')]`,
+      `['w(x="a\\'b")']`,
+      `["w(x='a\\\\'b')"]`,
+    ]) {
+      expect(readCallList(text)).toEqual(location)
+    }
+  })
+
+  test("is nothing else", () => {
+    for (const text of [
+      "",
+      "[]",
+      "[1]",
+      "w(x=1)",
+      "[w(1)]",
+      "[w(x=1)] and more",
+      "[w(x=1",
+      "['a']",
+      "[w(x=y)]",
+      "[w(x=1, x=2)]",
+      "[w(x=__import__('os'))]",
+    ]) {
+      expect(readCallList(text)).toBeUndefined()
+    }
+  })
+})

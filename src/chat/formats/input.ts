@@ -1,0 +1,166 @@
+// How a format reads a reply that is still being written. A format is a recursive-descent parser written as a generator:
+// where it needs a character that has not come yet, it waits. So there is one parser for streams and whole texts, and where
+// the text was cut cannot matter. What it decides becomes pieces; what it has not decided yet is held back.
+
+import { overlap } from "../stops.ts"
+
+/** What a run of the reply is. `length` is how many of its characters (UTF-16 units) the piece settles. */
+export type CallPiece =
+  | { kind: "text"; text: string; length: number }
+  | { kind: "call"; name: string; length: number }
+  | { kind: "arguments"; text: string; length: number } // JSON text of an object, piece by piece
+  | { kind: "end"; length: number } // of the call
+  | { kind: "nothing"; length: number } // markers and blanks around calls
+  | { kind: "broken"; length: number } // a call that cannot be read; what was not announced comes as text before it
+
+/** A parser at work; gives `undefined` where it waits for characters. */
+export type Reading<Result> = Generator<undefined, Result, undefined>
+
+/** The names of the tools that may be called. */
+export type Names = Pick<ReadonlySet<string>, "has">
+
+/** What was taken for a call is none. */
+export class NotACall extends Error {}
+
+const END = "" // stands for a character when the reply is over
+
+export class Input {
+  /** Pieces decided since the last time they were taken. */
+  pieces: CallPiece[] = []
+  #text = "" // characters that are not settled
+  #at = 0 // of these, how many have been read
+  #over = false
+  #announced = false
+
+  append(text: string): void {
+    this.#text += text
+  }
+
+  close(): void {
+    this.#over = true
+  }
+
+  /** The next character, or "" when the reply is over. */
+  *peek(): Reading<string> {
+    while (this.#at === this.#text.length) {
+      if (this.#over) return END
+      yield
+    }
+    return this.#text[this.#at]!
+  }
+
+  *take(): Reading<string> {
+    const character = yield* this.peek()
+    if (character !== END) this.#at++
+    return character
+  }
+
+  /** Reads on when exactly this comes next; otherwise it is not a call. */
+  *expect(literal: string): Reading<void> {
+    for (const character of literal) {
+      if ((yield* this.take()) !== character) throw new NotACall()
+    }
+  }
+
+  *blanks(): Reading<void> {
+    while (isBlank(yield* this.peek())) this.#at++
+  }
+
+  /** Reads text up to and with `marker`, which stays open with the blanks before it; false when the reply ends first. */
+  *textUntil(marker: string): Reading<boolean> {
+    for (;;) {
+      const found = this.#text.indexOf(marker)
+      if (found >= 0) {
+        this.#settleText(withoutTrailingBlanks(this.#text, found))
+        this.#at = this.#text.indexOf(marker) + marker.length
+        return true
+      }
+      if (this.#over) {
+        this.#settleText(this.#text.length)
+        return false
+      }
+      const begun = overlap(this.#text, marker)
+      this.#settleText(withoutTrailingBlanks(this.#text, this.#text.length - begun))
+      this.#at = this.#text.length
+      yield
+    }
+  }
+
+  /** All that has been read and all that comes is text. */
+  *restIsText(): Reading<void> {
+    for (;;) {
+      this.#settleText(this.#text.length)
+      if (this.#over) return
+      yield
+    }
+  }
+
+  /** Settles what has been read since the last piece as markers or as the end of a call. */
+  settle(kind: "nothing" | "end"): void {
+    const length = this.#drop(this.#at)
+    if (kind === "end") this.#announced = false
+    if (length > 0 || kind === "end") this.pieces.push({ kind, length })
+  }
+
+  announce(name: string): void {
+    this.#announced = true
+    this.pieces.push({ kind: "call", name, length: this.#drop(this.#at) })
+  }
+
+  /** A piece of arguments, in JSON, for what has been read since the last piece. */
+  argue(text: string): void {
+    const length = this.#drop(this.#at)
+    const last = this.pieces.at(-1)
+    if (last?.kind === "arguments") {
+      last.text += text
+      last.length += length
+    } else this.pieces.push({ kind: "arguments", text, length })
+  }
+
+  /**
+   * Reads a call; false when it turns out to be none. A `marked` one is then broken, as is one that was announced; of others
+   * nothing is lost: what was read is read again, as text.
+   */
+  *attempt(marked: boolean, call: Reading<void>): Reading<boolean> {
+    try {
+      yield* call
+      return true
+    } catch (error) {
+      if (!(error instanceof NotACall)) throw error
+      if (!this.#announced) {
+        this.#settleText(this.#at)
+        if (marked) this.pieces.push({ kind: "broken", length: 0 })
+      } else this.pieces.push({ kind: "broken", length: this.#drop(this.#at) })
+      this.#announced = false
+      return false
+    }
+  }
+
+  #settleText(length: number): void {
+    if (length <= 0) return
+    const text = this.#text.slice(0, length)
+    this.#drop(length)
+    const last = this.pieces.at(-1)
+    if (last?.kind === "text") {
+      last.text += text
+      last.length += length
+    } else this.pieces.push({ kind: "text", text, length })
+  }
+
+  #drop(length: number): number {
+    this.#text = this.#text.slice(length)
+    this.#at = Math.max(0, this.#at - length)
+    return length
+  }
+}
+
+export function isBlank(character: string): boolean {
+  return character === " " || character === "\n" || character === "\r" || character === "\t"
+}
+
+/** The length of text[0, end) without the blanks at its end. */
+function withoutTrailingBlanks(text: string, end: number): number {
+  let length = end
+  while (length > 0 && isBlank(text[length - 1]!)) length--
+  return length
+}
