@@ -46,10 +46,29 @@ export interface ChatRequest {
   sampling: SamplingParams
   /** Extra variables for the model's template (`chat_template_kwargs`). */
   templateArguments: Readonly<Record<string, unknown>>
+  /** Absent or empty: the model is told of none. */
+  tools?: readonly Tool[]
+  /** Absent: `auto` over all tools. */
+  toolChoice?: ToolChoice
+  /** False: the reply ends with its first call. */
+  parallelToolCalls?: boolean
   /** "split" moves the model's thinking out of the content; "inline" leaves it in the text. */
   reasoning: "split" | "inline"
   scope: string
 }
+
+export interface Tool {
+  name: string
+  /** The whole definition as the client wrote it, for the model's template. */
+  definition: unknown
+  /** JSON Schema of the arguments; undefined: any object. */
+  parameters: unknown
+  /** What of the schema cannot be enforced is refused instead of left out. */
+  strict: boolean
+}
+
+/** `names` are those that may be called; the model still sees all tools. `none` hides them. */
+export type ToolChoice = { mode: "none" } | { mode: "auto" | "required"; names: readonly string[] }
 
 export interface ChatMessage {
   role: "system" | "user" | "assistant" | "tool"
@@ -76,6 +95,10 @@ export interface ChatReply {
 export type ReplyEvent =
   | { kind: "content"; choice: number; text: string; logprobs: readonly TokenLogprob[] }
   | { kind: "reasoning"; choice: number; text: string; logprobs: readonly TokenLogprob[] }
+  /** A call begins; its arguments follow, JSON text of an object in pieces. `index` counts the choice's calls. */
+  | { kind: "call"; choice: number; index: number; id: string; name: string }
+  | { kind: "arguments"; choice: number; index: number; text: string }
+  /** The reason `error` without a problem: what was to be a call cannot be read; its text was sent as content. */
   | { kind: "finish"; choice: number; reason: FinishReason; problem?: Problem }
   | { kind: "usage"; usage: Usage } // last, once
 

@@ -12,15 +12,21 @@ export interface TokenTexts {
 
 const UTF8 = new TextDecoder("utf-8", { ignoreBOM: true })
 const NOTHING = new Uint8Array(0)
+const NONE: ReadonlySet<number> = new Set()
 
 export class Detokenizer {
   readonly #tokens: TokenTexts
+  readonly #visible: ReadonlySet<number>
   #dropBlank: boolean
   #tail = NOTHING // the beginning of a character, at most three bytes
 
-  /** `continues`: the text goes on from an earlier one, so a blank at its start belongs to it. */
-  constructor(tokens: TokenTexts, continues: boolean) {
+  /**
+   * `continues`: the text goes on from an earlier one, so a blank at its start belongs to it. `visible`: special tokens that
+   * are to be seen.
+   */
+  constructor(tokens: TokenTexts, continues: boolean, visible: ReadonlySet<number> = NONE) {
     this.#tokens = tokens
+    this.#visible = visible
     this.#dropBlank = tokens.stripsLeadingSpace && !continues
   }
 
@@ -31,12 +37,8 @@ export class Detokenizer {
 
   /** The text that is certain once `token` has come. */
   push(token: number): string {
-    return this.#tokens.special.has(token) ? "" : this.pushBytes(this.#tokens.bytes.of(token))
-  }
-
-  /** The same for the bytes of a token that is to be seen although it is special. */
-  pushBytes(bytes: Uint8Array): string {
-    let fresh = bytes
+    if (this.#tokens.special.has(token) && !this.#visible.has(token)) return ""
+    let fresh = this.#tokens.bytes.of(token)
     if (this.#dropBlank && fresh.length > 0) {
       if (fresh[0] === 0x20) fresh = fresh.subarray(1)
       this.#dropBlank = false

@@ -1,9 +1,11 @@
 // The way in: a conversation becomes tokens. Whatever can be refused is refused here, before anything is admitted.
 
-import { problem } from "../errors.ts"
-import type { ChatMessage, ChatRequest } from "./conversation.ts"
+import { createHash } from "node:crypto"
+import { Problem, problem } from "../errors.ts"
+import type { ChatMessage, ChatRequest, Tool } from "./conversation.ts"
+import { inPlainWords } from "./instructions.ts"
 import type { Text } from "./jinja/text.ts"
-import { FROM_LAST_MESSAGE, type Template } from "./template.ts"
+import { FROM_LAST_MESSAGE, type Rendering, type Template } from "./template.ts"
 import type { Tokenizer } from "./tokenizer.ts"
 
 export interface Prompt {
@@ -14,8 +16,13 @@ export interface Prompt {
   begun: string
 }
 
+export type PromptRequest = Pick<
+  ChatRequest,
+  "messages" | "templateArguments" | "tools" | "toolChoice"
+>
+
 export async function preparePrompt(
-  request: ChatRequest,
+  request: PromptRequest,
   template: Template,
   tokenizer: Tokenizer,
 ): Promise<Prompt> {
@@ -24,12 +31,7 @@ export async function preparePrompt(
     throw problem("invalid_value", { problem: "messages must not be empty." }, "messages")
   }
   const continues = isUnfinished(messages.at(-1)!)
-  const rendered = template.render({
-    messages,
-    tools: undefined,
-    variables: request.templateArguments,
-    generationPrompt: !continues,
-  })
+  const rendered = render(renderingOf(request, template, continues), template)
   const text = continues ? upToLastMessage(rendered) : rendered
   return {
     tokens: Int32Array.from(await tokenizer.encode(text)),
@@ -38,9 +40,61 @@ export async function preparePrompt(
   }
 }
 
+/** The tools that the model is told of. */
+export function visibleTools({ tools, toolChoice }: PromptRequest): readonly Tool[] {
+  return toolChoice?.mode === "none" ? [] : (tools ?? [])
+}
+
 /** A last message of the assistant is the beginning of the reply. */
 function isUnfinished(last: ChatMessage): boolean {
   return last.role === "assistant" && !last.toolCalls?.length && Boolean(last.content)
+}
+
+function renderingOf(request: PromptRequest, template: Template, continues: boolean): Rendering {
+  const { messages, templateArguments: variables } = request
+  const tools = visibleTools(request)
+  const inWords = (tools.length > 0 && !template.knowsTools) || !template.knowsCalls
+  const shown = tools.length > 0 && template.knowsTools
+  return {
+    messages: inWords ? inPlainWords(messages, shown ? [] : tools) : messages,
+    tools: shown ? tools.map(({ definition }) => definition) : undefined,
+    variables,
+    generationPrompt: !continues,
+  }
+}
+
+// Mistral's templates want call ids of nine letters and digits. Where a template refuses a conversation whose ids are
+// others, it is asked again with ids of that form, made from the given ones so that calls and results still meet.
+function render(rendering: Rendering, template: Template): Text {
+  try {
+    return template.render(rendering)
+  } catch (refusal) {
+    const short = withShortIds(rendering)
+    if (!short || !(refusal instanceof Problem)) throw refusal
+    try {
+      return template.render(short)
+    } catch {
+      throw refusal
+    }
+  }
+}
+
+/** Undefined when no id would change. */
+function withShortIds(rendering: Rendering): Rendering | undefined {
+  let changed = false
+  const shorten = (id: string) => {
+    if (/^[A-Za-z0-9]{9}$/.test(id)) return id
+    changed = true
+    return createHash("sha256").update(id).digest("hex").slice(0, 9)
+  }
+  const messages = rendering.messages.map((message) => ({
+    ...message,
+    ...(message.toolCalls && {
+      toolCalls: message.toolCalls.map((call) => ({ ...call, id: shorten(call.id) })),
+    }),
+    ...(message.toolCallId !== undefined && { toolCallId: shorten(message.toolCallId) }),
+  }))
+  return changed ? { ...rendering, messages } : undefined
 }
 
 /** What the template wrote after everything that came with the request. */

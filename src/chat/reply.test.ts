@@ -236,6 +236,7 @@ function readingOf(tokens: readonly Token[], options: Partial<Reading> = {}): Re
   const tokenizer = {
     bytes: new TokenBytes(new Uint8Array(Buffer.concat(pieces)), offsets),
     special: new Set<number>(),
+    control: () => undefined,
     stripsLeadingSpace: false,
   } as unknown as Tokenizer
   return {
@@ -244,6 +245,7 @@ function readingOf(tokens: readonly Token[], options: Partial<Reading> = {}): Re
     logprobs: true,
     continues: false,
     reasoning: undefined,
+    calls: undefined,
     ...options,
   }
 }

@@ -1,10 +1,12 @@
 // The way out: the tokens of all choices become one stream of events, in the order in which they happen. Each choice goes
-// through the same stations: bytes to text, thinking from answer, stop strings; each station holds back what it cannot
-// decide yet. Streams and whole answers are both made of these events, so they cannot differ.
+// through the same stations: bytes to text, thinking from answer, calls from text, stop strings; each station holds back
+// what it cannot decide yet. Streams and whole answers are both made of these events, so they cannot differ.
 
-import type { Generation, GenerationEvent, TokenEvent } from "../engine/generation.ts"
+import type { EndEvent, Generation, GenerationEvent, TokenEvent } from "../engine/generation.ts"
 import type { ReplyEvent, TokenLogprob } from "./conversation.ts"
 import { Detokenizer } from "./detokenizer.ts"
+import { CallReader, type Format } from "./formats/formats.ts"
+import type { CallPiece } from "./formats/input.ts"
 import { type Markers, type Piece, ReasoningSplitter } from "./reasoning.ts"
 import { Stops } from "./stops.ts"
 import type { Tokenizer } from "./tokenizer.ts"
@@ -17,6 +19,16 @@ export interface Reading {
   continues: boolean
   /** How thinking is marked, and whether the reply begins inside it; undefined: it is not looked for. */
   reasoning: { markers: Markers; inside: boolean } | undefined
+  /** How calls are written, and which may be made; undefined: they are not looked for. */
+  calls: CallReading | undefined
+}
+
+export interface CallReading {
+  format: Format
+  names: ReadonlySet<string>
+  /** The reply ends after this many calls. */
+  most: number
+  id: (choice: number, index: number) => string
 }
 
 /** Events of every choice, then the usage. Leaving the loop lets go of what is still running. */
@@ -98,14 +110,19 @@ class ChoiceReader {
   readonly #reading: Reading
   readonly #text: Detokenizer
   readonly #thinking: ReasoningSplitter | undefined
+  readonly #calls: CallReader | undefined
   readonly #stops: Stops
+  #made = 0 // calls that were announced
+  #calling = false // the last of them goes on
+  #broken = false
 
   constructor(index: number, reading: Reading) {
-    const { tokenizer, continues, reasoning, stop } = reading
+    const { tokenizer, continues, reasoning, calls, stop } = reading
     this.#index = index
     this.#reading = reading
-    this.#text = new Detokenizer(tokenizer, continues)
+    this.#text = new Detokenizer(tokenizer, continues, visibleTokens(reading))
     this.#thinking = reasoning && new ReasoningSplitter(reasoning.markers, reasoning.inside)
+    this.#calls = calls && new CallReader(calls.format, calls.names)
     this.#stops = new Stops(stop)
   }
 
@@ -113,36 +130,82 @@ class ChoiceReader {
     if (event.kind === "token") {
       const text = this.#text.push(event.token)
       this.ledger.add(this.#logprobOf(event), text.length, this.#text.midCharacter)
-      yield* this.#read(this.#split(text))
-      if (this.finished) yield this.#finish("stop")
+      yield* this.#think(text)
+      if (this.finished) yield this.#finish({ kind: "end", reason: "stop" })
       return
     }
-    yield* this.#read(this.#split(this.#text.flush()))
-    if (!this.finished && this.#thinking) yield* this.#read(this.#thinking.flush())
-    if (!this.finished) yield* this.#send("content", this.#stops.flush())
-    const reason = this.finished ? "stop" : event.reason
+    yield* this.#think(this.#text.flush())
+    yield* this.#flush()
+    yield this.#finish(this.finished ? { kind: "end", reason: "stop" } : event)
     this.finished = true
-    yield this.#finish(reason, event)
   }
 
-  #split(text: string): Piece[] {
-    if (text === "") return []
-    return this.#thinking ? this.#thinking.push(text) : [{ kind: "content", text }]
+  *#think(text: string): Generator<ReplyEvent, void, undefined> {
+    if (text === "") return
+    yield* this.#sort(this.#thinking?.push(text) ?? [{ kind: "content", text }])
   }
 
-  *#read(pieces: readonly Piece[]): Generator<ReplyEvent, void, undefined> {
+  *#sort(pieces: readonly Piece[]): Generator<ReplyEvent, void, undefined> {
     for (const { kind, text } of pieces) {
-      if (kind !== "content") yield* this.#send(kind, text)
-      else {
-        const { text: certain, stopped } = this.#stops.push(text)
-        yield* this.#send("content", certain)
-        if (stopped) {
-          this.ledger.cut()
-          this.finished = true
-          return
+      if (this.finished) return
+      if (kind === "content") yield* this.#answer(text)
+      else yield* this.#send(kind, text)
+    }
+  }
+
+  *#answer(text: string): Generator<ReplyEvent, void, undefined> {
+    if (this.#calls) yield* this.#call(this.#calls.push(text))
+    else yield* this.#say(text)
+  }
+
+  *#call(pieces: readonly CallPiece[]): Generator<ReplyEvent, void, undefined> {
+    const choice = this.#index
+    for (const piece of pieces) {
+      if (this.finished) return
+      if (piece.kind === "text") {
+        yield* this.#say(piece.text)
+        continue
+      }
+      // No stop string reaches into a call.
+      yield* this.#send("content", this.#stops.flush())
+      this.ledger.settle(piece.length, "call")
+      switch (piece.kind) {
+        case "call": {
+          const index = this.#made++
+          this.#calling = true
+          const id = this.#reading.calls!.id(choice, index)
+          yield { kind: "call", choice, index, id, name: piece.name }
+          break
         }
+        case "arguments":
+          yield { kind: "arguments", choice, index: this.#made - 1, text: piece.text }
+          break
+        case "end":
+          this.#calling = false
+          if (this.#made === this.#reading.calls!.most) this.#cut()
+          break
+        case "broken":
+          this.#broken = true
       }
     }
+  }
+
+  *#say(text: string): Generator<ReplyEvent, void, undefined> {
+    const { text: certain, stopped } = this.#stops.push(text)
+    yield* this.#send("content", certain)
+    if (stopped) this.#cut()
+  }
+
+  /** What the stations still hold, when nothing more comes. */
+  *#flush(): Generator<ReplyEvent, void, undefined> {
+    if (!this.finished && this.#thinking) yield* this.#sort(this.#thinking.flush())
+    if (!this.finished && this.#calls) yield* this.#call(this.#calls.flush())
+    if (!this.finished) yield* this.#send("content", this.#stops.flush())
+  }
+
+  #cut(): void {
+    this.ledger.cut()
+    this.finished = true
   }
 
   *#send(kind: Piece["kind"], text: string): Generator<ReplyEvent, void, undefined> {
@@ -151,12 +214,16 @@ class ChoiceReader {
     if (kind !== "nothing") yield { kind, choice: this.#index, text, logprobs }
   }
 
-  #finish(
-    reason: "stop" | "length" | "error",
-    event?: Extract<GenerationEvent, { kind: "end" }>,
-  ): ReplyEvent {
-    const problem = reason === "error" ? event?.problem : undefined
-    return { kind: "finish", choice: this.#index, reason, ...(problem && { problem }) }
+  #finish({ reason, problem }: EndEvent): ReplyEvent {
+    const choice = this.#index
+    if (reason === "error") {
+      return { kind: "finish", choice, reason, ...(problem && { problem }) }
+    }
+    if (reason === "length" && (this.#calling || this.#made === 0)) {
+      return { kind: "finish", choice, reason }
+    }
+    if (this.#broken) return { kind: "finish", choice, reason: "error" }
+    return { kind: "finish", choice, reason: this.#made > 0 ? "tool_calls" : "stop" }
   }
 
   #logprobOf({ token, logprob, top }: TokenEvent): TokenLogprob | undefined {
@@ -171,6 +238,13 @@ class ChoiceReader {
       top: top.map((other) => ({ ...named(other.token), logprob: other.logprob })),
     }
   }
+}
+
+/** Special tokens that mark something which is read here; all others show as nothing. */
+function visibleTokens({ tokenizer, reasoning, calls }: Reading): ReadonlySet<number> {
+  const { open, close } = reasoning?.markers ?? {}
+  const marks = [open, close, ...(calls?.format.marks ?? [])]
+  return new Set(marks.map((mark) => tokenizer.control(mark ?? "") ?? -1))
 }
 
 const UTF8 = new TextDecoder("utf-8", { ignoreBOM: true })
@@ -204,13 +278,15 @@ class Ledger {
   }
 
   /** The next characters are decided. Returns the tokens that are sent with them and were not before. */
-  settle(length: number, kind: Piece["kind"]): TokenLogprob[] {
+  settle(length: number, kind: Piece["kind"] | "call"): TokenLogprob[] {
     const end = this.#settled + length
     const listed: TokenLogprob[] = []
     while (this.#open.length > 0 && this.#open[0]!.from < end) {
       const entry = this.#open[0]!
-      if (kind !== "content" && entry.from >= this.#settled) this.reasoning++
-      if (kind !== "nothing" && entry.logprob && entry.to > entry.from) {
+      const thought = kind === "reasoning" || kind === "nothing"
+      if (thought && entry.from >= this.#settled) this.reasoning++
+      const sent = kind === "content" || kind === "reasoning"
+      if (sent && entry.logprob && entry.to > entry.from) {
         listed.push(entry.logprob)
         entry.logprob = undefined
       }

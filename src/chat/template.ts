@@ -5,7 +5,7 @@
 import { problem } from "../errors.ts"
 import { interpret } from "./jinja/interpreter.ts"
 import { metered, TemplateError } from "./jinja/meter.ts"
-import { type Node, parse } from "./jinja/syntax.ts"
+import { mentions, type Node, parse } from "./jinja/syntax.ts"
 import { foreign, Text } from "./jinja/text.ts"
 import {
   type Arguments,
@@ -52,6 +52,9 @@ export interface TemplateOptions {
 
 export interface Template {
   readonly source: string
+  /** Whether it shows tools to the model, and calls and their results. */
+  readonly knowsTools: boolean
+  readonly knowsCalls: boolean
   /** Throws the problem `template_failed` with the template's own words. */
   render(rendering: Rendering): Text
 }
@@ -73,6 +76,8 @@ export function openTemplate(source: string, file: string, options: TemplateOpti
   }
   return {
     source,
+    knowsTools: mentions(program, "tools"),
+    knowsCalls: source.includes("tool_calls"),
     render: (rendering) => {
       try {
         return metered(options.steps ?? STEPS, () =>

@@ -60,6 +60,7 @@ export async function collect(
       choice.problem = event.problem
       continue
     }
+    assertText(event)
     choice[event.kind] += event.text
     choice[`${event.kind}Logprobs`].push(...event.logprobs)
   }
@@ -67,6 +68,14 @@ export async function collect(
   if (inOrder.every(([, choice]) => choice.reason === "error")) throw failure(inOrder[0]?.[1])
   if (!usage) throw new Error("internal: a reply ended without its usage")
   return { choices: inOrder, usage }
+}
+
+/** Requests with tools are refused at the door, so replies hold no calls. */
+export function assertText(
+  event: ReplyEvent,
+): asserts event is Extract<ReplyEvent, { kind: "content" | "reasoning" }> {
+  if (event.kind === "content" || event.kind === "reasoning") return
+  throw new Error(`internal: a reply without tools holds a ${event.kind}`)
 }
 
 function nothing(): Collected {

@@ -2,7 +2,15 @@
 // touched here, only wrapped, in the dialect's shapes.
 
 import type { FinishReason, ReplyEvent, TokenLogprob } from "../chat/conversation.ts"
-import { chunkWriter, collect, type Envelope, failure, tokenJson, usageJson } from "./collected.ts"
+import {
+  assertText,
+  chunkWriter,
+  collect,
+  type Envelope,
+  failure,
+  tokenJson,
+  usageJson,
+} from "./collected.ts"
 import type { Dialect } from "./dialects/dialect.ts"
 import { type Json, writeJson } from "./json.ts"
 
@@ -57,6 +65,7 @@ export async function* chunks(
       yield write([chunkChoice(index, dialect.closing, event.reason, null)])
       continue
     }
+    assertText(event)
     const isContent = event.kind === "content"
     const delta = dialect.delta(isContent ? { content: event.text } : { reasoning: event.text })
     const tokens = isContent ? logprobsJson(event.logprobs, []) : logprobsJson([], event.logprobs)

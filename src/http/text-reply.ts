@@ -3,6 +3,7 @@
 
 import type { ChatReply, ReplyEvent, TokenLogprob, Usage } from "../chat/conversation.ts"
 import {
+  assertText,
   chunkWriter,
   collect,
   type Envelope,
@@ -60,6 +61,7 @@ export async function* textChunks(
       yield write([{ index, text: prompt, logprobs: null, finish_reason: event.reason }])
       continue
     }
+    assertText(event)
     const lists = logprobs ? logprobLists(event.logprobs, before) : null
     written.set(index, before + characters(event.text))
     yield write([{ index, text: prompt + event.text, logprobs: lists, finish_reason: null }])
