@@ -85,8 +85,8 @@ export function parrot(
       })(),
     }
   }
-  const chat: Chat = { reply: answer }
-  const text: PlainText = {
+  const chat: Chat & PlainText = {
+    reply: answer,
     complete: answer,
     tokenize: async (given) => Int32Array.from(Buffer.from(given)),
     tokenizeChat: async (messages) => Int32Array.from(messages, (_, index) => index),
@@ -94,7 +94,6 @@ export function parrot(
   }
   const service: Service = {
     chat,
-    text,
     model: {
       names: ["tiny", "models/tiny"],
       created: 1_700_000_000,

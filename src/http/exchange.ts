@@ -1,8 +1,6 @@
 // One request on its way to its answer: what handlers see of HTTP.
 
 import type { ServerResponse } from "node:http"
-import type { PlainText } from "../chat/conversation.ts"
-import { problem } from "../errors.ts"
 import type { Log } from "../log.ts"
 import type { DialectName } from "./dialects/choose.ts"
 import type { Json } from "./json.ts"
@@ -48,11 +46,4 @@ export function json(text: string, status = 200): Answer {
 export function serviceOf({ state }: Exchange): Service {
   if (!state.service) throw new Error("internal: no service behind a route that needs one")
   return state.service
-}
-
-/** The service, where it continues plain text as well. */
-export function textServiceOf(exchange: Exchange): Service & { text: PlainText } {
-  const { text, ...service } = serviceOf(exchange)
-  if (text) return { ...service, text }
-  throw problem("unsupported_value", { problem: "This server answers conversations only." })
 }

@@ -1,7 +1,7 @@
 // Who may ask: only requests for a name this server has, and only with the key where one is set.
 
 import { createHash, timingSafeEqual } from "node:crypto"
-import type { IncomingHttpHeaders } from "node:http"
+import type { IncomingHttpHeaders, IncomingMessage } from "node:http"
 import { problem } from "../errors.ts"
 import { cut } from "./check.ts"
 import type { HttpOptions } from "./service.ts"
@@ -12,10 +12,13 @@ import type { HttpOptions } from "./service.ts"
  */
 export function assertHost(
   { host, allowedHosts }: Pick<HttpOptions, "host" | "allowedHosts">,
-  headers: IncomingHttpHeaders,
+  { headers, httpVersion }: Pick<IncomingMessage, "headers" | "httpVersion">,
 ): void {
+  if (headers.host === undefined) {
+    if (httpVersion === "1.0") return // no browser speaks it
+    throw problem("invalid_http", { problem: "it has no Host header." })
+  }
   if (!isLoopback(host) && allowedHosts.length === 0) return
-  if (headers.host === undefined) return // HTTP/1.0: no browser
   const name = headers.host.replace(/:\d*$/, "").toLowerCase()
   const isAllowed = allowedHosts.some(
     (allowed) => allowed === "*" || allowed.toLowerCase() === name,

@@ -25,9 +25,9 @@ export interface Http {
   /** Listens, and takes injected requests in tests. */
   server: FastifyInstance
   /** From now on requests are answered. */
-  open(service: Service): void
+  open: (service: Service) => void
   /** From now on new requests are refused; resolves when those that run have ended. */
-  drain(): Promise<void>
+  drain: () => Promise<void>
 }
 
 /** @param service when the model is loaded already. */
@@ -51,6 +51,7 @@ export function createHttp(options: HttpOptions, log: Log, service?: Service): H
       headersTimeout: header,
       requestTimeout: header + body + IDLE_GRACE, // the body's own timer comes first
       connectionsCheckingInterval: 1000,
+      requireHostHeader: false, // refused below, in our own body
       keepAlive: true, // finds clients that vanished without a word
       keepAliveInitialDelay: 30_000,
     },
@@ -73,7 +74,7 @@ export function createHttp(options: HttpOptions, log: Log, service?: Service): H
       if (running.size === 0) whenIdle()
       recordEnd(request, reply, performance.now() - begun)
     })
-    assertHost(options, request.headers)
+    assertHost(options, request.raw)
     setDialect(request, reply, undefined)
     if (options.cors && isPreflight(request.method, request.headers)) {
       const { status, text, headers } = preflight(options.cors, request.headers)

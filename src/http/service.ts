@@ -57,9 +57,7 @@ export const defaultHttpOptions: Omit<HttpOptions, "version"> = {
 
 /** A loaded model, ready to answer. */
 export interface Service {
-  chat: Chat
-  /** Absent: /v1/completions, /tokenize and /detokenize say that they are not there. */
-  text?: PlainText
+  chat: Chat & PlainText
   model: ModelCard
   /** What the request leaves open; fields that are absent here are the API's own defaults. */
   defaults: SamplingDefaults

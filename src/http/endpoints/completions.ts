@@ -6,7 +6,7 @@ import { assertServed, assertStreamOptions, readSampling, readStop } from "../ch
 import { check } from "../check.ts"
 import { newEnvelope } from "../collected.ts"
 import { dialects } from "../dialects/choose.ts"
-import { type Answer, type Exchange, json, textServiceOf } from "../exchange.ts"
+import { type Answer, type Exchange, json, serviceOf } from "../exchange.ts"
 import { reportIgnored } from "../ignored.ts"
 import { refuse } from "../refusals.ts"
 import { CompletionRequest } from "../schemas.ts"
@@ -18,7 +18,7 @@ import { stream } from "./stream.ts"
 const MOST_CHOICES = 128 // of all prompts together
 
 export async function completions(exchange: Exchange): Promise<Answer> {
-  const { text, model, defaults } = textServiceOf(exchange)
+  const { chat, model, defaults } = serviceOf(exchange)
   refuse(exchange.body)
   const body = check(CompletionRequest, exchange.body)
   assertServed(body.model, model)
@@ -48,12 +48,12 @@ export async function completions(exchange: Exchange): Promise<Answer> {
   const signal = AbortSignal.any([exchange.signal, ending.signal])
   try {
     const replies = await Promise.all(
-      prompts.map((prompt) => text.complete({ ...common, prompt }, signal)),
+      prompts.map((prompt) => chat.complete({ ...common, prompt }, signal)),
     )
     const events = exchange.metrics.watch(sideBySide(replies, choices))
     const envelope = newEnvelope("cmpl", "text_completion", body.model, model.fingerprint)
     const echoes = body.echo
-      ? prompts.map((prompt) => (typeof prompt === "string" ? prompt : text.detokenize(prompt)))
+      ? prompts.map((prompt) => (typeof prompt === "string" ? prompt : chat.detokenize(prompt)))
       : []
     const shape = {
       logprobs: typeof body.logprobs === "number",

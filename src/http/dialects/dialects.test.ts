@@ -1,0 +1,107 @@
+import { expect, test } from "vitest"
+import { eventsOf, hi, parrot, usage } from "../../../test/parrot.ts"
+import type { ReplyEvent } from "../../chat/conversation.ts"
+import { chooseDialect } from "./choose.ts"
+
+/** One generation: some thinking, some text, cut at the limit. */
+function* thinking(): Iterable<ReplyEvent> {
+  yield { kind: "reasoning", choice: 0, text: "hm", logprobs: [] }
+  yield { kind: "content", choice: 0, text: "4", logprobs: [] }
+  yield { kind: "content", choice: 0, text: "2", logprobs: [] }
+  yield { kind: "finish", choice: 0, reason: "length" }
+  yield { kind: "usage", usage }
+}
+
+const nothing = { name: null, tool_calls: null, tool_call_id: null }
+
+const rendered = {
+  native: {
+    message: { role: "assistant", content: "42", ...nothing, reasoning_content: "hm" },
+    deltas: [
+      { role: "assistant", content: "", ...nothing, reasoning_content: "hm" },
+      { role: "assistant", content: "4", ...nothing },
+      { role: "assistant", content: "2", ...nothing },
+      { role: "assistant", content: "", ...nothing },
+    ],
+  },
+  openai: {
+    message: {
+      role: "assistant",
+      content: "42",
+      refusal: null,
+      reasoning_content: "hm",
+      reasoning: "hm",
+    },
+    deltas: [
+      { role: "assistant", content: "" },
+      { reasoning_content: "hm", reasoning: "hm" },
+      { content: "4" },
+      { content: "2" },
+      {},
+    ],
+  },
+}
+
+test.each(Object.entries(rendered))(
+  "one generation in %s",
+  async (dialect, { message, deltas }) => {
+    const { post } = parrot(thinking)
+    const headers = { "x-api-dialect": dialect }
+    const whole = await post(hi, headers)
+    expect(whole.headers["x-api-dialect"]).toBe(dialect)
+    expect(whole.json().choices).toEqual([
+      { index: 0, message, logprobs: null, finish_reason: "length" },
+    ])
+    const events = eventsOf((await post({ ...hi, stream: true }, headers)).body)
+    expect(events.map(({ choices }) => choices[0].delta)).toEqual(deltas)
+    expect(events.map(({ choices }) => choices[0].finish_reason)).toEqual([
+      ...deltas.slice(1).map(() => null),
+      "length",
+    ])
+  },
+)
+
+const call = (given: unknown) => ({
+  messages: [{ role: "assistant", tool_calls: [{ function: { name: "f", arguments: given } }] }],
+})
+
+test.each([
+  [{}, {}, "native"],
+  [{ "user-agent": "curl/8" }, {}, "native"],
+  [{ "x-stainless-lang": "python" }, {}, "openai"],
+  [{ "user-agent": "OpenAI/JS 6.49.0" }, {}, "openai"],
+  [{ "user-agent": "AsyncOpenAI/Python 2.1" }, {}, "openai"],
+  [{ "user-agent": "ai/6.0.326 ai-sdk/provider-utils/4 runtime/node.js/20" }, {}, "openai"],
+  [{ "user-agent": "python langchain-openai" }, {}, "openai"],
+  [{}, { max_completion_tokens: 5 }, "openai"],
+  [{}, { max_completion_tokens: null }, "native"],
+  [{}, { parallel_tool_calls: false }, "openai"],
+  [{}, { tools: [{ type: "function", function: { name: "f", strict: true } }] }, "openai"],
+  [{}, { tools: [{ type: "function", function: { name: "f" } }] }, "native"],
+  [{}, { response_format: { type: "json_schema", json_schema: { name: "x" } } }, "openai"],
+  [{}, { response_format: { type: "json_object", schema: "{}" } }, "native"],
+  [{}, call("{}"), "openai"],
+  [{}, call({}), "native"],
+  [{}, { stream_options: { include_usage: true } }, "native"],
+  [{ "x-api-dialect": "native", "x-stainless-lang": "js" }, { max_completion_tokens: 1 }, "native"],
+  [{ "x-api-dialect": "OpenAI" }, {}, "openai"],
+  [{}, [], "native"],
+  [{}, { messages: "x", tools: [null, 1], response_format: [] }, "native"],
+] as const)("%j with %j speaks %s", (headers, body, dialect) => {
+  expect(chooseDialect("/v1/chat/completions", headers, "auto", body as never)).toBe(dialect)
+})
+
+test("the path beats the header, the header the option, the option the guess", () => {
+  const sdk = { "x-stainless-lang": "js" }
+  const header = { "x-api-dialect": "native" }
+  expect(chooseDialect("/openai/v1/models", header, "native", undefined)).toBe("openai")
+  expect(chooseDialect("/v1/models", header, "openai", undefined)).toBe("native")
+  expect(chooseDialect("/v1/models", sdk, "native", undefined)).toBe("native")
+  expect(chooseDialect("/openai-ish", {}, "auto", undefined)).toBe("native")
+})
+
+test("an unknown dialect in the header is refused", async () => {
+  const answer = await parrot().post(hi, { "x-api-dialect": "klingon" })
+  expect(answer.statusCode).toBe(400)
+  expect(answer.json().error.param).toBe("x-api-dialect")
+})
