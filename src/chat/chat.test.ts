@@ -1,0 +1,231 @@
+import { readFileSync } from "node:fs"
+import { describe, expect, test } from "vitest"
+import type { GenerationEvent, GenerationRequest } from "../engine/generation.ts"
+import { createChat } from "./chat.ts"
+import type { ChatMessage, ChatRequest, ReplyEvent, Tool } from "./conversation.ts"
+import { foreign, Text } from "./jinja/text.ts"
+import { openTemplate } from "./template.ts"
+import { openTokenizer } from "./tokenizer.ts"
+
+const folder = `${import.meta.dirname}/../../test/golden/tokenizers`
+
+async function modelOf(name: string, source?: string) {
+  const read = (file: string) => readFileSync(`${folder}/${name}/${file}`, "utf8")
+  const { bos_token, eos_token, chat_template } = JSON.parse(read("tokenizer_config.json"))
+  const specialTokens = { ...(bos_token && { bos_token }), eos_token }
+  const now = new Date(2025, 6, 4)
+  return {
+    tokenizer: await openTokenizer(read("tokenizer.json"), "tokenizer.json", 1000),
+    template: openTemplate(source ?? chat_template, "chat_template", { specialTokens, now }),
+    endTokens: new Set([1]),
+  }
+}
+
+/** A chat over an engine that answers with the tokens of `text`, control tokens included. */
+async function chatOf(name: string, text: string, source?: string) {
+  const model = await modelOf(name, source)
+  const tokens = await model.tokenizer.encode(new Text(text))
+  const asked: GenerationRequest[] = []
+  async function* choice(): AsyncGenerator<GenerationEvent> {
+    for (const token of tokens) yield { kind: "token", token, logprob: -1, top: [] }
+    yield { kind: "end", reason: "stop" }
+  }
+  const chat = createChat({
+    ...model,
+    engine: {
+      generate: (request) => {
+        asked.push(request)
+        const choices = Array.from({ length: request.choices }, choice)
+        return Promise.resolve({ promptTokens: request.prompt.length, cachedTokens: 0, choices })
+      },
+    },
+  })
+  const prompt = () => model.tokenizer.bytes && chat.detokenize(asked.at(-1)!.prompt)
+  return { ...model, chat, asked, prompt }
+}
+
+const WEATHER: Tool = {
+  name: "get_weather",
+  definition: {
+    type: "function",
+    function: { name: "get_weather", parameters: { type: "object", properties: {} } },
+  },
+  parameters: { type: "object", properties: {} },
+  strict: false,
+}
+
+function requestOf(more: Partial<ChatRequest> = {}): ChatRequest {
+  const request: Omit<ChatRequest, "sampling"> = {
+    id: "r1",
+    messages: [{ role: "user", content: "Weather?" }],
+    choices: 1,
+    maxTokens: undefined,
+    stop: [],
+    ignoreEos: false,
+    templateArguments: {},
+    reasoning: "split",
+    scope: "",
+    ...more,
+  }
+  return { ...request, sampling: { topLogprobs: undefined } as ChatRequest["sampling"] }
+}
+
+async function eventsOf(reply: Promise<{ events: AsyncIterable<ReplyEvent> }>) {
+  const events: ReplyEvent[] = []
+  for await (const event of (await reply).events) events.push(event)
+  return events
+}
+
+const signal = new AbortController().signal
+
+describe("calls", () => {
+  const read = async (name: string, text: string, more: Partial<ChatRequest> = {}) => {
+    const { chat } = await chatOf(name, text)
+    const events = await eventsOf(chat.reply(requestOf({ tools: [WEATHER], ...more }), signal))
+    return {
+      content: events.map((event) => (event.kind === "content" ? event.text : "")).join(""),
+      calls: events.flatMap((event) => (event.kind === "call" ? [event.name] : [])),
+      ids: events.flatMap((event) => (event.kind === "call" ? [event.id] : [])),
+      arguments: events.map((event) => (event.kind === "arguments" ? event.text : "")).join(""),
+      reason: events.find((event) => event.kind === "finish")?.reason,
+    }
+  }
+  const hermes =
+    '<tool_call>\n{"name": "get_weather", "arguments": {"place": "Köln"}}\n</tool_call>'
+
+  test("come as events, whether their marks are special tokens or text", async () => {
+    const expected = {
+      calls: ["get_weather"],
+      arguments: '{"place": "Köln"}',
+      reason: "tool_calls",
+    }
+    expect(await read("qwen", `Yes.\n${hermes}`)).toMatchObject({ ...expected, content: "Yes." })
+    expect(
+      await read(
+        "mistral",
+        '[TOOL_CALLS] [{"name": "get_weather", "arguments": {"place": "Köln"}}]',
+      ),
+    ).toMatchObject({ ...expected, content: "" })
+    expect(
+      await read("llama3", '{"name": "get_weather", "parameters": {"place": "Köln"}}'),
+    ).toMatchObject({ ...expected, content: "" })
+    expect(
+      await read(
+        "llama3",
+        '<|python_tag|>{"name": "get_weather", "parameters": {"place": "Köln"}}',
+      ),
+    ).toMatchObject({ ...expected, content: "" })
+  })
+
+  test("are not looked for when tools are hidden, absent, or another is allowed", async () => {
+    const text = { content: hermes, calls: [], reason: "stop" }
+    expect(await read("qwen", hermes, { toolChoice: { mode: "none" } })).toMatchObject(text)
+    expect(await read("qwen", hermes, { tools: [] })).toMatchObject(text)
+    expect(
+      await read("qwen", hermes, { toolChoice: { mode: "auto", names: ["now"] } }),
+    ).toMatchObject({ ...text, reason: "error" })
+  })
+
+  test("end with the first one when only one is wanted, and have ids of their own", async () => {
+    const both = await read("qwen", `${hermes}\n${hermes}`)
+    expect(both.calls).toHaveLength(2)
+    expect(new Set(both.ids).size).toBe(2)
+    const one = await read("qwen", `${hermes}\n${hermes}`, { parallelToolCalls: false })
+    expect(one).toMatchObject({ calls: ["get_weather"], reason: "tool_calls" })
+  })
+
+  test("are no place for stop strings", async () => {
+    const stopped = await read("qwen", `A stop.${hermes}`, { stop: ["Köln", "get_"] })
+    expect(stopped).toMatchObject({ content: "A stop.", reason: "tool_calls" })
+    expect(await read("qwen", `Köln.${hermes}`, { stop: ["Köln"] })).toMatchObject({
+      content: "",
+      calls: [],
+      reason: "stop",
+    })
+  })
+})
+
+describe("the prompt", () => {
+  const ask = async (name: string, more: Partial<ChatRequest>, source?: string) => {
+    const { chat, prompt } = await chatOf(name, "ok", source)
+    await chat.reply(requestOf(more), signal)
+    return prompt()
+  }
+  const called: ChatMessage[] = [
+    { role: "user", content: "Weather?" },
+    {
+      role: "assistant",
+      content: null,
+      toolCalls: [{ id: "call_1", name: "get_weather", arguments: '{"n": 1.0}' }],
+    },
+    { role: "tool", content: "rain", toolCallId: "call_1" },
+  ]
+
+  test("shows tools through the template, unless they are hidden", async () => {
+    expect(await ask("qwen", { tools: [WEATHER] })).toContain(
+      '<tools>\n{"type": "function", "function": {"name": "get_weather", "parameters": ',
+    )
+    const hidden = await ask("qwen", { tools: [WEATHER], toolChoice: { mode: "none" } })
+    expect(hidden).not.toContain("get_weather")
+  })
+
+  test("gives a template the form of call ids that it wants", async () => {
+    const text = await ask("mistral", { messages: called, tools: [WEATHER] })
+    const ids = [...text.matchAll(/"(?:call_)?id": "(\w{9})"/g)].map(([, id]) => id)
+    expect(ids).toHaveLength(2)
+    expect(ids[0]).toBe(ids[1])
+    expect(text).toContain('"arguments": {"n": 1.0}')
+  })
+
+  test("tells in plain words what a template cannot show", async () => {
+    const simple = "{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}[assistant]"
+    const text = await ask("qwen", { messages: called, tools: [WEATHER] }, simple)
+    expect(text).toMatch(/^\[system\] You can call these functions/)
+    expect(text).toContain('{"type":"function","function":{"name":"get_weather"')
+    expect(text).toContain('[assistant] [{"name": "get_weather", "arguments": {"n": 1.0}}]')
+    expect(text).toContain("[user] Result:\nrain")
+  })
+})
+
+describe("plain text", () => {
+  test("is continued as it stands, after what the tokenizer puts before it", async () => {
+    const { chat, asked } = await chatOf("mistral", "abc")
+    const request = requestOf()
+    const events = await eventsOf(chat.complete({ ...request, prompt: "<s>a" }, signal))
+    expect(asked[0]!.prompt[0]).toBe(1)
+    expect([...asked[0]!.prompt].slice(1)).not.toContain(1)
+    // The blank at the start of what continues a text belongs to it.
+    expect(events[0]).toMatchObject({ kind: "content", text: " a" })
+    await chat.complete({ ...request, prompt: Int32Array.of(5, 6) }, signal)
+    expect([...asked[1]!.prompt]).toEqual([5, 6])
+  })
+
+  test("becomes tokens and comes back", async () => {
+    const { chat, tokenizer } = await chatOf("llama3", "")
+    const text = "é 🙂 <|eot_id|>"
+    const plain = await chat.tokenize(text, false)
+    const control = await chat.tokenize(text, true)
+    expect(chat.detokenize(plain)).toBe(text)
+    expect(chat.detokenize(control)).toBe(text)
+    expect([...plain]).toEqual(await tokenizer.encode(foreign(text, 1)))
+    expect(control.length).toBeLessThan(plain.length)
+    const messages: ChatMessage[] = [{ role: "user", content: "hi" }]
+    expect(chat.detokenize(await chat.tokenizeChat(messages, {}))).toMatch(/assistant.*\n\n$/)
+  })
+
+  test("of nothing is refused where the tokenizer puts nothing before it", async () => {
+    const { chat } = await chatOf("qwen", "a")
+    await expect(chat.complete({ ...requestOf(), prompt: "" }, signal)).rejects.toMatchObject({
+      param: "prompt",
+    })
+  })
+})
+
+test("a request that was left while its prompt was made is not admitted", async () => {
+  const { chat, asked } = await chatOf("qwen", "a")
+  const gone = new AbortController()
+  const reply = chat.reply(requestOf(), gone.signal)
+  gone.abort()
+  await expect(reply).rejects.toThrow("abort")
+  expect(asked).toEqual([])
+})
