@@ -2,9 +2,12 @@
 
 import { writeFileSync } from "node:fs"
 import { optionsPage } from "../src/cli/manual.ts"
+import { apiPage, errorsPage } from "../src/http/manual.ts"
 
 /** A page of docs/ and what prints it. */
 export const pages: Record<string, () => string> = {
+  "api.md": apiPage,
+  "errors.md": errorsPage,
   "options.md": optionsPage,
 }
 

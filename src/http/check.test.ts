@@ -28,7 +28,7 @@ test.each([
   [
     { messages: [] },
     "messages",
-    "messages must be a list of at least 1 objects, not an empty list.",
+    "messages must be a list of objects that is not empty, not an empty list.",
   ],
   [{ messages: "hi" }, "messages", /^messages must be a list/],
   [{ messages: [{ content: "hi" }] }, "messages[0].role", "messages[0].role is required."],

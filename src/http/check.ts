@@ -178,7 +178,7 @@ export function describe(schema: TSchema): string {
   if (only !== undefined) return writeJson(only)
   switch (type) {
     case "array":
-      return `a list${range(bounds.minItems, bounds.maxItems) || " of"} ${elements(items ?? {})}`
+      return listOf(elements(items ?? {}), bounds)
     case "string":
       return bounds.minLength === 1 ? "a string that is not empty" : "a string"
     case "object":
@@ -197,6 +197,11 @@ export function describe(schema: TSchema): string {
     default:
       return "any JSON"
   }
+}
+
+function listOf(things: string, { minItems, maxItems }: Schema): string {
+  const most = maxItems === undefined ? "" : `at most ${maxItems} `
+  return `a list of ${most}${things}${minItems === 1 ? " that is not empty" : ""}`
 }
 
 function elements(items: Schema): string {

@@ -1,0 +1,221 @@
+// docs/api.md and docs/errors.md, printed from the tables that the server runs on. Words that no table holds (how the
+// dialects differ, which headers mean what) stand here once.
+
+import type { TSchema } from "typebox"
+import { errors } from "../errors.ts"
+import { describe } from "./check.ts"
+import { unbuilt, unsupported } from "./refusals.ts"
+import type { Route } from "./route.ts"
+import { routes } from "./routes.ts"
+import { ChatCompletionMessage } from "./schemas.ts"
+import { defaultTimeouts } from "./service.ts"
+
+export function apiPage(): string {
+  return `# The API
+
+Printed from \`src/http\` by \`npm run docs\`. A running server shows the same at \`/docs\`, where every request can be tried,
+and at \`/openapi.json\`.
+
+${table(
+  ["Endpoint", "What it gives"],
+  routes.map(({ method, path, summary }) => [`\`${method} ${path}\``, summary]),
+)}
+
+Everything under \`/v1\` is served under \`/openai/v1\` as well. HEAD goes wherever GET goes; another method is 405 with
+\`Allow\`. Bodies are JSON in UTF-8 with \`Content-Type: application/json\`, so that no web page can post one without the
+browser asking first. Nothing is coerced, clamped or dropped: a field out of range or of the wrong type is 400 with its
+name in \`error.param\`. Fields nobody knows are ignored and listed in \`x-ignored-fields\`. Null means absent. Integers beyond
+2^53 are read from the text, digit by digit.
+
+## Two dialects
+
+One server speaks two forms of the API; only the last step, from events to JSON, differs.
+
+${table(["", "`native`", "`openai`"], DIALECTS)}
+
+Which one a request gets, first match wins:
+
+1. a path under \`/openai/v1\`: \`openai\`;
+2. the request header \`x-api-dialect\`: what it says;
+3. the server option \`--api-dialect\`, unless it is \`auto\`;
+4. \`openai\` when the client is an OpenAI SDK (header \`x-stainless-lang\`, or a user agent with \`OpenAI/\`, \`AsyncOpenAI/\`,
+   \`ai-sdk/\` or \`langchain\`) or the body uses what only that contract has (\`max_completion_tokens\`, \`parallel_tool_calls\`,
+   \`tools[].function.strict\`, \`response_format.json_schema\`, earlier calls whose arguments are a string);
+5. else \`native\`.
+
+The answer's \`x-api-dialect\` header says which it was.
+
+${routes
+  .filter(({ body }) => body)
+  .map(requestSection)
+  .join("\n\n")}
+
+## Messages
+
+${fieldsTable(ChatCompletionMessage)}
+
+Maps with a \`text\` are joined. A tool's list of maps without any \`text\` reaches the model's template as its JSON. Pictures
+and sound are 400: the model takes text. Arguments of earlier calls may be a map or a string that holds one.
+
+## Answers
+
+- \`usage\` stands in every whole answer, and in streams, as a last chunk with \`choices: []\`, when
+  \`stream_options.include_usage\` asks.
+- A stream is \`data: \`, one JSON object and a blank line for each event, one write each, and \`data: [DONE]\` last. A failure
+  once it has begun is one event with \`error\`, and then the end without \`[DONE]\`.
+- A choice that failed in a whole answer has \`finish_reason: "error"\` and the others are kept; when all failed the answer is 500.
+- \`logprobs\` are the model's own: of the raw logits, before temperature, penalties and bias, with each token's true bytes. They
+  list exactly the tokens whose text was sent; those of thinking stand beside them under \`reasoning_content\`.
+- A model's thinking is in \`reasoning_content\`, not in \`content\`; \`--reasoning inline\` leaves it in the text.
+- The same request with the same \`seed\` and \`system_fingerprint\` gives the same text.
+
+## Headers
+
+${table(["Header", "Where", "Meaning"], HEADERS)}
+
+## Who may call
+
+- A server bound to loopback answers to loopback's names and \`--allowed-hosts\` only: any other Host header is 403.
+- With \`--api-key\`, everything but \`/health\` and \`/live\` asks for \`Authorization: Bearer KEY\`; a browser that opens \`/docs\`
+  asks its user for the key as a password.
+- Web pages from elsewhere can read nothing, unless \`--allow-credentials\` or an \`--allowed-*\` option is given; then cross-origin
+  headers are those of Starlette's CORSMiddleware with the same settings.
+
+## Limits
+
+${table(["What", "Default", "Then"], LIMITS)}
+
+## Known and refused
+
+Being asked for one of these is 400 with the field's name, rather than an answer that pretends.
+
+${table(
+  ["Field", "Why"],
+  [...unbuilt, ...unsupported].map(({ param, because }) => [
+    `\`${param}\``,
+    because.slice(param.length + 2),
+  ]),
+)}
+`
+}
+
+const DIALECTS = [
+  [
+    "a delta",
+    "a whole message: the role and a text in each",
+    "the role once, ahead of the first words",
+  ],
+  ["the last delta", "an empty message", "`{}`"],
+  ["what is absent", "null", "left out, but for `refusal` and `logprobs`"],
+  ["thinking", "`reasoning_content`", "`reasoning_content`, and the same under `reasoning`"],
+  ["long silence", "an empty delta now and then", "an SSE comment now and then"],
+]
+
+const HEADERS = [
+  ["`x-request-id`", "in and out", "names the request in the log; made up when none came"],
+  ["`x-api-dialect`", "in and out", "see above"],
+  ["`x-seed`", "out", "the seed that was used"],
+  ["`x-ignored-fields`", "out", "names of unknown fields, percent-encoded, at most 20"],
+  ["`retry-after`", "out", "seconds, with 429 and 503"],
+]
+
+const seconds = (milliseconds: number) => `${milliseconds / 1000} s`
+
+const LIMITS = [
+  ["size of a body", "2 MiB, or 16 bytes a token of context if that is more", "413"],
+  ["depth of its JSON", "256", "400"],
+  ["headers", "16 KiB", "431"],
+  ["time for the headers", seconds(defaultTimeouts.header), "408"],
+  ["time for the body", seconds(defaultTimeouts.body), "408"],
+  [
+    "idle connection",
+    seconds(defaultTimeouts.idle),
+    "closed, a little later than its `keep-alive` header says",
+  ],
+  [
+    "client that takes nothing",
+    seconds(defaultTimeouts.write),
+    "cut; its generation pauses from 256 KiB on",
+  ],
+  ["silence in a stream", seconds(defaultTimeouts.keepAlive), "broken, as the dialect does it"],
+  ["choices of one request", "128", "400"],
+  ["requests that wait", "`--max-queue`", "429"],
+]
+
+function requestSection({ method, path, summary, body, example }: Route): string {
+  const shown = JSON.stringify({ model: "tiny", ...example })
+  return `## ${method} ${path}
+
+${summary}
+
+\`\`\`sh
+curl -N http://127.0.0.1:8000${path} -H 'Content-Type: application/json' -d '${shown}'
+\`\`\`
+
+${fieldsTable(body!)}`
+}
+
+interface Fields {
+  properties: Record<string, { description?: string; default?: unknown }>
+  required?: readonly string[]
+}
+
+function fieldsTable(schema: TSchema): string {
+  const { properties, required = [] } = schema as unknown as Fields
+  const rows = Object.entries(properties).map(([name, field]) => [
+    `\`${name}\``,
+    describe(field as TSchema),
+    required.includes(name)
+      ? "required"
+      : JSON.stringify(field.default ?? null).replace("null", ""),
+    field.description ?? "",
+  ])
+  return table(["Field", "Value", "Default", "Meaning"], rows)
+}
+
+export function errorsPage(): string {
+  const rows = Object.entries(errors).map(([code, { status, type, text }]) => ({
+    status,
+    cells: [
+      `\`${code}\``,
+      status === 0 ? "exit 2" : String(status),
+      type,
+      text.replace(/\{(\w+)\}/g, "*$1*"),
+    ],
+  }))
+  const columns = ["Code", "Status", "Type", "Sentence"]
+  const cellsOf = (wanted: (status: number) => boolean) =>
+    rows.filter(({ status }) => wanted(status)).map(({ cells }) => cells)
+  return `# Errors
+
+Printed from \`src/errors.ts\` by \`npm run docs\`. Words in italics are filled in.
+
+## Of requests
+
+One body for every client: the nested form of OpenAI's API and a flat one beside it. \`param\` names the field at fault.
+
+\`\`\`json
+{"error":{"message":"…","type":"…","param":null,"code":"…"},"object":"error","message":"…","code":400}
+\`\`\`
+
+${table(
+  columns,
+  cellsOf((status) => status > 0),
+)}
+
+## Of starting
+
+One line on stderr and exit code 2.
+
+${table(
+  columns,
+  cellsOf((status) => status === 0),
+)}
+`
+}
+
+function table(columns: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]) =>
+    `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`
+  return [line(columns), `|${columns.map(() => "---|").join("")}`, ...rows.map(line)].join("\n")
+}
