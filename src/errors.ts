@@ -28,7 +28,7 @@ export const errors = {
   context_length_exceeded: {
     status: 400,
     type: "invalid_request_error",
-    text: 'The prompt has {tokens} tokens; this server reads at most {limit}. Shorten the conversation or start the server with --overrides "{option}=…".',
+    text: "The prompt has {tokens} tokens; this server reads at most {limit}, a reply comes on top. {cure}",
   },
   template_failed: {
     status: 400,
@@ -105,6 +105,16 @@ export const errors = {
     type: "server_error",
     text: "The model failed while generating: {problem}",
   },
+  request_timeout: {
+    status: 503,
+    type: "server_error",
+    text: "The request was not finished within {seconds} seconds, the most this server gives one; ask for less or try again when it is less busy.",
+  },
+  server_closing: {
+    status: 503,
+    type: "server_error",
+    text: "The server is shutting down; send the request again to the next one.",
+  },
   internal_error: {
     status: 500,
     type: "server_error",
@@ -122,10 +132,30 @@ export const errors = {
     type: "startup_error",
     text: 'The model needs {needed} MiB (weights {weights}, KV blocks {kv}, buffers {buffers}); {available} MiB are available. Lower --overrides "max_total_seq_length=…" or "max_num_sequence=…", or serve a smaller format.',
   },
+  memory_refused: {
+    status: 0,
+    type: "startup_error",
+    text: "The system has no memory for {what}; lower the limits with --overrides, or serve a smaller format.",
+  },
   device_missing: {
     status: 0,
     type: "startup_error",
     text: "--device {device} {why}; found: {found}.",
+  },
+  library_unusable: {
+    status: 0,
+    type: "startup_error",
+    text: "{file} cannot be used as this model's library: {problem}.",
+  },
+  compiler_failed: {
+    status: 0,
+    type: "startup_error",
+    text: "{compiler} failed while building {file}: {output}",
+  },
+  compiler_missing: {
+    status: 0,
+    type: "startup_error",
+    text: "No C compiler is here (looked for {looked}); install gcc or clang, or name one in CC.",
   },
   option_invalid: { status: 0, type: "startup_error", text: "{option}: {problem}" },
 } as const satisfies Record<string, Row>

@@ -31,7 +31,7 @@ INLINE uint8_t *block_head(struct attention a, uint8_t *cache, int64_t block, in
   return cache + (size_t)block * block_bytes(a) + (size_t)(a.layer * a.kv_heads + kv_head) * head_bytes(a);
 }
 
-// A turned key and a value, [head_dim] each with zeros up to the next 16, into their place.
+// A turned key and a value, [head_dim] each and readable up to the next 16, into their place.
 INLINE void write_kv(const struct attention a, uint8_t *head, int64_t place, const float *key, const float *value) {
   const size_t size = number_size(a.number);
   for (int64_t d = 0; d < a.head_dim; d += 16) {
@@ -165,7 +165,7 @@ struct attention_item {
   const int32_t *blocks;    // the sequence's, in position order
   const int32_t *positions; // of the item's tokens
   int64_t tokens, kept;     // kept: first position still held besides the sinks
-  const float *query;       // [tokens, query_stride]: head h at h * head_width
+  const float *query;       // [tokens, query_stride]: head h at h * head_dim
   int64_t query_stride;
   float *out;               // [tokens, out_stride]: head h at h * head_dim
   int64_t out_stride;
@@ -194,7 +194,7 @@ INLINE void attend(const struct attention a, const struct attention_item *item, 
       int64_t count = rows - row < ATTENTION_ROWS ? rows - row : ATTENTION_ROWS;
       for (int64_t i = 0; i < count; i++) {
         int64_t token = (row + i) / group, head = kv_head * group + (row + i) % group;
-        r.query[i] = item->query + token * item->query_stride + head * width;
+        r.query[i] = item->query + token * item->query_stride + head * a.head_dim;
         r.position[i] = item->positions[token];
       }
       switch (count) {

@@ -1,5 +1,4 @@
-// exp, log, sine and cosine of our own, because libm's differ between versions and our bits must not. Only additions,
-// multiplications, divisions and integer work on the bits: the same input gives the same output everywhere.
+// e^x of sixteen floats and what is made of it: our own, because libm's differ between versions and our bits must not.
 #ifndef SINTER_FUNCTIONS_H
 #define SINTER_FUNCTIONS_H
 
@@ -33,36 +32,6 @@ INLINE float exp_of(float x) {
 // x * sigmoid(x)
 INLINE vec vec_silu(vec x) {
   return vec_div(x, vec_add(vec_set(1.0f), vec_exp(vec_sub(vec_zero(), x))));
-}
-
-// Cosine and sine of an angle in radians, |angle| < 2^30: reduced by multiples of a quarter turn held in three parts, then
-// Taylor polynomials on |r| <= pi / 4 in double; rounded to float at the end.
-INLINE void turn(double angle, float *cosine, float *sine) {
-  double n = angle * 0.63661977236758134308 + 6755399441055744.0;  // 1.5 * 2^52 rounds, as MAGIC does
-  union {
-    double number;
-    uint64_t bits;
-  } quarter = {n};
-  n -= 6755399441055744.0;
-  double r = angle - n * 1.57079632673412561417;  // 33 bits of pi / 2: exact products
-  r -= n * 6.07710050630396597660e-11;
-  r -= n * 2.02226624879595063154e-21;
-  double s = r * r;
-  double sin_r =
-      r + r * s *
-              (-1.0 / 6 +
-               s * (1.0 / 120 +
-                    s * (-1.0 / 5040 + s * (1.0 / 362880 + s * (-1.0 / 39916800 + s / 6227020800.0)))));
-  double cos_r =
-      1.0 + s * (-0.5 + s * (1.0 / 24 +
-                             s * (-1.0 / 720 +
-                                  s * (1.0 / 40320 + s * (-1.0 / 3628800 + s / 479001600.0)))));
-  switch (quarter.bits & 3) {
-    case 0: *cosine = (float)cos_r, *sine = (float)sin_r; break;
-    case 1: *cosine = (float)-sin_r, *sine = (float)cos_r; break;
-    case 2: *cosine = (float)-cos_r, *sine = (float)-sin_r; break;
-    default: *cosine = (float)sin_r, *sine = (float)-cos_r;
-  }
 }
 
 #endif

@@ -72,22 +72,28 @@ INLINE uint32_t spread_nibbles(uint32_t x) {
   return (x | x << 4) & 0x0f0f0f0f;
 }
 
-INLINE uint32_t unpack_code(enum codes c, const uint32_t *words, int64_t k) {
+// Stored words need not be aligned: they come out of files as they lie there.
+INLINE uint32_t load_word(const uint8_t *words, int64_t index) {
+  uint32_t word;
+  memcpy(&word, words + 4 * index, 4);
+  return word;
+}
+INLINE uint32_t unpack_code(enum codes c, const uint8_t *words, int64_t k) {
   int per = codes_per_word(c), bits = code_bits(c);
-  return words[k / per] >> (k % per * bits) & ((1u << bits) - 1);
+  return load_word(words, k / per) >> (k % per * bits) & ((1u << bits) - 1);
 }
 
 // One group's words of one row into its lane's four bytes of each line pair.
-INLINE void pack_group(struct panels p, uint8_t *group, int lane, const uint32_t *words) {
+INLINE void pack_group(const struct panels p, uint8_t *group, int lane, const uint8_t *words) {
   uint8_t *line = group + 4 * lane;
   for (int64_t j = 0; j < panels_lines(p); j++, line += 2 * LINE) {
     uint32_t four;
     if (p.codes == CODES_8) {
-      four = words[j];
+      four = load_word(words, j);
     } else {
       uint32_t eight = 0;
       if (p.codes == CODES_4)
-        eight = words[j];
+        eight = load_word(words, j);
       else
         for (int i = 0; i < 8; i++) eight |= unpack_code(p.codes, words, 8 * j + i) << 4 * i;
       four = spread_nibbles(eight & 0xffff) | spread_nibbles(eight >> 16) << 4;
@@ -96,24 +102,29 @@ INLINE void pack_group(struct panels p, uint8_t *group, int lane, const uint32_t
   }
 }
 
-// Row `row` of a grouped parameter, from its stored words and scales.
-INLINE void pack_codes(struct panels p, uint8_t *arena, int64_t row, const uint32_t *words,
-                       const void *scales) {
+// Rows `row` .. `row + count - 1`, which lie side by side in one panel, from their stored words and scales.
+INLINE void pack_codes(const struct panels p, uint8_t *arena, int64_t row, int64_t count, const uint8_t *words,
+                       const uint8_t *scales) {
   int lane;
   uint8_t *group = arena + (size_t)panels_home(p, row, &lane) * panels_panel_bytes(p);
-  size_t size = number_size(p.number), per_group = (size_t)(p.group / codes_per_word(p.codes));
-  for (int64_t g = 0; g < panels_groups(p); g++, group += panels_group_bytes(p)) {
-    pack_group(p, group, lane, words + (size_t)g * per_group);
-    memcpy(group + panels_lines(p) * 2 * LINE + (size_t)lane * size, (const uint8_t *)scales + (size_t)g * size, size);
-  }
+  const size_t size = number_size(p.number), group_words = 4 * (size_t)(p.group / codes_per_word(p.codes));
+  const size_t row_words = group_words * (size_t)panels_groups(p), row_scales = size * (size_t)panels_groups(p);
+  for (int64_t g = 0; g < panels_groups(p); g++, group += panels_group_bytes(p))
+    for (int64_t i = 0; i < count; i++) {
+      pack_group(p, group, lane + (int)i, words + (size_t)i * row_words + (size_t)g * group_words);
+      memcpy(group + panels_lines(p) * 2 * LINE + (size_t)(lane + i) * size,
+             scales + (size_t)i * row_scales + (size_t)g * size, size);
+    }
 }
 
-// Row `row` of a float parameter.
-INLINE void pack_floats(struct panels p, uint8_t *arena, int64_t row, const void *values) {
+// The same for stored floats.
+INLINE void pack_floats(const struct panels p, uint8_t *arena, int64_t row, int64_t count, const uint8_t *values) {
   int lane;
-  size_t size = number_size(p.number);
+  const size_t size = number_size(p.number);
   uint8_t *at = arena + (size_t)panels_home(p, row, &lane) * panels_panel_bytes(p) + (size_t)lane * size;
-  for (int64_t k = 0; k < p.columns; k++, at += PANEL * size) memcpy(at, (const uint8_t *)values + (size_t)k * size, size);
+  for (int64_t k = 0; k < p.columns; k++, at += PANEL * size)
+    for (int64_t i = 0; i < count; i++)
+      memcpy(at + (size_t)i * size, values + (size_t)(i * p.columns + k) * size, size);
 }
 
 INLINE vec vec_load_number(enum number n, const void *p) {
@@ -138,6 +149,15 @@ INLINE float load_number(enum number n, const void *p) {
   memcpy(sixteen, p, 2);
   vec_store(lanes, vec_load_number(n, sixteen));
   return lanes[0];
+}
+
+INLINE void round_numbers(enum number n, float *values, int64_t count) {
+  if (n == F32) return;
+  for (int64_t i = 0; i < count; i += 16) {
+    uint16_t halves[16];
+    vec_store_number(n, halves, vec_load(values + i));
+    vec_store(values + i, vec_load_number(n, halves));
+  }
 }
 
 // A row back out of its panel, as an embedding reads it: (code - zero) * scale, the product rounded to `rounded`.
@@ -176,14 +196,21 @@ INLINE void unpack_row(struct panels p, const uint8_t *arena, int64_t row, enum 
           values[8 * j + 4 + i] = (float)((line[i] >> 4) - zero) * scale;
         }
       }
-    if (rounded != F32)
-      for (int i = 0; i < 48; i += 16) {
-        uint16_t halves[16];
-        vec_store_number(rounded, halves, vec_load(values + i));
-        vec_store(values + i, vec_load_number(rounded, halves));
-      }
+    round_numbers(rounded, values, 48);
     int64_t left = p.columns - g * p.group;
     memcpy(out + g * p.group, values, (size_t)(left < p.group ? left : p.group) * 4);
+  }
+}
+
+// A stored row of codes as floats of the scales' type, as products with unrounded activations read it.
+INLINE void expand_row(const struct panels p, const uint8_t *words, const uint8_t *scales, uint8_t *out) {
+  const size_t size = number_size(p.number);
+  for (int64_t k = 0; k < p.columns; k++) {
+    float sixteen[16] = {(float)((int)unpack_code(p.codes, words, k) - code_zero(p.codes)) *
+                         load_number(p.number, scales + (size_t)(k / p.group) * size)};
+    uint8_t stored[64];
+    vec_store_number(p.number, stored, vec_load(sixteen));
+    memcpy(out + (size_t)k * size, stored, size);
   }
 }
 

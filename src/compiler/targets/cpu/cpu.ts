@@ -1,0 +1,113 @@
+// The target cpu: a plan becomes a shared library built by this machine's C compiler for exactly this processor, or, as
+// cpu:baseline, for any processor of its architecture. The library carries its manifest and can be shipped alone.
+
+import { createHash } from "node:crypto"
+import { readFileSync } from "node:fs"
+import { readdir } from "node:fs/promises"
+import { join } from "node:path"
+import { processorFeatures } from "../../../runtime/features.ts"
+import { seal } from "../../../runtime/library.ts"
+import type { Manifest } from "../../../runtime/manifest.ts"
+import { openShelf, type Shelf, shelfKey } from "../../../runtime/shelf.ts"
+import { manifestOf } from "../../compile.ts"
+import type { Plan } from "../../plan.ts"
+import { emit } from "./emit.ts"
+import { type Level, usableLevels } from "./levels.ts"
+import {
+  build,
+  type Compiler,
+  flagsOf,
+  kernels,
+  requireCompiler,
+  runtime,
+  type Source,
+  supports,
+} from "./toolchain.ts"
+
+export type CpuTarget = "cpu" | "cpu:baseline"
+
+export const cpuTargets: readonly CpuTarget[] = ["cpu", "cpu:baseline"]
+
+/** Everything that decides a library's bytes, known before a compiler runs for long. */
+export interface CpuBuild {
+  manifest: Manifest
+  /** Of the shelf. */
+  key: string
+  sources: readonly Source[]
+  level: Level
+  /** Runs the compiler: seconds. The bytes of the library file, manifest included. */
+  build(): Promise<Buffer>
+}
+
+/** @throws `compiler_missing` */
+export async function prepareCpu(plan: Plan, target: CpuTarget = "cpu"): Promise<CpuBuild> {
+  const compiler = await requireCompiler()
+  const level = await chooseLevel(compiler, target)
+  return prepareLevel(plan, target, compiler, level)
+}
+
+export async function prepareLevel(
+  plan: Plan,
+  target: CpuTarget,
+  compiler: Compiler,
+  level: Level,
+): Promise<CpuBuild> {
+  const { sources: emitted, kv } = emit(plan)
+  const sources = [...emitted, { name: "pool.c", path: join(runtime, "pool.c") }]
+  const made = [level.name, compiler.version, ...level.flags, await sourcesHash(level)]
+  const manifest = manifestOf(plan, {
+    target,
+    kv,
+    features: level.features,
+    sources: shelfKey(made),
+  })
+  const key = shelfKey([JSON.stringify(manifest), ...made])
+  return {
+    manifest,
+    key,
+    sources,
+    level,
+    build: async () => seal(await build(compiler, level, sources), manifest),
+  }
+}
+
+/** The library of a plan from the shelf, built if it is not there yet. */
+export async function shelvedCpu(
+  plan: Plan,
+  target: CpuTarget = "cpu",
+  shelf: Shelf = openShelf(),
+): Promise<{ path: string; manifest: Manifest; kept: boolean }> {
+  const { manifest, key, build } = await prepareCpu(plan, target)
+  const { path, kept } = await shelf.get(key, build)
+  return { path, manifest, kept }
+}
+
+/** The best instruction set that the processor runs and the compiler knows; plain C for `cpu:baseline`. */
+async function chooseLevel(compiler: Compiler, target: CpuTarget): Promise<Level> {
+  const features = target === "cpu:baseline" ? new Set<string>() : processorFeatures()
+  const usable = usableLevels(process.arch, features)
+  for (const level of usable) if (await supports(compiler, level)) return level
+  return usable.at(-1)!
+}
+
+/** Of the kernels and headers that are compiled in: a library of other sources is another library. */
+async function sourcesHash(level: Level): Promise<string> {
+  const shared = (await readdir(kernels, { withFileTypes: true }))
+    .filter((entry) => entry.isFile())
+    .map(({ name }) => join(kernels, name))
+  const files = [
+    ...shared.sort(),
+    join(kernels, level.folder, "vector.h"),
+    join(runtime, "abi.h"),
+    join(runtime, "pool.c"),
+  ]
+  const hash = createHash("sha256")
+  for (const file of files) hash.update(readFileSync(file))
+  return hash
+    .update(
+      flagsOf(level)
+        .filter((flag) => !flag.startsWith("-I"))
+        .join(" "),
+    )
+    .digest("hex")
+}

@@ -1,0 +1,383 @@
+// Plan to C: a driver with the model's constants, and one small file for every distinct product, so that they compile side
+// by side. What is emitted calls the kernels under kernels/ with literal shapes; the compiler unfolds them.
+//
+// Layers repeat: steps that differ only in their weights and their layer are emitted once, as a function of those. Steps
+// that look at nothing but their own row are joined into one loop over rows.
+
+import { formats, isGroupFormat, type ParameterFormat } from "../../../runtime/format.ts"
+import type { Manifest } from "../../../runtime/manifest.ts"
+import { BLOCK } from "../../../runtime/program.ts"
+import type { Attention } from "../../graph/graph.ts"
+import type { Buffer, Codes, ParameterId, Plan, Step, View } from "../../plan.ts"
+import type { Source } from "./toolchain.ts"
+
+export interface Emitted {
+  sources: readonly Source[]
+  kv: Manifest["kv"]
+}
+
+export function emit(plan: Plan): Emitted {
+  const weights = keepers(plan)
+  const code = new Code(plan, weights)
+  for (const run of runs(plan.steps)) code.add(run)
+  const attention = attentionOf(plan)
+  const driver = [
+    `// ${plan.architecture}, ${plan.format}: emitted by sinter compile. Steps of the plan over kernels with literal shapes.`,
+    ...constants(plan, attention),
+    "",
+    '#include "driver_types.h"',
+    "",
+    ...bufferTable(plan),
+    "",
+    ...parameterTable(plan, weights),
+    "",
+    '#include "driver.h"',
+    "",
+    ...code.functions,
+    "",
+    "static int32_t run_plan(sinter_model *m) {",
+    "  int32_t code;",
+    "#define DO(step) if ((code = (step))) return code",
+    ...code.calls,
+    "#undef DO",
+    "  return SINTER_OK;",
+    "}",
+    "",
+  ]
+  const products = [...code.products].map(([body, name]) => ({
+    name: `${name}.c`,
+    text: [
+      '#include "driver_types.h"',
+      '#include "product.h"',
+      "",
+      body.replaceAll("NAME", name),
+      "",
+    ].join("\n"),
+  }))
+  return {
+    sources: [{ name: "driver.c", text: driver.join("\n") }, ...products],
+    kv: { dtype: plan.kv, bytesPerBlock: attention.layers * bytesPerBlock(attention, plan.kv) },
+  }
+}
+
+// ------------------------------------------------------------------ how parameters are kept
+
+/** What the library makes of a parameter on its way in. */
+interface Keeper {
+  kept: "MATRIX" | "EXPANDED" | "VECTOR" | "BIAS"
+  panels: Panels
+  stored: Panels
+}
+
+interface Panels {
+  rows: number
+  columns: number
+  pair: number
+  format: ParameterFormat
+}
+
+function keepers(plan: Plan): Keeper[] {
+  const plain = (id: ParameterId): Panels => ({ ...plan.parameters[id]!, pair: 0 })
+  const found = plan.parameters.map((parameter, id): Keeper => {
+    const panels = plain(id)
+    return { kept: parameter.columns === 1 ? "VECTOR" : "MATRIX", panels, stored: panels }
+  })
+  for (const step of plan.steps) {
+    if (step.op === "embed") found[step.table]!.kept = "MATRIX"
+    if (step.op !== "matmul") continue
+    const { input, epilogue } = step
+    const weight = plain(step.weight)
+    const panels = { ...weight, pair: epilogue.kind === "swiglu" ? weight.rows / 2 : 0 }
+    found[step.weight] = { kept: "MATRIX", panels, stored: weight }
+    if (step.bias !== undefined)
+      found[step.bias] = { kept: "BIAS", panels, stored: plain(step.bias) }
+    // Products of unrounded activations read floats: the codes are expanded once, on the way in.
+    if (input.kind === "float" && isGroupFormat(weight.format)) {
+      panels.format = formats[weight.format].dtype
+      found[step.weight]!.kept = "EXPANDED"
+    }
+  }
+  return found
+}
+
+/** Initialiser of a struct panels. */
+function panelsText({ rows, columns, pair, format }: Panels): string {
+  const shape = `.rows = ${rows}, .columns = ${columns}, .pair = ${pair}`
+  if (!isGroupFormat(format)) return `{${shape}, .number = ${format.toUpperCase()}}`
+  const { bits, group, dtype } = formats[format]
+  return `{${shape}, .grouped = 1, .codes = CODES_${bits}, .group = ${group}, .number = ${dtype.toUpperCase()}}`
+}
+
+function parameterTable(plan: Plan, weights: readonly Keeper[]): string[] {
+  const lines = weights.map(
+    ({ kept, panels, stored }, id) =>
+      `  {${kept}, ${panelsText(panels)}, ${panelsText(stored)}},  // ${id} ${plan.parameters[id]!.name}`,
+  )
+  return ["static const struct parameter parameters[PARAMETERS] = {", ...lines, "};"]
+}
+
+// ------------------------------------------------------------------ constants
+
+type AllLayers = Attention & { layers: number }
+
+/** What attention of all layers has in common: the cache is laid out by it. */
+function attentionOf(plan: Plan): AllLayers {
+  const all = plan.steps.flatMap((step) => (step.op === "attend" ? [step.attention] : []))
+  const [first] = all
+  if (!first) throw new Error("internal: a plan without attention")
+  const same = all.every((a) => a.kvHeads === first.kvHeads && a.headDim === first.headDim)
+  if (!same) throw new Error("internal: layers with different KV heads in one cache")
+  return { ...first, layers: Math.max(...all.map(({ layer }) => layer)) + 1 }
+}
+
+/** block_bytes of attention.h, for one layer. */
+function bytesPerBlock({ kvHeads, headDim }: Attention, kv: Plan["kv"]): number {
+  return kvHeads * BLOCK * (headDim + Math.ceil(headDim / 16) * 16) * (kv === "f32" ? 4 : 2)
+}
+
+function constants(plan: Plan, attention: AllLayers): string[] {
+  const { logits, hidden, shapes, sinks } = plan
+  const widest = Math.max(
+    ...plan.steps.map((step) =>
+      step.op === "attend" ? step.attention.heads / step.attention.kvHeads : 1,
+    ),
+  )
+  const values = {
+    VOCABULARY: shapes.vocabulary,
+    SINKS: sinks,
+    BUFFERS: plan.buffers.length,
+    PARAMETERS: plan.parameters.length,
+    BLOCK_BYTES: `((size_t)${attention.layers * bytesPerBlock(attention, plan.kv)})`,
+    SCRATCH: `(ATTENTION_POSITIONS * ${widest} * (${Math.ceil(attention.headDim / 16) * 16} + 2))`,
+    LOGITS_BUFFER: logits.buffer,
+    LOGITS_STRIDE: stride(plan, logits),
+    HIDDEN_BUFFER: hidden.buffer,
+    HIDDEN_COLUMNS: hidden.columns,
+    HIDDEN_STRIDE: stride(plan, hidden),
+  }
+  return Object.entries(values).map(([name, value]) => `#define ${name} ${value}`)
+}
+
+/** Floats from one row of a buffer to the next: whole panels, so that products need no tails. */
+const stride = (plan: Plan, { buffer }: View) => padded(plan.buffers[buffer]!.columns)
+const padded = (columns: number) => Math.ceil(columns / 32) * 32
+
+function bufferTable(plan: Plan): string[] {
+  const groups = new Map<number, Codes | "scales">()
+  for (const step of plan.steps)
+    if (step.op === "quantize")
+      groups.set(step.output.codes, step.output).set(step.output.scales, "scales")
+  const bytes = (buffer: Buffer, id: number) => {
+    const codes = groups.get(id)
+    if (codes === "scales") return 0 // they lie behind their row's codes
+    return codes ? `QUANTIZED_BYTES(${codes.columns}, ${codes.group})` : 4 * padded(buffer.columns)
+  }
+  return [
+    `static const size_t buffer_bytes[BUFFERS] = {${plan.buffers.map(bytes).join(", ")}};`,
+    `static const uint8_t buffer_of_logits[BUFFERS] = {${plan.buffers
+      .map(({ capacity }) => (capacity === "logits" ? 1 : 0))
+      .join(", ")}};`,
+  ]
+}
+
+// ------------------------------------------------------------------ steps
+
+/** Neighbouring steps that one loop does: row by row where rows are all they know, else one step alone. */
+function runs(steps: readonly Step[]): Step[][] {
+  const found: Step[][] = []
+  for (const step of steps) {
+    const last = found.at(-1)
+    const joins = byRow(step) && last && byRow(last[0]!) && last[0]!.rows === step.rows
+    if (joins) last.push(step)
+    else found.push([step])
+  }
+  return found
+}
+
+const byRow = ({ op }: Step) => op !== "matmul" && op !== "attend"
+
+type RowSetName = Step["rows"]
+const setName = (rows: RowSetName) => rows.toUpperCase()
+
+class Code {
+  readonly functions: string[] = []
+  readonly calls: string[] = []
+  /** Bodies of product files, with NAME for their names. */
+  readonly products = new Map<string, string>()
+  readonly #plan: Plan
+  readonly #weights: readonly Keeper[]
+  readonly #known = new Map<string, string>()
+  readonly #frequencies = new Map<string, string>()
+
+  constructor(plan: Plan, weights: readonly Keeper[]) {
+    this.#plan = plan
+    this.#weights = weights
+  }
+
+  add(run: readonly Step[]): void {
+    const [step] = run
+    if (step!.op === "matmul") this.#product(step!)
+    else if (step!.op === "attend") this.#attention(step!)
+    else this.#rows(run)
+  }
+
+  #call(text: string): void {
+    this.calls.push(`  DO(${text});`)
+  }
+
+  /** The name of the function with this body, emitted when it is new. `NAME` in it is its own name. */
+  #function(kind: string, body: readonly string[]): string {
+    const text = body.join("\n")
+    let name = this.#known.get(text)
+    if (name === undefined) {
+      name = `${kind}_${this.#known.size}`
+      this.#known.set(text, name)
+      this.functions.push(text.replaceAll("NAME", name), "")
+    }
+    return name
+  }
+
+  #product(step: Extract<Step, { op: "matmul" }>): void {
+    const { input, weight, bias, epilogue, output } = step
+    const whole = this.#plan.buffers[output.buffer]!
+    if (output.from !== 0 || output.columns !== whole.columns)
+      throw new Error("internal: a product into some columns of a buffer")
+    if (epilogue.kind === "add" && epilogue.to.buffer !== output.buffer)
+      throw new Error("internal: a product added to another buffer than its own")
+    const { panels } = this.#weights[weight]!
+    const quantized = input.kind === "int8"
+    const from = input.kind === "int8" ? 0 : 4 * input.view.from
+    const inBuffer = input.kind === "int8" ? input.codes.codes : input.view.buffer
+    const inStride = input.kind === "int8" ? 0 : stride(this.#plan, input.view)
+    const kind = epilogue.kind.toUpperCase()
+    const body = [
+      "void NAME(void *context, int64_t index, int32_t thread) {",
+      "  const struct product_loop *loop = context;",
+      `  const struct panels weights = ${panelsText(panels)};`,
+      "  EACH_PANEL(loop, index)",
+      `    product_panel(weights, ${quantized ? 1 : 0}, ${inStride}, ${padded(output.columns)}, ${kind}, &loop->product, panel);`,
+      "}",
+    ].join("\n")
+    let name = this.products.get(body)
+    if (name === undefined) {
+      name = `product_${this.products.size}`
+      this.products.set(body, name)
+      this.functions.push(`void ${name}(void *context, int64_t index, int32_t thread);`, "")
+    }
+    const count = Math.ceil(panels.pair ? panels.pair / 16 : panels.rows / 32)
+    this.#call(
+      `product_loop(m, ${setName(step.rows)}, ${name}, ${count}, ${weight}, ${bias ?? -1}, ${inBuffer}, ${from}, ${output.buffer})`,
+    )
+  }
+
+  #attention(step: Extract<Step, { op: "attend" }>): void {
+    const { attention, query, output } = step
+    const name = this.#function("attention", [
+      "static void NAME(void *context, int64_t index, int32_t thread) {",
+      `  const struct attention a = ${this.#attentionText(attention)};`,
+      `  attention_item(context, a, ${stride(this.#plan, query)}, ${stride(this.#plan, output)}, index, thread);`,
+      "}",
+    ])
+    if (output.from !== 0) throw new Error("internal: attention into some columns of a buffer")
+    this.#call(
+      `attention_loop(m, ${setName(step.rows)}, ${name}, ${attention.kvHeads}, ${attention.layer}, ${query.buffer}, ${query.from}, ${output.buffer})`,
+    )
+  }
+
+  #attentionText(a: Attention): string {
+    const { layers } = attentionOf(this.#plan)
+    const seen = a.window === undefined ? "" : `, .window = ${a.window}, .sinks = ${a.sinks}`
+    return `{.heads = ${a.heads}, .kv_heads = ${a.kvHeads}, .head_dim = ${a.headDim}, .layers = ${layers}, .number = ${this.#plan.kv.toUpperCase()}, .scale = ${float(a.scale)}${seen}}`
+  }
+
+  #rows(run: readonly Step[]): void {
+    const parameters: number[] = []
+    const argument = (value: number) => `loop->arguments[${parameters.push(value) - 1}]`
+    const lines = run.map((step) => `    ${this.#rowCall(step, argument)};`)
+    const name = this.#function("rows", [
+      "static void NAME(void *context, int64_t index, int32_t thread) {",
+      "  const struct row_loop *loop = context;",
+      "  sinter_model *m = loop->model;",
+      "  EACH_ROW(loop, index) {",
+      "    const int64_t token = loop->set->token[row];",
+      ...lines,
+      "  }",
+      "}",
+    ])
+    const list = parameters.length > 0 ? `(int64_t[]){${parameters.join(", ")}}` : "NULL"
+    this.#call(`rows_loop(m, ${setName(run[0]!.rows)}, ${name}, ${list})`)
+  }
+
+  /** The row of a view: of `row`, or of another row of its buffer. */
+  #row(view: View, row = "row"): string {
+    const from = view.from ? ` + ${view.from}` : ""
+    return `FLOATS(${view.buffer}) + ${row} * ${stride(this.#plan, view)}${from}`
+  }
+
+  #rowCall(step: Step, argument: (value: number) => string): string {
+    const row = (view: View, at?: string) => this.#row(view, at)
+    const weight = (id: ParameterId) => `m->weights[${argument(id)}]`
+    switch (step.op) {
+      case "embed": {
+        const { panels, kept } = this.#weights[step.table]!
+        const format = panels.format
+        const rounded = kept === "MATRIX" && isGroupFormat(format) ? formats[format].dtype : "f32"
+        return `embed_row(m, (struct panels)${panelsText(panels)}, ${weight(step.table)}, ${rounded.toUpperCase()}, token, ${row(step.output)})`
+      }
+      case "hiddenIn":
+        return `hidden_in_row(m, ${step.output.columns}, token, ${row(step.output)})`
+      case "angles":
+        return `angles_row(m, ${this.#table(step.frequencies)}, ${step.frequencies.length}, token, ${row(step.output)})`
+      case "norm":
+        return `norm_heads(${row(step.input)}, (float *)${weight(step.weight)}, ${float(step.epsilon)}, ${step.width}, ${step.input.columns}, ${row(step.output)})`
+      case "quantize": {
+        const { codes, columns, group } = step.output
+        return `quantize_row(${row(step.input)}, ${columns}, ${group}, quantized_above(CODES_${this.#bits(step.output)}), m->buffers[${codes}] + row * QUANTIZED_BYTES(${columns}, ${group}))`
+      }
+      case "rope":
+        return `rope_row(${row(step.view)}, ${row(step.angles, "token")}, ${step.headDim}, ${step.view.columns})`
+      case "remember": {
+        const all = attentionOf(this.#plan)
+        return `remember_row(m, (struct attention)${this.#attentionText(all)}, ${argument(step.layer)}, ${row(step.key)}, ${row(step.value)}, token)`
+      }
+      case "silu":
+      case "copy":
+        return `${step.op}_row(${row(step.input)}, ${step.output.columns}, ${row(step.output)})`
+      case "add":
+      case "multiply":
+        return `${step.op}_row(${row(step.a)}, ${row(step.b)}, ${step.output.columns}, ${row(step.output)})`
+      case "select": {
+        const at = step.from === "tokens" ? "token" : "loop->set->wanted[row]"
+        return `copy_row(${row(step.input, at)}, ${step.output.columns}, ${row(step.output)})`
+      }
+      default:
+        throw new Error(`internal: ${step.op} is no step of rows`)
+    }
+  }
+
+  /** Bits of the codes that these rows will be multiplied with: all readers have the model's one format. */
+  #bits(codes: Codes): number {
+    for (const step of this.#plan.steps) {
+      if (step.op !== "matmul" || step.input.kind !== "int8") continue
+      if (step.input.codes.codes !== codes.codes) continue
+      const { format } = this.#plan.parameters[step.weight]!
+      if (isGroupFormat(format)) return formats[format].bits
+    }
+    throw new Error("internal: quantised rows that nobody reads")
+  }
+
+  #table(frequencies: readonly number[]): string {
+    const text = frequencies.map(double).join(", ")
+    let name = this.#frequencies.get(text)
+    if (name === undefined) {
+      name = `frequencies_${this.#frequencies.size}`
+      this.#frequencies.set(text, name)
+      this.functions.push(`static const double ${name}[${frequencies.length}] = {${text}};`, "")
+    }
+    return name
+  }
+}
+
+/** Literals that C reads as exactly this number. */
+const double = (x: number) => (Number.isInteger(x) ? `${x}.0` : String(x))
+const float = (x: number) => `(float)${double(x)}`

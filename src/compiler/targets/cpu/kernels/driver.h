@@ -1,0 +1,441 @@
+// What every emitted driver has in common: the opened model, its parameters on their way in, the checks before a step, the
+// rows a step is about, and the loops over them. The emitted file in front of this one has defined the model's constants;
+// the functions at the end of it say which steps a step takes.
+//
+// No shape is read at run time. What varies is how many tokens, sequences and wanted rows there are, and where they stand.
+#ifndef SINTER_DRIVER_H
+#define SINTER_DRIVER_H
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "driver_types.h"
+#include "elementary.h"
+#include "rows.h"
+#include "sampler.h"
+
+struct sinter_model {
+  sinter_host *host;
+  sinter_limits limits;
+  uint8_t *arena, *cache, *memory;
+  size_t arena_bytes, cache_bytes, memory_bytes;
+  uint8_t *weights[PARAMETERS];  // into the arena
+  uint8_t *buffers[BUFFERS];
+  float *scratch;            // [threads, SCRATCH]
+  uint8_t *samplers;         // [threads, sampler_bytes]
+  struct row_set sets[ROW_SETS];
+  int32_t *sequence_of;      // [tokens]
+  int32_t *wanted_of;        // [tokens] which wanted row a token is, or -1
+  const sinter_step_arrays *step;
+  char message[256];
+};
+
+static int32_t refuse(sinter_model *m, int32_t code, const char *format, ...) {
+  va_list values;
+  va_start(values, format);
+  vsnprintf(m->message, sizeof m->message, format, values);
+  va_end(values);
+  return code;
+}
+
+INLINE int cancelled(const sinter_model *m) { return is_set(m->step->cancel); }
+
+// ------------------------------------------------------------------ opening and closing
+
+// Buffers are read in whole vectors: the last row may be looked at a little beyond its end.
+enum { SLACK = 256 };
+
+static size_t parameter_bytes(const struct parameter *p) {
+  if (p->kept == VECTOR) return (size_t)p->stored.rows * 4;
+  if (p->kept == BIAS) return (size_t)panels_count(p->panels) * PANEL * 4;
+  return panels_bytes(p->panels);
+}
+
+// Weights in the order of their use, each on a line of its own; a product fetches some lines beyond its end.
+static size_t place_weights(sinter_model *m) {
+  size_t at = 0;
+  for (int i = 0; i < PARAMETERS; i++) {
+    if (m->arena) m->weights[i] = m->arena + at;
+    at += (size_t)round_up((int64_t)parameter_bytes(&parameters[i]) + SLACK, LINE);
+  }
+  return at;
+}
+
+static size_t lay_out(sinter_model *m, uint8_t *memory) {
+  size_t at = 0;
+#define TAKE(pointer, bytes)                                \
+  do {                                                      \
+    if (memory) pointer = (void *)(memory + at);            \
+    at += (size_t)round_up((int64_t)(bytes) + SLACK, LINE); \
+  } while (0)
+  size_t tokens = (size_t)m->limits.tokens, rows = (size_t)m->limits.rows;
+  for (int i = 0; i < BUFFERS; i++) TAKE(m->buffers[i], buffer_bytes[i] * (buffer_of_logits[i] ? rows : tokens));
+  TAKE(m->scratch, (size_t)m->host->threads * SCRATCH * 4);
+  TAKE(m->samplers, (size_t)m->host->threads * sampler_bytes(VOCABULARY));
+  TAKE(m->sequence_of, tokens * 4);
+  TAKE(m->wanted_of, tokens * 4);
+  for (int set = 0; set < ROW_SETS; set++) {
+    size_t most = set == LOGITS ? rows : tokens;
+    TAKE(m->sets[set].token, most * 4);
+    TAKE(m->sets[set].wanted, most * 4);
+    TAKE(m->sets[set].runs, most * sizeof(struct attention_run));
+  }
+#undef TAKE
+  return at;
+}
+
+int32_t sinter_open(sinter_host *host, const sinter_limits *limits, sinter_model **out) {
+  *out = NULL;
+  sinter_model *m = calloc(1, sizeof *m);
+  if (!m) return SINTER_NO_MEMORY;
+  m->host = host;
+  m->limits = *limits;
+  m->cache_bytes = (size_t)limits->blocks * BLOCK_BYTES;
+  m->memory_bytes = lay_out(m, NULL);
+  m->arena_bytes = place_weights(m);
+  m->arena = host->allocate(host, m->arena_bytes);
+  m->cache = host->allocate(host, m->cache_bytes);
+  m->memory = host->allocate(host, m->memory_bytes);
+  if (!m->arena || !m->cache || !m->memory) {
+    sinter_close(m);
+    return SINTER_NO_MEMORY;
+  }
+  place_weights(m);
+  lay_out(m, m->memory);
+  *out = m;
+  return SINTER_OK;
+}
+
+void sinter_close(sinter_model *m) {
+  m->host->release(m->host, m->arena, m->arena_bytes);
+  m->host->release(m->host, m->cache, m->cache_bytes);
+  m->host->release(m->host, m->memory, m->memory_bytes);
+  free(m);
+}
+
+const char *sinter_message(const sinter_model *m) { return m->message; }
+
+// ------------------------------------------------------------------ parameters
+
+struct loading {
+  const struct parameter *parameter;
+  uint8_t *weights;
+  int64_t row, rows;  // of the window
+  const uint8_t *values, *scales;
+};
+
+INLINE void load_vector(const struct loading *l, int64_t row, int64_t count) {
+  const struct parameter *p = l->parameter;
+  const size_t size = number_size(p->stored.number);
+  float *out = (float *)l->weights;
+  for (int64_t i = row; i < row + count; i++) {
+    int lane;
+    int64_t home = p->kept == BIAS ? panels_home(p->panels, i, &lane) * PANEL + lane : i;
+    out[home] = load_number(p->stored.number, l->values + (size_t)(i - l->row) * size);
+  }
+}
+
+// The part of the window that lies in one panel's half.
+static void load_panel(void *context, int64_t index, int32_t thread) {
+  const struct loading *l = context;
+  const struct parameter *p = l->parameter;
+  int64_t row = (l->row / 16 + index) * 16, end = row + 16;
+  if (row < l->row) row = l->row;
+  if (end > l->row + l->rows) end = l->row + l->rows;
+  // A paired matrix may change halves within sixteen rows.
+  int64_t middle = p->panels.pair > row && p->panels.pair < end ? p->panels.pair : end;
+  while (row < end) {
+    int lane;
+    if (p->panels.pair) panels_home(p->panels, row, &lane);
+    else lane = (int)(row % PANEL);
+    int64_t count = middle - row, room = 16 - lane % 16;
+    if (count > room) count = room;
+    if (p->kept == VECTOR || p->kept == BIAS) {
+      load_vector(l, row, count);
+    } else if (p->kept == EXPANDED) {
+      uint8_t *expanded = malloc((size_t)p->panels.columns * 4);
+      for (int64_t i = row; expanded && i < row + count; i++) {
+        size_t at = (size_t)(i - l->row);
+        expand_row(p->stored, l->values + at * (size_t)panels_words(p->stored) * 4,
+                   l->scales + at * (size_t)panels_groups(p->stored) * number_size(p->stored.number), expanded);
+        pack_floats(p->panels, l->weights, i, 1, expanded);
+      }
+      free(expanded);
+    } else {
+      size_t at = (size_t)(row - l->row);
+      if (p->panels.grouped)
+        pack_codes(p->panels, l->weights, row, count, l->values + at * (size_t)panels_words(p->panels) * 4,
+                   l->scales + at * (size_t)panels_groups(p->panels) * number_size(p->panels.number));
+      else
+        pack_floats(p->panels, l->weights, row, count, l->values + at * (size_t)p->panels.columns * number_size(p->panels.number));
+    }
+    row += count;
+    if (row == middle) middle = end;
+  }
+}
+
+int32_t sinter_load(sinter_model *m, int32_t parameter, int64_t row, int64_t rows, const void *values,
+                    const void *scales) {
+  if (parameter < 0 || parameter >= PARAMETERS) return refuse(m, SINTER_BAD_PARAMETER, "there is no parameter %d", parameter);
+  const struct parameter *p = &parameters[parameter];
+  if (row < 0 || rows < 0 || rows > p->stored.rows || row > p->stored.rows - rows)
+    return refuse(m, SINTER_BAD_PARAMETER, "parameter %d has %lld rows", parameter, (long long)p->stored.rows);
+  if (p->stored.grouped && !scales) return refuse(m, SINTER_BAD_PARAMETER, "parameter %d needs scales", parameter);
+  if (!rows) return SINTER_OK;
+  struct loading l = {p, m->weights[parameter], row, rows, values, scales};
+  m->host->parallel_for(m->host, (row + rows - 1) / 16 - row / 16 + 1, load_panel, &l);
+  return SINTER_OK;
+}
+
+int32_t sinter_copy_blocks(sinter_model *m, const int32_t *from, const int32_t *to, int64_t count) {
+  for (int64_t i = 0; i < count; i++)
+    if (from[i] < 0 || from[i] >= m->limits.blocks || to[i] < 0 || to[i] >= m->limits.blocks)
+      return refuse(m, SINTER_BAD_INDEX, "a block to copy is none of the %d there are", m->limits.blocks);
+  for (int64_t i = 0; i < count; i++)
+    if (from[i] != to[i])
+      memcpy(m->cache + (size_t)to[i] * BLOCK_BYTES, m->cache + (size_t)from[i] * BLOCK_BYTES, BLOCK_BYTES);
+  return SINTER_OK;
+}
+
+// ------------------------------------------------------------------ a step's rows
+
+static int ascending(const int32_t *starts, int64_t count) {
+  if (starts[0] != 0) return 0;
+  for (int64_t i = 0; i < count; i++)
+    if (starts[i + 1] < starts[i]) return 0;
+  return 1;
+}
+
+static int within(const int32_t *values, int64_t count, int64_t limit) {
+  for (int64_t i = 0; i < count; i++)
+    if (values[i] < 0 || values[i] >= limit) return 0;
+  return 1;
+}
+
+// Nothing that a step is given may lead outside the model's memory.
+static int32_t check_sequence(sinter_model *m, const sinter_step_arrays *s, int64_t sequence) {
+  int64_t first = s->starts[sequence], end = s->starts[sequence + 1], blocks = s->block_starts[sequence + 1] - s->block_starts[sequence];
+  if (first == end) return refuse(m, SINTER_BAD_INDEX, "sequence %lld has no tokens", (long long)sequence);
+  int64_t kept = s->visible_from[sequence], position = s->positions[first], last = position + end - first - 1;
+  if (position < 0 || kept < 0 || kept > position) return refuse(m, SINTER_BAD_INDEX, "a position is not visible to itself");
+  for (int64_t t = first; t < end; t++)
+    if (s->positions[t] != position + t - first) return refuse(m, SINTER_BAD_INDEX, "positions of a sequence do not follow each other");
+  if (last / BLOCK >= blocks) return refuse(m, SINTER_BAD_INDEX, "position %lld has no block", (long long)last);
+  const int32_t *ids = s->blocks + s->block_starts[sequence];
+  for (int64_t b = 0; b <= last / BLOCK; b++)
+    if ((b * BLOCK < SINKS || (b + 1) * BLOCK > kept) && (ids[b] < 0 || ids[b] >= m->limits.blocks))
+      return refuse(m, SINTER_BAD_INDEX, "block %d is none of the %d there are", ids[b], m->limits.blocks);
+  return SINTER_OK;
+}
+
+static int32_t check_step(sinter_model *m, const sinter_step_arrays *s) {
+  if (s->total < 0 || s->total > m->limits.tokens || s->sequences < 0 || s->sequences > m->limits.sequences ||
+      s->rows < 0 || s->rows > m->limits.rows || s->hidden_rows < 0 || s->hidden_rows > m->limits.tokens)
+    return refuse(m, SINTER_BAD_INDEX, "the step is larger than the model was opened for");
+  if (!ascending(s->starts, s->sequences) || s->starts[s->sequences] != s->total || !ascending(s->block_starts, s->sequences))
+    return refuse(m, SINTER_BAD_INDEX, "the sequences do not lie end to end");
+  if (!within(s->tokens, s->total, VOCABULARY)) return refuse(m, SINTER_BAD_INDEX, "a token is not in the vocabulary");
+  if (!within(s->logit_rows, s->rows, s->total) || !within(s->hidden_rows_of, s->hidden_rows, s->total))
+    return refuse(m, SINTER_BAD_INDEX, "a wanted row is no token of the step");
+  for (int64_t i = 0; i < s->sequences; i++) {
+    int32_t code = check_sequence(m, s, i);
+    if (code) return code;
+  }
+  return SINTER_OK;
+}
+
+static int32_t check_sampling(sinter_model *m, const sinter_step_arrays *s) {
+  if (!s->rows) return SINTER_OK;
+  if (!ascending(s->count_starts, s->rows) || !ascending(s->bias_starts, s->rows) ||
+      !within(s->count_tokens, s->count_starts[s->rows], VOCABULARY) || !within(s->bias_tokens, s->bias_starts[s->rows], VOCABULARY))
+    return refuse(m, SINTER_BAD_INDEX, "a counted or biased token is not in the vocabulary");
+  for (int64_t i = 0; i < s->rows; i++) {
+    if (s->mask_row[i] < -1 || s->mask_row[i] >= s->masked_rows) return refuse(m, SINTER_BAD_INDEX, "there is no mask %d", s->mask_row[i]);
+    if (s->top_logprobs[i] < 0 || s->top_logprobs[i] > MOST_LOGPROBS) return refuse(m, SINTER_BAD_INDEX, "more log-probabilities are asked for than there are places");
+  }
+  return SINTER_OK;
+}
+
+// Rows of one sequence, ATTENTION_POSITIONS at a time.
+static void make_runs(sinter_model *m, struct row_set *set) {
+  set->run_count = 0;
+  for (int64_t row = 0; row < set->count;) {
+    int32_t sequence = m->sequence_of[set->token[row]];
+    int64_t end = row + 1;
+    while (end < set->count && end - row < ATTENTION_POSITIONS && m->sequence_of[set->token[end]] == sequence) end++;
+    set->runs[set->run_count++] = (struct attention_run){(int32_t)row, (int32_t)(end - row), sequence};
+    row = end;
+  }
+}
+
+static void find_rows(sinter_model *m, const sinter_step_arrays *s) {
+  struct row_set *tokens = &m->sets[TOKENS], *wanted = &m->sets[WANTED], *logits = &m->sets[LOGITS], *hidden = &m->sets[HIDDEN];
+  for (int64_t i = 0; i < s->sequences; i++)
+    for (int64_t t = s->starts[i]; t < s->starts[i + 1]; t++) m->sequence_of[t] = (int32_t)i;
+  for (int64_t t = 0; t < s->total; t++) tokens->token[t] = (int32_t)t, m->wanted_of[t] = -1;
+  for (int64_t i = 0; i < s->rows; i++) m->wanted_of[s->logit_rows[i]] = 0;
+  for (int64_t i = 0; i < s->hidden_rows; i++) m->wanted_of[s->hidden_rows_of[i]] = 0;
+  tokens->count = s->total, wanted->count = 0, logits->count = s->rows, hidden->count = s->hidden_rows;
+  for (int64_t t = 0; t < s->total; t++)
+    if (m->wanted_of[t] == 0) {
+      m->wanted_of[t] = (int32_t)wanted->count;
+      wanted->token[wanted->count++] = (int32_t)t;
+    }
+  for (int64_t i = 0; i < s->rows; i++) logits->token[i] = s->logit_rows[i], logits->wanted[i] = m->wanted_of[s->logit_rows[i]];
+  for (int64_t i = 0; i < s->hidden_rows; i++)
+    hidden->token[i] = s->hidden_rows_of[i], hidden->wanted[i] = m->wanted_of[s->hidden_rows_of[i]];
+  make_runs(m, tokens);
+  make_runs(m, wanted);
+}
+
+// ------------------------------------------------------------------ loops
+
+// Row by row: functions that look at nothing but their own row run one after the other on it.
+struct row_loop {
+  sinter_model *model;
+  const struct row_set *set;
+  const int64_t *arguments;  // what differs from layer to layer: offsets of weights, the layer
+  int64_t grain;
+};
+// A buffer as floats, and a row of one.
+#define FLOATS(buffer) ((float *)m->buffers[buffer])
+#define EACH_ROW(loop, index)                                                                    \
+  for (int64_t row = (index) * (loop)->grain;                                                    \
+       row < (loop)->set->count && row < ((index) + 1) * (loop)->grain; row++)
+
+static int32_t rows_loop(sinter_model *m, enum rows set, void (*body)(void *, int64_t, int32_t), const int64_t *arguments) {
+  if (cancelled(m)) return SINTER_CANCELLED;
+  int64_t count = m->sets[set].count, grain = count / (8 * m->host->threads);
+  struct row_loop loop = {m, &m->sets[set], arguments, grain < 1 ? 1 : grain};
+  m->host->parallel_for(m->host, (count + loop.grain - 1) / loop.grain, body, &loop);
+  return SINTER_OK;
+}
+
+static int32_t product_loop(sinter_model *m, enum rows set, void (*body)(void *, int64_t, int32_t), int64_t panels,
+                            int weight, int bias, int in, int64_t from, int out) {
+  if (cancelled(m)) return SINTER_CANCELLED;
+  int64_t count = m->sets[set].count;
+  if (!count) return SINTER_OK;
+  // Fine grains for long work, coarse ones where handing out would cost: a panel takes a microsecond for one row.
+  int64_t grain = count > 64 ? 1 : count > 16 ? 2 : 4, most = panels / (8 * m->host->threads);
+  if (grain > most) grain = most < 1 ? 1 : most;
+  struct product_loop loop = {
+      m->step->cancel,
+      {m->weights[weight], m->buffers[in] + from, count, (float *)m->buffers[out], bias < 0 ? NULL : (float *)m->weights[bias]},
+      panels,
+      grain};
+  m->host->parallel_for(m->host, (panels + grain - 1) / grain, body, &loop);
+  return SINTER_OK;
+}
+
+struct attention_loop {
+  sinter_model *model;
+  const struct row_set *set;
+  const float *query;
+  float *out;
+  int64_t layer;
+};
+
+// One run of rows and one KV head. Late positions, which have most to read, come first.
+INLINE void attention_item(const struct attention_loop *loop, const struct attention a, int64_t query_stride,
+                           int64_t out_stride, int64_t index, int32_t thread) {
+  sinter_model *m = loop->model;
+  if (cancelled(m)) return;
+  const struct attention_run *run = &loop->set->runs[loop->set->run_count - 1 - index / a.kv_heads];
+  int32_t positions[ATTENTION_POSITIONS];
+  for (int32_t i = 0; i < run->count; i++) positions[i] = m->step->positions[loop->set->token[run->row + i]];
+  struct attention_item item = {
+      .cache = m->cache + (size_t)(loop->layer * a.kv_heads) * head_bytes(a),
+      .blocks = m->step->blocks + m->step->block_starts[run->sequence],
+      .positions = positions,
+      .tokens = run->count,
+      .kept = m->step->visible_from[run->sequence],
+      .query = loop->query + run->row * query_stride,
+      .query_stride = query_stride,
+      .out = loop->out + run->row * out_stride,
+      .out_stride = out_stride,
+  };
+  attend(a, &item, index % a.kv_heads, m->scratch + (size_t)thread * SCRATCH);
+}
+
+static int32_t attention_loop(sinter_model *m, enum rows set, void (*body)(void *, int64_t, int32_t), int64_t kv_heads,
+                              int64_t layer, int in, int64_t from, int out) {
+  if (cancelled(m)) return SINTER_CANCELLED;
+  struct attention_loop loop = {m, &m->sets[set], (float *)m->buffers[in] + from, (float *)m->buffers[out], layer};
+  m->host->parallel_for(m->host, m->sets[set].run_count * kv_heads, body, &loop);
+  return SINTER_OK;
+}
+
+// ------------------------------------------------------------------ single rows, as the emitted loops call them
+
+INLINE void embed_row(const sinter_model *m, const struct panels p, const uint8_t *table, enum number rounded, int64_t token, float *out) {
+  unpack_row(p, table, m->step->tokens[token], rounded, out);
+}
+
+INLINE void hidden_in_row(const sinter_model *m, int64_t columns, int64_t token, float *out) {
+  if (m->step->hidden_in) memcpy(out, m->step->hidden_in + token * columns, (size_t)columns * 4);
+  else memset(out, 0, (size_t)columns * 4);
+}
+
+INLINE void angles_row(const sinter_model *m, const double *frequencies, int64_t half, int64_t token, float *out) {
+  for (int64_t i = 0; i < half; i++) turn(m->step->positions[token] * frequencies[i], out + i, out + half + i);
+}
+
+INLINE void norm_heads(const float *x, const float *weight, const float epsilon, int64_t width, int64_t columns, float *out) {
+  for (int64_t i = 0; i < columns; i += width) norm_row(x + i, weight, epsilon, width, out + i);
+}
+
+INLINE void rope_row(float *x, const float *angles, int64_t head_dim, int64_t columns) {
+  for (int64_t i = 0; i < columns; i += head_dim) rotate_head(x + i, angles, angles + head_dim / 2, head_dim / 2, x + i);
+}
+
+INLINE void remember_row(const sinter_model *m, const struct attention a, int64_t layer, const float *key, const float *value, int64_t token) {
+  int64_t position = m->step->positions[token];
+  int32_t block = m->step->blocks[m->step->block_starts[m->sequence_of[token]] + position / BLOCK];
+  uint8_t *cache = m->cache + (size_t)(layer * a.kv_heads) * head_bytes(a);
+  for (int64_t h = 0; h < a.kv_heads; h++)
+    write_kv(a, block_head(a, cache, block, h), position % BLOCK, key + h * a.head_dim, value + h * a.head_dim);
+}
+
+INLINE void silu_row(const float *x, int64_t columns, float *out) {
+  for (int64_t i = 0; i < columns; i += 16) {
+    if (columns - i >= 16) vec_store(out + i, vec_silu(vec_load(x + i)));
+    else vec_store_some(out + i, columns - i, vec_silu(vec_load_some(x + i, columns - i)));
+  }
+}
+INLINE void add_row(const float *a, const float *b, int64_t columns, float *out) {
+  for (int64_t i = 0; i < columns; i++) out[i] = a[i] + b[i];
+}
+INLINE void multiply_row(const float *a, const float *b, int64_t columns, float *out) {
+  for (int64_t i = 0; i < columns; i++) out[i] = a[i] * b[i];
+}
+INLINE void copy_row(const float *x, int64_t columns, float *out) { memmove(out, x, (size_t)columns * 4); }
+
+// ------------------------------------------------------------------ a step
+
+// The emitted steps of the plan, in order.
+static int32_t run_plan(sinter_model *m);
+
+static void sample_row(void *context, int64_t row, int32_t thread) {
+  sinter_model *m = context;
+  sample(m->step, (float *)m->buffers[LOGITS_BUFFER] + row * LOGITS_STRIDE, VOCABULARY, row, m->samplers + (size_t)thread * sampler_bytes(VOCABULARY));
+}
+
+int32_t sinter_step(sinter_model *m, const sinter_step_arrays *s) {
+  m->step = s;
+  int32_t code = check_step(m, s);
+  if (!code) code = check_sampling(m, s);
+  if (code) return code;
+  find_rows(m, s);
+  code = run_plan(m);
+  if (code || cancelled(m)) return SINTER_CANCELLED;
+  for (int64_t i = 0; i < s->hidden_rows; i++)
+    memcpy(s->out_hidden + i * HIDDEN_COLUMNS, (float *)m->buffers[HIDDEN_BUFFER] + i * HIDDEN_STRIDE, HIDDEN_COLUMNS * 4);
+  for (int64_t i = 0; s->out_logits && i < s->rows; i++)
+    memcpy(s->out_logits + i * VOCABULARY, (float *)m->buffers[LOGITS_BUFFER] + i * LOGITS_STRIDE, VOCABULARY * 4);
+  m->host->parallel_for(m->host, s->rows, sample_row, m);
+  return SINTER_OK;
+}
+
+#endif

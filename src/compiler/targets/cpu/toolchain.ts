@@ -1,0 +1,129 @@
+// The machine's own C compiler: found, asked for its version, and driven. Sources are written to a folder of their own,
+// compiled side by side and linked into one shared object, whose bytes are the result; nothing stays behind.
+
+import { execFile } from "node:child_process"
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises"
+import { availableParallelism, tmpdir } from "node:os"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { promisify } from "node:util"
+import { problem } from "../../../errors.ts"
+import type { Level } from "./levels.ts"
+
+const run = promisify(execFile)
+
+export interface Compiler {
+  command: string
+  /** First line of what --version says: part of the shelf's key. */
+  version: string
+}
+
+/** One translation unit: its text, or the path of a source that is shipped. */
+export type Source = { name: string; text: string } | { name: string; path: string }
+
+/** Folders of our headers. */
+export const kernels = fileURLToPath(new URL("./kernels/", import.meta.url))
+export const runtime = fileURLToPath(new URL("../../../runtime/", import.meta.url))
+
+const looked = ["cc", "clang", "gcc"]
+
+/** The compiler named by CC, else the first on PATH; undefined when there is none. */
+export async function findCompiler(): Promise<Compiler | undefined> {
+  for (const command of process.env.CC ? [process.env.CC] : looked) {
+    try {
+      const { stdout } = await run(command, ["--version"])
+      return { command, version: stdout.split("\n", 1)[0]! }
+    } catch {}
+  }
+  return undefined
+}
+
+/** @throws `compiler_missing` */
+export async function requireCompiler(): Promise<Compiler> {
+  const found = await findCompiler()
+  if (!found) throw problem("compiler_missing", { looked: process.env.CC ?? looked.join(", ") })
+  return found
+}
+
+/**
+ * Always with contraction off and without fast-math: a fused multiply-add stands where it is written and sums keep their
+ * order, or bits would depend on the compiler.
+ */
+const common = [
+  "-std=gnu11",
+  "-O3",
+  "-fPIC",
+  "-fvisibility=hidden",
+  "-ffp-contract=off",
+  "-fno-math-errno",
+  "-Wall",
+  "-Wextra",
+  "-Wno-unused-function",
+  "-Wno-unused-parameter",
+]
+
+export function flagsOf(level: Level): string[] {
+  return [
+    ...common,
+    ...level.flags,
+    `-I${join(kernels, level.folder)}`,
+    `-I${kernels}`,
+    `-I${runtime}`,
+  ]
+}
+
+/** Whether this compiler knows the level's instructions. */
+export async function supports(compiler: Compiler, level: Level): Promise<boolean> {
+  const folder = await mkdtemp(join(tmpdir(), "sinter-probe-"))
+  try {
+    const file = join(folder, "probe.c")
+    await writeFile(file, '#include "product.h"\n')
+    await run(compiler.command, [...flagsOf(level), "-fsyntax-only", file])
+    return true
+  } catch {
+    return false
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+/**
+ * @returns the bytes of the shared object
+ * @throws `compiler_failed` with the compiler's own words behind the file's name
+ */
+export async function build(
+  compiler: Compiler,
+  level: Level,
+  sources: readonly Source[],
+): Promise<Buffer> {
+  const folder = await mkdtemp(join(tmpdir(), "sinter-build-"))
+  try {
+    const waiting = [...sources]
+    const objects: string[] = []
+    const worker = async () => {
+      for (let source = waiting.shift(); source; source = waiting.shift()) {
+        const object = join(folder, `${source.name}.o`)
+        const path = "path" in source ? source.path : join(folder, source.name)
+        if ("text" in source) await writeFile(path, source.text)
+        await compile(compiler, source.name, [...flagsOf(level), "-c", path, "-o", object])
+        objects.push(object)
+      }
+    }
+    await Promise.all(Array.from({ length: availableParallelism() }, worker))
+    const library = join(folder, "library")
+    objects.sort() // link order, and with it the bytes, must not depend on who finished first
+    await compile(compiler, "the library", ["-shared", "-o", library, ...objects, "-lpthread"])
+    return await readFile(library)
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+async function compile(compiler: Compiler, file: string, parameters: string[]): Promise<void> {
+  try {
+    await run(compiler.command, parameters, { maxBuffer: 64 << 20 })
+  } catch (error) {
+    const output = (error as { stderr?: string }).stderr?.trim() || (error as Error).message
+    throw problem("compiler_failed", { compiler: compiler.command, file, output })
+  }
+}

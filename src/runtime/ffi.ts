@@ -1,0 +1,74 @@
+// The one file that imports the FFI package. It turns a shared library into typed functions of the C interface in abi.h,
+// and nothing else: no policy, no state but the handle.
+//
+// Native code runs on a stack of koffi's own; its 128 KiB for asynchronous calls would do today, and is raised because
+// the price of being wrong is the process.
+
+import koffi from "koffi"
+
+koffi.config({ async_stack_size: 1 << 20 })
+
+/** An address in native memory. */
+export type Pointer = bigint
+
+export interface NativeLibrary {
+  hostOpen(threads: number): Pointer
+  open(host: Pointer, limits: Int32Array): Promise<{ code: number; model: Pointer }>
+  load(
+    model: Pointer,
+    parameter: number,
+    row: number,
+    rows: number,
+    values: ArrayBufferView,
+    scales: ArrayBufferView | null,
+  ): Promise<number>
+  step(model: Pointer, words: BigUint64Array): Promise<number>
+  copyBlocks(model: Pointer, from: Int32Array, to: Int32Array): Promise<number>
+  message(model: Pointer): string
+  close(model: Pointer): Promise<void>
+}
+
+export function loadNative(path: string): NativeLibrary {
+  const library = koffi.load(path)
+  const hostOpen = library.func("void *sinter_host_open(int32_t threads)")
+  const open = library.func("int32_t sinter_open(void *host, void *limits, void *out)")
+  const load = library.func(
+    "int32_t sinter_load(void *model, int32_t parameter, int64_t row, int64_t rows, void *values, void *scales)",
+  )
+  const step = library.func("int32_t sinter_step(void *model, void *arrays)")
+  const copyBlocks = library.func(
+    "int32_t sinter_copy_blocks(void *model, void *from, void *to, int64_t count)",
+  )
+  const message = library.func("const char *sinter_message(void *model)")
+  const close = library.func("void sinter_close(void *model)")
+  return {
+    hostOpen,
+    async open(host, limits) {
+      const out = new BigUint64Array(1)
+      const code = await call(open, host, limits, out)
+      return { code, model: out[0]! }
+    },
+    load: (model, parameter, row, rows, values, scales) =>
+      call(load, model, parameter, row, rows, values, scales),
+    step: (model, words) => call(step, model, words),
+    copyBlocks: (model, from, to) => call(copyBlocks, model, from, to, from.length),
+    message,
+    async close(model) {
+      await call(close, model)
+    },
+  }
+}
+
+/** Where a typed array's bytes lie. They stay there; whoever hands the address on keeps the array alive. */
+export function addressOf(array: ArrayBufferView): Pointer {
+  return array.byteLength === 0 ? 0n : koffi.address(array)
+}
+
+/** Off the event loop, on a thread of Node's pool. */
+function call(native: { async: (...values: any[]) => any }, ...values: unknown[]): Promise<number> {
+  return new Promise((resolve, reject) => {
+    native.async(...values, (error: Error | null, code: number) =>
+      error ? reject(error) : resolve(code),
+    )
+  })
+}

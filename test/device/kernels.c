@@ -1,0 +1,396 @@
+// Every kernel against plain scalar code in double precision, at awkward sizes, and against itself: a row's bits must not
+// depend on its company. Built once per instruction set and run as a program of its own, so that the sanitizers see it.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "abi.h"
+#include "attention.h"
+#include "elementary.h"
+#include "rows.h"
+
+static int failures;
+static const char *part = "";
+static void expect(int holds, const char *what, double a, double b) {
+  if (holds) return;
+  if (failures++ < 20) printf("FAIL %s: %s (%.9g, %.9g)\n", part, what, a, b);
+}
+static void near(double got, double want, double scale, double tolerance, const char *what) {
+  expect(fabs(got - want) <= tolerance * scale, what, got, want);
+}
+
+static uint64_t state = 1;
+static uint32_t random_bits(void) {
+  state = state * 6364136223846793005u + 1442695040888963407u;
+  return (uint32_t)(state >> 32);
+}
+static float uniform(void) { return (float)(random_bits() >> 8) * 0x1p-23f - 1.0f; }
+
+// Memory that ends where the sanitizer looks: exactly as large as asked for, aligned for vectors.
+static void *memory(size_t bytes) {
+  void *p = aligned_alloc(64, (bytes + 63) / 64 * 64);
+  memset(p, 0, (bytes + 63) / 64 * 64);
+  return p;
+}
+
+// ------------------------------------------------------------------ numbers
+
+static double half_value(uint16_t h) {
+  int exponent = h >> 10 & 31, fraction = h & 1023;
+  double magnitude = exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
+  return h & 0x8000 ? -magnitude : magnitude;
+}
+
+static void numbers(void) {
+  part = "numbers";
+  for (uint32_t first = 0; first < 65536; first += 16) {
+    uint16_t in[16], out[16];
+    float lanes[16];
+    for (uint32_t i = 0; i < 16; i++) in[i] = (uint16_t)(first + i);
+    vec_store(lanes, vec_load_f16(in));
+    vec_store_f16(out, vec_load_f16(in));
+    for (int i = 0; i < 16; i++) {
+      if ((in[i] & 0x7c00) == 0x7c00) continue;  // infinities and NaNs
+      expect(lanes[i] == half_value(in[i]), "f16 to float", lanes[i], half_value(in[i]));
+      expect(out[i] == in[i], "f16 there and back", out[i], in[i]);
+    }
+    vec_store(lanes, vec_load_bf16(in));
+    vec_store_bf16(out, vec_load_bf16(in));
+    for (int i = 0; i < 16; i++)
+      if ((in[i] & 0x7f80) != 0x7f80) expect(out[i] == in[i], "bf16 there and back", out[i], in[i]);
+  }
+  for (int round = 0; round < 20000; round++) {
+    float in[16], back[16];
+    uint16_t half[16], brain[16];
+    for (int i = 0; i < 16; i++) in[i] = uniform() * exp2f((float)(random_bits() % 40) - 25);
+    vec_store_f16(half, vec_load(in));
+    vec_store_bf16(brain, vec_load(in));
+    for (int i = 0; i < 16; i++) {
+      // Nearest, and of two nearest the even one: neither neighbour may be closer.
+      double error = fabs(half_value(half[i]) - in[i]);
+      uint16_t magnitude = half[i] & 0x7fff;
+      if (magnitude >= 0x7bff) continue;
+      double above = fabs(fabs(half_value(magnitude + 1)) - fabs((double)in[i]));
+      double below = magnitude ? fabs(fabs(half_value(magnitude - 1)) - fabs((double)in[i])) : 1;
+      expect(error < above || (error == above && !(magnitude & 1)), "f16 rounding", half_value(half[i]), in[i]);
+      expect(error < below || (error == below && !(magnitude & 1)), "f16 rounding", half_value(half[i]), in[i]);
+    }
+    vec_store(back, vec_load_bf16(brain));
+    for (int i = 0; i < 16; i++) near(back[i], in[i], fabs(in[i]), 0x1p-8, "bf16 rounding");
+    // The tree of every instruction set: i with i + 8, + 4, + 2, + 1.
+    float tree[16], largest = in[0];
+    memcpy(tree, in, sizeof tree);
+    for (int span = 8; span; span /= 2)
+      for (int i = 0; i < span; i++) tree[i] += tree[i + span];
+    for (int i = 1; i < 16; i++) largest = in[i] > largest ? in[i] : largest;
+    expect(vec_total(vec_load(in)) == tree[0], "total", vec_total(vec_load(in)), tree[0]);
+    expect(vec_largest(vec_load(in)) == largest, "largest", vec_largest(vec_load(in)), largest);
+  }
+}
+
+static void functions(void) {
+  part = "functions";
+  for (double x = -86.9; x < 88; x += 0.00137)
+    near(exp_of((float)x), exp((double)(float)x), exp(x), 4e-7, "exp");
+  expect(exp_of(0) == 1, "exp(0)", exp_of(0), 1);
+  expect(exp_of(-88) == 0, "exp far below", exp_of(-88), 0);
+  expect(exp_of(-INFINITY) == 0, "exp(-inf)", exp_of(-INFINITY), 0);
+  for (double x = -700; x < 700; x += 0.0973) near(exp_double(x), exp(x), exp(x), 1e-14, "exp, double");
+  for (double x = 1e-9; x < 1e9; x *= 1.0123) near(log_double(x), log(x), fabs(log(x)) + 1, 1e-15, "log, double");
+  for (int i = 0; i < 200000; i++) {
+    double angle = (double)(random_bits() % 131072) * pow(10000.0, -(double)(random_bits() % 64) / 64);
+    float c, s;
+    turn(angle, &c, &s);
+    near(c, cos(angle), 1, 1e-7, "cosine");
+    near(s, sin(angle), 1, 1e-7, "sine");
+  }
+}
+
+// ------------------------------------------------------------------ rows
+
+static void rows(void) {
+  part = "rows";
+  static const int widths[] = {1, 12, 16, 40, 63, 64, 72, 200, 384, 2048};
+  for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
+    int n = widths[w];
+    int64_t stride = round_up(n, 32);
+    float *x = memory(stride * 4), *y = memory(stride * 4), *weight = memory(stride * 4);
+    for (int i = 0; i < n; i++) x[i] = uniform() * 3, weight[i] = uniform();
+    double squares = 0;
+    for (int i = 0; i < n; i++) squares += (double)x[i] * x[i];
+    norm_row(x, weight, 1e-5f, n, y);
+    for (int i = 0; i < n; i++) near(y[i], x[i] / sqrt(squares / n + 1e-5f) * weight[i], 3, 1e-6, "norm");
+    for (int64_t i = n; i < stride; i++) expect(y[i] == 0, "norm's padding", y[i], 0);
+
+    swiglu_row(x, weight, stride, y);
+    for (int i = 0; i < n; i++) near(y[i], x[i] / (1 + exp(-x[i])) * weight[i], 3, 1e-6, "swiglu");
+
+    for (int group = 32; group <= 40; group += 8) {
+      uint8_t *q = memory(quantized_bytes(n, group));
+      quantize_row(x, n, group, 7, q);
+      for (int g = 0; g * group < n; g++) {
+        float largest = 0, scale;
+        int32_t start, sum = 0;
+        for (int i = g * group; i < n && i < (g + 1) * group; i++) largest = fmaxf(largest, fabsf(x[i]));
+        memcpy(&scale, q + quantized_scales(n, group) + 4 * g, 4);
+        memcpy(&start, q + quantized_starts(n, group) + 4 * g, 4);
+        near(scale, largest / 127, 1, 1e-7, "scale");
+        for (int i = g * group; i < (g + 1) * group; i++) {
+          int8_t code = (int8_t)q[i];
+          sum += code;
+          if (i < n) near(code * scale, x[i], scale, 0.501, "code");
+          else expect(code == 0, "tail code", code, 0);
+        }
+        expect(start == -7 * sum, "start", start, -7 * sum);
+      }
+      x[n - 1] = NAN;
+      quantize_row(x, n, group, 7, q);
+      float scale;
+      memcpy(&scale, q + quantized_scales(n, group) + 4 * ((n - 1) / group), 4);
+      expect(isnan(scale), "NaN must show", scale, 0);
+      x[n - 1] = 1;
+      free(q);
+    }
+    free(x), free(y), free(weight);
+  }
+}
+
+// ------------------------------------------------------------------ products
+
+static double stored_number(enum number n, const uint8_t *p) {
+  if (n == F32) {
+    float x;
+    memcpy(&x, p, 4);
+    return x;
+  }
+  uint16_t h;
+  memcpy(&h, p, 2);
+  if (n == F16) return half_value(h);
+  uint32_t bits = (uint32_t)h << 16;
+  float x;
+  memcpy(&x, &bits, 4);
+  return x;
+}
+static void store_number(enum number n, uint8_t *p, float x) {
+  float sixteen[16] = {x};
+  uint8_t out[64];
+  vec_store_number(n, out, vec_load(sixteen));
+  memcpy(p, out, number_size(n));
+}
+
+static void product_case(struct panels w, enum epilogue e) {
+  size_t size = number_size(w.number);
+  int64_t rows = w.rows, columns = w.columns, out_columns = e == SWIGLU ? w.pair : rows;
+  uint8_t *arena = memory(panels_bytes(w));
+  double *values = memory((size_t)(rows * columns) * 8);
+  for (int64_t r = 0; r < rows; r++) {
+    if (w.grouped) {
+      int64_t words_count = panels_words(w), groups = panels_groups(w);
+      uint32_t *words = calloc((size_t)words_count, 4);
+      uint8_t *scales = calloc((size_t)groups, size);
+      int per = codes_per_word(w.codes), bits = code_bits(w.codes), zero = code_zero(w.codes);
+      for (int64_t g = 0; g < groups; g++) store_number(w.number, scales + (size_t)g * size, 0.01f + 0.01f * uniform());
+      for (int64_t k = 0; k < columns; k++) {
+        uint32_t code = random_bits() % (uint32_t)(2 * zero + 1);
+        words[k / w.group * (w.group / per) + k % w.group / per] |= code << k % w.group % per * bits;
+        values[r * columns + k] = ((int)code - zero) * stored_number(w.number, scales + (size_t)(k / w.group) * size);
+      }
+      pack_codes(w, arena, r, 1, (uint8_t *)words, scales);
+      free(words), free(scales);
+    } else {
+      uint8_t *stored = calloc((size_t)columns, size);
+      for (int64_t k = 0; k < columns; k++) {
+        store_number(w.number, stored + (size_t)k * size, uniform() * 0.1f);
+        values[r * columns + k] = stored_number(w.number, stored + (size_t)k * size);
+      }
+      pack_floats(w, arena, r, 1, stored);
+      free(stored);
+    }
+    float *back = memory((size_t)round_up(columns, 16) * 4);
+    unpack_row(w, arena, r, F32, back);
+    for (int64_t k = 0; k < columns; k++) near(back[k], values[r * columns + k], fabs(values[r * columns + k]), 1e-7, "unpack");
+    free(back);
+  }
+
+  enum { MOST = 37 };
+  int64_t in_stride = round_up(columns, 32), out_stride = round_up(out_columns, 32) + (e == SWIGLU ? 0 : 32);
+  int64_t row_bytes = w.grouped ? quantized_bytes(columns, w.group) : in_stride * 4;
+  float *x = memory((size_t)(MOST * in_stride) * 4), *bias = memory((size_t)panels_count(w) * PANEL * 4);
+  uint8_t *quantized = memory((size_t)(MOST * row_bytes));
+  for (int64_t r = 0; r < MOST; r++) {
+    for (int64_t k = 0; k < columns; k++) x[r * in_stride + k] = uniform();
+    if (w.grouped) quantize_row(x + r * in_stride, columns, w.group, quantized_above(w.codes), quantized + r * row_bytes);
+  }
+  for (int64_t i = 0; i < (e == SWIGLU ? 0 : rows); i++) bias[i] = uniform();
+  float *first = memory((size_t)(MOST * out_stride) * 4), *again = memory((size_t)(MOST * out_stride) * 4);
+  const uint8_t *in = w.grouped ? quantized : (uint8_t *)x;
+  struct product all = {arena, in, MOST, first, bias};
+  for (int64_t i = 0; i < MOST * out_stride; i++) first[i] = again[i] = 0.5f;
+  for (int64_t i = 0; i < panels_count(w); i++) product_panel(w, w.grouped, in_stride, out_stride, e, &all, i);
+
+  for (int64_t r = 0; r < MOST; r++)
+    for (int64_t c = 0; c < out_columns; c++) {
+      double sum[2] = {0, 0}, size_of = 0;
+      for (int half = 0; half < (e == SWIGLU ? 2 : 1); half++)
+        for (int64_t k = 0; k < columns; k++) {
+          double a = x[r * in_stride + k];
+          if (w.grouped) {
+            float scale;
+            memcpy(&scale, quantized + r * row_bytes + quantized_scales(columns, w.group) + 4 * (k / w.group), 4);
+            a = (int8_t)quantized[r * row_bytes + k] * (double)scale;
+          }
+          double product = a * values[(c + half * w.pair) * columns + k];
+          sum[half] += product, size_of += fabs(product);
+        }
+      double want = e == SWIGLU ? sum[0] / (1 + exp(-sum[0])) * sum[1] : sum[0] + bias[c] + (e == ADD ? 0.5 : 0);
+      near(first[r * out_stride + c], want, size_of + 1, 2e-6, "product");
+    }
+  for (int64_t count = 1; count <= MOST; count++) {
+    for (int64_t from = 0; from + count <= MOST; from += count) {
+      struct product some = {arena, in + from * row_bytes, count, again + from * out_stride, bias};
+      for (int64_t i = 0; i < count * out_stride; i++) some.out[i] = 0.5f;
+      for (int64_t i = 0; i < panels_count(w); i++) product_panel(w, w.grouped, in_stride, out_stride, e, &some, i);
+      expect(!memcmp(some.out, first + from * out_stride, (size_t)(count * out_stride) * 4), "bits by company", (double)count, (double)from);
+    }
+  }
+  free(arena), free(values), free(x), free(bias), free(quantized), free(first), free(again);
+}
+
+static void products(void) {
+  part = "products";
+  static const int64_t heights[] = {1, 33, 96, 131}, widths[] = {12, 40, 72, 128, 200};
+  for (int h = 0; h < 4; h++)
+    for (int k = 0; k < 5; k++) {
+      struct panels w = {.rows = heights[h], .columns = widths[k]};
+      for (w.number = F32; w.number <= BF16; w.number++) product_case(w, w.number == F32 ? ADD : STORE);
+      w.grouped = 1;
+      for (w.codes = CODES_3; w.codes <= CODES_8; w.codes++) {
+        w.group = w.codes == CODES_3 ? 40 : 32;
+        w.number = F16;
+        product_case(w, ADD);
+        w.number = F32;
+        product_case(w, STORE);
+      }
+    }
+  for (int64_t half = 8; half <= 72; half += 32) {
+    part = "paired products";
+    product_case((struct panels){.rows = 2 * half, .pair = half, .columns = 72, .number = BF16}, SWIGLU);
+    product_case((struct panels){.rows = 2 * half, .pair = half, .columns = 72, .grouped = 1, .codes = CODES_4, .group = 32, .number = F16}, SWIGLU);
+  }
+}
+
+// ------------------------------------------------------------------ attention
+
+static double rounded(enum number n, float x) {
+  uint8_t stored[64];
+  store_number(n, stored, x);
+  return stored_number(n, stored);
+}
+
+static void attention_case(struct attention a, int64_t length) {
+  int64_t width = head_width(a.head_dim), group = a.heads / a.kv_heads, blocks = (length + BLOCK - 1) / BLOCK;
+  int64_t kv_stride = a.kv_heads * width, q_stride = a.heads * a.head_dim, out_stride = round_up(a.heads * a.head_dim, 32);
+  // Blocks lie in no order, among others full of NaNs: what no query sees must not matter.
+  uint8_t *cache = memory((size_t)(2 * blocks + 1) * block_bytes(a));
+  memset(cache, 0xff, (size_t)(2 * blocks + 1) * block_bytes(a));
+  int32_t *ids = memory((size_t)blocks * 4), *positions = memory((size_t)length * 4);
+  for (int64_t b = 0; b < blocks; b++) ids[b] = (int32_t)(2 * blocks - 2 * b);
+  float *q = memory((size_t)(length * q_stride) * 4), *k = memory((size_t)(length * kv_stride) * 4);
+  float *v = memory((size_t)(length * kv_stride) * 4);
+  for (int64_t t = 0; t < length; t++) {
+    positions[t] = (int32_t)t;
+    for (int64_t h = 0; h < a.heads; h++)
+      for (int64_t d = 0; d < a.head_dim; d++) q[t * q_stride + h * a.head_dim + d] = uniform() * 2;
+    for (int64_t h = 0; h < a.kv_heads; h++) {
+      for (int64_t d = 0; d < a.head_dim; d++) {
+        k[t * kv_stride + h * width + d] = uniform() * 2;
+        v[t * kv_stride + h * width + d] = uniform();
+      }
+      write_kv(a, block_head(a, cache, ids[t / BLOCK], h), t % BLOCK, k + t * kv_stride + h * width, v + t * kv_stride + h * width);
+    }
+  }
+  float *whole = memory((size_t)(length * out_stride) * 4), *again = memory((size_t)(length * out_stride) * 4);
+  float *scratch = memory((size_t)(ATTENTION_POSITIONS * group * (width + 2)) * 4);
+  for (int64_t chunk = 1; chunk <= ATTENTION_POSITIONS; chunk += 5) {
+    float *out = chunk == 1 ? whole : again;
+    for (int64_t t = 0; t < length; t += chunk) {
+      int64_t tokens = length - t < chunk ? length - t : chunk;
+      int64_t kept = a.window && t - a.window + 1 > 0 ? t - a.window + 1 : 0;
+      struct attention_item item = {cache, ids, positions + t, tokens, kept, q + t * q_stride, q_stride, out + t * out_stride, out_stride};
+      for (int64_t h = 0; h < a.kv_heads; h++) attend(a, &item, h, scratch);
+    }
+    if (out == again)
+      expect(!memcmp(whole, again, (size_t)(length * out_stride) * 4), "bits by chunk", (double)chunk, 0);
+  }
+  double *weights = memory((size_t)length * 8);
+  for (int64_t t = 0; t < length; t += t < 70 ? 1 : 13)
+    for (int64_t h = 0; h < a.heads; h++) {
+      double largest = -1e300, total = 0;
+      const float *query = q + t * q_stride + h * a.head_dim;
+      for (int64_t s = 0; s <= t; s++) {
+        double dot = 0;
+        for (int64_t d = 0; d < a.head_dim; d++)
+          dot += query[d] * rounded(a.number, k[s * kv_stride + h / group * width + d]);
+        int seen = !a.window || s > t - a.window || s < a.sinks;
+        weights[s] = seen ? dot * a.scale : -INFINITY;
+        if (weights[s] > largest) largest = weights[s];
+      }
+      for (int64_t s = 0; s <= t; s++) total += weights[s] = exp(weights[s] - largest);
+      for (int64_t d = 0; d < a.head_dim; d++) {
+        double sum = 0;
+        for (int64_t s = 0; s <= t; s++)
+          if (weights[s]) sum += weights[s] / total * rounded(a.number, v[s * kv_stride + h / group * width + d]);
+        near(whole[t * out_stride + h * a.head_dim + d], sum, 1, 1e-5, "attention");
+      }
+    }
+  free(cache), free(ids), free(positions), free(q), free(k), free(v), free(whole), free(again), free(scratch), free(weights);
+}
+
+static void attentions(void) {
+  part = "attention";
+  static const int64_t dims[] = {12, 16, 64, 80, 128}, kv[] = {1, 2, 2, 1, 1}, groups[] = {6, 1, 4, 5, 2};
+  for (int i = 0; i < 5; i++)
+    for (enum number n = F32; n <= BF16; n++) {
+      struct attention a = {.heads = kv[i] * groups[i], .kv_heads = kv[i], .head_dim = dims[i], .layers = 2, .layer = 1,
+                            .number = n, .scale = 0.3f};
+      attention_case(a, i == 2 ? 300 : 70);
+      a.window = 24;
+      attention_case(a, 150);
+      a.sinks = 4;
+      attention_case(a, 200);
+    }
+}
+
+// ------------------------------------------------------------------ the pool
+
+static int32_t visits[1000];
+static void visit(void *context, int64_t index, int32_t thread) {
+  (void)context, (void)thread;
+  visits[index]++;
+}
+
+static void pool(void) {
+  part = "pool";
+  for (int threads = 1; threads <= 4; threads++) {
+    sinter_host *host = sinter_host_open(threads);
+    memset(visits, 0, sizeof visits);
+    for (int round = 0; round < 2000; round++) host->parallel_for(host, round % 1000, visit, 0);
+    for (int i = 0; i < 1000; i++) expect(visits[i] == 2 * (999 - i), "visits", visits[i], 2 * (999 - i));
+    uint8_t *large = host->allocate(host, (5 << 20) + 1);
+    expect(large && (uintptr_t)large % (2 << 20) == 0, "huge pages", 0, 0);
+    large[5 << 20] = 1;
+    host->release(host, large, (5 << 20) + 1);
+    sinter_host_close(host);
+  }
+}
+
+int main(void) {
+  numbers();
+  functions();
+  rows();
+  products();
+  attentions();
+  pool();
+  printf("%d failures\n", failures);
+  return failures != 0;
+}
