@@ -1,0 +1,179 @@
+// What each step computes, in plain loops: the slow twin that judges every fast one. Rows are independent, sums are double
+// precision in the order of the columns (four of them in turn, for speed), results are stored as float32.
+
+import { nearestEven } from "../../../runtime/dtype.ts"
+import { cosine, exp, sine } from "../../../runtime/elementary.ts"
+import type { Floats, Codes as StoredCodes } from "./parameters.ts"
+
+/** Rows of float32, `stride` apart; the columns of interest begin at `from`. */
+export interface Rows {
+  data: Float32Array
+  stride: number
+  from: number
+  columns: number
+}
+
+export interface QuantizedRows {
+  codes: Int8Array // [rows, columns]
+  scales: Float32Array // [rows, groups]
+  columns: number
+  group: number
+}
+
+const at = (rows: Rows, row: number) => row * rows.stride + rows.from
+
+/** A row's own part of the data. */
+export function rowOf(rows: Rows, row: number): Float32Array {
+  return rows.data.subarray(at(rows, row), at(rows, row) + rows.columns)
+}
+
+export function norm(x: Rows, weight: Float32Array, epsilon: number, out: Rows, row: number): void {
+  const width = weight.length
+  for (let head = 0; head < x.columns; head += width) {
+    const [from, to] = [at(x, row) + head, at(out, row) + head]
+    let sum = 0
+    for (let i = 0; i < width; i++) sum += x.data[from + i]! * x.data[from + i]!
+    const scale = 1 / Math.sqrt(sum / width + epsilon)
+    for (let i = 0; i < width; i++) out.data[to + i] = x.data[from + i]! * scale * weight[i]!
+  }
+}
+
+/** docs/determinism.md has the definition; all in float32. */
+export function quantize(x: Rows, out: QuantizedRows, row: number): void {
+  const { columns, group, codes, scales } = out
+  const groups = Math.ceil(columns / group)
+  const from = at(x, row)
+  for (let g = 0; g < groups; g++) {
+    const last = Math.min(columns, (g + 1) * group)
+    let largest = 0
+    for (let k = g * group; k < last; k++) largest = Math.max(largest, Math.abs(x.data[from + k]!))
+    const inverse = largest > 0 ? Math.fround(127 / largest) : 0
+    scales[row * groups + g] = largest / 127
+    for (let k = g * group; k < last; k++)
+      codes[row * columns + k] = nearestEven(Math.fround(x.data[from + k]! * inverse))
+  }
+}
+
+/** One element of a product of floats: row `row` of x times row `n` of the matrix. */
+export function dot(x: Rows, row: number, matrix: Floats, n: number): number {
+  const { columns, values } = matrix
+  const { data } = x
+  const a = at(x, row)
+  const b = n * columns
+  const even = columns - (columns % 4)
+  let s0 = 0
+  let s1 = 0
+  let s2 = 0
+  let s3 = 0
+  for (let k = 0; k < even; k += 4) {
+    s0 += data[a + k]! * values[b + k]!
+    s1 += data[a + k + 1]! * values[b + k + 1]!
+    s2 += data[a + k + 2]! * values[b + k + 2]!
+    s3 += data[a + k + 3]! * values[b + k + 3]!
+  }
+  for (let k = even; k < columns; k++) s0 += data[a + k]! * values[b + k]!
+  return s0 + s1 + (s2 + s3)
+}
+
+/** One element of a product of integers: exact within a group, groups added in order. */
+export function dotCodes(x: QuantizedRows, row: number, matrix: StoredCodes, n: number): number {
+  const { columns, group, groups } = matrix
+  const a = row * columns
+  const b = n * columns
+  let sum = 0
+  for (let g = 0; g < groups; g++) {
+    const last = Math.min(columns, (g + 1) * group)
+    let whole = 0
+    for (let k = g * group; k < last; k++) whole += x.codes[a + k]! * matrix.codes[b + k]!
+    sum += whole * (x.scales[row * groups + g]! * matrix.scales[n * groups + g]!)
+  }
+  return sum
+}
+
+export function silu(x: number): number {
+  return x / (1 + exp(-x))
+}
+
+/** cos and sin of position * frequency, for each pair. */
+export function angles(
+  position: number,
+  frequencies: readonly number[],
+  out: Rows,
+  row: number,
+): void {
+  const to = at(out, row)
+  frequencies.forEach((frequency, i) => {
+    out.data[to + i] = cosine(position * frequency)
+    out.data[to + frequencies.length + i] = sine(position * frequency)
+  })
+}
+
+/** Turns every head of a row: element i with element i + half. */
+export function rope(
+  view: Rows,
+  row: number,
+  headDim: number,
+  angles: Rows,
+  angleRow: number,
+): void {
+  const half = headDim / 2
+  const turn = at(angles, angleRow)
+  for (let head = 0; head < view.columns; head += headDim) {
+    const from = at(view, row) + head
+    for (let i = 0; i < half; i++) {
+      const [cos, sin] = [angles.data[turn + i]!, angles.data[turn + half + i]!]
+      const [a, b] = [view.data[from + i]!, view.data[from + i + half]!]
+      view.data[from + i] = a * cos - b * sin
+      view.data[from + i + half] = b * cos + a * sin
+    }
+  }
+}
+
+/** What a layer remembers: a row for each position of each block. */
+export interface Cache {
+  keys: Float32Array // [blocks * BLOCK, kvHeads * headDim]
+  values: Float32Array
+}
+
+/** Reused by every call of `attend`: scores of one head. */
+let scores = new Float64Array(0)
+
+/**
+ * One row of attention. `slots` are the cache rows of the positions that it sees, in order; query head h reads
+ * key-value head floor(h / (heads / kvHeads)).
+ */
+export function attend(
+  query: Rows,
+  row: number,
+  shape: { heads: number; kvHeads: number; headDim: number; scale: number },
+  { keys, values }: Cache,
+  slots: Int32Array,
+  out: Rows,
+): void {
+  const { heads, kvHeads, headDim, scale } = shape
+  const width = kvHeads * headDim
+  const mixed = new Float64Array(headDim)
+  if (scores.length < slots.length) scores = new Float64Array(slots.length * 2)
+  for (let head = 0; head < heads; head++) {
+    const q = at(query, row) + head * headDim
+    const lane = Math.floor((head * kvHeads) / heads) * headDim
+    let most = Number.NEGATIVE_INFINITY
+    for (let j = 0; j < slots.length; j++) {
+      const k = slots[j]! * width + lane
+      let score = 0
+      for (let i = 0; i < headDim; i++) score += query.data[q + i]! * keys[k + i]!
+      scores[j] = score * scale
+      if (scores[j]! > most) most = scores[j]!
+    }
+    let sum = 0
+    mixed.fill(0)
+    for (let j = 0; j < slots.length; j++) {
+      const share = exp(scores[j]! - most)
+      const v = slots[j]! * width + lane
+      sum += share
+      for (let i = 0; i < headDim; i++) mixed[i]! += share * values[v + i]!
+    }
+    const to = at(out, row) + head * headDim
+    for (let i = 0; i < headDim; i++) out.data[to + i] = mixed[i]! / sum
+  }
+}

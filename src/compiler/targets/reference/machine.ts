@@ -1,0 +1,240 @@
+// The interpreter: buffers, caches, and for every step of the plan what it does to a row.
+
+import { rounding } from "../../../runtime/dtype.ts"
+import {
+  BLOCK,
+  type CancelWord,
+  MOST_LOGPROBS,
+  type ProgramLimits,
+  type StepDone,
+  type StepInput,
+  type StepOutput,
+} from "../../../runtime/program.ts"
+import { createSampler, type Sampler } from "../../../runtime/sampling.ts"
+import type { BufferId, Codes, ParameterId, Plan, Step, View } from "../../plan.ts"
+import { Batch } from "./batch.ts"
+import * as kernels from "./kernels.ts"
+import { type Floats, readRow, type Stored } from "./parameters.ts"
+
+type Matmul = Extract<Step, { op: "matmul" }>
+
+/** Thrown by whatever finds the cancel word set. */
+const cancelled = Symbol("cancelled")
+
+export class Machine {
+  readonly #plan: Plan
+  readonly #parameters: readonly Stored[]
+  readonly #buffers: readonly (Float32Array | Int8Array)[]
+  readonly #caches: readonly kernels.Cache[]
+  readonly #sampler: Sampler
+
+  constructor(plan: Plan, limits: ProgramLimits, parameters: readonly Stored[]) {
+    this.#plan = plan
+    this.#parameters = parameters
+    this.#buffers = plan.buffers.map(({ capacity, columns, dtype }) => {
+      const size = (capacity === "tokens" ? limits.tokens : limits.rows) * columns
+      return dtype === "f32" ? new Float32Array(size) : new Int8Array(size)
+    })
+    const { layers, kvHeads, headDim, vocabulary } = plan.shapes
+    const size = limits.blocks * BLOCK * kvHeads * headDim
+    this.#caches = Array.from({ length: layers }, () => ({
+      keys: new Float32Array(size),
+      values: new Float32Array(size),
+    }))
+    this.#sampler = createSampler(vocabulary)
+  }
+
+  run(input: StepInput, cancel: CancelWord): StepOutput {
+    const batch = new Batch(input, this.#plan.sinks)
+    try {
+      for (const step of this.#plan.steps) this.#take(step, batch, cancel)
+    } catch (error) {
+      if (error === cancelled) return { kind: "cancelled" }
+      throw error
+    }
+    return this.#results(input)
+  }
+
+  copyBlocks(from: Int32Array, to: Int32Array): void {
+    const { kvHeads, headDim } = this.#plan.shapes
+    const size = BLOCK * kvHeads * headDim
+    for (const cache of this.#caches)
+      for (const rows of [cache.keys, cache.values])
+        from.forEach((block, i) => {
+          rows.copyWithin(to[i]! * size, block * size, (block + 1) * size)
+        })
+  }
+
+  #take(step: Step, batch: Batch, cancel: CancelWord): void {
+    const count = batch.tokensOf(step.rows).length
+    if (step.op === "matmul") {
+      this.#multiply(step, count, cancel)
+      return
+    }
+    const work = this.#rowWork(step, batch)
+    for (let row = 0; row < count; row++) {
+      poll(cancel)
+      work(row)
+    }
+  }
+
+  /** What a step does to each of its rows. */
+  #rowWork(step: Exclude<Step, Matmul>, batch: Batch): (row: number) => void {
+    const { input } = batch
+    const tokens = batch.tokensOf(step.rows)
+    switch (step.op) {
+      case "embed": {
+        const table = this.#parameters[step.table]!
+        const out = this.#rows(step.output)
+        return (row) => readRow(table, input.tokens[row]!, kernels.rowOf(out, row))
+      }
+      case "hiddenIn": {
+        const out = this.#rows(step.output)
+        const given = { data: input.hiddenIn!, stride: out.columns, from: 0, columns: out.columns }
+        return (row) => kernels.rowOf(out, row).set(kernels.rowOf(given, row))
+      }
+      case "angles": {
+        const out = this.#rows(step.output)
+        return (row) => kernels.angles(input.positions[row]!, step.frequencies, out, row)
+      }
+      case "norm": {
+        const [x, out] = [this.#rows(step.input), this.#rows(step.output)]
+        const weight = this.#vector(step.weight)
+        return (row) => kernels.norm(x, weight, step.epsilon, out, row)
+      }
+      case "quantize": {
+        const [x, out] = [this.#rows(step.input), this.#codes(step.output)]
+        return (row) => kernels.quantize(x, out, row)
+      }
+      case "rope": {
+        const [view, angles] = [this.#rows(step.view), this.#rows(step.angles)]
+        return (row) => kernels.rope(view, row, step.headDim, angles, tokens[row]!)
+      }
+      case "remember":
+        return this.#memory(step, batch)
+      case "attend": {
+        const [query, out] = [this.#rows(step.query), this.#rows(step.output)]
+        const { attention } = step
+        const cache = this.#caches[attention.layer]!
+        return (row) => {
+          const slots = batch.visibleSlots(tokens[row]!, attention.window, attention.sinks)
+          kernels.attend(query, row, attention, cache, slots, out)
+        }
+      }
+      case "silu":
+        return this.#eachElement(step.input, step.input, step.output, kernels.silu)
+      case "add":
+        return this.#eachElement(step.a, step.b, step.output, (a, b) => a + b)
+      case "multiply":
+        return this.#eachElement(step.a, step.b, step.output, (a, b) => a * b)
+      case "copy":
+        return this.#eachElement(step.input, step.input, step.output, (x) => x)
+      case "select": {
+        const [x, out] = [this.#rows(step.input), this.#rows(step.output)]
+        return (row) =>
+          kernels.rowOf(out, row).set(kernels.rowOf(x, batch.rowOf(step.from, tokens[row]!)))
+      }
+    }
+  }
+
+  #eachElement(
+    a: View,
+    b: View,
+    output: View,
+    what: (a: number, b: number) => number,
+  ): (row: number) => void {
+    const [left, right, out] = [this.#rows(a), this.#rows(b), this.#rows(output)]
+    return (row) => {
+      const [x, y, to] = [left, right, out].map((rows) => kernels.rowOf(rows, row)) as [
+        Float32Array,
+        Float32Array,
+        Float32Array,
+      ]
+      for (let i = 0; i < to.length; i++) to[i] = what(x[i]!, y[i]!)
+    }
+  }
+
+  #memory(step: Extract<Step, { op: "remember" }>, batch: Batch): (row: number) => void {
+    const [key, value] = [this.#rows(step.key), this.#rows(step.value)]
+    const { keys, values } = this.#caches[step.layer]!
+    const round = rounding[this.#plan.kv]
+    return (token) => {
+      const [k, v] = [kernels.rowOf(key, token), kernels.rowOf(value, token)]
+      const at = batch.slot(token) * k.length
+      for (let i = 0; i < k.length; i++) {
+        keys[at + i] = round(k[i]!)
+        values[at + i] = round(v[i]!)
+      }
+    }
+  }
+
+  /** Matrix row by matrix row, so that each is read once however many rows of input there are. */
+  #multiply(step: Matmul, count: number, cancel: CancelWord): void {
+    const { epilogue } = step
+    const bias = step.bias === undefined ? undefined : this.#vector(step.bias)
+    const product = this.#product(step)
+    const element = (row: number, n: number) => product(row, n) + (bias ? bias[n]! : 0)
+    const out = this.#rows(step.output)
+    const to = epilogue.kind === "add" ? this.#rows(epilogue.to) : undefined
+    for (let n = 0; n < out.columns; n++) {
+      if (n % 16 === 0) poll(cancel)
+      for (let row = 0; row < count; row++) {
+        const at = row * out.stride + out.from + n
+        if (epilogue.kind === "swiglu")
+          out.data[at] = kernels.silu(element(row, n)) * element(row, n + out.columns)
+        else if (to) out.data[at] = to.data[row * to.stride + to.from + n]! + element(row, n)
+        else out.data[at] = element(row, n)
+      }
+    }
+  }
+
+  #product({ input, weight }: Matmul): (row: number, n: number) => number {
+    const matrix = this.#parameters[weight]!
+    if (input.kind === "float") {
+      const x = this.#rows(input.view)
+      // A tied table is kept as codes when its head reads integers; nothing else may be.
+      if (matrix.kind === "codes") throw new Error("internal: floats meet codes")
+      return (row, n) => kernels.dot(x, row, matrix, n)
+    }
+    if (matrix.kind === "floats") throw new Error("internal: codes meet floats")
+    const x = this.#codes(input.codes)
+    return (row, n) => kernels.dotCodes(x, row, matrix, n)
+  }
+
+  #results(input: StepInput): StepDone {
+    const rows = input.logitRows.length
+    const logits = this.#rows(this.#plan.logits)
+    const hidden = this.#rows(this.#plan.hidden)
+    const out: StepDone = {
+      kind: "done",
+      tokens: new Int32Array(rows),
+      logprobs: new Float32Array(rows),
+      topTokens: new Int32Array(rows * MOST_LOGPROBS),
+      topLogprobs: new Float32Array(rows * MOST_LOGPROBS),
+      finite: new Uint8Array(rows),
+      hidden: hidden.data.slice(0, input.hiddenRows.length * hidden.columns),
+    }
+    for (let row = 0; row < rows; row++)
+      this.#sampler.sample(kernels.rowOf(logits, row), row, input.sampling, out)
+    if (input.wantLogits) out.logits = logits.data.slice(0, rows * logits.columns)
+    return out
+  }
+
+  #rows({ buffer, from, columns }: View): kernels.Rows {
+    const data = this.#buffers[buffer] as Float32Array
+    return { data, stride: this.#plan.buffers[buffer]!.columns, from, columns }
+  }
+
+  #codes({ codes, scales, columns, group }: Codes): kernels.QuantizedRows {
+    const of = (id: BufferId) => this.#buffers[id]!
+    return { codes: of(codes) as Int8Array, scales: of(scales) as Float32Array, columns, group }
+  }
+
+  #vector(id: ParameterId): Float32Array {
+    return (this.#parameters[id] as Floats).values
+  }
+}
+
+function poll(cancel: CancelWord): void {
+  if (Atomics.load(cancel, 0) !== 0) throw cancelled
+}

@@ -1,0 +1,73 @@
+// The reference target: a plan, interpreted. It is boring on purpose. Every other target, every pass and every trick with
+// caches is right when it agrees with machine.ts and kernels.ts; and it serves small models where there is no C compiler.
+//
+// A step runs to its end in the thread that asks for it; hosted.ts puts the whole program into a thread of its own.
+
+import type { Manifest } from "../../../runtime/manifest.ts"
+import { BLOCK, type Program, type ProgramLimits } from "../../../runtime/program.ts"
+import { manifestOf } from "../../compile.ts"
+import type { Plan } from "../../plan.ts"
+import { checkStep } from "./check.ts"
+import { Machine } from "./machine.ts"
+import { allocateParameters, storedBytes, storeRows } from "./parameters.ts"
+
+/** A program before and after its parameters are in. */
+export interface ReferenceProgram extends Program {
+  /** Rows of the manifest's parameter number `parameter`, in the parameter's own format. */
+  load(
+    parameter: number,
+    row: number,
+    rows: number,
+    values: Uint8Array,
+    scales?: Uint8Array,
+  ): Promise<void>
+}
+
+export function referenceManifest(plan: Plan): Manifest {
+  const { layers, kvHeads, headDim } = plan.shapes
+  return manifestOf(plan, {
+    target: "reference",
+    kv: { dtype: plan.kv, bytesPerBlock: layers * 2 * BLOCK * kvHeads * headDim * 4 },
+    features: [],
+    sources: "",
+  })
+}
+
+/** Bytes that a program needs: for its parameters, and for one step's buffers. */
+export function referenceBytes(plan: Plan): {
+  weights: number
+  buffers: (limits: Pick<ProgramLimits, "tokens" | "rows">) => number
+} {
+  return {
+    weights: storedBytes(plan),
+    buffers: ({ tokens, rows }) =>
+      plan.buffers.reduce((sum, { capacity, columns, dtype }) => {
+        const count = capacity === "tokens" ? tokens : rows
+        return sum + count * columns * (dtype === "f32" ? 4 : 1)
+      }, 0),
+  }
+}
+
+export function openReference(plan: Plan, limits: ProgramLimits): ReferenceProgram {
+  const manifest = referenceManifest(plan)
+  const parameters = allocateParameters(plan)
+  const machine = new Machine(plan, limits, parameters)
+  const takesHidden = plan.steps.some((step) => step.op === "hiddenIn")
+  return {
+    manifest,
+    limits,
+    async load(parameter, row, rows, values, scales) {
+      storeRows(parameters[parameter]!, plan.parameters[parameter]!, row, rows, values, scales)
+    },
+    async step(input, cancel) {
+      checkStep(input, plan, limits, takesHidden)
+      return machine.run(input, cancel)
+    },
+    async copyBlocks(from, to) {
+      for (const block of [...from, ...to])
+        if (block < 0 || block >= limits.blocks) throw new Error(`internal: no block ${block}`)
+      machine.copyBlocks(from, to)
+    },
+    async close() {},
+  }
+}

@@ -1,0 +1,97 @@
+// Fields of a configuration, read strictly: a value of another type, a fraction where a count belongs, zero layers are
+// found here, each in a sentence with the field's name. `null` counts as absent, as the files' writers mean it.
+
+import type { Problem } from "../errors.ts"
+import { isObject, type Json } from "./folder.ts"
+
+export class Fields {
+  readonly json: Json
+  readonly #broken: (what: string) => Problem
+  readonly #prefix: string
+
+  /** @param prefix names what these fields are inside of, "rope_scaling." */
+  constructor(json: Json, broken: (what: string) => Problem, prefix = "") {
+    this.json = json
+    this.#broken = broken
+    this.#prefix = prefix
+  }
+
+  /** The problem of a field. */
+  wrong(name: string, what: string): Problem {
+    return this.#broken(`${this.#prefix}${name} ${what}`)
+  }
+
+  has(name: string): boolean {
+    return Object.hasOwn(this.json, name) && this.json[name] !== null
+  }
+
+  /** A whole number from `least` on, small enough to be exact in 32 bits. */
+  count(name: string, otherwise?: number, least = 1): number {
+    const value = this.#get(name, otherwise)
+    if (typeof value !== "number" || !Number.isInteger(value))
+      throw this.wrong(name, `is ${shown(value)}, not a whole number`)
+    if (value < least || value > 0x7fffffff)
+      throw this.wrong(name, `is ${value}, not between ${least} and ${0x7fffffff}`)
+    return value
+  }
+
+  /** A finite number greater than 0. */
+  positive(name: string, otherwise?: number): number {
+    const value = this.#get(name, otherwise)
+    if (typeof value !== "number" || !Number.isFinite(value) || value <= 0)
+      throw this.wrong(name, `is ${shown(value)}, not a number greater than 0`)
+    return value
+  }
+
+  /** A finite number from 0 on. */
+  number(name: string): number {
+    const value = this.#get(name, undefined)
+    if (typeof value !== "number" || !Number.isFinite(value) || value < 0)
+      throw this.wrong(name, `is ${shown(value)}, not a number from 0 on`)
+    return value
+  }
+
+  flag(name: string, otherwise: boolean): boolean {
+    const value = this.#get(name, otherwise)
+    if (typeof value !== "boolean") throw this.wrong(name, `is ${shown(value)}, not true or false`)
+    return value
+  }
+
+  text(name: string, otherwise?: string): string {
+    const value = this.#get(name, otherwise)
+    if (typeof value !== "string") throw this.wrong(name, `is ${shown(value)}, not a text`)
+    return value
+  }
+
+  /** An object's fields; nothing when it is absent. */
+  object(name: string): Fields | undefined {
+    if (!this.has(name)) return undefined
+    const value = this.json[name]
+    if (!isObject(value)) throw this.wrong(name, `is ${shown(value)}, not an object`)
+    return new Fields(value, this.#broken, `${this.#prefix}${name}.`)
+  }
+
+  /** Token ids: one number, a list of them, or none. */
+  tokens(name: string, vocabulary: number): number[] {
+    if (!this.has(name)) return []
+    const value = this.json[name]
+    return (Array.isArray(value) ? value : [value]).map((id: unknown) => {
+      if (typeof id !== "number" || !Number.isInteger(id) || id < 0)
+        throw this.wrong(name, `holds ${shown(id)}, which is no token id`)
+      if (id >= vocabulary)
+        throw this.wrong(name, `holds ${id}, but the vocabulary has ${vocabulary} tokens`)
+      return id
+    })
+  }
+
+  #get(name: string, otherwise: unknown): unknown {
+    if (this.has(name)) return this.json[name]
+    if (otherwise === undefined) throw this.wrong(name, "is missing")
+    return otherwise
+  }
+}
+
+function shown(value: unknown): string {
+  const text = JSON.stringify(value)
+  return text.length > 60 ? `${text.slice(0, 60)}…` : text
+}

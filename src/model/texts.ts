@@ -1,0 +1,99 @@
+// What a model folder says about text and talk: the tokenizer, the chat template, special tokens, end tokens, defaults of
+// sampling. Handed on as plain values; what they mean is the chat room's business.
+
+import { Fields } from "./fields.ts"
+import { type Folder, isObject, type Json } from "./folder.ts"
+
+export interface ModelTexts {
+  tokenizer: TextFile // tokenizer.json
+  /** The model's Jinja templates by name; the one for every purpose is "default". */
+  templates: ReadonlyMap<string, TextFile>
+  /** bos_token, eos_token and the like: how they are spelled. */
+  specialTokens: Readonly<Record<string, string>>
+  /** Tokens that end an answer, as far as configurations say so by number. */
+  endTokens: readonly number[]
+  beginToken: number | undefined
+  /** Sampling as the model's makers advise; absent fields were not said. */
+  sampling: AdvisedSampling
+}
+
+export interface TextFile {
+  file: string // path
+  text: string
+}
+
+export interface AdvisedSampling {
+  temperature?: number
+  topP?: number
+  topK?: number
+  minP?: number
+  repetitionPenalty?: number
+  presencePenalty?: number
+  frequencyPenalty?: number
+}
+
+export async function readTexts(
+  folder: Folder,
+  config: Fields,
+  vocabulary: number,
+): Promise<ModelTexts> {
+  const tokenizerConfig = (await folder.jsonIfThere("tokenizer_config.json")) ?? {}
+  const special = (await folder.jsonIfThere("special_tokens_map.json")) ?? {}
+  const generation = await generationFields(folder)
+  const ends = generation?.has("eos_token_id") ? generation : config
+  return {
+    tokenizer: await textFile(folder, "tokenizer.json"),
+    templates: await readTemplates(folder, tokenizerConfig),
+    specialTokens: { ...spellings(special), ...spellings(tokenizerConfig) },
+    endTokens: ends.tokens("eos_token_id", vocabulary),
+    beginToken: config.tokens("bos_token_id", vocabulary)[0],
+    sampling: generation ? advised(generation) : {},
+  }
+}
+
+async function generationFields(folder: Folder): Promise<Fields | undefined> {
+  const file = "generation_config.json"
+  const json = await folder.jsonIfThere(file)
+  return json && new Fields(json, (what) => folder.broken(file, what))
+}
+
+async function textFile(folder: Folder, file: string): Promise<TextFile> {
+  return { file: `${folder.path}/${file}`, text: await folder.text(file) }
+}
+
+/** A file of its own wins over tokenizer_config.json, where a template is a text or a list of named ones. */
+async function readTemplates(folder: Folder, config: Json): Promise<Map<string, TextFile>> {
+  const templates = new Map<string, TextFile>()
+  const file = `${folder.path}/tokenizer_config.json`
+  const given = config.chat_template
+  if (typeof given === "string") templates.set("default", { file, text: given })
+  for (const entry of Array.isArray(given) ? given : [])
+    if (isObject(entry) && typeof entry.name === "string" && typeof entry.template === "string")
+      templates.set(entry.name, { file, text: entry.template })
+  if (await folder.has("chat_template.jinja"))
+    templates.set("default", await textFile(folder, "chat_template.jinja"))
+  return templates
+}
+
+/** A special token is spelled as a text, or as an object with its `content`. */
+function spellings(config: Json): Record<string, string> {
+  const found: Record<string, string> = {}
+  for (const [name, value] of Object.entries(config)) {
+    const text = isObject(value) ? value.content : value
+    if (/^[a-z]+_token$/.test(name) && typeof text === "string") found[name] = text
+  }
+  return found
+}
+
+/** generation_config.json; `do_sample: false` means the likeliest token always. */
+function advised(fields: Fields): AdvisedSampling {
+  const sampling: AdvisedSampling = {}
+  if (fields.has("temperature")) sampling.temperature = fields.positive("temperature")
+  if (!fields.flag("do_sample", true)) sampling.temperature = 0
+  if (fields.has("top_p")) sampling.topP = fields.positive("top_p")
+  if (fields.has("top_k")) sampling.topK = fields.count("top_k", undefined, 0)
+  if (fields.has("min_p")) sampling.minP = fields.number("min_p")
+  if (fields.has("repetition_penalty"))
+    sampling.repetitionPenalty = fields.positive("repetition_penalty")
+  return sampling
+}

@@ -1,0 +1,110 @@
+// From the format a tensor is stored in to the one a parameter is wanted in. Floats are widened and rounded; floats become
+// codes by group quantisation, byte for byte as MLC's: every single operation is rounded to the model's type, and halves
+// go to the even neighbour. Codes are never unpacked into another format: what was rounded away cannot be had back.
+
+import { narrow, nearestEven, rounding, widen } from "../../runtime/dtype.ts"
+import {
+  type FloatType,
+  formats,
+  type GroupFormat,
+  isGroupFormat,
+  type ParameterFormat,
+  rowLayout,
+} from "../../runtime/format.ts"
+
+/** Rows as a format packs them: floats, or words of codes with the scales beside them. */
+export interface StoredRows {
+  rows: number
+  values: Uint8Array
+  scales?: Uint8Array
+}
+
+export function convertible(from: ParameterFormat, to: ParameterFormat): boolean {
+  return from === to || !isGroupFormat(from)
+}
+
+export function convert(
+  stored: StoredRows,
+  columns: number,
+  from: ParameterFormat,
+  to: ParameterFormat,
+): StoredRows {
+  if (from === to) return stored
+  if (isGroupFormat(from)) throw new Error(`internal: ${from} cannot become ${to}`)
+  const values = widen(stored.values, from)
+  if (!isGroupFormat(to)) return { rows: stored.rows, values: narrow(values, to) }
+  return quantise(values, stored.rows, columns, to)
+}
+
+/** Float rows as codes and scales of `name`. */
+export function quantise(
+  values: Float32Array, // [rows, columns]
+  rows: number,
+  columns: number,
+  name: Extract<ParameterFormat, keyof typeof formats>,
+): StoredRows {
+  const format = formats[name] as GroupFormat
+  const { words: perRow, groups } = rowLayout(name, columns)
+  const words = new Uint32Array(rows * perRow)
+  const scales = new Float32Array(rows * groups)
+  const round = rounding[format.dtype]
+  for (let i = 0; i < values.length; i++) values[i] = round(values[i]!)
+  for (let row = 0; row < rows; row++) {
+    for (let group = 0; group < groups; group++) {
+      const first = row * columns + group * format.group
+      const last = Math.min(first + format.group, (row + 1) * columns)
+      const from = row * perRow + (group * format.group) / format.perWord
+      scales[row * groups + group] = packGroup(values, first, last, format, words, from)
+    }
+  }
+  return {
+    rows,
+    values: new Uint8Array(words.buffer),
+    scales: narrow(scales, format.dtype),
+  }
+}
+
+/** Packs values first … last - 1 into words from `at` on; what the group lacks stays code 0. Returns the scale. */
+function packGroup(
+  values: Float32Array,
+  first: number,
+  last: number,
+  { bits, perWord, zero, dtype }: GroupFormat,
+  words: Uint32Array,
+  at: number,
+): number {
+  const round = rounding[dtype]
+  let largest = 0
+  for (let i = first; i < last; i++) largest = Math.max(largest, Math.abs(values[i]!))
+  const scale = round(largest / zero)
+  for (let i = first; i < last; i++) {
+    const centred = round(round(values[i]! / scale) + zero)
+    const code = Math.min(2 * zero, Math.max(0, nearestEven(centred)))
+    const k = i - first
+    words[at + Math.floor(k / perWord)]! |= code << ((k % perWord) * bits)
+  }
+  return scale
+}
+
+/** Codes and scales as the floats they stand for: (code - zero) * scale, rounded to the format's type. */
+export function dequantise(
+  { rows, values, scales }: StoredRows,
+  columns: number,
+  name: Extract<ParameterFormat, keyof typeof formats>,
+): Float32Array {
+  const { bits, group, perWord, zero, dtype } = formats[name] as GroupFormat
+  const { words: perRow, groups } = rowLayout(name, columns)
+  const words = new Uint32Array(values.slice().buffer)
+  const factors = widen(scales!, dtype as FloatType)
+  const round = rounding[dtype]
+  const floats = new Float32Array(rows * columns)
+  for (let row = 0; row < rows; row++)
+    for (let k = 0; k < columns; k++) {
+      const word = words[row * perRow + Math.floor(k / perWord)]!
+      const code = (word >>> ((k % perWord) * bits)) & (2 ** bits - 1)
+      floats[row * columns + k] = round(
+        (code - zero) * factors[row * groups + Math.floor(k / group)]!,
+      )
+    }
+  return floats
+}

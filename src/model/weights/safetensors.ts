@@ -1,0 +1,219 @@
+// Weights in safetensors: one file, or several with an index. The header is input like any other: lengths, types, shapes
+// and offsets are checked against the file before anything relies on them, and data is read only where the header was
+// found sound. Format: 8 bytes of header length, the header in JSON, then the data without gaps.
+// https://github.com/huggingface/safetensors
+
+import type { FileHandle } from "node:fs/promises"
+import { type FloatType, floatBytes } from "../../runtime/format.ts"
+import { type Folder, isObject, type Json, readExactly } from "../folder.ts"
+import type { Entry, Tensor, Weights } from "./weights.ts"
+
+const SINGLE = "model.safetensors"
+const INDEX = "model.safetensors.index.json"
+
+/** Bytes of each type that a header may name. */
+const dtypeBytes: Readonly<Record<string, number>> = {
+  F64: 8,
+  F32: 4,
+  F16: 2,
+  BF16: 2,
+  I64: 8,
+  I32: 4,
+  I16: 2,
+  I8: 1,
+  U64: 8,
+  U32: 4,
+  U16: 2,
+  U8: 1,
+  BOOL: 1,
+  F8_E4M3: 1,
+  F8_E5M2: 1,
+}
+
+const floatTypes: Readonly<Record<string, FloatType>> = { F32: "f32", F16: "f16", BF16: "bf16" }
+
+interface Located extends Entry {
+  handle: FileHandle
+  position: number // of its first byte in the file
+}
+
+export async function openSafetensors(folder: Folder): Promise<Weights> {
+  const index = await folder.jsonIfThere(INDEX)
+  const promised = index && readIndex(folder, index)
+  if (!promised && !(await folder.has(SINGLE)))
+    throw folder.broken(SINGLE, `there is no such file, nor ${INDEX}`)
+  const files = promised ? [...new Set(promised.values())] : [SINGLE]
+  const handles: FileHandle[] = []
+  const close = async () => {
+    for (const handle of handles) await handle.close()
+  }
+  try {
+    const tensors = new Map<string, Located>()
+    for (const file of files) {
+      const { handle, size } = await folder.open(file, promised ? INDEX : file)
+      handles.push(handle)
+      for (const tensor of await readHeader(folder, file, handle, size)) {
+        if (tensors.has(tensor.name))
+          throw folder.broken(
+            file,
+            `it holds ${tensor.name}, as ${tensors.get(tensor.name)!.file} does`,
+          )
+        tensors.set(tensor.name, tensor)
+      }
+    }
+    for (const [name, file] of promised ?? [])
+      if (tensors.get(name)?.file !== file)
+        throw folder.broken(INDEX, `it promises ${name} in ${file}, which does not hold it`)
+    return {
+      entries: [...tensors.values()],
+      tensor: (name, rows, columns) => find(folder, files[0]!, tensors, name, rows, columns),
+      close,
+    }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+/** Which file each tensor is in. */
+function readIndex(folder: Folder, index: Json): Map<string, string> {
+  const { weight_map: map } = index
+  if (!isObject(map)) throw folder.broken(INDEX, "weight_map is not an object")
+  return new Map(
+    Object.entries(map).map(([name, file]) => {
+      if (typeof file === "string") return [name, file]
+      throw folder.broken(INDEX, `weight_map.${name} is not the name of a file`)
+    }),
+  )
+}
+
+const LONGEST_HEADER = 100_000_000 // the format's own limit
+
+async function readHeader(
+  folder: Folder,
+  file: string,
+  handle: FileHandle,
+  size: number,
+): Promise<Located[]> {
+  if (size < 8) throw folder.broken(file, `it is ${size} bytes long, too short for a header`)
+  const lengthBytes = await readExactly(handle, 0, 8)
+  const length = new DataView(lengthBytes.buffer).getBigUint64(0, true)
+  if (length === 0n || length > BigInt(Math.min(size - 8, LONGEST_HEADER)))
+    throw folder.broken(file, `its header claims ${length} bytes, the file has ${size}`)
+  const headerBytes = Number(length)
+  const text = folder.decode(await readExactly(handle, 8, headerBytes), file)
+  const header = folder.parse(text, file)
+  const found = Object.entries(header)
+    .filter(([name]) => name !== "__metadata__")
+    .map(([name, entry]) => readEntry(folder, file, name, entry))
+  if (countMembers(text) !== countKeys(header))
+    throw folder.broken(file, "its header names something twice")
+  checkGapless(folder, file, found, size - 8 - headerBytes)
+  return found.map(({ name, dtype, shape, begin }) => ({
+    name,
+    file,
+    dtype,
+    shape,
+    handle,
+    position: 8 + headerBytes + begin,
+  }))
+}
+
+interface HeaderEntry {
+  name: string
+  dtype: string
+  shape: number[]
+  begin: number
+  end: number
+}
+
+function readEntry(folder: Folder, file: string, name: string, entry: unknown): HeaderEntry {
+  const wrong = (what: string) => folder.broken(file, `tensor ${shortened(name)}: ${what}`)
+  if (!isObject(entry)) throw wrong("its entry is not an object")
+  const { dtype, shape, data_offsets: offsets } = entry
+  if (typeof dtype !== "string" || !Object.hasOwn(dtypeBytes, dtype))
+    throw wrong(`the type ${shortened(String(dtype))} is not known`)
+  if (!isListOfCounts(shape)) throw wrong("its shape is not a list of whole numbers")
+  if (!isListOfCounts(offsets) || offsets.length !== 2)
+    throw wrong("data_offsets are not two whole numbers")
+  const [begin, end] = offsets as [number, number]
+  // Multiplied exactly: a product that wraps around must not fit by chance.
+  const bytes = shape.reduce((product, n) => product * BigInt(n), BigInt(dtypeBytes[dtype]!))
+  if (end < begin || BigInt(end - begin) !== bytes)
+    throw wrong(
+      `${dtype} [${shape.join(", ")}] takes ${bytes} bytes, its offsets span ${end - begin}`,
+    )
+  return { name, dtype, shape, begin, end }
+}
+
+function isListOfCounts(value: unknown): value is number[] {
+  return (
+    Array.isArray(value) &&
+    value.length <= 16 &&
+    value.every((n) => typeof n === "number" && Number.isSafeInteger(n) && n >= 0)
+  )
+}
+
+/** Tensors cover the data from end to end: then none overlap, and none lies outside. */
+function checkGapless(folder: Folder, file: string, found: HeaderEntry[], bytes: number): void {
+  let at = 0
+  for (const { name, begin, end } of found.toSorted((a, b) => a.begin - b.begin || a.end - b.end)) {
+    if (begin !== at)
+      throw folder.broken(
+        file,
+        `tensor ${shortened(name)} begins at byte ${begin} of the data, ${begin < at ? "inside another" : "after a gap"}`,
+      )
+    at = end
+  }
+  if (at !== bytes)
+    throw folder.broken(file, `its tensors take ${at} bytes, the file holds ${bytes} of data`)
+}
+
+/** Members of all objects in a JSON text: the colons outside of its strings. */
+function countMembers(json: string): number {
+  return json.replace(/"[^"\\]*(?:\\.[^"\\]*)*"/gs, "").split(":").length - 1
+}
+
+/** Keys that reading it kept, two levels down: fewer when one was written twice. */
+function countKeys(header: Json): number {
+  return Object.values(header).reduce<number>(
+    (sum, entry) => sum + 1 + (isObject(entry) ? Object.keys(entry).length : 0),
+    0,
+  )
+}
+
+function find(
+  folder: Folder,
+  anyFile: string,
+  tensors: ReadonlyMap<string, Located>,
+  name: string,
+  rows: number,
+  columns: number,
+): Tensor {
+  const found = tensors.get(name)
+  if (!found) throw folder.broken(anyFile, `there is no tensor ${name}`)
+  const wanted = columns === 1 ? [rows] : [rows, columns]
+  const { file, dtype, shape, handle, position } = found
+  if (shape.length !== wanted.length || shape.some((n, i) => n !== wanted[i]))
+    throw folder.broken(
+      file,
+      `tensor ${name} has shape [${shape.join(", ")}], the configuration says [${wanted.join(", ")}]`,
+    )
+  const format = Object.hasOwn(floatTypes, dtype) ? floatTypes[dtype] : undefined
+  if (!format)
+    throw folder.broken(file, `tensor ${name} is of type ${dtype}; F32, F16 and BF16 can be read`)
+  const rowBytes = columns * floatBytes[format]
+  return {
+    format,
+    async read(firstRow, count) {
+      return {
+        rows: count,
+        values: await readExactly(handle, position + firstRow * rowBytes, count * rowBytes),
+      }
+    },
+  }
+}
+
+function shortened(name: string): string {
+  return name.length > 80 ? `${name.slice(0, 80)}…` : name
+}

@@ -1,0 +1,92 @@
+// Weights as the rest of the house sees them, whatever files they lie in: tensors by their Hugging Face names, checked
+// against the shape the architecture wants, read in windows of rows. No tensor is ever whole in memory unless it is small.
+
+import { formats, isGroupFormat, type ParameterFormat, rowLayout } from "../../runtime/format.ts"
+import type { Manifest, Parameter } from "../../runtime/manifest.ts"
+import { convert, type StoredRows } from "./convert.ts"
+
+export interface Weights {
+  /** What the files hold, for whoever lists them. */
+  readonly entries: readonly Entry[]
+  /**
+   * A tensor by its Hugging Face name; vectors have one column.
+   * @throws `model_broken` when it is missing, or has another shape or a type that cannot be read.
+   */
+  tensor(name: string, rows: number, columns: number): Tensor
+  close(): Promise<void>
+}
+
+export interface Entry {
+  name: string // as in the file
+  file: string
+  dtype: string
+  shape: readonly number[]
+}
+
+export interface Tensor {
+  format: ParameterFormat
+  /** Rows firstRow … firstRow + rows - 1. */
+  read(firstRow: number, rows: number): Promise<StoredRows>
+}
+
+/** Some rows of a parameter, in its own format. */
+export interface ParameterWindow extends StoredRows {
+  row: number
+}
+
+const WINDOW = 8 << 20 // bytes of float32: large enough for disks, small beside everything else
+
+/** A parameter's rows from first to last, its sources joined, converted to the format it is wanted in. */
+export async function* readParameter(
+  weights: Weights,
+  parameter: Parameter,
+): AsyncGenerator<ParameterWindow> {
+  const { columns, format } = parameter
+  const step = Math.max(1, Math.floor(WINDOW / (4 * columns)))
+  let row = 0
+  for (const source of parameter.sources) {
+    const tensor = weights.tensor(source.tensor, source.rows, columns)
+    for (let first = 0; first < source.rows; first += step) {
+      const rows = Math.min(step, source.rows - first)
+      const stored = await tensor.read(first, rows)
+      yield { row, ...convert(stored, columns, tensor.format, format) }
+      row += rows
+    }
+  }
+}
+
+/** Feeds every parameter of a manifest to a program. */
+export async function loadParameters(
+  weights: Weights,
+  { parameters }: Pick<Manifest, "parameters">,
+  program: {
+    load(
+      parameter: number,
+      row: number,
+      rows: number,
+      values: Uint8Array,
+      scales?: Uint8Array,
+    ): Promise<void>
+  },
+  progress: (bytes: number) => void = () => {},
+): Promise<void> {
+  for (const [number, parameter] of parameters.entries()) {
+    for await (const { row, rows, values, scales } of readParameter(weights, parameter)) {
+      await program.load(number, row, rows, values, scales)
+      progress(values.length + (scales?.length ?? 0))
+    }
+  }
+}
+
+/** Bytes of a manifest's parameters in their formats. */
+export function parameterBytes({ parameters }: Pick<Manifest, "parameters">): number {
+  return parameters.reduce((sum, { rows, columns, format }) => {
+    const layout = rowLayout(format, columns)
+    return sum + rows * (layout.bytes + layout.scaleBytes)
+  }, 0)
+}
+
+/** How a format is spelled in sentences. */
+export function formatOf(format: ParameterFormat): string {
+  return isGroupFormat(format) ? `${format} (${formats[format].bits} bits)` : format
+}

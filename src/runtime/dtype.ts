@@ -1,0 +1,88 @@
+// Numbers as files and caches hold them. Values are computed as float32; here they are widened from half precisions and
+// rounded to them, to the nearest, halves to even. All formats are little-endian, and so must the machine be.
+
+import { type FloatType, floatBytes } from "./format.ts"
+
+const float = new Float32Array(1)
+const bits = new Uint32Array(float.buffer)
+
+let halves: Float32Array | undefined // the value of each of the 65,536 f16 numbers
+
+/** Reads numbers of `dtype` from bytes into float32. */
+export function widen(bytes: Uint8Array, dtype: FloatType): Float32Array {
+  const count = bytes.length / floatBytes[dtype]
+  if (dtype === "f32") return new Float32Array(aligned(bytes, 4), 0, count)
+  const stored = new Uint16Array(aligned(bytes, 2), 0, count)
+  const values = new Float32Array(count)
+  if (dtype === "f16") {
+    halves ??= Float32Array.from({ length: 65536 }, (_, word) => fromHalf(word))
+    for (let i = 0; i < count; i++) values[i] = halves[stored[i]!]!
+    return values
+  }
+  const words = new Uint32Array(values.buffer)
+  for (let i = 0; i < count; i++) words[i] = stored[i]! << 16
+  return values
+}
+
+/** The bytes of float32 values as numbers of `dtype`. */
+export function narrow(values: Float32Array, dtype: FloatType): Uint8Array {
+  if (dtype === "f32") return new Uint8Array(values.buffer, values.byteOffset, values.byteLength)
+  const stored = new Uint16Array(values.length)
+  const word = dtype === "f16" ? toHalf : toBrain
+  for (let i = 0; i < values.length; i++) stored[i] = word(values[i]!)
+  return new Uint8Array(stored.buffer)
+}
+
+/** Rounds a value to what `dtype` can hold. */
+export const rounding = {
+  f32: Math.fround,
+  f16: (x: number): number => fromHalf(toHalf(x)),
+  bf16: (x: number): number => {
+    bits[0] = toBrain(x) << 16
+    return float[0]!
+  },
+} as const satisfies Record<FloatType, (x: number) => number>
+
+/** Rounds once, from the double: as an operation whose result is of type f16 does. */
+function toHalf(x: number): number {
+  float[0] = x
+  const sign = (bits[0]! >>> 16) & 0x8000
+  const size = Math.abs(x)
+  if (!(size < 65520)) return sign | (Number.isNaN(x) ? 0x7e00 : 0x7c00)
+  // Neighbours are 2^-24 apart below 2^-14, and 2^-10 of the power of two below the number from there on.
+  const exponent = size < 2 ** -14 ? -14 : ((bits[0]! >>> 23) & 0xff) - 127
+  const steps = nearestEven(size * 2 ** (10 - exponent))
+  return sign + steps + ((exponent + 14) << 10)
+}
+
+function fromHalf(word: number): number {
+  const exponent = (word >>> 10) & 31
+  const fraction = word & 1023
+  const sign = word & 0x8000 ? -1 : 1
+  if (exponent === 31) return fraction ? Number.NaN : sign * Number.POSITIVE_INFINITY
+  return sign * (exponent === 0 ? fraction : fraction + 1024) * 2 ** (Math.max(exponent, 1) - 25)
+}
+
+const LARGEST_BRAIN = 0x7f7f0000
+
+/** As MLC writes it: beyond the largest number nothing is rounded up, so that nothing becomes infinite. */
+function toBrain(x: number): number {
+  float[0] = x
+  const word = bits[0]!
+  const size = word & 0x7fffffff
+  if (size > 0x7f800000) return (word >>> 16) | 0x40 // NaN stays NaN
+  if (size >= LARGEST_BRAIN) return word >>> 16
+  return (word + 0x7fff + ((word >>> 16) & 1)) >>> 16
+}
+
+/** The nearest integer, halves to the even one; |x| < 2^51. */
+export function nearestEven(x: number): number {
+  const big = 6755399441055744 // 1.5 * 2^52: there doubles are integers
+  return x + big - big
+}
+
+/** The bytes' buffer from their first byte on, copied when a view of `size` bytes each could not begin there. */
+function aligned(bytes: Uint8Array, size: number): ArrayBuffer {
+  const own = bytes.byteOffset === 0 && bytes.buffer.byteLength % size === 0
+  return (own ? bytes.buffer : bytes.slice().buffer) as ArrayBuffer
+}
