@@ -1,0 +1,68 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { dirname, join } from "node:path"
+import { afterEach, beforeEach, expect, test } from "vitest"
+import { locateModel } from "./locate.ts"
+
+let cwd: string
+beforeEach(() => {
+  cwd = mkdtempSync(join(tmpdir(), "locate-"))
+})
+afterEach(() => rmSync(cwd, { recursive: true }))
+
+const locate = (name: string) =>
+  locateModel(name, {
+    cwd,
+    env: { SINTER_HOME: join(cwd, "home"), XDG_CACHE_HOME: join(cwd, "cache") },
+    packaged: join(cwd, "package"),
+  })
+
+function model(path: string, config = "config.json"): string {
+  const file = join(cwd, path, config)
+  mkdirSync(dirname(file), { recursive: true })
+  writeFileSync(file, "{}")
+  return join(cwd, path)
+}
+
+test("a name is found in each place, the nearest first", () => {
+  const places = [
+    "package/m",
+    "cache/sinter/models/m",
+    "home/m",
+    "models/m",
+    "dist/prebuilt/m",
+    "dist/m/params",
+    "dist/m",
+    "m",
+  ]
+  for (const place of places) {
+    model(place)
+    expect(locate("m")).toBe(join(cwd, place))
+  }
+})
+
+test("a compiled folder is a model, a folder without configuration is none", () => {
+  const compiled = model("models/c", "mlc-chat-config.json")
+  expect(locate("c")).toBe(compiled)
+  mkdirSync(join(cwd, "empty"))
+  expect(() => locate("empty")).toThrow(/No model empty/)
+})
+
+test("a path is taken as it is", () => {
+  const path = model("some/where")
+  expect(locate(path)).toBe(path)
+  expect(locate("./some/where")).toBe(path)
+  expect(locate("some/where")).toBe(path)
+})
+
+test("what is not there is answered with where it was looked for and what lies there", () => {
+  model("models/llama")
+  model("package/tiny")
+  expect(() => locate("lama")).toThrow(
+    `looked in ${join(cwd, "lama")}, ${join(cwd, "dist/lama")}, ${join(cwd, "dist/lama/params")}`,
+  )
+  expect(() => locate("lama")).toThrow(
+    `${join(cwd, "models")} has llama; ${join(cwd, "package")} has tiny`,
+  )
+  expect(() => locate("./lama")).toThrow(/no models lie there/)
+})

@@ -1,0 +1,88 @@
+// Where a model is looked for when it is given by name. A path that is there is taken as it is; a name is tried in the
+// places where compiled models and downloads lie. What is not found is answered with where it was looked for and what
+// lies there instead.
+
+import { readdirSync, statSync } from "node:fs"
+import { homedir } from "node:os"
+import { isAbsolute, join, resolve } from "node:path"
+import { fileURLToPath } from "node:url"
+import { problem } from "../errors.ts"
+
+export interface LocateOptions {
+  cwd?: string
+  env?: Readonly<Record<string, string | undefined>>
+  /** The models that come with the package. */
+  packaged?: string
+}
+
+/** A folder is a model's when it holds one of these. */
+const CONFIGURATIONS = ["config.json", "mlc-chat-config.json"]
+
+/**
+ * The folder of the model `name`: a path or a name.
+ * @throws `model_missing`
+ */
+export function locateModel(name: string, options: LocateOptions = {}): string {
+  const cwd = options.cwd ?? process.cwd()
+  if (isAbsolute(name) || /^\.{1,2}([/\\]|$)/.test(name)) {
+    const path = resolve(cwd, name)
+    if (isFolder(path)) return path // a folder without a configuration is opened, to be told what it lacks
+    throw missing(name, [path], [resolve(path, "..")])
+  }
+  const roots = rootsOf(cwd, options)
+  const tried = roots.flatMap(({ folder, inside }) => inside.map((sub) => join(folder, name, sub)))
+  const found = tried.find(isModel)
+  if (found) return found
+  throw missing(
+    name,
+    tried,
+    roots.map(({ folder }) => folder),
+  )
+}
+
+/** In this order; `inside` are the places within a model's own folder. */
+function rootsOf(cwd: string, options: LocateOptions): { folder: string; inside: string[] }[] {
+  const env = options.env ?? process.env
+  const cache = env.XDG_CACHE_HOME ?? join(homedir(), ".cache")
+  const packaged = options.packaged ?? fileURLToPath(new URL("../../models", import.meta.url))
+  const home = env.SINTER_HOME
+  return [
+    { folder: cwd, inside: ["."] },
+    { folder: join(cwd, "dist"), inside: [".", "params"] },
+    { folder: join(cwd, "dist", "prebuilt"), inside: ["."] },
+    { folder: join(cwd, "models"), inside: ["."] },
+    ...(home ? [{ folder: resolve(cwd, home), inside: ["."] }] : []),
+    { folder: join(cache, "sinter", "models"), inside: ["."] },
+    { folder: packaged, inside: ["."] },
+  ]
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false
+}
+
+function isModel(path: string): boolean {
+  return CONFIGURATIONS.some((file) =>
+    statSync(join(path, file), { throwIfNoEntry: false })?.isFile(),
+  )
+}
+
+function missing(name: string, looked: readonly string[], roots: readonly string[]): Error {
+  const found = [...new Set(roots)].flatMap((root) => {
+    const names = modelsIn(root)
+    return names.length > 0 ? [`${root} has ${names.join(", ")}`] : []
+  })
+  return problem("model_missing", {
+    model: name,
+    looked: looked.join(", "),
+    found: found.length > 0 ? found.join("; ") : "no models lie there",
+  })
+}
+
+const MOST_NAMES = 20
+
+function modelsIn(root: string): string[] {
+  if (!isFolder(root)) return []
+  const names = readdirSync(root).filter((name) => isModel(join(root, name)))
+  return names.length > MOST_NAMES ? [...names.slice(0, MOST_NAMES), "…"] : names
+}
