@@ -1,0 +1,59 @@
+// The reference target against logits and tokens computed by others: see test/golden/models/README.md.
+
+import { afterAll, beforeAll, describe, expect, test } from "vitest"
+import { compile } from "../../src/compiler/compile.ts"
+import {
+  openReference,
+  type ReferenceProgram,
+} from "../../src/compiler/targets/reference/reference.ts"
+import { type Model, openModel } from "../../src/model/model.ts"
+import { loadParameters } from "../../src/model/weights/weights.ts"
+import { goldenFolder, readGolden } from "./golden.ts"
+import { blocksFor, continueGreedily, prefill, worstDifference } from "./steps.ts"
+
+const models = [
+  "llama-tied",
+  "llama-untied",
+  "llama-odd",
+  "llama-wide",
+  "mistral-swa",
+  "qwen2",
+  "qwen3",
+]
+
+describe.each(models)("%s", (name) => {
+  const folder = goldenFolder("models", name)
+  const prompts = readGolden(folder)
+  let model: Model
+  let program: ReferenceProgram
+
+  beforeAll(async () => {
+    model = await openModel(folder)
+    const plan = compile(model.graph, { format: model.format, activations: "float", kv: "f32" })
+    program = openReference(plan, { blocks: 50, tokens: 700, sequences: 2, rows: 700 })
+    await loadParameters(model.weights, program.manifest, program)
+  })
+  afterAll(async () => {
+    await program.close()
+    await model.close()
+  })
+
+  test("logits of whole prompts are within 1e-4, greedy tokens are equal", async () => {
+    for (const { tokens, firstRow, logits, greedy } of prompts) {
+      const blocks = blocksFor(tokens.length + greedy.length).reverse()
+      const ours = await prefill(program, tokens, blocks, { firstRow })
+      expect(worstDifference(ours, logits)).toBeLessThan(1e-4)
+      const count = greedy.length
+      const drawn = await continueGreedily(program, greedy[0]!, tokens.length, count, blocks)
+      expect(drawn).toEqual([...greedy])
+    }
+  })
+
+  test("chunks give the bits of the whole", async () => {
+    const { tokens, firstRow } = prompts[4]!
+    const blocks = blocksFor(tokens.length, 7)
+    const whole = await prefill(program, tokens, blocks, { firstRow })
+    for (const chunk of [1, 16, 17, 64])
+      expect(await prefill(program, tokens, blocks, { firstRow, chunk })).toEqual(whole)
+  })
+})

@@ -1,0 +1,122 @@
+// Steps as tests write them: sequences with their blocks, and which rows are wanted. For any Program.
+
+import {
+  BLOCK,
+  type Program,
+  type StepDone,
+  type StepInput,
+  UNMASKED,
+} from "../../src/runtime/program.ts"
+
+/** Some tokens of one sequence. */
+export interface Part {
+  tokens: ArrayLike<number>
+  from: number // position of the first
+  blocks: readonly number[]
+  visibleFrom?: number
+  /** Which of the tokens want logits, counted from 0; absent: the last one. */
+  logits?: readonly number[]
+  hidden?: readonly number[]
+}
+
+/** A batch of parts, each row sampled greedily. */
+export function batch(parts: readonly Part[]): StepInput {
+  const starts = sums(parts.map(({ tokens }) => tokens.length))
+  const rowsOf = (pick: (part: Part) => readonly number[]) =>
+    parts.flatMap((part, s) => pick(part).map((row) => starts[s]! + row))
+  const logitRows = rowsOf(({ logits, tokens }) => logits ?? [tokens.length - 1])
+  const rows = logitRows.length
+  return {
+    tokens: Int32Array.from(parts.flatMap(({ tokens }) => Array.from(tokens))),
+    starts: Int32Array.from(starts),
+    positions: Int32Array.from(
+      parts.flatMap(({ tokens, from }) => Array.from(tokens, (_, i) => from + i)),
+    ),
+    blocks: Int32Array.from(parts.flatMap(({ blocks }) => blocks)),
+    blockStarts: Int32Array.from(sums(parts.map(({ blocks }) => blocks.length))),
+    visibleFrom: Int32Array.from(parts, ({ visibleFrom }) => visibleFrom ?? 0),
+    logitRows: Int32Array.from(logitRows),
+    hiddenRows: Int32Array.from(rowsOf(({ hidden }) => hidden ?? [])),
+    wantLogits: true,
+    sampling: {
+      temperature: new Float32Array(rows),
+      topK: new Int32Array(rows),
+      topP: new Float32Array(rows).fill(1),
+      minP: new Float32Array(rows),
+      presence: new Float32Array(rows),
+      frequency: new Float32Array(rows),
+      repetition: new Float32Array(rows).fill(1),
+      countStarts: new Int32Array(rows + 1),
+      countTokens: new Int32Array(0),
+      counts: new Int32Array(0),
+      biasStarts: new Int32Array(rows + 1),
+      biasTokens: new Int32Array(0),
+      biases: new Float32Array(0),
+      masks: new Uint32Array(0),
+      maskRow: new Int32Array(rows).fill(UNMASKED),
+      seed: new BigUint64Array(rows),
+      choice: new Int32Array(rows),
+      position: Int32Array.from(logitRows),
+      topLogprobs: new Int32Array(rows),
+    },
+  }
+}
+
+export const notCancelled = () => new Int32Array(new SharedArrayBuffer(4))
+
+export async function take(program: Program, input: StepInput): Promise<StepDone> {
+  const output = await program.step(input, notCancelled())
+  if (output.kind !== "done") throw new Error("the step was cancelled")
+  return output
+}
+
+/** As many blocks as `tokens` positions need, from `first` on. */
+export function blocksFor(tokens: number, first = 0): number[] {
+  return Array.from({ length: Math.ceil(tokens / BLOCK) }, (_, i) => first + i)
+}
+
+/** A prompt in chunks of `chunk`, with the logits of every position from `firstRow` on. */
+export async function prefill(
+  program: Program,
+  tokens: Int32Array,
+  blocks: readonly number[],
+  { chunk = tokens.length, firstRow = 0 } = {},
+): Promise<Float32Array> {
+  const logits: number[][] = []
+  for (let from = 0; from < tokens.length; from += chunk) {
+    const part = tokens.subarray(from, from + chunk)
+    const wanted = [...part.keys()].filter((i) => from + i >= firstRow)
+    const done = await take(program, batch([{ tokens: part, from, blocks, logits: wanted }]))
+    logits.push(Array.from(done.logits!))
+  }
+  return Float32Array.from(logits.flat())
+}
+
+/** Greedy tokens after a prompt whose first token is drawn already. */
+export async function continueGreedily(
+  program: Program,
+  first: number,
+  position: number,
+  count: number,
+  blocks: readonly number[],
+): Promise<number[]> {
+  const tokens = [first]
+  while (tokens.length < count) {
+    const from = position + tokens.length - 1
+    const done = await take(program, batch([{ tokens: [tokens.at(-1)!], from, blocks }]))
+    tokens.push(done.tokens[0]!)
+  }
+  return tokens
+}
+
+export function worstDifference(a: Float32Array, b: Float32Array): number {
+  if (a.length !== b.length) return Number.POSITIVE_INFINITY
+  let worst = 0
+  for (let i = 0; i < a.length; i++) worst = Math.max(worst, Math.abs(a[i]! - b[i]!))
+  return worst
+}
+
+function sums(counts: readonly number[]): number[] {
+  let sum = 0
+  return [0, ...counts.map((count) => (sum += count))]
+}
