@@ -5,7 +5,8 @@
 import { problem } from "../errors.ts"
 import { interpret } from "./jinja/interpreter.ts"
 import { metered, TemplateError } from "./jinja/meter.ts"
-import { mentions, type Node, parse } from "./jinja/syntax.ts"
+import { parse } from "./jinja/parser.ts"
+import { mentions, type Statement } from "./jinja/syntax.ts"
 import { foreign, Text } from "./jinja/text.ts"
 import {
   type Arguments,
@@ -90,7 +91,7 @@ export function openTemplate(source: string, file: string, options: TemplateOpti
   }
 }
 
-function parsed(source: string, file: string): Node {
+function parsed(source: string, file: string): Statement[] {
   try {
     if (source.length > LONGEST_SOURCE) throw new Error("it is longer than a megabyte")
     return parse(source)

@@ -184,7 +184,7 @@ describe.each(cases)("%s: %s", (format, _, reply, expected) => {
   })
 
   test("character by character, and cut once at every place", () => {
-    expect(read(format, [...reply])).toEqual(whole)
+    expect(read(format, Array.from(reply))).toEqual(whole)
     for (let at = 1; at < reply.length; at++) {
       expect(read(format, [reply.slice(0, at), reply.slice(at)])).toEqual(whole)
     }

@@ -2,7 +2,7 @@
 // `tojson`. Two tables; a filter that is not in one is an error that names it.
 
 import { TemplateError } from "./meter.ts"
-import { capitalize, method, replace, strip, title } from "./methods.ts"
+import { capitalize, method, replace, strip } from "./methods.ts"
 import { contains, padded, printf } from "./operators.ts"
 import { EMPTY, join, Text, TextBuilder } from "./text.ts"
 import {
@@ -44,7 +44,7 @@ type Test = (value: Value, given: Arguments) => boolean
 
 const FILTERS: ReadonlyMap<string, Filter> = new Map<string, Filter>([
   ["abs", (value) => onNumber(value, Math.abs)],
-  ["attr", (value, given) => attributeOf(value, print(argument(given, 0, "name")).value)],
+  ["attr", (value, given) => attribute(value, print(argument(given, 0, "name")).value)],
   ["batch", (value, given) => batch(iterate(value), whole(argument(given, 0, "linecount")))],
   ["capitalize", (value) => capitalize(print(value))],
   ["center", (value, given) => center(print(value), whole(optional(given, 0, "width") ?? 80))],
@@ -80,14 +80,14 @@ const FILTERS: ReadonlyMap<string, Filter> = new Map<string, Filter>([
   ["sort", sort],
   ["string", (value) => print(value)],
   ["sum", (value, given) => sum(value, given)],
-  ["title", (value) => title(print(value))],
+  ["title", (value) => print(value).respelled(titled)],
   ["tojson", toJsonFilter],
   ["trim", (value, given) => strip(print(value), charactersOf(given), true, true)],
   ["truncate", truncate],
   ["unique", unique],
   ["upper", (value) => print(value).respelled((text) => text.toUpperCase())],
-  ["urlencode", (value) => print(value).mapRuns((text) => encodeURIComponent(text))],
-  ["wordcount", (value) => print(value).value.split(/\s+/).filter(Boolean).length],
+  ["urlencode", (value) => print(value).mapRuns(urlEncoded)],
+  ["wordcount", (value) => print(value).value.match(/[\p{L}\p{N}_]+/gu)?.length ?? 0],
 ])
 
 const TESTS: ReadonlyMap<string, Test> = new Map<string, Test>([
@@ -192,16 +192,23 @@ function orDefault(value: Value, given: Arguments): Value {
 
 /** `a.b.0`: one attribute after another. */
 function attributeOf(value: Value, path: string): Value {
-  let found: Value | undefined = value
+  let found = value
   for (const name of path.split(".")) {
-    if (found instanceof Dict) found = found.named(name)
-    else if (found instanceof Namespace) found = found.members.get(name)
-    else if (Array.isArray(found)) found = found[Number(name)]
-    else if (found instanceof Tuple) found = found.items[Number(name)]
-    else found = undefined
-    if (found === undefined) return new Undefined(`there is no attribute '${name}'`)
+    if (found instanceof Undefined) throw new TemplateError(found.what)
+    found = item(found, name) ?? attribute(found, name)
   }
-  return found ?? null
+  return found
+}
+
+function item(value: Value, name: string): Value | undefined {
+  if (value instanceof Dict) return value.named(name)
+  if (Array.isArray(value)) return value[Number(name)]
+  return value instanceof Tuple ? value.items[Number(name)] : undefined
+}
+
+function attribute(value: Value, name: string): Value {
+  const found = value instanceof Namespace ? value.members.get(name) : method(value, name)
+  return found ?? new Undefined(`'${typeName(value)} object' has no attribute '${name}'`)
 }
 
 function call(value: Value, name: string): Value {
@@ -408,9 +415,22 @@ function round(value: Value, given: Arguments): Value {
   const number = numberOf(value)
   if (number === undefined) throw new TemplateError(`${typeName(value)} is not a number`)
   const scaled = number * 10 ** digits
+  if (how === "common" && !(value instanceof Float) && digits >= 0) return value
   const rounded =
     how === "ceil" ? Math.ceil(scaled) : how === "floor" ? Math.floor(scaled) : halfEven(scaled)
   return new Float(rounded / 10 ** digits)
+}
+
+// Words begin after blanks and opening brackets; Python's own str.title() also begins one after an apostrophe.
+function titled(value: string): string {
+  return value.replace(
+    /[^-\s({[<]+/gu,
+    (word) => word.charAt(0).toUpperCase() + word.slice(1).toLowerCase(),
+  )
+}
+
+function urlEncoded(value: string): string {
+  return encodeURIComponent(Buffer.from(value).toString()).replaceAll("%2F", "/")
 }
 
 function halfEven(value: number): number {

@@ -6,9 +6,19 @@ import { applyFilter, applyTest } from "./filters.ts"
 import { spend, TemplateError } from "./meter.ts"
 import { method } from "./methods.ts"
 import { arithmetic, contains } from "./operators.ts"
-import type { Call, Macro, Node, Slice } from "./syntax.ts"
-import { mentions } from "./syntax.ts"
-import { EMPTY, join, Text, TextBuilder } from "./text.ts"
+import {
+  type Argument,
+  type Call,
+  type Expression,
+  type Filter,
+  type For,
+  mentions,
+  type Parameter,
+  type Slice,
+  type Statement,
+  type Target,
+} from "./syntax.ts"
+import { join, Text, TextBuilder } from "./text.ts"
 import {
   type Arguments,
   Callable,
@@ -29,12 +39,15 @@ import {
 } from "./values.ts"
 
 /** Renders `program` with `variables` on top of the names every template knows. */
-export function interpret(program: Node, variables: ReadonlyMap<string, Value>): Text {
+export function interpret(
+  program: readonly Statement[],
+  variables: ReadonlyMap<string, Value>,
+): Text {
   const globals = new Scope(undefined)
   for (const [name, value] of GLOBALS) globals.set(name, value)
   for (const [name, value] of variables) globals.set(name, value)
   const out = new TextBuilder()
-  run([program], new Scope(globals), out)
+  run(program, new Scope(globals), out)
   return out.done()
 }
 
@@ -57,18 +70,10 @@ class Scope {
   }
 }
 
-const NO_NAMES: ReadonlyMap<string, Value> = new Map()
-
 // Python's sandbox allows ranges up to this length.
 const LONGEST_RANGE = 100_000
 
 const GLOBALS: ReadonlyMap<string, Value> = new Map<string, Value>([
-  ["true", true],
-  ["True", true],
-  ["false", false],
-  ["False", false],
-  ["none", null],
-  ["None", null],
   ["range", new Callable("range", range)],
   ["namespace", new Callable("namespace", namespace)],
   ["dict", new Callable("dict", ({ named }) => dictOf(named))],
@@ -109,7 +114,7 @@ function dictOf(named: ReadonlyMap<string, Value>): Dict {
 /** What stops a block early. */
 type Jump = "break" | "continue" | undefined
 
-function run(body: readonly Node[], scope: Scope, out: TextBuilder): Jump {
+function run(body: readonly Statement[], scope: Scope, out: TextBuilder): Jump {
   for (const node of body) {
     spend(1)
     const jump = statement(node, scope, out)
@@ -118,70 +123,80 @@ function run(body: readonly Node[], scope: Scope, out: TextBuilder): Jump {
   return undefined
 }
 
-function statement(node: Node, scope: Scope, out: TextBuilder): Jump {
+function statement(node: Statement, scope: Scope, out: TextBuilder): Jump {
   switch (node.type) {
-    case "Program":
-      return run(node.body, scope, out)
-    case "If":
-      return run(isTrue(evaluate(node.test, scope)) ? node.body : node.alternate, scope, out)
-    case "For":
-      return loop(node, scope, out)
-    case "Break":
-      return "break"
-    case "Continue":
-      return "continue"
-    case "Comment":
+    case "text":
+      out.add(new Text(node.text))
       return undefined
-    case "Set":
-      assign(
-        node.assignee,
-        node.value ? evaluate(node.value, scope) : block(node.body, scope),
-        scope,
-      )
+    case "print":
+      out.add(print(evaluate(node.value, scope)))
       return undefined
-    case "Macro":
-      scope.set(node.name.value, macro(node, scope))
+    case "if":
+      return run(isTrue(evaluate(node.test, scope)) ? node.body : node.otherwise, scope, out)
+    case "for":
+      return loop(node, evaluate(node.items, scope), scope, out)
+    case "break":
+    case "continue":
+      return node.type
+    case "set":
+      assign(node.target, evaluate(node.value, scope), scope)
       return undefined
-    case "CallStatement":
+    case "set block":
+      assign(node.target, filtered(block(node.body, scope), node.filters, scope), scope)
+      return undefined
+    case "macro": {
+      const name = `macro '${node.name}'`
+      const run = blockFunction(name, node.parameters, node.body, scope)
+      scope.set(node.name, new Callable(node.name, run))
+      return undefined
+    }
+    case "call block":
       out.add(print(callWithBlock(node, scope)))
       return undefined
-    case "FilterStatement":
-      out.add(print(filtered(block(node.body, scope), node.filter, scope)))
+    case "filter block":
+      out.add(print(filtered(block(node.body, scope), node.filters, scope)))
       return undefined
-    default:
-      out.add(print(evaluate(node, scope)))
-      return undefined
+    case "with": {
+      const inner = new Scope(scope)
+      for (const { target, value } of node.sets) assign(target, evaluate(value, scope), inner)
+      return run(node.body, inner, out)
+    }
   }
 }
 
-function block(body: readonly Node[], scope: Scope): Text {
+function block(body: readonly Statement[], scope: Scope): Text {
   const out = new TextBuilder()
   run(body, new Scope(scope), out)
   return out.done()
 }
 
-function loop(node: Extract<Node, { type: "For" }>, scope: Scope, out: TextBuilder): Jump {
-  const { iterable } = node
-  const filter = iterable.type === "SelectExpression" ? iterable.test : undefined
-  let items = iterate(
-    evaluate(iterable.type === "SelectExpression" ? iterable.lhs : iterable, scope),
-  )
-  if (filter) {
+function loop(node: For, given: Value, scope: Scope, out: TextBuilder): Jump {
+  const { target, test } = node
+  let items = iterate(given)
+  if (test) {
     items = items.filter((item) => {
       const inner = new Scope(scope)
-      assign(node.loopvar, item, inner)
-      return isTrue(evaluate(filter, inner))
+      assign(target, item, inner)
+      return isTrue(evaluate(test, inner))
     })
   }
-  if (items.length === 0) return run(node.defaultBlock, new Scope(scope), out)
+  if (items.length === 0) return run(node.otherwise, new Scope(scope), out)
   for (let index = 0; index < items.length; index++) {
     spend(1)
     const inner = new Scope(scope)
-    inner.set("loop", loopState(items, index))
-    assign(node.loopvar, items[index]!, inner)
+    const state = loopState(items, index)
+    if (node.recursive) state.call = ({ positional: [inside] }) => again(node, inside ?? [], scope)
+    inner.set("loop", state)
+    assign(target, items[index]!, inner)
     if (run(node.body, inner, out) === "break") break
   }
   return undefined
+}
+
+function again(node: For, items: Value, scope: Scope): Text {
+  const out = new TextBuilder()
+  loop(node, items, scope, out)
+  return out.done()
 }
 
 function loopState(items: readonly Value[], index: number): Namespace {
@@ -208,42 +223,37 @@ function loopState(items: readonly Value[], index: number): Namespace {
   return state
 }
 
-function assign(target: Node, value: Value, scope: Scope): void {
+function assign(target: Target, value: Value, scope: Scope): void {
   switch (target.type) {
-    case "Identifier":
-      scope.set(target.value, value)
+    case "name":
+      scope.set(target.name, value)
       return
-    case "TupleLiteral": {
+    case "tuple": {
       const items = iterate(value)
-      if (items.length !== target.value.length) {
-        const few = items.length < target.value.length ? "not enough" : "too many"
-        throw new TemplateError(`${few} values to unpack (expected ${target.value.length})`)
+      if (items.length !== target.items.length) {
+        const few = items.length < target.items.length ? "not enough" : "too many"
+        throw new TemplateError(`${few} values to unpack (expected ${target.items.length})`)
       }
-      target.value.forEach((part, index) => {
+      target.items.forEach((part, index) => {
         assign(part, items[index]!, scope)
       })
       return
     }
-    case "MemberExpression": {
+    case "attribute": {
       const object = evaluate(target.object, scope)
-      if (object instanceof Namespace && target.property.type === "Identifier") {
-        object.members.set(target.property.value, value)
-        return
-      }
-      throw new TemplateError("cannot assign attribute on non-namespace object")
+      if (object instanceof Namespace) object.members.set(target.name, value)
+      else throw new TemplateError("cannot assign attribute on non-namespace object")
     }
-    default:
-      throw new TemplateError("cannot assign to this")
   }
 }
 
-function macro(node: Macro, scope: Scope): Callable {
-  const name = `macro '${node.name.value}'`
-  return new Callable(node.name.value, blockFunction(name, node.args, node.body, scope))
-}
-
 /** A macro or a `call` block as a function: parameters with defaults, then `varargs`, `kwargs` and `caller` if used. */
-function blockFunction(name: string, parameters: readonly Node[], body: Node[], scope: Scope) {
+function blockFunction(
+  name: string,
+  parameters: readonly Parameter[],
+  body: readonly Statement[],
+  scope: Scope,
+) {
   const takesMore = mentions(body, "varargs")
   const takesNames = mentions(body, "kwargs")
   return ({ positional, named }: Arguments): Value => {
@@ -252,11 +262,7 @@ function blockFunction(name: string, parameters: readonly Node[], body: Node[], 
     const rest = new Map(named)
     inner.set("caller", rest.get("caller") ?? new Undefined("'caller' is undefined"))
     rest.delete("caller")
-    parameters.forEach((parameter, index) => {
-      const [key, fallback] =
-        parameter.type === "KeywordArgumentExpression"
-          ? [parameter.key.value, parameter.value]
-          : [(parameter as { value: string }).value, undefined]
+    parameters.forEach(({ name: key, fallback }, index) => {
       let value = positional[index]
       if (value === undefined && rest.has(key)) {
         value = rest.get(key)!
@@ -280,113 +286,128 @@ function blockFunction(name: string, parameters: readonly Node[], body: Node[], 
   }
 }
 
-function callWithBlock(node: Extract<Node, { type: "CallStatement" }>, scope: Scope): Value {
-  const caller = blockFunction("caller", node.callerArgs ?? [], node.body, scope)
-  const given = argumentsOf(node.call, scope)
+function callWithBlock(node: Extract<Statement, { type: "call block" }>, scope: Scope): Value {
+  const caller = blockFunction("caller", node.parameters, node.body, scope)
+  const given = argumentsOf(node.call.given, scope)
   const named = new Map(given.named).set("caller", new Callable("caller", caller))
   return call(evaluate(node.call.callee, scope), { positional: given.positional, named })
 }
 
-export function evaluate(node: Node, scope: Scope): Value {
+function evaluate(node: Expression, scope: Scope): Value {
   spend(1)
   switch (node.type) {
-    case "Identifier":
-      return scope.get(node.value)
-    case "StringLiteral":
+    case "name":
+      return scope.get(node.name)
+    case "string":
       return new Text(node.value)
-    case "IntegerLiteral":
-      return node.value
-    case "FloatLiteral":
+    case "float":
       return new Float(node.value)
-    case "ArrayLiteral":
-      return node.value.map((item) => evaluate(item, scope))
-    case "TupleLiteral":
-      return new Tuple(node.value.map((item) => evaluate(item, scope)))
-    case "ObjectLiteral": {
+    case "integer":
+    case "constant":
+      return node.value
+    case "list":
+      return node.items.map((item) => evaluate(item, scope))
+    case "tuple":
+      return new Tuple(node.items.map((item) => evaluate(item, scope)))
+    case "dict": {
       const dict = new Dict()
-      for (const [key, value] of node.value) dict.set(evaluate(key, scope), evaluate(value, scope))
+      for (const [key, value] of node.entries)
+        dict.set(evaluate(key, scope), evaluate(value, scope))
       return dict
     }
-    case "MemberExpression":
-      return member(node, scope)
-    case "CallExpression":
-      return call(evaluate(node.callee, scope), argumentsOf(node, scope))
-    case "FilterExpression":
-      return filtered(evaluate(node.operand, scope), node.filter, scope)
-    case "TestExpression": {
-      const none = { positional: [], named: NO_NAMES }
-      return applyTest(node.test.value, evaluate(node.operand, scope), none) !== node.negate
+    case "attribute":
+      return attributeOrItem(evaluate(node.object, scope), new Text(node.name))
+    case "item":
+      return itemOrAttribute(evaluate(node.object, scope), evaluate(node.key, scope))
+    case "slice":
+      return slice(evaluate(node.object, scope), node, scope)
+    case "call":
+      return called(node, scope)
+    case "filter":
+      return filtered(evaluate(node.operand, scope), [node.filter], scope)
+    case "test": {
+      const { name, given } = node.test
+      return (
+        applyTest(name, evaluate(node.operand, scope), argumentsOf(given, scope)) !== node.negated
+      )
     }
-    case "Ternary":
-      return isTrue(evaluate(node.condition, scope))
-        ? evaluate(node.trueExpr, scope)
-        : evaluate(node.falseExpr, scope)
-    case "SelectExpression": // an `if` without an `else`
-      return isTrue(evaluate(node.test, scope))
-        ? evaluate(node.lhs, scope)
+    case "choice":
+      if (isTrue(evaluate(node.test, scope))) return evaluate(node.yes, scope)
+      return node.no
+        ? evaluate(node.no, scope)
         : new Undefined(
             "the inline if-expression evaluated to false and no else section was defined",
           )
-    case "UnaryExpression":
-      return unary(node.operator.value, evaluate(node.argument, scope))
-    case "BinaryExpression":
-      return binary(node, scope)
-    default:
-      throw new TemplateError(`${node.type} cannot stand in an expression`)
+    case "not":
+      return !isTrue(evaluate(node.operand, scope))
+    case "sign":
+      return signed(node.operator, evaluate(node.operand, scope))
+    case "and": {
+      const left = evaluate(node.left, scope)
+      return isTrue(left) ? evaluate(node.right, scope) : left
+    }
+    case "or": {
+      const left = evaluate(node.left, scope)
+      return isTrue(left) ? left : evaluate(node.right, scope)
+    }
+    case "compare":
+      return compared(node, scope)
+    case "operation": {
+      const [left, right] = [evaluate(node.left, scope), evaluate(node.right, scope)]
+      if (node.operator === "~") return join([print(left), print(right)])
+      return arithmetic(node.operator, left, right)
+    }
   }
 }
 
-function filtered(operand: Value, filter: Node, scope: Scope): Value {
-  if (filter.type === "Identifier") {
-    return applyFilter(filter.value, operand, { positional: [], named: NO_NAMES })
-  }
-  const { callee } = filter as Call
-  const name = callee.type === "Identifier" ? callee.value : callee.type
-  return applyFilter(name, operand, argumentsOf(filter as Call, scope))
+function filtered(operand: Value, filters: readonly Filter[], scope: Scope): Value {
+  return filters.reduce(
+    (value, { name, given }) => applyFilter(name, value, argumentsOf(given, scope)),
+    operand,
+  )
 }
 
-function argumentsOf(node: Call, scope: Scope): Arguments {
+const NO_ARGUMENTS: Arguments = { positional: [], named: new Map() }
+
+function argumentsOf(given: readonly Argument[], scope: Scope): Arguments {
+  if (given.length === 0) return NO_ARGUMENTS
   const positional: Value[] = []
   const named = new Map<string, Value>()
-  for (const argument of node.args) {
-    if (argument.type === "SpreadExpression") {
-      positional.push(...iterate(evaluate(argument.argument, scope)))
-    } else if (argument.type === "KeywordSpreadExpression") {
-      const given = evaluate(argument.argument, scope)
-      if (!(given instanceof Dict)) throw new TemplateError("argument after ** must be a mapping")
-      for (const [key, value] of given.entries()) named.set(print(key).value, value)
-    } else if (argument.type === "KeywordArgumentExpression") {
-      named.set(argument.key.value, evaluate(argument.value, scope))
-    } else {
-      positional.push(evaluate(argument, scope))
+  for (const argument of given) {
+    const value = evaluate(argument.value, scope)
+    if (argument.type === "positional") positional.push(value)
+    else if (argument.type === "named") named.set(argument.name, value)
+    else if (argument.type === "spread") positional.push(...iterate(value))
+    else {
+      if (!(value instanceof Dict)) throw new TemplateError("argument after ** must be a mapping")
+      for (const [key, member] of value.entries()) named.set(print(key).value, member)
     }
   }
   return { positional, named }
 }
 
-function call(callee: Value, given: Arguments): Value {
-  if (callee instanceof Undefined) throw new TemplateError(callee.what)
-  if (!(callee instanceof Callable)) {
-    throw new TemplateError(`'${typeName(callee)}' object is not callable`)
-  }
-  return callee.call(given)
+function called(node: Call, scope: Scope): Value {
+  return call(evaluate(node.callee, scope), argumentsOf(node.given, scope))
 }
 
-function member(node: Extract<Node, { type: "MemberExpression" }>, scope: Scope): Value {
-  const object = evaluate(node.object, scope)
-  if (node.computed && node.property.type === "SliceExpression") {
-    return slice(object, node.property, scope)
+function call(callee: Value, given: Arguments): Value {
+  if (callee instanceof Undefined) throw new TemplateError(callee.what)
+  if (callee instanceof Callable || (callee instanceof Namespace && callee.call)) {
+    spend(1)
+    return callee.call!(given)
   }
-  const key: Value =
-    !node.computed && node.property.type === "Identifier"
-      ? new Text(node.property.value)
-      : evaluate(node.property, scope)
+  throw new TemplateError(`'${typeName(callee)}' object is not callable`)
+}
+
+// As in Jinja: a.b asks for the attribute first, a['b'] for the item first.
+function attributeOrItem(object: Value, key: Text): Value {
   if (object instanceof Undefined) throw new TemplateError(object.what)
-  // As in Jinja: a.b asks for the attribute first, a['b'] for the item first.
-  const found = node.computed
-    ? (item(object, key) ?? attribute(object, key))
-    : (attribute(object, key) ?? item(object, key))
-  return found ?? missing(object, key)
+  return attribute(object, key) ?? item(object, key) ?? missing(object, key)
+}
+
+function itemOrAttribute(object: Value, key: Value): Value {
+  if (object instanceof Undefined) throw new TemplateError(object.what)
+  return item(object, key) ?? attribute(object, key) ?? missing(object, key)
 }
 
 function item(object: Value, key: Value): Value | undefined {
@@ -413,7 +434,7 @@ function missing(object: Value, key: Value): Undefined {
 }
 
 function slice(object: Value, node: Slice, scope: Scope): Value {
-  const bound = (part: Node | undefined): number | undefined => {
+  const bound = (part: Expression | undefined): number | undefined => {
     const value = part ? evaluate(part, scope) : undefined
     if (value === undefined || value === null) return undefined
     if (typeof value === "number") return value
@@ -465,30 +486,33 @@ function bounds(
   ]
 }
 
-function unary(operator: string, value: Value): Value {
-  if (operator === "not") return !isTrue(value)
+function signed(operator: "+" | "-", value: Value): Value {
   const number = numberOf(value)
   if (number === undefined) {
     if (value instanceof Undefined) throw new TemplateError(value.what)
     throw new TemplateError(`bad operand type for unary ${operator}: '${typeName(value)}'`)
   }
-  const signed = operator === "-" ? -number : number
-  return value instanceof Float ? new Float(signed) : signed
+  const result = operator === "-" ? -number : number
+  return value instanceof Float ? new Float(result) : result
 }
 
-function binary(node: Extract<Node, { type: "BinaryExpression" }>, scope: Scope): Value {
-  const left = evaluate(node.left, scope)
-  const operator = node.operator.value
-  if (operator === "and") return isTrue(left) ? evaluate(node.right, scope) : left
-  if (operator === "or") return isTrue(left) ? left : evaluate(node.right, scope)
-  const right = evaluate(node.right, scope)
+/** a < b < c: each with its neighbour, up to the first that does not hold. */
+function compared(node: Extract<Expression, { type: "compare" }>, scope: Scope): boolean {
+  let left = evaluate(node.first, scope)
+  return node.rest.every(({ operator, value }) => {
+    const right = evaluate(value, scope)
+    const result = holds(operator, left, right)
+    left = right
+    return result
+  })
+}
+
+function holds(operator: string, left: Value, right: Value): boolean {
   switch (operator) {
     case "==":
       return equal(left, right)
     case "!=":
       return !equal(left, right)
-    case "~":
-      return join([print(left), print(right)], EMPTY)
     case "in":
       return contains(right, left)
     case "not in":
@@ -499,9 +523,7 @@ function binary(node: Extract<Node, { type: "BinaryExpression" }>, scope: Scope)
       return compare(left, right, "<=") <= 0
     case ">":
       return compare(left, right, ">") > 0
-    case ">=":
-      return compare(left, right, ">=") >= 0
     default:
-      return arithmetic(operator, left, right)
+      return compare(left, right, ">=") >= 0
   }
 }

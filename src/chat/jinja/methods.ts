@@ -41,7 +41,7 @@ function bound<Of>(
 const STRING: ReadonlyMap<string, Method<Text>> = new Map<string, Method<Text>>([
   ["upper", (self) => self.respelled((value) => value.toUpperCase())],
   ["lower", (self) => self.respelled((value) => value.toLowerCase())],
-  ["casefold", (self) => self.respelled((value) => value.toLowerCase())],
+  ["casefold", (self) => self.respelled((value) => value.toLowerCase().replaceAll("ß", "ss"))],
   ["title", (self) => title(self)],
   ["capitalize", (self) => capitalize(self)],
   ["swapcase", (self) => self.respelled(swapCase)],
@@ -135,7 +135,7 @@ export function strip(self: Text, set: string | undefined, left: boolean, right:
   return self.slice(from, to)
 }
 
-export function title(self: Text): Text {
+function title(self: Text): Text {
   return self.respelled((value) =>
     value.replace(
       /\p{L}+/gu,

@@ -1,71 +1,94 @@
-// The tree of a template: parsed by @huggingface/jinja, which reads Jinja's syntax as transformers sets it up
-// (trim_blocks, lstrip_blocks, loop controls, the `generation` tag left out). Its types are not exported; these are they.
+// The tree of a template.
 
-import { parse as parseTokens, tokenize } from "@huggingface/jinja"
+export type Node = Statement | Expression
 
-export type Node =
-  | { type: "Program"; body: Node[] }
-  | { type: "If"; test: Node; body: Node[]; alternate: Node[] }
-  | { type: "For"; loopvar: Node; iterable: Node; body: Node[]; defaultBlock: Node[] }
-  | { type: "Break" | "Continue" | "Comment" }
-  | { type: "Set"; assignee: Node; value: Node | null; body: Node[] }
-  | Macro
-  | { type: "CallStatement"; call: Call; callerArgs: Node[] | null; body: Node[] }
-  | { type: "FilterStatement"; filter: Identifier | Call; body: Node[] }
-  | { type: "MemberExpression"; object: Node; property: Node; computed: boolean }
-  | Call
-  | Identifier
-  | { type: "IntegerLiteral" | "FloatLiteral"; value: number }
-  | { type: "StringLiteral"; value: string }
-  | { type: "ArrayLiteral" | "TupleLiteral"; value: Node[] }
-  | { type: "ObjectLiteral"; value: Map<Node, Node> }
-  | { type: "BinaryExpression"; operator: { value: string }; left: Node; right: Node }
-  | { type: "FilterExpression"; operand: Node; filter: Identifier | Call }
-  | { type: "SelectExpression"; lhs: Node; test: Node }
-  | { type: "TestExpression"; operand: Node; negate: boolean; test: Identifier }
-  | { type: "UnaryExpression"; operator: { value: string }; argument: Node }
+export type Statement =
+  | { type: "text"; text: string }
+  | { type: "print"; value: Expression }
+  | { type: "if"; test: Expression; body: Statement[]; otherwise: Statement[] }
+  | For
+  | { type: "break" | "continue" }
+  | { type: "set"; target: Target; value: Expression }
+  | { type: "set block"; target: Target; body: Statement[]; filters: Filter[] }
+  | { type: "macro"; name: string; parameters: Parameter[]; body: Statement[] }
+  | { type: "call block"; call: Call; parameters: Parameter[]; body: Statement[] }
+  | { type: "filter block"; filters: Filter[]; body: Statement[] }
+  | { type: "with"; sets: { target: Target; value: Expression }[]; body: Statement[] }
+
+export interface For {
+  type: "for"
+  target: Target
+  items: Expression
+  test: Expression | undefined
+  /** `loop(items)` runs it again inside itself. */
+  recursive: boolean
+  body: Statement[]
+  otherwise: Statement[]
+}
+
+/** What can be assigned to: names, and members of a namespace. */
+export type Target =
+  | { type: "name"; name: string }
+  | { type: "attribute"; object: Expression; name: string }
+  | { type: "tuple"; items: Target[] }
+
+export interface Parameter {
+  name: string
+  fallback: Expression | undefined
+}
+
+/** A filter or a test with its arguments. */
+export interface Filter {
+  name: string
+  given: Argument[]
+}
+
+export type Expression =
+  | { type: "name"; name: string }
+  | { type: "string"; value: string }
+  | { type: "integer"; value: number | bigint }
+  | { type: "float"; value: number }
+  | { type: "constant"; value: null | boolean }
+  | { type: "list"; items: Expression[] }
+  | { type: "tuple"; items: Expression[] }
+  | { type: "dict"; entries: [key: Expression, value: Expression][] }
+  | { type: "attribute"; object: Expression; name: string }
+  | { type: "item"; object: Expression; key: Expression }
   | Slice
-  | { type: "KeywordArgumentExpression"; key: Identifier; value: Node }
-  | { type: "SpreadExpression" | "KeywordSpreadExpression"; argument: Node }
-  | { type: "Ternary"; condition: Node; trueExpr: Node; falseExpr: Node }
+  | Call
+  | { type: "filter"; operand: Expression; filter: Filter }
+  | { type: "test"; operand: Expression; test: Filter; negated: boolean }
+  | { type: "choice"; test: Expression; yes: Expression; no: Expression | undefined }
+  | { type: "not"; operand: Expression }
+  | { type: "sign"; operator: "+" | "-"; operand: Expression }
+  | { type: "and" | "or"; left: Expression; right: Expression }
+  | { type: "compare"; first: Expression; rest: { operator: string; value: Expression }[] }
+  | { type: "operation"; operator: string; left: Expression; right: Expression }
 
-export interface Identifier {
-  type: "Identifier"
-  value: string
+export interface Slice {
+  type: "slice"
+  object: Expression
+  start: Expression | undefined
+  stop: Expression | undefined
+  step: Expression | undefined
 }
 
 export interface Call {
-  type: "CallExpression"
-  callee: Node
-  args: Node[]
+  type: "call"
+  callee: Expression
+  given: Argument[]
 }
 
-export interface Slice {
-  type: "SliceExpression"
-  start: Node | undefined
-  stop: Node | undefined
-  step: Node | undefined
-}
+export type Argument =
+  | { type: "positional"; value: Expression }
+  | { type: "named"; name: string; value: Expression }
+  | { type: "spread" | "spread names"; value: Expression }
 
-export interface Macro {
-  type: "Macro"
-  name: Identifier
-  args: Node[]
-  body: Node[]
-}
-
-/** Throws an Error that says what is wrong with the template. */
-export function parse(source: string): Node {
-  return parseTokens(tokenize(source, { trim_blocks: true, lstrip_blocks: true })) as Node
-}
-
-/** Whether the name is read or written anywhere below. */
+/** Whether the name is read anywhere below. */
 export function mentions(node: unknown, name: string): boolean {
-  if (node instanceof Map) {
-    return Array.from(node).some((pair) => mentions(pair, name))
-  }
   if (Array.isArray(node)) return node.some((item) => mentions(item, name))
   if (typeof node !== "object" || node === null) return false
-  if ("type" in node && node.type === "Identifier" && "value" in node) return node.value === name
+  const { type, name: own } = node as { type?: string; name?: string }
+  if (type === "name" && own === name) return true
   return Object.values(node).some((member) => mentions(member, name))
 }

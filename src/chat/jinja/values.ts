@@ -83,9 +83,10 @@ export class Dict {
   }
 }
 
-/** `namespace()`: the one thing a template may assign into. */
+/** `namespace()`, the one thing a template may assign into; and `loop`, which a recursive one may call. */
 export class Namespace {
   readonly members = new Map<string, Value>()
+  call: ((given: Arguments) => Value) | undefined = undefined
 }
 
 export interface Arguments {
