@@ -1,0 +1,73 @@
+// What this machine can do at most, right now: how fast all threads together read memory, and how many 8-bit operations
+// they do a second. Prints a line of JSON. Every figure of a benchmark run is put beside these.
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "abi.h"
+#include "vector.h"
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+enum { PIECE = 1 << 20, PIECES = 512 };
+static uint8_t *memory;
+static volatile int32_t kept[64];
+
+static void read_piece(void *context, int64_t index, int32_t thread) {
+  (void)context;
+  ivec sum[4] = {ivec_set(0), ivec_set(0), ivec_set(0), ivec_set(0)};
+  const ivec one = ivec_set(0x01010101);
+  for (const uint8_t *p = memory + index * PIECE, *end = p + PIECE; p < end; p += 256) {
+    sum[0] = ivec_dot_nibbles(sum[0], ivec_load(p), one);
+    sum[1] = ivec_dot_nibbles(sum[1], ivec_load(p + 64), one);
+    sum[2] = ivec_dot_nibbles(sum[2], ivec_load(p + 128), one);
+    sum[3] = ivec_dot_nibbles(sum[3], ivec_load(p + 192), one);
+  }
+  float lanes[16];
+  vec_store(lanes, vec_add(vec_add(vec_from_ivec(sum[0]), vec_from_ivec(sum[1])), vec_add(vec_from_ivec(sum[2]), vec_from_ivec(sum[3]))));
+  kept[thread % 64] = (int32_t)lanes[0];
+}
+
+enum { TURNS = 200000, CHAINS = 12 };
+static void multiply(void *context, int64_t index, int32_t thread) {
+  (void)context;
+  ivec sum[CHAINS], w = ivec_set(0x01020304 + (int32_t)index), a = ivec_set(0x04030201 + thread);
+#pragma GCC unroll 12
+  for (int c = 0; c < CHAINS; c++) sum[c] = ivec_set(c);
+  for (int turn = 0; turn < TURNS; turn++) {
+#pragma GCC unroll 12
+    for (int c = 0; c < CHAINS; c++) sum[c] = ivec_dot_nibbles(sum[c], w, a);
+  }
+  float lanes[16];
+  vec total = vec_zero();
+#pragma GCC unroll 12
+  for (int c = 0; c < CHAINS; c++) total = vec_add(total, vec_from_ivec(sum[c]));
+  vec_store(lanes, total);
+  kept[thread % 64] = (int32_t)lanes[0];
+}
+
+int main(int count, char **values) {
+  int32_t threads = count > 1 ? atoi(values[1]) : 2;
+  sinter_host *host = sinter_host_open(threads);
+  memory = host->allocate(host, (size_t)PIECE * PIECES);
+  for (size_t i = 0; i < (size_t)PIECE * PIECES; i += 64) memory[i] = (uint8_t)i;
+  double read = 1e9, dot = 1e9;
+  for (int round = 0; round < 5; round++) {
+    double start = now();
+    host->parallel_for(host, PIECES, read_piece, NULL);
+    double took = now() - start;
+    if (took < read) read = took;
+    start = now();
+    host->parallel_for(host, 8 * threads, multiply, NULL);
+    took = now() - start;
+    if (took < dot) dot = took;
+  }
+  printf("{\"read_gbs\": %.2f, \"int8_gops\": %.1f}\n", (double)PIECE * PIECES / read * 1e-9,
+         8.0 * threads * TURNS * CHAINS * 128 / dot * 1e-9);
+  return 0;
+}
