@@ -3,6 +3,7 @@
 import { randomBytes } from "node:crypto"
 import type { FinishReason, ReplyEvent, TokenLogprob, Usage } from "../chat/conversation.ts"
 import { type Problem, problem } from "../errors.ts"
+import type { Call, Said } from "./dialects/dialect.ts"
 import { type Json, JsonText, writeJson } from "./json.ts"
 
 /** What every chunk of one answer repeats. */
@@ -38,6 +39,7 @@ export interface Collected {
   reasoning: string
   contentLogprobs: TokenLogprob[]
   reasoningLogprobs: TokenLogprob[]
+  calls: Call[]
   reason: FinishReason
   problem: Problem | undefined
 }
@@ -60,22 +62,30 @@ export async function collect(
       choice.problem = event.problem
       continue
     }
-    assertText(event)
-    choice[event.kind] += event.text
-    choice[`${event.kind}Logprobs`].push(...event.logprobs)
+    take(choice, event)
   }
   const inOrder = [...choices].sort(([a], [b]) => a - b)
-  if (inOrder.every(([, choice]) => choice.reason === "error")) throw failure(inOrder[0]?.[1])
+  if (inOrder.every(([, choice]) => choice.problem)) throw failure(inOrder[0]?.[1])
   if (!usage) throw new Error("internal: a reply ended without its usage")
   return { choices: inOrder, usage }
 }
 
-/** Requests with tools are refused at the door, so replies hold no calls. */
-export function assertText(
-  event: ReplyEvent,
-): asserts event is Extract<ReplyEvent, { kind: "content" | "reasoning" }> {
-  if (event.kind === "content" || event.kind === "reasoning") return
-  throw new Error(`internal: a reply without tools holds a ${event.kind}`)
+function take(choice: Collected, event: Said): void {
+  switch (event.kind) {
+    case "content":
+      choice.content += event.text
+      choice.contentLogprobs.push(...event.logprobs)
+      break
+    case "reasoning":
+      choice.reasoning += event.text
+      choice.reasoningLogprobs.push(...event.logprobs)
+      break
+    case "call":
+      choice.calls[event.index] = { id: event.id, name: event.name, arguments: "" }
+      break
+    case "arguments":
+      choice.calls[event.index]!.arguments += event.text
+  }
 }
 
 function nothing(): Collected {
@@ -84,6 +94,7 @@ function nothing(): Collected {
     reasoning: "",
     contentLogprobs: [],
     reasoningLogprobs: [],
+    calls: [],
     reason: "stop",
     problem: undefined,
   }

@@ -106,6 +106,13 @@ const DIALECTS = [
     "the role once, ahead of the first words",
   ],
   ["the last delta", "an empty message", "`{}`"],
+  ["a call in a whole answer", "`arguments` is a map", "`arguments` is a string"],
+  [
+    "calls in a stream",
+    "a text, `[name(key=value), …]`, then one `tool_calls` delta with all of them",
+    "`tool_calls` fragments as they are generated",
+  ],
+  ["a call that cannot be read", "its text, and `error` in a whole answer", "its text, and `stop`"],
   ["what is absent", "null", "left out, but for `refusal` and `logprobs`"],
   ["thinking", "`reasoning_content`", "`reasoning_content`, and the same under `reasoning`"],
   ["long silence", "an empty delta now and then", "an SSE comment now and then"],

@@ -2,16 +2,8 @@
 // touched here, only wrapped, in the dialect's shapes.
 
 import type { FinishReason, ReplyEvent, TokenLogprob } from "../chat/conversation.ts"
-import {
-  assertText,
-  chunkWriter,
-  collect,
-  type Envelope,
-  failure,
-  tokenJson,
-  usageJson,
-} from "./collected.ts"
-import type { Dialect } from "./dialects/dialect.ts"
+import { chunkWriter, collect, type Envelope, failure, tokenJson, usageJson } from "./collected.ts"
+import type { Deltas, Dialect, Said } from "./dialects/dialect.ts"
 import { type Json, writeJson } from "./json.ts"
 
 export interface Shape {
@@ -33,7 +25,7 @@ export async function wholeAnswer(
       index,
       message: dialect.message(choice),
       logprobs: logprobs ? logprobsJson(choice.contentLogprobs, choice.reasoningLogprobs) : null,
-      finish_reason: choice.reason,
+      finish_reason: isUnreadable(choice) ? dialect.unreadable : choice.reason,
     })),
     usage: usageJson(usage),
   })
@@ -49,38 +41,52 @@ export async function* chunks(
   { dialect, logprobs, usage: wantsUsage }: Shape,
 ): AsyncGenerator<string> {
   const write = chunkWriter(envelope, wantsUsage)
-  const opened = new Set<number>()
+  const writers = new Map<number, Deltas>()
   for await (const event of events) {
     if (event.kind === "usage") {
       if (wantsUsage) yield write([], usageJson(event.usage))
       continue
     }
     const index = event.choice
-    if (!opened.has(index)) {
-      opened.add(index)
-      if (dialect.opening) yield write([chunkChoice(index, dialect.opening, null, null)])
-    }
-    if (event.kind === "finish") {
-      if (event.reason === "error") throw failure(event)
-      yield write([chunkChoice(index, dialect.closing, event.reason, null)])
-      continue
-    }
-    assertText(event)
-    const isContent = event.kind === "content"
-    const delta = dialect.delta(isContent ? { content: event.text } : { reasoning: event.text })
-    const tokens = isContent ? logprobsJson(event.logprobs, []) : logprobsJson([], event.logprobs)
-    yield write([chunkChoice(index, delta, null, logprobs ? tokens : null)])
+    const writer = writers.get(index) ?? dialect.begin()
+    writers.set(index, writer)
+    const isEnd = event.kind === "finish"
+    if (isEnd && event.problem) throw failure(event)
+    const deltas = isEnd ? writer.end() : writer.take(event)
+    const last = deltas.pop()
+    for (const delta of deltas) yield write([chunkChoice(index, delta, null, null)])
+    if (last === undefined) continue
+    const tokens = logprobs && !isEnd ? logprobsOf(event) : null
+    yield write([chunkChoice(index, last, isEnd ? streamedReason(event) : null, tokens)])
   }
+}
+
+type Finish = Extract<ReplyEvent, { kind: "finish" }>
+
+/** Whether something was to be a call and cannot be read as one; its text has been sent as content. */
+function isUnreadable({ reason, problem }: Pick<Finish, "reason" | "problem">): boolean {
+  return reason === "error" && !problem
+}
+
+/** Streams know no reason "error": what failed is an event of its own. */
+function streamedReason(finish: Finish): FinishReason {
+  return isUnreadable(finish) ? "stop" : finish.reason
 }
 
 /** A chunk that says nothing, for clients that would take a long silence for a dead server. */
 export function emptyChunk(envelope: Envelope, { dialect, usage }: Shape): string {
-  const delta = dialect.delta({ content: "" })
+  const nothing = { kind: "content", choice: 0, text: "", logprobs: [] } as const
+  const [delta = {}] = dialect.begin().take(nothing)
   return chunkWriter(envelope, usage)([chunkChoice(0, delta, null, null)])
 }
 
 function chunkChoice(index: number, delta: Json, reason: FinishReason | null, logprobs: Json) {
   return { index, delta, logprobs, finish_reason: reason }
+}
+
+function logprobsOf(event: Said): Json {
+  if (event.kind === "content") return logprobsJson(event.logprobs, [])
+  return event.kind === "reasoning" ? logprobsJson([], event.logprobs) : null
 }
 
 /** `content` lists the tokens of the content, so that they join to it; those of thinking stand beside them. */

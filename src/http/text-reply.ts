@@ -3,7 +3,6 @@
 
 import type { ChatReply, ReplyEvent, TokenLogprob, Usage } from "../chat/conversation.ts"
 import {
-  assertText,
   chunkWriter,
   collect,
   type Envelope,
@@ -56,12 +55,12 @@ export async function* textChunks(
     const prompt = written.has(index) ? "" : echo(index)
     const before = written.get(index) ?? 0
     if (event.kind === "finish") {
-      if (event.reason === "error") throw failure(event)
+      if (event.problem) throw failure(event)
       written.set(index, before)
       yield write([{ index, text: prompt, logprobs: null, finish_reason: event.reason }])
       continue
     }
-    assertText(event)
+    if (event.kind !== "content") throw new Error(`internal: plain text holds a ${event.kind}`)
     const lists = logprobs ? logprobLists(event.logprobs, before) : null
     written.set(index, before + characters(event.text))
     yield write([{ index, text: prompt + event.text, logprobs: lists, finish_reason: null }])

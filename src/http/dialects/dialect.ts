@@ -1,17 +1,33 @@
 // What a dialect decides: the last mile from a reply to JSON. Both dialects see the same events; none may change a word
 // of the text. Everything that is the same in both (ids, usage, logprobs, errors, framing) is not here.
 
+import type { FinishReason, ReplyEvent } from "../../chat/conversation.ts"
 import type { Json } from "../json.ts"
 
 export interface Dialect {
   /** The message of a whole answer. */
-  message(reply: { content: string; reasoning: string }): Json
-  /** The delta that goes ahead of a choice's first words, where the dialect wants one. */
-  opening: Json | undefined
-  /** The delta for a piece of the reply. */
-  delta(piece: { content?: string; reasoning?: string }): Json
-  /** The delta that carries the finish reason. */
-  closing: Json
+  message(reply: { content: string; reasoning: string; calls: readonly Call[] }): Json
+  /** The finish reason of a whole answer in which something was to be a call and cannot be read as one. */
+  unreadable: FinishReason
+  /** Begins a streamed choice. */
+  begin(): Deltas
   /** What breaks a long silence: a chunk with an empty delta, or a comment that parsers skip. */
   signOfLife: "chunk" | "comment"
+}
+
+export interface Call {
+  id: string
+  name: string
+  arguments: string // JSON text of an object; a beginning of one where the reply was cut
+}
+
+/** What a choice says: everything but its end. */
+export type Said = Exclude<ReplyEvent, { kind: "finish" | "usage" }>
+
+/** The deltas of one streamed choice. */
+export interface Deltas {
+  /** Those that an event brings; some bring none. */
+  take(event: Said): Json[]
+  /** Those that are left, of which the last carries the finish reason. */
+  end(): Json[]
 }

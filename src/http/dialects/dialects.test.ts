@@ -105,3 +105,112 @@ test("an unknown dialect in the header is refused", async () => {
   expect(answer.statusCode).toBe(400)
   expect(answer.json().error.param).toBe("x-api-dialect")
 })
+
+/** A word, then two calls whose arguments come in pieces; numbers keep their spelling. */
+function* calling(): Iterable<ReplyEvent> {
+  yield { kind: "content", choice: 0, text: "Let me see. ", logprobs: [] }
+  yield { kind: "call", choice: 0, index: 0, id: "call_a", name: "weather" }
+  yield { kind: "arguments", choice: 0, index: 0, text: '{"place":"Pittsburgh, PA",' }
+  yield { kind: "arguments", choice: 0, index: 0, text: '"days":1.50,"id":9007199254740993}' }
+  yield { kind: "call", choice: 0, index: 1, id: "call_b", name: "now" }
+  yield { kind: "arguments", choice: 0, index: 1, text: "{}" }
+  yield { kind: "finish", choice: 0, reason: "tool_calls" }
+  yield { kind: "usage", usage }
+}
+
+const weather = '{"place":"Pittsburgh, PA","days":1.50,"id":9007199254740993}'
+
+test("calls in native: maps in whole answers; in streams the textual list, then OpenAI's form", async () => {
+  const { post } = parrot(calling)
+  const whole = await post(hi)
+  expect(whole.body).toContain(`"arguments":${weather}`)
+  expect(whole.json().choices[0].finish_reason).toBe("tool_calls")
+  expect(whole.json().choices[0].message).toMatchObject({
+    content: "Let me see. ",
+    tool_calls: [
+      { id: "call_a", type: "function", function: { name: "weather" } },
+      { id: "call_b", type: "function", function: { name: "now", arguments: {} } },
+    ],
+  })
+  const events = eventsOf((await post({ ...hi, stream: true })).body)
+  const deltas = events.map(({ choices }) => choices[0].delta)
+  expect(deltas.map(({ content }) => content)).toEqual([
+    "Let me see. ",
+    '[weather(place="Pittsburgh, PA", days=1.50, id=9007199254740993), now()]',
+    "",
+    "",
+  ])
+  expect(deltas.map((delta) => delta.tool_calls)).toEqual([
+    null,
+    null,
+    [
+      {
+        index: 0,
+        id: "call_a",
+        type: "function",
+        function: { name: "weather", arguments: weather },
+      },
+      { index: 1, id: "call_b", type: "function", function: { name: "now", arguments: "{}" } },
+    ],
+    null,
+  ])
+  expect(events.at(-1).choices[0].finish_reason).toBe("tool_calls")
+})
+
+test("calls in openai: strings in whole answers, fragments in streams", async () => {
+  const { post } = parrot(calling)
+  const headers = { "x-api-dialect": "openai" }
+  const whole = (await post(hi, headers)).json().choices[0]
+  expect(whole.message.tool_calls[0].function.arguments).toBe(weather)
+  const events = eventsOf((await post({ ...hi, stream: true }, headers)).body)
+  const fragments = events.flatMap(({ choices }) => choices[0].delta.tool_calls ?? [])
+  expect(fragments.map(({ index, id }) => [index, id])).toEqual([
+    [0, "call_a"],
+    [0, undefined],
+    [0, undefined],
+    [1, "call_b"],
+    [1, undefined],
+  ])
+  for (const [index, { function: asked }] of whole.message.tool_calls.entries()) {
+    const mine = fragments.filter((fragment) => fragment.index === index)
+    expect(mine.map((fragment) => fragment.function.arguments).join("")).toBe(asked.arguments)
+  }
+})
+
+test("what was to be a call and cannot be read is text, and an error only where the specification lists one", async () => {
+  const { post } = parrot(function* () {
+    yield { kind: "content", choice: 0, text: "[f(", logprobs: [] }
+    yield { kind: "finish", choice: 0, reason: "error" }
+    yield { kind: "usage", usage }
+  })
+  for (const [dialect, whole] of [
+    ["native", "error"],
+    ["openai", "stop"],
+  ]) {
+    const headers = { "x-api-dialect": dialect! }
+    const { message, finish_reason } = (await post(hi, headers)).json().choices[0]
+    expect([message.content, finish_reason]).toEqual(["[f(", whole])
+    const events = eventsOf((await post({ ...hi, stream: true }, headers)).body)
+    expect(events.at(-1).choices[0].finish_reason).toBe("stop")
+  }
+})
+
+test("a call that was cut keeps the text that there is", async () => {
+  const { post } = parrot(function* () {
+    yield { kind: "call", choice: 0, index: 0, id: "call_a", name: "f" }
+    yield { kind: "arguments", choice: 0, index: 0, text: '{"x":' }
+    yield { kind: "finish", choice: 0, reason: "length" }
+    yield { kind: "usage", usage }
+  })
+  for (const dialect of ["native", "openai"]) {
+    const headers = { "x-api-dialect": dialect }
+    const whole = (await post(hi, headers)).json().choices[0]
+    expect(whole.message.content).toBeNull()
+    expect(whole.message.tool_calls[0].function.arguments).toBe('{"x":')
+    const events = eventsOf((await post({ ...hi, stream: true }, headers)).body)
+    const deltas = events.map(({ choices }) => choices[0].delta)
+    const fragments = deltas.flatMap((delta) => delta.tool_calls ?? [])
+    expect(fragments.map((each) => each.function.arguments).join("")).toBe('{"x":')
+    expect(deltas.map((delta) => delta.content ?? "").join("")).toBe("")
+  }
+})

@@ -1,20 +1,69 @@
 // The specification's own shapes: every delta is a whole message, with a role and a text, and what is absent is null.
+// Calls are maps in whole answers. In streams they are a text that lists them once all are known, and after it the same
+// calls as OpenAI's clients read them, so that neither family of clients misses one.
 
-import type { Dialect } from "./dialect.ts"
-
-const message = (content: string, reasoning: string | undefined) => ({
-  role: "assistant",
-  content,
-  name: null,
-  tool_calls: null,
-  tool_call_id: null,
-  ...(reasoning && { reasoning_content: reasoning }),
-})
+import { writeCallList } from "../../chat/formats/call-list.ts"
+import { type Json, JsonText, readJson } from "../json.ts"
+import type { Call, Dialect } from "./dialect.ts"
+import { callJson } from "./openai.ts"
 
 export const native: Dialect = {
-  message: ({ content, reasoning }) => message(content, reasoning),
-  opening: undefined,
-  delta: ({ content = "", reasoning }) => message(content, reasoning),
-  closing: message("", undefined),
+  message: ({ content, reasoning, calls }) => ({
+    ...message(content === "" && calls.length > 0 ? null : content, reasoning),
+    ...(calls.length > 0 && { tool_calls: calls.map((call) => callJson(call, mapOf(call))) }),
+  }),
+  unreadable: "error",
+  begin: () => {
+    const calls: Call[] = []
+    return {
+      take: (event) => {
+        switch (event.kind) {
+          case "content":
+            return [message(event.text)]
+          case "reasoning":
+            return [message("", event.text)]
+          case "call":
+            calls[event.index] = { id: event.id, name: event.name, arguments: "" }
+            return []
+          case "arguments":
+            calls[event.index]!.arguments += event.text
+            return []
+        }
+      },
+      end: () => (calls.length > 0 ? [...callDeltas(calls), message("")] : [message("")]),
+    }
+  },
   signOfLife: "chunk",
+}
+
+function message(content: string | null, reasoning?: string) {
+  return {
+    role: "assistant",
+    content,
+    name: null,
+    tool_calls: null,
+    tool_call_id: null,
+    ...(reasoning && { reasoning_content: reasoning }),
+  }
+}
+
+function callDeltas(calls: readonly Call[]): Json[] {
+  const whole = calls.filter(isWhole)
+  const listed = whole.length > 0 ? [message(writeCallList(whole, "plain"))] : []
+  const structured = calls.map((call, index) => ({ index, ...callJson(call, call.arguments) }))
+  return [...listed, { ...message(""), tool_calls: structured }]
+}
+
+/** The arguments as a map, every number as it was generated; of a call that was cut, the text that there is. */
+function mapOf(call: Call): Json {
+  return isWhole(call) ? new JsonText(call.arguments) : call.arguments
+}
+
+function isWhole(call: Call): boolean {
+  try {
+    readJson(call.arguments)
+    return true
+  } catch {
+    return false
+  }
 }
