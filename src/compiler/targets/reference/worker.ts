@@ -9,14 +9,16 @@ const port = parentPort!
 const { plan, limits } = workerData as Opening
 const program = openReference(plan, limits)
 
-port.on("message", async ({ id, method, values }: Call) => {
-  let answer: Answer
-  try {
-    // The names of both sides are those of ReferenceProgram.
-    const run = program[method] as (...values: unknown[]) => Promise<unknown>
-    answer = { id, value: await run(...values) }
-  } catch (error) {
-    answer = { id, error: (error as Error).message }
-  }
-  port.postMessage(answer)
+port.on("message", (call: Call) => {
+  void answer(call).then((given) => port.postMessage(given))
 })
+
+async function answer({ id, method, values }: Call): Promise<Answer> {
+  try {
+    // The names on both sides are those of ReferenceProgram.
+    const run = program[method] as (...values: unknown[]) => Promise<unknown>
+    return { id, value: await run(...values) }
+  } catch (error) {
+    return { id, error: (error as Error).message }
+  }
+}

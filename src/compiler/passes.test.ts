@@ -1,0 +1,115 @@
+// Every pass leaves what is computed as it was, and does what it is there for: plans with and without it are interpreted
+// and compared, and the plan of a small decoder is read.
+
+import { expect, test } from "vitest"
+import { loadSmall, smallGraph } from "../../test/model/small.ts"
+import { batch, blocksFor, take, worstDifference } from "../../test/model/steps.ts"
+import { type CompileOptions, compile, passes } from "./compile.ts"
+import type { Graph } from "./graph/graph.ts"
+import { lower } from "./lower.ts"
+import { openReference } from "./targets/reference/reference.ts"
+
+const options: CompileOptions = { format: "q0f32", activations: "float", kv: "f32" }
+const limits = { blocks: 8, tokens: 40, sequences: 2, rows: 4 }
+
+async function logitsOf(graph: Graph): Promise<Float32Array> {
+  const program = openReference(lower(graph, options.format, options.kv), limits)
+  await loadSmall(program)
+  const tokens = Int32Array.from({ length: 40 }, (_, i) => (i * 31) % 70)
+  const part = { tokens, from: 0, blocks: blocksFor(40), logits: [39, 3], hidden: [38] }
+  const { logits, hidden } = await take(program, batch([part]))
+  return Float32Array.of(...logits!, ...hidden)
+}
+
+test.each(passes.map((pass) => [pass.name, pass] as const))(
+  "%s changes no result",
+  async (_, { run }) => {
+    const graph = smallGraph()
+    const changed = run(graph, { ...options, format: "q0f32" })
+    expect(worstDifference(await logitsOf(changed), await logitsOf(graph))).toBeLessThan(1e-5)
+  },
+)
+
+test("nor do all of them, one after the other", async () => {
+  const graph = smallGraph()
+  const changed = passes.reduce((before, { run }) => run(before, options), graph)
+  expect(worstDifference(await logitsOf(changed), await logitsOf(graph))).toBeLessThan(1e-5)
+})
+
+test("the plan of a decoder", () => {
+  const { steps, parameters, buffers } = compile(smallGraph(), options)
+  expect(steps.map(({ op, rows }) => `${op} ${rows}`)).toEqual([
+    "embed tokens",
+    // layer 0
+    "norm tokens",
+    "matmul tokens", // q+k+v
+    "norm tokens", // each query head, in place
+    "angles tokens",
+    "rope tokens",
+    "rope tokens",
+    "remember tokens",
+    "attend tokens",
+    "matmul tokens", // o, added
+    "norm tokens",
+    "matmul tokens", // gate+up, swiglu
+    "matmul tokens", // down, added
+    // layer 1: beside keys and values only the wanted rows
+    "norm tokens",
+    "select wanted",
+    "matmul wanted", // q
+    "norm wanted",
+    "rope wanted",
+    "matmul tokens", // k+v
+    "rope tokens",
+    "remember tokens",
+    "attend wanted",
+    "select wanted",
+    "matmul wanted",
+    "norm wanted",
+    "matmul wanted",
+    "matmul wanted",
+    "norm wanted",
+    "select logits",
+    "matmul logits",
+    "select hidden",
+  ])
+  expect(parameters.map(({ name }) => name)).toContain("layers.0.q+k+v")
+  expect(parameters.map(({ name }) => name)).toContain("layers.1.gate+up")
+  expect(parameters.find(({ name }) => name === "layers.1.k+v")).toEqual({
+    name: "layers.1.k+v",
+    rows: 24,
+    columns: 20,
+    format: "f32",
+    sources: [
+      { tensor: "1.k", rows: 12 },
+      { tensor: "1.v", rows: 12 },
+    ],
+  })
+  expect(buffers.length).toBeLessThan(12) // they are used again
+})
+
+test("activations are rounded once for every product that reads them", () => {
+  const { steps } = compile(smallGraph(), { ...options, format: "q4f16_1", activations: "int8" })
+  const ops = steps.map(({ op }) => op)
+  expect(ops.filter((op) => op === "matmul").length).toBe(10)
+  expect(ops.filter((op) => op === "quantize").length).toBe(10)
+  for (const step of steps) if (step.op === "matmul") expect(step.input.kind).toBe("int8")
+  const floats = compile(smallGraph(), { ...options, format: "q4f16_1" })
+  expect(floats.steps.some(({ op }) => op === "quantize")).toBe(false)
+})
+
+test("every phase can be read", () => {
+  const files = new Map<string, string>()
+  compile(smallGraph(), { ...options, dump: (name, text) => files.set(name, text) })
+  expect([...files.keys()]).toEqual([
+    "0-graph.txt",
+    "1-select-rows.txt",
+    "2-join-linears.txt",
+    "3-fuse-swiglu.txt",
+    "4-fuse-residual.txt",
+    "5-quantize-activations.txt",
+    "6-plan.txt",
+  ])
+  expect(files.get("0-graph.txt")).toMatch(/%2 = linear\(%1, layers.0.q \[24, 20\]\) +tokens x 24/)
+  expect(files.get("6-plan.txt")).toMatch(/matmul b\d\[0:20\] layers.0.gate\+up swiglu +tokens/)
+})

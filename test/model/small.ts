@@ -1,0 +1,120 @@
+// A decoder small enough to be read in a test, with weights drawn from a seed: for what no golden model asks.
+
+import {
+  add,
+  attention,
+  concat,
+  embed,
+  finish,
+  hiddenIn,
+  linear,
+  multiply,
+  norm,
+  rope,
+  silu,
+  weight,
+} from "../../src/compiler/graph/builder.ts"
+import type { Graph } from "../../src/compiler/graph/graph.ts"
+import { quantise } from "../../src/model/weights/convert.ts"
+import { narrow } from "../../src/runtime/dtype.ts"
+import { isGroupFormat } from "../../src/runtime/format.ts"
+import type { Manifest } from "../../src/runtime/manifest.ts"
+
+export interface SmallShape {
+  layers?: number
+  window?: number
+  sinks?: number
+  takesHidden?: boolean // concat(embedding, hiddenIn) goes in, as EAGLE's heads do
+  hidden?: number
+  intermediate?: number
+}
+
+const VOCABULARY = 70
+const [HEADS, KV_HEADS, HEAD_DIM] = [4, 2, 6]
+
+export function smallGraph(shape: SmallShape = {}): Graph {
+  const { layers = 2, window, sinks = 0, takesHidden, hidden = 20, intermediate = 44 } = shape
+  const frequencies = [1, 0.1, 0.01]
+  const table = weight("embed", "embed", VOCABULARY, hidden)
+  let x = embed(table)
+  if (takesHidden)
+    x = linear(
+      concat(x, hiddenIn(hidden)),
+      weight("fc", "fc", hidden, 2 * hidden),
+      weight("fc_bias", "fc_bias", hidden),
+    )
+  for (let layer = 0; layer < layers; layer++) {
+    const w = (name: string, rows: number, columns?: number) =>
+      weight(`layers.${layer}.${name}`, `${layer}.${name}`, rows, columns)
+    const h = norm(x, w("attention_norm", hidden), 1e-5)
+    const q = norm(linear(h, w("q", HEADS * HEAD_DIM, hidden)), w("q_norm", HEAD_DIM), 1e-5)
+    const k = linear(h, w("k", KV_HEADS * HEAD_DIM, hidden))
+    const v = linear(h, w("v", KV_HEADS * HEAD_DIM, hidden))
+    const mixed = attention(rope(q, HEAD_DIM, frequencies), rope(k, HEAD_DIM, frequencies), v, {
+      layer,
+      heads: HEADS,
+      kvHeads: KV_HEADS,
+      headDim: HEAD_DIM,
+      scale: HEAD_DIM ** -0.5,
+      window,
+      sinks,
+    })
+    x = add(x, linear(mixed, w("o", hidden, HEADS * HEAD_DIM)))
+    const m = norm(x, w("mlp_norm", hidden), 1e-5)
+    const gate = silu(linear(m, w("gate", intermediate, hidden)))
+    const gated = multiply(gate, linear(m, w("up", intermediate, hidden)))
+    x = add(x, linear(gated, w("down", hidden, intermediate)))
+  }
+  const shapes = {
+    vocabulary: VOCABULARY,
+    hidden,
+    layers,
+    heads: HEADS,
+    kvHeads: KV_HEADS,
+    headDim: HEAD_DIM,
+    intermediate,
+    context: 512,
+  }
+  const last = norm(x, weight("norm", "norm", hidden), 1e-5)
+  return finish(
+    { architecture: "small", shapes, window, sinks },
+    last,
+    weight("head", "head", VOCABULARY, hidden),
+  )
+}
+
+/** Values between -1 and 1 that depend on the source tensor and the element alone, whatever it is joined with. */
+export function smallWeights(tensor: string, count: number): Float32Array {
+  let state = [...tensor].reduce((hash, c) => Math.imul(hash, 31) + c.charCodeAt(0), 7) | 1
+  return Float32Array.from({ length: count }, () => {
+    state ^= state << 13
+    state ^= state >>> 17
+    state ^= state << 5
+    return state / 2 ** 31
+  })
+}
+
+/** Fills a program's parameters, packed as their formats want. */
+export async function loadSmall(program: {
+  manifest: Manifest
+  load(
+    id: number,
+    row: number,
+    rows: number,
+    values: Uint8Array,
+    scales?: Uint8Array,
+  ): Promise<void>
+}): Promise<void> {
+  for (const [id, { rows, columns, format, sources }] of program.manifest.parameters.entries()) {
+    const values = new Float32Array(rows * columns)
+    let at = 0
+    for (const source of sources) {
+      values.set(smallWeights(source.tensor, source.rows * columns), at)
+      at += source.rows * columns
+    }
+    if (isGroupFormat(format)) {
+      const packed = quantise(values, rows, columns, format)
+      await program.load(id, 0, rows, packed.values, packed.scales)
+    } else await program.load(id, 0, rows, narrow(values, format))
+  }
+}
