@@ -1,5 +1,5 @@
 // What each step computes, in plain loops: the slow twin that judges every fast one. Rows are independent, sums are double
-// precision in the order of the columns (four of them in turn, for speed), results are stored as float32.
+// precision in the order of the columns, results are stored as float32.
 
 import { nearestEven } from "../../../runtime/dtype.ts"
 import { cosine, exp, sine } from "../../../runtime/elementary.ts"
@@ -54,25 +54,38 @@ export function quantize(x: Rows, out: QuantizedRows, row: number): void {
   }
 }
 
-/** One element of a product of floats: row `row` of x times row `n` of the matrix. */
-export function dot(x: Rows, row: number, matrix: Floats, n: number): number {
-  const { columns, values } = matrix
+/**
+ * Four elements of a product of floats: row `row` of x times four rows of the matrix, which keeps four sums going at once.
+ * Each is added up in the order of the columns.
+ */
+export function dotFour(
+  x: Rows,
+  row: number,
+  { columns, values }: Floats,
+  rows: readonly [number, number, number, number],
+  out: Float64Array, // [4]
+): void {
   const { data } = x
   const a = at(x, row)
-  const b = n * columns
-  const even = columns - (columns % 4)
+  const b0 = rows[0] * columns
+  const b1 = rows[1] * columns
+  const b2 = rows[2] * columns
+  const b3 = rows[3] * columns
   let s0 = 0
   let s1 = 0
   let s2 = 0
   let s3 = 0
-  for (let k = 0; k < even; k += 4) {
-    s0 += data[a + k]! * values[b + k]!
-    s1 += data[a + k + 1]! * values[b + k + 1]!
-    s2 += data[a + k + 2]! * values[b + k + 2]!
-    s3 += data[a + k + 3]! * values[b + k + 3]!
+  for (let k = 0; k < columns; k++) {
+    const v = data[a + k]!
+    s0 += v * values[b0 + k]!
+    s1 += v * values[b1 + k]!
+    s2 += v * values[b2 + k]!
+    s3 += v * values[b3 + k]!
   }
-  for (let k = even; k < columns; k++) s0 += data[a + k]! * values[b + k]!
-  return s0 + s1 + (s2 + s3)
+  out[0] = s0
+  out[1] = s1
+  out[2] = s2
+  out[3] = s3
 }
 
 /** One element of a product of integers: exact within a group, groups added in order. */

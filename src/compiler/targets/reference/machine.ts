@@ -16,6 +16,7 @@ import { Batch } from "./batch.ts"
 import * as kernels from "./kernels.ts"
 import { type Floats, readRow, type Stored } from "./parameters.ts"
 
+type Four = readonly [number, number, number, number]
 type Matmul = Extract<Step, { op: "matmul" }>
 
 /** Thrown by whatever finds the cancel word set. */
@@ -168,37 +169,54 @@ export class Machine {
     }
   }
 
-  /** Matrix row by matrix row, so that each is read once however many rows of input there are. */
+  /** Four rows of the matrix at a time, for all rows of input: so the matrix is read once. */
   #multiply(step: Matmul, count: number, cancel: CancelWord): void {
     const { epilogue } = step
+    const matrix = this.#parameters[step.weight]!
+    const { rows } = this.#plan.parameters[step.weight]!
     const bias = step.bias === undefined ? undefined : this.#vector(step.bias)
-    const product = this.#product(step)
-    const element = (row: number, n: number) => product(row, n) + (bias ? bias[n]! : 0)
+    const product = this.#product(step.input, matrix)
     const out = this.#rows(step.output)
     const to = epilogue.kind === "add" ? this.#rows(epilogue.to) : undefined
-    for (let n = 0; n < out.columns; n++) {
-      if (n % 16 === 0) poll(cancel)
+    const four = new Float64Array(4)
+    // With swiglu two elements at a time, each from its gate row and its up row.
+    const paired = epilogue.kind === "swiglu"
+    const width = paired ? 2 : 4
+    for (let n = 0; n < out.columns; n += width) {
+      poll(cancel)
+      const next = (i: number) => Math.min(n + i, out.columns - 1)
+      const wanted: Four = paired
+        ? [n, next(1), n + rows / 2, next(1) + rows / 2]
+        : [n, next(1), next(2), next(3)]
+      const last = Math.min(width, out.columns - n)
       for (let row = 0; row < count; row++) {
+        product(row, wanted, four)
+        if (bias) for (let i = 0; i < 4; i++) four[i]! += bias[wanted[i]!]!
         const at = row * out.stride + out.from + n
-        if (epilogue.kind === "swiglu")
-          out.data[at] = kernels.silu(element(row, n)) * element(row, n + out.columns)
-        else if (to) out.data[at] = to.data[row * to.stride + to.from + n]! + element(row, n)
-        else out.data[at] = element(row, n)
+        for (let i = 0; i < last; i++) {
+          if (paired) out.data[at + i] = kernels.silu(four[i]!) * four[i + 2]!
+          else if (to) out.data[at + i] = to.data[row * to.stride + to.from + n + i]! + four[i]!
+          else out.data[at + i] = four[i]!
+        }
       }
     }
   }
 
-  #product({ input, weight }: Matmul): (row: number, n: number) => number {
-    const matrix = this.#parameters[weight]!
+  /** The products of a row with four rows of the matrix. */
+  #product(
+    input: Matmul["input"],
+    matrix: Stored,
+  ): (row: number, wanted: Four, out: Float64Array) => void {
     if (input.kind === "float") {
-      const x = this.#rows(input.view)
-      // A tied table is kept as codes when its head reads integers; nothing else may be.
       if (matrix.kind === "codes") throw new Error("internal: floats meet codes")
-      return (row, n) => kernels.dot(x, row, matrix, n)
+      const x = this.#rows(input.view)
+      return (row, wanted, out) => kernels.dotFour(x, row, matrix, wanted, out)
     }
     if (matrix.kind === "floats") throw new Error("internal: codes meet floats")
     const x = this.#codes(input.codes)
-    return (row, n) => kernels.dotCodes(x, row, matrix, n)
+    return (row, wanted, out) => {
+      for (let i = 0; i < 4; i++) out[i] = kernels.dotCodes(x, row, matrix, wanted[i]!)
+    }
   }
 
   #results(input: StepInput): StepDone {
