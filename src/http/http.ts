@@ -3,6 +3,7 @@
 // neither reads bodies nor shapes answers here.
 
 import { randomUUID } from "node:crypto"
+import type { IncomingMessage } from "node:http"
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify"
 import { problem } from "../errors.ts"
 import type { Log } from "../log.ts"
@@ -111,6 +112,7 @@ export function createHttp(options: HttpOptions, log: Log, service?: Service): H
   /** The headers that every answer has, whatever becomes of the request. */
   function prepare(request: FastifyRequest, reply: FastifyReply): void {
     reply.header("x-request-id", request.id)
+    reply.header("x-content-type-options", "nosniff")
     if (options.cors) reply.headers(corsHeaders(options.cors, request.headers))
     reply.header("keep-alive", `timeout=${Math.floor(idle / 1000)}`)
     if (state.draining) reply.header("connection", "close")
@@ -201,11 +203,7 @@ const JSON_TYPE = "application/json; charset=utf-8"
 // An idle connection outlives what its Keep-Alive header promised, so that none is closed under a client about to write.
 const IDLE_GRACE = 5_000 // milliseconds
 
-function requestId({
-  headers,
-}: {
-  headers: Record<string, string | string[] | undefined>
-}): string {
+function requestId({ headers }: Pick<IncomingMessage, "headers">): string {
   const given = headers["x-request-id"]
   return typeof given === "string" && /^[\x21-\x7e]{1,128}$/.test(given) ? given : randomUUID()
 }
@@ -244,6 +242,7 @@ function bodyLimit({ service }: State): number {
 // Of the request's own signals none is of use: they fire when the body has been read, or never.
 function leavingSignal(reply: FastifyReply): AbortSignal {
   const leaving = new AbortController()
+  if (reply.raw.destroyed) leaving.abort()
   reply.raw.once("close", () => {
     if (!reply.raw.writableEnded) leaving.abort()
   })
