@@ -13,6 +13,7 @@ import {
   Callable,
   Dict,
   fromHost,
+  NONE,
   print,
   readJson,
   type Value,
@@ -70,7 +71,7 @@ export function openTemplate(source: string, file: string, options: TemplateOpti
   const globals = new Map<string, Value>([
     ["raise_exception", new Callable("raise_exception", raise)],
     ["strftime_now", new Callable("strftime_now", (given) => date(options.now, given))],
-    ["documents", null],
+    ["documents", NONE],
   ])
   for (const [name, text] of Object.entries(options.specialTokens)) {
     globals.set(name, new Text(text))
@@ -114,7 +115,7 @@ function variablesOf(rendering: Rendering): [string, Value][] {
   )
   return [
     ["messages", messages],
-    ["tools", rendering.tools ? rendering.tools.map((tool) => fromHost(tool, FROM_REQUEST)) : null],
+    ["tools", rendering.tools ? rendering.tools.map((tool) => fromHost(tool, FROM_REQUEST)) : NONE],
     ["add_generation_prompt", rendering.generationPrompt],
     ...Object.entries(rendering.variables).map(([name, value]): [string, Value] => [
       name,
@@ -160,7 +161,7 @@ function dict(members: Record<string, Value>): Dict {
 }
 
 function raise({ positional }: Arguments): never {
-  throw new TemplateError(print(positional[0] ?? null).value)
+  throw new TemplateError(print(positional[0] ?? NONE).value)
 }
 
 const MONTHS =

@@ -3,7 +3,7 @@
 
 import { TemplateError } from "./meter.ts"
 import { capitalize, method, replace, strip } from "./methods.ts"
-import { contains, padded, printf } from "./operators.ts"
+import { contains, escaped, padded, printf } from "./operators.ts"
 import { EMPTY, join, Text, TextBuilder } from "./text.ts"
 import {
   type Arguments,
@@ -16,7 +16,10 @@ import {
   isNumber,
   isTrue,
   iterate,
+  Lazy,
   Namespace,
+  NONE,
+  None,
   numberOf,
   print,
   repr,
@@ -45,7 +48,7 @@ type Test = (value: Value, given: Arguments) => boolean
 const FILTERS: ReadonlyMap<string, Filter> = new Map<string, Filter>([
   ["abs", (value) => onNumber(value, Math.abs)],
   ["attr", (value, given) => attribute(value, print(argument(given, 0, "name")).value)],
-  ["batch", (value, given) => batch(iterate(value), whole(argument(given, 0, "linecount")))],
+  ["batch", (value, given) => batch(value, whole(argument(given, 0, "linecount")))],
   ["capitalize", (value) => capitalize(print(value))],
   ["center", (value, given) => center(print(value), whole(optional(given, 0, "width") ?? 80))],
   ["count", (value) => length(value)],
@@ -69,14 +72,14 @@ const FILTERS: ReadonlyMap<string, Filter> = new Map<string, Filter>([
   ["map", map],
   ["max", (value, given) => extreme(value, given, 1)],
   ["min", (value, given) => extreme(value, given, -1)],
-  ["reject", (value, given) => iterate(value).filter((item) => !chosen(item, given, 0))],
-  ["rejectattr", (value, given) => iterate(value).filter((item) => !chosenBy(item, given))],
+  ["reject", (value, given) => sieve(value, (item) => !chosen(item, given, 0))],
+  ["rejectattr", (value, given) => sieve(value, (item) => !chosenBy(item, given))],
   ["replace", (value, given) => replaceAll(print(value), given)],
   ["reverse", (value) => reversed(value)],
   ["round", round],
-  ["safe", (value) => value],
-  ["select", (value, given) => iterate(value).filter((item) => chosen(item, given, 0))],
-  ["selectattr", (value, given) => iterate(value).filter((item) => chosenBy(item, given))],
+  ["safe", (value) => print(value).marked()],
+  ["select", (value, given) => sieve(value, (item) => chosen(item, given, 0))],
+  ["selectattr", (value, given) => sieve(value, (item) => chosenBy(item, given))],
   ["sort", sort],
   ["string", (value) => print(value)],
   ["sum", (value, given) => sum(value, given)],
@@ -104,11 +107,11 @@ const TESTS: ReadonlyMap<string, Test> = new Map<string, Test>([
   ["iterable", (value) => isIterable(value) || value instanceof Undefined],
   ["lower", (value) => print(value).value === print(value).value.toLowerCase()],
   ["mapping", (value) => value instanceof Dict],
-  ["none", (value) => value === null],
+  ["none", (value) => value instanceof None],
   ["number", (value) => isNumber(value) || typeof value === "boolean"],
   ["odd", (value) => !divisible(value, 2)],
   ["sameas", (value, given) => value === argument(given, 0, "other")],
-  ["sequence", (value) => isIterable(value) || value instanceof Undefined],
+  ["sequence", (value) => isSequence(value) || value instanceof Undefined],
   ["string", (value) => value instanceof Text],
   ["test", (value) => TESTS.has(print(value).value)],
   ["true", (value) => value === true],
@@ -156,10 +159,14 @@ function whole(value: Value): number {
   throw new TemplateError(`an integer is needed, not ${typeName(value)}`)
 }
 
-function isIterable(value: Value): boolean {
+function isSequence(value: Value): boolean {
   return (
     value instanceof Text || Array.isArray(value) || value instanceof Tuple || value instanceof Dict
   )
+}
+
+function isIterable(value: Value): boolean {
+  return isSequence(value) || value instanceof Lazy
 }
 
 function divisible(value: Value, by: Value): boolean {
@@ -178,7 +185,7 @@ function length(value: Value): number {
   if (value instanceof Text) return characters(value).length
   if (value instanceof Dict) return value.size
   if (value instanceof Undefined) return 0
-  if (!isIterable(value)) {
+  if (!isSequence(value)) {
     throw new TemplateError(`object of type '${typeName(value)}' has no len()`)
   }
   return iterate(value).length
@@ -217,6 +224,11 @@ function call(value: Value, name: string): Value {
   throw new TemplateError(`'${typeName(value)}' object has no attribute '${name}'`)
 }
 
+/** Jinja walks over nothing where the value is none, also over None. */
+function sieve(value: Value, keep: (item: Value) => boolean): Lazy {
+  return new Lazy(() => (isTrue(value) ? iterate(value).filter(keep) : []))
+}
+
 function chosen(item: Value, given: Arguments, from: number): boolean {
   const [test, ...rest] = given.positional.slice(from)
   if (test === undefined) return isTrue(item)
@@ -231,22 +243,24 @@ function map(value: Value, given: Arguments): Value {
   const attribute = given.named.get("attribute")
   if (attribute !== undefined) {
     const fallback = given.named.get("default")
-    return iterate(value).map((item) => {
+    const one = (item: Value) => {
       const found = attributeOf(item, print(attribute).value)
       return found instanceof Undefined ? (fallback ?? found) : found
-    })
+    }
+    return new Lazy(() => (isTrue(value) ? iterate(value).map(one) : []))
   }
   const [name, ...rest] = given.positional
   if (name === undefined) throw new TemplateError("map requires a filter argument")
   const inner = { positional: rest, named: given.named }
-  return iterate(value).map((item) => applyFilter(print(name).value, item, inner))
+  const one = (item: Value) => applyFilter(print(name).value, item, inner)
+  return new Lazy(() => (isTrue(value) ? iterate(value).map(one) : []))
 }
 
 /** What `sort`, `unique`, `min`, `max` and `groupby` look at: the item or its attribute, case folded unless told. */
 function sortKey(given: Arguments, caseSensitive: boolean): (item: Value) => Value {
-  const attribute = given.named.get("attribute") ?? null
+  const attribute = given.named.get("attribute") ?? NONE
   return (item) => {
-    const key = attribute === null ? item : attributeOf(item, print(attribute).value)
+    const key = attribute instanceof None ? item : attributeOf(item, print(attribute).value)
     return key instanceof Text && !caseSensitive ? new Text(key.value.toLowerCase()) : key
   }
 }
@@ -288,7 +302,7 @@ function groupBy(value: Value, given: Arguments): Value {
 function unique(value: Value, given: Arguments): Value {
   const key = sortKey(given, isTrue(optional(given, 0, "case_sensitive") ?? false))
   const seen = new Dict()
-  return iterate(value).filter((item) => {
+  return sieve(value, (item) => {
     const id = repr(key(item))
     if (seen.has(id)) return false
     seen.set(id, true)
@@ -319,16 +333,19 @@ function sum(value: Value, given: Arguments): Value {
   return float ? new Float(total) : total
 }
 
-function batch(items: readonly Value[], size: number): Value {
+function batch(value: Value, size: number): Value {
   if (size < 1) throw new TemplateError("batch needs a size of at least 1")
-  const groups: Value[] = []
-  for (let at = 0; at < items.length; at += size) groups.push(items.slice(at, at + size))
-  return groups
+  return new Lazy(() => {
+    const items = iterate(value)
+    const groups: Value[] = []
+    for (let at = 0; at < items.length; at += size) groups.push(items.slice(at, at + size))
+    return groups
+  })
 }
 
 function reversed(value: Value): Value {
   if (value instanceof Text) return join(characters(value).reverse())
-  return [...iterate(value)].reverse()
+  return new Lazy(() => [...iterate(value)].reverse())
 }
 
 function joined(value: Value, given: Arguments): Value {
@@ -346,8 +363,8 @@ function replaceAll(value: Text, given: Arguments): Text {
 }
 
 function charactersOf(given: Arguments): string | undefined {
-  const value = optional(given, 0, "chars") ?? null
-  return value === null ? undefined : print(value).value
+  const value = optional(given, 0, "chars") ?? NONE
+  return value instanceof None ? undefined : print(value).value
 }
 
 function indent(value: Value, given: Arguments): Value {
@@ -384,17 +401,6 @@ function truncate(value: Value, given: Arguments): Value {
   const cut = text.slice(0, Math.max(0, limit - end.length))
   const blank = hard ? -1 : cut.value.lastIndexOf(" ")
   return join([blank < 0 ? cut : cut.slice(0, blank), end])
-}
-
-function escaped(text: Text): Text {
-  const entities: Record<string, string> = {
-    "&": "&amp;",
-    "<": "&lt;",
-    ">": "&gt;",
-    '"': "&#34;",
-    "'": "&#39;",
-  }
-  return text.mapRuns((run) => run.replace(/[&<>"']/g, (found) => entities[found]!))
 }
 
 function toInt(value: Value, fallback: Value): Value {
@@ -442,15 +448,15 @@ function halfEven(value: number): number {
 
 function toJsonFilter(value: Value, given: Arguments): Value {
   const ascii = isTrue(optional(given, 0, "ensure_ascii") ?? false)
-  const indentation = optional(given, 1, "indent") ?? null
-  const separators = optional(given, 2, "separators") ?? null
+  const indentation = optional(given, 1, "indent") ?? NONE
+  const separators = optional(given, 2, "separators") ?? NONE
   const keys = isTrue(optional(given, 3, "sort_keys") ?? false)
   const [item, key] =
-    separators === null
-      ? [indentation === null ? ", " : ",", ": "]
+    separators instanceof None
+      ? [indentation instanceof None ? ", " : ",", ": "]
       : iterate(separators).map((part) => print(part).value)
   const step =
-    indentation === null
+    indentation instanceof None
       ? undefined
       : indentation instanceof Text
         ? indentation.value

@@ -30,6 +30,7 @@ import {
   isTrue,
   iterate,
   Namespace,
+  NONE,
   numberOf,
   print,
   Tuple,
@@ -427,7 +428,7 @@ function attribute(object: Value, key: Value): Value | undefined {
 
 function missing(object: Value, key: Value): Undefined {
   const name = key instanceof Text ? `'${key.value}'` : print(key).value
-  const kind = object === null ? "None" : `'${typeName(object)} object'`
+  const kind = object === NONE ? "None" : `'${typeName(object)} object'`
   return new Undefined(
     key instanceof Text ? `${kind} has no attribute ${name}` : `${kind} has no element ${name}`,
   )
@@ -436,7 +437,7 @@ function missing(object: Value, key: Value): Undefined {
 function slice(object: Value, node: Slice, scope: Scope): Value {
   const bound = (part: Expression | undefined): number | undefined => {
     const value = part ? evaluate(part, scope) : undefined
-    if (value === undefined || value === null) return undefined
+    if (value === undefined || value === NONE) return undefined
     if (typeof value === "number") return value
     throw new TemplateError("slice indices must be integers or None")
   }

@@ -11,6 +11,8 @@ import {
   Dict,
   equal,
   iterate,
+  NONE,
+  None,
   print,
   repr,
   Tuple,
@@ -93,7 +95,7 @@ const DICT: ReadonlyMap<string, Method<Dict>> = new Map<string, Method<Dict>>([
   [
     "get",
     (self, given) =>
-      self.get(argument(given, 0)) ?? given.positional[1] ?? given.named.get("default") ?? null,
+      self.get(argument(given, 0)) ?? given.positional[1] ?? given.named.get("default") ?? NONE,
   ],
   ["items", (self) => Array.from(self.entries(), ([key, value]) => new Tuple([key, value]))],
   ["keys", (self) => self.keys()],
@@ -117,8 +119,8 @@ function onlyText(value: Value): Text {
 }
 
 function optionalText(given: Arguments, index: number): string | undefined {
-  const value = given.positional[index] ?? null
-  return value === null ? undefined : onlyText(value).value
+  const value = given.positional[index] ?? NONE
+  return value instanceof None ? undefined : onlyText(value).value
 }
 
 // Python's str.isspace(); unlike JavaScript's it has the four separators of ASCII and no U+FEFF.
@@ -179,8 +181,8 @@ function limitOf(given: Arguments): number {
 }
 
 function separatorOf(given: Arguments): string | undefined {
-  const separator = given.positional[0] ?? given.named.get("sep") ?? null
-  if (separator === null) return undefined
+  const separator = given.positional[0] ?? given.named.get("sep") ?? NONE
+  if (separator instanceof None) return undefined
   if (onlyText(separator).value === "") throw new TemplateError("empty separator")
   return onlyText(separator).value
 }

@@ -39,7 +39,7 @@ export function arithmetic(operator: string, left: Value, right: Value): Value {
   if (right instanceof Undefined) throw new TemplateError(right.what)
   if (left instanceof Text && operator === "%") return printf(left, right)
   if (operator === "+") {
-    if (left instanceof Text && right instanceof Text) return join([left, right])
+    if (left instanceof Text && right instanceof Text) return concatenate(left, right)
     if (Array.isArray(left) && Array.isArray(right)) return limited([...left, ...right])
     if (left instanceof Tuple && right instanceof Tuple) {
       return new Tuple(limited([...left.items, ...right.items]))
@@ -50,6 +50,26 @@ export function arithmetic(operator: string, left: Value, right: Value): Value {
     if (typeof left === "number") return repeated(right, left) ?? numbers(operator, left, right)
   }
   return numbers(operator, left, right)
+}
+
+/** Text marked as safe for HTML makes what it is joined with safe, by escaping it. */
+function concatenate(left: Text, right: Text): Text {
+  if (!left.markup && !right.markup) return join([left, right])
+  return join([escaped(left), escaped(right)]).marked()
+}
+
+/** For HTML. */
+export function escaped(text: Text): Text {
+  if (text.markup) return text
+  return text.mapRuns((run) => run.replace(/[&<>"']/g, (found) => ENTITIES[found]!)).marked()
+}
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  "&": "&amp;",
+  "<": "&lt;",
+  ">": "&gt;",
+  '"': "&#34;",
+  "'": "&#39;",
 }
 
 function limited(items: Value[]): Value[] {

@@ -3,19 +3,20 @@
 
 import { SyntaxFault, type Token, tokenize } from "./lexer.ts"
 import type { Argument, Expression, Filter, Parameter, Slice, Statement, Target } from "./syntax.ts"
+import { NONE, type None } from "./values.ts"
 
 /** Throws an Error that says what is wrong with the template, and where. */
 export function parse(template: string): Statement[] {
   return new Parser(tokenize(template)).body([])
 }
 
-const CONSTANTS: Readonly<Record<string, null | boolean>> = {
+const CONSTANTS: Readonly<Record<string, None | boolean>> = {
   true: true,
   True: true,
   false: false,
   False: false,
-  none: null,
-  None: null,
+  none: NONE,
+  None: NONE,
 }
 
 class Parser {

@@ -1,5 +1,7 @@
 // The tree of a template.
 
+import type { None } from "./values.ts"
+
 export type Node = Statement | Expression
 
 export type Statement =
@@ -48,7 +50,7 @@ export type Expression =
   | { type: "string"; value: string }
   | { type: "integer"; value: number | bigint }
   | { type: "float"; value: number }
-  | { type: "constant"; value: null | boolean }
+  | { type: "constant"; value: None | boolean }
   | { type: "list"; items: Expression[] }
   | { type: "tuple"; items: Expression[] }
   | { type: "dict"; entries: [key: Expression, value: Expression][] }

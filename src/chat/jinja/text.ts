@@ -18,10 +18,17 @@ const LONGEST_TEXT = 32 * 1024 * 1024
 export class Text {
   readonly value: string
   readonly spans: readonly Span[] // ascending, disjoint, none empty
+  /** Jinja's Markup: safe for HTML. Chat templates say `safe` without meaning much by it, but it shows. */
+  readonly markup: boolean
 
-  constructor(value: string, spans: readonly Span[] = NONE) {
+  constructor(value: string, spans: readonly Span[] = NONE, markup = false) {
     this.value = value
     this.spans = spans
+    this.markup = markup
+  }
+
+  marked(): Text {
+    return new Text(this.value, this.spans, true)
   }
 
   get length(): number {

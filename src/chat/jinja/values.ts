@@ -7,7 +7,7 @@ import { foreign, join, Text } from "./text.ts"
 
 export type Value =
   | Undefined
-  | null
+  | None
   | boolean
   | number // a whole number
   | bigint // one beyond 2^53
@@ -15,6 +15,7 @@ export type Value =
   | Text
   | Value[]
   | Tuple
+  | Lazy
   | Dict
   | Namespace
   | Callable
@@ -24,6 +25,24 @@ export class Undefined {
   readonly what: string
   constructor(what: string) {
     this.what = what
+  }
+}
+
+/** Python's None. Not JavaScript's null, which `??` takes for something absent. */
+export class None {}
+export const NONE = new None()
+
+/** What `map`, `select` and their like give: computed when it is walked over, and empty the second time. */
+export class Lazy {
+  #compute: (() => readonly Value[]) | undefined
+  constructor(compute: () => readonly Value[]) {
+    this.#compute = compute
+  }
+
+  take(): readonly Value[] {
+    const compute = this.#compute
+    this.#compute = undefined
+    return compute?.() ?? []
   }
 }
 
@@ -41,7 +60,7 @@ export class Tuple {
   }
 }
 
-type Key = string | number | bigint | boolean | null
+type Key = string | number | bigint | None
 
 /** A map in order of insertion. Keys are kept as they came: a key can be somebody else's text, too. */
 export class Dict {
@@ -106,14 +125,15 @@ export class Callable {
 function keyOf(key: Value): Key {
   if (key instanceof Text) return key.value
   if (key instanceof Float) return key.value
-  if (key === null || typeof key === "number" || typeof key === "bigint") return key
+  if (key === NONE || typeof key === "number" || typeof key === "bigint") return key as Key
   if (typeof key === "boolean") return Number(key) // True and 1 are one key in Python
   throw new TemplateError(`unhashable type: '${typeName(key)}'`)
 }
 
 /** A JavaScript value as a template sees it; its texts come from `source`. */
 export function fromHost(value: unknown, source: number): Value {
-  if (value === null || typeof value === "boolean" || typeof value === "bigint") return value
+  if (value === null) return NONE
+  if (typeof value === "boolean" || typeof value === "bigint") return value
   if (typeof value === "string") return foreign(value, source)
   if (typeof value === "number") return Number.isInteger(value) ? value : new Float(value)
   if (Array.isArray(value)) return value.map((item) => fromHost(item, source))
@@ -129,20 +149,21 @@ export function fromHost(value: unknown, source: number): Value {
 
 export function typeName(value: Value): string {
   if (value instanceof Undefined) return "Undefined"
-  if (value === null) return "None"
+  if (value instanceof None) return "NoneType"
   if (typeof value === "boolean") return "bool"
   if (typeof value === "number" || typeof value === "bigint") return "int"
   if (value instanceof Float) return "float"
   if (value instanceof Text) return "str"
   if (Array.isArray(value)) return "list"
   if (value instanceof Tuple) return "tuple"
+  if (value instanceof Lazy) return "generator"
   if (value instanceof Dict) return "dict"
   if (value instanceof Namespace) return "Namespace"
   return "function"
 }
 
 export function isTrue(value: Value): boolean {
-  if (value instanceof Undefined || value === null) return false
+  if (value instanceof Undefined || value instanceof None) return false
   if (typeof value === "boolean") return value
   if (typeof value === "number") return value !== 0
   if (typeof value === "bigint") return value !== 0n
@@ -170,6 +191,7 @@ export function iterate(value: Value): readonly Value[] {
   spend(1)
   if (Array.isArray(value)) return value
   if (value instanceof Tuple) return value.items
+  if (value instanceof Lazy) return value.take()
   if (value instanceof Dict) return value.keys()
   if (value instanceof Text) return characters(value)
   if (value instanceof Undefined) return []
@@ -249,7 +271,7 @@ export function print(value: Value): Text {
 /** `repr(value)`. */
 export function repr(value: Value): Text {
   spend(1)
-  if (value === null) return new Text("None")
+  if (value instanceof None) return new Text("None")
   if (value === true) return new Text("True")
   if (value === false) return new Text("False")
   if (typeof value === "number" || typeof value === "bigint") return new Text(String(value))
@@ -267,6 +289,7 @@ export function repr(value: Value): Text {
   }
   if (value instanceof Undefined) return new Text("Undefined")
   if (value instanceof Namespace) return new Text("<Namespace>")
+  if (value instanceof Lazy) return new Text("<generator>")
   return new Text(`<function ${value.name}>`)
 }
 
@@ -320,7 +343,8 @@ export function toJson(value: Value, style: JsonStyle, depth = 0): Text {
     const inner = value.mapRuns((run) => jsonString(run, style.ascii))
     return join([new Text('"'), inner, new Text('"')])
   }
-  if (value === null || typeof value === "boolean") return new Text(String(value))
+  if (value instanceof None) return new Text("null")
+  if (typeof value === "boolean") return new Text(String(value))
   if (typeof value === "number" || typeof value === "bigint") return new Text(String(value))
   if (value instanceof Float) {
     const text = floatText(value.value)
@@ -396,7 +420,7 @@ export function readJson(json: string, source: number): Value | undefined {
   const value = (token: RegExpExecArray): Value => {
     const [, mark, string, whole, rest, word] = token
     if (string !== undefined) return foreign(JSON.parse(string) as string, source)
-    if (word !== undefined) return word === "null" ? null : word === "true"
+    if (word !== undefined) return word === "null" ? NONE : word === "true"
     if (whole !== undefined) {
       if (rest !== "") return new Float(Number(whole + rest))
       return Number.isSafeInteger(Number(whole)) ? Number(whole) : BigInt(whole)
