@@ -4,7 +4,7 @@ import { randomBytes } from "node:crypto"
 import type { FinishReason, ReplyEvent, TokenLogprob, Usage } from "../chat/conversation.ts"
 import { type Problem, problem } from "../errors.ts"
 import type { Call, Said } from "./dialects/dialect.ts"
-import { type Json, JsonText, writeJson } from "./json.ts"
+import type { Json } from "./json.ts"
 
 /** What every chunk of one answer repeats. */
 export interface Envelope {
@@ -27,10 +27,10 @@ export function newEnvelope(
 
 /** Writes chunks. The head is written once: it is most of a chunk's JSON. */
 export function chunkWriter(envelope: Envelope, wantsUsage: boolean) {
-  const head = writeJson({ ...envelope }).slice(0, -1)
+  const head = JSON.stringify(envelope).slice(0, -1)
   return (choices: Json[], usage: Json = null) => {
-    const tail = wantsUsage ? `,"usage":${writeJson(usage)}` : ""
-    return `${head},"choices":${writeJson(choices)}${tail}}`
+    const tail = wantsUsage ? `,"usage":${JSON.stringify(usage)}` : ""
+    return `${head},"choices":${JSON.stringify(choices)}${tail}}`
   }
 }
 
@@ -129,6 +129,6 @@ function tokenFields({ token, bytes, logprob }: Omit<TokenLogprob, "top">) {
   return {
     token,
     logprob: logprobJson(logprob),
-    bytes: new JsonText(`[${bytes.join(",")}]`),
+    bytes: Array.from(bytes),
   }
 }

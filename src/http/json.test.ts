@@ -51,6 +51,9 @@ test("what JSON.parse refuses is refused, with one sentence, and the other way r
       continue
     }
     expect(readJson(text), text).toEqual(expected)
+    // Both ways of reading: sixteen digits in front take the careful one.
+    const careful = readJson(`[1000000000000000,${text}]`) as Json[]
+    expect(careful[1], text).toEqual(expected)
   }
 })
 

@@ -26,11 +26,30 @@ const MOST_DEPTH = 256
 
 /** Reads one JSON text. Throws the problem `invalid_json`, which says where. */
 export function readJson(text: string): Json {
+  // Most bodies hold nothing that JSON.parse would get wrong, and it reads them ten times as fast.
+  if (!NEEDS_CARE.test(text)) {
+    try {
+      const value = JSON.parse(text) as Json
+      if (isShallow(value, MOST_DEPTH)) return value
+    } catch {
+      // Read below, for a better sentence.
+    }
+  }
   const reader = new Reader(text)
   const value = reader.value(0)
   reader.blank()
   if (reader.at < text.length) reader.fail("more text follows the value")
   return value
+}
+
+// Sixteen digits in a row, an exponent of three, or half a surrogate pair, anywhere: in a string they do no harm.
+const NEEDS_CARE = /[0-9]{16}|[eE][+-]?[0-9]{3}|\\u[dD][89a-fA-F]/
+
+function isShallow(value: Json, levels: number): boolean {
+  if (typeof value !== "object" || value === null) return true
+  if (levels === 0) return false
+  for (const member of Object.values(value)) if (!isShallow(member, levels - 1)) return false
+  return true
 }
 
 /** Writes one value; members that are undefined are left out, as JSON.stringify does. */
