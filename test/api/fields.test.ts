@@ -30,9 +30,10 @@ test("seed: 64 bits, of which the lowest counts", async () => {
     const answer = await fetch(`${running.url}/v1/chat/completions`, {
       method: "POST",
       headers: { "content-type": "application/json" },
-      body: `{"model":"models/tiny","messages":[{"role":"user","content":"Hi"}],"temperature":2,"max_tokens":24,"seed":${seed}}`,
+      body: `{"model":"models/tiny","messages":[{"role":"user","content":"Hi"}],"temperature":2,"max_tokens":24,"n":16,"ignore_eos":true,"seed":${seed}}`,
     })
-    return text(await answer.json())
+    const { choices } = (await answer.json()) as { choices: { message: { content: string } }[] }
+    return choices.map(({ message }) => message.content).join("\n")
   }
   const near = await Promise.all(
     ["9223372036854775806", "9223372036854775807", "-1", "18446744073709551615"].map(ask),
