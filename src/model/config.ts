@@ -3,7 +3,7 @@
 // is refused: ignoring it gives wrong text.
 
 import type { Shapes } from "../runtime/manifest.ts"
-import { Fields } from "./fields.ts"
+import type { Fields } from "./fields.ts"
 import type { Json } from "./folder.ts"
 
 export interface ModelConfig {
@@ -127,25 +127,22 @@ export function readOptionalWindow(fields: Fields, config: ModelConfig): ModelCo
 const FAR = 32768 // an MLC folder with a sliding window may say no context at all
 
 /** An mlc-chat-config.json in the words of a config.json. */
-export function fromMlc(json: Json, broken: ConstructorParameters<typeof Fields>[1]): Json {
-  const fields = new Fields(json, broken)
-  const model = fields.object("model_config")
-  if (!model) throw fields.wrong("model_config", "is missing")
-  const above = (name: string) =>
-    typeof json[name] === "number" && json[name] > 0 ? json[name] : undefined
+export function fromMlc(chat: Fields): Json {
+  const model = chat.object("model_config")
+  if (!model) throw chat.wrong("model_config", "is missing")
+  /** MLC writes -1 for what is off. */
+  const above = (name: string) => (Number(chat.json[name]) > 0 ? chat.json[name] : undefined)
   const window = above("sliding_window_size")
   return {
     ...model.json,
-    model_type: json.model_type,
-    vocab_size: json.vocab_size ?? model.json.vocab_size,
+    model_type: chat.json.model_type,
+    vocab_size: chat.json.vocab_size ?? model.json.vocab_size,
     rope_theta: model.json.rope_theta ?? model.json.position_embedding_base,
     max_position_embeddings:
       above("context_window_size") ?? model.json.max_position_embeddings ?? (window && FAR),
     sliding_window: window ?? null,
     use_sliding_window: window !== undefined,
-    max_window_layers: window === undefined ? model.json.max_window_layers : 0,
+    max_window_layers: model.json.max_window_layers ?? 0,
     attention_sink_size: above("attention_sink_size") ?? 0,
-    eos_token_id: json.eos_token_id,
-    bos_token_id: json.bos_token_id,
   }
 }

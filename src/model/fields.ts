@@ -22,7 +22,7 @@ export class Fields {
   }
 
   has(name: string): boolean {
-    return Object.hasOwn(this.json, name) && this.json[name] !== null
+    return Object.hasOwn(this.json, name) && (this.json[name] ?? null) !== null
   }
 
   /** A whole number from `least` on, small enough to be exact in 32 bits. */
@@ -40,6 +40,13 @@ export class Fields {
     const value = this.#get(name, otherwise)
     if (typeof value !== "number" || !Number.isFinite(value) || value <= 0)
       throw this.wrong(name, `is ${shown(value)}, not a number greater than 0`)
+    return value
+  }
+
+  finite(name: string): number {
+    const value = this.#get(name, undefined)
+    if (typeof value !== "number" || !Number.isFinite(value))
+      throw this.wrong(name, `is ${shown(value)}, not a number`)
     return value
   }
 
@@ -61,6 +68,28 @@ export class Fields {
     const value = this.#get(name, otherwise)
     if (typeof value !== "string") throw this.wrong(name, `is ${shown(value)}, not a text`)
     return value
+  }
+
+  /** A whole number from 0 on, as large as it may be and still be exact: of bytes. */
+  size(name: string): number {
+    const value = this.#get(name, undefined)
+    if (typeof value !== "number" || !Number.isSafeInteger(value) || value < 0)
+      throw this.wrong(name, `is ${shown(value)}, not a number of bytes`)
+    return value
+  }
+
+  /** A list of whole numbers from 0 on. */
+  counts(name: string): number[] {
+    const value = this.#get(name, undefined)
+    if (!isListOfCounts(value)) throw this.wrong(name, "is not a list of whole numbers")
+    return value
+  }
+
+  texts(name: string): string[] {
+    const value = this.#get(name, undefined)
+    if (Array.isArray(value) && value.length > 0 && value.every((text) => typeof text === "string"))
+      return value
+    throw this.wrong(name, "is not a list of texts")
   }
 
   /** An object's fields; nothing when it is absent. */
@@ -89,6 +118,15 @@ export class Fields {
     if (otherwise === undefined) throw this.wrong(name, "is missing")
     return otherwise
   }
+}
+
+/** A shape, or offsets: a short list, every entry exact. */
+export function isListOfCounts(value: unknown): value is number[] {
+  return (
+    Array.isArray(value) &&
+    value.length <= 16 &&
+    value.every((n) => typeof n === "number" && Number.isSafeInteger(n) && n >= 0)
+  )
 }
 
 function shown(value: unknown): string {

@@ -77,7 +77,8 @@ export class Folder {
     try {
       value = JSON.parse(text)
     } catch (error) {
-      throw this.broken(file, `it is not valid JSON (${(error as Error).message})`)
+      const why = (error as Error).message.replace(/\s+/g, " ") // it may quote the text, line breaks and all
+      throw this.broken(file, `it is not valid JSON (${why})`)
     }
     if (!isObject(value)) throw this.broken(file, "it holds no JSON object")
     return value

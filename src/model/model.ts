@@ -5,12 +5,13 @@
 import { statSync } from "node:fs"
 import { resolve } from "node:path"
 import type { Graph } from "../compiler/graph/graph.ts"
-import type { FormatName } from "../runtime/format.ts"
+import { type FormatName, formatNames, isFormatName } from "../runtime/format.ts"
 import { type ArchitectureName, architectureOf, architectures } from "./architectures.ts"
-import type { ModelConfig } from "./config.ts"
+import { fromMlc, type ModelConfig } from "./config.ts"
 import { Fields } from "./fields.ts"
 import { Folder } from "./folder.ts"
-import { type ModelTexts, readTexts } from "./texts.ts"
+import { type ModelTexts, readMlcTexts, readTexts } from "./texts.ts"
+import { openMlc } from "./weights/mlc.ts"
 import { openSafetensors } from "./weights/safetensors.ts"
 import type { Weights } from "./weights/weights.ts"
 
@@ -27,16 +28,21 @@ export interface Model {
   close(): Promise<void>
 }
 
+export interface OpenOptions {
+  /** Compare weights with the checksums their folder gives, which reads them once; true unless said otherwise. */
+  verify?: boolean
+}
+
 /** @throws `model_broken`, naming the file and what is wrong with it. */
-export async function openModel(path: string): Promise<Model> {
+export async function openModel(path: string, { verify = true }: OpenOptions = {}): Promise<Model> {
   const folder = new Folder(resolve(path))
   if (!statSync(folder.path, { throwIfNoEntry: false })?.isDirectory())
     throw folder.broken(".", "there is no such folder")
-  const file = "config.json"
-  const fields = new Fields(await folder.json(file), (what) => folder.broken(file, what))
-  const architecture = architectureOf(fields)
-  const config = architectures[architecture].read(fields)
-  const weights = await openSafetensors(folder)
+  const source = (await folder.has(MLC))
+    ? await mlcSource(folder, verify)
+    : await plainSource(folder)
+  const { architecture, config, fields } = source
+  const weights = await source.openWeights()
   try {
     checkLayers(fields, config, weights)
     const graph = architectures[architecture].graph(config)
@@ -46,15 +52,64 @@ export async function openModel(path: string): Promise<Model> {
       name: folder.name,
       architecture,
       config,
-      format: formatOfFloats(weights, config),
+      format: source.format ?? formatOfFloats(weights, config),
       graph,
       weights,
-      texts: await readTexts(folder, fields, config.shapes.vocabulary),
+      texts: await source.readTexts(),
       close: () => weights.close(),
     }
   } catch (error) {
     await weights.close()
     throw error
+  }
+}
+
+/** What differs between folders as they are published and compiled ones. */
+interface Source {
+  fields: Fields
+  architecture: ArchitectureName
+  config: ModelConfig
+  /** Absent: the weights will say. */
+  format: FormatName | undefined
+  openWeights: () => Promise<Weights>
+  readTexts: () => Promise<ModelTexts>
+}
+
+const PLAIN = "config.json"
+const MLC = "mlc-chat-config.json"
+
+async function plainSource(folder: Folder): Promise<Source> {
+  const fields = new Fields(await folder.json(PLAIN), (what) => folder.broken(PLAIN, what))
+  const architecture = architectureOf(fields)
+  const config = architectures[architecture].read(fields)
+  return {
+    fields,
+    architecture,
+    config,
+    format: undefined,
+    openWeights: () => openSafetensors(folder),
+    readTexts: () => readTexts(folder, fields, config.shapes.vocabulary),
+  }
+}
+
+async function mlcSource(folder: Folder, verify: boolean): Promise<Source> {
+  const broken = (what: string) => folder.broken(MLC, what)
+  const chat = new Fields(await folder.json(MLC), broken)
+  const format = chat.text("quantization")
+  if (!isFormatName(format))
+    throw chat.wrong("quantization", `is "${format}"; known: ${formatNames.join(", ")}`)
+  const fields = new Fields(fromMlc(chat), broken)
+  const architecture = architectureOf(fields)
+  const { read, mlcAttention: attention } = architectures[architecture]
+  const config = read(fields)
+  return {
+    fields,
+    architecture,
+    config,
+    format,
+    openWeights: () =>
+      openMlc(folder, { format, names: { shapes: config.shapes, attention }, verify }),
+    readTexts: () => readMlcTexts(folder, chat, config.shapes.vocabulary),
   }
 }
 

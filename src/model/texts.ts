@@ -1,6 +1,7 @@
 // What a model folder says about text and talk: the tokenizer, the chat template, special tokens, end tokens, defaults of
 // sampling. Handed on as plain values; what they mean is the chat room's business.
 
+import { conversationPrefix, conversationStops, conversationTemplate } from "./conversation.ts"
 import { Fields } from "./fields.ts"
 import { type Folder, isObject, type Json } from "./folder.ts"
 
@@ -51,6 +52,29 @@ export async function readTexts(
   }
 }
 
+/** The same of a compiled folder, whose mlc-chat-config.json says all that is not in the tokenizer's files. */
+export async function readMlcTexts(
+  folder: Folder,
+  chat: Fields,
+  vocabulary: number,
+): Promise<ModelTexts> {
+  const texts = await readTexts(folder, chat, vocabulary)
+  const templates = new Map(texts.templates)
+  if (!templates.has("default")) {
+    const prefix = spelled(texts.tokenizer, conversationPrefix(chat, vocabulary))
+    const text = conversationTemplate(chat, prefix)
+    if (text !== undefined)
+      templates.set("default", { file: `${folder.path}/mlc-chat-config.json`, text })
+  }
+  const stops = conversationStops(chat, vocabulary)
+  return {
+    ...texts,
+    templates,
+    endTokens: [...new Set([...texts.endTokens, ...stops])],
+    sampling: { ...advisedByMlc(chat), ...texts.sampling },
+  }
+}
+
 async function generationFields(folder: Folder): Promise<Fields | undefined> {
   const file = "generation_config.json"
   const json = await folder.jsonIfThere(file)
@@ -83,6 +107,30 @@ function spellings(config: Json): Record<string, string> {
     if (/^[a-z]+_token$/.test(name) && typeof text === "string") found[name] = text
   }
   return found
+}
+
+/** Tokens by number as the tokenizer's file spells them. */
+function spelled({ text }: TextFile, ids: readonly number[]): string {
+  if (ids.length === 0) return ""
+  const added: unknown = JSON.parse(text).added_tokens
+  const spellings = new Map(
+    (Array.isArray(added) ? added : []).map((token: { id: number; content: string }) => [
+      token.id,
+      token.content,
+    ]),
+  )
+  return ids.map((id) => spellings.get(id) ?? "").join("")
+}
+
+function advisedByMlc(chat: Fields): AdvisedSampling {
+  const sampling: AdvisedSampling = {}
+  if (chat.has("temperature")) sampling.temperature = chat.number("temperature")
+  if (chat.has("top_p")) sampling.topP = chat.number("top_p")
+  if (chat.has("presence_penalty")) sampling.presencePenalty = chat.finite("presence_penalty")
+  if (chat.has("frequency_penalty")) sampling.frequencyPenalty = chat.finite("frequency_penalty")
+  if (chat.has("repetition_penalty"))
+    sampling.repetitionPenalty = chat.positive("repetition_penalty")
+  return sampling
 }
 
 /** generation_config.json; `do_sample: false` means the likeliest token always. */

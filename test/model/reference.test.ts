@@ -1,5 +1,6 @@
-// The reference target against logits and tokens computed by others: see test/golden/models/README.md.
+// The reference target against logits and tokens computed by others: see the READMEs of test/golden/models and test/golden/mlc.
 
+import { readdirSync } from "node:fs"
 import { afterAll, beforeAll, describe, expect, test } from "vitest"
 import { compile } from "../../src/compiler/compile.ts"
 import {
@@ -11,18 +12,13 @@ import { loadParameters } from "../../src/model/weights/weights.ts"
 import { goldenFolder, readGolden } from "./golden.ts"
 import { blocksFor, continueGreedily, prefill, worstDifference } from "./steps.ts"
 
-const models = [
-  "llama-tied",
-  "llama-untied",
-  "llama-odd",
-  "llama-wide",
-  "mistral-swa",
-  "qwen2",
-  "qwen3",
-]
+const folders = (["models", "mlc"] as const).flatMap((kind) =>
+  readdirSync(goldenFolder(kind, "."), { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map(({ name }) => [`${kind}/${name}`, goldenFolder(kind, name)] as const),
+)
 
-describe.each(models)("%s", (name) => {
-  const folder = goldenFolder("models", name)
+describe.each(folders)("%s", (_, folder) => {
   const prompts = readGolden(folder)
   let model: Model
   let program: ReferenceProgram

@@ -5,6 +5,7 @@
 
 import type { FileHandle } from "node:fs/promises"
 import { type FloatType, floatBytes } from "../../runtime/format.ts"
+import { isListOfCounts } from "../fields.ts"
 import { type Folder, isObject, type Json, readExactly } from "../folder.ts"
 import type { Entry, Tensor, Weights } from "./weights.ts"
 
@@ -144,14 +145,6 @@ function readEntry(folder: Folder, file: string, name: string, entry: unknown): 
       `${dtype} [${shape.join(", ")}] takes ${bytes} bytes, its offsets span ${end - begin}`,
     )
   return { name, dtype, shape, begin, end }
-}
-
-function isListOfCounts(value: unknown): value is number[] {
-  return (
-    Array.isArray(value) &&
-    value.length <= 16 &&
-    value.every((n) => typeof n === "number" && Number.isSafeInteger(n) && n >= 0)
-  )
 }
 
 /** Tensors cover the data from end to end: then none overlap, and none lies outside. */

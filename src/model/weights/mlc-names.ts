@@ -1,0 +1,52 @@
+// Where a tensor lies in an MLC folder. Query, key and value rows are joined there, gate and up rows too, and a packed
+// matrix is two tensors, `q_weight` and `q_scale`, under the matrix's name. Everything else keeps its name.
+
+import type { Shapes } from "../../runtime/manifest.ts"
+
+export interface MlcNames {
+  shapes: Shapes
+  /** What joined queries, keys and values are called. */
+  attention: "qkv_proj" | "c_attn"
+}
+
+/** The joined tensor that holds a Hugging Face tensor, and at which of its rows. */
+export interface Home {
+  name: string
+  firstRow: number
+  rows: number // of the joined tensor
+}
+
+export function homeOf(tensor: string, rows: number, { shapes, attention }: MlcNames): Home {
+  const { heads, kvHeads, headDim, intermediate } = shapes
+  const [q, kv] = [heads * headDim, kvHeads * headDim]
+  const parts: Record<string, Home> = {
+    "self_attn.q_proj": { name: `self_attn.${attention}`, firstRow: 0, rows: q + 2 * kv },
+    "self_attn.k_proj": { name: `self_attn.${attention}`, firstRow: q, rows: q + 2 * kv },
+    "self_attn.v_proj": { name: `self_attn.${attention}`, firstRow: q + kv, rows: q + 2 * kv },
+    "mlp.gate_proj": { name: "mlp.gate_up_proj", firstRow: 0, rows: 2 * intermediate },
+    "mlp.up_proj": { name: "mlp.gate_up_proj", firstRow: intermediate, rows: 2 * intermediate },
+  }
+  const [, layer, part, kind] = /^(model\.layers\.\d+\.)(.+)\.(weight|bias)$/.exec(tensor) ?? []
+  const home = part === undefined ? undefined : parts[part]
+  return home
+    ? { ...home, name: `${layer}${home.name}.${kind}` }
+    : { name: tensor, firstRow: 0, rows }
+}
+
+/** The order in which MLC writes the tensors of a layer. */
+export function orderInLayer({ attention }: MlcNames): readonly string[] {
+  return [
+    "input_layernorm.weight",
+    `self_attn.${attention}.weight`,
+    `self_attn.${attention}.bias`,
+    "self_attn.o_proj.weight",
+    "self_attn.o_proj.bias",
+    "self_attn.q_norm.weight",
+    "self_attn.k_norm.weight",
+    "post_attention_layernorm.weight",
+    "mlp.gate_up_proj.weight",
+    "mlp.gate_up_proj.bias",
+    "mlp.down_proj.weight",
+    "mlp.down_proj.bias",
+  ]
+}
