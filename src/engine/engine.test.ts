@@ -1,0 +1,415 @@
+import { expect, test } from "vitest"
+import {
+  collect,
+  expectedReply,
+  type HistoryOptions,
+  historyProgram,
+  VOCABULARY,
+} from "../../test/history-program.ts"
+import type { Problem } from "../errors.ts"
+import { createEngine, type EngineOptions } from "./engine.ts"
+import type { Constraint, GenerationRequest, SamplingParams } from "./generation.ts"
+
+const plain: SamplingParams = {
+  temperature: 1,
+  topK: 0,
+  topP: 1,
+  minP: 0,
+  presencePenalty: 0,
+  frequencyPenalty: 0,
+  repetitionPenalty: 1,
+  logitBias: new Map(),
+  seed: 7n,
+  topLogprobs: undefined,
+}
+
+let requests = 0
+
+function request(length: number, changes: Partial<GenerationRequest> = {}): GenerationRequest {
+  const id = `r${requests++}`
+  const prompt = Int32Array.from({ length }, (_, i) => (i * 31 + requests * 7) % VOCABULARY)
+  return {
+    id,
+    prompt,
+    choices: 1,
+    maxTokens: 20,
+    stopTokens: new Set(),
+    sampling: plain,
+    scope: "",
+    ...changes,
+  }
+}
+
+interface Setting extends Partial<Omit<HistoryOptions, "limits">> {
+  blocks?: number
+  sequences?: number
+  tokens?: number
+  chunk?: number
+  context?: number
+  options?: Partial<EngineOptions>
+}
+
+function setUp(setting: Setting = {}) {
+  const { blocks = 64, sequences = 4, tokens = 64, context = 1024 } = setting
+  const { chunk = tokens, options, ...history } = setting
+  const limits = { blocks, tokens, sequences, rows: sequences }
+  const program = historyProgram({ ...history, context, limits })
+  const chosen = (value: number) => ({ value, why: "test" })
+  const engine = createEngine(program, {
+    limits: {
+      context: chosen(Math.min(context, history.window ? context : blocks * 16)),
+      total: chosen(blocks * 16),
+      sequences: chosen(sequences),
+      chunk: chosen(chunk),
+    },
+    maxQueue: 100,
+    now: () => program.clock,
+    ...options,
+  })
+  /** The engine and the program agree that all is well and nothing is held. */
+  const isClean = () => {
+    engine.audit()
+    expect(program.faults).toEqual([])
+    expect(engine.stats()).toMatchObject({ running: 0, waiting: 0, blocksUsed: 0 })
+  }
+  return { engine, program, isClean }
+}
+
+const turns = async (count: number) => {
+  for (let i = 0; i < count; i++) await new Promise((resolve) => setImmediate(resolve))
+}
+
+test("a request gets the tokens that its prompt, seed and choice decide, and all its blocks come back", async () => {
+  const { engine, isClean } = setUp()
+  const asked = request(70)
+  const generation = engine.generate(asked)
+  const { tokens, logprobs, end } = await collect(generation.choices[0]!)
+  const expected = expectedReply(asked, 0)
+  expect(tokens).toEqual(expected.tokens)
+  expect(logprobs).toEqual(expected.logprobs)
+  expect(end).toEqual({ kind: "end", reason: "length" })
+  expect(generation.promptTokens).toBe(70)
+  isClean()
+})
+
+test("a drawn stop token ends the reply and is told in the end", async () => {
+  const { engine, isClean } = setUp()
+  const stopTokens = new Set(Array.from({ length: 8 }, (_, i) => i * 8))
+  const asked = request(20, { stopTokens, maxTokens: undefined })
+  const { tokens, end } = await collect(engine.generate(asked).choices[0]!)
+  expect(tokens).toEqual(expectedReply(asked, 0).tokens)
+  expect(end).toMatchObject({ reason: "stop" })
+  expect(stopTokens.has((end as { token: number }).token)).toBe(true)
+  isClean()
+})
+
+test("the context is the longest a reply reaches; the prompt must leave room for one token", async () => {
+  const { engine, isClean } = setUp({ context: 64 })
+  const asked = request(60, { maxTokens: undefined })
+  const { tokens, end } = await collect(engine.generate(asked).choices[0]!)
+  expect(tokens.length).toBe(4)
+  expect(end).toMatchObject({ reason: "length" })
+  expect(() => engine.generate(request(64))).toThrow(/has 64 tokens.*at most 63/)
+  expect((await collect(engine.generate(request(63)).choices[0]!)).tokens.length).toBe(1)
+  isClean()
+})
+
+test("top logprobs come as many as were asked, best first", async () => {
+  const { engine } = setUp()
+  const asked = request(5, { maxTokens: 1, sampling: { ...plain, topLogprobs: 3 } })
+  const first = await engine.generate(asked).choices[0]!.next()
+  const { top } = first.value as { top: { logprob: number }[] }
+  expect(top.length).toBe(3)
+  expect(top.map((each) => each.logprob)).toEqual(
+    top.map((each) => each.logprob).sort((a, b) => b - a),
+  )
+})
+
+test("requests that come together share steps, a later one joins the next", async () => {
+  const { engine, program, isClean } = setUp({ turns: 1 })
+  const first = [request(10), request(10), request(10)]
+  const running = first.map((asked) => collect(engine.generate(asked).choices[0]!))
+  await turns(20)
+  const late = request(10)
+  const last = collect(engine.generate(late).choices[0]!)
+  const replies = await Promise.all([...running, last])
+  for (const [i, asked] of [...first, late].entries()) {
+    expect(replies[i]!.tokens).toEqual(expectedReply(asked, 0).tokens)
+  }
+  expect(program.steps.some(({ rows }) => rows === 4)).toBe(true)
+  expect(program.steps.length).toBeLessThan(40)
+  isClean()
+})
+
+test("one more than there are places waits until one leaves", async () => {
+  const { engine, program, isClean } = setUp({ sequences: 1 })
+  const asked = [request(10), request(10)]
+  const generations = asked.map((each) => engine.generate(each))
+  await generations[0]!.choices[0]!.next()
+  expect(engine.stats()).toMatchObject({ running: 1, waiting: 1 })
+  const replies = await Promise.all(generations.map(({ choices }) => collect(choices[0]!)))
+  expect(replies[1]!.tokens).toEqual(expectedReply(asked[1]!, 0).tokens)
+  expect(program.steps.every(({ sequences }) => sequences === 1)).toBe(true)
+  isClean()
+})
+
+test("choices share one prefill and the prompt's blocks, each with noise of its own", async () => {
+  const { engine, program, isClean } = setUp()
+  const asked = request(40, { choices: 3 })
+  const generation = engine.generate(asked)
+  const replies = await Promise.all(generation.choices.map(collect))
+  for (const [choice, reply] of replies.entries()) {
+    expect(reply.tokens).toEqual(expectedReply(asked, choice).tokens)
+  }
+  expect(new Set(replies.map(({ tokens }) => tokens.join())).size).toBe(3)
+  expect(engine.stats()).toMatchObject({ promptTokens: 40, replyTokens: 60, recomputedTokens: 2 })
+  expect(program.copies).toBe(2) // the last block is half full: copied for all but one
+  expect(generation.cachedTokens).toBe(0)
+  isClean()
+})
+
+test("more choices than places are served in turns", async () => {
+  const { engine, isClean } = setUp({ sequences: 2 })
+  const asked = request(33, { choices: 7 })
+  const replies = await Promise.all(engine.generate(asked).choices.map(collect))
+  for (const [choice, reply] of replies.entries()) {
+    expect(reply.tokens).toEqual(expectedReply(asked, choice).tokens)
+  }
+  isClean()
+})
+
+test("leaving a choice frees its blocks within one step and leaves its siblings alone", async () => {
+  const { engine, isClean } = setUp()
+  const asked = request(40, { choices: 2 })
+  const [left, kept] = engine.generate(asked).choices
+  await left!.next()
+  await left!.return!()
+  expect((await left!.next()).done).toBe(true)
+  expect((await collect(kept!)).tokens).toEqual(expectedReply(asked, 1).tokens)
+  isClean()
+})
+
+test("a step that has nobody left is cancelled", async () => {
+  const { engine, program, isClean } = setUp({ turns: 1000 })
+  const controller = new AbortController()
+  const { choices } = engine.generate(request(60), controller.signal)
+  const next = choices[0]!.next()
+  await turns(5)
+  expect(program.steps.length).toBe(1)
+  controller.abort()
+  expect((await next).done).toBe(true)
+  await turns(5)
+  expect(program.steps[0]!.cancelled).toBe(true)
+  isClean()
+})
+
+test("who leaves a step that others share is gone when it ends, and costs them nothing", async () => {
+  const { engine, program, isClean } = setUp({ turns: 10 })
+  const asked = request(10)
+  const stays = collect(engine.generate(asked).choices[0]!)
+  const leaves = engine.generate(request(10)).choices[0]!
+  await leaves.next()
+  await turns(3) // within a step
+  await leaves.return!()
+  expect((await stays).tokens).toEqual(expectedReply(asked, 0).tokens)
+  expect(program.steps.some(({ cancelled }) => cancelled)).toBe(false)
+  isClean()
+})
+
+test("a signal ends requests that wait, and one that is aborted before it starts", async () => {
+  const { engine, isClean } = setUp({ sequences: 1 })
+  const controller = new AbortController()
+  const running = collect(engine.generate(request(10)).choices[0]!)
+  const waiting = engine.generate(request(10), controller.signal).choices[0]!.next()
+  controller.abort()
+  expect((await waiting).done).toBe(true)
+  expect(() => engine.generate(request(10), controller.signal)).toThrow(/abort/)
+  await running
+  isClean()
+})
+
+test("a step that throws fails the sequences in it and nobody after", async () => {
+  const { engine, program, isClean } = setUp()
+  program.before = () => {
+    if (program.steps.length === 2) throw new Error("the device is gone")
+    return undefined
+  }
+  const failed = await Promise.all(
+    engine.generate(request(10, { choices: 2 })).choices.map(collect),
+  )
+  for (const { end } of failed) {
+    expect(end).toMatchObject({ reason: "error", problem: { code: "generation_failed" } })
+    expect((end as { problem: Problem }).problem.message).toMatch(/the device is gone/)
+  }
+  program.before = () => undefined
+  const asked = request(10)
+  expect((await collect(engine.generate(asked).choices[0]!)).tokens).toEqual(
+    expectedReply(asked, 0).tokens,
+  )
+  isClean()
+})
+
+test("numbers that are not finite fail their own sequence and never enter the cache", async () => {
+  const { engine, program, isClean } = setUp()
+  const asked = [request(40), request(40)]
+  program.before = (input) => {
+    const row = input.logitRows.findIndex(
+      (at) => input.positions[at] === 39 && input.tokens[at] === asked[0]!.prompt[39],
+    )
+    return row < 0 ? undefined : new Set([row])
+  }
+  const replies = await Promise.all(asked.map((each) => collect(engine.generate(each).choices[0]!)))
+  expect(replies[0]!.end).toMatchObject({ problem: { code: "generation_failed" } })
+  expect(replies[1]!.tokens).toEqual(expectedReply(asked[1]!, 0).tokens)
+  program.before = () => undefined
+  const again = engine.generate(asked[0]!)
+  expect((await collect(again.choices[0]!)).tokens).toEqual(expectedReply(asked[0]!, 0).tokens)
+  expect(again.cachedTokens).toBe(0)
+  isClean()
+})
+
+/** Allows even and odd tokens in turns. */
+function alternating(): Constraint {
+  let odd = 0
+  return {
+    mask(into) {
+      into.fill(odd ? 0xaaaaaaaa : 0x55555555)
+    },
+    accept(token) {
+      if (token % 2 !== odd) throw new Error(`${token} was not allowed`)
+      odd = 1 - odd
+    },
+  }
+}
+
+test("a constraint decides which tokens come; one that breaks costs its own sequence", async () => {
+  const { engine, isClean } = setUp()
+  const held = engine.generate(request(10, { constraint: alternating }))
+  const free = request(10)
+  const stuck = () => ({ mask: (into: Uint32Array) => into.fill(0), accept: () => {} })
+  const [first, second, third] = await Promise.all([
+    collect(held.choices[0]!),
+    collect(engine.generate(free).choices[0]!),
+    collect(engine.generate(request(10, { constraint: stuck })).choices[0]!),
+  ])
+  expect(first.tokens.map((token) => token % 2)).toEqual(first.tokens.map((_, i) => i % 2))
+  expect(first.tokens.length).toBe(20)
+  expect(second.tokens).toEqual(expectedReply(free, 0).tokens)
+  expect((third.end as { problem: Problem }).problem.message).toMatch(/allows no token/)
+  isClean()
+})
+
+test("penalties and biases reach the rows", async () => {
+  const { engine, isClean } = setUp()
+  const sampling = {
+    ...plain,
+    presencePenalty: 0.5,
+    frequencyPenalty: 1.5,
+    repetitionPenalty: 1.2,
+    logitBias: new Map([
+      [3, 4],
+      [9, -100],
+    ]),
+  }
+  const asked = [request(10, { sampling }), request(11), request(12, { sampling })]
+  const replies = await Promise.all(asked.map((each) => collect(engine.generate(each).choices[0]!)))
+  for (const [i, each] of asked.entries()) {
+    expect(replies[i]!.tokens).toEqual(expectedReply(each, 0).tokens)
+  }
+  isClean()
+})
+
+test("long prompts come in chunks, and others go on meanwhile", async () => {
+  const { engine, program, isClean } = setUp({ tokens: 40, chunk: 24 })
+  const short = request(5, { maxTokens: 30 })
+  const long = request(300)
+  const replies = await Promise.all(
+    [short, long].map((each) => collect(engine.generate(each).choices[0]!)),
+  )
+  expect(replies[0]!.tokens).toEqual(expectedReply(short, 0).tokens)
+  expect(replies[1]!.tokens).toEqual(expectedReply(long, 0).tokens)
+  expect(program.steps.some(({ chunks }) => chunks.join() === "1,24")).toBe(true)
+  expect(Math.max(...program.steps.flatMap(({ chunks }) => chunks))).toBe(24)
+  isClean()
+})
+
+test("when blocks run out the last to come is put back and computed again: no token is lost", async () => {
+  const { engine, isClean } = setUp({ blocks: 24 })
+  const asked = Array.from({ length: 4 }, () => request(30, { maxTokens: 150 }))
+  const replies = await Promise.all(asked.map((each) => collect(engine.generate(each).choices[0]!)))
+  for (const [i, each] of asked.entries()) {
+    expect(replies[i]!.tokens).toEqual(expectedReply(each, 0).tokens)
+  }
+  expect(engine.stats().preemptions).toBeGreaterThan(0)
+  isClean()
+})
+
+test("a reader that lags is paused, gives up its place and, when others need them, its blocks", async () => {
+  const { engine, isClean } = setUp({ sequences: 1, blocks: 64 })
+  const slow = request(100, { maxTokens: 600 })
+  const reply = engine.generate(slow).choices[0]!
+  await turns(2000)
+  const held = engine.stats()
+  expect(held).toMatchObject({ running: 0, replyTokens: 256 })
+  expect(held.blocksUsed).toBeGreaterThan(20)
+  const big = request(900)
+  expect((await collect(engine.generate(big).choices[0]!)).tokens).toEqual(
+    expectedReply(big, 0).tokens,
+  )
+  expect(engine.stats().blocksUsed).toBe(0)
+  expect((await collect(reply)).tokens).toEqual(expectedReply(slow, 0).tokens)
+  isClean()
+})
+
+test("a full queue refuses", async () => {
+  const { engine, isClean } = setUp({ sequences: 2, options: { maxQueue: 3 } })
+  const replies = Array.from({ length: 5 }, () => collect(engine.generate(request(5)).choices[0]!))
+  expect(() => engine.generate(request(5))).toThrow(/3 requests are waiting/)
+  await Promise.all(replies)
+  replies.push(collect(engine.generate(request(5)).choices[0]!))
+  await Promise.all(replies)
+  isClean()
+})
+
+test("a request that takes too long is told so, running or waiting", async () => {
+  const { engine, isClean } = setUp({ sequences: 1, options: { requestTimeout: 10 } })
+  const ends = await Promise.all(
+    [request(5), request(5)].map((each) => collect(engine.generate(each).choices[0]!)),
+  )
+  expect(ends[0]!.tokens.length).toBe(10)
+  for (const { end } of ends) expect(end).toMatchObject({ problem: { code: "request_timeout" } })
+  isClean()
+})
+
+test("closing ends what runs, within a step, and closes the program after it", async () => {
+  const { engine, program, isClean } = setUp({ turns: 1000 })
+  const reply = collect(engine.generate(request(20)).choices[0]!)
+  await turns(5)
+  await engine.close()
+  expect(program.closed).toBe(true)
+  expect((await reply).end).toMatchObject({ problem: { code: "server_closing" } })
+  expect(() => engine.generate(request(5))).toThrow(/shutting down/)
+  isClean()
+})
+
+test("draining refuses new requests and waits for the old", async () => {
+  const { engine, isClean } = setUp()
+  const asked = request(5)
+  const reply = collect(engine.generate(asked).choices[0]!)
+  const drained = engine.drain()
+  expect(() => engine.generate(request(5))).toThrow(/shutting down/)
+  await drained
+  expect((await reply).tokens).toEqual(expectedReply(asked, 0).tokens)
+  await engine.drain()
+  isClean()
+})
+
+test("the event loop breathes although the program never waits", async () => {
+  const { engine } = setUp()
+  let breaths = 0
+  const breathing = setInterval(() => breaths++, 0)
+  const asked = request(5, { maxTokens: 400 })
+  await collect(engine.generate(asked).choices[0]!)
+  clearInterval(breathing)
+  expect(breaths).toBeGreaterThan(3)
+})

@@ -1,0 +1,348 @@
+// The loop: choose, flatten, step, hand out. One step holds everybody who can go on, so whoever comes joins the next one
+// and whoever leaves frees its blocks at once; that is all that continuous batching is.
+//
+// A reader that leaves while a step computes its sequence is let go when the step is over. A step that has nobody left is
+// told to give up, and a step with several sequences is short, so both come within 100 ms.
+
+import { setImmediate as breathe } from "node:timers/promises"
+import { type Problem, problem } from "../errors.ts"
+import type { Log } from "../log.ts"
+import { type CancelWord, MOST_LOGPROBS, type Program, type StepDone } from "../runtime/program.ts"
+import { Batch } from "./batch.ts"
+import type { EndEvent, Generation, GenerationRequest, TokenEvent } from "./generation.ts"
+import type { EngineLimits } from "./limits.ts"
+import { Memory } from "./memory.ts"
+import { Outbox } from "./outbox.ts"
+import { Scheduler } from "./scheduler.ts"
+import { Family, Sequence } from "./sequence.ts"
+import { type EngineStats, noCounts } from "./stats.ts"
+
+export interface EngineOptions {
+  limits: Pick<EngineLimits, "context" | "total" | "sequences" | "chunk">
+  /** Requests that may wait; one more is refused. */
+  maxQueue: number
+  /** Milliseconds from a request's arrival to its end; absent: as long as it takes. */
+  requestTimeout?: number
+  /** Whether finished prefixes are remembered for others; true when absent. */
+  prefixCache?: boolean
+  log?: Log
+  /** Milliseconds on a clock that never goes back; for tests. */
+  now?: () => number
+}
+
+export interface Engine {
+  /**
+   * Admits a request or throws the Problem that refuses it: `context_length_exceeded`, `queue_full`, `server_closing`.
+   * The signal ends all its choices without another event.
+   */
+  generate(request: GenerationRequest, signal?: AbortSignal): Generation
+  stats(): EngineStats
+  /** Throws unless every block is free once or owned by exactly those sequences that list it. */
+  audit(): void
+  /** Refuses new requests and resolves when the last running one has ended. */
+  drain(): Promise<void>
+  /** Ends everything with `server_closing` and closes the program, never during a step. */
+  close(): Promise<void>
+}
+
+/** The program belongs to the engine from here on. */
+export function createEngine(program: Program, options: EngineOptions): Engine {
+  return new Loop(program, options)
+}
+
+class Loop implements Engine {
+  readonly #program: Program
+  readonly #options: EngineOptions
+  readonly #context: number
+  readonly #now: () => number
+  readonly #scheduler: Scheduler
+  readonly #batch: Batch
+  readonly #cancel: CancelWord = new Int32Array(new SharedArrayBuffer(4))
+  readonly #counts = noCounts()
+  #arrivals = 0
+  #step: readonly Sequence[] = [] // the one being taken
+  #serving: Promise<void> | undefined
+  #closing = false
+  #onIdle: (() => void)[] = []
+
+  constructor(program: Program, options: EngineOptions) {
+    const { manifest, limits } = program
+    const window = manifest.window ?? Number.POSITIVE_INFINITY
+    const memory = new Memory({
+      blocks: limits.blocks,
+      window,
+      sinks: manifest.sinks,
+      remembers: options.prefixCache ?? true,
+    })
+    this.#program = program
+    this.#options = options
+    this.#context = options.limits.context.value
+    this.#now = options.now ?? (() => performance.now())
+    this.#scheduler = new Scheduler(memory, {
+      ...limits,
+      sequences: Math.min(limits.sequences, options.limits.sequences.value),
+      chunk: options.limits.chunk.value,
+    })
+    this.#batch = new Batch(limits, manifest.shapes.vocabulary, window)
+  }
+
+  generate(request: GenerationRequest, signal?: AbortSignal): Generation {
+    signal?.throwIfAborted()
+    this.#check(request)
+    const { requestTimeout = Number.POSITIVE_INFINITY } = this.#options
+    const family = new Family(request, this.#arrivals++, this.#now() + requestTimeout)
+    for (let choice = 0; choice < request.choices; choice++) {
+      family.live.push(this.#newSequence(family, choice))
+    }
+    const choices = family.live.map((sequence) => sequence.outbox)
+    const abort = () => this.#stopAll(family)
+    signal?.addEventListener("abort", abort, { once: true })
+    family.onEnd = () => signal?.removeEventListener("abort", abort)
+    this.#scheduler.add(family)
+    this.#wake()
+    return {
+      promptTokens: request.prompt.length,
+      get cachedTokens() {
+        return family.cached
+      },
+      choices,
+    }
+  }
+
+  stats(): EngineStats {
+    const { memory, running, waiting, preemptions } = this.#scheduler
+    return {
+      running,
+      waiting,
+      blocksUsed: memory.blocks.used,
+      blocksTotal: memory.blocks.total,
+      blocksRemembered: memory.cache.size,
+      cachedTokens: memory.cachedTokens,
+      preemptions,
+      ...this.#counts,
+    }
+  }
+
+  audit(): void {
+    this.#scheduler.audit()
+  }
+
+  async drain(): Promise<void> {
+    this.#closing = true
+    if (this.#scheduler.families.length === 0) return
+    await new Promise<void>((resolve) => this.#onIdle.push(resolve))
+  }
+
+  async close(): Promise<void> {
+    this.#closing = true
+    for (const family of [...this.#scheduler.families]) {
+      this.#stopAll(family, problem("server_closing", {}))
+    }
+    await this.#serving
+    await this.#program.close()
+  }
+
+  // one request
+
+  #check({ prompt }: GenerationRequest): void {
+    if (this.#closing) throw problem("server_closing", {})
+    const tokens = prompt.length
+    const limit = this.#context - 1
+    if (tokens > limit) {
+      throw problem("context_length_exceeded", { tokens, limit, cure: this.#cure() }, "messages")
+    }
+    const waiting = this.#scheduler.waiting - this.#scheduler.places // the others join the next step
+    if (waiting >= this.#options.maxQueue) throw problem("queue_full", { waiting })
+  }
+
+  #cure(): string {
+    const { context, total } = this.#options.limits
+    if (context.value >= this.#program.manifest.shapes.context) {
+      return "Shorten the conversation; the model was made for no more."
+    }
+    const option = context.value === total.value ? "max_total_seq_length" : "context_window_size"
+    return `Shorten the conversation or start the server with --overrides "${option}=…".`
+  }
+
+  #newSequence(family: Family, choice: number): Sequence {
+    const outbox = new Outbox(
+      () => {
+        if (sequence.state === "waiting" && !sequence.isBehind) this.#wake()
+      },
+      () => this.#stop(sequence),
+    )
+    const sequence = new Sequence(family, choice, outbox)
+    return sequence
+  }
+
+  /** Ends a sequence from outside: its reader has gone, or is told why it is over. */
+  #stop(sequence: Sequence, reason?: Problem): void {
+    if (sequence.state === "leaving" || sequence.state === "ended") return
+    if (reason) sequence.outbox.put({ kind: "end", reason: "error", problem: reason })
+    else sequence.outbox.close()
+    if (!this.#step.includes(sequence)) {
+      this.#letGo(sequence)
+      return
+    }
+    sequence.state = "leaving"
+    if (this.#step.every((each) => each.state === "leaving")) Atomics.store(this.#cancel, 0, 1)
+  }
+
+  #stopAll(family: Family, reason?: Problem): void {
+    for (const sequence of [...family.live]) this.#stop(sequence, reason)
+  }
+
+  /** What the reader took stays findable for others; what was drawn past that does not. */
+  #letGo(sequence: Sequence): void {
+    const wanted = sequence.family.promptTokens + sequence.outbox.read
+    this.#scheduler.memory.publish(sequence, wanted)
+    this.#remove(sequence)
+  }
+
+  #end(sequence: Sequence, end: EndEvent): void {
+    this.#scheduler.memory.publish(sequence, sequence.length)
+    this.#remove(sequence)
+    sequence.outbox.put(end)
+  }
+
+  /** What a failed sequence computed is worth nothing to anybody. */
+  #fail(sequence: Sequence, reason: Problem): void {
+    if (sequence.state === "ended") return
+    this.#counts.failures++
+    this.#remove(sequence)
+    sequence.outbox.put({ kind: "end", reason: "error", problem: reason })
+  }
+
+  #remove(sequence: Sequence): void {
+    const { family } = sequence
+    this.#scheduler.remove(sequence)
+    if (family.live.length === 0) family.onEnd()
+    if (this.#scheduler.families.length > 0) return
+    for (const resolve of this.#onIdle.splice(0)) resolve()
+  }
+
+  // the loop
+
+  #wake(): void {
+    this.#serving ??= this.#serve()
+  }
+
+  /** Runs while anybody can go on. Between steps the event loop breathes, whatever the program does to it in them. */
+  async #serve(): Promise<void> {
+    try {
+      for (;;) {
+        await breathe()
+        this.#expire()
+        const step = this.#scheduler.choose()
+        if (step.length === 0) return
+        await this.#take(step)
+      }
+    } finally {
+      this.#serving = undefined
+    }
+  }
+
+  #expire(): void {
+    const now = this.#now()
+    const seconds = (this.#options.requestTimeout ?? 0) / 1000
+    for (const family of this.#scheduler.families.filter(({ deadline }) => deadline <= now)) {
+      this.#stopAll(family, problem("request_timeout", { seconds }))
+    }
+  }
+
+  async #take(step: readonly Sequence[]): Promise<void> {
+    this.#step = step
+    Atomics.store(this.#cancel, 0, 0)
+    try {
+      const begun = this.#now()
+      await this.#copyBlocks()
+      const output = await this.#program.step(this.#batch.flatten(step), this.#cancel)
+      if (output.kind === "done") this.#handOut(step, output, this.#now() - begun)
+      else if (Atomics.load(this.#cancel, 0) === 0) throw new Error("it gave up unasked")
+    } catch (error) {
+      this.#options.log?.error({ err: error }, "a step failed")
+      for (const sequence of step) this.#fail(sequence, failure(error))
+    } finally {
+      this.#step = []
+      for (const sequence of step) {
+        sequence.chunk = 0
+        if (sequence.state === "leaving") this.#letGo(sequence)
+      }
+    }
+  }
+
+  async #copyBlocks(): Promise<void> {
+    const { from, to } = this.#scheduler.memory.copies
+    if (from.length === 0) return
+    await this.#program.copyBlocks(Int32Array.from(from), Int32Array.from(to))
+  }
+
+  #handOut(step: readonly Sequence[], output: StepDone, milliseconds: number): void {
+    let row = 0
+    let promptTokens = 0
+    for (const sequence of step) {
+      const { rows } = sequence
+      if (sequence.remaining > 1) promptTokens += sequence.chunk
+      this.#advance(sequence)
+      if (rows > 0 && sequence.state === "running") this.#draw(sequence, output, row)
+      row += rows
+    }
+    this.#counts.steps++
+    this.#scheduler.pace.note(promptTokens, milliseconds)
+  }
+
+  /** Its chunk is in its blocks now; counts what of it was new. */
+  #advance(sequence: Sequence): void {
+    const { family } = sequence
+    const to = sequence.computed + sequence.chunk
+    const prompt = Math.min(to, family.promptTokens) - Math.max(sequence.computed, family.reached)
+    const reached = Math.max(sequence.reached, family.promptTokens)
+    const reply = to - Math.max(sequence.computed, reached)
+    const fresh = Math.max(0, prompt) + Math.max(0, reply)
+    this.#counts.promptTokens += Math.max(0, prompt)
+    this.#counts.recomputedTokens += sequence.chunk - fresh
+    family.reached = Math.max(family.reached, Math.min(to, family.promptTokens))
+    sequence.reached = Math.max(sequence.reached, to)
+    sequence.computed = to
+  }
+
+  #draw(sequence: Sequence, output: StepDone, row: number): void {
+    const { memory } = this.#scheduler
+    const { promptTokens, request } = sequence.family
+    try {
+      if (sequence.fault !== undefined) throw sequence.fault
+      if (output.finite[row] === 0) throw new Error("it computed a number that is not finite")
+      sequence.sound = sequence.computed
+      memory.publish(sequence, promptTokens)
+      this.#counts.replyTokens++
+      const token = output.tokens[row]!
+      if (request.stopTokens.has(token)) {
+        this.#end(sequence, { kind: "end", reason: "stop", token })
+        return
+      }
+      sequence.constraint?.accept(token)
+      sequence.append(token)
+      sequence.outbox.put(tokenEvent(sequence, output, row))
+    } catch (error) {
+      this.#fail(sequence, failure(error))
+      return
+    }
+    const most = promptTokens + (request.maxTokens ?? this.#context)
+    if (sequence.length < Math.min(most, this.#context)) return
+    this.#end(sequence, { kind: "end", reason: "length" })
+  }
+}
+
+function tokenEvent({ family }: Sequence, output: StepDone, row: number): TokenEvent {
+  const top = []
+  const first = row * MOST_LOGPROBS
+  for (let i = first; i < first + (family.request.sampling.topLogprobs ?? 0); i++) {
+    top.push({ token: output.topTokens[i]!, logprob: output.topLogprobs[i]! })
+  }
+  return { kind: "token", token: output.tokens[row]!, logprob: output.logprobs[row]!, top }
+}
+
+function failure(error: unknown): Problem {
+  const text = error instanceof Error ? error.message : String(error)
+  return problem("generation_failed", { problem: text })
+}

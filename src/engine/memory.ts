@@ -1,0 +1,180 @@
+// What sequences hold: taking blocks, sharing those that somebody has computed, copying a shared one before writing into
+// it, giving up those that slid out of the window. Who may take from whom is the scheduler's business; here a sequence
+// gets only what is free.
+
+import { BLOCK } from "../runtime/program.ts"
+import { Blocks } from "./blocks.ts"
+import { PrefixCache, UNKNOWN } from "./prefix-cache.ts"
+import type { Sequence } from "./sequence.ts"
+
+export interface MemoryShape {
+  blocks: number
+  /** Positions a token sees, itself included; Infinity: all. */
+  window: number
+  /** Positions kept at the start whatever the window. */
+  sinks: number
+  /** Whether finished prefixes are remembered for others. */
+  remembers: boolean
+}
+
+export class Memory {
+  readonly blocks: Blocks
+  readonly cache: PrefixCache
+  /** Block copies that the program must make before the next step, in order. */
+  readonly copies = { from: [] as number[], to: [] as number[] }
+  /** Prompt tokens that were taken over, ever. */
+  cachedTokens = 0
+  readonly #shape: MemoryShape
+  readonly #sinkBlocks: number
+
+  constructor(shape: MemoryShape) {
+    this.cache = new PrefixCache(shape.blocks)
+    this.blocks = new Blocks(shape.blocks, this.cache)
+    this.#shape = shape
+    this.#sinkBlocks = Math.ceil(shape.sinks / BLOCK)
+  }
+
+  /** How long the sequence could get with the free blocks but `spared` of them. */
+  reach(sequence: Sequence, spared: number): number {
+    const free = Math.max(0, this.blocks.free - spared)
+    const copied = this.#mustCopy(sequence) ? 1 : 0
+    if (free < copied) return sequence.computed
+    return (sequence.blocks.length + free - copied) * BLOCK
+  }
+
+  /** How many of its positions must be held together before it can draw. */
+  goal(sequence: Sequence): number {
+    return Math.min(sequence.length, sequence.computed + this.#shape.window)
+  }
+
+  /** How many blocks it still wants for that. */
+  lacking(sequence: Sequence): number {
+    return Math.max(0, Math.ceil(this.goal(sequence) / BLOCK) - sequence.blocks.length)
+  }
+
+  /** Takes blocks up to `length` positions; they are there, as `reach` said. */
+  grow(sequence: Sequence, length: number): void {
+    const { blocks } = sequence
+    if (this.#mustCopy(sequence)) {
+      const at = Math.floor(sequence.computed / BLOCK)
+      const shared = blocks[at]!
+      const own = this.blocks.take()
+      blocks[at] = own
+      this.blocks.letGo(shared)
+      this.copies.from.push(shared)
+      this.copies.to.push(own)
+      sequence.shared = Math.min(sequence.shared, at)
+    }
+    while (blocks.length * BLOCK < length) blocks.push(this.blocks.take())
+  }
+
+  /** Takes over what somebody has computed of the sequence's next tokens. At least one token is left to compute. */
+  adopt(sequence: Sequence): void {
+    if (!this.#shape.remembers || sequence.gone > 0) return
+    const { blocks, tokens, length } = sequence
+    for (let at = sequence.shared; (at + 1) * BLOCK <= length; at++) {
+      const found = this.cache.find(this.#parent(sequence, at), tokens, at * BLOCK)
+      if (found === undefined) break
+      this.blocks.hold(found)
+      if (at < blocks.length) this.blocks.letGo(blocks[at]!)
+      blocks[at] = found
+      sequence.shared = at + 1
+    }
+    const reached = Math.min(sequence.shared * BLOCK, length - 1)
+    sequence.computed = Math.max(sequence.computed, reached)
+    sequence.sound = Math.max(sequence.sound, reached)
+    this.#credit(sequence)
+  }
+
+  /** Takes over the prompt that a sibling holds; false when it does not hold all of it. */
+  fork(sequence: Sequence, sibling: Sequence): boolean {
+    const prompt = sequence.family.promptTokens
+    const computed = Math.min(prompt, sequence.length - 1)
+    const seen = Math.max(0, computed + 1 - this.#shape.window)
+    if (sibling.computed < prompt || sibling.gone * BLOCK > seen) return false
+    sequence.gone = sibling.gone
+    for (let at = 0; at * BLOCK < prompt; at++) {
+      const block = sibling.blocks[at]!
+      if (this.#isHeld(sequence, at)) this.blocks.hold(block)
+      sequence.blocks.push(block)
+    }
+    sequence.shared = Math.min(sibling.shared, sequence.blocks.length)
+    sequence.computed = computed
+    sequence.sound = Math.min(sibling.sound, computed)
+    return true
+  }
+
+  /** Gives up blocks that no later token can see. */
+  slide(sequence: Sequence): void {
+    const seen = Math.max(0, sequence.computed + 1 - this.#shape.window)
+    const kept = Math.floor(seen / BLOCK)
+    for (let at = Math.max(sequence.gone, this.#sinkBlocks); at < kept; at++) {
+      this.blocks.letGo(sequence.blocks[at]!)
+      sequence.blocks[at] = 0 // never looked at, but the program wants an id in every place
+    }
+    if (kept > this.#sinkBlocks) sequence.gone = kept
+  }
+
+  /** Gives back everything; what was computed is to be computed again. The end of a prefix is the first to be reused. */
+  release(sequence: Sequence): void {
+    const { blocks } = sequence
+    for (let at = blocks.length - 1; at >= 0; at--) {
+      if (this.#isHeld(sequence, at)) this.blocks.letGo(blocks[at]!)
+    }
+    blocks.length = 0
+    sequence.gone = 0
+    sequence.shared = 0
+    sequence.computed = 0
+    sequence.sound = 0
+  }
+
+  /** Lets others find the sequence's first `length` positions, as far as finite numbers vouch for them. */
+  publish(sequence: Sequence, length: number): void {
+    if (!this.#shape.remembers || sequence.gone > 0) return
+    const { blocks, tokens } = sequence
+    const end = Math.min(length, sequence.sound)
+    for (let at = sequence.shared; (at + 1) * BLOCK <= end; at++) {
+      const parent = this.#parent(sequence, at)
+      if (parent === UNKNOWN) return
+      const own = blocks[at]!
+      const found = this.cache.enter(parent, tokens, at * BLOCK, own)
+      if (found !== own) {
+        this.blocks.hold(found)
+        this.blocks.letGo(own)
+        blocks[at] = found
+      }
+      sequence.shared = at + 1
+    }
+  }
+
+  *held(sequence: Sequence): Iterable<number> {
+    for (const [at, block] of sequence.blocks.entries()) {
+      if (this.#isHeld(sequence, at)) yield block
+    }
+  }
+
+  #isHeld(sequence: Sequence, at: number): boolean {
+    return at >= sequence.gone || at < this.#sinkBlocks
+  }
+
+  /** Whether the block that the next token goes into is somebody else's too. */
+  #mustCopy(sequence: Sequence): boolean {
+    const at = Math.floor(sequence.computed / BLOCK)
+    return at < sequence.blocks.length && !this.blocks.isWritable(sequence.blocks[at]!)
+  }
+
+  #parent(sequence: Sequence, at: number): number {
+    if (at === 0) return this.cache.root(sequence.family.request.scope)
+    return this.cache.serial(sequence.blocks[at - 1]!)
+  }
+
+  /** Prompt tokens that nobody of the family had to compute. */
+  #credit(sequence: Sequence): void {
+    const { family } = sequence
+    const reached = Math.min(sequence.computed, family.promptTokens)
+    if (reached <= family.reached) return
+    family.cached += reached - family.reached
+    this.cachedTokens += reached - family.reached
+    family.reached = reached
+  }
+}

@@ -1,0 +1,178 @@
+// From the wishes of a request to the rows a program samples by. Nothing is drawn here: the program draws, next to the
+// logits. Buffers are kept from step to step and only ever grow.
+
+import { type SamplingRows, UNMASKED } from "../runtime/program.ts"
+import type { SamplingParams } from "./generation.ts"
+import type { Sequence } from "./sequence.ts"
+
+export class Sampler {
+  readonly #maskWords: number
+  readonly #fixed: SamplingRows // as long as the most rows; the lists at the end grow
+  #rows = 0
+  #masked = 0
+
+  constructor(mostRows: number, vocabulary: number) {
+    this.#maskWords = Math.ceil(vocabulary / 32)
+    this.#fixed = {
+      temperature: new Float32Array(mostRows),
+      topK: new Int32Array(mostRows),
+      topP: new Float32Array(mostRows),
+      minP: new Float32Array(mostRows),
+      presence: new Float32Array(mostRows),
+      frequency: new Float32Array(mostRows),
+      repetition: new Float32Array(mostRows),
+      countStarts: new Int32Array(mostRows + 1),
+      countTokens: new Int32Array(0),
+      counts: new Int32Array(0),
+      biasStarts: new Int32Array(mostRows + 1),
+      biasTokens: new Int32Array(0),
+      biases: new Float32Array(0),
+      masks: new Uint32Array(0),
+      maskRow: new Int32Array(mostRows),
+      seed: new BigUint64Array(mostRows),
+      choice: new Int32Array(mostRows),
+      position: new Int32Array(mostRows),
+      topLogprobs: new Int32Array(mostRows),
+    }
+  }
+
+  clear(): void {
+    this.#rows = 0
+    this.#masked = 0
+  }
+
+  /** A row for the token that `sequence` draws next. */
+  add(sequence: Sequence): void {
+    const all = this.#fixed
+    const row = this.#rows++
+    const { sampling } = sequence.family.request
+    all.temperature[row] = sampling.temperature
+    all.topK[row] = sampling.topK
+    all.topP[row] = sampling.topP
+    all.minP[row] = sampling.minP
+    all.presence[row] = sampling.presencePenalty
+    all.frequency[row] = sampling.frequencyPenalty
+    all.repetition[row] = sampling.repetitionPenalty
+    all.seed[row] = sampling.seed
+    all.choice[row] = sequence.choice
+    all.position[row] = sequence.length
+    all.topLogprobs[row] = sampling.topLogprobs ?? 0
+    this.#addCounts(row, sampling, sequence.counts)
+    this.#addBiases(row, sampling.logitBias)
+    this.#addMask(row, sequence)
+  }
+
+  /** Views of what has been added; good until the next `clear`. */
+  rows(): SamplingRows {
+    const all = this.#fixed
+    const rows = this.#rows
+    const counted = all.countStarts[rows]!
+    const biased = all.biasStarts[rows]!
+    return {
+      temperature: all.temperature.subarray(0, rows),
+      topK: all.topK.subarray(0, rows),
+      topP: all.topP.subarray(0, rows),
+      minP: all.minP.subarray(0, rows),
+      presence: all.presence.subarray(0, rows),
+      frequency: all.frequency.subarray(0, rows),
+      repetition: all.repetition.subarray(0, rows),
+      countStarts: all.countStarts.subarray(0, rows + 1),
+      countTokens: all.countTokens.subarray(0, counted),
+      counts: all.counts.subarray(0, counted),
+      biasStarts: all.biasStarts.subarray(0, rows + 1),
+      biasTokens: all.biasTokens.subarray(0, biased),
+      biases: all.biases.subarray(0, biased),
+      masks: all.masks.subarray(0, this.#masked * this.#maskWords),
+      maskRow: all.maskRow.subarray(0, rows),
+      seed: all.seed.subarray(0, rows),
+      choice: all.choice.subarray(0, rows),
+      position: all.position.subarray(0, rows),
+      topLogprobs: all.topLogprobs.subarray(0, rows),
+    }
+  }
+
+  #addCounts(row: number, sampling: SamplingParams, counts: TokenCounts): void {
+    const all = this.#fixed
+    const at = all.countStarts[row]!
+    const size = penalises(sampling) ? counts.size : 0
+    all.countTokens = withRoom(all.countTokens, at + size)
+    all.counts = withRoom(all.counts, at + size)
+    counts.copy(all.countTokens, all.counts, at, size)
+    all.countStarts[row + 1] = at + size
+  }
+
+  #addBiases(row: number, biases: ReadonlyMap<number, number>): void {
+    const all = this.#fixed
+    let at = all.biasStarts[row]!
+    all.biasTokens = withRoom(all.biasTokens, at + biases.size)
+    all.biases = withRoom(all.biases, at + biases.size)
+    for (const [token, bias] of biases) {
+      all.biasTokens[at] = token
+      all.biases[at++] = bias
+    }
+    all.biasStarts[row + 1] = at
+  }
+
+  /** A constraint that throws, or allows nothing, must cost its own sequence and nobody else's. */
+  #addMask(row: number, sequence: Sequence): void {
+    const all = this.#fixed
+    all.maskRow[row] = UNMASKED
+    if (!sequence.constraint) return
+    const at = this.#masked * this.#maskWords
+    all.masks = withRoom(all.masks, at + this.#maskWords)
+    const mask = all.masks.subarray(at, at + this.#maskWords)
+    try {
+      sequence.constraint.mask(mask)
+      if (mask.every((word) => word === 0)) throw new Error("its constraint allows no token")
+      all.maskRow[row] = this.#masked++
+    } catch (error) {
+      sequence.fault = error
+    }
+  }
+}
+
+function penalises(sampling: SamplingParams): boolean {
+  const { presencePenalty, frequencyPenalty, repetitionPenalty } = sampling
+  return presencePenalty !== 0 || frequencyPenalty !== 0 || repetitionPenalty !== 1
+}
+
+/** How often each token of a reply has come, as the flat lists that rows want. */
+export class TokenCounts {
+  readonly #place = new Map<number, number>()
+  #tokens = new Int32Array(16)
+  #counts = new Int32Array(16)
+
+  get size(): number {
+    return this.#place.size
+  }
+
+  add(token: number): void {
+    const known = this.#place.get(token)
+    if (known !== undefined) {
+      this.#counts[known]!++
+      return
+    }
+    const place = this.#place.size
+    this.#place.set(token, place)
+    this.#tokens = withRoom(this.#tokens, place + 1)
+    this.#counts = withRoom(this.#counts, place + 1)
+    this.#tokens[place] = token
+    this.#counts[place] = 1
+  }
+
+  copy(tokens: Int32Array, counts: Int32Array, at: number, size: number): void {
+    tokens.set(this.#tokens.subarray(0, size), at)
+    counts.set(this.#counts.subarray(0, size), at)
+  }
+}
+
+/** The array itself while it is long enough, else a longer one with the same beginning. */
+export function withRoom<T extends Int32Array | Float32Array | Uint32Array>(
+  array: T,
+  length: number,
+): T {
+  if (length <= array.length) return array
+  const longer = new (array.constructor as new (length: number) => T)(length * 2)
+  longer.set(array)
+  return longer
+}

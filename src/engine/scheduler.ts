@@ -1,0 +1,210 @@
+// Who computes what in the next step. Everybody's next token comes first, then prompts in chunks, in order of precedence;
+// places and blocks go by the same order, and a sequence that must make room is only put back into the queue.
+// Being parked costs a place, being robbed costs the blocks and their recomputation; neither ever costs a token.
+
+import type { ProgramLimits } from "../runtime/program.ts"
+import type { Memory } from "./memory.ts"
+import { Pace } from "./pace.ts"
+import { byPrecedence, type Family, precedes, type Sequence } from "./sequence.ts"
+
+/** Blocks left to each running sequence when another is admitted: 64 tokens before anybody might be robbed again. */
+const HEADROOM = 4
+
+export interface SchedulerLimits extends ProgramLimits {
+  /** The most prompt tokens in one step. */
+  chunk: number
+}
+
+export class Scheduler {
+  readonly memory: Memory
+  readonly pace = new Pace()
+  /** Robberies of running sequences, ever. */
+  preemptions = 0
+  readonly #limits: SchedulerLimits
+  readonly #families: Family[] = [] // by arrival
+  readonly #running: Sequence[] = []
+  readonly #parked = new Set<Sequence>() // waiting, and holding blocks
+  readonly #step: Sequence[] = []
+
+  constructor(memory: Memory, limits: SchedulerLimits) {
+    this.memory = memory
+    this.#limits = limits
+  }
+
+  get families(): readonly Family[] {
+    return this.#families
+  }
+
+  get running(): number {
+    return this.#running.length
+  }
+
+  /** Families of which nothing runs yet. */
+  get waiting(): number {
+    return this.#families.reduce((sum, family) => sum + (family.begun ? 0 : 1), 0)
+  }
+
+  get places(): number {
+    return this.#limits.sequences - this.#running.length
+  }
+
+  add(family: Family): void {
+    this.#families.push(family)
+    for (const [turn, sequence] of family.live.entries()) sequence.turn = turn
+  }
+
+  /** The sequence has ended: what it holds is free. */
+  remove(sequence: Sequence): void {
+    const { family } = sequence
+    this.memory.release(sequence)
+    drop(this.#running, sequence)
+    this.#parked.delete(sequence)
+    sequence.state = "ended"
+    drop(family.live, sequence)
+    for (const [turn, sibling] of family.live.entries()) sibling.turn = turn
+    if (family.live.length === 0) drop(this.#families, family)
+  }
+
+  /** Throws unless every block is free once or owned by exactly those sequences that list it. */
+  audit(): void {
+    const { blocks } = this.memory
+    blocks.audit(this.#families.flatMap(({ live }) => live).map((each) => this.memory.held(each)))
+  }
+
+  /** The sequences of the next step, each with its `chunk`; none when nobody can go on. */
+  choose(): readonly Sequence[] {
+    this.#step.length = 0
+    this.memory.copies.from.length = 0
+    this.memory.copies.to.length = 0
+    for (const sequence of this.#running.filter((each) => each.isBehind)) this.#park(sequence)
+    this.#admit()
+    this.#running.sort(byPrecedence)
+    for (const sequence of this.#running) if (sequence.remaining === 1) this.#give(sequence, 1)
+    let left = Math.min(this.#promptBudget(), this.#limits.tokens - this.#step.length)
+    for (const sequence of this.#running) {
+      if (left > 0 && sequence.chunk === 0) left -= this.#give(sequence, left)
+    }
+    return this.#step
+  }
+
+  /** A sequence that is alone takes its whole chunk: if it leaves, the step is cancelled. Others must not wait so long. */
+  #promptBudget(): number {
+    const { chunk } = this.#limits
+    return this.#running.length === 1 ? chunk : Math.min(chunk, this.pace.allowed)
+  }
+
+  // places
+
+  #admit(): void {
+    for (let next = this.#next(); next; next = this.#next()) {
+      if (this.places === 0 && !this.#findPlace(next)) return
+      this.#takeOver(next)
+      if (!this.#findBlocks(next)) return
+      this.#parked.delete(next)
+      next.state = "running"
+      next.family.begun = true
+      this.#running.push(next)
+    }
+  }
+
+  /** The first of those who wait for a place and could use it. */
+  #next(): Sequence | undefined {
+    let first: Sequence | undefined
+    for (const family of this.#families) {
+      const next = family.live.find((each) => each.state === "waiting" && !each.isBehind)
+      if (!next || this.#waitsForPrompt(next)) continue
+      if (!first || precedes(next, first)) first = next
+    }
+    return first
+  }
+
+  /** Whether a running sibling is still computing the prompt that both begin with. */
+  #waitsForPrompt({ computed, family }: Sequence): boolean {
+    const prompt = family.promptTokens
+    if (computed + 1 >= prompt || family.live.some((each) => each.computed >= prompt)) return false
+    return family.live.some((each) => each.state === "running")
+  }
+
+  /** Parks whoever is furthest behind in precedence, if that is a later choice than `next`. */
+  #findPlace(next: Sequence): boolean {
+    const last = this.#running.reduce((worst, each) => (precedes(worst, each) ? each : worst))
+    if (last.turn <= next.turn) return false
+    this.#park(last)
+    return true
+  }
+
+  #takeOver(next: Sequence): void {
+    const { live, promptTokens } = next.family
+    if (next.blocks.length === 0) {
+      const sibling = live.find((each) => each.computed >= promptTokens)
+      if (!sibling || !this.memory.fork(next, sibling)) this.memory.adopt(next)
+    }
+    if (next.blocks.length > 0) this.#parked.add(next)
+  }
+
+  /** Blocks for all its tokens beside what those who run still need; whoever is alone needs no reserve. */
+  #findBlocks(next: Sequence): boolean {
+    const { memory } = this
+    const spared = () =>
+      this.#running.reduce((sum, each) => sum + HEADROOM + memory.lacking(each), 0)
+    while (memory.reach(next, spared()) < memory.goal(next)) {
+      if (this.#rob(next, (victim) => victim.turn > next.turn)) continue
+      return this.#running.length === 0
+    }
+    return true
+  }
+
+  #park(sequence: Sequence): void {
+    drop(this.#running, sequence)
+    sequence.state = "waiting"
+    this.#parked.add(sequence)
+  }
+
+  // blocks
+
+  /** Puts up to `most` tokens of the sequence into the step, and says how many. */
+  #give(sequence: Sequence, most: number): number {
+    const { memory } = this
+    memory.slide(sequence)
+    if (sequence.remaining > 1) memory.adopt(sequence)
+    const end = sequence.computed + Math.min(most, sequence.remaining)
+    while (memory.reach(sequence, 0) < end) if (!this.#rob(sequence, () => true)) break
+    const chunk = Math.min(end, memory.reach(sequence, 0)) - sequence.computed
+    if (chunk <= 0) return 0
+    memory.grow(sequence, sequence.computed + chunk)
+    sequence.chunk = chunk
+    this.#step.push(sequence)
+    return chunk
+  }
+
+  /**
+   * Takes all blocks from whoever can spare them best: one whose reader is slow, one that waits, the last of those
+   * who run and may be robbed. False when everybody who holds blocks comes before `needy`.
+   */
+  #rob(needy: Sequence, mayRob: (victim: Sequence) => boolean): boolean {
+    let victim: Sequence | undefined
+    for (const each of this.#parked) {
+      if (each === needy || !(each.isBehind || precedes(needy, each))) continue
+      if (!victim || precedes(victim, each)) victim = each
+    }
+    if (!victim) {
+      for (const each of this.#running) {
+        if (!precedes(needy, each) || each.blocks.length === 0 || !mayRob(each)) continue
+        if (!victim || precedes(victim, each)) victim = each
+      }
+      if (!victim) return false
+      this.#park(victim)
+      this.preemptions++
+    }
+    this.memory.release(victim)
+    this.#parked.delete(victim)
+    victim.chunk = 0
+    drop(this.#step, victim)
+    return true
+  }
+}
+
+function drop<T>(list: T[], item: T): void {
+  const at = list.indexOf(item)
+  if (at >= 0) list.splice(at, 1)
+}

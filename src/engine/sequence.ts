@@ -1,0 +1,122 @@
+// One generation in progress. A family is the choices of one request: they share a prompt, and what the first of them
+// computes of it the others take over.
+//
+//  0 ──────────── computed ──────────────────── length
+//  │ K and V in its blocks │ still to be computed │ the next token drawn takes position `length`
+//                          └── chunk ──┘ in the step being taken
+//
+// Writing a reply and reading a prompt are the same thing: a sequence has tokens that are not computed yet. A running
+// reply has one, a prompt many, and a sequence whose blocks were taken from it has all of them once more.
+
+import { BLOCK } from "../runtime/program.ts"
+import type { Constraint, GenerationRequest } from "./generation.ts"
+import type { Outbox } from "./outbox.ts"
+import { TokenCounts } from "./sampler.ts"
+
+/** Tokens that may lie unread before a sequence gets no more steps; it goes on when half of them are read. */
+const MOST_UNREAD = 256
+
+export class Family {
+  readonly request: GenerationRequest
+  /** Families are numbered as they come. */
+  readonly arrival: number
+  readonly deadline: number
+  /** Sequences that have not ended, in the order of the choices. */
+  readonly live: Sequence[] = []
+  /** Whether one of them ever ran. */
+  begun = false
+  /** Called when the last of them has ended. */
+  onEnd: () => void = () => {}
+  /** Prompt tokens that somebody has computed, and how many of them were somebody else's. */
+  reached = 0
+  cached = 0
+
+  constructor(request: GenerationRequest, arrival: number, deadline: number) {
+    this.request = request
+    this.arrival = arrival
+    this.deadline = deadline
+  }
+
+  get promptTokens(): number {
+    return this.request.prompt.length
+  }
+}
+
+export class Sequence {
+  readonly family: Family
+  readonly choice: number
+  readonly outbox: Outbox
+  readonly constraint: Constraint | undefined
+  readonly counts = new TokenCounts()
+
+  /** waiting: has no place in the steps, yet may hold blocks. leaving: its reader went while a step computes it. */
+  state: "waiting" | "running" | "leaving" | "ended" = "waiting"
+  /** How many live siblings come before it. */
+  turn = 0
+
+  tokens: Int32Array // [≥ length]  prompt and reply
+  length: number
+  computed = 0
+  /** Positions that a row of finite numbers vouches for. */
+  sound = 0
+  /** The most that was ever computed: everything below is recomputation. */
+  reached = 0
+  chunk = 0
+
+  /** Block ids in position order; those of [sink blocks, gone) have slid out of the window and are not held. */
+  readonly blocks: number[] = []
+  gone = 0
+  /** How many of the first blocks stand in the prefix cache. */
+  shared = 0
+
+  /** What its constraint threw; the sequence fails when the step is over. */
+  fault: unknown
+
+  constructor(family: Family, choice: number, outbox: Outbox) {
+    const { prompt, maxTokens, constraint } = family.request
+    this.family = family
+    this.choice = choice
+    this.outbox = outbox
+    this.constraint = constraint?.()
+    this.length = prompt.length
+    this.tokens = new Int32Array(prompt.length + Math.min(maxTokens ?? BLOCK, 4 * BLOCK))
+    this.tokens.set(prompt)
+  }
+
+  get remaining(): number {
+    return this.length - this.computed
+  }
+
+  /** Logits rows wanted from the step: the last `rows` tokens of the chunk. */
+  get rows(): number {
+    return this.chunk > 0 && this.chunk === this.remaining ? 1 : 0
+  }
+
+  get replyTokens(): number {
+    return this.length - this.family.promptTokens
+  }
+
+  /** Whether its reader is too far behind for more. One that was paused waits until half is read. */
+  get isBehind(): boolean {
+    return this.outbox.unread >= (this.state === "running" ? MOST_UNREAD : MOST_UNREAD / 2)
+  }
+
+  append(token: number): void {
+    if (this.length === this.tokens.length) {
+      const longer = new Int32Array(this.length * 2)
+      longer.set(this.tokens)
+      this.tokens = longer
+    }
+    this.tokens[this.length++] = token
+    this.counts.add(token)
+  }
+}
+
+/** Whose turn is first: the first choice of every request before the second of any, then whoever came first. */
+export function precedes(a: Sequence, b: Sequence): boolean {
+  return byPrecedence(a, b) < 0
+}
+
+export function byPrecedence(a: Sequence, b: Sequence): number {
+  return a.turn - b.turn || a.family.arrival - b.family.arrival
+}

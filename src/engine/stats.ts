@@ -1,0 +1,32 @@
+// What the engine counts, for metrics and for tests. Plain numbers, read whenever somebody asks.
+
+export interface EngineStats {
+  // now
+  running: number // sequences with a place in the steps
+  waiting: number // requests of which nothing runs yet
+  blocksUsed: number
+  blocksTotal: number
+  blocksRemembered: number // known to the prefix cache, used or free
+  // ever
+  steps: number
+  promptTokens: number // computed for the first time in their request
+  cachedTokens: number // prompt tokens taken over from the prefix cache
+  replyTokens: number // drawn, end tokens included
+  recomputedTokens: number // computed once more, after blocks were taken or for another choice
+  preemptions: number
+  failures: number // sequences that ended in an error
+}
+
+/** Those that the loop itself counts. */
+export type Counts = Pick<
+  EngineStats,
+  "steps" | "promptTokens" | "replyTokens" | "recomputedTokens" | "failures"
+>
+
+export const noCounts = (): Counts => ({
+  steps: 0,
+  promptTokens: 0,
+  replyTokens: 0,
+  recomputedTokens: 0,
+  failures: 0,
+})

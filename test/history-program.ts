@@ -1,0 +1,334 @@
+// A program whose "model" is a hash of everything a token can see, read through the KV blocks as a real one reads K and V.
+// A wrong block, a wrong position, a missing recomputation or a block written under somebody else's eyes gives other
+// tokens, and most of them are caught by name in `faults` too. `expectedReply` says what comes out without any blocks.
+
+import { setImmediate as turn } from "node:timers/promises"
+import type { GenerationEvent, GenerationRequest } from "../src/engine/generation.ts"
+import {
+  BLOCK,
+  type CancelWord,
+  MOST_LOGPROBS,
+  type Program,
+  type ProgramLimits,
+  type SamplingRows,
+  type StepDone,
+  type StepInput,
+  type StepOutput,
+} from "../src/runtime/program.ts"
+import { createSampler } from "../src/runtime/sampling.ts"
+
+export const VOCABULARY = 67
+
+export interface HistoryOptions {
+  limits: ProgramLimits
+  context?: number
+  window?: number
+  sinks?: number
+  /** Event-loop turns that a step takes; the cancel word is looked at in each. */
+  turns?: number
+  /** Milliseconds that a step takes on the program's own clock. */
+  cost?: (step: StepRecord) => number
+}
+
+export interface StepRecord {
+  sequences: number
+  tokens: number
+  rows: number
+  /** Tokens of each sequence. */
+  chunks: number[]
+  cancelled: boolean
+}
+
+export interface HistoryProgram extends Program {
+  readonly steps: StepRecord[]
+  readonly faults: string[]
+  /** Milliseconds, moved on by steps. */
+  clock: number
+  copies: number
+  closed: boolean
+  /** Called before a step computes anything; may throw, or return rows whose logits are to be NaN. */
+  before: (input: StepInput) => undefined | ReadonlySet<number>
+}
+
+export function historyProgram(options: HistoryOptions): HistoryProgram {
+  const { limits, window = Number.POSITIVE_INFINITY, sinks = 0, turns = 0 } = options
+  const states = new Uint32Array(limits.blocks * BLOCK)
+  const positions = new Int32Array(limits.blocks * BLOCK).fill(-1)
+  const faults: string[] = []
+  const sample = createSampler(VOCABULARY)
+  let busy = false
+
+  const program: HistoryProgram = {
+    manifest: {
+      abi: 1,
+      target: "history",
+      architecture: "history",
+      format: "q0f32",
+      fingerprint: "history",
+      shapes: {
+        vocabulary: VOCABULARY,
+        hidden: 1,
+        layers: 1,
+        heads: 1,
+        kvHeads: 1,
+        headDim: 1,
+        intermediate: 1,
+        context: options.context ?? 4096,
+      },
+      sinks,
+      ...(options.window ? { window: options.window } : {}),
+      kv: { dtype: "f32", bytesPerBlock: 64 },
+      features: [],
+      parameters: [],
+    },
+    limits,
+    steps: [],
+    faults,
+    clock: 0,
+    copies: 0,
+    closed: false,
+    before: () => undefined,
+
+    async step(input: StepInput, cancel: CancelWord): Promise<StepOutput> {
+      if (busy) faults.push("two steps at a time")
+      busy = true
+      try {
+        checkShapes(input)
+        const broken = program.before(input)
+        const record = recordOf(input)
+        program.steps.push(record)
+        for (let i = 0; i < turns && !record.cancelled; i++) {
+          await turn()
+          record.cancelled = Atomics.load(cancel, 0) !== 0
+        }
+        program.clock += options.cost?.(record) ?? 1
+        if (record.cancelled) return spoil(input)
+        return compute(input, broken)
+      } finally {
+        busy = false
+      }
+    },
+
+    async copyBlocks(from, to) {
+      if (busy) faults.push("blocks copied during a step")
+      for (let i = 0; i < from.length; i++) {
+        states.copyWithin(to[i]! * BLOCK, from[i]! * BLOCK, (from[i]! + 1) * BLOCK)
+        positions.copyWithin(to[i]! * BLOCK, from[i]! * BLOCK, (from[i]! + 1) * BLOCK)
+        program.copies++
+      }
+    },
+
+    async close() {
+      if (busy) faults.push("closed during a step")
+      program.closed = true
+    },
+  }
+  return program
+
+  function compute(input: StepInput, broken: ReadonlySet<number> | undefined): StepDone {
+    const logits = new Map<number, Float32Array>()
+    const wanted = new Set(input.logitRows)
+    for (let s = 0; s + 1 < input.starts.length; s++) {
+      for (let i = input.starts[s]!; i < input.starts[s + 1]!; i++) {
+        const position = input.positions[i]!
+        const slot = slotOf(input, s, position)
+        states[slot] = stateOf(position, input.tokens[i]!, window, sinks, (seen) => {
+          if (seen >= sinks && seen < input.visibleFrom[s]!) faults.push(`${seen} has slid away`)
+          const from = slotOf(input, s, seen)
+          if (positions[from] !== seen) faults.push(`position ${seen} was read and holds another`)
+          return states[from]!
+        })
+        positions[slot] = position
+        if (wanted.has(i)) logits.set(i, logitsOf(states[slot]!))
+      }
+    }
+    const rows = input.logitRows.length
+    const out: StepDone = {
+      kind: "done",
+      tokens: new Int32Array(rows),
+      logprobs: new Float32Array(rows),
+      topTokens: new Int32Array(rows * MOST_LOGPROBS),
+      topLogprobs: new Float32Array(rows * MOST_LOGPROBS),
+      finite: new Uint8Array(rows),
+      hidden: new Float32Array(0),
+    }
+    for (let row = 0; row < rows; row++) {
+      const values = logits.get(input.logitRows[row]!)!
+      if (broken?.has(row)) values[3] = Number.NaN
+      sample.sample(values, row, input.sampling, out)
+    }
+    return out
+  }
+
+  /** What a cancelled step leaves behind. */
+  function spoil(input: StepInput): StepOutput {
+    for (let s = 0; s + 1 < input.starts.length; s++) {
+      for (let i = input.starts[s]!; i < input.starts[s + 1]!; i++) {
+        const slot = slotOf(input, s, input.positions[i]!)
+        states[slot] = Math.random() * 2 ** 32
+        positions[slot] = -1
+      }
+    }
+    return { kind: "cancelled" }
+  }
+
+  function slotOf(input: StepInput, sequence: number, position: number): number {
+    const at = input.blockStarts[sequence]! + Math.floor(position / BLOCK)
+    if (at >= input.blockStarts[sequence + 1]!) throw new Error(`no block for position ${position}`)
+    return input.blocks[at]! * BLOCK + (position % BLOCK)
+  }
+
+  /** Nobody may write where another sequence of the step reads. */
+  function checkShapes(input: StepInput): void {
+    const sequences = input.starts.length - 1
+    if (input.tokens.length > limits.tokens) faults.push("too many tokens")
+    if (sequences > limits.sequences) faults.push("too many sequences")
+    if (input.logitRows.length > limits.rows) faults.push("too many rows")
+    const readers = new Map<number, number>()
+    for (const block of new Set(input.blocks)) readers.set(block, 0)
+    for (let s = 0; s < sequences; s++) {
+      for (const block of visible(input, s)) readers.set(block, readers.get(block)! + 1)
+    }
+    for (let s = 0; s < sequences; s++) {
+      for (let i = input.starts[s]!; i < input.starts[s + 1]!; i++) {
+        const block = Math.floor(slotOf(input, s, input.positions[i]!) / BLOCK)
+        if (readers.get(block) !== 1) faults.push(`block ${block} is written while others read it`)
+      }
+    }
+  }
+
+  function visible(input: StepInput, s: number): Set<number> {
+    const table = input.blocks.subarray(input.blockStarts[s], input.blockStarts[s + 1])
+    const from = Math.floor(input.visibleFrom[s]! / BLOCK)
+    return new Set(table.filter((_, at) => at >= from || at * BLOCK < sinks))
+  }
+}
+
+/** The reply of one choice, computed from the tokens alone. */
+export function expectedReply(
+  request: GenerationRequest,
+  choice: number,
+  { context = 4096, window = Number.POSITIVE_INFINITY, sinks = 0 } = {},
+): { tokens: number[]; logprobs: number[]; reason: "stop" | "length" } {
+  const sample = createSampler(VOCABULARY)
+  const states: number[] = []
+  const history = [...request.prompt]
+  const reply: number[] = []
+  const logprobs: number[] = []
+  for (;;) {
+    while (states.length < history.length) {
+      const position = states.length
+      states.push(stateOf(position, history[position]!, window, sinks, (seen) => states[seen]!))
+    }
+    const out = oneRow()
+    const rows = rowOf(request, choice, history.length, reply)
+    sample.sample(logitsOf(states.at(-1)!), 0, rows, out)
+    const token = out.tokens[0]!
+    if (request.stopTokens.has(token)) return { tokens: reply, logprobs, reason: "stop" }
+    reply.push(token)
+    logprobs.push(out.logprobs[0]!)
+    history.push(token)
+    if (reply.length === request.maxTokens || history.length === context) {
+      return { tokens: reply, logprobs, reason: "length" }
+    }
+  }
+}
+
+/** Everything a choice hands out, to its end. */
+export async function collect(choice: AsyncIterable<GenerationEvent>): Promise<{
+  tokens: number[]
+  logprobs: number[]
+  end: GenerationEvent | undefined
+}> {
+  const tokens: number[] = []
+  const logprobs: number[] = []
+  let end: GenerationEvent | undefined
+  for await (const event of choice) {
+    if (event.kind === "end") end = event
+    else {
+      tokens.push(event.token)
+      logprobs.push(event.logprob)
+    }
+  }
+  return { tokens, logprobs, end }
+}
+
+/** Like K and V in the deeper layers: what stands at a position depends on all that the position saw. */
+function stateOf(
+  position: number,
+  token: number,
+  window: number,
+  sinks: number,
+  read: (position: number) => number,
+): number {
+  let state = mix(0x9e3779b9, token)
+  const from = Math.max(0, position + 1 - window)
+  for (let seen = 0; seen < Math.min(sinks, from); seen++) state = mix(state, read(seen))
+  for (let seen = from; seen < position; seen++) state = mix(state, read(seen))
+  return mix(state, position)
+}
+
+function mix(state: number, value: number): number {
+  let mixed = Math.imul(state ^ value, 0x85ebca6b)
+  mixed ^= mixed >>> 13
+  mixed = Math.imul(mixed, 0xc2b2ae35)
+  return (mixed ^ (mixed >>> 16)) >>> 0
+}
+
+function logitsOf(state: number): Float32Array {
+  return Float32Array.from({ length: VOCABULARY }, (_, token) => mix(state, token) / 2 ** 29)
+}
+
+function recordOf(input: StepInput): StepRecord {
+  const sequences = input.starts.length - 1
+  return {
+    sequences,
+    tokens: input.tokens.length,
+    rows: input.logitRows.length,
+    chunks: Array.from({ length: sequences }, (_, s) => input.starts[s + 1]! - input.starts[s]!),
+    cancelled: false,
+  }
+}
+
+function oneRow(): StepDone {
+  return {
+    kind: "done",
+    tokens: new Int32Array(1),
+    logprobs: new Float32Array(1),
+    topTokens: new Int32Array(MOST_LOGPROBS),
+    topLogprobs: new Float32Array(MOST_LOGPROBS),
+    finite: new Uint8Array(1),
+    hidden: new Float32Array(0),
+  }
+}
+
+function rowOf(
+  { sampling }: GenerationRequest,
+  choice: number,
+  position: number,
+  reply: readonly number[],
+): SamplingRows {
+  const counts = new Map<number, number>()
+  for (const token of reply) counts.set(token, (counts.get(token) ?? 0) + 1)
+  return {
+    temperature: Float32Array.of(sampling.temperature),
+    topK: Int32Array.of(sampling.topK),
+    topP: Float32Array.of(sampling.topP),
+    minP: Float32Array.of(sampling.minP),
+    presence: Float32Array.of(sampling.presencePenalty),
+    frequency: Float32Array.of(sampling.frequencyPenalty),
+    repetition: Float32Array.of(sampling.repetitionPenalty),
+    countStarts: Int32Array.of(0, counts.size),
+    countTokens: Int32Array.from(counts.keys()),
+    counts: Int32Array.from(counts.values()),
+    biasStarts: Int32Array.of(0, sampling.logitBias.size),
+    biasTokens: Int32Array.from(sampling.logitBias.keys()),
+    biases: Float32Array.from(sampling.logitBias.values()),
+    masks: new Uint32Array(0),
+    maskRow: Int32Array.of(-1),
+    seed: BigUint64Array.of(sampling.seed),
+    choice: Int32Array.of(choice),
+    position: Int32Array.of(position),
+    topLogprobs: Int32Array.of(sampling.topLogprobs ?? 0),
+  }
+}
