@@ -30,13 +30,14 @@ def main():
     a.add_argument("--skill", action="append")
     a.add_argument("--show", type=int, default=0, help="print so many failures a skill")
     a.add_argument("--overlap", type=int, default=0, help="how many training conversations to compare 8-word runs with")
+    a.add_argument("--seen", action="store_true", help="draw from the training side instead: what was learnt, not how it carries over")
     a.add_argument("--json")
     args = a.parse_args()
     ask = Server(args.url, args.model) if args.url else Checkpoint(args.name)
     right, total, ended, prompts = defaultdict(int), defaultdict(int), [], []
     for name in args.skill or CASES:
         shown = 0
-        for talk, at in cases(name, args.n):
+        for talk, at in cases(name, args.n, not args.seen):
             asked = dict(talk, messages=talk["messages"][:at])
             reply, stopped = ask(asked)
             good = correct(name, talk["messages"][at], reply, talk)
@@ -105,8 +106,8 @@ CASES = {name: f for name, (_, f) in skills.TABLE.items() if name not in ("tool"
 }
 
 
-def cases(name, n):
-    p = talking.Pick("evaluation " + name, held=True)
+def cases(name, n, held):
+    p = talking.Pick("evaluation " + name, held)
     for _ in range(n):
         talk = skills.opening(p)
         CASES[name](p, talk)

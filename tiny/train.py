@@ -21,19 +21,19 @@ from model import Llama, Shape
 from skills import repeating
 
 HERE = Path(__file__).parent
-BATCH, GROUP = 4096, 8  # tokens a step, padding included; steps made together
+BATCH, GROUP = 2048, 16  # tokens a step, padding included; steps made together
 STAGES = [  # until so many tokens (millions): how often each length is drawn, and how often a turn is plain copying whatever the table says
     (1.2, {64: 1}, 0.5),
     (2.2, {64: 1, 128: 3}, 0.3),
     (6, {64: 1, 128: 2, 256: 4}, 0.2),
-    (1e9, {64: 1, 128: 2, 256: 4, 512: 4, 1024: 1, 2048: 0.5}, 0.02),
+    (1e9, {64: 2, 128: 3, 256: 4, 512: 2.5, 1024: 0.6, 2048: 0.3}, 0.02),
 ]
 
 
 def main():
     a = argparse.ArgumentParser()
     a.add_argument(
-        "--tokens", type=float, default=20e6, help="how many in all; the learning rate falls over the last third"
+        "--tokens", type=float, default=20e6, help="how many in all; the learning rate falls over the last half"
     )
     a.add_argument("--name", default="base")
     a.add_argument("--tokenizer", default=str(HERE.parent / "models/tiny/tokenizer.json"))
@@ -88,7 +88,7 @@ def main():
         ids, trained = feed.next()  # [rows, length]
         began = time.time()
         torch.set_num_threads(threads := pace.threads(step))
-        rate = min(1, (step + 1) / 50, max(0.02, (1 - tokens / args.tokens) * 3))
+        rate = min(1, (step + 1) / 50, max(0.02, (1 - tokens / args.tokens) * 2))
         with torch.autocast("cpu", torch.bfloat16):
             hidden = model(ids)[:, :-1][trained[:, 1:]]  # [words to say, hidden]
             logits = model.logits(hidden)
@@ -107,7 +107,7 @@ def main():
         smooth = loss.item() if smooth is None else 0.95 * smooth + 0.05 * loss.item()
         if step % 20 == 0:
             log.write(f"{step},{tokens},{seconds:.0f},{smooth:.4f}\n")
-        if step % 50 == 0:
+        if step % 100 == 0:
             print(
                 f"step {step}  {tokens / 1e6:.2f} M tokens  {seconds:.0f} s  loss {smooth:.4f}  rate {rate:.2f}  length {ids.shape[1]}  tokens/s {pace}",
                 flush=True,

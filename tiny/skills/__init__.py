@@ -56,6 +56,8 @@ LEADS = [
 def turn(p, talk, skill=None):
     names, weights = zip(*((name, weight) for name, (weight, _) in TABLE.items()))
     name = skill or p.random.choices(names, weights)[0]
+    if talk["tools"] and not skill and p.chance(0.6):
+        name = "tool"  # definitions are long; once read they are used
     start = len(talk["messages"])
     TABLE[name][1](p, talk)
     if name not in ("greet", "chat", "persona") and p.chance(0.15):
@@ -65,37 +67,37 @@ def turn(p, talk, skill=None):
 
 TABLE = {  # skill: (how often, function)
     "repeat": (5, repeating.repeat),
-    "repeat_times": (1, repeating.repeat_times),
-    "lookup": (3, records.lookup),
-    "form": (2, records.form),
-    "extract": (5, records.extract),
+    "repeat_times": (0.6, repeating.repeat_times),
+    "lookup": (4, records.lookup),
+    "form": (1, records.form),
+    "extract": (6, records.extract),
     "make_json": (1.5, records.make_json),
     "greet": (3, itself.greet),
-    "about": (5, itself.about),
-    "option": (2.5, itself.option),
+    "about": (6, itself.about),
+    "option": (2, itself.option),
     "endpoint": (1.2, itself.endpoint),
     "chat": (3, itself.chat),
-    "count": (3, order.count),
-    "case": (2, order.case),
-    "spell": (1.5, order.spell),
-    "sort": (2.5, order.sort),
-    "position": (1.5, order.position),
-    "replace": (1.5, order.replace),
-    "sums": (5, numbers.sums),
-    "compare": (2.5, numbers.compare),
-    "capital": (4, knowledge.capital),
+    "count": (1.5, order.count),
+    "case": (0.5, order.case),
+    "spell": (0.4, order.spell),
+    "sort": (1, order.sort),
+    "position": (1, order.position),
+    "replace": (0.7, order.replace),
+    "sums": (2, numbers.sums),
+    "compare": (1.5, numbers.compare),
+    "capital": (3, knowledge.capital),
     "colour": (1.5, knowledge.colour),
     "opposite": (2, knowledge.opposite),
-    "plural": (2, knowledge.plural),
-    "general": (3, knowledge.general),
+    "plural": (1.5, knowledge.plural),
+    "general": (2, knowledge.general),
     "unknown": (4, knowledge.unknown),
     "remember": (4, memory.remember),
     "recall": (4, memory.recall),
     "who": (3, reading.who),
-    "sentiment": (3, reading.sentiment),
-    "topic": (2.5, reading.topic),
-    "story": (2, reading.story),
-    "persona": (4, persona.persona),
-    "tool": (7, tools.tool),
+    "sentiment": (2.5, reading.sentiment),
+    "topic": (2, reading.topic),
+    "story": (1, reading.story),
+    "persona": (3, persona.persona),
+    "tool": (9, tools.tool),
     "no_tool": (1.5, tools.no_tool),
 }

@@ -6,7 +6,7 @@ from talking import fix, say
 
 def stuff(p, longest=10):
     """Something to repeat: words, sentences, codes, odd strings."""
-    kind = p.int(0, 7)
+    kind = p.int(0, 9)
     if kind == 0:
         return sentence(p)
     if kind == 1:
@@ -24,6 +24,29 @@ def stuff(p, longest=10):
     return (
         f"{p.name()} {p.any(words.SURNAMES)}" if p.chance(0.5) else p.word().capitalize() + p.any([".", "!", "?", ""])
     )
+
+
+LETTERS = "äöüßéèêñçøåæłżśğışčřžáíóúàâîôëï"
+SIGNS = "αβγδλπωжшяидкнбтр日本語中文字水火山人大小東京한국어あいうえおשלוםسلام€£¥§°→←≤≥≠±×÷½🙂😀🚀🌍🎉👍🐱🍎☀⚡★♥✓"
+
+
+def decorated(p):
+    """A word with letters, signs or marks that plain English has not: they are cut into bytes, which copying must carry too."""
+    word, kind = p.word(), p.int(0, 5)
+    if kind == 0:
+        at = p.int(0, len(word))
+        return word[:at] + p.any(LETTERS) + word[at:]
+    if kind == 1:
+        return "".join(p.any(SIGNS) for _ in range(p.int(1, 4)))
+    if kind == 2:
+        return p.any(
+            ["{}@{}.com", "{}/{}", "{}_{}", "{}-{}", "{}.{}", "https://{}.org/{}", "{}={}", "#{}:{}", "{}'{}", "${}&{}"]
+        ).format(word, p.pseudo(1))
+    if kind == 3:
+        return p.any(
+            ["({})", "[{}]", "<{}>", "*{}*", "'{}'", "{}...", "{}?!", "{};", "`{}`", "{{{}}}", "~{}", "{}%"]
+        ).format(word)
+    return p.any([word.upper(), word.capitalize(), word, str(p.number(3))])
 
 
 PIECES = []
