@@ -10,8 +10,9 @@ import { type FormatName, formatOf, formats } from "./formats/formats.ts"
 import { foreign } from "./jinja/text.ts"
 import { type Prompt, preparePrompt, visibleTools } from "./prompt.ts"
 import { beginsInside, markersOf } from "./reasoning.ts"
+import { FROM_REQUEST } from "./rendering.ts"
 import { type CallReading, type Reading, replyEvents } from "./reply.ts"
-import { FROM_REQUEST, type Template } from "./template.ts"
+import type { Template } from "./template.ts"
 import type { Tokenizer } from "./tokenizer.ts"
 
 export interface ChatOptions {

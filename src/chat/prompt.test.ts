@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest"
 import type { ChatMessage, ChatRequest } from "./conversation.ts"
 import { preparePrompt } from "./prompt.ts"
 import { beginsInside } from "./reasoning.ts"
+import { RenderThread } from "./render-thread.ts"
 import { openTemplate } from "./template.ts"
 import { openTokenizer } from "./tokenizer.ts"
 
@@ -179,6 +180,56 @@ describe("hostile templates", () => {
     "{{ raise_exception.call.x }}",
   ])("one that reaches out finds nothing: %s", async (template) => {
     await refused(template)
+  })
+
+  test("the event loop goes on while a long one is rendered, and short ones are not held up", async () => {
+    const long = prepare(
+      "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}",
+      [{ role: "user", content: "hi" }],
+    ).then(
+      () => "rendered",
+      () => "refused",
+    )
+    let longest = 0
+    let done = false
+    void long.then(() => {
+      done = true
+    })
+    for (let last = performance.now(); !done; ) {
+      await new Promise((resolve) => setTimeout(resolve, 1))
+      longest = Math.max(longest, performance.now() - last)
+      last = performance.now()
+      await prepare(CHATML, [{ role: "user", content: "hi" }])
+    }
+    expect(await long).toBe("refused")
+    expect(longest).toBeLessThan(250) // of more than half a second that it takes
+  })
+
+  test("a long conversation comes out of the thread as it would have at once", async () => {
+    const messages = Array.from(
+      { length: 4000 },
+      (_, index): ChatMessage => ({
+        role: index % 2 === 0 ? "user" : "assistant",
+        content: `<|im_end|> ${index}`,
+      }),
+    )
+    const long = await prepare(CHATML, [...messages, { role: "user", content: "end" }])
+    const controls = new Set(tokenizer.added.map(({ id }) => id))
+    expect(long.tokens.filter((id) => controls.has(id))).toHaveLength(4001 * 2 + 1)
+    expect(long.begun).toBe("<|im_end|>\n<|im_start|>assistant\n")
+  })
+
+  test("one that eats memory fails alone", async () => {
+    const hungry =
+      "{% if tools %}{% set n = namespace(l=[]) %}{% for i in range(100000) %}{% set n.l = [n.l, 'a' ~ i] %}{% endfor %}{% else %}fine{% endif %}"
+    const thread = new RenderThread(hungry, plain, 16)
+    const rendering = { messages: [], variables: {}, generationPrompt: true }
+    const [eaten, fine] = await Promise.allSettled([
+      thread.render({ ...rendering, tools: [1] }, 1e9),
+      thread.render({ ...rendering, tools: undefined }, 1e9),
+    ])
+    expect(eaten).toMatchObject({ reason: { message: "it takes too much memory." } })
+    expect(fine).toMatchObject({ value: { value: "fine" } })
   })
 
   test("one that does not parse is refused when it is opened", () => {

@@ -5,7 +5,8 @@ import { Problem, problem } from "../errors.ts"
 import type { ChatMessage, ChatRequest, Tool } from "./conversation.ts"
 import { inPlainWords } from "./instructions.ts"
 import type { Text } from "./jinja/text.ts"
-import { FROM_LAST_MESSAGE, type Rendering, type Template } from "./template.ts"
+import { FROM_LAST_MESSAGE, type Rendering } from "./rendering.ts"
+import type { Template } from "./template.ts"
 import type { Tokenizer } from "./tokenizer.ts"
 
 export interface Prompt {
@@ -31,7 +32,7 @@ export async function preparePrompt(
     throw problem("invalid_value", { problem: "messages must not be empty." }, "messages")
   }
   const continues = isUnfinished(messages.at(-1)!)
-  const rendered = render(renderingOf(request, template, continues), template)
+  const rendered = await render(renderingOf(request, template, continues), template)
   const text = continues ? upToLastMessage(rendered) : rendered
   return {
     tokens: Int32Array.from(await tokenizer.encode(text)),
@@ -65,14 +66,14 @@ function renderingOf(request: PromptRequest, template: Template, continues: bool
 
 // Mistral's templates want call ids of nine letters and digits. Where a template refuses a conversation whose ids are
 // others, it is asked again with ids of that form, made from the given ones so that calls and results still meet.
-function render(rendering: Rendering, template: Template): Text {
+async function render(rendering: Rendering, template: Template): Promise<Text> {
   try {
-    return template.render(rendering)
+    return await template.render(rendering)
   } catch (refusal) {
     const short = withShortIds(rendering)
     if (!short || !(refusal instanceof Problem)) throw refusal
     try {
-      return template.render(short)
+      return await template.render(short)
     } catch {
       throw refusal
     }

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs"
 import { describe, expect, test } from "vitest"
-import { openTemplate, type Rendering, type TemplateMessage } from "./template.ts"
+import type { Rendering, TemplateMessage } from "./rendering.ts"
+import { openTemplate } from "./template.ts"
 import { openTokenizer } from "./tokenizer.ts"
 
 const folder = `${import.meta.dirname}/../../test/golden/tokenizers`
@@ -50,7 +51,7 @@ describe.each(["llama3", "qwen", "mistral"] as const)("%s", async (name) => {
 
   test.each(cases.filter((given) => given.text !== undefined))("$name", async (given) => {
     const rendering = renderingOf(given)
-    const text = template.render(rendering)
+    const text = await template.render(rendering)
     const { continue_final_message: continues } = given.options ?? {}
     if (continues) {
       expect(text.value.startsWith(given.text!)).toBe(true)
@@ -62,9 +63,9 @@ describe.each(["llama3", "qwen", "mistral"] as const)("%s", async (name) => {
     if (!given.ids_are_naive) expect(ids).toEqual(given.ids)
   })
 
-  test.each(cases.filter((given) => given.raised_by_template))("refuses: $name", (given) => {
+  test.each(cases.filter((given) => given.raised_by_template))("refuses: $name", async (given) => {
     const words = given.error!.replace("TemplateError: ", "")
-    expect(() => template.render(renderingOf(given))).toThrow(words)
+    await expect(template.render(renderingOf(given))).rejects.toThrow(words)
   })
 })
 

@@ -1,201 +1,59 @@
-// A model's chat template, rendered as transformers renders it: its variables, its `tojson`, its `raise_exception`; only
-// `strftime_now` gives the day the server started, so that the same request stays the same. What comes back is text that
-// knows which characters the template wrote and which came with the request: only the former can be control tokens.
+// A model's chat template. What it renders is text that knows which characters the template wrote and which came with the
+// request: only the former can be control tokens. Nearly all conversations are rendered at once, in a fraction of a
+// millisecond; one that takes many steps goes to a thread of its own, so that no template can hold up the event loop.
 
 import { problem } from "../errors.ts"
-import { interpret } from "./jinja/interpreter.ts"
-import { metered, TemplateError } from "./jinja/meter.ts"
-import { parse } from "./jinja/parser.ts"
-import { mentions, type Statement } from "./jinja/syntax.ts"
-import { foreign, Text } from "./jinja/text.ts"
-import {
-  type Arguments,
-  Callable,
-  Dict,
-  fromHost,
-  NONE,
-  print,
-  readJson,
-  type Value,
-} from "./jinja/values.ts"
-
-/** Where a character of a rendered prompt came from; the template's own have no span (see jinja/text.ts). */
-export const FROM_REQUEST = 1
-export const FROM_LAST_MESSAGE = 2
-
-/** What a template is given. Texts are taken as they are; `arguments` of calls are JSON text. */
-export interface Rendering {
-  messages: readonly TemplateMessage[]
-  /** The tools' definitions as the client wrote them. */
-  tools: readonly unknown[] | undefined
-  /** `chat_template_kwargs`. */
-  variables: Readonly<Record<string, unknown>>
-  /** Ends with the header of an answer; false to continue the last message. */
-  generationPrompt: boolean
-}
-
-export interface TemplateMessage {
-  role: string
-  content: unknown
-  name?: string
-  reasoning?: string
-  toolCalls?: readonly { id: string; name: string; arguments: string }[]
-  toolCallId?: string
-}
-
-export interface TemplateOptions {
-  /** bos_token and the like, by name. */
-  specialTokens: Readonly<Record<string, string>>
-  /** The day that `strftime_now` tells. */
-  now: Date
-  /** How much work one rendering may be, in the steps of jinja/meter.ts. */
-  steps?: number
-}
+import { OutOfSteps, TemplateError } from "./jinja/meter.ts"
+import type { Text } from "./jinja/text.ts"
+import { RenderThread } from "./render-thread.ts"
+import { openRenderer, type Renderer, type Rendering, type TemplateOptions } from "./rendering.ts"
 
 export interface Template {
   readonly source: string
   /** Whether it shows tools to the model, and calls and their results. */
   readonly knowsTools: boolean
   readonly knowsCalls: boolean
-  /** Throws the problem `template_failed` with the template's own words. */
-  render(rendering: Rendering): Text
+  /** Rejects with the problem `template_failed`, in the template's own words. */
+  render(rendering: Rendering): Promise<Text>
 }
 
-// 2 million steps are about 200 ms; the longest honest conversations take a tenth of it.
-const STEPS = 2_000_000
-const LONGEST_SOURCE = 1 << 20
+// 30,000 steps take 3 to 10 ms and are 300 turns; 5 million are about a second and more than any context holds.
+const STEPS_AT_ONCE = 30_000
+const MOST_STEPS = 5_000_000
+const LONGEST_SOURCE = 1 << 20 // characters
 
 /** Throws the problem `model_broken`, naming `file`, when `source` is no template. */
 export function openTemplate(source: string, file: string, options: TemplateOptions): Template {
-  const program = parsed(source, file)
-  const globals = new Map<string, Value>([
-    ["raise_exception", new Callable("raise_exception", raise)],
-    ["strftime_now", new Callable("strftime_now", (given) => date(options.now, given))],
-    ["documents", NONE],
-  ])
-  for (const [name, text] of Object.entries(options.specialTokens)) {
-    globals.set(name, new Text(text))
-  }
+  const render = open(source, file, options)
+  const thread = new RenderThread(source, options)
   return {
     source,
-    knowsTools: mentions(program, "tools"),
-    knowsCalls: source.includes("tool_calls"),
-    render: (rendering) => {
+    knowsTools: /\btools\b/.test(source),
+    knowsCalls: /\btool_calls\b/.test(source),
+    render: async (rendering) => {
       try {
-        return metered(options.steps ?? STEPS, () =>
-          interpret(program, new Map([...globals, ...variablesOf(rendering)])),
-        )
+        return render(rendering, STEPS_AT_ONCE)
       } catch (error) {
-        throw problem("template_failed", { problem: wordsOf(error) }, "messages")
+        if (!(error instanceof OutOfSteps)) throw refusalOf(error)
       }
+      return thread.render(rendering, MOST_STEPS).catch((error: unknown) => {
+        throw refusalOf(error)
+      })
     },
   }
 }
 
-function parsed(source: string, file: string): Statement[] {
+function open(source: string, file: string, options: TemplateOptions): Renderer {
   try {
     if (source.length > LONGEST_SOURCE) throw new Error("it is longer than a megabyte")
-    return parse(source)
+    return openRenderer(source, options)
   } catch (error) {
     const words = error instanceof Error ? error.message : String(error)
     throw problem("model_broken", { file, problem: `the chat template does not parse: ${words}` })
   }
 }
 
-function wordsOf(error: unknown): string {
-  if (error instanceof TemplateError) return error.message
-  if (error instanceof RangeError) return "it is nested too deeply."
-  throw error
-}
-
-function variablesOf(rendering: Rendering): [string, Value][] {
-  const last = rendering.generationPrompt ? -1 : rendering.messages.length - 1
-  const messages = rendering.messages.map((message, index) =>
-    messageValue(message, index === last ? FROM_LAST_MESSAGE : FROM_REQUEST),
-  )
-  return [
-    ["messages", messages],
-    ["tools", rendering.tools ? rendering.tools.map((tool) => fromHost(tool, FROM_REQUEST)) : NONE],
-    ["add_generation_prompt", rendering.generationPrompt],
-    ...Object.entries(rendering.variables).map(([name, value]): [string, Value] => [
-      name,
-      fromHost(value, FROM_REQUEST),
-    ]),
-  ]
-}
-
-function messageValue(message: TemplateMessage, source: number): Value {
-  const value = dict({
-    role: new Text(message.role),
-    content: fromHost(message.content, source),
-  })
-  if (message.name !== undefined) value.set(new Text("name"), foreign(message.name, FROM_REQUEST))
-  if (message.reasoning !== undefined) {
-    value.set(new Text("reasoning_content"), foreign(message.reasoning, FROM_REQUEST))
-  }
-  if (message.toolCalls !== undefined) {
-    value.set(new Text("tool_calls"), message.toolCalls.map(callValue))
-  }
-  if (message.toolCallId !== undefined) {
-    value.set(new Text("tool_call_id"), foreign(message.toolCallId, FROM_REQUEST))
-  }
-  return value
-}
-
-// Arguments are handed over as a map, which is what templates expect; text that is no JSON stays text.
-function callValue(call: { id: string; name: string; arguments: string }): Value {
-  return dict({
-    id: foreign(call.id, FROM_REQUEST),
-    type: new Text("function"),
-    function: dict({
-      name: foreign(call.name, FROM_REQUEST),
-      arguments: readJson(call.arguments, FROM_REQUEST) ?? foreign(call.arguments, FROM_REQUEST),
-    }),
-  })
-}
-
-function dict(members: Record<string, Value>): Dict {
-  const value = new Dict()
-  for (const [name, member] of Object.entries(members)) value.set(new Text(name), member)
-  return value
-}
-
-function raise({ positional }: Arguments): never {
-  throw new TemplateError(print(positional[0] ?? NONE).value)
-}
-
-const MONTHS =
-  "January February March April May June July August September October November December"
-const DAYS = "Sunday Monday Tuesday Wednesday Thursday Friday Saturday"
-
-/** strftime in the C locale: the directives that dates and times of day need. */
-function date(now: Date, { positional }: Arguments): Text {
-  const two = (value: number) => String(value).padStart(2, "0")
-  const month = MONTHS.split(" ")[now.getMonth()]!
-  const day = DAYS.split(" ")[now.getDay()]!
-  const parts: Record<string, string> = {
-    "%Y": String(now.getFullYear()),
-    "%y": two(now.getFullYear() % 100),
-    "%m": two(now.getMonth() + 1),
-    "%d": two(now.getDate()),
-    "%e": String(now.getDate()).padStart(2),
-    "%-d": String(now.getDate()),
-    "%-m": String(now.getMonth() + 1),
-    "%B": month,
-    "%b": month.slice(0, 3),
-    "%A": day,
-    "%a": day.slice(0, 3),
-    "%H": two(now.getHours()),
-    "%I": two(now.getHours() % 12 || 12),
-    "%M": two(now.getMinutes()),
-    "%S": two(now.getSeconds()),
-    "%p": now.getHours() < 12 ? "AM" : "PM",
-    "%F": `${now.getFullYear()}-${two(now.getMonth() + 1)}-${two(now.getDate())}`,
-    "%%": "%",
-  }
-  const format = positional[0]
-  if (!(format instanceof Text)) throw new TemplateError("strftime_now() needs a format")
-  return format.respelled((text) =>
-    text.replace(/%-?./g, (directive) => parts[directive] ?? directive),
-  )
+function refusalOf(error: unknown): unknown {
+  if (!(error instanceof TemplateError)) return error
+  return problem("template_failed", { problem: error.message }, "messages")
 }

@@ -185,9 +185,12 @@ function loop(node: For, given: Value, scope: Scope, out: TextBuilder): Jump {
   for (let index = 0; index < items.length; index++) {
     spend(1)
     const inner = new Scope(scope)
-    const state = loopState(items, index)
-    if (node.recursive) state.call = ({ positional: [inside] }) => again(node, inside ?? [], scope)
-    inner.set("loop", state)
+    if (node.looksAtLoop) {
+      const state = loopState(items, index)
+      if (node.recursive)
+        state.call = ({ positional: [inside] }) => again(node, inside ?? [], scope)
+      inner.set("loop", state)
+    }
     assign(target, items[index]!, inner)
     if (run(node.body, inner, out) === "break") break
   }

@@ -40,9 +40,9 @@ export function arithmetic(operator: string, left: Value, right: Value): Value {
   if (left instanceof Text && operator === "%") return printf(left, right)
   if (operator === "+") {
     if (left instanceof Text && right instanceof Text) return concatenate(left, right)
-    if (Array.isArray(left) && Array.isArray(right)) return limited([...left, ...right])
+    if (Array.isArray(left) && Array.isArray(right)) return together(left, right)
     if (left instanceof Tuple && right instanceof Tuple) {
-      return new Tuple(limited([...left.items, ...right.items]))
+      return new Tuple(together(left.items, right.items))
     }
   }
   if (operator === "*") {
@@ -72,23 +72,24 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "'": "&#39;",
 }
 
-function limited(items: Value[]): Value[] {
-  spend(items.length)
-  if (items.length > MOST_ITEMS) {
+function together(left: readonly Value[], right: readonly Value[]): Value[] {
+  assertItems(left.length + right.length)
+  return [...left, ...right]
+}
+
+function assertItems(count: number): void {
+  if (count > MOST_ITEMS) {
     throw new TemplateError(`it makes a list of more than ${MOST_ITEMS} items`)
   }
-  return items
+  spend(count)
 }
 
 function repeated(value: Value, times: number): Value | undefined {
-  if (value instanceof Text) {
-    const out = new TextBuilder()
-    for (let i = 0; i < times && value.length > 0; i++) out.add(value)
-    return out.done()
-  }
+  if (value instanceof Text) return value.repeated(times)
   if (Array.isArray(value)) {
-    if (value.length * times > MOST_ITEMS) limited(new Array(MOST_ITEMS + 1))
-    return limited(Array.from({ length: Math.max(0, times) }, () => value).flat())
+    const count = Math.max(0, times)
+    assertItems(value.length * count)
+    return Array.from({ length: count }, () => value).flat()
   }
   return undefined
 }

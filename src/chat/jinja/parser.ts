@@ -2,7 +2,16 @@
 // load other templates, its precedences, its tests with arguments. `generation`, which transformers adds, is its body.
 
 import { SyntaxFault, type Token, tokenize } from "./lexer.ts"
-import type { Argument, Expression, Filter, Parameter, Slice, Statement, Target } from "./syntax.ts"
+import {
+  type Argument,
+  type Expression,
+  type Filter,
+  mentions,
+  type Parameter,
+  type Slice,
+  type Statement,
+  type Target,
+} from "./syntax.ts"
 import { NONE, type None } from "./values.ts"
 
 /** Throws an Error that says what is wrong with the template, and where. */
@@ -100,7 +109,8 @@ class Parser {
     const next = this.#name()
     this.#close("block")
     const otherwise = next === "else" ? this.#blockBody("endfor") : []
-    return { type: "for", target, items, test, recursive, body, otherwise }
+    const looksAtLoop = mentions(body, "loop")
+    return { type: "for", target, items, test, looksAtLoop, recursive, body, otherwise }
   }
 
   #set(): Statement {

@@ -22,6 +22,8 @@ export interface For {
   target: Target
   items: Expression
   test: Expression | undefined
+  /** Whether `loop` is mentioned in it: few do, and it is costly to make. */
+  looksAtLoop: boolean
   /** `loop(items)` runs it again inside itself. */
   recursive: boolean
   body: Statement[]

@@ -48,6 +48,16 @@ export class Text {
     return new Text(value, spans)
   }
 
+  repeated(times: number): Text {
+    const length = this.value.length * Math.max(0, times)
+    assertLength(length)
+    spend(length >> 6)
+    if (this.spans.length === 0) return new Text(this.value.repeat(Math.max(0, times)))
+    const out = new TextBuilder()
+    for (let i = 0; i < times; i++) out.add(this)
+    return out.done()
+  }
+
   /** Another spelling of this text (upper case, say). Where lengths differ, one foreign character makes all foreign. */
   respelled(change: (value: string) => string): Text {
     const value = change(this.value)
@@ -96,6 +106,11 @@ export function join(parts: readonly Text[], separator: Text = EMPTY): Text {
   return joined.done()
 }
 
+function assertLength(length: number): void {
+  if (length <= LONGEST_TEXT) return
+  throw new TemplateError(`it makes a text of more than ${LONGEST_TEXT} characters`)
+}
+
 /** Where `needle` occurs in `text`, left to right, without overlaps. An empty needle occurs nowhere. */
 export function* occurrences(text: string, needle: string): Generator<number> {
   if (needle === "") return
@@ -113,9 +128,7 @@ export class TextBuilder {
   add(text: Text): void {
     spend(1 + text.spans.length + (text.value.length >> 6))
     if (text.value === "") return
-    if (this.length + text.value.length > LONGEST_TEXT) {
-      throw new TemplateError(`it makes a text of more than ${LONGEST_TEXT} characters`)
-    }
+    assertLength(this.length + text.value.length)
     this.#parts.push(text.value)
     for (const span of text.spans) {
       const from = span.from + this.length
