@@ -70,14 +70,15 @@ export interface Parrot extends Http {
 export function parrot(
   script: Script = saying("Hel", "lo 😀"),
   options: Partial<HttpOptions> = {},
-  refusal?: Error,
+  refusal: (asked: Asked) => Error | undefined = () => undefined,
 ): Parrot {
   const asked: Asked[] = []
   const signals: AbortSignal[] = []
   const answer = async (request: Asked, signal: AbortSignal) => {
     asked.push(request)
     signals.push(signal)
-    if (refusal) throw refusal
+    const refused = refusal(request)
+    if (refused) throw refused
     return {
       promptTokens: usage.promptTokens,
       events: (async function* () {

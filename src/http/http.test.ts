@@ -226,7 +226,7 @@ test("an error of our own tells the client nothing of its insides", async () => 
 })
 
 test("a refusal comes before any header, as JSON, for streams too", async () => {
-  const { post } = parrot(saying("x"), {}, problem("queue_full", { waiting: 9 }))
+  const { post } = parrot(saying("x"), {}, () => problem("queue_full", { waiting: 9 }))
   for (const body of [hi, stream]) {
     const answer = await post(body)
     expect(answer.statusCode).toBe(429)
@@ -496,6 +496,17 @@ test.each([
   const answer = await parrot().post({ model: "tiny", ...fields }, {}, "/v1/completions")
   expect(answer.statusCode).toBe(400)
   expect(answer.json().error.param).toBe(param)
+})
+
+test("one prompt that is refused refuses the request and ends what was admitted of it", async () => {
+  const { post, signals } = parrot(saying("x"), {}, (asked) =>
+    "prompt" in asked && asked.prompt === "bad"
+      ? problem("context_length_exceeded", { tokens: 9, limit: 8, option: "x" })
+      : undefined,
+  )
+  const answer = await post({ model: "tiny", prompt: ["good", "bad"] }, {}, "/v1/completions")
+  expect(answer.json().error.code).toBe("context_length_exceeded")
+  expect(signals.map((signal) => signal.aborted)).toEqual([true, true])
 })
 
 test("tokens whose bytes are no text are named by their bytes in completions", async () => {

@@ -15,7 +15,7 @@ export function reportIgnored(exchange: Exchange, schema: TObject): void {
 }
 
 /** Names that came from a client, fit for a header: percent-encoded, at most 20 and 1 KiB. */
-export function headerList(names: readonly string[]): string {
+function headerList(names: readonly string[]): string {
   const encoded = names.slice(0, MOST_NAMES).map((name) => encodeURIComponent(cut(name, 60)))
   while (encoded.join(",").length > MOST_BYTES) encoded.pop()
   return encoded.join(",")

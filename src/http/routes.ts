@@ -52,6 +52,7 @@ export const routes: readonly Route[] = [
     example: {
       messages: [{ role: "user", content: "Hello! Who are you?" }],
       stream: true,
+      temperature: 0,
       max_tokens: 128,
     },
     handle: chatCompletions,

@@ -223,7 +223,7 @@ const TokenLogprob = {
   bytes: Type.Array(Type.Integer(), { description: "The token's true bytes." }),
 }
 
-export const LogProbs = Type.Object(
+const LogProbs = Type.Object(
   {
     content: Type.Array(
       Type.Object({ ...TokenLogprob, top_logprobs: Type.Array(Type.Object(TokenLogprob)) }),
@@ -233,7 +233,7 @@ export const LogProbs = Type.Object(
   { title: "LogProbs" },
 )
 
-export const UsageInfo = Type.Object(
+const UsageInfo = Type.Object(
   {
     prompt_tokens: Type.Integer(),
     completion_tokens: Type.Integer(),
