@@ -6,6 +6,7 @@ import { setImmediate as turn } from "node:timers/promises"
 import type { GenerationEvent, GenerationRequest } from "../src/engine/generation.ts"
 import {
   BLOCK,
+  blockIndex,
   type CancelWord,
   MOST_LOGPROBS,
   type Program,
@@ -173,7 +174,9 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
   }
 
   function slotOf(input: StepInput, sequence: number, position: number): number {
-    const at = input.blockStarts[sequence]! + Math.floor(position / BLOCK)
+    const number = Math.floor(position / BLOCK)
+    const at =
+      input.blockStarts[sequence]! + blockIndex(number, input.visibleFrom[sequence]!, sinks)
     if (at >= input.blockStarts[sequence + 1]!) throw new Error(`no block for position ${position}`)
     return input.blocks[at]! * BLOCK + (position % BLOCK)
   }
@@ -187,7 +190,7 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
     const readers = new Map<number, number>()
     for (const block of new Set(input.blocks)) readers.set(block, 0)
     for (let s = 0; s < sequences; s++) {
-      for (const block of visible(input, s)) readers.set(block, readers.get(block)! + 1)
+      for (const block of blocksOf(input, s)) readers.set(block, readers.get(block)! + 1)
     }
     for (let s = 0; s < sequences; s++) {
       for (let i = input.starts[s]!; i < input.starts[s + 1]!; i++) {
@@ -197,10 +200,8 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
     }
   }
 
-  function visible(input: StepInput, s: number): Set<number> {
-    const table = input.blocks.subarray(input.blockStarts[s], input.blockStarts[s + 1])
-    const from = Math.floor(input.visibleFrom[s]! / BLOCK)
-    return new Set(table.filter((_, at) => at >= from || at * BLOCK < sinks))
+  function blocksOf(input: StepInput, s: number): Set<number> {
+    return new Set(input.blocks.subarray(input.blockStarts[s], input.blockStarts[s + 1]))
   }
 }
 

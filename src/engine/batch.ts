@@ -2,6 +2,7 @@
 // handed out is a set of views that the next step overwrites.
 
 import { BLOCK, type ProgramLimits, type StepInput } from "../runtime/program.ts"
+import type { Memory } from "./memory.ts"
 import { Sampler, withRoom } from "./sampler.ts"
 import type { Sequence } from "./sequence.ts"
 
@@ -10,6 +11,7 @@ const NO_ROWS = new Int32Array(0)
 export class Batch {
   readonly #sampler: Sampler
   readonly #window: number
+  readonly #memory: Memory
   readonly #tokens: Int32Array
   readonly #positions: Int32Array
   readonly #starts: Int32Array
@@ -19,9 +21,10 @@ export class Batch {
   #blocks: Int32Array
 
   /** @param window positions a token sees, itself included; Infinity: all */
-  constructor(limits: ProgramLimits, vocabulary: number, window: number) {
+  constructor(limits: ProgramLimits, vocabulary: number, window: number, memory: Memory) {
     this.#sampler = new Sampler(limits.rows, vocabulary)
     this.#window = window
+    this.#memory = memory
     this.#tokens = new Int32Array(limits.tokens)
     this.#positions = new Int32Array(limits.tokens)
     this.#starts = new Int32Array(limits.sequences + 1)
@@ -46,10 +49,9 @@ export class Batch {
         this.#logitRows[rows++] = tokens - row
         this.#sampler.add(sequence)
       }
-      const held = Math.ceil(end / BLOCK)
-      this.#blocks = withRoom(this.#blocks, blocks + held)
-      for (let block = 0; block < held; block++) {
-        this.#blocks[blocks++] = sequence.blocks[block]!
+      this.#blocks = withRoom(this.#blocks, blocks + sequence.blocks.length)
+      for (let at = 0; at * BLOCK < end; at++) {
+        if (this.#memory.isHeld(sequence, at)) this.#blocks[blocks++] = sequence.blocks[at]!
       }
       this.#starts[i + 1] = tokens
       this.#blockStarts[i + 1] = blocks

@@ -83,7 +83,7 @@ class Loop implements Engine {
       sequences: Math.min(limits.sequences, options.limits.sequences.value),
       chunk: options.limits.chunk.value,
     })
-    this.#batch = new Batch(limits, manifest.shapes.vocabulary, window)
+    this.#batch = new Batch(limits, manifest.shapes.vocabulary, window, memory)
   }
 
   generate(request: GenerationRequest, signal?: AbortSignal): Generation {

@@ -95,7 +95,7 @@ export class Memory {
     sequence.gone = sibling.gone
     for (let at = 0; at * BLOCK < prompt; at++) {
       const block = sibling.blocks[at]!
-      if (this.#isHeld(sequence, at)) this.blocks.hold(block)
+      if (this.isHeld(sequence, at)) this.blocks.hold(block)
       sequence.blocks.push(block)
     }
     sequence.shared = Math.min(sibling.shared, sequence.blocks.length)
@@ -110,7 +110,7 @@ export class Memory {
     const kept = Math.floor(seen / BLOCK)
     for (let at = Math.max(sequence.gone, this.#sinkBlocks); at < kept; at++) {
       this.blocks.letGo(sequence.blocks[at]!)
-      sequence.blocks[at] = 0 // never looked at, but the program wants an id in every place
+      sequence.blocks[at] = 0 // a place that is not held
     }
     if (kept > this.#sinkBlocks) sequence.gone = kept
   }
@@ -119,7 +119,7 @@ export class Memory {
   release(sequence: Sequence): void {
     const { blocks } = sequence
     for (let at = blocks.length - 1; at >= 0; at--) {
-      if (this.#isHeld(sequence, at)) this.blocks.letGo(blocks[at]!)
+      if (this.isHeld(sequence, at)) this.blocks.letGo(blocks[at]!)
     }
     blocks.length = 0
     sequence.gone = 0
@@ -149,11 +149,12 @@ export class Memory {
 
   *held(sequence: Sequence): Iterable<number> {
     for (const [at, block] of sequence.blocks.entries()) {
-      if (this.#isHeld(sequence, at)) yield block
+      if (this.isHeld(sequence, at)) yield block
     }
   }
 
-  #isHeld(sequence: Sequence, at: number): boolean {
+  /** Whether block number `at` of the sequence is a sink or still inside its window: only those reach the program. */
+  isHeld(sequence: Sequence, at: number): boolean {
     return at >= sequence.gone || at < this.#sinkBlocks
   }
 

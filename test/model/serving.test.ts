@@ -1,0 +1,81 @@
+// The golden models through the engine: all six prompts at once, in chunks, on few blocks. Block tables, windows, prefixes
+// and preemption have to fit what each target reads, or a token differs.
+
+import { readdirSync } from "node:fs"
+import { describe, expect, test } from "vitest"
+import { compile } from "../../src/compiler/compile.ts"
+import { targets } from "../../src/compiler/targets/targets.ts"
+import { createEngine } from "../../src/engine/engine.ts"
+import type { GenerationEvent, GenerationRequest } from "../../src/engine/generation.ts"
+import { chooseLimits } from "../../src/engine/limits.ts"
+import { openModel } from "../../src/model/model.ts"
+import { loadParameters } from "../../src/model/weights/weights.ts"
+import { goldenFolder, readGolden } from "./golden.ts"
+
+const names = readdirSync(goldenFolder("models", "."), { withFileTypes: true })
+  .filter((entry) => entry.isDirectory())
+  .map(({ name }) => name)
+
+describe.each(["reference", "cpu"] as const)("on %s", (target) => {
+  test.each(names)("%s says the golden tokens, six prompts at once", async (name) => {
+    const folder = goldenFolder("models", name)
+    const prompts = readGolden(folder)
+    const model = await openModel(folder)
+    const plan = compile(model.graph, { format: model.format, activations: "float", kv: "f32" })
+    const prepared = await targets[target](plan)
+    const limits = chooseLimits({
+      mode: "local",
+      overrides: { max_num_sequence: 6, max_total_seq_length: 800, prefill_chunk_size: 100 },
+      manifest: prepared.manifest,
+      available: 2 ** 30,
+      weightBytes: prepared.weightBytes,
+      bufferBytes: prepared.bufferBytes,
+    })
+    const program = await prepared.open(limits.program)
+    await loadParameters(model.weights, program.manifest, program)
+    const engine = createEngine(program, { limits, maxQueue: 10 })
+    try {
+      const replies = prompts.map(({ tokens, greedy }) =>
+        reply(engine.generate(greedily(tokens, greedy.length)).choices[0]!),
+      )
+      const golden = prompts.map(({ greedy }) => [...greedy])
+      expect(await Promise.all(replies)).toEqual(golden)
+      engine.audit()
+    } finally {
+      await engine.close()
+      await model.close()
+    }
+  })
+})
+
+function greedily(prompt: Int32Array, maxTokens: number): GenerationRequest {
+  return {
+    id: "golden",
+    prompt,
+    choices: 1,
+    maxTokens,
+    stopTokens: new Set(),
+    sampling: {
+      temperature: 0,
+      topK: 0,
+      topP: 1,
+      minP: 0,
+      presencePenalty: 0,
+      frequencyPenalty: 0,
+      repetitionPenalty: 1,
+      logitBias: new Map(),
+      seed: 0n,
+      topLogprobs: undefined,
+    },
+    scope: "",
+  }
+}
+
+async function reply(events: AsyncIterable<GenerationEvent>): Promise<number[]> {
+  const tokens: number[] = []
+  for await (const event of events) {
+    if (event.kind === "token") tokens.push(event.token)
+    else if (event.problem) throw event.problem
+  }
+  return tokens
+}
