@@ -1,83 +1,8 @@
 import { expect, test } from "vitest"
-import {
-  collect,
-  expectedReply,
-  type HistoryOptions,
-  historyProgram,
-  VOCABULARY,
-} from "../../test/history-program.ts"
+import { plain, request, setUp, turns } from "../../test/history-engine.ts"
+import { collect, expectedReply } from "../../test/history-program.ts"
 import type { Problem } from "../errors.ts"
-import { createEngine, type EngineOptions } from "./engine.ts"
-import type { Constraint, GenerationRequest, SamplingParams } from "./generation.ts"
-
-const plain: SamplingParams = {
-  temperature: 1,
-  topK: 0,
-  topP: 1,
-  minP: 0,
-  presencePenalty: 0,
-  frequencyPenalty: 0,
-  repetitionPenalty: 1,
-  logitBias: new Map(),
-  seed: 7n,
-  topLogprobs: undefined,
-}
-
-let requests = 0
-
-function request(length: number, changes: Partial<GenerationRequest> = {}): GenerationRequest {
-  const id = `r${requests++}`
-  const prompt = Int32Array.from({ length }, (_, i) => (i * 31 + requests * 7) % VOCABULARY)
-  return {
-    id,
-    prompt,
-    choices: 1,
-    maxTokens: 20,
-    stopTokens: new Set(),
-    sampling: plain,
-    scope: "",
-    ...changes,
-  }
-}
-
-interface Setting extends Partial<Omit<HistoryOptions, "limits">> {
-  blocks?: number
-  sequences?: number
-  tokens?: number
-  chunk?: number
-  context?: number
-  options?: Partial<EngineOptions>
-}
-
-function setUp(setting: Setting = {}) {
-  const { blocks = 64, sequences = 4, tokens = 64, context = 1024 } = setting
-  const { chunk = tokens, options, ...history } = setting
-  const limits = { blocks, tokens, sequences, rows: sequences }
-  const program = historyProgram({ ...history, context, limits })
-  const chosen = (value: number) => ({ value, why: "test" })
-  const engine = createEngine(program, {
-    limits: {
-      context: chosen(Math.min(context, history.window ? context : blocks * 16)),
-      total: chosen(blocks * 16),
-      sequences: chosen(sequences),
-      chunk: chosen(chunk),
-    },
-    maxQueue: 100,
-    now: () => program.clock,
-    ...options,
-  })
-  /** The engine and the program agree that all is well and nothing is held. */
-  const isClean = () => {
-    engine.audit()
-    expect(program.faults).toEqual([])
-    expect(engine.stats()).toMatchObject({ running: 0, waiting: 0, blocksUsed: 0 })
-  }
-  return { engine, program, isClean }
-}
-
-const turns = async (count: number) => {
-  for (let i = 0; i < count; i++) await new Promise((resolve) => setImmediate(resolve))
-}
+import type { Constraint } from "./generation.ts"
 
 test("a request gets the tokens that its prompt, seed and choice decide, and all its blocks come back", async () => {
   const { engine, isClean } = setUp()
@@ -341,6 +266,18 @@ test("when blocks run out the last to come is put back and computed again: no to
     expect(replies[i]!.tokens).toEqual(expectedReply(each, 0).tokens)
   }
   expect(engine.stats().preemptions).toBeGreaterThan(0)
+  isClean()
+})
+
+test("an older prompt takes the blocks of a younger reply that was to be in the same step", async () => {
+  const { engine, program, isClean } = setUp({ blocks: 13, chunk: 1 })
+  const asked = [request(125), request(1, { maxTokens: 150 })]
+  const replies = await Promise.all(asked.map((each) => collect(engine.generate(each).choices[0]!)))
+  for (const [i, each] of asked.entries()) {
+    expect(replies[i]!.tokens).toEqual(expectedReply(each, 0).tokens)
+  }
+  expect(engine.stats().preemptions).toBe(1)
+  expect(program.steps.every(({ chunks }) => chunks.every((chunk) => chunk === 1))).toBe(true)
   isClean()
 })
 

@@ -1,0 +1,106 @@
+// Hundreds of random schedules, each held to what every sequence would have said alone: prompts that share beginnings,
+// too few blocks, too few places, readers that lag or leave, requests that are aborted, chunks and windows of all sizes.
+
+import { expect, test } from "vitest"
+import { plain, request, setUp, turns } from "../../test/history-engine.ts"
+import { expectedReply, VOCABULARY } from "../../test/history-program.ts"
+import type { Generation, GenerationRequest } from "./generation.ts"
+
+const SCHEDULES = 200
+
+type Random = (below: number) => number
+
+/** Mulberry32, so that a schedule that fails can be run again by its number. */
+function random(seed: number): Random {
+  let state = seed
+  return (below) => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) % below
+  }
+}
+
+/** A prompt that begins like others do and goes on in its own way. */
+function randomRequest(pick: Random): GenerationRequest {
+  const begins = pick(3)
+  const shared = pick(60)
+  const length = shared + 1 + pick(50)
+  const prompt = Int32Array.from({ length }, (_, i) =>
+    i < shared ? (i * (begins + 3)) % VOCABULARY : pick(VOCABULARY),
+  )
+  return request(length, {
+    prompt,
+    choices: pick(3) === 0 ? 1 + pick(5) : 1,
+    maxTokens: 1 + pick(50),
+    stopTokens: new Set(pick(2) === 0 ? [pick(VOCABULARY)] : []),
+    scope: pick(4) === 0 ? "another" : "",
+    sampling: {
+      ...plain,
+      seed: BigInt(pick(1000)),
+      temperature: pick(2),
+      frequencyPenalty: pick(2) / 2,
+    },
+  })
+}
+
+/** Reads a choice like some client would, and holds whatever it got to the solitary run. */
+async function read(
+  asked: GenerationRequest,
+  generation: Generation,
+  choice: number,
+  pick: Random,
+  visible: { window?: number; sinks?: number; context: number },
+): Promise<boolean> {
+  const expected = expectedReply(asked, choice, visible)
+  const leavesAfter = pick(6) === 0 ? pick(30) : Number.POSITIVE_INFINITY
+  const lags = pick(8) === 0
+  let read = 0
+  for await (const event of generation.choices[choice]!) {
+    if (event.kind === "end") {
+      expect(event.reason).toBe(expected.reason)
+      expect(read).toBe(expected.tokens.length)
+      return true
+    }
+    expect(event.token).toBe(expected.tokens[read])
+    expect(event.logprob).toBe(expected.logprobs[read])
+    read++
+    if (read > leavesAfter) return false
+    if (lags) await turns(pick(20))
+  }
+  return false
+}
+
+test.each(Array.from({ length: SCHEDULES }, (_, seed) => seed))("schedule %i", async (seed) => {
+  const pick = random(seed)
+  const window = pick(4) === 0 ? 20 + pick(60) : undefined
+  const sinks = window && pick(2) ? pick(20) : 0
+  const context = 200
+  const sequences = 1 + pick(6)
+  const { engine, isClean } = setUp({
+    context,
+    ...(window ? { window, sinks } : {}),
+    blocks: 13 + pick(30),
+    sequences,
+    tokens: Math.max(sequences, 4 + pick(60)),
+    chunk: 1 + pick(64),
+    turns: pick(3),
+    cost: ({ tokens }) => 5 + pick(4) * tokens,
+    options: { prefixCache: pick(4) > 0 },
+  })
+  const readers: Promise<boolean>[] = []
+  for (let i = 4 + pick(8); i > 0; i--) {
+    const asked = randomRequest(pick)
+    const controller = new AbortController()
+    const generation = engine.generate(asked, controller.signal)
+    for (let choice = 0; choice < asked.choices; choice++) {
+      const visible = { context, sinks, ...(window ? { window } : {}) }
+      readers.push(read(asked, generation, choice, pick, visible))
+    }
+    if (pick(8) === 0) setTimeout(() => controller.abort(), pick(10))
+    await turns(pick(10))
+    engine.audit()
+  }
+  await Promise.all(readers)
+  isClean()
+})

@@ -1,0 +1,80 @@
+// An engine over a history program, small enough that everything runs out: blocks, places, step tokens.
+
+import { expect } from "vitest"
+import { createEngine, type EngineOptions } from "../src/engine/engine.ts"
+import type { GenerationRequest, SamplingParams } from "../src/engine/generation.ts"
+import { type HistoryOptions, historyProgram, VOCABULARY } from "./history-program.ts"
+
+export const plain: SamplingParams = {
+  temperature: 1,
+  topK: 0,
+  topP: 1,
+  minP: 0,
+  presencePenalty: 0,
+  frequencyPenalty: 0,
+  repetitionPenalty: 1,
+  logitBias: new Map(),
+  seed: 7n,
+  topLogprobs: undefined,
+}
+
+let requests = 0
+
+/** A prompt of its own for every call. */
+export function request(
+  length: number,
+  changes: Partial<GenerationRequest> = {},
+): GenerationRequest {
+  const id = `r${requests++}`
+  const prompt = Int32Array.from({ length }, (_, i) => (i * 31 + requests * 7) % VOCABULARY)
+  return {
+    id,
+    prompt,
+    choices: 1,
+    maxTokens: 20,
+    stopTokens: new Set(),
+    sampling: plain,
+    scope: "",
+    ...changes,
+  }
+}
+
+export interface Setting extends Partial<Omit<HistoryOptions, "limits">> {
+  blocks?: number
+  sequences?: number
+  tokens?: number
+  chunk?: number
+  context?: number
+  options?: Partial<EngineOptions>
+}
+
+export function setUp(setting: Setting = {}) {
+  const { blocks = 64, sequences = 4, tokens = 64, context = 1024 } = setting
+  const { chunk = tokens, options, ...history } = setting
+  const limits = { blocks, tokens, sequences, rows: sequences }
+  const program = historyProgram({ ...history, context, limits })
+  const chosen = (value: number) => ({ value, why: "test" })
+  const engine = createEngine(program, {
+    limits: {
+      context: chosen(Math.min(context, history.window ? context : blocks * 16)),
+      total: chosen(blocks * 16),
+      sequences: chosen(sequences),
+      chunk: chosen(chunk),
+    },
+    maxQueue: 100,
+    now: () => program.clock,
+    ...options,
+  })
+  /** The engine and the program agree that all is well and nothing is held. */
+  const isClean = () => {
+    engine.audit()
+    expect(program.faults).toEqual([])
+    expect(engine.stats()).toMatchObject({ running: 0, waiting: 0, blocksUsed: 0 })
+  }
+  return { engine, program, isClean }
+}
+
+/** Turns of the event loop. */
+export const turns = async (count: number) => {
+  for (let i = 0; i < count; i++) await new Promise((resolve) => setImmediate(resolve))
+}
