@@ -10,6 +10,7 @@ import { type ArchitectureName, architectureOf, architectures } from "./architec
 import { fromMlc, type ModelConfig } from "./config.ts"
 import { Fields } from "./fields.ts"
 import { Folder } from "./folder.ts"
+import { weightsOf } from "./graph-weights.ts"
 import { type ModelTexts, readMlcTexts, readTexts } from "./texts.ts"
 import { openMlc } from "./weights/mlc.ts"
 import { openSafetensors } from "./weights/safetensors.ts"
@@ -122,19 +123,9 @@ function checkLayers(fields: Fields, { shapes }: ModelConfig, { entries }: Weigh
     )
 }
 
-function checkTensors({ nodes }: Graph, weights: Weights): void {
-  for (const node of nodes) {
-    const read =
-      node.op === "embed"
-        ? [node.table]
-        : node.op === "linear"
-          ? [node.weight, ...(node.bias ? [node.bias] : [])]
-          : node.op === "norm"
-            ? [node.weight]
-            : []
-    for (const { sources, columns } of read)
-      for (const { tensor, rows } of sources) weights.tensor(tensor, rows, columns)
-  }
+function checkTensors(graph: Graph, weights: Weights): void {
+  for (const { sources, columns } of weightsOf(graph))
+    for (const { tensor, rows } of sources) weights.tensor(tensor, rows, columns)
 }
 
 /** The format of a folder of floats: that of its largest tensor, the embedding table. */

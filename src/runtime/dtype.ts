@@ -33,26 +33,38 @@ export function narrow(values: Float32Array, dtype: FloatType): Uint8Array {
   return new Uint8Array(stored.buffer)
 }
 
-/** Rounds a value to what `dtype` can hold. */
+/** Rounds a value to what `dtype` can hold, once, from the double: as an operation whose result has that type does. */
 export const rounding = {
   f32: Math.fround,
-  f16: (x: number): number => fromHalf(toHalf(x)),
+  f16: roundHalf,
   bf16: (x: number): number => {
     bits[0] = toBrain(x) << 16
     return float[0]!
   },
 } as const satisfies Record<FloatType, (x: number) => number>
 
-/** Rounds once, from the double: as an operation whose result is of type f16 does. */
+// By the exponent of a float32, 8 bits: neighbouring f16 numbers are 2^-24 apart below 2^-14, and 2^-10 of the power of two
+// below the number from there on. Adding and taking away 1.5 * 2^52 times the distance rounds a double to it.
+const halfExponents = Array.from({ length: 256 }, (_, e) => Math.max(e - 127, -14))
+const halfMagic = Float64Array.from(halfExponents, (e) => 1.5 * 2 ** (52 + e - 10))
+const halfSteps = Float64Array.from(halfExponents, (e) => 2 ** (10 - e))
+
+function roundHalf(x: number): number {
+  float[0] = x
+  const magic = halfMagic[(bits[0]! >>> 23) & 0xff]!
+  const rounded = x + magic - magic
+  return Math.abs(rounded) > 65504 ? x * Number.POSITIVE_INFINITY : rounded
+}
+
 function toHalf(x: number): number {
   float[0] = x
   const sign = (bits[0]! >>> 16) & 0x8000
-  const size = Math.abs(x)
-  if (!(size < 65520)) return sign | (Number.isNaN(x) ? 0x7e00 : 0x7c00)
-  // Neighbours are 2^-24 apart below 2^-14, and 2^-10 of the power of two below the number from there on.
-  const exponent = size < 2 ** -14 ? -14 : ((bits[0]! >>> 23) & 0xff) - 127
-  const steps = nearestEven(size * 2 ** (10 - exponent))
-  return sign + steps + ((exponent + 14) << 10)
+  const rounded = roundHalf(x)
+  float[0] = rounded
+  const exponent = (bits[0]! >>> 23) & 0xff
+  if (exponent === 0xff) return sign | (Number.isNaN(x) ? 0x7e00 : 0x7c00)
+  // From 2^-14 on, the 1024 steps up to the power of two count as one more of the exponent.
+  return sign + Math.abs(rounded) * halfSteps[exponent]! + ((Math.max(exponent, 113) - 113) << 10)
 }
 
 function fromHalf(word: number): number {

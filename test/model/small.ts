@@ -85,7 +85,7 @@ export function smallGraph(shape: SmallShape = {}): Graph {
 
 /** Values between -1 and 1 that depend on the source tensor and the element alone, whatever it is joined with. */
 export function smallWeights(tensor: string, count: number): Float32Array {
-  let state = [...tensor].reduce((hash, c) => Math.imul(hash, 31) + c.charCodeAt(0), 7) | 1
+  let state = Array.from(tensor).reduce((hash, c) => Math.imul(hash, 31) + c.charCodeAt(0), 7) | 1
   return Float32Array.from({ length: count }, () => {
     state ^= state << 13
     state ^= state >>> 17

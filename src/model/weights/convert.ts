@@ -77,11 +77,13 @@ function packGroup(
   let largest = 0
   for (let i = first; i < last; i++) largest = Math.max(largest, Math.abs(values[i]!))
   const scale = round(largest / zero)
-  for (let i = first; i < last; i++) {
-    const centred = round(round(values[i]! / scale) + zero)
-    const code = Math.min(2 * zero, Math.max(0, nearestEven(centred)))
-    const k = i - first
-    words[at + Math.floor(k / perWord)]! |= code << ((k % perWord) * bits)
+  for (let i = first; i < last; at++) {
+    let word = 0
+    for (let shift = 0; shift < bits * perWord && i < last; shift += bits, i++) {
+      const centred = scale === 0 ? zero : round(round(values[i]! / scale) + zero)
+      word |= Math.min(2 * zero, Math.max(0, nearestEven(centred))) << shift
+    }
+    words[at] = word
   }
   return scale
 }

@@ -1,0 +1,160 @@
+// A compiled model folder: weights in MLC's layout and a number format, the configuration that goes with them, and the
+// tokenizer's files as they were. It is written aside and renamed into place when all of it is there, so that a run that
+// was killed leaves nothing that loads.
+
+import { copyFile, mkdir, readdir, rename, rm, writeFile } from "node:fs/promises"
+import { basename, dirname, join, resolve } from "node:path"
+import { problem } from "../errors.ts"
+import { type FormatName, parameterFormats } from "../runtime/format.ts"
+import { architectures } from "./architectures.ts"
+import type { Rope } from "./config.ts"
+import type { Model } from "./model.ts"
+import { convertible } from "./weights/convert.ts"
+import { writeMlc } from "./weights/write-mlc.ts"
+
+export interface CompileFolderOptions {
+  format: FormatName
+  progress?: (written: number, total: number) => void
+  /** Adds to the folder before it is put into place: the library. */
+  finish?: (directory: string) => Promise<void>
+}
+
+/** Files that are copied as they are. */
+const COPIED = [
+  "tokenizer.json",
+  "tokenizer_config.json",
+  "special_tokens_map.json",
+  "chat_template.jinja",
+  "generation_config.json",
+]
+
+/**
+ * Writes `model` in a format to the folder `output`, which must not be there, or be empty.
+ * @throws `option_invalid` when it cannot be had in that format, or the place is taken.
+ */
+export async function compileFolder(
+  model: Model,
+  output: string,
+  { format, progress, finish }: CompileFolderOptions,
+): Promise<void> {
+  checkFormat(model, format)
+  await writeAside(output, async (directory) => {
+    for (const file of COPIED)
+      await copyFile(join(model.path, file), join(directory, file)).catch(ignoreMissing)
+    const { shapes } = model.config
+    const names = { shapes, attention: architectures[model.architecture].mlcAttention }
+    await writeMlc(model.graph, model.weights, directory, {
+      format,
+      names,
+      ...(progress ? { progress } : {}),
+    })
+    await finish?.(directory)
+    await writeFile(
+      join(directory, "mlc-chat-config.json"),
+      `${JSON.stringify(chatConfig(model, format), undefined, 1)}\n`,
+    )
+  })
+}
+
+/** Codes cannot be unpacked into another format: a packed folder is served as it is. */
+export function checkFormat(model: Model, format: FormatName): void {
+  const { vocabulary, hidden } = model.config.shapes
+  const stored = model.weights.tensor("model.embed_tokens.weight", vocabulary, hidden).format
+  if (convertible(stored, parameterFormats(format).matrix)) return
+  throw problem("option_invalid", {
+    option: "--quantization",
+    problem: `${model.path} is packed as ${model.format} already; ${format} needs the original weights`,
+  })
+}
+
+/** Runs `write` on a folder beside `output` and renames it to `output`, or leaves nothing. */
+async function writeAside(
+  output: string,
+  write: (directory: string) => Promise<void>,
+): Promise<void> {
+  const path = resolve(output)
+  const entries = await readdir(path).catch(ignoreMissing)
+  if (entries && entries.length > 0)
+    throw problem("option_invalid", {
+      option: "--output",
+      problem: `${path} is there already and is not empty; name another folder or remove it`,
+    })
+  const aside = join(dirname(path), `.${basename(path)}.partial-${process.pid}`)
+  await rm(aside, { recursive: true, force: true })
+  await mkdir(aside, { recursive: true })
+  try {
+    await write(aside)
+    await rm(path, { recursive: true, force: true }) // empty, or not there
+    await rename(aside, path)
+  } finally {
+    await rm(aside, { recursive: true, force: true })
+  }
+}
+
+function ignoreMissing(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== "ENOENT") throw error
+}
+
+/** mlc-chat-config.json, with the fields that config.ts reads back. */
+function chatConfig({ architecture, config, texts }: Model, format: FormatName): object {
+  const { shapes, rope, window } = config
+  const { endTokens, beginToken, sampling } = texts
+  return {
+    version: "0.1.0",
+    model_type: architecture,
+    quantization: format,
+    model_config: {
+      hidden_size: shapes.hidden,
+      intermediate_size: shapes.intermediate,
+      num_attention_heads: shapes.heads,
+      num_hidden_layers: shapes.layers,
+      num_key_value_heads: shapes.kvHeads,
+      rms_norm_eps: config.epsilon,
+      vocab_size: shapes.vocabulary,
+      head_dim: shapes.headDim,
+      hidden_act: "silu",
+      tie_word_embeddings: config.tied,
+      attention_bias: config.attentionBias,
+      mlp_bias: config.mlpBias,
+      rope_theta: rope.theta,
+      position_embedding_base: rope.theta,
+      rope_scaling: ropeScaling(rope),
+      max_position_embeddings: shapes.context,
+      max_window_layers: config.firstSliding,
+      tensor_parallel_shards: 1,
+    },
+    vocab_size: shapes.vocabulary,
+    context_window_size: window === undefined ? shapes.context : -1,
+    sliding_window_size: window ?? -1,
+    prefill_chunk_size: Math.min(shapes.context, 2048),
+    attention_sink_size: window === undefined ? -1 : config.sinks,
+    tensor_parallel_shards: 1,
+    pipeline_parallel_stages: 1,
+    temperature: sampling.temperature ?? 1,
+    presence_penalty: sampling.presencePenalty ?? 0,
+    frequency_penalty: sampling.frequencyPenalty ?? 0,
+    repetition_penalty: sampling.repetitionPenalty ?? 1,
+    top_p: sampling.topP ?? 1,
+    tokenizer_files: ["tokenizer.json", "tokenizer_config.json"],
+    bos_token_id: beginToken ?? null,
+    eos_token_id: endTokens,
+    model_task: "chat",
+  }
+}
+
+function ropeScaling({ scaling }: Rope): object | null {
+  switch (scaling.kind) {
+    case "none":
+      return null
+    case "linear":
+      return { rope_type: "linear", factor: scaling.factor }
+    case "llama3":
+      return {
+        rope_type: "llama3",
+        factor: scaling.factor,
+        low_freq_factor: scaling.low,
+        high_freq_factor: scaling.high,
+        original_max_position_embeddings: scaling.original,
+      }
+  }
+}

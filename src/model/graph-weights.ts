@@ -1,0 +1,13 @@
+// The weights that a graph reads, each once, in the order in which it reads them.
+
+import type { Graph, Weight } from "../compiler/graph/graph.ts"
+
+export function weightsOf({ nodes }: Graph): Weight[] {
+  const found = new Map<string, Weight>()
+  for (const node of nodes) {
+    if (node.op === "embed") found.set(node.table.name, node.table)
+    if (node.op === "norm" || node.op === "linear") found.set(node.weight.name, node.weight)
+    if (node.op === "linear" && node.bias) found.set(node.bias.name, node.bias)
+  }
+  return [...found.values()]
+}

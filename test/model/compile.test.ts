@@ -1,0 +1,141 @@
+// Compiled folders as this program writes them: the same bytes that an independent converter wrote, read back to the same
+// logits, and never half there.
+
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterEach, beforeEach, describe, expect, test } from "vitest"
+import { compile } from "../../src/compiler/compile.ts"
+import { openReference } from "../../src/compiler/targets/reference/reference.ts"
+import { architectures } from "../../src/model/architectures.ts"
+import { compileFolder } from "../../src/model/compile-folder.ts"
+import { type Model, openModel } from "../../src/model/model.ts"
+import { loadParameters } from "../../src/model/weights/weights.ts"
+import { writeMlc } from "../../src/model/weights/write-mlc.ts"
+import type { FormatName } from "../../src/runtime/format.ts"
+import { goldenFolder, readGolden } from "./golden.ts"
+import { blocksFor, prefill, worstDifference } from "./steps.ts"
+
+let scratch: string
+beforeEach(() => {
+  scratch = mkdtempSync(join(tmpdir(), "compile-"))
+})
+afterEach(() => rmSync(scratch, { recursive: true }))
+
+/** Logits of one of the golden prompts. */
+async function logitsOf(model: Model, format: FormatName, prompt = 3): Promise<Float32Array> {
+  const plan = compile(model.graph, { format, activations: "float", kv: "f32" })
+  const program = openReference(plan, { blocks: 4, tokens: 64, sequences: 1, rows: 64 })
+  await loadParameters(model.weights, program.manifest, program)
+  const { tokens } = readGolden(goldenFolder("models", "llama-odd"))[prompt]!
+  return prefill(program, tokens, blocksFor(tokens.length), { firstRow: 30 })
+}
+
+const golden: [string, string, FormatName, number?][] = [
+  ["llama-wide-q4f16_1", "llama-wide", "q4f16_1"],
+  ["llama-wide-q3f16_1", "llama-wide", "q3f16_1"],
+  ["llama-odd-q4f16_1", "llama-odd", "q4f16_1"],
+  ["llama-tied-q0f16", "llama-tied", "q0f16", 70000],
+  ["llama-tied-q0bf16", "llama-tied", "q0bf16"],
+  ["qwen2-q4f32_1", "qwen2", "q4f32_1", 40000],
+  ["qwen2-q0f32", "qwen2", "q0f32"],
+  ["qwen3-q3f16_1", "qwen3", "q3f16_1"],
+  ["qwen3-q8f16_1", "qwen3", "q8f16_1"],
+]
+
+test.each(golden)("%s is written byte for byte", async (name, from, format, shardBytes) => {
+  const model = await openModel(goldenFolder("models", from))
+  const names = {
+    shapes: model.config.shapes,
+    attention: architectures[model.architecture].mlcAttention,
+  }
+  await writeMlc(model.graph, model.weights, scratch, {
+    format,
+    names,
+    ...(shardBytes ? { shardBytes } : {}),
+  })
+  await model.close()
+  const theirs = goldenFolder("mlc", name)
+  const table = readdirSync(theirs).find((file) => /^(tensor|ndarray)-cache.json$/.test(file))!
+  const ours = JSON.parse(readFileSync(join(scratch, "tensor-cache.json"), "utf8"))
+  expect(ours).toEqual(JSON.parse(readFileSync(join(theirs, table), "utf8")))
+  for (const { dataPath } of ours.records)
+    expect(readFileSync(join(scratch, dataPath)).equals(readFileSync(join(theirs, dataPath)))).toBe(
+      true,
+    )
+})
+
+describe("a compiled folder", () => {
+  const models = ["llama-tied", "llama-untied", "llama-odd", "mistral-swa", "qwen2", "qwen3"]
+  test.each(models)("of %s opens again as the same model", async (name) => {
+    const model = await openModel(goldenFolder("models", name))
+    const output = join(scratch, "out")
+    const seen: [number, number][] = []
+    await compileFolder(model, output, {
+      format: model.format,
+      progress: (written, total) => seen.push([written, total]),
+    })
+    const compiled = await openModel(output)
+    expect(compiled.config).toEqual(model.config)
+    expect(compiled.format).toBe(model.format)
+    expect(compiled.texts.endTokens).toEqual(model.texts.endTokens)
+    expect(compiled.texts.sampling).toMatchObject(model.texts.sampling)
+    expect(compiled.texts.specialTokens).toEqual(model.texts.specialTokens)
+    expect(compiled.texts.templates.get("default")?.text).toBe(
+      model.texts.templates.get("default")?.text,
+    )
+    expect(await logitsOf(compiled, model.format)).toEqual(await logitsOf(model, model.format))
+    expect(seen.at(-1)![0]).toBe(seen.at(-1)![1])
+    expect(readdirSync(scratch)).toEqual(["out"])
+    await Promise.all([model.close(), compiled.close()])
+  })
+
+  test("packed once is packed the same when it is served unpacked", async () => {
+    const model = await openModel(goldenFolder("models", "llama-wide"))
+    await compileFolder(model, join(scratch, "out"), { format: "q4f16_1" })
+    const compiled = await openModel(join(scratch, "out"))
+    expect(await logitsOf(compiled, "q4f16_1")).toEqual(await logitsOf(model, "q4f16_1"))
+    await Promise.all([model.close(), compiled.close()])
+  })
+
+  test("keeps float32 that bf16 cannot hold", async () => {
+    const model = await openModel(goldenFolder("models", "llama-untied"))
+    await compileFolder(model, join(scratch, "out"), { format: "q0f32" })
+    const compiled = await openModel(join(scratch, "out"))
+    expect(worstDifference(await logitsOf(compiled, "q0f32"), await logitsOf(model, "q0f32"))).toBe(
+      0,
+    )
+    await Promise.all([model.close(), compiled.close()])
+  })
+
+  test("cannot be packed another way, nor overwrite something", async () => {
+    const packed = await openModel(goldenFolder("mlc", "llama-wide-q4f16_1"))
+    const output = join(scratch, "out")
+    await expect(compileFolder(packed, output, { format: "q8f16_1" })).rejects.toThrow(
+      /packed as q4f16_1 already; q8f16_1 needs the original weights/,
+    )
+    await packed.close()
+    mkdirSync(join(output, "mine"), { recursive: true })
+    const model = await openModel(goldenFolder("models", "llama-tied"))
+    await expect(compileFolder(model, output, { format: "q0f16" })).rejects.toThrow(/not empty/)
+    await model.close()
+  })
+
+  test("is not there when writing it failed", async () => {
+    const model = await openModel(goldenFolder("models", "llama-tied"))
+    const finish = () => Promise.reject(new Error("no compiler"))
+    const output = join(scratch, "out")
+    await expect(compileFolder(model, output, { format: "q0f16", finish })).rejects.toThrow(
+      "no compiler",
+    )
+    expect(readdirSync(scratch)).toEqual([])
+    await model.close()
+  })
+})
+
+test("a folder whose table is missing does not open: a killed run leaves no model", async () => {
+  const copy = join(scratch, "cut")
+  cpSync(goldenFolder("mlc", "qwen2-q0f32"), copy, { recursive: true })
+  rmSync(join(copy, "tensor-cache.json"))
+  await expect(openModel(copy)).rejects.toThrow(/tensor-cache.json: there is no such file/)
+})
