@@ -36,6 +36,7 @@ export function start(args: readonly string[], where = fromSources, env = {}): R
   const child = spawn(program!, [...first, ...args], {
     cwd: where.folder,
     env: { ...process.env, ...env },
+    detached: true, // a process group of its own, as a terminal gives it
   })
   let out = ""
   let err = ""
@@ -59,13 +60,16 @@ export function run(args: readonly string[], input = "", where = fromSources): P
 export interface Serving extends Running {
   /** http://127.0.0.1:PORT, as it printed it. */
   url: string
-  /** Ends it with a signal and waits. */
+  /** Sends a signal as a terminal does, to all processes of the command, and waits. */
   stop: (signal?: NodeJS.Signals) => Promise<Ended>
 }
 
 /** `sinter serve …` on a free port, once it says that it is ready. */
-export async function serve(args: readonly string[], where = fromSources): Promise<Serving> {
-  const running = start(["serve", ...args, "--port", "0"], where)
+export function serve(args: readonly string[], where = fromSources): Promise<Serving> {
+  return serving(start(["serve", ...args, "--port", "0"], where))
+}
+
+export async function serving(running: Running): Promise<Serving> {
   let over = false
   void running.ended.then(() => {
     over = true
@@ -79,7 +83,7 @@ export async function serve(args: readonly string[], where = fromSources): Promi
     ...running,
     url: url!,
     stop: (signal = "SIGTERM") => {
-      running.child.kill(signal)
+      process.kill(-running.child.pid!, signal)
       return running.ended
     },
   }

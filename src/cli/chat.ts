@@ -1,1 +1,132 @@
-export async function chat(): Promise<void> {}
+// `sinter chat MODEL`: a conversation in the terminal, over the same engine that serves. One line is one message. Piped, it
+// answers each line of stdin on stdout and says nothing else there. Ctrl-C stops an answer; between answers it ends.
+
+import { randomBytes } from "node:crypto"
+import { createInterface, type Interface } from "node:readline"
+import { createApp } from "../app.ts"
+import type { Chat, ChatMessage } from "../chat/conversation.ts"
+import { Problem } from "../errors.ts"
+import { createLog } from "../log.ts"
+import type { chatOptions, Values } from "./options.ts"
+
+type Options = Values<typeof chatOptions>
+
+export async function chat(model: string, options: Options): Promise<void> {
+  const app = await createApp({
+    model,
+    mode: "interactive",
+    device: options["--device"],
+    target: options["--target"],
+    overrides: options["--overrides"],
+    log: createLog(options["--log-level"], process.stderr.isTTY),
+  })
+  try {
+    const { chat } = await app.ready
+    await converse(chat, options)
+  } finally {
+    await app.close()
+  }
+}
+
+async function converse(chat: Chat, options: Options): Promise<void> {
+  const begin: ChatMessage[] = []
+  if (options["--system"]) begin.push({ role: "system", content: options["--system"] })
+  let messages = [...begin]
+  let answering: AbortController | undefined
+  const lines = readLines()
+  const interrupt = () => (answering ? answering.abort() : lines.close())
+  lines.on("SIGINT", interrupt) // of a terminal, whose keys readline reads itself
+  process.on("SIGINT", interrupt)
+  if (process.stdin.isTTY) console.log("Ctrl-C stops an answer, /reset forgets, /exit ends.")
+  lines.prompt()
+  for await (const line of lines) {
+    if (line === "/exit") break
+    if (line === "/reset") messages = [...begin]
+    else if (line.trim() !== "") {
+      answering = new AbortController()
+      messages = await turn(chat, messages, line, options, answering.signal)
+      answering = undefined
+    }
+    lines.prompt()
+  }
+  lines.close()
+  process.off("SIGINT", interrupt)
+}
+
+function readLines(): Interface {
+  const { stdin: input, stdout } = process
+  const output = input.isTTY ? stdout : undefined // piped: no prompt, no echo
+  return createInterface({ input, output, prompt: "> ", terminal: input.isTTY === true })
+}
+
+/** One message and its answer. @returns the conversation after it, or as it was when the message was refused. */
+async function turn(
+  chat: Chat,
+  before: ChatMessage[],
+  said: string,
+  options: Options,
+  signal: AbortSignal,
+): Promise<ChatMessage[]> {
+  const messages: ChatMessage[] = [...before, { role: "user", content: said }]
+  try {
+    const answer = await say(chat, messages, options, signal)
+    return [...messages, { role: "assistant", content: answer }]
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error
+    console.error(error.message)
+    return before
+  }
+}
+
+/** Prints the answer as it comes. @returns its text, as far as it got. */
+async function say(
+  chat: Chat,
+  messages: ChatMessage[],
+  options: Options,
+  signal: AbortSignal,
+): Promise<string> {
+  const request = {
+    id: "chat",
+    messages,
+    choices: 1,
+    maxTokens: options["--max-tokens"],
+    stop: [],
+    ignoreEos: false,
+    sampling: {
+      temperature: options["--temperature"],
+      topK: 0,
+      topP: 1,
+      minP: 0,
+      presencePenalty: 0,
+      frequencyPenalty: 0,
+      repetitionPenalty: 1,
+      logitBias: new Map(),
+      seed: options["--seed"] ?? randomBytes(8).readBigUInt64LE(),
+      topLogprobs: undefined,
+    },
+    templateArguments: {},
+    reasoning: "split",
+    scope: "",
+  } as const
+  let answer = ""
+  try {
+    const { events } = await chat.reply(request, signal)
+    for await (const event of events) {
+      if (event.kind === "reasoning") process.stdout.write(dim(event.text))
+      if (event.kind === "content") process.stdout.write(event.text)
+      if (event.kind === "content") answer += event.text
+      if (event.kind === "finish" && event.problem) throw event.problem
+      if (event.kind === "finish" && event.reason === "length") process.stdout.write(dim(" …"))
+    }
+  } catch (error) {
+    if (!signal.aborted) throw error
+  } finally {
+    process.stdout.write("\n")
+  }
+  return answer
+}
+
+/** Beside the answer itself: for eyes, not for pipes. */
+function dim(text: string): string {
+  return process.stdout.isTTY ? `\x1b[2m${text}\x1b[22m` : ""
+}

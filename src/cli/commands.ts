@@ -1,8 +1,8 @@
 // The commands and what each takes, as commander sees them: help, suggestions for typing errors, and the text of every
 // option. What the texts mean is read in options.ts; what a command does stands in its own file.
 
-import { readFileSync } from "node:fs"
 import { Command, Option as Flag } from "commander"
+import { version } from "../app.ts"
 import { chat } from "./chat.ts"
 import {
   chatOptions,
@@ -18,7 +18,7 @@ import { serve } from "./serve.ts"
 export function commandLine(): Command {
   const program = new Command("sinter")
     .description("Compiles language models and serves them over an OpenAI-compatible API.")
-    .version(version())
+    .version(version)
     .helpCommand(false)
     .addHelpText("after", "\nsinter serve --help lists the options of a command.")
     .configureOutput({ outputError: () => {} }) // `main` prints them, all in one form
@@ -57,8 +57,4 @@ function toFlag(long: string, option: Option): Flag {
     value ? `${spellings} <${value}>` : spellings,
     `${help} (default: ${printedDefault(option)}; env: ${environmentName(long)})`,
   )
-}
-
-function version(): string {
-  return JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")).version
 }

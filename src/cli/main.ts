@@ -6,6 +6,12 @@ import { CommanderError } from "commander"
 import { Problem } from "../errors.ts"
 import { commandLine } from "./commands.ts"
 
+// Whoever read our output has seen enough (`sinter chat … | head`).
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code === "EPIPE") process.exit(0)
+  throw error
+})
+
 try {
   await commandLine().parseAsync()
 } catch (error) {

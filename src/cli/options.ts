@@ -2,17 +2,21 @@
 // from it. An option is listed only when it works; one that the specification names and that is not built yet is known
 // by name and refused with its own sentence, in `unbuilt`.
 
+import { targetNames } from "../compiler/targets/targets.ts"
 import { type DeviceRequest, deviceNames } from "../runtime/devices.ts"
 import { overrideFields, overrides } from "./overrides.ts"
 import {
   bytes,
+  decimal,
   flag,
   integer,
   jsonList,
+  list,
   oneOf,
   quoted,
   type Reader,
   refuse,
+  seed,
   text,
 } from "./values.ts"
 
@@ -44,6 +48,12 @@ const modelOptions = {
     help: `What to run on, as NAME or NAME:ID; NAME is one of ${deviceNames.join(", ")}, auto. auto takes the best device found.`,
     read: device,
   },
+  "--target": {
+    value: "TARGET",
+    absent: "auto",
+    help: `What to compile for: ${targetNames.join(", ")} (an interpreter: slow, and the judge of the others), or auto, the best that this machine can build.`,
+    read: oneOf(...targetNames, "auto"),
+  },
   "--overrides": {
     value: "OVERRIDES",
     absent: {},
@@ -58,6 +68,8 @@ const modelOptions = {
     read: oneOf("debug", "info", "warn", "error", "silent"),
   },
 } as const satisfies Record<string, Option>
+
+const seconds = integer(1, 86_400)
 
 export const serveOptions = {
   ...modelOptions,
@@ -137,10 +149,11 @@ export const serveOptions = {
     read: jsonList("host name", /^[^\s/:]+$/, '["gpu-box.lan"]'),
   },
   "--api-key": {
-    value: "KEY",
-    absent: undefined,
-    help: "Asks every request but health checks for this bearer token.",
-    read: text,
+    value: "KEYS",
+    absent: [],
+    shown: "none",
+    help: "Asks every request but health checks for a bearer token: one of these, separated by commas.",
+    read: list,
   },
   "--served-model-name": {
     value: "NAME",
@@ -179,15 +192,78 @@ export const serveOptions = {
     help: "Requests that may wait; one more is answered 429.",
     read: integer(0, 1_000_000),
   },
+  "--request-timeout": {
+    value: "SECONDS",
+    absent: undefined,
+    help: "From a request's arrival to its end.",
+    read: seconds,
+  },
+  "--header-timeout": {
+    value: "SECONDS",
+    absent: 15,
+    help: "From connecting to a request's last header.",
+    read: seconds,
+  },
+  "--body-timeout": {
+    value: "SECONDS",
+    absent: 60,
+    help: "From the headers to the body's last byte.",
+    read: seconds,
+  },
+  "--idle-timeout": {
+    value: "SECONDS",
+    absent: 75,
+    help: "Between two requests of one connection.",
+    read: seconds,
+  },
+  "--write-timeout": {
+    value: "SECONDS",
+    absent: 60,
+    help: "A client that takes nothing of its answer for this long is cut.",
+    read: seconds,
+  },
+  "--shutdown-timeout": {
+    value: "SECONDS",
+    absent: 30,
+    help: "How long running requests may go on after Ctrl-C or SIGTERM; a second signal ends at once.",
+    read: seconds,
+  },
+  "--keep-alive": {
+    value: "SECONDS",
+    absent: 15,
+    help: "Silence in a stream before a sign of life is sent.",
+    read: seconds,
+  },
 } as const satisfies Record<string, Option>
 
 export const chatOptions = {
   ...modelOptions,
+  "--log-level": { ...modelOptions["--log-level"], absent: "warn" },
   "--system": {
     value: "TEXT",
     absent: undefined,
     help: "What the model is told before the conversation.",
     read: text,
+  },
+  "--temperature": {
+    value: "T",
+    absent: 1,
+    help: "Lower is less random; 0 always takes the likeliest token.",
+    read: decimal(0, 2),
+  },
+  "--max-tokens": {
+    value: "N",
+    absent: undefined,
+    shown: "as far as the context reaches",
+    help: "The most tokens an answer may have.",
+    read: integer(1),
+  },
+  "--seed": {
+    value: "N",
+    absent: undefined,
+    shown: "a fresh one for every answer",
+    help: "The same seed and conversation give the same answers.",
+    read: seed,
   },
 } as const satisfies Record<string, Option>
 

@@ -1,1 +1,121 @@
-export async function serve(): Promise<void> {}
+// `sinter serve MODEL`: opens the port, loads the model, says what it chose, and serves until a signal. What it says for
+// people goes to stdout; the log goes to stderr.
+
+import { createApp, type Summary, version } from "../app.ts"
+import { createLog } from "../log.ts"
+import type { serveOptions, Values } from "./options.ts"
+
+type Options = Values<typeof serveOptions>
+
+export async function serve(model: string, options: Options): Promise<void> {
+  const begun = performance.now()
+  const end = endSignal()
+  const app = await createApp({
+    model,
+    device: options["--device"],
+    target: options["--target"],
+    mode: options["--mode"],
+    overrides: options["--overrides"],
+    servedName: options["--served-model-name"],
+    generationDefaults: options["--generation-defaults"],
+    maxQueue: options["--max-queue"],
+    requestTimeout: options["--request-timeout"] && options["--request-timeout"] * 1000,
+    http: {
+      host: options["--host"],
+      allowedHosts: options["--allowed-hosts"],
+      apiKeys: options["--api-key"],
+      cors: cors(options),
+      dialect: options["--api-dialect"],
+      reasoning: options["--reasoning"],
+      maxBody: options["--max-body"],
+      timeouts: {
+        header: options["--header-timeout"] * 1000,
+        body: options["--body-timeout"] * 1000,
+        idle: options["--idle-timeout"] * 1000,
+        write: options["--write-timeout"] * 1000,
+        keepAlive: options["--keep-alive"] * 1000,
+      },
+    },
+    log: createLog(options["--log-level"], process.stderr.isTTY),
+  })
+  try {
+    const port = await app.listen(options["--port"])
+    console.log(addresses(options["--host"], port))
+    const ready = await Promise.race([app.ready, end])
+    if (!ready) return
+    console.log(startUpTable(ready.summary))
+    console.log(`ready in ${((performance.now() - begun) / 1000).toFixed(1)} s; Ctrl-C ends`)
+    await end
+  } finally {
+    await app.close(options["--shutdown-timeout"] * 1000)
+  }
+}
+
+/** Resolves at the first SIGINT or SIGTERM; a second one ends the process at once. */
+function endSignal(): Promise<undefined> {
+  return new Promise((resolve) => {
+    for (const [signal, code] of [
+      ["SIGINT", 130],
+      ["SIGTERM", 143],
+    ] as const) {
+      process.once(signal, () => {
+        resolve(undefined)
+        process.once(signal, () => process.exit(code))
+      })
+    }
+  })
+}
+
+/** Cross-origin headers are sent once any of their options is given; what is left open then allows all. */
+function cors(options: Options) {
+  const credentials = options["--allow-credentials"]
+  const origins = options["--allowed-origins"]
+  const methods = options["--allowed-methods"]
+  const headers = options["--allowed-headers"]
+  if (!credentials && !origins && !methods && !headers) return undefined
+  return {
+    credentials,
+    origins: origins ?? ["*"],
+    methods: methods ?? ["*"],
+    headers: headers ?? ["*"],
+  }
+}
+
+function addresses(host: string, port: number): string {
+  const base = `http://${host.includes(":") ? `[${host}]` : host}:${port}`
+  return `sinter ${version}
+
+  ${base}/v1         the API
+  ${base}/openai/v1  the same, always in OpenAI's shapes
+  ${base}/docs       try it
+`
+}
+
+function startUpTable(summary: Summary): string {
+  const { device, mode, limits } = summary
+  const { context, sequences, total, chunk, program, memory } = limits
+  const rows = [
+    [
+      "model",
+      `${summary.name}: ${summary.architecture}, ${millions(summary.parameters)} parameters, ${summary.format}`,
+    ],
+    ["folder", summary.folder],
+    ["device", `${device.name}:${device.id} (${device.description}), target ${summary.target}`],
+    ["mode", mode],
+    ["sequences", `${sequences.value} at once (${sequences.why})`],
+    ["context", `${context.value} tokens a sequence (${context.why})`],
+    ["in all", `${total.value} tokens in ${program.blocks} blocks (${total.why})`],
+    [
+      "prefill",
+      `at most ${chunk.value} prompt tokens a step (${chunk.why}); a step takes ${program.tokens}`,
+    ],
+    [
+      "memory",
+      `weights ${mib(memory.weights)}, KV ${mib(memory.kv)}, buffers ${mib(memory.buffers)} of ${mib(memory.available)} available`,
+    ],
+  ]
+  return rows.map(([name, value]) => `  ${name!.padEnd(10)} ${value}\n`).join("")
+}
+
+const millions = (count: number) => `${(count / 1e6).toFixed(count < 1e7 ? 1 : 0)} M`
+const mib = (bytes: number) => `${(bytes / 2 ** 20).toFixed(1)} MiB`

@@ -28,22 +28,32 @@ export function integer(least: number, most = Number.MAX_SAFE_INTEGER): Reader<n
   }
 }
 
-/** A decimal fraction above `above`, at most `most`. */
-export function fraction(above: number, most: number): Reader<number> {
+export function decimal(least: number, most: number): Reader<number> {
   return (given, option) => {
     const value = /^\d*\.?\d+$/.test(given) ? Number(given) : Number.NaN
-    if (value > above && value <= most) return value
-    return refuse(
-      option,
-      `expected a fraction above ${above}, at most ${most}, got ${quoted(given)}.`,
-    )
+    if (value >= least && value <= most) return value
+    return refuse(option, `expected a number from ${least} to ${most}, got ${quoted(given)}.`)
   }
+}
+
+export const seed: Reader<bigint> = (given, option) => {
+  const value = /^-?\d{1,20}$/.test(given) ? BigInt(given) : undefined
+  if (value !== undefined && value >= -(2n ** 63n) && value < 2n ** 64n)
+    return BigInt.asUintN(64, value)
+  return refuse(option, `expected a whole number of 64 bits, got ${quoted(given)}.`)
 }
 
 export function oneOf<const T extends string>(...names: readonly T[]): Reader<T> {
   return (given, option) =>
     names.find((name) => name === given) ??
     refuse(option, `expected one of ${names.join(", ")}, got ${quoted(given)}.`)
+}
+
+/** Texts separated by commas. */
+export const list: Reader<string[]> = (given, option) => {
+  const texts = given.split(",")
+  if (texts.includes("")) return refuse(option, "an entry of the list is empty.")
+  return texts
 }
 
 /** Bytes: a whole number, or one with KiB, MiB or GiB behind it. */

@@ -1,0 +1,142 @@
+// The whole way, as a user meets it: `sinter serve` as a process, the official client, signals, and what goes wrong.
+
+import OpenAI from "openai"
+import { afterAll, beforeAll, expect, test } from "vitest"
+import { run, type Serving, serve, start } from "./sinter.ts"
+
+let server: Serving
+let client: OpenAI
+beforeAll(async () => {
+  server = await serve(["tiny"])
+  client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: "none", maxRetries: 0 })
+}, 60_000)
+afterAll(() => server?.stop())
+
+const messages = [{ role: "user" as const, content: "Hello! Who are you?" }]
+
+test("the start-up lines name both addresses, the model, the device, what was chosen and why", () => {
+  const out = server.out()
+  expect(out).toContain(`${server.url}/v1 `)
+  expect(out).toContain(`${server.url}/openai/v1 `)
+  expect(out).toMatch(/model +tiny: llama, [\d.]+ M parameters/)
+  expect(out).toMatch(/device +cpu:0 \(.+, \d+ threads?\), target \w+/)
+  expect(out).toMatch(/sequences +4 at once \(local\)/)
+  expect(out).toMatch(/memory +weights [\d.]+ MiB, KV [\d.]+ MiB, buffers [\d.]+ MiB of [\d.]+ MiB/)
+})
+
+test("models", async () => {
+  const { data } = await client.models.list()
+  expect(data.map(({ id }) => id)).toContain("tiny")
+})
+
+test("a whole answer", async () => {
+  const { choices, usage } = await client.chat.completions.create({
+    model: "tiny",
+    messages,
+    temperature: 0,
+  })
+  expect(choices[0]!.message.content).toMatch(/\w{2,}/)
+  expect(choices[0]!.finish_reason).toBe("stop")
+  expect(usage!.total_tokens).toBe(usage!.prompt_tokens + usage!.completion_tokens)
+})
+
+test("a stream says what the whole answer says", async () => {
+  const request = { model: "tiny", messages, temperature: 0 }
+  const whole = await client.chat.completions.create(request)
+  const stream = await client.chat.completions.create({ ...request, stream: true })
+  let text = ""
+  for await (const { choices } of stream) text += choices[0]?.delta.content ?? ""
+  expect(text).toBe(whole.choices[0]!.message.content)
+})
+
+test("logprobs list exactly the text, most likely first", async () => {
+  const { choices } = await client.chat.completions.create({
+    model: "tiny",
+    messages,
+    temperature: 0,
+    logprobs: true,
+    top_logprobs: 3,
+  })
+  const listed = choices[0]!.logprobs!.content!
+  const bytes = listed.flatMap((entry) => entry.bytes!)
+  expect(Buffer.from(bytes).toString()).toBe(choices[0]!.message.content)
+  for (const { logprob, top_logprobs: top } of listed) {
+    expect(top).toHaveLength(3)
+    expect(top[0]!.logprob).toBe(logprob)
+    expect(top[0]!.logprob).toBeGreaterThanOrEqual(top[1]!.logprob)
+  }
+})
+
+test("n = 3 gives three; the same seed gives the same three again", async () => {
+  const ask = (seed: number) =>
+    client.chat.completions
+      .create({ model: "tiny", messages, n: 3, seed, temperature: 1.5, max_tokens: 24 })
+      .then(({ choices }) => choices.map(({ message }) => message.content))
+  const first = await ask(7)
+  expect(first).toHaveLength(3)
+  expect(new Set(first).size).toBeGreaterThan(1)
+  expect(await ask(7)).toEqual(first)
+  expect(await ask(8)).not.toEqual(first)
+})
+
+test("alone or in a crowd: the same answer", async () => {
+  const ask = (seed: number) =>
+    client.chat.completions
+      .create({ model: "tiny", messages, seed, temperature: 1, max_tokens: 16 })
+      .then(({ choices }) => choices[0]!.message.content)
+  const alone = await ask(1)
+  const crowd = await Promise.all([1, 2, 3, 4, 5, 6].map(ask))
+  expect(crowd[0]).toBe(alone)
+})
+
+test("Ctrl-C while streaming: the stream ends, exit code 0, no stack", async () => {
+  const own = await serve(["tiny"])
+  const response = await fetch(`${own.url}/v1/chat/completions`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ model: "tiny", messages, stream: true, max_tokens: 20 }),
+  })
+  const ended = own.stop("SIGINT")
+  expect(await response.text()).toMatch(/data: \[DONE\]\n\n$/)
+  expect(await ended).toMatchObject({
+    code: 0,
+    signal: null,
+    err: expect.not.stringContaining("    at "),
+  })
+})
+
+test("a signal while it loads ends it as well", async () => {
+  const running = start(["serve", "tiny", "--port", "0"])
+  while (!running.out()) await new Promise((wake) => setTimeout(wake, 5))
+  process.kill(-running.child.pid!, "SIGTERM")
+  const { code, err } = await running.ended
+  expect(code).toBe(0)
+  expect(err).not.toContain("    at ")
+})
+
+test("a port that is taken: one sentence, exit code 2", async () => {
+  const { port } = new URL(server.url)
+  const { code, err } = await run(["serve", "tiny", "--port", port])
+  expect(code).toBe(2)
+  expect(err).toMatch(new RegExp(`^sinter: --port: ${port} .+in use.+\n$`))
+})
+
+test("a model that is not there: where it looked, and what is there", async () => {
+  const { code, err } = await run(["serve", "nosuchmodel"])
+  expect(code).toBe(2)
+  expect(err).toMatch(/^sinter: No model nosuchmodel: looked in .+tiny.*\n$/)
+})
+
+test("a device that is not here: what was found", async () => {
+  const { code, err } = await run(["serve", "tiny", "--device", "cuda:63"])
+  expect(code).toBe(2)
+  expect(err).toMatch(
+    /^sinter: --device cuda:63 is not on this machine; found: .*cpu:0 \(.+\)\.\n$/,
+  )
+})
+
+test("an address that is not this machine's", async () => {
+  const { code, err } = await run(["serve", "tiny", "--host", "203.0.113.7", "--port", "0"])
+  expect(code).toBe(2)
+  expect(err).toMatch(/^sinter: --host: .+\n$/)
+})
