@@ -38,8 +38,8 @@ Run sinter serve MODEL, where MODEL is the folder of a real model or its name.
     How do I serve a real model? | How do I serve a model? | How can I use another model? | How do I run a bigger model? | How do I start the server? | How do I load my own model? | What is the command to serve a model? | How do I use a real model? | How do I get a better model? | How can I serve a larger model? | How do I run my own model? | how do I serve a real model | I want to serve a model. | How to serve a model? | Which command starts the server? | How do I start sinter? | How do I serve another model? | How can I load a bigger model? | I want a better model. | How do I switch to a real model?
 Run sinter chat MODEL to talk to a model in the terminal.
     How do I chat in the terminal? | Can I chat without a server? | How do I talk to a model in the terminal? | What does sinter chat do? | Is there a terminal chat? | How do I chat in my terminal? | Can I talk to a model without HTTP? | How do I chat from the command line? | Which command opens a chat in the terminal? | How can I chat in the terminal?
-Run sinter compile MODEL with --output DIR to compile a model into a folder.
-    How do I compile a model? | What does sinter compile do? | How can I compile a model ahead of time? | Which command compiles a model? | How do I use sinter compile? | Can I compile a model first? | what does sinter compile do | How is a model compiled? | How do I build a compiled model?
+You need not: sinter serve compiles the model by itself before it serves it.
+    How do I compile a model? | How can I compile a model ahead of time? | Which command compiles a model? | Can I compile a model first? | How is a model compiled? | Must I compile the model myself? | When is the model compiled? | Do I have to compile a model? | Does a model need compiling? | Is there a compile step?
 Run sinter serve --help to see every option.
     How do I see all options? | Where is the help? | How do I list the options? | Which options are there? | How do I get help for serve? | How can I see the options? | Where do I find the options? | Show me the options of serve. | How do I get the list of options? | Where can I read about the options?
 MODEL is the folder of a model, or a name that sinter looks for in the usual places.
@@ -70,7 +70,7 @@ Press Ctrl-C to stop the server.
     How do I stop the server? | How can I quit the server? | How do I shut it down? | How do I end the server? | How do I exit? | How do I end sinter? | How do I make the server stop? | How can I stop it? | How do I close the server?
 The three presets are local, interactive and server.
     Which modes are there? | What values can --mode have? | What are the presets of the engine? | Which values does --mode take? | Which presets are there? | what modes are there | What are the modes? | Name the modes of the engine. | Which engine presets exist?
-Four fields: max_num_sequence, max_total_seq_length, prefill_chunk_size and tensor_parallel_shards.
+Fields such as max_num_sequence, max_total_seq_length, prefill_chunk_size and tensor_parallel_shards.
     Which fields can I override? | What can --overrides set? | Which overrides are there? | What are the fields of --overrides? | What can I override? | Which engine fields are there? | Name the fields of --overrides. | what can --overrides set | Which engine fields can be overridden?
 The kinds are disable, small_draft, eagle and medusa.
     Which speculative modes are there? | What values can --speculative-mode have? | Which kinds of speculative decoding are there? | Which values does --speculative-mode take? | Which styles of speculative decoding are there? | what speculative modes are there | Name the speculative modes. | Which speculation can I choose? | What are the values of --speculative-mode?
