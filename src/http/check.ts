@@ -22,7 +22,6 @@ interface Schema {
   maxLength?: number
   minimum?: number | bigint
   maximum?: number | bigint
-  exclusiveMinimum?: number
   format?: "int64"
   description?: string
   title?: string
@@ -45,7 +44,6 @@ const KEYWORDS: Record<keyof Schema, true> = {
   maxLength: true,
   minimum: true,
   maximum: true,
-  exclusiveMinimum: true,
   format: true,
   description: true,
   title: true,
@@ -117,7 +115,6 @@ function isInteger(value: Json, schema: Schema): boolean {
 function withinBounds(schema: Schema, value: Json): boolean {
   if (typeof value === "number" || typeof value === "bigint") {
     if (schema.minimum !== undefined && value < schema.minimum) return false
-    if (schema.exclusiveMinimum !== undefined && value <= schema.exclusiveMinimum) return false
     return schema.maximum === undefined || value <= schema.maximum
   }
   if (typeof value === "string") {
@@ -186,9 +183,6 @@ export function describe(schema: TSchema): string {
     case "integer":
       return `an integer${range(bounds.minimum, bounds.maximum)}`
     case "number":
-      if (bounds.exclusiveMinimum !== undefined) {
-        return `a number above ${bounds.exclusiveMinimum} and at most ${bounds.maximum}`
-      }
       return `a number${range(bounds.minimum, bounds.maximum)}`
     case "boolean":
       return "true or false"

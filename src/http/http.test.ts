@@ -323,6 +323,7 @@ test("unknown paths are 404, known paths with another method 405, OPTIONS says w
   expect(await answers("GET", "/openai/v1/chat/completions")).toEqual([405, "POST, OPTIONS"])
   expect(await answers("PUT", "/v1/models/tiny")).toEqual([405, "GET, HEAD, OPTIONS"])
   expect(await answers("OPTIONS", "/v1/completions")).toEqual([204, "POST, OPTIONS"])
+  expect(await answers("QUERY", "/v1/models")).toEqual([405, "GET, HEAD, OPTIONS"])
   expect(await answers("HEAD", "/v1/models")).toEqual([200, undefined])
   expect(await answers("HEAD", "/nothing")).toEqual([404, undefined])
   expect(await answers("GET", "/v1/models/")).toEqual([200, undefined])
@@ -399,6 +400,7 @@ test("with a key set, everything but health asks for it", async () => {
     const answer = await server.inject({ method, url: path.replace("{id}", "tiny") })
     expect(answer.statusCode, path).toBe(open ? 200 : 401)
   }
+  expect((await server.inject("/nothing")).statusCode).toBe(401)
   expect((await post(hi, { authorization: "Bearer wrong" })).json().error).toMatchObject({
     code: "invalid_api_key",
     type: "authentication_error",

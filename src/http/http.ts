@@ -81,6 +81,7 @@ export function createHttp(options: HttpOptions, log: Log, service?: Service): H
       const { status, text, headers } = preflight(options.cors, request.headers)
       return reply.code(status).headers(headers).type("text/plain; charset=utf-8").send(text)
     }
+    if (request.is404) return answerUnrouted(request, reply) // before anything of it is read
   })
   server.addHook("onClose", async () => metrics.close())
   server.addHook("onSend", async (_request, reply, payload) => {
@@ -88,17 +89,6 @@ export function createHttp(options: HttpOptions, log: Log, service?: Service): H
     return payload
   })
   server.setErrorHandler((error, request, reply) => fail(request, reply, error))
-  server.setNotFoundHandler((request, reply) => {
-    const path = pathOf(request)
-    const allowed = allowedMethods(path)
-    if (allowed.length === 0) {
-      throw problem("route_not_found", { method: request.method, path: cut(path, 200) })
-    }
-    reply.header("allow", allowed.join(", "))
-    if (request.method === "OPTIONS") return reply.code(204).send()
-    const { method } = request
-    throw problem("method_not_allowed", { method, path, allowed: allowed.join(", ") })
-  })
   for (const route of routes) {
     for (const prefix of route.path.startsWith("/v1/") ? ["", OPENAI_PATH] : [""]) {
       server.route({
@@ -124,6 +114,17 @@ export function createHttp(options: HttpOptions, log: Log, service?: Service): H
     const dialect = chooseDialect(pathOf(request), request.headers, options.dialect, given)
     reply.header("x-api-dialect", dialect)
     return dialect
+  }
+
+  function answerUnrouted(request: FastifyRequest, reply: FastifyReply) {
+    const { method } = request
+    const path = pathOf(request)
+    const allowed = allowedMethods(path).join(", ")
+    readScope(options.apiKeys, request.headers)
+    if (allowed === "") throw problem("route_not_found", { method, path: cut(path, 200) })
+    reply.header("allow", allowed)
+    if (method === "OPTIONS") return reply.code(204).send()
+    throw problem("method_not_allowed", { method, path: cut(path, 200), allowed })
   }
 
   async function handle(route: Route, request: FastifyRequest, reply: FastifyReply) {

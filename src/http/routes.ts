@@ -1,7 +1,7 @@
 // Every endpoint, in one table: a path, a schema, a sentence, a handler. Routing, 405s, /openapi.json, /docs and
 // docs/api.md are made from it. Paths under /v1 are served under /openai/v1 as well, in the openai dialect.
 
-import type { TSchema } from "typebox"
+import { Type } from "typebox"
 import { docsPage, health, live, metricsPage, version } from "./endpoints/about.ts"
 import { chatCompletions } from "./endpoints/chat-completions.ts"
 import { completions } from "./endpoints/completions.ts"
@@ -128,7 +128,7 @@ export const routes: readonly Route[] = [
     method: "GET",
     path: "/openapi.json",
     summary: "This API as an OpenAPI 3.1 document.",
-    answer: {} as TSchema,
+    answer: Type.Unknown(),
     handle: ({ options }) => json(writeJson(openapiDocument(routes, options.version))),
   },
 ]

@@ -71,7 +71,7 @@ const sampling = {
     0,
   ),
   repetition_penalty: optional(
-    Type.Number({ exclusiveMinimum: 0, maximum: 10 }),
+    Type.Number({ minimum: 0.01, maximum: 10 }),
     "Above 1 divides the odds of tokens that the reply has used.",
     1,
   ),
@@ -159,7 +159,10 @@ export const ChatCompletionRequest = Type.Object(
     chat_template_kwargs: optional(anything, "More variables for the model's template."),
     metadata: optional(Type.Record(Type.String(), text), "Accepted; kept in no record."),
     store: optional(flag, "Only false: nothing is stored."),
-    service_tier: optional(text, "Accepted; there is one tier."),
+    service_tier: optional(
+      Type.Enum(["auto", "default", "flex", "scale", "priority", "fast"]),
+      "Accepted; there is one tier.",
+    ),
   },
   { title: "ChatCompletionRequest" },
 )

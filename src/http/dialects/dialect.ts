@@ -31,3 +31,8 @@ export interface Deltas {
   /** Those that are left, of which the last carries the finish reason. */
   end(): Json[]
 }
+
+/** A call as both dialects write it; they differ in what its arguments are. */
+export function callJson({ id, name }: Call, given: Json) {
+  return { id, type: "function", function: { name, arguments: given } }
+}

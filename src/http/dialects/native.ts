@@ -4,8 +4,7 @@
 
 import { writeCallList } from "../../chat/formats/call-list.ts"
 import { type Json, JsonText, readJson } from "../json.ts"
-import type { Call, Dialect } from "./dialect.ts"
-import { callJson } from "./openai.ts"
+import { type Call, callJson, type Dialect } from "./dialect.ts"
 
 export const native: Dialect = {
   message: ({ content, reasoning, calls }) => ({

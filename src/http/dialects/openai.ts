@@ -3,7 +3,7 @@
 // call likewise, so each is sent once.
 
 import type { Json } from "../json.ts"
-import type { Call, Dialect, Said } from "./dialect.ts"
+import { callJson, type Dialect, type Said } from "./dialect.ts"
 
 export const openai: Dialect = {
   message: ({ content, reasoning, calls }) => ({
@@ -42,8 +42,4 @@ function deltaOf(event: Said): Json {
 // Two names are in use for thinking; clients look for either.
 function thinking(reasoning: string) {
   return reasoning === "" ? {} : { reasoning_content: reasoning, reasoning }
-}
-
-export function callJson({ id, name }: Call, given: Json) {
-  return { id, type: "function", function: { name, arguments: given } }
 }
