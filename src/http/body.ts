@@ -3,6 +3,7 @@
 
 import type { IncomingMessage } from "node:http"
 import { problem } from "../errors.ts"
+import { cut } from "./check.ts"
 import { type Json, readJson } from "./json.ts"
 
 /** The client left before its request was complete: nobody is there to be answered. */
@@ -24,7 +25,7 @@ function assertJsonKind({ headers }: IncomingMessage): void {
   const charset = parameters.find((parameter) => parameter.startsWith("charset="))
   const isUtf8 = charset === undefined || /^charset="?utf-?8"?$/.test(charset)
   if (!/^application\/([\w.-]+\+)?json$/.test(kind) || !isUtf8) {
-    const given = kind === "" ? "none" : JSON.stringify(headers["content-type"])
+    const given = kind === "" ? "none" : JSON.stringify(cut(headers["content-type"]!, 100))
     throw problem("unsupported_media_type", {
       problem: `send the body as Content-Type: application/json in UTF-8 (received: ${given}).`,
     })

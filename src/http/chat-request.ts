@@ -5,6 +5,7 @@ import { randomBytes } from "node:crypto"
 import type { ChatRequest } from "../chat/conversation.ts"
 import type { SamplingParams } from "../engine/generation.ts"
 import { problem } from "../errors.ts"
+import { cut } from "./check.ts"
 import type { Json } from "./json.ts"
 import { readMessages } from "./messages.ts"
 import type { ChatCompletionRequest } from "./schemas.ts"
@@ -103,7 +104,7 @@ export function readStop(given: string | readonly string[] | null | undefined): 
 export function assertServed(name: string, model: ModelCard): void {
   if (model.names.includes(name)) return
   const served = model.names.join(", ")
-  throw problem("model_not_found", { model: JSON.stringify(name.slice(0, 100)), served }, "model")
+  throw problem("model_not_found", { model: JSON.stringify(cut(name, 100)), served }, "model")
 }
 
 export function assertStreamOptions(

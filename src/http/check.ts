@@ -161,7 +161,8 @@ function mismatch(schema: Schema, value: Json, path: string): Problem {
 }
 
 function join(path: string, name: string): string {
-  return path === "" ? cut(name, 100) : `${path}.${cut(name, 100)}`
+  if (!/^[\w-]{1,100}$/.test(name)) return `${path}[${JSON.stringify(cut(name, 100))}]`
+  return path === "" ? name : `${path}.${name}`
 }
 
 /** A noun phrase: "an integer from 0 to 20", "one of \"a\", \"b\"". Also what the printed documents say. */

@@ -59,7 +59,7 @@ export function createHttp(options: HttpOptions, log: Log, service?: Service): H
     clientErrorHandler: answerBrokenHttp,
     frameworkErrors: (error, request, reply) => {
       prepare(request, reply)
-      void fail(request, reply, problem("invalid_http", { problem: error.message }))
+      void fail(request, reply, problem("invalid_http", { problem: cut(error.message, 200) }))
     },
   })
   // Bodies are read by the handlers' wrapper below, with its own limits and times.
