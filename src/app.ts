@@ -5,7 +5,6 @@
 // after, while every request is answered 503.
 
 import { createHash, type Hash } from "node:crypto"
-import { readFileSync } from "node:fs"
 import { setTimeout as sleep } from "node:timers/promises"
 import { createChat } from "./chat/chat.ts"
 import type { Chat, PlainText } from "./chat/conversation.ts"
@@ -32,10 +31,7 @@ import { loadParameters } from "./model/weights/weights.ts"
 import { chooseDevice, type Device, type DeviceRequest } from "./runtime/devices.ts"
 import { formats } from "./runtime/format.ts"
 import { readMemory } from "./runtime/memory.ts"
-
-export const version: string = JSON.parse(
-  readFileSync(new URL("../package.json", import.meta.url), "utf8"),
-).version
+import { version } from "./version.ts"
 
 export interface AppOptions {
   /** A model folder, or the name of one. */

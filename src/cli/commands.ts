@@ -1,9 +1,9 @@
 // The commands and what each takes, as commander sees them: help, suggestions for typing errors, and the text of every
-// option. What the texts mean is read in options.ts; what a command does stands in its own file.
+// option. What the texts mean is read in options.ts; what a command does stands in its own file, which is loaded when the
+// command has been read: help and refusals must not wait for native packages.
 
 import { Command, Option as Flag } from "commander"
-import { version } from "../app.ts"
-import { chat } from "./chat.ts"
+import { version } from "../version.ts"
 import {
   chatOptions,
   environmentName,
@@ -13,7 +13,6 @@ import {
   serveOptions,
   type Values,
 } from "./options.ts"
-import { serve } from "./serve.ts"
 
 export function commandLine(): Command {
   const program = new Command("sinter")
@@ -23,8 +22,16 @@ export function commandLine(): Command {
     .addHelpText("after", "\nsinter serve --help lists the options of a command.")
     .configureOutput({ outputError: () => {} }) // `main` prints them, all in one form
     .exitOverride()
-  command(program, "serve", "Serve a model over HTTP.", serveOptions, serve)
-  command(program, "chat", "Talk to a model in the terminal.", chatOptions, chat)
+  command(program, "serve", "Serve a model over HTTP.", serveOptions, async (model, options) =>
+    (await import("./serve.ts")).serve(model, options),
+  )
+  command(
+    program,
+    "chat",
+    "Talk to a model in the terminal.",
+    chatOptions,
+    async (model, options) => (await import("./chat.ts")).chat(model, options),
+  )
   return program
 }
 

@@ -2,7 +2,7 @@
 // from it. An option is listed only when it works; one that the specification names and that is not built yet is known
 // by name and refused with its own sentence, in `unbuilt`.
 
-import { targetNames } from "../compiler/targets/targets.ts"
+import type { TargetName } from "../compiler/targets/targets.ts"
 import { type DeviceRequest, deviceNames } from "../runtime/devices.ts"
 import { overrideFields, overrides } from "./overrides.ts"
 import {
@@ -33,6 +33,8 @@ export interface Option {
   read: Reader<unknown>
 }
 
+const targets: readonly TargetName[] = ["cpu", "cpu:baseline", "reference"]
+
 /** What every command that opens a model takes. */
 const modelOptions = {
   "--model-lib": {
@@ -51,8 +53,8 @@ const modelOptions = {
   "--target": {
     value: "TARGET",
     absent: "auto",
-    help: `What to compile for: ${targetNames.join(", ")} (an interpreter: slow, and the judge of the others), or auto, the best that this machine can build.`,
-    read: oneOf(...targetNames, "auto"),
+    help: `What to compile for: ${targets.join(", ")} (an interpreter: slow, and the judge of the others), or auto, the best that this machine can build.`,
+    read: oneOf(...targets, "auto"),
   },
   "--overrides": {
     value: "OVERRIDES",

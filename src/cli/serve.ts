@@ -1,8 +1,9 @@
 // `sinter serve MODEL`: opens the port, loads the model, says what it chose, and serves until a signal. What it says for
 // people goes to stdout; the log goes to stderr.
 
-import { createApp, type Summary, version } from "../app.ts"
+import { createApp, type Summary } from "../app.ts"
 import { createLog } from "../log.ts"
+import { version } from "../version.ts"
 import type { serveOptions, Values } from "./options.ts"
 
 type Options = Values<typeof serveOptions>

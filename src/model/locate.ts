@@ -2,7 +2,7 @@
 // places where compiled models and downloads lie. What is not found is answered with where it was looked for and what
 // lies there instead.
 
-import { readdirSync, statSync } from "node:fs"
+import { readdirSync, type Stats, statSync } from "node:fs"
 import { homedir } from "node:os"
 import { isAbsolute, join, resolve } from "node:path"
 import { fileURLToPath } from "node:url"
@@ -58,13 +58,20 @@ function rootsOf(cwd: string, options: LocateOptions): { folder: string; inside:
 }
 
 function isFolder(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false
+  return look(path)?.isDirectory() ?? false
 }
 
 function isModel(path: string): boolean {
-  return CONFIGURATIONS.some((file) =>
-    statSync(join(path, file), { throwIfNoEntry: false })?.isFile(),
-  )
+  return CONFIGURATIONS.some((file) => look(join(path, file))?.isFile())
+}
+
+/** What cannot be looked at (a file where a folder should be, a folder of somebody else's) is not there. */
+function look(path: string): Stats | undefined {
+  try {
+    return statSync(path)
+  } catch {
+    return undefined
+  }
 }
 
 function missing(name: string, looked: readonly string[], roots: readonly string[]): Error {

@@ -45,10 +45,10 @@ export const targets = {
 } as const satisfies Record<string, Prepare>
 
 export type TargetName = keyof typeof targets
-export const targetNames = Object.keys(targets) as TargetName[]
 
 async function prepareLibrary(plan: Plan, target: CpuTarget): Promise<Prepared> {
-  const { manifest, key, build } = await prepareCpu(plan, target)
+  const library = await prepareCpu(plan, target)
+  const { manifest } = library
   return {
     manifest,
     weightBytes: manifest.parameters.reduce((sum, { rows, columns, format }) => {
@@ -57,7 +57,7 @@ async function prepareLibrary(plan: Plan, target: CpuTarget): Promise<Prepared> 
     }, 0),
     bufferBytes: referenceBytes(plan).buffers,
     open: async (limits) => {
-      const { path } = await openShelf().get(key, build)
+      const { path } = await openShelf().get(library.key, () => library.build())
       return openLibrary(path, limits)
     },
   }
