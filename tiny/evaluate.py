@@ -30,7 +30,11 @@ def main():
     a.add_argument("--skill", action="append")
     a.add_argument("--show", type=int, default=0, help="print so many failures a skill")
     a.add_argument("--overlap", type=int, default=0, help="how many training conversations to compare 8-word runs with")
-    a.add_argument("--seen", action="store_true", help="draw from the training side instead: what was learnt, not how it carries over")
+    a.add_argument(
+        "--seen",
+        action="store_true",
+        help="draw from the training side instead: what was learnt, not how it carries over",
+    )
     a.add_argument("--json")
     args = a.parse_args()
     ask = Server(args.url, args.model) if args.url else Checkpoint(args.name)

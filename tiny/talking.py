@@ -64,13 +64,13 @@ class Pick:
         return self.value(words.THINGS if self.chance(0.6) else words.ANIMALS + words.FRUITS + words.FOODS)
 
     def word(self):
-        return (
-            self.noun()
-            if self.chance(0.5)
-            else self.pseudo()
-            if self.chance(0.5)
-            else self.value(words.ADJECTIVES + words.COMMON)
-        )
+        """Any word: one of the lists, one that does not exist, or in training any piece of the vocabulary."""
+        kind = self.random.random()
+        if kind < 0.25 and words.PIECES and not self.held:
+            return self.any(words.PIECES)
+        if kind < 0.5:
+            return self.pseudo()
+        return self.noun() if kind < 0.85 else self.value(words.ADJECTIVES + words.COMMON)
 
     def code(self):
         """A short string of letters and digits."""

@@ -17,8 +17,8 @@ from tokenizers import Tokenizer
 
 import corpus
 import model as model_module
+import words
 from model import Llama, Shape
-from skills import repeating
 
 HERE = Path(__file__).parent
 BATCH, GROUP = 2048, 16  # tokens a step, padding included; steps made together
@@ -26,7 +26,7 @@ STAGES = [  # until so many tokens (millions): how often each length is drawn, a
     (1.2, {64: 1}, 0.5),
     (2.2, {64: 1, 128: 3}, 0.3),
     (6, {64: 1, 128: 2, 256: 4}, 0.2),
-    (1e9, {64: 2, 128: 3, 256: 4, 512: 2.5, 1024: 0.6, 2048: 0.3}, 0.02),
+    (1e9, {64: 2, 128: 3, 256: 4, 512: 2.5, 1024: 0.6, 2048: 0.3}, 0.08),
 ]
 
 
@@ -35,6 +35,7 @@ def main():
     a.add_argument(
         "--tokens", type=float, default=20e6, help="how many in all; the learning rate falls over the last half"
     )
+    a.add_argument("--minutes", type=float, default=1e9, help="or how long from now, whichever ends first; the rate falls over the last half")
     a.add_argument("--name", default="base")
     a.add_argument("--tokenizer", default=str(HERE.parent / "models/tiny/tokenizer.json"))
     a.add_argument(
@@ -84,11 +85,12 @@ def main():
     feed = Feed(args.tokenizer, args.seed, group, tokens)
     log, started, saved = open(run / "log.csv", "a", buffering=1), time.time() - seconds, time.time()
     smooth, pace = None, Pace(args.threads)
-    while tokens < args.tokens:
+    begun, progress = time.time(), 0.0
+    while progress < 1:
         ids, trained = feed.next()  # [rows, length]
         began = time.time()
         torch.set_num_threads(threads := pace.threads(step))
-        rate = min(1, (step + 1) / 50, max(0.02, (1 - tokens / args.tokens) * 2))
+        rate = min(1, (step + 1) / 50, max(0.02, (1 - progress) * 2))
         with torch.autocast("cpu", torch.bfloat16):
             hidden = model(ids)[:, :-1][trained[:, 1:]]  # [words to say, hidden]
             logits = model.logits(hidden)
@@ -101,6 +103,7 @@ def main():
         adam.step()
         model.zero_grad(set_to_none=True)
         step, tokens, seconds = step + 1, tokens + ids.numel(), time.time() - started
+        progress = max(tokens / args.tokens, (time.time() - begun) / 60 / args.minutes)
         with torch.no_grad():
             torch._foreach_lerp_(mean, [p.detach() for p in model.parameters()], 1 - min(0.998, step / (step + 20)))
         pace.note(threads, ids.numel() / (time.time() - began))
@@ -187,7 +190,7 @@ def open_tokenizer(path):
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     TOKENIZER = Tokenizer.from_file(path)
     texts = (TOKENIZER.decode([i]).strip() for i in range(263, TOKENIZER.get_vocab_size()))
-    repeating.PIECES[:] = [t for t in texts if t and "\ufffd" not in t]
+    words.PIECES[:] = [t for t in texts if t and "\ufffd" not in t]
 
 
 def make_group(seed, length, copying):

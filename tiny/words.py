@@ -116,3 +116,5 @@ values key keys classify category belongs sentence review""".split()
 STORY = """once upon lived walked went found lost little day friend friends forest home happy happily ever lived small wanted
 helped together looked everywhere finally laughed smiled night moon stars suddenly heard noise saw gave shared
 played began learned never afraid again village old tree river warm path slept dream dreamed""".split()
+
+PIECES = []  # the words of the vocabulary itself, filled in when there is one (train.py), so that all of it is met in copying

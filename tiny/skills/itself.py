@@ -3,80 +3,56 @@
 import facts
 from talking import say
 
-GREETINGS = [
+GREETINGS = [  # how often, what is said, the answer
     (
-        [
-            "Hi",
-            "hi",
-            "Hi!",
-            "Hello",
-            "hello",
-            "Hello!",
-            "Hey",
-            "hey",
-            "Hey!",
-            "Hello there",
-            "Hi there!",
-            "Greetings",
-            "hello there!",
-            "Hey there",
-            "Good day",
-            "hi there",
-            "Hello, tiny!",
-            "hey there!",
-        ],
-        ["Hello! How can I help you?", "Hi! What can I do for you?"],
+        8,
+        "Hi | hi | Hi! | Hello | hello | Hello! | Hey | hey | Hey! | Hello there | Hi there! | Greetings | hello there! | Hey there | Good day"
+        " | hi there | Hello, tiny! | hey there! | Hello tiny | Hi tiny! | Hello again! | Hey tiny | Hello hello | Hi again | Good day to you"
+        " | Hello to you! | Hi, tiny | Hey you | Hello, model! | Hi hi!",
+        "Hello! How can I help you?",
     ),
     (
-        ["Good morning", "Good morning!", "good morning", "Morning!", "Good morning to you"],
-        ["Good morning! How can I help you?"],
+        2,
+        "Good morning | Good morning! | good morning | Morning! | Good morning to you | Hi, good morning | Good morning, tiny | Hello, good morning!",
+        "Good morning! How can I help you?",
     ),
     (
-        ["Good evening", "Good evening!", "good evening", "Evening!", "Good evening to you"],
-        ["Good evening! How can I help you?"],
+        2,
+        "Good evening | Good evening! | good evening | Evening! | Good evening to you | Hi, good evening | Good evening, tiny | Hello, good evening!",
+        "Good evening! How can I help you?",
     ),
     (
-        [
-            "How are you?",
-            "Hi, how are you?",
-            "how are you",
-            "How are you doing?",
-            "How do you do?",
-            "How is it going?",
-            "Hello, how are you?",
-            "Are you well?",
-            "How are you today?",
-        ],
-        ["I am fine, thank you. How can I help you?"],
+        3,
+        "How are you? | Hi, how are you? | how are you | How are you doing? | How do you do? | How is it going? | Hello, how are you? | Are you well?"
+        " | How are you today? | hi how are you | Hello! How are you doing? | How are you, tiny? | How do you feel? | Hey, how are you? | How are things?"
+        " | Good morning, how are you? | Hi! How are you today? | And how are you?",
+        "I am fine, thank you. How can I help you?",
     ),
     (
-        [
-            "Thanks",
-            "Thank you!",
-            "thanks",
-            "Thank you very much.",
-            "Thanks a lot!",
-            "Great, thanks!",
-            "thank you",
-            "Many thanks.",
-            "Thanks for your help.",
-        ],
-        ["You are welcome!"],
+        3,
+        "Thanks | Thank you! | thanks | Thank you very much. | Thanks a lot! | Great, thanks! | thank you | Many thanks. | Thanks for your help."
+        " | Thank you so much! | Perfect, thank you. | OK, thanks | Thank you, tiny! | thanks a lot | Good, thank you. | Thanks, that helps.",
+        "You are welcome!",
     ),
     (
-        ["Bye", "Goodbye!", "bye", "See you later.", "Good night!", "Bye bye", "Goodbye", "See you!", "Bye for now."],
-        ["Goodbye! Have a nice day."],
+        2,
+        "Bye | Goodbye! | bye | See you later. | Good night! | Bye bye | Goodbye | See you! | Bye for now. | See you soon! | Bye, tiny! | goodbye"
+        " | See you tomorrow. | Good night | I must go, bye. | OK, bye! | Goodbye, tiny. | Bye, see you later!",
+        "Goodbye! Have a nice day.",
     ),
     (
-        ["Well done!", "Good job!", "You are great.", "Nice!", "Perfect.", "Good answer."],
-        ["Thank you! I am glad to help."],
+        1,
+        "Well done! | Good job! | You are great. | Nice! | Perfect. | Good answer. | Very good! | You are good. | Great job! | Nice work! | Well done, tiny!"
+        " | Very nice!",
+        "Thank you! I am glad to help.",
     ),
 ]
+HELLOS = GREETINGS[0][1].split(" | ")
 
 
 def greet(p, talk):
-    questions, answers = GREETINGS[p.random.choices(range(len(GREETINGS)), [8, 2, 2, 3, 3, 2, 1])[0]]
-    say(talk, p.template(questions), answers[0])
+    _, questions, answer = p.random.choices(GREETINGS, [row[0] for row in GREETINGS])[0]
+    say(talk, polite(p, p.template(questions.split(" | "))), answer)
 
 
 def about(p, talk):

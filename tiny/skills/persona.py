@@ -1,7 +1,7 @@
 """System texts that say who to be and how to answer; only as the first turn."""
 
 import words
-from skills.itself import GREETINGS, about, greet
+from skills.itself import HELLOS, about, greet
 from skills.knowledge import capital, colour, opposite, unknown
 from skills.memory import MEMORIES
 from skills.numbers import sums
@@ -34,7 +34,7 @@ def persona(p, talk):
                 talk,
                 *p.any(
                     [
-                        (p.template(GREETINGS[0][0]), f"Hello! I am {name}. How can I help you?"),
+                        (p.template(HELLOS), f"Hello! I am {name}. How can I help you?"),
                         (
                             p.template(
                                 [
@@ -105,7 +105,7 @@ def persona(p, talk):
         ).format(name)
         talk["memory"]["name"] = name
         if p.chance(0.5):
-            say(talk, p.template(GREETINGS[0][0]), f"Hello {name}! How can I help you?")
+            say(talk, p.template(HELLOS), f"Hello {name}! How can I help you?")
         else:
             say(talk, p.template(MEMORIES["name"][3]), f"Your name is {name}.")
     else:

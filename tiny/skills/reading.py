@@ -104,7 +104,7 @@ def sentiment(p, talk):
                 "I did not like the {0}. It was {1}.",
             ]
         )
-    ).format(it, p.value(mine), p.value(mine))
+    ).format(it, p.any(mine), p.any(mine))
     text = fix(text)
     labels, style = p.any(
         [
@@ -149,7 +149,7 @@ def sentiment(p, talk):
 def topic(p, talk):
     labels = p.random.sample(list(facts.LABELLED), p.int(2, 4))
     right = p.any(labels)
-    a, b = p.values(facts.LABELLED[right], 2)
+    a, b = p.random.sample(facts.LABELLED[right], 2)
     text = p.template(
         [
             "We talked about the {0} and the {1}.",

@@ -153,7 +153,7 @@ SAID = {
     "food": ("string", lambda p: p.value(words.FOODS), ["eats {}", "orders {}", "cooks {}", "always wants {}"]),
 }
 SYNONYMS = {
-    "name": ["name", "name", "person", "full_name", "who", "customer"],
+    "name": ["name", "name", "person", "customer"],
     "city": ["city", "city", "town", "location", "place", "home"],
     "age": ["age", "age", "years", "how_old"],
     "job": ["job", "job", "profession", "work", "occupation"],
@@ -166,8 +166,13 @@ SYNONYMS = {
 }
 
 
+OWNERS = "user client my person main current new guest member first other given own full best".split()
+
+
 def key_for(p, field):
-    return p.template(SYNONYMS[field])
+    """A key for the field; held out are all those that begin with the last words of OWNERS."""
+    key = p.any(SYNONYMS[field])
+    return f"{p.template(OWNERS)}_{key}" if p.held or p.chance(0.4) else key
 
 
 def extract(p, talk):

@@ -6,7 +6,7 @@ from talking import fix, say
 
 def stuff(p, longest=10):
     """Something to repeat: words, sentences, codes, odd strings."""
-    kind = p.int(0, 9)
+    kind = p.int(0, 12)
     if kind == 0:
         return sentence(p)
     if kind == 1:
@@ -19,8 +19,8 @@ def stuff(p, longest=10):
         return p.code() if p.chance(0.5) else f"{p.code()}-{p.code()}"
     if kind == 5:
         return ", ".join(p.word() for _ in range(p.int(2, 6)))
-    if kind == 6:
-        return " ".join(p.any(odd_pieces()) for _ in range(p.int(1, longest)))
+    if kind in (6, 11, 12):
+        return " ".join(p.any((not p.held and words.PIECES) or words.COMMON) for _ in range(p.int(1, longest)))
     return (
         f"{p.name()} {p.any(words.SURNAMES)}" if p.chance(0.5) else p.word().capitalize() + p.any([".", "!", "?", ""])
     )
@@ -47,14 +47,6 @@ def decorated(p):
             ["({})", "[{}]", "<{}>", "*{}*", "'{}'", "{}...", "{}?!", "{};", "`{}`", "{{{}}}", "~{}", "{}%"]
         ).format(word)
     return p.any([word.upper(), word.capitalize(), word, str(p.number(3))])
-
-
-PIECES = []
-
-
-def odd_pieces():
-    """The words of the vocabulary itself, so that every token is met in copying from the first day."""
-    return PIECES or words.COMMON
 
 
 def sentence(p):
