@@ -112,6 +112,21 @@ function readScaling(fields: Fields): RopeScaling {
   }
 }
 
+/** Newer files say of each layer what it sees; that must be what the other fields say. */
+export function checkLayerTypes(fields: Fields, config: ModelConfig): void {
+  if (!fields.has("layer_types")) return
+  const { window, firstSliding, shapes } = config
+  const types = fields.texts("layer_types")
+  const wrong = Array.from({ length: shapes.layers }, (_, i) =>
+    window !== undefined && i >= firstSliding ? "sliding_attention" : "full_attention",
+  ).findIndex((type, i) => types[i] !== type)
+  if (wrong >= 0)
+    throw fields.wrong(
+      "layer_types",
+      `says ${types[wrong]} of layer ${wrong}, which the other fields do not`,
+    )
+}
+
 /** A sliding window, for architectures that switch it on and off: qwen's. */
 export function readOptionalWindow(fields: Fields, config: ModelConfig): ModelConfig {
   if (!fields.flag("use_sliding_window", false) || !fields.has("sliding_window")) return config

@@ -26,6 +26,10 @@ export class Folder {
     return problem("model_broken", { file: join(this.path, file), problem: what })
   }
 
+  #unreadable(file: string, { code }: NodeJS.ErrnoException): Problem {
+    return this.broken(file, `it cannot be read (${code})`)
+  }
+
   async has(file: string): Promise<boolean> {
     return (await stat(join(this.path, file)).catch(() => undefined))?.isFile() ?? false
   }
@@ -41,7 +45,9 @@ export class Folder {
     // Looked at before it is opened: opening a pipe would wait for its other end.
     if (!(await stat(path).catch(() => undefined))?.isFile())
       throw this.broken(namedBy, `it names ${file}, which is not there`)
-    const handle = await open(path)
+    const handle = await open(path).catch((error) => {
+      throw this.#unreadable(file, error)
+    })
     return { handle, size: (await handle.stat()).size }
   }
 
@@ -50,7 +56,9 @@ export class Folder {
     if (!found?.isFile()) throw this.broken(file, "there is no such file")
     if (found.size > LONGEST_TEXT)
       throw this.broken(file, `it is ${found.size} bytes long, more than such a file can be`)
-    const bytes = await readFile(join(this.path, file))
+    const bytes = await readFile(join(this.path, file)).catch((error) => {
+      throw this.#unreadable(file, error)
+    })
     return this.decode(bytes, file)
   }
 

@@ -7,7 +7,7 @@ import { resolve } from "node:path"
 import type { Graph } from "../compiler/graph/graph.ts"
 import { type FormatName, formatNames, isFormatName } from "../runtime/format.ts"
 import { type ArchitectureName, architectureOf, architectures } from "./architectures.ts"
-import { fromMlc, type ModelConfig } from "./config.ts"
+import { checkLayerTypes, fromMlc, type ModelConfig } from "./config.ts"
 import { Fields } from "./fields.ts"
 import { Folder } from "./folder.ts"
 import { weightsOf } from "./graph-weights.ts"
@@ -46,6 +46,7 @@ export async function openModel(path: string, { verify = true }: OpenOptions = {
   const weights = await source.openWeights()
   try {
     checkLayers(fields, config, weights)
+    checkLayerTypes(fields, config)
     const graph = architectures[architecture].graph(config)
     checkTensors(graph, weights)
     return {

@@ -61,7 +61,7 @@ export async function readMlcTexts(
   const texts = await readTexts(folder, chat, vocabulary)
   const templates = new Map(texts.templates)
   if (!templates.has("default")) {
-    const prefix = spelled(texts.tokenizer, conversationPrefix(chat, vocabulary))
+    const prefix = spelled(folder, texts.tokenizer, conversationPrefix(chat, vocabulary))
     const text = conversationTemplate(chat, prefix)
     if (text !== undefined)
       templates.set("default", { file: `${folder.path}/mlc-chat-config.json`, text })
@@ -110,16 +110,20 @@ function spellings(config: Json): Record<string, string> {
 }
 
 /** Tokens by number as the tokenizer's file spells them. */
-function spelled({ text }: TextFile, ids: readonly number[]): string {
+function spelled(folder: Folder, { text }: TextFile, ids: readonly number[]): string {
   if (ids.length === 0) return ""
-  const added: unknown = JSON.parse(text).added_tokens
-  const spellings = new Map(
-    (Array.isArray(added) ? added : []).map((token: { id: number; content: string }) => [
-      token.id,
-      token.content,
-    ]),
-  )
-  return ids.map((id) => spellings.get(id) ?? "").join("")
+  const { added_tokens: added } = folder.parse(text, "tokenizer.json")
+  const spellings = new Map<unknown, unknown>()
+  for (const token of Array.isArray(added) ? added : [])
+    if (isObject(token)) spellings.set(token.id, token.content)
+  return ids
+    .map((id) => {
+      const content = spellings.get(id)
+      if (typeof content === "string") return content
+      const what = `conv_template.system_prefix_token_ids holds ${id}, which tokenizer.json does not spell`
+      throw folder.broken("mlc-chat-config.json", what)
+    })
+    .join("")
 }
 
 function advisedByMlc(chat: Fields): AdvisedSampling {

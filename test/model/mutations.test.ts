@@ -75,7 +75,10 @@ function mutate(sound: Buffer, header: number, random: (below: number) => number
 
 function randomFrom(seed: string): (below: number) => number {
   let state =
-    Array.from(seed).reduce((hash, c) => Math.imul(hash ^ c.charCodeAt(0), 0x01000193), 0x811c9dc5) | 1
+    Array.from(seed).reduce(
+      (hash, c) => Math.imul(hash ^ c.charCodeAt(0), 0x01000193),
+      0x811c9dc5,
+    ) | 1
   return (below) => {
     state ^= state << 13
     state ^= state >>> 17

@@ -61,8 +61,8 @@ export async function openMlc(folder: Folder, options: MlcOptions): Promise<Weig
       const file = shard.text("dataPath")
       const { handle, size } = await folder.open(file, table)
       handles.push(handle)
-      if (shard.has("nbytes") && shard.count("nbytes", undefined, 0) !== size)
-        throw folder.broken(file, `it is ${size} bytes long, ${table} says ${shard.json.nbytes}`)
+      if (shard.has("nbytes") && shard.size("nbytes") !== size)
+        throw folder.broken(file, `it is ${size} bytes long, ${table} says ${shard.size("nbytes")}`)
       for (const tensor of readRecords(folder, table, shard, { file, handle, size })) {
         if (tensors.has(tensor.name)) throw folder.broken(table, `it names ${tensor.name} twice`)
         tensors.set(tensor.name, tensor)

@@ -88,19 +88,39 @@ export function dotFour(
   out[3] = s3
 }
 
-/** One element of a product of integers: exact within a group, groups added in order. */
-export function dotCodes(x: QuantizedRows, row: number, matrix: StoredCodes, n: number): number {
-  const { columns, group, groups } = matrix
+/** The same with integers: exact within a group, groups added in order. */
+export function dotCodesFour(
+  x: QuantizedRows,
+  row: number,
+  { columns, group, groups, codes, scales }: StoredCodes,
+  rows: readonly [number, number, number, number],
+  out: Float64Array, // [4]
+): void {
   const a = row * columns
-  const b = n * columns
-  let sum = 0
+  const b0 = rows[0] * columns
+  const b1 = rows[1] * columns
+  const b2 = rows[2] * columns
+  const b3 = rows[3] * columns
+  out.fill(0)
   for (let g = 0; g < groups; g++) {
     const last = Math.min(columns, (g + 1) * group)
-    let whole = 0
-    for (let k = g * group; k < last; k++) whole += x.codes[a + k]! * matrix.codes[b + k]!
-    sum += whole * (x.scales[row * groups + g]! * matrix.scales[n * groups + g]!)
+    let s0 = 0
+    let s1 = 0
+    let s2 = 0
+    let s3 = 0
+    for (let k = g * group; k < last; k++) {
+      const v = x.codes[a + k]!
+      s0 = (s0 + Math.imul(v, codes[b0 + k]!)) | 0
+      s1 = (s1 + Math.imul(v, codes[b1 + k]!)) | 0
+      s2 = (s2 + Math.imul(v, codes[b2 + k]!)) | 0
+      s3 = (s3 + Math.imul(v, codes[b3 + k]!)) | 0
+    }
+    const scale = x.scales[row * groups + g]!
+    out[0]! += s0 * (scale * scales[rows[0] * groups + g]!)
+    out[1]! += s1 * (scale * scales[rows[1] * groups + g]!)
+    out[2]! += s2 * (scale * scales[rows[2] * groups + g]!)
+    out[3]! += s3 * (scale * scales[rows[3] * groups + g]!)
   }
-  return sum
 }
 
 export function silu(x: number): number {

@@ -214,9 +214,7 @@ export class Machine {
     }
     if (matrix.kind === "floats") throw new Error("internal: codes meet floats")
     const x = this.#codes(input.codes)
-    return (row, wanted, out) => {
-      for (let i = 0; i < 4; i++) out[i] = kernels.dotCodes(x, row, matrix, wanted[i]!)
-    }
+    return (row, wanted, out) => kernels.dotCodesFour(x, row, matrix, wanted, out)
   }
 
   #results(input: StepInput): StepDone {

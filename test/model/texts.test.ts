@@ -1,0 +1,189 @@
+// What a folder says about text: tokenizer, templates, special tokens, ends, advice on sampling; and MLC's conversation
+// templates, rendered by the room that renders every template.
+
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterEach, beforeEach, describe, expect, test } from "vitest"
+import { openTemplate } from "../../src/chat/template.ts"
+import { type Model, openModel } from "../../src/model/model.ts"
+import { goldenFolder } from "./golden.ts"
+
+let folder: string
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "texts-"))
+})
+afterEach(() => rmSync(folder, { recursive: true }))
+
+type Changes = Record<string, unknown>
+
+/** A copy of a golden folder whose JSON files are changed; `undefined` removes a file. */
+async function open(
+  [kind, name]: ["models" | "mlc" | "broken", string],
+  files: Record<string, Changes | string | undefined> = {},
+): Promise<Model> {
+  cpSync(goldenFolder(kind, name), folder, { recursive: true })
+  for (const [file, changes] of Object.entries(files)) {
+    const path = join(folder, file)
+    if (changes === undefined) rmSync(path, { force: true })
+    else if (typeof changes === "string") writeFileSync(path, changes)
+    else {
+      const json = JSON.parse(readFileSync(path, "utf8"))
+      writeFileSync(path, JSON.stringify({ ...json, ...changes }))
+    }
+  }
+  const model = await openModel(folder)
+  await model.close()
+  return model
+}
+
+describe("a plain folder", () => {
+  test("says all of it", async () => {
+    const { texts } = await open(["models", "llama-tied"])
+    expect(texts.tokenizer.file).toBe(join(folder, "tokenizer.json"))
+    expect(JSON.parse(texts.tokenizer.text).model.type).toBe("BPE")
+    expect(texts.templates.get("default")!.text).toMatch(/^\{#- Role headers/)
+    expect(texts.specialTokens).toMatchObject({
+      bos_token: "<|begin_of_text|>",
+      eos_token: "<|eot_id|>",
+      pad_token: "<|eom_id|>",
+    })
+    expect(texts.endTokens).toEqual([509, 510])
+    expect(texts.beginToken).toBe(506)
+    expect(texts.sampling).toEqual({ temperature: 0.6, topP: 0.9 })
+  })
+
+  test("a template in a file of its own wins; a list of templates keeps their names", async () => {
+    const list = [
+      { name: "default", template: "plain" },
+      { name: "tool_use", template: "tools" },
+    ]
+    const files = { "tokenizer_config.json": { chat_template: list } }
+    const named = await open(["models", "llama-tied"], files)
+    expect([...named.texts.templates].map(([name, { text }]) => [name, text])).toEqual([
+      ["default", "plain"],
+      ["tool_use", "tools"],
+    ])
+    const own = await open(["models", "llama-tied"], { ...files, "chat_template.jinja": "own" })
+    expect(own.texts.templates.get("default")).toEqual({
+      file: join(folder, "chat_template.jinja"),
+      text: "own",
+    })
+  })
+
+  test("ends are generation_config's, else config's; a special token may be an object", async () => {
+    const model = await open(["models", "llama-tied"], {
+      "generation_config.json": undefined,
+      "config.json": { eos_token_id: 7, bos_token_id: null },
+      "tokenizer_config.json": { bos_token: { content: "<b>", lstrip: false } },
+    })
+    expect(model.texts.endTokens).toEqual([7])
+    expect(model.texts.beginToken).toBeUndefined()
+    expect(model.texts.specialTokens.bos_token).toBe("<b>")
+    expect(model.texts.sampling).toEqual({})
+  })
+
+  test("do_sample: false is temperature 0", async () => {
+    const files = { "generation_config.json": { do_sample: false, top_k: 50, min_p: 0.05 } }
+    const { texts } = await open(["models", "llama-tied"], files)
+    expect(texts.sampling).toEqual({ temperature: 0, topP: 0.9, topK: 50, minP: 0.05 })
+  })
+})
+
+describe("a compiled folder", () => {
+  const messages = [
+    { role: "user", content: "Hi" },
+    { role: "assistant", content: "Hello" },
+    { role: "user", content: "Bye" },
+  ]
+  const system = { role: "system", content: "Be brief." }
+
+  async function render(
+    { texts }: Model,
+    conversation: { role: string; content: string }[],
+  ): Promise<string> {
+    const { text, file } = texts.templates.get("default")!
+    const template = openTemplate(text, file, { specialTokens: {}, now: new Date(0) })
+    const rendering = {
+      messages: conversation,
+      tools: undefined,
+      variables: {},
+      generationPrompt: true,
+    }
+    return (await template.render(rendering)).value
+  }
+
+  const withoutJinja = (conversation: unknown) => ({
+    "tokenizer_config.json": { chat_template: null },
+    "mlc-chat-config.json": { conv_template: conversation },
+  })
+
+  test("its own Jinja wins over the conversation template, whose ends count as well", async () => {
+    const { texts } = await open(["mlc", "llama-tied-q0f16"])
+    expect(texts.templates.get("default")!.text).toMatch(/^\{#- Role headers/)
+    expect(texts.endTokens).toEqual([509, 510])
+    expect(texts.sampling).toEqual({
+      temperature: 0.6,
+      topP: 0.9,
+      presencePenalty: 0,
+      frequencyPenalty: 0,
+      repetitionPenalty: 1,
+    })
+  })
+
+  test("a conversation template by object", async () => {
+    const files = { "tokenizer_config.json": { chat_template: null } }
+    const llama = await open(["mlc", "llama-tied-q0f16"], files)
+    const head = (role: string) => `<|start_header_id|>${role}<|end_header_id|>\n\n`
+    const body = `${head("user")}Hi<|eot_id|>${head("assistant")}Hello<|eot_id|>${head("user")}Bye<|eot_id|>${head("assistant")}`
+    const begin = "<|begin_of_text|>"
+    expect(await render(llama, messages)).toBe(
+      `${begin}${head("system")}You answer in few words.<|eot_id|>${body}`,
+    )
+    expect(await render(llama, [system, ...messages])).toBe(
+      `${begin}${head("system")}Be brief.<|eot_id|>${body}`,
+    )
+    await expect(render(llama, [...messages, system])).rejects.toThrow(/system messages come first/)
+  })
+
+  test("one whose first turn has no role behind the system text", async () => {
+    const files = { "tokenizer_config.json": { chat_template: null } }
+    const mistral = await open(["mlc", "llama-wide-q4f16_1"], files)
+    const turns = "[/INST] Hello</s>[INST] Bye [/INST]"
+    expect(await render(mistral, messages)).toBe(
+      `<s>[INST] You answer in few words.\n\nHi ${turns}`,
+    )
+    expect(await render(mistral, [{ ...system, content: "" }, ...messages])).toBe(
+      `<s>[INST] Hi ${turns}`,
+    )
+  })
+
+  test("a conversation template by name", async () => {
+    const model = await open(["mlc", "qwen2-q0f32"], withoutJinja("chatml"))
+    const turn = (role: string, text: string) => `<|im_start|>${role}\n${text}<|im_end|>\n`
+    expect(await render(model, [system, ...messages])).toBe(
+      `${turn("system", "Be brief.")}${turn("user", "Hi")}${turn("assistant", "Hello")}${turn("user", "Bye")}<|im_start|>assistant\n`,
+    )
+  })
+
+  test("a name nobody knows is refused, none at all is no template", async () => {
+    await expect(open(["mlc", "qwen2-q0f32"], withoutJinja("parley"))).rejects.toThrow(
+      /conv_template is "parley"; known by name: LM, chatml/,
+    )
+    const model = await open(["mlc", "qwen2-q0f32"], withoutJinja(null))
+    expect(model.texts.templates.size).toBe(0)
+  })
+
+  test("texts that hold quotes and braces are kept as texts", async () => {
+    const conversation = {
+      system_template: "{{ it's }} {system_message} \\ {%",
+      system_message: "'",
+      roles: { user: "{{u}}", assistant: "a" },
+      seps: ["\n"],
+    }
+    const model = await open(["mlc", "qwen2-q0f32"], withoutJinja(conversation))
+    expect(await render(model, [{ role: "user", content: "x" }])).toBe(
+      "{{ it's }} ' \\ {%{{u}}x\na",
+    )
+  })
+})
