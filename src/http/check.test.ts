@@ -10,6 +10,11 @@ import { ChatCompletionRequest } from "./schemas.ts"
 const base = { model: "m", messages: [{ role: "user", content: "hi" }] }
 
 test.each([
+  [
+    { logit_bias: { "a\nb": "x" } },
+    'logit_bias["a\\nb"]',
+    /^logit_bias\["a\\nb"\] must be a number/,
+  ],
   [{ temperature: 3 }, "temperature", "temperature must be a number from 0 to 2, not 3."],
   [{ temperature: "hot" }, "temperature", 'temperature must be a number from 0 to 2, not "hot".'],
   [{ stream: "true" }, "stream", 'stream must be true or false, not "true".'],
