@@ -15,7 +15,8 @@ import { Memory } from "./memory.ts"
 import { Outbox } from "./outbox.ts"
 import { Scheduler } from "./scheduler.ts"
 import { Family, Sequence } from "./sequence.ts"
-import { type EngineStats, noCounts } from "./stats.ts"
+import { type Counts, type EngineStats, noCounts } from "./stats.ts"
+import type { Trace } from "./trace.ts"
 
 export interface EngineOptions {
   limits: Pick<EngineLimits, "context" | "total" | "sequences" | "chunk">
@@ -26,6 +27,8 @@ export interface EngineOptions {
   /** Whether finished prefixes are remembered for others; true when absent. */
   prefixCache?: boolean
   log?: Log
+  /** Records what happens to requests and in steps; absent: nothing is recorded, at no cost. */
+  trace?: Trace
   /** Milliseconds on a clock that never goes back; for tests. */
   now?: () => number
 }
@@ -78,11 +81,15 @@ class Loop implements Engine {
     this.#options = options
     this.#context = options.limits.context.value
     this.#now = options.now ?? (() => performance.now())
-    this.#scheduler = new Scheduler(memory, {
-      ...limits,
-      sequences: Math.min(limits.sequences, options.limits.sequences.value),
-      chunk: options.limits.chunk.value,
-    })
+    this.#scheduler = new Scheduler(
+      memory,
+      {
+        ...limits,
+        sequences: Math.min(limits.sequences, options.limits.sequences.value),
+        chunk: options.limits.chunk.value,
+      },
+      options.trace,
+    )
     this.#batch = new Batch(limits, manifest.shapes.vocabulary, window, memory)
   }
 
@@ -99,6 +106,10 @@ class Loop implements Engine {
     signal?.addEventListener("abort", abort, { once: true })
     family.onEnd = () => signal?.removeEventListener("abort", abort)
     this.#scheduler.add(family)
+    this.#options.trace?.mark(request.id, "queued", {
+      choices: request.choices,
+      prompt: request.prompt.length,
+    })
     this.#wake()
     return {
       promptTokens: request.prompt.length,
@@ -177,7 +188,15 @@ class Loop implements Engine {
 
   /** Ends a sequence from outside: its reader has gone, or is told why it is over. */
   #stop(sequence: Sequence, reason?: Problem): void {
-    if (sequence.state === "leaving" || sequence.state === "ended") return
+    if (sequence.state === "leaving") return
+    if (sequence.state === "ended") {
+      const { family, choice, replyTokens, outbox } = sequence
+      this.#options.trace?.mark(family.request.id, "left", {
+        choice,
+        unread: replyTokens - outbox.read,
+      })
+      return
+    }
     if (reason) sequence.outbox.put({ kind: "end", reason: "error", problem: reason })
     else sequence.outbox.close()
     if (!this.#step.includes(sequence)) {
@@ -196,12 +215,12 @@ class Loop implements Engine {
   #letGo(sequence: Sequence): void {
     const wanted = sequence.family.promptTokens + sequence.outbox.read
     this.#scheduler.memory.publish(sequence, wanted)
-    this.#remove(sequence)
+    this.#remove(sequence, "left", sequence.length - wanted)
   }
 
   #end(sequence: Sequence, end: EndEvent): void {
     this.#scheduler.memory.publish(sequence, sequence.length)
-    this.#remove(sequence)
+    this.#remove(sequence, end.reason, 0)
     sequence.outbox.put(end)
   }
 
@@ -209,12 +228,22 @@ class Loop implements Engine {
   #fail(sequence: Sequence, reason: Problem): void {
     if (sequence.state === "ended") return
     this.#counts.failures++
-    this.#remove(sequence)
+    this.#remove(sequence, "error", 0)
     sequence.outbox.put({ kind: "end", reason: "error", problem: reason })
   }
 
-  #remove(sequence: Sequence): void {
+  /** @param unread tokens that were drawn and that nobody will ever read */
+  #remove(sequence: Sequence, outcome: string, unread: number): void {
     const { family } = sequence
+    this.#options.trace?.span(family.request.id, "reply", sequence.firstAt ?? this.#now(), {
+      choice: sequence.choice,
+      outcome,
+      prompt: family.promptTokens,
+      cached: family.cached,
+      reply: sequence.replyTokens,
+      unread,
+      blocks: sequence.blocks.length,
+    })
     this.#scheduler.remove(sequence)
     if (family.live.length === 0) family.onEnd()
     if (this.#scheduler.families.length > 0) return
@@ -251,13 +280,13 @@ class Loop implements Engine {
   }
 
   async #take(step: readonly Sequence[]): Promise<void> {
+    const begun = this.#now()
     this.#step = step
     Atomics.store(this.#cancel, 0, 0)
     try {
-      const begun = this.#now()
       await this.#copyBlocks()
       const output = await this.#program.step(this.#batch.flatten(step), this.#cancel)
-      if (output.kind === "done") this.#handOut(step, output, this.#now() - begun)
+      if (output.kind === "done") this.#handOut(step, output, begun)
       else if (Atomics.load(this.#cancel, 0) === 0) throw new Error("it gave up unasked")
     } catch (error) {
       this.#options.log?.error({ err: error }, "a step failed")
@@ -277,18 +306,38 @@ class Loop implements Engine {
     await this.#program.copyBlocks(Int32Array.from(from), Int32Array.from(to))
   }
 
-  #handOut(step: readonly Sequence[], output: StepDone, milliseconds: number): void {
+  #handOut(step: readonly Sequence[], output: StepDone, begun: number): void {
+    const before = this.#options.trace && { ...this.#counts }
     let row = 0
     let promptTokens = 0
     for (const sequence of step) {
       const { rows } = sequence
-      if (sequence.remaining > 1) promptTokens += sequence.chunk
+      if (sequence.remaining > 1) {
+        promptTokens += sequence.chunk
+        this.#traceChunk(sequence, begun)
+      }
       this.#advance(sequence)
       if (rows > 0 && sequence.state === "running") this.#draw(sequence, output, row)
       row += rows
     }
     this.#counts.steps++
-    this.#scheduler.pace.note(promptTokens, milliseconds)
+    this.#scheduler.pace.note(promptTokens, this.#now() - begun)
+    if (before) this.#traceStep(step.length, begun, before)
+  }
+
+  #traceChunk({ family, choice, computed, chunk }: Sequence, begun: number): void {
+    const counts = { choice, from: computed, tokens: chunk }
+    this.#options.trace?.span(family.request.id, "prompt", begun, counts)
+  }
+
+  #traceStep(sequences: number, begun: number, before: Counts): void {
+    this.#options.trace?.span(undefined, "step", begun, {
+      sequences,
+      prompt: this.#counts.promptTokens - before.promptTokens,
+      reply: this.#counts.replyTokens - before.replyTokens,
+      recomputed: this.#counts.recomputedTokens - before.recomputedTokens,
+      blocks: this.#scheduler.memory.blocks.used,
+    })
   }
 
   /** Its chunk is in its blocks now; counts what of it was new. */
@@ -314,14 +363,15 @@ class Loop implements Engine {
       if (output.finite[row] === 0) throw new Error("it computed a number that is not finite")
       sequence.sound = sequence.computed
       memory.publish(sequence, promptTokens)
-      this.#counts.replyTokens++
       const token = output.tokens[row]!
       if (request.stopTokens.has(token)) {
         this.#end(sequence, { kind: "end", reason: "stop", token })
         return
       }
       sequence.constraint?.accept(token)
+      if (sequence.replyTokens === 0) sequence.firstAt = this.#now()
       sequence.append(token)
+      this.#counts.replyTokens++
       sequence.outbox.put(tokenEvent(sequence, output, row))
     } catch (error) {
       this.#fail(sequence, failure(error))

@@ -6,9 +6,13 @@ import type { ProgramLimits } from "../runtime/program.ts"
 import type { Memory } from "./memory.ts"
 import { Pace } from "./pace.ts"
 import { byPrecedence, type Family, precedes, type Sequence } from "./sequence.ts"
+import type { Trace } from "./trace.ts"
 
 /** Blocks left to each running sequence when another is admitted: 64 tokens before anybody might be robbed again. */
 const HEADROOM = 4
+
+/** A prompt that is at most a quarter of what the first still has to read gets a quarter of the step. */
+const QUARTER = 1 / 4
 
 export interface SchedulerLimits extends ProgramLimits {
   /** The most prompt tokens in one step. */
@@ -21,14 +25,16 @@ export class Scheduler {
   /** Robberies of running sequences, ever. */
   preemptions = 0
   readonly #limits: SchedulerLimits
+  readonly #trace: Trace | undefined
   readonly #families: Family[] = [] // by arrival
   readonly #running: Sequence[] = []
   readonly #parked = new Set<Sequence>() // waiting, and holding blocks
   readonly #step: Sequence[] = []
 
-  constructor(memory: Memory, limits: SchedulerLimits) {
+  constructor(memory: Memory, limits: SchedulerLimits, trace: Trace | undefined) {
     this.memory = memory
     this.#limits = limits
+    this.#trace = trace
   }
 
   get families(): readonly Family[] {
@@ -80,11 +86,27 @@ export class Scheduler {
     this.#admit()
     this.#running.sort(byPrecedence)
     for (const sequence of this.#running) if (sequence.remaining === 1) this.#give(sequence, 1)
-    let left = Math.min(this.#promptBudget(), this.#limits.tokens - this.#step.length)
-    for (const sequence of this.#running) {
-      if (left > 0 && sequence.chunk === 0) left -= this.#give(sequence, left)
-    }
+    this.#givePrompts(Math.min(this.#promptBudget(), this.#limits.tokens - this.#step.length))
     return this.#step
+  }
+
+  /** First come, first served, but a question need not wait for a book: see QUARTER. */
+  #givePrompts(budget: number): void {
+    const [first, ...others] = this.#running.filter((each) => each.remaining > 1)
+    if (!first) return
+    let left = budget
+    const shortest = others.reduce(
+      (least, each) => (each.remaining < least.remaining ? each : least),
+      first,
+    )
+    if (shortest.remaining <= first.remaining * QUARTER) {
+      left -= this.#give(shortest, Math.floor(left * QUARTER))
+    }
+    for (const sequence of [first, ...others]) {
+      if (left > 0 && sequence.chunk === 0 && sequence.state === "running") {
+        left -= this.#give(sequence, left)
+      }
+    }
   }
 
   /** A sequence that is alone takes its whole chunk: if it leaves, the step is cancelled. Others must not wait so long. */
@@ -104,6 +126,7 @@ export class Scheduler {
       next.state = "running"
       next.family.begun = true
       this.#running.push(next)
+      this.#mark(next, "admitted")
     }
   }
 
@@ -157,6 +180,7 @@ export class Scheduler {
   #park(sequence: Sequence): void {
     drop(this.#running, sequence)
     sequence.state = "waiting"
+    this.#mark(sequence, "parked")
     this.#parked.add(sequence)
   }
 
@@ -196,11 +220,21 @@ export class Scheduler {
       this.#park(victim)
       this.preemptions++
     }
+    this.#mark(victim, "preempted")
     this.memory.release(victim)
     this.#parked.delete(victim)
     victim.chunk = 0
     drop(this.#step, victim)
     return true
+  }
+
+  #mark({ family, choice, computed, blocks }: Sequence, name: string): void {
+    this.#trace?.mark(family.request.id, name, {
+      choice,
+      computed,
+      cached: family.cached,
+      blocks: blocks.length,
+    })
   }
 }
 

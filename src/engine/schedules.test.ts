@@ -5,6 +5,7 @@ import { expect, test } from "vitest"
 import { plain, request, setUp, turns } from "../../test/history-engine.ts"
 import { expectedReply, VOCABULARY } from "../../test/history-program.ts"
 import type { Generation, GenerationRequest } from "./generation.ts"
+import { Trace } from "./trace.ts"
 
 const SCHEDULES = 200
 
@@ -44,14 +45,14 @@ function randomRequest(pick: Random): GenerationRequest {
   })
 }
 
-/** Reads a choice like some client would, and holds whatever it got to the solitary run. */
+/** Reads a choice like some client would, and holds the tokens it got to the solitary run. */
 async function read(
   asked: GenerationRequest,
   generation: Generation,
   choice: number,
   pick: Random,
   visible: { window?: number; sinks?: number; context: number },
-): Promise<boolean> {
+): Promise<number> {
   const expected = expectedReply(asked, choice, visible)
   const leavesAfter = pick(6) === 0 ? pick(30) : Number.POSITIVE_INFINITY
   const lags = pick(8) === 0
@@ -60,15 +61,15 @@ async function read(
     if (event.kind === "end") {
       expect(event.reason).toBe(expected.reason)
       expect(read).toBe(expected.tokens.length)
-      return true
+      return read
     }
     expect(event.token).toBe(expected.tokens[read])
     expect(event.logprob).toBe(expected.logprobs[read])
     read++
-    if (read > leavesAfter) return false
+    if (read > leavesAfter) return read
     if (lags) await turns(pick(20))
   }
-  return false
+  return read
 }
 
 test.each(Array.from({ length: SCHEDULES }, (_, seed) => seed))("schedule %i", async (seed) => {
@@ -77,6 +78,7 @@ test.each(Array.from({ length: SCHEDULES }, (_, seed) => seed))("schedule %i", a
   const sinks = window && pick(2) ? pick(20) : 0
   const context = 200
   const sequences = 1 + pick(6)
+  const trace = new Trace()
   const { engine, isClean } = setUp({
     context,
     ...(window ? { window, sinks } : {}),
@@ -86,21 +88,39 @@ test.each(Array.from({ length: SCHEDULES }, (_, seed) => seed))("schedule %i", a
     chunk: 1 + pick(64),
     turns: pick(3),
     cost: ({ tokens }) => 5 + pick(4) * tokens,
-    options: { prefixCache: pick(4) > 0 },
+    options: { prefixCache: pick(4) > 0, trace },
   })
-  const readers: Promise<boolean>[] = []
+  const readers: Promise<number>[] = []
+  let promptTokens = 0
+  let aborts = false
   for (let i = 4 + pick(8); i > 0; i--) {
     const asked = randomRequest(pick)
+    promptTokens += asked.prompt.length
     const controller = new AbortController()
     const generation = engine.generate(asked, controller.signal)
     for (let choice = 0; choice < asked.choices; choice++) {
       const visible = { context, sinks, ...(window ? { window } : {}) }
       readers.push(read(asked, generation, choice, pick, visible))
     }
-    if (pick(8) === 0) setTimeout(() => controller.abort(), pick(10))
+    if (pick(8) === 0) {
+      aborts = true
+      setTimeout(() => controller.abort(), pick(10))
+    }
     await turns(pick(10))
     engine.audit()
   }
-  await Promise.all(readers)
+  const readTokens = (await Promise.all(readers)).reduce((sum, read) => sum + read, 0)
+  await engine.drain() // a step may still be computing for somebody who has left
   isClean()
+  const { traceEvents } = trace.toJSON()
+  const traced = (name: string, count: string) =>
+    traceEvents
+      .filter((event) => event.name === name)
+      .reduce((sum, { args }) => sum + Number(args[count]), 0)
+  expect(traced("step", "reply")).toBe(
+    readTokens + traced("reply", "unread") + traced("left", "unread"),
+  )
+  if (!aborts) {
+    expect(traced("step", "prompt") + engine.stats().cachedTokens).toBe(promptTokens)
+  }
 })

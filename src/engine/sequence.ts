@@ -62,6 +62,8 @@ export class Sequence {
   /** The most that was ever computed: everything below is recomputation. */
   reached = 0
   chunk = 0
+  /** When its first token was drawn, for traces. */
+  firstAt: number | undefined
 
   /** Block ids in position order; those of [sink blocks, gone) have slid out of the window and are not held. */
   readonly blocks: number[] = []

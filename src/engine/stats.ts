@@ -11,7 +11,7 @@ export interface EngineStats {
   steps: number
   promptTokens: number // computed for the first time in their request
   cachedTokens: number // prompt tokens taken over from the prefix cache
-  replyTokens: number // drawn, end tokens included
+  replyTokens: number // handed out
   recomputedTokens: number // computed once more, after blocks were taken or for another choice
   preemptions: number
   failures: number // sequences that ended in an error

@@ -1,0 +1,99 @@
+import { expect, test } from "vitest"
+import { request, setUp, turns } from "../../test/history-engine.ts"
+import { collect, expectedReply } from "../../test/history-program.ts"
+
+test("a hundred choices of one client give way to the first of another", async () => {
+  const { engine, program, isClean } = setUp({ sequences: 4, blocks: 400 })
+  const greedy = engine.generate(request(20, { choices: 100, maxTokens: 100 }))
+  const all = Promise.all(greedy.choices.map(collect))
+  await turns(12)
+  const begun = program.steps.length
+  const modest = request(20, { maxTokens: 10 })
+  expect((await collect(engine.generate(modest).choices[0]!)).tokens).toEqual(
+    expectedReply(modest, 0).tokens,
+  )
+  expect(program.steps.length - begun).toBeLessThan(14)
+  expect((await all).every(({ tokens }) => tokens.length === 100)).toBe(true)
+  isClean()
+})
+
+test("so it is when blocks are short instead of places", async () => {
+  const { engine, program, isClean } = setUp({ sequences: 16, blocks: 40, tokens: 64 })
+  const asked = request(20, { choices: 16, maxTokens: 100 })
+  const greedy = engine.generate(asked)
+  const all = Promise.all(greedy.choices.map(collect))
+  await turns(12)
+  const begun = program.steps.length
+  const modest = request(200, { maxTokens: 10 })
+  expect((await collect(engine.generate(modest).choices[0]!)).tokens).toEqual(
+    expectedReply(modest, 0).tokens,
+  )
+  expect(program.steps.length - begun).toBeLessThan(24)
+  for (const [choice, reply] of (await all).entries()) {
+    expect(reply.tokens).toEqual(expectedReply(asked, choice).tokens)
+  }
+  isClean()
+})
+
+test("single requests are served in the order in which they came", async () => {
+  const { engine, isClean } = setUp({ sequences: 2 })
+  const order: number[] = []
+  const readers = Array.from({ length: 6 }, async (_, i) => {
+    for await (const event of engine.generate(request(30)).choices[0]!) {
+      if (event.kind === "token" && !order.includes(i)) order.push(i)
+    }
+  })
+  await Promise.all(readers)
+  expect(order).toEqual([0, 1, 2, 3, 4, 5])
+  isClean()
+})
+
+test("a short question does not wait for a book", async () => {
+  const { engine, program, isClean } = setUp({
+    blocks: 400,
+    context: 6000,
+    tokens: 64,
+    cost: ({ tokens }) => tokens,
+  })
+  const book = collect(engine.generate(request(5000, { maxTokens: 2 })).choices[0]!)
+  await collect(engine.generate(request(30, { maxTokens: 1 })).choices[0]!)
+  expect(program.steps.length).toBeLessThan(8)
+  await book
+  isClean()
+})
+
+test("shared steps keep to their time at any chunk size, whatever a token costs", async () => {
+  for (const milliseconds of [0.05, 0.5, 3]) {
+    const { engine, program, isClean } = setUp({
+      blocks: 600,
+      context: 8000,
+      tokens: 4096,
+      cost: ({ tokens, rows }) => 5 + 2 * rows + milliseconds * (tokens - rows),
+    })
+    const reply = collect(engine.generate(request(10, { maxTokens: 300 })).choices[0]!)
+    const took: number[] = []
+    let last = program.clock
+    program.before = () => {
+      took.push(program.clock - last)
+      last = program.clock
+      return undefined
+    }
+    await collect(engine.generate(request(4000, { maxTokens: 1 })).choices[0]!)
+    expect(Math.max(...took)).toBeLessThanOrEqual(100)
+    // and the allowance is used: the book is read nearly as fast as the time allows
+    expect(program.clock).toBeLessThan((4000 * milliseconds) / 0.6 + 400)
+    await reply
+    isClean()
+  }
+})
+
+test("whoever is alone takes whole chunks", async () => {
+  const { engine, program, isClean } = setUp({
+    tokens: 512,
+    chunk: 400,
+    cost: ({ tokens }) => tokens,
+  })
+  await collect(engine.generate(request(900, { maxTokens: 1 })).choices[0]!)
+  expect(program.steps.map(({ tokens }) => tokens)).toEqual([400, 400, 100])
+  isClean()
+})

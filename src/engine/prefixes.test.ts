@@ -1,0 +1,123 @@
+import { expect, test } from "vitest"
+import { plain, request, setUp, turns } from "../../test/history-engine.ts"
+import { collect, expectedReply, VOCABULARY } from "../../test/history-program.ts"
+import type { GenerationRequest } from "./generation.ts"
+
+const prompt = (length: number, step = 3) =>
+  Int32Array.from({ length }, (_, i) => (i * step + 1) % VOCABULARY)
+
+test("a prompt that was seen before is taken over, all but the token that says what comes next", async () => {
+  const { engine, program, isClean } = setUp()
+  for (const [length, cached] of [
+    [100, [0, 96, 96]], // whole blocks
+    [64, [63, 63, 63]], // the last block is copied, its last position computed again
+  ] as const) {
+    for (const expected of cached) {
+      const asked = request(length, { prompt: prompt(length) })
+      const generation = engine.generate(asked)
+      program.steps.length = 0
+      expect((await collect(generation.choices[0]!)).tokens).toEqual(expectedReply(asked, 0).tokens)
+      expect(generation.cachedTokens).toBe(expected)
+      expect(program.steps[0]!.tokens).toBe(Math.min(64, length - expected))
+    }
+  }
+  isClean()
+})
+
+test("the next turn of a chat takes over the reply as well", async () => {
+  const { engine, isClean } = setUp()
+  const first = request(40, { prompt: prompt(40), maxTokens: 60 })
+  const { tokens } = await collect(engine.generate(first).choices[0]!)
+  const next = request(0, { prompt: Int32Array.from([...first.prompt, ...tokens, 5, 6, 7]) })
+  const generation = engine.generate(next)
+  expect((await collect(generation.choices[0]!)).tokens).toEqual(expectedReply(next, 0).tokens)
+  expect(generation.cachedTokens).toBe(96)
+  isClean()
+})
+
+test("what was drawn past the token at which a reader left is not kept", async () => {
+  const { engine, isClean } = setUp()
+  const first = request(32, { prompt: prompt(32), maxTokens: 100 })
+  const { choices } = engine.generate(first)
+  for (let i = 0; i < 20; i++) await choices[0]!.next()
+  await turns(30) // some fifty tokens are drawn
+  await choices[0]!.return!()
+  const { tokens } = expectedReply(first, 0)
+  const next = request(0, { prompt: Int32Array.from([...first.prompt, ...tokens]) })
+  const generation = engine.generate(next)
+  await collect(generation.choices[0]!)
+  expect(generation.cachedTokens).toBe(48) // 32 + 20 tokens make three whole blocks
+  isClean()
+})
+
+test("requests that run at the same time share what the first has computed", async () => {
+  const { engine, isClean } = setUp({ tokens: 32, sequences: 4 })
+  const asked = [1, 2, 3].map((last) =>
+    request(0, { prompt: Int32Array.from([...prompt(160), last]) }),
+  )
+  const generations = asked.map((each) => engine.generate(each))
+  const replies = await Promise.all(generations.map(({ choices }) => collect(choices[0]!)))
+  for (const [i, each] of asked.entries()) {
+    expect(replies[i]!.tokens).toEqual(expectedReply(each, 0).tokens)
+  }
+  expect(generations[2]!.cachedTokens).toBe(160)
+  expect(engine.stats().promptTokens).toBeLessThanOrEqual(161 + 32 + 1) // the second began a little early
+  isClean()
+})
+
+test("another scope takes over nothing", async () => {
+  const { engine, isClean } = setUp()
+  for (const [scope, cached] of [
+    ["one", 0],
+    ["another", 0],
+    ["one", 96],
+  ] as const) {
+    const generation = engine.generate(request(100, { prompt: prompt(100), scope }))
+    await collect(generation.choices[0]!)
+    expect(generation.cachedTokens).toBe(cached)
+  }
+  isClean()
+})
+
+test("what was used longest ago goes first, and never what is in use", async () => {
+  const { engine, isClean } = setUp({ blocks: 13 })
+  const ask = async (step: number) => {
+    const asked: GenerationRequest = request(90, { prompt: prompt(90, step), maxTokens: 5 })
+    const generation = engine.generate(asked)
+    expect((await collect(generation.choices[0]!)).tokens).toEqual(expectedReply(asked, 0).tokens)
+    return generation.cachedTokens
+  }
+  await ask(3)
+  await ask(5)
+  expect(await ask(3)).toBe(80)
+  await ask(7) // takes the three blocks that are worth nothing, and three of 5 from its end
+  expect(await ask(3)).toBe(80)
+  expect(await ask(5)).toBe(32)
+  isClean()
+})
+
+test("a cancelled step leaves nothing behind for others", async () => {
+  const { engine, program, isClean } = setUp({ turns: 50 })
+  const asked = request(60, { prompt: prompt(60) })
+  const leaving = engine.generate(asked).choices[0]!
+  await turns(5)
+  await leaving.return!()
+  await turns(3)
+  expect(program.steps[0]!.cancelled).toBe(true)
+  const generation = engine.generate(asked)
+  expect((await collect(generation.choices[0]!)).tokens).toEqual(expectedReply(asked, 0).tokens)
+  expect(generation.cachedTokens).toBe(0)
+  isClean()
+})
+
+test("nothing is remembered when the cache is off, and siblings still share their prompt", async () => {
+  const { engine, isClean } = setUp({ options: { prefixCache: false } })
+  const asked = request(100, { choices: 2, sampling: { ...plain, seed: 5n } })
+  for (let i = 0; i < 2; i++) {
+    const generation = engine.generate(asked)
+    await Promise.all(generation.choices.map(collect))
+    expect(generation.cachedTokens).toBe(0)
+  }
+  expect(engine.stats()).toMatchObject({ promptTokens: 200, recomputedTokens: 2 })
+  isClean()
+})
