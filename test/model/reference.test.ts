@@ -39,6 +39,8 @@ describe.each(folders)("%s", (_, folder) => {
       const blocks = blocksFor(tokens.length + greedy.length).reverse()
       const ours = await prefill(program, tokens, blocks, { firstRow })
       expect(worstDifference(ours, logits)).toBeLessThan(1e-4)
+      const last = ours.subarray(-model.config.shapes.vocabulary)
+      expect(last.indexOf(Math.max(...last))).toBe(greedy[0])
       const count = greedy.length
       const drawn = await continueGreedily(program, greedy[0]!, tokens.length, count, blocks)
       expect(drawn).toEqual([...greedy])
