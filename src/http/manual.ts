@@ -16,6 +16,8 @@ export function apiPage(): string {
 Printed from \`src/http\` by \`npm run docs\`. A running server shows the same at \`/docs\`, where every request can be tried,
 and at \`/openapi.json\`.
 
+![The page at /docs, with a reply](docs-page.png)
+
 ${table(
   ["Endpoint", "What it gives"],
   routes.map(({ method, path, summary }) => [`\`${method} ${path}\``, summary]),
