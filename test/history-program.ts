@@ -65,6 +65,7 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
       target: "history",
       architecture: "history",
       format: "q0f32",
+      plan: "history",
       fingerprint: "history",
       shapes: {
         vocabulary: VOCABULARY,

@@ -69,13 +69,14 @@ export interface TargetFacts {
 
 export function manifestOf(plan: Plan, { target, kv, features, sources }: TargetFacts): Manifest {
   const { architecture, format, shapes, window, sinks, parameters } = plan
-  const hash = createHash("sha256").update(JSON.stringify(plan)).update(target).update(sources)
+  const computes = sha256(JSON.stringify(plan))
   return {
     abi: ABI,
     target,
     architecture,
     format,
-    fingerprint: hash.digest("hex"),
+    plan: computes,
+    fingerprint: sha256(`${computes} ${target} ${sources}`),
     shapes,
     sinks,
     ...(window === undefined ? {} : { window }),
@@ -83,4 +84,8 @@ export function manifestOf(plan: Plan, { target, kv, features, sources }: Target
     features,
     parameters,
   }
+}
+
+function sha256(text: string): string {
+  return createHash("sha256").update(text).digest("hex")
 }

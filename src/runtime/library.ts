@@ -61,8 +61,11 @@ export function readManifest(path: string): Manifest {
   return manifest
 }
 
+/** What a library must agree with a model about. */
+export type Wanted = Pick<Manifest, "architecture" | "format" | "shapes" | "kv" | "plan">
+
 /** @throws `library_unusable` when the library at `path` computes another model than `wanted`, naming what differs. */
-export function checkManifest(path: string, found: Manifest, wanted: Manifest): void {
+export function checkManifest(path: string, found: Manifest, wanted: Wanted): void {
   const refuse = (what: string, has: unknown, needs: unknown) =>
     problem("library_unusable", {
       file: path,
@@ -75,7 +78,9 @@ export function checkManifest(path: string, found: Manifest, wanted: Manifest): 
     const has = found.shapes[name as keyof typeof found.shapes]
     if (has !== size) throw refuse(name, has, size)
   }
-  if (found.fingerprint !== wanted.fingerprint)
+  if (found.kv.dtype !== wanted.kv.dtype)
+    throw refuse("type of keys and values", found.kv.dtype, wanted.kv.dtype)
+  if (found.plan !== wanted.plan)
     throw problem("library_unusable", {
       file: path,
       problem:

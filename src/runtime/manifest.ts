@@ -11,7 +11,9 @@ export interface Manifest {
   target: string // "reference", "cpu", …
   architecture: string // "llama", …
   format: FormatName // of the weights
-  /** Hash of graph, plan and sources: equal manifests with equal weights compute equal bits. */
+  /** Hash of the plan: which model this computes, whoever compiled it. */
+  plan: string
+  /** Hash of plan, target, sources and compiler: equal ones with equal weights compute equal bits. */
   fingerprint: string
   shapes: Shapes
   /** Positions kept at the start of a sequence whatever the window: attention sinks. */
