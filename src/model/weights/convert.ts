@@ -4,7 +4,6 @@
 
 import { narrow, nearestEven, rounding, widen } from "../../runtime/dtype.ts"
 import {
-  type FloatType,
   formats,
   type GroupFormat,
   isGroupFormat,
@@ -86,27 +85,4 @@ function packGroup(
     words[at] = word
   }
   return scale
-}
-
-/** Codes and scales as the floats they stand for: (code - zero) * scale, rounded to the format's type. */
-export function dequantise(
-  { rows, values, scales }: StoredRows,
-  columns: number,
-  name: Extract<ParameterFormat, keyof typeof formats>,
-): Float32Array {
-  const { bits, group, perWord, zero, dtype } = formats[name] as GroupFormat
-  const { words: perRow, groups } = rowLayout(name, columns)
-  const words = new Uint32Array(values.slice().buffer)
-  const factors = widen(scales!, dtype as FloatType)
-  const round = rounding[dtype]
-  const floats = new Float32Array(rows * columns)
-  for (let row = 0; row < rows; row++)
-    for (let k = 0; k < columns; k++) {
-      const word = words[row * perRow + Math.floor(k / perWord)]!
-      const code = (word >>> ((k % perWord) * bits)) & (2 ** bits - 1)
-      floats[row * columns + k] = round(
-        (code - zero) * factors[row * groups + Math.floor(k / group)]!,
-      )
-    }
-  return floats
 }

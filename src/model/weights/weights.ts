@@ -1,7 +1,7 @@
 // Weights as the rest of the house sees them, whatever files they lie in: tensors by their Hugging Face names, checked
 // against the shape the architecture wants, read in windows of rows. No tensor is ever whole in memory unless it is small.
 
-import { formats, isGroupFormat, type ParameterFormat, rowLayout } from "../../runtime/format.ts"
+import type { ParameterFormat } from "../../runtime/format.ts"
 import type { Manifest, Parameter } from "../../runtime/manifest.ts"
 import { convert, type StoredRows } from "./convert.ts"
 
@@ -76,17 +76,4 @@ export async function loadParameters(
       progress(values.length + (scales?.length ?? 0))
     }
   }
-}
-
-/** Bytes of a manifest's parameters in their formats. */
-export function parameterBytes({ parameters }: Pick<Manifest, "parameters">): number {
-  return parameters.reduce((sum, { rows, columns, format }) => {
-    const layout = rowLayout(format, columns)
-    return sum + rows * (layout.bytes + layout.scaleBytes)
-  }, 0)
-}
-
-/** How a format is spelled in sentences. */
-export function formatOf(format: ParameterFormat): string {
-  return isGroupFormat(format) ? `${format} (${formats[format].bits} bits)` : format
 }
