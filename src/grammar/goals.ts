@@ -1,0 +1,279 @@
+// Goals: sets of literals that one value has to satisfy together, and whether any value can. A goal's cases are made when
+// somebody asks; equal sets are one goal, so a recursive schema has finitely many. Satisfiability is the least fixed
+// point: a goal lives when one of its cases has a value, and what only itself could satisfy does not live.
+
+import { ArrayCase } from "./arrays.ts"
+import { anything, combine, type Dfa, finite, lengths, matches, TooLarge } from "./dfa.ts"
+import type { Literals } from "./expand.ts"
+import type { Facts, Literal } from "./facts.ts"
+import { canonical, type Decimal, parseDecimal } from "./json.ts"
+import { NumberLanguage } from "./numbers.ts"
+import { ObjectCase } from "./objects.ts"
+import { SchemaFault, types } from "./schema.ts"
+import { StringLanguage } from "./strings.ts"
+
+/** Whether a goal lives, as far as is known. */
+export type Probe = (goal: Goal) => boolean
+
+const maxGoals = 20_000
+let made = 0
+
+export class Goal {
+  readonly id = ++made
+  readonly literals: readonly Literal[]
+  /** Set once it is settled. */
+  alive: boolean | undefined
+  private readonly goals: Goals
+  private made: Case[] | undefined
+
+  constructor(goals: Goals, literals: readonly Literal[]) {
+    this.goals = goals
+    this.literals = literals
+  }
+
+  get cases(): Case[] {
+    this.made ??= this.goals.literals
+      .cases(this.literals)
+      .map((facts) => new Case(this.goals, facts, this))
+    return this.made
+  }
+
+  get pointer(): string {
+    return this.literals.length === 0 ? "" : this.goals.literals.pointer(this.literals[0]!)
+  }
+
+  /** Forgets the cases that no value satisfies. */
+  settle(alive: boolean): void {
+    this.alive = alive
+    this.made = alive ? this.cases.filter((c) => c.mask !== 0) : []
+    for (const c of this.made) if (c.has(types.array)) c.array.settle()
+  }
+}
+
+export class Goals {
+  readonly literals: Literals
+  private readonly byKey = new Map<string, Goal>()
+
+  constructor(literals: Literals) {
+    this.literals = literals
+    literals.mayLive = (facts) => this.mayLive(facts, 2)
+  }
+
+  goal(literals: Iterable<Literal>): Goal {
+    const list = [...new Set(literals)].sort((a, b) => a - b)
+    const key = list.join()
+    let goal = this.byKey.get(key)
+    if (!goal) {
+      goal = new Goal(this, list)
+      if (this.byKey.size >= maxGoals)
+        throw this.fault(goal, "the schema has too many combinations")
+      this.byKey.set(key, goal)
+    }
+    return goal
+  }
+
+  /** Settles a goal and everything it leads to, and makes all cases there are, so that none is left to surprise later. */
+  settle(root: Goal): boolean {
+    const found = new Set([root])
+    for (const goal of found) {
+      for (const c of goal.cases) for (const next of c.leadsTo()) found.add(next)
+    }
+    const open = [...found].filter((goal) => goal.alive === undefined)
+    const living = new Set<Goal>()
+    const probe: Probe = (goal) => goal.alive ?? living.has(goal)
+    for (let before = -1; before !== living.size; ) {
+      before = living.size
+      for (const goal of open) {
+        if (!living.has(goal) && goal.cases.some((c) => c.lives(probe))) living.add(goal)
+      }
+    }
+    for (const goal of open) {
+      for (const c of goal.cases) c.prune(probe)
+    }
+    for (const goal of open) goal.settle(living.has(goal))
+    return probe(root)
+  }
+
+  /** The names, as texts, that satisfy the literals. */
+  language(literals: readonly Literal[]): Dfa {
+    const parts = this.goal(literals).cases.filter((c) => (c.mask & types.string) !== 0)
+    const whole = parts.map((c) => c.wholeLanguage())
+    if (whole.length === 1) return whole[0]!
+    return combine([anything, ...whole], ([, ...accepted]) => accepted.includes(true))
+  }
+
+  // A quick look that never says no to what lives: a few levels deep, then yes.
+  private mayLive(facts: Facts, depth: number): boolean {
+    if (depth === 0) return true
+    const c = new Case(this, facts, this.goal([]))
+    const probe: Probe = (goal) => {
+      try {
+        const cases = this.literals.cases(goal.literals)
+        return cases.some((deeper) => this.mayLive(deeper, depth - 1))
+      } catch (error) {
+        if (error instanceof SchemaFault) return true // it will be met again, where it counts
+        throw error
+      }
+    }
+    return c.lives(probe)
+  }
+
+  unenforceable(pointer: string, keyword: string, reason: string): SchemaFault {
+    return new SchemaFault(pointer, keyword, reason)
+  }
+
+  fault(goal: Goal, reason: string): SchemaFault {
+    return new SchemaFault(goal.pointer, "", reason)
+  }
+}
+
+/** One way for a value to satisfy a goal, type by type. */
+export class Case {
+  mask: number
+  private readonly goals: Goals
+  private readonly facts: Facts
+  private readonly goal: Goal
+  private numberLanguage: NumberLanguage | undefined
+  private stringLanguage: StringLanguage | undefined
+  private arrayCase: ArrayCase | undefined
+  private objectCase: ObjectCase | undefined
+
+  constructor(goals: Goals, facts: Facts, goal: Goal) {
+    this.goals = goals
+    this.facts = facts
+    this.goal = goal
+    this.mask = facts.mask
+  }
+
+  get numbers(): NumberLanguage {
+    this.numberLanguage ??= numberLanguage(this.facts)
+    return this.numberLanguage
+  }
+
+  /** The numbers but those of some canonical texts. */
+  numbersWithout(avoid: ReadonlySet<string>): NumberLanguage {
+    const numbers = [...avoid].flatMap((text) => parseDecimal(text) ?? [])
+    if (numbers.length === 0) return this.numbers
+    const excludedNumbers = [...this.facts.excludedNumbers, ...numbers]
+    return numberLanguage({ ...this.facts, excludedNumbers })
+  }
+
+  get strings(): StringLanguage {
+    this.stringLanguage ??= this.guarded(() => stringLanguage(this.facts))
+    return this.stringLanguage
+  }
+
+  get array(): ArrayCase {
+    this.arrayCase ??= this.guarded(() => new ArrayCase(this.goals, this.facts, this.goal))
+    return this.arrayCase
+  }
+
+  get object(): ObjectCase {
+    this.objectCase ??= this.guarded(() => new ObjectCase(this.goals, this.facts, this.goal))
+    return this.objectCase
+  }
+
+  leadsTo(): Iterable<Goal> {
+    return new Set([
+      ...(this.has(types.array) ? this.array.leadsTo() : []),
+      ...(this.has(types.object) ? this.object.leadsTo() : []),
+    ])
+  }
+
+  lives(probe: Probe): boolean {
+    return (
+      this.has(types.null | types.true | types.false) ||
+      (this.has(types.number) && !this.numbers.isEmpty()) ||
+      (this.has(types.string) && !this.strings.isEmpty()) ||
+      (this.has(types.array) && this.array.lives(probe)) ||
+      (this.has(types.object) && this.object.lives(probe))
+    )
+  }
+
+  /** Leaves only the types that have a value. */
+  prune(probe: Probe): void {
+    if (this.has(types.number) && this.numbers.isEmpty()) this.mask &= ~types.number
+    if (this.has(types.string) && this.strings.isEmpty()) this.mask &= ~types.string
+    if (this.has(types.array) && !this.array.lives(probe)) this.mask &= ~types.array
+    if (this.has(types.object) && !this.object.lives(probe)) this.mask &= ~types.object
+  }
+
+  has(mask: number): boolean {
+    return (this.mask & mask) !== 0
+  }
+
+  wholeLanguage(): Dfa {
+    return this.guarded(() => languageOf(this.facts, true))
+  }
+
+  private guarded<T>(make: () => T): T {
+    try {
+      return make()
+    } catch (error) {
+      if (error instanceof TooLarge) throw this.goals.fault(this.goal, error.message)
+      throw error
+    }
+  }
+}
+
+function numberLanguage(facts: Facts): NumberLanguage {
+  return new NumberLanguage({
+    integer: facts.integer,
+    fractional: facts.fractional,
+    minimum: facts.minimum,
+    maximum: facts.maximum,
+    multiples: facts.multiples,
+    notMultiples: facts.notMultiples,
+    excluded: facts.excludedNumbers,
+    only: facts.numbers && distinct(facts.numbers),
+  })
+}
+
+function distinct(numbers: readonly Decimal[]): Decimal[] {
+  return [...new Map(numbers.map((n) => [canonical(n), n])).values()]
+}
+
+const free = new StringLanguage(anything, 0, Number.POSITIVE_INFINITY)
+
+function stringLanguage(facts: Facts): StringLanguage {
+  const { minLength, maxLength } = facts
+  const dfa = languageOf(facts, false)
+  if (dfa === anything && minLength === 0 && maxLength === Number.POSITIVE_INFINITY) return free
+  return new StringLanguage(dfa, minLength, maxLength)
+}
+
+/** @param counted whether length bounds are part of the automaton or kept beside it */
+function languageOf(facts: Facts, counted: boolean): Dfa {
+  const { minLength: min, maxLength: max, languages, notLanguages, excludedStrings } = facts
+  const bounded = min > 0 || max < Number.POSITIVE_INFINITY
+  const bounds = counted && bounded ? [lengths(min, max)] : []
+  const banned = [...notLanguages]
+  if (facts.strings) {
+    // Few enough to ask each: lengths aside, which are counted anyway.
+    const allowed = [...languages, ...bounds]
+    return finite(
+      [...facts.strings].filter((text) => wanted(text, allowed, banned, excludedStrings)),
+    )
+  }
+  if (excludedStrings.length > 0) banned.push(finite(excludedStrings))
+  const wantedDfas = [...languages, ...bounds]
+  if (wantedDfas.length + banned.length === 0) return anything
+  if (wantedDfas.length === 1 && banned.length === 0) return wantedDfas[0]!
+  const count = wantedDfas.length
+  return combine([...wantedDfas, ...banned], (accepted) =>
+    accepted.every((yes, i) => yes === i < count),
+  )
+}
+
+function wanted(
+  text: string,
+  allowed: readonly Dfa[],
+  banned: readonly Dfa[],
+  excluded: readonly string[],
+): boolean {
+  return (
+    !excluded.includes(text) &&
+    allowed.every((dfa) => matches(dfa, text)) &&
+    !banned.some((dfa) => matches(dfa, text))
+  )
+}

@@ -1,0 +1,220 @@
+// The front door of the room. A JSON Schema is compiled to a part; parts are put together to a grammar; a grammar and a
+// vocabulary make a matcher, which says at every moment which tokens may come next. What it accepts can always be
+// completed, and what is complete always validates. A schema that cannot be kept to this is refused, with its place.
+
+import { Literals } from "./expand.ts"
+import { Goals } from "./goals.ts"
+import { fromValue, type Json, JsonFault, parseJson } from "./json.ts"
+import { advance, Context, End, EndFrame, type Frame } from "./machine.ts"
+import { Masks } from "./masks.ts"
+import { begin, type Part } from "./parts.ts"
+import { type Dialect, type Fault, readSchema, SchemaFault } from "./schema.ts"
+import type { Vocabulary } from "./vocabulary.ts"
+
+export { choice, list, literal, type Part, sequence, text } from "./parts.ts"
+export type { Dialect, Fault } from "./schema.ts"
+export { Vocabulary } from "./vocabulary.ts"
+
+export interface SchemaOptions {
+  /** What `$schema` says, when it does not say it itself. */
+  dialect?: Dialect
+  /** Whether known formats are asserted; true unless said otherwise. */
+  formats?: boolean
+  /** Leave out what cannot be enforced and list it, instead of refusing the schema. */
+  lenient?: boolean
+}
+
+export interface CompiledSchema {
+  /** The value, to be used in a grammar. */
+  readonly part: Part
+  /** What was left out; empty unless lenient. */
+  readonly unenforced: readonly Fault[]
+}
+
+/** Why a schema is refused. */
+export class SchemaRefusal extends Error {
+  readonly fault: Fault
+  constructor(fault: Fault) {
+    super(`#${fault.pointer}${fault.keyword ? ` ${fault.keyword}` : ""}: ${fault.reason}`)
+    this.fault = fault
+  }
+}
+
+// Each round leaves out one keyword; a schema with more unenforceable ones than this is not worth the rounds.
+const maxRounds = 32
+
+/**
+ * Compiles a schema: its JSON text, or its value with integers beyond 2^53 as bigints.
+ * @throws SchemaRefusal when it is malformed, cannot be enforced, or no value satisfies it
+ */
+export function compileSchema(schema: unknown, options: SchemaOptions = {}): CompiledSchema {
+  const document = readDocument(schema)
+  const unenforced: Fault[] = []
+  const dropped = new Set<string>()
+  for (;;) {
+    try {
+      return { part: compiled(document, options, dropped), unenforced }
+    } catch (error) {
+      if (!(error instanceof SchemaFault)) throw error
+      const { pointer, keyword } = error.fault
+      const place = `${pointer} ${keyword}`
+      const gives = options.lenient && keyword !== "" && !dropped.has(place)
+      if (!gives || dropped.size >= maxRounds) throw new SchemaRefusal(error.fault)
+      dropped.add(place)
+      unenforced.push(error.fault)
+    }
+  }
+}
+
+/** Any JSON object: what `json_object` asks for. */
+export function compileJson(): CompiledSchema {
+  return compileSchema({ type: "object" })
+}
+
+function readDocument(schema: unknown): Json {
+  try {
+    return typeof schema === "string" ? parseJson(schema) : fromValue(schema)
+  } catch (error) {
+    if (!(error instanceof JsonFault)) throw error
+    throw new SchemaRefusal({ pointer: "", keyword: "", reason: `is no JSON: ${error.message}` })
+  }
+}
+
+function compiled(document: Json, options: SchemaOptions, dropped: ReadonlySet<string>): Part {
+  const { dialect, formats = true } = options
+  const read = readSchema(document, { dialect, formats, dropped })
+  const literals = new Literals(read)
+  const goals = new Goals(literals)
+  const goal = goals.goal([literals.literal(read.root, 0, false)])
+  if (!goals.settle(goal)) {
+    throw new SchemaRefusal({ pointer: "", keyword: "", reason: "no value satisfies this schema" })
+  }
+  return { kind: "value", goal }
+}
+
+export interface GrammarOptions {
+  /** Allow one blank after a comma and after a colon, as many models write; otherwise none. */
+  spaced?: boolean
+}
+
+/** What may be written, and the masks found out so far. Shared by all requests that ask for the same. */
+export class Grammar {
+  readonly start: readonly Frame[]
+  private readonly masks = new WeakMap<Vocabulary, Masks>()
+
+  constructor(part: Part, options: GrammarOptions = {}) {
+    const context = new Context(options.spaced ?? false)
+    const start: Frame[] = []
+    begin(context, part, new End(context), start)
+    this.start = start
+  }
+
+  matcher(vocabulary: Vocabulary): Matcher {
+    let masks = this.masks.get(vocabulary)
+    if (!masks) {
+      masks = new Masks(vocabulary)
+      this.masks.set(vocabulary, masks)
+    }
+    return new Matcher(this, vocabulary, masks)
+  }
+}
+
+const maxForced = 256
+
+/** One reply on its way through a grammar. */
+export class Matcher {
+  private readonly vocabulary: Vocabulary
+  private readonly masks: Masks
+  /** The state after each accepted token; the first before any. */
+  private readonly states: (readonly Frame[])[]
+  private ended = 0 // end tokens accepted
+
+  constructor(grammar: Grammar, vocabulary: Vocabulary, masks: Masks) {
+    this.vocabulary = vocabulary
+    this.masks = masks
+    this.states = [grammar.start]
+  }
+
+  /** Fills `into` [ceil(vocabulary / 32)] with the tokens that may come next, end tokens when the text may end here. */
+  mask(into: Uint32Array): void {
+    into.fill(0)
+    if (this.isComplete) {
+      for (const end of this.vocabulary.ends) into[end >>> 5]! |= 1 << (end & 31)
+      return
+    }
+    for (const frame of this.frames) {
+      const mask = this.masks.of(frame)
+      for (let i = 0; i < mask.length; i++) into[i]! |= mask[i]!
+    }
+  }
+
+  /** Moves on by a token; false, and no move, when it does not fit. */
+  accept(token: number): boolean {
+    if (this.vocabulary.ends.includes(token)) {
+      if (!this.canEnd()) return false
+      this.ended++
+      return true
+    }
+    const bytes = this.vocabulary.tokens[token]
+    if (!bytes || bytes.length === 0 || this.ended > 0) return false
+    return this.acceptBytes(bytes)
+  }
+
+  /** Moves on by bytes, as by one token; false, and no move, when they do not fit. */
+  acceptBytes(bytes: Uint8Array): boolean {
+    let frames = this.frames
+    for (const byte of bytes) {
+      frames = advance(frames, byte)
+      if (frames.length === 0) return false
+    }
+    this.states.push(frames)
+    return true
+  }
+
+  /** Takes back the last `count` moves. */
+  rollback(count: number): void {
+    for (let i = 0; i < count; i++) {
+      if (this.ended > 0) this.ended--
+      else if (this.states.length > 1) this.states.pop()
+      else throw new Error("internal: rolled back past the start")
+    }
+  }
+
+  /** Whether the text may end here. */
+  canEnd(): boolean {
+    return this.frames.some((frame) => frame.finishes())
+  }
+
+  /** Whether the text has to end here: it may, and nothing else may follow. */
+  get isComplete(): boolean {
+    return this.ended > 0 || this.frames.every((frame) => frame instanceof EndFrame)
+  }
+
+  /** The bytes that have to come next, as far as there is no choice. */
+  forced(): Uint8Array {
+    const out: number[] = []
+    let frames = this.frames
+    while (out.length < maxForced && !frames.some((frame) => frame.finishes())) {
+      const only = onlyByte(frames)
+      if (!only) break
+      out.push(only.byte)
+      frames = only.frames
+    }
+    return Uint8Array.from(out)
+  }
+
+  private get frames(): readonly Frame[] {
+    return this.states.at(-1)!
+  }
+}
+
+function onlyByte(frames: readonly Frame[]): { byte: number; frames: Frame[] } | undefined {
+  let found: { byte: number; frames: Frame[] } | undefined
+  for (let byte = 0; byte < 256; byte++) {
+    const next = advance(frames, byte)
+    if (next.length === 0) continue
+    if (found) return undefined
+    found = { byte, frames: next }
+  }
+  return found
+}

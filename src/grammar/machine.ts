@@ -1,0 +1,643 @@
+// The running automaton. A state is a list of frames, the tops of stacks that share their tails; each frame is one way the
+// bytes so far may be meant, and each can still be completed. A byte moves every frame on; a frame that it does not fit is
+// gone. Frames never change, so keeping an old state is all that rolling back takes.
+
+import type { ArrayCase, ArrayState } from "./arrays.ts"
+import { Distinct, type Kept } from "./distinct.ts"
+import type { Case, Goal } from "./goals.ts"
+import { decimalText, parseDecimal, parseJson } from "./json.ts"
+import type { NumberNode } from "./numbers.ts"
+import type { NamePlace, ObjectCase, ObjectState } from "./objects.ts"
+import { types } from "./schema.ts"
+import { between, type Decoding, decode, type StringPlace } from "./strings.ts"
+
+/** What all frames of a grammar share: how its texts are spaced, and names for equal stacks. */
+export class Context {
+  /** One blank is allowed after a comma and after a colon. */
+  readonly spaced: boolean
+  private readonly names = new Map<string, number>()
+  private named = 0
+
+  constructor(spaced: boolean) {
+    this.spaced = spaced
+  }
+
+  /** Equal descriptions have equal numbers; numbers are never used twice. */
+  signature(description: string): number {
+    let id = this.names.get(description)
+    if (id === undefined) {
+      // Forgetting only costs: what was equal may get another number and be computed again.
+      if (this.names.size > 200_000) this.names.clear()
+      id = ++this.named
+      this.names.set(description, id)
+    }
+    return id
+  }
+}
+
+/** One way to read the bytes so far. */
+export abstract class Frame {
+  readonly context: Context
+  private known = 0
+
+  constructor(context: Context) {
+    this.context = context
+  }
+
+  /** Adds what a byte leads to; nothing when it does not fit. */
+  abstract step(byte: number, out: Frame[]): void
+  protected abstract describe(): string
+
+  /** Whether the text may end here. */
+  finishes(): boolean {
+    return false
+  }
+
+  /** Frames of one grammar with equal signatures have the same future. */
+  get signature(): number {
+    if (this.known === 0) this.known = this.context.signature(this.describe())
+    return this.known
+  }
+}
+
+/** What waits for a value to be finished. */
+export interface Rest {
+  readonly signature: number
+  /** @param value the finished value's canonical text, when somebody asked to keep it */
+  resume(value: string | undefined, out: Frame[]): void
+}
+
+/** The state after one byte; empty when nothing fits. */
+export function advance(frames: readonly Frame[], byte: number): Frame[] {
+  const out: Frame[] = []
+  for (const frame of frames) frame.step(byte, out)
+  return out.length > 1 ? withoutTwins(out) : out
+}
+
+function withoutTwins(frames: Frame[]): Frame[] {
+  const seen = new Set<number>()
+  return frames.filter((frame) => {
+    if (seen.has(frame.signature)) return false
+    seen.add(frame.signature)
+    return true
+  })
+}
+
+const quote = 0x22
+const comma = 0x2c
+const blank = 0x20
+
+/** Before the first byte of a value. */
+export class ValueFrame extends Frame {
+  readonly goal: Goal
+  private readonly rest: Rest
+  private readonly kept: Kept | undefined
+  private readonly mayBlank: boolean
+
+  constructor(context: Context, goal: Goal, rest: Rest, kept?: Kept, mayBlank = false) {
+    super(context)
+    this.goal = goal
+    this.rest = rest
+    this.kept = kept
+    this.mayBlank = mayBlank && context.spaced
+  }
+
+  step(byte: number, out: Frame[]): void {
+    const { context, rest, kept } = this
+    if (byte === blank && this.mayBlank) {
+      out.push(new ValueFrame(context, this.goal, rest, kept))
+      return
+    }
+    for (const c of this.goal.cases) {
+      switch (byte) {
+        case quote:
+          if (c.has(types.string)) this.startString(c, out)
+          break
+        case 0x7b:
+          if (c.has(types.object)) {
+            const distinct = kept && Distinct.object(kept)
+            pushLiving(
+              new ObjectFrame(context, c.object, c.object.start, rest, "open", distinct),
+              out,
+            )
+          }
+          break
+        case 0x5b:
+          if (c.has(types.array)) {
+            const distinct = Distinct.array(kept, c.array.unique)
+            pushLiving(new ArrayFrame(context, c.array, c.array.start, rest, "open", distinct), out)
+          }
+          break
+        case 0x74:
+          this.startWord(c, types.true, "true", out)
+          break
+        case 0x66:
+          this.startWord(c, types.false, "false", out)
+          break
+        case 0x6e:
+          this.startWord(c, types.null, "null", out)
+          break
+        default:
+          if (c.has(types.number)) this.startNumber(c, byte, out)
+      }
+    }
+  }
+
+  private startString(c: Case, out: Frame[]): void {
+    const frame = new StringFrame(this.context, c.strings.start(), 0, this.rest, this.kept, "")
+    if (frame.lives()) out.push(frame)
+  }
+
+  private startNumber(c: Case, byte: number, out: Frame[]): void {
+    const language = this.kept ? c.numbersWithout(this.kept.avoid) : c.numbers
+    const node = language.start.step(byte)
+    const raw = this.kept && String.fromCharCode(byte)
+    if (node) out.push(new NumberFrame(this.context, node, this.rest, raw))
+  }
+
+  private startWord(c: Case, type: number, word: string, out: Frame[]): void {
+    if (!c.has(type) || this.kept?.avoid.has(word)) return
+    out.push(new WordFrame(this.context, word, 1, this.rest))
+  }
+
+  protected describe(): string {
+    const kept = this.kept ? `!${[...this.kept.avoid].join()}` : ""
+    return `v${this.goal.id}${this.mayBlank ? "_" : ""}${kept}|${this.rest.signature}`
+  }
+}
+
+function pushLiving(frame: ArrayFrame | ObjectFrame, out: Frame[]): void {
+  if (frame.lives()) out.push(frame)
+}
+
+class WordFrame extends Frame {
+  private readonly word: string
+  private readonly at: number
+  private readonly rest: Rest
+
+  constructor(context: Context, word: string, at: number, rest: Rest) {
+    super(context)
+    this.word = word
+    this.at = at
+    this.rest = rest
+  }
+
+  step(byte: number, out: Frame[]): void {
+    if (this.word.charCodeAt(this.at) !== byte) return
+    if (this.at + 1 === this.word.length) this.rest.resume(this.word, out)
+    else out.push(new WordFrame(this.context, this.word, this.at + 1, this.rest))
+  }
+
+  protected describe(): string {
+    return `w${this.word}${this.at}|${this.rest.signature}`
+  }
+}
+
+class NumberFrame extends Frame {
+  private readonly node: NumberNode
+  private readonly rest: Rest
+  /** The spelling so far, when the value is kept. */
+  private readonly raw: string | undefined
+
+  constructor(context: Context, node: NumberNode, rest: Rest, raw: string | undefined) {
+    super(context)
+    this.node = node
+    this.rest = rest
+    this.raw = raw
+  }
+
+  step(byte: number, out: Frame[]): void {
+    const next = this.node.step(byte)
+    if (next) {
+      const raw = this.raw === undefined ? undefined : this.raw + String.fromCharCode(byte)
+      out.push(new NumberFrame(this.context, next, this.rest, raw))
+    } else for (const frame of this.ended()) frame.step(byte, out)
+  }
+
+  override finishes(): boolean {
+    return this.ended().some((frame) => frame.finishes())
+  }
+
+  // A number ends where something else begins.
+  private ended(): Frame[] {
+    const frames: Frame[] = []
+    if (this.node.canEnd()) {
+      const value = this.raw === undefined ? undefined : decimalText(parseDecimal(this.raw)!)
+      this.rest.resume(value, frames)
+    }
+    return frames
+  }
+
+  protected describe(): string {
+    const at = `${this.node.language.id}:${this.node.outlook()}`
+    return `n${at}:${this.raw ?? ""}|${this.rest.signature}`
+  }
+}
+
+/** Inside a string's quotes. */
+export class StringFrame extends Frame {
+  readonly place: StringPlace
+  /** Finished characters, as far as they are counted. */
+  readonly length: number
+  readonly rest: Rest
+  readonly kept: Kept | undefined
+  /** The bytes so far, when the value is kept. */
+  private readonly raw: string
+
+  constructor(
+    context: Context,
+    place: StringPlace,
+    length: number,
+    rest: Rest,
+    kept: Kept | undefined,
+    raw: string,
+  ) {
+    super(context)
+    this.place = place
+    this.length = length
+    this.rest = rest
+    this.kept = kept
+    this.raw = raw
+  }
+
+  step(byte: number, out: Frame[]): void {
+    if (byte === quote && this.place.isBetween) {
+      if (this.place.language.accepts(this.place.state, this.length)) this.close(out)
+      return
+    }
+    const place = this.place.step(byte)
+    if (!place) return
+    const length = place.language.counted(this.length + (place.isBetween ? 1 : 0))
+    if (!place.lives(length)) return
+    const same = place === this.place && length === this.length && !this.kept
+    const raw = this.kept ? this.raw + String.fromCharCode(byte) : ""
+    const next = same
+      ? this
+      : new StringFrame(this.context, place, length, this.rest, this.kept, raw)
+    if (next.lives()) out.push(next)
+  }
+
+  /** Whether a value that need not be avoided can still come of it. */
+  lives(): boolean {
+    if (!this.kept || this.kept.avoid.size === 0) return true
+    return this.kept.leavesString(this.place, this.length, this.text())
+  }
+
+  close(out: Frame[]): void {
+    if (!this.kept) this.rest.resume(undefined, out)
+    else {
+      const value = JSON.stringify(this.text())
+      if (!this.kept.avoid.has(value)) this.rest.resume(value, out)
+    }
+  }
+
+  /** The finished characters. */
+  private text(): string {
+    const bytes = Buffer.from(this.raw, "latin1").toString("utf8")
+    const whole = this.place.isBetween
+      ? bytes
+      : bytes.replace(/(�|\\u?[0-9a-fA-F]*(\\u?[0-9a-fA-F]*)?)$/, "")
+    return parseJson(`"${whole}"`) as string
+  }
+
+  protected describe(): string {
+    const { place } = this
+    const kept = this.kept ? `${this.raw}!${[...this.kept.avoid].join()}` : ""
+    const at = `${place.language.id}:${place.state}:${place.decoding.id}:${this.length}`
+    return `s${at}${kept}|${this.rest.signature}`
+  }
+}
+
+type Phase = "open" | "after" | "next"
+
+/** Between the items of an array. */
+class ArrayFrame extends Frame {
+  private readonly array: ArrayCase
+  private readonly state: ArrayState
+  private readonly rest: Rest
+  private readonly phase: Phase
+  private readonly distinct: Distinct | undefined
+
+  constructor(
+    context: Context,
+    array: ArrayCase,
+    state: ArrayState,
+    rest: Rest,
+    phase: Phase,
+    distinct: Distinct | undefined,
+  ) {
+    super(context)
+    this.array = array
+    this.state = state
+    this.rest = rest
+    this.phase = phase
+    this.distinct = distinct
+  }
+
+  lives(): boolean {
+    return this.distinct?.leavesArray(this.array, this.state) ?? true
+  }
+
+  step(byte: number, out: Frame[]): void {
+    if (byte === 0x5d && this.phase !== "next") {
+      if (!this.array.canClose(this.state)) return
+      const value = this.distinct?.arrayValue()
+      if (value === undefined || !this.distinct?.avoids(value)) this.rest.resume(value, out)
+    } else if (this.phase !== "after") this.item(byte, out)
+    else if (byte === comma && this.grows()) {
+      out.push(
+        new ArrayFrame(this.context, this.array, this.state, this.rest, "next", this.distinct),
+      )
+    }
+  }
+
+  private grows(): boolean {
+    const ways = this.array.ways(this.state)
+    const { distinct } = this
+    if (!distinct) return ways.length > 0
+    return ways.some((way) => distinct.itemKept(this.array, way) !== undefined)
+  }
+
+  private item(byte: number, out: Frame[]): void {
+    const { context, distinct } = this
+    if (byte === blank && this.phase === "open") return
+    for (const way of this.array.ways(this.state)) {
+      const kept = distinct?.itemKept(this.array, way)
+      if (distinct && !kept) continue
+      const rest = new ArrayRest(context, this.array, way.to, this.rest, distinct)
+      new ValueFrame(context, way.goal, rest, kept, true).step(byte, out)
+    }
+  }
+
+  protected describe(): string {
+    const distinct = this.distinct?.describe() ?? ""
+    return `a${this.array.id}:${this.state.key}${this.phase}${distinct}|${this.rest.signature}`
+  }
+}
+
+class ArrayRest implements Rest {
+  private readonly context: Context
+  private readonly array: ArrayCase
+  private readonly to: ArrayState
+  private readonly rest: Rest
+  private readonly distinct: Distinct | undefined
+  private known = 0
+
+  constructor(
+    context: Context,
+    array: ArrayCase,
+    to: ArrayState,
+    rest: Rest,
+    distinct: Distinct | undefined,
+  ) {
+    this.context = context
+    this.array = array
+    this.to = to
+    this.rest = rest
+    this.distinct = distinct
+  }
+
+  get signature(): number {
+    const { array, to, rest, distinct } = this
+    this.known ||= this.context.signature(
+      `A${array.id}:${to.key}${distinct?.describe() ?? ""}|${rest.signature}`,
+    )
+    return this.known
+  }
+
+  resume(value: string | undefined, out: Frame[]): void {
+    const distinct = this.distinct?.withItem(value!)
+    out.push(new ArrayFrame(this.context, this.array, this.to, this.rest, "after", distinct))
+  }
+}
+
+/** Between the members of an object. */
+class ObjectFrame extends Frame {
+  private readonly object: ObjectCase
+  private readonly state: ObjectState
+  private readonly rest: Rest
+  private readonly phase: Phase
+  private readonly distinct: Distinct | undefined
+
+  constructor(
+    context: Context,
+    object: ObjectCase,
+    state: ObjectState,
+    rest: Rest,
+    phase: Phase,
+    distinct: Distinct | undefined,
+  ) {
+    super(context)
+    this.object = object
+    this.state = state
+    this.rest = rest
+    this.phase = phase
+    this.distinct = distinct
+  }
+
+  lives(): boolean {
+    return this.distinct?.leavesObject(this.object, this.state) ?? true
+  }
+
+  step(byte: number, out: Frame[]): void {
+    const { context, object, state, rest, distinct } = this
+    if (byte === 0x7d && this.phase !== "next") {
+      if (!object.canClose(state)) return
+      const value = distinct?.objectValue()
+      if (value === undefined || !distinct?.avoids(value)) rest.resume(value, out)
+    } else if (byte === quote && this.phase !== "after") {
+      if (!this.grows()) return
+      out.push(new NameFrame(context, object, state, object.firstPlace, between, rest, distinct))
+    } else if (byte === comma && this.phase === "after") {
+      if (this.grows()) out.push(new ObjectFrame(context, object, state, rest, "next", distinct))
+    } else if (byte === blank && this.phase === "next" && context.spaced) {
+      out.push(new BlankFrame(context, this))
+    }
+  }
+
+  private grows(): boolean {
+    if (!this.object.canGrow(this.state)) return false
+    return this.distinct?.objectGrows(this.object, this.state) ?? true
+  }
+
+  protected describe(): string {
+    const distinct = this.distinct?.describe() ?? ""
+    const state = describeState(this.object, this.state)
+    return `o${state}${this.phase}${distinct}|${this.rest.signature}`
+  }
+}
+
+/** One blank has been taken; what follows is what was expected before it. */
+class BlankFrame extends Frame {
+  private readonly before: Frame
+
+  constructor(context: Context, before: Frame) {
+    super(context)
+    this.before = before
+  }
+
+  step(byte: number, out: Frame[]): void {
+    if (byte !== blank) this.before.step(byte, out)
+  }
+
+  protected describe(): string {
+    return `_${this.before.signature}`
+  }
+}
+
+function describeState(object: ObjectCase, state: ObjectState): string {
+  const others = state.others.length > 0 ? JSON.stringify([...state.others].sort()) : ""
+  return `${object.id}:${state.seen.join()}:${state.owed}${others}`
+}
+
+/** Inside a member's name. */
+export class NameFrame extends Frame {
+  readonly object: ObjectCase
+  readonly state: ObjectState
+  readonly place: NamePlace
+  readonly decoding: Decoding
+  private readonly rest: Rest
+  readonly distinct: Distinct | undefined
+
+  constructor(
+    context: Context,
+    object: ObjectCase,
+    state: ObjectState,
+    place: NamePlace,
+    decoding: Decoding,
+    rest: Rest,
+    distinct: Distinct | undefined,
+  ) {
+    super(context)
+    this.object = object
+    this.state = state
+    this.place = place
+    this.decoding = decoding
+    this.rest = rest
+    this.distinct = distinct
+  }
+
+  step(byte: number, out: Frame[]): void {
+    const { object, state } = this
+    if (byte === quote && this.decoding === between) {
+      this.close(out)
+      return
+    }
+    const read = decode(this.decoding, byte)
+    if (read === -1) return
+    const finished = typeof read === "number"
+    const place = finished ? object.advance(this.place, read) : this.place
+    const decoding = finished ? between : read
+    if (!object.placeLives(state, place, decoding)) return
+    if (this.distinct?.nameLives(object, state, place, decoding) ?? true) {
+      out.push(this.at(place, decoding))
+    }
+  }
+
+  at(place: NamePlace, decoding: Decoding): NameFrame {
+    const { context, object, state, rest, distinct } = this
+    return new NameFrame(context, object, state, place, decoding, rest, distinct)
+  }
+
+  private close(out: Frame[]): void {
+    const { context, object, state, place, distinct } = this
+    for (const way of object.finished(state, place)) {
+      const kept = distinct?.memberKept(object, state, place, way)
+      if (distinct && !kept) continue
+      const after = object.after(state, place, way.owed)
+      const rest = new ObjectRest(context, object, after, this.rest, place.text, distinct)
+      out.push(new ColonFrame(context, new ValueFrame(context, way.goal, rest, kept, true)))
+    }
+  }
+
+  protected describe(): string {
+    const { object, state, place, decoding } = this
+    const distinct = this.distinct?.describe() ?? ""
+    const at = `${JSON.stringify(place.text)}${decoding.id}`
+    return `k${describeState(object, state)}:${at}${distinct}|${this.rest.signature}`
+  }
+}
+
+class ColonFrame extends Frame {
+  private readonly value: ValueFrame
+
+  constructor(context: Context, value: ValueFrame) {
+    super(context)
+    this.value = value
+  }
+
+  step(byte: number, out: Frame[]): void {
+    if (byte === 0x3a) out.push(this.value)
+  }
+
+  protected describe(): string {
+    return `:${this.value.signature}`
+  }
+}
+
+class ObjectRest implements Rest {
+  private readonly context: Context
+  private readonly object: ObjectCase
+  private readonly state: ObjectState
+  private readonly rest: Rest
+  private readonly name: string
+  private readonly distinct: Distinct | undefined
+  private known = 0
+
+  constructor(
+    context: Context,
+    object: ObjectCase,
+    state: ObjectState,
+    rest: Rest,
+    name: string,
+    distinct: Distinct | undefined,
+  ) {
+    this.context = context
+    this.object = object
+    this.state = state
+    this.rest = rest
+    this.name = name
+    this.distinct = distinct
+  }
+
+  get signature(): number {
+    if (this.known === 0) {
+      const distinct = this.distinct ? this.distinct.describe() + this.name : ""
+      const state = describeState(this.object, this.state)
+      this.known = this.context.signature(`O${state}${distinct}|${this.rest.signature}`)
+    }
+    return this.known
+  }
+
+  resume(value: string | undefined, out: Frame[]): void {
+    const { context, object, state, rest } = this
+    const distinct = this.distinct?.withMember(this.name, value!)
+    out.push(new ObjectFrame(context, object, state, rest, "after", distinct))
+  }
+}
+
+/** The end of the whole text. */
+export class EndFrame extends Frame {
+  step(): void {}
+
+  override finishes(): boolean {
+    return true
+  }
+
+  protected describe(): string {
+    return "end"
+  }
+}
+
+export class End implements Rest {
+  readonly signature = 0
+  private readonly frame: EndFrame
+
+  constructor(context: Context) {
+    this.frame = new EndFrame(context)
+  }
+
+  resume(_value: string | undefined, out: Frame[]): void {
+    out.push(this.frame)
+  }
+}

@@ -1,0 +1,391 @@
+// Numbers as they are spelled, digit by digit. All arithmetic is on a grid of 10^-scale, in whole steps, so bounds,
+// multiples and excluded values are integers and nothing is rounded. A half-written number lives when one of the
+// intervals its completions fill holds an allowed step. Spellings are bounded: 64 digits before the point (more only when
+// a bound has more), 20 after it, so that no model can spin in digits.
+
+import { type Decimal, decimal } from "./json.ts"
+import type { Bound } from "./schema.ts"
+
+export interface NumberFacts {
+  integer: boolean
+  fractional: boolean // not an integer
+  minimum: Bound | undefined
+  maximum: Bound | undefined
+  multiples: readonly Decimal[]
+  notMultiples: readonly Decimal[]
+  excluded: readonly Decimal[]
+  only: Decimal[] | undefined
+}
+
+const wholeDigits = 64
+const fractionDigits = 20
+/** Beyond it doubles overflow, and readers would see an infinity. */
+const maxExponent = 308
+// How many steps are tried when some of them are excluded; what is not found by then counts as absent.
+const maxTries = 2000
+
+let made = 0
+
+/** The allowed numbers and how they may be spelled. */
+export class NumberLanguage {
+  readonly id = ++made
+  readonly start: NumberNode
+  readonly scale: number
+  private readonly low: bigint | undefined
+  private readonly high: bigint | undefined
+  private readonly step: bigint
+  private readonly nots: bigint[]
+  private readonly excluded: Set<bigint>
+  private readonly only: bigint[] | undefined
+  /** No constraint but perhaps "integer": nothing has to be looked at but the spelling. */
+  readonly free: boolean
+  readonly mostWhole: number
+  readonly mostFraction: number
+  private readonly interned = new Map<string, NumberNode>()
+
+  constructor(facts: NumberFacts) {
+    const constants = [...facts.multiples, ...facts.notMultiples, ...facts.excluded]
+    for (const bound of [facts.minimum, facts.maximum]) if (bound) constants.push(bound.value)
+    constants.push(...(facts.only ?? []))
+    let scale = Math.max(0, ...constants.map((c) => c.scale))
+    if (!facts.integer && !facts.only) scale = Math.max(scale + 3, fractionDigits)
+    let unit = 10n ** BigInt(scale)
+    const on = (value: Decimal) => value.digits * 10n ** BigInt(scale - value.scale)
+    let step = facts.multiples.reduce((all, m) => lcm(all, on(m)), facts.integer ? unit : 1n)
+    let low = facts.minimum && on(facts.minimum.value) + (facts.minimum.open ? 1n : 0n)
+    let high = facts.maximum && on(facts.maximum.value) - (facts.maximum.open ? 1n : 0n)
+    let nots = facts.notMultiples.map(on)
+    if (facts.fractional) nots.push(unit)
+    let excluded = facts.excluded.map(on)
+    let only = facts.only?.map(on)
+    if (step % unit === 0n && scale > 0) {
+      // Integers only: count in ones, so that the numbers stay small.
+      step /= unit
+      low = low === undefined ? undefined : -floorDivide(-low, unit)
+      high = high === undefined ? undefined : floorDivide(high, unit)
+      nots = nots.map((n) => lcm(n, unit) / unit)
+      excluded = excluded.filter((value) => value % unit === 0n).map((value) => value / unit)
+      only = only?.filter((value) => value % unit === 0n).map((value) => value / unit)
+      scale = 0
+      unit = 1n
+    }
+    this.scale = scale
+    this.step = step
+    this.low = low
+    this.high = high
+    this.nots = nots
+    this.excluded = new Set(excluded)
+    this.only = only
+    this.free =
+      low === undefined && high === undefined && step === 1n && nots.length + excluded.length === 0
+    this.free &&= only === undefined
+    const widest = [low, high, step, ...nots, ...(only ?? [])].map((value) => width(value ?? 0n))
+    this.mostWhole = Math.max(wholeDigits, ...widest.map((w) => w - scale + 2))
+    this.mostFraction = Math.max(scale, 3)
+    this.start = new NumberNode(this, "start", false, 0n, 0, 0, "")
+  }
+
+  isEmpty(): boolean {
+    return !this.start.lives()
+  }
+
+  has(value: Decimal): boolean {
+    const onGrid = this.gridValue(value.digits, -value.scale)
+    return onGrid !== undefined && this.exists(onGrid, onGrid)
+  }
+
+  /** All allowed numbers when they are at most `limit`; undefined otherwise. */
+  values(limit: number): Decimal[] | undefined {
+    if (this.only) {
+      const found = this.only.filter((value) => this.exists(value, value))
+      return found.length > limit ? undefined : found.map((value) => decimal(value, this.scale))
+    }
+    if (this.low === undefined || this.high === undefined) return undefined
+    const most = BigInt(limit + this.excluded.size) * (this.nots.length > 0 ? 4n : 1n)
+    if ((this.high - this.low) / this.step > most) return undefined
+    const found: Decimal[] = []
+    for (let k = -floorDivide(-this.low, this.step); k * this.step <= this.high; k++) {
+      const value = k * this.step
+      if (this.allowed(value)) found.push(decimal(value, this.scale))
+    }
+    return found.length > limit ? undefined : found
+  }
+
+  /** digits · 10^exponent in grid steps; undefined when it lies between them. */
+  gridValue(digits: bigint, exponent: number): bigint | undefined {
+    const shift = exponent + this.scale
+    if (shift >= 0) return digits * 10n ** BigInt(shift)
+    const divisor = 10n ** BigInt(-shift)
+    return digits % divisor === 0n ? digits / divisor : undefined
+  }
+
+  /** Whether an allowed value lies in [from, to]. */
+  exists(from: bigint, to: bigint): boolean {
+    if (this.low !== undefined && this.low > from) from = this.low
+    if (this.high !== undefined && this.high < to) to = this.high
+    if (from > to) return false
+    if (this.only) {
+      return this.only.some((value) => value >= from && value <= to && this.allowed(value))
+    }
+    let k = -floorDivide(-from, this.step)
+    for (let tries = 0; tries < maxTries + this.excluded.size; tries++, k++) {
+      const value = k * this.step
+      if (value > to) return false
+      if (this.allowed(value)) return true
+    }
+    return false
+  }
+
+  /** The largest magnitude of an allowed value of one sign; undefined when there is none. */
+  reach(negative: boolean): bigint | undefined {
+    return negative ? (this.low === undefined ? undefined : -this.low) : this.high
+  }
+
+  private allowed(value: bigint): boolean {
+    if (this.low !== undefined && value < this.low) return false
+    if (this.high !== undefined && value > this.high) return false
+    if (value % this.step !== 0n || this.excluded.has(value)) return false
+    return this.nots.every((not) => value % not !== 0n)
+  }
+
+  /** One node for each distinct outlook: prefixes of unconstrained numbers share theirs. */
+  intern(node: NumberNode): NumberNode {
+    const key = node.outlook()
+    const known = this.interned.get(key)
+    if (known) return known
+    if (this.interned.size > 20_000) this.interned.clear()
+    this.interned.set(key, node)
+    return node
+  }
+}
+
+type Phase = "start" | "minus" | "zero" | "whole" | "point" | "fraction" | "e" | "sign" | "exponent"
+
+/** A half-written number. */
+export class NumberNode {
+  readonly language: NumberLanguage
+  readonly phase: Phase
+  readonly negative: boolean
+  /** All digits so far, the point left out. */
+  private readonly digits: bigint
+  private readonly whole: number // digits before the point
+  private readonly fraction: number // digits after it
+  private readonly exponent: string
+  private readonly next: (NumberNode | null | undefined)[] = []
+  private exponents: string[] | undefined
+  private ends: boolean | undefined
+
+  constructor(
+    language: NumberLanguage,
+    phase: Phase,
+    negative: boolean,
+    digits: bigint,
+    whole: number,
+    fraction: number,
+    exponent: string,
+  ) {
+    this.language = language
+    this.phase = phase
+    this.negative = negative
+    this.digits = digits
+    this.whole = whole
+    this.fraction = fraction
+    this.exponent = exponent
+  }
+
+  /** What follows a byte; null when no allowed number continues so. */
+  step(byte: number): NumberNode | null {
+    if (byte < 0x2b || byte > 0x65) return null
+    const known = this.next[byte]
+    if (known !== undefined) return known
+    const node = this.after(byte)
+    const result = node?.lives() ? this.language.intern(node) : null
+    this.next[byte] = result
+    return result
+  }
+
+  /** Whether the number may be complete here. */
+  canEnd(): boolean {
+    this.ends ??= this.complete()
+    return this.ends
+  }
+
+  outlook(): string {
+    const shape = `${this.phase}${this.negative ? "-" : ""}${this.whole}.${this.fraction}`
+    return this.language.free && this.whole + this.fraction > 1
+      ? `${shape}e${this.exponent}`
+      : `${shape}:${this.digits}e${this.exponent}`
+  }
+
+  lives(): boolean {
+    const { language } = this
+    const shape = this.whole <= language.mostWhole && this.fraction <= language.mostFraction
+    if (!shape) return false
+    switch (this.phase) {
+      case "start":
+        return this.intervalLives(0n, undefined) || this.mirrored().intervalLives(0n, undefined)
+      case "minus":
+        return language.free || this.intervalLives(0n, undefined)
+      case "zero":
+        return language.free || this.intervalLives(0n, this.span(0))
+      case "whole":
+        return language.free || this.wholeLives()
+      case "point":
+      case "fraction":
+        return language.free ? this.fractionFree() : this.fractionLives()
+      default:
+        return this.exponentOptions().some((text) => text.startsWith(this.exponent))
+    }
+  }
+
+  private after(byte: number): NumberNode | null {
+    const c = String.fromCharCode(byte)
+    const isDigit = byte >= 0x30 && byte <= 0x39
+    switch (this.phase) {
+      case "start":
+        if (c === "-") return this.with("minus", { negative: true })
+        return isDigit ? this.firstDigit(c) : null
+      case "minus":
+        return isDigit ? this.firstDigit(c) : null
+      case "zero":
+      case "whole":
+      case "fraction":
+        if (isDigit && this.phase !== "zero") return this.digit(this.phase, c)
+        if (c === "." && this.phase !== "fraction") return this.with("point", {})
+        return c === "e" || c === "E" ? this.with("e", {}) : null
+      case "point":
+        return isDigit ? this.digit("fraction", c) : null
+      case "e":
+        if (c === "+") return this.with("sign", {})
+        if (c === "-") return this.with("sign", { exponent: "-" })
+        return isDigit ? this.with("exponent", { exponent: c }) : null
+      case "sign":
+      case "exponent":
+        return isDigit ? this.with("exponent", { exponent: this.exponent + c }) : null
+    }
+  }
+
+  private firstDigit(c: string): NumberNode {
+    return this.with(c === "0" ? "zero" : "whole", { digits: BigInt(c), whole: 1 })
+  }
+
+  private digit(phase: Phase, c: string): NumberNode {
+    const digits = this.digits * 10n + BigInt(c)
+    const whole = this.whole + (phase === "whole" ? 1 : 0)
+    const fraction = this.fraction + (phase === "fraction" ? 1 : 0)
+    return this.with(phase, { digits, whole, fraction })
+  }
+
+  private with(
+    phase: Phase,
+    change: {
+      negative?: boolean
+      digits?: bigint
+      whole?: number
+      fraction?: number
+      exponent?: string
+    },
+  ): NumberNode {
+    return new NumberNode(
+      this.language,
+      phase,
+      change.negative ?? this.negative,
+      change.digits ?? this.digits,
+      change.whole ?? this.whole,
+      change.fraction ?? this.fraction,
+      change.exponent ?? this.exponent,
+    )
+  }
+
+  private mirrored(): NumberNode {
+    return this.with(this.phase, { negative: !this.negative })
+  }
+
+  /** Grid steps in one unit of the last digit written, less one. */
+  private span(fraction: number): bigint {
+    return 10n ** BigInt(this.language.scale - fraction) - 1n
+  }
+
+  /** Whether an allowed value has a magnitude in [from, to]; no `to` is as far as spellings go. */
+  private intervalLives(from: bigint, to: bigint | undefined): boolean {
+    const { scale, mostWhole } = this.language
+    const end = to ?? 10n ** BigInt(scale + mostWhole) - 1n
+    return this.negative ? this.language.exists(-end, -from) : this.language.exists(from, end)
+  }
+
+  private wholeLives(): boolean {
+    const { scale, mostWhole } = this.language
+    for (let more = 0; this.whole + more <= mostWhole; more++) {
+      const unit = 10n ** BigInt(scale + more)
+      const from = this.digits * unit
+      if (this.intervalLives(from, from + unit - 1n)) return true
+      const limit = this.language.reach(this.negative)
+      if (limit !== undefined && from > limit) return false
+    }
+    return false
+  }
+
+  private fractionFree(): boolean {
+    if (this.language.scale > 0) return true
+    return this.digits % 10n ** BigInt(this.fraction) === 0n
+  }
+
+  private fractionLives(): boolean {
+    const at = this.language.gridValue(this.digits, -this.fraction)
+    if (this.fraction > this.language.scale) {
+      return at !== undefined && this.intervalLives(at, at)
+    }
+    return at !== undefined && this.intervalLives(at, at + this.span(this.fraction))
+  }
+
+  private complete(): boolean {
+    switch (this.phase) {
+      case "zero":
+      case "whole":
+      case "fraction": {
+        if (this.language.free) return this.phase !== "fraction" || this.fractionFree()
+        const at = this.language.gridValue(this.digits, -this.fraction)
+        return at !== undefined && this.intervalLives(at, at)
+      }
+      case "exponent":
+        return this.exponentOptions().includes(this.exponent)
+      default:
+        return false
+    }
+  }
+
+  /** The exponents, without sign when positive, that make an allowed number of the digits so far. */
+  private exponentOptions(): string[] {
+    if (this.exponents) return this.exponents
+    const { language } = this
+    const options: string[] = []
+    const lowest = language.free && language.scale === 0 ? 0 : -maxExponent
+    for (let e = lowest; e + this.whole <= maxExponent + 1; e++) {
+      const isLarge = e + this.whole > maxExponent // its first digit decides whether doubles hold it
+      if (isLarge && (this.digits > 1n || this.whole + this.fraction > 1)) break
+      let allowed = language.free
+      if (!allowed) {
+        const at = language.gridValue(this.digits, e - this.fraction)
+        allowed = at !== undefined && this.intervalLives(at, at)
+      }
+      if (allowed) options.push(String(e))
+    }
+    this.exponents = options
+    return options
+  }
+}
+
+function floorDivide(a: bigint, b: bigint): bigint {
+  const quotient = a / b
+  return a % b !== 0n && a < 0n !== b < 0n ? quotient - 1n : quotient
+}
+
+function lcm(a: bigint, b: bigint): bigint {
+  let [x, y] = [a, b]
+  while (y !== 0n) [x, y] = [y, x % y]
+  return (a / x) * b
+}
+
+function width(value: bigint): number {
+  return (value < 0n ? -value : value).toString().length
+}

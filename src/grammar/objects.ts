@@ -1,0 +1,509 @@
+// One case of an object: what each member has to satisfy by its name, which names have to come, how many members there may
+// be, and what some member has to be. Names that the schema mentions are told apart one by one; all others fall into
+// classes, one for each combination of patterns they match. A name is finished before its value's goal is known, so a
+// half-written name lives as long as it can become one that is allowed, new, and leaves the rest of the object possible.
+
+import {
+  classAt,
+  classesIn,
+  classSizes,
+  commonAlphabet,
+  type Dfa,
+  matches,
+  samples,
+  step,
+  TooLarge,
+} from "./dfa.ts"
+import { type Facts, includes, type Literal, type NameSet, namesOf, othersThan } from "./facts.ts"
+import type { Goal, Goals, Probe } from "./goals.ts"
+import { between, type Decoding } from "./strings.ts"
+
+/** A member that may come next, its name being chosen, and what is still owed after it. */
+export interface MemberWay {
+  readonly goal: Goal
+  readonly owed: number
+}
+
+/** The members so far. */
+export interface ObjectState {
+  /** One bit for each mentioned name. */
+  readonly seen: Uint32Array
+  /** Names that are not mentioned. */
+  readonly others: readonly string[]
+  readonly count: number
+  /** Bits of the "some" that no member has met yet. */
+  readonly owed: number
+  /** What is known of each mentioned name, then of each class, as the next one. */
+  readonly ways: (readonly MemberWay[] | undefined)[]
+}
+
+/** A place in a name. Names from `low` up to, not including, `high` begin like it. */
+export interface NamePlace {
+  readonly text: string
+  readonly state: number
+  readonly low: number
+  readonly high: number
+}
+
+const maxSome = 6
+const maxClasses = 30
+const maxNameStates = 5000
+const maxFewNames = 1000
+const maxSearch = 20_000
+
+let made = 0
+
+export class ObjectCase {
+  readonly id = ++made
+  readonly start: ObjectState
+  readonly firstPlace: NamePlace
+  /** Mentioned names, sorted. */
+  readonly names: string[]
+  private readonly goals: Goals
+  private readonly goal: Goal
+  private readonly members: { where: NameSet; literals: readonly Literal[] }[]
+  private readonly some: { where: NameSet; literals: readonly Literal[] }[]
+  private readonly required: number[]
+  private readonly min: number
+  private readonly max: number
+  private readonly product: NameProduct
+  /** Literals and "some" bits of each mentioned name, then of each class. */
+  private readonly kinds: { literals: Literal[]; some: number }[]
+  private readonly goalCache: (Goal | undefined)[][] = []
+
+  constructor(goals: Goals, facts: Facts, goal: Goal) {
+    this.goals = goals
+    this.goal = goal
+    this.members = [...facts.members]
+    this.some = [...facts.someMembers]
+    if (facts.names.length > 0) {
+      const where = othersThan(namesOf([], [goals.language(facts.names)]))
+      this.members.push({ where, literals: [goals.literals.never] })
+    }
+    for (const literal of facts.someNames) {
+      this.some.push({ where: namesOf([], [goals.language([literal])]), literals: [] })
+    }
+    if (this.some.length > maxSome) throw goals.fault(goal, "too many conditions on some members")
+    const sets = [...this.members, ...this.some].map(({ where }) => where)
+    const languages = [...new Set(sets.flatMap((set) => set.languages))]
+    this.product = new NameProduct(languages)
+    const mentioned = new Set([...facts.required, ...sets.flatMap((set) => [...set.names])])
+    for (const name of this.product.fewNames()) mentioned.add(name)
+    this.names = [...mentioned].sort()
+    const index = new Map(this.names.map((name, i) => [name, i]))
+    this.required = [...facts.required].map((name) => index.get(name)!)
+    this.min = facts.minProperties
+    this.max = facts.maxProperties
+    this.kinds = [
+      ...this.names.map((name) => {
+        const matched = new Set(languages.filter((language) => matches(language, name)))
+        return this.kind(name, matched)
+      }),
+      ...this.product.classes.map((matched) => this.kind(undefined, matched)),
+    ]
+    this.start = {
+      seen: new Uint32Array((this.names.length + 31) >> 5),
+      others: [],
+      count: 0,
+      owed: (1 << this.some.length) - 1,
+      ways: [],
+    }
+    this.firstPlace = { text: "", state: 0, low: 0, high: this.names.length }
+  }
+
+  *leadsTo(): Iterable<Goal> {
+    for (let k = 0; k < this.kinds.length; k++) {
+      if (k >= this.names.length && !this.product.isEndless(k - this.names.length)) continue
+      for (const owed of subsets(this.kinds[k]!.some)) yield this.memberGoal(k, owed)
+    }
+  }
+
+  lives(probe: Probe): boolean {
+    if (this.min > this.max || this.required.length > this.max) return false
+    return this.completes(this.start, undefined, this.start.owed, probe)
+  }
+
+  canClose(state: ObjectState): boolean {
+    return (
+      state.owed === 0 &&
+      state.count >= this.min &&
+      state.count <= this.max &&
+      this.required.every((k) => has(state.seen, k))
+    )
+  }
+
+  /** Whether any member may follow. */
+  canGrow(state: ObjectState): boolean {
+    if (state.count >= this.max) return false
+    return this.placeLives(state, this.firstPlace, between)
+  }
+
+  /** After a character of a name. */
+  advance(place: NamePlace, codePoint: number): NamePlace {
+    const text = place.text + String.fromCodePoint(codePoint)
+    let { low, high } = place
+    while (low < high && !this.names[low]!.startsWith(text)) low++
+    while (high > low && !this.names[high - 1]!.startsWith(text)) high--
+    return { text, state: this.product.step(place.state, codePoint), low, high }
+  }
+
+  /** The ways on when a name ends here; none when it may not. */
+  finished(state: ObjectState, place: NamePlace): readonly MemberWay[] {
+    if (this.names[place.low] === place.text && place.low < place.high) {
+      return this.waysFor(state, place.low)
+    }
+    if (state.others.includes(place.text)) return []
+    return this.waysFor(state, this.names.length + this.product.classOf(place.state))
+  }
+
+  /** Whether a name that has come so far can still become one that may come next. */
+  placeLives(state: ObjectState, place: NamePlace, decoding: Decoding): boolean {
+    if (decoding === between) return this.textLives(state, place)
+    const { from, to } = decoding
+    for (let k = place.low; k < place.high; k++) {
+      const next = this.names[k]!.codePointAt(place.text.length)
+      if (next === undefined || next < from || next > to) continue
+      if (this.waysFor(state, k).length > 0) return true
+    }
+    return this.product
+      .after(place.state, from, to)
+      .some((next) => this.othersLive(state, next, place.text, decoding))
+  }
+
+  after(state: ObjectState, place: NamePlace, owed: number): ObjectState {
+    const mentioned = this.names[place.low] === place.text && place.low < place.high
+    const seen = mentioned ? Uint32Array.from(state.seen) : state.seen
+    if (mentioned) seen[place.low >> 5]! |= 1 << (place.low & 31)
+    const others = mentioned ? state.others : [...state.others, place.text]
+    return { seen, others, count: state.count + 1, owed, ways: [] }
+  }
+
+  placeOf(name: string): NamePlace {
+    let place = this.firstPlace
+    for (const character of name) place = this.advance(place, character.codePointAt(0)!)
+    return place
+  }
+
+  /** Any name goes, and nothing depends on it but whether it was mentioned or seen. */
+  isOpen(state: ObjectState): boolean {
+    return this.product.isTrivial && this.waysFor(state, this.names.length).length > 0
+  }
+
+  /** Whether names without end, all of them new, are allowed from here. */
+  hasEndlessNames(state: ObjectState, place: NamePlace, decoding: Decoding = between): boolean {
+    const ends = (at: number) =>
+      this.product
+        .endlessFrom(at)
+        .some((index) => this.waysFor(state, this.names.length + index).length > 0)
+    if (decoding === between) return ends(place.state)
+    return this.product.after(place.state, decoding.from, decoding.to).some(ends)
+  }
+
+  /** The mentioned names that may still come of a half-written one, and their ways on. */
+  mentionedWays(
+    state: ObjectState,
+    place: NamePlace,
+    decoding: Decoding = between,
+  ): [string, MemberWay][] {
+    const out: [string, MemberWay][] = []
+    for (let k = place.low; k < place.high; k++) {
+      const name = this.names[k]!
+      const next = name.codePointAt(place.text.length) ?? -1
+      const fits = decoding === between || (next >= decoding.from && next <= decoding.to)
+      if (fits) for (const way of this.waysFor(state, k)) out.push([name, way])
+    }
+    return out
+  }
+
+  private textLives(state: ObjectState, place: NamePlace): boolean {
+    for (let k = place.low; k < place.high; k++) {
+      if (this.waysFor(state, k).length > 0) return true
+    }
+    return this.othersLive(state, place.state, place.text, between)
+  }
+
+  private othersLive(state: ObjectState, at: number, text: string, decoding: Decoding): boolean {
+    const allowed = (index: number) => this.waysFor(state, this.names.length + index).length > 0
+    if (this.product.endlessFrom(at).some(allowed)) return true
+    // Few names are left from here: is one of them new?
+    for (const [word, index] of this.product.wordsFrom(at)) {
+      if (!allowed(index)) continue
+      if (decoding !== between) return true // the character is not known; most of them are new
+      const name = text + word
+      if (!state.others.includes(name) && !this.names.includes(name)) return true
+    }
+    return false
+  }
+
+  private waysFor(state: ObjectState, k: number): readonly MemberWay[] {
+    state.ways[k] ??= this.findWays(state, k)
+    return state.ways[k]
+  }
+
+  private findWays(state: ObjectState, k: number): MemberWay[] {
+    if (state.count >= this.max || (k < this.names.length && has(state.seen, k))) return []
+    const ways: MemberWay[] = []
+    for (const met of subsets(this.kinds[k]!.some & state.owed)) {
+      const goal = this.memberGoal(k, met)
+      if (!goal.alive) continue
+      const owed = state.owed & ~met
+      if (this.completes(state, k, owed, alive)) ways.push({ goal, owed })
+    }
+    return ways
+  }
+
+  private memberGoal(k: number, met: number): Goal {
+    this.goalCache[k] ??= []
+    this.goalCache[k][met] ??= this.goals.goal([
+      ...this.kinds[k]!.literals,
+      ...this.some.flatMap(({ literals }, i) => ((met >> i) & 1 ? literals : [])),
+    ])
+    return this.goalCache[k][met]
+  }
+
+  private kind(name: string | undefined, matched: ReadonlySet<Dfa>) {
+    const literals = this.members
+      .filter(({ where }) => includes(where, name, matched))
+      .flatMap((member) => member.literals)
+    let some = 0
+    this.some.forEach(({ where }, i) => {
+      if (includes(where, name, matched)) some |= 1 << i
+    })
+    return { literals, some }
+  }
+
+  /** Whether the object can be finished once `next`, if any, has joined the members. */
+  private completes(
+    state: ObjectState,
+    next: number | undefined,
+    owed: number,
+    probe: Probe,
+  ): boolean {
+    const count = state.count + (next === undefined ? 0 : 1)
+    const isFree = (k: number) => k !== next && !has(state.seen, k)
+    const missing = this.required.filter(isFree)
+    if (!missing.every((k) => probe(this.memberGoal(k, 0)))) return false
+    if (count + missing.length > this.max) return false
+    if (owed === 0 && count + missing.length >= this.min) return true
+    const grows = this.product.classes.some(
+      (_, i) => this.product.isEndless(i) && probe(this.memberGoal(this.names.length + i, 0)),
+    )
+    if (!grows && count + missing.length < this.min) {
+      let free = 0
+      for (let k = 0; k < this.names.length; k++) {
+        if (isFree(k) && probe(this.memberGoal(k, 0))) free++
+      }
+      if (count + free < this.min) return false
+    }
+    return owed === 0 || this.pays(owed, isFree, this.max - count - missing.length, probe)
+  }
+
+  /** Whether members still to come can meet all that is owed, at most `spare` of them beyond the required ones. */
+  private pays(owed: number, isFree: (k: number) => boolean, spare: number, probe: Probe): boolean {
+    const required = new Set(this.required)
+    let work = 0
+    const assign = (left: number, taken: { k: number; met: number }[], extra: number): boolean => {
+      if (left === 0) return true
+      if (++work > maxSearch) throw this.goals.fault(this.goal, "too many conditions on members")
+      const bit = left & -left
+      // Together with a member that meets something else already.
+      for (const [i, { k, met }] of taken.entries()) {
+        if ((this.kinds[k]!.some & bit) === 0 || !probe(this.memberGoal(k, met | bit))) continue
+        const joined = taken.with(i, { k, met: met | bit })
+        if (assign(left & ~bit, joined, extra)) return true
+      }
+      for (let k = 0; k < this.kinds.length; k++) {
+        if ((this.kinds[k]!.some & bit) === 0) continue
+        const isName = k < this.names.length
+        if (isName && (!isFree(k) || taken.some((t) => t.k === k))) continue
+        if (!isName && !this.product.isEndless(k - this.names.length)) continue
+        const costs = isName && required.has(k) ? 0 : 1
+        if (extra + costs > spare || !probe(this.memberGoal(k, bit))) continue
+        if (assign(left & ~bit, [...taken, { k, met: bit }], extra + costs)) return true
+      }
+      return false
+    }
+    return assign(owed, [], 0)
+  }
+}
+
+/** All patterns on names at once: which of them a name matches, and which names are still possible. */
+class NameProduct {
+  /** The languages that the names of each class match. */
+  readonly classes: ReadonlySet<Dfa>[] = []
+  readonly isTrivial: boolean
+  private readonly alphabet: ReturnType<typeof commonAlphabet>
+  private readonly next: number[] = [] // [states, character classes]
+  private readonly classIds: number[] = [] // [states]
+  private readonly endless: number[][] = [] // [states]  classes with names without end from there
+  private readonly words: ([string, number][] | undefined)[] = []
+
+  constructor(languages: readonly Dfa[]) {
+    this.isTrivial = languages.length === 0
+    this.alphabet = commonAlphabet(languages)
+    const sample = samples(this.alphabet)
+    const ids = new Map<string, number>()
+    const classIds = new Map<string, number>()
+    const states: number[][] = []
+    const intern = (state: number[]): number => {
+      const key = state.join()
+      let id = ids.get(key)
+      if (id !== undefined) return id
+      id = states.push(state) - 1
+      ids.set(key, id)
+      if (id > maxNameStates) throw new TooLarge("the patterns of names together are too large")
+      const matched = languages.filter((l, i) => state[i]! >= 0 && l.accepts[state[i]!] === 1)
+      const name = matched.map((language) => languages.indexOf(language)).join()
+      let classId = classIds.get(name)
+      if (classId === undefined) {
+        classId = this.classes.push(new Set(matched)) - 1
+        classIds.set(name, classId)
+        if (classId >= maxClasses) throw new TooLarge("too many combinations of name patterns")
+      }
+      this.classIds.push(classId)
+      return id
+    }
+    intern(languages.map((language) => language.start))
+    for (let i = 0; i < states.length; i++) {
+      this.next.push(-1)
+      for (let c = 1; c < this.alphabet.classes; c++) {
+        const to = states[i]!.map((q, l) => (q < 0 ? -1 : step(languages[l]!, q, sample[c]!)))
+        this.next.push(intern(to))
+      }
+    }
+    this.findEndless()
+  }
+
+  step(state: number, codePoint: number): number {
+    return this.next[state * this.alphabet.classes + classAt(this.alphabet, codePoint)]!
+  }
+
+  after(state: number, from: number, to: number): number[] {
+    const found = classesIn(this.alphabet, from, to).map(
+      (c) => this.next[state * this.alphabet.classes + c]!,
+    )
+    return [...new Set(found)]
+  }
+
+  classOf(state: number): number {
+    return this.classIds[state]!
+  }
+
+  endlessFrom(state: number): number[] {
+    return this.endless[state]!
+  }
+
+  isEndless(index: number): boolean {
+    return this.endless[0]!.includes(index)
+  }
+
+  /** All names of the classes that have only a few. */
+  fewNames(): string[] {
+    return this.wordsFrom(0).map(([word]) => word)
+  }
+
+  /** How names go on from a state when their class has only a few from there. */
+  wordsFrom(state: number): [string, number][] {
+    this.words[state] ??= this.findWords(state)
+    return this.words[state]
+  }
+
+  private findWords(start: number): [string, number][] {
+    const out: [string, number][] = []
+    const few = (state: number, index: number) => !this.endless[state]!.includes(index)
+    const leads = this.classes.map((_, index) => this.reachable((id) => id === index))
+    const wanted = this.classes.flatMap((_, index) => (few(start, index) ? [index] : []))
+    const characters = charactersByClass(this.alphabet)
+    let front: [number, string][] = [[start, ""]]
+    while (front.length > 0) {
+      const ahead: [number, string][] = []
+      for (const [state, text] of front) {
+        if (wanted.includes(this.classIds[state]!)) out.push([text, this.classIds[state]!])
+        for (let c = 1; c < this.alphabet.classes; c++) {
+          const to = this.next[state * this.alphabet.classes + c]!
+          if (!wanted.some((index) => leads[index]![to])) continue
+          for (const character of characters[c]!) ahead.push([to, text + character])
+        }
+      }
+      front = ahead
+    }
+    return out
+  }
+
+  private reachable(wanted: (index: number) => boolean): boolean[] {
+    const found = this.classIds.map(wanted)
+    const width = this.alphabet.classes
+    for (let changed = true; changed; ) {
+      changed = false
+      for (let i = this.next.length - 1; i >= 0; i--) {
+        const from = Math.floor(i / width)
+        if (found[from] || this.next[i]! < 0 || !found[this.next[i]!]) continue
+        found[from] = true
+        changed = true
+      }
+    }
+    return found
+  }
+
+  // A class has names without end from a state when a cycle of states that still reach the class can be entered from it.
+  // Peel off the states without successors: what cannot be peeled enters one; of what can, the names are counted, and more
+  // than an object will ever have are as good as endless.
+  private findEndless(): void {
+    const count = this.classIds.length
+    const width = this.alphabet.classes
+    const sizes = classSizes(this.alphabet)
+    this.endless.push(...Array.from({ length: count }, () => []))
+    for (let index = 0; index < this.classes.length; index++) {
+      const open = this.reachable((id) => id === index)
+      const reaches = [...open]
+      const left = new Int32Array(count)
+      const into = Array.from({ length: count }, () => new Set<number>())
+      this.next.forEach((to, i) => {
+        const from = Math.floor(i / width)
+        if (to < 0 || !reaches[from] || !reaches[to] || into[to]!.has(from)) return
+        into[to]!.add(from)
+        left[from]!++
+      })
+      const names = new Float64Array(count)
+      const queue = [...left.keys()].filter((state) => left[state] === 0)
+      for (const state of queue) {
+        if (reaches[state]) {
+          names[state] = this.classIds[state] === index ? 1 : 0
+          for (let c = 1; c < width; c++) {
+            names[state]! += sizes[c]! * names[this.next[state * width + c]!]!
+          }
+        }
+        open[state] = names[state]! > maxFewNames
+        for (const from of into[state]!) if (--left[from]! === 0) queue.push(from)
+      }
+      open.forEach((yes, state) => {
+        if (yes) this.endless[state]!.push(index)
+      })
+    }
+  }
+}
+
+function charactersByClass(alphabet: ReturnType<typeof commonAlphabet>): string[][] {
+  const out: string[][] = Array.from({ length: alphabet.classes }, () => [])
+  alphabet.starts.forEach((start, i) => {
+    const end = alphabet.starts[i + 1] ?? 0x110000
+    const list = out[alphabet.classOf[i]!]!
+    // A larger class leads nowhere where names are few.
+    for (let c = start; c < end && list.length <= maxFewNames; c++)
+      list.push(String.fromCodePoint(c))
+  })
+  return out
+}
+
+function* subsets(bits: number): Iterable<number> {
+  for (let subset = bits; ; subset = (subset - 1) & bits) {
+    yield subset
+    if (subset === 0) return
+  }
+}
+
+function has(bits: Uint32Array, index: number): boolean {
+  return ((bits[index >> 5]! >> (index & 31)) & 1) === 1
+}
+
+const alive: Probe = (goal) => goal.alive === true

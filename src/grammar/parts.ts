@@ -1,0 +1,268 @@
+// What a reply is made of, for those who write tool-call formats: fixed bytes, values held to a schema, sequences, choices,
+// lists, and free text in which a trigger opens something held. Parts are plain data; `begin` turns one into frames.
+
+import type { Goal } from "./goals.ts"
+import { type Context, Frame, type Rest, ValueFrame } from "./machine.ts"
+
+export type Part =
+  | { kind: "literal"; bytes: Uint8Array }
+  | { kind: "value"; goal: Goal }
+  | { kind: "sequence"; parts: readonly Part[] }
+  | { kind: "choice"; parts: readonly Part[] }
+  | { kind: "list"; part: Part; separator: Part; min: number; max: number }
+  | { kind: "text"; text: Text }
+
+/** Exactly this text. */
+export function literal(text: string): Part {
+  return { kind: "literal", bytes: Buffer.from(text) }
+}
+
+/** One after the other. */
+export function sequence(...parts: Part[]): Part {
+  return { kind: "sequence", parts }
+}
+
+/** One of them. There has to be one. */
+export function choice(...parts: Part[]): Part {
+  if (parts.length === 0) throw new Error("internal: a choice of nothing")
+  return { kind: "choice", parts }
+}
+
+/** From `min` to `max` of a part, with something between them. An item may not be empty. */
+export function list(part: Part, separator: Part, min: number, max: number): Part {
+  return { kind: "list", part, separator, min, max }
+}
+
+/**
+ * Any bytes, until one of the triggers has been written: then its part follows, and after it more text when `again` says
+ * so. The text may also stop anywhere, before what comes after it.
+ */
+export function text(triggers: readonly { open: string; then: Part }[], again: boolean): Part {
+  return { kind: "text", text: new Text(triggers, again) }
+}
+
+/** Adds the frames that stand before a part. */
+export function begin(context: Context, part: Part, rest: Rest, out: Frame[]): void {
+  switch (part.kind) {
+    case "literal":
+      if (part.bytes.length === 0) rest.resume(undefined, out)
+      else out.push(new LiteralFrame(context, part.bytes, 0, rest))
+      return
+    case "value":
+      out.push(new ValueFrame(context, part.goal, rest))
+      return
+    case "sequence":
+      new SequenceRest(context, part.parts, 0, rest).resume(undefined, out)
+      return
+    case "choice":
+      for (const option of part.parts) begin(context, option, rest, out)
+      return
+    case "list":
+      new ListRest(context, part, 0, rest).start(out)
+      return
+    case "text":
+      out.push(new TextFrame(context, part.text, 0, rest))
+  }
+}
+
+class LiteralFrame extends Frame {
+  private readonly bytes: Uint8Array
+  private readonly at: number
+  private readonly rest: Rest
+
+  constructor(context: Context, bytes: Uint8Array, at: number, rest: Rest) {
+    super(context)
+    this.bytes = bytes
+    this.at = at
+    this.rest = rest
+  }
+
+  step(byte: number, out: Frame[]): void {
+    if (this.bytes[this.at] !== byte) return
+    if (this.at + 1 === this.bytes.length) this.rest.resume(undefined, out)
+    else out.push(new LiteralFrame(this.context, this.bytes, this.at + 1, this.rest))
+  }
+
+  protected describe(): string {
+    return `l${this.bytes.subarray(this.at).join()}|${this.rest.signature}`
+  }
+}
+
+let made = 0
+const ids = new WeakMap<object, number>()
+
+function idOf(part: object): number {
+  let id = ids.get(part)
+  if (id === undefined) {
+    id = ++made
+    ids.set(part, id)
+  }
+  return id
+}
+
+class SequenceRest implements Rest {
+  readonly signature: number
+  private readonly context: Context
+  private readonly parts: readonly Part[]
+  private readonly at: number
+  private readonly rest: Rest
+
+  constructor(context: Context, parts: readonly Part[], at: number, rest: Rest) {
+    this.context = context
+    this.parts = parts
+    this.at = at
+    this.rest = rest
+    this.signature = context.signature(`S${idOf(parts)}:${at}|${rest.signature}`)
+  }
+
+  resume(_value: string | undefined, out: Frame[]): void {
+    const { context, parts, at, rest } = this
+    if (at === parts.length) rest.resume(undefined, out)
+    else begin(context, parts[at]!, new SequenceRest(context, parts, at + 1, rest), out)
+  }
+}
+
+class ListRest implements Rest {
+  readonly signature: number
+  private readonly context: Context
+  private readonly list: Part & { kind: "list" }
+  private readonly count: number
+  private readonly rest: Rest
+
+  constructor(context: Context, list: Part & { kind: "list" }, count: number, rest: Rest) {
+    this.context = context
+    this.list = list
+    // Past the minimum of an endless list it no longer matters how many there were.
+    this.count = list.max === Number.POSITIVE_INFINITY ? Math.min(count, list.min + 1) : count
+    this.rest = rest
+    this.signature = context.signature(`L${idOf(list)}:${this.count}|${rest.signature}`)
+  }
+
+  start(out: Frame[]): void {
+    if (this.list.min === 0) this.rest.resume(undefined, out)
+    if (this.list.max > 0) begin(this.context, this.list.part, this.next(), out)
+  }
+
+  resume(_value: string | undefined, out: Frame[]): void {
+    const { context, list, count, rest } = this
+    if (count >= list.min) rest.resume(undefined, out)
+    if (count < list.max || list.max === Number.POSITIVE_INFINITY) {
+      begin(context, sequence(list.separator, list.part), this.next(), out)
+    }
+  }
+
+  private next(): ListRest {
+    return new ListRest(this.context, this.list, this.count + 1, this.rest)
+  }
+}
+
+/** Free text as an automaton that knows how much of which trigger has just been written (Aho and Corasick, 1975). */
+export class Text {
+  readonly again: boolean
+  private readonly triggers: readonly { open: string; then: Part }[]
+  private readonly moves: Map<number, number>[] = [new Map()]
+  private readonly back: number[] = [0]
+  private readonly done: (Part | undefined)[] = [undefined]
+
+  constructor(triggers: readonly { open: string; then: Part }[], again: boolean) {
+    this.triggers = triggers
+    this.again = again
+    for (const { open, then } of this.triggers) this.add(Buffer.from(open), then)
+    const queue = [...this.moves[0]!.values()]
+    for (const state of queue) {
+      for (const [byte, to] of this.moves[state]!) {
+        this.back[to] = this.next(this.back[state]!, byte)
+        this.done[to] ??= this.done[this.back[to]!]
+        queue.push(to)
+      }
+    }
+  }
+
+  next(state: number, byte: number): number {
+    for (let at = state; ; at = this.back[at]!) {
+      const to = this.moves[at]!.get(byte)
+      if (to !== undefined) return to
+      if (at === 0) return 0
+    }
+  }
+
+  /** The part that a state opens: a trigger has just been finished. */
+  opens(state: number): Part | undefined {
+    return this.done[state]
+  }
+
+  private add(bytes: Uint8Array, then: Part): void {
+    if (bytes.length === 0) throw new Error("internal: a trigger without bytes")
+    let state = 0
+    for (const byte of bytes) {
+      let to = this.moves[state]!.get(byte)
+      if (to === undefined) {
+        to = this.moves.push(new Map()) - 1
+        this.back.push(0)
+        this.done.push(undefined)
+        this.moves[state]!.set(byte, to)
+      }
+      state = to
+    }
+    this.done[state] ??= then
+  }
+}
+
+export class TextFrame extends Frame {
+  readonly text: Text
+  readonly state: number
+  private readonly rest: Rest
+
+  constructor(context: Context, text: Text, state: number, rest: Rest) {
+    super(context)
+    this.text = text
+    this.state = state
+    this.rest = rest
+  }
+
+  /** Whether something may follow the text without a trigger. */
+  get hasRest(): boolean {
+    return this.rest.signature !== 0
+  }
+
+  at(state: number): TextFrame {
+    return state === this.state ? this : new TextFrame(this.context, this.text, state, this.rest)
+  }
+
+  step(byte: number, out: Frame[]): void {
+    for (const frame of this.left()) frame.step(byte, out)
+    const state = this.text.next(this.state, byte)
+    const opened = this.text.opens(state)
+    if (!opened) out.push(this.at(state))
+    else begin(this.context, opened, this.text.again ? new TextRest(this) : this.rest, out)
+  }
+
+  override finishes(): boolean {
+    return this.left().some((frame) => frame.finishes())
+  }
+
+  private left(): Frame[] {
+    const frames: Frame[] = []
+    this.rest.resume(undefined, frames)
+    return frames
+  }
+
+  protected describe(): string {
+    return `t${idOf(this.text)}:${this.state}|${this.rest.signature}`
+  }
+}
+
+/** Back to the text after what a trigger opened. */
+class TextRest implements Rest {
+  readonly signature: number
+  private readonly frame: TextFrame
+
+  constructor(frame: TextFrame) {
+    this.frame = frame.at(0)
+    this.signature = frame.context.signature(`T${this.frame.signature}`)
+  }
+
+  resume(_value: string | undefined, out: Frame[]): void {
+    out.push(this.frame)
+  }
+}

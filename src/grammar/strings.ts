@@ -1,0 +1,403 @@
+// Strings as bytes of a JSON text: UTF-8 and escapes on one side, characters of a language on the other. The decoder says
+// which characters a half-read one may still become, and the language whether one of them leads on. `\u0041` is `A`,
+// surrogate escapes pair up, an unpaired one is refused. Length bounds are counters beside the automaton, not states of it.
+
+import { anyChar, intersect, lastCodePoint } from "./charset.ts"
+import { anything, classesIn, type Dfa, step, TooLarge } from "./dfa.ts"
+
+/** Between two characters of a string, or inside one. */
+export interface Decoding {
+  readonly id: number
+  readonly kind: "between" | "utf8" | "backslash" | "hex" | "pairBackslash" | "pairU" | "pairHex"
+  /** What has been read of the character: its bits so far, or the high surrogate's and its own. */
+  readonly value: number
+  /** Bytes (utf8) or hexadecimal digits still to come. */
+  readonly missing: number
+  /** The characters it may still become. */
+  readonly from: number
+  readonly to: number
+  next: (Decoding | number | undefined)[]
+}
+
+const known = new Map<string, Decoding>()
+
+export const between = decoding("between", 0, 0, 0, lastCodePoint)
+
+/** After one more byte: a place inside a character, the finished character's code point, or -1. Quotes are the caller's. */
+export function decode(at: Decoding, byte: number): Decoding | number {
+  let to = at.next[byte]
+  if (to === undefined) {
+    to = read(at, byte)
+    at.next[byte] = to
+  }
+  return to
+}
+
+function read(at: Decoding, byte: number): Decoding | number {
+  switch (at.kind) {
+    case "between":
+      return first(byte)
+    case "utf8":
+      return byte >= 0x80 && byte < 0xc0
+        ? utf8((at.value << 6) | (byte & 63), at.missing - 1, at)
+        : -1
+    case "backslash": {
+      if (byte === 0x75) return decoding("hex", 0, 4, 0, lastCodePoint)
+      const escaped = '"\\/bfnrt'.indexOf(String.fromCharCode(byte))
+      return escaped < 0 ? -1 : '"\\/\b\f\n\r\t'.charCodeAt(escaped)
+    }
+    case "hex":
+      return hex(at, byte)
+    case "pairBackslash":
+      return byte === 0x5c ? decoding("pairU", at.value, 0, at.from, at.to) : -1
+    case "pairU":
+      return byte === 0x75 ? decoding("pairHex", at.value, 4, at.from, at.to) : -1
+    case "pairHex":
+      return pairHex(at, byte)
+  }
+}
+
+function first(byte: number): Decoding | number {
+  if (byte === 0x5c) return decoding("backslash", 0, 0, 0, lastCodePoint)
+  if (byte < 0x20 || byte === 0x22) return -1
+  if (byte < 0x80) return byte
+  if (byte >= 0xc2 && byte < 0xe0) return utf8(byte & 31, 1)
+  if (byte >= 0xe0 && byte < 0xf0) return utf8(byte & 15, 2)
+  return byte >= 0xf0 && byte < 0xf5 ? utf8(byte & 7, 3) : -1
+}
+
+const shortest = [0, 0x80, 0x800, 0x10000]
+
+function utf8(value: number, missing: number, after?: Decoding): Decoding | number {
+  if (missing === 0) return value
+  const low = Math.max(value << (6 * missing), after?.from ?? shortest[missing]!)
+  const high = Math.min(((value + 1) << (6 * missing)) - 1, lastCodePoint)
+  const isSurrogate = low >= 0xd800 && high <= 0xdfff
+  return low > high || isSurrogate ? -1 : decoding("utf8", value, missing, low, high)
+}
+
+function hex(at: Decoding, byte: number): Decoding | number {
+  const digit = hexDigit(byte)
+  if (digit < 0) return -1
+  const value = at.value * 16 + digit
+  const missing = at.missing - 1
+  const low = value << (4 * missing)
+  const high = ((value + 1) << (4 * missing)) - 1
+  if (missing === 0) {
+    if (value >= 0xdc00 && value <= 0xdfff) return -1
+    if (value < 0xd800 || value > 0xdfff) return value
+    const pair = 0x10000 + (value - 0xd800) * 0x400
+    return decoding("pairBackslash", pair, 0, pair, pair + 0x3ff)
+  }
+  if (low >= 0xdc00 && high <= 0xdfff) return -1
+  if (low >= 0xd800 && high <= 0xdbff) {
+    const end = 0x10000 + (high - 0xd800) * 0x400 + 0x3ff
+    return decoding("hex", value, missing, 0x10000 + (low - 0xd800) * 0x400, end)
+  }
+  // A range that touches the high surrogates stands for every pair they begin, too.
+  return decoding(
+    "hex",
+    value,
+    missing,
+    low,
+    high >= 0xd800 && low <= 0xdbff ? lastCodePoint : high,
+  )
+}
+
+function pairHex(at: Decoding, byte: number): Decoding | number {
+  const digit = hexDigit(byte)
+  if (digit < 0) return -1
+  const missing = at.missing - 1
+  if (missing === 3) return digit === 0xd ? decoding("pairHex", at.value, 3, at.from, at.to) : -1
+  if (missing === 2) {
+    if (digit < 0xc) return -1
+    const from = at.value + (digit - 0xc) * 0x100
+    return decoding("pairHex", from, 2, from, from + 0xff)
+  }
+  if (missing === 1) {
+    const from = at.value + digit * 16
+    return decoding("pairHex", from, 1, from, from + 15)
+  }
+  return at.value + digit
+}
+
+function hexDigit(byte: number): number {
+  if (byte >= 0x30 && byte <= 0x39) return byte - 0x30
+  const letter = byte | 0x20
+  return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : -1
+}
+
+function decoding(
+  kind: Decoding["kind"],
+  value: number,
+  missing: number,
+  from: number,
+  to: number,
+): Decoding {
+  const key = `${kind} ${value} ${missing} ${from} ${to}`
+  let found = known.get(key)
+  if (!found) {
+    found = { id: known.size, kind, value, missing, from, to, next: [] }
+    known.set(key, found)
+  }
+  return found
+}
+
+let made = 0
+
+/** The strings of a language whose lengths, in characters, lie within bounds. */
+export class StringLanguage {
+  readonly id = ++made
+  readonly dfa: Dfa
+  readonly min: number
+  readonly max: number
+  /** Any characters will do; only their number counts. */
+  readonly free: boolean
+  readonly shortest: Float64Array // [states]  fewest characters to acceptance
+  readonly longest: Float64Array // [states]  most characters to acceptance, perhaps Infinity
+  private readonly ways: AcceptingLengths | undefined
+  private readonly places = new Map<number, StringPlace>()
+
+  /** @throws TooLarge when the lengths of the language repeat too late to be tabulated. */
+  constructor(dfa: Dfa, min: number, max: number) {
+    this.dfa = dfa
+    this.min = min
+    this.max = max
+    this.free = dfa === anything
+    this.shortest = shortestPaths(dfa)
+    this.longest = longestPaths(dfa)
+    this.ways = min > 0 && !this.free ? new AcceptingLengths(dfa) : undefined
+  }
+
+  isEmpty(): boolean {
+    return this.dfa.start < 0 || !this.lives(this.dfa.start, 0)
+  }
+
+  has(text: string): boolean {
+    let state = this.dfa.start
+    let length = 0
+    for (const character of text) {
+      if (state < 0) return false
+      const c = character.codePointAt(0)!
+      state = c >= 0xd800 && c <= 0xdfff ? -1 : step(this.dfa, state, c)
+      length++
+    }
+    return state >= 0 && this.accepts(state, length)
+  }
+
+  accepts(state: number, length: number): boolean {
+    return this.dfa.accepts[state] === 1 && length >= this.min && length <= this.max
+  }
+
+  /** Whether a string of `length` characters that led to `state` can still be completed. */
+  lives(state: number, length: number): boolean {
+    const low = Math.max(0, this.min - length)
+    const high = this.max - length
+    if (this.shortest[state]! > high || this.longest[state]! < low) return false
+    if (this.shortest[state]! >= low || this.free || !this.ways) return true
+    return this.ways.between(state, low, high)
+  }
+
+  /** A number of characters, as far as it can matter. */
+  counted(length: number): number {
+    if (this.max !== Number.POSITIVE_INFINITY) return length
+    return length < this.min ? length : this.min
+  }
+
+  /** All strings when they are at most `limit`; undefined otherwise. */
+  words(limit: number): string[] | undefined {
+    return this.isEmpty() ? [] : this.completions(this.dfa.start, 0, between, limit)
+  }
+
+  /** How strings go on from a place, when there are at most `limit` ways; undefined otherwise. */
+  completions(state: number, length: number, at: Decoding, limit: number): string[] | undefined {
+    const found: string[] = []
+    let front: [number, string][] = [[state, ""]]
+    for (let far = length; front.length > 0; far++) {
+      const ahead: [number, string][] = []
+      const isFirst = far === length && at !== between
+      for (const [q, text] of front) {
+        if (!isFirst && this.accepts(q, far)) found.push(text)
+        for (const [from, to] of intervals(this.dfa, isFirst ? at : between)) {
+          const next = step(this.dfa, q, from)
+          if (next < 0 || !this.lives(next, far + 1)) continue
+          if (found.length + ahead.length + to - from + 1 > limit) return undefined
+          for (let c = from; c <= to; c++) ahead.push([next, text + String.fromCodePoint(c)])
+        }
+      }
+      front = ahead
+    }
+    return found.length > limit ? undefined : found
+  }
+
+  /** The place before the first character. */
+  start(): StringPlace {
+    return this.place(this.dfa.start, between)
+  }
+
+  place(state: number, decoding: Decoding): StringPlace {
+    const key = decoding.id * this.dfa.accepts.length + state
+    let place = this.places.get(key)
+    if (!place) {
+      place = new StringPlace(this, state, decoding)
+      this.places.set(key, place)
+    }
+    return place
+  }
+}
+
+/** A state of the language together with a place inside a character. */
+export class StringPlace {
+  readonly language: StringLanguage
+  readonly state: number
+  readonly decoding: Decoding
+  /** States that the character being read may lead to; only the state itself between characters. */
+  readonly targets: number[]
+  readonly next: (StringPlace | null | undefined)[] = []
+
+  constructor(language: StringLanguage, state: number, decoding: Decoding) {
+    this.language = language
+    this.state = state
+    this.decoding = decoding
+    if (decoding === between) this.targets = [state]
+    else {
+      const { dfa } = language
+      const classes = classesIn(dfa, decoding.from, decoding.to)
+      const found = new Set(classes.map((c) => dfa.next[state * dfa.classes + c]!))
+      this.targets = [...found].filter((to) => to >= 0)
+    }
+  }
+
+  get isBetween(): boolean {
+    return this.decoding === between
+  }
+
+  /** After a byte that is no closing quote; null when no string of the language goes on so, lengths aside. */
+  step(byte: number): StringPlace | null {
+    let to = this.next[byte]
+    if (to === undefined) {
+      to = this.after(byte)
+      this.next[byte] = to
+    }
+    return to
+  }
+
+  /** Whether, `length` characters being finished, the string can still be completed. */
+  lives(length: number): boolean {
+    const { language } = this
+    if (this.decoding === between) return language.lives(this.state, length)
+    return this.targets.some((to) => language.lives(to, length + 1))
+  }
+
+  private after(byte: number): StringPlace | null {
+    const read = decode(this.decoding, byte)
+    if (typeof read !== "number") {
+      const place = this.language.place(this.state, read)
+      return place.targets.length > 0 ? place : null
+    }
+    if (read < 0 || intersect([read, read], anyChar).length === 0) return null
+    const state = step(this.language.dfa, this.state, read)
+    return state < 0 ? null : this.language.place(state, between)
+  }
+}
+
+/** The ranges of characters that no transition tells apart and that a place may become. */
+function intervals(dfa: Dfa, { from, to }: Decoding): [number, number][] {
+  const out: [number, number][] = []
+  dfa.starts.forEach((start, i) => {
+    const low = Math.max(start, from)
+    const high = Math.min((dfa.starts[i + 1] ?? lastCodePoint + 1) - 1, to)
+    if (low <= high && dfa.classOf[i] !== 0) out.push([low, high])
+  })
+  return out
+}
+
+function shortestPaths(dfa: Dfa): Float64Array {
+  const count = dfa.accepts.length
+  const found = Float64Array.from(dfa.accepts, (yes) => (yes ? 0 : Number.POSITIVE_INFINITY))
+  const into = predecessors(dfa)
+  let front: number[] = []
+  for (let q = 0; q < count; q++) if (dfa.accepts[q]) front.push(q)
+  for (let distance = 1; front.length > 0; distance++) {
+    const ahead: number[] = []
+    for (const q of front) {
+      for (const from of into[q]!) {
+        if (found[from]! <= distance) continue
+        found[from] = distance
+        ahead.push(from)
+      }
+    }
+    front = ahead
+  }
+  return found
+}
+
+// Every state lives, so a state that reaches a cycle has strings without end. The others form no cycle: take them in the
+// order in which all their successors are known.
+function longestPaths(dfa: Dfa): Float64Array {
+  const count = dfa.accepts.length
+  const found = new Float64Array(count).fill(Number.POSITIVE_INFINITY)
+  const into = predecessors(dfa)
+  const open = new Int32Array(count)
+  for (let q = 0; q < count; q++) for (const from of into[q]!) open[from]!++
+  const ready: number[] = []
+  for (let q = 0; q < count; q++) if (open[q] === 0) ready.push(q)
+  for (let q = ready.pop(); q !== undefined; q = ready.pop()) {
+    found[q] = 0
+    for (let c = 1; c < dfa.classes; c++) {
+      const to = dfa.next[q * dfa.classes + c]!
+      if (to >= 0) found[q] = Math.max(found[q]!, found[to]! + 1)
+    }
+    for (const from of into[q]!) if (--open[from]! === 0) ready.push(from)
+  }
+  return found
+}
+
+function predecessors(dfa: Dfa): Set<number>[] {
+  const into = Array.from({ length: dfa.accepts.length }, () => new Set<number>())
+  for (let i = 0; i < dfa.next.length; i++) {
+    if (dfa.next[i]! >= 0) into[dfa.next[i]!]!.add(Math.floor(i / dfa.classes))
+  }
+  return into
+}
+
+/** From which states acceptance is exactly k characters away, for every k: a sequence of sets that repeats in the end. */
+class AcceptingLengths {
+  private readonly rounds: Uint8Array[] = []
+  private readonly loopsTo: number
+
+  constructor(dfa: Dfa) {
+    const into = predecessors(dfa)
+    const seen = new Map<string, number>()
+    let current = Uint8Array.from(dfa.accepts)
+    for (;;) {
+      const key = Buffer.from(current).toString("latin1")
+      const before = seen.get(key)
+      if (before !== undefined) {
+        this.loopsTo = before
+        return
+      }
+      if (this.rounds.length * current.length > 4e6) {
+        throw new TooLarge("its lengths and its pattern together are too intricate")
+      }
+      seen.set(key, this.rounds.length)
+      this.rounds.push(current)
+      const earlier = new Uint8Array(current.length)
+      current.forEach((yes, q) => {
+        if (yes) for (const from of into[q]!) earlier[from] = 1
+      })
+      current = earlier
+    }
+  }
+
+  between(state: number, low: number, high: number): boolean {
+    const last = Math.min(high, Math.max(low, this.loopsTo) + this.rounds.length - this.loopsTo)
+    for (let k = low; k <= last; k++) if (this.rounds[this.wrap(k)]![state]) return true
+    return false
+  }
+
+  private wrap(k: number): number {
+    const period = this.rounds.length - this.loopsTo
+    return k < this.rounds.length ? k : this.loopsTo + ((k - this.loopsTo) % period)
+  }
+}

@@ -1,0 +1,116 @@
+// Lists of all values, for languages that have only a few. "More than the limit" is an answer too, and what leads back to
+// itself always has more.
+
+import type { ArrayCase, ArrayState } from "./arrays.ts"
+import type { Goal } from "./goals.ts"
+import { decimalText } from "./json.ts"
+import type { ObjectCase, ObjectState } from "./objects.ts"
+import { types } from "./schema.ts"
+
+const maxWork = 20_000
+
+/** Values as canonical texts; undefined when there are more than the limit. */
+export class Values {
+  private readonly limit: number
+  private readonly active = new Set<Goal>()
+  private work = 0
+
+  constructor(limit: number) {
+    this.limit = limit
+  }
+
+  ofGoal(goal: Goal): ReadonlySet<string> | undefined {
+    if (this.active.has(goal)) return undefined
+    this.active.add(goal)
+    const found = this.ofCases(goal)
+    this.active.delete(goal)
+    return found
+  }
+
+  ofArray(array: ArrayCase, state: ArrayState, items: readonly string[]) {
+    const found = new Set<string>()
+    return this.listArray(array, state, items, found) ? found : undefined
+  }
+
+  ofObject(object: ObjectCase, state: ObjectState, members: ReadonlyMap<string, string>) {
+    const found = new Set<string>()
+    return this.listObject(object, state, members, 0, found) ? found : undefined
+  }
+
+  private ofCases(goal: Goal): ReadonlySet<string> | undefined {
+    const found = new Set<string>()
+    for (const c of goal.cases) {
+      for (const word of ["null", "true", "false"] as const) {
+        if (c.has(types[word])) found.add(word)
+      }
+      if (c.has(types.number)) {
+        const numbers = c.numbers.values(this.limit)
+        if (!numbers) return undefined
+        for (const number of numbers) found.add(decimalText(number))
+      }
+      if (c.has(types.string)) {
+        const words = c.strings.words(this.limit)
+        if (!words) return undefined
+        for (const word of words) found.add(JSON.stringify(word))
+      }
+      if (c.has(types.array) && !this.listArray(c.array, c.array.start, [], found)) return undefined
+      if (c.has(types.object)) {
+        if (!this.listObject(c.object, c.object.start, new Map(), 0, found)) return undefined
+      }
+      if (found.size > this.limit) return undefined
+    }
+    return found
+  }
+
+  /** Adds all arrays that go on from a state; false when they are too many. */
+  private listArray(
+    array: ArrayCase,
+    state: ArrayState,
+    items: readonly string[],
+    found: Set<string>,
+  ): boolean {
+    if (++this.work > maxWork) return false
+    if (array.canClose(state)) found.add(`[${items.join()}]`)
+    if (found.size > this.limit) return false
+    for (const { goal, to } of array.ways(state)) {
+      const values = this.ofGoal(goal)
+      if (!values) return false
+      for (const value of values) {
+        if (array.unique && items.includes(value)) continue
+        if (!this.listArray(array, to, [...items, value], found)) return false
+      }
+    }
+    return true
+  }
+
+  private listObject(
+    object: ObjectCase,
+    state: ObjectState,
+    members: ReadonlyMap<string, string>,
+    from: number,
+    found: Set<string>,
+  ): boolean {
+    if (++this.work > maxWork) return false
+    if (object.canClose(state)) found.add(objectText(members))
+    if (found.size > this.limit || object.hasEndlessNames(state, object.firstPlace)) return false
+    for (let k = from; k < object.names.length; k++) {
+      const name = object.names[k]!
+      const place = object.placeOf(name)
+      for (const way of object.finished(state, place)) {
+        const values = this.ofGoal(way.goal)
+        if (!values) return false
+        const after = object.after(state, place, way.owed)
+        for (const value of values) {
+          const more = new Map(members).set(name, value)
+          if (!this.listObject(object, after, more, k + 1, found)) return false
+        }
+      }
+    }
+    return true
+  }
+}
+
+export function objectText(members: ReadonlyMap<string, string>): string {
+  const names = [...members.keys()].sort()
+  return `{${names.map((name) => `${JSON.stringify(name)}:${members.get(name)}`).join()}}`
+}
