@@ -4,89 +4,106 @@
 import { type FormatName, parameterFormats } from "../runtime/format.ts"
 import type { Parameter } from "../runtime/manifest.ts"
 import { type Graph, type Node, readers, type Weight } from "./graph/graph.ts"
-import type { Buffer, BufferId, Codes, ParameterId, Plan, Step, StepOp, View } from "./plan.ts"
+import type {
+  Buffer,
+  BufferId,
+  Codes,
+  Epilogue,
+  ParameterId,
+  Plan,
+  Step,
+  StepOp,
+  View,
+} from "./plan.ts"
 
 export function lower(graph: Graph, format: FormatName, kv: Plan["kv"]): Plan {
-  const parameters = new ParameterList(format)
-  const buffers = new BufferList()
-  const read = readers(graph)
-  const last = lastReaders(graph)
-  const stored = new Map<Node, View>()
-  const coded = new Map<Node, Codes>()
-  const angles = new Map<string, View>()
-  const steps: Step[] = []
-
+  const lowering = new Lowering(graph, format)
   graph.nodes.forEach((node, index) => {
-    const emit = (op: StepOp, rows = node.rows) => steps.push({ rows, ...op })
-    const of = (input: Node) => stored.get(input)!
-    const store = (at: Node, view: View): View => {
-      stored.set(at, view)
-      for (const part of read.get(at)!)
-        if (part.op === "slice")
-          store(part, { ...view, from: view.from + part.from, columns: part.columns })
-      return view
+    lowering.node(node, index)
+    lowering.release(index)
+  })
+  const { architecture, shapes, window, sinks } = graph
+  return { architecture, format, shapes, window, sinks, kv, ...lowering.result() }
+}
+
+class Lowering {
+  readonly #graph: Graph
+  readonly #readers: ReadonlyMap<Node, readonly Node[]>
+  readonly #last: ReadonlyMap<Node, number>
+  readonly #parameters: ParameterList
+  readonly #buffers = new BufferList()
+  readonly #places = new Map<Node, View>()
+  readonly #codes = new Map<Node, Codes>()
+  readonly #angles = new Map<string, View>() // by their frequencies
+  readonly #steps: Step[] = []
+
+  constructor(graph: Graph, format: FormatName) {
+    this.#graph = graph
+    this.#readers = readers(graph)
+    this.#last = lastReaders(graph)
+    this.#parameters = new ParameterList(format)
+  }
+
+  result(): Pick<Plan, "parameters" | "buffers" | "steps" | "logits" | "hidden"> {
+    return {
+      parameters: this.#parameters.all,
+      buffers: this.#buffers.all,
+      steps: this.#steps,
+      logits: this.#at(this.#graph.logits),
+      hidden: this.#at(this.#graph.hidden),
     }
-    const fresh = () => {
-      const capacity = node.rows === "logits" ? "logits" : "tokens"
-      return store(node, buffers.take(capacity, node.columns, "f32"))
-    }
-    /** The input's own place, when nobody will read any of it after this node. */
-    const inPlace = (input: Node) => {
-      const view = of(input)
-      for (const [other, place] of stored)
-        if (overlaps(place, view) && last.get(other)! > index) return undefined
-      return store(node, view)
-    }
+  }
+
+  /** Gives node number `index` its place and its steps. */
+  node(node: Node, index: number): void {
+    const emit = (op: StepOp, rows = node.rows) => this.#steps.push({ rows, ...op })
+    const at = (input: Node) => this.#at(input)
+    const fresh = () => this.#place(node, this.#take(node, node.columns, "f32"))
+    const inPlace = (input: Node) => this.#inPlace(node, input, index)
     switch (node.op) {
       case "embed":
-        emit({ op: "embed", table: parameters.matrix(node.table), output: fresh() })
+        emit({ op: "embed", table: this.#parameters.matrix(node.table), output: fresh() })
         break
       case "hiddenIn":
         emit({ op: "hiddenIn", output: fresh() })
         break
       case "concat": {
-        const output = fresh()
+        const whole = fresh()
         let from = 0
         for (const input of node.inputs) {
-          emit({
-            op: "copy",
-            input: of(input),
-            output: { ...output, from, columns: input.columns },
-          })
+          const output = { ...whole, from, columns: input.columns }
+          emit({ op: "copy", input: at(input), output })
           from += input.columns
         }
         break
       }
       case "norm": {
         const [x] = node.inputs
-        const heads = node.width < node.columns
-        const output = (heads && inPlace(x)) || fresh()
         const { epsilon, width } = node
-        const weight = parameters.vector(node.weight)
-        emit({ op: "norm", input: of(x), weight, epsilon, width, output })
+        const heads = width < node.columns
+        const output = (heads && inPlace(x)) || fresh()
+        const weight = this.#parameters.vector(node.weight)
+        emit({ op: "norm", input: at(x), weight, epsilon, width, output })
         break
       }
       case "quantize": {
-        const codes = buffers.take("tokens", node.columns, "i8").buffer
-        const groups = Math.ceil(node.columns / node.group)
-        const scales = buffers.take("tokens", groups, "f32").buffer
-        const output = { codes, scales, columns: node.columns, group: node.group }
-        coded.set(node, output)
-        emit({ op: "quantize", input: of(node.inputs[0]), output })
+        const { columns, group } = node
+        const codes = this.#take(node, columns, "i8").buffer
+        const scales = this.#take(node, Math.ceil(columns / group), "f32").buffer
+        const output = { codes, scales, columns, group }
+        this.#codes.set(node, output)
+        emit({ op: "quantize", input: at(node.inputs[0]), output })
         break
       }
       case "linear": {
         const [x, residual] = node.inputs
-        const codes = coded.get(x)
-        const input = codes
-          ? ({ kind: "int8", codes } as const)
-          : ({ kind: "float", view: of(x) } as const)
-        const weight = parameters.matrix(node.weight)
-        const bias = node.bias && parameters.vector(node.bias)
-        const to = residual && of(residual)
+        const codes = this.#codes.get(x)
+        const input = codes ? ({ kind: "int8", codes } as const) : floats(at(x))
+        const weight = this.#parameters.matrix(node.weight)
+        const bias = node.bias && this.#parameters.vector(node.bias)
+        const epilogue: Epilogue =
+          node.epilogue === "add" ? { kind: "add", to: at(residual!) } : { kind: node.epilogue }
         const output = (residual && inPlace(residual)) || fresh()
-        const kind = node.epilogue
-        const epilogue = kind === "add" ? { kind, to: to! } : { kind }
         emit({ op: "matmul", input, weight, bias, epilogue, output })
         break
       }
@@ -94,69 +111,83 @@ export function lower(graph: Graph, format: FormatName, kv: Plan["kv"]): Plan {
         const [x] = node.inputs
         const { headDim, frequencies } = node
         const key = frequencies.join()
-        if (!angles.has(key)) {
-          const output = buffers.take("tokens", headDim, "f32")
-          angles.set(key, output)
+        if (!this.#angles.has(key)) {
+          const output = this.#buffers.take("tokens", headDim, "f32")
+          this.#angles.set(key, output)
           emit({ op: "angles", frequencies, output }, "tokens")
         }
-        let place = inPlace(x)
-        if (!place) {
-          place = fresh()
-          emit({ op: "copy", input: of(x), output: place })
+        let view = inPlace(x)
+        if (!view) {
+          view = fresh()
+          emit({ op: "copy", input: at(x), output: view })
         }
-        emit({ op: "rope", view: place, headDim, angles: angles.get(key)! })
+        emit({ op: "rope", view, headDim, angles: this.#angles.get(key)! })
         break
       }
       case "attention": {
         const [q, k, v] = node.inputs
         const { attention } = node
-        emit({ op: "remember", key: of(k), value: of(v), layer: attention.layer }, "tokens")
-        emit({ op: "attend", query: of(q), attention, output: fresh() })
+        emit({ op: "remember", key: at(k), value: at(v), layer: attention.layer }, "tokens")
+        emit({ op: "attend", query: at(q), attention, output: fresh() })
         break
       }
       case "slice": // a place in what it was cut from, given with it
         break
       case "select": {
         const [x] = node.inputs
-        emit({ op: "select", input: of(x), from: x.rows, output: fresh() })
+        emit({ op: "select", input: at(x), from: x.rows, output: fresh() })
         break
       }
       case "silu":
-        emit({ op: "silu", input: of(node.inputs[0]), output: fresh() })
+        emit({ op: "silu", input: at(node.inputs[0]), output: fresh() })
         break
       case "add":
       case "multiply": {
         const [a, b] = node.inputs
-        emit({ op: node.op, a: of(a), b: of(b), output: fresh() })
+        emit({ op: node.op, a: at(a), b: at(b), output: fresh() })
         break
       }
     }
-    releaseDead(index)
-  })
-
-  function releaseDead(index: number): void {
-    const alive = new Set<BufferId>([...angles.values()].map(({ buffer }) => buffer))
-    for (const [node, view] of stored) if (last.get(node)! > index) alive.add(view.buffer)
-    for (const [node, codes] of coded)
-      if (last.get(node)! > index) alive.add(codes.codes).add(codes.scales)
-    buffers.keep(alive)
   }
 
-  const { architecture, shapes, window, sinks } = graph
-  return {
-    architecture,
-    format,
-    shapes,
-    window,
-    sinks,
-    kv,
-    parameters: parameters.all,
-    buffers: buffers.all,
-    steps,
-    logits: stored.get(graph.logits)!,
-    hidden: stored.get(graph.hidden)!,
+  /** Frees the buffers in which nothing lies that is read after node number `index`. */
+  release(index: number): void {
+    const alive = new Set<BufferId>()
+    for (const { buffer } of this.#angles.values()) alive.add(buffer)
+    for (const [node, view] of this.#places)
+      if (this.#last.get(node)! > index) alive.add(view.buffer)
+    for (const [node, { codes, scales }] of this.#codes)
+      if (this.#last.get(node)! > index) alive.add(codes).add(scales)
+    this.#buffers.keep(alive)
+  }
+
+  #at(node: Node): View {
+    return this.#places.get(node)!
+  }
+
+  #take({ rows }: Node, columns: number, dtype: Buffer["dtype"]): View {
+    return this.#buffers.take(rows === "logits" ? "logits" : "tokens", columns, dtype)
+  }
+
+  /** Puts a node into a place, and its slices with it. */
+  #place(node: Node, view: View): View {
+    this.#places.set(node, view)
+    for (const part of this.#readers.get(node)!)
+      if (part.op === "slice")
+        this.#place(part, { ...view, from: view.from + part.from, columns: part.columns })
+    return view
+  }
+
+  /** The input's own place for the node, when nobody reads any of it after this. */
+  #inPlace(node: Node, input: Node, index: number): View | undefined {
+    const view = this.#at(input)
+    for (const [other, place] of this.#places)
+      if (overlaps(place, view) && this.#last.get(other)! > index) return undefined
+    return this.#place(node, view)
   }
 }
+
+const floats = (view: View) => ({ kind: "float", view }) as const
 
 /** The index of each node's last reader; results are read after the end. Cutting a slice reads nothing. */
 function lastReaders(graph: Graph): Map<Node, number> {
