@@ -298,6 +298,21 @@ test("a reader that lags is paused, gives up its place and, when others need the
   isClean()
 })
 
+test("who waits with a prefix in hand does not block who runs", async () => {
+  const { engine, program, isClean } = setUp({ sequences: 2, blocks: 40 })
+  const old = request(160, { maxTokens: 300 })
+  const paused = engine.generate(old).choices[0]!
+  await turns(400)
+  const young = request(200, { maxTokens: 400 })
+  const running = collect(engine.generate(young).choices[0]!)
+  await turns(100)
+  const resumed = collect(paused) // takes over its prompt again, and lacks blocks for the rest
+  expect((await running).tokens).toEqual(expectedReply(young, 0).tokens)
+  expect((await resumed).tokens).toEqual(expectedReply(old, 0).tokens)
+  expect(program.steps.some(({ sequences }) => sequences === 2)).toBe(false)
+  isClean()
+})
+
 test("a full queue refuses", async () => {
   const { engine, isClean } = setUp({ sequences: 2, options: { maxQueue: 3 } })
   const replies = Array.from({ length: 5 }, () => collect(engine.generate(request(5)).choices[0]!))

@@ -7,7 +7,13 @@
 import { setImmediate as breathe } from "node:timers/promises"
 import { type Problem, problem } from "../errors.ts"
 import type { Log } from "../log.ts"
-import { type CancelWord, MOST_LOGPROBS, type Program, type StepDone } from "../runtime/program.ts"
+import {
+  BLOCK,
+  type CancelWord,
+  MOST_LOGPROBS,
+  type Program,
+  type StepDone,
+} from "../runtime/program.ts"
 import { Batch } from "./batch.ts"
 import type { EndEvent, Generation, GenerationRequest, TokenEvent } from "./generation.ts"
 import type { EngineLimits } from "./limits.ts"
@@ -77,9 +83,13 @@ class Loop implements Engine {
       sinks: manifest.sinks,
       remembers: options.prefixCache ?? true,
     })
+    const { context } = options.limits
+    if (!manifest.window && context.value > limits.blocks * BLOCK) {
+      throw new Error(`internal: ${limits.blocks} blocks cannot hold ${context.value} tokens`)
+    }
     this.#program = program
     this.#options = options
-    this.#context = options.limits.context.value
+    this.#context = context.value
     this.#now = options.now ?? (() => performance.now())
     this.#scheduler = new Scheduler(
       memory,
@@ -109,6 +119,7 @@ class Loop implements Engine {
     this.#options.trace?.mark(request.id, "queued", {
       choices: request.choices,
       prompt: request.prompt.length,
+      constrained: request.constraint ? 1 : 0,
     })
     this.#wake()
     return {
@@ -262,12 +273,23 @@ class Loop implements Engine {
       for (;;) {
         await breathe()
         this.#expire()
-        const step = this.#scheduler.choose()
+        const step = this.#choose()
         if (step.length === 0) return
         await this.#take(step)
       }
     } finally {
       this.#serving = undefined
+    }
+  }
+
+  /** A mistake of ours must not end the loop: it costs those who are here, and the log tells of it. */
+  #choose(): readonly Sequence[] {
+    try {
+      return this.#scheduler.choose()
+    } catch (error) {
+      this.#options.log?.error({ err: error }, "no step could be chosen")
+      for (const family of [...this.#scheduler.families]) this.#stopAll(family, failure(error))
+      return []
     }
   }
 

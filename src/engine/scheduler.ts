@@ -202,13 +202,15 @@ export class Scheduler {
   }
 
   /**
-   * Takes all blocks from whoever can spare them best: one whose reader is slow, one that waits, the last of those
-   * who run and may be robbed. False when everybody who holds blocks comes before `needy`.
+   * Takes all blocks from whoever can spare them best: first from those who wait, then from the last of those who run
+   * after `needy` and may be robbed. Who waits itself does not rob who waits before it, unless that one's reader is slow;
+   * who runs robs anybody who waits, so that the first of those who run can always go on.
    */
   #rob(needy: Sequence, mayRob: (victim: Sequence) => boolean): boolean {
     let victim: Sequence | undefined
     for (const each of this.#parked) {
-      if (each === needy || !(each.isBehind || precedes(needy, each))) continue
+      if (each === needy) continue
+      if (needy.state === "waiting" && !each.isBehind && precedes(each, needy)) continue
       if (!victim || precedes(victim, each)) victim = each
     }
     if (!victim) {

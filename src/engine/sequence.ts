@@ -8,7 +8,6 @@
 // Writing a reply and reading a prompt are the same thing: a sequence has tokens that are not computed yet. A running
 // reply has one, a prompt many, and a sequence whose blocks were taken from it has all of them once more.
 
-import { BLOCK } from "../runtime/program.ts"
 import type { Constraint, GenerationRequest } from "./generation.ts"
 import type { Outbox } from "./outbox.ts"
 import { TokenCounts } from "./sampler.ts"
@@ -54,7 +53,7 @@ export class Sequence {
   /** How many live siblings come before it. */
   turn = 0
 
-  tokens: Int32Array // [≥ length]  prompt and reply
+  tokens: Int32Array // [≥ length]  prompt and reply; the request's own prompt until the first token is drawn
   length: number
   computed = 0
   /** Positions that a row of finite numbers vouches for. */
@@ -75,14 +74,13 @@ export class Sequence {
   fault: unknown
 
   constructor(family: Family, choice: number, outbox: Outbox) {
-    const { prompt, maxTokens, constraint } = family.request
+    const { prompt, constraint } = family.request
     this.family = family
     this.choice = choice
     this.outbox = outbox
     this.constraint = constraint?.()
     this.length = prompt.length
-    this.tokens = new Int32Array(prompt.length + Math.min(maxTokens ?? BLOCK, 4 * BLOCK))
-    this.tokens.set(prompt)
+    this.tokens = prompt
   }
 
   get remaining(): number {
@@ -105,7 +103,7 @@ export class Sequence {
 
   append(token: number): void {
     if (this.length === this.tokens.length) {
-      const longer = new Int32Array(this.length * 2)
+      const longer = new Int32Array(this.length + Math.max(64, this.replyTokens))
       longer.set(this.tokens)
       this.tokens = longer
     }
