@@ -4,23 +4,28 @@
 import { createHash } from "node:crypto"
 import type { Generation, GenerationRequest } from "../engine/generation.ts"
 import { problem } from "../errors.ts"
+import { Constraints, type Held, type Holding } from "./constraint.ts"
 import type { Chat, ChatReply, ChatRequest, CompletionRequest, PlainText } from "./conversation.ts"
 import { Detokenizer } from "./detokenizer.ts"
 import { type FormatName, formatOf, formats } from "./formats/formats.ts"
 import { foreign } from "./jinja/text.ts"
-import { type Prompt, preparePrompt, visibleTools } from "./prompt.ts"
-import { beginsInside, markersOf } from "./reasoning.ts"
+import { type Prompt, type PromptRequest, preparePrompt, visibleTools } from "./prompt.ts"
+import { markersOf, thinkingIn } from "./reasoning.ts"
 import { FROM_REQUEST } from "./rendering.ts"
-import { type CallReading, type Reading, replyEvents } from "./reply.ts"
+import { type Reading, replyEvents } from "./reply.ts"
 import type { Template } from "./template.ts"
 import type { Tokenizer } from "./tokenizer.ts"
 
 export interface ChatOptions {
   /** Admits a request or rejects with the Problem that refuses it. The signal ends all its choices. */
-  engine: { generate(request: GenerationRequest, signal: AbortSignal): Promise<Generation> }
+  engine: {
+    generate(request: GenerationRequest, signal: AbortSignal): Generation | Promise<Generation>
+  }
   tokenizer: Tokenizer
   /** Absent for models that were never taught to talk. */
   template: Template | undefined
+  /** A template of its own for conversations with tools, which some models have. */
+  toolTemplate?: Template | undefined
   /** Tokens that end an answer. */
   endTokens: ReadonlySet<number>
   /** How the model writes calls; undefined: as its template shows. */
@@ -29,19 +34,27 @@ export interface ChatOptions {
 
 export function createChat(options: ChatOptions): Chat & PlainText {
   const { engine, tokenizer, endTokens } = options
-  const markers = options.template && markersOf(options.template, tokenizer)
+  const { template } = options
+  const markers = template && markersOf(template, tokenizer)
+  const { toolTemplate, format } = toolsOf(options)
+  const constraints = new Constraints(tokenizer, endTokens, format, markers)
 
   return {
     reply: async (request, signal) => {
-      const template = templateOf(options)
-      const prompt = await preparePrompt(request, template, tokenizer)
+      const prompt = await promptOf(request)
+      const reasoning = reasoningOf(prompt)
+      const calls = callsOf(request)
+      const held = calls || request.format
+      const holding = held && constraints.hold({ calls, format: request.format, reasoning })
       const reading = {
         ...readingOf(request),
+        // A stop string inside a value would cut it in pieces.
+        stop: request.format ? [] : request.stop,
         continues: prompt.continues,
-        reasoning: reasoningOf(request, prompt),
-        calls: callsOf(request, template),
+        reasoning: request.reasoning === "split" ? reasoning : undefined,
+        calls: calls && callReading(request, calls),
       }
-      return admit(request, prompt.tokens, reading, signal)
+      return admit(request, prompt.tokens, reading, signal, holding)
     },
 
     complete: async (request, signal) => {
@@ -49,13 +62,10 @@ export function createChat(options: ChatOptions): Chat & PlainText {
       return admit(request, tokens, { ...readingOf(request), continues: true }, signal)
     },
 
-    tokenize: async (text, control) =>
-      Int32Array.from(await tokenizer.encode(foreign(text, control ? 0 : FROM_REQUEST))),
+    tokenize: (text, control) => tokenizer.encode(foreign(text, control ? 0 : FROM_REQUEST)),
 
-    tokenizeChat: async (messages, templateArguments) => {
-      const request = { messages, templateArguments }
-      return (await preparePrompt(request, templateOf(options), tokenizer)).tokens
-    },
+    tokenizeChat: async (messages, templateArguments) =>
+      (await promptOf({ messages, templateArguments })).tokens,
 
     detokenize: (tokens) => {
       const text = new Detokenizer(tokenizer, false, tokenizer.special)
@@ -63,29 +73,44 @@ export function createChat(options: ChatOptions): Chat & PlainText {
     },
   }
 
+  function promptOf(request: PromptRequest): Promise<Prompt> {
+    const chosen = visibleTools(request).length > 0 ? toolTemplate : template
+    if (chosen) return preparePrompt(request, chosen, tokenizer, format.spelling)
+    const words = "This model has no chat template; POST /v1/completions continues plain text."
+    throw problem("unsupported_value", { problem: words }, "messages")
+  }
+
   function readingOf({ stop, sampling }: ChatRequest | CompletionRequest): Reading {
     const logprobs = sampling.topLogprobs !== undefined
     return { tokenizer, stop, logprobs, continues: false, reasoning: undefined, calls: undefined }
   }
 
-  function reasoningOf(request: ChatRequest, { begun }: Prompt): Reading["reasoning"] {
-    if (!markers || request.reasoning === "inline") return undefined
-    return { markers, inside: beginsInside(begun, markers) }
+  function reasoningOf({ begun }: Prompt): Held["reasoning"] {
+    const thinking = markers && thinkingIn(begun, markers)
+    if (!markers || thinking === "over") return undefined
+    return { markers, inside: thinking === "inside" }
   }
 
-  function callsOf(request: ChatRequest, template: Template): CallReading | undefined {
+  function callsOf(request: ChatRequest): Held["calls"] {
     const tools = visibleTools(request)
-    const { toolChoice: choice } = request
     if (tools.length === 0) return undefined
-    const spoken = template.knowsTools ? formatOf(template) : "json"
-    return {
-      format: formats[options.toolFormat ?? spoken],
-      names: new Set(
-        choice && choice.mode !== "none" ? choice.names : tools.map(({ name }) => name),
-      ),
-      most: request.parallelToolCalls === false ? 1 : Number.POSITIVE_INFINITY,
-      id: (choice, index) => callId(request.id, choice, index),
+    const { toolChoice, parallelToolCalls } = request
+    const allowed = toolChoice && toolChoice.mode !== "none" ? new Set(toolChoice.names) : undefined
+    const callable = allowed ? tools.filter(({ name }) => allowed.has(name)) : tools
+    if (callable.length === 0) {
+      throw problem("invalid_value", { problem: "tool_choice allows no tool." }, "tool_choice")
     }
+    return {
+      tools: callable,
+      required: toolChoice?.mode === "required",
+      most: parallelToolCalls === false ? 1 : Number.POSITIVE_INFINITY,
+    }
+  }
+
+  function callReading(request: ChatRequest, { tools, most }: NonNullable<Held["calls"]>) {
+    const names = new Set(tools.map(({ name }) => name))
+    const id = (choice: number, index: number) => callId(request.id, choice, index)
+    return { format, names, most, id }
   }
 
   async function plainPrompt(prompt: string | Int32Array): Promise<Int32Array> {
@@ -102,22 +127,32 @@ export function createChat(options: ChatOptions): Chat & PlainText {
     prompt: Int32Array,
     reading: Reading,
     signal: AbortSignal,
+    holding?: Holding,
   ): Promise<ChatReply> {
     signal.throwIfAborted()
     const { id, choices, maxTokens, sampling, scope } = request
     const stopTokens = request.ignoreEos ? new Set<number>() : endTokens
     const generation = await engine.generate(
-      { id, prompt, choices, maxTokens, stopTokens, sampling, scope },
+      {
+        ...{ id, prompt, choices, maxTokens, stopTokens, sampling, scope },
+        ...(holding && { constraint: holding.constraint }),
+      },
       signal,
     )
-    return { promptTokens: generation.promptTokens, events: replyEvents(generation, reading) }
+    return {
+      promptTokens: generation.promptTokens,
+      ...(holding?.unenforced.length && { unenforced: holding.unenforced }),
+      events: replyEvents(generation, reading),
+    }
   }
 }
 
-function templateOf({ template }: ChatOptions): Template {
-  if (template) return template
-  const words = "This model has no chat template; POST /v1/completions continues plain text."
-  throw problem("unsupported_value", { problem: words }, "messages")
+/** How tools are shown and calls are written. A format nobody here reads is of no use: then both are done in plain words. */
+function toolsOf({ template, toolTemplate = template, toolFormat }: ChatOptions) {
+  const name = toolFormat ?? (toolTemplate && formatOf(toolTemplate))
+  if (name) return { toolTemplate, format: formats[name] }
+  const plain = template && { ...template, knowsTools: false, knowsCalls: false }
+  return { toolTemplate: plain, format: formats.json }
 }
 
 function callId(request: string, choice: number, index: number): string {

@@ -52,6 +52,8 @@ export interface ChatRequest {
   toolChoice?: ToolChoice
   /** False: the reply ends with its first call. */
   parallelToolCalls?: boolean
+  /** Absent: any text. An answer that is a call is held to its tool instead. */
+  format?: ResponseFormat
   /** "split" moves the model's thinking out of the content; "inline" leaves it in the text. */
   reasoning: "split" | "inline"
   scope: string
@@ -65,6 +67,12 @@ export interface Tool {
   parameters: unknown
   /** What of the schema cannot be enforced is refused instead of left out. */
   strict: boolean
+}
+
+/** The whole answer is one JSON value. */
+export interface ResponseFormat {
+  /** undefined: any object. */
+  schema: unknown
 }
 
 /** `names` are those that may be called; the model still sees all tools. `none` hides them. */
@@ -88,6 +96,8 @@ export interface ToolCall {
 /** An admitted chat: whatever could be refused has been refused before this exists. */
 export interface ChatReply {
   readonly promptTokens: number
+  /** What of the tools' schemas is not enforced: `name#/pointer/keyword`. */
+  readonly unenforced?: readonly string[]
   /** Events of all choices in the order in which they happen. Leaving the loop cancels the generation. */
   readonly events: AsyncIterable<ReplyEvent>
 }

@@ -1,9 +1,12 @@
 import { readFileSync } from "node:fs"
 import { describe, expect, test } from "vitest"
 import type { ChatMessage, ChatRequest } from "./conversation.ts"
+import { formats } from "./formats/formats.ts"
+import { TemplateError } from "./jinja/meter.ts"
 import { preparePrompt } from "./prompt.ts"
-import { beginsInside } from "./reasoning.ts"
+import { thinkingIn } from "./reasoning.ts"
 import { RenderThread } from "./render-thread.ts"
+import { openRenderer } from "./rendering.ts"
 import { openTemplate } from "./template.ts"
 import { openTokenizer } from "./tokenizer.ts"
 
@@ -24,6 +27,7 @@ const prepare = (template: string, messages: ChatMessage[], more?: Partial<ChatR
     requestOf(messages, more),
     openTemplate(template, "chat_template.jinja", plain),
     tokenizer,
+    formats.json.spelling,
   )
 
 const CHATML =
@@ -39,7 +43,12 @@ test.each(["llama3", "qwen", "mistral"])("%s: a last answer is continued", async
     now: new Date(now),
   })
   const own = await openTokenizer(read("tokenizer.json"), "tokenizer.json", 1000)
-  const prompt = await preparePrompt(requestOf(given.messages), template, own)
+  const prompt = await preparePrompt(
+    requestOf(given.messages),
+    template,
+    own,
+    formats.json.spelling,
+  )
   expect([...prompt.tokens]).toEqual(given.ids)
   expect(prompt).toMatchObject({ continues: true, begun: "One, two," })
 })
@@ -112,48 +121,47 @@ describe("text of others", () => {
 
 describe("thinking", () => {
   const user: ChatMessage = { role: "user", content: "say <think>" }
-  const inside = async (template: string, messages: ChatMessage[]) =>
-    beginsInside((await prepare(template, messages)).begun, THINK)
+  const thinking = async (template: string, messages: ChatMessage[]) =>
+    thinkingIn((await prepare(template, messages)).begun, THINK)
 
-  test("is open when the template opened it, not when a user wrote the marker", async () => {
-    expect(await inside(`${CHATML}<think>\n`, [user])).toBe(true)
-    expect(await inside(`${CHATML}<think>\n\n</think>\n\n`, [user])).toBe(false)
-    expect(await inside(CHATML, [user])).toBe(false)
+  test("has begun when the template opened it, not when a user wrote the marker", async () => {
+    expect(await thinking(`${CHATML}<think>\n`, [user])).toBe("inside")
+    expect(await thinking(`${CHATML}<think>\n\n</think>\n\n`, [user])).toBe("over")
+    expect(await thinking(CHATML, [user])).toBe("ahead")
   })
 
-  test("is open when the answer to continue stops in the middle of it", async () => {
-    expect(await inside(CHATML, [user, { role: "assistant", content: "<think>\nso" }])).toBe(true)
-    expect(await inside(CHATML, [user, { role: "assistant", content: "<think>so</think>4" }])).toBe(
-      false,
-    )
+  test("goes on when the answer to continue stops in the middle of it", async () => {
+    const of = (content: string) => thinking(CHATML, [user, { role: "assistant", content }])
+    expect(await of("<think>\nso")).toBe("inside")
+    expect(await of("<think>so</think>4")).toBe("over")
   })
 })
 
 describe("hostile templates", () => {
-  const refused = async (template: string) => {
+  const rendering = {
+    messages: [{ role: "user", content: "hi" }],
+    tools: undefined,
+    variables: {},
+    generationPrompt: true,
+  }
+  const refused = (template: string) => {
     const started = performance.now()
-    const error = await prepare(template, [{ role: "user", content: "hi" }]).then(
-      () => undefined,
-      (failure: unknown) => failure,
-    )
-    expect(performance.now() - started).toBeLessThan(3000)
-    expect(error).toMatchObject({ code: "template_failed", status: 400 })
-    return (error as Error).message
+    expect(() => openRenderer(template, plain)(rendering, 5_000_000)).toThrow(TemplateError)
+    expect(performance.now() - started).toBeLessThan(5000)
   }
 
-  test("an endless one is cut", async () => {
-    expect(
-      await refused(
-        "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}done",
-      ),
-    ).toContain("steps")
-  })
-
-  test("so is one that calls itself", async () => {
-    expect(await refused("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}")).toContain("deep")
+  test("an endless one is cut, and the request is told so", async () => {
+    const endless =
+      "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}done"
+    await expect(prepare(endless, [{ role: "user", content: "hi" }])).rejects.toMatchObject({
+      code: "template_failed",
+      status: 400,
+      message: expect.stringContaining("steps"),
+    })
   })
 
   test.each([
+    "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
     "{% set n = namespace(t='xxxxxxxx') %}{% for i in range(60) %}{% set n.t = n.t ~ n.t %}{% endfor %}{{ n.t }}",
     "{% set n = namespace(t='xxxxxxxx') %}{% for i in range(60) %}{% set n.t = n.t.replace('x', n.t) %}{% endfor %}{{ n.t }}",
     "{% set n = namespace(t=[1]) %}{% for i in range(60) %}{% set n.t = n.t + n.t %}{% endfor %}{{ n.t }}",
@@ -165,9 +173,7 @@ describe("hostile templates", () => {
     "{{ 'a' | indent(10000000000, true) }}",
     "{{ range(100000) | list | tojson(indent=1000000) }}",
     "{{ range(10 ** 300) }}",
-  ])("so is one that makes too much: %s", async (template) => {
-    await refused(template)
-  })
+  ])("so is one that makes too much: %s", refused)
 
   test.each([
     "{{ messages.constructor.constructor('return process')().exit(7) }}",
@@ -178,9 +184,7 @@ describe("hostile templates", () => {
     "{{ messages[0].update({'a': 1}) }}",
     "{{ process.exit(7) }}",
     "{{ raise_exception.call.x }}",
-  ])("one that reaches out finds nothing: %s", async (template) => {
-    await refused(template)
-  })
+  ])("one that reaches out finds nothing: %s", refused)
 
   test("the event loop goes on while a long one is rendered, and short ones are not held up", async () => {
     const long = prepare(

@@ -3,6 +3,7 @@
 import { createHash } from "node:crypto"
 import { Problem, problem } from "../errors.ts"
 import type { ChatMessage, ChatRequest, Tool } from "./conversation.ts"
+import type { Spelling } from "./formats/formats.ts"
 import { inPlainWords } from "./instructions.ts"
 import type { Text } from "./jinja/text.ts"
 import { FROM_LAST_MESSAGE, type Rendering } from "./rendering.ts"
@@ -26,16 +27,17 @@ export async function preparePrompt(
   request: PromptRequest,
   template: Template,
   tokenizer: Tokenizer,
+  spelling: Spelling,
 ): Promise<Prompt> {
   const { messages } = request
   if (messages.length === 0) {
     throw problem("invalid_value", { problem: "messages must not be empty." }, "messages")
   }
   const continues = isUnfinished(messages.at(-1)!)
-  const rendered = await render(renderingOf(request, template, continues), template)
+  const rendered = await render(renderingOf(request, template, spelling, continues), template)
   const text = continues ? upToLastMessage(rendered) : rendered
   return {
-    tokens: Int32Array.from(await tokenizer.encode(text)),
+    tokens: await tokenizer.encode(text),
     continues,
     begun: continues ? messages.at(-1)!.content! : lastHeader(text),
   }
@@ -51,13 +53,18 @@ function isUnfinished(last: ChatMessage): boolean {
   return last.role === "assistant" && !last.toolCalls?.length && Boolean(last.content)
 }
 
-function renderingOf(request: PromptRequest, template: Template, continues: boolean): Rendering {
+function renderingOf(
+  request: PromptRequest,
+  template: Template,
+  spelling: Spelling,
+  continues: boolean,
+): Rendering {
   const { messages, templateArguments: variables } = request
   const tools = visibleTools(request)
   const inWords = (tools.length > 0 && !template.knowsTools) || !template.knowsCalls
   const shown = tools.length > 0 && template.knowsTools
   return {
-    messages: inWords ? inPlainWords(messages, shown ? [] : tools) : messages,
+    messages: inWords ? inPlainWords(messages, shown ? [] : tools, spelling) : messages,
     tools: shown ? tools.map(({ definition }) => definition) : undefined,
     variables,
     generationPrompt: !continues,

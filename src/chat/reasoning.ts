@@ -24,9 +24,11 @@ export function markersOf(template: Template, tokenizer: Tokenizer): Markers | u
   )
 }
 
-/** Whether a reply that has `begun` like this goes on inside the thinking. */
-export function beginsInside(begun: string, { open, close }: Markers): boolean {
-  return begun.lastIndexOf(open) > begun.lastIndexOf(close)
+/** Where the thinking of a reply that has `begun` like this stands: not begun, begun, or over. */
+export function thinkingIn(begun: string, { open, close }: Markers): "ahead" | "inside" | "over" {
+  const closed = begun.lastIndexOf(close)
+  if (begun.lastIndexOf(open) > closed) return "inside"
+  return closed < 0 ? "ahead" : "over"
 }
 
 /** A run of text and what it is: `nothing` is markers and the line breaks around them. */
@@ -47,6 +49,11 @@ export class ReasoningSplitter {
   constructor(markers: Markers, inside: boolean) {
     this.#markers = markers
     this.#state = inside ? "inside" : "start"
+  }
+
+  /** Whether the thinking has begun and not ended. */
+  get inside(): boolean {
+    return this.#state === "inside"
   }
 
   push(text: string): Piece[] {

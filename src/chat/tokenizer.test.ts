@@ -31,13 +31,13 @@ describe.each(["llama3", "qwen", "mistral"])("%s", async (name) => {
 
   test("every text becomes the tokens that the reference makes of it", async () => {
     for (const { text, ids } of strings as StringGolden[]) {
-      expect({ text, ids: await tokenizer.encode(new Text(text)) }).toEqual({ text, ids })
+      expect({ text, ids: [...(await tokenizer.encode(new Text(text)))] }).toEqual({ text, ids })
     }
   })
 
   test("no text from outside becomes a control token", async () => {
     for (const { text, ids, ids_plain = ids } of strings as StringGolden[]) {
-      expect({ text, ids: await tokenizer.encode(foreign(text, 1)) }).toEqual({
+      expect({ text, ids: [...(await tokenizer.encode(foreign(text, 1)))] }).toEqual({
         text,
         ids: ids_plain,
       })
@@ -123,7 +123,7 @@ describe("added tokens", () => {
       600,
     )
   const encode = async (tokenizer: Tokenizer, text: string) =>
-    (await tokenizer.encode(new Text(text))).map((id) => (id < 515 ? "." : id))
+    Array.from(await tokenizer.encode(new Text(text)), (id) => (id < 515 ? "." : id))
 
   test("the longest of those that begin together is taken", async () => {
     const tokenizer = await open({ content: "<a" }, { content: "<a>" })
@@ -143,7 +143,7 @@ describe("added tokens", () => {
 
   test("that are blanks are text", async () => {
     const tokenizer = await open({ content: "    " })
-    expect(await tokenizer.encode(foreign("    ", 1))).toEqual([515])
+    expect([...(await tokenizer.encode(foreign("    ", 1)))]).toEqual([515])
   })
 })
 

@@ -9,8 +9,26 @@ export interface Format {
   family: families.Family
   /** Marks that may be special tokens, which show as nothing unless they are asked for. */
   marks: readonly string[]
-  /** What in a chat template shows that the model writes calls this way. */
-  shownBy: RegExp
+  /** What in a chat template shows that the model writes calls this way; undefined: nothing does. */
+  shownBy: RegExp | undefined
+  spelling: Spelling
+}
+
+/** How calls are written where a grammar holds the model to them; of what the parser reads, one form. */
+export interface Spelling {
+  /** Around all calls of a reply, and between two of them. */
+  open: string
+  between: string
+  close: string
+  /** Around the name of a call, and after its arguments. */
+  call: readonly [before: string, after: string, end: string]
+  /**
+   * What opens a call in free text. Written so far, the call is held to the rest of the spelling: `rest` stands between what
+   * was written and the arguments. Without `after` a mark opens it, and the name is still to come.
+   */
+  triggers: readonly { before: string; after?: string; rest: string }[]
+  /** Whether there may be text after a call. */
+  textAfter: boolean
 }
 
 /** In the order in which templates are asked: the first that fits. */
@@ -19,26 +37,105 @@ export const formats = {
     family: families.hermes,
     marks: ["<tool_call>", "</tool_call>"],
     shownBy: /<tool_call>/,
+    spelling: {
+      open: "",
+      between: "\n",
+      close: "",
+      call: ['<tool_call>\n{"name": "', '", "arguments": ', "}\n</tool_call>"],
+      triggers: [{ before: "<tool_call>", rest: '\n{"name": "' }],
+      textAfter: true,
+    },
+  },
+  mistral_args: {
+    family: families.mistral,
+    marks: ["[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"],
+    shownBy: /\[ARGS\]/,
+    spelling: {
+      open: "",
+      between: "",
+      close: "",
+      call: ["[TOOL_CALLS]", "[ARGS]", ""],
+      triggers: [{ before: "[TOOL_CALLS]", rest: "" }],
+      textAfter: true,
+    },
   },
   mistral: {
     family: families.mistral,
-    marks: ["[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"],
+    marks: ["[TOOL_CALLS]"],
     shownBy: /\[TOOL_CALLS\]/,
+    spelling: {
+      open: "[TOOL_CALLS] [",
+      between: ", ",
+      close: "]",
+      call: ['{"name": "', '", "arguments": ', "}"],
+      triggers: [{ before: "[TOOL_CALLS]", rest: ' [{"name": "' }],
+      textAfter: false,
+    },
   },
   llama3: {
     family: families.llama3,
     marks: ["<|python_tag|>"],
     shownBy: /<\|python_tag\|>|ipython/,
+    spelling: {
+      open: "",
+      between: "; ",
+      close: "",
+      call: ['{"name": "', '", "parameters": ', "}"],
+      triggers: [
+        { before: "<|python_tag|>", rest: '{"name": "' },
+        ...heads(["parameters", "arguments"], ""),
+      ],
+      textAfter: false,
+    },
   },
-  expressions: { family: families.expressions, marks: [], shownBy: /\[\w+\(\w+=/ },
-  json: { family: families.json, marks: [], shownBy: /(?:)/ },
+  expressions: {
+    family: families.expressions,
+    marks: [],
+    shownBy: /\[\w+\(\w+=/,
+    spelling: {
+      // The arguments as one map: their schema speaks of JSON, and the grammar does.
+      open: "[",
+      between: ", ",
+      close: "]",
+      call: ["", "(**", ")"],
+      triggers: [{ before: "[", after: "(", rest: "**" }],
+      textAfter: false,
+    },
+  },
+  json: {
+    family: families.json,
+    marks: [],
+    shownBy: undefined,
+    spelling: {
+      open: "[",
+      between: ", ",
+      close: "]",
+      call: ['{"name": "', '", "arguments": ', "}"],
+      triggers: heads(["arguments", "parameters"], "["),
+      textAfter: false,
+    },
+  },
 } as const satisfies Record<string, Format>
+
+/** The beginnings of a call as an object, as models blank it. */
+function heads(members: readonly string[], open: string): Spelling["triggers"] {
+  return members.flatMap((member) => [
+    { before: `${open}{"name": "`, after: `", "${member}": `, rest: "" },
+    { before: `${open}{"name":"`, after: `","${member}":`, rest: "" },
+    { before: `${open}{"name": "`, after: `","${member}": `, rest: "" },
+  ])
+}
 
 export type FormatName = keyof typeof formats
 
-export function formatOf(template: Template): FormatName {
+// Families that write the same marks around something else: <function=name>, <arg_key>.
+const OTHERS = /<function=|arg_key/
+
+/** Undefined when the template shows none that is known here. */
+export function formatOf(template: Template): FormatName | undefined {
+  if (!template.knowsTools || OTHERS.test(template.source)) return undefined
   const names = Object.keys(formats) as FormatName[]
-  return names.find((name) => formats[name].shownBy.test(template.source))!
+  return names.find((name) => formats[name].shownBy?.test(template.source))
 }
 
 /** Reads the calls of one reply. All text given comes back as pieces, in order; what is undecided waits. */

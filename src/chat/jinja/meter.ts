@@ -8,13 +8,17 @@ export class TemplateError extends Error {}
 /** The steps granted are used up. */
 export class OutOfSteps extends TemplateError {}
 
-let left = 0
+let left = Number.POSITIVE_INFINITY
 let granted = 0
 
 /** Runs `work` with `steps` steps. */
 export function metered<Result>(steps: number, work: () => Result): Result {
   left = granted = steps
-  return work()
+  try {
+    return work()
+  } finally {
+    left = Number.POSITIVE_INFINITY
+  }
 }
 
 export function spend(steps: number): void {

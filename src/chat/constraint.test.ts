@@ -1,0 +1,277 @@
+import { readFileSync } from "node:fs"
+import { Ajv } from "ajv"
+import { describe, expect, test } from "vitest"
+import type { Constraint, GenerationEvent } from "../engine/generation.ts"
+import { createChat } from "./chat.ts"
+import type { ChatRequest, ReplyEvent, Tool } from "./conversation.ts"
+import type { FormatName } from "./formats/formats.ts"
+import { Text } from "./jinja/text.ts"
+import { openTemplate } from "./template.ts"
+import { openTokenizer, type Tokenizer } from "./tokenizer.ts"
+
+const folder = `${import.meta.dirname}/../../test/golden/tokenizers`
+
+const TOOLS: Tool[] = [
+  tool("get_weather", {
+    type: "object",
+    properties: {
+      place: { type: "string", maxLength: 8 },
+      unit: { enum: ["C", "F"] },
+      days: { type: "array", items: { type: "integer", minimum: 0, maximum: 6 }, maxItems: 3 },
+    },
+    required: ["place"],
+    additionalProperties: false,
+  }),
+  tool("now", undefined),
+]
+
+function tool(name: string, parameters: unknown, strict = true): Tool {
+  const definition = { type: "function", function: { name, parameters } }
+  return { name, definition, parameters, strict }
+}
+
+/** The golden tokenizer whose template shows the format, or any with a template that shows none. */
+async function modelOf(format: FormatName) {
+  const name = { hermes: "qwen", llama3: "llama3", mistral: "mistral" }[format as string] ?? "qwen"
+  const read = (file: string) => readFileSync(`${folder}/${name}/${file}`, "utf8")
+  const { bos_token, eos_token, chat_template } = JSON.parse(read("tokenizer_config.json"))
+  const tokenizer = await openTokenizer(read("tokenizer.json"), "tokenizer.json", 1000)
+  const source = ["hermes", "llama3", "mistral"].includes(format) ? chat_template : "{{ tools }}"
+  const specialTokens = { ...(bos_token && { bos_token }), eos_token }
+  return {
+    tokenizer,
+    template: openTemplate(source, "chat_template", { specialTokens, now: new Date() }),
+    end: tokenizer.control(eos_token)!,
+  }
+}
+
+/** A reply that begins with `begun` and goes on with random tokens of those that are allowed. */
+async function replyTo(
+  format: FormatName,
+  more: Partial<ChatRequest>,
+  begun: string,
+  random: () => number,
+) {
+  const { tokenizer, template, end } = await modelOf(format)
+  const forced = begun === "" ? [] : [...(await tokenizer.encode(new Text(begun)))]
+  async function* choice(constraint: Constraint): AsyncGenerator<GenerationEvent> {
+    const mask = new Uint32Array(Math.ceil(tokenizer.size / 32))
+    for (let count = 0; count < 600; count++) {
+      constraint.mask(mask)
+      const allowed = allowedIn(mask)
+      expect(allowed).not.toEqual([])
+      const token = forced.shift() ?? draw(tokenizer, allowed, count, random)
+      expect(allowed).toContain(token)
+      constraint.accept(token)
+      if (token === end) return void (yield { kind: "end", reason: "stop", token })
+      yield { kind: "token", token, logprob: 0, top: [] }
+    }
+    yield { kind: "end", reason: "length" }
+  }
+  const chat = createChat({
+    tokenizer,
+    template,
+    endTokens: new Set([end]),
+    toolFormat: format,
+    engine: {
+      generate: ({ constraint }) => ({
+        promptTokens: 1,
+        cachedTokens: 0,
+        choices: [choice(constraint!())],
+      }),
+    },
+  })
+  const reply = await chat.reply(requestOf(more), new AbortController().signal)
+  return { ...(await collected(reply.events)), unenforced: reply.unenforced }
+}
+
+function requestOf(more: Partial<ChatRequest>): ChatRequest {
+  const request = {
+    id: "r",
+    messages: [{ role: "user", content: "Go" }],
+    choices: 1,
+    stop: [],
+    templateArguments: { enable_thinking: false },
+    reasoning: "split",
+    sampling: { topLogprobs: undefined },
+    scope: "",
+    ...more,
+  }
+  return request as unknown as ChatRequest
+}
+
+async function collected(events: AsyncIterable<ReplyEvent>) {
+  const reply = { content: "", calls: [] as { name: string; arguments: string }[], reason: "" }
+  for await (const event of events) {
+    if (event.kind === "content") reply.content += event.text
+    if (event.kind === "call") reply.calls.push({ name: event.name, arguments: "" })
+    if (event.kind === "arguments") reply.calls[event.index]!.arguments += event.text
+    if (event.kind === "finish") reply.reason = event.reason
+  }
+  return reply
+}
+
+function allowedIn(mask: Uint32Array): number[] {
+  const tokens: number[] = []
+  mask.forEach((word, index) => {
+    for (let bit = 0; bit < 32; bit++) if ((word >>> bit) & 1) tokens.push(index * 32 + bit)
+  })
+  return tokens
+}
+
+// After a while what closes is preferred, so that a walk ends.
+function draw(
+  tokenizer: Tokenizer,
+  allowed: number[],
+  count: number,
+  random: () => number,
+): number {
+  const closing = allowed.filter((token) =>
+    /^[\]}")\n]|^<\/|^$/.test(Buffer.from(tokenizer.bytes.of(token)).toString()),
+  )
+  const ends = allowed.filter((token) => tokenizer.special.has(token))
+  if (count > 40 && ends.length > 0) return ends[0]!
+  const choices = count > 40 && closing.length > 0 ? closing : allowed
+  return choices[Math.floor(random() * choices.length)]!
+}
+
+function generator(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0
+    return state / 2 ** 32
+  }
+}
+
+const ajv = new Ajv()
+const validators = new Map(
+  TOOLS.map(({ name, parameters }) => [
+    name,
+    ajv.compile(parameters ?? { type: "object", additionalProperties: false }),
+  ]),
+)
+
+function assertValid(calls: readonly { name: string; arguments: string }[]): void {
+  for (const call of calls) {
+    const validate = validators.get(call.name)!
+    expect([call, validate(JSON.parse(call.arguments))]).toEqual([call, true])
+  }
+}
+
+const FORMATS: FormatName[] = ["hermes", "llama3", "mistral", "mistral_args", "json", "expressions"]
+
+// How a call opens in free text.
+const OPENINGS: Record<FormatName, string> = {
+  hermes: "Well: <tool_call>",
+  llama3: '{"name": "get_weather", "parameters": ',
+  mistral: "Well: [TOOL_CALLS]",
+  mistral_args: "Well: [TOOL_CALLS]",
+  json: '[{"name": "get_weather", "arguments": ',
+  expressions: "[get_weather(",
+}
+
+describe.each(FORMATS)("%s", (format) => {
+  const random = generator(11)
+
+  test("a call that is required comes first, and its arguments are valid", async () => {
+    const toolChoice = { mode: "required", names: ["get_weather", "now"] } as const
+    for (let walk = 0; walk < 12; walk++) {
+      const reply = await replyTo(format, { tools: TOOLS, toolChoice }, "", random)
+      expect(reply).toMatchObject({ content: "", reason: "tool_calls" })
+      assertValid(reply.calls)
+    }
+  })
+
+  test("only the tools that are allowed, and only one call when one is wanted", async () => {
+    const toolChoice = { mode: "required", names: ["now"] } as const
+    const more = { tools: TOOLS, toolChoice, parallelToolCalls: false }
+    for (let walk = 0; walk < 4; walk++) {
+      const { calls, reason } = await replyTo(format, more, "", random)
+      expect({ calls, reason }).toEqual({
+        calls: [{ name: "now", arguments: expect.stringMatching(/^\{ ?\}$/) }],
+        reason: "tool_calls",
+      })
+    }
+  })
+
+  test("text is free until a call opens; the call is then held to its tool", async () => {
+    for (let walk = 0; walk < 8; walk++) {
+      const reply = await replyTo(format, { tools: TOOLS }, OPENINGS[format], random)
+      if (reply.reason !== "length") expect(reply.reason).toBe("tool_calls")
+      expect(reply.calls.length).toBeGreaterThan(0)
+      assertValid(reply.calls.slice(0, reply.reason === "length" ? -1 : undefined))
+    }
+  })
+})
+
+describe("a response format", () => {
+  const schema = {
+    type: "object",
+    properties: { ok: { type: "boolean" }, n: { type: "integer" } },
+    required: ["ok"],
+    additionalProperties: false,
+  }
+
+  test("holds the whole answer, and stop strings do not cut it", async () => {
+    const random = generator(5)
+    for (let walk = 0; walk < 10; walk++) {
+      const more = { format: { schema }, stop: ["ok", "true"] }
+      const { content, reason } = await replyTo("hermes", more, "", random)
+      expect([content, reason, ajv.validate(schema, JSON.parse(content))]).toEqual([
+        content,
+        "stop",
+        true,
+      ])
+    }
+  })
+
+  test("stands beside tools: an answer is either", async () => {
+    const more = { format: { schema }, tools: TOOLS }
+    const random = generator(6)
+    const called = await replyTo("hermes", more, "<tool_call>", random)
+    expect(called.reason).toBe("tool_calls")
+    assertValid(called.calls)
+    const answered = await replyTo("hermes", more, '{"', random)
+    expect(ajv.validate(schema, JSON.parse(answered.content))).toBe(true)
+  })
+
+  test("comes after the thinking, in which nothing ends", async () => {
+    const more = { format: { schema }, templateArguments: {} }
+    const answered = await replyTo("hermes", more, "<think>\nhm {\n</think>\n\n", generator(7))
+    expect(ajv.validate(schema, JSON.parse(answered.content))).toBe(true)
+    const thinking = await replyTo("hermes", more, "<think>\nhm", generator(8))
+    expect(thinking).toMatchObject({ content: "", reason: "length" })
+  })
+})
+
+describe("a schema that cannot be kept", () => {
+  // Nothing says how a string that matches this goes on.
+  const odd = { type: "object", properties: { a: { type: "string", pattern: "(a)\\1" } } }
+  const ask = (strict: boolean) => {
+    const tools = [tool("odd", odd, strict)]
+    const toolChoice = { mode: "required", names: ["odd"] } as const
+    return replyTo("hermes", { tools, toolChoice }, "", generator(1))
+  }
+
+  test("is refused when it is strict, with its place", async () => {
+    await expect(ask(true)).rejects.toMatchObject({
+      code: "unsupported_value",
+      message: expect.stringContaining("#/properties/a"),
+    })
+  })
+
+  test("is kept as far as it can be otherwise, and what is left out is listed", async () => {
+    const { reason, unenforced } = await ask(false)
+    expect(reason).toBe("tool_calls")
+    expect(unenforced).toEqual(["odd#/properties/a/pattern"])
+  })
+
+  test("is refused when nothing satisfies it", async () => {
+    const tools = [
+      tool("none", { type: "object", properties: {}, minProperties: 1, maxProperties: 0 }, false),
+    ]
+    await expect(replyTo("hermes", { tools }, "", generator(1))).rejects.toMatchObject({
+      status: 400,
+    })
+  })
+})

@@ -1,0 +1,243 @@
+// What may be written: tools and response formats as grammars. Thinking is free; after it, a reply that must call begins
+// with a call, one that may call is free text until a call opens, and a response format holds the whole answer. Grammars
+// are kept for the requests that ask for the same, so that their masks are found out once.
+
+import type { Constraint } from "../engine/generation.ts"
+import { problem } from "../errors.ts"
+import {
+  choice,
+  compileSchema,
+  Grammar,
+  list,
+  literal,
+  type Part,
+  SchemaRefusal,
+  sequence,
+  text,
+  Vocabulary,
+} from "../grammar/grammar.ts"
+import type { ResponseFormat, Tool } from "./conversation.ts"
+import { Detokenizer } from "./detokenizer.ts"
+import type { Format, Spelling } from "./formats/formats.ts"
+import { type Markers, ReasoningSplitter } from "./reasoning.ts"
+import type { Tokenizer } from "./tokenizer.ts"
+
+/** What a reply is held to. */
+export interface Held {
+  calls: { tools: readonly Tool[]; required: boolean; most: number } | undefined
+  format: ResponseFormat | undefined
+  /** How thinking is marked, and whether the reply begins inside it; undefined: there is none. */
+  reasoning: { markers: Markers; inside: boolean } | undefined
+}
+
+export interface Holding {
+  constraint: () => Constraint
+  /** Keywords of schemas that are left out, each with its place. */
+  unenforced: readonly string[]
+}
+
+const MOST_GRAMMARS = 64
+
+export class Constraints {
+  readonly #tokenizer: Tokenizer
+  readonly #ends: readonly number[]
+  readonly #format: Format
+  readonly #markers: Markers | undefined
+  readonly #grammars = new Map<string, { grammar: Grammar; unenforced: readonly string[] }>()
+  #vocabulary: Vocabulary | undefined
+
+  constructor(
+    tokenizer: Tokenizer,
+    ends: ReadonlySet<number>,
+    format: Format,
+    markers: Markers | undefined,
+  ) {
+    this.#tokenizer = tokenizer
+    this.#ends = [...ends]
+    this.#format = format
+    this.#markers = markers
+  }
+
+  /** Throws the problem that refuses a schema. */
+  hold(held: Held): Holding {
+    const key = JSON.stringify(held, (_, value: unknown) =>
+      typeof value === "bigint" ? `${value}n` : value === Number.POSITIVE_INFINITY ? "all" : value,
+    )
+    const known = this.#grammars.get(key) ?? this.#compile(held)
+    this.#grammars.delete(key)
+    this.#grammars.set(key, known) // the last one used is the last one forgotten
+    if (this.#grammars.size > MOST_GRAMMARS) {
+      this.#grammars.delete(this.#grammars.keys().next().value!)
+    }
+    this.#vocabulary ??= this.#readVocabulary()
+    const vocabulary = this.#vocabulary
+    const { grammar, unenforced } = known
+    const { reasoning, calls, format } = held
+    const mustAnswer = calls?.required || format !== undefined
+    return {
+      unenforced,
+      constraint: () => {
+        const matcher = grammar.matcher(vocabulary)
+        if (!reasoning || !mustAnswer) return matcher
+        return new AfterThinking(matcher, reasoning, this.#tokenizer, this.#ends)
+      },
+    }
+  }
+
+  #compile(held: Held): { grammar: Grammar; unenforced: readonly string[] } {
+    const unenforced: string[] = []
+    const part = afterThinking(answerPart(held, this.#format.spelling, unenforced), held)
+    const whole = this.#tokenizer.stripsLeadingSpace
+      ? choice(part, sequence(literal(" "), part))
+      : part
+    return { grammar: new Grammar(whole, { spaced: true }), unenforced }
+  }
+
+  #readVocabulary(): Vocabulary {
+    const { size, bytes, special } = this.#tokenizer
+    const { open = "", close = "" } = this.#markers ?? {}
+    const marks = [...this.#format.marks, open, close]
+    const visible = new Set(marks.map((mark) => this.#tokenizer.control(mark)))
+    const nothing = new Uint8Array(0)
+    const tokens = Array.from({ length: size }, (_, id) =>
+      special.has(id) && !visible.has(id) ? nothing : bytes.of(id),
+    )
+    return new Vocabulary(tokens, this.#ends)
+  }
+}
+
+/** Keeps a reply from ending inside its thinking, where to the grammar any text may end. */
+class AfterThinking implements Constraint {
+  readonly #answer: Constraint
+  readonly #ends: readonly number[]
+  readonly #text: Detokenizer
+  readonly #thinking: ReasoningSplitter
+
+  constructor(
+    answer: Constraint,
+    { markers, inside }: NonNullable<Held["reasoning"]>,
+    tokenizer: Tokenizer,
+    ends: readonly number[],
+  ) {
+    this.#answer = answer
+    this.#ends = ends
+    this.#text = new Detokenizer(tokenizer, false, tokenizer.special)
+    this.#thinking = new ReasoningSplitter(markers, inside)
+  }
+
+  mask(into: Uint32Array): void {
+    this.#answer.mask(into)
+    if (!this.#thinking.inside) return
+    for (const end of this.#ends) into[end >>> 5]! &= ~(1 << (end & 31))
+  }
+
+  accept(token: number): void {
+    this.#answer.accept(token)
+    this.#thinking.push(this.#text.push(token))
+  }
+}
+
+/** The reply without its thinking. */
+function answerPart({ calls, format }: Held, spelling: Spelling, unenforced: string[]): Part {
+  const value = format && formatPart(format)
+  if (!calls) return value ?? text([], false)
+  const tools = calls.tools.map((tool) => ({
+    name: tool.name,
+    values: argumentsPart(tool, unenforced),
+  }))
+  const must = callsPart(tools, spelling, calls.most)
+  if (calls.required) return must
+  return value ? choice(must, value) : textWithCalls(tools, spelling, calls.most)
+}
+
+interface Callable {
+  name: string
+  values: Part
+}
+
+function callsPart(tools: readonly Callable[], spelling: Spelling, most: number): Part {
+  const { open, between, close } = spelling
+  const calls = list(
+    choice(...tools.map((tool) => callPart(tool, spelling))),
+    literal(between),
+    1,
+    most,
+  )
+  return sequence(literal(open), calls, literal(close))
+}
+
+function callPart({ name, values }: Callable, { call: [before, after, end] }: Spelling): Part {
+  return sequence(literal(before + name + after), values, literal(end))
+}
+
+/** Free text in which a call, once it has opened, is held to one of the tools. */
+function textWithCalls(tools: readonly Callable[], spelling: Spelling, most: number): Part {
+  const { between, close, call, triggers, textAfter } = spelling
+  const [, after, end] = call
+  const others = choice(...tools.map((tool) => callPart(tool, spelling)))
+  const further = textAfter
+    ? literal("")
+    : sequence(list(sequence(literal(between), others), literal(""), 0, most - 1), literal(close))
+  const ending = sequence(literal(end), further)
+  const opened = triggers.flatMap((trigger) => {
+    if (trigger.after === undefined) {
+      const named = tools.map(({ name, values }) =>
+        sequence(literal(trigger.rest + name + after), values),
+      )
+      return [opens(trigger.before, sequence(choice(...named), ending))]
+    }
+    return tools.map(({ name, values }) =>
+      opens(trigger.before + name + trigger.after, sequence(literal(trigger.rest), values, ending)),
+    )
+  })
+  return text(opened, textAfter && most > 1)
+}
+
+function opens(open: string, part: Part): { open: string; then: Part } {
+  // biome-ignore lint/suspicious/noThenProperty: nobody awaits a trigger
+  return { open, then: part }
+}
+
+/** A model may think first, between its markers, and writes line breaks after them. */
+function afterThinking(answer: Part, { reasoning }: Held): Part {
+  if (!reasoning) return answer
+  const { open, close } = reasoning.markers
+  const then = choice(answer, ...["\n", "\n\n"].map((blank) => sequence(literal(blank), answer)))
+  const thinking = text([opens(close, then)], false)
+  return reasoning.inside ? thinking : choice(then, sequence(literal(open), thinking))
+}
+
+// A tool without a schema takes no arguments; what is no object cannot be a tool's arguments.
+function argumentsPart(tool: Tool, unenforced: string[]): Part {
+  const { parameters, name, strict } = tool
+  const schema =
+    parameters === undefined || parameters === null
+      ? { type: "object", additionalProperties: false }
+      : typeof parameters === "object" && !("type" in parameters)
+        ? { ...parameters, type: "object" }
+        : parameters
+  const param = `tools (${name})`
+  const compiled = compiledSchema(schema, { lenient: !strict }, param)
+  for (const { pointer, keyword } of compiled.unenforced) {
+    unenforced.push(`${name}#${pointer}/${keyword}`)
+  }
+  return compiled.part
+}
+
+function formatPart({ schema }: ResponseFormat): Part {
+  const param = "response_format"
+  return compiledSchema(schema === undefined ? { type: "object" } : schema, {}, param).part
+}
+
+function compiledSchema(schema: unknown, options: { lenient?: boolean }, param: string) {
+  try {
+    return compileSchema(schema, options)
+  } catch (error) {
+    if (!(error instanceof SchemaRefusal)) throw error
+    throw problem(
+      "unsupported_value",
+      { problem: `The schema of ${param}: ${error.message}.` },
+      param,
+    )
+  }
+}
