@@ -2,7 +2,7 @@
 
 import { type Logger, pino } from "pino"
 
-export type Log = Pick<Logger, "debug" | "info" | "warn" | "error" | "child">
+export type Log = Pick<Logger, "debug" | "info" | "warn" | "error" | "child" | "isLevelEnabled">
 export type LogLevel = "debug" | "info" | "warn" | "error" | "silent"
 
 /** @param pretty one readable line per event for terminals; otherwise one JSON object per line. */

@@ -98,7 +98,7 @@ class Loop implements Engine {
         sequences: Math.min(limits.sequences, options.limits.sequences.value),
         chunk: options.limits.chunk.value,
       },
-      options.trace,
+      options,
     )
     this.#batch = new Batch(limits, manifest.shapes.vocabulary, window, memory)
   }

@@ -15,6 +15,8 @@ export interface Overrides {
   max_total_seq_length?: number
   prefill_chunk_size?: number
   context_window_size?: number
+  /** What keys and values are kept in. */
+  kv_dtype?: "f32" | "f16" | "bf16"
 }
 
 export interface Demand {
@@ -131,7 +133,9 @@ function checkedMemory(demand: Demand, program: ProgramLimits): EngineLimits["me
   })
 }
 
-function overridden(overrides: Overrides, field: keyof Overrides): Chosen | undefined {
+type NumberField = Exclude<keyof Overrides, "kv_dtype">
+
+function overridden(overrides: Overrides, field: NumberField): Chosen | undefined {
   const value = overrides[field]
   return value === undefined ? undefined : { value, why: "--overrides" }
 }

@@ -4,7 +4,7 @@
 
 import { BLOCK } from "../runtime/program.ts"
 import { Blocks } from "./blocks.ts"
-import { PrefixCache, UNKNOWN } from "./prefix-cache.ts"
+import { type Miss, PrefixCache, UNKNOWN } from "./prefix-cache.ts"
 import type { Sequence } from "./sequence.ts"
 
 export interface MemoryShape {
@@ -84,6 +84,13 @@ export class Memory {
     sequence.computed = Math.max(sequence.computed, reached)
     sequence.sound = Math.max(sequence.sound, reached)
     this.#credit(sequence)
+  }
+
+  /** Why `adopt` took over no more; undefined when too little is left to look for. */
+  miss(sequence: Sequence): Miss | undefined {
+    const { shared, tokens, length } = sequence
+    if (!this.#shape.remembers || (shared + 1) * BLOCK > length) return undefined
+    return this.cache.miss(this.#parent(sequence, shared), tokens, shared * BLOCK)
   }
 
   /** Takes over the prompt that a sibling holds; false when it does not hold all of it. */

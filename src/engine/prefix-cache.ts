@@ -9,6 +9,9 @@ import type { Contents } from "./blocks.ts"
 /** A block's place in the tree of prefixes: given once and never again, so a child of a forgotten block is lost too. */
 export type Serial = number
 
+/** Why a prefix goes on no further: somebody else's went another way at a token, it was forgotten, or it is new. */
+export type Miss = { kind: "diverged"; at: number } | { kind: "forgotten" } | { kind: "new" }
+
 /** No block: the serial of those that the cache does not know. */
 export const UNKNOWN: Serial = 0
 
@@ -19,6 +22,7 @@ export class PrefixCache implements Contents {
   readonly #keys: Float64Array // [blocks]
   readonly #blockOf = new Map<number, number>() // by key
   readonly #roots = new Map<string, Serial>() // by scope
+  readonly #forgotten = new Set<number>() // keys, as many as there are blocks
   #given: Serial = UNKNOWN
 
   constructor(blocks: number) {
@@ -63,6 +67,7 @@ export class PrefixCache implements Contents {
       if (this.#holds(known, parent, tokens, at)) return known
       this.forget(known)
     }
+    this.#forgotten.delete(key)
     this.#blockOf.set(key, block)
     this.#keys[block] = key
     this.#serials[block] = ++this.#given
@@ -73,8 +78,31 @@ export class PrefixCache implements Contents {
 
   forget(block: number): void {
     if (!this.has(block)) return
-    this.#blockOf.delete(this.#keys[block]!)
+    const key = this.#keys[block]!
+    this.#blockOf.delete(key)
     this.#serials[block] = UNKNOWN
+    this.#forgotten.add(key)
+    if (this.#forgotten.size <= this.#serials.length) return
+    for (const oldest of this.#forgotten) {
+      this.#forgotten.delete(oldest)
+      break
+    }
+  }
+
+  /** Explains why nothing was found here. Looks at every block: for traces and debug logs. */
+  miss(parent: Serial, tokens: Int32Array, at: number): Miss {
+    if (this.#forgotten.has(keyOf(parent, tokens, at))) return { kind: "forgotten" }
+    let nearest: Miss = { kind: "new" }
+    let most = -1
+    for (let block = 0; block < this.#serials.length; block++) {
+      if (!this.has(block) || this.#parents[block] !== parent) continue
+      const known = this.#tokens.subarray(block * BLOCK, (block + 1) * BLOCK)
+      const equal = known.findIndex((token, i) => token !== tokens[at + i])
+      if (equal <= most) continue
+      most = equal
+      nearest = { kind: "diverged", at: at + equal }
+    }
+    return nearest
   }
 
   #holds(block: number, parent: Serial, tokens: Int32Array, at: number): boolean {

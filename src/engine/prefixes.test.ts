@@ -2,6 +2,7 @@ import { expect, test } from "vitest"
 import { plain, request, setUp, turns } from "../../test/history-engine.ts"
 import { collect, expectedReply, VOCABULARY } from "../../test/history-program.ts"
 import type { GenerationRequest } from "./generation.ts"
+import { Trace } from "./trace.ts"
 
 const prompt = (length: number, step = 3) =>
   Int32Array.from({ length }, (_, i) => (i * step + 1) % VOCABULARY)
@@ -119,5 +120,31 @@ test("nothing is remembered when the cache is off, and siblings still share thei
     expect(generation.cachedTokens).toBe(0)
   }
   expect(engine.stats()).toMatchObject({ promptTokens: 200, recomputedTokens: 2 })
+  isClean()
+})
+
+test("a miss is explained: where the prompt went another way, or that it was forgotten", async () => {
+  const trace = new Trace()
+  const { engine, isClean } = setUp({ blocks: 13, options: { trace } })
+  const known = prompt(100)
+  for (const each of [
+    known,
+    known.with(70, 0),
+    known.with(3, 0),
+    prompt(90, 5),
+    prompt(90, 7),
+    known,
+  ]) {
+    await collect(engine.generate(request(0, { prompt: each, maxTokens: 1 })).choices[0]!)
+  }
+  const told = trace.toJSON().traceEvents.filter(({ name }) => name === "prefix")
+  expect(told.map(({ args: { cached, miss, at } }) => [cached, miss, at])).toEqual([
+    [0, "new", undefined],
+    [64, "diverged", 70],
+    [0, "diverged", 3],
+    [0, "diverged", 1],
+    [0, "diverged", 1],
+    [0, "forgotten", undefined],
+  ])
   isClean()
 })

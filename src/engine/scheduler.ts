@@ -2,6 +2,7 @@
 // places and blocks go by the same order, and a sequence that must make room is only put back into the queue.
 // Being parked costs a place, being robbed costs the blocks and their recomputation; neither ever costs a token.
 
+import type { Log } from "../log.ts"
 import type { ProgramLimits } from "../runtime/program.ts"
 import type { Memory } from "./memory.ts"
 import { Pace } from "./pace.ts"
@@ -26,15 +27,17 @@ export class Scheduler {
   preemptions = 0
   readonly #limits: SchedulerLimits
   readonly #trace: Trace | undefined
+  readonly #log: Log | undefined
   readonly #families: Family[] = [] // by arrival
   readonly #running: Sequence[] = []
   readonly #parked = new Set<Sequence>() // waiting, and holding blocks
   readonly #step: Sequence[] = []
 
-  constructor(memory: Memory, limits: SchedulerLimits, trace: Trace | undefined) {
+  constructor(memory: Memory, limits: SchedulerLimits, watchers: { trace?: Trace; log?: Log }) {
     this.memory = memory
     this.#limits = limits
-    this.#trace = trace
+    this.#trace = watchers.trace
+    this.#log = watchers.log
   }
 
   get families(): readonly Family[] {
@@ -124,6 +127,7 @@ export class Scheduler {
       if (!this.#findBlocks(next)) return
       this.#parked.delete(next)
       next.state = "running"
+      if (!next.family.begun) this.#explainPrefix(next)
       next.family.begun = true
       this.#running.push(next)
       this.#mark(next, "admitted")
@@ -228,6 +232,21 @@ export class Scheduler {
     victim.chunk = 0
     drop(this.#step, victim)
     return true
+  }
+
+  /** What the first look into the prefix cache found, and why no more. */
+  #explainPrefix(first: Sequence): void {
+    if (!this.#trace && !this.#log?.isLevelEnabled("debug")) return
+    const { request, promptTokens, cached } = first.family
+    const miss = this.memory.miss(first)
+    const counts = {
+      prompt: promptTokens,
+      cached,
+      miss: miss?.kind ?? "none",
+      ...(miss?.kind === "diverged" ? { at: miss.at } : {}),
+    }
+    this.#trace?.mark(request.id, "prefix", counts)
+    this.#log?.debug({ request: request.id, ...counts }, "prefix")
   }
 
   #mark({ family, choice, computed, blocks }: Sequence, name: string): void {

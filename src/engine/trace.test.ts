@@ -48,6 +48,6 @@ test("eight concurrent requests: steps that hold eight, and every event of each 
   const names = traceEvents
     .filter(({ ph, pid, tid }) => ph !== "M" && pid === line.pid && tid === line.tid)
     .map(({ name }) => name)
-  expect(names).toEqual(["queued", "admitted", "prompt", "reply"])
+  expect(names).toEqual(["queued", "prefix", "admitted", "prompt", "reply"])
   isClean()
 })
