@@ -132,6 +132,7 @@ test.each([
   [{ hidden_act: "gelu" }, 'hidden_act is "gelu"; known: silu'],
   [{ partial_rotary_factor: 0.5 }, "partial_rotary_factor is 0.5; only 1 is known"],
   [{ num_attention_heads: 7 }, "num_attention_heads is 7, which does not divide 64 columns"],
+  [{ head_dim: 2e9 }, "head_dim is 2000000000, not between 1 and 65536"],
   [{ vocab_size: undefined }, "vocab_size is missing"],
   [{ rms_norm_eps: "tiny" }, 'rms_norm_eps is "tiny", not a number greater than 0'],
   [

@@ -29,6 +29,8 @@ export type RopeScaling =
   | { kind: "linear"; factor: number }
   | { kind: "llama3"; factor: number; low: number; high: number; original: number }
 
+const WIDEST_HEAD = 1 << 16 // a list is made of its pairs before any tensor can contradict it
+
 /** Reads the fields that all decoder architectures here share. */
 export function readDecoder(fields: Fields): ModelConfig {
   refuseUnknown(fields)
@@ -42,7 +44,7 @@ export function readDecoder(fields: Fields): ModelConfig {
       "num_attention_heads",
       `is ${heads}, which does not divide ${hidden} columns`,
     )
-  const headDim = fields.count("head_dim", hidden / heads)
+  const headDim = fields.count("head_dim", hidden / heads, 1, WIDEST_HEAD)
   if (headDim % 2 !== 0)
     throw fields.wrong("head_dim", `is ${headDim}: an odd width cannot be rotated`)
   const shapes = {

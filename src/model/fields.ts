@@ -25,13 +25,13 @@ export class Fields {
     return Object.hasOwn(this.json, name) && (this.json[name] ?? null) !== null
   }
 
-  /** A whole number from `least` on, small enough to be exact in 32 bits. */
-  count(name: string, otherwise?: number, least = 1): number {
+  /** A whole number from `least` to `most`, which is what 32 bits hold unless said otherwise. */
+  count(name: string, otherwise?: number, least = 1, most = 0x7fffffff): number {
     const value = this.#get(name, otherwise)
     if (typeof value !== "number" || !Number.isInteger(value))
       throw this.wrong(name, `is ${shown(value)}, not a whole number`)
-    if (value < least || value > 0x7fffffff)
-      throw this.wrong(name, `is ${value}, not between ${least} and ${0x7fffffff}`)
+    if (value < least || value > most)
+      throw this.wrong(name, `is ${value}, not between ${least} and ${most}`)
     return value
   }
 

@@ -19,7 +19,7 @@ export interface Call {
 
 export type Answer = { id: number; value: unknown } | { id: number; error: string }
 
-/** @throws when the thread cannot get the memory that `limits` ask for. */
+/** Calls reject when the thread could not get the memory that `limits` ask for. */
 export function hostReference(plan: Plan, limits: ProgramLimits): ReferenceProgram {
   const worker = startWorker({ plan, limits })
   const waiting = new Map<number, { resolve: (value: never) => void; reject: (e: Error) => void }>()
