@@ -9,6 +9,12 @@
 #include "elementary.h"
 #include "rows.h"
 
+#ifdef BRIEF  // for emulators: fewer of the random cases, all of the sizes
+enum { ROUNDS = 2000, ANGLES = 20000, COMPANIES = 7 };
+#else
+enum { ROUNDS = 20000, ANGLES = 200000, COMPANIES = 1 };
+#endif
+
 static int failures;
 static const char *part = "";
 static void expect(int holds, const char *what, double a, double b) {
@@ -59,7 +65,7 @@ static void numbers(void) {
     for (int i = 0; i < 16; i++)
       if ((in[i] & 0x7f80) != 0x7f80) expect(out[i] == in[i], "bf16 there and back", out[i], in[i]);
   }
-  for (int round = 0; round < 20000; round++) {
+  for (int round = 0; round < ROUNDS; round++) {
     float in[16], back[16];
     uint16_t half[16], brain[16];
     for (int i = 0; i < 16; i++) in[i] = uniform() * exp2f((float)(random_bits() % 40) - 25);
@@ -97,7 +103,7 @@ static void functions(void) {
   expect(exp_of(-INFINITY) == 0, "exp(-inf)", exp_of(-INFINITY), 0);
   for (double x = -700; x < 700; x += 0.0973) near(exp_double(x), exp(x), exp(x), 1e-14, "exp, double");
   for (double x = 1e-9; x < 1e9; x *= 1.0123) near(log_double(x), log(x), fabs(log(x)) + 1, 1e-15, "log, double");
-  for (int i = 0; i < 200000; i++) {
+  for (int i = 0; i < ANGLES; i++) {
     double angle = (double)(random_bits() % 131072) * pow(10000.0, -(double)(random_bits() % 64) / 64);
     float c, s;
     turn(angle, &c, &s);
@@ -245,7 +251,7 @@ static void product_case(struct panels w, enum epilogue e) {
       double want = e == SWIGLU ? sum[0] / (1 + exp(-sum[0])) * sum[1] : sum[0] + bias[c] + (e == ADD ? 0.5 : 0);
       near(first[r * out_stride + c], want, size_of + 1, 2e-6, "product");
     }
-  for (int64_t count = 1; count <= MOST; count++) {
+  for (int64_t count = 1; count <= MOST; count += COMPANIES) {
     for (int64_t from = 0; from + count <= MOST; from += count) {
       struct product some = {arena, in + from * row_bytes, count, again + from * out_stride, bias};
       for (int64_t i = 0; i < count * out_stride; i++) some.out[i] = 0.5f;
@@ -260,7 +266,7 @@ static void products(void) {
   part = "products";
   static const int64_t heights[] = {1, 33, 96, 131}, widths[] = {12, 40, 72, 128, 200};
   for (int h = 0; h < 4; h++)
-    for (int k = 0; k < 5; k++) {
+    for (int k = h % COMPANIES % 2; k < 5; k += COMPANIES > 1 ? 2 : 1) {
       struct panels w = {.rows = heights[h], .columns = widths[k]};
       for (w.number = F32; w.number <= BF16; w.number++) product_case(w, w.number == F32 ? ADD : STORE);
       w.grouped = 1;
@@ -293,7 +299,7 @@ static void attention_case(struct attention a, int64_t length) {
   // Blocks lie in no order, among others full of NaNs: what no query sees must not matter.
   uint8_t *cache = memory((size_t)(2 * blocks + 1) * block_bytes(a));
   memset(cache, 0xff, (size_t)(2 * blocks + 1) * block_bytes(a));
-  int32_t *ids = memory((size_t)blocks * 4), *positions = memory((size_t)length * 4);
+  int32_t *ids = memory((size_t)blocks * 4), *list = memory((size_t)(blocks + 1) * 4), *positions = memory((size_t)length * 4);
   for (int64_t b = 0; b < blocks; b++) ids[b] = (int32_t)(2 * blocks - 2 * b);
   float *q = memory((size_t)(length * q_stride) * 4), *k = memory((size_t)(length * kv_stride) * 4);
   float *v = memory((size_t)(length * kv_stride) * 4);
@@ -316,7 +322,11 @@ static void attention_case(struct attention a, int64_t length) {
     for (int64_t t = 0; t < length; t += chunk) {
       int64_t tokens = length - t < chunk ? length - t : chunk;
       int64_t kept = a.window && t - a.window + 1 > 0 ? t - a.window + 1 : 0;
-      struct attention_item item = {cache, ids, positions + t, tokens, kept, q + t * q_stride, q_stride, out + t * out_stride, out_stride};
+      // The list as the engine hands it over: the sinks' blocks, then those from `kept` on.
+      int64_t sinks = (a.sinks + BLOCK - 1) / BLOCK, from = kept / BLOCK < sinks ? sinks : kept / BLOCK;
+      memcpy(list, ids, (size_t)(sinks < blocks ? sinks : blocks) * 4);
+      for (int64_t b = from; b < blocks; b++) list[sinks + b - from] = ids[b];
+      struct attention_item item = {cache, list, positions + t, tokens, kept, q + t * q_stride, q_stride, out + t * out_stride, out_stride};
       for (int64_t h = 0; h < a.kv_heads; h++) attend(a, &item, h, scratch);
     }
     if (out == again)
@@ -343,7 +353,7 @@ static void attention_case(struct attention a, int64_t length) {
         near(whole[t * out_stride + h * a.head_dim + d], sum, 1, 1e-5, "attention");
       }
     }
-  free(cache), free(ids), free(positions), free(q), free(k), free(v), free(whole), free(again), free(scratch), free(weights);
+  free(cache), free(ids), free(list), free(positions), free(q), free(k), free(v), free(whole), free(again), free(scratch), free(weights);
 }
 
 static void attentions(void) {

@@ -35,6 +35,7 @@ export interface CpuBuild {
   key: string
   sources: readonly Source[]
   level: Level
+  compiler: Compiler
   /** Runs the compiler: seconds. The bytes of the library file, manifest included. */
   build(): Promise<Buffer>
 }
@@ -67,6 +68,7 @@ export async function prepareLevel(
     key,
     sources,
     level,
+    compiler,
     build: async () => seal(await build(compiler, level, sources), manifest),
   }
 }

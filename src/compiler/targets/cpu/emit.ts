@@ -1,5 +1,5 @@
-// Plan to C: a driver with the model's constants, and one small file for every distinct product, so that they compile side
-// by side. What is emitted calls the kernels under kernels/ with literal shapes; the compiler unfolds them.
+// Plan to C: a driver with the model's constants, and a small file for every distinct product and attention, so that they
+// compile side by side. What is emitted calls the kernels under kernels/ with literal shapes; the compiler unfolds them.
 //
 // Layers repeat: steps that differ only in their weights and their layer are emitted once, as a function of those. Steps
 // that look at nothing but their own row are joined into one loop over rows.
@@ -44,18 +44,12 @@ export function emit(plan: Plan): Emitted {
     "}",
     "",
   ]
-  const products = [...code.products].map(([body, name]) => ({
+  const units = [...code.units].map(([body, name]) => ({
     name: `${name}.c`,
-    text: [
-      '#include "driver_types.h"',
-      '#include "product.h"',
-      "",
-      body.replaceAll("NAME", name),
-      "",
-    ].join("\n"),
+    text: ['#include "driver_types.h"', "", body.replaceAll("NAME", name), ""].join("\n"),
   }))
   return {
-    sources: [{ name: "driver.c", text: driver.join("\n") }, ...products],
+    sources: [{ name: "driver.c", text: driver.join("\n") }, ...units],
     kv: { dtype: plan.kv, bytesPerBlock: attention.layers * bytesPerBlock(attention, plan.kv) },
   }
 }
@@ -144,6 +138,7 @@ function constants(plan: Plan, attention: AllLayers): string[] {
   )
   const values = {
     VOCABULARY: shapes.vocabulary,
+    CONTEXT: shapes.context,
     SINKS: sinks,
     BUFFERS: plan.buffers.length,
     PARAMETERS: plan.parameters.length,
@@ -202,8 +197,8 @@ const setName = (rows: RowSetName) => rows.toUpperCase()
 class Code {
   readonly functions: string[] = []
   readonly calls: string[] = []
-  /** Bodies of product files, with NAME for their names. */
-  readonly products = new Map<string, string>()
+  /** Bodies of functions that have files of their own, with NAME for their names: they take long to compile. */
+  readonly units = new Map<string, string>()
   readonly #plan: Plan
   readonly #weights: readonly Keeper[]
   readonly #known = new Map<string, string>()
@@ -237,6 +232,18 @@ class Code {
     return name
   }
 
+  /** The name of the function with this body in a file of its own. */
+  #unit(kind: string, body: readonly string[]): string {
+    const text = body.join("\n")
+    let name = this.units.get(text)
+    if (name === undefined) {
+      name = `${kind}_${this.units.size}`
+      this.units.set(text, name)
+      this.functions.push(`void ${name}(void *context, int64_t index, int32_t thread);`, "")
+    }
+    return name
+  }
+
   #product(step: Extract<Step, { op: "matmul" }>): void {
     const { input, weight, bias, epilogue, output } = step
     const whole = this.#plan.buffers[output.buffer]!
@@ -250,20 +257,14 @@ class Code {
     const inBuffer = input.kind === "int8" ? input.codes.codes : input.view.buffer
     const inStride = input.kind === "int8" ? 0 : stride(this.#plan, input.view)
     const kind = epilogue.kind.toUpperCase()
-    const body = [
+    const name = this.#unit("product", [
       "void NAME(void *context, int64_t index, int32_t thread) {",
       "  const struct product_loop *loop = context;",
       `  const struct panels weights = ${panelsText(panels)};`,
       "  EACH_PANEL(loop, index)",
       `    product_panel(weights, ${quantized ? 1 : 0}, ${inStride}, ${padded(output.columns)}, ${kind}, &loop->product, panel);`,
       "}",
-    ].join("\n")
-    let name = this.products.get(body)
-    if (name === undefined) {
-      name = `product_${this.products.size}`
-      this.products.set(body, name)
-      this.functions.push(`void ${name}(void *context, int64_t index, int32_t thread);`, "")
-    }
+    ])
     const count = Math.ceil(panels.pair ? panels.pair / 16 : panels.rows / 32)
     this.#call(
       `product_loop(m, ${setName(step.rows)}, ${name}, ${count}, ${weight}, ${bias ?? -1}, ${inBuffer}, ${from}, ${output.buffer})`,
@@ -272,8 +273,8 @@ class Code {
 
   #attention(step: Extract<Step, { op: "attend" }>): void {
     const { attention, query, output } = step
-    const name = this.#function("attention", [
-      "static void NAME(void *context, int64_t index, int32_t thread) {",
+    const name = this.#unit("attention", [
+      "void NAME(void *context, int64_t index, int32_t thread) {",
       `  const struct attention a = ${this.#attentionText(attention)};`,
       `  attention_item(context, a, ${stride(this.#plan, query)}, ${stride(this.#plan, output)}, index, thread);`,
       "}",
@@ -286,7 +287,7 @@ class Code {
 
   #attentionText(a: Attention): string {
     const { layers } = attentionOf(this.#plan)
-    const seen = a.window === undefined ? "" : `, .window = ${a.window}, .sinks = ${a.sinks}`
+    const seen = `, .window = ${a.window ?? 0}, .sinks = ${a.sinks}`
     return `{.heads = ${a.heads}, .kv_heads = ${a.kvHeads}, .head_dim = ${a.headDim}, .layers = ${layers}, .number = ${this.#plan.kv.toUpperCase()}, .scale = ${float(a.scale)}${seen}}`
   }
 

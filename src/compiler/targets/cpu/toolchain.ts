@@ -62,7 +62,6 @@ const common = [
   "-Wextra",
   "-Wno-unused-function",
   "-Wno-unused-parameter",
-  "-Wno-unknown-warning-option",
 ]
 
 export function flagsOf(level: Level): string[] {

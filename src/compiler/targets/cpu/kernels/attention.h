@@ -159,10 +159,17 @@ INLINE void attend_rows(const struct attention a, const int rows, int64_t first,
     weigh_step(a, rows, vectors % 4, 16 * (vectors / 4 * 4), heads, lo, hi, weights, correction, r->sum);
 }
 
+// Where block number `number` of a sequence stands in its list: the list holds the blocks of the sinks and those from
+// `kept` on, and no gap in between. (blockIndex of src/runtime/program.ts.)
+INLINE int64_t block_index(int64_t number, int64_t kept, int64_t sinks) {
+  int64_t of_sinks = (sinks + BLOCK - 1) / BLOCK, first = kept / BLOCK;
+  return number < of_sinks || first <= of_sinks ? number : number - first + of_sinks;
+}
+
 // One work item: up to ATTENTION_POSITIONS neighbouring tokens of one sequence, for the query heads of one KV head.
 struct attention_item {
   uint8_t *cache;
-  const int32_t *blocks;    // the sequence's, in position order
+  const int32_t *blocks;    // the sequence's, in position order: see block_index
   const int32_t *positions; // of the item's tokens
   int64_t tokens, kept;     // kept: first position still held besides the sinks
   const float *query;       // [tokens, query_stride]: head h at h * head_dim
@@ -171,7 +178,12 @@ struct attention_item {
   int64_t out_stride;
 };
 
-// `scratch`: floats, (head_width + 2) for each of tokens * heads / kv_heads rows.
+// Floats of scratch that one item needs: (head_width + 2) for each of its rows.
+INLINE int64_t attention_scratch(struct attention a) {
+  return ATTENTION_POSITIONS * (a.heads / a.kv_heads) * (head_width(a.head_dim) + 2);
+}
+
+// `scratch`: attention_scratch floats.
 INLINE void attend(const struct attention a, const struct attention_item *item, int64_t kv_head, float *scratch) {
   const int64_t group = a.heads / a.kv_heads, width = head_width(a.head_dim), rows = item->tokens * group;
   float *sums = scratch, *largest = sums + rows * width, *total = largest + rows;
@@ -186,8 +198,8 @@ INLINE void attend(const struct attention a, const struct attention_item *item, 
     for (int b = 0; b < 4; b++) {
       int64_t begins = first + b * BLOCK;
       // Where nothing is held any more, or nothing yet, the last block stands in: its scores are masked.
-      int held = begins <= last && (begins < a.sinks || begins + BLOCK > item->kept);
-      heads[b] = block_head(a, item->cache, item->blocks[(held ? begins : last) / BLOCK], kv_head);
+      int held = begins <= last && (begins < round_up(a.sinks, BLOCK) || begins + BLOCK > item->kept);
+      heads[b] = block_head(a, item->cache, item->blocks[block_index((held ? begins : last) / BLOCK, item->kept, a.sinks)], kv_head);
     }
     for (int64_t row = 0; row < rows; row += ATTENTION_ROWS) {
       struct attention_rows r = {.sum = sums + row * width, .largest = largest + row, .total = total + row};

@@ -218,13 +218,14 @@ static int32_t check_sequence(sinter_model *m, const sinter_step_arrays *s, int6
   int64_t first = s->starts[sequence], end = s->starts[sequence + 1], blocks = s->block_starts[sequence + 1] - s->block_starts[sequence];
   if (first == end) return refuse(m, SINTER_BAD_INDEX, "sequence %lld has no tokens", (long long)sequence);
   int64_t kept = s->visible_from[sequence], position = s->positions[first], last = position + end - first - 1;
+  if (last >= CONTEXT) return refuse(m, SINTER_BAD_INDEX, "position %lld is beyond the context of %d", (long long)last, CONTEXT);
   if (position < 0 || kept < 0 || kept > position) return refuse(m, SINTER_BAD_INDEX, "a position is not visible to itself");
   for (int64_t t = first; t < end; t++)
     if (s->positions[t] != position + t - first) return refuse(m, SINTER_BAD_INDEX, "positions of a sequence do not follow each other");
-  if (last / BLOCK >= blocks) return refuse(m, SINTER_BAD_INDEX, "position %lld has no block", (long long)last);
+  if (block_index(last / BLOCK, kept, SINKS) >= blocks) return refuse(m, SINTER_BAD_INDEX, "position %lld has no block", (long long)last);
   const int32_t *ids = s->blocks + s->block_starts[sequence];
-  for (int64_t b = 0; b <= last / BLOCK; b++)
-    if ((b * BLOCK < SINKS || (b + 1) * BLOCK > kept) && (ids[b] < 0 || ids[b] >= m->limits.blocks))
+  for (int64_t b = 0; b < blocks; b++)
+    if (ids[b] < 0 || ids[b] >= m->limits.blocks)
       return refuse(m, SINTER_BAD_INDEX, "block %d is none of the %d there are", ids[b], m->limits.blocks);
   return SINTER_OK;
 }
@@ -329,40 +330,11 @@ static int32_t product_loop(sinter_model *m, enum rows set, void (*body)(void *,
   return SINTER_OK;
 }
 
-struct attention_loop {
-  sinter_model *model;
-  const struct row_set *set;
-  const float *query;
-  float *out;
-  int64_t layer;
-};
-
-// One run of rows and one KV head. Late positions, which have most to read, come first.
-INLINE void attention_item(const struct attention_loop *loop, const struct attention a, int64_t query_stride,
-                           int64_t out_stride, int64_t index, int32_t thread) {
-  sinter_model *m = loop->model;
-  if (cancelled(m)) return;
-  const struct attention_run *run = &loop->set->runs[loop->set->run_count - 1 - index / a.kv_heads];
-  int32_t positions[ATTENTION_POSITIONS];
-  for (int32_t i = 0; i < run->count; i++) positions[i] = m->step->positions[loop->set->token[run->row + i]];
-  struct attention_item item = {
-      .cache = m->cache + (size_t)(loop->layer * a.kv_heads) * head_bytes(a),
-      .blocks = m->step->blocks + m->step->block_starts[run->sequence],
-      .positions = positions,
-      .tokens = run->count,
-      .kept = m->step->visible_from[run->sequence],
-      .query = loop->query + run->row * query_stride,
-      .query_stride = query_stride,
-      .out = loop->out + run->row * out_stride,
-      .out_stride = out_stride,
-  };
-  attend(a, &item, index % a.kv_heads, m->scratch + (size_t)thread * SCRATCH);
-}
-
 static int32_t attention_loop(sinter_model *m, enum rows set, void (*body)(void *, int64_t, int32_t), int64_t kv_heads,
                               int64_t layer, int in, int64_t from, int out) {
   if (cancelled(m)) return SINTER_CANCELLED;
-  struct attention_loop loop = {m, &m->sets[set], (float *)m->buffers[in] + from, (float *)m->buffers[out], layer};
+  struct attention_loop loop = {m->step, &m->sets[set], m->cache, layer, (float *)m->buffers[in] + from,
+                                (float *)m->buffers[out], m->scratch};
   m->host->parallel_for(m->host, m->sets[set].run_count * kv_heads, body, &loop);
   return SINTER_OK;
 }
@@ -391,8 +363,9 @@ INLINE void rope_row(float *x, const float *angles, int64_t head_dim, int64_t co
 }
 
 INLINE void remember_row(const sinter_model *m, const struct attention a, int64_t layer, const float *key, const float *value, int64_t token) {
-  int64_t position = m->step->positions[token];
-  int32_t block = m->step->blocks[m->step->block_starts[m->sequence_of[token]] + position / BLOCK];
+  int64_t position = m->step->positions[token], sequence = m->sequence_of[token];
+  const int32_t *blocks = m->step->blocks + m->step->block_starts[sequence];
+  int32_t block = blocks[block_index(position / BLOCK, m->step->visible_from[sequence], SINKS)];
   uint8_t *cache = m->cache + (size_t)(layer * a.kv_heads) * head_bytes(a);
   for (int64_t h = 0; h < a.kv_heads; h++)
     write_kv(a, block_head(a, cache, block, h), position % BLOCK, key + h * a.head_dim, value + h * a.head_dim);

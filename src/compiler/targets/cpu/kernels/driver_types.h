@@ -38,6 +38,37 @@ struct product_loop {
   for (int64_t panel = (index) * (loop)->grain;                                                  \
        panel < (loop)->panels && panel < ((index) + 1) * (loop)->grain && !is_set((loop)->cancel); panel++)
 
+struct attention_loop {
+  const sinter_step_arrays *step;
+  const struct row_set *set;
+  uint8_t *cache;
+  int64_t layer;
+  const float *query;
+  float *out, *scratch;
+};
+
+// One run of rows and one KV head. Late positions, which have most to read, come first.
+INLINE void attention_item(const struct attention_loop *loop, const struct attention a, int64_t query_stride,
+                           int64_t out_stride, int64_t index, int64_t thread) {
+  const sinter_step_arrays *step = loop->step;
+  if (is_set(step->cancel)) return;
+  const struct attention_run *run = &loop->set->runs[loop->set->run_count - 1 - index / a.kv_heads];
+  int32_t positions[ATTENTION_POSITIONS];
+  for (int32_t i = 0; i < run->count; i++) positions[i] = step->positions[loop->set->token[run->row + i]];
+  const struct attention_item item = {
+      .cache = loop->cache + (size_t)(loop->layer * a.kv_heads) * head_bytes(a),
+      .blocks = step->blocks + step->block_starts[run->sequence],
+      .positions = positions,
+      .tokens = run->count,
+      .kept = step->visible_from[run->sequence],
+      .query = loop->query + run->row * query_stride,
+      .query_stride = query_stride,
+      .out = loop->out + run->row * out_stride,
+      .out_stride = out_stride,
+  };
+  attend(a, &item, index % a.kv_heads, loop->scratch + thread * attention_scratch(a));
+}
+
 // quantized_bytes of product.h where C wants a constant.
 #define QUANTIZED_BYTES(columns, group) \
   (((((columns) + (group) - 1) / (group) * (group) + 3) / 4 * 4 + ((columns) + (group) - 1) / (group) * 8 + 63) / 64 * 64)
