@@ -137,7 +137,7 @@ export function readOptionalWindow(fields: Fields, config: ModelConfig): ModelCo
   return {
     ...config,
     window,
-    firstSliding: Math.min(layers, fields.count("max_window_layers", layers, 0)),
+    firstSliding: Math.min(layers, fields.count("max_window_layers", 28, 0)),
   }
 }
 
