@@ -47,7 +47,7 @@ export class Batch {
       }
       for (let row = sequence.rows; row > 0; row--) {
         this.#logitRows[rows++] = tokens - row
-        this.#sampler.add(sequence)
+        this.#sampler.add(sequence, end - row + 1)
       }
       this.#blocks = withRoom(this.#blocks, blocks + sequence.blocks.length)
       for (let at = 0; at * BLOCK < end; at++) {

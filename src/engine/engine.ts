@@ -30,8 +30,8 @@ export interface EngineOptions {
   maxQueue: number
   /** Milliseconds from a request's arrival to its end; absent: as long as it takes. */
   requestTimeout?: number
-  /** Whether finished prefixes are remembered for others; true when absent. */
-  prefixCache?: boolean
+  /** Finished sequences that are remembered for others; 0: none; absent: as many as the blocks allow. */
+  recycledSequences?: number
   log?: Log
   /** Records what happens to requests and in steps; absent: nothing is recorded, at no cost. */
   trace?: Trace
@@ -81,7 +81,7 @@ class Loop implements Engine {
       blocks: limits.blocks,
       window,
       sinks: manifest.sinks,
-      remembers: options.prefixCache ?? true,
+      recycled: options.recycledSequences ?? Number.POSITIVE_INFINITY,
     })
     const { context } = options.limits
     if (!manifest.window && context.value > limits.blocks * BLOCK) {
@@ -225,12 +225,12 @@ class Loop implements Engine {
   /** What the reader took stays findable for others; what was drawn past that does not. */
   #letGo(sequence: Sequence): void {
     const wanted = sequence.family.promptTokens + sequence.outbox.read
-    this.#scheduler.memory.publish(sequence, wanted)
+    this.#scheduler.memory.recycle(sequence, wanted)
     this.#remove(sequence, "left", sequence.length - wanted)
   }
 
   #end(sequence: Sequence, end: EndEvent): void {
-    this.#scheduler.memory.publish(sequence, sequence.length)
+    this.#scheduler.memory.recycle(sequence, sequence.length)
     this.#remove(sequence, end.reason, 0)
     sequence.outbox.put(end)
   }

@@ -4,7 +4,7 @@
 
 import { BLOCK } from "../runtime/program.ts"
 import { Blocks } from "./blocks.ts"
-import { type Miss, PrefixCache, UNKNOWN } from "./prefix-cache.ts"
+import { type Miss, PrefixCache, type Serial, UNKNOWN } from "./prefix-cache.ts"
 import type { Sequence } from "./sequence.ts"
 
 export interface MemoryShape {
@@ -13,8 +13,8 @@ export interface MemoryShape {
   window: number
   /** Positions kept at the start whatever the window. */
   sinks: number
-  /** Whether finished prefixes are remembered for others. */
-  remembers: boolean
+  /** How many finished sequences are remembered for others; Infinity: as many as the blocks allow. */
+  recycled: number
 }
 
 export class Memory {
@@ -26,6 +26,9 @@ export class Memory {
   cachedTokens = 0
   readonly #shape: MemoryShape
   readonly #sinkBlocks: number
+  // Of the remembered sequences, where their number is limited: the blocks of each, and how many list a block.
+  readonly #recycled: { block: number; serial: Serial }[][] = []
+  readonly #listed = new Map<Serial, number>()
 
   constructor(shape: MemoryShape) {
     this.cache = new PrefixCache(shape.blocks)
@@ -70,7 +73,7 @@ export class Memory {
 
   /** Takes over what somebody has computed of the sequence's next tokens. At least one token is left to compute. */
   adopt(sequence: Sequence): void {
-    if (!this.#shape.remembers || sequence.gone > 0) return
+    if (this.#shape.recycled === 0 || sequence.gone > 0) return
     const { blocks, tokens, length } = sequence
     for (let at = sequence.shared; (at + 1) * BLOCK <= length; at++) {
       const found = this.cache.find(this.#parent(sequence, at), tokens, at * BLOCK)
@@ -89,7 +92,7 @@ export class Memory {
   /** Why `adopt` took over no more; undefined when too little is left to look for. */
   miss(sequence: Sequence): Miss | undefined {
     const { shared, tokens, length } = sequence
-    if (!this.#shape.remembers || (shared + 1) * BLOCK > length) return undefined
+    if (this.#shape.recycled === 0 || (shared + 1) * BLOCK > length) return undefined
     return this.cache.miss(this.#parent(sequence, shared), tokens, shared * BLOCK)
   }
 
@@ -137,7 +140,7 @@ export class Memory {
 
   /** Lets others find the sequence's first `length` positions, as far as finite numbers vouch for them. */
   publish(sequence: Sequence, length: number): void {
-    if (!this.#shape.remembers || sequence.gone > 0) return
+    if (this.#shape.recycled === 0 || sequence.gone > 0) return
     const { blocks, tokens } = sequence
     const end = Math.min(length, sequence.sound)
     for (let at = sequence.shared; (at + 1) * BLOCK <= end; at++) {
@@ -151,6 +154,25 @@ export class Memory {
         blocks[at] = found
       }
       sequence.shared = at + 1
+    }
+  }
+
+  /** The same for a sequence that is over; too many of those, and the oldest is forgotten. */
+  recycle(sequence: Sequence, length: number): void {
+    this.publish(sequence, length)
+    const { recycled } = this.#shape
+    if (recycled === Number.POSITIVE_INFINITY || sequence.shared === 0) return
+    const blocks = sequence.blocks.slice(0, sequence.shared)
+    const kept = blocks.map((block) => ({ block, serial: this.cache.serial(block) }))
+    for (const { serial } of kept) this.#listed.set(serial, (this.#listed.get(serial) ?? 0) + 1)
+    this.#recycled.push(kept)
+    if (this.#recycled.length <= recycled) return
+    for (const { block, serial } of this.#recycled.shift()!) {
+      const others = this.#listed.get(serial)! - 1
+      if (others > 0) this.#listed.set(serial, others)
+      else this.#listed.delete(serial)
+      const known = this.cache.serial(block) === serial
+      if (others === 0 && known && this.blocks.isFree(block)) this.cache.forget(block)
     }
   }
 
@@ -171,7 +193,7 @@ export class Memory {
     return at < sequence.blocks.length && !this.blocks.isWritable(sequence.blocks[at]!)
   }
 
-  #parent(sequence: Sequence, at: number): number {
+  #parent(sequence: Sequence, at: number): Serial {
     if (at === 0) return this.cache.root(sequence.family.request.scope)
     return this.cache.serial(sequence.blocks[at - 1]!)
   }

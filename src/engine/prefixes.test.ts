@@ -112,7 +112,7 @@ test("a cancelled step leaves nothing behind for others", async () => {
 })
 
 test("nothing is remembered when the cache is off, and siblings still share their prompt", async () => {
-  const { engine, isClean } = setUp({ options: { prefixCache: false } })
+  const { engine, isClean } = setUp({ options: { recycledSequences: 0 } })
   const asked = request(100, { choices: 2, sampling: { ...plain, seed: 5n } })
   for (let i = 0; i < 2; i++) {
     const generation = engine.generate(asked)
@@ -146,5 +146,21 @@ test("a miss is explained: where the prompt went another way, or that it was for
     [0, "diverged", 1],
     [0, "forgotten", undefined],
   ])
+  isClean()
+})
+
+test("where only so many sequences are remembered, the oldest is forgotten, but for what others share", async () => {
+  const { engine, isClean } = setUp({ options: { recycledSequences: 2 } })
+  const ask = async (asked: Int32Array) => {
+    const generation = engine.generate(request(0, { prompt: asked, maxTokens: 1 }))
+    await collect(generation.choices[0]!)
+    return generation.cachedTokens
+  }
+  const branch = prompt(100).with(50, 0)
+  expect(await ask(prompt(100))).toBe(0)
+  expect(await ask(branch)).toBe(48)
+  expect(await ask(prompt(60, 5))).toBe(0) // the first is forgotten, but for the branch's beginning
+  expect(engine.stats().blocksRemembered).toBe(6 + 3)
+  expect(await ask(prompt(100))).toBe(48)
   isClean()
 })

@@ -41,8 +41,8 @@ export class Sampler {
     this.#masked = 0
   }
 
-  /** A row for the token that `sequence` draws next. */
-  add(sequence: Sequence): void {
+  /** A row for the token of `sequence` that will stand at `position`. */
+  add(sequence: Sequence, position: number): void {
     const all = this.#fixed
     const row = this.#rows++
     const { sampling } = sequence.family.request
@@ -55,7 +55,7 @@ export class Sampler {
     all.repetition[row] = sampling.repetitionPenalty
     all.seed[row] = sampling.seed
     all.choice[row] = sequence.choice
-    all.position[row] = sequence.length
+    all.position[row] = position
     all.topLogprobs[row] = sampling.topLogprobs ?? 0
     this.#addCounts(row, sampling, sequence.counts)
     this.#addBiases(row, sampling.logitBias)

@@ -88,7 +88,7 @@ test.each(Array.from({ length: SCHEDULES }, (_, seed) => seed))("schedule %i", a
     chunk: 1 + pick(64),
     turns: pick(3),
     cost: ({ tokens }) => 5 + pick(4) * tokens,
-    options: { prefixCache: pick(4) > 0, trace },
+    options: { trace, ...(pick(3) === 0 ? { recycledSequences: pick(4) } : {}) },
   })
   const readers: Promise<number>[] = []
   let promptTokens = 0
