@@ -10,26 +10,28 @@ import { createChat } from "./chat/chat.ts"
 import type { Chat, PlainText } from "./chat/conversation.ts"
 import { openTemplate } from "./chat/template.ts"
 import { openTokenizer } from "./chat/tokenizer.ts"
-import { compile } from "./compiler/compile.ts"
+import { type CompileOptions, compile } from "./compiler/compile.ts"
 import type { Plan } from "./compiler/plan.ts"
-import { findCompiler } from "./compiler/targets/cpu/toolchain.ts"
 import {
   type LoadableProgram,
   type Prepared,
+  parameterCount,
+  prepareProgram,
   type TargetName,
-  targets,
 } from "./compiler/targets/targets.ts"
 import { createEngine, type Engine } from "./engine/engine.ts"
 import { chooseLimits, type EngineLimits, type Mode, type Overrides } from "./engine/limits.ts"
-import { problem } from "./errors.ts"
 import { createHttp, type Http } from "./http/http.ts"
+import { listen } from "./http/listen.ts"
 import { defaultHttpOptions, type Gauge, type HttpOptions } from "./http/service.ts"
 import { createLog, type Log } from "./log.ts"
+import { checkFormat } from "./model/compile-folder.ts"
 import { locateModel } from "./model/locate.ts"
 import { type Model, openModel } from "./model/model.ts"
+import { packedCopy } from "./model/packed-copy.ts"
 import { loadParameters } from "./model/weights/weights.ts"
 import { chooseDevice, type Device, type DeviceRequest } from "./runtime/devices.ts"
-import { formats } from "./runtime/format.ts"
+import { type FormatName, formats } from "./runtime/format.ts"
 import { readMemory } from "./runtime/memory.ts"
 import { version } from "./version.ts"
 
@@ -39,6 +41,10 @@ export interface AppOptions {
   device?: DeviceRequest
   /** What to compile for; auto: the processor, or the interpreter where there is no C compiler. */
   target?: TargetName | "auto"
+  /** A compiled library that must be used. */
+  modelLib?: string | undefined
+  /** The number format to serve in; absent: the folder's own. */
+  quantization?: FormatName | undefined
   mode?: Mode
   overrides?: Overrides
   /** One more name for the model. */
@@ -51,6 +57,8 @@ export interface AppOptions {
   requestTimeout?: number | undefined
   http?: Partial<HttpOptions>
   log?: Log
+  /** Told how far a long part of the start has come. */
+  onProgress?: (what: string, done: number, total: number) => void
 }
 
 export interface App {
@@ -74,8 +82,12 @@ export interface Summary {
   folder: string
   architecture: string
   parameters: number
-  format: string
+  format: FormatName
+  /** What the folder's weights are in. */
+  storedFormat: FormatName
   target: string
+  /** Where the program comes from. */
+  program: string
   device: Device
   mode: Mode
   limits: EngineLimits
@@ -86,8 +98,15 @@ export async function createApp(options: AppOptions): Promise<App> {
   const { mode = "local", log = createLog("silent", false) } = options
   const device = chooseDevice(options.device ?? { name: "auto", id: 0 })
   const model = await openModel(locateModel(options.model))
-  const plan = makePlan(model)
-  const prepared = await targets[await chooseTarget(options.target ?? "auto", plan, log)](plan)
+  const format = options.quantization ?? model.format
+  checkFormat(model, format)
+  const plan = planOf(model, format, options.overrides)
+  const prepared = await prepareProgram(plan, {
+    target: options.target ?? "auto",
+    library: options.modelLib,
+    folder: model.path,
+    log,
+  })
   const { manifest, weightBytes, bufferBytes } = prepared
   const { available } = readMemory()
   const limits = chooseLimits({
@@ -103,8 +122,10 @@ export async function createApp(options: AppOptions): Promise<App> {
     folder: model.path,
     architecture: model.architecture,
     parameters: parameterCount(plan),
-    format: model.format,
+    format,
+    storedFormat: model.format,
     target: manifest.target,
+    program: prepared.origin,
     device,
     mode,
     limits,
@@ -115,7 +136,7 @@ export async function createApp(options: AppOptions): Promise<App> {
   ready.catch(() => {}) // whoever waits for it is told; nobody has to
   return {
     ready,
-    listen: (port) => listen(http, options.http?.host ?? defaultHttpOptions.host, port),
+    listen: (port) => listen(http.server, options.http?.host ?? defaultHttpOptions.host, port),
     close: async (patience = 0) => {
       await Promise.race([http.drain(), sleep(patience, undefined, { ref: false })])
       closing.abort()
@@ -127,32 +148,21 @@ export async function createApp(options: AppOptions): Promise<App> {
   }
 }
 
-/** Float formats keep keys and values exact, since nothing else is rounded; packed ones halve them. */
-function makePlan({ graph, format }: Model): Plan {
-  const exact = formats[format].kind === "float"
-  return compile(graph, { format, activations: "int8", kv: exact ? "f32" : "f16" })
-}
-
-/** The largest model that is served without a C compiler: the interpreter is some hundred times slower. */
-const MOST_INTERPRETED = 50e6
-
-/** @throws `compiler_missing` when there is none and the model is too large for the interpreter. */
-async function chooseTarget(
-  wanted: TargetName | "auto",
-  plan: Plan,
-  log: Log,
-): Promise<TargetName> {
-  if (wanted !== "auto") return wanted
-  if (await findCompiler()) return "cpu"
-  if (parameterCount(plan) > MOST_INTERPRETED) return "cpu" // whose refusal says what is missing
-  log.warn(
-    "No C compiler is here: the model runs in the interpreter, which is slow. Install gcc or clang.",
-  )
-  return "reference"
-}
-
-function parameterCount({ parameters }: Plan): number {
-  return parameters.reduce((sum, { rows, columns }) => sum + rows * columns, 0)
+/** What to compile for a model whose weights are wanted in `format`. */
+export function planOf(
+  model: Model,
+  format: FormatName,
+  overrides: Overrides = {},
+  dump?: CompileOptions["dump"],
+): Plan {
+  // Formats of floats keep keys and values exact, since nothing else is rounded; packed ones halve them.
+  const usual = formats[format].kind === "float" ? "f32" : "f16"
+  return compile(model.graph, {
+    format,
+    activations: "int8",
+    kv: overrides.kv_dtype ?? usual,
+    ...(dump ? { dump } : {}),
+  })
 }
 
 interface Loading {
@@ -162,21 +172,14 @@ interface Loading {
   summary: Summary
   http: Http
   log: Log
+  /** Aborted when the app closes while it loads. */
   signal: AbortSignal
 }
 
-async function load({
-  options,
-  model,
-  prepared,
-  summary,
-  http,
-  log,
-  signal,
-}: Loading): Promise<Ready> {
-  const { limits } = summary
+async function load(loading: Loading): Promise<Ready> {
+  const { options, model, summary, http, log } = loading
   const { texts } = model
-  const { vocabulary } = prepared.manifest.shapes
+  const vocabulary = model.config.shapes.vocabulary
   const tokenizer = await openTokenizer(texts.tokenizer.text, texts.tokenizer.file, vocabulary)
   const source = texts.templates.get("default")
   const template =
@@ -185,16 +188,15 @@ async function load({
       specialTokens: texts.specialTokens,
       now: new Date(), // the day the server started: the same request stays the same
     })
-  const program = await prepared.open(limits.program)
-  const hash = createHash("sha256").update(program.manifest.fingerprint)
-  hash.update(texts.tokenizer.text).update(source?.text ?? "")
-  await loadParameters(model.weights, program.manifest, hashed(program, hash, signal))
-  const { maxQueue = 256, requestTimeout } = options
+  const hash = createHash("sha256")
+    .update(texts.tokenizer.text)
+    .update(source?.text ?? "")
+  const program = await openProgram(loading, hash)
   const engine = createEngine(program, {
-    limits,
-    maxQueue,
+    limits: summary.limits,
+    maxQueue: options.maxQueue ?? 256,
     log,
-    ...(requestTimeout ? { requestTimeout } : {}),
+    ...(options.requestTimeout ? { requestTimeout: options.requestTimeout } : {}),
   })
   const chat = createChat({
     engine: { generate: async (request, signal) => engine.generate(request, signal) },
@@ -205,15 +207,9 @@ async function load({
   http.open({
     chat,
     model: {
-      names: [
-        ...new Set([
-          options.model,
-          model.name,
-          ...(options.servedName ? [options.servedName] : []),
-        ]),
-      ],
+      names: namesOf(options, model),
       created: Math.floor(Date.now() / 1000),
-      contextLength: limits.context.value,
+      contextLength: summary.limits.context.value,
       vocabularySize: vocabulary,
       fingerprint: `fp_${hash.digest("hex").slice(0, 16)}`,
       details: {
@@ -222,14 +218,48 @@ async function load({
         format: summary.format,
         device: `${summary.device.name}:${summary.device.id}`,
         target: summary.target,
-        max_num_sequence: limits.sequences.value,
-        max_total_seq_length: limits.total.value,
+        max_num_sequence: summary.limits.sequences.value,
+        max_total_seq_length: summary.limits.total.value,
       },
     },
     defaults: options.generationDefaults === "model" ? texts.sampling : {},
     gauges: () => gauges(engine),
   })
   return { chat, engine, summary }
+}
+
+/** The names a request may ask for: the model as it was typed, its folder's name, one more. */
+function namesOf({ model: typed, servedName }: AppOptions, { name }: Model): string[] {
+  return [...new Set([typed, name, ...(servedName ? [servedName] : [])])]
+}
+
+/** The program with its weights in; what they are goes into `hash` on their way. */
+async function openProgram(loading: Loading, hash: Hash): Promise<LoadableProgram> {
+  const { model, prepared, summary, options, log, signal } = loading
+  const { onProgress = () => {} } = options
+  const packing = `packing as ${summary.format}`
+  const source = await packedCopy(model, summary.format, log, (done, total) =>
+    onProgress(packing, done, total),
+  )
+  try {
+    const program = await prepared.open(summary.limits.program)
+    hash.update(program.manifest.fingerprint)
+    let read = 0
+    const progress = (bytes: number) => {
+      read += bytes
+      onProgress("loading", read, prepared.weightBytes)
+    }
+    try {
+      const sink = hashed(program, hash, signal)
+      await loadParameters(source.weights, program.manifest, sink, progress)
+      return program
+    } catch (error) {
+      await program.close()
+      throw error
+    }
+  } finally {
+    if (source !== model) await source.close()
+  }
 }
 
 /** The program's `load`, with every byte of the weights on its way into the fingerprint. */
@@ -270,35 +300,4 @@ function gauges(engine: Engine): Gauge[] {
     help,
     value: stats[name as keyof typeof stats],
   }))
-}
-
-/** @throws `option_invalid` when the address cannot be had. */
-async function listen({ server }: Http, host: string, port: number): Promise<number> {
-  try {
-    await server.listen({ host, port })
-  } catch (error) {
-    throw unavailable(error as NodeJS.ErrnoException, host, port)
-  }
-  const address = server.server.address()
-  return typeof address === "object" && address ? address.port : port
-}
-
-function unavailable(error: NodeJS.ErrnoException, host: string, port: number): Error {
-  const refuse = (option: string, why: string) =>
-    problem("option_invalid", { option, problem: why })
-  switch (error.code) {
-    case "EADDRINUSE":
-      return refuse("--port", `${port} on ${host} is in use; choose another, or 0 for a free one.`)
-    case "EACCES":
-      return refuse(
-        "--port",
-        `${port} needs rights that this user does not have; choose one above 1023.`,
-      )
-    case "EADDRNOTAVAIL":
-    case "ENOTFOUND":
-    case "EAI_AGAIN":
-      return refuse("--host", `${host} is no address of this machine; 0.0.0.0 means all of them.`)
-    default:
-      return error
-  }
 }

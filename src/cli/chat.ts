@@ -8,6 +8,7 @@ import type { Chat, ChatMessage } from "../chat/conversation.ts"
 import { Problem } from "../errors.ts"
 import { createLog } from "../log.ts"
 import type { chatOptions, Values } from "./options.ts"
+import { progressBar } from "./progress.ts"
 
 type Options = Values<typeof chatOptions>
 
@@ -17,8 +18,11 @@ export async function chat(model: string, options: Options): Promise<void> {
     mode: "interactive",
     device: options["--device"],
     target: options["--target"],
+    modelLib: options["--model-lib"],
+    quantization: options["--quantization"],
     overrides: options["--overrides"],
     log: createLog(options["--log-level"], process.stderr.isTTY),
+    onProgress: progressBar(process.stderr),
   })
   try {
     const { chat } = await app.ready

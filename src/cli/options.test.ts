@@ -55,7 +55,6 @@ test("the help names every device and every override of the specification", () =
 
 test("what is specified and not built yet", () => {
   expect(Object.keys(unbuilt)).toEqual([
-    "--model-lib",
     "--additional-models",
     "--speculative-mode",
     "--enable-tracing",

@@ -4,6 +4,7 @@
 
 import type { TargetName } from "../compiler/targets/targets.ts"
 import { type DeviceRequest, deviceNames } from "../runtime/devices.ts"
+import { formatNames } from "../runtime/format.ts"
 import { overrideFields, overrides } from "./overrides.ts"
 import {
   bytes,
@@ -40,7 +41,7 @@ const modelOptions = {
   "--model-lib": {
     value: "PATH",
     absent: undefined,
-    help: "The model's compiled library, when it is not in the model folder.",
+    help: "A library that sinter compile made for this model, when it is not in the model folder's lib/.",
     read: text,
   },
   "--device": {
@@ -55,6 +56,13 @@ const modelOptions = {
     absent: "auto",
     help: `What to compile for: ${targets.join(", ")} (an interpreter: slow, and the judge of the others), or auto, the best that this machine can build.`,
     read: oneOf(...targets, "auto"),
+  },
+  "--quantization": {
+    value: "FORMAT",
+    absent: undefined,
+    shown: "the folder's own",
+    help: `The number format to run in: ${formatNames.join(", ")}. Weights in another format are packed once, into the cache.`,
+    read: oneOf(...formatNames),
   },
   "--overrides": {
     value: "OVERRIDES",
@@ -271,10 +279,6 @@ export const chatOptions = {
 
 /** Options known by name whose `refused` values are not built yet, and what to say then. */
 export const unbuilt: Record<string, { refused: (value: unknown) => boolean; because: string }> = {
-  "--model-lib": {
-    refused: () => true,
-    because: "compiled libraries are not built yet; serve the model folder without it.",
-  },
   "--additional-models": {
     refused: () => true,
     because: "speculative decoding is not built yet; leave it out.",

@@ -1,7 +1,7 @@
 // `--overrides "field=value;field=value"`: fields of the engine's configuration, each with a type. A field that is not in
 // the table, a value of another type, or a field given twice ends the start: a typing error must not become a default.
 
-import { integer, quoted, type Reader, refuse } from "./values.ts"
+import { integer, oneOf, quoted, type Reader, refuse } from "./values.ts"
 
 interface Field {
   /** As the help shows it. */
@@ -30,6 +30,11 @@ export const overrideFields = {
     type: "integer",
     read: integer(1),
     help: "The longest sequence, at most what the model was made for.",
+  },
+  kv_dtype: {
+    type: "f32, f16 or bf16",
+    read: oneOf("f32", "f16", "bf16"),
+    help: "What keys and values are kept in; f32 for formats of floats and f16 for packed ones unless said here.",
   },
   tensor_parallel_shards: {
     type: "integer",

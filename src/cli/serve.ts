@@ -5,6 +5,7 @@ import { createApp, type Summary } from "../app.ts"
 import { createLog } from "../log.ts"
 import { version } from "../version.ts"
 import type { serveOptions, Values } from "./options.ts"
+import { progressBar } from "./progress.ts"
 
 type Options = Values<typeof serveOptions>
 
@@ -15,6 +16,8 @@ export async function serve(model: string, options: Options): Promise<void> {
     model,
     device: options["--device"],
     target: options["--target"],
+    modelLib: options["--model-lib"],
+    quantization: options["--quantization"],
     mode: options["--mode"],
     overrides: options["--overrides"],
     servedName: options["--served-model-name"],
@@ -38,6 +41,7 @@ export async function serve(model: string, options: Options): Promise<void> {
       },
     },
     log: createLog(options["--log-level"], process.stderr.isTTY),
+    onProgress: progressBar(process.stderr),
   })
   try {
     const port = await app.listen(options["--port"])
@@ -100,8 +104,9 @@ function startUpTable(summary: Summary): string {
       "model",
       `${summary.name}: ${summary.architecture}, ${millions(summary.parameters)} parameters, ${summary.format}`,
     ],
-    ["folder", summary.folder],
+    ["folder", summary.folder + packed(summary)],
     ["device", `${device.name}:${device.id} (${device.description}), target ${summary.target}`],
+    ["program", summary.program],
     ["mode", mode],
     ["sequences", `${sequences.value} at once (${sequences.why})`],
     ["context", `${context.value} tokens a sequence (${context.why})`],
@@ -116,6 +121,10 @@ function startUpTable(summary: Summary): string {
     ],
   ]
   return rows.map(([name, value]) => `  ${name!.padEnd(10)} ${value}\n`).join("")
+}
+
+function packed({ format, storedFormat }: Summary): string {
+  return format === storedFormat ? "" : ` (${storedFormat}, packed as ${format} in the cache)`
 }
 
 const millions = (count: number) => `${(count / 1e6).toFixed(count < 1e7 ? 1 : 0)} M`

@@ -57,7 +57,7 @@ export async function compileFolder(
 }
 
 /** Codes cannot be unpacked into another format: a packed folder is served as it is. */
-function checkFormat(model: Model, format: FormatName): void {
+export function checkFormat(model: Model, format: FormatName): void {
   const { vocabulary, hidden } = model.config.shapes
   const stored = model.weights.tensor("model.embed_tokens.weight", vocabulary, hidden).format
   if (convertible(stored, parameterFormats(format).matrix)) return

@@ -1,13 +1,22 @@
-// What a plan can be compiled for, in one table. Preparing is quick and says what the program will be and take; opening may
-// run a compiler and allocates everything. `auto` is the best that this machine can build.
+// From a plan to a program. Targets are one table; which of them is taken follows from what was asked for, what the model
+// folder brings and what this machine can build:
+//
+//   --model-lib  >  lib/ of the model folder  >  the shelf, else a C compiler  >  the interpreter, for small models
+//
+// Preparing is quick and says what the program will be and take; opening may run a compiler and allocates everything.
 
+import { existsSync } from "node:fs"
+import { join } from "node:path"
+import { Problem } from "../../errors.ts"
+import type { Log } from "../../log.ts"
 import { rowLayout } from "../../runtime/format.ts"
-import { openLibrary } from "../../runtime/library.ts"
+import { checkManifest, openLibrary, readManifest } from "../../runtime/library.ts"
 import type { Manifest } from "../../runtime/manifest.ts"
 import type { Program, ProgramLimits } from "../../runtime/program.ts"
 import { openShelf } from "../../runtime/shelf.ts"
 import type { Plan } from "../plan.ts"
 import { type CpuTarget, prepareCpu } from "./cpu/cpu.ts"
+import { findCompiler } from "./cpu/toolchain.ts"
 import { hostReference } from "./reference/hosted.ts"
 import { referenceBytes, referenceManifest } from "./reference/reference.ts"
 
@@ -25,40 +34,118 @@ export interface LoadableProgram extends Program {
 
 export interface Prepared {
   manifest: Manifest
+  /** Where the program comes from, for people. */
+  origin: string
   /** Bytes of its parameters, and of the buffers that `limits` ask for. */
   weightBytes: number
   bufferBytes: (limits: ProgramLimits) => number
   open(limits: ProgramLimits): Promise<LoadableProgram>
 }
 
-type Prepare = (plan: Plan) => Promise<Prepared>
-
 export const targets = {
-  reference: async (plan) => ({
-    manifest: referenceManifest(plan),
-    weightBytes: referenceBytes(plan).weights,
-    bufferBytes: referenceBytes(plan).buffers,
-    open: async (limits) => hostReference(plan, limits),
-  }),
-  cpu: (plan) => prepareLibrary(plan, "cpu"),
-  "cpu:baseline": (plan) => prepareLibrary(plan, "cpu:baseline"),
-} as const satisfies Record<string, Prepare>
+  reference: async (plan) => {
+    const { weights, buffers } = referenceBytes(plan)
+    return {
+      manifest: referenceManifest(plan),
+      origin: "interpreted",
+      weightBytes: weights,
+      bufferBytes: buffers,
+      open: async (limits) => hostReference(plan, limits),
+    }
+  },
+  cpu: (plan) => prepareBuild(plan, "cpu"),
+  "cpu:baseline": (plan) => prepareBuild(plan, "cpu:baseline"),
+} as const satisfies Record<string, (plan: Plan) => Promise<Prepared>>
 
 export type TargetName = keyof typeof targets
 
-async function prepareLibrary(plan: Plan, target: CpuTarget): Promise<Prepared> {
-  const library = await prepareCpu(plan, target)
-  const { manifest } = library
+export interface ProgramWish {
+  target: TargetName | "auto"
+  /** A library that must be used; wins over everything. */
+  library: string | undefined
+  /** The model's folder, which may bring libraries. */
+  folder: string
+  log: Log
+}
+
+/** The largest model that is served without a C compiler: the interpreter is some hundred times slower. */
+const MOST_INTERPRETED = 50e6 // parameters
+
+/** @throws `library_unusable` for the one asked for; `compiler_missing` when there is none and the model is large. */
+export async function prepareProgram(plan: Plan, wish: ProgramWish): Promise<Prepared> {
+  const { target, library, folder, log } = wish
+  if (library) return prepareFile(library, plan)
+  if (target !== "auto") return shipped(plan, folder, [target], log) ?? targets[target](plan)
+  const found = shipped(plan, folder, ["cpu", "cpu:baseline"], log)
+  if (found) return found
+  if ((await findCompiler()) || parameterCount(plan) > MOST_INTERPRETED) return targets.cpu(plan)
+  log.warn(
+    "No C compiler is here, so the model runs in the interpreter, which is slow; install gcc or clang.",
+  )
+  return targets.reference(plan)
+}
+
+export function parameterCount({ parameters }: Plan): number {
+  return parameters.reduce((sum, { rows, columns }) => sum + rows * columns, 0)
+}
+
+/** Where a compiled folder keeps the library of a target. */
+export function libraryPath(folder: string, target: CpuTarget): string {
+  return join(folder, "lib", `${target.replace(":", "-")}.so`)
+}
+
+/** A library that lies in the model folder and can be used here. */
+function shipped(
+  plan: Plan,
+  folder: string,
+  names: readonly TargetName[],
+  log: Log,
+): Prepared | undefined {
+  for (const target of names) {
+    if (target === "reference" || !existsSync(libraryPath(folder, target))) continue
+    try {
+      return prepareFile(libraryPath(folder, target), plan)
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error
+      log.warn(`${error.message} Another is built instead.`)
+    }
+  }
+  return undefined
+}
+
+/** @throws `library_unusable` */
+function prepareFile(path: string, plan: Plan): Prepared {
+  const manifest = readManifest(path)
+  checkManifest(path, manifest, referenceManifest(plan))
   return {
-    manifest,
-    weightBytes: manifest.parameters.reduce((sum, { rows, columns, format }) => {
-      const { bytes, scaleBytes } = rowLayout(format, columns)
-      return sum + rows * (bytes + scaleBytes)
-    }, 0),
-    bufferBytes: referenceBytes(plan).buffers,
+    ...sizes(plan, manifest),
+    origin: path,
+    open: (limits) => openLibrary(path, limits),
+  }
+}
+
+async function prepareBuild(plan: Plan, target: CpuTarget): Promise<Prepared> {
+  const library = await prepareCpu(plan, target)
+  const shelf = openShelf()
+  const found = shelf.find(library.key)
+  return {
+    ...sizes(plan, library.manifest),
+    origin: found ?? `built now by ${library.compiler.command}`,
     open: async (limits) => {
-      const { path } = await openShelf().get(library.key, () => library.build())
+      const { path } = await shelf.get(library.key, () => library.build())
       return openLibrary(path, limits)
     },
+  }
+}
+
+function sizes(plan: Plan, manifest: Manifest): Omit<Prepared, "origin" | "open"> {
+  const rows = manifest.parameters.map(({ rows, columns, format }) => {
+    const { bytes, scaleBytes } = rowLayout(format, columns)
+    return rows * (bytes + scaleBytes)
+  })
+  return {
+    manifest,
+    weightBytes: rows.reduce((sum, bytes) => sum + bytes, 0),
+    bufferBytes: referenceBytes(plan).buffers,
   }
 }

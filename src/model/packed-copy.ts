@@ -1,0 +1,67 @@
+// A model served in another number format than its folder's is packed once, into a compiled folder in the user's cache, and
+// found there the next time: by the folder, the format and what the files look like. A cache that cannot be written costs
+// the caching and nothing else: the weights are then packed as they are read, at every start.
+
+import { createHash } from "node:crypto"
+import { stat } from "node:fs/promises"
+import { homedir } from "node:os"
+import { join } from "node:path"
+import { Problem } from "../errors.ts"
+import type { Log } from "../log.ts"
+import type { FormatName } from "../runtime/format.ts"
+import { compileFolder } from "./compile-folder.ts"
+import { type Model, openModel } from "./model.ts"
+
+export function packedFolder(): string {
+  return join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "sinter", "packed")
+}
+
+/** @returns the copy, or `model` itself when there is none to be had. Both are the caller's to close. */
+export async function packedCopy(
+  model: Model,
+  format: FormatName,
+  log: Log,
+  progress: (written: number, total: number) => void,
+): Promise<Model> {
+  if (format === model.format) return model
+  const folder = join(packedFolder(), `${model.name}-${format}-${await keyOf(model)}`)
+  try {
+    if (!(await isThere(folder))) await pack(model, folder, format, progress)
+    return await openModel(folder)
+  } catch (error) {
+    if (error instanceof Problem && error.code !== "model_broken") throw error
+    log.warn(`The weights are packed at every start: ${(error as Error).message}`)
+    return model
+  }
+}
+
+async function pack(
+  model: Model,
+  folder: string,
+  format: FormatName,
+  progress: (written: number, total: number) => void,
+): Promise<void> {
+  try {
+    await compileFolder(model, folder, { format, progress })
+  } catch (error) {
+    if (!(await isThere(folder))) throw error // else another server was quicker, with the same bytes
+  }
+}
+
+async function isThere(folder: string): Promise<boolean> {
+  return stat(join(folder, "mlc-chat-config.json")).then(
+    () => true,
+    () => false,
+  )
+}
+
+/** Another size or time of any weights file makes another model. */
+async function keyOf(model: Model): Promise<string> {
+  const files = [...new Set(model.weights.entries.map(({ file }) => file)), "config.json"]
+  const hash = createHash("sha256").update(model.path)
+  for (const file of files.sort()) {
+    const { size, mtimeMs } = await stat(join(model.path, file))
+    hash.update(`${file} ${size} ${mtimeMs}\n`)
+  }
+  return hash.digest("hex").slice(0, 12)
+}
