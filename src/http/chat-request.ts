@@ -6,10 +6,11 @@ import type { ChatRequest } from "../chat/conversation.ts"
 import type { SamplingParams } from "../engine/generation.ts"
 import { problem } from "../errors.ts"
 import { cut } from "./check.ts"
-import type { Json } from "./json.ts"
 import { readMessages } from "./messages.ts"
+import { readResponseFormat } from "./response-format.ts"
 import type { ChatCompletionRequest } from "./schemas.ts"
 import type { ModelCard, SamplingDefaults, Service } from "./service.ts"
+import { readTools } from "./tools.ts"
 
 /** What the request's surroundings say. */
 export interface Origin {
@@ -28,6 +29,7 @@ export function readChatRequest(
   if (body.top_logprobs && !body.logprobs) {
     refuse("top_logprobs", "needs logprobs to be true")
   }
+  const format = readResponseFormat(body.response_format)
   return {
     ...origin,
     messages: readMessages(body.messages),
@@ -40,6 +42,8 @@ export function readChatRequest(
       topLogprobs: body.logprobs ? (body.top_logprobs ?? 0) : undefined,
     },
     templateArguments: readTemplateArguments(body),
+    ...readTools(body),
+    ...(format && { format }),
   }
 }
 
@@ -121,16 +125,8 @@ export function readTemplateArguments(
   return {
     ...(effort && { reasoning_effort: effort }),
     ...(effort === "none" && { enable_thinking: false }),
-    ...(given && (asDoubles(given as Json) as Record<string, unknown>)),
+    ...given,
   }
-}
-
-/** Templates reckon in doubles. */
-function asDoubles(value: Json): unknown {
-  if (typeof value === "bigint") return Number(value)
-  if (typeof value !== "object" || value === null) return value
-  if (Array.isArray(value)) return (value as readonly Json[]).map(asDoubles)
-  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, asDoubles(member)]))
 }
 
 function refuse(param: string, what: string): never {

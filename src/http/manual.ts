@@ -125,6 +125,11 @@ const HEADERS = [
   ["`x-api-dialect`", "in and out", "see above"],
   ["`x-seed`", "out", "the seed that was used"],
   ["`x-ignored-fields`", "out", "names of unknown fields, percent-encoded, at most 20"],
+  [
+    "`x-unenforced`",
+    "out",
+    "keywords of tools' schemas that are not enforced, as `tool#/place/keyword`",
+  ],
   ["`retry-after`", "out", "seconds, with 429 and 503"],
 ]
 

@@ -18,21 +18,6 @@ const isGiven = () => true
 /** What a coming version brings. */
 export const unbuilt: readonly Refusal[] = [
   {
-    param: "tools",
-    asked: isFilledList,
-    because: "tools: this version cannot call tools yet; leave it out.",
-  },
-  {
-    param: "tool_choice",
-    asked: (value) => value !== "none" && value !== "auto",
-    because: "tool_choice: this version cannot call tools yet; leave it out.",
-  },
-  {
-    param: "response_format",
-    asked: (value) => typeOf(value) === "json_object" || typeOf(value) === "json_schema",
-    because: "response_format: this version cannot hold replies to JSON yet; only text works.",
-  },
-  {
     param: "echo",
     asked: (value, { logprobs }) => value === true && logprobs !== undefined && logprobs !== null,
     because:
@@ -84,9 +69,4 @@ export function refuse(body: Json): void {
       throw problem("unsupported_value", { problem: because }, param)
     }
   }
-}
-
-function typeOf(value: Json): Json | undefined {
-  if (typeof value !== "object" || value === null || !Object.hasOwn(value, "type")) return undefined
-  return (value as Members).type
 }

@@ -57,6 +57,52 @@ const Int64 = Type.Unsafe<number | bigint>({
   maximum: 2n ** 64n - 1n,
 })
 
+const ChatTool = Type.Object(
+  {
+    type: optional(Type.Literal("function"), "Always function."),
+    function: Type.Object({
+      name: Type.String({ description: "1 to 64 letters, digits, underscores and hyphens." }),
+      description: optional(text, "What it does, for the model to read."),
+      parameters: optional(anything, "JSON Schema of the arguments; absent: it takes none."),
+      strict: optional(
+        flag,
+        "Whether a keyword that cannot be enforced refuses the request; otherwise x-unenforced lists it.",
+        false,
+      ),
+    }),
+  },
+  { title: "ChatTool" },
+)
+
+const NamedFunction = Type.Object({ name: text })
+
+const ToolChoiceMap = Type.Object(
+  {
+    type: Type.Enum(["function", "allowed_tools"]),
+    function: optional(NamedFunction, "The function that must be called."),
+    allowed_tools: optional(
+      Type.Object({
+        mode: Type.Enum(["auto", "required"]),
+        tools: Type.Array(Type.Object({ function: NamedFunction })),
+      }),
+      "The tools that may, or must, be called; the model still sees all.",
+    ),
+  },
+  { title: "ToolChoice" },
+)
+
+const ResponseFormat = Type.Object(
+  {
+    type: Type.Enum(["text", "json_object", "json_schema"]),
+    schema: optional(Type.Union([anything, text, flag]), "A JSON Schema, or its JSON text."),
+    json_schema: optional(
+      Type.Union([anything, text, flag]),
+      "The same, or a map with the schema under `schema`.",
+    ),
+  },
+  { title: "RequestResponseFormat" },
+)
+
 /** What both kinds of completion take. */
 const sampling = {
   model: Type.String({ description: "One of the names that GET /v1/models lists." }),
@@ -145,12 +191,16 @@ export const ChatCompletionRequest = Type.Object(
       "How many of the likeliest tokens to tell for each position; above 0 only with logprobs.",
       0,
     ),
-    tools: optional(Type.Array(anything), "Tools the model may call."),
-    tool_choice: optional(Type.Enum(["none", "auto"]), "How tools are chosen."),
-    parallel_tool_calls: optional(flag, "Whether one reply may call several tools."),
+    tools: optional(Type.Array(ChatTool), "Tools the model may call."),
+    tool_choice: optional(
+      Type.Union([Type.Enum(["none", "auto", "required"]), ToolChoiceMap]),
+      "none hides the tools, required makes the reply call one, a map names which.",
+      "auto",
+    ),
+    parallel_tool_calls: optional(flag, "Whether one reply may make several calls.", true),
     response_format: optional(
-      Type.Object({ type: Type.Enum(["text"]) }),
-      "What the reply must look like.",
+      ResponseFormat,
+      "What the reply must look like: text, any JSON object, or JSON by a schema, which is enforced while generating.",
     ),
     reasoning_effort: optional(
       Type.Enum(["none", "minimal", "low", "medium", "high", "xhigh", "max"]),

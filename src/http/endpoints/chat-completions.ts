@@ -5,7 +5,7 @@ import { check } from "../check.ts"
 import { newEnvelope } from "../collected.ts"
 import { dialects } from "../dialects/choose.ts"
 import { type Answer, type Exchange, json, serviceOf } from "../exchange.ts"
-import { reportIgnored } from "../ignored.ts"
+import { reportIgnored, reportUnenforced } from "../ignored.ts"
 import { refuse } from "../refusals.ts"
 import { chunks, emptyChunk, wholeAnswer } from "../reply.ts"
 import { ChatCompletionRequest } from "../schemas.ts"
@@ -24,6 +24,7 @@ export async function chatCompletions(exchange: Exchange): Promise<Answer> {
   reportIgnored(exchange, ChatCompletionRequest)
   exchange.setHeader("x-seed", String(body.seed ?? request.sampling.seed))
   const reply = await service.chat.reply(request, exchange.signal)
+  reportUnenforced(exchange, reply.unenforced)
   const object = body.stream ? "chat.completion.chunk" : "chat.completion"
   const envelope = newEnvelope("chatcmpl", object, body.model, service.model.fingerprint)
   const shape = {

@@ -1,0 +1,61 @@
+// The tools of a request: definitions, and which of them may or must be called. What their schemas mean is the chat
+// room's to know; here names are held to be usable and to meet.
+
+import type { ChatRequest, Tool, ToolChoice } from "../chat/conversation.ts"
+import { problem } from "../errors.ts"
+import type { ChatCompletionRequest } from "./schemas.ts"
+
+type Asked = Pick<ChatCompletionRequest, "tools" | "tool_choice" | "parallel_tool_calls">
+
+export function readTools(
+  body: Asked,
+): Pick<ChatRequest, "tools" | "toolChoice" | "parallelToolCalls"> {
+  const tools = (body.tools ?? []).map(readTool)
+  const names = tools.map(({ name }) => name)
+  for (const [index, name] of names.entries()) {
+    const path = `tools[${index}].function.name`
+    if (!/^[\w-]{1,64}$/.test(name)) {
+      refuse(path, "must be 1 to 64 letters, digits, underscores and hyphens")
+    }
+    if (names.indexOf(name) < index) refuse(path, `names ${name} a second time`)
+  }
+  const toolChoice = readChoice(body.tool_choice, names)
+  if (tools.length === 0) return {}
+  return { tools, toolChoice, parallelToolCalls: body.parallel_tool_calls ?? true }
+}
+
+function readTool(given: NonNullable<Asked["tools"]>[number]): Tool {
+  const { name, parameters, strict } = given.function
+  return {
+    name,
+    definition: { type: "function", ...given },
+    parameters: parameters ?? undefined,
+    strict: strict ?? false,
+  }
+}
+
+function readChoice(given: Asked["tool_choice"], names: readonly string[]): ToolChoice {
+  if (given === "none") return { mode: "none" }
+  if (given === undefined || given === null || given === "auto") return { mode: "auto", names }
+  if (names.length === 0) refuse("tool_choice", "asks for a call, but there are no tools")
+  if (given === "required") return { mode: "required", names }
+  if (given.type === "function") {
+    const name = given.function?.name ?? refuse("tool_choice.function", "is required")
+    return { mode: "required", names: known([name], names, "tool_choice.function.name") }
+  }
+  const path = "tool_choice.allowed_tools"
+  const { mode, tools } = given.allowed_tools ?? refuse(path, "is required")
+  const allowed = tools.map((tool) => tool.function.name)
+  if (allowed.length === 0) refuse(`${path}.tools`, "must not be empty")
+  return { mode, names: known(allowed, names, `${path}.tools`) }
+}
+
+function known(asked: readonly string[], names: readonly string[], path: string) {
+  const unknown = asked.find((name) => !names.includes(name))
+  if (unknown === undefined) return asked
+  return refuse(path, `names ${JSON.stringify(unknown.slice(0, 64))}, which is none of the tools`)
+}
+
+function refuse(path: string, what: string): never {
+  throw problem("invalid_value", { problem: `${path} ${what}.` }, path)
+}

@@ -1,0 +1,158 @@
+// Tools and response formats over the embedded model, through the clients that depend on their shapes.
+
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible"
+import { generateText, jsonSchema, stepCountIs, streamText, tool } from "ai"
+import { Ajv } from "ajv"
+import OpenAI from "openai"
+import { expect, test } from "vitest"
+import { eventsOf } from "../parrot.ts"
+import { ask, chat, post, server } from "./server.ts"
+
+const running = server()
+const model = "models/tiny"
+
+const parameters = {
+  type: "object",
+  properties: { city: { type: "string" }, days: { type: "integer", minimum: 1, maximum: 5 } },
+  required: ["city"],
+  additionalProperties: false,
+} as const
+const weather = {
+  type: "function" as const,
+  function: { name: "get_weather", description: "The weather of a city", parameters },
+}
+const clock = { type: "function" as const, function: { name: "now", description: "The time" } }
+const messages = [{ role: "user" as const, content: "What is the weather in Paris?" }]
+const isValid = new Ajv().compile(parameters)
+
+test("native: a map in the whole answer, the textual list and then the calls in a stream", async () => {
+  const body = { messages, tools: [weather], tool_choice: "required", temperature: 0 }
+  const whole = await chat(running, body)
+  const [call] = whole.choices[0].message.tool_calls
+  expect(whole.choices[0].finish_reason).toBe("tool_calls")
+  expect(call).toMatchObject({ id: expect.stringMatching(/^call_/), type: "function" })
+  expect(isValid(call.function.arguments)).toBe(true)
+
+  const stream = await post(running, "/v1/chat/completions", { ...body, stream: true })
+  const deltas = eventsOf(await stream.text()).map(({ choices }) => choices[0].delta)
+  const list = deltas.map(({ content }) => content).join("")
+  expect(list).toMatch(/^\[get_weather\(city=".*\)\]$/)
+  const [structured] = deltas.flatMap((delta) => delta.tool_calls ?? [])
+  expect(JSON.parse(structured.function.arguments)).toEqual(call.function.arguments)
+})
+
+test("required, named, allowed and none do what they say, at any temperature", async () => {
+  const tools = [weather, clock]
+  const called = async (tool_choice: unknown, seed: number) => {
+    const body = { messages, tools, tool_choice, seed, temperature: 2, max_tokens: 200 }
+    const { choices } = await chat(running, body)
+    return (choices[0].message.tool_calls ?? []).map(
+      (call: { function: { name: string } }) => call.function.name,
+    )
+  }
+  for (let seed = 0; seed < 5; seed++) {
+    expect((await called("required", seed)).length).toBeGreaterThan(0)
+    const named = { type: "function", function: { name: "now" } }
+    expect(new Set(await called(named, seed))).toEqual(new Set(["now"]))
+    const allowed = { mode: "required", tools: [weather] }
+    const names = await called({ type: "allowed_tools", allowed_tools: allowed }, seed)
+    expect(names).not.toContain("now")
+    expect(await called("none", seed)).toEqual([])
+  }
+})
+
+test("openai: the runner calls the tool and goes on with its result", async () => {
+  const client = new OpenAI({ baseURL: `${running.url}/v1`, apiKey: "none", maxRetries: 0 })
+  const asked: unknown[] = []
+  const runner = client.chat.completions.runTools({
+    model,
+    messages,
+    temperature: 0,
+    tools: [
+      {
+        type: "function",
+        function: {
+          ...weather.function,
+          function: (given: string) => {
+            asked.push(JSON.parse(given))
+            return "sunny, 21 degrees"
+          },
+        },
+      },
+    ],
+  })
+  const said = await runner.finalContent()
+  expect(asked).toHaveLength(1)
+  expect(isValid(asked[0])).toBe(true)
+  expect(said).toMatch(/\w/)
+})
+
+test("the AI SDK: a tool loop, whole and streamed", async () => {
+  const provider = createOpenAICompatible({ name: "sinter", baseURL: `${running.url}/v1` })
+  const asked = {
+    model: provider(model),
+    messages,
+    temperature: 0,
+    stopWhen: stepCountIs(2),
+    tools: {
+      get_weather: tool({
+        description: weather.function.description,
+        inputSchema: jsonSchema<{ city: string }>(parameters),
+        execute: async ({ city }) => `sunny in ${city}`,
+      }),
+    },
+  }
+  const whole = await generateText(asked)
+  expect(whole.steps[0]!.toolCalls[0]!.toolName).toBe("get_weather")
+  expect(isValid(whole.steps[0]!.toolCalls[0]!.input)).toBe(true)
+  const stream = streamText(asked)
+  await stream.consumeStream()
+  expect((await stream.steps)[0]!.toolCalls[0]!.input).toEqual(whole.steps[0]!.toolCalls[0]!.input)
+})
+
+test("response formats hold the whole answer, whole and streamed", async () => {
+  const schema = {
+    type: "object",
+    properties: { name: { type: "string", maxLength: 12 }, age: { type: "integer", minimum: 0 } },
+    required: ["name", "age"],
+    additionalProperties: false,
+  }
+  const validate = new Ajv().compile(schema)
+  for (const response_format of [
+    { type: "json_object", schema },
+    { type: "json_schema", json_schema: { name: "person", schema } },
+    { type: "json_schema", schema: JSON.stringify(schema) },
+  ]) {
+    for (let seed = 0; seed < 3; seed++) {
+      const body = { messages, response_format, seed, temperature: 1.5 }
+      const { choices } = await chat(running, body)
+      expect(choices[0].finish_reason).toBe("stop")
+      expect(validate(JSON.parse(choices[0].message.content))).toBe(true)
+      const stream = await post(running, "/v1/chat/completions", { ...body, stream: true })
+      const deltas = eventsOf(await stream.text()).map((event) => event.choices[0].delta)
+      const pieces = deltas.map((delta) => delta.content ?? "")
+      expect(pieces.join("")).toBe(choices[0].message.content)
+    }
+  }
+})
+
+test("a schema that cannot be enforced: refused in formats and strict tools, told for others", async () => {
+  const odd = { type: "string", pattern: "(?<=a)b\\1" }
+  const format = { type: "json_schema", schema: odd }
+  const { error } = await ask(running, "/v1/chat/completions", {
+    messages,
+    response_format: format,
+  })
+  expect(error).toMatchObject({ code: "unsupported_value", param: "response_format" })
+  const given = { type: "object", properties: { x: odd } }
+  const strict = { function: { name: "f", parameters: given, strict: true } }
+  expect((await ask(running, "/v1/chat/completions", { messages, tools: [strict] })).code).toBe(400)
+  const lenient = { function: { name: "f", parameters: given } }
+  const answer = await post(running, "/v1/chat/completions", {
+    messages,
+    tools: [lenient],
+    max_tokens: 2,
+  })
+  expect(answer.status).toBe(200)
+  expect(answer.headers.get("x-unenforced")).toMatch(/^f%23/)
+})
