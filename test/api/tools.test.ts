@@ -12,11 +12,14 @@ const running = server()
 const model = "models/tiny"
 
 const parameters = {
-  type: "object",
-  properties: { city: { type: "string" }, days: { type: "integer", minimum: 1, maximum: 5 } },
+  type: "object" as const,
+  properties: {
+    city: { type: "string" as const },
+    days: { type: "integer" as const, minimum: 1, maximum: 5 },
+  },
   required: ["city"],
   additionalProperties: false,
-} as const
+}
 const weather = {
   type: "function" as const,
   function: { name: "get_weather", description: "The weather of a city", parameters },
