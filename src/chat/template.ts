@@ -17,7 +17,8 @@ export interface Template {
   render(rendering: Rendering): Promise<Text>
 }
 
-// 30,000 steps take 3 to 10 ms and are 300 turns; 5 million are about a second and more than any context holds.
+// A turn takes about 100 steps, and 30,000 steps 3 to 10 ms; 5 million are about a second and more than a context holds.
+const MESSAGES_AT_ONCE = 300
 const STEPS_AT_ONCE = 30_000
 const MOST_STEPS = 5_000_000
 const LONGEST_SOURCE = 1 << 20 // characters
@@ -32,7 +33,7 @@ export function openTemplate(source: string, file: string, options: TemplateOpti
     knowsCalls: /\btool_calls\b/.test(source),
     render: async (rendering) => {
       try {
-        return render(rendering, STEPS_AT_ONCE)
+        if (rendering.messages.length <= MESSAGES_AT_ONCE) return render(rendering, STEPS_AT_ONCE)
       } catch (error) {
         if (!(error instanceof OutOfSteps)) throw refusalOf(error)
       }

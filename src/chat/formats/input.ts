@@ -154,7 +154,7 @@ export class Input {
   }
 }
 
-export function isBlank(character: string): boolean {
+function isBlank(character: string): boolean {
   return character === " " || character === "\n" || character === "\r" || character === "\t"
 }
 

@@ -88,7 +88,7 @@ function* passBlanks(input: Input, sink: Sink): Reading<void> {
 }
 
 /** Reads one value and gives its text. */
-export function* textOfValue(input: Input): Reading<string> {
+function* textOfValue(input: Input): Reading<string> {
   let text = ""
   yield* readValue(input, (character) => {
     text += character

@@ -6,6 +6,7 @@ import { applyFilter, applyTest } from "./filters.ts"
 import { spend, TemplateError } from "./meter.ts"
 import { method } from "./methods.ts"
 import { arithmetic, contains } from "./operators.ts"
+import { slice } from "./slices.ts"
 import {
   type Argument,
   type Call,
@@ -14,7 +15,6 @@ import {
   type For,
   mentions,
   type Parameter,
-  type Slice,
   type Statement,
   type Target,
 } from "./syntax.ts"
@@ -324,7 +324,11 @@ function evaluate(node: Expression, scope: Scope): Value {
     case "item":
       return itemOrAttribute(evaluate(node.object, scope), evaluate(node.key, scope))
     case "slice":
-      return slice(evaluate(node.object, scope), node, scope)
+      return slice(evaluate(node.object, scope), {
+        start: node.start && evaluate(node.start, scope),
+        stop: node.stop && evaluate(node.stop, scope),
+        step: node.step && evaluate(node.step, scope),
+      })
     case "call":
       return called(node, scope)
     case "filter":
@@ -435,59 +439,6 @@ function missing(object: Value, key: Value): Undefined {
   return new Undefined(
     key instanceof Text ? `${kind} has no attribute ${name}` : `${kind} has no element ${name}`,
   )
-}
-
-function slice(object: Value, node: Slice, scope: Scope): Value {
-  const bound = (part: Expression | undefined): number | undefined => {
-    const value = part ? evaluate(part, scope) : undefined
-    if (value === undefined || value === NONE) return undefined
-    if (typeof value === "number") return value
-    throw new TemplateError("slice indices must be integers or None")
-  }
-  const [start, stop, step] = [bound(node.start), bound(node.stop), bound(node.step) ?? 1]
-  if (step === 0) throw new TemplateError("slice step cannot be zero")
-  if (object instanceof Text) {
-    // Most slices are of texts without characters beyond 16 bits, and step by one: those are a cut.
-    if (step === 1 && !/[\ud800-\udfff]/.test(object.value)) {
-      const [from, to] = bounds(object.length, start, stop, step)
-      return object.slice(from, Math.max(from, to))
-    }
-    return join(pick(characters(object), start, stop, step))
-  }
-  if (object instanceof Tuple) return new Tuple(pick(object.items, start, stop, step))
-  if (Array.isArray(object)) return pick(object, start, stop, step)
-  if (object instanceof Undefined) throw new TemplateError(object.what)
-  throw new TemplateError(`'${typeName(object)}' object is not subscriptable`)
-}
-
-function pick<Item>(
-  items: readonly Item[],
-  start: number | undefined,
-  stop: number | undefined,
-  step: number,
-): Item[] {
-  const [from, to] = bounds(items.length, start, stop, step)
-  const picked: Item[] = []
-  for (let at = from; step > 0 ? at < to : at > to; at += step) picked.push(items[at]!)
-  spend(picked.length)
-  return picked
-}
-
-// Python's slice.indices().
-function bounds(
-  length: number,
-  start: number | undefined,
-  stop: number | undefined,
-  step: number,
-): [number, number] {
-  const lowest = step > 0 ? 0 : -1
-  const highest = step > 0 ? length : length - 1
-  const clamp = (value: number) =>
-    value < 0 ? Math.max(value + length, lowest) : Math.min(value, highest)
-  return [
-    start === undefined ? (step > 0 ? lowest : highest) : clamp(start),
-    stop === undefined ? (step > 0 ? highest : lowest) : clamp(stop),
-  ]
 }
 
 function signed(operator: "+" | "-", value: Value): Value {

@@ -314,7 +314,7 @@ function quoted(text: Text): Text {
 }
 
 /** Python's shortest spelling of a float: always with a point or an exponent. */
-export function floatText(value: number): string {
+function floatText(value: number): string {
   if (Number.isNaN(value)) return "nan"
   if (!Number.isFinite(value)) return value < 0 ? "-inf" : "inf"
   if (Object.is(value, -0)) return "-0.0"
