@@ -87,13 +87,20 @@ test("shared steps keep to their time at any chunk size, whatever a token costs"
   }
 })
 
-test("whoever is alone takes whole chunks", async () => {
-  const { engine, program, isClean } = setUp({
-    tokens: 512,
-    chunk: 400,
-    cost: ({ tokens }) => tokens,
-  })
-  await collect(engine.generate(request(900, { maxTokens: 1 })).choices[0]!)
-  expect(program.steps.map(({ tokens }) => tokens)).toEqual([400, 400, 100])
-  isClean()
+test("whoever is alone takes long steps, and whole chunks where nobody could join", async () => {
+  for (const [sequences, expected] of [
+    [1, [1000, 1000, 1000]],
+    [2, [384, 480, 480, 480, 480, 480, 216]], // 12 times the 40 tokens that take 80 ms
+  ] as const) {
+    const { engine, program, isClean } = setUp({
+      blocks: 200,
+      context: 3200,
+      tokens: 1000,
+      sequences,
+      cost: ({ tokens }) => 2 * tokens,
+    })
+    await collect(engine.generate(request(3000, { maxTokens: 1 })).choices[0]!)
+    expect(program.steps.map(({ tokens }) => tokens)).toEqual(expected)
+    isClean()
+  }
 })

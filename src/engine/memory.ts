@@ -162,8 +162,10 @@ export class Memory {
     this.publish(sequence, length)
     const { recycled } = this.#shape
     if (recycled === Number.POSITIVE_INFINITY || sequence.shared === 0) return
-    const blocks = sequence.blocks.slice(0, sequence.shared)
-    const kept = blocks.map((block) => ({ block, serial: this.cache.serial(block) }))
+    const kept = sequence.blocks
+      .slice(0, sequence.shared)
+      .filter((_, at) => this.isHeld(sequence, at))
+      .map((block) => ({ block, serial: this.cache.serial(block) }))
     for (const { serial } of kept) this.#listed.set(serial, (this.#listed.get(serial) ?? 0) + 1)
     this.#recycled.push(kept)
     if (this.#recycled.length <= recycled) return

@@ -7,12 +7,19 @@ import { BLOCK } from "../runtime/program.ts"
 /** Of the 100 ms that a shared step may last; the rest is for steps that turn out slower than the one before. */
 const TARGET_MS = 80
 
+/** A sequence that is alone delays only who comes next: its steps may take about a second. */
+const ALONE = 12
+
 export class Pace {
   #allowed = 2 * BLOCK
 
   /** Prompt tokens for the next shared step. */
   get allowed(): number {
     return this.#allowed
+  }
+
+  get allowedAlone(): number {
+    return ALONE * this.#allowed
   }
 
   /** A step with `promptTokens` of them took `ms`. */

@@ -112,10 +112,12 @@ export class Scheduler {
     }
   }
 
-  /** A sequence that is alone takes its whole chunk: if it leaves, the step is cancelled. Others must not wait so long. */
+  /** Whoever is alone may take long steps, since one that nobody is left to wait for is cancelled. */
   #promptBudget(): number {
-    const { chunk } = this.#limits
-    return this.#running.length === 1 ? chunk : Math.min(chunk, this.pace.allowed)
+    const { chunk, sequences } = this.#limits
+    if (sequences === 1) return chunk // nobody could join
+    const alone = this.#running.length === 1
+    return Math.min(chunk, alone ? this.pace.allowedAlone : this.pace.allowed)
   }
 
   // places
