@@ -81,13 +81,13 @@ function variablesOf(rendering: Rendering): [string, Value][] {
     messageValue(message, index === last ? FROM_LAST_MESSAGE : FROM_REQUEST),
   )
   return [
-    ["messages", messages],
-    ["tools", rendering.tools ? rendering.tools.map((tool) => fromHost(tool, FROM_REQUEST)) : NONE],
-    ["add_generation_prompt", rendering.generationPrompt],
     ...Object.entries(rendering.variables).map(([name, value]): [string, Value] => [
       name,
       fromHost(value, FROM_REQUEST),
     ]),
+    ["messages", messages],
+    ["tools", rendering.tools ? rendering.tools.map((tool) => fromHost(tool, FROM_REQUEST)) : NONE],
+    ["add_generation_prompt", rendering.generationPrompt],
   ]
 }
 

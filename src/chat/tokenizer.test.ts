@@ -141,6 +141,36 @@ describe("added tokens", () => {
     expect((await encode(tokenizer, "word words")).filter((id) => id === 517)).toHaveLength(1)
   })
 
+  test("are not found in plain text by the model itself", async () => {
+    const pieces = ["<unk>", "<s>", "</s>", "▁", "a", "<", "s", ">", "/"]
+    const metaspace = { type: "Metaspace", replacement: "▁", prepend_scheme: "always", split: true }
+    const unigram = {
+      version: "1.0",
+      added_tokens: ["<unk>", "<s>", "</s>"].map((content, id) => ({
+        ...base,
+        id,
+        content,
+        special: true,
+      })),
+      pre_tokenizer: metaspace,
+      decoder: metaspace,
+      model: { type: "Unigram", unk_id: 0, vocab: pieces.map((piece, id) => [piece, -id / 10]) },
+    }
+    const tokenizer = await openTokenizer(JSON.stringify(unigram), "tokenizer.json", 9)
+    expect([...(await tokenizer.encode(foreign("a</s>", 1)))]).toEqual([3, 4, 5, 8, 6, 7])
+    expect([...(await tokenizer.encode(new Text("a</s>")))]).toEqual([3, 4, 2])
+
+    const merging = JSON.parse(readFileSync(`${folder}/llama3/tokenizer.json`, "utf8"))
+    Object.assign(merging.model.vocab, { "<|eot_id|>": 509, "<a": 512, "<a>": 513 })
+    merging.model.merges.push(["<", "a"], ["<a", ">"])
+    merging.added_tokens.push({ ...base, id: 513, content: "<a>", special: true })
+    const other = await openTokenizer(JSON.stringify(merging), "tokenizer.json", 600)
+    const plain = [...(await other.encode(foreign("<|eot_id|><a>", 1)))]
+    expect(plain).not.toContain(509)
+    expect(plain).not.toContain(513)
+    expect([...(await other.encode(new Text("<|eot_id|><a>")))]).toEqual([509, 513])
+  })
+
   test("that are blanks are text", async () => {
     const tokenizer = await open({ content: "    " })
     expect([...(await tokenizer.encode(foreign("    ", 1)))]).toEqual([515])

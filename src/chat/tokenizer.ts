@@ -29,6 +29,7 @@ export async function openTokenizer(json: string, file: string, limit: number): 
   const plain = {
     ...parsed,
     added_tokens: (parsed.added_tokens ?? []).filter(({ content }) => !ids.has(content)),
+    model: withoutControls(parsed.model, ids),
   }
   const encoder = openEncoder(plain, file)
   const later = needsPrefixOnce(plain) ? openEncoder(withoutPrefix(plain), file) : encoder
@@ -49,8 +50,17 @@ export async function openTokenizer(json: string, file: string, limit: number): 
 }
 
 interface TokenizerFile {
+  model: EncoderModel
   added_tokens?: { content: string }[]
   pre_tokenizer?: PreTokenizer | null
+  [name: string]: unknown
+}
+
+interface EncoderModel {
+  type?: string
+  vocab: Record<string, number> | [piece: string, score: number][]
+  merges?: (string | [string, string])[]
+  unk_id?: number | null
   [name: string]: unknown
 }
 
@@ -77,6 +87,43 @@ function openEncoder(json: TokenizerFile, file: string): Encoder {
   } catch (error) {
     throw problem("model_broken", { file, problem: (error as Error).message })
   }
+}
+
+// Control tokens often stand in the model's own vocabulary, too, and some models would find them there in plain text:
+// Unigram as the likeliest piece, BPE by a merge, or as a whole word with `ignore_merges`. Their spellings are taken away.
+function withoutControls(model: EncoderModel, controls: ReadonlyMap<string, number>): EncoderModel {
+  const { vocab, merges } = model
+  if (Array.isArray(vocab)) {
+    const pieces = vocab.map(([piece, score], id): [string, number] => [
+      controls.has(piece) && id !== model.unk_id ? unwritable(id) : piece,
+      score,
+    ])
+    return { ...model, vocab: pieces }
+  }
+  if (!Array.isArray(merges)) return model
+  const parts = new Set<string>()
+  const kept = merges.filter((merge) => {
+    const pair = typeof merge === "string" ? merge.split(" ") : merge
+    if (controls.has(pair.join(""))) return false
+    for (const part of pair) if (controls.has(part)) parts.add(part)
+    return true
+  })
+  const found = Array.from(controls).filter(
+    ([content]) =>
+      Object.hasOwn(vocab, content) && content !== model.unk_token && !parts.has(content),
+  )
+  if (found.length === 0) return { ...model, merges: kept }
+  const words = { ...vocab }
+  for (const [content, id] of found) {
+    delete words[content]
+    words[unwritable(id)] = id
+  }
+  return { ...model, vocab: words, merges: kept }
+}
+
+/** A spelling for a token that no text has: it begins with a character that stands for none. */
+function unwritable(id: number): string {
+  return `\u{10ffff}${id}`
 }
 
 // With prepend_scheme "first" only what begins the whole text gets a blank before it. The encoder is given one segment at a
