@@ -16,11 +16,15 @@ function assertShape(schema: object, value: unknown): void {
   )
 }
 
+const tool = { type: "function", function: { name: "f", parameters: { type: "object" } } }
+
 const bodies = [
   { max_tokens: 12 },
   { max_tokens: 4, n: 3, seed: 1 },
   { max_tokens: 6, logprobs: true, top_logprobs: 4 },
   { max_tokens: 6, stop: ["e"], logprobs: true },
+  { tools: [tool], tool_choice: "required", temperature: 0, max_tokens: 300 },
+  { response_format: { type: "json_object" }, temperature: 0, max_tokens: 300 },
 ]
 
 describe.each([

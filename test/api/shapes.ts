@@ -44,7 +44,19 @@ const envelope = (object: string) => ({
 
 const choices = (choice: object, least = 1) => ({ type: "array", items: choice, minItems: least })
 
+const call = (given: object) => ({
+  id: { type: "string", pattern: "^call_" },
+  type: { const: "function" },
+  function: members({ name: string, arguments: given }),
+})
+const calls = (item: object) => ({ type: "array", minItems: 1, items: item })
+
 // OpenAI's contract.
+
+const fragment = members(
+  { index: integer, function: members({ arguments: string }, { name: string }) },
+  { id: string, type: { const: "function" } },
+)
 
 export const openai = {
   whole: members({
@@ -54,11 +66,10 @@ export const openai = {
         index: integer,
         finish_reason: { enum: ["stop", "length", "tool_calls", "content_filter"] },
         logprobs,
-        message: members({
-          role: { const: "assistant" },
-          content: nullable(string),
-          refusal: nullable(string),
-        }),
+        message: members(
+          { role: { const: "assistant" }, content: nullable(string), refusal: nullable(string) },
+          { tool_calls: calls(members(call(string))) },
+        ),
       }),
     ),
     usage,
@@ -70,7 +81,10 @@ export const openai = {
         members(
           {
             index: integer,
-            delta: members({}, { role: { const: "assistant" }, content: string }),
+            delta: members(
+              {},
+              { role: { const: "assistant" }, content: string, tool_calls: calls(fragment) },
+            ),
             finish_reason: nullable({ enum: ["stop", "length", "tool_calls", "content_filter"] }),
           },
           { logprobs },
@@ -84,13 +98,14 @@ export const openai = {
 
 // The specification: 2.1 ChatCompletionMessage, 2.3 to 2.6. What may be absent is null.
 
-const message = members({
-  role: { const: "assistant" },
-  content: string,
-  name: { type: "null" },
-  tool_calls: { type: "null" },
-  tool_call_id: { type: "null" },
-})
+const message = (content: object, call: object) =>
+  members({
+    role: { const: "assistant" },
+    content,
+    name: { type: "null" },
+    tool_calls: nullable(calls(call)),
+    tool_call_id: { type: "null" },
+  })
 
 export const native = {
   whole: members({
@@ -98,7 +113,7 @@ export const native = {
     choices: choices(
       members({
         index: integer,
-        message,
+        message: message(nullable(string), members(call({ type: "object" }))),
         finish_reason: nullable({ enum: ["stop", "length", "tool_calls", "error"] }),
         logprobs,
       }),
@@ -111,7 +126,7 @@ export const native = {
       choices: choices(
         members({
           index: integer,
-          delta: message,
+          delta: message(string, members({ index: integer, ...call(string) })),
           finish_reason: nullable({ enum: ["stop", "length", "tool_calls"] }),
           logprobs,
         }),

@@ -7,10 +7,16 @@ import { type Json, JsonText, readJson } from "../json.ts"
 import { type Call, callJson, type Dialect } from "./dialect.ts"
 
 export const native: Dialect = {
-  message: ({ content, reasoning, calls }) => ({
-    ...message(content === "" && calls.length > 0 ? null : content, reasoning),
-    ...(calls.length > 0 && { tool_calls: calls.map((call) => callJson(call, mapOf(call))) }),
-  }),
+  message: ({ content, reasoning, calls }) => {
+    const whole = calls.filter(isWhole)
+    const text = content + textOfCut(calls)
+    return {
+      ...message(text === "" && whole.length > 0 ? null : text, reasoning),
+      ...(whole.length > 0 && {
+        tool_calls: whole.map((call) => callJson(call, new JsonText(call.arguments))),
+      }),
+    }
+  },
   unreadable: "error",
   begin: () => {
     const calls: Call[] = []
@@ -53,9 +59,10 @@ function callDeltas(calls: readonly Call[]): Json[] {
   return [...listed, { ...message(""), tool_calls: structured }]
 }
 
-/** The arguments as a map, every number as it was generated; of a call that was cut, the text that there is. */
-function mapOf(call: Call): Json {
-  return isWhole(call) ? new JsonText(call.arguments) : call.arguments
+/** A call that the reply's end cut off has no map: its text is passed on. */
+function textOfCut(calls: readonly Call[]): string {
+  const cut = calls.find((call) => !isWhole(call))
+  return cut ? `${cut.name}(${cut.arguments}` : ""
 }
 
 function isWhole(call: Call): boolean {
