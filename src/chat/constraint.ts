@@ -44,7 +44,7 @@ export class Constraints {
   readonly #format: Format
   readonly #markers: Markers | undefined
   readonly #grammars = new Map<string, { grammar: Grammar; unenforced: readonly string[] }>()
-  #vocabulary: Vocabulary | undefined
+  readonly #vocabulary: Vocabulary // made at once: it takes too long for the first request to wait
 
   constructor(
     tokenizer: Tokenizer,
@@ -56,6 +56,7 @@ export class Constraints {
     this.#ends = [...ends]
     this.#format = format
     this.#markers = markers
+    this.#vocabulary = this.#readVocabulary()
   }
 
   /** Throws the problem that refuses a schema. */
@@ -69,15 +70,13 @@ export class Constraints {
     if (this.#grammars.size > MOST_GRAMMARS) {
       this.#grammars.delete(this.#grammars.keys().next().value!)
     }
-    this.#vocabulary ??= this.#readVocabulary()
-    const vocabulary = this.#vocabulary
     const { grammar, unenforced } = known
     const { reasoning, calls, format } = held
     const mustAnswer = calls?.required || format !== undefined
     return {
       unenforced,
       constraint: () => {
-        const matcher = grammar.matcher(vocabulary)
+        const matcher = grammar.matcher(this.#vocabulary)
         if (!reasoning || !mustAnswer) return matcher
         return new AfterThinking(matcher, reasoning, this.#tokenizer, this.#ends)
       },

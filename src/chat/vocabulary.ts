@@ -57,9 +57,9 @@ export function readVocabulary(json: unknown, file: string, limit: number): Voca
       ? json.added_tokens.map((token) => addedToken(token, limit))
       : []
     for (const { id, content } of added) contents.set(id, content)
-    const { bytesOf, stripsLeadingSpace } = spellingOf(json.decoder)
+    const { write, stripsLeadingSpace } = spellingOf(json.decoder)
     return {
-      ...tableOf(contents, bytesOf, new Set(added.map(({ id }) => id))),
+      ...tableOf(contents, write, new Set(added.map(({ id }) => id))),
       added,
       special: new Set(added.filter(({ special }) => special).map(({ id }) => id)),
       stripsLeadingSpace,
@@ -107,8 +107,11 @@ function addedToken(token: unknown, limit: number): AddedToken {
   }
 }
 
+/** Writes the bytes of a token's content, and gives their number. */
+type Write = (content: string, into: Uint8Array) => number
+
 interface Spelling {
-  bytesOf: (content: string) => Uint8Array
+  write: Write
   stripsLeadingSpace: boolean
 }
 
@@ -117,14 +120,14 @@ function spellingOf(decoder: unknown): Spelling {
   const kinds = parts.map(({ type }) => String(type))
   const only = (...known: string[]) => kinds.every((kind) => known.includes(kind))
   if (kinds.includes("ByteLevel") && only("ByteLevel", "Fuse")) {
-    return { bytesOf: byteLevel, stripsLeadingSpace: false }
+    return { write: writeByteLevel, stripsLeadingSpace: false }
   }
   if (kinds.length > 0 && only("Replace", "ByteFallback", "Fuse", "Strip", "Metaspace")) {
     const metaspace = parts.find(({ type }) => type === "Metaspace")
     const strip = parts.find(({ type }) => type === "Strip")
     const prepends = metaspace?.prepend_scheme !== "never" && metaspace?.add_prefix_space !== false
     return {
-      bytesOf: sentencePiece(parts),
+      write: sentencePieceWriter(parts),
       stripsLeadingSpace:
         (metaspace !== undefined && prepends) || (strip?.content === " " && strip.start === 1),
     }
@@ -137,27 +140,32 @@ function flat(decoder: unknown): Members[] {
   return Array.isArray(decoder.decoders) ? decoder.decoders.flatMap(flat) : [decoder]
 }
 
-// GPT-2's alphabet: printable Latin-1 stands for itself, the other 68 bytes for U+0100 and on
-// (github.com/openai/gpt-2, src/encoder.py).
-const BYTE_OF = new Map<string, number>()
-for (let byte = 0, next = 0x100; byte < 256; byte++) {
-  const printable = (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae
-  BYTE_OF.set(String.fromCharCode(printable ? byte : next++), byte)
-}
-
 const UTF8 = new TextEncoder()
 
-function byteLevel(content: string): Uint8Array {
-  const bytes = new Uint8Array(content.length)
-  for (let i = 0; i < content.length; i++) {
-    const byte = BYTE_OF.get(content[i]!)
-    if (byte === undefined) return UTF8.encode(content) // not of the alphabet: an added token, as it is
-    bytes[i] = byte
-  }
-  return bytes
+function writeText(content: string, into: Uint8Array): number {
+  const { read, written } = UTF8.encodeInto(content, into)
+  if (read < content.length) throw new Fault("its decoder makes tokens longer than they are")
+  return written
 }
 
-function sentencePiece(parts: readonly Members[]): (content: string) => Uint8Array {
+// GPT-2's alphabet: printable Latin-1 stands for itself, the other 68 bytes for U+0100 and on
+// (github.com/openai/gpt-2, src/encoder.py).
+const BYTE_OF = new Int16Array(0x144).fill(-1)
+for (let byte = 0, next = 0x100; byte < 256; byte++) {
+  const printable = (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae
+  BYTE_OF[printable ? byte : next++] = byte
+}
+
+function writeByteLevel(content: string, into: Uint8Array): number {
+  for (let i = 0; i < content.length; i++) {
+    const byte = BYTE_OF[content.charCodeAt(i)] ?? -1
+    if (byte < 0) return writeText(content, into) // not of the alphabet: as it is
+    into[i] = byte
+  }
+  return content.length
+}
+
+function sentencePieceWriter(parts: readonly Members[]): Write {
   const byteFallback = parts.some(({ type }) => type === "ByteFallback")
   const blanks = parts.flatMap((part): [string, string][] => {
     if (part.type === "Metaspace") return [[textOf(part.replacement, "▁"), " "]]
@@ -166,10 +174,14 @@ function sentencePiece(parts: readonly Members[]): (content: string) => Uint8Arr
     if (pattern === "") throw new Fault("its decoder replaces by a regular expression")
     return [[pattern, textOf(part.content, "")]]
   })
-  return (content) => {
+  return (content, into) => {
     const byte = byteFallback ? /^<0x([0-9A-Fa-f]{2})>$/.exec(content) : null
-    if (byte) return Uint8Array.of(Number.parseInt(byte[1]!, 16))
-    return UTF8.encode(blanks.reduce((text, [from, to]) => text.replaceAll(from, to), content))
+    if (byte) {
+      into[0] = Number.parseInt(byte[1]!, 16)
+      return 1
+    }
+    const text = blanks.reduce((spelled, [from, to]) => spelled.replaceAll(from, to), content)
+    return writeText(text, into)
   }
 }
 
@@ -179,26 +191,24 @@ function textOf(value: unknown, otherwise: string): string {
 
 function tableOf(
   contents: ReadonlyMap<number, string>,
-  bytesOf: (content: string) => Uint8Array,
+  write: Write,
   added: ReadonlySet<number>,
 ): { size: number; bytes: TokenBytes } {
   let size = 0
-  let total = 0
-  const pieces = new Map<number, Uint8Array>()
+  let most = 0
   for (const [id, content] of contents) {
-    const bytes = added.has(id) ? UTF8.encode(content) : bytesOf(content)
-    pieces.set(id, bytes)
     size = Math.max(size, id + 1)
-    total += bytes.length
+    most += content.length * 3 // UTF-8 takes at most three bytes for a unit of UTF-16
   }
-  const data = new Uint8Array(total)
+  const data = new Uint8Array(most)
   const offsets = new Uint32Array(size + 1)
   let at = 0
   for (let id = 0; id < size; id++) {
-    const bytes = pieces.get(id)
-    if (bytes) data.set(bytes, at)
-    at += bytes?.length ?? 0
+    const content = contents.get(id)
+    if (content !== undefined) {
+      at += (added.has(id) ? writeText : write)(content, data.subarray(at))
+    }
     offsets[id + 1] = at
   }
-  return { size, bytes: new TokenBytes(data, offsets) }
+  return { size, bytes: new TokenBytes(data.slice(0, at), offsets) }
 }
