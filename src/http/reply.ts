@@ -5,9 +5,11 @@ import type { FinishReason, ReplyEvent, TokenLogprob } from "../chat/conversatio
 import { chunkWriter, collect, type Envelope, failure, tokenJson, usageJson } from "./collected.ts"
 import type { Deltas, Dialect, Said } from "./dialects/dialect.ts"
 import { type Json, writeJson } from "./json.ts"
+import type { ToolText } from "./service.ts"
 
 export interface Shape {
   dialect: Dialect
+  toolText: ToolText
   logprobs: boolean // whether they were asked for
   usage: boolean // whether a stream ends with it
 }
@@ -38,7 +40,7 @@ export async function wholeAnswer(
 export async function* chunks(
   events: AsyncIterable<ReplyEvent>,
   envelope: Envelope,
-  { dialect, logprobs, usage: wantsUsage }: Shape,
+  { dialect, toolText, logprobs, usage: wantsUsage }: Shape,
 ): AsyncGenerator<string> {
   const write = chunkWriter(envelope, wantsUsage)
   const writers = new Map<number, Deltas>()
@@ -48,7 +50,7 @@ export async function* chunks(
       continue
     }
     const index = event.choice
-    const writer = writers.get(index) ?? dialect.begin()
+    const writer = writers.get(index) ?? dialect.begin(toolText)
     writers.set(index, writer)
     const isEnd = event.kind === "finish"
     if (isEnd && event.problem) throw failure(event)
@@ -74,9 +76,9 @@ function streamedReason(finish: Finish): FinishReason {
 }
 
 /** A chunk that says nothing, for clients that would take a long silence for a dead server. */
-export function emptyChunk(envelope: Envelope, { dialect, usage }: Shape): string {
+export function emptyChunk(envelope: Envelope, { dialect, toolText, usage }: Shape): string {
   const nothing = { kind: "content", choice: 0, text: "", logprobs: [] } as const
-  const [delta = {}] = dialect.begin().take(nothing)
+  const [delta = {}] = dialect.begin(toolText).take(nothing)
   return chunkWriter(envelope, usage)([chunkChoice(0, delta, null, null)])
 }
 

@@ -15,10 +15,14 @@ export interface HttpOptions {
   apiKeys: readonly string[]
   dialect: "auto" | "native" | "openai"
   reasoning: "split" | "inline"
+  /** How native streams list calls: `[f(x=1)]`, or the older list of strings, `['f(x=1)']`. */
+  toolText: ToolText
   /** Bytes; undefined: the larger of 2 MiB and 16 bytes for each token of the context. */
   maxBody: number | undefined
   timeouts: Timeouts
 }
+
+export type ToolText = "plain" | "quoted"
 
 export interface CorsOptions {
   credentials: boolean
@@ -51,6 +55,7 @@ export const defaultHttpOptions: Omit<HttpOptions, "version"> = {
   apiKeys: [],
   dialect: "auto",
   reasoning: "split",
+  toolText: "plain",
   maxBody: undefined,
   timeouts: defaultTimeouts,
 }

@@ -3,6 +3,7 @@
 
 import type { FinishReason, ReplyEvent } from "../../chat/conversation.ts"
 import type { Json } from "../json.ts"
+import type { ToolText } from "../service.ts"
 
 export interface Dialect {
   /** The message of a whole answer. */
@@ -10,7 +11,7 @@ export interface Dialect {
   /** The finish reason of a whole answer in which something was to be a call and cannot be read as one. */
   unreadable: FinishReason
   /** Begins a streamed choice. */
-  begin(): Deltas
+  begin(toolText: ToolText): Deltas
   /** What breaks a long silence: a chunk with an empty delta, or a comment that parsers skip. */
   signOfLife: "chunk" | "comment"
 }

@@ -157,6 +157,14 @@ test("calls in native: maps in whole answers; in streams the textual list, then 
   expect(events.at(-1).choices[0].finish_reason).toBe("tool_calls")
 })
 
+test("the older form of the textual list, on request", async () => {
+  const { post } = parrot(calling, { toolText: "quoted" })
+  const events = eventsOf((await post({ ...hi, stream: true })).body)
+  expect(events[1].choices[0].delta.content).toBe(
+    `['weather(place="Pittsburgh, PA", days=1.50, id=9007199254740993)', 'now()']`,
+  )
+})
+
 test("calls in openai: strings in whole answers, fragments in streams", async () => {
   const { post } = parrot(calling)
   const headers = { "x-api-dialect": "openai" }

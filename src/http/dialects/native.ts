@@ -4,6 +4,7 @@
 
 import { writeCallList } from "../../chat/formats/call-list.ts"
 import { type Json, JsonText, readJson } from "../json.ts"
+import type { ToolText } from "../service.ts"
 import { type Call, callJson, type Dialect } from "./dialect.ts"
 
 export const native: Dialect = {
@@ -18,7 +19,7 @@ export const native: Dialect = {
     }
   },
   unreadable: "error",
-  begin: () => {
+  begin: (toolText) => {
     const calls: Call[] = []
     return {
       take: (event) => {
@@ -35,7 +36,7 @@ export const native: Dialect = {
             return []
         }
       },
-      end: () => (calls.length > 0 ? [...callDeltas(calls), message("")] : [message("")]),
+      end: () => (calls.length > 0 ? [...callDeltas(calls, toolText), message("")] : [message("")]),
     }
   },
   signOfLife: "chunk",
@@ -52,9 +53,9 @@ function message(content: string | null, reasoning?: string) {
   }
 }
 
-function callDeltas(calls: readonly Call[]): Json[] {
+function callDeltas(calls: readonly Call[], toolText: ToolText): Json[] {
   const whole = calls.filter(isWhole)
-  const listed = whole.length > 0 ? [message(writeCallList(whole, "plain"))] : []
+  const listed = whole.length > 0 ? [message(writeCallList(whole, toolText))] : []
   const structured = calls.map((call, index) => ({ index, ...callJson(call, call.arguments) }))
   return [...listed, { ...message(""), tool_calls: structured }]
 }

@@ -29,6 +29,7 @@ export async function chatCompletions(exchange: Exchange): Promise<Answer> {
   const envelope = newEnvelope("chatcmpl", object, body.model, service.model.fingerprint)
   const shape = {
     dialect: dialects[exchange.dialect],
+    toolText: exchange.options.toolText,
     logprobs: body.logprobs ?? false,
     usage: body.stream_options?.include_usage ?? false,
   }
