@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest"
 import type { Generation, GenerationEvent } from "../engine/generation.ts"
 import type { ReplyEvent } from "./conversation.ts"
+import { formats } from "./formats/formats.ts"
 import { type Reading, replyEvents } from "./reply.ts"
 import type { Tokenizer } from "./tokenizer.ts"
 import { TokenBytes } from "./vocabulary.ts"
@@ -126,6 +127,47 @@ describe("however the bytes are cut into tokens", () => {
         }
         expect(cut.tokens.length).toBeLessThanOrEqual(cut.completionTokens)
       }
+    }
+  })
+
+  test("with thinking, calls and stop strings together", async () => {
+    const text =
+      '<think>a <tool_call> b</think>\nLook: ST🙂\n<tool_call>\n{"name": "now", "arguments": {"x": "STOP é"}}\n</tool_call>\n<tool_call>{"name": "now"}</tool_call> and STOP then'
+    const options: Partial<Reading> = {
+      stop: ["STOP"],
+      reasoning: { markers: THINK, inside: false },
+      calls: {
+        format: formats.hermes,
+        names: new Set(["now"]),
+        most: Number.POSITIVE_INFINITY,
+        id: (choice, index) => `${choice}.${index}`,
+      },
+    }
+    const random = generator(19)
+    const bytes = new TextEncoder().encode(text)
+    for (let round = 0; round < 200; round++) {
+      const tokens = cutAtRandom(bytes, random)
+      const events = await read(tokens, options)
+      const calls = events.flatMap((event) => (event.kind === "call" ? [event] : []))
+      const argumentsOf = (index: number) =>
+        events
+          .map((event) => (event.kind === "arguments" && event.index === index ? event.text : ""))
+          .join("")
+      expect(summary(events)).toMatchObject({
+        reasoning: "a <tool_call> b",
+        content: "Look: ST🙂and ",
+        reason: "tool_calls",
+      })
+      expect(calls.map(({ id, name }) => [id, name])).toEqual([
+        ["0.0", "now"],
+        ["0.1", "now"],
+      ])
+      expect([argumentsOf(0), argumentsOf(1)]).toEqual(['{"x": "STOP é"}', "{}"])
+      // Counted are the tokens that begin before the stop string does.
+      const before = new TextEncoder().encode(text.slice(0, text.lastIndexOf("STOP"))).length
+      let counted = 0
+      for (let at = 0; at < before; counted++) at += tokens[counted]!.length
+      expect(summary(events).completionTokens).toBe(counted)
     }
   })
 
