@@ -8,6 +8,7 @@ import { createHash } from "node:crypto"
 import { readFileSync } from "node:fs"
 import { availableParallelism } from "node:os"
 import { problem } from "../errors.ts"
+import { checkStep } from "./check-step.ts"
 import { processorFeatures } from "./features.ts"
 import { addressOf, loadNative, type NativeLibrary, type Pointer } from "./ffi.ts"
 import { ABI, type Manifest } from "./manifest.ts"
@@ -153,8 +154,10 @@ function program(
       if (code !== Code.ok) throw failed()
     },
     async step(input, cancel) {
+      // Whether hidden rows are taken in is known to the library, which checks that, and all indices once more.
+      checkStep(input, manifest, limits, input.hiddenIn !== undefined)
       const out = outputs(input, manifest)
-      writeWords(words, input, cancel, out)
+      writeWords(words, input, manifest.shapes.vocabulary, cancel, out)
       const code = await native.step(model, words)
       if (code === Code.cancelled) return { kind: "cancelled" }
       if (code !== Code.ok) throw failed()
@@ -191,13 +194,19 @@ const COUNTS = 8
 const WORDS = COUNTS + 36
 
 /** struct sinter_step_arrays of abi.h, field after field. */
-function writeWords(words: BigUint64Array, input: StepInput, cancel: CancelWord, out: Done): void {
+function writeWords(
+  words: BigUint64Array,
+  input: StepInput,
+  vocabulary: number,
+  cancel: CancelWord,
+  out: Done,
+): void {
   const s = input.sampling
   words[0] = BigInt(input.tokens.length)
   words[1] = BigInt(input.starts.length - 1)
   words[2] = BigInt(input.logitRows.length)
   words[3] = BigInt(input.hiddenRows.length)
-  words[4] = BigInt(s.maskRow.reduce((most, row) => Math.max(most, row + 1), 0))
+  words[4] = BigInt(Math.floor(s.masks.length / Math.ceil(vocabulary / 32)))
   words[5] = input.wantLogits ? 1n : 0n
   let at = COUNTS
   const put = (array: ArrayBufferView | undefined) => {

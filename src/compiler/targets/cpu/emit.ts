@@ -1,4 +1,4 @@
-// Plan to C: a driver with the model's constants, and a small file for every distinct product and attention, so that they
+// Plan to C: a driver with the model's constants, and its distinct products and attentions in files beside it, so that they
 // compile side by side. What is emitted calls the kernels under kernels/ with literal shapes; the compiler unfolds them.
 //
 // Layers repeat: steps that differ only in their weights and their layer are emitted once, as a function of those. Steps
@@ -15,6 +15,9 @@ export interface Emitted {
   sources: readonly Source[]
   kv: Manifest["kv"]
 }
+
+/** Files beside the driver. Each costs a third of a second for the compiler's own headers alone. */
+const UNITS = 3
 
 export function emit(plan: Plan): Emitted {
   const weights = keepers(plan)
@@ -44,9 +47,15 @@ export function emit(plan: Plan): Emitted {
     "}",
     "",
   ]
-  const units = [...code.units].map(([body, name]) => ({
-    name: `${name}.c`,
-    text: ['#include "driver_types.h"', "", body.replaceAll("NAME", name), ""].join("\n"),
+  const bodies = [...code.units].map(([body, name]) => body.replaceAll("NAME", name))
+  const units = Array.from({ length: UNITS }, (_, unit) => ({
+    name: `kernels_${unit}.c`,
+    text: [
+      '#include "driver_types.h"',
+      "",
+      ...bodies.filter((_, i) => i % UNITS === unit),
+      "",
+    ].join("\n"),
   }))
   return {
     sources: [{ name: "driver.c", text: driver.join("\n") }, ...units],
@@ -118,10 +127,15 @@ type AllLayers = Attention & { layers: number }
 function attentionOf(plan: Plan): AllLayers {
   const all = plan.steps.flatMap((step) => (step.op === "attend" ? [step.attention] : []))
   const [first] = all
-  if (!first) throw new Error("internal: a plan without attention")
+  if (!first) return { ...noAttention(plan), layers: 0 }
   const same = all.every((a) => a.kvHeads === first.kvHeads && a.headDim === first.headDim)
   if (!same) throw new Error("internal: layers with different KV heads in one cache")
   return { ...first, layers: Math.max(...all.map(({ layer }) => layer)) + 1 }
+}
+
+/** A plan without layers remembers nothing; its cache has no bytes. */
+function noAttention({ shapes: { heads, kvHeads, headDim } }: Plan): Attention {
+  return { layer: 0, heads, kvHeads, headDim, scale: 1, window: undefined, sinks: 0 }
 }
 
 /** block_bytes of attention.h, for one layer. */
@@ -140,6 +154,7 @@ function constants(plan: Plan, attention: AllLayers): string[] {
     VOCABULARY: shapes.vocabulary,
     CONTEXT: shapes.context,
     SINKS: sinks,
+    TAKES_HIDDEN: plan.steps.some(({ op }) => op === "hiddenIn") ? 1 : 0,
     BUFFERS: plan.buffers.length,
     PARAMETERS: plan.parameters.length,
     BLOCK_BYTES: `((size_t)${attention.layers * bytesPerBlock(attention, plan.kv)})`,
@@ -197,7 +212,7 @@ const setName = (rows: RowSetName) => rows.toUpperCase()
 class Code {
   readonly functions: string[] = []
   readonly calls: string[] = []
-  /** Bodies of functions that have files of their own, with NAME for their names: they take long to compile. */
+  /** Bodies of functions that take long to compile, with NAME for their names. */
   readonly units = new Map<string, string>()
   readonly #plan: Plan
   readonly #weights: readonly Keeper[]
@@ -232,7 +247,7 @@ class Code {
     return name
   }
 
-  /** The name of the function with this body in a file of its own. */
+  /** The name of the function with this body, in a file beside the driver. */
   #unit(kind: string, body: readonly string[]): string {
     const text = body.join("\n")
     let name = this.units.get(text)

@@ -3,11 +3,11 @@
 //
 // A step runs to its end in the thread that asks for it; hosted.ts puts the whole program into a thread of its own.
 
+import { checkStep } from "../../../runtime/check-step.ts"
 import type { Manifest } from "../../../runtime/manifest.ts"
 import { BLOCK, type Program, type ProgramLimits } from "../../../runtime/program.ts"
 import { manifestOf } from "../../compile.ts"
 import type { Plan } from "../../plan.ts"
-import { checkStep } from "./check.ts"
 import { Machine } from "./machine.ts"
 import { allocateParameters, storedBytes, storeRows } from "./parameters.ts"
 

@@ -239,6 +239,8 @@ static int32_t check_step(sinter_model *m, const sinter_step_arrays *s) {
   if (!within(s->tokens, s->total, VOCABULARY)) return refuse(m, SINTER_BAD_INDEX, "a token is not in the vocabulary");
   if (!within(s->logit_rows, s->rows, s->total) || !within(s->hidden_rows_of, s->hidden_rows, s->total))
     return refuse(m, SINTER_BAD_INDEX, "a wanted row is no token of the step");
+  if ((s->hidden_in != NULL) != TAKES_HIDDEN)
+    return refuse(m, SINTER_BAD_INDEX, TAKES_HIDDEN ? "hidden rows are missing" : "hidden rows are not taken in");
   for (int64_t i = 0; i < s->sequences; i++) {
     int32_t code = check_sequence(m, s, i);
     if (code) return code;
@@ -346,8 +348,7 @@ INLINE void embed_row(const sinter_model *m, const struct panels p, const uint8_
 }
 
 INLINE void hidden_in_row(const sinter_model *m, int64_t columns, int64_t token, float *out) {
-  if (m->step->hidden_in) memcpy(out, m->step->hidden_in + token * columns, (size_t)columns * 4);
-  else memset(out, 0, (size_t)columns * 4);
+  memcpy(out, m->step->hidden_in + token * columns, (size_t)columns * 4);
 }
 
 INLINE void angles_row(const sinter_model *m, const double *frequencies, int64_t half, int64_t token, float *out) {

@@ -1,7 +1,7 @@
 // A step's input is checked before anything is computed: an index out of range here would read somebody else's memory in
 // a native target, and silently compute nonsense in this one.
 
-import type { Manifest } from "../../../runtime/manifest.ts"
+import type { Manifest } from "./manifest.ts"
 import {
   BLOCK,
   blockIndex,
@@ -10,7 +10,7 @@ import {
   type SamplingRows,
   type StepInput,
   UNMASKED,
-} from "../../../runtime/program.ts"
+} from "./program.ts"
 
 /** @throws an internal error that names the array and the value. */
 export function checkStep(

@@ -1,0 +1,108 @@
+// What is refused before any of its code is mapped: a library file is bytes until it has proved what it is.
+
+import { execFileSync } from "node:child_process"
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterAll, expect, test } from "vitest"
+import { checkManifest, openLibrary, readManifest, seal } from "./library.ts"
+import { ABI, type Manifest } from "./manifest.ts"
+
+const folder = mkdtempSync(join(tmpdir(), "sinter-library-"))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+const manifest: Manifest = {
+  abi: ABI,
+  target: "cpu",
+  architecture: "llama",
+  format: "q4f16_1",
+  plan: "plan",
+  fingerprint: "fingerprint",
+  shapes: {
+    vocabulary: 70,
+    hidden: 20,
+    layers: 2,
+    heads: 4,
+    kvHeads: 2,
+    headDim: 6,
+    intermediate: 44,
+    context: 512,
+  },
+  sinks: 0,
+  kv: { dtype: "f16", bytesPerBlock: 1 },
+  features: [],
+  parameters: [],
+}
+
+function file(name: string, bytes: Buffer): string {
+  const path = join(folder, name)
+  writeFileSync(path, bytes)
+  return path
+}
+
+test("a sealed file gives its manifest back", () => {
+  const path = file("sound.so", seal(Buffer.from("code"), manifest))
+  expect(readManifest(path)).toEqual(manifest)
+})
+
+const sealed = seal(Buffer.from("code"), manifest)
+const flipped = Buffer.from(sealed)
+flipped[2]! ^= 1
+const longer = Buffer.from(sealed)
+longer.writeUInt32LE(0xffffffff, longer.length - 12)
+const faults: [string, Buffer, RegExp][] = [
+  ["a text", Buffer.from("hello"), /no library made by sinter compile/],
+  ["nothing", Buffer.alloc(0), /no library/],
+  ["the system's own C library", systemLibrary(), /no library/],
+  ["a file cut short", sealed.subarray(0, -1), /was cut short/],
+  ["a flipped bit", flipped, /damaged/],
+  ["an impossible length", longer, /damaged/],
+  [
+    "another ABI",
+    seal(Buffer.from("code"), { ...manifest, abi: ABI + 1 }),
+    /version 2 of the library/,
+  ],
+  [
+    "features of another processor",
+    seal(Buffer.from("code"), { ...manifest, features: ["quantum", "warp"] }),
+    /built for a processor with quantum, warp/,
+  ],
+]
+
+test.each(faults)("%s is refused in a sentence that names the file", (name, bytes, words) => {
+  const path = file(`${name.replaceAll(" ", "-")}.so`, bytes)
+  expect(() => readManifest(path)).toThrow(words)
+  expect(() => readManifest(path)).toThrow(path)
+})
+
+test("a file that is not there", () => {
+  expect(() => readManifest(join(folder, "none.so"))).toThrow(/cannot be read \(ENOENT\)/)
+})
+
+test("sealed bytes that are no code are refused by the system, in our sentence", async () => {
+  const path = file("no-code.so", seal(Buffer.from("code"), manifest))
+  const limits = { blocks: 1, tokens: 1, sequences: 1, rows: 1 }
+  await expect(openLibrary(path, limits)).rejects.toThrow(/cannot load it/)
+})
+
+test.each<[string, Partial<Manifest>, RegExp]>([
+  ["architecture", { architecture: "qwen3" }, /architecture is llama, this model's qwen3/],
+  ["format", { format: "q0f32" }, /format is q4f16_1, this model's q0f32/],
+  ["shapes", { shapes: { ...manifest.shapes, layers: 3 } }, /layers is 2, this model's 3/],
+  ["cache", { kv: { dtype: "f32", bytesPerBlock: 1 } }, /keys and values is f16/],
+  ["plan", { plan: "other" }, /another version, or from another configuration/],
+])("a library of another model: %s", (_, differs, words) => {
+  expect(() => checkManifest("x.so", manifest, { ...manifest, ...differs })).toThrow(words)
+  expect(() => checkManifest("x.so", manifest, manifest)).not.toThrow()
+})
+
+function systemLibrary(): Buffer {
+  try {
+    const [, path] = /=>\s+(\/\S*libc\S*)/.exec(
+      execFileSync("ldd", [process.execPath], { encoding: "utf8" }),
+    )!
+    return readFileSync(path!)
+  } catch {
+    return readFileSync(process.execPath) // no ldd here: some other program will do
+  }
+}

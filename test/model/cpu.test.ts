@@ -1,0 +1,311 @@
+// The cpu target: compiled by this machine's compiler and judged by logits that others computed, by the reference target,
+// and by its own bits in other company. Without a C compiler there is nothing to judge.
+
+import { execFileSync } from "node:child_process"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterAll, describe, expect, test } from "vitest"
+import { type CompileOptions, compile } from "../../src/compiler/compile.ts"
+import type { Plan } from "../../src/compiler/plan.ts"
+import { prepareCpu, shelvedCpu } from "../../src/compiler/targets/cpu/cpu.ts"
+import { findCompiler } from "../../src/compiler/targets/cpu/toolchain.ts"
+import { openReference } from "../../src/compiler/targets/reference/reference.ts"
+import { openModel } from "../../src/model/model.ts"
+import { loadParameters } from "../../src/model/weights/weights.ts"
+import { type LibraryProgram, openLibrary } from "../../src/runtime/library.ts"
+import type { ProgramLimits, StepInput } from "../../src/runtime/program.ts"
+import { createSampler } from "../../src/runtime/sampling.ts"
+import { openShelf } from "../../src/runtime/shelf.ts"
+import { goldenFolder, readGolden } from "./golden.ts"
+import { loadSmall, type SmallShape, smallGraph } from "./small.ts"
+import {
+  batch,
+  blocksFor,
+  continueGreedily,
+  notCancelled,
+  type Part,
+  prefill,
+  take,
+  worstDifference,
+} from "./steps.ts"
+
+const compiler = await findCompiler()
+const folder = mkdtempSync(join(tmpdir(), "sinter-cpu-"))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+const BUILD = 240_000 // ms: a build takes seconds, on a busy machine many
+const THREADS = 2
+
+async function openCpu(plan: Plan, limits: ProgramLimits): Promise<LibraryProgram> {
+  const { path } = await shelvedCpu(plan, "cpu", openShelf(folder))
+  return openLibrary(path, limits, THREADS)
+}
+
+async function openGolden(kind: "models" | "mlc", name: string, options: Partial<CompileOptions>) {
+  const model = await openModel(goldenFolder(kind, name))
+  const settings = { format: model.format, activations: "float", kv: "f32", ...options } as const
+  const program = await openCpu(compile(model.graph, settings), {
+    blocks: 60,
+    tokens: 700,
+    sequences: 4,
+    rows: 700,
+  })
+  await loadParameters(model.weights, program.manifest, program)
+  await model.close()
+  return program
+}
+
+describe.skipIf(!compiler)("with a C compiler", () => {
+  test.each<["models" | "mlc", string]>([
+    ["models", "llama-tied"],
+    ["models", "llama-untied"],
+    ["models", "llama-odd"],
+    ["models", "llama-wide"],
+    ["models", "mistral-swa"],
+    ["models", "qwen2"],
+    ["models", "qwen3"],
+    ["mlc", "llama-wide-q4f16_1"],
+    ["mlc", "qwen3-q3f16_1"],
+  ])(
+    "%s/%s: logits within 1e-3 of the golden ones, greedy tokens equal, chunks equal in bits",
+    async (kind, name) => {
+      const program = await openGolden(kind, name, {})
+      for (const { tokens, firstRow, logits, greedy } of readGolden(goldenFolder(kind, name))) {
+        const blocks = blocksFor(tokens.length + greedy.length).reverse()
+        const ours = await prefill(program, tokens, blocks, { firstRow })
+        expect(worstDifference(ours, logits)).toBeLessThan(1e-3)
+        const drawn = await continueGreedily(
+          program,
+          greedy[0]!,
+          tokens.length,
+          greedy.length,
+          blocks,
+        )
+        expect(drawn).toEqual([...greedy])
+        for (const chunk of tokens.length === 150 ? [1, 16, 17, 64] : [])
+          expect(await prefill(program, tokens, blocks, { firstRow, chunk })).toEqual(ours)
+      }
+      await program.close()
+    },
+    BUILD,
+  )
+
+  const limits = { blocks: 60, tokens: 200, sequences: 16, rows: 200 }
+  const prompt = (length: number, salt = 1) =>
+    Int32Array.from({ length }, (_, i) => (i * 7 + salt * 13 + ((i * i) % 5)) % 70)
+
+  async function both(shape: SmallShape, options: Partial<CompileOptions>) {
+    const plan = compile(smallGraph(shape), {
+      format: "q0f32",
+      activations: "float",
+      kv: "f32",
+      ...options,
+    })
+    const [cpu, reference] = [await openCpu(plan, limits), openReference(plan, limits)]
+    await loadSmall(cpu)
+    await loadSmall(reference)
+    return { cpu, reference }
+  }
+
+  test.each(["q4f16_1", "q4f32_1", "q8f16_1", "q3f16_1"] as const)(
+    "%s with activations in 8 bits computes what the reference computes, the same in any company",
+    async (format) => {
+      const options = { format, activations: "int8", kv: "bf16" } as const
+      const { cpu, reference } = await both({ hidden: 72, intermediate: 100 }, options)
+      const rows: number[] = []
+      for (const salt of [1, 2, 3]) {
+        const tokens = prompt(100, salt)
+        const ours = await prefill(cpu, tokens, blocksFor(100))
+        const theirs = await prefill(reference, tokens, blocksFor(100))
+        for (let at = 0; at < ours.length; at += 70)
+          rows.push(relativeError(ours.subarray(at, at + 70), theirs.subarray(at, at + 70)))
+        for (const chunk of [1, 17, 64])
+          expect(await prefill(cpu, tokens, blocksFor(100, 9), { chunk })).toEqual(ours)
+      }
+      // Sums differ in their last bit; now and then that puts an activation on the other side of a rounding step.
+      rows.sort((a, b) => a - b)
+      expect(rows[Math.floor(rows.length * 0.9)]).toBeLessThan(1e-3)
+      expect(rows.at(-1)).toBeLessThan(5e-2)
+      await cpu.close()
+    },
+    BUILD,
+  )
+
+  test(
+    "windows, sinks, blocks given back, rows of all kinds, companies of 1 to 16",
+    async () => {
+      const { cpu, reference } = await both({ window: 20, sinks: 3 }, {})
+      const tokens = prompt(100)
+      for (const program of [cpu, reference])
+        await prefill(program, tokens.subarray(0, 98), blocksFor(100, 10))
+      const slid: Part = {
+        tokens: tokens.subarray(98),
+        from: 98,
+        blocks: [10, 14, 15, 16], // block 0 for the sinks, then those of positions 64 …
+        visibleFrom: 70,
+        logits: [1, 0, 1],
+        hidden: [0],
+      }
+      const ours = await take(cpu, batch([slid]))
+      const theirs = await take(reference, batch([slid]))
+      expect(worstDifference(ours.logits!, theirs.logits!)).toBeLessThan(1e-4)
+      expect(worstDifference(ours.hidden, theirs.hidden)).toBeLessThan(1e-4)
+      for (const sequences of [2, 7, 16]) {
+        const others = Array.from(
+          { length: sequences - 1 },
+          (_, i): Part => ({
+            tokens: prompt(1 + ((i * 5) % 12), i),
+            from: 0,
+            blocks: [20 + i],
+          }),
+        )
+        const together = await take(cpu, batch([...others, slid]))
+        expect(together.logits!.slice(-3 * 70)).toEqual(ours.logits)
+        expect(together.hidden).toEqual(ours.hidden)
+      }
+      await cpu.copyBlocks(Int32Array.of(10, 14, 15, 16), Int32Array.of(40, 41, 42, 43))
+      const copied = await take(cpu, batch([{ ...slid, blocks: [40, 41, 42, 43] }]))
+      expect(copied.logits).toEqual(ours.logits)
+
+      // What leads elsewhere is refused, a cancelled step gives up, and the program goes on.
+      const sound = batch([{ tokens: prompt(20), from: 0, blocks: [0, 1] }])
+      const faults: Partial<StepInput>[] = [
+        { tokens: sound.tokens.map(() => 70) },
+        { tokens: sound.tokens.map(() => -1) },
+        { blocks: Int32Array.of(0, 60) },
+        { blocks: Int32Array.of(0, -1) },
+        { blocks: Int32Array.of(0), blockStarts: Int32Array.of(0, 1) },
+        { starts: Int32Array.of(0, 19) },
+        { positions: sound.positions.map((p) => 2 * p) },
+        { positions: sound.positions.map((p) => p + 500) },
+        { logitRows: Int32Array.of(20) },
+        { hiddenRows: Int32Array.of(-1) },
+        { visibleFrom: Int32Array.of(1) },
+        { sampling: { ...sound.sampling, maskRow: Int32Array.of(0) } },
+        { sampling: { ...sound.sampling, topLogprobs: Int32Array.of(21) } },
+      ]
+      for (const fault of faults)
+        await expect(cpu.step({ ...sound, ...fault }, notCancelled())).rejects.toThrow(/refused/)
+      const word = notCancelled()
+      word[0] = 1
+      expect(await cpu.step(sound, word)).toEqual({ kind: "cancelled" })
+      await expect(cpu.copyBlocks(Int32Array.of(0), Int32Array.of(60))).rejects.toThrow(/refuses/)
+      expect((await take(cpu, sound)).finite[0]).toBe(1)
+      await cpu.close()
+    },
+    BUILD,
+  )
+
+  test(
+    "every row is drawn as the sampler of this process would draw it, bit for bit",
+    async () => {
+      const { cpu } = await both({ takesHidden: true, layers: 0 }, {})
+      const draws = 300
+      let random = 1
+      const any = (below: number) => {
+        random = (Math.imul(random, 1103515245) + 12345) & 0x7fffffff
+        return (random >> 8) % below
+      }
+      for (let round = 0; round < draws; round += 10) {
+        const tokens = Int32Array.from({ length: 10 }, () => any(70))
+        const input = batch([{ tokens, from: 0, blocks: [0], logits: [...tokens.keys()] }])
+        const hiddenIn = Float32Array.from({ length: 200 }, () => any(2000) / 1000 - 1)
+        const s = input.sampling
+        for (let row = 0; row < 10; row++) {
+          s.temperature[row] = [0, 0.3, 1, 1, 2][any(5)]!
+          s.topK[row] = [0, 0, 1, 5, 69][any(5)]!
+          s.topP[row] = [1, 1, 0, 0.5, 0.95][any(5)]!
+          s.minP[row] = [0, 0, 0.05, 0.5][any(4)]!
+          s.presence[row] = any(3) / 2
+          s.frequency[row] = any(3) / 2
+          s.repetition[row] = 1 + any(3) / 4
+          s.seed[row] = BigInt(any(1 << 20)) << BigInt(any(40))
+          s.choice[row] = any(4)
+          s.topLogprobs[row] = any(21)
+          s.maskRow[row] = any(4) - 1
+        }
+        s.masks = Uint32Array.from({ length: 3 * 3 }, () => any(1 << 22) * 1021)
+        s.masks.fill(0, 0, any(2) * 3)
+        s.countStarts = Int32Array.from({ length: 11 }, (_, i) => 2 * i)
+        s.countTokens = Int32Array.from({ length: 20 }, (_, i) => (any(35) << 1) | (i & 1))
+        s.counts = Int32Array.from({ length: 20 }, () => 1 + any(4))
+        s.biasStarts = Int32Array.from({ length: 11 }, (_, i) => i)
+        s.biasTokens = Int32Array.from({ length: 10 }, () => any(70))
+        s.biases = Float32Array.from({ length: 10 }, () => any(9) - 4)
+        const done = await take(cpu, { ...input, hiddenIn })
+        const again = {
+          ...done,
+          tokens: new Int32Array(10),
+          logprobs: new Float32Array(10),
+          topTokens: new Int32Array(200),
+          topLogprobs: new Float32Array(200),
+          finite: new Uint8Array(10),
+        }
+        const sampler = createSampler(70)
+        for (let row = 0; row < 10; row++)
+          sampler.sample(done.logits!.subarray(row * 70, row * 70 + 70), row, s, again)
+        expect(done).toEqual(again)
+      }
+      const embed = cpu.manifest.parameters.findIndex(({ name }) => name === "embed")
+      const row = new Float32Array(20).fill(Number.NaN)
+      await cpu.load(embed, 5, 1, new Uint8Array(row.buffer))
+      const input = batch([
+        { tokens: [5], from: 0, blocks: [0] },
+        { tokens: [6], from: 0, blocks: [1] },
+      ])
+      const { finite } = await take(cpu, { ...input, hiddenIn: new Float32Array(40) })
+      expect([...finite]).toEqual([0, 1])
+      await cpu.close()
+    },
+    BUILD,
+  )
+
+  test(
+    "one thread or three: the same bits",
+    async () => {
+      const plan = compile(smallGraph({ window: 20, sinks: 3 }), {
+        format: "q0f32",
+        activations: "float",
+        kv: "f32",
+      })
+      const { path } = await shelvedCpu(plan, "cpu", openShelf(folder))
+      const bits = [1, 3].map((threads) =>
+        execFileSync(
+          process.execPath,
+          ["--import", "tsx", join(import.meta.dirname, "bits.ts"), path, String(threads)],
+          { encoding: "utf8" },
+        ),
+      )
+      expect(bits[0]).toMatch(/^[0-9a-f]{64}$/)
+      expect(bits[1]).toBe(bits[0])
+    },
+    BUILD,
+  )
+
+  test("two models of different shapes differ in every constant of their drivers", async () => {
+    const options = { format: "q0f32", activations: "float", kv: "f32" } as const
+    const [a, b] = await Promise.all(
+      [
+        { hidden: 72, intermediate: 100 },
+        { hidden: 136, intermediate: 300 },
+      ].map(async (shape) => (await prepareCpu(compile(smallGraph(shape), options))).sources),
+    )
+    const text = (sources: NonNullable<typeof a>) =>
+      sources.map((source) => ("text" in source ? source.text : "")).join("\n")
+    for (const size of ["72", "100"]) expect(text(a!)).toMatch(new RegExp(`\\b${size}\\b`))
+    for (const size of ["72", "100"]) expect(text(b!)).not.toMatch(new RegExp(`\\b${size}\\b`))
+    for (const size of ["136", "300"]) expect(text(b!)).toMatch(new RegExp(`\\b${size}\\b`))
+  })
+})
+
+test.skipIf(compiler)("the cpu target (skipped: no C compiler on this machine)", () => {})
+
+function relativeError(ours: Float32Array, theirs: Float32Array): number {
+  let [error, size] = [0, 0]
+  for (let i = 0; i < ours.length; i++) {
+    error += (ours[i]! - theirs[i]!) ** 2
+    size += theirs[i]! ** 2
+  }
+  return Math.sqrt(error / size)
+}
