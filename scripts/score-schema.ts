@@ -121,7 +121,7 @@ function scoreGroup(
   const random = seeded(group.description)
   for (let i = 0; i < Number(options.walks); i++) {
     row.walks++
-    const { text, ended } = walk(grammar.matcher(vocabulary), vocabulary, random)
+    const { text, ended } = walk(grammar.matcher(vocabulary), group, vocabulary, random)
     if (!ended) {
       row.deadEnds++
       bad++
@@ -154,32 +154,60 @@ function acceptsTokens(matcher: Matcher, vocabulary: Vocabulary, text: string): 
   return isSet(mask, vocabulary.ends[0]!)
 }
 
-/** Draws tokens until an end token; after 400 bytes the ones that close something come first. */
-function walk(matcher: Matcher, vocabulary: Vocabulary, random: () => number) {
+/** Draws tokens until an end token; past 400 bytes it is brought to an end by the shortest pieces that fit. */
+function walk(matcher: Matcher, group: Group, vocabulary: Vocabulary, random: () => number) {
   const mask = new Uint32Array(vocabulary.words)
   const bytes: number[] = []
-  while (bytes.length < 20_000) {
+  while (bytes.length < 400) {
     matcher.mask(mask)
-    let allowed: number[] = []
+    const allowed: number[] = []
     for (let token = 0; token < vocabulary.size; token++)
       if (isSet(mask, token)) allowed.push(token)
     if (allowed.length === 0) return { text: textOf(bytes), ended: false }
-    if (bytes.length > 400) {
-      const closing = allowed.filter((token) => closes(vocabulary.tokens[token]!))
-      const ends = allowed.filter((token) => vocabulary.ends.includes(token))
-      if (ends.length > 0) allowed = ends
-      else if (closing.length > 0) allowed = closing
-    }
     const token = allowed[Math.floor(random() * allowed.length)]!
     if (vocabulary.ends.includes(token)) return { text: textOf(bytes), ended: true }
     if (!matcher.accept(token)) throw new Error("the mask allows what the matcher refuses")
     bytes.push(...vocabulary.tokens[token]!)
   }
-  return { text: textOf(bytes), ended: false }
+  const [first, second] = closers(group)
+  const rest = finish(matcher, first!) ?? finish(matcher, second!)
+  return { text: textOf([...bytes, ...(rest ?? [])]), ended: rest !== undefined }
 }
 
-function closes(token: Uint8Array): boolean {
-  return token.length === 1 && (token[0] === 0x22 || token[0] === 0x5d || token[0] === 0x7d)
+/** Two orders in which to try pieces: the schema's own words first, for what it requires; or its numbers. */
+function closers(group: Group): Uint8Array[][] {
+  const words = new Set(group.schemaText.match(/"(?:[^"\\]|\\.)*"/g) ?? [])
+  const numbers = new Set(group.schemaText.match(/-?\d+(\.\d+)?/g) ?? [])
+  const parts = [...new Set(group.schemaText.match(/[A-Za-z]+/g) ?? [])].map((part) => `a${part}`)
+  const marks = ["}", "]", ":", "[", "{"]
+  const short = ["null", "true", "false", ",", ...parts]
+  const bytes = Array.from({ length: 208 }, (_, i) => Uint8Array.of(0x30 + i))
+  const orders = [
+    [...words, '"', ...marks, ...short, " ", "."],
+    ["]", "}", ",", ...numbers, '"', ...marks, ...short, " ", "."],
+  ]
+  return orders.map((pieces) => [...pieces.map((piece) => Buffer.from(piece)), ...bytes])
+}
+
+/** Depth first, with a bound on the tries: what a model would find out by sampling takes it longer, but is there. */
+function finish(matcher: Matcher, pieces: readonly Uint8Array[]): number[] | undefined {
+  const path: { piece: Uint8Array; tried: number }[] = []
+  let next = 0
+  for (let tries = 0; tries < 20_000; tries++) {
+    if (matcher.canEnd()) return path.flatMap(({ piece }) => [...piece])
+    while (next < pieces.length && !matcher.acceptBytes(pieces[next]!)) next++
+    if (next < pieces.length && path.length < 400) {
+      path.push({ piece: pieces[next]!, tried: next })
+      next = 0
+    } else {
+      const last = path.pop()
+      if (!last) return undefined
+      matcher.rollback(next < pieces.length ? 2 : 1)
+      next = last.tried + 1
+    }
+  }
+  matcher.rollback(path.length)
+  return undefined
 }
 
 function textOf(bytes: number[]): string {

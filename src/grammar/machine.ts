@@ -462,7 +462,7 @@ class ObjectFrame extends Frame {
 
   protected describe(): string {
     const distinct = this.distinct?.describe() ?? ""
-    const state = describeState(this.object, this.state)
+    const state = this.object.describe(this.state)
     return `o${state}${this.phase}${distinct}|${this.rest.signature}`
   }
 }
@@ -483,11 +483,6 @@ class BlankFrame extends Frame {
   protected describe(): string {
     return `_${this.before.signature}`
   }
-}
-
-function describeState(object: ObjectCase, state: ObjectState): string {
-  const others = state.others.length > 0 ? JSON.stringify([...state.others].sort()) : ""
-  return `${object.id}:${state.seen.join()}:${state.owed}${others}`
 }
 
 /** Inside a member's name. */
@@ -554,7 +549,7 @@ export class NameFrame extends Frame {
     const { object, state, place, decoding } = this
     const distinct = this.distinct?.describe() ?? ""
     const at = `${JSON.stringify(place.text)}${decoding.id}`
-    return `k${describeState(object, state)}:${at}${distinct}|${this.rest.signature}`
+    return `k${object.describe(state)}:${at}${distinct}|${this.rest.signature}`
   }
 }
 
@@ -603,7 +598,7 @@ class ObjectRest implements Rest {
   get signature(): number {
     if (this.known === 0) {
       const distinct = this.distinct ? this.distinct.describe() + this.name : ""
-      const state = describeState(this.object, this.state)
+      const state = this.object.describe(this.state)
       this.known = this.context.signature(`O${state}${distinct}|${this.rest.signature}`)
     }
     return this.known

@@ -1,9 +1,10 @@
 // Numbers as they are spelled, digit by digit. All arithmetic is on a grid of 10^-scale, in whole steps, so bounds,
 // multiples and excluded values are integers and nothing is rounded. A half-written number lives when one of the
 // intervals its completions fill holds an allowed step. Spellings are bounded: 64 digits before the point (more only when
-// a bound has more), 20 after it, so that no model can spin in digits.
+// a bound has more), 20 after it, so that no model can spin in digits. Most readers keep doubles: next to an open bound, and
+// for multiples, a number has to be right as a double too.
 
-import { type Decimal, decimal } from "./json.ts"
+import { type Decimal, decimal, decimalText } from "./json.ts"
 import type { Bound } from "./schema.ts"
 
 export interface NumberFacts {
@@ -19,6 +20,8 @@ export interface NumberFacts {
 
 const wholeDigits = 64
 const fractionDigits = 20
+// Where being an integer, or a certain value, is forbidden: more digits would be lost in a double.
+const roughDigits = 6
 /** Beyond it doubles overflow, and readers would see an infinity. */
 const maxExponent = 308
 // How many steps are tried when some of them are excluded; what is not found by then counts as absent.
@@ -37,6 +40,8 @@ export class NumberLanguage {
   private readonly nots: bigint[]
   private readonly excluded: Set<bigint>
   private readonly only: bigint[] | undefined
+  private readonly multiples: number[]
+  private readonly notMultiples: number[]
   /** No constraint but perhaps "integer": nothing has to be looked at but the spelling. */
   readonly free: boolean
   readonly mostWhole: number
@@ -48,12 +53,23 @@ export class NumberLanguage {
     for (const bound of [facts.minimum, facts.maximum]) if (bound) constants.push(bound.value)
     constants.push(...(facts.only ?? []))
     let scale = Math.max(0, ...constants.map((c) => c.scale))
-    if (!facts.integer && !facts.only) scale = Math.max(scale + 3, fractionDigits)
+    const rough = facts.fractional || facts.excluded.length > 0
+    if (!facts.integer && !facts.only) {
+      scale = Math.max(scale + 1, rough ? roughDigits : fractionDigits)
+    }
     let unit = 10n ** BigInt(scale)
     const on = (value: Decimal) => value.digits * 10n ** BigInt(scale - value.scale)
     let step = facts.multiples.reduce((all, m) => lcm(all, on(m)), facts.integer ? unit : 1n)
-    let low = facts.minimum && on(facts.minimum.value) + (facts.minimum.open ? 1n : 0n)
-    let high = facts.maximum && on(facts.maximum.value) - (facts.maximum.open ? 1n : 0n)
+    let low = facts.minimum && on(facts.minimum.value)
+    if (low !== undefined && facts.minimum!.open) {
+      low = largest(low + 1n, -floorDivide(-nextDouble(facts.minimum!.value, 1) * unit, tiny))
+    }
+    let high = facts.maximum && on(facts.maximum.value)
+    if (high !== undefined && facts.maximum!.open) {
+      high = -largest(1n - high, -floorDivide(nextDouble(facts.maximum!.value, -1) * unit, tiny))
+    }
+    this.multiples = facts.multiples.map((m) => Number(decimalText(m)))
+    this.notMultiples = facts.notMultiples.map((m) => Number(decimalText(m)))
     let nots = facts.notMultiples.map(on)
     if (facts.fractional) nots.push(unit)
     let excluded = facts.excluded.map(on)
@@ -78,7 +94,7 @@ export class NumberLanguage {
     this.only = only
     this.free =
       low === undefined && high === undefined && step === 1n && nots.length + excluded.length === 0
-    this.free &&= only === undefined
+    this.free &&= only === undefined && facts.multiples.length === 0
     const widest = [low, high, step, ...nots, ...(only ?? [])].map((value) => width(value ?? 0n))
     this.mostWhole = Math.max(wholeDigits, ...widest.map((w) => w - scale + 2))
     this.mostFraction = Math.max(scale, 3)
@@ -127,10 +143,17 @@ export class NumberLanguage {
     if (this.only) {
       return this.only.some((value) => value >= from && value <= to && this.allowed(value))
     }
-    let k = -floorDivide(-from, this.step)
-    for (let tries = 0; tries < maxTries + this.excluded.size; tries++, k++) {
+    // Small magnitudes first: among very large numbers few are right as doubles.
+    if (to <= 0n) return this.findsFrom(floorDivide(to, this.step), -1n, from, to)
+    if (from >= 0n) return this.findsFrom(-floorDivide(-from, this.step), 1n, from, to)
+    return this.findsFrom(0n, 1n, from, to) || this.findsFrom(-1n, -1n, from, to)
+  }
+
+  private findsFrom(first: bigint, direction: bigint, from: bigint, to: bigint): boolean {
+    let k = first
+    for (let tries = 0; tries < maxTries + this.excluded.size; tries++, k += direction) {
       const value = k * this.step
-      if (value > to) return false
+      if (value < from || value > to) return false
       if (this.allowed(value)) return true
     }
     return false
@@ -138,14 +161,25 @@ export class NumberLanguage {
 
   /** The largest magnitude of an allowed value of one sign; undefined when there is none. */
   reach(negative: boolean): bigint | undefined {
-    return negative ? (this.low === undefined ? undefined : -this.low) : this.high
+    if (!negative) return this.high
+    return this.low === undefined ? undefined : -this.low
   }
 
   private allowed(value: bigint): boolean {
     if (this.low !== undefined && value < this.low) return false
     if (this.high !== undefined && value > this.high) return false
     if (value % this.step !== 0n || this.excluded.has(value)) return false
-    return this.nots.every((not) => value % not !== 0n)
+    return this.nots.every((not) => value % not !== 0n) && this.agreesAsDouble(value)
+  }
+
+  private agreesAsDouble(value: bigint): boolean {
+    if (this.multiples.length + this.notMultiples.length === 0) return true
+    const isSmall = value <= Number.MAX_SAFE_INTEGER && value >= -Number.MAX_SAFE_INTEGER
+    if (this.scale === 0 && isSmall) return true
+    const double = Number(decimalText(decimal(value, this.scale)))
+    // ajv, for one, loses count where doubles are printed with an exponent.
+    const isMultiple = (of: number) => Number.isInteger(double / of) && Math.abs(double / of) < 1e21
+    return this.multiples.every(isMultiple) && !this.notMultiples.some(isMultiple)
   }
 
   /** One node for each distinct outlook: prefixes of unconstrained numbers share theirs. */
@@ -234,7 +268,9 @@ export class NumberNode {
       case "fraction":
         return language.free ? this.fractionFree() : this.fractionLives()
       default:
-        return this.exponentOptions().some((text) => text.startsWith(this.exponent))
+        return this.exponentOptions().some(
+          (text) => text.startsWith(this.exponentTail()) && this.mayBe(text),
+        )
     }
   }
 
@@ -256,8 +292,7 @@ export class NumberNode {
       case "point":
         return isDigit ? this.digit("fraction", c) : null
       case "e":
-        if (c === "+") return this.with("sign", {})
-        if (c === "-") return this.with("sign", { exponent: "-" })
+        if (c === "+" || c === "-") return this.with("sign", { exponent: c })
         return isDigit ? this.with("exponent", { exponent: c }) : null
       case "sign":
       case "exponent":
@@ -348,10 +383,21 @@ export class NumberNode {
         return at !== undefined && this.intervalLives(at, at)
       }
       case "exponent":
-        return this.exponentOptions().includes(this.exponent)
+        return this.exponentOptions().some(
+          (text) => text === this.exponentTail() && this.mayBe(text),
+        )
       default:
         return false
     }
+  }
+
+  /** What has been written of the exponent, a plus sign left out. */
+  private exponentTail(): string {
+    return this.exponent.startsWith("+") ? this.exponent.slice(1) : this.exponent
+  }
+
+  private mayBe(option: string): boolean {
+    return !(this.exponent.startsWith("+") && option.startsWith("-"))
   }
 
   /** The exponents, without sign when positive, that make an allowed number of the digits so far. */
@@ -373,6 +419,34 @@ export class NumberNode {
     this.exponents = options
     return options
   }
+}
+
+// Doubles as whole multiples of 10^-1100: every one of them is one.
+const tinyScale = 1100
+const tiny = 10n ** BigInt(tinyScale)
+
+/** The next double above (1) or below (-1) the one that stands for a value, in steps of 10^-1100. */
+function nextDouble(value: Decimal, direction: 1 | -1): bigint {
+  const double = Number(decimalText(value))
+  const bits = new DataView(new ArrayBuffer(8))
+  bits.setFloat64(0, double)
+  const away = double > 0 === direction > 0 ? 1n : -1n
+  if (double === 0) bits.setBigUint64(0, direction > 0 ? 1n : (1n << 63n) | 1n)
+  else bits.setBigUint64(0, bits.getBigUint64(0) + away)
+  return exact(bits.getBigUint64(0))
+}
+
+function exact(bits: bigint): bigint {
+  const exponent = (bits >> 52n) & 0x7ffn
+  const fraction = bits & ((1n << 52n) - 1n)
+  const mantissa = exponent === 0n ? fraction : fraction | (1n << 52n)
+  const power = (exponent === 0n ? 1n : exponent) - 1075n
+  const magnitude = power >= 0n ? (mantissa << power) * tiny : (mantissa * tiny) >> -power
+  return bits >> 63n === 1n ? -magnitude : magnitude
+}
+
+function largest(a: bigint, b: bigint): bigint {
+  return a > b ? a : b
 }
 
 function floorDivide(a: bigint, b: bigint): bigint {

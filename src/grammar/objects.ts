@@ -35,6 +35,8 @@ export interface ObjectState {
   readonly owed: number
   /** What is known of each mentioned name, then of each class, as the next one. */
   readonly ways: (readonly MemberWay[] | undefined)[]
+  /** Equal states of an object have equal descriptions; set when asked for. */
+  description: string | undefined
 }
 
 /** A place in a name. Names from `low` up to, not including, `high` begin like it. */
@@ -107,6 +109,7 @@ export class ObjectCase {
       count: 0,
       owed: (1 << this.some.length) - 1,
       ways: [],
+      description: undefined,
     }
     this.firstPlace = { text: "", state: 0, low: 0, high: this.names.length }
   }
@@ -175,7 +178,15 @@ export class ObjectCase {
     const seen = mentioned ? Uint32Array.from(state.seen) : state.seen
     if (mentioned) seen[place.low >> 5]! |= 1 << (place.low & 31)
     const others = mentioned ? state.others : [...state.others, place.text]
-    return { seen, others, count: state.count + 1, owed, ways: [] }
+    return { seen, others, count: state.count + 1, owed, ways: [], description: undefined }
+  }
+
+  describe(state: ObjectState): string {
+    if (state.description === undefined) {
+      const others = state.others.length > 0 ? JSON.stringify([...state.others].sort()) : ""
+      state.description = `${this.id}:${state.seen.join()}:${state.owed}${others}`
+    }
+    return state.description
   }
 
   placeOf(name: string): NamePlace {
