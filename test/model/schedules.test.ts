@@ -1,0 +1,114 @@
+// Real arithmetic under random company: what a sequence says, and every bit of its logprobs, is what it says alone.
+// Too few blocks, chunks of odd sizes, shared prefixes warm and cold, siblings, and neighbours that leave.
+
+import { describe, expect, test } from "vitest"
+import { compile } from "../../src/compiler/compile.ts"
+import { targets } from "../../src/compiler/targets/targets.ts"
+import { createEngine, type Engine } from "../../src/engine/engine.ts"
+import type { GenerationEvent, GenerationRequest } from "../../src/engine/generation.ts"
+import { chooseLimits, type Overrides } from "../../src/engine/limits.ts"
+import { openModel } from "../../src/model/model.ts"
+import { loadParameters } from "../../src/model/weights/weights.ts"
+import { goldenFolder } from "./golden.ts"
+
+describe.each(["reference", "cpu"] as const)("on %s", (target) => {
+  test.each([
+    ["llama-odd", 320],
+    ["mistral-swa", 120], // its sequences hold a window each and never grow into each other
+  ])("%s gives the same bits in any company", async (name, max_total_seq_length) => {
+    const asked = Array.from({ length: 8 }, (_, i) => request(i))
+    const alone = await opened(name, target, { max_num_sequence: 1 }, 0)
+    const expected: Said[][] = []
+    for (const each of asked) expected.push(await replies(alone, each))
+    await alone.close()
+
+    const busy = await opened(name, target, {
+      max_num_sequence: 6,
+      max_total_seq_length,
+      context_window_size: 240,
+      prefill_chunk_size: 17,
+    })
+    const leaving = busy.generate(request(2, { choices: 3 })).choices.map(leaveEarly)
+    const cold = await Promise.all(asked.map((each) => replies(busy, each)))
+    const warm = await Promise.all(asked.map((each) => replies(busy, each)))
+    await Promise.all(leaving)
+    expect(cold).toEqual(expected)
+    expect(warm).toEqual(expected)
+    expect(busy.stats().preemptions > 0).toBe(name === "llama-odd")
+    busy.audit()
+    await busy.close()
+  })
+})
+
+async function opened(
+  name: string,
+  target: "reference" | "cpu",
+  overrides: Overrides,
+  recycledSequences?: number,
+): Promise<Engine> {
+  const model = await openModel(goldenFolder("models", name))
+  const plan = compile(model.graph, { format: model.format, activations: "float", kv: "f32" })
+  const prepared = await targets[target](plan)
+  const { manifest, weightBytes, bufferBytes } = prepared
+  const available = 2 ** 30
+  const limits = chooseLimits({
+    mode: "local",
+    overrides,
+    manifest,
+    available,
+    weightBytes,
+    bufferBytes,
+  })
+  const program = await prepared.open(limits.program)
+  await loadParameters(model.weights, program.manifest, program)
+  await model.close()
+  return createEngine(program, {
+    limits,
+    maxQueue: 10,
+    ...(recycledSequences === undefined ? {} : { recycledSequences }),
+  })
+}
+
+/** Prompts that begin alike, three by three, and all end in their own way. */
+function request(i: number, changes: Partial<GenerationRequest> = {}): GenerationRequest {
+  const length = 50 + 13 * i
+  return {
+    id: `r${i}`,
+    prompt: Int32Array.from({ length }, (_, at) => (at < 40 ? at + (i % 3) : at * (i + 3)) % 97),
+    choices: 1 + (i % 3),
+    maxTokens: 60 + 4 * i,
+    stopTokens: new Set(),
+    sampling: {
+      temperature: 1,
+      topK: 0,
+      topP: 0.95,
+      minP: 0,
+      presencePenalty: 0,
+      frequencyPenalty: 0.5,
+      repetitionPenalty: 1,
+      logitBias: new Map(),
+      seed: BigInt(i),
+      topLogprobs: 2,
+    },
+    scope: "",
+    ...changes,
+  }
+}
+
+/** Token, logprob, and the likeliest with theirs. */
+type Said = GenerationEvent[]
+
+function replies(engine: Engine, asked: GenerationRequest): Promise<Said[]> {
+  return Promise.all(
+    engine.generate(asked).choices.map(async (choice) => {
+      const said: Said = []
+      for await (const event of choice) said.push(event)
+      return said
+    }),
+  )
+}
+
+async function leaveEarly(choice: AsyncIterable<GenerationEvent>, index: number): Promise<void> {
+  let read = 0
+  for await (const _ of choice) if (read++ > 3 * index) return
+}
