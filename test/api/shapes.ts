@@ -167,7 +167,7 @@ export const textCompletion = members(
   { usage: nullable(usage) },
 )
 
-export const model = members(
+const model = members(
   { id: string, object: { const: "model" }, created: integer, owned_by: string },
   {},
 )
