@@ -51,7 +51,7 @@ export function createChat(options: ChatOptions): Chat & PlainText {
         // A stop string inside a value would cut it in pieces.
         stop: request.format ? [] : request.stop,
         continues: prompt.continues,
-        reasoning: request.reasoning === "split" ? reasoning : undefined,
+        reasoning: reasoning && { ...reasoning, inline: request.reasoning === "inline" },
         calls: calls && callReading(request, calls),
       }
       return admit(request, prompt.tokens, reading, signal, holding)

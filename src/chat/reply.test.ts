@@ -59,7 +59,7 @@ describe("one choice", () => {
 
   test("thinking is told from the answer, without markers and line breaks", async () => {
     const events = await read(["<th", "ink>\nlet me", " see\n</thi", "nk>\n\nFour", "."], {
-      reasoning: { markers: THINK, inside: false },
+      reasoning: { markers: THINK, inside: false, inline: false },
     })
     expect(summary(events)).toMatchObject({
       reasoning: "let me see",
@@ -70,7 +70,7 @@ describe("one choice", () => {
   })
 
   test("a prompt that opened the thinking, and a reply that never closes it", async () => {
-    const inside = { reasoning: { markers: THINK, inside: true } }
+    const inside = { reasoning: { markers: THINK, inside: true, inline: false } }
     expect(summary(await read(["hm", "</think>", "ok"], inside))).toMatchObject({
       reasoning: "hm",
       content: "ok",
@@ -84,9 +84,22 @@ describe("one choice", () => {
   })
 
   test("stop strings and markers are not looked for where they do not belong", async () => {
-    const options = { stop: ["hm"], reasoning: { markers: THINK, inside: true } }
+    const options = { stop: ["hm"], reasoning: { markers: THINK, inside: true, inline: false } }
     const events = await read(["hm</think>a <think> b hm c"], options)
     expect(summary(events)).toMatchObject({ reasoning: "hm", content: "a <think> b " })
+  })
+
+  test("thinking that stays in the text stays as it is, and is still no place for stop strings", async () => {
+    const events = await read(["<think>\nhm", "</think>\n\nok hm"], {
+      stop: ["hm"],
+      reasoning: { markers: THINK, inside: false, inline: true },
+    })
+    expect(summary(events)).toMatchObject({
+      content: "<think>\nhm</think>\n\nok ",
+      reasoning: "",
+      reasoningTokens: 2,
+      tokens: ["<think>\nhm", "</think>\n\nok hm"],
+    })
   })
 
   test("a failure is told with its problem", async () => {
@@ -104,8 +117,8 @@ describe("however the bytes are cut into tokens", () => {
     "aab aaab aaaab",
   ]
   const choices: Partial<Reading>[] = [
-    { stop: ["STOP", "OPS"], reasoning: { markers: THINK, inside: false } },
-    { stop: ["aaab", "🙂T"], reasoning: { markers: THINK, inside: true } },
+    { stop: ["STOP", "OPS"], reasoning: { markers: THINK, inside: false, inline: false } },
+    { stop: ["aaab", "🙂T"], reasoning: { markers: THINK, inside: true, inline: false } },
     { stop: [] },
   ]
 
@@ -135,7 +148,7 @@ describe("however the bytes are cut into tokens", () => {
       '<think>a <tool_call> b</think>\nLook: ST🙂\n<tool_call>\n{"name": "now", "arguments": {"x": "STOP é"}}\n</tool_call>\n<tool_call>{"name": "now"}</tool_call> and STOP then'
     const options: Partial<Reading> = {
       stop: ["STOP"],
-      reasoning: { markers: THINK, inside: false },
+      reasoning: { markers: THINK, inside: false, inline: false },
       calls: {
         format: formats.hermes,
         names: new Set(["now"]),

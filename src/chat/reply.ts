@@ -17,8 +17,11 @@ export interface Reading {
   logprobs: boolean
   /** The reply goes on with a text that the prompt began. */
   continues: boolean
-  /** How thinking is marked, and whether the reply begins inside it; undefined: it is not looked for. */
-  reasoning: { markers: Markers; inside: boolean } | undefined
+  /**
+   * How thinking is marked, and whether the reply begins inside it; undefined: it is not looked for. `inline` leaves it in
+   * the content as it is written, where stop strings and calls still are not looked for.
+   */
+  reasoning: { markers: Markers; inside: boolean; inline: boolean } | undefined
   /** How calls are written, and which may be made; undefined: they are not looked for. */
   calls: CallReading | undefined
 }
@@ -168,7 +171,7 @@ class ChoiceReader {
       }
       // No stop string reaches into a call.
       yield* this.#send("content", this.#stops.flush())
-      this.ledger.settle(piece.length, "call")
+      this.ledger.settle(piece.length, { thought: false, sent: false })
       switch (piece.kind) {
         case "call": {
           const index = this.#made++
@@ -210,8 +213,10 @@ class ChoiceReader {
 
   *#send(kind: Piece["kind"], text: string): Generator<ReplyEvent, void, undefined> {
     if (text === "") return
-    const logprobs = this.ledger.settle(text.length, kind)
-    if (kind !== "nothing") yield { kind, choice: this.#index, text, logprobs }
+    const thought = kind !== "content"
+    const shown = thought && this.#reading.reasoning?.inline ? "content" : kind
+    const logprobs = this.ledger.settle(text.length, { thought, sent: shown !== "nothing" })
+    if (shown !== "nothing") yield { kind: shown, choice: this.#index, text, logprobs }
   }
 
   #finish({ reason, problem }: EndEvent): ReplyEvent {
@@ -277,15 +282,16 @@ class Ledger {
     this.#open.push({ from, to: this.#heard + (midCharacter ? 1 : 0), logprob })
   }
 
-  /** The next characters are decided. Returns the tokens that are sent with them and were not before. */
-  settle(length: number, kind: Piece["kind"] | "call"): TokenLogprob[] {
+  /**
+   * The next characters are decided: whether they were thought, and whether they are sent as text. Returns the tokens that
+   * are sent with them and were not before.
+   */
+  settle(length: number, { thought, sent }: { thought: boolean; sent: boolean }): TokenLogprob[] {
     const end = this.#settled + length
     const listed: TokenLogprob[] = []
     while (this.#open.length > 0 && this.#open[0]!.from < end) {
       const entry = this.#open[0]!
-      const thought = kind === "reasoning" || kind === "nothing"
       if (thought && entry.from >= this.#settled) this.reasoning++
-      const sent = kind === "content" || kind === "reasoning"
       if (sent && entry.logprob && entry.to > entry.from) {
         listed.push(entry.logprob)
         entry.logprob = undefined
