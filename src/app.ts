@@ -195,6 +195,7 @@ async function load(loading: Loading): Promise<Ready> {
   const engine = createEngine(program, {
     limits: summary.limits,
     maxQueue: options.maxQueue ?? 256,
+    ...recycled(options.overrides),
     log,
     ...(options.requestTimeout ? { requestTimeout: options.requestTimeout } : {}),
   })
@@ -226,6 +227,10 @@ async function load(loading: Loading): Promise<Ready> {
     gauges: () => gauges(engine),
   })
   return { chat, engine, summary }
+}
+
+function recycled({ prefix_cache_max_num_recycling_seqs: most = -1 }: Overrides = {}) {
+  return most < 0 ? {} : { recycledSequences: most }
 }
 
 /** The names a request may ask for: the model as it was typed, its folder's name, one more. */

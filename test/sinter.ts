@@ -31,7 +31,14 @@ export interface Running {
   ended: Promise<Ended>
 }
 
-export function start(args: readonly string[], where = fromSources, env = {}): Running {
+/** Changes to this process's environment; undefined takes a variable away. */
+type Environment = Readonly<Record<string, string | undefined>>
+
+export function start(
+  args: readonly string[],
+  where = fromSources,
+  env: Environment = {},
+): Running {
   const [program, ...first] = where.command
   const child = spawn(program!, [...first, ...args], {
     cwd: where.folder,
@@ -65,8 +72,12 @@ export interface Serving extends Running {
 }
 
 /** `sinter serve …` on a free port, once it says that it is ready. */
-export function serve(args: readonly string[], where = fromSources): Promise<Serving> {
-  return serving(start(["serve", ...args, "--port", "0"], where))
+export function serve(
+  args: readonly string[],
+  where = fromSources,
+  env: Environment = {},
+): Promise<Serving> {
+  return serving(start(["serve", ...args, "--port", "0"], where, env))
 }
 
 export async function serving(running: Running): Promise<Serving> {

@@ -6,6 +6,7 @@ import { Command, Option as Flag } from "commander"
 import { version } from "../version.ts"
 import {
   chatOptions,
+  compileOptions,
   environmentName,
   type Option,
   printedDefault,
@@ -31,6 +32,13 @@ export function commandLine(): Command {
     "Talk to a model in the terminal.",
     chatOptions,
     async (model, options) => (await import("./chat.ts")).chat(model, options),
+  )
+  command(
+    program,
+    "compile",
+    "Compile a model for this machine.",
+    compileOptions,
+    async (model, options) => (await import("./compile.ts")).compile(model, options),
   )
   return program
 }

@@ -2,6 +2,7 @@
 
 import {
   chatOptions,
+  compileOptions,
   environmentName,
   type Option,
   printedDefault,
@@ -26,6 +27,10 @@ ${table(serveOptions)}
 ## sinter chat MODEL
 
 ${table(chatOptions)}
+
+## sinter compile MODEL
+
+${table(compileOptions)}
 
 ## --overrides
 

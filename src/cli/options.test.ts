@@ -81,7 +81,8 @@ test("values are typed", () => {
   expect(
     read({
       "--device": "cpu:3",
-      "--overrides": "max_num_sequence=2; prefill_chunk_size = 64;",
+      "--overrides":
+        "max_num_sequence=2; prefill_chunk_size = 64;gpu_memory_utilization=.5;kv_dtype=bf16;",
       "--allowed-origins": '["https://a.example", "*"]',
       "--max-body": "3MiB",
       "--allow-credentials": true,
@@ -89,7 +90,12 @@ test("values are typed", () => {
     }),
   ).toMatchObject({
     "--device": { name: "cpu", id: 3 },
-    "--overrides": { max_num_sequence: 2, prefill_chunk_size: 64 },
+    "--overrides": {
+      max_num_sequence: 2,
+      prefill_chunk_size: 64,
+      gpu_memory_utilization: 0.5,
+      kv_dtype: "bf16",
+    },
     "--allowed-origins": ["https://a.example", "*"],
     "--max-body": 3 * 2 ** 20,
     "--allow-credentials": true,
@@ -125,6 +131,8 @@ test.each([
   ["--overrides", "max_num_sequence=1.5", "--overrides max_num_sequence: expected a whole number"],
   ["--overrides", "max_num_sequence=0", "1 to 1024, got"],
   ["--overrides", "max_num_sequence=1;max_num_sequence=2", "max_num_sequence is given twice."],
+  ["--overrides", "gpu_memory_utilization=2", "expected a number from 0.01 to 1"],
+  ["--overrides", "kv_dtype=q8", "expected one of f32, f16, bf16"],
   [
     "--overrides",
     "sequences=4",

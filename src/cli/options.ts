@@ -5,7 +5,7 @@
 import type { TargetName } from "../compiler/targets/targets.ts"
 import { type DeviceRequest, deviceNames } from "../runtime/devices.ts"
 import { formatNames } from "../runtime/format.ts"
-import { overrideFields, overrides } from "./overrides.ts"
+import { type Overrides, overrideFields, overrides } from "./overrides.ts"
 import {
   bytes,
   decimal,
@@ -277,6 +277,47 @@ export const chatOptions = {
   },
 } as const satisfies Record<string, Option>
 
+export const compileOptions = {
+  "--output": {
+    value: "DIR",
+    absent: undefined,
+    shown: "none; it must be given",
+    help: "The folder to write; it must not be there, or be empty. With --library-only, the folder that gets lib/.",
+    read: text,
+  },
+  "--quantization": {
+    ...modelOptions["--quantization"],
+    help: `The number format of the weights: ${formatNames.join(", ")}.`,
+  },
+  "--target": {
+    value: "TARGET",
+    absent: "cpu",
+    help: "cpu: a library for exactly this processor. cpu:baseline: for any processor of its architecture.",
+    read: oneOf("cpu", "cpu:baseline"),
+  },
+  "--overrides": {
+    ...modelOptions["--overrides"],
+    help: 'Fields that are compiled in, as "field=value": kv_dtype.',
+    read: compiledOverrides,
+  },
+  "--weights-only": {
+    absent: false,
+    help: "Weights, configuration and tokenizer, no library: needs no C compiler.",
+    read: flag,
+  },
+  "--library-only": {
+    absent: false,
+    help: "The library alone.",
+    read: flag,
+  },
+  "--dump": {
+    value: "DIR",
+    absent: undefined,
+    help: "Leaves graph, passes, plan and emitted sources there, as readable files.",
+    read: text,
+  },
+} as const satisfies Record<string, Option>
+
 /** Options known by name whose `refused` values are not built yet, and what to say then. */
 export const unbuilt: Record<string, { refused: (value: unknown) => boolean; because: string }> = {
   "--additional-models": {
@@ -352,4 +393,12 @@ function device(given: string, option: string): DeviceRequest {
     option,
     `expected NAME or NAME:ID with NAME one of ${known.join(", ")}, got ${quoted(given)}.`,
   )
+}
+
+function compiledOverrides(given: string, option: string): Overrides {
+  const values = overrides(given, option)
+  const other = Object.keys(values).find((field) => field !== "kv_dtype")
+  if (other)
+    refuse(option, `${other} is chosen when the model is served; only kv_dtype is compiled in.`)
+  return values
 }

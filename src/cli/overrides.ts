@@ -1,7 +1,7 @@
 // `--overrides "field=value;field=value"`: fields of the engine's configuration, each with a type. A field that is not in
 // the table, a value of another type, or a field given twice ends the start: a typing error must not become a default.
 
-import { integer, oneOf, quoted, type Reader, refuse } from "./values.ts"
+import { decimal, integer, oneOf, quoted, type Reader, refuse } from "./values.ts"
 
 interface Field {
   /** As the help shows it. */
@@ -31,10 +31,20 @@ export const overrideFields = {
     read: integer(1),
     help: "The longest sequence, at most what the model was made for.",
   },
+  gpu_memory_utilization: {
+    type: "fraction",
+    read: decimal(0.01, 1),
+    help: "The share of the available memory, of processors too, that may be taken: 0.85 in mode server, else 1.",
+  },
+  prefix_cache_max_num_recycling_seqs: {
+    type: "integer",
+    read: integer(-1),
+    help: "Finished sequences whose prefixes are remembered for others; 0 is none, -1 as many as fit.",
+  },
   kv_dtype: {
-    type: "f32, f16 or bf16",
+    type: "enum",
     read: oneOf("f32", "f16", "bf16"),
-    help: "What keys and values are kept in; f32 for formats of floats and f16 for packed ones unless said here.",
+    help: "What keys and values are kept in: f32, f16 or bf16; f32 for formats of floats and f16 for packed ones unless said here.",
   },
   tensor_parallel_shards: {
     type: "integer",

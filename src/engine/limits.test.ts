@@ -104,6 +104,16 @@ test("what was asked for and does not fit is refused with the figures", () => {
   expect(() => chooseLimits(demand({ available: 50 * MIB }))).toThrow(/needs 10. MiB/)
 })
 
+test("a share of the memory holds in every mode", () => {
+  for (const mode of ["local", "interactive", "server"] as const) {
+    const { memory } = chooseLimits(demand({ mode, overrides: { gpu_memory_utilization: 0.3 } }))
+    expect(memory.available).toBe(300 * MIB)
+    expect(memory.weights + memory.kv + memory.buffers).toBeLessThanOrEqual(300 * MIB)
+  }
+  const overrides = { gpu_memory_utilization: 0.5, max_total_seq_length: 8000 }
+  expect(() => chooseLimits(demand({ overrides }))).toThrow(/500 MiB are available/)
+})
+
 test("a context beyond the model's is refused", () => {
   expect(() => chooseLimits(demand({ overrides: { context_window_size: 4097 } }))).toThrow(
     "--overrides context_window_size: the model was made for at most 4096 tokens",

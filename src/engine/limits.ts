@@ -15,6 +15,10 @@ export interface Overrides {
   max_total_seq_length?: number
   prefill_chunk_size?: number
   context_window_size?: number
+  /** The share of the available memory that may be taken. */
+  gpu_memory_utilization?: number
+  /** Finished sequences whose prefixes are remembered; 0: none, -1: as many as fit. */
+  prefix_cache_max_num_recycling_seqs?: number
   /** What keys and values are kept in. */
   kv_dtype?: "f32" | "f16" | "bf16"
 }
@@ -109,8 +113,8 @@ function chooseTotal(
 ): Chosen {
   const asked = overridden(demand.overrides, "max_total_seq_length")
   if (asked) return asked
-  const { mode, manifest, available, weightBytes, bufferBytes } = demand
-  const share = mode === "server" ? SERVER_SHARE : 1
+  const { mode, overrides, manifest, available, weightBytes, bufferBytes } = demand
+  const share = overrides.gpu_memory_utilization ?? (mode === "server" ? SERVER_SHARE : 1)
   const left = available * share - weightBytes - bufferBytes(program)
   const fits = Math.max(1, Math.floor(left / manifest.kv.bytesPerBlock)) * BLOCK
   const wanted = mode === "server" ? sequences * span.value : span.value
@@ -120,7 +124,8 @@ function chooseTotal(
 }
 
 function checkedMemory(demand: Demand, program: ProgramLimits): EngineLimits["memory"] {
-  const { available, weightBytes: weights, manifest, bufferBytes } = demand
+  const { weightBytes: weights, manifest, bufferBytes } = demand
+  const available = demand.available * (demand.overrides.gpu_memory_utilization ?? 1)
   const kv = program.blocks * manifest.kv.bytesPerBlock
   const buffers = bufferBytes(program)
   if (weights + kv + buffers <= available) return { weights, kv, buffers, available }
@@ -133,9 +138,13 @@ function checkedMemory(demand: Demand, program: ProgramLimits): EngineLimits["me
   })
 }
 
-type NumberField = Exclude<keyof Overrides, "kv_dtype">
+type ChosenField =
+  | "max_num_sequence"
+  | "max_total_seq_length"
+  | "prefill_chunk_size"
+  | "context_window_size"
 
-function overridden(overrides: Overrides, field: NumberField): Chosen | undefined {
+function overridden(overrides: Overrides, field: ChosenField): Chosen | undefined {
   const value = overrides[field]
   return value === undefined ? undefined : { value, why: "--overrides" }
 }

@@ -1,0 +1,280 @@
+// `sinter compile` and what becomes of its folders and libraries, as a user meets it. The truth is golden: greedy tokens
+// that independent programs computed from the same weights.
+
+import { execFileSync } from "node:child_process"
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterAll, beforeAll, expect, test } from "vitest"
+import { goldenFolder, readGolden } from "./model/golden.ts"
+import { fromSources, run, type Serving, serve, start } from "./sinter.ts"
+
+const hasCompiler = ["cc", "clang", "gcc"].some((name) => {
+  try {
+    return execFileSync(name, ["--version"]).length > 0
+  } catch {
+    return false
+  }
+})
+const compiling = test.skipIf(!hasCompiler) // no C compiler on this machine
+
+const scratch = mkdtempSync(join(tmpdir(), "sinter-compile-"))
+const cache = { XDG_CACHE_HOME: join(scratch, "cache") } // an empty shelf
+const compiled = join(scratch, "llama-wide-q4f16_1")
+const original = goldenFolder("models", "llama-wide")
+const library = join(compiled, "lib/cpu.so")
+
+beforeAll(async () => {
+  if (!hasCompiler) return
+  const dump = join(scratch, "dump")
+  const { code, err } = await run([
+    "compile",
+    original,
+    "--quantization",
+    "q4f16_1",
+    "--output",
+    compiled,
+    "--dump",
+    dump,
+  ])
+  expect({ code, err }).toEqual({ code: 0, err: "" })
+}, 240_000)
+afterAll(() => rmSync(scratch, { recursive: true, force: true }))
+
+/** The text of golden greedy tokens, and what the server says to the same prompt. */
+async function greedy({ url }: Serving, folder: string, model: string) {
+  const { tokens, greedy } = readGolden(folder)[3]!
+  const post = async (path: string, body: object) => {
+    const response = await fetch(url + path, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ model, ...body }),
+    })
+    const answer = await response.json()
+    expect({ status: response.status, answer }).toMatchObject({ status: 200 })
+    return answer
+  }
+  const { prompt: expected } = await post("/detokenize", { tokens: [...greedy] })
+  const { choices } = await post("/v1/completions", {
+    prompt: [...tokens],
+    max_tokens: greedy.length,
+    temperature: 0,
+    ignore_eos: true,
+  })
+  return { expected, said: choices[0].text }
+}
+
+compiling("a compiled folder has everything, and --dump every phase", () => {
+  expect(readdirSync(compiled).sort()).toEqual([
+    "generation_config.json",
+    "lib",
+    "mlc-chat-config.json",
+    "params_shard_0.bin",
+    "tensor-cache.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+  ])
+  expect(readdirSync(join(compiled, "lib"))).toEqual(["cpu.so"])
+  expect(readdirSync(join(scratch, "dump"))).toEqual(
+    expect.arrayContaining(["0-graph.txt", "6-plan.txt", "driver.c", "manifest.json"]),
+  )
+})
+
+compiling("it serves with its own library, and says the golden tokens", async () => {
+  const server = await serve([compiled])
+  expect(server.out()).toMatch(new RegExp(`program +${library}`))
+  const { said, expected } = await greedy(
+    server,
+    goldenFolder("mlc", "llama-wide-q4f16_1"),
+    compiled,
+  )
+  expect(said).toBe(expected)
+  await server.stop()
+})
+
+compiling(
+  "the original serves packed from the cache, with the library that --model-lib names",
+  async () => {
+    const options = [original, "--quantization", "q4f16_1", "--model-lib", library]
+    const servers = await Promise.all([serving(options), serving(options)]) // at once, on an empty cache
+    for (const server of servers) {
+      expect(server.out()).toMatch(/packed as q4f16_1 in the cache/)
+      const { said, expected } = await greedy(
+        server,
+        goldenFolder("mlc", "llama-wide-q4f16_1"),
+        "llama-wide",
+      )
+      expect(said).toBe(expected)
+      await server.stop()
+    }
+    expect(readdirSync(join(cache.XDG_CACHE_HOME, "sinter/packed"))).toHaveLength(1)
+  },
+)
+
+test("the original serves in its own format, interpreted, and says the golden tokens", async () => {
+  const server = await serving([original, "--target", "reference"])
+  const { said, expected } = await greedy(server, original, original)
+  expect(said).toBe(expected)
+  await server.stop()
+})
+
+compiling.each([
+  [
+    "a library of another model",
+    (): [string, string] => [goldenFolder("mlc", "llama-odd-q4f16_1"), library],
+    /another model: its vocabulary is 640, this model's 515/,
+  ],
+  [
+    "another format",
+    (): [string, string] => [original, library],
+    /another model: its format is q4f16_1, this model's q0f16/,
+  ],
+  ["libc", (): [string, string] => [compiled, libc()], /no library made by sinter compile/],
+  [
+    "one cut short",
+    (): [string, string] => [compiled, changed((bytes) => bytes.subarray(0, 9000))],
+    /no library made by sinter compile, or was cut short/,
+  ],
+  [
+    "one with a flipped bit",
+    (): [string, string] => [compiled, changed((bytes) => bytes.fill(bytes[999]! ^ 1, 999, 1000))],
+    /it is damaged/,
+  ],
+  ["a folder", (): [string, string] => [compiled, compiled], /it cannot be read/],
+  [
+    "nothing",
+    (): [string, string] => [compiled, join(scratch, "nowhere.so")],
+    /it cannot be read \(ENOENT\)/,
+  ],
+])("--model-lib with %s: one sentence, exit code 2", async (_name, named, why) => {
+  const [model, path] = named()
+  const { code, err } = await run(["serve", model, "--port", "0", "--model-lib", path])
+  expect(code).toBe(2)
+  expect(err).toMatch(/^sinter: [^\n]+\n$/)
+  expect(err).toContain(path)
+  expect(err).toMatch(why)
+})
+
+compiling("a library in the folder that fits no more is passed over with a warning", async () => {
+  const folder = join(scratch, "odd")
+  execFileSync("cp", ["-r", goldenFolder("mlc", "llama-odd-q4f16_1"), folder])
+  mkdirSync(join(folder, "lib"))
+  execFileSync("cp", [library, join(folder, "lib/cpu.so")])
+  const server = await serving([folder])
+  expect(server.err()).toMatch(/another model.+Another is built instead/)
+  expect(server.out()).toMatch(/program +built now by/)
+  await server.stop()
+})
+
+compiling("killed while it compiles, nothing is left that loads", async () => {
+  const output = join(scratch, "killed")
+  const running = start(["compile", original, "--output", output], fromSources, cache)
+  const partial = () => readdirSync(scratch).filter((name) => name.includes("killed"))
+  while (partial().length === 0) await new Promise((wake) => setTimeout(wake, 5))
+  process.kill(-running.child.pid!, "SIGKILL")
+  await running.ended
+  expect(existsSync(output)).toBe(false)
+})
+
+test("compile says what is missing or in the way", async () => {
+  writeFileSync(join(scratch, "file"), "mine")
+  for (const [args, sentence] of [
+    [[original], "--output: say which folder to write"],
+    [[original, "--output", original], "is there already and is not empty"],
+    [
+      [original, "--output", join(scratch, "x"), "--quantization", "q5"],
+      "--quantization: expected one of q0f32",
+    ],
+    [
+      [original, "--output", join(scratch, "x"), "--weights-only", "--library-only"],
+      "nothing is left to write",
+    ],
+    [
+      [original, "--output", join(scratch, "x"), "--overrides", "max_num_sequence=1"],
+      "only kv_dtype is compiled in",
+    ],
+    [
+      [
+        goldenFolder("mlc", "qwen2-q4f32_1"),
+        "--output",
+        join(scratch, "x"),
+        "--quantization",
+        "q0f16",
+      ],
+      "packed as q4f32_1 already",
+    ],
+  ] as const) {
+    const { code, err } = await run(["compile", ...args])
+    expect(code).toBe(2)
+    expect(err).toMatch(/^sinter: [^\n]+\n$/)
+    expect(err).toContain(sentence)
+  }
+})
+
+/** A PATH that has Node and nothing that compiles. */
+function withoutCompiler() {
+  const bin = join(scratch, "bin")
+  if (!existsSync(bin)) {
+    mkdirSync(bin)
+    symlinkSync(process.execPath, join(bin, "node"))
+  }
+  return { PATH: bin, CC: undefined, XDG_CACHE_HOME: join(scratch, "empty") }
+}
+
+test("without a C compiler the embedded model is interpreted, with a warning that names the cure", async () => {
+  const server = await serving(["tiny"], withoutCompiler())
+  expect(server.err()).toMatch(/No C compiler is here.+install gcc or clang/)
+  expect(server.out()).toMatch(/target reference\n +program +interpreted/)
+  await server.stop()
+})
+
+test("without a C compiler there is no --target cpu", async () => {
+  const { code, err } = await start(
+    ["serve", "tiny", "--port", "0", "--target", "cpu"],
+    fromSources,
+    withoutCompiler(),
+  ).ended
+  expect(code).toBe(2)
+  expect(err).toMatch(/^sinter: No C compiler is here \(looked for cc, clang, gcc\); install gcc/)
+})
+
+test("a cache that cannot be written costs the caching alone", async () => {
+  const blocked = join(scratch, "blocked")
+  writeFileSync(blocked, "a file where a folder should be")
+  const options = [original, "--target", "reference", "--quantization", "q4f16_1"]
+  const server = await serving(options, { XDG_CACHE_HOME: blocked })
+  const { said, expected } = await greedy(
+    server,
+    goldenFolder("mlc", "llama-wide-q4f16_1"),
+    original,
+  )
+  expect(said).toBe(expected)
+  expect(server.err()).toMatch(/packed at every start/)
+  await server.stop()
+})
+
+function serving(args: readonly string[], env: Record<string, string | undefined> = cache) {
+  return serve(args, fromSources, env)
+}
+
+function libc(): string {
+  const found = /(\/\S*libc\.so\.6)/.exec(
+    execFileSync("ldd", [process.execPath], { encoding: "utf8" }),
+  )
+  return found![1]!
+}
+
+function changed(change: (bytes: Buffer) => Buffer): string {
+  const path = join(scratch, "changed.so")
+  writeFileSync(path, change(readFileSync(library)))
+  return path
+}
