@@ -67,7 +67,7 @@ export type Wanted = Pick<Manifest, "architecture" | "format" | "shapes" | "kv" 
 
 /** @throws `library_unusable` when the library at `path` computes another model than `wanted`, naming what differs. */
 export function checkManifest(path: string, found: Manifest, wanted: Wanted): void {
-  const refuse = (what: string, has: unknown, needs: unknown) =>
+  const refuse = (what: string, has: string | number, needs: string | number) =>
     problem("library_unusable", {
       file: path,
       problem: `it was compiled for another model: its ${what} is ${has}, this model's ${needs}`,

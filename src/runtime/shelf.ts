@@ -40,7 +40,7 @@ export function shelfKey(parts: readonly string[]): string {
   return hash.digest("hex").slice(0, 40)
 }
 
-export function defaultShelf(): string {
+function defaultShelf(): string {
   const cache = process.env.XDG_CACHE_HOME || join(homedir(), ".cache")
   return join(cache, "sinter", "libraries")
 }

@@ -26,8 +26,6 @@ import {
 
 export type CpuTarget = "cpu" | "cpu:baseline"
 
-export const cpuTargets: readonly CpuTarget[] = ["cpu", "cpu:baseline"]
-
 /** Everything that decides a library's bytes, known before a compiler runs for long. */
 export interface CpuBuild {
   manifest: Manifest
@@ -47,7 +45,7 @@ export async function prepareCpu(plan: Plan, target: CpuTarget = "cpu"): Promise
   return prepareLevel(plan, target, compiler, level)
 }
 
-export async function prepareLevel(
+async function prepareLevel(
   plan: Plan,
   target: CpuTarget,
   compiler: Compiler,
@@ -79,9 +77,9 @@ export async function shelvedCpu(
   target: CpuTarget = "cpu",
   shelf: Shelf = openShelf(),
 ): Promise<{ path: string; manifest: Manifest; kept: boolean }> {
-  const { manifest, key, build } = await prepareCpu(plan, target)
-  const { path, kept } = await shelf.get(key, build)
-  return { path, manifest, kept }
+  const library = await prepareCpu(plan, target)
+  const { path, kept } = await shelf.get(library.key, () => library.build())
+  return { path, manifest: library.manifest, kept }
 }
 
 /** The best instruction set that the processor runs and the compiler knows; plain C for `cpu:baseline`. */

@@ -27,7 +27,22 @@ INLINE int comes_before(const double *scores, int32_t a, int32_t b) {
   return scores[a] > scores[b] || (scores[a] == scores[b] && a < b);
 }
 
+// The highest score first, eight at a time, then whose it is.
+static int32_t likeliest_of_all(const double *scores, int64_t n) {
+  double highest[8];
+  for (int i = 0; i < 8; i++) highest[i] = scores[0];
+  int64_t t = 0;
+  for (; t + 8 <= n; t += 8)
+    for (int i = 0; i < 8; i++) highest[i] = scores[t + i] > highest[i] ? scores[t + i] : highest[i];
+  double best = highest[0];
+  for (int i = 1; i < 8; i++) best = highest[i] > best ? highest[i] : best;
+  for (; t < n; t++) best = scores[t] > best ? scores[t] : best;
+  for (t = 0; scores[t] != best;) t++;
+  return (int32_t)t;
+}
+
 static int32_t likeliest(const struct sampler *s, int64_t left) {
+  if (left == s->vocabulary) return likeliest_of_all(s->scores, left);
   int32_t best = s->tokens[0];
   for (int64_t i = 1; i < left; i++)
     if (comes_before(s->scores, s->tokens[i], best)) best = s->tokens[i];
@@ -188,13 +203,22 @@ static int32_t draw(const sinter_step_arrays *a, const float *logits, int64_t ro
   const double temperature = a->temperature[row], top_p = a->top_p[row];
   if (temperature == 0 || top_p == 0) return likeliest(s, left);
 
-  for (int64_t i = 0; i < left; i++) scores[s->tokens[i]] /= temperature;
+  for (int64_t i = 0; i < s->vocabulary; i++) scores[i] /= temperature;
   const double most = scores[likeliest(s, left)];
   if (a->top_k[row] > 0 && a->top_k[row] < left) left = keep_likeliest(s, left, a->top_k[row], 0);
   if (top_p < 1) left = keep_share(s, left, most, top_p);
   struct noise_key key = {(uint32_t)a->seed[row], (uint32_t)(a->seed[row] >> 32)};
   key = threefry(key, (uint32_t)a->choice[row], (uint32_t)a->position[row]);
   return race(s, left, most, a->min_p[row], key);
+}
+
+static float highest(const float *logits, int64_t n) {
+  vec most = vec_set(logits[0]);
+  int64_t t = 0;
+  for (; t + 16 <= n; t += 16) most = vec_max(most, vec_load(logits + t));
+  float best = vec_largest(most);
+  for (; t < n; t++) best = logits[t] > best ? logits[t] : best;
+  return best;
 }
 
 // log(sum(e^(logit - most))): 16 lanes, token t in lane t mod 16, then lane i takes lane i + 8, i + 4, i + 2, i + 1.
@@ -229,8 +253,7 @@ static void sample(const sinter_step_arrays *a, const float *logits, int64_t voc
   a->out_finite[row] = drawn >= 0;
   a->out_tokens[row] = drawn >= 0 ? drawn : 0;
   if (drawn < 0) return;
-  float most = logits[0];
-  for (int64_t t = 1; t < vocabulary; t++) most = logits[t] > most ? logits[t] : most;
+  const float most = highest(logits, vocabulary);
   const double sum = log_sum(logits, vocabulary, most);
   a->out_logprobs[row] = (float)(logits[drawn] - (double)most - sum);
   int32_t *list = a->out_top_tokens + row * MOST_LOGPROBS;
