@@ -170,7 +170,13 @@ function walk(matcher: Matcher, group: Group, vocabulary: Vocabulary, random: ()
     bytes.push(...vocabulary.tokens[token]!)
   }
   const [first, second] = closers(group)
-  const rest = finish(matcher, first!) ?? finish(matcher, second!)
+  let rest = finish(matcher, first!)
+  if (!rest) {
+    const quote = Buffer.from('"')
+    const inString = matcher.acceptBytes(quote)
+    const more = finish(matcher, second!)
+    rest = more && [...(inString ? quote : []), ...more]
+  }
   return { text: textOf([...bytes, ...(rest ?? [])]), ended: rest !== undefined }
 }
 

@@ -44,6 +44,8 @@ export class NumberLanguage {
   private readonly notMultiples: number[]
   /** No constraint but perhaps "integer": nothing has to be looked at but the spelling. */
   readonly free: boolean
+  /** No constraint but bounds. */
+  readonly onlyBounded: boolean
   readonly mostWhole: number
   readonly mostFraction: number
   private readonly interned = new Map<string, NumberNode>()
@@ -96,6 +98,8 @@ export class NumberLanguage {
       low === undefined && high === undefined && step === 1n && nots.length + excluded.length === 0
     this.free &&= only === undefined && facts.multiples.length === 0
     const widest = [low, high, step, ...nots, ...(only ?? [])].map((value) => width(value ?? 0n))
+    this.onlyBounded = step === 1n && nots.length + excluded.length + facts.multiples.length === 0
+    this.onlyBounded &&= only === undefined
     this.mostWhole = Math.max(wholeDigits, ...widest.map((w) => w - scale + 2))
     this.mostFraction = Math.max(scale, 3)
     this.start = new NumberNode(this, "start", false, 0n, 0, 0, "")
@@ -130,8 +134,8 @@ export class NumberLanguage {
   /** digits · 10^exponent in grid steps; undefined when it lies between them. */
   gridValue(digits: bigint, exponent: number): bigint | undefined {
     const shift = exponent + this.scale
-    if (shift >= 0) return digits * 10n ** BigInt(shift)
-    const divisor = 10n ** BigInt(-shift)
+    if (shift >= 0) return digits * power(shift)
+    const divisor = power(-shift)
     return digits % divisor === 0n ? digits / divisor : undefined
   }
 
@@ -163,6 +167,15 @@ export class NumberLanguage {
   reach(negative: boolean): bigint | undefined {
     if (!negative) return this.high
     return this.low === undefined ? undefined : -this.low
+  }
+
+  /** Whether all magnitudes from `from` on, to `to` if there is one, are within the bounds. */
+  contains(from: bigint, to: bigint | undefined, negative: boolean): boolean {
+    const [low, high] = negative ? [this.high, this.low] : [this.low, this.high]
+    const sign = negative ? -1n : 1n
+    const enters = low === undefined || sign * low <= from
+    if (to === undefined) return enters && high === undefined
+    return enters && (high === undefined || sign * high >= to)
   }
 
   private allowed(value: bigint): boolean {
@@ -200,6 +213,8 @@ export class NumberNode {
   readonly language: NumberLanguage
   readonly phase: Phase
   readonly negative: boolean
+  /** Whatever digits follow, the number is allowed: only the spelling still counts. */
+  private readonly easy: boolean
   /** All digits so far, the point left out. */
   private readonly digits: bigint
   private readonly whole: number // digits before the point
@@ -217,6 +232,7 @@ export class NumberNode {
     whole: number,
     fraction: number,
     exponent: string,
+    easy = false,
   ) {
     this.language = language
     this.phase = phase
@@ -225,6 +241,7 @@ export class NumberNode {
     this.whole = whole
     this.fraction = fraction
     this.exponent = exponent
+    this.easy = language.free || (easy && isDigits(phase)) || this.isInside()
   }
 
   /** What follows a byte; null when no allowed number continues so. */
@@ -246,7 +263,7 @@ export class NumberNode {
 
   outlook(): string {
     const shape = `${this.phase}${this.negative ? "-" : ""}${this.whole}.${this.fraction}`
-    return this.language.free && this.whole + this.fraction > 1
+    return this.easy && this.whole + this.fraction > 1
       ? `${shape}e${this.exponent}`
       : `${shape}:${this.digits}e${this.exponent}`
   }
@@ -261,12 +278,12 @@ export class NumberNode {
       case "minus":
         return language.free || this.intervalLives(0n, undefined)
       case "zero":
-        return language.free || this.intervalLives(0n, this.span(0))
+        return this.easy || this.intervalLives(0n, this.span(0))
       case "whole":
-        return language.free || this.wholeLives()
+        return this.easy || this.wholeLives()
       case "point":
       case "fraction":
-        return language.free ? this.fractionFree() : this.fractionLives()
+        return this.easy ? this.fractionFree() : this.fractionLives()
       default:
         return this.exponentOptions().some(
           (text) => text.startsWith(this.exponentTail()) && this.mayBe(text),
@@ -288,7 +305,7 @@ export class NumberNode {
       case "fraction":
         if (isDigit && this.phase !== "zero") return this.digit(this.phase, c)
         if (c === "." && this.phase !== "fraction") return this.with("point", {})
-        return c === "e" || c === "E" ? this.with("e", {}) : null
+        return (c === "e" || c === "E") && this.mayScale() ? this.with("e", {}) : null
       case "point":
         return isDigit ? this.digit("fraction", c) : null
       case "e":
@@ -298,6 +315,11 @@ export class NumberNode {
       case "exponent":
         return isDigit ? this.with("exponent", { exponent: this.exponent + c }) : null
     }
+  }
+
+  // Nodes that have forgotten their digits cannot tell what an exponent would make of them, unless anything goes.
+  private mayScale(): boolean {
+    return !this.easy || this.language.free || this.whole + this.fraction <= 1
   }
 
   private firstDigit(c: string): NumberNode {
@@ -329,6 +351,21 @@ export class NumberNode {
       change.whole ?? this.whole,
       change.fraction ?? this.fraction,
       change.exponent ?? this.exponent,
+      this.easy && isDigits(this.phase),
+    )
+  }
+
+  // All completions, exponents aside, lie within the bounds, and nothing but the bounds is asked.
+  private isInside(): boolean {
+    const { language } = this
+    if (!language.onlyBounded || !isDigits(this.phase)) return false
+    if (this.fraction > language.scale) return false
+    const from = this.digits * power(language.scale - this.fraction)
+    const isOpen = this.phase === "whole"
+    return language.contains(
+      from,
+      isOpen ? undefined : from + this.span(this.fraction),
+      this.negative,
     )
   }
 
@@ -338,20 +375,20 @@ export class NumberNode {
 
   /** Grid steps in one unit of the last digit written, less one. */
   private span(fraction: number): bigint {
-    return 10n ** BigInt(this.language.scale - fraction) - 1n
+    return power(this.language.scale - fraction) - 1n
   }
 
   /** Whether an allowed value has a magnitude in [from, to]; no `to` is as far as spellings go. */
   private intervalLives(from: bigint, to: bigint | undefined): boolean {
     const { scale, mostWhole } = this.language
-    const end = to ?? 10n ** BigInt(scale + mostWhole) - 1n
+    const end = to ?? power(scale + mostWhole) - 1n
     return this.negative ? this.language.exists(-end, -from) : this.language.exists(from, end)
   }
 
   private wholeLives(): boolean {
     const { scale, mostWhole } = this.language
     for (let more = 0; this.whole + more <= mostWhole; more++) {
-      const unit = 10n ** BigInt(scale + more)
+      const unit = power(scale + more)
       const from = this.digits * unit
       if (this.intervalLives(from, from + unit - 1n)) return true
       const limit = this.language.reach(this.negative)
@@ -362,7 +399,7 @@ export class NumberNode {
 
   private fractionFree(): boolean {
     if (this.language.scale > 0) return true
-    return this.digits % 10n ** BigInt(this.fraction) === 0n
+    return this.digits % power(this.fraction) === 0n
   }
 
   private fractionLives(): boolean {
@@ -378,7 +415,7 @@ export class NumberNode {
       case "zero":
       case "whole":
       case "fraction": {
-        if (this.language.free) return this.phase !== "fraction" || this.fractionFree()
+        if (this.easy) return this.phase !== "fraction" || this.fractionFree()
         const at = this.language.gridValue(this.digits, -this.fraction)
         return at !== undefined && this.intervalLives(at, at)
       }
@@ -447,6 +484,17 @@ function exact(bits: bigint): bigint {
 
 function largest(a: bigint, b: bigint): bigint {
   return a > b ? a : b
+}
+
+function isDigits(phase: Phase): boolean {
+  return phase === "zero" || phase === "whole" || phase === "point" || phase === "fraction"
+}
+
+const powers: bigint[] = []
+
+function power(exponent: number): bigint {
+  powers[exponent] ??= 10n ** BigInt(exponent)
+  return powers[exponent]
 }
 
 function floorDivide(a: bigint, b: bigint): bigint {

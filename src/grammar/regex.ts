@@ -138,22 +138,29 @@ function determinize(re: Re): Dfa {
   interface Subset {
     before: Side
     nodes: number[]
+    /** What is reached without reading, by what follows. */
+    reached?: Partial<Record<Side, number[]>>
+  }
+  const open = (subset: Subset, after: Side): number[] => {
+    subset.reached ??= {}
+    subset.reached[after] ??= [...closure(nfa, subset.nodes, subset.before, after)]
+    return subset.reached[after]
   }
   return explore<Subset>(
     alphabet,
     { before: "edge", nodes: [first] },
     ({ before, nodes }) => `${before}:${nodes.join()}`,
-    ({ before, nodes }, c) => {
+    (subset, c) => {
       const after = kinds.get(c)!
       const reached = new Set<number>()
-      for (const from of closure(nfa, nodes, before, after)) {
+      for (const from of open(subset, after)) {
         if (nfa.total.has(from)) return { before: "other", nodes: [from] }
         for (const { on, to } of nfa.moves[from]!) if (reads.get(on)!.has(c)) reached.add(to)
       }
       if (reached.size === 0) return undefined
       return { before: after, nodes: [...reached].sort((a, b) => a - b) }
     },
-    ({ before, nodes }) => closure(nfa, nodes, before, "edge").has(final),
+    (subset) => open(subset, "edge").includes(final),
   )
 }
 
