@@ -11,13 +11,11 @@ import { compile } from "../src/compiler/compile.ts"
 import { shelvedCpu } from "../src/compiler/targets/cpu/cpu.ts"
 import { usableLevels } from "../src/compiler/targets/cpu/levels.ts"
 import { flagsOf, requireCompiler, runtime } from "../src/compiler/targets/cpu/toolchain.ts"
-import { architectures } from "../src/model/architectures.ts"
-import { Fields } from "../src/model/fields.ts"
 import { processorFeatures } from "../src/runtime/features.ts"
 import { type FormatName, formats, rowLayout } from "../src/runtime/format.ts"
 import { type LibraryProgram, openLibrary } from "../src/runtime/library.ts"
 import { BLOCK, type StepInput, UNMASKED } from "../src/runtime/program.ts"
-import { type ShapeName, shapes } from "./shapes.ts"
+import { graphOf, type ShapeName } from "./shapes.ts"
 
 const shape = (process.argv[2] ?? "1B") as ShapeName
 const format = (process.argv[3] ?? "q4f16_1") as FormatName
@@ -53,9 +51,7 @@ async function main(): Promise<void> {
 }
 
 async function open(): Promise<{ program: LibraryProgram; bytes: number }> {
-  const fields = new Fields(shapes[shape], (what) => new Error(what) as never)
-  const architecture = architectures[shapes[shape].model_type]
-  const graph = architecture.graph(architecture.read(fields))
+  const graph = graphOf(shape)
   const grouped = formats[format].kind === "group"
   const plan = compile(graph, { format, activations: grouped ? "int8" : "float", kv: "bf16" })
   const { path } = await shelvedCpu(plan)

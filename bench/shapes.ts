@@ -1,6 +1,10 @@
 // Real shapes for benchmarks: speed depends on a model's shape and format and not on its values, so nobody has to download
 // anything. The fields are those of the published config.json.
 
+import type { Graph } from "../src/compiler/graph/graph.ts"
+import { architectures } from "../src/model/architectures.ts"
+import { Fields } from "../src/model/fields.ts"
+
 export const shapes = {
   // Llama-3.2-1B
   "1B": {
@@ -46,3 +50,9 @@ export const shapes = {
 } as const
 
 export type ShapeName = keyof typeof shapes
+
+export function graphOf(shape: ShapeName): Graph {
+  const fields = new Fields(shapes[shape], (what) => new Error(`internal: ${what}`) as never)
+  const { graph, read } = architectures[shapes[shape].model_type]
+  return graph(read(fields))
+}
