@@ -202,6 +202,7 @@ async function load(loading: Loading): Promise<Ready> {
   const chat = createChat({
     engine: { generate: async (request, signal) => engine.generate(request, signal) },
     tokenizer,
+    vocabulary: program.manifest.shapes.vocabulary,
     template,
     endTokens: new Set(texts.endTokens),
   })

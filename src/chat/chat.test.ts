@@ -22,7 +22,7 @@ async function modelOf(name: string, source?: string) {
 }
 
 /** A chat over an engine that answers with the tokens of `text`, control tokens included. */
-async function chatOf(name: string, text: string, source?: string) {
+async function chatOf(name: string, text: string, source?: string, padding = 0) {
   const model = await modelOf(name, source)
   const tokens = await model.tokenizer.encode(new Text(text))
   const asked: GenerationRequest[] = []
@@ -32,6 +32,7 @@ async function chatOf(name: string, text: string, source?: string) {
   }
   const chat = createChat({
     ...model,
+    vocabulary: model.tokenizer.size + padding,
     engine: {
       generate: (request) => {
         asked.push(request)
@@ -238,4 +239,19 @@ test("a request that was left while its prompt was made is not admitted", async 
   gone.abort()
   await expect(reply).rejects.toThrow("abort")
   expect(asked).toEqual([])
+})
+
+test("rows that are no token are never drawn", async () => {
+  const { chat, asked, tokenizer } = await chatOf("qwen", "a", undefined, 40)
+  await chat.reply(requestOf(), signal)
+  const mask = new Uint32Array(Math.ceil((tokenizer.size + 40) / 32)).fill(0xdead_beef)
+  asked[0]!.constraint!().mask(mask)
+  const isAllowed = (id: number) => ((mask[id >>> 5]! >>> (id & 31)) & 1) === 1
+  for (let id = 0; id < mask.length * 32; id++) expect(isAllowed(id)).toBe(id < tokenizer.size)
+})
+
+test("a model without such rows is not held back at all", async () => {
+  const { chat, asked } = await chatOf("qwen", "a")
+  await chat.reply(requestOf(), signal)
+  expect(asked[0]!.constraint).toBeUndefined()
 })

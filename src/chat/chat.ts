@@ -4,7 +4,7 @@
 import { createHash } from "node:crypto"
 import type { Generation, GenerationRequest } from "../engine/generation.ts"
 import { problem } from "../errors.ts"
-import { Constraints, type Held, type Holding } from "./constraint.ts"
+import { Constraints, type Held, type Holding, withoutPadding } from "./constraint.ts"
 import type { Chat, ChatReply, ChatRequest, CompletionRequest, PlainText } from "./conversation.ts"
 import { Detokenizer } from "./detokenizer.ts"
 import { type FormatName, formatOf, formats } from "./formats/formats.ts"
@@ -22,6 +22,8 @@ export interface ChatOptions {
     generate(request: GenerationRequest, signal: AbortSignal): Generation | Promise<Generation>
   }
   tokenizer: Tokenizer
+  /** Rows of the model's logits, at least the tokenizer's size. */
+  vocabulary: number
   /** Absent for models that were never taught to talk. */
   template: Template | undefined
   /** A template of its own for conversations with tools, which some models have. */
@@ -38,6 +40,7 @@ export function createChat(options: ChatOptions): Chat & PlainText {
   const markers = template && markersOf(template, tokenizer)
   const { toolTemplate, format } = toolsOf(options)
   const constraints = new Constraints(tokenizer, endTokens, format, markers)
+  const free = withoutPadding(tokenizer.size, options.vocabulary)
 
   return {
     reply: async (request, signal) => {
@@ -132,10 +135,11 @@ export function createChat(options: ChatOptions): Chat & PlainText {
     signal.throwIfAborted()
     const { id, choices, maxTokens, sampling, scope } = request
     const stopTokens = request.ignoreEos ? new Set<number>() : endTokens
+    const constraint = holding?.constraint ?? free
     const generation = await engine.generate(
       {
         ...{ id, prompt, choices, maxTokens, stopTokens, sampling, scope },
-        ...(holding && { constraint: holding.constraint }),
+        ...(constraint && { constraint }),
       },
       signal,
     )

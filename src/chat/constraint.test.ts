@@ -70,6 +70,7 @@ async function replyTo(
   }
   const chat = createChat({
     tokenizer,
+    vocabulary: tokenizer.size,
     template,
     endTokens: new Set([end]),
     toolFormat: format,

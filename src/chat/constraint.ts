@@ -105,6 +105,17 @@ export class Constraints {
   }
 }
 
+/**
+ * Vocabularies are often padded: rows of the model that are no token of the tokenizer, and must never be drawn. Undefined
+ * where there are none.
+ */
+export function withoutPadding(tokens: number, rows: number): (() => Constraint) | undefined {
+  if (tokens >= rows) return undefined
+  const allowed = new Uint32Array(Math.ceil(rows / 32)).fill(0xffff_ffff, 0, tokens >>> 5)
+  allowed[tokens >>> 5] = 2 ** (tokens & 31) - 1
+  return () => ({ mask: (into) => into.set(allowed), accept: () => {} })
+}
+
 /** Keeps a reply from ending inside its thinking, where to the grammar any text may end. */
 class AfterThinking implements Constraint {
   readonly #answer: Constraint
