@@ -8,6 +8,7 @@ import { createHash, type Hash } from "node:crypto"
 import { setTimeout as sleep } from "node:timers/promises"
 import { createChat } from "./chat/chat.ts"
 import type { Chat, PlainText } from "./chat/conversation.ts"
+import type { FormatName as ToolFormat } from "./chat/formats/formats.ts"
 import { openTemplate } from "./chat/template.ts"
 import { openTokenizer } from "./chat/tokenizer.ts"
 import { type CompileOptions, compile } from "./compiler/compile.ts"
@@ -49,6 +50,8 @@ export interface AppOptions {
   overrides?: Overrides
   /** One more name for the model. */
   servedName?: string | undefined
+  /** How the model writes tool calls; absent: as its template shows. */
+  toolFormat?: ToolFormat | undefined
   /** Whose sampling defaults: the API's, or the model folder's. */
   generationDefaults?: "api" | "model"
   /** Requests that may wait. */
@@ -181,16 +184,14 @@ async function load(loading: Loading): Promise<Ready> {
   const { texts } = model
   const vocabulary = model.config.shapes.vocabulary
   const tokenizer = await openTokenizer(texts.tokenizer.text, texts.tokenizer.file, vocabulary)
-  const source = texts.templates.get("default")
-  const template =
-    source &&
-    openTemplate(source.text, source.file, {
-      specialTokens: texts.specialTokens,
-      now: new Date(), // the day the server started: the same request stays the same
-    })
-  const hash = createHash("sha256")
-    .update(texts.tokenizer.text)
-    .update(source?.text ?? "")
+  const now = new Date() // the day the server started: the same request stays the same
+  const [template, toolTemplate] = ["default", "tool_use"].map((name) => {
+    const source = texts.templates.get(name)
+    const { specialTokens } = texts
+    return source && openTemplate(source.text, source.file, { specialTokens, now })
+  })
+  const hash = createHash("sha256").update(texts.tokenizer.text)
+  hash.update(`${template?.source} ${toolTemplate?.source}`)
   const program = await openProgram(loading, hash)
   const engine = createEngine(program, {
     limits: summary.limits,
@@ -200,11 +201,13 @@ async function load(loading: Loading): Promise<Ready> {
     ...(options.requestTimeout ? { requestTimeout: options.requestTimeout } : {}),
   })
   const chat = createChat({
-    engine: { generate: async (request, signal) => engine.generate(request, signal) },
+    engine,
     tokenizer,
-    vocabulary: program.manifest.shapes.vocabulary,
+    vocabulary,
     template,
+    toolTemplate,
     endTokens: new Set(texts.endTokens),
+    toolFormat: options.toolFormat,
   })
   http.open({
     chat,

@@ -59,7 +59,7 @@ async function greedy({ url }: Serving, folder: string, model: string) {
       headers: { "content-type": "application/json" },
       body: JSON.stringify({ model, ...body }),
     })
-    const answer = await response.json()
+    const answer = (await response.json()) as { prompt: string; choices: { text: string }[] }
     expect({ status: response.status, answer }).toMatchObject({ status: 200 })
     return answer
   }
@@ -70,7 +70,7 @@ async function greedy({ url }: Serving, folder: string, model: string) {
     temperature: 0,
     ignore_eos: true,
   })
-  return { expected, said: choices[0].text }
+  return { expected, said: choices[0]!.text }
 }
 
 compiling("a compiled folder has everything, and --dump every phase", () => {
@@ -267,10 +267,8 @@ function serving(args: readonly string[], env: Record<string, string | undefined
 }
 
 function libc(): string {
-  const found = /(\/\S*libc\.so\.6)/.exec(
-    execFileSync("ldd", [process.execPath], { encoding: "utf8" }),
-  )
-  return found![1]!
+  const { sharedObjects } = process.report!.getReport() as unknown as { sharedObjects: string[] }
+  return sharedObjects.find((path) => /libc\.|libSystem/.test(path))!
 }
 
 function changed(change: (bytes: Buffer) => Buffer): string {

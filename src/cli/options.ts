@@ -2,6 +2,7 @@
 // from it. An option is listed only when it works; one that the specification names and that is not built yet is known
 // by name and refused with its own sentence, in `unbuilt`.
 
+import { formats, type FormatName as ToolFormat } from "../chat/formats/formats.ts"
 import type { TargetName } from "../compiler/targets/targets.ts"
 import { type DeviceRequest, deviceNames } from "../runtime/devices.ts"
 import { formatNames } from "../runtime/format.ts"
@@ -79,6 +80,7 @@ const modelOptions = {
   },
 } as const satisfies Record<string, Option>
 
+const toolFormats = Object.keys(formats) as ToolFormat[]
 const seconds = integer(1, 86_400)
 
 export const serveOptions = {
@@ -188,6 +190,19 @@ export const serveOptions = {
     absent: "split",
     help: "A model's thinking: split into reasoning_content, or inline in the text.",
     read: oneOf("split", "inline"),
+  },
+  "--tool-format": {
+    value: "FORMAT",
+    absent: undefined,
+    shown: "as its template shows",
+    help: `How the model writes tool calls: ${toolFormats.join(", ")}.`,
+    read: oneOf(...toolFormats),
+  },
+  "--tool-text": {
+    value: "FORM",
+    absent: "plain",
+    help: "How native streams list tool calls: plain, [f(x=1)], or quoted, ['f(x=1)'].",
+    read: oneOf("plain", "quoted"),
   },
   "--max-body": {
     value: "BYTES",

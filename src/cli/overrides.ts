@@ -77,4 +77,4 @@ export const overrides: Reader<Overrides> = (given, option) => {
   return values as Overrides
 }
 
-export const known = () => Object.keys(fields).join(", ")
+const known = () => Object.keys(fields).join(", ")

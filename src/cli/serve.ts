@@ -21,6 +21,7 @@ export async function serve(model: string, options: Options): Promise<void> {
     mode: options["--mode"],
     overrides: options["--overrides"],
     servedName: options["--served-model-name"],
+    toolFormat: options["--tool-format"],
     generationDefaults: options["--generation-defaults"],
     maxQueue: options["--max-queue"],
     requestTimeout: options["--request-timeout"] && options["--request-timeout"] * 1000,
@@ -31,6 +32,7 @@ export async function serve(model: string, options: Options): Promise<void> {
       cors: cors(options),
       dialect: options["--api-dialect"],
       reasoning: options["--reasoning"],
+      toolText: options["--tool-text"],
       maxBody: options["--max-body"],
       timeouts: {
         header: options["--header-timeout"] * 1000,

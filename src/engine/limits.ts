@@ -6,8 +6,7 @@ import { problem } from "../errors.ts"
 import type { Manifest } from "../runtime/manifest.ts"
 import { BLOCK, type ProgramLimits } from "../runtime/program.ts"
 
-export const modes = ["local", "interactive", "server"] as const
-export type Mode = (typeof modes)[number]
+export type Mode = "local" | "interactive" | "server"
 
 /** Fields of the engine's configuration that win over the mode, under the names users give them. */
 export interface Overrides {

@@ -12,7 +12,7 @@ import type { FormatName } from "../runtime/format.ts"
 import { compileFolder } from "./compile-folder.ts"
 import { type Model, openModel } from "./model.ts"
 
-export function packedFolder(): string {
+function packedFolder(): string {
   return join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "sinter", "packed")
 }
 
