@@ -16,6 +16,7 @@ import type { Weights } from "../src/model/weights/weights.ts"
 import { narrow } from "../src/runtime/dtype.ts"
 import {
   type FormatName,
+  formatNames,
   formats,
   isFormatName,
   isGroupFormat,
@@ -30,7 +31,7 @@ async function main(): Promise<void> {
     throw new Error(`usage: bench/models.ts ${Object.keys(shapes).join("|")} hf|FORMAT OUTPUT`)
   const name = shape as ShapeName
   if (kind === "hf") return writePlain(name, output, true)
-  if (!isFormatName(kind)) throw new Error(`${kind} is no format; known: ${Object.keys(formats)}`)
+  if (!isFormatName(kind)) throw new Error(`${kind} is no format; known: ${formatNames.join(", ")}`)
   // A folder with a hole where the weights are: its configuration and tokenizer are read, random weights put in.
   const scratch = mkdtempSync(join(tmpdir(), "sinter-shape-"))
   try {
