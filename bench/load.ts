@@ -1,0 +1,241 @@
+// A load on a running server that looks at every answer. Clients that read, cancel, vanish, dawdle and talk nonsense come
+// at once; each reply is held against what the same request was told alone. Closed loop: so many clients, each asking again
+// when it has been answered. Open loop: arrivals at a rate, whether or not the server keeps up.
+//
+//   npm run load -- --url http://127.0.0.1:8000 --clients 8 --seconds 600
+//
+// Exit code 1 when a stream was incomplete, an answer differed or something was left behind.
+
+import { setTimeout as sleep } from "node:timers/promises"
+import { parseArgs } from "node:util"
+import { pick, prepareQuestions, type Question, type Random, randomFrom } from "./load/questions.ts"
+import { scrape, type Target, targetAt } from "./load/target.ts"
+import { type Outcome, type VisitorName, visitors } from "./load/visitors.ts"
+
+export interface LoadOptions {
+  url: string
+  model: string
+  apiKey?: string | undefined
+  /** Clients of a closed loop, or arrivals a second of an open one. */
+  clients: number
+  rate?: number | undefined
+  seconds: number
+  /** Seconds at first that are not measured. */
+  warmUp: number
+  seed: number
+  /** How often each kind of visitor comes, relative to the others. */
+  mix: Readonly<Partial<Record<VisitorName, number>>>
+}
+
+export const usualMix: Readonly<Record<VisitorName, number>> = {
+  stream: 10,
+  whole: 3,
+  slow: 1,
+  cancel: 3,
+  disconnect: 2,
+  malformed: 3,
+  huge: 0.25,
+}
+
+export interface Report {
+  seconds: number
+  outcomes: Record<Outcome["kind"], number>
+  /** What the server did wrong, each sentence once, with how often. */
+  faults: Record<string, number>
+  tokensPerSecond: number
+  /** Milliseconds. */
+  firstToken: Quantiles
+  betweenTokens: Quantiles
+  loopDelayP99: number
+  /** Bytes that the server's memory grew by while measured. */
+  growth: number
+  resident: number
+  /** What is still held when everybody has gone: all zero, or something leaks. */
+  left: Record<(typeof HELD)[number], number>
+}
+
+export interface Quantiles {
+  p50: number
+  p95: number
+  p99: number
+}
+
+const HELD = ["sinter_running", "sinter_waiting", "sinter_blocks_used"] as const
+
+export async function load(options: LoadOptions): Promise<Report> {
+  const target = targetAt(options.url, options.model, options.apiKey)
+  const random = randomFrom(options.seed)
+  const questions = await prepareQuestions(target, random)
+  const visit = visitMaker(target, questions, options.mix)
+  try {
+    await arrive({ ...options, seconds: options.warmUp, seed: options.seed + 1 }, visit)
+    const before = await atRest(target)
+    const begun = performance.now()
+    const outcomes = await arrive(options, visit)
+    const seconds = (performance.now() - begun) / 1000
+    const after = await atRest(target)
+    return report(outcomes, seconds, before, after)
+  } finally {
+    target.agent.destroy()
+  }
+}
+
+/** Draws who comes and what is asked, and never throws: whatever breaks is a fault. */
+function visitMaker(
+  target: Target,
+  questions: readonly Question[],
+  mix: LoadOptions["mix"],
+): (random: Random) => Promise<Outcome> {
+  const rows = Object.entries(mix) as [VisitorName, number][]
+  const all = rows.reduce((sum, [, share]) => sum + share, 0)
+  return async (random) => {
+    let drawn = random() * all
+    const [name] = rows.find(([, share]) => {
+      drawn -= share
+      return drawn < 0
+    })!
+    const question = pick(questions, random)
+    try {
+      return await visitors[name]({ target, question, random })
+    } catch (error) {
+      return { kind: "fault", fault: `${name}: ${(error as Error).message}` }
+    }
+  }
+}
+
+/** Sends visitors for so many seconds and waits for the last of them. */
+async function arrive(
+  { clients, rate, seconds, seed }: LoadOptions,
+  visit: (random: Random) => Promise<Outcome>,
+): Promise<Outcome[]> {
+  const until = performance.now() + seconds * 1000
+  const outcomes: Outcome[] = []
+  const one = async (random: Random) => {
+    outcomes.push(await visit(random))
+  }
+  if (rate === undefined) {
+    const client = async (number: number) => {
+      const random = randomFrom(seed * 1000 + number)
+      while (performance.now() < until) await one(random)
+    }
+    await Promise.all(Array.from({ length: clients }, (_, number) => client(number)))
+    return outcomes
+  }
+  const random = randomFrom(seed)
+  const visits: Promise<void>[] = []
+  for (let number = 0; performance.now() < until; number++) {
+    visits.push(one(randomFrom(seed * 1_000_000 + number)))
+    await sleep((-Math.log(1 - random()) / rate) * 1000) // a Poisson process
+  }
+  await Promise.all(visits)
+  return outcomes
+}
+
+const REST_SECONDS = 10
+
+/** The server's numbers once nobody is served any more, or as they are after ten seconds. */
+async function atRest(target: Target): Promise<ReadonlyMap<string, number>> {
+  for (let tries = 0; ; tries++) {
+    const numbers = await scrape(target)
+    if (HELD.every((name) => numbers.get(name) === 0) || tries === REST_SECONDS * 10) return numbers
+    await sleep(100)
+  }
+}
+
+function report(
+  outcomes: readonly Outcome[],
+  seconds: number,
+  before: ReadonlyMap<string, number>,
+  after: ReadonlyMap<string, number>,
+): Report {
+  const counts = { answered: 0, left: 0, refused: 0, busy: 0, fault: 0 }
+  const faults: Record<string, number> = {}
+  let tokens = 0
+  const firsts: number[] = []
+  const gaps: number[] = []
+  for (const outcome of outcomes) {
+    counts[outcome.kind]++
+    if (outcome.kind === "fault") faults[outcome.fault] = (faults[outcome.fault] ?? 0) + 1
+    if (outcome.kind !== "answered") continue
+    tokens += outcome.tokens
+    if (!Number.isNaN(outcome.first)) firsts.push(outcome.first)
+    gaps.push(...outcome.gaps)
+  }
+  const resident = after.get(RESIDENT)!
+  return {
+    seconds,
+    outcomes: counts,
+    faults,
+    tokensPerSecond: tokens / seconds,
+    firstToken: quantiles(firsts),
+    betweenTokens: quantiles(gaps),
+    loopDelayP99: after.get("sinter_event_loop_delay_p99_seconds")! * 1000,
+    growth: resident - before.get(RESIDENT)!,
+    resident,
+    left: Object.fromEntries(HELD.map((name) => [name, after.get(name)])) as Report["left"],
+  }
+}
+
+const RESIDENT = "process_resident_memory_bytes"
+
+function quantiles(values: number[]): Quantiles {
+  values.sort((a, b) => a - b)
+  const at = (share: number) => values[Math.floor(share * (values.length - 1))] ?? Number.NaN
+  return { p50: at(0.5), p95: at(0.95), p99: at(0.99) }
+}
+
+export function isSound({ faults, left }: Report): boolean {
+  return Object.keys(faults).length === 0 && Object.values(left).every((held) => held === 0)
+}
+
+if (process.argv[1]?.endsWith("load.ts")) await main()
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      url: { type: "string", default: "http://127.0.0.1:8000" },
+      model: { type: "string", default: "tiny" },
+      "api-key": { type: "string" },
+      clients: { type: "string", default: "8" },
+      rate: { type: "string" },
+      seconds: { type: "string", default: "30" },
+      "warm-up": { type: "string", default: "5" },
+      seed: { type: "string", default: "1" },
+      mix: { type: "string" }, // JSON: {"stream": 10, "cancel": 3}
+      json: { type: "boolean", default: false },
+    },
+  })
+  const told = await load({
+    url: values.url,
+    model: values.model,
+    apiKey: values["api-key"],
+    clients: Number(values.clients),
+    rate: values.rate === undefined ? undefined : Number(values.rate),
+    seconds: Number(values.seconds),
+    warmUp: Number(values["warm-up"]),
+    seed: Number(values.seed),
+    mix: values.mix === undefined ? usualMix : JSON.parse(values.mix),
+  })
+  console.log(values.json ? JSON.stringify(told, null, 2) : printed(told))
+  process.exitCode = isSound(told) ? 0 : 1
+}
+
+function printed(told: Report): string {
+  const times = ({ p50, p95, p99 }: Quantiles) =>
+    `p50 ${p50.toFixed(1)} ms, p95 ${p95.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms`
+  const mib = (bytes: number) => `${(bytes / 2 ** 20).toFixed(1)} MiB`
+  const list = (numbers: Record<string, number>) =>
+    Object.entries(numbers)
+      .map(([name, number]) => `${name} ${number}`)
+      .join(", ")
+  return [
+    `${told.seconds.toFixed(1)} s: ${list(told.outcomes)}`,
+    `first token    ${times(told.firstToken)}`,
+    `between tokens ${times(told.betweenTokens)}`,
+    `throughput     ${told.tokensPerSecond.toFixed(1)} tokens/s`,
+    `event loop     p99 ${told.loopDelayP99.toFixed(1)} ms late`,
+    `memory         ${mib(told.resident)}, grown by ${mib(told.growth)}`,
+    `left behind    ${list(told.left)}`,
+    ...Object.entries(told.faults).map(([fault, times]) => `${times} × ${fault}`),
+  ].join("\n")
+}
