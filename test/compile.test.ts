@@ -185,6 +185,25 @@ compiling("killed while it compiles, nothing is left that loads", async () => {
   expect(existsSync(output)).toBe(false)
 })
 
+test.each([
+  ["summary", /architecture +llama.+\n(.+\n)+product +times +weights/],
+  ["config", /"kvHeads": \d+/],
+  ["parameters", /^embed +\[640, 128\] f16, .+ = model\.embed_tokens\.weight$/m],
+  ["graph", /%0 = /],
+  ["plan", /^plan llama\n/],
+])("inspect --show %s", async (part, shown) => {
+  const { code, out, err } = await run(["inspect", original, "--show", part])
+  expect({ code, err }).toEqual({ code: 0, err: "" })
+  expect(out).toMatch(shown)
+})
+
+compiling("inspect shows the emitted source and the manifest", async () => {
+  const source = await run(["inspect", original, "--show", "source"])
+  expect(source.out).toContain("static int32_t run_plan(")
+  const library = await run(["inspect", original, "--show", "library"])
+  expect(JSON.parse(library.out)).toMatchObject({ abi: 1, target: "cpu", format: "q0f16" })
+})
+
 test("compile says what is missing or in the way", async () => {
   writeFileSync(join(scratch, "file"), "mine")
   for (const [args, sentence] of [

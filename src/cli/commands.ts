@@ -8,6 +8,7 @@ import {
   chatOptions,
   compileOptions,
   environmentName,
+  inspectOptions,
   type Option,
   printedDefault,
   readOptions,
@@ -39,6 +40,13 @@ export function commandLine(): Command {
     "Compile a model for this machine.",
     compileOptions,
     async (model, options) => (await import("./compile.ts")).compile(model, options),
+  )
+  command(
+    program,
+    "inspect",
+    "Show a model and what is made of it.",
+    inspectOptions,
+    async (model, options) => (await import("./inspect.ts")).inspect(model, options),
   )
   return program
 }

@@ -4,6 +4,7 @@ import {
   chatOptions,
   compileOptions,
   environmentName,
+  inspectOptions,
   type Option,
   printedDefault,
   serveOptions,
@@ -31,6 +32,10 @@ ${table(chatOptions)}
 ## sinter compile MODEL
 
 ${table(compileOptions)}
+
+## sinter inspect MODEL
+
+${table(inspectOptions)}
 
 ## --overrides
 

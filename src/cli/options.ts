@@ -333,6 +333,18 @@ export const compileOptions = {
   },
 } as const satisfies Record<string, Option>
 
+export const inspectOptions = {
+  "--show": {
+    value: "PART",
+    absent: "summary",
+    help: "summary, config, parameters, graph, plan, source (the emitted C) or library (its manifest).",
+    read: oneOf("summary", "config", "parameters", "graph", "plan", "source", "library"),
+  },
+  "--quantization": compileOptions["--quantization"],
+  "--target": compileOptions["--target"],
+  "--overrides": compileOptions["--overrides"],
+} as const satisfies Record<string, Option>
+
 /** Options known by name whose `refused` values are not built yet, and what to say then. */
 export const unbuilt: Record<string, { refused: (value: unknown) => boolean; because: string }> = {
   "--additional-models": {

@@ -1,0 +1,128 @@
+// `sinter inspect MODEL`: what a model is and what is made of it, one phase at a time, as text: configuration, parameters,
+// graph, plan, emitted source, manifest, and what each kernel costs by the roofline.
+
+import { planOf } from "../app.ts"
+import { printGraph } from "../compiler/graph/graph.ts"
+import { type Plan, printPlan } from "../compiler/plan.ts"
+import { prepareCpu } from "../compiler/targets/cpu/cpu.ts"
+import { parameterCount } from "../compiler/targets/targets.ts"
+import { checkFormat } from "../model/compile-folder.ts"
+import { locateModel } from "../model/locate.ts"
+import { type Model, openModel } from "../model/model.ts"
+import { rowLayout } from "../runtime/format.ts"
+import type { Parameter } from "../runtime/manifest.ts"
+import type { inspectOptions, Values } from "./options.ts"
+
+export async function inspect(name: string, options: Values<typeof inspectOptions>): Promise<void> {
+  const model = await openModel(locateModel(name), { verify: false })
+  try {
+    const format = options["--quantization"] ?? model.format
+    checkFormat(model, format)
+    const plan = planOf(model, format, options["--overrides"])
+    const library = () => prepareCpu(plan, options["--target"])
+    const parts = {
+      summary: () => `${summary(model, plan)}\n\n${kernels(plan)}`,
+      config: () => JSON.stringify(model.config, undefined, 2),
+      parameters: () => plan.parameters.map(parameterLine).join("\n"),
+      graph: () => printGraph(model.graph),
+      plan: () => printPlan(plan),
+      source: async () =>
+        (await library()).sources
+          .flatMap((source) => ("text" in source ? [`// ${source.name}\n${source.text}`] : []))
+          .join("\n"),
+      library: async () => JSON.stringify((await library()).manifest, undefined, 2),
+    }
+    console.log((await parts[options["--show"]]()).trimEnd())
+  } finally {
+    await model.close()
+  }
+}
+
+function summary(model: Model, plan: Plan): string {
+  const { shapes } = plan
+  const rows = [
+    ["folder", model.path],
+    [
+      "architecture",
+      `${model.architecture}, ${(parameterCount(plan) / 1e6).toFixed(1)} M parameters`,
+    ],
+    ["format", `${plan.format}, stored as ${model.format}; keys and values ${plan.kv}`],
+    ...Object.entries(shapes).map(([name, value]) => [name, String(value)]),
+    ["window", String(plan.window ?? "none")],
+    ["weights", mib(plan.parameters.reduce((sum, each) => sum + bytesOf(each), 0))],
+    ["KV", `${(kvBytes(plan) / 1024).toFixed(1)} KiB a token`],
+    ["steps", `${plan.steps.length} over ${plan.buffers.length} buffers`],
+  ]
+  return rows.map(([name, value]) => `${name!.padEnd(13)} ${value}`).join("\n")
+}
+
+function parameterLine(parameter: Parameter): string {
+  const { name, rows, columns, format, sources } = parameter
+  const from = sources.map(({ tensor }) => tensor).join(" + ")
+  return `${name}  [${rows}, ${columns}] ${format}, ${mib(bytesOf(parameter))} = ${from}`
+}
+
+/**
+ * What each product costs while one sequence is decoded, which reads every weight once a token. Bandwidth is
+ * measured here and now, by copying. Many rows at once are bound by arithmetic instead: see operations a byte.
+ */
+function kernels(plan: Plan): string {
+  const bandwidth = copyBandwidth()
+  const found = new Map<string, { count: number; bytes: number; macs: number }>()
+  for (const step of plan.steps) {
+    if (step.op !== "matmul") continue
+    const parameter = plan.parameters[step.weight]!
+    const { rows, columns, format } = parameter
+    const input = step.input.kind === "int8" ? "int8" : "f32"
+    const key = `${rows} x ${columns} ${format} by ${input}`
+    const row = found.get(key) ?? { count: 0, bytes: bytesOf(parameter), macs: rows * columns }
+    row.count++
+    found.set(key, row)
+  }
+  const lines = [...found].map(([name, { count, bytes, macs }]) => {
+    const time = ((bytes / bandwidth) * 1e6).toFixed(1)
+    const intensity = ((2 * macs) / bytes).toFixed(1)
+    return [name, `${count}`, mib(bytes), `${time} µs`, intensity]
+  })
+  const all = [...found.values()].reduce((sum, { count, bytes }) => sum + count * bytes, 0)
+  const rate = bandwidth / all
+  return [
+    table([["product", "times", "weights", "from memory", "operations a byte"], ...lines]),
+    "",
+    `${mib(all)} of weights a token. Read from memory at ${(bandwidth / 1e9).toFixed(1)} GB/s, as one thread copies here now, that`,
+    `is ${rate.toFixed(rate < 100 ? 1 : 0)} tokens/s for one sequence; weights that stay in the processor's caches come faster.`,
+  ].join("\n")
+}
+
+/** Bytes read and written in a second, by one thread. */
+function copyBandwidth(): number {
+  const from = Buffer.alloc(64 << 20, 1)
+  const to = Buffer.alloc(64 << 20)
+  let best = Number.POSITIVE_INFINITY
+  for (let round = 0; round < 5; round++) {
+    const begun = performance.now()
+    from.copy(to)
+    best = Math.min(best, performance.now() - begun)
+  }
+  return (2 * from.length) / (best / 1000)
+}
+
+function table(rows: readonly (readonly string[])[]): string {
+  const widths = rows[0]!.map((_, i) => Math.max(...rows.map((row) => row[i]!.length)))
+  return rows
+    .map((row) =>
+      row.map((cell, i) => (i ? cell.padStart(widths[i]!) : cell.padEnd(widths[i]!))).join("  "),
+    )
+    .join("\n")
+}
+
+function bytesOf({ rows, columns, format }: Parameter): number {
+  const { bytes, scaleBytes } = rowLayout(format, columns)
+  return rows * (bytes + scaleBytes)
+}
+
+function kvBytes({ shapes, kv }: Plan): number {
+  return 2 * shapes.layers * shapes.kvHeads * shapes.headDim * (kv === "f32" ? 4 : 2)
+}
+
+const mib = (bytes: number) => `${(bytes / 2 ** 20).toFixed(bytes < 1e5 ? 3 : 1)} MiB`
