@@ -186,7 +186,7 @@ compiling("killed while it compiles, nothing is left that loads", async () => {
 })
 
 test.each([
-  ["summary", /architecture +llama.+\n(.+\n)+product +times +weights/],
+  ["summary", /architecture +llama[\s\S]+\nproduct +times +weights/],
   ["config", /"kvHeads": \d+/],
   ["parameters", /^embed +\[640, 128\] f16, .+ = model\.embed_tokens\.weight$/m],
   ["graph", /%0 = /],

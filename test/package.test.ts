@@ -21,7 +21,7 @@ const folder = mkdtempSync(join(tmpdir(), "sinter-package-"))
 const clone = join(folder, "clone")
 const empty = join(folder, "empty")
 const installed: Installed = {
-  command: [process.execPath, join(empty, "node_modules/sinter/dist/cli/main.js")],
+  command: [process.execPath, join(empty, "node_modules/sinter/build/cli/main.js")],
   folder: empty,
 }
 const inPackage = (...path: string[]) => join(empty, "node_modules/sinter", ...path)
@@ -47,11 +47,11 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 test("the tarball holds what serving needs and nothing else", () => {
   const files = readdirSync(inPackage(), { recursive: true, encoding: "utf8" })
-  const built = files.filter((file) => file.startsWith("dist/") && extname(file) !== "")
+  const built = files.filter((file) => file.startsWith("build/") && extname(file) !== "")
   const sources = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" }).filter(
     (file) => extname(file) !== "" && !file.endsWith(".ts"),
   )
-  expect(built).toEqual(expect.arrayContaining(sources.map((file) => join("dist", file))))
+  expect(built).toEqual(expect.arrayContaining(sources.map((file) => join("build", file))))
   expect(files).toEqual(
     expect.arrayContaining(["models/tiny/tokenizer.json", "README.md", "LICENSE"]),
   )

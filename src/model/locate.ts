@@ -30,7 +30,8 @@ export function locateModel(name: string, options: LocateOptions = {}): string {
     throw missing(name, [path], [resolve(path, "..")])
   }
   const roots = rootsOf(cwd, options)
-  const tried = roots.flatMap(({ folder, inside }) => inside.map((sub) => join(folder, name, sub)))
+  const places = roots.flatMap(({ folder, inside }) => inside.map((sub) => join(folder, name, sub)))
+  const tried = [...new Set(places)]
   const found = tried.find(isModel)
   if (found) return found
   throw missing(
