@@ -29,7 +29,8 @@ static void read_piece(void *context, int64_t index, int32_t thread) {
     sum[3] = ivec_dot_nibbles(sum[3], ivec_load(p + 192), one);
   }
   float lanes[16];
-  vec_store(lanes, vec_add(vec_add(vec_from_ivec(sum[0]), vec_from_ivec(sum[1])), vec_add(vec_from_ivec(sum[2]), vec_from_ivec(sum[3]))));
+  vec_store(lanes, vec_add(vec_add(vec_from_ivec(sum[0]), vec_from_ivec(sum[1])),
+                           vec_add(vec_from_ivec(sum[2]), vec_from_ivec(sum[3]))));
   kept[thread % 64] = (int32_t)lanes[0];
 }
 

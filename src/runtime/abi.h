@@ -26,8 +26,8 @@ struct sinter_host {
   int32_t abi;
   int32_t threads;
   // body(context, 0 .. count - 1, thread) in any order; `thread` is below `threads` and never in two bodies at once.
-  void (*parallel_for)(sinter_host *, int64_t count, void (*body)(void *context, int64_t index, int32_t thread),
-                       void *context);
+  void (*parallel_for)(sinter_host *, int64_t count,
+                       void (*body)(void *context, int64_t index, int32_t thread), void *context);
   // Zeroed, aligned to 64 bytes, on huge pages where it is large; null when there is none.
   void *(*allocate)(sinter_host *, size_t bytes);
   void (*release)(sinter_host *, void *memory, size_t bytes);
@@ -44,42 +44,42 @@ typedef struct {
 // an array of 64-bit words, so every field is one.
 typedef struct {
   int64_t total, sequences, rows, hidden_rows, masked_rows, want_logits, reserved[2];
-  const int32_t *cancel;         // [1]
-  const int32_t *tokens;         // [total]
-  const int32_t *starts;         // [sequences + 1]
-  const int32_t *positions;      // [total]
-  const int32_t *blocks;         // [block_starts[sequences]]
-  const int32_t *block_starts;   // [sequences + 1]
-  const int32_t *visible_from;   // [sequences]
-  const int32_t *logit_rows;     // [rows]
-  const int32_t *hidden_rows_of; // [hidden_rows]
-  const float *hidden_in;        // [total, hidden] or null
-  const float *temperature;      // [rows]
-  const int32_t *top_k;          // [rows]
-  const float *top_p;            // [rows]
-  const float *min_p;            // [rows]
-  const float *presence;         // [rows]
-  const float *frequency;        // [rows]
-  const float *repetition;       // [rows]
-  const int32_t *count_starts;   // [rows + 1]
-  const int32_t *count_tokens;   // [count_starts[rows]]
-  const int32_t *counts;         // [count_starts[rows]]
-  const int32_t *bias_starts;    // [rows + 1]
-  const int32_t *bias_tokens;    // [bias_starts[rows]]
-  const float *biases;           // [bias_starts[rows]]
-  const uint32_t *masks;         // [masked_rows, ceil(vocabulary / 32)]
-  const int32_t *mask_row;       // [rows]
-  const uint64_t *seed;          // [rows]
-  const int32_t *choice;         // [rows]
-  const int32_t *position;       // [rows]
-  const int32_t *top_logprobs;   // [rows]
-  int32_t *out_tokens;           // [rows]
-  float *out_logprobs;           // [rows]
-  int32_t *out_top_tokens;       // [rows, 20]
-  float *out_top_logprobs;       // [rows, 20]
-  uint8_t *out_finite;           // [rows]
-  float *out_hidden;             // [hidden_rows, hidden]
-  float *out_logits;             // [rows, vocabulary] or null
+  const int32_t *cancel;          // [1]
+  const int32_t *tokens;          // [total]
+  const int32_t *starts;          // [sequences + 1]
+  const int32_t *positions;       // [total]
+  const int32_t *blocks;          // [block_starts[sequences]]
+  const int32_t *block_starts;    // [sequences + 1]
+  const int32_t *visible_from;    // [sequences]
+  const int32_t *logit_rows;      // [rows]
+  const int32_t *hidden_rows_of;  // [hidden_rows]
+  const float *hidden_in;         // [total, hidden] or null
+  const float *temperature;       // [rows]
+  const int32_t *top_k;           // [rows]
+  const float *top_p;             // [rows]
+  const float *min_p;             // [rows]
+  const float *presence;          // [rows]
+  const float *frequency;         // [rows]
+  const float *repetition;        // [rows]
+  const int32_t *count_starts;    // [rows + 1]
+  const int32_t *count_tokens;    // [count_starts[rows]]
+  const int32_t *counts;          // [count_starts[rows]]
+  const int32_t *bias_starts;     // [rows + 1]
+  const int32_t *bias_tokens;     // [bias_starts[rows]]
+  const float *biases;            // [bias_starts[rows]]
+  const uint32_t *masks;          // [masked_rows, ceil(vocabulary / 32)]
+  const int32_t *mask_row;        // [rows]
+  const uint64_t *seed;           // [rows]
+  const int32_t *choice;          // [rows]
+  const int32_t *position;        // [rows]
+  const int32_t *top_logprobs;    // [rows]
+  int32_t *out_tokens;            // [rows]
+  float *out_logprobs;            // [rows]
+  int32_t *out_top_tokens;        // [rows, 20]
+  float *out_top_logprobs;        // [rows, 20]
+  uint8_t *out_finite;            // [rows]
+  float *out_hidden;              // [hidden_rows, hidden]
+  float *out_logits;              // [rows, vocabulary] or null
 } sinter_step_arrays;
 
 typedef struct sinter_model sinter_model;
@@ -99,11 +99,12 @@ SINTER_EXPORT int32_t sinter_open(sinter_host *, const sinter_limits *, sinter_m
 
 // Rows `row` .. `row + rows - 1` of the manifest's parameter number `parameter`, as stored: floats, or words of codes with
 // their scales. They are laid out for the kernels on the way in.
-SINTER_EXPORT int32_t sinter_load(sinter_model *, int32_t parameter, int64_t row, int64_t rows, const void *values,
-                                  const void *scales);
+SINTER_EXPORT int32_t sinter_load(sinter_model *, int32_t parameter, int64_t row, int64_t rows,
+                                  const void *values, const void *scales);
 
 SINTER_EXPORT int32_t sinter_step(sinter_model *, const sinter_step_arrays *);
-SINTER_EXPORT int32_t sinter_copy_blocks(sinter_model *, const int32_t *from, const int32_t *to, int64_t count);
+SINTER_EXPORT int32_t sinter_copy_blocks(sinter_model *, const int32_t *from, const int32_t *to,
+                                         int64_t count);
 SINTER_EXPORT const char *sinter_message(const sinter_model *);
 SINTER_EXPORT void sinter_close(sinter_model *);
 

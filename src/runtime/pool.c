@@ -94,7 +94,8 @@ static void *worker_main(void *argument) {
   }
 }
 
-static void parallel_for(sinter_host *host, int64_t count, void (*body)(void *, int64_t, int32_t), void *context) {
+static void parallel_for(sinter_host *host, int64_t count, void (*body)(void *, int64_t, int32_t),
+                         void *context) {
   pool *p = (pool *)host;
   pthread_mutex_lock(&p->turn);
   if (count <= 1 || p->host.threads == 1) {
@@ -118,8 +119,10 @@ static void parallel_for(sinter_host *host, int64_t count, void (*body)(void *, 
   work(p, 0);
   atomic_fetch_and(&p->gate, ~(uint64_t)OPEN);
   for (int spins = 0; atomic_load_explicit(&p->gate, memory_order_acquire) & INSIDE;)
-    if (++spins < SPINS) pause_briefly();
-    else sched_yield();
+    if (++spins < SPINS)
+      pause_briefly();
+    else
+      sched_yield();
   pthread_mutex_unlock(&p->turn);
 }
 
@@ -132,7 +135,8 @@ static size_t mapped(size_t bytes) {
 static void *allocate(sinter_host *host, size_t bytes) {
   (void)host;
   size_t size = mapped(bytes), slack = bytes >= HUGE_PAGE ? HUGE_PAGE : 0;
-  uint8_t *at = mmap(NULL, size + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  uint8_t *at =
+      mmap(NULL, size + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) return NULL;
   if (!slack) return at;
   size_t before = (HUGE_PAGE - (uintptr_t)at % HUGE_PAGE) % HUGE_PAGE;
@@ -161,7 +165,8 @@ sinter_host *sinter_host_open(int32_t threads) {
   for (int32_t t = 1; t < threads; t++) {
     struct worker *w = &p->worker[p->workers];
     *w = (struct worker){.pool = p, .number = t};
-    if (pthread_create(&w->thread, NULL, worker_main, w)) break;  // fewer threads give the same bits
+    if (pthread_create(&w->thread, NULL, worker_main, w))
+      break;  // fewer threads give the same bits
     p->workers++;
   }
   return &p->host;

@@ -78,8 +78,10 @@ static void numbers(void) {
       if (magnitude >= 0x7bff) continue;
       double above = fabs(fabs(half_value(magnitude + 1)) - fabs((double)in[i]));
       double below = magnitude ? fabs(fabs(half_value(magnitude - 1)) - fabs((double)in[i])) : 1;
-      expect(error < above || (error == above && !(magnitude & 1)), "f16 rounding", half_value(half[i]), in[i]);
-      expect(error < below || (error == below && !(magnitude & 1)), "f16 rounding", half_value(half[i]), in[i]);
+      expect(error < above || (error == above && !(magnitude & 1)), "f16 rounding",
+             half_value(half[i]), in[i]);
+      expect(error < below || (error == below && !(magnitude & 1)), "f16 rounding",
+             half_value(half[i]), in[i]);
     }
     vec_store(back, vec_load_bf16(brain));
     for (int i = 0; i < 16; i++) near(back[i], in[i], fabs(in[i]), 0x1p-8, "bf16 rounding");
@@ -101,10 +103,13 @@ static void functions(void) {
   expect(exp_of(0) == 1, "exp(0)", exp_of(0), 1);
   expect(exp_of(-88) == 0, "exp far below", exp_of(-88), 0);
   expect(exp_of(-INFINITY) == 0, "exp(-inf)", exp_of(-INFINITY), 0);
-  for (double x = -700; x < 700; x += 0.0973) near(exp_double(x), exp(x), exp(x), 1e-14, "exp, double");
-  for (double x = 1e-9; x < 1e9; x *= 1.0123) near(log_double(x), log(x), fabs(log(x)) + 1, 1e-15, "log, double");
+  for (double x = -700; x < 700; x += 0.0973)
+    near(exp_double(x), exp(x), exp(x), 1e-14, "exp, double");
+  for (double x = 1e-9; x < 1e9; x *= 1.0123)
+    near(log_double(x), log(x), fabs(log(x)) + 1, 1e-15, "log, double");
   for (int i = 0; i < ANGLES; i++) {
-    double angle = (double)(random_bits() % 131072) * pow(10000.0, -(double)(random_bits() % 64) / 64);
+    double angle =
+        (double)(random_bits() % 131072) * pow(10000.0, -(double)(random_bits() % 64) / 64);
     float c, s;
     turn(angle, &c, &s);
     near(c, cos(angle), 1, 1e-7, "cosine");
@@ -125,7 +130,8 @@ static void rows(void) {
     double squares = 0;
     for (int i = 0; i < n; i++) squares += (double)x[i] * x[i];
     norm_row(x, weight, 1e-5f, n, y);
-    for (int i = 0; i < n; i++) near(y[i], x[i] / sqrt(squares / n + 1e-5f) * weight[i], 3, 1e-6, "norm");
+    for (int i = 0; i < n; i++)
+      near(y[i], x[i] / sqrt(squares / n + 1e-5f) * weight[i], 3, 1e-6, "norm");
     for (int64_t i = n; i < stride; i++) expect(y[i] == 0, "norm's padding", y[i], 0);
 
     swiglu_row(x, weight, stride, y);
@@ -137,15 +143,18 @@ static void rows(void) {
       for (int g = 0; g * group < n; g++) {
         float largest = 0, scale;
         int32_t start, sum = 0;
-        for (int i = g * group; i < n && i < (g + 1) * group; i++) largest = fmaxf(largest, fabsf(x[i]));
+        for (int i = g * group; i < n && i < (g + 1) * group; i++)
+          largest = fmaxf(largest, fabsf(x[i]));
         memcpy(&scale, q + quantized_scales(n, group) + 4 * g, 4);
         memcpy(&start, q + quantized_starts(n, group) + 4 * g, 4);
         near(scale, largest / 127, 1, 1e-7, "scale");
         for (int i = g * group; i < (g + 1) * group; i++) {
           int8_t code = (int8_t)q[i];
           sum += code;
-          if (i < n) near(code * scale, x[i], scale, 0.501, "code");
-          else expect(code == 0, "tail code", code, 0);
+          if (i < n)
+            near(code * scale, x[i], scale, 0.501, "code");
+          else
+            expect(code == 0, "tail code", code, 0);
         }
         expect(start == -7 * sum, "start", start, -7 * sum);
       }
@@ -195,11 +204,14 @@ static void product_case(struct panels w, enum epilogue e) {
       uint32_t *words = calloc((size_t)words_count, 4);
       uint8_t *scales = calloc((size_t)groups, size);
       int per = codes_per_word(w.codes), bits = code_bits(w.codes), zero = code_zero(w.codes);
-      for (int64_t g = 0; g < groups; g++) store_number(w.number, scales + (size_t)g * size, 0.01f + 0.01f * uniform());
+      for (int64_t g = 0; g < groups; g++)
+        store_number(w.number, scales + (size_t)g * size, 0.01f + 0.01f * uniform());
       for (int64_t k = 0; k < columns; k++) {
         uint32_t code = random_bits() % (uint32_t)(2 * zero + 1);
-        words[k / w.group * (w.group / per) + k % w.group / per] |= code << k % w.group % per * bits;
-        values[r * columns + k] = ((int)code - zero) * stored_number(w.number, scales + (size_t)(k / w.group) * size);
+        words[k / w.group * (w.group / per) + k % w.group / per] |= code
+                                                                    << k % w.group % per * bits;
+        values[r * columns + k] =
+            ((int)code - zero) * stored_number(w.number, scales + (size_t)(k / w.group) * size);
       }
       pack_codes(w, arena, r, 1, (uint8_t *)words, scales);
       free(words), free(scales);
@@ -214,25 +226,32 @@ static void product_case(struct panels w, enum epilogue e) {
     }
     float *back = memory((size_t)round_up(columns, 16) * 4);
     unpack_row(w, arena, r, F32, back);
-    for (int64_t k = 0; k < columns; k++) near(back[k], values[r * columns + k], fabs(values[r * columns + k]), 1e-7, "unpack");
+    for (int64_t k = 0; k < columns; k++)
+      near(back[k], values[r * columns + k], fabs(values[r * columns + k]), 1e-7, "unpack");
     free(back);
   }
 
   enum { MOST = 37 };
-  int64_t in_stride = round_up(columns, 32), out_stride = round_up(out_columns, 32) + (e == SWIGLU ? 0 : 32);
+  int64_t in_stride = round_up(columns, 32),
+          out_stride = round_up(out_columns, 32) + (e == SWIGLU ? 0 : 32);
   int64_t row_bytes = w.grouped ? quantized_bytes(columns, w.group) : in_stride * 4;
-  float *x = memory((size_t)(MOST * in_stride) * 4), *bias = memory((size_t)panels_count(w) * PANEL * 4);
+  float *x = memory((size_t)(MOST * in_stride) * 4),
+        *bias = memory((size_t)panels_count(w) * PANEL * 4);
   uint8_t *quantized = memory((size_t)(MOST * row_bytes));
   for (int64_t r = 0; r < MOST; r++) {
     for (int64_t k = 0; k < columns; k++) x[r * in_stride + k] = uniform();
-    if (w.grouped) quantize_row(x + r * in_stride, columns, w.group, quantized_above(w.codes), quantized + r * row_bytes);
+    if (w.grouped)
+      quantize_row(x + r * in_stride, columns, w.group, quantized_above(w.codes),
+                   quantized + r * row_bytes);
   }
   for (int64_t i = 0; i < (e == SWIGLU ? 0 : rows); i++) bias[i] = uniform();
-  float *first = memory((size_t)(MOST * out_stride) * 4), *again = memory((size_t)(MOST * out_stride) * 4);
+  float *first = memory((size_t)(MOST * out_stride) * 4),
+        *again = memory((size_t)(MOST * out_stride) * 4);
   const uint8_t *in = w.grouped ? quantized : (uint8_t *)x;
   struct product all = {arena, in, MOST, first, bias};
   for (int64_t i = 0; i < MOST * out_stride; i++) first[i] = again[i] = 0.5f;
-  for (int64_t i = 0; i < panels_count(w); i++) product_panel(w, w.grouped, in_stride, out_stride, e, &all, i);
+  for (int64_t i = 0; i < panels_count(w); i++)
+    product_panel(w, w.grouped, in_stride, out_stride, e, &all, i);
 
   for (int64_t r = 0; r < MOST; r++)
     for (int64_t c = 0; c < out_columns; c++) {
@@ -242,21 +261,27 @@ static void product_case(struct panels w, enum epilogue e) {
           double a = x[r * in_stride + k];
           if (w.grouped) {
             float scale;
-            memcpy(&scale, quantized + r * row_bytes + quantized_scales(columns, w.group) + 4 * (k / w.group), 4);
+            memcpy(
+                &scale,
+                quantized + r * row_bytes + quantized_scales(columns, w.group) + 4 * (k / w.group),
+                4);
             a = (int8_t)quantized[r * row_bytes + k] * (double)scale;
           }
           double product = a * values[(c + half * w.pair) * columns + k];
           sum[half] += product, size_of += fabs(product);
         }
-      double want = e == SWIGLU ? sum[0] / (1 + exp(-sum[0])) * sum[1] : sum[0] + bias[c] + (e == ADD ? 0.5 : 0);
+      double want = e == SWIGLU ? sum[0] / (1 + exp(-sum[0])) * sum[1]
+                                : sum[0] + bias[c] + (e == ADD ? 0.5 : 0);
       near(first[r * out_stride + c], want, size_of + 1, 2e-6, "product");
     }
   for (int64_t count = 1; count <= MOST; count += COMPANIES) {
     for (int64_t from = 0; from + count <= MOST; from += count) {
       struct product some = {arena, in + from * row_bytes, count, again + from * out_stride, bias};
       for (int64_t i = 0; i < count * out_stride; i++) some.out[i] = 0.5f;
-      for (int64_t i = 0; i < panels_count(w); i++) product_panel(w, w.grouped, in_stride, out_stride, e, &some, i);
-      expect(!memcmp(some.out, first + from * out_stride, (size_t)(count * out_stride) * 4), "bits by company", (double)count, (double)from);
+      for (int64_t i = 0; i < panels_count(w); i++)
+        product_panel(w, w.grouped, in_stride, out_stride, e, &some, i);
+      expect(!memcmp(some.out, first + from * out_stride, (size_t)(count * out_stride) * 4),
+             "bits by company", (double)count, (double)from);
     }
   }
   free(arena), free(values), free(x), free(bias), free(quantized), free(first), free(again);
@@ -268,7 +293,8 @@ static void products(void) {
   for (int h = 0; h < 4; h++)
     for (int k = h % COMPANIES % 2; k < 5; k += COMPANIES > 1 ? 2 : 1) {
       struct panels w = {.rows = heights[h], .columns = widths[k]};
-      for (w.number = F32; w.number <= BF16; w.number++) product_case(w, w.number == F32 ? ADD : STORE);
+      for (w.number = F32; w.number <= BF16; w.number++)
+        product_case(w, w.number == F32 ? ADD : STORE);
       w.grouped = 1;
       for (w.codes = CODES_3; w.codes <= CODES_8; w.codes++) {
         w.group = w.codes == CODES_3 ? 40 : 32;
@@ -280,8 +306,16 @@ static void products(void) {
     }
   for (int64_t half = 8; half <= 72; half += 32) {
     part = "paired products";
-    product_case((struct panels){.rows = 2 * half, .pair = half, .columns = 72, .number = BF16}, SWIGLU);
-    product_case((struct panels){.rows = 2 * half, .pair = half, .columns = 72, .grouped = 1, .codes = CODES_4, .group = 32, .number = F16}, SWIGLU);
+    product_case((struct panels){.rows = 2 * half, .pair = half, .columns = 72, .number = BF16},
+                 SWIGLU);
+    product_case((struct panels){.rows = 2 * half,
+                                 .pair = half,
+                                 .columns = 72,
+                                 .grouped = 1,
+                                 .codes = CODES_4,
+                                 .group = 32,
+                                 .number = F16},
+                 SWIGLU);
   }
 }
 
@@ -294,12 +328,15 @@ static double rounded(enum number n, float x) {
 }
 
 static void attention_case(struct attention a, int64_t length) {
-  int64_t width = head_width(a.head_dim), group = a.heads / a.kv_heads, blocks = (length + BLOCK - 1) / BLOCK;
-  int64_t kv_stride = a.kv_heads * width, q_stride = a.heads * a.head_dim, out_stride = round_up(a.heads * a.head_dim, 32);
+  int64_t width = head_width(a.head_dim), group = a.heads / a.kv_heads,
+          blocks = (length + BLOCK - 1) / BLOCK;
+  int64_t kv_stride = a.kv_heads * width, q_stride = a.heads * a.head_dim,
+          out_stride = round_up(a.heads * a.head_dim, 32);
   // Blocks lie in no order, among others full of NaNs: what no query sees must not matter.
   uint8_t *cache = memory((size_t)(2 * blocks + 1) * block_bytes(a));
   memset(cache, 0xff, (size_t)(2 * blocks + 1) * block_bytes(a));
-  int32_t *ids = memory((size_t)blocks * 4), *list = memory((size_t)(blocks + 1) * 4), *positions = memory((size_t)length * 4);
+  int32_t *ids = memory((size_t)blocks * 4), *list = memory((size_t)(blocks + 1) * 4),
+          *positions = memory((size_t)length * 4);
   for (int64_t b = 0; b < blocks; b++) ids[b] = (int32_t)(2 * blocks - 2 * b);
   float *q = memory((size_t)(length * q_stride) * 4), *k = memory((size_t)(length * kv_stride) * 4);
   float *v = memory((size_t)(length * kv_stride) * 4);
@@ -312,10 +349,12 @@ static void attention_case(struct attention a, int64_t length) {
         k[t * kv_stride + h * width + d] = uniform() * 2;
         v[t * kv_stride + h * width + d] = uniform();
       }
-      write_kv(a, block_head(a, cache, ids[t / BLOCK], h), t % BLOCK, k + t * kv_stride + h * width, v + t * kv_stride + h * width);
+      write_kv(a, block_head(a, cache, ids[t / BLOCK], h), t % BLOCK, k + t * kv_stride + h * width,
+               v + t * kv_stride + h * width);
     }
   }
-  float *whole = memory((size_t)(length * out_stride) * 4), *again = memory((size_t)(length * out_stride) * 4);
+  float *whole = memory((size_t)(length * out_stride) * 4),
+        *again = memory((size_t)(length * out_stride) * 4);
   float *scratch = memory((size_t)(ATTENTION_POSITIONS * group * (width + 2)) * 4);
   for (int64_t chunk = 1; chunk <= ATTENTION_POSITIONS; chunk += 5) {
     float *out = chunk == 1 ? whole : again;
@@ -323,14 +362,20 @@ static void attention_case(struct attention a, int64_t length) {
       int64_t tokens = length - t < chunk ? length - t : chunk;
       int64_t kept = a.window && t - a.window + 1 > 0 ? t - a.window + 1 : 0;
       // The list as the engine hands it over: the sinks' blocks, then those from `kept` on.
-      int64_t sinks = (a.sinks + BLOCK - 1) / BLOCK, from = kept / BLOCK < sinks ? sinks : kept / BLOCK;
+      int64_t sinks = (a.sinks + BLOCK - 1) / BLOCK,
+              from = kept / BLOCK < sinks ? sinks : kept / BLOCK;
       memcpy(list, ids, (size_t)(sinks < blocks ? sinks : blocks) * 4);
       for (int64_t b = from; b < blocks; b++) list[sinks + b - from] = ids[b];
-      struct attention_item item = {cache, list, positions + t, tokens, kept, q + t * q_stride, q_stride, out + t * out_stride, out_stride};
+      struct attention_item item = {cache,         list,
+                                    positions + t, tokens,
+                                    kept,          q + t * q_stride,
+                                    q_stride,      out + t * out_stride,
+                                    out_stride};
       for (int64_t h = 0; h < a.kv_heads; h++) attend(a, &item, h, scratch);
     }
     if (out == again)
-      expect(!memcmp(whole, again, (size_t)(length * out_stride) * 4), "bits by chunk", (double)chunk, 0);
+      expect(!memcmp(whole, again, (size_t)(length * out_stride) * 4), "bits by chunk",
+             (double)chunk, 0);
   }
   double *weights = memory((size_t)length * 8);
   for (int64_t t = 0; t < length; t += t < 70 ? 1 : 13)
@@ -349,20 +394,28 @@ static void attention_case(struct attention a, int64_t length) {
       for (int64_t d = 0; d < a.head_dim; d++) {
         double sum = 0;
         for (int64_t s = 0; s <= t; s++)
-          if (weights[s]) sum += weights[s] / total * rounded(a.number, v[s * kv_stride + h / group * width + d]);
+          if (weights[s])
+            sum += weights[s] / total * rounded(a.number, v[s * kv_stride + h / group * width + d]);
         near(whole[t * out_stride + h * a.head_dim + d], sum, 1, 1e-5, "attention");
       }
     }
-  free(cache), free(ids), free(list), free(positions), free(q), free(k), free(v), free(whole), free(again), free(scratch), free(weights);
+  free(cache), free(ids), free(list), free(positions), free(q), free(k), free(v), free(whole),
+      free(again), free(scratch), free(weights);
 }
 
 static void attentions(void) {
   part = "attention";
-  static const int64_t dims[] = {12, 16, 64, 80, 128}, kv[] = {1, 2, 2, 1, 1}, groups[] = {6, 1, 4, 5, 2};
+  static const int64_t dims[] = {12, 16, 64, 80, 128}, kv[] = {1, 2, 2, 1, 1},
+                       groups[] = {6, 1, 4, 5, 2};
   for (int i = 0; i < 5; i++)
     for (enum number n = F32; n <= BF16; n++) {
-      struct attention a = {.heads = kv[i] * groups[i], .kv_heads = kv[i], .head_dim = dims[i], .layers = 2, .layer = 1,
-                            .number = n, .scale = 0.3f};
+      struct attention a = {.heads = kv[i] * groups[i],
+                            .kv_heads = kv[i],
+                            .head_dim = dims[i],
+                            .layers = 2,
+                            .layer = 1,
+                            .number = n,
+                            .scale = 0.3f};
       attention_case(a, i == 2 ? 300 : 70);
       a.window = 24;
       attention_case(a, 150);
@@ -385,7 +438,8 @@ static void pool(void) {
     sinter_host *host = sinter_host_open(threads);
     memset(visits, 0, sizeof visits);
     for (int round = 0; round < 2000; round++) host->parallel_for(host, round % 1000, visit, 0);
-    for (int i = 0; i < 1000; i++) expect(visits[i] == 2 * (999 - i), "visits", visits[i], 2 * (999 - i));
+    for (int i = 0; i < 1000; i++)
+      expect(visits[i] == 2 * (999 - i), "visits", visits[i], 2 * (999 - i));
     uint8_t *large = host->allocate(host, (5 << 20) + 1);
     expect(large && (uintptr_t)large % (2 << 20) == 0, "huge pages", 0, 0);
     large[5 << 20] = 1;

@@ -35,7 +35,7 @@ export interface CpuBuild {
   level: Level
   compiler: Compiler
   /** Runs the compiler: seconds. The bytes of the library file, manifest included. */
-  build(): Promise<Buffer>
+  build(signal?: AbortSignal): Promise<Buffer>
 }
 
 /** @throws `compiler_missing` */
@@ -67,7 +67,7 @@ async function prepareLevel(
     sources,
     level,
     compiler,
-    build: async () => seal(await build(compiler, level, sources), manifest),
+    build: async (signal) => seal(await build(compiler, level, sources, signal), manifest),
   }
 }
 

@@ -90,6 +90,7 @@ export async function supports(compiler: Compiler, level: Level): Promise<boolea
 }
 
 /**
+ * @param signal ends the compiler
  * @returns the bytes of the shared object
  * @throws `compiler_failed` with the compiler's own words behind the file's name
  */
@@ -97,34 +98,42 @@ export async function build(
   compiler: Compiler,
   level: Level,
   sources: readonly Source[],
+  signal?: AbortSignal,
 ): Promise<Buffer> {
   const folder = await mkdtemp(join(tmpdir(), "sinter-build-"))
   try {
     const waiting = [...sources]
     const objects: string[] = []
+    const call = (file: string, parameters: string[]) => compile(compiler, file, parameters, signal)
     const worker = async () => {
       for (let source = waiting.shift(); source; source = waiting.shift()) {
         const object = join(folder, `${source.name}.o`)
         const path = "path" in source ? source.path : join(folder, source.name)
         if ("text" in source) await writeFile(path, source.text)
-        await compile(compiler, source.name, [...flagsOf(level), "-c", path, "-o", object])
+        await call(source.name, [...flagsOf(level), "-c", path, "-o", object])
         objects.push(object)
       }
     }
     await Promise.all(Array.from({ length: availableParallelism() }, worker))
     const library = join(folder, "library")
     objects.sort() // link order, and with it the bytes, must not depend on who finished first
-    await compile(compiler, "the library", ["-shared", "-o", library, ...objects, "-lpthread"])
+    await call("the library", ["-shared", "-o", library, ...objects, "-lpthread"])
     return await readFile(library)
   } finally {
     await rm(folder, { recursive: true, force: true })
   }
 }
 
-async function compile(compiler: Compiler, file: string, parameters: string[]): Promise<void> {
+async function compile(
+  compiler: Compiler,
+  file: string,
+  parameters: string[],
+  signal: AbortSignal | undefined,
+): Promise<void> {
   try {
-    await run(compiler.command, parameters, { maxBuffer: 64 << 20 })
+    await run(compiler.command, parameters, { maxBuffer: 64 << 20, ...(signal ? { signal } : {}) })
   } catch (error) {
+    signal?.throwIfAborted()
     const output = (error as { stderr?: string }).stderr?.trim() || (error as Error).message
     throw problem("compiler_failed", { compiler: compiler.command, file, output })
   }

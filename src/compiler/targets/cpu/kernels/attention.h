@@ -23,23 +23,32 @@ struct attention {
 };
 
 INLINE int64_t head_width(int64_t head_dim) { return round_up(head_dim, 16); }
-INLINE size_t keys_bytes(struct attention a) { return (size_t)(a.head_dim * BLOCK) * number_size(a.number); }
-INLINE size_t values_bytes(struct attention a) { return (size_t)(head_width(a.head_dim) * BLOCK) * number_size(a.number); }
+INLINE size_t keys_bytes(struct attention a) {
+  return (size_t)(a.head_dim * BLOCK) * number_size(a.number);
+}
+INLINE size_t values_bytes(struct attention a) {
+  return (size_t)(head_width(a.head_dim) * BLOCK) * number_size(a.number);
+}
 INLINE size_t head_bytes(struct attention a) { return keys_bytes(a) + values_bytes(a); }
-INLINE size_t block_bytes(struct attention a) { return (size_t)(a.layers * a.kv_heads) * head_bytes(a); }
+INLINE size_t block_bytes(struct attention a) {
+  return (size_t)(a.layers * a.kv_heads) * head_bytes(a);
+}
 INLINE uint8_t *block_head(struct attention a, uint8_t *cache, int64_t block, int64_t kv_head) {
-  return cache + (size_t)block * block_bytes(a) + (size_t)(a.layer * a.kv_heads + kv_head) * head_bytes(a);
+  return cache + (size_t)block * block_bytes(a) +
+         (size_t)(a.layer * a.kv_heads + kv_head) * head_bytes(a);
 }
 
 // A turned key and a value, [head_dim] each and readable up to the next 16, into their place.
-INLINE void write_kv(const struct attention a, uint8_t *head, int64_t place, const float *key, const float *value) {
+INLINE void write_kv(const struct attention a, uint8_t *head, int64_t place, const float *key,
+                     const float *value) {
   const size_t size = number_size(a.number);
   for (int64_t d = 0; d < a.head_dim; d += 16) {
     uint8_t rounded[64];
     vec_store_number(a.number, rounded, vec_load(key + d));
     for (int64_t i = 0; i < 16 && d + i < a.head_dim; i++)
       memcpy(head + (size_t)((d + i) * BLOCK + place) * size, rounded + (size_t)i * size, size);
-    vec_store_number(a.number, head + keys_bytes(a) + (size_t)(place * head_width(a.head_dim) + d) * size,
+    vec_store_number(a.number,
+                     head + keys_bytes(a) + (size_t)(place * head_width(a.head_dim) + d) * size,
                      vec_load(value + d));
   }
 }
@@ -76,7 +85,8 @@ INLINE void score_step(const struct attention a, const int rows, uint8_t *const 
   for (int64_t d = 0; d < a.head_dim; d++) {
     vec keys[4];
 #pragma GCC unroll 4
-    for (int b = 0; b < 4; b++) keys[b] = vec_load_number(a.number, heads[b] + (size_t)(d * BLOCK) * size);
+    for (int b = 0; b < 4; b++)
+      keys[b] = vec_load_number(a.number, heads[b] + (size_t)(d * BLOCK) * size);
 #pragma GCC unroll 4
     for (int i = 0; i < rows; i++) {
       vec q = vec_set(r->query[i][d]);
@@ -91,9 +101,10 @@ INLINE void score_step(const struct attention a, const int rows, uint8_t *const 
 }
 
 // sum = sum * correction + weights x values, over `width` vectors of the head from `d` on.
-INLINE void weigh_step(const struct attention a, const int rows, const int width, int64_t d, uint8_t *const heads[4],
-                       uint32_t seen_lo, uint32_t seen_hi, float weights[ATTENTION_ROWS][STEP],
-                       const float correction[ATTENTION_ROWS], float *sums) {
+INLINE void weigh_step(const struct attention a, const int rows, const int width, int64_t d,
+                       uint8_t *const heads[4], uint32_t seen_lo, uint32_t seen_hi,
+                       float weights[ATTENTION_ROWS][STEP], const float correction[ATTENTION_ROWS],
+                       float *sums) {
   const size_t size = number_size(a.number);
   const int64_t stride = head_width(a.head_dim);
   vec sum[ATTENTION_ROWS][4];
@@ -109,7 +120,8 @@ INLINE void weigh_step(const struct attention a, const int rows, const int width
     const uint8_t *at = heads[t / BLOCK] + keys_bytes(a) + (size_t)(t % BLOCK * stride + d) * size;
     vec values[4];
 #pragma GCC unroll 4
-    for (int v = 0; v < width; v++) values[v] = vec_load_number(a.number, at + (size_t)(16 * v) * size);
+    for (int v = 0; v < width; v++)
+      values[v] = vec_load_number(a.number, at + (size_t)(16 * v) * size);
 #pragma GCC unroll 4
     for (int i = 0; i < rows; i++) {
       vec w = vec_set(weights[i][t]);
@@ -123,8 +135,8 @@ INLINE void weigh_step(const struct attention a, const int rows, const int width
     for (int v = 0; v < width; v++) vec_store(sums + i * stride + d + 16 * v, sum[i][v]);
 }
 
-INLINE void attend_rows(const struct attention a, const int rows, int64_t first, int64_t kept, uint8_t *const heads[4],
-                        const struct attention_rows *r) {
+INLINE void attend_rows(const struct attention a, const int rows, int64_t first, int64_t kept,
+                        uint8_t *const heads[4], const struct attention_rows *r) {
   vec scores[ATTENTION_ROWS][4];
   float weights[ATTENTION_ROWS][STEP], correction[ATTENTION_ROWS];
   uint32_t seen[4] = {0};
@@ -132,14 +144,17 @@ INLINE void attend_rows(const struct attention a, const int rows, int64_t first,
 #pragma GCC unroll 4
   for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
-    for (int b = 0; b < 4; b++) seen[b] |= bits[i][b] = visible(a, first + b * BLOCK, r->position[i], kept);
+    for (int b = 0; b < 4; b++)
+      seen[b] |= bits[i][b] = visible(a, first + b * BLOCK, r->position[i], kept);
   if (!(seen[0] | seen[1] | seen[2] | seen[3])) return;
   score_step(a, rows, heads, r, scores);
 #pragma GCC unroll 4
   for (int i = 0; i < rows; i++) {
 #pragma GCC unroll 4
-    for (int b = 0; b < 4; b++) scores[i][b] = vec_choose(bits[i][b], scores[i][b], vec_set(LOWEST));
-    float here = vec_largest(vec_max(vec_max(scores[i][0], scores[i][1]), vec_max(scores[i][2], scores[i][3])));
+    for (int b = 0; b < 4; b++)
+      scores[i][b] = vec_choose(bits[i][b], scores[i][b], vec_set(LOWEST));
+    float here = vec_largest(
+        vec_max(vec_max(scores[i][0], scores[i][1]), vec_max(scores[i][2], scores[i][3])));
     float largest = here > r->largest[i] ? here : r->largest[i];
     correction[i] = exp_of(r->largest[i] - largest);
     vec total = vec_zero();
@@ -154,9 +169,11 @@ INLINE void attend_rows(const struct attention a, const int rows, int64_t first,
   }
   uint32_t lo = seen[0] | seen[1] << 16, hi = seen[2] | seen[3] << 16;
   const int vectors = (int)(head_width(a.head_dim) / 16);
-  for (int v = 0; v + 4 <= vectors; v += 4) weigh_step(a, rows, 4, 16 * v, heads, lo, hi, weights, correction, r->sum);
+  for (int v = 0; v + 4 <= vectors; v += 4)
+    weigh_step(a, rows, 4, 16 * v, heads, lo, hi, weights, correction, r->sum);
   if (vectors % 4)
-    weigh_step(a, rows, vectors % 4, 16 * (vectors / 4 * 4), heads, lo, hi, weights, correction, r->sum);
+    weigh_step(a, rows, vectors % 4, 16 * (vectors / 4 * 4), heads, lo, hi, weights, correction,
+               r->sum);
 }
 
 // Where block number `number` of a sequence stands in its list: the list holds the blocks of the sinks and those from
@@ -169,12 +186,12 @@ INLINE int64_t block_index(int64_t number, int64_t kept, int64_t sinks) {
 // One work item: up to ATTENTION_POSITIONS neighbouring tokens of one sequence, for the query heads of one KV head.
 struct attention_item {
   uint8_t *cache;
-  const int32_t *blocks;    // the sequence's, in position order: see block_index
-  const int32_t *positions; // of the item's tokens
-  int64_t tokens, kept;     // kept: first position still held besides the sinks
-  const float *query;       // [tokens, query_stride]: head h at h * head_dim
+  const int32_t *blocks;     // the sequence's, in position order: see block_index
+  const int32_t *positions;  // of the item's tokens
+  int64_t tokens, kept;      // kept: first position still held besides the sinks
+  const float *query;        // [tokens, query_stride]: head h at h * head_dim
   int64_t query_stride;
-  float *out;               // [tokens, out_stride]: head h at h * head_dim
+  float *out;  // [tokens, out_stride]: head h at h * head_dim
   int64_t out_stride;
 };
 
@@ -184,25 +201,32 @@ INLINE int64_t attention_scratch(struct attention a) {
 }
 
 // `scratch`: attention_scratch floats.
-INLINE void attend(const struct attention a, const struct attention_item *item, int64_t kv_head, float *scratch) {
-  const int64_t group = a.heads / a.kv_heads, width = head_width(a.head_dim), rows = item->tokens * group;
+INLINE void attend(const struct attention a, const struct attention_item *item, int64_t kv_head,
+                   float *scratch) {
+  const int64_t group = a.heads / a.kv_heads, width = head_width(a.head_dim),
+                rows = item->tokens * group;
   float *sums = scratch, *largest = sums + rows * width, *total = largest + rows;
   for (int64_t i = 0; i < rows * width; i++) sums[i] = 0;
   for (int64_t i = 0; i < rows; i++) largest[i] = LOWEST, total[i] = 0;
 
   int64_t last = item->positions[item->tokens - 1], begin = item->kept;
-  if (a.window && item->positions[0] - a.window + 1 > begin) begin = item->positions[0] - a.window + 1;
+  if (a.window && item->positions[0] - a.window + 1 > begin)
+    begin = item->positions[0] - a.window + 1;
   for (int64_t first = 0; first <= last; first += STEP) {
     if (first >= a.sinks && first + STEP <= begin) continue;
     uint8_t *heads[4];
     for (int b = 0; b < 4; b++) {
       int64_t begins = first + b * BLOCK;
       // Where nothing is held any more, or nothing yet, the last block stands in: its scores are masked.
-      int held = begins <= last && (begins < round_up(a.sinks, BLOCK) || begins + BLOCK > item->kept);
-      heads[b] = block_head(a, item->cache, item->blocks[block_index((held ? begins : last) / BLOCK, item->kept, a.sinks)], kv_head);
+      int held =
+          begins <= last && (begins < round_up(a.sinks, BLOCK) || begins + BLOCK > item->kept);
+      heads[b] = block_head(
+          a, item->cache,
+          item->blocks[block_index((held ? begins : last) / BLOCK, item->kept, a.sinks)], kv_head);
     }
     for (int64_t row = 0; row < rows; row += ATTENTION_ROWS) {
-      struct attention_rows r = {.sum = sums + row * width, .largest = largest + row, .total = total + row};
+      struct attention_rows r = {
+          .sum = sums + row * width, .largest = largest + row, .total = total + row};
       int64_t count = rows - row < ATTENTION_ROWS ? rows - row : ATTENTION_ROWS;
       for (int64_t i = 0; i < count; i++) {
         int64_t token = (row + i) / group, head = kv_head * group + (row + i) % group;
@@ -210,10 +234,17 @@ INLINE void attend(const struct attention a, const struct attention_item *item, 
         r.position[i] = item->positions[token];
       }
       switch (count) {
-        case 4: attend_rows(a, 4, first, item->kept, heads, &r); break;
-        case 3: attend_rows(a, 3, first, item->kept, heads, &r); break;
-        case 2: attend_rows(a, 2, first, item->kept, heads, &r); break;
-        default: attend_rows(a, 1, first, item->kept, heads, &r);
+        case 4:
+          attend_rows(a, 4, first, item->kept, heads, &r);
+          break;
+        case 3:
+          attend_rows(a, 3, first, item->kept, heads, &r);
+          break;
+        case 2:
+          attend_rows(a, 2, first, item->kept, heads, &r);
+          break;
+        default:
+          attend_rows(a, 1, first, item->kept, heads, &r);
       }
     }
   }

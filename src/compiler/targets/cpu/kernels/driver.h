@@ -22,11 +22,11 @@ struct sinter_model {
   size_t arena_bytes, cache_bytes, memory_bytes;
   uint8_t *weights[PARAMETERS];  // into the arena
   uint8_t *buffers[BUFFERS];
-  float *scratch;            // [threads, SCRATCH]
-  uint8_t *samplers;         // [threads, sampler_bytes]
+  float *scratch;     // [threads, SCRATCH]
+  uint8_t *samplers;  // [threads, sampler_bytes]
   struct row_set sets[ROW_SETS];
-  int32_t *sequence_of;      // [tokens]
-  int32_t *wanted_of;        // [tokens] which wanted row a token is, or -1
+  int32_t *sequence_of;  // [tokens]
+  int32_t *wanted_of;    // [tokens] which wanted row a token is, or -1
   const sinter_step_arrays *step;
   char message[256];
 };
@@ -70,7 +70,8 @@ static size_t lay_out(sinter_model *m, uint8_t *memory) {
     at += (size_t)round_up((int64_t)(bytes) + SLACK, LINE); \
   } while (0)
   size_t tokens = (size_t)m->limits.tokens, rows = (size_t)m->limits.rows;
-  for (int i = 0; i < BUFFERS; i++) TAKE(m->buffers[i], buffer_bytes[i] * (buffer_of_logits[i] ? rows : tokens));
+  for (int i = 0; i < BUFFERS; i++)
+    TAKE(m->buffers[i], buffer_bytes[i] * (buffer_of_logits[i] ? rows : tokens));
   TAKE(m->scratch, (size_t)m->host->threads * SCRATCH * 4);
   TAKE(m->samplers, (size_t)m->host->threads * sampler_bytes(VOCABULARY));
   TAKE(m->sequence_of, tokens * 4);
@@ -147,8 +148,10 @@ static void load_panel(void *context, int64_t index, int32_t thread) {
   int64_t middle = p->panels.pair > row && p->panels.pair < end ? p->panels.pair : end;
   while (row < end) {
     int lane;
-    if (p->panels.pair) panels_home(p->panels, row, &lane);
-    else lane = (int)(row % PANEL);
+    if (p->panels.pair)
+      panels_home(p->panels, row, &lane);
+    else
+      lane = (int)(row % PANEL);
     int64_t count = middle - row, room = 16 - lane % 16;
     if (count > room) count = room;
     if (p->kept == VECTOR || p->kept == BIAS) {
@@ -157,31 +160,38 @@ static void load_panel(void *context, int64_t index, int32_t thread) {
       uint8_t *expanded = malloc((size_t)p->panels.columns * 4);
       for (int64_t i = row; expanded && i < row + count; i++) {
         size_t at = (size_t)(i - l->row);
-        expand_row(p->stored, l->values + at * (size_t)panels_words(p->stored) * 4,
-                   l->scales + at * (size_t)panels_groups(p->stored) * number_size(p->stored.number), expanded);
+        expand_row(
+            p->stored, l->values + at * (size_t)panels_words(p->stored) * 4,
+            l->scales + at * (size_t)panels_groups(p->stored) * number_size(p->stored.number),
+            expanded);
         pack_floats(p->panels, l->weights, i, 1, expanded);
       }
       free(expanded);
     } else {
       size_t at = (size_t)(row - l->row);
       if (p->panels.grouped)
-        pack_codes(p->panels, l->weights, row, count, l->values + at * (size_t)panels_words(p->panels) * 4,
-                   l->scales + at * (size_t)panels_groups(p->panels) * number_size(p->panels.number));
+        pack_codes(
+            p->panels, l->weights, row, count, l->values + at * (size_t)panels_words(p->panels) * 4,
+            l->scales + at * (size_t)panels_groups(p->panels) * number_size(p->panels.number));
       else
-        pack_floats(p->panels, l->weights, row, count, l->values + at * (size_t)p->panels.columns * number_size(p->panels.number));
+        pack_floats(p->panels, l->weights, row, count,
+                    l->values + at * (size_t)p->panels.columns * number_size(p->panels.number));
     }
     row += count;
     if (row == middle) middle = end;
   }
 }
 
-int32_t sinter_load(sinter_model *m, int32_t parameter, int64_t row, int64_t rows, const void *values,
-                    const void *scales) {
-  if (parameter < 0 || parameter >= PARAMETERS) return refuse(m, SINTER_BAD_PARAMETER, "there is no parameter %d", parameter);
+int32_t sinter_load(sinter_model *m, int32_t parameter, int64_t row, int64_t rows,
+                    const void *values, const void *scales) {
+  if (parameter < 0 || parameter >= PARAMETERS)
+    return refuse(m, SINTER_BAD_PARAMETER, "there is no parameter %d", parameter);
   const struct parameter *p = &parameters[parameter];
   if (row < 0 || rows < 0 || rows > p->stored.rows || row > p->stored.rows - rows)
-    return refuse(m, SINTER_BAD_PARAMETER, "parameter %d has %lld rows", parameter, (long long)p->stored.rows);
-  if (p->stored.grouped && !scales) return refuse(m, SINTER_BAD_PARAMETER, "parameter %d needs scales", parameter);
+    return refuse(m, SINTER_BAD_PARAMETER, "parameter %d has %lld rows", parameter,
+                  (long long)p->stored.rows);
+  if (p->stored.grouped && !scales)
+    return refuse(m, SINTER_BAD_PARAMETER, "parameter %d needs scales", parameter);
   if (!rows) return SINTER_OK;
   struct loading l = {p, m->weights[parameter], row, rows, values, scales};
   m->host->parallel_for(m->host, (row + rows - 1) / 16 - row / 16 + 1, load_panel, &l);
@@ -191,10 +201,12 @@ int32_t sinter_load(sinter_model *m, int32_t parameter, int64_t row, int64_t row
 int32_t sinter_copy_blocks(sinter_model *m, const int32_t *from, const int32_t *to, int64_t count) {
   for (int64_t i = 0; i < count; i++)
     if (from[i] < 0 || from[i] >= m->limits.blocks || to[i] < 0 || to[i] >= m->limits.blocks)
-      return refuse(m, SINTER_BAD_INDEX, "a block to copy is none of the %d there are", m->limits.blocks);
+      return refuse(m, SINTER_BAD_INDEX, "a block to copy is none of the %d there are",
+                    m->limits.blocks);
   for (int64_t i = 0; i < count; i++)
     if (from[i] != to[i])
-      memcpy(m->cache + (size_t)to[i] * BLOCK_BYTES, m->cache + (size_t)from[i] * BLOCK_BYTES, BLOCK_BYTES);
+      memcpy(m->cache + (size_t)to[i] * BLOCK_BYTES, m->cache + (size_t)from[i] * BLOCK_BYTES,
+             BLOCK_BYTES);
   return SINTER_OK;
 }
 
@@ -215,32 +227,46 @@ static int within(const int32_t *values, int64_t count, int64_t limit) {
 
 // Nothing that a step is given may lead outside the model's memory.
 static int32_t check_sequence(sinter_model *m, const sinter_step_arrays *s, int64_t sequence) {
-  int64_t first = s->starts[sequence], end = s->starts[sequence + 1], blocks = s->block_starts[sequence + 1] - s->block_starts[sequence];
-  if (first == end) return refuse(m, SINTER_BAD_INDEX, "sequence %lld has no tokens", (long long)sequence);
-  int64_t kept = s->visible_from[sequence], position = s->positions[first], last = position + end - first - 1;
-  if (last >= CONTEXT) return refuse(m, SINTER_BAD_INDEX, "position %lld is beyond the context of %d", (long long)last, CONTEXT);
-  if (position < 0 || kept < 0 || kept > position) return refuse(m, SINTER_BAD_INDEX, "a position is not visible to itself");
+  int64_t first = s->starts[sequence], end = s->starts[sequence + 1],
+          blocks = s->block_starts[sequence + 1] - s->block_starts[sequence];
+  if (first == end)
+    return refuse(m, SINTER_BAD_INDEX, "sequence %lld has no tokens", (long long)sequence);
+  int64_t kept = s->visible_from[sequence], position = s->positions[first],
+          last = position + end - first - 1;
+  if (last >= CONTEXT)
+    return refuse(m, SINTER_BAD_INDEX, "position %lld is beyond the context of %d", (long long)last,
+                  CONTEXT);
+  if (position < 0 || kept < 0 || kept > position)
+    return refuse(m, SINTER_BAD_INDEX, "a position is not visible to itself");
   for (int64_t t = first; t < end; t++)
-    if (s->positions[t] != position + t - first) return refuse(m, SINTER_BAD_INDEX, "positions of a sequence do not follow each other");
-  if (block_index(last / BLOCK, kept, SINKS) >= blocks) return refuse(m, SINTER_BAD_INDEX, "position %lld has no block", (long long)last);
+    if (s->positions[t] != position + t - first)
+      return refuse(m, SINTER_BAD_INDEX, "positions of a sequence do not follow each other");
+  if (block_index(last / BLOCK, kept, SINKS) >= blocks)
+    return refuse(m, SINTER_BAD_INDEX, "position %lld has no block", (long long)last);
   const int32_t *ids = s->blocks + s->block_starts[sequence];
   for (int64_t b = 0; b < blocks; b++)
     if (ids[b] < 0 || ids[b] >= m->limits.blocks)
-      return refuse(m, SINTER_BAD_INDEX, "block %d is none of the %d there are", ids[b], m->limits.blocks);
+      return refuse(m, SINTER_BAD_INDEX, "block %d is none of the %d there are", ids[b],
+                    m->limits.blocks);
   return SINTER_OK;
 }
 
 static int32_t check_step(sinter_model *m, const sinter_step_arrays *s) {
-  if (s->total < 0 || s->total > m->limits.tokens || s->sequences < 0 || s->sequences > m->limits.sequences ||
-      s->rows < 0 || s->rows > m->limits.rows || s->hidden_rows < 0 || s->hidden_rows > m->limits.tokens)
+  if (s->total < 0 || s->total > m->limits.tokens || s->sequences < 0 ||
+      s->sequences > m->limits.sequences || s->rows < 0 || s->rows > m->limits.rows ||
+      s->hidden_rows < 0 || s->hidden_rows > m->limits.tokens)
     return refuse(m, SINTER_BAD_INDEX, "the step is larger than the model was opened for");
-  if (!ascending(s->starts, s->sequences) || s->starts[s->sequences] != s->total || !ascending(s->block_starts, s->sequences))
+  if (!ascending(s->starts, s->sequences) || s->starts[s->sequences] != s->total ||
+      !ascending(s->block_starts, s->sequences))
     return refuse(m, SINTER_BAD_INDEX, "the sequences do not lie end to end");
-  if (!within(s->tokens, s->total, VOCABULARY)) return refuse(m, SINTER_BAD_INDEX, "a token is not in the vocabulary");
-  if (!within(s->logit_rows, s->rows, s->total) || !within(s->hidden_rows_of, s->hidden_rows, s->total))
+  if (!within(s->tokens, s->total, VOCABULARY))
+    return refuse(m, SINTER_BAD_INDEX, "a token is not in the vocabulary");
+  if (!within(s->logit_rows, s->rows, s->total) ||
+      !within(s->hidden_rows_of, s->hidden_rows, s->total))
     return refuse(m, SINTER_BAD_INDEX, "a wanted row is no token of the step");
   if ((s->hidden_in != NULL) != TAKES_HIDDEN)
-    return refuse(m, SINTER_BAD_INDEX, TAKES_HIDDEN ? "hidden rows are missing" : "hidden rows are not taken in");
+    return refuse(m, SINTER_BAD_INDEX,
+                  TAKES_HIDDEN ? "hidden rows are missing" : "hidden rows are not taken in");
   for (int64_t i = 0; i < s->sequences; i++) {
     int32_t code = check_sequence(m, s, i);
     if (code) return code;
@@ -251,11 +277,15 @@ static int32_t check_step(sinter_model *m, const sinter_step_arrays *s) {
 static int32_t check_sampling(sinter_model *m, const sinter_step_arrays *s) {
   if (!s->rows) return SINTER_OK;
   if (!ascending(s->count_starts, s->rows) || !ascending(s->bias_starts, s->rows) ||
-      !within(s->count_tokens, s->count_starts[s->rows], VOCABULARY) || !within(s->bias_tokens, s->bias_starts[s->rows], VOCABULARY))
+      !within(s->count_tokens, s->count_starts[s->rows], VOCABULARY) ||
+      !within(s->bias_tokens, s->bias_starts[s->rows], VOCABULARY))
     return refuse(m, SINTER_BAD_INDEX, "a counted or biased token is not in the vocabulary");
   for (int64_t i = 0; i < s->rows; i++) {
-    if (s->mask_row[i] < -1 || s->mask_row[i] >= s->masked_rows) return refuse(m, SINTER_BAD_INDEX, "there is no mask %d", s->mask_row[i]);
-    if (s->top_logprobs[i] < 0 || s->top_logprobs[i] > MOST_LOGPROBS) return refuse(m, SINTER_BAD_INDEX, "more log-probabilities are asked for than there are places");
+    if (s->mask_row[i] < -1 || s->mask_row[i] >= s->masked_rows)
+      return refuse(m, SINTER_BAD_INDEX, "there is no mask %d", s->mask_row[i]);
+    if (s->top_logprobs[i] < 0 || s->top_logprobs[i] > MOST_LOGPROBS)
+      return refuse(m, SINTER_BAD_INDEX,
+                    "more log-probabilities are asked for than there are places");
   }
   return SINTER_OK;
 }
@@ -266,26 +296,32 @@ static void make_runs(sinter_model *m, struct row_set *set) {
   for (int64_t row = 0; row < set->count;) {
     int32_t sequence = m->sequence_of[set->token[row]];
     int64_t end = row + 1;
-    while (end < set->count && end - row < ATTENTION_POSITIONS && m->sequence_of[set->token[end]] == sequence) end++;
-    set->runs[set->run_count++] = (struct attention_run){(int32_t)row, (int32_t)(end - row), sequence};
+    while (end < set->count && end - row < ATTENTION_POSITIONS &&
+           m->sequence_of[set->token[end]] == sequence)
+      end++;
+    set->runs[set->run_count++] =
+        (struct attention_run){(int32_t)row, (int32_t)(end - row), sequence};
     row = end;
   }
 }
 
 static void find_rows(sinter_model *m, const sinter_step_arrays *s) {
-  struct row_set *tokens = &m->sets[TOKENS], *wanted = &m->sets[WANTED], *logits = &m->sets[LOGITS], *hidden = &m->sets[HIDDEN];
+  struct row_set *tokens = &m->sets[TOKENS], *wanted = &m->sets[WANTED], *logits = &m->sets[LOGITS],
+                 *hidden = &m->sets[HIDDEN];
   for (int64_t i = 0; i < s->sequences; i++)
     for (int64_t t = s->starts[i]; t < s->starts[i + 1]; t++) m->sequence_of[t] = (int32_t)i;
   for (int64_t t = 0; t < s->total; t++) tokens->token[t] = (int32_t)t, m->wanted_of[t] = -1;
   for (int64_t i = 0; i < s->rows; i++) m->wanted_of[s->logit_rows[i]] = 0;
   for (int64_t i = 0; i < s->hidden_rows; i++) m->wanted_of[s->hidden_rows_of[i]] = 0;
-  tokens->count = s->total, wanted->count = 0, logits->count = s->rows, hidden->count = s->hidden_rows;
+  tokens->count = s->total, wanted->count = 0, logits->count = s->rows,
+  hidden->count = s->hidden_rows;
   for (int64_t t = 0; t < s->total; t++)
     if (m->wanted_of[t] == 0) {
       m->wanted_of[t] = (int32_t)wanted->count;
       wanted->token[wanted->count++] = (int32_t)t;
     }
-  for (int64_t i = 0; i < s->rows; i++) logits->token[i] = s->logit_rows[i], logits->wanted[i] = m->wanted_of[s->logit_rows[i]];
+  for (int64_t i = 0; i < s->rows; i++)
+    logits->token[i] = s->logit_rows[i], logits->wanted[i] = m->wanted_of[s->logit_rows[i]];
   for (int64_t i = 0; i < s->hidden_rows; i++)
     hidden->token[i] = s->hidden_rows_of[i], hidden->wanted[i] = m->wanted_of[s->hidden_rows_of[i]];
   make_runs(m, tokens);
@@ -303,11 +339,12 @@ struct row_loop {
 };
 // A buffer as floats, and a row of one.
 #define FLOATS(buffer) ((float *)m->buffers[buffer])
-#define EACH_ROW(loop, index)                                                                    \
-  for (int64_t row = (index) * (loop)->grain;                                                    \
+#define EACH_ROW(loop, index)                 \
+  for (int64_t row = (index) * (loop)->grain; \
        row < (loop)->set->count && row < ((index) + 1) * (loop)->grain; row++)
 
-static int32_t rows_loop(sinter_model *m, enum rows set, void (*body)(void *, int64_t, int32_t), const int64_t *arguments) {
+static int32_t rows_loop(sinter_model *m, enum rows set, void (*body)(void *, int64_t, int32_t),
+                         const int64_t *arguments) {
   if (cancelled(m)) return SINTER_CANCELLED;
   int64_t count = m->sets[set].count, grain = count / (8 * m->host->threads);
   struct row_loop loop = {m, &m->sets[set], arguments, grain < 1 ? 1 : grain};
@@ -315,8 +352,8 @@ static int32_t rows_loop(sinter_model *m, enum rows set, void (*body)(void *, in
   return SINTER_OK;
 }
 
-static int32_t product_loop(sinter_model *m, enum rows set, void (*body)(void *, int64_t, int32_t), int64_t panels,
-                            int weight, int bias, int in, int64_t from, int out) {
+static int32_t product_loop(sinter_model *m, enum rows set, void (*body)(void *, int64_t, int32_t),
+                            int64_t panels, int weight, int bias, int in, int64_t from, int out) {
   if (cancelled(m)) return SINTER_CANCELLED;
   int64_t count = m->sets[set].count;
   if (!count) return SINTER_OK;
@@ -325,25 +362,33 @@ static int32_t product_loop(sinter_model *m, enum rows set, void (*body)(void *,
   if (grain > most) grain = most < 1 ? 1 : most;
   struct product_loop loop = {
       m->step->cancel,
-      {m->weights[weight], m->buffers[in] + from, count, (float *)m->buffers[out], bias < 0 ? NULL : (float *)m->weights[bias]},
+      {m->weights[weight], m->buffers[in] + from, count, (float *)m->buffers[out],
+       bias < 0 ? NULL : (float *)m->weights[bias]},
       panels,
       grain};
   m->host->parallel_for(m->host, (panels + grain - 1) / grain, body, &loop);
   return SINTER_OK;
 }
 
-static int32_t attention_loop(sinter_model *m, enum rows set, void (*body)(void *, int64_t, int32_t), int64_t kv_heads,
+static int32_t attention_loop(sinter_model *m, enum rows set,
+                              void (*body)(void *, int64_t, int32_t), int64_t kv_heads,
                               int64_t layer, int in, int64_t from, int out) {
   if (cancelled(m)) return SINTER_CANCELLED;
-  struct attention_loop loop = {m->step, &m->sets[set], m->cache, layer, (float *)m->buffers[in] + from,
-                                (float *)m->buffers[out], m->scratch};
+  struct attention_loop loop = {m->step,
+                                &m->sets[set],
+                                m->cache,
+                                layer,
+                                (float *)m->buffers[in] + from,
+                                (float *)m->buffers[out],
+                                m->scratch};
   m->host->parallel_for(m->host, m->sets[set].run_count * kv_heads, body, &loop);
   return SINTER_OK;
 }
 
 // ------------------------------------------------------------------ single rows, as the emitted loops call them
 
-INLINE void embed_row(const sinter_model *m, const struct panels p, const uint8_t *table, enum number rounded, int64_t token, float *out) {
+INLINE void embed_row(const sinter_model *m, const struct panels p, const uint8_t *table,
+                      enum number rounded, int64_t token, float *out) {
   unpack_row(p, table, m->step->tokens[token], rounded, out);
 }
 
@@ -351,31 +396,39 @@ INLINE void hidden_in_row(const sinter_model *m, int64_t columns, int64_t token,
   memcpy(out, m->step->hidden_in + token * columns, (size_t)columns * 4);
 }
 
-INLINE void angles_row(const sinter_model *m, const double *frequencies, int64_t half, int64_t token, float *out) {
-  for (int64_t i = 0; i < half; i++) turn(m->step->positions[token] * frequencies[i], out + i, out + half + i);
+INLINE void angles_row(const sinter_model *m, const double *frequencies, int64_t half,
+                       int64_t token, float *out) {
+  for (int64_t i = 0; i < half; i++)
+    turn(m->step->positions[token] * frequencies[i], out + i, out + half + i);
 }
 
-INLINE void norm_heads(const float *x, const float *weight, const float epsilon, int64_t width, int64_t columns, float *out) {
+INLINE void norm_heads(const float *x, const float *weight, const float epsilon, int64_t width,
+                       int64_t columns, float *out) {
   for (int64_t i = 0; i < columns; i += width) norm_row(x + i, weight, epsilon, width, out + i);
 }
 
 INLINE void rope_row(float *x, const float *angles, int64_t head_dim, int64_t columns) {
-  for (int64_t i = 0; i < columns; i += head_dim) rotate_head(x + i, angles, angles + head_dim / 2, head_dim / 2, x + i);
+  for (int64_t i = 0; i < columns; i += head_dim)
+    rotate_head(x + i, angles, angles + head_dim / 2, head_dim / 2, x + i);
 }
 
-INLINE void remember_row(const sinter_model *m, const struct attention a, int64_t layer, const float *key, const float *value, int64_t token) {
+INLINE void remember_row(const sinter_model *m, const struct attention a, int64_t layer,
+                         const float *key, const float *value, int64_t token) {
   int64_t position = m->step->positions[token], sequence = m->sequence_of[token];
   const int32_t *blocks = m->step->blocks + m->step->block_starts[sequence];
   int32_t block = blocks[block_index(position / BLOCK, m->step->visible_from[sequence], SINKS)];
   uint8_t *cache = m->cache + (size_t)(layer * a.kv_heads) * head_bytes(a);
   for (int64_t h = 0; h < a.kv_heads; h++)
-    write_kv(a, block_head(a, cache, block, h), position % BLOCK, key + h * a.head_dim, value + h * a.head_dim);
+    write_kv(a, block_head(a, cache, block, h), position % BLOCK, key + h * a.head_dim,
+             value + h * a.head_dim);
 }
 
 INLINE void silu_row(const float *x, int64_t columns, float *out) {
   for (int64_t i = 0; i < columns; i += 16) {
-    if (columns - i >= 16) vec_store(out + i, vec_silu(vec_load(x + i)));
-    else vec_store_some(out + i, columns - i, vec_silu(vec_load_some(x + i, columns - i)));
+    if (columns - i >= 16)
+      vec_store(out + i, vec_silu(vec_load(x + i)));
+    else
+      vec_store_some(out + i, columns - i, vec_silu(vec_load_some(x + i, columns - i)));
   }
 }
 INLINE void add_row(const float *a, const float *b, int64_t columns, float *out) {
@@ -384,7 +437,9 @@ INLINE void add_row(const float *a, const float *b, int64_t columns, float *out)
 INLINE void multiply_row(const float *a, const float *b, int64_t columns, float *out) {
   for (int64_t i = 0; i < columns; i++) out[i] = a[i] * b[i];
 }
-INLINE void copy_row(const float *x, int64_t columns, float *out) { memmove(out, x, (size_t)columns * 4); }
+INLINE void copy_row(const float *x, int64_t columns, float *out) {
+  memmove(out, x, (size_t)columns * 4);
+}
 
 // ------------------------------------------------------------------ a step
 
@@ -393,7 +448,8 @@ static int32_t run_plan(sinter_model *m);
 
 static void sample_row(void *context, int64_t row, int32_t thread) {
   sinter_model *m = context;
-  sample(m->step, (float *)m->buffers[LOGITS_BUFFER] + row * LOGITS_STRIDE, VOCABULARY, row, m->samplers + (size_t)thread * sampler_bytes(VOCABULARY));
+  sample(m->step, (float *)m->buffers[LOGITS_BUFFER] + row * LOGITS_STRIDE, VOCABULARY, row,
+         m->samplers + (size_t)thread * sampler_bytes(VOCABULARY));
 }
 
 int32_t sinter_step(sinter_model *m, const sinter_step_arrays *s) {
@@ -405,9 +461,11 @@ int32_t sinter_step(sinter_model *m, const sinter_step_arrays *s) {
   code = run_plan(m);
   if (code || cancelled(m)) return SINTER_CANCELLED;
   for (int64_t i = 0; i < s->hidden_rows; i++)
-    memcpy(s->out_hidden + i * HIDDEN_COLUMNS, (float *)m->buffers[HIDDEN_BUFFER] + i * HIDDEN_STRIDE, HIDDEN_COLUMNS * 4);
+    memcpy(s->out_hidden + i * HIDDEN_COLUMNS,
+           (float *)m->buffers[HIDDEN_BUFFER] + i * HIDDEN_STRIDE, HIDDEN_COLUMNS * 4);
   for (int64_t i = 0; s->out_logits && i < s->rows; i++)
-    memcpy(s->out_logits + i * VOCABULARY, (float *)m->buffers[LOGITS_BUFFER] + i * LOGITS_STRIDE, VOCABULARY * 4);
+    memcpy(s->out_logits + i * VOCABULARY, (float *)m->buffers[LOGITS_BUFFER] + i * LOGITS_STRIDE,
+           VOCABULARY * 4);
   m->host->parallel_for(m->host, s->rows, sample_row, m);
   return SINTER_OK;
 }

@@ -18,25 +18,28 @@ struct parameter {
 // Rows that a step computes, of one of the plan's row sets.
 struct row_set {
   int64_t count;
-  int32_t *token;        // [count] which of the step's tokens each row is
-  int32_t *wanted;       // [count] which of the wanted rows each row is; logits and hidden only
-  struct attention_run { // rows of one sequence that attend together
+  int32_t *token;         // [count] which of the step's tokens each row is
+  int32_t *wanted;        // [count] which of the wanted rows each row is; logits and hidden only
+  struct attention_run {  // rows of one sequence that attend together
     int32_t row, count, sequence;
-  } *runs;               // tokens and wanted only
+  } *runs;  // tokens and wanted only
   int64_t run_count;
 };
 enum rows { TOKENS, WANTED, LOGITS, HIDDEN, ROW_SETS };
 
-INLINE int is_set(const int32_t *cancel) { return cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED) != 0; }
+INLINE int is_set(const int32_t *cancel) {
+  return cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED) != 0;
+}
 
 struct product_loop {
   const int32_t *cancel;
   struct product product;
   int64_t panels, grain;
 };
-#define EACH_PANEL(loop, index)                                                                  \
-  for (int64_t panel = (index) * (loop)->grain;                                                  \
-       panel < (loop)->panels && panel < ((index) + 1) * (loop)->grain && !is_set((loop)->cancel); panel++)
+#define EACH_PANEL(loop, index)                                                                    \
+  for (int64_t panel = (index) * (loop)->grain;                                                    \
+       panel < (loop)->panels && panel < ((index) + 1) * (loop)->grain && !is_set((loop)->cancel); \
+       panel++)
 
 struct attention_loop {
   const sinter_step_arrays *step;
@@ -48,13 +51,15 @@ struct attention_loop {
 };
 
 // One run of rows and one KV head. Late positions, which have most to read, come first.
-INLINE void attention_item(const struct attention_loop *loop, const struct attention a, int64_t query_stride,
-                           int64_t out_stride, int64_t index, int64_t thread) {
+INLINE void attention_item(const struct attention_loop *loop, const struct attention a,
+                           int64_t query_stride, int64_t out_stride, int64_t index,
+                           int64_t thread) {
   const sinter_step_arrays *step = loop->step;
   if (is_set(step->cancel)) return;
   const struct attention_run *run = &loop->set->runs[loop->set->run_count - 1 - index / a.kv_heads];
   int32_t positions[ATTENTION_POSITIONS];
-  for (int32_t i = 0; i < run->count; i++) positions[i] = step->positions[loop->set->token[run->row + i]];
+  for (int32_t i = 0; i < run->count; i++)
+    positions[i] = step->positions[loop->set->token[run->row + i]];
   const struct attention_item item = {
       .cache = loop->cache + (size_t)(loop->layer * a.kv_heads) * head_bytes(a),
       .blocks = step->blocks + step->block_starts[run->sequence],
@@ -70,7 +75,9 @@ INLINE void attention_item(const struct attention_loop *loop, const struct atten
 }
 
 // quantized_bytes of product.h where C wants a constant.
-#define QUANTIZED_BYTES(columns, group) \
-  (((((columns) + (group) - 1) / (group) * (group) + 3) / 4 * 4 + ((columns) + (group) - 1) / (group) * 8 + 63) / 64 * 64)
+#define QUANTIZED_BYTES(columns, group)                           \
+  (((((columns) + (group) - 1) / (group) * (group) + 3) / 4 * 4 + \
+    ((columns) + (group) - 1) / (group) * 8 + 63) /               \
+   64 * 64)
 
 #endif

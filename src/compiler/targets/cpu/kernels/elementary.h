@@ -76,7 +76,8 @@ ELEMENTARY double log_double(double x) {
 // Cosine and sine of an angle from 0 to 2^20 radians, rounded to float at the end.
 ELEMENTARY void turn(double angle, float *cosine, float *sine) {
   double n = floor_of(angle * 0.6366197723675814 + 0.5);
-  double r = angle - n * 1.5707963267341256 - n * 6.077100506303966e-11 - n * 2.0222662487959506e-21;
+  double r =
+      angle - n * 1.5707963267341256 - n * 6.077100506303966e-11 - n * 2.0222662487959506e-21;
   double z = r * r;
   double p = -1.0 / 1307674368000;
   p = p * z + 1.0 / 6227020800;

@@ -12,7 +12,8 @@ INLINE vec vec_exp(vec x) {
   vec bounded = vec_max(vec_min(x, vec_set(88.0f)), vec_set(-87.0f));
   vec n = vec_fma(bounded, vec_set(1.44269504f), vec_set(MAGIC));
   vec whole = vec_sub(n, vec_set(MAGIC));
-  vec r = vec_fma(whole, vec_set(-0.693359375f), bounded);  // ln 2 in two parts: the first has few bits
+  vec r =
+      vec_fma(whole, vec_set(-0.693359375f), bounded);  // ln 2 in two parts: the first has few bits
   r = vec_fma(whole, vec_set(2.12194440e-4f), r);
   vec p = vec_fma(r, vec_set(1.0f / 720), vec_set(1.0f / 120));
   p = vec_fma(p, r, vec_set(1.0f / 24));

@@ -24,11 +24,11 @@ enum codes { CODES_3, CODES_4, CODES_8 };  // bits of a stored code; 3 are kept 
 // What is known of a parameter when the library is made.
 struct panels {
   int64_t rows, columns;
-  int64_t pair;       // rows of the first half of a paired matrix, or 0
-  int grouped;        // codes with scales, or floats
-  enum codes codes;   // grouped
-  int group;          // grouped: values of K under one scale
-  enum number number; // of the scales, or of the floats
+  int64_t pair;        // rows of the first half of a paired matrix, or 0
+  int grouped;         // codes with scales, or floats
+  enum codes codes;    // grouped
+  int group;           // grouped: values of K under one scale
+  enum number number;  // of the scales, or of the floats
 };
 
 INLINE int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
@@ -45,7 +45,9 @@ INLINE size_t panels_panel_bytes(struct panels p) {
 INLINE int64_t panels_count(struct panels p) {
   return p.pair ? (p.pair + 15) / 16 : (p.rows + PANEL - 1) / PANEL;
 }
-INLINE size_t panels_bytes(struct panels p) { return (size_t)panels_count(p) * panels_panel_bytes(p); }
+INLINE size_t panels_bytes(struct panels p) {
+  return (size_t)panels_count(p) * panels_panel_bytes(p);
+}
 
 // Where a row lives: its panel and its place among the panel's 32.
 INLINE int64_t panels_home(struct panels p, int64_t row, int *lane) {
@@ -103,12 +105,14 @@ INLINE void pack_group(const struct panels p, uint8_t *group, int lane, const ui
 }
 
 // Rows `row` .. `row + count - 1`, which lie side by side in one panel, from their stored words and scales.
-INLINE void pack_codes(const struct panels p, uint8_t *arena, int64_t row, int64_t count, const uint8_t *words,
-                       const uint8_t *scales) {
+INLINE void pack_codes(const struct panels p, uint8_t *arena, int64_t row, int64_t count,
+                       const uint8_t *words, const uint8_t *scales) {
   int lane;
   uint8_t *group = arena + (size_t)panels_home(p, row, &lane) * panels_panel_bytes(p);
-  const size_t size = number_size(p.number), group_words = 4 * (size_t)(p.group / codes_per_word(p.codes));
-  const size_t row_words = group_words * (size_t)panels_groups(p), row_scales = size * (size_t)panels_groups(p);
+  const size_t size = number_size(p.number),
+               group_words = 4 * (size_t)(p.group / codes_per_word(p.codes));
+  const size_t row_words = group_words * (size_t)panels_groups(p),
+               row_scales = size * (size_t)panels_groups(p);
   for (int64_t g = 0; g < panels_groups(p); g++, group += panels_group_bytes(p))
     for (int64_t i = 0; i < count; i++) {
       pack_group(p, group, lane + (int)i, words + (size_t)i * row_words + (size_t)g * group_words);
@@ -118,23 +122,29 @@ INLINE void pack_codes(const struct panels p, uint8_t *arena, int64_t row, int64
 }
 
 // The same for stored floats.
-INLINE void pack_floats(const struct panels p, uint8_t *arena, int64_t row, int64_t count, const uint8_t *values) {
+INLINE void pack_floats(const struct panels p, uint8_t *arena, int64_t row, int64_t count,
+                        const uint8_t *values) {
   int lane;
   const size_t size = number_size(p.number);
-  uint8_t *at = arena + (size_t)panels_home(p, row, &lane) * panels_panel_bytes(p) + (size_t)lane * size;
+  uint8_t *at =
+      arena + (size_t)panels_home(p, row, &lane) * panels_panel_bytes(p) + (size_t)lane * size;
   for (int64_t k = 0; k < p.columns; k++, at += PANEL * size)
     for (int64_t i = 0; i < count; i++)
       memcpy(at + (size_t)i * size, values + (size_t)(i * p.columns + k) * size, size);
 }
 
 INLINE vec vec_load_number(enum number n, const void *p) {
-  return n == F32 ? vec_load((const float *)p) : n == F16 ? vec_load_f16((const uint16_t *)p)
-                                                          : vec_load_bf16((const uint16_t *)p);
+  return n == F32   ? vec_load((const float *)p)
+         : n == F16 ? vec_load_f16((const uint16_t *)p)
+                    : vec_load_bf16((const uint16_t *)p);
 }
 INLINE void vec_store_number(enum number n, void *p, vec v) {
-  if (n == F32) vec_store((float *)p, v);
-  else if (n == F16) vec_store_f16((uint16_t *)p, v);
-  else vec_store_bf16((uint16_t *)p, v);
+  if (n == F32)
+    vec_store((float *)p, v);
+  else if (n == F16)
+    vec_store_f16((uint16_t *)p, v);
+  else
+    vec_store_bf16((uint16_t *)p, v);
 }
 
 // One stored number as a float: through the vector conversions, so that there is one of each.
@@ -161,7 +171,8 @@ INLINE void round_numbers(enum number n, float *values, int64_t count) {
 }
 
 // A row back out of its panel, as an embedding reads it: (code - zero) * scale, the product rounded to `rounded`.
-INLINE void unpack_row(struct panels p, const uint8_t *arena, int64_t row, enum number rounded, float *out) {
+INLINE void unpack_row(struct panels p, const uint8_t *arena, int64_t row, enum number rounded,
+                       float *out) {
   int lane;
   const uint8_t *at = arena + (size_t)panels_home(p, row, &lane) * panels_panel_bytes(p);
   size_t size = number_size(p.number);
@@ -203,7 +214,8 @@ INLINE void unpack_row(struct panels p, const uint8_t *arena, int64_t row, enum 
 }
 
 // A stored row of codes as floats of the scales' type, as products with unrounded activations read it.
-INLINE void expand_row(const struct panels p, const uint8_t *words, const uint8_t *scales, uint8_t *out) {
+INLINE void expand_row(const struct panels p, const uint8_t *words, const uint8_t *scales,
+                       uint8_t *out) {
   const size_t size = number_size(p.number);
   for (int64_t k = 0; k < p.columns; k++) {
     float sixteen[16] = {(float)((int)unpack_code(p.codes, words, k) - code_zero(p.codes)) *

@@ -15,12 +15,15 @@ enum epilogue { STORE, ADD, SWIGLU };
 // Activations as int8: a row is its codes, then a scale per group, then per group the integer a sum starts from, which
 // takes the weights' zero point off: -zero * (sum of the group's codes).
 INLINE int64_t quantized_codes(int64_t columns, int group) { return round_up(columns, group); }
-INLINE int64_t quantized_scales(int64_t columns, int group) { return round_up(quantized_codes(columns, group), 4); }
+INLINE int64_t quantized_scales(int64_t columns, int group) {
+  return round_up(quantized_codes(columns, group), 4);
+}
 INLINE int64_t quantized_starts(int64_t columns, int group) {
   return quantized_scales(columns, group) + 4 * (quantized_codes(columns, group) / group);
 }
 INLINE int64_t quantized_bytes(int64_t columns, int group) {
-  return round_up(quantized_starts(columns, group) + 4 * (quantized_codes(columns, group) / group), LINE);
+  return round_up(quantized_starts(columns, group) + 4 * (quantized_codes(columns, group) / group),
+                  LINE);
 }
 // How often the sum of the activations is taken off: what the dot product's weight bytes lie above their values.
 INLINE int quantized_above(enum codes c) { return c == CODES_8 ? BYTES_ABOVE_ZERO : code_zero(c); }
@@ -43,14 +46,16 @@ INLINE int32_t load_four(const uint8_t *p) {
 INLINE void tile_codes(const struct panels w, const int tile, const int ahead, const uint8_t *panel,
                        const uint8_t *rows, vec sums[TILE_ROWS][2]) {
   const int64_t stride = quantized_bytes(w.columns, w.group), lines = panels_lines(w);
-  const int64_t scales = quantized_scales(w.columns, w.group), starts = quantized_starts(w.columns, w.group);
+  const int64_t scales = quantized_scales(w.columns, w.group),
+                starts = quantized_starts(w.columns, w.group);
   vec total[TILE_ROWS][2];
 #pragma GCC unroll 6
   for (int r = 0; r < tile; r++) total[r][0] = total[r][1] = vec_zero();
   for (int64_t g = 0; g < panels_groups(w); g++) {
     ivec sum[TILE_ROWS][2];
 #pragma GCC unroll 6
-    for (int r = 0; r < tile; r++) sum[r][0] = sum[r][1] = ivec_set(load_four(rows + r * stride + starts + 4 * g));
+    for (int r = 0; r < tile; r++)
+      sum[r][0] = sum[r][1] = ivec_set(load_four(rows + r * stride + starts + 4 * g));
 #pragma GCC unroll 10
     for (int64_t j = 0; j < lines; j++) {
       const uint8_t *line = panel + j * 2 * LINE;
@@ -87,7 +92,8 @@ INLINE void tile_codes(const struct panels w, const int tile, const int ahead, c
     }
     const uint8_t *s = panel + lines * 2 * LINE;
     if (ahead) __builtin_prefetch(s + ahead, 0, 3);
-    vec left = vec_load_number(w.number, s), right = vec_load_number(w.number, s + 16 * number_size(w.number));
+    vec left = vec_load_number(w.number, s),
+        right = vec_load_number(w.number, s + 16 * number_size(w.number));
 #pragma GCC unroll 6
     for (int r = 0; r < tile; r++) {
       float scale;
@@ -102,14 +108,15 @@ INLINE void tile_codes(const struct panels w, const int tile, const int ahead, c
 }
 
 // The same for float weights and float activations [count, stride].
-INLINE void tile_floats(const struct panels w, const int tile, const uint8_t *panel, const float *rows,
-                        const int64_t stride, vec sums[TILE_ROWS][2]) {
+INLINE void tile_floats(const struct panels w, const int tile, const uint8_t *panel,
+                        const float *rows, const int64_t stride, vec sums[TILE_ROWS][2]) {
   const size_t size = number_size(w.number);
   vec total[TILE_ROWS][2];
 #pragma GCC unroll 6
   for (int r = 0; r < tile; r++) total[r][0] = total[r][1] = vec_zero();
   for (int64_t k = 0; k < w.columns; k++) {
-    vec left = vec_load_number(w.number, panel), right = vec_load_number(w.number, panel + 16 * size);
+    vec left = vec_load_number(w.number, panel),
+        right = vec_load_number(w.number, panel + 16 * size);
 #pragma GCC unroll 6
     for (int r = 0; r < tile; r++) {
       vec x = vec_set(rows[r * stride + k]);
@@ -136,9 +143,10 @@ INLINE void finish(const enum epilogue e, vec left, vec right, float *out) {
   vec_store(out + 16, right);
 }
 
-INLINE void product_tile(const struct panels w, const int quantized, const int tile, const int ahead,
-                         const int64_t in_stride, const int64_t out_stride, const enum epilogue e,
-                         const struct product *p, int64_t index, int64_t row) {
+INLINE void product_tile(const struct panels w, const int quantized, const int tile,
+                         const int ahead, const int64_t in_stride, const int64_t out_stride,
+                         const enum epilogue e, const struct product *p, int64_t index,
+                         int64_t row) {
   vec sums[TILE_ROWS][2];
   const uint8_t *panel = p->panels + (size_t)index * panels_panel_bytes(w);
   if (quantized)
@@ -163,17 +171,17 @@ enum { AHEAD = 288 * LINE };
 
 // One panel against all rows, in tiles of nearly equal height: 8 rows are 4 + 4, not 6 + 2.
 INLINE void product_panel(const struct panels w, const int quantized, const int64_t in_stride,
-                          const int64_t out_stride, const enum epilogue e, const struct product *p, int64_t index) {
-#define TILE(n, ahead)                                                                \
-  case n:                                                                             \
-    product_tile(w, quantized, n, ahead, in_stride, out_stride, e, p, index, row);    \
+                          const int64_t out_stride, const enum epilogue e, const struct product *p,
+                          int64_t index) {
+#define TILE(n, ahead)                                                             \
+  case n:                                                                          \
+    product_tile(w, quantized, n, ahead, in_stride, out_stride, e, p, index, row); \
     break;
   int64_t tiles = (p->count + TILE_ROWS - 1) / TILE_ROWS, row = 0;
   for (int64_t t = 0; t < tiles; t++) {
     int64_t height = p->count / tiles + (t < p->count % tiles);
 #if TILE_ROWS == 6
-    if (t == 0 && quantized && height > 1)
-      switch (height) {
+    if (t == 0 && quantized && height > 1) switch (height) {
         TILE(6, AHEAD) TILE(5, AHEAD) TILE(4, AHEAD) TILE(3, AHEAD) TILE(2, AHEAD)
       }
     else

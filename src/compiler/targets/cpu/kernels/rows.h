@@ -19,7 +19,8 @@ INLINE void vec_store_some(float *p, int64_t n, vec v) {
 }
 
 // out = x / sqrt(mean(x^2) + eps) * weight. Four partial sums, so that additions overlap; x and out may be one.
-INLINE void norm_row(const float *x, const float *weight, const float eps, const int64_t columns, float *out) {
+INLINE void norm_row(const float *x, const float *weight, const float eps, const int64_t columns,
+                     float *out) {
   vec part[4] = {vec_zero(), vec_zero(), vec_zero(), vec_zero()};
   int64_t i = 0;
   for (; i + 64 <= columns; i += 64)
@@ -42,13 +43,16 @@ INLINE void norm_row(const float *x, const float *weight, const float eps, const
     vec_store(out + i, vec_mul(vec_mul(vec_load(x + i), scale), vec_load(weight + i)));
   if (i < columns)
     vec_store_some(out + i, columns - i,
-                   vec_mul(vec_mul(vec_load_some(x + i, columns - i), scale), vec_load_some(weight + i, columns - i)));
+                   vec_mul(vec_mul(vec_load_some(x + i, columns - i), scale),
+                           vec_load_some(weight + i, columns - i)));
 }
 
 // Rounds a row to int8 in groups: scale = largest / 127, code = x / scale to the nearest, halves to even. The layout is
 // product.h's. A NaN or an infinity anywhere in a group makes its scale NaN: it must not come out as a number.
-INLINE void quantize_row(const float *x, const int64_t columns, const int group, const int above, uint8_t *out) {
-  const int64_t scales = quantized_scales(columns, group), starts = quantized_starts(columns, group);
+INLINE void quantize_row(const float *x, const int64_t columns, const int group, const int above,
+                         uint8_t *out) {
+  const int64_t scales = quantized_scales(columns, group),
+                starts = quantized_starts(columns, group);
   for (int64_t g = 0; g * group < columns; g++) {
     float values[48] = {0};
     int64_t width = columns - g * group < group ? columns - g * group : group;
@@ -64,7 +68,8 @@ INLINE void quantize_row(const float *x, const int64_t columns, const int group,
     vec inverse = vec_set(most > 0 ? 127.0f / most : 0.0f);
     int8_t codes[48];
 #pragma GCC unroll 3
-    for (int i = 0; i < group; i += 16) vec_store_i8(codes + i, vec_mul(vec_load(values + i), inverse));
+    for (int i = 0; i < group; i += 16)
+      vec_store_i8(codes + i, vec_mul(vec_load(values + i), inverse));
     int32_t sum = 0;
     for (int i = 0; i < group; i++) sum += codes[i];
     int32_t start = -above * sum;
@@ -82,7 +87,8 @@ INLINE void swiglu_row(const float *gate, const float *up, const int64_t columns
 }
 
 // One head turned by its position: element i is paired with element i + half. x and out may be one.
-INLINE void rotate_head(const float *x, const float *cosine, const float *sine, const int64_t half, float *out) {
+INLINE void rotate_head(const float *x, const float *cosine, const float *sine, const int64_t half,
+                        float *out) {
   for (int64_t i = 0; i < half; i++) {
     float a = x[i], b = x[i + half];
     out[i] = a * cosine[i] - b * sine[i];

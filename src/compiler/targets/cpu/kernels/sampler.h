@@ -20,7 +20,9 @@ struct sampler {
   int32_t *tokens;  // [vocabulary] those still in the race come first
 };
 
-INLINE size_t sampler_bytes(int64_t vocabulary) { return (size_t)((vocabulary + AT_ONCE) * 20 + 63) / 64 * 64; }
+INLINE size_t sampler_bytes(int64_t vocabulary) {
+  return (size_t)((vocabulary + AT_ONCE) * 20 + 63) / 64 * 64;
+}
 
 // The order of everything here: by score, and by id among equals.
 INLINE int comes_before(const double *scores, int32_t a, int32_t b) {
@@ -33,7 +35,8 @@ static int32_t likeliest_of_all(const double *scores, int64_t n) {
   for (int i = 0; i < 8; i++) highest[i] = scores[0];
   int64_t t = 0;
   for (; t + 8 <= n; t += 8)
-    for (int i = 0; i < 8; i++) highest[i] = scores[t + i] > highest[i] ? scores[t + i] : highest[i];
+    for (int i = 0; i < 8; i++)
+      highest[i] = scores[t + i] > highest[i] ? scores[t + i] : highest[i];
   double best = highest[0];
   for (int i = 1; i < 8; i++) best = highest[i] > best ? highest[i] : best;
   for (; t < n; t++) best = scores[t] > best ? scores[t] : best;
@@ -60,7 +63,9 @@ static int all_finite(const float *logits, int64_t n) {
 
 // ------------------------------------------------------------------ what is kept
 
-INLINE double weight_of(const struct sampler *s, int by_share, int32_t token) { return by_share ? s->shares[token] : 1; }
+INLINE double weight_of(const struct sampler *s, int by_share, int32_t token) {
+  return by_share ? s->shares[token] : 1;
+}
 
 // Keeps the fewest likeliest of the first `left` tokens whose weights sum to `target` at least, moves them to the front and
 // counts them. Weights are whole numbers and their sums stay below 2^53, so the order of adding does not matter.
@@ -101,7 +106,8 @@ static int64_t keep_share(const struct sampler *s, int64_t left, double most, do
   for (int64_t from = 0; from < left; from += AT_ONCE) {
     int64_t n = left - from < AT_ONCE ? left - from : AT_ONCE;
     double share[AT_ONCE];
-    for (int64_t i = 0; i < AT_ONCE; i++) share[i] = i < n ? s->scores[s->tokens[from + i]] - most : -708;
+    for (int64_t i = 0; i < AT_ONCE; i++)
+      share[i] = i < n ? s->scores[s->tokens[from + i]] - most : -708;
     for (int64_t i = 0; i < AT_ONCE; i++) share[i] = floor_of(exp_double(share[i]) * 4294967296.0);
     for (int64_t i = 0; i < n; i++) {
       int32_t token = s->tokens[from + i];
@@ -116,7 +122,9 @@ static int64_t keep_share(const struct sampler *s, int64_t left, double most, do
 
 // ------------------------------------------------------------------ noise
 
-struct noise_key { uint32_t low, high; };
+struct noise_key {
+  uint32_t low, high;
+};
 
 // Threefry-2x32 with 20 rounds, as in src/runtime/noise.ts.
 INLINE struct noise_key threefry(struct noise_key key, uint32_t a, uint32_t b) {
@@ -135,11 +143,14 @@ INLINE struct noise_key threefry(struct noise_key key, uint32_t a, uint32_t b) {
   return (struct noise_key){a, b};
 }
 
-INLINE double gumbel_of(uint32_t r) { return -log_double(-log_double(((double)r + 0.5) / 4294967296.0)); }
+INLINE double gumbel_of(uint32_t r) {
+  return -log_double(-log_double(((double)r + 0.5) / 4294967296.0));
+}
 
 // The best of what is left, after min-p, by log p + noise. The noise -log(-log u) exceeds x only where 1 - u is below e^-x,
 // roughly: that is looked at first, generously, and few logarithms are left to take.
-static int32_t race(const struct sampler *s, int64_t left, double most, double min_p, struct noise_key key) {
+static int32_t race(const struct sampler *s, int64_t left, double most, double min_p,
+                    struct noise_key key) {
   int32_t best = -1;
   double best_score = -__builtin_inf();
   for (int64_t from = 0; from < left; from += AT_ONCE) {
@@ -158,12 +169,14 @@ static int32_t race(const struct sampler *s, int64_t left, double most, double m
       chance[i] = exp_double(lead < 0 ? lead : 0) * (1.01 * 4294967296.0) + 2;
     }
     uint64_t possible = 0;
-    for (int64_t i = 0; i < n; i++) possible |= (uint64_t)(4294967296.0 - (double)r[i] <= chance[i]) << i;
+    for (int64_t i = 0; i < n; i++)
+      possible |= (uint64_t)(4294967296.0 - (double)r[i] <= chance[i]) << i;
     for (; possible; possible &= possible - 1) {
       int i = __builtin_ctzll(possible);
       if (min_p > 0 && exp_double(behind[i]) < min_p) continue;
       double score = behind[i] + gumbel_of(r[i]);
-      if (score > best_score || (score == best_score && (int32_t)token[i] < best)) best = (int32_t)token[i], best_score = score;
+      if (score > best_score || (score == best_score && (int32_t)token[i] < best))
+        best = (int32_t)token[i], best_score = score;
     }
   }
   return best;
@@ -186,18 +199,22 @@ static int64_t allowed(const struct sampler *s, const uint32_t *mask) {
 }
 
 // -1 when a logit is not finite, or nothing may come.
-static int32_t draw(const sinter_step_arrays *a, const float *logits, int64_t row, const struct sampler *s) {
+static int32_t draw(const sinter_step_arrays *a, const float *logits, int64_t row,
+                    const struct sampler *s) {
   if (!all_finite(logits, s->vocabulary)) return -1;
   double *scores = s->scores;
   for (int64_t i = 0; i < s->vocabulary; i++) scores[i] = logits[i];
-  for (int64_t i = a->bias_starts[row]; i < a->bias_starts[row + 1]; i++) scores[a->bias_tokens[i]] += a->biases[i];
-  const double repetition = a->repetition[row], frequency = a->frequency[row], presence = a->presence[row];
+  for (int64_t i = a->bias_starts[row]; i < a->bias_starts[row + 1]; i++)
+    scores[a->bias_tokens[i]] += a->biases[i];
+  const double repetition = a->repetition[row], frequency = a->frequency[row],
+               presence = a->presence[row];
   for (int64_t i = a->count_starts[row]; i < a->count_starts[row + 1]; i++) {
     double score = scores[a->count_tokens[i]];
     double repeated = score > 0 ? score / repetition : score * repetition;
     scores[a->count_tokens[i]] = repeated - a->counts[i] * frequency - presence;
   }
-  const uint32_t *mask = a->mask_row[row] < 0 ? NULL : a->masks + a->mask_row[row] * ((s->vocabulary + 31) / 32);
+  const uint32_t *mask =
+      a->mask_row[row] < 0 ? NULL : a->masks + a->mask_row[row] * ((s->vocabulary + 31) / 32);
   int64_t left = allowed(s, mask);
   if (left == 0) return -1;
   const double temperature = a->temperature[row], top_p = a->top_p[row];
@@ -246,7 +263,8 @@ static void list_likeliest(const float *logits, int64_t n, int32_t *list, int64_
 }
 
 // Draws row `row` from its raw logits [vocabulary] and writes all of the row's results. `workspace`: sampler_bytes.
-static void sample(const sinter_step_arrays *a, const float *logits, int64_t vocabulary, int64_t row, uint8_t *workspace) {
+static void sample(const sinter_step_arrays *a, const float *logits, int64_t vocabulary,
+                   int64_t row, uint8_t *workspace) {
   struct sampler s = {vocabulary, (double *)workspace, (double *)workspace + vocabulary,
                       (int32_t *)((double *)workspace + 2 * vocabulary)};
   int32_t drawn = draw(a, logits, row, &s);

@@ -9,8 +9,12 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-typedef struct { __m256 lo, hi; } vec;
-typedef struct { __m256i lo, hi; } ivec;
+typedef struct {
+  __m256 lo, hi;
+} vec;
+typedef struct {
+  __m256i lo, hi;
+} ivec;
 
 INLINE vec vec_set(float x) { return (vec){_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
 INLINE vec vec_zero(void) { return vec_set(0); }
@@ -19,12 +23,24 @@ INLINE void vec_store(float *p, vec v) {
   _mm256_storeu_ps(p, v.lo);
   _mm256_storeu_ps(p + 8, v.hi);
 }
-INLINE vec vec_add(vec a, vec b) { return (vec){_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)}; }
-INLINE vec vec_sub(vec a, vec b) { return (vec){_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)}; }
-INLINE vec vec_mul(vec a, vec b) { return (vec){_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)}; }
-INLINE vec vec_div(vec a, vec b) { return (vec){_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)}; }
-INLINE vec vec_max(vec a, vec b) { return (vec){_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)}; }
-INLINE vec vec_min(vec a, vec b) { return (vec){_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)}; }
+INLINE vec vec_add(vec a, vec b) {
+  return (vec){_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)};
+}
+INLINE vec vec_sub(vec a, vec b) {
+  return (vec){_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)};
+}
+INLINE vec vec_mul(vec a, vec b) {
+  return (vec){_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)};
+}
+INLINE vec vec_div(vec a, vec b) {
+  return (vec){_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)};
+}
+INLINE vec vec_max(vec a, vec b) {
+  return (vec){_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)};
+}
+INLINE vec vec_min(vec a, vec b) {
+  return (vec){_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)};
+}
 INLINE vec vec_abs(vec a) {
   __m256 sign = _mm256_set1_ps(-0.0f);
   return (vec){_mm256_andnot_ps(sign, a.lo), _mm256_andnot_ps(sign, a.hi)};
@@ -51,7 +67,9 @@ INLINE __m256 scale2_half(__m256 p, __m256 n) {
   return _mm256_castsi256_ps(
       _mm256_add_epi32(_mm256_castps_si256(p), _mm256_slli_epi32(_mm256_castps_si256(n), 23)));
 }
-INLINE vec vec_scale2(vec p, vec n) { return (vec){scale2_half(p.lo, n.lo), scale2_half(p.hi, n.hi)}; }
+INLINE vec vec_scale2(vec p, vec n) {
+  return (vec){scale2_half(p.lo, n.lo), scale2_half(p.hi, n.hi)};
+}
 
 INLINE float vec_total(vec v) {
   __m256 a = _mm256_add_ps(v.lo, v.hi);
@@ -78,7 +96,9 @@ INLINE __m256 load_bf16_half(const uint16_t *p) {
   return _mm256_castsi256_ps(
       _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p)), 16));
 }
-INLINE vec vec_load_bf16(const uint16_t *p) { return (vec){load_bf16_half(p), load_bf16_half(p + 8)}; }
+INLINE vec vec_load_bf16(const uint16_t *p) {
+  return (vec){load_bf16_half(p), load_bf16_half(p + 8)};
+}
 INLINE __m256i to_bf16_half(__m256 v) {
   __m256i x = _mm256_castps_si256(v);
   __m256i odd = _mm256_and_si256(_mm256_srli_epi32(x, 16), _mm256_set1_epi32(1));
@@ -102,7 +122,9 @@ INLINE ivec ivec_set(int32_t x) { return (ivec){_mm256_set1_epi32(x), _mm256_set
 INLINE ivec ivec_load(const void *p) {
   return (ivec){_mm256_loadu_si256((const __m256i *)p), _mm256_loadu_si256((const __m256i *)p + 1)};
 }
-INLINE vec vec_from_ivec(ivec v) { return (vec){_mm256_cvtepi32_ps(v.lo), _mm256_cvtepi32_ps(v.hi)}; }
+INLINE vec vec_from_ivec(ivec v) {
+  return (vec){_mm256_cvtepi32_ps(v.lo), _mm256_cvtepi32_ps(v.hi)};
+}
 INLINE ivec ivec_low_nibbles(ivec v) {
   __m256i low = _mm256_set1_epi8(15);
   return (ivec){_mm256_and_si256(v.lo, low), _mm256_and_si256(v.hi, low)};

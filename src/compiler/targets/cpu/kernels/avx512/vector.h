@@ -61,7 +61,8 @@ INLINE vec vec_load_f16(const uint16_t *p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
 }
 INLINE void vec_store_f16(uint16_t *p, vec v) {
-  _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  _mm256_storeu_si256((__m256i *)p,
+                      _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 INLINE vec vec_load_bf16(const uint16_t *p) {
   return _mm512_castsi512_ps(

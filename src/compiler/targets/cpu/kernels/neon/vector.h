@@ -10,14 +10,18 @@
 #define INLINE static inline __attribute__((always_inline))
 #define QUARTERS(i) for (int i = 0; i < 4; i++)
 
-typedef struct { float32x4_t q[4]; } vec;
-typedef struct { int32x4_t q[4]; } ivec;
+typedef struct {
+  float32x4_t q[4];
+} vec;
+typedef struct {
+  int32x4_t q[4];
+} ivec;
 
-#define BINARY(name, instruction)      \
-  INLINE vec name(vec a, vec b) {      \
-    vec r;                             \
+#define BINARY(name, instruction)                     \
+  INLINE vec name(vec a, vec b) {                     \
+    vec r;                                            \
     QUARTERS(i) r.q[i] = instruction(a.q[i], b.q[i]); \
-    return r;                          \
+    return r;                                         \
   }
 BINARY(vec_add, vaddq_f32)
 BINARY(vec_sub, vsubq_f32)
@@ -69,14 +73,17 @@ INLINE vec vec_keep(vec value, vec x, vec limit) {
 INLINE vec vec_choose(uint32_t bits, vec value, vec other) {
   static const uint32_t each[4] = {1, 2, 4, 8};
   vec r;
-  QUARTERS(i) r.q[i] = vbslq_f32(vtstq_u32(vdupq_n_u32(bits >> (4 * i)), vld1q_u32(each)), value.q[i], other.q[i]);
+  QUARTERS(i)
+  r.q[i] =
+      vbslq_f32(vtstq_u32(vdupq_n_u32(bits >> (4 * i)), vld1q_u32(each)), value.q[i], other.q[i]);
   return r;
 }
 
 INLINE vec vec_scale2(vec p, vec n) {
   vec r;
-  QUARTERS(i) r.q[i] = vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(p.q[i]),
-                                                       vshlq_n_s32(vreinterpretq_s32_f32(n.q[i]), 23)));
+  QUARTERS(i)
+  r.q[i] = vreinterpretq_f32_s32(
+      vaddq_s32(vreinterpretq_s32_f32(p.q[i]), vshlq_n_s32(vreinterpretq_s32_f32(n.q[i]), 23)));
   return r;
 }
 
@@ -114,8 +121,10 @@ INLINE void vec_store_bf16(uint16_t *p, vec v) {
 }
 
 INLINE void vec_store_i8(int8_t *p, vec v) {
-  int16x8_t lo = vcombine_s16(vqmovn_s32(vcvtnq_s32_f32(v.q[0])), vqmovn_s32(vcvtnq_s32_f32(v.q[1])));
-  int16x8_t hi = vcombine_s16(vqmovn_s32(vcvtnq_s32_f32(v.q[2])), vqmovn_s32(vcvtnq_s32_f32(v.q[3])));
+  int16x8_t lo =
+      vcombine_s16(vqmovn_s32(vcvtnq_s32_f32(v.q[0])), vqmovn_s32(vcvtnq_s32_f32(v.q[1])));
+  int16x8_t hi =
+      vcombine_s16(vqmovn_s32(vcvtnq_s32_f32(v.q[2])), vqmovn_s32(vcvtnq_s32_f32(v.q[3])));
   vst1q_s8(p, vcombine_s8(vqmovn_s16(lo), vqmovn_s16(hi)));
 }
 
@@ -146,7 +155,8 @@ INLINE ivec ivec_high_nibbles(ivec v) {
 }
 INLINE ivec ivec_dot_nibbles(ivec sum, ivec w, ivec a) {
   ivec r;
-  QUARTERS(i) r.q[i] = vdotq_s32(sum.q[i], vreinterpretq_s8_s32(w.q[i]), vreinterpretq_s8_s32(a.q[i]));
+  QUARTERS(i)
+  r.q[i] = vdotq_s32(sum.q[i], vreinterpretq_s8_s32(w.q[i]), vreinterpretq_s8_s32(a.q[i]));
   return r;
 }
 INLINE ivec ivec_dot_bytes(ivec sum, ivec w, ivec a) {

@@ -10,8 +10,12 @@
 #define INLINE static inline __attribute__((always_inline))
 #define LANES(i) for (int i = 0; i < 16; i++)
 
-typedef struct { float f[16]; } vec;
-typedef struct { int32_t i[16]; } ivec;
+typedef struct {
+  float f[16];
+} vec;
+typedef struct {
+  int32_t i[16];
+} ivec;
 
 INLINE vec vec_set(float x) {
   vec r;
@@ -26,18 +30,18 @@ INLINE vec vec_load(const float *p) {
 }
 INLINE void vec_store(float *p, vec v) { memcpy(p, v.f, sizeof v.f); }
 
-#define BINARY(name, expression) \
-  INLINE vec name(vec a, vec b) { \
-    vec r;                        \
-    LANES(i) {                    \
+#define BINARY(name, expression)    \
+  INLINE vec name(vec a, vec b) {   \
+    vec r;                          \
+    LANES(i) {                      \
       float x = a.f[i], y = b.f[i]; \
-      r.f[i] = (expression);      \
-    }                             \
-    return r;                     \
+      r.f[i] = (expression);        \
+    }                               \
+    return r;                       \
   }
 BINARY(vec_add, x + y)
 BINARY(vec_sub, x - y)
-BINARY(vec_mul, x * y)
+BINARY(vec_mul, x *y)
 BINARY(vec_div, x / y)
 BINARY(vec_max, x > y ? x : y)
 BINARY(vec_min, x < y ? x : y)
@@ -120,7 +124,9 @@ INLINE void vec_store_bf16(uint16_t *p, vec v) {
   }
 }
 // Adding 1.5 * 2^23 rounds to an integer, halves to even, and leaves it in the low bits.
-INLINE void vec_store_i8(int8_t *p, vec v) { LANES(i) p[i] = (int8_t)float_bits(v.f[i] + 12582912.0f); }
+INLINE void vec_store_i8(int8_t *p, vec v) {
+  LANES(i) p[i] = (int8_t)float_bits(v.f[i] + 12582912.0f);
+}
 
 INLINE ivec ivec_set(int32_t x) {
   ivec r;
@@ -147,7 +153,8 @@ INLINE ivec ivec_high_nibbles(ivec v) {
 }
 INLINE ivec ivec_dot_bytes(ivec sum, ivec w, ivec a) {
   for (int byte = 0; byte < 32; byte += 8)
-    LANES(i) sum.i[i] += (int32_t)((uint32_t)w.i[i] >> byte & 255) * (int8_t)((uint32_t)a.i[i] >> byte);
+    LANES(i)
+    sum.i[i] += (int32_t)((uint32_t)w.i[i] >> byte & 255) * (int8_t)((uint32_t)a.i[i] >> byte);
   return sum;
 }
 INLINE ivec ivec_dot_nibbles(ivec sum, ivec w, ivec a) { return ivec_dot_bytes(sum, w, a); }
