@@ -7,7 +7,7 @@
 import { createHash, type Hash } from "node:crypto"
 import { setTimeout as sleep } from "node:timers/promises"
 import { createChat } from "./chat/chat.ts"
-import type { Chat, PlainText } from "./chat/conversation.ts"
+import type { Chat, PlainText, SchemaChecks } from "./chat/conversation.ts"
 import type { FormatName as ToolFormat } from "./chat/formats/formats.ts"
 import { openTemplate } from "./chat/template.ts"
 import { openTokenizer } from "./chat/tokenizer.ts"
@@ -22,6 +22,7 @@ import {
 } from "./compiler/targets/targets.ts"
 import { createEngine, type Engine } from "./engine/engine.ts"
 import { chooseLimits, type EngineLimits, type Mode, type Overrides } from "./engine/limits.ts"
+import { Trace } from "./engine/trace.ts"
 import { createHttp, type Http } from "./http/http.ts"
 import { listen } from "./http/listen.ts"
 import { defaultHttpOptions, type Gauge, type HttpOptions } from "./http/service.ts"
@@ -34,6 +35,7 @@ import { loadParameters } from "./model/weights/weights.ts"
 import { chooseDevice, type Device, type DeviceRequest } from "./runtime/devices.ts"
 import { type FormatName, formats } from "./runtime/format.ts"
 import { readMemory } from "./runtime/memory.ts"
+import { BLOCK } from "./runtime/program.ts"
 import { version } from "./version.ts"
 
 export interface AppOptions {
@@ -58,6 +60,8 @@ export interface AppOptions {
   maxQueue?: number
   /** Milliseconds from a request's arrival to its end. */
   requestTimeout?: number | undefined
+  /** Whether what happens to requests and in steps is recorded. */
+  tracing?: boolean
   http?: Partial<HttpOptions>
   log?: Log
   /** Told how far a long part of the start has come. */
@@ -74,7 +78,7 @@ export interface App {
 }
 
 export interface Ready {
-  chat: Chat & PlainText
+  chat: Chat & PlainText & SchemaChecks
   engine: Engine
   summary: Summary
 }
@@ -193,11 +197,13 @@ async function load(loading: Loading): Promise<Ready> {
   const hash = createHash("sha256").update(texts.tokenizer.text)
   hash.update(`${template?.source} ${toolTemplate?.source}`)
   const program = await openProgram(loading, hash)
+  const trace = options.tracing ? new Trace() : undefined
   const engine = createEngine(program, {
     limits: summary.limits,
     maxQueue: options.maxQueue ?? 256,
     ...recycled(options.overrides),
     log,
+    ...(trace && { trace }),
     ...(options.requestTimeout ? { requestTimeout: options.requestTimeout } : {}),
   })
   const chat = createChat({
@@ -229,6 +235,7 @@ async function load(loading: Loading): Promise<Ready> {
     },
     defaults: options.generationDefaults === "model" ? texts.sampling : {},
     gauges: () => gauges(engine),
+    trace,
   })
   return { chat, engine, summary }
 }
@@ -247,11 +254,13 @@ async function openProgram(loading: Loading, hash: Hash): Promise<LoadableProgra
   const { model, prepared, summary, options, log, signal } = loading
   const { onProgress = () => {} } = options
   const packing = `packing as ${summary.format}`
-  const source = await packedCopy(model, summary.format, log, (done, total) =>
-    onProgress(packing, done, total),
-  )
+  const source = await packedCopy(model, summary.format, {
+    log,
+    signal,
+    progress: (done, total) => onProgress(packing, done, total),
+  })
   try {
-    const program = await prepared.open(summary.limits.program)
+    const program = await prepared.open(summary.limits.program, signal)
     hash.update(program.manifest.fingerprint)
     let read = 0
     const progress = (bytes: number) => {
@@ -304,9 +313,10 @@ const gaugeHelp = {
 
 function gauges(engine: Engine): Gauge[] {
   const stats = engine.stats()
-  return Object.entries(gaugeHelp).map(([name, help]) => ({
+  const told = Object.entries(gaugeHelp).map(([name, help]) => ({
     name: `sinter_${name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}`,
     help,
     value: stats[name as keyof typeof stats],
   }))
+  return [...told, { name: "sinter_block_tokens", help: "Tokens of a KV block.", value: BLOCK }]
 }

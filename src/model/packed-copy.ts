@@ -6,7 +6,6 @@ import { createHash } from "node:crypto"
 import { stat } from "node:fs/promises"
 import { homedir } from "node:os"
 import { join } from "node:path"
-import { Problem } from "../errors.ts"
 import type { Log } from "../log.ts"
 import type { FormatName } from "../runtime/format.ts"
 import { compileFolder } from "./compile-folder.ts"
@@ -16,21 +15,26 @@ function packedFolder(): string {
   return join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "sinter", "packed")
 }
 
+export interface CopyOptions {
+  log: Log
+  signal: AbortSignal
+  progress: (written: number, total: number) => void
+}
+
 /** @returns the copy, or `model` itself when there is none to be had. Both are the caller's to close. */
 export async function packedCopy(
   model: Model,
   format: FormatName,
-  log: Log,
-  progress: (written: number, total: number) => void,
+  options: CopyOptions,
 ): Promise<Model> {
   if (format === model.format) return model
   const folder = join(packedFolder(), `${model.name}-${format}-${await keyOf(model)}`)
   try {
-    if (!(await isThere(folder))) await pack(model, folder, format, progress)
+    if (!(await isThere(folder))) await pack(model, folder, format, options)
     return await openModel(folder)
   } catch (error) {
-    if (error instanceof Problem && error.code !== "model_broken") throw error
-    log.warn(`The weights are packed at every start: ${(error as Error).message}`)
+    options.signal.throwIfAborted()
+    options.log.warn(`The weights are packed at every start: ${(error as Error).message}`)
     return model
   }
 }
@@ -39,11 +43,16 @@ async function pack(
   model: Model,
   folder: string,
   format: FormatName,
-  progress: (written: number, total: number) => void,
+  { signal, progress }: CopyOptions,
 ): Promise<void> {
+  const watched = (written: number, total: number) => {
+    signal.throwIfAborted()
+    progress(written, total)
+  }
   try {
-    await compileFolder(model, folder, { format, progress })
+    await compileFolder(model, folder, { format, progress: watched })
   } catch (error) {
+    signal.throwIfAborted()
     if (!(await isThere(folder))) throw error // else another server was quicker, with the same bytes
   }
 }

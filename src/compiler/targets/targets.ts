@@ -39,7 +39,8 @@ export interface Prepared {
   /** Bytes of its parameters, and of the buffers that `limits` ask for. */
   weightBytes: number
   bufferBytes: (limits: ProgramLimits) => number
-  open(limits: ProgramLimits): Promise<LoadableProgram>
+  /** @param signal ends a compiler that runs */
+  open(limits: ProgramLimits, signal?: AbortSignal): Promise<LoadableProgram>
 }
 
 export const targets = {
@@ -131,8 +132,8 @@ async function prepareBuild(plan: Plan, target: CpuTarget): Promise<Prepared> {
   return {
     ...sizes(plan, library.manifest),
     origin: found ?? `built now by ${library.compiler.command}`,
-    open: async (limits) => {
-      const { path } = await shelf.get(library.key, () => library.build())
+    open: async (limits, signal) => {
+      const { path } = await shelf.get(library.key, () => library.build(signal))
       return openLibrary(path, limits)
     },
   }
