@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs"
+import { Tokenizer as Library } from "tokenizers"
 import { describe, expect, test } from "vitest"
 import { Detokenizer } from "./detokenizer.ts"
 import { foreign, Text } from "./jinja/text.ts"
@@ -89,7 +90,7 @@ describe("a broken tokenizer.json is refused in one sentence", () => {
       /did not match|Oracle/,
     ],
     ["a decoder nobody knows", changed({ decoder: { type: "CTC" } }), /its decoder \(CTC\)/],
-    ["without a decoder", changed({ decoder: null }), /its decoder \(none\)/],
+    ["a list of no decoders", changed({ decoder: { decoders: [] } }), /its decoder \(empty\)/],
   ]
 
   function changed(members: Record<string, unknown>): string {
@@ -102,6 +103,15 @@ describe("a broken tokenizer.json is refused in one sentence", () => {
     expect(refusal.message).toMatch(/^m\/tokenizer\.json: /)
     expect(refusal.message).toMatch(words)
   })
+})
+
+test("without a decoder tokens are words, with blanks between them", async () => {
+  const json = readFileSync(`${folder}/../broken/sound-hf/tokenizer.json`, "utf8")
+  const tokenizer = await openTokenizer(json, "tokenizer.json", 32)
+  const ids = [31, 3, 6, 1, 4, 23, 0, 5]
+  const library = Library.fromString(json)
+  expect(decodeAll(tokenizer, ids).join("")).toBe(await library.decode(ids, true))
+  expect([...(await tokenizer.encode(new Text("the cat")))]).toEqual([31, 3, 6, 4, 23])
 })
 
 describe("added tokens", () => {

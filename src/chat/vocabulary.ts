@@ -1,6 +1,7 @@
 // What a tokenizer.json says about its tokens: their bytes, which are added and which are special. Two families of spelling
 // exist: byte-level (GPT-2's alphabet, one printable character a byte) and SentencePiece's (▁ for a blank, <0x0A> for
-// a byte); the file's decoder tells which. Everything is checked here, before the file reaches native code.
+// a byte); the file's decoder tells which. A file without one has words for tokens, which blanks keep apart. Everything is
+// checked here, before the file reaches native code.
 
 import { problem } from "../errors.ts"
 
@@ -57,9 +58,9 @@ export function readVocabulary(json: unknown, file: string, limit: number): Voca
       ? json.added_tokens.map((token) => addedToken(token, limit))
       : []
     for (const { id, content } of added) contents.set(id, content)
-    const { write, stripsLeadingSpace } = spellingOf(json.decoder)
+    const { stripsLeadingSpace, ...writers } = spellingOf(json.decoder)
     return {
-      ...tableOf(contents, write, new Set(added.map(({ id }) => id))),
+      ...tableOf(contents, writers, new Set(added.map(({ id }) => id))),
       added,
       special: new Set(added.filter(({ special }) => special).map(({ id }) => id)),
       stripsLeadingSpace,
@@ -110,17 +111,24 @@ function addedToken(token: unknown, limit: number): AddedToken {
 /** Writes the bytes of a token's content, and gives their number. */
 type Write = (content: string, into: Uint8Array) => number
 
-interface Spelling {
+interface Writers {
   write: Write
+  writeAdded: Write
+}
+
+interface Spelling extends Writers {
   stripsLeadingSpace: boolean
 }
 
 function spellingOf(decoder: unknown): Spelling {
+  if ((decoder ?? null) === null) {
+    return { write: writeWord, writeAdded: writeWord, stripsLeadingSpace: true }
+  }
   const parts = flat(decoder)
   const kinds = parts.map(({ type }) => String(type))
   const only = (...known: string[]) => kinds.every((kind) => known.includes(kind))
   if (kinds.includes("ByteLevel") && only("ByteLevel", "Fuse")) {
-    return { write: writeByteLevel, stripsLeadingSpace: false }
+    return { write: writeByteLevel, writeAdded: writeText, stripsLeadingSpace: false }
   }
   if (kinds.length > 0 && only("Replace", "ByteFallback", "Fuse", "Strip", "Metaspace")) {
     const metaspace = parts.find(({ type }) => type === "Metaspace")
@@ -128,11 +136,12 @@ function spellingOf(decoder: unknown): Spelling {
     const prepends = metaspace?.prepend_scheme !== "never" && metaspace?.add_prefix_space !== false
     return {
       write: sentencePieceWriter(parts),
+      writeAdded: writeText,
       stripsLeadingSpace:
         (metaspace !== undefined && prepends) || (strip?.content === " " && strip.start === 1),
     }
   }
-  throw new Fault(`its decoder (${kinds.join(", ") || "none"}) is not supported`)
+  throw new Fault(`its decoder (${kinds.join(", ") || "empty"}) is not supported`)
 }
 
 function flat(decoder: unknown): Members[] {
@@ -146,6 +155,11 @@ function writeText(content: string, into: Uint8Array): number {
   const { read, written } = UTF8.encodeInto(content, into)
   if (read < content.length) throw new Fault("its decoder makes tokens longer than they are")
   return written
+}
+
+/** The library's way without a decoder: tokens as they are, a blank between two. */
+function writeWord(content: string, into: Uint8Array): number {
+  return writeText(` ${content}`, into)
 }
 
 // GPT-2's alphabet: printable Latin-1 stands for itself, the other 68 bytes for U+0100 and on
@@ -191,14 +205,14 @@ function textOf(value: unknown, otherwise: string): string {
 
 function tableOf(
   contents: ReadonlyMap<number, string>,
-  write: Write,
+  { write, writeAdded }: Writers,
   added: ReadonlySet<number>,
 ): { size: number; bytes: TokenBytes } {
   let size = 0
   let most = 0
   for (const [id, content] of contents) {
     size = Math.max(size, id + 1)
-    most += content.length * 3 // UTF-8 takes at most three bytes for a unit of UTF-16
+    most += 1 + content.length * 3 // UTF-8 takes at most three bytes for a unit of UTF-16
   }
   const data = new Uint8Array(most)
   const offsets = new Uint32Array(size + 1)
@@ -206,7 +220,7 @@ function tableOf(
   for (let id = 0; id < size; id++) {
     const content = contents.get(id)
     if (content !== undefined) {
-      at += (added.has(id) ? writeText : write)(content, data.subarray(at))
+      at += (added.has(id) ? writeAdded : write)(content, data.subarray(at))
     }
     offsets[id + 1] = at
   }
