@@ -11,6 +11,7 @@ import type {
   CompletionRequest,
   PlainText,
   ReplyEvent,
+  SchemaChecks,
   TokenLogprob,
 } from "../src/chat/conversation.ts"
 import { createHttp, type Http } from "../src/http/http.ts"
@@ -86,12 +87,13 @@ export function parrot(
       })(),
     }
   }
-  const chat: Chat & PlainText = {
+  const chat: Chat & PlainText & SchemaChecks = {
     reply: answer,
     complete: answer,
     tokenize: async (given) => Int32Array.from(Buffer.from(given)),
     tokenizeChat: async (messages) => Int32Array.from(messages, (_, index) => index),
     detokenize: (tokens) => String.fromCharCode(...tokens),
+    checkSchema: async () => ({ isUnsatisfiable: false, unenforced: [] }),
   }
   const service: Service = {
     chat,

@@ -5,7 +5,14 @@ import { createHash } from "node:crypto"
 import type { Generation, GenerationRequest } from "../engine/generation.ts"
 import { problem } from "../errors.ts"
 import { Constraints, type Held, type Holding, withoutPadding } from "./constraint.ts"
-import type { Chat, ChatReply, ChatRequest, CompletionRequest, PlainText } from "./conversation.ts"
+import type {
+  Chat,
+  ChatReply,
+  ChatRequest,
+  CompletionRequest,
+  PlainText,
+  SchemaChecks,
+} from "./conversation.ts"
 import { Detokenizer } from "./detokenizer.ts"
 import { type FormatName, formatOf, formats } from "./formats/formats.ts"
 import { foreign } from "./jinja/text.ts"
@@ -34,7 +41,7 @@ export interface ChatOptions {
   toolFormat?: FormatName | undefined
 }
 
-export function createChat(options: ChatOptions): Chat & PlainText {
+export function createChat(options: ChatOptions): Chat & PlainText & SchemaChecks {
   const { engine, tokenizer, endTokens } = options
   const { template } = options
   const markers = template && markersOf(template, tokenizer)
@@ -64,6 +71,8 @@ export function createChat(options: ChatOptions): Chat & PlainText {
       const tokens = await plainPrompt(request.prompt)
       return admit(request, tokens, { ...readingOf(request), continues: true }, signal)
     },
+
+    checkSchema: async (asked) => constraints.check(asked),
 
     tokenize: (text, control) => tokenizer.encode(foreign(text, control ? 0 : FROM_REQUEST)),
 

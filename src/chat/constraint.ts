@@ -5,8 +5,8 @@
 import type { Constraint } from "../engine/generation.ts"
 import { problem } from "../errors.ts"
 import {
+  type CompiledSchema,
   choice,
-  compileSchema,
   Grammar,
   list,
   literal,
@@ -16,7 +16,8 @@ import {
   text,
   Vocabulary,
 } from "../grammar/grammar.ts"
-import type { ResponseFormat, Tool } from "./conversation.ts"
+import { argumentsSchema, CompiledSchemas, formatSchema, textOf } from "./compiled-schemas.ts"
+import type { ResponseFormat, SchemaVerdict, Tool } from "./conversation.ts"
 import { Detokenizer } from "./detokenizer.ts"
 import type { Format, Spelling } from "./formats/formats.ts"
 import { type Markers, ReasoningSplitter } from "./reasoning.ts"
@@ -43,6 +44,7 @@ export class Constraints {
   readonly #ends: readonly number[]
   readonly #format: Format
   readonly #markers: Markers | undefined
+  readonly #schemas = new CompiledSchemas()
   readonly #grammars = new Map<string, { grammar: Grammar; unenforced: readonly string[] }>()
   readonly #vocabulary: Vocabulary // made at once: it takes too long for the first request to wait
 
@@ -61,9 +63,7 @@ export class Constraints {
 
   /** Throws the problem that refuses a schema. */
   hold(held: Held): Holding {
-    const key = JSON.stringify(held, (_, value: unknown) =>
-      typeof value === "bigint" ? `${value}n` : value === Number.POSITIVE_INFINITY ? "all" : value,
-    )
+    const key = textOf(held)
     const known = this.#grammars.get(key) ?? this.#compile(held)
     this.#grammars.delete(key)
     this.#grammars.set(key, known) // the last one used is the last one forgotten
@@ -83,13 +83,32 @@ export class Constraints {
     }
   }
 
+  /** Whether a format or a tool's arguments can be held to their schema; what it compiles is kept for requests. */
+  check(asked: ResponseFormat | Tool): SchemaVerdict {
+    return this.#schemas.check("name" in asked ? argumentsSchema(asked) : formatSchema(asked))
+  }
+
   #compile(held: Held): { grammar: Grammar; unenforced: readonly string[] } {
     const unenforced: string[] = []
-    const part = afterThinking(answerPart(held, this.#format.spelling, unenforced), held)
+    const part = afterThinking(this.#answerPart(held, unenforced), held)
     const whole = this.#tokenizer.stripsLeadingSpace
       ? choice(part, sequence(literal(" "), part))
       : part
     return { grammar: new Grammar(whole, { spaced: true }), unenforced }
+  }
+
+  /** The reply without its thinking. */
+  #answerPart({ calls, format }: Held, unenforced: string[]): Part {
+    const { spelling } = this.#format
+    const value = format && formatPart(format, this.#schemas)
+    if (!calls) return value ?? text([], false)
+    const tools = calls.tools.map((tool) => ({
+      name: tool.name,
+      values: argumentsPart(tool, this.#schemas, unenforced),
+    }))
+    const must = callsPart(tools, spelling, calls.most)
+    if (calls.required) return must
+    return value ? choice(must, value) : textWithCalls(tools, spelling, calls.most)
   }
 
   #readVocabulary(): Vocabulary {
@@ -145,19 +164,6 @@ class AfterThinking implements Constraint {
     this.#answer.accept(token)
     this.#thinking.push(this.#text.push(token))
   }
-}
-
-/** The reply without its thinking. */
-function answerPart({ calls, format }: Held, spelling: Spelling, unenforced: string[]): Part {
-  const value = format && formatPart(format)
-  if (!calls) return value ?? text([], false)
-  const tools = calls.tools.map((tool) => ({
-    name: tool.name,
-    values: argumentsPart(tool, unenforced),
-  }))
-  const must = callsPart(tools, spelling, calls.most)
-  if (calls.required) return must
-  return value ? choice(must, value) : textWithCalls(tools, spelling, calls.most)
 }
 
 interface Callable {
@@ -217,37 +223,26 @@ function afterThinking(answer: Part, { reasoning }: Held): Part {
   return reasoning.inside ? thinking : choice(then, sequence(literal(open), thinking))
 }
 
-// A tool without a schema takes no arguments; what is no object cannot be a tool's arguments.
-function argumentsPart(tool: Tool, unenforced: string[]): Part {
-  const { parameters, name, strict } = tool
-  const schema =
-    parameters === undefined || parameters === null
-      ? { type: "object", additionalProperties: false }
-      : typeof parameters === "object" && !("type" in parameters)
-        ? { ...parameters, type: "object" }
-        : parameters
-  const param = `tools (${name})`
-  const compiled = compiledSchema(schema, { lenient: !strict }, param)
+function argumentsPart(tool: Tool, schemas: CompiledSchemas, unenforced: string[]): Part {
+  const { name, strict } = tool
+  const compile = () => schemas.compile(argumentsSchema(tool), !strict)
+  const compiled = orProblem(compile, `tools (${name})`)
   for (const { pointer, keyword } of compiled.unenforced) {
     unenforced.push(`${name}#${pointer}/${keyword}`)
   }
   return compiled.part
 }
 
-function formatPart({ schema }: ResponseFormat): Part {
-  const param = "response_format"
-  return compiledSchema(schema === undefined ? { type: "object" } : schema, {}, param).part
+function formatPart(format: ResponseFormat, schemas: CompiledSchemas): Part {
+  return orProblem(() => schemas.compile(formatSchema(format), false), "response_format").part
 }
 
-function compiledSchema(schema: unknown, options: { lenient?: boolean }, param: string) {
+function orProblem(compile: () => CompiledSchema, param: string): CompiledSchema {
   try {
-    return compileSchema(schema, options)
+    return compile()
   } catch (error) {
     if (!(error instanceof SchemaRefusal)) throw error
-    throw problem(
-      "unsupported_value",
-      { problem: `The schema of ${param}: ${error.message}.` },
-      param,
-    )
+    const words = `The schema of ${param}: ${error.message}.`
+    throw problem("unsupported_value", { problem: words }, param)
   }
 }

@@ -25,6 +25,19 @@ export interface PlainText {
   detokenize(tokens: Int32Array): string
 }
 
+/** What POST /v1/schema/check calls. The same room implements it, too. */
+export interface SchemaChecks {
+  /** Whether answers can be held to it, before anything is generated. What it compiles is ready for requests. */
+  checkSchema(asked: ResponseFormat | Tool, signal: AbortSignal): Promise<SchemaVerdict>
+}
+
+export interface SchemaVerdict {
+  /** No value satisfies the schema. */
+  isUnsatisfiable: boolean
+  /** What cannot be enforced; empty: all of it can. `pointer` is a JSON pointer into the schema. */
+  unenforced: readonly { pointer: string; keyword: string; reason: string }[]
+}
+
 export interface CompletionRequest {
   id: string
   prompt: string | Int32Array // a text is encoded with control tokens off; ids are below the vocabulary's size

@@ -34,9 +34,12 @@ export interface CompiledSchema {
 /** Why a schema is refused. */
 export class SchemaRefusal extends Error {
   readonly fault: Fault
-  constructor(fault: Fault) {
+  /** Whether it could be enforced, were there a value to satisfy it. */
+  readonly isUnsatisfiable: boolean
+  constructor(fault: Fault, isUnsatisfiable = false) {
     super(`#${fault.pointer}${fault.keyword ? ` ${fault.keyword}` : ""}: ${fault.reason}`)
     this.fault = fault
+    this.isUnsatisfiable = isUnsatisfiable
   }
 }
 
@@ -87,7 +90,8 @@ function compiled(document: Json, options: SchemaOptions, dropped: ReadonlySet<s
   const goals = new Goals(literals)
   const goal = goals.goal([literals.literal(read.root, 0, false)])
   if (!goals.settle(goal)) {
-    throw new SchemaRefusal({ pointer: "", keyword: "", reason: "no value satisfies this schema" })
+    const reason = "no value satisfies this schema"
+    throw new SchemaRefusal({ pointer: "", keyword: "", reason }, true)
   }
   return { kind: "value", goal }
 }

@@ -52,9 +52,12 @@ const KEYWORDS: Record<keyof Schema, true> = {
 
 type Members = Readonly<Record<string, Json>>
 
-/** The value as its schema's type. Throws the problem `invalid_value` for the first fault. */
-export function check<T extends TSchema>(schema: T, value: Json): Static<T> {
-  const fault = faultOf(schema as Schema, value, "")
+/**
+ * The value as its schema's type; `path` is where it stands in the body, which it is itself unless said otherwise.
+ * Throws the problem `invalid_value` for the first fault.
+ */
+export function check<T extends TSchema>(schema: T, value: Json, path = ""): Static<T> {
+  const fault = faultOf(schema as Schema, value, path)
   if (fault) throw fault
   return value as unknown as Static<T>
 }

@@ -6,6 +6,8 @@ import { problem } from "../errors.ts"
 import { type Json, readJson } from "./json.ts"
 import type { ChatCompletionRequest } from "./schemas.ts"
 
+type GivenFormat = NonNullable<ChatCompletionRequest["response_format"]>
+
 export function readResponseFormat(
   given: ChatCompletionRequest["response_format"],
 ): ResponseFormat | undefined {
@@ -19,15 +21,17 @@ export function readResponseFormat(
   return { schema: found && readSchema(found) }
 }
 
+/** A schema that stands alone, as an object or as JSON text. */
+export function readPlainSchema(schema: Json): ResponseFormat {
+  return { schema: readSchema({ path: "the body", schema }) }
+}
+
 interface Found {
   path: string
   schema: Json
 }
 
-function findSchema({
-  schema,
-  json_schema,
-}: NonNullable<ChatCompletionRequest["response_format"]>) {
+function findSchema({ schema, json_schema }: GivenFormat) {
   if (isGiven(schema)) return { path: "response_format.schema", schema: schema as Json }
   if (!isGiven(json_schema)) return undefined
   const path = "response_format.json_schema"

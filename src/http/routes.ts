@@ -7,6 +7,7 @@ import { chatCompletions } from "./endpoints/chat-completions.ts"
 import { completions } from "./endpoints/completions.ts"
 import { listModels, showModel } from "./endpoints/models.ts"
 import { detokenize, tokenize } from "./endpoints/tokens.ts"
+import { checkSchema } from "./endpoints/schema-check.ts"
 import { json } from "./exchange.ts"
 import { writeJson } from "./json.ts"
 import { openapiDocument } from "./openapi.ts"
@@ -23,6 +24,8 @@ import {
   Model,
   ModelList,
   TokenizeRequest,
+  SchemaCheckRequest,
+  SchemaCheckResponse,
   TokenizeResponse,
   Version,
 } from "./schemas.ts"
@@ -68,6 +71,15 @@ export const routes: readonly Route[] = [
     handle: completions,
   },
   {
+  {
+    method: "POST",
+    path: "/v1/schema/check",
+    summary: "Whether replies can be held to a JSON Schema, and which of its keywords cannot.",
+    body: SchemaCheckRequest,
+    answer: SchemaCheckResponse,
+    example: { type: "object", properties: { city: { type: "string" } }, required: ["city"] },
+    handle: checkSchema,
+  },
     method: "POST",
     path: "/tokenize",
     summary: "The tokens of a text or a conversation.",

@@ -266,6 +266,12 @@ export const DetokenizeRequest = Type.Object(
   { title: "DetokenizeRequest" },
 )
 
+export const SchemaCheckRequest = Type.Union([anything, text, flag], {
+  title: "SchemaCheckRequest",
+  description:
+    "A JSON Schema, its JSON text, a response_format, an entry of tools, or a map with `response_format`, `tools` or `schema`.",
+})
+
 // Answers. Their schemas document; nothing is checked against them while serving, but tests hold every answer to them.
 
 const nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
@@ -381,6 +387,24 @@ export const TokenizeResponse = Type.Object(
 )
 
 export const DetokenizeResponse = Type.Object({ prompt: text }, { title: "DetokenizeResponse" })
+
+export const SchemaCheckResponse = Type.Object(
+  {
+    object: Type.Literal("schema.check"),
+    enforceable: Type.Boolean({ description: "Whether every answer would satisfy it, exactly." }),
+    unsatisfiable: Type.Boolean({ description: "Whether no value satisfies it." }),
+    unenforced: Type.Array(
+      Type.Object({
+        tool: nullable(text),
+        pointer: Type.String({ description: "JSON pointer of the schema that holds the keyword." }),
+        keyword: text,
+        reason: text,
+      }),
+      { description: "What a strict request is refused for, and x-unenforced lists for others." },
+    ),
+  },
+  { title: "SchemaCheckResponse" },
+)
 
 export const Version = Type.Object({ version: text }, { title: "Version" })
 

@@ -1,7 +1,8 @@
 // What the HTTP room is given: options as plain values, and the service behind it once a model has been loaded. Nothing
 // here looks inside a model; whatever a client may learn about it is a value that the app hands over.
 
-import type { Chat, PlainText } from "../chat/conversation.ts"
+import type { Chat, PlainText, SchemaChecks } from "../chat/conversation.ts"
+import type { Trace } from "../engine/trace.ts"
 
 export interface HttpOptions {
   /** The product's own, for /version and /openapi.json. */
@@ -62,7 +63,7 @@ export const defaultHttpOptions: Omit<HttpOptions, "version"> = {
 
 /** A loaded model, ready to answer. */
 export interface Service {
-  chat: Chat & PlainText
+  chat: Chat & PlainText & SchemaChecks
   model: ModelCard
   /** What the request leaves open; fields that are absent here are the API's own defaults. */
   defaults: SamplingDefaults

@@ -10,7 +10,16 @@ type Asked = Pick<ChatCompletionRequest, "tools" | "tool_choice" | "parallel_too
 export function readTools(
   body: Asked,
 ): Pick<ChatRequest, "tools" | "toolChoice" | "parallelToolCalls"> {
-  const tools = (body.tools ?? []).map(readTool)
+  const tools = readDefinitions(body.tools ?? [])
+  const names = tools.map(({ name }) => name)
+  const toolChoice = readChoice(body.tool_choice, names)
+  if (tools.length === 0) return {}
+  return { tools, toolChoice, parallelToolCalls: body.parallel_tool_calls ?? true }
+}
+
+/** Definitions alone: names that are usable and differ. */
+export function readDefinitions(given: NonNullable<Asked["tools"]>): readonly Tool[] {
+  const tools = given.map(readTool)
   const names = tools.map(({ name }) => name)
   for (const [index, name] of names.entries()) {
     const path = `tools[${index}].function.name`
@@ -19,9 +28,7 @@ export function readTools(
     }
     if (names.indexOf(name) < index) refuse(path, `names ${name} a second time`)
   }
-  const toolChoice = readChoice(body.tool_choice, names)
-  if (tools.length === 0) return {}
-  return { tools, toolChoice, parallelToolCalls: body.parallel_tool_calls ?? true }
+  return tools
 }
 
 function readTool(given: NonNullable<Asked["tools"]>[number]): Tool {
