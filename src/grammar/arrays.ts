@@ -4,6 +4,7 @@
 
 import type { Facts, Literal } from "./facts.ts"
 import type { Goal, Goals, Probe } from "./goals.ts"
+import { canSeat, Values } from "./values.ts"
 
 export interface ArrayState {
   readonly key: string
@@ -79,6 +80,26 @@ export class ArrayCase {
   /** From here on what is found out stays true. */
   settle(): void {
     this.settled = true
+    for (const state of this.states.values()) state.ways = undefined
+  }
+
+  /** Whether items that may not repeat have too few values for as many as there have to be. Asked once it is settled. */
+  lacksValues(): boolean {
+    if (!this.unique) return false
+    const missing = this.missing(this.start)
+    const places: ReadonlySet<string>[] = []
+    for (let i = 0; i < missing; i++) {
+      const values = new Values(missing).ofGoal(this.plainGoal(i))
+      if (values) places.push(values)
+      // Alike and many: those that follow have enough, too.
+      else if (i >= this.prefix) break
+    }
+    if (this.hasSome && [...this.leadsTo()].some((goal) => new Values(64).ofGoal(goal))) {
+      const { pointer } = this.goal
+      const reason = "together with contains, too few values for different items"
+      throw this.goals.unenforceable(pointer, "uniqueItems", reason)
+    }
+    return !canSeat(places, new Set())
   }
 
   canClose(state: ArrayState): boolean {

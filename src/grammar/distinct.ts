@@ -7,7 +7,7 @@ import type { Goal } from "./goals.ts"
 import { canonical, type Json, parseJson } from "./json.ts"
 import type { MemberWay, NamePlace, ObjectCase, ObjectState } from "./objects.ts"
 import type { Decoding, StringPlace } from "./strings.ts"
-import { objectText, Values } from "./values.ts"
+import { canSeat, objectText, Values } from "./values.ts"
 
 /** A value somebody wants to know when it is finished, and what it must not be. */
 export class Kept {
@@ -210,25 +210,4 @@ function leaves(goal: Goal, avoid: ReadonlySet<string>): boolean {
   if (avoid.size === 0) return true
   const values = new Values(avoid.size).ofGoal(goal)
   return values === undefined || [...values].some((value) => !avoid.has(value))
-}
-
-/** Whether every place can have a value of its own, none of those taken (Kuhn's matching). */
-export function canSeat(
-  places: readonly ReadonlySet<string>[],
-  taken: ReadonlySet<string>,
-): boolean {
-  const owner = new Map<string, number>()
-  const seat = (place: number, tried: Set<string>): boolean => {
-    for (const value of places[place]!) {
-      if (taken.has(value) || tried.has(value)) continue
-      tried.add(value)
-      const other = owner.get(value)
-      if (other === undefined || seat(other, tried)) {
-        owner.set(value, place)
-        return true
-      }
-    }
-    return false
-  }
-  return places.every((_, place) => seat(place, new Set()))
 }

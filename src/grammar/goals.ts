@@ -79,6 +79,12 @@ export class Goals {
       for (const c of goal.cases) for (const next of c.leadsTo()) found.add(next)
     }
     const open = [...found].filter((goal) => goal.alive === undefined)
+    do this.findLiving(open)
+    while (this.dropBarren(open))
+    return root.alive === true
+  }
+
+  private findLiving(open: readonly Goal[]): void {
     const living = new Set<Goal>()
     const probe: Probe = (goal) => goal.alive ?? living.has(goal)
     for (let before = -1; before !== living.size; ) {
@@ -87,11 +93,18 @@ export class Goals {
         if (!living.has(goal) && goal.cases.some((c) => c.lives(probe))) living.add(goal)
       }
     }
-    for (const goal of open) {
-      for (const c of goal.cases) c.prune(probe)
-    }
+    for (const goal of open) for (const c of goal.cases) c.prune(probe)
     for (const goal of open) goal.settle(living.has(goal))
-    return probe(root)
+  }
+
+  // Arrays whose items may not repeat but are too few; whether they are shows only when everything else is settled, and
+  // when one is dropped, what needed it may have to go as well.
+  private dropBarren(open: readonly Goal[]): boolean {
+    const cases = open.flatMap((goal) => goal.cases).filter((c) => c.has(types.array))
+    const barren = cases.filter((c) => c.array.lacksValues())
+    for (const c of barren) c.mask &= ~types.array
+    if (barren.length > 0) for (const goal of open) goal.alive = undefined
+    return barren.length > 0
   }
 
   /** The names, as texts, that satisfy the literals. */

@@ -55,7 +55,7 @@ export class NumberLanguage {
     for (const bound of [facts.minimum, facts.maximum]) if (bound) constants.push(bound.value)
     constants.push(...(facts.only ?? []))
     let scale = Math.max(0, ...constants.map((c) => c.scale))
-    const rough = facts.fractional || facts.excluded.length > 0
+    const rough = facts.fractional || facts.excluded.length + facts.notMultiples.length > 0
     if (!facts.integer && !facts.only) {
       scale = Math.max(scale + 1, rough ? roughDigits : fractionDigits)
     }

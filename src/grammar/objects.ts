@@ -16,7 +16,7 @@ import {
 } from "./dfa.ts"
 import { type Facts, includes, type Literal, type NameSet, namesOf, othersThan } from "./facts.ts"
 import type { Goal, Goals, Probe } from "./goals.ts"
-import { between, type Decoding } from "./strings.ts"
+import { between, type Decoding, rangesOf } from "./strings.ts"
 
 /** A member that may come next, its name being chosen, and what is still owed after it. */
 export interface MemberWay {
@@ -162,14 +162,14 @@ export class ObjectCase {
   /** Whether a name that has come so far can still become one that may come next. */
   placeLives(state: ObjectState, place: NamePlace, decoding: Decoding): boolean {
     if (decoding === between) return this.textLives(state, place)
-    const { from, to } = decoding
+    const ranges = rangesOf(decoding)
     for (let k = place.low; k < place.high; k++) {
-      const next = this.names[k]!.codePointAt(place.text.length)
-      if (next === undefined || next < from || next > to) continue
+      const next = this.names[k]!.codePointAt(place.text.length) ?? -1
+      if (!ranges.some(([from, to]) => next >= from && next <= to)) continue
       if (this.waysFor(state, k).length > 0) return true
     }
-    return this.product
-      .after(place.state, from, to)
+    return ranges
+      .flatMap(([from, to]) => this.product.after(place.state, from, to))
       .some((next) => this.othersLive(state, next, place.text, decoding))
   }
 

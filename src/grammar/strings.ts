@@ -121,6 +121,20 @@ function pairHex(at: Decoding, byte: number): Decoding | number {
   return at.value + digit
 }
 
+/** What an escape is needed for, or often used for: without it, `\\u0041` for `A` would leave no text without a choice. */
+export const escapeWorthy: readonly [number, number][] = [
+  [0, 0x1f],
+  [0x22, 0x22],
+  [0x2f, 0x2f],
+  [0x5c, 0x5c],
+  [0x7f, lastCodePoint],
+]
+
+/** The characters that a place may become, as far as that is worth following. */
+export function rangesOf({ kind, from, to }: Decoding): readonly (readonly [number, number])[] {
+  return kind === "backslash" ? escapeWorthy : [[from, to]]
+}
+
 function hexDigit(byte: number): number {
   if (byte >= 0x30 && byte <= 0x39) return byte - 0x30
   const letter = byte | 0x20
@@ -262,7 +276,7 @@ export class StringPlace {
     if (decoding === between) this.targets = [state]
     else {
       const { dfa } = language
-      const classes = classesIn(dfa, decoding.from, decoding.to)
+      const classes = rangesOf(decoding).flatMap(([from, to]) => classesIn(dfa, from, to))
       const found = new Set(classes.map((c) => dfa.next[state * dfa.classes + c]!))
       this.targets = [...found].filter((to) => to >= 0)
     }

@@ -114,3 +114,24 @@ export function objectText(members: ReadonlyMap<string, string>): string {
   const names = [...members.keys()].sort()
   return `{${names.map((name) => `${JSON.stringify(name)}:${members.get(name)}`).join()}}`
 }
+
+/** Whether every place can have a value of its own, none of those taken (Kuhn's matching). */
+export function canSeat(
+  places: readonly ReadonlySet<string>[],
+  taken: ReadonlySet<string>,
+): boolean {
+  const owner = new Map<string, number>()
+  const seat = (place: number, tried: Set<string>): boolean => {
+    for (const value of places[place]!) {
+      if (taken.has(value) || tried.has(value)) continue
+      tried.add(value)
+      const other = owner.get(value)
+      if (other === undefined || seat(other, tried)) {
+        owner.set(value, place)
+        return true
+      }
+    }
+    return false
+  }
+  return places.every((_, place) => seat(place, new Set()))
+}

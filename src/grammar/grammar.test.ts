@@ -1,0 +1,218 @@
+// The engine from its front door: the official suite, schemas that are refused and why, masks against plain acceptance, and
+// the parts that tool-call formats are made of.
+
+import { readdirSync, readFileSync } from "node:fs"
+import { describe, expect, test } from "vitest"
+import {
+  choice,
+  compileJson,
+  compileSchema,
+  Grammar,
+  list,
+  literal,
+  type Matcher,
+  SchemaRefusal,
+  sequence,
+  text,
+  Vocabulary,
+} from "./grammar.ts"
+import { canonical, parseJson } from "./json.ts"
+
+const pieces = [
+  '":"',
+  '","',
+  '":',
+  '{"',
+  '"}',
+  "foo",
+  "bar",
+  "12",
+  "true",
+  "null",
+  "},{",
+  "é",
+  "\\u00",
+  ' "',
+]
+const end = 256 + pieces.length
+const vocabulary = new Vocabulary(
+  [
+    ...Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte)),
+    ...pieces.map((piece) => new Uint8Array(Buffer.from(piece))),
+    new Uint8Array(),
+  ],
+  [end],
+)
+
+const suite = new URL("../../test/golden/json-schema/", import.meta.url)
+
+describe.each(["draft2020-12", "draft7", "format"])("the official suite, %s", (folder) => {
+  const dialect = folder === "draft7" ? "draft-07" : "2020-12"
+  test.each(readdirSync(new URL(folder, suite)))("%s", (file) => {
+    for (const group of JSON.parse(readFileSync(new URL(`${folder}/${file}`, suite), "utf8"))) {
+      let grammar: Grammar | undefined
+      try {
+        const { part } = compileSchema(group.schema, { dialect, formats: folder === "format" })
+        grammar = new Grammar(part)
+      } catch (error) {
+        if (!(error instanceof SchemaRefusal)) throw error
+        expect(error.message, group.description).toMatch(/no value satisfies|from outside/)
+        if (error.message.includes("from outside")) continue
+      }
+      for (const { description, data, valid } of group.tests) {
+        const taken = grammar !== undefined && accepts(grammar, JSON.stringify(data))
+        // Encoded names, whose decoding is not regular, are the one thing that is left out.
+        if (/xn--|\\u/.test(JSON.stringify(data)) && !taken) continue
+        expect(taken, `${group.description}: ${description}`).toBe(valid)
+      }
+    }
+  })
+})
+
+test("exact numbers: bounds and constants beyond 2^53 are read from the text", () => {
+  const grammar = grammarOf('{"const": 9007199254740993}')
+  expect(accepts(grammar, "9007199254740993")).toBe(true)
+  expect(accepts(grammar, "9007199254740992")).toBe(false)
+  expect(canonical(parseJson("1.50e1"))).toBe("15")
+})
+
+test.each([
+  ['{"not": {}}', "", "", /no value/],
+  ['{"type": "strin"}', "", "type", /names no type/],
+  ['{"properties": {"a": {"pattern": "(a)\\\\1"}}}', "/properties/a", "pattern", /back reference/],
+  ['{"items": {"$ref": "other.json"}}', "/items", "$ref", /outside/],
+  ['{"$ref": "#"}', "", "$ref", /refers back/],
+  ['{"not": {"uniqueItems": true}}', "/not", "uniqueItems", /two equal items/],
+  [
+    '{"type": "array", "items": {"enum": [1, 2]}, "uniqueItems": true, "minItems": 3}',
+    "",
+    "",
+    /no value/,
+  ],
+  ['{"minLength": 2', "", "", /no JSON|not closed/],
+])("refused with its place: %s", (schema, pointer, keyword, reason) => {
+  try {
+    compileSchema(schema)
+    expect.unreachable("it was compiled")
+  } catch (error) {
+    if (!(error instanceof SchemaRefusal)) throw error
+    expect(error.fault.reason).toMatch(reason)
+    expect([error.fault.pointer, error.fault.keyword]).toEqual([pointer, keyword])
+  }
+})
+
+test("leniently, what cannot be enforced is left out and listed", () => {
+  const schema = { properties: { a: { type: "string", pattern: "(.)\\1" } }, required: ["a"] }
+  const { part, unenforced } = compileSchema(schema, { lenient: true })
+  expect(unenforced).toEqual([
+    { pointer: "/properties/a", keyword: "pattern", reason: "a back reference" },
+  ])
+  expect(accepts(new Grammar(part), '{"a":"xy"}')).toBe(true)
+  expect(accepts(new Grammar(part), '{"a":1}')).toBe(false)
+})
+
+test.each([
+  ["{}", '{"a":[1,{"b":"\\u0041é\\n"}],"c":-1.5e3}'],
+  ['{"type":"string","minLength":3,"maxLength":6}', '"foo\\u0041é"'],
+  ['{"type":"string","pattern":"^[a-f]+r$"}', '"bar"'],
+  ['{"properties":{"foo":{"type":"integer"},"bar":true},"minProperties":2}', '{"foo":12,"x":null}'],
+  ['{"patternProperties":{"^f":{"type":"null"}},"additionalProperties":false}', '{"foo":null}'],
+  ['{"enum":["foo","bar",12,null,{"foo":[true]}]}', '{"foo":[true]}'],
+  ['{"items":{"type":"number","exclusiveMinimum":-1,"multipleOf":0.5}}', "[12.5,0,-0.5]"],
+])("the mask is exactly what is accepted, at every byte: %s on %s", (schema, value) => {
+  const matcher = grammarOf(schema).matcher(vocabulary)
+  const mask = new Uint32Array(vocabulary.words)
+  for (const byte of Buffer.from(value)) {
+    matcher.mask(mask)
+    expect(listed(mask)).toEqual(takenOf(matcher))
+    expect(matcher.accept(byte)).toBe(true)
+  }
+  matcher.mask(mask)
+  expect(listed(mask)).toEqual(takenOf(matcher))
+  expect(matcher.accept(end)).toBe(true)
+  expect(matcher.isComplete).toBe(true)
+  matcher.rollback(Buffer.byteLength(value) + 1)
+  expect(accepts(grammarOf(schema), value)).toBe(true)
+})
+
+test("nothing but the value: no blanks, no repeated names, no half characters", () => {
+  const grammar = new Grammar(compileJson().part)
+  for (const text of [
+    '{"a":1,"a":2}',
+    '{"a": 1}',
+    ' {"a":1}',
+    '{"a":"\\ud800"}',
+    '{"a":01}',
+    "[1]",
+  ]) {
+    expect(accepts(grammar, text), text).toBe(false)
+  }
+  const spaced = new Grammar(compileJson().part, { spaced: true })
+  expect(accepts(spaced, '{"a": 1, "b": [1, 2]}')).toBe(true)
+  expect(accepts(spaced, '{"a":  1}')).toBe(false)
+})
+
+test("text that can only go one way is known at once", () => {
+  const schema =
+    '{"properties":{"location":{"type":"string"}},"required":["location"],"additionalProperties":false,"type":"object"}'
+  const matcher = grammarOf(schema).matcher(vocabulary)
+  expect(Buffer.from(matcher.forced()).toString()).toBe('{"location":"')
+})
+
+test("long bounds, many words and many members compile in no time", () => {
+  const properties = Object.fromEntries(
+    Array.from({ length: 200 }, (_, i) => [`p${i}`, { type: "integer" }]),
+  )
+  const schemas = [
+    { enum: Array.from({ length: 1000 }, (_, i) => `word number ${i}`) },
+    { type: "string", minLength: 50_000, maxLength: 100_000 },
+    { type: "object", properties, required: Object.keys(properties), additionalProperties: false },
+  ]
+  const start = performance.now()
+  for (const schema of schemas) compileSchema(schema)
+  expect(performance.now() - start).toBeLessThan(5000)
+})
+
+test("a reply with tool calls: free text until a trigger, then one of the tools, then text again", () => {
+  const city = compileSchema({ properties: { city: { type: "string" } }, required: ["city"] }).part
+  const call = (name: string) =>
+    sequence(literal(`{"name":"${name}","arguments":`), city, literal("}"))
+  const calls = choice(call("weather"), call("time"))
+  const then = sequence(calls, literal("</tool_call>"))
+  const grammar = new Grammar(text([{ open: "<tool_call>", then }], true))
+  const good =
+    'Let me <look>.<tool_call>{"name":"time","arguments":{"city":"Rome"}}</tool_call> Done.'
+  expect(accepts(grammar, good)).toBe(true)
+  expect(accepts(grammar, good.replace("time", "date"))).toBe(false)
+  expect(accepts(grammar, good.replace("city", "town"))).toBe(false)
+  expect(accepts(grammar, good.slice(0, 40))).toBe(false) // it may not stop inside a call
+  const several = new Grammar(
+    sequence(literal("["), list(calls, literal(", "), 1, 2), literal("]")),
+  )
+  const one = '{"name":"time","arguments":{"city":"Rome"}}'
+  expect(accepts(several, `[${one}, ${one}]`)).toBe(true)
+  expect(accepts(several, `[${one}, ${one}, ${one}]`)).toBe(false)
+})
+
+function grammarOf(schema: string): Grammar {
+  return new Grammar(compileSchema(schema).part)
+}
+
+function accepts(grammar: Grammar, value: string): boolean {
+  const matcher = grammar.matcher(vocabulary)
+  return [...Buffer.from(value)].every((byte) => matcher.accept(byte)) && matcher.canEnd()
+}
+
+function listed(mask: Uint32Array): number[] {
+  const tokens = Array.from({ length: vocabulary.size }, (_, token) => token)
+  return tokens.filter((token) => ((mask[token >>> 5]! >>> (token & 31)) & 1) === 1)
+}
+
+function takenOf(matcher: Matcher): number[] {
+  const tokens = Array.from({ length: vocabulary.size }, (_, token) => token)
+  return tokens.filter((token) => {
+    const taken = matcher.accept(token)
+    if (taken) matcher.rollback(1)
+    return taken
+  })
+}
