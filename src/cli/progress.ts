@@ -3,20 +3,30 @@
 import type { WriteStream } from "node:tty"
 
 const WIDTH = 30
+const PATIENCE = 300 // milliseconds: a job that is over by then is not drawn
 const EVERY = 100 // milliseconds between two drawings
 
 export function progressBar(
   terminal: WriteStream,
 ): (what: string, done: number, total: number) => void {
-  let drawn = performance.now() // what is over at once is not drawn
+  let job = ""
+  let next = 0
+  let drawn = false
   return (what, done, total) => {
-    if (!terminal.isTTY) return
-    const over = done >= total
-    if (!over && performance.now() - drawn < EVERY) return
-    drawn = performance.now()
+    const now = performance.now()
+    if (what !== job) {
+      job = what
+      next = now + PATIENCE
+    }
+    if (done >= total && drawn) {
+      terminal.write("\r\x1b[K")
+      drawn = false
+    }
+    if (!terminal.isTTY || done >= total || now < next) return
+    next = now + EVERY
+    drawn = true
     const full = Math.round((WIDTH * done) / total)
     const bar = "█".repeat(full) + "░".repeat(WIDTH - full)
-    const line = `${what} ${bar} ${Math.round((100 * done) / total)} %`
-    terminal.write(over ? "\r\x1b[K" : `\r${line}\x1b[K`)
+    terminal.write(`\r${what} ${bar} ${Math.round((100 * done) / total)} %\x1b[K`)
   }
 }
