@@ -41,6 +41,10 @@ export async function compileFolder(
   await writeAside(output, async (directory) => {
     for (const file of COPIED)
       await copyFile(join(model.path, file), join(directory, file)).catch(ignoreMissing)
+    // A conversation that an MLC configuration describes goes along as the template that was made of it.
+    const template = model.texts.templates.get("default")
+    if (template && basename(template.file) === model.configuration)
+      await writeFile(join(directory, "chat_template.jinja"), template.text)
     const { shapes } = model.config
     const names = { shapes, attention: architectures[model.architecture].mlcAttention }
     await writeMlc(model.graph, model.weights, directory, {

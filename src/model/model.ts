@@ -21,6 +21,8 @@ export interface Model {
   name: string // the folder's own
   architecture: ArchitectureName
   config: ModelConfig
+  /** The file in the folder that says all this. */
+  configuration: typeof PLAIN | typeof MLC
   /** The format its weights are in. */
   format: FormatName
   graph: Graph
@@ -39,9 +41,8 @@ export async function openModel(path: string, { verify = true }: OpenOptions = {
   const folder = new Folder(resolve(path))
   if (!statSync(folder.path, { throwIfNoEntry: false })?.isDirectory())
     throw folder.broken(".", "there is no such folder")
-  const source = (await folder.has(MLC))
-    ? await mlcSource(folder, verify)
-    : await plainSource(folder)
+  const configuration = (await folder.has(MLC)) ? MLC : PLAIN
+  const source = configuration === MLC ? await mlcSource(folder, verify) : await plainSource(folder)
   const { architecture, config, fields } = source
   const weights = await source.openWeights()
   try {
@@ -54,6 +55,7 @@ export async function openModel(path: string, { verify = true }: OpenOptions = {
       name: folder.name,
       architecture,
       config,
+      configuration,
       format: source.format ?? formatOfFloats(weights, config),
       graph,
       weights,

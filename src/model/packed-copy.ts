@@ -64,9 +64,9 @@ async function isThere(folder: string): Promise<boolean> {
   )
 }
 
-/** Another size or time of any weights file makes another model. */
+/** Another size or time of any weights file, or of the configuration, makes another model. */
 async function keyOf(model: Model): Promise<string> {
-  const files = [...new Set(model.weights.entries.map(({ file }) => file)), "config.json"]
+  const files = [...new Set(model.weights.entries.map(({ file }) => file)), model.configuration]
   const hash = createHash("sha256").update(model.path)
   for (const file of files.sort()) {
     const { size, mtimeMs } = await stat(join(model.path, file))
