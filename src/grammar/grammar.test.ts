@@ -194,6 +194,13 @@ test("a reply with tool calls: free text until a trigger, then one of the tools,
   expect(accepts(several, `[${one}, ${one}, ${one}]`)).toBe(false)
 })
 
+test("items that may not repeat may be written with escapes after escapes", () => {
+  const grammar = grammarOf('{"items":{"type":"string"},"uniqueItems":true}')
+  const slashes = String.raw`["a","\\\\","\\\n","\\\u0061","\u0061\u0062","\ud83d\ude00\\"]`
+  expect(accepts(grammar, slashes)).toBe(true)
+  expect(accepts(grammar, slashes.replace("\\u0062", ""))).toBe(false) // "a" again
+})
+
 function grammarOf(schema: string): Grammar {
   return new Grammar(compileSchema(schema).part)
 }

@@ -144,7 +144,8 @@ export class ValueFrame extends Frame {
   }
 
   private startString(c: Case, out: Frame[]): void {
-    const frame = new StringFrame(this.context, c.strings.start(), 0, this.rest, this.kept, "")
+    const { context, rest, kept } = this
+    const frame = new StringFrame(context, c.strings.start(), 0, rest, kept, "", 0)
     if (frame.lives()) out.push(frame)
   }
 
@@ -241,8 +242,9 @@ export class StringFrame extends Frame {
   readonly length: number
   readonly rest: Rest
   readonly kept: Kept | undefined
-  /** The bytes so far, when the value is kept. */
+  /** The bytes so far, when the value is kept, and how many of them are finished characters. */
   private readonly raw: string
+  private readonly finished: number
 
   constructor(
     context: Context,
@@ -251,6 +253,7 @@ export class StringFrame extends Frame {
     rest: Rest,
     kept: Kept | undefined,
     raw: string,
+    finished: number,
   ) {
     super(context)
     this.place = place
@@ -258,6 +261,7 @@ export class StringFrame extends Frame {
     this.rest = rest
     this.kept = kept
     this.raw = raw
+    this.finished = finished
   }
 
   step(byte: number, out: Frame[]): void {
@@ -271,9 +275,10 @@ export class StringFrame extends Frame {
     if (!place.lives(length)) return
     const same = place === this.place && length === this.length && !this.kept
     const raw = this.kept ? this.raw + String.fromCharCode(byte) : ""
+    const finished = place.isBetween ? raw.length : this.finished
     const next = same
       ? this
-      : new StringFrame(this.context, place, length, this.rest, this.kept, raw)
+      : new StringFrame(this.context, place, length, this.rest, this.kept, raw, finished)
     if (next.lives()) out.push(next)
   }
 
@@ -293,11 +298,8 @@ export class StringFrame extends Frame {
 
   /** The finished characters. */
   private text(): string {
-    const bytes = Buffer.from(this.raw, "latin1").toString("utf8")
-    const whole = this.place.isBetween
-      ? bytes
-      : bytes.replace(/(�|\\u?[0-9a-fA-F]*(\\u?[0-9a-fA-F]*)?)$/, "")
-    return parseJson(`"${whole}"`) as string
+    const bytes = Buffer.from(this.raw.slice(0, this.finished), "latin1")
+    return parseJson(`"${bytes.toString("utf8")}"`) as string
   }
 
   protected describe(): string {
