@@ -77,6 +77,7 @@ export function event(json: string): string {
 
 /** Ends the connection when an answer that has been handed over is not taken within the time. */
 export function cutUnlessTaken(raw: ServerResponse, milliseconds: number): void {
+  if (raw.destroyed) return // its close has come already, and the timer would keep the process
   const cut = setTimeout(() => raw.destroy(), milliseconds)
   const done = () => clearTimeout(cut)
   raw.once("finish", done).once("close", done)
