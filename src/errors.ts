@@ -45,6 +45,11 @@ export const errors = {
     type: "invalid_request_error",
     text: "There is no {method} {path}; GET /docs lists what there is.",
   },
+  tracing_off: {
+    status: 404,
+    type: "invalid_request_error",
+    text: "Nothing is traced here; start the server with --enable-tracing.",
+  },
   invalid_api_key: {
     status: 401,
     type: "authentication_error",

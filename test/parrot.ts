@@ -14,6 +14,7 @@ import type {
   SchemaChecks,
   TokenLogprob,
 } from "../src/chat/conversation.ts"
+import { Trace } from "../src/engine/trace.ts"
 import { createHttp, type Http } from "../src/http/http.ts"
 import { defaultHttpOptions, type HttpOptions, type Service } from "../src/http/service.ts"
 import { createLog } from "../src/log.ts"
@@ -106,6 +107,7 @@ export function parrot(
       details: { format: "q0f32" },
     },
     defaults: {},
+    trace: new Trace(),
     gauges: () => [{ name: "sinter_test_gauge", help: "A number.", value: 7 }],
   }
   const log = createLog("silent", false)

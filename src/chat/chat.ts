@@ -4,7 +4,15 @@
 import { createHash } from "node:crypto"
 import type { Generation, GenerationRequest } from "../engine/generation.ts"
 import { problem } from "../errors.ts"
-import { Constraints, type Held, type Holding, withoutPadding } from "./constraint.ts"
+import {
+  type Arguments,
+  Constraints,
+  constraintOptions,
+  type Held,
+  type Holding,
+  withoutPadding,
+} from "./constraint.ts"
+import { ConstraintThread } from "./constraint-thread.ts"
 import type {
   Chat,
   ChatReply,
@@ -12,6 +20,7 @@ import type {
   CompletionRequest,
   PlainText,
   SchemaChecks,
+  Tool,
 } from "./conversation.ts"
 import { Detokenizer } from "./detokenizer.ts"
 import { type FormatName, formatOf, formats } from "./formats/formats.ts"
@@ -39,14 +48,20 @@ export interface ChatOptions {
   endTokens: ReadonlySet<number>
   /** How the model writes calls; undefined: as its template shows. */
   toolFormat?: FormatName | undefined
+  /** Where schemas are compiled: in a thread unless said otherwise. Here, a slow one holds up everybody. */
+  constraints?: "thread" | "here"
 }
 
-export function createChat(options: ChatOptions): Chat & PlainText & SchemaChecks {
+export function createChat(
+  options: ChatOptions,
+): Chat & PlainText & SchemaChecks & { close(): Promise<void> } {
   const { engine, tokenizer, endTokens } = options
   const { template } = options
   const markers = template && markersOf(template, tokenizer)
   const { toolTemplate, format } = toolsOf(options)
-  const constraints = new Constraints(tokenizer, endTokens, format, markers)
+  const held = constraintOptions(tokenizer, endTokens, format, markers)
+  const constraints =
+    options.constraints === "here" ? new Constraints(held) : new ConstraintThread(held)
   const free = withoutPadding(tokenizer.size, options.vocabulary)
 
   return {
@@ -55,7 +70,8 @@ export function createChat(options: ChatOptions): Chat & PlainText & SchemaCheck
       const reasoning = reasoningOf(prompt)
       const calls = callsOf(request)
       const held = calls || request.format
-      const holding = held && constraints.hold({ calls, format: request.format, reasoning })
+      const holding =
+        held && (await constraints.hold({ calls, format: request.format, reasoning }, signal))
       const reading = {
         ...readingOf(request),
         // A stop string inside a value would cut it in pieces.
@@ -72,7 +88,10 @@ export function createChat(options: ChatOptions): Chat & PlainText & SchemaCheck
       return admit(request, tokens, { ...readingOf(request), continues: true }, signal)
     },
 
-    checkSchema: async (asked) => constraints.check(asked),
+    checkSchema: async (asked, signal) =>
+      constraints.check("name" in asked ? withoutDefinition(asked) : asked, signal),
+
+    close: async () => constraints.close(),
 
     tokenize: (text, control) => tokenizer.encode(foreign(text, control ? 0 : FROM_REQUEST)),
 
@@ -113,7 +132,7 @@ export function createChat(options: ChatOptions): Chat & PlainText & SchemaCheck
       throw problem("invalid_value", { problem: "tool_choice allows no tool." }, "tool_choice")
     }
     return {
-      tools: callable,
+      tools: callable.map(withoutDefinition),
       required: toolChoice?.mode === "required",
       most: parallelToolCalls === false ? 1 : Number.POSITIVE_INFINITY,
     }
@@ -155,6 +174,9 @@ export function createChat(options: ChatOptions): Chat & PlainText & SchemaCheck
     return {
       promptTokens: generation.promptTokens,
       ...(holding?.unenforced.length && { unenforced: holding.unenforced }),
+      get queued() {
+        return generation.queued
+      },
       events: replyEvents(generation, reading),
     }
   }
@@ -166,6 +188,10 @@ function toolsOf({ template, toolTemplate = template, toolFormat }: ChatOptions)
   if (name) return { toolTemplate, format: formats[name] }
   const plain = template && { ...template, knowsTools: false, knowsCalls: false }
   return { toolTemplate: plain, format: formats.json }
+}
+
+function withoutDefinition({ name, parameters, strict }: Tool): Arguments {
+  return { name, parameters, strict }
 }
 
 function callId(request: string, choice: number, index: number): string {

@@ -111,6 +111,8 @@ export interface ChatReply {
   readonly promptTokens: number
   /** What of the tools' schemas is not enforced: `name#/pointer/keyword`. */
   readonly unenforced?: readonly string[]
+  /** Milliseconds that it waited for its first step; undefined while it waits. */
+  readonly queued?: number | undefined
   /** Events of all choices in the order in which they happen. Leaving the loop cancels the generation. */
   readonly events: AsyncIterable<ReplyEvent>
 }

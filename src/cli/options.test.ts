@@ -57,7 +57,6 @@ test("what is specified and not built yet", () => {
   expect(Object.keys(unbuilt)).toEqual([
     "--additional-models",
     "--speculative-mode",
-    "--enable-tracing",
     "--overrides tensor_parallel_shards",
   ])
 })

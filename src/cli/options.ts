@@ -105,8 +105,14 @@ export const serveOptions = {
   },
   "--enable-tracing": {
     absent: false,
-    help: "Records the events of every request.",
+    help: "Records the events of every request and step; GET /debug/trace gives them as a Chrome trace.",
     read: flag,
+  },
+  "--metrics-compat": {
+    value: "NAMES",
+    absent: "none",
+    help: "Names that /metrics uses beside its own: vllm, for gateways that know vLLM's, or none.",
+    read: oneOf("none", "vllm"),
   },
   "--host": {
     value: "HOST",
@@ -354,10 +360,6 @@ export const unbuilt: Record<string, { refused: (value: unknown) => boolean; bec
   "--speculative-mode": {
     refused: (mode) => mode !== "disable",
     because: "speculative decoding is not built yet; only disable works.",
-  },
-  "--enable-tracing": {
-    refused: (on) => on === true,
-    because: "request tracing is not built yet; leave it out.",
   },
   "--overrides tensor_parallel_shards": {
     refused: (shards) => shards !== 1,

@@ -24,6 +24,7 @@ export async function serve(model: string, options: Options): Promise<void> {
     toolFormat: options["--tool-format"],
     generationDefaults: options["--generation-defaults"],
     maxQueue: options["--max-queue"],
+    tracing: options["--enable-tracing"],
     requestTimeout: options["--request-timeout"] && options["--request-timeout"] * 1000,
     http: {
       host: options["--host"],
@@ -34,6 +35,7 @@ export async function serve(model: string, options: Options): Promise<void> {
       reasoning: options["--reasoning"],
       toolText: options["--tool-text"],
       maxBody: options["--max-body"],
+      metricsCompat: options["--metrics-compat"],
       timeouts: {
         header: options["--header-timeout"] * 1000,
         body: options["--body-timeout"] * 1000,

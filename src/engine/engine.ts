@@ -107,7 +107,7 @@ class Loop implements Engine {
     signal?.throwIfAborted()
     this.#check(request)
     const { requestTimeout = Number.POSITIVE_INFINITY } = this.#options
-    const family = new Family(request, this.#arrivals++, this.#now() + requestTimeout)
+    const family = new Family(request, this.#arrivals++, this.#now(), requestTimeout)
     for (let choice = 0; choice < request.choices; choice++) {
       family.live.push(this.#newSequence(family, choice))
     }
@@ -126,6 +126,9 @@ class Loop implements Engine {
       promptTokens: request.prompt.length,
       get cachedTokens() {
         return family.cached
+      },
+      get queued() {
+        return family.steppedAt === undefined ? undefined : family.steppedAt - family.arrivedAt
       },
       choices,
     }
@@ -256,6 +259,7 @@ class Loop implements Engine {
       blocks: sequence.blocks.length,
     })
     this.#scheduler.remove(sequence)
+    sequence.constraint?.close?.()
     if (family.live.length === 0) family.onEnd()
     if (this.#scheduler.families.length > 0) return
     for (const resolve of this.#onIdle.splice(0)) resolve()
@@ -274,7 +278,10 @@ class Loop implements Engine {
         await breathe()
         this.#expire()
         const step = this.#choose()
-        if (step.length === 0) return
+        if (step.length === 0) {
+          for (const ready of this.#scheduler.pending) void ready.then(() => this.#wake())
+          return
+        }
         await this.#take(step)
       }
     } finally {
@@ -304,6 +311,7 @@ class Loop implements Engine {
   async #take(step: readonly Sequence[]): Promise<void> {
     const begun = this.#now()
     this.#step = step
+    for (const { family } of step) family.steppedAt ??= begun
     Atomics.store(this.#cancel, 0, 0)
     try {
       await this.#copyBlocks()

@@ -32,12 +32,16 @@ export interface SamplingParams {
   topLogprobs: number | undefined
 }
 
-/** Which tokens may come next. Implemented by the grammar room. */
+/** Which tokens may come next. What it says must depend on the accepted tokens alone. */
 export interface Constraint {
+  /** There until `mask` can be asked; its sequence draws nothing meanwhile, and others go on. It never rejects. */
+  readonly pending?: Promise<void> | undefined
   /** Fills `into` [ceil(vocabulary / 32)] with the tokens allowed now, end tokens included when the value may end here. */
   mask(into: Uint32Array): void
   /** Moves on by a token that the mask allowed. */
   accept(token: number): void
+  /** Its sequence has ended. */
+  close?(): void
 }
 
 /** An admitted request. Its choices are consumed independently; leaving one frees what it holds. */
@@ -45,6 +49,8 @@ export interface Generation {
   readonly promptTokens: number
   /** Prompt tokens that had been computed for somebody else; known once the first token is out. */
   readonly cachedTokens: number
+  /** Milliseconds from its arrival to its first step; undefined while it waits. */
+  readonly queued?: number | undefined
   readonly choices: readonly AsyncIterableIterator<GenerationEvent>[]
 }
 

@@ -24,16 +24,20 @@ export class Family {
   readonly live: Sequence[] = []
   /** Whether one of them ever ran. */
   begun = false
+  /** When it came, and when its first step began, for logs. */
+  readonly arrivedAt: number
+  steppedAt: number | undefined
   /** Called when the last of them has ended. */
   onEnd: () => void = () => {}
   /** Prompt tokens that somebody has computed, and how many of them were somebody else's. */
   reached = 0
   cached = 0
 
-  constructor(request: GenerationRequest, arrival: number, deadline: number) {
+  constructor(request: GenerationRequest, arrival: number, arrivedAt: number, timeout: number) {
     this.request = request
     this.arrival = arrival
-    this.deadline = deadline
+    this.arrivedAt = arrivedAt
+    this.deadline = arrivedAt + timeout
   }
 
   get promptTokens(): number {

@@ -2,6 +2,7 @@
 
 import type { ServerResponse } from "node:http"
 import type { Log } from "../log.ts"
+import type { Account } from "./account.ts"
 import type { DialectName } from "./dialects/choose.ts"
 import type { Json } from "./json.ts"
 import type { Metrics } from "./metrics.ts"
@@ -18,6 +19,8 @@ export interface Exchange {
   state: State
   log: Log
   metrics: Metrics
+  /** Where what becomes of the request is kept, for its line in the log. */
+  account: Account
   /** Aborted when the client leaves. */
   signal: AbortSignal
   /** Sets a header of the answer. */

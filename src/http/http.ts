@@ -7,6 +7,7 @@ import type { IncomingMessage } from "node:http"
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify"
 import { problem } from "../errors.ts"
 import type { Log } from "../log.ts"
+import { Account } from "./account.ts"
 import { ClientGone, readBody } from "./body.ts"
 import { cut } from "./check.ts"
 import { answerBrokenHttp } from "./connection.ts"
@@ -34,7 +35,7 @@ export interface Http {
 /** @param service when the model is loaded already. */
 export function createHttp(options: HttpOptions, log: Log, service?: Service): Http {
   const state: State = { service, draining: false }
-  const running = new Set<FastifyRequest>()
+  const running = new Map<FastifyRequest, Account>()
   const metrics = new Metrics(
     () => running.size,
     () => state.service?.gauges?.() ?? [],
@@ -67,13 +68,13 @@ export function createHttp(options: HttpOptions, log: Log, service?: Service): H
   server.addContentTypeParser("*", (_request, _payload, done) => done(null))
 
   server.addHook("onRequest", async (request, reply) => {
-    const begun = performance.now()
+    const account = new Account()
     prepare(request, reply)
-    running.add(request)
+    running.set(request, account)
     reply.raw.once("close", () => {
       running.delete(request)
       if (running.size === 0) whenIdle()
-      recordEnd(request, reply, performance.now() - begun)
+      recordEnd(request, reply, account)
     })
     assertHost(options, request.raw)
     setDialect(request, reply, undefined)
@@ -130,6 +131,7 @@ export function createHttp(options: HttpOptions, log: Log, service?: Service): H
   async function handle(route: Route, request: FastifyRequest, reply: FastifyReply) {
     const scope = route.open ? "" : readScope(options.apiKeys, request.headers)
     if (!route.early) assertReady(state)
+    if (route.body) state.service?.trace?.mark(request.id, "received")
     const leaving = leavingSignal(reply)
     const given = route.body
       ? await readBody(request.raw, options.maxBody ?? bodyLimit(state), body)
@@ -144,6 +146,7 @@ export function createHttp(options: HttpOptions, log: Log, service?: Service): H
       state,
       log,
       metrics,
+      account: running.get(request)!,
       signal: leaving,
       setHeader: (name, value) => void reply.header(name, value),
       takeOver: () => {
@@ -155,11 +158,15 @@ export function createHttp(options: HttpOptions, log: Log, service?: Service): H
     return send(reply, answer)
   }
 
-  function recordEnd(request: FastifyRequest, { raw }: FastifyReply, milliseconds: number): void {
+  /** One line for each request; no text of prompts or replies. */
+  function recordEnd(request: FastifyRequest, { raw }: FastifyReply, account: Account): void {
     const { id, method, url } = request
     const status = raw.writableEnded ? raw.statusCode : CLIENT_LEFT
-    log.info({ request: id, method, path: cut(url, 200), status, ms: Math.round(milliseconds) })
-    metrics.requestEnded(routesOf(pathOf(request))[0]?.path ?? "other", status, milliseconds)
+    const told = account.tell(status)
+    log.info({ request: id, method, path: cut(url, 200), status, ...told }, told.outcome)
+    const [route] = routesOf(pathOf(request))
+    if (route?.body) state.service?.trace?.mark(id, "finished", { status, ...told })
+    metrics.requestEnded(route?.path ?? "other", status, account)
   }
 
   function fail(request: FastifyRequest, reply: FastifyReply, error: unknown) {

@@ -3,15 +3,18 @@
 
 import { monitorEventLoopDelay } from "node:perf_hooks"
 import { Counter, Gauge, Histogram, Registry } from "prom-client"
-import type { ReplyEvent } from "../chat/conversation.ts"
+import type { ChatReply, ReplyEvent, Usage } from "../chat/conversation.ts"
+import type { Account } from "./account.ts"
 import type { Gauge as HandedGauge } from "./service.ts"
 
 const SECONDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120]
 const SECONDS_A_TOKEN = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1]
 
+const LOOP_TICK = 10 // milliseconds; the monitor counts them as part of every delay
+
 export class Metrics {
   private readonly registry = new Registry()
-  private readonly loopDelay = monitorEventLoopDelay({ resolution: 10 })
+  private readonly loopDelay = monitorEventLoopDelay({ resolution: LOOP_TICK })
   private readonly handed: () => readonly HandedGauge[]
 
   private readonly requests = new Counter({
@@ -35,8 +38,26 @@ export class Metrics {
   })
   private readonly firstToken = new Histogram({
     name: "sinter_time_to_first_token_seconds",
-    help: "From admission to the first piece of a reply.",
+    help: "From a request's arrival to the first piece of its reply.",
     buckets: SECONDS,
+    registers: [this.registry],
+  })
+  private readonly pieceSeconds = new Histogram({
+    name: "sinter_inter_token_seconds",
+    help: "Between two pieces of one reply; nearly every piece is a token.",
+    buckets: SECONDS_A_TOKEN,
+    registers: [this.registry],
+  })
+  private readonly replySeconds = new Histogram({
+    name: "sinter_reply_seconds",
+    help: "From a request's arrival to the end of its reply, of replies that were finished.",
+    buckets: SECONDS,
+    registers: [this.registry],
+  })
+  private readonly replies = new Counter({
+    name: "sinter_replies_total",
+    help: "Choices that have ended, by finish_reason.",
+    labelNames: ["reason"],
     registers: [this.registry],
   })
   private readonly tokenSeconds = new Histogram({
@@ -51,10 +72,11 @@ export class Metrics {
     this.handed = handed
     this.loopDelay.enable()
     this.gauge("sinter_http_requests_running", "Requests that are being answered.", running)
-    this.gauge("sinter_event_loop_delay_p99_seconds", "Since the last scrape.", () => {
-      const seconds = this.loopDelay.percentile(99) / 1e9
+    const lateness = "How late the event loop was, 99th percentile since the last scrape."
+    this.gauge("sinter_event_loop_delay_p99_seconds", lateness, () => {
+      const seconds = this.loopDelay.percentile(99) / 1e9 - LOOP_TICK / 1000
       this.loopDelay.reset()
-      return seconds
+      return Math.max(0, seconds)
     })
     this.gauge("process_resident_memory_bytes", "Memory that the process holds.", () =>
       process.memoryUsage.rss(),
@@ -64,20 +86,35 @@ export class Metrics {
   }
 
   /** @param route a path of the routes table; anything else would let clients make up labels. */
-  requestEnded(route: string, status: number, milliseconds: number): void {
+  requestEnded(route: string, status: number, { age }: Account): void {
     this.requests.inc({ route, status })
-    this.requestSeconds.observe({ route }, milliseconds / 1000)
+    this.requestSeconds.observe({ route }, age / 1000)
   }
 
-  /** Passes a reply's events on and takes their times. */
-  async *watch(events: AsyncIterable<ReplyEvent>): AsyncGenerator<ReplyEvent> {
-    const admitted = performance.now()
+  /** Passes a reply's events on and takes their times, for the metrics and for the request's account. */
+  async *watch(
+    events: AsyncIterable<ReplyEvent>,
+    replies: readonly ChatReply[],
+    account: Account,
+  ): AsyncGenerator<ReplyEvent> {
+    const prompt = replies.reduce((sum, { promptTokens }) => sum + promptTokens, 0)
+    account.admitted(prompt, () => longest(replies.map(({ queued }) => queued)))
     let first: number | undefined
+    const last: number[] = [] // by choice, when its latest piece came
     for await (const event of events) {
-      if (event.kind === "usage") this.replyEnded(event.usage, first)
-      else if (first === undefined) {
-        first = performance.now()
-        this.firstToken.observe((first - admitted) / 1000)
+      if (event.kind === "usage") this.replyEnded(event.usage, account, first)
+      else {
+        const now = performance.now()
+        if (first === undefined) {
+          first = now
+          this.firstToken.observe(account.firstPiece() / 1000)
+        }
+        if (event.kind === "finish") this.choiceEnded(event, account)
+        else {
+          const before = last[event.choice]
+          if (before !== undefined) this.pieceSeconds.observe((now - before) / 1000)
+          last[event.choice] = now
+        }
       }
       yield event
     }
@@ -96,7 +133,14 @@ export class Metrics {
     this.loopDelay.disable()
   }
 
-  private replyEnded(usage: Extract<ReplyEvent, { kind: "usage" }>["usage"], first?: number) {
+  private choiceEnded({ reason }: Extract<ReplyEvent, { kind: "finish" }>, account: Account) {
+    account.finished(reason)
+    this.replies.inc({ reason })
+  }
+
+  private replyEnded(usage: Usage, account: Account, first?: number) {
+    account.ended(usage)
+    this.replySeconds.observe(account.age / 1000)
     this.tokens.inc({ kind: "prompt" }, usage.promptTokens)
     this.tokens.inc({ kind: "cached" }, usage.cachedTokens)
     this.tokens.inc({ kind: "completion" }, usage.completionTokens)
@@ -116,3 +160,8 @@ export class Metrics {
 }
 
 export const METRICS_TYPE = Registry.PROMETHEUS_CONTENT_TYPE
+
+function longest(times: readonly (number | undefined)[]): number | undefined {
+  const known = times.filter((time) => time !== undefined)
+  return known.length > 0 ? Math.max(...known) : undefined
+}

@@ -5,9 +5,10 @@ import { Type } from "typebox"
 import { docsPage, health, live, metricsPage, version } from "./endpoints/about.ts"
 import { chatCompletions } from "./endpoints/chat-completions.ts"
 import { completions } from "./endpoints/completions.ts"
+import { eventTrace } from "./endpoints/debug.ts"
 import { listModels, showModel } from "./endpoints/models.ts"
-import { detokenize, tokenize } from "./endpoints/tokens.ts"
 import { checkSchema } from "./endpoints/schema-check.ts"
+import { detokenize, tokenize } from "./endpoints/tokens.ts"
 import { json } from "./exchange.ts"
 import { writeJson } from "./json.ts"
 import { openapiDocument } from "./openapi.ts"
@@ -23,9 +24,9 @@ import {
   Health,
   Model,
   ModelList,
-  TokenizeRequest,
   SchemaCheckRequest,
   SchemaCheckResponse,
+  TokenizeRequest,
   TokenizeResponse,
   Version,
 } from "./schemas.ts"
@@ -71,7 +72,6 @@ export const routes: readonly Route[] = [
     handle: completions,
   },
   {
-  {
     method: "POST",
     path: "/v1/schema/check",
     summary: "Whether replies can be held to a JSON Schema, and which of its keywords cannot.",
@@ -80,6 +80,7 @@ export const routes: readonly Route[] = [
     example: { type: "object", properties: { city: { type: "string" } }, required: ["city"] },
     handle: checkSchema,
   },
+  {
     method: "POST",
     path: "/tokenize",
     summary: "The tokens of a text or a conversation.",
@@ -121,6 +122,21 @@ export const routes: readonly Route[] = [
     summary: "Counters and times, for Prometheus.",
     answer: "text",
     handle: metricsPage,
+  },
+  {
+    method: "GET",
+    path: "/debug/trace",
+    summary:
+      "The last events of requests and steps as a Chrome trace, for ui.perfetto.dev; with --enable-tracing.",
+    answer: Type.Unknown(),
+    handle: eventTrace,
+  },
+  {
+    method: "POST",
+    path: "/debug/dump_event_trace",
+    summary: "The same.",
+    answer: Type.Unknown(),
+    handle: eventTrace,
   },
   {
     method: "GET",

@@ -20,6 +20,8 @@ export interface HttpOptions {
   toolText: ToolText
   /** Bytes; undefined: the larger of 2 MiB and 16 bytes for each token of the context. */
   maxBody: number | undefined
+  /** Whose names /metrics uses beside our own. */
+  metricsCompat: "none" | "vllm"
   timeouts: Timeouts
 }
 
@@ -58,6 +60,7 @@ export const defaultHttpOptions: Omit<HttpOptions, "version"> = {
   reasoning: "split",
   toolText: "plain",
   maxBody: undefined,
+  metricsCompat: "none",
   timeouts: defaultTimeouts,
 }
 
@@ -69,6 +72,8 @@ export interface Service {
   defaults: SamplingDefaults
   /** Numbers of the rooms below for /metrics, read at each scrape. */
   gauges?: () => readonly Gauge[]
+  /** What happens to requests is recorded here, and read from here; absent: it is not. */
+  trace?: Trace | undefined
 }
 
 export interface ModelCard {

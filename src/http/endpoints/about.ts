@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs"
 import { type Answer, type Exchange, json } from "../exchange.ts"
 import { writeJson } from "../json.ts"
 import { METRICS_TYPE } from "../metrics.ts"
+import { vllmNames } from "../metrics-compat.ts"
 
 const page = readFileSync(new URL("../page.html", import.meta.url), "utf8")
 
@@ -20,8 +21,11 @@ export function version({ options }: Exchange): Answer {
   return json(writeJson({ version: options.version }))
 }
 
-export async function metricsPage({ metrics }: Exchange): Promise<Answer> {
-  return { type: METRICS_TYPE, text: await metrics.print() }
+export async function metricsPage({ metrics, options, state }: Exchange): Promise<Answer> {
+  const page = await metrics.print()
+  const names =
+    options.metricsCompat === "vllm" ? vllmNames(page, state.service?.model.names[0]) : ""
+  return { type: METRICS_TYPE, text: page + names }
 }
 
 /** The page is one file that needs nothing from anywhere else, and may reach nothing but this server. */

@@ -33,7 +33,7 @@ export async function chatCompletions(exchange: Exchange): Promise<Answer> {
     logprobs: body.logprobs ?? false,
     usage: body.stream_options?.include_usage ?? false,
   }
-  const events = exchange.metrics.watch(reply.events)
+  const events = exchange.metrics.watch(reply.events, [reply], exchange.account)
   if (!body.stream) return json(await wholeAnswer(events, envelope, shape))
 
   const isChunk = shape.dialect.signOfLife === "chunk"

@@ -50,7 +50,7 @@ export async function completions(exchange: Exchange): Promise<Answer> {
     const replies = await Promise.all(
       prompts.map((prompt) => chat.complete({ ...common, prompt }, signal)),
     )
-    const events = exchange.metrics.watch(sideBySide(replies, choices))
+    const events = exchange.metrics.watch(sideBySide(replies, choices), replies, exchange.account)
     const envelope = newEnvelope("cmpl", "text_completion", body.model, model.fingerprint)
     const echoes = body.echo
       ? prompts.map((prompt) => (typeof prompt === "string" ? prompt : chat.detokenize(prompt)))

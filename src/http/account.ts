@@ -1,0 +1,64 @@
+// What one request came to: counts, times and an outcome, gathered on its way for its line in the log, for the metrics and
+// for the trace. Numbers and words of ours alone: no text of prompts or replies ever comes here.
+
+import type { FinishReason, Usage } from "../chat/conversation.ts"
+
+export interface Told extends Record<string, number | string> {
+  outcome: "answered" | "refused" | "failed" | "left"
+  /** Milliseconds from its arrival to its end. */
+  ms: number
+}
+
+export class Account {
+  readonly #arrived = performance.now()
+  #admitted: { prompt: number; queued: () => number | undefined } | undefined
+  #firstMs: number | undefined
+  #usage: Usage | undefined
+  readonly #reasons: FinishReason[] = []
+
+  /** Milliseconds since it arrived. */
+  get age(): number {
+    return performance.now() - this.#arrived
+  }
+
+  admitted(prompt: number, queued: () => number | undefined): void {
+    this.#admitted = { prompt, queued }
+  }
+
+  /** @returns the milliseconds from its arrival to its first piece, which is now. */
+  firstPiece(): number {
+    this.#firstMs = this.age
+    return this.#firstMs
+  }
+
+  finished(reason: FinishReason): void {
+    this.#reasons.push(reason)
+  }
+
+  ended(usage: Usage): void {
+    this.#usage = usage
+  }
+
+  /** @param status the answer's; 499: its client left */
+  tell(status: number): Told {
+    const usage = this.#usage
+    const queued = this.#admitted?.queued()
+    return {
+      outcome: this.#outcome(status),
+      ms: Math.round(this.age),
+      ...(this.#admitted && { prompt: this.#admitted.prompt }),
+      ...(usage && { cached: usage.cachedTokens, completion: usage.completionTokens }),
+      ...(this.#reasons.length > 0 && { finish: [...new Set(this.#reasons)].join(",") }),
+      ...(queued !== undefined && { queueMs: Math.round(queued) }),
+      ...(this.#firstMs !== undefined && { firstMs: Math.round(this.#firstMs) }),
+    }
+  }
+
+  /** A stream has its status long before it ends, so that 200 alone says nothing of one. */
+  #outcome(status: number): Told["outcome"] {
+    if (status === 499) return "left"
+    if (status >= 500) return "failed"
+    if (status >= 400) return "refused"
+    return this.#admitted && !this.#usage ? "failed" : "answered"
+  }
+}

@@ -1,0 +1,59 @@
+// The log as an operator reads it: a process of its own, one JSON line for each request on stderr.
+
+import { afterAll, beforeAll, expect, test } from "vitest"
+import { type Serving, serve } from "./sinter.ts"
+
+let server: Serving
+beforeAll(async () => {
+  server = await serve(["tiny"])
+}, 60_000)
+afterAll(() => server?.stop())
+
+const secret = "xylophone"
+const asked = { model: "tiny", messages: [{ role: "user", content: `Say ${secret}.` }] }
+
+/** Sends a request under this id and gives its line of the log, once it is there. */
+async function lineOf(id: string, body: object | string, leave = false) {
+  const leaving = new AbortController()
+  const response = await fetch(`${server.url}/v1/chat/completions`, {
+    method: "POST",
+    headers: { "content-type": "application/json", "x-request-id": id },
+    body: typeof body === "string" ? body : JSON.stringify(body),
+    signal: leaving.signal,
+  })
+  if (leave) leaving.abort()
+  else await response.text()
+  const line = () => server.err().match(new RegExp(`^.*"request":"${id}".*$`, "gm"))
+  await expect.poll(line, { timeout: 5000 }).not.toBeNull()
+  expect(line()).toHaveLength(1)
+  return JSON.parse(line()![0]!)
+}
+
+test.each([true, false])(
+  "a finished request: counts, times, outcome (stream %s)",
+  async (stream) => {
+    const line = await lineOf(`finished-${stream}`, { ...asked, stream, max_tokens: 5 })
+    expect(line).toMatchObject({
+      status: 200,
+      outcome: "answered",
+      finish: "length",
+      completion: 5,
+    })
+    expect(line.prompt).toBeGreaterThan(5)
+    expect(line.cached).toBeGreaterThanOrEqual(0)
+    expect(line.queueMs).toBeGreaterThanOrEqual(0)
+    expect(line.firstMs).toBeGreaterThanOrEqual(line.queueMs)
+    expect(line.ms).toBeGreaterThanOrEqual(line.firstMs)
+  },
+)
+
+test("a request that is refused, and one whose client leaves", async () => {
+  expect(await lineOf("refused", "{")).toMatchObject({ status: 400, outcome: "refused" })
+  const endless = { ...asked, stream: true, max_tokens: 1500, ignore_eos: true }
+  expect(await lineOf("gone", endless, true)).toMatchObject({ status: 499, outcome: "left" })
+})
+
+test("no text of prompts or replies", () => {
+  expect(server.err()).toContain('"outcome"')
+  expect(server.err()).not.toContain(secret)
+})
