@@ -37,7 +37,7 @@ export class SchemaRefusal extends Error {
   /** Whether it could be enforced, were there a value to satisfy it. */
   readonly isUnsatisfiable: boolean
   constructor(fault: Fault, isUnsatisfiable = false) {
-    super(`#${fault.pointer}${fault.keyword ? ` ${fault.keyword}` : ""}: ${fault.reason}`)
+    super(`#${fault.pointer}${fault.keyword && `/${fault.keyword}`}: ${fault.reason}`)
     this.fault = fault
     this.isUnsatisfiable = isUnsatisfiable
   }

@@ -5,7 +5,7 @@
 
 import { advance, type Frame, NameFrame, StringFrame } from "./machine.ts"
 import { TextFrame } from "./parts.ts"
-import type { StringPlace } from "./strings.ts"
+import { type StringPlace, unread } from "./strings.ts"
 import { set, type Tails, type Trie, type Vocabulary } from "./vocabulary.ts"
 
 const maxBytes = 32 << 20
@@ -50,8 +50,7 @@ export class Masks {
       return
     }
     mask.set(vocabulary.plain(language.max - frame.length))
-    const closed: Frame[] = []
-    frame.close(closed)
+    const closed = closing(frame)
     const { min, max } = language
     const low = min - frame.length
     const high = max - frame.length
@@ -177,45 +176,53 @@ function walkString(
   const { bytes, depth, skip, entry, twin } = trie
   const { language } = frame.place
   const base = depth[from]!
-  const places: StringPlace[] = [frame.place]
+  const places: number[] = [frame.place.index]
   const lengths: number[] = [frame.length]
   const counts = language.min > 0 || language.max !== Number.POSITIVE_INFINITY
+  let { table } = language
   let closed: Frame[] | undefined
   for (let i = from; i < to; ) {
     const level = depth[i]! - base
     const place = places[level]!
     const byte = bytes[i]!
-    if (byte === 0x22 && place.isBetween) {
-      if (language.accepts(place.state, lengths[level]!)) {
-        if (!closed) {
-          closed = []
-          frame.close(closed)
-        }
+    let next = table[place * 256 + byte]!
+    if (next === unread) {
+      next = language.read(place, byte)
+      table = language.table
+    }
+    if (next < 0) {
+      if (byte === 0x22 && ends(language.placeAt(place), lengths[level]!)) {
+        closed ??= closing(frame)
         for (let e = entry[i]!; e >= 0; e = twin[e]!) emit(e)
         walk(trie, i + 1, skip[i]!, closed, emit)
       }
       i = skip[i]!
       continue
     }
-    const known = place.next[byte]
-    const next = known === undefined ? place.step(byte) : known
-    if (next === null) {
-      i = skip[i]!
-      continue
-    }
     let length = 0
     if (counts) {
-      length = language.counted(lengths[level]! + (next.isBetween ? 1 : 0))
-      if (!next.lives(length)) {
+      const after = language.placeAt(next)
+      length = language.counted(lengths[level]! + (after.isBetween ? 1 : 0))
+      if (!after.lives(length)) {
         i = skip[i]!
         continue
       }
     }
+    lengths[level + 1] = length
     for (let e = entry[i]!; e >= 0; e = twin[e]!) emit(e)
     places[level + 1] = next
-    lengths[level + 1] = length
     i++
   }
+}
+
+function ends(place: StringPlace, length: number): boolean {
+  return place.isBetween && place.language.accepts(place.state, length)
+}
+
+function closing(frame: StringFrame): Frame[] {
+  const out: Frame[] = []
+  frame.close(out)
+  return out
 }
 
 /** The same for free text, which only its triggers interrupt. */

@@ -441,17 +441,18 @@ export class NumberNode {
   private exponentOptions(): string[] {
     if (this.exponents) return this.exponents
     const { language } = this
+    if (language.free) {
+      const least = language.scale === 0 ? 0 : -maxExponent
+      const roomy = this.digits <= 1n && this.whole + this.fraction <= 1
+      this.exponents = integersBetween(least, maxExponent - this.whole + (roomy ? 1 : 0))
+      return this.exponents
+    }
     const options: string[] = []
-    const lowest = language.free && language.scale === 0 ? 0 : -maxExponent
-    for (let e = lowest; e + this.whole <= maxExponent + 1; e++) {
+    for (let e = -maxExponent; e + this.whole <= maxExponent + 1; e++) {
       const isLarge = e + this.whole > maxExponent // its first digit decides whether doubles hold it
       if (isLarge && (this.digits > 1n || this.whole + this.fraction > 1)) break
-      let allowed = language.free
-      if (!allowed) {
-        const at = language.gridValue(this.digits, e - this.fraction)
-        allowed = at !== undefined && this.intervalLives(at, at)
-      }
-      if (allowed) options.push(String(e))
+      const at = language.gridValue(this.digits, e - this.fraction)
+      if (at !== undefined && this.intervalLives(at, at)) options.push(String(e))
     }
     this.exponents = options
     return options
@@ -484,6 +485,18 @@ function exact(bits: bigint): bigint {
 
 function largest(a: bigint, b: bigint): bigint {
   return a > b ? a : b
+}
+
+const ranges = new Map<string, string[]>()
+
+function integersBetween(from: number, to: number): string[] {
+  const key = `${from} ${to}`
+  let texts = ranges.get(key)
+  if (!texts) {
+    texts = Array.from({ length: Math.max(0, to - from + 1) }, (_, i) => String(from + i))
+    ranges.set(key, texts)
+  }
+  return texts
 }
 
 function isDigits(phase: Phase): boolean {

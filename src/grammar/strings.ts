@@ -158,6 +158,7 @@ function decoding(
 }
 
 let made = 0
+export const unread = -2
 
 /** The strings of a language whose lengths, in characters, lie within bounds. */
 export class StringLanguage {
@@ -171,6 +172,9 @@ export class StringLanguage {
   readonly longest: Float64Array // [states]  most characters to acceptance, perhaps Infinity
   private readonly ways: AcceptingLengths | undefined
   private readonly places = new Map<number, StringPlace>()
+  private readonly list: StringPlace[] = []
+  /** Where each byte leads from each place, by index; `unread` where nobody asked yet. It is replaced when it grows. */
+  table = new Int32Array(16 * 256).fill(unread) // [places, 256]
 
   /** @throws TooLarge when the lengths of the language repeat too late to be tabulated. */
   constructor(dfa: Dfa, min: number, max: number) {
@@ -244,6 +248,17 @@ export class StringLanguage {
     return found.length > limit ? undefined : found
   }
 
+  /** What `StringPlace.step` says, by index, and remembered: -1 for nothing. */
+  read(index: number, byte: number): number {
+    const to = this.list[index]!.step(byte)?.index ?? -1
+    this.table[index * 256 + byte] = to
+    return to
+  }
+
+  placeAt(index: number): StringPlace {
+    return this.list[index]!
+  }
+
   /** The place before the first character. */
   start(): StringPlace {
     return this.place(this.dfa.start, between)
@@ -253,8 +268,14 @@ export class StringLanguage {
     const key = decoding.id * this.dfa.accepts.length + state
     let place = this.places.get(key)
     if (!place) {
-      place = new StringPlace(this, state, decoding)
+      place = new StringPlace(this, state, decoding, this.list.length)
       this.places.set(key, place)
+      this.list.push(place)
+      if (place.index * 256 >= this.table.length) {
+        const larger = new Int32Array(this.table.length * 2).fill(unread)
+        larger.set(this.table)
+        this.table = larger
+      }
     }
     return place
   }
@@ -265,12 +286,14 @@ export class StringPlace {
   readonly language: StringLanguage
   readonly state: number
   readonly decoding: Decoding
+  readonly index: number
   /** States that the character being read may lead to; only the state itself between characters. */
   readonly targets: number[]
   readonly next: (StringPlace | null | undefined)[] = []
 
-  constructor(language: StringLanguage, state: number, decoding: Decoding) {
+  constructor(language: StringLanguage, state: number, decoding: Decoding, index: number) {
     this.language = language
+    this.index = index
     this.state = state
     this.decoding = decoding
     if (decoding === between) this.targets = [state]
