@@ -78,6 +78,8 @@ export interface Tool {
   definition: unknown
   /** JSON Schema of the arguments; undefined: any object. */
   parameters: unknown
+  /** Where the request has them, for refusals. */
+  field?: string
   /** What of the schema cannot be enforced is refused instead of left out. */
   strict: boolean
 }
@@ -86,6 +88,8 @@ export interface Tool {
 export interface ResponseFormat {
   /** undefined: any object. */
   schema: unknown
+  /** Where the request has it, for refusals. */
+  field?: string
 }
 
 /** `names` are those that may be called; the model still sees all tools. `none` hides them. */

@@ -14,15 +14,18 @@ test.each([
   { type: "json_schema", json_schema: { name: "x", strict: true, schema } },
   { type: "json_schema", json_schema: { schema: text } },
 ] as const)("the schema is found in %#", (given) => {
-  expect(readResponseFormat(given as never)).toEqual({ schema })
+  expect(readResponseFormat(given as never)).toMatchObject({ schema })
 })
 
 test("text and any JSON", () => {
   expect(readResponseFormat(undefined)).toBeUndefined()
   expect(readResponseFormat(null)).toBeUndefined()
   expect(readResponseFormat({ type: "text" })).toBeUndefined()
-  expect(readResponseFormat({ type: "json_object" })).toEqual({ schema: undefined })
-  expect(readResponseFormat({ type: "json_schema", schema: true })).toEqual({ schema: true })
+  expect(readResponseFormat({ type: "json_object" })).toMatchObject({ schema: undefined })
+  expect(readResponseFormat({ type: "json_schema", schema: true })).toEqual({
+    schema: true,
+    field: "response_format.schema",
+  })
 })
 
 test.each([

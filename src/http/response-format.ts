@@ -18,12 +18,13 @@ export function readResponseFormat(
     return undefined
   }
   if (!found && given.type === "json_schema") refuse("response_format.json_schema", "is required")
-  return { schema: found && readSchema(found) }
+  return { schema: found && readSchema(found), field: found?.path ?? "response_format" }
 }
 
 /** A schema that stands alone, as an object or as JSON text. */
 export function readPlainSchema(schema: Json): ResponseFormat {
-  return { schema: readSchema({ path: "the body", schema }) }
+  const path = "the body"
+  return { schema: readSchema({ path, schema }), field: path }
 }
 
 interface Found {

@@ -17,6 +17,7 @@ test("definitions reach the template as they were written, with exact numbers", 
         function: { name: "f", description: "d", parameters, strict: true },
       },
       parameters,
+      field: "tools[0].function.parameters",
       strict: true,
     },
   ])

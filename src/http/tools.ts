@@ -31,12 +31,13 @@ export function readDefinitions(given: NonNullable<Asked["tools"]>): readonly To
   return tools
 }
 
-function readTool(given: NonNullable<Asked["tools"]>[number]): Tool {
+function readTool(given: NonNullable<Asked["tools"]>[number], index: number): Tool {
   const { name, parameters, strict } = given.function
   return {
     name,
     definition: { type: "function", ...given },
     parameters: parameters ?? undefined,
+    field: `tools[${index}].function.parameters`,
     strict: strict ?? false,
   }
 }

@@ -146,10 +146,13 @@ test("a schema that cannot be enforced: refused in formats and strict tools, tol
     messages,
     response_format: format,
   })
-  expect(error).toMatchObject({ code: "unsupported_value", param: "response_format" })
+  expect(error).toMatchObject({ code: "unsupported_value", param: "response_format.schema" })
+  expect(error.message).toContain("#/pattern: ")
   const given = { type: "object", properties: { x: odd } }
   const strict = { function: { name: "f", parameters: given, strict: true } }
-  expect((await ask(running, "/v1/chat/completions", { messages, tools: [strict] })).code).toBe(400)
+  const refused = await ask(running, "/v1/chat/completions", { messages, tools: [strict] })
+  expect(refused.error.param).toBe("tools[0].function.parameters")
+  expect(refused.error.message).toContain("#/properties/x/pattern: ")
   const lenient = { function: { name: "f", parameters: given } }
   const answer = await post(running, "/v1/chat/completions", {
     messages,
