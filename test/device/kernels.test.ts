@@ -66,7 +66,7 @@ describe.each(levels)("$name", (level) => {
       const [command, ...rest] = [...emulator, program]
       expect(execFileSync(command!, rest, { encoding: "utf8" })).toBe("0 failures\n")
     },
-    300_000,
+    600_000,
   )
 
   test.skipIf(typeof way === "string")("every header opens alone", () => {
