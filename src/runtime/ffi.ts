@@ -65,7 +65,10 @@ export function addressOf(array: ArrayBufferView): Pointer {
 }
 
 /** Off the event loop, on a thread of Node's pool. */
-function call(native: { async: (...values: any[]) => any }, ...values: unknown[]): Promise<number> {
+function call(
+  native: { async(...values: unknown[]): unknown },
+  ...values: unknown[]
+): Promise<number> {
   return new Promise((resolve, reject) => {
     native.async(...values, (error: Error | null, code: number) =>
       error ? reject(error) : resolve(code),
