@@ -6,8 +6,7 @@
 
 import { createHash, type Hash } from "node:crypto"
 import { setTimeout as sleep } from "node:timers/promises"
-import { createChat } from "./chat/chat.ts"
-import type { Chat, PlainText, SchemaChecks } from "./chat/conversation.ts"
+import { createChat, type OpenChat } from "./chat/chat.ts"
 import type { FormatName as ToolFormat } from "./chat/formats/formats.ts"
 import { openTemplate } from "./chat/template.ts"
 import { openTokenizer } from "./chat/tokenizer.ts"
@@ -78,7 +77,7 @@ export interface App {
 }
 
 export interface Ready {
-  chat: Chat & PlainText & SchemaChecks
+  chat: OpenChat
   engine: Engine
   summary: Summary
 }
@@ -148,6 +147,7 @@ export async function createApp(options: AppOptions): Promise<App> {
       await Promise.race([http.drain(), sleep(patience, undefined, { ref: false })])
       closing.abort()
       await ready.then(({ engine }) => engine.close()).catch(() => {})
+      await ready.then(({ chat }) => chat.close()).catch(() => {}) // after the engine, which asks it for masks
       http.server.server.closeAllConnections()
       await http.server.close()
       await model.close()

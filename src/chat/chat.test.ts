@@ -33,6 +33,7 @@ async function chatOf(name: string, text: string, source?: string, padding = 0) 
   const chat = createChat({
     ...model,
     vocabulary: model.tokenizer.size + padding,
+    constraints: "here",
     engine: {
       generate: (request) => {
         asked.push(request)

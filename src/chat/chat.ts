@@ -52,9 +52,9 @@ export interface ChatOptions {
   constraints?: "thread" | "here"
 }
 
-export function createChat(
-  options: ChatOptions,
-): Chat & PlainText & SchemaChecks & { close(): Promise<void> } {
+export type OpenChat = Chat & PlainText & SchemaChecks & { close(): Promise<void> }
+
+export function createChat(options: ChatOptions): OpenChat {
   const { engine, tokenizer, endTokens } = options
   const { template } = options
   const markers = template && markersOf(template, tokenizer)
@@ -190,8 +190,8 @@ function toolsOf({ template, toolTemplate = template, toolFormat }: ChatOptions)
   return { toolTemplate: plain, format: formats.json }
 }
 
-function withoutDefinition({ name, parameters, strict }: Tool): Arguments {
-  return { name, parameters, strict }
+function withoutDefinition({ definition: _, ...rest }: Tool): Arguments {
+  return rest
 }
 
 function callId(request: string, choice: number, index: number): string {

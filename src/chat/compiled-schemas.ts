@@ -39,7 +39,7 @@ export class CompiledSchemas {
 }
 
 /** A tool without a schema takes no arguments; what is no object cannot be a tool's arguments. */
-export function argumentsSchema({ parameters }: Tool): unknown {
+export function argumentsSchema({ parameters }: Pick<Tool, "parameters">): unknown {
   if (parameters === undefined || parameters === null) {
     return { type: "object", additionalProperties: false }
   }

@@ -73,6 +73,7 @@ async function replyTo(
     vocabulary: tokenizer.size,
     template,
     endTokens: new Set([end]),
+    constraints: "here",
     toolFormat: format,
     engine: {
       generate: ({ constraint }) => ({

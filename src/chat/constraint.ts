@@ -18,14 +18,17 @@ import {
 } from "../grammar/grammar.ts"
 import { argumentsSchema, CompiledSchemas, formatSchema, textOf } from "./compiled-schemas.ts"
 import type { ResponseFormat, SchemaVerdict, Tool } from "./conversation.ts"
-import { Detokenizer } from "./detokenizer.ts"
+import { Detokenizer, type TokenTexts } from "./detokenizer.ts"
 import type { Format, Spelling } from "./formats/formats.ts"
 import { type Markers, ReasoningSplitter } from "./reasoning.ts"
 import type { Tokenizer } from "./tokenizer.ts"
 
+/** What of a tool its arguments are held to. */
+export type Arguments = Pick<Tool, "name" | "parameters" | "strict" | "field">
+
 /** What a reply is held to. */
 export interface Held {
-  calls: { tools: readonly Tool[]; required: boolean; most: number } | undefined
+  calls: { tools: readonly Arguments[]; required: boolean; most: number } | undefined
   format: ResponseFormat | undefined
   /** How thinking is marked, and whether the reply begins inside it; undefined: there is none. */
   reasoning: { markers: Markers; inside: boolean } | undefined
@@ -39,31 +42,30 @@ export interface Holding {
 
 const MOST_GRAMMARS = 64
 
+/** What of a model grammars need to know; all of it can be sent to a thread. */
+export interface ConstraintOptions {
+  tokens: TokenTexts & { readonly size: number }
+  /** Special tokens that may be written, because they mark calls or thinking. */
+  visible: ReadonlySet<number>
+  ends: readonly number[]
+  spelling: Spelling
+}
+
+/** Takes as long as the schemas and masks it is asked for; ConstraintThread does the same where nobody waits for it. */
 export class Constraints {
-  readonly #tokenizer: Tokenizer
-  readonly #ends: readonly number[]
-  readonly #format: Format
-  readonly #markers: Markers | undefined
+  readonly #options: ConstraintOptions
   readonly #schemas = new CompiledSchemas()
   readonly #grammars = new Map<string, { grammar: Grammar; unenforced: readonly string[] }>()
   readonly #vocabulary: Vocabulary // made at once: it takes too long for the first request to wait
 
-  constructor(
-    tokenizer: Tokenizer,
-    ends: ReadonlySet<number>,
-    format: Format,
-    markers: Markers | undefined,
-  ) {
-    this.#tokenizer = tokenizer
-    this.#ends = [...ends]
-    this.#format = format
-    this.#markers = markers
-    this.#vocabulary = this.#readVocabulary()
+  constructor(options: ConstraintOptions) {
+    this.#options = options
+    this.#vocabulary = readVocabulary(options)
   }
 
   /** Throws the problem that refuses a schema. */
   hold(held: Held): Holding {
-    const key = textOf(held)
+    const key = keyOf(held)
     const known = this.#grammars.get(key) ?? this.#compile(held)
     this.#grammars.delete(key)
     this.#grammars.set(key, known) // the last one used is the last one forgotten
@@ -78,20 +80,22 @@ export class Constraints {
       constraint: () => {
         const matcher = grammar.matcher(this.#vocabulary)
         if (!reasoning || !mustAnswer) return matcher
-        return new AfterThinking(matcher, reasoning, this.#tokenizer, this.#ends)
+        return new AfterThinking(matcher, reasoning, this.#options)
       },
     }
   }
 
   /** Whether a format or a tool's arguments can be held to their schema; what it compiles is kept for requests. */
-  check(asked: ResponseFormat | Tool): SchemaVerdict {
+  check(asked: ResponseFormat | Arguments): SchemaVerdict {
     return this.#schemas.check("name" in asked ? argumentsSchema(asked) : formatSchema(asked))
   }
+
+  close(): void {}
 
   #compile(held: Held): { grammar: Grammar; unenforced: readonly string[] } {
     const unenforced: string[] = []
     const part = afterThinking(this.#answerPart(held, unenforced), held)
-    const whole = this.#tokenizer.stripsLeadingSpace
+    const whole = this.#options.tokens.stripsLeadingSpace
       ? choice(part, sequence(literal(" "), part))
       : part
     return { grammar: new Grammar(whole, { spaced: true }), unenforced }
@@ -99,7 +103,7 @@ export class Constraints {
 
   /** The reply without its thinking. */
   #answerPart({ calls, format }: Held, unenforced: string[]): Part {
-    const { spelling } = this.#format
+    const { spelling } = this.#options
     const value = format && formatPart(format, this.#schemas)
     if (!calls) return value ?? text([], false)
     const tools = calls.tools.map((tool) => ({
@@ -110,17 +114,37 @@ export class Constraints {
     if (calls.required) return must
     return value ? choice(must, value) : textWithCalls(tools, spelling, calls.most)
   }
+}
 
-  #readVocabulary(): Vocabulary {
-    const { size, bytes, special } = this.#tokenizer
-    const { open = "", close = "" } = this.#markers ?? {}
-    const marks = [...this.#format.marks, open, close]
-    const visible = new Set(marks.map((mark) => this.#tokenizer.control(mark)))
-    const nothing = new Uint8Array(0)
-    const tokens = Array.from({ length: size }, (_, id) =>
-      special.has(id) && !visible.has(id) ? nothing : bytes.of(id),
-    )
-    return new Vocabulary(tokens, this.#ends)
+/** What tells grammars apart: where in a request a schema stood does not. */
+function keyOf({ calls, format, reasoning }: Held): string {
+  const tools = calls?.tools.map(({ name, parameters, strict }) => ({ name, parameters, strict }))
+  return textOf([{ ...calls, tools }, format && [format.schema], reasoning])
+}
+
+function readVocabulary({ tokens, visible, ends }: ConstraintOptions): Vocabulary {
+  const { size, bytes, special } = tokens
+  const nothing = new Uint8Array(0)
+  const texts = Array.from({ length: size }, (_, id) =>
+    special.has(id) && !visible.has(id) ? nothing : bytes.of(id),
+  )
+  return new Vocabulary(texts, ends)
+}
+
+/** What a tokenizer and a way to write calls and thinking say together. */
+export function constraintOptions(
+  tokenizer: Tokenizer,
+  ends: ReadonlySet<number>,
+  { marks, spelling }: Format,
+  { open, close }: Markers = { open: "", close: "" },
+): ConstraintOptions {
+  const { size, bytes, special, stripsLeadingSpace } = tokenizer
+  const visible = [...marks, open, close].flatMap((mark) => tokenizer.control(mark) ?? [])
+  return {
+    tokens: { size, bytes, special, stripsLeadingSpace },
+    visible: new Set(visible),
+    ends: [...ends],
+    spelling,
   }
 }
 
@@ -145,12 +169,11 @@ class AfterThinking implements Constraint {
   constructor(
     answer: Constraint,
     { markers, inside }: NonNullable<Held["reasoning"]>,
-    tokenizer: Tokenizer,
-    ends: readonly number[],
+    { tokens, ends }: ConstraintOptions,
   ) {
     this.#answer = answer
     this.#ends = ends
-    this.#text = new Detokenizer(tokenizer, false, tokenizer.special)
+    this.#text = new Detokenizer(tokens, false, tokens.special)
     this.#thinking = new ReasoningSplitter(markers, inside)
   }
 
@@ -223,10 +246,9 @@ function afterThinking(answer: Part, { reasoning }: Held): Part {
   return reasoning.inside ? thinking : choice(then, sequence(literal(open), thinking))
 }
 
-function argumentsPart(tool: Tool, schemas: CompiledSchemas, unenforced: string[]): Part {
-  const { name, strict } = tool
-  const compile = () => schemas.compile(argumentsSchema(tool), !strict)
-  const compiled = orProblem(compile, `tools (${name})`)
+function argumentsPart(tool: Arguments, schemas: CompiledSchemas, unenforced: string[]): Part {
+  const { name, strict, field = "tools" } = tool
+  const compiled = orProblem(() => schemas.compile(argumentsSchema(tool), !strict), field)
   for (const { pointer, keyword } of compiled.unenforced) {
     unenforced.push(`${name}#${pointer}/${keyword}`)
   }
@@ -234,7 +256,10 @@ function argumentsPart(tool: Tool, schemas: CompiledSchemas, unenforced: string[
 }
 
 function formatPart(format: ResponseFormat, schemas: CompiledSchemas): Part {
-  return orProblem(() => schemas.compile(formatSchema(format), false), "response_format").part
+  return orProblem(
+    () => schemas.compile(formatSchema(format), false),
+    format.field ?? "response_format",
+  ).part
 }
 
 function orProblem(compile: () => CompiledSchema, param: string): CompiledSchema {
@@ -242,7 +267,7 @@ function orProblem(compile: () => CompiledSchema, param: string): CompiledSchema
     return compile()
   } catch (error) {
     if (!(error instanceof SchemaRefusal)) throw error
-    const words = `The schema of ${param}: ${error.message}.`
+    const words = `The schema in ${param} is refused at ${error.message}.`
     throw problem("unsupported_value", { problem: words }, param)
   }
 }

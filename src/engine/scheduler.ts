@@ -53,6 +53,11 @@ export class Scheduler {
     return this.#families.reduce((sum, family) => sum + (family.begun ? 0 : 1), 0)
   }
 
+  /** What those who run wait for before they can draw. */
+  get pending(): readonly Promise<void>[] {
+    return this.#running.flatMap(({ constraint }) => constraint?.pending ?? [])
+  }
+
   get places(): number {
     return this.#limits.sequences - this.#running.length
   }
@@ -197,7 +202,9 @@ export class Scheduler {
     const { memory } = this
     memory.slide(sequence)
     if (sequence.remaining > 1) memory.adopt(sequence)
-    const end = sequence.computed + Math.min(most, sequence.remaining)
+    // The last token's row is drawn from, which takes the mask.
+    const ready = sequence.remaining - (sequence.constraint?.pending ? 1 : 0)
+    const end = sequence.computed + Math.min(most, ready)
     while (memory.reach(sequence, 0) < end) if (!this.#rob(sequence, () => true)) break
     const chunk = Math.min(end, memory.reach(sequence, 0)) - sequence.computed
     if (chunk <= 0) return 0

@@ -75,7 +75,7 @@ test("schemas that are no object are schemas too", async () => {
   const posted = async (text: string) => {
     const headers = { "content-type": "application/json" }
     const answer = await fetch(running.url + path, { method: "POST", headers, body: text })
-    return [answer.status, await answer.json()]
+    return [answer.status, await answer.json()] as unknown[]
   }
   expect(await posted("true")).toMatchObject([200, { enforceable: true }])
   expect(await posted("false")).toMatchObject([200, { unsatisfiable: true }])
@@ -91,7 +91,7 @@ test("what holds no schema, or is no tool, is refused with its place", async () 
   const refused = async (body: object) => {
     const answer = await post(running, path, body)
     expect(answer.status).toBe(400)
-    return (await answer.json()).error.param
+    return ((await answer.json()) as { error: { param: unknown } }).error.param
   }
   expect(await refused({ type: "text" })).toBe(null)
   expect(await refused({ tools: [] })).toBe(null)
