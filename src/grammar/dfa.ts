@@ -21,7 +21,7 @@ export interface Dfa extends Alphabet {
 /** More states than the compiler is willing to build. */
 export class TooLarge extends Error {}
 
-export const maxStates = 20_000
+const maxStates = 20_000
 // 5 million transitions are 20 MB; past that the states are many and the classes are many too.
 const maxTransitions = 5_000_000
 
@@ -200,40 +200,6 @@ export function lengths(min: number, max: number): Dfa {
 }
 
 export const anything: Dfa = lengths(0, Number.POSITIVE_INFINITY)
-
-/** Up to `limit` accepted texts that continue from a state, shortest first; undefined when there are more. */
-export function wordsFrom(dfa: Dfa, from: number, limit: number): string[] | undefined {
-  if (from < 0) return []
-  const sizes = classSizes(dfa)
-  const out: string[] = []
-  let front: [number, string][] = [[from, ""]]
-  while (front.length > 0) {
-    const ahead: [number, string][] = []
-    for (const [state, text] of front) {
-      if (dfa.accepts[state]) out.push(text)
-      for (let c = 1; c < dfa.classes; c++) {
-        const to = dfa.next[state * dfa.classes + c]!
-        if (to < 0) continue
-        // Every state lives, so each open end is at least one more text.
-        if (out.length + ahead.length + sizes[c]! > limit) return undefined
-        for (const character of charactersOf(dfa, c)) ahead.push([to, text + character])
-      }
-    }
-    if (out.length + ahead.length > limit) return undefined
-    front = ahead
-  }
-  return out
-}
-
-function charactersOf(alphabet: Alphabet, index: number): string[] {
-  const out: string[] = []
-  alphabet.starts.forEach((start, i) => {
-    if (alphabet.classOf[i] !== index) return
-    const end = alphabet.starts[i + 1] ?? lastCodePoint + 1
-    for (let c = start; c < end; c++) out.push(String.fromCodePoint(c))
-  })
-  return out
-}
 
 function intervalAt({ starts }: Alphabet, codePoint: number): number {
   let low = 0

@@ -122,7 +122,7 @@ function pairHex(at: Decoding, byte: number): Decoding | number {
 }
 
 /** What an escape is needed for, or often used for: without it, `\\u0041` for `A` would leave no text without a choice. */
-export const escapeWorthy: readonly [number, number][] = [
+const escapeWorthy: readonly [number, number][] = [
   [0, 0x1f],
   [0x22, 0x22],
   [0x2f, 0x2f],
