@@ -194,6 +194,16 @@ test.each([
   const { socket, received } = await dial(await port(), text)
   await until(() => received().includes('"object":"error"'))
   expect(received()).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
+  expect(received()).toMatch(/\r\nx-request-id: \S+\r\n[\s\S]*x-api-dialect: native\r\n/)
+  socket.destroy()
+})
+
+test("an expectation nobody knows is left unmet, and the request answered", async () => {
+  const { port } = parrot(saying("x"))
+  const text = ask(hi).replace("\r\n", "\r\nExpect: a miracle\r\n")
+  const { socket, received } = await dial(await port(), text)
+  await until(() => received().includes('"content":"x"'))
+  expect(received()).toMatch(/^HTTP\/1.1 200 /)
   socket.destroy()
 })
 

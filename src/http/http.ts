@@ -57,11 +57,17 @@ export function createHttp(options: HttpOptions, log: Log, service?: Service): H
       keepAlive: true, // finds clients that vanished without a word
       keepAliveInitialDelay: 30_000,
     },
-    clientErrorHandler: answerBrokenHttp,
+    clientErrorHandler: (error, socket) => {
+      answerBrokenHttp(error, socket, chooseDialect("", {}, options.dialect, undefined))
+    },
     frameworkErrors: (error, request, reply) => {
       prepare(request, reply)
       void fail(request, reply, problem("invalid_http", { problem: cut(error.message, 200) }))
     },
+  })
+  // An expectation nobody knows may be left unmet; Node's own answer would be a bare 417.
+  server.server.on("checkExpectation", (request, response) => {
+    server.server.emit("request", request, response)
   })
   // Bodies are read by the handlers' wrapper below, with its own limits and times.
   server.removeAllContentTypeParsers()
