@@ -6,6 +6,8 @@ export default defineConfig({
     include: ["src/**/*.test.ts", "test/**/*.test.ts"],
     pool: "threads",
     isolate: false,
-    testTimeout: 30_000,
+    // Only a test that hangs takes this long; a busy machine compiles and spawns slowly.
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
   },
 })
