@@ -58,6 +58,8 @@ def turn(p, talk, skill=None):
     name = skill or p.random.choices(names, weights)[0]
     if talk["tools"] and not skill and p.chance(0.6):
         name = "tool"  # definitions are long; once read they are used
+    elif talk["memory"] and not skill and p.chance(0.3):
+        name = "recall"
     start = len(talk["messages"])
     TABLE[name][1](p, talk)
     if name not in ("greet", "chat", "persona") and p.chance(0.15):
@@ -68,12 +70,12 @@ def turn(p, talk, skill=None):
 TABLE = {  # skill: (how often, function)
     "repeat": (5, repeating.repeat),
     "repeat_times": (0.6, repeating.repeat_times),
-    "lookup": (4, records.lookup),
+    "lookup": (5, records.lookup),
     "form": (1, records.form),
-    "extract": (6, records.extract),
+    "extract": (7, records.extract),
     "make_json": (1.5, records.make_json),
-    "greet": (3, itself.greet),
-    "about": (6, itself.about),
+    "greet": (4, itself.greet),
+    "about": (9, itself.about),
     "option": (2, itself.option),
     "endpoint": (1.2, itself.endpoint),
     "chat": (3, itself.chat),
@@ -90,14 +92,14 @@ TABLE = {  # skill: (how often, function)
     "opposite": (2, knowledge.opposite),
     "plural": (1.5, knowledge.plural),
     "general": (2, knowledge.general),
-    "unknown": (4, knowledge.unknown),
-    "remember": (4, memory.remember),
-    "recall": (4, memory.recall),
+    "unknown": (5, knowledge.unknown),
+    "remember": (6, memory.remember),
+    "recall": (5, memory.recall),
     "who": (3, reading.who),
     "sentiment": (2.5, reading.sentiment),
     "topic": (2, reading.topic),
     "story": (1, reading.story),
     "persona": (3, persona.persona),
-    "tool": (9, tools.tool),
+    "tool": (5, tools.tool),
     "no_tool": (1.5, tools.no_tool),
 }
