@@ -121,7 +121,7 @@ function pairHex(at: Decoding, byte: number): Decoding | number {
   return at.value + digit
 }
 
-/** What an escape is needed for, or often used for: without it, `\\u0041` for `A` would leave no text without a choice. */
+/** What an escape is needed for, or often used for. Were `\u0041` for `A` followed too, no text would be without a choice. */
 const escapeWorthy: readonly [number, number][] = [
   [0, 0x1f],
   [0x22, 0x22],

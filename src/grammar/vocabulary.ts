@@ -15,7 +15,9 @@ export class Trie {
 
   constructor(entries: readonly Uint8Array[]) {
     const order = [...entries.keys()].filter((i) => entries[i]!.length > 0)
-    order.sort((a, b) => Buffer.compare(entries[a]!, entries[b]!))
+    // As Latin-1 texts, which sort as the bytes do and far faster than calls to Buffer.compare.
+    const keys = entries.map((own) => Buffer.from(own).toString("latin1"))
+    order.sort((a, b) => (keys[a]! < keys[b]! ? -1 : keys[a]! > keys[b]! ? 1 : a - b))
     const total = entries.reduce((sum, bytes) => sum + bytes.length, 0)
     const bytes = new Uint8Array(total)
     const depth = new Uint16Array(total)
