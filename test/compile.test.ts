@@ -281,6 +281,16 @@ test("a cache that cannot be written costs the caching alone", async () => {
   await server.stop()
 })
 
+compiling("so it does with libraries: one is built at every start, which is said", async () => {
+  const blocked = join(scratch, "blocked-too")
+  writeFileSync(blocked, "a file where a folder should be")
+  const server = await serving([goldenFolder("mlc", "llama-odd-q4f16_1")], {
+    XDG_CACHE_HOME: blocked,
+  })
+  expect(server.err()).toMatch(/built at every start: .+blocked-too.+ cannot hold it/)
+  await server.stop()
+})
+
 function serving(args: readonly string[], env: Record<string, string | undefined> = cache) {
   return serve(args, fromSources, env)
 }

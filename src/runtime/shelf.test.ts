@@ -7,11 +7,12 @@ import {
   readFileSync,
   rmSync,
   statSync,
+  utimesSync,
   writeFileSync,
 } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { afterEach, beforeEach, expect, test } from "vitest"
+import { afterEach, beforeEach, expect, test, vi } from "vitest"
 import { openShelf, shelfKey } from "./shelf.ts"
 
 let folder: string
@@ -57,6 +58,25 @@ test("the lock of a dead process is not waited for", async () => {
   mkdirSync(folder, { recursive: true })
   writeFileSync(join(folder, "key.so.lock"), "4194305") // above the largest process id of Linux
   expect((await openShelf(folder).get("key", async () => bytes)).kept).toBe(true)
+})
+
+test("nor is one that nobody touches, though a process has its id", async () => {
+  mkdirSync(folder, { recursive: true })
+  const lock = join(folder, "key.so.lock")
+  writeFileSync(lock, String(process.pid))
+  const long = new Date(Date.now() - 11_000)
+  utimesSync(lock, long, long)
+  expect((await openShelf(folder).get("key", async () => bytes)).kept).toBe(true)
+})
+
+test("a builder touches its lock", async () => {
+  const make = async () => {
+    const touched = () => statSync(join(folder, "key.so.lock")).mtimeMs
+    const before = touched()
+    await vi.waitUntil(() => touched() > before, { timeout: 5000 })
+    return bytes
+  }
+  expect((await openShelf(folder).get("key", make)).kept).toBe(true)
 })
 
 test("what cannot be kept is used from a folder of its own", async () => {

@@ -15,6 +15,7 @@ import {
   renameSync,
   rmSync,
   statSync,
+  utimesSync,
   writeFileSync,
   writeSync,
 } from "node:fs"
@@ -106,9 +107,12 @@ function keep(
 }
 
 const POLL_MS = 50
+const BEAT_MS = 1000
+const SILENT_MS = 10_000 // a lock that nobody touched for so long has no owner
 
 /**
- * Waits until the lock is ours, its owner is dead, or `done` says that waiting was enough.
+ * Waits until the lock is ours, its owner is dead, or `done` says that waiting was enough. The owner touches its lock every
+ * second: a process id alone does not tell, since in a container the next server has the id of the one that was killed.
  * @returns what gives the lock back; undefined when there is none to be had and the work is simply done twice.
  */
 async function lock(path: string, done: () => boolean): Promise<(() => void) | undefined> {
@@ -117,7 +121,11 @@ async function lock(path: string, done: () => boolean): Promise<(() => void) | u
       const file = openSync(path, "wx", 0o600)
       writeSync(file, String(process.pid))
       closeSync(file)
-      return () => rmSync(path, { force: true })
+      const beat = setInterval(() => touch(path), BEAT_MS).unref()
+      return () => {
+        clearInterval(beat)
+        rmSync(path, { force: true })
+      }
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "EEXIST") return undefined
     }
@@ -127,12 +135,18 @@ async function lock(path: string, done: () => boolean): Promise<(() => void) | u
   return undefined
 }
 
+function touch(path: string): void {
+  const now = new Date()
+  try {
+    utimesSync(path, now, now)
+  } catch {} // taken away: another builder thought us dead, and the work is done twice
+}
+
 function ownerLives(path: string): boolean {
   try {
+    if (Date.now() - statSync(path).mtimeMs > SILENT_MS) return false
     const pid = Number(readFileSync(path, "utf8"))
-    // Empty: created a moment ago by somebody who is about to write; its age decides.
-    if (!pid) return Date.now() - statSync(path).mtimeMs < 10_000
-    process.kill(pid, 0)
+    if (pid) process.kill(pid, 0) // none: created a moment ago by somebody who is about to write it
     return true
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === "EPERM"

@@ -54,9 +54,9 @@ export const targets = {
       open: async (limits) => hostReference(plan, limits),
     }
   },
-  cpu: (plan) => prepareBuild(plan, "cpu"),
-  "cpu:baseline": (plan) => prepareBuild(plan, "cpu:baseline"),
-} as const satisfies Record<string, (plan: Plan) => Promise<Prepared>>
+  cpu: (plan, log?: Log) => prepareBuild(plan, "cpu", log),
+  "cpu:baseline": (plan, log?: Log) => prepareBuild(plan, "cpu:baseline", log),
+} as const satisfies Record<string, (plan: Plan, log?: Log) => Promise<Prepared>>
 
 export type TargetName = keyof typeof targets
 
@@ -76,10 +76,11 @@ const MOST_INTERPRETED = 50e6 // parameters
 export async function prepareProgram(plan: Plan, wish: ProgramWish): Promise<Prepared> {
   const { target, library, folder, log } = wish
   if (library) return prepareFile(library, plan)
-  if (target !== "auto") return shipped(plan, folder, [target], log) ?? targets[target](plan)
+  if (target !== "auto") return shipped(plan, folder, [target], log) ?? targets[target](plan, log)
   const found = shipped(plan, folder, ["cpu", "cpu:baseline"], log)
   if (found) return found
-  if ((await findCompiler()) || parameterCount(plan) > MOST_INTERPRETED) return targets.cpu(plan)
+  if ((await findCompiler()) || parameterCount(plan) > MOST_INTERPRETED)
+    return targets.cpu(plan, log)
   log.warn(
     "No C compiler is here, so the model runs in the interpreter, which is slow; install gcc or clang.",
   )
@@ -125,7 +126,7 @@ function prepareFile(path: string, plan: Plan): Prepared {
   }
 }
 
-async function prepareBuild(plan: Plan, target: CpuTarget): Promise<Prepared> {
+async function prepareBuild(plan: Plan, target: CpuTarget, log?: Log): Promise<Prepared> {
   const library = await prepareCpu(plan, target)
   const shelf = openShelf()
   const found = shelf.find(library.key)
@@ -133,7 +134,8 @@ async function prepareBuild(plan: Plan, target: CpuTarget): Promise<Prepared> {
     ...sizes(plan, library.manifest),
     origin: found ?? `built now by ${library.compiler.command}`,
     open: async (limits, signal) => {
-      const { path } = await shelf.get(library.key, () => library.build(signal))
+      const { path, kept } = await shelf.get(library.key, () => library.build(signal))
+      if (!kept) log?.warn(`The library is built at every start: ${shelf.folder} cannot hold it.`)
       return openLibrary(path, limits)
     },
   }
