@@ -38,13 +38,12 @@ export class CompiledSchemas {
   }
 }
 
-/** A tool without a schema takes no arguments; what is no object cannot be a tool's arguments. */
+/** A tool without a schema takes no arguments; what is no object cannot be a tool's arguments, whatever its schema says. */
 export function argumentsSchema({ parameters }: Pick<Tool, "parameters">): unknown {
   if (parameters === undefined || parameters === null) {
     return { type: "object", additionalProperties: false }
   }
-  const lacksType = typeof parameters === "object" && !("type" in parameters)
-  return lacksType ? { ...parameters, type: "object" } : parameters
+  return typeof parameters === "object" ? { ...parameters, type: "object" } : parameters
 }
 
 /** A format without a schema is any object. */

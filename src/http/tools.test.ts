@@ -56,6 +56,7 @@ test.each([
   [{ tools: [tool("a b")] }, "tools[0].function.name"],
   [{ tools: [tool("x".repeat(65))] }, "tools[0].function.name"],
   [{ tools: [tool("f"), tool("f")] }, "tools[1].function.name"],
+  [{ tools: [tool("f", { parameters: { type: "string" } })] }, "tools[0].function.parameters.type"],
   [{ tool_choice: "required" }, "tool_choice"],
   [{ tool_choice: { type: "function", function: { name: "f" } } }, "tool_choice"],
   [

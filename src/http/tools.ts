@@ -33,11 +33,14 @@ export function readDefinitions(given: NonNullable<Asked["tools"]>): readonly To
 
 function readTool(given: NonNullable<Asked["tools"]>[number], index: number): Tool {
   const { name, parameters, strict } = given.function
+  const field = `tools[${index}].function.parameters`
+  const type = parameters?.type ?? "object"
+  if (![type].flat().includes("object")) refuse(`${field}.type`, 'must be "object"')
   return {
     name,
     definition: { type: "function", ...given },
     parameters: parameters ?? undefined,
-    field: `tools[${index}].function.parameters`,
+    field,
     strict: strict ?? false,
   }
 }
