@@ -3,13 +3,10 @@
 import { expect, test } from "vitest"
 import { argumentsSchema } from "./compiled-schemas.ts"
 
-const schemaOf = (parameters: unknown) =>
-  argumentsSchema({ name: "f", definition: {}, parameters, strict: false })
-
 test.each([
   [undefined, { type: "object", additionalProperties: false }],
   [{ required: ["a"] }, { required: ["a"], type: "object" }],
   [{ type: ["object", "null"] }, { type: "object" }],
 ])("arguments by %j are an object", (parameters, schema) => {
-  expect(schemaOf(parameters)).toEqual(schema)
+  expect(argumentsSchema({ parameters })).toEqual(schema)
 })
