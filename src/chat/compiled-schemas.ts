@@ -39,7 +39,7 @@ export class CompiledSchemas {
 }
 
 /** A tool without a schema takes no arguments; what is no object cannot be a tool's arguments, whatever its schema says. */
-export function argumentsSchema({ parameters }: Pick<Tool, "parameters">): unknown {
+export function argumentsSchema({ parameters }: Partial<Tool>): unknown {
   if (parameters === undefined || parameters === null) {
     return { type: "object", additionalProperties: false }
   }

@@ -16,7 +16,7 @@ export type Order =
   | { kind: "accept"; sequence: number; token: number }
   | { kind: "close"; sequence: number }
 
-/** One answer to each order but `close`, in their order. */
+/** One when the thread has started, then one to each order but `close`, in their order. */
 export type Answer =
   | { value: unknown }
   | { refusal: string; param: string | undefined } // a schema's
@@ -29,7 +29,7 @@ export interface SharedMask {
 }
 
 interface Waiting {
-  order: Order
+  order: Order | { kind: "start" }
   since: number
   resolve: (value: unknown) => void
   reject: (error: Error) => void
@@ -106,9 +106,9 @@ export class ConstraintThread {
 
   #order(order: Order): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ order, since: performance.now(), resolve, reject })
       this.#worker ??= this.#start()
       this.#worker.ref()
+      this.#waiting.push({ order, since: performance.now(), resolve, reject })
       this.#worker.postMessage(order)
       this.#watch ??= setInterval(() => this.#check(), 250).unref()
     })
@@ -116,13 +116,21 @@ export class ConstraintThread {
 
   #check(): void {
     const [first] = this.#waiting
-    if (!first || performance.now() - first.since < this.#limits.milliseconds) return
+    if (
+      !first ||
+      first.order.kind === "start" ||
+      performance.now() - first.since < this.#limits.milliseconds
+    )
+      return
     this.#worker?.removeAllListeners()
     void this.#worker?.terminate()
     this.#failed(`it takes more than ${this.#limits.milliseconds / 1000} seconds`)
   }
 
   #start(): Worker {
+    const nothing = () => {}
+    const order = { kind: "start" } as const
+    this.#waiting.push({ order, since: 0, resolve: nothing, reject: nothing })
     const worker = startWorker(this.#options, this.#limits.megabytes)
     worker.on("message", (answer: Answer) => this.#answered(answer))
     worker.on("error", (error) => {
@@ -149,22 +157,23 @@ export class ConstraintThread {
   #failed(why: string): void {
     const [first, ...others] = this.#waiting.splice(0)
     this.#worker = undefined
-    if (!first) return
-    const isQuestion = ({ order }: Waiting) => order.kind === "hold" || order.kind === "check"
-    first.reject(
-      isQuestion(first)
-        ? problem("unsupported_value", { problem: `The schema cannot be compiled: ${why}.` })
-        : new Error(`the schema's next tokens cannot be found: ${why}`),
-    )
-    for (const constraint of this.#live.values()) {
-      if (!("sequence" in first.order) || constraint !== this.#live.get(first.order.sequence)) {
-        constraint.open()
-      }
+    const failure = new Error(`the thread of the constraints: ${why}`)
+    if (first?.order.kind === "start") {
+      for (const { reject } of others) reject(failure)
+      return
     }
-    for (const { order, resolve, reject } of others.filter(isQuestion)) {
-      this.#order(order).then(resolve, reject)
+    const refusal = `The schema cannot be compiled: ${why}.`
+    first?.reject(isQuestion(first) ? problem("unsupported_value", { problem: refusal }) : failure)
+    const culprit = first && "sequence" in first.order ? first.order.sequence : undefined
+    for (const [sequence, constraint] of this.#live) if (sequence !== culprit) constraint.open()
+    for (const { order, resolve, reject } of others) {
+      if (order.kind === "hold" || order.kind === "check") this.#order(order).then(resolve, reject)
     }
   }
+}
+
+function isQuestion({ order }: Waiting): boolean {
+  return order.kind === "hold" || order.kind === "check"
 }
 
 interface Line {

@@ -19,6 +19,7 @@ interface Live {
 
 const live = new Map<number, Live>()
 
+parentPort!.postMessage({ value: "started" } satisfies Answer)
 parentPort!.on("message", (order: Order) => {
   if (order.kind === "close") live.delete(order.sequence)
   else parentPort!.postMessage(answer(order))
