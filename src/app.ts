@@ -146,12 +146,22 @@ export async function createApp(options: AppOptions): Promise<App> {
     close: async (patience = 0) => {
       await Promise.race([http.drain(), sleep(patience, undefined, { ref: false })])
       closing.abort()
-      await ready.then(({ engine }) => engine.close()).catch(() => {})
+      await ready.then(({ engine }) => closeEngine(engine, log)).catch(() => {})
       await ready.then(({ chat }) => chat.close()).catch(() => {}) // after the engine, which asks it for masks
       http.server.server.closeAllConnections()
       await http.server.close()
       await model.close()
     },
+  }
+}
+
+/** A block that did not come back is a mistake of ours, and worth a line when it is over. */
+async function closeEngine(engine: Engine, log: Log): Promise<void> {
+  await engine.close()
+  try {
+    engine.audit()
+  } catch (error) {
+    log.error({ err: error }, "blocks were not handed back")
   }
 }
 
