@@ -430,7 +430,9 @@ function writePage(): void {
   const after = rest?.split(end)[1]
   if (after === undefined)
     throw new Error("docs/structured-output.md has lost the marks of its tables")
-  const list = notes.map((note) => `- ${note}`).join("\n")
+  const list = notes
+    .map((note) => `- ${note.length > 160 ? `${note.slice(0, 160)}…` : note}`)
+    .join("\n")
   const tables = pages.join("\n")
   writeFileSync(
     path,

@@ -188,7 +188,8 @@ export class NumberLanguage {
   private agreesAsDouble(value: bigint): boolean {
     if (this.multiples.length + this.notMultiples.length === 0) return true
     const isSmall = value <= Number.MAX_SAFE_INTEGER && value >= -Number.MAX_SAFE_INTEGER
-    if (this.scale === 0 && isSmall) return true
+    const inOnes = [...this.multiples, ...this.notMultiples].every(Number.isInteger)
+    if (this.scale === 0 && isSmall && inOnes) return true
     const double = Number(decimalText(decimal(value, this.scale)))
     // ajv, for one, loses count where doubles are printed with an exponent.
     const isMultiple = (of: number) => Number.isInteger(double / of) && Math.abs(double / of) < 1e21
