@@ -190,8 +190,8 @@ function toolsOf({ template, toolTemplate = template, toolFormat }: ChatOptions)
   return { toolTemplate: plain, format: formats.json }
 }
 
-function withoutDefinition({ definition: _, ...rest }: Tool): Arguments {
-  return rest
+function withoutDefinition({ name, parameters, strict, field }: Tool): Arguments {
+  return { name, parameters, strict, ...(field !== undefined && { field }) }
 }
 
 function callId(request: string, choice: number, index: number): string {
