@@ -87,7 +87,7 @@ test("no schema of a request uses a keyword that the check would skip", () => {
 test("agrees with ajv", () => {
   const ajv = new Ajv({ strict: false, allowUnionTypes: true, formats: { int64: true } })
   const judges = routes
-    .filter(({ body }) => body)
+    .filter(({ body }) => body && "properties" in body) // others take any JSON
     .map(
       ({ body }) =>
         [body!, ajv.compile(JSON.parse(writeJson(body as unknown as Json)) as object)] as const,

@@ -157,7 +157,8 @@ const LIMITS = [
 ]
 
 function requestSection({ method, path, summary, body, example }: Route): string {
-  const shown = JSON.stringify({ model: "tiny", ...example })
+  const namesModel = "model" in ((body as unknown as Fields).properties ?? {})
+  const shown = JSON.stringify({ ...(namesModel && { model: "tiny" }), ...example })
   return `## ${method} ${path}
 
 ${summary}
@@ -166,16 +167,19 @@ ${summary}
 curl -N http://127.0.0.1:8000${path} -H 'Content-Type: application/json' -d '${shown}'
 \`\`\`
 
-${fieldsTable(body!)}`
+${hasFields ? fieldsTable(body) : (body as { description?: string }).description}`
 }
 
 interface Fields {
-  properties: Record<string, { description?: string; default?: unknown }>
+  /** Absent where a body is not a map of certain fields. */
+  properties?: Record<string, { description?: string; default?: unknown }>
   required?: readonly string[]
+  description?: string
 }
 
 function fieldsTable(schema: TSchema): string {
-  const { properties, required = [] } = schema as unknown as Fields
+  const { properties, required = [], description } = schema as unknown as Fields
+  if (!properties) return description ?? ""
   const rows = Object.entries(properties).map(([name, field]) => [
     `\`${name}\``,
     describe(field as TSchema),

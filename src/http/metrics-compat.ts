@@ -10,7 +10,7 @@ type Row =
   | { name: string; type: "gauge" | "counter"; help: string; value: (read: Read) => number }
   | { name: string; of: string; label?: [ours: string, theirs: string] }
 
-export const vllmRows: readonly Row[] = [
+const vllmRows: readonly Row[] = [
   {
     name: "vllm:num_requests_running",
     type: "gauge",
