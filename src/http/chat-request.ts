@@ -117,11 +117,16 @@ export function assertStreamOptions(
   if (body.stream_options && !body.stream) refuse("stream_options", "needs stream to be true")
 }
 
+// What a template gets from the request's own fields; under these names nothing else would reach it.
+const FROM_THE_REQUEST = ["messages", "tools", "add_generation_prompt"]
+
 // Templates disagree on the switch: most look at enable_thinking, newer ones at reasoning_effort.
 export function readTemplateArguments(
   body: Pick<ChatCompletionRequest, "reasoning_effort" | "chat_template_kwargs">,
 ): Record<string, unknown> {
   const { reasoning_effort: effort, chat_template_kwargs: given } = body
+  const taken = FROM_THE_REQUEST.find((name) => Object.hasOwn(given ?? {}, name))
+  if (taken) refuse(`chat_template_kwargs.${taken}`, "is set by the request itself")
   return {
     ...(effort && { reasoning_effort: effort }),
     ...(effort === "none" && { enable_thinking: false }),

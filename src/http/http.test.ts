@@ -255,6 +255,12 @@ test.each([
   [{ ...hi, model: "gpt-9" }, "model_not_found", "model", /"gpt-9" is not served.*tiny/],
   [{ ...hi, top_logprobs: 2 }, "invalid_value", "top_logprobs", /needs logprobs/],
   [{ ...hi, stream_options: {} }, "invalid_value", "stream_options", /needs stream/],
+  [
+    { ...hi, chat_template_kwargs: { tools: [] } },
+    "invalid_value",
+    "chat_template_kwargs.tools",
+    /by the request itself/,
+  ],
   [{ ...hi, logit_bias: { 1000: 1 } }, "invalid_value", "logit_bias", /from 0 to 999/],
   [{ ...hi, logit_bias: { "1.0": 1 } }, "invalid_value", "logit_bias", /from 0 to 999/],
   [
