@@ -167,7 +167,7 @@ ${summary}
 curl -N http://127.0.0.1:8000${path} -H 'Content-Type: application/json' -d '${shown}'
 \`\`\`
 
-${hasFields ? fieldsTable(body) : (body as { description?: string }).description}`
+${fieldsTable(body!)}`
 }
 
 interface Fields {
