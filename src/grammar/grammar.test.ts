@@ -194,6 +194,14 @@ test("a reply with tool calls: free text until a trigger, then one of the tools,
   expect(accepts(several, `[${one}, ${one}, ${one}]`)).toBe(false)
 })
 
+test("lists that may not repeat, of items that may not repeat either, have no dead end", () => {
+  const pair = '{"type":"array","uniqueItems":true,"items":{"type":"boolean"},"minItems":2}'
+  const matcher = grammarOf(`{"items":${pair},"uniqueItems":true,"minItems":2}`).matcher(vocabulary)
+  expect(matcher.acceptBytes(Buffer.from("[[false,true],["))).toBe(true)
+  expect(matcher.acceptBytes(Buffer.from("f"))).toBe(false) // it could only become the same again
+  expect(matcher.acceptBytes(Buffer.from("true,false]]"))).toBe(true)
+})
+
 test("items that may not repeat may be written with escapes after escapes", () => {
   const grammar = grammarOf('{"items":{"type":"string"},"uniqueItems":true}')
   const slashes = String.raw`["a","\\\\","\\\n","\\\u0061","\u0061\u0062","\ud83d\ude00\\"]`

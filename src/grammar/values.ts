@@ -11,7 +11,7 @@ const maxWork = 20_000
 
 /** Values as canonical texts; undefined when there are more than the limit. */
 export class Values {
-  private readonly limit: number
+  private limit: number
   private readonly active = new Set<Goal>()
   private work = 0
 
@@ -19,10 +19,13 @@ export class Values {
     this.limit = limit
   }
 
-  ofGoal(goal: Goal): ReadonlySet<string> | undefined {
+  /** @param spent how many values the caller cannot use, so that as many more are listed */
+  ofGoal(goal: Goal, spent = 0): ReadonlySet<string> | undefined {
     if (this.active.has(goal)) return undefined
     this.active.add(goal)
+    this.limit += spent
     const found = this.ofCases(goal)
+    this.limit -= spent
     this.active.delete(goal)
     return found
   }
@@ -73,7 +76,7 @@ export class Values {
     if (array.canClose(state)) found.add(`[${items.join()}]`)
     if (found.size > this.limit) return false
     for (const { goal, to } of array.ways(state)) {
-      const values = this.ofGoal(goal)
+      const values = this.ofGoal(goal, array.unique ? items.length : 0)
       if (!values) return false
       for (const value of values) {
         if (array.unique && items.includes(value)) continue
