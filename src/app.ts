@@ -33,7 +33,7 @@ import { packedCopy } from "./model/packed-copy.ts"
 import { loadParameters } from "./model/weights/weights.ts"
 import { chooseDevice, type Device, type DeviceRequest } from "./runtime/devices.ts"
 import { type FormatName, formats } from "./runtime/format.ts"
-import { readMemory } from "./runtime/memory.ts"
+import { type Memory, readMemory } from "./runtime/memory.ts"
 import { BLOCK } from "./runtime/program.ts"
 import { version } from "./version.ts"
 
@@ -97,6 +97,8 @@ export interface Summary {
   device: Device
   mode: Mode
   limits: EngineLimits
+  /** Whose memory bounds them. */
+  memoryOf: Memory["limitedBy"]
 }
 
 /** @throws the start-up problems: a model, a device, limits that cannot be had. */
@@ -114,7 +116,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     log,
   })
   const { manifest, weightBytes, bufferBytes } = prepared
-  const { available } = readMemory()
+  const { available, limitedBy } = readMemory()
   const limits = chooseLimits({
     mode,
     overrides: options.overrides ?? {},
@@ -135,6 +137,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     device,
     mode,
     limits,
+    memoryOf: limitedBy,
   }
   const http = createHttp({ ...defaultHttpOptions, ...options.http, version }, log)
   const closing = new AbortController()

@@ -135,7 +135,7 @@ export const errors = {
   memory_short: {
     status: 0,
     type: "startup_error",
-    text: 'The model needs {needed} MiB (weights {weights}, KV blocks {kv}, buffers {buffers}); {available} MiB are available. Lower --overrides "max_total_seq_length=…" or "max_num_sequence=…", or serve a smaller format.',
+    text: 'The model needs {needed} MiB (weights {weights}, KV blocks {kv}, activations {activations}, buffers {buffers}); {available} MiB are available. Lower --overrides "max_total_seq_length=…" or "max_num_sequence=…", or serve a smaller format.',
   },
   memory_refused: {
     status: 0,

@@ -24,7 +24,9 @@ test("the start-up lines name both addresses, the model, the device, what was ch
   expect(out).toMatch(/model +tiny: llama, [\d.]+ M parameters/)
   expect(out).toMatch(/device +cpu:0 \(.+, \d+ threads?\), target \w+/)
   expect(out).toMatch(/sequences +4 at once \(local\)/)
-  expect(out).toMatch(/memory +weights [\d.]+ MiB, KV [\d.]+ MiB, buffers [\d.]+ MiB of [\d.]+ MiB/)
+  expect(out).toMatch(
+    /memory +weights [\d.]+ MiB, KV [\d.]+ MiB, activations [\d.]+ MiB, buffers [\d.]+ MiB of [\d.]+ MiB that (this machine|this process)/,
+  )
 })
 
 test("models", async () => {

@@ -101,7 +101,7 @@ function addresses(host: string, port: number): string {
 }
 
 function startUpTable(summary: Summary): string {
-  const { device, mode, limits } = summary
+  const { device, mode, limits, memoryOf } = summary
   const { context, sequences, total, chunk, program, memory } = limits
   const rows = [
     [
@@ -121,11 +121,16 @@ function startUpTable(summary: Summary): string {
     ],
     [
       "memory",
-      `weights ${mib(memory.weights)}, KV ${mib(memory.kv)}, buffers ${mib(memory.buffers)} of ${mib(memory.available)} available`,
+      `weights ${mib(memory.weights)}, KV ${mib(memory.kv)}, activations ${mib(memory.activations)}, buffers ${mib(memory.buffers)} of ${mib(memory.available)} ${roomOf[memoryOf]}`,
     ],
   ]
   return rows.map(([name, value]) => `  ${name!.padEnd(10)} ${value}\n`).join("")
 }
+
+const roomOf = {
+  machine: "that this machine has left",
+  cgroup: "that this process's control group has left",
+} as const
 
 function packed({ format, storedFormat }: Summary): string {
   return format === storedFormat ? "" : ` (${storedFormat}, packed as ${format} in the cache)`

@@ -99,7 +99,7 @@ test("too little memory for the context: what fits, and the table says so", () =
 
 test("what was asked for and does not fit is refused with the figures", () => {
   expect(() => chooseLimits(demand({ overrides: { max_total_seq_length: 16_000 } }))).toThrow(
-    /needs 1101 MiB \(weights 100, KV blocks 1000, buffers 1\); 1000 MiB are available/,
+    /needs 1101 MiB \(weights 100, KV blocks 1000, activations 1, buffers 0\); 1000 MiB are available/,
   )
   expect(() => chooseLimits(demand({ available: 50 * MIB }))).toThrow(/needs 10. MiB/)
 })
@@ -108,7 +108,9 @@ test("a share of the memory holds in every mode", () => {
   for (const mode of ["local", "interactive", "server"] as const) {
     const { memory } = chooseLimits(demand({ mode, overrides: { gpu_memory_utilization: 0.3 } }))
     expect(memory.available).toBe(300 * MIB)
-    expect(memory.weights + memory.kv + memory.buffers).toBeLessThanOrEqual(300 * MIB)
+    expect(memory.weights + memory.kv + memory.activations + memory.buffers).toBeLessThanOrEqual(
+      300 * MIB,
+    )
   }
   const overrides = { gpu_memory_utilization: 0.5, max_total_seq_length: 8000 }
   expect(() => chooseLimits(demand({ overrides }))).toThrow(/500 MiB are available/)

@@ -39,7 +39,16 @@ export interface EngineLimits {
   total: Chosen // tokens held for all sequences together
   chunk: Chosen // the most prompt tokens in one step
   program: ProgramLimits
-  memory: { weights: number; kv: number; buffers: number; available: number } // bytes
+  memory: MemoryShares
+}
+
+/** Bytes. */
+export interface MemoryShares {
+  weights: number
+  kv: number
+  activations: number // a row for each token of a step
+  buffers: number // a row for each token that wants logits
+  available: number
 }
 
 export interface Chosen {
@@ -122,16 +131,19 @@ function chooseTotal(
   return { value: wanted, why: `server: ${sequences} sequences of full length` }
 }
 
-function checkedMemory(demand: Demand, program: ProgramLimits): EngineLimits["memory"] {
+function checkedMemory(demand: Demand, program: ProgramLimits): MemoryShares {
   const { weightBytes: weights, manifest, bufferBytes } = demand
   const available = demand.available * (demand.overrides.gpu_memory_utilization ?? 1)
   const kv = program.blocks * manifest.kv.bytesPerBlock
-  const buffers = bufferBytes(program)
-  if (weights + kv + buffers <= available) return { weights, kv, buffers, available }
+  const activations = bufferBytes({ ...program, rows: 0 })
+  const buffers = bufferBytes({ ...program, tokens: 0 })
+  const needed = weights + kv + activations + buffers
+  if (needed <= available) return { weights, kv, activations, buffers, available }
   throw problem("memory_short", {
-    needed: mib(weights + kv + buffers),
+    needed: mib(needed),
     weights: mib(weights),
     kv: mib(kv),
+    activations: mib(activations),
     buffers: mib(buffers),
     available: mib(available),
   })
