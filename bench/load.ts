@@ -113,18 +113,19 @@ async function arrive(
   const one = async (random: Random) => {
     outcomes.push(await visit(random))
   }
+  const random = randomFrom(seed)
+  // Rows of numbers whose seeds are neighbours begin alike, so each visitor's seed is drawn.
+  const own = () => randomFrom(Math.floor(random() * 2 ** 32))
   if (rate === undefined) {
-    const client = async (number: number) => {
-      const random = randomFrom(seed * 1000 + number)
+    const client = async (random: Random) => {
       while (performance.now() < until) await one(random)
     }
-    await Promise.all(Array.from({ length: clients }, (_, number) => client(number)))
+    await Promise.all(Array.from({ length: clients }, () => client(own())))
     return outcomes
   }
-  const random = randomFrom(seed)
   const visits: Promise<void>[] = []
-  for (let number = 0; performance.now() < until; number++) {
-    visits.push(one(randomFrom(seed * 1_000_000 + number)))
+  while (performance.now() < until) {
+    visits.push(one(own()))
     await sleep((-Math.log(1 - random()) / rate) * 1000) // a Poisson process
   }
   await Promise.all(visits)
