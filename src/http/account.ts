@@ -31,6 +31,11 @@ export class Account {
     return this.#firstMs
   }
 
+  /** Whether any choice came to its end; a client that left earlier leaves it false. */
+  get hasFinished(): boolean {
+    return this.#reasons.length > 0
+  }
+
   finished(reason: FinishReason): void {
     this.#reasons.push(reason)
   }

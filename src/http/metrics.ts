@@ -140,7 +140,7 @@ export class Metrics {
 
   private replyEnded(usage: Usage, account: Account, first?: number) {
     account.ended(usage)
-    this.replySeconds.observe(account.age / 1000)
+    if (account.hasFinished) this.replySeconds.observe(account.age / 1000)
     this.tokens.inc({ kind: "prompt" }, usage.promptTokens)
     this.tokens.inc({ kind: "cached" }, usage.cachedTokens)
     this.tokens.inc({ kind: "completion" }, usage.completionTokens)
