@@ -53,9 +53,10 @@ export function formatSchema({ schema }: ResponseFormat): unknown {
 
 /** Text that tells values apart; integers beyond doubles and the absence of a bound included. */
 export function textOf(value: unknown): string {
-  return JSON.stringify(value, (_, each: unknown) =>
-    typeof each === "bigint" ? `${each}n` : each === Number.POSITIVE_INFINITY ? "all" : each,
-  )
+  return JSON.stringify(value, (_, each: unknown) => {
+    if (typeof each === "string") return `"${each}` // so that no string looks like what follows
+    return typeof each === "bigint" || each === Number.POSITIVE_INFINITY ? String(each) : each
+  })
 }
 
 function attempt(schema: unknown, lenient: boolean): CompiledSchema | SchemaRefusal {
