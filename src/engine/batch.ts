@@ -2,8 +2,9 @@
 // handed out is a set of views that the next step overwrites.
 
 import { BLOCK, type ProgramLimits, type StepInput } from "../runtime/program.ts"
+import { withRoom } from "./growing.ts"
 import type { Memory } from "./memory.ts"
-import { Sampler, withRoom } from "./sampler.ts"
+import { Sampler } from "./sampler.ts"
 import type { Sequence } from "./sequence.ts"
 
 const NO_ROWS = new Int32Array(0)

@@ -3,7 +3,9 @@
 
 import { type SamplingRows, UNMASKED } from "../runtime/program.ts"
 import type { SamplingParams } from "./generation.ts"
+import { withRoom } from "./growing.ts"
 import type { Sequence } from "./sequence.ts"
+import type { TokenCounts } from "./token-counts.ts"
 
 export class Sampler {
   readonly #maskWords: number
@@ -134,45 +136,4 @@ export class Sampler {
 function penalises(sampling: SamplingParams): boolean {
   const { presencePenalty, frequencyPenalty, repetitionPenalty } = sampling
   return presencePenalty !== 0 || frequencyPenalty !== 0 || repetitionPenalty !== 1
-}
-
-/** How often each token of a reply has come, as the flat lists that rows want. */
-export class TokenCounts {
-  readonly #place = new Map<number, number>()
-  #tokens = new Int32Array(16)
-  #counts = new Int32Array(16)
-
-  get size(): number {
-    return this.#place.size
-  }
-
-  add(token: number): void {
-    const known = this.#place.get(token)
-    if (known !== undefined) {
-      this.#counts[known]!++
-      return
-    }
-    const place = this.#place.size
-    this.#place.set(token, place)
-    this.#tokens = withRoom(this.#tokens, place + 1)
-    this.#counts = withRoom(this.#counts, place + 1)
-    this.#tokens[place] = token
-    this.#counts[place] = 1
-  }
-
-  copy(tokens: Int32Array, counts: Int32Array, at: number, size: number): void {
-    tokens.set(this.#tokens.subarray(0, size), at)
-    counts.set(this.#counts.subarray(0, size), at)
-  }
-}
-
-/** The array itself while it is long enough, else a longer one with the same beginning. */
-export function withRoom<T extends Int32Array | Float32Array | Uint32Array>(
-  array: T,
-  length: number,
-): T {
-  if (length <= array.length) return array
-  const longer = new (array.constructor as new (length: number) => T)(length * 2)
-  longer.set(array)
-  return longer
 }

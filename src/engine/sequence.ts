@@ -10,7 +10,7 @@
 
 import type { Constraint, GenerationRequest } from "./generation.ts"
 import type { Outbox } from "./outbox.ts"
-import { TokenCounts } from "./sampler.ts"
+import { TokenCounts } from "./token-counts.ts"
 
 /** Tokens that may lie unread before a sequence gets no more steps; it goes on when half of them are read. */
 const MOST_UNREAD = 256
