@@ -113,13 +113,15 @@ test("a schema is refused with the problem that it is refused with here", async 
   })
 })
 
-test("a client that leaves is let go at once, whatever the thread is doing", async () => {
+test("a client that leaves is let go at once, and the thread soon after", async () => {
   const leaving = new AbortController()
-  const asked = thread().hold(held(heavy), leaving.signal)
+  const there = thread({ milliseconds: 3_600_000 })
+  const asked = there.hold(held(heavy), leaving.signal)
   const since = performance.now()
   setTimeout(() => leaving.abort(new Error("gone")), 20)
   await expect(asked).rejects.toThrow("gone")
   expect(performance.now() - since).toBeLessThan(500)
+  expect((await there.hold(held(true), staying)).unenforced).toEqual([])
 })
 
 test("an order that takes too long costs its own request; the others go on where they were", async () => {

@@ -31,6 +31,8 @@ export interface SharedMask {
 interface Waiting {
   order: Order | { kind: "start" }
   since: number
+  /** Whether its client is still there. */
+  wanted: boolean
   resolve: (value: unknown) => void
   reject: (error: Error) => void
 }
@@ -41,6 +43,9 @@ export interface ThreadLimits {
 }
 
 const LIMITS: ThreadLimits = { milliseconds: 10_000, megabytes: 1024 }
+
+/** Milliseconds after which an order whose client has left is given up, and the thread with it. */
+const UNWANTED = 1000
 
 export class ConstraintThread {
   readonly #options: ConstraintOptions
@@ -97,7 +102,11 @@ export class ConstraintThread {
   #asked(order: Order, signal: AbortSignal): Promise<unknown> {
     return new Promise((resolve, reject) => {
       signal.throwIfAborted()
-      const leave = () => reject(signal.reason)
+      const leave = () => {
+        const waiting = this.#waiting.find((each) => each.order === order)
+        if (waiting) waiting.wanted = false
+        reject(signal.reason)
+      }
       signal.addEventListener("abort", leave, { once: true })
       const done = () => signal.removeEventListener("abort", leave)
       this.#order(order).finally(done).then(resolve, reject)
@@ -108,7 +117,7 @@ export class ConstraintThread {
     return new Promise((resolve, reject) => {
       this.#worker ??= this.#start()
       this.#worker.ref()
-      this.#waiting.push({ order, since: performance.now(), resolve, reject })
+      this.#waiting.push({ order, since: performance.now(), wanted: true, resolve, reject })
       this.#worker.postMessage(order)
       this.#watch ??= setInterval(() => this.#check(), 250).unref()
     })
@@ -116,21 +125,18 @@ export class ConstraintThread {
 
   #check(): void {
     const [first] = this.#waiting
-    if (
-      !first ||
-      first.order.kind === "start" ||
-      performance.now() - first.since < this.#limits.milliseconds
-    )
-      return
+    if (!first || first.order.kind === "start") return
+    const most = first.wanted ? this.#limits.milliseconds : UNWANTED
+    if (performance.now() - first.since < most) return
     this.#worker?.removeAllListeners()
     void this.#worker?.terminate()
-    this.#failed(`it takes more than ${this.#limits.milliseconds / 1000} seconds`)
+    this.#failed(`it takes more than ${most / 1000} seconds`)
   }
 
   #start(): Worker {
     const nothing = () => {}
     const order = { kind: "start" } as const
-    this.#waiting.push({ order, since: 0, resolve: nothing, reject: nothing })
+    this.#waiting.push({ order, since: 0, wanted: true, resolve: nothing, reject: nothing })
     const worker = startWorker(this.#options, this.#limits.megabytes)
     worker.on("message", (answer: Answer) => this.#answered(answer))
     worker.on("error", (error) => {
@@ -166,7 +172,8 @@ export class ConstraintThread {
     first?.reject(isQuestion(first) ? problem("unsupported_value", { problem: refusal }) : failure)
     const culprit = first && "sequence" in first.order ? first.order.sequence : undefined
     for (const [sequence, constraint] of this.#live) if (sequence !== culprit) constraint.open()
-    for (const { order, resolve, reject } of others) {
+    for (const { order, wanted, resolve, reject } of others) {
+      if (!wanted) continue
       if (order.kind === "hold" || order.kind === "check") this.#order(order).then(resolve, reject)
     }
   }
