@@ -79,5 +79,13 @@ function toFlag(long: string, option: Option): Flag {
   return new Flag(
     value ? `${spellings} <${value}>` : spellings,
     `${help} (default: ${printedDefault(option)}; env: ${environmentName(long)})`,
-  )
+  ).argParser(once(long))
+}
+
+/** Of a value given twice only one could count, and nobody would see which. */
+function once(long: string): (given: string, before: string | undefined) => string {
+  return (given, before) => {
+    if (before !== undefined) refuse(long, "is given twice; give it once.")
+    return given
+  }
 }
