@@ -42,7 +42,8 @@ export interface ThreadLimits {
   megabytes: number
 }
 
-const LIMITS: ThreadLimits = { milliseconds: 10_000, megabytes: 1024 }
+// Ten times what the largest sensible schema takes; whoever is held to another one waits as long.
+const LIMITS: ThreadLimits = { milliseconds: 5_000, megabytes: 1024 }
 
 /** Milliseconds after which an order whose client has left is given up, and the thread with it. */
 const UNWANTED = 1000
