@@ -12,6 +12,10 @@ test.each([
   [["serve", "tiny", "--port", "http"], "--port: expected a whole number, 0 to 65535"],
   [["serve", "tiny", "--allow-origins", "*"], "--allowed-origins: expected a JSON list"],
   [["serve", "tiny", "--overrides", "batch=1"], 'there is no field "batch"; known: max_num_seq'],
+  [
+    ["serve", "tiny", "--api-key", "a", "--api-key", "b"],
+    "--api-key: is given twice; give it once.",
+  ],
   [["serve", "tiny", "--speculative-mode", "medusa"], "speculative decoding is not built yet"],
 ])("sinter %j: one sentence, exit code 2", async (args, sentence) => {
   const { code, out, err } = await run(args)

@@ -15,6 +15,7 @@ import {
   serveOptions,
   type Values,
 } from "./options.ts"
+import { refuse } from "./values.ts"
 
 export function commandLine(): Command {
   const program = new Command("sinter")
