@@ -25,7 +25,8 @@ const hasCompiler = ["cc", "clang", "gcc"].some((name) => {
     return false
   }
 })
-const compiling = test.skipIf(!hasCompiler) // no C compiler on this machine
+const compiling = test.skipIf(!hasCompiler)
+if (!hasCompiler) console.warn("Compiling is skipped: no C compiler on this machine.")
 
 const scratch = mkdtempSync(join(tmpdir(), "sinter-compile-"))
 const cache = { XDG_CACHE_HOME: join(scratch, "cache") } // an empty shelf

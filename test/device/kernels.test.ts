@@ -46,9 +46,10 @@ const has = (tool: string) => spawnSync(tool, ["--version"]).status === 0
 
 describe.each(levels)("$name", (level) => {
   const way = means(level)
+  const why = typeof way === "string" ? ` (skipped: ${way})` : ""
 
   test.skipIf(typeof way === "string")(
-    `the kernels compute what plain code computes${typeof way === "string" ? ` (skipped: ${way})` : ""}`,
+    `the kernels compute what plain code computes${why}`,
     () => {
       const { cc, flags, emulator } = way as Exclude<typeof way, string>
       const program = join(folder, level.name)
@@ -69,7 +70,7 @@ describe.each(levels)("$name", (level) => {
     600_000,
   )
 
-  test.skipIf(typeof way === "string")("every header opens alone", () => {
+  test.skipIf(typeof way === "string")(`every header opens alone${why}`, () => {
     const { cc } = way as Exclude<typeof way, string>
     const alone = readdirSync(kernels).filter((name) => name.endsWith(".h") && name !== "driver.h")
     for (const name of alone)
