@@ -10,7 +10,8 @@ const bytes = new Vocabulary(
   [256],
 )
 const rounds = Number(process.env.SCHEMAS ?? 100)
-// Seeds whose schemas ajv misjudges or cannot run (`contains` inside `not`); python-jsonschema agrees with us on them.
+// Seeds left out: on the schemas of 23, 58 and 114 (`contains` inside `not`) ajv and the grammar disagree, on those of 104
+// and 127 ajv crashes. A second validator has not judged these five.
 const misjudged = new Set([23, 58, 104, 114, 127])
 
 test("small values are accepted exactly when ajv accepts them, and prefixes can be finished", () => {
