@@ -66,11 +66,19 @@ const heavy = {
   additionalProperties: false,
 }
 
-async function maskOf(constraint: Constraint): Promise<number[]> {
+async function maskOf(constraint: Constraint, after?: number): Promise<number[]> {
   while (constraint.pending) await constraint.pending
   const mask = new Uint32Array(Math.ceil(texts.length / 32))
-  constraint.mask(mask)
+  constraint.mask(mask, after)
   return [...mask]
+}
+
+function textOf(tokens: readonly number[] | undefined): string {
+  return (tokens ?? []).map((token) => texts[token]).join("")
+}
+
+function tokensOf(text: string): number[] {
+  return Array.from(text, (character) => character.charCodeAt(0))
 }
 
 /** Tokens drawn by a fixed rule, each mask with it. */
@@ -99,6 +107,76 @@ test("the thread's masks are those that are made here", async () => {
     expect(unenforced).toEqual([])
   }
 })
+
+test("masks along a draft are those after its tokens, up to the first that is refused", async () => {
+  const here = new Constraints(options).hold(held(person)).constraint()
+  const { constraint } = await thread().hold(held(person), staying)
+  const there = constraint()
+  const draft = tokensOf('{"name":"abcdefgh"}')
+  const expected: number[][] = [await maskOf(here)]
+  for (const token of draft.slice(0, 14)) {
+    here.accept(token)
+    expected.push(await maskOf(here))
+  }
+  for (const drafting of [there, new Constraints(options).hold(held(person)).constraint()]) {
+    await maskOf(drafting)
+    drafting.draft!(draft)
+    const masks: number[][] = [await maskOf(drafting, 0)]
+    expect(textOf(draft.slice(0, drafting.drafted))).toBe('{"name":"abcde')
+    for (let after = 1; after <= drafting.drafted!; after++) {
+      masks.push(await maskOf(drafting, after))
+    }
+    expect(masks).toEqual(expected)
+  }
+})
+
+test("the accepted part of a draft costs no waiting; what leaves it is as if there had been none", async () => {
+  const here = new Constraints(options).hold(held(person)).constraint()
+  const { constraint } = await thread().hold(held(person), staying)
+  const there = constraint()
+  const tokens = tokensOf('{"name":"ab","id":9007199254740993}')
+  // Drafts of six, of which the first four are right.
+  for (let at = 0; at < tokens.length; at += 5) {
+    await maskOf(there)
+    there.draft!([...tokens.slice(at, at + 4), 0, 0])
+    for (const [i, token] of tokens.slice(at, at + 5).entries()) {
+      expect(await maskOf(there)).toEqual(await maskOf(here))
+      there.accept(token)
+      here.accept(token)
+      if (i < 4) expect(there.pending).toBe(undefined)
+    }
+  }
+  expect(await maskOf(there)).toEqual(await maskOf(here))
+  expect((await maskOf(there))[END >>> 5]! >>> (END & 31)).toBe(1)
+})
+
+test("what is forced is known ahead, end included, and its masks hold it alone", async () => {
+  const only = { type: "object", properties: { id: { const: true } }, required: ["id"] }
+  const schema = { ...only, additionalProperties: false }
+  const { constraint } = await thread().hold(held(schema), staying)
+  const here: Constraint = new Constraints(options).hold(held(schema)).constraint()
+  for (const one of [constraint(), here]) {
+    expect(await maskOf(one)).toEqual(bits(texts.indexOf('{"'), "{".charCodeAt(0)))
+    one.accept(texts.indexOf('{"'))
+    expect(await maskOf(one)).toEqual(bits("i".charCodeAt(0)))
+    expect([textOf(one.forced), one.drafted]).toEqual(["id", 2])
+    expect(await maskOf(one, 1)).toEqual(bits("d".charCodeAt(0)))
+    expect(await maskOf(one, 2)).toEqual(bits(texts.indexOf('":'), '"'.charCodeAt(0)))
+    one.accept("i".charCodeAt(0))
+    expect([one.pending, textOf(one.forced)]).toEqual([undefined, "d"])
+    for (const token of tokensOf('d": t')) one.accept(token)
+    await maskOf(one)
+    expect(textOf(one.forced)).toBe("rue}<end>")
+    one.accept("r".charCodeAt(0))
+    expect(await maskOf(one, 3)).toEqual(bits(END))
+  }
+})
+
+function bits(...tokens: number[]): number[] {
+  const mask: number[] = Array.from({ length: Math.ceil(texts.length / 32) }, () => 0)
+  for (const token of tokens) mask[token >>> 5] = (mask[token >>> 5]! | (1 << (token & 31))) >>> 0
+  return mask
+}
 
 test("a schema is refused with the problem that it is refused with here", async () => {
   const schema = { type: "string", pattern: "(a)\\1" }

@@ -1,5 +1,5 @@
 // Constraints away from the event loop: schemas are compiled, and masks made, in one thread. A token that has been drawn
-// is sent there, and the mask after it comes back in memory that both share. The thread takes orders one after the other;
+// is sent there, and the mask after it comes back in memory that both share; so do the masks along a draft. The thread takes orders one after the other;
 // an order that takes too long or too much memory costs its own request alone. A new thread takes over what the others
 // had: what a constraint says depends on its tokens alone, so the thread is told them again.
 
@@ -8,13 +8,25 @@ import type { Constraint } from "../engine/generation.ts"
 import { problem } from "../errors.ts"
 import type { Arguments, ConstraintOptions, Held, Holding } from "./constraint.ts"
 import type { ResponseFormat, SchemaVerdict } from "./conversation.ts"
+import { MOST_FORCED } from "./lookahead.ts"
 
 export type Order =
   | { kind: "hold"; held: Held }
   | { kind: "check"; asked: ResponseFormat | Arguments }
-  | { kind: "open"; sequence: number; held: Held; tokens: readonly number[]; shared: SharedMask }
-  | { kind: "accept"; sequence: number; token: number }
+  | ({ kind: "open"; held: Held } & Move)
+  | ({ kind: "accept" } & Move)
   | { kind: "close"; sequence: number }
+
+/** On by some tokens, and then a look ahead: along a draft, or else along what is forced. */
+export interface Move {
+  sequence: number
+  tokens: readonly number[]
+  draft: readonly number[] | undefined
+  /** Moves of a constraint are numbered. */
+  turn: number
+  /** Where the masks go, when they go somewhere else than before. */
+  shared: SharedMasks | undefined
+}
 
 /** One when the thread has started, then one to each order but `close`, in their order. */
 export type Answer =
@@ -22,10 +34,11 @@ export type Answer =
   | { refusal: string; param: string | undefined } // a schema's
   | { failure: string }
 
-export interface SharedMask {
-  /** [1] of how many tokens the mask holds the next. */
-  turn: Int32Array<SharedArrayBuffer>
-  mask: Uint32Array<SharedArrayBuffer> // [ceil(tokens / 32)]
+export interface SharedMasks {
+  /** [3 + MOST_FORCED] the move that the masks are of; how many tokens were drafted; how many are forced; these. */
+  found: Int32Array<SharedArrayBuffer>
+  /** After none of the draft's tokens and after each; of a forced run only after the last, as the others are known. */
+  masks: Uint32Array<SharedArrayBuffer> // [rows, ceil(tokens / 32)]
 }
 
 interface Waiting {
@@ -87,8 +100,8 @@ export class ConstraintThread {
     const sequence = this.#sequences++
     const words = Math.ceil(this.#options.tokens.size / 32)
     const constraint = new DistantConstraint(words, {
-      open: (tokens, shared) => this.#order({ kind: "open", sequence, held, tokens, shared }),
-      accept: (token) => this.#order({ kind: "accept", sequence, token }),
+      open: (move) => this.#order({ kind: "open", held, sequence, ...move }),
+      accept: (move) => this.#order({ kind: "accept", sequence, ...move }),
       close: () => {
         this.#live.delete(sequence)
         this.#worker?.postMessage({ kind: "close", sequence } satisfies Order)
@@ -185,35 +198,45 @@ function isQuestion({ order }: Waiting): boolean {
 }
 
 interface Line {
-  open(tokens: readonly number[], shared: SharedMask): Promise<unknown>
-  accept(token: number): Promise<unknown>
+  open(move: Omit<Move, "sequence">): Promise<unknown>
+  accept(move: Omit<Move, "sequence">): Promise<unknown>
   close(): void
 }
 
-/** A constraint whose mask is made elsewhere. */
+/** A constraint whose masks are made elsewhere. */
 class DistantConstraint implements Constraint {
   readonly #line: Line
+  readonly #words: number
   readonly #tokens: number[] = []
-  #shared: SharedMask
+  #sent = 0 // tokens that the thread knows of
+  #turn = 0
+  #draft: readonly number[] | undefined // of the last move
+  /** What was found of it, once it is there. */
+  #ahead: { tokens: readonly number[]; isForced: boolean } | undefined
+  #taken = 0 // tokens accepted along it
+  #shared: SharedMasks
   #fault: Error | undefined
   #pending: Promise<void> | undefined
   #settle = () => {}
 
   constructor(words: number, line: Line) {
     this.#line = line
-    this.#shared = newMask(words)
+    this.#words = words
+    this.#shared = newMasks(1, words)
   }
 
   /** Begins, or begins again in another thread; what the old one may still write goes nowhere. */
   open(): void {
-    this.#shared = newMask(this.#shared.mask.length)
-    this.#expect(this.#line.open([...this.#tokens], this.#shared))
+    this.#sent = 0
+    this.#draft = this.#draft?.slice(this.#taken)
+    this.#shared = newMasks(1 + (this.#draft?.length ?? 0), this.#words)
+    this.#expect(this.#line.open(this.#move(this.#shared)))
   }
 
   // The thread writes when it likes: whoever was told to wait must not find out, without being woken, that it is over.
   get pending(): Promise<void> | undefined {
     if (this.#pending) return this.#pending
-    if (this.#fault || Atomics.load(this.#shared.turn, 0) === this.#tokens.length) return undefined
+    if (this.#fault || Atomics.load(this.#shared.found, 0) === this.#turn) return undefined
     this.#pending = new Promise((resolve) => {
       this.#settle = () => {
         this.#pending = undefined
@@ -223,20 +246,64 @@ class DistantConstraint implements Constraint {
     return this.#pending
   }
 
-  mask(into: Uint32Array): void {
+  mask(into: Uint32Array, after = 0): void {
     if (this.#fault) throw this.#fault
+    const { tokens, isForced } = this.#look()
+    const at = this.#taken + after
+    const only = isForced ? tokens[at] : undefined
     into.fill(0)
-    into.set(this.#shared.mask)
+    if (only !== undefined) into[only >>> 5] = 1 << (only & 31)
+    else {
+      const row = isForced ? 0 : at * this.#words
+      into.set(this.#shared.masks.subarray(row, row + this.#words))
+    }
   }
 
   accept(token: number): void {
     this.#tokens.push(token)
-    this.#expect(this.#line.accept(token))
+    if (!this.pending && !this.#fault && this.#look().tokens[this.#taken] === token) this.#taken++
+    else this.#go(undefined)
+  }
+
+  draft(tokens: readonly number[]): void {
+    const rows = this.#shared.masks.length / this.#words
+    this.#go(tokens, tokens.length < rows ? undefined : newMasks(tokens.length + 1, this.#words))
+  }
+
+  get drafted(): number {
+    return this.pending || this.#fault ? 0 : this.#look().tokens.length - this.#taken
+  }
+
+  get forced(): readonly number[] {
+    if (this.pending || this.#fault) return []
+    return forcedOf(this.#shared).slice(this.#taken)
   }
 
   close(): void {
     this.#line.close()
     this.#settle()
+  }
+
+  #go(draft: readonly number[] | undefined, shared?: SharedMasks): void {
+    this.#draft = draft
+    if (shared) this.#shared = shared
+    this.#expect(this.#line.accept(this.#move(shared)))
+  }
+
+  #move(shared: SharedMasks | undefined): Omit<Move, "sequence"> {
+    const tokens = this.#tokens.slice(this.#sent)
+    this.#sent = this.#tokens.length
+    this.#ahead = undefined
+    this.#taken = 0
+    return { tokens, draft: this.#draft, turn: ++this.#turn, shared }
+  }
+
+  #look(): { tokens: readonly number[]; isForced: boolean } {
+    const draft = this.#draft
+    this.#ahead ??= draft
+      ? { tokens: draft.slice(0, this.#shared.found[1]), isForced: false }
+      : { tokens: forcedOf(this.#shared), isForced: true }
+    return this.#ahead
   }
 
   #expect(answer: Promise<unknown>): void {
@@ -250,9 +317,13 @@ class DistantConstraint implements Constraint {
   }
 }
 
-function newMask(words: number): SharedMask {
-  const turn = new Int32Array(new SharedArrayBuffer(4)).fill(-1)
-  return { turn, mask: new Uint32Array(new SharedArrayBuffer(words * 4)) }
+function forcedOf({ found }: SharedMasks): readonly number[] {
+  return Array.from(found.subarray(3, 3 + found[2]!))
+}
+
+function newMasks(rows: number, words: number): SharedMasks {
+  const found = new Int32Array(new SharedArrayBuffer(4 * (3 + MOST_FORCED)))
+  return { found, masks: new Uint32Array(new SharedArrayBuffer(rows * words * 4)) }
 }
 
 // The thread's own file stands beside this one. Run from the sources it is TypeScript, which a thread must be taught to read.

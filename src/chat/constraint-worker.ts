@@ -1,20 +1,20 @@
 // What runs in the thread of constraint-thread.ts: takes orders, one after the other, and answers each.
 
 import { parentPort, workerData } from "node:worker_threads"
-import type { Constraint } from "../engine/generation.ts"
 import { Problem } from "../errors.ts"
 import { type ConstraintOptions, Constraints } from "./constraint.ts"
-import type { Answer, Order, SharedMask } from "./constraint-thread.ts"
+import type { Answer, Move, Order, SharedMasks } from "./constraint-thread.ts"
+import type { Lookahead } from "./lookahead.ts"
 import { TokenBytes } from "./vocabulary.ts"
 
 const { tokens, ...options } = workerData as ConstraintOptions
 const bytes = new TokenBytes(tokens.bytes.data, tokens.bytes.offsets)
 const constraints = new Constraints({ ...options, tokens: { ...tokens, bytes } })
+const words = Math.ceil(tokens.size / 32)
 
 interface Live {
-  constraint: Constraint
-  accepted: number
-  shared: SharedMask
+  constraint: Lookahead
+  shared: SharedMasks
 }
 
 const live = new Map<number, Live>()
@@ -42,23 +42,29 @@ function taken(order: Order): unknown {
       return constraints.check(order.asked)
     case "open": {
       const constraint = constraints.hold(order.held).constraint()
-      for (const token of order.tokens) constraint.accept(token)
-      const opened = { constraint, accepted: order.tokens.length, shared: order.shared }
-      live.set(order.sequence, opened)
-      return publish(opened)
+      live.set(order.sequence, { constraint, shared: order.shared! })
+      return move(live.get(order.sequence)!, order)
     }
     case "accept": {
       const one = live.get(order.sequence)
       if (!one) throw new Error("internal: a token for a constraint that is not open")
-      one.constraint.accept(order.token)
-      one.accepted++
-      return publish(one)
+      return move(one, order)
     }
   }
 }
 
-/** The mask is written before its number, so whoever sees the number sees the mask. */
-function publish({ constraint, accepted, shared }: Live): void {
-  constraint.mask(shared.mask)
-  Atomics.store(shared.turn, 0, accepted)
+/** The masks are written before the move's number, so whoever sees the number sees the masks. */
+function move(one: Live, { tokens, draft, turn, shared }: Move): void {
+  const { constraint } = one
+  if (shared) one.shared = shared
+  const { found, masks } = one.shared
+  for (const token of tokens) constraint.accept(token)
+  constraint.draft(draft ?? constraint.forced)
+  const { drafted, forced } = constraint
+  for (let after = draft ? 0 : drafted; after <= drafted; after++) {
+    const row = draft ? after * words : 0
+    constraint.mask(masks.subarray(row, row + words), after)
+  }
+  found.set([drafted, forced.length, ...forced], 1)
+  Atomics.store(found, 0, turn)
 }

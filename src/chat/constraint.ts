@@ -14,13 +14,15 @@ import {
   SchemaRefusal,
   sequence,
   text,
+  until,
   Vocabulary,
 } from "../grammar/grammar.ts"
 import { argumentsSchema, CompiledSchemas, formatSchema, textOf } from "./compiled-schemas.ts"
 import type { ResponseFormat, SchemaVerdict, Tool } from "./conversation.ts"
-import { Detokenizer, type TokenTexts } from "./detokenizer.ts"
+import type { TokenTexts } from "./detokenizer.ts"
 import type { Format, Spelling } from "./formats/formats.ts"
-import { type Markers, ReasoningSplitter } from "./reasoning.ts"
+import { Lookahead } from "./lookahead.ts"
+import type { Markers } from "./reasoning.ts"
 import type { Tokenizer } from "./tokenizer.ts"
 
 /** What of a tool its arguments are held to. */
@@ -34,8 +36,8 @@ export interface Held {
   reasoning: { markers: Markers; inside: boolean } | undefined
 }
 
-export interface Holding {
-  constraint: () => Constraint
+export interface Holding<C extends Constraint = Constraint> {
+  constraint: () => C
   /** Keywords of schemas that are left out, each with its place. */
   unenforced: readonly string[]
 }
@@ -64,7 +66,7 @@ export class Constraints {
   }
 
   /** Throws the problem that refuses a schema. */
-  hold(held: Held): Holding {
+  hold(held: Held): Holding<Lookahead> {
     const key = keyOf(held)
     const known = this.#grammars.get(key) ?? this.#compile(held)
     this.#grammars.delete(key)
@@ -73,15 +75,9 @@ export class Constraints {
       this.#grammars.delete(this.#grammars.keys().next().value!)
     }
     const { grammar, unenforced } = known
-    const { reasoning, calls, format } = held
-    const mustAnswer = calls?.required || format !== undefined
     return {
       unenforced,
-      constraint: () => {
-        const matcher = grammar.matcher(this.#vocabulary)
-        if (!reasoning || !mustAnswer) return matcher
-        return new AfterThinking(matcher, reasoning, this.#options)
-      },
+      constraint: () => new Lookahead(grammar.matcher(this.#vocabulary), this.#vocabulary),
     }
   }
 
@@ -159,36 +155,6 @@ export function withoutPadding(tokens: number, rows: number): (() => Constraint)
   return () => ({ mask: (into) => into.set(allowed), accept: () => {} })
 }
 
-/** Keeps a reply from ending inside its thinking, where to the grammar any text may end. */
-class AfterThinking implements Constraint {
-  readonly #answer: Constraint
-  readonly #ends: readonly number[]
-  readonly #text: Detokenizer
-  readonly #thinking: ReasoningSplitter
-
-  constructor(
-    answer: Constraint,
-    { markers, inside }: NonNullable<Held["reasoning"]>,
-    { tokens, ends }: ConstraintOptions,
-  ) {
-    this.#answer = answer
-    this.#ends = ends
-    this.#text = new Detokenizer(tokens, false, tokens.special)
-    this.#thinking = new ReasoningSplitter(markers, inside)
-  }
-
-  mask(into: Uint32Array): void {
-    this.#answer.mask(into)
-    if (!this.#thinking.inside) return
-    for (const end of this.#ends) into[end >>> 5]! &= ~(1 << (end & 31))
-  }
-
-  accept(token: number): void {
-    this.#answer.accept(token)
-    this.#thinking.push(this.#text.push(token))
-  }
-}
-
 interface Callable {
   name: string
   values: Part
@@ -238,11 +204,12 @@ function opens(open: string, part: Part): { open: string; then: Part } {
 }
 
 /** A model may think first, between its markers, and writes line breaks after them. */
-function afterThinking(answer: Part, { reasoning }: Held): Part {
+function afterThinking(answer: Part, { calls, format, reasoning }: Held): Part {
   if (!reasoning) return answer
   const { open, close } = reasoning.markers
   const then = choice(answer, ...["\n", "\n\n"].map((blank) => sequence(literal(blank), answer)))
-  const thinking = text([opens(close, then)], false)
+  const mustAnswer = calls?.required || format !== undefined
+  const thinking = mustAnswer ? until(close, then) : text([opens(close, then)], false)
   return reasoning.inside ? thinking : choice(then, sequence(literal(open), thinking))
 }
 

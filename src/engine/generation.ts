@@ -36,10 +36,19 @@ export interface SamplingParams {
 export interface Constraint {
   /** There until `mask` can be asked; its sequence draws nothing meanwhile, and others go on. It never rejects. */
   readonly pending?: Promise<void> | undefined
-  /** Fills `into` [ceil(vocabulary / 32)] with the tokens allowed now, end tokens included when the value may end here. */
-  mask(into: Uint32Array): void
-  /** Moves on by a token that the mask allowed. */
+  /**
+   * Fills `into` [ceil(vocabulary / 32)] with the tokens allowed now, end tokens included when the value may end here.
+   * @param after so many of the drafted tokens: 0 unless said otherwise, at most `drafted`
+   */
+  mask(into: Uint32Array, after?: number): void
+  /** Moves on by a token that the mask allowed. By the next drafted one it goes without waiting, and the others stay drafted. */
   accept(token: number): void
+  /** Looks ahead along tokens; `pending` until it is done. What was drafted before is forgotten. */
+  draft?(tokens: readonly number[]): void
+  /** How many tokens of the draft may come next, one after the other. Without a draft it runs along what is forced. */
+  readonly drafted?: number
+  /** Tokens that have to come, one after the other: each is the only one its mask allows. The last may be an end token. */
+  readonly forced?: readonly number[]
   /** Its sequence has ended. */
   close?(): void
 }

@@ -11,7 +11,7 @@ import { begin, type Part } from "./parts.ts"
 import { type Dialect, type Fault, readSchema, SchemaFault } from "./schema.ts"
 import type { Vocabulary } from "./vocabulary.ts"
 
-export { choice, list, literal, type Part, sequence, text } from "./parts.ts"
+export { choice, list, literal, type Part, sequence, text, until } from "./parts.ts"
 export type { Dialect, Fault } from "./schema.ts"
 export { Vocabulary } from "./vocabulary.ts"
 
@@ -139,14 +139,18 @@ export class Matcher {
     this.states = [grammar.start]
   }
 
-  /** Fills `into` [ceil(vocabulary / 32)] with the tokens that may come next, end tokens when the text may end here. */
-  mask(into: Uint32Array): void {
+  /**
+   * Fills `into` [ceil(vocabulary / 32)] with the tokens that may come next, end tokens when the text may end here.
+   * @param back as it was so many moves ago
+   */
+  mask(into: Uint32Array, back = 0): void {
     into.fill(0)
-    if (this.isComplete) {
+    const frames = this.states[this.states.length - 1 - Math.max(0, back - this.ended)]!
+    if (this.ended > back || frames.every((frame) => frame instanceof EndFrame)) {
       for (const end of this.vocabulary.ends) into[end >>> 5]! |= 1 << (end & 31)
       return
     }
-    for (const frame of this.frames) {
+    for (const frame of frames) {
       const mask = this.masks.of(frame)
       for (let i = 0; i < mask.length; i++) into[i]! |= mask[i]!
     }

@@ -38,7 +38,13 @@ export function list(part: Part, separator: Part, min: number, max: number): Par
  * so. The text may also stop anywhere, before what comes after it.
  */
 export function text(triggers: readonly { open: string; then: Part }[], again: boolean): Part {
-  return { kind: "text", text: new Text(triggers, again) }
+  return { kind: "text", text: new Text(triggers, again, true) }
+}
+
+/** Any bytes up to a mark, the mark, and then a part. */
+export function until(mark: string, part: Part): Part {
+  // biome-ignore lint/suspicious/noThenProperty: nobody awaits a trigger
+  return { kind: "text", text: new Text([{ open: mark, then: part }], false, false) }
 }
 
 /** Adds the frames that stand before a part. */
@@ -159,14 +165,17 @@ class ListRest implements Rest {
 /** Free text as an automaton that knows how much of which trigger has just been written (Aho and Corasick, 1975). */
 export class Text {
   readonly again: boolean
+  /** Whether it may stop without a trigger. */
+  readonly stops: boolean
   private readonly triggers: readonly { open: string; then: Part }[]
   private readonly moves: Map<number, number>[] = [new Map()]
   private readonly back: number[] = [0]
   private readonly done: (Part | undefined)[] = [undefined]
 
-  constructor(triggers: readonly { open: string; then: Part }[], again: boolean) {
+  constructor(triggers: readonly { open: string; then: Part }[], again: boolean, stops: boolean) {
     this.triggers = triggers
     this.again = again
+    this.stops = stops
     for (const { open, then } of this.triggers) this.add(Buffer.from(open), then)
     const queue = [...this.moves[0]!.values()]
     for (const state of queue) {
@@ -222,7 +231,7 @@ export class TextFrame extends Frame {
 
   /** Whether something may follow the text without a trigger. */
   get hasRest(): boolean {
-    return this.rest.signature !== 0
+    return this.text.stops && this.rest.signature !== 0
   }
 
   at(state: number): TextFrame {
@@ -243,7 +252,7 @@ export class TextFrame extends Frame {
 
   private left(): Frame[] {
     const frames: Frame[] = []
-    this.rest.resume(undefined, frames)
+    if (this.text.stops) this.rest.resume(undefined, frames)
     return frames
   }
 
