@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SINTER_ABI 1
+#define SINTER_ABI 2
 
 enum sinter_code {
   SINTER_OK = 0,
@@ -101,6 +101,12 @@ SINTER_EXPORT int32_t sinter_open(sinter_host *, const sinter_limits *, sinter_m
 // their scales. They are laid out for the kernels on the way in.
 SINTER_EXPORT int32_t sinter_load(sinter_model *, int32_t parameter, int64_t row, int64_t rows,
                                   const void *values, const void *scales);
+
+// Where the weights lie as the kernels read them, all in one piece, and how many bytes they are. What was loaded once can be
+// copied from there and put back by the same library at its next start; between the parameters lie zeros.
+SINTER_EXPORT void *sinter_weights(sinter_model *, int64_t *bytes);
+// A checksum of those bytes as they are now, taken by all threads: finds damage, not malice.
+SINTER_EXPORT uint64_t sinter_weights_checksum(sinter_model *);
 
 SINTER_EXPORT int32_t sinter_step(sinter_model *, const sinter_step_arrays *);
 SINTER_EXPORT int32_t sinter_copy_blocks(sinter_model *, const int32_t *from, const int32_t *to,

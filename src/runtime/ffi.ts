@@ -22,6 +22,9 @@ export interface NativeLibrary {
     values: ArrayBufferView,
     scales: ArrayBufferView | null,
   ): Promise<number>
+  /** The weights as they lie in native memory, without a copy. The arrays must not be touched once the model is closed. */
+  weights(model: Pointer): { bytes: number; window(from: number, length: number): Uint8Array }
+  weightsChecksum(model: Pointer): Promise<bigint>
   step(model: Pointer, words: BigUint64Array): Promise<number>
   copyBlocks(model: Pointer, from: Int32Array, to: Int32Array): Promise<number>
   message(model: Pointer): string
@@ -35,6 +38,8 @@ export function loadNative(path: string): NativeLibrary {
   const load = library.func(
     "int32_t sinter_load(void *model, int32_t parameter, int64_t row, int64_t rows, void *values, void *scales)",
   )
+  const weights = library.func("void *sinter_weights(void *model, void *bytes)")
+  const weightsChecksum = library.func("uint64_t sinter_weights_checksum(void *model)")
   const step = library.func("int32_t sinter_step(void *model, void *arrays)")
   const copyBlocks = library.func(
     "int32_t sinter_copy_blocks(void *model, void *from, void *to, int64_t count)",
@@ -50,6 +55,15 @@ export function loadNative(path: string): NativeLibrary {
     },
     load: (model, parameter, row, rows, values, scales) =>
       call(load, model, parameter, row, rows, values, scales),
+    weights(model) {
+      const out = new BigInt64Array(1)
+      const at: Pointer = weights(model, out)
+      return {
+        bytes: Number(out[0]),
+        window: (from, length) => new Uint8Array(koffi.view(at + BigInt(from), length)),
+      }
+    },
+    weightsChecksum: async (model) => BigInt(await call<number | bigint>(weightsChecksum, model)),
     step: (model, words) => call(step, model, words),
     copyBlocks: (model, from, to) => call(copyBlocks, model, from, to, from.length),
     message,
@@ -65,13 +79,13 @@ export function addressOf(array: ArrayBufferView): Pointer {
 }
 
 /** Off the event loop, on a thread of Node's pool. */
-function call(
+function call<Result = number>(
   native: { async(...values: unknown[]): unknown },
   ...values: unknown[]
-): Promise<number> {
+): Promise<Result> {
   return new Promise((resolve, reject) => {
-    native.async(...values, (error: Error | null, code: number) =>
-      error ? reject(error) : resolve(code),
+    native.async(...values, (error: Error | null, result: Result) =>
+      error ? reject(error) : resolve(result),
     )
   })
 }

@@ -89,6 +89,15 @@ export function checkManifest(path: string, found: Manifest, wanted: Wanted): vo
     })
 }
 
+/** The weights as the kernels read them, in one piece: for whoever keeps a copy and puts it back. */
+export interface PackedWeights {
+  readonly bytes: number
+  /** Some of them, in place. Not to be touched once the program is closed. */
+  window(from: number, length: number): Uint8Array
+  /** Of all of them, as they are now. */
+  checksum(): Promise<bigint>
+}
+
 /** A library's program before and after its weights are in. */
 export interface LibraryProgram extends Program {
   /**
@@ -102,6 +111,7 @@ export interface LibraryProgram extends Program {
     values: ArrayBufferView,
     scales?: ArrayBufferView,
   ): Promise<void>
+  readonly packed: PackedWeights
 }
 
 /**
@@ -152,6 +162,10 @@ function program(
     async load(parameter, row, rows, values, scales) {
       const code = await native.load(model, parameter, row, rows, values, scales ?? null)
       if (code !== Code.ok) throw failed()
+    },
+    packed: {
+      ...native.weights(model),
+      checksum: () => native.weightsChecksum(model),
     },
     async step(input, cancel) {
       // Whether hidden rows are taken in is known to the library, which checks that, and all indices once more.

@@ -1,7 +1,12 @@
-// The shelf of compiled libraries: what was built once for a graph, a format, a processor and a compiler is found again by
-// the hash of all of those. A file is written aside and renamed into place, so a reader sees all of it or none; builders of
-// one key take turns by a lock that names its process. The shelf is ours alone (0700, owner checked), because what lies on
-// it is run. A disk that is full or read-only costs the caching and nothing else.
+// The shelf: what was made once and is found again at the next start, compiled libraries and copies of packed weights. An
+// item's name is the hash of all that decides its bytes, and a suffix that says what it is. It is written aside and renamed
+// into place, so a reader sees all of it or none; makers of one item take turns by a lock. The shelf is ours alone (0700,
+// owner checked), because what lies on it is run. A disk that is full or read-only costs the caching and nothing else.
+//
+//   NAME            the item; its time of change is when it was last taken
+//   NAME.lock       somebody makes it          both hold a process id and are touched while that process lives
+//   NAME.PID.used   a server runs with it
+//   NAME.PID.new    half an item
 
 import { createHash } from "node:crypto"
 import {
@@ -11,6 +16,7 @@ import {
   mkdirSync,
   mkdtempSync,
   openSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -25,13 +31,36 @@ import { setTimeout as sleep } from "node:timers/promises"
 
 export interface Shelf {
   readonly folder: string
-  /** The path of the file with this key, if it is there. */
-  find(key: string): string | undefined
+  /** The path of the item with this name, if it is there. It then is in use until this process ends. */
+  find(name: string): string | undefined
   /**
-   * The path of the file with this key, made by `make` if it is not there. `kept` is false when the shelf could not hold
+   * The path of the item with this name, made by `make` if it is not there. `kept` is false when the shelf could not hold
    * it; then the file lies in a folder of its own until the process ends.
    */
-  get(key: string, make: () => Promise<Buffer>): Promise<{ path: string; kept: boolean }>
+  get(name: string, make: () => Promise<Buffer>): Promise<{ path: string; kept: boolean }>
+  /**
+   * Puts an item there that `write` writes to a path it is given, unless another process is about to.
+   * @throws what `write` throws; then nothing is left.
+   */
+  put(name: string, write: (path: string) => Promise<void>): Promise<void>
+  items(): Item[]
+  /** Takes away what the rules say, never what is in use, and sweeps what dead processes left. */
+  prune(rules: Rules): Item[]
+}
+
+export interface Item {
+  name: string
+  path: string
+  bytes: number
+  lastUsed: Date
+  inUse: boolean
+}
+
+export interface Rules {
+  /** Those not used for longest go until the others fit in. */
+  maxBytes?: number | undefined
+  /** Milliseconds since the last use. */
+  olderThan?: number | undefined
 }
 
 /** Parts that together decide what is built; their order counts. */
@@ -43,31 +72,54 @@ export function shelfKey(parts: readonly string[]): string {
 
 function defaultShelf(): string {
   const cache = process.env.XDG_CACHE_HOME || join(homedir(), ".cache")
-  return join(cache, "sinter", "libraries")
+  return join(cache, "sinter", "shelf")
 }
 
-export function openShelf(folder: string = defaultShelf(), suffix = ".so"): Shelf {
+export function openShelf(folder: string = defaultShelf()): Shelf {
   const usable = prepare(folder)
-  const place = (key: string) => join(folder, key + suffix)
-  const find = (key: string) => (usable && existsSync(place(key)) ? place(key) : undefined)
+  const place = (name: string) => join(folder, name)
+  const take = (path: string) => {
+    touch(path)
+    markUsed(path)
+    return path
+  }
+  const find = (name: string) => {
+    const there = usable && existsSync(place(name))
+    return there ? take(place(name)) : undefined
+  }
   return {
     folder,
     find,
-    async get(key, make) {
-      const found = find(key)
+    async get(name, make) {
+      const found = find(name)
       if (found) return { path: found, kept: true }
-      const unlock = usable
-        ? await lock(`${place(key)}.lock`, () => find(key) !== undefined)
-        : undefined
+      const done = () => find(name) !== undefined
+      const unlock = usable ? await lock(`${place(name)}.lock`, done) : undefined
       try {
-        const path = find(key)
+        const path = find(name)
         if (path) return { path, kept: true }
         const bytes = await make()
-        return keep(bytes, usable ? place(key) : undefined, key + suffix)
+        const kept = usable && keep(bytes, place(name))
+        return kept ? { path: take(place(name)), kept } : { path: besides(bytes, name), kept }
       } finally {
         unlock?.()
       }
     },
+    async put(name, write) {
+      const unlock = tryLock(`${place(name)}.lock`)
+      if (unlock === "busy") return
+      const aside = asideOf(place(name))
+      try {
+        await write(aside)
+        renameSync(aside, place(name))
+        take(place(name))
+      } finally {
+        rmSync(aside, { force: true })
+        unlock?.()
+      }
+    },
+    items: () => (usable ? survey(folder).items : []),
+    prune: (rules) => (usable ? prune(folder, rules) : []),
   }
 }
 
@@ -84,67 +136,95 @@ function prepare(folder: string): boolean {
   }
 }
 
-function keep(
-  bytes: Buffer,
-  place: string | undefined,
-  name: string,
-): { path: string; kept: boolean } {
-  if (place) {
-    const aside = `${place}.${process.pid}.new`
-    try {
-      writeFileSync(aside, bytes, { mode: 0o700 })
-      renameSync(aside, place)
-      return { path: place, kept: true }
-    } catch {
-      rmSync(aside, { force: true })
-    }
+const asideOf = (place: string) => `${place}.${process.pid}.new`
+
+function keep(bytes: Buffer, place: string): boolean {
+  const aside = asideOf(place)
+  try {
+    writeFileSync(aside, bytes, { mode: 0o700 })
+    renameSync(aside, place)
+    return true
+  } catch {
+    rmSync(aside, { force: true })
+    return false
   }
+}
+
+function besides(bytes: Buffer, name: string): string {
   const folder = mkdtempSync(join(tmpdir(), "sinter-"))
   process.once("exit", () => rmSync(folder, { recursive: true, force: true }))
   const path = join(folder, name)
   writeFileSync(path, bytes, { mode: 0o700 })
-  return { path, kept: false }
+  return path
 }
 
+// ------------------------------------------------------------------ signs of life
+
+// A process id alone does not tell whether somebody lives: in a container the next server has the id of the one that was
+// killed, and another container cannot see it at all. So whoever holds a lock or uses an item touches a file.
+
 const POLL_MS = 50
-const BEAT_MS = 1000
-const SILENT_MS = 10_000 // a lock that nobody touched for so long has no owner
+const LOCK_BEAT_MS = 1000
+const LOCK_SILENT_MS = 10_000 // a lock that nobody touched for so long has no owner
+const USE_BEAT_MS = 60_000
+const USE_SILENT_MS = 200_000
 
 /**
- * Waits until the lock is ours, its owner is dead, or `done` says that waiting was enough. The owner touches its lock every
- * second: a process id alone does not tell, since in a container the next server has the id of the one that was killed.
+ * Waits until the lock is ours, its owner is dead, or `done` says that waiting was enough.
  * @returns what gives the lock back; undefined when there is none to be had and the work is simply done twice.
  */
 async function lock(path: string, done: () => boolean): Promise<(() => void) | undefined> {
   while (!done()) {
-    try {
-      const file = openSync(path, "wx", 0o600)
-      writeSync(file, String(process.pid))
-      closeSync(file)
-      const beat = setInterval(() => touch(path), BEAT_MS).unref()
-      return () => {
-        clearInterval(beat)
-        rmSync(path, { force: true })
-      }
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "EEXIST") return undefined
-    }
-    if (!ownerLives(path)) rmSync(path, { force: true })
-    else await sleep(POLL_MS)
+    const unlock = tryLock(path)
+    if (unlock !== "busy") return unlock
+    await sleep(POLL_MS)
   }
   return undefined
+}
+
+/** Takes the lock, unless somebody alive has it; undefined where no lock can be written. */
+function tryLock(path: string): (() => void) | "busy" | undefined {
+  if (existsSync(path) && !ownerLives(path, LOCK_SILENT_MS)) rmSync(path, { force: true })
+  try {
+    const file = openSync(path, "wx", 0o600)
+    writeSync(file, String(process.pid))
+    closeSync(file)
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EEXIST" ? "busy" : undefined
+  }
+  const beat = setInterval(() => touch(path), LOCK_BEAT_MS).unref()
+  return () => {
+    clearInterval(beat)
+    rmSync(path, { force: true })
+  }
+}
+
+const marks = new Set<string>()
+
+/** Says that this process uses an item, until it ends. */
+function markUsed(place: string): void {
+  const mark = `${place}.${process.pid}.used`
+  if (marks.has(mark)) return
+  try {
+    writeFileSync(mark, String(process.pid), { mode: 0o600 })
+  } catch {
+    return // a shelf that can only be read is not pruned either
+  }
+  marks.add(mark)
+  setInterval(() => touch(mark), USE_BEAT_MS).unref()
+  process.once("exit", () => rmSync(mark, { force: true }))
 }
 
 function touch(path: string): void {
   const now = new Date()
   try {
     utimesSync(path, now, now)
-  } catch {} // taken away: another builder thought us dead, and the work is done twice
+  } catch {} // taken away: another process thought us dead, and the work is done twice
 }
 
-function ownerLives(path: string): boolean {
+function ownerLives(path: string, silent: number): boolean {
   try {
-    if (Date.now() - statSync(path).mtimeMs > SILENT_MS) return false
+    if (Date.now() - statSync(path).mtimeMs > silent) return false
     const pid = Number(readFileSync(path, "utf8"))
     if (pid) process.kill(pid, 0) // none: created a moment ago by somebody who is about to write it
     return true
@@ -152,3 +232,52 @@ function ownerLives(path: string): boolean {
     return (error as NodeJS.ErrnoException).code === "EPERM"
   }
 }
+
+// ------------------------------------------------------------------ order
+
+function prune(folder: string, { maxBytes = Infinity, olderThan = Infinity }: Rules): Item[] {
+  const { items, dead } = survey(folder)
+  for (const path of dead) rmSync(path, { force: true })
+  const oldest = items.toSorted((a, b) => a.lastUsed.getTime() - b.lastUsed.getTime())
+  const removed: Item[] = []
+  let total = items.reduce((sum, { bytes }) => sum + bytes, 0)
+  for (const item of oldest) {
+    const old = Date.now() - item.lastUsed.getTime() > olderThan
+    if (item.inUse || !(old || total > maxBytes)) continue
+    rmSync(item.path, { force: true })
+    total -= item.bytes
+    removed.push(item)
+  }
+  return removed
+}
+
+/** The items, and the files of processes that live no more. */
+function survey(folder: string): { items: Item[]; dead: string[] } {
+  const names = readdirSync(folder)
+  const alive = (suffix: string, silent: number) =>
+    names.filter((name) => name.endsWith(suffix) && ownerLives(join(folder, name), silent))
+  const signs = [...alive(".lock", LOCK_SILENT_MS), ...alive(".used", USE_SILENT_MS)]
+  const busy = new Set(signs.map(itemOf))
+  const items: Item[] = []
+  const dead: string[] = []
+  for (const name of names) {
+    const path = join(folder, name)
+    const stats = statSync(path, { throwIfNoEntry: false })
+    const item = itemOf(name)
+    if (!stats) continue // gone since we looked
+    if (item === name)
+      items.push({
+        name,
+        path,
+        bytes: stats.size,
+        lastUsed: stats.mtime,
+        inUse: busy.has(name),
+      })
+    else if (!signs.includes(name) && !(name.endsWith(".new") && signs.includes(`${item}.lock`)))
+      dead.push(path)
+  }
+  return { items, dead }
+}
+
+/** NAME of NAME.lock, NAME.PID.used and NAME.PID.new. */
+const itemOf = (name: string) => name.replace(/\.lock$|\.\d+\.(used|new)$/, "")

@@ -10,7 +10,12 @@ import { join } from "node:path"
 import { Problem } from "../../errors.ts"
 import type { Log } from "../../log.ts"
 import { rowLayout } from "../../runtime/format.ts"
-import { checkManifest, openLibrary, readManifest } from "../../runtime/library.ts"
+import {
+  checkManifest,
+  openLibrary,
+  type PackedWeights,
+  readManifest,
+} from "../../runtime/library.ts"
 import type { Manifest } from "../../runtime/manifest.ts"
 import type { Program, ProgramLimits } from "../../runtime/program.ts"
 import { openShelf } from "../../runtime/shelf.ts"
@@ -30,6 +35,8 @@ export interface LoadableProgram extends Program {
     values: Uint8Array,
     scales?: Uint8Array,
   ): Promise<void>
+  /** Absent where the parameters are kept in pieces. */
+  readonly packed?: PackedWeights
 }
 
 export interface Prepared {
@@ -129,12 +136,12 @@ function prepareFile(path: string, plan: Plan): Prepared {
 async function prepareBuild(plan: Plan, target: CpuTarget, log?: Log): Promise<Prepared> {
   const library = await prepareCpu(plan, target)
   const shelf = openShelf()
-  const found = shelf.find(library.key)
+  const found = shelf.find(library.name)
   return {
     ...sizes(plan, library.manifest),
     origin: found ?? `built now by ${library.compiler.command}`,
     open: async (limits, signal) => {
-      const { path, kept } = await shelf.get(library.key, () => library.build(signal))
+      const { path, kept } = await shelf.get(library.name, () => library.build(signal))
       if (!kept) log?.warn(`The library is built at every start: ${shelf.folder} cannot hold it.`)
       return openLibrary(path, limits)
     },

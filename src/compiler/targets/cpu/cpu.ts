@@ -29,8 +29,8 @@ export type CpuTarget = "cpu" | "cpu:baseline"
 /** Everything that decides a library's bytes, known before a compiler runs for long. */
 export interface CpuBuild {
   manifest: Manifest
-  /** Of the shelf. */
-  key: string
+  /** On the shelf. */
+  name: string
   sources: readonly Source[]
   level: Level
   compiler: Compiler
@@ -60,10 +60,10 @@ async function prepareLevel(
     features: level.features,
     sources: shelfKey(made),
   })
-  const key = shelfKey([JSON.stringify(manifest), ...made])
+  const name = `${shelfKey([JSON.stringify(manifest), ...made])}.so`
   return {
     manifest,
-    key,
+    name,
     sources,
     level,
     compiler,
@@ -78,7 +78,7 @@ export async function shelvedCpu(
   shelf: Shelf = openShelf(),
 ): Promise<{ path: string; manifest: Manifest; kept: boolean }> {
   const library = await prepareCpu(plan, target)
-  const { path, kept } = await shelf.get(library.key, () => library.build())
+  const { path, kept } = await shelf.get(library.name, () => library.build())
   return { path, manifest: library.manifest, kept }
 }
 
