@@ -71,6 +71,7 @@ function randomWeights(format: FormatName): Weights {
         },
       }
     },
+    verify: async () => {},
     close: async () => {},
   }
 }

@@ -4,7 +4,7 @@
 // What can be known to be wrong from the files' headers is refused before the port opens; only reading the weights comes
 // after, while every request is answered 503.
 
-import { createHash, type Hash } from "node:crypto"
+import { createHash } from "node:crypto"
 import { setTimeout as sleep } from "node:timers/promises"
 import { createChat, type OpenChat } from "./chat/chat.ts"
 import type { FormatName as ToolFormat } from "./chat/formats/formats.ts"
@@ -29,12 +29,12 @@ import { createLog, type Log } from "./log.ts"
 import { checkFormat } from "./model/compile-folder.ts"
 import { locateModel } from "./model/locate.ts"
 import { type Model, openModel } from "./model/model.ts"
-import { packedCopy } from "./model/packed-copy.ts"
-import { loadParameters } from "./model/weights/weights.ts"
+import { type Loaded, loadWeights } from "./model/packed-copy.ts"
 import { chooseDevice, type Device, type DeviceRequest } from "./runtime/devices.ts"
 import { type FormatName, formats } from "./runtime/format.ts"
-import { type Memory, readMemory } from "./runtime/memory.ts"
+import { type Memory, type MemoryInUse, memoryInUse, readMemory } from "./runtime/memory.ts"
 import { BLOCK } from "./runtime/program.ts"
+import { DEFAULT_SHELF_SIZE, openShelf } from "./runtime/shelf.ts"
 import { version } from "./version.ts"
 
 export interface AppOptions {
@@ -59,6 +59,8 @@ export interface AppOptions {
   maxQueue?: number
   /** Milliseconds from a request's arrival to its end. */
   requestTimeout?: number | undefined
+  /** Bytes that the shelf may hold: libraries and packed weights of all models. */
+  shelfSize?: number
   /** Whether what happens to requests and in steps is recorded. */
   tracing?: boolean
   http?: Partial<HttpOptions>
@@ -80,6 +82,9 @@ export interface Ready {
   chat: OpenChat
   engine: Engine
   summary: Summary
+  /** Where the weights came from: the model's folder, or the shelf, packed by an earlier start. */
+  weightsFrom: Loaded["from"]
+  memory: MemoryInUse
 }
 
 /** What was opened and what was chosen, for people. */
@@ -105,7 +110,7 @@ export interface Summary {
 export async function createApp(options: AppOptions): Promise<App> {
   const { mode = "local", log = createLog("silent", false) } = options
   const device = chooseDevice(options.device ?? { name: "auto", id: 0 })
-  const model = await openModel(locateModel(options.model))
+  const model = await openModel(locateModel(options.model), { verify: false }) // when it is read
   const format = options.quantization ?? model.format
   checkFormat(model, format)
   const plan = planOf(model, format, options.overrides)
@@ -149,6 +154,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     close: async (patience = 0) => {
       await Promise.race([http.drain(), sleep(patience, undefined, { ref: false })])
       closing.abort()
+      await ready.then(({ kept }) => kept).catch(() => {})
       await ready.then(({ engine }) => closeEngine(engine, log)).catch(() => {})
       await ready.then(({ chat }) => chat.close()).catch(() => {}) // after the engine, which asks it for masks
       http.server.server.closeAllConnections()
@@ -196,7 +202,8 @@ interface Loading {
   signal: AbortSignal
 }
 
-async function load(loading: Loading): Promise<Ready> {
+/** `kept`: what must be over before the program closes. */
+async function load(loading: Loading): Promise<Ready & { kept: Promise<void> }> {
   const { options, model, summary, http, log } = loading
   const { texts } = model
   const vocabulary = model.config.shapes.vocabulary
@@ -209,7 +216,8 @@ async function load(loading: Loading): Promise<Ready> {
   })
   const hash = createHash("sha256").update(texts.tokenizer.text)
   hash.update(`${template?.source} ${toolTemplate?.source}`)
-  const program = await openProgram(loading, hash)
+  const { program, weights } = await openProgram(loading)
+  hash.update(`${program.manifest.fingerprint} ${weights.hash}`)
   const trace = options.tracing ? new Trace() : undefined
   const engine = createEngine(program, {
     limits: summary.limits,
@@ -250,7 +258,14 @@ async function load(loading: Loading): Promise<Ready> {
     gauges: () => gauges(engine),
     trace,
   })
-  return { chat, engine, summary }
+  return {
+    chat,
+    engine,
+    summary,
+    weightsFrom: weights.from,
+    memory: memoryInUse(),
+    kept: weights.kept,
+  }
 }
 
 function recycled({ prefix_cache_max_num_recycling_seqs: most = -1 }: Overrides = {}) {
@@ -262,50 +277,28 @@ function namesOf({ model: typed, servedName }: AppOptions, { name }: Model): str
   return [...new Set([typed, name, ...(servedName ? [servedName] : [])])]
 }
 
-/** The program with its weights in; what they are goes into `hash` on their way. */
-async function openProgram(loading: Loading, hash: Hash): Promise<LoadableProgram> {
-  const { model, prepared, summary, options, log, signal } = loading
-  const { onProgress = () => {} } = options
-  const packing = `packing as ${summary.format}`
-  const source = await packedCopy(model, summary.format, {
-    log,
-    signal,
-    progress: (done, total) => onProgress(packing, done, total),
-  })
+/** The program with its weights in, and what became of them. */
+async function openProgram({
+  model,
+  prepared,
+  summary,
+  options,
+  log,
+  signal,
+}: Loading): Promise<{ program: LoadableProgram; weights: Loaded }> {
+  const program = await prepared.open(summary.limits.program, signal)
   try {
-    const program = await prepared.open(summary.limits.program, signal)
-    hash.update(program.manifest.fingerprint)
-    let read = 0
-    const progress = (bytes: number) => {
-      read += bytes
-      onProgress("loading", read, prepared.weightBytes)
-    }
-    try {
-      const sink = hashed(program, hash, signal)
-      await loadParameters(source.weights, program.manifest, sink, progress)
-      return program
-    } catch (error) {
-      await program.close()
-      throw error
-    }
-  } finally {
-    if (source !== model) await source.close()
-  }
-}
-
-/** The program's `load`, with every byte of the weights on its way into the fingerprint. */
-function hashed(
-  program: LoadableProgram,
-  hash: Hash,
-  signal: AbortSignal,
-): Pick<LoadableProgram, "load"> {
-  return {
-    load: (parameter, row, rows, values, scales) => {
-      signal.throwIfAborted()
-      hash.update(values)
-      if (scales) hash.update(scales)
-      return program.load(parameter, row, rows, values, scales)
-    },
+    const weights = await loadWeights(model, program, {
+      shelf: openShelf(),
+      shelfSize: options.shelfSize ?? DEFAULT_SHELF_SIZE,
+      log,
+      signal,
+      progress: options.onProgress ?? (() => {}),
+    })
+    return { program, weights }
+  } catch (error) {
+    await program.close()
+    throw error
   }
 }
 

@@ -21,6 +21,7 @@ export async function chat(model: string, options: Options): Promise<void> {
     modelLib: options["--model-lib"],
     quantization: options["--quantization"],
     overrides: options["--overrides"],
+    shelfSize: options["--shelf-size"],
     log: createLog(options["--log-level"], process.stderr.isTTY),
     onProgress: progressBar(process.stderr),
   })

@@ -9,8 +9,7 @@ import { parameterCount } from "../compiler/targets/targets.ts"
 import { checkFormat } from "../model/compile-folder.ts"
 import { locateModel } from "../model/locate.ts"
 import { type Model, openModel } from "../model/model.ts"
-import { rowLayout } from "../runtime/format.ts"
-import type { Parameter } from "../runtime/manifest.ts"
+import { type Parameter, parameterBytes } from "../runtime/manifest.ts"
 import type { inspectOptions, Values } from "./options.ts"
 
 export async function inspect(name: string, options: Values<typeof inspectOptions>): Promise<void> {
@@ -49,7 +48,7 @@ function summary(model: Model, plan: Plan): string {
     ["format", `${plan.format}, stored as ${model.format}; keys and values ${plan.kv}`],
     ...Object.entries(shapes).map(([name, value]) => [name, String(value)]),
     ["window", String(plan.window ?? "none")],
-    ["weights", mib(plan.parameters.reduce((sum, each) => sum + bytesOf(each), 0))],
+    ["weights", mib(plan.parameters.reduce((sum, each) => sum + parameterBytes(each), 0))],
     ["KV", `${(kvBytes(plan) / 1024).toFixed(1)} KiB a token`],
     ["steps", `${plan.steps.length} over ${plan.buffers.length} buffers`],
   ]
@@ -59,7 +58,7 @@ function summary(model: Model, plan: Plan): string {
 function parameterLine(parameter: Parameter): string {
   const { name, rows, columns, format, sources } = parameter
   const from = sources.map(({ tensor }) => tensor).join(" + ")
-  return `${name}  [${rows}, ${columns}] ${format}, ${mib(bytesOf(parameter))} = ${from}`
+  return `${name}  [${rows}, ${columns}] ${format}, ${mib(parameterBytes(parameter))} = ${from}`
 }
 
 /**
@@ -75,7 +74,11 @@ function kernels(plan: Plan): string {
     const { rows, columns, format } = parameter
     const input = step.input.kind === "int8" ? "int8" : "f32"
     const key = `${rows} x ${columns} ${format} by ${input}`
-    const row = found.get(key) ?? { count: 0, bytes: bytesOf(parameter), macs: rows * columns }
+    const row = found.get(key) ?? {
+      count: 0,
+      bytes: parameterBytes(parameter),
+      macs: rows * columns,
+    }
     row.count++
     found.set(key, row)
   }
@@ -114,11 +117,6 @@ function table(rows: readonly (readonly string[])[]): string {
       row.map((cell, i) => (i ? cell.padStart(widths[i]!) : cell.padEnd(widths[i]!))).join("  "),
     )
     .join("\n")
-}
-
-function bytesOf({ rows, columns, format }: Parameter): number {
-  const { bytes, scaleBytes } = rowLayout(format, columns)
-  return rows * (bytes + scaleBytes)
 }
 
 function kvBytes({ shapes, kv }: Plan): number {

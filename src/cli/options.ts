@@ -6,6 +6,7 @@ import { formats, type FormatName as ToolFormat } from "../chat/formats/formats.
 import type { TargetName } from "../compiler/targets/targets.ts"
 import { type DeviceRequest, deviceNames } from "../runtime/devices.ts"
 import { formatNames } from "../runtime/format.ts"
+import { DEFAULT_SHELF_SIZE } from "../runtime/shelf.ts"
 import { type Overrides, overrideFields, overrides } from "./overrides.ts"
 import {
   bytes,
@@ -62,7 +63,7 @@ const modelOptions = {
     value: "FORMAT",
     absent: undefined,
     shown: "the folder's own",
-    help: `The number format to run in: ${formatNames.join(", ")}. Weights in another format are packed once, into the cache.`,
+    help: `The number format to run in: ${formatNames.join(", ")}. Weights in another format are packed once; the shelf keeps them.`,
     read: oneOf(...formatNames),
   },
   "--overrides": {
@@ -71,6 +72,13 @@ const modelOptions = {
     shown: "none",
     help: `Fields of the engine's configuration as "field=value;field=value". Fields: ${Object.keys(overrideFields).join(", ")}.`,
     read: overrides,
+  },
+  "--shelf-size": {
+    value: "BYTES",
+    absent: DEFAULT_SHELF_SIZE,
+    shown: "20GiB",
+    help: "What the shelf of libraries and packed weights may hold; those not used for longest make room.",
+    read: bytes,
   },
   "--log-level": {
     value: "LEVEL",

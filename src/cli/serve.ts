@@ -1,7 +1,7 @@
 // `sinter serve MODEL`: opens the port, loads the model, says what it chose, and serves until a signal. What it says for
 // people goes to stdout; the log goes to stderr.
 
-import { createApp, type Summary } from "../app.ts"
+import { createApp, type Ready, type Summary } from "../app.ts"
 import { createLog } from "../log.ts"
 import { version } from "../version.ts"
 import type { serveOptions, Values } from "./options.ts"
@@ -25,6 +25,7 @@ export async function serve(model: string, options: Options): Promise<void> {
     generationDefaults: options["--generation-defaults"],
     maxQueue: options["--max-queue"],
     tracing: options["--enable-tracing"],
+    shelfSize: options["--shelf-size"],
     requestTimeout: options["--request-timeout"] && options["--request-timeout"] * 1000,
     http: {
       host: options["--host"],
@@ -53,7 +54,9 @@ export async function serve(model: string, options: Options): Promise<void> {
     const ready = await Promise.race([app.ready, end])
     if (!ready) return
     console.log(startUpTable(ready.summary))
-    console.log(`ready in ${((performance.now() - begun) / 1000).toFixed(1)} s; Ctrl-C ends`)
+    console.log(
+      `ready in ${((performance.now() - begun) / 1000).toFixed(1)} s, ${inUse(ready)}; Ctrl-C ends`,
+    )
     await end
   } finally {
     await app.close(options["--shutdown-timeout"] * 1000)
@@ -127,13 +130,19 @@ function startUpTable(summary: Summary): string {
   return rows.map(([name, value]) => `  ${name!.padEnd(10)} ${value}\n`).join("")
 }
 
+/** What is there now; keys and values take their memory when they are first written. */
+function inUse({ memory: { resident, hugePages }, weightsFrom }: Ready): string {
+  const large = hugePages === undefined ? "" : ` (${mib(hugePages)} of it on large pages)`
+  return `weights from the ${weightsFrom}, ${mib(resident)} in use${large}`
+}
+
 const roomOf = {
   machine: "that this machine has left",
   cgroup: "that this process's control group has left",
 } as const
 
 function packed({ format, storedFormat }: Summary): string {
-  return format === storedFormat ? "" : ` (${storedFormat}, packed as ${format} in the cache)`
+  return format === storedFormat ? "" : ` (${storedFormat}, served as ${format})`
 }
 
 const millions = (count: number) => `${(count / 1e6).toFixed(count < 1e7 ? 1 : 0)} M`

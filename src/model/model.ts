@@ -32,7 +32,7 @@ export interface Model {
 }
 
 export interface OpenOptions {
-  /** Compare weights with the checksums their folder gives, which reads them once; true unless said otherwise. */
+  /** Whether weights are compared with the checksums their folder gives, which reads them once; true unless said otherwise. */
   verify?: boolean
 }
 
@@ -42,7 +42,7 @@ export async function openModel(path: string, { verify = true }: OpenOptions = {
   if (!statSync(folder.path, { throwIfNoEntry: false })?.isDirectory())
     throw folder.broken(".", "there is no such folder")
   const configuration = (await folder.has(MLC)) ? MLC : PLAIN
-  const source = configuration === MLC ? await mlcSource(folder, verify) : await plainSource(folder)
+  const source = configuration === MLC ? await mlcSource(folder) : await plainSource(folder)
   const { architecture, config, fields } = source
   const weights = await source.openWeights()
   try {
@@ -50,6 +50,7 @@ export async function openModel(path: string, { verify = true }: OpenOptions = {
     checkLayerTypes(fields, config)
     const graph = architectures[architecture].graph(config)
     checkTensors(graph, weights)
+    if (verify) await weights.verify()
     return {
       path: folder.path,
       name: folder.name,
@@ -96,7 +97,7 @@ async function plainSource(folder: Folder): Promise<Source> {
   }
 }
 
-async function mlcSource(folder: Folder, verify: boolean): Promise<Source> {
+async function mlcSource(folder: Folder): Promise<Source> {
   const broken = (what: string) => folder.broken(MLC, what)
   const chat = new Fields(await folder.json(MLC), broken)
   const format = chat.text("quantization")
@@ -111,8 +112,7 @@ async function mlcSource(folder: Folder, verify: boolean): Promise<Source> {
     architecture,
     config,
     format,
-    openWeights: () =>
-      openMlc(folder, { format, names: { shapes: config.shapes, attention }, verify }),
+    openWeights: () => openMlc(folder, { format, names: { shapes: config.shapes, attention } }),
     readTexts: () => readMlcTexts(folder, chat, config.shapes.vocabulary),
   }
 }

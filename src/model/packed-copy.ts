@@ -1,76 +1,256 @@
-// A model served in another number format than its folder's is packed once, into a compiled folder in the user's cache, and
-// found there the next time: by the folder, the format and what the files look like. A cache that cannot be written costs
-// the caching and nothing else: the weights are then packed as they are read, at every start.
+// Weights on their way into a program. The first time they are read from the model's folder, checked, converted to the
+// format they are wanted in and laid out for the kernels; a copy of the result then goes on the shelf, so that the next start
+// is one read into the program's memory. A copy is found by what the folder's files look like and by the program's
+// fingerprint, and believed when its checksum is right. Whatever is wrong with the shelf costs time and nothing else.
+//
+//   | "SINTERWT" | length of the header, 4 LE | header, JSON | zeros up to a multiple of 4096 | the program's memory |
 
 import { createHash } from "node:crypto"
-import { stat } from "node:fs/promises"
-import { homedir } from "node:os"
+import { readSync } from "node:fs"
+import { type FileHandle, open, stat, statfs } from "node:fs/promises"
 import { join } from "node:path"
 import type { Log } from "../log.ts"
 import type { FormatName } from "../runtime/format.ts"
-import { compileFolder } from "./compile-folder.ts"
-import { type Model, openModel } from "./model.ts"
+import type { PackedWeights } from "../runtime/library.ts"
+import type { Manifest } from "../runtime/manifest.ts"
+import { type Shelf, shelfKey } from "../runtime/shelf.ts"
+import type { Model } from "./model.ts"
+import { loadParameters } from "./weights/weights.ts"
 
-function packedFolder(): string {
-  return join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "sinter", "packed")
-}
-
-export interface CopyOptions {
+export interface WeightOptions {
+  shelf: Shelf
+  /** What the shelf may hold in all, in bytes; applied when a copy has been put there. */
+  shelfSize: number
+  /** Programs with less packed than this are as quickly packed as found. */
+  leastBytes?: number
   log: Log
   signal: AbortSignal
-  progress: (written: number, total: number) => void
+  progress: (what: string, done: number, total: number) => void
 }
 
-/** @returns the copy, or `model` itself when there is none to be had. Both are the caller's to close. */
-export async function packedCopy(
+export interface Loaded {
+  /** SHA-256 of the weights as the program was fed them, the same whichever way they came. */
+  hash: string
+  from: "folder" | "shelf"
+  /** Resolves when a copy has been written or given up; until then the program must stay open. */
+  kept: Promise<void>
+}
+
+/** A program's part in this. */
+interface Receiver {
+  manifest: Manifest
+  load: Parameters<typeof loadParameters>[2]["load"]
+  packed?: PackedWeights
+}
+
+const LEAST = 32 << 20
+
+/** @throws `model_broken` when the weights are damaged. */
+export async function loadWeights(
   model: Model,
-  format: FormatName,
-  options: CopyOptions,
-): Promise<Model> {
-  if (format === model.format) return model
-  const folder = join(packedFolder(), `${model.name}-${format}-${await keyOf(model)}`)
-  try {
-    if (!(await isThere(folder))) await pack(model, folder, format, options)
-    return await openModel(folder)
-  } catch (error) {
-    options.signal.throwIfAborted()
-    options.log.warn(`The weights are packed at every start: ${(error as Error).message}`)
-    return model
-  }
-}
-
-async function pack(
-  model: Model,
-  folder: string,
-  format: FormatName,
-  { signal, progress }: CopyOptions,
-): Promise<void> {
-  const watched = (written: number, total: number) => {
-    signal.throwIfAborted()
-    progress(written, total)
-  }
-  try {
-    await compileFolder(model, folder, { format, progress: watched })
-  } catch (error) {
-    signal.throwIfAborted()
-    if (!(await isThere(folder))) throw error // else another server was quicker, with the same bytes
-  }
-}
-
-async function isThere(folder: string): Promise<boolean> {
-  return stat(join(folder, "mlc-chat-config.json")).then(
-    () => true,
-    () => false,
-  )
+  program: Receiver,
+  options: WeightOptions,
+): Promise<Loaded> {
+  const { packed, manifest } = program
+  if (!packed || packed.bytes < (options.leastBytes ?? LEAST))
+    return { hash: await pack(model, program, options), from: "folder", kept: Promise.resolve() }
+  const key = shelfKey([manifest.fingerprint, await identityOf(model)])
+  const item = { name: `${key}.weights`, packed, options }
+  const hash = await readCopy(item)
+  if (hash) return { hash, from: "shelf", kept: Promise.resolve() }
+  const header = { ...describe(model, manifest), hash: await pack(model, program, options) }
+  return { hash: header.hash, from: "folder", kept: keepCopy(item, header) }
 }
 
 /** Another size or time of any weights file, or of the configuration, makes another model. */
-async function keyOf(model: Model): Promise<string> {
+async function identityOf(model: Model): Promise<string> {
   const files = [...new Set(model.weights.entries.map(({ file }) => file)), model.configuration]
-  const hash = createHash("sha256").update(model.path)
-  for (const file of files.sort()) {
+  const lines = files.sort().map(async (file) => {
     const { size, mtimeMs } = await stat(join(model.path, file))
-    hash.update(`${file} ${size} ${mtimeMs}\n`)
+    return `${file} ${size} ${mtimeMs}`
+  })
+  return [model.path, ...(await Promise.all(lines))].join("\n")
+}
+
+/** Feeds the program from the model's folder. @returns the hash */
+async function pack(
+  model: Model,
+  { manifest, load }: Receiver,
+  { signal, progress }: WeightOptions,
+): Promise<string> {
+  await model.weights.verify(signal)
+  const what = manifest.format === model.format ? "loading" : `packing as ${manifest.format}`
+  const hash = createHash("sha256")
+  const sink = {
+    load: (...window: Parameters<typeof load>) => {
+      signal.throwIfAborted()
+      const [, , , values, scales] = window
+      hash.update(values)
+      if (scales) hash.update(scales)
+      return load(...window)
+    },
   }
-  return hash.digest("hex").slice(0, 12)
+  await loadParameters(model.weights, manifest, sink, (done, total) => progress(what, done, total))
+  return hash.digest("hex")
+}
+
+// ------------------------------------------------------------------ the copy
+
+/** What a copy says of itself; `sinter shelf list` prints it. */
+export interface CopyHeader {
+  version: typeof VERSION
+  model: string // its folder's name
+  folder: string
+  format: FormatName
+  fingerprint: string // of the program
+  bytes: number // behind the header
+  checksum: string // of those
+  hash: string // of the weights they were made of
+}
+
+const VERSION = 1
+const MAGIC = "SINTERWT"
+const PAGE = 4096
+const LONGEST_HEADER = 1 << 16
+
+interface CopyItem {
+  name: string
+  packed: PackedWeights
+  options: WeightOptions
+}
+
+function describe(
+  { name, path }: Model,
+  { format, fingerprint }: Manifest,
+): Omit<CopyHeader, "bytes" | "checksum" | "hash"> {
+  return { version: VERSION, model: name, folder: path, format, fingerprint }
+}
+
+/** @returns the hash of the weights when the program has them; otherwise its memory is as it was: zero. */
+async function readCopy({ name, packed, options }: CopyItem): Promise<string | undefined> {
+  const { shelf, log, signal, progress } = options
+  const path = shelf.find(name)
+  if (!path) return undefined
+  let file: FileHandle | undefined
+  try {
+    file = await open(path)
+    const found = readHeader(file.fd)
+    if (!found) throw new Error("it has no header")
+    const { header, end } = found
+    const { size } = await file.stat()
+    if (header.bytes !== packed.bytes || size !== end + packed.bytes)
+      throw new Error(`it is ${size} bytes long instead of ${end + packed.bytes}`)
+    await readInto(packed, file, end, signal, (done) => progress("reading", done, packed.bytes))
+    if (String(await packed.checksum()) !== header.checksum) throw new Error("it is damaged")
+    return header.hash
+  } catch (error) {
+    signal.throwIfAborted()
+    log.warn(`${path} cannot be used: ${(error as Error).message}. The weights are packed again.`)
+    clear(packed)
+    return undefined
+  } finally {
+    await file?.close()
+  }
+}
+
+/** The header of a copy, and where what it heads begins; undefined for a file that is none. */
+export function readHeader(fd: number): { header: CopyHeader; end: number } | undefined {
+  const start = Buffer.alloc(LONGEST_HEADER)
+  const got = readSync(fd, start, 0, start.length, 0)
+  const length = start.readUInt32LE(MAGIC.length)
+  const from = MAGIC.length + 4
+  if (start.toString("latin1", 0, MAGIC.length) !== MAGIC || from + length > got) return undefined
+  try {
+    const header: CopyHeader = JSON.parse(start.toString("utf8", from, from + length))
+    if (header.version !== VERSION) return undefined
+    return { header, end: pages(from + length) }
+  } catch {
+    return undefined
+  }
+}
+
+const pages = (bytes: number) => Math.ceil(bytes / PAGE) * PAGE
+
+function headerBytes(header: CopyHeader): Buffer {
+  const json = Buffer.from(JSON.stringify(header))
+  const from = MAGIC.length + 4
+  const all = Buffer.alloc(pages(from + json.length))
+  all.write(MAGIC, "latin1")
+  all.writeUInt32LE(json.length, MAGIC.length)
+  json.copy(all, from)
+  return all
+}
+
+const WINDOW = 8 << 20
+const READERS = 4 // as many as Node has threads for files
+
+/** All threads read at once: most of the time goes into making pages, not into the disk. */
+async function readInto(
+  packed: PackedWeights,
+  file: FileHandle,
+  begin: number,
+  signal: AbortSignal,
+  progress: (done: number) => void,
+): Promise<void> {
+  let next = 0
+  let done = 0
+  const reader = async () => {
+    while (next < packed.bytes) {
+      signal.throwIfAborted()
+      const at = next
+      const length = Math.min(WINDOW, packed.bytes - at)
+      next += length
+      const window = packed.window(at, length)
+      for (let read = 0; read < length; ) {
+        const { bytesRead } = await file.read(window, read, length - read, begin + at + read)
+        if (bytesRead === 0) throw new Error("it was cut short while it was read")
+        read += bytesRead
+      }
+      done += length
+      progress(done)
+    }
+  }
+  const readers = await Promise.allSettled(Array.from({ length: READERS }, reader))
+  for (const outcome of readers) if (outcome.status === "rejected") throw outcome.reason
+}
+
+function clear(packed: PackedWeights): void {
+  for (let at = 0; at < packed.bytes; at += WINDOW)
+    packed.window(at, Math.min(WINDOW, packed.bytes - at)).fill(0)
+}
+
+const SPARED = 1 << 30 // bytes of the disk that are left to others
+
+/** Writes the copy while the server serves. Never throws. */
+async function keepCopy(
+  { name, packed, options: { shelf, shelfSize, log, signal } }: CopyItem,
+  described: Omit<CopyHeader, "bytes" | "checksum">,
+): Promise<void> {
+  const { bytes } = packed
+  const size = `${(bytes / 2 ** 20).toFixed(0)} MiB`
+  try {
+    const { bavail, bsize } = await statfs(shelf.folder)
+    if (bytes > shelfSize) throw new Error(`the shelf may hold ${shelfSize} bytes`)
+    if (bytes + SPARED > bavail * bsize) throw new Error("the disk has too little room")
+    const header = { ...described, bytes, checksum: String(await packed.checksum()) }
+    await shelf.put(name, async (path) => {
+      const file = await open(path, "wx", 0o600)
+      try {
+        await file.write(headerBytes(header))
+        for (let at = 0; at < bytes; ) {
+          signal.throwIfAborted()
+          const { bytesWritten } = await file.write(packed.window(at, Math.min(WINDOW, bytes - at)))
+          at += bytesWritten
+        }
+      } finally {
+        await file.close()
+      }
+    })
+    log.debug(`The packed weights lie on the shelf for the next start: ${size}.`)
+    for (const item of shelf.prune({ maxBytes: shelfSize }))
+      log.info(`${item.path} was not used for longest and has made room on the shelf.`)
+  } catch (error) {
+    if (signal.aborted) return
+    log.warn(`The weights are packed at every start (${size}): ${(error as Error).message}.`)
+  }
 }

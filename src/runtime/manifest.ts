@@ -1,7 +1,7 @@
 // What a compiled model says of itself: the JSON beside a library, or the object a TypeScript target builds. The loader
 // needs nothing else: it feeds the parameters listed here and compares shapes and format with the model folder.
 
-import type { FormatName, ParameterFormat } from "./format.ts"
+import { type FormatName, type ParameterFormat, rowLayout } from "./format.ts"
 
 /** The version of the contract between host and program; raised whenever either side changes its meaning. */
 export const ABI = 2
@@ -46,4 +46,10 @@ export interface Parameter {
   format: ParameterFormat
   /** Source tensors by their Hugging Face names, joined along rows. */
   sources: readonly { tensor: string; rows: number }[]
+}
+
+/** Of its floats, or of its codes and scales, as they are stored. */
+export function parameterBytes({ rows, columns, format }: Parameter): number {
+  const { bytes, scaleBytes } = rowLayout(format, columns)
+  return rows * (bytes + scaleBytes)
 }

@@ -1,4 +1,4 @@
-// How much memory may be taken: what the machine has left, or what the control groups around this process leave of it, if
+// How much memory may be taken, and is: what the machine has left, or what the control groups around this process leave of it, if
 // that is less. In a container the machine's own figures are not ours to use. Page cache that the kernel would give back
 // counts as free, on both sides: reading a model's file must not look like memory in use.
 
@@ -61,6 +61,18 @@ function machine(root: string): Memory {
   const available = kib("MemAvailable") * 1024
   if (total > 0) return { total, available, limitedBy: "machine" }
   return { total: totalmem(), available: freemem(), limitedBy: "machine" }
+}
+
+export interface MemoryInUse {
+  resident: number // bytes
+  /** Of those, on pages of 2 MiB; undefined where the system does not say. */
+  hugePages: number | undefined
+}
+
+/** What this process has in memory now. */
+export function memoryInUse(): MemoryInUse {
+  const [, kib] = /^AnonHugePages:\s+(\d+) kB$/m.exec(read("/proc/self/smaps_rollup")) ?? []
+  return { resident: process.memoryUsage.rss(), hugePages: kib ? Number(kib) * 1024 : undefined }
 }
 
 const number = (text: string) => (/^\d+\s*$/.test(text) ? Number(text) : Number.NaN)

@@ -63,6 +63,8 @@ export interface Rules {
   olderThan?: number | undefined
 }
 
+export const DEFAULT_SHELF_SIZE = 20 * 2 ** 30 // bytes
+
 /** Parts that together decide what is built; their order counts. */
 export function shelfKey(parts: readonly string[]): string {
   const hash = createHash("sha256")

@@ -12,14 +12,12 @@ import {
 } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest"
+import { afterEach, beforeEach, describe, expect, test } from "vitest"
 import { compile } from "../../src/compiler/compile.ts"
 import { openReference } from "../../src/compiler/targets/reference/reference.ts"
-import { createLog } from "../../src/log.ts"
 import { architectures } from "../../src/model/architectures.ts"
 import { compileFolder } from "../../src/model/compile-folder.ts"
 import { type Model, openModel } from "../../src/model/model.ts"
-import { packedCopy } from "../../src/model/packed-copy.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import { writeMlc } from "../../src/model/weights/write-mlc.ts"
 import type { FormatName } from "../../src/runtime/format.ts"
@@ -157,24 +155,6 @@ describe("a compiled folder", () => {
     expect(readdirSync(scratch)).toEqual([])
     await model.close()
   })
-})
-
-test.each([
-  ["models", "qwen2"],
-  ["mlc", "qwen2-q0f32"],
-] as const)("%s/%s is packed into the cache, and found there again", async (kind, name) => {
-  vi.stubEnv("XDG_CACHE_HOME", scratch)
-  const model = await openModel(goldenFolder(kind, name))
-  const progress = vi.fn()
-  const options = { log: createLog("silent", false), signal: AbortSignal.timeout(9000), progress }
-  const first = await packedCopy(model, "q4f32_1", options)
-  expect(first).toMatchObject({ format: "q4f32_1", path: expect.stringContaining(scratch) })
-  const packed = progress.mock.calls.length
-  const second = await packedCopy(model, "q4f32_1", options)
-  expect(second.path).toBe(first.path)
-  expect(progress).toHaveBeenCalledTimes(packed)
-  for (const each of [first, second, model]) await each.close()
-  vi.unstubAllEnvs()
 })
 
 test("a folder whose table is missing does not open: a killed run leaves no model", async () => {

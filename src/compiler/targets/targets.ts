@@ -9,14 +9,13 @@ import { existsSync } from "node:fs"
 import { join } from "node:path"
 import { Problem } from "../../errors.ts"
 import type { Log } from "../../log.ts"
-import { rowLayout } from "../../runtime/format.ts"
 import {
   checkManifest,
   openLibrary,
   type PackedWeights,
   readManifest,
 } from "../../runtime/library.ts"
-import type { Manifest } from "../../runtime/manifest.ts"
+import { type Manifest, parameterBytes } from "../../runtime/manifest.ts"
 import type { Program, ProgramLimits } from "../../runtime/program.ts"
 import { openShelf } from "../../runtime/shelf.ts"
 import type { Plan } from "../plan.ts"
@@ -149,13 +148,10 @@ async function prepareBuild(plan: Plan, target: CpuTarget, log?: Log): Promise<P
 }
 
 function sizes(plan: Plan, manifest: Manifest): Omit<Prepared, "origin" | "open"> {
-  const rows = manifest.parameters.map(({ rows, columns, format }) => {
-    const { bytes, scaleBytes } = rowLayout(format, columns)
-    return rows * (bytes + scaleBytes)
-  })
+  const { parameters } = manifest
   return {
     manifest,
-    weightBytes: rows.reduce((sum, bytes) => sum + bytes, 0),
+    weightBytes: parameters.reduce((sum, parameter) => sum + parameterBytes(parameter), 0),
     bufferBytes: referenceBytes(plan).buffers,
   }
 }

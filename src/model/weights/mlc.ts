@@ -44,36 +44,36 @@ interface Located extends Entry {
 export interface MlcOptions {
   format: FormatName
   names: MlcNames
-  /** Compare every shard with its checksum: that reads the shards once from end to end. */
-  verify: boolean
 }
 
 export async function openMlc(folder: Folder, options: MlcOptions): Promise<Weights> {
   const table = await findTable(folder)
   const json = await folder.json(table)
-  const handles: FileHandle[] = []
+  const shards: Shard[] = []
   const close = async () => {
-    for (const handle of handles) await handle.close()
+    for (const { handle } of shards) await handle.close()
   }
   try {
     const tensors = new Map<string, Located>()
     for (const shard of shardsOf(folder, table, json)) {
       const file = shard.text("dataPath")
       const { handle, size } = await folder.open(file, table)
-      handles.push(handle)
+      const sum = shard.has("md5sum") ? shard.text("md5sum") : undefined
+      shards.push({ file, handle, size, sum })
       if (shard.has("nbytes") && shard.size("nbytes") !== size)
         throw folder.broken(file, `it is ${size} bytes long, ${table} says ${shard.size("nbytes")}`)
       for (const tensor of readRecords(folder, table, shard, { file, handle, size })) {
         if (tensors.has(tensor.name)) throw folder.broken(table, `it names ${tensor.name} twice`)
         tensors.set(tensor.name, tensor)
       }
-      if (options.verify && shard.has("md5sum"))
-        await verify(folder, file, handle, size, shard.text("md5sum"))
     }
     return {
       entries: [...tensors.values()],
       tensor: (name, rows, columns) =>
         find({ folder, table, tensors, ...options }, name, rows, columns),
+      verify: async (signal) => {
+        for (const shard of shards) await verify(folder, shard, signal)
+      },
       close,
     }
   } catch (error) {
@@ -137,17 +137,26 @@ function readRecords(
   return found
 }
 
+interface Shard {
+  file: string
+  handle: FileHandle
+  size: number
+  /** MD5 of the whole file, if the table gives it. */
+  sum: string | undefined
+}
+
 async function verify(
   folder: Folder,
-  file: string,
-  handle: FileHandle,
-  size: number,
-  sum: string,
+  { file, handle, size, sum }: Shard,
+  signal: AbortSignal | undefined,
 ): Promise<void> {
+  if (sum === undefined) return
   const hash = createHash("md5")
   const step = 4 << 20
-  for (let at = 0; at < size; at += step)
+  for (let at = 0; at < size; at += step) {
+    signal?.throwIfAborted()
     hash.update(await readExactly(handle, at, Math.min(step, size - at)))
+  }
   const found = hash.digest("hex")
   if (found !== sum)
     throw folder.broken(

@@ -2,7 +2,7 @@
 // against the shape the architecture wants, read in windows of rows. No tensor is ever whole in memory unless it is small.
 
 import type { ParameterFormat } from "../../runtime/format.ts"
-import type { Manifest, Parameter } from "../../runtime/manifest.ts"
+import { type Manifest, type Parameter, parameterBytes } from "../../runtime/manifest.ts"
 import { convert, type StoredRows } from "./convert.ts"
 
 export interface Weights {
@@ -13,6 +13,11 @@ export interface Weights {
    * @throws `model_broken` when it is missing, or has another shape or a type that cannot be read.
    */
   tensor(name: string, rows: number, columns: number): Tensor
+  /**
+   * Compares the files with the checksums that came with them, if any did: reads them once from end to end.
+   * @throws `model_broken`
+   */
+  verify(signal?: AbortSignal): Promise<void>
   close(): Promise<void>
 }
 
@@ -55,7 +60,7 @@ export async function* readParameter(
   }
 }
 
-/** Feeds every parameter of a manifest to a program. */
+/** Feeds every parameter of a manifest to a program. `progress` hears bytes as they are stored. */
 export async function loadParameters(
   weights: Weights,
   { parameters }: Pick<Manifest, "parameters">,
@@ -68,12 +73,15 @@ export async function loadParameters(
       scales?: Uint8Array,
     ): Promise<void>
   },
-  progress: (bytes: number) => void = () => {},
+  progress: (done: number, total: number) => void = () => {},
 ): Promise<void> {
+  const total = parameters.reduce((sum, parameter) => sum + parameterBytes(parameter), 0)
+  let done = 0
   for (const [number, parameter] of parameters.entries()) {
     for await (const { row, rows, values, scales } of readParameter(weights, parameter)) {
       await program.load(number, row, rows, values, scales)
-      progress(values.length + (scales?.length ?? 0))
+      done += values.length + (scales?.length ?? 0)
+      progress(done, total)
     }
   }
 }

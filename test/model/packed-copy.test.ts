@@ -1,0 +1,113 @@
+// Weights that were packed once are read back at the next start, bit for bit, or packed again when anything is wrong with
+// what lies on the shelf. Judged by the program's own memory.
+
+import {
+  cpSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vitest"
+import { compile } from "../../src/compiler/compile.ts"
+import { shelvedCpu } from "../../src/compiler/targets/cpu/cpu.ts"
+import { findCompiler } from "../../src/compiler/targets/cpu/toolchain.ts"
+import { createLog } from "../../src/log.ts"
+import { openModel } from "../../src/model/model.ts"
+import { type Loaded, loadWeights } from "../../src/model/packed-copy.ts"
+import { openLibrary } from "../../src/runtime/library.ts"
+import { openShelf, type Shelf } from "../../src/runtime/shelf.ts"
+import { goldenFolder } from "./golden.ts"
+
+const compiler = await findCompiler()
+const scratch = mkdtempSync(join(tmpdir(), "sinter-packed-"))
+const folder = join(scratch, "llama-wide")
+cpSync(goldenFolder("models", "llama-wide"), folder, { recursive: true })
+afterAll(() => rmSync(scratch, { recursive: true, force: true }))
+
+const log = createLog("silent", false)
+const warn = vi.spyOn(log, "warn")
+let library: string
+beforeAll(async () => {
+  if (!compiler) return
+  const model = await openModel(folder)
+  await model.close()
+  const plan = compile(model.graph, { format: "q4f16_1", activations: "int8", kv: "f16" })
+  library = (await shelvedCpu(plan, "cpu", openShelf(join(scratch, "libraries")))).path
+}, 240_000)
+let shelf: Shelf
+beforeEach(() => {
+  shelf = openShelf(mkdtempSync(join(scratch, "shelf-")))
+  warn.mockClear()
+})
+
+interface Started extends Omit<Loaded, "kept"> {
+  memory: Uint8Array
+}
+
+/** Loads the model as a start does, waits until a copy is kept, and looks at the program's memory. */
+async function start(shelfSize = 1 << 30): Promise<Started> {
+  const model = await openModel(folder)
+  const program = await openLibrary(library, { blocks: 1, tokens: 1, sequences: 1, rows: 1 })
+  try {
+    const signal = AbortSignal.timeout(60_000)
+    const options = { shelf, shelfSize, leastBytes: 0, log, signal, progress: () => {} }
+    const { kept, ...loaded } = await loadWeights(model, program, options)
+    await kept
+    return { ...loaded, memory: program.packed.window(0, program.packed.bytes).slice() }
+  } finally {
+    await program.close()
+    await model.close()
+  }
+}
+
+const copyPath = () =>
+  join(shelf.folder, readdirSync(shelf.folder).find((name) => name.endsWith(".weights"))!)
+
+const needsCompiler = `packed weights${compiler ? "" : ": no C compiler on this machine"}`
+describe.skipIf(!compiler)(needsCompiler, () => {
+  test("are read back as they were, by two servers at once too", async () => {
+    const first = await start()
+    const again = await Promise.all([start(), start()])
+    expect(first.from).toBe("folder")
+    for (const next of again) expect(next).toEqual({ ...first, from: "shelf" })
+    expect(warn).not.toHaveBeenCalled()
+  })
+
+  test("that were damaged or cut short on the shelf are packed again", async () => {
+    const first = await start()
+    const path = copyPath()
+    const bytes = readFileSync(path)
+    bytes[bytes.length >> 1]! ^= 1
+    writeFileSync(path, bytes)
+    expect(await start()).toEqual(first)
+    expect(warn.mock.lastCall?.[0]).toContain("it is damaged")
+    expect((await start()).from).toBe("shelf")
+    for (const length of [bytes.length - 1, 5000, 3, 0]) {
+      truncateSync(path, length)
+      expect(await start()).toEqual(first)
+    }
+    expect(warn).toHaveBeenCalledTimes(5)
+    expect((await start()).from).toBe("shelf")
+  })
+
+  test("of a model whose files changed are not taken for it", async () => {
+    await start()
+    const now = new Date()
+    utimesSync(join(folder, "config.json"), now, now)
+    expect((await start()).from).toBe("folder")
+    expect((await start()).from).toBe("shelf")
+  })
+
+  test("that do not fit on the shelf cost the caching", async () => {
+    const first = await start(1000)
+    expect(warn.mock.lastCall?.[0]).toContain("the shelf may hold 1000 bytes")
+    expect(await start(1000)).toEqual(first)
+    expect(readdirSync(shelf.folder)).toEqual([])
+  })
+})
