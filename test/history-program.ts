@@ -236,23 +236,40 @@ export function expectedReply(
   }
 }
 
+/** How likely each token of the prompt but the first was, computed from the tokens alone. */
+export function expectedScores(
+  { prompt }: GenerationRequest,
+  { window = Number.POSITIVE_INFINITY, sinks = 0 } = {},
+): number[] {
+  const states: number[] = []
+  return Array.from(prompt.subarray(1), (next, position) => {
+    const token = prompt[position]!
+    states.push(stateOf(position, token, window, sinks, (seen) => states[seen]!))
+    const logits = [...logitsOf(states[position]!)]
+    return logits[next]! - Math.log(logits.reduce((sum, logit) => sum + Math.exp(logit), 0))
+  })
+}
+
 /** Everything a choice hands out, to its end. */
 export async function collect(choice: AsyncIterable<GenerationEvent>): Promise<{
+  scored: { token: number; logprob: number }[]
   tokens: number[]
   logprobs: number[]
   end: GenerationEvent | undefined
 }> {
+  const scored: { token: number; logprob: number }[] = []
   const tokens: number[] = []
   const logprobs: number[] = []
   let end: GenerationEvent | undefined
   for await (const event of choice) {
     if (event.kind === "end") end = event
+    else if (event.kind === "scored") scored.push({ token: event.token, logprob: event.logprob })
     else {
       tokens.push(event.token)
       logprobs.push(event.logprob)
     }
   }
-  return { tokens, logprobs, end }
+  return { scored, tokens, logprobs, end }
 }
 
 /** Like K and V in the deeper layers: what stands at a position depends on all that the position saw. */

@@ -46,6 +46,7 @@ export function logprob(token: string): TokenLogprob {
   return {
     token,
     bytes,
+    offset: 0,
     logprob: -0.5,
     top: [
       { token, bytes, logprob: -0.5 },

@@ -203,12 +203,14 @@ describe("plain text", () => {
   test("is continued as it stands, after what the tokenizer puts before it", async () => {
     const { chat, asked } = await chatOf("mistral", "abc")
     const request = requestOf()
-    const events = await eventsOf(chat.complete({ ...request, prompt: "<s>a" }, signal))
+    const events = await eventsOf(
+      chat.complete({ ...request, echo: false, prompt: "<s>a" }, signal),
+    )
     expect(asked[0]!.prompt[0]).toBe(1)
     expect([...asked[0]!.prompt].slice(1)).not.toContain(1)
     // The blank at the start of what continues a text belongs to it.
     expect(events[0]).toMatchObject({ kind: "content", text: " a" })
-    await chat.complete({ ...request, prompt: Int32Array.of(5, 6) }, signal)
+    await chat.complete({ ...request, echo: false, prompt: Int32Array.of(5, 6) }, signal)
     expect([...asked[1]!.prompt]).toEqual([5, 6])
   })
 
@@ -227,7 +229,9 @@ describe("plain text", () => {
 
   test("of nothing is refused where the tokenizer puts nothing before it", async () => {
     const { chat } = await chatOf("qwen", "a")
-    await expect(chat.complete({ ...requestOf(), prompt: "" }, signal)).rejects.toMatchObject({
+    await expect(
+      chat.complete({ ...requestOf(), echo: false, prompt: "" }, signal),
+    ).rejects.toMatchObject({
       param: "prompt",
     })
   })

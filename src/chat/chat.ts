@@ -23,6 +23,7 @@ import type {
   Tool,
 } from "./conversation.ts"
 import { Detokenizer } from "./detokenizer.ts"
+import type { Echo } from "./echo.ts"
 import { type FormatName, formatOf, formats } from "./formats/formats.ts"
 import { foreign } from "./jinja/text.ts"
 import { type Prompt, type PromptRequest, preparePrompt, visibleTools } from "./prompt.ts"
@@ -85,7 +86,8 @@ export function createChat(options: ChatOptions): OpenChat {
 
     complete: async (request, signal) => {
       const tokens = await plainPrompt(request.prompt)
-      return admit(request, tokens, { ...readingOf(request), continues: true }, signal)
+      const echo = request.echo ? echoOf(request, tokens) : undefined
+      return admit(request, tokens, { ...readingOf(request), continues: true, echo }, signal)
     },
 
     checkSchema: async (asked, signal) =>
@@ -98,10 +100,19 @@ export function createChat(options: ChatOptions): OpenChat {
     tokenizeChat: async (messages, templateArguments) =>
       (await promptOf({ messages, templateArguments })).tokens,
 
-    detokenize: (tokens) => {
-      const text = new Detokenizer(tokenizer, false, tokenizer.special)
-      return Array.from(tokens, (token) => text.push(token)).join("") + text.flush()
-    },
+    detokenize: textOf,
+  }
+
+  function textOf(tokens: Int32Array): string {
+    const text = new Detokenizer(tokenizer, false, tokenizer.special)
+    return Array.from(tokens, (token) => text.push(token)).join("") + text.flush()
+  }
+
+  /** Ids show every token they name; what was put before a text does not belong to it. */
+  function echoOf({ prompt, sampling }: CompletionRequest, tokens: Int32Array): Echo {
+    const scored = sampling.topLogprobs !== undefined
+    if (typeof prompt === "string") return { text: prompt, tokens, visible: new Set(), scored }
+    return { text: textOf(prompt), tokens, visible: tokenizer.special, scored }
   }
 
   function promptOf(request: PromptRequest): Promise<Prompt> {
@@ -167,6 +178,7 @@ export function createChat(options: ChatOptions): OpenChat {
     const generation = await engine.generate(
       {
         ...{ id, prompt, choices, maxTokens, stopTokens, sampling, scope },
+        ...(reading.echo?.scored && { scorePrompt: true }),
         ...(constraint && { constraint }),
       },
       signal,

@@ -42,7 +42,9 @@ export interface CompletionRequest {
   id: string
   prompt: string | Int32Array // a text is encoded with control tokens off; ids are below the vocabulary's size
   choices: number
-  maxTokens: number | undefined
+  maxTokens: number | undefined // 0: the prompt is only read
+  /** Whether every choice begins with the prompt: its text, and its log probabilities where they are wanted. */
+  echo: boolean
   stop: readonly string[]
   ignoreEos: boolean
   sampling: SamplingParams
@@ -137,7 +139,8 @@ export type FinishReason = "stop" | "length" | "tool_calls" | "error"
 export interface TokenLogprob {
   token: string // its text, U+FFFD where its bytes alone are no text
   bytes: Uint8Array // its true bytes
-  logprob: number
+  offset: number // where its text begins in the reply's, markers and thinking included, in code points
+  logprob: number | undefined // undefined: of a prompt's first token, which nothing comes before
   top: readonly { token: string; bytes: Uint8Array; logprob: number }[]
 }
 

@@ -5,6 +5,7 @@
 import type { EndEvent, Generation, GenerationEvent, TokenEvent } from "../engine/generation.ts"
 import type { ReplyEvent, TokenLogprob } from "./conversation.ts"
 import { Detokenizer } from "./detokenizer.ts"
+import { characters, type Echo, offsetsOf } from "./echo.ts"
 import { CallReader, type Format } from "./formats/formats.ts"
 import type { CallPiece } from "./formats/input.ts"
 import { type Markers, type Piece, ReasoningSplitter } from "./reasoning.ts"
@@ -17,6 +18,8 @@ export interface Reading {
   logprobs: boolean
   /** The reply goes on with a text that the prompt began. */
   continues: boolean
+  /** What every choice begins with; undefined: with the reply. */
+  echo?: Echo | undefined
   /**
    * How thinking is marked, and whether the reply begins inside it; undefined: it is not looked for. `inline` leaves it in
    * the content as it is written, where stop strings and calls still are not looked for.
@@ -108,7 +111,7 @@ async function* merged(
 /** One choice's tokens, read into events. */
 class ChoiceReader {
   finished = false
-  readonly ledger = new Ledger()
+  readonly ledger: Ledger
   readonly #index: number
   readonly #reading: Reading
   readonly #text: Detokenizer
@@ -118,29 +121,57 @@ class ChoiceReader {
   #made = 0 // calls that were announced
   #calling = false // the last of them goes on
   #broken = false
+  #echo: Echo | undefined // until it is sent
+  readonly #scores: TokenLogprob[] = []
+  #offset: number
 
   constructor(index: number, reading: Reading) {
-    const { tokenizer, continues, reasoning, calls, stop } = reading
+    const { tokenizer, continues, echo, reasoning, calls, stop } = reading
     this.#index = index
     this.#reading = reading
     this.#text = new Detokenizer(tokenizer, continues, visibleTokens(reading))
     this.#thinking = reasoning && new ReasoningSplitter(reasoning.markers, reasoning.inside)
     this.#calls = calls && new CallReader(calls.format, calls.names)
     this.#stops = new Stops(stop)
+    this.#echo = echo
+    this.#offset = characters(echo?.text ?? "")
+    this.ledger = new Ledger(echo?.scored ?? false)
   }
 
   *take(event: GenerationEvent): Generator<ReplyEvent, void, undefined> {
+    if (event.kind === "scored") {
+      this.#scores.push(this.#told(event, 0))
+      return
+    }
+    const failed = event.kind === "end" && event.reason === "error"
+    if (this.#echo && !failed) yield this.#repeat(this.#echo)
     if (event.kind === "token") {
       const text = this.#text.push(event.token)
       this.ledger.add(this.#logprobOf(event), text.length, this.#text.midCharacter)
+      this.#offset += characters(text)
       yield* this.#think(text)
       if (this.finished) yield this.#finish({ kind: "end", reason: "stop" })
       return
     }
     yield* this.#think(this.#text.flush())
     yield* this.#flush()
+    yield* this.#listRest(event)
     yield this.#finish(this.finished ? { kind: "end", reason: "stop" } : event)
     this.finished = true
+  }
+
+  /** The prompt, once all of it is scored. */
+  #repeat(echo: Echo): ReplyEvent {
+    this.#echo = undefined
+    const choice = this.#index
+    if (!echo.scored) return { kind: "content", choice, text: echo.text, logprobs: [] }
+    const first = { token: echo.tokens[0]!, logprob: undefined, top: [] }
+    const offsets = offsetsOf(echo, this.#reading.tokenizer)
+    const logprobs = [this.#told(first, 0), ...this.#scores].map((told, index) => ({
+      ...told,
+      offset: offsets[index]!,
+    }))
+    return { kind: "content", choice, text: echo.text, logprobs }
   }
 
   *#think(text: string): Generator<ReplyEvent, void, undefined> {
@@ -206,6 +237,14 @@ class ChoiceReader {
     if (!this.finished) yield* this.#send("content", this.#stops.flush())
   }
 
+  /** Where every token is told, those at the end that show as nothing are, and the one that ended the reply. */
+  *#listRest({ token, logprob, top = [] }: EndEvent): Generator<ReplyEvent, void, undefined> {
+    if (this.finished || !this.#reading.echo?.scored) return
+    const logprobs = this.ledger.rest()
+    if (token !== undefined) logprobs.push(this.#told({ token, logprob, top }, this.#offset))
+    if (logprobs.length > 0) yield { kind: "content", choice: this.#index, text: "", logprobs }
+  }
+
   #cut(): void {
     this.ledger.cut()
     this.finished = true
@@ -231,19 +270,26 @@ class ChoiceReader {
     return { kind: "finish", choice, reason: this.#made > 0 ? "tool_calls" : "stop" }
   }
 
-  #logprobOf({ token, logprob, top }: TokenEvent): TokenLogprob | undefined {
-    if (!this.#reading.logprobs) return undefined
+  #logprobOf(event: TokenEvent): TokenLogprob | undefined {
+    return this.#reading.logprobs ? this.#told(event, this.#offset) : undefined
+  }
+
+  #told({ token, logprob, top }: Told, offset: number): TokenLogprob {
     const named = (id: number) => {
       const bytes = this.#reading.tokenizer.bytes.of(id)
       return { token: UTF8.decode(bytes), bytes }
     }
     return {
       ...named(token),
+      offset,
       logprob,
       top: top.map((other) => ({ ...named(other.token), logprob: other.logprob })),
     }
   }
 }
+
+/** What the engine tells of a token. */
+type Told = Pick<TokenEvent, "token" | "top"> & { logprob: number | undefined }
 
 /** Special tokens that mark something which is read here; all others show as nothing. */
 function visibleTokens({ tokenizer, reasoning, calls }: Reading): ReadonlySet<number> {
@@ -272,7 +318,13 @@ class Ledger {
   reasoning = 0
   #heard = 0
   #settled = 0
+  readonly #all: boolean
   readonly #open: Entry[] = [] // tokens of which nothing is settled, or the last one partly
+
+  /** @param all whether tokens that show as nothing are listed, too */
+  constructor(all: boolean) {
+    this.#all = all
+  }
 
   /** A token that adds `length` characters, and the beginning of one more. */
   add(logprob: TokenLogprob | undefined, length: number, midCharacter: boolean): void {
@@ -292,7 +344,7 @@ class Ledger {
     while (this.#open.length > 0 && this.#open[0]!.from < end) {
       const entry = this.#open[0]!
       if (thought && entry.from >= this.#settled) this.reasoning++
-      if (sent && entry.logprob && entry.to > entry.from) {
+      if (sent && entry.logprob && (this.#all || entry.to > entry.from)) {
         listed.push(entry.logprob)
         entry.logprob = undefined
       }
@@ -301,6 +353,11 @@ class Ledger {
     }
     this.#settled = end
     return listed
+  }
+
+  /** The tokens that were not listed, when nothing more comes. */
+  rest(): TokenLogprob[] {
+    return this.#open.splice(0).flatMap(({ logprob }) => logprob ?? [])
   }
 
   /** Nothing after the settled characters counts: a stop string begins there. */

@@ -48,7 +48,9 @@ export class Batch {
       }
       for (let row = sequence.rows; row > 0; row--) {
         this.#logitRows[rows++] = tokens - row
-        this.#sampler.add(sequence, end - row + 1)
+        const position = end - row + 1
+        if (position < sequence.family.promptTokens) this.#sampler.score(sequence, position)
+        else this.#sampler.add(sequence, position)
       }
       this.#blocks = withRoom(this.#blocks, blocks + sequence.blocks.length)
       for (let at = 0; at * BLOCK < end; at++) {

@@ -15,7 +15,13 @@ import {
   type StepDone,
 } from "../runtime/program.ts"
 import { Batch } from "./batch.ts"
-import type { EndEvent, Generation, GenerationRequest, TokenEvent } from "./generation.ts"
+import type {
+  EndEvent,
+  Generation,
+  GenerationRequest,
+  ScoredEvent,
+  TokenEvent,
+} from "./generation.ts"
 import type { EngineLimits } from "./limits.ts"
 import { Memory } from "./memory.ts"
 import { Outbox } from "./outbox.ts"
@@ -26,6 +32,8 @@ import type { Trace } from "./trace.ts"
 
 /** Turns of the event loop that a step waits for masks: a tenth of a millisecond or two, in which 16 known ones come. */
 const MASK_TURNS = 16
+
+const NOT_FINITE = "it computed a number that is not finite"
 
 export interface EngineOptions {
   limits: Pick<EngineLimits, "context" | "total" | "sequences" | "chunk">
@@ -172,10 +180,10 @@ class Loop implements Engine {
 
   // one request
 
-  #check({ prompt }: GenerationRequest): void {
+  #check({ prompt, maxTokens }: GenerationRequest): void {
     if (this.#closing) throw problem("server_closing", {})
     const tokens = prompt.length
-    const limit = this.#context - 1
+    const limit = this.#context - (maxTokens === 0 ? 0 : 1)
     if (tokens > limit) {
       throw problem("context_length_exceeded", { tokens, limit, cure: this.#cure() }, "messages")
     }
@@ -352,13 +360,14 @@ class Loop implements Engine {
     let row = 0
     let promptTokens = 0
     for (const sequence of step) {
-      const { rows } = sequence
+      const { rows, scores } = sequence
       if (sequence.remaining > 1) {
         promptTokens += sequence.chunk
         this.#traceChunk(sequence, begun)
       }
       this.#advance(sequence)
-      if (rows > 0 && sequence.state === "running") this.#draw(sequence, output, row)
+      if (scores > 0 && sequence.state === "running") this.#score(sequence, output, row, scores)
+      if (rows > scores && sequence.state === "running") this.#draw(sequence, output, row + scores)
       row += rows
     }
     this.#counts.steps++
@@ -396,24 +405,43 @@ class Loop implements Engine {
     sequence.computed = to
   }
 
+  /** Tells every choice how likely the prompt's tokens were, whichever of them computed it. */
+  #score(sequence: Sequence, output: StepDone, first: number, rows: number): void {
+    const { family } = sequence
+    if (output.finite.subarray(first, first + rows).includes(0)) {
+      this.#fail(sequence, failure(NOT_FINITE))
+      return
+    }
+    for (let row = first; row < first + rows; row++) {
+      const event: ScoredEvent = { ...tokenEvent(sequence, output, row), kind: "scored" }
+      for (const { outbox } of family.live) outbox.put(event)
+    }
+    family.scored += rows
+  }
+
   #draw(sequence: Sequence, output: StepDone, row: number): void {
     const { memory } = this.#scheduler
     const { promptTokens, request } = sequence.family
     try {
       if (sequence.fault !== undefined) throw sequence.fault
-      if (output.finite[row] === 0) throw new Error("it computed a number that is not finite")
+      if (output.finite[row] === 0) throw new Error(NOT_FINITE)
       sequence.sound = sequence.computed
       memory.publish(sequence, promptTokens)
-      const token = output.tokens[row]!
+      if (request.maxTokens === 0) {
+        this.#end(sequence, { kind: "end", reason: "length" })
+        return
+      }
+      const event = tokenEvent(sequence, output, row)
+      const { token } = event
       if (request.stopTokens.has(token)) {
-        this.#end(sequence, { kind: "end", reason: "stop", token })
+        this.#end(sequence, { ...event, kind: "end", reason: "stop" })
         return
       }
       sequence.constraint?.accept(token)
       if (sequence.replyTokens === 0) sequence.firstAt = this.#now()
       sequence.append(token)
       this.#counts.replyTokens++
-      sequence.outbox.put(tokenEvent(sequence, output, row))
+      sequence.outbox.put(event)
     } catch (error) {
       this.#fail(sequence, failure(error))
       return

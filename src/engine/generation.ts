@@ -8,7 +8,9 @@ export interface GenerationRequest {
   id: string // for logs and traces
   prompt: Int32Array // [tokens] at least one
   choices: number // n
-  maxTokens: number | undefined // undefined: as far as the context reaches
+  maxTokens: number | undefined // undefined: as far as the context reaches; 0: the prompt is only read
+  /** Whether each choice begins with a `scored` event for every token of the prompt but the first. */
+  scorePrompt?: boolean
   /** Tokens that end an answer; they are handed out in the `end`, never as tokens. */
   stopTokens: ReadonlySet<number>
   sampling: SamplingParams
@@ -63,7 +65,7 @@ export interface Generation {
   readonly choices: readonly AsyncIterableIterator<GenerationEvent>[]
 }
 
-export type GenerationEvent = TokenEvent | EndEvent
+export type GenerationEvent = TokenEvent | ScoredEvent | EndEvent
 
 export interface TokenEvent {
   kind: "token"
@@ -72,10 +74,14 @@ export interface TokenEvent {
   top: readonly { token: number; logprob: number }[] // best first, as many as were asked
 }
 
-export interface EndEvent {
+/** The prompt's own next token, and how likely the model thought it. */
+export interface ScoredEvent extends Omit<TokenEvent, "kind"> {
+  kind: "scored"
+}
+
+/** With the end token that was drawn, when one was. */
+export interface EndEvent extends Partial<Omit<TokenEvent, "kind">> {
   kind: "end"
   reason: "stop" | "length" | "error"
-  /** The end token that was drawn, when one was. */
-  token?: number
   problem?: Problem // when the reason is "error"
 }

@@ -59,6 +59,7 @@ export interface Chosen {
 const LOCAL_SEQUENCES = 4
 const SERVER_SEQUENCES = 128 // beyond it a step's decode rows leave no room in the step budget for prompts
 const STEP_TOKENS = 512 // activations are sized for it; longer steps gain nothing and hold everybody else up
+const LEAST_ROWS = 32 // each token of a prompt that is scored takes one: with fewer, such prompts would crawl
 const SERVER_SHARE = 0.85 // of the memory: `server` takes what there is and keeps 15 % free
 
 /** @throws `memory_short`, `option_invalid` */
@@ -72,7 +73,7 @@ export function chooseLimits(demand: Demand): EngineLimits {
     blocks: 0,
     tokens: Math.max(sequences.value, Math.min(STEP_TOKENS, chunk.value + sequences.value)),
     sequences: sequences.value,
-    rows: sequences.value,
+    rows: Math.max(sequences.value, LEAST_ROWS),
   }
   const total = chooseTotal(demand, span, sequences.value, program)
   // A window slides over whole blocks while a step adds to them: one sequence needs that much room to move at all.

@@ -71,10 +71,14 @@ export class Memory {
     while (blocks.length * BLOCK < length) blocks.push(this.blocks.take())
   }
 
-  /** Takes over what somebody has computed of the sequence's next tokens. At least one token is left to compute. */
+  /**
+   * Takes over what somebody has computed of the sequence's next tokens. At least one token is left to compute, and all
+   * of the prompt that must still be scored.
+   */
   adopt(sequence: Sequence): void {
     if (this.#shape.recycled === 0 || sequence.gone > 0) return
-    const { blocks, tokens, length } = sequence
+    const { blocks, tokens, family } = sequence
+    const length = family.isScored ? sequence.length : family.scored + 1
     for (let at = sequence.shared; (at + 1) * BLOCK <= length; at++) {
       const found = this.cache.find(this.#parent(sequence, at), tokens, at * BLOCK)
       if (found === undefined) break

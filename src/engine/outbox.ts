@@ -63,7 +63,7 @@ export class Outbox implements AsyncIterableIterator<GenerationEvent, undefined>
 
   #taken(event: GenerationEvent): Result {
     if (event.kind === "token") this.read++
-    else this.close()
+    if (event.kind === "end") this.close()
     return { done: false, value: event }
   }
 }

@@ -64,6 +64,29 @@ export class Sampler {
     this.#addMask(row, sequence)
   }
 
+  /** A row that can only draw the token which stands at `position`, so that its log probability is told. */
+  score(sequence: Sequence, position: number): void {
+    const all = this.#fixed
+    const row = this.#rows++
+    const token = sequence.tokens[position]!
+    all.temperature[row] = 0
+    all.topK[row] = 0
+    all.topP[row] = 1
+    all.minP[row] = 0
+    all.presence[row] = 0
+    all.frequency[row] = 0
+    all.repetition[row] = 1
+    all.seed[row] = 0n
+    all.choice[row] = sequence.choice
+    all.position[row] = position
+    all.topLogprobs[row] = sequence.family.request.sampling.topLogprobs ?? 0
+    all.countStarts[row + 1] = all.countStarts[row]!
+    all.biasStarts[row + 1] = all.biasStarts[row]!
+    const mask = this.#nextMask().fill(0)
+    mask[token >> 5] = 1 << (token & 31)
+    all.maskRow[row] = this.#masked++
+  }
+
   /** Views of what has been added; good until the next `clear`. */
   rows(): SamplingRows {
     const all = this.#fixed
@@ -120,9 +143,7 @@ export class Sampler {
     const all = this.#fixed
     all.maskRow[row] = UNMASKED
     if (!sequence.constraint) return
-    const at = this.#masked * this.#maskWords
-    all.masks = withRoom(all.masks, at + this.#maskWords)
-    const mask = all.masks.subarray(at, at + this.#maskWords)
+    const mask = this.#nextMask()
     try {
       sequence.constraint.mask(mask)
       if (mask.every((word) => word === 0)) throw new Error("its constraint allows no token")
@@ -130,6 +151,12 @@ export class Sampler {
     } catch (error) {
       sequence.fault = error
     }
+  }
+
+  #nextMask(): Uint32Array {
+    const at = this.#masked * this.#maskWords
+    this.#fixed.masks = withRoom(this.#fixed.masks, at + this.#maskWords)
+    return this.#fixed.masks.subarray(at, at + this.#maskWords)
   }
 }
 

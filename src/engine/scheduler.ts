@@ -204,7 +204,7 @@ export class Scheduler {
     if (sequence.remaining > 1) memory.adopt(sequence)
     // The last token's row is drawn from, which takes the mask.
     const ready = sequence.remaining - (sequence.constraint?.pending ? 1 : 0)
-    const end = sequence.computed + Math.min(most, ready)
+    const end = Math.min(sequence.computed + Math.min(most, ready), this.#scorable(sequence))
     while (memory.reach(sequence, 0) < end) if (!this.#rob(sequence, () => true)) break
     const chunk = Math.min(end, memory.reach(sequence, 0)) - sequence.computed
     if (chunk <= 0) return 0
@@ -212,6 +212,14 @@ export class Scheduler {
     sequence.chunk = chunk
     this.#step.push(sequence)
     return chunk
+  }
+
+  /** Where its chunk must end to leave everybody else's rows alone, each token of a prompt that is scored wanting one. */
+  #scorable({ computed, family }: Sequence): number {
+    if (family.isScored) return Number.POSITIVE_INFINITY
+    const taken = this.#step.reduce((sum, { rows }) => sum + rows, 0)
+    const others = this.#running.filter(({ chunk }) => chunk === 0).length - 1
+    return Math.max(computed, family.scored) + this.#limits.rows - taken - others
   }
 
   /**

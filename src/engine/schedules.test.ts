@@ -3,7 +3,7 @@
 
 import { expect, test } from "vitest"
 import { plain, request, setUp, turns } from "../../test/history-engine.ts"
-import { expectedReply, VOCABULARY } from "../../test/history-program.ts"
+import { expectedReply, expectedScores, VOCABULARY } from "../../test/history-program.ts"
 import type { Generation, GenerationRequest } from "./generation.ts"
 import { Trace } from "./trace.ts"
 
@@ -35,6 +35,7 @@ function randomRequest(pick: Random): GenerationRequest {
     choices: pick(3) === 0 ? 1 + pick(5) : 1,
     maxTokens: 1 + pick(50),
     stopTokens: new Set(pick(2) === 0 ? [pick(VOCABULARY)] : []),
+    scorePrompt: pick(4) === 0,
     scope: pick(4) === 0 ? "another" : "",
     sampling: {
       ...plain,
@@ -56,8 +57,15 @@ async function read(
   const expected = expectedReply(asked, choice, visible)
   const leavesAfter = pick(6) === 0 ? pick(30) : Number.POSITIVE_INFINITY
   const lags = pick(8) === 0
+  const scores = asked.scorePrompt ? expectedScores(asked, visible) : []
+  let scored = 0
   let read = 0
   for await (const event of generation.choices[choice]!) {
+    if (event.kind === "scored") {
+      expect(event.logprob).toBeCloseTo(scores[scored++]!, 4)
+      continue
+    }
+    expect(scored).toBe(scores.length)
     if (event.kind === "end") {
       expect(event.reason).toBe(expected.reason)
       expect(read).toBe(expected.tokens.length)

@@ -32,12 +32,19 @@ export class Family {
   /** Prompt tokens that somebody has computed, and how many of them were somebody else's. */
   reached = 0
   cached = 0
+  /** How many of the prompt's tokens have told how likely the next one was; all of them where nobody wants to know. */
+  scored: number
 
   constructor(request: GenerationRequest, arrival: number, arrivedAt: number, timeout: number) {
     this.request = request
     this.arrival = arrival
     this.arrivedAt = arrivedAt
     this.deadline = arrivedAt + timeout
+    this.scored = request.scorePrompt ? 0 : request.prompt.length - 1
+  }
+
+  get isScored(): boolean {
+    return this.scored >= this.promptTokens - 1 // the last one's next token is drawn
   }
 
   get promptTokens(): number {
@@ -91,9 +98,16 @@ export class Sequence {
     return this.length - this.computed
   }
 
-  /** Logits rows wanted from the step: the last `rows` tokens of the chunk. */
+  /** Logits rows wanted from the step: the last `rows` tokens of the chunk, those that score the prompt first. */
   get rows(): number {
-    return this.chunk > 0 && this.chunk === this.remaining ? 1 : 0
+    return this.scores + (this.chunk > 0 && this.chunk === this.remaining ? 1 : 0)
+  }
+
+  /** Rows that tell how likely the prompt's own next token was. */
+  get scores(): number {
+    const { promptTokens, scored } = this.family
+    const end = Math.min(this.computed + this.chunk, promptTokens - 1)
+    return Math.max(0, end - Math.max(this.computed, scored))
   }
 
   get replyTokens(): number {

@@ -117,15 +117,15 @@ export function usageJson(usage: Usage): Json {
 
 const LEAST_LOGPROB = -9999 // OpenAI's word for "never"; JSON has no -Infinity
 
-export function logprobJson(logprob: number): number {
-  return Math.max(logprob, LEAST_LOGPROB)
+export function logprobJson(logprob: number | undefined): Json {
+  return logprob === undefined ? null : Math.max(logprob, LEAST_LOGPROB)
 }
 
 export function tokenJson({ top, ...token }: TokenLogprob): Json {
   return { ...tokenFields(token), top_logprobs: top.map(tokenFields) }
 }
 
-function tokenFields({ token, bytes, logprob }: Omit<TokenLogprob, "top">) {
+function tokenFields({ token, bytes, logprob }: Omit<TokenLogprob, "top" | "offset">) {
   return {
     token,
     logprob: logprobJson(logprob),

@@ -4,7 +4,7 @@
 import type { TSchema } from "typebox"
 import { errors } from "../errors.ts"
 import { describe } from "./check.ts"
-import { unbuilt, unsupported } from "./refusals.ts"
+import { unsupported } from "./refusals.ts"
 import type { Route } from "./route.ts"
 import { routes } from "./routes.ts"
 import { ChatCompletionMessage } from "./schemas.ts"
@@ -93,10 +93,7 @@ Being asked for one of these is 400 with the field's name, rather than an answer
 
 ${table(
   ["Field", "Why"],
-  [...unbuilt, ...unsupported].map(({ param, because }) => [
-    `\`${param}\``,
-    because.slice(param.length + 2),
-  ]),
+  unsupported.map(({ param, because }) => [`\`${param}\``, because.slice(param.length + 2)]),
 )}
 `
 }

@@ -1,4 +1,4 @@
-// What this server knows of and does not do, in one table: each row a sentence that names the field. Being asked for one
+// What this server knows of and is not for, in one table: each row a sentence that names the field. Being asked for one
 // of these is an answer 400, never a silent omission.
 
 import { problem } from "../errors.ts"
@@ -15,17 +15,6 @@ type Members = Readonly<Record<string, Json>>
 const isFilledList = (value: Json) => Array.isArray(value) && value.length > 0
 const isGiven = () => true
 
-/** What a coming version brings. */
-export const unbuilt: readonly Refusal[] = [
-  {
-    param: "echo",
-    asked: (value, { logprobs }) => value === true && logprobs !== undefined && logprobs !== null,
-    because:
-      "echo: log probabilities of the prompt cannot be told yet; leave out echo or logprobs.",
-  },
-]
-
-/** What this server is not for. */
 export const unsupported: readonly Refusal[] = [
   {
     param: "functions",
@@ -63,7 +52,7 @@ export const unsupported: readonly Refusal[] = [
 /** Throws the problem `unsupported_value` for the first field that a row refuses. */
 export function refuse(body: Json): void {
   if (typeof body !== "object" || body === null || Array.isArray(body)) return
-  for (const { param, asked, because } of [...unbuilt, ...unsupported]) {
+  for (const { param, asked, because } of unsupported) {
     const value = Object.hasOwn(body, param) ? (body as Members)[param] : undefined
     if (value !== undefined && value !== null && asked(value, body as Members)) {
       throw problem("unsupported_value", { problem: because }, param)

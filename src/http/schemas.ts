@@ -227,8 +227,16 @@ export const CompletionRequest = Type.Object(
       { description: "A text, a list of texts, the token ids of one prompt, or a list of those." },
     ),
     ...sampling,
-    max_tokens: optional(Type.Integer({ minimum: 1 }), "The most tokens to generate.", 16),
-    echo: optional(flag, "Whether the text of each choice begins with its prompt.", false),
+    max_tokens: optional(
+      Type.Integer({ minimum: 0 }),
+      "The most tokens to generate; 0 only with echo, to have the prompt's log probabilities alone.",
+      16,
+    ),
+    echo: optional(
+      flag,
+      "Whether each choice begins with its prompt; with logprobs, every token of both is told.",
+      false,
+    ),
     logprobs: optional(
       Type.Integer({ minimum: 0, maximum: 20 }),
       "How many of the likeliest tokens to tell for each position, beside the token itself.",
@@ -365,8 +373,10 @@ export const CompletionResponse = Type.Object(
         logprobs: nullable(
           Type.Object({
             tokens: Type.Array(text),
-            token_logprobs: Type.Array(Type.Number()),
-            top_logprobs: Type.Array(Type.Record(Type.String(), Type.Number())),
+            token_logprobs: Type.Array(nullable(Type.Number()), {
+              description: "Null for the first token of an echoed prompt.",
+            }),
+            top_logprobs: Type.Array(nullable(Type.Record(Type.String(), Type.Number()))),
             text_offset: Type.Array(Type.Integer()),
           }),
         ),

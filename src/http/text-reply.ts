@@ -15,23 +15,21 @@ import { type Json, writeJson } from "./json.ts"
 export interface TextShape {
   logprobs: boolean // whether they were asked for
   usage: boolean // whether a stream ends with it
-  /** What each choice's text begins with. */
-  echo: (choice: number) => string
 }
 
 /** One answer with every choice. Throws the first choice's problem when all of them failed. */
 export async function wholeText(
   events: AsyncIterable<ReplyEvent>,
   envelope: Envelope,
-  { logprobs, echo }: TextShape,
+  { logprobs }: TextShape,
 ): Promise<string> {
   const { choices, usage } = await collect(events)
   return writeJson({
     ...envelope,
     choices: choices.map(([index, { content, contentLogprobs, reason }]) => ({
       index,
-      text: echo(index) + content,
-      logprobs: logprobs ? logprobLists(contentLogprobs, 0) : null,
+      text: content,
+      logprobs: logprobs ? logprobLists(contentLogprobs) : null,
       finish_reason: reason,
     })),
     usage: usageJson(usage),
@@ -42,28 +40,23 @@ export async function wholeText(
 export async function* textChunks(
   events: AsyncIterable<ReplyEvent>,
   envelope: Envelope,
-  { logprobs, usage: wantsUsage, echo }: TextShape,
+  { logprobs, usage: wantsUsage }: TextShape,
 ): AsyncGenerator<string> {
   const write = chunkWriter(envelope, wantsUsage)
-  const written = new Map<number, number>() // characters, by choice
   for await (const event of events) {
     if (event.kind === "usage") {
       if (wantsUsage) yield write([], usageJson(event.usage))
       continue
     }
     const index = event.choice
-    const prompt = written.has(index) ? "" : echo(index)
-    const before = written.get(index) ?? 0
     if (event.kind === "finish") {
       if (event.problem) throw failure(event)
-      written.set(index, before)
-      yield write([{ index, text: prompt, logprobs: null, finish_reason: event.reason }])
+      yield write([{ index, text: "", logprobs: null, finish_reason: event.reason }])
       continue
     }
     if (event.kind !== "content") throw new Error(`internal: plain text holds a ${event.kind}`)
-    const lists = logprobs ? logprobLists(event.logprobs, before) : null
-    written.set(index, before + characters(event.text))
-    yield write([{ index, text: prompt + event.text, logprobs: lists, finish_reason: null }])
+    const lists = logprobs ? logprobLists(event.logprobs) : null
+    yield write([{ index, text: event.text, logprobs: lists, finish_reason: null }])
   }
 }
 
@@ -103,33 +96,22 @@ function addTo(total: Usage, usage: Usage): void {
   for (const key of Object.keys(total) as (keyof Usage)[]) total[key] += usage[key]
 }
 
-function logprobLists(tokens: readonly TokenLogprob[], offset: number): Json {
-  let at = offset
+function logprobLists(tokens: readonly TokenLogprob[]): Json {
   return {
     tokens: tokens.map(nameOf),
     token_logprobs: tokens.map(({ logprob }) => logprobJson(logprob)),
-    top_logprobs: tokens.map((token) =>
-      Object.fromEntries(
-        [...token.top, token].map((each) => [nameOf(each), logprobJson(each.logprob)]),
-      ),
-    ),
-    text_offset: tokens.map(({ token }) => {
-      const start = at
-      at += characters(token)
-      return start
-    }),
+    top_logprobs: tokens.map((token) => (token.logprob === undefined ? null : alternatives(token))),
+    text_offset: tokens.map(({ offset }) => offset),
   }
+}
+
+function alternatives(token: TokenLogprob): Json {
+  const named = [...token.top, token].map((each) => [nameOf(each), logprobJson(each.logprob)])
+  return Object.fromEntries(named)
 }
 
 // As OpenAI writes them: tokens whose bytes are no text of their own would all be called U+FFFD.
 function nameOf({ token, bytes }: { token: string; bytes: Uint8Array }): string {
   if (!token.includes("\ufffd")) return token
   return `bytes:${[...bytes].map((byte) => `\\x${byte.toString(16).padStart(2, "0")}`).join("")}`
-}
-
-/** Code points, as Python's clients count. */
-function characters(text: string): number {
-  let count = 0
-  for (const _ of text) count++
-  return count
 }

@@ -10,7 +10,7 @@ import type { GenerationEvent, GenerationRequest } from "../../src/engine/genera
 import { chooseLimits } from "../../src/engine/limits.ts"
 import { openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
-import { goldenFolder, readGolden } from "./golden.ts"
+import { type GoldenPrompt, goldenFolder, readGolden } from "./golden.ts"
 
 const names = readdirSync(goldenFolder("models", "."), { withFileTypes: true })
   .filter((entry) => entry.isDirectory())
@@ -40,6 +40,10 @@ describe.each(["reference", "cpu"] as const)("on %s", (target) => {
       )
       const golden = prompts.map(({ greedy }) => [...greedy])
       expect(await Promise.all(replies)).toEqual(golden)
+      for (const prompt of prompts) {
+        const asked = { ...greedily(prompt.tokens, 0), scorePrompt: true }
+        expectGolden(await scores(engine.generate(asked).choices[0]!), prompt)
+      }
       engine.audit()
     } finally {
       await engine.close()
@@ -47,6 +51,25 @@ describe.each(["reference", "cpu"] as const)("on %s", (target) => {
     }
   })
 })
+
+/** What was told of each token but the first, beside the log-softmax of the golden logits before it. */
+function expectGolden(told: readonly number[], { tokens, firstRow, logits }: GoldenPrompt): void {
+  expect(told.length).toBe(tokens.length - 1)
+  const rows = tokens.length - firstRow
+  const vocabulary = logits.length / rows
+  for (let row = 0; row + 1 < rows; row++) {
+    const values = logits.subarray(row * vocabulary, (row + 1) * vocabulary)
+    const total = values.reduce((sum, logit) => sum + Math.exp(logit), 0)
+    const at = firstRow + row
+    expect(told[at]).toBeCloseTo(values[tokens[at + 1]!]! - Math.log(total), 3)
+  }
+}
+
+async function scores(events: AsyncIterable<GenerationEvent>): Promise<number[]> {
+  const told: number[] = []
+  for await (const event of events) if (event.kind === "scored") told.push(event.logprob)
+  return told
+}
 
 function greedily(prompt: Int32Array, maxTokens: number): GenerationRequest {
   return {
@@ -75,7 +98,7 @@ async function reply(events: AsyncIterable<GenerationEvent>): Promise<number[]> 
   const tokens: number[] = []
   for await (const event of events) {
     if (event.kind === "token") tokens.push(event.token)
-    else if (event.problem) throw event.problem
+    else if (event.kind === "end" && event.problem) throw event.problem
   }
   return tokens
 }

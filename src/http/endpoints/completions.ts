@@ -23,6 +23,9 @@ export async function completions(exchange: Exchange): Promise<Answer> {
   const body = check(CompletionRequest, exchange.body)
   assertServed(body.model, model)
   assertStreamOptions(body)
+  if (body.max_tokens === 0 && !body.echo) {
+    throw problem("invalid_value", { problem: "max_tokens may be 0 only with echo." }, "max_tokens")
+  }
   const prompts = readPrompts(body.prompt, model)
   const choices = body.n ?? 1
   if (prompts.length * choices > MOST_CHOICES) {
@@ -33,6 +36,7 @@ export async function completions(exchange: Exchange): Promise<Answer> {
     scope: exchange.scope,
     choices,
     maxTokens: body.max_tokens ?? 16,
+    echo: body.echo ?? false,
     stop: readStop(body.stop),
     ignoreEos: body.ignore_eos ?? false,
     sampling: {
@@ -52,13 +56,9 @@ export async function completions(exchange: Exchange): Promise<Answer> {
     )
     const events = exchange.metrics.watch(sideBySide(replies, choices), replies, exchange.account)
     const envelope = newEnvelope("cmpl", "text_completion", body.model, model.fingerprint)
-    const echoes = body.echo
-      ? prompts.map((prompt) => (typeof prompt === "string" ? prompt : chat.detokenize(prompt)))
-      : []
     const shape = {
       logprobs: typeof body.logprobs === "number",
       usage: body.stream_options?.include_usage ?? false,
-      echo: (choice: number) => echoes[Math.floor(choice / choices)] ?? "",
     }
     if (!body.stream) return json(await wholeText(events, envelope, shape))
 
