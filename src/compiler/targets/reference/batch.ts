@@ -2,6 +2,7 @@
 
 import { BLOCK, blockIndex, type StepInput } from "../../../runtime/program.ts"
 import type { RowSet } from "../../graph/graph.ts"
+import type { Seen } from "./kernels.ts"
 
 export class Batch {
   readonly input: StepInput
@@ -41,16 +42,15 @@ export class Batch {
     return this.#slotOf(this.#sequence[token]!, this.input.positions[token]!)
   }
 
-  /** The cache rows of all positions that a token sees, in order of position. */
-  visibleSlots(token: number, window: number | undefined, sinks: number): Int32Array {
+  /** All positions that a token sees. */
+  seen(token: number, window: number | undefined, sinks: number): Seen {
     const s = this.#sequence[token]!
     const position = this.input.positions[token]!
     const first = Math.max(this.input.visibleFrom[s]!, window ? position - window + 1 : 0)
     const kept = Math.min(sinks, first)
-    const slots = new Int32Array(kept + position + 1 - first)
-    for (let p = 0; p < kept; p++) slots[p] = this.#slotOf(s, p)
-    for (let p = first; p <= position; p++) slots[kept + p - first] = this.#slotOf(s, p)
-    return slots
+    const positions = new Int32Array(kept + position + 1 - first)
+    for (let i = 0; i < positions.length; i++) positions[i] = i < kept ? i : first + i - kept
+    return { positions, slots: positions.map((p) => this.#slotOf(s, p)) }
   }
 
   #slotOf(sequence: number, position: number): number {

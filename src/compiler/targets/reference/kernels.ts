@@ -1,9 +1,13 @@
-// What each step computes, in plain loops: the slow twin that judges every fast one. Rows are independent, sums are double
-// precision in the order of the columns, results are stored as float32.
+// What each step computes, in plain loops: the slow twin that judges every fast one. Rows are independent. Every operation
+// is rounded to float, and sums are added in the order of arithmetic.ts or, within one lane, of the columns.
 
 import { nearestEven } from "../../../runtime/dtype.ts"
-import { cosine, exp, sine } from "../../../runtime/elementary.ts"
+import { cosine, sine } from "../../../runtime/elementary.ts"
+import * as arithmetic from "./arithmetic.ts"
 import type { Floats, Codes as StoredCodes } from "./parameters.ts"
+
+const { fround } = Math
+const { exp, fma, sumOfSquares, total } = arithmetic // called a million times: not through a module's getters
 
 /** Rows of float32, `stride` apart; the columns of interest begin at `from`. */
 export interface Rows {
@@ -31,10 +35,10 @@ export function norm(x: Rows, weight: Float32Array, epsilon: number, out: Rows, 
   const width = weight.length
   for (let head = 0; head < x.columns; head += width) {
     const [from, to] = [at(x, row) + head, at(out, row) + head]
-    let sum = 0
-    for (let i = 0; i < width; i++) sum += x.data[from + i]! * x.data[from + i]!
-    const scale = 1 / Math.sqrt(sum / width + epsilon)
-    for (let i = 0; i < width; i++) out.data[to + i] = x.data[from + i]! * scale * weight[i]!
+    const mean = fround(sumOfSquares(x.data, from, width) / width)
+    const scale = fround(1 / fround(Math.sqrt(fround(mean + fround(epsilon)))))
+    for (let i = 0; i < width; i++)
+      out.data[to + i] = fround(x.data[from + i]! * scale) * weight[i]!
   }
 }
 
@@ -56,7 +60,7 @@ export function quantize(x: Rows, out: QuantizedRows, row: number): void {
 
 /**
  * Four elements of a product of floats: row `row` of x times four rows of the matrix, which keeps four sums going at once.
- * Each is added up in the order of the columns.
+ * Each is added up in the order of the columns, a fused multiply-add for each.
  */
 export function dotFour(
   x: Rows,
@@ -77,10 +81,10 @@ export function dotFour(
   let s3 = 0
   for (let k = 0; k < columns; k++) {
     const v = data[a + k]!
-    s0 += v * values[b0 + k]!
-    s1 += v * values[b1 + k]!
-    s2 += v * values[b2 + k]!
-    s3 += v * values[b3 + k]!
+    s0 = fma(v, values[b0 + k]!, s0)
+    s1 = fma(v, values[b1 + k]!, s1)
+    s2 = fma(v, values[b2 + k]!, s2)
+    s3 = fma(v, values[b3 + k]!, s3)
   }
   out[0] = s0
   out[1] = s1
@@ -88,7 +92,7 @@ export function dotFour(
   out[3] = s3
 }
 
-/** The same with integers: exact within a group, groups added in order. */
+/** The same with integers: exact within a group, then a fused multiply-add for each group, in order. */
 export function dotCodesFour(
   x: QuantizedRows,
   row: number,
@@ -116,15 +120,11 @@ export function dotCodesFour(
       s3 = (s3 + Math.imul(v, codes[b3 + k]!)) | 0
     }
     const scale = x.scales[row * groups + g]!
-    out[0]! += s0 * (scale * scales[rows[0] * groups + g]!)
-    out[1]! += s1 * (scale * scales[rows[1] * groups + g]!)
-    out[2]! += s2 * (scale * scales[rows[2] * groups + g]!)
-    out[3]! += s3 * (scale * scales[rows[3] * groups + g]!)
+    out[0] = fma(s0, fround(scale * scales[rows[0] * groups + g]!), out[0]!)
+    out[1] = fma(s1, fround(scale * scales[rows[1] * groups + g]!), out[1]!)
+    out[2] = fma(s2, fround(scale * scales[rows[2] * groups + g]!), out[2]!)
+    out[3] = fma(s3, fround(scale * scales[rows[3] * groups + g]!), out[3]!)
   }
-}
-
-export function silu(x: number): number {
-  return x / (1 + exp(-x))
 }
 
 /** cos and sin of position * frequency, for each pair. */
@@ -156,8 +156,8 @@ export function rope(
     for (let i = 0; i < half; i++) {
       const [cos, sin] = [angles.data[turn + i]!, angles.data[turn + half + i]!]
       const [a, b] = [view.data[from + i]!, view.data[from + i + half]!]
-      view.data[from + i] = a * cos - b * sin
-      view.data[from + i + half] = b * cos + a * sin
+      view.data[from + i] = fround(a * cos) - fround(b * sin)
+      view.data[from + i + half] = fround(b * cos) + fround(a * sin)
     }
   }
 }
@@ -168,45 +168,67 @@ export interface Cache {
   values: Float32Array
 }
 
-/** Reused by every call of `attend`: scores of one head. */
-let scores = new Float64Array(0)
+/** The positions that a row sees, in order, and where they lie in the cache. */
+export interface Seen {
+  positions: Int32Array
+  slots: Int32Array
+}
+
+/** Positions whose weights are merged at once: from one multiple of this to the next. */
+const STEP = 64
+const LOWEST = fround(-3.4e38)
+
+/** Reused by every call of `attend`. */
+const weights = new Float32Array(STEP)
+const lanes = new Float32Array(16)
 
 /**
- * One row of attention. `slots` are the cache rows of the positions that it sees, in order; query head h reads
- * key-value head floor(h / (heads / kvHeads)).
+ * One row of attention. Query head h reads key-value head floor(h / (heads / kvHeads)). The softmax is merged step by step;
+ * within a step position p is added in lane p mod 16.
  */
 export function attend(
   query: Rows,
   row: number,
   shape: { heads: number; kvHeads: number; headDim: number; scale: number },
   { keys, values }: Cache,
-  slots: Int32Array,
+  { positions, slots }: Seen,
   out: Rows,
 ): void {
-  const { heads, kvHeads, headDim, scale } = shape
+  const { heads, kvHeads, headDim } = shape
+  const scale = fround(shape.scale)
   const width = kvHeads * headDim
-  const mixed = new Float64Array(headDim)
-  if (scores.length < slots.length) scores = new Float64Array(slots.length * 2)
+  const mixed = new Float32Array(headDim)
   for (let head = 0; head < heads; head++) {
     const q = at(query, row) + head * headDim
     const lane = Math.floor((head * kvHeads) / heads) * headDim
-    let most = Number.NEGATIVE_INFINITY
-    for (let j = 0; j < slots.length; j++) {
-      const k = slots[j]! * width + lane
-      let score = 0
-      for (let i = 0; i < headDim; i++) score += query.data[q + i]! * keys[k + i]!
-      scores[j] = score * scale
-      if (scores[j]! > most) most = scores[j]!
-    }
+    let most = LOWEST
     let sum = 0
     mixed.fill(0)
-    for (let j = 0; j < slots.length; j++) {
-      const share = exp(scores[j]! - most)
-      const v = slots[j]! * width + lane
-      sum += share
-      for (let i = 0; i < headDim; i++) mixed[i]! += share * values[v + i]!
+    for (let first = 0, next = 0; first < slots.length; first = next) {
+      const step = Math.floor(positions[first]! / STEP)
+      let largest = most
+      for (; next < slots.length && Math.floor(positions[next]! / STEP) === step; next++) {
+        const k = slots[next]! * width + lane
+        let score = 0
+        for (let i = 0; i < headDim; i++) score = fma(query.data[q + i]!, keys[k + i]!, score)
+        score = fround(score * scale)
+        weights[next - first] = score
+        if (score > largest) largest = score
+      }
+      const correction = exp(fround(most - largest))
+      most = largest
+      lanes.fill(0)
+      for (let i = 0; i < headDim; i++) mixed[i]! *= correction
+      for (let j = first; j < next; j++) {
+        const weight = exp(fround(weights[j - first]! - largest))
+        const v = slots[j]! * width + lane
+        lanes[positions[j]! % lanes.length]! += weight
+        for (let i = 0; i < headDim; i++) mixed[i] = fma(weight, values[v + i]!, mixed[i]!)
+      }
+      sum = fround(fround(sum * correction) + total(lanes))
     }
+    const inverse = fround(1 / sum)
     const to = at(out, row) + head * headDim
-    for (let i = 0; i < headDim; i++) out.data[to + i] = mixed[i]! / sum
+    for (let i = 0; i < headDim; i++) out.data[to + i] = mixed[i]! * inverse
   }
 }

@@ -12,6 +12,7 @@ import {
 } from "../../../runtime/program.ts"
 import { createSampler, type Sampler } from "../../../runtime/sampling.ts"
 import type { BufferId, Codes, ParameterId, Plan, Step, View } from "../../plan.ts"
+import { silu } from "./arithmetic.ts"
 import { Batch } from "./batch.ts"
 import * as kernels from "./kernels.ts"
 import { type Floats, readRow, type Stored } from "./parameters.ts"
@@ -118,12 +119,12 @@ export class Machine {
         const { attention } = step
         const cache = this.#caches[attention.layer]!
         return (row) => {
-          const slots = batch.visibleSlots(tokens[row]!, attention.window, attention.sinks)
-          kernels.attend(query, row, attention, cache, slots, out)
+          const seen = batch.seen(tokens[row]!, attention.window, attention.sinks)
+          kernels.attend(query, row, attention, cache, seen, out)
         }
       }
       case "silu":
-        return this.#eachElement(step.input, step.input, step.output, kernels.silu)
+        return this.#eachElement(step.input, step.input, step.output, silu)
       case "add":
         return this.#eachElement(step.a, step.b, step.output, (a, b) => a + b)
       case "multiply":
@@ -191,10 +192,10 @@ export class Machine {
       const last = Math.min(width, out.columns - n)
       for (let row = 0; row < count; row++) {
         product(row, wanted, four)
-        if (bias) for (let i = 0; i < 4; i++) four[i]! += bias[wanted[i]!]!
+        if (bias) for (let i = 0; i < 4; i++) four[i] = Math.fround(four[i]! + bias[wanted[i]!]!)
         const at = row * out.stride + out.from + n
         for (let i = 0; i < last; i++) {
-          if (paired) out.data[at + i] = kernels.silu(four[i]!) * four[i + 2]!
+          if (paired) out.data[at + i] = silu(four[i]!) * four[i + 2]!
           else if (to) out.data[at + i] = to.data[row * to.stride + to.from + n + i]! + four[i]!
           else out.data[at + i] = four[i]!
         }

@@ -1,0 +1,89 @@
+// Single precision as the compiled targets compute it: every operation rounded to float where theirs is, the same
+// polynomial for e^x, and the orders in which they add. This file is the one place in TypeScript that says so
+// (docs/determinism.md says it in words), and it is why the reference can be compared with them bit by bit: activations are
+// rounded to 8 bits, and a sum that differs in its last bit now and then puts one of them on the other side of a step.
+//
+// Numbers that go in and come out are floats, held in JavaScript's doubles.
+
+const { fround } = Math
+
+/** a * b + c, rounded once. Infinite where the sum is beyond the largest float. */
+export function fma(a: number, b: number, c: number): number {
+  const product = a * b // exact: 24 + 24 bits fit into 53
+  const sum = product + c
+  const rounded = fround(sum)
+  const rest = sum - rounded
+  // `sum` is rounded already, so this is its second rounding. That matters only where it came to lie exactly halfway between
+  // two floats: then `rounded` is one of them and `across` the other.
+  const across = sum + rest
+  return fround(across) === across && rest !== 0
+    ? nearer(product, c, sum, rounded, across)
+    : rounded
+}
+
+/** Of the two floats that `sum` lies between, the one nearer to product + c. */
+function nearer(product: number, c: number, sum: number, even: number, odd: number): number {
+  if (!Number.isFinite(even)) return even
+  // What the first rounding left out, exactly (Knuth, The Art of Computer Programming 2, 4.2.2, theorem B).
+  const part = sum - product
+  const left = product - (sum - part) + (c - part)
+  if (left === 0) return even
+  return left > 0 ? Math.max(even, odd) : Math.min(even, odd)
+}
+
+const LANES = 16
+
+/** The sum of sixteen lanes: lane i takes i + 8, then i + 4, i + 2, i + 1. Overwrites them. */
+export function total(lanes: Float32Array): number {
+  for (let half = LANES / 2; half >= 1; half /= 2)
+    for (let i = 0; i < half; i++) lanes[i]! += lanes[i + half]!
+  return lanes[0]!
+}
+
+const parts = new Float32Array(4 * LANES)
+
+/**
+ * The sum of squares of `count` floats in four vectors of lanes, which take turns as long as all four are full; what is
+ * left goes to the first.
+ */
+export function sumOfSquares(data: Float32Array, from: number, count: number): number {
+  const full = count - (count % parts.length)
+  parts.fill(0)
+  for (let i = 0; i < count; i++) {
+    const lane = i % (i < full ? parts.length : LANES)
+    parts[lane] = fma(data[from + i]!, data[from + i]!, parts[lane]!)
+  }
+  const [a, b, c, d] = [0, 1, 2, 3].map((j) => parts.subarray(j * LANES, (j + 1) * LANES))
+  for (let i = 0; i < LANES; i++) a![i] = fround(a![i]! + b![i]!) + fround(c![i]! + d![i]!)
+  return total(a!)
+}
+
+const single = new Float32Array(1)
+const bits = new Int32Array(single.buffer)
+const MAGIC = 12582912 // 1.5 * 2^23: adding it rounds to an integer, halves to even
+const LOG2_E = fround(Math.LOG2E)
+const LN2_HIGH = fround(-0.693359375)
+const LN2_LOW = fround(2.1219444e-4)
+
+/** e^x within two units of the last place; exactly 0 below -87 and for NaN, which then shows in the sum. */
+export function exp(x: number): number {
+  if (!(x >= -87)) return 0
+  const bounded = x < 88 ? x : 88
+  // x = n ln 2 + r, and e^r by its Taylor polynomial.
+  const n = fround(fma(bounded, LOG2_E, MAGIC) - MAGIC)
+  const r = fma(n, LN2_LOW, fma(n, LN2_HIGH, bounded))
+  let p = fma(r, fround(1 / 720), fround(1 / 120))
+  p = fma(p, r, fround(1 / 24))
+  p = fma(p, r, fround(1 / 6))
+  p = fma(p, r, 0.5)
+  p = fma(p, r, 1)
+  p = fma(p, r, 1)
+  single[0] = p
+  bits[0]! += n << 23
+  return single[0]
+}
+
+/** x * sigmoid(x) */
+export function silu(x: number): number {
+  return fround(x / fround(1 + exp(0 - x)))
+}
