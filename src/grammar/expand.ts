@@ -93,16 +93,19 @@ export class Literals {
       throw new SchemaFault(entry.node.pointer, "$ref", "refers back to itself for the same value")
     }
     this.open.add(key)
-    let result: Facts[]
-    if ("any" in entry) result = entry.any.flatMap((option) => this.expand(option, "ignored"))
-    else {
-      const scope = this.entered(entry.scope, entry.node)
-      const place = new Place(this, entry.node, scope)
-      result = entry.negative ? place.negative() : place.positive(seen)
+    try {
+      const result = this.expandEntry(entry, seen)
+      this.expanded.set(key, result)
+      return result
+    } finally {
+      this.open.delete(key) // also when it is refused: whoever only took a look goes on
     }
-    this.open.delete(key)
-    this.expanded.set(key, result)
-    return result
+  }
+
+  private expandEntry(entry: Entry, seen: Seen): Facts[] {
+    if ("any" in entry) return entry.any.flatMap((option) => this.expand(option, "ignored"))
+    const place = new Place(this, entry.node, this.entered(entry.scope, entry.node))
+    return entry.negative ? place.negative() : place.positive(seen)
   }
 
   holds(node: SchemaNode, scope: number, seen: Seen): Facts[] {
@@ -464,8 +467,9 @@ class Place {
   private objects(out: [string, Facts, Facts[]][]): void {
     const { node, all } = this
     const mask = types.object
-    for (const name of node.required ?? []) {
-      out.push(["required", facts({ required: new Set([name]) }), [this.without(name)]])
+    if (node.required) {
+      const lacking = node.required.map((name) => this.without(name))
+      out.push(["required", facts({ required: new Set(node.required) }), lacking])
     }
     const { minProperties, maxProperties } = node
     if (minProperties) {
@@ -476,13 +480,16 @@ class Place {
       const more = facts({ mask, minProperties: maxProperties + 1 })
       out.push(["maxProperties", facts({ maxProperties }), [more]])
     }
-    for (const [name, child] of node.properties ?? []) {
-      const where = namesOf([name], [])
-      const literals = [this.literal(child)]
-      const not = { where, literals: [all.negated(literals[0]!)] }
-      const fact = facts({ members: [{ where, literals }], seenNames: where })
-      const missing = facts({ mask, members: [not], required: new Set([name]) })
-      out.push(["properties", fact, [missing]])
+    if (node.properties) {
+      const members = Array.from(node.properties, ([name, child]) => {
+        return { where: namesOf([name], []), literals: [this.literal(child)] }
+      })
+      const wrong = members.map(({ where, literals }) => {
+        const not = { where, literals: [all.negated(literals[0]!)] }
+        return facts({ mask, members: [not], required: where.names })
+      })
+      const seenNames = namesOf(node.properties.keys(), [])
+      out.push(["properties", facts({ members, seenNames }), wrong])
     }
     for (const [language, child] of node.patterns ?? []) {
       const where = namesOf([], [language])

@@ -16,6 +16,7 @@ import { StringLanguage } from "./strings.ts"
 export type Probe = (goal: Goal) => boolean
 
 const maxGoals = 20_000
+const mostBounds = 1000
 let made = 0
 
 export class Goal {
@@ -46,7 +47,10 @@ export class Goal {
   settle(alive: boolean): void {
     this.alive = alive
     this.made = alive ? this.cases.filter((c) => c.mask !== 0) : []
-    for (const c of this.made) if (c.has(types.array)) c.array.settle()
+    for (const c of this.made) {
+      if (c.has(types.array)) c.array.settle()
+      if (c.has(types.object)) c.object.settle()
+    }
   }
 }
 
@@ -115,9 +119,21 @@ export class Goals {
     return combine([anything, ...whole], ([, ...accepted]) => accepted.includes(true))
   }
 
+  private readonly glances = new WeakMap<Facts, boolean[]>()
+
   // A quick look that never says no to what lives: a few levels deep, then yes.
   private mayLive(facts: Facts, depth: number): boolean {
     if (depth === 0) return true
+    let known = this.glances.get(facts)
+    if (!known) {
+      known = []
+      this.glances.set(facts, known)
+    }
+    known[depth] ??= this.glance(facts, depth)
+    return known[depth]
+  }
+
+  private glance(facts: Facts, depth: number): boolean {
     const c = new Case(this, facts, this.goal([]))
     const probe: Probe = (goal) => {
       try {
@@ -229,30 +245,45 @@ export class Case {
   }
 }
 
+const plainNumbers = new Map<string, NumberLanguage>()
+
 function numberLanguage(facts: Facts): NumberLanguage {
-  return new NumberLanguage({
-    integer: facts.integer,
-    fractional: facts.fractional,
-    minimum: facts.minimum,
-    maximum: facts.maximum,
-    multiples: facts.multiples,
-    notMultiples: facts.notMultiples,
+  const { integer, fractional, minimum, maximum, multiples, notMultiples, numbers } = facts
+  const lists = [multiples, notMultiples, facts.excludedNumbers, numbers ?? []]
+  const isPlain = !minimum && !maximum && !numbers && lists.every((list) => list.length === 0)
+  const key = `${integer} ${fractional}`
+  const known = isPlain ? plainNumbers.get(key) : undefined
+  if (known) return known
+  const language = new NumberLanguage({
+    integer,
+    fractional,
+    minimum,
+    maximum,
+    multiples,
+    notMultiples,
     excluded: facts.excludedNumbers,
-    only: facts.numbers && distinct(facts.numbers),
+    only: numbers && distinct(numbers),
   })
+  if (isPlain) plainNumbers.set(key, language)
+  return language
 }
 
 function distinct(numbers: readonly Decimal[]): Decimal[] {
   return [...new Map(numbers.map((n) => [canonical(n), n])).values()]
 }
 
-const free = new StringLanguage(anything, 0, Number.POSITIVE_INFINITY)
+const stringLanguages = new WeakMap<Dfa, Map<string, StringLanguage>>()
 
+/** Equal automata and bounds share a language, and with it what has been found out of it. */
 function stringLanguage(facts: Facts): StringLanguage {
   const { minLength, maxLength } = facts
   const dfa = languageOf(facts, false)
-  if (dfa === anything && minLength === 0 && maxLength === Number.POSITIVE_INFINITY) return free
-  return new StringLanguage(dfa, minLength, maxLength)
+  const byBounds = stringLanguages.get(dfa) ?? new Map<string, StringLanguage>()
+  stringLanguages.set(dfa, byBounds)
+  const bounds = `${minLength} ${maxLength}`
+  const language = byBounds.get(bounds) ?? new StringLanguage(dfa, minLength, maxLength)
+  if (byBounds.size < mostBounds) byBounds.set(bounds, language)
+  return language
 }
 
 /** @param counted whether length bounds are part of the automaton or kept beside it */

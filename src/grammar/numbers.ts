@@ -49,6 +49,7 @@ export class NumberLanguage {
   readonly mostWhole: number
   readonly mostFraction: number
   private readonly interned = new Map<string, NumberNode>()
+  private empty: boolean | undefined
 
   constructor(facts: NumberFacts) {
     const constants = [...facts.multiples, ...facts.notMultiples, ...facts.excluded]
@@ -106,7 +107,8 @@ export class NumberLanguage {
   }
 
   isEmpty(): boolean {
-    return !this.start.lives()
+    this.empty ??= !this.start.lives()
+    return this.empty
   }
 
   has(value: Decimal): boolean {

@@ -6,12 +6,13 @@
 import {
   classAt,
   classesIn,
+  classMaps,
   classSizes,
   commonAlphabet,
   type Dfa,
   matches,
-  samples,
-  step,
+  stateKey,
+  stepAll,
   TooLarge,
 } from "./dfa.ts"
 import { type Facts, includes, type Literal, type NameSet, namesOf, othersThan } from "./facts.ts"
@@ -37,6 +38,8 @@ export interface ObjectState {
   readonly ways: (readonly MemberWay[] | undefined)[]
   /** Equal states of an object have equal descriptions; set when asked for. */
   description: string | undefined
+  /** How many required members are not among them; set when asked for. */
+  missing: number | undefined
 }
 
 /** A place in a name. Names from `low` up to, not including, `high` begin like it. */
@@ -63,9 +66,12 @@ export class ObjectCase {
   readonly names: string[]
   private readonly goals: Goals
   private readonly goal: Goal
-  private readonly members: { where: NameSet; literals: readonly Literal[] }[]
+  /** What members have to satisfy: by name, and by sets that more than list names. */
+  private readonly byName = new Map<string, Literal[]>()
+  private readonly byPattern: { where: NameSet; literals: readonly Literal[] }[] = []
   private readonly some: { where: NameSet; literals: readonly Literal[] }[]
   private readonly required: number[]
+  private readonly isRequired: Uint8Array // [names]
   private readonly min: number
   private readonly max: number
   private readonly product: NameProduct
@@ -76,24 +82,31 @@ export class ObjectCase {
   constructor(goals: Goals, facts: Facts, goal: Goal) {
     this.goals = goals
     this.goal = goal
-    this.members = [...facts.members]
+    const members = [...facts.members]
     this.some = [...facts.someMembers]
     if (facts.names.length > 0) {
       const where = othersThan(namesOf([], [goals.language(facts.names)]))
-      this.members.push({ where, literals: [goals.literals.never] })
+      members.push({ where, literals: [goals.literals.never] })
     }
     for (const literal of facts.someNames) {
       this.some.push({ where: namesOf([], [goals.language([literal])]), literals: [] })
     }
     if (this.some.length > maxSome) throw goals.fault(goal, "too many conditions on some members")
-    const sets = [...this.members, ...this.some].map(({ where }) => where)
+    const sets = [...members, ...this.some].map(({ where }) => where)
+    for (const { where, literals } of members) {
+      if (!isList(where)) this.byPattern.push({ where, literals })
+      else
+        for (const name of where.names)
+          this.byName.set(name, [...(this.byName.get(name) ?? []), ...literals])
+    }
     const languages = [...new Set(sets.flatMap((set) => set.languages))]
-    this.product = new NameProduct(languages)
+    this.product = productOf(languages)
     const mentioned = new Set([...facts.required, ...sets.flatMap((set) => [...set.names])])
     for (const name of this.product.fewNames()) mentioned.add(name)
     this.names = [...mentioned].sort()
     const index = new Map(this.names.map((name, i) => [name, i]))
     this.required = [...facts.required].map((name) => index.get(name)!)
+    this.isRequired = Uint8Array.from(this.names, (name) => (facts.required.has(name) ? 1 : 0))
     this.min = facts.minProperties
     this.max = facts.maxProperties
     this.kinds = [
@@ -110,6 +123,7 @@ export class ObjectCase {
       owed: (1 << this.some.length) - 1,
       ways: [],
       description: undefined,
+      missing: undefined,
     }
     this.firstPlace = { text: "", state: 0, low: 0, high: this.names.length }
   }
@@ -124,6 +138,12 @@ export class ObjectCase {
   lives(probe: Probe): boolean {
     if (this.min > this.max || this.required.length > this.max) return false
     return this.completes(this.start, undefined, this.start.owed, probe)
+  }
+
+  /** From here on what is found out stays true. */
+  settle(): void {
+    this.start.ways.length = 0
+    this.start.missing = undefined
   }
 
   canClose(state: ObjectState): boolean {
@@ -144,10 +164,19 @@ export class ObjectCase {
   /** After a character of a name. */
   advance(place: NamePlace, codePoint: number): NamePlace {
     const text = place.text + String.fromCodePoint(codePoint)
-    let { low, high } = place
-    while (low < high && !this.names[low]!.startsWith(text)) low++
-    while (high > low && !this.names[high - 1]!.startsWith(text)) high--
+    const low = this.firstName(place, (name) => name >= text)
+    const high = this.firstName({ low, high: place.high }, (name) => !name.startsWith(text))
     return { text, state: this.product.step(place.state, codePoint), low, high }
+  }
+
+  /** Of the names between two places, the first of those at the end for which something is so. */
+  private firstName({ low, high }: { low: number; high: number }, isSo: (name: string) => boolean) {
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (isSo(this.names[middle]!)) high = middle
+      else low = middle + 1
+    }
+    return low
   }
 
   /** The ways on when a name ends here; none when it may not. */
@@ -178,7 +207,8 @@ export class ObjectCase {
     const seen = mentioned ? Uint32Array.from(state.seen) : state.seen
     if (mentioned) seen[place.low >> 5]! |= 1 << (place.low & 31)
     const others = mentioned ? state.others : [...state.others, place.text]
-    return { seen, others, count: state.count + 1, owed, ways: [], description: undefined }
+    const count = state.count + 1
+    return { seen, others, count, owed, ways: [], description: undefined, missing: undefined }
   }
 
   describe(state: ObjectState): string {
@@ -273,9 +303,10 @@ export class ObjectCase {
   }
 
   private kind(name: string | undefined, matched: ReadonlySet<Dfa>) {
-    const literals = this.members
+    const literals = this.byPattern
       .filter(({ where }) => includes(where, name, matched))
       .flatMap((member) => member.literals)
+    if (name !== undefined) literals.push(...(this.byName.get(name) ?? []))
     let some = 0
     this.some.forEach(({ where }, i) => {
       if (includes(where, name, matched)) some |= 1 << i
@@ -290,28 +321,41 @@ export class ObjectCase {
     owed: number,
     probe: Probe,
   ): boolean {
-    const count = state.count + (next === undefined ? 0 : 1)
     const isFree = (k: number) => k !== next && !has(state.seen, k)
-    const missing = this.required.filter(isFree)
-    if (!missing.every((k) => probe(this.memberGoal(k, 0)))) return false
-    if (count + missing.length > this.max) return false
-    if (owed === 0 && count + missing.length >= this.min) return true
+    const count = state.count + (next === undefined ? 0 : 1)
+    const missing = this.missing(state, probe)
+    if (missing === undefined) return false
+    const needed = missing - (next !== undefined && this.isRequired[next] === 1 ? 1 : 0)
+    if (count + needed > this.max) return false
+    if (owed === 0 && count + needed >= this.min) return true
     const grows = this.product.classes.some(
       (_, i) => this.product.isEndless(i) && probe(this.memberGoal(this.names.length + i, 0)),
     )
-    if (!grows && count + missing.length < this.min) {
+    if (!grows && count + needed < this.min) {
       let free = 0
       for (let k = 0; k < this.names.length; k++) {
         if (isFree(k) && probe(this.memberGoal(k, 0))) free++
       }
       if (count + free < this.min) return false
     }
-    return owed === 0 || this.pays(owed, isFree, this.max - count - missing.length, probe)
+    return owed === 0 || this.pays(owed, isFree, this.max - count - needed, probe)
+  }
+
+  /** How many required members still have to come; undefined when one of them cannot. */
+  private missing(state: ObjectState, probe: Probe): number | undefined {
+    if (probe === alive && state.missing !== undefined) return state.missing
+    let missing = 0
+    for (const k of this.required) {
+      if (has(state.seen, k)) continue
+      if (!probe(this.memberGoal(k, 0))) return undefined
+      missing++
+    }
+    if (probe === alive) state.missing = missing
+    return missing
   }
 
   /** Whether members still to come can meet all that is owed, at most `spare` of them beyond the required ones. */
   private pays(owed: number, isFree: (k: number) => boolean, spare: number, probe: Probe): boolean {
-    const required = new Set(this.required)
     let work = 0
     const assign = (left: number, taken: { k: number; met: number }[], extra: number): boolean => {
       if (left === 0) return true
@@ -328,7 +372,7 @@ export class ObjectCase {
         const isName = k < this.names.length
         if (isName && (!isFree(k) || taken.some((t) => t.k === k))) continue
         if (!isName && !this.product.isEndless(k - this.names.length)) continue
-        const costs = isName && required.has(k) ? 0 : 1
+        const costs = isName && this.isRequired[k] === 1 ? 0 : 1
         if (extra + costs > spare || !probe(this.memberGoal(k, bit))) continue
         if (assign(left & ~bit, [...taken, { k, met: bit }], extra + costs)) return true
       }
@@ -336,6 +380,24 @@ export class ObjectCase {
     }
     return assign(owed, [], 0)
   }
+}
+
+const products = new Map<string, NameProduct>()
+const mostProducts = 64
+const numbers = new WeakMap<Dfa, number>()
+let numbered = 0
+
+/** Objects whose names have the same patterns share what is known of them. */
+function productOf(languages: readonly Dfa[]): NameProduct {
+  for (const language of languages) {
+    if (!numbers.has(language)) numbers.set(language, ++numbered)
+  }
+  const key = languages.map((language) => numbers.get(language)).join()
+  const product = products.get(key) ?? new NameProduct(languages)
+  products.delete(key)
+  products.set(key, product) // the last one used is the last one forgotten
+  if (products.size > mostProducts) products.delete(products.keys().next().value!)
+  return product
 }
 
 /** All patterns on names at once: which of them a name matches, and which names are still possible. */
@@ -352,12 +414,12 @@ class NameProduct {
   constructor(languages: readonly Dfa[]) {
     this.isTrivial = languages.length === 0
     this.alphabet = commonAlphabet(languages)
-    const sample = samples(this.alphabet)
+    const maps = classMaps(this.alphabet, languages)
     const ids = new Map<string, number>()
     const classIds = new Map<string, number>()
     const states: number[][] = []
     const intern = (state: number[]): number => {
-      const key = state.join()
+      const key = stateKey(state)
       let id = ids.get(key)
       if (id !== undefined) return id
       id = states.push(state) - 1
@@ -378,8 +440,7 @@ class NameProduct {
     for (let i = 0; i < states.length; i++) {
       this.next.push(-1)
       for (let c = 1; c < this.alphabet.classes; c++) {
-        const to = states[i]!.map((q, l) => (q < 0 ? -1 : step(languages[l]!, q, sample[c]!)))
-        this.next.push(intern(to))
+        this.next.push(intern(stepAll(languages, maps, states[i]!, c)))
       }
     }
     this.findEndless()
@@ -511,6 +572,10 @@ function* subsets(bits: number): Iterable<number> {
     yield subset
     if (subset === 0) return
   }
+}
+
+function isList({ languages, outside }: NameSet): boolean {
+  return languages.length === 0 && !outside
 }
 
 function has(bits: Uint32Array, index: number): boolean {

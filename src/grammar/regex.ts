@@ -6,26 +6,31 @@ import {
   anyChar,
   type CharSet,
   charSet,
-  chars,
   complement,
   digits,
-  intersect,
   lineEnds,
   property,
   spaces,
   union,
   wordChars,
 } from "./charset.ts"
-import { alphabetOf, combine, type Dfa, explore, samples, TooLarge } from "./dfa.ts"
+import { alphabetOf, combine, type Dfa, explore, samples, stateKey, TooLarge } from "./dfa.ts"
 
 /** A pattern that is no regular expression, or says what automata cannot. */
 export class PatternFault extends Error {}
 
 /** The texts in which the pattern is found somewhere. @throws PatternFault, TooLarge */
 export function patternLanguage(pattern: string): Dfa {
-  const anyText: Re = { repeat: { chars: anyChar }, min: 0, max: Number.POSITIVE_INFINITY }
-  return language(new Parser(pattern).whole(), anyText)
+  const known = patterns.get(pattern) ?? language(new Parser(pattern).whole(), anyText)
+  patterns.delete(pattern)
+  patterns.set(pattern, known) // the last one used is the last one forgotten
+  if (patterns.size > mostPatterns) patterns.delete(patterns.keys().next().value!)
+  return known
 }
+
+// The same patterns come in one schema after the other, and what is known of a language is known by its automaton.
+const patterns = new Map<string, Dfa>()
+const mostPatterns = 200
 
 /** The texts that the pattern describes from their first to their last character. @throws PatternFault, TooLarge */
 export function wholeLanguage(pattern: string): Dfa {
@@ -42,6 +47,8 @@ type Re =
   | { assert: Assertion }
   | { look: Re; negative: boolean }
   | { rest: Dfa } // everything from here to the end of the text
+
+const anyText: Re = { repeat: { chars: anyChar }, min: 0, max: Number.POSITIVE_INFINITY }
 
 function language(body: Re, around: Re): Dfa {
   return determinize(resolveLooks([around, body, around], around))
@@ -73,7 +80,6 @@ function resolveLooks(items: Re[], around: Re): Re {
   if ([item.look, ...after].some(looksBack)) {
     throw new PatternFault("^ or \\b after a look-ahead")
   }
-  const anyText: Re = { repeat: { chars: anyChar }, min: 0, max: Number.POSITIVE_INFINITY }
   const ahead = determinize(resolveLooks([item.look, anyText], around))
   const rest = determinize(resolveLooks(after, around))
   const both = combine([ahead, rest], ([a, r]) => r! && a !== item.negative)
@@ -123,45 +129,74 @@ function determinize(re: Re): Dfa {
   if (bounded) sets.add(wordChars)
   const alphabet = alphabetOf(sets)
   const sample = samples(alphabet)
-  const kinds = new Map<number, Side>()
-  for (const c of sample) {
-    const isWord = bounded && intersect([c, c], wordChars).length > 0
-    kinds.set(c, isWord ? "word" : "other")
-  }
+  const classes = Array.from(sample.keys()).slice(1)
+  const kinds: Side[] = Array.from(sample, (c) =>
+    bounded && isIn(c, wordChars) ? "word" : "other",
+  )
   // Which character classes a move reads, tested on one character of each class.
-  const reads = new Map<CharSet, Set<number>>()
-  for (const on of sets) {
-    reads.set(on, new Set([...sample].filter((c) => intersect([c, c], on).length > 0)))
-  }
+  const reads = new Map(
+    Array.from(sets, (on) => [on, classes.filter((c) => isIn(sample[c]!, on))] as const),
+  )
+  const moves = nfa.moves.map((list) => list.map(({ on, to }) => ({ on: reads.get(on)!, to })))
+  const closures = new Closures(nfa)
   markTotal(nfa, final)
+  const targets: string[] = Array.from(sample, () => "") // of each class, nodes as characters
 
   interface Subset {
     before: Side
     nodes: number[]
-    /** What is reached without reading, by what follows. */
-    reached?: Partial<Record<Side, number[]>>
   }
-  const open = (subset: Subset, after: Side): number[] => {
-    subset.reached ??= {}
-    subset.reached[after] ??= [...closure(nfa, subset.nodes, subset.before, after)]
-    return subset.reached[after]
+  const subsets = new Map<string, Subset>()
+  const subset = (before: Side, nodes: string): Subset => {
+    const key = before + nodes
+    const known = subsets.get(key) ?? { before, nodes: distinct(nodes) }
+    subsets.set(key, known)
+    return known
+  }
+  const add = ({ before, nodes }: Subset, after: Side, into: (Subset | undefined)[]) => {
+    const reached = closures.of(nodes, before, after)
+    const total = reached.find((from) => nfa.total.has(from))
+    targets.fill("")
+    if (total === undefined) {
+      for (const from of reached) {
+        for (const { on, to } of moves[from]!) {
+          const node = String.fromCharCode(to)
+          for (const c of on) targets[c]! += node
+        }
+      }
+    }
+    for (const c of classes) {
+      if (kinds[c] !== after) continue
+      if (total !== undefined) into[c] = subset("other", String.fromCharCode(total))
+      else if (targets[c] !== "") into[c] = subset(after, targets[c]!)
+    }
   }
   return explore<Subset>(
     alphabet,
     { before: "edge", nodes: [first] },
-    ({ before, nodes }) => `${before}:${nodes.join()}`,
-    (subset, c) => {
-      const after = kinds.get(c)!
-      const reached = new Set<number>()
-      for (const from of open(subset, after)) {
-        if (nfa.total.has(from)) return { before: "other", nodes: [from] }
-        for (const { on, to } of nfa.moves[from]!) if (reads.get(on)!.has(c)) reached.add(to)
-      }
-      if (reached.size === 0) return undefined
-      return { before: after, nodes: [...reached].sort((a, b) => a - b) }
+    ({ before, nodes }) => before + stateKey(nodes),
+    (from, into) => {
+      add(from, "other", into)
+      if (bounded) add(from, "word", into)
     },
-    (subset) => open(subset, "edge").includes(final),
+    ({ before, nodes }) => closures.of(nodes, before, "edge").includes(final),
   )
+}
+
+function isIn(codePoint: number, set: CharSet): boolean {
+  let low = 0
+  let high = set.length / 2
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (set[middle * 2 + 1]! < codePoint) low = middle + 1
+    else high = middle
+  }
+  return low * 2 < set.length && set[low * 2]! <= codePoint
+}
+
+function distinct(nodes: string): number[] {
+  if (nodes.length === 1) return [nodes.charCodeAt(0)]
+  return [...new Set(nodes.split(""))].map((node) => node.charCodeAt(0)).sort((a, b) => a - b)
 }
 
 function node(nfa: Nfa): number {
@@ -230,14 +265,54 @@ function markTotal(nfa: Nfa, final: number): void {
   }
 }
 
-function closure(nfa: Nfa, nodes: number[], before: Side, after: Side): Set<number> {
-  const reached = new Set(nodes)
-  for (const from of reached) {
-    for (const { to, when } of nfa.free[from]!) {
-      if (when === undefined || holds(when, before, after)) reached.add(to)
-    }
+/** What is reached without reading a character, found out once for each node and what stands on its two sides. */
+class Closures {
+  private readonly nfa: Nfa
+  private readonly known = new Map<string, Int32Array[]>()
+  private readonly stamps: Int32Array
+  private stamp = 0
+
+  constructor(nfa: Nfa) {
+    this.nfa = nfa
+    this.stamps = new Int32Array(nfa.free.length)
   }
-  return reached
+
+  of(nodes: readonly number[], before: Side, after: Side): number[] {
+    const sides = `${before} ${after}`
+    let known = this.known.get(sides)
+    if (!known) {
+      known = []
+      this.known.set(sides, known)
+    }
+    const lists = nodes.map((node) => (known[node] ??= this.find(node, before, after)))
+    this.stamp++
+    return lists.flatMap((list) => this.fresh(list))
+  }
+
+  private fresh(list: Iterable<number>): number[] {
+    const out: number[] = []
+    for (const node of list) {
+      if (this.stamps[node] === this.stamp) continue
+      this.stamps[node] = this.stamp
+      out.push(node)
+    }
+    return out
+  }
+
+  /** Only nodes that read, or end, matter to whoever asks. */
+  private find(node: number, before: Side, after: Side): Int32Array {
+    this.stamp++
+    const reached = this.fresh([node])
+    for (const from of reached) {
+      for (const { to, when } of this.nfa.free[from]!) {
+        if (when === undefined || holds(when, before, after)) reached.push(...this.fresh([to]))
+      }
+    }
+    const { moves, free, total } = this.nfa
+    return Int32Array.from(
+      reached.filter((n) => moves[n]!.length > 0 || free[n]!.length === 0 || total.has(n)),
+    )
+  }
 }
 
 function holds(assertion: Assertion, before: Side, after: Side): boolean {
@@ -335,7 +410,7 @@ class Parser {
       case "?":
         throw new PatternFault(`nothing to repeat before ${c}`)
       default:
-        return { chars: chars(c) }
+        return { chars: one(c.codePointAt(0)!) }
     }
   }
 
@@ -478,5 +553,5 @@ function loosely(name: string): CharSet | undefined {
 }
 
 function one(codePoint: number): CharSet {
-  return intersect([codePoint, codePoint], anyChar)
+  return isIn(codePoint, anyChar) ? [codePoint, codePoint] : []
 }

@@ -390,10 +390,13 @@ function longestPaths(dfa: Dfa): Float64Array {
   return found
 }
 
-function predecessors(dfa: Dfa): Set<number>[] {
-  const into = Array.from({ length: dfa.accepts.length }, () => new Set<number>())
-  for (let i = 0; i < dfa.next.length; i++) {
-    if (dfa.next[i]! >= 0) into[dfa.next[i]!]!.add(Math.floor(i / dfa.classes))
+function predecessors({ accepts, next, classes }: Dfa): number[][] {
+  const into = Array.from(accepts, (): number[] => [])
+  for (let q = 0, i = 0; q < accepts.length; q++) {
+    for (let c = 0; c < classes; c++, i++) {
+      const to = next[i]!
+      if (to >= 0 && into[to]!.at(-1) !== q) into[to]!.push(q)
+    }
   }
   return into
 }
