@@ -47,6 +47,11 @@ test.each([
     "messages[0].content",
     /content must be a string or/,
   ],
+  [
+    { tools: [{ type: "custom", custom: { name: "f" } }] },
+    "tools[0].type",
+    'tools[0].type must be "function", not "custom".',
+  ],
   [{ model: null }, "model", "model must be a string, not null."],
   [
     { seed: 1.5 },

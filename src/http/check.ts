@@ -141,12 +141,6 @@ function faultInItems(schema: Schema, items: readonly Json[], path: string): Pro
 }
 
 function faultInMembers(schema: Schema, members: Members, path: string): Problem | undefined {
-  for (const name of schema.required ?? []) {
-    if (!Object.hasOwn(members, name)) {
-      const param = join(path, name)
-      return problem("invalid_value", { problem: `${param} is required.` }, param)
-    }
-  }
   const every = Object.values(schema.patternProperties ?? {})[0] ?? schema.additionalProperties
   for (const [name, value] of Object.entries(members)) {
     const known = schema.properties
@@ -154,7 +148,11 @@ function faultInMembers(schema: Schema, members: Members, path: string): Problem
     const fault = inner && faultOf(inner, value, join(path, name))
     if (fault) return fault
   }
-  return undefined
+  // Last, for what is there may say why something is not: a tool of another type has no function.
+  const missing = schema.required?.find((name) => !Object.hasOwn(members, name))
+  if (missing === undefined) return undefined
+  const param = join(path, missing)
+  return problem("invalid_value", { problem: `${param} is required.` }, param)
 }
 
 function mismatch(schema: Schema, value: Json, path: string): Problem {

@@ -189,6 +189,7 @@ test.each([
   ["POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n", 400],
   ["PROPFIND /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n", 405],
   ["BREW /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n", 400],
+  ["CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n", 404],
 ])("%j is answered %i, as JSON", async (text, status) => {
   const { port } = parrot()
   const { socket, received } = await dial(await port(), text)
@@ -196,6 +197,13 @@ test.each([
   expect(received()).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
   expect(received()).toMatch(/\r\nx-request-id: \S+\r\n[\s\S]*x-api-dialect: native\r\n/)
   socket.destroy()
+})
+
+test("a request that its client ends too early is told so", async () => {
+  const { port } = parrot()
+  const { socket, received } = await dial(await port(), ask(hi).slice(0, -5))
+  socket.end()
+  await until(() => received().includes("it ended before it was whole"))
 })
 
 test("an expectation nobody knows is left unmet, and the request answered", async () => {

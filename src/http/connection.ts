@@ -1,23 +1,34 @@
-// What never became a request: malformed HTTP, headers that are too large or too late. Answered by hand, for there is
-// no request to answer, and the connection ends.
+// What never becomes a request: malformed HTTP, headers that are too large or too late, CONNECT. Answered by hand, for
+// there is no response to write into, and the connection ends.
 
 import { randomUUID } from "node:crypto"
 import { STATUS_CODES } from "node:http"
-import type { Socket } from "node:net"
+import type { Duplex } from "node:stream"
 import { type Problem, problem } from "../errors.ts"
+import { cut } from "./check.ts"
 import type { DialectName } from "./dialects/choose.ts"
 import { errorBody } from "./error-body.ts"
 
 export function answerBrokenHttp(
   error: NodeJS.ErrnoException,
-  socket: Socket,
+  socket: Duplex,
   dialect: DialectName,
 ): void {
   if (error.code === "ECONNRESET" || !socket.writable) {
     socket.destroy()
     return
   }
-  const told = brokenHttp(error)
+  endWith(brokenHttp(error), socket, dialect)
+}
+
+/** Node hands over the socket alone, and would close it without a word. */
+export function answerConnect(target: string, socket: Duplex, dialect: DialectName): void {
+  socket.on("error", () => socket.destroy())
+  const asked = { method: "CONNECT", path: cut(target, 200) }
+  endWith(problem("route_not_found", asked), socket, dialect)
+}
+
+function endWith(told: Problem, socket: Duplex, dialect: DialectName): void {
   const body = errorBody(told)
   socket.end(
     [
@@ -39,6 +50,8 @@ function brokenHttp(error: NodeJS.ErrnoException): Problem {
       return problem("headers_too_large", {})
     case "ERR_HTTP_REQUEST_TIMEOUT":
       return problem("header_timeout", {})
+    case "HPE_INVALID_EOF_STATE":
+      return problem("invalid_http", { problem: "it ended before it was whole." })
     default:
       return problem("invalid_http", { problem: error.message.replace(/^Parse Error: /, "") })
   }

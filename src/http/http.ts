@@ -10,9 +10,9 @@ import type { Log } from "../log.ts"
 import { Account } from "./account.ts"
 import { ClientGone, readBody } from "./body.ts"
 import { cut } from "./check.ts"
-import { answerBrokenHttp } from "./connection.ts"
+import { answerBrokenHttp, answerConnect } from "./connection.ts"
 import { corsHeaders, isPreflight, preflight } from "./cors.ts"
-import { chooseDialect, OPENAI_PATH } from "./dialects/choose.ts"
+import { chooseDialect, type DialectName, OPENAI_PATH } from "./dialects/choose.ts"
 import { errorBody, problemOf } from "./error-body.ts"
 import type { Answer, State } from "./exchange.ts"
 import { assertHost, readScope } from "./guards.ts"
@@ -57,13 +57,14 @@ export function createHttp(options: HttpOptions, log: Log, service?: Service): H
       keepAlive: true, // finds clients that vanished without a word
       keepAliveInitialDelay: 30_000,
     },
-    clientErrorHandler: (error, socket) => {
-      answerBrokenHttp(error, socket, chooseDialect("", {}, options.dialect, undefined))
-    },
+    clientErrorHandler: (error, socket) => answerBrokenHttp(error, socket, dialectOf("")),
     frameworkErrors: (error, request, reply) => {
       prepare(request, reply)
       void fail(request, reply, problem("invalid_http", { problem: cut(error.message, 200) }))
     },
+  })
+  server.server.on("connect", ({ url = "" }, socket) => {
+    answerConnect(url, socket, dialectOf(""))
   })
   // An expectation nobody knows may be left unmet; Node's own answer would be a bare 417.
   server.server.on("checkExpectation", (request, response) => {
@@ -113,8 +114,11 @@ export function createHttp(options: HttpOptions, log: Log, service?: Service): H
     if (options.cors) reply.headers(corsHeaders(options.cors, request.headers))
     reply.header("keep-alive", `timeout=${Math.floor(idle / 1000)}`)
     if (state.draining) reply.header("connection", "close")
-    const fromPath = chooseDialect(pathOf(request), {}, options.dialect, undefined)
-    reply.header("x-api-dialect", fromPath) // of answers to requests that were not read further
+    reply.header("x-api-dialect", dialectOf(pathOf(request))) // of answers to requests that were not read further
+  }
+
+  function dialectOf(path: string): DialectName {
+    return chooseDialect(path, {}, options.dialect, undefined)
   }
 
   function setDialect(request: FastifyRequest, reply: FastifyReply, given: Json | undefined) {

@@ -97,7 +97,7 @@ const ResponseFormat = Type.Object(
     schema: optional(Type.Union([anything, text, flag]), "A JSON Schema, or its JSON text."),
     json_schema: optional(
       Type.Union([anything, text, flag]),
-      "The same, or a map with the schema under `schema`.",
+      "The same, or a map with the schema under `schema`. The type json_schema needs one of them.",
     ),
   },
   { title: "RequestResponseFormat" },
@@ -208,7 +208,7 @@ export const ChatCompletionRequest = Type.Object(
     ),
     chat_template_kwargs: optional(anything, "More variables for the model's template."),
     metadata: optional(Type.Record(Type.String(), text), "Accepted; kept in no record."),
-    store: optional(flag, "Only false: nothing is stored."),
+    store: optional(Type.Literal(false), "Nothing is stored."),
     service_tier: optional(
       Type.Enum(["auto", "default", "flex", "scale", "priority", "fast"]),
       "Accepted; there is one tier.",
@@ -241,7 +241,7 @@ export const CompletionRequest = Type.Object(
       Type.Integer({ minimum: 0, maximum: 20 }),
       "How many of the likeliest tokens to tell for each position, beside the token itself.",
     ),
-    suffix: optional(text, "Only the empty text."),
+    suffix: optional(Type.Literal(""), "Only the empty text."),
     best_of: optional(Type.Integer(), "Only 1, or the same as n."),
   },
   { title: "CompletionRequest" },
