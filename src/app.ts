@@ -6,6 +6,7 @@
 
 import { createHash } from "node:crypto"
 import { setTimeout as sleep } from "node:timers/promises"
+import { type DraftingOptions, type PreparedDrafting, prepareDrafting } from "./app/drafting.ts"
 import { createChat, type OpenChat } from "./chat/chat.ts"
 import type { FormatName as ToolFormat } from "./chat/formats/formats.ts"
 import { openTemplate } from "./chat/template.ts"
@@ -21,6 +22,8 @@ import {
 } from "./compiler/targets/targets.ts"
 import { createEngine, type Engine } from "./engine/engine.ts"
 import { chooseLimits, type EngineLimits, type Mode, type Overrides } from "./engine/limits.ts"
+import type { Speculative } from "./engine/speculative.ts"
+import type { EngineStats } from "./engine/stats.ts"
 import { Trace } from "./engine/trace.ts"
 import { createHttp, type Http } from "./http/http.ts"
 import { listen } from "./http/listen.ts"
@@ -51,6 +54,8 @@ export interface AppOptions {
   overrides?: Overrides
   /** One more name for the model. */
   servedName?: string | undefined
+  /** What proposes tokens; absent: nothing does. */
+  drafting?: DraftingOptions
   /** How the model writes tool calls; absent: as its template shows. */
   toolFormat?: ToolFormat | undefined
   /** Whose sampling defaults: the API's, or the model folder's. */
@@ -121,6 +126,11 @@ export async function createApp(options: AppOptions): Promise<App> {
     log,
   })
   const { manifest, weightBytes, bufferBytes } = prepared
+  const drafting = await prepareDrafting({
+    mode: "disable",
+    ...options.drafting,
+    length: options.overrides?.spec_draft_length,
+  })
   const { available, limitedBy } = readMemory()
   const limits = chooseLimits({
     mode,
@@ -129,6 +139,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     available,
     weightBytes,
     bufferBytes,
+    drafts: drafting?.demand,
   })
   const summary: Summary = {
     name: model.name,
@@ -146,7 +157,8 @@ export async function createApp(options: AppOptions): Promise<App> {
   }
   const http = createHttp({ ...defaultHttpOptions, ...options.http, version }, log)
   const closing = new AbortController()
-  const ready = load({ options, model, prepared, summary, http, log, signal: closing.signal })
+  const { signal } = closing
+  const ready = load({ options, model, prepared, drafting, summary, http, log, signal })
   ready.catch(() => {}) // whoever waits for it is told; nobody has to
   return {
     ready,
@@ -195,6 +207,7 @@ interface Loading {
   options: AppOptions
   model: Model
   prepared: Prepared
+  drafting: PreparedDrafting | undefined
   summary: Summary
   http: Http
   log: Log
@@ -204,7 +217,7 @@ interface Loading {
 
 /** `kept`: what must be over before the program closes. */
 async function load(loading: Loading): Promise<Ready & { kept: Promise<void> }> {
-  const { options, model, summary, http, log } = loading
+  const { options, model, drafting, summary, http, log } = loading
   const { texts } = model
   const vocabulary = model.config.shapes.vocabulary
   const tokenizer = await openTokenizer(texts.tokenizer.text, texts.tokenizer.file, vocabulary)
@@ -225,6 +238,7 @@ async function load(loading: Loading): Promise<Ready & { kept: Promise<void> }> 
     ...recycled(options.overrides),
     log,
     ...(trace && { trace }),
+    ...(drafting && { speculative: await openDrafter(drafting, summary) }),
     ...(options.requestTimeout ? { requestTimeout: options.requestTimeout } : {}),
   })
   const chat = createChat({
@@ -302,6 +316,11 @@ async function openProgram({
   }
 }
 
+async function openDrafter(prepared: PreparedDrafting, { limits }: Summary): Promise<Speculative> {
+  const { mode, length } = prepared
+  return { mode, length, room: limits.drafts, drafter: await prepared.open() }
+}
+
 const gaugeHelp = {
   running: "Sequences with a place in the steps.",
   waiting: "Requests of which nothing runs yet.",
@@ -315,14 +334,27 @@ const gaugeHelp = {
   recomputedTokens: "Tokens computed once more, after blocks were taken.",
   preemptions: "Sequences whose blocks were taken for others.",
   failures: "Sequences that ended in an error.",
-} as const satisfies Record<keyof ReturnType<Engine["stats"]>, string>
+} as const satisfies Record<Exclude<keyof EngineStats, "drafts">, string>
 
 function gauges(engine: Engine): Gauge[] {
   const stats = engine.stats()
   const told = Object.entries(gaugeHelp).map(([name, help]) => ({
     name: `sinter_${name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}`,
     help,
-    value: stats[name as keyof typeof stats],
+    value: stats[name as keyof typeof gaugeHelp],
   }))
-  return [...told, { name: "sinter_block_tokens", help: "Tokens of a KV block.", value: BLOCK }]
+  const block = { name: "sinter_block_tokens", help: "Tokens of a KV block.", value: BLOCK }
+  return [...told, block, ...draftGauges(stats)]
+}
+
+/** One for each place of a draft, the first one's place being 1. */
+function draftGauges({ drafts }: EngineStats): Gauge[] {
+  if (!drafts) return []
+  const { mode, drafted, accepted } = drafts
+  const places = (name: string, help: string, counts: readonly number[]) =>
+    counts.map((value, i) => ({ name, help, labels: { mode, place: String(i + 1) }, value }))
+  return [
+    ...places("sinter_drafted_tokens", "Tokens proposed, by their place in the draft.", drafted),
+    ...places("sinter_accepted_tokens", "Tokens proposed that came true, by place.", accepted),
+  ]
 }

@@ -51,7 +51,13 @@ export interface Setting extends Partial<Omit<HistoryOptions, "limits">> {
 export function setUp(setting: Setting = {}) {
   const { blocks = 64, sequences = 4, tokens = 64, context = 1024 } = setting
   const { chunk = tokens, options, ...history } = setting
-  const limits = { blocks, tokens, sequences, rows: sequences }
+  const room = options?.speculative?.room ?? 0
+  const limits = {
+    blocks: blocks + Math.min(sequences, room),
+    tokens: tokens + room,
+    sequences,
+    rows: sequences + room,
+  }
   const program = historyProgram({ ...history, context, limits })
   const chosen = (value: number) => ({ value, why: "test" })
   const engine = createEngine(program, {

@@ -152,7 +152,35 @@ export function withoutPadding(tokens: number, rows: number): (() => Constraint)
   if (tokens >= rows) return undefined
   const allowed = new Uint32Array(Math.ceil(rows / 32)).fill(0xffff_ffff, 0, tokens >>> 5)
   allowed[tokens >>> 5] = 2 ** (tokens & 31) - 1
-  return () => ({ mask: (into) => into.set(allowed), accept: () => {} })
+  return () => new WithinVocabulary(allowed, tokens)
+}
+
+class WithinVocabulary implements Constraint {
+  readonly #allowed: Uint32Array
+  readonly #tokens: number
+  #ahead: readonly number[] = []
+
+  constructor(allowed: Uint32Array, tokens: number) {
+    this.#allowed = allowed
+    this.#tokens = tokens
+  }
+
+  mask(into: Uint32Array): void {
+    into.set(this.#allowed)
+  }
+
+  accept(token: number): void {
+    this.#ahead = this.#ahead[0] === token ? this.#ahead.slice(1) : []
+  }
+
+  draft(tokens: readonly number[]): void {
+    const beyond = tokens.findIndex((token) => token >= this.#tokens)
+    this.#ahead = beyond < 0 ? tokens : tokens.slice(0, beyond)
+  }
+
+  get drafted(): number {
+    return this.#ahead.length
+  }
 }
 
 interface Callable {

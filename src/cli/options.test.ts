@@ -139,8 +139,8 @@ test.each([
   ],
   ["--overrides", "constructor=4", 'there is no field "constructor"'],
   ["--overrides", "tensor_parallel_shards=2", "on one device; only 1 works."],
-  ["--speculative-mode", "eagle", "--speculative-mode: speculative decoding is not built yet"],
-  ["--additional-models", "./draft", "--additional-models: speculative decoding is not built yet"],
+  ["--speculative-mode", "eagle", "speculative decoding by a model is not built yet"],
+  ["--additional-models", "./draft", "speculative decoding by a model is not built yet"],
 ])("%s %j is refused in one sentence", (name, value, sentence) => {
   expect(() => read({ [name]: value })).toThrow(sentence)
   try {

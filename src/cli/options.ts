@@ -108,8 +108,8 @@ export const serveOptions = {
   "--speculative-mode": {
     value: "MODE",
     absent: "disable",
-    help: "Speculative decoding: disable, small_draft, eagle or medusa.",
-    read: oneOf("disable", "small_draft", "eagle", "medusa"),
+    help: "Speculative decoding: disable, lookup (what followed the same words before; needs no model), small_draft, eagle or medusa.",
+    read: oneOf("disable", "lookup", "small_draft", "eagle", "medusa"),
   },
   "--enable-tracing": {
     absent: false,
@@ -363,11 +363,11 @@ export const inspectOptions = {
 export const unbuilt: Record<string, { refused: (value: unknown) => boolean; because: string }> = {
   "--additional-models": {
     refused: () => true,
-    because: "speculative decoding is not built yet; leave it out.",
+    because: "speculative decoding by a model is not built yet; leave it out.",
   },
   "--speculative-mode": {
-    refused: (mode) => mode !== "disable",
-    because: "speculative decoding is not built yet; only disable works.",
+    refused: (mode) => mode !== "disable" && mode !== "lookup",
+    because: "speculative decoding by a model is not built yet; only disable and lookup work.",
   },
   "--overrides tensor_parallel_shards": {
     refused: (shards) => shards !== 1,

@@ -1,6 +1,7 @@
 // `--overrides "field=value;field=value"`: fields of the engine's configuration, each with a type. A field that is not in
 // the table, a value of another type, or a field given twice ends the start: a typing error must not become a default.
 
+import { LONGEST_DRAFT } from "../engine/speculative.ts"
 import { decimal, integer, oneOf, quoted, type Reader, refuse } from "./values.ts"
 
 interface Field {
@@ -45,6 +46,11 @@ export const overrideFields = {
     type: "enum",
     read: oneOf("f32", "f16", "bf16"),
     help: "What keys and values are kept in: f32, f16 or bf16; f32 for formats of floats and f16 for packed ones unless said here.",
+  },
+  spec_draft_length: {
+    type: "integer",
+    read: integer(0, LONGEST_DRAFT),
+    help: "Tokens proposed for a request in a step, when --speculative-mode says by what; 0 proposes as many as pay.",
   },
   tensor_parallel_shards: {
     type: "integer",

@@ -21,6 +21,10 @@ export async function serve(model: string, options: Options): Promise<void> {
     mode: options["--mode"],
     overrides: options["--overrides"],
     servedName: options["--served-model-name"],
+    drafting: {
+      mode: options["--speculative-mode"],
+      models: options["--additional-models"],
+    },
     toolFormat: options["--tool-format"],
     generationDefaults: options["--generation-defaults"],
     maxQueue: options["--max-queue"],

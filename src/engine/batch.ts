@@ -41,9 +41,9 @@ export class Batch {
     let blocks = 0
     let rows = 0
     for (const [i, sequence] of step.entries()) {
-      const end = sequence.computed + sequence.chunk
+      const end = sequence.computed + sequence.chunk + sequence.drafts.length
       for (let position = sequence.computed; position < end; position++) {
-        this.#tokens[tokens] = sequence.tokens[position]!
+        this.#tokens[tokens] = sequence.tokenAt(position)
         this.#positions[tokens++] = position
       }
       for (let row = sequence.rows; row > 0; row--) {
@@ -52,9 +52,10 @@ export class Batch {
         if (position < sequence.family.promptTokens) this.#sampler.score(sequence, position)
         else this.#sampler.add(sequence, position)
       }
-      this.#blocks = withRoom(this.#blocks, blocks + sequence.blocks.length)
+      this.#blocks = withRoom(this.#blocks, blocks + sequence.blocks.length + 1)
       for (let at = 0; at * BLOCK < end; at++) {
-        if (this.#memory.isHeld(sequence, at)) this.#blocks[blocks++] = sequence.blocks[at]!
+        if (!this.#memory.isHeld(sequence, at)) continue
+        this.#blocks[blocks++] = sequence.blocks[at] ?? sequence.spare!
       }
       this.#starts[i + 1] = tokens
       this.#blockStarts[i + 1] = blocks

@@ -14,6 +14,7 @@ export class Blocks {
   readonly total: number
   readonly #contents: Contents
   readonly #owners: Int32Array // [total]
+  readonly #editions: Uint32Array // [total]
   // The free list: a ring of block ids through the head, whose place is `total`.
   readonly #next: Int32Array // [total + 1]
   readonly #previous: Int32Array // [total + 1]
@@ -23,6 +24,7 @@ export class Blocks {
     this.total = total
     this.#contents = contents
     this.#owners = new Int32Array(total)
+    this.#editions = new Uint32Array(total)
     this.#next = new Int32Array(total + 1).fill(total)
     this.#previous = new Int32Array(total + 1).fill(total)
     for (let block = 0; block < total; block++) this.#append(block)
@@ -41,8 +43,19 @@ export class Blocks {
     const block = this.#next[this.total]!
     if (block === this.total) throw new Error("internal: no free block to take")
     this.#contents.forget(block)
+    this.renew(block)
     this.hold(block)
     return block
+  }
+
+  /** What stands in the block from now on is somebody else's. */
+  renew(block: number): void {
+    this.#editions[block]!++
+  }
+
+  /** Counts those to whom the block was given: while it stays the same, so do the tokens that it holds. */
+  edition(block: number): number {
+    return this.#editions[block]!
   }
 
   hold(block: number): void {

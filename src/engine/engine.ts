@@ -22,11 +22,12 @@ import type {
   ScoredEvent,
   TokenEvent,
 } from "./generation.ts"
-import type { EngineLimits } from "./limits.ts"
+import { type EngineLimits, spareBlocks } from "./limits.ts"
 import { Memory } from "./memory.ts"
 import { Outbox } from "./outbox.ts"
 import { Scheduler } from "./scheduler.ts"
 import { Family, Sequence } from "./sequence.ts"
+import { Speculation, type Speculative } from "./speculative.ts"
 import { type Counts, type EngineStats, noCounts } from "./stats.ts"
 import type { Trace } from "./trace.ts"
 
@@ -41,6 +42,8 @@ export interface EngineOptions {
   maxQueue: number
   /** Milliseconds from a request's arrival to its end; absent: as long as it takes. */
   requestTimeout?: number
+  /** What proposes tokens; absent: every step draws one. It belongs to the engine from here on. */
+  speculative?: Speculative
   /** Finished sequences that are remembered for others; 0: none; absent: as many as the blocks allow. */
   recycledSequences?: number
   log?: Log
@@ -77,6 +80,7 @@ class Loop implements Engine {
   readonly #now: () => number
   readonly #scheduler: Scheduler
   readonly #batch: Batch
+  readonly #speculation: Speculation | undefined
   readonly #cancel: CancelWord = new Int32Array(new SharedArrayBuffer(4))
   readonly #counts = noCounts()
   #arrivals = 0
@@ -88,15 +92,19 @@ class Loop implements Engine {
   constructor(program: Program, options: EngineOptions) {
     const { manifest, limits } = program
     const window = manifest.window ?? Number.POSITIVE_INFINITY
+    const { speculative } = options
+    const sequences = Math.min(limits.sequences, options.limits.sequences.value)
+    const room = speculative?.room ?? 0 // for drafts beside everything else
     const memory = new Memory({
       blocks: limits.blocks,
+      spares: spareBlocks(sequences, room),
       window,
       sinks: manifest.sinks,
       recycled: options.recycledSequences ?? Number.POSITIVE_INFINITY,
     })
     const { context } = options.limits
-    if (!manifest.window && context.value > limits.blocks * BLOCK) {
-      throw new Error(`internal: ${limits.blocks} blocks cannot hold ${context.value} tokens`)
+    if (!manifest.window && context.value > memory.total * BLOCK) {
+      throw new Error(`internal: ${memory.total} blocks cannot hold ${context.value} tokens`)
     }
     this.#program = program
     this.#options = options
@@ -105,20 +113,24 @@ class Loop implements Engine {
     this.#scheduler = new Scheduler(
       memory,
       {
-        ...limits,
-        sequences: Math.min(limits.sequences, options.limits.sequences.value),
+        blocks: memory.total,
+        tokens: limits.tokens - room,
+        rows: limits.rows - room,
+        sequences,
         chunk: options.limits.chunk.value,
       },
       options,
     )
     this.#batch = new Batch(limits, manifest.shapes.vocabulary, window, memory)
+    if (speculative) this.#speculation = new Speculation(speculative, sequences, memory, options)
   }
 
   generate(request: GenerationRequest, signal?: AbortSignal): Generation {
     signal?.throwIfAborted()
     this.#check(request)
     const { requestTimeout = Number.POSITIVE_INFINITY } = this.#options
-    const family = new Family(request, this.#arrivals++, this.#now(), requestTimeout)
+    const now = this.#now()
+    const family = new Family(request, this.#context, this.#arrivals++, now, requestTimeout)
     for (let choice = 0; choice < request.choices; choice++) {
       family.live.push(this.#newSequence(family, choice))
     }
@@ -150,12 +162,13 @@ class Loop implements Engine {
     return {
       running,
       waiting,
-      blocksUsed: memory.blocks.used,
-      blocksTotal: memory.blocks.total,
+      blocksUsed: memory.used,
+      blocksTotal: memory.total,
       blocksRemembered: memory.cache.size,
       cachedTokens: memory.cachedTokens,
       preemptions,
       ...this.#counts,
+      ...(this.#speculation && { drafts: this.#speculation.counts }),
     }
   }
 
@@ -175,6 +188,7 @@ class Loop implements Engine {
       this.#stopAll(family, problem("server_closing", {}))
     }
     await this.#serving
+    await this.#speculation?.drafter.close()
     await this.#program.close()
   }
 
@@ -334,8 +348,11 @@ class Loop implements Engine {
     Atomics.store(this.#cancel, 0, 0)
     try {
       await this.#copyBlocks()
-      const output = await this.#program.step(this.#batch.flatten(step), this.#cancel)
-      if (output.kind === "done") this.#handOut(step, output, begun)
+      const able = (await this.#speculation?.propose(step, this.#cancel)) ?? step
+      if (able.length === 0) return
+      this.#speculation?.begin()
+      const output = await this.#program.step(this.#batch.flatten(able), this.#cancel)
+      if (output.kind === "done") this.#handOut(able, output, begun)
       else if (Atomics.load(this.#cancel, 0) === 0) throw new Error("it gave up unasked")
     } catch (error) {
       this.#options.log?.error({ err: error }, "a step failed")
@@ -344,6 +361,7 @@ class Loop implements Engine {
       this.#step = []
       for (const sequence of step) {
         sequence.chunk = 0
+        this.#speculation?.forget(sequence)
         if (sequence.state === "leaving") this.#letGo(sequence)
       }
     }
@@ -352,7 +370,9 @@ class Loop implements Engine {
   async #copyBlocks(): Promise<void> {
     const { from, to } = this.#scheduler.memory.copies
     if (from.length === 0) return
-    await this.#program.copyBlocks(Int32Array.from(from), Int32Array.from(to))
+    const copies = [Int32Array.from(from), Int32Array.from(to)] as const
+    await this.#program.copyBlocks(...copies)
+    await this.#speculation?.copyBlocks(...copies)
   }
 
   #handOut(step: readonly Sequence[], output: StepDone, begun: number): void {
@@ -360,17 +380,18 @@ class Loop implements Engine {
     let row = 0
     let promptTokens = 0
     for (const sequence of step) {
-      const { rows, scores } = sequence
+      const { rows, scores, draws } = sequence
       if (sequence.remaining > 1) {
         promptTokens += sequence.chunk
         this.#traceChunk(sequence, begun)
       }
       this.#advance(sequence)
       if (scores > 0 && sequence.state === "running") this.#score(sequence, output, row, scores)
-      if (rows > scores && sequence.state === "running") this.#draw(sequence, output, row + scores)
+      if (draws > 0 && sequence.state === "running") this.#drawAll(sequence, output, row + scores)
       row += rows
     }
     this.#counts.steps++
+    this.#speculation?.end(step.length, promptTokens)
     this.#scheduler.pace.note(promptTokens, this.#now() - begun)
     if (before) this.#traceStep(step.length, begun, before)
   }
@@ -386,7 +407,7 @@ class Loop implements Engine {
       prompt: this.#counts.promptTokens - before.promptTokens,
       reply: this.#counts.replyTokens - before.replyTokens,
       recomputed: this.#counts.recomputedTokens - before.recomputedTokens,
-      blocks: this.#scheduler.memory.blocks.used,
+      blocks: this.#scheduler.memory.used,
     })
   }
 
@@ -419,6 +440,21 @@ class Loop implements Engine {
     family.scored += rows
   }
 
+  /** Draws a token, and another one for as long as the draft said which it would be: that one is computed too. */
+  #drawAll(sequence: Sequence, output: StepDone, first: number): void {
+    const { drafts } = sequence
+    let right = 0
+    for (let goesOn = true; goesOn; ) {
+      const row = first + right
+      this.#draw(sequence, output, row)
+      goesOn = output.tokens[row] === drafts[right]
+      if (goesOn) right++
+      if (sequence.state === "ended") break
+      if (goesOn) sequence.reached = ++sequence.computed
+    }
+    this.#speculation?.verified(sequence, right)
+  }
+
   #draw(sequence: Sequence, output: StepDone, row: number): void {
     const { memory } = this.#scheduler
     const { promptTokens, request } = sequence.family
@@ -446,8 +482,7 @@ class Loop implements Engine {
       this.#fail(sequence, failure(error))
       return
     }
-    const most = promptTokens + (request.maxTokens ?? this.#context)
-    if (sequence.length < Math.min(most, this.#context)) return
+    if (sequence.length < sequence.family.end) return
     this.#end(sequence, { kind: "end", reason: "length" })
   }
 }

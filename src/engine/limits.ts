@@ -20,6 +20,8 @@ export interface Overrides {
   prefix_cache_max_num_recycling_seqs?: number
   /** What keys and values are kept in. */
   kv_dtype?: "f32" | "f16" | "bf16"
+  /** Tokens proposed for a sequence in a step; 0: as many as pay. */
+  spec_draft_length?: number
 }
 
 export interface Demand {
@@ -31,6 +33,15 @@ export interface Demand {
   weightBytes: number
   /** What the program needs beside weights and KV blocks, in bytes. */
   bufferBytes: (limits: ProgramLimits) => number
+  /** The most tokens proposed for a sequence in a step, and what the model that proposes them takes. */
+  drafts?: { length: number; model?: DraftDemand | undefined } | undefined
+}
+
+/** Bytes of the program that drafts. It has as many KV blocks as the other. */
+export interface DraftDemand {
+  weightBytes: number
+  bytesPerBlock: number
+  bufferBytes: (limits: ProgramLimits) => number
 }
 
 export interface EngineLimits {
@@ -38,6 +49,8 @@ export interface EngineLimits {
   sequences: Chosen // at once
   total: Chosen // tokens held for all sequences together
   chunk: Chosen // the most prompt tokens in one step
+  /** Tokens proposed in one step for all sequences together; the program's rows, tokens and blocks have room for them. */
+  drafts: number
   program: ProgramLimits
   memory: MemoryShares
 }
@@ -48,6 +61,7 @@ export interface MemoryShares {
   kv: number
   activations: number // a row for each token of a step
   buffers: number // a row for each token that wants logits
+  draft: number // all of the program that drafts
   available: number
 }
 
@@ -60,6 +74,7 @@ const LOCAL_SEQUENCES = 4
 const SERVER_SEQUENCES = 128 // beyond it a step's decode rows leave no room in the step budget for prompts
 const STEP_TOKENS = 512 // activations are sized for it; longer steps gain nothing and hold everybody else up
 const LEAST_ROWS = 32 // each token of a prompt that is scored takes one: with fewer, such prompts would crawl
+const MOST_DRAFTS = 64 // a step over more rows than that is no cheaper for each than one over fewer
 const SERVER_SHARE = 0.85 // of the memory: `server` takes what there is and keeps 15 % free
 
 /** @throws `memory_short`, `option_invalid` */
@@ -69,24 +84,32 @@ export function chooseLimits(demand: Demand): EngineLimits {
   const sequences = chooseSequences(mode, overrides)
   const span = spanOf(demand, context.value)
   const chunk = overridden(overrides, "prefill_chunk_size") ?? span
+  const drafts = Math.min(MOST_DRAFTS, sequences.value * (demand.drafts?.length ?? 0))
   const program = {
-    blocks: 0,
-    tokens: Math.max(sequences.value, Math.min(STEP_TOKENS, chunk.value + sequences.value)),
+    blocks: spareBlocks(sequences.value, drafts),
+    tokens:
+      Math.max(sequences.value, Math.min(STEP_TOKENS, chunk.value + sequences.value)) + drafts,
     sequences: sequences.value,
-    rows: Math.max(sequences.value, LEAST_ROWS),
+    rows: Math.max(sequences.value, LEAST_ROWS) + drafts,
   }
   const total = chooseTotal(demand, span, sequences.value, program)
   // A window slides over whole blocks while a step adds to them: one sequence needs that much room to move at all.
   const moving = demand.manifest.window ? program.tokens + BLOCK : 0
-  program.blocks = Math.ceil((total.value + moving) / BLOCK)
+  program.blocks += Math.ceil((total.value + moving) / BLOCK)
   return {
     context: context.value <= total.value || demand.manifest.window ? context : total,
     sequences,
     total,
     chunk,
+    drafts,
     program,
     memory: checkedMemory(demand, program),
   }
+}
+
+/** Drafts take blocks from nobody: those of a sequence need one beside its own at most. */
+export function spareBlocks(sequences: number, drafts: number): number {
+  return Math.min(sequences, drafts)
 }
 
 function chooseContext({ manifest, overrides }: Demand): Chosen {
@@ -123,9 +146,12 @@ function chooseTotal(
   const asked = overridden(demand.overrides, "max_total_seq_length")
   if (asked) return asked
   const { mode, overrides, manifest, available, weightBytes, bufferBytes } = demand
+  const { model: draft } = demand.drafts ?? {}
   const share = overrides.gpu_memory_utilization ?? (mode === "server" ? SERVER_SHARE : 1)
-  const left = available * share - weightBytes - bufferBytes(program)
-  const fits = Math.max(1, Math.floor(left / manifest.kv.bytesPerBlock)) * BLOCK
+  const drafting = draft ? draft.weightBytes + draft.bufferBytes(program) : 0
+  const left = available * share - weightBytes - bufferBytes(program) - drafting
+  const bytesPerBlock = manifest.kv.bytesPerBlock + (draft?.bytesPerBlock ?? 0)
+  const fits = Math.max(1, Math.floor(left / bytesPerBlock) - program.blocks) * BLOCK
   const wanted = mode === "server" ? sequences * span.value : span.value
   if (wanted > fits) return { value: fits, why: `${mode}: what memory allows` }
   if (mode !== "server") return span
@@ -133,21 +159,26 @@ function chooseTotal(
 }
 
 function checkedMemory(demand: Demand, program: ProgramLimits): MemoryShares {
-  const { weightBytes: weights, manifest, bufferBytes } = demand
+  const { weightBytes: weights, manifest, bufferBytes, drafts } = demand
   const available = demand.available * (demand.overrides.gpu_memory_utilization ?? 1)
   const kv = program.blocks * manifest.kv.bytesPerBlock
   const activations = bufferBytes({ ...program, rows: 0 })
   const buffers = bufferBytes({ ...program, tokens: 0 })
-  const needed = weights + kv + activations + buffers
-  if (needed <= available) return { weights, kv, activations, buffers, available }
+  const draft = drafts?.model ? draftBytes(drafts.model, program) : 0
+  const needed = weights + kv + activations + buffers + draft
+  if (needed <= available) return { weights, kv, activations, buffers, draft, available }
   throw problem("memory_short", {
     needed: mib(needed),
     weights: mib(weights),
     kv: mib(kv),
     activations: mib(activations),
-    buffers: mib(buffers),
+    buffers: `${mib(buffers)}${draft > 0 ? `, draft ${mib(draft)}` : ""}`,
     available: mib(available),
   })
+}
+
+function draftBytes(draft: DraftDemand, program: ProgramLimits): number {
+  return draft.weightBytes + draft.bufferBytes(program) + program.blocks * draft.bytesPerBlock
 }
 
 type ChosenField =

@@ -9,6 +9,8 @@ import type { Sequence } from "./sequence.ts"
 
 export interface MemoryShape {
   blocks: number
+  /** How many of them are kept for drafts. */
+  spares: number
   /** Positions a token sees, itself included; Infinity: all. */
   window: number
   /** Positions kept at the start whatever the window. */
@@ -26,6 +28,7 @@ export class Memory {
   cachedTokens = 0
   readonly #shape: MemoryShape
   readonly #sinkBlocks: number
+  readonly #spares: number[] = []
   // Of the remembered sequences, where their number is limited: the blocks of each, and how many list a block.
   readonly #recycled: { block: number; serial: Serial }[][] = []
   readonly #listed = new Map<Serial, number>()
@@ -35,6 +38,16 @@ export class Memory {
     this.blocks = new Blocks(shape.blocks, this.cache)
     this.#shape = shape
     this.#sinkBlocks = Math.ceil(shape.sinks / BLOCK)
+    for (let i = 0; i < shape.spares; i++) this.#spares.push(this.blocks.take())
+  }
+
+  /** Blocks that sequences hold, of how many: spare ones are neither. */
+  get used(): number {
+    return this.blocks.used - this.#shape.spares
+  }
+
+  get total(): number {
+    return this.blocks.total - this.#shape.spares
   }
 
   /** How long the sequence could get with the free blocks but `spared` of them. */
@@ -57,6 +70,7 @@ export class Memory {
 
   /** Takes blocks up to `length` positions; they are there, as `reach` said. */
   grow(sequence: Sequence, length: number): void {
+    this.settle(sequence)
     const { blocks } = sequence
     if (this.#mustCopy(sequence)) {
       const at = Math.floor(sequence.computed / BLOCK)
@@ -69,6 +83,33 @@ export class Memory {
       sequence.shared = Math.min(sequence.shared, at)
     }
     while (blocks.length * BLOCK < length) blocks.push(this.blocks.take())
+  }
+
+  /**
+   * A block for drafts, if they need one and there is one left. It comes from the spare ones, so that a draft takes
+   * nothing from anybody, nor from the prefix cache.
+   * @returns how many positions the sequence's blocks hold now
+   */
+  lend(sequence: Sequence, length: number): number {
+    const { blocks } = sequence
+    if (length > blocks.length * BLOCK && sequence.spare === undefined) {
+      sequence.spare = this.#spares.pop()
+      if (sequence.spare !== undefined) this.blocks.renew(sequence.spare)
+    }
+    return (blocks.length + (sequence.spare === undefined ? 0 : 1)) * BLOCK
+  }
+
+  /** Takes a lent block back. One that holds tokens of the sequence by now is changed for a free one, when there is one. */
+  settle(sequence: Sequence): void {
+    const { blocks, spare, computed } = sequence
+    if (spare === undefined) return
+    if (computed <= blocks.length * BLOCK) this.#spares.push(spare)
+    else if (this.blocks.free === 0) return
+    else {
+      blocks.push(spare)
+      this.#spares.push(this.blocks.take())
+    }
+    sequence.spare = undefined
   }
 
   /**
@@ -136,6 +177,8 @@ export class Memory {
       if (this.isHeld(sequence, at)) this.blocks.letGo(blocks[at]!)
     }
     blocks.length = 0
+    if (sequence.spare !== undefined) this.#spares.push(sequence.spare)
+    sequence.spare = undefined
     sequence.gone = 0
     sequence.shared = 0
     sequence.computed = 0
@@ -182,15 +225,21 @@ export class Memory {
     }
   }
 
-  *held(sequence: Sequence): Iterable<number> {
-    for (const [at, block] of sequence.blocks.entries()) {
-      if (this.isHeld(sequence, at)) yield block
-    }
+  /** Throws unless every block is free once, spare, or owned by exactly those of all `sequences` that list it. */
+  audit(sequences: readonly Sequence[]): void {
+    const lent = sequences.flatMap(({ spare }) => spare ?? [])
+    this.blocks.audit([this.#spares, lent, ...sequences.map((each) => this.#held(each))])
   }
 
   /** Whether block number `at` of the sequence is a sink or still inside its window: only those reach the program. */
   isHeld(sequence: Sequence, at: number): boolean {
     return at >= sequence.gone || at < this.#sinkBlocks
+  }
+
+  *#held(sequence: Sequence): Iterable<number> {
+    for (const [at, block] of sequence.blocks.entries()) {
+      if (this.isHeld(sequence, at)) yield block
+    }
   }
 
   /** Whether the block that the next token goes into is somebody else's too. */

@@ -5,7 +5,6 @@ import { type SamplingRows, UNMASKED } from "../runtime/program.ts"
 import type { SamplingParams } from "./generation.ts"
 import { withRoom } from "./growing.ts"
 import type { Sequence } from "./sequence.ts"
-import type { TokenCounts } from "./token-counts.ts"
 
 export class Sampler {
   readonly #maskWords: number
@@ -43,7 +42,7 @@ export class Sampler {
     this.#masked = 0
   }
 
-  /** A row for the token of `sequence` that will stand at `position`. */
+  /** A row for the token of `sequence` that will stand at `position`, if the drafts before it are its tokens. */
   add(sequence: Sequence, position: number): void {
     const all = this.#fixed
     const row = this.#rows++
@@ -59,9 +58,9 @@ export class Sampler {
     all.choice[row] = sequence.choice
     all.position[row] = position
     all.topLogprobs[row] = sampling.topLogprobs ?? 0
-    this.#addCounts(row, sampling, sequence.counts)
+    this.#addCounts(row, sequence, position - sequence.length)
     this.#addBiases(row, sampling.logitBias)
-    this.#addMask(row, sequence)
+    this.#addMask(row, sequence, position - sequence.length)
   }
 
   /** A row that can only draw the token which stands at `position`, so that its log probability is told. */
@@ -116,14 +115,19 @@ export class Sampler {
     }
   }
 
-  #addCounts(row: number, sampling: SamplingParams, counts: TokenCounts): void {
+  /** Of the reply's tokens and of the first `drafted` of those that may follow them. */
+  #addCounts(row: number, { family, counts, drafts }: Sequence, drafted: number): void {
     const all = this.#fixed
     const at = all.countStarts[row]!
-    const size = penalises(sampling) ? counts.size : 0
+    all.countStarts[row + 1] = at
+    if (!penalises(family.request.sampling)) return
+    for (let i = 0; i < drafted; i++) counts.add(drafts[i]!)
+    const { size } = counts
     all.countTokens = withRoom(all.countTokens, at + size)
     all.counts = withRoom(all.counts, at + size)
-    counts.copy(all.countTokens, all.counts, at, size)
+    counts.copy(all.countTokens, all.counts, at)
     all.countStarts[row + 1] = at + size
+    for (let i = drafted - 1; i >= 0; i--) counts.takeBack(drafts[i]!)
   }
 
   #addBiases(row: number, biases: ReadonlyMap<number, number>): void {
@@ -139,13 +143,13 @@ export class Sampler {
   }
 
   /** A constraint that throws, or allows nothing, must cost its own sequence and nobody else's. */
-  #addMask(row: number, sequence: Sequence): void {
+  #addMask(row: number, sequence: Sequence, drafted: number): void {
     const all = this.#fixed
     all.maskRow[row] = UNMASKED
     if (!sequence.constraint) return
     const mask = this.#nextMask()
     try {
-      sequence.constraint.mask(mask)
+      sequence.constraint.mask(mask, drafted)
       if (mask.every((word) => word === 0)) throw new Error("its constraint allows no token")
       all.maskRow[row] = this.#masked++
     } catch (error) {

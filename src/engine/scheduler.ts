@@ -81,8 +81,7 @@ export class Scheduler {
 
   /** Throws unless every block is free once or owned by exactly those sequences that list it. */
   audit(): void {
-    const { blocks } = this.memory
-    blocks.audit(this.#families.flatMap(({ live }) => live).map((each) => this.memory.held(each)))
+    this.memory.audit(this.#families.flatMap(({ live }) => live))
   }
 
   /** The sequences of the next step, each with its `chunk`; none when nobody can go on. */

@@ -2,7 +2,7 @@
 // computes of it the others take over.
 //
 //  0 ──────────── computed ──────────────────── length
-//  │ K and V in its blocks │ still to be computed │ the next token drawn takes position `length`
+//  │ K and V in its blocks │ still to be computed │ the next token drawn takes position `length`, as `drafts` propose
 //                          └── chunk ──┘ in the step being taken
 //
 // Writing a reply and reading a prompt are the same thing: a sequence has tokens that are not computed yet. A running
@@ -35,8 +35,18 @@ export class Family {
   /** How many of the prompt's tokens have told how likely the next one was; all of them where nobody wants to know. */
   scored: number
 
-  constructor(request: GenerationRequest, arrival: number, arrivedAt: number, timeout: number) {
+  /** The most positions that prompt and reply may take. */
+  readonly end: number
+
+  constructor(
+    request: GenerationRequest,
+    context: number,
+    arrival: number,
+    arrivedAt: number,
+    timeout: number,
+  ) {
     this.request = request
+    this.end = Math.min(request.prompt.length + (request.maxTokens ?? context), context)
     this.arrival = arrival
     this.arrivedAt = arrivedAt
     this.deadline = arrivedAt + timeout
@@ -72,6 +82,9 @@ export class Sequence {
   /** The most that was ever computed: everything below is recomputation. */
   reached = 0
   chunk = 0
+  /** Tokens that may be drawn next, to be computed with the last one; how many were wished for. */
+  readonly drafts: number[] = []
+  wish = 0
   /** When its first token was drawn, for traces. */
   firstAt: number | undefined
 
@@ -80,6 +93,8 @@ export class Sequence {
   gone = 0
   /** How many of the first blocks stand in the prefix cache. */
   shared = 0
+  /** A borrowed block behind the others, for drafts. */
+  spare: number | undefined
 
   /** What its constraint threw; the sequence fails when the step is over. */
   fault: unknown
@@ -98,9 +113,14 @@ export class Sequence {
     return this.length - this.computed
   }
 
-  /** Logits rows wanted from the step: the last `rows` tokens of the chunk, those that score the prompt first. */
+  /** Logits rows wanted from the step: the last `rows` of its tokens, those that score the prompt first. */
   get rows(): number {
-    return this.scores + (this.chunk > 0 && this.chunk === this.remaining ? 1 : 0)
+    return this.scores + this.draws
+  }
+
+  /** Rows that tokens are drawn from: the last token's, and one for each draft. */
+  get draws(): number {
+    return this.chunk > 0 && this.chunk === this.remaining ? 1 + this.drafts.length : 0
   }
 
   /** Rows that tell how likely the prompt's own next token was. */
@@ -108,6 +128,11 @@ export class Sequence {
     const { promptTokens, scored } = this.family
     const end = Math.min(this.computed + this.chunk, promptTokens - 1)
     return Math.max(0, end - Math.max(this.computed, scored))
+  }
+
+  /** Its own token at a position, or the one that is proposed there. */
+  tokenAt(position: number): number {
+    return position < this.length ? this.tokens[position]! : this.drafts[position - this.length]!
   }
 
   get replyTokens(): number {

@@ -15,6 +15,8 @@ export interface EngineStats {
   recomputedTokens: number // computed once more, after blocks were taken or for another choice
   preemptions: number
   failures: number // sequences that ended in an error
+  /** Where tokens are proposed: how many at each place of a draft, and how many of them came true. */
+  drafts?: { mode: string; drafted: readonly number[]; accepted: readonly number[] }
 }
 
 /** Those that the loop itself counts. */

@@ -26,8 +26,14 @@ export class TokenCounts {
     this.#counts[place] = 1
   }
 
-  copy(tokens: Int32Array, counts: Int32Array, at: number, size: number): void {
-    tokens.set(this.#tokens.subarray(0, size), at)
-    counts.set(this.#counts.subarray(0, size), at)
+  /** Undoes `add`, the last one first. */
+  takeBack(token: number): void {
+    const place = this.#place.get(token)!
+    if (--this.#counts[place]! === 0) this.#place.delete(token)
+  }
+
+  copy(tokens: Int32Array, counts: Int32Array, at: number): void {
+    tokens.set(this.#tokens.subarray(0, this.size), at)
+    counts.set(this.#counts.subarray(0, this.size), at)
   }
 }

@@ -123,9 +123,13 @@ export class Metrics {
   /** The whole page. */
   async print(): Promise<string> {
     const own = await this.registry.metrics()
-    const handed = this.handed().map(
-      ({ name, help, value }) => `# HELP ${name} ${help}\n# TYPE ${name} gauge\n${name} ${value}\n`,
-    )
+    const gauges = this.handed()
+    const handed = gauges.map(({ name, help, labels = {}, value }, i) => {
+      const head = `# HELP ${name} ${help}\n# TYPE ${name} gauge\n`
+      const pairs = Object.entries(labels).map(([label, text]) => `${label}="${text}"`)
+      const line = `${name}${pairs.length > 0 ? `{${pairs.join(",")}}` : ""} ${value}\n`
+      return gauges[i - 1]?.name === name ? line : `${head}${line}`
+    })
     return [own, ...handed].join("\n")
   }
 

@@ -98,5 +98,7 @@ export interface SamplingDefaults {
 export interface Gauge {
   name: string // sinter_…
   help: string
+  /** What tells those of one name apart; they stand one after the other. */
+  labels?: Readonly<Record<string, string>>
   value: number
 }

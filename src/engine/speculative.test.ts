@@ -1,0 +1,335 @@
+// Drafts change speed and never text: hundreds of random mixtures of requests are held to what an engine without drafts
+// says, event by event. The drafters are the real look-up, and stand-ins that are right as often as is wanted.
+
+import { describe, expect, test } from "vitest"
+import { plain, request, type Setting, setUp, turns } from "../../test/history-engine.ts"
+import { collect, expectedReply, VOCABULARY } from "../../test/history-program.ts"
+import { createLookup } from "./drafters/lookup.ts"
+import type { Constraint, GenerationEvent, GenerationRequest } from "./generation.ts"
+import type { Sequence } from "./sequence.ts"
+import { type Drafter, LONGEST_DRAFT, type Speculative } from "./speculative.ts"
+import { Trace } from "./trace.ts"
+
+type Random = (below: number) => number
+
+/** Mulberry32, so that a mixture that fails can be run again by its number. */
+function random(seed: number): Random {
+  let state = seed
+  return (below) => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) % below
+  }
+}
+
+/** Knows what will be said, and says something else now and then. */
+function standIn(replies: ReadonlyMap<string, number[]>, isRight: () => boolean): Drafter {
+  return {
+    hidden: "none",
+    longest: 12,
+    async propose(step) {
+      await turns(1)
+      for (const sequence of step) {
+        const said = replies.get(keyOf(sequence)) ?? []
+        for (let i = 0; i < sequence.wish; i++) {
+          const right = said[sequence.replyTokens + i] ?? 0
+          sequence.drafts.push(isRight() ? right : (right + 1) % VOCABULARY)
+        }
+      }
+    },
+    async close() {},
+  }
+}
+
+const keyOf = ({ family, choice }: Sequence) => `${family.request.id} ${choice}`
+
+function speculative(drafter: Drafter, length: number, room = 40): Speculative {
+  return { mode: "lookup", drafter, length, room }
+}
+
+/** Allows some tokens, by what was accepted; its masks may come a while after they are asked for. */
+class Moody implements Constraint {
+  readonly #seed: number
+  readonly #delay: number
+  readonly #accepted: number[] = []
+  #ahead: readonly number[] = []
+  pending: Promise<void> | undefined
+
+  constructor(seed: number, delay: number) {
+    this.#seed = seed
+    this.#delay = delay
+    this.#wait()
+  }
+
+  mask(into: Uint32Array, after = 0): void {
+    if (this.pending) throw new Error("asked for a mask that is not there")
+    if (after > this.#ahead.length) throw new Error("asked for a mask beyond the draft")
+    into.fill(0)
+    for (let token = 0; token < VOCABULARY; token++) {
+      if (this.#allows(token, after)) into[token >> 5]! |= 1 << (token & 31)
+    }
+  }
+
+  accept(token: number): void {
+    if (!this.#allows(token, 0)) throw new Error(`${token} was not allowed`)
+    this.#accepted.push(token)
+    if (this.#ahead[0] === token) this.#ahead = this.#ahead.slice(1)
+    else {
+      this.#ahead = []
+      this.#wait()
+    }
+  }
+
+  draft(tokens: readonly number[]): void {
+    this.#ahead = []
+    for (const [i, token] of tokens.entries()) {
+      if (!this.#allows(token, i)) break
+      this.#ahead = tokens.slice(0, i + 1)
+    }
+    this.#wait()
+  }
+
+  get drafted(): number {
+    return this.pending ? 0 : this.#ahead.length
+  }
+
+  #allows(token: number, after: number): boolean {
+    const seen = [...this.#accepted, ...this.#ahead.slice(0, after)]
+    const state = seen.reduce((mixed, each) => Math.imul(mixed ^ each, 0x85ebca6b), this.#seed)
+    return token === 5 || ((Math.imul(state ^ token, 0xc2b2ae35) >>> 13) & 3) !== 0
+  }
+
+  #wait(): void {
+    if (this.#delay === 0) return
+    const done = turns(this.#delay).then(() => {
+      if (this.pending === done) this.pending = undefined
+    })
+    this.pending = done
+  }
+}
+
+function randomRequest(pick: Random, at: number): GenerationRequest {
+  const begins = pick(3)
+  const shared = pick(60)
+  const length = shared + 1 + pick(40)
+  const prompt = Int32Array.from({ length }, (_, i) =>
+    i < shared ? (i * (begins + 3)) % VOCABULARY : pick(4) === 0 ? pick(VOCABULARY) : i % 5,
+  )
+  const [seed, delay] = [pick(1000), pick(3) === 0 ? pick(40) : 0]
+  return request(length, {
+    id: `m${at}`,
+    prompt,
+    choices: pick(3) === 0 ? 1 + pick(4) : 1,
+    maxTokens: pick(8) === 0 ? undefined : 1 + pick(60),
+    stopTokens: new Set(pick(3) === 0 ? [pick(VOCABULARY), pick(VOCABULARY)] : []),
+    scope: pick(4) === 0 ? "another" : "",
+    ...(pick(3) === 0 ? { constraint: () => new Moody(seed, delay) } : {}),
+    ...(pick(6) === 0 ? { scorePrompt: true } : {}),
+    sampling: {
+      temperature: [0, 0.3, 1, 1.7][pick(4)]!,
+      topK: pick(3) === 0 ? 1 + pick(20) : 0,
+      topP: pick(3) === 0 ? 0.5 : 1,
+      minP: pick(4) === 0 ? 0.1 : 0,
+      presencePenalty: pick(3) - 1,
+      frequencyPenalty: pick(3) === 0 ? 0.7 : 0,
+      repetitionPenalty: pick(3) === 0 ? 1.4 : 1,
+      logitBias: new Map(pick(3) === 0 ? [[pick(VOCABULARY), 4]] : []),
+      seed: BigInt(pick(1000)),
+      topLogprobs: pick(3) === 0 ? pick(4) : undefined,
+    },
+  })
+}
+
+/** All that a choice is told, or as much as somebody reads who leaves. */
+async function read(
+  choice: AsyncIterable<GenerationEvent>,
+  most = Number.POSITIVE_INFINITY,
+  pause = 0,
+): Promise<GenerationEvent[]> {
+  const events: GenerationEvent[] = []
+  for await (const event of choice) {
+    events.push(event)
+    if (pause > 0) await turns(pause)
+    if (events.length >= most) break
+  }
+  return events
+}
+
+const drafters = ["lookup", "right", "half right", "wrong"] as const
+
+describe.each(drafters)("a drafter: %s", (kind) => {
+  const seeds = Array.from({ length: kind === "half right" ? 90 : 40 }, (_, seed) => seed)
+  test.each(seeds)("mixture %i says what is said without", async (seed) => {
+    const pick = random(seed * 7 + 1)
+    const window = pick(4) === 0 ? 20 + pick(60) : undefined
+    const sinks = window && pick(2) ? pick(20) : 0
+    const sequences = 1 + pick(6)
+    const setting: Setting = {
+      context: 160,
+      ...(window ? { window, sinks } : {}),
+      sequences,
+      turns: pick(3),
+      blocks: 11 + pick(30),
+      tokens: Math.max(sequences, 4 + pick(60)),
+      chunk: 1 + pick(64),
+    }
+    const asked = Array.from({ length: 3 + pick(6) }, (_, at) => randomRequest(pick, at))
+
+    const without = setUp({ ...setting, blocks: 200, turns: 0 })
+    const expected: GenerationEvent[][][] = []
+    const replies = new Map<string, number[]>()
+    for (const each of asked) {
+      const said = await Promise.all(without.engine.generate(each).choices.map((one) => read(one)))
+      expected.push(said)
+      for (const [choice, events] of said.entries()) {
+        const tokens = events.flatMap((event) => (event.kind === "token" ? [event.token] : []))
+        replies.set(`${each.id} ${choice}`, tokens)
+      }
+    }
+    without.isClean()
+
+    const chance = { right: 100, "half right": 50, wrong: 0, lookup: 0 }[kind]
+    const drafter = kind === "lookup" ? createLookup() : standIn(replies, () => pick(100) < chance)
+    const trace = new Trace()
+    const length = pick(2) * (1 + pick(8))
+    const options = { trace, speculative: speculative(drafter, length, 1 + pick(50)) }
+    const { engine, program, isClean } = setUp({ ...setting, options })
+    const readers: Promise<void>[] = []
+    let readTokens = 0
+    for (const [i, each] of asked.entries()) {
+      const generation = engine.generate(each)
+      for (const [choice, one] of generation.choices.entries()) {
+        const most = pick(6) === 0 ? 1 + pick(30) : Number.POSITIVE_INFINITY
+        const pause = pick(6) === 0 ? pick(10) : 0
+        readers.push(
+          read(one, most, pause).then((events) => {
+            expect(events).toEqual(expected[i]![choice]!.slice(0, events.length))
+            expect(events.length).toBe(Math.min(most, expected[i]![choice]!.length))
+            readTokens += events.filter((event) => event.kind === "token").length
+          }),
+        )
+      }
+      await turns(pick(10))
+      engine.audit()
+    }
+    await Promise.all(readers)
+    await engine.drain()
+    isClean()
+    expect(program.faults).toEqual([])
+    const { traceEvents } = trace.toJSON()
+    const traced = (name: string, count: string) =>
+      traceEvents
+        .filter((event) => event.name === name)
+        .reduce((sum, { args }) => sum + Number(args[count]), 0)
+    expect(traced("step", "reply")).toBe(
+      readTokens + traced("reply", "unread") + traced("left", "unread"),
+    )
+  })
+})
+
+test("a right draft of four is five tokens a step", async () => {
+  const asked = request(20, { maxTokens: 40 })
+  const { tokens } = expectedReply(asked, 0)
+  const drafter = standIn(new Map([[`${asked.id} 0`, tokens]]), () => true)
+  const { engine, program, isClean } = setUp({ options: { speculative: speculative(drafter, 4) } })
+  const said = await collect(engine.generate(asked).choices[0]!)
+  expect(said.tokens).toEqual(tokens)
+  expect(program.steps.map(({ rows }) => rows)).toEqual([1, 5, 5, 5, 5, 5, 5, 5, 4])
+  expect(engine.stats().replyTokens).toBe(40)
+  isClean()
+})
+
+test("drafts borrow blocks: the prefix cache and what is cached of later requests are as without", async () => {
+  const usage = async (drafted: boolean) => {
+    const drafter = standIn(new Map(), () => false)
+    const options = drafted ? { speculative: speculative(drafter, LONGEST_DRAFT) } : {}
+    const { engine, isClean } = setUp({ blocks: 14, options })
+    const cached: number[] = []
+    for (let i = 0; i < 30; i++) {
+      const step = [3, 5, 3, 7, 11][i % 5]!
+      const prompt = Int32Array.from({ length: 60 + step }, (_, at) => (at * step) % VOCABULARY)
+      const generation = engine.generate(request(0, { prompt, maxTokens: 5 + i }))
+      await collect(generation.choices[0]!)
+      cached.push(generation.cachedTokens)
+    }
+    isClean()
+    return { cached, remembered: engine.stats().blocksRemembered }
+  }
+  expect(await usage(true)).toEqual(await usage(false))
+})
+
+test("a drafter that fails costs nobody a token", async () => {
+  const broken: Drafter = {
+    hidden: "none",
+    longest: 4,
+    propose: () => Promise.reject(new Error("no draft today")),
+    async close() {},
+  }
+  const { engine, isClean } = setUp({ options: { speculative: speculative(broken, 4) } })
+  const asked = request(20)
+  expect((await collect(engine.generate(asked).choices[0]!)).tokens).toEqual(
+    expectedReply(asked, 0).tokens,
+  )
+  isClean()
+})
+
+test("what follows the same tokens in the prompt is proposed", async () => {
+  const drafter = createLookup()
+  const sequence = {
+    tokens: Int32Array.of(1, 2, 3, 4, 5, 6, 9, 9, 1, 2, 3, 4),
+    length: 12,
+    wish: 6,
+    drafts: [] as number[],
+    family: { request: { stopTokens: new Set([9]) } },
+    tokenAt(position: number) {
+      return position < 12 ? this.tokens[position] : this.drafts[position - 12]
+    },
+  }
+  await drafter.propose([sequence as unknown as Sequence], new Int32Array(1))
+  expect(sequence.drafts).toEqual([5, 6]) // a stop token ends it
+})
+
+test("a short period is followed beyond its end", async () => {
+  const asked = request(0, {
+    prompt: Int32Array.from({ length: 30 }, (_, i) => i % 2),
+    maxTokens: 30,
+    sampling: { ...plain, temperature: 0, logitBias: new Map([[7, 100]]) },
+  })
+  const drafter = createLookup()
+  const { engine, program, isClean } = setUp({ options: { speculative: speculative(drafter, 8) } })
+  const { tokens } = await collect(engine.generate(asked).choices[0]!)
+  expect(tokens).toEqual(new Array(30).fill(7))
+  expect(program.steps.length).toBeLessThan(10)
+  isClean()
+})
+
+describe("lengths that adapt", () => {
+  /** Steps over few tokens cost little more than over one. */
+  const cost = ({ tokens }: { tokens: number }) => 10 + tokens
+
+  test("follow a drafter that is mostly right, and leave one alone that never is", async () => {
+    const asked = request(20, { maxTokens: 400 })
+    const { tokens } = expectedReply(asked, 0)
+    const pick = random(3)
+    const times = []
+    for (const chance of [80, 0]) {
+      const drafter = standIn(new Map([[`${asked.id} 0`, tokens]]), () => pick(100) < chance)
+      const options = { speculative: speculative(drafter, 0) }
+      const { engine, program, isClean } = setUp({ context: 1000, cost, options })
+      expect((await collect(engine.generate(asked).choices[0]!)).tokens).toEqual(tokens)
+      isClean()
+      times.push(program.clock)
+      if (chance > 0) continue
+      let drawn = 0
+      const late = program.steps.filter(({ rows, tokens }) => {
+        drawn++
+        return drawn > 64 && rows > 1 && tokens > 1
+      })
+      expect(late.length).toBeLessThan(8)
+    }
+    const alone = 400 * 11
+    expect(alone / times[0]!).toBeGreaterThan(2)
+    expect(alone / times[1]!).toBeGreaterThan(0.97)
+  })
+})

@@ -1,0 +1,211 @@
+// Speculation: a drafter proposes the next tokens of a reply, one step of the program computes them all, and each is kept
+// while it *is* the token that the program draws there, with that position's own noise. The first that is not is the
+// program's, and is kept too. So a draft changes speed and never text: what is drawn at a row depends on the tokens before
+// it, and those are the reply's own.
+//
+// A draft borrows its blocks (memory.ts), takes nobody's place in a step, and costs nobody's tokens when it fails.
+
+import { setImmediate as breathe } from "node:timers/promises"
+import type { Log } from "../log.ts"
+import type { CancelWord } from "../runtime/program.ts"
+import { DraftLengths } from "./draft-lengths.ts"
+import type { Memory } from "./memory.ts"
+import type { Sequence } from "./sequence.ts"
+import type { Trace } from "./trace.ts"
+
+export type SpeculativeMode = "lookup" | "small_draft" | "eagle" | "medusa"
+
+/** Where the tokens come from. */
+export interface Drafter {
+  /** Which of the program's last hidden rows it wants to see: none, those that tokens are drawn from, or all. */
+  readonly hidden: "none" | "drawn" | "all"
+  /** The most tokens it can propose at once. */
+  readonly longest: number
+  /**
+   * Adds up to `wish` tokens to the `drafts` of each sequence of the step. Those that wish for none are there for a drafter
+   * that reads along: their chunks are about to be computed. Leaves drafts as they are when it is cancelled.
+   */
+  propose(step: readonly Sequence[], cancel: CancelWord): Promise<void>
+  /** Blocks of the program are about to be copied, `from[i]` to `to[i]`. */
+  copyBlocks?(from: Int32Array, to: Int32Array): Promise<void>
+  /** The hidden rows of the sequence's positions from `from` to `computed`: [positions, hidden], or the last one alone. */
+  observe?(sequence: Sequence, rows: Float32Array, from: number): void
+  close(): Promise<void>
+}
+
+export interface Speculative {
+  mode: SpeculativeMode
+  drafter: Drafter
+  /** Tokens to propose for each sequence; 0: as many as pay. */
+  length: number
+  /** Tokens to propose in a step for all sequences together. */
+  room: number
+}
+
+interface Watchers {
+  log?: Log
+  trace?: Trace
+  now?: () => number
+}
+
+/** The longest draft: with the token before it, the rows that a step computes for little more than one. */
+export const LONGEST_DRAFT = 15
+
+/** Turns of the event loop that a step waits for masks along drafts. */
+const MASK_TURNS = 16
+
+export class Speculation {
+  readonly drafter: Drafter
+  readonly counts: { mode: SpeculativeMode; drafted: number[]; accepted: number[] } // by place in the draft
+  readonly #room: number
+  readonly #longest: number
+  readonly #memory: Memory
+  readonly #lengths: DraftLengths
+  readonly #watchers: Watchers
+  readonly #now: () => number
+  readonly #held = new WeakMap<Sequence, { length: number; drafts: number[] }>()
+  #hasFailed = false
+  // of the step being taken
+  #begun = 0
+  #drafted = 0
+  #accepted = 0
+
+  constructor(given: Speculative, mostSequences: number, memory: Memory, watchers: Watchers) {
+    const { drafter, length, room } = given
+    this.drafter = drafter
+    this.#room = room
+    this.#longest = Math.min(LONGEST_DRAFT, drafter.longest)
+    this.#memory = memory
+    this.#lengths = new DraftLengths(length, mostSequences + room)
+    this.#watchers = watchers
+    this.#now = watchers.now ?? (() => performance.now())
+    const zeros = () => new Array<number>(this.#longest).fill(0)
+    this.counts = { mode: given.mode, drafted: zeros(), accepted: zeros() }
+  }
+
+  /**
+   * Gives sequences of the step their `drafts`, with blocks to compute them in.
+   * @returns those who can take the step: the masks along a draft may come later
+   */
+  async propose(step: readonly Sequence[], cancel: CancelWord): Promise<readonly Sequence[]> {
+    const begun = this.#now()
+    const asked = step.filter((each) => each.remaining === 1 && !this.#takeHeld(each))
+    this.#lengths.choose(
+      asked.map((sequence) => ({ sequence, most: this.#most(sequence) })),
+      this.#room - step.reduce((sum, { drafts }) => sum + drafts.length, 0),
+    )
+    await this.#ask(step, cancel)
+    for (const sequence of step) this.#fit(sequence)
+    await this.#look(asked)
+    const able = step.some(waits) ? this.#withoutWaiting(step) : step
+    this.#drafted = able.reduce((sum, { drafts }) => sum + drafts.length, 0)
+    if (this.#drafted > 0) {
+      const counts = { sequences: asked.length, drafted: this.#drafted }
+      this.#watchers.trace?.span(undefined, "propose", begun, counts)
+    }
+    return able
+  }
+
+  #withoutWaiting(step: readonly Sequence[]): readonly Sequence[] {
+    for (const sequence of step.filter(waits)) {
+      const { length, drafts } = sequence
+      this.#held.set(sequence, { length, drafts: [...drafts] })
+      sequence.chunk = 0
+      this.forget(sequence)
+    }
+    return step.filter((each) => each.chunk > 0)
+  }
+
+  /** Of the sequence's drafts so many came true. */
+  verified(sequence: Sequence, accepted: number): void {
+    const drafted = sequence.drafts.length
+    for (let i = 0; i < drafted; i++) this.counts.drafted[i]!++
+    for (let i = 0; i < accepted; i++) this.counts.accepted[i]!++
+    this.#accepted += accepted
+    if (drafted > 0) this.#lengths.noteLuck(sequence, drafted, accepted)
+  }
+
+  /** A step begins, of those whom `propose` returned. */
+  begin(): void {
+    this.#begun = this.#now()
+    this.#accepted = 0
+  }
+
+  /** The step is over: everybody's next tokens are drawn. */
+  end(sequences: number, promptTokens: number): void {
+    if (promptTokens === 0) {
+      this.#lengths.noteStep(sequences + this.#drafted, this.#now() - this.#begun)
+    }
+    if (this.#drafted === 0) return
+    const counts = { drafted: this.#drafted, accepted: this.#accepted }
+    this.#watchers.trace?.span(undefined, "verify", this.#begun, counts)
+  }
+
+  async copyBlocks(from: Int32Array, to: Int32Array): Promise<void> {
+    if (!this.#hasFailed) await this.#orFail(async () => this.drafter.copyBlocks?.(from, to))
+  }
+
+  /** The sequence's drafts are over, whatever became of them: blocks that hold none of its own tokens go back. */
+  forget(sequence: Sequence): void {
+    sequence.drafts.length = 0
+    sequence.wish = 0
+    this.#memory.settle(sequence)
+  }
+
+  /** The last token needs no draft: it is drawn in any case. */
+  #most({ family, length, constraint }: Sequence): number {
+    if (this.#hasFailed || (constraint && !constraint.draft)) return 0
+    return Math.max(0, Math.min(this.#longest, family.end - length - 1))
+  }
+
+  /** A draft whose masks came late is as good as it was. */
+  #takeHeld(sequence: Sequence): boolean {
+    const held = this.#held.get(sequence)
+    this.#held.delete(sequence)
+    if (held?.length !== sequence.length) return false
+    sequence.drafts.push(...held.drafts.slice(0, sequence.constraint?.drafted))
+    return true
+  }
+
+  async #ask(step: readonly Sequence[], cancel: CancelWord): Promise<void> {
+    if (this.#hasFailed) return
+    const begun = this.#now()
+    const longest = step.reduce((most, { wish }) => Math.max(most, wish), 0)
+    await this.#orFail(() => this.drafter.propose(step, cancel))
+    if (longest > 0) this.#lengths.noteDrafting(longest, this.#now() - begun)
+  }
+
+  /** A drafter that fails is not asked again: nobody needs it. */
+  async #orFail(ask: () => Promise<void>): Promise<void> {
+    try {
+      await ask()
+    } catch (error) {
+      this.#hasFailed = true
+      this.#watchers.log?.error({ err: error }, "the drafter failed; tokens are no longer proposed")
+    }
+  }
+
+  /** Cuts the draft where its blocks end. */
+  #fit(sequence: Sequence): void {
+    const { drafts, length } = sequence
+    if (drafts.length === 0) return
+    drafts.length = Math.min(
+      drafts.length,
+      this.#memory.lend(sequence, length + drafts.length) - length,
+    )
+  }
+
+  /** Cuts drafts where their constraints refuse a token. Masks come together, since they are asked for together. */
+  async #look(asked: readonly Sequence[]): Promise<void> {
+    const held = asked.filter(({ constraint, drafts }) => constraint && drafts.length > 0)
+    for (const { constraint, drafts } of held) constraint!.draft!(drafts)
+    for (let turn = 0; turn < MASK_TURNS && held.some(waits); turn++) await breathe()
+    for (const { constraint, drafts } of held) {
+      if (!constraint!.pending) drafts.length = Math.min(drafts.length, constraint!.drafted ?? 0)
+    }
+  }
+}
+
+function waits({ constraint, drafts }: Sequence): boolean {
+  return drafts.length > 0 && constraint?.pending !== undefined
+}
