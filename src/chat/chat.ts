@@ -178,6 +178,7 @@ export function createChat(options: ChatOptions): OpenChat {
     const generation = await engine.generate(
       {
         ...{ id, prompt, choices, maxTokens, stopTokens, sampling, scope },
+        field: "messages" in request ? "messages" : "prompt",
         ...(reading.echo?.scored && { scorePrompt: true }),
         ...(constraint && { constraint }),
       },

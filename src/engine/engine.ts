@@ -194,12 +194,12 @@ class Loop implements Engine {
 
   // one request
 
-  #check({ prompt, maxTokens }: GenerationRequest): void {
+  #check({ prompt, field, maxTokens }: GenerationRequest): void {
     if (this.#closing) throw problem("server_closing", {})
     const tokens = prompt.length
     const limit = this.#context - (maxTokens === 0 ? 0 : 1)
     if (tokens > limit) {
-      throw problem("context_length_exceeded", { tokens, limit, cure: this.#cure() }, "messages")
+      throw problem("context_length_exceeded", { tokens, limit, cure: this.#cure() }, field)
     }
     const waiting = this.#scheduler.waiting - this.#scheduler.places // the others join the next step
     if (waiting >= this.#options.maxQueue) throw problem("queue_full", { waiting })
@@ -208,10 +208,10 @@ class Loop implements Engine {
   #cure(): string {
     const { context, total } = this.#options.limits
     if (context.value >= this.#program.manifest.shapes.context) {
-      return "Shorten the conversation; the model was made for no more."
+      return "Shorten it; the model was made for no more."
     }
     const option = context.value === total.value ? "max_total_seq_length" : "context_window_size"
-    return `Shorten the conversation or start the server with --overrides "${option}=…".`
+    return `Shorten it or start the server with --overrides "${option}=…".`
   }
 
   #newSequence(family: Family, choice: number): Sequence {

@@ -7,6 +7,8 @@ import type { Problem } from "../errors.ts"
 export interface GenerationRequest {
   id: string // for logs and traces
   prompt: Int32Array // [tokens] at least one
+  /** What the client calls the prompt, for refusals. */
+  field?: string
   choices: number // n
   maxTokens: number | undefined // undefined: as far as the context reaches; 0: the prompt is only read
   /** Whether each choice begins with a `scored` event for every token of the prompt but the first. */
