@@ -14,7 +14,7 @@ def conversation(p, length, count, copying=0):
     talk = skills.opening(p)
     for _ in range(40):
         before = len(talk["messages"])
-        skills.turn(p, talk, p.any(["repeat", "repeat", "lookup"]) if p.chance(copying) else None)
+        skills.turn(p, talk, p.any(["repeat", "lookup", "lookup", "who"]) if p.chance(copying) else None)
         if count(talk) > length:
             if before:
                 del talk["messages"][before:]

@@ -14,8 +14,8 @@ from pathlib import Path
 import facts
 import skills
 import talking
+from skills import itself, tools
 from skills import memory as memories
-from skills import tools
 
 HERE = Path(__file__).parent
 LIMIT = 160
@@ -24,6 +24,7 @@ LIMIT = 160
 def main():
     a = argparse.ArgumentParser()
     a.add_argument("--name", default="base")
+    a.add_argument("--packed", help="a q8f16_1 folder, asked in float32")
     a.add_argument("--url")
     a.add_argument("--model", default="tiny")
     a.add_argument("-n", type=int, default=60, help="conversations a skill")
@@ -37,7 +38,7 @@ def main():
     )
     a.add_argument("--json")
     args = a.parse_args()
-    ask = Server(args.url, args.model) if args.url else Checkpoint(args.name)
+    ask = Server(args.url, args.model) if args.url else Checkpoint(args.name, args.packed)
     right, total, ended, prompts = defaultdict(int), defaultdict(int), [], []
     for name in args.skill or CASES:
         shown = 0
@@ -70,12 +71,10 @@ def memory(p, talk):
     key = p.any(list(memories.MEMORIES))
     draw, tells, reply, asks, answer, _ = memories.MEMORIES[key]
     value = draw(p)
-    talking.say(
-        talk, talking.fix(p.template(tells).format(value)), (lambda r: r[0].upper() + r[1:])(reply.format(value))
-    )
+    talking.say(talk, memories.tell(p, tells, value), (lambda r: r[0].upper() + r[1:])(reply.format(value)))
     for _ in range(p.int(1, 3)):
         skills.turn(p, talk, p.any(["repeat", "capital", "sums", "greet", "opposite", "colour"]))
-    talking.say(talk, p.template(asks), talking.fix(answer.format(value)))
+    talking.say(talk, memories.asked(p, asks), talking.fix(answer.format(value)))
     talk["last"] = True
 
 
@@ -107,6 +106,8 @@ CASES = {name: f for name, (_, f) in skills.TABLE.items() if name not in ("tool"
     "tool made up": tool_of(None),
     "tool answer": tool_answer,
     "no tool": skills.TABLE["no_tool"][1],
+    "about, recombined": lambda p, talk: itself.about(p, talk, 1),
+    "about, other": lambda p, talk: itself.about(p, talk, 0),
 }
 
 
@@ -158,7 +159,7 @@ def said(message):
 
 
 class Checkpoint:
-    def __init__(self, name):
+    def __init__(self, name, packed=None):
         import torch
         from tokenizers import Tokenizer
 
@@ -166,6 +167,9 @@ class Checkpoint:
 
         torch.set_num_threads(1)
         self.export, self.tokenizer = export, Tokenizer.from_file(str(HERE.parent / "models/tiny/tokenizer.json"))
+        if packed:
+            self.model = export.load_packed(Path(packed))
+            return
         self.model, state = export.load(HERE / "runs" / name / "last.pt")
         print(f"{name}: {state['tokens'] / 1e6:.2f} M tokens, {state['seconds']:.0f} s")
 
@@ -196,6 +200,11 @@ class Server:
         body = {"model": self.model, "messages": messages, "temperature": 0, "max_tokens": LIMIT} | (
             {"tools": talk["tools"]} if talk["tools"] else {}
         )
+        if "schema" in talk:  # extraction is asked for with a schema, as one would
+            body["response_format"] = {
+                "type": "json_schema",
+                "json_schema": {"name": "fields", "schema": talk["schema"]},
+            }
         request = urllib.request.Request(self.url, json.dumps(body).encode(), {"content-type": "application/json"})
         choice = json.load(urllib.request.urlopen(request))["choices"][0]
         calls = choice["message"].get("tool_calls") or []

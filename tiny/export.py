@@ -1,6 +1,7 @@
-"""From a checkpoint to a Hugging Face folder and golden words: `python export.py [--name base]` writes models/tiny and test/golden/tiny.json.
+"""From a checkpoint to the embedded model: `python export.py` writes a Hugging Face folder in bfloat16, which `sinter compile` packs into
+models/tiny (README); `python export.py --golden` then computes golden words, in float32 from exactly the weights that were packed.
 
-The running mean of the weights is exported, in bfloat16. The golden words are computed in float32 from exactly those rounded weights.
+What is exported is the running mean of the weights.
 """
 
 import argparse
@@ -17,20 +18,25 @@ import talking
 from model import Llama, Shape, greedy
 
 HERE = Path(__file__).parent
+TINY = HERE.parent / "models/tiny"
 END_IDS = {0, 2}  # <|endoftext|>, <|im_end|>
 
 
 def main():
     a = argparse.ArgumentParser()
     a.add_argument("--name", default="base")
-    a.add_argument("--out", default=str(HERE.parent / "models/tiny"))
-    a.add_argument("--golden", default=str(HERE.parent / "test/golden/tiny.json"))
+    a.add_argument("--out", help="default: runs/NAME/folder")
+    a.add_argument("--golden", action="store_true", help="golden words of models/tiny, to test/golden/tiny.json")
     args = a.parse_args()
-    out = Path(args.out)
+    template = (HERE / "chat_template.jinja").read_text().rstrip("\n")
+    tokenizer = Tokenizer.from_file(str(TINY / "tokenizer.json"))
+    if args.golden:
+        write_json(HERE.parent / "test/golden/tiny.json", golden(load_packed(TINY), tokenizer, template))
+        return
+    out = Path(args.out or HERE / "runs" / args.name / "folder")
     out.mkdir(parents=True, exist_ok=True)
     model, _ = load(HERE / "runs" / args.name / "last.pt")
     write_safetensors(out / "model.safetensors", tensors(model))
-    template = (HERE / "chat_template.jinja").read_text().rstrip("\n")
     write_json(out / "config.json", config(model.shape))
     write_json(
         out / "tokenizer_config.json",
@@ -48,12 +54,9 @@ def main():
         out / "generation_config.json",
         {"eos_token_id": sorted(END_IDS), "pad_token_id": 0, "do_sample": True, "temperature": 0.7, "top_p": 0.95},
     )
-    tokenizer = Tokenizer.from_file(str(out / "tokenizer.json"))
+    (out / "tokenizer.json").write_bytes((TINY / "tokenizer.json").read_bytes())
     check_template(template)
-    write_json(Path(args.golden), golden(model, tokenizer, template))
-    print(
-        f"{out}: {(out / 'model.safetensors').stat().st_size:,} bytes; golden {Path(args.golden).stat().st_size:,} bytes"
-    )
+    print(f"{out}: {(out / 'model.safetensors').stat().st_size:,} bytes")
 
 
 def load(path, rounded=True):
@@ -64,6 +67,47 @@ def load(path, rounded=True):
         for p, mean in zip(model.parameters(), state["mean"]):
             p.copy_(mean.bfloat16().float() if rounded else mean)
     return model.eval(), state
+
+
+def load_packed(folder):
+    """The model of a q8f16_1 folder in MLC's layout, unpacked to float32: four bytes a word, lowest first, 32 values to a scale."""
+    records = json.loads((folder / "tensor-cache.json").read_text())["records"]
+    stored = {}
+    for shard in records:
+        data = (folder / shard["dataPath"]).read_bytes()
+        for r in shard["records"]:
+            raw = bytearray(data[r["byteOffset"] : r["byteOffset"] + r["nbytes"]])
+            kind = {"uint32": torch.uint8, "float16": torch.float16}[r["dtype"]]
+            stored[r["name"]] = torch.frombuffer(raw, dtype=kind).view(
+                r["shape"][0], *([-1] if len(r["shape"]) > 1 else [])
+            )
+
+    def unpacked(name):
+        values = stored[name + ".q_weight"].float() - 127  # [rows, columns]
+        return values * stored[name + ".q_scale"].float().repeat_interleave(32, 1)
+
+    c = json.loads((folder / "mlc-chat-config.json").read_text())["model_config"]
+    shape = Shape(
+        c["vocab_size"], c["hidden_size"], c["num_hidden_layers"], c["num_attention_heads"], c["num_key_value_heads"], c["head_dim"],
+        c["intermediate_size"], c["max_position_embeddings"], c["rope_theta"], c["rms_norm_eps"],
+    )  # fmt: skip
+    model = Llama(shape)
+    q, kv = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    with torch.no_grad():
+        model.embed.copy_(unpacked("model.embed_tokens"))
+        model.final_norm.copy_(stored["model.norm.weight"].float())
+        for i in range(shape.layers):
+            at = f"model.layers.{i}."
+            for parameter, part in zip(
+                (model.q, model.k, model.v), unpacked(at + "self_attn.qkv_proj").split([q, kv, kv])
+            ):
+                parameter[i] = part
+            for parameter, part in zip((model.gate, model.up), unpacked(at + "mlp.gate_up_proj").chunk(2)):
+                parameter[i] = part
+            model.o[i], model.down[i] = unpacked(at + "self_attn.o_proj"), unpacked(at + "mlp.down_proj")
+            model.attention_norm[i] = stored[at + "input_layernorm.weight"].float()
+            model.mlp_norm[i] = stored[at + "post_attention_layernorm.weight"].float()
+    return model.eval()
 
 
 def tensors(model):
@@ -197,9 +241,8 @@ def golden(model, tokenizer, template):
         text = jinja(template).render(messages=messages, tools=tools, add_generation_prompt=True)
         ids = tokenizer.encode(text, add_special_tokens=False).ids
         out = greedy(model, ids, END_IDS, 96)
-        rows = model.logits(
-            model(torch.tensor([ids + out]))[0, len(ids) - 1 : len(ids) - 1 + ROWS]
-        )  # [ROWS, vocabulary]
+        rows = model.logits(model(torch.tensor([ids + out]))[0, len(ids) - 1 : -1])  # [replied tokens, vocabulary]
+        best = rows.topk(2).values
         cases.append(
             {
                 "messages": messages,
@@ -209,14 +252,14 @@ def golden(model, tokenizer, template):
                 "greedy_ids": out,
                 "text": tokenizer.decode([t for t in out if t not in END_IDS], skip_special_tokens=False),
                 "ended": out[-1] in END_IDS,
-                "logits": [[round(row[c].item(), 6) for c in columns] for row in rows],
+                "lead": round((best[:, 0] - best[:, 1]).min().item(), 4),
+                "logits": [[round(row[c].item(), 6) for c in columns] for row in rows[:ROWS]],
             }
         )
         print(repr(cases[-1]["text"]))
     return {
-        "made_by": "tiny/export.py, PyTorch "
-        + torch.__version__.split("+")[0]
-        + " in float32 from the bfloat16 weights",
+        "made_by": "tiny/export.py, PyTorch " + torch.__version__.split("+")[0] + " in float32 from the packed weights",
+        "lead": "the least difference, over the reply, between the best logit and the next",
         "first_logits_row": "after the last prompt token",
         "logits_columns": columns,
         "cases": cases,

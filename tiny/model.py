@@ -20,7 +20,7 @@ class Shape:
     kv_heads: int = 2
     head_dim: int = 32
     intermediate: int = 512
-    context: int = 2048
+    context: int = 4096
     theta: float = 10000.0
     eps: float = 1e-5
 

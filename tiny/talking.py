@@ -6,10 +6,20 @@
 
 import json
 import random
+import re
+import zlib
 
 import words
 
 START, END = "<|im_start|>", "<|im_end|>"
+
+
+GROUP = re.compile(r"\(([^()]*)\)")
+
+
+def bare(text):
+    """A wording without case and punctuation, so that both go to the same side of the split."""
+    return re.sub(r"[^a-z0-9{} ]", "", text.lower()).strip()
 
 
 class Pick:
@@ -33,6 +43,20 @@ class Pick:
             return self.any(items)
         cut = len(items) - max(1, len(items) // 5)
         return self.any(items[cut:] if self.held else items[:cut])
+
+    def wording(self, patterns, never=()):
+        """One way to say it, of the many that patterns such as "(what is|tell me) my name" stand for; a fifth of them, by their letters, is
+        held out. `never` are wordings (as `bare` gives them) that the training side leaves out as well."""
+        while True:
+            text = self.unfold(self.any(patterns))
+            key = bare(text)
+            if (zlib.crc32(key.encode()) % 5 == 0) == self.held and (self.held or key not in never):
+                return text[0].upper() + text[1:]
+
+    def unfold(self, pattern):
+        while (found := GROUP.search(pattern)) is not None:
+            pattern = pattern[: found.start()] + self.any(found[1].split("|")) + pattern[found.end() :]
+        return re.sub(" +", " ", pattern).strip()
 
     def value(self, items):
         """Every sixth value is held out."""
@@ -78,6 +102,17 @@ class Pick:
             self.any("ABCDEFGHKLMNPRSTUVWXYZ23456789" if self.chance(0.5) else "0123456789")
             for _ in range(self.int(3, 6))
         )
+
+    def renamed(self, name):
+        """The name as somebody else would have written it: nobody can know it by heart, it must be read."""
+        word = self.pseudo(1) if self.chance(0.4) else self.any(words.COMMON + words.ADJECTIVES + words.TOOLISH).lower()
+        if word in words.KEPT:
+            return name
+        made = self.any([f"{word}_{name}", f"{word}_{name}", f"{name}_{word}"])
+        if self.chance(0.2):
+            head, *rest = made.split("_")
+            return head + "".join(part.capitalize() for part in rest)
+        return made
 
     def number(self, digits=3):
         return self.int(0, 10 ** self.int(1, digits) - 1)

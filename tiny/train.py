@@ -25,8 +25,9 @@ BATCH, GROUP = 2048, 16  # tokens a step, padding included; steps made together
 STAGES = [  # until so many tokens (millions): how often each length is drawn, and how often a turn is plain copying whatever the table says
     (1.2, {64: 1}, 0.5),
     (2.2, {64: 1, 128: 3}, 0.3),
-    (6, {64: 1, 128: 2, 256: 4}, 0.2),
-    (1e9, {64: 3, 128: 3, 256: 3, 512: 1, 1024: 0.2, 2048: 0.1}, 0.1),
+    (6, {64: 1, 128: 2, 256: 4}, 0.15),
+    (22, {64: 1, 128: 2.5, 256: 4, 512: 1}, 0.1),
+    (1e9, {64: 1, 128: 2.5, 256: 4, 512: 1.2, 1024: 0.3, 2048: 0.1, 4096: 0.05}, 0.1),
 ]
 
 
@@ -35,7 +36,9 @@ def main():
     a.add_argument(
         "--tokens", type=float, default=20e6, help="how many in all; the learning rate falls over the last half"
     )
-    a.add_argument("--minutes", type=float, default=1e9, help="or how long from now, whichever ends first; the rate falls over the last half")
+    a.add_argument(
+        "--minutes", type=float, default=1e9, help="or how long in all, earlier sittings counted, whichever ends first"
+    )
     a.add_argument("--name", default="base")
     a.add_argument("--tokenizer", default=str(HERE.parent / "models/tiny/tokenizer.json"))
     a.add_argument(
@@ -85,7 +88,7 @@ def main():
     feed = Feed(args.tokenizer, args.seed, group, tokens)
     log, started, saved = open(run / "log.csv", "a", buffering=1), time.time() - seconds, time.time()
     smooth, pace = None, Pace(args.threads)
-    begun, progress = time.time(), 0.0
+    progress = 0.0
     while progress < 1:
         ids, trained = feed.next()  # [rows, length]
         began = time.time()
@@ -103,7 +106,7 @@ def main():
         adam.step()
         model.zero_grad(set_to_none=True)
         step, tokens, seconds = step + 1, tokens + ids.numel(), time.time() - started
-        progress = max(tokens / args.tokens, (time.time() - begun) / 60 / args.minutes)
+        progress = max(tokens / args.tokens, seconds / 60 / args.minutes)
         with torch.no_grad():
             torch._foreach_lerp_(mean, [p.detach() for p in model.parameters()], 1 - min(0.998, step / (step + 20)))
         pace.note(threads, ids.numel() / (time.time() - began))

@@ -1,7 +1,7 @@
 """Greetings, small talk, and questions about itself and sinter."""
 
 import facts
-from talking import say
+from talking import bare, say
 
 GREETINGS = [  # how often, what is said, the answer
     (
@@ -52,21 +52,72 @@ HELLOS = GREETINGS[0][1].split(" | ")
 
 def greet(p, talk):
     _, questions, answer = p.random.choices(GREETINGS, [row[0] for row in GREETINGS])[0]
-    say(talk, polite(p, p.template(questions.split(" | "))), answer)
+    say(talk, typed(p, p.template(questions.split(" | "))), answer)
 
 
-def about(p, talk):
-    answer, questions = p.any(facts.ABOUT)
-    say(talk, polite(p, p.template(questions)), answer)
+HELD_QUESTIONS = {bare(q) for _, questions, _ in facts.ABOUT for q in questions[-max(1, len(questions) // 5) :]}
+
+
+def about(p, talk, patterns=0.6):
+    answer, questions, more = p.any(facts.ABOUT)
+    if p.chance(patterns):
+        question = p.wording(more, HELD_QUESTIONS)
+        question += "." if question.startswith(TELLING) else "?"
+    else:
+        question = p.template(questions)
+    say(talk, typed(p, question), answer)
+
+
+TELLING = (
+    "Tell",
+    "Show",
+    "Explain",
+    "Describe",
+    "Say",
+    "Give",
+    "Name",
+    "List",
+    "Help",
+    "Introduce",
+    "Present",
+    "Please",
+    "I ",
+    "So you",
+    "Is there a way",
+)
+
+
+def typed(p, question):
+    """The same question as people type it."""
+    kind = p.random.random()
+    if kind < 0.12:
+        return question.lower()
+    if kind < 0.2:
+        return question.rstrip("?.!")
+    if kind < 0.25:
+        return question.lower().rstrip("?.!")
+    if kind < 0.28:
+        return question.upper()
+    if kind < 0.34:
+        return question.rstrip(".!?") + p.any(["!", "??", " ?", "...", " please", ", please?"])
+    return slip(p, question) if kind < 0.4 else question
 
 
 def polite(p, question):
-    """The same question as people type it."""
-    if p.chance(0.12):
-        return question.lower()
-    if p.chance(0.08):
-        return question.rstrip("?.")
-    return question
+    """The same, where a name in it must stay as it is."""
+    kind = p.random.random()
+    if kind < 0.1:
+        return question.rstrip("?.!")
+    return question[0].lower() + question[1:] if kind < 0.2 else question
+
+
+def slip(p, text):
+    """A slip of the finger: a letter left out, doubled, or changed places with the next."""
+    if len(text) < 6:
+        return text
+    at = p.int(1, len(text) - 3)
+    a, b = text[at], text[at + 1]
+    return text[:at] + p.any([b, a + a + b, b + a]) + text[at + 2 :]
 
 
 def option(p, talk):

@@ -5,53 +5,34 @@ import words
 from skills.itself import polite
 from talking import fix, say
 
+CAPITAL = [
+    "(|||so |and |now |please: |OK, |hey, |well, )(what is|what's|which is|name|tell me|say|give me|I need) the (capital|capital|capital city) of {}",
+    "(what|which) city is (the capital of {}|{}'s capital|the capital city of {})",
+    "(do you know|can you tell me|can you name|I want to know|please tell me|please name|could you say) the capital( city|) of {}",
+    "{}: what is (its|the) capital",
+    "(what is|what's|tell me|name|which city is) {}'s capital( city|)",
+    "(capital of {}|{}, capital|the capital of {} is|the capital of {} is what|{} has which capital|capital city of {})",
+]
+CAPITAL_OF = [
+    "{} is the capital of (which|what) (country|land|state)",
+    "(of which|of what) country is {} the capital",
+    "(which|what) country('s capital is| has the capital) {}",
+    "(tell me|say|name|do you know) (which|what|the) country {} is the capital of",
+]
+
+
+def capital_question(p, country, patterns=CAPITAL):
+    text = p.wording(patterns).format(country)
+    return polite(p, text + ("." if text.startswith(("Tell", "Say", "Name", "Give", "I ", "Please")) else "?"))
+
 
 def capital(p, talk):
     country = p.any(list(facts.CAPITALS))
     city = facts.CAPITALS[country]
-    if p.chance(0.75):
-        say(
-            talk,
-            polite(
-                p,
-                p.template(
-                    [
-                        "What is the capital of {}?",
-                        "Which city is the capital of {}?",
-                        "Capital of {}?",
-                        "Name the capital of {}.",
-                        "Tell me the capital of {}.",
-                        "What's the capital of {}?",
-                        "Do you know the capital of {}?",
-                        "What is {}'s capital?",
-                        "I need the capital of {}.",
-                        "Which is the capital city of {}?",
-                        "What city is the capital of {}?",
-                        "Say the capital of {}.",
-                        "{}: what is its capital?",
-                        "Which city is {}'s capital?",
-                        "Give me the capital of {}.",
-                        "The capital of {} is what?",
-                        "What is the capital city of {}?",
-                        "Please name the capital of {}.",
-                    ]
-                ).format(country),
-            ),
-            f"The capital of {country} is {city}.",
-        )
+    if p.chance(0.8):
+        say(talk, capital_question(p, country), f"The capital of {country} is {city}.")
     else:
-        say(
-            talk,
-            p.template(
-                [
-                    "{} is the capital of which country?",
-                    "Of which country is {} the capital?",
-                    "Which country has the capital {}?",
-                    "Which country's capital is {}?",
-                ]
-            ).format(city),
-            f"{city} is the capital of {country}.",
-        )
+        say(talk, capital_question(p, city, CAPITAL_OF), f"{city} is the capital of {country}.")
 
 
 def colour(p, talk):
@@ -216,29 +197,7 @@ def unknown(p, talk):
     kind = p.int(0, 9)
     if kind < 2:
         place = p.any(facts.NO_CAPITAL) if p.chance(0.3) else p.pseudo(p.int(2, 3)).capitalize()
-        say(
-            talk,
-            p.template(
-                [
-                    "What is the capital of {}?",
-                    "Which city is the capital of {}?",
-                    "Name the capital of {}.",
-                    "Tell me the capital of {}.",
-                    "What's the capital of {}?",
-                    "What is {}'s capital?",
-                    "Which is the capital city of {}?",
-                    "What city is the capital of {}?",
-                    "Say the capital of {}.",
-                    "{}: what is its capital?",
-                    "Which city is {}'s capital?",
-                    "Give me the capital of {}.",
-                    "The capital of {} is what?",
-                    "What is the capital city of {}?",
-                    "Please name the capital of {}.",
-                ]
-            ).format(place),
-            f"I do not know the capital of {place}.",
-        )
+        say(talk, capital_question(p, place), f"I do not know the capital of {place}.")
     elif kind < 3:
         word = p.pseudo(2)
         say(

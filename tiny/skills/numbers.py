@@ -6,7 +6,7 @@ from talking import say
 def sums(p, talk):
     kind = p.int(0, 9)
     if kind < 6:
-        top = p.any([9, 20, 99, 99])
+        top = p.any([9, 9, 20, 99])
         a, b = p.int(0, top), p.int(0, top)
         say(
             talk,

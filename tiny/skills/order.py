@@ -1,7 +1,6 @@
-"""Counting, letters, and lists put in order."""
+"""Counting, and short lists put in order."""
 
 import words
-from skills.repeating import sentence
 from talking import say
 
 
@@ -70,84 +69,6 @@ def count(p, talk):
         )
 
 
-def case(p, talk):
-    text = (
-        p.value(words.NAMES + words.THINGS + words.ANIMALS + words.COLOURS + words.FRUITS)
-        if p.chance(0.6)
-        else p.noun()
-    )
-    if p.chance(0.15):
-        text += " " + p.noun()
-    kind = p.int(0, 2)
-    if kind == 0:
-        say(
-            talk,
-            p.template(
-                [
-                    "Write {} in upper case.",
-                    "Upper-case this: {}",
-                    "Put {} in capital letters.",
-                    "Write in capitals: {}",
-                    "{} in upper case, please.",
-                    "Make this upper case: {}",
-                ]
-            ).format(text.lower()),
-            text.upper(),
-        )
-    elif kind == 1:
-        say(
-            talk,
-            p.template(
-                [
-                    "Write {} in lower case.",
-                    "Lower-case this: {}",
-                    "Put {} in small letters.",
-                    "{} in lower case, please.",
-                    "Make this lower case: {}",
-                ]
-            ).format(text.upper()),
-            text.lower(),
-        )
-    else:
-        say(
-            talk,
-            p.template(
-                [
-                    "Capitalise this: {}",
-                    "Write {} with a capital letter.",
-                    "Start {} with a capital.",
-                    "Capitalise the word {}.",
-                ]
-            ).format(text.lower()),
-            text.lower().capitalize(),
-        )
-
-
-def spell(p, talk):
-    word = p.value(words.THINGS + words.ANIMALS + words.COLOURS + words.FRUITS + words.NAMES)
-    if p.chance(0.7):
-        say(
-            talk,
-            p.template(
-                ["Spell {}.", "Spell the word {}.", "How do you spell {}?", "Please spell {}.", "How is {} spelled?"]
-            ).format(word),
-            "-".join(word),
-        )
-    else:
-        say(
-            talk,
-            p.template(
-                [
-                    "What is the first letter of {}?",
-                    "Which letter does {} begin with?",
-                    "With which letter does {} start?",
-                    "Give me the first letter of {}.",
-                ]
-            ).format(word),
-            word[0],
-        )
-
-
 def sort(p, talk):
     kind = p.int(0, 2)
     if kind == 0:
@@ -200,40 +121,3 @@ def sort(p, talk):
             ).format(", ".join(items)),
             ", ".join(items[::-1]),
         )
-
-
-def position(p, talk):
-    items = [p.word() for _ in range(p.int(2, 6))]
-    i = p.int(0, len(items) - 1)
-    where = "last" if i == len(items) - 1 else ["first", "second", "third", "fourth", "fifth"][i]
-    say(
-        talk,
-        p.template(
-            [
-                "What is the {} word: {}",
-                "Give me the {} item: {}",
-                "Which word comes {} here: {}",
-                "Say only the {} word of: {}",
-                "The {} item of this list, please: {}",
-            ]
-        ).format(where, p.any([", ", " "]).join(items)),
-        items[i],
-    )
-
-
-def replace(p, talk):
-    text = sentence(p)
-    parts = text.rstrip(".").split(" ")
-    old, new = p.any(parts), p.noun()
-    say(
-        talk,
-        p.template(
-            [
-                "Replace {} with {}: {}",
-                "Replace {} by {} in: {}",
-                "Change {} to {}: {}",
-                "In this sentence put {1} for {0}: {2}",
-            ]
-        ).format(old, new, text),
-        " ".join(new if w == old else w for w in parts) + ".",
-    )

@@ -3,7 +3,7 @@
 import words
 from skills.itself import HELLOS, about, greet
 from skills.knowledge import capital, colour, opposite, unknown
-from skills.memory import MEMORIES
+from skills.memory import MEMORIES, asked
 from skills.numbers import sums
 from skills.records import record
 from skills.repeating import stuff
@@ -107,7 +107,7 @@ def persona(p, talk):
         if p.chance(0.5):
             say(talk, p.template(HELLOS), f"Hello {name}! How can I help you?")
         else:
-            say(talk, p.template(MEMORIES["name"][3]), f"Your name is {name}.")
+            say(talk, asked(p, MEMORIES["name"][3]), f"Your name is {name}.")
     else:
         facts_ = record(p)
         talk["system"] = p.template(

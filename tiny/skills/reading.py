@@ -80,70 +80,45 @@ def sentiment(p, talk):
     good = p.chance(0.5)
     mine = facts.GOOD if good else facts.BAD
     it = p.value(facts.REVIEWED)
-    text = p.template(
-        [
-            "The {0} was {1}.",
-            "What a {1} {0}!",
-            "I found the {0} {1} and {2}.",
-            "The {0} is {1}, really {2}.",
-            "My {0} was {1}.",
-            "This {0} is {1}.",
-            "The {0} was {1} and {2}.",
-            "It was a {1} {0}.",
-            "Such a {1} {0}.",
-            "We had a {1} {0}.",
-            "I thought the {0} was {1}.",
-            "A {1} and {2} {0}.",
-        ]
-        + (
-            ["I love this {0}, it is {1}.", "I would buy this {0} again. It is {1}.", "I enjoyed the {0}. It was {1}."]
-            if good
-            else [
-                "I hate this {0}, it is {1}.",
-                "I want my money back. The {0} is {1}.",
-                "I did not like the {0}. It was {1}.",
-            ]
-        )
-    ).format(it, p.any(mine), p.any(mine))
-    text = fix(text)
-    labels, style = p.any(
-        [
-            (("positive", "negative"), "sentiment"),
-            (("positive", "negative"), "sentiment"),
-            (("good", "bad"), "review"),
-            (("happy", "unhappy"), "customer"),
-            (("A", "B"), "letter"),
-            (("thumbs up", "thumbs down"), "rating"),
-        ]
+    text = fix(p.wording(OPINIONS + (PRAISE if good else BLAME)).format(it, p.any(mine), p.any(mine))) + p.any(
+        [".", ".", "!"]
     )
-    answer = labels[0 if good else 1]
-    if style == "letter":
-        say(talk, f"A is positive, B is negative. Answer A or B. {text}", answer)
-        return
+    labels = p.any([("positive", "negative")] * 4 + [("good", "bad"), ("happy", "unhappy")])
     shown = list(labels)
     p.random.shuffle(shown)
-    say(
-        talk,
-        p.template(
-            [
-                "Is this {0} or {1}? {2}",
-                "Classify as {0} or {1}: {2}",
-                "{0} or {1}? {2}",
-                "Sentiment ({0}, {1}): {2}",
-                "Label this text as {0} or {1}: {2}",
-                "Text: {2}\nLabels: {0}, {1}\nLabel:",
-                "Choose {0} or {1} for this review: {2}",
-                "Does this sound {0} or {1}? {2}",
-                "Tell me if this is {0} or {1}: {2}",
-                "{2} Is that {0} or {1}?",
-                "Review: {2}\nIs it {0} or {1}?",
-                "Is the following {0} or {1}? {2}",
-                "Would you call this {0} or {1}? {2}",
-                "{2}\nAnswer {0} or {1}.",
-            ]
-        ).format(*shown, text),
-        answer,
-    )
+    say(talk, p.wording(JUDGE).format(*shown, text), labels[0 if good else 1])
+
+
+OPINIONS = [
+    "(the|this|my|our|that|your) {0} (was|is|seemed|looks|felt) (|so |very |really |quite |simply ){1}",
+    "(the|this|my|our|that) {0} (was|is) {1} and {2}",
+    "(what|such) a {1} {0}",
+    "(I|we) (found|thought|called) the {0} {1}( and {2}|)",
+    "(it was|this is|we had|I had|they gave us) a (|very |really ){1} {0}",
+    "a {1} and {2} {0}",
+    "the {0} is {1}, (really|very|truly|so) {2}",
+]
+PRAISE = [
+    "I (love|like|enjoyed) (this|the) {0}, it (is|was) {1}",
+    "I would (buy|take|choose) this {0} again; it is {1}",
+]
+BLAME = [
+    "I (hate|dislike|did not like) (this|the) {0}, it (is|was) {1}",
+    "I want my money back; the {0} is {1}",
+    "never again: the {0} was {1}",
+]
+JUDGE = [
+    "(is|was) (this|that|it|the following|this review|this text) {0} or {1}: {2}",
+    "(is|was) (this|that|it|the following|this review|this text) {0} or {1}? {2}",
+    "(classify|label|rate|mark|judge) (this |this text |this review |the review |)as {0} or {1}: {2}",
+    "(sentiment|labels|choose|label) ({0}, {1}|{0} or {1}|{0}/{1}): {2}",
+    "(text|review|comment): {2}\n(is it|label:|choose|answer) {0} or {1}(?|)",
+    "(does|would) (this|it) (sound|seem|be|look) {0} or {1}? {2}",
+    "{2} (is that|is this|would you say|answer:|so:) {0} or {1}?",
+    "{2}\n(answer|choose|say|pick|label it) {0} or {1}.",
+    "(tell me|say|decide) (if|whether) (this|it) is {0} or {1}: {2}",
+    "{0} or {1}? {2}",
+]
 
 
 def topic(p, talk):

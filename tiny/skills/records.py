@@ -121,36 +121,82 @@ def form(p, talk):
 
 
 # how a field is said in a sentence about {who}
+NOW = "(|||now |still |today |also |currently )"
 SAID = {
-    "city": ("string", lambda p: p.city(), ["lives in {}", "is from {}", "moved to {}", "has a house in {}"]),
-    "age": ("integer", lambda p: p.int(5, 99), ["is {} years old", "turned {}", "is {}", "has turned {} now"]),
+    "city": (
+        "string",
+        lambda p: p.city(),
+        [
+            f"{NOW}(lives|works|sleeps|has a house|has a flat|was born|stays|is at home) in {{}}",
+            "(is|comes) from {}",
+            "(moved|went|came|is going) to {}",
+        ],
+    ),
+    "age": (
+        "integer",
+        lambda p: p.int(5, 99),
+        [
+            f"{NOW}is {{}}( years old| years of age|)",
+            "(has turned|turned|has just turned|became) {}( now| this year|)",
+            "(has reached|is at) the age of {}",
+        ],
+    ),
     "job": (
         "string",
         lambda p: p.value(words.JOBS),
-        ["works as a {}", "is a {}", "has found work as a {}", "earns money as a {}"],
+        [
+            f"{NOW}(works as|is|has a job as|earns money as|is paid as) a {{}}",
+            "(became|has found work as|wants to stay|was trained as|makes a living as) a {}",
+        ],
     ),
     "hobby": (
         "string",
         lambda p: p.value(words.HOBBIES),
-        ["enjoys {}", "likes {}", "spends the weekend with {}", "is fond of {}"],
+        [
+            f"{NOW}(enjoys|likes|loves|is fond of|prefers|practises) {{}}",
+            "spends (the weekend|every evening|the summer|free hours|all day) with {}",
+        ],
     ),
     "colour": (
         "string",
         lambda p: p.value(words.COLOURS),
-        ["likes the colour {}", "wears {}", "loves the colour {}", "paints everything {}"],
+        [
+            f"{NOW}(likes|loves|prefers|wears|chose) the colour {{}}",
+            "(wears|paints everything|dresses in|paints the house) {}",
+        ],
     ),
-    "pet": ("string", lambda p: p.value(words.ANIMALS), ["has a {}", "keeps a {}", "owns a {}", "feeds a {}"]),
+    "pet": (
+        "string",
+        lambda p: p.value(words.ANIMALS),
+        [
+            f"{NOW}(has|keeps|owns|feeds|walks|looks after|lives with) a {{}}",
+            "(bought|found|was given|takes care of) a {}",
+        ],
+    ),
     "phone": (
         "string",
         lambda p: "".join(str(p.int(0, 9)) for _ in range(p.int(4, 7))),
-        ["has the phone number {}", "can be called at {}", "uses the number {}", "answers the phone {}"],
+        [
+            f"{NOW}(has|uses|gave|answers) the (phone number|number|telephone number|phone) {{}}",
+            "can be (called|reached|phoned) (at|on|under) {}",
+        ],
     ),
     "day": (
         "string",
         lambda p: p.any(words.DAYS),
-        ["comes on {}", "arrives on {}", "is free on {}", "is here every {}"],
+        [
+            f"{NOW}(comes|arrives|is free|is here|leaves|returns|starts|calls) on {{}}",
+            "is (here|away|free|busy) (every|next|this) {}",
+        ],
     ),
-    "food": ("string", lambda p: p.value(words.FOODS), ["eats {}", "orders {}", "cooks {}", "always wants {}"]),
+    "food": (
+        "string",
+        lambda p: p.value(words.FOODS),
+        [
+            f"{NOW}(eats|orders|cooks|wants|buys|likes to eat|asks for|makes) {{}}",
+            "(always|often|never) (eats|orders|wants|cooks) {}",
+        ],
+    ),
 }
 SYNONYMS = {
     "name": ["name", "name", "person", "customer"],
@@ -166,20 +212,41 @@ SYNONYMS = {
 }
 
 
-OWNERS = "user client my person main current new guest member first other given own full best".split()
+OWNERS = "user client my person main current new guest member first other".split() + words.KEPT
 
 
 def key_for(p, field):
     """A key for the field; held out are all those that begin with the last words of OWNERS."""
     key = p.any(SYNONYMS[field])
-    return f"{p.template(OWNERS)}_{key}" if p.held or p.chance(0.4) else key
+    if not p.held and p.chance(0.5):
+        return p.renamed(key)
+    return f"{p.template(OWNERS)}_{key}" if p.held or p.chance(0.3) else key
+
+
+WITH_SCHEMA = [
+    "(extract|give|return|write|produce|make) (JSON|the JSON|a JSON object) (for|that fits|after|by|following) (this|the) schema: {1}\n(text: |sentence: |from: |){0}",
+    "{0}\n(answer in JSON for the schema|return JSON for|JSON for this schema:|schema:|use this schema:|fill this schema:|as JSON with the schema) {1}",
+    "(JSON schema|schema|the schema): {1}\n(text|sentence|input|from this): {0}(\nJSON:|\nanswer in JSON.|)",
+    "(text|sentence|input): {0}\n(JSON schema|schema): {1}(\nJSON:|\nanswer in JSON.|)",
+    "(fill|use|follow|obey) (this|the) schema: {1}\n(from|text|sentence|for): {0}",
+    "extract the fields of the schema (from the text|from the sentence|).\n(schema: ){1}\n(text: |){0}",
+]
+WITH_KEYS = [
+    "(extract|pull out|find|return|give me|write|get|read out) {1} (as|in) JSON(| from this| from the text| from this sentence): {0}",
+    "{0}\n(give me|extract|return|find|write|I need|get) {1} (as|in) JSON.",
+    "{0} (JSON with|as JSON:|give JSON with) {1}(, please|).",
+    "(JSON with|JSON of|as JSON with|in JSON) {1}: {0}",
+    "(text|sentence|input): {0}\n(fields|keys): {1}\nJSON:",
+    "(extract|find|return) the (fields|keys|values) {1} (from this sentence |from the text |)as JSON: {0}",
+]
 
 
 def extract(p, talk):
     who_is = p.name() if p.chance(0.8) else f"{p.name()} {p.any(words.SURNAMES)}"
-    chosen = p.random.sample(list(SAID), p.int(1, 3))
+    chosen = p.random.sample(list(SAID), p.random.choices([1, 2, 3], [5, 3, 2])[0])
     values = {"name": who_is} | {f: SAID[f][1](p) for f in chosen}
-    parts = [fix(p.template(SAID[f][2]).format(values[f])) for f in chosen]
+    parts = [fix(p.wording(SAID[f][2]).format(values[f])) for f in chosen]
+    parts = [part[0].lower() + part[1:] for part in parts]
     text = who_is + " " + (parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]) + "."
     asked = p.random.sample(list(values), p.int(1, len(values)))
     keys = {f: key_for(p, f) for f in asked}
@@ -188,51 +255,15 @@ def extract(p, talk):
         "properties": {keys[f]: {"type": "integer" if f == "age" else "string"} for f in asked},
         "required": list(keys.values()),
     }
-    answer = json.dumps({keys[f]: values[f] for f in asked})
-    if p.chance(0.6):
-        shown = json.dumps(schema)
-        say(
-            talk,
-            p.template(
-                [
-                    "Extract JSON for this schema: {1}\n{0}",
-                    "{0}\nAnswer in JSON for the schema {1}",
-                    "Schema: {1}\nText: {0}",
-                    "Extract the fields of the schema from the text.\nSchema: {1}\nText: {0}",
-                    "Fill this schema: {1}\nFrom: {0}",
-                    "Text: {0}\nSchema: {1}\nJSON:",
-                    "Read this: {0}\nReturn JSON for {1}",
-                    "Use the schema {1} for this text: {0}",
-                    "{0}\nSchema: {1}",
-                    "Give JSON like {1} for: {0}",
-                ]
-            ).format(text, shown),
-            answer,
-        )
+    answer = json.dumps({keys[f]: values[f] for f in asked}, ensure_ascii=False)
+    if p.chance(0.5):
+        question = p.wording(WITH_SCHEMA).format(text, json.dumps(schema))
     else:
-        shown = (
-            ", ".join(keys.values())
-            if len(keys) < 3 or p.chance(0.5)
-            else ", ".join(list(keys.values())[:-1]) + " and " + list(keys.values())[-1]
-        )
-        say(
-            talk,
-            p.template(
-                [
-                    "Extract {1} as JSON: {0}",
-                    "{0}\nGive me {1} as JSON.",
-                    "Extract the fields {1} from this sentence as JSON: {0}",
-                    "JSON with {1}: {0}",
-                    "Return {1} in JSON: {0}",
-                    "Pull {1} out of this as JSON: {0}",
-                    "Find {1} and answer in JSON: {0}",
-                    "{0} JSON with {1}, please.",
-                    "As JSON with {1}: {0}",
-                    "Text: {0}\nFields: {1}\nJSON:",
-                ]
-            ).format(text, shown),
-            answer,
-        )
+        listed = list(keys.values())
+        last = p.any([", ", " and "]).join(listed[-2:])
+        question = p.wording(WITH_KEYS).format(text, ", ".join([*listed[:-2], last]))
+    talk["schema"] = schema
+    say(talk, question, answer)
 
 
 def make_json(p, talk):

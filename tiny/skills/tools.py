@@ -434,7 +434,7 @@ def made_up(p):
     """A tool from nowhere: a verb, a thing, one to three parameters."""
     verb = p.value(MADE_VERBS) if p.chance(0.75) else p.pseudo(1)
     thing = p.noun() if p.chance(0.6) else p.pseudo(2)
-    keys = p.values(records.FIELDS, p.int(1, 3)) if p.chance(0.8) else [p.pseudo(2) for _ in range(p.int(1, 2))]
+    keys = p.values(records.FIELDS, p.random.choices([1, 2, 3], [5, 3, 1])[0]) if p.chance(0.8) else [p.pseudo(2)]
     parameters = []
     for key in keys:
         if p.chance(0.25):
@@ -474,6 +474,8 @@ def draw(p, kind=None):
     names, properties, required = [], {}, []
     for choices, type_, about, _ in kind["parameters"]:
         name = p.template(choices)
+        if not p.held and p.chance(0.35):
+            name = p.renamed(name)
         while name in properties:
             name = p.any(choices)
         names.append(name)
@@ -486,8 +488,9 @@ def draw(p, kind=None):
         choices, values, how = kind["optional"]
         extra = (p.template(choices), values, how)
         properties[extra[0]] = {"type": "string", "enum": values}
+    name = p.template(kind["names"])
     function = {
-        "name": p.template(kind["names"]),
+        "name": p.renamed(name) if not p.held and p.chance(0.4) else name,
         "description": p.template(kind["does"]) + p.any(["", "", "."]),
         "parameters": {"type": "object", "properties": properties, "required": required},
     }
@@ -511,7 +514,7 @@ def tool(p, talk):
         return repeating.repeat(p, talk)
     if not talk["tools"]:
         drawn = {}
-        for _ in range(p.random.choices([1, 2, 3], [5, 4, 2])[0]):
+        for _ in range(p.random.choices([1, 2, 3], [6, 3, 1])[0]):
             t = draw(p)
             drawn.setdefault(id(t[1]) if "asks" not in t[1] else t[1]["asks"][0], t)
         drawn = list({t[0]["function"]["name"]: t for t in drawn.values()}.values())
