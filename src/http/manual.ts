@@ -4,6 +4,7 @@
 import type { TSchema } from "typebox"
 import { errors } from "../errors.ts"
 import { describe } from "./check.ts"
+import { CLIENTS } from "./dialects/choose.ts"
 import { unsupported } from "./refusals.ts"
 import type { Route } from "./route.ts"
 import { routes } from "./routes.ts"
@@ -40,9 +41,10 @@ Which one a request gets, first match wins:
 1. a path under \`/openai/v1\`: \`openai\`;
 2. the request header \`x-api-dialect\`: what it says;
 3. the server option \`--api-dialect\`, unless it is \`auto\`;
-4. \`openai\` when the client is an OpenAI SDK (header \`x-stainless-lang\`, or a user agent with \`OpenAI/\`, \`AsyncOpenAI/\`,
-   \`ai-sdk/\` or \`langchain\`) or the body uses what only that contract has (\`max_completion_tokens\`, \`parallel_tool_calls\`,
-   \`tools[].function.strict\`, \`response_format.json_schema\`, earlier calls whose arguments are a string);
+4. \`openai\` when the client is an OpenAI SDK (header \`x-stainless-lang\`, or a user agent with
+   ${CLIENTS.map((name) => `\`${name}\``).join(", ")}) or the body uses what only that contract has (\`max_completion_tokens\`,
+   \`parallel_tool_calls\`, \`tools[].function.strict\`, \`response_format.json_schema\`, earlier calls whose arguments are a
+   string);
 5. else \`native\`.
 
 The answer's \`x-api-dialect\` header says which it was.

@@ -14,7 +14,8 @@ export type DialectName = keyof typeof dialects
 /** Under this path everything is `openai`. */
 export const OPENAI_PATH = "/openai"
 
-const CLIENTS = ["OpenAI/", "AsyncOpenAI/", "ai-sdk/", "langchain"]
+/** What the user agents of clients hold that speak nothing else. The AI SDK's begins with `ai/`, and says the rest later. */
+export const CLIENTS = ["OpenAI/", "ai-sdk", "langchain", "litellm"]
 
 /** @param body undefined before it has been read, and where there is none. */
 export function chooseDialect(

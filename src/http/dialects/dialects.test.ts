@@ -72,6 +72,8 @@ test.each([
   [{ "user-agent": "OpenAI/JS 6.49.0" }, {}, "openai"],
   [{ "user-agent": "AsyncOpenAI/Python 2.1" }, {}, "openai"],
   [{ "user-agent": "ai/6.0.326 ai-sdk/provider-utils/4 runtime/node.js/20" }, {}, "openai"],
+  [{ "user-agent": "ai/7.0.173 ai-sdk-provider-utils/5.0.81 node.js/v20.20.2" }, {}, "openai"],
+  [{ "user-agent": "litellm/1.80.0" }, {}, "openai"],
   [{ "user-agent": "python langchain-openai" }, {}, "openai"],
   [{}, { max_completion_tokens: 5 }, "openai"],
   [{}, { max_completion_tokens: null }, "native"],
