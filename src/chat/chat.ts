@@ -38,6 +38,7 @@ export interface ChatOptions {
   engine: {
     generate(request: GenerationRequest, signal: AbortSignal): Generation | Promise<Generation>
   }
+  /** Closed with the chat. */
   tokenizer: Tokenizer
   /** Rows of the model's logits, at least the tokenizer's size. */
   vocabulary: number
@@ -67,7 +68,7 @@ export function createChat(options: ChatOptions): OpenChat {
 
   return {
     reply: async (request, signal) => {
-      const prompt = await promptOf(request)
+      const prompt = await promptOf(request, signal)
       const reasoning = reasoningOf(prompt)
       const calls = callsOf(request)
       const held = calls || request.format
@@ -85,7 +86,7 @@ export function createChat(options: ChatOptions): OpenChat {
     },
 
     complete: async (request, signal) => {
-      const tokens = await plainPrompt(request.prompt)
+      const tokens = await plainPrompt(request.prompt, signal)
       const echo = request.echo ? echoOf(request, tokens) : undefined
       return admit(request, tokens, { ...readingOf(request), continues: true, echo }, signal)
     },
@@ -93,7 +94,10 @@ export function createChat(options: ChatOptions): OpenChat {
     checkSchema: async (asked, signal) =>
       constraints.check("name" in asked ? withoutDefinition(asked) : asked, signal),
 
-    close: async () => constraints.close(),
+    close: async () => {
+      await constraints.close()
+      await tokenizer.close()
+    },
 
     tokenize: (text, control) => tokenizer.encode(foreign(text, control ? 0 : FROM_REQUEST)),
 
@@ -115,9 +119,9 @@ export function createChat(options: ChatOptions): OpenChat {
     return { text: textOf(prompt), tokens, visible: tokenizer.special, scored }
   }
 
-  function promptOf(request: PromptRequest): Promise<Prompt> {
+  function promptOf(request: PromptRequest, signal?: AbortSignal): Promise<Prompt> {
     const chosen = visibleTools(request).length > 0 ? toolTemplate : template
-    if (chosen) return preparePrompt(request, chosen, tokenizer, format.spelling)
+    if (chosen) return preparePrompt(request, chosen, tokenizer, format.spelling, signal)
     const words = "This model has no chat template; POST /v1/completions continues plain text."
     throw problem("unsupported_value", { problem: words }, "messages")
   }
@@ -155,13 +159,23 @@ export function createChat(options: ChatOptions): OpenChat {
     return { format, names, most, id }
   }
 
-  async function plainPrompt(prompt: string | Int32Array): Promise<Int32Array> {
-    const tokens =
-      typeof prompt === "string"
-        ? [...tokenizer.prefix, ...(await tokenizer.encode(foreign(prompt, FROM_REQUEST)))]
-        : prompt
-    if (tokens.length > 0) return Int32Array.from(tokens)
+  async function plainPrompt(
+    prompt: string | Int32Array,
+    signal: AbortSignal,
+  ): Promise<Int32Array> {
+    const tokens = typeof prompt === "string" ? await encodePlain(prompt, signal) : prompt
+    if (tokens.length > 0) return tokens
     throw problem("invalid_value", { problem: "prompt must hold at least one token." }, "prompt")
+  }
+
+  async function encodePlain(text: string, signal: AbortSignal): Promise<Int32Array> {
+    const own = await tokenizer.encode(foreign(text, FROM_REQUEST), signal)
+    const { prefix } = tokenizer
+    if (prefix.length === 0) return own
+    const tokens = new Int32Array(prefix.length + own.length)
+    tokens.set(prefix)
+    tokens.set(own, prefix.length)
+    return tokens
   }
 
   async function admit(

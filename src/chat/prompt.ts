@@ -28,6 +28,7 @@ export async function preparePrompt(
   template: Template,
   tokenizer: Tokenizer,
   spelling: Spelling,
+  signal?: AbortSignal,
 ): Promise<Prompt> {
   const { messages } = request
   if (messages.length === 0) {
@@ -37,7 +38,7 @@ export async function preparePrompt(
   const rendered = await render(renderingOf(request, template, spelling, continues), template)
   const text = continues ? upToLastMessage(rendered) : rendered
   return {
-    tokens: await tokenizer.encode(text),
+    tokens: await tokenizer.encode(text, signal),
     continues,
     begun: continues ? messages.at(-1)!.content! : lastHeader(text),
   }

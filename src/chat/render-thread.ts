@@ -1,10 +1,11 @@
 // Renders conversations away from the event loop, one after the other. The thread starts with the first that needs it. One
 // that makes it run out of memory costs that request alone: the others are given to a new thread.
 
-import { Worker } from "node:worker_threads"
+import type { Worker } from "node:worker_threads"
 import { TemplateError } from "./jinja/meter.ts"
 import { type Span, Text } from "./jinja/text.ts"
 import type { Rendering, TemplateOptions } from "./rendering.ts"
+import { startThread } from "./thread.ts"
 
 /** What the thread is opened with, asked and answers. */
 export interface Opening {
@@ -53,7 +54,10 @@ export class RenderThread {
   }
 
   #start(): Worker {
-    const worker = startWorker(this.#opening, this.#megabytes)
+    const worker = startThread("render-worker", {
+      workerData: this.#opening,
+      resourceLimits: { maxOldGenerationSizeMb: this.#megabytes },
+    })
     worker.on("message", (answer: Answer) => this.#answered(answer))
     worker.on("error", (error) => this.#failed(error))
     return worker
@@ -78,15 +82,4 @@ export class RenderThread {
     this.#worker = this.#start()
     for (const { order } of others) this.#worker.postMessage(order)
   }
-}
-
-// The thread's own file stands beside this one. Run from the sources it is TypeScript, which a thread must be taught to read.
-function startWorker(workerData: Opening, megabytes: number): Worker {
-  const options = { workerData, resourceLimits: { maxOldGenerationSizeMb: megabytes } }
-  if (!import.meta.url.endsWith(".ts")) {
-    return new Worker(new URL("./render-worker.js", import.meta.url), options)
-  }
-  const file = JSON.stringify(new URL("./render-worker.ts", import.meta.url))
-  const script = `import("tsx/esm/api").then((tsx) => tsx.register() && import(${file}))`
-  return new Worker(script, { ...options, eval: true })
 }

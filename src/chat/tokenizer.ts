@@ -1,19 +1,24 @@
-// Text to tokens. Encoding is the Rust `tokenizers` package, off the event loop. It is opened without the added tokens of
-// its tokenizer.json, so that no text can become a control token however it is spelled; the control tokens are found here,
-// in those characters only that a template wrote itself.
+// Opens a model's tokenizer.json: what its tokens are, and the thread that turns texts into them. The encoder there gets the
+// file without its control tokens, wherever it would find them in plain text: see encoding.ts.
 
-import { Tokenizer as Encoder } from "tokenizers"
 import { problem } from "../errors.ts"
+import { EncodeThread } from "./encode-thread.ts"
+import type { EncoderFiles } from "./encoding.ts"
 import type { Text } from "./jinja/text.ts"
-import { type AddedToken, readVocabulary, type Vocabulary } from "./vocabulary.ts"
+import { readVocabulary, type Vocabulary } from "./vocabulary.ts"
 
 export interface Tokenizer extends Vocabulary {
-  /** Control tokens where the template (source 0) spells them, plain tokens everywhere else. */
-  encode(text: Text): Promise<Int32Array>
+  /**
+   * Control tokens where the template (source 0) spells them, plain tokens everywhere else. Rejects with the signal's
+   * reason as soon as its client leaves.
+   */
+  encode(text: Text, signal?: AbortSignal): Promise<Int32Array>
   /** What stands before a text that is no chat: a begin token, mostly. */
   readonly prefix: readonly number[]
   /** The added token that is spelled so. */
   control(content: string): number | undefined
+  /** Ends its thread. */
+  close(): Promise<void>
 }
 
 /**
@@ -31,21 +36,17 @@ export async function openTokenizer(json: string, file: string, limit: number): 
     added_tokens: (parsed.added_tokens ?? []).filter(({ content }) => !ids.has(content)),
     model: withoutControls(parsed.model, ids),
   }
-  const encoder = openEncoder(plain, file)
-  const later = needsPrefixOnce(plain) ? openEncoder(withoutPrefix(plain), file) : encoder
-  const find = controlFinder(controls)
+  const thread = await openThread(file, {
+    first: JSON.stringify(plain),
+    later: needsPrefixOnce(plain) ? JSON.stringify(withoutPrefix(plain)) : undefined,
+    controls,
+  })
   return {
     ...vocabulary,
-    prefix: (await encoder.encode("", null, { addSpecialTokens: true })).getIds(),
+    prefix: thread.prefix,
     control: (content) => ids.get(content),
-    encode: async (text) => {
-      const { segments, between } = split(text, find)
-      const tokens = [
-        ...(await encodeAll(encoder, segments.slice(0, 1))),
-        ...(await encodeAll(later, segments.slice(1))),
-      ]
-      return joined(tokens, between)
-    },
+    encode: (text, signal) => thread.encode({ value: text.value, own: ownRuns(text) }, signal),
+    close: () => thread.close(),
   }
 }
 
@@ -78,15 +79,19 @@ function parse(json: string, file: string): TokenizerFile {
   }
 }
 
-function openEncoder(json: TokenizerFile, file: string): Encoder {
+async function openThread(file: string, files: EncoderFiles): Promise<EncodeThread> {
   try {
-    const encoder = Encoder.fromString(JSON.stringify(json))
-    encoder.disableTruncation()
-    encoder.disablePadding()
-    return encoder
+    return await EncodeThread.open(files)
   } catch (error) {
     throw problem("model_broken", { file, problem: (error as Error).message })
   }
+}
+
+/** Where the template's own characters are: from, to, from, to, … */
+function ownRuns(text: Text): Int32Array {
+  const ends: number[] = []
+  for (const { from, to, source } of text.runs()) if (source === 0) ends.push(from, to)
+  return Int32Array.from(ends)
 }
 
 // Control tokens often stand in the model's own vocabulary, too, and some models would find them there in plain text:
@@ -139,88 +144,4 @@ function withoutPrefix(json: TokenizerFile): TokenizerFile {
     ...(part.pretokenizers && { pretokenizers: part.pretokenizers.map(never) }),
   })
   return { ...json, pre_tokenizer: json.pre_tokenizer ? never(json.pre_tokenizer) : null }
-}
-
-// Encoding runs elsewhere, but its result is brought over here, token by token: so much text at a time takes 2 to 3 ms.
-const CHARACTERS_AT_ONCE = 32 * 1024
-
-async function encodeAll(encoder: Encoder, segments: readonly string[]): Promise<number[][]> {
-  const tokens: number[][] = []
-  for (let from = 0, to = 0; from < segments.length; from = to) {
-    for (let size = 0; to < segments.length && (to === from || size < CHARACTERS_AT_ONCE); to++) {
-      size += segments[to]!.length
-    }
-    const some = segments.slice(from, to)
-    const encodings = some.some(Boolean)
-      ? await encoder.encodeBatch(some, { addSpecialTokens: false })
-      : undefined
-    some.forEach((segment, index) => {
-      tokens.push(encodings && segment !== "" ? encodings[index]!.getIds() : [])
-    })
-  }
-  return tokens
-}
-
-/** The tokens of all segments with the control tokens that stand between them. */
-function joined(segments: readonly number[][], between: readonly number[]): Int32Array {
-  const total = segments.reduce((sum, { length }) => sum + length, between.length)
-  const ids = new Int32Array(total)
-  let at = 0
-  segments.forEach((tokens, index) => {
-    if (index > 0) ids[at++] = between[index - 1]!
-    ids.set(tokens, at)
-    at += tokens.length
-  })
-  return ids
-}
-
-interface Found {
-  from: number
-  to: number
-  id: number
-}
-
-type Finder = (value: string, from: number, to: number) => Generator<Found>
-
-/** Finds control tokens within [from, to): leftmost first, of those that begin together the longest. */
-function controlFinder(controls: readonly AddedToken[]): Finder {
-  const byContent = new Map(controls.map((token) => [token.content, token]))
-  const longestFirst = [...byContent.keys()].sort((a, b) => b.length - a.length)
-  if (longestFirst.length === 0) return function* () {}
-  const pattern = longestFirst.map((content) => content.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&"))
-  const expression = new RegExp(pattern.join("|"), "g")
-  return function* (value, from, to) {
-    for (const match of value.slice(from, to).matchAll(expression)) {
-      const token = byContent.get(match[0])!
-      const start = from + match.index
-      const end = start + match[0].length
-      if (token.singleWord && (isWord(value[start - 1]) || isWord(value[end]))) continue
-      yield {
-        from: token.lstrip ? value.slice(0, start).trimEnd().length : start,
-        to: token.rstrip ? value.length - value.slice(end).trimStart().length : end,
-        id: token.id,
-      }
-    }
-  }
-}
-
-function isWord(character: string | undefined): boolean {
-  return character !== undefined && /[\p{L}\p{N}_]/u.test(character)
-}
-
-/** A text cut at its control tokens: `between[i]` stands after `segments[i]`. */
-function split(text: Text, find: Finder): { segments: string[]; between: number[] } {
-  const segments: string[] = []
-  const between: number[] = []
-  let at = 0
-  for (const run of text.runs()) {
-    if (run.source !== 0) continue
-    for (const found of find(text.value, run.from, run.to)) {
-      segments.push(text.value.slice(at, Math.max(at, found.from)))
-      between.push(found.id)
-      at = found.to
-    }
-  }
-  segments.push(text.value.slice(at))
-  return { segments, between }
 }

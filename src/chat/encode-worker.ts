@@ -1,0 +1,23 @@
+// What runs in the thread of encode-thread.ts: takes texts, answers with tokens. Encoding is the library's, on yet another
+// thread, so that a short text that comes after a long one is taken up at once.
+
+import { parentPort, workerData } from "node:worker_threads"
+import type { Answer, Order } from "./encode-thread.ts"
+import { type EncoderFiles, type Encoding, openEncoding } from "./encoding.ts"
+
+const port = parentPort!
+const opened = await openEncoding(workerData as EncoderFiles).catch((error: Error) => error)
+if (opened instanceof Error) port.postMessage({ failure: opened.message } satisfies Answer)
+else {
+  port.postMessage({ prefix: opened.prefix } satisfies Answer)
+  port.on("message", (order: Order) => void answer(opened, order))
+}
+
+async function answer(encoding: Encoding, { id, text }: Order): Promise<void> {
+  try {
+    const tokens = await encoding.encode(text)
+    port.postMessage({ id, tokens } satisfies Answer, [tokens.buffer])
+  } catch (error) {
+    port.postMessage({ id, failure: (error as Error).message } satisfies Answer)
+  }
+}
