@@ -103,12 +103,12 @@ compiling("it serves with its own library, and says the golden tokens", async ()
 })
 
 compiling(
-  "the original serves packed from the cache, with the library that --model-lib names",
+  "the original serves in another format, with the library that --model-lib names",
   async () => {
     const options = [original, "--quantization", "q4f16_1", "--model-lib", library]
-    const servers = await Promise.all([serving(options), serving(options)]) // at once, on an empty cache
+    const servers = await Promise.all([serving(options), serving(options)])
     for (const server of servers) {
-      expect(server.out()).toMatch(/packed as q4f16_1 in the cache/)
+      expect(server.out()).toMatch(/\(q0\w+, served as q4f16_1\)/)
       const { said, expected } = await greedy(
         server,
         goldenFolder("mlc", "llama-wide-q4f16_1"),
@@ -117,7 +117,6 @@ compiling(
       expect(said).toBe(expected)
       await server.stop()
     }
-    expect(readdirSync(join(cache.XDG_CACHE_HOME, "sinter/packed"))).toHaveLength(1)
   },
 )
 
@@ -278,7 +277,7 @@ test("a cache that cannot be written costs the caching alone", async () => {
     original,
   )
   expect(said).toBe(expected)
-  expect(server.err()).toMatch(/packed at every start/)
+  expect(server.err()).toBe("")
   await server.stop()
 })
 

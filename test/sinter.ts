@@ -58,8 +58,13 @@ export function start(
 }
 
 /** Runs to the end, with `input` on stdin. */
-export function run(args: readonly string[], input = "", where = fromSources): Promise<Ended> {
-  const running = start(args, where)
+export function run(
+  args: readonly string[],
+  input = "",
+  where = fromSources,
+  env: Environment = {},
+): Promise<Ended> {
+  const running = start(args, where, env)
   running.child.stdin.end(input)
   return running.ended
 }

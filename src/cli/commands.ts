@@ -11,6 +11,7 @@ import {
   inspectOptions,
   type Option,
   printedDefault,
+  pruneOptions,
   readOptions,
   serveOptions,
   type Values,
@@ -49,9 +50,23 @@ export function commandLine(): Command {
     inspectOptions,
     async (model, options) => (await import("./inspect.ts")).inspect(model, options),
   )
+  const shelf = program
+    .command("shelf")
+    .description("What earlier starts have built and packed for the next ones.")
+    .usage("list|prune [options]")
+    .helpCommand(false)
+  withOptions(shelf.command("list").description("List it."), {}, async () =>
+    (await import("./shelf.ts")).list(),
+  )
+  withOptions(
+    shelf.command("prune").description("Take away what is not used, and what dead runs left."),
+    pruneOptions,
+    async (options) => (await import("./shelf.ts")).prune(options),
+  )
   return program
 }
 
+/** A command that takes a model. */
 function command<Table extends Record<string, Option>>(
   program: Command,
   name: string,
@@ -64,14 +79,20 @@ function command<Table extends Record<string, Option>>(
     .description(summary)
     .argument("<MODEL>", "a model folder, or the name of one")
     .usage("MODEL [options]")
-    .action(async (model: string) => run(model, readOptions(options, given(), process.env)))
-  for (const [long, option] of Object.entries(options)) added.addOption(toFlag(long, option))
-  const given = () => {
-    const typed: Record<string, string | true> = added.opts()
-    return Object.fromEntries(
-      added.options.map((flag) => [flag.long!, typed[flag.attributeName()]]),
-    )
-  }
+  withOptions(added, options, (values) => run(added.args[0]!, values))
+}
+
+function withOptions<Table extends Record<string, Option>>(
+  command: Command,
+  options: Table,
+  run: (values: Values<Table>) => Promise<void>,
+): void {
+  for (const [long, option] of Object.entries(options)) command.addOption(toFlag(long, option))
+  command.action(async () => {
+    const typed: Record<string, string | true> = command.opts()
+    const given = command.options.map((flag) => [flag.long!, typed[flag.attributeName()]])
+    await run(readOptions(options, Object.fromEntries(given), process.env))
+  })
 }
 
 function toFlag(long: string, option: Option): Flag {

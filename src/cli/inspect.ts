@@ -11,6 +11,7 @@ import { locateModel } from "../model/locate.ts"
 import { type Model, openModel } from "../model/model.ts"
 import { type Parameter, parameterBytes } from "../runtime/manifest.ts"
 import type { inspectOptions, Values } from "./options.ts"
+import { table } from "./table.ts"
 
 export async function inspect(name: string, options: Values<typeof inspectOptions>): Promise<void> {
   const model = await openModel(locateModel(name), { verify: false })
@@ -108,15 +109,6 @@ function copyBandwidth(): number {
     best = Math.min(best, performance.now() - begun)
   }
   return (2 * from.length) / (best / 1000)
-}
-
-function table(rows: readonly (readonly string[])[]): string {
-  const widths = rows[0]!.map((_, i) => Math.max(...rows.map((row) => row[i]!.length)))
-  return rows
-    .map((row) =>
-      row.map((cell, i) => (i ? cell.padStart(widths[i]!) : cell.padEnd(widths[i]!))).join("  "),
-    )
-    .join("\n")
 }
 
 function kvBytes({ shapes, kv }: Plan): number {

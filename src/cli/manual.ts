@@ -7,6 +7,7 @@ import {
   inspectOptions,
   type Option,
   printedDefault,
+  pruneOptions,
   serveOptions,
   unbuilt,
 } from "./options.ts"
@@ -36,6 +37,13 @@ ${table(compileOptions)}
 ## sinter inspect MODEL
 
 ${table(inspectOptions)}
+
+## sinter shelf list, sinter shelf prune
+
+The shelf holds libraries that were compiled and weights that were packed, for the next start. What a running server uses is
+never taken away; what a killed one left half written is. \`list\` takes no options, \`prune\` these:
+
+${table(pruneOptions)}
 
 ## --overrides
 

@@ -9,6 +9,7 @@ import { formatNames } from "../runtime/format.ts"
 import { DEFAULT_SHELF_SIZE } from "../runtime/shelf.ts"
 import { type Overrides, overrideFields, overrides } from "./overrides.ts"
 import {
+  age,
   bytes,
   decimal,
   flag,
@@ -357,6 +358,21 @@ export const inspectOptions = {
   "--quantization": compileOptions["--quantization"],
   "--target": compileOptions["--target"],
   "--overrides": compileOptions["--overrides"],
+} as const satisfies Record<string, Option>
+
+export const pruneOptions = {
+  "--max-size": {
+    value: "BYTES",
+    absent: undefined,
+    help: "Takes away what was not used for longest until the rest is no larger than this.",
+    read: bytes,
+  },
+  "--older-than": {
+    value: "AGE",
+    absent: undefined,
+    help: "Takes away what was not used for so long: days or hours, like 30d or 12h.",
+    read: age,
+  },
 } as const satisfies Record<string, Option>
 
 /** Options known by name whose `refused` values are not built yet, and what to say then. */

@@ -66,6 +66,13 @@ export const bytes: Reader<number> = (given, option) => {
 
 const UNITS = { "": 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30 }
 
+/** Milliseconds, from days or hours. */
+export const age: Reader<number> = (given, option) => {
+  const [, digits, unit] = /^(\d{1,6})([dh])$/.exec(given) ?? []
+  if (digits) return Number(digits) * (unit === "d" ? 24 : 1) * 3_600_000
+  return refuse(option, `expected days or hours like 30d or 12h, got ${quoted(given)}.`)
+}
+
 /** A JSON list of strings, each of which `matches`; `what` names one entry in the refusal. */
 export function jsonList(what: string, matches: RegExp, example: string): Reader<string[]> {
   return (given, option) => {
