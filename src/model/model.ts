@@ -57,7 +57,7 @@ export async function openModel(path: string, { verify = true }: OpenOptions = {
       architecture,
       config,
       configuration,
-      format: source.format ?? formatOfFloats(weights, config),
+      format: source.format ?? formatOfFloats(weights, graph),
       graph,
       weights,
       texts: await source.readTexts(),
@@ -131,8 +131,12 @@ function checkTensors(graph: Graph, weights: Weights): void {
     for (const { tensor, rows } of sources) weights.tensor(tensor, rows, columns)
 }
 
-/** The format of a folder of floats: that of its largest tensor, the embedding table. */
-function formatOfFloats(weights: Weights, { shapes }: ModelConfig): FormatName {
-  const { format } = weights.tensor("model.embed_tokens.weight", shapes.vocabulary, shapes.hidden)
-  return `q0${format as "f32" | "f16" | "bf16"}`
+/** The format of a folder of floats: that of its tensors, or where they differ the one that holds them all exactly. */
+function formatOfFloats(weights: Weights, graph: Graph): FormatName {
+  const found = weightsOf(graph).flatMap(({ sources, columns }) =>
+    sources.map(({ tensor, rows }) => weights.tensor(tensor, rows, columns).format),
+  )
+  const types = new Set(found as ("f32" | "f16" | "bf16")[])
+  const [only] = types
+  return types.size === 1 ? `q0${only!}` : "q0f32"
 }
