@@ -27,7 +27,7 @@ import type { EngineStats } from "./engine/stats.ts"
 import { Trace } from "./engine/trace.ts"
 import { createHttp, type Http } from "./http/http.ts"
 import { listen } from "./http/listen.ts"
-import { defaultHttpOptions, type Gauge, type HttpOptions } from "./http/service.ts"
+import { defaultHttpOptions, type HttpOptions, type Sample } from "./http/service.ts"
 import { createLog, type Log } from "./log.ts"
 import { checkFormat } from "./model/compile-folder.ts"
 import { locateModel } from "./model/locate.ts"
@@ -269,7 +269,7 @@ async function load(loading: Loading): Promise<Ready & { kept: Promise<void> }> 
       },
     },
     defaults: options.generationDefaults === "model" ? texts.sampling : {},
-    gauges: () => gauges(engine),
+    samples: () => samples(engine),
     trace,
   })
   return {
@@ -321,12 +321,16 @@ async function openDrafter(prepared: PreparedDrafting, { limits }: Summary): Pro
   return { mode, length, room: limits.drafts, drafter: await prepared.open() }
 }
 
-const gaugeHelp = {
+/** What the engine says of now, and what it has counted. */
+const levels = {
   running: "Sequences with a place in the steps.",
   waiting: "Requests of which nothing runs yet.",
   blocksUsed: "KV blocks that sequences hold.",
   blocksTotal: "KV blocks in all.",
   blocksRemembered: "KV blocks that the prefix cache knows.",
+} as const satisfies Partial<Record<keyof EngineStats, string>>
+
+const counts = {
   steps: "Steps taken.",
   promptTokens: "Prompt tokens computed.",
   cachedTokens: "Prompt tokens taken over from the prefix cache.",
@@ -334,27 +338,36 @@ const gaugeHelp = {
   recomputedTokens: "Tokens computed once more, after blocks were taken.",
   preemptions: "Sequences whose blocks were taken for others.",
   failures: "Sequences that ended in an error.",
-} as const satisfies Record<Exclude<keyof EngineStats, "drafts">, string>
+} as const satisfies Record<Exclude<keyof EngineStats, "drafts" | keyof typeof levels>, string>
 
-function gauges(engine: Engine): Gauge[] {
+function samples(engine: Engine): Sample[] {
   const stats = engine.stats()
-  const told = Object.entries(gaugeHelp).map(([name, help]) => ({
-    name: `sinter_${name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}`,
-    help,
-    value: stats[name as keyof typeof gaugeHelp],
-  }))
+  const told = <Name extends keyof EngineStats>(help: Record<Name, string>, ending: string) =>
+    (Object.keys(help) as Name[]).map((name) => ({
+      name: `sinter_${name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}${ending}`,
+      help: help[name],
+      value: stats[name] as number,
+    }))
   const block = { name: "sinter_block_tokens", help: "Tokens of a KV block.", value: BLOCK }
-  return [...told, block, ...draftGauges(stats)]
+  return [...told(levels, ""), block, ...told(counts, "_total"), ...draftSamples(stats)]
 }
 
 /** One for each place of a draft, the first one's place being 1. */
-function draftGauges({ drafts }: EngineStats): Gauge[] {
+function draftSamples({ drafts }: EngineStats): Sample[] {
   if (!drafts) return []
   const { mode, drafted, accepted } = drafts
   const places = (name: string, help: string, counts: readonly number[]) =>
     counts.map((value, i) => ({ name, help, labels: { mode, place: String(i + 1) }, value }))
   return [
-    ...places("sinter_drafted_tokens", "Tokens proposed, by their place in the draft.", drafted),
-    ...places("sinter_accepted_tokens", "Tokens proposed that came true, by place.", accepted),
+    ...places(
+      "sinter_drafted_tokens_total",
+      "Tokens proposed, by their place in the draft.",
+      drafted,
+    ),
+    ...places(
+      "sinter_accepted_tokens_total",
+      "Tokens proposed that came true, by place.",
+      accepted,
+    ),
   ]
 }

@@ -109,7 +109,10 @@ export function parrot(
     },
     defaults: {},
     trace: new Trace(),
-    gauges: () => [{ name: "sinter_test_gauge", help: "A number.", value: 7 }],
+    samples: () => [
+      { name: "sinter_test_gauge", help: "A number.", value: 7 },
+      { name: "sinter_test_total", help: "A count.", value: 9 },
+    ],
   }
   const log = createLog("silent", false)
   const http = createHttp({ ...defaultHttpOptions, version: "1.2.3", ...options }, log, service)

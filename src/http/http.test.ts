@@ -470,6 +470,7 @@ test("metrics count what happened, by the table's routes and no others", async (
   expect(page).toContain('sinter_tokens_total{kind="completion"} 2')
   expect(page).toMatch(/sinter_time_to_first_token_seconds_count 1/)
   expect(page).toMatch(/# TYPE sinter_test_gauge gauge\nsinter_test_gauge 7/)
+  expect(page).toMatch(/# TYPE sinter_test_total counter\nsinter_test_total 9/)
 })
 
 test("openapi.json describes every route, and every reference in it leads somewhere", async () => {

@@ -38,7 +38,7 @@ export function createHttp(options: HttpOptions, log: Log, service?: Service): H
   const running = new Map<FastifyRequest, Account>()
   const metrics = new Metrics(
     () => running.size,
-    () => state.service?.gauges?.() ?? [],
+    () => state.service?.samples?.() ?? [],
   )
   let whenIdle = () => {}
 

@@ -1,11 +1,11 @@
 // What /metrics tells, in Prometheus' text form: requests, tokens and times as this room sees them, the process, and
-// the gauges that the rooms below hand over.
+// the numbers that the rooms below hand over.
 
 import { monitorEventLoopDelay } from "node:perf_hooks"
 import { Counter, Gauge, Histogram, Registry } from "prom-client"
 import type { ChatReply, ReplyEvent, Usage } from "../chat/conversation.ts"
 import type { Account } from "./account.ts"
-import type { Gauge as HandedGauge } from "./service.ts"
+import type { Sample } from "./service.ts"
 
 const SECONDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120]
 const SECONDS_A_TOKEN = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1]
@@ -15,7 +15,7 @@ const LOOP_TICK = 10 // milliseconds; the monitor counts them as part of every d
 export class Metrics {
   private readonly registry = new Registry()
   private readonly loopDelay = monitorEventLoopDelay({ resolution: LOOP_TICK })
-  private readonly handed: () => readonly HandedGauge[]
+  private readonly handed: () => readonly Sample[]
 
   private readonly requests = new Counter({
     name: "sinter_http_requests_total",
@@ -68,7 +68,7 @@ export class Metrics {
   })
 
   /** @param handed what the rooms below tell, read at each scrape. */
-  constructor(running: () => number, handed: () => readonly HandedGauge[]) {
+  constructor(running: () => number, handed: () => readonly Sample[]) {
     this.handed = handed
     this.loopDelay.enable()
     this.gauge("sinter_http_requests_running", "Requests that are being answered.", running)
@@ -123,12 +123,13 @@ export class Metrics {
   /** The whole page. */
   async print(): Promise<string> {
     const own = await this.registry.metrics()
-    const gauges = this.handed()
-    const handed = gauges.map(({ name, help, labels = {}, value }, i) => {
-      const head = `# HELP ${name} ${help}\n# TYPE ${name} gauge\n`
+    const samples = this.handed()
+    const handed = samples.map(({ name, help, labels = {}, value }, i) => {
+      const type = name.endsWith("_total") ? "counter" : "gauge"
+      const head = `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n`
       const pairs = Object.entries(labels).map(([label, text]) => `${label}="${text}"`)
       const line = `${name}${pairs.length > 0 ? `{${pairs.join(",")}}` : ""} ${value}\n`
-      return gauges[i - 1]?.name === name ? line : `${head}${line}`
+      return samples[i - 1]?.name === name ? line : `${head}${line}`
     })
     return [own, ...handed].join("\n")
   }

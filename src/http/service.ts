@@ -71,7 +71,7 @@ export interface Service {
   /** What the request leaves open; fields that are absent here are the API's own defaults. */
   defaults: SamplingDefaults
   /** Numbers of the rooms below for /metrics, read at each scrape. */
-  gauges?: () => readonly Gauge[]
+  samples?: () => readonly Sample[]
   /** What happens to requests is recorded here, and read from here; absent: it is not. */
   trace?: Trace | undefined
 }
@@ -95,7 +95,8 @@ export interface SamplingDefaults {
   repetitionPenalty?: number
 }
 
-export interface Gauge {
+/** A number for /metrics. Names that end in _total are counters and only rise; all others are gauges. */
+export interface Sample {
   name: string // sinter_…
   help: string
   /** What tells those of one name apart; they stand one after the other. */
