@@ -47,7 +47,7 @@ export async function* replyEvents(
   for await (const { index, event, leave } of events) {
     const choice = choices[index]!
     yield* choice.take(event)
-    if (choice.finished) leave()
+    if (choice.finished) leave(choice.ledger.reported)
   }
   const sum = (count: (choice: ChoiceReader) => number) =>
     choices.reduce((total, choice) => total + count(choice), 0)
@@ -65,8 +65,8 @@ export async function* replyEvents(
 interface Merged {
   index: number
   event: GenerationEvent
-  /** Asks this choice for no more. */
-  leave: () => void
+  /** Asks this choice for no more; its first `used` tokens are the reply. */
+  leave: (used: number) => void
 }
 
 /** Several choices as one stream. Each is asked for one event at a time, so a slow reader slows them all. */
@@ -84,8 +84,8 @@ async function* merged(
     }
     next.then(arrive, arrive)
   }
-  const leave = (index: number) => {
-    if (running.delete(index)) void choices[index]!.return?.()
+  const leave = (index: number, used?: number) => {
+    if (running.delete(index)) void choices[index]!.return?.(used)
   }
   for (const index of choices.keys()) ask(index)
   try {
@@ -99,7 +99,7 @@ async function* merged(
       const result = await next // has settled; throws what the engine threw
       if (result.done) running.delete(index)
       else {
-        yield { index, event: result.value, leave: () => leave(index) }
+        yield { index, event: result.value, leave: (used) => leave(index, used) }
         if (running.has(index)) ask(index)
       }
     }

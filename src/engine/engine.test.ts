@@ -3,6 +3,7 @@ import { plain, request, setUp, turns } from "../../test/history-engine.ts"
 import { collect, expectedReply } from "../../test/history-program.ts"
 import type { Problem } from "../errors.ts"
 import type { Constraint } from "./generation.ts"
+import { Trace } from "./trace.ts"
 
 test("a request gets the tokens that its prompt, seed and choice decide, and all its blocks come back", async () => {
   const { engine, isClean } = setUp()
@@ -330,6 +331,34 @@ test("a request that takes too long is told so, running or waiting", async () =>
   )
   expect(ends[0]!.tokens.length).toBe(10)
   for (const { end } of ends) expect(end).toMatchObject({ problem: { code: "request_timeout" } })
+  isClean()
+})
+
+test("a request whose reader has paused is over in time, too, though no step is taken any more", async () => {
+  const options = { requestTimeout: 300, now: () => performance.now() }
+  const { engine, isClean } = setUp({ options })
+  const generation = engine.generate(request(5, { maxTokens: 1000 }))
+  await expect.poll(() => engine.stats()).toMatchObject({ running: 0, waiting: 0, blocksUsed: 0 })
+  const { tokens, end } = await collect(generation.choices[0]!)
+  expect(tokens.length).toBe(256)
+  expect(end).toMatchObject({ problem: { code: "request_timeout" } })
+  isClean()
+})
+
+test("tokens that a reader had no use for count as unread, even if all had been said", async () => {
+  const trace = new Trace()
+  const { engine, isClean } = setUp({ options: { trace } })
+  const [early, late] = engine.generate(request(5, { choices: 2 })).choices
+  for (let i = 0; i < 6; i++) await early!.next()
+  await early!.return!(4)
+  await collect(late!)
+  await late!.return!(17)
+  const sum = (count: string) =>
+    trace
+      .toJSON()
+      .traceEvents.filter(({ name }) => name === "reply" || name === "left")
+      .reduce((total, { args }) => total + Number(args[count] ?? 0), 0)
+  expect(sum("reply") - sum("unread")).toBe(4 + 17)
   isClean()
 })
 

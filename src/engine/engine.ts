@@ -31,6 +31,8 @@ import { Speculation, type Speculative } from "./speculative.ts"
 import { type Counts, type EngineStats, noCounts } from "./stats.ts"
 import type { Trace } from "./trace.ts"
 
+const LONGEST_TIMER = 2 ** 31 - 1 // milliseconds
+
 /** Turns of the event loop that a step waits for masks: a tenth of a millisecond or two, in which 16 known ones come. */
 const MASK_TURNS = 16
 
@@ -86,6 +88,7 @@ class Loop implements Engine {
   #arrivals = 0
   #step: readonly Sequence[] = [] // the one being taken
   #serving: Promise<void> | undefined
+  #alarm: NodeJS.Timeout | undefined
   #closing = false
   #onIdle: (() => void)[] = []
 
@@ -188,6 +191,7 @@ class Loop implements Engine {
       this.#stopAll(family, problem("server_closing", {}))
     }
     await this.#serving
+    clearTimeout(this.#alarm)
     await this.#speculation?.drafter.close()
     await this.#program.close()
   }
@@ -306,6 +310,7 @@ class Loop implements Engine {
         const step = this.#choose()
         if (step.length === 0) {
           for (const ready of this.#scheduler.pending) void ready.then(() => this.#wake())
+          this.#setAlarm()
           return
         }
         await this.#take(step)
@@ -339,6 +344,15 @@ class Loop implements Engine {
     for (const family of this.#scheduler.families.filter(({ deadline }) => deadline <= now)) {
       this.#stopAll(family, problem("request_timeout", { seconds }))
     }
+  }
+
+  /** While there are no steps, nobody else looks at the clock. */
+  #setAlarm(): void {
+    clearTimeout(this.#alarm)
+    const next = Math.min(...this.#scheduler.families.map(({ deadline }) => deadline))
+    if (next === Number.POSITIVE_INFINITY) return
+    const delay = Math.min(Math.ceil(next - this.#now()), LONGEST_TIMER)
+    this.#alarm = setTimeout(() => this.#wake(), delay)
   }
 
   async #take(step: readonly Sequence[]): Promise<void> {

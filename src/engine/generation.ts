@@ -64,6 +64,7 @@ export interface Generation {
   readonly cachedTokens: number
   /** Milliseconds from its arrival to its first step; undefined while it waits. */
   readonly queued?: number | undefined
+  /** `return` may be given the number of tokens that were of use; what was drawn after them is as if nobody had read it. */
   readonly choices: readonly AsyncIterableIterator<GenerationEvent>[]
 }
 

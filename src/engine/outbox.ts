@@ -4,10 +4,10 @@
 
 import type { GenerationEvent } from "./generation.ts"
 
-type Result = IteratorResult<GenerationEvent, undefined>
+type Result = IteratorResult<GenerationEvent, number | undefined>
 
-export class Outbox implements AsyncIterableIterator<GenerationEvent, undefined> {
-  /** Tokens that the reader has taken. */
+export class Outbox implements AsyncIterableIterator<GenerationEvent, number | undefined> {
+  /** Tokens that the reader has taken, and had a use for. */
   read = 0
   readonly #events: GenerationEvent[] = []
   readonly #readers: ((result: Result) => void)[] = []
@@ -49,11 +49,12 @@ export class Outbox implements AsyncIterableIterator<GenerationEvent, undefined>
     return new Promise((resolve) => this.#readers.push(resolve))
   }
 
-  return(): Promise<Result> {
-    if (!this.#closed) {
-      this.close()
-      this.#onLeave()
-    }
+  /** Leaves. Tokens after the first `used` count as not read, even if all has been said by now. */
+  return(used = this.read): Promise<Result> {
+    const isEarly = !this.#closed || used < this.read
+    this.read = used
+    this.close()
+    if (isEarly) this.#onLeave()
     return Promise.resolve(DONE)
   }
 

@@ -3,7 +3,7 @@
 //
 // Events are whole in themselves (a stretch is written when it ends), so a ring may drop the oldest without breaking others.
 // The tokens of all steps sum to those of all requests: prompt = prompt of steps + cached of requests; replies = reply of
-// steps - unread of requests.
+// steps - unread of requests (those that ended before their reader left tell it in `left`).
 
 /** Events kept; about 20 MB when all are there. */
 const KEPT = 100_000

@@ -14,6 +14,8 @@ const QUESTIONS = [
   { n: 3, max_tokens: 8, temperature: 1.5, seed: 6 },
   { messages: [{ role: "user", content: "Tell me about the sea. ".repeat(40) }], max_tokens: 12 },
   { messages: [...messages, { role: "assistant", content: "I am" }], max_tokens: 9 },
+  { n: 2, max_tokens: 40, temperature: 1.2, seed: 7, stop: ["e", "th"] },
+  { max_tokens: 40, stop: [" a"] },
 ]
 
 async function traceOf(method = "GET", path = "/debug/trace"): Promise<ChromeTrace> {
@@ -38,7 +40,7 @@ test("the tokens of all steps are the usage of all requests", async () => {
   expect(sum("step", "prompt") + sum("finished", "cached")).toBe(
     used((usage) => usage.prompt_tokens),
   )
-  expect(sum("step", "reply") - sum("reply", "unread")).toBe(
+  expect(sum("step", "reply") - sum("reply", "unread") - sum("left", "unread")).toBe(
     used((usage) => usage.completion_tokens),
   )
   expect(sum("finished", "prompt")).toBe(used((usage) => usage.prompt_tokens))
