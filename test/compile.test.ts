@@ -175,15 +175,26 @@ compiling("a library in the folder that fits no more is passed over with a warni
   await server.stop()
 })
 
-compiling("killed while it compiles, nothing is left that loads", async () => {
-  const output = join(scratch, "killed")
-  const running = start(["compile", original, "--output", output], fromSources, cache)
-  const partial = () => readdirSync(scratch).filter((name) => name.includes("killed"))
-  while (partial().length === 0) await new Promise((wake) => setTimeout(wake, 5))
-  process.kill(-running.child.pid!, "SIGKILL")
-  await running.ended
-  expect(existsSync(output)).toBe(false)
-})
+compiling(
+  "killed while it compiles, nothing is left that loads, and the next run clears it away",
+  async () => {
+    const output = join(scratch, "killed")
+    const running = start(["compile", original, "--output", output], fromSources, cache)
+    const partial = () => readdirSync(scratch).filter((name) => name.includes("killed"))
+    const begun = () => partial().some((name) => existsSync(join(scratch, name, ".writer")))
+    while (!begun()) await new Promise((wake) => setTimeout(wake, 5))
+    process.kill(-running.child.pid!, "SIGKILL")
+    await running.ended
+    expect(existsSync(output)).toBe(false)
+    expect(partial()).toHaveLength(1)
+    const theirs = join(scratch, ".killed.partial-mine") // looks like it, but nobody says so
+    mkdirSync(theirs)
+    const { code } = await run(["compile", original, "--output", output, "--weights-only"])
+    expect(code).toBe(0)
+    expect(partial()).toEqual([".killed.partial-mine", "killed"])
+    expect(readdirSync(output).filter((name) => name.startsWith("."))).toEqual([])
+  },
+)
 
 test.each([
   ["summary", /architecture +llama[\s\S]+\nproduct +times +weights/],

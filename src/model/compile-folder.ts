@@ -1,8 +1,19 @@
 // A compiled model folder: weights in MLC's layout and a number format, the configuration that goes with them, and the
 // tokenizer's files as they were. It is written aside and renamed into place when all of it is there, so that a run that
-// was killed leaves nothing that loads.
+// was killed leaves nothing that loads, and what it left is taken away by the next.
 
-import { copyFile, mkdir, readdir, rename, rm, writeFile } from "node:fs/promises"
+import {
+  chmod,
+  copyFile,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  writeFile,
+} from "node:fs/promises"
+import { hostname } from "node:os"
 import { basename, dirname, join, resolve } from "node:path"
 import { problem } from "../errors.ts"
 import { type FormatName, parameterFormats } from "../runtime/format.ts"
@@ -83,15 +94,48 @@ async function writeAside(
       option: "--output",
       problem: `${path} is there already and is not empty; name another folder or remove it`,
     })
-  const aside = join(dirname(path), `.${basename(path)}.partial-${process.pid}`)
-  await rm(aside, { recursive: true, force: true })
-  await mkdir(aside, { recursive: true })
+  const prefix = join(dirname(path), `.${basename(path)}.partial-`)
+  await mkdir(dirname(path), { recursive: true })
+  await sweep(prefix)
+  const aside = await mkdtemp(prefix)
+  active.add(aside)
   try {
+    await writeFile(join(aside, WRITER), `${hostname()} ${process.pid}`)
     await write(aside)
+    await rm(join(aside, WRITER))
+    await chmod(aside, 0o777 & ~process.umask())
     await rm(path, { recursive: true, force: true }) // empty, or not there
     await rename(aside, path)
   } finally {
     await rm(aside, { recursive: true, force: true })
+    active.delete(aside)
+  }
+}
+
+/** In a folder that is being written: on which machine, and by which process. */
+const WRITER = ".writer"
+
+/** Folders that this process is writing. */
+const active = new Set<string>()
+
+/** Takes away what killed processes of this machine left of the same output. A folder that says no such thing is not ours. */
+async function sweep(prefix: string): Promise<void> {
+  for (const name of await readdir(dirname(prefix))) {
+    const left = join(dirname(prefix), name)
+    if (!left.startsWith(prefix) || active.has(left)) continue
+    const writer = await readFile(join(left, WRITER), "utf8").catch(() => "")
+    const [host, pid] = writer.split(" ")
+    if (host !== hostname() || !(Number(pid) > 0)) continue
+    if (Number(pid) === process.pid || !isAlive(Number(pid)))
+      await rm(left, { recursive: true, force: true })
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM"
   }
 }
 
