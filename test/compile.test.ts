@@ -164,6 +164,18 @@ compiling.each([
   expect(err).toMatch(why)
 })
 
+compiling(
+  "--model-lib and a --target that is not the library's contradict each other",
+  async () => {
+    const options = ["--port", "0", "--model-lib", library, "--target", "reference"]
+    const { code, err } = await run(["serve", compiled, ...options])
+    expect({ code, err }).toEqual({
+      code: 2,
+      err: `sinter: --target: reference was asked for, but ${library}, which --model-lib names, is for cpu; leave one of the two out\n`,
+    })
+  },
+)
+
 compiling("a library in the folder that fits no more is passed over with a warning", async () => {
   const folder = join(scratch, "odd")
   execFileSync("cp", ["-r", goldenFolder("mlc", "llama-odd-q4f16_1"), folder])

@@ -7,7 +7,7 @@
 
 import { existsSync } from "node:fs"
 import { join } from "node:path"
-import { Problem } from "../../errors.ts"
+import { Problem, problem } from "../../errors.ts"
 import type { Log } from "../../log.ts"
 import {
   checkManifest,
@@ -68,7 +68,7 @@ export type TargetName = keyof typeof targets
 
 export interface ProgramWish {
   target: TargetName | "auto"
-  /** A library that must be used; wins over everything. */
+  /** A library that must be used; `target` must be its own, or auto. */
   library: string | undefined
   /** The model's folder, which may bring libraries. */
   folder: string
@@ -78,10 +78,10 @@ export interface ProgramWish {
 /** The largest model that is served without a C compiler: the interpreter is some hundred times slower. */
 const MOST_INTERPRETED = 50e6 // parameters
 
-/** @throws `library_unusable` for the one asked for; `compiler_missing` when there is none and the model is large. */
+/** @throws `library_unusable`, `option_invalid` for the one asked for; `compiler_missing` when there is none and the model is large. */
 export async function prepareProgram(plan: Plan, wish: ProgramWish): Promise<Prepared> {
   const { target, library, folder, log } = wish
-  if (library) return prepareFile(library, plan)
+  if (library) return agreeing(prepareFile(library, plan), target)
   if (target !== "auto") return shipped(plan, folder, [target], log) ?? targets[target](plan, log)
   const found = shipped(plan, folder, ["cpu", "cpu:baseline"], log)
   if (found) return found
@@ -100,6 +100,16 @@ export function parameterCount({ parameters }: Plan): number {
 /** Where a compiled folder keeps the library of a target. */
 export function libraryPath(folder: string, target: CpuTarget): string {
   return join(folder, "lib", `${target.replace(":", "-")}.so`)
+}
+
+/** The program of the library that was asked for, unless a target was asked for as well and is another. */
+function agreeing(prepared: Prepared, target: ProgramWish["target"]): Prepared {
+  const made = prepared.manifest.target
+  if (target === "auto" || target === made) return prepared
+  throw problem("option_invalid", {
+    option: "--target",
+    problem: `${target} was asked for, but ${prepared.origin}, which --model-lib names, is for ${made}; leave one of the two out`,
+  })
 }
 
 /** A library that lies in the model folder and can be used here. */
