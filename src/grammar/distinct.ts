@@ -13,9 +13,18 @@ import { canSeat, objectText, Values } from "./values.ts"
 export class Kept {
   /** Canonical texts. */
   readonly avoid: ReadonlySet<string>
+  private readonly within: Distinct | undefined
+  private mentioned: ReadonlySet<string> | undefined
 
-  constructor(avoid: ReadonlySet<string>) {
+  constructor(avoid: ReadonlySet<string>, within: Distinct | undefined) {
     this.avoid = avoid
+    this.within = within
+  }
+
+  /** Every string and name that the value, or what it is part of, is compared with: all others are alike. */
+  get mentions(): ReadonlySet<string> {
+    this.mentioned ??= new Set([...stringsIn(this.avoid), ...(this.within?.mentions ?? [])])
+    return this.mentioned
   }
 
   /** Whether a string that begins with `text` can still become one that need not be avoided. */
@@ -34,7 +43,6 @@ export class Kept {
 }
 
 const nothing: ReadonlySet<string> = new Set()
-const anything = new Kept(nothing)
 
 /** What an array or object that is being written has so far, and what it must not become. */
 export class Distinct {
@@ -42,35 +50,46 @@ export class Distinct {
   private readonly unique: boolean
   private readonly items: readonly string[]
   private readonly members: ReadonlyMap<string, string>
+  private readonly kept: Kept | undefined // the whole
 
   private constructor(
-    avoid: ReadonlySet<string>,
+    kept: Kept | undefined,
     unique: boolean,
     items: readonly string[],
     members: ReadonlyMap<string, string>,
   ) {
-    this.avoid = avoid
+    this.avoid = kept?.avoid ?? nothing
     this.unique = unique
     this.items = items
     this.members = members
+    this.kept = kept
   }
 
   static array(kept: Kept | undefined, unique: boolean): Distinct | undefined {
     if (!kept && !unique) return undefined
-    return new Distinct(kept?.avoid ?? nothing, unique, [], new Map())
+    return new Distinct(kept, unique, [], new Map())
   }
 
   static object(kept: Kept): Distinct {
-    return new Distinct(kept.avoid, false, [], new Map())
+    return new Distinct(kept, false, [], new Map())
   }
 
   withItem(value: string): Distinct {
-    return new Distinct(this.avoid, this.unique, [...this.items, value], this.members)
+    return new Distinct(this.kept, this.unique, [...this.items, value], this.members)
   }
 
   withMember(name: string, value: string): Distinct {
     const members = new Map(this.members).set(name, value)
-    return new Distinct(this.avoid, this.unique, this.items, members)
+    return new Distinct(this.kept, this.unique, this.items, members)
+  }
+
+  get mentions(): ReadonlySet<string> {
+    return new Set([...stringsIn(this.items), ...(this.kept?.mentions ?? [])])
+  }
+
+  /** Whether it matters which members there are. */
+  get isWatched(): boolean {
+    return this.avoid.size > 0
   }
 
   avoids(value: string): boolean {
@@ -106,7 +125,7 @@ export class Distinct {
       if (!this.escapes(values)) avoid.add(value)
     }
     if (this.unique) this.addHoarded(array, way, avoid)
-    return leaves(way.goal, avoid) ? keptOf(avoid) : undefined
+    return leaves(way.goal, avoid) ? new Kept(avoid, this) : undefined
   }
 
   /** Items that would make the array begin like one to avoid. */
@@ -168,7 +187,9 @@ export class Distinct {
     place: NamePlace,
     way: MemberWay,
   ): Kept | undefined {
-    return this.avoid.size === 0 ? anything : this.valueKept(object, state, place, way)
+    return this.avoid.size === 0
+      ? new Kept(nothing, this)
+      : this.valueKept(object, state, place, way)
   }
 
   private valueKept(
@@ -192,7 +213,7 @@ export class Distinct {
       const values = new Values(this.avoid.size).ofObject(object, after, members)
       if (!this.escapes(values)) avoid.add(canonical(own))
     }
-    return leaves(way.goal, avoid) ? keptOf(avoid) : undefined
+    return leaves(way.goal, avoid) ? new Kept(avoid, this) : undefined
   }
 
   private escapes(values: ReadonlySet<string> | undefined): boolean {
@@ -202,8 +223,20 @@ export class Distinct {
   }
 }
 
-function keptOf(avoid: ReadonlySet<string>): Kept {
-  return avoid.size === 0 ? anything : new Kept(avoid)
+function stringsIn(texts: Iterable<string>): Set<string> {
+  const found = new Set<string>()
+  const add = (value: Json) => {
+    if (typeof value === "string") found.add(value)
+    else if (Array.isArray(value)) value.forEach(add)
+    else if (value instanceof Map) {
+      for (const [name, member] of value) {
+        found.add(name)
+        add(member)
+      }
+    }
+  }
+  for (const text of texts) add(parseJson(text))
+  return found
 }
 
 function leaves(goal: Goal, avoid: ReadonlySet<string>): boolean {

@@ -6,7 +6,7 @@ import { Literals } from "./expand.ts"
 import { Goals } from "./goals.ts"
 import { fromValue, type Json, JsonFault, parseJson } from "./json.ts"
 import { advance, Context, End, EndFrame, type Frame } from "./machine.ts"
-import { Masks } from "./masks.ts"
+import { type Masks, masksOf } from "./masks.ts"
 import { begin, type Part } from "./parts.ts"
 import { type Dialect, type Fault, readSchema, SchemaFault } from "./schema.ts"
 import type { Vocabulary } from "./vocabulary.ts"
@@ -101,11 +101,9 @@ export interface GrammarOptions {
   spaced?: boolean
 }
 
-/** What may be written, and the masks found out so far. Shared by all requests that ask for the same. */
+/** What may be written. Shared by all requests that ask for the same, as their masks are then. */
 export class Grammar {
   readonly start: readonly Frame[]
-  private readonly masks = new WeakMap<Vocabulary, Masks>()
-
   constructor(part: Part, options: GrammarOptions = {}) {
     const context = new Context(options.spaced ?? false)
     const start: Frame[] = []
@@ -114,12 +112,7 @@ export class Grammar {
   }
 
   matcher(vocabulary: Vocabulary): Matcher {
-    let masks = this.masks.get(vocabulary)
-    if (!masks) {
-      masks = new Masks(vocabulary)
-      this.masks.set(vocabulary, masks)
-    }
-    return new Matcher(this, vocabulary, masks)
+    return new Matcher(this, vocabulary, masksOf(vocabulary))
   }
 }
 

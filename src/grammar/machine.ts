@@ -11,29 +11,54 @@ import type { NamePlace, ObjectCase, ObjectState } from "./objects.ts"
 import { types } from "./schema.ts"
 import { between, type Decoding, decode, type StringPlace } from "./strings.ts"
 
+let named = 0
+
 /** What all frames of a grammar share: how its texts are spaced, and names for equal stacks. */
 export class Context {
   /** One blank is allowed after a comma and after a colon. */
   readonly spaced: boolean
   private readonly names = new Map<string, number>()
-  private named = 0
 
   constructor(spaced: boolean) {
     this.spaced = spaced
   }
 
-  /** Equal descriptions have equal numbers; numbers are never used twice. */
+  /** Equal descriptions have equal numbers; numbers are never used twice, not even by another context. */
   signature(description: string): number {
     let id = this.names.get(description)
     if (id === undefined) {
       // Forgetting only costs: what was equal may get another number and be computed again.
       if (this.names.size > 200_000) this.names.clear()
-      id = ++this.named
+      id = ++named
       this.names.set(description, id)
     }
     return id
   }
 }
+
+/** What stands inside quotes, for whoever asks about many tokens at once. */
+export interface Inside {
+  /** A place in the language of what is not special; undefined when there is nothing else. */
+  readonly place: StringPlace | undefined
+  readonly length: number
+  /** The frames after the closing quote at some place of that language. */
+  closed(place: StringPlace): readonly Frame[]
+  /** Texts that are told apart from all others, as far as they begin like what is here. */
+  readonly special: readonly Special[]
+  /** Whether it matters, later, what was written here. */
+  readonly isKept: boolean
+}
+
+export interface Special {
+  /** What is left of it. */
+  readonly rest: string
+  /** Its beginnings are allowed on its own account. */
+  readonly leads: boolean
+  closed(): readonly Frame[]
+}
+
+// Stands for every string and name that is not special; none may be it, as no text is this unlikely.
+const unmentioned = "\u0000\u0000other"
 
 /** One way to read the bytes so far. */
 export abstract class Frame {
@@ -199,6 +224,7 @@ class NumberFrame extends Frame {
   private readonly rest: Rest
   /** The spelling so far, when the value is kept. */
   private readonly raw: string | undefined
+  private after: readonly Frame[] | undefined
 
   constructor(context: Context, node: NumberNode, rest: Rest, raw: string | undefined) {
     super(context)
@@ -220,12 +246,14 @@ class NumberFrame extends Frame {
   }
 
   // A number ends where something else begins.
-  private ended(): Frame[] {
+  private ended(): readonly Frame[] {
+    if (this.after) return this.after
     const frames: Frame[] = []
     if (this.node.canEnd()) {
       const value = this.raw === undefined ? undefined : decimalText(parseDecimal(this.raw)!)
       this.rest.resume(value, frames)
     }
+    this.after = frames
     return frames
   }
 
@@ -240,8 +268,8 @@ export class StringFrame extends Frame {
   readonly place: StringPlace
   /** Finished characters, as far as they are counted. */
   readonly length: number
-  readonly rest: Rest
-  readonly kept: Kept | undefined
+  private readonly rest: Rest
+  private readonly kept: Kept | undefined
   /** The bytes so far, when the value is kept, and how many of them are finished characters. */
   private readonly raw: string
   private readonly finished: number
@@ -266,7 +294,8 @@ export class StringFrame extends Frame {
 
   step(byte: number, out: Frame[]): void {
     if (byte === quote && this.place.isBetween) {
-      if (this.place.language.accepts(this.place.state, this.length)) this.close(out)
+      if (!this.place.language.accepts(this.place.state, this.length)) return
+      out.push(...this.closed(this.kept ? this.text() : ""))
       return
     }
     const place = this.place.step(byte)
@@ -288,12 +317,33 @@ export class StringFrame extends Frame {
     return this.kept.leavesString(this.place, this.length, this.text())
   }
 
-  close(out: Frame[]): void {
-    if (!this.kept) this.rest.resume(undefined, out)
-    else {
-      const value = JSON.stringify(this.text())
-      if (!this.kept.avoid.has(value)) this.rest.resume(value, out)
+  /** Undefined when it has to be asked byte by byte. */
+  inside(): Inside | undefined {
+    const { place, length, kept } = this
+    const mentions = kept ? [...kept.mentions] : []
+    if (mentions.length > 0 && !place.isBetween) return undefined
+    const text = mentions.length > 0 ? this.text() : ""
+    const special = mentions
+      .filter((mention) => mention.startsWith(text))
+      .map((mention) => ({
+        rest: mention.slice(text.length),
+        leads: false,
+        closed: () => this.closed(mention),
+      }))
+    let others: Frame[] | undefined
+    const closed = () => {
+      others ??= this.closed(unmentioned)
+      return others
     }
+    return { place, length, closed, special, isKept: kept !== undefined }
+  }
+
+  /** What follows when the text is closed here. */
+  private closed(text: string): Frame[] {
+    const out: Frame[] = []
+    const value = this.kept && JSON.stringify(text)
+    if (value === undefined || !this.kept!.avoid.has(value)) this.rest.resume(value, out)
+    return out
   }
 
   /** The finished characters. */
@@ -489,12 +539,12 @@ class BlankFrame extends Frame {
 
 /** Inside a member's name. */
 export class NameFrame extends Frame {
-  readonly object: ObjectCase
-  readonly state: ObjectState
-  readonly place: NamePlace
-  readonly decoding: Decoding
+  private readonly object: ObjectCase
+  private readonly state: ObjectState
+  private readonly place: NamePlace
+  private readonly decoding: Decoding
   private readonly rest: Rest
-  readonly distinct: Distinct | undefined
+  private readonly distinct: Distinct | undefined
 
   constructor(
     context: Context,
@@ -517,7 +567,7 @@ export class NameFrame extends Frame {
   step(byte: number, out: Frame[]): void {
     const { object, state } = this
     if (byte === quote && this.decoding === between) {
-      this.close(out)
+      out.push(...this.closed(this.place))
       return
     }
     const read = decode(this.decoding, byte)
@@ -527,17 +577,50 @@ export class NameFrame extends Frame {
     const decoding = finished ? between : read
     if (!object.placeLives(state, place, decoding)) return
     if (this.distinct?.nameLives(object, state, place, decoding) ?? true) {
-      out.push(this.at(place, decoding))
+      const { context, rest, distinct } = this
+      out.push(new NameFrame(context, object, state, place, decoding, rest, distinct))
     }
   }
 
-  at(place: NamePlace, decoding: Decoding): NameFrame {
-    const { context, object, state, rest, distinct } = this
-    return new NameFrame(context, object, state, place, decoding, rest, distinct)
+  /** Undefined when it has to be asked byte by byte. */
+  inside(): Inside | undefined {
+    const { object, state, place, distinct } = this
+    if (this.decoding !== between) return undefined
+    const others = object.otherNames(state, place)
+    if (distinct?.isWatched && others && !others.language.isEndless(others.state, 0)) {
+      return undefined
+    }
+    const special: Special[] = []
+    for (let k = place.low; k < place.high; k++) {
+      const end = object.endOf(k)
+      const closed = () => this.closed(end)
+      const leads = distinct ? closed().length > 0 : object.finished(state, end).length > 0
+      special.push({ rest: object.names[k]!.slice(place.text.length), leads, closed })
+    }
+    for (const name of new Set([...state.others, ...(distinct?.mentions ?? [])])) {
+      if (!name.startsWith(place.text)) continue
+      const end = object.placeOf(name)
+      if (end.low < end.high && object.names[end.low] === name) continue
+      special.push({
+        rest: name.slice(place.text.length),
+        leads: false,
+        closed: () => this.closed(end),
+      })
+    }
+    const byState = new Map<number, Frame[]>()
+    const closed = ({ state: at }: StringPlace) => {
+      const frames =
+        byState.get(at) ?? this.closed({ text: unmentioned, state: at, low: 0, high: 0 })
+      byState.set(at, frames)
+      return frames
+    }
+    return { place: others, length: 0, closed, special, isKept: true }
   }
 
-  private close(out: Frame[]): void {
-    const { context, object, state, place, distinct } = this
+  /** What follows when the name is closed at a place. */
+  private closed(place: NamePlace): Frame[] {
+    const { context, object, state, distinct } = this
+    const out: Frame[] = []
     for (const way of object.finished(state, place)) {
       const kept = distinct?.memberKept(object, state, place, way)
       if (distinct && !kept) continue
@@ -545,6 +628,7 @@ export class NameFrame extends Frame {
       const rest = new ObjectRest(context, object, after, this.rest, place.text, distinct)
       out.push(new ColonFrame(context, new ValueFrame(context, way.goal, rest, kept, true)))
     }
+    return out
   }
 
   protected describe(): string {

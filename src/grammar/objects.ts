@@ -17,7 +17,7 @@ import {
 } from "./dfa.ts"
 import { type Facts, includes, type Literal, type NameSet, namesOf, othersThan } from "./facts.ts"
 import type { Goal, Goals, Probe } from "./goals.ts"
-import { between, type Decoding, rangesOf } from "./strings.ts"
+import { between, type Decoding, rangesOf, StringLanguage, type StringPlace } from "./strings.ts"
 
 /** A member that may come next, its name being chosen, and what is still owed after it. */
 export interface MemberWay {
@@ -78,6 +78,7 @@ export class ObjectCase {
   /** Literals and "some" bits of each mentioned name, then of each class. */
   private readonly kinds: { literals: Literal[]; some: number }[]
   private readonly goalCache: (Goal | undefined)[][] = []
+  private readonly ends: NamePlace[] = []
 
   constructor(goals: Goals, facts: Facts, goal: Goal) {
     this.goals = goals
@@ -225,9 +226,20 @@ export class ObjectCase {
     return place
   }
 
-  /** Any name goes, and nothing depends on it but whether it was mentioned or seen. */
-  isOpen(state: ObjectState): boolean {
-    return this.product.isTrivial && this.waysFor(state, this.names.length).length > 0
+  /** Where a mentioned name ends. */
+  endOf(k: number): NamePlace {
+    this.ends[k] ??= this.placeOf(this.names[k]!)
+    return this.ends[k]
+  }
+
+  /** The place, in the language of the names that are neither mentioned nor seen, of a name that has come so far. */
+  otherNames(state: ObjectState, place: NamePlace): StringPlace | undefined {
+    let allowed = 0
+    this.product.classes.forEach((_, index) => {
+      const isOpen = this.waysFor(state, this.names.length + index).length > 0
+      if (isOpen && this.product.isEndless(index)) allowed |= 1 << index
+    })
+    return this.product.namesFrom(place.state, allowed)
   }
 
   /** Whether names without end, all of them new, are allowed from here. */
@@ -410,6 +422,7 @@ class NameProduct {
   private readonly classIds: number[] = [] // [states]
   private readonly endless: number[][] = [] // [states]  classes with names without end from there
   private readonly words: ([string, number][] | undefined)[] = []
+  private readonly languages = new Map<number, { of: StringLanguage; leads: boolean[] }>()
 
   constructor(languages: readonly Dfa[]) {
     this.isTrivial = languages.length === 0
@@ -455,6 +468,22 @@ class NameProduct {
       (c) => this.next[state * this.alphabet.classes + c]!,
     )
     return [...new Set(found)]
+  }
+
+  /** Names of some classes, a bit for each, as a language whose states are those here; undefined where none is left. */
+  namesFrom(state: number, classes: number): StringPlace | undefined {
+    let names = this.languages.get(classes)
+    if (!names) {
+      const { alphabet, classIds } = this
+      const isOne = (index: number) => ((classes >> index) & 1) === 1
+      const leads = this.reachable(isOne)
+      const next = Int32Array.from(this.next, (to) => (to >= 0 && leads[to] ? to : -1))
+      const accepts = Uint8Array.from(classIds, (index) => (isOne(index) ? 1 : 0))
+      const dfa = { ...alphabet, next, accepts, start: 0 }
+      names = { of: new StringLanguage(dfa, 0, Number.POSITIVE_INFINITY), leads }
+      this.languages.set(classes, names)
+    }
+    return names.leads[state] ? names.of.place(state, between) : undefined
   }
 
   classOf(state: number): number {

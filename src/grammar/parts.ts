@@ -171,6 +171,8 @@ export class Text {
   private readonly moves: Map<number, number>[] = [new Map()]
   private readonly back: number[] = [0]
   private readonly done: (Part | undefined)[] = [undefined]
+  /** Where each byte leads from each state. */
+  readonly table: Int32Array // [states, 256]
 
   constructor(triggers: readonly { open: string; then: Part }[], again: boolean, stops: boolean) {
     this.triggers = triggers
@@ -185,6 +187,9 @@ export class Text {
         queue.push(to)
       }
     }
+    this.table = Int32Array.from({ length: this.moves.length * 256 }, (_, i) =>
+      this.next(i >> 8, i & 255),
+    )
   }
 
   next(state: number, byte: number): number {

@@ -158,6 +158,7 @@ function decoding(
 }
 
 let made = 0
+const endless = Number.POSITIVE_INFINITY
 export const unread = -2
 
 /** The strings of a language whose lengths, in characters, lie within bounds. */
@@ -171,10 +172,15 @@ export class StringLanguage {
   readonly shortest: Float64Array // [states]  fewest characters to acceptance
   readonly longest: Float64Array // [states]  most characters to acceptance, perhaps Infinity
   private readonly ways: AcceptingLengths | undefined
+  private readonly endlessStates: Uint8Array
   private readonly places = new Map<number, StringPlace>()
   private readonly list: StringPlace[] = []
   /** Where each byte leads from each place, by index; `unread` where nobody asked yet. It is replaced when it grows. */
   table = new Int32Array(16 * 256).fill(unread) // [places, 256]
+  /** The fewest characters from each place to the end of a string, the one being read included. It is replaced, too. */
+  least = new Float64Array(16) // [places]
+  /** The most that any place needs to its end. */
+  readonly farthest: number
 
   /** @throws TooLarge when the lengths of the language repeat too late to be tabulated. */
   constructor(dfa: Dfa, min: number, max: number) {
@@ -185,6 +191,22 @@ export class StringLanguage {
     this.shortest = shortestPaths(dfa)
     this.longest = longestPaths(dfa)
     this.ways = min > 0 && !this.free ? new AcceptingLengths(dfa) : undefined
+    this.farthest = this.shortest.reduce((most, n) => (n > most && n < endless ? n : most), 0) + 1
+    this.endlessStates = Uint8Array.from(this.longest, (n) => (n === endless ? 1 : 0))
+  }
+
+  /**
+   * A length that stands for all with which tokens of at most so many characters can do the same inside a string:
+   * undefined when no bound is in reach.
+   */
+  roomFor(length: number, chars: number): number | undefined {
+    const above = this.max - length >= chars + this.farthest
+    return above && (length >= this.min || this.free) ? undefined : length
+  }
+
+  /** Whether strings without end, or too many to count, go on from a place. */
+  isEndless(state: number, length: number): boolean {
+    return this.endlessStates[state] === 1 && this.max - length > this.farthest + 8
   }
 
   isEmpty(): boolean {
@@ -264,6 +286,15 @@ export class StringLanguage {
     return this.place(this.dfa.start, between)
   }
 
+  private grow(): void {
+    const table = new Int32Array(this.table.length * 2).fill(unread)
+    table.set(this.table)
+    this.table = table
+    const least = new Float64Array(this.least.length * 2)
+    least.set(this.least)
+    this.least = least
+  }
+
   place(state: number, decoding: Decoding): StringPlace {
     const key = decoding.id * this.dfa.accepts.length + state
     let place = this.places.get(key)
@@ -271,11 +302,10 @@ export class StringLanguage {
       place = new StringPlace(this, state, decoding, this.list.length)
       this.places.set(key, place)
       this.list.push(place)
-      if (place.index * 256 >= this.table.length) {
-        const larger = new Int32Array(this.table.length * 2).fill(unread)
-        larger.set(this.table)
-        this.table = larger
-      }
+      if (place.index * 256 >= this.table.length) this.grow()
+      let least = endless
+      for (const to of place.targets) least = Math.min(least, this.shortest[to]!)
+      this.least[place.index] = least + (place.isBetween ? 0 : 1)
     }
     return place
   }

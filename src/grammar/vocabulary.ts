@@ -1,6 +1,9 @@
 // A tokenizer's tokens as the grammar sees them: bytes in a trie, flat, in the order of a walk that goes down first. For
 // the inside of strings, where nearly every token is allowed, the answer is prepared once: which tokens are plain
-// characters and how many, and what follows the quote or backslash in those that are not.
+// characters and how many, and what stands before and after the quote in those that close one. For 100,000 tokens all of
+// it takes 25 MiB.
+
+import { between, decode } from "./strings.ts"
 
 /** Byte strings in preorder: the nodes below node i are i + 1 up to, not including, skip[i]. */
 export class Trie {
@@ -10,10 +13,16 @@ export class Trie {
   /** First entry that ends at a node, or -1; `twin` leads to the next one with equal bytes. */
   readonly entry: Int32Array // [nodes]
   readonly twin: Int32Array // [entries]
-  /** Entries without bytes. */
-  readonly empty: number[] = []
+  /** The entries' bytes. */
+  readonly texts: readonly Uint8Array[]
+  /** The most bytes an entry has. */
+  readonly mostDepth: number
+  /** Entries with a backslash, and those with three quotes and more, in the order of their nodes. */
+  readonly escaped: EntryList
+  readonly repeating: EntryList
 
   constructor(entries: readonly Uint8Array[]) {
+    this.texts = entries
     const order = [...entries.keys()].filter((i) => entries[i]!.length > 0)
     // As Latin-1 texts, which sort as the bytes do and far faster than calls to Buffer.compare.
     const keys = entries.map((own) => Buffer.from(own).toString("latin1"))
@@ -44,21 +53,48 @@ export class Trie {
       before = own
     }
     while (path.length > 0) skip[path.pop()!] = count
-    entries.forEach((own, i) => {
-      if (own.length === 0) this.empty.push(i)
-    })
     this.bytes = bytes.slice(0, count)
     this.depth = depth.slice(0, count)
     this.skip = skip.slice(0, count)
     this.entry = entry.slice(0, count)
+    this.mostDepth = this.depth.reduce((most, n) => Math.max(most, n), 0)
+    this.escaped = this.listed((i) => keys[i]!.includes("\\"))
+    this.repeating = this.listed((i) => keys[i]!.split('"').length > 3)
+  }
+
+  /** Of the nodes from `from` up to, not including, `to`, all at one level: the one of a byte, or -1. */
+  child(from: number, to: number, byte: number): number {
+    let node = from
+    while (node < to && this.bytes[node]! < byte) node = this.skip[node]!
+    return node < to && this.bytes[node] === byte ? node : -1
+  }
+
+  private listed(isWanted: (entry: number) => boolean): EntryList {
+    const nodes: number[] = []
+    const entries: number[] = []
+    for (let node = 0; node < this.entry.length; node++) {
+      for (let e = this.entry[node]!; e >= 0; e = this.twin[e]!) {
+        if (!isWanted(e)) continue
+        nodes.push(node)
+        entries.push(e)
+      }
+    }
+    return { nodes: Int32Array.from(nodes), entries: Int32Array.from(entries) }
   }
 }
 
-/** A token's part from its first quote or backslash on, and how many characters stand before it. */
-export interface Tails {
-  readonly trie: Trie
-  readonly tokens: Int32Array // [entries]
-  readonly chars: Int32Array // [entries]
+/** Entries and the nodes they end at, in the order of the nodes. */
+export interface EntryList {
+  readonly nodes: Int32Array
+  readonly entries: Int32Array
+}
+
+/** Tokens that have the same characters before their first quote, and what follows it in each. */
+export interface Head {
+  readonly bytes: Uint8Array
+  readonly chars: number
+  readonly tokens: number[]
+  readonly tails: number[] // entries of the trie of tails; -1 when nothing follows
 }
 
 export class Vocabulary {
@@ -68,14 +104,17 @@ export class Vocabulary {
   readonly ends: readonly number[]
   readonly tokens: readonly Uint8Array[]
   readonly trie: Trie
-  /** What follows the first quote (exclusive), for tokens with no backslash before it. */
-  readonly afterQuote: Tails
-  /** What follows from the first backslash on (inclusive), for tokens with no quote before it. */
-  readonly fromBackslash: Tails
+  /** Tokens with a quote after plain characters, by these, as Latin-1. */
+  readonly heads = new Map<string, Head>()
+  /** What follows the first quote in them, each once. */
+  readonly tails: Trie
+  /** Tokens with a backslash: those without a quote, and those with one behind it. */
+  readonly escaped: TokenTrie
+  readonly escapedQuoted: TokenTrie
+  /** The characters that each token with a backslash stands for, up to a quote, as far as they are finished. */
+  readonly unescaped = new Map<number, string>()
   /** The most characters a plain token has. */
   readonly mostChars: number
-  /** Entries of afterQuote by the bytes before the quote, as Latin-1. */
-  readonly quotedBy = new Map<string, number[]>()
   private readonly plainByChars: number[][] = []
   private readonly plainMasks: Uint32Array[] = []
 
@@ -90,25 +129,45 @@ export class Vocabulary {
     const isEnd = new Set(ends)
     this.tokens = tokens.map((bytes, id) => (isEnd.has(id) ? new Uint8Array() : bytes))
     this.trie = new Trie(this.tokens)
-    const quoted = new TailList()
-    const escaped = new TailList()
+    const tails = new Map<string, number>()
+    const escaped: number[] = []
+    const escapedQuoted: number[] = []
     this.tokens.forEach((bytes, id) => {
       if (bytes.length === 0) return
       const { chars, end, plain } = readPlain(bytes)
       if (plain) {
         this.plainByChars[chars] ??= []
         this.plainByChars[chars].push(id)
-      } else if (bytes[end] === 0x22) {
-        const key = Buffer.from(bytes.subarray(0, end)).toString("latin1")
-        const entry = quoted.add(id, bytes.subarray(end + 1), chars)
-        const list = this.quotedBy.get(key)
-        if (list) list.push(entry)
-        else this.quotedBy.set(key, [entry])
-      } else if (bytes[end] === 0x5c) escaped.add(id, bytes.subarray(end), chars)
+      } else if (bytes[end] === 0x22) this.addHead(id, bytes, end, chars, tails)
+      else if (bytes[end] === 0x5c) {
+        this.unescaped.set(id, unescaped(bytes))
+        ;(bytes.includes(0x22) ? escapedQuoted : escaped).push(id)
+      }
     })
-    this.afterQuote = quoted.tails()
-    this.fromBackslash = escaped.tails()
+    this.tails = new Trie([...tails.keys()].map((tail) => Buffer.from(tail, "latin1")))
+    this.escaped = tokenTrie(escaped, this.tokens)
+    this.escapedQuoted = tokenTrie(escapedQuoted, this.tokens)
     this.mostChars = Math.max(0, this.plainByChars.length - 1)
+  }
+
+  private addHead(
+    id: number,
+    token: Uint8Array,
+    end: number,
+    chars: number,
+    tails: Map<string, number>,
+  ): void {
+    const bytes = token.subarray(0, end)
+    const key = latin1(bytes)
+    let head = this.heads.get(key)
+    if (!head) {
+      head = { bytes, chars, tokens: [], tails: [] }
+      this.heads.set(key, head)
+    }
+    const tail = latin1(token.subarray(end + 1))
+    if (tail !== "" && !tails.has(tail)) tails.set(tail, tails.size)
+    head.tokens.push(id)
+    head.tails.push(tails.get(tail) ?? -1)
   }
 
   /** The tokens that are at most so many plain characters. Do not change it. */
@@ -128,24 +187,34 @@ export function set(mask: Uint32Array, token: number): void {
   mask[token >>> 5]! |= 1 << (token & 31)
 }
 
-class TailList {
-  private readonly tokens: number[] = []
-  private readonly bytes: Uint8Array[] = []
-  private readonly chars: number[] = []
+/** A trie of some tokens, and which they are. */
+export interface TokenTrie {
+  readonly trie: Trie
+  readonly tokens: readonly number[] // [entries]
+}
 
-  add(token: number, bytes: Uint8Array, chars: number): number {
-    this.bytes.push(bytes)
-    this.chars.push(chars)
-    return this.tokens.push(token) - 1
-  }
+function tokenTrie(ids: readonly number[], tokens: readonly Uint8Array[]): TokenTrie {
+  return { trie: new Trie(ids.map((id) => tokens[id]!)), tokens: ids }
+}
 
-  tails(): Tails {
-    return {
-      trie: new Trie(this.bytes),
-      tokens: Int32Array.from(this.tokens),
-      chars: Int32Array.from(this.chars),
-    }
+export function latin1(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("latin1")
+}
+
+/** The characters that the bytes of a string stand for, up to a quote or what is no character; a cut off one is left out. */
+export function unescaped(bytes: Uint8Array): string {
+  let text = ""
+  let at = between
+  for (const byte of bytes) {
+    if (byte === 0x22 && at === between) break
+    const read = decode(at, byte)
+    if (read === -1) break
+    if (typeof read === "number") {
+      text += String.fromCodePoint(read)
+      at = between
+    } else at = read
   }
+  return text
 }
 
 /** Whole characters from the start of a token, a last one perhaps cut off; `end` is where something else begins. */
