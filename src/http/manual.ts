@@ -69,7 +69,9 @@ and sound are 400: the model takes text. Arguments of earlier calls may be a map
   once it has begun is one event with \`error\`, and then the end without \`[DONE]\`.
 - A choice that failed in a whole answer has \`finish_reason: "error"\` and the others are kept; when all failed the answer is 500.
 - \`logprobs\` are the model's own: of the raw logits, before temperature, penalties and bias, with each token's true bytes. They
-  list exactly the tokens whose text was sent; those of thinking stand beside them under \`reasoning_content\`.
+  list exactly the tokens whose text was sent; those of thinking stand beside them under \`reasoning_content\`. A completion
+  with \`echo\` begins with the prompt's own, the first of them null, and leaves out none of its tokens nor of the reply's,
+  the one that ended it included: so a harness finds what it counts on.
 - A model's thinking is in \`reasoning_content\`, not in \`content\`; \`--reasoning inline\` leaves it in the text.
 - The same request with the same \`seed\` and \`system_fingerprint\` gives the same text.
 
@@ -169,25 +171,52 @@ curl -N http://127.0.0.1:8000${path} -H 'Content-Type: application/json' -d '${s
 ${fieldsTable(body!)}`
 }
 
+interface Field {
+  description?: string
+  default?: unknown
+  anyOf?: readonly Field[]
+  items?: Field
+}
+
 interface Fields {
   /** Absent where a body is not a map of certain fields. */
-  properties?: Record<string, { description?: string; default?: unknown }>
+  properties?: Record<string, Field>
   required?: readonly string[]
   description?: string
 }
 
 function fieldsTable(schema: TSchema): string {
-  const { properties, required = [], description } = schema as unknown as Fields
+  const { properties, description } = schema as unknown as Fields
   if (!properties) return description ?? ""
-  const rows = Object.entries(properties).map(([name, field]) => [
-    `\`${name}\``,
-    describe(field as TSchema),
-    required.includes(name)
-      ? "required"
-      : JSON.stringify(field.default ?? null).replace("null", ""),
-    field.description ?? "",
-  ])
-  return table(["Field", "Value", "Default", "Meaning"], rows)
+  return table(["Field", "Value", "Default", "Meaning"], fieldRows(schema))
+}
+
+/** A row for each field, and under it those of the map, or of each map of the list, that it holds. */
+function fieldRows(schema: TSchema, path = ""): string[][] {
+  const { properties = {}, required = [] } = schema as unknown as Fields
+  return Object.entries(properties).flatMap(([name, field]) => {
+    const inner = mapWithin(field)
+    return [
+      [
+        `\`${path}${name}\``,
+        describe(field as TSchema),
+        required.includes(name)
+          ? "required"
+          : JSON.stringify(field.default ?? null).replace("null", ""),
+        field.description ?? "",
+      ],
+      ...(inner ? fieldRows(inner.map, `${path}${name}${inner.mark}.`) : []),
+    ]
+  })
+}
+
+/** Messages have a section of their own. */
+function mapWithin(field: Field): { map: TSchema; mark: string } | undefined {
+  const { anyOf, items } = field
+  if (anyOf) return anyOf.map(mapWithin).find((found) => found !== undefined)
+  const map = items ?? field
+  if (!("properties" in map) || map === (ChatCompletionMessage as Field)) return undefined
+  return { map: map as TSchema, mark: items ? "[]" : "" }
 }
 
 export function errorsPage(): string {

@@ -74,15 +74,21 @@ const ChatTool = Type.Object(
   { title: "ChatTool" },
 )
 
-const NamedFunction = Type.Object({ name: text })
+const NamedFunction = Type.Object({
+  name: Type.String({ description: "The name of one of the tools." }),
+})
 
 const ToolChoiceMap = Type.Object(
   {
-    type: Type.Enum(["function", "allowed_tools"]),
+    type: Type.Enum(["function", "allowed_tools"], {
+      description: "Which of the two that follow is given.",
+    }),
     function: optional(NamedFunction, "The function that must be called."),
     allowed_tools: optional(
       Type.Object({
-        mode: Type.Enum(["auto", "required"]),
+        mode: Type.Enum(["auto", "required"], {
+          description: "Whether one of them may be called, or must be.",
+        }),
         tools: Type.Array(Type.Object({ function: NamedFunction })),
       }),
       "The tools that may, or must, be called; the model still sees all.",
@@ -93,7 +99,10 @@ const ToolChoiceMap = Type.Object(
 
 const ResponseFormat = Type.Object(
   {
-    type: Type.Enum(["text", "json_object", "json_schema"]),
+    type: Type.Enum(["text", "json_object", "json_schema"], {
+      description:
+        "Any text, any JSON object, or JSON by the schema; a schema is held to in json_object, too.",
+    }),
     schema: optional(Type.Union([anything, text, flag]), "A JSON Schema, or its JSON text."),
     json_schema: optional(
       Type.Union([anything, text, flag]),
@@ -311,11 +320,34 @@ const UsageInfo = Type.Object(
   { title: "UsageInfo" },
 )
 
+const ReplyToolCall = Type.Object(
+  {
+    index: Type.Optional(Type.Integer({ description: "In streams: which of the calls goes on." })),
+    id: Type.Optional(text),
+    type: Type.Optional(Type.Literal("function")),
+    function: Type.Object({
+      name: Type.Optional(text),
+      arguments: Type.Union([text, anything], {
+        description:
+          "JSON text of an object, or the next piece of it; the object itself in whole answers of the native dialect.",
+      }),
+    }),
+  },
+  { title: "ReplyToolCall" },
+)
+
 const ReplyMessage = Type.Object(
   {
     role: Type.Optional(Type.Literal("assistant")),
     content: Type.Optional(nullable(text)),
-    reasoning_content: Type.Optional(text),
+    tool_calls: Type.Optional(nullable(Type.Array(ReplyToolCall))),
+    reasoning_content: Type.Optional(
+      Type.String({ description: "The model's thinking, which stands nowhere else." }),
+    ),
+    reasoning: Type.Optional(Type.String({ description: "The same, in the openai dialect." })),
+    refusal: Type.Optional(Type.Null()),
+    name: Type.Optional(Type.Null()),
+    tool_call_id: Type.Optional(Type.Null()),
   },
   { title: "ReplyMessage" },
 )

@@ -1,7 +1,13 @@
-// Every answer, whole and streamed, in both dialects, against descriptions that are not ours.
+// Every answer, whole and streamed, in both dialects, against descriptions that are not ours, and against what
+// /openapi.json promises: there no member may come that it does not name.
 
 import { Ajv } from "ajv"
 import { describe, expect, test } from "vitest"
+import {
+  ChatCompletionResponse,
+  ChatCompletionStreamResponse,
+  CompletionResponse,
+} from "../../src/http/schemas.ts"
 import { eventsOf } from "../parrot.ts"
 import { messages, post, server } from "./server.ts"
 import { error, modelList, native, openai, textCompletion } from "./shapes.ts"
@@ -14,6 +20,23 @@ function assertShape(schema: object, value: unknown): void {
   expect(validate(value), `${ajv.errorsText(validate.errors)} in ${JSON.stringify(value)}`).toBe(
     true,
   )
+}
+
+const promised = {
+  whole: closed(ChatCompletionResponse),
+  chunk: closed(ChatCompletionStreamResponse),
+  text: closed(CompletionResponse),
+}
+
+/** The schema with no room for what it does not name. */
+function closed<T>(schema: T): T & object {
+  if (Array.isArray(schema)) return schema.map(closed) as T & object
+  if (typeof schema !== "object" || schema === null) return schema as T & object
+  const inner = Object.entries(schema).map(([key, value]) => [key, closed(value)])
+  return {
+    ...Object.fromEntries(inner),
+    ...("properties" in schema && { additionalProperties: false }),
+  }
 }
 
 const tool = { type: "function", function: { name: "f", parameters: { type: "object" } } }
@@ -33,22 +56,31 @@ describe.each([
 ] as const)("%s", (_, base, shapes) => {
   test.each(bodies)("%j", async (body) => {
     const path = `${base}/chat/completions`
-    const whole = await post(running, path, { messages, ...body })
-    assertShape(shapes.whole, await whole.json())
+    const whole = await (await post(running, path, { messages, ...body })).json()
+    assertShape(shapes.whole, whole)
+    assertShape(promised.whole, whole)
     const asked = { messages, ...body, stream: true }
     for (const options of [{}, { stream_options: { include_usage: true } }]) {
       const stream = await post(running, path, { ...asked, ...options })
       const events = eventsOf(await stream.text())
-      for (const event of events) assertShape(shapes.chunk, event)
+      for (const event of events) {
+        assertShape(shapes.chunk, event)
+        assertShape(promised.chunk, event)
+      }
     }
   })
 
   test("plain completions", async () => {
     const path = `${base}/completions`
     const body = { prompt: "Hello", max_tokens: 5, logprobs: 2 }
-    assertShape(textCompletion, await (await post(running, path, body)).json())
+    const whole = await (await post(running, path, body)).json()
+    assertShape(textCompletion, whole)
+    assertShape(promised.text, whole)
     const stream = await post(running, path, { ...body, stream: true })
-    for (const event of eventsOf(await stream.text())) assertShape(textCompletion, event)
+    for (const event of eventsOf(await stream.text())) {
+      assertShape(textCompletion, event)
+      assertShape(promised.text, event)
+    }
   })
 
   test("models and errors", async () => {
