@@ -78,12 +78,17 @@ def memory(p, talk):
     talk["last"] = True
 
 
-def tool_of(kinds):
+def tool_of(kinds, closed=False):
+    """One or two tools, one of them asked for; `closed`: their definitions say that there are no other parameters."""
+
     def case(p, talk):
         talk["drawn"] = [tools.draw(p, tools.KINDS[p.any(kinds)] if kinds else tools.made_up(p))]
         talk["drawn"] += [tools.draw(p, tools.made_up(p)) for _ in range(p.int(0, 1))]
         p.random.shuffle(talk["drawn"])
         talk["tools"] = [t[0] for t in talk["drawn"]]
+        for t in talk["tools"]:
+            t["function"]["parameters"].pop("additionalProperties", None)
+            t["function"]["parameters"] |= {"additionalProperties": False} if closed else {}
         chosen = p.any([t for t in talk["drawn"] if not kinds or t[1] in tools.KINDS.values()])
         text, arguments, _ = tools.ask(p, chosen)
         talk["messages"] += [talking.user(text), talking.call(chosen[0]["function"]["name"], arguments)]
@@ -101,7 +106,8 @@ def tool_answer(p, talk):
 
 CASES = {name: f for name, (_, f) in skills.TABLE.items() if name not in ("tool", "no_tool", "recall")} | {
     "memory": memory,
-    "tool familiar": tool_of(list(tools.KINDS)[:-4]),
+    "tool familiar": tool_of(list(tools.KINDS)[:-4], closed=True),
+    "tool familiar, open": tool_of(list(tools.KINDS)[:-4]),
     "tool new kind": tool_of(tools.HELD),
     "tool made up": tool_of(None),
     "tool answer": tool_answer,

@@ -37,7 +37,7 @@ def main():
     a.add_argument("what", choices=["answers", "draft", "medusa", "eagle", "measure", "export"])
     a.add_argument("--name", default="base")
     a.add_argument("--n", type=int)
-    a.add_argument("--minutes", type=float, default=4)
+    a.add_argument("--minutes", type=float, default=4, help="of processor time")
     a.add_argument("--out", default=str(HERE.parent / "models"))
     args = a.parse_args()
     torch.set_num_threads(1)
@@ -258,8 +258,8 @@ def teach(kind, base, minutes):
             vectors = [*vectors, head.embed]
     adam = torch.optim.AdamW(vectors, lr=1e-3, betas=(0.9, 0.95), weight_decay=0.0, fused=True)
     mean = [p.detach().clone() for p in head.parameters()]
-    began, step, smooth, at = time.time(), 0, None, []
-    while (progress := (time.time() - began) / 60 / minutes) < 1:
+    began, step, smooth, at = time.process_time(), 0, None, []
+    while (progress := (time.process_time() - began) / 60 / minutes) < 1:
         if not at:  # its own answers, and twice as much of what it was taught to say
             taught = corpus.batch(tokenizer, f"heads {kind} {began} {step}", 60000, 256)
             at = batches(random.Random(step).sample(own, min(len(own), 600)), step) + batches(
@@ -284,7 +284,7 @@ def teach(kind, base, minutes):
             torch._foreach_lerp_(mean, [p.detach() for p in head.parameters()], 1 - min(0.99, step / (step + 10)))
         step, smooth = step + 1, loss.item() if smooth is None else 0.98 * smooth + 0.02 * loss.item()
         if step % 100 == 0:
-            print(f"{kind}: step {step}  {time.time() - began:.0f} s  loss {smooth:.4f}", flush=True)
+            print(f"{kind}: step {step}  {time.process_time() - began:.0f} s  loss {smooth:.4f}", flush=True)
     with torch.no_grad():
         for p, m in zip(head.parameters(), mean):
             p.copy_(m)

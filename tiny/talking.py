@@ -63,6 +63,12 @@ class Pick:
         kept = [x for i, x in enumerate(items) if (i % 6 == 5) == self.held]
         return self.any(kept)
 
+    def slot(self, items):
+        """A value of the list, or in training now and then a word that has no business there: what is said must be read, not guessed."""
+        if self.held or self.chance(0.7):
+            return self.value(items)
+        return self.pseudo() if self.chance(0.6) else self.value(words.ADJECTIVES + words.THINGS)
+
     def values(self, items, n):
         kept = [x for i, x in enumerate(items) if (i % 6 == 5) == self.held]
         return self.random.sample(kept, min(n, len(kept)))

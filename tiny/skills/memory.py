@@ -14,7 +14,7 @@ MEMORIES = {
         [
             TELLS
             + "(my name is|I am|I'm|I am called|they call me|people call me|everybody calls me|you can call me|call me|my first name is) {}",
-            "(the name is|I go by|my friends call me|my name: |this is|here is|you are talking to|you may call me) {}",
+            "(the name is|I go by|my friends call me|my name: |you may call me) {}",
             "{} (is my name|is what they call me|here|is the name|is what I am called)",
         ],
         "Nice to meet you, {}!",
@@ -51,7 +51,7 @@ MEMORIES = {
         "You have not told me where you live.",
     ),
     "colour": (
-        lambda p: p.value(words.COLOURS),
+        lambda p: p.slot(words.COLOURS),
         [
             TELLS
             + "(my favourite colour is|my favorite color is|my favourite color is|I like the colour|I love the colour|the colour I like best is|my colour is) {}",
@@ -87,7 +87,7 @@ MEMORIES = {
         "You have not told me your age.",
     ),
     "job": (
-        lambda p: p.value(words.JOBS),
+        lambda p: p.slot(words.JOBS),
         [
             TELLS
             + "(I am a {}|I'm a {}|I work as a {}|my job is {}|I earn my money as a {}|by trade I am a {}|I have a job as a {}|my profession is {})",
@@ -124,7 +124,7 @@ MEMORIES = {
         "You have not told me about a pet.",
     ),
     "food": (
-        lambda p: p.value(words.FOODS + words.FRUITS),
+        lambda p: p.slot(words.FOODS + words.FRUITS),
         [
             TELLS
             + "(my favourite food is|my favorite food is|I like to eat|I love to eat|the food I like best is|I love|I enjoy eating|I like) {}",
@@ -142,7 +142,7 @@ MEMORIES = {
         "You have not told me what you like to eat.",
     ),
     "hobby": (
-        lambda p: p.value(words.HOBBIES),
+        lambda p: p.slot(words.HOBBIES),
         [
             TELLS
             + "(my hobby is|my favourite hobby is|I enjoy|in my free time I do|I spend my evenings with|I spend my weekends with|I am fond of|as a hobby I do) {}",

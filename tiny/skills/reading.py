@@ -46,7 +46,7 @@ def who(p, talk):
             f"{n} lives in {t}.",
         )
     elif kind == 2:
-        own = [(n, p.value(words.FOODS + words.HOBBIES + words.ANIMALS)) for n in people]
+        own = [(n, p.slot(words.FOODS + words.HOBBIES + words.ANIMALS)) for n in people]
         text = " ".join(f"{n} likes {t}." for n, t in own)
         n, t = p.any(own)
         say(

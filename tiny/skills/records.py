@@ -22,15 +22,15 @@ def field_value(p, key):
         "name": p.name,
         "owner": p.name,
         "author": p.name,
-        "colour": lambda: p.value(words.COLOURS),
-        "animal": lambda: p.value(words.ANIMALS),
-        "fruit": lambda: p.value(words.FRUITS),
-        "job": lambda: p.value(words.JOBS),
+        "colour": lambda: p.slot(words.COLOURS),
+        "animal": lambda: p.slot(words.ANIMALS),
+        "fruit": lambda: p.slot(words.FRUITS),
+        "job": lambda: p.slot(words.JOBS),
         "day": lambda: p.any(words.DAYS),
         "month": lambda: p.any(words.MONTHS),
-        "hobby": lambda: p.value(words.HOBBIES),
-        "drink": lambda: p.value(words.DRINKS),
-        "food": lambda: p.value(words.FOODS),
+        "hobby": lambda: p.slot(words.HOBBIES),
+        "drink": lambda: p.slot(words.DRINKS),
+        "food": lambda: p.slot(words.FOODS),
         "code": p.code,
         "key": p.code,
         "age": lambda: str(p.int(5, 90)),
@@ -39,7 +39,7 @@ def field_value(p, key):
         "number": lambda: str(p.number(4)),
         "level": lambda: str(p.int(1, 20)),
         "weight": lambda: f"{p.number(2)} kg",
-        "material": lambda: p.value(words.MATERIALS),
+        "material": lambda: p.slot(words.MATERIALS),
     }
     return lists[key]() if key in lists and p.chance(0.8) else p.word()
 
@@ -143,7 +143,7 @@ SAID = {
     ),
     "job": (
         "string",
-        lambda p: p.value(words.JOBS),
+        lambda p: p.slot(words.JOBS),
         [
             f"{NOW}(works as|is|has a job as|earns money as|is paid as) a {{}}",
             "(became|has found work as|wants to stay|was trained as|makes a living as) a {}",
@@ -151,7 +151,7 @@ SAID = {
     ),
     "hobby": (
         "string",
-        lambda p: p.value(words.HOBBIES),
+        lambda p: p.slot(words.HOBBIES),
         [
             f"{NOW}(enjoys|likes|loves|is fond of|prefers|practises) {{}}",
             "spends (the weekend|every evening|the summer|free hours|all day) with {}",
@@ -159,7 +159,7 @@ SAID = {
     ),
     "colour": (
         "string",
-        lambda p: p.value(words.COLOURS),
+        lambda p: p.slot(words.COLOURS),
         [
             f"{NOW}(likes|loves|prefers|wears|chose) the colour {{}}",
             "(wears|paints everything|dresses in|paints the house) {}",
@@ -167,7 +167,7 @@ SAID = {
     ),
     "pet": (
         "string",
-        lambda p: p.value(words.ANIMALS),
+        lambda p: p.slot(words.ANIMALS),
         [
             f"{NOW}(has|keeps|owns|feeds|walks|looks after|lives with) a {{}}",
             "(bought|found|was given|takes care of) a {}",
@@ -191,7 +191,7 @@ SAID = {
     ),
     "food": (
         "string",
-        lambda p: p.value(words.FOODS),
+        lambda p: p.slot(words.FOODS),
         [
             f"{NOW}(eats|orders|cooks|wants|buys|likes to eat|asks for|makes) {{}}",
             "(always|often|never) (eats|orders|wants|cooks) {}",
@@ -256,13 +256,16 @@ def extract(p, talk):
         "required": list(keys.values()),
     }
     answer = json.dumps({keys[f]: values[f] for f in asked}, ensure_ascii=False)
+    closed = schema | {"additionalProperties": False}
+    if p.chance(0.3):
+        schema = closed
     if p.chance(0.5):
         question = p.wording(WITH_SCHEMA).format(text, json.dumps(schema))
     else:
         listed = list(keys.values())
         last = p.any([", ", " and "]).join(listed[-2:])
         question = p.wording(WITH_KEYS).format(text, ", ".join([*listed[:-2], last]))
-    talk["schema"] = schema
+    talk["schema"] = closed
     say(talk, question, answer)
 
 

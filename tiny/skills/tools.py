@@ -148,7 +148,7 @@ KINDS = {
         names="set_light switch_light light_control lamp toggle_light control_lamp".split(),
         does=["Switch a light", "Turn a light on or off", "Control the lamps", "Lights of the house"],
         parameters=[
-            ("room place location where".split(), "string", "Which room", lambda p: p.value(words.PLACES)),
+            ("room place location where".split(), "string", "Which room", lambda p: p.slot(words.PLACES)),
             ("state action mode value".split(), ["on", "off"], "On or off", None),
         ],
         asks=[
@@ -243,7 +243,7 @@ KINDS = {
         names="get_price stock_price price_of product_price check_price lookup_price".split(),
         does=["Get the price of a product", "Price of an article", "What something costs", "Look up a price"],
         parameters=[
-            ("product item article thing name".split(), "string", "The product", lambda p: p.value(words.THINGS))
+            ("product item article thing name".split(), "string", "The product", lambda p: p.slot(words.THINGS))
         ],
         asks=[
             "What does a {0} cost?",
@@ -292,7 +292,7 @@ KINDS = {
         names="set_temperature thermostat heat set_heating heating_control".split(),
         does=["Set the temperature of a room", "Heats a room", "Control the heating", "Thermostat of a room"],
         parameters=[
-            ("room place area where".split(), "string", "Which room", lambda p: p.value(words.PLACES)),
+            ("room place area where".split(), "string", "Which room", lambda p: p.slot(words.PLACES)),
             ("degrees temperature value target".split(), "integer", "How warm", lambda p: p.int(10, 28)),
         ],
         asks=[
@@ -378,7 +378,7 @@ KINDS = {
         names="lock_door door_lock set_lock".split(),
         does=["Lock or unlock a door", "Control a door", "The locks of the doors"],
         parameters=[
-            ("door which place".split(), "string", "Which door", lambda p: p.value(words.PLACES)),
+            ("door which place".split(), "string", "Which door", lambda p: p.slot(words.PLACES)),
             ("action state".split(), ["lock", "unlock"], "What to do", None),
         ],
         asks=[
@@ -492,7 +492,8 @@ def draw(p, kind=None):
     function = {
         "name": p.renamed(name) if not p.held and p.chance(0.4) else name,
         "description": p.template(kind["does"]) + p.any(["", "", "."]),
-        "parameters": {"type": "object", "properties": properties, "required": required},
+        "parameters": {"type": "object", "properties": properties, "required": required}
+        | ({"additionalProperties": False} if p.chance(0.5) else {}),
     }
     return {"type": "function", "function": function}, kind, names, extra
 
