@@ -22,6 +22,11 @@ test.each([
   [{ n: 1.5 }, "n", "n must be an integer from 1 to 128, not 1.5."],
   [{ n: "2" }, "n", 'n must be an integer from 1 to 128, not "2".'],
   [{ max_tokens: 0 }, "max_tokens", "max_tokens must be an integer of at least 1, not 0."],
+  [
+    { max_tokens: 2 ** 60 },
+    "max_tokens",
+    "max_tokens must be an integer of at least 1 and below 2^53, not 1152921504606846976.",
+  ],
   [{ stop: "" }, "stop", "stop must be a string that is not empty, not an empty string."],
   [
     { stop: ["a", ""] },

@@ -157,8 +157,15 @@ function faultInMembers(schema: Schema, members: Members, path: string): Problem
 
 function mismatch(schema: Schema, value: Json, path: string): Problem {
   const name = path === "" ? "The body" : path
-  const sentence = `${name} must be ${describe(schema)}, not ${show(value)}.`
+  const sentence = `${name} must be ${describe(schema)}${beyond(schema, value)}, not ${show(value)}.`
   return problem("invalid_value", { problem: sentence }, path === "" ? undefined : path)
+}
+
+/** The bound that no schema says: integers that a double cannot count to. */
+function beyond(schema: Schema, value: Json): string {
+  const { type, maximum } = schema.anyOf?.find((each) => each.type !== "null") ?? schema
+  const isHuge = typeof value === "bigint" || Math.abs(Number(value)) > Number.MAX_SAFE_INTEGER
+  return type === "integer" && maximum === undefined && isHuge ? " and below 2^53" : ""
 }
 
 function join(path: string, name: string): string {

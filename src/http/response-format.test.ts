@@ -1,6 +1,6 @@
 import { expect, test } from "vitest"
 import { Problem } from "../errors.ts"
-import { readResponseFormat } from "./response-format.ts"
+import { readPlainSchema, readResponseFormat } from "./response-format.ts"
 
 const schema = { type: "object", properties: { id: { const: 9007199254740993n } } }
 const text = '{"type":"object","properties":{"id":{"const":9007199254740993}}}'
@@ -42,5 +42,14 @@ test.each([
   } catch (error) {
     expect(error).toBeInstanceOf(Problem)
     expect((error as Problem).param).toBe(param)
+  }
+})
+
+test("a schema that stands alone is refused without a field's name", () => {
+  expect(() => readPlainSchema("")).toThrow("The body is a string that holds no JSON.")
+  try {
+    readPlainSchema("{")
+  } catch (error) {
+    expect((error as Problem).param).toBeUndefined()
   }
 })

@@ -23,9 +23,10 @@ export function readResponseFormat(
 
 /** A schema that stands alone, as an object or as JSON text. */
 export function readPlainSchema(schema: Json): ResponseFormat {
-  const path = "the body"
-  return { schema: readSchema({ path, schema }), field: path }
+  return { schema: readSchema({ path: BODY, schema }), field: BODY }
 }
+
+const BODY = "The body" // is no field: a refusal names it in words alone
 
 interface Found {
   path: string
@@ -71,5 +72,5 @@ function isGiven(value: unknown): boolean {
 }
 
 function refuse(path: string, what: string): never {
-  throw problem("invalid_value", { problem: `${path} ${what}.` }, path)
+  throw problem("invalid_value", { problem: `${path} ${what}.` }, path === BODY ? undefined : path)
 }
