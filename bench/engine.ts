@@ -168,7 +168,13 @@ async function limitsProbe(): Promise<() => Limits> {
   process.once("exit", () => rmSync(folder, { recursive: true }))
   const probe = join(folder, "limits")
   const sources = [join(import.meta.dirname, "limits.c"), join(runtime, "pool.c")]
-  execFileSync(compiler.command, [...flagsOf(level), ...sources, "-o", probe, "-lpthread"])
+  execFileSync(compiler.command, [
+    ...flagsOf(level, compiler.family),
+    ...sources,
+    "-o",
+    probe,
+    "-lpthread",
+  ])
   return () => JSON.parse(execFileSync(probe, [String(threads)], { encoding: "utf8" }))
 }
 

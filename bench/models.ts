@@ -4,10 +4,11 @@
 //
 //   npx tsx bench/models.ts 1B|0.6B hf|q4f16_1|… OUTPUT
 
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { open } from "node:fs/promises"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { homedir, tmpdir } from "node:os"
+import { dirname, join } from "node:path"
+import { progressBar } from "../src/cli/progress.ts"
 import type { Graph, Weight } from "../src/compiler/graph/graph.ts"
 import { compileFolder } from "../src/model/compile-folder.ts"
 import { weightsOf } from "../src/model/graph-weights.ts"
@@ -25,22 +26,27 @@ import {
 } from "../src/runtime/format.ts"
 import { graphOf, type ShapeName, shapes } from "./shapes.ts"
 
-async function main(): Promise<void> {
-  const [shape, kind, output] = process.argv.slice(2)
-  if (!shape || !Object.hasOwn(shapes, shape) || !kind || !output)
-    throw new Error(`usage: bench/models.ts ${Object.keys(shapes).join("|")} hf|FORMAT OUTPUT`)
-  const name = shape as ShapeName
-  if (kind === "hf") return writePlain(name, output, true)
-  if (!isFormatName(kind)) throw new Error(`${kind} is no format; known: ${formatNames.join(", ")}`)
-  // A folder with a hole where the weights are: its configuration and tokenizer are read, random weights put in.
+/** The folder of a packed model, made if it is not there yet. */
+export async function modelFolder(shape: ShapeName, format: FormatName): Promise<string> {
+  const cache = process.env.XDG_CACHE_HOME || join(homedir(), ".cache")
+  const folder = join(cache, "sinter", "bench", `${shape}-${format}`)
+  if (!existsSync(folder)) await writePacked(shape, format, folder)
+  return folder
+}
+
+/** A folder with a hole where the weights are: its configuration and tokenizer are read, random weights put in. */
+async function writePacked(shape: ShapeName, format: FormatName, output: string): Promise<void> {
   const scratch = mkdtempSync(join(tmpdir(), "sinter-shape-"))
   try {
-    await writePlain(name, scratch, false)
-    const model = await openModel(scratch, { verify: false })
-    const progress = (written: number, total: number) =>
-      process.stderr.write(`\r${Math.floor((written / total) * 100)} %`)
-    const packed = { ...model, format: kind, weights: randomWeights(kind) }
-    await compileFolder(packed, output, { format: kind, progress })
+    await writePlain(shape, scratch, false)
+    const model = await openModel(scratch)
+    const progress = progressBar(process.stderr)
+    const packed = { ...model, format, weights: randomWeights(format) }
+    mkdirSync(dirname(output), { recursive: true })
+    await compileFolder(packed, output, {
+      format,
+      progress: (done, total) => progress(`making ${shape}, ${format}`, done, total),
+    })
     await model.close()
   } finally {
     rmSync(scratch, { recursive: true })
@@ -78,24 +84,42 @@ function randomWeights(format: FormatName): Weights {
 
 const evenCodes: Record<3 | 4 | 8, number> = { 3: 0o6666666666, 4: 0xeeeeeeee, 8: 0xfefefefe }
 
+/** Numbers drawn once, of which everybody gets some, from another place each time: drawing all of them takes minutes. */
+const pool = new Uint32Array(1 << 20)
 let state = 1
-
-function randomWords(count: number): Uint32Array {
-  const words = new Uint32Array(count)
-  for (let i = 0; i < count; i++) {
-    state ^= state << 13
-    state ^= state >>> 17
-    state ^= state << 5
-    words[i] = state
-  }
-  return words
+for (let i = 0; i < pool.length; i++) {
+  state ^= state << 13
+  state ^= state >>> 17
+  state ^= state << 5
+  pool[i] = state
 }
+
+/** Fills `out` with the numbers of `from`, which begin anywhere and come over again. */
+function some<Numbers extends Uint32Array | Float32Array>(from: Numbers, out: Numbers): Numbers {
+  state = Math.imul(state, 1664525) + 1013904223
+  let at = state & (from.length - 1)
+  for (let i = 0; i < out.length; at = 0) {
+    const piece = from.subarray(at, at + Math.min(from.length - at, out.length - i))
+    out.set(piece, i)
+    i += piece.length
+  }
+  return out
+}
+
+const randomWords = (count: number) => some(pool, new Uint32Array(count))
+
+const floatPools = new Map<number, Float32Array>()
 
 /** Norms of one; matrices of a size that keeps products about 1. */
 function randomFloats(count: number, columns: number): Float32Array {
   if (columns === 1) return new Float32Array(count).fill(1)
-  const size = Math.sqrt(3 / columns) / 2 ** 31
-  return Float32Array.from(randomWords(count), (word) => (word | 0) * size)
+  let floats = floatPools.get(columns)
+  if (!floats) {
+    const size = Math.sqrt(3 / columns) / 2 ** 31
+    floats = Float32Array.from(pool, (word) => (word | 0) * size)
+    floatPools.set(columns, floats)
+  }
+  return some(floats, new Float32Array(count))
 }
 
 // ------------------------------------------------------------------ a Hugging Face folder
@@ -215,4 +239,11 @@ function byteCharacters(): string[] {
   })
 }
 
-await main()
+if (process.argv[1] === import.meta.filename) {
+  const [shape, kind, output] = process.argv.slice(2)
+  if (!shape || !Object.hasOwn(shapes, shape) || !kind || !output)
+    throw new Error(`usage: bench/models.ts ${Object.keys(shapes).join("|")} hf|FORMAT OUTPUT`)
+  if (kind === "hf") await writePlain(shape as ShapeName, output, true)
+  else if (isFormatName(kind)) await writePacked(shape as ShapeName, kind, output)
+  else throw new Error(`${kind} is no format; known: ${formatNames.join(", ")}`)
+}

@@ -1,0 +1,181 @@
+// The benchmark: this program beside others, on the same shape, on this machine, now. Contenders take turns, A B A B, within
+// every round, because machines change within minutes; samples are kept after each one, so a run that was cut short goes on
+// where it was.
+//
+//   npm run bench                                              this program alone, engine and server
+//   npm run bench -- --against llama-server=PATH,FILE.gguf     beside others: see bench/README.md
+//   npm run bench -- --only prefill,decode --rounds 5 --seconds 80 --output bench/results/NAME
+//
+// Models are random weights of real shapes, made on first use: nothing is downloaded.
+
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs"
+import { availableParallelism } from "node:os"
+import { basename, dirname, resolve } from "node:path"
+import { parseArgs } from "node:util"
+import type { FormatName } from "../src/runtime/format.ts"
+import type { Contender, Task } from "./contenders/contender.ts"
+import { type Engine, engine } from "./contenders/engine.ts"
+import { llamaBench } from "./contenders/llama-bench.ts"
+import { openvino } from "./contenders/openvino.ts"
+import { llamaServer, running, sinter } from "./contenders/servers.ts"
+import { type Limits, limitsProbe, load, machine } from "./machine.ts"
+import { groups, measurements } from "./measurements.ts"
+import { modelFolder } from "./models.ts"
+import { markdown, type Results, svg } from "./report.ts"
+import type { ShapeName } from "./shapes.ts"
+
+const { values: options } = parseArgs({
+  options: {
+    shape: { type: "string", default: "1B" },
+    format: { type: "string", default: "q4f16_1" },
+    threads: { type: "string", default: `${availableParallelism()}` },
+    against: { type: "string", multiple: true, default: [] },
+    only: { type: "string", default: groups.join(",") },
+    rounds: { type: "string", default: "3" },
+    seconds: { type: "string", default: "3600" },
+    output: { type: "string" },
+  },
+})
+const shape = options.shape as ShapeName
+const format = options.format as FormatName
+const task: Task = { shape, threads: Number(options.threads), sequences: 16, context: 8192 }
+const output = resolve(options.output ?? `bench/results/${shape}-${format}`)
+
+/** `--against KIND=PLACE[,MODEL]`: who else takes part. */
+const peers: Record<string, (place: string, model: string) => Promise<Contender>> = {
+  "llama-server": (binary, model) => llamaServer(binary, model, task),
+  "llama-bench": (binary, model) => llamaBench(binary, model, task),
+  openvino: (python, model) => openvino(python, model, task),
+  url: (url) => running(url, task),
+}
+
+/** Who takes part; the first one is the one that the others are compared with. */
+function contenders(): { name: string; open: () => Promise<Contender> }[] {
+  const others = options.against.map((wish) => {
+    const [, kind = "", place = "", model = ""] = /^([\w-]+)=([^,]+)(?:,(.+))?$/.exec(wish) ?? []
+    const open = peers[kind]
+    if (!open) throw new Error(`--against ${wish}: expected ${Object.keys(peers).join(", ")} = …`)
+    return { name: kind, open: () => open(place, model) }
+  })
+  return [
+    { name: "sinter", open: async () => sinter(await modelFolder(shape, format), task) },
+    { name: "engine", open: () => engine(format, task) },
+    ...others,
+  ]
+}
+
+async function main(): Promise<void> {
+  const deadline = performance.now() + Number(options.seconds) * 1000
+  const limits = await limitsProbe(task.threads)
+  const results = readResults()
+  const opened: Contender[] = []
+  try {
+    for (const { open } of contenders()) {
+      const contender = await open()
+      opened.push(contender)
+      results.contenders[contender.name] = contender.about
+    }
+    for (let round = 0; round < Number(options.rounds); round++) {
+      const more = await takeRound(round, opened, results, limits, deadline)
+      write(results)
+      if (!more) break
+    }
+  } finally {
+    for (const contender of opened) await contender.close()
+  }
+  console.log(markdown(results, `${basename(output)}.svg`))
+}
+
+/** @returns whether there was time for all of it */
+async function takeRound(
+  round: number,
+  opened: readonly Contender[],
+  results: Results,
+  limits: () => Limits,
+  deadline: number,
+): Promise<boolean> {
+  results.limits[round] ??= limits()
+  results.load[round] ??= load()
+  const wanted = options.only.split(",")
+  for (const [number, { group, sample }] of measurements.entries()) {
+    if (!wanted.includes(group)) continue
+    // Who begins changes from round to round, so that nobody always comes after the same one.
+    for (const contender of round % 2 ? opened.toReversed() : opened) {
+      const done = `${number} ${round} ${contender.name}`
+      if (results.done.includes(done)) continue
+      if (performance.now() > deadline) return false
+      const limit = "weightBytes" in contender ? limits() : undefined
+      const rows = await sample(contender).catch((error: Error) => {
+        console.error(`${contender.name}: ${error.message}`)
+        return undefined
+      })
+      results.done.push(done)
+      for (const [row, value] of Object.entries(rows ?? {})) {
+        console.error(`${round + 1}. ${row}: ${contender.name} ${value.toFixed(1)}`)
+        note(results, row, contender.name, round, value)
+        if (limit) noteShare(results, row, value, contender as Engine, limit)
+      }
+      write(results)
+    }
+  }
+  return true
+}
+
+function note({ samples }: Results, row: string, name: string, round: number, value: number): void {
+  samples[row] ??= {}
+  samples[row][name] ??= []
+  const rounds = samples[row][name]
+  while (rounds.length < round) rounds.push(null)
+  rounds[round] = value
+}
+
+/** How near our engine comes to what the machine can do: of its bandwidth in decoding, of its arithmetic in prefill. */
+function noteShare(
+  { shares }: Results,
+  row: string,
+  rate: number,
+  { weightBytes, operations }: Engine,
+  limit: Limits,
+): void {
+  if (row.includes("depth")) return // where keys and values are read beside the weights
+  const together = /^decode (\d+) together/.exec(row)?.[1]
+  const share = together
+    ? ((rate / Number(together)) * weightBytes) / (limit.read_gbs * 1e9)
+    : (rate * operations) / (limit.int8_gops * 1e9)
+  const of = together ? "read bandwidth" : "vector arithmetic in 8 bits"
+  const name = `${row.split(", ")[0]}: ${of}`
+  shares[name] ??= []
+  shares[name].push(share)
+}
+
+// ------------------------------------------------------------------ the files
+
+function readResults(): Results {
+  if (existsSync(`${output}.json`)) return JSON.parse(readFileSync(`${output}.json`, "utf8"))
+  return {
+    title: `${shape}, ${format}, ${task.threads} threads`,
+    machine: machine(task.threads),
+    date: new Date().toISOString().slice(0, 10),
+    contenders: {},
+    load: [],
+    limits: [],
+    samples: {},
+    shares: {},
+    done: [],
+  }
+}
+
+function write(results: Results): void {
+  mkdirSync(dirname(output), { recursive: true })
+  const files = {
+    json: `${JSON.stringify(results, undefined, 1)}\n`,
+    md: markdown(results, `${basename(output)}.svg`),
+    svg: svg(results),
+  }
+  for (const [extension, text] of Object.entries(files)) {
+    writeFileSync(`${output}.${extension}.new`, text)
+    renameSync(`${output}.${extension}.new`, `${output}.${extension}`)
+  }
+}
+
+await main()

@@ -1,0 +1,38 @@
+// What can be measured of whoever takes part. A contender does what it can: an engine without a server has no clients, a
+// server somewhere else no start. Every call is one sample, short enough to alternate with the others' within seconds.
+
+export interface Contender {
+  readonly name: string
+  /** What it is and how it runs: version, threads, batch sizes, type of keys and values, in its own words where it has any. */
+  readonly about: string
+  /** Prompt tokens a second, of one prompt that nobody has seen. */
+  prefill?: (tokens: number) => Promise<number>
+  /** Tokens a second of so many sequences together, each with `depth` tokens before. */
+  decode?: (sequences: number, depth: number) => Promise<number>
+  /** So many clients at once, each with a prompt of its own. */
+  crowd?: (clients: number) => Promise<Crowd>
+  /** Milliseconds to the first token of a prompt of 2,000 tokens, the first time and again. */
+  twice?: () => Promise<{ first: number; again: number }>
+  /** Milliseconds between one client's tokens, 95th percentile: alone, and while a prompt of 2,000 tokens is read. */
+  disturbed?: () => Promise<{ alone: number; beside: number }>
+  /** Seconds from starting the process to being ready. */
+  start?: () => Promise<number>
+  /** Bytes in memory, once all of the above has run. */
+  memory?: () => number
+  close: () => Promise<void>
+}
+
+export interface Crowd {
+  firstToken: number // milliseconds, median of the clients
+  betweenTokens: number // milliseconds, median of the clients' means
+  tokensPerSecond: number // all clients together, from the first request to the last token
+}
+
+/** What all contenders are asked for. */
+export interface Task {
+  shape: string
+  threads: number
+  /** Most sequences at once, and the longest of them. */
+  sequences: number
+  context: number
+}

@@ -1,0 +1,137 @@
+// Our own program without server and scheduler: the compiled library, random weights straight into it, and steps of flat
+// arrays. What is lost between this and the server is the price of serving.
+
+import { compile } from "../../src/compiler/compile.ts"
+import { shelvedCpu } from "../../src/compiler/targets/cpu/cpu.ts"
+import { type FormatName, formats, rowLayout } from "../../src/runtime/format.ts"
+import { type LibraryProgram, openLibrary } from "../../src/runtime/library.ts"
+import { parameterBytes } from "../../src/runtime/manifest.ts"
+import { BLOCK, type StepInput, UNMASKED } from "../../src/runtime/program.ts"
+import { graphOf, type ShapeName } from "../shapes.ts"
+import type { Contender, Task } from "./contender.ts"
+import { commit } from "./servers.ts"
+
+export interface Engine extends Contender {
+  /** Bytes read for every step of decoding. */
+  readonly weightBytes: number
+  /** Operations of the layers' products for one token. */
+  readonly operations: number
+}
+
+const CHUNK = 512 // tokens of a prompt in one step, as the server takes them
+
+export async function engine(format: FormatName, task: Task): Promise<Engine> {
+  const { threads, context } = task
+  const plan = compile(graphOf(task.shape as ShapeName), {
+    format,
+    activations: formats[format].kind === "group" ? "int8" : "float",
+    kv: "f16",
+  })
+  const { path, manifest } = await shelvedCpu(plan)
+  const sequences = Math.max(16, task.sequences)
+  const blocks = Math.ceil((sequences * 256 + 2 * context) / BLOCK)
+  const limits = { blocks, tokens: CHUNK, sequences, rows: sequences }
+  const program = await openLibrary(path, limits, threads)
+  await fill(program)
+  const { parameters } = manifest
+  return {
+    name: "sinter's engine",
+    about: `sinter ${commit()}, ${manifest.target}, ${format}, ${threads} threads, ${CHUNK} tokens a step, ${manifest.kv.dtype} keys and values`,
+    weightBytes: parameters.reduce((sum, parameter) => sum + parameterBytes(parameter), 0),
+    operations: parameters
+      .filter(({ name, columns }) => name.startsWith("layers.") && columns > 1)
+      .reduce((sum, { rows, columns }) => sum + 2 * rows * columns, 0),
+    async prefill(tokens) {
+      const begun = performance.now()
+      for (let past = 0; past < tokens; past += CHUNK)
+        await step(program, 1, Math.min(CHUNK, tokens - past), past)
+      return tokens / seconds(begun)
+    },
+    async decode(sequences, depth) {
+      const begun = performance.now()
+      for (let i = 0; i < STEPS; i++) await step(program, sequences, 1, Math.max(16, depth) + i)
+      return (sequences * STEPS) / seconds(begun)
+    },
+    close: () => program.close(),
+  }
+}
+
+const STEPS = 8
+const seconds = (begun: number) => (performance.now() - begun) / 1000
+
+async function fill(program: LibraryProgram): Promise<void> {
+  const noise = random(32 << 20)
+  const scales = smallHalves(16 << 20)
+  for (const [index, { rows, columns, format }] of program.manifest.parameters.entries()) {
+    const layout = rowLayout(format, columns)
+    const window = Math.max(1, Math.floor(noise.length / layout.bytes))
+    for (let row = 0; row < rows; row += window) {
+      const count = Math.min(window, rows - row)
+      const values = layout.groups > 0 ? noise.subarray(0, count * layout.bytes) : scales
+      await program.load(index, row, count, values, scales)
+    }
+  }
+}
+
+function random(bytes: number): Uint8Array {
+  const words = new Uint32Array(bytes / 4)
+  let state = 1
+  for (let i = 0; i < words.length; i++)
+    words[i] = state = (Math.imul(state, 1664525) + 1013904223) | 0
+  return new Uint8Array(words.buffer)
+}
+
+/** f16 numbers from 0.004 to 0.008. */
+function smallHalves(count: number): Uint8Array {
+  const halves = Uint16Array.from({ length: count }, (_, i) => 0x1c00 + ((i * 37) & 0x3ff))
+  return new Uint8Array(halves.buffer)
+}
+
+const never = new Int32Array(new SharedArrayBuffer(4))
+
+/** So many sequences of `past` tokens get so many more each, and draw the likeliest one. */
+async function step(
+  program: LibraryProgram,
+  sequences: number,
+  tokens: number,
+  past: number,
+): Promise<void> {
+  const each = Math.ceil((past + tokens) / BLOCK)
+  const all = (count: number, value: (i: number) => number) =>
+    Int32Array.from({ length: count }, (_, i) => value(i))
+  const floats = (value: number) => new Float32Array(sequences).fill(value)
+  const total = sequences * tokens
+  const { shapes } = program.manifest
+  const input: StepInput = {
+    tokens: all(total, (i) => (i * 7919) % shapes.vocabulary),
+    starts: all(sequences + 1, (i) => i * tokens),
+    positions: all(total, (i) => past + (i % tokens)),
+    blocks: all(sequences * each, (i) => i % program.limits.blocks),
+    blockStarts: all(sequences + 1, (i) => i * each),
+    visibleFrom: new Int32Array(sequences),
+    logitRows: all(sequences, (i) => (i + 1) * tokens - 1),
+    hiddenRows: new Int32Array(0),
+    sampling: {
+      temperature: floats(0),
+      topK: new Int32Array(sequences),
+      topP: floats(1),
+      minP: floats(0),
+      presence: floats(0),
+      frequency: floats(0),
+      repetition: floats(1),
+      countStarts: new Int32Array(sequences + 1),
+      countTokens: new Int32Array(0),
+      counts: new Int32Array(0),
+      biasStarts: new Int32Array(sequences + 1),
+      biasTokens: new Int32Array(0),
+      biases: new Float32Array(0),
+      masks: new Uint32Array(0),
+      maskRow: new Int32Array(sequences).fill(UNMASKED),
+      seed: new BigUint64Array(sequences),
+      choice: new Int32Array(sequences),
+      position: new Int32Array(sequences),
+      topLogprobs: new Int32Array(sequences),
+    },
+  }
+  await program.step(input, never)
+}

@@ -1,0 +1,56 @@
+// llama.cpp without its server: llama-bench for prompts, llama-batched-bench, which lies beside it, for sequences together.
+
+import { execFile } from "node:child_process"
+import { dirname, join } from "node:path"
+import { promisify } from "node:util"
+import type { Contender, Task } from "./contender.ts"
+
+const run = promisify(execFile)
+
+export async function llamaBench(
+  binary: string,
+  model: string,
+  { threads }: Task,
+): Promise<Contender> {
+  const batched = join(dirname(binary), "llama-batched-bench")
+  const bench = async (...args: (string | number)[]) => {
+    const options = ["-m", model, "-t", threads, "-r", 1, "--no-warmup", "-o", "json", ...args]
+    const { stdout } = await run(binary, options.map(String))
+    return (JSON.parse(stdout) as Row[])[0]!
+  }
+  const row = await bench("-p", 16, "-n", 0)
+  return {
+    name: "llama-bench",
+    about: `llama.cpp ${row.build_commit} (${row.build_number}), ${row.cpu_info}, ${row.model_type}, ${row.n_threads} threads, batches ${row.n_batch}/${row.n_ubatch}, keys ${row.type_k}, values ${row.type_v}`,
+    prefill: async (tokens) => (await bench("-p", tokens, "-n", 0)).avg_ts,
+    async decode(sequences, depth) {
+      const prompt = Math.max(depth, 16)
+      const context = sequences * (prompt + DECODED) + 64
+      const options = ["-m", model, "-t", threads, "-tb", threads, "-c", context]
+      const load = ["-npp", prompt, "-ntg", DECODED, "-npl", sequences]
+      const { stdout } = await run(
+        batched,
+        [...options, ...load, "--output-format", "jsonl"].map(String),
+      )
+      const line = stdout.split("\n").find((text) => text.startsWith("{"))!
+      return (JSON.parse(line) as { speed_tg: number }).speed_tg
+    },
+    close: async () => {},
+  }
+}
+
+const DECODED = 32
+
+/** Of llama-bench's JSON, what is used here. */
+interface Row {
+  build_commit: string
+  build_number: number
+  cpu_info: string
+  model_type: string
+  n_threads: number
+  n_batch: number
+  n_ubatch: number
+  type_k: string
+  type_v: string
+  avg_ts: number
+}

@@ -1,0 +1,152 @@
+// Servers that the benchmark starts itself, as processes: ours and llama.cpp's, by the same clients; and one that already runs
+// somewhere, named by its URL.
+
+import { type ChildProcess, execFileSync, spawn } from "node:child_process"
+import { once } from "node:events"
+import { readFileSync } from "node:fs"
+import { createServer } from "node:net"
+import { basename, join } from "node:path"
+import { setTimeout as sleep } from "node:timers/promises"
+import { shapes } from "../shapes.ts"
+import { measureApi } from "./api.ts"
+import type { Contender, Task } from "./contender.ts"
+
+const root = join(import.meta.dirname, "..", "..")
+
+/** This program, as it was built, serving a compiled folder. */
+export function sinter(folder: string, task: Task): Promise<Contender> {
+  const total = task.sequences * 1024 + 2 * task.context
+  const overrides = `max_num_sequence=${task.sequences};max_total_seq_length=${total};context_window_size=${task.context}`
+  const options = ["serve", folder, "--mode", "server", "--overrides", overrides]
+  return startServer({
+    name: "sinter",
+    about: `sinter ${commit()}, \`${options.slice(2).join(" ")}\``,
+    task,
+    command: process.execPath,
+    options: (port) => [join(root, "build/cli/main.js"), ...options, "--port", `${port}`],
+    model: basename(folder),
+    headers: { "x-api-dialect": "openai" },
+  })
+}
+
+/** llama.cpp's server; no cache between requests but the prefix that a slot holds. */
+export function llamaServer(binary: string, model: string, task: Task): Promise<Contender> {
+  const total = task.sequences * 1024 + 2 * task.context
+  const options = ["-t", task.threads, "-tb", task.threads, "-np", task.sequences, "-c", total]
+  const said = [...options.map(String), "--kv-unified", "--cache-ram", "0", "--no-webui"]
+  const version = versionOf(binary)
+  return startServer({
+    name: "llama-server",
+    about: `llama.cpp ${version}, ${basename(model)}, \`${said.join(" ")}\`, its default batches (2048/512) and f16 keys and values`,
+    task,
+    command: binary,
+    options: (port) => ["-m", model, ...said, "--host", "127.0.0.1", "--port", `${port}`],
+    model: "any",
+  })
+}
+
+function versionOf(binary: string): string {
+  const said = execFileSync(binary, ["--version"], {
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "pipe"],
+  })
+  return /version: (.+)/.exec(said)?.[1] ?? "of unknown version"
+}
+
+/** A server that runs already and speaks OpenAI's API: vLLM, Ollama, LM Studio, another machine's. */
+export async function running(url: string, task: Task): Promise<Contender> {
+  const base = url.replace(/\/(v1\/?)?$/, "")
+  const { data } = (await (await fetch(`${base}/v1/models`)).json()) as { data: { id: string }[] }
+  const model = data[0]!.id
+  const { vocab_size: vocabulary } = shapes[task.shape as keyof typeof shapes]
+  return {
+    name: "server",
+    about: `${model} at ${base}`,
+    ...measureApi({ url: base, model, vocabulary }),
+    close: async () => {},
+  }
+}
+
+// ------------------------------------------------------------------ processes
+
+interface Program {
+  name: string
+  about: string
+  task: Task
+  command: string
+  options: (port: number) => string[]
+  /** What the API calls the model. */
+  model: string
+  headers?: Record<string, string>
+}
+
+async function startServer(program: Program): Promise<Contender> {
+  const { name, about, model, headers, task } = program
+  const { child, url } = await launch(program)
+  const { vocab_size: vocabulary } = shapes[task.shape as keyof typeof shapes]
+  return {
+    name,
+    about,
+    ...measureApi({ url, model, vocabulary, ...(headers && { headers }) }),
+    async start() {
+      const another = await launch(program)
+      await end(another.child)
+      return another.seconds
+    },
+    memory: () => residentBytes(child.pid!),
+    close: () => end(child),
+  }
+}
+
+/** Starts it and waits until it says that it is healthy, which both kinds do once the model is loaded. */
+async function launch({ name, command, options }: Program) {
+  const port = await freePort()
+  const begun = performance.now()
+  const child = spawn(command, options(port), { stdio: ["ignore", "ignore", "pipe"] })
+  let words = ""
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    words = (words + text).slice(-2000)
+  })
+  const url = `http://127.0.0.1:${port}`
+  while (!(await healthy(url))) {
+    if (child.exitCode !== null) throw new Error(`${name} ended: ${words}`)
+    await sleep(5)
+  }
+  return { child, url, seconds: (performance.now() - begun) / 1000 }
+}
+
+async function healthy(url: string): Promise<boolean> {
+  return fetch(`${url}/health`).then(
+    async (response) => {
+      await response.arrayBuffer()
+      return response.ok
+    },
+    () => false,
+  )
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1")
+  await once(server, "listening")
+  const { port } = server.address() as { port: number }
+  server.close()
+  await once(server, "close")
+  return port
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null) return
+  child.kill("SIGTERM")
+  await once(child, "exit")
+}
+
+function residentBytes(pid: number): number {
+  const [, kib] = /^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))!
+  return Number(kib) * 1024
+}
+
+export function commit(): string {
+  const git = (...args: string[]) =>
+    execFileSync("git", ["-C", root, ...args], { encoding: "utf8" }).trim()
+  return git("rev-parse", "--short", "HEAD")
+}

@@ -1,0 +1,88 @@
+// What is measured, in one table: the rows of the results. A measurement takes one sample of one contender; undefined where
+// the contender cannot do it.
+
+import type { Contender } from "./contenders/contender.ts"
+
+type Sample = Record<string, number> | undefined
+
+interface Measurement {
+  /** Names a group of rows: `--only prefill,decode`. */
+  group: string
+  sample: (contender: Contender) => Promise<Sample>
+}
+
+/** A row's unit tells which way is better. */
+export const units = {
+  "tok/s": { better: "higher" },
+  ms: { better: "lower" },
+  s: { better: "lower" },
+  MiB: { better: "lower" },
+} as const
+
+/** Rows are named by what they are, and their unit behind a comma. */
+export const unitOf = (row: string) => row.split(", ").at(-1) as keyof typeof units
+
+const prefill = (tokens: number): Measurement => ({
+  group: "prefill",
+  sample: async ({ prefill }) => prefill && { [`prefill ${tokens}, tok/s`]: await prefill(tokens) },
+})
+
+const decode = (sequences: number, depth: number): Measurement => ({
+  group: depth ? "deep" : "decode",
+  sample: async ({ decode }) => {
+    const where = depth ? ` at depth ${depth}` : ""
+    return (
+      decode && { [`decode ${sequences} together${where}, tok/s`]: await decode(sequences, depth) }
+    )
+  },
+})
+
+const crowd = (clients: number): Measurement => ({
+  group: "crowd",
+  sample: async ({ crowd }) => {
+    if (!crowd) return undefined
+    const found = await crowd(clients)
+    const name = clients === 1 ? "1 client" : `${clients} clients`
+    return {
+      [`${name}: first token, ms`]: found.firstToken,
+      [`${name}: between tokens, ms`]: found.betweenTokens,
+      [`${name}: output, tok/s`]: found.tokensPerSecond,
+    }
+  },
+})
+
+export const measurements: readonly Measurement[] = [
+  ...[128, 512, 2048, 4096].map(prefill),
+  ...[1, 2, 4, 8, 16].map((sequences) => decode(sequences, 0)),
+  decode(1, 4096),
+  ...[1, 4, 8, 16].map(crowd),
+  {
+    group: "prefix",
+    sample: async ({ twice }) => {
+      if (!twice) return undefined
+      const { first, again } = await twice()
+      return {
+        "prompt of 2000, unseen: first token, ms": first,
+        "prompt of 2000, seen: first token, ms": again,
+      }
+    },
+  },
+  {
+    group: "disturbed",
+    sample: async ({ disturbed }) => {
+      if (!disturbed) return undefined
+      const { alone, beside } = await disturbed()
+      return {
+        "between tokens p95, alone, ms": alone,
+        "between tokens p95, beside a prompt of 2000, ms": beside,
+      }
+    },
+  },
+  { group: "start", sample: async ({ start }) => start && { "start to ready, s": await start() } },
+  {
+    group: "memory",
+    sample: async ({ memory }) => memory && { "memory in use, MiB": memory() / 2 ** 20 },
+  },
+]
+
+export const groups = [...new Set(measurements.map(({ group }) => group))]

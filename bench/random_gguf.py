@@ -1,0 +1,92 @@
+"""Writes a model folder that bench/models.ts made (`hf`, weights are not read) as a GGUF file in Q4_0 with random weights.
+
+    pip install gguf; python bench/random_gguf.py FOLDER OUTPUT.gguf
+
+Every matrix is Q4_0, the vocabulary's too, as in a file quantised with --pure: as many bits as q4f16_1.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy
+from gguf import GGMLQuantizationType, GGUFWriter, TokenType
+
+folder, output = Path(sys.argv[1]), sys.argv[2]
+config = json.loads((folder / "config.json").read_text())
+tokenizer = json.loads((folder / "tokenizer.json").read_text())
+hidden, inner, layers = config["hidden_size"], config["intermediate_size"], config["num_hidden_layers"]
+heads, kv_heads, head = config["num_attention_heads"], config["num_key_value_heads"], config["head_dim"]
+vocabulary = config["vocab_size"]
+random = numpy.random.default_rng(1)
+block = numpy.dtype([("scale", "<f2"), ("codes", "u1", 16)])
+
+
+def q4_0(rows, columns):
+    """Rows of blocks of 32: a scale that keeps a product's size about 1, and any codes."""
+    blocks = numpy.empty((rows, columns // 32), block)
+    blocks["scale"] = 1 / (8 * 0.58 * columns**0.5)
+    blocks["codes"] = random.integers(0, 256, (rows, columns // 32, 16), numpy.uint8)
+    return blocks.view(numpy.uint8).reshape(rows, columns // 32 * 18)
+
+
+architecture = config["model_type"]
+out = GGUFWriter(output, architecture)
+out.add_name("random")
+out.add_context_length(config["max_position_embeddings"])
+out.add_embedding_length(hidden)
+out.add_block_count(layers)
+out.add_feed_forward_length(inner)
+out.add_head_count(heads)
+out.add_head_count_kv(kv_heads)
+out.add_key_length(head)
+out.add_value_length(head)
+out.add_rope_dimension_count(head)
+out.add_rope_freq_base(config["rope_theta"])
+out.add_layer_norm_rms_eps(config["rms_norm_eps"])
+out.add_vocab_size(vocabulary)
+out.add_file_type(2)  # mostly Q4_0
+
+model = tokenizer["model"]
+tokens = {id: token for token, id in model["vocab"].items()}
+special = {added["id"]: added["content"] for added in tokenizer["added_tokens"]}
+tokens.update(special)
+out.add_tokenizer_model("gpt2")
+out.add_tokenizer_pre("llama-bpe" if architecture == "llama" else "qwen2")
+out.add_token_list([tokens[id] for id in range(vocabulary)])
+out.add_token_types([TokenType.CONTROL if id in special else TokenType.NORMAL for id in range(vocabulary)])
+out.add_token_merges([" ".join(merge) for merge in model["merges"]])
+out.add_bos_token_id(config["bos_token_id"])
+out.add_eos_token_id(config["eos_token_id"])
+
+
+def matrix(name, rows, columns):
+    out.add_tensor(f"{name}.weight", q4_0(rows, columns), raw_dtype=GGMLQuantizationType.Q4_0)
+
+
+def vector(name, length):
+    out.add_tensor(f"{name}.weight", numpy.ones(length, numpy.float32))
+
+
+matrix("token_embd", vocabulary, hidden)
+for layer in range(layers):
+    at = f"blk.{layer}"
+    vector(f"{at}.attn_norm", hidden)
+    matrix(f"{at}.attn_q", heads * head, hidden)
+    matrix(f"{at}.attn_k", kv_heads * head, hidden)
+    matrix(f"{at}.attn_v", kv_heads * head, hidden)
+    matrix(f"{at}.attn_output", hidden, heads * head)
+    if architecture == "qwen3":
+        vector(f"{at}.attn_q_norm", head)
+        vector(f"{at}.attn_k_norm", head)
+    vector(f"{at}.ffn_norm", hidden)
+    matrix(f"{at}.ffn_gate", inner, hidden)
+    matrix(f"{at}.ffn_up", inner, hidden)
+    matrix(f"{at}.ffn_down", hidden, inner)
+vector("output_norm", hidden)
+if architecture == "llama":
+    vector("rope_freqs", head // 2)  # Llama 3's scaling, here by nothing
+out.write_header_to_file()
+out.write_kv_data_to_file()
+out.write_tensors_to_file()
+out.close()

@@ -1,0 +1,148 @@
+// Samples as people read them: a table in Markdown with medians, spread and ratios, and the same as a plot. Ratios are taken
+// within a round, where contenders followed each other within seconds, and their median is what counts.
+
+import { median } from "./contenders/api.ts"
+import { unitOf, units } from "./measurements.ts"
+
+/** What a run has found; the file beside the report, from which it goes on. */
+export interface Results {
+  title: string
+  machine: string
+  date: string
+  /** What each contender says of itself; the first one is compared with the others. */
+  contenders: Record<string, string>
+  /** How busy the machine was when each round began. */
+  load: number[]
+  /** Of each round. */
+  limits: { read_gbs: number; int8_gops: number }[]
+  /** samples[row][contender]: one number a round, or null where it failed. */
+  samples: Record<string, Record<string, (number | null)[]>>
+  /** Shares of the limits of their second, of our engine. */
+  shares: Record<string, number[]>
+  /** Samples that were asked for, whether or not there was an answer. */
+  done: string[]
+}
+
+export function markdown(results: Results, plot: string): string {
+  const { title, machine, date, contenders, limits, load, samples } = results
+  const names = Object.keys(contenders)
+  const [ours, ...peers] = names
+  const head = ["", ...names, ...peers.map((peer) => `${ours} / ${peer}`)]
+  const rows = Object.entries(samples).map(([row, by]) => [
+    row,
+    ...names.map((name) => spread(by[name])),
+    ...peers.map((peer) => ratio(row, by[ours!], by[peer])),
+  ])
+  return `# ${title}
+
+${machine}, ${date}. Limits of the machine in the same minutes: reads ${range(limits.map((l) => l.read_gbs))} GB/s, 8-bit
+vector operations ${range(limits.map((l) => l.int8_gops))} GOPS. Programs that wanted to run a minute before (load):
+${range(load)}${busy(load) ? ". **Others were at work: compare ratios, not rates**" : ""}.
+
+Medians of the rounds, with the least and the most; contenders took turns within every round. The last columns are medians of
+the rounds' own ratios, turned so that **more than 1 means that ${ours} is better**; in brackets their spread. Ratios whose
+spread reaches across 1 are within the noise.
+
+![plot](${plot})
+
+${table([head, ...rows])}
+${shares(results)}
+${names.map((name) => `- **${name}**: ${contenders[name]}`).join("\n")}
+`
+}
+
+const table = ([head, ...rows]: string[][]) =>
+  [head!, head!.map((_, i) => (i ? "---:" : "---")), ...rows]
+    .map((cells) => `| ${cells.join(" | ")} |`)
+    .join("\n")
+
+const busy = (load: readonly number[]) => median(load) > 3
+
+const range = (values: readonly number[]) =>
+  values.length === 0
+    ? "–"
+    : `${short(median(values))} (${short(Math.min(...values))}–${short(Math.max(...values))})`
+
+const numbers = (samples: readonly (number | null)[] | undefined) =>
+  (samples ?? []).filter((sample) => sample !== null)
+
+function spread(samples: readonly (number | null)[] | undefined): string {
+  const found = numbers(samples)
+  return found.length ? range(found) : "–"
+}
+
+/** Of the rounds in which both have a number. */
+export function ratios(
+  row: string,
+  ours: readonly (number | null)[] = [],
+  theirs: readonly (number | null)[] = [],
+): number[] {
+  const higher = units[unitOf(row)].better === "higher"
+  return ours.flatMap((our, round) => {
+    const their = theirs[round]
+    if (our === null || their === null || their === undefined) return []
+    return [higher ? our / their : their / our]
+  })
+}
+
+function ratio(...of: Parameters<typeof ratios>): string {
+  const found = ratios(...of)
+  if (found.length === 0) return "–"
+  const [least, most] = [Math.min(...found), Math.max(...found)]
+  return `**${median(found).toFixed(2)}** [${least.toFixed(2)}–${most.toFixed(2)}]`
+}
+
+function shares({ shares }: Results): string {
+  const rows = Object.entries(shares)
+  if (rows.length === 0) return ""
+  const list = rows.map(([what, values]) => `| ${what} | ${range(values.map((v) => v * 100))} |`)
+  return `\n| our engine, % of the limit measured beside it | |\n|---|---:|\n${list.join("\n")}\n`
+}
+
+const short = (value: number) =>
+  value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2)
+
+// ------------------------------------------------------------------ the plot
+
+const COLOURS = ["#0b7285", "#e8590c", "#5f3dc4", "#868e96", "#2b8a3e", "#a61e4d"]
+const [LEFT, BAR, GAP, WIDTH] = [300, 13, 12, 460]
+
+/** Bars beside each other: every row scaled by its longest, the numbers behind them. */
+export function svg({ title, contenders, samples }: Results): string {
+  const names = Object.keys(contenders)
+  const parts: string[] = []
+  let y = 64 + 18 * names.length
+  names.forEach((name, i) => {
+    parts.push(rect(20, 44 + 18 * i, 12, 12, COLOURS[i]!), text(40, 54 + 18 * i, name))
+  })
+  for (const [row, by] of Object.entries(samples)) {
+    const found = names.flatMap((name, i) => {
+      const values = numbers(by[name])
+      return values.length ? [{ value: median(values), colour: COLOURS[i]! }] : []
+    })
+    if (found.length < 2) continue
+    const longest = Math.max(...found.map(({ value }) => value))
+    parts.push(text(LEFT - 10, y + (found.length * BAR) / 2 + 4, row, "end"))
+    for (const { value, colour } of found) {
+      const width = Math.max(1, (WIDTH * value) / longest)
+      parts.push(rect(LEFT, y, width, BAR - 2, colour))
+      parts.push(text(LEFT + width + 6, y + BAR - 3, short(value)))
+      y += BAR
+    }
+    y += GAP
+  }
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${LEFT + WIDTH + 80} ${y}" font-family="sans-serif" font-size="12">
+<rect width="100%" height="100%" fill="white"/>
+${text(20, 26, title, "start", 16)}
+${parts.join("\n")}
+</svg>
+`
+}
+
+const rect = (x: number, y: number, width: number, height: number, fill: string) =>
+  `<rect x="${x}" y="${y}" width="${width.toFixed(1)}" height="${height}" fill="${fill}"/>`
+
+function text(x: number, y: number, words: string, anchor = "start", size = 12): string {
+  const escaped = words.replaceAll("&", "&amp;").replaceAll("<", "&lt;")
+  return `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" text-anchor="${anchor}" font-size="${size}" fill="#212529">${escaped}</text>`
+}
