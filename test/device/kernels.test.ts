@@ -7,7 +7,13 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, test } from "vitest"
 import { type Level, levels, usableLevels } from "../../src/compiler/targets/cpu/levels.ts"
-import { flagsOf, kernels, runtime } from "../../src/compiler/targets/cpu/toolchain.ts"
+import {
+  type Compiler,
+  flagsOf,
+  identify,
+  kernels,
+  runtime,
+} from "../../src/compiler/targets/cpu/toolchain.ts"
 import { processorFeatures } from "../../src/runtime/features.ts"
 
 const here = processorFeatures()
@@ -27,58 +33,76 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(folder, { recursive: true }))
 
+interface Means {
+  cc: Compiler
+  flags: string[]
+  emulator: string[]
+}
+
 /** What it takes to build and run for a level, or why it cannot be done on this machine. */
-function means(level: Level): { cc: string; flags: string[]; emulator: string[] } | string {
+async function means(level: Level): Promise<Means | string> {
   if (level.arch === "any" || level.arch === process.arch) {
     const missing = level.features.filter((feature) => !here.has(feature))
     if (missing.length > 0) return `this processor lacks ${missing.join(", ")}`
     // One set of sanitizers is enough: all but vector.h is shared, and instrumented code compiles slowly.
     const flags = level.name === best ? sanitizers : ["-O1", "-DBRIEF"]
-    return has("cc") ? { cc: "cc", flags, emulator: [] } : "no C compiler: cc"
+    const cc = await identify("cc")
+    return cc ? { cc, flags, emulator: [] } : "no C compiler: cc"
   }
   if (level.arch !== "arm64") return `no way to run ${level.arch} here`
-  const cc = "aarch64-linux-gnu-gcc"
-  for (const tool of [cc, "qemu-aarch64"]) if (!has(tool)) return `no ${tool} on this machine`
+  const cc = await identify("aarch64-linux-gnu-gcc")
+  if (!cc) return "no aarch64-linux-gnu-gcc on this machine"
+  if (!has("qemu-aarch64")) return "no qemu-aarch64 on this machine"
   return { cc, flags: ["-O1", "-static", "-DBRIEF"], emulator: ["qemu-aarch64"] }
 }
 
 const has = (tool: string) => spawnSync(tool, ["--version"]).status === 0
 
-describe.each(levels)("$name", (level) => {
-  const way = means(level)
+/** What kernels.c prints, built and run so. */
+function judged(level: Level, { cc, flags, emulator }: Means): string {
+  const program = join(folder, `${level.name}-${cc.family}`)
+  // Of array elements that unrolling leaves out.
+  const quiet = cc.family === "gcc" ? ["-Wno-maybe-uninitialized"] : []
+  const all = [...flagsOf(level, cc.family), ...quiet, ...flags, ...sources]
+  execFileSync(cc.command, [...all, "-o", program, "-lm", "-lpthread"])
+  const [command, ...rest] = [...emulator, program]
+  return execFileSync(command!, rest, { encoding: "utf8" })
+}
+
+const ways = await Promise.all(
+  levels.map(async (level) => ({ name: level.name, level, way: await means(level) })),
+)
+
+describe.each(ways)("$name", ({ level, way }) => {
   const why = typeof way === "string" ? ` (skipped: ${way})` : ""
 
   test.skipIf(typeof way === "string")(
     `the kernels compute what plain code computes${why}`,
-    () => {
-      const { cc, flags, emulator } = way as Exclude<typeof way, string>
-      const program = join(folder, level.name)
-      const quiet = ["-Wno-maybe-uninitialized"] // of array elements that unrolling leaves out
-      execFileSync(cc, [
-        ...flagsOf(level),
-        ...quiet,
-        ...flags,
-        ...sources,
-        "-o",
-        program,
-        "-lm",
-        "-lpthread",
-      ])
-      const [command, ...rest] = [...emulator, program]
-      expect(execFileSync(command!, rest, { encoding: "utf8" })).toBe("0 failures\n")
-    },
+    () => expect(judged(level, way as Means)).toBe("0 failures\n"),
     600_000,
   )
 
   test.skipIf(typeof way === "string")(`every header opens alone${why}`, () => {
-    const { cc } = way as Exclude<typeof way, string>
+    const { cc } = way as Means
     const alone = readdirSync(kernels).filter((name) => name.endsWith(".h") && name !== "driver.h")
-    for (const name of alone)
-      execFileSync(cc, [...flagsOf(level), "-fsyntax-only", "-x", "c", join(kernels, name)], {
-        stdio: "pipe",
-      })
+    for (const name of alone) {
+      const flags = [...flagsOf(level, cc.family), "-fsyntax-only", "-x", "c"]
+      execFileSync(cc.command, [...flags, join(kernels, name)], { stdio: "pipe" })
+    }
   })
 })
+
+const clang = await identify("clang")
+const noClang = clang ? "" : " (skipped: no clang on this machine)"
+test.skipIf(!clang)(
+  `clang builds them as well, and they compute the same${noClang}`,
+  () => {
+    const [level] = usableLevels(process.arch, here)
+    const way = { cc: clang!, flags: ["-O1", "-DBRIEF"], emulator: [] }
+    expect(judged(level, way)).toBe("0 failures\n")
+  },
+  600_000,
+)
 
 test("every folder of kernels defines the same names", () => {
   const names = (folder: string) => {

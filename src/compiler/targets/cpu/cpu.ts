@@ -53,7 +53,7 @@ async function prepareLevel(
 ): Promise<CpuBuild> {
   const { sources: emitted, kv } = emit(plan)
   const sources = [...emitted, { name: "pool.c", path: join(runtime, "pool.c") }]
-  const made = [level.name, compiler.version, ...level.flags, await sourcesHash(level)]
+  const made = [level.name, compiler.version, ...level.flags, await sourcesHash(level, compiler)]
   const manifest = manifestOf(plan, {
     target,
     kv,
@@ -91,7 +91,7 @@ async function chooseLevel(compiler: Compiler, target: CpuTarget): Promise<Level
 }
 
 /** Of the kernels and headers that are compiled in: a library of other sources is another library. */
-async function sourcesHash(level: Level): Promise<string> {
+async function sourcesHash(level: Level, { family }: Compiler): Promise<string> {
   const shared = (await readdir(kernels, { withFileTypes: true }))
     .filter((entry) => entry.isFile())
     .map(({ name }) => join(kernels, name))
@@ -105,7 +105,7 @@ async function sourcesHash(level: Level): Promise<string> {
   for (const file of files) hash.update(readFileSync(file))
   return hash
     .update(
-      flagsOf(level)
+      flagsOf(level, family)
         .filter((flag) => !flag.startsWith("-I"))
         .join(" "),
     )

@@ -16,6 +16,7 @@ export interface Compiler {
   command: string
   /** First line of what --version says: part of the shelf's key. */
   version: string
+  family: "gcc" | "clang"
 }
 
 /** One translation unit: its text, or the path of a source that is shipped. */
@@ -30,12 +31,21 @@ const looked = ["cc", "clang", "gcc"]
 /** The compiler named by CC, else the first on PATH; undefined when there is none. */
 export async function findCompiler(): Promise<Compiler | undefined> {
   for (const command of process.env.CC ? [process.env.CC] : looked) {
-    try {
-      const { stdout } = await run(command, ["--version"])
-      return { command, version: stdout.split("\n", 1)[0]! }
-    } catch {}
+    const found = await identify(command)
+    if (found) return found
   }
   return undefined
+}
+
+/** What a compiler says it is: `cc` may be either of the families. Undefined where there is no such command. */
+export async function identify(command: string): Promise<Compiler | undefined> {
+  try {
+    const { stdout } = await run(command, ["--version"])
+    const version = stdout.split("\n", 1)[0]!
+    return { command, version, family: /clang/i.test(version) ? "clang" : "gcc" }
+  } catch {
+    return undefined
+  }
 }
 
 /** @throws `compiler_missing` */
@@ -53,7 +63,6 @@ const common = [
   "-std=gnu11",
   "-O2", // -O3 takes three times as long and is no faster: the kernels are written out
   "-ftree-vectorize",
-  "-fvect-cost-model=dynamic",
   "-fPIC",
   "-fvisibility=hidden",
   "-ffp-contract=off",
@@ -64,9 +73,13 @@ const common = [
   "-Wno-unused-parameter",
 ]
 
-export function flagsOf(level: Level): string[] {
+/** Clang vectorizes so by itself, and does not know the word. */
+const own = { gcc: ["-fvect-cost-model=dynamic"], clang: [] } as const
+
+export function flagsOf(level: Level, family: Compiler["family"]): string[] {
   return [
     ...common,
+    ...own[family],
     ...level.flags,
     `-I${join(kernels, level.folder)}`,
     `-I${kernels}`,
@@ -80,7 +93,7 @@ export async function supports(compiler: Compiler, level: Level): Promise<boolea
   try {
     const file = join(folder, "probe.c")
     await writeFile(file, '#include "product.h"\n')
-    await run(compiler.command, [...flagsOf(level), "-fsyntax-only", file])
+    await run(compiler.command, [...flagsOf(level, compiler.family), "-fsyntax-only", file])
     return true
   } catch {
     return false
@@ -110,7 +123,7 @@ export async function build(
         const object = join(folder, `${source.name}.o`)
         const path = "path" in source ? source.path : join(folder, source.name)
         if ("text" in source) await writeFile(path, source.text)
-        await call(source.name, [...flagsOf(level), "-c", path, "-o", object])
+        await call(source.name, [...flagsOf(level, compiler.family), "-c", path, "-o", object])
         objects.push(object)
       }
     }
