@@ -7,12 +7,11 @@
 import { createHash } from "node:crypto"
 import { setTimeout as sleep } from "node:timers/promises"
 import { type DraftingOptions, type PreparedDrafting, prepareDrafting } from "./app/drafting.ts"
+import { planOf } from "./app/plan.ts"
 import { createChat, type OpenChat } from "./chat/chat.ts"
 import type { FormatName as ToolFormat } from "./chat/formats/formats.ts"
 import { openTemplate } from "./chat/template.ts"
 import { openTokenizer } from "./chat/tokenizer.ts"
-import { type CompileOptions, compile } from "./compiler/compile.ts"
-import type { Plan } from "./compiler/plan.ts"
 import {
   type LoadableProgram,
   type Prepared,
@@ -32,9 +31,9 @@ import { createLog, type Log } from "./log.ts"
 import { checkFormat } from "./model/compile-folder.ts"
 import { locateModel } from "./model/locate.ts"
 import { type Model, openModel } from "./model/model.ts"
-import { type Loaded, loadWeights } from "./model/packed-copy.ts"
+import { type Loaded, loadWeights, type WeightOptions } from "./model/packed-copy.ts"
 import { chooseDevice, type Device, type DeviceRequest } from "./runtime/devices.ts"
-import { type FormatName, formats } from "./runtime/format.ts"
+import type { FormatName } from "./runtime/format.ts"
 import { type Memory, type MemoryInUse, memoryInUse, readMemory } from "./runtime/memory.ts"
 import { BLOCK } from "./runtime/program.ts"
 import { DEFAULT_SHELF_SIZE, openShelf } from "./runtime/shelf.ts"
@@ -106,6 +105,8 @@ export interface Summary {
   program: string
   device: Device
   mode: Mode
+  /** What proposes tokens, in words; absent: nothing does. */
+  drafting?: string | undefined
   limits: EngineLimits
   /** Whose memory bounds them. */
   memoryOf: Memory["limitedBy"]
@@ -129,7 +130,10 @@ export async function createApp(options: AppOptions): Promise<App> {
   const drafting = await prepareDrafting({
     mode: "disable",
     ...options.drafting,
-    length: options.overrides?.spec_draft_length,
+    model,
+    target: options.target ?? "auto",
+    overrides: options.overrides ?? {},
+    log,
   })
   const { available, limitedBy } = readMemory()
   const limits = chooseLimits({
@@ -152,6 +156,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     program: prepared.origin,
     device,
     mode,
+    drafting: drafting && `${drafting.mode}: ${drafting.title}`,
     limits,
     memoryOf: limitedBy,
   }
@@ -172,9 +177,12 @@ export async function createApp(options: AppOptions): Promise<App> {
       http.server.server.closeAllConnections()
       await http.server.close()
       await model.close()
+      await drafting?.close()
     },
   }
 }
+
+export { planOf }
 
 /** A block that did not come back is a mistake of ours, and worth a line when it is over. */
 async function closeEngine(engine: Engine, log: Log): Promise<void> {
@@ -184,23 +192,6 @@ async function closeEngine(engine: Engine, log: Log): Promise<void> {
   } catch (error) {
     log.error({ err: error }, "blocks were not handed back")
   }
-}
-
-/** What to compile for a model whose weights are wanted in `format`. */
-export function planOf(
-  model: Model,
-  format: FormatName,
-  overrides: Overrides = {},
-  dump?: CompileOptions["dump"],
-): Plan {
-  // Formats of floats keep keys and values exact, since nothing else is rounded; packed ones halve them.
-  const usual = formats[format].kind === "float" ? "f32" : "f16"
-  return compile(model.graph, {
-    format,
-    activations: "int8",
-    kv: overrides.kv_dtype ?? usual,
-    ...(dump ? { dump } : {}),
-  })
 }
 
 interface Loading {
@@ -231,6 +222,12 @@ async function load(loading: Loading): Promise<Ready & { kept: Promise<void> }> 
   hash.update(`${template?.source} ${toolTemplate?.source}`)
   const { program, weights } = await openProgram(loading)
   hash.update(`${program.manifest.fingerprint} ${weights.hash}`)
+  const speculative =
+    drafting &&
+    (await openDrafter(drafting, loading).catch(async (error) => {
+      await program.close()
+      throw error
+    }))
   const trace = options.tracing ? new Trace() : undefined
   const engine = createEngine(program, {
     limits: summary.limits,
@@ -238,7 +235,7 @@ async function load(loading: Loading): Promise<Ready & { kept: Promise<void> }> 
     ...recycled(options.overrides),
     log,
     ...(trace && { trace }),
-    ...(drafting && { speculative: await openDrafter(drafting, summary) }),
+    ...(speculative && { speculative }),
     ...(options.requestTimeout ? { requestTimeout: options.requestTimeout } : {}),
   })
   const chat = createChat({
@@ -302,13 +299,7 @@ async function openProgram({
 }: Loading): Promise<{ program: LoadableProgram; weights: Loaded }> {
   const program = await prepared.open(summary.limits.program, signal)
   try {
-    const weights = await loadWeights(model, program, {
-      shelf: openShelf(),
-      shelfSize: options.shelfSize ?? DEFAULT_SHELF_SIZE,
-      log,
-      signal,
-      progress: options.onProgress ?? (() => {}),
-    })
+    const weights = await loadWeights(model, program, weightOptions(options, log, signal))
     return { program, weights }
   } catch (error) {
     await program.close()
@@ -316,9 +307,28 @@ async function openProgram({
   }
 }
 
-async function openDrafter(prepared: PreparedDrafting, { limits }: Summary): Promise<Speculative> {
+function weightOptions(options: AppOptions, log: Log, signal: AbortSignal): WeightOptions {
+  return {
+    shelf: openShelf(),
+    shelfSize: options.shelfSize ?? DEFAULT_SHELF_SIZE,
+    log,
+    signal,
+    progress: options.onProgress ?? (() => {}),
+  }
+}
+
+/** The drafter with its model's weights in, if it has one. */
+async function openDrafter(
+  prepared: PreparedDrafting,
+  { summary, options, log, signal }: Loading,
+): Promise<Speculative> {
   const { mode, length } = prepared
-  return { mode, length, room: limits.drafts, drafter: await prepared.open() }
+  const { drafts: room, program: limits } = summary.limits
+  const load = async (model: Model, program: LoadableProgram) => {
+    const { kept } = await loadWeights(model, program, weightOptions(options, log, signal))
+    await kept
+  }
+  return { mode, length, room, drafter: await prepared.open({ limits, signal, load }) }
 }
 
 /** What the engine says of now, and what it has counted. */

@@ -48,16 +48,21 @@ export interface Setting extends Partial<Omit<HistoryOptions, "limits">> {
   options?: Partial<EngineOptions>
 }
 
-export function setUp(setting: Setting = {}) {
-  const { blocks = 64, sequences = 4, tokens = 64, context = 1024 } = setting
-  const { chunk = tokens, options, ...history } = setting
-  const room = options?.speculative?.room ?? 0
-  const limits = {
+/** What a program is opened for, with room for drafts. */
+export function limitsOf({ blocks = 64, sequences = 4, tokens = 64 }: Setting, room: number) {
+  return {
     blocks: blocks + Math.min(sequences, room),
     tokens: tokens + room,
     sequences,
     rows: sequences + room,
   }
+}
+
+export function setUp(setting: Setting = {}) {
+  const { blocks = 64, sequences = 4, tokens = 64, context = 1024 } = setting
+  const { chunk = tokens, options, ...history } = setting
+  const room = options?.speculative?.room ?? 0
+  const limits = limitsOf(setting, room)
   const program = historyProgram({ ...history, context, limits })
   const chosen = (value: number) => ({ value, why: "test" })
   const engine = createEngine(program, {

@@ -54,11 +54,7 @@ test("the help names every device and every override of the specification", () =
 })
 
 test("what is specified and not built yet", () => {
-  expect(Object.keys(unbuilt)).toEqual([
-    "--additional-models",
-    "--speculative-mode",
-    "--overrides tensor_parallel_shards",
-  ])
+  expect(Object.keys(unbuilt)).toEqual(["--speculative-mode", "--overrides tensor_parallel_shards"])
 })
 
 const read = (given: Record<string, string | true>, environment: Record<string, string> = {}) =>
@@ -139,8 +135,7 @@ test.each([
   ],
   ["--overrides", "constructor=4", 'there is no field "constructor"'],
   ["--overrides", "tensor_parallel_shards=2", "on one device; only 1 works."],
-  ["--speculative-mode", "eagle", "speculative decoding by a model is not built yet"],
-  ["--additional-models", "./draft", "speculative decoding by a model is not built yet"],
+  ["--speculative-mode", "eagle", "heads are not built yet"],
 ])("%s %j is refused in one sentence", (name, value, sentence) => {
   expect(() => read({ [name]: value })).toThrow(sentence)
   try {

@@ -103,13 +103,13 @@ export const serveOptions = {
   "--additional-models": {
     value: "LIST",
     absent: undefined,
-    help: "Extra models for speculative decoding, as PATH or PATH,LIBRARY.",
+    help: "The model that proposes tokens to this one, as PATH or PATH,LIBRARY; without a library one is compiled at once.",
     read: text,
   },
   "--speculative-mode": {
     value: "MODE",
     absent: "disable",
-    help: "Speculative decoding: disable, lookup (what followed the same words before; needs no model), small_draft, eagle or medusa.",
+    help: "Who proposes tokens, which changes speed and never text: disable (nobody), lookup (what followed the same words before; needs no model), small_draft, eagle or medusa.",
     read: oneOf("disable", "lookup", "small_draft", "eagle", "medusa"),
   },
   "--enable-tracing": {
@@ -377,13 +377,9 @@ export const pruneOptions = {
 
 /** Options known by name whose `refused` values are not built yet, and what to say then. */
 export const unbuilt: Record<string, { refused: (value: unknown) => boolean; because: string }> = {
-  "--additional-models": {
-    refused: () => true,
-    because: "speculative decoding by a model is not built yet; leave it out.",
-  },
   "--speculative-mode": {
-    refused: (mode) => mode !== "disable" && mode !== "lookup",
-    because: "speculative decoding by a model is not built yet; only disable and lookup work.",
+    refused: (mode) => mode === "eagle" || mode === "medusa",
+    because: "heads are not built yet; only disable, lookup and small_draft work.",
   },
   "--overrides tensor_parallel_shards": {
     refused: (shards) => shards !== 1,

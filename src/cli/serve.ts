@@ -126,9 +126,10 @@ function startUpTable(summary: Summary): string {
       "prefill",
       `at most ${chunk.value} prompt tokens a step (${chunk.why}); a step takes ${program.tokens}`,
     ],
+    ...(summary.drafting ? [["drafts", summary.drafting]] : []),
     [
       "memory",
-      `weights ${mib(memory.weights)}, KV ${mib(memory.kv)}, activations ${mib(memory.activations)}, buffers ${mib(memory.buffers)} of ${mib(memory.available)} ${roomOf[memoryOf]}`,
+      `weights ${mib(memory.weights)}, KV ${mib(memory.kv)}, activations ${mib(memory.activations)}, buffers ${mib(memory.buffers)}${memory.draft > 0 ? `, draft ${mib(memory.draft)}` : ""} of ${mib(memory.available)} ${roomOf[memoryOf]}`,
     ],
   ]
   return rows.map(([name, value]) => `  ${name!.padEnd(10)} ${value}\n`).join("")

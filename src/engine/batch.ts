@@ -3,74 +3,126 @@
 
 import { BLOCK, type ProgramLimits, type StepInput } from "../runtime/program.ts"
 import { withRoom } from "./growing.ts"
-import type { Memory } from "./memory.ts"
 import { Sampler } from "./sampler.ts"
 import type { Sequence } from "./sequence.ts"
 
-const NO_ROWS = new Int32Array(0)
+/** What of a sequence a step computes. */
+export interface Part {
+  sequence: Sequence
+  from: number // position of its first token
+  end: number // position after its last one; drafts follow the sequence's own tokens
+  rows: number // how many of its last tokens want logits
+  hidden: number // how many of its last tokens hand out their hidden row
+  /** Earlier positions are not looked at, as if they had slid out of a window; absent: 0. */
+  first?: number
+  hiddenIn?: Float32Array // [end - from, hidden] rows that go in beside the tokens
+}
+
+export interface BatchShape {
+  limits: ProgramLimits
+  vocabulary: number
+  hidden: number
+  /** Positions a token sees, itself included; Infinity: all. */
+  window: number
+  sinks: number
+  /** Whether tokens are drawn or drafted. */
+  draws: boolean
+}
 
 export class Batch {
+  readonly #shape: BatchShape
   readonly #sampler: Sampler
-  readonly #window: number
-  readonly #memory: Memory
   readonly #tokens: Int32Array
   readonly #positions: Int32Array
   readonly #starts: Int32Array
   readonly #blockStarts: Int32Array
   readonly #visibleFrom: Int32Array
   readonly #logitRows: Int32Array
+  readonly #hiddenRows: Int32Array
   #blocks: Int32Array
+  #hiddenIn = new Float32Array(0)
 
-  /** @param window positions a token sees, itself included; Infinity: all */
-  constructor(limits: ProgramLimits, vocabulary: number, window: number, memory: Memory) {
-    this.#sampler = new Sampler(limits.rows, vocabulary)
-    this.#window = window
-    this.#memory = memory
+  constructor(shape: BatchShape) {
+    const { limits, vocabulary, draws } = shape
+    this.#shape = shape
+    this.#sampler = new Sampler(limits.rows, vocabulary, draws)
     this.#tokens = new Int32Array(limits.tokens)
     this.#positions = new Int32Array(limits.tokens)
     this.#starts = new Int32Array(limits.sequences + 1)
     this.#blockStarts = new Int32Array(limits.sequences + 1)
     this.#visibleFrom = new Int32Array(limits.sequences)
     this.#logitRows = new Int32Array(limits.rows)
+    this.#hiddenRows = new Int32Array(limits.tokens)
     this.#blocks = new Int32Array(limits.blocks)
   }
 
-  flatten(step: readonly Sequence[]): StepInput {
+  flatten(parts: readonly Part[]): StepInput {
     this.#sampler.clear()
     let tokens = 0
     let blocks = 0
     let rows = 0
-    for (const [i, sequence] of step.entries()) {
-      const end = sequence.computed + sequence.chunk + sequence.drafts.length
-      for (let position = sequence.computed; position < end; position++) {
+    let hidden = 0
+    for (const [i, part] of parts.entries()) {
+      const { sequence, from, end } = part
+      for (let position = from; position < end; position++) {
         this.#tokens[tokens] = sequence.tokenAt(position)
         this.#positions[tokens++] = position
       }
-      for (let row = sequence.rows; row > 0; row--) {
+      for (let row = part.rows; row > 0; row--) {
         this.#logitRows[rows++] = tokens - row
         const position = end - row + 1
         if (position < sequence.family.promptTokens) this.#sampler.score(sequence, position)
         else this.#sampler.add(sequence, position)
       }
-      this.#blocks = withRoom(this.#blocks, blocks + sequence.blocks.length + 1)
-      for (let at = 0; at * BLOCK < end; at++) {
-        if (!this.#memory.isHeld(sequence, at)) continue
-        this.#blocks[blocks++] = sequence.blocks[at] ?? sequence.spare!
-      }
+      for (let row = part.hidden; row > 0; row--) this.#hiddenRows[hidden++] = tokens - row
+      const visibleFrom = this.#firstSeen(part)
+      blocks = this.#addBlocks(sequence, end, visibleFrom, blocks)
       this.#starts[i + 1] = tokens
       this.#blockStarts[i + 1] = blocks
-      this.#visibleFrom[i] = Math.max(0, sequence.computed + 1 - this.#window)
+      this.#visibleFrom[i] = visibleFrom
     }
+    const hiddenIn = this.#takeIn(parts, tokens)
     return {
       tokens: this.#tokens.subarray(0, tokens),
-      starts: this.#starts.subarray(0, step.length + 1),
+      starts: this.#starts.subarray(0, parts.length + 1),
       positions: this.#positions.subarray(0, tokens),
       blocks: this.#blocks.subarray(0, blocks),
-      blockStarts: this.#blockStarts.subarray(0, step.length + 1),
-      visibleFrom: this.#visibleFrom.subarray(0, step.length),
+      blockStarts: this.#blockStarts.subarray(0, parts.length + 1),
+      visibleFrom: this.#visibleFrom.subarray(0, parts.length),
       logitRows: this.#logitRows.subarray(0, rows),
-      hiddenRows: NO_ROWS,
+      hiddenRows: this.#hiddenRows.subarray(0, hidden),
+      ...(hiddenIn && { hiddenIn }),
       sampling: this.#sampler.rows(),
     }
+  }
+
+  /** No block that the sequence has given up is seen, whoever looks. */
+  #firstSeen({ sequence, from, first = 0 }: Part): number {
+    return Math.max(first, from + 1 - this.#shape.window, sequence.gone * BLOCK)
+  }
+
+  /** Those of the sinks and those from `visibleFrom` on. */
+  #addBlocks(sequence: Sequence, end: number, visibleFrom: number, count: number): number {
+    const { blocks, spare } = sequence
+    const sinkBlocks = Math.ceil(this.#shape.sinks / BLOCK)
+    const firstSeen = Math.floor(visibleFrom / BLOCK)
+    this.#blocks = withRoom(this.#blocks, count + blocks.length + 1)
+    let added = count
+    for (let at = 0; at * BLOCK < end; at++) {
+      if (at < sinkBlocks || at >= firstSeen) this.#blocks[added++] = blocks[at] ?? spare!
+    }
+    return added
+  }
+
+  #takeIn(parts: readonly Part[], tokens: number): Float32Array | undefined {
+    if (!parts[0]?.hiddenIn) return undefined
+    const { hidden } = this.#shape
+    this.#hiddenIn = withRoom(this.#hiddenIn, tokens * hidden)
+    let at = 0
+    for (const { hiddenIn } of parts) {
+      this.#hiddenIn.set(hiddenIn!, at)
+      at += hiddenIn!.length
+    }
+    return this.#hiddenIn.subarray(0, at)
   }
 }

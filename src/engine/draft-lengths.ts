@@ -40,6 +40,13 @@ export class DraftLengths {
     this.#costs = new StepCosts(mostTokens)
   }
 
+  /** Whether a sequence of which nothing is known would be given drafts. */
+  get pays(): boolean {
+    if (this.#fixed > 0) return true
+    const chance = this.#common.chance(HOPE.chance, HOPE.weight)
+    return this.#mostWorth([{ chance, depth: 1 }], 1) > 0
+  }
+
   /** Gives everybody its `wish`; together at most `room`. */
   choose(asked: readonly Wish[], room: number): void {
     for (const { sequence } of asked) sequence.wish = 0

@@ -14,7 +14,7 @@ import {
   type Program,
   type StepDone,
 } from "../runtime/program.ts"
-import { Batch } from "./batch.ts"
+import { Batch, type Part } from "./batch.ts"
 import type {
   EndEvent,
   Generation,
@@ -124,7 +124,9 @@ class Loop implements Engine {
       },
       options,
     )
-    this.#batch = new Batch(limits, manifest.shapes.vocabulary, window, memory)
+    const { vocabulary, hidden } = manifest.shapes
+    const { sinks } = manifest
+    this.#batch = new Batch({ limits, vocabulary, hidden, window, sinks, draws: true })
     if (speculative) this.#speculation = new Speculation(speculative, sequences, memory, options)
   }
 
@@ -365,8 +367,9 @@ class Loop implements Engine {
       const able = (await this.#speculation?.propose(step, this.#cancel)) ?? step
       if (able.length === 0) return
       this.#speculation?.begin()
-      const output = await this.#program.step(this.#batch.flatten(able), this.#cancel)
-      if (output.kind === "done") this.#handOut(able, output, begun)
+      const parts = able.map((sequence) => this.#partOf(sequence))
+      const output = await this.#program.step(this.#batch.flatten(parts), this.#cancel)
+      if (output.kind === "done") this.#handOut(parts, output, begun)
       else if (Atomics.load(this.#cancel, 0) === 0) throw new Error("it gave up unasked")
     } catch (error) {
       this.#options.log?.error({ err: error }, "a step failed")
@@ -389,12 +392,21 @@ class Loop implements Engine {
     await this.#speculation?.copyBlocks(...copies)
   }
 
-  #handOut(step: readonly Sequence[], output: StepDone, begun: number): void {
+  #partOf(sequence: Sequence): Part {
+    const { computed: from, chunk, drafts, rows } = sequence
+    const end = from + chunk + drafts.length
+    return { sequence, from, end, rows, hidden: this.#speculation?.hiddenRows(sequence) ?? 0 }
+  }
+
+  #handOut(parts: readonly Part[], output: StepDone, begun: number): void {
     const before = this.#options.trace && { ...this.#counts }
+    const { hidden: width } = this.#program.manifest.shapes
     let row = 0
+    let hidden = 0
     let promptTokens = 0
-    for (const sequence of step) {
-      const { rows, scores, draws } = sequence
+    for (const part of parts) {
+      const { sequence, rows } = part
+      const { scores, draws } = sequence
       if (sequence.remaining > 1) {
         promptTokens += sequence.chunk
         this.#traceChunk(sequence, begun)
@@ -403,11 +415,14 @@ class Loop implements Engine {
       if (scores > 0 && sequence.state === "running") this.#score(sequence, output, row, scores)
       if (draws > 0 && sequence.state === "running") this.#drawAll(sequence, output, row + scores)
       row += rows
+      const seen = output.hidden.subarray(hidden * width, (hidden + part.hidden) * width)
+      hidden += part.hidden
+      this.#speculation?.observe(sequence, seen, part.end - part.hidden)
     }
     this.#counts.steps++
-    this.#speculation?.end(step.length, promptTokens)
+    this.#speculation?.end(parts.length, promptTokens)
     this.#scheduler.pace.note(promptTokens, this.#now() - begun)
-    if (before) this.#traceStep(step.length, begun, before)
+    if (before) this.#traceStep(parts.length, begun, before)
   }
 
   #traceChunk({ family, choice, computed, chunk }: Sequence, begun: number): void {

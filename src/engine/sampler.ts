@@ -8,11 +8,16 @@ import type { Sequence } from "./sequence.ts"
 
 export class Sampler {
   readonly #maskWords: number
+  readonly #draws: boolean
+  readonly #vocabulary: number
   readonly #fixed: SamplingRows // as long as the most rows; the lists at the end grow
   #rows = 0
   #masked = 0
 
-  constructor(mostRows: number, vocabulary: number) {
+  /** @param draws whether rows tell logprobs and are all held to masks; of a draft only the first is */
+  constructor(mostRows: number, vocabulary: number, draws: boolean) {
+    this.#draws = draws
+    this.#vocabulary = vocabulary
     this.#maskWords = Math.ceil(vocabulary / 32)
     this.#fixed = {
       temperature: new Float32Array(mostRows),
@@ -57,7 +62,7 @@ export class Sampler {
     all.seed[row] = sampling.seed
     all.choice[row] = sequence.choice
     all.position[row] = position
-    all.topLogprobs[row] = sampling.topLogprobs ?? 0
+    all.topLogprobs[row] = this.#draws ? (sampling.topLogprobs ?? 0) : 0
     this.#addCounts(row, sequence, position - sequence.length)
     this.#addBiases(row, sampling.logitBias)
     this.#addMask(row, sequence, position - sequence.length)
@@ -121,13 +126,14 @@ export class Sampler {
     const at = all.countStarts[row]!
     all.countStarts[row + 1] = at
     if (!penalises(family.request.sampling)) return
-    for (let i = 0; i < drafted; i++) counts.add(drafts[i]!)
+    const known = drafts.slice(0, drafted)
+    for (const token of known) counts.add(token)
     const { size } = counts
     all.countTokens = withRoom(all.countTokens, at + size)
     all.counts = withRoom(all.counts, at + size)
     counts.copy(all.countTokens, all.counts, at)
     all.countStarts[row + 1] = at + size
-    for (let i = drafted - 1; i >= 0; i--) counts.takeBack(drafts[i]!)
+    for (const token of known.reverse()) counts.takeBack(token)
   }
 
   #addBiases(row: number, biases: ReadonlyMap<number, number>): void {
@@ -136,6 +142,7 @@ export class Sampler {
     all.biasTokens = withRoom(all.biasTokens, at + biases.size)
     all.biases = withRoom(all.biases, at + biases.size)
     for (const [token, bias] of biases) {
+      if (token >= this.#vocabulary) continue // a draft's may be padded to fewer rows
       all.biasTokens[at] = token
       all.biases[at++] = bias
     }
@@ -146,7 +153,7 @@ export class Sampler {
   #addMask(row: number, sequence: Sequence, drafted: number): void {
     const all = this.#fixed
     all.maskRow[row] = UNMASKED
-    if (!sequence.constraint) return
+    if (!sequence.constraint || (drafted > 0 && !this.#draws)) return
     const mask = this.#nextMask()
     try {
       sequence.constraint.mask(mask, drafted)

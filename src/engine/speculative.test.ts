@@ -2,10 +2,12 @@
 // says, event by event. The drafters are the real look-up, and stand-ins that are right as often as is wanted.
 
 import { describe, expect, test } from "vitest"
-import { plain, request, type Setting, setUp, turns } from "../../test/history-engine.ts"
-import { collect, expectedReply, VOCABULARY } from "../../test/history-program.ts"
+import { limitsOf, plain, request, type Setting, setUp, turns } from "../../test/history-engine.ts"
+import { collect, expectedReply, historyProgram, VOCABULARY } from "../../test/history-program.ts"
 import { createLookup } from "./drafters/lookup.ts"
+import { createSmallDraft } from "./drafters/small-draft.ts"
 import type { Constraint, GenerationEvent, GenerationRequest } from "./generation.ts"
+import type { Memory } from "./memory.ts"
 import type { Sequence } from "./sequence.ts"
 import { type Drafter, LONGEST_DRAFT, type Speculative } from "./speculative.ts"
 import { Trace } from "./trace.ts"
@@ -45,7 +47,7 @@ function standIn(replies: ReadonlyMap<string, number[]>, isRight: () => boolean)
 const keyOf = ({ family, choice }: Sequence) => `${family.request.id} ${choice}`
 
 function speculative(drafter: Drafter, length: number, room = 40): Speculative {
-  return { mode: "lookup", drafter, length, room }
+  return { mode: "lookup", drafter: () => drafter, length, room }
 }
 
 /** Allows some tokens, by what was accepted; its masks may come a while after they are asked for. */
@@ -156,10 +158,10 @@ async function read(
   return events
 }
 
-const drafters = ["lookup", "right", "half right", "wrong"] as const
+const drafters = ["lookup", "a model", "right", "half right", "wrong"] as const
 
 describe.each(drafters)("a drafter: %s", (kind) => {
-  const seeds = Array.from({ length: kind === "half right" ? 90 : 40 }, (_, seed) => seed)
+  const seeds = Array.from({ length: kind === "half right" ? 80 : 35 }, (_, seed) => seed)
   test.each(seeds)("mixture %i says what is said without", async (seed) => {
     const pick = random(seed * 7 + 1)
     const window = pick(4) === 0 ? 20 + pick(60) : undefined
@@ -189,11 +191,21 @@ describe.each(drafters)("a drafter: %s", (kind) => {
     }
     without.isClean()
 
-    const chance = { right: 100, "half right": 50, wrong: 0, lookup: 0 }[kind]
-    const drafter = kind === "lookup" ? createLookup() : standIn(replies, () => pick(100) < chance)
+    const chance = { right: 100, "half right": 50, wrong: 0, lookup: 0, "a model": 0 }[kind]
+    const room = 1 + pick(50)
+    const draft = historyProgram({
+      ...(window ? { window, sinks } : {}),
+      context: 130, // it cannot follow to the end
+      limits: { ...limitsOf(setting, room), rows: sequences },
+    })
+    const drafter = (memory: Memory) => {
+      if (kind === "lookup") return createLookup()
+      if (kind === "a model") return createSmallDraft(draft, memory)
+      return standIn(replies, () => pick(100) < chance)
+    }
     const trace = new Trace()
     const length = pick(2) * (1 + pick(8))
-    const options = { trace, speculative: speculative(drafter, length, 1 + pick(50)) }
+    const options = { trace, speculative: { mode: "lookup", drafter, length, room } as const }
     const { engine, program, isClean } = setUp({ ...setting, options })
     const readers: Promise<void>[] = []
     let readTokens = 0
@@ -217,6 +229,7 @@ describe.each(drafters)("a drafter: %s", (kind) => {
     await engine.drain()
     isClean()
     expect(program.faults).toEqual([])
+    if (!window) expect(draft.faults).toEqual([]) // in a window it sees less when it lags
     const { traceEvents } = trace.toJSON()
     const traced = (name: string, count: string) =>
       traceEvents
@@ -237,6 +250,28 @@ test("a right draft of four is five tokens a step", async () => {
   expect(said.tokens).toEqual(tokens)
   expect(program.steps.map(({ rows }) => rows)).toEqual([1, 5, 5, 5, 5, 5, 5, 5, 4])
   expect(engine.stats().replyTokens).toBe(40)
+  isClean()
+})
+
+test("a model that draws as the program does is always right, and reads every token once", async () => {
+  const setting = { tokens: 24, chunk: 20, sequences: 3 }
+  const limits = { ...limitsOf(setting, 12), rows: 3 }
+  const draft = historyProgram({ limits, context: 1024 })
+  const drafter = (memory: Memory) => createSmallDraft(draft, memory)
+  const given = { mode: "small_draft", drafter, length: 4, room: 12 } as const
+  const { engine, program, isClean } = setUp({ ...setting, options: { speculative: given } })
+  const asked = [70, 33, 50].map((length) => request(length, { maxTokens: 50 }))
+  const said = await Promise.all(asked.map((each) => collect(engine.generate(each).choices[0]!)))
+  for (const [i, each] of asked.entries()) {
+    expect(said[i]!.tokens).toEqual(expectedReply(each, 0).tokens)
+  }
+  const { drafts } = engine.stats()
+  expect(drafts!.accepted).toEqual(drafts!.drafted)
+  expect(drafts!.drafted.slice(0, 4).every((count) => count >= 27)).toBe(true)
+  expect(program.faults).toEqual([])
+  expect(draft.faults).toEqual([])
+  const read = draft.steps.reduce((sum, { tokens }) => sum + tokens, 0)
+  expect(read).toBeLessThan(70 + 33 + 50 + 3 * 50)
   isClean()
 })
 

@@ -22,20 +22,23 @@ export interface Drafter {
   /** The most tokens it can propose at once. */
   readonly longest: number
   /**
-   * Adds up to `wish` tokens to the `drafts` of each sequence of the step. Those that wish for none are there for a drafter
-   * that reads along: their chunks are about to be computed. Leaves drafts as they are when it is cancelled.
+   * Adds up to `wish` tokens to the `drafts` of each of these sequences of the step. Those that wish for none are prompts
+   * that a drafter may read along: their chunks are about to be computed. Leaves drafts as they are when it is cancelled.
    */
   propose(step: readonly Sequence[], cancel: CancelWord): Promise<void>
   /** Blocks of the program are about to be copied, `from[i]` to `to[i]`. */
   copyBlocks?(from: Int32Array, to: Int32Array): Promise<void>
-  /** The hidden rows of the sequence's positions from `from` to `computed`: [positions, hidden], or the last one alone. */
+  /** Of the drafts that were just proposed `right` came true: they are the sequence's tokens now, computed and all. */
+  verified?(sequence: Sequence, right: number): void
+  /** Hidden rows of the sequence, `from` being the first one's position. Those from `computed` on are of wrong drafts. */
   observe?(sequence: Sequence, rows: Float32Array, from: number): void
   close(): Promise<void>
 }
 
 export interface Speculative {
   mode: SpeculativeMode
-  drafter: Drafter
+  /** Made once the engine knows which blocks there are. */
+  drafter: (memory: Memory) => Drafter
   /** Tokens to propose for each sequence; 0: as many as pay. */
   length: number
   /** Tokens to propose in a step for all sequences together. */
@@ -64,6 +67,7 @@ export class Speculation {
   readonly #watchers: Watchers
   readonly #now: () => number
   readonly #held = new WeakMap<Sequence, { length: number; drafts: number[] }>()
+  readonly #resumed = new Set<Sequence>() // with held drafts in this step
   #hasFailed = false
   // of the step being taken
   #begun = 0
@@ -71,7 +75,8 @@ export class Speculation {
   #accepted = 0
 
   constructor(given: Speculative, mostSequences: number, memory: Memory, watchers: Watchers) {
-    const { drafter, length, room } = given
+    const { length, room } = given
+    const drafter = given.drafter(memory)
     this.drafter = drafter
     this.#room = room
     this.#longest = Math.min(LONGEST_DRAFT, drafter.longest)
@@ -89,13 +94,14 @@ export class Speculation {
    */
   async propose(step: readonly Sequence[], cancel: CancelWord): Promise<readonly Sequence[]> {
     const begun = this.#now()
+    this.#resumed.clear()
     const asked = step.filter((each) => each.remaining === 1 && !this.#takeHeld(each))
     this.#lengths.choose(
       asked.map((sequence) => ({ sequence, most: this.#most(sequence) })),
       this.#room - step.reduce((sum, { drafts }) => sum + drafts.length, 0),
     )
-    await this.#ask(step, cancel)
     for (const sequence of step) this.#fit(sequence)
+    await this.#ask(step, cancel)
     await this.#look(asked)
     const able = step.some(waits) ? this.#withoutWaiting(step) : step
     this.#drafted = able.reduce((sum, { drafts }) => sum + drafts.length, 0)
@@ -116,13 +122,28 @@ export class Speculation {
     return step.filter((each) => each.chunk > 0)
   }
 
+  /** How many of its last tokens are to hand out their hidden rows. */
+  hiddenRows({ chunk, drafts, draws }: Sequence): number {
+    const { hidden } = this.drafter
+    if (hidden === "none" || this.#hasFailed) return 0
+    return hidden === "all" ? chunk + drafts.length : draws
+  }
+
+  observe(sequence: Sequence, rows: Float32Array, from: number): void {
+    if (rows.length === 0 || sequence.state !== "running") return
+    this.drafter.observe!(sequence, rows, from)
+  }
+
   /** Of the sequence's drafts so many came true. */
   verified(sequence: Sequence, accepted: number): void {
     const drafted = sequence.drafts.length
     for (let i = 0; i < drafted; i++) this.counts.drafted[i]!++
     for (let i = 0; i < accepted; i++) this.counts.accepted[i]!++
     this.#accepted += accepted
-    if (drafted > 0) this.#lengths.noteLuck(sequence, drafted, accepted)
+    if (drafted === 0) return
+    this.#lengths.noteLuck(sequence, drafted, accepted)
+    if (this.#resumed.has(sequence) || sequence.state !== "running") return
+    this.drafter.verified?.(sequence, accepted)
   }
 
   /** A step begins, of those whom `propose` returned. */
@@ -164,6 +185,7 @@ export class Speculation {
     this.#held.delete(sequence)
     if (held?.length !== sequence.length) return false
     sequence.drafts.push(...held.drafts.slice(0, sequence.constraint?.drafted))
+    this.#resumed.add(sequence)
     return true
   }
 
@@ -171,7 +193,10 @@ export class Speculation {
     if (this.#hasFailed) return
     const begun = this.#now()
     const longest = step.reduce((most, { wish }) => Math.max(most, wish), 0)
-    await this.#orFail(() => this.drafter.propose(step, cancel))
+    const pays = this.#lengths.pays
+    const concerned = step.filter(({ wish, remaining }) => wish > 0 || (pays && remaining > 1))
+    if (concerned.length === 0) return
+    await this.#orFail(() => this.drafter.propose(concerned, cancel))
     if (longest > 0) this.#lengths.noteDrafting(longest, this.#now() - begun)
   }
 
@@ -185,14 +210,14 @@ export class Speculation {
     }
   }
 
-  /** Cuts the draft where its blocks end. */
+  /** No draft is longer than its blocks. */
   #fit(sequence: Sequence): void {
-    const { drafts, length } = sequence
-    if (drafts.length === 0) return
-    drafts.length = Math.min(
-      drafts.length,
-      this.#memory.lend(sequence, length + drafts.length) - length,
-    )
+    const { wish, drafts, length } = sequence
+    const wanted = Math.max(wish, drafts.length)
+    if (wanted === 0) return
+    const room = this.#memory.lend(sequence, length + wanted) - length
+    sequence.wish = Math.min(wish, room)
+    drafts.length = Math.min(drafts.length, room)
   }
 
   /** Cuts drafts where their constraints refuse a token. Masks come together, since they are asked for together. */

@@ -1,0 +1,81 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { cp } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterAll, beforeAll, describe, expect, test } from "vitest"
+import { createLog } from "../log.ts"
+import { type Model, openModel } from "../model/model.ts"
+import { type DraftingOptions, prepareDrafting } from "./drafting.ts"
+
+const tiny = join(import.meta.dirname, "../../models/tiny")
+let model: Model
+let other: string // like tiny, but for two tokens that have changed places
+
+beforeAll(async () => {
+  model = await openModel(tiny)
+  other = join(mkdtempSync(join(tmpdir(), "sinter-drafting-")), "other")
+  await cp(tiny, other, { recursive: true })
+  const file = join(other, "tokenizer.json")
+  const json = JSON.parse(readFileSync(file, "utf8"))
+  const [one, two] = Object.entries(json.model.vocab as Record<string, number>).slice(300, 302)
+  Object.assign(json.model.vocab, { [one![0]]: two![1], [two![0]]: one![1] })
+  writeFileSync(file, JSON.stringify(json))
+})
+
+afterAll(async () => {
+  await model.close()
+  rmSync(other, { recursive: true })
+})
+
+const prepare = (drafting: DraftingOptions, overrides = {}) =>
+  prepareDrafting({
+    ...drafting,
+    model,
+    target: "reference",
+    overrides,
+    log: createLog("silent", false),
+  })
+
+describe("refused in one sentence with both figures", () => {
+  test.each([
+    [
+      "small_draft",
+      undefined,
+      "--speculative-mode: small_draft needs 1 additional model and 0 are",
+    ],
+    ["disable", tiny, "1 additional model is given and --speculative-mode disable takes 0"],
+    ["lookup", tiny, "1 additional model is given and --speculative-mode lookup takes 0"],
+    ["small_draft", `${tiny},a.so,b.so`, "expected PATH or PATH,LIBRARY, 1 model in all"],
+    ["small_draft", `${tiny},`, "expected PATH or PATH,LIBRARY, 1 model in all"],
+    ["small_draft", "./nowhere", "./nowhere"],
+    ["small_draft", `${tiny},./nowhere.so`, "nowhere.so"],
+  ] as const)("%s with %s", async (mode, models, sentence) => {
+    const refusal = await prepare({ mode, models }).then(
+      () => "",
+      (error: Error) => error.message,
+    )
+    expect(refusal).toContain(sentence)
+    expect(refusal).not.toContain("\n")
+  })
+
+  test("vocabularies that differ in content", async () => {
+    await expect(prepare({ mode: "small_draft", models: other })).rejects.toThrow(
+      /other and tiny have different vocabularies: token \d+ is ".+" in one and ".+" in the other/,
+    )
+  })
+
+  test("a length without a mode", async () => {
+    await expect(prepare({ mode: "disable" }, { spec_draft_length: 4 })).rejects.toThrow(
+      "4 tokens are to be proposed and --speculative-mode is disable, which proposes 0",
+    )
+  })
+})
+
+test("nothing, a look-up, and a model that fits are prepared", async () => {
+  expect(await prepare({ mode: "disable" })).toBeUndefined()
+  const lookup = await prepare({ mode: "lookup" }, { spec_draft_length: 3 })
+  expect(lookup).toMatchObject({ length: 3, demand: { length: 3 } })
+  const draft = await prepare({ mode: "small_draft", models: tiny })
+  expect(draft!.demand.model!.bytesPerBlock).toBeGreaterThan(0)
+  await draft!.close()
+})

@@ -1,0 +1,114 @@
+// A model that proposes a token, then the next one after it, for all sequences at once: it reads what it has not read yet,
+// draws with the noise of the positions to come, and goes on with what it drew. Prompts are read along while the program
+// computes them, in the same chunks.
+
+import { BLOCK, type CancelWord, type Program, type StepDone } from "../../runtime/program.ts"
+import { Batch, type Part } from "../batch.ts"
+import type { Sequence } from "../sequence.ts"
+
+/** What one kind of model knows of a sequence. */
+export interface Reading {
+  /** The position to go on reading at; undefined: not now. */
+  reached(sequence: Sequence): number | undefined
+  /** Positions from … end are read now: they are the sequence's own tokens. */
+  read(sequence: Sequence, from: number, end: number): void
+  /** The first position that is looked at. */
+  first?(sequence: Sequence): number
+  /** The rows that go in beside the tokens from … end: [end - from, hidden]. */
+  hiddenIn?(sequence: Sequence, from: number, end: number): Float32Array
+}
+
+export class Chain {
+  readonly #program: Program
+  readonly #reading: Reading
+  readonly #batch: Batch
+  readonly #takesHidden: boolean
+
+  constructor(program: Program, reading: Reading) {
+    const { limits, manifest } = program
+    const { vocabulary, hidden } = manifest.shapes
+    const { window = Number.POSITIVE_INFINITY, sinks } = manifest
+    this.#program = program
+    this.#reading = reading
+    this.#batch = new Batch({ limits, vocabulary, hidden, window, sinks, draws: false })
+    this.#takesHidden = reading.hiddenIn !== undefined
+  }
+
+  async propose(step: readonly Sequence[], cancel: CancelWord): Promise<void> {
+    let parts = this.#begin(step)
+    for (let reads = true; parts.length > 0; reads = false) {
+      const output = await this.#program.step(this.#batch.flatten(parts), cancel)
+      if (output.kind === "cancelled") return
+      if (reads) {
+        for (const { sequence, from, end } of parts) this.#reading.read(sequence, from, end)
+      }
+      parts = this.#goOn(parts, output)
+    }
+  }
+
+  /** Those who wish for tokens first; the rest of the step is for prompts. */
+  #begin(step: readonly Sequence[]): Part[] {
+    const parts: Part[] = []
+    let left = this.#program.limits.tokens
+    for (const sequence of [...step].sort((a, b) => b.wish - a.wish)) {
+      const part = this.#partOf(sequence, left)
+      if (!part || parts.some((other) => isSharedAt(part, other))) continue
+      left -= part.end - part.from
+      parts.push(part)
+    }
+    return parts
+  }
+
+  #partOf(sequence: Sequence, left: number): Part | undefined {
+    const { length, computed, chunk, wish } = sequence
+    const end = Math.min(length, computed + chunk)
+    const reached = this.#reading.reached(sequence)
+    if (reached === undefined || end + wish > this.#program.manifest.shapes.context)
+      return undefined
+    const from = wish > 0 ? Math.min(reached, end - 1) : reached
+    const to = Math.min(end, from + left)
+    if (from >= to) return undefined
+    return this.#part(sequence, from, to, to === length && wish > 0 ? 1 : 0, (first) =>
+      this.#reading.hiddenIn!(sequence, first, to),
+    )
+  }
+
+  #part(
+    sequence: Sequence,
+    from: number,
+    end: number,
+    rows: number,
+    hiddenIn: (from: number) => Float32Array,
+  ): Part {
+    const first = this.#reading.first?.(sequence) ?? 0
+    const part = { sequence, from, end, rows, first, hidden: this.#takesHidden ? rows : 0 }
+    return this.#takesHidden ? { ...part, hiddenIn: hiddenIn(from) } : part
+  }
+
+  /** Whoever wishes for more goes on with the token just drawn; a token that ends the reply is not proposed. */
+  #goOn(parts: readonly Part[], output: StepDone): Part[] {
+    const { hidden } = this.#program.manifest.shapes
+    const next: Part[] = []
+    let row = 0
+    for (const { sequence, rows } of parts) {
+      if (rows === 0) continue
+      const [token, isSound] = [output.tokens[row]!, output.finite[row] !== 0]
+      const last = output.hidden.slice(row * hidden, (row + 1) * hidden)
+      row++
+      if (!isSound || sequence.family.request.stopTokens.has(token)) continue
+      sequence.drafts.push(token)
+      const end = sequence.length + sequence.drafts.length
+      if (sequence.drafts.length < sequence.wish) {
+        next.push(this.#part(sequence, end - 1, end, 1, () => last))
+      }
+    }
+    return next
+  }
+}
+
+/** Whether both are about to read the same block: who comes later finds it read in the next step. */
+function isSharedAt(part: Part, other: Part): boolean {
+  const at = Math.floor(part.from / BLOCK)
+  const block = part.sequence.blocks[at]
+  return block !== undefined && block === other.sequence.blocks[at]
+}
