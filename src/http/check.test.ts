@@ -25,7 +25,7 @@ test.each([
   [
     { max_tokens: 2 ** 60 },
     "max_tokens",
-    "max_tokens must be an integer of at least 1 and below 2^53, not 1152921504606846976.",
+    /^max_tokens must be an integer of at least 1 and below 2\^53, not 1152/,
   ],
   [{ stop: "" }, "stop", "stop must be a string that is not empty, not an empty string."],
   [
