@@ -390,6 +390,100 @@ KINDS = {
         gives=lambda p, a: {"status": "done"},
     ),
 }
+# more ways to ask for the kinds that are trained on, as patterns
+DO = "(|||please |can you |could you |I want you to |now |would you )"
+MORE = {
+    "weather": [
+        "(|so |and |now |tell me, )(what is|how is|what's|what will be) the (weather|forecast|temperature)( like|)( today| now| tomorrow|) in {0}",
+        "(is it|will it be) (cold|warm|sunny|rainy|windy|hot|raining|snowing) in {0}( today| now|)",
+        DO + "(check|get|find|look up|fetch|tell me) the (weather|forecast) (in|for|of) {0}",
+    ],
+    "time": [
+        "(|so |and |tell me, )(what time is it|what is the time|how late is it|what is the local time|what hour is it) in {0}( now|)",
+        DO + "(check|get|find|look up|tell me) the (time|local time|clock) (in|for|of) {0}",
+    ],
+    "email": [
+        DO + "(send|write) (an email|a mail|a message|a letter) to {0} (saying|that says|with the text|with) {1}",
+        DO + "(email|mail|write) {0} (the text|the message|the words) {1}",
+        DO + "(let {0} know by email|tell {0} by mail|inform {0} by email): {1}",
+    ],
+    "timer": [
+        DO + "(set|start|begin|create|make) a (timer|countdown|clock) (for|of|with) {0} minutes",
+        DO + "(wake me|remind me|call me|ring) (in|after) {0} minutes",
+        "(timer|countdown|a timer): {0} minutes",
+    ],
+    "music": [
+        DO + "(play|put on|start|let me hear) (|the song |the track |the piece |something called ){0}",
+        "(I want to hear|I would like to hear|I feel like hearing|music please:) {0}",
+    ],
+    "currency": [
+        DO + "(convert|change|exchange|turn) {0} {1} (to|into) {2}",
+        "(how much|what) (is|are|would be|makes) {0} {1} in {2}",
+        "(I have|I want to change|I need to exchange) {0} {1}(, how many {2} is that| into {2}| to {2})",
+    ],
+    "order": [
+        "(|so |and )(where is|what about|what is the status of|what happened to|how is) (|my |the )order {0}( now|)",
+        DO + "(track|check|look up|find|follow) (|my |the )order {0}",
+        "(has|did) (|my |the )order {0} (arrived|arrive|been sent|been shipped)",
+    ],
+    "light": [
+        DO + "(turn|switch) {1} the (light|lights|lamp|lamps) (in|of) the {0}",
+        DO + "(turn|switch) the (light|lights|lamp) (in|of) the {0} {1}",
+        "(light|lamp|lights) {1} in the {0}( now| please|)",
+    ],
+    "translate": [
+        DO + "(translate|put|turn|render) {0} (into|to) {1}",
+        "(how do you say|what is|how do I say|what do they call) {0} in {1}",
+        "(what is the|give me the|I need the|tell me the) {1} (word|translation) (for|of) {0}",
+    ],
+    "search": [
+        DO
+        + "(search for|look for|search the web for|google|find pages about|look up|find something about|find articles on) {0}",
+        "(I am looking for|I want to read about|search:|what can you find about) {0}",
+    ],
+    "book_table": [
+        DO + "(book|reserve|get|order) a table for {0}( people| persons| guests|) on {1}",
+        "(I need|I want|we need|I would like) a table for {0}( people| guests|) on {1}",
+        "(on {1} we are|on {1} we come with|we are coming on {1} with) {0}( people|)(, book a table|: reserve a table)",
+    ],
+    "add": [
+        DO + "(add|sum|add up|total) {0} and {1}",
+        "(what is|how much is|calculate|what makes) {0} (plus|and|+) {1}",
+        "(what is|give me|tell me) the (sum|total) of {0} and {1}",
+    ],
+    "stock": [
+        "(|so |and )(what does|how much does) (a|the|one) {0} cost( today| now|)",
+        DO + "(tell me|check|find|get|look up) the price of (a|the|one) {0}",
+        "(how much is|what is the price of|what do I pay for) (a|the|one) {0}",
+    ],
+    "task": [
+        DO + "(add|put|write|note) {0} (to|on|in) (my|the) (list|todo list|tasks|task list)",
+        "(new task|todo|task|remind me of this task|one more task): {0}",
+        "(I must|I have to|I need to) remember to {0}: add it",
+    ],
+    "user": [
+        DO
+        + "(find|look up|get|search for|show me|open) (the user|the customer|the account of|the data of|the record of) {0}",
+        "(who is|what do we know about|what is known about) (the user|the customer) {0}",
+    ],
+    "room": [
+        DO + "(heat|set|warm|bring|cool) the {0} to {1} degrees",
+        "(I want|make it|I would like|we need|set) {1} degrees in the {0}",
+        "(the {0} should have|the {0} should be at|in the {0} I want) {1} degrees",
+    ],
+    "dice": [
+        DO + "(roll|throw|cast) a (dice|die) (with|of) {0} sides",
+        DO + "(roll|throw) a {0} sided (dice|die)",
+        "(give me|I need|I want) a (roll|throw) of a (dice|die) with {0} sides",
+    ],
+    "define": [
+        DO + "(define|look up|explain|find the meaning of) (|the word |the term ){0}",
+        "(what does|what is the meaning of|what is meant by) (|the word ){0}( mean|)",
+    ],
+}
+for name, more in MORE.items():
+    KINDS[name]["more"] = more
+
 HELD = list(KINDS)[-4:]
 
 
@@ -502,7 +596,16 @@ def ask(p, tool):
     """A request for this tool, and the arguments it should be called with."""
     _, kind, names, extra = tool
     values = [p.any(type_) if isinstance(type_, list) else value(p) for _, type_, _, value in kind["parameters"]]
-    text, arguments = p.template(kind["asks"]).format(*values), dict(zip(names, values))
+    if "more" in kind and p.chance(0.6):
+        text = p.wording(kind["more"])
+        text += (
+            "?"
+            if text.startswith(("What", "How", "Is", "Will", "Where", "Who", "Can", "Could", "Would", "Has", "Did"))
+            else "."
+        )
+    else:
+        text = p.template(kind["asks"])
+    text, arguments = text.format(*values), dict(zip(names, values))
     if extra and p.chance(0.5):
         arguments[extra[0]] = p.any(extra[1])
         end = text[-1] if text[-1] in ".?" else ""
