@@ -252,6 +252,7 @@ async function load(loading: Loading): Promise<Ready & { kept: Promise<void> }> 
     model: {
       names: namesOf(options, model),
       created: Math.floor(Date.now() / 1000),
+      capabilities: template ? [...OF_TALKERS, ...OF_ALL] : OF_ALL,
       contextLength: summary.limits.context.value,
       vocabularySize: vocabulary,
       fingerprint: `fp_${hash.digest("hex").slice(0, 16)}`,
@@ -278,6 +279,9 @@ async function load(loading: Loading): Promise<Ready & { kept: Promise<void> }> 
     kept: weights.kept,
   }
 }
+
+const OF_ALL = ["completion", "logprobs"]
+const OF_TALKERS = ["chat", "tools", "json_schema"]
 
 function recycled({ prefix_cache_max_num_recycling_seqs: most = -1 }: Overrides = {}) {
   return most < 0 ? {} : { recycledSequences: most }

@@ -102,6 +102,7 @@ export function parrot(
     model: {
       names: ["tiny", "models/tiny"],
       created: 1_700_000_000,
+      capabilities: ["chat", "completion"],
       contextLength: 2048,
       vocabularySize: 1000,
       fingerprint: "fp_test",

@@ -80,6 +80,8 @@ export interface ModelCard {
   /** The names it answers to, all listed: the model as it was typed, its folder's name, names given to it. */
   names: readonly string[]
   created: number // unix seconds
+  /** What can be asked of it: chat, completion, tools, json_schema, logprobs. */
+  capabilities: readonly string[]
   contextLength: number // tokens, prompt and reply together
   vocabularySize: number
   fingerprint: string // fp_…: of weights, config and library

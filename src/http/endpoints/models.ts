@@ -24,6 +24,7 @@ function entry(id: string, model: ModelCard): Json {
     owned_by: "sinter",
     context_length: model.contextLength,
     max_model_len: model.contextLength, // the name that vLLM's clients look for
+    capabilities: model.capabilities,
     ...model.details,
   }
 }
