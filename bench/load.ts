@@ -1,6 +1,6 @@
 // A load on a running server that looks at every answer. Clients that read, cancel, vanish, dawdle and talk nonsense come
 // at once; each reply is held against what the same request was told alone. Closed loop: so many clients, each asking again
-// when it has been answered. Open loop: arrivals at a rate, whether or not the server keeps up.
+// when it has been answered. Open loop: arrivals at a rate, whether or not the server keeps up. Both may go on at once.
 //
 //   npm run load -- --url http://127.0.0.1:8000 --clients 8 --seconds 600
 //
@@ -16,8 +16,9 @@ export interface LoadOptions {
   url: string
   model: string
   apiKey?: string | undefined
-  /** Clients of a closed loop, or arrivals a second of an open one. */
+  /** Clients of the closed loop. */
   clients: number
+  /** Arrivals a second of the open loop; absent: there is none. */
   rate?: number | undefined
   seconds: number
   /** Seconds at first that are not measured. */
@@ -116,15 +117,11 @@ async function arrive(
   const random = randomFrom(seed)
   // Rows of numbers whose seeds are neighbours begin alike, so each visitor's seed is drawn.
   const own = () => randomFrom(Math.floor(random() * 2 ** 32))
-  if (rate === undefined) {
-    const client = async (random: Random) => {
-      while (performance.now() < until) await one(random)
-    }
-    await Promise.all(Array.from({ length: clients }, () => client(own())))
-    return outcomes
+  const client = async (random: Random) => {
+    while (performance.now() < until) await one(random)
   }
-  const visits: Promise<void>[] = []
-  while (performance.now() < until) {
+  const visits = Array.from({ length: clients }, () => client(own()))
+  while (rate !== undefined && performance.now() < until) {
     visits.push(one(own()))
     await sleep((-Math.log(1 - random()) / rate) * 1000) // a Poisson process
   }
@@ -197,7 +194,7 @@ async function main(): Promise<void> {
       url: { type: "string", default: "http://127.0.0.1:8000" },
       model: { type: "string", default: "tiny" },
       "api-key": { type: "string" },
-      clients: { type: "string", default: "8" },
+      clients: { type: "string" },
       rate: { type: "string" },
       seconds: { type: "string", default: "30" },
       "warm-up": { type: "string", default: "5" },
@@ -210,7 +207,7 @@ async function main(): Promise<void> {
     url: values.url,
     model: values.model,
     apiKey: values["api-key"],
-    clients: Number(values.clients),
+    clients: Number(values.clients ?? (values.rate === undefined ? 8 : 0)),
     rate: values.rate === undefined ? undefined : Number(values.rate),
     seconds: Number(values.seconds),
     warmUp: Number(values["warm-up"]),

@@ -6,6 +6,8 @@ import { setTimeout as sleep } from "node:timers/promises"
 
 export interface Reply {
   text: string
+  /** Names and arguments of all calls, one after the other. */
+  calls: string
   finish: string | undefined
   promptTokens: number
   completionTokens: number
@@ -26,6 +28,7 @@ export interface Manner {
 export async function readStream(response: IncomingMessage, manner: Manner = {}): Promise<Reply> {
   const reply: Reply = {
     text: "",
+    calls: "",
     finish: undefined,
     promptTokens: -1,
     completionTokens: -1,
@@ -63,10 +66,19 @@ export async function readStream(response: IncomingMessage, manner: Manner = {})
   return reply
 }
 
+/** A call, or a piece of one. */
+export interface Call {
+  function: { name?: string; arguments?: string }
+}
+
 interface Chunk {
   error?: { message: string }
-  choices: { delta: { content?: string }; finish_reason: string | null }[]
+  choices: { delta: { content?: string; tool_calls?: Call[] }; finish_reason: string | null }[]
   usage?: { prompt_tokens: number; completion_tokens: number } | null
+}
+
+export function callsText(calls: readonly Call[] = []): string {
+  return calls.map(({ function: { name = "", arguments: text = "" } }) => name + text).join("")
 }
 
 function take(reply: Reply, chunk: Chunk, blame: (fault: string) => void): void {
@@ -77,8 +89,10 @@ function take(reply: Reply, chunk: Chunk, blame: (fault: string) => void): void 
   if (reply.completionTokens >= 0) blame("a chunk after the usage")
   for (const { delta, finish_reason } of chunk.choices) {
     if (reply.finish !== undefined) blame("a choice after its finish_reason")
-    if (delta.content) {
-      reply.text += delta.content
+    const calls = callsText(delta.tool_calls)
+    if (delta.content || calls) {
+      reply.text += delta.content ?? ""
+      reply.calls += calls
       reply.times.push(performance.now())
     }
     if (finish_reason !== null) reply.finish = finish_reason

@@ -5,7 +5,7 @@ import { once } from "node:events"
 import type { IncomingMessage } from "node:http"
 import { setTimeout as sleep } from "node:timers/promises"
 import { pick, type Question, type Random, sentence, streamed } from "./questions.ts"
-import { type Reply, readStream } from "./reply.ts"
+import { callsText, type Reply, readStream } from "./reply.ts"
 import { CHAT, open, send, start, type Target, textOf } from "./target.ts"
 
 export interface Visit {
@@ -38,7 +38,8 @@ export const visitors = {
     const [choice] = body.choices ?? []
     if (!choice) return fault(`status ${response.statusCode}: ${body.message}`)
     return compared(question, {
-      text: choice.message.content,
+      text: choice.message.content ?? "",
+      calls: callsText(choice.message.tool_calls),
       finish: choice.finish_reason,
       completionTokens: body.usage.completion_tokens,
     })
@@ -87,12 +88,11 @@ async function listen({ target, question }: Visit, pause = 0): Promise<Outcome> 
   return { ...outcome, first: first - begun, gaps }
 }
 
+const COMPARED = ["text", "calls", "finish", "completionTokens"] as const
+
 /** Held against what was said when nobody else was there. */
-function compared(
-  { alone }: Question,
-  reply: Pick<Reply, "text" | "finish" | "completionTokens">,
-): Outcome {
-  for (const part of ["text", "finish", "completionTokens"] as const) {
+function compared({ alone }: Question, reply: Pick<Reply, (typeof COMPARED)[number]>): Outcome {
+  for (const part of COMPARED) {
     if (reply[part] === alone[part]) continue
     const [got, wanted] = [reply[part], alone[part]].map((value) => JSON.stringify(value))
     return fault(`${part} differs from the answer alone: ${got} instead of ${wanted}`)
