@@ -1,17 +1,62 @@
-// The one logger. Everything the server says goes to stderr, so that stdout stays free for what a command prints.
+// The one logger. Everything the server says goes to stderr, so that stdout stays free for what a command prints. A full
+// disk, a closed pipe or a reader that sleeps costs lines, never the server: pino's own destination would hold it up.
 
+import { write, writeSync } from "node:fs"
 import { type Logger, pino } from "pino"
 
 export type Log = Pick<Logger, "debug" | "info" | "warn" | "error" | "child" | "isLevelEnabled">
 export type LogLevel = "debug" | "info" | "warn" | "error" | "silent"
 
+const MOST_WAITING = 1 << 20 // characters
+const RETRY = 100 // milliseconds
+
 /** @param pretty one readable line per event for terminals; otherwise one JSON object per line. */
 export function createLog(level: LogLevel, pretty: boolean): Logger {
   if (level === "silent") return pino({ level })
-  if (!pretty) return pino({ level, base: undefined }, pino.destination({ dest: 2, sync: true }))
+  if (!pretty) return pino({ level, base: undefined }, new StandardError())
   const transport = pino.transport({
     target: "pino-pretty",
     options: { destination: 2, ignore: "pid,hostname" },
   })
   return pino({ level }, transport)
+}
+
+/** Lines on their way to stderr, written off the event loop. */
+class StandardError {
+  #waiting = ""
+  #writing = false
+
+  constructor() {
+    process.once("exit", () => this.#writeLast())
+  }
+
+  write(line: string): void {
+    if (this.#waiting.length > MOST_WAITING) return
+    this.#waiting += line
+    if (!this.#writing) this.#begin()
+  }
+
+  #begin(): void {
+    this.#writing = this.#waiting !== ""
+    if (!this.#writing) return
+    const bytes = Buffer.from(this.#waiting)
+    this.#waiting = ""
+    this.#send(bytes)
+  }
+
+  #send(bytes: Buffer): void {
+    write(2, bytes, (error, written) => {
+      if (error?.code === "EAGAIN") setTimeout(() => this.#send(bytes), RETRY)
+      else if (error || written === bytes.length) this.#begin()
+      else this.#send(bytes.subarray(written))
+    })
+  }
+
+  #writeLast(): void {
+    try {
+      writeSync(2, this.#waiting)
+    } catch {
+      // Nobody can be told.
+    }
+  }
 }

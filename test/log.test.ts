@@ -1,7 +1,7 @@
 // The log as an operator reads it: a process of its own, one JSON line for each request on stderr.
 
-import { afterAll, beforeAll, expect, test } from "vitest"
-import { type Serving, serve } from "./sinter.ts"
+import { afterAll, beforeAll, describe, expect, test } from "vitest"
+import { fromSources, type Serving, serve } from "./sinter.ts"
 
 let server: Serving
 beforeAll(async () => {
@@ -56,4 +56,36 @@ test("a request that is refused, and one whose client leaves", async () => {
 test("no text of prompts or replies", () => {
   expect(server.err()).toContain('"outcome"')
   expect(server.err()).not.toContain(secret)
+})
+
+describe("words that cannot be written cost nothing", () => {
+  const { command, folder } = fromSources
+  const through = (redirection: string) => ({
+    command: ["sh", "-c", `exec "$@" ${redirection}`, "sh", ...command],
+    folder,
+  })
+
+  async function answers({ url }: Serving): Promise<void> {
+    const body = JSON.stringify({ ...asked, max_tokens: 2 })
+    const headers = { "content-type": "application/json" }
+    for (let times = 0; times < 3; times++) {
+      const response = await fetch(`${url}/v1/chat/completions`, { method: "POST", headers, body })
+      expect(response.status).toBe(200)
+      await response.text()
+    }
+  }
+
+  test("whoever read them has left", async () => {
+    const told = await serve(["tiny"])
+    told.child.stdout.destroy()
+    told.child.stderr.destroy()
+    await answers(told)
+    expect((await told.stop()).code).toBe(0)
+  })
+
+  test("the disk is full", async () => {
+    const told = await serve(["tiny"], through("2>/dev/full"))
+    await answers(told)
+    expect((await told.stop()).code).toBe(0)
+  })
 })

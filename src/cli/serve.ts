@@ -12,6 +12,7 @@ type Options = Values<typeof serveOptions>
 export async function serve(model: string, options: Options): Promise<void> {
   const begun = performance.now()
   const end = endSignal()
+  speakToNobody()
   const app = await createApp({
     model,
     device: options["--device"],
@@ -64,6 +65,13 @@ export async function serve(model: string, options: Options): Promise<void> {
     await end
   } finally {
     await app.close(options["--shutdown-timeout"] * 1000)
+  }
+}
+
+/** A server goes on when its words cannot be written: whoever read them has left, or the disk is full. */
+function speakToNobody(): void {
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.removeAllListeners("error").on("error", () => {})
   }
 }
 
