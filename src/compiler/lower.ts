@@ -89,7 +89,7 @@ class Lowering {
       case "quantize": {
         const { columns, group } = node
         const codes = this.#take(node, columns, "i8").buffer
-        const scales = this.#take(node, Math.ceil(columns / group), "f32").buffer
+        const scales = this.#take(node, Math.ceil(columns / group), "scales").buffer
         const output = { codes, scales, columns, group }
         this.#codes.set(node, output)
         emit({ op: "quantize", input: at(node.inputs[0]), output })

@@ -98,6 +98,17 @@ test("activations are rounded once for every product that reads them", () => {
   expect(floats.steps.some(({ op }) => op === "quantize")).toBe(false)
 })
 
+test("nothing lies where scales lie, even if it is as wide", () => {
+  const shape = { hidden: 6 * 32 } // as many groups as a head has columns: the angles would fit
+  const options = { format: "q4f16_1", activations: "int8", kv: "f32" } as const
+  const { steps, buffers } = compile(smallGraph(shape), options)
+  const views = steps.flatMap((step) =>
+    Object.values(step).filter((value) => typeof value === "object" && "buffer" in value),
+  )
+  expect(views.length).toBeGreaterThan(30)
+  for (const { buffer } of views) expect(buffers[buffer]!.dtype).toBe("f32")
+})
+
 test("every phase can be read", () => {
   const files = new Map<string, string>()
   compile(smallGraph(), { ...options, dump: (name, text) => files.set(name, text) })

@@ -33,7 +33,8 @@ export interface Buffer {
   /** How many rows it must have room for; `wanted` and `hidden` rows are never more than tokens. */
   capacity: "tokens" | "logits"
   columns: number
-  dtype: "f32" | "i8"
+  /** "scales" are floats that go with codes: a target may keep them elsewhere, so nothing else ever lies in their place. */
+  dtype: "f32" | "i8" | "scales"
 }
 
 /** Some columns of a buffer's rows. */

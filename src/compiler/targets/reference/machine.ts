@@ -35,7 +35,7 @@ export class Machine {
     this.#parameters = parameters
     this.#buffers = plan.buffers.map(({ capacity, columns, dtype }) => {
       const size = (capacity === "tokens" ? limits.tokens : limits.rows) * columns
-      return dtype === "f32" ? new Float32Array(size) : new Int8Array(size)
+      return dtype === "i8" ? new Int8Array(size) : new Float32Array(size)
     })
     const { layers, kvHeads, headDim, vocabulary } = plan.shapes
     const size = limits.blocks * BLOCK * kvHeads * headDim

@@ -43,7 +43,7 @@ export function referenceBytes(plan: Plan): {
     buffers: ({ tokens, rows }) =>
       plan.buffers.reduce((sum, { capacity, columns, dtype }) => {
         const count = capacity === "tokens" ? tokens : rows
-        return sum + count * columns * (dtype === "f32" ? 4 : 1)
+        return sum + count * columns * (dtype === "i8" ? 1 : 4)
       }, 0),
   }
 }
