@@ -15,11 +15,12 @@ import {
   type PackedWeights,
   readManifest,
 } from "../../runtime/library.ts"
-import { type Manifest, parameterBytes } from "../../runtime/manifest.ts"
+import type { Manifest } from "../../runtime/manifest.ts"
 import type { Program, ProgramLimits } from "../../runtime/program.ts"
 import { openShelf } from "../../runtime/shelf.ts"
 import type { Plan } from "../plan.ts"
 import { type CpuTarget, prepareCpu } from "./cpu/cpu.ts"
+import { cpuBytes } from "./cpu/sizes.ts"
 import { findCompiler } from "./cpu/toolchain.ts"
 import { hostReference } from "./reference/hosted.ts"
 import { referenceBytes, referenceManifest } from "./reference/reference.ts"
@@ -158,10 +159,6 @@ async function prepareBuild(plan: Plan, target: CpuTarget, log?: Log): Promise<P
 }
 
 function sizes(plan: Plan, manifest: Manifest): Omit<Prepared, "origin" | "open"> {
-  const { parameters } = manifest
-  return {
-    manifest,
-    weightBytes: parameters.reduce((sum, parameter) => sum + parameterBytes(parameter), 0),
-    bufferBytes: referenceBytes(plan).buffers,
-  }
+  const { weights, buffers } = cpuBytes(plan)
+  return { manifest, weightBytes: weights, bufferBytes: buffers }
 }

@@ -66,7 +66,7 @@ export function emit(plan: Plan): Emitted {
 // ------------------------------------------------------------------ how parameters are kept
 
 /** What the library makes of a parameter on its way in. */
-interface Keeper {
+export interface Keeper {
   kept: "MATRIX" | "EXPANDED" | "VECTOR" | "BIAS"
   panels: Panels
   stored: Panels
@@ -79,7 +79,7 @@ interface Panels {
   format: ParameterFormat
 }
 
-function keepers(plan: Plan): Keeper[] {
+export function keepers(plan: Plan): Keeper[] {
   const plain = (id: ParameterId): Panels => ({ ...plan.parameters[id]!, pair: 0 })
   const found = plan.parameters.map((parameter, id): Keeper => {
     const panels = plain(id)
@@ -170,7 +170,7 @@ function constants(plan: Plan, attention: AllLayers): string[] {
 
 /** Floats from one row of a buffer to the next: whole panels, so that products need no tails. */
 const stride = (plan: Plan, { buffer }: View) => padded(plan.buffers[buffer]!.columns)
-const padded = (columns: number) => Math.ceil(columns / 32) * 32
+export const padded = (columns: number) => Math.ceil(columns / 32) * 32
 
 function bufferTable(plan: Plan): string[] {
   const groups = new Map<number, Codes | "scales">()

@@ -1,0 +1,78 @@
+// What an opened library of the target cpu takes, known before it is built: the start-up table counts with it. These are
+// driver.h's place_weights and lay_out in TypeScript; test/model/sizes.test.ts holds them to what a library really takes.
+
+import { availableParallelism } from "node:os"
+import { floatBytes, formats, isGroupFormat } from "../../../runtime/format.ts"
+import type { ProgramLimits } from "../../../runtime/program.ts"
+import type { Codes, Plan } from "../../plan.ts"
+import { type Keeper, keepers, padded } from "./emit.ts"
+
+/** Bytes of the weights as the kernels keep them, and of everything else but KV blocks. */
+export function cpuBytes(
+  plan: Plan,
+  threads: number = availableParallelism(),
+): {
+  weights: number
+  buffers: (limits: Pick<ProgramLimits, "tokens" | "rows">) => number
+} {
+  const rowBytes = bufferBytes(plan)
+  const { vocabulary } = plan.shapes
+  const own = threads * (scratchBytes(plan) + samplerBytes(vocabulary))
+  return {
+    weights: keepers(plan).reduce((sum, keeper) => sum + onLines(keptBytes(keeper)), 0),
+    buffers: ({ tokens, rows }) =>
+      plan.buffers.reduce(
+        (sum, { capacity }, id) =>
+          sum + onLines(rowBytes[id]! * (capacity === "logits" ? rows : tokens + ROWS_BEHIND)),
+        own + ROW_SETS * tokens * ROW_BYTES,
+      ),
+  }
+}
+
+const LINE = 64
+const SLACK = 256
+const ROWS_BEHIND = 4
+/** What the driver knows of a row of each of its four sets, three of which have room for all tokens. */
+const ROW_SETS = 4
+const ROW_BYTES = 20
+
+const onLines = (bytes: number) => Math.ceil((bytes + SLACK) / LINE) * LINE
+const upTo = (n: number, unit: number) => Math.ceil(n / unit) * unit
+
+/** panels_bytes of panels.h: panels of 32 rows, codes of 3 bits as nibbles, a line of scales for each group. */
+function keptBytes({ kept, panels, stored }: Keeper): number {
+  const { rows, columns, pair, format } = panels
+  if (kept === "VECTOR") return stored.rows * 4
+  const count = pair ? Math.ceil(pair / 16) : Math.ceil(rows / 32)
+  if (kept === "BIAS") return count * 32 * 4
+  if (!isGroupFormat(format)) return count * columns * 32 * floatBytes[format]
+  const { bits, group, dtype } = formats[format]
+  const lines = group / (bits === 8 ? 4 : 8)
+  return count * Math.ceil(columns / group) * (lines * 2 * LINE + 32 * floatBytes[dtype])
+}
+
+/** Of each of the plan's buffers, bytes of a row. Scales lie behind their row's codes. */
+function bufferBytes(plan: Plan): number[] {
+  const bytes = plan.buffers.map(({ columns }) => 4 * padded(columns))
+  for (const step of plan.steps)
+    if (step.op === "quantize") {
+      bytes[step.output.codes] = quantizedBytes(step.output)
+      bytes[step.output.scales] = 0
+    }
+  return bytes
+}
+
+/** quantized_bytes of the kernels: codes, a scale and a first sum for each group. */
+function quantizedBytes({ columns, group }: Codes): number {
+  return upTo(upTo(upTo(columns, group), 4) + Math.ceil(columns / group) * 8, LINE)
+}
+
+/** attention_scratch of attention.h: sums, largest and total of 12 positions of one KV head's queries. */
+function scratchBytes({ shapes: { heads, kvHeads, headDim } }: Plan): number {
+  return 12 * (heads / kvHeads) * (upTo(headDim, 16) + 2) * 4
+}
+
+/** sampler_bytes of sampler.h: a score, a share and an id for each token. */
+function samplerBytes(vocabulary: number): number {
+  return upTo((vocabulary + 64) * 20, LINE)
+}
