@@ -21,6 +21,7 @@ test.each([
   [{ n: 0 }, "n", "n must be an integer from 1 to 128, not 0."],
   [{ n: 1.5 }, "n", "n must be an integer from 1 to 128, not 1.5."],
   [{ n: "2" }, "n", 'n must be an integer from 1 to 128, not "2".'],
+  [{ n: { toString: 1 } }, "n", "n must be an integer from 1 to 128, not an object."],
   [{ max_tokens: 0 }, "max_tokens", "max_tokens must be an integer of at least 1, not 0."],
   [
     { max_tokens: 2 ** 60 },

@@ -164,7 +164,9 @@ function mismatch(schema: Schema, value: Json, path: string): Problem {
 /** The bound that no schema says: integers that a double cannot count to. */
 function beyond(schema: Schema, value: Json): string {
   const { type, maximum } = schema.anyOf?.find((each) => each.type !== "null") ?? schema
-  const isHuge = typeof value === "bigint" || Math.abs(Number(value)) > Number.MAX_SAFE_INTEGER
+  const isHuge =
+    typeof value === "bigint" ||
+    (typeof value === "number" && Math.abs(value) > Number.MAX_SAFE_INTEGER)
   return type === "integer" && maximum === undefined && isHuge ? " and below 2^53" : ""
 }
 
