@@ -61,7 +61,8 @@ const person = {
 const heavy = {
   type: "object",
   properties: Object.fromEntries(
-    Array.from({ length: 20_000 }, (_, i) => [`property_${i}`, { type: "string" }]),
+    // Each of them remembers fourteen characters.
+    Array.from({ length: 100 }, (_, i) => [`p${i}`, { pattern: `^(a|b)*a(a|b){13}c{${i}}$` }]),
   ),
   additionalProperties: false,
 }

@@ -295,7 +295,7 @@ function walkLanguage(
   const places = [place.index]
   const lengths = [length]
   const counts = length < min || language.roomFor(length, trie.mostDepth) !== undefined
-  let { table, least } = language
+  let { table, least, whole } = language
   for (let i = from; i < to; ) {
     const level = depth[i]! - base
     const at = places[level]!
@@ -303,7 +303,7 @@ function walkLanguage(
     let reached = table[at * 256 + byte]!
     if (reached === unread) {
       reached = language.read(at, byte)
-      ;({ table, least } = language)
+      ;({ table, least, whole } = language)
     }
     if (reached < 0) {
       const isEnd = byte === 0x22 && closing !== undefined && !closing.blocked.has(i)
@@ -319,9 +319,9 @@ function walkLanguage(
       continue
     }
     if (counts) {
-      const after = language.placeAt(reached)
-      const far = language.counted(lengths[level]! + (after.isBetween ? 1 : 0))
-      if (far + least[reached]! > max || (far < min && !after.lives(far))) {
+      const far = language.counted(lengths[level]! + whole[reached]!)
+      const isDead = far + least[reached]! > max
+      if (isDead || (far < min && !language.placeAt(reached).lives(far))) {
         i = skip[i]!
         continue
       }
@@ -364,7 +364,10 @@ function walkText(trie: Trie, from: number, to: number, frame: TextFrame, emit: 
 
 // ---- special texts ----
 
-/** Goes down along bytes, as far as the trie goes; the children of the last node when it went all the way. */
+/**
+ * Goes down along bytes, as far as the trie goes; the children of the last node when it went all the way. What can only be
+ * written as an escape is not gone through: those tokens are looked at one by one.
+ */
 function descend(
   trie: Trie,
   from: number,
@@ -373,7 +376,9 @@ function descend(
   visit: (node: number, depth: number) => void,
 ): { from: number; to: number } | undefined {
   for (let depth = 0; depth < bytes.length; depth++) {
-    const node = trie.child(from, to, bytes[depth]!)
+    const byte = bytes[depth]!
+    const isEscaped = byte < 0x20 || byte === 0x22 || byte === 0x5c
+    const node = isEscaped ? -1 : trie.child(from, to, byte)
     if (node < 0) return undefined
     visit(node, depth + 1)
     from = node + 1
@@ -384,7 +389,7 @@ function descend(
 
 /** Tells whether, after some bytes, so few texts are left that it matters which of them are forbidden. */
 function tightness({ place, length }: Inside): ((bytes: Uint8Array) => boolean) | undefined {
-  if (!place) return undefined
+  if (!place || place.language.isWide) return undefined
   const { language } = place
   return (bytes) => {
     let at = place.index
@@ -399,20 +404,25 @@ function tightness({ place, length }: Inside): ((bytes: Uint8Array) => boolean) 
   }
 }
 
-/** Tells whether what has been read may be, or begin, or go on after, a special text. */
-function relation({ special }: Inside): (text: string) => boolean {
-  if (special.length === 0) return () => false
+/**
+ * Tells whether an escaped beginning has to be looked at, because it may be, or become, a special text. Where texts never
+ * run out it matters only when it is one.
+ */
+function relation({ place, special }: Inside): (text: string) => boolean {
+  const isWide = place?.language.isWide === true
   const byFirst = new Map<string, string[]>()
   for (const { rest } of special) {
+    if (rest === "") continue
     const list = byFirst.get(rest.slice(0, 1))
     if (list) list.push(rest)
     else byFirst.set(rest.slice(0, 1), [rest])
   }
-  const isEmpty = byFirst.has("")
-  return (text) =>
-    isEmpty ||
-    text === "" ||
-    (byFirst.get(text.slice(0, 1)) ?? []).some((r) => r.startsWith(text) || text.startsWith(r))
+  return (text) => {
+    if (text === "") return !isWide && byFirst.size > 0
+    const near = byFirst.get(text.slice(0, 1))
+    if (!near) return false
+    return isWide ? near.includes(text) : near.some((r) => r.startsWith(text) || text.startsWith(r))
+  }
 }
 
 /** Entries at nodes from `from` up to, not including, `to`. */

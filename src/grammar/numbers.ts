@@ -106,6 +106,10 @@ export class NumberLanguage {
     this.start = new NumberNode(this, "start", false, 0n, 0, 0, "")
   }
 
+  get isListed(): boolean {
+    return this.only !== undefined
+  }
+
   isEmpty(): boolean {
     this.empty ??= !this.start.lives()
     return this.empty
@@ -320,9 +324,11 @@ export class NumberNode {
     }
   }
 
-  // Nodes that have forgotten their digits cannot tell what an exponent would make of them, unless anything goes.
+  // Where anything goes, or after a single digit: what an exponent makes of more digits costs too much to find out. Listed
+  // numbers are written as they are.
   private mayScale(): boolean {
-    return !this.easy || this.language.free || this.whole + this.fraction <= 1
+    const { language } = this
+    return language.free || (!language.isListed && this.whole + this.fraction <= 1)
   }
 
   private firstDigit(c: string): NumberNode {
@@ -451,11 +457,13 @@ export class NumberNode {
       return this.exponents
     }
     const options: string[] = []
-    for (let e = -maxExponent; e + this.whole <= maxExponent + 1; e++) {
-      const isLarge = e + this.whole > maxExponent // its first digit decides whether doubles hold it
-      if (isLarge && (this.digits > 1n || this.whole + this.fraction > 1)) break
-      const at = language.gridValue(this.digits, e - this.fraction)
-      if (at !== undefined && this.intervalLives(at, at)) options.push(String(e))
+    // Of one digit: below the grid there is nothing, and it decides whether doubles hold the largest.
+    const last = maxExponent - (this.digits > 1n ? 1 : 0)
+    const limit = language.reach(this.negative)
+    for (let e = -language.scale; e <= last; e++) {
+      const at = language.gridValue(this.digits, e)!
+      if (limit !== undefined && at > limit) break
+      if (this.intervalLives(at, at)) options.push(String(e))
     }
     this.exponents = options
     return options

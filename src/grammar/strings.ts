@@ -179,6 +179,8 @@ export class StringLanguage {
   table = new Int32Array(16 * 256).fill(unread) // [places, 256]
   /** The fewest characters from each place to the end of a string, the one being read included. It is replaced, too. */
   least = new Float64Array(16) // [places]
+  /** Whether each place is between two characters. It is replaced, too. */
+  whole = new Uint8Array(16) // [places]
   /** The most that any place needs to its end. */
   readonly farthest: number
 
@@ -202,6 +204,11 @@ export class StringLanguage {
   roomFor(length: number, chars: number): number | undefined {
     const above = this.max - length >= chars + this.farthest
     return above && (length >= this.min || this.free) ? undefined : length
+  }
+
+  /** Whether strings go on without end from every place. */
+  get isWide(): boolean {
+    return this.max === endless && this.endlessStates.every((yes) => yes === 1)
   }
 
   /** Whether strings without end, or too many to count, go on from a place. */
@@ -293,6 +300,9 @@ export class StringLanguage {
     const least = new Float64Array(this.least.length * 2)
     least.set(this.least)
     this.least = least
+    const whole = new Uint8Array(this.whole.length * 2)
+    whole.set(this.whole)
+    this.whole = whole
   }
 
   place(state: number, decoding: Decoding): StringPlace {
@@ -306,6 +316,7 @@ export class StringLanguage {
       let least = endless
       for (const to of place.targets) least = Math.min(least, this.shortest[to]!)
       this.least[place.index] = least + (place.isBetween ? 0 : 1)
+      this.whole[place.index] = place.isBetween ? 1 : 0
     }
     return place
   }
