@@ -31,7 +31,12 @@ import { createLog, type Log } from "./log.ts"
 import { checkFormat } from "./model/compile-folder.ts"
 import { locateModel } from "./model/locate.ts"
 import { type Model, openModel } from "./model/model.ts"
-import { type Loaded, loadWeights, type WeightOptions } from "./model/packed-copy.ts"
+import {
+  type Loaded,
+  loadWeights,
+  type WeightOptions,
+  type WeightSource,
+} from "./model/packed-copy.ts"
 import { chooseDevice, type Device, type DeviceRequest } from "./runtime/devices.ts"
 import type { FormatName } from "./runtime/format.ts"
 import { type Memory, type MemoryInUse, memoryInUse, readMemory } from "./runtime/memory.ts"
@@ -131,6 +136,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     mode: "disable",
     ...options.drafting,
     model,
+    format,
     target: options.target ?? "auto",
     overrides: options.overrides ?? {},
     log,
@@ -328,9 +334,10 @@ async function openDrafter(
 ): Promise<Speculative> {
   const { mode, length } = prepared
   const { drafts: room, program: limits } = summary.limits
-  const load = async (model: Model, program: LoadableProgram) => {
-    const { kept } = await loadWeights(model, program, weightOptions(options, log, signal))
-    await kept
+  // Heads are made of two folders, so no copy is kept of theirs: one folder may change.
+  const given = { ...weightOptions(options, log, signal), leastBytes: Number.POSITIVE_INFINITY }
+  const load = async (from: WeightSource, program: LoadableProgram) => {
+    await loadWeights(from, program, given)
   }
   return { mode, length, room, drafter: await prepared.open({ limits, signal, load }) }
 }

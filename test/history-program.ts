@@ -20,6 +20,9 @@ import { createSampler } from "../src/runtime/sampling.ts"
 
 export const VOCABULARY = 67
 
+/** A hidden row tells which token it is of: its position and the token. */
+const HIDDEN = 2
+
 export interface HistoryOptions {
   limits: ProgramLimits
   context?: number
@@ -69,7 +72,7 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
       fingerprint: "history",
       shapes: {
         vocabulary: VOCABULARY,
-        hidden: 1,
+        hidden: HIDDEN,
         layers: 1,
         heads: 1,
         kvHeads: 1,
@@ -135,6 +138,7 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
         const position = input.positions[i]!
         const slot = slotOf(input, s, position)
         states[slot] = stateOf(position, input.tokens[i]!, window, sinks, (seen) => {
+          if (seen === 0 && input.hiddenIn) return 0 // no row stands before it, so it is never computed
           if (seen >= sinks && seen < input.visibleFrom[s]!) faults.push(`${seen} has slid away`)
           const from = slotOf(input, s, seen)
           if (positions[from] !== seen) faults.push(`position ${seen} was read and holds another`)
@@ -152,14 +156,29 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
       topTokens: new Int32Array(rows * MOST_LOGPROBS),
       topLogprobs: new Float32Array(rows * MOST_LOGPROBS),
       finite: new Uint8Array(rows),
-      hidden: new Float32Array(0),
+      hidden: new Float32Array(input.hiddenRows.length * HIDDEN),
     }
+    for (const [row, at] of input.hiddenRows.entries()) {
+      out.hidden.set([input.positions[at]!, input.tokens[at]!], row * HIDDEN)
+    }
+    if (input.hiddenIn) checkHiddenIn(input)
     for (let row = 0; row < rows; row++) {
       const values = logits.get(input.logitRows[row]!)!
       if (broken?.has(row)) values[3] = Number.NaN
       sample.sample(values, row, input.sampling, out)
     }
     return out
+  }
+
+  /** Beside each token goes the row of the one before it. */
+  function checkHiddenIn(input: StepInput): void {
+    for (let i = 0; i < input.tokens.length; i++) {
+      const [position, token] = input.hiddenIn!.subarray(i * HIDDEN, (i + 1) * HIDDEN)
+      if (position !== input.positions[i]! - 1)
+        faults.push(`the row of position ${position} beside ${input.positions[i]}`)
+      const isFirst = i === 0 || input.starts.includes(i)
+      if (!isFirst && token !== input.tokens[i - 1]) faults.push("the row of another token")
+    }
   }
 
   /** What a cancelled step leaves behind. */

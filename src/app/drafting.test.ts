@@ -31,6 +31,7 @@ const prepare = (drafting: DraftingOptions, overrides = {}) =>
   prepareDrafting({
     ...drafting,
     model,
+    format: "q0bf16",
     target: "reference",
     overrides,
     log: createLog("silent", false),

@@ -2,11 +2,13 @@
 // and refused in a sentence with both figures where it does not fit.
 
 import { existsSync } from "node:fs"
+import type { Graph } from "../compiler/graph/graph.ts"
 import {
   type LoadableProgram,
   prepareProgram,
   type TargetName,
 } from "../compiler/targets/targets.ts"
+import { createEagle } from "../engine/drafters/eagle.ts"
 import { createLookup } from "../engine/drafters/lookup.ts"
 import { createSmallDraft } from "../engine/drafters/small-draft.ts"
 import type { DraftDemand, Overrides } from "../engine/limits.ts"
@@ -14,10 +16,14 @@ import type { Memory } from "../engine/memory.ts"
 import { type Drafter, LONGEST_DRAFT, type SpeculativeMode } from "../engine/speculative.ts"
 import { problem } from "../errors.ts"
 import type { Log } from "../log.ts"
+import { type Head, openHead } from "../model/head.ts"
 import { locateModel } from "../model/locate.ts"
 import { type Model, openModel } from "../model/model.ts"
+import type { WeightSource } from "../model/packed-copy.ts"
 import { vocabularyDifference } from "../model/vocabulary.ts"
-import type { ProgramLimits } from "../runtime/program.ts"
+import { convertible } from "../model/weights/convert.ts"
+import { type FormatName, formats, parameterFormats } from "../runtime/format.ts"
+import type { Program, ProgramLimits } from "../runtime/program.ts"
 import { planOf } from "./plan.ts"
 
 export interface DraftingOptions {
@@ -27,8 +33,9 @@ export interface DraftingOptions {
 }
 
 export interface DraftingWish extends DraftingOptions {
-  /** The model that draws. */
+  /** The model that draws, and the format it is served in. */
   model: Model
+  format: FormatName
   target: TargetName | "auto"
   overrides: Overrides
   log: Log
@@ -51,7 +58,7 @@ export interface Opening {
   limits: ProgramLimits
   signal: AbortSignal
   /** Reads weights into a program. */
-  load: (model: Model, program: LoadableProgram) => Promise<void>
+  load: (from: WeightSource, program: LoadableProgram) => Promise<void>
 }
 
 /** @throws `option_invalid` for what does not fit together, and what a model's files are refused with. */
@@ -76,7 +83,7 @@ export async function prepareDrafting(wish: DraftingWish): Promise<PreparedDraft
         close: async () => {},
       }
     default:
-      return prepareSmallDraft(wish, models!)
+      return prepareModel(wish, mode)
   }
 }
 
@@ -109,58 +116,148 @@ function misfit(what: string): Error {
   return problem("option_invalid", { option: "--additional-models", problem: `${what}.` })
 }
 
-async function prepareSmallDraft(wish: DraftingWish, models: string): Promise<PreparedDrafting> {
-  const { mode, model, target, overrides, log } = wish
-  const { spec_draft_length: length = 0 } = overrides
-  const { path, library } = parseModels(models)
-  const draft = await openModel(locateModel(path), { verify: false })
+/** A model or a head that fits, with the format its program is to be in and what drafts with it. */
+interface Fitting extends WeightSource {
+  graph: Graph
+  architecture: string
+  /** Tokens it can propose at once. */
+  longest: number
+  programFormat: FormatName
+  limits: (limits: ProgramLimits) => ProgramLimits
+  draft: (program: Program, memory: Memory) => Drafter
+  close(): Promise<void>
+}
+
+async function prepareModel(wish: DraftingWish, mode: SpeculativeMode): Promise<PreparedDrafting> {
+  const { model, target, overrides, log } = wish
+  const { path, library } = parseModels(wish.models!)
+  const fitting = await openFitting(locateModel(path), mode, wish)
   try {
-    checkVocabulary(draft, model)
-    checkSinks(draft, model)
-    const plan = planOf(draft, draft.format, overrides)
-    const prepared = await prepareProgram(plan, { target, library, folder: draft.path, log })
-    const limitsOf = (limits: ProgramLimits) => ({ ...limits, rows: limits.sequences })
+    const { name, architecture, programFormat, longest } = fitting
+    const { spec_draft_length: length = 0 } = overrides
+    checkLength(length, fitting)
+    checkSinks(fitting, model)
+    const plan = planOf(fitting, programFormat, overrides)
+    const prepared = await prepareProgram(plan, { target, library, folder: fitting.path, log })
     return {
-      mode: mode as SpeculativeMode,
+      mode,
       length,
-      title: `${draft.name}: ${draft.architecture}, ${draft.format}, ${prepared.origin}`,
+      title: `${name}: ${architecture}, ${programFormat}, ${prepared.origin}`,
       demand: {
-        length: length || LONGEST_DRAFT,
+        length: length || Math.min(longest, LONGEST_DRAFT),
         model: {
           weightBytes: prepared.weightBytes,
           bytesPerBlock: prepared.manifest.kv.bytesPerBlock,
-          bufferBytes: (limits) => prepared.bufferBytes(limitsOf(limits)),
+          bufferBytes: (limits) => prepared.bufferBytes(fitting.limits(limits)),
         },
       },
       async open({ limits, signal, load }) {
-        const program = await prepared.open(limitsOf(limits), signal)
+        const program = await prepared.open(fitting.limits(limits), signal)
         try {
-          await load(draft, program)
+          await load(fitting, program)
         } catch (error) {
           await program.close()
           throw error
         }
-        return (memory) => createSmallDraft(program, memory)
+        return (memory) => fitting.draft(program, memory)
       },
-      close: () => draft.close(),
+      close: () => fitting.close(),
     }
   } catch (error) {
-    await draft.close()
+    await fitting.close()
     throw error
   }
 }
 
-function checkVocabulary(draft: Model, model: Model): void {
+/** One row a sequence: only the last token of each is drawn from. */
+const oneRow = (limits: ProgramLimits): ProgramLimits => ({ ...limits, rows: limits.sequences })
+
+async function openFitting(
+  path: string,
+  mode: SpeculativeMode,
+  { model, format }: DraftingWish,
+): Promise<Fitting> {
+  const head = await openHead(path, model)
+  if (head.kind === "plain") {
+    if (mode !== "small_draft")
+      throw misfit(
+        `${head.name} is a whole model and --speculative-mode ${mode} takes ${titles[mode]}; choose small_draft`,
+      )
+    return openDraft(path, model)
+  }
+  try {
+    if (head.kind !== mode)
+      throw misfit(
+        `${head.name} holds ${titles[head.kind]} and --speculative-mode ${mode} takes ${titles[mode]}; choose ${head.kind}`,
+      )
+    checkShapes(head, model)
+    const programFormat = headFormat(head, model, format)
+    const draft = createEagle
+    return { ...head, architecture: head.kind, programFormat, limits: oneRow, draft }
+  } catch (error) {
+    await head.close()
+    throw error
+  }
+}
+
+const titles = {
+  small_draft: "a whole model",
+  eagle: "an EAGLE head",
+  medusa: "Medusa heads",
+  lookup: "nothing",
+} as const satisfies Record<SpeculativeMode, string>
+
+async function openDraft(path: string, model: Model): Promise<Fitting> {
+  const draft = await openModel(path, { verify: false })
   const difference = vocabularyDifference(draft.texts.tokenizer, model.texts.tokenizer)
-  if (difference)
+  if (difference) {
+    await draft.close()
     throw misfit(`${draft.name} and ${model.name} have different vocabularies: ${difference}`)
+  }
+  return {
+    ...draft,
+    longest: Number.POSITIVE_INFINITY,
+    programFormat: draft.format,
+    limits: oneRow,
+    draft: createSmallDraft,
+  }
 }
 
 /** What has slid out of the model's window is gone for the draft too. */
-function checkSinks(draft: Model, model: Model): void {
-  const [has, keeps] = [draft.graph.sinks, model.graph.sinks]
+function checkSinks({ name, graph }: Fitting, model: Model): void {
+  const [has, keeps] = [graph.sinks, model.graph.sinks]
   if (model.graph.window === undefined || has <= keeps) return
   throw misfit(
-    `${draft.name} always looks at its first ${has} positions, and ${model.name} keeps ${keeps} of those that slide out of its window`,
+    `${name} always looks at its first ${has} positions, and ${model.name} keeps ${keeps} of those that slide out of its window`,
+  )
+}
+
+function checkShapes({ name, shapes }: Head, { name: base, config }: Model): void {
+  for (const [what, its, wanted] of [
+    ["columns (hidden_size)", shapes.hidden, config.shapes.hidden],
+    ["tokens (vocab_size)", shapes.vocabulary, config.shapes.vocabulary],
+  ] as const) {
+    if (its !== wanted)
+      throw misfit(`${name} was made for a model of ${its} ${what}, and ${base} has ${wanted}`)
+  }
+}
+
+function checkLength(length: number, { name, longest }: Fitting): void {
+  if (length <= longest) return
+  throw problem("option_invalid", {
+    option: "--overrides spec_draft_length",
+    problem: `${length} tokens are to be proposed at once and ${name} has ${longest} heads.`,
+  })
+}
+
+/** Floats are packed as the model is served; packed heads stay as they are, and what they borrow must be had like that. */
+function headFormat(head: Head, model: Model, served: FormatName): FormatName {
+  if (formats[head.format].kind === "float") return served
+  const { vocabulary, hidden } = model.config.shapes
+  const { format } = model.weights.tensor("model.embed_tokens.weight", vocabulary, hidden)
+  if (head.kind === "medusa" || convertible(format, parameterFormats(head.format).matrix))
+    return head.format
+  throw misfit(
+    `${head.name} is packed as ${head.format} and ${model.name}, whose head it shares, as ${model.format}; they must be packed alike`,
   )
 }

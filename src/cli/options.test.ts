@@ -135,7 +135,7 @@ test.each([
   ],
   ["--overrides", "constructor=4", 'there is no field "constructor"'],
   ["--overrides", "tensor_parallel_shards=2", "on one device; only 1 works."],
-  ["--speculative-mode", "eagle", "heads are not built yet"],
+  ["--speculative-mode", "medusa", "heads are not built yet"],
 ])("%s %j is refused in one sentence", (name, value, sentence) => {
   expect(() => read({ [name]: value })).toThrow(sentence)
   try {

@@ -4,6 +4,7 @@
 import { describe, expect, test } from "vitest"
 import { limitsOf, plain, request, type Setting, setUp, turns } from "../../test/history-engine.ts"
 import { collect, expectedReply, historyProgram, VOCABULARY } from "../../test/history-program.ts"
+import { createEagle } from "./drafters/eagle.ts"
 import { createLookup } from "./drafters/lookup.ts"
 import { createSmallDraft } from "./drafters/small-draft.ts"
 import type { Constraint, GenerationEvent, GenerationRequest } from "./generation.ts"
@@ -158,7 +159,7 @@ async function read(
   return events
 }
 
-const drafters = ["lookup", "a model", "right", "half right", "wrong"] as const
+const drafters = ["lookup", "a model", "an EAGLE head", "right", "half right", "wrong"] as const
 
 describe.each(drafters)("a drafter: %s", (kind) => {
   const seeds = Array.from({ length: kind === "half right" ? 80 : 35 }, (_, seed) => seed)
@@ -191,7 +192,7 @@ describe.each(drafters)("a drafter: %s", (kind) => {
     }
     without.isClean()
 
-    const chance = { right: 100, "half right": 50, wrong: 0, lookup: 0, "a model": 0 }[kind]
+    const chance = kind === "right" ? 100 : kind === "half right" ? 50 : 0
     const room = 1 + pick(50)
     const draft = historyProgram({
       ...(window ? { window, sinks } : {}),
@@ -201,6 +202,7 @@ describe.each(drafters)("a drafter: %s", (kind) => {
     const drafter = (memory: Memory) => {
       if (kind === "lookup") return createLookup()
       if (kind === "a model") return createSmallDraft(draft, memory)
+      if (kind === "an EAGLE head") return createEagle(draft, memory)
       return standIn(replies, () => pick(100) < chance)
     }
     const trace = new Trace()
@@ -272,6 +274,26 @@ test("a model that draws as the program does is always right, and reads every to
   expect(draft.faults).toEqual([])
   const read = draft.steps.reduce((sum, { tokens }) => sum + tokens, 0)
   expect(read).toBeLessThan(70 + 33 + 50 + 3 * 50)
+  isClean()
+})
+
+test("an EAGLE head follows chunks, choices, and prefixes that were taken over", async () => {
+  const setting = { tokens: 24, chunk: 20, sequences: 3 }
+  const limits = { ...limitsOf(setting, 6), rows: 3 }
+  const draft = historyProgram({ limits, context: 1024 })
+  const drafter = (memory: Memory) => createEagle(draft, memory)
+  const given = { mode: "eagle", drafter, length: 2, room: 6 } as const
+  const { engine, isClean } = setUp({ ...setting, options: { speculative: given } })
+  const asked = request(70, { maxTokens: 30, choices: 3 })
+  for (const cached of [0, 64]) {
+    const before = engine.stats().drafts!.drafted[0]!
+    const generation = engine.generate(asked)
+    await Promise.all(generation.choices.map(collect))
+    expect(generation.cachedTokens).toBe(cached)
+    const { drafted, accepted } = engine.stats().drafts!
+    expect(drafted[0]! - before).toBeGreaterThan(3 * 28 - accepted[0]! - accepted[1]! - 3)
+  }
+  expect(draft.faults).toEqual([])
   isClean()
 })
 

@@ -36,17 +36,31 @@ export function decoder(model: Decoder): Graph {
   const frequencies = ropeFrequencies(config.rope, shapes.headDim)
 
   let x = embed(table) // [tokens, hidden]
-  for (let i = 0; i < layers; i++) {
-    const layer = named(`layers.${i}.`, `model.layers.${i}.`)
-    const before = norm(x, layer("attention_norm", "input_layernorm.weight", hidden), epsilon)
-    x = add(x, selfAttention(model, i, layer, before, frequencies))
-    const between = norm(x, layer("mlp_norm", "post_attention_layernorm.weight", hidden), epsilon)
-    x = add(x, gatedMlp(config, layer, between))
-  }
+  for (let i = 0; i < layers; i++) x = decoderLayer(model, i, "model.", x, frequencies)
   const last = norm(x, weight("norm", "model.norm.weight", hidden), epsilon)
   const head = config.tied ? table : weight("head", "lm_head.weight", vocabulary, hidden)
   const everywhere = firstSliding === 0 ? window : undefined
   return finish({ architecture, shapes, window: everywhere, sinks }, last, head)
+}
+
+/** Attention and gated MLP. @param normed whether a norm stands before the attention: a head's first layer has none */
+export function decoderLayer(
+  model: Decoder,
+  index: number,
+  prefix: string,
+  x: Node,
+  frequencies: readonly number[],
+  normed = true,
+): Node {
+  const { config } = model
+  const { hidden } = config.shapes
+  const layer = named(`layers.${index}.`, `${prefix}layers.${index}.`)
+  const norms = (name: string, tensor: string, value: Node) =>
+    norm(value, layer(name, tensor, hidden), config.epsilon)
+  const before = normed ? norms("attention_norm", "input_layernorm.weight", x) : x
+  const mixed = add(x, selfAttention(model, index, layer, before, frequencies))
+  const between = norms("mlp_norm", "post_attention_layernorm.weight", mixed)
+  return add(mixed, gatedMlp(config, layer, between))
 }
 
 type Named = (name: string, tensor: string, rows: number, columns?: number) => Weight

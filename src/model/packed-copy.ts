@@ -36,6 +36,9 @@ export interface Loaded {
   kept: Promise<void>
 }
 
+/** A model's part in this. */
+export type WeightSource = Pick<Model, "name" | "path" | "configuration" | "format" | "weights">
+
 /** A program's part in this. */
 interface Receiver {
   manifest: Manifest
@@ -47,7 +50,7 @@ const LEAST = 32 << 20
 
 /** @throws `model_broken` when the weights are damaged. */
 export async function loadWeights(
-  model: Model,
+  model: WeightSource,
   program: Receiver,
   options: WeightOptions,
 ): Promise<Loaded> {
@@ -63,7 +66,7 @@ export async function loadWeights(
 }
 
 /** Another size or time of any weights file, or of the configuration, makes another model. */
-async function identityOf(model: Model): Promise<string> {
+async function identityOf(model: WeightSource): Promise<string> {
   const files = [...new Set(model.weights.entries.map(({ file }) => file)), model.configuration]
   const lines = files.sort().map(async (file) => {
     const { size, mtimeMs } = await stat(join(model.path, file))
@@ -74,7 +77,7 @@ async function identityOf(model: Model): Promise<string> {
 
 /** Feeds the program from the model's folder. @returns the hash */
 async function pack(
-  model: Model,
+  model: WeightSource,
   { manifest, load }: Receiver,
   { signal, progress }: WeightOptions,
 ): Promise<string> {
@@ -120,7 +123,7 @@ interface CopyItem {
 }
 
 function describe(
-  { name, path }: Model,
+  { name, path }: WeightSource,
   { format, fingerprint }: Manifest,
 ): Omit<CopyHeader, "bytes" | "checksum" | "hash"> {
   return { version: VERSION, model: name, folder: path, format, fingerprint }

@@ -8,6 +8,8 @@ import type { Sequence } from "../sequence.ts"
 
 /** What one kind of model knows of a sequence. */
 export interface Reading {
+  /** The position after the last one that can be read; absent: that after the sequence's chunk. */
+  end?(sequence: Sequence): number
   /** The position to go on reading at; undefined: not now. */
   reached(sequence: Sequence): number | undefined
   /** Positions from … end are read now: they are the sequence's own tokens. */
@@ -61,7 +63,7 @@ export class Chain {
 
   #partOf(sequence: Sequence, left: number): Part | undefined {
     const { length, computed, chunk, wish } = sequence
-    const end = Math.min(length, computed + chunk)
+    const end = this.#reading.end?.(sequence) ?? Math.min(length, computed + chunk)
     const reached = this.#reading.reached(sequence)
     if (reached === undefined || end + wish > this.#program.manifest.shapes.context)
       return undefined

@@ -26,7 +26,8 @@ export function homeOf(tensor: string, rows: number, { shapes, attention }: MlcN
     "mlp.gate_proj": { name: "mlp.gate_up_proj", firstRow: 0, rows: 2 * intermediate },
     "mlp.up_proj": { name: "mlp.gate_up_proj", firstRow: intermediate, rows: 2 * intermediate },
   }
-  const [, layer, part, kind] = /^(model\.layers\.\d+\.)(.+)\.(weight|bias)$/.exec(tensor) ?? []
+  const [, layer, part, kind] =
+    /^((?:model\.)?layers\.\d+\.)(.+)\.(weight|bias)$/.exec(tensor) ?? []
   const home = part === undefined ? undefined : parts[part]
   return home
     ? { ...home, name: `${layer}${home.name}.${kind}` }

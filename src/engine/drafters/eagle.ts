@@ -1,0 +1,137 @@
+// EAGLE's head proposes: it reads, beside a token, the program's hidden row of the token before it. Both stand at the
+// token's own position here (EAGLE's code counts from the row's; attention sees differences alone), so that a block's keys
+// and values depend on nothing behind the block and may be shared. Position 0 has no row before it and is never read.
+//
+// Rows come out of every step and wait here until they are read. Where a prefix was taken over, the row before its end is
+// the last one of a block, and those are kept with the blocks. What cannot be read any more costs the sequence its drafts.
+
+import { BLOCK, type Program } from "../../runtime/program.ts"
+import { withRoom } from "../growing.ts"
+import type { Memory } from "../memory.ts"
+import type { Family, Sequence } from "../sequence.ts"
+import type { Drafter } from "../speculative.ts"
+import { Chain } from "./chain.ts"
+import { Mirror } from "./mirror.ts"
+
+/** The program belongs to the drafter from here on; it has as many blocks as the one that it drafts for. */
+export function createEagle(program: Program, { blocks }: Memory): Drafter {
+  const { hidden } = program.manifest.shapes
+  const mirror = new Mirror(blocks)
+  const rows = new HiddenRows<Sequence>(hidden, 2 * program.limits.tokens)
+  const ends = new HiddenRows<Family>(hidden, BLOCK + 1) // of prompts: siblings copy the last block half read
+  const lasts = new Float32Array(blocks.total * hidden) // of each block
+  const editions = new Uint32Array(blocks.total) // whose row that is
+
+  const rowAt = (sequence: Sequence, position: number): Float32Array | undefined => {
+    const row = rows.at(sequence, position) ?? ends.at(sequence.family, position)
+    if (row) return row
+    const block = sequence.blocks[Math.floor(position / BLOCK)]
+    if (position % BLOCK < BLOCK - 1 || block === undefined) return undefined
+    if (editions[block] !== blocks.edition(block)) return undefined
+    return lasts.subarray(block * hidden, (block + 1) * hidden)
+  }
+  const keepEnd = ({ family, computed }: Sequence, seen: Float32Array, from: number) => {
+    const last = family.promptTokens - 1
+    const first = Math.max(from, last - (last % BLOCK) - 1)
+    if (first > last || ends.at(family, first)) return
+    const [begin, end] = [first - from, Math.min(computed, last + 1) - from]
+    if (begin < end) ends.add(family, seen.subarray(begin * hidden, end * hidden), first)
+  }
+  const chain = new Chain(program, {
+    end: ({ computed }) => computed + 1,
+    reached(sequence) {
+      const reached = Math.min(
+        Math.max(1, mirror.reached(sequence)),
+        Math.max(1, sequence.computed),
+      )
+      for (let position = reached - 1; position < sequence.computed; position++) {
+        if (!rowAt(sequence, position)) return undefined
+      }
+      return reached
+    },
+    read(sequence, from, end) {
+      mirror.reach(sequence, from, end)
+      rows.drop(sequence, end - 1)
+    },
+    first: () => 1,
+    hiddenIn(sequence, from, end) {
+      const all = new Float32Array((end - from) * hidden)
+      for (let position = from; position < end; position++) {
+        all.set(rowAt(sequence, position - 1)!, (position - from) * hidden)
+      }
+      return all
+    },
+  })
+  return {
+    hidden: "all",
+    longest: Number.POSITIVE_INFINITY,
+    propose: (step, cancel) => chain.propose(step, cancel),
+    observe(sequence, seen, from) {
+      keepEnd(sequence, seen, from)
+      rows.add(sequence, seen.subarray(0, (sequence.computed - from) * hidden), from)
+      for (let position = from; position < sequence.computed; position++) {
+        if (position % BLOCK < BLOCK - 1) continue
+        const at = Math.floor(position / BLOCK)
+        const block = sequence.blocks[at] ?? sequence.spare!
+        const row = (position - from) * hidden
+        lasts.set(seen.subarray(row, row + hidden), block * hidden)
+        editions[block] = blocks.edition(block)
+      }
+    },
+    async copyBlocks(from, to) {
+      await program.copyBlocks(from, to)
+      mirror.copy(from, to)
+    },
+    close: () => program.close(),
+  }
+}
+
+interface Waiting {
+  from: number // position of the first
+  count: number
+  rows: Float32Array // [≥ count, hidden]
+}
+
+/** Hidden rows of each owner, one after the other, that wait to be read. */
+class HiddenRows<Owner extends object> {
+  readonly #hidden: number
+  readonly #most: number
+  readonly #waiting = new WeakMap<Owner, Waiting>()
+
+  /** @param most of one owner: when more wait they are dropped, since nobody seems to read them */
+  constructor(hidden: number, most: number) {
+    this.#hidden = hidden
+    this.#most = most
+  }
+
+  at(owner: Owner, position: number): Float32Array | undefined {
+    const waiting = this.#waiting.get(owner)
+    if (!waiting || position < waiting.from || position >= waiting.from + waiting.count) {
+      return undefined
+    }
+    const row = (position - waiting.from) * this.#hidden
+    return waiting.rows.subarray(row, row + this.#hidden)
+  }
+
+  add(owner: Owner, rows: Float32Array, from: number): void {
+    const count = rows.length / this.#hidden
+    const known = this.#waiting.get(owner)
+    const follows = known && known.from + known.count === from && known.count + count <= this.#most
+    const waiting = follows ? known : { from, count: 0, rows: known?.rows ?? new Float32Array(0) }
+    const at = waiting.count * this.#hidden
+    waiting.rows = withRoom(waiting.rows, at + rows.length)
+    waiting.rows.set(rows, at)
+    waiting.count += count
+    this.#waiting.set(owner, waiting)
+  }
+
+  /** Those before `position` are read. */
+  drop(owner: Owner, position: number): void {
+    const waiting = this.#waiting.get(owner)
+    if (!waiting) return
+    const dropped = Math.min(waiting.count, Math.max(0, position - waiting.from))
+    waiting.rows.copyWithin(0, dropped * this.#hidden, waiting.count * this.#hidden)
+    waiting.from += dropped
+    waiting.count -= dropped
+  }
+}

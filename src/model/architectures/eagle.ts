@@ -1,0 +1,44 @@
+// EAGLE 1 and 2: a head of one or a few llama layers that reads, beside a token, the last hidden row of the token before it,
+// and guesses the hidden row of its own. Its logits are read off by the head of the model it belongs to. The first layer has
+// no norm before its attention, and there is none at the end. Source: model/cnets1.py of SafeAILab/EAGLE.
+
+import { concat, embed, finish, hiddenIn, linear, weight } from "../../compiler/graph/builder.ts"
+import type { Graph, Node } from "../../compiler/graph/graph.ts"
+import { type ModelConfig, readDecoder } from "../config.ts"
+import type { Fields } from "../fields.ts"
+import { decoderLayer, ropeFrequencies } from "../layers.ts"
+
+/** The tensor that is not in the head's own files. */
+export const BORROWED_HEAD = "lm_head.weight"
+
+export interface EagleConfig extends ModelConfig {
+  /** Whether the layer that joins token and hidden row has a bias. */
+  joinBias: boolean
+}
+
+export function readEagle(fields: Fields): EagleConfig {
+  return {
+    ...readDecoder(fields),
+    attentionBias: fields.flag("attention_bias", false),
+    mlpBias: fields.flag("mlp_bias", false),
+    joinBias: fields.flag("bias", true),
+  }
+}
+
+export function eagle(config: EagleConfig): Graph {
+  const { shapes, attentionBias, joinBias, rope, sinks } = config
+  const { vocabulary, hidden, layers, headDim } = shapes
+  const biased = { qkv: attentionBias, o: attentionBias }
+  const model = { architecture: "eagle", config, biased, headNorms: false }
+  const table = weight("embed", "embed_tokens.weight", vocabulary, hidden)
+  const frequencies = ropeFrequencies(rope, headDim)
+
+  let x: Node = linear(
+    concat(embed(table), hiddenIn(hidden)), // [tokens, 2 * hidden]
+    weight("fc", "fc.weight", hidden, 2 * hidden),
+    joinBias ? weight("fc_bias", "fc.bias", hidden) : undefined,
+  )
+  for (let i = 0; i < layers; i++) x = decoderLayer(model, i, "", x, frequencies, i > 0)
+  const head = weight("head", BORROWED_HEAD, vocabulary, hidden)
+  return finish({ architecture: "eagle", shapes, window: undefined, sinks }, x, head)
+}
