@@ -10,7 +10,11 @@ WIDTH, HEIGHT, LEFT, BOTTOM = 640, 300, 50, 40
 
 def main(name):
     rows = [line.split(",") for line in (HERE / "runs" / name / "log.csv").read_text().split()]
-    points = [(int(tokens) / 1e6, float(loss)) for _, tokens, _, loss in rows]
+    points = []
+    for _, tokens, _, loss in rows:
+        while points and points[-1][0] >= int(tokens) / 1e6:  # steps that were lost when a run was stopped
+            points.pop()
+        points.append((int(tokens) / 1e6, float(loss)))
     points = points[:: max(1, len(points) // 400)]
     right, low, high = points[-1][0], min(loss for _, loss in points) * 0.9, max(loss for _, loss in points)
 

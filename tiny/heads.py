@@ -3,13 +3,14 @@
     python heads.py answers [--n 6000]                       greedy answers to training prompts: runs/heads/answers.pt
     python heads.py draft|medusa|eagle [--minutes 4]         trains one (and goes on with what is there): runs/heads/KIND.pt
     python heads.py measure [--n 400]                        how often each guesses right, on answers to held-out prompts
-    python heads.py export [--out ../models]                 OUT/tiny-draft, OUT/tiny-medusa, OUT/tiny-eagle: Hugging Face folders
+    python heads.py export [--out ../models]                 OUT/tiny-medusa and OUT/tiny-eagle, packed; runs/heads/draft, to be compiled
 
 A guess counts as right when it is the token that the model itself takes there. Layouts: Medusa as FasterDecoding/Medusa writes it with
 MLC's prefix, EAGLE as SafeAILab/EAGLE's cnets1.py.
 """
 
 import argparse
+import hashlib
 import random
 import time
 from collections import defaultdict
@@ -50,7 +51,7 @@ def main():
         measure(base, args.n or 400)
     elif args.what == "export":
         for kind in KINDS:
-            write(kind, load(kind, base), base, Path(args.out) / f"tiny-{kind}")
+            write(kind, load(kind, base), base, RUN / "draft" if kind == "draft" else Path(args.out) / f"tiny-{kind}")
     else:
         teach(args.what, base, args.minutes)
 
@@ -142,7 +143,10 @@ class Medusa(nn.Module):
         hidden = base.shape.hidden
         self.linear = nn.Parameter(torch.zeros(HEADS, hidden, hidden))
         self.bias = nn.Parameter(torch.zeros(HEADS, hidden))
-        self.head = nn.Parameter(base.embed.detach().repeat(HEADS, 1, 1).clone())  # [heads, vocabulary, hidden]
+        self.head = nn.Parameter(0.5 * base.embed.detach().repeat(HEADS, 1, 1))  # [heads, vocabulary, hidden]
+
+    def matrix_parameters(self):
+        return [self.linear]
 
     def forward(self, hidden, h):
         """hidden [.., H] → logits of head h [.., vocabulary]."""
@@ -200,11 +204,9 @@ KINDS = {"draft": draft, "medusa": Medusa, "eagle": Eagle}
 
 
 def draft_loss(head, base, ids, mine):
+    """The words alone: it is many times faster than to ask the model, and the model says nearly what it was taught to say."""
     at = mine[:, 1:]
-    with torch.no_grad():
-        wanted = base.logits(base(ids)[:, :-1][at]).float().log_softmax(-1)
-    guess = head.logits(head(ids)[:, :-1][at]).float().log_softmax(-1)
-    return F.kl_div(guess, wanted, log_target=True, reduction="batchmean")
+    return F.cross_entropy(head.logits(head(ids)[:, :-1][at]).float(), ids[:, 1:][at])
 
 
 def medusa_loss(head, base, ids, mine):
@@ -250,19 +252,16 @@ def teach(kind, base, minutes):
         setattr(model_module, name, torch.compile(getattr(model_module, name), dynamic=True))
     own, head = torch.load(RUN / "answers.pt"), load(kind, base)
     tokenizer = Tokenizer.from_file(str(HERE.parent / "models/tiny/tokenizer.json"))
-    if kind == "medusa":
-        muon, vectors = None, list(head.parameters())
-    else:
-        muon, vectors = Muon(head.matrix_parameters(), 0), head.vector_parameters()
-        if kind == "draft":
-            vectors = [*vectors, head.embed]
+    muon = Muon(head.matrix_parameters(), 0)
+    matrices = {id(p) for p in muon.parameters}
+    vectors = [p for p in head.parameters() if id(p) not in matrices]
     adam = torch.optim.AdamW(vectors, lr=1e-3, betas=(0.9, 0.95), weight_decay=0.0, fused=True)
     mean = [p.detach().clone() for p in head.parameters()]
     began, step, smooth, at = time.process_time(), 0, None, []
     while (progress := (time.process_time() - began) / 60 / minutes) < 1:
         if not at:  # its own answers, and twice as much of what it was taught to say
-            taught = corpus.batch(tokenizer, f"heads {kind} {began} {step}", 60000, 256)
-            at = batches(random.Random(step).sample(own, min(len(own), 600)), step) + batches(
+            taught = corpus.batch(tokenizer, f"heads {kind} {began} {step}", 40000, (64, 128, 256)[step % 3])
+            at = batches(random.Random(step).sample(own, min(len(own), 400)), step) + batches(
                 [(ids, [i for i, t in enumerate(trained) if t]) for ids, trained in taught], step
             )
             random.Random(step).shuffle(at)
@@ -274,8 +273,7 @@ def teach(kind, base, minutes):
         loss.backward()
         rate = min(1, (step + 1) / 30, max(0.02, (1 - progress) * 1.5))
         torch.nn.utils.clip_grad_norm_(vectors, 1.0)
-        if muon:
-            muon.step(0.015 * rate, 0.9)
+        muon.step(0.015 * rate, 0.9)
         for group in adam.param_groups:
             group["lr"] = 2e-3 * rate
         adam.step()
@@ -299,7 +297,7 @@ def measure(base, n):
     """Of the tokens that the model chose on held-out chats, how many each guesses: the draft and EAGLE the next one, Medusa's head h the one
     h + 2 further."""
     rows = answers(base, n, held=True)
-    heads, right, total = {kind: rounded(load(kind, base)) for kind in KINDS}, defaultdict(int), defaultdict(int)
+    heads, right, total = {kind: rounded(kind, load(kind, base)) for kind in KINDS}, defaultdict(int), defaultdict(int)
 
     def note(name, guess, ids):
         right[name] += (guess == ids).sum().item()
@@ -318,24 +316,89 @@ def measure(base, n):
         print(f"{name:10s} {100 * right[name] / total[name]:5.1f} %  of {total[name]} tokens")
 
 
-def rounded(head):
+def rounded(kind, head):
+    """The head with the weights that its folder holds."""
     with torch.no_grad():
         for p in head.parameters():
-            p.copy_(p.bfloat16().float())
+            if p.dim() == 1 or p.shape[-2] <= HEADS:  # norms and biases
+                p.copy_(p.half().float())
+            else:
+                p.copy_(packed(p.flatten(0, -2), BITS[kind])[2].view_as(p))
     return head.eval()
 
 
 # ---- folders
 
+BITS = {"draft": 8, "medusa": 4, "eagle": 8}  # an EAGLE head is packed as the model whose own head it shares
+
+
+def packed(matrix, bits):
+    """[rows, columns] → words [rows, columns * bits / 32], scales [rows, columns / 32], and the values that these stand for. q8f16_1 and
+    q4f16_1: 32 values to a scale, codes from the lowest bits of a word up, all arithmetic in halves."""
+    zero = 2 ** (bits - 1) - 1
+    groups = matrix.half().view(matrix.shape[0], -1, 32)
+    scale = (groups.abs().amax(-1, keepdim=True).float() / zero).half()
+    ratio = torch.where(scale == 0, 0, (groups.float() / scale.float()).nan_to_num()).half()
+    codes = (ratio.float() + zero).half().float().round().clamp(0, 2 * zero)
+    values = ((codes - zero) * scale.float()).view_as(matrix)
+    shifts = torch.arange(0, 32, bits)
+    words = (codes.long().view(matrix.shape[0], -1, 32 // bits) << shifts).sum(-1).to(torch.uint32)
+    return words, scale.squeeze(-1), values
+
 
 def write(kind, head, base, out):
+    """The draft as a Hugging Face folder, to be compiled as any model; heads packed, in MLC's layout."""
     out.mkdir(parents=True, exist_ok=True)
     named, config = WRITERS[kind](head, base)
-    export.write_safetensors(out / "model.safetensors", named)
-    export.write_json(out / "config.json", config)
-    for file in ("tokenizer.json", "tokenizer_config.json", "generation_config.json") if kind == "draft" else ():
-        (out / file).write_bytes((HERE.parent / "models/tiny" / file).read_bytes())
-    print(f"{out}: {sum(t.numel() for _, t in named):,} parameters")
+    if kind == "draft":
+        export.write_safetensors(out / "model.safetensors", named)
+        export.write_json(out / "config.json", config)
+        for file in ("tokenizer.json", "tokenizer_config.json", "generation_config.json"):
+            (out / file).write_bytes((HERE / "runs" / "base" / "folder" / file).read_bytes())
+        return
+    records, blobs, count = [], [], 0
+
+    def record(name, tensor, dtype):
+        raw = tensor.contiguous().view(torch.uint8).numpy().tobytes()
+        at = sum(map(len, blobs))
+        records.append(
+            {
+                "name": name,
+                "shape": list(tensor.shape),
+                "dtype": dtype,
+                "format": "f32-to-bf16",
+                "nbytes": len(raw),
+                "byteOffset": at,
+            }
+        )
+        blobs.append(raw)
+
+    for name, tensor in named:
+        tensor = tensor.detach()
+        count += tensor.numel()
+        if tensor.dim() == 1:
+            record(name, tensor.half(), "float16")
+        else:
+            words, scales, _ = packed(tensor, BITS[kind])
+            record(name.replace(".weight", ".q_weight"), words, "uint32")
+            record(name.replace(".weight", ".q_scale"), scales, "float16")
+    data = b"".join(blobs)
+    (out / "params_shard_0.bin").write_bytes(data)
+    shard = {"dataPath": "params_shard_0.bin", "format": "raw-shard", "nbytes": len(data)}
+    shard |= {"records": records, "md5sum": hashlib.md5(data).hexdigest()}
+    metadata = {"ParamSize": len(records), "ParamBytes": len(data), "BitsPerParam": 8 * len(data) / count}
+    export.write_json(out / "tensor-cache.json", {"metadata": metadata, "records": [shard]})
+    export.write_json(
+        out / "mlc-chat-config.json",
+        {
+            "version": "0.1.0",
+            "model_type": kind,
+            "quantization": f"q{BITS[kind]}f16_1",
+            "model_config": config,
+            "vocab_size": base.shape.vocabulary,
+        },
+    )
+    print(f"{out}: {count:,} parameters, {len(data):,} bytes")
 
 
 def draft_folder(head, base):
@@ -365,9 +428,11 @@ def eagle_folder(head, base):
         ("embed_tokens.weight", head.embed),
         ("fc.weight", head.fc[0]),
         ("fc.bias", head.fc_bias),
-        *((f"layers.0.self_attn.{x}_proj.weight", getattr(head, x)[0]) for x in "qkvo"),
-        *((f"layers.0.mlp.{x}_proj.weight", getattr(head, x)[0]) for x in ("gate", "up", "down")),
+        ("layers.0.self_attn.qkv_proj.weight", torch.cat([head.q[0], head.k[0], head.v[0]])),
+        ("layers.0.self_attn.o_proj.weight", head.o[0]),
         ("layers.0.post_attention_layernorm.weight", head.norm),
+        ("layers.0.mlp.gate_up_proj.weight", torch.cat([head.gate[0], head.up[0]])),
+        ("layers.0.mlp.down_proj.weight", head.down[0]),
     ]
     return named, export.config(base.shape) | {
         "architectures": ["EagleLlamaForCausalLM"],
