@@ -1,26 +1,33 @@
 // Half a minute of everything at once on a server of its own: readers, cancellations, disconnects, slow readers, nonsense and
 // prompts far too long. `npm run load` does the same for as long as you like.
 
-import { availableParallelism, loadavg } from "node:os"
-import { expect, test } from "vitest"
+import { mkdtempSync, readFileSync, rmSync } from "node:fs"
+import { availableParallelism, loadavg, platform, tmpdir } from "node:os"
+import { join } from "node:path"
+import { expect, onTestFinished, test } from "vitest"
 import { isSound, load, usualMix } from "../bench/load.ts"
-import { serve } from "./sinter.ts"
+import type { LoopTimes } from "./loop-times.ts"
+import { fromSources, serve } from "./sinter.ts"
 
 const MIB = 2 ** 20
 
 test("soak: every stream whole and as it is alone, nothing left behind, memory flat, the loop on time", {
-  timeout: 120_000,
+  timeout: 240_000,
 }, async () => {
-  const server = await serve(["tiny", "--log-level", "error"])
+  const folder = mkdtempSync(join(tmpdir(), "sinter-soak-"))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const times = join(folder, "times.json")
+  const [node, ...args] = fromSources.command
+  const watched = { ...fromSources, command: [node!, ...args.slice(0, 2), ...PRELOADED, args[2]!] }
+  const server = await serve(["tiny", "--log-level", "error"], watched, { LOOP_TIMES: times })
   try {
     const common = { url: server.url, model: "tiny", clients: 6 }
-    // Allocators reach their high-water mark with the longest prompts on every thread at once.
-    const heavy = { ...usualMix, huge: 4 }
-    expect(isSound(await load({ ...common, seconds: 6, warmUp: 0, seed: 1, mix: heavy }))).toBe(
-      true,
-    )
+    // Allocators keep what the longest prompts took, for each of the threads that happened to encode one.
+    const longest = { ...common, seconds: 10, warmUp: 0, seed: 1, mix: { huge: 1 } }
+    expect(isSound(await load(longest))).toBe(true)
 
-    const told = await load({ ...common, seconds: 20, warmUp: 2, seed: 2, mix: usualMix })
+    server.child.kill("SIGUSR2")
+    const told = await load({ ...common, seconds: 20, warmUp: 20, seed: 2, mix: usualMix })
     expect(told.faults).toEqual({})
     expect(told.left).toEqual({ sinter_running: 0, sinter_waiting: 0, sinter_blocks_used: 0 })
     expect(told.outcomes.answered).toBeGreaterThan(50)
@@ -28,17 +35,22 @@ test("soak: every stream whole and as it is alone, nothing left behind, memory f
     expect(told.outcomes.refused).toBeGreaterThan(10)
     expect(told.outcomes.busy).toBe(0)
     expect(told.growth).toBeLessThan(MOST_GROWTH)
-    expect(told.loopDelayP99).toBeLessThan(MOST_DELAY * crowd())
+    if (isQuiet()) expect(told.loopDelayP99).toBeLessThan(MOST_DELAY)
   } finally {
     expect(await server.stop()).toMatchObject({ code: 0, err: "" }) // an audit that fails is logged
   }
+  if (platform() !== "linux") return
+  const { p99, p999 }: LoopTimes = JSON.parse(readFileSync(times, "utf8"))
+  expect(p99).toBeLessThan(MOST_DELAY / 2)
+  expect(p999).toBeLessThan(MOST_DELAY)
 })
+
+const PRELOADED = ["--import", join(import.meta.dirname, "loop-times.ts")]
 
 const MOST_GROWTH = 96 * MIB
 
-// Milliseconds, 99th percentile, where every core has one thing to do. Tests run side by side, and who shares a core with
-// others waits for them: measured 28 to 45 ms at a load of 5 a core, and 5 ms in the same minutes for a server that the
-// kernel prefers (nice -19), as long as no two of the longest prompts are encoded at once (27 to 39 ms with them).
+// Milliseconds. Whoever shares a core with others waits for them, so the delay itself is held to it only where the machine
+// has little else to do; the processor's time that the loop takes at a stretch is held to it everywhere.
 const MOST_DELAY = 20
-/** Things to do for each core, on the last minute's average: two are the soak's own. */
-const crowd = () => Math.max(2, (loadavg()[0]! * 1.5) / availableParallelism())
+/** Whether there is at most one thing to do for each core, on the last minute's average, beside the soak's own two. */
+const isQuiet = () => loadavg()[0]! - 2 <= availableParallelism()
