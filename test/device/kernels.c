@@ -193,6 +193,8 @@ static void store_number(enum number n, uint8_t *p, float x) {
   memcpy(p, out, number_size(n));
 }
 
+static int tiles;  // whether the matrix unit may be used
+
 // Shapes are no constants here; one copy of the kernel serves them all.
 static __attribute__((noinline)) void multiply(struct panels w, int64_t in_stride,
                                                int64_t out_stride, enum epilogue e,
@@ -245,7 +247,8 @@ static void product_case(struct panels w, enum epilogue e) {
   int64_t row_bytes = w.grouped ? quantized_bytes(columns, w.group) : in_stride * 4;
   float *x = memory((size_t)(MOST * in_stride) * 4),
         *bias = memory((size_t)panels_count(w) * PANEL * 4);
-  uint8_t *quantized = memory((size_t)(MOST * row_bytes));
+  // A tile of rows may read, and leave, some that lie behind the last.
+  uint8_t *quantized = memory((size_t)((MOST + TILES_BEHIND) * row_bytes));
   for (int64_t r = 0; r < MOST; r++) {
     for (int64_t k = 0; k < columns; k++) x[r * in_stride + k] = uniform();
     if (w.grouped)
@@ -256,7 +259,8 @@ static void product_case(struct panels w, enum epilogue e) {
   float *first = memory((size_t)(MOST * out_stride) * 4),
         *again = memory((size_t)(MOST * out_stride) * 4);
   const uint8_t *in = w.grouped ? quantized : (uint8_t *)x;
-  struct product all = {arena, in, MOST, first, bias};
+  struct product all = {
+      .panels = arena, .rows = in, .count = MOST, .out = first, .bias = bias, .tiles = tiles};
   for (int64_t i = 0; i < MOST * out_stride; i++) first[i] = again[i] = 0.5f;
   multiply(w, in_stride, out_stride, e, &all);
 
@@ -283,10 +287,12 @@ static void product_case(struct panels w, enum epilogue e) {
     }
   for (int64_t count = 1; count <= MOST; count += COMPANIES) {
     for (int64_t from = 0; from + count <= MOST; from += count) {
-      struct product some = {arena, in + from * row_bytes, count, again + from * out_stride, bias};
-      for (int64_t i = 0; i < count * out_stride; i++) some.out[i] = 0.5f;
+      struct product some = all;
+      some.first = from, some.count = count, some.out = again, some.tiles = tiles && count % 2;
+      for (int64_t i = 0; i < count * out_stride; i++) again[from * out_stride + i] = 0.5f;
       multiply(w, in_stride, out_stride, e, &some);
-      expect(!memcmp(some.out, first + from * out_stride, (size_t)(count * out_stride) * 4),
+      expect(!memcmp(again + from * out_stride, first + from * out_stride,
+                     (size_t)(count * out_stride) * 4),
              "bits by company", (double)count, (double)from);
     }
   }
@@ -295,7 +301,7 @@ static void product_case(struct panels w, enum epilogue e) {
 
 static void products(void) {
   part = "products";
-  static const int64_t heights[] = {1, 33, 96, 131}, widths[] = {12, 40, 72, 128, 200};
+  static const int64_t heights[] = {1, 33, 96, 131}, widths[] = {12, 40, 72, 128, 648};
   for (int h = 0; h < 4; h++)
     for (int k = COMPANIES > 1 ? h % 2 : 0; k < 5; k += COMPANIES > 1 ? 2 : 1) {
       struct panels w = {.rows = heights[h], .columns = widths[k]};
@@ -456,6 +462,7 @@ static void pool(void) {
 }
 
 int main(void) {
+  tiles = tiles_permitted();
   numbers();
   functions();
   rows();

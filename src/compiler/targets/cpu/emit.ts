@@ -170,7 +170,12 @@ function constants(plan: Plan, attention: AllLayers): string[] {
 
 /** Floats from one row of a buffer to the next: whole panels, so that products need no tails. */
 const stride = (plan: Plan, { buffer }: View) => padded(plan.buffers[buffer]!.columns)
-export const padded = (columns: number) => Math.ceil(columns / 32) * 32
+/** Rows that lie a multiple of 2 KiB apart would share the few places that a cache has for such addresses. */
+export const padded = (columns: number) => {
+  const whole = Math.ceil(columns / 32) * 32
+  return whole % 512 === 0 ? whole + 32 : whole
+}
+const quantizedBytes = ({ columns, group }: Codes) => `QUANTIZED_BYTES(${columns}, ${group})`
 
 function bufferTable(plan: Plan): string[] {
   const groups = new Map<number, Codes | "scales">()
@@ -180,7 +185,7 @@ function bufferTable(plan: Plan): string[] {
   const bytes = (buffer: Buffer, id: number) => {
     const codes = groups.get(id)
     if (codes === "scales") return 0 // they lie behind their row's codes
-    return codes ? `QUANTIZED_BYTES(${codes.columns}, ${codes.group})` : 4 * padded(buffer.columns)
+    return codes ? quantizedBytes(codes) : 4 * padded(buffer.columns)
   }
   return [
     `static const size_t buffer_bytes[BUFFERS] = {${plan.buffers.map(bytes).join(", ")}};`,
@@ -271,18 +276,19 @@ class Code {
     const from = input.kind === "int8" ? 0 : 4 * input.view.from
     const inBuffer = input.kind === "int8" ? input.codes.codes : input.view.buffer
     const inStride = input.kind === "int8" ? 0 : stride(this.#plan, input.view)
+    const rowBytes = input.kind === "int8" ? quantizedBytes(input.codes) : 4 * inStride
     const kind = epilogue.kind.toUpperCase()
     const name = this.#unit("product", [
       "void NAME(void *context, int64_t index, int32_t thread) {",
       "  const struct product_loop *loop = context;",
       `  const struct panels weights = ${panelsText(panels)};`,
       "  EACH_PANEL(loop, index)",
-      `    product_panel(weights, ${quantized ? 1 : 0}, ${inStride}, ${padded(output.columns)}, ${kind}, &loop->product, panel);`,
+      `    product_panel(weights, ${quantized ? 1 : 0}, ${inStride}, ${padded(output.columns)}, ${kind}, &part, panel);`,
       "}",
     ])
     const count = Math.ceil(panels.pair ? panels.pair / 16 : panels.rows / 32)
     this.#call(
-      `product_loop(m, ${setName(step.rows)}, ${name}, ${count}, ${weight}, ${bias ?? -1}, ${inBuffer}, ${from}, ${output.buffer})`,
+      `product_loop(m, ${setName(step.rows)}, ${name}, ${count}, ${weight}, ${bias ?? -1}, ${inBuffer}, ${from}, ${rowBytes}, ${output.buffer})`,
     )
   }
 
@@ -348,7 +354,7 @@ class Code {
         return `norm_heads(${row(step.input)}, (float *)${weight(step.weight)}, ${float(step.epsilon)}, ${step.width}, ${step.input.columns}, ${row(step.output)})`
       case "quantize": {
         const { codes, columns, group } = step.output
-        return `quantize_row(${row(step.input)}, ${columns}, ${group}, quantized_above(CODES_${this.#bits(step.output)}), m->buffers[${codes}] + row * QUANTIZED_BYTES(${columns}, ${group}))`
+        return `quantize_row(${row(step.input)}, ${columns}, ${group}, quantized_above(CODES_${this.#bits(step.output)}), m->buffers[${codes}] + row * ${quantizedBytes(step.output)})`
       }
       case "rope":
         return `rope_row(${row(step.view)}, ${row(step.angles, "token")}, ${step.headDim}, ${step.view.columns})`

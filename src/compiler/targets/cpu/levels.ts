@@ -13,24 +13,33 @@ export interface Level {
   features: readonly string[]
 }
 
+const avx512: Level = {
+  name: "avx512",
+  arch: "x64",
+  folder: "avx512",
+  flags: [
+    "-mavx512f",
+    "-mavx512bw",
+    "-mavx512vl",
+    "-mavx512dq",
+    "-mavx512vnni",
+    "-mavx2",
+    "-mfma",
+    "-mf16c",
+    "-mprefer-vector-width=512",
+  ],
+  features: ["avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512_vnni", "avx2", "fma", "f16c"],
+}
+
 export const levels: readonly Level[] = [
+  // With the matrix unit for products of many rows; a system that keeps it to itself gets the vector kernels and their bits.
   {
-    name: "avx512",
-    arch: "x64",
-    folder: "avx512",
-    flags: [
-      "-mavx512f",
-      "-mavx512bw",
-      "-mavx512vl",
-      "-mavx512dq",
-      "-mavx512vnni",
-      "-mavx2",
-      "-mfma",
-      "-mf16c",
-      "-mprefer-vector-width=512",
-    ],
-    features: ["avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512_vnni", "avx2", "fma", "f16c"],
+    ...avx512,
+    name: "amx",
+    flags: [...avx512.flags, "-mamx-tile", "-mamx-int8"],
+    features: [...avx512.features, "amx_tile", "amx_int8"],
   },
+  avx512,
   {
     name: "avxvnni",
     arch: "x64",

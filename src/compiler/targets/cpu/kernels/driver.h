@@ -29,6 +29,7 @@ struct sinter_model {
   int32_t *sequence_of;  // [tokens]
   int32_t *wanted_of;    // [tokens] which wanted row a token is, or -1
   const sinter_step_arrays *step;
+  int tiles;  // whether the system lets this process use the matrix unit
   char message[256];
 };
 
@@ -44,8 +45,8 @@ INLINE int cancelled(const sinter_model *m) { return is_set(m->step->cancel); }
 
 // ------------------------------------------------------------------ opening and closing
 
-// Buffers are read in whole vectors: the last row may be looked at a little beyond its end.
-enum { SLACK = 256 };
+// Buffers are read in whole vectors, and rows in whole tiles: the last ones may be looked at a little beyond their end.
+enum { SLACK = 256, ROWS_BEHIND = TILES_BEHIND };
 
 static size_t parameter_bytes(const struct parameter *p) {
   if (p->kept == VECTOR) return (size_t)p->stored.rows * 4;
@@ -72,7 +73,7 @@ static size_t lay_out(sinter_model *m, uint8_t *memory) {
   } while (0)
   size_t tokens = (size_t)m->limits.tokens, rows = (size_t)m->limits.rows;
   for (int i = 0; i < BUFFERS; i++)
-    TAKE(m->buffers[i], buffer_bytes[i] * (buffer_of_logits[i] ? rows : tokens));
+    TAKE(m->buffers[i], buffer_bytes[i] * (buffer_of_logits[i] ? rows : tokens + ROWS_BEHIND));
   TAKE(m->scratch, (size_t)m->host->threads * SCRATCH * 4);
   TAKE(m->samplers, (size_t)m->host->threads * sampler_bytes(VOCABULARY));
   TAKE(m->sequence_of, tokens * 4);
@@ -93,6 +94,7 @@ int32_t sinter_open(sinter_host *host, const sinter_limits *limits, sinter_model
   if (!m) return SINTER_NO_MEMORY;
   m->host = host;
   m->limits = *limits;
+  m->tiles = tiles_permitted();
   m->cache_bytes = (size_t)limits->blocks * BLOCK_BYTES;
   m->memory_bytes = lay_out(m, NULL);
   m->arena_bytes = place_weights(m);
@@ -395,21 +397,31 @@ static int32_t rows_loop(sinter_model *m, enum rows set, void (*body)(void *, in
   return SINTER_OK;
 }
 
+// Bytes of rows in a block of a product.
+enum { BLOCK_OF_ROWS = 768 << 10 };
+
 static int32_t product_loop(sinter_model *m, enum rows set, void (*body)(void *, int64_t, int32_t),
-                            int64_t panels, int weight, int bias, int in, int64_t from, int out) {
+                            int64_t panels, int weight, int bias, int in, int64_t from,
+                            int64_t row_bytes, int out) {
   if (cancelled(m)) return SINTER_CANCELLED;
   int64_t count = m->sets[set].count;
   if (!count) return SINTER_OK;
+  // Blocks of one height, and that of whole tiles.
+  int64_t blocks = (count * row_bytes + BLOCK_OF_ROWS - 1) / BLOCK_OF_ROWS,
+          block = round_up((count + blocks - 1) / blocks, 12);
+  blocks = (count + block - 1) / block;
   // Fine grains for long work, coarse ones where handing out would cost: a panel takes a microsecond for one row.
   int64_t grain = count > 64 ? 1 : count > 16 ? 2 : 4, most = panels / (8 * m->host->threads);
   if (grain > most) grain = most < 1 ? 1 : most;
-  struct product_loop loop = {
-      m->step->cancel,
-      {m->weights[weight], m->buffers[in] + from, count, (float *)m->buffers[out],
-       bias < 0 ? NULL : (float *)m->weights[bias]},
-      panels,
-      grain};
-  m->host->parallel_for(m->host, (panels + grain - 1) / grain, body, &loop);
+  int64_t grains = (panels + grain - 1) / grain;
+  const struct product product = {.panels = m->weights[weight],
+                                  .rows = m->buffers[in] + from,
+                                  .count = count,
+                                  .out = (float *)m->buffers[out],
+                                  .bias = bias < 0 ? NULL : (float *)m->weights[bias],
+                                  .tiles = m->tiles};
+  struct product_loop loop = {m->step->cancel, product, block, panels, grain, grains};
+  m->host->parallel_for(m->host, blocks * grains, body, &loop);
   return SINTER_OK;
 }
 

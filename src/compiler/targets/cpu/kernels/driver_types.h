@@ -31,15 +31,24 @@ INLINE int is_set(const int32_t *cancel) {
   return cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED) != 0;
 }
 
+// Rows come in blocks that a core's second cache holds beside the panels, and every block meets all panels: without, 512 rows
+// are fetched from memory once for each panel.
 struct product_loop {
   const int32_t *cancel;
   struct product product;
-  int64_t panels, grain;
+  int64_t block;  // rows
+  int64_t panels, grain, grains;
 };
-#define EACH_PANEL(loop, index)                                                                    \
-  for (int64_t panel = (index) * (loop)->grain;                                                    \
-       panel < (loop)->panels && panel < ((index) + 1) * (loop)->grain && !is_set((loop)->cancel); \
-       panel++)
+
+// The panels of one piece of work, and `part`, the rows they meet.
+#define EACH_PANEL(loop, index)                                                               \
+  struct product part = (loop)->product;                                                      \
+  part.first = (index) / (loop)->grains * (loop)->block;                                      \
+  if (part.count > (loop)->block) part.count = (loop)->block;                                 \
+  if (part.count > (loop)->product.count - part.first)                                        \
+    part.count = (loop)->product.count - part.first;                                          \
+  for (int64_t panel = (index) % (loop)->grains * (loop)->grain, end = panel + (loop)->grain; \
+       panel < (loop)->panels && panel < end && !is_set((loop)->cancel); panel++)
 
 struct attention_loop {
   const sinter_step_arrays *step;
@@ -74,7 +83,7 @@ INLINE void attention_item(const struct attention_loop *loop, const struct atten
   attend(a, &item, index % a.kv_heads, loop->scratch + thread * attention_scratch(a));
 }
 
-// quantized_bytes of product.h where C wants a constant.
+// quantized_bytes of operands.h where C wants a constant.
 #define QUANTIZED_BYTES(columns, group)                           \
   (((((columns) + (group) - 1) / (group) * (group) + 3) / 4 * 4 + \
     ((columns) + (group) - 1) / (group) * 8 + 63) /               \

@@ -6,35 +6,8 @@
 #ifndef SINTER_PRODUCT_H
 #define SINTER_PRODUCT_H
 
-#include "functions.h"
-#include "panels.h"
-
-// What becomes of the sums. SWIGLU takes a paired panel: silu(gate) * up, 16 columns out of 32.
-enum epilogue { STORE, ADD, SWIGLU };
-
-// Activations as int8: a row is its codes, then a scale per group, then per group the integer a sum starts from, which
-// takes the weights' zero point off: -zero * (sum of the group's codes).
-INLINE int64_t quantized_codes(int64_t columns, int group) { return round_up(columns, group); }
-INLINE int64_t quantized_scales(int64_t columns, int group) {
-  return round_up(quantized_codes(columns, group), 4);
-}
-INLINE int64_t quantized_starts(int64_t columns, int group) {
-  return quantized_scales(columns, group) + 4 * (quantized_codes(columns, group) / group);
-}
-INLINE int64_t quantized_bytes(int64_t columns, int group) {
-  return round_up(quantized_starts(columns, group) + 4 * (quantized_codes(columns, group) / group),
-                  LINE);
-}
-// How often the sum of the activations is taken off: what the dot product's weight bytes lie above their values.
-INLINE int quantized_above(enum codes c) { return c == CODES_8 ? BYTES_ABOVE_ZERO : code_zero(c); }
-
-struct product {
-  const uint8_t *panels;
-  const uint8_t *rows;  // quantized rows, or rows of floats
-  int64_t count;
-  float *out;
-  const float *bias;  // by column of the product, padded to whole panels; or none
-};
+#include "operands.h"
+#include "tiles.h"
 
 INLINE int32_t load_four(const uint8_t *p) {
   int32_t four;
@@ -129,20 +102,6 @@ INLINE void tile_floats(const struct panels w, const int tile, const uint8_t *pa
   for (int r = 0; r < tile; r++) sums[r][0] = total[r][0], sums[r][1] = total[r][1];
 }
 
-// `out` is a row of the panel's first column.
-INLINE void finish(const enum epilogue e, vec left, vec right, float *out) {
-  if (e == SWIGLU) {
-    vec_store(out, vec_mul(vec_silu(left), right));
-    return;
-  }
-  if (e == ADD) {
-    left = vec_add(vec_load(out), left);
-    right = vec_add(vec_load(out + 16), right);
-  }
-  vec_store(out, left);
-  vec_store(out + 16, right);
-}
-
 INLINE void product_tile(const struct panels w, const int quantized, const int tile,
                          const int ahead, const int64_t in_stride, const int64_t out_stride,
                          const enum epilogue e, const struct product *p, int64_t index,
@@ -153,16 +112,9 @@ INLINE void product_tile(const struct panels w, const int quantized, const int t
     tile_codes(w, tile, ahead, panel, p->rows + row * quantized_bytes(w.columns, w.group), sums);
   else
     tile_floats(w, tile, panel, (const float *)p->rows + row * in_stride, in_stride, sums);
-  float *out = p->out + row * out_stride + index * (e == SWIGLU ? 16 : PANEL);
+  float *out = p->out + row * out_stride + index * finished_columns(e);
 #pragma GCC unroll 6
-  for (int r = 0; r < tile; r++) {
-    vec left = sums[r][0], right = sums[r][1];
-    if (p->bias) {
-      left = vec_add(left, vec_load(p->bias + index * PANEL));
-      right = vec_add(right, vec_load(p->bias + index * PANEL + 16));
-    }
-    finish(e, left, right, out + r * out_stride);
-  }
+  for (int r = 0; r < tile; r++) finish(e, p, index, sums[r][0], sums[r][1], out + r * out_stride);
 }
 
 // The first tile fetches 18 KiB ahead, which keeps products of few rows at memory speed (without: 0.6 of it at 8 rows, 4.5
@@ -177,9 +129,16 @@ INLINE void product_panel(const struct panels w, const int quantized, const int6
   case n:                                                                          \
     product_tile(w, quantized, n, ahead, in_stride, out_stride, e, p, index, row); \
     break;
-  int64_t tiles = (p->count + TILE_ROWS - 1) / TILE_ROWS, row = 0;
+  int64_t row = p->first, count = p->count;
+#ifdef __AMX_INT8__
+  if (quantized && p->tiles && tiles_count(count)) {
+    tiles_panel(w, out_stride, e, p, index, tiles_count(count));
+    row += tiles_count(count), count -= tiles_count(count);
+  }
+#endif
+  int64_t tiles = (count + TILE_ROWS - 1) / TILE_ROWS;
   for (int64_t t = 0; t < tiles; t++) {
-    int64_t height = p->count / tiles + (t < p->count % tiles);
+    int64_t height = count / tiles + (t < count % tiles);
 #if TILE_ROWS == 6
     if (t == 0 && quantized && height > 1) switch (height) {
         TILE(6, AHEAD) TILE(5, AHEAD) TILE(4, AHEAD) TILE(3, AHEAD) TILE(2, AHEAD)

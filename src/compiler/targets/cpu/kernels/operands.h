@@ -1,0 +1,57 @@
+// What products read and write beside their weights: rows of activations as 8-bit codes, and what becomes of the sums.
+#ifndef SINTER_OPERANDS_H
+#define SINTER_OPERANDS_H
+
+#include "functions.h"
+#include "panels.h"
+
+// A quantised row is its codes, then a scale per group, then per group the integer a sum starts from, which takes the
+// weights' zero point off: -zero * (sum of the group's codes).
+INLINE int64_t quantized_codes(int64_t columns, int group) { return round_up(columns, group); }
+INLINE int64_t quantized_scales(int64_t columns, int group) {
+  return round_up(quantized_codes(columns, group), 4);
+}
+INLINE int64_t quantized_starts(int64_t columns, int group) {
+  return quantized_scales(columns, group) + 4 * (quantized_codes(columns, group) / group);
+}
+INLINE int64_t quantized_bytes(int64_t columns, int group) {
+  return round_up(quantized_starts(columns, group) + 4 * (quantized_codes(columns, group) / group),
+                  LINE);
+}
+// How often the sum of the activations is taken off: what the dot product's weight bytes lie above their values.
+INLINE int quantized_above(enum codes c) { return c == CODES_8 ? BYTES_ABOVE_ZERO : code_zero(c); }
+
+// Rows of a product that one panel after another is multiplied with.
+struct product {
+  const uint8_t *panels;
+  const uint8_t *rows;  // quantised rows, or rows of floats
+  int64_t first, count;
+  float *out;
+  const float *bias;  // by column of the product, padded to whole panels; or none
+  int tiles;          // whether the matrix unit may be used: see tiles.h
+};
+
+// SWIGLU takes a paired panel: silu(gate) * up, 16 columns out of 32.
+enum epilogue { STORE, ADD, SWIGLU };
+
+// One row's sums of panel number `index`; `out` is where the row's columns of this panel begin.
+INLINE void finish(const enum epilogue e, const struct product *p, int64_t index, vec left,
+                   vec right, float *out) {
+  if (p->bias) {
+    left = vec_add(left, vec_load(p->bias + index * PANEL));
+    right = vec_add(right, vec_load(p->bias + index * PANEL + 16));
+  }
+  if (e == SWIGLU) {
+    vec_store(out, vec_mul(vec_silu(left), right));
+    return;
+  }
+  if (e == ADD) {
+    left = vec_add(vec_load(out), left);
+    right = vec_add(vec_load(out + 16), right);
+  }
+  vec_store(out, left);
+  vec_store(out + 16, right);
+}
+INLINE int64_t finished_columns(const enum epilogue e) { return e == SWIGLU ? 16 : PANEL; }
+
+#endif

@@ -1,0 +1,212 @@
+// Products of many rows on the processor's matrix unit (AMX). One instruction sums a group of K, exactly and in integers,
+// for 12 rows and 16 columns; the sum is then scaled and added by the operations of product.h in their order. The bits are
+// those of the vector kernel, so rows of one product may be divided between the two as is fastest.
+//
+// What a tile holds reaches the vector registers through memory alone, and multiplications run at half their rate beside
+// tile instructions (measured: only one of the two ports takes them). So a sum becomes a float by an addition: a tile starts
+// from the bits of 1.5 * 2^23, a float that integers below 2^22 move by exactly themselves.
+#ifndef SINTER_TILES_H
+#define SINTER_TILES_H
+
+#include "operands.h"
+
+// Rows behind the last that a tile which is not full reads.
+enum { TILES_BEHIND = 4 };
+
+#ifdef __AMX_INT8__
+#include <sys/syscall.h>
+#include <unistd.h>
+
+// Linux lends a process the 8 KiB of tiles that every thread has, on request; it may refuse.
+INLINE int tiles_permitted(void) {
+  enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+  return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+}
+
+// Rows of a tile: 12 rows x 32 columns of floats fill 24 registers. Groups in a chunk: its weights as bytes, 16 KiB, stay
+// in the first cache while all rows pass. Rows of a pass: their sums wait in memory from chunk to chunk.
+enum { TILE_HEIGHT = 12, TILE_CHUNK = 16, TILES_MOST = 32 * TILE_HEIGHT, TILE_GROUP = 48 };
+
+enum { INTEGER_BITS = 0x4b400000 };  // of 1.5 * 2^23
+
+struct tiles {
+  _Alignas(LINE) int8_t weights[2][TILE_CHUNK * TILE_GROUP * 16];  // [half][k / 4][column][4]
+  _Alignas(LINE) int32_t integers[16][16];
+  _Alignas(LINE) int32_t out[2][2][16][16];             // [group mod 2][half][row][column]
+  _Alignas(LINE) float start[TILE_HEIGHT][TILE_CHUNK];  // bytes only: takes the zero point off
+  _Alignas(LINE) float sums[TILES_MOST][PANEL];
+};
+
+// Registers: 0 to 3 sums, two halves of two groups; 4 and 5 activations; 6 and 7 weights, a half each.
+#define TILE_LOAD(tile, from, stride)                                                     \
+  __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile ::"r"(from), "r"((int64_t)(stride)) \
+                   : "memory")
+#define TILE_STORE(tile, to) \
+  __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" ::"r"(to), "r"(64L) : "memory")
+// Activations are signed; weights are, too, or unsigned bytes.
+#define TILE_DOT(sum, rows, weights)                                               \
+  do {                                                                             \
+    if (w.codes == CODES_8)                                                        \
+      __asm__ volatile("tdpbsud %%tmm" #weights ", %%tmm" #rows ", %%tmm" #sum::); \
+    else                                                                           \
+      __asm__ volatile("tdpbssd %%tmm" #weights ", %%tmm" #rows ", %%tmm" #sum::); \
+  } while (0)
+
+INLINE void tiles_configure(int group) {
+  struct {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+  } shape = {.palette = 1};
+  for (int i = 0; i < 8; i++) {
+    shape.rows[i] = (uint8_t)(i < 6 ? TILE_HEIGHT : group / 4);
+    shape.row_bytes[i] = (uint16_t)(i == 4 || i == 5 ? group : LINE);
+  }
+  __asm__ volatile("ldtilecfg %0" ::"m"(shape));
+}
+
+// Nibbles of a chunk as signed bytes, in the order that the matrix unit reads: the panel's own.
+INLINE void tiles_expand(const struct panels w, const uint8_t *panel, int64_t groups,
+                         struct tiles *t) {
+  const ivec zero = ivec_set(code_zero(w.codes) * 0x01010101);
+#define SIGNED_BYTES(to, nibbles) _mm512_store_si512(to, _mm512_sub_epi8(nibbles, zero))
+  int8_t *left = t->weights[0], *right = t->weights[1];
+  for (int64_t g = 0; g < groups; g++, panel += panels_group_bytes(w)) {
+#pragma GCC unroll 5
+    for (int64_t j = 0; j < panels_lines(w); j++, left += 2 * LINE, right += 2 * LINE) {
+      ivec l = ivec_load(panel + j * 2 * LINE), r = ivec_load(panel + j * 2 * LINE + LINE);
+      SIGNED_BYTES(left, ivec_low_nibbles(l));
+      SIGNED_BYTES(left + LINE, ivec_high_nibbles(l));
+      SIGNED_BYTES(right, ivec_low_nibbles(r));
+      SIGNED_BYTES(right + LINE, ivec_high_nibbles(r));
+    }
+  }
+#undef SIGNED_BYTES
+}
+
+// One chunk's groups added to the sums of a tile's rows.
+INLINE void tiles_rows(const struct panels w, const uint8_t *panel, const uint8_t *rows,
+                       int64_t first, int64_t groups, float (*sums)[PANEL], struct tiles *t) {
+  const int64_t stride = quantized_bytes(w.columns, w.group), step = panels_group_bytes(w);
+  const uint8_t *codes = rows + first * w.group,
+                *scales = rows + quantized_scales(w.columns, w.group) + 4 * first,
+                *starts = rows + quantized_starts(w.columns, w.group) + 4 * first;
+  const uint8_t *weight_scales = panel + panels_lines(w) * 2 * LINE;
+  const vec back = vec_set(-12582912.0f);
+  vec total[TILE_HEIGHT][2];
+#pragma GCC unroll 12
+  for (int r = 0; r < TILE_HEIGHT; r++)
+    total[r][0] = vec_load(sums[r]), total[r][1] = vec_load(sums[r] + 16);
+  if (w.codes == CODES_8)
+    for (int r = 0; r < TILE_HEIGHT; r++)
+      vec_store(t->start[r], vec_add(vec_from_ivec(ivec_load(starts + r * stride)), back));
+
+// A group's four tiles, its way to memory, and what becomes of it there.
+#define MULTIPLY(left, right, a, g)                                                              \
+  do {                                                                                           \
+    const void *w0 =                                                                             \
+        w.codes == CODES_8 ? panel + (g) * step : (uint8_t *)t->weights[0] + (g) * w.group * 16; \
+    const void *w1 = w.codes == CODES_8 ? panel + (g) * step + LINE                              \
+                                        : (uint8_t *)t->weights[1] + (g) * w.group * 16;         \
+    const int between = w.codes == CODES_8 ? 2 * LINE : LINE;                                    \
+    TILE_LOAD(left, t->integers, LINE);                                                          \
+    TILE_LOAD(right, t->integers, LINE);                                                         \
+    TILE_LOAD(a, codes + (g) * w.group, stride);                                                 \
+    TILE_LOAD(6, w0, between);                                                                   \
+    TILE_DOT(left, a, 6);                                                                        \
+    TILE_LOAD(7, w1, between);                                                                   \
+    TILE_DOT(right, a, 7);                                                                       \
+  } while (0)
+#define STORE_TILES(left, right, g)        \
+  do {                                     \
+    TILE_STORE(left, t->out[(g) & 1][0]);  \
+    TILE_STORE(right, t->out[(g) & 1][1]); \
+  } while (0)
+#define ACCUMULATE(g)                                                                    \
+  do {                                                                                   \
+    const uint8_t *s = weight_scales + (g) * step;                                       \
+    vec left = vec_load_number(w.number, s),                                             \
+        right = vec_load_number(w.number, s + 16 * number_size(w.number));               \
+    _Pragma("GCC unroll 12") for (int r = 0; r < TILE_HEIGHT; r++) {                     \
+      float f;                                                                           \
+      memcpy(&f, scales + r * stride + 4 * (g), 4);                                      \
+      vec scale = vec_set(f), off = w.codes == CODES_8 ? vec_set(t->start[r][g]) : back; \
+      vec l = vec_add(vec_load((float *)t->out[(g) & 1][0][r]), off),                    \
+          h = vec_add(vec_load((float *)t->out[(g) & 1][1][r]), off);                    \
+      total[r][0] = vec_fma(l, vec_mul(left, scale), total[r][0]);                       \
+      total[r][1] = vec_fma(h, vec_mul(right, scale), total[r][1]);                      \
+    }                                                                                    \
+  } while (0)
+  // Two groups ahead in the matrix unit, one on its way through memory.
+  MULTIPLY(0, 1, 4, 0);
+  if (groups > 1) MULTIPLY(2, 3, 5, 1);
+  STORE_TILES(0, 1, 0);
+  for (int64_t g = 0;; g += 2) {
+    if (g + 2 < groups) MULTIPLY(0, 1, 4, g + 2);
+    if (g + 1 < groups) STORE_TILES(2, 3, g + 1);
+    ACCUMULATE(g);
+    if (g + 1 == groups) break;
+    if (g + 3 < groups) MULTIPLY(2, 3, 5, g + 3);
+    if (g + 2 < groups) STORE_TILES(0, 1, g + 2);
+    ACCUMULATE(g + 1);
+    if (g + 2 == groups) break;
+  }
+#undef MULTIPLY
+#undef STORE_TILES
+#undef ACCUMULATE
+#pragma GCC unroll 12
+  for (int r = 0; r < TILE_HEIGHT; r++)
+    vec_store(sums[r], total[r][0]), vec_store(sums[r] + 16, total[r][1]);
+}
+
+// How many of so many rows the matrix unit takes: whole tiles, and a rest that costs the vector kernel more than a whole
+// tile costs here. One that is not full reads the rows behind and leaves what they give.
+INLINE int64_t tiles_count(int64_t count) {
+  int64_t rest = count % TILE_HEIGHT;
+  return count >= TILE_HEIGHT && rest >= TILE_HEIGHT - TILES_BEHIND ? count : count - rest;
+}
+
+// Rows `row` .. `row + count - 1`, at most TILES_MOST, against a panel.
+INLINE void tiles_pass(const struct panels w, const int64_t out_stride, const enum epilogue e,
+                       const struct product *p, int64_t index, int64_t row, int64_t count,
+                       struct tiles *t) {
+  const int64_t stride = quantized_bytes(w.columns, w.group), all = panels_groups(w);
+  const uint8_t *panel = p->panels + (size_t)index * panels_panel_bytes(w);
+  for (int64_t r = 0; r < count; r++)
+    vec_store(t->sums[r], vec_zero()), vec_store(t->sums[r] + 16, vec_zero());
+  for (int64_t first = 0; first < all; first += TILE_CHUNK) {
+    const int64_t groups = all - first < TILE_CHUNK ? all - first : TILE_CHUNK;
+    const int last = first + groups == all;
+    if (w.codes != CODES_8) tiles_expand(w, panel, groups, t);
+    for (int64_t r = 0; r < count; r += TILE_HEIGHT) {
+      int64_t height = count - r < TILE_HEIGHT ? count - r : TILE_HEIGHT;
+      float *out = p->out + (row + r) * out_stride + index * finished_columns(e);
+      // Lines of the results are fetched while what goes there is computed.
+      for (int64_t i = 0; i < (last ? height : 0); i++) {
+        __builtin_prefetch(out + i * out_stride, 1, 3);
+        if (e != SWIGLU) __builtin_prefetch(out + i * out_stride + 16, 1, 3);
+      }
+      tiles_rows(w, panel, p->rows + (row + r) * stride, first, groups, t->sums + r, t);
+      for (int64_t i = 0; i < (last ? height : 0); i++)
+        finish(e, p, index, vec_load(t->sums[r + i]), vec_load(t->sums[r + i] + 16),
+               out + i * out_stride);
+    }
+    panel += groups * panels_group_bytes(w);
+  }
+}
+
+INLINE void tiles_panel(const struct panels w, const int64_t out_stride, const enum epilogue e,
+                        const struct product *p, int64_t index, int64_t count) {
+  struct tiles t;
+  for (int i = 0; i < 16; i++) _mm512_store_si512(t.integers[i], ivec_set(INTEGER_BITS));
+  tiles_configure(w.group);
+  for (int64_t done = 0; done < count; done += TILES_MOST)
+    tiles_pass(w, out_stride, e, p, index, p->first + done,
+               count - done < TILES_MOST ? count - done : TILES_MOST, &t);
+  __asm__ volatile("tilerelease" ::);
+}
+
+#else
+INLINE int tiles_permitted(void) { return 0; }
+#endif
+#endif
