@@ -16,7 +16,7 @@ test.each([
     ["serve", "tiny", "--api-key", "a", "--api-key", "b"],
     "--api-key: is given twice; give it once.",
   ],
-  [["serve", "tiny", "--speculative-mode", "medusa"], "heads are not built yet"],
+  [["serve", "tiny", "--speculative-mode", "medusa"], "needs 1 additional model and 0 are given"],
 ])("sinter %j: one sentence, exit code 2", async (args, sentence) => {
   const { code, out, err } = await run(args)
   expect(err).toMatch(/^sinter: .+\n$/)

@@ -1,19 +1,29 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { cp } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, test } from "vitest"
+import { writeEagle, writeMedusa } from "../../test/heads.ts"
 import { createLog } from "../log.ts"
 import { type Model, openModel } from "../model/model.ts"
 import { type DraftingOptions, prepareDrafting } from "./drafting.ts"
 
 const tiny = join(import.meta.dirname, "../../models/tiny")
 let model: Model
+let folder: string
 let other: string // like tiny, but for two tokens that have changed places
 
 beforeAll(async () => {
   model = await openModel(tiny)
-  other = join(mkdtempSync(join(tmpdir(), "sinter-drafting-")), "other")
+  folder = mkdtempSync(join(tmpdir(), "sinter-drafting-"))
+  writeEagle(join(folder, "eagle"))
+  writeEagle(join(folder, "wide-eagle"), { hidden: 256 })
+  writeMedusa(join(folder, "medusa"))
+  writeMedusa(join(folder, "large-medusa"), { vocabulary: 2600 })
+  mkdirSync(join(folder, "pickle"))
+  writeFileSync(join(folder, "pickle", "config.json"), "{}")
+  writeFileSync(join(folder, "pickle", "medusa_lm_head.pt"), "")
+  other = join(folder, "other")
   await cp(tiny, other, { recursive: true })
   const file = join(other, "tokenizer.json")
   const json = JSON.parse(readFileSync(file, "utf8"))
@@ -24,7 +34,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await model.close()
-  rmSync(other, { recursive: true })
+  rmSync(folder, { recursive: true })
 })
 
 const prepare = (drafting: DraftingOptions, overrides = {}) =>
@@ -65,11 +75,56 @@ describe("refused in one sentence with both figures", () => {
     )
   })
 
+  test.each([
+    [
+      "eagle",
+      tiny,
+      "tiny is a whole model and --speculative-mode eagle takes an EAGLE head; choose small_draft",
+    ],
+    ["medusa", tiny, "takes Medusa heads; choose small_draft"],
+    [
+      "small_draft",
+      "eagle",
+      "eagle holds an EAGLE head and --speculative-mode small_draft takes a whole model; choose eagle",
+    ],
+    [
+      "eagle",
+      "medusa",
+      "medusa holds Medusa heads and --speculative-mode eagle takes an EAGLE head",
+    ],
+    ["eagle", "wide-eagle", "made for a model of 256 columns (hidden_size), and tiny has 192"],
+    ["medusa", "large-medusa", "model.safetensors"],
+    [
+      "medusa",
+      "pickle",
+      "it is a pickle, which can run any program and is not opened; convert it once",
+    ],
+  ] as const)("%s with %s", async (mode, name, sentence) => {
+    const models = name === tiny ? tiny : join(folder, name)
+    await expect(prepare({ mode, models })).rejects.toThrow(sentence)
+  })
+
+  test("more tokens at once than there are heads", async () => {
+    const models = join(folder, "medusa")
+    await expect(prepare({ mode: "medusa", models }, { spec_draft_length: 4 })).rejects.toThrow(
+      "4 tokens are to be proposed at once and medusa has 3 heads",
+    )
+  })
+
   test("a length without a mode", async () => {
     await expect(prepare({ mode: "disable" }, { spec_draft_length: 4 })).rejects.toThrow(
       "4 tokens are to be proposed and --speculative-mode is disable, which proposes 0",
     )
   })
+})
+
+test("heads that fit are prepared in the format of the model, one program for each", async () => {
+  const eagle = await prepare({ mode: "eagle", models: join(folder, "eagle") })
+  expect(eagle!.title).toBe("eagle: eagle, q0bf16, interpreted")
+  await eagle!.close()
+  const medusa = await prepare({ mode: "medusa", models: join(folder, "medusa") })
+  expect(medusa!.demand).toMatchObject({ length: 3, model: { bytesPerBlock: 0 } })
+  await medusa!.close()
 })
 
 test("nothing, a look-up, and a model that fits are prepared", async () => {

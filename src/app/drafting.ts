@@ -10,6 +10,7 @@ import {
 } from "../compiler/targets/targets.ts"
 import { createEagle } from "../engine/drafters/eagle.ts"
 import { createLookup } from "../engine/drafters/lookup.ts"
+import { createMedusa } from "../engine/drafters/medusa.ts"
 import { createSmallDraft } from "../engine/drafters/small-draft.ts"
 import type { DraftDemand, Overrides } from "../engine/limits.ts"
 import type { Memory } from "../engine/memory.ts"
@@ -22,6 +23,7 @@ import { type Model, openModel } from "../model/model.ts"
 import type { WeightSource } from "../model/packed-copy.ts"
 import { vocabularyDifference } from "../model/vocabulary.ts"
 import { convertible } from "../model/weights/convert.ts"
+import type { Weights } from "../model/weights/weights.ts"
 import { type FormatName, formats, parameterFormats } from "../runtime/format.ts"
 import type { Program, ProgramLimits } from "../runtime/program.ts"
 import { planOf } from "./plan.ts"
@@ -117,14 +119,16 @@ function misfit(what: string): Error {
 }
 
 /** A model or a head that fits, with the format its program is to be in and what drafts with it. */
-interface Fitting extends WeightSource {
+interface Fitting extends Omit<WeightSource, "weights"> {
   graph: Graph
+  /** One for each of its programs. */
+  weights: readonly Weights[]
   architecture: string
   /** Tokens it can propose at once. */
   longest: number
   programFormat: FormatName
   limits: (limits: ProgramLimits) => ProgramLimits
-  draft: (program: Program, memory: Memory) => Drafter
+  draft: (programs: readonly [Program, ...Program[]], memory: Memory) => Drafter
   close(): Promise<void>
 }
 
@@ -146,20 +150,26 @@ async function prepareModel(wish: DraftingWish, mode: SpeculativeMode): Promise<
       demand: {
         length: length || Math.min(longest, LONGEST_DRAFT),
         model: {
-          weightBytes: prepared.weightBytes,
+          weightBytes: prepared.weightBytes * fitting.weights.length,
           bytesPerBlock: prepared.manifest.kv.bytesPerBlock,
-          bufferBytes: (limits) => prepared.bufferBytes(fitting.limits(limits)),
+          bufferBytes: (limits) =>
+            prepared.bufferBytes(fitting.limits(limits)) * fitting.weights.length,
         },
       },
       async open({ limits, signal, load }) {
-        const program = await prepared.open(fitting.limits(limits), signal)
+        const programs: LoadableProgram[] = []
         try {
-          await load(fitting, program)
+          for (const weights of fitting.weights) {
+            const program = await prepared.open(fitting.limits(limits), signal)
+            programs.push(program)
+            await load({ ...fitting, weights }, program)
+          }
         } catch (error) {
-          await program.close()
+          for (const program of programs) await program.close()
           throw error
         }
-        return (memory) => fitting.draft(program, memory)
+        const [first, ...others] = programs
+        return (memory) => fitting.draft([first!, ...others], memory)
       },
       close: () => fitting.close(),
     }
@@ -171,6 +181,14 @@ async function prepareModel(wish: DraftingWish, mode: SpeculativeMode): Promise<
 
 /** One row a sequence: only the last token of each is drawn from. */
 const oneRow = (limits: ProgramLimits): ProgramLimits => ({ ...limits, rows: limits.sequences })
+
+/** Medusa looks at the last token alone. */
+const oneToken = ({ blocks, sequences }: ProgramLimits): ProgramLimits => ({
+  blocks,
+  tokens: sequences,
+  sequences,
+  rows: sequences,
+})
 
 async function openFitting(
   path: string,
@@ -192,8 +210,9 @@ async function openFitting(
       )
     checkShapes(head, model)
     const programFormat = headFormat(head, model, format)
-    const draft = createEagle
-    return { ...head, architecture: head.kind, programFormat, limits: oneRow, draft }
+    const kind = { ...head, architecture: head.kind, programFormat }
+    if (head.kind === "medusa") return { ...kind, limits: oneToken, draft: createMedusa }
+    return { ...kind, limits: oneRow, draft: ([program], memory) => createEagle(program, memory) }
   } catch (error) {
     await head.close()
     throw error
@@ -216,10 +235,11 @@ async function openDraft(path: string, model: Model): Promise<Fitting> {
   }
   return {
     ...draft,
+    weights: [draft.weights],
     longest: Number.POSITIVE_INFINITY,
     programFormat: draft.format,
     limits: oneRow,
-    draft: createSmallDraft,
+    draft: ([program], memory) => createSmallDraft(program, memory),
   }
 }
 

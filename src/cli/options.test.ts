@@ -54,7 +54,7 @@ test("the help names every device and every override of the specification", () =
 })
 
 test("what is specified and not built yet", () => {
-  expect(Object.keys(unbuilt)).toEqual(["--speculative-mode", "--overrides tensor_parallel_shards"])
+  expect(Object.keys(unbuilt)).toEqual(["--overrides tensor_parallel_shards"])
 })
 
 const read = (given: Record<string, string | true>, environment: Record<string, string> = {}) =>
@@ -135,7 +135,6 @@ test.each([
   ],
   ["--overrides", "constructor=4", 'there is no field "constructor"'],
   ["--overrides", "tensor_parallel_shards=2", "on one device; only 1 works."],
-  ["--speculative-mode", "medusa", "heads are not built yet"],
 ])("%s %j is refused in one sentence", (name, value, sentence) => {
   expect(() => read({ [name]: value })).toThrow(sentence)
   try {

@@ -377,10 +377,6 @@ export const pruneOptions = {
 
 /** Options known by name whose `refused` values are not built yet, and what to say then. */
 export const unbuilt: Record<string, { refused: (value: unknown) => boolean; because: string }> = {
-  "--speculative-mode": {
-    refused: (mode) => mode === "medusa",
-    because: "Medusa heads are not built yet; disable, lookup, small_draft and eagle work.",
-  },
   "--overrides tensor_parallel_shards": {
     refused: (shards) => shards !== 1,
     because: "this version runs a model on one device; only 1 works.",

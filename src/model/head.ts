@@ -16,11 +16,11 @@ import { weightsOf } from "./graph-weights.ts"
 import type { Model } from "./model.ts"
 import { openMlc } from "./weights/mlc.ts"
 import { openSafetensors } from "./weights/safetensors.ts"
-import type { Tensor, Weights } from "./weights/weights.ts"
+import type { Weights } from "./weights/weights.ts"
 
 export type HeadKind = "eagle" | "medusa"
 
-export interface Head extends Pick<Model, "path" | "name" | "configuration" | "weights" | "close"> {
+export interface Head extends Pick<Model, "path" | "name" | "configuration" | "close"> {
   kind: HeadKind
   shapes: Shapes
   /** How many tokens it proposes at once; EAGLE's go on as long as they are asked. */
@@ -28,6 +28,8 @@ export interface Head extends Pick<Model, "path" | "name" | "configuration" | "w
   /** The format its own weights are in. */
   format: FormatName
   graph: Graph
+  /** One for each program that is made of the graph: Medusa's heads are the same graph. */
+  weights: readonly Weights[]
 }
 
 const PLAIN = "config.json"
@@ -53,42 +55,48 @@ export async function openHead(
       await weights.close()
       return { kind, name: folder.name }
     }
-    const { shapes, graph, longest } = read(kind, fields, base, weights)
-    const borrowed = { ...weights, tensor: withBorrowed(weights, base) }
-    for (const { sources, columns } of weightsOf(graph))
-      for (const { tensor, rows } of sources)
-        if (tensor !== BORROWED_HEAD) weights.tensor(tensor, rows, columns)
+    const made =
+      kind === "eagle" ? eagleHead(fields, base, weights) : medusaHeads(fields, base, weights)
+    for (const part of made.weights)
+      for (const { sources, columns } of weightsOf(made.graph))
+        for (const { tensor, rows } of sources) part.tensor(tensor, rows, columns)
     const { path: at, name } = folder
-    const format = source.format ?? formatOf(weights, graph)
+    const format = source.format ?? formatOf(made)
     const close = () => weights.close()
-    return {
-      kind,
-      path: at,
-      name,
-      configuration,
-      shapes,
-      longest,
-      format,
-      graph,
-      weights: borrowed,
-      close,
-    }
+    return { kind, path: at, name, configuration, format, ...made, close }
   } catch (error) {
     await weights.close()
     throw error
   }
 }
 
-function read(kind: HeadKind, fields: Fields, base: Model, weights: Weights) {
-  if (kind === "eagle") {
-    const config = readEagle(fields)
-    return { shapes: config.shapes, graph: eagle(config), longest: Number.POSITIVE_INFINITY }
-  }
-  const prefix = weights.entries.some(({ name }) => name.startsWith("medusa_head."))
+type Made = Pick<Head, "shapes" | "graph" | "longest" | "weights">
+
+/** EAGLE reads its logits off the head of the model it belongs to. */
+function eagleHead(fields: Fields, base: Model, own: Weights): Made {
+  const config = readEagle(fields)
+  const { tied, shapes } = base.config
+  const head = tied ? "model.embed_tokens.weight" : BORROWED_HEAD
+  const tensor: Weights["tensor"] = (name, rows, columns) =>
+    name === BORROWED_HEAD
+      ? base.weights.tensor(head, shapes.vocabulary, shapes.hidden)
+      : own.tensor(name, rows, columns)
+  const longest = Number.POSITIVE_INFINITY
+  return { shapes: config.shapes, graph: eagle(config), longest, weights: [{ ...own, tensor }] }
+}
+
+/** MLC folders put "medusa_head." before the names. */
+function medusaHeads(fields: Fields, base: Model, own: Weights): Made {
+  const config = readMedusa(fields, base.config.shapes)
+  const prefix = own.entries.some(({ name }) => name.startsWith("medusa_head."))
     ? "medusa_head."
     : ""
-  const config = readMedusa(fields, base.config.shapes, prefix)
-  return { shapes: config.shapes, graph: medusa(config), longest: config.heads }
+  const weights = Array.from({ length: config.heads }, (_, i) => ({
+    ...own,
+    tensor: (name: string, rows: number, columns: number) =>
+      own.tensor(`${prefix}${i}.${name}`, rows, columns),
+  }))
+  return { shapes: config.shapes, graph: medusa(config), longest: config.heads, weights }
 }
 
 async function refusePickles(folder: Folder): Promise<void> {
@@ -142,19 +150,9 @@ function kindOf(folder: Folder, { entries }: Weights): HeadKind | "plain" {
   return "plain"
 }
 
-/** EAGLE reads its logits off the head of the model it belongs to. */
-function withBorrowed(own: Weights, base: Model): Weights["tensor"] {
-  const { tied, shapes } = base.config
-  const head = tied ? "model.embed_tokens.weight" : BORROWED_HEAD
-  return (name, rows, columns): Tensor =>
-    name === BORROWED_HEAD
-      ? base.weights.tensor(head, shapes.vocabulary, shapes.hidden)
-      : own.tensor(name, rows, columns)
-}
-
 /** The format of a folder of floats: that of its first matrix. */
-function formatOf(weights: Weights, graph: Graph): FormatName {
+function formatOf({ graph, weights: [own] }: Made): FormatName {
   const matrix = weightsOf(graph).find(({ columns }) => columns > 1)!
   const [{ tensor, rows }] = matrix.sources as [{ tensor: string; rows: number }]
-  return `q0${weights.tensor(tensor, rows, matrix.columns).format as "f32" | "f16" | "bf16"}`
+  return `q0${own!.tensor(tensor, rows, matrix.columns).format as "f32" | "f16" | "bf16"}`
 }

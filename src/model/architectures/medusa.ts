@@ -1,17 +1,9 @@
 // Medusa: heads on the last hidden row. Head i guesses the token i + 2 places further on (the model's own head has the next
-// one): some residual layers x + silu(Wx + b), then a matrix to the vocabulary. No attention, nothing remembered.
-// Source: model/medusa_model.py of FasterDecoding/Medusa; MLC folders put "medusa_head." before the names.
+// one): some residual layers x + silu(Wx + b), then a matrix to the vocabulary. Nothing is remembered. All heads are one
+// graph with other weights, so one library serves them all. Source: model/medusa_model.py of FasterDecoding/Medusa.
 
-import {
-  add,
-  concat,
-  hiddenIn,
-  linear,
-  select,
-  silu,
-  weight,
-} from "../../compiler/graph/builder.ts"
-import { type Graph, inOrder, type Node } from "../../compiler/graph/graph.ts"
+import { add, finish, hiddenIn, linear, silu, weight } from "../../compiler/graph/builder.ts"
+import type { Graph, Node } from "../../compiler/graph/graph.ts"
 import type { Shapes } from "../../runtime/manifest.ts"
 import type { Fields } from "../fields.ts"
 
@@ -19,12 +11,10 @@ export interface MedusaConfig {
   shapes: Shapes
   heads: number
   layers: number // of each head
-  /** What stands before the names of tensors. */
-  prefix: string
 }
 
 /** @param base the model's shapes, which published configurations do not repeat */
-export function readMedusa(fields: Fields, base: Shapes, prefix: string): MedusaConfig {
+export function readMedusa(fields: Fields, base: Shapes): MedusaConfig {
   return {
     shapes: {
       vocabulary: fields.count("vocab_size", base.vocabulary),
@@ -34,41 +24,22 @@ export function readMedusa(fields: Fields, base: Shapes, prefix: string): Medusa
       kvHeads: 1,
       headDim: 2,
       intermediate: 1,
-      context: 1,
+      context: base.context,
     },
     heads: fields.count("medusa_num_heads", undefined, 1, 15),
     layers: fields.count("medusa_num_layers", 1, 0, 64),
-    prefix,
   }
 }
 
-/** The logits of all heads stand side by side: [logits, heads * vocabulary]. */
-export function medusa({ shapes, heads, layers, prefix }: MedusaConfig): Graph {
+/** One head; its tensors are named as in their files, without the number of the head. */
+export function medusa({ shapes, layers }: MedusaConfig): Graph {
   const { vocabulary, hidden } = shapes
-  const row = hiddenIn(hidden)
-  const wanted = select(row, "logits")
-  let logits: Node | undefined
-  for (let i = 0; i < heads; i++) {
-    const named = (name: string, tensor: string, rows: number, columns?: number) =>
-      weight(`heads.${i}.${name}`, `${prefix}${i}.${tensor}`, rows, columns)
-    let x: Node = wanted
-    for (let j = 0; j < layers; j++) {
-      const matrix = named(`${j}`, `${j}.linear.weight`, hidden, hidden)
-      const bias = named(`${j}_bias`, `${j}.linear.bias`, hidden)
-      x = add(x, silu(linear(x, matrix, bias)))
-    }
-    const own = linear(x, named("head", `${layers}.weight`, vocabulary, hidden))
-    logits = logits ? concat(logits, own) : own
+  let x: Node = hiddenIn(hidden)
+  for (let i = 0; i < layers; i++) {
+    const matrix = weight(`${i}.linear`, `${i}.linear.weight`, hidden, hidden)
+    const bias = weight(`${i}.bias`, `${i}.linear.bias`, hidden)
+    x = add(x, silu(linear(x, matrix, bias)))
   }
-  const last = select(row, "hidden")
-  const nodes = inOrder([logits!, last])
-  return {
-    architecture: "medusa",
-    shapes,
-    window: undefined,
-    sinks: 0,
-    nodes,
-    logits: logits!,
-    hidden: last,
-  }
+  const head = weight("head", `${layers}.weight`, vocabulary, hidden)
+  return finish({ architecture: "medusa", shapes, window: undefined, sinks: 0 }, x, head)
 }
