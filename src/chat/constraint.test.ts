@@ -268,12 +268,23 @@ describe("a schema that cannot be kept", () => {
     expect(unenforced).toEqual(["odd#/properties/a/pattern"])
   })
 
+  const unsatisfiable = { type: "object", properties: {}, minProperties: 1, maxProperties: 0 }
+
   test("is refused when nothing satisfies it", async () => {
-    const tools = [
-      tool("none", { type: "object", properties: {}, minProperties: 1, maxProperties: 0 }, false),
-    ]
-    await expect(replyTo("hermes", { tools }, "", generator(1))).rejects.toMatchObject({
-      status: 400,
-    })
+    const strictly = [tool("none", unsatisfiable), tool("now", undefined)]
+    for (const tools of [[tool("none", unsatisfiable, false)], strictly]) {
+      await expect(replyTo("hermes", { tools }, "", generator(1))).rejects.toMatchObject({
+        status: 400,
+      })
+    }
+  })
+
+  test("is never called when nothing satisfies it and there are others", async () => {
+    const tools = [tool("none", unsatisfiable, false), tool("now", undefined)]
+    const toolChoice = { mode: "required", names: ["none", "now"] } as const
+    const { calls, unenforced } = await replyTo("hermes", { tools, toolChoice }, "", generator(1))
+    expect(calls.map(({ name }) => name)).toContain("now")
+    expect(calls.map(({ name }) => name)).not.toContain("none")
+    expect(unenforced).toEqual(["none#"])
   })
 })

@@ -3,9 +3,8 @@
 // are kept for the requests that ask for the same, so that their masks are found out once.
 
 import type { Constraint } from "../engine/generation.ts"
-import { problem } from "../errors.ts"
+import { type Problem, problem } from "../errors.ts"
 import {
-  type CompiledSchema,
   choice,
   Grammar,
   list,
@@ -97,15 +96,32 @@ export class Constraints {
     return { grammar: new Grammar(whole, { spaced: true }), unenforced }
   }
 
+  /** One odd tool must not end a session: unless it is strict, or alone, a tool that nothing can satisfy is never called. */
+  #callable(tools: readonly Arguments[], unenforced: string[]): Callable[] {
+    const compiled = tools.map((tool) => {
+      const { field = "tools", name } = tool
+      try {
+        return { name, values: argumentsPart(tool, this.#schemas, unenforced) }
+      } catch (error) {
+        if (!(error instanceof SchemaRefusal)) throw error
+        if (tool.strict || !error.isUnsatisfiable) throw refused(error, field)
+        return { name, refusal: refused(error, field) }
+      }
+    })
+    const callable = compiled.filter((tool): tool is Callable => "values" in tool)
+    for (const { name, refusal } of compiled) {
+      if (refusal && callable.length === 0) throw refusal
+      if (refusal) unenforced.push(`${name}#`)
+    }
+    return callable
+  }
+
   /** The reply without its thinking. */
   #answerPart({ calls, format }: Held, unenforced: string[]): Part {
     const { spelling } = this.#options
     const value = format && formatPart(format, this.#schemas)
     if (!calls) return value ?? text([], false)
-    const tools = calls.tools.map((tool) => ({
-      name: tool.name,
-      values: argumentsPart(tool, this.#schemas, unenforced),
-    }))
+    const tools = this.#callable(calls.tools, unenforced)
     const must = callsPart(tools, spelling, calls.most)
     if (calls.required) return must
     return value ? choice(must, value) : textWithCalls(tools, spelling, calls.most)
@@ -242,8 +258,8 @@ function afterThinking(answer: Part, { calls, format, reasoning }: Held): Part {
 }
 
 function argumentsPart(tool: Arguments, schemas: CompiledSchemas, unenforced: string[]): Part {
-  const { name, strict, field = "tools" } = tool
-  const compiled = orProblem(() => schemas.compile(argumentsSchema(tool), !strict), field)
+  const { name, strict } = tool
+  const compiled = schemas.compile(argumentsSchema(tool), !strict)
   for (const { pointer, keyword } of compiled.unenforced) {
     unenforced.push(`${name}#${pointer}/${keyword}`)
   }
@@ -251,18 +267,15 @@ function argumentsPart(tool: Arguments, schemas: CompiledSchemas, unenforced: st
 }
 
 function formatPart(format: ResponseFormat, schemas: CompiledSchemas): Part {
-  return orProblem(
-    () => schemas.compile(formatSchema(format), false),
-    format.field ?? "response_format",
-  ).part
-}
-
-function orProblem(compile: () => CompiledSchema, param: string): CompiledSchema {
   try {
-    return compile()
+    return schemas.compile(formatSchema(format), false).part
   } catch (error) {
     if (!(error instanceof SchemaRefusal)) throw error
-    const words = `The schema in ${param} is refused at ${error.message}.`
-    throw problem("unsupported_value", { problem: words }, param)
+    throw refused(error, format.field ?? "response_format")
   }
+}
+
+function refused({ message }: SchemaRefusal, param: string): Problem {
+  const words = `The schema in ${param} is refused at ${message}.`
+  return problem("unsupported_value", { problem: words }, param)
 }

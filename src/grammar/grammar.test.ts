@@ -202,6 +202,24 @@ test("lists that may not repeat, of items that may not repeat either, have no de
   expect(matcher.acceptBytes(Buffer.from("true,false]]"))).toBe(true)
 })
 
+test("a name is the same however it is spelled: none comes twice, and none slips past its schema", () => {
+  const grammar = grammarOf('{"properties":{"a":{"const":1},"a\\n":{"const":2},"é/":{"const":3}}}')
+  expect(accepts(grammar, String.raw`{"a":1,"a\n":2,"é/":3,"b":0}`)).toBe(true)
+  for (const text of [
+    String.raw`{"\u0061":0}`,
+    String.raw`{"a":1,"\u0061":1}`,
+    String.raw`{"a\n":2,"a\u000a":2}`,
+    String.raw`{"a\u000A":0}`,
+    String.raw`{"\u00e9\/":0}`,
+    String.raw`{"é/":3,"é\u002f":3}`,
+    String.raw`{"b":0,"\u0062":0}`,
+    String.raw`{"é\n":0,"\u00E9\n":0}`,
+  ]) {
+    expect(accepts(grammar, text), text).toBe(false)
+  }
+  expect(accepts(grammar, String.raw`{"\u00e9\/":3}`)).toBe(true)
+})
+
 test("items that may not repeat may be written with escapes after escapes", () => {
   const grammar = grammarOf('{"items":{"type":"string"},"uniqueItems":true}')
   const slashes = String.raw`["a","\\\\","\\\n","\\\u0061","\u0061\u0062","\ud83d\ude00\\"]`

@@ -10,20 +10,46 @@ const bytes = new Vocabulary(
   [256],
 )
 const rounds = Number(process.env.SCHEMAS ?? 100)
-// Seeds left out: on the schemas of 23, 58 and 114 (`contains` inside `not`) ajv and the grammar disagree, on those of 104
-// and 127 ajv crashes. A second validator has not judged these five.
-const misjudged = new Set([23, 58, 104, 114, 127])
+// Where ajv crashes (104, 127) or sides against the specification (23, 58, 114: `contains` in places where little fits),
+// python's jsonschema 4.26 has judged: the values in their order, a bit for each that is valid.
+const byPython = new Map([
+  [
+    23,
+    "3fff4f9bf6b5a7cdfb5ad3e6fdad69f37ad6b4f9bd6b5a7cffffff3e7fffff9f37ad6b4f9bd6b5a7cdfb5ad3e6fdad69f37ed6b4f9bf6b5a7cdfb5ad",
+  ],
+  [
+    58,
+    "3fff460842148344210a4182108520f1084290788421483c4210a41e2108520f108429078842148344210a41a2108520d1084290e98c635874c631ac",
+  ],
+  [
+    104,
+    "3ffff66d6b5adb36b5ad6d9b5ad6b6cdad6b5b66d6b5adb36b5ad6d9b5ad6b6cdad6b5b66d6b5adb36b5ad6d9b5ad6b6cdad6b5b66d6b5adb36b5ad6",
+  ],
+  [
+    114,
+    "3fff4f80000007c0000003e0000001f0000000f80000007c0000003e0000001f0000000f80000017d294a523e0000005f4a52948f80000007c000000",
+  ],
+  [
+    127,
+    "4608429083042148418210a420c1085210608429083042148418210a420c10852106084290870c6358c38631ac61c318d6306084290830421484",
+  ],
+])
 
 test("small values are accepted exactly when ajv accepts them, and prefixes can be finished", () => {
   const ajv = new Ajv2020({ strict: false, logger: false })
   let finished = 0
   let given = 0 // prefixes for which the search found no end in its tries
   for (let seed = 1; seed <= rounds; seed++) {
-    if (misjudged.has(seed)) continue
     const schema = new Drawing(seed).schema(3)
     const name = `${seed}: ${JSON.stringify(schema)}`
-    const validate = ajv.compile(schema as object)
-    const valid = values.filter((value) => validate(value) === true)
+    const python = byPython.get(seed)
+    const validate = python === undefined ? ajv.compile(schema as object) : undefined
+    const bits = BigInt(`0x${python ?? 0}`)
+      .toString(2)
+      .padStart(values.length, "0")
+    const isValid = (value: unknown, i: number) =>
+      validate ? validate(value) === true : bits[i] === "1"
+    const valid = values.filter(isValid)
     let grammar: Grammar
     try {
       grammar = new Grammar(compileSchema(schema).part)
@@ -33,12 +59,13 @@ test("small values are accepted exactly when ajv accepts them, and prefixes can 
       else expect(error.fault.reason, name).toMatch(/too many|two equal items|different items/)
       continue
     }
-    for (const value of values) {
+    for (const [i, value] of values.entries()) {
       const text = JSON.stringify(value)
       const matcher = grammar.matcher(bytes)
       const taken = [...Buffer.from(text)].every((byte) => matcher.accept(byte))
-      expect(taken && matcher.canEnd(), `${name} ${text}`).toBe(validate(value) === true)
+      expect(taken && matcher.canEnd(), `${name} ${text}`).toBe(isValid(value, i))
     }
+    if (!validate) continue
     for (const text of prefixes(grammar.matcher(bytes), new Drawing(seed))) {
       const matcher = grammar.matcher(bytes)
       for (const byte of Buffer.from(text)) matcher.accept(byte)
