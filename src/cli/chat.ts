@@ -5,6 +5,7 @@ import { randomBytes } from "node:crypto"
 import { createInterface, type Interface } from "node:readline"
 import { createApp } from "../app.ts"
 import type { Chat, ChatMessage } from "../chat/conversation.ts"
+import type { EngineStats } from "../engine/stats.ts"
 import { Problem } from "../errors.ts"
 import { createLog } from "../log.ts"
 import type { chatOptions, Values } from "./options.ts"
@@ -21,19 +22,27 @@ export async function chat(model: string, options: Options): Promise<void> {
     modelLib: options["--model-lib"],
     quantization: options["--quantization"],
     overrides: options["--overrides"],
+    drafting: {
+      mode: options["--speculative-mode"],
+      models: options["--additional-models"],
+    },
     shelfSize: options["--shelf-size"],
     log: createLog(options["--log-level"], process.stderr.isTTY),
     onProgress: progressBar(process.stderr),
   })
   try {
-    const { chat } = await app.ready
-    await converse(chat, options)
+    const { chat, engine } = await app.ready
+    await converse(chat, options, options["--stats"] ? () => engine.stats() : undefined)
   } finally {
     await app.close()
   }
 }
 
-async function converse(chat: Chat, options: Options): Promise<void> {
+async function converse(
+  chat: Chat,
+  options: Options,
+  stats: (() => EngineStats) | undefined,
+): Promise<void> {
   const begin: ChatMessage[] = []
   if (options["--system"]) begin.push({ role: "system", content: options["--system"] })
   let messages = [...begin]
@@ -49,7 +58,9 @@ async function converse(chat: Chat, options: Options): Promise<void> {
     if (line === "/reset") messages = [...begin]
     else if (line.trim() !== "") {
       answering = new AbortController()
+      const [begun, before] = [performance.now(), stats?.()]
       messages = await turn(chat, messages, line, options, answering.signal)
+      if (before) console.error(statsLine(before, stats!(), performance.now() - begun))
       answering = undefined
     }
     lines.prompt()
@@ -129,6 +140,18 @@ async function say(
     process.stdout.write("\n")
   }
   return answer
+}
+
+/** "41 tokens in 1.2 s, 34 a second; 31 of 44 proposed came true" */
+function statsLine(before: EngineStats, after: EngineStats, ms: number): string {
+  const tokens = after.replyTokens - before.replyTokens
+  const sum = (counts: readonly number[] = []) => counts.reduce((all, count) => all + count, 0)
+  const since = (counts: "drafted" | "accepted") =>
+    sum(after.drafts?.[counts]) - sum(before.drafts?.[counts])
+  const speed = `${tokens} tokens in ${(ms / 1000).toFixed(1)} s, ${((tokens * 1000) / ms).toFixed(0)} a second`
+  return after.drafts
+    ? `${speed}; ${since("accepted")} of ${since("drafted")} proposed came true`
+    : speed
 }
 
 /** Beside the answer itself: for eyes, not for pipes. */

@@ -298,6 +298,13 @@ export const chatOptions = {
     help: "The most tokens an answer may have.",
     read: integer(1),
   },
+  "--speculative-mode": serveOptions["--speculative-mode"],
+  "--additional-models": serveOptions["--additional-models"],
+  "--stats": {
+    absent: false,
+    help: "Says on stderr after each answer how fast it came and how many proposed tokens came true.",
+    read: flag,
+  },
   "--seed": {
     value: "N",
     absent: undefined,
