@@ -86,7 +86,7 @@ def main():
         os.replace(run / "new.pt", run / "last.pt")
 
     feed = Feed(args.tokenizer, args.seed, group, tokens)
-    log, started, saved = open(run / "log.csv", "a", buffering=1), time.time() - seconds, time.time()
+    log, last, saved = open(run / "log.csv", "a", buffering=1), time.time(), time.time()
     smooth, pace = None, Pace(args.threads)
     progress = 0.0
     while progress < 1:
@@ -105,7 +105,12 @@ def main():
             group["lr"] = args.adam * rate
         adam.step()
         model.zero_grad(set_to_none=True)
-        step, tokens, seconds = step + 1, tokens + ids.numel(), time.time() - started
+        step, tokens, seconds = (
+            step + 1,
+            tokens + ids.numel(),
+            seconds + min(5, time.time() - last),
+        )  # a pause is no work
+        last = time.time()
         progress = max(tokens / args.tokens, seconds / 60 / args.minutes)
         with torch.no_grad():
             torch._foreach_lerp_(mean, [p.detach() for p in model.parameters()], 1 - min(0.998, step / (step + 20)))

@@ -101,10 +101,10 @@ test("streams begin with the whole prompt and add up to the whole answer", async
 
 test("a prompt beyond the context is refused by its name; one that fills it can be told of", async () => {
   const prompt = (tokens: number) => Array.from({ length: tokens }, (_, i) => 300 + (i % 100))
-  const { error } = await complete({ prompt: prompt(2048), echo: true, logprobs: 0 })
+  const { error } = await complete({ prompt: prompt(4096), echo: true, logprobs: 0 })
   expect(error).toMatchObject({ code: "context_length_exceeded", param: "prompt" })
-  const told = await complete({ prompt: prompt(2048), echo: true, logprobs: 0, max_tokens: 0 })
-  expect(told.choices[0].logprobs.token_logprobs.length).toBe(2048)
+  const told = await complete({ prompt: prompt(4096), echo: true, logprobs: 0, max_tokens: 0 })
+  expect(told.choices[0].logprobs.token_logprobs.length).toBe(4096)
 })
 
 test("without log probabilities the text alone is repeated, of ids with the control tokens they name", async () => {
