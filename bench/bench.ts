@@ -73,6 +73,7 @@ async function main(): Promise<void> {
     for (const { open } of contenders()) {
       const contender = await open()
       opened.push(contender)
+      await contender.prefill?.(512) // the first touch of memory is nobody's speed
       results.contenders[contender.name] = contender.about
     }
     for (let round = 0; round < Number(options.rounds); round++) {

@@ -14,7 +14,7 @@ export async function llamaBench(
 ): Promise<Contender> {
   const batched = join(dirname(binary), "llama-batched-bench")
   const bench = async (...args: (string | number)[]) => {
-    const options = ["-m", model, "-t", threads, "-r", 1, "--no-warmup", "-o", "json", ...args]
+    const options = ["-m", model, "-t", threads, "-r", 1, "-o", "json", ...args]
     const { stdout } = await run(binary, options.map(String))
     return (JSON.parse(stdout) as Row[])[0]!
   }
