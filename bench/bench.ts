@@ -4,6 +4,7 @@
 //
 //   npm run bench                                              this program alone, engine and server
 //   npm run bench -- --against llama-server=PATH,FILE.gguf     beside others: see bench/README.md
+//   npm run bench -- --own engine                              the kernels, without the server
 //   npm run bench -- --only prefill,decode --rounds 5 --seconds 80 --output bench/results/NAME
 //
 // Models are random weights of real shapes, made on first use: nothing is downloaded.
@@ -29,6 +30,7 @@ const { values: options } = parseArgs({
     shape: { type: "string", default: "1B" },
     format: { type: "string", default: "q4f16_1" },
     threads: { type: "string", default: `${availableParallelism()}` },
+    own: { type: "string", default: "sinter,engine" },
     against: { type: "string", multiple: true, default: [] },
     only: { type: "string", default: groups.join(",") },
     rounds: { type: "string", default: "3" },
@@ -50,18 +52,19 @@ const peers: Record<string, (place: string, model: string) => Promise<Contender>
 }
 
 /** Who takes part; the first one is the one that the others are compared with. */
-function contenders(): { name: string; open: () => Promise<Contender> }[] {
+function contenders(): (() => Promise<Contender>)[] {
   const others = options.against.map((wish) => {
     const [, kind = "", place = "", model = ""] = /^([\w-]+)=([^,]+)(?:,(.+))?$/.exec(wish) ?? []
     const open = peers[kind]
     if (!open) throw new Error(`--against ${wish}: expected ${Object.keys(peers).join(", ")} = …`)
-    return { name: kind, open: () => open(place, model) }
+    return () => open(place, model)
   })
-  return [
-    { name: "sinter", open: async () => sinter(await modelFolder(shape, format), task) },
-    { name: "engine", open: () => engine(format, task) },
-    ...others,
-  ]
+  const own = {
+    sinter: async () => sinter(await modelFolder(shape, format), task),
+    engine: () => engine(format, task),
+  }
+  const wanted = Object.entries(own).filter(([name]) => options.own.split(",").includes(name))
+  return [...wanted.map(([, open]) => open), ...others]
 }
 
 async function main(): Promise<void> {
@@ -70,7 +73,7 @@ async function main(): Promise<void> {
   const results = readResults()
   const opened: Contender[] = []
   try {
-    for (const { open } of contenders()) {
+    for (const open of contenders()) {
       const contender = await open()
       opened.push(contender)
       await contender.prefill?.(512) // the first touch of memory is nobody's speed
