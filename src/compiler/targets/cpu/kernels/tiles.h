@@ -160,10 +160,12 @@ INLINE void tiles_rows(const struct panels w, const uint8_t *panel, const uint8_
 }
 
 // How many of so many rows the matrix unit takes: whole tiles, and a rest that costs the vector kernel more than a whole
-// tile costs here. One that is not full reads the rows behind and leaves what they give.
+// tile costs here. One that is not full reads the rows behind and leaves what they give. Below two tiles the panel's way to
+// bytes is not paid back: 12 rows 0.97, 16 rows 0.86 of the vector kernel's rate, 24 rows 1.19.
 INLINE int64_t tiles_count(int64_t count) {
   int64_t rest = count % TILE_HEIGHT;
-  return count >= TILE_HEIGHT && rest >= TILE_HEIGHT - TILES_BEHIND ? count : count - rest;
+  if (count < 2 * TILE_HEIGHT) return 0;
+  return rest >= TILE_HEIGHT - TILES_BEHIND ? count : count - rest;
 }
 
 // Rows `row` .. `row + count - 1`, at most TILES_MOST, against a panel.
