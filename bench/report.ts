@@ -132,6 +132,7 @@ export function svg({ title, contenders, samples }: Results): string {
     y += GAP
   }
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${LEFT + WIDTH + 80} ${y}" font-family="sans-serif" font-size="12">
+<title>${title}</title>
 <rect width="100%" height="100%" fill="white"/>
 ${text(20, 26, title, "start", 16)}
 ${parts.join("\n")}

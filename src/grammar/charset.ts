@@ -45,7 +45,7 @@ export function complement(set: CharSet): CharSet {
   return intersect(out, anyChar)
 }
 
-export function chars(text: string): CharSet {
+function chars(text: string): CharSet {
   return charSet(
     ...Array.from(text, (c): [number, number] => [c.codePointAt(0)!, c.codePointAt(0)!]),
   )

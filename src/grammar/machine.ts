@@ -42,7 +42,7 @@ export interface Inside {
   readonly place: StringPlace | undefined
   readonly length: number
   /** The frames after the closing quote at some place of that language. */
-  closed(place: StringPlace): readonly Frame[]
+  readonly closed: (place: StringPlace) => readonly Frame[]
   /** Texts that are told apart from all others, as far as they begin like what is here. */
   readonly special: readonly Special[]
   /** Whether it matters, later, what was written here. */
@@ -54,7 +54,7 @@ export interface Special {
   readonly rest: string
   /** Its beginnings are allowed on its own account. */
   readonly leads: boolean
-  closed(): readonly Frame[]
+  readonly closed: () => readonly Frame[]
 }
 
 // Stands for every string and name that is not special; none may be it, as no text is this unlikely.

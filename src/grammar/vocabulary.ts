@@ -197,7 +197,7 @@ function tokenTrie(ids: readonly number[], tokens: readonly Uint8Array[]): Token
   return { trie: new Trie(ids.map((id) => tokens[id]!)), tokens: ids }
 }
 
-export function latin1(bytes: Uint8Array): string {
+function latin1(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("latin1")
 }
 
