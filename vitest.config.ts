@@ -6,6 +6,7 @@ export default defineConfig({
     include: ["src/**/*.test.ts", "test/**/*.test.ts"],
     pool: "threads",
     isolate: false,
+    maxWorkers: "100%", // all processors: much of the time is spent waiting for programs that tests start
     // Only a test that hangs takes this long; a busy machine compiles and spawns slowly.
     testTimeout: 120_000,
     hookTimeout: 120_000,

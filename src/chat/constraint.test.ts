@@ -30,8 +30,16 @@ function tool(name: string, parameters: unknown, strict = true): Tool {
   return { name, definition, parameters, strict }
 }
 
+const models = new Map<FormatName, ReturnType<typeof openModel>>()
+
 /** The golden tokenizer whose template shows the format, or any with a template that shows none. */
-async function modelOf(format: FormatName) {
+function modelOf(format: FormatName) {
+  const model = models.get(format) ?? openModel(format)
+  models.set(format, model)
+  return model
+}
+
+async function openModel(format: FormatName) {
   const name = { hermes: "qwen", llama3: "llama3", mistral: "mistral" }[format as string] ?? "qwen"
   const read = (file: string) => readFileSync(`${folder}/${name}/${file}`, "utf8")
   const { bos_token, eos_token, chat_template } = JSON.parse(read("tokenizer_config.json"))

@@ -155,6 +155,7 @@ function program(
 ): LibraryProgram {
   const failed = () => new Error(`internal: the library refuses: ${native.message(model)}`)
   const words = new BigUint64Array(WORDS)
+  const used = new Set<object>() // by the step being taken, which knows addresses alone: nobody may collect them
   let closed = false
   return {
     manifest,
@@ -172,7 +173,8 @@ function program(
       checkStep(input, manifest, limits, input.hiddenIn !== undefined)
       const out = outputs(input, manifest)
       writeWords(words, input, manifest.shapes.vocabulary, cancel, out)
-      const code = await native.step(model, words)
+      used.add(input).add(cancel).add(out)
+      const code = await native.step(model, words).finally(() => used.clear())
       if (code === Code.cancelled) return { kind: "cancelled" }
       if (code !== Code.ok) throw failed()
       return out
