@@ -1,31 +1,23 @@
 // Through HTTP, with every drafter there is: texts, logprobs, finish reasons and usage are those of a server that
-// proposes nothing. The heads of the embedded model are used where they lie beside it, else ones with random weights.
+// proposes nothing. The draft model and Medusa's heads are the embedded model's own; EAGLE's head has random weights.
 
-import { existsSync, mkdtempSync, rmSync } from "node:fs"
+import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, describe, expect, test } from "vitest"
-import { writeEagle, writeMedusa } from "../heads.ts"
+import { writeEagle } from "../heads.ts"
 import { ask, type Server, server } from "./server.ts"
 
 const folder = mkdtempSync(join(tmpdir(), "sinter-heads-"))
 afterAll(() => rmSync(folder, { recursive: true }))
 
-/** The trained one, or one made up. */
-function head(name: "eagle" | "medusa", write: (folder: string) => void): string {
-  if (existsSync(`models/tiny-${name}`)) return `models/tiny-${name}`
-  write(join(folder, name))
-  return join(folder, name)
-}
+writeEagle(folder)
 
 const drafters = [
   { mode: "lookup" },
-  {
-    mode: "small_draft",
-    models: existsSync("models/tiny-draft") ? "models/tiny-draft" : "models/tiny",
-  },
-  { mode: "eagle", models: head("eagle", writeEagle) },
-  { mode: "medusa", models: head("medusa", writeMedusa) },
+  { mode: "small_draft", models: "models/tiny-draft" },
+  { mode: "eagle", models: folder },
+  { mode: "medusa", models: "models/tiny-medusa" },
 ] as const
 
 const bodies: object[] = [
