@@ -41,7 +41,7 @@ schemas.push(
 )
 
 const walks = Number(process.env.WALKS ?? 2)
-const compared = 20 // steps of each
+const compared = 8 // steps of each
 
 const pieces =
   String.raw`":" "," "} "] {" [" }, }] ": ", ":" ":{" ":[ "a" "a","a" a","a b":1," ":null," a":1,"a name 

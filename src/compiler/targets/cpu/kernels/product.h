@@ -118,8 +118,9 @@ INLINE void product_tile(const struct panels w, const int quantized, const int t
 }
 
 // The first tile fetches 18 KiB ahead, which keeps products of few rows at memory speed (without: 0.6 of it at 8 rows, 4.5
-// KiB ahead: 0.9). One row alone streams as fast without.
-enum { AHEAD = 288 * LINE };
+// KiB ahead: 0.9). One row alone streams as fast without. Weights with fewer columns than FAR lie in the cache as a whole,
+// in any model that has them: tiles that fetch are not compiled for them.
+enum { AHEAD = 288 * LINE, FAR = 1024 };
 
 // One panel against all rows, in tiles of nearly equal height: 8 rows are 4 + 4, not 6 + 2.
 INLINE void product_panel(const struct panels w, const int quantized, const int64_t in_stride,
@@ -140,7 +141,7 @@ INLINE void product_panel(const struct panels w, const int quantized, const int6
   for (int64_t t = 0; t < tiles; t++) {
     int64_t height = count / tiles + (t < count % tiles);
 #if TILE_ROWS == 6
-    if (t == 0 && quantized && height > 1) switch (height) {
+    if (t == 0 && quantized && w.columns >= FAR && height > 1) switch (height) {
         TILE(6, AHEAD) TILE(5, AHEAD) TILE(4, AHEAD) TILE(3, AHEAD) TILE(2, AHEAD)
       }
     else
