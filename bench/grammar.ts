@@ -8,6 +8,7 @@
 import { readFileSync } from "node:fs"
 import { cpus } from "node:os"
 import { compileSchema, Grammar, type Matcher, Vocabulary } from "../src/grammar/grammar.ts"
+import { uniform } from "../test/random.ts"
 
 const [which = "cl100k", count = "300", only = ""] = process.argv.slice(2)
 
@@ -204,10 +205,10 @@ const WORDS =
 
 /** Parameters of functions as people publish them, drawn from a seed (mulberry32). */
 class Drawing {
-  private state: number
+  readonly next: () => number
 
   constructor(seed: number) {
-    this.state = seed * 7919
+    this.next = uniform(seed * 7919)
   }
 
   parameters(): unknown {
@@ -288,13 +289,6 @@ class Drawing {
 
   private below(n: number): number {
     return Math.floor(this.next() * n)
-  }
-
-  next(): number {
-    this.state = (this.state + 0x6d2b79f5) | 0
-    let t = Math.imul(this.state ^ (this.state >>> 15), 1 | this.state)
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296
   }
 }
 

@@ -17,6 +17,7 @@ import {
   SchemaRefusal,
   Vocabulary,
 } from "../src/grammar/grammar.ts"
+import { seedOf, uniform } from "../test/random.ts"
 
 interface Test {
   description: string
@@ -118,7 +119,7 @@ function scoreGroup(
   if (formats) return
   const judge = judgeOf(group, ajv)
   if (!judge) note("walks not judged", "ajv fails tests of this schema itself")
-  const random = seeded(group.description)
+  const random = uniform(seedOf(group.description))
   for (let i = 0; i < Number(options.walks); i++) {
     row.walks++
     const { text, ended } = walk(grammar.matcher(vocabulary), group, vocabulary, random)
@@ -373,18 +374,6 @@ function tokenize(vocabulary: Vocabulary, text: string): number[] {
 
 function isSet(mask: Uint32Array, token: number): boolean {
   return ((mask[token >>> 5]! >>> (token & 31)) & 1) === 1
-}
-
-function seeded(name: string): () => number {
-  let state = 1
-  for (const c of name) state = (Math.imul(state, 31) + c.codePointAt(0)!) | 0
-  return () => {
-    // mulberry32
-    state = (state + 0x6d2b79f5) | 0
-    let t = Math.imul(state ^ (state >>> 15), 1 | state)
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296
-  }
 }
 
 // ---- tables ----

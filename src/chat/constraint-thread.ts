@@ -3,12 +3,13 @@
 // an order that takes too long or too much memory costs its own request alone. A new thread takes over what the others
 // had: what a constraint says depends on its tokens alone, so the thread is told them again.
 
-import { Worker } from "node:worker_threads"
+import type { Worker } from "node:worker_threads"
 import type { Constraint } from "../engine/generation.ts"
 import { problem } from "../errors.ts"
 import type { Arguments, ConstraintOptions, Held, Holding } from "./constraint.ts"
 import type { ResponseFormat, SchemaVerdict } from "./conversation.ts"
 import { MOST_FORCED } from "./lookahead.ts"
+import { startThread } from "./thread.ts"
 
 export type Order =
   | { kind: "hold"; held: Held }
@@ -151,7 +152,10 @@ export class ConstraintThread {
     const nothing = () => {}
     const order = { kind: "start" } as const
     this.#waiting.push({ order, since: 0, wanted: true, resolve: nothing, reject: nothing })
-    const worker = startWorker(this.#options, this.#limits.megabytes)
+    const worker = startThread("constraint-worker", {
+      workerData: this.#options,
+      resourceLimits: { maxOldGenerationSizeMb: this.#limits.megabytes },
+    })
     worker.on("message", (answer: Answer) => this.#answered(answer))
     worker.on("error", (error) => {
       const outOfMemory = "code" in error && error.code === "ERR_WORKER_OUT_OF_MEMORY"
@@ -324,15 +328,4 @@ function forcedOf({ found }: SharedMasks): readonly number[] {
 function newMasks(rows: number, words: number): SharedMasks {
   const found = new Int32Array(new SharedArrayBuffer(4 * (3 + MOST_FORCED)))
   return { found, masks: new Uint32Array(new SharedArrayBuffer(rows * words * 4)) }
-}
-
-// The thread's own file stands beside this one. Run from the sources it is TypeScript, which a thread must be taught to read.
-function startWorker(workerData: ConstraintOptions, megabytes: number): Worker {
-  const options = { workerData, resourceLimits: { maxOldGenerationSizeMb: megabytes } }
-  if (!import.meta.url.endsWith(".ts")) {
-    return new Worker(new URL("./constraint-worker.js", import.meta.url), options)
-  }
-  const file = JSON.stringify(new URL("./constraint-worker.ts", import.meta.url))
-  const script = `import("tsx/esm/api").then((tsx) => tsx.register() && import(${file}))`
-  return new Worker(script, { ...options, eval: true })
 }

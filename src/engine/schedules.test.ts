@@ -4,6 +4,7 @@
 import { expect, test } from "vitest"
 import { plain, request, setUp, turns } from "../../test/history-engine.ts"
 import { expectedReply, expectedScores, VOCABULARY } from "../../test/history-program.ts"
+import { mulberry32 } from "../../test/random.ts"
 import type { Generation, GenerationRequest } from "./generation.ts"
 import { Trace } from "./trace.ts"
 
@@ -11,15 +12,10 @@ const SCHEDULES = 200
 
 type Random = (below: number) => number
 
-/** Mulberry32, so that a schedule that fails can be run again by its number. */
+/** A schedule that fails can be run again by its number. */
 function random(seed: number): Random {
-  let state = seed
-  return (below) => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) % below
-  }
+  const next = mulberry32(seed)
+  return (below) => next() % below
 }
 
 /** A prompt that begins like others do and goes on in its own way. */

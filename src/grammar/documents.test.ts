@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs"
 import { Ajv, type AnySchema, type Options } from "ajv"
 import Ajv2020 from "ajv/dist/2020.js"
 import { describe, expect, test } from "vitest"
+import { seedOf, uniform } from "../../test/random.ts"
 import { compileSchema, Grammar, type Matcher, Vocabulary } from "./grammar.ts"
 
 const golden = new URL("../../test/golden/schemas/documents.json", import.meta.url)
@@ -41,7 +42,7 @@ schemas.push(
 )
 
 const walks = Number(process.env.WALKS ?? 2)
-const compared = 8 // steps of each
+const compared = 20 // steps of each
 
 const pieces =
   String.raw`":" "," "} "] {" [" }, }] ": ", ":" ":{" ":[ "a" "a","a" a","a b":1," ":null," a":1,"a name 
@@ -62,7 +63,7 @@ const vocabulary = new Vocabulary(
 
 describe.each(schemas)("%s", (name, schema) => {
   const grammar = new Grammar(compileSchema(schema).part)
-  const random = seeded(name)
+  const random = uniform(seedOf(name))
 
   test("masks hold what is accepted, and what is written validates", () => {
     const validate = judge(schema)
@@ -138,16 +139,4 @@ function modern(schema: unknown): unknown {
     own.maximum = undefined
   }
   return JSON.parse(JSON.stringify(own))
-}
-
-/** mulberry32 */
-function seeded(name: string): () => number {
-  let state = 1
-  for (const c of name) state = (Math.imul(state, 31) + c.codePointAt(0)!) | 0
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let t = Math.imul(state ^ (state >>> 15), 1 | state)
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296
-  }
 }

@@ -3,6 +3,7 @@
 
 import { Ajv2020 } from "ajv/dist/2020.js"
 import { expect, test } from "vitest"
+import { uniform } from "../../test/random.ts"
 import { compileSchema, Grammar, type Matcher, SchemaRefusal, Vocabulary } from "./grammar.ts"
 
 const bytes = new Vocabulary(
@@ -186,10 +187,10 @@ function finish(matcher: Matcher): string | undefined {
 
 /** Schemas drawn from a seed (mulberry32). */
 class Drawing {
-  private state: number
+  private readonly next: () => number
 
   constructor(seed: number) {
-    this.state = seed * 7919
+    this.next = uniform(seed * 7919)
   }
 
   pick<T>(list: readonly T[]): T {
@@ -252,12 +253,5 @@ class Drawing {
       () => Object.fromEntries(["if", "then", "else"].map((keyword) => [keyword, s()])),
       () => ({ if: s(), else: s() }),
     ]
-  }
-
-  private next(): number {
-    this.state = (this.state + 0x6d2b79f5) | 0
-    let t = Math.imul(this.state ^ (this.state >>> 15), 1 | this.state)
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296
   }
 }
