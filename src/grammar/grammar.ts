@@ -3,9 +3,9 @@
 // completed, and what is complete always validates. A schema that cannot be kept to this is refused, with its place.
 
 import { Literals } from "./expand.ts"
+import { advance, Context, End, EndFrame, type Frame } from "./frames.ts"
 import { Goals } from "./goals.ts"
 import { fromValue, type Json, JsonFault, parseJson } from "./json.ts"
-import { advance, Context, End, EndFrame, type Frame } from "./machine.ts"
 import { type Masks, masksOf } from "./masks.ts"
 import { begin, type Part } from "./parts.ts"
 import { type Dialect, type Fault, readSchema, SchemaFault } from "./schema.ts"

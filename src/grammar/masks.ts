@@ -4,8 +4,10 @@
 // before it and what follows, and the few texts that are special: names that are mentioned or seen, items that may not come
 // again. Masks are kept, up to a bound for each vocabulary; the one used longest ago is forgotten first.
 
-import { advance, type Frame, type Inside, NameFrame, StringFrame } from "./machine.ts"
+import { advance, type Frame, type Inside } from "./frames.ts"
+import { NameFrame } from "./machine.ts"
 import { TextFrame } from "./parts.ts"
+import { StringFrame } from "./scalars.ts"
 import { type StringPlace, unread } from "./strings.ts"
 import { type Head, set, type Trie, unescaped, type Vocabulary } from "./vocabulary.ts"
 

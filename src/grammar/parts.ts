@@ -1,8 +1,9 @@
 // What a reply is made of, for those who write tool-call formats: fixed bytes, values held to a schema, sequences, choices,
 // lists, and free text in which a trigger opens something held. Parts are plain data; `begin` turns one into frames.
 
+import { type Context, Frame, type Rest } from "./frames.ts"
 import type { Goal } from "./goals.ts"
-import { type Context, Frame, type Rest, ValueFrame } from "./machine.ts"
+import { ValueFrame } from "./machine.ts"
 
 export type Part =
   | { kind: "literal"; bytes: Uint8Array }

@@ -1,0 +1,173 @@
+// Inside words, numbers and strings: what a value without parts has been read to, and what follows when it ends.
+
+import type { Kept } from "./distinct.ts"
+import { type Context, Frame, type Inside, type Rest, unmentioned } from "./frames.ts"
+import { decimalText, parseDecimal, parseJson } from "./json.ts"
+import type { NumberNode } from "./numbers.ts"
+import type { StringPlace } from "./strings.ts"
+
+const quote = 0x22
+
+export class WordFrame extends Frame {
+  private readonly word: string
+  private readonly at: number
+  private readonly rest: Rest
+
+  constructor(context: Context, word: string, at: number, rest: Rest) {
+    super(context)
+    this.word = word
+    this.at = at
+    this.rest = rest
+  }
+
+  step(byte: number, out: Frame[]): void {
+    if (this.word.charCodeAt(this.at) !== byte) return
+    if (this.at + 1 === this.word.length) this.rest.resume(this.word, out)
+    else out.push(new WordFrame(this.context, this.word, this.at + 1, this.rest))
+  }
+
+  protected describe(): string {
+    return `w${this.word}${this.at}|${this.rest.signature}`
+  }
+}
+
+export class NumberFrame extends Frame {
+  private readonly node: NumberNode
+  private readonly rest: Rest
+  /** The spelling so far, when the value is kept. */
+  private readonly raw: string | undefined
+  private after: readonly Frame[] | undefined
+
+  constructor(context: Context, node: NumberNode, rest: Rest, raw: string | undefined) {
+    super(context)
+    this.node = node
+    this.rest = rest
+    this.raw = raw
+  }
+
+  step(byte: number, out: Frame[]): void {
+    const next = this.node.step(byte)
+    if (next) {
+      const raw = this.raw === undefined ? undefined : this.raw + String.fromCharCode(byte)
+      out.push(new NumberFrame(this.context, next, this.rest, raw))
+    } else for (const frame of this.ended()) frame.step(byte, out)
+  }
+
+  override finishes(): boolean {
+    return this.ended().some((frame) => frame.finishes())
+  }
+
+  // A number ends where something else begins.
+  private ended(): readonly Frame[] {
+    if (this.after) return this.after
+    const frames: Frame[] = []
+    if (this.node.canEnd()) {
+      const value = this.raw === undefined ? undefined : decimalText(parseDecimal(this.raw)!)
+      this.rest.resume(value, frames)
+    }
+    this.after = frames
+    return frames
+  }
+
+  protected describe(): string {
+    const at = `${this.node.language.id}:${this.node.outlook()}`
+    return `n${at}:${this.raw ?? ""}|${this.rest.signature}`
+  }
+}
+
+/** Inside a string's quotes. */
+export class StringFrame extends Frame {
+  readonly place: StringPlace
+  /** Finished characters, as far as they are counted. */
+  readonly length: number
+  private readonly rest: Rest
+  private readonly kept: Kept | undefined
+  /** The bytes so far, when the value is kept, and how many of them are finished characters. */
+  private readonly raw: string
+  private readonly finished: number
+
+  constructor(
+    context: Context,
+    place: StringPlace,
+    length: number,
+    rest: Rest,
+    kept: Kept | undefined,
+    raw: string,
+    finished: number,
+  ) {
+    super(context)
+    this.place = place
+    this.length = length
+    this.rest = rest
+    this.kept = kept
+    this.raw = raw
+    this.finished = finished
+  }
+
+  step(byte: number, out: Frame[]): void {
+    if (byte === quote && this.place.isBetween) {
+      if (!this.place.language.accepts(this.place.state, this.length)) return
+      out.push(...this.closed(this.kept ? this.text() : ""))
+      return
+    }
+    const place = this.place.step(byte)
+    if (!place) return
+    const length = place.language.counted(this.length + (place.isBetween ? 1 : 0))
+    if (!place.lives(length)) return
+    const same = place === this.place && length === this.length && !this.kept
+    const raw = this.kept ? this.raw + String.fromCharCode(byte) : ""
+    const finished = place.isBetween ? raw.length : this.finished
+    const next = same
+      ? this
+      : new StringFrame(this.context, place, length, this.rest, this.kept, raw, finished)
+    if (next.lives()) out.push(next)
+  }
+
+  /** Whether a value that need not be avoided can still come of it. */
+  lives(): boolean {
+    if (!this.kept || this.kept.avoid.size === 0) return true
+    return this.kept.leavesString(this.place, this.length, this.text())
+  }
+
+  /** Undefined when it has to be asked byte by byte. */
+  inside(): Inside | undefined {
+    const { place, length, kept } = this
+    const mentions = kept ? [...kept.mentions] : []
+    if (mentions.length > 0 && !place.isBetween) return undefined
+    const text = mentions.length > 0 ? this.text() : ""
+    const special = mentions
+      .filter((mention) => mention.startsWith(text))
+      .map((mention) => ({
+        rest: mention.slice(text.length),
+        leads: false,
+        closed: () => this.closed(mention),
+      }))
+    let others: Frame[] | undefined
+    const closed = () => {
+      others ??= this.closed(unmentioned)
+      return others
+    }
+    return { place, length, closed, special, isKept: kept !== undefined }
+  }
+
+  /** What follows when the text is closed here. */
+  private closed(text: string): Frame[] {
+    const out: Frame[] = []
+    const value = this.kept && JSON.stringify(text)
+    if (value === undefined || !this.kept!.avoid.has(value)) this.rest.resume(value, out)
+    return out
+  }
+
+  /** The finished characters. */
+  private text(): string {
+    const bytes = Buffer.from(this.raw.slice(0, this.finished), "latin1")
+    return parseJson(`"${bytes.toString("utf8")}"`) as string
+  }
+
+  protected describe(): string {
+    const { place } = this
+    const kept = this.kept ? `${this.raw}!${[...this.kept.avoid].join()}` : ""
+    const at = `${place.language.id}:${place.state}:${place.decoding.id}:${this.length}`
+    return `s${at}${kept}|${this.rest.signature}`
+  }
+}
