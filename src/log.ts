@@ -13,13 +13,16 @@ const RETRY = 100 // milliseconds
 /** @param pretty one readable line per event for terminals; otherwise one JSON object per line. */
 export function createLog(level: LogLevel, pretty: boolean): Logger {
   if (level === "silent") return pino({ level })
-  if (!pretty) return pino({ level, base: undefined }, new StandardError())
+  standardError ??= new StandardError()
+  if (!pretty) return pino({ level, base: undefined }, standardError)
   const transport = pino.transport({
     target: "pino-pretty",
     options: { destination: 2, ignore: "pid,hostname" },
   })
   return pino({ level }, transport)
 }
+
+let standardError: StandardError | undefined // one for all loggers of the process: lines follow each other
 
 /** Lines on their way to stderr, written off the event loop. */
 class StandardError {

@@ -1,6 +1,5 @@
 // How a server leaves: SIGTERM lets what runs end, refuses what comes, and a second signal ends it at once.
 
-import { setTimeout as sleep } from "node:timers/promises"
 import { expect, onTestFinished, test } from "vitest"
 import { type Serving, serve } from "./sinter.ts"
 
@@ -27,14 +26,15 @@ async function streaming({ url }: Serving, tokens: number): Promise<{ text: Prom
   return { text: response.text() }
 }
 
+const health = (server: Serving) => async () => (await fetch(`${server.url}/health`)).status
+
 const LONG = 1900 // tokens: seconds
 
 test("SIGTERM: health says so, new requests are refused, running streams end whole, exit code 0", async () => {
   const server = await serving()
   const { text } = await streaming(server, LONG)
   const ended = server.stop("SIGTERM")
-  const health = async () => (await fetch(`${server.url}/health`)).status
-  await expect.poll(health).toBe(503)
+  await expect.poll(health(server)).toBe(503)
   expect((await fetch(`${server.url}/live`)).status).toBe(200)
   const refused = await fetch(`${server.url}/v1/models`)
   expect(refused.status).toBe(503)
@@ -62,7 +62,7 @@ test("a second signal ends it now, whatever runs", async () => {
   const { text } = await streaming(server, LONG)
   const cut = expect(text).rejects.toThrow()
   void server.stop("SIGTERM")
-  await sleep(100) // two signals at once would be one
+  await expect.poll(health(server)).toBe(503) // two signals at once would be one
   const begun = performance.now()
   const { code, signal, err } = await server.stop("SIGTERM")
   expect(performance.now() - begun).toBeLessThan(2000)

@@ -1,13 +1,11 @@
 // Starts `sinter serve FOLDER` for each folder named, one after the other in one process, since starting seventy of them
 // would take minutes. Prints a line of JSON for each: what it said, how it ended, and what that took.
 
-import { EventEmitter } from "node:events"
 import { join } from "node:path"
 import { pathToFileURL } from "node:url"
 
 const main = pathToFileURL(join(import.meta.dirname, "../src/cli/main.ts")).href
 const print = console.log.bind(console)
-EventEmitter.defaultMaxListeners = 0 // every start listens once more
 
 let said = ""
 console.error = (...words: unknown[]) => {

@@ -69,17 +69,6 @@ export function writeJson(value: Json): string {
 const PLAIN = /[^"\\\u0000-\u001f]*/y
 const NUMBER = /-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?/y
 const LONE_SURROGATE = /\p{Surrogate}/gu
-const ESCAPES: Record<string, string> = {
-  '"': '"',
-  "\\": "\\",
-  "/": "/",
-  b: "\b",
-  f: "\f",
-  n: "\n",
-  r: "\r",
-  t: "\t",
-}
-
 class Reader {
   readonly text: string
   at = 0
@@ -161,36 +150,46 @@ class Reader {
   }
 
   private string(): string {
-    const parts: string[] = []
-    let escaped = false
+    const raw = this.text.slice(this.at, this.closing() + 1)
+    try {
+      const text = JSON.parse(raw) as string
+      this.at += raw.length
+      return raw.includes("\\u") ? text.replace(LONE_SURROGATE, "\ufffd") : text
+    } catch {
+      return this.faultInString()
+    }
+  }
+
+  /** Where the string that begins here ends: at the next quote that no backslash escapes. */
+  private closing(): number {
+    let end = this.at
+    for (;;) {
+      end = this.text.indexOf('"', end + 1)
+      let slashes = 0
+      while (this.text[end - 1 - slashes] === "\\") slashes++
+      if (end < 0 || slashes % 2 === 0) return end
+    }
+  }
+
+  private faultInString(): never {
     this.at++
     for (;;) {
       PLAIN.lastIndex = this.at
-      parts.push(PLAIN.exec(this.text)![0])
+      PLAIN.exec(this.text)
       this.at = PLAIN.lastIndex
       const end = this.text[this.at]
-      if (end === '"') break
-      if (end === undefined) this.fail("a string has no end")
+      if (end === undefined || end === '"') this.fail("a string has no end")
       if (end !== "\\") this.fail("a control character inside a string must be escaped")
-      parts.push(this.escape())
-      escaped = true
+      this.escape()
     }
-    this.at++
-    const text = parts.length === 1 ? parts[0]! : parts.join("")
-    return escaped ? text.replace(LONE_SURROGATE, "\ufffd") : text
   }
 
-  private escape(): string {
+  private escape(): void {
     const kind = this.text[this.at + 1] ?? ""
-    const known = Object.hasOwn(ESCAPES, kind) ? ESCAPES[kind] : undefined
-    if (known !== undefined) {
-      this.at += 2
-      return known
-    }
     const digits = this.text.slice(this.at + 2, this.at + 6)
-    if (kind !== "u" || !/^[0-9a-fA-F]{4}$/.test(digits)) this.fail("an unknown escape in a string")
-    this.at += 6
-    return String.fromCharCode(Number.parseInt(digits, 16))
+    if (kind === "u" && /^[0-9a-fA-F]{4}$/.test(digits)) this.at += 6
+    else if (kind !== "" && '"\\/bfnrt'.includes(kind)) this.at += 2
+    else this.fail("an unknown escape in a string")
   }
 
   private number(): number | bigint {

@@ -212,9 +212,13 @@ function markUsed(place: string): void {
   } catch {
     return // a shelf that can only be read is not pruned either
   }
+  if (marks.size === 0) process.once("exit", unmark)
   marks.add(mark)
   setInterval(() => touch(mark), USE_BEAT_MS).unref()
-  process.once("exit", () => rmSync(mark, { force: true }))
+}
+
+function unmark(): void {
+  for (const mark of marks) rmSync(mark, { force: true })
 }
 
 function touch(path: string): void {
