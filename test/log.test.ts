@@ -53,6 +53,14 @@ test("a request that is refused, and one whose client leaves", async () => {
   expect(await lineOf("gone", endless, true)).toMatchObject({ status: 499, outcome: "left" })
 })
 
+test("probes leave no lines", async () => {
+  for (const path of ["health", "live", "metrics"]) {
+    expect((await fetch(`${server.url}/${path}`)).status).toBe(200)
+  }
+  await lineOf("later", { ...asked, max_tokens: 1 })
+  expect(server.err()).not.toMatch(/"path":"\/(health|live|metrics)"/)
+})
+
 test("no text of prompts or replies", () => {
   expect(server.err()).toContain('"outcome"')
   expect(server.err()).not.toContain(secret)

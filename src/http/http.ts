@@ -173,8 +173,9 @@ export function createHttp(options: HttpOptions, log: Log, service?: Service): H
     const { id, method, url } = request
     const status = raw.writableEnded ? raw.statusCode : CLIENT_LEFT
     const told = account.tell(status)
-    log.info({ request: id, method, path: cut(url, 200), status, ...told }, told.outcome)
     const [route] = routesOf(pathOf(request))
+    const level = route?.probe ? "debug" : "info"
+    log[level]({ request: id, method, path: cut(url, 200), status, ...told }, told.outcome)
     if (route?.body) state.service?.trace?.mark(id, "finished", { status, ...told })
     metrics.requestEnded(route?.path ?? "other", status, account)
   }

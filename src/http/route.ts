@@ -11,6 +11,8 @@ export interface Route {
   open?: true
   /** Answered while the model is still loading, too. */
   early?: true
+  /** Asked every few seconds by machines: its lines are for those who log at debug. */
+  probe?: true
   body?: TSchema
   answer: TSchema | "text" | "html"
   chunk?: TSchema // what a stream's events hold
