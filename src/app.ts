@@ -149,7 +149,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     available,
     weightBytes,
     bufferBytes,
-    drafts: drafting?.demand,
+    drafts: drafting.demand,
   })
   const summary: Summary = {
     name: model.name,
@@ -162,7 +162,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     program: prepared.origin,
     device,
     mode,
-    drafting: drafting && `${drafting.mode}: ${drafting.title}`,
+    drafting: drafting.title && `${drafting.mode}: ${drafting.title}`,
     limits,
     memoryOf: limitedBy,
   }
@@ -183,7 +183,7 @@ export async function createApp(options: AppOptions): Promise<App> {
       http.server.server.closeAllConnections()
       await http.server.close()
       await model.close()
-      await drafting?.close()
+      await drafting.close()
     },
   }
 }
@@ -204,7 +204,7 @@ interface Loading {
   options: AppOptions
   model: Model
   prepared: Prepared
-  drafting: PreparedDrafting | undefined
+  drafting: PreparedDrafting
   summary: Summary
   http: Http
   log: Log
@@ -228,12 +228,10 @@ async function load(loading: Loading): Promise<Ready & { kept: Promise<void> }> 
   hash.update(`${template?.source} ${toolTemplate?.source}`)
   const { program, weights } = await openProgram(loading)
   hash.update(`${program.manifest.fingerprint} ${weights.hash}`)
-  const speculative =
-    drafting &&
-    (await openDrafter(drafting, loading).catch(async (error) => {
-      await program.close()
-      throw error
-    }))
+  const speculative = await openDrafter(drafting, loading).catch(async (error) => {
+    await program.close()
+    throw error
+  })
   const trace = options.tracing ? new Trace() : undefined
   const engine = createEngine(program, {
     limits: summary.limits,
@@ -241,7 +239,7 @@ async function load(loading: Loading): Promise<Ready & { kept: Promise<void> }> 
     ...recycled(options.overrides),
     log,
     ...(trace && { trace }),
-    ...(speculative && { speculative }),
+    speculative,
     ...(options.requestTimeout ? { requestTimeout: options.requestTimeout } : {}),
   })
   const chat = createChat({
@@ -327,7 +325,7 @@ function weightOptions(options: AppOptions, log: Log, signal: AbortSignal): Weig
   }
 }
 
-/** The drafter with its model's weights in, if it has one. */
+/** Who proposes, with a model's weights in if there is one. */
 async function openDrafter(
   prepared: PreparedDrafting,
   { summary, options, log, signal }: Loading,
@@ -359,6 +357,7 @@ const counts = {
   recomputedTokens: "Tokens computed once more, after blocks were taken.",
   preemptions: "Sequences whose blocks were taken for others.",
   failures: "Sequences that ended in an error.",
+  forcedTokens: "Tokens that a schema left no choice about, computed beside the one before them.",
 } as const satisfies Record<Exclude<keyof EngineStats, "drafts" | keyof typeof levels>, string>
 
 function samples(engine: Engine): Sample[] {

@@ -14,7 +14,13 @@ import { createMedusa } from "../engine/drafters/medusa.ts"
 import { createSmallDraft } from "../engine/drafters/small-draft.ts"
 import type { DraftDemand, Overrides } from "../engine/limits.ts"
 import type { Memory } from "../engine/memory.ts"
-import { type Drafter, LONGEST_DRAFT, type SpeculativeMode } from "../engine/speculative.ts"
+import {
+  type Drafter,
+  LONGEST_DRAFT,
+  nobody,
+  type Speculative,
+  type SpeculativeMode,
+} from "../engine/speculative.ts"
 import { problem } from "../errors.ts"
 import type { Log } from "../log.ts"
 import { type Head, openHead } from "../model/head.ts"
@@ -29,7 +35,7 @@ import type { Program, ProgramLimits } from "../runtime/program.ts"
 import { planOf } from "./plan.ts"
 
 export interface DraftingOptions {
-  mode: SpeculativeMode | "disable"
+  mode: Speculative["mode"]
   /** A model's folder or name, and after a comma a library compiled for it. */
   models?: string | undefined
 }
@@ -45,10 +51,10 @@ export interface DraftingWish extends DraftingOptions {
 
 /** A drafter that fits, not opened yet. */
 export interface PreparedDrafting {
-  mode: SpeculativeMode
+  mode: Speculative["mode"]
   length: number
-  /** For people: what proposes. */
-  title: string
+  /** For people: what proposes; absent: nothing does. */
+  title?: string
   /** How much may be proposed for a sequence in a step, and what the model that does it takes. */
   demand: { length: number; model?: DraftDemand | undefined }
   open(opening: Opening): Promise<(memory: Memory) => Drafter>
@@ -64,17 +70,24 @@ export interface Opening {
 }
 
 /** @throws `option_invalid` for what does not fit together, and what a model's files are refused with. */
-export async function prepareDrafting(wish: DraftingWish): Promise<PreparedDrafting | undefined> {
+export async function prepareDrafting(wish: DraftingWish): Promise<PreparedDrafting> {
   const { mode, models } = wish
   const { spec_draft_length: length = 0 } = wish.overrides
   checkModels(mode, models)
   switch (mode) {
     case "disable":
-      if (length === 0) return undefined
-      throw problem("option_invalid", {
-        option: "--overrides spec_draft_length",
-        problem: `${length} tokens are to be proposed and --speculative-mode is disable, which proposes 0; choose a mode.`,
-      })
+      if (length > 0)
+        throw problem("option_invalid", {
+          option: "--overrides spec_draft_length",
+          problem: `${length} tokens are to be proposed and --speculative-mode is disable, which proposes 0; choose a mode.`,
+        })
+      return {
+        mode,
+        length,
+        demand: { length },
+        open: async () => () => nobody,
+        close: async () => {},
+      }
     case "lookup":
       return {
         mode,

@@ -44,7 +44,7 @@ export interface EngineOptions {
   maxQueue: number
   /** Milliseconds from a request's arrival to its end; absent: as long as it takes. */
   requestTimeout?: number
-  /** What proposes tokens; absent: every step draws one. It belongs to the engine from here on. */
+  /** What proposes tokens; absent: a step draws one for each sequence. It belongs to the engine from here on. */
   speculative?: Speculative
   /** Finished sequences that are remembered for others; 0: none; absent: as many as the blocks allow. */
   recycledSequences?: number
@@ -164,6 +164,7 @@ class Loop implements Engine {
 
   stats(): EngineStats {
     const { memory, running, waiting, preemptions } = this.#scheduler
+    const { mode = "disable" } = this.#options.speculative ?? {}
     return {
       running,
       waiting,
@@ -173,7 +174,8 @@ class Loop implements Engine {
       cachedTokens: memory.cachedTokens,
       preemptions,
       ...this.#counts,
-      ...(this.#speculation && { drafts: this.#speculation.counts }),
+      forcedTokens: this.#speculation?.forced ?? 0,
+      ...(mode !== "disable" && { drafts: this.#speculation!.counts }),
     }
   }
 

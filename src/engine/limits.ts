@@ -33,7 +33,7 @@ export interface Demand {
   weightBytes: number
   /** What the program needs beside weights and KV blocks, in bytes. */
   bufferBytes: (limits: ProgramLimits) => number
-  /** The most tokens proposed for a sequence in a step, and what the model that proposes them takes. */
+  /** The most tokens proposed for a sequence in a step, and what the model that proposes them takes; absent: no drafts. */
   drafts?: { length: number; model?: DraftDemand | undefined } | undefined
 }
 
@@ -49,7 +49,7 @@ export interface EngineLimits {
   sequences: Chosen // at once
   total: Chosen // tokens held for all sequences together
   chunk: Chosen // the most prompt tokens in one step
-  /** Tokens proposed in one step for all sequences together; the program's rows, tokens and blocks have room for them. */
+  /** Drafts in one step for all sequences together; the program's rows, tokens and blocks have room for them. */
   drafts: number
   program: ProgramLimits
   memory: MemoryShares
@@ -74,6 +74,7 @@ const LOCAL_SEQUENCES = 4
 const SERVER_SEQUENCES = 128 // beyond it a step's decode rows leave no room in the step budget for prompts
 const STEP_TOKENS = 512 // activations are sized for it; longer steps gain nothing and hold everybody else up
 const LEAST_ROWS = 32 // each token of a prompt that is scored takes one: with fewer, such prompts would crawl
+const FORCED = 16 // drafts of tokens that a constraint leaves no choice about have that much room where nobody proposes
 const MOST_DRAFTS = 64 // a step over more rows than that is no cheaper for each than one over fewer
 const SERVER_SHARE = 0.85 // of the memory: `server` takes what there is and keeps 15 % free
 
@@ -84,7 +85,7 @@ export function chooseLimits(demand: Demand): EngineLimits {
   const sequences = chooseSequences(mode, overrides)
   const span = spanOf(demand, context.value)
   const chunk = overridden(overrides, "prefill_chunk_size") ?? span
-  const drafts = Math.min(MOST_DRAFTS, sequences.value * (demand.drafts?.length ?? 0))
+  const drafts = demand.drafts ? draftRoom(sequences.value * demand.drafts.length) : 0
   const program = {
     blocks: spareBlocks(sequences.value, drafts),
     tokens:
@@ -106,6 +107,8 @@ export function chooseLimits(demand: Demand): EngineLimits {
     memory: checkedMemory(demand, program),
   }
 }
+
+const draftRoom = (proposed: number) => Math.min(MOST_DRAFTS, Math.max(FORCED, proposed))
 
 /** Drafts take blocks from nobody: those of a sequence need one beside its own at most. */
 export function spareBlocks(sequences: number, drafts: number): number {

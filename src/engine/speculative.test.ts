@@ -12,7 +12,7 @@ import { createSmallDraft } from "./drafters/small-draft.ts"
 import type { Constraint, GenerationEvent, GenerationRequest } from "./generation.ts"
 import type { Memory } from "./memory.ts"
 import type { Sequence } from "./sequence.ts"
-import { type Drafter, LONGEST_DRAFT, type Speculative } from "./speculative.ts"
+import { type Drafter, LONGEST_DRAFT, nobody, type Speculative } from "./speculative.ts"
 import { Trace } from "./trace.ts"
 
 type Random = (below: number) => number
@@ -48,17 +48,18 @@ function speculative(drafter: Drafter, length: number, room = 40): Speculative {
   return { mode: "lookup", drafter: () => drafter, length, room }
 }
 
-/** Allows some tokens, by what was accepted; its masks may come a while after they are asked for. */
+/** Allows some tokens, or just one, by what was accepted; its masks may come a while after they are asked for. */
 class Moody implements Constraint {
   readonly #seed: number
   readonly #delay: number
   readonly #accepted: number[] = []
-  #ahead: readonly number[] = []
+  #ahead: readonly number[]
   pending: Promise<void> | undefined
 
   constructor(seed: number, delay: number) {
     this.#seed = seed
     this.#delay = delay
+    this.#ahead = this.#findForced()
     this.#wait()
   }
 
@@ -76,7 +77,7 @@ class Moody implements Constraint {
     this.#accepted.push(token)
     if (this.#ahead[0] === token) this.#ahead = this.#ahead.slice(1)
     else {
-      this.#ahead = []
+      this.#ahead = this.#findForced()
       this.#wait()
     }
   }
@@ -94,9 +95,35 @@ class Moody implements Constraint {
     return this.pending ? 0 : this.#ahead.length
   }
 
+  get forced(): readonly number[] {
+    return this.pending ? [] : this.#findForced()
+  }
+
+  #findForced(): number[] {
+    const found: number[] = []
+    for (let only = this.#only(found); only !== undefined; only = this.#only(found)) {
+      found.push(only)
+      if (found.length === 20) break
+    }
+    return found
+  }
+
+  /** The token that has to come after these, if only one may. */
+  #only(ahead: readonly number[]): number | undefined {
+    const state = this.#state(ahead)
+    return ((state >>> 9) & 3) === 0 ? undefined : (state >>> 11) % VOCABULARY
+  }
+
+  #state(ahead: readonly number[]): number {
+    const seen = [...this.#accepted, ...ahead]
+    return seen.reduce((mixed, each) => Math.imul(mixed ^ each, 0x85ebca6b), this.#seed)
+  }
+
   #allows(token: number, after: number): boolean {
-    const seen = [...this.#accepted, ...this.#ahead.slice(0, after)]
-    const state = seen.reduce((mixed, each) => Math.imul(mixed ^ each, 0x85ebca6b), this.#seed)
+    const ahead = this.#ahead.slice(0, after)
+    const only = this.#only(ahead)
+    if (only !== undefined) return token === only
+    const state = this.#state(ahead)
     return token === 5 || ((Math.imul(state ^ token, 0xc2b2ae35) >>> 13) & 3) !== 0
   }
 
@@ -157,6 +184,7 @@ async function read(
 }
 
 const drafters = [
+  "nobody",
   "lookup",
   "a model",
   "an EAGLE head",
@@ -205,6 +233,7 @@ describe.each(drafters)("a drafter: %s", (kind) => {
       limits: { ...limitsOf(setting, room), rows: sequences },
     })
     const drafter = (memory: Memory) => {
+      if (kind === "nobody") return nobody
       if (kind === "lookup") return createLookup()
       if (kind === "a model") return createSmallDraft(draft, memory)
       if (kind === "an EAGLE head") return createEagle(draft, memory)
@@ -321,6 +350,42 @@ test("drafts borrow blocks: the prefix cache and what is cached of later request
     return { cached, remembered: engine.stats().blocksRemembered }
   }
   expect(await usage(true)).toEqual(await usage(false))
+})
+
+test("what has to come is computed ahead, whoever proposes", async () => {
+  const text = Array.from({ length: 24 }, (_, i) => (i * 7) % VOCABULARY)
+  /** The text and nothing else; told in one run, as a look ahead tells it. */
+  const only = (): Constraint => {
+    let at = 0
+    return {
+      mask: (into, after = 0) => {
+        into.fill(0)
+        const token = text[at + after]!
+        into[token >> 5] = 1 << (token & 31)
+      },
+      accept: () => void at++,
+      draft: () => {
+        throw new Error("there is nothing to look up")
+      },
+      get drafted() {
+        return text.length - at - 1
+      },
+      get forced() {
+        return text.slice(at, -1)
+      },
+    }
+  }
+  for (const drafter of [nobody, standIn(new Map(), () => false)]) {
+    const options = { speculative: speculative(drafter, 0) }
+    const { engine, program, isClean } = setUp({ options })
+    const asked = request(20, { maxTokens: 24, constraint: only })
+    expect((await collect(engine.generate(asked).choices[0]!)).tokens).toEqual(text)
+    expect(program.steps.map(({ rows }) => rows)).toEqual([1, 16, 7])
+    const { forcedTokens, drafts } = engine.stats()
+    expect(forcedTokens).toBe(21)
+    expect(drafts!.drafted.every((count) => count === 0)).toBe(true)
+    isClean()
+  }
 })
 
 test("a drafter that fails costs nobody a token", async () => {

@@ -3,7 +3,8 @@
 // program's, and is kept too. So a draft changes speed and never text: what is drawn at a row depends on the tokens before
 // it, and those are the reply's own.
 //
-// A draft borrows its blocks (memory.ts), takes nobody's place in a step, and costs nobody's tokens when it fails.
+// A draft borrows its blocks (memory.ts), takes nobody's place in a step, and costs nobody's tokens when it fails. Where a
+// constraint leaves no choice its tokens are a draft that is always right: nobody has to propose it, in no mode.
 
 import { setImmediate as breathe } from "node:timers/promises"
 import type { Log } from "../log.ts"
@@ -35,8 +36,16 @@ export interface Drafter {
   close(): Promise<void>
 }
 
+/** Who proposes where nobody shall: only what a constraint leaves no choice about is computed ahead. */
+export const nobody: Drafter = {
+  hidden: "none",
+  longest: 0,
+  async propose() {},
+  async close() {},
+}
+
 export interface Speculative {
-  mode: SpeculativeMode
+  mode: SpeculativeMode | "disable"
   /** Made once the engine knows which blocks there are. */
   drafter: (memory: Memory) => Drafter
   /** Tokens to propose for each sequence; 0: as many as pay. */
@@ -59,7 +68,9 @@ const MASK_TURNS = 16
 
 export class Speculation {
   readonly drafter: Drafter
-  readonly counts: { mode: SpeculativeMode; drafted: number[]; accepted: number[] } // by place in the draft
+  readonly counts: { mode: Speculative["mode"]; drafted: number[]; accepted: number[] } // by place in the draft
+  /** Tokens that were computed ahead because a constraint left no choice. */
+  forced = 0
   readonly #room: number
   readonly #longest: number
   readonly #memory: Memory
@@ -67,6 +78,7 @@ export class Speculation {
   readonly #watchers: Watchers
   readonly #now: () => number
   readonly #held = new WeakMap<Sequence, { length: number; drafts: number[] }>()
+  readonly #forced = new Set<Sequence>() // whose drafts of this step have to come
   readonly #resumed = new Set<Sequence>() // with held drafts in this step
   #hasFailed = false
   // of the step being taken
@@ -94,11 +106,18 @@ export class Speculation {
    */
   async propose(step: readonly Sequence[], cancel: CancelWord): Promise<readonly Sequence[]> {
     const begun = this.#now()
+    let room = this.#room
+    this.#forced.clear()
     this.#resumed.clear()
-    const asked = step.filter((each) => each.remaining === 1 && !this.#takeHeld(each))
+    const asked: Sequence[] = []
+    for (const sequence of step) {
+      if (sequence.remaining > 1) continue
+      if (!this.#takeHeld(sequence, room) && !this.#takeForced(sequence, room)) asked.push(sequence)
+      room -= sequence.drafts.length
+    }
     this.#lengths.choose(
       asked.map((sequence) => ({ sequence, most: this.#most(sequence) })),
-      this.#room - step.reduce((sum, { drafts }) => sum + drafts.length, 0),
+      room,
     )
     for (const sequence of step) this.#fit(sequence)
     await this.#ask(step, cancel)
@@ -137,6 +156,11 @@ export class Speculation {
   /** Of the sequence's drafts so many came true. */
   verified(sequence: Sequence, accepted: number): void {
     const drafted = sequence.drafts.length
+    if (this.#forced.has(sequence)) {
+      this.forced += accepted
+      this.#accepted += accepted
+      return
+    }
     for (let i = 0; i < drafted; i++) this.counts.drafted[i]!++
     for (let i = 0; i < accepted; i++) this.counts.accepted[i]!++
     this.#accepted += accepted
@@ -180,13 +204,27 @@ export class Speculation {
   }
 
   /** A draft whose masks came late is as good as it was. */
-  #takeHeld(sequence: Sequence): boolean {
+  #takeHeld(sequence: Sequence, room: number): boolean {
     const held = this.#held.get(sequence)
     this.#held.delete(sequence)
     if (held?.length !== sequence.length) return false
-    sequence.drafts.push(...held.drafts.slice(0, sequence.constraint?.drafted))
+    const most = Math.min(room, sequence.constraint?.drafted ?? 0)
+    sequence.drafts.push(...held.drafts.slice(0, most))
     this.#resumed.add(sequence)
     return true
+  }
+
+  /** As far as their masks are known. A token that ends the reply is not computed. */
+  #takeForced(sequence: Sequence, room: number): boolean {
+    const { constraint, family, length, drafts } = sequence
+    const { forced = [], drafted = 0 } = constraint ?? {}
+    const most = Math.min(drafted, room, LONGEST_DRAFT, family.end - length - 1)
+    for (const token of forced.slice(0, Math.max(0, most))) {
+      if (family.request.stopTokens.has(token)) break
+      drafts.push(token)
+    }
+    if (drafts.length > 0) this.#forced.add(sequence)
+    return drafts.length > 0
   }
 
   async #ask(step: readonly Sequence[], cancel: CancelWord): Promise<void> {
@@ -231,6 +269,6 @@ export class Speculation {
   }
 }
 
-function waits({ constraint, drafts }: Sequence): boolean {
-  return drafts.length > 0 && constraint?.pending !== undefined
+function waits({ constraint, draws }: Sequence): boolean {
+  return draws > 0 && constraint?.pending !== undefined
 }

@@ -15,6 +15,7 @@ export interface EngineStats {
   recomputedTokens: number // computed once more, after blocks were taken or for another choice
   preemptions: number
   failures: number // sequences that ended in an error
+  forcedTokens: number // of replyTokens, those computed ahead because a constraint left no choice
   /** Where tokens are proposed: how many at each place of a draft, and how many of them came true. */
   drafts?: { mode: string; drafted: readonly number[]; accepted: readonly number[] }
 }
