@@ -217,16 +217,23 @@ async function load(loading: Loading): Promise<Ready & { kept: Promise<void> }> 
   const { options, model, drafting, summary, http, log } = loading
   const { texts } = model
   const vocabulary = model.config.shapes.vocabulary
-  const tokenizer = await openTokenizer(texts.tokenizer.text, texts.tokenizer.file, vocabulary)
   const now = new Date() // the day the server started: the same request stays the same
   const [template, toolTemplate] = ["default", "tool_use"].map((name) => {
     const source = texts.templates.get(name)
     const { specialTokens } = texts
     return source && openTemplate(source.text, source.file, { specialTokens, now })
   })
+  // Both at once: each has threads of its own.
+  const opening = openProgram(loading)
+  const reading = openTokenizer(texts.tokenizer.text, texts.tokenizer.file, vocabulary)
+  const opened = Promise.all([reading, opening]).catch((error) => {
+    reading.then((tokenizer) => tokenizer.close()).catch(() => {})
+    opening.then(({ program }) => program.close()).catch(() => {})
+    throw error
+  })
+  const [tokenizer, { program, weights }] = await opened
   const hash = createHash("sha256").update(texts.tokenizer.text)
   hash.update(`${template?.source} ${toolTemplate?.source}`)
-  const { program, weights } = await openProgram(loading)
   hash.update(`${program.manifest.fingerprint} ${weights.hash}`)
   const speculative = await openDrafter(drafting, loading).catch(async (error) => {
     await program.close()

@@ -4,10 +4,10 @@ import { EncodeThread } from "./encode-thread.ts"
 import type { Encodable } from "./encoding.ts"
 
 const folder = `${import.meta.dirname}/../../test/golden/tokenizers/qwen`
-const files = { first: readFileSync(`${folder}/tokenizer.json`, "utf8"), controls: [] }
+const json = readFileSync(`${folder}/tokenizer.json`, "utf8")
 
 async function opened(): Promise<EncodeThread> {
-  const thread = await EncodeThread.open({ ...files, later: undefined })
+  const { thread } = await EncodeThread.open({ json, limit: 1000 })
   onTestFinished(() => thread.close())
   return thread
 }
@@ -47,6 +47,7 @@ test("closed, it answers nobody", async () => {
 })
 
 test("what the library cannot read is told in its own words", async () => {
-  const opening = EncodeThread.open({ first: "{}", later: undefined, controls: [] })
-  await expect(opening).rejects.toThrow(/Model missing/)
+  const model = { type: "Oracle", vocab: { a: 0 } }
+  const opening = EncodeThread.open({ json: JSON.stringify({ model }), limit: 1 })
+  await expect(opening).rejects.toThrow(/did not match|Oracle/)
 })

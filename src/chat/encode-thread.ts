@@ -6,20 +6,28 @@
 
 import type { Worker } from "node:worker_threads"
 import { problem } from "../errors.ts"
-import type { Encodable, EncoderFiles } from "./encoding.ts"
+import type { Encodable } from "./encoding.ts"
 import { startThread } from "./thread.ts"
+import type { TokenizerSource } from "./tokenizer-file.ts"
+import { TokenBytes, type Vocabulary } from "./vocabulary.ts"
 
 export interface Order {
   id: number
   text: Encodable
 }
 
-/** The prefix once it has started, or why it cannot; then one to each order. */
+/** What the file says once it is read, or why it cannot be; then one to each order. */
 export type Answer =
-  | { prefix: readonly number[] }
+  | Opened
   | { failure: string }
   | { id: number; tokens: Int32Array<ArrayBuffer> }
   | { id: number; failure: string }
+
+interface Opened {
+  /** What stands before a text that is no chat. */
+  prefix: readonly number[]
+  vocabulary: Vocabulary
+}
 
 interface Waiting {
   order: Order
@@ -30,29 +38,30 @@ interface Waiting {
 const LONG = 8 * 1024 // characters; a millisecond or two
 
 export class EncodeThread {
-  /** What stands before a text that is no chat. */
-  readonly prefix: readonly number[]
-  readonly #files: EncoderFiles
+  readonly #source: TokenizerSource
   readonly #short: Waiting[] = [] // the first is being encoded
   readonly #long: Waiting[] = []
   #worker: Worker | undefined
   #orders = 0
   #closed = false
 
-  /** Rejects in the library's words when it cannot read the files. */
-  static async open(files: EncoderFiles): Promise<EncodeThread> {
-    const worker = startThread("encode-worker", { workerData: files })
+  /** Rejects in words when the file cannot be read, the library's where it is the library's to say. */
+  static async open(source: TokenizerSource): Promise<Opened & { thread: EncodeThread }> {
+    const worker = startThread("encode-worker", { workerData: source })
     const first = await new Promise<Answer>((resolve, reject) => {
       worker.once("message", resolve).once("error", reject)
     })
-    if ("prefix" in first) return new EncodeThread(files, first.prefix, worker)
+    if ("vocabulary" in first) {
+      const { data, offsets } = first.vocabulary.bytes // what it is does not survive the way here
+      const vocabulary = { ...first.vocabulary, bytes: new TokenBytes(data, offsets) }
+      return { prefix: first.prefix, vocabulary, thread: new EncodeThread(source, worker) }
+    }
     await worker.terminate()
     throw new Error("failure" in first ? first.failure : "internal: an answer to no order")
   }
 
-  private constructor(files: EncoderFiles, prefix: readonly number[], worker: Worker) {
-    this.#files = files
-    this.prefix = prefix
+  private constructor(source: TokenizerSource, worker: Worker) {
+    this.#source = source
     this.#worker = this.#watched(worker)
     worker.unref()
   }
@@ -85,7 +94,7 @@ export class EncodeThread {
 
   #begin([first]: readonly Waiting[]): void {
     if (!first) return
-    this.#worker ??= this.#watched(startThread("encode-worker", { workerData: this.#files }))
+    this.#worker ??= this.#watched(startThread("encode-worker", { workerData: this.#source }))
     this.#worker.ref()
     this.#worker.postMessage(first.order)
   }

@@ -1,11 +1,12 @@
-// What runs in the thread of encode-thread.ts: takes texts, answers with tokens. Encoding is the library's, on yet another
+// What runs in the thread of encode-thread.ts: reads the tokenizer's file, then takes texts and answers with tokens. Encoding is the library's, on yet another
 // thread, so that a short text that comes after a long one is taken up at once.
 
 import { setFlagsFromString } from "node:v8"
 import { runInNewContext } from "node:vm"
 import { parentPort, workerData } from "node:worker_threads"
 import type { Answer, Order } from "./encode-thread.ts"
-import { type EncoderFiles, type Encoding, openEncoding } from "./encoding.ts"
+import { type Encoding, openEncoding } from "./encoding.ts"
+import { readTokenizer, type TokenizerSource } from "./tokenizer-file.ts"
 
 // The library lets go of an encoding when V8 collects its handle; V8 sees a few bytes where 20 MB lie for 400 KB of text.
 setFlagsFromString("--expose-gc")
@@ -13,11 +14,15 @@ const collect = runInNewContext("gc") as () => void
 const LARGE = 64 * 1024 // characters
 
 const port = parentPort!
-const opened = await openEncoding(workerData as EncoderFiles).catch((error: Error) => error)
+const opened = await open(workerData as TokenizerSource).catch((error: Error) => error)
 if (opened instanceof Error) port.postMessage({ failure: opened.message } satisfies Answer)
-else {
-  port.postMessage({ prefix: opened.prefix } satisfies Answer)
-  port.on("message", (order: Order) => void answer(opened, order))
+else port.on("message", (order: Order) => void answer(opened, order))
+
+async function open(source: TokenizerSource): Promise<Encoding> {
+  const { vocabulary, files } = readTokenizer(source)
+  const encoding = await openEncoding(files)
+  port.postMessage({ prefix: encoding.prefix, vocabulary } satisfies Answer)
+  return encoding
 }
 
 async function answer(encoding: Encoding, { id, text }: Order): Promise<void> {

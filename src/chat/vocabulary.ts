@@ -1,9 +1,7 @@
 // What a tokenizer.json says about its tokens: their bytes, which are added and which are special. Two families of spelling
 // exist: byte-level (GPT-2's alphabet, one printable character a byte) and SentencePiece's (▁ for a blank, <0x0A> for
 // a byte); the file's decoder tells which. A file without one has words for tokens, which blanks keep apart. Everything is
-// checked here, before the file reaches native code.
-
-import { problem } from "../errors.ts"
+// checked here, before the file reaches native code; what is wrong is thrown as a plain Error, whose words others complete.
 
 export interface Vocabulary {
   /** One more than the highest id. */
@@ -45,33 +43,26 @@ export class TokenBytes {
 
 type Members = Record<string, unknown>
 
-/** Reads a parsed tokenizer.json. No id may reach `limit`. Throws `model_broken`, naming `file`. */
-export function readVocabulary(json: unknown, file: string, limit: number): Vocabulary {
-  try {
-    if (!isObject(json) || !isObject(json.model)) throw new Fault("it has no tokenizer model")
-    const contents = new Map<number, string>()
-    for (const [content, id] of entriesOf(json.model.vocab)) {
-      contents.set(checkedId(content, id, limit), content as string)
-    }
-    if (contents.size === 0) throw new Fault("its model has no vocabulary")
-    const added = Array.isArray(json.added_tokens)
-      ? json.added_tokens.map((token) => addedToken(token, limit))
-      : []
-    for (const { id, content } of added) contents.set(id, content)
-    const { stripsLeadingSpace, ...writers } = spellingOf(json.decoder)
-    return {
-      ...tableOf(contents, writers, new Set(added.map(({ id }) => id))),
-      added,
-      special: new Set(added.filter(({ special }) => special).map(({ id }) => id)),
-      stripsLeadingSpace,
-    }
-  } catch (error) {
-    if (error instanceof Fault) throw problem("model_broken", { file, problem: error.message })
-    throw error
+/** Reads a parsed tokenizer.json. No id may reach `limit`. Throws what is wrong with it, in words. */
+export function readVocabulary(json: unknown, limit: number): Vocabulary {
+  if (!isObject(json) || !isObject(json.model)) throw new Error("it has no tokenizer model")
+  const contents = new Map<number, string>()
+  for (const [content, id] of entriesOf(json.model.vocab)) {
+    contents.set(checkedId(content, id, limit), content as string)
+  }
+  if (contents.size === 0) throw new Error("its model has no vocabulary")
+  const added = Array.isArray(json.added_tokens)
+    ? json.added_tokens.map((token) => addedToken(token, limit))
+    : []
+  for (const { id, content } of added) contents.set(id, content)
+  const { stripsLeadingSpace, ...writers } = spellingOf(json.decoder)
+  return {
+    ...tableOf(contents, writers, new Set(added.map(({ id }) => id))),
+    added,
+    special: new Set(added.filter(({ special }) => special).map(({ id }) => id)),
+    stripsLeadingSpace,
   }
 }
-
-class Fault extends Error {}
 
 function isObject(value: unknown): value is Members {
   return typeof value === "object" && value !== null && !Array.isArray(value)
@@ -85,19 +76,19 @@ function entriesOf(vocab: unknown): Iterable<[unknown, unknown]> {
 }
 
 function checkedId(content: unknown, id: unknown, limit: number): number {
-  if (typeof content !== "string") throw new Fault("a token's content is no text")
+  if (typeof content !== "string") throw new Error("a token's content is no text")
   const name = `the token ${JSON.stringify(content)}`
   if (typeof id !== "number" || !Number.isInteger(id) || id < 0) {
-    throw new Fault(`${name} has no whole number as its id`)
+    throw new Error(`${name} has no whole number as its id`)
   }
-  if (id >= limit) throw new Fault(`${name} has the id ${id}, but the model has ${limit} tokens`)
+  if (id >= limit) throw new Error(`${name} has the id ${id}, but the model has ${limit} tokens`)
   return id
 }
 
 function addedToken(token: unknown, limit: number): AddedToken {
-  if (!isObject(token)) throw new Fault("an added token is no object")
+  if (!isObject(token)) throw new Error("an added token is no object")
   const id = checkedId(token.content, token.id, limit)
-  if (token.content === "") throw new Fault(`the added token ${id} is empty`)
+  if (token.content === "") throw new Error(`the added token ${id} is empty`)
   return {
     id,
     content: token.content as string,
@@ -141,7 +132,7 @@ function spellingOf(decoder: unknown): Spelling {
         (metaspace !== undefined && prepends) || (strip?.content === " " && strip.start === 1),
     }
   }
-  throw new Fault(`its decoder (${kinds.join(", ") || "empty"}) is not supported`)
+  throw new Error(`its decoder (${kinds.join(", ") || "empty"}) is not supported`)
 }
 
 function flat(decoder: unknown): Members[] {
@@ -153,7 +144,7 @@ const UTF8 = new TextEncoder()
 
 function writeText(content: string, into: Uint8Array): number {
   const { read, written } = UTF8.encodeInto(content, into)
-  if (read < content.length) throw new Fault("its decoder makes tokens longer than they are")
+  if (read < content.length) throw new Error("its decoder makes tokens longer than they are")
   return written
 }
 
@@ -185,7 +176,7 @@ function sentencePieceWriter(parts: readonly Members[]): Write {
     if (part.type === "Metaspace") return [[textOf(part.replacement, "▁"), " "]]
     if (part.type !== "Replace") return []
     const pattern = isObject(part.pattern) ? textOf(part.pattern.String, "") : ""
-    if (pattern === "") throw new Fault("its decoder replaces by a regular expression")
+    if (pattern === "") throw new Error("its decoder replaces by a regular expression")
     return [[pattern, textOf(part.content, "")]]
   })
   return (content, into) => {

@@ -144,8 +144,8 @@ function prepareFile(path: string, plan: Plan): Prepared {
 }
 
 async function prepareBuild(plan: Plan, target: CpuTarget, log?: Log): Promise<Prepared> {
-  const library = await prepareCpu(plan, target)
   const shelf = openShelf()
+  const library = await prepareCpu(plan, target, shelf)
   const found = shelf.find(library.name)
   return {
     ...sizes(plan, library.manifest),

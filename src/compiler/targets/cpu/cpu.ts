@@ -38,11 +38,24 @@ export interface CpuBuild {
   build(signal?: AbortSignal): Promise<Buffer>
 }
 
-/** @throws `compiler_missing` */
-export async function prepareCpu(plan: Plan, target: CpuTarget = "cpu"): Promise<CpuBuild> {
+/**
+ * For the best instruction set that the processor runs and the compiler knows; plain C for `cpu:baseline`.
+ * @throws `compiler_missing`
+ */
+export async function prepareCpu(
+  plan: Plan,
+  target: CpuTarget = "cpu",
+  shelf?: Shelf,
+): Promise<CpuBuild> {
   const compiler = await requireCompiler()
-  const level = await chooseLevel(compiler, target)
-  return prepareLevel(plan, target, compiler, level)
+  const features = target === "cpu:baseline" ? new Set<string>() : processorFeatures()
+  const usable = usableLevels(process.arch, features)
+  for (const level of usable.slice(0, -1)) {
+    const library = await prepareLevel(plan, target, compiler, level)
+    // What lies on the shelf was built by this very compiler, which need not be asked then.
+    if (shelf?.find(library.name) || (await supports(compiler, level))) return library
+  }
+  return prepareLevel(plan, target, compiler, usable.at(-1)!)
 }
 
 async function prepareLevel(
@@ -53,7 +66,13 @@ async function prepareLevel(
 ): Promise<CpuBuild> {
   const { sources: emitted, kv } = emit(plan)
   const sources = [...emitted, { name: "pool.c", path: join(runtime, "pool.c") }]
-  const made = [level.name, compiler.version, ...level.flags, await sourcesHash(level, compiler)]
+  const made = [
+    level.name,
+    compiler.version,
+    ...level.flags,
+    ...emitted.map(({ text }) => text),
+    await sourcesHash(level, compiler),
+  ]
   const manifest = manifestOf(plan, {
     target,
     kv,
@@ -77,20 +96,12 @@ export async function shelvedCpu(
   target: CpuTarget = "cpu",
   shelf: Shelf = openShelf(),
 ): Promise<{ path: string; manifest: Manifest; kept: boolean }> {
-  const library = await prepareCpu(plan, target)
+  const library = await prepareCpu(plan, target, shelf)
   const { path, kept } = await shelf.get(library.name, () => library.build())
   return { path, manifest: library.manifest, kept }
 }
 
-/** The best instruction set that the processor runs and the compiler knows; plain C for `cpu:baseline`. */
-async function chooseLevel(compiler: Compiler, target: CpuTarget): Promise<Level> {
-  const features = target === "cpu:baseline" ? new Set<string>() : processorFeatures()
-  const usable = usableLevels(process.arch, features)
-  for (const level of usable) if (await supports(compiler, level)) return level
-  return usable.at(-1)!
-}
-
-/** Of the kernels and headers that are compiled in: a library of other sources is another library. */
+/** Of the kernels and headers that are compiled in: a library of other sources, or emitted otherwise, is another library. */
 async function sourcesHash(level: Level, { family }: Compiler): Promise<string> {
   const shared = (await readdir(kernels, { withFileTypes: true }))
     .filter((entry) => entry.isFile())

@@ -12,7 +12,7 @@ import type { Buffer, Codes, ParameterId, Plan, Step, View } from "../../plan.ts
 import type { Source } from "./toolchain.ts"
 
 export interface Emitted {
-  sources: readonly Source[]
+  sources: readonly Extract<Source, { text: string }>[]
   kv: Manifest["kv"]
 }
 
