@@ -115,14 +115,18 @@ export const formats: Record<string, Format | undefined> = Object.assign(
 )
 
 function leapSeconds(): string {
+  const day = 24 * 60
   const two = (n: number) => String(n).padStart(2, "0")
-  const forms = ["23:59:60(?:\\.\\d+)?[Zz]"]
-  for (let offset = 0; offset < 24 * 60; offset += 15) {
-    for (const sign of [1, -1]) {
-      const local = (23 * 60 + 59 + sign * offset + 24 * 60) % (24 * 60)
-      const away = `${sign > 0 ? "\\+" : "-"}${two(Math.floor(offset / 60))}:${two(offset % 60)}`
-      forms.push(`${two(Math.floor(local / 60))}:${two(local % 60)}:60(?:\\.\\d+)?${away}`)
-    }
+  const clock = (minutes: number) => `${two(Math.floor(minutes / 60))}:${two(minutes % 60)}`
+  const forms: string[] = []
+  for (let hour = 0; hour < 24; hour++) {
+    const minutes = [14, 29, 44, 59].map((minute) => {
+      // Ahead of UTC by so much, or behind it by what is left of the day.
+      const ahead = (hour * 60 + minute + 1) % day
+      const zones = ahead === 0 ? "[Zz]|[+-]00:00" : `\\+${clock(ahead)}|-${clock(day - ahead)}`
+      return `${minute}:60(?:\\.\\d+)?(?:${zones})`
+    })
+    forms.push(`${two(hour)}:(?:${minutes.join("|")})`)
   }
   return forms.join("|")
 }

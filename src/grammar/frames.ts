@@ -40,6 +40,8 @@ export interface Inside {
   readonly special: readonly Special[]
   /** Whether it matters, later, what was written here. */
   readonly isKept: boolean
+  /** Where it is equal, what follows the closing quote of a text that is not special is equal too. */
+  readonly key: number
 }
 
 export interface Special {
@@ -56,10 +58,11 @@ export const unmentioned = "\u0000\u0000other"
 /** One way to read the bytes so far. */
 export abstract class Frame {
   readonly context: Context
-  private known = 0
+  private known: number
 
   constructor(context: Context) {
     this.context = context
+    this.known = 0
   }
 
   /** Adds what a byte leads to; nothing when it does not fit. */
@@ -85,11 +88,16 @@ export interface Rest {
   resume(value: string | undefined, out: Frame[]): void
 }
 
+const reached: Frame[] = []
+const nothing: readonly Frame[] = []
+
 /** The state after one byte; empty when nothing fits. */
-export function advance(frames: readonly Frame[], byte: number): Frame[] {
-  const out: Frame[] = []
-  for (const frame of frames) frame.step(byte, out)
-  return out.length > 1 ? withoutTwins(out) : out
+export function advance(frames: readonly Frame[], byte: number): readonly Frame[] {
+  // Nearly all that is asked leads nowhere: only what is left gets a list of its own.
+  reached.length = 0
+  for (const frame of frames) frame.step(byte, reached)
+  if (reached.length === 0) return nothing
+  return reached.length === 1 ? [reached[0]!] : withoutTwins(reached)
 }
 
 function withoutTwins(frames: Frame[]): Frame[] {

@@ -9,7 +9,7 @@ import { fromValue, type Json, JsonFault, parseJson } from "./json.ts"
 import { type Masks, masksOf } from "./masks.ts"
 import { begin, type Part } from "./parts.ts"
 import { type Dialect, type Fault, readSchema, SchemaFault } from "./schema.ts"
-import type { Vocabulary } from "./vocabulary.ts"
+import { set, type Vocabulary } from "./vocabulary.ts"
 
 export { choice, list, literal, type Part, sequence, text, until } from "./parts.ts"
 export type { Dialect, Fault } from "./schema.ts"
@@ -137,16 +137,18 @@ export class Matcher {
    * @param back as it was so many moves ago
    */
   mask(into: Uint32Array, back = 0): void {
-    into.fill(0)
     const frames = this.states[this.states.length - 1 - Math.max(0, back - this.ended)]!
     if (this.ended > back || frames.every((frame) => frame instanceof EndFrame)) {
-      for (const end of this.vocabulary.ends) into[end >>> 5]! |= 1 << (end & 31)
+      into.fill(0)
+      for (const end of this.vocabulary.ends) set(into, end)
       return
     }
-    for (const frame of frames) {
+    // Nearly always there is one.
+    frames.forEach((frame, at) => {
       const mask = this.masks.of(frame)
-      for (let i = 0; i < mask.length; i++) into[i]! |= mask[i]!
-    }
+      if (at === 0) into.set(mask)
+      else for (let i = 0; i < mask.length; i++) into[i]! |= mask[i]!
+    })
   }
 
   /** Moves on by a token; false, and no move, when it does not fit. */
@@ -209,8 +211,8 @@ export class Matcher {
   }
 }
 
-function onlyByte(frames: readonly Frame[]): { byte: number; frames: Frame[] } | undefined {
-  let found: { byte: number; frames: Frame[] } | undefined
+function onlyByte(frames: readonly Frame[]) {
+  let found: { byte: number; frames: readonly Frame[] } | undefined
   for (let byte = 0; byte < 256; byte++) {
     const next = advance(frames, byte)
     if (next.length === 0) continue

@@ -203,11 +203,12 @@ class ArrayRest implements Rest {
 
 /** Between the members of an object. */
 class ObjectFrame extends Frame {
-  private readonly object: ObjectCase
-  private readonly state: ObjectState
-  private readonly rest: Rest
+  readonly object: ObjectCase
+  readonly state: ObjectState
+  readonly rest: Rest
+  readonly distinct: Distinct | undefined
   private readonly phase: Phase
-  private readonly distinct: Distinct | undefined
+  private knownMembers: number
 
   constructor(
     context: Context,
@@ -223,6 +224,7 @@ class ObjectFrame extends Frame {
     this.rest = rest
     this.phase = phase
     this.distinct = distinct
+    this.knownMembers = 0
   }
 
   lives(): boolean {
@@ -236,8 +238,7 @@ class ObjectFrame extends Frame {
       const value = distinct?.objectValue()
       if (value === undefined || !distinct?.avoids(value)) rest.resume(value, out)
     } else if (byte === quote && this.phase !== "after") {
-      if (!this.grows()) return
-      out.push(new NameFrame(context, object, state, object.firstPlace, between, rest, distinct))
+      if (this.grows()) out.push(new NameFrame(context, this, object.firstPlace, between))
     } else if (byte === comma && this.phase === "after") {
       if (this.grows()) out.push(new ObjectFrame(context, object, state, rest, "next", distinct))
     } else if (byte === blank && this.phase === "next" && context.spaced) {
@@ -250,10 +251,18 @@ class ObjectFrame extends Frame {
     return this.distinct?.objectGrows(this.object, this.state) ?? true
   }
 
+  /** The signature of what is known of the members so far, wherever between them we are. */
+  get members(): number {
+    if (this.knownMembers === 0) {
+      const distinct = this.distinct?.describe() ?? ""
+      const state = this.object.describe(this.state)
+      this.knownMembers = this.context.signature(`o${state}${distinct}|${this.rest.signature}`)
+    }
+    return this.knownMembers
+  }
+
   protected describe(): string {
-    const distinct = this.distinct?.describe() ?? ""
-    const state = this.object.describe(this.state)
-    return `o${state}${this.phase}${distinct}|${this.rest.signature}`
+    return `o${this.phase}${this.members}`
   }
 }
 
@@ -277,33 +286,19 @@ class BlankFrame extends Frame {
 
 /** Inside a member's name. */
 export class NameFrame extends Frame {
-  private readonly object: ObjectCase
-  private readonly state: ObjectState
+  private readonly owner: ObjectFrame
   private readonly place: NamePlace
   private readonly decoding: Decoding
-  private readonly rest: Rest
-  private readonly distinct: Distinct | undefined
 
-  constructor(
-    context: Context,
-    object: ObjectCase,
-    state: ObjectState,
-    place: NamePlace,
-    decoding: Decoding,
-    rest: Rest,
-    distinct: Distinct | undefined,
-  ) {
+  constructor(context: Context, owner: ObjectFrame, place: NamePlace, decoding: Decoding) {
     super(context)
-    this.object = object
-    this.state = state
+    this.owner = owner
     this.place = place
     this.decoding = decoding
-    this.rest = rest
-    this.distinct = distinct
   }
 
   step(byte: number, out: Frame[]): void {
-    const { object, state } = this
+    const { object, state, distinct } = this.owner
     if (byte === quote && this.decoding === between) {
       out.push(...this.closed(this.place))
       return
@@ -314,16 +309,16 @@ export class NameFrame extends Frame {
     const place = finished ? object.advance(this.place, read) : this.place
     const decoding = finished ? between : read
     if (!object.placeLives(state, place, decoding)) return
-    if (this.distinct?.nameLives(object, state, place, decoding) ?? true) {
-      const { context, rest, distinct } = this
-      out.push(new NameFrame(context, object, state, place, decoding, rest, distinct))
+    if (distinct?.nameLives(object, state, place, decoding) ?? true) {
+      out.push(new NameFrame(this.context, this.owner, place, decoding))
     }
   }
 
   /** Undefined when it has to be asked byte by byte. */
   inside(): Inside | undefined {
-    const { object, state, place, distinct } = this
     if (this.decoding !== between) return undefined
+    const { place } = this
+    const { object, state, distinct } = this.owner
     const others = object.otherNames(state, place)
     if (distinct?.isWatched && others && !others.language.isEndless(others.state, 0)) {
       return undefined
@@ -352,28 +347,27 @@ export class NameFrame extends Frame {
       byState.set(at, frames)
       return frames
     }
-    return { place: others, length: 0, closed, special, isKept: true }
+    return { place: others, length: 0, closed, special, isKept: true, key: this.owner.members }
   }
 
   /** What follows when the name is closed at a place. */
   private closed(place: NamePlace): Frame[] {
-    const { context, object, state, distinct } = this
+    const { context } = this
+    const { object, state, rest: after, distinct } = this.owner
     const out: Frame[] = []
     for (const way of object.finished(state, place)) {
       const kept = distinct?.memberKept(object, state, place, way)
       if (distinct && !kept) continue
-      const after = object.after(state, place, way.owed)
-      const rest = new ObjectRest(context, object, after, this.rest, place.text, distinct)
+      const next = object.after(state, place, way.owed)
+      const rest = new ObjectRest(context, object, next, after, place.text, distinct)
       out.push(new ColonFrame(context, new ValueFrame(context, way.goal, rest, kept, true)))
     }
     return out
   }
 
   protected describe(): string {
-    const { object, state, place, decoding } = this
-    const distinct = this.distinct?.describe() ?? ""
-    const at = `${JSON.stringify(place.text)}${decoding.id}`
-    return `k${object.describe(state)}:${at}${distinct}|${this.rest.signature}`
+    const { owner, place, decoding } = this
+    return `k${owner.members}:${decoding.id}:${place.text}`
   }
 }
 

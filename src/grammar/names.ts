@@ -3,6 +3,7 @@
 // shared by all objects that have them.
 
 import {
+  anything,
   classAt,
   classesIn,
   classMaps,
@@ -104,7 +105,8 @@ export class NameProduct {
       const leads = this.reachable(isOne)
       const next = Int32Array.from(this.next, (to) => (to >= 0 && leads[to] ? to : -1))
       const accepts = Uint8Array.from(classIds, (index) => (isOne(index) ? 1 : 0))
-      const dfa = { ...alphabet, next, accepts, start: 0 }
+      const isAny = this.isTrivial && isOne(0)
+      const dfa = isAny ? anything : { ...alphabet, next, accepts, start: 0 }
       names = { of: new StringLanguage(dfa, 0, Number.POSITIVE_INFINITY), leads }
       this.languages.set(classes, names)
     }

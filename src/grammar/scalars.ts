@@ -32,7 +32,7 @@ export class WordFrame extends Frame {
 }
 
 export class NumberFrame extends Frame {
-  private readonly node: NumberNode
+  readonly node: NumberNode
   private readonly rest: Rest
   /** The spelling so far, when the value is kept. */
   private readonly raw: string | undefined
@@ -57,8 +57,18 @@ export class NumberFrame extends Frame {
     return this.ended().some((frame) => frame.finishes())
   }
 
-  // A number ends where something else begins.
-  private ended(): readonly Frame[] {
+  /** Whether the spelling does not matter any more: then all that follows the number is the same wherever it ends. */
+  get isPlain(): boolean {
+    return this.raw === undefined
+  }
+
+  /** At another node of the same number. */
+  at(node: NumberNode): NumberFrame {
+    return new NumberFrame(this.context, node, this.rest, this.raw)
+  }
+
+  /** What follows, as a number ends where something else begins. */
+  ended(): readonly Frame[] {
     if (this.after) return this.after
     const frames: Frame[] = []
     if (this.node.canEnd()) {
@@ -147,7 +157,8 @@ export class StringFrame extends Frame {
       others ??= this.closed(unmentioned)
       return others
     }
-    return { place, length, closed, special, isKept: kept !== undefined }
+    const key = this.rest.signature
+    return { place, length, closed, special, isKept: kept !== undefined, key }
   }
 
   /** What follows when the text is closed here. */

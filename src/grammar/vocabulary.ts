@@ -20,6 +20,8 @@ export class Trie {
   /** Entries with a backslash, and those with three quotes and more, in the order of their nodes. */
   readonly escaped: EntryList
   readonly repeating: EntryList
+  /** The nodes of first bytes, or -1: there are many of them, and every search begins there. */
+  private readonly roots = new Int32Array(256).fill(-1)
 
   constructor(entries: readonly Uint8Array[]) {
     this.texts = entries
@@ -57,6 +59,7 @@ export class Trie {
     this.depth = depth.slice(0, count)
     this.skip = skip.slice(0, count)
     this.entry = entry.slice(0, count)
+    for (let node = 0; node < count; node = skip[node]!) this.roots[bytes[node]!] = node
     this.mostDepth = this.depth.reduce((most, n) => Math.max(most, n), 0)
     this.escaped = this.listed((i) => keys[i]!.includes("\\"))
     this.repeating = this.listed((i) => keys[i]!.split('"').length > 3)
@@ -64,6 +67,7 @@ export class Trie {
 
   /** Of the nodes from `from` up to, not including, `to`, all at one level: the one of a byte, or -1. */
   child(from: number, to: number, byte: number): number {
+    if (from === 0 && to === this.bytes.length) return this.roots[byte]!
     let node = from
     while (node < to && this.bytes[node]! < byte) node = this.skip[node]!
     return node < to && this.bytes[node] === byte ? node : -1
@@ -111,8 +115,11 @@ export class Vocabulary {
   /** Tokens with a backslash: those without a quote, and those with one behind it. */
   readonly escaped: TokenTrie
   readonly escapedQuoted: TokenTrie
-  /** The characters that each token with a backslash stands for, up to a quote, as far as they are finished. */
-  readonly unescaped = new Map<number, string>()
+  /**
+   * The characters that each token with a backslash stands for, up to a quote, as far as they are finished; by the first
+   * of them, or nothing.
+   */
+  readonly unescaped = new Map<string, { token: number; text: string }[]>()
   /** The most characters a plain token has. */
   readonly mostChars: number
   private readonly plainByChars: number[][] = []
@@ -140,7 +147,7 @@ export class Vocabulary {
         this.plainByChars[chars].push(id)
       } else if (bytes[end] === 0x22) this.addHead(id, bytes, end, chars, tails)
       else if (bytes[end] === 0x5c) {
-        this.unescaped.set(id, unescaped(bytes))
+        this.addUnescaped(id, unescaped(bytes))
         ;(bytes.includes(0x22) ? escapedQuoted : escaped).push(id)
       }
     })
@@ -148,6 +155,13 @@ export class Vocabulary {
     this.escaped = tokenTrie(escaped, this.tokens)
     this.escapedQuoted = tokenTrie(escapedQuoted, this.tokens)
     this.mostChars = Math.max(0, this.plainByChars.length - 1)
+  }
+
+  private addUnescaped(token: number, text: string): void {
+    const first = text.slice(0, 1)
+    const list = this.unescaped.get(first)
+    if (list) list.push({ token, text })
+    else this.unescaped.set(first, [{ token, text }])
   }
 
   private addHead(
@@ -183,8 +197,18 @@ export class Vocabulary {
   }
 }
 
+/** Takes a token into a mask. */
 export function set(mask: Uint32Array, token: number): void {
   mask[token >>> 5]! |= 1 << (token & 31)
+}
+
+export function put(mask: Uint32Array, token: number, isAllowed: boolean): void {
+  if (isAllowed) set(mask, token)
+  else mask[token >>> 5]! &= ~(1 << (token & 31))
+}
+
+export function isSet(mask: Uint32Array, token: number): boolean {
+  return ((mask[token >>> 5]! >>> (token & 31)) & 1) === 1
 }
 
 /** A trie of some tokens, and which they are. */
