@@ -223,9 +223,10 @@ async function load(loading: Loading): Promise<Ready & { kept: Promise<void> }> 
     const { specialTokens } = texts
     return source && openTemplate(source.text, source.file, { specialTokens, now })
   })
-  // Both at once: each has threads of its own.
-  const opening = openProgram(loading)
+  // Both at once, as each has threads of its own; a model that is interpreted is small and has no hurry.
   const reading = openTokenizer(texts.tokenizer.text, texts.tokenizer.file, vocabulary)
+  if (loading.prepared.manifest.target === "reference") await reading
+  const opening = openProgram(loading)
   const opened = Promise.all([reading, opening]).catch((error) => {
     reading.then((tokenizer) => tokenizer.close()).catch(() => {})
     opening.then(({ program }) => program.close()).catch(() => {})

@@ -46,15 +46,15 @@ type Members = Record<string, unknown>
 /** Reads a parsed tokenizer.json. No id may reach `limit`. Throws what is wrong with it, in words. */
 export function readVocabulary(json: unknown, limit: number): Vocabulary {
   if (!isObject(json) || !isObject(json.model)) throw new Error("it has no tokenizer model")
-  const contents = new Map<number, string>()
+  const contents: string[] = [] // by id, with holes
   for (const [content, id] of entriesOf(json.model.vocab)) {
-    contents.set(checkedId(content, id, limit), content as string)
+    contents[checkedId(content, id, limit)] = content as string
   }
-  if (contents.size === 0) throw new Error("its model has no vocabulary")
+  if (contents.length === 0) throw new Error("its model has no vocabulary")
   const added = Array.isArray(json.added_tokens)
     ? json.added_tokens.map((token) => addedToken(token, limit))
     : []
-  for (const { id, content } of added) contents.set(id, content)
+  for (const { id, content } of added) contents[id] = content
   const { stripsLeadingSpace, ...writers } = spellingOf(json.decoder)
   return {
     ...tableOf(contents, writers, new Set(added.map(({ id }) => id))),
@@ -69,19 +69,19 @@ function isObject(value: unknown): value is Members {
 }
 
 /** Of a map from content to id, or of Unigram's list of [content, score]. */
-function entriesOf(vocab: unknown): Iterable<[unknown, unknown]> {
-  if (isObject(vocab)) return Object.entries(vocab)
-  if (!Array.isArray(vocab)) return []
-  return vocab.map((piece, id) => [Array.isArray(piece) ? piece[0] : piece, id])
+function* entriesOf(vocab: unknown): Generator<[unknown, unknown]> {
+  if (isObject(vocab)) for (const content in vocab) yield [content, vocab[content]]
+  if (!Array.isArray(vocab)) return
+  for (const [id, piece] of vocab.entries()) yield [Array.isArray(piece) ? piece[0] : piece, id]
 }
 
 function checkedId(content: unknown, id: unknown, limit: number): number {
   if (typeof content !== "string") throw new Error("a token's content is no text")
-  const name = `the token ${JSON.stringify(content)}`
+  const name = () => `the token ${JSON.stringify(content)}`
   if (typeof id !== "number" || !Number.isInteger(id) || id < 0) {
-    throw new Error(`${name} has no whole number as its id`)
+    throw new Error(`${name()} has no whole number as its id`)
   }
-  if (id >= limit) throw new Error(`${name} has the id ${id}, but the model has ${limit} tokens`)
+  if (id >= limit) throw new Error(`${name()} has the id ${id}, but the model has ${limit} tokens`)
   return id
 }
 
@@ -99,8 +99,8 @@ function addedToken(token: unknown, limit: number): AddedToken {
   }
 }
 
-/** Writes the bytes of a token's content, and gives their number. */
-type Write = (content: string, into: Uint8Array) => number
+/** Writes the bytes of a token's content to a place, and gives their number. */
+type Write = (content: string, into: Uint8Array, at: number) => number
 
 interface Writers {
   write: Write
@@ -142,15 +142,15 @@ function flat(decoder: unknown): Members[] {
 
 const UTF8 = new TextEncoder()
 
-function writeText(content: string, into: Uint8Array): number {
-  const { read, written } = UTF8.encodeInto(content, into)
+function writeText(content: string, into: Uint8Array, at: number): number {
+  const { read, written } = UTF8.encodeInto(content, into.subarray(at))
   if (read < content.length) throw new Error("its decoder makes tokens longer than they are")
   return written
 }
 
 /** The library's way without a decoder: tokens as they are, a blank between two. */
-function writeWord(content: string, into: Uint8Array): number {
-  return writeText(` ${content}`, into)
+function writeWord(content: string, into: Uint8Array, at: number): number {
+  return writeText(` ${content}`, into, at)
 }
 
 // GPT-2's alphabet: printable Latin-1 stands for itself, the other 68 bytes for U+0100 and on
@@ -161,11 +161,11 @@ for (let byte = 0, next = 0x100; byte < 256; byte++) {
   BYTE_OF[printable ? byte : next++] = byte
 }
 
-function writeByteLevel(content: string, into: Uint8Array): number {
+function writeByteLevel(content: string, into: Uint8Array, at: number): number {
   for (let i = 0; i < content.length; i++) {
     const byte = BYTE_OF[content.charCodeAt(i)] ?? -1
-    if (byte < 0) return writeText(content, into) // not of the alphabet: as it is
-    into[i] = byte
+    if (byte < 0) return writeText(content, into, at) // not of the alphabet: as it is
+    into[at + i] = byte
   }
   return content.length
 }
@@ -179,14 +179,14 @@ function sentencePieceWriter(parts: readonly Members[]): Write {
     if (pattern === "") throw new Error("its decoder replaces by a regular expression")
     return [[pattern, textOf(part.content, "")]]
   })
-  return (content, into) => {
+  return (content, into, at) => {
     const byte = byteFallback ? /^<0x([0-9A-Fa-f]{2})>$/.exec(content) : null
     if (byte) {
-      into[0] = Number.parseInt(byte[1]!, 16)
+      into[at] = Number.parseInt(byte[1]!, 16)
       return 1
     }
     const text = blanks.reduce((spelled, [from, to]) => spelled.replaceAll(from, to), content)
-    return writeText(text, into)
+    return writeText(text, into, at)
   }
 }
 
@@ -195,24 +195,19 @@ function textOf(value: unknown, otherwise: string): string {
 }
 
 function tableOf(
-  contents: ReadonlyMap<number, string>,
+  contents: readonly (string | undefined)[],
   { write, writeAdded }: Writers,
   added: ReadonlySet<number>,
 ): { size: number; bytes: TokenBytes } {
-  let size = 0
+  const size = contents.length
   let most = 0
-  for (const [id, content] of contents) {
-    size = Math.max(size, id + 1)
-    most += 1 + content.length * 3 // UTF-8 takes at most three bytes for a unit of UTF-16
-  }
+  for (let id = 0; id < size; id++) most += 1 + (contents[id]?.length ?? 0) * 3 // bytes of a unit of UTF-16 in UTF-8
   const data = new Uint8Array(most)
   const offsets = new Uint32Array(size + 1)
   let at = 0
   for (let id = 0; id < size; id++) {
-    const content = contents.get(id)
-    if (content !== undefined) {
-      at += (added.has(id) ? writeAdded : write)(content, data.subarray(at))
-    }
+    const content = contents[id]
+    if (content !== undefined) at += (added.has(id) ? writeAdded : write)(content, data, at)
     offsets[id + 1] = at
   }
   return { size, bytes: new TokenBytes(data.slice(0, at), offsets) }

@@ -1,7 +1,6 @@
 // Every endpoint, in one table: a path, a schema, a sentence, a handler. Routing, 405s, /openapi.json, /docs and
 // docs/api.md are made from it. Paths under /v1 are served under /openai/v1 as well, in the openai dialect.
 
-import { Type } from "typebox"
 import { docsPage, health, live, metricsPage, version } from "./endpoints/about.ts"
 import { chatCompletions } from "./endpoints/chat-completions.ts"
 import { completions } from "./endpoints/completions.ts"
@@ -30,6 +29,7 @@ import {
   TokenizeResponse,
   Version,
 } from "./schemas.ts"
+import { Type } from "./type.ts"
 
 export const routes: readonly Route[] = [
   {

@@ -2,7 +2,8 @@
 // its page in /docs, /openapi.json and docs/api.md. Bounds are said here and nowhere else. A field that may be absent
 // may be null as well; null means absent.
 
-import { type Static, type TSchema, Type } from "typebox"
+import type { Static, TSchema } from "typebox"
+import { Type } from "./type.ts"
 
 /** A field that may be left out or null. */
 function optional<T extends TSchema>(schema: T, description: string, absent?: unknown) {
