@@ -15,8 +15,8 @@ const COMMON = 2
 const KEPT = 0.9
 const KEPT_IN_COMMON = 0.98
 
-/** A draft must promise that much to be worth its trouble. */
-const MARGIN = 1.02
+/** Drafts must promise that much to be worth their trouble: times of steps are not known better. */
+const MARGIN = 1.05
 
 /** After so many tokens without drafts one is tried; twice as many each time it fails. */
 const PATIENCE = 32

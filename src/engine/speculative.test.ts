@@ -461,4 +461,20 @@ describe("lengths that adapt", () => {
     expect(alone / times[0]!).toBeGreaterThan(2)
     expect(alone / times[1]!).toBeGreaterThan(0.97)
   })
+
+  test.each([1, 2, 3, 4])("leave one alone where times swing, %i", async (seed) => {
+    const pick = random(seed)
+    const swinging = (step: { tokens: number }) => cost(step) * [1, 1, 1.1, 1.3, 2][pick(5)]!
+    const options = {
+      speculative: speculative(
+        standIn(new Map(), () => false),
+        0,
+      ),
+    }
+    const { engine, program, isClean } = setUp({ context: 1000, cost: swinging, options })
+    await collect(engine.generate(request(20, { maxTokens: 300 })).choices[0]!)
+    const late = program.steps.slice(64)
+    expect(late.filter(({ tokens }) => tokens > 1).length).toBeLessThan(8)
+    isClean()
+  })
 })

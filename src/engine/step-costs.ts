@@ -1,6 +1,9 @@
 // How long a step takes by how many tokens it computes, as measured: a few rows cost little more than one while weights
 // have to be read anyway, and how little is the machine's and the model's business. Numbers of tokens that were never
 // tried lie between their neighbours, or follow the nearest one with a slope that is hopeful enough to be tried.
+//
+// Whatever else the machine does makes steps slower, never faster. So fewer tokens are never thought to take longer than
+// more: otherwise a step over one that was held up would make drafts look good that never come true.
 
 /** What one more token is thought to add to a step, as a share of it, before anything is known. */
 const SLOPE = 0.06
@@ -9,30 +12,41 @@ const SLOPE = 0.06
 const NEWEST = 1 / 4
 
 export class StepCosts {
-  readonly #means: Float64Array // [most + 1] milliseconds by tokens; 0: never seen
+  readonly #means: Float64Array // [most + 1] milliseconds by tokens; Infinity: never seen
+  readonly #least: Float64Array // [most + 2] the least of those from there on
 
   constructor(most: number) {
-    this.#means = new Float64Array(most + 1)
+    this.#means = new Float64Array(most + 1).fill(Number.POSITIVE_INFINITY)
+    this.#least = new Float64Array(most + 2).fill(Number.POSITIVE_INFINITY)
   }
 
   /** A step over `tokens` tokens took `ms`. One that took far longer than known was held up by something else. */
   note(tokens: number, ms: number): void {
     if (tokens >= this.#means.length) return
     const mean = this.#means[tokens]!
-    this.#means[tokens] = mean === 0 ? ms : mean + (Math.min(ms, 2 * mean) - mean) * NEWEST
+    this.#means[tokens] = this.#isSeen(tokens)
+      ? mean + (Math.min(ms, 2 * mean) - mean) * NEWEST
+      : ms
+    for (let at = tokens; at >= 0; at--) {
+      this.#least[at] = Math.min(this.#means[at]!, this.#least[at + 1]!)
+    }
   }
 
   /** Milliseconds that a step over so many tokens is thought to take; in unknown units while nothing is known. */
   of(tokens: number): number {
     let below = Math.min(tokens, this.#means.length - 1)
-    while (below > 0 && this.#means[below] === 0) below--
+    while (below > 0 && !this.#isSeen(below)) below--
     let above = tokens
-    while (above < this.#means.length && this.#means[above] === 0) above++
-    const [low, high] = [this.#means[below]!, this.#means[above] ?? 0]
+    while (above < this.#means.length && !this.#isSeen(above)) above++
+    const [low, high] = [this.#least[below]!, this.#least[above] ?? Number.POSITIVE_INFINITY]
     if (below === tokens) return low
-    if (low === 0 && high === 0) return 1 + SLOPE * (tokens - 1)
-    if (low === 0) return (high * (1 + SLOPE * (tokens - 1))) / (1 + SLOPE * (above - 1))
-    if (high === 0) return low * (1 + SLOPE * (tokens - below))
+    if (below === 0 && high === Number.POSITIVE_INFINITY) return 1 + SLOPE * (tokens - 1)
+    if (below === 0) return (high * (1 + SLOPE * (tokens - 1))) / (1 + SLOPE * (above - 1))
+    if (high === Number.POSITIVE_INFINITY) return low * (1 + SLOPE * (tokens - below))
     return low + ((high - low) * (tokens - below)) / (above - below)
+  }
+
+  #isSeen(tokens: number): boolean {
+    return this.#means[tokens]! < Number.POSITIVE_INFINITY
   }
 }

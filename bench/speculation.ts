@@ -1,0 +1,407 @@
+// What drafts bring, and what a bad drafter costs: the engine over a real shape with random weights, and stand-in drafters
+// that are right with a given chance, since what they look up is the reply that was told without them. What is reached is
+// held against what the steps' own times and that chance allow:
+//
+//   expected tokens of a step, (1 - a^(k+1)) / (1 - a), over the time of a step over k + 1 rows, at the best k
+//
+//   npm run bench:speculation -- --rounds 5 --seconds 80          rounds are added to those that the results hold already
+//   npm run bench:speculation -- --hostile 9                      pairs of a drafter that is never right and none
+//
+// Times are those of the same round, since machines change within minutes.
+
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
+import { availableParallelism } from "node:os"
+import { dirname } from "node:path"
+import { parseArgs } from "node:util"
+import { planOf } from "../src/app/plan.ts"
+import { prepareProgram } from "../src/compiler/targets/targets.ts"
+import { createEngine } from "../src/engine/engine.ts"
+import { chooseLimits, type EngineLimits } from "../src/engine/limits.ts"
+import type { Sequence } from "../src/engine/sequence.ts"
+import { type Drafter, LONGEST_DRAFT, nobody } from "../src/engine/speculative.ts"
+import { createLog } from "../src/log.ts"
+import { openModel } from "../src/model/model.ts"
+import { loadWeights } from "../src/model/packed-copy.ts"
+import type { FormatName } from "../src/runtime/format.ts"
+import type { Program } from "../src/runtime/program.ts"
+import { DEFAULT_SHELF_SIZE, openShelf } from "../src/runtime/shelf.ts"
+import { median } from "./contenders/api.ts"
+import { load, machine } from "./machine.ts"
+import { modelFolder } from "./models.ts"
+import type { ShapeName } from "./shapes.ts"
+
+const CHANCES = [0.5, 0.6, 0.7, 0.8, 0.9]
+const FIXED = { chance: 0.8, length: 4 }
+/** Lengths of drafts whose steps are timed, for one sequence and for four. */
+const LENGTHS = { 1: [0, 1, 2, 3, 4, 5, 6, 7, 9, 11, 13, 15], 4: [0, 1, 2, 3, 4, 5, 7, 9] } as const
+const PROMPT = 32 // tokens
+const REPLY = { 1: 128, 4: 96 } as const // tokens of each sequence
+const WARM = { 1: 32, 4: 24 } as const // of those, the first ones are not timed: lengths are learnt meanwhile
+const TIMED_STEPS = 5
+const HOSTILE_REPLY = 128
+const CALM = 64 // tokens after which a drafter that is never right is left alone
+
+const { values: options } = parseArgs({
+  options: {
+    shape: { type: "string", default: "1B" },
+    format: { type: "string", default: "q4f16_1" },
+    rounds: { type: "string", default: "0" },
+    sequences: { type: "string", default: Object.keys(LENGTHS).join(",") },
+    hostile: { type: "string", default: "0" },
+    seconds: { type: "string", default: "3600" },
+    output: { type: "string" },
+  },
+})
+const { shape, format } = options
+const output = options.output ?? `bench/results/speculation-${shape}-${format}`
+const deadline = performance.now() + Number(options.seconds) * 1000
+
+type Sequences = keyof typeof LENGTHS
+
+interface Round {
+  sequences: Sequences
+  load: number
+  /** Milliseconds of a step by the length of each sequence's draft. */
+  costs: Record<number, number>
+  /** Tokens a second: without drafts, and with them by the chance that they are right. */
+  plain: number
+  adaptive: Record<number, number>
+  fixed: number
+}
+
+interface Hostile {
+  load: number
+  /** Time without a drafter over time with one that is never right. */
+  ratio: number
+  /** Of the steps after CALM tokens, the share with drafts. */
+  late: number
+}
+
+interface Results {
+  title: string
+  machine: string
+  date: string
+  rounds: Round[]
+  hostile: Hostile[]
+}
+
+// ------------------------------------------------------------------ a model and engines over it
+
+interface SeenStep {
+  begun: number
+  ms: number
+  sequences: number
+  tokens: number
+  /** Tokens drawn before it, by all. */
+  drawn: number
+}
+
+interface Asked {
+  sequences: Sequences
+  tokens: number
+  drafter: Drafter
+  /** Of each sequence's drafts; 0: as long as pays. */
+  length: number
+  /** Steps after which nobody listens any more. */
+  most?: number
+}
+
+interface Told {
+  replies: number[][]
+  /** Those that all sequences took part in. */
+  steps: SeenStep[]
+}
+
+async function openShape(): Promise<{ program: Program; limits: EngineLimits }> {
+  const log = createLog("warn", true)
+  const model = await openModel(await modelFolder(shape as ShapeName, format as FormatName))
+  const wish = { target: "auto", library: undefined, folder: model.path, log } as const
+  const prepared = await prepareProgram(planOf(model, model.format), wish)
+  const limits = chooseLimits({
+    mode: "local",
+    overrides: { context_window_size: 1024 },
+    manifest: prepared.manifest,
+    available: Number.POSITIVE_INFINITY,
+    weightBytes: prepared.weightBytes,
+    bufferBytes: prepared.bufferBytes,
+    drafts: { length: LONGEST_DRAFT },
+  })
+  const program = await prepared.open(limits.program)
+  const { signal } = new AbortController()
+  const loading = {
+    shelf: openShelf(),
+    shelfSize: DEFAULT_SHELF_SIZE,
+    log,
+    signal,
+    progress: () => {},
+  }
+  const { kept } = await loadWeights(model, program, loading)
+  await kept
+  await model.close()
+  return { program, limits }
+}
+
+/** A request of some choices, told by an engine of its own. */
+async function tell(on: Awaited<ReturnType<typeof openShape>>, asked: Asked): Promise<Told> {
+  const { sequences, tokens, drafter, length, most = Number.POSITIVE_INFINITY } = asked
+  const { program, limits } = on
+  const seen: SeenStep[] = []
+  const enough = new AbortController()
+  const engine = createEngine(
+    {
+      manifest: program.manifest,
+      limits: program.limits,
+      async step(input, cancel) {
+        const begun = performance.now()
+        const drawn = engine.stats().replyTokens
+        const output = await program.step(input, cancel)
+        const ms = performance.now() - begun
+        const counts = { sequences: input.starts.length - 1, tokens: input.tokens.length }
+        seen.push({ begun, ms, drawn, ...counts })
+        if (seen.length === most) enough.abort()
+        return output
+      },
+      copyBlocks: (from, to) => program.copyBlocks(from, to),
+      close: async () => {},
+    },
+    {
+      limits,
+      maxQueue: 1,
+      recycledSequences: 0,
+      speculative: { mode: "lookup", drafter: () => drafter, length, room: limits.drafts },
+    },
+  )
+  const { vocabulary } = program.manifest.shapes
+  const generation = engine.generate(
+    {
+      id: "bench",
+      prompt: Int32Array.from(
+        { length: PROMPT },
+        (_, i) => 300 + ((i * 7919) % (vocabulary - 300)),
+      ),
+      choices: sequences,
+      maxTokens: tokens,
+      stopTokens: new Set(),
+      sampling: {
+        temperature: 1,
+        topK: 0,
+        topP: 1,
+        minP: 0,
+        presencePenalty: 0,
+        frequencyPenalty: 0,
+        repetitionPenalty: 1,
+        logitBias: new Map(),
+        seed: 1n,
+        topLogprobs: undefined,
+      },
+      scope: "",
+    },
+    enough.signal,
+  )
+  const replies = await Promise.all(
+    generation.choices.map(async (choice) => {
+      const reply: number[] = []
+      for await (const event of choice) {
+        if (event.kind === "token") reply.push(event.token)
+        else if (event.kind === "end" && event.problem) throw event.problem
+      }
+      return reply
+    }),
+  )
+  await engine.close()
+  const reads = (step: SeenStep) => step.tokens >= PROMPT && step.drawn < sequences
+  return { replies, steps: seen.filter((step) => step.sequences === sequences && !reads(step)) }
+}
+
+/** Knows what will be told, and says something else now and then. */
+function standIn(replies: readonly number[][], chance: number): Drafter {
+  return {
+    hidden: "none",
+    longest: LONGEST_DRAFT,
+    async propose(step: readonly Sequence[]) {
+      for (const { choice, replyTokens, drafts, wish } of step) {
+        for (let i = 0; i < wish; i++) {
+          const right = replies[choice]?.[replyTokens + i] ?? 0
+          drafts.push(Math.random() < chance ? right : right + 1)
+        }
+      }
+    },
+    async close() {},
+  }
+}
+
+/** Tokens a second of all sequences together, once they are warm. */
+function rateOf({ steps }: Told, sequences: Sequences): number {
+  const timed = steps.filter(({ drawn }) => drawn >= sequences * WARM[sequences])
+  const [first, last] = [timed[0]!, timed.at(-1)!]
+  return (last.drawn - first.drawn) / ((last.begun - first.begun) / 1000)
+}
+
+// ------------------------------------------------------------------ what is measured
+
+type Opened = Awaited<ReturnType<typeof openShape>>
+
+async function takeRound(on: Opened, sequences: Sequences): Promise<Round> {
+  const tokens = REPLY[sequences]
+  const plain = await tell(on, { sequences, tokens, drafter: nobody, length: 0 })
+  const rate = async (chance: number, length: number) => {
+    const drafter = standIn(plain.replies, chance)
+    const told = await tell(on, { sequences, tokens, drafter, length })
+    if (`${told.replies}` !== `${plain.replies}`) throw new Error("drafts have changed the text")
+    const found = rateOf(told, sequences)
+    console.error(`${sequences} together, a = ${chance}: ${found.toFixed(1)} tokens a second`)
+    return found
+  }
+  const adaptive: Record<number, number> = {}
+  const costs: Record<number, number> = {}
+  const fixed = await rate(FIXED.chance, FIXED.length)
+  for (const chance of CHANCES) adaptive[chance] = await rate(chance, 0)
+  for (const length of LENGTHS[sequences]) costs[length] = await costOf(on, sequences, length)
+  return { sequences, load: load(), costs, plain: rateOf(plain, sequences), adaptive, fixed }
+}
+
+/** Milliseconds of a step in which each sequence has a draft of such a length. */
+async function costOf(on: Opened, sequences: Sequences, length: number): Promise<number> {
+  const drafter = length > 0 ? standIn([], 0) : nobody
+  const tokens = 2 * LONGEST_DRAFT + TIMED_STEPS // towards a reply's end drafts are shorter
+  const most = TIMED_STEPS + 4 // the first read the prompt, and begin one choice after the other
+  const { steps } = await tell(on, { sequences, tokens, drafter, length, most })
+  const whole = steps.filter((step) => step.tokens === sequences * (length + 1))
+  return median(whole.map(({ ms }) => ms))
+}
+
+async function takePair(on: Opened, number: number): Promise<Hostile> {
+  const time = async (drafter: Drafter) => {
+    const begun = performance.now()
+    const told = await tell(on, { sequences: 1, tokens: HOSTILE_REPLY, drafter, length: 0 })
+    return { ...told, ms: performance.now() - begun }
+  }
+  const hostile = standIn([], 0)
+  const order = number % 2 ? [hostile, nobody] : [nobody, hostile]
+  const [first, second] = [await time(order[0]!), await time(order[1]!)]
+  const [without, beside] = number % 2 ? [second, first] : [first, second]
+  if (`${without.replies}` !== `${beside.replies}`) throw new Error("drafts have changed the text")
+  const calm = beside.steps.filter(({ drawn }) => drawn >= CALM)
+  const late = calm.filter(({ tokens }) => tokens > 1).length / calm.length
+  return { load: load(), ratio: without.ms / beside.ms, late }
+}
+
+// ------------------------------------------------------------------ the report
+
+/** Tokens of a step, expected with drafts of such a length that are right with a chance. */
+const expected = (chance: number, length: number) => (1 - chance ** (length + 1)) / (1 - chance)
+
+/** How much faster than without drafts the steps' times allow to be, at the best length. */
+function allowed(costs: Record<number, number>, chance: number): number {
+  const gains = Object.entries(costs).map(
+    ([length, ms]) => (expected(chance, Number(length)) * costs[0]!) / ms,
+  )
+  return Math.max(...gains)
+}
+
+const share = (value: number) => `${(100 * value).toFixed(0)} %`
+const times = (value: number) => value.toFixed(2)
+
+function markdown({ title, machine, date, rounds, hostile }: Results): string {
+  const of = (sequences: Sequences) => rounds.filter((round) => round.sequences === sequences)
+  const rows = ([1, 4] as const).flatMap((sequences) =>
+    CHANCES.map((chance) => {
+      const gain = ({ adaptive, plain }: Round) => adaptive[chance]! / plain
+      const most = ({ costs }: Round) => allowed(costs, chance)
+      const reached = (round: Round) => gain(round) / most(round)
+      const cells = [spread(of(sequences).map(gain), times), spread(of(sequences).map(most), times)]
+      return `| ${sequences} | ${chance} | ${cells.join(" | ")} | ${spread(of(sequences).map(reached), share)} |`
+    }),
+  )
+  const fixed = ([1, 4] as const).map((sequences) => {
+    const gains = of(sequences).map(({ fixed, plain }) => fixed / plain)
+    return `| ${sequences} | ${spread(gains, times)} |`
+  })
+  const costs = ([1, 4] as const).flatMap((sequences) =>
+    of(sequences).length === 0
+      ? []
+      : LENGTHS[sequences].map((length) => {
+          const ratios = of(sequences).map(({ costs }) => costs[length]! / costs[0]!)
+          return `| ${sequences} | ${length} | ${spread(ratios, times)} |`
+        }),
+  )
+  const loads = [...rounds, ...hostile].map(({ load }) => load)
+  return `# Drafts: ${title}
+
+${machine}, ${date}; programs that wanted to run a minute before (load): ${spread(loads, times)}. Those who propose are stand-ins
+that are right with a chance a and take no time; replies are drawn at temperature 1, and were the same with drafts and without.
+Medians of ${of(1).length} rounds with one sequence and ${of(4).length} with four, with the least and the most.
+
+*Allowed* is the most that the times of steps and a allow: the best over lengths k of (1 - a^(k+1)) / (1 - a) tokens over the time
+of a step with drafts of k, beside one token over the time of a step without.
+
+| sequences | a | times as fast | allowed | reached |
+| ---: | ---: | ---: | ---: | ---: |
+${rows.join("\n")}
+
+Drafts of ${FIXED.length} always, right with ${FIXED.chance}:
+
+| sequences | times as fast |
+| ---: | ---: |
+${fixed.join("\n")}
+
+A drafter that is never right, ${hostile.length} pairs of replies of ${HOSTILE_REPLY} tokens with it and without: the speed is
+${spread(
+  hostile.map(({ ratio }) => ratio),
+  times,
+)} of that without, and after ${CALM} tokens ${spread(
+    hostile.map(({ late }) => late),
+    share,
+  )} of the steps try a draft.
+
+Times of steps, beside one without drafts:
+
+| sequences | draft of each | time |
+| ---: | ---: | ---: |
+${costs.join("\n")}
+`
+}
+
+function spread(values: readonly number[], written: (value: number) => string): string {
+  if (values.length === 0) return "–"
+  const [least, most] = [Math.min(...values), Math.max(...values)]
+  return `${written(median(values))} (${written(least)}–${written(most)})`
+}
+
+// ------------------------------------------------------------------ the run
+
+function readResults(): Results {
+  if (existsSync(`${output}.json`)) return JSON.parse(readFileSync(`${output}.json`, "utf8"))
+  const threads = availableParallelism()
+  return {
+    title: `${shape}, ${format}, ${threads} threads`,
+    machine: machine(threads),
+    date: new Date().toISOString().slice(0, 10),
+    rounds: [],
+    hostile: [],
+  }
+}
+
+function write(results: Results): void {
+  mkdirSync(dirname(output), { recursive: true })
+  writeFileSync(`${output}.json`, `${JSON.stringify(results, undefined, 1)}\n`)
+  writeFileSync(`${output}.md`, markdown(results))
+}
+
+const results = readResults()
+const on = await openShape()
+await tell(on, { sequences: 4, tokens: TIMED_STEPS, drafter: nobody, length: 0 }) // the first touch of memory
+const left = () => performance.now() < deadline
+for (let i = 0; i < Number(options.rounds); i++) {
+  for (const sequences of options.sequences.split(",").map(Number) as Sequences[]) {
+    if (!left()) break
+    results.rounds.push(await takeRound(on, sequences))
+    write(results)
+  }
+}
+for (let i = 0; i < Number(options.hostile) && left(); i++) {
+  results.hostile.push(await takePair(on, i))
+  write(results)
+}
+await on.program.close()
+console.log(markdown(results))
