@@ -15,7 +15,7 @@ export const plain: SamplingParams = {
   repetitionPenalty: 1,
   logitBias: new Map(),
   seed: 7n,
-  topLogprobs: undefined,
+  topLogprobs: 0,
 }
 
 let requests = 0

@@ -9,6 +9,7 @@ import {
   blockIndex,
   type CancelWord,
   MOST_LOGPROBS,
+  NO_LOGPROBS,
   type Program,
   type ProgramLimits,
   type SamplingRows,
@@ -367,6 +368,6 @@ function rowOf(
     seed: BigUint64Array.of(sampling.seed),
     choice: Int32Array.of(choice),
     position: Int32Array.of(position),
-    topLogprobs: Int32Array.of(sampling.topLogprobs ?? 0),
+    topLogprobs: Int32Array.of(sampling.topLogprobs ?? NO_LOGPROBS),
   }
 }

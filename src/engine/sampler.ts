@@ -1,7 +1,7 @@
 // From the wishes of a request to the rows a program samples by. Nothing is drawn here: the program draws, next to the
 // logits. Buffers are kept from step to step and only ever grow.
 
-import { type SamplingRows, UNMASKED } from "../runtime/program.ts"
+import { NO_LOGPROBS, type SamplingRows, UNMASKED } from "../runtime/program.ts"
 import type { SamplingParams } from "./generation.ts"
 import { withRoom } from "./growing.ts"
 import type { Sequence } from "./sequence.ts"
@@ -62,7 +62,7 @@ export class Sampler {
     all.seed[row] = sampling.seed
     all.choice[row] = sequence.choice
     all.position[row] = position
-    all.topLogprobs[row] = this.#draws ? (sampling.topLogprobs ?? 0) : 0
+    all.topLogprobs[row] = (this.#draws ? sampling.topLogprobs : undefined) ?? NO_LOGPROBS
     this.#addCounts(row, sequence, position - sequence.length)
     this.#addBiases(row, sampling.logitBias)
     this.#addMask(row, sequence, position - sequence.length)

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SINTER_ABI 2
+#define SINTER_ABI 3
 
 enum sinter_code {
   SINTER_OK = 0,
@@ -72,7 +72,7 @@ typedef struct {
   const uint64_t *seed;           // [rows]
   const int32_t *choice;          // [rows]
   const int32_t *position;        // [rows]
-  const int32_t *top_logprobs;    // [rows]
+  const int32_t *top_logprobs;    // [rows] or -1: no log-probabilities
   int32_t *out_tokens;            // [rows]
   float *out_logprobs;            // [rows]
   int32_t *out_top_tokens;        // [rows, 20]

@@ -6,6 +6,7 @@ import {
   BLOCK,
   blockIndex,
   MOST_LOGPROBS,
+  NO_LOGPROBS,
   type ProgramLimits,
   type SamplingRows,
   type StepInput,
@@ -86,11 +87,9 @@ function checkSampling(sampling: SamplingRows, rows: number, vocabulary: number)
   requireLength("sampling.biases", biases, biasTokens.length)
   requireBelow("sampling.countTokens", countTokens, vocabulary)
   requireBelow("sampling.biasTokens", biasTokens, vocabulary)
-  requireBelow(
-    "sampling.topLogprobs",
-    sampling.topLogprobs,
-    Math.min(MOST_LOGPROBS, vocabulary) + 1,
-  )
+  const most = Math.min(MOST_LOGPROBS, vocabulary)
+  for (const count of sampling.topLogprobs)
+    require(count >= NO_LOGPROBS && count <= most, `sampling.topLogprobs: ${count} of ${most}`)
   const masked = Math.floor(masks.length / Math.ceil(vocabulary / 32))
   for (const row of maskRow)
     require(row === UNMASKED || (row >= 0 && row < masked), `sampling.maskRow: no mask ${row}`)

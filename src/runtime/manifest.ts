@@ -4,7 +4,7 @@
 import { type FormatName, type ParameterFormat, rowLayout } from "./format.ts"
 
 /** The version of the contract between host and program; raised whenever either side changes its meaning. */
-export const ABI = 2
+export const ABI = 3
 
 export interface Manifest {
   abi: number

@@ -84,11 +84,13 @@ export interface SamplingRows {
   seed: BigUint64Array // [rows]
   choice: Int32Array // [rows]
   position: Int32Array // [rows]     position that the drawn token will have
-  topLogprobs: Int32Array // [rows]  how many likeliest tokens to list; 0 = none, at most 20
+  topLogprobs: Int32Array // [rows]  how many likeliest tokens to list, at most 20, or NO_LOGPROBS
 }
 
 export const UNMASKED = -1
 export const MOST_LOGPROBS = 20
+/** Not even the drawn token's: its place then holds 0. The sum over a large vocabulary takes as long as the rest of a row. */
+export const NO_LOGPROBS = -1
 
 export type StepOutput = StepDone | { kind: "cancelled" }
 

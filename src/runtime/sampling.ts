@@ -4,7 +4,13 @@
 
 import { exp, log } from "./elementary.ts"
 import { gumbel, MOST_NOISE, noiseKey } from "./noise.ts"
-import { MOST_LOGPROBS, type SamplingRows, type StepDone, UNMASKED } from "./program.ts"
+import {
+  MOST_LOGPROBS,
+  NO_LOGPROBS,
+  type SamplingRows,
+  type StepDone,
+  UNMASKED,
+} from "./program.ts"
 
 export interface Sampler {
   /** Draws row `row` of `rows` from its raw `logits` [vocabulary] and writes all of the row's results. */
@@ -22,7 +28,10 @@ export function createSampler(vocabulary: number): Sampler {
       const drawn = draw(logits, row, rows)
       out.finite[row] = drawn === undefined ? 0 : 1
       out.tokens[row] = drawn ?? 0
-      if (drawn !== undefined) writeLogprobs(logits, drawn, row, rows.topLogprobs[row]!, out)
+      out.logprobs[row] = 0
+      const wanted = rows.topLogprobs[row]!
+      if (drawn !== undefined && wanted !== NO_LOGPROBS)
+        writeLogprobs(logits, drawn, row, wanted, out)
     },
   }
 

@@ -223,7 +223,7 @@ describe.skipIf(!compiler)(needsCompiler, () => {
           s.repetition[row] = 1 + any(3) / 4
           s.seed[row] = BigInt(any(1 << 20)) << BigInt(any(40))
           s.choice[row] = any(4)
-          s.topLogprobs[row] = any(21)
+          s.topLogprobs[row] = any(22) - 1
           s.maskRow[row] = any(4) - 1
         }
         s.masks = Uint32Array.from({ length: 3 * 3 }, () => any(1 << 22) * 1021)

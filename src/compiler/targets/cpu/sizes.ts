@@ -72,7 +72,7 @@ function scratchBytes({ shapes: { heads, kvHeads, headDim } }: Plan): number {
   return 12 * (heads / kvHeads) * (upTo(headDim, 16) + 2) * 4
 }
 
-/** sampler_bytes of sampler.h: a score, a share and an id for each token. */
+/** sampler_bytes of sampler.h: a score, a share, a float, an id for each token, and a float for each 64. */
 function samplerBytes(vocabulary: number): number {
-  return upTo((vocabulary + 64) * 20, LINE)
+  return upTo((vocabulary + 64) * 25, LINE)
 }
