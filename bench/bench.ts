@@ -5,7 +5,7 @@
 //   npm run bench                                              this program alone, engine and server
 //   npm run bench -- --against llama-server=PATH,FILE.gguf     beside others: see bench/README.md
 //   npm run bench -- --own engine                              the kernels, without the server
-//   npm run bench -- --only prefill,decode --rounds 5 --seconds 80 --output bench/results/NAME
+//   npm run bench -- --only "prefill,decode 4" --rounds 5 --seconds 80 --output bench/results/NAME
 //
 // Models are random weights of real shapes, made on first use: nothing is downloaded.
 
@@ -101,8 +101,8 @@ async function takeRound(
   results.limits[round] ??= limits()
   results.load[round] ??= load()
   const wanted = options.only.split(",")
-  for (const [number, { group, sample }] of measurements.entries()) {
-    if (!wanted.includes(group)) continue
+  for (const [number, { group, name = group, sample }] of measurements.entries()) {
+    if (!wanted.includes(group) && !wanted.includes(name)) continue
     // Who begins changes from round to round, so that nobody always comes after the same one.
     for (const contender of round % 2 ? opened.toReversed() : opened) {
       const done = `${number} ${round} ${contender.name}`
@@ -143,13 +143,16 @@ function noteShare(
 ): void {
   if (row.includes("depth")) return // where keys and values are read beside the weights
   const together = /^decode (\d+) together/.exec(row)?.[1]
-  const share = together
-    ? ((rate / Number(together)) * weightBytes) / (limit.read_gbs * 1e9)
-    : (rate * operations) / (limit.int8_gops * 1e9)
-  const of = together ? "read bandwidth" : "vector arithmetic in 8 bits"
-  const name = `${row.split(", ")[0]}: ${of}`
-  shares[name] ??= []
-  shares[name].push(share)
+  const reached: Record<string, number> = together
+    ? { "read bandwidth": ((rate / Number(together)) * weightBytes) / (limit.read_gbs * 1e9) }
+    : { "vector arithmetic in 8 bits": (rate * operations) / (limit.int8_gops * 1e9) }
+  if (!together && limit.matrix_gops > 0)
+    reached["the matrix unit's arithmetic"] = (rate * operations) / (limit.matrix_gops * 1e9)
+  for (const [of, share] of Object.entries(reached)) {
+    const name = `${row.split(", ")[0]}: ${of}`
+    shares[name] ??= []
+    shares[name].push(share)
+  }
 }
 
 // ------------------------------------------------------------------ the files

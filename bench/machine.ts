@@ -12,6 +12,7 @@ import { processorFeatures } from "../src/runtime/features.ts"
 export interface Limits {
   read_gbs: number
   int8_gops: number // of vector instructions
+  matrix_gops: number // of the matrix unit, in 8 bits; 0 where there is none, or none is lent
 }
 
 /** Builds the probe; each call of the result measures anew, in a quarter of a second. */

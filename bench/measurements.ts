@@ -6,8 +6,9 @@ import type { Contender } from "./contenders/contender.ts"
 type Sample = Record<string, number> | undefined
 
 interface Measurement {
-  /** Names a group of rows: `--only prefill,decode`. */
+  /** Names a group of rows, and one of them: `--only prefill,decode 4`. */
   group: string
+  name?: string
   sample: (contender: Contender) => Promise<Sample>
 }
 
@@ -24,11 +25,13 @@ export const unitOf = (row: string) => row.split(", ").at(-1) as keyof typeof un
 
 const prefill = (tokens: number): Measurement => ({
   group: "prefill",
+  name: `prefill ${tokens}`,
   sample: async ({ prefill }) => prefill && { [`prefill ${tokens}, tok/s`]: await prefill(tokens) },
 })
 
 const decode = (sequences: number, depth: number): Measurement => ({
   group: depth ? "deep" : "decode",
+  name: `${depth ? "deep" : "decode"} ${sequences}`,
   sample: async ({ decode }) => {
     const where = depth ? ` at depth ${depth}` : ""
     return (
@@ -39,6 +42,7 @@ const decode = (sequences: number, depth: number): Measurement => ({
 
 const crowd = (clients: number): Measurement => ({
   group: "crowd",
+  name: `crowd ${clients}`,
   sample: async ({ crowd }) => {
     if (!crowd) return undefined
     const found = await crowd(clients)

@@ -2,6 +2,7 @@
 // within a round, where contenders followed each other within seconds, and their median is what counts.
 
 import { median } from "./contenders/api.ts"
+import type { Limits } from "./machine.ts"
 import { unitOf, units } from "./measurements.ts"
 
 /** What a run has found; the file beside the report, from which it goes on. */
@@ -14,7 +15,7 @@ export interface Results {
   /** How busy the machine was when each round began. */
   load: number[]
   /** Of each round. */
-  limits: { read_gbs: number; int8_gops: number }[]
+  limits: Limits[]
   /** samples[row][contender]: one number a round, or null where it failed. */
   samples: Record<string, Record<string, (number | null)[]>>
   /** Shares of the limits of their second, of our engine. */
@@ -36,7 +37,7 @@ export function markdown(results: Results, plot: string): string {
   return `# ${title}
 
 ${machine}, ${date}. Limits of the machine in the same minutes: reads ${range(limits.map((l) => l.read_gbs))} GB/s, 8-bit
-vector operations ${range(limits.map((l) => l.int8_gops))} GOPS. Programs that wanted to run a minute before (load):
+vector operations ${range(limits.map((l) => l.int8_gops))} GOPS${matrixUnit(limits)}. Programs that wanted to run a minute before (load):
 ${range(load)}${busy(load) ? ". **Others were at work: compare ratios, not rates**" : ""}.
 
 Medians of the rounds, with the least and the most; contenders took turns within every round. The last columns are medians of
@@ -90,6 +91,12 @@ function ratio(...of: Parameters<typeof ratios>): string {
   if (found.length === 0) return "–"
   const [least, most] = [Math.min(...found), Math.max(...found)]
   return `**${median(found).toFixed(2)}** [${least.toFixed(2)}–${most.toFixed(2)}]`
+}
+
+/** Runs from before it was measured do not say. */
+function matrixUnit(limits: readonly Limits[]): string {
+  const found = limits.map(({ matrix_gops: gops = 0 }) => gops).filter((gops) => gops > 0)
+  return found.length > 0 ? `, those of its matrix unit ${range(found)} GOPS` : ""
 }
 
 function shares({ shares }: Results): string {

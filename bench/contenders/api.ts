@@ -23,8 +23,7 @@ export function measureApi(address: Address): Measured {
       return tokens / ((performance.now() - begun) / 1000)
     },
     async decode(sequences, depth) {
-      const length = depth + DECODED
-      const streams = await together(sequences, () => ask(prompt(Math.max(depth, 16)), length))
+      const streams = await together(sequences, () => ask(prompt(Math.max(depth, 16)), DECODED))
       return rateTogether(streams)
     },
     async crowd(clients) {
