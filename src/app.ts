@@ -340,10 +340,11 @@ async function openDrafter(
 ): Promise<Speculative> {
   const { mode, length } = prepared
   const { drafts: room, program: limits } = summary.limits
-  // Heads are made of two folders, so no copy is kept of theirs: one folder may change.
-  const given = { ...weightOptions(options, log, signal), leastBytes: Number.POSITIVE_INFINITY }
+  const given = weightOptions(options, log, signal)
+  /** Until the copy is on the shelf: drafts are small, and their programs end with them. */
   const load = async (from: WeightSource, program: LoadableProgram) => {
-    await loadWeights(from, program, given)
+    const { kept } = await loadWeights(from, program, given)
+    await kept
   }
   return { mode, length, room, drafter: await prepared.open({ limits, signal, load }) }
 }

@@ -5,6 +5,8 @@ import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, test } from "vitest"
 import { writeEagle, writeMedusa } from "../../test/heads.ts"
 import { createLog } from "../log.ts"
+import { compileHeadFolder } from "../model/compile-folder.ts"
+import { type Head, headKindOf, openHead } from "../model/head.ts"
 import { type Model, openModel } from "../model/model.ts"
 import { type DraftingOptions, prepareDrafting } from "./drafting.ts"
 
@@ -125,6 +127,26 @@ test("heads that fit are prepared in the format of the model, one program for ea
   const medusa = await prepare({ mode: "medusa", models: join(folder, "medusa") })
   expect(medusa.demand).toMatchObject({ length: 3, model: { bytesPerBlock: 0 } })
   await medusa.close()
+})
+
+describe.each([
+  ["eagle", "eagle", ["q0f32", "q0f16", "q8f16_1"]], // tiny's own, or floats to be packed like it
+  ["medusa", "medusa", ["q0f32", "q0f16", "q8f16_1", "q4f16_1"]],
+] as const)("%s heads are compiled", (mode, name, formats) => {
+  test.each(formats)("%s", async (format) => {
+    const output = join(folder, `${name}-${format}`)
+    const head = (await openHead(join(folder, name), model)) as Head
+    await compileHeadFolder(head, output, { format })
+    await head.close()
+    const compiled = (await openHead(output, model)) as Head
+    expect(compiled).toMatchObject({ kind: mode, format, config: head.config, graph: head.graph })
+    expect(await headKindOf(output)).toBe(mode)
+    await compiled.own.weights.verify()
+    await compiled.close()
+    const prepared = await prepare({ mode, models: output })
+    expect(prepared.title).toContain(`${name}-${format}: ${mode}, `)
+    await prepared.close()
+  })
 })
 
 test("nothing, a look-up, and a model that fits are prepared", async () => {

@@ -23,7 +23,7 @@ import {
 } from "../engine/speculative.ts"
 import { problem } from "../errors.ts"
 import type { Log } from "../log.ts"
-import { type Head, openHead } from "../model/head.ts"
+import { type Head, headDifference, headTitles, openHead } from "../model/head.ts"
 import { locateModel } from "../model/locate.ts"
 import { type Model, openModel } from "../model/model.ts"
 import type { WeightSource } from "../model/packed-copy.ts"
@@ -172,10 +172,10 @@ async function prepareModel(wish: DraftingWish, mode: SpeculativeMode): Promise<
       async open({ limits, signal, load }) {
         const programs: LoadableProgram[] = []
         try {
-          for (const weights of fitting.weights) {
+          for (const [part, weights] of fitting.weights.entries()) {
             const program = await prepared.open(fitting.limits(limits), signal)
             programs.push(program)
-            await load({ ...fitting, weights }, program)
+            await load({ ...fitting, weights, part }, program)
           }
         } catch (error) {
           for (const program of programs) await program.close()
@@ -221,11 +221,17 @@ async function openFitting(
       throw misfit(
         `${head.name} holds ${titles[head.kind]} and --speculative-mode ${mode} takes ${titles[mode]}; choose ${head.kind}`,
       )
-    checkShapes(head, model)
+    const difference = headDifference(head, model)
+    if (difference) throw misfit(difference)
     const programFormat = headFormat(head, model, format)
     const kind = { ...head, architecture: head.kind, programFormat }
     if (head.kind === "medusa") return { ...kind, limits: oneToken, draft: createMedusa }
-    return { ...kind, limits: oneRow, draft: ([program], memory) => createEagle(program, memory) }
+    return {
+      ...kind,
+      borrowed: model,
+      limits: oneRow,
+      draft: ([program], memory) => createEagle(program, memory),
+    }
   } catch (error) {
     await head.close()
     throw error
@@ -234,9 +240,8 @@ async function openFitting(
 
 const titles = {
   small_draft: "a whole model",
-  eagle: "an EAGLE head",
-  medusa: "Medusa heads",
   lookup: "nothing",
+  ...headTitles,
 } as const satisfies Record<SpeculativeMode, string>
 
 async function openDraft(path: string, model: Model): Promise<Fitting> {
@@ -265,16 +270,6 @@ function checkSinks({ name, graph }: Fitting, model: Model): void {
   )
 }
 
-function checkShapes({ name, shapes }: Head, { name: base, config }: Model): void {
-  for (const [what, its, wanted] of [
-    ["columns (hidden_size)", shapes.hidden, config.shapes.hidden],
-    ["tokens (vocab_size)", shapes.vocabulary, config.shapes.vocabulary],
-  ] as const) {
-    if (its !== wanted)
-      throw misfit(`${name} was made for a model of ${its} ${what}, and ${base} has ${wanted}`)
-  }
-}
-
 function checkLength(length: number, { name, longest }: Fitting): void {
   if (length <= longest) return
   throw problem("option_invalid", {
@@ -283,13 +278,14 @@ function checkLength(length: number, { name, longest }: Fitting): void {
   })
 }
 
-/** Floats are packed as the model is served; packed heads stay as they are, and what they borrow must be had like that. */
+/** As published, it is packed as the model is served; once compiled it stays as it is, if what it borrows can be had like that. */
 function headFormat(head: Head, model: Model, served: FormatName): FormatName {
-  if (formats[head.format].kind === "float") return served
+  if (head.configuration === "config.json") return served
   const { vocabulary, hidden } = model.config.shapes
   const { format } = model.weights.tensor("model.embed_tokens.weight", vocabulary, hidden)
   if (head.kind === "medusa" || convertible(format, parameterFormats(head.format).matrix))
     return head.format
+  if (formats[head.format].kind === "float") return served
   throw misfit(
     `${head.name} is packed as ${head.format} and ${model.name}, whose head it shares, as ${model.format}; they must be packed alike`,
   )

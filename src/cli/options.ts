@@ -337,6 +337,13 @@ export const compileOptions = {
     help: 'Fields that are compiled in, as "field=value": kv_dtype.',
     read: compiledOverrides,
   },
+  "--base": {
+    value: "MODEL",
+    absent: undefined,
+    shown: "none: a whole model is compiled",
+    help: "The model that proposes with these heads, EAGLE's or Medusa's: heads are compiled for it.",
+    read: text,
+  },
   "--weights-only": {
     absent: false,
     help: "Weights, configuration and tokenizer, no library: needs no C compiler.",

@@ -16,9 +16,11 @@ import {
 import { hostname } from "node:os"
 import { basename, dirname, join, resolve } from "node:path"
 import { problem } from "../errors.ts"
-import { type FormatName, parameterFormats } from "../runtime/format.ts"
+import { type FormatName, type ParameterFormat, parameterFormats } from "../runtime/format.ts"
 import { architectures } from "./architectures.ts"
-import type { Rope } from "./config.ts"
+import type { ModelConfig, Rope } from "./config.ts"
+import { weightsOf } from "./graph-weights.ts"
+import type { Head } from "./head.ts"
 import type { Model } from "./model.ts"
 import { convertible } from "./weights/convert.ts"
 import { writeMlc } from "./weights/write-mlc.ts"
@@ -58,16 +60,32 @@ export async function compileFolder(
       await writeFile(join(directory, "chat_template.jinja"), template.text)
     const { shapes } = model.config
     const names = { shapes, attention: architectures[model.architecture].mlcAttention }
-    await writeMlc(model.graph, model.weights, directory, {
+    await writeMlc(weightsOf(model.graph), model.weights, directory, {
       format,
       names,
       ...(progress ? { progress } : {}),
     })
     await finish?.(directory)
-    await writeFile(
-      join(directory, "mlc-chat-config.json"),
-      `${JSON.stringify(chatConfig(model, format), undefined, 1)}\n`,
-    )
+    await writeConfig(directory, chatConfig(model, format))
+  })
+}
+
+/**
+ * The same for heads, without what they borrow of their model.
+ * @throws `option_invalid` as above
+ */
+export async function compileHeadFolder(
+  head: Head,
+  output: string,
+  { format, progress, finish }: CompileFolderOptions,
+): Promise<void> {
+  checkHeadFormat(head, format)
+  await writeAside(output, async (directory) => {
+    const { wanted, weights } = head.own
+    const names = { shapes: head.config.shapes, attention: "qkv_proj" } as const
+    await writeMlc(wanted, weights, directory, { format, names, ...(progress ? { progress } : {}) })
+    await finish?.(directory)
+    await writeConfig(directory, headConfig(head, format))
   })
 }
 
@@ -75,11 +93,31 @@ export async function compileFolder(
 export function checkFormat(model: Model, format: FormatName): void {
   const { vocabulary, hidden } = model.config.shapes
   const stored = model.weights.tensor("model.embed_tokens.weight", vocabulary, hidden).format
+  checkPacking(model, stored, format)
+}
+
+export function checkHeadFormat(head: Head, format: FormatName): void {
+  const { wanted, weights } = head.own
+  const { columns, sources } = wanted.find(({ columns }) => columns > 1)!
+  const { tensor, rows } = sources[0]!
+  checkPacking(head, weights.tensor(tensor, rows, columns).format, format)
+}
+
+function checkPacking(
+  { path, format: packed }: Pick<Model, "path" | "format">,
+  stored: ParameterFormat,
+  format: FormatName,
+): void {
   if (convertible(stored, parameterFormats(format).matrix)) return
   throw problem("option_invalid", {
     option: "--quantization",
-    problem: `${model.path} is packed as ${model.format} already; ${format} needs the original weights`,
+    problem: `${path} is packed as ${packed} already; ${format} needs the original weights`,
   })
+}
+
+async function writeConfig(directory: string, config: object): Promise<void> {
+  const text = `${JSON.stringify(config, undefined, 1)}\n`
+  await writeFile(join(directory, "mlc-chat-config.json"), text)
 }
 
 /** Runs `write` on a folder beside `output` and renames it to `output`, or leaves nothing. */
@@ -145,32 +183,13 @@ function ignoreMissing(error: NodeJS.ErrnoException): undefined {
 
 /** mlc-chat-config.json, with the fields that config.ts reads back. */
 function chatConfig({ architecture, config, texts }: Model, format: FormatName): object {
-  const { shapes, rope, window } = config
+  const { shapes, window } = config
   const { endTokens, beginToken, sampling } = texts
   return {
     version: "0.1.0",
     model_type: architecture,
     quantization: format,
-    model_config: {
-      hidden_size: shapes.hidden,
-      intermediate_size: shapes.intermediate,
-      num_attention_heads: shapes.heads,
-      num_hidden_layers: shapes.layers,
-      num_key_value_heads: shapes.kvHeads,
-      rms_norm_eps: config.epsilon,
-      vocab_size: shapes.vocabulary,
-      head_dim: shapes.headDim,
-      hidden_act: "silu",
-      tie_word_embeddings: config.tied,
-      attention_bias: config.attentionBias,
-      mlp_bias: config.mlpBias,
-      rope_theta: rope.theta,
-      position_embedding_base: rope.theta,
-      rope_scaling: ropeScaling(rope),
-      max_position_embeddings: shapes.context,
-      max_window_layers: config.firstSliding,
-      tensor_parallel_shards: 1,
-    },
+    model_config: decoderFields(config),
     vocab_size: shapes.vocabulary,
     context_window_size: window === undefined ? shapes.context : -1,
     sliding_window_size: window ?? -1,
@@ -187,6 +206,51 @@ function chatConfig({ architecture, config, texts }: Model, format: FormatName):
     bos_token_id: beginToken ?? null,
     eos_token_id: endTokens,
     model_task: "chat",
+  }
+}
+
+/** Of heads only what theirs says, in the same file. */
+function headConfig(head: Head, format: FormatName): object {
+  const { vocabulary, hidden } = head.config.shapes
+  const fields =
+    head.kind === "eagle"
+      ? { ...decoderFields(head.config), bias: head.config.joinBias }
+      : {
+          medusa_num_heads: head.config.heads,
+          medusa_num_layers: head.config.layers,
+          hidden_size: hidden,
+          vocab_size: vocabulary,
+        }
+  return {
+    version: "0.1.0",
+    model_type: head.kind,
+    quantization: format,
+    model_config: fields,
+    vocab_size: vocabulary,
+  }
+}
+
+function decoderFields(config: ModelConfig): object {
+  const { shapes, rope } = config
+  return {
+    hidden_size: shapes.hidden,
+    intermediate_size: shapes.intermediate,
+    num_attention_heads: shapes.heads,
+    num_hidden_layers: shapes.layers,
+    num_key_value_heads: shapes.kvHeads,
+    rms_norm_eps: config.epsilon,
+    vocab_size: shapes.vocabulary,
+    head_dim: shapes.headDim,
+    hidden_act: "silu",
+    tie_word_embeddings: config.tied,
+    attention_bias: config.attentionBias,
+    mlp_bias: config.mlpBias,
+    rope_theta: rope.theta,
+    position_embedding_base: rope.theta,
+    rope_scaling: ropeScaling(rope),
+    max_position_embeddings: shapes.context,
+    max_window_layers: config.firstSliding,
+    tensor_parallel_shards: 1,
   }
 }
 

@@ -4,11 +4,10 @@
 
 import { statSync } from "node:fs"
 import { resolve } from "node:path"
-import type { Graph } from "../compiler/graph/graph.ts"
+import type { Graph, Weight } from "../compiler/graph/graph.ts"
 import { type FormatName, formatNames, isFormatName } from "../runtime/format.ts"
-import type { Shapes } from "../runtime/manifest.ts"
-import { BORROWED_HEAD, eagle, readEagle } from "./architectures/eagle.ts"
-import { medusa, readMedusa } from "./architectures/medusa.ts"
+import { BORROWED_HEAD, type EagleConfig, eagle, readEagle } from "./architectures/eagle.ts"
+import { type MedusaConfig, medusa, readMedusa } from "./architectures/medusa.ts"
 import { fromMlc } from "./config.ts"
 import { Fields } from "./fields.ts"
 import { Folder } from "./folder.ts"
@@ -18,11 +17,12 @@ import { openMlc } from "./weights/mlc.ts"
 import { openSafetensors } from "./weights/safetensors.ts"
 import type { Weights } from "./weights/weights.ts"
 
-export type HeadKind = "eagle" | "medusa"
+/** What a head's configuration says, in our words. */
+type Configured = { kind: "eagle"; config: EagleConfig } | { kind: "medusa"; config: MedusaConfig }
 
-export interface Head extends Pick<Model, "path" | "name" | "configuration" | "close"> {
-  kind: HeadKind
-  shapes: Shapes
+export type HeadKind = Configured["kind"]
+
+interface Parts extends Pick<Model, "path" | "name" | "configuration" | "close"> {
   /** How many tokens it proposes at once; EAGLE's go on as long as they are asked. */
   longest: number
   /** The format its own weights are in. */
@@ -30,7 +30,11 @@ export interface Head extends Pick<Model, "path" | "name" | "configuration" | "c
   graph: Graph
   /** One for each program that is made of the graph: Medusa's heads are the same graph. */
   weights: readonly Weights[]
+  /** What its own files hold of all those, under the names that they have in MLC's layout. */
+  own: { wanted: readonly Weight[]; weights: Weights }
 }
+
+export type Head = Parts & Configured
 
 const PLAIN = "config.json"
 const MLC = "mlc-chat-config.json"
@@ -63,14 +67,47 @@ export async function openHead(
     const { path: at, name } = folder
     const format = source.format ?? formatOf(made)
     const close = () => weights.close()
-    return { kind, path: at, name, configuration, format, ...made, close }
+    return { path: at, name, configuration, format, ...made, close }
   } catch (error) {
     await weights.close()
     throw error
   }
 }
 
-type Made = Pick<Head, "shapes" | "graph" | "longest" | "weights">
+export const headTitles = {
+  eagle: "an EAGLE head",
+  medusa: "Medusa heads",
+} as const satisfies Record<HeadKind, string>
+
+/** What a folder holds, as far as that can be told without the model; undefined: a whole model, or nothing that is known. */
+export async function headKindOf(path: string): Promise<HeadKind | undefined> {
+  const folder = new Folder(resolve(path))
+  if (await folder.has(MLC)) {
+    const { model_type: kind } = (await folder.json(MLC)) as { model_type?: unknown }
+    return kind === "eagle" || kind === "medusa" ? kind : undefined
+  }
+  if (!(await folder.has(PLAIN))) return undefined
+  await refusePickles(folder)
+  const weights = await openSafetensors(folder)
+  const kind = kindOf(folder, weights)
+  await weights.close()
+  return kind === "plain" ? undefined : kind
+}
+
+/** What keeps a head from a model, with both figures; undefined when they fit. */
+export function headDifference(head: Head, base: Model): string | undefined {
+  const { shapes } = head.config
+  for (const [what, its, wanted] of [
+    ["columns (hidden_size)", shapes.hidden, base.config.shapes.hidden],
+    ["tokens (vocab_size)", shapes.vocabulary, base.config.shapes.vocabulary],
+  ] as const) {
+    if (its !== wanted)
+      return `${head.name} was made for a model of ${its} ${what}, and ${base.name} has ${wanted}`
+  }
+  return undefined
+}
+
+type Made = Pick<Parts, "graph" | "longest" | "weights" | "own"> & Configured
 
 /** EAGLE reads its logits off the head of the model it belongs to. */
 function eagleHead(fields: Fields, base: Model, own: Weights): Made {
@@ -81,23 +118,46 @@ function eagleHead(fields: Fields, base: Model, own: Weights): Made {
     name === BORROWED_HEAD
       ? base.weights.tensor(head, shapes.vocabulary, shapes.hidden)
       : own.tensor(name, rows, columns)
-  const longest = Number.POSITIVE_INFINITY
-  return { shapes: config.shapes, graph: eagle(config), longest, weights: [{ ...own, tensor }] }
+  const graph = eagle(config)
+  const wanted = weightsOf(graph).filter(({ sources }) => sources[0]!.tensor !== BORROWED_HEAD)
+  return {
+    kind: "eagle",
+    config,
+    graph,
+    longest: Number.POSITIVE_INFINITY,
+    weights: [{ ...own, tensor }],
+    own: { wanted, weights: own },
+  }
 }
 
-/** MLC folders put "medusa_head." before the names. */
+/** MLC folders put "medusa_head." before the names of all tensors, others do not. */
 function medusaHeads(fields: Fields, base: Model, own: Weights): Made {
   const config = readMedusa(fields, base.config.shapes)
-  const prefix = own.entries.some(({ name }) => name.startsWith("medusa_head."))
-    ? "medusa_head."
-    : ""
-  const weights = Array.from({ length: config.heads }, (_, i) => ({
+  const { heads } = config
+  const isPrefixed = own.entries.some(({ name }) => name.startsWith(MEDUSA_PREFIX))
+  const named: Weights = {
+    ...own,
+    tensor: (name, rows, columns) =>
+      own.tensor(isPrefixed ? name : name.slice(MEDUSA_PREFIX.length), rows, columns),
+  }
+  const graph = medusa(config)
+  const nameIn = (head: number, tensor: string) => `${MEDUSA_PREFIX}${head}.${tensor}`
+  const weights = Array.from({ length: heads }, (_, i) => ({
     ...own,
     tensor: (name: string, rows: number, columns: number) =>
-      own.tensor(`${prefix}${i}.${name}`, rows, columns),
+      named.tensor(nameIn(i, name), rows, columns),
   }))
-  return { shapes: config.shapes, graph: medusa(config), longest: config.heads, weights }
+  const wanted = Array.from({ length: heads }, (_, i) =>
+    weightsOf(graph).map((weight) => ({
+      ...weight,
+      sources: weight.sources.map((source) => ({ ...source, tensor: nameIn(i, source.tensor) })),
+    })),
+  )
+  const mine = { wanted: wanted.flat(), weights: named }
+  return { kind: "medusa", config, graph, longest: heads, weights, own: mine }
 }
+
+const MEDUSA_PREFIX = "medusa_head."
 
 async function refusePickles(folder: Folder): Promise<void> {
   if ((await folder.has("model.safetensors")) || (await folder.has(MLC))) return

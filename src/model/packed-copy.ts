@@ -36,8 +36,16 @@ export interface Loaded {
   kept: Promise<void>
 }
 
+/** What lies in one folder. */
+type Files = Pick<Model, "path" | "configuration" | "weights">
+
 /** A model's part in this. */
-export type WeightSource = Pick<Model, "name" | "path" | "configuration" | "format" | "weights">
+export interface WeightSource extends Files, Pick<Model, "name" | "format"> {
+  /** A head reads some of its weights from another model's folder. */
+  borrowed?: Files
+  /** Which of the programs that are fed from one folder it is; absent: the only one. */
+  part?: number
+}
 
 /** A program's part in this. */
 interface Receiver {
@@ -66,13 +74,18 @@ export async function loadWeights(
 }
 
 /** Another size or time of any weights file, or of the configuration, makes another model. */
-async function identityOf(model: WeightSource): Promise<string> {
-  const files = [...new Set(model.weights.entries.map(({ file }) => file)), model.configuration]
+async function identityOf({ borrowed, part = 0, ...own }: WeightSource): Promise<string> {
+  const folders = await Promise.all([own, ...(borrowed ? [borrowed] : [])].map(identityOfFiles))
+  return [...folders, ...(part > 0 ? [part] : [])].join("\n")
+}
+
+async function identityOfFiles({ path, configuration, weights }: Files): Promise<string> {
+  const files = [...new Set(weights.entries.map(({ file }) => file)), configuration]
   const lines = files.sort().map(async (file) => {
-    const { size, mtimeMs } = await stat(join(model.path, file))
+    const { size, mtimeMs } = await stat(join(path, file))
     return `${file} ${size} ${mtimeMs}`
   })
-  return [model.path, ...(await Promise.all(lines))].join("\n")
+  return [path, ...(await Promise.all(lines))].join("\n")
 }
 
 /** Feeds the program from the model's folder. @returns the hash */

@@ -17,6 +17,7 @@ import { compile } from "../../src/compiler/compile.ts"
 import { openReference } from "../../src/compiler/targets/reference/reference.ts"
 import { architectures } from "../../src/model/architectures.ts"
 import { compileFolder } from "../../src/model/compile-folder.ts"
+import { weightsOf } from "../../src/model/graph-weights.ts"
 import { type Model, openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import { writeMlc } from "../../src/model/weights/write-mlc.ts"
@@ -57,7 +58,7 @@ test.each(golden)("%s is written byte for byte", async (name, from, format, shar
     shapes: model.config.shapes,
     attention: architectures[model.architecture].mlcAttention,
   }
-  await writeMlc(model.graph, model.weights, scratch, {
+  await writeMlc(weightsOf(model.graph), model.weights, scratch, {
     format,
     names,
     ...(shardBytes ? { shardBytes } : {}),

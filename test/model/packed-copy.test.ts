@@ -19,7 +19,7 @@ import { shelvedCpu } from "../../src/compiler/targets/cpu/cpu.ts"
 import { findCompiler } from "../../src/compiler/targets/cpu/toolchain.ts"
 import { createLog } from "../../src/log.ts"
 import { openModel } from "../../src/model/model.ts"
-import { type Loaded, loadWeights } from "../../src/model/packed-copy.ts"
+import { type Loaded, loadWeights, type WeightSource } from "../../src/model/packed-copy.ts"
 import { openLibrary } from "../../src/runtime/library.ts"
 import { openShelf, type Shelf } from "../../src/runtime/shelf.ts"
 import { goldenFolder } from "./golden.ts"
@@ -51,8 +51,11 @@ interface Started extends Omit<Loaded, "kept"> {
 }
 
 /** Loads the model as a start does, waits until a copy is kept, and looks at the program's memory. */
-async function start(shelfSize = 1 << 30): Promise<Started> {
-  const model = await openModel(folder)
+async function start(
+  shelfSize = 1 << 30,
+  more: Pick<WeightSource, "part" | "borrowed"> = {},
+): Promise<Started> {
+  const model = { ...(await openModel(folder)), ...more }
   const program = await openLibrary(library, { blocks: 1, tokens: 1, sequences: 1, rows: 1 })
   try {
     const signal = AbortSignal.timeout(60_000)
@@ -102,6 +105,20 @@ describe.skipIf(!compiler)(needsCompiler, () => {
     utimesSync(join(folder, "config.json"), now, now)
     expect((await start()).from).toBe("folder")
     expect((await start()).from).toBe("shelf")
+  })
+
+  test("that are borrowed in part, or one of several, have copies of their own", async () => {
+    const other = join(scratch, "other")
+    cpSync(folder, other, { recursive: true })
+    const borrowed = await openModel(other)
+    const wishes = [{}, { part: 1 }, { borrowed }]
+    for (const from of ["folder", "shelf"]) {
+      for (const more of wishes) expect((await start(1 << 30, more)).from).toBe(from)
+    }
+    utimesSync(join(other, "config.json"), new Date(), new Date())
+    expect((await start(1 << 30, { borrowed })).from).toBe("folder")
+    expect((await start()).from).toBe("shelf")
+    await borrowed.close()
   })
 
   test("that do not fit on the shelf cost the caching", async () => {

@@ -5,7 +5,7 @@
 import { createHash, type Hash } from "node:crypto"
 import { type FileHandle, open, rename, writeFile } from "node:fs/promises"
 import { join } from "node:path"
-import type { Graph, Weight } from "../../compiler/graph/graph.ts"
+import type { Weight } from "../../compiler/graph/graph.ts"
 import { narrow, widen } from "../../runtime/dtype.ts"
 import {
   type FloatType,
@@ -16,7 +16,6 @@ import {
   parameterFormats,
   rowLayout,
 } from "../../runtime/format.ts"
-import { weightsOf } from "../graph-weights.ts"
 import { homeOf, type MlcNames, orderInLayer } from "./mlc-names.ts"
 import { readParameter, type Weights } from "./weights.ts"
 
@@ -31,14 +30,14 @@ export interface WriteOptions {
   progress?: (written: number, total: number) => void
 }
 
-/** Writes `graph`'s weights into the folder `directory`, which must be there. */
+/** Writes what a graph reads, `wanted`, into the folder `directory`, which must be there. */
 export async function writeMlc(
-  graph: Graph,
+  wanted: readonly Weight[],
   weights: Weights,
   directory: string,
   { format, names, shardBytes = SHARD, progress = () => {} }: WriteOptions,
 ): Promise<void> {
-  const joined = joinedWeights(graph, names)
+  const joined = joinedWeights(wanted, names)
   const matrices = joined.map((weight) => recordsOf(weight, weights, format))
   const records = matrices.flat()
   const shards = assignShards(records, shardBytes)
@@ -58,10 +57,10 @@ export async function writeMlc(
   await writeTable(join(directory, "tensor-cache.json"), writer.table(), records, elements)
 }
 
-/** The graph's weights as MLC joins them, in the order in which it writes them. */
-function joinedWeights(graph: Graph, names: MlcNames): Weight[] {
+/** The weights as MLC joins them, in the order in which it writes them. */
+function joinedWeights(wanted: readonly Weight[], names: MlcNames): Weight[] {
   const homes = new Map<string, Weight>()
-  for (const { columns, sources } of weightsOf(graph))
+  for (const { columns, sources } of wanted)
     for (const source of sources) {
       const { name, firstRow, rows } = homeOf(source.tensor, source.rows, names)
       const found = homes.get(name)
