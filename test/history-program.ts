@@ -139,7 +139,7 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
         const position = input.positions[i]!
         const slot = slotOf(input, s, position)
         states[slot] = stateOf(position, input.tokens[i]!, window, sinks, (seen) => {
-          if (seen === 0 && input.hiddenIn) return 0 // no row stands before it, so it is never computed
+          if (seen < input.visibleFrom[s]! && input.hiddenIn) return 0 // a head need not see all that stands before
           if (seen >= sinks && seen < input.visibleFrom[s]!) faults.push(`${seen} has slid away`)
           const from = slotOf(input, s, seen)
           if (positions[from] !== seen) faults.push(`position ${seen} was read and holds another`)

@@ -333,6 +333,32 @@ test("an EAGLE head follows chunks, choices, and prefixes that were taken over",
   isClean()
 })
 
+test("an EAGLE head that has missed more than is kept begins behind it", async () => {
+  const setting = { tokens: 24, chunk: 20, sequences: 2 }
+  const limits = { ...limitsOf(setting, 6), rows: 2 }
+  const draft = historyProgram({ limits, context: 1024 })
+  const drafter = (memory: Memory): Drafter => {
+    const eagle = createEagle(draft, memory)
+    const isLate = ({ replyTokens }: Sequence) => replyTokens > 5
+    return {
+      ...eagle,
+      propose: (step, cancel) => eagle.propose(step.filter(isLate), cancel),
+    }
+  }
+  const given = { mode: "eagle", drafter, length: 3, room: 6 } as const
+  const { engine, isClean } = setUp({ ...setting, options: { speculative: given } })
+  const asked = request(300, { maxTokens: 60 })
+  for (const cached of [0, 288]) {
+    const before = engine.stats().drafts!.drafted[2]!
+    const generation = engine.generate(asked)
+    expect((await collect(generation.choices[0]!)).tokens).toEqual(expectedReply(asked, 0).tokens)
+    expect(generation.cachedTokens).toBe(cached)
+    expect(engine.stats().drafts!.drafted[2]! - before).toBeGreaterThan(25)
+  }
+  expect(draft.faults).toEqual([])
+  isClean()
+})
+
 test("drafts borrow blocks: the prefix cache and what is cached of later requests are as without", async () => {
   const usage = async (drafted: boolean) => {
     const drafter = standIn(new Map(), () => false)

@@ -3,7 +3,8 @@
 // and values depend on nothing behind the block and may be shared. Position 0 has no row before it and is never read.
 //
 // Rows come out of every step and wait here until they are read. Where a prefix was taken over, the row before its end is
-// the last one of a block, and those are kept with the blocks. What cannot be read any more costs the sequence its drafts.
+// the last one of a block, and those are kept with the blocks. Of a text whose rows are gone the head sees what comes after
+// them, as if the text began there: it guesses with less to go by.
 
 import { BLOCK, type Program } from "../../runtime/program.ts"
 import { withRoom } from "../growing.ts"
@@ -30,6 +31,25 @@ export function createEagle(program: Program, { blocks }: Memory): Drafter {
     if (editions[block] !== blocks.edition(block)) return undefined
     return lasts.subarray(block * hidden, (block + 1) * hidden)
   }
+  /** Where a text begins for the head, its rows before being gone; elsewhere at 1. */
+  const begins = new WeakMap<Sequence, number>()
+  const beginOf = (sequence: Sequence) => begins.get(sequence) ?? 1
+  const reachedOf = (sequence: Sequence): number => {
+    const begin = beginOf(sequence)
+    return Math.max(begin, Math.min(mirror.reached(sequence, begin), sequence.computed))
+  }
+  const hasRows = (sequence: Sequence): boolean => {
+    for (let position = reachedOf(sequence) - 1; position < sequence.computed; position++) {
+      if (!rowAt(sequence, position)) return false
+    }
+    return true
+  }
+  /** With the first block of which all rows are there, to the end. */
+  const beginLater = (sequence: Sequence) => {
+    let first = sequence.computed
+    while (first > 0 && rowAt(sequence, first - 1)) first--
+    begins.set(sequence, Math.ceil((first + 1) / BLOCK) * BLOCK)
+  }
   const keepEnd = ({ family, computed }: Sequence, seen: Float32Array, from: number) => {
     const last = family.promptTokens - 1
     const first = Math.max(from, last - (last % BLOCK) - 1)
@@ -40,20 +60,15 @@ export function createEagle(program: Program, { blocks }: Memory): Drafter {
   const chain = new Chain(program, {
     end: ({ computed }) => computed + 1,
     reached(sequence) {
-      const reached = Math.min(
-        Math.max(1, mirror.reached(sequence)),
-        Math.max(1, sequence.computed),
-      )
-      for (let position = reached - 1; position < sequence.computed; position++) {
-        if (!rowAt(sequence, position)) return undefined
-      }
-      return reached
+      if (beginOf(sequence) > sequence.computed) begins.delete(sequence) // it was robbed, or has just come
+      if (!hasRows(sequence)) beginLater(sequence)
+      return beginOf(sequence) > Math.max(1, sequence.computed) ? undefined : reachedOf(sequence)
     },
     read(sequence, from, end) {
       mirror.reach(sequence, from, end)
       rows.drop(sequence, end - 1)
     },
-    first: () => 1,
+    first: beginOf,
     hiddenIn(sequence, from, end) {
       const all = new Float32Array((end - from) * hidden)
       for (let position = from; position < end; position++) {

@@ -18,9 +18,9 @@ export class Mirror {
     this.#editions = new Uint32Array(blocks.total)
   }
 
-  /** The first position of the sequence that is not computed; those that slid out of its window do not count. */
-  reached(sequence: Sequence): number {
-    for (let at = sequence.gone; ; at++) {
+  /** The first position from `begin` on that is not computed; those that slid out of the window do not count. */
+  reached(sequence: Sequence, begin = 0): number {
+    for (let at = Math.max(sequence.gone, Math.floor(begin / BLOCK)); ; at++) {
       const filled = this.#filledOf(sequence.blocks[at] ?? sequence.spare)
       if (filled < BLOCK) return at * BLOCK + filled
     }
