@@ -119,9 +119,25 @@ export interface Summary {
 
 /** @throws the start-up problems: a model, a device, limits that cannot be had. */
 export async function createApp(options: AppOptions): Promise<App> {
-  const { mode = "local", log = createLog("silent", false) } = options
   const device = chooseDevice(options.device ?? { name: "auto", id: 0 })
   const model = await openModel(locateModel(options.model), { verify: false }) // when it is read
+  const opened: { close(): Promise<void> }[] = [model]
+  try {
+    return await openApp(options, device, model, opened)
+  } catch (error) {
+    for (const each of opened.reverse()) await each.close()
+    throw error
+  }
+}
+
+/** @param opened what is to be closed when this fails */
+async function openApp(
+  options: AppOptions,
+  device: Device,
+  model: Model,
+  opened: { close(): Promise<void> }[],
+): Promise<App> {
+  const { mode = "local", log = createLog("silent", false) } = options
   const format = options.quantization ?? model.format
   checkFormat(model, format)
   const plan = planOf(model, format, options.overrides)
@@ -141,6 +157,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     overrides: options.overrides ?? {},
     log,
   })
+  opened.push(drafting)
   const { available, limitedBy } = readMemory()
   const limits = chooseLimits({
     mode,

@@ -22,6 +22,11 @@ beforeAll(async () => {
   writeEagle(join(folder, "wide-eagle"), { hidden: 256 })
   writeMedusa(join(folder, "medusa"))
   writeMedusa(join(folder, "large-medusa"), { vocabulary: 2600 })
+  writeMedusa(join(folder, "wide-medusa"), { hidden: 256 })
+  writeMedusa(join(folder, "many-medusa"))
+  change(join(folder, "many-medusa"), { medusa_num_heads: 5 })
+  writeEagle(join(folder, "deep-eagle"))
+  change(join(folder, "deep-eagle"), { num_hidden_layers: 2 })
   mkdirSync(join(folder, "pickle"))
   writeFileSync(join(folder, "pickle", "config.json"), "{}")
   writeFileSync(join(folder, "pickle", "medusa_lm_head.pt"), "")
@@ -38,6 +43,11 @@ afterAll(async () => {
   await model.close()
   rmSync(folder, { recursive: true })
 })
+
+function change(head: string, fields: object): void {
+  const file = join(head, "config.json")
+  writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, "utf8")), ...fields }))
+}
 
 const prepare = (drafting: DraftingOptions, overrides = {}) =>
   prepareDrafting({
@@ -95,7 +105,10 @@ describe("refused in one sentence with both figures", () => {
       "medusa holds Medusa heads and --speculative-mode eagle takes an EAGLE head",
     ],
     ["eagle", "wide-eagle", "made for a model of 256 columns (hidden_size), and tiny has 192"],
-    ["medusa", "large-medusa", "model.safetensors"],
+    ["medusa", "large-medusa", "made for a model of 2600 tokens (vocab_size), and tiny has 2560"],
+    ["medusa", "wide-medusa", "made for a model of 256 columns (hidden_size), and tiny has 192"],
+    ["medusa", "many-medusa", "config.json: medusa_num_heads is 5, and the weights hold 3"],
+    ["eagle", "deep-eagle", "config.json: num_hidden_layers is 2, and the weights hold 1"],
     [
       "medusa",
       "pickle",

@@ -6,6 +6,7 @@ import { statSync } from "node:fs"
 import { resolve } from "node:path"
 import type { Graph, Weight } from "../compiler/graph/graph.ts"
 import { type FormatName, formatNames, isFormatName } from "../runtime/format.ts"
+import type { Shapes } from "../runtime/manifest.ts"
 import { BORROWED_HEAD, type EagleConfig, eagle, readEagle } from "./architectures/eagle.ts"
 import { type MedusaConfig, medusa, readMedusa } from "./architectures/medusa.ts"
 import { fromMlc } from "./config.ts"
@@ -112,6 +113,7 @@ type Made = Pick<Parts, "graph" | "longest" | "weights" | "own"> & Configured
 /** EAGLE reads its logits off the head of the model it belongs to. */
 function eagleHead(fields: Fields, base: Model, own: Weights): Made {
   const config = readEagle(fields)
+  checkCount(fields, "num_hidden_layers", config.shapes.layers, own, /^layers\.(\d+)\./)
   const { tied, shapes } = base.config
   const head = tied ? "model.embed_tokens.weight" : BORROWED_HEAD
   const tensor: Weights["tensor"] = (name, rows, columns) =>
@@ -132,8 +134,9 @@ function eagleHead(fields: Fields, base: Model, own: Weights): Made {
 
 /** MLC folders put "medusa_head." before the names of all tensors, others do not. */
 function medusaHeads(fields: Fields, base: Model, own: Weights): Made {
-  const config = readMedusa(fields, base.config.shapes)
+  const config = readMedusa(fields, { ...base.config.shapes, ...medusaShapes(own) })
   const { heads } = config
+  checkCount(fields, "medusa_num_heads", heads, own, /^(?:medusa_head\.)?(\d+)\./)
   const isPrefixed = own.entries.some(({ name }) => name.startsWith(MEDUSA_PREFIX))
   const named: Weights = {
     ...own,
@@ -157,7 +160,26 @@ function medusaHeads(fields: Fields, base: Model, own: Weights): Made {
   return { kind: "medusa", config, graph, longest: heads, weights, own: mine }
 }
 
+/** No more than there are; fewer may be wanted. */
+function checkCount(
+  fields: Fields,
+  field: string,
+  count: number,
+  { entries }: Weights,
+  numbered: RegExp,
+): void {
+  const there = new Set(entries.flatMap(({ name }) => numbered.exec(name)?.[1] ?? [])).size
+  if (count > there) throw fields.wrong(field, `is ${count}, and the weights hold ${there}`)
+}
+
 const MEDUSA_PREFIX = "medusa_head."
+
+/** Published configurations do not say it: what the last matrix of the first head, if it is not packed, was made for. */
+function medusaShapes({ entries }: Weights): Partial<Shapes> {
+  const last = entries.find(({ name }) => /^(medusa_head\.)?0\.\d+\.weight$/.test(name))
+  const [vocabulary, hidden] = last?.shape ?? []
+  return vocabulary && hidden ? { vocabulary, hidden } : {}
+}
 
 async function refusePickles(folder: Folder): Promise<void> {
   if ((await folder.has("model.safetensors")) || (await folder.has(MLC))) return
