@@ -155,7 +155,7 @@ function acceptsTokens(matcher: Matcher, vocabulary: Vocabulary, text: string): 
   return isSet(mask, vocabulary.ends[0]!)
 }
 
-/** Draws tokens until an end token; past 400 bytes it is brought to an end by the shortest pieces that fit. */
+/** Draws tokens until an end token; past 400 bytes it is brought to an end by pieces that fit. */
 function walk(matcher: Matcher, group: Group, vocabulary: Vocabulary, random: () => number) {
   const mask = new Uint32Array(vocabulary.words)
   const bytes: number[] = []
@@ -170,54 +170,80 @@ function walk(matcher: Matcher, group: Group, vocabulary: Vocabulary, random: ()
     if (!matcher.accept(token)) throw new Error("the mask allows what the matcher refuses")
     bytes.push(...vocabulary.tokens[token]!)
   }
-  const [first, second] = closers(group)
-  let rest = finish(matcher, first!)
-  if (!rest) {
-    const quote = Buffer.from('"')
-    const inString = matcher.acceptBytes(quote)
-    const more = finish(matcher, second!)
-    rest = more && [...(inString ? quote : []), ...more]
+  const whole = finish(matcher, bytes, piecesOf(group), random)
+  return { text: textOf(whole ?? bytes), ended: whole !== undefined }
+}
+
+/** Texts to try, each list in any order but one list after the other. */
+interface Pieces {
+  inside: readonly (readonly Uint8Array[])[] // quotes
+  outside: readonly (readonly Uint8Array[])[]
+}
+
+/** What closes comes first; then the schema's own words and numbers, and then whatever there is. */
+function piecesOf({ schemaText }: Group): Pieces {
+  const found = (pattern: RegExp) => [...new Set(schemaText.match(pattern) ?? [])]
+  const listed = (...texts: string[]) => texts.map((text) => Buffer.from(text))
+  const words = found(/"(?:[^"\\]|\\.)*"/g).map((word) => word.slice(1))
+  const parts = found(/[A-Za-z]+/g).flatMap((part) => [part, `a${part}`])
+  const bytes = Array.from({ length: 224 }, (_, i) => Uint8Array.of(0x20 + i))
+  const plain = bytes.slice(0, 95)
+  const numbers = found(/-?\d+(\.\d+)?/g)
+  return {
+    inside: [listed('"'), listed(...words), listed(...parts), plain, bytes],
+    outside: [
+      listed("}", "]"),
+      listed(":", '"', ",", "null", "true", "false", "0", ...numbers),
+      listed("[", "{"),
+      plain,
+    ],
   }
-  return { text: textOf([...bytes, ...(rest ?? [])]), ended: rest !== undefined }
 }
 
-/** Two orders in which to try pieces: the schema's own words first, for what it requires; or its numbers. */
-function closers(group: Group): Uint8Array[][] {
-  const words = new Set(group.schemaText.match(/"(?:[^"\\]|\\.)*"/g) ?? [])
-  const numbers = new Set(group.schemaText.match(/-?\d+(\.\d+)?/g) ?? [])
-  const parts = [...new Set(group.schemaText.match(/[A-Za-z]+/g) ?? [])].map((part) => `a${part}`)
-  const marks = ["}", "]", ":", "[", "{"]
-  const short = ["null", "true", "false", ",", ...parts]
-  const bytes = Array.from({ length: 208 }, (_, i) => Uint8Array.of(0x30 + i))
-  const orders = [
-    [...words, '"', ...marks, ...short, " ", "."],
-    ["]", "}", ",", ...numbers, '"', ...marks, ...short, " ", "."],
-  ]
-  return orders.map((pieces) => [...pieces.map((piece) => Buffer.from(piece)), ...bytes])
-}
-
-/** Depth first, with a bound on the tries: what a model would find out by sampling takes it longer, but is there. */
-function finish(matcher: Matcher, pieces: readonly Uint8Array[]): number[] | undefined {
-  const path: { piece: Uint8Array; tried: number }[] = []
-  let next = 0
-  for (let tries = 0; tries < 20_000; tries++) {
-    if (matcher.canEnd()) return path.flatMap(({ piece }) => [...piece])
-    while (next < pieces.length && !matcher.acceptBytes(pieces[next]!)) next++
-    if (next < pieces.length && path.length < 400) {
-      path.push({ piece: pieces[next]!, tried: next })
-      next = 0
-    } else {
-      const last = path.pop()
-      if (!last) return undefined
-      matcher.rollback(next < pieces.length ? 2 : 1)
-      next = last.tried + 1
+/**
+ * Goes on with pieces that fit until the text may end: as nothing leads astray, no step has to be taken back. Where it takes
+ * too long it begins again, and draws other pieces.
+ */
+function finish(
+  matcher: Matcher,
+  bytes: readonly number[],
+  { inside, outside }: Pieces,
+  random: () => number,
+): number[] | undefined {
+  for (let round = 0; round < 20; round++) {
+    const found = [...bytes]
+    let moves = 0
+    for (; moves < 1000 && !matcher.canEnd(); moves++) {
+      // At times a name is better than a closed quote, and whatever fits is better than a name.
+      const within = inside.slice(random() < 0.2 ? 1 : 0)
+      const lists = !isInside(found) ? outside : random() < 0.1 ? within.toReversed() : within
+      const piece = firstOf(lists, matcher, random)
+      if (!piece) return undefined
+      found.push(...piece)
     }
+    if (matcher.canEnd()) return found
+    matcher.rollback(moves)
   }
-  matcher.rollback(path.length)
   return undefined
 }
 
-function textOf(bytes: number[]): string {
+function isInside(bytes: readonly number[]): boolean {
+  return (textOf(bytes).replace(/\\./g, "").split('"').length & 1) === 0
+}
+
+/** The first piece that fits, which the matcher takes. */
+function firstOf(lists: Pieces["inside"], matcher: Matcher, random: () => number) {
+  for (const list of lists) {
+    const start = Math.floor(random() * list.length)
+    for (let i = 0; i < list.length; i++) {
+      const piece = list[(start + i) % list.length]!
+      if (matcher.acceptBytes(piece)) return piece
+    }
+  }
+  return undefined
+}
+
+function textOf(bytes: readonly number[]): string {
   return Buffer.from(bytes).toString("utf8")
 }
 

@@ -135,6 +135,21 @@ test.each([
   expect(accepts(grammarOf(schema), value)).toBe(true)
 })
 
+test.each([
+  ['{"not":{"type":"integer"}}', "1234567890123456789.5", false],
+  ['{"not":{"type":"integer"}}', "123456789012.5", true],
+  ['{"not":{"const":1e25}}', "10000000000000000000000001", false],
+  ['{"not":{"multipleOf":2}}', "9007199254740991", true],
+  ['{"not":{"multipleOf":2}}', "18014398509481985", false],
+  ['{"multipleOf":2}', "123456789012345678902", true],
+  ['{"multipleOf":2}', "12345678901234567890122", false],
+  ['{"minimum":-1,"exclusiveMaximum":1}', "0e45", true],
+  ['{"minimum":-1,"exclusiveMaximum":1}', "5E+1", false],
+  ['{"minimum":-9,"exclusiveMaximum":1}', "-5E-1", true],
+])("a number is what readers make of it, who keep doubles: %s, %s: %s", (schema, text, fits) => {
+  expect(accepts(grammarOf(schema), text)).toBe(fits)
+})
+
 test("nothing but the value: no blanks, no repeated names, no half characters", () => {
   const grammar = new Grammar(compileJson().part)
   for (const text of [

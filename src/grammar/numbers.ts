@@ -24,6 +24,9 @@ const fractionDigits = 20
 const roughDigits = 6
 /** Beyond it doubles overflow, and readers would see an infinity. */
 const maxExponent = 308
+// ajv, for one, loses count of multiples where doubles are printed with an exponent.
+const mostTimes = 10n ** 21n
+const mostExact = 10n ** 15n
 // How many steps are tried when some of them are excluded; what is not found by then counts as absent.
 const maxTries = 2000
 
@@ -39,6 +42,8 @@ export class NumberLanguage {
   private readonly step: bigint
   private readonly nots: bigint[]
   private readonly excluded: Set<bigint>
+  private readonly excludedDoubles: Set<number>
+  private readonly fractional: boolean
   private readonly only: bigint[] | undefined
   private readonly multiples: number[]
   private readonly notMultiples: number[]
@@ -58,7 +63,10 @@ export class NumberLanguage {
     let scale = Math.max(0, ...constants.map((c) => c.scale))
     const rough = facts.fractional || facts.excluded.length + facts.notMultiples.length > 0
     if (!facts.integer && !facts.only) {
-      scale = Math.max(scale + 1, rough ? roughDigits : fractionDigits)
+      const isFar = [facts.minimum, facts.maximum].some(
+        (bound) => width(bound?.value.digits ?? 0n) > 9,
+      )
+      scale = Math.max(scale + 1, rough ? (isFar ? 1 : roughDigits) : fractionDigits)
     }
     let unit = 10n ** BigInt(scale)
     const on = (value: Decimal) => value.digits * 10n ** BigInt(scale - value.scale)
@@ -70,6 +78,17 @@ export class NumberLanguage {
     let high = facts.maximum && on(facts.maximum.value)
     if (high !== undefined && facts.maximum!.open) {
       high = -largest(1n - high, -floorDivide(nextDouble(facts.maximum!.value, -1) * unit, tiny))
+    }
+    const ends = facts.multiples.map((m) => mostTimes * on(m))
+    // Where a double no longer tells it, search is in vain; it stops before, unless only such numbers are asked for.
+    const vague = facts.notMultiples.map((m) =>
+      m.scale === 0 ? 2n ** 53n * unit : 2n ** 50n * on(m),
+    )
+    if (facts.fractional) vague.push(10n ** 12n * unit, 2n ** 52n * unit)
+    ends.push(...vague.filter((end) => (low ?? 0n) < end && (high ?? 0n) > -end))
+    for (const end of ends) {
+      if (high === undefined || high >= end) high = end - 1n
+      if (low === undefined || low <= -end) low = 1n - end
     }
     this.multiples = facts.multiples.map((m) => Number(decimalText(m)))
     this.notMultiples = facts.notMultiples.map((m) => Number(decimalText(m)))
@@ -94,6 +113,8 @@ export class NumberLanguage {
     this.high = high
     this.nots = nots
     this.excluded = new Set(excluded)
+    this.excludedDoubles = new Set(excluded.map((value) => this.doubleOf(value)))
+    this.fractional = facts.fractional
     this.only = only
     this.free =
       low === undefined && high === undefined && step === 1n && nots.length + excluded.length === 0
@@ -192,14 +213,22 @@ export class NumberLanguage {
   }
 
   private agreesAsDouble(value: bigint): boolean {
-    if (this.multiples.length + this.notMultiples.length === 0) return true
-    const isSmall = value <= Number.MAX_SAFE_INTEGER && value >= -Number.MAX_SAFE_INTEGER
-    const inOnes = [...this.multiples, ...this.notMultiples].every(Number.isInteger)
-    if (this.scale === 0 && isSmall && inOnes) return true
-    const double = Number(decimalText(decimal(value, this.scale)))
-    // ajv, for one, loses count where doubles are printed with an exponent.
-    const isMultiple = (of: number) => Number.isInteger(double / of) && Math.abs(double / of) < 1e21
-    return this.multiples.every(isMultiple) && !this.notMultiples.some(isMultiple)
+    const { multiples, notMultiples, nots } = this
+    // No two of them share a double.
+    const isExact = value < mostExact && value > -mostExact
+    const inOnes = this.scale === 0 || multiples.length + notMultiples.length === 0
+    if (isExact && inOnes && [...multiples, ...notMultiples].every(Number.isInteger)) return true
+    if (multiples.length + notMultiples.length + nots.length + this.excluded.size === 0) return true
+    const double = this.doubleOf(value)
+    if (this.excludedDoubles.has(double)) return false
+    if (this.fractional && Number.isInteger(double)) return false
+    const isMultiple = (of: number) =>
+      Number.isInteger(double / of) && Math.abs(double / of) < Number(mostTimes)
+    return multiples.every(isMultiple) && !notMultiples.some(isMultiple)
+  }
+
+  private doubleOf(value: bigint): number {
+    return Number(decimalText(decimal(value, this.scale)))
   }
 
   /** One node for each distinct outlook: prefixes of unconstrained numbers share theirs. */
@@ -228,7 +257,7 @@ export class NumberNode {
   private readonly fraction: number // digits after it
   private readonly exponent: string
   private readonly next: (NumberNode | null | undefined)[] = []
-  private exponents: string[] | undefined
+  private exponents: Exponents | undefined
   private ends: boolean | undefined
 
   constructor(
@@ -292,9 +321,9 @@ export class NumberNode {
       case "fraction":
         return this.easy ? this.fractionFree() : this.fractionLives()
       default:
-        return this.exponentOptions().some(
-          (text) => text.startsWith(this.exponentTail()) && this.mayBe(text),
-        )
+        return this.exponent === "+"
+          ? this.exponentOptions().hasPositive
+          : this.exponentOptions().begun.has(this.exponentTail())
     }
   }
 
@@ -352,7 +381,7 @@ export class NumberNode {
       exponent?: string
     },
   ): NumberNode {
-    return new NumberNode(
+    const node = new NumberNode(
       this.language,
       phase,
       change.negative ?? this.negative,
@@ -362,6 +391,8 @@ export class NumberNode {
       change.exponent ?? this.exponent,
       this.easy && isDigits(this.phase),
     )
+    node.exponents = this.exponents // of the digits before it, which are the same wherever they are known
+    return node
   }
 
   // All completions, exponents aside, lie within the bounds, and nothing but the bounds is asked.
@@ -429,9 +460,7 @@ export class NumberNode {
         return at !== undefined && this.intervalLives(at, at)
       }
       case "exponent":
-        return this.exponentOptions().some(
-          (text) => text === this.exponentTail() && this.mayBe(text),
-        )
+        return this.exponentOptions().whole.has(this.exponentTail())
       default:
         return false
     }
@@ -442,31 +471,27 @@ export class NumberNode {
     return this.exponent.startsWith("+") ? this.exponent.slice(1) : this.exponent
   }
 
-  private mayBe(option: string): boolean {
-    return !(this.exponent.startsWith("+") && option.startsWith("-"))
-  }
-
-  /** The exponents, without sign when positive, that make an allowed number of the digits so far. */
-  private exponentOptions(): string[] {
+  /** The exponents that make an allowed number of the digits so far. */
+  private exponentOptions(): Exponents {
     if (this.exponents) return this.exponents
     const { language } = this
     if (language.free) {
       const least = language.scale === 0 ? 0 : -maxExponent
       const roomy = this.digits <= 1n && this.whole + this.fraction <= 1
-      this.exponents = integersBetween(least, maxExponent - this.whole + (roomy ? 1 : 0))
+      this.exponents = exponentsBetween(least, maxExponent - this.whole + (roomy ? 1 : 0))
       return this.exponents
     }
-    const options: string[] = []
+    const options: number[] = []
     // Of one digit: below the grid there is nothing, and it decides whether doubles hold the largest.
     const last = maxExponent - (this.digits > 1n ? 1 : 0)
     const limit = language.reach(this.negative)
     for (let e = -language.scale; e <= last; e++) {
       const at = language.gridValue(this.digits, e)!
       if (limit !== undefined && at > limit) break
-      if (this.intervalLives(at, at)) options.push(String(e))
+      if (this.intervalLives(at, at)) options.push(e)
     }
-    this.exponents = options
-    return options
+    this.exponents = exponents(options)
+    return this.exponents
   }
 }
 
@@ -498,16 +523,35 @@ function largest(a: bigint, b: bigint): bigint {
   return a > b ? a : b
 }
 
-const ranges = new Map<string, string[]>()
+/** Exponents as they are written, without sign when positive. */
+interface Exponents {
+  readonly whole: ReadonlySet<string>
+  /** Their beginnings, themselves included. */
+  readonly begun: ReadonlySet<string>
+  readonly hasPositive: boolean
+}
 
-function integersBetween(from: number, to: number): string[] {
-  const key = `${from} ${to}`
-  let texts = ranges.get(key)
-  if (!texts) {
-    texts = Array.from({ length: Math.max(0, to - from + 1) }, (_, i) => String(from + i))
-    ranges.set(key, texts)
+function exponents(values: readonly number[]): Exponents {
+  const whole = values.map(String)
+  const begun = whole.flatMap((text) => Array.from(text, (_, i) => text.slice(0, i + 1)))
+  if (values.length > 0) begun.push("")
+  return {
+    whole: new Set(whole),
+    begun: new Set(begun),
+    hasPositive: values.some((value) => value >= 0),
   }
-  return texts
+}
+
+const ranges = new Map<string, Exponents>()
+
+function exponentsBetween(from: number, to: number): Exponents {
+  const key = `${from} ${to}`
+  let range = ranges.get(key)
+  if (!range) {
+    range = exponents(Array.from({ length: Math.max(0, to - from + 1) }, (_, i) => from + i))
+    ranges.set(key, range)
+  }
+  return range
 }
 
 function isDigits(phase: Phase): boolean {
