@@ -200,7 +200,7 @@ static __attribute__((noinline)) void multiply(struct panels w, int64_t in_strid
                                                int64_t out_stride, enum epilogue e,
                                                const struct product *p) {
   for (int64_t i = 0; i < panels_count(w); i++)
-    product_panel(w, w.grouped, in_stride, out_stride, e, p, i);
+    product_panel(w, w.grouped, w.columns >= 1024, in_stride, out_stride, e, p, i);
 }
 
 static void product_case(struct panels w, enum epilogue e) {

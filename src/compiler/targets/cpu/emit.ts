@@ -16,7 +16,13 @@ export interface Emitted {
   kv: Manifest["kv"]
 }
 
-/** Files beside the driver. Each costs a third of a second for the compiler's own headers alone. */
+/**
+ * Products with fewer columns have weights that lie in the cache as a whole, in any model that has them. They are compiled
+ * once for all shapes: a third of the compiler's time, for a model that is quick in any case.
+ */
+const FAR = 1024
+
+/** Files beside the driver, for what knows this model's shapes. Each costs a fifth of a second for headers alone. */
 const UNITS = 3
 
 export function emit(plan: Plan): Emitted {
@@ -48,15 +54,17 @@ export function emit(plan: Plan): Emitted {
     "",
   ]
   const bodies = [...code.units].map(([body, name]) => body.replaceAll("NAME", name))
-  const units = Array.from({ length: UNITS }, (_, unit) => ({
-    name: `kernels_${unit}.c`,
-    text: [
-      '#include "driver_types.h"',
-      "",
-      ...bodies.filter((_, i) => i % UNITS === unit),
-      "",
-    ].join("\n"),
-  }))
+  const file = (name: string, functions: readonly string[]) => ({
+    name: `${name}.c`,
+    text: ['#include "driver_types.h"', "", ...functions, ""].join("\n"),
+  })
+  const units = Array.from({ length: Math.min(UNITS, bodies.length) }, (_, unit) =>
+    file(
+      `kernels_${unit}`,
+      bodies.filter((_, i) => i % UNITS === unit),
+    ),
+  )
+  for (const [body, name] of code.shared) units.push(file(name, [body.replaceAll("NAME", name)]))
   return {
     sources: [{ name: "driver.c", text: driver.join("\n") }, ...units],
     kv: { dtype: plan.kv, bytesPerBlock: attention.layers * bytesPerBlock(attention, plan.kv) },
@@ -103,8 +111,10 @@ export function keepers(plan: Plan): Keeper[] {
   return found
 }
 
+type Shape = Omit<Panels, "columns"> & { columns: number | string }
+
 /** Initialiser of a struct panels. */
-function panelsText({ rows, columns, pair, format }: Panels): string {
+function panelsText({ rows, columns, pair, format }: Shape): string {
   const shape = `.rows = ${rows}, .columns = ${columns}, .pair = ${pair}`
   if (!isGroupFormat(format)) return `{${shape}, .number = ${format.toUpperCase()}}`
   const { bits, group, dtype } = formats[format]
@@ -219,6 +229,8 @@ class Code {
   readonly calls: string[] = []
   /** Bodies of functions that take long to compile, with NAME for their names. */
   readonly units = new Map<string, string>()
+  /** The same of those that any model of the format can have: each goes into a file of its own, which is compiled once. */
+  readonly shared = new Map<string, string>()
   readonly #plan: Plan
   readonly #weights: readonly Keeper[]
   readonly #known = new Map<string, string>()
@@ -252,13 +264,14 @@ class Code {
     return name
   }
 
-  /** The name of the function with this body, in a file beside the driver. */
-  #unit(kind: string, body: readonly string[]): string {
+  /** The name of the function with this body, in a file beside the driver; `own`: its name, where others share it. */
+  #unit(kind: string, body: readonly string[], own?: string): string {
     const text = body.join("\n")
-    let name = this.units.get(text)
+    const units = own ? this.shared : this.units
+    let name = units.get(text)
     if (name === undefined) {
-      name = `${kind}_${this.units.size}`
-      this.units.set(text, name)
+      name = own ?? `${kind}_${units.size}`
+      units.set(text, name)
       this.functions.push(`void ${name}(void *context, int64_t index, int32_t thread);`, "")
     }
     return name
@@ -278,17 +291,33 @@ class Code {
     const inStride = input.kind === "int8" ? 0 : stride(this.#plan, input.view)
     const rowBytes = input.kind === "int8" ? quantizedBytes(input.codes) : 4 * inStride
     const kind = epilogue.kind.toUpperCase()
-    const name = this.#unit("product", [
+    const outStride = padded(output.columns)
+    const far = panels.columns >= FAR
+    const shape = far
+      ? { ...panels, strides: `${inStride}, ${outStride}` }
+      : {
+          ...panels,
+          rows: 0,
+          pair: 0,
+          columns: "loop->columns",
+          strides: "loop->in_stride, loop->out_stride",
+        }
+    const body = [
       "void NAME(void *context, int64_t index, int32_t thread) {",
       "  const struct product_loop *loop = context;",
-      `  const struct panels weights = ${panelsText(panels)};`,
+      `  const struct panels weights = ${panelsText(shape)};`,
       "  EACH_PANEL(loop, index)",
-      `    product_panel(weights, ${quantized ? 1 : 0}, ${inStride}, ${padded(output.columns)}, ${kind}, &part, panel);`,
+      `    product_panel(weights, ${quantized ? 1 : 0}, ${far ? 1 : 0}, ${shape.strides}, ${kind}, &part, panel);`,
       "}",
-    ])
+    ]
+    const name = this.#unit(
+      "product",
+      body,
+      far ? undefined : `near_${panels.format}${quantized ? "_int8" : ""}_${epilogue.kind}`,
+    )
     const count = Math.ceil(panels.pair ? panels.pair / 16 : panels.rows / 32)
     this.#call(
-      `product_loop(m, ${setName(step.rows)}, ${name}, ${count}, ${weight}, ${bias ?? -1}, ${inBuffer}, ${from}, ${rowBytes}, ${output.buffer})`,
+      `product_loop(m, ${setName(step.rows)}, ${name}, ${count}, ${weight}, ${bias ?? -1}, ${inBuffer}, ${from}, ${rowBytes}, ${output.buffer}, ${panels.columns}, ${inStride}, ${outStride})`,
     )
   }
 
@@ -297,12 +326,12 @@ class Code {
     const name = this.#unit("attention", [
       "void NAME(void *context, int64_t index, int32_t thread) {",
       `  const struct attention a = ${this.#attentionText(attention)};`,
-      `  attention_item(context, a, ${stride(this.#plan, query)}, ${stride(this.#plan, output)}, index, thread);`,
+      "  attention_item(context, a, index, thread);",
       "}",
     ])
     if (output.from !== 0) throw new Error("internal: attention into some columns of a buffer")
     this.#call(
-      `attention_loop(m, ${setName(step.rows)}, ${name}, ${attention.kvHeads}, ${attention.layer}, ${query.buffer}, ${query.from}, ${output.buffer})`,
+      `attention_loop(m, ${setName(step.rows)}, ${name}, ${attention.kvHeads}, ${attention.layer}, ${query.buffer}, ${query.from}, ${stride(this.#plan, query)}, ${output.buffer}, ${stride(this.#plan, output)})`,
     )
   }
 

@@ -102,6 +102,10 @@ export async function supports(compiler: Compiler, level: Level): Promise<boolea
   }
 }
 
+/** Objects that this process has made and that another library may want: a draft's beside its model's. */
+const made = new Map<string, Buffer>()
+const shared = (source: Source) => "path" in source || source.name.startsWith("near_")
+
 /**
  * @param signal ends the compiler
  * @returns the bytes of the shared object
@@ -122,8 +126,17 @@ export async function build(
       for (let source = waiting.shift(); source; source = waiting.shift()) {
         const object = join(folder, `${source.name}.o`)
         const path = "path" in source ? source.path : join(folder, source.name)
-        if ("text" in source) await writeFile(path, source.text)
-        await call(source.name, [...flagsOf(level, compiler.family), "-c", path, "-o", object])
+        const flags = flagsOf(level, compiler.family)
+        const key = [compiler.command, compiler.version, ...flags, ...Object.values(source)].join(
+          "\n",
+        )
+        const before = made.get(key)
+        if (before) await writeFile(object, before)
+        else {
+          if ("text" in source) await writeFile(path, source.text)
+          await call(source.name, [...flags, "-c", path, "-o", object])
+          if (shared(source)) made.set(key, await readFile(object))
+        }
         objects.push(object)
       }
     }

@@ -402,7 +402,8 @@ enum { BLOCK_OF_ROWS = 768 << 10 };
 
 static int32_t product_loop(sinter_model *m, enum rows set, void (*body)(void *, int64_t, int32_t),
                             int64_t panels, int weight, int bias, int in, int64_t from,
-                            int64_t row_bytes, int out) {
+                            int64_t row_bytes, int out, int64_t columns, int64_t in_stride,
+                            int64_t out_stride) {
   if (cancelled(m)) return SINTER_CANCELLED;
   int64_t count = m->sets[set].count;
   if (!count) return SINTER_OK;
@@ -420,14 +421,16 @@ static int32_t product_loop(sinter_model *m, enum rows set, void (*body)(void *,
                                   .out = (float *)m->buffers[out],
                                   .bias = bias < 0 ? NULL : (float *)m->weights[bias],
                                   .tiles = m->tiles};
-  struct product_loop loop = {m->step->cancel, product, block, panels, grain, grains};
+  struct product_loop loop = {m->step->cancel, product, block,     panels,    grain,
+                              grains,          columns, in_stride, out_stride};
   m->host->parallel_for(m->host, blocks * grains, body, &loop);
   return SINTER_OK;
 }
 
 static int32_t attention_loop(sinter_model *m, enum rows set,
                               void (*body)(void *, int64_t, int32_t), int64_t kv_heads,
-                              int64_t layer, int in, int64_t from, int out) {
+                              int64_t layer, int in, int64_t from, int64_t in_stride, int out,
+                              int64_t out_stride) {
   if (cancelled(m)) return SINTER_CANCELLED;
   struct attention_loop loop = {m->step,
                                 &m->sets[set],
@@ -435,7 +438,9 @@ static int32_t attention_loop(sinter_model *m, enum rows set,
                                 layer,
                                 (float *)m->buffers[in] + from,
                                 (float *)m->buffers[out],
-                                m->scratch};
+                                m->scratch,
+                                in_stride,
+                                out_stride};
   m->host->parallel_for(m->host, m->sets[set].run_count * kv_heads, body, &loop);
   return SINTER_OK;
 }

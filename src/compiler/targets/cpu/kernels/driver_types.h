@@ -38,6 +38,7 @@ struct product_loop {
   struct product product;
   int64_t block;  // rows
   int64_t panels, grain, grains;
+  int64_t columns, in_stride, out_stride;  // where they are no constants
 };
 
 // The panels of one piece of work, and `part`, the rows they meet.
@@ -57,12 +58,12 @@ struct attention_loop {
   int64_t layer;
   const float *query;
   float *out, *scratch;
+  int64_t query_stride, out_stride;
 };
 
 // One run of rows and one KV head. Late positions, which have most to read, come first.
 INLINE void attention_item(const struct attention_loop *loop, const struct attention a,
-                           int64_t query_stride, int64_t out_stride, int64_t index,
-                           int64_t thread) {
+                           int64_t index, int64_t thread) {
   const sinter_step_arrays *step = loop->step;
   if (is_set(step->cancel)) return;
   const struct attention_run *run = &loop->set->runs[loop->set->run_count - 1 - index / a.kv_heads];
@@ -75,10 +76,10 @@ INLINE void attention_item(const struct attention_loop *loop, const struct atten
       .positions = positions,
       .tokens = run->count,
       .kept = step->visible_from[run->sequence],
-      .query = loop->query + run->row * query_stride,
-      .query_stride = query_stride,
-      .out = loop->out + run->row * out_stride,
-      .out_stride = out_stride,
+      .query = loop->query + run->row * loop->query_stride,
+      .query_stride = loop->query_stride,
+      .out = loop->out + run->row * loop->out_stride,
+      .out_stride = loop->out_stride,
   };
   attend(a, &item, index % a.kv_heads, loop->scratch + thread * attention_scratch(a));
 }

@@ -118,14 +118,14 @@ INLINE void product_tile(const struct panels w, const int quantized, const int t
 }
 
 // The first tile fetches 18 KiB ahead, which keeps products of few rows at memory speed (without: 0.6 of it at 8 rows, 4.5
-// KiB ahead: 0.9). One row alone streams as fast without. Weights with fewer columns than FAR lie in the cache as a whole,
-// in any model that has them: tiles that fetch are not compiled for them.
-enum { AHEAD = 288 * LINE, FAR = 1024 };
+// KiB ahead: 0.9). One row alone streams as fast without.
+enum { AHEAD = 288 * LINE };
 
-// One panel against all rows, in tiles of nearly equal height: 8 rows are 4 + 4, not 6 + 2.
-INLINE void product_panel(const struct panels w, const int quantized, const int64_t in_stride,
-                          const int64_t out_stride, const enum epilogue e, const struct product *p,
-                          int64_t index) {
+// One panel against all rows, in tiles of nearly equal height: 8 rows are 4 + 4, not 6 + 2. Weights that are not `far` lie in
+// the cache as a whole, and no tile fetches them.
+INLINE void product_panel(const struct panels w, const int quantized, const int far,
+                          const int64_t in_stride, const int64_t out_stride, const enum epilogue e,
+                          const struct product *p, int64_t index) {
 #define TILE(n, ahead)                                                             \
   case n:                                                                          \
     product_tile(w, quantized, n, ahead, in_stride, out_stride, e, p, index, row); \
@@ -141,7 +141,7 @@ INLINE void product_panel(const struct panels w, const int quantized, const int6
   for (int64_t t = 0; t < tiles; t++) {
     int64_t height = count / tiles + (t < count % tiles);
 #if TILE_ROWS == 6
-    if (t == 0 && quantized && w.columns >= FAR && height > 1) switch (height) {
+    if (t == 0 && quantized && far && height > 1) switch (height) {
         TILE(6, AHEAD) TILE(5, AHEAD) TILE(4, AHEAD) TILE(3, AHEAD) TILE(2, AHEAD)
       }
     else
