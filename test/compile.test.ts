@@ -15,6 +15,7 @@ import {
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, expect, test } from "vitest"
+import { ABI } from "../src/runtime/manifest.ts"
 import { goldenFolder, readGolden } from "./model/golden.ts"
 import { fromSources, run, type Serving, serve, start } from "./sinter.ts"
 
@@ -224,7 +225,7 @@ compiling("inspect shows the emitted source and the manifest", async () => {
   const source = await run(["inspect", original, "--show", "source"])
   expect(source.out).toContain("static int32_t run_plan(")
   const library = await run(["inspect", original, "--show", "library"])
-  expect(JSON.parse(library.out)).toMatchObject({ abi: 2, target: "cpu", format: "q0f16" })
+  expect(JSON.parse(library.out)).toMatchObject({ abi: ABI, target: "cpu", format: "q0f16" })
 })
 
 test("compile says what is missing or in the way", async () => {
