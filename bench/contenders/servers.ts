@@ -1,7 +1,7 @@
 // Servers that the benchmark starts itself, as processes: ours and llama.cpp's, by the same clients; and one that already runs
 // somewhere, named by its URL.
 
-import { type ChildProcess, execFileSync, spawn } from "node:child_process"
+import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
 import { readFileSync } from "node:fs"
 import { createServer } from "node:net"
@@ -46,11 +46,8 @@ export function llamaServer(binary: string, model: string, task: Task): Promise<
 }
 
 function versionOf(binary: string): string {
-  const said = execFileSync(binary, ["--version"], {
-    encoding: "utf8",
-    stdio: ["ignore", "pipe", "pipe"],
-  })
-  return /version: (.+)/.exec(said)?.[1] ?? "of unknown version"
+  const { stdout, stderr } = spawnSync(binary, ["--version"], { encoding: "utf8" })
+  return /version: (.+)/.exec(stdout + stderr)?.[1] ?? "of unknown version"
 }
 
 /** A server that runs already and speaks OpenAI's API: vLLM, Ollama, LM Studio, another machine's. */
