@@ -3,18 +3,20 @@
 // document is written by drawing bytes that the grammar allows, and then cut into tokens as a real tokenizer cuts it. Times
 // are the processor's (all threads: what collects garbage counts), so that a busy machine does not change them much.
 //
-//   npm run build && npx tsx bench/grammar.ts [cl100k|o200k] [schemas] [only a name that contains]
+// Then 16 sequences are stepped together as the server steps them: tokens go to the thread of the constraints, masks come
+// back. It runs from what tsc makes of everything, because tsx wraps every function, and that costs as much as a mask:
+//
+//   npx tsc -p . --noEmit false --rootDir . --outDir build.partial-bench
+//   node build.partial-bench/bench/grammar.js [cl100k|o200k] [schemas] [only a name that contains]
 
 import { readFileSync } from "node:fs"
 import { cpus } from "node:os"
-import type { Matcher } from "../src/grammar/grammar.ts"
+import { ConstraintThread } from "../src/chat/constraint-thread.ts"
+import { formats } from "../src/chat/formats/formats.ts"
+import { TokenBytes } from "../src/chat/vocabulary.ts"
+import type { Constraint } from "../src/engine/generation.ts"
+import { compileSchema, Grammar, type Matcher, Vocabulary } from "../src/grammar/grammar.ts"
 import { uniform } from "../test/random.ts"
-
-// What is shipped, not what tsx makes of the sources: it wraps every function, and that costs as much as a mask.
-const built = new URL("../build/grammar/grammar.js", import.meta.url).href
-const { compileSchema, Grammar, Vocabulary } = (await import(
-  built
-)) as typeof import("../src/grammar/grammar.ts")
 
 const [which = "cl100k", count = "300", only = ""] = process.argv.slice(2)
 
@@ -44,9 +46,9 @@ async function main(): Promise<void> {
       const matcher = grammar.matcher(vocabulary)
       const mask = new Uint32Array(vocabulary.words)
       for (const [i, token] of [...document.ids, ...(isCut ? [] : [tokens.length])].entries()) {
-        timed(times, `${name}, token ${i} ${JSON.stringify(text(tokens[token]))}`, () =>
-          matcher.mask(mask),
-        )
+        timed(times, name, () => matcher.mask(mask))
+        const last = times.at(-1)!
+        if (last.ms > 2) last.name += `, token ${i} ${JSON.stringify(text(tokens[token]))}`
         if (times === warm && isSingle(mask)) forced++
         timed(moves, name, () => expectTaken(matcher, token, name))
       }
@@ -66,6 +68,60 @@ async function main(): Promise<void> {
   for (const { name, ms } of compiles.sort((a, b) => b.ms - a.ms).slice(0, 8)) {
     console.log(`  ${ms.toFixed(1)} ms  ${name}`)
   }
+  if (only === "") await together(tokens, cut)
+}
+
+const sequences = 16
+
+/** Steps of 16 sequences: what passes until all masks are there, and what of it the main thread is busy. */
+async function together(
+  tokens: readonly Uint8Array[],
+  cut: (text: string) => { ids: number[] },
+): Promise<void> {
+  const offsets = new Uint32Array(tokens.length + 1)
+  tokens.forEach((token, id) => {
+    offsets[id + 1] = offsets[id]! + token.length
+  })
+  const bytes = new TokenBytes(Buffer.concat(tokens), offsets)
+  const thread = new ConstraintThread({
+    tokens: { size: tokens.length + 1, bytes, special: new Set(), stripsLeadingSpace: false },
+    visible: new Set(),
+    ends: [tokens.length],
+    spelling: formats.hermes.spelling,
+  })
+  const replies = schemas()
+    .slice(-40)
+    .map(([name, schema]) => ({ schema, ids: cut(documentOf(schema, name)).ids }))
+    .sort((a, b) => b.ids.length - a.ids.length)
+    .slice(0, sequences)
+  const mask = new Uint32Array(Math.ceil((tokens.length + 1) / 32))
+  for (const what of [`${sequences} at once, first`, `${sequences} at once, again`]) {
+    const constraints: Constraint[] = []
+    for (const { schema } of replies) {
+      const held = { calls: undefined, reasoning: undefined, format: { schema } }
+      const { constraint } = await thread.hold(held, new AbortController().signal)
+      constraints.push(constraint())
+    }
+    const steps: Timed[] = []
+    const busy: Timed[] = []
+    for (let step = 0; step < replies.at(-1)!.ids.length; step++) {
+      const began = performance.now()
+      const before = performance.eventLoopUtilization()
+      await Promise.all(constraints.map(({ pending }) => pending))
+      for (const constraint of constraints) constraint.mask(mask)
+      replies.forEach(({ ids }, i) => {
+        constraints[i]!.accept(ids[step]!)
+      })
+      // Let the thread's answers in, as a step of the model would.
+      await new Promise((resolve) => setImmediate(resolve))
+      steps.push({ name: what, ms: performance.now() - began })
+      busy.push({ name: what, ms: performance.eventLoopUtilization(before).active })
+    }
+    print(what, steps)
+    print("  main thread", busy)
+    for (const constraint of constraints) constraint.close?.()
+  }
+  await thread.close()
 }
 
 interface Timed {
@@ -133,8 +189,8 @@ async function tokenizer() {
 // ---- schemas and documents ----
 
 function schemas(): [string, unknown][] {
-  const file = new URL("../test/golden/schemas/documents.json", import.meta.url)
-  const all = Object.entries<unknown>(JSON.parse(readFileSync(file, "utf8")))
+  const documents = readFileSync("test/golden/schemas/documents.json", "utf8")
+  const all = Object.entries<unknown>(JSON.parse(documents))
   const words = Array.from({ length: 1000 }, (_, i) => `${WORDS[i % WORDS.length]} number ${i}`)
   const properties = Object.fromEntries(
     Array.from({ length: 200 }, (_, i) => [`${WORDS[i % WORDS.length]}_${i}`, { type: "integer" }]),

@@ -19,6 +19,7 @@ import {
 } from "./walks.ts"
 
 const maxBytes = 64 << 20
+const mostKeys = 100_000
 const mostFollows = 256
 
 const byVocabulary = new WeakMap<Vocabulary, Masks>()
@@ -34,6 +35,8 @@ export class Masks {
   private readonly vocabulary: Vocabulary
   /** By signature of a frame; by language and place; and by these and what follows the quote. */
   private readonly kept = new Map<number | string, Uint32Array>()
+  /** How many keys lead to each mask: places that let the same pass share one. */
+  private readonly uses = new Map<Uint32Array, number>()
   private readonly most: number
   /** What may follow a quote, by the signatures of the frames behind it. */
   private readonly follows = new Map<string, Uint8Array>()
@@ -49,12 +52,21 @@ export class Masks {
   }
 
   private known(key: number | string, make: () => Uint32Array): Uint32Array {
-    let mask = this.kept.get(key)
-    if (mask) this.kept.delete(key)
-    else mask = make()
+    const known = this.kept.get(key)
+    const mask = known ?? make()
+    if (known) this.kept.delete(key)
+    else this.uses.set(mask, (this.uses.get(mask) ?? 0) + 1)
     this.kept.set(key, mask)
-    if (this.kept.size > this.most) this.kept.delete(this.kept.keys().next().value!)
+    while (this.uses.size > this.most || this.kept.size > mostKeys) this.forgetOldest()
     return mask
+  }
+
+  private forgetOldest(): void {
+    const [key, mask] = this.kept.entries().next().value!
+    this.kept.delete(key)
+    const left = this.uses.get(mask)! - 1
+    if (left > 0) this.uses.set(mask, left)
+    else this.uses.delete(mask)
   }
 
   private make(frame: Frame): Uint32Array {
