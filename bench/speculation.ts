@@ -242,11 +242,16 @@ function rateOf({ steps }: Told, sequences: Sequences): number {
 type Opened = Awaited<ReturnType<typeof openShape>>
 
 async function takeRound(on: Opened, sequences: Sequences): Promise<Round> {
+  const times = new Map<number, number[]>() // milliseconds of all steps, by their tokens
+  const note = (told: Told) => {
+    for (const { tokens, ms } of told.steps) times.set(tokens, [...(times.get(tokens) ?? []), ms])
+    return told
+  }
   const tokens = REPLY[sequences]
-  const plain = await tell(on, { sequences, tokens, drafter: nobody, length: 0 })
+  const plain = note(await tell(on, { sequences, tokens, drafter: nobody, length: 0 }))
   const rate = async (chance: number, length: number) => {
     const drafter = standIn(plain.replies, chance)
-    const told = await tell(on, { sequences, tokens, drafter, length })
+    const told = note(await tell(on, { sequences, tokens, drafter, length }))
     if (`${told.replies}` !== `${plain.replies}`) throw new Error("drafts have changed the text")
     const found = rateOf(told, sequences)
     console.error(`${sequences} together, a = ${chance}: ${found.toFixed(1)} tokens a second`)
@@ -256,18 +261,19 @@ async function takeRound(on: Opened, sequences: Sequences): Promise<Round> {
   const costs: Record<number, number> = {}
   const fixed = await rate(FIXED.chance, FIXED.length)
   for (const chance of CHANCES) adaptive[chance] = await rate(chance, 0)
-  for (const length of LENGTHS[sequences]) costs[length] = await costOf(on, sequences, length)
+  for (const length of LENGTHS[sequences]) note(await takeSteps(on, sequences, length))
+  for (const length of LENGTHS[sequences]) {
+    costs[length] = median(times.get(sequences * (length + 1))!)
+  }
   return { sequences, load: load(), costs, plain: rateOf(plain, sequences), adaptive, fixed }
 }
 
-/** Milliseconds of a step in which each sequence has a draft of such a length. */
-async function costOf(on: Opened, sequences: Sequences, length: number): Promise<number> {
+/** Some steps in which each sequence has a draft of such a length. */
+function takeSteps(on: Opened, sequences: Sequences, length: number): Promise<Told> {
   const drafter = length > 0 ? standIn([], 0) : nobody
   const tokens = 2 * LONGEST_DRAFT + TIMED_STEPS // towards a reply's end drafts are shorter
   const most = TIMED_STEPS + 4 // the first read the prompt, and begin one choice after the other
-  const { steps } = await tell(on, { sequences, tokens, drafter, length, most })
-  const whole = steps.filter((step) => step.tokens === sequences * (length + 1))
-  return median(whole.map(({ ms }) => ms))
+  return tell(on, { sequences, tokens, drafter, length, most })
 }
 
 async function takePair(on: Opened, number: number): Promise<Hostile> {
