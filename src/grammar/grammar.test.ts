@@ -150,6 +150,20 @@ test.each([
   expect(accepts(grammarOf(schema), text)).toBe(fits)
 })
 
+test.each([
+  ["[\\ufeff\\u2028]", '"\\ud', false], // one lies before the surrogates, one behind
+  ["[\\ufeff\\u2028]", '"\\uf', true],
+  ["\\ud7ff", '"\\ud', true],
+  ["\\ud7ff", '"\\ud8', false],
+  ["\\u{1f642}", '"\\ud8', true],
+])(
+  "an escape lives while a character of the pattern can come of it: %s, %s: %s",
+  (set, text, fits) => {
+    const schema = JSON.stringify({ type: "string", pattern: `^${set}$` })
+    expect(grammarOf(schema).matcher(vocabulary).acceptBytes(Buffer.from(text))).toBe(fits)
+  },
+)
+
 test("nothing but the value: no blanks, no repeated names, no half characters", () => {
   const grammar = new Grammar(compileJson().part)
   for (const text of [

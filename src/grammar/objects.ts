@@ -7,7 +7,7 @@ import { type Dfa, matches } from "./dfa.ts"
 import { type Facts, includes, type Literal, type NameSet, namesOf, othersThan } from "./facts.ts"
 import type { Goal, Goals, Probe } from "./goals.ts"
 import { type NameProduct, productOf } from "./names.ts"
-import { between, type Decoding, rangesOf, type StringPlace } from "./strings.ts"
+import { between, type Decoding, rangesOf, type StringPlace, spansOf } from "./strings.ts"
 
 /** A member that may come next, its name being chosen, and what is still owed after it. */
 export interface MemberWay {
@@ -236,7 +236,9 @@ export class ObjectCase {
         .endlessFrom(at)
         .some((index) => this.waysFor(state, this.names.length + index).length > 0)
     if (decoding === between) return ends(place.state)
-    return this.product.after(place.state, decoding.from, decoding.to).some(ends)
+    return spansOf(decoding)
+      .flatMap(([from, to]) => this.product.after(place.state, from, to))
+      .some(ends)
   }
 
   /** The mentioned names that may still come of a half-written one, and their ways on. */
@@ -249,7 +251,8 @@ export class ObjectCase {
     for (let k = place.low; k < place.high; k++) {
       const name = this.names[k]!
       const next = name.codePointAt(place.text.length) ?? -1
-      const fits = decoding === between || (next >= decoding.from && next <= decoding.to)
+      const fits =
+        decoding === between || spansOf(decoding).some(([from, to]) => next >= from && next <= to)
       if (fits) for (const way of this.waysFor(state, k)) out.push([name, way])
     }
     return out

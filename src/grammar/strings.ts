@@ -131,8 +131,19 @@ const escapeWorthy: readonly [number, number][] = [
 ]
 
 /** The characters that a place may become, as far as that is worth following. */
-export function rangesOf({ kind, from, to }: Decoding): readonly (readonly [number, number])[] {
-  return kind === "backslash" ? escapeWorthy : [[from, to]]
+export function rangesOf(decoding: Decoding): readonly (readonly [number, number])[] {
+  return decoding.kind === "backslash" ? escapeWorthy : spansOf(decoding)
+}
+
+/** The characters that a place may become. After `\ud` these are the last before the surrogates, and all pairs. */
+export function spansOf({ kind, from, to }: Decoding): readonly (readonly [number, number])[] {
+  const isSplit = kind === "hex" && from === 0xd000 && to === lastCodePoint
+  return isSplit
+    ? [
+        [from, 0xd7ff],
+        [0x10000, to],
+      ]
+    : [[from, to]]
 }
 
 function hexDigit(byte: number): number {
@@ -380,13 +391,15 @@ export class StringPlace {
 }
 
 /** The ranges of characters that no transition tells apart and that a place may become. */
-function intervals(dfa: Dfa, { from, to }: Decoding): [number, number][] {
+function intervals(dfa: Dfa, decoding: Decoding): [number, number][] {
   const out: [number, number][] = []
-  dfa.starts.forEach((start, i) => {
-    const low = Math.max(start, from)
-    const high = Math.min((dfa.starts[i + 1] ?? lastCodePoint + 1) - 1, to)
-    if (low <= high && dfa.classOf[i] !== 0) out.push([low, high])
-  })
+  for (const [from, to] of spansOf(decoding)) {
+    dfa.starts.forEach((start, i) => {
+      const low = Math.max(start, from)
+      const high = Math.min((dfa.starts[i + 1] ?? lastCodePoint + 1) - 1, to)
+      if (low <= high && dfa.classOf[i] !== 0) out.push([low, high])
+    })
+  }
   return out
 }
 
