@@ -165,6 +165,7 @@ class Loop implements Engine {
   stats(): EngineStats {
     const { memory, running, waiting, preemptions } = this.#scheduler
     const { mode = "disable" } = this.#options.speculative ?? {}
+    const { drafted, accepted } = this.#speculation?.counts ?? { drafted: [], accepted: [] }
     return {
       running,
       waiting,
@@ -175,7 +176,9 @@ class Loop implements Engine {
       preemptions,
       ...this.#counts,
       forcedTokens: this.#speculation?.forced ?? 0,
-      ...(mode !== "disable" && { drafts: this.#speculation!.counts }),
+      ...(mode !== "disable" && {
+        drafts: { mode, drafted: [...drafted], accepted: [...accepted] },
+      }),
     }
   }
 

@@ -284,8 +284,11 @@ test("a right draft of four is five tokens a step", async () => {
   const { tokens } = expectedReply(asked, 0)
   const drafter = standIn(new Map([[`${asked.id} 0`, tokens]]), () => true)
   const { engine, program, isClean } = setUp({ options: { speculative: speculative(drafter, 4) } })
+  const before = engine.stats()
   const said = await collect(engine.generate(asked).choices[0]!)
   expect(said.tokens).toEqual(tokens)
+  expect(before.drafts!.accepted[0]).toBe(0) // what was told stays as it was
+  expect(engine.stats().drafts!.accepted.slice(0, 5)).toEqual([8, 8, 8, 7, 0])
   expect(program.steps.map(({ rows }) => rows)).toEqual([1, 5, 5, 5, 5, 5, 5, 5, 4])
   expect(engine.stats().replyTokens).toBe(40)
   isClean()

@@ -68,7 +68,7 @@ const MASK_TURNS = 16
 
 export class Speculation {
   readonly drafter: Drafter
-  readonly counts: { mode: Speculative["mode"]; drafted: number[]; accepted: number[] } // by place in the draft
+  readonly counts: { drafted: number[]; accepted: number[] } // by place in the draft
   /** Tokens that were computed ahead because a constraint left no choice. */
   forced = 0
   readonly #room: number
@@ -97,7 +97,7 @@ export class Speculation {
     this.#watchers = watchers
     this.#now = watchers.now ?? (() => performance.now())
     const zeros = () => new Array<number>(this.#longest).fill(0)
-    this.counts = { mode: given.mode, drafted: zeros(), accepted: zeros() }
+    this.counts = { drafted: zeros(), accepted: zeros() }
   }
 
   /**
