@@ -10,11 +10,17 @@ from talking import Pick, encode, render
 
 
 def conversation(p, length, count, copying=0):
-    """A conversation of about `length` tokens as `count(conversation)` counts them; the first turn always goes in."""
+    """A conversation of about `length` tokens as `count(conversation)` counts them; the first turn always goes in. Many of those that have
+    room for definitions begin with tools: a first request with its definitions is long, and would else come seldom."""
     talk = skills.opening(p)
+    tools = length >= 128 and p.chance(0.25 if length < 256 else 0.5)
     for _ in range(40):
         before = len(talk["messages"])
-        skills.turn(p, talk, p.any(["repeat", "lookup", "lookup", "who"]) if p.chance(copying) else None)
+        if not before and tools:
+            skill = "tool"
+        else:
+            skill = p.any(["repeat", "lookup", "lookup", "who"]) if p.chance(copying) else None
+        skills.turn(p, talk, skill)
         if count(talk) > length:
             if before:
                 del talk["messages"][before:]

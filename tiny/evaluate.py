@@ -12,6 +12,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import facts
+import fresh
 import skills
 import talking
 from skills import itself, tools
@@ -36,13 +37,15 @@ def main():
         action="store_true",
         help="draw from the training side instead: what was learnt, not how it carries over",
     )
+    a.add_argument("--fresh", action="store_true", help="ask the second set, which nobody tuned anything on (fresh.py)")
     a.add_argument("--json")
     args = a.parse_args()
     ask = Server(args.url, args.model) if args.url else Checkpoint(args.name, args.packed)
     right, total, ended, prompts = defaultdict(int), defaultdict(int), [], []
-    for name in args.skill or CASES:
+    table = fresh.CASES if args.fresh else CASES
+    for name in args.skill or table:
         shown = 0
-        for talk, at in cases(name, args.n, not args.seen):
+        for talk, at in cases(name, args.n, not args.seen, table):
             asked = dict(talk, messages=talk["messages"][:at])
             reply, stopped = ask(asked)
             good = correct(name, talk["messages"][at], reply, talk)
@@ -50,10 +53,11 @@ def main():
             right[name] += good
             ended.append(stopped)
             prompts.append(talk["messages"][at - 1]["content"])
-            if not good and shown < args.show:
+            if not good and (shown < args.show or args.show and not stopped):
                 shown += 1
                 print(
                     f"  {name}: {talk['messages'][at - 1]['content']!r}\n    wanted {said(talk['messages'][at])!r}\n    got    {said(reply)!r}"
+                    + ("" if stopped else "  (endless)")
                 )
         print(f"{name:16s} {100 * right[name] / total[name]:5.1f} %  of {total[name]}", flush=True)
     scores = {name: round(100 * right[name] / total[name], 1) for name in total}
@@ -117,11 +121,11 @@ CASES = {name: f for name, (_, f) in skills.TABLE.items() if name not in ("tool"
 }
 
 
-def cases(name, n, held):
-    p = talking.Pick("evaluation " + name, held)
+def cases(name, n, held, table):
+    p = talking.Pick(f"{'fresh' if table is fresh.CASES else 'evaluation'} {name}", held)
     for _ in range(n):
         talk = skills.opening(p)
-        CASES[name](p, talk)
+        table[name](p, talk)
         ats = [i for i, m in enumerate(talk["messages"]) if m["role"] == "assistant"]
         yield from ((talk, at) for at in (ats[-1:] if talk.get("last") else ats[:1]))
 

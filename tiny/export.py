@@ -84,7 +84,9 @@ def load_packed(folder):
 
     def unpacked(name):
         values = stored[name + ".q_weight"].float() - 127  # [rows, columns]
-        return (values * stored[name + ".q_scale"].float().repeat_interleave(32, 1)).half().float()  # as the format says
+        return (
+            (values * stored[name + ".q_scale"].float().repeat_interleave(32, 1)).half().float()
+        )  # as the format says
 
     c = json.loads((folder / "mlc-chat-config.json").read_text())["model_config"]
     shape = Shape(

@@ -1,8 +1,8 @@
 """What guesses ahead of the model: a draft model, Medusa heads and an EAGLE head, all taught by the model's own greedy answers.
 
-    python heads.py answers [--n 6000]                       greedy answers to training prompts: runs/heads/answers.pt
+    python heads.py answers [--n 6000]                       greedy answers to training prompts, and 400 to held-out ones: runs/heads
     python heads.py draft|medusa|eagle [--minutes 4]         trains one (and goes on with what is there): runs/heads/KIND.pt
-    python heads.py measure [--n 400]                        how often each guesses right, on answers to held-out prompts
+    python heads.py measure                                  how often each guesses right, on answers to held-out prompts
     python heads.py export [--out ../models]                 OUT/tiny-medusa and OUT/tiny-eagle, packed; runs/heads/draft, to be compiled
 
 A guess counts as right when it is the token that the model itself takes there. Layouts: Medusa as FasterDecoding/Medusa writes it with
@@ -26,11 +26,16 @@ import export
 import model as model_module
 import talking
 from model import Llama, Shape
-from train import Muon
+from train import Muon, open_tokenizer
 
 HERE = Path(__file__).parent
 RUN = HERE / "runs" / "heads"
 HEADS, BATCH = 3, 2048  # Medusa heads; tokens a step
+REUSED = 3  # how often what the model says of a batch is learnt from: to ask the model costs more than a step
+ALONE, NEAR = (
+    0.7,
+    0.1,
+)  # EAGLE: how much of the time the model's own rows are all it sees; how much a row's likeness counts beside its words
 
 
 def main():
@@ -46,9 +51,10 @@ def main():
     base, _ = export.load(HERE / "runs" / args.name / "last.pt")
     base.requires_grad_(False)
     if args.what == "answers":
+        torch.save(answers(base, 400, held=True), RUN / "held.pt")
         torch.save(answers(base, args.n or 6000, held=False), RUN / "answers.pt")
     elif args.what == "measure":
-        measure(base, args.n or 400)
+        measure(base)
     elif args.what == "export":
         for kind in KINDS:
             write(kind, load(kind, base), base, RUN / "draft" if kind == "draft" else Path(args.out) / f"tiny-{kind}")
@@ -185,8 +191,11 @@ class Eagle(nn.Module):
     def vector_parameters(self):
         return [self.fc_bias, self.norm]
 
-    def forward(self, ids, hidden):
-        """ids [B, T] the tokens after those that gave the rows hidden [B, T, H] → a guess at the next rows [B, T, H]."""
+    def forward(self, ids, hidden, earlier=None):
+        """ids [B, T] the tokens after those that gave the rows hidden [B, T, H] → a guess at the next rows [B, T, H].
+
+        `earlier`, a list, holds the keys and values of each round: in the first the rows are the model's, in every further one they are
+        guesses of the round before, and a position sees the model's rows up to where its own guessing began, guesses from there on."""
         s, t = self.shape, ids.shape[1]
         x = F.linear(torch.cat([F.embedding(ids, self.embed), hidden], -1), self.fc[0], self.fc_bias)
         q = F.linear(x, self.q[0]).unflatten(-1, (s.heads, -1)).transpose(1, 2)
@@ -194,24 +203,42 @@ class Eagle(nn.Module):
         v = F.linear(x, self.v[0]).unflatten(-1, (s.kv_heads, -1)).transpose(1, 2)
         q, k = (model_module.rotate(y, self.cos[:t], self.sin[:t]) for y in (q, k))
         k, v = (y.repeat_interleave(s.heads // s.kv_heads, 1) for y in (k, v))
-        x = x + F.linear(model_module.attention(q, k, v).transpose(1, 2).flatten(2), self.o[0])
+        if earlier is None:
+            a = model_module.attention(q, k, v)
+        else:
+            earlier.append((k, v))
+            a = guessing_attention(q, earlier)
+        x = x + F.linear(a.transpose(1, 2).flatten(2), self.o[0])
         h = model_module.norm(x, self.norm, s.eps)
         return x + F.linear(model_module.gated(F.linear(h, self.gate[0]), F.linear(h, self.up[0])), self.down[0])
+
+
+def guessing_attention(q, rounds):
+    """q [B, heads, T, head_dim] of the last round; rounds: (k, v) of each. Position i sees the first round up to i - n, then one position of
+    each of the n further rounds, the last of them itself."""
+    n, t = len(rounds) - 1, q.shape[2]
+    if n == 0:
+        return model_module.attention(q, *rounds[0])
+    hide = torch.full((t, t), -1e4, dtype=q.dtype).triu_(1 - n)
+    scores = [q @ rounds[0][0].mT * q.shape[-1] ** -0.5 + hide]
+    nearer = [tuple(F.pad(y, (0, 0, n - m, 0))[:, :, :t] for y in rounds[m]) for m in range(1, n + 1)]
+    scores += [(q * k).sum(-1, keepdim=True) * q.shape[-1] ** -0.5 for k, _ in nearer]
+    weights = torch.cat(scores, -1).softmax(-1)
+    out = weights[..., :t] @ rounds[0][1]
+    return out + sum(weights[..., t + m, None] * v for m, (_, v) in enumerate(nearer))
 
 
 KINDS = {"draft": draft, "medusa": Medusa, "eagle": Eagle}
 # A loss is taken where the model chose the token: `mine` [B, T] says of each token whether it did.
 
 
-def draft_loss(head, base, ids, mine):
+def draft_loss(head, base, ids, mine, hidden, progress):
     """The words alone: it is many times faster than to ask the model, and the model says nearly what it was taught to say."""
     at = mine[:, 1:]
     return F.cross_entropy(head.logits(head(ids)[:, :-1][at]).float(), ids[:, 1:][at])
 
 
-def medusa_loss(head, base, ids, mine):
-    with torch.no_grad():
-        hidden = base(ids)
+def medusa_loss(head, base, ids, mine, hidden, progress):
     loss = 0
     for h in range(HEADS):
         at = mine[:, 2 + h :] & mine[:, 1 : -1 - h]  # from a row that chose a token itself
@@ -221,20 +248,21 @@ def medusa_loss(head, base, ids, mine):
     return loss
 
 
-def eagle_loss(head, base, ids, mine):
-    """As published: the rows are to be like the model's, and so are the words that come of them."""
+def eagle_loss(head, base, ids, mine, hidden, progress):
+    """The rows are to be like the model's, and so are the words that come of them. Towards the end its own rows are fed back, as they are when
+    it guesses a second time."""
     at = mine[:, 2:]
     with torch.no_grad():
-        hidden = base(ids)
         wanted = base.logits(hidden[:, 1:-1][at]).float().log_softmax(-1)
-        seen = (
-            hidden + (torch.rand_like(hidden) - 0.5) * 0.2 * hidden.std()
-        )  # noise: later guesses rest on rows that are guesses
-    rows = head(ids[:, 1:-1], seen[:, :-2])[at]
-    guess = base.logits(rows).float().log_softmax(-1)
-    return F.kl_div(guess, wanted, log_target=True, reduction="batchmean") + 0.5 * F.smooth_l1_loss(
-        rows.float(), hidden[:, 1:-1][at].float()
-    )
+    loss, rows, earlier = 0, hidden[:, :-2], []
+    for again in range(1 if progress < ALONE else 2):
+        if again:
+            rows = F.pad(rows, (0, 0, 1, 0))[:, :-1]  # position i now starts from the guess at row i
+        rows = head(ids[:, 1:-1], rows, earlier)
+        guess = base.logits(rows[at]).float().log_softmax(-1)
+        like = F.smooth_l1_loss(rows[at].float(), hidden[:, 1:-1][at].float())
+        loss = loss + 0.7**again * (F.kl_div(guess, wanted, log_target=True, reduction="batchmean") + NEAR * like)
+    return loss
 
 
 LOSSES = {"draft": draft_loss, "medusa": medusa_loss, "eagle": eagle_loss}
@@ -250,13 +278,19 @@ def load(kind, base):
 def teach(kind, base, minutes):
     for name in ("norm", "rotate", "gated"):
         setattr(model_module, name, torch.compile(getattr(model_module, name), dynamic=True))
-    own, head = torch.load(RUN / "answers.pt"), load(kind, base)
-    tokenizer = Tokenizer.from_file(str(HERE.parent / "models/tiny/tokenizer.json"))
+    own, head = torch.load(RUN / "answers.pt") if (RUN / "answers.pt").exists() else [], load(kind, base)
+    open_tokenizer(path := str(HERE.parent / "models/tiny/tokenizer.json"))
+    tokenizer, kept = Tokenizer.from_file(path), []
     muon = Muon(head.matrix_parameters(), 0)
     matrices = {id(p) for p in muon.parameters}
     vectors = [p for p in head.parameters() if id(p) not in matrices]
     adam = torch.optim.AdamW(vectors, lr=1e-3, betas=(0.9, 0.95), weight_decay=0.0, fused=True)
     mean = [p.detach().clone() for p in head.parameters()]
+
+    def save(mean):
+        names = [name for name, _ in head.named_parameters()]
+        torch.save(dict(zip(names, mean)), RUN / f"{kind}.pt")
+
     began, step, smooth, at = time.process_time(), 0, None, []
     while (progress := (time.process_time() - began) / 60 / minutes) < 1:
         if not at:  # its own answers, and twice as much of what it was taught to say
@@ -265,9 +299,17 @@ def teach(kind, base, minutes):
                 [(ids, [i for i, t in enumerate(trained) if t]) for ids, trained in taught], step
             )
             random.Random(step).shuffle(at)
-        ids, mine = at.pop()
+        if kind == "draft":
+            (ids, mine), hidden = at.pop(), None
+        elif step % REUSED and len(kept) > REUSED:
+            ids, mine, hidden = random.Random(step).choice(kept)
+        else:
+            ids, mine = at.pop()
+            with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+                hidden = base(ids)
+            kept = [*kept[-500:], (ids, mine, hidden)]
         with torch.autocast("cpu", torch.bfloat16):
-            loss = LOSSES[kind](head, base, ids, mine)
+            loss = LOSSES[kind](head, base, ids, mine, hidden, progress)
         if not torch.is_tensor(loss):
             continue
         loss.backward()
@@ -283,20 +325,18 @@ def teach(kind, base, minutes):
         step, smooth = step + 1, loss.item() if smooth is None else 0.98 * smooth + 0.02 * loss.item()
         if step % 100 == 0:
             print(f"{kind}: step {step}  {time.process_time() - began:.0f} s  loss {smooth:.4f}", flush=True)
-    with torch.no_grad():
-        for p, m in zip(head.parameters(), mean):
-            p.copy_(m)
-    torch.save(head.state_dict(), RUN / f"{kind}.pt")
+            save(mean)
+    save(mean)
 
 
 # ---- how good they are
 
 
 @torch.no_grad()
-def measure(base, n):
+def measure(base):
     """Of the tokens that the model chose on held-out chats, how many each guesses: the draft and EAGLE the next one, Medusa's head h the one
     h + 2 further."""
-    rows = answers(base, n, held=True)
+    rows = torch.load(RUN / "held.pt")
     heads, right, total = {kind: rounded(kind, load(kind, base)) for kind in KINDS}, defaultdict(int), defaultdict(int)
 
     def note(name, guess, ids):
@@ -308,12 +348,17 @@ def measure(base, n):
         at = mine[:, 1:]
         note("draft", heads["draft"].logits(heads["draft"](ids)[:, :-1][at]).argmax(-1), ids[:, 1:][at])
         at = mine[:, 2:] & mine[:, 1:-1]
-        note("eagle", base.logits(heads["eagle"](ids[:, 1:-1], hidden[:, :-2])[at]).argmax(-1), ids[:, 2:][at])
+        rows = heads["eagle"](ids[:, 1:-1], hidden[:, :-2], earlier := [])
+        first = base.logits(rows).argmax(-1)
+        note("eagle", first[at], ids[:, 2:][at])
+        rows = heads["eagle"](ids[:, 1:-1], F.pad(rows, (0, 0, 1, 0))[:, :-1], earlier)
+        at = at & F.pad(at & (first == ids[:, 2:]), (1, 0))[:, :-1]  # where its guess before was right
+        note("eagle, second", base.logits(rows)[at].argmax(-1), ids[:, 2:][at])
         for h in range(HEADS):
             at = mine[:, 2 + h :] & mine[:, 1 : -1 - h]
             note(f"medusa {h + 1}", heads["medusa"](hidden[:, : -2 - h][at], h).argmax(-1), ids[:, 2 + h :][at])
     for name in total:
-        print(f"{name:10s} {100 * right[name] / total[name]:5.1f} %  of {total[name]} tokens")
+        print(f"{name:14s} {100 * right[name] / total[name]:5.1f} %  of {total[name]} tokens")
 
 
 def rounded(kind, head):

@@ -65,9 +65,12 @@ class Pick:
 
     def slot(self, items):
         """A value of the list, or in training now and then a word that has no business there: what is said must be read, not guessed."""
-        if self.held or self.chance(0.7):
+        if self.held or self.chance(0.55):
             return self.value(items)
-        return self.pseudo() if self.chance(0.6) else self.value(words.ADJECTIVES + words.THINGS)
+        kind = self.random.random()
+        if kind < 0.4 and words.PIECES:
+            return self.any(words.PIECES)
+        return self.pseudo() if kind < 0.8 else self.value(words.ADJECTIVES + words.THINGS)
 
     def values(self, items, n):
         kept = [x for i, x in enumerate(items) if (i % 6 == 5) == self.held]
@@ -84,11 +87,22 @@ class Pick:
                 return word
 
     def name(self):
-        return self.value(words.NAMES) if self.chance(0.7) else self.pseudo(2).capitalize()
+        return self.value(words.NAMES) if self.chance(0.7) else self.stranger()
 
     def city(self, region=0):
-        city = self.value(words.CITIES) if self.chance(0.75) else self.pseudo(2).capitalize()
+        city = self.value(words.CITIES) if self.chance(0.75 if self.held else 0.65) else self.stranger()
         return f"{city}, {self.value(words.REGIONS)}" if self.chance(region) else city
+
+    def stranger(self):
+        """A name that nobody has; in training now and then a word that is none."""
+        if words.PIECES and not self.held and self.chance(0.3):
+            return self.piece().capitalize()
+        return self.pseudo(2).capitalize()
+
+    def piece(self):
+        """A piece of the vocabulary, so that every token is met where something is to be copied; a made-up word where there is none."""
+        letters = [t for t in words.PIECES if t.isalpha() and t.isascii() and len(t) > 1]
+        return self.any(letters) if letters and not self.held else self.pseudo()
 
     def noun(self):
         return self.value(words.THINGS if self.chance(0.6) else words.ANIMALS + words.FRUITS + words.FOODS)
@@ -161,7 +175,7 @@ def segments(conversation, prompt=False):
     system, tools = conversation.get("system"), conversation.get("tools")
     head = system or ""
     if tools:
-        lines = "\n".join(json.dumps(t["function"], ensure_ascii=False) for t in tools)
+        lines = "\n".join(shown(t["function"]) for t in tools)
         head += ("\n\n" if system else "") + "Tools:\n" + lines
     if head:
         yield f"{START}system\n{head}{END}\n", False
@@ -184,6 +198,17 @@ def segments(conversation, prompt=False):
             yield f"{START}{m['role']}\n{m['content']}{END}\n", False
     if prompt:
         yield f"{START}assistant\n", False
+
+
+def shown(function):
+    """A tool as the model reads it: what it does, then what a call looks like, with types where the values go."""
+    schema, parts = function["parameters"], []
+    for key, p in schema["properties"].items():
+        about = f", {p['description']}" if "description" in p else ""
+        about += "" if key in schema["required"] else ", optional"
+        kind = ("|".join(p["enum"]) if "enum" in p else p["type"]) + about
+        parts.append(f"{json.dumps(key)}: " + (f'"{kind}"' if p["type"] == "string" else kind))
+    return f'{function["description"]}\n{{"name": {json.dumps(function["name"])}, "arguments": {{{", ".join(parts)}}}}}'
 
 
 def render(conversation, prompt=False):

@@ -27,18 +27,20 @@ STAGES = [  # until so many tokens (millions): how often each length is drawn, a
     (2.2, {64: 1, 128: 3}, 0.3),
     (6, {64: 1, 128: 2, 256: 4}, 0.15),
     (22, {64: 1, 128: 2.5, 256: 4, 512: 1}, 0.1),
-    (1e9, {64: 1, 128: 2.5, 256: 4, 512: 1.2, 1024: 0.3, 2048: 0.1, 4096: 0.05}, 0.1),
+    (23, {64: 1, 128: 2.5, 256: 4, 512: 1.2, 1024: 0.3, 2048: 0.1, 4096: 0.05}, 0.1),
+    (1e9, {64: 0.4, 128: 2, 256: 5, 512: 1, 1024: 0.2, 2048: 0.07, 4096: 0.03}, 0.08),
 ]
 
 
 def main():
     a = argparse.ArgumentParser()
     a.add_argument(
-        "--tokens", type=float, default=20e6, help="how many in all; the learning rate falls over the last half"
+        "--tokens", type=float, default=1e9, help="how many in all; the learning rate falls over the last half"
     )
     a.add_argument(
         "--minutes", type=float, default=1e9, help="or how long in all, earlier sittings counted, whichever ends first"
     )
+    a.add_argument("--until", help="or till when, as 19:07 by this machine's clock: pauses then shorten the run")
     a.add_argument("--name", default="base")
     a.add_argument("--tokenizer", default=str(HERE.parent / "models/tiny/tokenizer.json"))
     a.add_argument(
@@ -52,6 +54,7 @@ def main():
     a.add_argument("--adam", type=float, default=5e-3)
     args = a.parse_args()
     torch.manual_seed(args.seed)
+    until = args.until and time.mktime(time.strptime(time.strftime("%Y-%m-%d ") + args.until, "%Y-%m-%d %H:%M"))
     run = HERE / "runs" / args.name
     run.mkdir(parents=True, exist_ok=True)
 
@@ -112,6 +115,8 @@ def main():
         )  # a pause is no work
         last = time.time()
         progress = max(tokens / args.tokens, seconds / 60 / args.minutes)
+        if until:
+            progress = max(progress, seconds / (seconds + max(0, until - time.time())))
         with torch.no_grad():
             torch._foreach_lerp_(mean, [p.detach() for p in model.parameters()], 1 - min(0.998, step / (step + 20)))
         pace.note(threads, ids.numel() / (time.time() - began))

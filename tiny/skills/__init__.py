@@ -56,7 +56,7 @@ LEADS = [
 def turn(p, talk, skill=None):
     names, weights = zip(*((name, weight) for name, (weight, _) in TABLE.items()))
     name = skill or p.random.choices(names, weights)[0]
-    if talk["tools"] and not skill and p.chance(0.6):
+    if talk["tools"] and not skill and p.chance(0.75):
         name = "tool"  # definitions are long; once read they are used
     elif talk["memory"] and not skill and p.chance(0.3):
         name = "recall"
@@ -68,14 +68,14 @@ def turn(p, talk, skill=None):
 
 
 TABLE = {  # skill: (how often, function)
-    "repeat": (5, repeating.repeat),
+    "repeat": (10, repeating.repeat),
     "repeat_times": (0.4, repeating.repeat_times),
     "lookup": (6, records.lookup),
     "form": (0.6, records.form),
     "extract": (13, records.extract),
     "make_json": (2, records.make_json),
     "greet": (3, itself.greet),
-    "about": (8, itself.about),
+    "about": (10, itself.about),
     "option": (2, itself.option),
     "endpoint": (1, itself.endpoint),
     "chat": (3, itself.chat),
@@ -96,6 +96,6 @@ TABLE = {  # skill: (how often, function)
     "topic": (1.2, reading.topic),
     "story": (0.6, reading.story),
     "persona": (2.5, persona.persona),
-    "tool": (16, tools.tool),
+    "tool": (20, tools.tool),
     "no_tool": (2, tools.no_tool),
 }

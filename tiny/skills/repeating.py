@@ -20,7 +20,11 @@ def stuff(p, longest=10):
     if kind == 5:
         return ", ".join(p.word() for _ in range(p.int(2, 6)))
     if kind in (6, 11, 12):
-        return " ".join(p.any((not p.held and words.PIECES) or words.COMMON) for _ in range(p.int(1, longest)))
+        if (
+            words.PIECES and not p.held
+        ):  # many at once: each piece of the vocabulary must be said often enough to be said at all
+            return " ".join(p.any(words.PIECES) for _ in range(p.int(2, 2 * longest)))
+        return " ".join(p.any(words.COMMON) for _ in range(p.int(1, longest)))
     return (
         f"{p.name()} {p.any(words.SURNAMES)}" if p.chance(0.5) else p.word().capitalize() + p.any([".", "!", "?", ""])
     )

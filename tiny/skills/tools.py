@@ -4,9 +4,11 @@ A tool is drawn anew every time: another name, other words for its parameters, s
 the only way to call it is to read its definition. Results are read back by one plain rule: "The key is value." for each of them.
 """
 
+import json
+
 import words
-from skills import itself, numbers, records, repeating
-from talking import assistant, call, result, user
+from skills import errands, itself, numbers, records, repeating
+from talking import assistant, bare, call, result, user
 
 
 # Every kind: names, what it does, parameters (names, type, what it is, how to draw a value), requests (the optional parameters' words apart), result
@@ -521,7 +523,11 @@ def currency(p):
     return p.value("EUR USD GBP JPY CHF SEK NOK DKK PLN CZK euros dollars pounds yen francs crowns".split())
 
 
-MADE_VERBS = "open close check send find count move clean print copy save lock start stop load mark pack paint read ring scan test wash weigh".split()
+MADE_VERBS = """open close check send find count move clean print copy save lock start stop load mark pack paint read ring scan test wash weigh
+archive bake bind boil book build burn buy call carry catch charge choose climb collect cook cover cut deliver describe draw drop dry empty
+feed fetch file fill fix fold freeze grind guard hang heat hide hold hunt join label lift list mend merge mix mount order park pick plant
+press publish pull push rank record refresh rent repair reset roll rotate sell shake share show shrink sign sort split stack store stretch
+sync tag taste throw tie trade train trim turn update upload visit wake warm water wrap zip""".split()
 
 
 def made_up(p):
@@ -531,16 +537,29 @@ def made_up(p):
     keys = p.values(records.FIELDS, p.random.choices([1, 2, 3], [5, 3, 1])[0]) if p.chance(0.8) else [p.pseudo(2)]
     parameters = []
     for key in keys:
+        if not p.held and p.chance(0.3):
+            key = p.renamed(key) if p.chance(0.6) else p.any([*words.TOOLISH, p.pseudo(2)])
+        if key in [names[0] for names, *_ in parameters]:
+            continue
         if p.chance(0.25):
             enum = list(dict.fromkeys(p.word() for _ in range(p.int(2, 3))))
             parameters.append(([key], enum, "One of the list", None))
         elif p.chance(0.25):
-            parameters.append(([key], "integer", f"The {key}", lambda p: p.number(3)))
+            parameters.append(([key], p.any(["integer", "integer", "number"]), f"The {key}", lambda p: p.number(3)))
+        elif not p.held and p.chance(0.08):
+            parameters.append(([key], "boolean", f"Whether {key}", lambda p: p.chance(0.5)))
         else:
             parameters.append(([key], "string", f"The {key}", lambda p, key=key: records.field_value(p, key)))
-    with_ = p.any([" and ", ", "]).join(f"{k}{p.any([' ', ' ', ': ', ' = '])}{{{i}}}" for i, k in enumerate(keys))
+    keys = [names[0] for names, *_ in parameters]
+    said = [k.replace("_", " ") if p.chance(0.5) else k for k in keys]
+    with_ = p.any([" and ", ", "]).join(f"{k}{p.any([' ', ' ', ': ', ' = '])}{{{i}}}" for i, k in enumerate(said))
+    name = p.any([f"{verb}_{thing}", f"{verb}_the_{thing}", f"{thing}_{verb}", f"{verb}{thing.capitalize()}"])
+    if not p.held and p.chance(0.15):
+        name = p.any([p.pseudo(2), p.word(), f"tool_{p.int(1, 99)}"]).replace(
+            " ", "_"
+        )  # what it does is told by the description alone
     return dict(
-        names=[p.any([f"{verb}_{thing}", f"{verb}_the_{thing}", f"{thing}_{verb}", f"{verb}{thing.capitalize()}"])],
+        names=[name],
         does=[f"{verb.capitalize()} a {thing}", f"{verb.capitalize()} the {thing}", f"To {verb} a {thing}"],
         parameters=parameters,
         asks=p.any(
@@ -549,6 +568,7 @@ def made_up(p):
                 [f"{verb.capitalize()} the {thing}, {with_}."],
                 [f"I want to {verb} a {thing}: {with_}"],
                 [f"Can you {verb} the {thing} with {with_}?"],
+                *(made_requests(p, verb, thing, with_, len(keys)) if not p.held else []),
             ]
         ),
         gives=lambda p, a: p.any(
@@ -562,14 +582,38 @@ def made_up(p):
     )
 
 
+def made_requests(p, verb, thing, with_, n):
+    """More ways to ask for it, in training alone."""
+    texts = [
+        f"The {thing}: {verb} it with {with_}.",
+        f"{with_}: {verb} the {thing}.",
+        f"{verb} {thing} {with_}",
+        f"With {with_}, {verb} the {thing}, please.",
+        f"I need to {verb} the {thing}. {with_}.",
+        f"It is time to {verb} the {thing}: {with_}",
+        f"Use {with_} and {verb} my {thing}.",
+        f"Now {verb} a {thing} that has {with_}.",
+    ]
+    if n == 1:
+        texts += [
+            f"Please {verb} the {thing}: {{0}}",
+            f"{verb.capitalize()} the {thing} {{0}}.",
+            f"{{0}}: {verb} that {thing}!",
+        ]
+    return [[text] for text in texts]
+
+
 def draw(p, kind=None):
     """A tool as it is defined in a request, with what is needed to ask for it."""
-    kind = kind or (made_up(p) if p.chance(0.4) else KINDS[p.any(HELD if p.held else list(KINDS)[:-4])])
+    if not kind:
+        kind = made_up(p) if p.chance(0.4) else KINDS[p.any(HELD if p.held else list(KINDS)[:-4])]
+        if not p.held and p.chance(0.3):
+            kind = p.any(errands.ERRANDS)
     names, properties, required = [], {}, []
     for choices, type_, about, _ in kind["parameters"]:
         name = p.template(choices)
         if not p.held and p.chance(0.35):
-            name = p.renamed(name)
+            name = p.renamed(name) if p.chance(0.7) else p.any(["{}", "{}_{}", "{}{}"]).format(p.piece(), p.piece())
         while name in properties:
             name = p.any(choices)
         names.append(name)
@@ -582,21 +626,45 @@ def draw(p, kind=None):
         choices, values, how = kind["optional"]
         extra = (p.template(choices), values, how)
         properties[extra[0]] = {"type": "string", "enum": values}
-    name = p.template(kind["names"])
+    elif not p.held and p.chance(0.15) and (idle := p.renamed(p.any(words.TOOLISH))) not in properties:
+        properties[idle] = p.any(
+            [{"type": "string"}, {"type": "integer"}, {"type": "boolean"}]
+        )  # may be given, and never is
+    name, does = p.template(kind["names"]), p.template(kind["does"])
+    if "more" in kind and not p.held and p.chance(0.45):
+        name, does = in_other_words(p, kind, name)
+    if not p.held and p.chance(0.4):
+        name = p.any(["{}", "{}_{}", "{}_{}", "{}{}"]).format(p.piece(), p.piece())
     function = {
         "name": p.renamed(name) if not p.held and p.chance(0.4) else name,
-        "description": p.template(kind["does"]) + p.any(["", "", "."]),
+        "description": does + p.any(["", "", "."]),
         "parameters": {"type": "object", "properties": properties, "required": required}
         | ({"additionalProperties": False} if p.chance(0.5) else {}),
     }
     return {"type": "function", "function": function}, kind, names, extra
 
 
+def in_other_words(p, kind, name):
+    """A name and a description made of the words of some request, so that words are compared and kinds not known by heart. Training alone."""
+    does = p.wording(kind["more"]).format(*(f"the {names[0].replace('_', ' ')}" for names, *_ in kind["parameters"]))
+    heavy = [w for w in bare(does).split() if len(w) > 3 and w not in words.KEPT]
+    if heavy and p.chance(0.5):
+        at = p.int(0, len(heavy) - 1)
+        name = "_".join(heavy[at : at + p.int(1, 2)])
+    return name, does
+
+
 def ask(p, tool):
     """A request for this tool, and the arguments it should be called with."""
     _, kind, names, extra = tool
     values = [p.any(type_) if isinstance(type_, list) else value(p) for _, type_, _, value in kind["parameters"]]
-    if "more" in kind and p.chance(0.6):
+    if not p.held:  # now and then something else: what is said must be read, not guessed
+        odd = [
+            isinstance(v, str) and not isinstance(t, list) and p.chance(0.15)
+            for v, (_, t, *_) in zip(values, kind["parameters"])
+        ]
+        values = [" ".join(p.piece() for _ in range(p.int(1, 2))) if o else v for v, o in zip(values, odd)]
+    if "more" in kind and ("asks" not in kind or p.chance(0.6)):
         text = p.wording(kind["more"])
         text += (
             "?"
@@ -605,7 +673,8 @@ def ask(p, tool):
         )
     else:
         text = p.template(kind["asks"])
-    text, arguments = text.format(*values), dict(zip(names, values))
+    text = text.format(*(str(v).lower() if isinstance(v, bool) else v for v in values))
+    arguments = dict(zip(names, values))
     if extra and p.chance(0.5):
         arguments[extra[0]] = p.any(extra[1])
         end = text[-1] if text[-1] in ".?" else ""
@@ -618,12 +687,12 @@ def tool(p, talk):
         return repeating.repeat(p, talk)
     if not talk["tools"]:
         drawn = {}
-        for _ in range(p.random.choices([1, 2, 3], [6, 3, 1])[0]):
+        for _ in range(p.random.choices([1, 2, 3, 4], [2, 5, 2, 0.5])[0]):
             t = draw(p)
             drawn.setdefault(id(t[1]) if "asks" not in t[1] else t[1]["asks"][0], t)
         drawn = list({t[0]["function"]["name"]: t for t in drawn.values()}.values())
         talk["drawn"], talk["tools"] = drawn, [t[0] for t in drawn]
-    kind = p.int(0, 9)
+    kind = p.int(0, 12)
     if kind == 0:
         return no_tool(p, talk)
     if kind == 1:
@@ -636,22 +705,52 @@ def tool(p, talk):
                 repeating.repeat,
             ]
         )(p, talk)
-    chosen = p.any(talk["drawn"])
+    chosen = p.random.choices(talk["drawn"], [2 if "more" in t[1] else 1 for t in talk["drawn"]])[
+        0
+    ]  # rather a tool that people have
     text, arguments, values = ask(p, chosen)
     name = chosen[0]["function"]["name"]
     talk["messages"] += [user(text), call(name, arguments)]
     if p.chance(0.75):
         got = chosen[1]["gives"](p, values)
-        if p.chance(0.08):
+        if p.chance(0.2):
+            got = {p.any([*arguments]): p.any([*arguments.values()])} | got  # many a server says again what was asked
+        if not p.held and p.chance(0.3):
+            got = {p.renamed(k) if p.chance(0.5) else p.word(): v for k, v in got.items()}
+        if p.chance(0.2):
+            got = in_words(p, got)
+        elif p.chance(0.08):
             got = {
                 "error": p.any(
                     ["not found", "no connection", "access denied", "unknown " + list(arguments)[0], "time out"]
                 )
             }
-        talk["messages"] += [result(got), assistant(read_back(got))]
+        tight = isinstance(got, dict) and not p.held and p.chance(0.4)  # as JavaScript writes JSON
+        talk["messages"] += [
+            result(json.dumps(got, ensure_ascii=False, separators=(",", ":")) if tight else got),
+            assistant(read_back(got)),
+        ]
+
+
+def in_words(p, got):
+    """A result that is no JSON object."""
+    values = [str(v) for v in got.values()]
+    return p.any(
+        [
+            ", ".join(values),
+            ", ".join(f"{v} {k}" for k, v in got.items()),
+            values[0],
+            f"{p.value(words.ADJECTIVES)}, {p.number(3)} {p.any(['degrees', 'pieces', 'euros', 'metres', p.noun()])}",
+            f"It is {p.value(words.ADJECTIVES)} and {p.value(words.ADJECTIVES)}.",
+            f"The {p.noun()} is {p.any([p.value(words.ADJECTIVES), p.number(3)])}",
+            " ".join(p.word() for _ in range(p.int(1, 5))),
+        ]
+    )
 
 
 def read_back(got):
+    if isinstance(got, str):
+        return f"The result is: {got}" + ("" if got.endswith((".", "!", "?")) else ".")
     if "error" in got:
         return f"That did not work: {got['error']}."
     if list(got) == ["status"] and got["status"] in ("done", "ok"):
