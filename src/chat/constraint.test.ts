@@ -206,7 +206,9 @@ describe.each(FORMATS)("%s", (format) => {
 
   test("text is free until a call opens; the call is then held to its tool", async () => {
     for (let walk = 0; walk < 8; walk++) {
-      const reply = await replyTo(format, { tools: TOOLS }, OPENINGS[format], random)
+      const typed = '{"type": "function", "name"'
+      const opening = OPENINGS[format].replace('{"name"', walk % 4 === 0 ? typed : '{"name"')
+      const reply = await replyTo(format, { tools: TOOLS }, opening, random)
       if (reply.reason !== "length") expect(reply.reason).toBe("tool_calls")
       expect(reply.calls.length).toBeGreaterThan(0)
       assertValid(reply.calls.slice(0, reply.reason === "length" ? -1 : undefined))

@@ -117,12 +117,14 @@ export const formats = {
   },
 } as const satisfies Record<string, Format>
 
-/** The beginnings of a call as an object, as models blank it. */
+/** The beginnings of a call as an object, as models blank it; some say before the name that it is a function. */
 function heads(members: readonly string[], open: string): Spelling["triggers"] {
+  const spaced = [`${open}{"name": "`, `${open}{"type": "function", "name": "`]
+  const compact = [`${open}{"name":"`, `${open}{"type":"function","name":"`]
   return members.flatMap((member) => [
-    { before: `${open}{"name": "`, after: `", "${member}": `, rest: "" },
-    { before: `${open}{"name":"`, after: `","${member}":`, rest: "" },
-    { before: `${open}{"name": "`, after: `","${member}": `, rest: "" },
+    ...spaced.map((before) => ({ before, after: `", "${member}": `, rest: "" })),
+    ...compact.map((before) => ({ before, after: `","${member}":`, rest: "" })),
+    { before: spaced[0]!, after: `","${member}": `, rest: "" },
   ])
 }
 
