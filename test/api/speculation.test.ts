@@ -1,23 +1,14 @@
 // Through HTTP, with every drafter there is: texts, logprobs, finish reasons and usage are those of a server that
-// proposes nothing. What drafts with a model are the embedded model's own; EAGLE's head has random weights.
+// proposes nothing. The draft and the heads are the embedded model's own.
 
-import { mkdtempSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
-import { afterAll, describe, expect, test } from "vitest"
-import { writeEagle } from "../heads.ts"
+import { describe, expect, test } from "vitest"
 import { ask, type Server, server } from "./server.ts"
-
-const folder = mkdtempSync(join(tmpdir(), "sinter-heads-"))
-afterAll(() => rmSync(folder, { recursive: true }))
-
-writeEagle(folder)
 
 /** `length`: of every draft; 0: as long as pays. */
 const drafters = [
   { mode: "lookup", length: 0 },
   { mode: "small_draft", models: "models/tiny-draft", length: 4 },
-  { mode: "eagle", models: folder, length: 4 },
+  { mode: "eagle", models: "models/tiny-eagle", length: 4 },
   { mode: "medusa", models: "models/tiny-medusa", length: 3 },
 ] as const
 
