@@ -1,6 +1,6 @@
 """A second set of questions for the bars: wordings written after the corpus was, on which nothing was ever tuned. `evaluate.py --fresh` asks them.
 
-Values are those that training never draws (`Pick` with held=True). No wording here also occurs in the corpus' lists (`python fresh.py` checks).
+Values are those that training never draws (`Pick` with held=True). `python fresh.py` names the wordings that the corpus' patterns happen to say too.
 Change the corpus because of what fails here, and the set is used up: write another.
 """
 
@@ -285,7 +285,7 @@ CASES = {
 
 
 def check(n=40000):
-    """No single wording here is one of the corpus': neither what training turns of the same skills say nor what their lists hold."""
+    """The wordings here that `n` conversations of the training side say as well."""
     shapes = [t for texts in itertools.chain(GREET.values(), ABOUT.values()) for t in texts] + COPY + CAPITAL + UNKNOWN
     shapes += [t for pair in MEMORY.values() for texts in pair for t in texts] + [
         t for _, _, asks in KINDS.values() for t in asks
