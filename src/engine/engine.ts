@@ -33,8 +33,12 @@ import type { Trace } from "./trace.ts"
 
 const LONGEST_TIMER = 2 ** 31 - 1 // milliseconds
 
-/** Turns of the event loop that a step waits for masks: a tenth of a millisecond or two, in which 16 known ones come. */
+/**
+ * How long a step waits for masks: so many turns of the event loop, which are a tenth of a millisecond or two, and this share
+ * of the step before. Who drew together then stays together, where the next step would begin with the first few masks.
+ */
 const MASK_TURNS = 16
+const MASK_SHARE = 1 / 16
 
 const NOT_FINITE = "it computed a number that is not finite"
 
@@ -87,6 +91,7 @@ class Loop implements Engine {
   readonly #counts = noCounts()
   #arrivals = 0
   #step: readonly Sequence[] = [] // the one being taken
+  #stepTime = 0 // milliseconds that the last one took
   #serving: Promise<void> | undefined
   #alarm: NodeJS.Timeout | undefined
   #closing = false
@@ -327,9 +332,11 @@ class Loop implements Engine {
     }
   }
 
-  /** Masks are made while tokens are handed out: a moment more keeps those who drew together in one step. */
+  /** Masks are made while tokens are handed out, and for a moment more. */
   async #gather(): Promise<void> {
-    for (let turn = 0; turn < MASK_TURNS && this.#scheduler.pending.length > 0; turn++) {
+    const end = this.#now() + MASK_SHARE * this.#stepTime
+    for (let turn = 0; this.#scheduler.pending.length > 0; turn++) {
+      if (turn >= MASK_TURNS && this.#now() >= end) return
       await breathe()
     }
   }
@@ -381,6 +388,7 @@ class Loop implements Engine {
       for (const sequence of step) this.#fail(sequence, failure(error))
     } finally {
       this.#step = []
+      this.#stepTime = this.#now() - begun
       for (const sequence of step) {
         sequence.chunk = 0
         this.#speculation?.forget(sequence)

@@ -64,7 +64,8 @@ test("slow masks give the tokens that fast ones give, alone and in company", asy
 })
 
 test("whoever waits for a mask holds up nobody, and its prompt is read meanwhile", async () => {
-  const { engine, program, isClean } = setUp()
+  let clock = 0 // runs between steps, too
+  const { engine, program, isClean } = setUp({ options: { now: () => clock++ } })
   let open = false
   const { constraint } = slow(() => (open ? 0 : 400))
   const waiting = collect(engine.generate(request(50, { constraint, maxTokens: 3 })).choices[0]!)
@@ -76,6 +77,17 @@ test("whoever waits for a mask holds up nobody, and its prompt is read meanwhile
   open = true
   expect((await waiting).tokens).toHaveLength(3)
   expect(program.steps.slice(before).flatMap(({ chunks }) => chunks)).toEqual([1, 1, 1])
+  isClean()
+})
+
+test("who drew together stays together while masks take a small share of a step", async () => {
+  const { engine, program, isClean } = setUp({ cost: () => 100 })
+  let draws = 0
+  const { constraint } = slow(() => 20 + 30 * (draws++ % 3))
+  const { choices } = engine.generate(request(16, { choices: 3, constraint }))
+  await Promise.all(choices.map(collect))
+  const together = program.steps.filter(({ sequences }) => sequences === 3)
+  expect(together.length).toBeGreaterThanOrEqual(18)
   isClean()
 })
 
