@@ -10,6 +10,9 @@ const TARGET_MS = 80
 /** A sequence that is alone delays only who comes next: its steps may take about a second. */
 const ALONE = 12
 
+/** With fewer a step is hardly shorter, since the weights have to be read all the same. */
+const LEAST = 4
+
 export class Pace {
   #allowed = 2 * BLOCK
 
@@ -28,6 +31,6 @@ export class Pace {
     if (promptTokens === 0) return
     const fitting = (promptTokens * TARGET_MS) / Math.max(ms, 1)
     const most = 2 * Math.max(this.#allowed, promptTokens)
-    this.#allowed = Math.max(BLOCK, Math.min(Math.floor(fitting), most))
+    this.#allowed = Math.max(LEAST, Math.min(Math.floor(fitting), most))
   }
 }
