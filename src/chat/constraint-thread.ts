@@ -1,7 +1,7 @@
 // Constraints away from the event loop: schemas are compiled, and masks made, in one thread. A token that has been drawn
-// is sent there, and the mask after it comes back in memory that both share; so do the masks along a draft. The thread takes orders one after the other;
-// an order that takes too long or too much memory costs its own request alone. A new thread takes over what the others
-// had: what a constraint says depends on its tokens alone, so the thread is told them again.
+// is sent there, and the mask after it comes back in memory that both share; so do the masks along a draft. The thread takes
+// orders one after the other; an order that takes too long or too much memory costs its own request alone. A new thread takes
+// over what the others had: what a constraint says depends on its tokens alone, so the thread is told them again.
 
 import type { Worker } from "node:worker_threads"
 import type { Constraint } from "../engine/generation.ts"
@@ -66,6 +66,7 @@ export class ConstraintThread {
   readonly #options: ConstraintOptions
   readonly #limits: ThreadLimits
   readonly #waiting: Waiting[] = [] // the first is being worked on
+  #outgoing: Order[] = []
   readonly #live = new Map<number, DistantConstraint>()
   #sequences = 0
   #worker: Worker | undefined
@@ -105,7 +106,7 @@ export class ConstraintThread {
       accept: (move) => this.#order({ kind: "accept", sequence, ...move }),
       close: () => {
         this.#live.delete(sequence)
-        this.#worker?.postMessage({ kind: "close", sequence } satisfies Order)
+        if (this.#worker) this.#send({ kind: "close", sequence })
       },
     })
     this.#live.set(sequence, constraint)
@@ -133,8 +134,21 @@ export class ConstraintThread {
       this.#worker ??= this.#start()
       this.#worker.ref()
       this.#waiting.push({ order, since: performance.now(), wanted: true, resolve, reject })
-      this.#worker.postMessage(order)
+      this.#send(order)
       this.#watch ??= setInterval(() => this.#check(), 250).unref()
+    })
+  }
+
+  /**
+   * Messages are what costs most: the tokens of one step go in one. Answers come one by one, so that the order which takes
+   * too long is known.
+   */
+  #send(order: Order): void {
+    if (this.#outgoing.push(order) > 1) return
+    queueMicrotask(() => {
+      const orders = this.#outgoing
+      this.#outgoing = []
+      if (orders.length > 0) this.#worker?.postMessage(orders)
     })
   }
 
@@ -181,6 +195,7 @@ export class ConstraintThread {
   #failed(why: string): void {
     const [first, ...others] = this.#waiting.splice(0)
     this.#worker = undefined
+    this.#outgoing.length = 0
     const failure = new Error(`the thread of the constraints: ${why}`)
     if (first?.order.kind === "start") {
       for (const { reject } of others) reject(failure)

@@ -48,6 +48,21 @@ test("single requests are served in the order in which they came", async () => {
   isClean()
 })
 
+test("in a crowd whose own tokens fill a step prompts are read all the same", async () => {
+  const { engine, program, isClean } = setUp({
+    sequences: 16,
+    blocks: 400,
+    tokens: 64,
+    cost: ({ tokens }) => 40 + 4 * tokens,
+  })
+  const asked = Array.from({ length: 16 }, () => request(16, { maxTokens: 40 }))
+  await Promise.all(asked.map((each) => collect(engine.generate(each).choices[0]!)))
+  const everybody = program.steps.findIndex(({ sequences }) => sequences === 16)
+  expect(everybody).toBeGreaterThan(0)
+  expect(everybody).toBeLessThan(32)
+  isClean()
+})
+
 test("a short question does not wait for a book", async () => {
   const { engine, program, isClean } = setUp({
     blocks: 400,

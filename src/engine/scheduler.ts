@@ -3,7 +3,7 @@
 // Being parked costs a place, being robbed costs the blocks and their recomputation; neither ever costs a token.
 
 import type { Log } from "../log.ts"
-import type { ProgramLimits } from "../runtime/program.ts"
+import { BLOCK, type ProgramLimits } from "../runtime/program.ts"
 import type { Memory } from "./memory.ts"
 import { Pace } from "./pace.ts"
 import { byPrecedence, type Family, precedes, type Sequence } from "./sequence.ts"
@@ -116,12 +116,16 @@ export class Scheduler {
     }
   }
 
-  /** Whoever is alone may take long steps, since one that nobody is left to wait for is cancelled. */
+  /**
+   * Whoever is alone may take long steps, since one that nobody is left to wait for is cancelled. In a crowd, whose own
+   * tokens fill a step, as many of a prompt's go with them, up to a block.
+   */
   #promptBudget(): number {
     const { chunk, sequences } = this.#limits
     if (sequences === 1) return chunk // nobody could join
-    const alone = this.#running.length === 1
-    return Math.min(chunk, alone ? this.pace.allowedAlone : this.pace.allowed)
+    if (this.#running.length === 1) return Math.min(chunk, this.pace.allowedAlone)
+    const share = Math.min(BLOCK, this.#step.length)
+    return Math.min(chunk, Math.max(share, this.pace.allowed))
   }
 
   // places
