@@ -66,7 +66,6 @@ export class ConstraintThread {
   readonly #options: ConstraintOptions
   readonly #limits: ThreadLimits
   readonly #waiting: Waiting[] = [] // the first is being worked on
-  #outgoing: Order[] = []
   readonly #live = new Map<number, DistantConstraint>()
   #sequences = 0
   #worker: Worker | undefined
@@ -106,7 +105,7 @@ export class ConstraintThread {
       accept: (move) => this.#order({ kind: "accept", sequence, ...move }),
       close: () => {
         this.#live.delete(sequence)
-        if (this.#worker) this.#send({ kind: "close", sequence })
+        this.#worker?.postMessage({ kind: "close", sequence } satisfies Order)
       },
     })
     this.#live.set(sequence, constraint)
@@ -134,21 +133,8 @@ export class ConstraintThread {
       this.#worker ??= this.#start()
       this.#worker.ref()
       this.#waiting.push({ order, since: performance.now(), wanted: true, resolve, reject })
-      this.#send(order)
+      this.#worker.postMessage(order)
       this.#watch ??= setInterval(() => this.#check(), 250).unref()
-    })
-  }
-
-  /**
-   * Messages are what costs most: the tokens of one step go in one. Answers come one by one, so that the order which takes
-   * too long is known.
-   */
-  #send(order: Order): void {
-    if (this.#outgoing.push(order) > 1) return
-    queueMicrotask(() => {
-      const orders = this.#outgoing
-      this.#outgoing = []
-      if (orders.length > 0) this.#worker?.postMessage(orders)
     })
   }
 
@@ -195,7 +181,6 @@ export class ConstraintThread {
   #failed(why: string): void {
     const [first, ...others] = this.#waiting.splice(0)
     this.#worker = undefined
-    this.#outgoing.length = 0
     const failure = new Error(`the thread of the constraints: ${why}`)
     if (first?.order.kind === "start") {
       for (const { reject } of others) reject(failure)

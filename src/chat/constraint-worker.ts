@@ -20,11 +20,9 @@ interface Live {
 const live = new Map<number, Live>()
 
 parentPort!.postMessage({ value: "started" } satisfies Answer)
-parentPort!.on("message", (orders: readonly Order[]) => {
-  for (const order of orders) {
-    if (order.kind === "close") live.delete(order.sequence)
-    else parentPort!.postMessage(answer(order))
-  }
+parentPort!.on("message", (order: Order) => {
+  if (order.kind === "close") live.delete(order.sequence)
+  else parentPort!.postMessage(answer(order))
 })
 
 function answer(order: Order): Answer {
