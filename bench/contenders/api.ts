@@ -23,7 +23,8 @@ export function measureApi(address: Address): Measured {
       return tokens / ((performance.now() - begun) / 1000)
     },
     async decode(sequences, depth) {
-      const streams = await together(sequences, () => ask(prompt(Math.max(depth, 16)), DECODED))
+      const replies = DECODED + 4 * sequences // those who come first wait for the last
+      const streams = await together(sequences, () => ask(prompt(Math.max(depth, 16)), replies))
       return rateTogether(streams)
     },
     async crowd(clients) {
