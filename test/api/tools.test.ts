@@ -78,7 +78,7 @@ test("openai: the runner calls the tool and goes on with its result", async () =
           ...weather.function,
           function: (given: string) => {
             asked.push(JSON.parse(given))
-            return JSON.stringify({ sky: "sunny", degrees: 21 })
+            return "sunny, 21 degrees"
           },
         },
       },
