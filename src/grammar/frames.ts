@@ -6,14 +6,24 @@ import type { StringPlace } from "./strings.ts"
 
 let named = 0
 
+/** What one token of a vocabulary can tell of strings. */
+export interface Quotes {
+  /** Texts that some token holds together with the quotes around them. */
+  readonly around: ReadonlySet<string>
+  /** Texts that some token begins with, a quote behind them. */
+  readonly behind: ReadonlySet<string>
+}
+
 /** What all frames of a grammar share: how its texts are spaced, and names for equal stacks. */
 export class Context {
   /** One blank is allowed after a comma and after a colon. */
   readonly spaced: boolean
+  readonly quotes: Quotes
   private readonly names = new Map<string, number>()
 
-  constructor(spaced: boolean) {
+  constructor(spaced: boolean, quotes: Quotes) {
     this.spaced = spaced
+    this.quotes = quotes
   }
 
   /** Equal descriptions have equal numbers; numbers are never used twice, not even by another context. */
@@ -40,7 +50,7 @@ export interface Inside {
   readonly special: readonly Special[]
   /** Whether it matters, later, what was written here. */
   readonly isKept: boolean
-  /** Where it is equal, what follows the closing quote of a text that is not special is equal too. */
+  /** Where it is equal, what follows the closing quote in one token is equal too, unless the text is special. */
   readonly key: number
 }
 
@@ -55,37 +65,48 @@ export interface Special {
 /** Stands for every string and name that is not special; none may be it, as no text is this unlikely. */
 export const unmentioned = "\u0000\u0000other"
 
-/** One way to read the bytes so far. */
-export abstract class Frame {
+/** How much of the future is told apart: all that may come, or what one token can reach of it, which is all that masks show. */
+export type Reach = "all" | "token"
+
+/** A part of a stack. Two of one grammar with equal signatures have the same future, as far as was asked. */
+abstract class Told {
   readonly context: Context
-  private known: number
+  private all: number
+  private token: number
 
   constructor(context: Context) {
     this.context = context
-    this.known = 0
+    this.all = 0
+    this.token = 0
   }
 
+  signature(reach: Reach): number {
+    const known = reach === "all" ? this.all : this.token
+    if (known !== 0) return known
+    const found = this.context.signature(this.describe(reach))
+    if (reach === "all") this.all = found
+    else this.token = found
+    return found
+  }
+
+  protected abstract describe(reach: Reach): string
+}
+
+/** One way to read the bytes so far. */
+export abstract class Frame extends Told {
   /** Adds what a byte leads to; nothing when it does not fit. */
   abstract step(byte: number, out: Frame[]): void
-  protected abstract describe(): string
 
   /** Whether the text may end here. */
   finishes(): boolean {
     return false
   }
-
-  /** Frames of one grammar with equal signatures have the same future. */
-  get signature(): number {
-    if (this.known === 0) this.known = this.context.signature(this.describe())
-    return this.known
-  }
 }
 
 /** What waits for a value to be finished. */
-export interface Rest {
-  readonly signature: number
+export abstract class Rest extends Told {
   /** @param value the finished value's canonical text, when somebody asked to keep it */
-  resume(value: string | undefined, out: Frame[]): void
+  abstract resume(value: string | undefined, out: Frame[]): void
 }
 
 const reached: Frame[] = []
@@ -103,8 +124,9 @@ export function advance(frames: readonly Frame[], byte: number): readonly Frame[
 function withoutTwins(frames: Frame[]): Frame[] {
   const seen = new Set<number>()
   return frames.filter((frame) => {
-    if (seen.has(frame.signature)) return false
-    seen.add(frame.signature)
+    const signature = frame.signature("all")
+    if (seen.has(signature)) return false
+    seen.add(signature)
     return true
   })
 }
@@ -122,15 +144,19 @@ export class EndFrame extends Frame {
   }
 }
 
-export class End implements Rest {
-  readonly signature = 0
+export class End extends Rest {
   private readonly frame: EndFrame
 
   constructor(context: Context) {
+    super(context)
     this.frame = new EndFrame(context)
   }
 
   resume(_value: string | undefined, out: Frame[]): void {
     out.push(this.frame)
+  }
+
+  protected describe(): string {
+    return "after the end"
   }
 }

@@ -103,16 +103,26 @@ export interface GrammarOptions {
 
 /** What may be written. Shared by all requests that ask for the same, as their masks are then. */
 export class Grammar {
-  readonly start: readonly Frame[]
+  private readonly part: Part
+  private readonly spaced: boolean
+  private readonly starts = new WeakMap<Vocabulary, readonly Frame[]>()
+
   constructor(part: Part, options: GrammarOptions = {}) {
-    const context = new Context(options.spaced ?? false)
-    const start: Frame[] = []
-    begin(context, part, new End(context), start)
-    this.start = start
+    this.part = part
+    this.spaced = options.spaced ?? false
   }
 
   matcher(vocabulary: Vocabulary): Matcher {
-    return new Matcher(this, vocabulary, masksOf(vocabulary))
+    const start = this.starts.get(vocabulary) ?? this.startFor(vocabulary)
+    this.starts.set(vocabulary, start)
+    return new Matcher(start, vocabulary, masksOf(vocabulary))
+  }
+
+  private startFor({ quotes }: Vocabulary): readonly Frame[] {
+    const context = new Context(this.spaced, quotes)
+    const start: Frame[] = []
+    begin(context, this.part, new End(context), start)
+    return start
   }
 }
 
@@ -126,10 +136,10 @@ export class Matcher {
   private readonly states: (readonly Frame[])[]
   private ended = 0 // end tokens accepted
 
-  constructor(grammar: Grammar, vocabulary: Vocabulary, masks: Masks) {
+  constructor(start: readonly Frame[], vocabulary: Vocabulary, masks: Masks) {
     this.vocabulary = vocabulary
     this.masks = masks
-    this.states = [grammar.start]
+    this.states = [start]
   }
 
   /**

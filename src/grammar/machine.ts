@@ -3,7 +3,15 @@
 
 import type { ArrayCase, ArrayState } from "./arrays.ts"
 import { Distinct, type Kept } from "./distinct.ts"
-import { type Context, Frame, type Inside, type Rest, type Special, unmentioned } from "./frames.ts"
+import {
+  type Context,
+  Frame,
+  type Inside,
+  type Reach,
+  Rest,
+  type Special,
+  unmentioned,
+} from "./frames.ts"
 import type { Case, Goal } from "./goals.ts"
 import type { NamePlace, ObjectCase, ObjectState } from "./objects.ts"
 import { NumberFrame, StringFrame, WordFrame } from "./scalars.ts"
@@ -88,9 +96,9 @@ export class ValueFrame extends Frame {
     out.push(new WordFrame(this.context, word, 1, this.rest))
   }
 
-  protected describe(): string {
+  protected describe(reach: Reach): string {
     const kept = this.kept ? `!${[...this.kept.avoid].join()}` : ""
-    return `v${this.goal.id}${this.mayBlank ? "_" : ""}${kept}|${this.rest.signature}`
+    return `v${this.goal.id}${this.mayBlank ? "_" : ""}${kept}|${this.rest.signature(reach)}`
   }
 }
 
@@ -159,19 +167,18 @@ class ArrayFrame extends Frame {
     }
   }
 
-  protected describe(): string {
+  protected describe(reach: Reach): string {
+    const { array, state, phase, rest } = this
     const distinct = this.distinct?.describe() ?? ""
-    return `a${this.array.id}:${this.state.key}${this.phase}${distinct}|${this.rest.signature}`
+    return `a${array.id}:${state.key}${phase}${distinct}|${rest.signature(reach)}`
   }
 }
 
-class ArrayRest implements Rest {
-  private readonly context: Context
+class ArrayRest extends Rest {
   private readonly array: ArrayCase
   private readonly to: ArrayState
   private readonly rest: Rest
   private readonly distinct: Distinct | undefined
-  private known = 0
 
   constructor(
     context: Context,
@@ -180,24 +187,21 @@ class ArrayRest implements Rest {
     rest: Rest,
     distinct: Distinct | undefined,
   ) {
-    this.context = context
+    super(context)
     this.array = array
     this.to = to
     this.rest = rest
     this.distinct = distinct
   }
 
-  get signature(): number {
-    const { array, to, rest, distinct } = this
-    this.known ||= this.context.signature(
-      `A${array.id}:${to.key}${distinct?.describe() ?? ""}|${rest.signature}`,
-    )
-    return this.known
-  }
-
   resume(value: string | undefined, out: Frame[]): void {
     const distinct = this.distinct?.withItem(value!)
     out.push(new ArrayFrame(this.context, this.array, this.to, this.rest, "after", distinct))
+  }
+
+  protected describe(reach: Reach): string {
+    const { array, to, rest, distinct } = this
+    return `A${array.id}:${to.key}${distinct?.describe() ?? ""}|${rest.signature(reach)}`
   }
 }
 
@@ -208,7 +212,7 @@ class ObjectFrame extends Frame {
   readonly rest: Rest
   readonly distinct: Distinct | undefined
   private readonly phase: Phase
-  private knownMembers: number
+  private nextMembers: number
 
   constructor(
     context: Context,
@@ -224,7 +228,7 @@ class ObjectFrame extends Frame {
     this.rest = rest
     this.phase = phase
     this.distinct = distinct
-    this.knownMembers = 0
+    this.nextMembers = 0
   }
 
   lives(): boolean {
@@ -252,18 +256,32 @@ class ObjectFrame extends Frame {
   }
 
   /** The signature of what is known of the members so far, wherever between them we are. */
-  get members(): number {
-    if (this.knownMembers === 0) {
-      const distinct = this.distinct?.describe() ?? ""
-      const state = this.object.describe(this.state)
-      this.knownMembers = this.context.signature(`o${state}${distinct}|${this.rest.signature}`)
-    }
-    return this.knownMembers
+  members(reach: Reach): number {
+    if (reach === "all") return this.context.signature(this.describeMembers(reach))
+    this.nextMembers ||= this.context.signature(this.describeMembers(reach))
+    return this.nextMembers
   }
 
-  protected describe(): string {
-    return `o${this.phase}${this.members}`
+  protected describe(reach: Reach): string {
+    return `o${this.phase}${this.members(reach)}`
   }
+
+  private describeMembers(reach: Reach): string {
+    const { context, object, state, rest, distinct } = this
+    return `o${describeMembers(context, object, state, distinct, reach)}|${rest.signature(reach)}`
+  }
+}
+
+// Members that are compared with others are told apart whole.
+function describeMembers(
+  { quotes }: Context,
+  object: ObjectCase,
+  state: ObjectState,
+  distinct: Distinct | undefined,
+  reach: Reach,
+): string {
+  if (distinct) return object.describe(state) + distinct.describe()
+  return reach === "all" ? object.describe(state) : object.describeFor(state, quotes)
 }
 
 /** One blank has been taken; what follows is what was expected before it. */
@@ -279,8 +297,8 @@ class BlankFrame extends Frame {
     if (byte !== blank) this.before.step(byte, out)
   }
 
-  protected describe(): string {
-    return `_${this.before.signature}`
+  protected describe(reach: Reach): string {
+    return `_${this.before.signature(reach)}`
   }
 }
 
@@ -347,7 +365,14 @@ export class NameFrame extends Frame {
       byState.set(at, frames)
       return frames
     }
-    return { place: others, length: 0, closed, special, isKept: true, key: this.owner.members }
+    return {
+      place: others,
+      length: 0,
+      closed,
+      special,
+      isKept: true,
+      key: this.owner.members("token"),
+    }
   }
 
   /** What follows when the name is closed at a place. */
@@ -365,9 +390,14 @@ export class NameFrame extends Frame {
     return out
   }
 
-  protected describe(): string {
+  protected describe(reach: Reach): string {
     const { owner, place, decoding } = this
-    return `k${owner.members}:${decoding.id}:${place.text}`
+    const { object, state, distinct } = owner
+    const isNear = reach === "token" && !distinct
+    const text = isNear
+      ? object.describePlace(state, place, decoding, this.context.quotes)
+      : `=${place.text}`
+    return `k${owner.members(reach)}:${decoding.id}:${text}`
   }
 }
 
@@ -383,19 +413,17 @@ class ColonFrame extends Frame {
     if (byte === 0x3a) out.push(this.value)
   }
 
-  protected describe(): string {
-    return `:${this.value.signature}`
+  protected describe(reach: Reach): string {
+    return `:${this.value.signature(reach)}`
   }
 }
 
-class ObjectRest implements Rest {
-  private readonly context: Context
+class ObjectRest extends Rest {
   private readonly object: ObjectCase
   private readonly state: ObjectState
   private readonly rest: Rest
   private readonly name: string
   private readonly distinct: Distinct | undefined
-  private known = 0
 
   constructor(
     context: Context,
@@ -405,7 +433,7 @@ class ObjectRest implements Rest {
     name: string,
     distinct: Distinct | undefined,
   ) {
-    this.context = context
+    super(context)
     this.object = object
     this.state = state
     this.rest = rest
@@ -413,18 +441,16 @@ class ObjectRest implements Rest {
     this.distinct = distinct
   }
 
-  get signature(): number {
-    if (this.known === 0) {
-      const distinct = this.distinct ? this.distinct.describe() + this.name : ""
-      const state = this.object.describe(this.state)
-      this.known = this.context.signature(`O${state}${distinct}|${this.rest.signature}`)
-    }
-    return this.known
-  }
-
   resume(value: string | undefined, out: Frame[]): void {
     const { context, object, state, rest } = this
     const distinct = this.distinct?.withMember(this.name, value!)
     out.push(new ObjectFrame(context, object, state, rest, "after", distinct))
+  }
+
+  protected describe(reach: Reach): string {
+    const { context, object, state, rest, distinct } = this
+    const name = distinct ? this.name : ""
+    const members = describeMembers(context, object, state, distinct, reach)
+    return `O${members}${name}|${rest.signature(reach)}`
   }
 }

@@ -33,10 +33,11 @@ export function masksOf(vocabulary: Vocabulary): Masks {
 
 export class Masks {
   private readonly vocabulary: Vocabulary
-  /** By signature of a frame; by language and place; and by these and what follows the quote. */
+  /** By signature of a frame, as far as a token reaches; by language and place; and by these and what follows the quote. */
   private readonly kept = new Map<number | string, Uint32Array>()
   /** How many keys lead to each mask: places that let the same pass share one. */
   private readonly uses = new Map<Uint32Array, number>()
+  private readonly byContent = new Map<number, Uint32Array>()
   private readonly most: number
   /** What may follow a quote, by the signatures of the frames behind it. */
   private readonly follows = new Map<string, Uint8Array>()
@@ -48,16 +49,25 @@ export class Masks {
 
   /** The tokens that a frame lets pass. Do not change it. */
   of(frame: Frame): Uint32Array {
-    return this.known(frame.signature, () => this.make(frame))
+    return this.known(frame.signature("token"), () => this.make(frame))
   }
 
   private known(key: number | string, make: () => Uint32Array): Uint32Array {
     const known = this.kept.get(key)
-    const mask = known ?? make()
+    const mask = known ?? this.shared(make())
     if (known) this.kept.delete(key)
     else this.uses.set(mask, (this.uses.get(mask) ?? 0) + 1)
     this.kept.set(key, mask)
     while (this.uses.size > this.most || this.kept.size > mostKeys) this.forgetOldest()
+    return mask
+  }
+
+  /** The one with the same content, if there is one. */
+  private shared(mask: Uint32Array): Uint32Array {
+    const hash = hashOf(mask)
+    const known = this.byContent.get(hash)
+    if (known && areEqual(known, mask)) return known
+    this.byContent.set(hash, mask)
     return mask
   }
 
@@ -66,7 +76,11 @@ export class Masks {
     this.kept.delete(key)
     const left = this.uses.get(mask)! - 1
     if (left > 0) this.uses.set(mask, left)
-    else this.uses.delete(mask)
+    else {
+      this.uses.delete(mask)
+      const hash = hashOf(mask)
+      if (this.byContent.get(hash) === mask) this.byContent.delete(hash)
+    }
   }
 
   private make(frame: Frame): Uint32Array {
@@ -182,7 +196,7 @@ export class Masks {
 
   /** A flag for each tail that the frames let pass. */
   private following(frames: readonly Frame[]): Uint8Array {
-    const key = frames.map((frame) => frame.signature).join()
+    const key = frames.map((frame) => frame.signature("token")).join()
     let allowed = this.follows.get(key)
     if (!allowed) {
       const { tails } = this.vocabulary
@@ -198,6 +212,19 @@ export class Masks {
     }
     return allowed
   }
+}
+
+// Most masks of a document are alike, and 12 KiB each.
+function hashOf(mask: Uint32Array): number {
+  let hash = 0
+  for (let i = 0; i < mask.length; i++)
+    hash = Math.imul(hash ^ mask[i]!, 0x9e3779b1) ^ (hash >>> 15)
+  return hash
+}
+
+function areEqual(a: Uint32Array, b: Uint32Array): boolean {
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false
+  return true
 }
 
 /** The frames after the quote that follows a head; undefined when it cannot stand there. */

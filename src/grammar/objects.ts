@@ -5,6 +5,7 @@
 
 import { type Dfa, matches } from "./dfa.ts"
 import { type Facts, includes, type Literal, type NameSet, namesOf, othersThan } from "./facts.ts"
+import type { Quotes } from "./frames.ts"
 import type { Goal, Goals, Probe } from "./goals.ts"
 import { type NameProduct, productOf } from "./names.ts"
 import { between, type Decoding, rangesOf, type StringPlace, spansOf } from "./strings.ts"
@@ -205,6 +206,40 @@ export class ObjectCase {
       state.description = `${this.id}:${state.seen.join()}:${state.owed}${others}`
     }
     return state.description
+  }
+
+  /**
+   * The same as far as one token can tell. Which other names there were shows only where one of them is closed again, and
+   * where any name may come they never run out.
+   */
+  describeFor(state: ObjectState, { around }: Quotes): string {
+    if (!this.product.isTrivial) return this.describe(state)
+    const others = state.others.filter((name) => around.has(name)).sort()
+    const count =
+      this.max === Number.POSITIVE_INFINITY ? Math.min(state.count, this.min) : state.count
+    return `${this.id}:${state.seen.join()}:${state.owed}~${count}${JSON.stringify(others)}`
+  }
+
+  /** What one token can tell of a half-written name: which mentioned ones it may become, and which others it would close. */
+  describePlace(
+    state: ObjectState,
+    { text, low, high }: NamePlace,
+    decoding: Decoding,
+    { around, behind }: Quotes,
+  ): string {
+    if (!this.product.isTrivial) return `=${text}`
+    const left = (names: Iterable<string>) => {
+      const rests: string[] = []
+      for (const name of names) {
+        if (!name.startsWith(text)) continue
+        const rest = name.slice(text.length)
+        if (decoding !== between || behind.has(rest)) rests.push(rest)
+      }
+      return JSON.stringify(rests.sort())
+    }
+    const mentioned = low < high ? `${text.length}:${low}-${high}` : ""
+    // What is refused here, and what would be if it came again.
+    return `~${mentioned}${left(state.others)}${left(around)}`
   }
 
   placeOf(name: string): NamePlace {

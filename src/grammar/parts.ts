@@ -1,7 +1,7 @@
 // What a reply is made of, for those who write tool-call formats: fixed bytes, values held to a schema, sequences, choices,
 // lists, and free text in which a trigger opens something held. Parts are plain data; `begin` turns one into frames.
 
-import { type Context, Frame, type Rest } from "./frames.ts"
+import { type Context, End, Frame, type Reach, Rest } from "./frames.ts"
 import type { Goal } from "./goals.ts"
 import { ValueFrame } from "./machine.ts"
 
@@ -10,7 +10,7 @@ export type Part =
   | { kind: "value"; goal: Goal }
   | { kind: "sequence"; parts: readonly Part[] }
   | { kind: "choice"; parts: readonly Part[] }
-  | { kind: "list"; part: Part; separator: Part; min: number; max: number }
+  | { kind: "list"; part: Part; further: Part; min: number; max: number }
   | { kind: "text"; text: Text }
 
 /** Exactly this text. */
@@ -31,7 +31,7 @@ export function choice(...parts: Part[]): Part {
 
 /** From `min` to `max` of a part, with something between them. An item may not be empty. */
 export function list(part: Part, separator: Part, min: number, max: number): Part {
-  return { kind: "list", part, separator, min, max }
+  return { kind: "list", part, further: sequence(separator, part), min, max }
 }
 
 /**
@@ -90,8 +90,8 @@ class LiteralFrame extends Frame {
     else out.push(new LiteralFrame(this.context, this.bytes, this.at + 1, this.rest))
   }
 
-  protected describe(): string {
-    return `l${this.bytes.subarray(this.at).join()}|${this.rest.signature}`
+  protected describe(reach: Reach): string {
+    return `l${this.bytes.subarray(this.at).join()}|${this.rest.signature(reach)}`
   }
 }
 
@@ -107,19 +107,16 @@ function idOf(part: object): number {
   return id
 }
 
-class SequenceRest implements Rest {
-  readonly signature: number
-  private readonly context: Context
+class SequenceRest extends Rest {
   private readonly parts: readonly Part[]
   private readonly at: number
   private readonly rest: Rest
 
   constructor(context: Context, parts: readonly Part[], at: number, rest: Rest) {
-    this.context = context
+    super(context)
     this.parts = parts
     this.at = at
     this.rest = rest
-    this.signature = context.signature(`S${idOf(parts)}:${at}|${rest.signature}`)
   }
 
   resume(_value: string | undefined, out: Frame[]): void {
@@ -127,22 +124,23 @@ class SequenceRest implements Rest {
     if (at === parts.length) rest.resume(undefined, out)
     else begin(context, parts[at]!, new SequenceRest(context, parts, at + 1, rest), out)
   }
+
+  protected describe(reach: Reach): string {
+    return `S${idOf(this.parts)}:${this.at}|${this.rest.signature(reach)}`
+  }
 }
 
-class ListRest implements Rest {
-  readonly signature: number
-  private readonly context: Context
+class ListRest extends Rest {
   private readonly list: Part & { kind: "list" }
   private readonly count: number
   private readonly rest: Rest
 
   constructor(context: Context, list: Part & { kind: "list" }, count: number, rest: Rest) {
-    this.context = context
+    super(context)
     this.list = list
     // Past the minimum of an endless list it no longer matters how many there were.
     this.count = list.max === Number.POSITIVE_INFINITY ? Math.min(count, list.min + 1) : count
     this.rest = rest
-    this.signature = context.signature(`L${idOf(list)}:${this.count}|${rest.signature}`)
   }
 
   start(out: Frame[]): void {
@@ -154,12 +152,16 @@ class ListRest implements Rest {
     const { context, list, count, rest } = this
     if (count >= list.min) rest.resume(undefined, out)
     if (count < list.max || list.max === Number.POSITIVE_INFINITY) {
-      begin(context, sequence(list.separator, list.part), this.next(), out)
+      begin(context, list.further, this.next(), out)
     }
   }
 
   private next(): ListRest {
     return new ListRest(this.context, this.list, this.count + 1, this.rest)
+  }
+
+  protected describe(reach: Reach): string {
+    return `L${idOf(this.list)}:${this.count}|${this.rest.signature(reach)}`
   }
 }
 
@@ -237,7 +239,7 @@ export class TextFrame extends Frame {
 
   /** Whether something may follow the text without a trigger. */
   get hasRest(): boolean {
-    return this.text.stops && this.rest.signature !== 0
+    return this.text.stops && !(this.rest instanceof End)
   }
 
   at(state: number): TextFrame {
@@ -262,22 +264,25 @@ export class TextFrame extends Frame {
     return frames
   }
 
-  protected describe(): string {
-    return `t${idOf(this.text)}:${this.state}|${this.rest.signature}`
+  protected describe(reach: Reach): string {
+    return `t${idOf(this.text)}:${this.state}|${this.rest.signature(reach)}`
   }
 }
 
 /** Back to the text after what a trigger opened. */
-class TextRest implements Rest {
-  readonly signature: number
+class TextRest extends Rest {
   private readonly frame: TextFrame
 
   constructor(frame: TextFrame) {
+    super(frame.context)
     this.frame = frame.at(0)
-    this.signature = frame.context.signature(`T${this.frame.signature}`)
   }
 
   resume(_value: string | undefined, out: Frame[]): void {
     out.push(this.frame)
+  }
+
+  protected describe(reach: Reach): string {
+    return `T${this.frame.signature(reach)}`
   }
 }

@@ -1,7 +1,7 @@
 // Inside words, numbers and strings: what a value without parts has been read to, and what follows when it ends.
 
 import type { Kept } from "./distinct.ts"
-import { type Context, Frame, type Inside, type Rest, unmentioned } from "./frames.ts"
+import { type Context, Frame, type Inside, type Reach, type Rest, unmentioned } from "./frames.ts"
 import { decimalText, parseDecimal, parseJson } from "./json.ts"
 import type { NumberNode } from "./numbers.ts"
 import type { StringPlace } from "./strings.ts"
@@ -26,8 +26,8 @@ export class WordFrame extends Frame {
     else out.push(new WordFrame(this.context, this.word, this.at + 1, this.rest))
   }
 
-  protected describe(): string {
-    return `w${this.word}${this.at}|${this.rest.signature}`
+  protected describe(reach: Reach): string {
+    return `w${this.word}${this.at}|${this.rest.signature(reach)}`
   }
 }
 
@@ -79,9 +79,9 @@ export class NumberFrame extends Frame {
     return frames
   }
 
-  protected describe(): string {
+  protected describe(reach: Reach): string {
     const at = `${this.node.language.id}:${this.node.outlook()}`
-    return `n${at}:${this.raw ?? ""}|${this.rest.signature}`
+    return `n${at}:${this.raw ?? ""}|${this.rest.signature(reach)}`
   }
 }
 
@@ -157,7 +157,7 @@ export class StringFrame extends Frame {
       others ??= this.closed(unmentioned)
       return others
     }
-    const key = this.rest.signature
+    const key = this.rest.signature("token")
     return { place, length, closed, special, isKept: kept !== undefined, key }
   }
 
@@ -175,10 +175,10 @@ export class StringFrame extends Frame {
     return parseJson(`"${bytes.toString("utf8")}"`) as string
   }
 
-  protected describe(): string {
+  protected describe(reach: Reach): string {
     const { place } = this
     const kept = this.kept ? `${this.raw}!${[...this.kept.avoid].join()}` : ""
     const at = `${place.language.id}:${place.state}:${place.decoding.id}:${this.length}`
-    return `s${at}${kept}|${this.rest.signature}`
+    return `s${at}${kept}|${this.rest.signature(reach)}`
   }
 }

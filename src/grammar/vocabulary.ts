@@ -3,6 +3,7 @@
 // characters and how many, and what stands before and after the quote in those that close one. For 100,000 tokens all of
 // it takes 25 MiB.
 
+import type { Quotes } from "./frames.ts"
 import { between, decode } from "./strings.ts"
 
 /** Byte strings in preorder: the nodes below node i are i + 1 up to, not including, skip[i]. */
@@ -120,6 +121,7 @@ export class Vocabulary {
    * of them, or nothing.
    */
   readonly unescaped = new Map<string, { token: number; text: string }[]>()
+  readonly quotes: Quotes
   /** The most characters a plain token has. */
   readonly mostChars: number
   private readonly plainByChars: number[][] = []
@@ -151,6 +153,7 @@ export class Vocabulary {
         ;(bytes.includes(0x22) ? escapedQuoted : escaped).push(id)
       }
     })
+    this.quotes = quotesIn(this.tokens)
     this.tails = new Trie([...tails.keys()].map((tail) => Buffer.from(tail, "latin1")))
     this.escaped = tokenTrie(escaped, this.tokens)
     this.escapedQuoted = tokenTrie(escapedQuoted, this.tokens)
@@ -227,10 +230,14 @@ function latin1(bytes: Uint8Array): string {
 
 /** The characters that the bytes of a string stand for, up to a quote or what is no character; a cut off one is left out. */
 export function unescaped(bytes: Uint8Array): string {
+  return readText(bytes).text
+}
+
+function readText(bytes: Uint8Array): { text: string; isClosed: boolean } {
   let text = ""
   let at = between
   for (const byte of bytes) {
-    if (byte === 0x22 && at === between) break
+    if (byte === 0x22 && at === between) return { text, isClosed: true }
     const read = decode(at, byte)
     if (read === -1) break
     if (typeof read === "number") {
@@ -238,7 +245,24 @@ export function unescaped(bytes: Uint8Array): string {
       at = between
     } else at = read
   }
-  return text
+  return { text, isClosed: false }
+}
+
+/** Any quote of a token may open a text, and any may be the first that closes one. */
+function quotesIn(tokens: readonly Uint8Array[]): Quotes {
+  const around = new Set<string>()
+  const behind = new Set<string>()
+  for (const bytes of tokens) {
+    let quote = bytes.indexOf(0x22)
+    if (quote < 0) continue
+    const before = readText(bytes)
+    if (before.isClosed) behind.add(before.text)
+    for (; quote >= 0; quote = bytes.indexOf(0x22, quote + 1)) {
+      const after = readText(bytes.subarray(quote + 1))
+      if (after.isClosed) around.add(after.text)
+    }
+  }
+  return { around, behind }
 }
 
 /** Whole characters from the start of a token, a last one perhaps cut off; `end` is where something else begins. */
