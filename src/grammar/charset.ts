@@ -77,30 +77,42 @@ export function property(name: string): CharSet | undefined {
   return properties.get(name)
 }
 
-// The engine's own tables are asked, about all characters at once, and are never out of date.
+// The engine's own tables are asked, about all characters at once, and are never out of date. Characters that do not have the
+// property are read in runs, too: looking for the next one that has it would try them one by one.
 function scanProperty(name: string): CharSet | undefined {
   if (!/^[\w=]+$/.test(name)) return undefined
   let runs: RegExp
   try {
-    runs = new RegExp(`\\p{${name}}+`, "gu")
+    runs = new RegExp(`(\\p{${name}}+)|\\P{${name}}+`, "gu")
   } catch {
     return undefined
   }
   const out: [number, number][] = []
   for (let i = 0; i < anyChar.length; i += 2) {
     for (let from = anyChar[i]!; from <= anyChar[i + 1]!; from += 4096) {
-      const to = Math.min(from + 4095, anyChar[i + 1]!)
-      const text = String.fromCodePoint(
-        ...Array.from({ length: to - from + 1 }, (_, k) => from + k),
-      )
       const width = from > 0xffff ? 2 : 1 // code units of each of these characters
-      for (const run of text.matchAll(runs)) {
-        const first = from + run.index / width
-        out.push([first, first + run[0].length / width - 1])
+      const text = textFrom(from, Math.min(from + 4095, anyChar[i + 1]!), width)
+      for (const { 1: run, index } of text.matchAll(runs)) {
+        if (run === undefined) continue
+        const first = from + index / width
+        out.push([first, first + run.length / width - 1])
       }
     }
   }
   return charSet(...out)
+}
+
+function textFrom(from: number, to: number, width: 1 | 2): string {
+  const units = new Uint16Array(width * (to - from + 1))
+  let at = 0
+  for (let c = from; c <= to; c++) {
+    if (width === 1) units[at++] = c
+    else {
+      units[at++] = 0xd7c0 + (c >> 10)
+      units[at++] = 0xdc00 | (c & 0x3ff)
+    }
+  }
+  return Buffer.from(units.buffer).toString("utf16le") // as the processors we run on keep them
 }
 
 function pairs(set: CharSet): [number, number][] {
