@@ -7,6 +7,7 @@ test.each([
   [undefined, { type: "object", additionalProperties: false }],
   [{ required: ["a"] }, { required: ["a"], type: "object" }],
   [{ type: ["object", "null"] }, { type: "object" }],
+  [{ type: "dict" }, { type: ["object", "dict"] }],
 ])("arguments by %j are an object", (parameters, schema) => {
   expect(argumentsSchema({ parameters })).toEqual(schema)
 })

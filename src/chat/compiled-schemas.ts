@@ -38,12 +38,17 @@ export class CompiledSchemas {
   }
 }
 
-/** A tool without a schema takes no arguments; what is no object cannot be a tool's arguments, whatever its schema says. */
+/**
+ * A tool without a schema takes no arguments; what is no object cannot be a tool's arguments, whatever its schema says. A
+ * type that JSON Schema does not know stays beside it, so that it is told.
+ */
 export function argumentsSchema({ parameters }: Partial<Tool>): unknown {
   if (parameters === undefined || parameters === null) {
     return { type: "object", additionalProperties: false }
   }
-  return typeof parameters === "object" ? { ...parameters, type: "object" } : parameters
+  if (typeof parameters !== "object") return parameters
+  const { type = "object" } = parameters as { type?: unknown }
+  return { ...parameters, type: [type].flat().includes("object") ? "object" : ["object", type] }
 }
 
 /** A format without a schema is any object. */

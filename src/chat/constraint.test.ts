@@ -278,6 +278,41 @@ describe("a schema that cannot be kept", () => {
     expect(unenforced).toEqual(["odd#/properties/a/pattern"])
   })
 
+  test("types that other languages know are read as theirs, and told", async () => {
+    const few = { maxLength: 9, maxItems: 0, maxProperties: 0 }
+    const types = { n: "float", s: "str", l: "list", m: "dict" }
+    const properties = Object.fromEntries(
+      Object.entries(types).map(([name, type]) => [name, { type, ...few }]),
+    )
+    const required = Object.keys(types)
+    const parameters = { type: "dict", properties, required, additionalProperties: false }
+    const tools = [tool("odd", parameters, false)]
+    const toolChoice = { mode: "required", names: ["odd"] } as const
+    const { calls, unenforced } = await replyTo("hermes", { tools, toolChoice }, "", generator(1))
+    const { n, s, l, m } = JSON.parse(calls[0]!.arguments)
+    expect([typeof n, typeof s, Array.isArray(l), typeof m]).toEqual([
+      "number",
+      "string",
+      true,
+      "object",
+    ])
+    const places = ["", ...Object.keys(types).map((name) => `/properties/${name}`)]
+    expect(new Set(unenforced)).toEqual(new Set(places.map((place) => `odd#${place}/type`)))
+    const strictly = { tools: [tool("odd", parameters)], toolChoice }
+    await expect(replyTo("hermes", strictly, "", generator(1))).rejects.toMatchObject({
+      message: expect.stringContaining("#/type"),
+    })
+  })
+
+  test("more odd keywords than anybody counts are all left out", async () => {
+    const properties = Object.fromEntries(
+      Array.from({ length: 40 }, (_, i) => [`p${i}`, { type: "any" }]),
+    )
+    const tools = [tool("odd", { properties }, false)]
+    const { unenforced } = await replyTo("hermes", { tools }, "", generator(1))
+    expect(unenforced).toHaveLength(40)
+  })
+
   const unsatisfiable = { type: "object", properties: {}, minProperties: 1, maxProperties: 0 }
 
   test("is refused when nothing satisfies it", async () => {

@@ -56,7 +56,8 @@ export function compileSchema(schema: unknown, options: SchemaOptions = {}): Com
   const dropped = new Set<string>()
   for (;;) {
     try {
-      return { part: compiled(document, options, dropped), unenforced }
+      const { part, unread } = compiled(document, options, dropped)
+      return { part, unenforced: [...unread, ...unenforced] }
     } catch (error) {
       if (!(error instanceof SchemaFault)) throw error
       const { pointer, keyword } = error.fault
@@ -83,9 +84,9 @@ function readDocument(schema: unknown): Json {
   }
 }
 
-function compiled(document: Json, options: SchemaOptions, dropped: ReadonlySet<string>): Part {
-  const { dialect, formats = true } = options
-  const read = readSchema(document, { dialect, formats, dropped })
+function compiled(document: Json, options: SchemaOptions, dropped: ReadonlySet<string>) {
+  const { dialect, formats = true, lenient = false } = options
+  const read = readSchema(document, { dialect, formats, dropped, lenient })
   const literals = new Literals(read)
   const goals = new Goals(literals)
   const goal = goals.goal([literals.literal(read.root, 0, false)])
@@ -93,7 +94,8 @@ function compiled(document: Json, options: SchemaOptions, dropped: ReadonlySet<s
     const reason = "no value satisfies this schema"
     throw new SchemaRefusal({ pointer: "", keyword: "", reason }, true)
   }
-  return { kind: "value", goal }
+  const part: Part = { kind: "value", goal }
+  return { part, unread: read.faults }
 }
 
 export interface GrammarOptions {

@@ -91,6 +91,8 @@ export interface ReadOptions {
   formats: boolean
   /** Keywords to leave out: pointer + " " + keyword. */
   dropped: ReadonlySet<string>
+  /** Leave out what cannot be read, too, and list it. */
+  lenient: boolean
 }
 
 const rootBase = "schema:///"
@@ -111,6 +113,8 @@ export function readSchema(document: Json, options: ReadOptions): SchemaDocument
 export class SchemaDocument {
   readonly root: SchemaNode
   readonly nodes: SchemaNode[] = []
+  /** What could not be read; empty unless lenient. */
+  readonly faults: Fault[] = []
   /** Whether the dynamic scope matters: without such references it need not be followed. */
   usesDynamicScope = false
   private readonly document: Json
@@ -247,13 +251,14 @@ export class SchemaDocument {
       const value = schema.get(keyword)
       if (value === undefined || (onlyRef && keyword !== "$ref")) continue
       if (this.options.dropped.has(`${node.pointer} ${keyword}`)) continue
+      const reader = new KeywordReader(this, node, schema, keyword)
       try {
-        read(new KeywordReader(this, node, schema, keyword), value)
+        read(reader, value)
       } catch (error) {
-        if (error instanceof PatternFault || error instanceof TooLarge) {
-          throw new SchemaFault(node.pointer, keyword, error.message)
-        }
-        throw error
+        const fault = reader.faultOf(error)
+        if (!this.options.lenient) throw fault
+        this.faults.push(fault.fault)
+        if (keyword === "type") readLoosely(reader, value)
       }
     }
   }
@@ -316,6 +321,13 @@ class KeywordReader {
 
   fail(reason: string): never {
     throw new SchemaFault(this.node.pointer, this.keyword, reason)
+  }
+
+  /** @throws whatever says nothing of the schema */
+  faultOf(error: unknown): SchemaFault {
+    if (error instanceof SchemaFault) return error
+    if (!(error instanceof PatternFault || error instanceof TooLarge)) throw error
+    return new SchemaFault(this.node.pointer, this.keyword, error.message)
   }
 
   decimal(value: Json): Decimal {
@@ -384,11 +396,9 @@ const keywords: Record<string, Read> = {
     r.node.dynamic = r.document.recursiveReference(r.node)
   },
   type: (r, v) => {
-    r.node.type = { mask: 0, integer: false }
     const names = Array.isArray(v) ? r.strings(v) : [v]
-    for (const name of names) r.node.type.mask |= typeMask(name) || r.fail("names no type")
-    if (r.schema.get("nullable") === true) r.node.type.mask |= types.null
-    r.node.type.integer = names.includes("integer") && !names.includes("number")
+    if (!names.every((name) => typeMask(name) !== 0)) r.fail("names no type")
+    readTypes(r, names)
   },
   enum: (r, v) => {
     r.node.values = Array.isArray(v) ? v : r.fail("is not a list")
@@ -406,8 +416,9 @@ const keywords: Record<string, Read> = {
     if (typeof v !== "boolean") r.tighten("maximum", r.decimal(v), true)
   },
   multipleOf: (r, v) => {
-    r.node.multipleOf = r.decimal(v)
-    if (r.node.multipleOf.digits <= 0n) r.fail("is not a positive number")
+    const divisor = r.decimal(v)
+    if (divisor.digits <= 0n) r.fail("is not a positive number")
+    r.node.multipleOf = divisor
   },
   minLength: (r, v) => {
     r.node.minLength = r.count(v)
@@ -516,6 +527,43 @@ const keywords: Record<string, Read> = {
     if (r.schema.has("then")) r.node.ifMet = r.document.child(r.node, "then")
     if (r.schema.has("else")) r.node.ifNot = r.document.child(r.node, "else")
   },
+}
+
+function readTypes(r: KeywordReader, names: readonly Json[]): void {
+  let mask = r.schema.get("nullable") === true ? types.null : 0
+  for (const name of names) mask |= typeMask(name)
+  r.node.type = { mask, integer: names.includes("integer") && !names.includes("number") }
+}
+
+// Types as Python and Java call them, which many tools are published with. What JSON Schema would call them is the better
+// guess than anything at all.
+const otherNames: Record<string, string> = {
+  arraylist: "array",
+  bigint: "integer",
+  bool: "boolean",
+  char: "string",
+  dict: "object",
+  double: "number",
+  float: "number",
+  hashmap: "object",
+  int: "integer",
+  list: "array",
+  long: "integer",
+  map: "object",
+  none: "null",
+  set: "array",
+  short: "integer",
+  str: "string",
+  tuple: "array",
+}
+
+/** A type that JSON Schema does not know; where one that it knows stands beside it, that one. */
+function readLoosely(r: KeywordReader, value: Json): void {
+  const names = [value].flat().filter((name) => typeof name === "string")
+  const known = names.filter((name) => typeMask(name) !== 0)
+  const meant = names.map((name) => otherNames[name.toLowerCase()] ?? name.toLowerCase())
+  const read = known.length > 0 ? known : meant
+  if (read.length > 0 && read.every((name) => typeMask(name) !== 0)) readTypes(r, read)
 }
 
 function typeMask(name: Json): number {

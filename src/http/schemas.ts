@@ -62,7 +62,7 @@ const ChatTool = Type.Object(
   {
     type: optional(Type.Literal("function"), "Always function."),
     function: Type.Object({
-      name: Type.String({ description: "1 to 64 letters, digits, underscores and hyphens." }),
+      name: Type.String({ description: "1 to 64 letters, digits, underscores, hyphens and dots." }),
       description: optional(text, "What it does, for the model to read."),
       parameters: optional(anything, "JSON Schema of the arguments; absent: it takes none."),
       strict: optional(

@@ -23,6 +23,13 @@ test("definitions reach the template as they were written, with exact numbers", 
   ])
 })
 
+test("names with dots, and types of other languages, are for the model to meet", () => {
+  const parameters = { type: "dict", properties: { n: { type: "float" } } }
+  const { tools } = readTools({ tools: [tool("math.root", { parameters }), tool("math")] })
+  expect(tools!.map(({ name }) => name)).toEqual(["math.root", "math"])
+  expect(tools![0]!.parameters).toEqual(parameters)
+})
+
 const two = [tool("f"), tool("g")]
 
 test.each([

@@ -23,19 +23,23 @@ export function readDefinitions(given: NonNullable<Asked["tools"]>): readonly To
   const names = tools.map(({ name }) => name)
   for (const [index, name] of names.entries()) {
     const path = `tools[${index}].function.name`
-    if (!/^[\w-]{1,64}$/.test(name)) {
-      refuse(path, "must be 1 to 64 letters, digits, underscores and hyphens")
+    if (!/^[\w.-]{1,64}$/.test(name)) {
+      refuse(path, "must be 1 to 64 letters, digits, underscores, hyphens and dots")
     }
     if (names.indexOf(name) < index) refuse(path, `names ${name} a second time`)
   }
   return tools
 }
 
+const otherTypes = new Set(["null", "boolean", "integer", "number", "string", "array"])
+
 function readTool(given: NonNullable<Asked["tools"]>[number], index: number): Tool {
   const { name, parameters, strict } = given.function
   const field = `tools[${index}].function.parameters`
-  const type = parameters?.type ?? "object"
-  if (![type].flat().includes("object")) refuse(`${field}.type`, 'must be "object"')
+  const types = [parameters?.type ?? "object"].flat()
+  // What is no type at all, "dict" and its like, is for the chat room to refuse or to read as well as it can.
+  const isOther = types.every((type) => typeof type !== "string" || otherTypes.has(type))
+  if (isOther) refuse(`${field}.type`, 'must be "object"')
   return {
     name,
     definition: { type: "function", ...given },

@@ -82,8 +82,10 @@ export function* llama3(input: Input, names: Names): Reading<void> {
 
 function* readDotCall(input: Input, names: Names): Reading<void> {
   let name = ""
-  while (/[\w-]/.test(yield* input.peek())) name += yield* input.take()
-  yield* input.expect(".call(")
+  while (/[\w.-]/.test(yield* input.peek())) name += yield* input.take()
+  if (!name.endsWith(".call")) throw new NotACall()
+  name = name.slice(0, -".call".length)
+  yield* input.expect("(")
   if (!names.has(name)) throw new NotACall()
   input.announce(name)
   yield* readArgumentList(input)
