@@ -209,12 +209,21 @@ test("an order that takes too long costs its own request; the others go on where
   const { constraint } = await there.hold(held(person), staying)
   const running = constraint()
   const begun = await walk(running, 4)
+  const next = await maskOf(running)
+  const another = constraint()
+  await maskOf(another)
   const stuck = there.hold(held(heavy), staying)
   const waiting = there.hold(held(true), staying)
+  another.accept(expected.tokens[0]!)
   await expect(stuck).rejects.toMatchObject({
     code: "unsupported_value",
     message: expect.stringContaining("1.5 seconds"),
   })
+  // What had been answered holds without the thread: a step may have been chosen for it.
+  expect(running.pending).toBe(undefined)
+  expect(await maskOf(running)).toEqual(next)
+  expect(another.pending).not.toBe(undefined)
+  expect(await maskOf(another)).toEqual(expected.masks[1])
   expect((await waiting).unenforced).toEqual([])
   const rest = await walk(running, 40, begun.tokens)
   expect([...begun.masks, ...rest.masks]).toEqual(expected.masks)

@@ -189,7 +189,7 @@ export class ConstraintThread {
     const refusal = `The schema cannot be compiled: ${why}.`
     first?.reject(isQuestion(first) ? problem("unsupported_value", { problem: refusal }) : failure)
     const culprit = first && "sequence" in first.order ? first.order.sequence : undefined
-    for (const [sequence, constraint] of this.#live) if (sequence !== culprit) constraint.open()
+    for (const [sequence, constraint] of this.#live) if (sequence !== culprit) constraint.reopen()
     for (const { order, wanted, resolve, reject } of others) {
       if (!wanted) continue
       if (order.kind === "hold" || order.kind === "check") this.#order(order).then(resolve, reject)
@@ -212,7 +212,8 @@ class DistantConstraint implements Constraint {
   readonly #line: Line
   readonly #words: number
   readonly #tokens: number[] = []
-  #sent = 0 // tokens that the thread knows of
+  #isOpen = false // in the thread that takes orders now
+  #sent = 0 // tokens that it knows of
   #turn = 0
   #draft: readonly number[] | undefined // of the last move
   /** What was found of it, once it is there. */
@@ -226,15 +227,20 @@ class DistantConstraint implements Constraint {
   constructor(words: number, line: Line) {
     this.#line = line
     this.#words = words
-    this.#shared = newMasks(1, words)
+    this.#shared = newMasks(0, words)
   }
 
-  /** Begins, or begins again in another thread; what the old one may still write goes nowhere. */
   open(): void {
-    this.#sent = 0
-    this.#draft = this.#draft?.slice(this.#taken)
-    this.#shared = newMasks(1 + (this.#draft?.length ?? 0), this.#words)
-    this.#expect(this.#line.open(this.#move(this.#shared)))
+    this.#go(undefined)
+  }
+
+  /**
+   * Another thread has taken over. It is told what the old one owes an answer to. An answer that is there still holds, as a
+   * step may have been chosen for it; then the thread is told with the next token.
+   */
+  reopen(): void {
+    this.#isOpen = false
+    if (this.pending) this.#go(this.#draft)
   }
 
   // The thread writes when it likes: whoever was told to wait must not find out, without being woken, that it is over.
@@ -270,8 +276,7 @@ class DistantConstraint implements Constraint {
   }
 
   draft(tokens: readonly number[]): void {
-    const rows = this.#shared.masks.length / this.#words
-    this.#go(tokens, tokens.length < rows ? undefined : newMasks(tokens.length + 1, this.#words))
+    this.#go(tokens)
   }
 
   get drafted(): number {
@@ -288,18 +293,21 @@ class DistantConstraint implements Constraint {
     this.#settle()
   }
 
-  #go(draft: readonly number[] | undefined, shared?: SharedMasks): void {
-    this.#draft = draft
-    if (shared) this.#shared = shared
-    this.#expect(this.#line.accept(this.#move(shared)))
-  }
-
-  #move(shared: SharedMasks | undefined): Omit<Move, "sequence"> {
-    const tokens = this.#tokens.slice(this.#sent)
+  #go(draft: readonly number[] | undefined): void {
+    const wasOpen = this.#isOpen
+    const rows = 1 + (draft?.length ?? 0)
+    // What an old thread may still write goes nowhere.
+    const isNew = !wasOpen || rows * this.#words > this.#shared.masks.length
+    if (isNew) this.#shared = newMasks(rows, this.#words)
+    const tokens = this.#tokens.slice(wasOpen ? this.#sent : 0)
+    const shared = isNew ? this.#shared : undefined
+    const move = { tokens, draft, turn: ++this.#turn, shared }
+    this.#isOpen = true
     this.#sent = this.#tokens.length
+    this.#draft = draft
     this.#ahead = undefined
     this.#taken = 0
-    return { tokens, draft: this.#draft, turn: ++this.#turn, shared }
+    this.#expect(wasOpen ? this.#line.accept(move) : this.#line.open(move))
   }
 
   #look(): { tokens: readonly number[]; isForced: boolean } {

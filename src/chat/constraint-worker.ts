@@ -6,10 +6,12 @@ import { type ConstraintOptions, Constraints } from "./constraint.ts"
 import type { Answer, Move, Order, SharedMasks } from "./constraint-thread.ts"
 import type { Lookahead } from "./lookahead.ts"
 import { TokenBytes } from "./vocabulary.ts"
+import { warmUp } from "./warm-up.ts"
 
-const { tokens, ...options } = workerData as ConstraintOptions
-const bytes = new TokenBytes(tokens.bytes.data, tokens.bytes.offsets)
-const constraints = new Constraints({ ...options, tokens: { ...tokens, bytes } })
+const options = workerData as ConstraintOptions
+const { data, offsets } = options.tokens.bytes
+const tokens = { ...options.tokens, bytes: new TokenBytes(data, offsets) }
+const constraints = new Constraints({ ...options, tokens })
 const words = Math.ceil(tokens.size / 32)
 
 interface Live {
@@ -24,6 +26,7 @@ parentPort!.on("message", (order: Order) => {
   if (order.kind === "close") live.delete(order.sequence)
   else parentPort!.postMessage(answer(order))
 })
+warmUp(constraints, tokens)
 
 function answer(order: Order): Answer {
   try {
