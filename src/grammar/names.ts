@@ -45,6 +45,7 @@ export class NameProduct {
   readonly isTrivial: boolean
   private readonly alphabet: ReturnType<typeof commonAlphabet>
   private readonly next: number[] = [] // [states, character classes]
+  private readonly into: number[][] // [states]  where each is reached from
   private readonly classIds: number[] = [] // [states]
   private readonly endless: number[][] = [] // [states]  classes with names without end from there
   private readonly words: ([string, number][] | undefined)[] = []
@@ -82,6 +83,11 @@ export class NameProduct {
         this.next.push(intern(stepAll(languages, maps, states[i]!, c)))
       }
     }
+    this.into = states.map(() => [])
+    this.next.forEach((to, i) => {
+      const from = Math.floor(i / this.alphabet.classes)
+      if (to >= 0 && this.into[to]!.at(-1) !== from) this.into[to]!.push(from)
+    })
     this.findEndless()
   }
 
@@ -160,14 +166,12 @@ export class NameProduct {
 
   private reachable(wanted: (index: number) => boolean): boolean[] {
     const found = this.classIds.map(wanted)
-    const width = this.alphabet.classes
-    for (let changed = true; changed; ) {
-      changed = false
-      for (let i = this.next.length - 1; i >= 0; i--) {
-        const from = Math.floor(i / width)
-        if (found[from] || this.next[i]! < 0 || !found[this.next[i]!]) continue
+    const queue = [...found.keys()].filter((state) => found[state])
+    for (const state of queue) {
+      for (const from of this.into[state]!) {
+        if (found[from]) continue
         found[from] = true
-        changed = true
+        queue.push(from)
       }
     }
     return found
@@ -185,12 +189,8 @@ export class NameProduct {
       const open = this.reachable((id) => id === index)
       const reaches = [...open]
       const left = new Int32Array(count)
-      const into = Array.from({ length: count }, () => new Set<number>())
-      this.next.forEach((to, i) => {
-        const from = Math.floor(i / width)
-        if (to < 0 || !reaches[from] || !reaches[to] || into[to]!.has(from)) return
-        into[to]!.add(from)
-        left[from]!++
+      this.into.forEach((froms, to) => {
+        if (reaches[to]) for (const from of froms) left[from]!++
       })
       const names = new Float64Array(count)
       const queue = [...left.keys()].filter((state) => left[state] === 0)
@@ -202,7 +202,8 @@ export class NameProduct {
           }
         }
         open[state] = names[state]! > maxFewNames
-        for (const from of into[state]!) if (--left[from]! === 0) queue.push(from)
+        if (!reaches[state]) continue
+        for (const from of this.into[state]!) if (--left[from]! === 0) queue.push(from)
       }
       open.forEach((yes, state) => {
         if (yes) this.endless[state]!.push(index)

@@ -113,12 +113,25 @@ interface Nfa {
   moves: { on: CharSet; to: number }[][]
   /** From here every text is accepted. */
   total: Set<number>
+  /** Sets of characters, each content once; and which it is of any that came, and of its ranges. */
+  sets: CharSet[]
+  numbers: Map<CharSet | string, number>
+  /** Nodes that are shared, by what they read or lead to: what ends alike is built once. */
+  shared: Map<string, number>
 }
 
 const maxNfa = 50_000
 
 function determinize(re: Re): Dfa {
-  const nfa: Nfa = { free: [], moves: [], total: new Set() }
+  const nfa: Nfa = {
+    free: [],
+    moves: [],
+    total: new Set(),
+    sets: [],
+    numbers: new Map(),
+    shared: new Map(),
+  }
+  numberOf(nfa, anyChar) // is itself
   const final = node(nfa)
   const first = build(nfa, re, final)
   const sets = new Set<CharSet>()
@@ -208,30 +221,60 @@ function node(nfa: Nfa): number {
 /** Adds what reads `re` and then goes to `to`; its first node. */
 function build(nfa: Nfa, re: Re, to: number): number {
   if ("seq" in re) return re.seq.reduceRight((after, item) => build(nfa, item, after), to)
-  const from = node(nfa)
-  if ("chars" in re) nfa.moves[from]!.push({ on: re.chars, to })
-  else if ("assert" in re) nfa.free[from]!.push({ to, when: re.assert })
-  else if ("alt" in re) {
-    for (const option of re.alt) nfa.free[from]!.push({ to: build(nfa, option, to) })
-  } else if ("rest" in re) {
-    nfa.free[from]!.push(...embed(nfa, re.rest, to))
-  } else if ("repeat" in re) {
+  if ("chars" in re) return reader(nfa, re.chars, to)
+  if ("alt" in re) {
+    return fork(
+      nfa,
+      re.alt.map((option) => build(nfa, option, to)),
+    )
+  }
+  if ("repeat" in re) {
     let after = to
     if (re.max === Number.POSITIVE_INFINITY) {
-      const loop = node(nfa)
-      nfa.free[loop]!.push({ to: build(nfa, re.repeat, loop) }, { to })
-      after = loop
+      after = node(nfa)
+      nfa.free[after]!.push({ to: build(nfa, re.repeat, after) }, { to })
     } else {
-      for (let i = re.min; i < re.max; i++) {
-        const optional = node(nfa)
-        nfa.free[optional]!.push({ to: build(nfa, re.repeat, after) }, { to })
-        after = optional
-      }
+      for (let i = re.min; i < re.max; i++) after = fork(nfa, [build(nfa, re.repeat, after), to])
     }
     for (let i = 0; i < re.min; i++) after = build(nfa, re.repeat, after)
-    nfa.free[from]!.push({ to: after })
-  } else throw new Error("internal: look-aheads are resolved before")
+    return after
+  }
+  const from = node(nfa)
+  if ("assert" in re) nfa.free[from]!.push({ to, when: re.assert })
+  else if ("rest" in re) nfa.free[from]!.push(...embed(nfa, re.rest, to))
+  else throw new Error("internal: look-aheads are resolved before")
   return from
+}
+
+/** The node that reads one of the characters. */
+function reader(nfa: Nfa, chars: CharSet, to: number): number {
+  const set = numberOf(nfa, chars)
+  return shared(nfa, `${set} ${to}`, (from) => nfa.moves[from]!.push({ on: nfa.sets[set]!, to }))
+}
+
+function numberOf({ sets, numbers }: Nfa, chars: CharSet): number {
+  let number = numbers.get(chars)
+  if (number !== undefined) return number
+  const ranges = chars.join()
+  number = numbers.get(ranges) ?? sets.push(chars) - 1
+  numbers.set(chars, number).set(ranges, number)
+  return number
+}
+
+/** The node from which it goes on at any of some others. */
+function fork(nfa: Nfa, targets: readonly number[]): number {
+  return shared(nfa, targets.join("|"), (from) => {
+    for (const to of new Set(targets)) nfa.free[from]!.push({ to })
+  })
+}
+
+function shared(nfa: Nfa, name: string, fill: (node: number) => void): number {
+  const known = nfa.shared.get(name)
+  if (known !== undefined) return known
+  const made = node(nfa)
+  nfa.shared.set(name, made)
+  fill(made)
+  return made
 }
 
 function embed(nfa: Nfa, dfa: Dfa, to: number): { to: number }[] {
