@@ -1,7 +1,8 @@
 // What a constrained reply costs, over whole documents of 300 schemas: compiling, and every mask on the way, first visits
 // included. The schemas are those of test/golden/schemas and others drawn from a seed, as function calling has them; a
 // document is written by drawing bytes that the grammar allows, and then cut into tokens as a real tokenizer cuts it. Times
-// are the processor's (all threads: what collects garbage counts), so that a busy machine does not change them much.
+// are the processor's (all threads: what collects garbage counts), so that a busy machine does not change them much. As in a
+// server, the code has been warmed up with schemas of its own before.
 //
 // Then 16 sequences are stepped together as the server steps them: tokens go to the thread of the constraints, masks come
 // back. It runs from what tsc makes of everything, because tsx wraps every function, and that costs as much as a mask:
@@ -11,9 +12,12 @@
 
 import { readFileSync } from "node:fs"
 import { cpus } from "node:os"
+import { setTimeout as passed } from "node:timers/promises"
+import { type ConstraintOptions, Constraints } from "../src/chat/constraint.ts"
 import { ConstraintThread } from "../src/chat/constraint-thread.ts"
 import { formats } from "../src/chat/formats/formats.ts"
 import { TokenBytes } from "../src/chat/vocabulary.ts"
+import { warmUpPieces } from "../src/chat/warm-up.ts"
 import type { Constraint } from "../src/engine/generation.ts"
 import { compileSchema, Grammar, type Matcher, Vocabulary } from "../src/grammar/grammar.ts"
 import { uniform } from "../test/random.ts"
@@ -29,6 +33,16 @@ async function main(): Promise<void> {
   console.log(`${cpus()[0]!.model}; ${which}: ${tokens.length} tokens`)
   console.log(
     `vocabulary: ${built.toFixed(0)} ms, ${((memory() - before) / 2 ** 20).toFixed(0)} MiB`,
+  )
+
+  const options = optionsOf(tokens)
+  const pieces: Timed[] = []
+  const warming = warmUpPieces(new Constraints(options), options.tokens)
+  while (!timed(pieces, "a piece of the warm-up", () => warming.next().done));
+  const whole = pieces.reduce((sum, { ms }) => sum + ms, 0)
+  const longest = pieces.reduce((most, { ms }) => Math.max(most, ms), 0)
+  console.log(
+    `warm-up: ${whole.toFixed(0)} ms in ${pieces.length} pieces of ${longest.toFixed(0)} at most`,
   )
 
   const compiles: Timed[] = []
@@ -68,33 +82,25 @@ async function main(): Promise<void> {
   for (const { name, ms } of compiles.sort((a, b) => b.ms - a.ms).slice(0, 8)) {
     console.log(`  ${ms.toFixed(1)} ms  ${name}`)
   }
-  if (only === "") await together(tokens, cut)
+  if (only === "") await together(options, cut)
 }
 
 const sequences = 16
+const WARM_UP = 6000 // milliseconds after which a thread has warmed up, its pauses included
 
 /** Steps of 16 sequences: what passes until all masks are there, and what of it the main thread is busy. */
 async function together(
-  tokens: readonly Uint8Array[],
+  options: ConstraintOptions,
   cut: (text: string) => { ids: number[] },
 ): Promise<void> {
-  const offsets = new Uint32Array(tokens.length + 1)
-  tokens.forEach((token, id) => {
-    offsets[id + 1] = offsets[id]! + token.length
-  })
-  const bytes = new TokenBytes(Buffer.concat(tokens), offsets)
-  const thread = new ConstraintThread({
-    tokens: { size: tokens.length + 1, bytes, special: new Set(), stripsLeadingSpace: false },
-    visible: new Set(),
-    ends: [tokens.length],
-    spelling: formats.hermes.spelling,
-  })
+  const thread = new ConstraintThread(options)
+  await passed(WARM_UP)
   const replies = schemas()
     .slice(-40)
     .map(([name, schema]) => ({ schema, ids: cut(documentOf(schema, name)).ids }))
     .sort((a, b) => b.ids.length - a.ids.length)
     .slice(0, sequences)
-  const mask = new Uint32Array(Math.ceil((tokens.length + 1) / 32))
+  const mask = new Uint32Array(Math.ceil(options.tokens.size / 32))
   for (const what of [`${sequences} at once, first`, `${sequences} at once, again`]) {
     const constraints: Constraint[] = []
     for (const { schema } of replies) {
@@ -122,6 +128,21 @@ async function together(
     for (const constraint of constraints) constraint.close?.()
   }
   await thread.close()
+}
+
+function optionsOf(texts: readonly Uint8Array[]): ConstraintOptions {
+  const offsets = new Uint32Array(texts.length + 2)
+  texts.forEach((text, id) => {
+    offsets[id + 1] = offsets[id]! + text.length
+  })
+  offsets[texts.length + 1] = offsets[texts.length]! // the end has no text
+  const bytes = new TokenBytes(Buffer.concat(texts), offsets)
+  return {
+    tokens: { size: texts.length + 1, bytes, special: new Set(), stripsLeadingSpace: false },
+    visible: new Set(),
+    ends: [texts.length],
+    spelling: formats.hermes.spelling,
+  }
 }
 
 interface Timed {
