@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "abi.h"
-#include "attention.h"
+#include "attention_tiles.h"
 #include "elementary.h"
 #include "rows.h"
 
@@ -339,7 +339,9 @@ static double rounded(enum number n, float x) {
   return stored_number(n, stored);
 }
 
-static void attention_case(struct attention a, int64_t length) {
+static void attention_case(struct attention a, int with_tiles, int64_t length) {
+  // The matrix unit keeps 16 bits of queries and weights.
+  const double tolerance = uses_tiles(a, with_tiles) ? 0x1p-15 : 1e-5;
   int64_t width = head_width(a.head_dim), group = a.heads / a.kv_heads,
           blocks = (length + BLOCK - 1) / BLOCK;
   int64_t kv_stride = a.kv_heads * width, q_stride = a.heads * a.head_dim,
@@ -367,8 +369,10 @@ static void attention_case(struct attention a, int64_t length) {
   }
   float *whole = memory((size_t)(length * out_stride) * 4),
         *again = memory((size_t)(length * out_stride) * 4);
-  float *scratch = memory((size_t)(ATTENTION_POSITIONS * group * (width + 2)) * 4);
-  for (int64_t chunk = 1; chunk <= ATTENTION_POSITIONS; chunk += 5) {
+  float *scratch = memory((size_t)item_scratch(a) * 4);
+  const int64_t most = item_positions(a, with_tiles), chunks[] = {1, 6, 11, most};
+  for (int i = 0; i < 4 && chunks[i] <= most; i++) {
+    const int64_t chunk = chunks[i];
     float *out = chunk == 1 ? whole : again;
     for (int64_t t = 0; t < length; t += chunk) {
       int64_t tokens = length - t < chunk ? length - t : chunk;
@@ -383,7 +387,7 @@ static void attention_case(struct attention a, int64_t length) {
                                     kept,          q + t * q_stride,
                                     q_stride,      out + t * out_stride,
                                     out_stride};
-      for (int64_t h = 0; h < a.kv_heads; h++) attend(a, &item, h, scratch);
+      for (int64_t h = 0; h < a.kv_heads; h++) attend_item(a, with_tiles, &item, h, scratch);
     }
     if (out == again)
       expect(!memcmp(whole, again, (size_t)(length * out_stride) * 4), "bits by chunk",
@@ -408,7 +412,7 @@ static void attention_case(struct attention a, int64_t length) {
         for (int64_t s = 0; s <= t; s++)
           if (weights[s])
             sum += weights[s] / total * rounded(a.number, v[s * kv_stride + h / group * width + d]);
-        near(whole[t * out_stride + h * a.head_dim + d], sum, 1, 1e-5, "attention");
+        near(whole[t * out_stride + h * a.head_dim + d], sum, 1, tolerance, "attention");
       }
     }
   free(cache), free(ids), free(list), free(positions), free(q), free(k), free(v), free(whole),
@@ -429,11 +433,14 @@ static void attentions(void) {
                             .layer = 1,
                             .number = n,
                             .scale = 0.3f};
-      attention_case(a, i == 2 ? 300 : 70);
-      a.window = 24;
-      attention_case(a, 150);
-      a.sinks = 4;
-      attention_case(a, 200);
+      for (int with = 0; with <= uses_tiles(a, tiles); with++) {
+        a.window = a.sinks = 0;
+        attention_case(a, with, i == 2 ? 300 : 70);
+        a.window = 24;
+        attention_case(a, with, 150);
+        a.sinks = 4;
+        attention_case(a, with, 200);
+      }
     }
 }
 

@@ -22,6 +22,7 @@ import { openShelf } from "../../src/runtime/shelf.ts"
 import { goldenFolder, readGolden } from "./golden.ts"
 import { loadSmall, type SmallShape, smallGraph } from "./small.ts"
 import {
+  attentionHere,
   batch,
   blocksFor,
   continueGreedily,
@@ -108,7 +109,10 @@ describe.skipIf(!compiler)(needsCompiler, () => {
       kv: "f32",
       ...options,
     })
-    const [cpu, reference] = [await openCpu(plan, limits), openReference(plan, limits)]
+    const [cpu, reference] = [
+      await openCpu(plan, limits),
+      openReference(plan, limits, attentionHere),
+    ]
     await loadSmall(cpu)
     await loadSmall(reference)
     return { cpu, reference }

@@ -1,5 +1,8 @@
 // Steps as tests write them: sequences with their blocks, and which rows are wanted. For any Program.
 
+import { usableLevels } from "../../src/compiler/targets/cpu/levels.ts"
+import type { AttentionArithmetic } from "../../src/compiler/targets/reference/machine.ts"
+import { processorFeatures } from "../../src/runtime/features.ts"
 import {
   BLOCK,
   type Program,
@@ -7,6 +10,14 @@ import {
   type StepInput,
   UNMASKED,
 } from "../../src/runtime/program.ts"
+
+/** How the cpu target computes attention over keys and values of 16 bits on this processor. */
+export const attentionHere: AttentionArithmetic = usableLevels(
+  process.arch,
+  processorFeatures(),
+)[0].features.includes("amx_bf16")
+  ? "matrix unit"
+  : "vectors"
 
 /** Some tokens of one sequence. */
 export interface Part {

@@ -168,7 +168,7 @@ function constants(plan: Plan, attention: AllLayers): string[] {
     BUFFERS: plan.buffers.length,
     PARAMETERS: plan.parameters.length,
     BLOCK_BYTES: `((size_t)${attention.layers * bytesPerBlock(attention, plan.kv)})`,
-    SCRATCH: `(ATTENTION_POSITIONS * ${widest} * (${Math.ceil(attention.headDim / 16) * 16} + 2))`,
+    ATTENTION: `((struct attention){.heads = ${widest * attention.kvHeads}, .kv_heads = ${attention.kvHeads}, .head_dim = ${attention.headDim}, .number = ${plan.kv.toUpperCase()}})`,
     LOGITS_BUFFER: logits.buffer,
     LOGITS_STRIDE: stride(plan, logits),
     HIDDEN_BUFFER: hidden.buffer,

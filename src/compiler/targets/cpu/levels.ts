@@ -32,12 +32,13 @@ const avx512: Level = {
 }
 
 export const levels: readonly Level[] = [
-  // With the matrix unit for products of many rows; a system that keeps it to itself gets the vector kernels and their bits.
+  // With the matrix unit for products of many rows and for attention; a system that keeps it to itself gets the vector
+  // kernels and their bits.
   {
     ...avx512,
     name: "amx",
-    flags: [...avx512.flags, "-mamx-tile", "-mamx-int8"],
-    features: [...avx512.features, "amx_tile", "amx_int8"],
+    flags: [...avx512.flags, "-mamx-tile", "-mamx-int8", "-mamx-bf16"],
+    features: [...avx512.features, "amx_tile", "amx_int8", "amx_bf16"],
   },
   avx512,
   {

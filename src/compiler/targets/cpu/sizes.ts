@@ -67,9 +67,20 @@ function quantizedBytes({ columns, group }: Codes): number {
   return upTo(upTo(upTo(columns, group), 4) + Math.ceil(columns / group) * 8, LINE)
 }
 
-/** attention_scratch of attention.h: sums, largest and total of 12 positions of one KV head's queries. */
-function scratchBytes({ shapes: { heads, kvHeads, headDim } }: Plan): number {
-  return 12 * (heads / kvHeads) * (upTo(headDim, 16) + 2) * 4
+/**
+ * item_scratch of attention_tiles.h, enough for either way: in vectors sums, largest and total of 12 positions of one KV
+ * head's queries; on the matrix unit tiles of 1 KiB, for eight tiles of rows.
+ */
+function scratchBytes({ kv, shapes: { heads, kvHeads, headDim } }: Plan): number {
+  const group = heads / kvHeads
+  const vectors = upTo(12 * group * (upTo(headDim, 16) + 2) * 4, LINE)
+  if (kv === "f32") return vectors
+  const rows = Math.ceil((group < 128 ? Math.floor(128 / group) * group : group) / 16)
+  const [pairs, width] = [Math.ceil(headDim / 32), Math.ceil(headDim / 16)]
+  const query = rows * pairs * 2
+  const step = pairs * 2 * 4 + 2 * 2 * width + 4 * 4
+  const sums = rows * width + rows + Math.ceil((rows * 16 * 4) / 1024)
+  return Math.max(vectors, 1024 * (query + step + sums))
 }
 
 /** sampler_bytes of sampler.h: a score, a share, a float, an id for each token, and a float for each 64. */

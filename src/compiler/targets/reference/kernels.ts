@@ -24,7 +24,8 @@ export interface QuantizedRows {
   group: number
 }
 
-const at = (rows: Rows, row: number) => row * rows.stride + rows.from
+/** Where a row begins. */
+export const at = (rows: Rows, row: number) => row * rows.stride + rows.from
 
 /** A row's own part of the data. */
 export function rowOf(rows: Rows, row: number): Float32Array {
@@ -175,7 +176,7 @@ export interface Seen {
 }
 
 /** Positions whose weights are merged at once: from one multiple of this to the next. */
-const STEP = 64
+export const STEP = 64
 const LOWEST = fround(-3.4e38)
 
 /** Reused by every call of `attend`. */

@@ -16,9 +16,13 @@ import { silu } from "./arithmetic.ts"
 import { Batch } from "./batch.ts"
 import * as kernels from "./kernels.ts"
 import { type Floats, readRow, type Stored } from "./parameters.ts"
+import { attendTiles } from "./tiles.ts"
 
 type Four = readonly [number, number, number, number]
 type Matmul = Extract<Step, { op: "matmul" }>
+
+/** In which of the cpu target's two ways attention is computed: they differ in the last bits (docs/determinism.md). */
+export type AttentionArithmetic = "vectors" | "matrix unit"
 
 /** Thrown by whatever finds the cancel word set. */
 const cancelled = Symbol("cancelled")
@@ -29,9 +33,17 @@ export class Machine {
   readonly #buffers: readonly (Float32Array | Int8Array)[]
   readonly #caches: readonly kernels.Cache[]
   readonly #sampler: Sampler
+  /** What keys and values are kept in, where attention is computed as on the matrix unit. */
+  readonly #tiles: "f16" | "bf16" | undefined
 
-  constructor(plan: Plan, limits: ProgramLimits, parameters: readonly Stored[]) {
+  constructor(
+    plan: Plan,
+    limits: ProgramLimits,
+    parameters: readonly Stored[],
+    attention: AttentionArithmetic,
+  ) {
     this.#plan = plan
+    this.#tiles = attention === "matrix unit" && plan.kv !== "f32" ? plan.kv : undefined
     this.#parameters = parameters
     this.#buffers = plan.buffers.map(({ capacity, columns, dtype }) => {
       const size = (capacity === "tokens" ? limits.tokens : limits.rows) * columns
@@ -120,7 +132,8 @@ export class Machine {
         const cache = this.#caches[attention.layer]!
         return (row) => {
           const seen = batch.seen(tokens[row]!, attention.window, attention.sinks)
-          kernels.attend(query, row, attention, cache, seen, out)
+          if (this.#tiles) attendTiles(query, row, attention, this.#tiles, cache, seen, out)
+          else kernels.attend(query, row, attention, cache, seen, out)
         }
       }
       case "silu":

@@ -8,7 +8,7 @@ import type { Manifest } from "../../../runtime/manifest.ts"
 import { BLOCK, type Program, type ProgramLimits } from "../../../runtime/program.ts"
 import { manifestOf } from "../../compile.ts"
 import type { Plan } from "../../plan.ts"
-import { Machine } from "./machine.ts"
+import { type AttentionArithmetic, Machine } from "./machine.ts"
 import { allocateParameters, storedBytes, storeRows } from "./parameters.ts"
 
 /** A program before and after its parameters are in. */
@@ -48,10 +48,15 @@ export function referenceBytes(plan: Plan): {
   }
 }
 
-export function openReference(plan: Plan, limits: ProgramLimits): ReferenceProgram {
+/** `attention`: that of a matrix unit to compare the cpu target with, on a processor that has one. */
+export function openReference(
+  plan: Plan,
+  limits: ProgramLimits,
+  attention: AttentionArithmetic = "vectors",
+): ReferenceProgram {
   const manifest = referenceManifest(plan)
   const parameters = allocateParameters(plan)
-  const machine = new Machine(plan, limits, parameters)
+  const machine = new Machine(plan, limits, parameters, attention)
   const takesHidden = plan.steps.some((step) => step.op === "hiddenIn")
   return {
     manifest,

@@ -193,7 +193,7 @@ INLINE int64_t block_index(int64_t number, int64_t kept, int64_t sinks) {
   return number < of_sinks || first <= of_sinks ? number : number - first + of_sinks;
 }
 
-// One work item: up to ATTENTION_POSITIONS neighbouring tokens of one sequence, for the query heads of one KV head.
+// One work item: neighbouring tokens of one sequence, for the query heads of one KV head; up to ATTENTION_POSITIONS here.
 struct attention_item {
   uint8_t *cache;
   const int32_t *blocks;     // the sequence's, in position order: see block_index

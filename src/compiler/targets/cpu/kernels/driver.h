@@ -23,7 +23,7 @@ struct sinter_model {
   size_t arena_bytes, cache_bytes, memory_bytes;
   uint8_t *weights[PARAMETERS];  // into the arena
   uint8_t *buffers[BUFFERS];
-  float *scratch;     // [threads, SCRATCH]
+  float *scratch;     // [threads, item_scratch]
   uint8_t *samplers;  // [threads, sampler_bytes]
   struct row_set sets[ROW_SETS];
   int32_t *sequence_of;  // [tokens]
@@ -74,7 +74,7 @@ static size_t lay_out(sinter_model *m, uint8_t *memory) {
   size_t tokens = (size_t)m->limits.tokens, rows = (size_t)m->limits.rows;
   for (int i = 0; i < BUFFERS; i++)
     TAKE(m->buffers[i], buffer_bytes[i] * (buffer_of_logits[i] ? rows : tokens + ROWS_BEHIND));
-  TAKE(m->scratch, (size_t)m->host->threads * SCRATCH * 4);
+  TAKE(m->scratch, m->host->threads * item_scratch(ATTENTION) * 4);
   TAKE(m->samplers, (size_t)m->host->threads * sampler_bytes(VOCABULARY));
   TAKE(m->sequence_of, tokens * 4);
   TAKE(m->wanted_of, tokens * 4);
@@ -335,14 +335,14 @@ static int32_t check_sampling(sinter_model *m, const sinter_step_arrays *s) {
   return SINTER_OK;
 }
 
-// Rows of one sequence, ATTENTION_POSITIONS at a time.
+// Rows of one sequence, as many at a time as make one item of attention.
 static void make_runs(sinter_model *m, struct row_set *set) {
+  const int64_t most = item_positions(ATTENTION, m->tiles);
   set->run_count = 0;
   for (int64_t row = 0; row < set->count;) {
     int32_t sequence = m->sequence_of[set->token[row]];
     int64_t end = row + 1;
-    while (end < set->count && end - row < ATTENTION_POSITIONS &&
-           m->sequence_of[set->token[end]] == sequence)
+    while (end < set->count && end - row < most && m->sequence_of[set->token[end]] == sequence)
       end++;
     set->runs[set->run_count++] =
         (struct attention_run){(int32_t)row, (int32_t)(end - row), sequence};
@@ -440,7 +440,8 @@ static int32_t attention_loop(sinter_model *m, enum rows set,
                                 (float *)m->buffers[out],
                                 m->scratch,
                                 in_stride,
-                                out_stride};
+                                out_stride,
+                                m->tiles};
   m->host->parallel_for(m->host, m->sets[set].run_count * kv_heads, body, &loop);
   return SINTER_OK;
 }

@@ -3,7 +3,7 @@
 #define SINTER_DRIVER_TYPES_H
 
 #include "abi.h"
-#include "attention.h"
+#include "attention_tiles.h"
 #include "product.h"
 
 // How a parameter is kept. A vector is floats in order; a bias stands in the order of its matrix's panels.
@@ -59,6 +59,7 @@ struct attention_loop {
   const float *query;
   float *out, *scratch;
   int64_t query_stride, out_stride;
+  int tiles;  // whether the matrix unit may be used
 };
 
 // One run of rows and one KV head. Late positions, which have most to read, come first.
@@ -67,7 +68,7 @@ INLINE void attention_item(const struct attention_loop *loop, const struct atten
   const sinter_step_arrays *step = loop->step;
   if (is_set(step->cancel)) return;
   const struct attention_run *run = &loop->set->runs[loop->set->run_count - 1 - index / a.kv_heads];
-  int32_t positions[ATTENTION_POSITIONS];
+  int32_t positions[MOST_POSITIONS];
   for (int32_t i = 0; i < run->count; i++)
     positions[i] = step->positions[loop->set->token[run->row + i]];
   const struct attention_item item = {
@@ -81,7 +82,7 @@ INLINE void attention_item(const struct attention_loop *loop, const struct atten
       .out = loop->out + run->row * loop->out_stride,
       .out_stride = loop->out_stride,
   };
-  attend(a, &item, index % a.kv_heads, loop->scratch + thread * attention_scratch(a));
+  attend_item(a, loop->tiles, &item, index % a.kv_heads, loop->scratch + thread * item_scratch(a));
 }
 
 // quantized_bytes of operands.h where C wants a constant.

@@ -6,21 +6,24 @@
 
 #define MAGIC 12582912.0f  // 1.5 * 2^23: adding it rounds to an integer, halves to even
 
-// e^x within 2 units of the last place for x <= 88; exactly 0 below -87. x = n ln 2 + r, and e^r is a Taylor polynomial
-// on |r| <= ln 2 / 2, whose first left-out term is r^7 / 5040 < 1.2e-7.
-INLINE vec vec_exp(vec x) {
-  vec bounded = vec_max(vec_min(x, vec_set(88.0f)), vec_set(-87.0f));
-  vec n = vec_fma(bounded, vec_set(1.44269504f), vec_set(MAGIC));
-  vec whole = vec_sub(n, vec_set(MAGIC));
-  vec r =
-      vec_fma(whole, vec_set(-0.693359375f), bounded);  // ln 2 in two parts: the first has few bits
-  r = vec_fma(whole, vec_set(2.12194440e-4f), r);
+// e^(x - n ln 2) for the n nearest to x / ln 2: a Taylor polynomial on |r| <= ln 2 / 2, whose first left-out term is
+// r^7 / 5040 < 1.2e-7.
+INLINE vec exp_near(vec x, vec n) {
+  vec r = vec_fma(n, vec_set(-0.693359375f), x);  // ln 2 in two parts: the first has few bits
+  r = vec_fma(n, vec_set(2.12194440e-4f), r);
   vec p = vec_fma(r, vec_set(1.0f / 720), vec_set(1.0f / 120));
   p = vec_fma(p, r, vec_set(1.0f / 24));
   p = vec_fma(p, r, vec_set(1.0f / 6));
   p = vec_fma(p, r, vec_set(0.5f));
   p = vec_fma(p, r, vec_set(1.0f));
-  p = vec_fma(p, r, vec_set(1.0f));
+  return vec_fma(p, r, vec_set(1.0f));
+}
+
+// e^x within 2 units of the last place for x <= 88; exactly 0 below -87.
+INLINE vec vec_exp(vec x) {
+  vec bounded = vec_max(vec_min(x, vec_set(88.0f)), vec_set(-87.0f));
+  vec n = vec_fma(bounded, vec_set(1.44269504f), vec_set(MAGIC));
+  vec p = exp_near(bounded, vec_sub(n, vec_set(MAGIC)));
   return vec_keep(vec_scale2(p, n), x, vec_set(-87.0f));
 }
 

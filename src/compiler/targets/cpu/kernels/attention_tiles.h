@@ -1,0 +1,483 @@
+// Attention on the processor's matrix unit (AMX), for keys and values of 16 bits: what attention.h computes, in the same
+// steps of 64 positions, in another arithmetic that is its own from one row to many.
+//
+// The unit multiplies bf16 and adds in float. So every number becomes planes of bf16: a stored one the sum of two, exactly
+// (an f16 has 11 significant bits, a bf16 has 8; a stored bf16 is one plane by itself); a query and a weight of softmax the
+// nearest bf16 and what is left of it, 16 bits together. Products of planes add up in one sum; low times low is left out.
+// A step's keys and values are split once for all rows of an item, so items are larger than attention.h's.
+//
+// After a tile instruction the second of two vector ports rests for some 320 cycles: up to four tiles of rows are scored,
+// then weighed by softmax, then summed, and their scores become weights where they lie.
+#ifndef SINTER_ATTENTION_TILES_H
+#define SINTER_ATTENTION_TILES_H
+
+#include "attention.h"
+#include "tiles.h"
+
+// A tile: 16 rows of 16 pairs of bf16, or of 16 floats.
+enum { TILE = 16, TILE_BYTES = 1024, TILES_TOGETHER = 4, TILES_AN_ITEM = 8 };
+enum { MOST_POSITIONS = TILES_AN_ITEM * TILE };  // of an item
+
+// Neighbouring positions of an item: as many as fill eight tiles.
+INLINE int64_t tiles_positions(int64_t group) {
+  return group < TILES_AN_ITEM * TILE ? TILES_AN_ITEM * TILE / group : 1;
+}
+INLINE int64_t tiles_of(int64_t rows) { return (rows + TILE - 1) / TILE; }
+
+// Where an item's tiles lie in its scratch, counted in tiles. Columns of a head come in 32s where they are multiplied and in
+// 16s where they are summed; stored numbers and rows have two planes.
+struct tile_places {
+  int64_t rows, pairs, vectors;  // tiles of rows; of 32 and of 16 columns of a head
+  int64_t query, keys, values, scores, sums, totals, largest, end;
+};
+INLINE struct tile_places tile_places(const struct attention a, int64_t rows) {
+  struct tile_places p = {.rows = tiles_of(rows),
+                          .pairs = (a.head_dim + 31) / 32,
+                          .vectors = head_width(a.head_dim) / 16};
+  p.keys = p.query + p.rows * p.pairs * 2;  // query   [row tile][pairs][plane]
+  p.values = p.keys + p.pairs * 2 * 4;      // keys    [pairs][plane][block]
+  p.scores = p.values + 2 * 2 * p.vectors;  // values  [half of the step][plane][vector]
+  p.sums = p.scores + TILES_TOGETHER * 4;   // scores  [row tile mod 4][block]
+  p.totals = p.sums + p.rows * p.vectors;   // sums    [row tile][vector]
+  p.largest = p.totals + p.rows;            // totals  [row]: sixteen lanes
+  p.end = p.largest + (p.rows * TILE * 4 + TILE_BYTES - 1) / TILE_BYTES;  // largest [row]
+  return p;
+}
+// Floats.
+INLINE int64_t tiles_scratch(const struct attention a) {
+  const int64_t group = a.heads / a.kv_heads;
+  return tile_places(a, tiles_positions(group) * group).end * (TILE_BYTES / 4);
+}
+
+#ifdef __AMX_BF16__
+
+INLINE uint8_t *tile_at(float *scratch, int64_t tile) {
+  return (uint8_t *)scratch + tile * TILE_BYTES;
+}
+
+#define TILE_ZERO(tile) __asm__ volatile("tilezero %%tmm" #tile::)
+#define TILE_DOT_BF16(sum, rows, columns) \
+  __asm__ volatile("tdpbf16ps %%tmm" #columns ", %%tmm" #rows ", %%tmm" #sum::)
+
+// Registers: 0 to 3 sums, 4 and 5 rows, 6 and 7 columns.
+INLINE void attention_tiles_configure(int64_t rows) {
+  struct {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+  } shape = {.palette = 1};
+  for (int i = 0; i < 8; i++) {
+    shape.rows[i] = (uint8_t)(i < 6 && rows < TILE ? rows : TILE);
+    shape.row_bytes[i] = LINE;
+  }
+  __asm__ volatile("ldtilecfg %0" ::"m"(shape));
+}
+
+// ------------------------------------------------------------------ numbers to planes
+
+#define UPPER_HALF _mm512_set1_epi32((int)0xffff0000)
+INLINE ivec bits_of_vec(vec v) { return _mm512_castps_si512(v); }
+INLINE vec upper_half(ivec v) { return _mm512_castsi512_ps(_mm512_and_si512(v, UPPER_HALF)); }
+// The nearest bf16, halves away from zero, as a float.
+INLINE vec nearest_bf16(vec v) {
+  return upper_half(_mm512_add_epi32(bits_of_vec(v), _mm512_set1_epi32(0x8000)));
+}
+// Pairs of the upper halves of two vectors: a's below b's.
+INLINE void store_pairs(void *to, vec a, vec b) {
+  const int either = 0xf8;  // a >> 16 | (b & UPPER_HALF)
+  _mm512_store_si512(to, _mm512_ternarylogic_epi32(_mm512_srli_epi32(bits_of_vec(a), 16),
+                                                   bits_of_vec(b), UPPER_HALF, either));
+}
+
+// Stored numbers: the second plane is exact, and absent where the first is all.
+INLINE void split_stored(enum number n, vec a, vec b, void *high, void *low) {
+  if (n != F16) {
+    store_pairs(high, a, b);
+    return;
+  }
+  vec near_a = nearest_bf16(a), near_b = nearest_bf16(b);
+  store_pairs(high, near_a, near_b);
+  store_pairs(low, vec_sub(a, near_a), vec_sub(b, near_b));
+}
+INLINE void split_query(vec a, vec b, void *high, void *low) {
+  vec near_a = nearest_bf16(a), near_b = nearest_bf16(b);
+  store_pairs(high, near_a, near_b);
+  store_pairs(low, nearest_bf16(vec_sub(a, near_a)), nearest_bf16(vec_sub(b, near_b)));
+}
+// As a query, but what is left is cut off and not rounded: two operations fewer of a hot loop.
+INLINE void split_weights(vec a, vec b, void *high, void *low) {
+  vec near_a = nearest_bf16(a), near_b = nearest_bf16(b);
+  store_pairs(high, near_a, near_b);
+  store_pairs(low, vec_sub(a, near_a), vec_sub(b, near_b));
+}
+
+INLINE __mmask16 first_lanes(int64_t n) { return (__mmask16)first_bits(n); }
+
+// The following step's blocks are fetched bit by bit, in proportion to the time that goes by: a core has few places for
+// lines on their way, and a burst would wait for them (one row: 16.8 ms in a burst, 12.9 so).
+struct fetching {
+  uint8_t *const *heads;
+  int64_t lines, end, due, rate;  // due and rate in 256ths of a line
+};
+INLINE void fetch_some(struct fetching *f, int64_t time) {
+  f->due += time * f->rate;
+  for (; f->lines < f->end && f->lines < f->due >> 8; f->lines++)
+    __builtin_prefetch(f->heads[f->lines % 4] + f->lines / 4 * LINE, 0, 2);
+}
+// Shares of the time: sixteen pairs of stored vectors, a dot of four tiles, a row of softmax.
+enum { SPLIT_TIME = 4, DOT_TIME = 4, ROW_TIME = 3 };
+
+// Pair i of 32 columns is column i and column i + 16.
+INLINE void split_keys(const struct attention a, uint8_t *const heads[4], uint8_t *planes,
+                       struct fetching *f) {
+  const size_t size = number_size(a.number);
+  for (int64_t d = 0; d < a.head_dim; d += 32, planes += 8 * TILE_BYTES)
+    for (int b = 0; b < 4; b++)
+      for (int64_t i = 0; i < 16; i++) {
+        if (i % 4 == 0) fetch_some(f, SPLIT_TIME / 4);
+        const uint8_t *at = heads[b] + (size_t)((d + i) * BLOCK) * size;
+        vec low = d + i < a.head_dim ? vec_load_number(a.number, at) : vec_zero();
+        vec high = d + i + 16 < a.head_dim ? vec_load_number(a.number, at + 16 * BLOCK * size)
+                                           : vec_zero();
+        split_stored(a.number, low, high, planes + b * TILE_BYTES + i * LINE,
+                     planes + (4 + b) * TILE_BYTES + i * LINE);
+      }
+}
+
+// Pair i of half a step is position i and position i + 16. A position that no row of the item sees is zero: it may hold
+// another sequence's leavings, and zero times NaN would be NaN.
+INLINE void split_values(const struct attention a, uint8_t *const heads[4], uint64_t seen,
+                         uint8_t *planes, struct fetching *f) {
+  const size_t size = number_size(a.number);
+  const int64_t stride = head_width(a.head_dim), vectors = stride / 16;
+  for (int half = 0; half < 2; half++, planes += 2 * vectors * TILE_BYTES)
+    for (int i = 0; i < 16; i++) {
+      const size_t place = keys_bytes(a) + (size_t)(i * stride) * size;
+      const uint8_t *low = heads[2 * half] + place, *high = heads[2 * half + 1] + place;
+      const __mmask16 of_low = (seen >> (32 * half + i) & 1) ? 0xffff : 0,
+                      of_high = (seen >> (32 * half + 16 + i) & 1) ? 0xffff : 0;
+      if (i % 2 == 0) fetch_some(f, vectors * SPLIT_TIME / 8);
+#pragma GCC unroll 4
+      for (int64_t v = 0; v < vectors; v++) {
+        const size_t at = (size_t)(16 * v) * size;
+        split_stored(a.number, _mm512_maskz_mov_ps(of_low, vec_load_number(a.number, low + at)),
+                     _mm512_maskz_mov_ps(of_high, vec_load_number(a.number, high + at)),
+                     planes + v * TILE_BYTES + i * LINE,
+                     planes + (vectors + v) * TILE_BYTES + i * LINE);
+      }
+    }
+}
+
+// ------------------------------------------------------------------ products of planes
+
+// Which planes of rows and columns meet, in this order: high with low (which a stored bf16 has not), high with high, low
+// with high.
+INLINE int first_part(const struct attention a) { return a.number == F16 ? 0 : 1; }
+INLINE int row_plane(int part) { return part == 2; }
+INLINE int column_plane(int part) { return part == 0; }
+
+// Tiles of 32 columns of rows against 32 of keys: four sums at a time, of 32 rows and two blocks or of 16 rows and all four.
+INLINE void score_tiles(const struct attention a, const struct tile_places p, const int tall,
+                        int64_t tile, float *scratch, struct fetching *f) {
+  const uint8_t *query = tile_at(scratch, p.query + tile * p.pairs * 2),
+                *below = query + p.pairs * 2 * TILE_BYTES;
+  uint8_t *scores = tile_at(scratch, p.scores + tile % TILES_TOGETHER * 4);
+  for (int block = 0; block < 4; block += tall == 2 ? 2 : 4, scores += 2 * TILE_BYTES) {
+    TILE_ZERO(0);
+    TILE_ZERO(1);
+    TILE_ZERO(2);
+    TILE_ZERO(3);
+    for (int64_t pair = 0; pair < p.pairs; pair++)
+#pragma GCC unroll 3
+      for (int part = first_part(a); part < 3; part++) {
+        const int64_t at = (pair * 2 + row_plane(part)) * TILE_BYTES;
+        const uint8_t *keys =
+            tile_at(scratch, p.keys + (pair * 2 + column_plane(part)) * 4 + block);
+        fetch_some(f, DOT_TIME);
+        TILE_LOAD(4, query + at, LINE);
+        TILE_LOAD(6, keys, LINE);
+        TILE_DOT_BF16(0, 4, 6);
+        TILE_LOAD(7, keys + TILE_BYTES, LINE);
+        TILE_DOT_BF16(1, 4, 7);
+        if (tall == 2) {
+          TILE_LOAD(5, below + at, LINE);
+          TILE_DOT_BF16(2, 5, 6);
+          TILE_DOT_BF16(3, 5, 7);
+        } else {
+          TILE_LOAD(6, keys + 2 * TILE_BYTES, LINE);
+          TILE_DOT_BF16(2, 4, 6);
+          TILE_LOAD(7, keys + 3 * TILE_BYTES, LINE);
+          TILE_DOT_BF16(3, 4, 7);
+        }
+      }
+    TILE_STORE(0, scores);
+    TILE_STORE(1, scores + TILE_BYTES);
+    TILE_STORE(2, scores + (tall == 2 ? 4 : 2) * TILE_BYTES);
+    TILE_STORE(3, scores + (tall == 2 ? 5 : 3) * TILE_BYTES);
+  }
+}
+
+// sums += weights x values, for `width` vectors of the head from `vector` on: of 32 rows and up to two, or of 16 and up to
+// four.
+INLINE void weigh_vectors(const struct attention a, const struct tile_places p, const int tall,
+                          const int width, int64_t vector, int64_t tile, float *scratch,
+                          struct fetching *f) {
+  const uint8_t *weights = tile_at(scratch, p.scores + tile % TILES_TOGETHER * 4);
+  uint8_t *sums = tile_at(scratch, p.sums + tile * p.vectors + vector),
+          *below = sums + p.vectors * TILE_BYTES;
+#define EACH_SUM(what)                                          \
+  do {                                                          \
+    what(0, sums);                                              \
+    if (width > 1) what(1, sums + TILE_BYTES);                  \
+    if (tall == 2) what(2, below);                              \
+    if (tall == 2 && width > 1) what(3, below + TILE_BYTES);    \
+    if (tall == 1 && width > 2) what(2, sums + 2 * TILE_BYTES); \
+    if (tall == 1 && width > 3) what(3, sums + 3 * TILE_BYTES); \
+  } while (0)
+#define LOAD_SUM(register, at) TILE_LOAD(register, at, LINE)
+  EACH_SUM(LOAD_SUM);
+  for (int half = 0; half < 2; half++)
+#pragma GCC unroll 3
+    for (int part = first_part(a); part < 3; part++) {
+      const uint8_t *rows = weights + (half * 2 + row_plane(part)) * TILE_BYTES,
+                    *values = tile_at(
+                        scratch, p.values + (half * 2 + column_plane(part)) * p.vectors + vector);
+      fetch_some(f, DOT_TIME);
+      TILE_LOAD(4, rows, LINE);
+      TILE_LOAD(6, values, LINE);
+      TILE_DOT_BF16(0, 4, 6);
+      if (width > 1) {
+        TILE_LOAD(7, values + TILE_BYTES, LINE);
+        TILE_DOT_BF16(1, 4, 7);
+      }
+      if (tall == 2) {
+        TILE_LOAD(5, rows + 4 * TILE_BYTES, LINE);
+        TILE_DOT_BF16(2, 5, 6);
+        if (width > 1) TILE_DOT_BF16(3, 5, 7);
+      }
+      if (tall == 1 && width > 2) {
+        TILE_LOAD(6, values + 2 * TILE_BYTES, LINE);
+        TILE_DOT_BF16(2, 4, 6);
+      }
+      if (tall == 1 && width > 3) {
+        TILE_LOAD(7, values + 3 * TILE_BYTES, LINE);
+        TILE_DOT_BF16(3, 4, 7);
+      }
+    }
+  EACH_SUM(TILE_STORE);
+#undef EACH_SUM
+#undef LOAD_SUM
+}
+
+INLINE void weigh_tiles(const struct attention a, const struct tile_places p, const int tall,
+                        int64_t tile, float *scratch, struct fetching *f) {
+  const int wide = tall == 2 ? 2 : 4, rest = (int)(p.vectors % wide);
+  int64_t vector = 0;
+  for (; vector + wide <= p.vectors; vector += wide)
+    weigh_vectors(a, p, tall, wide, vector, tile, scratch, f);
+  if (rest) weigh_vectors(a, p, tall, rest, vector, tile, scratch, f);
+}
+
+// ------------------------------------------------------------------ softmax
+
+// vec_exp for x that are at most 0, give or take a rounding. A NaN stays one: a key that was infinite must show.
+INLINE vec exp_below(vec x) {
+  vec bounded = vec_max(vec_set(-87.0f), x);
+  vec n = vec_fma(bounded, vec_set(1.44269504f), vec_set(MAGIC));
+  vec p = exp_near(bounded, vec_sub(n, vec_set(MAGIC)));
+  __mmask16 kept = _mm512_cmp_ps_mask(x, vec_set(-87.0f), _CMP_NLT_UQ);
+  return _mm512_castsi512_ps(
+      _mm512_maskz_add_epi32(kept, bits_of_vec(p), _mm512_slli_epi32(bits_of_vec(n), 23)));
+}
+
+// A tile's scores of a step become its weights, in their place: a row's four vectors of floats are as large as the two
+// planes of its two halves. `bits`: which positions each row sees; none where it is all of them.
+INLINE void weigh_scores(const struct attention a, const struct tile_places p, int64_t tile,
+                         int64_t rows, const uint32_t (*bits)[4], float *scratch,
+                         struct fetching *f) {
+  float *scores = (float *)tile_at(scratch, p.scores + tile % TILES_TOGETHER * 4);
+  float *largest = (float *)tile_at(scratch, p.largest) + tile * TILE;
+  enum { NEXT = TILE_BYTES / 4 };  // floats from one block's scores to the next's
+  float most[TILE], factor[TILE];
+  for (int i = 0; i < TILE; i++) most[i] = LOWEST;
+  for (int64_t i = 0; i < rows; i++) {
+    vec x[4];
+#pragma GCC unroll 4
+    for (int b = 0; b < 4; b++) {
+      x[b] = vec_load(scores + b * NEXT + i * 16);
+      if (bits) x[b] = vec_choose(bits[i][b], x[b], vec_set(LOWEST));
+    }
+    most[i] = vec_largest(vec_max(vec_max(x[0], x[1]), vec_max(x[2], x[3])));
+  }
+  vec before = vec_load(largest);
+  vec now = vec_max(before, vec_mul(vec_load(most), vec_set(a.scale)));
+  vec correction = vec_exp(vec_sub(before, now));
+  vec_store(largest, now);
+  vec_store(most, now);
+  vec_store(factor, correction);
+  uint32_t changed = first_bits(rows) & _mm512_cmp_ps_mask(correction, vec_set(1), _CMP_NEQ_UQ);
+  for (int64_t i = 0; i < rows; i++) {
+    fetch_some(f, ROW_TIME);
+    float *row = scores + i * 16, *total = (float *)tile_at(scratch, p.totals + tile) + i * 16;
+    vec w[4];
+#pragma GCC unroll 4
+    for (int b = 0; b < 4; b++) {
+      w[b] = exp_below(vec_fma(vec_load(row + b * NEXT), vec_set(a.scale), vec_set(-most[i])));
+      if (bits) w[b] = vec_choose(bits[i][b], w[b], vec_zero());
+    }
+    vec sum = vec_add(vec_add(w[0], w[1]), vec_add(w[2], w[3]));
+    vec_store(total, vec_fma(vec_load(total), vec_set(factor[i]), sum));
+    split_weights(w[0], w[1], row, row + NEXT);
+    split_weights(w[2], w[3], row + 2 * NEXT, row + 3 * NEXT);
+  }
+  // What a multiplication by 1 would leave as it is is left.
+  float *sums = (float *)tile_at(scratch, p.sums + tile * p.vectors);
+  for (; changed; changed &= changed - 1) {
+    const int i = __builtin_ctz(changed);
+    for (int64_t v = 0; v < p.vectors; v++) {
+      float *sum = sums + v * NEXT + i * 16;
+      vec_store(sum, vec_mul(vec_load(sum), vec_set(factor[i])));
+    }
+  }
+}
+
+// ------------------------------------------------------------------ an item
+
+INLINE void tile_query(const struct attention a, const struct tile_places p,
+                       const struct attention_item *item, int64_t kv_head, int64_t rows,
+                       float *scratch) {
+  const int64_t group = a.heads / a.kv_heads;
+  for (int64_t row = 0; row < rows; row++) {
+    const float *query = item->query + row / group * item->query_stride +
+                         (kv_head * group + row % group) * a.head_dim;
+    uint8_t *at = tile_at(scratch, p.query + row / TILE * p.pairs * 2) + row % TILE * LINE;
+    for (int64_t d = 0; d < a.head_dim; d += 32, at += 2 * TILE_BYTES)
+      split_query(_mm512_maskz_loadu_ps(first_lanes(a.head_dim - d), query + d),
+                  _mm512_maskz_loadu_ps(first_lanes(a.head_dim - d - 16), query + d + 16), at,
+                  at + TILE_BYTES);
+  }
+}
+
+// The positions from `first` on that some row of the item sees, a bit each, and whether every row of those at positions
+// `low` to `high` sees them all.
+INLINE uint64_t seen_by_any(const struct attention a, int64_t first, int64_t begin, int64_t last) {
+  uint64_t seen = 0;
+  for (int b = 0; b < 4; b++) {
+    const int64_t at = first + b * BLOCK;
+    const uint64_t block =
+        first_bits(last + 1 - at) & (~first_bits(begin - at) | first_bits(a.sinks - at));
+    seen |= block << b * BLOCK;
+  }
+  return seen;
+}
+INLINE int seen_by_all(const struct attention a, int64_t first, int64_t low, int64_t high,
+                       int64_t kept) {
+  const int64_t from = a.window && high - a.window + 1 > kept ? high - a.window + 1 : kept;
+  return first + STEP - 1 <= low && (first >= from || first + STEP <= a.sinks);
+}
+
+// As attend; `scratch`: tiles_scratch floats that begin a line.
+INLINE void attend_tiles(const struct attention a, const struct attention_item *item,
+                         int64_t kv_head, float *scratch) {
+  const int64_t group = a.heads / a.kv_heads, rows = item->tokens * group;
+  const struct tile_places p = tile_places(a, rows);
+  tile_query(a, p, item, kv_head, rows, scratch);
+  memset(tile_at(scratch, p.sums), 0, (size_t)(p.rows * (p.vectors + 1) * TILE_BYTES));
+  for (int64_t row = 0; row < p.rows * TILE; row++)
+    ((float *)tile_at(scratch, p.largest))[row] = LOWEST;
+  attention_tiles_configure(rows);
+
+  int64_t last = item->positions[item->tokens - 1], begin = item->kept;
+  if (a.window && item->positions[0] - a.window + 1 > begin)
+    begin = item->positions[0] - a.window + 1;
+  const int64_t lines = 4 * (int64_t)(head_bytes(a) / LINE), dots = 2 * (3 - first_part(a)),
+                time = (8 * p.pairs + 4 * p.vectors) * SPLIT_TIME / 2 + rows * ROW_TIME +
+                       p.rows * dots * DOT_TIME * (2 * p.pairs + (p.vectors + 3) / 4 * 2) / 2;
+  for (int64_t first = 0; first <= last; first += STEP) {
+    if (first >= a.sinks && first + STEP <= begin) continue;
+    uint8_t *heads[4], *next[4];
+    step_heads(a, item, kv_head, first, heads);
+    step_heads(a, item, kv_head, first + STEP, next);
+    struct fetching f = {.heads = next,
+                         .end = first + STEP <= last ? lines : 0,
+                         .rate = (lines * 256 + time - 1) / time};
+    split_keys(a, heads, tile_at(scratch, p.keys), &f);
+    split_values(a, heads, seen_by_any(a, first, begin, last), tile_at(scratch, p.values), &f);
+    for (int64_t from = 0; from < p.rows; from += TILES_TOGETHER) {
+      const int64_t end = p.rows < from + TILES_TOGETHER ? p.rows : from + TILES_TOGETHER;
+      for (int64_t tile = from; tile < end; tile += 2) {
+        if (tile + 1 < end)
+          score_tiles(a, p, 2, tile, scratch, &f);
+        else
+          score_tiles(a, p, 1, tile, scratch, &f);
+      }
+      for (int64_t tile = from; tile < end; tile++) {
+        const int64_t row = tile * TILE, count = rows - row < TILE ? rows - row : TILE;
+        if (seen_by_all(a, first, item->positions[row / group],
+                        item->positions[(row + count - 1) / group], item->kept)) {
+          weigh_scores(a, p, tile, count, NULL, scratch, &f);
+        } else {
+          uint32_t bits[TILE][4];
+          for (int64_t i = 0; i < count; i++)
+            for (int b = 0; b < 4; b++)
+              bits[i][b] =
+                  visible(a, first + b * BLOCK, item->positions[(row + i) / group], item->kept);
+          weigh_scores(a, p, tile, count, bits, scratch, &f);
+        }
+      }
+      for (int64_t tile = from; tile < end; tile += 2) {
+        if (tile + 1 < end)
+          weigh_tiles(a, p, 2, tile, scratch, &f);
+        else
+          weigh_tiles(a, p, 1, tile, scratch, &f);
+      }
+    }
+  }
+  __asm__ volatile("tilerelease" ::);
+
+  for (int64_t row = 0; row < rows; row++) {
+    const int64_t tile = row / TILE, i = row % TILE;
+    float *out =
+        item->out + row / group * item->out_stride + (kv_head * group + row % group) * a.head_dim;
+    const float *sums = (float *)tile_at(scratch, p.sums + tile * p.vectors) + i * 16,
+                *total = (float *)tile_at(scratch, p.totals + tile) + i * 16;
+    vec inverse = vec_set(1.0f / vec_total(vec_load(total)));
+    for (int64_t d = 0; d < a.head_dim; d += 16)
+      _mm512_mask_storeu_ps(out + d, first_lanes(a.head_dim - d),
+                            vec_mul(vec_load(sums + d / 16 * (TILE_BYTES / 4)), inverse));
+  }
+}
+
+#endif
+
+// ------------------------------------------------------------------ either way
+
+// Whether an item of attention goes to the matrix unit: where it may be used, unless keys and values are floats, which keep
+// all their bits.
+INLINE int uses_tiles(const struct attention a, int tiles) {
+#ifdef __AMX_BF16__
+  return tiles && a.number != F32;
+#else
+  return 0;
+#endif
+}
+// Neighbouring positions of an item at most, and the floats of scratch it needs: enough for either way, whole lines.
+INLINE int64_t item_positions(const struct attention a, int tiles) {
+  return uses_tiles(a, tiles) ? tiles_positions(a.heads / a.kv_heads) : ATTENTION_POSITIONS;
+}
+INLINE int64_t item_scratch(const struct attention a) {
+  int64_t floats = round_up(attention_scratch(a), LINE / 4), tiles = tiles_scratch(a);
+  return a.number != F32 && tiles > floats ? tiles : floats;
+}
+INLINE void attend_item(const struct attention a, int tiles, const struct attention_item *item,
+                        int64_t kv_head, float *scratch) {
+#ifdef __AMX_BF16__
+  if (uses_tiles(a, tiles)) {
+    attend_tiles(a, item, kv_head, scratch);
+    return;
+  }
+#endif
+  attend(a, item, kv_head, scratch);
+}
+
+#endif
