@@ -86,7 +86,7 @@ async function main(): Promise<void> {
 }
 
 const sequences = 16
-const WARM_UP = 6000 // milliseconds after which a thread has warmed up, its pauses included
+const WARM_UP = 10_000 // milliseconds after which a thread has warmed up, its pauses included
 
 /** Steps of 16 sequences: what passes until all masks are there, and what of it the main thread is busy. */
 async function together(

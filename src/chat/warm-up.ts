@@ -5,7 +5,7 @@
 import { compileSchema } from "../grammar/grammar.ts"
 import type { ConstraintOptions, Constraints } from "./constraint.ts"
 
-const DELAY = 1000 // milliseconds, in which a server that is starting has the processor for itself
+const DELAY = 3000 // milliseconds, in which a server that is starting has the processor for itself
 const PAUSE = 4
 
 /** For as long as the thread has timers. */
@@ -40,7 +40,7 @@ export function* warmUpPieces(
       if (token === undefined || ((mask[token >>> 5]! >>> (token & 31)) & 1) === 0) break
       constraint.accept(token)
       constraint.draft(constraint.forced)
-      if (at % 32 === 31) yield
+      if (at % 8 === 7) yield
     }
     if (at === text.length) read++
     yield
