@@ -24,6 +24,8 @@ static void read_piece(void *context, int64_t index, int32_t thread) {
   ivec sum[4] = {ivec_set(0), ivec_set(0), ivec_set(0), ivec_set(0)};
   const ivec one = ivec_set(0x01010101);
   for (const uint8_t *p = memory + index * PIECE, *end = p + PIECE; p < end; p += 256) {
+    // Fetched a little ahead, or some processors read but four fifths of what they can.
+    for (int line = 0; line < 4; line++) __builtin_prefetch(p + 1024 + 64 * line);
     sum[0] = ivec_dot_nibbles(sum[0], ivec_load(p), one);
     sum[1] = ivec_dot_nibbles(sum[1], ivec_load(p + 64), one);
     sum[2] = ivec_dot_nibbles(sum[2], ivec_load(p + 128), one);

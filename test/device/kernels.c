@@ -199,8 +199,9 @@ static int tiles;  // whether the matrix unit may be used
 static __attribute__((noinline)) void multiply(struct panels w, int64_t in_stride,
                                                int64_t out_stride, enum epilogue e,
                                                const struct product *p) {
-  for (int64_t i = 0; i < panels_count(w); i++)
-    product_panel(w, w.grouped, w.columns >= 1024, in_stride, out_stride, e, p, i);
+  const int64_t end = panels_count(w);
+  for (int64_t i = 0; i < end;)
+    i += product_panel(w, w.grouped, w.columns >= 72, in_stride, out_stride, e, p, i, end);
 }
 
 static void product_case(struct panels w, enum epilogue e) {

@@ -307,7 +307,7 @@ class Code {
       "  const struct product_loop *loop = context;",
       `  const struct panels weights = ${panelsText(shape)};`,
       "  EACH_PANEL(loop, index)",
-      `    product_panel(weights, ${quantized ? 1 : 0}, ${far ? 1 : 0}, ${shape.strides}, ${kind}, &part, panel);`,
+      `    taken = product_panel(weights, ${quantized ? 1 : 0}, ${far ? 1 : 0}, ${shape.strides}, ${kind}, &part, panel, end);`,
       "}",
     ]
     const name = this.#unit(

@@ -41,15 +41,16 @@ struct product_loop {
   int64_t columns, in_stride, out_stride;  // where they are no constants
 };
 
-// The panels of one piece of work, and `part`, the rows they meet.
-#define EACH_PANEL(loop, index)                                                               \
-  struct product part = (loop)->product;                                                      \
-  part.first = (index) / (loop)->grains * (loop)->block;                                      \
-  if (part.count > (loop)->block) part.count = (loop)->block;                                 \
-  if (part.count > (loop)->product.count - part.first)                                        \
-    part.count = (loop)->product.count - part.first;                                          \
-  for (int64_t panel = (index) % (loop)->grains * (loop)->grain, end = panel + (loop)->grain; \
-       panel < (loop)->panels && panel < end && !is_set((loop)->cancel); panel++)
+// The panels of one piece of work, as many at a time as were `taken`, and `part`, the rows they meet.
+#define EACH_PANEL(loop, index)                                                                  \
+  struct product part = (loop)->product;                                                         \
+  part.first = (index) / (loop)->grains * (loop)->block;                                         \
+  if (part.count > (loop)->block) part.count = (loop)->block;                                    \
+  if (part.count > (loop)->product.count - part.first)                                           \
+    part.count = (loop)->product.count - part.first;                                             \
+  int64_t panel = (index) % (loop)->grains * (loop)->grain,                                      \
+          end = panel + (loop)->grain < (loop)->panels ? panel + (loop)->grain : (loop)->panels; \
+  for (int taken; panel < end && !is_set((loop)->cancel); panel += taken)
 
 struct attention_loop {
   const sinter_step_arrays *step;

@@ -31,6 +31,20 @@ struct product {
   int tiles;          // whether the matrix unit may be used: see tiles.h
 };
 
+// Weights that tiles fetch for the tiles to come: so many lines at every group.
+struct fetch {
+  const uint8_t *from;
+  int64_t lines;
+};
+// The shares of so many tiles, of what lies `from` on.
+INLINE struct fetch fetch_shares(struct panels w, const uint8_t *from, int64_t tiles) {
+  const int64_t lines = (int64_t)panels_group_bytes(w) / LINE;
+  return (struct fetch){from, (lines + tiles - 1) / tiles};
+}
+INLINE void fetch_lines(struct fetch *f) {
+  for (int64_t i = 0; i < f->lines; i++, f->from += LINE) __builtin_prefetch(f->from, 0, 2);
+}
+
 // SWIGLU takes a paired panel: silu(gate) * up, 16 columns out of 32.
 enum epilogue { STORE, ADD, SWIGLU };
 
