@@ -21,7 +21,9 @@ import { anyType, type SchemaDocument, SchemaFault, type SchemaNode, types } fro
 type Seen = "ignored" | "some" | "exact"
 
 const maxCases = 3000
-const maxWork = 400_000
+const fewCases = 24 // of those that are too many
+const maxWork = 600_000
+const maxExact = 400_000 // of it for what can do with less
 const maxScopes = 500
 
 type Entry =
@@ -39,6 +41,8 @@ export class Literals {
   private readonly exclusive = new Map<string, boolean>()
   private readonly constants = new Map<string, SchemaNode>()
   private work = 0
+  /** Whether somewhere only some of the cases are known; then those of two schemas tell nothing about both together. */
+  private isPartial = false
   /** Tells whether a case might have a value, looking a few levels deep; set by whoever can look. */
   mayLive: (facts: Facts) => boolean = () => true
 
@@ -72,7 +76,15 @@ export class Literals {
     for (const literal of literals) {
       all = this.product(all, this.expand(literal, "ignored"), this.entries[literal]!.node)
     }
-    return coalesce(all)
+    return coalesce(this.steerable(all))
+  }
+
+  /** Two equal items cannot be steered towards, but where there are other ways nobody has to. */
+  private steerable(cases: Facts[]): Facts[] {
+    const others = cases.filter(({ repeats }) => repeats === undefined)
+    if (others.length === 0) return cases
+    this.isPartial ||= others.length < cases.length
+    return others
   }
 
   private intern(key: string, entry: Entry): Literal {
@@ -117,6 +129,63 @@ export class Literals {
   }
 
   product(left: readonly Facts[], right: readonly Facts[], blame: SchemaNode, keyword = "") {
+    const out = this.combined(left, right, blame, keyword)
+    if (out.length > maxCases) {
+      throw new SchemaFault(blame.pointer, keyword, `more than ${maxCases} cases to keep apart`)
+    }
+    return out
+  }
+
+  /** As product, but of too many cases the plainest: what satisfies one of them satisfies the schema. */
+  plainProduct(
+    left: readonly Facts[],
+    right: readonly Facts[],
+    blame: SchemaNode,
+    keyword: string,
+  ): Facts[] {
+    if (!this.isLong(left, right)) {
+      const all = this.combined(left, right, blame, keyword)
+      if (all.length <= maxCases) return all
+    }
+    return this.combined(this.plainest(left), this.plainest(right), blame, keyword)
+  }
+
+  /** All cases, but of too many the plainest of each list. */
+  plainUnion(lists: readonly Facts[][]): Facts[] {
+    const all = lists.flat()
+    return all.length > maxCases ? lists.flatMap((cases) => this.plainest(cases)) : all
+  }
+
+  private isLong(left: readonly Facts[], right: readonly Facts[]): boolean {
+    return this.work + left.length * right.length > maxExact
+  }
+
+  private plainest(cases: readonly Facts[]): Facts[] {
+    this.isPartial ||= cases.length > fewCases
+    const weights = new Map(cases.map((facts) => [facts, this.weight(facts)]))
+    const few: Facts[] = []
+    for (const facts of [...cases].sort((a, b) => weights.get(a)! - weights.get(b)!)) {
+      if (few.length < fewCases && this.mayLive(facts)) few.push(facts)
+    }
+    return few
+  }
+
+  /** What is asked of members that nobody would write on purpose. */
+  private weight({ members, someMembers, someItems, required }: Facts): number {
+    const literals = [...members, ...someMembers, ...someItems].flatMap((each) => each.literals)
+    const negated = literals.filter((literal) => {
+      const entry = this.entries[literal]!
+      return !("any" in entry) && entry.negative
+    })
+    return 8 * someMembers.length + 2 * negated.length + required.size
+  }
+
+  private combined(
+    left: readonly Facts[],
+    right: readonly Facts[],
+    blame: SchemaNode,
+    keyword: string,
+  ): Facts[] {
     const out: Facts[] = []
     for (const a of left) {
       for (const b of right) {
@@ -124,11 +193,10 @@ export class Literals {
           throw new SchemaFault(blame.pointer, keyword, "the schema has too many combinations")
         }
         const merged = both(a, b)
-        if (merged && !this.contradicts(merged)) out.push(merged)
+        if (!merged || this.contradicts(merged)) continue
+        out.push(merged)
+        if (out.length > maxCases) return out // too many, however many more
       }
-    }
-    if (out.length > maxCases) {
-      throw new SchemaFault(blame.pointer, keyword, `more than ${maxCases} cases to keep apart`)
     }
     return out
   }
@@ -139,13 +207,12 @@ export class Literals {
     let known = this.exclusive.get(key)
     if (known === undefined) {
       this.exclusive.set(key, false) // while looking: not known to be so
-      const merged = this.product(
-        this.holds(a, scope, "ignored"),
-        this.holds(b, scope, "ignored"),
-        a,
-        "oneOf",
-      )
-      known = !merged.some((facts) => this.mayLive(facts))
+      const [left, right] = [a, b].map((node) => this.holds(node, scope, "ignored"))
+      const merged = this.isLong(left!, right!)
+        ? [noFacts]
+        : this.combined(left!, right!, a, "oneOf")
+      known = merged.length <= maxCases && !merged.some((facts) => this.mayLive(facts))
+      if (this.isPartial) known = false // what was looked at is not all there is
       this.exclusive.set(key, known)
     }
     return known
@@ -549,16 +616,17 @@ class Place {
 
   private exactlyOne(children: SchemaNode[], seen: Seen): Facts[] {
     const { all, scope, node } = this
-    return children.flatMap((child, i) => {
+    const lists = children.map((child, i) => {
       let cases = all.holds(child, scope, seen)
       children.forEach((other, j) => {
         if (i === j || cases.length === 0) return
         const [a, b] = i < j ? [child, other] : [other, child]
         if (all.exclude(a, b, scope)) return
-        cases = all.product(cases, all.fails(other, scope), node, "oneOf")
+        cases = all.plainProduct(cases, all.fails(other, scope), node, "oneOf")
       })
       return cases
     })
+    return all.plainUnion(lists)
   }
 
   private noneOrTwo(children: SchemaNode[]): Facts[] {
@@ -568,7 +636,7 @@ class Place {
       for (const b of children.slice(i + 1)) {
         if (all.exclude(a, b, scope)) continue
         const two = [a, b].map((child) => all.holds(child, scope, "ignored"))
-        out.push(...all.product(two[0]!, two[1]!, node, "oneOf"))
+        out.push(...all.plainProduct(two[0]!, two[1]!, node, "oneOf"))
       }
     })
     return out
@@ -577,7 +645,7 @@ class Place {
   private none(children: SchemaNode[], keyword: string): Facts[] {
     let cases: Facts[] = [noFacts]
     for (const child of children) {
-      cases = this.all.product(cases, this.all.fails(child, this.scope), this.node, keyword)
+      cases = this.all.plainProduct(cases, this.all.fails(child, this.scope), this.node, keyword)
     }
     return cases
   }

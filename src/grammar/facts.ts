@@ -126,7 +126,9 @@ export function both(a: Facts, b: Facts): Facts | undefined {
   if (minLength > maxLength) mask &= ~types.string
   const minItems = Math.max(a.minItems, b.minItems)
   const maxItems = Math.min(a.maxItems, b.maxItems)
-  if (minItems > maxItems) mask &= ~types.array
+  const repeats = a.repeats ?? b.repeats
+  const unique = a.unique || b.unique
+  if (minItems > maxItems || (unique && repeats !== undefined)) mask &= ~types.array
   const required = a.required.size === 0 ? b.required : new Set([...a.required, ...b.required])
   const minProperties = Math.max(a.minProperties, b.minProperties)
   const maxProperties = Math.min(a.maxProperties, b.maxProperties)
@@ -152,8 +154,8 @@ export function both(a: Facts, b: Facts): Facts | undefined {
     someItems: joined(a.someItems, b.someItems),
     minItems,
     maxItems,
-    unique: a.unique || b.unique,
-    repeats: a.repeats ?? b.repeats,
+    unique,
+    repeats,
     members: joined(a.members, b.members),
     someMembers: joined(a.someMembers, b.someMembers),
     names: joined(a.names, b.names),

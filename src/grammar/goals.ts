@@ -134,6 +134,7 @@ export class Goals {
   }
 
   private glance(facts: Facts, depth: number): boolean {
+    if (facts.repeats !== undefined) return true
     const c = new Case(this, facts, this.goal([]))
     const probe: Probe = (goal) => {
       try {

@@ -2,6 +2,7 @@
 // the parts that tool-call formats are made of.
 
 import { readdirSync, readFileSync } from "node:fs"
+import { Ajv2020 } from "ajv/dist/2020.js"
 import { describe, expect, test } from "vitest"
 import {
   choice,
@@ -109,6 +110,39 @@ test("leniently, what cannot be enforced is left out and listed", () => {
   ])
   expect(accepts(new Grammar(part), '{"a":"xy"}')).toBe(true)
   expect(accepts(new Grammar(part), '{"a":1}')).toBe(false)
+})
+
+describe("branches that overlap", () => {
+  test("in lists without repetitions need no repetition to be told apart", () => {
+    const paths = { type: "array", items: { type: "string" }, uniqueItems: true }
+    const oneOf = ["one", "many"].map((name) => ({
+      properties: { [name]: paths },
+      required: [name],
+      type: "object",
+    }))
+    const grammar = grammarOf(JSON.stringify({ oneOf }))
+    expect(accepts(grammar, '{"one":["a","b"]}')).toBe(true)
+    expect(accepts(grammar, '{"one":[],"many":[]}')).toBe(false)
+  })
+
+  test("in more ways than can be kept apart are held to some of them", () => {
+    const names = ["a", "b", "c", "d", "e", "f", "g", "h"]
+    const types = ["string", "integer", "boolean"]
+    const oneOf = names.map((name, i) => {
+      const typed = names.map((own, j) => [own, { type: types[(i * j + i) % 3] }])
+      return { type: "object", properties: Object.fromEntries(typed), required: [name] }
+    })
+    const schema = { oneOf }
+    const grammar = grammarOf(JSON.stringify(schema))
+    const validate = new Ajv2020().compile(schema)
+    for (const name of names) {
+      for (const value of ["x", 1, true]) {
+        const instance = { [name]: value }
+        expect(accepts(grammar, JSON.stringify(instance))).toBe(validate(instance))
+      }
+    }
+    expect(accepts(grammar, '{"a":"x","d":"x"}')).toBe(false)
+  })
 })
 
 test.each([
