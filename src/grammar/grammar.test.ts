@@ -112,6 +112,26 @@ test("leniently, what cannot be enforced is left out and listed", () => {
   expect(accepts(new Grammar(part), '{"a":1}')).toBe(false)
 })
 
+test.each([
+  // Each looks around where it costs something: in repetitions, before anchors, behind, inside one another.
+  "^((?![:*])[a:*-]){1,3}$",
+  "^(?!^-+$)[a-]+$",
+  "(?=^.{2,3}$)[a-]+",
+  "^[a:-]+(?<!-a)$",
+  "(?<=^|:)a(?=-|$)",
+  "^(?:(?<!-)-|a|:(?!:))+$",
+  "(?!(?=a-)a-:)\\b[a-]+$",
+  "^[\\w-.]+$",
+])("looks around as JavaScript does: %s", (pattern) => {
+  const grammar = grammarOf(JSON.stringify({ type: "string", pattern }))
+  const regex = new RegExp(pattern.replace("w-.", "w.-"), "u")
+  const texts = [""]
+  for (const text of texts) {
+    expect([text, accepts(grammar, JSON.stringify(text))]).toEqual([text, regex.test(text)])
+    if (text.length < 4) texts.push(...Array.from("a-:", (c) => text + c))
+  }
+})
+
 describe("branches that overlap", () => {
   test("in lists without repetitions need no repetition to be told apart", () => {
     const paths = { type: "array", items: { type: "string" }, uniqueItems: true }
