@@ -76,8 +76,8 @@ export function createChat(options: ChatOptions): OpenChat {
         held && (await constraints.hold({ calls, format: request.format, reasoning }, signal))
       const reading = {
         ...readingOf(request),
-        // A stop string inside a value would cut it in pieces.
-        stop: request.format ? [] : request.stop,
+        // A stop string inside a value would cut it in pieces, and so would one inside a call that is all there is.
+        stop: request.format || calls?.required ? [] : request.stop,
         continues: prompt.continues,
         reasoning: reasoning && { ...reasoning, inline: request.reasoning === "inline" },
         calls: calls && callReading(request, calls),

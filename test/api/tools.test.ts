@@ -64,6 +64,14 @@ test("required, named, allowed and none do what they say, at any temperature", a
   }
 })
 
+test("no stop string ends a call that is required, not even one that is cut short", async () => {
+  for (const max_tokens of [1, 2, 3, 5]) {
+    const body = { messages, tools: [weather], tool_choice: "required", max_tokens }
+    const { choices } = await chat(running, { ...body, stop: ['"', "{", "<", "["] })
+    expect(choices[0].finish_reason).toBe("length")
+  }
+})
+
 test("openai: the runner calls the tool and goes on with its result", async () => {
   const client = new OpenAI({ baseURL: `${running.url}/v1`, apiKey: "none", maxRetries: 0 })
   const asked: unknown[] = []
