@@ -127,7 +127,7 @@ test.each([
   ["--overrides", "max_num_sequence=0", "1 to 1024, got"],
   ["--overrides", "max_num_sequence=1;max_num_sequence=2", "max_num_sequence is given twice."],
   ["--overrides", "gpu_memory_utilization=2", "expected a number from 0.01 to 1"],
-  ["--overrides", "kv_dtype=q8", "expected one of f32, f16, bf16"],
+  ["--overrides", "kv_dtype=q4", "expected one of f32, f16, bf16, q8"],
   [
     "--overrides",
     "sequences=4",

@@ -44,8 +44,8 @@ export const overrideFields = {
   },
   kv_dtype: {
     type: "enum",
-    read: oneOf("f32", "f16", "bf16"),
-    help: "What keys and values are kept in: f32, f16 or bf16; f32 for formats of floats and f16 for packed ones unless said here.",
+    read: oneOf("f32", "f16", "bf16", "q8"),
+    help: "What keys and values are kept in: f32, f16, bf16 or q8, codes of 8 bits with a scale for each head; f32 for formats of floats and f16 for packed ones unless said here.",
   },
   spec_draft_length: {
     type: "integer",

@@ -19,7 +19,7 @@ export interface Overrides {
   /** Finished sequences whose prefixes are remembered; 0: none, -1: as many as fit. */
   prefix_cache_max_num_recycling_seqs?: number
   /** What keys and values are kept in. */
-  kv_dtype?: "f32" | "f16" | "bf16"
+  kv_dtype?: "f32" | "f16" | "bf16" | "q8"
   /** Tokens proposed for a sequence in a step; 0: as many as pay. */
   spec_draft_length?: number
 }

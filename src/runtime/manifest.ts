@@ -21,7 +21,7 @@ export interface Manifest {
   /** Sliding window in positions, itself included; absent: every earlier position is visible. */
   window?: number
   /** KV cache. */
-  kv: { dtype: "f32" | "f16" | "bf16"; bytesPerBlock: number }
+  kv: { dtype: "f32" | "f16" | "bf16" | "q8"; bytesPerBlock: number }
   /** Processor features a library was built for; empty for targets that need none. */
   features: readonly string[]
   parameters: readonly Parameter[]

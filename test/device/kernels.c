@@ -60,6 +60,9 @@ static void numbers(void) {
       expect(lanes[i] == half_value(in[i]), "f16 to float", lanes[i], half_value(in[i]));
       expect(out[i] == in[i], "f16 there and back", out[i], in[i]);
     }
+    vec_store(lanes, vec_load_i8((int8_t *)in));
+    for (int i = 0; i < 16; i++)
+      expect(lanes[i] == ((int8_t *)in)[i], "byte to float", lanes[i], ((int8_t *)in)[i]);
     vec_store(lanes, vec_load_bf16(in));
     vec_store_bf16(out, vec_load_bf16(in));
     for (int i = 0; i < 16; i++)
@@ -334,10 +337,21 @@ static void products(void) {
 
 // ------------------------------------------------------------------ attention
 
-static double rounded(enum number n, float x) {
-  uint8_t stored[64];
-  store_number(n, stored, x);
-  return stored_number(n, stored);
+// Column d of what was written for x as a key, or as a value, at a place of a block.
+static double kept(struct attention a, const uint8_t *head, int64_t place, int values, int64_t d,
+                   float x) {
+  const int64_t at = values ? place * head_width(a.head_dim) + d : d * BLOCK + place;
+  const uint8_t *number = head + (values ? keys_bytes(a) : 0) + (size_t)at * number_size(a.number);
+  if (a.number != Q8) {
+    uint8_t stored[64];
+    store_number(a.number, stored, x);
+    expect(!memcmp(stored, number, number_size(a.number)), "as written", x, 0);
+    return stored_number(a.number, number);
+  }
+  float scale;
+  memcpy(&scale, head + codes_bytes(a) + 4 * (values * BLOCK + place), 4);
+  near((int8_t)*number * (double)scale, x, scale, 0.501, "code of a key or value");
+  return (int8_t)*number * (double)scale;
 }
 
 static void attention_case(struct attention a, int with_tiles, int64_t length) {
@@ -368,11 +382,21 @@ static void attention_case(struct attention a, int with_tiles, int64_t length) {
                v + t * kv_stride + h * width);
     }
   }
+  double *keys = memory((size_t)(length * kv_stride) * 8),
+         *values = memory((size_t)(length * kv_stride) * 8);
+  for (int64_t t = 0; t < length; t++)
+    for (int64_t h = 0; h < a.kv_heads; h++)
+      for (int64_t d = 0; d < a.head_dim; d++) {
+        const uint8_t *head = block_head(a, cache, ids[t / BLOCK], h);
+        const int64_t at = t * kv_stride + h * width + d;
+        keys[at] = kept(a, head, t % BLOCK, 0, d, k[at]);
+        values[at] = kept(a, head, t % BLOCK, 1, d, v[at]);
+      }
   float *whole = memory((size_t)(length * out_stride) * 4),
         *again = memory((size_t)(length * out_stride) * 4);
   float *scratch = memory((size_t)item_scratch(a) * 4);
-  const int64_t most = item_positions(a, with_tiles), chunks[] = {1, 6, 11, most};
-  for (int i = 0; i < 4 && chunks[i] <= most; i++) {
+  const int64_t most = item_positions(a, with_tiles), chunks[] = {1, 6, most};
+  for (int i = 0; i < 3 && chunks[i] <= most; i++) {
     const int64_t chunk = chunks[i];
     float *out = chunk == 1 ? whole : again;
     for (int64_t t = 0; t < length; t += chunk) {
@@ -402,7 +426,7 @@ static void attention_case(struct attention a, int with_tiles, int64_t length) {
       for (int64_t s = 0; s <= t; s++) {
         double dot = 0;
         for (int64_t d = 0; d < a.head_dim; d++)
-          dot += query[d] * rounded(a.number, k[s * kv_stride + h / group * width + d]);
+          dot += query[d] * keys[s * kv_stride + h / group * width + d];
         int seen = !a.window || s > t - a.window || s < a.sinks;
         weights[s] = seen ? dot * a.scale : -INFINITY;
         if (weights[s] > largest) largest = weights[s];
@@ -411,13 +435,12 @@ static void attention_case(struct attention a, int with_tiles, int64_t length) {
       for (int64_t d = 0; d < a.head_dim; d++) {
         double sum = 0;
         for (int64_t s = 0; s <= t; s++)
-          if (weights[s])
-            sum += weights[s] / total * rounded(a.number, v[s * kv_stride + h / group * width + d]);
+          if (weights[s]) sum += weights[s] / total * values[s * kv_stride + h / group * width + d];
         near(whole[t * out_stride + h * a.head_dim + d], sum, 1, tolerance, "attention");
       }
     }
-  free(cache), free(ids), free(list), free(positions), free(q), free(k), free(v), free(whole),
-      free(again), free(scratch), free(weights);
+  free(cache), free(ids), free(list), free(positions), free(q), free(k), free(v), free(keys),
+      free(values), free(whole), free(again), free(scratch), free(weights);
 }
 
 static void attentions(void) {
@@ -425,8 +448,7 @@ static void attentions(void) {
   static const int64_t dims[] = {12, 16, 64, 80, 128}, kv[] = {1, 2, 2, 1, 1},
                        groups[] = {6, 1, 4, 5, 2};
   for (int i = 0; i < 5; i++)
-    for (enum number n = F32; n <= BF16; n++) {
-      if (COMPANIES > 1 && (int)n != i % 3) continue;
+    for (enum number n = F32; n <= Q8; n++) {
       struct attention a = {.heads = kv[i] * groups[i],
                             .kv_heads = kv[i],
                             .head_dim = dims[i],
@@ -435,6 +457,7 @@ static void attentions(void) {
                             .number = n,
                             .scale = 0.3f};
       for (int with = 0; with <= uses_tiles(a, tiles); with++) {
+        if (COMPANIES > 1 && !with && (int)n != (i == 3 ? Q8 : i % 3)) continue;
         a.window = a.sinks = 0;
         attention_case(a, with, i == 2 ? 300 : 70);
         a.window = 24;

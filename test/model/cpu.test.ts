@@ -118,10 +118,15 @@ describe.skipIf(!compiler)(needsCompiler, () => {
     return { cpu, reference }
   }
 
-  test.each(["q4f16_1", "q4f32_1", "q8f16_1", "q3f16_1"] as const)(
-    "%s with activations in 8 bits computes what the reference computes, the same in any company",
-    async (format) => {
-      const options = { format, activations: "int8", kv: "bf16" } as const
+  test.each([
+    ["q4f16_1", "q8"],
+    ["q4f32_1", "bf16"],
+    ["q8f16_1", "f16"],
+    ["q3f16_1", "q8"],
+  ] as const)(
+    "%s with activations in 8 bits, keys and values in %s, computes what the reference computes, the same in any company",
+    async (format, kv) => {
+      const options = { format, activations: "int8", kv } as const
       const { cpu, reference } = await both({ hidden: 72, intermediate: 100 }, options)
       for (const salt of [1, 2, 3]) {
         const tokens = prompt(100, salt)
@@ -137,10 +142,10 @@ describe.skipIf(!compiler)(needsCompiler, () => {
     BUILD,
   )
 
-  test(
-    "windows, sinks, blocks given back, rows of all kinds, companies of 1 to 16",
-    async () => {
-      const { cpu, reference } = await both({ window: 20, sinks: 3 }, {})
+  test.each(["f32", "q8"] as const)(
+    "windows, sinks, blocks given back, rows of all kinds, companies of 1 to 16, keys and values in %s",
+    async (kv) => {
+      const { cpu, reference } = await both({ window: 20, sinks: 3 }, { kv })
       const tokens = prompt(100)
       for (const program of [cpu, reference])
         await prefill(program, tokens.subarray(0, 98), blocksFor(100, 10))

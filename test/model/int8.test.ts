@@ -43,7 +43,7 @@ describe.each<[string, Plan["kv"]]>([
   ["llama-odd-q4f16_1", "f16"],
   ["qwen2-q4f32_1", "f32"],
   ["qwen3-q3f16_1", "bf16"],
-  ["qwen3-q8f16_1", "f32"],
+  ["qwen3-q8f16_1", "q8"],
 ])("%s, keys and values in %s", (name, kv) => {
   const folder = goldenFolder("mlc", name)
   const prompts = readGolden(folder)

@@ -11,18 +11,23 @@ import { openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import { goldenFolder } from "./golden.ts"
 
-describe.each(["reference", "cpu"] as const)("on %s", (target) => {
+describe.each([
+  ["reference", "f32"],
+  ["cpu", "f32"],
+  ["cpu", "q8"],
+] as const)("on %s, keys and values in %s", (target, kv_dtype) => {
   test.each([
     ["llama-odd", 320],
     ["mistral-swa", 120], // its sequences hold a window each and never grow into each other
   ])("%s gives the same bits in any company", async (name, max_total_seq_length) => {
     const asked = Array.from({ length: 8 }, (_, i) => request(i))
-    const alone = await opened(name, target, { max_num_sequence: 1 }, 0)
+    const alone = await opened(name, target, { kv_dtype, max_num_sequence: 1 }, 0)
     const expected: Said[][] = []
     for (const each of asked) expected.push(await replies(alone, each))
     await alone.close()
 
     const busy = await opened(name, target, {
+      kv_dtype,
       max_num_sequence: 6,
       max_total_seq_length,
       context_window_size: 240,
@@ -47,7 +52,8 @@ async function opened(
   recycledSequences?: number,
 ): Promise<Engine> {
   const model = await openModel(goldenFolder("models", name))
-  const plan = compile(model.graph, { format: model.format, activations: "float", kv: "f32" })
+  const kv = overrides.kv_dtype!
+  const plan = compile(model.graph, { format: model.format, activations: "float", kv })
   const prepared = await targets[target](plan)
   const { manifest, weightBytes, bufferBytes } = prepared
   const available = 2 ** 30

@@ -150,7 +150,9 @@ function noAttention({ shapes: { heads, kvHeads, headDim } }: Plan): Attention {
 
 /** block_bytes of attention.h, for one layer. */
 function bytesPerBlock({ kvHeads, headDim }: Attention, kv: Plan["kv"]): number {
-  return kvHeads * BLOCK * (headDim + Math.ceil(headDim / 16) * 16) * (kv === "f32" ? 4 : 2)
+  const numbers = kvHeads * BLOCK * (headDim + Math.ceil(headDim / 16) * 16)
+  if (kv === "q8") return numbers + kvHeads * BLOCK * 2 * 4 // a scale for each key and value
+  return numbers * (kv === "f32" ? 4 : 2)
 }
 
 function constants(plan: Plan, attention: AllLayers): string[] {

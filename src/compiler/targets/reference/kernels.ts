@@ -167,6 +167,27 @@ export function rope(
 export interface Cache {
   keys: Float32Array // [blocks * BLOCK, kvHeads * headDim]
   values: Float32Array
+  /** Where keys and values are codes of 8 bits: what each head's are multiplied with. */
+  scales?: { keys: Float32Array; values: Float32Array } // [blocks * BLOCK, kvHeads]
+}
+
+/** Codes of 8 bits of `count` floats, as `quantize` makes them of a group; returns their scale. */
+export function codeHead(
+  x: Float32Array,
+  from: number,
+  count: number,
+  codes: Float32Array,
+  to: number,
+): number {
+  let largest = 0
+  let sound = 0
+  for (let i = from; i < from + count; i++) {
+    largest = Math.max(largest, Math.abs(x[i]!))
+    sound += x[i]! * 0
+  }
+  const inverse = largest > 0 ? fround(127 / largest) : 0
+  for (let i = 0; i < count; i++) codes[to + i] = nearestEven(fround(x[from + i]! * inverse))
+  return fround(largest / 127) + sound
 }
 
 /** The positions that a row sees, in order, and where they lie in the cache. */
@@ -191,7 +212,7 @@ export function attend(
   query: Rows,
   row: number,
   shape: { heads: number; kvHeads: number; headDim: number; scale: number },
-  { keys, values }: Cache,
+  { keys, values, scales }: Cache,
   { positions, slots }: Seen,
   out: Rows,
 ): void {
@@ -201,7 +222,8 @@ export function attend(
   const mixed = new Float32Array(headDim)
   for (let head = 0; head < heads; head++) {
     const q = at(query, row) + head * headDim
-    const lane = Math.floor((head * kvHeads) / heads) * headDim
+    const kvHead = Math.floor((head * kvHeads) / heads)
+    const lane = kvHead * headDim
     let most = LOWEST
     let sum = 0
     mixed.fill(0)
@@ -212,6 +234,7 @@ export function attend(
         const k = slots[next]! * width + lane
         let score = 0
         for (let i = 0; i < headDim; i++) score = fma(query.data[q + i]!, keys[k + i]!, score)
+        if (scales) score = fround(score * scales.keys[slots[next]! * kvHeads + kvHead]!)
         score = fround(score * scale)
         weights[next - first] = score
         if (score > largest) largest = score
@@ -221,9 +244,10 @@ export function attend(
       lanes.fill(0)
       for (let i = 0; i < headDim; i++) mixed[i]! *= correction
       for (let j = first; j < next; j++) {
-        const weight = exp(fround(weights[j - first]! - largest))
+        let weight = exp(fround(weights[j - first]! - largest))
         const v = slots[j]! * width + lane
         lanes[positions[j]! % lanes.length]! += weight
+        if (scales) weight = fround(weight * scales.values[slots[j]! * kvHeads + kvHead]!)
         for (let i = 0; i < headDim; i++) mixed[i] = fma(weight, values[v + i]!, mixed[i]!)
       }
       sum = fround(fround(sum * correction) + total(lanes))

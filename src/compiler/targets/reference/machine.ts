@@ -1,6 +1,7 @@
 // The interpreter: buffers, caches, and for every step of the plan what it does to a row.
 
 import { rounding } from "../../../runtime/dtype.ts"
+import type { FloatType } from "../../../runtime/format.ts"
 import {
   BLOCK,
   type CancelWord,
@@ -34,7 +35,7 @@ export class Machine {
   readonly #caches: readonly kernels.Cache[]
   readonly #sampler: Sampler
   /** What keys and values are kept in, where attention is computed as on the matrix unit. */
-  readonly #tiles: "f16" | "bf16" | undefined
+  readonly #tiles: Exclude<Plan["kv"], "f32"> | undefined
 
   constructor(
     plan: Plan,
@@ -51,9 +52,13 @@ export class Machine {
     })
     const { layers, kvHeads, headDim, vocabulary } = plan.shapes
     const size = limits.blocks * BLOCK * kvHeads * headDim
-    this.#caches = Array.from({ length: layers }, () => ({
+    const pair = (size: number) => ({
       keys: new Float32Array(size),
       values: new Float32Array(size),
+    })
+    this.#caches = Array.from({ length: layers }, () => ({
+      ...pair(size),
+      ...(plan.kv === "q8" ? { scales: pair(size / headDim) } : {}),
     }))
     this.#sampler = createSampler(vocabulary)
   }
@@ -71,12 +76,16 @@ export class Machine {
 
   copyBlocks(from: Int32Array, to: Int32Array): void {
     const { kvHeads, headDim } = this.#plan.shapes
-    const size = BLOCK * kvHeads * headDim
-    for (const cache of this.#caches)
-      for (const rows of [cache.keys, cache.values])
+    const copy = ({ keys, values }: kernels.Cache, size: number) => {
+      for (const rows of [keys, values])
         from.forEach((block, i) => {
           rows.copyWithin(to[i]! * size, block * size, (block + 1) * size)
         })
+    }
+    for (const cache of this.#caches) {
+      copy(cache, BLOCK * kvHeads * headDim)
+      if (cache.scales) copy(cache.scales, BLOCK * kvHeads)
+    }
   }
 
   #take(step: Step, batch: Batch, cancel: CancelWord): void {
@@ -171,8 +180,21 @@ export class Machine {
 
   #memory(step: Extract<Step, { op: "remember" }>, batch: Batch): (row: number) => void {
     const [key, value] = [this.#rows(step.key), this.#rows(step.value)]
-    const { keys, values } = this.#caches[step.layer]!
-    const round = rounding[this.#plan.kv]
+    const { keys, values, scales } = this.#caches[step.layer]!
+    const { kv, shapes } = this.#plan
+    if (scales) {
+      const { kvHeads, headDim } = shapes
+      return (token) => {
+        const [k, v] = [kernels.rowOf(key, token), kernels.rowOf(value, token)]
+        const slot = batch.slot(token)
+        for (let head = 0; head < kvHeads; head++) {
+          const [from, to] = [head * headDim, (slot * kvHeads + head) * headDim]
+          scales.keys[slot * kvHeads + head] = kernels.codeHead(k, from, headDim, keys, to)
+          scales.values[slot * kvHeads + head] = kernels.codeHead(v, from, headDim, values, to)
+        }
+      }
+    }
+    const round = rounding[kv as FloatType]
     return (token) => {
       const [k, v] = [kernels.rowOf(key, token), kernels.rowOf(value, token)]
       const at = batch.slot(token) * k.length

@@ -27,7 +27,10 @@ export function referenceManifest(plan: Plan): Manifest {
   const { layers, kvHeads, headDim } = plan.shapes
   return manifestOf(plan, {
     target: "reference",
-    kv: { dtype: plan.kv, bytesPerBlock: layers * 2 * BLOCK * kvHeads * headDim * 4 },
+    kv: {
+      dtype: plan.kv,
+      bytesPerBlock: layers * 2 * BLOCK * kvHeads * (headDim + (plan.kv === "q8" ? 1 : 0)) * 4,
+    },
     features: [],
     sources: "",
   })

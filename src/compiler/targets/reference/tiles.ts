@@ -1,7 +1,7 @@
 // Attention as the cpu target's kernels compute it on a processor's matrix unit (attention_tiles.h), bit for bit: the same
 // steps as in kernels.ts, sums of products of bf16. Nobody is served by it; it is what those kernels are compared with.
 //
-// Numbers become planes of bf16: what is stored two, whose sum it is (one, where it is a bf16 itself); a query and a weight
+// Numbers become planes of bf16: what is stored two, whose sum it is (one, where it is a bf16 or an 8-bit code); a query and a weight
 // the nearest bf16 and most of what is left. The unit takes 32 columns at a time: it adds the products of the first sixteen
 // and of the last sixteen one by one with fused multiply-adds, then both sums, then that to what was there; numbers too
 // small to be normal count as zero throughout.
@@ -14,6 +14,8 @@ const LOWEST = fround(-3.4e38)
 const SMALLEST = 2 ** -126 // the smallest normal float
 const HALF = 16
 const CHUNK = 2 * HALF // columns in one product of the unit
+
+type Stored = "f16" | "bf16" | "q8"
 
 /** Two planes, chunk after chunk. */
 interface Planes {
@@ -35,8 +37,8 @@ export function attendTiles(
   query: Rows,
   row: number,
   shape: { heads: number; kvHeads: number; headDim: number; scale: number },
-  stored: "f16" | "bf16",
-  { keys, values }: Cache,
+  stored: Stored,
+  { keys, values, scales }: Cache,
   { positions, slots }: Seen,
   out: Rows,
 ): void {
@@ -50,7 +52,8 @@ export function attendTiles(
   const step = new Float32Array(HALF)
   for (let head = 0; head < heads; head++) {
     splitQuery(query.data, rowFrom(query, row) + head * headDim, headDim, q)
-    const lane = Math.floor((head * kvHeads) / heads) * headDim
+    const kvHead = Math.floor((head * kvHeads) / heads)
+    const lane = kvHead * headDim
     let most = LOWEST
     sums.fill(0)
     lanes.fill(0)
@@ -65,6 +68,7 @@ export function attendTiles(
           split(keys[slots[next]! * width + lane + i]!, stored, key, i)
         let score = 0
         for (let at = 0; at < columns; at += CHUNK) score = product(score, q, at, key, at, stored)
+        if (scales) score = fround(score * scales.keys[slots[next]! * kvHeads + kvHead]!)
         scores[place] = score
         if (score > largest) largest = score
       }
@@ -72,9 +76,11 @@ export function attendTiles(
       most = Math.max(before, fround(largest * scale))
       const correction = exp(fround(before - most))
       for (let place = 0; place < STEP; place++) {
-        const weight = seenSlots[place]! < 0 ? 0 : weightOf(scores[place]!, scale, most)
+        const slot = seenSlots[place]!
+        const weight = slot < 0 ? 0 : weightOf(scores[place]!, scale, most)
         scores[place] = weight
-        splitWeight(weight, place)
+        const factor = scales && slot >= 0 ? scales.values[slot * kvHeads + kvHead]! : 1
+        splitWeight(fround(weight * factor), place)
       }
       for (let i = 0; i < HALF; i++) {
         const [a, b, c, d] = [0, 1, 2, 3].map((block) => scores[block * HALF + i]!)
@@ -121,8 +127,8 @@ function cut(x: number): number {
   return single[0]
 }
 
-function split(x: number, stored: "f16" | "bf16", to: Planes, at: number): void {
-  const high = stored === "bf16" ? x : nearest(x)
+function split(x: number, stored: Stored, to: Planes, at: number): void {
+  const high = stored === "f16" ? nearest(x) : x
   to.high[at] = flushed(high)
   to.low[at] = flushed(x - high)
 }
@@ -145,14 +151,14 @@ function splitWeight(x: number, at: number): void {
 
 const flushed = (x: number) => (Math.abs(x) < SMALLEST ? 0 : x)
 
-/** `sum` and the products of 32 columns' planes: high with low, which a stored bf16 has not, high with high, low with high. */
+/** `sum` and the products of 32 columns' planes: high with low, which only an f16 has, high with high, low with high. */
 function product(
   sum: number,
   rows: Planes,
   row: number,
   columns: Planes,
   at: number,
-  stored: "f16" | "bf16",
+  stored: Stored,
 ): number {
   let result = sum
   if (stored === "f16") result = dot(result, rows.high, row, columns.low, at)

@@ -6,6 +6,7 @@
 // its position alone decides.
 //
 // A block's memory, per KV head:   keys  [headDim][16 positions]      values [16 positions][headDim rounded up to 16]
+// With codes of 8 bits, behind:    keys' scales [16 positions]        values' scales [16 positions]
 #ifndef SINTER_ATTENTION_H
 #define SINTER_ATTENTION_H
 
@@ -29,7 +30,10 @@ INLINE size_t keys_bytes(struct attention a) {
 INLINE size_t values_bytes(struct attention a) {
   return (size_t)(head_width(a.head_dim) * BLOCK) * number_size(a.number);
 }
-INLINE size_t head_bytes(struct attention a) { return keys_bytes(a) + values_bytes(a); }
+INLINE size_t codes_bytes(struct attention a) { return keys_bytes(a) + values_bytes(a); }
+INLINE size_t head_bytes(struct attention a) {
+  return codes_bytes(a) + (a.number == Q8 ? 2 * BLOCK * sizeof(float) : 0);
+}
 INLINE size_t block_bytes(struct attention a) {
   return (size_t)(a.layers * a.kv_heads) * head_bytes(a);
 }
@@ -38,9 +42,58 @@ INLINE uint8_t *block_head(struct attention a, uint8_t *cache, int64_t block, in
          (size_t)(a.layer * a.kv_heads + kv_head) * head_bytes(a);
 }
 
+// Of a block's sixteen positions, in one vector.
+INLINE vec key_scales(const struct attention a, const uint8_t *head) {
+  return vec_load((const float *)(head + codes_bytes(a)));
+}
+INLINE vec value_scales(const struct attention a, const uint8_t *head) {
+  return vec_load((const float *)(head + codes_bytes(a)) + BLOCK);
+}
+
+// Up to sixteen floats from column d on, zeros behind the last.
+INLINE vec head_part(const struct attention a, const float *x, int64_t d) {
+  if (a.head_dim - d >= 16) return vec_load(x + d);
+  float lanes[16] = {0};
+  memcpy(lanes, x + d, (size_t)(a.head_dim - d) * 4);
+  return vec_load(lanes);
+}
+// What a head's codes of 8 bits are multiplied with, and `inverse`, which makes them: those of a group in quantize_row of
+// rows.h, NaN included.
+INLINE float head_scale(const struct attention a, const float *x, vec *inverse) {
+  vec largest = vec_zero(), sound = vec_zero();
+  for (int64_t d = 0; d < a.head_dim; d += 16) {
+    vec v = head_part(a, x, d);
+    largest = vec_max(largest, vec_abs(v));
+    sound = vec_fma(v, vec_zero(), sound);
+  }
+  float most = vec_largest(largest);
+  *inverse = vec_set(most > 0 ? 127.0f / most : 0.0f);
+  return most / 127.0f + vec_total(sound);
+}
+
+INLINE void write_codes(const struct attention a, uint8_t *head, int64_t place, const float *key,
+                        const float *value) {
+  float *scales = (float *)(head + codes_bytes(a));
+  int8_t *values = (int8_t *)head + keys_bytes(a) + place * head_width(a.head_dim);
+  vec of_key, of_value;
+  scales[place] = head_scale(a, key, &of_key);
+  scales[BLOCK + place] = head_scale(a, value, &of_value);
+  for (int64_t d = 0; d < a.head_dim; d += 16) {
+    int8_t codes[16];
+    vec_store_i8(codes, vec_mul(head_part(a, key, d), of_key));
+    for (int64_t i = 0; i < 16 && d + i < a.head_dim; i++)
+      head[(d + i) * BLOCK + place] = (uint8_t)codes[i];
+    vec_store_i8(values + d, vec_mul(head_part(a, value, d), of_value));
+  }
+}
+
 // A turned key and a value, [head_dim] each and readable up to the next 16, into their place.
 INLINE void write_kv(const struct attention a, uint8_t *head, int64_t place, const float *key,
                      const float *value) {
+  if (a.number == Q8) {
+    write_codes(a, head, place, key, value);
+    return;
+  }
   const size_t size = number_size(a.number);
   for (int64_t d = 0; d < a.head_dim; d += 16) {
     uint8_t rounded[64];
@@ -87,12 +140,12 @@ INLINE void score_step(const struct attention a, const int rows, uint8_t *const 
   for (int64_t d = 0; d < a.head_dim; d++) {
     // Blocks lie anywhere, so the processor does not foresee the next one: without, a single row takes 1.1 to 1.2 times as
     // long. Every column fetches its share of the block, size / 2 lines of 64 bytes.
-    if (r->next)
+    if (r->next && (a.number != Q8 || d % 2 == 0))
 #pragma GCC unroll 4
       for (int b = 0; b < 4; b++)
 #pragma GCC unroll 2
-        for (size_t line = 0; line < size / 2; line++)
-          __builtin_prefetch(r->next[b] + ((size_t)d * (size / 2) + line) * LINE, 0, 2);
+        for (size_t line = 0; line < (size + 1) / 2; line++)
+          __builtin_prefetch(r->next[b] + ((size_t)d * size / 2 + line) * LINE, 0, 2);
     vec keys[4];
 #pragma GCC unroll 4
     for (int b = 0; b < 4; b++)
@@ -107,7 +160,10 @@ INLINE void score_step(const struct attention a, const int rows, uint8_t *const 
 #pragma GCC unroll 4
   for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
-    for (int b = 0; b < 4; b++) scores[i][b] = vec_mul(sum[i][b], vec_set(a.scale));
+    for (int b = 0; b < 4; b++) {
+      vec score = a.number == Q8 ? vec_mul(sum[i][b], key_scales(a, heads[b])) : sum[i][b];
+      scores[i][b] = vec_mul(score, vec_set(a.scale));
+    }
 }
 
 // sum = sum * correction + weights x values, over `width` vectors of the head from `d` on.
@@ -171,8 +227,10 @@ INLINE void attend_rows(const struct attention a, const int rows, int64_t first,
 #pragma GCC unroll 4
     for (int b = 0; b < 4; b++) {
       vec p = vec_choose(bits[i][b], vec_exp(vec_sub(scores[i][b], vec_set(largest))), vec_zero());
-      vec_store(weights[i] + BLOCK * b, p);
       total = vec_add(total, p);
+      if (a.number == Q8)
+        p = vec_choose(bits[i][b], vec_mul(p, value_scales(a, heads[b])), vec_zero());
+      vec_store(weights[i] + BLOCK * b, p);
     }
     r->total[i] = r->total[i] * correction[i] + vec_total(total);
     r->largest[i] = largest;

@@ -1,8 +1,8 @@
-// Attention on the processor's matrix unit (AMX), for keys and values of 16 bits: what attention.h computes, in the same
+// Attention on the processor's matrix unit (AMX), for keys and values of 16 or 8 bits: what attention.h computes, in the same
 // steps of 64 positions, in another arithmetic that is its own from one row to many.
 //
 // The unit multiplies bf16 and adds in float. So every number becomes planes of bf16: a stored one the sum of two, exactly
-// (an f16 has 11 significant bits, a bf16 has 8; a stored bf16 is one plane by itself); a query and a weight of softmax the
+// (an f16 has 11 significant bits, a bf16 has 8; a stored bf16 or 8-bit code is one plane by itself); a query and a weight of softmax the
 // nearest bf16 and what is left of it, 16 bits together. Products of planes add up in one sum; low times low is left out.
 // A step's keys and values are split once for all rows of an item, so items are larger than attention.h's.
 //
@@ -170,7 +170,7 @@ INLINE void split_values(const struct attention a, uint8_t *const heads[4], uint
 
 // ------------------------------------------------------------------ products of planes
 
-// Which planes of rows and columns meet, in this order: high with low (which a stored bf16 has not), high with high, low
+// Which planes of rows and columns meet, in this order: high with low (which only an f16 has), high with high, low
 // with high.
 INLINE int first_part(const struct attention a) { return a.number == F16 ? 0 : 1; }
 INLINE int row_plane(int part) { return part == 2; }
@@ -290,11 +290,15 @@ INLINE vec exp_below(vec x) {
       _mm512_maskz_add_epi32(kept, bits_of_vec(p), _mm512_slli_epi32(bits_of_vec(n), 23)));
 }
 
+INLINE vec tile_score(const struct attention a, const uint8_t *head, const float *sums) {
+  return a.number == Q8 ? vec_mul(vec_load(sums), key_scales(a, head)) : vec_load(sums);
+}
+
 // A tile's scores of a step become its weights, in their place: a row's four vectors of floats are as large as the two
 // planes of its two halves. `bits`: which positions each row sees; none where it is all of them.
 INLINE void weigh_scores(const struct attention a, const struct tile_places p, int64_t tile,
-                         int64_t rows, const uint32_t (*bits)[4], float *scratch,
-                         struct fetching *f) {
+                         int64_t rows, uint8_t *const heads[4], const uint32_t (*bits)[4],
+                         float *scratch, struct fetching *f) {
   float *scores = (float *)tile_at(scratch, p.scores + tile % TILES_TOGETHER * 4);
   float *largest = (float *)tile_at(scratch, p.largest) + tile * TILE;
   enum { NEXT = TILE_BYTES / 4 };  // floats from one block's scores to the next's
@@ -304,7 +308,7 @@ INLINE void weigh_scores(const struct attention a, const struct tile_places p, i
     vec x[4];
 #pragma GCC unroll 4
     for (int b = 0; b < 4; b++) {
-      x[b] = vec_load(scores + b * NEXT + i * 16);
+      x[b] = tile_score(a, heads[b], scores + b * NEXT + i * 16);
       if (bits) x[b] = vec_choose(bits[i][b], x[b], vec_set(LOWEST));
     }
     most[i] = vec_largest(vec_max(vec_max(x[0], x[1]), vec_max(x[2], x[3])));
@@ -322,11 +326,18 @@ INLINE void weigh_scores(const struct attention a, const struct tile_places p, i
     vec w[4];
 #pragma GCC unroll 4
     for (int b = 0; b < 4; b++) {
-      w[b] = exp_below(vec_fma(vec_load(row + b * NEXT), vec_set(a.scale), vec_set(-most[i])));
+      vec score = tile_score(a, heads[b], row + b * NEXT);
+      w[b] = exp_below(vec_fma(score, vec_set(a.scale), vec_set(-most[i])));
       if (bits) w[b] = vec_choose(bits[i][b], w[b], vec_zero());
     }
     vec sum = vec_add(vec_add(w[0], w[1]), vec_add(w[2], w[3]));
     vec_store(total, vec_fma(vec_load(total), vec_set(factor[i]), sum));
+    if (a.number == Q8)
+#pragma GCC unroll 4
+      for (int b = 0; b < 4; b++) {
+        w[b] = vec_mul(w[b], value_scales(a, heads[b]));
+        if (bits) w[b] = vec_choose(bits[i][b], w[b], vec_zero());
+      }
     split_weights(w[0], w[1], row, row + NEXT);
     split_weights(w[2], w[3], row + 2 * NEXT, row + 3 * NEXT);
   }
@@ -415,14 +426,14 @@ INLINE void attend_tiles(const struct attention a, const struct attention_item *
         const int64_t row = tile * TILE, count = rows - row < TILE ? rows - row : TILE;
         if (seen_by_all(a, first, item->positions[row / group],
                         item->positions[(row + count - 1) / group], item->kept)) {
-          weigh_scores(a, p, tile, count, NULL, scratch, &f);
+          weigh_scores(a, p, tile, count, heads, NULL, scratch, &f);
         } else {
           uint32_t bits[TILE][4];
           for (int64_t i = 0; i < count; i++)
             for (int b = 0; b < 4; b++)
               bits[i][b] =
                   visible(a, first + b * BLOCK, item->positions[(row + i) / group], item->kept);
-          weigh_scores(a, p, tile, count, bits, scratch, &f);
+          weigh_scores(a, p, tile, count, heads, bits, scratch, &f);
         }
       }
       for (int64_t tile = from; tile < end; tile += 2) {

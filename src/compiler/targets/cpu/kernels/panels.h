@@ -18,7 +18,7 @@
 
 enum { PANEL = 32, LINE = 64 };
 
-enum number { F32, F16, BF16 };            // floats as they are stored
+enum number { F32, F16, BF16, Q8 };        // as stored: floats; codes of keys and values
 enum codes { CODES_3, CODES_4, CODES_8 };  // bits of a stored code; 3 are kept as nibbles, too
 
 // What is known of a parameter when the library is made.
@@ -32,7 +32,7 @@ struct panels {
 };
 
 INLINE int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
-INLINE size_t number_size(enum number n) { return n == F32 ? 4 : 2; }
+INLINE size_t number_size(enum number n) { return n == F32 ? 4 : n == Q8 ? 1 : 2; }
 INLINE int64_t panels_groups(struct panels p) { return (p.columns + p.group - 1) / p.group; }
 INLINE int64_t panels_lines(struct panels p) { return p.group / (p.codes == CODES_8 ? 4 : 8); }
 INLINE size_t panels_group_bytes(struct panels p) {
@@ -136,6 +136,7 @@ INLINE void pack_floats(const struct panels p, uint8_t *arena, int64_t row, int6
 INLINE vec vec_load_number(enum number n, const void *p) {
   return n == F32   ? vec_load((const float *)p)
          : n == F16 ? vec_load_f16((const uint16_t *)p)
+         : n == Q8  ? vec_load_i8((const int8_t *)p)
                     : vec_load_bf16((const uint16_t *)p);
 }
 INLINE void vec_store_number(enum number n, void *p, vec v) {

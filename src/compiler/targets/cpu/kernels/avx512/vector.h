@@ -78,6 +78,10 @@ INLINE void vec_store_bf16(uint16_t *p, vec v) {
   _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
 }
 
+// Sixteen signed bytes as floats.
+INLINE vec vec_load_i8(const int8_t *p) {
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
+}
 // Sixteen bytes out: each lane rounded to the nearest integer, halves to even. Lanes must lie within a byte.
 INLINE void vec_store_i8(int8_t *p, vec v) {
   _mm_storeu_si128((__m128i *)p, _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(v)));

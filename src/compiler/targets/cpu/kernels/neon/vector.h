@@ -120,6 +120,14 @@ INLINE void vec_store_bf16(uint16_t *p, vec v) {
   }
 }
 
+// Sixteen signed bytes as floats.
+INLINE vec vec_load_i8(const int8_t *p) {
+  int8x16_t bytes = vld1q_s8(p);
+  int16x8_t lo = vmovl_s8(vget_low_s8(bytes)), hi = vmovl_s8(vget_high_s8(bytes));
+  return (vec){
+      {vcvtq_f32_s32(vmovl_s16(vget_low_s16(lo))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(lo))),
+       vcvtq_f32_s32(vmovl_s16(vget_low_s16(hi))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(hi)))}};
+}
 INLINE void vec_store_i8(int8_t *p, vec v) {
   int16x8_t lo =
       vcombine_s16(vqmovn_s32(vcvtnq_s32_f32(v.q[0])), vqmovn_s32(vcvtnq_s32_f32(v.q[1])));

@@ -71,6 +71,12 @@ INLINE float vec_largest(vec v) {
   return largest;
 }
 
+// Sixteen signed bytes as floats.
+INLINE vec vec_load_i8(const int8_t *p) {
+  float r[16];
+  LANES(i) r[i] = (float)p[i];
+  return vec_load(r);
+}
 INLINE float f16_to_float(uint16_t h) {
   uint32_t sign = (uint32_t)(h & 0x8000) << 16, magnitude = h & 0x7fff;
   if (magnitude >= 0x7c00) return bits_float(sign | 0x7f800000 | (magnitude & 0x3ff) << 13);
