@@ -66,7 +66,7 @@ export function textOf(value: unknown): string {
 
 function attempt(schema: unknown, lenient: boolean): CompiledSchema | SchemaRefusal {
   try {
-    return compileSchema(schema, { lenient })
+    return compileSchema(schema, { lenient, plainIntegers: true })
   } catch (error) {
     if (error instanceof SchemaRefusal) return error
     throw error

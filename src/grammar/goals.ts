@@ -56,10 +56,12 @@ export class Goal {
 
 export class Goals {
   readonly literals: Literals
+  readonly plainIntegers: boolean
   private readonly byKey = new Map<string, Goal>()
 
-  constructor(literals: Literals) {
+  constructor(literals: Literals, plainIntegers: boolean) {
     this.literals = literals
+    this.plainIntegers = plainIntegers
     literals.mayLive = (facts) => this.mayLive(facts, 2)
   }
 
@@ -176,7 +178,7 @@ export class Case {
   }
 
   get numbers(): NumberLanguage {
-    this.numberLanguage ??= numberLanguage(this.facts)
+    this.numberLanguage ??= numberLanguage(this.facts, this.goals.plainIntegers)
     return this.numberLanguage
   }
 
@@ -185,7 +187,7 @@ export class Case {
     const numbers = [...avoid].flatMap((text) => parseDecimal(text) ?? [])
     if (numbers.length === 0) return this.numbers
     const excludedNumbers = [...this.facts.excludedNumbers, ...numbers]
-    return numberLanguage({ ...this.facts, excludedNumbers })
+    return numberLanguage({ ...this.facts, excludedNumbers }, this.goals.plainIntegers)
   }
 
   get strings(): StringLanguage {
@@ -248,11 +250,11 @@ export class Case {
 
 const plainNumbers = new Map<string, NumberLanguage>()
 
-function numberLanguage(facts: Facts): NumberLanguage {
+function numberLanguage(facts: Facts, plainIntegers: boolean): NumberLanguage {
   const { integer, fractional, minimum, maximum, multiples, notMultiples, numbers } = facts
   const lists = [multiples, notMultiples, facts.excludedNumbers, numbers ?? []]
   const isPlain = !minimum && !maximum && !numbers && lists.every((list) => list.length === 0)
-  const key = `${integer} ${fractional}`
+  const key = `${integer} ${fractional} ${plainIntegers}`
   const known = isPlain ? plainNumbers.get(key) : undefined
   if (known) return known
   const language = new NumberLanguage({
@@ -264,6 +266,7 @@ function numberLanguage(facts: Facts): NumberLanguage {
     notMultiples,
     excluded: facts.excludedNumbers,
     only: numbers && distinct(numbers),
+    plainIntegers,
   })
   if (isPlain) plainNumbers.set(key, language)
   return language

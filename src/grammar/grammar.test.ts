@@ -78,6 +78,36 @@ test("exact numbers: bounds and constants beyond 2^53 are read from the text", (
 })
 
 test.each([
+  [{ type: "integer" }, ["0", "-7", "12"], ["9.0", "1e2", "0.0"]],
+  [{ type: ["integer", "null"], minimum: 3, maximum: 40 }, ["9", "40"], ["9.0", "4e1"]],
+  [{ enum: [1, 2.5] }, ["2.5"], []],
+  [{ const: 10 }, ["10"], ["10.0"]],
+  [{ type: "number", multipleOf: 5 }, ["15"], ["15.0", "5e0"]],
+  [{ type: "number" }, ["9", "9.0", "9e2"], []],
+  [{ type: "integer", format: "int32" }, ["2147483647", "-2147483648"], ["2147483647.0"]],
+])("integers that have to be plain, by %j", (schema, taken, refused) => {
+  const grammar = new Grammar(compileSchema(schema, { plainIntegers: true }).part)
+  for (const text of taken) expect([text, accepts(grammar, text)]).toEqual([text, true])
+  for (const text of refused) {
+    expect([text, accepts(grammar, text)]).toEqual([text, false])
+    const spelledAnyhow = accepts(grammarOf(JSON.stringify(schema)), text)
+    expect([text, spelledAnyhow]).toEqual([text, true])
+  }
+})
+
+test("OpenAPI's formats of numbers hold them to integers that fit, whatever the type says", () => {
+  for (const type of ["integer", "number"]) {
+    const int32 = grammarOf(JSON.stringify({ type, format: "int32" }))
+    for (const text of ["0", "-2147483648", "2147483647"]) expect(accepts(int32, text)).toBe(true)
+    for (const text of ["2147483648", "-2147483649", "0.5"])
+      expect(accepts(int32, text)).toBe(false)
+    const int64 = grammarOf(JSON.stringify({ type, format: "int64", minimum: 5 }))
+    expect(accepts(int64, "9223372036854775807")).toBe(true)
+    for (const text of ["9223372036854775808", "4"]) expect(accepts(int64, text)).toBe(false)
+  }
+})
+
+test.each([
   ['{"not": {}}', "", "", /no value/],
   ['{"type": "strin"}', "", "type", /names no type/],
   ['{"properties": {"a": {"pattern": "(a)\\\\1"}}}', "/properties/a", "pattern", /back reference/],

@@ -22,6 +22,8 @@ export interface SchemaOptions {
   formats?: boolean
   /** Leave out what cannot be enforced and list it, instead of refusing the schema. */
   lenient?: boolean
+  /** Integers are written as digits alone: many readers do not take 9.0 or 9e0 for one. */
+  plainIntegers?: boolean
 }
 
 export interface CompiledSchema {
@@ -85,10 +87,10 @@ function readDocument(schema: unknown): Json {
 }
 
 function compiled(document: Json, options: SchemaOptions, dropped: ReadonlySet<string>) {
-  const { dialect, formats = true, lenient = false } = options
+  const { dialect, formats = true, lenient = false, plainIntegers = false } = options
   const read = readSchema(document, { dialect, formats, dropped, lenient })
   const literals = new Literals(read)
-  const goals = new Goals(literals)
+  const goals = new Goals(literals, plainIntegers)
   const goal = goals.goal([literals.literal(read.root, 0, false)])
   if (!goals.settle(goal)) {
     const reason = "no value satisfies this schema"

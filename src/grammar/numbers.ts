@@ -16,6 +16,8 @@ export interface NumberFacts {
   notMultiples: readonly Decimal[]
   excluded: readonly Decimal[]
   only: Decimal[] | undefined
+  /** Integers are written as digits alone: without a fraction of zeros and without an exponent. */
+  plainIntegers: boolean
 }
 
 const wholeDigits = 64
@@ -51,6 +53,8 @@ export class NumberLanguage {
   readonly free: boolean
   /** No constraint but bounds. */
   readonly onlyBounded: boolean
+  /** Nothing but digits is written: all numbers are integers, and plain ones are wanted. */
+  readonly onlyDigits: boolean
   readonly mostWhole: number
   readonly mostFraction: number
   private readonly interned = new Map<string, NumberNode>()
@@ -108,6 +112,7 @@ export class NumberLanguage {
       unit = 1n
     }
     this.scale = scale
+    this.onlyDigits = facts.plainIntegers && scale === 0
     this.step = step
     this.low = low
     this.high = high
@@ -340,6 +345,7 @@ export class NumberNode {
       case "whole":
       case "fraction":
         if (isDigit && this.phase !== "zero") return this.digit(this.phase, c)
+        if (this.language.onlyDigits) return null
         if (c === "." && this.phase !== "fraction") return this.with("point", {})
         return (c === "e" || c === "E") && this.mayScale() ? this.with("e", {}) : null
       case "point":

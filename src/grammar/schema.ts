@@ -374,6 +374,14 @@ class KeywordReader {
     return this.document.language(`pattern ${source}`, () => patternLanguage(source))
   }
 
+  /** An integer of so many bits, as OpenAPI's formats say. */
+  integer(bits: bigint): void {
+    const end = 2n ** (bits - 1n)
+    this.tighten("minimum", { digits: -end, scale: 0 }, false)
+    this.tighten("maximum", { digits: end - 1n, scale: 0 }, false)
+    if (!this.node.type?.integer) this.node.multipleOf ??= { digits: 1n, scale: 0 }
+  }
+
   tighten(key: "minimum" | "maximum", value: Decimal, open: boolean): void {
     const old = this.node[key]
     const sign = key === "minimum" ? 1 : -1
@@ -381,6 +389,8 @@ class KeywordReader {
     if (closer > 0 || (closer === 0 && open)) this.node[key] = { value, open }
   }
 }
+
+const integerBits: Record<string, bigint> = { int32: 32n, int64: 64n }
 
 type Read = (r: KeywordReader, value: Json) => void
 
@@ -431,6 +441,8 @@ const keywords: Record<string, Read> = {
   },
   format: (r, v) => {
     if (!r.document.assertsFormats() || typeof v !== "string") return
+    const bits = integerBits[v]
+    if (bits !== undefined) return r.integer(bits)
     const format = formats[v]
     if (format === undefined) return
     r.node.languages = [...(r.node.languages ?? []), format.language()]
