@@ -90,13 +90,18 @@ export function determinize(re: Re): Dfa {
 
   interface Subset {
     before: Side
-    nodes: number[]
+    nodes: readonly number[]
+    key: string
   }
   const subsets = new Map<string, Subset>()
   const subset = (before: Side, nodes: string): Subset => {
-    const key = before + nodes
-    const known = subsets.get(key) ?? { before, nodes: distinct(nodes) }
-    subsets.set(key, known)
+    const name = before + nodes
+    let known = subsets.get(name)
+    if (!known) {
+      const own = distinct(nodes)
+      known = { before, nodes: own, key: before + stateKey(own) }
+      subsets.set(name, known)
+    }
     return known
   }
   const add = ({ before, nodes }: Subset, after: Side, into: (Subset | undefined)[]) => {
@@ -119,8 +124,8 @@ export function determinize(re: Re): Dfa {
   }
   return explore<Subset>(
     alphabet,
-    { before: "edge", nodes: [first] },
-    ({ before, nodes }) => before + stateKey(nodes),
+    { before: "edge", nodes: [first], key: "edge" },
+    ({ key }) => key,
     (from, into) => {
       add(from, "other", into)
       if (bounded) add(from, "word", into)
@@ -140,9 +145,14 @@ export function isIn(codePoint: number, set: CharSet): boolean {
   return low * 2 < set.length && set[low * 2]! <= codePoint
 }
 
-function distinct(nodes: string): number[] {
+function distinct(nodes: string): readonly number[] {
   if (nodes.length === 1) return [nodes.charCodeAt(0)]
-  return [...new Set(nodes.split(""))].map((node) => node.charCodeAt(0)).sort((a, b) => a - b)
+  const sorted = new Uint16Array(nodes.length)
+  for (let i = 0; i < nodes.length; i++) sorted[i] = nodes.charCodeAt(i)
+  sorted.sort()
+  const out: number[] = []
+  for (const node of sorted) if (node !== out.at(-1)) out.push(node)
+  return out
 }
 
 function node(nfa: Nfa): number {
@@ -242,29 +252,32 @@ class Closures {
       known = []
       this.known.set(sides, known)
     }
-    const lists = nodes.map((node) => (known[node] ??= this.find(node, before, after)))
+    for (const node of nodes) known[node] ??= this.find(node, before, after)
     this.stamp++
-    return lists.flatMap((list) => this.fresh(list))
+    const out: number[] = []
+    for (const node of nodes) this.addFresh(known[node]!, out)
+    return out
   }
 
-  private fresh(list: Iterable<number>): number[] {
-    const out: number[] = []
-    for (const node of list) {
+  private addFresh(nodes: ArrayLike<number>, out: number[]): void {
+    for (let i = 0; i < nodes.length; i++) {
+      const node = nodes[i]!
       if (this.stamps[node] === this.stamp) continue
       this.stamps[node] = this.stamp
       out.push(node)
     }
-    return out
   }
 
   /** Only nodes that read, or end, matter to whoever asks. */
   private find(node: number, before: Side, after: Side): Int32Array {
     this.stamp++
-    const reached = this.fresh([node])
+    const reached: number[] = []
+    this.addFresh([node], reached)
     for (const from of reached) {
       for (const { to, when } of this.nfa.free[from]!) {
-        if (when === undefined || holds(when as Assertion, before, after))
-          reached.push(...this.fresh([to]))
+        if (when === undefined || holds(when as Assertion, before, after)) {
+          this.addFresh([to], reached)
+        }
       }
     }
     const { moves, free, total } = this.nfa
