@@ -6,7 +6,7 @@ import { shelvedCpu } from "../../src/compiler/targets/cpu/cpu.ts"
 import { type FormatName, formats, rowLayout } from "../../src/runtime/format.ts"
 import { type LibraryProgram, openLibrary } from "../../src/runtime/library.ts"
 import { parameterBytes } from "../../src/runtime/manifest.ts"
-import { BLOCK, type StepInput, UNMASKED } from "../../src/runtime/program.ts"
+import { BLOCK, NO_LOGPROBS, type StepInput, UNMASKED } from "../../src/runtime/program.ts"
 import { graphOf, type ShapeName } from "../shapes.ts"
 import type { Contender, Task } from "./contender.ts"
 import { commit } from "./servers.ts"
@@ -130,7 +130,7 @@ async function step(
       seed: new BigUint64Array(sequences),
       choice: new Int32Array(sequences),
       position: new Int32Array(sequences),
-      topLogprobs: new Int32Array(sequences),
+      topLogprobs: new Int32Array(sequences).fill(NO_LOGPROBS),
     },
   }
   await program.step(input, never)
