@@ -87,6 +87,32 @@ describe.each(schemas)("%s", (name, schema) => {
   })
 })
 
+// Places whose masks are shared: what was written before them shows in no token, or in few.
+test.each([
+  { type: "object" },
+  { type: "object", minProperties: 2 },
+  { type: "object", maxProperties: 2 },
+  { type: "object", properties: { ab: { const: 1 } }, required: ["ab"] },
+  { type: "object", additionalProperties: { type: ["object", "integer"] } },
+])("names that were there are not allowed again: %j", (schema) => {
+  const grammar = new Grammar(compileSchema(schema).part)
+  const names = ["a", "ab", "}]", "", ",", "\\n", "id", "long enough"]
+  const begun = names.flatMap((name) => [`"${name}":1,"`, `"${name}":{},"`])
+  const starts = ['"', ...begun, ...begun.map((one, i) => one + begun.at(i - 5)!.slice(1))]
+  let count = 0
+  for (const start of starts) {
+    for (const name of names) {
+      const matcher = grammar.matcher(vocabulary)
+      if (!matcher.acceptBytes(Buffer.from(`{${start}${name}`))) continue
+      const mask = new Uint32Array(vocabulary.words)
+      matcher.mask(mask)
+      expect(tokensOf(mask), `{${start}${name}`).toEqual(accepted(matcher))
+      count++
+    }
+  }
+  expect(count).toBeGreaterThan(20)
+})
+
 /** Past 40 tokens what closes is preferred. */
 function draw(allowed: number[], written: number[], random: () => number): number {
   expect(allowed, `no way on after ${textOf(written)}`).not.toEqual([])
