@@ -17,8 +17,9 @@ import type { FormatName } from "../src/runtime/format.ts"
 import type { Contender, Task } from "./contenders/contender.ts"
 import { type Engine, engine } from "./contenders/engine.ts"
 import { llamaBench } from "./contenders/llama-bench.ts"
-import { openvino } from "./contenders/openvino.ts"
+
 import { llamaServer, running, sinter } from "./contenders/servers.ts"
+import { nodeLlamaCpp, openvino } from "./contenders/worker.ts"
 import { type Limits, limitsProbe, load, machine } from "./machine.ts"
 import { groups, measurements } from "./measurements.ts"
 import { modelFolder } from "./models.ts"
@@ -48,6 +49,7 @@ const peers: Record<string, (place: string, model: string) => Promise<Contender>
   "llama-server": (binary, model) => llamaServer(binary, model, task),
   "llama-bench": (binary, model) => llamaBench(binary, model, task),
   openvino: (python, model) => openvino(python, model, task),
+  "node-llama-cpp": (folder, model) => nodeLlamaCpp(folder, model, task),
   url: (url) => running(url, task),
 }
 

@@ -1,4 +1,4 @@
-"""OpenVINO GenAI for bench/contenders/openvino.ts: reads questions, one line of JSON each, and answers tokens a second.
+"""OpenVINO GenAI for bench/contenders/worker.ts: reads questions, one line of JSON each, and answers tokens a second.
 
 Prompts are drawn anew, so that no cache helps. A rate of decoding is what is left of the time of 33 tokens when the time of
 one is taken away: the prompt's.

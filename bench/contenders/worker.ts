@@ -1,4 +1,4 @@
-// OpenVINO GenAI, in a Python process that answers a line of JSON with a line of JSON.
+// Engines that are libraries of their own: each in a process that answers a line of JSON with a line of JSON.
 
 import { type ChildProcessByStdio, spawn } from "node:child_process"
 import { once } from "node:events"
@@ -8,20 +8,34 @@ import type { Readable, Writable } from "node:stream"
 import type { Contender, Task } from "./contender.ts"
 
 /** @param python an interpreter that has openvino-genai */
-export async function openvino(python: string, model: string, task: Task): Promise<Contender> {
-  const options = { model, threads: task.threads, context: task.context }
-  const script = join(import.meta.dirname, "openvino_worker.py")
+export const openvino = (python: string, model: string, { threads, context }: Task) =>
+  library("OpenVINO GenAI", python, "openvino_worker.py", { model, threads, context })
+
+/** @param folder where node-llama-cpp is installed */
+export const nodeLlamaCpp = (folder: string, model: string, { threads, context }: Task) =>
+  library("node-llama-cpp", process.execPath, "node_llama_cpp_worker.js", {
+    folder,
+    model,
+    threads,
+    context,
+  })
+
+async function library(
+  name: string,
+  command: string,
+  script: string,
+  options: object,
+): Promise<Contender> {
   const launch = async () => {
     const begun = performance.now()
-    const worker = new Worker(
-      spawn(python, [script, JSON.stringify(options)], { stdio: ["pipe", "pipe", "inherit"] }),
-    )
+    const args = [join(import.meta.dirname, script), JSON.stringify(options)]
+    const worker = new Worker(name, spawn(command, args, { stdio: ["pipe", "pipe", "inherit"] }))
     const { about } = (await worker.next()) as { about: string }
     return { worker, about, seconds: (performance.now() - begun) / 1000 }
   }
   const { worker, about } = await launch()
   return {
-    name: "OpenVINO GenAI",
+    name,
     about,
     prefill: (tokens) => worker.rate({ prefill: tokens }),
     decode: (sequences, depth) => worker.rate({ sequences, depth }),
@@ -35,17 +49,19 @@ export async function openvino(python: string, model: string, task: Task): Promi
 }
 
 class Worker {
+  readonly #name: string
   readonly #child: ChildProcessByStdio<Writable, Readable, null>
   readonly #lines: AsyncIterator<string>
 
-  constructor(child: ChildProcessByStdio<Writable, Readable, null>) {
+  constructor(name: string, child: ChildProcessByStdio<Writable, Readable, null>) {
+    this.#name = name
     this.#child = child
     this.#lines = createInterface(child.stdout)[Symbol.asyncIterator]()
   }
 
   async next(): Promise<unknown> {
     const { value, done } = await this.#lines.next()
-    if (done) throw new Error("OpenVINO's process ended")
+    if (done) throw new Error(`the process of ${this.#name} ended`)
     return JSON.parse(value)
   }
 
