@@ -175,6 +175,11 @@ INLINE void split_values(const struct attention a, uint8_t *const heads[4], uint
 INLINE int first_part(const struct attention a) { return a.number == F16 ? 0 : 1; }
 INLINE int row_plane(int part) { return part == 2; }
 INLINE int column_plane(int part) { return part == 0; }
+// What the part before has loaded stays: its rows, and its columns where they are two tiles.
+INLINE int new_rows(const struct attention a, int part) {
+  return part == first_part(a) || row_plane(part) != row_plane(part - 1);
+}
+INLINE int new_columns(int part, int tall) { return tall == 1 || part < 2; }
 
 // Tiles of 32 columns of rows against 32 of keys: four sums at a time, of 32 rows and two blocks or of 16 rows and all four.
 INLINE void score_tiles(const struct attention a, const struct tile_places p, const int tall,
@@ -194,13 +199,13 @@ INLINE void score_tiles(const struct attention a, const struct tile_places p, co
         const uint8_t *keys =
             tile_at(scratch, p.keys + (pair * 2 + column_plane(part)) * 4 + block);
         fetch_some(f, DOT_TIME);
-        TILE_LOAD(4, query + at, LINE);
-        TILE_LOAD(6, keys, LINE);
+        if (new_rows(a, part)) TILE_LOAD(4, query + at, LINE);
+        if (new_columns(part, tall)) TILE_LOAD(6, keys, LINE);
         TILE_DOT_BF16(0, 4, 6);
-        TILE_LOAD(7, keys + TILE_BYTES, LINE);
+        if (new_columns(part, tall)) TILE_LOAD(7, keys + TILE_BYTES, LINE);
         TILE_DOT_BF16(1, 4, 7);
         if (tall == 2) {
-          TILE_LOAD(5, below + at, LINE);
+          if (new_rows(a, part)) TILE_LOAD(5, below + at, LINE);
           TILE_DOT_BF16(2, 5, 6);
           TILE_DOT_BF16(3, 5, 7);
         } else {
@@ -243,15 +248,15 @@ INLINE void weigh_vectors(const struct attention a, const struct tile_places p, 
                     *values = tile_at(
                         scratch, p.values + (half * 2 + column_plane(part)) * p.vectors + vector);
       fetch_some(f, DOT_TIME);
-      TILE_LOAD(4, rows, LINE);
-      TILE_LOAD(6, values, LINE);
+      if (new_rows(a, part)) TILE_LOAD(4, rows, LINE);
+      if (new_columns(part, tall)) TILE_LOAD(6, values, LINE);
       TILE_DOT_BF16(0, 4, 6);
       if (width > 1) {
-        TILE_LOAD(7, values + TILE_BYTES, LINE);
+        if (new_columns(part, tall)) TILE_LOAD(7, values + TILE_BYTES, LINE);
         TILE_DOT_BF16(1, 4, 7);
       }
       if (tall == 2) {
-        TILE_LOAD(5, rows + 4 * TILE_BYTES, LINE);
+        if (new_rows(a, part)) TILE_LOAD(5, rows + 4 * TILE_BYTES, LINE);
         TILE_DOT_BF16(2, 5, 6);
         if (width > 1) TILE_DOT_BF16(3, 5, 7);
       }
