@@ -162,6 +162,20 @@ test.each([
   }
 })
 
+test.each([
+  ["^[a-c]{2,20}$", {}, ["ab", "c".repeat(20)], ["a", "ad", "c".repeat(21)]],
+  ["^(?:[a-c]){3,}$", { minLength: 17 }, ["a".repeat(17)], ["a".repeat(16), "d".repeat(17)]],
+  ["^.{1,65535}$", { maxLength: 3 }, ["a", "😀😀😀"], ["", "abcd", "a\nb"]],
+  ["[a-c]{2,2048}", {}, ["ab", "xxabxx", "b".repeat(3000)], ["a", "axb"]],
+  ["^a|b{1,300}c{2,300}$", {}, ["ax", "xbcc"], ["xb", "bc", "ccb"]],
+])("repetitions are counted, not written out: %s", (pattern, more, taken, refused) => {
+  const plain = grammarOf(JSON.stringify({ type: "string", pattern, ...more }))
+  const not = grammarOf(JSON.stringify({ type: "string", not: { pattern, ...more } }))
+  const told = (text: string) => [plain, not].map((each) => accepts(each, JSON.stringify(text)))
+  for (const text of taken) expect([text, told(text)]).toEqual([text, [true, false]])
+  for (const text of refused) expect([text, told(text)]).toEqual([text, [false, true]])
+})
+
 describe("branches that overlap", () => {
   test("in lists without repetitions need no repetition to be told apart", () => {
     const paths = { type: "array", items: { type: "string" }, uniqueItems: true }

@@ -15,15 +15,38 @@ import {
 } from "./charset.ts"
 import type { Dfa } from "./dfa.ts"
 import { determinizeLooks, hasLook, PatternFault } from "./looks.ts"
-import { anyText, determinize, isIn, type Re } from "./nfa.ts"
+import { type Assertion, anyText, determinize, isIn, type Re } from "./nfa.ts"
 
 export { PatternFault } from "./looks.ts"
 
 /** The texts in which the pattern is found somewhere. @throws PatternFault, TooLarge */
 export function patternLanguage(pattern: string): Dfa {
-  const known = patterns.get(pattern) ?? language(new Parser(pattern).whole(), anyText)
-  patterns.delete(pattern)
-  patterns.set(pattern, known) // the last one used is the last one forgotten
+  return kept(pattern, () => language(withoutMore(new Parser(pattern).whole()), anyText))
+}
+
+/**
+ * `^[a-z]{1,40}$` and its like: characters of one kind, and how many. An automaton would count with a state for each, and
+ * each state would have masks of its own. Undefined when the pattern says anything else. @throws PatternFault
+ */
+export function countedPattern(pattern: string) {
+  const [start, repeat, end, ...more] = itemsOf(new Parser(pattern).whole())
+  if (!start || !repeat || !end || more.length > 0 || !("repeat" in repeat)) return undefined
+  const [each, ...others] = itemsOf(repeat.repeat)
+  const isWhole = isAssertion(start, "start") && isAssertion(end, "end")
+  if (!isWhole || !each || !("chars" in each) || others.length > 0) return undefined
+  const { min, max } = repeat
+  if ((Number.isFinite(max) ? max : min) < worthCounting) return undefined
+  const all: Re = { repeat: each, min: 0, max: Number.POSITIVE_INFINITY }
+  const key = `all of ${each.chars.join()}`
+  return { language: kept(key, () => language(all, { seq: [] })), min, max }
+}
+
+const worthCounting = 16
+
+function kept(key: string, make: () => Dfa): Dfa {
+  const known = patterns.get(key) ?? make()
+  patterns.delete(key)
+  patterns.set(key, known) // the last one used is the last one forgotten
   if (patterns.size > mostPatterns) patterns.delete(patterns.keys().next().value!)
   return known
 }
@@ -35,6 +58,25 @@ const mostPatterns = 200
 /** The texts that the pattern describes from their first to their last character. @throws PatternFault, TooLarge */
 export function wholeLanguage(pattern: string): Dfa {
   return language(new Parser(pattern).whole(), { seq: [] })
+}
+
+/** Where anything may stand around it, a repetition at an edge is found as soon as its least is. */
+function withoutMore(body: Re): Re {
+  if ("alt" in body) return { alt: body.alt.map(withoutMore) }
+  const items = itemsOf(body)
+  const isEdge = (at: number) => at === 0 || at === items.length - 1
+  const seq = items.map((item, at) =>
+    isEdge(at) && "repeat" in item ? { ...item, max: item.min } : item,
+  )
+  return { seq }
+}
+
+function itemsOf(re: Re): Re[] {
+  return "seq" in re ? re.seq.flatMap(itemsOf) : [re]
+}
+
+function isAssertion(re: Re, assertion: Assertion): boolean {
+  return "assert" in re && re.assert === assertion
 }
 
 function language(body: Re, around: Re): Dfa {

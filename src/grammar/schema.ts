@@ -5,7 +5,7 @@
 import { type Dfa, TooLarge } from "./dfa.ts"
 import { formats } from "./formats.ts"
 import { canonical, type Decimal, isDecimal, type Json } from "./json.ts"
-import { PatternFault, patternLanguage } from "./regex.ts"
+import { countedPattern, PatternFault, patternLanguage } from "./regex.ts"
 
 export const types = {
   null: 1,
@@ -437,7 +437,11 @@ const keywords: Record<string, Read> = {
     r.node.maxLength = r.count(v)
   },
   pattern: (r, v) => {
-    r.node.languages = [r.pattern(v)]
+    const counted = typeof v === "string" ? countedPattern(v) : undefined
+    r.node.languages = [counted?.language ?? r.pattern(v)]
+    if (!counted) return
+    r.node.minLength = Math.max(r.node.minLength ?? 0, counted.min)
+    r.node.maxLength = Math.min(r.node.maxLength ?? Infinity, counted.max)
   },
   format: (r, v) => {
     if (!r.document.assertsFormats() || typeof v !== "string") return
