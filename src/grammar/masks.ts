@@ -6,8 +6,9 @@
 
 import type { Frame, Inside, Special } from "./frames.ts"
 import type { StringPlace } from "./strings.ts"
-import { type Head, isSet, put, set, type Vocabulary } from "./vocabulary.ts"
+import { type Head, put, set, type Vocabulary } from "./vocabulary.ts"
 import {
+  again,
   descend,
   insideOf,
   next,
@@ -99,11 +100,7 @@ export class Masks {
     const { place, special } = inside
     const unspecial = place && this.unspecial(inside, place)
     const doubtful = new Set<number>()
-    if (inside.isKept && unspecial) {
-      for (const token of vocabulary.trie.repeating.entries) {
-        if (isSet(unspecial, token)) doubtful.add(token)
-      }
-    }
+    if (unspecial) for (const token of again(vocabulary.trie, inside).entries) doubtful.add(token)
     if (special.length > 0) {
       const { firsts, isRelated } = relation(inside)
       for (const first of ["", ...firsts]) {

@@ -228,18 +228,13 @@ export class ObjectCase {
     { around, behind }: Quotes,
   ): string {
     if (!this.product.isTrivial) return `=${text}`
-    const left = (names: Iterable<string>) => {
-      const rests: string[] = []
-      for (const name of names) {
-        if (!name.startsWith(text)) continue
-        const rest = name.slice(text.length)
-        if (decoding !== between || behind.has(rest)) rests.push(rest)
-      }
-      return JSON.stringify(rests.sort())
-    }
+    const closes = (name: string) =>
+      name.startsWith(text) && (decoding !== between || behind.has(name.slice(text.length)))
+    const refused = state.others.filter(closes).map((name) => name.slice(text.length))
     const mentioned = low < high ? `${text.length}:${low}-${high}` : ""
-    // What is refused here, and what would be if it came again.
-    return `~${mentioned}${left(state.others)}${left(around)}`
+    // Closed in a token that holds the same text again, it matters which it is.
+    const again = [...around].some(closes) ? `=${text}` : ""
+    return `~${mentioned}${JSON.stringify(refused.sort())}${again}`
   }
 
   placeOf(name: string): NamePlace {

@@ -18,8 +18,9 @@ export class Trie {
   readonly texts: readonly Uint8Array[]
   /** The most bytes an entry has. */
   readonly mostDepth: number
-  /** Entries with a backslash, and those with three quotes and more, in the order of their nodes. */
+  /** Entries with a backslash, with two quotes and more, and with three and more, in the order of their nodes. */
   readonly escaped: EntryList
+  readonly reopening: EntryList
   readonly repeating: EntryList
   /** The nodes of first bytes, or -1: there are many of them, and every search begins there. */
   private readonly roots = new Int32Array(256).fill(-1)
@@ -63,6 +64,7 @@ export class Trie {
     for (let node = 0; node < count; node = skip[node]!) this.roots[bytes[node]!] = node
     this.mostDepth = this.depth.reduce((most, n) => Math.max(most, n), 0)
     this.escaped = this.listed((i) => keys[i]!.includes("\\"))
+    this.reopening = this.listed((i) => keys[i]!.split('"').length > 2)
     this.repeating = this.listed((i) => keys[i]!.split('"').length > 3)
   }
 
@@ -208,10 +210,6 @@ export function set(mask: Uint32Array, token: number): void {
 export function put(mask: Uint32Array, token: number, isAllowed: boolean): void {
   if (isAllowed) set(mask, token)
   else mask[token >>> 5]! &= ~(1 << (token & 31))
-}
-
-export function isSet(mask: Uint32Array, token: number): boolean {
-  return ((mask[token >>> 5]! >>> (token & 31)) & 1) === 1
 }
 
 /** A trie of some tokens, and which they are. */
