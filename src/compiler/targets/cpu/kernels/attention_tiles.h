@@ -114,7 +114,7 @@ INLINE void split_weights(vec a, vec b, void *high, void *low) {
 INLINE __mmask16 first_lanes(int64_t n) { return (__mmask16)first_bits(n); }
 
 // The following step's blocks are fetched bit by bit, in proportion to the time that goes by: a core has few places for
-// lines on their way, and a burst would wait for them (one row: 16.8 ms in a burst, 12.9 so).
+// lines on their way, and a burst would wait for them (one row: 15.6 ms in bursts, 12.3 so).
 struct fetching {
   uint8_t *const *heads;
   int64_t lines, end, due, rate;  // due and rate in 256ths of a line
