@@ -1,9 +1,9 @@
-// Attention on the processor's matrix unit (AMX), for keys and values of 16 or 8 bits: what attention.h computes, in the same
-// steps of 64 positions, in another arithmetic that is its own from one row to many.
+// Attention on the processor's matrix unit (AMX), for keys and values of 16 or 8 bits: what attention.h computes, in the
+// same steps of 64 positions, in another arithmetic that is its own from one row to many.
 //
-// The unit multiplies bf16 and adds in float. So every number becomes planes of bf16: a stored one the sum of two, exactly
-// (an f16 has 11 significant bits, a bf16 has 8; a stored bf16 or 8-bit code is one plane by itself); a query and a weight of softmax the
-// nearest bf16 and what is left of it, 16 bits together. Products of planes add up in one sum; low times low is left out.
+// The unit multiplies bf16 and adds in float. So every number becomes planes of bf16. A stored one is their sum exactly: an
+// f16 has 11 significant bits and takes two, a bf16 or an 8-bit code is one by itself. A query and a weight of softmax are
+// the nearest bf16 and what is left of it, 16 bits together. Products of planes add up in one sum; low times low is left out.
 // A step's keys and values are split once for all rows of an item, so items are larger than attention.h's.
 //
 // After a tile instruction the second of two vector ports rests for some 320 cycles: up to four tiles of rows are scored,
