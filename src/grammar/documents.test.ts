@@ -115,6 +115,19 @@ test.each([
   expect(count).toBeGreaterThan(20)
 })
 
+test.each(['[{"":0},{"x":"', '[{"a":0},{"x":"', '[{"b":"a"},{"x":"', '[{"ab":0},{"a'])(
+  "texts that items may not repeat are no values because of that: %s",
+  (text) => {
+    const items = { type: "object", maxProperties: 1, additionalProperties: { enum: ["a", 0] } }
+    const { part } = compileSchema({ type: "array", items, uniqueItems: true })
+    const matcher = new Grammar(part).matcher(vocabulary)
+    expect(matcher.acceptBytes(Buffer.from(text))).toBe(true)
+    const mask = new Uint32Array(vocabulary.words)
+    matcher.mask(mask)
+    expect(tokensOf(mask)).toEqual(accepted(matcher))
+  },
+)
+
 /** Past 40 tokens what closes is preferred. */
 function draw(allowed: number[], written: number[], random: () => number): number {
   expect(allowed, `no way on after ${textOf(written)}`).not.toEqual([])

@@ -150,7 +150,7 @@ export class StringFrame extends Frame {
       .map((mention) => ({
         rest: mention.slice(text.length),
         leads: false,
-        closed: () => this.closed(mention),
+        closed: () => (place.language.has(mention) ? this.closed(mention) : []),
       }))
     let others: Frame[] | undefined
     const closed = () => {
