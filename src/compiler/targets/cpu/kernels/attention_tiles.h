@@ -59,20 +59,6 @@ INLINE uint8_t *tile_at(float *scratch, int64_t tile) {
 #define TILE_DOT_BF16(sum, rows, columns) \
   __asm__ volatile("tdpbf16ps %%tmm" #columns ", %%tmm" #rows ", %%tmm" #sum::)
 
-// Registers: 0 to 3 sums, 4 and 5 rows, 6 and 7 columns.
-INLINE void attention_tiles_configure(int64_t rows) {
-  struct {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-  } shape = {.palette = 1};
-  for (int i = 0; i < 8; i++) {
-    shape.rows[i] = (uint8_t)(i < 6 && rows < TILE ? rows : TILE);
-    shape.row_bytes[i] = LINE;
-  }
-  __asm__ volatile("ldtilecfg %0" ::"m"(shape));
-}
-
 // ------------------------------------------------------------------ numbers to planes
 
 #define UPPER_HALF _mm512_set1_epi32((int)0xffff0000)
@@ -401,7 +387,7 @@ INLINE void attend_tiles(const struct attention a, const struct attention_item *
   memset(tile_at(scratch, p.sums), 0, (size_t)(p.rows * (p.vectors + 1) * TILE_BYTES));
   for (int64_t row = 0; row < p.rows * TILE; row++)
     ((float *)tile_at(scratch, p.largest))[row] = LOWEST;
-  attention_tiles_configure(rows);
+  tiles_configure(rows < TILE ? rows : TILE, LINE);
 
   int64_t last = item->positions[item->tokens - 1], begin = item->kept;
   if (a.window && item->positions[0] - a.window + 1 > begin)

@@ -37,7 +37,6 @@ struct tiles {
   _Alignas(LINE) float sums[TILES_MOST][PANEL];
 };
 
-// Registers: 0 to 3 sums, two halves of two groups; 4 and 5 activations; 6 and 7 weights, a half each.
 #define TILE_LOAD(tile, from, stride)                                                     \
   __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile ::"r"(from), "r"((int64_t)(stride)) \
                    : "memory")
@@ -52,15 +51,17 @@ struct tiles {
       __asm__ volatile("tdpbssd %%tmm" #weights ", %%tmm" #rows ", %%tmm" #sum::); \
   } while (0)
 
-INLINE void tiles_configure(int group) {
+// Registers 0 to 3 are sums of so many `rows`, 4 and 5 the rows, `bytes` of K each, 6 and 7 weights: four bytes of K a row.
+// Here sums are two halves of two groups, weights a half each.
+INLINE void tiles_configure(int64_t rows, int64_t bytes) {
   struct {
     uint8_t palette, start_row, reserved[14];
     uint16_t row_bytes[16];
     uint8_t rows[16];
   } shape = {.palette = 1};
   for (int i = 0; i < 8; i++) {
-    shape.rows[i] = (uint8_t)(i < 6 ? TILE_HEIGHT : group / 4);
-    shape.row_bytes[i] = (uint16_t)(i == 4 || i == 5 ? group : LINE);
+    shape.rows[i] = (uint8_t)(i < 6 ? rows : bytes / 4);
+    shape.row_bytes[i] = (uint16_t)(i == 4 || i == 5 ? bytes : LINE);
   }
   __asm__ volatile("ldtilecfg %0" ::"m"(shape));
 }
@@ -206,7 +207,7 @@ INLINE void tiles_panel(const struct panels w, const int64_t out_stride, const e
                         const struct product *p, int64_t index, int64_t count) {
   struct tiles t;
   for (int i = 0; i < 16; i++) _mm512_store_si512(t.integers[i], ivec_set(INTEGER_BITS));
-  tiles_configure(w.group);
+  tiles_configure(TILE_HEIGHT, w.group);
   for (int64_t done = 0; done < count; done += TILES_MOST)
     tiles_pass(w, out_stride, e, p, index, p->first + done,
                count - done < TILES_MOST ? count - done : TILES_MOST, &t);
