@@ -6,11 +6,11 @@
 
 import type { Frame, Inside, Special } from "./frames.ts"
 import type { StringPlace } from "./strings.ts"
-import { type Head, put, set, type Vocabulary } from "./vocabulary.ts"
+import { type Head, isSet, put, set, type Vocabulary } from "./vocabulary.ts"
 import {
-  again,
   descend,
   insideOf,
+  isScarce,
   next,
   passes,
   relation,
@@ -100,7 +100,13 @@ export class Masks {
     const { place, special } = inside
     const unspecial = place && this.unspecial(inside, place)
     const doubtful = new Set<number>()
-    if (unspecial) for (const token of again(vocabulary.trie, inside).entries) doubtful.add(token)
+    if (inside.isKept && unspecial) {
+      const { repeating, goingOn } = vocabulary.trie
+      for (const token of repeating.entries) doubtful.add(token)
+      if (isScarce(inside)) {
+        for (const token of goingOn.entries) if (isSet(unspecial, token)) doubtful.add(token)
+      }
+    }
     if (special.length > 0) {
       const { firsts, isRelated } = relation(inside)
       for (const first of ["", ...firsts]) {

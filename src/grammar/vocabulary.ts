@@ -18,9 +18,9 @@ export class Trie {
   readonly texts: readonly Uint8Array[]
   /** The most bytes an entry has. */
   readonly mostDepth: number
-  /** Entries with a backslash, with two quotes and more, and with three and more, in the order of their nodes. */
+  /** Entries with a backslash, with something behind a quote, and with three quotes and more, in the order of their nodes. */
   readonly escaped: EntryList
-  readonly reopening: EntryList
+  readonly goingOn: EntryList
   readonly repeating: EntryList
   /** The nodes of first bytes, or -1: there are many of them, and every search begins there. */
   private readonly roots = new Int32Array(256).fill(-1)
@@ -64,7 +64,7 @@ export class Trie {
     for (let node = 0; node < count; node = skip[node]!) this.roots[bytes[node]!] = node
     this.mostDepth = this.depth.reduce((most, n) => Math.max(most, n), 0)
     this.escaped = this.listed((i) => keys[i]!.includes("\\"))
-    this.reopening = this.listed((i) => keys[i]!.split('"').length > 2)
+    this.goingOn = this.listed((i) => goesOn(entries[i]!))
     this.repeating = this.listed((i) => keys[i]!.split('"').length > 3)
   }
 
@@ -88,6 +88,12 @@ export class Trie {
     }
     return { nodes: Int32Array.from(nodes), entries: Int32Array.from(entries) }
   }
+}
+
+/** Whether something stands behind a quote. */
+export function goesOn(bytes: Uint8Array): boolean {
+  const quote = bytes.indexOf(0x22)
+  return quote >= 0 && quote < bytes.length - 1
 }
 
 /** Entries and the nodes they end at, in the order of the nodes. */
@@ -210,6 +216,10 @@ export function set(mask: Uint32Array, token: number): void {
 export function put(mask: Uint32Array, token: number, isAllowed: boolean): void {
   if (isAllowed) set(mask, token)
   else mask[token >>> 5]! &= ~(1 << (token & 31))
+}
+
+export function isSet(mask: Uint32Array, token: number): boolean {
+  return ((mask[token >>> 5]! >>> (token & 31)) & 1) === 1
 }
 
 /** A trie of some tokens, and which they are. */

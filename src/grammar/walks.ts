@@ -6,7 +6,7 @@ import { NameFrame } from "./machine.ts"
 import { TextFrame } from "./parts.ts"
 import { NumberFrame, StringFrame } from "./scalars.ts"
 import { type StringPlace, unread } from "./strings.ts"
-import { type EntryList, type Trie, unescaped } from "./vocabulary.ts"
+import { goesOn, type Trie, unescaped } from "./vocabulary.ts"
 
 export function insideOf(frame: Frame): Inside | undefined {
   return frame instanceof StringFrame || frame instanceof NameFrame ? frame.inside() : undefined
@@ -112,9 +112,13 @@ function walkInside(
       if (isRelated(unescaped(trie.texts[e]!.subarray(base)))) doubtful.add(e)
     }
   }
-  for (const e of between(again(trie, inside), from, to)) doubtful.add(e)
+  if (inside.isKept) for (const e of between(trie.repeating, from, to)) doubtful.add(e)
   if (inside.place) {
-    const sure = doubtful.size === 0 ? emit : (e: number) => doubtful.has(e) || emit(e)
+    const scarce = isScarce(inside)
+    const sure = (e: number) => {
+      if (scarce && goesOn(trie.texts[e]!)) doubtful.add(e)
+      else if (!doubtful.has(e)) emit(e)
+    }
     const closing = { closed: inside.closed, blocked }
     walkLanguage(trie, from, to, inside.place, inside.length, sure, closing)
   }
@@ -265,15 +269,13 @@ export function descend(
   return { from, to }
 }
 
-const noEntries: EntryList = { nodes: new Int32Array(0), entries: new Int32Array(0) }
-
 /**
- * Texts that are not special are all one where what is written matters later, so entries are looked at that hold two of
- * them; or the beginning of a second, where so few texts are left that it may not be the first again.
+ * Whether it matters behind a quote which text was closed, because so few are left. Texts that are not special are all one
+ * where what is written matters later: entries that hold two of them have to be looked at anywhere, as they seem equal; here
+ * also those that pass and go on behind a quote.
  */
-export function again(trie: Trie, { isKept, place }: Inside): EntryList {
-  if (!isKept) return noEntries
-  return !place || place.language.isWide ? trie.repeating : trie.reopening
+export function isScarce({ isKept, place }: Inside): boolean {
+  return isKept && place !== undefined && !place.language.isWide
 }
 
 /** Tells whether, after some bytes, so few texts are left that it matters which of them are forbidden. */
