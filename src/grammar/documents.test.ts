@@ -128,6 +128,27 @@ test.each(['[{"":0},{"x":"', '[{"a":0},{"x":"', '[{"b":"a"},{"x":"', '[{"ab":0},
   },
 )
 
+// What one token closes and opens again where few texts are left, or none that is special.
+const enumerated = { type: "array", items: { enum: ["a", "ab", "b", 1, 0] }, uniqueItems: true }
+const letters = { type: "array", items: { type: "string", pattern: "^[ab]$" }, uniqueItems: true }
+const named = { type: "object", patternProperties: { "^a": { type: "integer" }, b$: true } }
+test.each([
+  [enumerated, '["ab","b","a', ['","', '",', '"]']],
+  [enumerated, '[0,"b","ab","a', ['","', '",1']],
+  [letters, '["a","', ['b",', 'b","', 'b"]']],
+  [letters, '["', ['a",', 'a","a', 'a","b"', 'b","a",']],
+  [named, '{"', [':  ":{},"":', 'a":1,"a', 'cb":{},"b":']],
+  [named, '{"}1b', ['":0,"":', ':":{},"}1b":']],
+])("a token closes and opens again: %j after %s", (schema, text, made) => {
+  const tokens = ["a", "b", '"', ",", ":", "]", "}", "0", ...made].map((one) => Buffer.from(one))
+  const own = new Vocabulary([...tokens, new Uint8Array()], [tokens.length])
+  const matcher = new Grammar(compileSchema(schema).part).matcher(own)
+  expect(matcher.acceptBytes(Buffer.from(text))).toBe(true)
+  const mask = new Uint32Array(own.words)
+  matcher.mask(mask)
+  expect(tokensOf(mask, own)).toEqual(accepted(matcher, own))
+})
+
 /** Past 40 tokens what closes is preferred. */
 function draw(allowed: number[], written: number[], random: () => number): number {
   expect(allowed, `no way on after ${textOf(written)}`).not.toEqual([])
@@ -136,16 +157,16 @@ function draw(allowed: number[], written: number[], random: () => number): numbe
   return from.includes(end) && written.length > 40 ? end : from[Math.floor(random() * from.length)]!
 }
 
-function accepted(matcher: Matcher): number[] {
-  return Array.from({ length: vocabulary.size }, (_, token) => token).filter((token) => {
+function accepted(matcher: Matcher, of = vocabulary): number[] {
+  return Array.from({ length: of.size }, (_, token) => token).filter((token) => {
     const taken = matcher.accept(token)
     if (taken) matcher.rollback(1)
     return taken
   })
 }
 
-function tokensOf(mask: Uint32Array): number[] {
-  const tokens = Array.from({ length: vocabulary.size }, (_, token) => token)
+function tokensOf(mask: Uint32Array, of = vocabulary): number[] {
+  const tokens = Array.from({ length: of.size }, (_, token) => token)
   return tokens.filter((token) => ((mask[token >>> 5]! >>> (token & 31)) & 1) === 1)
 }
 
