@@ -1,5 +1,5 @@
-// The one file that imports the FFI package. It turns a shared library into typed functions of the C interface in abi.h,
-// and nothing else: no policy, no state but the handle.
+// The one file that imports the FFI package. It turns a shared library into typed functions of the C interface in abi.h, and
+// makes a call to the system; nothing else: no policy, no state but the handle.
 //
 // Native code runs on a stack of koffi's own; its 128 KiB for asynchronous calls would do today, and is raised because
 // the price of being wrong is the process.
@@ -71,6 +71,18 @@ export function loadNative(path: string): NativeLibrary {
       await call(close, model)
     },
   }
+}
+
+/**
+ * Linux's call number `number`; -1 where it fails. The function is libc's, which this process has open, whichever it is.
+ * @throws where it has no such function
+ */
+export function systemCall(number: number, first: number, second: number): number {
+  return koffi.load(null).func("long syscall(long number, long first, long second)")(
+    number,
+    first,
+    second,
+  )
 }
 
 /** Where a typed array's bytes lie. They stay there; whoever hands the address on keeps the array alive. */

@@ -58,7 +58,9 @@ export function readManifest(path: string): Manifest {
   const here = processorFeatures()
   const missing = manifest.features.filter((feature) => !here.has(feature))
   if (missing.length > 0)
-    throw refuse(`it was built for a processor with ${missing.join(", ")}, which this one lacks`)
+    throw refuse(
+      `it was built for a processor with ${missing.join(", ")}, which this one lacks or its system does not lend`,
+    )
   return manifest
 }
 

@@ -32,8 +32,8 @@ const avx512: Level = {
 }
 
 export const levels: readonly Level[] = [
-  // With the matrix unit for products of many rows and for attention; a system that keeps it to itself gets the vector
-  // kernels and their bits.
+  // With the matrix unit for products of many rows and for attention. Where the system does not lend the unit, its features
+  // are not listed (runtime/features.ts), and this level is none.
   {
     ...avx512,
     name: "amx",
