@@ -9,9 +9,10 @@ import { setTimeout as sleep } from "node:timers/promises"
 import { type DraftingOptions, type PreparedDrafting, prepareDrafting } from "./app/drafting.ts"
 import { planOf } from "./app/plan.ts"
 import { createChat, type OpenChat } from "./chat/chat.ts"
+import { startEncodeWorker } from "./chat/encode-thread.ts"
 import type { FormatName as ToolFormat } from "./chat/formats/formats.ts"
 import { openTemplate } from "./chat/template.ts"
-import { openTokenizer } from "./chat/tokenizer.ts"
+import { openTokenizer, type Tokenizer } from "./chat/tokenizer.ts"
 import {
   type LoadableProgram,
   type Prepared,
@@ -120,14 +121,24 @@ export interface Summary {
 /** @throws the start-up problems: a model, a device, limits that cannot be had. */
 export async function createApp(options: AppOptions): Promise<App> {
   const device = chooseDevice(options.device ?? { name: "auto", id: 0 })
-  const model = await openModel(locateModel(options.model), { verify: false }) // when it is read
-  const opened: { close(): Promise<void> }[] = [model]
+  const folder = locateModel(options.model)
+  const worker = startEncodeWorker() // what takes longest goes first
+  const opened: Opened[] = [{ close: () => worker.terminate() }]
   try {
-    return await openApp(options, device, model, opened)
+    const model = await openModel(folder, { verify: false }) // when it is read
+    opened.push(model)
+    const { text, file } = model.texts.tokenizer
+    const reading = openTokenizer(text, file, model.config.shapes.vocabulary, worker)
+    reading.catch(() => {}) // whoever waits for it is told
+    return await openApp(options, device, model, reading, opened)
   } catch (error) {
     for (const each of opened.reverse()) await each.close()
     throw error
   }
+}
+
+interface Opened {
+  close(): Promise<unknown>
 }
 
 /** @param opened what is to be closed when this fails */
@@ -135,7 +146,8 @@ async function openApp(
   options: AppOptions,
   device: Device,
   model: Model,
-  opened: { close(): Promise<void> }[],
+  reading: Promise<Tokenizer>,
+  opened: Opened[],
 ): Promise<App> {
   const { mode = "local", log = createLog("silent", false) } = options
   const format = options.quantization ?? model.format
@@ -186,7 +198,7 @@ async function openApp(
   const http = createHttp({ ...defaultHttpOptions, ...options.http, version }, log)
   const closing = new AbortController()
   const { signal } = closing
-  const ready = load({ options, model, prepared, drafting, summary, http, log, signal })
+  const ready = load({ options, model, reading, prepared, drafting, summary, http, log, signal })
   ready.catch(() => {}) // whoever waits for it is told; nobody has to
   return {
     ready,
@@ -197,6 +209,7 @@ async function openApp(
       await ready.then(({ kept }) => kept).catch(() => {})
       await ready.then(({ engine }) => closeEngine(engine, log)).catch(() => {})
       await ready.then(({ chat }) => chat.close()).catch(() => {}) // after the engine, which asks it for masks
+      await reading.then((tokenizer) => tokenizer.close()).catch(() => {}) // when there is no chat
       http.server.server.closeAllConnections()
       await http.server.close()
       await model.close()
@@ -220,6 +233,7 @@ async function closeEngine(engine: Engine, log: Log): Promise<void> {
 interface Loading {
   options: AppOptions
   model: Model
+  reading: Promise<Tokenizer>
   prepared: Prepared
   drafting: PreparedDrafting
   summary: Summary
@@ -231,7 +245,7 @@ interface Loading {
 
 /** `kept`: what must be over before the program closes. */
 async function load(loading: Loading): Promise<Ready & { kept: Promise<void> }> {
-  const { options, model, drafting, summary, http, log } = loading
+  const { options, model, reading, drafting, summary, http, log } = loading
   const { texts } = model
   const vocabulary = model.config.shapes.vocabulary
   const now = new Date() // the day the server started: the same request stays the same
@@ -241,11 +255,9 @@ async function load(loading: Loading): Promise<Ready & { kept: Promise<void> }> 
     return source && openTemplate(source.text, source.file, { specialTokens, now })
   })
   // Both at once, as each has threads of its own; a model that is interpreted is small and has no hurry.
-  const reading = openTokenizer(texts.tokenizer.text, texts.tokenizer.file, vocabulary)
   if (loading.prepared.manifest.target === "reference") await reading
   const opening = openProgram(loading)
   const opened = Promise.all([reading, opening]).catch((error) => {
-    reading.then((tokenizer) => tokenizer.close()).catch(() => {})
     opening.then(({ program }) => program.close()).catch(() => {})
     throw error
   })

@@ -37,6 +37,11 @@ interface Waiting {
 
 const LONG = 8 * 1024 // characters; a millisecond or two
 
+/** The thread without its tokenizer. It loads its own code meanwhile, native parts included. */
+export function startEncodeWorker(): Worker {
+  return startThread("encode-worker", {})
+}
+
 export class EncodeThread {
   readonly #source: TokenizerSource
   readonly #short: Waiting[] = [] // the first is being encoded
@@ -45,9 +50,15 @@ export class EncodeThread {
   #orders = 0
   #closed = false
 
-  /** Rejects in words when the file cannot be read, the library's where it is the library's to say. */
-  static async open(source: TokenizerSource): Promise<Opened & { thread: EncodeThread }> {
-    const worker = startThread("encode-worker", { workerData: source })
+  /**
+   * Rejects in words when the file cannot be read, the library's where it is the library's to say.
+   * @param worker one that was started earlier
+   */
+  static async open(
+    source: TokenizerSource,
+    worker: Worker = startEncodeWorker(),
+  ): Promise<Opened & { thread: EncodeThread }> {
+    worker.postMessage(source)
     const first = await new Promise<Answer>((resolve, reject) => {
       worker.once("message", resolve).once("error", reject)
     })
@@ -94,7 +105,10 @@ export class EncodeThread {
 
   #begin([first]: readonly Waiting[]): void {
     if (!first) return
-    this.#worker ??= this.#watched(startThread("encode-worker", { workerData: this.#source }))
+    if (!this.#worker) {
+      this.#worker = this.#watched(startEncodeWorker())
+      this.#worker.postMessage(this.#source)
+    }
     this.#worker.ref()
     this.#worker.postMessage(first.order)
   }

@@ -1,9 +1,10 @@
-// What runs in the thread of encode-thread.ts: reads the tokenizer's file, then takes texts and answers with tokens. Encoding is the library's, on yet another
-// thread, so that a short text that comes after a long one is taken up at once.
+// What runs in the thread of encode-thread.ts: is handed the tokenizer's file and reads it, then takes texts and answers with
+// tokens. Encoding is the library's, on yet another thread, so that a short text that comes after a long one is taken up at
+// once.
 
 import { setFlagsFromString } from "node:v8"
 import { runInNewContext } from "node:vm"
-import { parentPort, workerData } from "node:worker_threads"
+import { parentPort } from "node:worker_threads"
 import type { Answer, Order } from "./encode-thread.ts"
 import { type Encoding, openEncoding } from "./encoding.ts"
 import { readTokenizer, type TokenizerSource } from "./tokenizer-file.ts"
@@ -14,9 +15,15 @@ const collect = runInNewContext("gc") as () => void
 const LARGE = 64 * 1024 // characters
 
 const port = parentPort!
-const opened = await open(workerData as TokenizerSource).catch((error: Error) => error)
-if (opened instanceof Error) port.postMessage({ failure: opened.message } satisfies Answer)
-else port.on("message", (order: Order) => void answer(opened, order))
+let opened: Promise<Encoding>
+port.on("message", (message: TokenizerSource | Order) => {
+  if ("id" in message) {
+    void answer(message)
+    return
+  }
+  opened = open(message)
+  opened.catch(({ message: failure }: Error) => port.postMessage({ failure } satisfies Answer))
+})
 
 async function open(source: TokenizerSource): Promise<Encoding> {
   const { vocabulary, files } = readTokenizer(source)
@@ -25,8 +32,9 @@ async function open(source: TokenizerSource): Promise<Encoding> {
   return encoding
 }
 
-async function answer(encoding: Encoding, { id, text }: Order): Promise<void> {
+async function answer({ id, text }: Order): Promise<void> {
   try {
+    const encoding = await opened
     const tokens = await encoding.encode(text)
     port.postMessage({ id, tokens } satisfies Answer, [tokens.buffer])
     if (text.value.length > LARGE) collect()

@@ -1,6 +1,7 @@
 // Opens a model's tokenizer.json: what its tokens are, and the thread that turns texts into them. The thread reads the file,
 // too: a vocabulary of 128,256 takes it a second, in which the event loop and the weights go on.
 
+import type { Worker } from "node:worker_threads"
 import { problem } from "../errors.ts"
 import { EncodeThread } from "./encode-thread.ts"
 import type { Text } from "./jinja/text.ts"
@@ -22,11 +23,17 @@ export interface Tokenizer extends Vocabulary {
 }
 
 /**
- * Opens the text of a tokenizer.json. `limit` is the number of rows of the model's embedding.
+ * Opens the text of a tokenizer.json. `limit` is the number of rows of the model's embedding, `worker` what
+ * `startEncodeWorker` gave earlier; it ends with the tokenizer, or when there is none.
  * Throws `model_broken`, naming `file`, when it is not one that can be read exactly.
  */
-export async function openTokenizer(json: string, file: string, limit: number): Promise<Tokenizer> {
-  const { thread, prefix, vocabulary } = await EncodeThread.open({ json, limit }).catch(
+export async function openTokenizer(
+  json: string,
+  file: string,
+  limit: number,
+  worker?: Worker,
+): Promise<Tokenizer> {
+  const { thread, prefix, vocabulary } = await EncodeThread.open({ json, limit }, worker).catch(
     (error: Error) => {
       throw problem("model_broken", { file, problem: error.message })
     },
