@@ -22,7 +22,7 @@ import { openShelf } from "../../src/runtime/shelf.ts"
 import { goldenFolder, readGolden } from "./golden.ts"
 import { loadSmall, type SmallShape, smallGraph } from "./small.ts"
 import {
-  attentionHere,
+  arithmeticHere,
   batch,
   blocksFor,
   continueGreedily,
@@ -111,7 +111,7 @@ describe.skipIf(!compiler)(needsCompiler, () => {
     })
     const [cpu, reference] = [
       await openCpu(plan, limits),
-      openReference(plan, limits, attentionHere),
+      openReference(plan, limits, arithmeticHere),
     ]
     await loadSmall(cpu)
     await loadSmall(reference)
@@ -119,14 +119,17 @@ describe.skipIf(!compiler)(needsCompiler, () => {
   }
 
   test.each([
-    ["q4f16_1", "q8"],
-    ["q4f32_1", "bf16"],
-    ["q8f16_1", "f16"],
-    ["q3f16_1", "q8"],
+    ["q4f16_1", "int8", "q8"],
+    ["q4f32_1", "int8", "bf16"],
+    ["q8f16_1", "int8", "f16"],
+    ["q3f16_1", "int8", "q8"],
+    ["q0f16", "float", "f16"],
+    ["q0bf16", "float", "f32"],
+    ["q4f16_1", "float", "bf16"],
   ] as const)(
-    "%s with activations in 8 bits, keys and values in %s, computes what the reference computes, the same in any company",
-    async (format, kv) => {
-      const options = { format, activations: "int8", kv } as const
+    "%s with activations in %s, keys and values in %s, computes what the reference computes, the same in any company",
+    async (format, activations, kv) => {
+      const options = { format, activations, kv } as const
       const { cpu, reference } = await both({ hidden: 72, intermediate: 100 }, options)
       for (const salt of [1, 2, 3]) {
         const tokens = prompt(100, salt)

@@ -18,7 +18,7 @@ import { processorFeatures } from "../../src/runtime/features.ts"
 import { openLibrary } from "../../src/runtime/library.ts"
 import { openShelf } from "../../src/runtime/shelf.ts"
 import { goldenFolder, readGolden } from "./golden.ts"
-import { attentionHere, blocksFor, prefill } from "./steps.ts"
+import { arithmeticHere, blocksFor, prefill } from "./steps.ts"
 
 const BUILD = 240_000 // ms: a build takes seconds, on a busy machine many
 const limits = { blocks: 50, tokens: 700, sequences: 1, rows: 700 }
@@ -52,7 +52,7 @@ describe.each<[string, Plan["kv"]]>([
   let reference: Float32Array[] // of each prompt, logits from its first row on
 
   async function logitsOf(open: typeof openReference | typeof openCpu): Promise<Float32Array[]> {
-    const program = await open(plan, limits, attentionHere)
+    const program = await open(plan, limits, arithmeticHere)
     await loadParameters(model.weights, program.manifest, program)
     const logits: Float32Array[] = []
     for (const { tokens, firstRow } of prompts)

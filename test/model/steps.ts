@@ -1,7 +1,7 @@
 // Steps as tests write them: sequences with their blocks, and which rows are wanted. For any Program.
 
 import { usableLevels } from "../../src/compiler/targets/cpu/levels.ts"
-import type { AttentionArithmetic } from "../../src/compiler/targets/reference/machine.ts"
+import type { Arithmetic } from "../../src/compiler/targets/reference/machine.ts"
 import { processorFeatures } from "../../src/runtime/features.ts"
 import {
   BLOCK,
@@ -11,8 +11,8 @@ import {
   UNMASKED,
 } from "../../src/runtime/program.ts"
 
-/** How the cpu target computes attention over keys and values of 16 bits on this processor. */
-export const attentionHere: AttentionArithmetic = usableLevels(
+/** How the cpu target computes attention over keys and values of 16 bits, and products of such weights, on this processor. */
+export const arithmeticHere: Arithmetic = usableLevels(
   process.arch,
   processorFeatures(),
 )[0].features.includes("amx_bf16")

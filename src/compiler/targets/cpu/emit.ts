@@ -176,8 +176,23 @@ function constants(plan: Plan, attention: AllLayers): string[] {
     HIDDEN_BUFFER: hidden.buffer,
     HIDDEN_COLUMNS: hidden.columns,
     HIDDEN_STRIDE: stride(plan, hidden),
+    PLANES_COLUMNS: planesColumns(plan),
   }
   return Object.entries(values).map(([name, value]) => `#define ${name} ${value}`)
+}
+
+/** Weights that a matrix unit takes as planes of bf16 (float_tiles.h): a library keeps room for such a product's rows. */
+const isHalves = ({ format }: Panels) => format === "f16" || format === "bf16"
+
+/** The most columns of such a product; 0: there is none. */
+export function planesColumns(plan: Plan): number {
+  const weights = keepers(plan)
+  const columns = plan.steps.flatMap((step) =>
+    step.op === "matmul" && isHalves(weights[step.weight]!.panels)
+      ? [weights[step.weight]!.panels.columns]
+      : [],
+  )
+  return Math.max(0, ...columns)
 }
 
 /** Floats from one row of a buffer to the next: whole panels, so that products need no tails. */
@@ -319,7 +334,7 @@ class Code {
     )
     const count = Math.ceil(panels.pair ? panels.pair / 16 : panels.rows / 32)
     this.#call(
-      `product_loop(m, ${setName(step.rows)}, ${name}, ${count}, ${weight}, ${bias ?? -1}, ${inBuffer}, ${from}, ${rowBytes}, ${output.buffer}, ${panels.columns}, ${inStride}, ${outStride})`,
+      `product_loop(m, ${setName(step.rows)}, ${name}, ${count}, ${weight}, ${bias ?? -1}, ${isHalves(panels) ? 1 : 0}, ${inBuffer}, ${from}, ${rowBytes}, ${output.buffer}, ${panels.columns}, ${inStride}, ${outStride})`,
     )
   }
 

@@ -5,7 +5,7 @@ import { availableParallelism } from "node:os"
 import { floatBytes, formats, isGroupFormat } from "../../../runtime/format.ts"
 import type { ProgramLimits } from "../../../runtime/program.ts"
 import type { Codes, Plan } from "../../plan.ts"
-import { type Keeper, keepers, padded } from "./emit.ts"
+import { type Keeper, keepers, padded, planesColumns } from "./emit.ts"
 
 /** Bytes of the weights as the kernels keep them, and of everything else but KV blocks. */
 export function cpuBytes(
@@ -24,7 +24,7 @@ export function cpuBytes(
       plan.buffers.reduce(
         (sum, { capacity }, id) =>
           sum + onLines(rowBytes[id]! * (capacity === "logits" ? rows : tokens + ROWS_BEHIND)),
-        own + ROW_SETS * tokens * ROW_BYTES,
+        own + ROW_SETS * tokens * ROW_BYTES + planesBytes(plan, tokens),
       ),
   }
 }
@@ -32,12 +32,20 @@ export function cpuBytes(
 const LINE = 64
 const SLACK = 256
 const ROWS_BEHIND = 4
+const PLANES_BEHIND = 16
 /** What the driver knows of a row of each of its four sets, three of which have room for all tokens. */
 const ROW_SETS = 4
 const ROW_BYTES = 20
 
 const onLines = (bytes: number) => Math.ceil((bytes + SLACK) / LINE) * LINE
 const upTo = (n: number, unit: number) => Math.ceil(n / unit) * unit
+
+/** Rows of the widest product that a matrix unit takes as planes (float_tiles.h): two numbers of 16 bits for each float. */
+function planesBytes(plan: Plan, tokens: number): number {
+  const columns = planesColumns(plan)
+  const bytes = upTo(columns, 32) * 4
+  return columns ? (bytes % 2048 ? bytes : bytes + LINE) * (tokens + PLANES_BEHIND) : 0
+}
 
 /** panels_bytes of panels.h: panels of 32 rows, codes of 3 bits as nibbles, a line of scales for each group. */
 function keptBytes({ kept, panels, stored }: Keeper): number {

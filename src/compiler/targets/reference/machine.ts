@@ -1,7 +1,12 @@
 // The interpreter: buffers, caches, and for every step of the plan what it does to a row.
 
 import { rounding } from "../../../runtime/dtype.ts"
-import type { FloatType } from "../../../runtime/format.ts"
+import {
+  type FloatType,
+  formats,
+  isGroupFormat,
+  type ParameterFormat,
+} from "../../../runtime/format.ts"
 import {
   BLOCK,
   type CancelWord,
@@ -17,13 +22,16 @@ import { silu } from "./arithmetic.ts"
 import { Batch } from "./batch.ts"
 import * as kernels from "./kernels.ts"
 import { type Floats, readRow, type Stored } from "./parameters.ts"
-import { attendTiles } from "./tiles.ts"
+import { attendTiles, multiplyTiles } from "./tiles.ts"
 
 type Four = readonly [number, number, number, number]
 type Matmul = Extract<Step, { op: "matmul" }>
 
-/** In which of the cpu target's two ways attention is computed: they differ in the last bits (docs/determinism.md). */
-export type AttentionArithmetic = "vectors" | "matrix unit"
+/**
+ * In which of the cpu target's two ways attention and products of float weights are computed: they differ in the last bits
+ * (docs/determinism.md).
+ */
+export type Arithmetic = "vectors" | "matrix unit"
 
 /** Thrown by whatever finds the cancel word set. */
 const cancelled = Symbol("cancelled")
@@ -34,17 +42,16 @@ export class Machine {
   readonly #buffers: readonly (Float32Array | Int8Array)[]
   readonly #caches: readonly kernels.Cache[]
   readonly #sampler: Sampler
-  /** What keys and values are kept in, where attention is computed as on the matrix unit. */
-  readonly #tiles: Exclude<Plan["kv"], "f32"> | undefined
+  readonly #arithmetic: Arithmetic
 
   constructor(
     plan: Plan,
     limits: ProgramLimits,
     parameters: readonly Stored[],
-    attention: AttentionArithmetic,
+    arithmetic: Arithmetic,
   ) {
     this.#plan = plan
-    this.#tiles = attention === "matrix unit" && plan.kv !== "f32" ? plan.kv : undefined
+    this.#arithmetic = arithmetic
     this.#parameters = parameters
     this.#buffers = plan.buffers.map(({ capacity, columns, dtype }) => {
       const size = (capacity === "tokens" ? limits.tokens : limits.rows) * columns
@@ -139,9 +146,11 @@ export class Machine {
         const [query, out] = [this.#rows(step.query), this.#rows(step.output)]
         const { attention } = step
         const cache = this.#caches[attention.layer]!
+        const { kv } = this.#plan
         return (row) => {
           const seen = batch.seen(tokens[row]!, attention.window, attention.sinks)
-          if (this.#tiles) attendTiles(query, row, attention, this.#tiles, cache, seen, out)
+          if (this.#arithmetic === "matrix unit" && kv !== "f32")
+            attendTiles(query, row, attention, kv, cache, seen, out)
           else kernels.attend(query, row, attention, cache, seen, out)
         }
       }
@@ -211,7 +220,7 @@ export class Machine {
     const matrix = this.#parameters[step.weight]!
     const { rows } = this.#plan.parameters[step.weight]!
     const bias = step.bias === undefined ? undefined : this.#vector(step.bias)
-    const product = this.#product(step.input, matrix)
+    const product = this.#product(step.input, matrix, this.#plan.parameters[step.weight]!.format)
     const out = this.#rows(step.output)
     const to = epilogue.kind === "add" ? this.#rows(epilogue.to) : undefined
     const four = new Float64Array(4)
@@ -242,10 +251,14 @@ export class Machine {
   #product(
     input: Matmul["input"],
     matrix: Stored,
+    format: ParameterFormat,
   ): (row: number, wanted: Four, out: Float64Array) => void {
     if (input.kind === "float") {
       if (matrix.kind === "codes") throw new Error("internal: floats meet codes")
       const x = this.#rows(input.view)
+      const stored = isGroupFormat(format) ? formats[format].dtype : format
+      if (this.#arithmetic === "matrix unit" && stored !== "f32")
+        return multiplyTiles(x, matrix, stored)
       return (row, wanted, out) => kernels.dotFour(x, row, matrix, wanted, out)
     }
     if (matrix.kind === "floats") throw new Error("internal: codes meet floats")

@@ -8,7 +8,7 @@ import type { Manifest } from "../../../runtime/manifest.ts"
 import { BLOCK, type Program, type ProgramLimits } from "../../../runtime/program.ts"
 import { manifestOf } from "../../compile.ts"
 import type { Plan } from "../../plan.ts"
-import { type AttentionArithmetic, Machine } from "./machine.ts"
+import { type Arithmetic, Machine } from "./machine.ts"
 import { allocateParameters, storedBytes, storeRows } from "./parameters.ts"
 
 /** A program before and after its parameters are in. */
@@ -51,15 +51,15 @@ export function referenceBytes(plan: Plan): {
   }
 }
 
-/** `attention`: that of a matrix unit to compare the cpu target with, on a processor that has one. */
+/** `arithmetic`: that of a matrix unit to compare the cpu target with, on a processor that has one. */
 export function openReference(
   plan: Plan,
   limits: ProgramLimits,
-  attention: AttentionArithmetic = "vectors",
+  arithmetic: Arithmetic = "vectors",
 ): ReferenceProgram {
   const manifest = referenceManifest(plan)
   const parameters = allocateParameters(plan)
-  const machine = new Machine(plan, limits, parameters, attention)
+  const machine = new Machine(plan, limits, parameters, arithmetic)
   const takesHidden = plan.steps.some((step) => step.op === "hiddenIn")
   return {
     manifest,

@@ -1,13 +1,15 @@
-// Attention as the cpu target's kernels compute it on a processor's matrix unit (attention_tiles.h), bit for bit: the same
-// steps as in kernels.ts, sums of products of bf16. Nobody is served by it; it is what those kernels are compared with.
+// Attention and products of float weights as the cpu target's kernels compute them on a processor's matrix unit
+// (attention_tiles.h, float_tiles.h), bit for bit: the same steps as in kernels.ts, sums of products of bf16. Nobody is served
+// by it; it is what those kernels are compared with.
 //
-// Numbers become planes of bf16: what is stored two, whose sum it is (one, where it is a bf16 or an 8-bit code); a query and a weight
-// the nearest bf16 and most of what is left. The unit takes 32 columns at a time: it adds the products of the first sixteen
+// Numbers become planes of bf16: what is stored two, whose sum it is (one, where it is a bf16 or an 8-bit code); a float the
+// nearest bf16 and most of what is left. The unit takes 32 columns at a time: it adds the products of the first sixteen
 // and of the last sixteen one by one with fused multiply-adds, then both sums, then that to what was there; numbers too
 // small to be normal count as zero throughout.
 
 import { exp, fma, total } from "./arithmetic.ts"
 import { type Cache, type Rows, at as rowFrom, type Seen, STEP } from "./kernels.ts"
+import type { Floats } from "./parameters.ts"
 
 const { fround } = Math
 const LOWEST = fround(-3.4e38)
@@ -51,7 +53,7 @@ export function attendTiles(
   const lanes = new Float32Array(HALF)
   const step = new Float32Array(HALF)
   for (let head = 0; head < heads; head++) {
-    splitQuery(query.data, rowFrom(query, row) + head * headDim, headDim, q)
+    splitFloats(query.data, rowFrom(query, row) + head * headDim, headDim, q)
     const kvHead = Math.floor((head * kvHeads) / heads)
     const lane = kvHead * headDim
     let most = LOWEST
@@ -103,6 +105,37 @@ export function attendTiles(
   }
 }
 
+/** `dotFour` of kernels.ts in the matrix unit's arithmetic; `stored` is what the weights are kept in. */
+export function multiplyTiles(
+  x: Rows,
+  { columns, values }: Floats,
+  stored: Exclude<Stored, "q8">,
+): (row: number, wanted: readonly number[], out: Float64Array) => void {
+  const width = Math.ceil(columns / CHUNK) * CHUNK
+  const input = planes(width)
+  const matrix = planes(4 * width)
+  let split: readonly number[] = []
+  return (row, wanted, out) => {
+    if (split !== wanted)
+      wanted.forEach((from, i) => {
+        for (let k = 0; k < columns; k++) {
+          const value = values[from * columns + k]!
+          const high = stored === "f16" ? cut(value) : value
+          matrix.high[i * width + k] = flushed(high)
+          matrix.low[i * width + k] = flushed(value - high)
+        }
+      })
+    split = wanted
+    splitFloats(x.data, rowFrom(x, row), columns, input)
+    for (let i = 0; i < wanted.length; i++) {
+      let sum = 0
+      for (let at = 0; at < width; at += CHUNK)
+        sum = product(sum, input, at, matrix, i * width + at, stored)
+      out[i] = sum
+    }
+  }
+}
+
 /** A NaN shows. */
 function weightOf(score: number, scale: number, most: number): number {
   const x = fma(score, scale, -most)
@@ -133,7 +166,7 @@ function split(x: number, stored: Stored, to: Planes, at: number): void {
   to.low[at] = flushed(x - high)
 }
 
-function splitQuery(data: Float32Array, from: number, count: number, to: Planes): void {
+function splitFloats(data: Float32Array, from: number, count: number, to: Planes): void {
   for (let i = 0; i < count; i++) {
     const high = nearest(data[from + i]!)
     to.high[i] = flushed(high)

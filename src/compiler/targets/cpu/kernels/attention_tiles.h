@@ -12,10 +12,9 @@
 #define SINTER_ATTENTION_TILES_H
 
 #include "attention.h"
-#include "tiles.h"
+#include "matrix_unit.h"
 
-// A tile: 16 rows of 16 pairs of bf16, or of 16 floats.
-enum { TILE = 16, TILE_BYTES = 1024, TILES_TOGETHER = 4, TILES_AN_ITEM = 8 };
+enum { TILES_TOGETHER = 4, TILES_AN_ITEM = 8 };
 enum { MOST_POSITIONS = TILES_AN_ITEM * TILE };  // of an item
 
 // Neighbouring positions of an item: as many as fill eight tiles.
@@ -55,49 +54,14 @@ INLINE uint8_t *tile_at(float *scratch, int64_t tile) {
   return (uint8_t *)scratch + tile * TILE_BYTES;
 }
 
-#define TILE_ZERO(tile) __asm__ volatile("tilezero %%tmm" #tile::)
-#define TILE_DOT_BF16(sum, rows, columns) \
-  __asm__ volatile("tdpbf16ps %%tmm" #columns ", %%tmm" #rows ", %%tmm" #sum::)
-
 // ------------------------------------------------------------------ numbers to planes
 
-#define UPPER_HALF _mm512_set1_epi32((int)0xffff0000)
-INLINE ivec bits_of_vec(vec v) { return _mm512_castps_si512(v); }
-INLINE vec upper_half(ivec v) { return _mm512_castsi512_ps(_mm512_and_si512(v, UPPER_HALF)); }
-// The nearest bf16, halves away from zero, as a float.
-INLINE vec nearest_bf16(vec v) {
-  return upper_half(_mm512_add_epi32(bits_of_vec(v), _mm512_set1_epi32(0x8000)));
-}
-// Pairs of the upper halves of two vectors: a's below b's.
-INLINE void store_pairs(void *to, vec a, vec b) {
-  const int either = 0xf8;  // a >> 16 | (b & UPPER_HALF)
-  _mm512_store_si512(to, _mm512_ternarylogic_epi32(_mm512_srli_epi32(bits_of_vec(a), 16),
-                                                   bits_of_vec(b), UPPER_HALF, either));
-}
-
-// Stored numbers: the second plane is exact, and absent where the first is all.
-INLINE void split_stored(enum number n, vec a, vec b, void *high, void *low) {
-  if (n != F16) {
-    store_pairs(high, a, b);
-    return;
-  }
-  vec near_a = nearest_bf16(a), near_b = nearest_bf16(b);
-  store_pairs(high, near_a, near_b);
-  store_pairs(low, vec_sub(a, near_a), vec_sub(b, near_b));
-}
-INLINE void split_query(vec a, vec b, void *high, void *low) {
-  vec near_a = nearest_bf16(a), near_b = nearest_bf16(b);
-  store_pairs(high, near_a, near_b);
-  store_pairs(low, nearest_bf16(vec_sub(a, near_a)), nearest_bf16(vec_sub(b, near_b)));
-}
-// As a query, but what is left is cut off and not rounded: two operations fewer of a hot loop.
+// As other floats, but what is left is cut off and not rounded: two operations fewer of a hot loop.
 INLINE void split_weights(vec a, vec b, void *high, void *low) {
   vec near_a = nearest_bf16(a), near_b = nearest_bf16(b);
   store_pairs(high, near_a, near_b);
   store_pairs(low, vec_sub(a, near_a), vec_sub(b, near_b));
 }
-
-INLINE __mmask16 first_lanes(int64_t n) { return (__mmask16)first_bits(n); }
 
 // The following step's blocks are fetched bit by bit, in proportion to the time that goes by: a core has few places for
 // lines on their way, and a burst would wait for them (one row: 15.6 ms in bursts, 12.3 so).
@@ -156,16 +120,10 @@ INLINE void split_values(const struct attention a, uint8_t *const heads[4], uint
 
 // ------------------------------------------------------------------ products of planes
 
-// Which planes of rows and columns meet, in this order: high with low (which only an f16 has), high with high, low
-// with high.
-INLINE int first_part(const struct attention a) { return a.number == F16 ? 0 : 1; }
-INLINE int row_plane(int part) { return part == 2; }
-INLINE int column_plane(int part) { return part == 0; }
-// What the part before has loaded stays: its rows, and its columns where they are two tiles.
-INLINE int new_rows(const struct attention a, int part) {
-  return part == first_part(a) || row_plane(part) != row_plane(part - 1);
+// Two tiles of columns keep their registers from part to part, four do not.
+INLINE int reload(const struct attention a, int part, int tall) {
+  return tall == 1 || new_columns(a.number, part);
 }
-INLINE int new_columns(int part, int tall) { return tall == 1 || part < 2; }
 
 // Tiles of 32 columns of rows against 32 of keys: four sums at a time, of 32 rows and two blocks or of 16 rows and all four.
 INLINE void score_tiles(const struct attention a, const struct tile_places p, const int tall,
@@ -180,18 +138,18 @@ INLINE void score_tiles(const struct attention a, const struct tile_places p, co
     TILE_ZERO(3);
     for (int64_t pair = 0; pair < p.pairs; pair++)
 #pragma GCC unroll 3
-      for (int part = first_part(a); part < 3; part++) {
+      for (int part = first_part(a.number); part < 3; part++) {
         const int64_t at = (pair * 2 + row_plane(part)) * TILE_BYTES;
         const uint8_t *keys =
             tile_at(scratch, p.keys + (pair * 2 + column_plane(part)) * 4 + block);
         fetch_some(f, DOT_TIME);
-        if (new_rows(a, part)) TILE_LOAD(4, query + at, LINE);
-        if (new_columns(part, tall)) TILE_LOAD(6, keys, LINE);
+        if (new_rows(a.number, part)) TILE_LOAD(4, query + at, LINE);
+        if (reload(a, part, tall)) TILE_LOAD(6, keys, LINE);
         TILE_DOT_BF16(0, 4, 6);
-        if (new_columns(part, tall)) TILE_LOAD(7, keys + TILE_BYTES, LINE);
+        if (reload(a, part, tall)) TILE_LOAD(7, keys + TILE_BYTES, LINE);
         TILE_DOT_BF16(1, 4, 7);
         if (tall == 2) {
-          if (new_rows(a, part)) TILE_LOAD(5, below + at, LINE);
+          if (new_rows(a.number, part)) TILE_LOAD(5, below + at, LINE);
           TILE_DOT_BF16(2, 5, 6);
           TILE_DOT_BF16(3, 5, 7);
         } else {
@@ -229,20 +187,20 @@ INLINE void weigh_vectors(const struct attention a, const struct tile_places p, 
   EACH_SUM(LOAD_SUM);
   for (int half = 0; half < 2; half++)
 #pragma GCC unroll 3
-    for (int part = first_part(a); part < 3; part++) {
+    for (int part = first_part(a.number); part < 3; part++) {
       const uint8_t *rows = weights + (half * 2 + row_plane(part)) * TILE_BYTES,
                     *values = tile_at(
                         scratch, p.values + (half * 2 + column_plane(part)) * p.vectors + vector);
       fetch_some(f, DOT_TIME);
-      if (new_rows(a, part)) TILE_LOAD(4, rows, LINE);
-      if (new_columns(part, tall)) TILE_LOAD(6, values, LINE);
+      if (new_rows(a.number, part)) TILE_LOAD(4, rows, LINE);
+      if (reload(a, part, tall)) TILE_LOAD(6, values, LINE);
       TILE_DOT_BF16(0, 4, 6);
       if (width > 1) {
-        if (new_columns(part, tall)) TILE_LOAD(7, values + TILE_BYTES, LINE);
+        if (reload(a, part, tall)) TILE_LOAD(7, values + TILE_BYTES, LINE);
         TILE_DOT_BF16(1, 4, 7);
       }
       if (tall == 2) {
-        if (new_rows(a, part)) TILE_LOAD(5, rows + 4 * TILE_BYTES, LINE);
+        if (new_rows(a.number, part)) TILE_LOAD(5, rows + 4 * TILE_BYTES, LINE);
         TILE_DOT_BF16(2, 5, 6);
         if (width > 1) TILE_DOT_BF16(3, 5, 7);
       }
@@ -354,9 +312,9 @@ INLINE void tile_query(const struct attention a, const struct tile_places p,
                          (kv_head * group + row % group) * a.head_dim;
     uint8_t *at = tile_at(scratch, p.query + row / TILE * p.pairs * 2) + row % TILE * LINE;
     for (int64_t d = 0; d < a.head_dim; d += 32, at += 2 * TILE_BYTES)
-      split_query(_mm512_maskz_loadu_ps(first_lanes(a.head_dim - d), query + d),
-                  _mm512_maskz_loadu_ps(first_lanes(a.head_dim - d - 16), query + d + 16), at,
-                  at + TILE_BYTES);
+      split_floats(_mm512_maskz_loadu_ps(first_lanes(a.head_dim - d), query + d),
+                   _mm512_maskz_loadu_ps(first_lanes(a.head_dim - d - 16), query + d + 16), at,
+                   at + TILE_BYTES);
   }
 }
 
@@ -392,7 +350,7 @@ INLINE void attend_tiles(const struct attention a, const struct attention_item *
   int64_t last = item->positions[item->tokens - 1], begin = item->kept;
   if (a.window && item->positions[0] - a.window + 1 > begin)
     begin = item->positions[0] - a.window + 1;
-  const int64_t lines = 4 * (int64_t)(head_bytes(a) / LINE), dots = 2 * (3 - first_part(a)),
+  const int64_t lines = 4 * (int64_t)(head_bytes(a) / LINE), dots = 2 * (3 - first_part(a.number)),
                 time = (8 * p.pairs + 4 * p.vectors) * SPLIT_TIME / 2 + rows * ROW_TIME +
                        p.rows * dots * DOT_TIME * (2 * p.pairs + (p.vectors + 3) / 4 * 2) / 2;
   for (int64_t first = 0; first <= last; first += STEP) {
@@ -435,7 +393,7 @@ INLINE void attend_tiles(const struct attention a, const struct attention_item *
       }
     }
   }
-  __asm__ volatile("tilerelease" ::);
+  tiles_release();
 
   for (int64_t row = 0; row < rows; row++) {
     const int64_t tile = row / TILE, i = row % TILE;

@@ -25,6 +25,7 @@ struct sinter_model {
   uint8_t *buffers[BUFFERS];
   float *scratch;     // [threads, item_scratch]
   uint8_t *samplers;  // [threads, sampler_bytes]
+  uint8_t *planes;    // [tokens + PLANES_BEHIND, planes_bytes] rows of the product at hand
   struct row_set sets[ROW_SETS];
   int32_t *sequence_of;  // [tokens]
   int32_t *wanted_of;    // [tokens] which wanted row a token is, or -1
@@ -76,6 +77,8 @@ static size_t lay_out(sinter_model *m, uint8_t *memory) {
     TAKE(m->buffers[i], buffer_bytes[i] * (buffer_of_logits[i] ? rows : tokens + ROWS_BEHIND));
   TAKE(m->scratch, m->host->threads * item_scratch(ATTENTION) * 4);
   TAKE(m->samplers, (size_t)m->host->threads * sampler_bytes(VOCABULARY));
+  TAKE(m->planes,
+       PLANES_COLUMNS ? (size_t)planes_bytes(PLANES_COLUMNS) * (tokens + PLANES_BEHIND) : 0);
   TAKE(m->sequence_of, tokens * 4);
   TAKE(m->wanted_of, tokens * 4);
   for (int set = 0; set < ROW_SETS; set++) {
@@ -397,26 +400,58 @@ static int32_t rows_loop(sinter_model *m, enum rows set, void (*body)(void *, in
   return SINTER_OK;
 }
 
+#ifdef __AMX_BF16__
+struct split_loop {
+  const float *in;
+  uint8_t *planes;
+  int64_t columns, stride, count, grain;
+};
+
+static void split_rows(void *context, int64_t index, int32_t thread) {
+  const struct split_loop *l = context;
+  for (int64_t row = index * l->grain; row < l->count && row < (index + 1) * l->grain; row++)
+    split_row(l->in + row * l->stride, l->columns, l->planes + row * planes_bytes(l->columns));
+}
+
+// A product's rows as the matrix unit takes them.
+static const uint8_t *rows_as_planes(sinter_model *m, const float *in, int64_t columns,
+                                     int64_t stride, int64_t count) {
+  // So many numbers cost less than to hand them out.
+  const int64_t grain = round_up(16384, columns) / columns;
+  struct split_loop loop = {in, m->planes, columns, stride, count, grain};
+  m->host->parallel_for(m->host, (count + grain - 1) / grain, split_rows, &loop);
+  return m->planes;
+}
+#endif
+
 // Bytes of rows in a block of a product.
 enum { BLOCK_OF_ROWS = 768 << 10 };
 
+// `halves`: the weights are floats of 16 bits.
 static int32_t product_loop(sinter_model *m, enum rows set, void (*body)(void *, int64_t, int32_t),
-                            int64_t panels, int weight, int bias, int in, int64_t from,
+                            int64_t panels, int weight, int bias, int halves, int in, int64_t from,
                             int64_t row_bytes, int out, int64_t columns, int64_t in_stride,
                             int64_t out_stride) {
   if (cancelled(m)) return SINTER_CANCELLED;
-  int64_t count = m->sets[set].count;
+  int64_t count = m->sets[set].count, height = 12;
   if (!count) return SINTER_OK;
+  const uint8_t *rows = m->buffers[in] + from;
+#ifdef __AMX_BF16__
+  if (halves && m->tiles) {
+    rows = rows_as_planes(m, (const float *)rows, columns, in_stride, count);
+    height = PAIR_ROWS;
+  }
+#endif
   // Blocks of one height, and that of whole tiles.
   int64_t blocks = (count * row_bytes + BLOCK_OF_ROWS - 1) / BLOCK_OF_ROWS,
-          block = round_up((count + blocks - 1) / blocks, 12);
+          block = round_up((count + blocks - 1) / blocks, height);
   blocks = (count + block - 1) / block;
   // Fine grains for long work, coarse ones where handing out would cost: a panel takes a microsecond for one row.
   int64_t grain = count > 64 ? 1 : count > 16 ? 2 : 4, most = panels / (8 * m->host->threads);
   if (grain > most) grain = most < 1 ? 1 : most;
   int64_t grains = (panels + grain - 1) / grain;
   const struct product product = {.panels = m->weights[weight],
-                                  .rows = m->buffers[in] + from,
+                                  .rows = rows,
                                   .count = count,
                                   .out = (float *)m->buffers[out],
                                   .bias = bias < 0 ? NULL : (float *)m->weights[bias],

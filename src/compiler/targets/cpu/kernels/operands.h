@@ -24,7 +24,7 @@ INLINE int quantized_above(enum codes c) { return c == CODES_8 ? BYTES_ABOVE_ZER
 // Rows of a product that one panel after another is multiplied with.
 struct product {
   const uint8_t *panels;
-  const uint8_t *rows;  // quantised rows, or rows of floats
+  const uint8_t *rows;  // quantised rows, floats, or planes of floats
   int64_t first, count;
   float *out;
   const float *bias;  // by column of the product, padded to whole panels; or none

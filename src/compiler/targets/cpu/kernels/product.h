@@ -6,6 +6,7 @@
 #ifndef SINTER_PRODUCT_H
 #define SINTER_PRODUCT_H
 
+#include "float_tiles.h"
 #include "operands.h"
 #include "tiles.h"
 
@@ -172,6 +173,10 @@ INLINE int product_panel(const struct panels w, const int quantized, const int f
   TILE(6, across, ahead)          \
   TILE(5, across, ahead)          \
   TILE(4, across, ahead) TILE(3, across, ahead) TILE(2, across, ahead) TILE(1, across, ahead)
+#ifdef __AMX_BF16__
+  if (!quantized && takes_planes(w, p->tiles))
+    return float_tiles_panels(w, out_stride, e, p, index, end);
+#endif
   int64_t row = p->first, count = p->count;
   struct fetch behind = {NULL, 0};
 #if TILE_ROWS == 6

@@ -8,27 +8,20 @@
 #ifndef SINTER_TILES_H
 #define SINTER_TILES_H
 
+#include "matrix_unit.h"
 #include "operands.h"
 
 // Rows behind the last that a tile which is not full reads.
 enum { TILES_BEHIND = 4 };
 
 #ifdef __AMX_INT8__
-#include <sys/syscall.h>
-#include <unistd.h>
-
-// Linux lends a process the 8 KiB of tiles that every thread has, on request; it may refuse.
-INLINE int tiles_permitted(void) {
-  enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
-  return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
-}
-
 // Rows of a tile: 12 rows x 32 columns of floats fill 24 registers. Groups in a chunk: its weights as bytes, 16 KiB, stay
 // in the first cache while all rows pass. Rows of a pass: their sums wait in memory from chunk to chunk.
 enum { TILE_HEIGHT = 12, TILE_CHUNK = 16, TILES_MOST = 32 * TILE_HEIGHT, TILE_GROUP = 48 };
 
 enum { INTEGER_BITS = 0x4b400000 };  // of 1.5 * 2^23
 
+// Registers 0 to 3 are two halves of two groups, 4 and 5 the groups' rows, 6 and 7 a half of weights each.
 struct tiles {
   _Alignas(LINE) int8_t weights[2][TILE_CHUNK * TILE_GROUP * 16];  // [half][k / 4][column][4]
   _Alignas(LINE) int32_t integers[16][16];
@@ -37,11 +30,6 @@ struct tiles {
   _Alignas(LINE) float sums[TILES_MOST][PANEL];
 };
 
-#define TILE_LOAD(tile, from, stride)                                                     \
-  __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile ::"r"(from), "r"((int64_t)(stride)) \
-                   : "memory")
-#define TILE_STORE(tile, to) \
-  __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" ::"r"(to), "r"(64L) : "memory")
 // Activations are signed; weights are, too, or unsigned bytes.
 #define TILE_DOT(sum, rows, weights)                                               \
   do {                                                                             \
@@ -50,21 +38,6 @@ struct tiles {
     else                                                                           \
       __asm__ volatile("tdpbssd %%tmm" #weights ", %%tmm" #rows ", %%tmm" #sum::); \
   } while (0)
-
-// Registers 0 to 3 are sums of so many `rows`, 4 and 5 the rows, `bytes` of K each, 6 and 7 weights: four bytes of K a row.
-// Here sums are two halves of two groups, weights a half each.
-INLINE void tiles_configure(int64_t rows, int64_t bytes) {
-  struct {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-  } shape = {.palette = 1};
-  for (int i = 0; i < 8; i++) {
-    shape.rows[i] = (uint8_t)(i < 6 ? rows : bytes / 4);
-    shape.row_bytes[i] = (uint16_t)(i == 4 || i == 5 ? bytes : LINE);
-  }
-  __asm__ volatile("ldtilecfg %0" ::"m"(shape));
-}
 
 // Nibbles of a chunk as signed bytes, in the order that the matrix unit reads: the panel's own.
 INLINE void tiles_expand(const struct panels w, const uint8_t *panel, int64_t groups,
@@ -211,10 +184,8 @@ INLINE void tiles_panel(const struct panels w, const int64_t out_stride, const e
   for (int64_t done = 0; done < count; done += TILES_MOST)
     tiles_pass(w, out_stride, e, p, index, p->first + done,
                count - done < TILES_MOST ? count - done : TILES_MOST, &t);
-  __asm__ volatile("tilerelease" ::);
+  tiles_release();
 }
 
-#else
-INLINE int tiles_permitted(void) { return 0; }
 #endif
 #endif
