@@ -25,7 +25,7 @@ import { chooseLimits, type EngineLimits, type Mode, type Overrides } from "./en
 import type { Speculative } from "./engine/speculative.ts"
 import type { EngineStats } from "./engine/stats.ts"
 import { Trace } from "./engine/trace.ts"
-import { createHttp, type Http } from "./http/http.ts"
+import type { Http } from "./http/http.ts"
 import { listen } from "./http/listen.ts"
 import { defaultHttpOptions, type HttpOptions, type Sample } from "./http/service.ts"
 import { createLog, type Log } from "./log.ts"
@@ -150,6 +150,7 @@ async function openApp(
   opened: Opened[],
 ): Promise<App> {
   const { mode = "local", log = createLog("silent", false) } = options
+  const serving = import("./http/http.ts") // a third of all modules, and nobody has asked for them before
   const format = options.quantization ?? model.format
   checkFormat(model, format)
   const plan = planOf(model, format, options.overrides)
@@ -195,6 +196,7 @@ async function openApp(
     limits,
     memoryOf: limitedBy,
   }
+  const { createHttp } = await serving
   const http = createHttp({ ...defaultHttpOptions, ...options.http, version }, log)
   const closing = new AbortController()
   const { signal } = closing
