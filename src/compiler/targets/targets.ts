@@ -86,7 +86,7 @@ export async function prepareProgram(plan: Plan, wish: ProgramWish): Promise<Pre
   if (target !== "auto") return shipped(plan, folder, [target], log) ?? targets[target](plan, log)
   const found = shipped(plan, folder, ["cpu", "cpu:baseline"], log)
   if (found) return found
-  if ((await findCompiler()) || parameterCount(plan) > MOST_INTERPRETED)
+  if (parameterCount(plan) > MOST_INTERPRETED || (await findCompiler()))
     return targets.cpu(plan, log)
   log.warn(
     "No C compiler is here, so the model runs in the interpreter, which is slow; install gcc or clang.",
