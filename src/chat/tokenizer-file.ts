@@ -79,8 +79,11 @@ function withoutControls(model: EncoderModel, controls: ReadonlyMap<string, numb
     return { ...model, vocab: pieces }
   }
   if (!Array.isArray(merges)) return model
+  const shortest = Math.min(...Array.from(controls.keys(), ({ length }) => length))
   const parts = new Set<string>()
   const kept = merges.filter((merge) => {
+    const written = typeof merge === "string" ? merge : merge.join(" ")
+    if (written.length <= shortest) return true // with its blank: nearly all are too short to hold one
     const pair = typeof merge === "string" ? merge.split(" ") : merge
     if (controls.has(pair.join(""))) return false
     for (const part of pair) if (controls.has(part)) parts.add(part)

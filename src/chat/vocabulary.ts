@@ -46,10 +46,7 @@ type Members = Record<string, unknown>
 /** Reads a parsed tokenizer.json. No id may reach `limit`. Throws what is wrong with it, in words. */
 export function readVocabulary(json: unknown, limit: number): Vocabulary {
   if (!isObject(json) || !isObject(json.model)) throw new Error("it has no tokenizer model")
-  const contents: string[] = [] // by id, with holes
-  for (const [content, id] of entriesOf(json.model.vocab)) {
-    contents[checkedId(content, id, limit)] = content as string
-  }
+  const contents = contentsOf(json.model.vocab, limit)
   if (contents.length === 0) throw new Error("its model has no vocabulary")
   const added = Array.isArray(json.added_tokens)
     ? json.added_tokens.map((token) => addedToken(token, limit))
@@ -68,11 +65,18 @@ function isObject(value: unknown): value is Members {
   return typeof value === "object" && value !== null && !Array.isArray(value)
 }
 
-/** Of a map from content to id, or of Unigram's list of [content, score]. */
-function* entriesOf(vocab: unknown): Generator<[unknown, unknown]> {
-  if (isObject(vocab)) for (const content in vocab) yield [content, vocab[content]]
-  if (!Array.isArray(vocab)) return
-  for (const [id, piece] of vocab.entries()) yield [Array.isArray(piece) ? piece[0] : piece, id]
+/** By id, with holes: of a map from content to id, or of Unigram's list of [content, score]. */
+function contentsOf(vocab: unknown, limit: number): string[] {
+  const contents: string[] = []
+  const put = (content: unknown, id: unknown) => {
+    contents[checkedId(content, id, limit)] = content as string
+  }
+  if (isObject(vocab)) for (const content in vocab) put(content, vocab[content])
+  if (Array.isArray(vocab))
+    vocab.forEach((piece, id) => {
+      put(Array.isArray(piece) ? piece[0] : piece, id)
+    })
+  return contents
 }
 
 function checkedId(content: unknown, id: unknown, limit: number): number {
