@@ -9,7 +9,7 @@ import { setTimeout as sleep } from "node:timers/promises"
 import { type DraftingOptions, type PreparedDrafting, prepareDrafting } from "./app/drafting.ts"
 import { planOf } from "./app/plan.ts"
 import { createChat, type OpenChat } from "./chat/chat.ts"
-import { startEncodeWorker } from "./chat/encode-thread.ts"
+import { startEncoder } from "./chat/encode-thread.ts"
 import type { FormatName as ToolFormat } from "./chat/formats/formats.ts"
 import { openTemplate } from "./chat/template.ts"
 import { openTokenizer, type Tokenizer } from "./chat/tokenizer.ts"
@@ -122,13 +122,13 @@ export interface Summary {
 export async function createApp(options: AppOptions): Promise<App> {
   const device = chooseDevice(options.device ?? { name: "auto", id: 0 })
   const folder = locateModel(options.model)
-  const worker = startEncodeWorker() // what takes longest goes first
-  const opened: Opened[] = [{ close: () => worker.terminate() }]
+  const encoder = startEncoder() // what takes longest goes first
+  const opened: Opened[] = [{ close: () => encoder.worker.terminate() }]
   try {
     const model = await openModel(folder, { verify: false }) // when it is read
     opened.push(model)
     const { text, file } = model.texts.tokenizer
-    const reading = openTokenizer(text, file, model.config.shapes.vocabulary, worker)
+    const reading = openTokenizer(text, file, model.config.shapes.vocabulary, encoder)
     reading.catch(() => {}) // whoever waits for it is told
     return await openApp(options, device, model, reading, opened)
   } catch (error) {
@@ -259,12 +259,12 @@ async function load(loading: Loading): Promise<Ready & { kept: Promise<void> }> 
   // Both at once, as each has threads of its own; a model that is interpreted is small and has no hurry.
   if (loading.prepared.manifest.target === "reference") await reading
   const opening = openProgram(loading)
+  const hash = createHash("sha256").update(texts.tokenizer.text) // which takes its time, too
   const opened = Promise.all([reading, opening]).catch((error) => {
     opening.then(({ program }) => program.close()).catch(() => {})
     throw error
   })
   const [tokenizer, { program, weights }] = await opened
-  const hash = createHash("sha256").update(texts.tokenizer.text)
   hash.update(`${template?.source} ${toolTemplate?.source}`)
   hash.update(`${program.manifest.fingerprint} ${weights.hash}`)
   const speculative = await openDrafter(drafting, loading).catch(async (error) => {

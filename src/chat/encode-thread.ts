@@ -37,9 +37,20 @@ interface Waiting {
 
 const LONG = 8 * 1024 // characters; a millisecond or two
 
-/** The thread without its tokenizer. It loads its own code meanwhile, native parts included. */
-export function startEncodeWorker(): Worker {
-  return startThread("encode-worker", {})
+/** A thread that has not been given its tokenizer yet, and loads its own code meanwhile, native parts included. */
+export interface Started {
+  worker: Worker
+  /** What it says first, or why it cannot start. */
+  first: Promise<Answer>
+}
+
+export function startEncoder(): Started {
+  const worker = startThread("encode-worker", {})
+  const first = new Promise<Answer>((resolve, reject) => {
+    worker.once("message", resolve).once("error", reject)
+  })
+  first.catch(() => {}) // whoever opens it is told
+  return { worker, first }
 }
 
 export class EncodeThread {
@@ -52,16 +63,15 @@ export class EncodeThread {
 
   /**
    * Rejects in words when the file cannot be read, the library's where it is the library's to say.
-   * @param worker one that was started earlier
+   * @param started the thread, when it was started before its tokenizer was known
    */
   static async open(
     source: TokenizerSource,
-    worker: Worker = startEncodeWorker(),
+    started: Started = startEncoder(),
   ): Promise<Opened & { thread: EncodeThread }> {
+    const { worker } = started
     worker.postMessage(source)
-    const first = await new Promise<Answer>((resolve, reject) => {
-      worker.once("message", resolve).once("error", reject)
-    })
+    const first = await started.first
     if ("vocabulary" in first) {
       const { data, offsets } = first.vocabulary.bytes // what it is does not survive the way here
       const vocabulary = { ...first.vocabulary, bytes: new TokenBytes(data, offsets) }
@@ -106,7 +116,7 @@ export class EncodeThread {
   #begin([first]: readonly Waiting[]): void {
     if (!first) return
     if (!this.#worker) {
-      this.#worker = this.#watched(startEncodeWorker())
+      this.#worker = this.#watched(startThread("encode-worker", {}))
       this.#worker.postMessage(this.#source)
     }
     this.#worker.ref()

@@ -1,9 +1,8 @@
 // Opens a model's tokenizer.json: what its tokens are, and the thread that turns texts into them. The thread reads the file,
 // too: a vocabulary of 128,256 takes it a second, in which the event loop and the weights go on.
 
-import type { Worker } from "node:worker_threads"
 import { problem } from "../errors.ts"
-import { EncodeThread } from "./encode-thread.ts"
+import { EncodeThread, type Started } from "./encode-thread.ts"
 import type { Text } from "./jinja/text.ts"
 import { controlsOf } from "./tokenizer-file.ts"
 import type { Vocabulary } from "./vocabulary.ts"
@@ -23,17 +22,17 @@ export interface Tokenizer extends Vocabulary {
 }
 
 /**
- * Opens the text of a tokenizer.json. `limit` is the number of rows of the model's embedding, `worker` what
- * `startEncodeWorker` gave earlier; it ends with the tokenizer, or when there is none.
+ * Opens the text of a tokenizer.json. `limit` is the number of rows of the model's embedding, `started` a
+ * thread that was started before; it ends with the tokenizer, or when there is none.
  * Throws `model_broken`, naming `file`, when it is not one that can be read exactly.
  */
 export async function openTokenizer(
   json: string,
   file: string,
   limit: number,
-  worker?: Worker,
+  started?: Started,
 ): Promise<Tokenizer> {
-  const { thread, prefix, vocabulary } = await EncodeThread.open({ json, limit }, worker).catch(
+  const { thread, prefix, vocabulary } = await EncodeThread.open({ json, limit }, started).catch(
     (error: Error) => {
       throw problem("model_broken", { file, problem: error.message })
     },
