@@ -197,8 +197,7 @@ function headerBytes(header: CopyHeader): Buffer {
   return all
 }
 
-// Each is a view that V8 counts as its own memory, and collects garbage for: with views of 8 MiB that took a third of a start.
-const WINDOW = 64 << 20
+const WINDOW = 16 << 20
 const READERS = 4 // as many as Node has threads for files
 
 /** All threads read at once: most of the time goes into making pages, not into the disk. */
@@ -209,15 +208,16 @@ async function readInto(
   signal: AbortSignal,
   progress: (done: number) => void,
 ): Promise<void> {
+  const windowAt = windowsOf(packed)
   let next = 0
   let done = 0
   const reader = async () => {
     while (next < packed.bytes) {
       signal.throwIfAborted()
       const at = next
-      const length = Math.min(WINDOW, packed.bytes - at)
+      const window = windowAt(at)
+      const { length } = window
       next += length
-      const window = packed.window(at, length)
       for (let read = 0; read < length; ) {
         const { bytesRead } = await file.read(window, read, length - read, begin + at + read)
         if (bytesRead === 0) throw new Error("it was cut short while it was read")
@@ -232,8 +232,23 @@ async function readInto(
 }
 
 function clear(packed: PackedWeights): void {
-  for (let at = 0; at < packed.bytes; at += WINDOW)
-    packed.window(at, Math.min(WINDOW, packed.bytes - at)).fill(0)
+  const windowAt = windowsOf(packed)
+  for (let at = 0; at < packed.bytes; at += WINDOW) windowAt(at).fill(0)
+}
+
+// V8 counts a view as memory of its own, however little of it there is yet, and collects garbage for every few of them. As
+// many views as windows took a third of a start.
+const VIEW = 1 << 30
+
+/** What gives the rest of the window that a place lies in. */
+function windowsOf(packed: PackedWeights): (at: number) => Uint8Array {
+  const views: Uint8Array[] = []
+  for (let at = 0; at < packed.bytes; at += VIEW)
+    views.push(packed.window(at, Math.min(VIEW, packed.bytes - at)))
+  return (at) => {
+    const from = at % VIEW
+    return views[(at - from) / VIEW]!.subarray(from, from - (from % WINDOW) + WINDOW)
+  }
 }
 
 const SPARED = 1 << 30 // bytes of the disk that are left to others
@@ -254,9 +269,10 @@ async function keepCopy(
       const file = await open(path, "wx", 0o600)
       try {
         await file.write(headerBytes(header))
+        const windowAt = windowsOf(packed)
         for (let at = 0; at < bytes; ) {
           signal.throwIfAborted()
-          const { bytesWritten } = await file.write(packed.window(at, Math.min(WINDOW, bytes - at)))
+          const { bytesWritten } = await file.write(windowAt(at))
           at += bytesWritten
         }
       } finally {
