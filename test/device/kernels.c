@@ -369,6 +369,17 @@ static double kept(struct attention a, const uint8_t *head, int64_t place, int v
   return (int8_t)*number * (double)scale;
 }
 
+// One copy of each kernel serves all shapes.
+static __attribute__((noinline)) void attend_one(struct attention a, int with_tiles,
+                                                 const struct attention_item *item, int64_t kv_head,
+                                                 float *scratch) {
+  attend_item(a, with_tiles, item, kv_head, scratch);
+}
+static __attribute__((noinline)) void write_one(struct attention a, uint8_t *head, int64_t place,
+                                                const float *key, const float *value) {
+  write_kv(a, head, place, key, value);
+}
+
 static void attention_case(struct attention a, int with_tiles, int64_t length) {
   // The matrix unit keeps 16 bits of queries and weights.
   const double tolerance = uses_tiles(a, with_tiles) ? 0x1p-15 : 1e-5;
@@ -393,8 +404,8 @@ static void attention_case(struct attention a, int with_tiles, int64_t length) {
         k[t * kv_stride + h * width + d] = uniform() * 2;
         v[t * kv_stride + h * width + d] = uniform();
       }
-      write_kv(a, block_head(a, cache, ids[t / BLOCK], h), t % BLOCK, k + t * kv_stride + h * width,
-               v + t * kv_stride + h * width);
+      write_one(a, block_head(a, cache, ids[t / BLOCK], h), t % BLOCK,
+                k + t * kv_stride + h * width, v + t * kv_stride + h * width);
     }
   }
   double *keys = memory((size_t)(length * kv_stride) * 8),
@@ -427,7 +438,7 @@ static void attention_case(struct attention a, int with_tiles, int64_t length) {
                                     kept,          q + t * q_stride,
                                     q_stride,      out + t * out_stride,
                                     out_stride};
-      for (int64_t h = 0; h < a.kv_heads; h++) attend_item(a, with_tiles, &item, h, scratch);
+      for (int64_t h = 0; h < a.kv_heads; h++) attend_one(a, with_tiles, &item, h, scratch);
     }
     if (out == again)
       expect(!memcmp(whole, again, (size_t)(length * out_stride) * 4), "bits by chunk",
@@ -483,6 +494,78 @@ static void attentions(void) {
     }
 }
 
+// All positions, in items as large as they may be.
+static void attend_all(struct attention a, int with_tiles, struct attention_item all,
+                       float *scratch) {
+  const int64_t most = item_positions(a, with_tiles);
+  for (int64_t t = 0; t < all.tokens; t += most) {
+    struct attention_item item = all;
+    item.tokens = all.tokens - t < most ? all.tokens - t : most;
+    item.positions += t, item.query += t * all.query_stride, item.out += t * all.out_stride;
+    for (int64_t h = 0; h < a.kv_heads; h++) attend_one(a, with_tiles, &item, h, scratch);
+  }
+}
+
+// One column of one key is no number. Who sees that position must get none, wherever it lies in a step and whatever the sign
+// of its score; who does not must get the bits that it gets without.
+static void broken_key_case(struct attention a, int with_tiles) {
+  enum { LENGTH = 150, BLOCKS = (LENGTH + BLOCK - 1) / BLOCK };
+  static const int64_t places[] = {0, 17, 47, 63, 64, 100, 149};
+  static const float broken[] = {NAN, INFINITY, -INFINITY};
+  const int64_t width = head_width(a.head_dim), stride = a.heads * a.head_dim;
+  uint8_t *cache = memory(BLOCKS * block_bytes(a));
+  int32_t ids[BLOCKS + 1] = {0}, positions[LENGTH];
+  for (int32_t b = 0; b < BLOCKS; b++) ids[b] = b;
+  float *k = memory((size_t)(LENGTH * width) * 4), *v = memory((size_t)(LENGTH * width) * 4),
+        *q = memory((size_t)(LENGTH * stride) * 4), *sound = memory((size_t)(LENGTH * stride) * 4),
+        *out = memory((size_t)(LENGTH * stride) * 4),
+        *scratch = memory((size_t)item_scratch(a) * 4);
+  for (int64_t i = 0; i < LENGTH * stride; i++) q[i] = uniform();
+  for (int64_t i = 0; i < LENGTH * width; i++)
+    if (i % width < a.head_dim) k[i] = uniform(), v[i] = uniform();
+  for (int32_t t = 0; t < LENGTH; t++) positions[t] = t;
+  struct attention_item all = {cache, ids, positions, LENGTH, 0, q, stride, sound, stride};
+  for (int64_t t = 0; t < LENGTH; t++)
+    write_one(a, block_head(a, cache, t / BLOCK, 0), t % BLOCK, k + t * width, v + t * width);
+  attend_all(a, with_tiles, all, scratch);
+  all.out = out;
+  for (int i = 0; i < 7 * 3; i++) {
+    const int64_t place = places[i / 3];
+    float *column = k + place * width + 5 * (i % 3), was = *column;
+    uint8_t *head = block_head(a, cache, place / BLOCK, 0);
+    *column = broken[i % 3];
+    write_one(a, head, place % BLOCK, k + place * width, v + place * width);
+    attend_all(a, with_tiles, all, scratch);
+    *column = was;
+    write_one(a, head, place % BLOCK, k + place * width, v + place * width);
+    for (int64_t t = 0; t < LENGTH; t++) {
+      const int sees = t >= place && (!a.window || t - place < a.window || place < a.sinks);
+      int numbers = 0, same = 1;
+      for (int64_t j = t * stride; j < (t + 1) * stride; j++)
+        numbers += out[j] == out[j], same &= out[j] == sound[j];
+      if (sees)
+        expect(numbers == 0, "a key that is no number must show", (double)t, broken[i % 3]);
+      else
+        expect(same, "a key that is no number and is not seen", (double)t, broken[i % 3]);
+    }
+  }
+  free(cache), free(k), free(v), free(q), free(sound), free(out), free(scratch);
+}
+
+static void broken_keys(void) {
+  part = "broken keys";
+  for (enum number n = F32; n <= Q8; n++) {
+    struct attention a = {
+        .heads = 3, .kv_heads = 1, .head_dim = 40, .layers = 1, .number = n, .scale = 0.3f};
+    for (int with = 0; with <= uses_tiles(a, tiles); with++) {
+      a.window = a.sinks = 0;
+      broken_key_case(a, with);
+      a.window = 24, a.sinks = 4;
+      broken_key_case(a, with);
+    }
+  }
+}
+
 // ------------------------------------------------------------------ the pool
 
 static int32_t visits[1000];
@@ -514,6 +597,7 @@ int main(void) {
   rows();
   products();
   attentions();
+  broken_keys();
   pool();
   printf("%d failures\n", failures);
   return failures != 0;

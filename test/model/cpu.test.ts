@@ -20,7 +20,7 @@ import type { ProgramLimits, StepInput } from "../../src/runtime/program.ts"
 import { createSampler } from "../../src/runtime/sampling.ts"
 import { openShelf } from "../../src/runtime/shelf.ts"
 import { goldenFolder, readGolden } from "./golden.ts"
-import { loadSmall, type SmallShape, smallGraph } from "./small.ts"
+import { loadInfiniteKey, loadSmall, type SmallShape, smallGraph } from "./small.ts"
 import {
   arithmeticHere,
   batch,
@@ -205,6 +205,15 @@ describe.skipIf(!compiler)(needsCompiler, () => {
       expect(await cpu.step(sound, word)).toEqual({ kind: "cancelled" })
       await expect(cpu.copyBlocks(Int32Array.of(0), Int32Array.of(60))).rejects.toThrow(/refuses/)
       expect((await take(cpu, sound)).finite[0]).toBe(1)
+
+      // A key that is no number shows in the rows that see it, and in those that see them a layer above: no others.
+      const broken = Int32Array.from({ length: 60 }, (_, i) => (i === 5 ? 69 : i))
+      for (const program of [cpu, reference]) {
+        await loadInfiniteKey(program, 69)
+        const logits = await prefill(program, broken, blocksFor(60), { chunk: 1 })
+        for (const at of broken.keys())
+          expect(Number.isNaN(logits[at * 70])).toBe(at >= 5 && at <= 5 + 2 * 19)
+      }
       await cpu.close()
     },
     BUILD,

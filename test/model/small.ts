@@ -94,8 +94,7 @@ export function smallWeights(tensor: string, count: number): Float32Array {
   })
 }
 
-/** Fills a program's parameters, packed as their formats want. */
-export async function loadSmall(program: {
+interface Program {
   manifest: Manifest
   load(
     id: number,
@@ -104,7 +103,10 @@ export async function loadSmall(program: {
     values: Uint8Array,
     scales?: Uint8Array,
   ): Promise<void>
-}): Promise<void> {
+}
+
+/** Fills a program's parameters, packed as their formats want. */
+export async function loadSmall(program: Program): Promise<void> {
   for (const [id, { rows, columns, format, sources }] of program.manifest.parameters.entries()) {
     const values = new Float32Array(rows * columns)
     let at = 0
@@ -116,5 +118,30 @@ export async function loadSmall(program: {
       const packed = quantise(values, rows, columns, format)
       await program.load(id, 0, rows, packed.values, packed.scales)
     } else await program.load(id, 0, rows, narrow(values, format))
+  }
+}
+
+/** Makes the keys of one token infinite in the first layer, and only those; weights are q0f32. */
+export async function loadInfiniteKey(program: Program, token: number): Promise<void> {
+  for (const [id, { rows, columns, sources }] of program.manifest.parameters.entries()) {
+    const load = (row: number, values: Float32Array) =>
+      program.load(id, row, values.length / columns, narrow(values, "f32"))
+    let row = 0
+    for (const source of sources) {
+      const values = smallWeights(source.tensor, source.rows * columns)
+      if (source.tensor === "embed") {
+        // Column 0 is this token's alone, and all that it has.
+        for (let t = 0; t < rows; t++) values[t * columns] = 0
+        values.fill(0, token * columns, (token + 1) * columns)
+        values[token * columns] = 1
+        await load(row, values)
+      } else if (source.tensor === "0.attention_norm") {
+        await load(row, values.fill(1))
+      } else if (source.tensor === "0.k") {
+        values[0] = 3.4e38
+        await load(row, values)
+      }
+      row += source.rows
+    }
   }
 }

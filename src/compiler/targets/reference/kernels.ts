@@ -236,6 +236,7 @@ export function attend(
         for (let i = 0; i < headDim; i++) score = fma(query.data[q + i]!, keys[k + i]!, score)
         if (scales) score = fround(score * scales.keys[slots[next]! * kvHeads + kvHead]!)
         score = fround(score * scale)
+        sum += score * 0 // NaN of a NaN or an infinity, whose weight would be none: it must show
         weights[next - first] = score
         if (score > largest) largest = score
       }

@@ -223,7 +223,10 @@ INLINE void attend_rows(const struct attention a, const int rows, int64_t first,
         vec_max(vec_max(scores[i][0], scores[i][1]), vec_max(scores[i][2], scores[i][3])));
     float largest = here > r->largest[i] ? here : r->largest[i];
     correction[i] = exp_of(r->largest[i] - largest);
+    // Zero times a score is zero; of a NaN or an infinity, whose weight would be none, it is NaN, and the row shows it.
     vec total = vec_zero();
+#pragma GCC unroll 4
+    for (int b = 0; b < 4; b++) total = vec_fma(scores[i][b], vec_zero(), total);
 #pragma GCC unroll 4
     for (int b = 0; b < 4; b++) {
       vec p = vec_choose(bits[i][b], vec_exp(vec_sub(scores[i][b], vec_set(largest))), vec_zero());

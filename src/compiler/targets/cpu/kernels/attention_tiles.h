@@ -272,15 +272,18 @@ INLINE void weigh_scores(const struct attention a, const struct tile_places p, i
   for (int64_t i = 0; i < rows; i++) {
     fetch_some(f, ROW_TIME);
     float *row = scores + i * 16, *total = (float *)tile_at(scratch, p.totals + tile) + i * 16;
-    vec w[4];
+    vec w[4], before = vec_load(total);
 #pragma GCC unroll 4
     for (int b = 0; b < 4; b++) {
       vec score = tile_score(a, heads[b], row + b * NEXT);
-      w[b] = exp_below(vec_fma(score, vec_set(a.scale), vec_set(-most[i])));
-      if (bits) w[b] = vec_choose(bits[i][b], w[b], vec_zero());
+      vec x = vec_fma(score, vec_set(a.scale), vec_set(-most[i]));
+      if (bits) x = vec_choose(bits[i][b], x, vec_set(LOWEST));
+      w[b] = exp_below(x);
+      // As in attention.h. Other infinite keys are NaNs by now: an f16's second plane, the scale of codes.
+      if (a.number == BF16) before = vec_fma(x, vec_zero(), before);
     }
     vec sum = vec_add(vec_add(w[0], w[1]), vec_add(w[2], w[3]));
-    vec_store(total, vec_fma(vec_load(total), vec_set(factor[i]), sum));
+    vec_store(total, vec_fma(before, vec_set(factor[i]), sum));
     if (a.number == Q8)
 #pragma GCC unroll 4
       for (int b = 0; b < 4; b++) {
