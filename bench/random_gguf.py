@@ -1,8 +1,8 @@
-"""Writes a model folder that bench/models.ts made (`hf`, weights are not read) as a GGUF file in Q4_0 with random weights.
+"""Writes a model folder that bench/models.ts made (`hf`, weights are not read) as a GGUF file with random weights.
 
-    pip install gguf; python bench/random_gguf.py FOLDER OUTPUT.gguf
+    pip install gguf; python bench/random_gguf.py FOLDER OUTPUT.gguf [Q4_0 | F16 | BF16]
 
-Every matrix is Q4_0, the vocabulary's too, as in a file quantised with --pure: as many bits as q4f16_1.
+Every matrix has the one type, the vocabulary's too, as in a file quantised with --pure. Q4_0 has as many bits as q4f16_1.
 """
 
 import json
@@ -13,6 +13,8 @@ import numpy
 from gguf import GGMLQuantizationType, GGUFWriter, TokenType
 
 folder, output = Path(sys.argv[1]), sys.argv[2]
+kind = GGMLQuantizationType[sys.argv[3] if len(sys.argv) > 3 else "Q4_0"]
+file_type = {"F16": 1, "Q4_0": 2, "BF16": 32}[kind.name]
 config = json.loads((folder / "config.json").read_text())
 tokenizer = json.loads((folder / "tokenizer.json").read_text())
 hidden, inner, layers = config["hidden_size"], config["intermediate_size"], config["num_hidden_layers"]
@@ -30,6 +32,14 @@ def q4_0(rows, columns):
     return blocks.view(numpy.uint8).reshape(rows, columns // 32 * 18)
 
 
+def halves(rows, columns):
+    """The same size in 16 bits: a BF16 is the upper half of a float."""
+    values = random.standard_normal((rows, columns), numpy.float32) / columns**0.5
+    if kind.name == "F16":
+        return values.astype(numpy.float16)
+    return (values.view(numpy.uint32) >> 16).astype(numpy.uint16).view(numpy.uint8)
+
+
 architecture = config["model_type"]
 out = GGUFWriter(output, architecture)
 out.add_name("random")
@@ -45,7 +55,7 @@ out.add_rope_dimension_count(head)
 out.add_rope_freq_base(config["rope_theta"])
 out.add_layer_norm_rms_eps(config["rms_norm_eps"])
 out.add_vocab_size(vocabulary)
-out.add_file_type(2)  # mostly Q4_0
+out.add_file_type(file_type)
 
 model = tokenizer["model"]
 tokens = {id: token for token, id in model["vocab"].items()}
@@ -61,7 +71,8 @@ out.add_eos_token_id(config["eos_token_id"])
 
 
 def matrix(name, rows, columns):
-    out.add_tensor(f"{name}.weight", q4_0(rows, columns), raw_dtype=GGMLQuantizationType.Q4_0)
+    values = q4_0(rows, columns) if kind.name == "Q4_0" else halves(rows, columns)
+    out.add_tensor(f"{name}.weight", values, raw_dtype=kind)
 
 
 def vector(name, length):

@@ -314,6 +314,24 @@ static void product_case(struct panels w, enum epilogue e) {
              "bits by company", (double)count, (double)from);
     }
   }
+  // Any NaN shows in all of its row, and nowhere else.
+  const int64_t broken = MOST / 2;
+  const uint32_t all_ones = 0x7fffffff;
+  memcpy(x + broken * in_stride + columns / 2, &all_ones, 4);
+  if (w.grouped)
+    quantize_row(x + broken * in_stride, columns, w.group, quantized_above(w.codes),
+                 quantized + broken * row_bytes);
+  uint8_t *split = planes ? rows_as_planes(x, columns, in_stride, MOST) : NULL;
+  struct product with = all;
+  with.rows = planes ? split : in, with.out = again;
+  for (int64_t i = 0; i < MOST * out_stride; i++) again[i] = 0.5f;
+  multiply(w, in_stride, out_stride, e, &with);
+  for (int64_t r = 0; r < MOST; r++)
+    for (int64_t c = 0; c < out_columns; c++)
+      expect(r == broken ? isnan(again[r * out_stride + c])
+                         : again[r * out_stride + c] == first[r * out_stride + c],
+             "a NaN shows", (double)r, again[r * out_stride + c]);
+  free(split);
   if (planes) free((void *)in);
   free(arena), free(values), free(x), free(bias), free(quantized), free(first), free(again);
 }

@@ -136,10 +136,10 @@ export function multiplyTiles(
   }
 }
 
-/** A NaN shows. */
+/** What is no number shows. */
 function weightOf(score: number, scale: number, most: number): number {
   const x = fma(score, scale, -most)
-  return Number.isNaN(x) ? x : exp(x)
+  return Number.isFinite(x) ? exp(x) : Number.NaN
 }
 
 // ------------------------------------------------------------------ planes

@@ -77,12 +77,18 @@ INLINE void split_stored(enum number n, vec a, vec b, void *high, void *low) {
   store_pairs(high, near_a, near_b);
   store_pairs(low, vec_sub(a, near_a), vec_sub(b, near_b));
 }
+// What is left of a float beside its first plane. A NaN stays one here: of one with all bits set rounding makes a zero.
+INLINE vec left_of(vec v, vec near) {
+  return _mm512_mask_mov_ps(nearest_bf16(vec_sub(v, near)), _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q),
+                            v);
+}
 // Floats: 16 bits of each.
 INLINE void split_floats(vec a, vec b, void *high, void *low) {
   vec near_a = nearest_bf16(a), near_b = nearest_bf16(b);
   store_pairs(high, near_a, near_b);
-  store_pairs(low, nearest_bf16(vec_sub(a, near_a)), nearest_bf16(vec_sub(b, near_b)));
+  store_pairs(low, left_of(a, near_a), left_of(b, near_b));
 }
+
 // Which planes of rows and columns meet, in this order: high with low (which only an f16 has), high with high, low
 // with high.
 INLINE int first_part(enum number n) { return n == F16 ? 0 : 1; }
