@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs"
 import { expect, onTestFinished, test } from "vitest"
-import { EncodeThread } from "./encode-thread.ts"
+import { EncodeThread, startEncoder } from "./encode-thread.ts"
 import type { Encodable } from "./encoding.ts"
 
 const folder = `${import.meta.dirname}/../../test/golden/tokenizers/qwen`
@@ -44,6 +44,17 @@ test("closed, it answers nobody", async () => {
   await thread.close()
   await refused
   await expect(thread.encode(text("late"))).rejects.toMatchObject({ code: "server_closing" })
+})
+
+test("a thread that dies fails who waits, and the next one knows the file", async () => {
+  const started = startEncoder()
+  const { thread } = await EncodeThread.open({ json, limit: 1000 }, started)
+  onTestFinished(() => thread.close())
+  const tokens = await thread.encode(text("short"))
+  const lost = expect(thread.encode(long())).rejects.toThrow("null")
+  started.worker.postMessage(null) // which it does not survive
+  await lost
+  expect(await thread.encode(text("short"))).toEqual(tokens)
 })
 
 test("what the library cannot read is told in its own words", async () => {
