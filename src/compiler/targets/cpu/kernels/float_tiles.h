@@ -29,9 +29,9 @@ INLINE int takes_planes(const struct panels w, int tiles) {
 
 #ifdef __AMX_BF16__
 
-// Rows of two tiles; planes of weights that stay in the first cache while all rows pass; such pairs of tiles in a pass, whose
-// sums wait in memory from chunk to chunk.
-enum { PAIR_ROWS = 2 * TILE, KEPT_BYTES = 16 << 10, PAIRS_MOST = 12 };
+// Rows of two tiles; planes of weights that are kept, of which half stay in the first cache while all rows pass; such pairs of
+// tiles in a pass, whose sums wait in memory from chunk to chunk.
+enum { PAIR_ROWS = 2 * TILE, KEPT_BYTES = 32 << 10, PAIRS_MOST = 12 };
 enum { AHEAD_OF_USE = 32 * LINE };  // why: see product.h
 
 struct float_tiles {
@@ -116,7 +116,7 @@ INLINE void multiply_planes(const struct panels w, const enum shape shape, const
 }
 
 // A chunk of K, `steps` 32s of it, added to the sums. `splits`: these are the first rows that meet the chunk, and split its
-// weights, a step before they multiply them.
+// weights, two steps before they multiply them.
 INLINE void multiply_chunk(const struct panels w, const enum shape shape, const int splits,
                            const int ahead, const uint8_t *lines, int64_t left, const uint8_t *rows,
                            const int64_t stride, const int64_t below, int64_t steps, int from_zero,
@@ -140,8 +140,9 @@ INLINE void multiply_chunk(const struct panels w, const enum shape shape, const 
     if (tiles > 2) TILE_LOAD(3, sums[3], LINE);
   }
   SPLIT(0);
+  SPLIT(1);
   for (int64_t step = 0; step < steps; step++, rows += 2 * LINE) {
-    SPLIT(step + 1);
+    SPLIT(step + 2);
     fetch_lines(&behind);
     multiply_planes(w, shape, rows, stride, below, KEPT(step));
   }
@@ -183,7 +184,7 @@ INLINE void many_rows(const struct panels w, const int64_t out_stride, const enu
   const int64_t stride = planes_bytes(w.columns), all = (w.columns + 2 * TILE - 1) / (2 * TILE),
                 pairs = (count + PAIR_ROWS - 1) / PAIR_ROWS,
                 height = pairs > 1 || count <= TILE ? TILE : (count + 1) / 2,
-                chunk = pairs > 1 ? KEPT_BYTES / planes_step(w) : all,
+                chunk = pairs > 1 ? KEPT_BYTES / 2 / planes_step(w) : all,
                 share = (panel_step(w) / LINE + pairs - 1) / pairs;
   const uint8_t *lines = p->panels + (size_t)index * panels_panel_bytes(w);
   tiles_configure(height, LINE);
