@@ -25,6 +25,7 @@ INLINE void tile_codes(const struct panels w, const int tile, const int across, 
   const int64_t scales = quantized_scales(w.columns, w.group),
                 starts = quantized_starts(w.columns, w.group);
   const int vectors = 2 * across;
+  const int64_t group_bytes = (int64_t)panels_group_bytes(w), groups = panels_groups(w);
   // Of a vector's 16 columns: its line among those that lie `at` bytes behind the group's beginning.
 #define LINE_OF(v, at) (panel + (size_t)((v) / 2) * panels_panel_bytes(w) + (at) + (v) % 2 * LINE)
   vec total[TILE_ROWS][4];
@@ -32,7 +33,12 @@ INLINE void tile_codes(const struct panels w, const int tile, const int across, 
   for (int r = 0; r < tile; r++)
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; v++) total[r][v] = vec_zero();
-  for (int64_t g = 0; g < panels_groups(w); g++) {
+  for (int64_t g = 0; g < groups; g++) {
+    // What is fetched at the end of the second panel are the next two's first lines; the first panel's end fetches those of
+    // the second of these. One row takes 0.97 of the time.
+    const int64_t jump = across == 2 && g * group_bytes + ahead >= (groups - 1) * group_bytes
+                             ? 2 * groups * group_bytes
+                             : 0;
     ivec sum[TILE_ROWS][4];
 #pragma GCC unroll 6
     for (int r = 0; r < tile; r++)
@@ -45,7 +51,7 @@ INLINE void tile_codes(const struct panels w, const int tile, const int across, 
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; v++) {
         const uint8_t *line = LINE_OF(v, j * 2 * LINE);
-        if (ahead) __builtin_prefetch(line + ahead, 0, 3);
+        if (ahead) __builtin_prefetch(line + ahead + (v < 2 ? jump : 0), 0, 3);
         codes[v] = ivec_load(line);
       }
       if (w.codes == CODES_8) {
@@ -80,7 +86,7 @@ INLINE void tile_codes(const struct panels w, const int tile, const int across, 
     for (int v = 0; v < vectors; v++) {
       const uint8_t *s =
           LINE_OF(v, lines * 2 * LINE) - v % 2 * (LINE - 16 * (int64_t)number_size(w.number));
-      if (ahead && v % 2 == 0) __builtin_prefetch(s + ahead, 0, 3);
+      if (ahead && v % 2 == 0) __builtin_prefetch(s + ahead + (v < 2 ? jump : 0), 0, 3);
       scale[v] = vec_load_number(w.number, s);
     }
 #pragma GCC unroll 6
@@ -91,7 +97,7 @@ INLINE void tile_codes(const struct panels w, const int tile, const int across, 
       for (int v = 0; v < vectors; v++)
         total[r][v] = vec_fma(vec_from_ivec(sum[r][v]), vec_mul(scale[v], vec_set(f)), total[r][v]);
     }
-    panel += panels_group_bytes(w);
+    panel += group_bytes;
   }
 #undef LINE_OF
 #pragma GCC unroll 6
