@@ -272,7 +272,7 @@ static void product_case(struct panels w, enum epilogue e) {
   for (int64_t i = 0; i < (e == SWIGLU ? 0 : rows); i++) bias[i] = uniform();
   float *first = memory((size_t)(MOST * out_stride) * 4),
         *again = memory((size_t)(MOST * out_stride) * 4);
-  const int planes = !w.grouped && takes_planes(w, tiles);
+  const int planes = !w.grouped && takes_planes(w.number, tiles);
   const uint8_t *in = w.grouped ? quantized
                       : planes  ? rows_as_planes(x, columns, in_stride, MOST)
                                 : (uint8_t *)x;
@@ -336,7 +336,51 @@ static void product_case(struct panels w, enum epilogue e) {
   free(arena), free(values), free(x), free(bias), free(quantized), free(first), free(again);
 }
 
+// More rows than the matrix unit takes in one pass, and a few that are left: bits as of the first and last rows alone.
+static void long_product(struct panels w, int64_t count) {
+  const int64_t stride = round_up(w.columns, 32), out_stride = round_up(w.rows, 32) + 32,
+                row_bytes = w.grouped ? quantized_bytes(w.columns, w.group) : stride * 4,
+                chosen[] = {0, 383, 384, count - 1};
+  uint8_t *arena = memory(panels_bytes(w)),
+          *in = memory((size_t)((count + TILES_BEHIND) * row_bytes));
+  for (size_t i = 0; i + 1 < panels_bytes(w); i += 2)
+    arena[i] = (uint8_t)random_bits(), arena[i + 1] = 0x2c;
+  float *x = memory((size_t)(count * stride) * 4), *out = memory((size_t)(count * out_stride) * 4),
+        *alone = memory((size_t)out_stride * 4);
+  for (int64_t i = 0; i < count * stride; i++) x[i] = i % stride < w.columns ? uniform() : 0;
+  for (int64_t r = 0; r < count; r++)
+    if (w.grouped)
+      quantize_row(x + r * stride, w.columns, w.group, quantized_above(w.codes),
+                   in + r * row_bytes);
+    else
+      memcpy(in + r * row_bytes, x + r * stride, (size_t)row_bytes);
+  const int planes = !w.grouped && takes_planes(w.number, tiles);
+  uint8_t *split = planes ? rows_as_planes(x, w.columns, stride, count) : NULL;
+  struct product all = {
+      .panels = arena, .rows = planes ? split : in, .count = count, .out = out, .tiles = tiles};
+  multiply(w, stride, out_stride, STORE, &all);
+  for (int i = 0; i < 4; i++) {
+    struct product one = all;
+    uint8_t *own = planes ? rows_as_planes(x + chosen[i] * stride, w.columns, stride, 1) : NULL;
+    one.rows = planes ? own : in + chosen[i] * row_bytes, one.count = 1, one.out = alone;
+    multiply(w, stride, out_stride, STORE, &one);
+    expect(!memcmp(alone, out + chosen[i] * out_stride, (size_t)w.rows * 4), "bits of many rows",
+           (double)count, (double)chosen[i]);
+    free(own);
+  }
+  free(arena), free(in), free(x), free(out), free(alone), free(split);
+}
+
 static void products(void) {
+  part = "long products";
+  for (int64_t count = 390; count <= 410; count += 20) {
+    long_product((struct panels){.rows = 40, .columns = 72, .number = F16}, count);
+    long_product((struct panels){.rows = 40, .columns = 72, .number = BF16}, count);
+    long_product(
+        (struct panels){
+            .rows = 40, .columns = 72, .grouped = 1, .codes = CODES_4, .group = 32, .number = F16},
+        count);
+  }
   part = "products";
   static const int64_t heights[] = {1, 33, 96, 131}, widths[] = {12, 40, 72, 128, 648};
   for (int h = 0; h < 4; h++)
@@ -400,7 +444,7 @@ static __attribute__((noinline)) void write_one(struct attention a, uint8_t *hea
 
 static void attention_case(struct attention a, int with_tiles, int64_t length) {
   // The matrix unit keeps 16 bits of queries and weights.
-  const double tolerance = uses_tiles(a, with_tiles) ? 0x1p-15 : 1e-5;
+  const double tolerance = takes_planes(a.number, with_tiles) ? 0x1p-15 : 1e-5;
   int64_t width = head_width(a.head_dim), group = a.heads / a.kv_heads,
           blocks = (length + BLOCK - 1) / BLOCK;
   int64_t kv_stride = a.kv_heads * width, q_stride = a.heads * a.head_dim,
@@ -500,7 +544,7 @@ static void attentions(void) {
                             .layer = 1,
                             .number = n,
                             .scale = 0.3f};
-      for (int with = 0; with <= uses_tiles(a, tiles); with++) {
+      for (int with = 0; with <= takes_planes(a.number, tiles); with++) {
         if (COMPANIES > 1 && !with && (int)n != (i == 3 ? Q8 : i % 3)) continue;
         a.window = a.sinks = 0;
         attention_case(a, with, i == 2 ? 300 : 70);
@@ -575,7 +619,7 @@ static void broken_keys(void) {
   for (enum number n = F32; n <= Q8; n++) {
     struct attention a = {
         .heads = 3, .kv_heads = 1, .head_dim = 40, .layers = 1, .number = n, .scale = 0.3f};
-    for (int with = 0; with <= uses_tiles(a, tiles); with++) {
+    for (int with = 0; with <= takes_planes(a.number, tiles); with++) {
       a.window = a.sinks = 0;
       broken_key_case(a, with);
       a.window = 24, a.sinks = 4;

@@ -415,18 +415,10 @@ INLINE void attend_tiles(const struct attention a, const struct attention_item *
 
 // ------------------------------------------------------------------ either way
 
-// Whether an item of attention goes to the matrix unit: where it may be used, unless keys and values are floats, which keep
-// all their bits.
-INLINE int uses_tiles(const struct attention a, int tiles) {
-#ifdef __AMX_BF16__
-  return tiles && a.number != F32;
-#else
-  return 0;
-#endif
-}
 // Neighbouring positions of an item at most, and the floats of scratch it needs: enough for either way, whole lines.
 INLINE int64_t item_positions(const struct attention a, int tiles) {
-  return uses_tiles(a, tiles) ? tiles_positions(a.heads / a.kv_heads) : ATTENTION_POSITIONS;
+  return takes_planes(a.number, tiles) ? tiles_positions(a.heads / a.kv_heads)
+                                       : ATTENTION_POSITIONS;
 }
 INLINE int64_t item_scratch(const struct attention a) {
   int64_t floats = round_up(attention_scratch(a), LINE / 4), tiles = tiles_scratch(a);
@@ -435,7 +427,7 @@ INLINE int64_t item_scratch(const struct attention a) {
 INLINE void attend_item(const struct attention a, int tiles, const struct attention_item *item,
                         int64_t kv_head, float *scratch) {
 #ifdef __AMX_BF16__
-  if (uses_tiles(a, tiles)) {
+  if (takes_planes(a.number, tiles)) {
     attend_tiles(a, item, kv_head, scratch);
     return;
   }

@@ -18,15 +18,6 @@ INLINE int64_t planes_bytes(int64_t columns) {
 // Rows behind the last that a tile which is not full reads.
 enum { PLANES_BEHIND = TILE };
 
-// Whether a product of floats takes its rows as planes.
-INLINE int takes_planes(const struct panels w, int tiles) {
-#ifdef __AMX_BF16__
-  return tiles && w.number != F32;
-#else
-  return 0;
-#endif
-}
-
 #ifdef __AMX_BF16__
 
 // Rows of two tiles; planes of weights that are kept, of which half stay in the first cache while all rows pass; such pairs of
@@ -177,13 +168,12 @@ INLINE int few_rows(const struct panels w, const int64_t out_stride, const enum 
   return panels;
 }
 
-// Rows `row` .. `row + count - 1`, more than one tile and at most PAIRS_MOST pairs of them, against a panel.
+// More rows than one tile has, and at most PAIRS_MOST pairs of tiles, against a panel.
 INLINE void many_rows(const struct panels w, const int64_t out_stride, const enum epilogue e,
-                      const struct product *p, int64_t index, int64_t row, int64_t count,
-                      struct float_tiles *t) {
+                      const struct product *p, int64_t index, struct float_tiles *t) {
   const int64_t stride = planes_bytes(w.columns), all = (w.columns + 2 * TILE - 1) / (2 * TILE),
-                pairs = (count + PAIR_ROWS - 1) / PAIR_ROWS,
-                height = pairs > 1 || count <= TILE ? TILE : (count + 1) / 2,
+                pairs = (p->count + PAIR_ROWS - 1) / PAIR_ROWS,
+                height = pairs > 1 ? TILE : (p->count + 1) / 2,
                 chunk = pairs > 1 ? KEPT_BYTES / 2 / planes_step(w) : all,
                 share = (panel_step(w) / LINE + pairs - 1) / pairs;
   const uint8_t *lines = p->panels + (size_t)index * panels_panel_bytes(w);
@@ -194,7 +184,7 @@ INLINE void many_rows(const struct panels w, const int64_t out_stride, const enu
     const int last = first + steps == all;
     const uint8_t *next = lines + steps * panel_step(w);
     for (int64_t pair = 0; pair < pairs; pair++) {
-      const int64_t at = row + pair * PAIR_ROWS, rest = count - pair * PAIR_ROWS,
+      const int64_t at = p->first + pair * PAIR_ROWS, rest = p->count - pair * PAIR_ROWS,
                     real = rest < PAIR_ROWS ? rest : PAIR_ROWS;
       const uint8_t *rows = p->rows + at * stride + first * 2 * LINE;
       struct fetch behind = {next + pair * share * steps * LINE, pairs > 1 ? share : 0};
@@ -226,15 +216,21 @@ INLINE int float_tiles_panels(const struct panels w, const int64_t out_stride,
                               int64_t end) {
   enum { MOST = PAIRS_MOST * PAIR_ROWS };
   struct float_tiles t;
-  int taken = 1;
-  if (p->count <= TILE)
-    taken = few_rows(w, out_stride, e, p, index, end, &t);
-  else
-    for (int64_t done = 0; done < p->count; done += MOST)
-      many_rows(w, out_stride, e, p, index, p->first + done,
-                p->count - done < MOST ? p->count - done : MOST, &t);
+  if (p->count <= TILE) {
+    const int taken = few_rows(w, out_stride, e, p, index, end, &t);
+    tiles_release();
+    return taken;
+  }
+  struct product part = *p;
+  for (int64_t left = p->count; left > 0; left -= MOST, part.first += MOST) {
+    part.count = left < MOST ? left : MOST;
+    if (part.count > TILE)
+      many_rows(w, out_stride, e, &part, index, &t);
+    else
+      few_rows(w, out_stride, e, &part, index, index + 1, &t);
+  }
   tiles_release();
-  return taken;
+  return 1;
 }
 
 #endif

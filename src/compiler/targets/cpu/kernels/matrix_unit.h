@@ -12,6 +12,15 @@
 // A tile: 16 rows of 16 pairs of bf16, or of 16 floats.
 enum { TILE = 16, TILE_BYTES = 1024 };
 
+// Whether numbers stored so are multiplied there, as planes, where the unit may be used: floats keep all their bits.
+INLINE int takes_planes(enum number n, int tiles) {
+#ifdef __AMX_BF16__
+  return tiles && n != F32;
+#else
+  return 0;
+#endif
+}
+
 #ifdef __AMX_BF16__
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -23,10 +32,10 @@ INLINE int tiles_permitted(void) {
 }
 
 #define TILE_ZERO(tile) __asm__ volatile("tilezero %%tmm" #tile::)
-#define TILE_LOAD(tile, from, stride)                                                    \
-  __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile::"r"(from), "r"((int64_t)(stride)) \
-                   : "memor"                                                             \
-                     "y")
+#define TILE_LOAD(tile, from, stride)                             \
+  __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile             \
+                   :                                              \
+                   : "r"(from), "r"((int64_t)(stride)) : "memory")
 #define TILE_STORE(tile, to) \
   __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" ::"r"(to), "r"(64L) : "memory")
 #define TILE_DOT_BF16(sum, rows, columns) \

@@ -180,7 +180,7 @@ INLINE int product_panel(const struct panels w, const int quantized, const int f
   TILE(5, across, ahead)          \
   TILE(4, across, ahead) TILE(3, across, ahead) TILE(2, across, ahead) TILE(1, across, ahead)
 #ifdef __AMX_BF16__
-  if (!quantized && takes_planes(w, p->tiles))
+  if (!quantized && takes_planes(w.number, p->tiles))
     return float_tiles_panels(w, out_stride, e, p, index, end);
 #endif
   int64_t row = p->first, count = p->count;
