@@ -1,44 +1,29 @@
-// What runs in the thread of encode-thread.ts: is handed the tokenizer's file and reads it, then takes texts and answers with
-// tokens. Encoding is the library's, on yet another thread, so that a short text that comes after a long one is taken up at
-// once.
+// What runs in the process of encoder.ts: is handed the tokenizer's file and reads it, then takes texts and answers with
+// tokens. Encoding is the library's, on other threads, so that a short text that comes after a long one is taken up at once.
 
-import { setFlagsFromString } from "node:v8"
-import { runInNewContext } from "node:vm"
-import { parentPort } from "node:worker_threads"
-import type { Answer, Order } from "./encode-thread.ts"
-import { type Encoding, openEncoding } from "./encoding.ts"
+import { collect } from "../worker/give-back.ts"
+import { serve } from "../worker/serve.ts"
+import type { Answer, Opened, Order } from "./encoder.ts"
+import { type Encoding, hasLongRun, LONGEST_RUN, openEncoding } from "./encoding.ts"
 import { readTokenizer, type TokenizerSource } from "./tokenizer-file.ts"
 
 // The library lets go of an encoding when V8 collects its handle; V8 sees a few bytes where 20 MB lie for 400 KB of text.
-setFlagsFromString("--expose-gc")
-const collect = runInNewContext("gc") as () => void
 const LARGE = 64 * 1024 // characters
 
-const port = parentPort!
-let opened: Promise<Encoding>
-port.on("message", (message: TokenizerSource | Order) => {
-  if ("id" in message) {
-    void answer(message)
-    return
-  }
-  opened = open(message)
-  opened.catch(({ message: failure }: Error) => port.postMessage({ failure } satisfies Answer))
-})
+const LONG_RUN = `The text has more than ${LONGEST_RUN} characters in a row without a blank, or nothing but blanks, which is more than the tokenizer's pattern can take; break them up.`
 
-async function open(source: TokenizerSource): Promise<Encoding> {
-  const { vocabulary, files } = readTokenizer(source)
-  const encoding = await openEncoding(files)
-  port.postMessage({ prefix: encoding.prefix, vocabulary } satisfies Answer)
-  return encoding
-}
+let encoding: Encoding
 
-async function answer({ id, text }: Order): Promise<void> {
-  try {
-    const encoding = await opened
+serve({
+  async open(source: TokenizerSource): Promise<Opened> {
+    const { vocabulary, files, longest } = readTokenizer(source)
+    encoding = await openEncoding(files)
+    return { prefix: encoding.prefix, vocabulary, longest }
+  },
+  async answer(text: Order): Promise<Answer> {
+    if (hasLongRun(text.value)) return { refusal: LONG_RUN }
     const tokens = await encoding.encode(text)
-    port.postMessage({ id, tokens } satisfies Answer, [tokens.buffer])
-    if (text.value.length > LARGE) collect()
-  } catch (error) {
-    port.postMessage({ id, failure: (error as Error).message } satisfies Answer)
-  }
-}
+    if (text.value.length > LARGE) setImmediate(collect) // when the tokens are on their way
+    return { tokens }
+  },
+})

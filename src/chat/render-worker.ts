@@ -1,24 +1,23 @@
-// What runs in the thread of render-thread.ts: takes orders, renders, answers.
+// What runs in the thread of render-thread.ts.
 
-import { parentPort, workerData } from "node:worker_threads"
+import { serve } from "../worker/serve.ts"
 import { TemplateError } from "./jinja/meter.ts"
-import type { Text } from "./jinja/text.ts"
 import type { Answer, Opening, Order } from "./render-thread.ts"
-import { openRenderer } from "./rendering.ts"
+import { openRenderer, type Renderer } from "./rendering.ts"
 
-const { source, options } = workerData as Opening
-const render = openRenderer(source, options)
+let render: Renderer
 
-parentPort!.on("message", ({ id, rendering, steps }: Order) => {
-  parentPort!.postMessage(answer(id, () => render(rendering, steps)))
+serve({
+  open({ source, options }: Opening): void {
+    render = openRenderer(source, options)
+  },
+  answer({ rendering, steps }: Order): Answer {
+    try {
+      const { value, spans } = render(rendering, steps)
+      return { value, spans }
+    } catch (error) {
+      if (error instanceof TemplateError) return { refusal: error.message }
+      throw error
+    }
+  },
 })
-
-function answer(id: number, work: () => Text): Answer {
-  try {
-    const { value, spans } = work()
-    return { id, value, spans }
-  } catch (error) {
-    if (error instanceof TemplateError) return { id, refusal: error.message }
-    throw error
-  }
-}

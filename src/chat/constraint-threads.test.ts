@@ -1,8 +1,9 @@
 import { expect, onTestFinished, test } from "vitest"
 import type { Constraint } from "../engine/generation.ts"
-import { type ConstraintOptions, Constraints, type Held } from "./constraint.ts"
-import { ConstraintThread, type ThreadLimits } from "./constraint-thread.ts"
-import { formats } from "./formats/formats.ts"
+import { createLog, type Log } from "../log.ts"
+import { type ConstraintOptions, Constraints } from "./constraint.ts"
+import { type ConstraintLimits, ConstraintThreads } from "./constraint-threads.ts"
+import type { Held } from "./grammars.ts"
 import { TokenBytes } from "./vocabulary.ts"
 
 // A token for each ASCII character, some words, and an end.
@@ -31,15 +32,18 @@ const options: ConstraintOptions = {
   },
   visible: new Set(),
   ends: [END],
-  spelling: formats.hermes.spelling,
+  toolFormat: "hermes",
 }
 
-const staying = new AbortController().signal
+const staying = { client: "" }
+const ENDLESS = { milliseconds: 3_600_000 }
 
-function thread(limits?: Partial<ThreadLimits>): ConstraintThread {
-  const made = new ConstraintThread(options, {
-    milliseconds: 20_000,
-    megabytes: 512,
+function threads(limits: Partial<ConstraintLimits> = {}): ConstraintThreads {
+  const made = new ConstraintThreads(options, {
+    compiling: ENDLESS,
+    quick: ENDLESS,
+    slow: ENDLESS,
+    compiledMilliseconds: Number.POSITIVE_INFINITY,
     ...limits,
   })
   onTestFinished(() => made.close())
@@ -98,7 +102,7 @@ async function walk(constraint: Constraint, most: number, tokens: number[] = [])
 
 test("the thread's masks are those that are made here", async () => {
   const here = new Constraints(options)
-  const there = thread()
+  const there = threads()
   for (const schema of [person, { type: "array", items: { enum: ["a", "b", 1] } }, true]) {
     const expected = await walk(here.hold(held(schema)).constraint(), 40)
     const { constraint, unenforced } = await there.hold(held(schema), staying)
@@ -111,7 +115,7 @@ test("the thread's masks are those that are made here", async () => {
 
 test("masks along a draft are those after its tokens, up to the first that is refused", async () => {
   const here = new Constraints(options).hold(held(person)).constraint()
-  const { constraint } = await thread().hold(held(person), staying)
+  const { constraint } = await threads().hold(held(person), staying)
   const there = constraint()
   const draft = tokensOf('{"name":"abcdefgh"}')
   const expected: number[][] = [await maskOf(here)]
@@ -133,7 +137,7 @@ test("masks along a draft are those after its tokens, up to the first that is re
 
 test("the accepted part of a draft costs no waiting; what leaves it is as if there had been none", async () => {
   const here = new Constraints(options).hold(held(person)).constraint()
-  const { constraint } = await thread().hold(held(person), staying)
+  const { constraint } = await threads().hold(held(person), staying)
   const there = constraint()
   const tokens = tokensOf('{"name":"ab","id":9007199254740993}')
   // Drafts of six, of which the first four are right.
@@ -154,7 +158,7 @@ test("the accepted part of a draft costs no waiting; what leaves it is as if the
 test("what is forced is known ahead, end included, and its masks hold it alone", async () => {
   const only = { type: "object", properties: { id: { const: true } }, required: ["id"] }
   const schema = { ...only, additionalProperties: false }
-  const { constraint } = await thread().hold(held(schema), staying)
+  const { constraint } = await threads().hold(held(schema), staying)
   const here: Constraint = new Constraints(options).hold(held(schema)).constraint()
   for (const one of [constraint(), here]) {
     expect(await maskOf(one)).toEqual(bits(texts.indexOf('{"'), "{".charCodeAt(0)))
@@ -181,12 +185,12 @@ function bits(...tokens: number[]): number[] {
 
 test("a schema is refused with the problem that it is refused with here", async () => {
   const schema = { type: "string", pattern: "(a)\\1" }
-  await expect(thread().hold(held(schema), staying)).rejects.toMatchObject({
+  await expect(threads().hold(held(schema), staying)).rejects.toMatchObject({
     code: "unsupported_value",
     param: "response_format",
     message: expect.stringContaining("pattern"),
   })
-  expect(await thread().check({ schema }, staying)).toMatchObject({
+  expect(await threads().check({ schema }, staying)).toMatchObject({
     isUnsatisfiable: false,
     unenforced: [{ pointer: "", keyword: "pattern" }],
   })
@@ -194,38 +198,143 @@ test("a schema is refused with the problem that it is refused with here", async 
 
 test("a client that leaves is let go at once, and the thread soon after", async () => {
   const leaving = new AbortController()
-  const there = thread({ milliseconds: 3_600_000 })
-  const asked = there.hold(held(heavy), leaving.signal)
-  const since = performance.now()
+  const there = threads()
+  const asked = there.hold(held(heavy), { client: "", signal: leaving.signal })
   setTimeout(() => leaving.abort(new Error("gone")), 20)
   await expect(asked).rejects.toThrow("gone")
-  expect(performance.now() - since).toBeLessThan(500)
   expect((await there.hold(held(true), staying)).unenforced).toEqual([])
 })
 
-test("an order that takes too long costs its own request; the others go on where they were", async () => {
+test("masks do not wait for a schema that is being compiled", async () => {
   const expected = await walk(new Constraints(options).hold(held(person)).constraint(), 40)
-  const there = thread({ milliseconds: 1500 })
+  const there = threads()
   const { constraint } = await there.hold(held(person), staying)
-  const running = constraint()
-  const begun = await walk(running, 4)
-  const next = await maskOf(running)
-  const another = constraint()
-  await maskOf(another)
+  const leaving = new AbortController()
+  const compiling = there.check({ schema: heavy }, { client: "other", signal: leaving.signal })
+  const over = expect(compiling).rejects.toThrow("over")
+  // For ever, as far as this test is concerned: what was compiled before needs no compiler either.
+  expect(await walk(constraint(), 40)).toEqual(expected)
+  const again = await there.hold(held(person), staying)
+  expect(await walk(again.constraint(), 40)).toEqual(expected)
+  leaving.abort(new Error("over"))
+  await over
+})
+
+test("a schema that takes too long is refused, and at once when it is asked for again", async () => {
+  const { log, losses } = counting()
+  const there = threads({ compiling: { milliseconds: 1500, log } })
   const stuck = there.hold(held(heavy), staying)
   const waiting = there.hold(held(true), staying)
-  another.accept(expected.tokens[0]!)
-  await expect(stuck).rejects.toMatchObject({
+  const refusal = {
     code: "unsupported_value",
-    message: expect.stringContaining("1.5 seconds"),
-  })
+    message: "The schema cannot be compiled: it took more than 1.5 seconds.",
+  }
+  await expect(stuck).rejects.toMatchObject(refusal)
+  expect((await waiting).unenforced).toEqual([])
+  for (const again of [
+    there.hold(held(heavy), staying),
+    there.check({ schema: heavy }, staying),
+    there.check({ name: "tool", parameters: heavy, strict: false }, staying),
+  ]) {
+    await expect(again).rejects.toMatchObject(refusal)
+  }
+  expect(losses()).toBe(1)
+})
+
+/** A log that counts the workers that were lost. */
+function counting() {
+  let losses = 0
+  const log = createLog("silent", false)
+  const child = Object.assign(Object.create(log) as Log, { warn: () => losses++ })
+  return { log: child, losses: () => losses }
+}
+
+// After an item its mask takes seconds: every other one is looked at for each that could still come.
+const crowded = {
+  type: "array",
+  uniqueItems: true,
+  items: { enum: Array.from({ length: 2000 }, (_, i) => i) },
+}
+
+test("a mask that takes too long moves its constraint; the others go on where they were", async () => {
+  const { log, losses } = counting()
+  const there = threads({ quick: { milliseconds: 100, log }, slow: { ...ENDLESS, log } })
+  const expected = await walk(new Constraints(options).hold(held(person)).constraint(), 40)
+  const { constraint } = await there.hold(held(person), staying)
+  const [running, another] = [constraint(), constraint()]
+  const begun = await walk(running, 4)
+  const next = await maskOf(running)
+  await maskOf(another)
+  const slow = (await there.hold(held(crowded), staying)).constraint()
+  const here = new Constraints(options).hold(held(crowded)).constraint()
+  for (const token of tokensOf("[1,")) {
+    await maskOf(slow)
+    for (const one of [slow, here]) one.accept(token)
+  }
+  another.accept(expected.tokens[0]!)
+  expect(another.pending).not.toBe(undefined)
+  expect(await maskOf(another)).toEqual(expected.masks[1])
+  expect(await maskOf(slow)).toEqual(await maskOf(here))
+  expect(losses()).toBe(1)
   // What had been answered holds without the thread: a step may have been chosen for it.
   expect(running.pending).toBe(undefined)
   expect(await maskOf(running)).toEqual(next)
-  expect(another.pending).not.toBe(undefined)
-  expect(await maskOf(another)).toEqual(expected.masks[1])
-  expect((await waiting).unenforced).toEqual([])
   const rest = await walk(running, 40, begun.tokens)
   expect([...begun.masks, ...rest.masks]).toEqual(expected.masks)
   expect(rest.tokens).toEqual(expected.tokens)
+  // Asked for again, it is known.
+  const again = (await there.hold(held(crowded), staying)).constraint()
+  for (const token of tokensOf("[1,")) {
+    await maskOf(again)
+    again.accept(token)
+  }
+  expect(await maskOf(again)).toEqual(await maskOf(here))
+  expect(losses()).toBe(1)
+})
+
+test("what compiled slowly has its masks made beside", async () => {
+  const { log, losses } = counting()
+  const there = threads({ quick: { milliseconds: 100, log }, compiledMilliseconds: 0 })
+  const slow = (await there.hold(held(crowded), staying)).constraint()
+  const here = new Constraints(options).hold(held(crowded)).constraint()
+  for (const token of tokensOf("[1,")) {
+    await maskOf(slow)
+    for (const one of [slow, here]) one.accept(token)
+  }
+  expect(await maskOf(slow)).toEqual(await maskOf(here))
+  expect(losses()).toBe(0)
+})
+
+test("a mask that the slow thread cannot make either ends its reply, in a sentence", async () => {
+  const limits = { milliseconds: 100 }
+  const there = threads({ quick: limits, slow: limits })
+  const { constraint } = await there.hold(held(crowded), staying)
+  const slow = constraint()
+  for (const token of tokensOf("[1,")) {
+    await maskOf(slow)
+    slow.accept(token)
+  }
+  await expect(maskOf(slow)).rejects.toMatchObject({
+    code: "unsupported_value",
+    message: expect.stringMatching(
+      /cannot be held to its schema: .* it took more than 0.1 seconds/,
+    ),
+  })
+})
+
+test("so many checks wait and no more, and a client's crowd is one client", async () => {
+  const there = threads({ compiling: { ...ENDLESS, queue: 3 } })
+  const leaving = new AbortController()
+  const { signal } = leaving
+  const crowd = Array.from({ length: 4 }, (_, i) =>
+    there
+      .check({ schema: [heavy, i] }, { client: "crowd", signal })
+      .catch(({ message }) => message),
+  )
+  const beyond = there.check({ schema: false }, { client: "crowd", signal })
+  await expect(beyond).rejects.toMatchObject({ code: "queue_full", status: 429 })
+  const other = there.check({ schema: false }, { client: "other" })
+  leaving.abort(new Error("gone"))
+  expect(await other).toMatchObject({ isUnsatisfiable: true })
+  expect(await Promise.all(crowd)).toContain("gone")
 })

@@ -1,0 +1,86 @@
+// Constraints away from the event loop: one thread compiles schemas, another makes masks, so that masks never wait for
+// compiling; a third, started when it is needed, makes those of what compiled or moved slowly, so that nobody waits for
+// these either. What has been compiled is remembered here: who asks for it again does not wait for what others compile.
+
+import { createHash } from "node:crypto"
+import type { Constraint } from "../engine/generation.ts"
+import type { Caller } from "../worker/lane.ts"
+import { type CompileLimits, CompileThread } from "./compile-thread.ts"
+import type { ConstraintOptions, Holding } from "./constraint.ts"
+import type { ResponseFormat, SchemaVerdict } from "./conversation.ts"
+import { type Arguments, type Held, keyOf } from "./grammars.ts"
+import {
+  DistantConstraint,
+  type Known,
+  type MaskLimits,
+  type MaskThread,
+  maskThread,
+} from "./mask-thread.ts"
+
+export interface ConstraintLimits {
+  compiling: Partial<CompileLimits>
+  quick: Partial<MaskLimits>
+  slow: Partial<MaskLimits>
+  /** What takes longer to compile has its masks made by the slow thread, which compiles it once more. */
+  compiledMilliseconds: number
+}
+
+// What takes the quick thread too long goes to the slow one, which compiles it once more before its first mask.
+const QUICK: MaskLimits = { milliseconds: 3_000, megabytes: 1024 }
+const SLOW: MaskLimits = { milliseconds: 10_000, megabytes: 1024 }
+
+const QUICKLY_COMPILED = 250 // milliseconds
+
+const MOST_KNOWN = 1024
+
+export class ConstraintThreads {
+  readonly #words: number
+  readonly #compiler: CompileThread
+  readonly #threads: { quick: MaskThread; slow: MaskThread }
+  readonly #known = new Map<string, Known>()
+  readonly #compiledMilliseconds: number
+  #sequences = 0
+
+  constructor(options: ConstraintOptions, limits: Partial<ConstraintLimits> = {}) {
+    const { toolFormat, tokens } = options
+    const { stripsLeadingSpace } = tokens
+    this.#words = Math.ceil(tokens.size / 32)
+    this.#compiledMilliseconds = limits.compiledMilliseconds ?? QUICKLY_COMPILED
+    this.#compiler = new CompileThread({ toolFormat, stripsLeadingSpace }, limits.compiling)
+    this.#threads = {
+      quick: maskThread(options, { ...QUICK, ...limits.quick }),
+      slow: maskThread(options, { ...SLOW, ...limits.slow }),
+    }
+    this.#threads.quick.start() // at once: the vocabulary takes too long for the first request to wait
+  }
+
+  /** Rejects with the problem that refuses a schema, `queue_full`, or the signal's reason. */
+  async hold(held: Held, caller: Caller): Promise<Holding> {
+    caller.signal?.throwIfAborted()
+    const text = keyOf(held)
+    const key = createHash("sha256").update(text).digest("base64")
+    const known = this.#known.get(key) ?? (await this.#compiled(held, text.length, caller))
+    this.#known.delete(key)
+    this.#known.set(key, known) // the last one used is the last one forgotten
+    if (this.#known.size > MOST_KNOWN) this.#known.delete(this.#known.keys().next().value!)
+    return { unenforced: known.unenforced, constraint: () => this.#open(held, known) }
+  }
+
+  check(asked: ResponseFormat | Arguments, caller: Caller): Promise<SchemaVerdict> {
+    return this.#compiler.check(asked, caller)
+  }
+
+  async close(): Promise<void> {
+    const { quick, slow } = this.#threads
+    await Promise.all([this.#compiler.close(), quick.close(), slow.close()])
+  }
+
+  async #compiled(held: Held, size: number, caller: Caller): Promise<Known> {
+    const { unenforced, milliseconds } = await this.#compiler.hold(held, size, caller)
+    return { unenforced, isSlow: milliseconds > this.#compiledMilliseconds }
+  }
+
+  #open(held: Held, known: Known): Constraint {
+    return new DistantConstraint(held, known, this.#threads, this.#sequences++, this.#words)
+  }
+}

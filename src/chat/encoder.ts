@@ -1,0 +1,81 @@
+// Encodes texts in a process of its own: the library is native code, which ends whatever it runs in when it meets a pattern or
+// a file that it cannot deal with. Such a text costs its own request; the others are given to a new process.
+//
+// Two lanes, long texts and short ones, each in fair turns and one at a time: a short one never waits for a long one.
+
+import { problem } from "../errors.ts"
+import type { Log } from "../log.ts"
+import { type Caller, Lane } from "../worker/lane.ts"
+import { Worker } from "../worker/worker.ts"
+import type { Encodable } from "./encoding.ts"
+import type { TokenizerSource } from "./tokenizer-file.ts"
+import { TokenBytes, type Vocabulary } from "./vocabulary.ts"
+
+export type Order = Encodable
+export type Answer = { tokens: Int32Array } | { refusal: string }
+
+/** What a tokenizer's file says once it is read. */
+export interface Opened {
+  /** What stands before a text that is no chat. */
+  prefix: readonly number[]
+  vocabulary: Vocabulary
+  /** Bytes of text that a token stands for at most; undefined where the file leaves it open. */
+  longest: number | undefined
+}
+
+const LONG = 8 * 1024 // characters; a millisecond or two
+
+/** Nothing sound takes this long: a megabyte is encoded in a second or two. */
+const MILLISECONDS = { text: 30_000, megacharacter: 30_000 }
+const MEGABYTES = 4096
+
+/** In each lane, characters: sixteen texts of the largest body that is read unless the operator says otherwise. */
+const MOST_WAITING = 32 * 2 ** 20
+
+export class Encoder {
+  readonly #worker: Worker<Order, Answer>
+  readonly #short = new Lane({ size: MOST_WAITING })
+  readonly #long = new Lane({ size: MOST_WAITING })
+
+  /** It loads its own code, native parts included, before its tokenizer is known. */
+  constructor(log?: Log) {
+    this.#worker = new Worker({
+      name: "tokenizer",
+      file: new URL("encode-worker", import.meta.url),
+      host: "process",
+      isParallel: true,
+      afterLoss: "resume",
+      megabytes: MEGABYTES,
+      log,
+    })
+    this.#worker.start()
+  }
+
+  /** Rejects in words when the file cannot be read, the library's where it is the library's to say. */
+  async open(source: TokenizerSource): Promise<Opened> {
+    const opened = (await this.#worker.open(source)) as Opened
+    const { vocabulary } = opened
+    const { data, offsets } = vocabulary.bytes // what it is does not survive the way here
+    return { ...opened, vocabulary: { ...vocabulary, bytes: new TokenBytes(data, offsets) } }
+  }
+
+  /**
+   * Rejects with the signal's reason as soon as its client leaves, with `queue_full`, with WorkerLost, or with the problem
+   * that refuses a text.
+   */
+  async encode(text: Encodable, caller: Caller): Promise<Int32Array> {
+    const size = text.value.length
+    const lane = size > LONG ? this.#long : this.#short
+    const { text: base, megacharacter } = MILLISECONDS
+    const milliseconds = base + (size / 2 ** 20) * megacharacter
+    const answer = await lane.run(() => this.#worker.ask(text, { milliseconds }), size, caller)
+    if ("tokens" in answer) return answer.tokens
+    throw problem("invalid_value", { problem: answer.refusal })
+  }
+
+  async close(): Promise<void> {
+    this.#short.close()
+    this.#long.close()
+    await this.#worker.close()
+  }
+}
