@@ -3,35 +3,24 @@
 // it still matters. Before an item begins it is decided which of the "some" it will meet; each decision is a way on.
 
 import type { Facts, Literal } from "./facts.ts"
-import type { Goal, Goals, Probe } from "./goals.ts"
+import type { ArrayPlaces, ArrayState, Goal, GoalSource, ItemWay, Probe } from "./goal.ts"
 import { canSeat, Values } from "./values.ts"
-
-export interface ArrayState {
-  readonly key: string
-  readonly count: number
-  /** How often each of the "some" has been met. */
-  readonly met: readonly number[]
-  ways: readonly ItemWay[] | undefined
-  closes: boolean | undefined
-}
-
-/** An item that may come next, and where it leads. */
-export interface ItemWay {
-  readonly goal: Goal
-  readonly to: ArrayState
-}
+import { spend } from "./work.ts"
 
 const endless = Number.POSITIVE_INFINITY
 const maxSome = 6
 const maxSearch = 50_000
+// Items that have to differ and have few values: alike, or of several kinds, which are compared one by one.
+const maxScarce = 256
+const maxMixed = 32
 
 let made = 0
 
-export class ArrayCase {
+export class ArrayCase implements ArrayPlaces {
   readonly id = ++made
   readonly start: ArrayState
   readonly unique: boolean
-  private readonly goals: Goals
+  private readonly goals: GoalSource
   private readonly goal: Goal
   private readonly min: number
   private readonly max: number
@@ -40,9 +29,10 @@ export class ArrayCase {
   private readonly prefix: number
   private readonly literals: Literal[][] // [prefix + 1]  of each place, the last for all that follow
   private readonly states = new Map<string, ArrayState>()
+  private readonly scarce = new Map<number, ReadonlySet<string> | undefined>()
   private settled = false
 
-  constructor(goals: Goals, facts: Facts, goal: Goal) {
+  constructor(goals: GoalSource, facts: Facts, goal: Goal) {
     if (facts.repeats !== undefined) {
       throw goals.unenforceable(facts.repeats, "uniqueItems", "two equal items cannot be asked for")
     }
@@ -56,9 +46,13 @@ export class ArrayCase {
     this.unique = facts.unique && this.max > 1
     const edges = facts.items.flatMap(({ from, to }) => [from, to === endless ? 0 : to])
     this.prefix = Math.max(0, ...edges, ...this.some.map((s) => s.from))
-    this.literals = Array.from({ length: this.prefix + 1 }, (_, i) =>
-      facts.items.filter(({ from, to }) => from <= i && i < to).flatMap((item) => item.literals),
-    )
+    spend(this.prefix + facts.items.length)
+    this.literals = Array.from({ length: this.prefix + 1 }, () => [])
+    for (const { from, to, literals } of facts.items) {
+      const end = Math.min(to, this.prefix + 1)
+      spend((end - from) / 4)
+      for (let at = from; at < end; at++) this.literals[at]!.push(...literals)
+    }
     this.start = this.state(
       0,
       this.some.map(() => 0),
@@ -77,22 +71,20 @@ export class ArrayCase {
     return this.min <= this.max && this.completes(this.start, probe)
   }
 
-  /** From here on what is found out stays true. */
   settle(): void {
     this.settled = true
     for (const state of this.states.values()) state.ways = undefined
   }
 
-  /** Whether items that may not repeat have too few values for as many as there have to be. Asked once it is settled. */
   lacksValues(): boolean {
     if (!this.unique) return false
-    const missing = this.missing(this.start)
-    const places: ReadonlySet<string>[] = []
-    for (let i = 0; i < missing; i++) {
-      const values = new Values(missing).ofGoal(this.plainGoal(i))
-      if (values) places.push(values)
-      // Alike and many: those that follow have enough, too.
-      else if (i >= this.prefix) break
+    const places = this.scarcePlaces(this.start)
+    const kinds = new Set(places).size
+    if (places.length > maxScarce || (kinds > 1 && places.length > maxMixed)) {
+      const { pointer } = this.goal
+      const most = kinds > 1 ? maxMixed : maxScarce
+      const reason = `more than ${most} items have to differ that have few values`
+      throw this.goals.unenforceable(pointer, "uniqueItems", reason)
     }
     if (this.hasSome && [...this.leadsTo()].some((goal) => new Values(64).ofGoal(goal))) {
       const { pointer } = this.goal
@@ -110,21 +102,30 @@ export class ArrayCase {
     return state.closes
   }
 
-  /** The items that may come next such that the array can be finished after them. */
   ways(state: ArrayState): readonly ItemWay[] {
     state.ways ??= this.open(state, alive).filter(({ to }) => this.completes(to, alive))
     if (!this.settled) throw new Error("internal: arrays are walked once they are settled")
     return state.ways
   }
 
-  /** How many items still have to come at least. */
-  missing(state: ArrayState): number {
-    return Math.max(0, this.min - state.count)
+  scarcePlaces({ count }: ArrayState): ReadonlySet<string>[] {
+    const places: ReadonlySet<string>[] = []
+    for (let i = count; i < this.min; i++) {
+      const values = this.scarceValues(Math.min(i, this.prefix))
+      if (values) places.push(values)
+      // Alike and many: those that follow have enough, too.
+      else if (i >= this.prefix) break
+      if (places.length > maxScarce) break
+    }
+    return places
   }
 
-  /** The goal of the item at a place, the "some" aside. */
-  plainGoal(at: number): Goal {
-    return this.itemGoal(Math.min(at, this.prefix), [])
+  /** Of an item's goal, the "some" aside. Undefined: more than there have to be items, so that they never run out. */
+  private scarceValues(place: number): ReadonlySet<string> | undefined {
+    if (!this.scarce.has(place)) {
+      this.scarce.set(place, new Values(this.min).ofGoal(this.itemGoal(place, [])))
+    }
+    return this.scarce.get(place)
   }
 
   get hasSome(): boolean {
@@ -150,6 +151,7 @@ export class ArrayCase {
   private *choices(at: number): Iterable<(boolean | undefined)[]> {
     const count = this.some.length
     for (let bits = 0; bits < 1 << count; bits++) {
+      spend(2)
       const taken = this.some.map((s, k) => {
         if (at < s.from) return undefined
         return ((bits >> k) & 1) === 1 || (s.max < endless ? false : undefined)

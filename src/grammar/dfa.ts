@@ -3,6 +3,7 @@
 // Characters that no transition tells apart share a class; surrogates belong to class 0, which leads nowhere.
 
 import { anyChar, type CharSet, intersect, lastCodePoint } from "./charset.ts"
+import { spend, TooLarge } from "./work.ts"
 
 export interface Alphabet {
   /** First code point of each interval; the last interval ends with the last code point. */
@@ -18,9 +19,6 @@ export interface Dfa extends Alphabet {
   readonly start: number // -1 when the language is empty
 }
 
-/** More states than the compiler is willing to build. */
-export class TooLarge extends Error {}
-
 const maxStates = 20_000
 const maxFinite = 400_000 // nodes before they are folded
 // 5 million transitions are 20 MB; past that the states are many and the classes are many too.
@@ -35,6 +33,7 @@ export function alphabetOf(sets: Iterable<CharSet>): Alphabet {
     for (let i = 0; i < set.length; i += 2) edges.push([set[i]!, count], [set[i + 1]! + 1, count])
     count++
   }
+  spend(edges.length / 8)
   edges.sort((a, b) => a[0] - b[0])
   const ids = new Map<string, number>()
   const starts: number[] = []
@@ -133,6 +132,7 @@ export function explore<S>(
   const next: number[] = []
   const into: (S | undefined)[] = Array.from({ length: alphabet.classes })
   for (let i = 0; i < states.length; i++) {
+    spend(1 + alphabet.classes / 8)
     row(states[i]!, into.fill(undefined))
     next.push(-1)
     for (let c = 1; c < alphabet.classes; c++) {
@@ -166,6 +166,7 @@ export function combine(dfas: readonly Dfa[], keep: (accepted: boolean[]) => boo
     dfas.map((dfa) => dfa.start),
     stateKey,
     (states, into) => {
+      spend((alphabet.classes * dfas.length) / 16)
       for (let c = 1; c < alphabet.classes; c++) into[c] = stepAll(dfas, maps, states, c)
     },
     (states) => keep(states.map((state, i) => state >= 0 && dfas[i]!.accepts[state] === 1)),
@@ -216,6 +217,7 @@ export function finite(words: Iterable<string>): Dfa {
   const ends = new Set<number>()
   const seen = new Set<number>()
   for (const word of words) {
+    spend(1 + word.length / 2)
     let node = 0
     for (const character of word) {
       const c = character.codePointAt(0)!

@@ -2,10 +2,17 @@
 // the values it must avoid; an object or array passes on to its parts what would make the whole a repetition. Languages
 // with many values need no care: only where few are left are they listed and compared.
 
-import type { ArrayCase, ArrayState, ItemWay } from "./arrays.ts"
-import type { Goal } from "./goals.ts"
+import type {
+  ArrayPlaces,
+  ArrayState,
+  Goal,
+  ItemWay,
+  MemberWay,
+  NamePlace,
+  ObjectPlaces,
+  ObjectState,
+} from "./goal.ts"
 import { canonical, type Json, parseJson } from "./json.ts"
-import type { MemberWay, NamePlace, ObjectCase, ObjectState } from "./objects.ts"
 import type { Decoding, StringPlace } from "./strings.ts"
 import { canSeat, objectText, Values } from "./values.ts"
 
@@ -111,13 +118,13 @@ export class Distinct {
 
   // ---- arrays ----
 
-  leavesArray(array: ArrayCase, state: ArrayState): boolean {
+  leavesArray(array: ArrayPlaces, state: ArrayState): boolean {
     if (this.avoid.size === 0) return true
     return this.escapes(new Values(this.avoid.size).ofArray(array, state, this.items))
   }
 
   /** What the item of a way must avoid; undefined when nothing would be left of it. */
-  itemKept(array: ArrayCase, way: ItemWay): Kept | undefined {
+  itemKept(array: ArrayPlaces, way: ItemWay): Kept | undefined {
     const avoid = new Set(this.unique ? this.items : [])
     for (const value of this.wholes()) {
       const next = [...this.items, value]
@@ -139,17 +146,10 @@ export class Distinct {
   }
 
   // Where items still to come have few values, this one must not take what the last of them needs.
-  private addHoarded(array: ArrayCase, way: ItemWay, avoid: Set<string>): void {
-    const missing = array.missing(way.to)
-    if (missing === 0) return
-    const places: ReadonlySet<string>[] = []
-    const limit = this.items.length + 1 + missing
-    for (let i = 0; i < missing; i++) {
-      const values = new Values(limit).ofGoal(array.plainGoal(way.to.count + i))
-      if (values) places.push(values)
-    }
+  private addHoarded(array: ArrayPlaces, way: ItemWay, avoid: Set<string>): void {
+    const places = array.scarcePlaces(way.to)
     if (places.length === 0) return
-    const candidates = new Set(places.flatMap((values) => [...values]))
+    const candidates = new Set([...new Set(places)].flatMap((values) => [...values]))
     for (const value of candidates) {
       if (!avoid.has(value) && !canSeat(places, new Set([...this.items, value]))) avoid.add(value)
     }
@@ -157,18 +157,18 @@ export class Distinct {
 
   // ---- objects ----
 
-  leavesObject(object: ObjectCase, state: ObjectState): boolean {
+  leavesObject(object: ObjectPlaces, state: ObjectState): boolean {
     if (this.avoid.size === 0) return true
     return this.escapes(new Values(this.avoid.size).ofObject(object, state, this.members))
   }
 
   /** Whether some further member leads to an object that need not be avoided. */
-  objectGrows(object: ObjectCase, state: ObjectState): boolean {
+  objectGrows(object: ObjectPlaces, state: ObjectState): boolean {
     return this.nameLives(object, state, object.firstPlace)
   }
 
   nameLives(
-    object: ObjectCase,
+    object: ObjectPlaces,
     state: ObjectState,
     place: NamePlace,
     decoding?: Decoding,
@@ -182,7 +182,7 @@ export class Distinct {
 
   /** What the value of a member must avoid; undefined when nothing would be left of it. */
   memberKept(
-    object: ObjectCase,
+    object: ObjectPlaces,
     state: ObjectState,
     place: NamePlace,
     way: MemberWay,
@@ -193,7 +193,7 @@ export class Distinct {
   }
 
   private valueKept(
-    object: ObjectCase,
+    object: ObjectPlaces,
     state: ObjectState,
     place: NamePlace,
     way: MemberWay,

@@ -6,12 +6,15 @@
 import { both, type Facts, facts, type Literal, noFacts } from "./facts.ts"
 import { canonical, type Json } from "./json.ts"
 import { type Expansion, Place, type Seen } from "./keywords.ts"
-import { type SchemaDocument, SchemaFault, type SchemaNode, types } from "./schema.ts"
+import type { SchemaDocument } from "./schema.ts"
+import { SchemaFault, type SchemaNode, types } from "./schema-node.ts"
+import { MAX_WORK, spend, TooMuchWork, unitsLeft } from "./work.ts"
 
 const maxCases = 3000
 const fewCases = 24 // of those that are too many
-const maxWork = 600_000
-const maxExact = 400_000 // of it for what can do with less
+const MAX_NESTED = 200 // schemas for one value, each inside another
+const UNITS_A_CASE = 8 // to put two together
+const KEPT_BACK = 0.6 // of the work, for what can do with less
 const maxScopes = 500
 
 type Entry =
@@ -28,7 +31,6 @@ export class Literals implements Expansion {
   private readonly open = new Set<string>()
   private readonly exclusive = new Map<string, boolean>()
   private readonly constants = new Map<string, SchemaNode>()
-  private work = 0
   /** Whether somewhere only some of the cases are known; then those of two schemas tell nothing about both together. */
   private isPartial = false
   /** Tells whether a case might have a value, looking a few levels deep; set by whoever can look. */
@@ -89,6 +91,11 @@ export class Literals implements Expansion {
     const known = this.expanded.get(key)
     if (known) return known
     const entry = this.entries[literal]!
+    spend(1)
+    if (this.open.size > MAX_NESTED) {
+      const reason = `more than ${MAX_NESTED} schemas of one value lie in each other`
+      throw new SchemaFault(entry.node.pointer, "", reason)
+    }
     if (this.open.has(key)) {
       throw new SchemaFault(entry.node.pointer, "$ref", "refers back to itself for the same value")
     }
@@ -145,7 +152,7 @@ export class Literals implements Expansion {
   }
 
   private isLong(left: readonly Facts[], right: readonly Facts[]): boolean {
-    return this.work + left.length * right.length > maxExact
+    return UNITS_A_CASE * left.length * right.length > unitsLeft() - KEPT_BACK * MAX_WORK
   }
 
   private plainest(cases: readonly Facts[]): Facts[] {
@@ -161,6 +168,7 @@ export class Literals implements Expansion {
   /** What is asked of members that nobody would write on purpose. */
   private weight({ members, someMembers, someItems, required }: Facts): number {
     const literals = [...members, ...someMembers, ...someItems].flatMap((each) => each.literals)
+    spend(1 + literals.length / 8)
     const negated = literals.filter((literal) => {
       const entry = this.entries[literal]!
       return !("any" in entry) && entry.negative
@@ -175,16 +183,18 @@ export class Literals implements Expansion {
     keyword: string,
   ): Facts[] {
     const out: Facts[] = []
-    for (const a of left) {
-      for (const b of right) {
-        if (++this.work > maxWork) {
-          throw new SchemaFault(blame.pointer, keyword, "the schema has too many combinations")
+    try {
+      for (const a of left) {
+        for (const b of right) {
+          const merged = both(a, b)
+          if (!merged || this.contradicts(merged)) continue
+          out.push(merged)
+          if (out.length > maxCases) return out // too many, however many more
         }
-        const merged = both(a, b)
-        if (!merged || this.contradicts(merged)) continue
-        out.push(merged)
-        if (out.length > maxCases) return out // too many, however many more
       }
+    } catch (error) {
+      if (!(error instanceof TooMuchWork)) throw error
+      throw new SchemaFault(blame.pointer, keyword, error.message)
     }
     return out
   }
@@ -212,17 +222,21 @@ export class Literals implements Expansion {
 
   /** A required member whose constants exclude each other: what tells most branches apart. */
   private contradicts(merged: Facts): boolean {
-    if (merged.mask !== types.object) return false
-    for (const name of merged.required) {
-      let values: Set<string> | undefined
-      for (const { where, literals } of merged.members) {
-        if (where.outside || !where.names.has(name)) continue
-        for (const literal of literals) {
-          const own = this.constantsOf(literal)
-          if (!own) continue
-          const before: Set<string> | undefined = values
-          values = before ? new Set([...own].filter((value) => before.has(value))) : own
+    if (merged.mask !== types.object || merged.required.size === 0) return false
+    spend(merged.members.length / 8)
+    const left = new Map<string, ReadonlySet<string>>() // of each name, the constants it may be
+    for (const { where, literals } of merged.members) {
+      if (where.outside) continue
+      for (const literal of literals) {
+        const own = this.constantsOf(literal)
+        if (!own) continue
+        spend(own.size / 8)
+        for (const name of where.names) {
+          if (!merged.required.has(name)) continue
+          const before = left.get(name)
+          const values = before ? new Set([...own].filter((value) => before.has(value))) : own
           if (values.size === 0) return true
+          left.set(name, values)
         }
       }
     }

@@ -3,8 +3,9 @@
 // of literals, which are looked at when a value begins there: that is what keeps recursion free.
 
 import type { Dfa } from "./dfa.ts"
-import { type Decimal, decimalText } from "./json.ts"
-import { anyType, type Bound, compare, types } from "./schema.ts"
+import { compare, type Decimal, decimalText } from "./json.ts"
+import { anyType, type Bound, types } from "./schema-node.ts"
+import { spend } from "./work.ts"
 
 /** Number of a schema node that has to hold, or not to hold: see Literals. */
 export type Literal = number
@@ -101,11 +102,13 @@ export const noFacts: Facts = {
 }
 
 export function facts(some: Partial<Facts>): Facts {
+  spend(1)
   return { ...noFacts, ...some }
 }
 
 /** Both; undefined when a glance shows that nothing can be both. */
 export function both(a: Facts, b: Facts): Facts | undefined {
+  spend(2)
   if (a === noFacts) return b
   if (b === noFacts) return a
   let mask = a.mask & b.mask
@@ -129,7 +132,7 @@ export function both(a: Facts, b: Facts): Facts | undefined {
   const repeats = a.repeats ?? b.repeats
   const unique = a.unique || b.unique
   if (minItems > maxItems || (unique && repeats !== undefined)) mask &= ~types.array
-  const required = a.required.size === 0 ? b.required : new Set([...a.required, ...b.required])
+  const required = togetherRequired(a.required, b.required)
   const minProperties = Math.max(a.minProperties, b.minProperties)
   const maxProperties = Math.min(a.maxProperties, b.maxProperties)
   if (Math.max(minProperties, required.size) > maxProperties) mask &= ~types.object
@@ -200,9 +203,17 @@ function eitherName(a: NameSet, b: NameSet): NameSet {
   return namesOf([...a.names, ...b.names], joined(a.languages, b.languages))
 }
 
+function togetherRequired(a: ReadonlySet<string>, b: ReadonlySet<string>): ReadonlySet<string> {
+  if (a.size === 0) return b
+  if (b.size === 0) return a
+  spend((a.size + b.size) / 8)
+  return new Set([...a, ...b])
+}
+
 function joined<T>(a: readonly T[], b: readonly T[]): readonly T[] {
   if (a.length === 0 || a === b) return b
   if (b.length === 0) return a
+  spend((a.length + b.length) / 8)
   return [...new Set([...a, ...b])]
 }
 
@@ -219,6 +230,7 @@ function common<T>(
   key: (value: T) => string,
 ): readonly T[] | undefined {
   if (!a || !b) return a ?? b
+  spend((a.length + b.length) / 8)
   const known = new Set(b.map(key))
   return a.filter((value) => known.has(key(value)))
 }

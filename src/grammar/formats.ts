@@ -2,11 +2,16 @@
 // regular, or needs tables that change with Unicode, the language here is a part of it: never a text too many. A format
 // that is not in the table is an annotation, as JSON Schema says of formats it does not know.
 
-import type { Dfa } from "./dfa.ts"
+import { combine, type Dfa } from "./dfa.ts"
+import { type Portable, portables } from "./portable.ts"
 import { wholeLanguage } from "./regex.ts"
+import { type Priced, priced } from "./work.ts"
 
 export interface Format {
+  /** All texts of the format. */
   language(): Dfa
+  /** Those of them that are written: see portable.ts. */
+  portable(): Dfa
   /** A bound on the whole text, kept apart because a counter is cheaper than states. */
   maxLength?: number
 }
@@ -65,8 +70,9 @@ const uriTemplate = `(?:${literals}|%${hex}{2}|\\{[+#./;?&]?${varSpec}(?:,${varS
 // ECMA-262 patterns with groups at most two deep: what nests without end is not regular.
 const plain = "[^\\^$\\\\.*+?()\\[\\]{}|]"
 const escaped = "\\\\(?:[dDwWsSfnrtv/^$.*+?()\\[\\]{}|\\\\]|c[A-Za-z])"
-const brackets = "\\[\\^?(?:[^\\\\\\[\\]^-]|\\\\[dDwWsSfnrtv\\\\\\]\\[^-])*\\]"
-const times = "(?:[*+?]\\??|\\{\\d{1,3},?\\}\\??)"
+const brackets = "\\[\\^?(?:a-z|A-Z|0-9|[^\\\\\\[\\]^-]|\\\\[dDwWsSfnrtv\\\\\\]\\[^-])*\\]"
+const between = Array.from({ length: 10 }, (_, least) => `${least},[${least}-9]`).join("|")
+const times = `(?:[*+?]\\??|\\{(?:\\d{1,3},?|${between}|\\d,[1-9]\\d)\\}\\??)`
 const assertion = "(?:\\^|\\$|\\\\[bB])"
 const leaf = `(?:(?:${plain}|${escaped}|${brackets}|\\.)${times}?|${assertion})`
 const group = (inner: string) => `(?:\\((?:\\?:)?${inner}*(?:\\|${inner}*)*\\)${times}?)`
@@ -104,15 +110,43 @@ export const formats: Record<string, Format | undefined> = Object.assign(
   Object.create(null) as Record<string, Format>,
   Object.fromEntries(
     Object.entries(sources).map(([name, { source, maxLength }]) => {
-      let language: Dfa | undefined
+      let language: Priced<Dfa> | undefined
+      let portable: Priced<Dfa> | undefined
       const format: Format = {
-        language: () => (language ??= wholeLanguage(source)),
+        language() {
+          language = priced(language, () => wholeLanguage(source))
+          return language.value
+        },
+        portable() {
+          portable = priced(portable, () => portableOf(format.language(), portables[name]))
+          return portable.value
+        },
         ...(maxLength === undefined ? {} : { maxLength }),
       }
       return [name, format]
     }),
   ),
 )
+
+// Of an automaton of portable texts the one of all texts of its format.
+const wholes = new WeakMap<Dfa, Dfa>()
+
+/** What some validator may take for a text of the language: more than is written, where that is portable. */
+export function everyForm(language: Dfa): Dfa {
+  return wholes.get(language) ?? language
+}
+
+function portableOf(whole: Dfa, portable: Portable | undefined): Dfa {
+  if (!portable) return whole
+  const { source, within, without } = portable
+  const wanted = [source, ...(within === undefined ? [] : [within])].map(wholeLanguage)
+  const parts = [whole, ...wanted, ...(without === undefined ? [] : [wholeLanguage(without)])]
+  const language = combine(parts, (accepted) =>
+    accepted.every((yes, at) => yes === at <= wanted.length),
+  )
+  wholes.set(language, whole)
+  return language
+}
 
 function leapSeconds(): string {
   const day = 24 * 60

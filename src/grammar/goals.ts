@@ -3,26 +3,25 @@
 // point: a goal lives when one of its cases has a value, and what only itself could satisfy does not live.
 
 import { ArrayCase } from "./arrays.ts"
-import { anything, combine, type Dfa, finite, lengths, matches, TooLarge } from "./dfa.ts"
+import { anything, combine, type Dfa, finite, lengths, matches } from "./dfa.ts"
 import type { Literals } from "./expand.ts"
 import type { Facts, Literal } from "./facts.ts"
+import { everyForm } from "./formats.ts"
+import type { Case, Goal, GoalSource, Probe } from "./goal.ts"
 import { canonical, type Decimal, parseDecimal } from "./json.ts"
 import { NumberLanguage } from "./numbers.ts"
 import { ObjectCase } from "./objects.ts"
-import { SchemaFault, types } from "./schema.ts"
+import { SchemaFault, types } from "./schema-node.ts"
 import { StringLanguage } from "./strings.ts"
-
-/** Whether a goal lives, as far as is known. */
-export type Probe = (goal: Goal) => boolean
+import { spend, TooLarge } from "./work.ts"
 
 const maxGoals = 20_000
 const mostBounds = 1000
 let made = 0
 
-export class Goal {
+class LiteralsGoal implements Goal {
   readonly id = ++made
   readonly literals: readonly Literal[]
-  /** Set once it is settled. */
   alive: boolean | undefined
   private readonly goals: Goals
   private made: Case[] | undefined
@@ -35,7 +34,7 @@ export class Goal {
   get cases(): Case[] {
     this.made ??= this.goals.literals
       .cases(this.literals)
-      .map((facts) => new Case(this.goals, facts, this))
+      .map((facts) => new FactsCase(this.goals, facts, this))
     return this.made
   }
 
@@ -43,7 +42,6 @@ export class Goal {
     return this.literals.length === 0 ? "" : this.goals.literals.pointer(this.literals[0]!)
   }
 
-  /** Forgets the cases that no value satisfies. */
   settle(alive: boolean): void {
     this.alive = alive
     this.made = alive ? this.cases.filter((c) => c.mask !== 0) : []
@@ -54,23 +52,25 @@ export class Goal {
   }
 }
 
-export class Goals {
+export class Goals implements GoalSource {
   readonly literals: Literals
-  readonly plainIntegers: boolean
+  readonly portable: boolean
   private readonly byKey = new Map<string, Goal>()
 
-  constructor(literals: Literals, plainIntegers: boolean) {
+  /** @param portable whether integers are written as digits alone */
+  constructor(literals: Literals, portable: boolean) {
     this.literals = literals
-    this.plainIntegers = plainIntegers
+    this.portable = portable
     literals.mayLive = (facts) => this.mayLive(facts, 2)
   }
 
   goal(literals: Iterable<Literal>): Goal {
     const list = [...new Set(literals)].sort((a, b) => a - b)
+    spend(1 + list.length / 8)
     const key = list.join()
     let goal = this.byKey.get(key)
     if (!goal) {
-      goal = new Goal(this, list)
+      goal = new LiteralsGoal(this, list)
       if (this.byKey.size >= maxGoals)
         throw this.fault(goal, "the schema has too many combinations")
       this.byKey.set(key, goal)
@@ -82,25 +82,49 @@ export class Goals {
   settle(root: Goal): boolean {
     const found = new Set([root])
     for (const goal of found) {
-      for (const c of goal.cases) for (const next of c.leadsTo()) found.add(next)
+      this.at(goal, () => {
+        for (const c of goal.cases) for (const next of c.leadsTo()) found.add(next)
+      })
     }
     const open = [...found].filter((goal) => goal.alive === undefined)
     do this.findLiving(open)
-    while (this.dropBarren(open))
+    while (this.at(root, () => this.dropBarren(open)))
     return root.alive === true
+  }
+
+  private lives(goal: Goal, probe: Probe): boolean {
+    spend(goal.cases.length)
+    return goal.cases.some((c) => c.lives(probe))
+  }
+
+  /** What grows too large is told with the place of its goal. */
+  private at<Result>(goal: Goal, work: () => Result): Result {
+    try {
+      return work()
+    } catch (error) {
+      if (error instanceof TooLarge) throw this.fault(goal, error.message)
+      throw error
+    }
   }
 
   private findLiving(open: readonly Goal[]): void {
     const living = new Set<Goal>()
     const probe: Probe = (goal) => goal.alive ?? living.has(goal)
+    // What is reached last leads least far: from there up most of them are told in one round.
+    const upwards = [...open].reverse()
     for (let before = -1; before !== living.size; ) {
       before = living.size
-      for (const goal of open) {
-        if (!living.has(goal) && goal.cases.some((c) => c.lives(probe))) living.add(goal)
+      for (const goal of upwards) {
+        if (living.has(goal)) continue
+        if (this.at(goal, () => this.lives(goal, probe))) living.add(goal)
       }
     }
-    for (const goal of open) for (const c of goal.cases) c.prune(probe)
-    for (const goal of open) goal.settle(living.has(goal))
+    for (const goal of open) {
+      this.at(goal, () => {
+        for (const c of goal.cases) c.prune(probe)
+      })
+    }
+    for (const goal of open) this.at(goal, () => goal.settle(living.has(goal)))
   }
 
   // Arrays whose items may not repeat but are too few; whether they are shows only when everything else is settled, and
@@ -113,7 +137,6 @@ export class Goals {
     return barren.length > 0
   }
 
-  /** The names, as texts, that satisfy the literals. */
   language(literals: readonly Literal[]): Dfa {
     const parts = this.goal(literals).cases.filter((c) => (c.mask & types.string) !== 0)
     const whole = parts.map((c) => c.wholeLanguage())
@@ -123,7 +146,7 @@ export class Goals {
 
   private readonly glances = new WeakMap<Facts, boolean[]>()
 
-  // A quick look that never says no to what lives: a few levels deep, then yes.
+  // A quick look that never says no to what lives, nor to what a validator may take for it: a few levels deep, then yes.
   private mayLive(facts: Facts, depth: number): boolean {
     if (depth === 0) return true
     let known = this.glances.get(facts)
@@ -131,19 +154,25 @@ export class Goals {
       known = []
       this.glances.set(facts, known)
     }
-    known[depth] ??= this.glance(facts, depth)
+    try {
+      known[depth] ??= this.glance(facts, depth)
+    } catch (error) {
+      if (!(error instanceof SchemaFault)) throw error
+      known[depth] = true // it will be met again, where it counts
+    }
     return known[depth]
   }
 
   private glance(facts: Facts, depth: number): boolean {
+    spend(4)
     if (facts.repeats !== undefined) return true
-    const c = new Case(this, facts, this.goal([]))
+    const c = new FactsCase(this, inEveryForm(facts), this.goal([]))
     const probe: Probe = (goal) => {
       try {
         const cases = this.literals.cases(goal.literals)
         return cases.some((deeper) => this.mayLive(deeper, depth - 1))
       } catch (error) {
-        if (error instanceof SchemaFault) return true // it will be met again, where it counts
+        if (error instanceof SchemaFault) return true // as above
         throw error
       }
     }
@@ -159,8 +188,7 @@ export class Goals {
   }
 }
 
-/** One way for a value to satisfy a goal, type by type. */
-export class Case {
+class FactsCase implements Case {
   mask: number
   private readonly goals: Goals
   private readonly facts: Facts
@@ -178,16 +206,15 @@ export class Case {
   }
 
   get numbers(): NumberLanguage {
-    this.numberLanguage ??= numberLanguage(this.facts, this.goals.plainIntegers)
+    this.numberLanguage ??= numberLanguage(this.facts, this.goals.portable)
     return this.numberLanguage
   }
 
-  /** The numbers but those of some canonical texts. */
   numbersWithout(avoid: ReadonlySet<string>): NumberLanguage {
     const numbers = [...avoid].flatMap((text) => parseDecimal(text) ?? [])
     if (numbers.length === 0) return this.numbers
     const excludedNumbers = [...this.facts.excludedNumbers, ...numbers]
-    return numberLanguage({ ...this.facts, excludedNumbers }, this.goals.plainIntegers)
+    return numberLanguage({ ...this.facts, excludedNumbers }, this.goals.portable)
   }
 
   get strings(): StringLanguage {
@@ -222,7 +249,6 @@ export class Case {
     )
   }
 
-  /** Leaves only the types that have a value. */
   prune(probe: Probe): void {
     if (this.has(types.number) && this.numbers.isEmpty()) this.mask &= ~types.number
     if (this.has(types.string) && this.strings.isEmpty()) this.mask &= ~types.string
@@ -246,6 +272,12 @@ export class Case {
       throw error
     }
   }
+}
+
+function inEveryForm(facts: Facts): Facts {
+  return facts.languages.length === 0
+    ? facts
+    : { ...facts, languages: facts.languages.map(everyForm) }
 }
 
 const plainNumbers = new Map<string, NumberLanguage>()

@@ -8,11 +8,13 @@ import { Goals } from "./goals.ts"
 import { fromValue, type Json, JsonFault, parseJson } from "./json.ts"
 import { type Masks, masksOf } from "./masks.ts"
 import { begin, type Part } from "./parts.ts"
-import { type Dialect, type Fault, readSchema, SchemaFault } from "./schema.ts"
+import { readSchema } from "./schema.ts"
+import { type Dialect, type Fault, SchemaFault, UnknownType } from "./schema-node.ts"
 import { set, type Vocabulary } from "./vocabulary.ts"
+import { bounded, MAX_WORK, MAX_WORK_IN_ALL, TooLarge, worked } from "./work.ts"
 
 export { choice, list, literal, type Part, sequence, text, until } from "./parts.ts"
-export type { Dialect, Fault } from "./schema.ts"
+export type { Dialect, Fault } from "./schema-node.ts"
 export { Vocabulary } from "./vocabulary.ts"
 
 export interface SchemaOptions {
@@ -20,10 +22,13 @@ export interface SchemaOptions {
   dialect?: Dialect
   /** Whether known formats are asserted; true unless said otherwise. */
   formats?: boolean
-  /** Leave out what cannot be enforced and list it, instead of refusing the schema. */
+  /** Leave out what cannot be enforced and list it, instead of refusing the schema; a type that nobody knows is refused. */
   lenient?: boolean
-  /** Integers are written as digits alone: many readers do not take 9.0 or 9e0 for one. */
-  plainIntegers?: boolean
+  /**
+   * Values are written as all common readers take them: integers as digits alone, since many do not take 9.0 or 9e0 for one,
+   * and formats in the forms that common validators agree on, where there is one.
+   */
+  portable?: boolean
 }
 
 export interface CompiledSchema {
@@ -56,20 +61,29 @@ export function compileSchema(schema: unknown, options: SchemaOptions = {}): Com
   const document = readDocument(schema)
   const unenforced: Fault[] = []
   const dropped = new Set<string>()
+  const end = worked() + MAX_WORK_IN_ALL
   for (;;) {
     try {
-      const { part, unread } = compiled(document, options, dropped)
+      const work = Math.min(MAX_WORK, end - worked())
+      const { part, unread } = bounded(work, () => compiled(document, options, dropped))
       return { part, unenforced: [...unread, ...unenforced] }
     } catch (error) {
-      if (!(error instanceof SchemaFault)) throw error
-      const { pointer, keyword } = error.fault
-      const place = `${pointer} ${keyword}`
-      const gives = options.lenient && keyword !== "" && !dropped.has(place)
-      if (!gives || dropped.size >= maxRounds) throw new SchemaRefusal(error.fault)
+      const fault = faultOf(error)
+      const place = `${fault.pointer} ${fault.keyword}`
+      const known = fault.keyword !== "" && !(error instanceof UnknownType)
+      const gives = options.lenient && known && !dropped.has(place)
+      if (!gives || dropped.size >= maxRounds || worked() >= end) throw new SchemaRefusal(fault)
       dropped.add(place)
-      unenforced.push(error.fault)
+      unenforced.push(fault)
     }
   }
+}
+
+/** @throws whatever says nothing of the schema */
+function faultOf(error: unknown): Fault {
+  if (error instanceof SchemaFault) return error.fault
+  if (error instanceof TooLarge) return { pointer: "", keyword: "", reason: error.message }
+  throw error
 }
 
 /** Any JSON object: what `json_object` asks for. */
@@ -86,13 +100,21 @@ function readDocument(schema: unknown): Json {
   }
 }
 
-function compiled(document: Json, options: SchemaOptions, dropped: ReadonlySet<string>) {
-  const { dialect, formats = true, lenient = false, plainIntegers = false } = options
+function compiled(
+  document: Json,
+  options: SchemaOptions,
+  dropped: ReadonlySet<string>,
+  hasPortable = true,
+): { part: Part; unread: readonly Fault[] } {
+  const { dialect, lenient = false, portable = false } = options
+  const forms = portable && hasPortable ? "portable" : "whole"
+  const formats = options.formats === false ? "ignored" : forms
   const read = readSchema(document, { dialect, formats, dropped, lenient })
   const literals = new Literals(read)
-  const goals = new Goals(literals, plainIntegers)
+  const goals = new Goals(literals, portable)
   const goal = goals.goal([literals.literal(read.root, 0, false)])
   if (!goals.settle(goal)) {
+    if (read.usesPortable) return compiled(document, options, dropped, false)
     const reason = "no value satisfies this schema"
     throw new SchemaRefusal({ pointer: "", keyword: "", reason }, true)
   }

@@ -184,3 +184,11 @@ class Reader {
     return true
   }
 }
+
+/** Below, at or above 0 as `a` is less than, equal to or more than `b`. */
+export function compare(a: Decimal, b: Decimal): number {
+  const scale = Math.max(a.scale, b.scale)
+  const left = a.digits * 10n ** BigInt(scale - a.scale)
+  const right = b.digits * 10n ** BigInt(scale - b.scale)
+  return left < right ? -1 : left > right ? 1 : 0
+}

@@ -11,8 +11,10 @@ import {
   othersThan,
   unseen,
 } from "./facts.ts"
+import { everyForm } from "./formats.ts"
 import { type Decimal, isDecimal, type Json } from "./json.ts"
-import { anyType, type SchemaNode, types } from "./schema.ts"
+import { anyType, SchemaFault, type SchemaNode, types } from "./schema-node.ts"
+import { TooMuchWork } from "./work.ts"
 
 /** How much a case has to tell of what it evaluated: nothing; at least this; exactly this. */
 export type Seen = "ignored" | "some" | "exact"
@@ -100,7 +102,8 @@ export class Place {
     const { node, all, scope } = this
     const parts: [string, Facts[]][] = this.assertions().map(([k, yes]) => [k, [yes]])
     const holds = (child: SchemaNode) => all.holds(child, scope, seen)
-    if (node.values) parts.push(["enum", this.oneOfValues(node.values)])
+    const { values } = node
+    if (values) parts.push(["enum", this.under("enum", () => this.oneOfValues(values))])
     if (node.ref) parts.push(["$ref", holds(node.ref)])
     if (node.dynamic) parts.push(["$dynamicRef", holds(all.dynamicTarget(node, scope))])
     for (const child of node.allOf ?? []) parts.push(["allOf", holds(child)])
@@ -115,9 +118,20 @@ export class Place {
       parts.push(["dependentSchemas", [this.without(name), ...together, notObject]])
     }
     if (node.if) parts.push(["if", this.conditional(node.if, seen)])
-    if (node.oneOf) parts.push(["oneOf", this.exactlyOne(node.oneOf, seen)])
-    if (node.anyOf) parts.push(["anyOf", this.atLeastOne(node.anyOf, seen)])
+    const { oneOf, anyOf } = node
+    if (oneOf) parts.push(["oneOf", this.under("oneOf", () => this.exactlyOne(oneOf, seen))])
+    if (anyOf) parts.push(["anyOf", this.under("anyOf", () => this.atLeastOne(anyOf, seen))])
     return parts
+  }
+
+  /** Of work that is too much it is told which keyword asks for it. */
+  private under<Result>(keyword: string, work: () => Result): Result {
+    try {
+      return work()
+    } catch (error) {
+      if (!(error instanceof TooMuchWork)) throw error
+      throw new SchemaFault(this.node.pointer, keyword, error.message)
+    }
   }
 
   negative(): Facts[] {
@@ -125,7 +139,8 @@ export class Place {
     if (node.always !== undefined) return node.always ? [] : [noFacts]
     const out: Facts[] = this.assertions().flatMap(([, , no]) => no)
     const fails = (child: SchemaNode) => all.fails(child, scope)
-    if (node.values) out.push(...this.noneOfValues(node.values))
+    const { values, oneOf, anyOf } = node
+    if (values) out.push(...this.under("enum", () => this.noneOfValues(values)))
     if (node.ref) out.push(...fails(node.ref))
     if (node.dynamic) out.push(...fails(all.dynamicTarget(node, scope)))
     for (const child of node.allOf ?? []) out.push(...fails(child))
@@ -146,8 +161,8 @@ export class Place {
       if (yes) out.push(...all.product(met, fails(yes), node, "then"))
       if (no) out.push(...all.product(fails(node.if), fails(no), node, "else"))
     }
-    if (node.oneOf) out.push(...this.noneOrTwo(node.oneOf))
-    if (node.anyOf) out.push(...this.none(node.anyOf, "anyOf"))
+    if (oneOf) out.push(...this.under("oneOf", () => this.noneOrTwo(oneOf)))
+    if (anyOf) out.push(...this.under("anyOf", () => this.none(anyOf, "anyOf")))
     out.push(...this.someUnevaluated())
     return out.map(unseen)
   }
@@ -221,7 +236,7 @@ export class Place {
       out.push(["maxLength", facts({ maxLength }), [facts({ mask, minLength: maxLength + 1 })]])
     }
     for (const language of languages ?? []) {
-      const not = facts({ mask, notLanguages: [language] })
+      const not = facts({ mask, notLanguages: [everyForm(language)] })
       out.push(["pattern", facts({ languages: [language] }), [not]])
     }
   }
@@ -237,12 +252,16 @@ export class Place {
     if (maxItems !== undefined) {
       out.push(["maxItems", facts({ maxItems }), [facts({ mask, minItems: maxItems + 1 })]])
     }
-    node.prefix?.forEach((child, i) => {
-      const literals = [this.literal(child)]
-      const not = { from: i, to: i + 1, literals: [all.negated(literals[0]!)] }
-      const fact = facts({ items: [{ from: i, to: i + 1, literals }], seenItems: i + 1 })
-      out.push(["prefixItems", fact, [facts({ mask, items: [not], minItems: i + 1 })]])
-    })
+    if (node.prefix) {
+      const items = node.prefix.map((child, i) => {
+        return { from: i, to: i + 1, literals: [this.literal(child)] }
+      })
+      const wrong = items.map((item) => {
+        const not = { ...item, literals: item.literals.map((l) => all.negated(l)) }
+        return facts({ mask, items: [not], minItems: item.to })
+      })
+      out.push(["prefixItems", facts({ items, seenItems: items.length }), wrong])
+    }
     if (node.rest) {
       const from = node.prefix?.length ?? 0
       const literals = [this.literal(node.rest)]

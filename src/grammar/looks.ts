@@ -15,6 +15,7 @@ import {
   type Re,
   type Side,
 } from "./nfa.ts"
+import { spend } from "./work.ts"
 
 /** A pattern that is no regular expression, or says what automata cannot. */
 export class PatternFault extends Error {}
@@ -110,6 +111,7 @@ class Looks {
           const ways = this.reached(nfa, place, after)
           for (let c = 1; c < alphabet.classes; c++) {
             if (kinds[c] !== after) continue
+            spend(1 + ways.length)
             const next = new Map<string, Way>()
             for (const { node, promises } of ways) {
               if (nfa.total.has(node)) add(next, node, this.kept(promises, c))

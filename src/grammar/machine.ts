@@ -1,7 +1,6 @@
 // How a value is read: what its first byte begins, and what stands between the items of an array and the members of an
 // object. Punctuation is compact; where the format asks for it, one blank may follow a comma and a colon.
 
-import type { ArrayCase, ArrayState } from "./arrays.ts"
 import { Distinct, type Kept } from "./distinct.ts"
 import {
   type Context,
@@ -12,10 +11,17 @@ import {
   type Special,
   unmentioned,
 } from "./frames.ts"
-import type { Case, Goal } from "./goals.ts"
-import type { NamePlace, ObjectCase, ObjectState } from "./objects.ts"
+import type {
+  ArrayPlaces,
+  ArrayState,
+  Case,
+  Goal,
+  NamePlace,
+  ObjectPlaces,
+  ObjectState,
+} from "./goal.ts"
 import { NumberFrame, StringFrame, WordFrame } from "./scalars.ts"
-import { types } from "./schema.ts"
+import { types } from "./schema-node.ts"
 import { between, type Decoding, decode, type StringPlace } from "./strings.ts"
 
 const quote = 0x22
@@ -110,7 +116,7 @@ type Phase = "open" | "after" | "next"
 
 /** Between the items of an array. */
 class ArrayFrame extends Frame {
-  private readonly array: ArrayCase
+  private readonly array: ArrayPlaces
   private readonly state: ArrayState
   private readonly rest: Rest
   private readonly phase: Phase
@@ -118,7 +124,7 @@ class ArrayFrame extends Frame {
 
   constructor(
     context: Context,
-    array: ArrayCase,
+    array: ArrayPlaces,
     state: ArrayState,
     rest: Rest,
     phase: Phase,
@@ -175,14 +181,14 @@ class ArrayFrame extends Frame {
 }
 
 class ArrayRest extends Rest {
-  private readonly array: ArrayCase
+  private readonly array: ArrayPlaces
   private readonly to: ArrayState
   private readonly rest: Rest
   private readonly distinct: Distinct | undefined
 
   constructor(
     context: Context,
-    array: ArrayCase,
+    array: ArrayPlaces,
     to: ArrayState,
     rest: Rest,
     distinct: Distinct | undefined,
@@ -207,7 +213,7 @@ class ArrayRest extends Rest {
 
 /** Between the members of an object. */
 class ObjectFrame extends Frame {
-  readonly object: ObjectCase
+  readonly object: ObjectPlaces
   readonly state: ObjectState
   readonly rest: Rest
   readonly distinct: Distinct | undefined
@@ -216,7 +222,7 @@ class ObjectFrame extends Frame {
 
   constructor(
     context: Context,
-    object: ObjectCase,
+    object: ObjectPlaces,
     state: ObjectState,
     rest: Rest,
     phase: Phase,
@@ -275,7 +281,7 @@ class ObjectFrame extends Frame {
 // Members that are compared with others are told apart whole.
 function describeMembers(
   { quotes }: Context,
-  object: ObjectCase,
+  object: ObjectPlaces,
   state: ObjectState,
   distinct: Distinct | undefined,
   reach: Reach,
@@ -419,7 +425,7 @@ class ColonFrame extends Frame {
 }
 
 class ObjectRest extends Rest {
-  private readonly object: ObjectCase
+  private readonly object: ObjectPlaces
   private readonly state: ObjectState
   private readonly rest: Rest
   private readonly name: string
@@ -427,7 +433,7 @@ class ObjectRest extends Rest {
 
   constructor(
     context: Context,
-    object: ObjectCase,
+    object: ObjectPlaces,
     state: ObjectState,
     rest: Rest,
     name: string,

@@ -12,15 +12,15 @@ import {
   type Dfa,
   stateKey,
   stepAll,
-  TooLarge,
 } from "./dfa.ts"
 import { between, StringLanguage, type StringPlace } from "./strings.ts"
+import { type Priced, priced, spend, TooLarge } from "./work.ts"
 
 const maxClasses = 30
 const maxNameStates = 5000
 const maxFewNames = 1000
 
-const products = new Map<string, NameProduct>()
+const products = new Map<string, Priced<NameProduct>>()
 const mostProducts = 64
 const numbers = new WeakMap<Dfa, number>()
 let numbered = 0
@@ -31,11 +31,11 @@ export function productOf(languages: readonly Dfa[]): NameProduct {
     if (!numbers.has(language)) numbers.set(language, ++numbered)
   }
   const key = languages.map((language) => numbers.get(language)).join()
-  const product = products.get(key) ?? new NameProduct(languages)
+  const product = priced(products.get(key), () => new NameProduct(languages))
   products.delete(key)
   products.set(key, product) // the last one used is the last one forgotten
   if (products.size > mostProducts) products.delete(products.keys().next().value!)
-  return product
+  return product.value
 }
 
 /** All patterns on names at once: which of them a name matches, and which names are still possible. */
@@ -78,6 +78,7 @@ export class NameProduct {
     }
     intern(languages.map((language) => language.start))
     for (let i = 0; i < states.length; i++) {
+      spend((this.alphabet.classes * (2 + languages.length)) / 8)
       this.next.push(-1)
       for (let c = 1; c < this.alphabet.classes; c++) {
         this.next.push(intern(stepAll(languages, maps, states[i]!, c)))

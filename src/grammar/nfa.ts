@@ -3,7 +3,8 @@
 // Looks around are more than a set of nodes can say: looks.ts.
 
 import { anyChar, type CharSet, wordChars } from "./charset.ts"
-import { alphabetOf, type Dfa, explore, samples, stateKey, TooLarge } from "./dfa.ts"
+import { alphabetOf, type Dfa, explore, samples, stateKey } from "./dfa.ts"
+import { spend, TooLarge } from "./work.ts"
 
 export type Assertion = "start" | "end" | "word" | "notWord"
 
@@ -106,11 +107,13 @@ export function determinize(re: Re): Dfa {
   }
   const add = ({ before, nodes }: Subset, after: Side, into: (Subset | undefined)[]) => {
     const reached = closures.of(nodes, before, after)
+    spend((reached.length + classes.length) / 8)
     const total = reached.find((from) => nfa.total.has(from))
     targets.fill("")
     if (total === undefined) {
       for (const from of reached) {
         for (const { on, to } of moves[from]!) {
+          spend(on.length / 16)
           const node = String.fromCharCode(to)
           for (const c of on) targets[c]! += node
         }
@@ -156,6 +159,7 @@ function distinct(nodes: string): readonly number[] {
 }
 
 function node(nfa: Nfa): number {
+  spend(1 / 4)
   if (nfa.free.length >= maxNfa) throw new TooLarge("the pattern is too long when written out")
   nfa.moves.push([])
   return nfa.free.push([]) - 1

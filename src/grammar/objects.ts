@@ -6,53 +6,30 @@
 import { type Dfa, matches } from "./dfa.ts"
 import { type Facts, includes, type Literal, type NameSet, namesOf, othersThan } from "./facts.ts"
 import type { Quotes } from "./frames.ts"
-import type { Goal, Goals, Probe } from "./goals.ts"
+import type {
+  Goal,
+  GoalSource,
+  MemberWay,
+  NamePlace,
+  ObjectPlaces,
+  ObjectState,
+  Probe,
+} from "./goal.ts"
 import { type NameProduct, productOf } from "./names.ts"
 import { between, type Decoding, rangesOf, type StringPlace, spansOf } from "./strings.ts"
-
-/** A member that may come next, its name being chosen, and what is still owed after it. */
-export interface MemberWay {
-  readonly goal: Goal
-  readonly owed: number
-}
-
-/** The members so far. */
-export interface ObjectState {
-  /** One bit for each mentioned name. */
-  readonly seen: Uint32Array
-  /** Names that are not mentioned. */
-  readonly others: readonly string[]
-  readonly count: number
-  /** Bits of the "some" that no member has met yet. */
-  readonly owed: number
-  /** What is known of each mentioned name, then of each class, as the next one. */
-  readonly ways: (readonly MemberWay[] | undefined)[]
-  /** Equal states of an object have equal descriptions; set when asked for. */
-  description: string | undefined
-  /** How many required members are not among them; set when asked for. */
-  missing: number | undefined
-}
-
-/** A place in a name. Names from `low` up to, not including, `high` begin like it. */
-export interface NamePlace {
-  readonly text: string
-  readonly state: number
-  readonly low: number
-  readonly high: number
-}
+import { spend } from "./work.ts"
 
 const maxSome = 6
 const maxSearch = 20_000
 
 let made = 0
 
-export class ObjectCase {
+export class ObjectCase implements ObjectPlaces {
   readonly id = ++made
   readonly start: ObjectState
   readonly firstPlace: NamePlace
-  /** Mentioned names, sorted. */
   readonly names: string[]
-  private readonly goals: Goals
+  private readonly goals: GoalSource
   private readonly goal: Goal
   /** What members have to satisfy: by name, and by sets that more than list names. */
   private readonly byName = new Map<string, Literal[]>()
@@ -68,7 +45,7 @@ export class ObjectCase {
   private readonly goalCache: (Goal | undefined)[][] = []
   private readonly ends: NamePlace[] = []
 
-  constructor(goals: Goals, facts: Facts, goal: Goal) {
+  constructor(goals: GoalSource, facts: Facts, goal: Goal) {
     this.goals = goals
     this.goal = goal
     const members = [...facts.members]
@@ -89,10 +66,12 @@ export class ObjectCase {
           this.byName.set(name, [...(this.byName.get(name) ?? []), ...literals])
     }
     const languages = [...new Set(sets.flatMap((set) => set.languages))]
+    spend(2 + members.length / 2)
     this.product = productOf(languages)
     const mentioned = new Set([...facts.required, ...sets.flatMap((set) => [...set.names])])
     for (const name of this.product.fewNames()) mentioned.add(name)
     this.names = [...mentioned].sort()
+    spend(this.names.length * (1 + (languages.length + this.byPattern.length) / 8))
     const index = new Map(this.names.map((name, i) => [name, i]))
     this.required = [...facts.required].map((name) => index.get(name)!)
     this.isRequired = Uint8Array.from(this.names, (name) => (facts.required.has(name) ? 1 : 0))
@@ -129,7 +108,6 @@ export class ObjectCase {
     return this.completes(this.start, undefined, this.start.owed, probe)
   }
 
-  /** From here on what is found out stays true. */
   settle(): void {
     this.start.ways.length = 0
     this.start.missing = undefined
@@ -144,13 +122,11 @@ export class ObjectCase {
     )
   }
 
-  /** Whether any member may follow. */
   canGrow(state: ObjectState): boolean {
     if (state.count >= this.max) return false
     return this.placeLives(state, this.firstPlace, between)
   }
 
-  /** After a character of a name. */
   advance(place: NamePlace, codePoint: number): NamePlace {
     const text = place.text + String.fromCodePoint(codePoint)
     const low = this.firstName(place, (name) => name >= text)
@@ -168,7 +144,6 @@ export class ObjectCase {
     return low
   }
 
-  /** The ways on when a name ends here; none when it may not. */
   finished(state: ObjectState, place: NamePlace): readonly MemberWay[] {
     if (this.names[place.low] === place.text && place.low < place.high) {
       return this.waysFor(state, place.low)
@@ -177,7 +152,6 @@ export class ObjectCase {
     return this.waysFor(state, this.names.length + this.product.classOf(place.state))
   }
 
-  /** Whether a name that has come so far can still become one that may come next. */
   placeLives(state: ObjectState, place: NamePlace, decoding: Decoding): boolean {
     if (decoding === between) return this.textLives(state, place)
     const ranges = rangesOf(decoding)
@@ -208,10 +182,6 @@ export class ObjectCase {
     return state.description
   }
 
-  /**
-   * The same as far as one token can tell. Which other names there were shows only where one of them is closed again, and
-   * where any name may come they never run out.
-   */
   describeFor(state: ObjectState, { around }: Quotes): string {
     if (!this.product.isTrivial) return this.describe(state)
     const others = state.others.filter((name) => around.has(name)).sort()
@@ -220,7 +190,6 @@ export class ObjectCase {
     return `${this.id}:${state.seen.join()}:${state.owed}~${count}${JSON.stringify(others)}`
   }
 
-  /** What one token can tell of a half-written name: which mentioned ones it may become, and which others it would close. */
   describePlace(
     state: ObjectState,
     { text, low, high }: NamePlace,
@@ -243,13 +212,11 @@ export class ObjectCase {
     return place
   }
 
-  /** Where a mentioned name ends. */
   endOf(k: number): NamePlace {
     this.ends[k] ??= this.placeOf(this.names[k]!)
     return this.ends[k]
   }
 
-  /** The place, in the language of the names that are neither mentioned nor seen, of a name that has come so far. */
   otherNames(state: ObjectState, place: NamePlace): StringPlace | undefined {
     let allowed = 0
     this.product.classes.forEach((_, index) => {
@@ -259,7 +226,6 @@ export class ObjectCase {
     return this.product.namesFrom(place.state, allowed)
   }
 
-  /** Whether names without end, all of them new, are allowed from here. */
   hasEndlessNames(state: ObjectState, place: NamePlace, decoding: Decoding = between): boolean {
     const ends = (at: number) =>
       this.product
@@ -271,7 +237,6 @@ export class ObjectCase {
       .some(ends)
   }
 
-  /** The mentioned names that may still come of a half-written one, and their ways on. */
   mentionedWays(
     state: ObjectState,
     place: NamePlace,

@@ -2,7 +2,7 @@
 // lists, and free text in which a trigger opens something held. Parts are plain data; `begin` turns one into frames.
 
 import { type Context, End, Frame, type Reach, Rest } from "./frames.ts"
-import type { Goal } from "./goals.ts"
+import type { Goal } from "./goal.ts"
 import { ValueFrame } from "./machine.ts"
 
 export type Part =

@@ -16,6 +16,7 @@ import {
 import type { Dfa } from "./dfa.ts"
 import { determinizeLooks, hasLook, PatternFault } from "./looks.ts"
 import { type Assertion, anyText, determinize, isIn, type Re } from "./nfa.ts"
+import { type Priced, priced } from "./work.ts"
 
 export { PatternFault } from "./looks.ts"
 
@@ -44,15 +45,15 @@ export function countedPattern(pattern: string) {
 const worthCounting = 16
 
 function kept(key: string, make: () => Dfa): Dfa {
-  const known = patterns.get(key) ?? make()
+  const language = priced(patterns.get(key), make)
   patterns.delete(key)
-  patterns.set(key, known) // the last one used is the last one forgotten
+  patterns.set(key, language) // the last one used is the last one forgotten
   if (patterns.size > mostPatterns) patterns.delete(patterns.keys().next().value!)
-  return known
+  return language.value
 }
 
 // The same patterns come in one schema after the other, and what is known of a language is known by its automaton.
-const patterns = new Map<string, Dfa>()
+const patterns = new Map<string, Priced<Dfa>>()
 const mostPatterns = 200
 
 /** The texts that the pattern describes from their first to their last character. @throws PatternFault, TooLarge */

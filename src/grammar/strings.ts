@@ -3,7 +3,8 @@
 // surrogate escapes pair up, an unpaired one is refused. Length bounds are counters beside the automaton, not states of it.
 
 import { anyChar, intersect, lastCodePoint } from "./charset.ts"
-import { anything, classesIn, type Dfa, step, TooLarge } from "./dfa.ts"
+import { anything, classesIn, type Dfa, step } from "./dfa.ts"
+import { TooLarge } from "./work.ts"
 
 /** Between two characters of a string, or inside one. */
 export interface Decoding {

@@ -1,11 +1,10 @@
 // Lists of all values, for languages that have only a few. "More than the limit" is an answer too, and what leads back to
 // itself always has more.
 
-import type { ArrayCase, ArrayState } from "./arrays.ts"
-import type { Goal } from "./goals.ts"
+import type { ArrayPlaces, ArrayState, Goal, ObjectPlaces, ObjectState } from "./goal.ts"
 import { decimalText } from "./json.ts"
-import type { ObjectCase, ObjectState } from "./objects.ts"
-import { types } from "./schema.ts"
+import { types } from "./schema-node.ts"
+import { spend } from "./work.ts"
 
 const maxWork = 20_000
 
@@ -30,12 +29,12 @@ export class Values {
     return found
   }
 
-  ofArray(array: ArrayCase, state: ArrayState, items: readonly string[]) {
+  ofArray(array: ArrayPlaces, state: ArrayState, items: readonly string[]) {
     const found = new Set<string>()
     return this.listArray(array, state, items, found) ? found : undefined
   }
 
-  ofObject(object: ObjectCase, state: ObjectState, members: ReadonlyMap<string, string>) {
+  ofObject(object: ObjectPlaces, state: ObjectState, members: ReadonlyMap<string, string>) {
     const found = new Set<string>()
     return this.listObject(object, state, members, 0, found) ? found : undefined
   }
@@ -60,6 +59,7 @@ export class Values {
       if (c.has(types.object)) {
         if (!this.listObject(c.object, c.object.start, new Map(), 0, found)) return undefined
       }
+      spend(found.size / 8)
       if (found.size > this.limit) return undefined
     }
     return found
@@ -67,11 +67,12 @@ export class Values {
 
   /** Adds all arrays that go on from a state; false when they are too many. */
   private listArray(
-    array: ArrayCase,
+    array: ArrayPlaces,
     state: ArrayState,
     items: readonly string[],
     found: Set<string>,
   ): boolean {
+    spend(1)
     if (++this.work > maxWork) return false
     if (array.canClose(state)) found.add(`[${items.join()}]`)
     if (found.size > this.limit) return false
@@ -87,12 +88,13 @@ export class Values {
   }
 
   private listObject(
-    object: ObjectCase,
+    object: ObjectPlaces,
     state: ObjectState,
     members: ReadonlyMap<string, string>,
     from: number,
     found: Set<string>,
   ): boolean {
+    spend(1)
     if (++this.work > maxWork) return false
     if (object.canClose(state)) found.add(objectText(members))
     if (found.size > this.limit || object.hasEndlessNames(state, object.firstPlace)) return false
@@ -123,8 +125,15 @@ export function canSeat(
   places: readonly ReadonlySet<string>[],
   taken: ReadonlySet<string>,
 ): boolean {
+  const [first] = places
+  if (first && places.every((values) => values === first)) {
+    let free = first.size
+    for (const value of taken) if (first.has(value)) free--
+    return free >= places.length
+  }
   const owner = new Map<string, number>()
   const seat = (place: number, tried: Set<string>): boolean => {
+    spend(places[place]!.size / 8)
     for (const value of places[place]!) {
       if (taken.has(value) || tried.has(value)) continue
       tried.add(value)
