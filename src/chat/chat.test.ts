@@ -42,7 +42,7 @@ async function chatOf(name: string, text: string, source?: string, padding = 0) 
       },
     },
   })
-  const prompt = () => model.tokenizer.bytes && chat.detokenize(asked.at(-1)!.prompt)
+  const prompt = () => [...chat.detokenize(asked.at(-1)!.prompt)].join("")
   return { ...model, chat, asked, prompt }
 }
 
@@ -86,6 +86,25 @@ async function eventsOf(reply: Promise<{ events: AsyncIterable<ReplyEvent> }>) {
 }
 
 const signal = new AbortController().signal
+
+test("a conversation of which the template writes nothing is refused by name", async () => {
+  const { chat, asked } = await chatOf("qwen", "x", "{{ messages[-1].content }}")
+  const messages = [{ role: "user", content: "" }] as const
+  await expect(chat.reply(requestOf({ messages }), signal)).rejects.toMatchObject({
+    code: "template_failed",
+    param: "messages",
+    message: expect.stringContaining("leaves no token to go on from"),
+  })
+  expect(asked).toEqual([])
+})
+
+test("the engine is told who asks, or whose scope it is", async () => {
+  const { chat, asked } = await chatOf("qwen", "x")
+  await chat.reply(requestOf({ scope: "key" }), signal, "somebody")
+  await chat.complete({ ...requestOf(), echo: false, prompt: "x" }, signal, "connection 1")
+  await chat.reply(requestOf({ scope: "key" }), signal)
+  expect(asked.map(({ client }) => client)).toEqual(["somebody", "connection 1", "key"])
+})
 
 describe("calls", () => {
   const read = async (name: string, text: string, more: Partial<ChatRequest> = {}) => {
@@ -219,12 +238,13 @@ describe("plain text", () => {
     const text = "é 🙂 <|eot_id|>"
     const plain = await chat.tokenize(text, false)
     const control = await chat.tokenize(text, true)
-    expect(chat.detokenize(plain)).toBe(text)
-    expect(chat.detokenize(control)).toBe(text)
+    expect([...chat.detokenize(plain)].join("")).toBe(text)
+    expect([...chat.detokenize(control)].join("")).toBe(text)
     expect([...plain]).toEqual([...(await tokenizer.encode(foreign(text, 1)))])
     expect(control.length).toBeLessThan(plain.length)
     const messages: ChatMessage[] = [{ role: "user", content: "hi" }]
-    expect(chat.detokenize(await chat.tokenizeChat(messages, {}))).toMatch(/assistant.*\n\n$/)
+    const rendered = chat.detokenize(await chat.tokenizeChat(messages, {}))
+    expect([...rendered].join("")).toMatch(/assistant.*\n\n$/)
   })
 
   test("of nothing is refused where the tokenizer puts nothing before it", async () => {
@@ -244,6 +264,47 @@ test("a request that was left while its prompt was made is not admitted", async 
   gone.abort()
   await expect(reply).rejects.toThrow("abort")
   expect(asked).toEqual([])
+})
+
+test("a text that cannot fit is refused before it is encoded", async () => {
+  const { tokenizer, template, endTokens } = await modelOf("qwen")
+  let encoded = 0
+  const told: unknown[] = []
+  const chat = createChat({
+    template,
+    endTokens,
+    vocabulary: tokenizer.size,
+    constraints: "here",
+    tokenizer: {
+      ...tokenizer,
+      encode: (...given) => {
+        encoded++
+        return tokenizer.encode(...given)
+      },
+    },
+    engine: {
+      generate: () => {
+        throw new Error("admitted")
+      },
+      assertRoom: (tokens, field) => {
+        told.push(field)
+        if (tokens > 100) throw new Error("too long")
+      },
+    },
+  })
+  const prompt = "word ".repeat(60_000)
+  const request = requestOf({ messages: [{ role: "user", content: prompt }] })
+  await expect(chat.reply(request, signal)).rejects.toThrow("too long")
+  await expect(chat.complete({ ...request, echo: false, prompt }, signal)).rejects.toThrow(
+    "too long",
+  )
+  expect([encoded, told]).toEqual([0, ["messages", "prompt"]])
+  const ids = { ...request, echo: true, prompt: new Int32Array(101) }
+  await expect(chat.complete(ids, signal)).rejects.toThrow("too long")
+  expect((await chat.tokenize(prompt, false)).length).toBeGreaterThan(60_000)
+  await expect(
+    chat.complete({ ...request, echo: false, prompt: "word ".repeat(1000) }, signal),
+  ).rejects.toThrow("admitted")
 })
 
 test("rows that are no token are never drawn", async () => {

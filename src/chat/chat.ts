@@ -4,15 +4,10 @@
 import { createHash } from "node:crypto"
 import type { Generation, GenerationRequest } from "../engine/generation.ts"
 import { problem } from "../errors.ts"
-import {
-  type Arguments,
-  Constraints,
-  constraintOptions,
-  type Held,
-  type Holding,
-  withoutPadding,
-} from "./constraint.ts"
-import { ConstraintThread } from "./constraint-thread.ts"
+import type { Log } from "../log.ts"
+import type { Caller } from "../worker/lane.ts"
+import { Constraints, constraintOptions, type Holding, withoutPadding } from "./constraint.ts"
+import { ConstraintThreads } from "./constraint-threads.ts"
 import type {
   Chat,
   ChatReply,
@@ -25,11 +20,12 @@ import type {
 import { Detokenizer } from "./detokenizer.ts"
 import type { Echo } from "./echo.ts"
 import { type FormatName, formatOf, formats } from "./formats/formats.ts"
-import { foreign } from "./jinja/text.ts"
+import type { Arguments, Held } from "./grammars.ts"
+import { foreign, type Text } from "./jinja/text.ts"
 import { type Prompt, type PromptRequest, preparePrompt, visibleTools } from "./prompt.ts"
 import { markersOf, thinkingIn } from "./reasoning.ts"
 import { FROM_REQUEST } from "./rendering.ts"
-import { type Reading, replyEvents } from "./reply.ts"
+import { type Reading, replyEvents, tokenNames } from "./reply.ts"
 import type { Template } from "./template.ts"
 import type { Tokenizer } from "./tokenizer.ts"
 
@@ -37,6 +33,8 @@ export interface ChatOptions {
   /** Admits a request or rejects with the Problem that refuses it. The signal ends all its choices. */
   engine: {
     generate(request: GenerationRequest, signal: AbortSignal): Generation | Promise<Generation>
+    /** Throws the Problem that refuses a prompt of so many tokens or more; absent: every text is encoded. */
+    assertRoom?(tokens: number, field: string): void
   }
   /** Closed with the chat. */
   tokenizer: Tokenizer
@@ -50,66 +48,109 @@ export interface ChatOptions {
   endTokens: ReadonlySet<number>
   /** How the model writes calls; undefined: as its template shows. */
   toolFormat?: FormatName | undefined
-  /** Where schemas are compiled: in a thread unless said otherwise. Here, a slow one holds up everybody. */
-  constraints?: "thread" | "here"
+  /** Where schemas are compiled and masks made: in threads unless said otherwise. Here, a slow one holds up everybody. */
+  constraints?: "threads" | "here"
+  /** Schemas that may wait for being compiled. */
+  maxQueue?: number | undefined
+  /** Where the loss of a thread is told. */
+  log?: Log | undefined
 }
+
+const ALWAYS_COUNTED = 256 * 1024 // characters; they take the tokenizer some tenths of a second
+
+type Encode = (text: Text) => Promise<Int32Array>
+
+const SPELLED_AT_ONCE = 1024 // tokens: a fraction of a millisecond
 
 export type OpenChat = Chat & PlainText & SchemaChecks & { close(): Promise<void> }
 
 export function createChat(options: ChatOptions): OpenChat {
-  const { engine, tokenizer, endTokens } = options
+  const { engine, tokenizer, endTokens, maxQueue = 256, log } = options
   const { template } = options
   const markers = template && markersOf(template, tokenizer)
-  const { toolTemplate, format } = toolsOf(options)
-  const held = constraintOptions(tokenizer, endTokens, format, markers)
+  const { toolTemplate, toolFormat } = toolsOf(options)
+  const format = formats[toolFormat]
+  const held = constraintOptions(tokenizer, endTokens, toolFormat, markers)
   const constraints =
-    options.constraints === "here" ? new Constraints(held) : new ConstraintThread(held)
+    options.constraints === "here"
+      ? new Constraints(held)
+      : new ConstraintThreads(held, {
+          compiling: { queue: maxQueue, log },
+          quick: { log },
+          slow: { log },
+        })
   const free = withoutPadding(tokenizer.size, options.vocabulary)
 
   return {
-    reply: async (request, signal) => {
-      const prompt = await promptOf(request, signal)
+    reply: async (request, signal, client = request.scope) => {
+      const caller = { client, signal }
+      const prompt = await promptOf(request, fitting("messages", caller))
+      if (prompt.tokens.length === 0) {
+        const words = "it writes nothing of it, which leaves no token to go on from."
+        throw problem("template_failed", { problem: words }, "messages")
+      }
       const reasoning = reasoningOf(prompt)
       const calls = callsOf(request)
       const held = calls || request.format
       const holding =
-        held && (await constraints.hold({ calls, format: request.format, reasoning }, signal))
+        held && (await constraints.hold({ calls, format: request.format, reasoning }, caller))
       const reading = {
         ...readingOf(request),
-        // A stop string inside a value would cut it in pieces, and so would one inside a call that is all there is.
-        stop: request.format || calls?.required ? [] : request.stop,
+        // A reply that must call has no other text, and what was cut of its call is none either.
+        ...(calls?.required && { stop: [] }),
         continues: prompt.continues,
         reasoning: reasoning && { ...reasoning, inline: request.reasoning === "inline" },
         calls: calls && callReading(request, calls),
       }
-      return admit(request, prompt.tokens, reading, signal, holding)
+      return admit(request, prompt.tokens, reading, { client, signal }, holding)
     },
 
-    complete: async (request, signal) => {
-      const tokens = await plainPrompt(request.prompt, signal)
+    complete: async (request, signal, client = request.scope) => {
+      const encode = fitting("prompt", { client, signal })
+      const tokens = await plainPrompt(request.prompt, encode)
+      if (request.echo) engine.assertRoom?.(tokens.length, "prompt") // before all of them are spelled
       const echo = request.echo ? echoOf(request, tokens) : undefined
-      return admit(request, tokens, { ...readingOf(request), continues: true, echo }, signal)
+      const reading = { ...readingOf(request), continues: true, echo }
+      return admit(request, tokens, reading, { client, signal })
     },
 
-    checkSchema: async (asked, signal) =>
-      constraints.check("name" in asked ? withoutDefinition(asked) : asked, signal),
+    checkSchema: async (asked, caller = { client: "" }) =>
+      constraints.check("name" in asked ? withoutDefinition(asked) : asked, caller),
 
     close: async () => {
       await constraints.close()
       await tokenizer.close()
     },
 
-    tokenize: (text, control) => tokenizer.encode(foreign(text, control ? 0 : FROM_REQUEST)),
+    tokenize: (text, control, caller) =>
+      tokenizer.encode(foreign(text, control ? 0 : FROM_REQUEST), caller),
 
-    tokenizeChat: async (messages, templateArguments) =>
-      (await promptOf({ messages, templateArguments })).tokens,
+    tokenizeChat: async (messages, templateArguments, caller) =>
+      (await promptOf({ messages, templateArguments }, (text) => tokenizer.encode(text, caller)))
+        .tokens,
 
-    detokenize: textOf,
+    detokenize,
+  }
+
+  function* detokenize(tokens: Int32Array): Iterable<string> {
+    const text = new Detokenizer(tokenizer, false, tokenizer.special)
+    for (let at = 0; at < tokens.length; at += SPELLED_AT_ONCE) {
+      const some = tokens.subarray(at, at + SPELLED_AT_ONCE)
+      yield Array.from(some, (token) => text.push(token)).join("")
+    }
+    yield text.flush()
+  }
+
+  /** Encodes what can fit, and what costs so little that its length is better told exactly. */
+  function fitting(field: string, caller: Caller): Encode {
+    return async (text) => {
+      if (text.length > ALWAYS_COUNTED) engine.assertRoom?.(tokenizer.atLeast(text), field)
+      return tokenizer.encode(text, caller)
+    }
   }
 
   function textOf(tokens: Int32Array): string {
-    const text = new Detokenizer(tokenizer, false, tokenizer.special)
-    return Array.from(tokens, (token) => text.push(token)).join("") + text.flush()
+    return [...detokenize(tokens)].join("")
   }
 
   /** Ids show every token they name; what was put before a text does not belong to it. */
@@ -119,9 +160,9 @@ export function createChat(options: ChatOptions): OpenChat {
     return { text: textOf(prompt), tokens, visible: tokenizer.special, scored }
   }
 
-  function promptOf(request: PromptRequest, signal?: AbortSignal): Promise<Prompt> {
+  function promptOf(request: PromptRequest, encode: Encode): Promise<Prompt> {
     const chosen = visibleTools(request).length > 0 ? toolTemplate : template
-    if (chosen) return preparePrompt(request, chosen, tokenizer, format.spelling, signal)
+    if (chosen) return preparePrompt(request, chosen, format.written, encode)
     const words = "This model has no chat template; POST /v1/completions continues plain text."
     throw problem("unsupported_value", { problem: words }, "messages")
   }
@@ -159,17 +200,14 @@ export function createChat(options: ChatOptions): OpenChat {
     return { format, names, most, id }
   }
 
-  async function plainPrompt(
-    prompt: string | Int32Array,
-    signal: AbortSignal,
-  ): Promise<Int32Array> {
-    const tokens = typeof prompt === "string" ? await encodePlain(prompt, signal) : prompt
+  async function plainPrompt(prompt: string | Int32Array, encode: Encode): Promise<Int32Array> {
+    const tokens = typeof prompt === "string" ? await encodePlain(prompt, encode) : prompt
     if (tokens.length > 0) return tokens
     throw problem("invalid_value", { problem: "prompt must hold at least one token." }, "prompt")
   }
 
-  async function encodePlain(text: string, signal: AbortSignal): Promise<Int32Array> {
-    const own = await tokenizer.encode(foreign(text, FROM_REQUEST), signal)
+  async function encodePlain(text: string, encode: Encode): Promise<Int32Array> {
+    const own = await encode(foreign(text, FROM_REQUEST))
     const { prefix } = tokenizer
     if (prefix.length === 0) return own
     const tokens = new Int32Array(prefix.length + own.length)
@@ -182,7 +220,7 @@ export function createChat(options: ChatOptions): OpenChat {
     request: ChatRequest | CompletionRequest,
     prompt: Int32Array,
     reading: Reading,
-    signal: AbortSignal,
+    { client, signal }: { client: string; signal: AbortSignal },
     holding?: Holding,
   ): Promise<ChatReply> {
     signal.throwIfAborted()
@@ -191,7 +229,7 @@ export function createChat(options: ChatOptions): OpenChat {
     const constraint = holding?.constraint ?? free
     const generation = await engine.generate(
       {
-        ...{ id, prompt, choices, maxTokens, stopTokens, sampling, scope },
+        ...{ id, prompt, choices, maxTokens, stopTokens, sampling, scope, client },
         field: "messages" in request ? "messages" : "prompt",
         ...(reading.echo?.scored && { scorePrompt: true }),
         ...(constraint && { constraint }),
@@ -205,6 +243,7 @@ export function createChat(options: ChatOptions): OpenChat {
         return generation.queued
       },
       events: replyEvents(generation, reading),
+      names: tokenNames(reading),
     }
   }
 }
@@ -212,9 +251,9 @@ export function createChat(options: ChatOptions): OpenChat {
 /** How tools are shown and calls are written. A format nobody here reads is of no use: then both are done in plain words. */
 function toolsOf({ template, toolTemplate = template, toolFormat }: ChatOptions) {
   const name = toolFormat ?? (toolTemplate && formatOf(toolTemplate))
-  if (name) return { toolTemplate, format: formats[name] }
+  if (name) return { toolTemplate, toolFormat: name }
   const plain = template && { ...template, knowsTools: false, knowsCalls: false }
-  return { toolTemplate: plain, format: formats.json }
+  return { toolTemplate: plain, toolFormat: "json" as const }
 }
 
 function withoutDefinition({ name, parameters, strict, field }: Tool): Arguments {

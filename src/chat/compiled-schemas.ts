@@ -6,8 +6,19 @@ import type { ResponseFormat, SchemaVerdict, Tool } from "./conversation.ts"
 
 const MOST = 256
 
+/** Told what is compiled, by its text: `begin` may throw what refuses it. */
+export interface Watch {
+  begin(schema: string): void
+  end(): void
+}
+
 export class CompiledSchemas {
+  readonly #watch: Watch | undefined
   readonly #known = new Map<string, CompiledSchema | SchemaRefusal>()
+
+  constructor(watch?: Watch) {
+    this.#watch = watch
+  }
 
   /** `lenient`: what cannot be enforced is left out. Throws a SchemaRefusal. */
   compile(schema: unknown, lenient: boolean): CompiledSchema {
@@ -29,11 +40,19 @@ export class CompiledSchemas {
   }
 
   #outcome(schema: unknown, lenient: boolean): CompiledSchema | SchemaRefusal {
-    const key = `${lenient} ${textOf(schema)}`
-    const outcome = this.#known.get(key) ?? attempt(schema, lenient)
+    const text = textOf(schema)
+    const key = `${lenient} ${text}`
+    const outcome = this.#known.get(key) ?? this.#attempt(schema, text, lenient)
     this.#known.delete(key)
     this.#known.set(key, outcome)
     if (this.#known.size > MOST) this.#known.delete(this.#known.keys().next().value!)
+    return outcome
+  }
+
+  #attempt(schema: unknown, text: string, lenient: boolean): CompiledSchema | SchemaRefusal {
+    this.#watch?.begin(text)
+    const outcome = attempt(schema, lenient)
+    this.#watch?.end()
     return outcome
   }
 }
@@ -51,6 +70,34 @@ export function argumentsSchema({ parameters }: Partial<Tool>): unknown {
   return { ...parameters, type: [type].flat().includes("object") ? "object" : ["object", type] }
 }
 
+interface Member {
+  name: string
+  required: boolean
+  schema: unknown
+  /** The same as a document of its own, in which what it refers to is still there. */
+  alone: unknown
+}
+
+const ALONE = "urn:arguments"
+
+/** The members that a schema of arguments names. */
+export function membersOfSchema(schema: unknown): Member[] {
+  const { properties, required, $schema, $id = ALONE } = schema as Record<string, unknown>
+  if (typeof properties !== "object" || properties === null) return []
+  return Object.entries(properties).map(([name, own]): Member => {
+    const place = name.replaceAll("~", "~0").replaceAll("/", "~1")
+    const $ref = `${String($id)}#/properties/${encodeURIComponent(place)}`
+    const whole = { ...(schema as object), $id }
+    const alone = { ...($schema !== undefined && { $schema }), $ref, $defs: { whole } }
+    return {
+      name,
+      required: Array.isArray(required) && required.includes(name),
+      schema: own,
+      alone,
+    }
+  })
+}
+
 /** A format without a schema is any object. */
 export function formatSchema({ schema }: ResponseFormat): unknown {
   return schema === undefined ? { type: "object" } : schema
@@ -66,7 +113,7 @@ export function textOf(value: unknown): string {
 
 function attempt(schema: unknown, lenient: boolean): CompiledSchema | SchemaRefusal {
   try {
-    return compileSchema(schema, { lenient, plainIntegers: true })
+    return compileSchema(schema, { lenient, portable: true })
   } catch (error) {
     if (error instanceof SchemaRefusal) return error
     throw error

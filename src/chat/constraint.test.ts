@@ -224,11 +224,10 @@ describe("a response format", () => {
     additionalProperties: false,
   }
 
-  test("holds the whole answer, and stop strings do not cut it", async () => {
+  test("holds the whole answer", async () => {
     const random = generator(5)
     for (let walk = 0; walk < 10; walk++) {
-      const more = { format: { schema }, stop: ["ok", "true"] }
-      const { content, reason } = await replyTo("hermes", more, "", random)
+      const { content, reason } = await replyTo("hermes", { format: { schema } }, "", random)
       expect([content, reason, ajv.validate(schema, JSON.parse(content))]).toEqual([
         content,
         "stop",
@@ -302,6 +301,25 @@ describe("a schema that cannot be kept", () => {
     await expect(replyTo("hermes", strictly, "", generator(1))).rejects.toMatchObject({
       message: expect.stringContaining("#/type"),
     })
+  })
+
+  test("a type that nobody knows is refused, however deep it stands, beside good tools too", async () => {
+    for (const [parameters, place] of [
+      [{ type: "quark" }, "#/type"],
+      [{ type: "object", properties: { a: { type: "quark" } } }, "#/properties/a/type"],
+      [{ type: "object", properties: { a: { type: ["string", "quark"] } } }, "#/properties/a/type"],
+      [{ anyOf: [{ properties: { a: { items: { type: 5 } } } }] }, "/a/items/type"],
+    ] as const) {
+      const tools = [tool("odd", parameters, false), tool("now", undefined)]
+      await expect(replyTo("hermes", { tools }, "", generator(1))).rejects.toMatchObject({
+        code: "unsupported_value",
+        message: expect.stringContaining(`${place}: `),
+      })
+    }
+    const tools = [tool("odd", { type: "quark" }, false)]
+    await expect(replyTo("hermes", { tools }, "", generator(1))).rejects.toThrow(
+      '"quark" names no type of JSON Schema',
+    )
   })
 
   test("more odd keywords than anybody counts are all left out", async () => {

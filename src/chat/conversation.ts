@@ -3,32 +3,37 @@
 
 import type { SamplingParams } from "../engine/generation.ts"
 import type { Problem } from "../errors.ts"
+import type { Caller } from "../worker/lane.ts"
 
 /** What the http room calls. */
 export interface Chat {
-  /** Admits a chat or rejects with the Problem that refuses it. The signal ends it, whether it waits or runs. */
-  reply(request: ChatRequest, signal: AbortSignal): Promise<ChatReply>
+  /**
+   * Admits a chat or rejects with the Problem that refuses it. The signal ends it, whether it waits or runs.
+   * @param client who shares turns with its other requests; absent: everybody of its scope
+   */
+  reply(request: ChatRequest, signal: AbortSignal, client?: string): Promise<ChatReply>
 }
 
 /** Text and tokens without roles: what /v1/completions, /tokenize and /detokenize call. The same room implements both. */
 export interface PlainText {
   /** Admits the continuation of a prompt, as `reply` admits a chat. Its events are content, finish and usage. */
-  complete(request: CompletionRequest, signal: AbortSignal): Promise<ChatReply>
+  complete(request: CompletionRequest, signal: AbortSignal, client?: string): Promise<ChatReply>
   /** A text's tokens. `control`: whether the names of control tokens in it become those tokens, else they stay text. */
-  tokenize(text: string, control: boolean): Promise<Int32Array>
+  tokenize(text: string, control: boolean, caller?: Caller): Promise<Int32Array>
   /** The tokens of a conversation, as `reply` would hand them to the engine. */
   tokenizeChat(
     messages: readonly ChatMessage[],
     templateArguments: Readonly<Record<string, unknown>>,
+    caller?: Caller,
   ): Promise<Int32Array>
-  /** The text of tokens, control tokens included; U+FFFD where bytes are no text. */
-  detokenize(tokens: Int32Array): string
+  /** The text of tokens, piece by piece, control tokens included; U+FFFD where bytes are no text. */
+  detokenize(tokens: Int32Array): Iterable<string>
 }
 
 /** What POST /v1/schema/check calls. The same room implements it, too. */
 export interface SchemaChecks {
   /** Whether answers can be held to it, before anything is generated. What it compiles is ready for requests. */
-  checkSchema(asked: ResponseFormat | Tool, signal: AbortSignal): Promise<SchemaVerdict>
+  checkSchema(asked: ResponseFormat | Tool, caller?: Caller): Promise<SchemaVerdict>
 }
 
 export interface SchemaVerdict {
@@ -121,9 +126,13 @@ export interface ChatReply {
   readonly queued?: number | undefined
   /** Events of all choices in the order in which they happen. Leaving the loop cancels the generation. */
   readonly events: AsyncIterable<ReplyEvent>
+  /** What the tokens of its log probabilities are called. */
+  readonly names: TokenNames
 }
 
 export type ReplyEvent =
+  /** What a choice begins with, where the prompt is echoed. The list is one for all choices, and made as it is read. */
+  | { kind: "prompt"; choice: number; text: string; logprobs: Iterable<TokenLogprob> }
   | { kind: "content"; choice: number; text: string; logprobs: readonly TokenLogprob[] }
   | { kind: "reasoning"; choice: number; text: string; logprobs: readonly TokenLogprob[] }
   /** A call begins; its arguments follow, JSON text of an object in pieces. `index` counts the choice's calls. */
@@ -135,13 +144,26 @@ export type ReplyEvent =
 
 export type FinishReason = "stop" | "length" | "tool_calls" | "error"
 
-/** Empty lists of logprobs when none were asked for. */
+/**
+ * One token, in the place where it was generated. With log probabilities every token that `usage` counts is told once; the
+ * lists are empty when none were asked for.
+ */
 export interface TokenLogprob {
-  token: string // its text, U+FFFD where its bytes alone are no text
-  bytes: Uint8Array // its true bytes
+  token: number // `TokenNames` says what it is called
+  /** Whether any of its bytes stand in the text that it is told with: not of markers, calls and control tokens. */
+  shows: boolean
   offset: number // where its text begins in the reply's, markers and thinking included, in code points
   logprob: number | undefined // undefined: of a prompt's first token, which nothing comes before
-  top: readonly { token: string; bytes: Uint8Array; logprob: number }[]
+  top: readonly { token: number; logprob: number }[] // best first
+}
+
+export interface TokenNames {
+  /** Its text, a control token's name included; U+FFFD where its bytes alone are no text. */
+  text(token: number): string
+  /** The same in bytes, as they are. */
+  bytes(token: number): Uint8Array
+  /** Whether it is a control token, which shows as nothing. */
+  isSilent(token: number): boolean
 }
 
 export interface Usage {

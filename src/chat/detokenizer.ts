@@ -19,6 +19,7 @@ export class Detokenizer {
   readonly #visible: ReadonlySet<number>
   #dropBlank: boolean
   #tail = NOTHING // the beginning of a character, at most three bytes
+  #broken = 0
 
   /**
    * `continues`: the text goes on from an earlier one, so a blank at its start belongs to it. `visible`: special tokens that
@@ -35,18 +36,30 @@ export class Detokenizer {
     return this.#tail.length > 0
   }
 
+  /**
+   * How many characters come before the last token's own: U+FFFD for the beginning of a character that it does not go on
+   * with. They are counted as soon as that is known, which may be before they are given.
+   */
+  get broken(): number {
+    return this.#broken
+  }
+
   /** The text that is certain once `token` has come. */
   push(token: number): string {
+    this.#broken = 0
     if (this.#tokens.special.has(token) && !this.#visible.has(token)) return ""
     let fresh = this.#tokens.bytes.of(token)
     if (this.#dropBlank && fresh.length > 0) {
       if (fresh[0] === 0x20) fresh = fresh.subarray(1)
       this.#dropBlank = false
     }
+    if (fresh.length === 0) return ""
     if (this.#tail.length > 0) {
       const whole = new Uint8Array(this.#tail.length + fresh.length)
       whole.set(this.#tail)
       whole.set(fresh, this.#tail.length)
+      const before = UTF8.decode(this.#tail)
+      if (UTF8.decode(whole) === before + UTF8.decode(fresh)) this.#broken = before.length
       fresh = whole
     }
     const end = fresh.length - unfinished(fresh)

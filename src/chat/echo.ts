@@ -1,6 +1,8 @@
 // The prompt as the beginning of a reply: its text and, where log probabilities are wanted, how likely the model thought
 // each of its tokens. The text is the client's own, letter by letter; offsets are those of what the tokens decode to.
 
+import type { PromptScores } from "../engine/generation.ts"
+import type { TokenLogprob } from "./conversation.ts"
 import { Detokenizer, type TokenTexts } from "./detokenizer.ts"
 
 export interface Echo {
@@ -8,19 +10,52 @@ export interface Echo {
   tokens: Int32Array
   /** Special tokens that the text shows. */
   visible: ReadonlySet<number>
-  /** Whether log probabilities are told: then of every token, also of those in the reply that show as nothing. */
+  /** Whether log probabilities are told: then the token that ends a reply is told as well. */
   scored: boolean
 }
 
-/** Where the text of each token begins, in code points. */
-export function offsetsOf({ tokens, visible }: Echo, texts: TokenTexts): number[] {
-  const text = new Detokenizer(texts, false, visible)
-  let at = 0
-  return Array.from(tokens, (token) => {
-    const offset = at
-    at += characters(text.push(token))
-    return offset
-  })
+/** The prompt's tokens as they are told, every time anew: all choices share what the engine keeps of them. */
+export class EchoedTokens implements Iterable<TokenLogprob> {
+  readonly #echo: Echo
+  readonly #scores: PromptScores
+  readonly #texts: TokenTexts
+
+  constructor(echo: Echo, scores: PromptScores, texts: TokenTexts) {
+    this.#echo = echo
+    this.#scores = scores
+    this.#texts = texts
+  }
+
+  *[Symbol.iterator](): Generator<TokenLogprob, void, undefined> {
+    const { tokens, visible } = this.#echo
+    const text = new Detokenizer(this.#texts, false, visible)
+    let end = 0
+    for (const [i, token] of tokens.entries()) {
+      const fresh = text.push(token)
+      const offset = end + text.broken
+      end += characters(fresh)
+      const shows = !this.#texts.special.has(token) || visible.has(token)
+      const top = () => this.#topAt(i - 1)
+      yield {
+        token,
+        shows,
+        offset,
+        logprob: this.#scores.logprobs[i - 1],
+        get top() {
+          return top() // most lists do without
+        },
+      }
+    }
+  }
+
+  #topAt(at: number): TokenLogprob["top"] {
+    if (at < 0) return []
+    const { top, topTokens, topLogprobs } = this.#scores
+    return Array.from({ length: top }, (_, i) => ({
+      token: topTokens[at * top + i]!,
+      logprob: topLogprobs[at * top + i]!,
+    }))
+  }
 }
 
 /** Code points, as Python's clients count. */

@@ -1,7 +1,7 @@
 // From a text to its tokens: control tokens where the template spells them, plain ones everywhere else. The encoder is the
 // Rust `tokenizers` package, opened without the added tokens of its tokenizer.json, so that no text can become a control
-// token however it is spelled; those are found here, in the template's own characters only. Runs in a thread of its own
-// (see encode-thread.ts), so everything it is given and gives back is plain data.
+// token however it is spelled; those are found here, in the template's own characters only. Runs in a process of its own
+// (see encoder.ts), so everything it is given and gives back is plain data.
 
 import { Tokenizer as Encoder } from "tokenizers"
 import type { AddedToken } from "./vocabulary.ts"
@@ -42,6 +42,19 @@ export async function openEncoding({ first, later, controls }: EncoderFiles): Pr
       return joined(tokens, between)
     },
   }
+}
+
+/**
+ * The library's regular expressions (Oniguruma) give a match up after ten million steps, and end the process over it. The
+ * patterns that models are published with look at a run of blanks, or at a word, a few times over: this many characters of
+ * one are safe, and take seconds.
+ */
+export const LONGEST_RUN = 2 * 2 ** 20
+
+export function hasLongRun(text: string): boolean {
+  if (text.length <= LONGEST_RUN) return false
+  for (const [run] of text.matchAll(/\s+|\S+/g)) if (run.length > LONGEST_RUN) return true
+  return false
 }
 
 function openEncoder(json: string): Encoder {

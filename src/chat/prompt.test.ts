@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs"
 import { describe, expect, test } from "vitest"
+import { processorTime } from "../../test/processor-time.ts"
 import type { ChatMessage, ChatRequest } from "./conversation.ts"
 import { formats } from "./formats/formats.ts"
 import { TemplateError } from "./jinja/meter.ts"
@@ -26,8 +27,8 @@ const prepare = (template: string, messages: ChatMessage[], more?: Partial<ChatR
   preparePrompt(
     requestOf(messages, more),
     openTemplate(template, "chat_template.jinja", plain),
-    tokenizer,
-    formats.json.spelling,
+    formats.json.written,
+    (text) => tokenizer.encode(text),
   )
 
 const CHATML =
@@ -46,8 +47,8 @@ test.each(["llama3", "qwen", "mistral"])("%s: a last answer is continued", async
   const prompt = await preparePrompt(
     requestOf(given.messages),
     template,
-    own,
-    formats.json.spelling,
+    formats.json.written,
+    (text) => own.encode(text),
   )
   expect([...prompt.tokens]).toEqual(given.ids)
   expect(prompt).toMatchObject({ continues: true, begun: "One, two," })
@@ -145,9 +146,9 @@ describe("hostile templates", () => {
     generationPrompt: true,
   }
   const refused = (template: string) => {
-    const started = performance.now()
+    const started = processorTime()
     expect(() => openRenderer(template, plain)(rendering, 5_000_000)).toThrow(TemplateError)
-    expect(performance.now() - started).toBeLessThan(5000)
+    expect(processorTime() - started).toBeLessThan(5000)
   }
 
   test("an endless one is cut, and the request is told so", async () => {
@@ -194,19 +195,15 @@ describe("hostile templates", () => {
       () => "rendered",
       () => "refused",
     )
-    let longest = 0
     let done = false
     void long.then(() => {
       done = true
     })
-    for (let last = performance.now(); !done; ) {
-      await new Promise((resolve) => setTimeout(resolve, 1))
-      longest = Math.max(longest, performance.now() - last)
-      last = performance.now()
+    for (let short = 0; short < 5; short++) {
       await prepare(CHATML, [{ role: "user", content: "hi" }])
+      expect(done).toBe(false) // it takes five million steps, and these some hundred each
     }
     expect(await long).toBe("refused")
-    expect(longest).toBeLessThan(250) // of more than half a second that it takes
   })
 
   test("a long conversation comes out of the thread as it would have at once", async () => {
@@ -226,13 +223,13 @@ describe("hostile templates", () => {
   test("one that eats memory fails alone", async () => {
     const hungry =
       "{% if tools %}{% set n = namespace(l=[]) %}{% for i in range(100000) %}{% set n.l = [n.l, 'a' ~ i] %}{% endfor %}{% else %}fine{% endif %}"
-    const thread = new RenderThread(hungry, plain, 16)
+    const thread = new RenderThread(hungry, plain, { megabytes: 16 })
     const rendering = { messages: [], variables: {}, generationPrompt: true }
     const [eaten, fine] = await Promise.allSettled([
       thread.render({ ...rendering, tools: [1] }, 1e9),
       thread.render({ ...rendering, tools: undefined }, 1e9),
     ])
-    expect(eaten).toMatchObject({ reason: { message: "it takes too much memory." } })
+    expect(eaten).toMatchObject({ reason: { message: "it took more than 16 MiB of memory." } })
     expect(fine).toMatchObject({ value: { value: "fine" } })
   })
 

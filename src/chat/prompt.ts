@@ -3,12 +3,11 @@
 import { createHash } from "node:crypto"
 import { Problem, problem } from "../errors.ts"
 import type { ChatMessage, ChatRequest, Tool } from "./conversation.ts"
-import type { Spelling } from "./formats/formats.ts"
+import type { Format } from "./formats/formats.ts"
 import { inPlainWords } from "./instructions.ts"
 import type { Text } from "./jinja/text.ts"
 import { FROM_LAST_MESSAGE, type Rendering } from "./rendering.ts"
 import type { Template } from "./template.ts"
-import type { Tokenizer } from "./tokenizer.ts"
 
 export interface Prompt {
   tokens: Int32Array
@@ -26,19 +25,18 @@ export type PromptRequest = Pick<
 export async function preparePrompt(
   request: PromptRequest,
   template: Template,
-  tokenizer: Tokenizer,
-  spelling: Spelling,
-  signal?: AbortSignal,
+  written: Format["written"],
+  encode: (text: Text) => Promise<Int32Array>,
 ): Promise<Prompt> {
   const { messages } = request
   if (messages.length === 0) {
     throw problem("invalid_value", { problem: "messages must not be empty." }, "messages")
   }
   const continues = isUnfinished(messages.at(-1)!)
-  const rendered = await render(renderingOf(request, template, spelling, continues), template)
+  const rendered = await render(renderingOf(request, template, written, continues), template)
   const text = continues ? upToLastMessage(rendered) : rendered
   return {
-    tokens: await tokenizer.encode(text, signal),
+    tokens: await encode(text),
     continues,
     begun: continues ? messages.at(-1)!.content! : lastHeader(text),
   }
@@ -57,7 +55,7 @@ function isUnfinished(last: ChatMessage): boolean {
 function renderingOf(
   request: PromptRequest,
   template: Template,
-  spelling: Spelling,
+  written: Format["written"],
   continues: boolean,
 ): Rendering {
   const { messages, templateArguments: variables } = request
@@ -65,7 +63,7 @@ function renderingOf(
   const inWords = (tools.length > 0 && !template.knowsTools) || !template.knowsCalls
   const shown = tools.length > 0 && template.knowsTools
   return {
-    messages: inWords ? inPlainWords(messages, shown ? [] : tools, spelling) : messages,
+    messages: inWords ? inPlainWords(messages, shown ? [] : tools, written) : messages,
     tools: shown ? tools.map(({ definition }) => definition) : undefined,
     variables,
     generationPrompt: !continues,

@@ -3,10 +3,10 @@
 // thread of its own (see template.ts): everything it is given and gives back is plain data.
 
 import { interpret } from "./jinja/interpreter.ts"
-import { metered, TemplateError } from "./jinja/meter.ts"
+import { metered, spend, spendOnCharacters, TemplateError } from "./jinja/meter.ts"
 import { parse } from "./jinja/parser.ts"
 import type { Statement } from "./jinja/syntax.ts"
-import { foreign, Text } from "./jinja/text.ts"
+import { foreign, replaceEach, Text } from "./jinja/text.ts"
 import {
   type Arguments,
   Callable,
@@ -137,6 +137,7 @@ const DAYS = "Sunday Monday Tuesday Wednesday Thursday Friday Saturday"
 
 /** strftime in the C locale: the directives that dates and times of day need. */
 function date(now: Date, { positional }: Arguments): Text {
+  spend(20)
   const two = (value: number) => String(value).padStart(2, "0")
   const month = MONTHS.split(" ")[now.getMonth()]!
   const day = DAYS.split(" ")[now.getDay()]!
@@ -162,7 +163,9 @@ function date(now: Date, { positional }: Arguments): Text {
   }
   const format = positional[0]
   if (!(format instanceof Text)) throw new TemplateError("strftime_now() needs a format")
-  return format.respelled((text) =>
-    text.replace(/%-?./g, (directive) => parts[directive] ?? directive),
-  )
+  return format.respelled((text) => {
+    const written = replaceEach(text, /%-?./g, (directive) => parts[directive] ?? directive)
+    spendOnCharacters(written.length)
+    return written
+  })
 }

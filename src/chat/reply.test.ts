@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest"
 import type { Generation, GenerationEvent } from "../engine/generation.ts"
-import type { ReplyEvent } from "./conversation.ts"
+import type { ReplyEvent, TokenNames } from "./conversation.ts"
 import { formats } from "./formats/formats.ts"
-import { type Reading, replyEvents } from "./reply.ts"
+import { type Reading, replyEvents, tokenNames } from "./reply.ts"
 import type { Tokenizer } from "./tokenizer.ts"
 import { TokenBytes } from "./vocabulary.ts"
 
@@ -119,6 +119,7 @@ describe("however the bytes are cut into tokens", () => {
   const choices: Partial<Reading>[] = [
     { stop: ["STOP", "OPS"], reasoning: { markers: THINK, inside: false, inline: false } },
     { stop: ["aaab", "🙂T"], reasoning: { markers: THINK, inside: true, inline: false } },
+    { stop: ["aaab", "🙂T"] },
     { stop: [] },
   ]
 
@@ -138,7 +139,7 @@ describe("however the bytes are cut into tokens", () => {
         for (const event of events) {
           if (event.kind === "content") expect(event.text).not.toBe("")
         }
-        expect(cut.tokens.length).toBeLessThanOrEqual(cut.completionTokens)
+        expect(cut.tokens.length + cut.thoughts.length).toBe(cut.completionTokens)
       }
     }
   })
@@ -180,7 +181,9 @@ describe("however the bytes are cut into tokens", () => {
       const before = new TextEncoder().encode(text.slice(0, text.lastIndexOf("STOP"))).length
       let counted = 0
       for (let at = 0; at < before; counted++) at += tokens[counted]!.length
-      expect(summary(events).completionTokens).toBe(counted)
+      const { completionTokens, tokens: told, thoughts } = summary(events)
+      expect(completionTokens).toBe(counted)
+      expect(told.length + thoughts.length).toBe(counted)
     }
   })
 
@@ -191,16 +194,84 @@ describe("however the bytes are cut into tokens", () => {
       const events = await read(cutAtRandom(new TextEncoder().encode(text), random), {
         stop: ["STOP"],
       })
-      const listed = events.flatMap((event) => (event.kind === "content" ? event.logprobs : []))
-      const joined = new TextDecoder().decode(Buffer.concat(listed.map(({ bytes }) => bytes)))
-      const { content } = summary(events)
+      const { content, bytes } = summary(events)
+      const joined = new TextDecoder().decode(Buffer.concat(bytes))
       expect(joined.startsWith(content)).toBe(true)
       // Only the token in which the stop string begins may reach further.
-      const before = new TextDecoder().decode(
-        Buffer.concat(listed.slice(0, -1).map((t) => t.bytes)),
-      )
+      const before = new TextDecoder().decode(Buffer.concat(bytes.slice(0, -1)))
       expect(content.startsWith(before.replace(/\uFFFD+$/, ""))).toBe(true)
     }
+  })
+})
+
+describe("log probabilities", () => {
+  const control = ["<|a|>", "<|b|>"]
+
+  test("control tokens are told where they stand, by name and without bytes", async () => {
+    const [a, b] = control
+    const events = await read([a!, "Hi", b!, b!, " you", a!], {}, undefined, control)
+    expect(summary(events)).toMatchObject({
+      content: "Hi you",
+      tokens: [a, "Hi", b, b, " you", a],
+      bytes: ["", "Hi", "", "", " you", ""].map((text) => Uint8Array.from(Buffer.from(text))),
+      offsets: [0, 0, 2, 2, 2, 6],
+      completionTokens: 6,
+    })
+  })
+
+  test("so they are in a reply that shows as nothing at all, and before a stop string", async () => {
+    const [a, b] = control
+    const silent = summary(await read([a!, b!], {}, undefined, control))
+    expect(silent).toMatchObject({ content: "", tokens: [a, b], completionTokens: 2 })
+    const cut = await read([a!, "x", b!, "STOP", a!], { stop: ["STOP"] }, undefined, control)
+    expect(summary(cut)).toMatchObject({ content: "x", tokens: [a, "x"], completionTokens: 2 })
+  })
+
+  test("markers are told with the thinking, calls with the content, neither with bytes", async () => {
+    const call = '<tool_call>{"name": "now"}</tool_call>'
+    const tokens = ["<think>", "hm", "</think>", "\n\n", "Ok ", call, " bye"]
+    const events = await read(tokens, {
+      reasoning: { markers: THINK, inside: false, inline: false },
+      calls: { format: formats.hermes, names: new Set(["now"]), most: 9, id: () => "c" },
+    })
+    const told = summary(events)
+    expect(told.thoughts).toEqual(["<think>", "hm", "</think>", "\n\n"])
+    expect(told.tokens).toEqual(["Ok ", call, " bye"])
+    expect(Buffer.concat(told.bytes).toString()).toBe("Ok  bye")
+    expect(told.reasoningTokens).toBe(4)
+  })
+
+  test("thinking that never ends keeps its control tokens", async () => {
+    const events = await read(
+      ["hm", control[0]!],
+      { reasoning: { markers: THINK, inside: true, inline: false } },
+      undefined,
+      control,
+    )
+    expect(summary(events)).toMatchObject({ thoughts: ["hm", control[0]], tokens: [] })
+    expect(summary(events).reasoningTokens).toBe(2)
+  })
+
+  test("offsets are where the text is, behind bytes that never become a character as well", async () => {
+    const smile = [...new TextEncoder().encode("🙂")]
+    const half = Uint8Array.of(smile[0]!, smile[1]!)
+    const offsets = async (...tokens: Token[]) => {
+      const { content, offsets: told } = summary(await read(tokens))
+      return { content, told }
+    }
+    const rest = Uint8Array.of(smile[2]!, smile[3]!)
+    expect(await offsets("a", half, rest, "b")).toEqual({ content: "a🙂b", told: [0, 1, 1, 2] })
+    expect(await offsets(half, "b", "c")).toEqual({ content: "\ufffdbc", told: [0, 1, 2] })
+    expect(await offsets(half, half, "c")).toEqual({
+      content: "\ufffd\ufffdc",
+      told: [0, 1, 2],
+    })
+    // An over-long form: its second byte begins a character of its own that never ends.
+    const [lead, next] = [Uint8Array.of(0xe0), Uint8Array.of(0x80)]
+    expect(await offsets(lead, next, "c")).toEqual({
+      content: "\ufffd\ufffdc",
+      told: [0, 1, 2],
+    })
   })
 })
 
@@ -250,6 +321,29 @@ describe("several choices", () => {
   })
 })
 
+test("stop strings are prepared once, however many choices look for them", async () => {
+  let prepared = 0
+  const stop = ["STOP"]
+  const watched = new Proxy(stop, {
+    get: (target, name, receiver) => {
+      if (name === "0") prepared++
+      return Reflect.get(target, name, receiver)
+    },
+  })
+  async function* choice(): AsyncGenerator<GenerationEvent> {
+    yield { kind: "token", token: 0, logprob: -1, top: [] }
+    yield { kind: "end", reason: "length" }
+  }
+  const choices = Array.from({ length: 128 }, choice)
+  const generation = { promptTokens: 1, cachedTokens: 0, choices }
+  const contents: string[] = []
+  for await (const event of replyEvents(generation, readingOf(["xSTOP"], { stop: watched }))) {
+    if (event.kind === "content") contents.push(event.text)
+  }
+  expect(contents).toEqual(Array.from({ length: 128 }, () => "x"))
+  expect(prepared).toBe(1)
+})
+
 /** A choice whose events are sent by hand, and which says when it was let go. */
 function gate() {
   const sent: GenerationEvent[] = []
@@ -279,8 +373,12 @@ function gate() {
 
 type Token = string | Uint8Array
 
-/** A reading whose vocabulary is just these tokens: token i is tokens[i]. */
-function readingOf(tokens: readonly Token[], options: Partial<Reading> = {}): Reading {
+/** A reading whose vocabulary is just these tokens: token i is tokens[i]. Those of `control` show as nothing. */
+function readingOf(
+  tokens: readonly Token[],
+  options: Partial<Reading> = {},
+  control: readonly string[] = [],
+): Reading {
   const pieces = tokens.map((token) => (typeof token === "string" ? Buffer.from(token) : token))
   const offsets = Uint32Array.of(0, ...pieces.map(({ length }) => length)).map(
     (
@@ -290,7 +388,7 @@ function readingOf(tokens: readonly Token[], options: Partial<Reading> = {}): Re
   )
   const tokenizer = {
     bytes: new TokenBytes(new Uint8Array(Buffer.concat(pieces)), offsets),
-    special: new Set<number>(),
+    special: new Set([...tokens.keys()].filter((id) => control.includes(String(tokens[id])))),
     control: () => undefined,
     stripsLeadingSpace: false,
   } as unknown as Tokenizer
@@ -309,6 +407,7 @@ async function read(
   tokens: readonly Token[],
   options: Partial<Reading> = {},
   end: GenerationEvent = { kind: "end", reason: "stop" },
+  control: readonly string[] = [],
 ): Promise<ReplyEvent[]> {
   async function* choice(): AsyncGenerator<GenerationEvent> {
     for (const token of tokens.keys()) yield { kind: "token", token, logprob: -1, top: [] }
@@ -316,21 +415,32 @@ async function read(
   }
   const generation: Generation = { promptTokens: 5, cachedTokens: 0, choices: [choice()] }
   const events: ReplyEvent[] = []
-  for await (const event of replyEvents(generation, readingOf(tokens, options))) events.push(event)
+  const reading = readingOf(tokens, options, control)
+  for await (const event of replyEvents(generation, reading)) events.push(event)
+  namesOf.set(events, tokenNames(reading))
   return events
 }
+
+/** What the tokens that events tell of are called. */
+const namesOf = new WeakMap<readonly ReplyEvent[], TokenNames>()
 
 function summary(events: readonly ReplyEvent[]) {
   const text = (kind: string) =>
     events.map((event) => (event.kind === kind && "text" in event ? event.text : "")).join("")
   const usage = events.find((event) => event.kind === "usage")?.usage
+  const names = namesOf.get(events)!
+  const told = (kind: "content" | "reasoning") =>
+    events.flatMap((event) => (event.kind === kind ? event.logprobs : []))
   return {
     content: text("content"),
     reasoning: text("reasoning"),
     deltas: events.flatMap((event) => (event.kind === "content" ? [event.text] : [])),
-    tokens: events.flatMap((event) =>
-      event.kind === "content" ? event.logprobs.map(({ token }) => token) : [],
+    tokens: told("content").map(({ token }) => names.text(token)),
+    thoughts: told("reasoning").map(({ token }) => names.text(token)),
+    bytes: told("content").map(({ token, shows }) =>
+      shows ? names.bytes(token) : new Uint8Array(0),
     ),
+    offsets: told("content").map(({ offset }) => offset),
     reason: events.find((event) => event.kind === "finish")?.reason,
     completionTokens: usage!.completionTokens,
     reasoningTokens: usage!.reasoningTokens,

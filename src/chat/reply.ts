@@ -2,14 +2,21 @@
 // through the same stations: bytes to text, thinking from answer, calls from text, stop strings; each station holds back
 // what it cannot decide yet. Streams and whole answers are both made of these events, so they cannot differ.
 
-import type { EndEvent, Generation, GenerationEvent, TokenEvent } from "../engine/generation.ts"
-import type { ReplyEvent, TokenLogprob } from "./conversation.ts"
+import type {
+  EndEvent,
+  Generation,
+  GenerationEvent,
+  PromptScores,
+  TokenEvent,
+} from "../engine/generation.ts"
+import type { ReplyEvent, TokenLogprob, TokenNames } from "./conversation.ts"
 import { Detokenizer } from "./detokenizer.ts"
-import { characters, type Echo, offsetsOf } from "./echo.ts"
+import { characters, type Echo, EchoedTokens } from "./echo.ts"
 import { CallReader, type Format } from "./formats/formats.ts"
 import type { CallPiece } from "./formats/input.ts"
+import { merged } from "./merged.ts"
 import { type Markers, type Piece, ReasoningSplitter } from "./reasoning.ts"
-import { Stops } from "./stops.ts"
+import { Stops, StopTable } from "./stops.ts"
 import type { Tokenizer } from "./tokenizer.ts"
 
 export interface Reading {
@@ -42,11 +49,14 @@ export async function* replyEvents(
   generation: Generation,
   reading: Reading,
 ): AsyncGenerator<ReplyEvent, void, undefined> {
-  const choices = generation.choices.map((_, index) => new ChoiceReader(index, reading))
-  const events = merged(generation.choices)
-  for await (const { index, event, leave } of events) {
+  const stops = new StopTable(reading.stop)
+  const scores = () => generation.scores
+  const choices = generation.choices.map(
+    (_, index) => new ChoiceReader(index, reading, stops, scores),
+  )
+  for await (const { index, value, leave } of merged(generation.choices)) {
     const choice = choices[index]!
-    yield* choice.take(event)
+    yield* choice.take(value)
     if (choice.finished) leave(choice.ledger.reported)
   }
   const sum = (count: (choice: ChoiceReader) => number) =>
@@ -62,56 +72,10 @@ export async function* replyEvents(
   }
 }
 
-interface Merged {
-  index: number
-  event: GenerationEvent
-  /** Asks this choice for no more; its first `used` tokens are the reply. */
-  leave: (used: number) => void
-}
-
-/** Several choices as one stream. Each is asked for one event at a time, so a slow reader slows them all. */
-async function* merged(
-  choices: readonly AsyncIterableIterator<GenerationEvent>[],
-): AsyncGenerator<Merged, void, undefined> {
-  const arrived: { index: number; next: Promise<IteratorResult<GenerationEvent>> }[] = []
-  const running = new Set(choices.keys())
-  let wake: () => void = () => {}
-  const ask = (index: number) => {
-    const next = choices[index]!.next()
-    const arrive = () => {
-      arrived.push({ index, next })
-      wake()
-    }
-    next.then(arrive, arrive)
-  }
-  const leave = (index: number, used?: number) => {
-    if (running.delete(index)) void choices[index]!.return?.(used)
-  }
-  for (const index of choices.keys()) ask(index)
-  try {
-    while (running.size > 0) {
-      if (arrived.length === 0) {
-        await new Promise<void>((resolve) => {
-          wake = resolve
-        })
-      }
-      const { index, next } = arrived.shift()!
-      const result = await next // has settled; throws what the engine threw
-      if (result.done) running.delete(index)
-      else {
-        yield { index, event: result.value, leave: (used) => leave(index, used) }
-        if (running.has(index)) ask(index)
-      }
-    }
-  } finally {
-    for (const index of running) leave(index)
-  }
-}
-
 /** One choice's tokens, read into events. */
 class ChoiceReader {
   finished = false
-  readonly ledger: Ledger
+  readonly ledger = new Ledger()
   readonly #index: number
   readonly #reading: Reading
   readonly #text: Detokenizer
@@ -122,40 +86,46 @@ class ChoiceReader {
   #calling = false // the last of them goes on
   #broken = false
   #echo: Echo | undefined // until it is sent
-  readonly #scores: TokenLogprob[] = []
+  readonly #scores: () => PromptScores | undefined
   #offset: number
+  #last: "content" | "reasoning" // what was sent last
 
-  constructor(index: number, reading: Reading) {
-    const { tokenizer, continues, echo, reasoning, calls, stop } = reading
+  constructor(
+    index: number,
+    reading: Reading,
+    stops: StopTable,
+    scores: () => PromptScores | undefined,
+  ) {
+    const { tokenizer, continues, echo, reasoning, calls } = reading
     this.#index = index
     this.#reading = reading
     this.#text = new Detokenizer(tokenizer, continues, visibleTokens(reading))
     this.#thinking = reasoning && new ReasoningSplitter(reasoning.markers, reasoning.inside)
     this.#calls = calls && new CallReader(calls.format, calls.names)
-    this.#stops = new Stops(stop)
+    this.#stops = new Stops(stops)
     this.#echo = echo
+    this.#scores = scores
     this.#offset = characters(echo?.text ?? "")
-    this.ledger = new Ledger(echo?.scored ?? false)
+    this.#last = reasoning?.inside && !reasoning.inline ? "reasoning" : "content"
   }
 
   *take(event: GenerationEvent): Generator<ReplyEvent, void, undefined> {
-    if (event.kind === "scored") {
-      this.#scores.push(this.#told(event, 0))
-      return
-    }
     const failed = event.kind === "end" && event.reason === "error"
     if (this.#echo && !failed) yield this.#repeat(this.#echo)
     if (event.kind === "token") {
       const text = this.#text.push(event.token)
-      this.ledger.add(this.#logprobOf(event), text.length, this.#text.midCharacter)
+      const { broken, midCharacter } = this.#text
+      this.ledger.add(this.#logprobOf(event, broken), text.length, broken, midCharacter)
       this.#offset += characters(text)
       yield* this.#think(text)
       if (this.finished) yield this.#finish({ kind: "end", reason: "stop" })
       return
     }
-    yield* this.#think(this.#text.flush())
+    const rest = this.#text.flush()
+    this.#offset += characters(rest)
+    yield* this.#think(rest)
     yield* this.#flush()
-    yield* this.#listRest(event)
+    if (!this.finished) yield* this.#listRest(event)
     yield this.#finish(this.finished ? { kind: "end", reason: "stop" } : event)
     this.finished = true
   }
@@ -163,15 +133,9 @@ class ChoiceReader {
   /** The prompt, once all of it is scored. */
   #repeat(echo: Echo): ReplyEvent {
     this.#echo = undefined
-    const choice = this.#index
-    if (!echo.scored) return { kind: "content", choice, text: echo.text, logprobs: [] }
-    const first = { token: echo.tokens[0]!, logprob: undefined, top: [] }
-    const offsets = offsetsOf(echo, this.#reading.tokenizer)
-    const logprobs = [this.#told(first, 0), ...this.#scores].map((told, index) => ({
-      ...told,
-      offset: offsets[index]!,
-    }))
-    return { kind: "content", choice, text: echo.text, logprobs }
+    const scores = echo.scored ? this.#scores() : undefined
+    const logprobs = scores ? new EchoedTokens(echo, scores, this.#reading.tokenizer) : []
+    return { kind: "prompt", choice: this.#index, text: echo.text, logprobs }
   }
 
   *#think(text: string): Generator<ReplyEvent, void, undefined> {
@@ -202,7 +166,7 @@ class ChoiceReader {
       }
       // No stop string reaches into a call.
       yield* this.#send("content", this.#stops.flush())
-      this.ledger.settle(piece.length, { thought: false, sent: false })
+      yield* this.#pass("content", piece.length)
       switch (piece.kind) {
         case "call": {
           const index = this.#made++
@@ -216,7 +180,7 @@ class ChoiceReader {
           break
         case "end":
           this.#calling = false
-          if (this.#made === this.#reading.calls!.most) this.#cut()
+          if (this.#made === this.#reading.calls!.most) yield* this.#cut()
           break
         case "broken":
           this.#broken = true
@@ -227,7 +191,7 @@ class ChoiceReader {
   *#say(text: string): Generator<ReplyEvent, void, undefined> {
     const { text: certain, stopped } = this.#stops.push(text)
     yield* this.#send("content", certain)
-    if (stopped) this.#cut()
+    if (stopped) yield* this.#cut()
   }
 
   /** What the stations still hold, when nothing more comes. */
@@ -237,25 +201,47 @@ class ChoiceReader {
     if (!this.finished) yield* this.#send("content", this.#stops.flush())
   }
 
-  /** Where every token is told, those at the end that show as nothing are, and the one that ended the reply. */
+  /** The tokens at the end that show as nothing; with a prompt that was scored, the one that ended the reply as well. */
   *#listRest({ token, logprob, top = [] }: EndEvent): Generator<ReplyEvent, void, undefined> {
-    if (this.finished || !this.#reading.echo?.scored) return
-    const logprobs = this.ledger.rest()
-    if (token !== undefined) logprobs.push(this.#told({ token, logprob, top }, this.#offset))
-    if (logprobs.length > 0) yield { kind: "content", choice: this.#index, text: "", logprobs }
+    const logprobs = this.ledger.rest(this.#last === "reasoning")
+    if (this.#reading.echo?.scored && token !== undefined) {
+      logprobs.push({ token, shows: false, offset: this.#offset, logprob, top })
+    }
+    yield* this.#tell(this.#last, logprobs)
   }
 
-  #cut(): void {
-    this.ledger.cut()
+  /** A stop string begins here, or the last call has ended. */
+  *#cut(): Generator<ReplyEvent, void, undefined> {
     this.finished = true
+    yield* this.#tell(this.#last, this.ledger.cut())
   }
 
   *#send(kind: Piece["kind"], text: string): Generator<ReplyEvent, void, undefined> {
     if (text === "") return
     const thought = kind !== "content"
     const shown = thought && this.#reading.reasoning?.inline ? "content" : kind
-    const logprobs = this.ledger.settle(text.length, { thought, sent: shown !== "nothing" })
-    if (shown !== "nothing") yield { kind: shown, choice: this.#index, text, logprobs }
+    if (shown === "nothing") {
+      yield* this.#pass("reasoning", text.length)
+      return
+    }
+    this.#last = shown
+    const logprobs = this.ledger.settle(text.length, { thought, sent: true })
+    yield { kind: shown, choice: this.#index, text, logprobs }
+  }
+
+  /** Text that is not sent: a marker, or a call. Its tokens are told all the same. */
+  *#pass(kind: "content" | "reasoning", length: number): Generator<ReplyEvent, void, undefined> {
+    this.#last = kind
+    const thought = kind === "reasoning"
+    yield* this.#tell(kind, this.ledger.settle(length, { thought, sent: false }))
+  }
+
+  /** Tokens without text. */
+  *#tell(
+    kind: "content" | "reasoning",
+    logprobs: TokenLogprob[],
+  ): Generator<ReplyEvent, void, undefined> {
+    if (logprobs.length > 0) yield { kind, choice: this.#index, text: "", logprobs }
   }
 
   #finish({ reason, problem }: EndEvent): ReplyEvent {
@@ -270,26 +256,33 @@ class ChoiceReader {
     return { kind: "finish", choice, reason: this.#made > 0 ? "tool_calls" : "stop" }
   }
 
-  #logprobOf(event: TokenEvent): TokenLogprob | undefined {
-    return this.#reading.logprobs ? this.#told(event, this.#offset) : undefined
-  }
-
-  #told({ token, logprob, top }: Told, offset: number): TokenLogprob {
-    const named = (id: number) => {
-      const bytes = this.#reading.tokenizer.bytes.of(id)
-      return { token: UTF8.decode(bytes), bytes }
-    }
-    return {
-      ...named(token),
-      offset,
-      logprob,
-      top: top.map((other) => ({ ...named(other.token), logprob: other.logprob })),
-    }
+  #logprobOf(event: TokenEvent, broken: number): TokenLogprob | undefined {
+    if (!this.#reading.logprobs) return undefined
+    const { token, logprob, top } = event
+    return { token, shows: true, offset: this.#offset + broken, logprob, top }
   }
 }
 
-/** What the engine tells of a token. */
-type Told = Pick<TokenEvent, "token" | "top"> & { logprob: number | undefined }
+const MOST_TEXTS = 4096
+
+/** What the tokens of a reading are called. */
+export function tokenNames(reading: Reading): TokenNames {
+  const { bytes, special } = reading.tokenizer
+  const visible = visibleTokens(reading)
+  const texts = new Map<number, string>() // the same few come again and again
+  return {
+    text: (token) => {
+      const known = texts.get(token)
+      if (known !== undefined) return known
+      if (texts.size === MOST_TEXTS) texts.clear()
+      const text = UTF8.decode(bytes.of(token))
+      texts.set(token, text)
+      return text
+    },
+    bytes: (token) => bytes.of(token),
+    isSilent: (token) => special.has(token) && !visible.has(token),
+  }
+}
 
 /** Special tokens that mark something which is read here; all others show as nothing. */
 function visibleTokens({ tokenizer, reasoning, calls }: Reading): ReadonlySet<number> {
@@ -310,7 +303,7 @@ interface Entry {
 //  │ sent, or dropped as nothing │ held back by a station │
 //  Positions are characters of the whole reply, markers included.
 
-/** Which tokens the text that was sent came from, so that they are listed and counted and no others. */
+/** Which tokens the text that was sent came from, so that each is counted, and told with its text, once. */
 class Ledger {
   /** Tokens that count as the reply. */
   reported = 0
@@ -318,50 +311,63 @@ class Ledger {
   reasoning = 0
   #heard = 0
   #settled = 0
-  readonly #all: boolean
   readonly #open: Entry[] = [] // tokens of which nothing is settled, or the last one partly
 
-  /** @param all whether tokens that show as nothing are listed, too */
-  constructor(all: boolean) {
-    this.#all = all
-  }
-
-  /** A token that adds `length` characters, and the beginning of one more. */
-  add(logprob: TokenLogprob | undefined, length: number, midCharacter: boolean): void {
-    const from = this.#heard
+  /** A token that adds `length` characters, of which the first `broken` are not its own, and the beginning of one more. */
+  add(
+    logprob: TokenLogprob | undefined,
+    length: number,
+    broken: number,
+    midCharacter: boolean,
+  ): void {
+    const from = this.#heard + broken
     this.#heard += length
     this.reported++
-    this.#open.push({ from, to: this.#heard + (midCharacter ? 1 : 0), logprob })
+    const to = Math.max(from, this.#heard) + (midCharacter ? 1 : 0)
+    this.#open.push({ from, to, logprob })
   }
 
   /**
-   * The next characters are decided: whether they were thought, and whether they are sent as text. Returns the tokens that
-   * are sent with them and were not before.
+   * The next characters are decided: whether they were thought, and whether they are sent as text. Returns the tokens to be
+   * told with them: those that show in them and have not been told, and those that are over and never showed.
    */
   settle(length: number, { thought, sent }: { thought: boolean; sent: boolean }): TokenLogprob[] {
     const end = this.#settled + length
-    const listed: TokenLogprob[] = []
+    const told: TokenLogprob[] = []
     while (this.#open.length > 0 && this.#open[0]!.from < end) {
       const entry = this.#open[0]!
       if (thought && entry.from >= this.#settled) this.reasoning++
-      if (sent && entry.logprob && (this.#all || entry.to > entry.from)) {
-        listed.push(entry.logprob)
-        entry.logprob = undefined
-      }
+      if (sent || entry.to <= end) tell(entry, sent, told)
       if (entry.to > end) break
       this.#open.shift()
     }
     this.#settled = end
-    return listed
+    return told
   }
 
-  /** The tokens that were not listed, when nothing more comes. */
-  rest(): TokenLogprob[] {
-    return this.#open.splice(0).flatMap(({ logprob }) => logprob ?? [])
+  /** The tokens that were not told, when nothing more comes. */
+  rest(thought: boolean): TokenLogprob[] {
+    const told: TokenLogprob[] = []
+    for (const entry of this.#open.splice(0)) {
+      if (thought && entry.from >= this.#settled) this.reasoning++
+      tell(entry, false, told)
+    }
+    return told
   }
 
-  /** Nothing after the settled characters counts: a stop string begins there. */
-  cut(): void {
-    this.reported -= this.#open.filter(({ from }) => from >= this.#settled).length
+  /** Nothing after the settled characters counts. What began before and was not told is returned. */
+  cut(): TokenLogprob[] {
+    const told: TokenLogprob[] = []
+    for (const entry of this.#open.splice(0)) {
+      if (entry.from < this.#settled) tell(entry, false, told)
+      else this.reported--
+    }
+    return told
   }
+}
+
+function tell(entry: Entry, sent: boolean, told: TokenLogprob[]): void {
+  if (!entry.logprob) return
+  told.push({ ...entry.logprob, shows: sent && entry.to > entry.from })
+  entry.logprob = undefined
 }

@@ -1,12 +1,24 @@
 // Stop strings, exactly: the text ends before the first character of the stop string that completes first (of two that
 // complete together, the longer one), wherever tokens begin and end. Only text that may still become a stop string waits.
 
-export class Stops {
-  readonly #patterns: Pattern[]
-  #waiting = ""
+/** The stop strings of one request, prepared once for all its choices. */
+export class StopTable {
+  readonly patterns: readonly Pattern[]
 
   constructor(stops: readonly string[]) {
-    this.#patterns = stops.map((stop) => ({ stop, fallback: fallbacksOf(stop), matched: 0 }))
+    this.patterns = stops.map((stop) => ({ stop, fallback: fallbacksOf(stop) }))
+  }
+}
+
+/** Looks for them in the text of one choice. */
+export class Stops {
+  readonly #patterns: readonly Pattern[]
+  readonly #matched: Int32Array // [patterns]  how many of each one's characters the text so far ends with
+  #waiting = ""
+
+  constructor({ patterns }: StopTable) {
+    this.#patterns = patterns
+    this.#matched = new Int32Array(patterns.length)
   }
 
   /** The text that may be sent now, and whether a stop string ends it here. */
@@ -20,7 +32,7 @@ export class Stops {
         return { text: all.slice(0, at + 1 - found), stopped: true }
       }
     }
-    const kept = Math.max(...this.#patterns.map(({ matched }) => matched))
+    const kept = Math.max(...this.#matched)
     this.#waiting = all.slice(all.length - kept)
     return { text: all.slice(0, all.length - kept), stopped: false }
   }
@@ -29,19 +41,18 @@ export class Stops {
   flush(): string {
     const rest = this.#waiting
     this.#waiting = ""
-    for (const pattern of this.#patterns) pattern.matched = 0
+    this.#matched.fill(0)
     return rest
   }
 
   /** The length of the longest stop string that this character completes; 0: none. */
   #step(character: string): number {
     let longest = 0
-    for (const pattern of this.#patterns) {
-      const { stop, fallback } = pattern
-      let { matched } = pattern
+    for (const [i, { stop, fallback }] of this.#patterns.entries()) {
+      let matched = this.#matched[i]!
       while (matched > 0 && stop[matched] !== character) matched = fallback[matched - 1]!
       if (stop[matched] === character) matched++
-      pattern.matched = matched
+      this.#matched[i] = matched
       if (matched === stop.length) longest = Math.max(longest, matched)
     }
     return longest
@@ -50,17 +61,16 @@ export class Stops {
 
 interface Pattern {
   stop: string
-  fallback: readonly number[]
-  matched: number // characters of `stop` that the text so far ends with
+  fallback: Int32Array
 }
 
 /** Knuth, Morris and Pratt: the longest proper prefix of stop[0..i] that is its suffix, too. */
-function fallbacksOf(stop: string): number[] {
-  const fallback = [0]
+function fallbacksOf(stop: string): Int32Array {
+  const fallback = new Int32Array(stop.length)
   for (let i = 1, matched = 0; i < stop.length; i++) {
     while (matched > 0 && stop[matched] !== stop[i]) matched = fallback[matched - 1]!
     if (stop[matched] === stop[i]) matched++
-    fallback.push(matched)
+    fallback[i] = matched
   }
   return fallback
 }

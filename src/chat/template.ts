@@ -17,8 +17,8 @@ export interface Template {
   render(rendering: Rendering): Promise<Text>
 }
 
-// A turn takes about 100 steps, and 30,000 steps 3 to 10 ms; 5 million are about a second and more than a context holds.
-const MESSAGES_AT_ONCE = 300
+// A turn takes about 110 steps, and 30,000 steps 3 to 10 ms; 5 million are about a second and more than a context holds.
+const MESSAGES_AT_ONCE = 250
 const STEPS_AT_ONCE = 30_000
 const MOST_STEPS = 5_000_000
 const LONGEST_SOURCE = 1 << 20 // characters

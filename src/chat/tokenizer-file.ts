@@ -2,6 +2,7 @@
 // control tokens, wherever the encoder would find them in plain text: see encoding.ts.
 
 import type { EncoderFiles } from "./encoding.ts"
+import { longestToken } from "./longest-token.ts"
 import { type AddedToken, readVocabulary, type Vocabulary } from "./vocabulary.ts"
 
 export interface TokenizerSource {
@@ -15,6 +16,8 @@ export interface TokenizerSource {
 export function readTokenizer({ json, limit }: TokenizerSource): {
   vocabulary: Vocabulary
   files: EncoderFiles
+  /** Bytes of text that a token stands for at most; undefined where the file leaves it open. */
+  longest: number | undefined
 } {
   const parsed = parse(json)
   const vocabulary = readVocabulary(parsed, limit)
@@ -30,7 +33,7 @@ export function readTokenizer({ json, limit }: TokenizerSource): {
     later: needsPrefixOnce(plain) ? JSON.stringify(withoutPrefix(plain)) : undefined,
     controls,
   }
-  return { vocabulary, files }
+  return { vocabulary, files, longest: longestToken(parsed, vocabulary) }
 }
 
 /** Runs of blanks among the added tokens (phi-2 has them) are text like any other. */
@@ -41,6 +44,7 @@ export function controlsOf({ added }: Vocabulary): AddedToken[] {
 interface TokenizerFile {
   model: EncoderModel
   added_tokens?: { content: string }[]
+  normalizer?: unknown
   pre_tokenizer?: PreTokenizer | null
   [name: string]: unknown
 }

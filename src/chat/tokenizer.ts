@@ -1,8 +1,10 @@
-// Opens a model's tokenizer.json: what its tokens are, and the thread that turns texts into them. The thread reads the file,
+// Opens a model's tokenizer.json: what its tokens are, and the process that turns texts into them. The process reads the file,
 // too: a vocabulary of 128,256 takes it a second, in which the event loop and the weights go on.
 
-import { problem } from "../errors.ts"
-import { EncodeThread, type Started } from "./encode-thread.ts"
+import { Problem, problem } from "../errors.ts"
+import type { Caller } from "../worker/lane.ts"
+import { WorkerLost } from "../worker/worker.ts"
+import { Encoder } from "./encoder.ts"
 import type { Text } from "./jinja/text.ts"
 import { controlsOf } from "./tokenizer-file.ts"
 import type { Vocabulary } from "./vocabulary.ts"
@@ -10,9 +12,11 @@ import type { Vocabulary } from "./vocabulary.ts"
 export interface Tokenizer extends Vocabulary {
   /**
    * Control tokens where the template (source 0) spells them, plain tokens everywhere else. Rejects with the signal's
-   * reason as soon as its client leaves.
+   * reason as soon as its client leaves, with `queue_full`, or with what went wrong (see encoder.ts).
    */
-  encode(text: Text, signal?: AbortSignal): Promise<Int32Array>
+  encode(text: Text, caller?: Caller): Promise<Int32Array>
+  /** How many tokens a text has at least, found without encoding it: 0 where the file leaves that open. */
+  atLeast(text: Text): number
   /** What stands before a text that is no chat: a begin token, mostly. */
   readonly prefix: readonly number[]
   /** The added token that is spelled so. */
@@ -22,29 +26,46 @@ export interface Tokenizer extends Vocabulary {
 }
 
 /**
- * Opens the text of a tokenizer.json. `limit` is the number of rows of the model's embedding, `started` a
- * thread that was started before; it ends with the tokenizer, or when there is none.
+ * Opens the text of a tokenizer.json. `limit` is the number of rows of the model's embedding, `encoder` a process
+ * that was started before; it ends with the tokenizer, or when there is none.
  * Throws `model_broken`, naming `file`, when it is not one that can be read exactly.
  */
 export async function openTokenizer(
   json: string,
   file: string,
   limit: number,
-  started?: Started,
+  encoder = new Encoder(),
 ): Promise<Tokenizer> {
-  const { thread, prefix, vocabulary } = await EncodeThread.open({ json, limit }, started).catch(
-    (error: Error) => {
-      throw problem("model_broken", { file, problem: error.message })
-    },
-  )
+  const { prefix, vocabulary, longest } = await encoder
+    .open({ json, limit })
+    .catch(async (error: unknown) => {
+      await encoder.close()
+      throw refusalOf(error, file)
+    })
   const ids = new Map(controlsOf(vocabulary).map(({ content, id }) => [content, id]))
   return {
     ...vocabulary,
     prefix,
     control: (content) => ids.get(content),
-    encode: (text, signal) => thread.encode({ value: text.value, own: ownRuns(text) }, signal),
-    close: () => thread.close(),
+    atLeast: ({ value }) => (longest ? Math.ceil(Buffer.byteLength(value) / longest) : 0),
+    encode: (text, caller = NOBODY) =>
+      encoder.encode({ value: text.value, own: ownRuns(text) }, caller),
+    close: () => encoder.close(),
   }
+}
+
+const NOBODY: Caller = { client: "" }
+
+function refusalOf(error: unknown, file: string): Problem {
+  if (error instanceof WorkerLost && error.reason === "unstartable") {
+    const refused = "it has no more processes, or no more threads for one"
+    return problem("system_refused", { call: "a process for the tokenizer", problem: refused })
+  }
+  if (error instanceof WorkerLost) {
+    return problem("model_broken", { file, problem: `the tokenizer cannot read it: ${error.why}` })
+  }
+  if (error instanceof Problem) return error
+  return problem("model_broken", { file, problem: (error as Error).message })
 }
 
 /** Where the template's own characters are: from, to, from, to, … */

@@ -165,6 +165,10 @@ for (let byte = 0, next = 0x100; byte < 256; byte++) {
   BYTE_OF[printable ? byte : next++] = byte
 }
 
+export function byteLevelCharacter(byte: number): string {
+  return String.fromCharCode(BYTE_OF.indexOf(byte))
+}
+
 function writeByteLevel(content: string, into: Uint8Array, at: number): number {
   for (let i = 0; i < content.length; i++) {
     const byte = BYTE_OF[content.charCodeAt(i)] ?? -1

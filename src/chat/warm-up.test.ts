@@ -1,6 +1,5 @@
 import { expect, test } from "vitest"
 import { Constraints } from "./constraint.ts"
-import { formats } from "./formats/formats.ts"
 import { TokenBytes } from "./vocabulary.ts"
 import { warmUpPieces } from "./warm-up.ts"
 
@@ -15,8 +14,12 @@ test("every document of the warm-up is read to its end", () => {
     special: new Set([256]),
     stripsLeadingSpace: false,
   }
-  const { spelling } = formats.hermes
-  const constraints = new Constraints({ tokens, visible: new Set(), ends: [256], spelling })
+  const constraints = new Constraints({
+    tokens,
+    visible: new Set(),
+    ends: [256],
+    toolFormat: "hermes" as const,
+  })
   const pieces = warmUpPieces(constraints, tokens)
   let piece = pieces.next()
   while (!piece.done) piece = pieces.next()

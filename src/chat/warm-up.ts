@@ -4,18 +4,28 @@
 
 import { compileSchema } from "../grammar/grammar.ts"
 import type { ConstraintOptions, Constraints } from "./constraint.ts"
+import type { Grammars, Held } from "./grammars.ts"
 
 const DELAY = 3000 // milliseconds, in which a server that is starting has the processor for itself
 const PAUSE = 4
 
-/** For as long as the thread has timers. */
-export function warmUp(constraints: Constraints, tokens: ConstraintOptions["tokens"]): void {
-  const pieces = warmUpPieces(constraints, tokens)
+/** Takes piece after piece, for as long as the thread has timers. */
+export function warmUp(pieces: Generator): void {
   const next = () => {
     const began = performance.now()
     if (!pieces.next().done) setTimeout(next, PAUSE * (performance.now() - began))
   }
   setTimeout(next, DELAY)
+}
+
+/** What a thread needs that only compiles. */
+export function* compilePieces(grammars: Grammars): Generator<void> {
+  for (const format of FORMATS) yield void compileSchema({ type: "string", format })
+  for (const { schema } of SAMPLES) yield void grammars.of(heldTo(schema))
+}
+
+function heldTo(schema: unknown): Held {
+  return { calls: undefined, format: { schema }, reasoning: undefined }
 }
 
 /** @returns how many of the documents could be read to their end: all, unless bytes are no tokens of their own */
@@ -25,12 +35,12 @@ export function* warmUpPieces(
 ): Generator<void, number> {
   const bytes = singleBytes(tokens)
   yield
-  for (const format of FORMATS) yield void compileSchema({ type: "string", format })
+  for (const format of FORMATS)
+    yield void compileSchema({ type: "string", format }, { portable: true })
   let read = 0
   for (const { schema, document } of SAMPLES) {
     const text = Buffer.from(JSON.stringify(document))
-    const held = { calls: undefined, format: { schema }, reasoning: undefined }
-    const constraint = constraints.hold(held).constraint()
+    const constraint = constraints.hold(heldTo(schema)).constraint()
     const mask = new Uint32Array(Math.ceil(tokens.size / 32))
     yield
     let at = 0

@@ -1,13 +1,9 @@
 // The textual list of calls in which the specification's clients see them: [get_weather(location="Pittsburgh, PA"), …].
 // Writing and reading it are inverse: the maps come back exactly, numbers as they were spelled.
 
+import type { CallText } from "./call-grammar.ts"
 import { CallReader, formats } from "./formats.ts"
 import type { CallPiece } from "./input.ts"
-
-export interface CallText {
-  name: string
-  arguments: string // JSON text of an object
-}
 
 /** `quoted` writes the older form, a list of strings. */
 export function writeCallList(calls: readonly CallText[], style: "plain" | "quoted"): string {

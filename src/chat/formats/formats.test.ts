@@ -200,6 +200,47 @@ describe.each(cases)("%s: %s", (format, _, reply, expected) => {
   })
 })
 
+// One of each way in which a family names a tool.
+const NAMED: [FormatName, string][] = [
+  ["hermes", `<tool_call>{"name": "NAME", "arguments": {"a": 1}}</tool_call>`],
+  ["hermes", `<tool_call>{"arguments": {"a": 1}, "name": "NAME"}</tool_call>`],
+  ["hermes", `<tool_call>{"type": "function", "function": {"name": "NAME"}}</tool_call>`],
+  ["mistral", `[TOOL_CALLS] [{"name": "NAME", "arguments": {"a": 1}}]`],
+  ["mistral", `[TOOL_CALLS]NAME[ARGS]{"a": 1}`],
+  ["mistral_args", `[TOOL_CALLS]NAME[CALL_ID]abcdef123[ARGS]{"a": 1}`],
+  ["llama3", `{"name": "NAME", "parameters": {"a": 1}}`],
+  ["llama3", `<|python_tag|>{"name": "NAME", "parameters": {"a": 1}}`],
+  ["llama3", `<|python_tag|>NAME.call(a=1)`],
+  ["expressions", `[NAME(a=1)]`],
+  ["expressions", `[NAME(**{"a": 1})]`],
+  ["json", `{"name": "NAME", "arguments": {"a": 1}}`],
+  ["json", `[{"name": "NAME", "arguments": {"a": 1}}]`],
+]
+
+test.each(NAMED)("%s: only declared tools are called by %s", (format, form) => {
+  const calling = read(format, [form.replace("NAME", "now")])
+  expect([calling.text, calling.calls.map(({ name }) => name)]).toEqual(["", ["now"]])
+  for (const name of ["rm", "no", "nows", "NOW", "toString", "constructor", "__proto__"]) {
+    const reply = form.replace("NAME", name)
+    expect(read(format, [reply])).toMatchObject({ text: reply, calls: [] })
+    expect(read(format, Array.from(reply))).toMatchObject({ text: reply, calls: [] })
+  }
+})
+
+test("a declared call before an undeclared one stands", () => {
+  const two = `{"name": "now", "parameters": {}}; {"name": "rm", "parameters": {}}`
+  expect(read("llama3", [two])).toMatchObject({
+    calls: [now],
+    text: `{"name": "rm", "parameters": {}}`,
+  })
+  const list = `[{"name": "now", "arguments": {}}, {"name": "rm", "arguments": {}}]`
+  expect(read("json", [list])).toMatchObject({ calls: [now] })
+})
+
+test("every family has its line", () => {
+  expect(new Set(NAMED.map(([format]) => format))).toEqual(new Set(Object.keys(formats)))
+})
+
 test("text leaves as soon as it cannot be the start of a call", () => {
   const reader = new CallReader(formats.hermes, NAMES)
   const sent = (delta: string) =>

@@ -1,8 +1,11 @@
-// The formats by name, which one a model speaks, and the reader that runs one over a reply.
+// The formats by name, which one a model speaks, and the reader that runs one over a reply. A format brings its parser and its
+// grammar: what the grammar lets a model write, the parser reads.
 
 import type { Template } from "../template.ts"
+import type { CallGrammar, CallText } from "./call-grammar.ts"
 import * as families from "./families.ts"
 import { type CallPiece, Input, type Names, type Reading } from "./input.ts"
+import { heads, markedJson } from "./marked-json.ts"
 
 export interface Format {
   /** Reads calls out of a reply. */
@@ -11,24 +14,10 @@ export interface Format {
   marks: readonly string[]
   /** What in a chat template shows that the model writes calls this way; undefined: nothing does. */
   shownBy: RegExp | undefined
-  spelling: Spelling
-}
-
-/** How calls are written where a grammar holds the model to them; of what the parser reads, one form. */
-export interface Spelling {
-  /** Around all calls of a reply, and between two of them. */
-  open: string
-  between: string
-  close: string
-  /** Around the name of a call, and after its arguments. */
-  call: readonly [before: string, after: string, end: string]
-  /**
-   * What opens a call in free text. Written so far, the call is held to the rest of the spelling: `rest` stands between what
-   * was written and the arguments. Without `after` a mark opens it, and the name is still to come.
-   */
-  triggers: readonly { before: string; after?: string; rest: string }[]
-  /** Whether there may be text after a call. */
-  textAfter: boolean
+  /** What the model is held to where it writes calls: of what the family reads, one form. */
+  grammar: CallGrammar
+  /** Calls in that form, for prompts whose templates show none. */
+  written(calls: readonly CallText[]): string
 }
 
 /** In the order in which templates are asked: the first that fits. */
@@ -37,46 +26,46 @@ export const formats = {
     family: families.hermes,
     marks: ["<tool_call>", "</tool_call>"],
     shownBy: /<tool_call>/,
-    spelling: {
+    ...markedJson({
       open: "",
       between: "\n",
       close: "",
       call: ['<tool_call>\n{"name": "', '", "arguments": ', "}\n</tool_call>"],
       triggers: [{ before: "<tool_call>", rest: '\n{"name": "' }],
       textAfter: true,
-    },
+    }),
   },
   mistral_args: {
     family: families.mistral,
     marks: ["[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"],
     shownBy: /\[ARGS\]/,
-    spelling: {
+    ...markedJson({
       open: "",
       between: "",
       close: "",
       call: ["[TOOL_CALLS]", "[ARGS]", ""],
       triggers: [{ before: "[TOOL_CALLS]", rest: "" }],
       textAfter: true,
-    },
+    }),
   },
   mistral: {
     family: families.mistral,
     marks: ["[TOOL_CALLS]"],
     shownBy: /\[TOOL_CALLS\]/,
-    spelling: {
+    ...markedJson({
       open: "[TOOL_CALLS] [",
       between: ", ",
       close: "]",
       call: ['{"name": "', '", "arguments": ', "}"],
       triggers: [{ before: "[TOOL_CALLS]", rest: ' [{"name": "' }],
       textAfter: false,
-    },
+    }),
   },
   llama3: {
     family: families.llama3,
     marks: ["<|python_tag|>"],
     shownBy: /<\|python_tag\|>|ipython/,
-    spelling: {
+    ...markedJson({
       open: "",
       between: "; ",
       close: "",
@@ -86,13 +75,13 @@ export const formats = {
         ...heads(["parameters", "arguments"], ""),
       ],
       textAfter: false,
-    },
+    }),
   },
   expressions: {
     family: families.expressions,
     marks: [],
     shownBy: /\[\w+\(\w+=/,
-    spelling: {
+    ...markedJson({
       // The arguments as one map: their schema speaks of JSON, and the grammar does.
       open: "[",
       between: ", ",
@@ -100,33 +89,22 @@ export const formats = {
       call: ["", "(**", ")"],
       triggers: [{ before: "[", after: "(", rest: "**" }],
       textAfter: false,
-    },
+    }),
   },
   json: {
     family: families.json,
     marks: [],
     shownBy: undefined,
-    spelling: {
+    ...markedJson({
       open: "[",
       between: ", ",
       close: "]",
       call: ['{"name": "', '", "arguments": ', "}"],
       triggers: heads(["arguments", "parameters"], "["),
       textAfter: false,
-    },
+    }),
   },
 } as const satisfies Record<string, Format>
-
-/** The beginnings of a call as an object, as models blank it; some say before the name that it is a function. */
-function heads(members: readonly string[], open: string): Spelling["triggers"] {
-  const spaced = [`${open}{"name": "`, `${open}{"type": "function", "name": "`]
-  const compact = [`${open}{"name":"`, `${open}{"type":"function","name":"`]
-  return members.flatMap((member) => [
-    ...spaced.map((before) => ({ before, after: `", "${member}": `, rest: "" })),
-    ...compact.map((before) => ({ before, after: `","${member}":`, rest: "" })),
-    { before: spaced[0]!, after: `","${member}": `, rest: "" },
-  ])
-}
 
 export type FormatName = keyof typeof formats
 

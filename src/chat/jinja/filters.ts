@@ -1,13 +1,14 @@
 // Filters (`value | name`) and tests (`value is name`): Jinja's own, as far as chat templates use them, and transformers'
 // `tojson`. Two tables; a filter that is not in one is an error that names it.
 
-import { TemplateError } from "./meter.ts"
+import { spend, spendOnCharacters, TemplateError } from "./meter.ts"
 import { capitalize, method, replace, strip } from "./methods.ts"
 import { contains, escaped, padded, printf } from "./operators.ts"
-import { EMPTY, join, Text, TextBuilder } from "./text.ts"
+import { codePointCount, EMPTY, join, positionOf, replaceEach, Text, TextBuilder } from "./text.ts"
 import {
   type Arguments,
   Callable,
+  characterAt,
   characters,
   compare,
   Dict,
@@ -33,19 +34,21 @@ import {
 export function applyFilter(name: string, value: Value, given: Arguments): Value {
   const filter = FILTERS.get(name)
   if (!filter) throw new TemplateError(`No filter named '${name}'`)
+  spend(1)
   return filter(value, given)
 }
 
 export function applyTest(name: string, value: Value, given: Arguments): boolean {
   const test = TESTS.get(name)
   if (!test) throw new TemplateError(`No test named '${name}'`)
+  spend(1)
   return test(value, given)
 }
 
 type Filter = (value: Value, given: Arguments) => Value
 type Test = (value: Value, given: Arguments) => boolean
 
-const FILTERS: ReadonlyMap<string, Filter> = new Map<string, Filter>([
+export const FILTERS: ReadonlyMap<string, Filter> = new Map<string, Filter>([
   ["abs", (value) => onNumber(value, Math.abs)],
   ["attr", (value, given) => attribute(value, print(argument(given, 0, "name")).value)],
   ["batch", (value, given) => batch(value, whole(argument(given, 0, "linecount")))],
@@ -57,15 +60,15 @@ const FILTERS: ReadonlyMap<string, Filter> = new Map<string, Filter>([
   ["dictsort", dictSort],
   ["e", (value) => escaped(print(value))],
   ["escape", (value) => escaped(print(value))],
-  ["first", (value) => iterate(value)[0] ?? new Undefined("No first item, sequence was empty.")],
+  ["first", (value) => end(value, 0) ?? new Undefined("No first item, sequence was empty.")],
   ["float", (value, given) => toFloat(value, optional(given, 0, "default") ?? new Float(0))],
-  ["format", (value, given) => printf(print(value), new Tuple([...given.positional]))],
+  ["format", (value, given) => printf(print(value), new Tuple([...iterate(given.positional)]))],
   ["groupby", groupBy],
   ["indent", indent],
   ["int", (value, given) => toInt(value, optional(given, 0, "default") ?? 0)],
   ["items", (value) => (value instanceof Undefined ? [] : call(value, "items"))],
   ["join", joined],
-  ["last", (value) => iterate(value).at(-1) ?? new Undefined("No last item, sequence was empty.")],
+  ["last", (value) => end(value, -1) ?? new Undefined("No last item, sequence was empty.")],
   ["length", (value) => length(value)],
   ["list", (value) => [...iterate(value)]],
   ["lower", (value) => print(value).respelled((text) => text.toLowerCase())],
@@ -90,10 +93,10 @@ const FILTERS: ReadonlyMap<string, Filter> = new Map<string, Filter>([
   ["unique", unique],
   ["upper", (value) => print(value).respelled((text) => text.toUpperCase())],
   ["urlencode", (value) => print(value).mapRuns(urlEncoded)],
-  ["wordcount", (value) => print(value).value.match(/[\p{L}\p{N}_]+/gu)?.length ?? 0],
+  ["wordcount", (value) => wordCount(print(value))],
 ])
 
-const TESTS: ReadonlyMap<string, Test> = new Map<string, Test>([
+export const TESTS: ReadonlyMap<string, Test> = new Map<string, Test>([
   ["boolean", (value) => typeof value === "boolean"],
   ["callable", (value) => value instanceof Callable],
   ["defined", (value) => !(value instanceof Undefined)],
@@ -105,7 +108,7 @@ const TESTS: ReadonlyMap<string, Test> = new Map<string, Test>([
   ["in", (value, given) => contains(argument(given, 0, "seq"), value)],
   ["integer", (value) => typeof value === "number" || typeof value === "bigint"],
   ["iterable", (value) => isIterable(value) || value instanceof Undefined],
-  ["lower", (value) => print(value).value === print(value).value.toLowerCase()],
+  ["lower", (value) => stays(print(value), (text) => text.toLowerCase())],
   ["mapping", (value) => value instanceof Dict],
   ["none", (value) => value instanceof None],
   ["number", (value) => isNumber(value) || typeof value === "boolean"],
@@ -116,7 +119,7 @@ const TESTS: ReadonlyMap<string, Test> = new Map<string, Test>([
   ["test", (value) => TESTS.has(print(value).value)],
   ["true", (value) => value === true],
   ["undefined", (value) => value instanceof Undefined],
-  ["upper", (value) => print(value).value === print(value).value.toUpperCase()],
+  ["upper", (value) => stays(print(value), (text) => text.toUpperCase())],
   ...comparisons([
     ["==", "eq", "equalto"],
     ["!=", "ne"],
@@ -182,13 +185,34 @@ function onNumber(value: Value, change: (number: number) => number): Value {
 }
 
 function length(value: Value): number {
-  if (value instanceof Text) return characters(value).length
+  if (value instanceof Text) return codePointCount(value.value)
   if (value instanceof Dict) return value.size
   if (value instanceof Undefined) return 0
-  if (!isSequence(value)) {
-    throw new TemplateError(`object of type '${typeName(value)}' has no len()`)
+  if (Array.isArray(value)) return value.length
+  if (value instanceof Tuple) return value.items.length
+  throw new TemplateError(`object of type '${typeName(value)}' has no len()`)
+}
+
+/** The first item, or the last one with -1: no others are made for it where that can be told. */
+function end(value: Value, index: 0 | -1): Value | undefined {
+  if (value instanceof Text) return characterAt(value, index)
+  if (Array.isArray(value)) return value.at(index)
+  return (value instanceof Tuple ? value.items : iterate(value)).at(index)
+}
+
+function wordCount(text: Text): number {
+  spendOnCharacters(4 * text.length) // classes of Unicode are looked up
+  let count = 0
+  for (const _ of text.value.matchAll(/[\p{L}\p{N}_]+/gu)) {
+    spend(1)
+    count++
   }
-  return iterate(value).length
+  return count
+}
+
+function stays(text: Text, change: (value: string) => string): boolean {
+  spendOnCharacters(2 * text.length)
+  return text.value === change(text.value)
 }
 
 function orDefault(value: Value, given: Arguments): Value {
@@ -199,8 +223,10 @@ function orDefault(value: Value, given: Arguments): Value {
 
 /** `a.b.0`: one attribute after another. */
 function attributeOf(value: Value, path: string): Value {
+  spendOnCharacters(path.length)
   let found = value
   for (const name of path.split(".")) {
+    spend(1)
     if (found instanceof Undefined) throw new TemplateError(found.what)
     found = item(found, name) ?? attribute(found, name)
   }
@@ -231,6 +257,7 @@ function sieve(value: Value, keep: (item: Value) => boolean): Lazy {
 
 function chosen(item: Value, given: Arguments, from: number): boolean {
   const [test, ...rest] = given.positional.slice(from)
+  spend(rest.length)
   if (test === undefined) return isTrue(item)
   return applyTest(print(test).value, item, { positional: rest, named: given.named })
 }
@@ -252,7 +279,8 @@ function map(value: Value, given: Arguments): Value {
   const [name, ...rest] = given.positional
   if (name === undefined) throw new TemplateError("map requires a filter argument")
   const inner = { positional: rest, named: given.named }
-  const one = (item: Value) => applyFilter(print(name).value, item, inner)
+  const filter = print(name).value
+  const one = (item: Value) => applyFilter(filter, item, inner)
   return new Lazy(() => (isTrue(value) ? iterate(value).map(one) : []))
 }
 
@@ -261,13 +289,14 @@ function sortKey(given: Arguments, caseSensitive: boolean): (item: Value) => Val
   const attribute = given.named.get("attribute") ?? NONE
   return (item) => {
     const key = attribute instanceof None ? item : attributeOf(item, print(attribute).value)
-    return key instanceof Text && !caseSensitive ? new Text(key.value.toLowerCase()) : key
+    return key instanceof Text && !caseSensitive ? key.respelled((text) => text.toLowerCase()) : key
   }
 }
 
 function sorted(items: readonly Value[], key: (item: Value) => Value, backwards: boolean): Value[] {
   const sign = backwards ? -1 : 1
-  return [...items].sort((a, b) => sign * compare(key(a), key(b), "<"))
+  const keyed = items.map((item) => ({ item, key: key(item) }))
+  return keyed.sort((a, b) => sign * compare(a.key, b.key, "<")).map(({ item }) => item)
 }
 
 function sort(value: Value, given: Arguments): Value {
@@ -281,6 +310,7 @@ function dictSort(value: Value, given: Arguments): Value {
   const exact = isTrue(optional(given, 0, "case_sensitive") ?? false)
   const by = print(optional(given, 1, "by") ?? new Text("key")).value === "value" ? 1 : 0
   const backwards = isTrue(optional(given, 2, "reverse") ?? false)
+  spend(value.size)
   const pairs = Array.from(value.entries(), ([key, member]) => new Tuple([key, member]))
   const fold = sortKey({ positional: [], named: new Map() }, exact)
   return sorted(pairs, (pair) => fold((pair as Tuple).items[by]!), backwards)
@@ -301,22 +331,25 @@ function groupBy(value: Value, given: Arguments): Value {
 
 function unique(value: Value, given: Arguments): Value {
   const key = sortKey(given, isTrue(optional(given, 0, "case_sensitive") ?? false))
-  const seen = new Dict()
+  const [seen, seenGroups] = [new Dict(), new Dict()]
   return sieve(value, (item) => {
-    const id = repr(key(item))
-    if (seen.has(id)) return false
-    seen.set(id, true)
+    const own = key(item)
+    const isGroup = isSequence(own) && !(own instanceof Text)
+    const [known, id] = isGroup ? [seenGroups, repr(own)] : [seen, own]
+    if (known.has(id)) return false
+    known.set(id, true)
     return true
   })
 }
 
 function extreme(value: Value, given: Arguments, sign: number): Value {
   const key = sortKey(given, isTrue(optional(given, 0, "case_sensitive") ?? false))
-  let best: Value | undefined
+  let best: { item: Value; key: Value } | undefined
   for (const item of iterate(value)) {
-    if (best === undefined || sign * compare(key(item), key(best), "<") > 0) best = item
+    const next = { item, key: key(item) }
+    if (!best || sign * compare(next.key, best.key, "<") > 0) best = next
   }
-  return best ?? new Undefined("No aggregated item, sequence was empty.")
+  return best?.item ?? new Undefined("No aggregated item, sequence was empty.")
 }
 
 function sum(value: Value, given: Arguments): Value {
@@ -373,6 +406,7 @@ function indent(value: Value, given: Arguments): Value {
   const blank = isTrue(optional(given, 2, "blank") ?? false)
   const fill = width instanceof Text ? width : padded(EMPTY, whole(width), "")
   const text = print(value)
+  spendOnCharacters(text.length)
   const out = new TextBuilder()
   for (let at = 0, line = 0; at <= text.length; line++) {
     const end = text.value.indexOf("\n", at)
@@ -385,7 +419,7 @@ function indent(value: Value, given: Arguments): Value {
 }
 
 function center(text: Text, width: number): Text {
-  const room = Math.max(0, width - text.length)
+  const room = Math.max(0, width - codePointCount(text.value))
   // Python puts the odd blank on the left when the width is odd.
   const left = Math.floor(room / 2) + (room & width & 1)
   return join([padded(EMPTY, left, ""), text, padded(EMPTY, room - left, "")])
@@ -397,19 +431,23 @@ function truncate(value: Value, given: Arguments): Value {
   const hard = isTrue(optional(given, 1, "killwords") ?? false)
   const end = print(optional(given, 2, "end") ?? new Text("..."))
   const leeway = whole(optional(given, 3, "leeway") ?? 5)
-  if (text.length <= limit + leeway) return text
-  const cut = text.slice(0, Math.max(0, limit - end.length))
+  if (codePointCount(text.value) <= limit + leeway) return text
+  const kept = Math.max(0, limit - codePointCount(end.value))
+  const cut = text.slice(0, positionOf(text.value, kept) ?? text.length)
+  spendOnCharacters(cut.length)
   const blank = hard ? -1 : cut.value.lastIndexOf(" ")
   return join([blank < 0 ? cut : cut.slice(0, blank), end])
 }
 
 function toInt(value: Value, fallback: Value): Value {
+  if (value instanceof Text) spendOnCharacters(value.length)
   const number = value instanceof Text ? Number.parseFloat(value.value) : numberOf(value)
   if (typeof value === "bigint") return value
   return number === undefined || !Number.isFinite(number) ? fallback : Math.trunc(number)
 }
 
 function toFloat(value: Value, fallback: Value): Value {
+  if (value instanceof Text) spendOnCharacters(value.length)
   const text = value instanceof Text ? value.value.trim() : undefined
   const number = text === undefined ? numberOf(value) : text === "" ? Number.NaN : Number(text)
   return number === undefined || Number.isNaN(number) ? fallback : new Float(number)
@@ -429,13 +467,15 @@ function round(value: Value, given: Arguments): Value {
 
 // Words begin after blanks and opening brackets; Python's own str.title() also begins one after an apostrophe.
 function titled(value: string): string {
-  return value.replace(
+  return replaceEach(
+    value,
     /[^-\s({[<]+/gu,
     (word) => word.charAt(0).toUpperCase() + word.slice(1).toLowerCase(),
   )
 }
 
 function urlEncoded(value: string): string {
+  spendOnCharacters(8 * value.length) // up to nine for one, and each is looked at three times
   return encodeURIComponent(Buffer.from(value).toString()).replaceAll("%2F", "/")
 }
 

@@ -7,22 +7,21 @@ import { spend, TemplateError } from "./meter.ts"
 import { method } from "./methods.ts"
 import { arithmetic, contains } from "./operators.ts"
 import { slice } from "./slices.ts"
-import {
-  type Argument,
-  type Call,
-  type Expression,
-  type Filter,
-  type For,
-  mentions,
-  type Parameter,
-  type Statement,
-  type Target,
+import type {
+  Argument,
+  BlockFunction,
+  Call,
+  Expression,
+  Filter,
+  For,
+  Statement,
+  Target,
 } from "./syntax.ts"
 import { join, Text, TextBuilder } from "./text.ts"
 import {
   type Arguments,
   Callable,
-  characters,
+  characterAt,
   compare,
   Dict,
   equal,
@@ -52,6 +51,8 @@ export function interpret(
   return out.done()
 }
 
+const STEPS_A_SCOPE = 1 / 8
+
 class Scope {
   readonly #names = new Map<string, Value>()
   readonly #outer: Scope | undefined
@@ -63,6 +64,7 @@ class Scope {
   get(name: string): Value {
     const value = this.#names.get(name) // undefined means absent: none of our values is
     if (value !== undefined) return value
+    spend(STEPS_A_SCOPE)
     return this.#outer ? this.#outer.get(name) : new Undefined(`'${name}' is undefined`)
   }
 
@@ -100,6 +102,7 @@ function namespace({ positional, named }: Arguments): Value {
   const made = new Namespace()
   for (const value of positional) {
     if (!(value instanceof Dict)) throw new TemplateError("namespace() takes a dict or names")
+    spend(value.size)
     for (const [key, member] of value.entries()) made.members.set(print(key).value, member)
   }
   for (const [name, member] of named) made.members.set(name, member)
@@ -147,7 +150,7 @@ function statement(node: Statement, scope: Scope, out: TextBuilder): Jump {
       return undefined
     case "macro": {
       const name = `macro '${node.name}'`
-      const run = blockFunction(name, node.parameters, node.body, scope)
+      const run = blockFunction(name, node.run, scope)
       scope.set(node.name, new Callable(node.name, run))
       return undefined
     }
@@ -204,6 +207,7 @@ function again(node: For, items: Value, scope: Scope): Text {
 }
 
 function loopState(items: readonly Value[], index: number): Namespace {
+  spend(5)
   const state = new Namespace()
   const { members } = state
   members.set("index", index + 1)
@@ -254,14 +258,11 @@ function assign(target: Target, value: Value, scope: Scope): void {
 /** A macro or a `call` block as a function: parameters with defaults, then `varargs`, `kwargs` and `caller` if used. */
 function blockFunction(
   name: string,
-  parameters: readonly Parameter[],
-  body: readonly Statement[],
+  { parameters, takesMore, takesNames, body }: BlockFunction,
   scope: Scope,
 ) {
-  const takesMore = mentions(body, "varargs")
-  const takesNames = mentions(body, "kwargs")
   return ({ positional, named }: Arguments): Value => {
-    spend(10)
+    spend(10 + parameters.length + positional.length + named.size)
     const inner = new Scope(scope)
     const rest = new Map(named)
     inner.set("caller", rest.get("caller") ?? new Undefined("'caller' is undefined"))
@@ -291,7 +292,7 @@ function blockFunction(
 }
 
 function callWithBlock(node: Extract<Statement, { type: "call block" }>, scope: Scope): Value {
-  const caller = blockFunction("caller", node.parameters, node.body, scope)
+  const caller = blockFunction("caller", node.run, scope)
   const given = argumentsOf(node.call.given, scope)
   const named = new Map(given.named).set("caller", new Callable("caller", caller))
   return call(evaluate(node.call.callee, scope), { positional: given.positional, named })
@@ -385,9 +386,10 @@ function argumentsOf(given: readonly Argument[], scope: Scope): Arguments {
     const value = evaluate(argument.value, scope)
     if (argument.type === "positional") positional.push(value)
     else if (argument.type === "named") named.set(argument.name, value)
-    else if (argument.type === "spread") positional.push(...iterate(value))
+    else if (argument.type === "spread") for (const item of iterate(value)) positional.push(item)
     else {
       if (!(value instanceof Dict)) throw new TemplateError("argument after ** must be a mapping")
+      spend(value.size)
       for (const [key, member] of value.entries()) named.set(print(key).value, member)
     }
   }
@@ -422,7 +424,7 @@ function item(object: Value, key: Value): Value | undefined {
   if (object instanceof Dict) return object.get(key)
   if (object instanceof Namespace) return undefined
   if (typeof key !== "number") return undefined
-  if (object instanceof Text) return characters(object).at(key)
+  if (object instanceof Text) return characterAt(object, key)
   if (Array.isArray(object)) return object.at(key)
   return object instanceof Tuple ? object.items.at(key) : undefined
 }

@@ -1,13 +1,21 @@
 // Methods of Python's strings, lists and maps that templates call. Those that would change a list or a map are not here:
 // what a template is given belongs to others.
 
-import { spend, TemplateError } from "./meter.ts"
+import { spend, spendOnCharacters, spendOnEach, spendOnSearch, TemplateError } from "./meter.ts"
 import { printf } from "./operators.ts"
-import { join as joinTexts, occurrences, Text, TextBuilder } from "./text.ts"
+import {
+  codePointCount,
+  join as joinTexts,
+  nextCodePoint,
+  occurrences,
+  previousCodePoint,
+  replaceEach,
+  Text,
+  TextBuilder,
+} from "./text.ts"
 import {
   type Arguments,
   Callable,
-  characters,
   Dict,
   equal,
   iterate,
@@ -40,7 +48,7 @@ function bound<Of>(
   return found && new Callable(name, (given) => found(self, given))
 }
 
-const STRING: ReadonlyMap<string, Method<Text>> = new Map<string, Method<Text>>([
+export const STRING: ReadonlyMap<string, Method<Text>> = new Map<string, Method<Text>>([
   ["upper", (self) => self.respelled((value) => value.toUpperCase())],
   ["lower", (self) => self.respelled((value) => value.toLowerCase())],
   ["casefold", (self) => self.respelled((value) => value.toLowerCase().replaceAll("ß", "ss"))],
@@ -52,8 +60,8 @@ const STRING: ReadonlyMap<string, Method<Text>> = new Map<string, Method<Text>>(
   ["rstrip", (self, given) => strip(self, optionalText(given, 0), false, true)],
   ["removeprefix", (self, given) => removePrefix(self, text(given, 0).value)],
   ["removesuffix", (self, given) => removeSuffix(self, text(given, 0).value)],
-  ["startswith", (self, given) => affix(given, (part) => self.value.startsWith(part))],
-  ["endswith", (self, given) => affix(given, (part) => self.value.endsWith(part))],
+  ["startswith", (self, given) => affix(given, (part) => startsWith(self, part))],
+  ["endswith", (self, given) => affix(given, (part) => endsWith(self, part))],
   ["split", (self, given) => split(self, given)],
   ["rsplit", (self, given) => rsplit(self, given)],
   ["splitlines", (self) => (self.value === "" ? [] : lines(self))],
@@ -61,45 +69,48 @@ const STRING: ReadonlyMap<string, Method<Text>> = new Map<string, Method<Text>>(
   ["rpartition", (self, given) => partition(self, text(given, 0).value, true)],
   ["replace", (self, given) => replace(self, text(given, 0), text(given, 1), given)],
   ["join", (self, given) => joinTexts(iterate(argument(given, 0)).map(onlyText), self)],
-  ["find", (self, given) => position(self, self.value.indexOf(text(given, 0).value))],
-  ["rfind", (self, given) => position(self, self.value.lastIndexOf(text(given, 0).value))],
+  ["find", (self, given) => position(self, find(self, text(given, 0).value))],
+  ["rfind", (self, given) => position(self, findLast(self, text(given, 0).value))],
   ["index", (self, given) => index(self, text(given, 0).value)],
-  ["count", (self, given) => [...occurrences(self.value, text(given, 0).value)].length],
-  ["isdigit", (self) => /^\p{Nd}+$/u.test(self.value)],
-  ["isnumeric", (self) => /^\p{N}+$/u.test(self.value)],
-  ["isalpha", (self) => /^\p{L}+$/u.test(self.value)],
-  ["isalnum", (self) => /^[\p{L}\p{N}]+$/u.test(self.value)],
+  ["count", (self, given) => count(self.value, text(given, 0).value)],
+  ["isdigit", (self) => matches(self, /^\p{Nd}+$/u)],
+  ["isnumeric", (self) => matches(self, /^\p{N}+$/u)],
+  ["isalpha", (self) => matches(self, /^\p{L}+$/u)],
+  ["isalnum", (self) => matches(self, /^[\p{L}\p{N}]+$/u)],
   ["isspace", (self) => self.length > 0 && strip(self, undefined, true, true).length === 0],
-  ["isupper", (self) => cased(self.value) && self.value === self.value.toUpperCase()],
-  ["islower", (self) => cased(self.value) && self.value === self.value.toLowerCase()],
+  ["isupper", (self) => isCased(self, (value) => value.toUpperCase())],
+  ["islower", (self) => isCased(self, (value) => value.toLowerCase())],
   ["format", (self, given) => format(self, given)],
 ])
 
-const LIST: ReadonlyMap<string, Method<readonly Value[]>> = new Map<
+export const LIST: ReadonlyMap<string, Method<readonly Value[]>> = new Map<
   string,
   Method<readonly Value[]>
 >([
-  ["count", (self, given) => self.filter((item) => equal(item, argument(given, 0))).length],
+  [
+    "count",
+    (self, given) => iterate(self).filter((item) => equal(item, argument(given, 0))).length,
+  ],
   [
     "index",
     (self, given) => {
-      const at = self.findIndex((item) => equal(item, argument(given, 0)))
+      const at = iterate(self).findIndex((item) => equal(item, argument(given, 0)))
       if (at < 0) throw new TemplateError(`${repr(argument(given, 0)).value} is not in list`)
       return at
     },
   ],
-  ["copy", (self) => [...self]],
+  ["copy", (self) => [...iterate(self)]],
 ])
 
-const DICT: ReadonlyMap<string, Method<Dict>> = new Map<string, Method<Dict>>([
+export const DICT: ReadonlyMap<string, Method<Dict>> = new Map<string, Method<Dict>>([
   [
     "get",
     (self, given) =>
       self.get(argument(given, 0)) ?? given.positional[1] ?? given.named.get("default") ?? NONE,
   ],
-  ["items", (self) => Array.from(self.entries(), ([key, value]) => new Tuple([key, value]))],
-  ["keys", (self) => self.keys()],
-  ["values", (self) => self.values()],
+  ["items", items],
+  ["keys", (self) => [...iterate(self)]],
+  ["values", values],
   ["copy", (self) => self],
 ])
 
@@ -123,23 +134,52 @@ function optionalText(given: Arguments, index: number): string | undefined {
   return value instanceof None ? undefined : onlyText(value).value
 }
 
+function items(self: Dict): Tuple[] {
+  spend(self.size)
+  return Array.from(self.entries(), ([key, value]) => new Tuple([key, value]))
+}
+
+function values(self: Dict): Value[] {
+  spend(self.size)
+  return self.values()
+}
+
 // Python's str.isspace(); unlike JavaScript's it has the four separators of ASCII and no U+FEFF.
 const SPACE = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]/
+const NO_SPACE = new RegExp(SPACE.source.replace("[", "[^"))
 
 export function strip(self: Text, set: string | undefined, left: boolean, right: boolean): Text {
-  const drop = (unit: string) => (set === undefined ? SPACE.test(unit) : set.includes(unit))
+  const drops = set === undefined ? isSpace : isOneOf(set)
   const { value } = self
   let from = 0
   let to = value.length
-  while (left && from < to && drop(value[from]!)) from++
-  while (right && to > from && drop(value[to - 1]!)) to--
-  spend((self.length - (to - from)) >> 6)
+  for (let next = 0; left && from < to; from = next) {
+    next = nextCodePoint(value, from)
+    if (!drops(value.slice(from, next))) break
+    spendOnEach(1)
+  }
+  for (let next = 0; right && to > from; to = next) {
+    next = previousCodePoint(value, to)
+    if (!drops(value.slice(next, to))) break
+    spendOnEach(1)
+  }
   return self.slice(from, to)
+}
+
+function isSpace(character: string): boolean {
+  return character === " " || character === "\n" || SPACE.test(character)
+}
+
+function isOneOf(characters: string): (character: string) => boolean {
+  spendOnEach(characters.length)
+  const set = new Set(characters)
+  return (character) => set.has(character)
 }
 
 function title(self: Text): Text {
   return self.respelled((value) =>
-    value.replace(
+    replaceEach(
+      value,
       /\p{L}+/gu,
       (word) => (word[0] ?? "").toUpperCase() + word.slice(1).toLowerCase(),
     ),
@@ -151,27 +191,62 @@ export function capitalize(self: Text): Text {
 }
 
 function swapCase(value: string): string {
-  return value.replace(/\p{L}/gu, (letter) =>
+  return replaceEach(value, /\p{L}/gu, (letter) =>
     letter === letter.toUpperCase() ? letter.toLowerCase() : letter.toUpperCase(),
   )
 }
 
-function cased(value: string): boolean {
-  return value.toUpperCase() !== value.toLowerCase()
+function matches(self: Text, pattern: RegExp): boolean {
+  spendOnCharacters(4 * self.length) // classes of Unicode are looked up
+  return pattern.test(self.value)
+}
+
+function isCased({ value }: Text, change: (value: string) => string): boolean {
+  spendOnCharacters(4 * value.length)
+  return value === change(value) && value.toUpperCase() !== value.toLowerCase()
+}
+
+function startsWith(self: Text, prefix: string): boolean {
+  spendOnCharacters(Math.min(prefix.length, self.length))
+  return self.value.startsWith(prefix)
+}
+
+function endsWith(self: Text, suffix: string): boolean {
+  spendOnCharacters(Math.min(suffix.length, self.length))
+  return self.value.endsWith(suffix)
 }
 
 function removePrefix(self: Text, prefix: string): Text {
-  return self.value.startsWith(prefix) ? self.slice(prefix.length, self.length) : self
+  return startsWith(self, prefix) ? self.slice(prefix.length, self.length) : self
 }
 
 function removeSuffix(self: Text, suffix: string): Text {
-  return self.value.endsWith(suffix) ? self.slice(0, self.length - suffix.length) : self
+  return endsWith(self, suffix) ? self.slice(0, self.length - suffix.length) : self
 }
 
 function affix(given: Arguments, test: (part: string) => boolean): boolean {
   const parts = argument(given, 0)
-  if (parts instanceof Tuple) return parts.items.some((part) => test(onlyText(part).value))
-  return test(onlyText(parts).value)
+  if (!(parts instanceof Tuple)) return test(onlyText(parts).value)
+  return iterate(parts).some((part) => test(onlyText(part).value))
+}
+
+function find(self: Text, part: string): number {
+  spendOnSearch(self.length, part.length)
+  return self.value.indexOf(part)
+}
+
+function findLast(self: Text, part: string): number {
+  spendOnSearch(self.length, part.length)
+  return self.value.lastIndexOf(part)
+}
+
+function count(value: string, part: string): number {
+  let found = 0
+  for (const _ of occurrences(value, part)) {
+    spend(1)
+    found++
+  }
+  return found
 }
 
 function limitOf(given: Arguments): number {
@@ -190,25 +265,11 @@ function separatorOf(given: Arguments): string | undefined {
 function split(self: Text, given: Arguments): Text[] {
   const limit = limitOf(given)
   const separator = separatorOf(given)
+  if (separator === undefined) return words(self, limit)
   const parts: Text[] = []
   let at = 0
-  if (separator === undefined) {
-    let rest = strip(self, undefined, true, false)
-    while (rest.length > 0) {
-      const end = rest.value.search(SPACE)
-      if (end < 0 || parts.length === limit) {
-        parts.push(rest)
-        break
-      }
-      parts.push(rest.slice(0, end))
-      rest = strip(rest.slice(end, rest.length), undefined, true, false)
-      spend(1)
-    }
-    return parts
-  }
   for (const found of occurrences(self.value, separator)) {
     if (parts.length === limit) break
-    spend(1)
     parts.push(self.slice(at, found))
     at = found + separator.length
   }
@@ -216,29 +277,46 @@ function split(self: Text, given: Arguments): Text[] {
   return parts
 }
 
+/** What stands between white space; of more than `limit` + 1 parts the last one has the rest. */
+function words(self: Text, limit: number): Text[] {
+  spendOnCharacters(2 * self.length)
+  const parts: Text[] = []
+  const [word, space] = [new RegExp(NO_SPACE, "g"), new RegExp(SPACE, "g")]
+  const next = (pattern: RegExp, from: number) => {
+    pattern.lastIndex = from
+    return pattern.exec(self.value)?.index ?? self.length
+  }
+  for (let at = next(word, 0); at < self.length; ) {
+    const end = parts.length === limit ? self.length : next(space, at)
+    parts.push(self.slice(at, end))
+    at = next(word, end)
+  }
+  return parts
+}
+
 function rsplit(self: Text, given: Arguments): Text[] {
   const limit = limitOf(given)
   const separator = separatorOf(given)
   if (separator === undefined || limit === Number.POSITIVE_INFINITY) return split(self, given)
-  const parts: Text[] = []
+  spendOnSearch(self.length, separator.length)
+  const parts: Text[] = [] // from the right
   let end = self.length
   while (parts.length < limit) {
-    spend(1)
     const found =
       end < separator.length ? -1 : self.value.lastIndexOf(separator, end - separator.length)
     if (found < 0) break
-    parts.unshift(self.slice(found + separator.length, end))
+    parts.push(self.slice(found + separator.length, end))
     end = found
   }
-  parts.unshift(self.slice(0, end))
-  return parts
+  parts.push(self.slice(0, end))
+  return parts.reverse()
 }
 
 function lines(self: Text): Text[] {
+  spendOnCharacters(self.length)
   const parts: Text[] = []
   let at = 0
   for (const match of self.value.matchAll(/\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/g)) {
-    spend(1)
     parts.push(self.slice(at, match.index))
     at = match.index + match[0].length
   }
@@ -248,7 +326,7 @@ function lines(self: Text): Text[] {
 
 function partition(self: Text, separator: string, fromRight: boolean): Tuple {
   if (separator === "") throw new TemplateError("empty separator")
-  const at = fromRight ? self.value.lastIndexOf(separator) : self.value.indexOf(separator)
+  const at = fromRight ? findLast(self, separator) : find(self, separator)
   const empty = new Text("")
   if (at < 0) return new Tuple(fromRight ? [empty, empty, self] : [self, empty, empty])
   const end = at + separator.length
@@ -264,7 +342,6 @@ export function replace(self: Text, old: Text, by: Text, given: Arguments): Text
   let done = 0
   for (const start of found) {
     if (done++ >= limit) break
-    spend(1)
     out.add(self.slice(at, start))
     out.add(by)
     at = start + old.length
@@ -274,21 +351,23 @@ export function replace(self: Text, old: Text, by: Text, given: Arguments): Text
 }
 
 function* betweenAll(value: string): Generator<number> {
-  for (let at = 0; at <= value.length; at++) yield at
+  for (let at = 0; at < value.length; at = nextCodePoint(value, at)) yield at
+  yield value.length
 }
 
 function position(self: Text, at: number): number {
-  return at < 0 ? -1 : characters(self.slice(0, at)).length
+  return at < 0 ? -1 : codePointCount(self.value.slice(0, at))
 }
 
 function index(self: Text, part: string): number {
-  const at = self.value.indexOf(part)
+  const at = find(self, part)
   if (at < 0) throw new TemplateError("substring not found")
   return position(self, at)
 }
 
 /** `'{} of {name}'.format(…)`, with the printf-like part of format specifications. */
 function format(self: Text, { positional, named }: Arguments): Text {
+  spendOnCharacters(self.length)
   const out = new TextBuilder()
   let at = 0
   let next = 0

@@ -1,7 +1,7 @@
 // Arithmetic, `in` and printf-style formatting, as Python does them.
 
-import { spend, TemplateError } from "./meter.ts"
-import { join, Text, TextBuilder } from "./text.ts"
+import { spend, spendOnCharacters, spendOnSearch, TemplateError } from "./meter.ts"
+import { join, replaceEach, Text, TextBuilder } from "./text.ts"
 import {
   Dict,
   equal,
@@ -22,7 +22,7 @@ const MOST_ITEMS = 1_000_000
 export function contains(container: Value, value: Value): boolean {
   if (container instanceof Text) {
     if (value instanceof Text) {
-      spend(container.length >> 6)
+      spendOnSearch(container.length, value.length)
       return container.value.includes(value.value)
     }
     throw new TemplateError(`'in <string>' requires string as left operand, not ${typeName(value)}`)
@@ -61,7 +61,8 @@ function concatenate(left: Text, right: Text): Text {
 /** For HTML. */
 export function escaped(text: Text): Text {
   if (text.markup) return text
-  return text.mapRuns((run) => run.replace(/[&<>"']/g, (found) => ENTITIES[found]!)).marked()
+  const change = (run: string) => replaceEach(run, /[&<>"']/g, (found) => ENTITIES[found]!)
+  return text.mapRuns(change).marked()
 }
 
 const ENTITIES: Readonly<Record<string, string>> = {
@@ -87,9 +88,11 @@ function assertItems(count: number): void {
 function repeated(value: Value, times: number): Value | undefined {
   if (value instanceof Text) return value.repeated(times)
   if (Array.isArray(value)) {
-    const count = Math.max(0, times)
+    const count = value.length === 0 ? 0 : Math.max(0, times)
     assertItems(value.length * count)
-    return Array.from({ length: count }, () => value).flat()
+    const items: Value[] = []
+    for (let i = 0; i < count; i++) for (const item of value) items.push(item)
+    return items
   }
   return undefined
 }
@@ -129,11 +132,14 @@ function numbers(operator: string, left: Value, right: Value): Value {
   }
 }
 
-const CONVERSION = /%(?:\((\w+)\))?([-+ 0#]*)(\d+)?(?:\.(\d+))?([sdirfgxXc%])/g
+// A width begins with another digit than 0, which is a flag: else each of a thousand zeros could be either.
+const CONVERSION = /%(?:\((\w+)\))?([-+ 0#]*)([1-9]\d*)?(?:\.(\d+))?([sdirfgxXc%])/g
 
 /** `'%s of %d' % values`. */
 export function printf(pattern: Text, values: Value): Text {
-  const queue = values instanceof Tuple ? [...values.items] : [values]
+  const items = values instanceof Tuple ? values.items : [values]
+  let next = 0
+  spendOnCharacters(pattern.length)
   const out = new TextBuilder()
   let at = 0
   for (const match of pattern.value.matchAll(CONVERSION)) {
@@ -144,9 +150,11 @@ export function printf(pattern: Text, values: Value): Text {
       out.add(new Text("%"))
       continue
     }
-    const value = name && values instanceof Dict ? values.named(name) : queue.shift()
+    const value = name && values instanceof Dict ? values.named(name) : items[next++]
     if (value === undefined) throw new TemplateError("not enough arguments for format string")
-    out.add(padded(conversion(kind!, value, precision), Number(width), flags))
+    // Signs and zeros are for numbers.
+    const own = "src".includes(kind!) ? flags.replace(/[^-]/g, "") : flags
+    out.add(padded(conversion(kind!, value, precision), Number(width), own))
   }
   out.add(pattern.slice(at, pattern.length))
   return out.done()
@@ -169,14 +177,18 @@ function conversion(kind: string, value: Value, precision: string | undefined): 
   return new Text(typeof value === "bigint" ? String(value) : String(Math.trunc(number)))
 }
 
-/** A text filled up to `width`: blanks on its left, or on its right with the flag `-`, zeros with the flag `0`. */
+/**
+ * A text filled up to `width`: blanks on its left, or on its right with the flag `-`, zeros with the flag `0`. Numbers without
+ * a sign get one with `+`, a blank with ` `.
+ */
 export function padded(text: Text, width: number, flags: string): Text {
-  const signed = flags.includes("+") && /^\d/.test(text.value) ? join([new Text("+"), text]) : text
+  const sign = flags.includes("+") ? "+" : flags.includes(" ") ? " " : ""
+  const signed = sign !== "" && /^\d/.test(text.value) ? join([new Text(sign), text]) : text
   const room = width - signed.length
   if (room <= 0) return signed
   const fill = repeated(new Text(flags.includes("0") && !flags.includes("-") ? "0" : " "), room)
   if (flags.includes("-")) return join([signed, fill as Text])
-  if (flags.includes("0") && /^[-+]/.test(signed.value)) {
+  if (flags.includes("0") && /^[-+ ]/.test(signed.value)) {
     return join([signed.slice(0, 1), fill as Text, signed.slice(1, signed.length)])
   }
   return join([fill as Text, signed])

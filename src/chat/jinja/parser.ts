@@ -2,34 +2,35 @@
 // load other templates, its precedences, its tests with arguments. `generation`, which transformers adds, is its body.
 
 import { SyntaxFault, type Token, tokenize } from "./lexer.ts"
-import {
-  type Argument,
-  type Expression,
-  type Filter,
-  mentions,
-  type Parameter,
-  type Slice,
-  type Statement,
-  type Target,
+import type {
+  Argument,
+  BlockFunction,
+  Expression,
+  Filter,
+  Parameter,
+  Slice,
+  Statement,
+  Target,
 } from "./syntax.ts"
-import { NONE, type None } from "./values.ts"
+import { integerOf, NONE, type None } from "./values.ts"
 
 /** Throws an Error that says what is wrong with the template, and where. */
 export function parse(template: string): Statement[] {
   return new Parser(tokenize(template)).body([])
 }
 
-const CONSTANTS: Readonly<Record<string, None | boolean>> = {
-  true: true,
-  True: true,
-  false: false,
-  False: false,
-  none: NONE,
-  None: NONE,
-}
+const CONSTANTS: ReadonlyMap<string, None | boolean> = new Map<string, None | boolean>([
+  ["true", true],
+  ["True", true],
+  ["false", false],
+  ["False", false],
+  ["none", NONE],
+  ["None", NONE],
+])
 
 class Parser {
   readonly #tokens: readonly Token[]
+  readonly #reads = new Map<string, number>() // where a variable was read last
   #at = 0
 
   constructor(tokens: readonly Token[]) {
@@ -105,11 +106,12 @@ class Parser {
     const test = this.#takesName("if") ? this.#expression() : undefined
     const recursive = this.#takesName("recursive")
     this.#close("block")
+    const start = this.#at
     const body = this.body(["else", "endfor"])
+    const looksAtLoop = this.#readsSince(start, "loop")
     const next = this.#name()
     this.#close("block")
     const otherwise = next === "else" ? this.#blockBody("endfor") : []
-    const looksAtLoop = mentions(body, "loop")
     return { type: "for", target, items, test, looksAtLoop, recursive, body, otherwise }
   }
 
@@ -129,7 +131,7 @@ class Parser {
     const name = this.#name()
     const parameters = this.#parameters()
     this.#close("block")
-    return { type: "macro", name, parameters, body: this.#blockBody("endmacro") }
+    return { type: "macro", name, run: this.#function(parameters, "endmacro") }
   }
 
   #callBlock(): Statement {
@@ -137,7 +139,14 @@ class Parser {
     const call = this.#expression()
     if (call.type !== "call") throw this.#fault("call needs a call")
     this.#close("block")
-    return { type: "call block", call, parameters, body: this.#blockBody("endcall") }
+    return { type: "call block", call, run: this.#function(parameters, "endcall") }
+  }
+
+  #function(parameters: Parameter[], end: string): BlockFunction {
+    const start = this.#at
+    const body = this.#blockBody(end)
+    const takesMore = this.#readsSince(start, "varargs")
+    return { parameters, takesMore, takesNames: this.#readsSince(start, "kwargs"), body }
   }
 
   #filterBlock(): Statement {
@@ -190,11 +199,9 @@ class Parser {
       return target
     }
     const name = this.#name()
-    if (name in CONSTANTS) throw this.#fault(`${name} cannot be assigned to`)
-    const object: Expression = { type: "name", name }
-    return this.#takes(".")
-      ? { type: "attribute", object, name: this.#name() }
-      : { type: "name", name }
+    if (CONSTANTS.has(name)) throw this.#fault(`${name} cannot be assigned to`)
+    if (!this.#takes(".")) return { type: "name", name }
+    return { type: "attribute", object: this.#read(name), name: this.#name() }
   }
 
   /** Expressions with commas between them are a tuple; `choices`: whether a bare `if` belongs to them. */
@@ -395,19 +402,26 @@ class Parser {
     return { type: "positional", value: this.#expression() }
   }
 
+  #read(name: string): Expression {
+    this.#reads.set(name, this.#at)
+    return { type: "name", name }
+  }
+
+  #readsSince(start: number, name: string): boolean {
+    return (this.#reads.get(name) ?? -1) >= start
+  }
+
   #primary(): Expression {
     const token = this.#next()
     switch (token.kind) {
-      case "name":
-        return token.text in CONSTANTS
-          ? { type: "constant", value: CONSTANTS[token.text]! }
-          : { type: "name", name: token.text }
+      case "name": {
+        const value = CONSTANTS.get(token.text)
+        return value === undefined ? this.#read(token.text) : { type: "constant", value }
+      }
       case "string":
         return { type: "string", value: token.text + this.#furtherStrings() }
-      case "integer": {
-        const value = Number(token.text)
-        return { type: "integer", value: Number.isSafeInteger(value) ? value : BigInt(token.text) }
-      }
+      case "integer":
+        return { type: "integer", value: integerOf(token.text) }
       case "float":
         return { type: "float", value: Number(token.text) }
       case "operator":

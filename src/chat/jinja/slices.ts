@@ -1,7 +1,7 @@
 // value[start:stop:step], as Python cuts lists, tuples and texts.
 
 import { spend, TemplateError } from "./meter.ts"
-import { join, Text } from "./text.ts"
+import { join, positionOf, Text } from "./text.ts"
 import { characters, NONE, Tuple, typeName, Undefined, type Value } from "./values.ts"
 
 interface Bounds {
@@ -14,12 +14,7 @@ export function slice(object: Value, given: Bounds): Value {
   const [start, stop, step] = [bound(given.start), bound(given.stop), bound(given.step) ?? 1]
   if (step === 0) throw new TemplateError("slice step cannot be zero")
   if (object instanceof Text) {
-    // Most slices are of texts without characters beyond 16 bits, and step by one: those are a cut.
-    if (step === 1 && !/[\ud800-\udfff]/.test(object.value)) {
-      const [from, to] = bounds(object.length, start, stop, step)
-      return object.slice(from, Math.max(from, to))
-    }
-    return join(pick(characters(object), start, stop, step))
+    return step === 1 ? cut(object, start, stop) : join(pick(characters(object), start, stop, step))
   }
   if (object instanceof Tuple) return new Tuple(pick(object.items, start, stop, step))
   if (Array.isArray(object)) return pick(object, start, stop, step)
@@ -31,6 +26,13 @@ function bound(value: Value | undefined): number | undefined {
   if (value === undefined || value === NONE) return undefined
   if (typeof value === "number") return value
   throw new TemplateError("slice indices must be integers or None")
+}
+
+/** Most slices of texts step by one: only the characters up to the nearer end are counted. */
+function cut(text: Text, start = 0, stop = Number.POSITIVE_INFINITY): Text {
+  const end = (index: number) => positionOf(text.value, index) ?? (index < 0 ? 0 : text.length)
+  const from = end(start)
+  return text.slice(from, Math.max(from, end(stop)))
 }
 
 function pick<Item>(

@@ -12,17 +12,26 @@ export type Statement =
   | { type: "break" | "continue" }
   | { type: "set"; target: Target; value: Expression }
   | { type: "set block"; target: Target; body: Statement[]; filters: Filter[] }
-  | { type: "macro"; name: string; parameters: Parameter[]; body: Statement[] }
-  | { type: "call block"; call: Call; parameters: Parameter[]; body: Statement[] }
+  | { type: "macro"; name: string; run: BlockFunction }
+  | { type: "call block"; call: Call; run: BlockFunction }
   | { type: "filter block"; filters: Filter[]; body: Statement[] }
   | { type: "with"; sets: { target: Target; value: Expression }[]; body: Statement[] }
+
+/** The body of a macro or of a `call` block. */
+export interface BlockFunction {
+  parameters: Parameter[]
+  /** Whether `varargs` and `kwargs` are read in it: else a call with more arguments than parameters is refused. */
+  takesMore: boolean
+  takesNames: boolean
+  body: Statement[]
+}
 
 export interface For {
   type: "for"
   target: Target
   items: Expression
   test: Expression | undefined
-  /** Whether `loop` is mentioned in it: few do, and it is costly to make. */
+  /** Whether `loop` is read in it: few do, and it is costly to make. */
   looksAtLoop: boolean
   /** `loop(items)` runs it again inside itself. */
   recursive: boolean
@@ -87,12 +96,3 @@ export type Argument =
   | { type: "positional"; value: Expression }
   | { type: "named"; name: string; value: Expression }
   | { type: "spread" | "spread names"; value: Expression }
-
-/** Whether the name is read anywhere below. */
-export function mentions(node: unknown, name: string): boolean {
-  if (Array.isArray(node)) return node.some((item) => mentions(item, name))
-  if (typeof node !== "object" || node === null) return false
-  const { type, name: own } = node as { type?: string; name?: string }
-  if (type === "name" && own === name) return true
-  return Object.values(node).some((member) => mentions(member, name))
-}

@@ -2,8 +2,8 @@
 // whole numbers are numbers (bigints where a double would lose digits), and a float stays a float so that 1.0 prints as
 // Python prints it. Printing, comparing, truth and JSON follow Python 3 and its json module.
 
-import { spend, TemplateError } from "./meter.ts"
-import { foreign, join, Text } from "./text.ts"
+import { spend, spendOnCharacters, spendOnEach, TemplateError } from "./meter.ts"
+import { foreign, join, nextCodePoint, positionOf, replaceEach, Text } from "./text.ts"
 
 export type Value =
   | Undefined
@@ -60,26 +60,34 @@ export class Tuple {
   }
 }
 
-type Key = string | number | bigint | None
+// JavaScript's maps tell longer texts apart by their length alone until they compare them.
+const LONGEST_HASHED = 16_383
 
 /** A map in order of insertion. Keys are kept as they came: a key can be somebody else's text, too. */
 export class Dict {
-  readonly #entries = new Map<Key, readonly [key: Value, value: Value]>()
+  readonly #entries = new Map<string, readonly [key: Value, value: Value]>()
 
   get size(): number {
     return this.#entries.size
   }
 
   get(key: Value): Value | undefined {
-    return this.#entries.get(keyOf(key))?.[1]
+    return this.#entries.get(this.#idOf(key))?.[1]
   }
 
   has(key: Value): boolean {
-    return this.#entries.has(keyOf(key))
+    return this.#entries.has(this.#idOf(key))
+  }
+
+  #idOf(key: Value): string {
+    const id = idOf(key)
+    spendOnCharacters(id.length > LONGEST_HASHED ? id.length * (this.size + 1) : id.length)
+    return id
   }
 
   set(key: Value, value: Value): this {
-    const id = keyOf(key)
+    spend(1)
+    const id = this.#idOf(key)
     this.#entries.set(id, [this.#entries.get(id)?.[0] ?? key, value])
     return this
   }
@@ -122,16 +130,19 @@ export class Callable {
   }
 }
 
-function keyOf(key: Value): Key {
-  if (key instanceof Text) return key.value
-  if (key instanceof Float) return key.value
-  if (key === NONE || typeof key === "number" || typeof key === "bigint") return key as Key
-  if (typeof key === "boolean") return Number(key) // True and 1 are one key in Python
-  throw new TemplateError(`unhashable type: '${typeName(key)}'`)
+/** A text stands for itself, and what is no text begins with a zero byte. Numbers' own hashes would be anybody's to guess. */
+function idOf(key: Value): string {
+  if (key instanceof Text) return key.value.startsWith("\0") ? `\0t${key.value}` : key.value
+  if (key === NONE) return "\0None"
+  if (typeof key === "bigint") return `\0n${digitsOf(key)}`
+  const number = numberOf(key) // True and 1 are one key in Python, and so is 1.0
+  if (number === undefined) throw new TemplateError(`unhashable type: '${typeName(key)}'`)
+  return `\0n${number}`
 }
 
 /** A JavaScript value as a template sees it; its texts come from `source`. */
 export function fromHost(value: unknown, source: number): Value {
+  spend(1)
   if (value === null) return NONE
   if (typeof value === "boolean" || typeof value === "bigint") return value
   if (typeof value === "string") return foreign(value, source)
@@ -186,9 +197,14 @@ export function isNumber(value: Value): boolean {
   return typeof value === "number" || typeof value === "bigint" || value instanceof Float
 }
 
-/** The members that a loop, a filter or `list` walks over. */
+/** The members that a loop, a filter or `list` walks over; the walk is paid for here. */
 export function iterate(value: Value): readonly Value[] {
-  spend(1)
+  const members = membersOf(value)
+  spend(1 + members.length)
+  return members
+}
+
+function membersOf(value: Value): readonly Value[] {
   if (Array.isArray(value)) return value
   if (value instanceof Tuple) return value.items
   if (value instanceof Lazy) return value.take()
@@ -201,12 +217,18 @@ export function iterate(value: Value): readonly Value[] {
 /** A text as a list of its characters, code points as in Python. */
 export function characters(text: Text): Text[] {
   const parts: Text[] = []
-  for (let at = 0; at < text.length; ) {
-    const size = text.value.codePointAt(at)! > 0xffff ? 2 : 1
-    parts.push(text.slice(at, at + size))
-    at += size
+  for (let at = 0, next = 0; at < text.length; at = next) {
+    next = nextCodePoint(text.value, at)
+    parts.push(text.slice(at, next))
   }
   return parts
+}
+
+/** The character of a number, counted from the end when negative. */
+export function characterAt(text: Text, index: number): Text | undefined {
+  const at = positionOf(text.value, index)
+  if (at === undefined || at === text.length) return undefined
+  return text.slice(at, nextCodePoint(text.value, at))
 }
 
 export function equal(a: Value, b: Value): boolean {
@@ -216,7 +238,9 @@ export function equal(a: Value, b: Value): boolean {
     return a instanceof Undefined && b instanceof Undefined
   }
   if (a instanceof Text || b instanceof Text) {
-    return a instanceof Text && b instanceof Text && a.value === b.value
+    if (!(a instanceof Text && b instanceof Text) || a.length !== b.length) return false
+    spendOnCharacters(a.length)
+    return a.value === b.value
   }
   if (typeof a === "bigint" && typeof b === "bigint") return a === b
   const x = numberOf(a)
@@ -243,7 +267,7 @@ export function compare(a: Value, b: Value, operator: string): number {
   const x = numberOf(a)
   const y = numberOf(b)
   if (x !== undefined && y !== undefined) return x - y
-  if (a instanceof Text && b instanceof Text) return compareStrings(a.value, b.value)
+  if (a instanceof Text && b instanceof Text) return compareTexts(a, b)
   const left = Array.isArray(a) && Array.isArray(b) ? a : a instanceof Tuple ? a.items : undefined
   const right = Array.isArray(b) ? b : b instanceof Tuple ? b.items : undefined
   if (left && right && typeName(a) === typeName(b)) {
@@ -257,8 +281,9 @@ export function compare(a: Value, b: Value, operator: string): number {
   )
 }
 
-function compareStrings(a: string, b: string): number {
-  return a === b ? 0 : a < b ? -1 : 1
+function compareTexts(a: Text, b: Text): number {
+  spendOnCharacters(Math.min(a.length, b.length))
+  return a.value === b.value ? 0 : a.value < b.value ? -1 : 1
 }
 
 /** `str(value)`: what printing it gives. */
@@ -274,7 +299,8 @@ export function repr(value: Value): Text {
   if (value instanceof None) return new Text("None")
   if (value === true) return new Text("True")
   if (value === false) return new Text("False")
-  if (typeof value === "number" || typeof value === "bigint") return new Text(String(value))
+  if (typeof value === "number") return new Text(String(value))
+  if (typeof value === "bigint") return new Text(digitsOf(value))
   if (value instanceof Float) return new Text(floatText(value.value))
   if (value instanceof Text) return quoted(value)
   if (Array.isArray(value)) return wrapped("[", value.map(repr), "]")
@@ -293,15 +319,36 @@ export function repr(value: Value): Text {
   return new Text(`<function ${value.name}>`)
 }
 
+// Python's own bound, and for the same reason: time to print a number grows faster than its digits.
+const MAX_DIGITS = 4300
+const BEYOND_DIGITS = 10n ** BigInt(MAX_DIGITS)
+
+const TOO_MANY_DIGITS = `Exceeds the limit (${MAX_DIGITS} digits) for integer string conversion`
+
+function digitsOf(value: bigint): string {
+  if (value >= BEYOND_DIGITS || value <= -BEYOND_DIGITS) throw new TemplateError(TOO_MANY_DIGITS)
+  const digits = String(value)
+  spendOnEach(digits.length)
+  return digits
+}
+
+/** The whole number that decimal digits spell. */
+export function integerOf(digits: string): number | bigint {
+  if (digits.length > MAX_DIGITS + 1) throw new TemplateError(TOO_MANY_DIGITS)
+  const value = Number(digits)
+  return Number.isSafeInteger(value) ? value : BigInt(digits)
+}
+
 function wrapped(open: string, parts: readonly Text[], close: string): Text {
   return join([new Text(open), join(parts, new Text(", ")), new Text(close)])
 }
 
 // Python prefers single quotes, and doubles only for a text that holds single ones and no double ones.
 function quoted(text: Text): Text {
+  spendOnCharacters(text.length)
   const quote = text.value.includes("'") && !text.value.includes('"') ? '"' : "'"
   const inner = text.mapRuns((run) =>
-    run.replace(/[\\\n\r\t\u0000-\u001f\u007f-\u00a0\u00ad'"]/g, (found) => {
+    replaceEach(run, /[\\\n\r\t\u0000-\u001f\u007f-\u00a0\u00ad'"]/g, (found) => {
       if (found === "\n") return "\\n"
       if (found === "\r") return "\\r"
       if (found === "\t") return "\\t"
@@ -344,8 +391,8 @@ export function toJson(value: Value, style: JsonStyle, depth = 0): Text {
     return join([new Text('"'), inner, new Text('"')])
   }
   if (value instanceof None) return new Text("null")
-  if (typeof value === "boolean") return new Text(String(value))
-  if (typeof value === "number" || typeof value === "bigint") return new Text(String(value))
+  if (typeof value === "boolean" || typeof value === "number") return new Text(String(value))
+  if (typeof value === "bigint") return new Text(digitsOf(value))
   if (value instanceof Float) {
     const text = floatText(value.value)
     return new Text(text.replace("inf", "Infinity").replace("nan", "NaN"))
@@ -356,7 +403,7 @@ export function toJson(value: Value, style: JsonStyle, depth = 0): Text {
   }
   if (value instanceof Dict) {
     const entries = Array.from(value.entries(), ([key, member]) => [jsonKey(key), member] as const)
-    if (style.sorted) entries.sort(([a], [b]) => compareStrings(a.value, b.value))
+    if (style.sorted) entries.sort(([a], [b]) => compare(a, b, "<"))
     const members = entries.map(([key, member]) =>
       join([toJson(key, style), toJson(member, style, depth + 1)], new Text(style.key)),
     )
@@ -371,10 +418,12 @@ function jsonKey(key: Value): Text {
 }
 
 function jsonString(run: string, ascii: boolean): string {
+  spendOnCharacters(2 * run.length) // up to six for one
   // JSON.stringify escapes lone surrogates, which Python writes as they are; in UTF-8 both end as U+FFFD.
   const escaped = JSON.stringify(run).slice(1, -1)
   if (!ascii) return escaped
-  return escaped.replace(
+  return replaceEach(
+    escaped,
     /[\u007f-\uffff]/g,
     (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
   )
@@ -408,6 +457,7 @@ const JSON_TOKEN =
  * digits. Undefined when the text is not JSON.
  */
 export function readJson(json: string, source: number): Value | undefined {
+  spendOnCharacters(json.length)
   let valid = true
   try {
     JSON.parse(json)
@@ -418,12 +468,13 @@ export function readJson(json: string, source: number): Value | undefined {
   const pattern = new RegExp(JSON_TOKEN)
   const next = (): RegExpExecArray => pattern.exec(json)!
   const value = (token: RegExpExecArray): Value => {
+    spend(2)
     const [, mark, string, whole, rest, word] = token
     if (string !== undefined) return foreign(JSON.parse(string) as string, source)
     if (word !== undefined) return word === "null" ? NONE : word === "true"
     if (whole !== undefined) {
       if (rest !== "") return new Float(Number(whole + rest))
-      return Number.isSafeInteger(Number(whole)) ? Number(whole) : BigInt(whole)
+      return integerOf(whole)
     }
     return mark === "[" ? list() : dict()
   }

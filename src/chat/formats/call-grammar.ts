@@ -1,0 +1,34 @@
+// What a format's grammar is made of, whatever its form: calls as JSON between marks (marked-json.ts), parameters in XML,
+// channels. It is given the tools, their arguments compiled, and makes parts of them.
+
+import type { Part } from "../../grammar/grammar.ts"
+
+/** A call as text. */
+export interface CallText {
+  name: string
+  arguments: string // JSON text of an object
+}
+
+export interface CallableTool {
+  readonly name: string
+  /** Its arguments as JSON, held to their schema. */
+  readonly json: Part
+  /** Its arguments one by one. What a schema says of several together is held in `json` alone. */
+  members(): readonly ToolMember[]
+}
+
+export interface ToolMember {
+  readonly name: string
+  readonly required: boolean
+  /** Of its value. */
+  readonly schema: unknown
+  /** Its value as JSON. */
+  readonly json: Part
+}
+
+export interface CallGrammar {
+  /** One call to `most` calls and nothing else. */
+  calls(tools: readonly CallableTool[], most: number): Part
+  /** Free text in which calls may open, `most` of them; each, once it has opened, is held to one of the tools. */
+  text(tools: readonly CallableTool[], most: number): Part
+}

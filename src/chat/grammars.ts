@@ -1,0 +1,172 @@
+// What may be written: tools and response formats as grammars. Thinking is free; after it, a reply that must call begins
+// with a call, one that may call is free text until a call opens, and a response format holds the whole answer. Grammars
+// are kept for the requests that ask for the same, so that their masks are found out once.
+
+import { type Problem, problem } from "../errors.ts"
+import {
+  choice,
+  Grammar,
+  literal,
+  type Part,
+  SchemaRefusal,
+  sequence,
+  text,
+  until,
+} from "../grammar/grammar.ts"
+import {
+  argumentsSchema,
+  CompiledSchemas,
+  formatSchema,
+  membersOfSchema,
+  textOf,
+} from "./compiled-schemas.ts"
+import type { ResponseFormat, SchemaVerdict, Tool } from "./conversation.ts"
+import type { CallableTool, CallGrammar, ToolMember } from "./formats/call-grammar.ts"
+import { type FormatName, formats } from "./formats/formats.ts"
+import type { Markers } from "./reasoning.ts"
+
+/** What of a tool its arguments are held to. */
+export type Arguments = Pick<Tool, "name" | "parameters" | "strict" | "field">
+
+/** What a reply is held to. */
+export interface Held {
+  calls: { tools: readonly Arguments[]; required: boolean; most: number } | undefined
+  format: ResponseFormat | undefined
+  /** How thinking is marked, and whether the reply begins inside it; undefined: there is none. */
+  reasoning: { markers: Markers; inside: boolean } | undefined
+}
+
+export interface CompiledGrammar {
+  grammar: Grammar
+  /** Keywords of schemas that are left out, each with its place. */
+  unenforced: readonly string[]
+}
+
+/** What of a model a grammar needs to know; it can be sent to a thread. */
+export interface GrammarOptions {
+  /** How calls are written. */
+  toolFormat: FormatName
+  /** Whether decoding drops one blank at the very start of a text. */
+  stripsLeadingSpace: boolean
+}
+
+const MOST_GRAMMARS = 64
+
+/** Takes as long as the schemas that it is asked for. */
+export class Grammars {
+  readonly #options: GrammarOptions
+  readonly #schemas: CompiledSchemas
+  readonly #known = new Map<string, CompiledGrammar>()
+  readonly #calls: CallGrammar
+
+  /** @param calls the grammar of calls, where it is not that of the tools' format */
+  constructor(
+    options: GrammarOptions,
+    schemas = new CompiledSchemas(),
+    calls: CallGrammar = formats[options.toolFormat].grammar,
+  ) {
+    this.#options = options
+    this.#schemas = schemas
+    this.#calls = calls
+  }
+
+  /** Throws the problem that refuses a schema. */
+  of(held: Held): CompiledGrammar {
+    const key = keyOf(held)
+    const known = this.#known.get(key) ?? this.#compile(held)
+    this.#known.delete(key)
+    this.#known.set(key, known) // the last one used is the last one forgotten
+    if (this.#known.size > MOST_GRAMMARS) this.#known.delete(this.#known.keys().next().value!)
+    return known
+  }
+
+  /** Whether a format or a tool's arguments can be held to their schema; what it compiles is kept for requests. */
+  check(asked: ResponseFormat | Arguments): SchemaVerdict {
+    return this.#schemas.check("name" in asked ? argumentsSchema(asked) : formatSchema(asked))
+  }
+
+  #compile(held: Held): CompiledGrammar {
+    const unenforced: string[] = []
+    const part = afterThinking(this.#answerPart(held, unenforced), held)
+    const whole = this.#options.stripsLeadingSpace
+      ? choice(part, sequence(literal(" "), part))
+      : part
+    return { grammar: new Grammar(whole, { spaced: true }), unenforced }
+  }
+
+  /** One odd tool must not end a session: unless it is strict, or alone, a tool that nothing can satisfy is never called. */
+  #callable(tools: readonly Arguments[], unenforced: string[]): CallableTool[] {
+    const compiled = tools.map((tool) => {
+      const { field = "tools", name } = tool
+      try {
+        const json = argumentsPart(tool, this.#schemas, unenforced)
+        return { name, json, members: () => membersOf(tool, this.#schemas) }
+      } catch (error) {
+        if (!(error instanceof SchemaRefusal)) throw error
+        if (tool.strict || !error.isUnsatisfiable) throw refused(error, field)
+        return { name, refusal: refused(error, field) }
+      }
+    })
+    const callable = compiled.filter((tool): tool is CallableTool => "json" in tool)
+    for (const { name, refusal } of compiled) {
+      if (refusal && callable.length === 0) throw refusal
+      if (refusal) unenforced.push(`${name}#`)
+    }
+    return callable
+  }
+
+  /** The reply without its thinking. */
+  #answerPart({ calls, format }: Held, unenforced: string[]): Part {
+    const value = format && formatPart(format, this.#schemas)
+    if (!calls) return value ?? text([], false)
+    const tools = this.#callable(calls.tools, unenforced)
+    const must = this.#calls.calls(tools, calls.most)
+    if (calls.required) return must
+    return value ? choice(must, value) : this.#calls.text(tools, calls.most)
+  }
+}
+
+/** What tells grammars apart: where in a request a schema stood does not. */
+export function keyOf({ calls, format, reasoning }: Held): string {
+  const tools = calls?.tools.map(({ name, parameters, strict }) => ({ name, parameters, strict }))
+  return textOf([{ ...calls, tools }, format && [format.schema], reasoning])
+}
+
+/** A model may think first, between its markers, and writes line breaks after them. */
+function afterThinking(answer: Part, { calls, format, reasoning }: Held): Part {
+  if (!reasoning) return answer
+  const { open, close } = reasoning.markers
+  const then = choice(answer, ...["\n", "\n\n"].map((blank) => sequence(literal(blank), answer)))
+  const mustAnswer = calls?.required || format !== undefined
+  const thinking = mustAnswer ? until(close, then) : text([{ open: close, then }], false)
+  return reasoning.inside ? thinking : choice(then, sequence(literal(open), thinking))
+}
+
+function argumentsPart(tool: Arguments, schemas: CompiledSchemas, unenforced: string[]): Part {
+  const { name, strict } = tool
+  const compiled = schemas.compile(argumentsSchema(tool), !strict)
+  for (const { pointer, keyword } of compiled.unenforced) {
+    unenforced.push(`${name}#${pointer}/${keyword}`)
+  }
+  return compiled.part
+}
+
+function membersOf(tool: Arguments, schemas: CompiledSchemas): readonly ToolMember[] {
+  return membersOfSchema(argumentsSchema(tool)).map(({ schema, alone, ...member }) => {
+    return { ...member, schema, json: schemas.compile(alone, !tool.strict).part }
+  })
+}
+
+function formatPart(format: ResponseFormat, schemas: CompiledSchemas): Part {
+  try {
+    return schemas.compile(formatSchema(format), false).part
+  } catch (error) {
+    if (!(error instanceof SchemaRefusal)) throw error
+    throw refused(error, format.field ?? "response_format")
+  }
+}
+
+function refused({ message }: SchemaRefusal, param: string): Problem {
+  const words = `The schema in ${param} is refused at ${message}.`
+  return problem("unsupported_value", { problem: words }, param)
+}
