@@ -2,7 +2,7 @@
 // must exist once in a process, feeds it parameters window by window, and lets it take steps; every call returns a code,
 // and sinter_message has the sentence. A library never logs, never exits, never calls back but through the table.
 //
-// StepInput and StepOutput of program.ts are mirrored field for field; arrays that are not needed may be null when their
+// StepInput and StepOutput of program.ts are mirrored field for field (step-words.ts, which every build is held to); arrays that are not needed may be null when their
 // count is zero. Raise SINTER_ABI, and ABI in manifest.ts, whenever either side changes its meaning.
 #ifndef SINTER_ABI_H
 #define SINTER_ABI_H
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SINTER_ABI 3
+#define SINTER_ABI 5
 
 enum sinter_code {
   SINTER_OK = 0,

@@ -6,7 +6,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs"
 import { cpus } from "node:os"
 import { problem } from "../errors.ts"
 
-/** A device as asked for; `auto` takes the best one that is here and that this version compiles for. */
+/** A device as asked for; `auto` takes the best one that is here and can be used. */
 export interface DeviceRequest {
   name: DeviceName | "auto"
   id: number
@@ -21,33 +21,34 @@ export interface Device {
 
 /** Best first: the order in which `auto` looks. `find` describes the devices of this kind that are here. */
 const kinds = {
-  cuda: { runs: false, find: () => numbered("/dev", /^nvidia\d+$/) },
-  rocm: { runs: false, find: () => (existsSync("/dev/kfd") ? ["/dev/kfd"] : []) },
-  metal: {
-    runs: false,
-    find: () => (process.platform === "darwin" ? ["this Mac's GPU"] : []),
-  },
-  vulkan: { runs: false, find: () => numbered("/dev/dri", /^renderD\d+$/) },
-  opencl: { runs: false, find: () => numbered("/etc/OpenCL/vendors", /\.icd$/) },
-  cpu: { runs: true, find: () => [processor()] },
-} as const satisfies Record<string, { runs: boolean; find: () => string[] }>
+  cuda: { find: () => numbered("/dev", /^nvidia\d+$/) },
+  rocm: { find: () => (existsSync("/dev/kfd") ? ["/dev/kfd"] : []) },
+  metal: { find: () => (process.platform === "darwin" ? ["this Mac's GPU"] : []) },
+  vulkan: { find: () => numbered("/dev/dri", /^renderD\d+$/) },
+  opencl: { find: () => numbered("/etc/OpenCL/vendors", /\.icd$/) },
+  cpu: { find: () => [processor()] },
+} as const satisfies Record<string, { find: () => string[] }>
 
 export type DeviceName = keyof typeof kinds
 export const deviceNames = Object.keys(kinds) as DeviceName[]
 
-/** @throws `device_missing` naming what was asked for and what was found. */
-export function chooseDevice(asked: DeviceRequest): Device {
+/**
+ * @param usable the kinds that may be chosen
+ * @throws `device_missing` naming what was asked for and what was found
+ */
+export function chooseDevice(asked: DeviceRequest, usable: readonly DeviceName[]): Device {
   const here = findDevices()
-  const usable = here.filter(({ name }) => kinds[name].runs)
-  const device =
-    asked.name === "auto"
-      ? usable.find(({ id }) => id === asked.id)
-      : usable.find(({ name, id }) => name === asked.name && id === asked.id)
+  const device = here.find(
+    ({ name, id }) =>
+      usable.includes(name) && id === asked.id && (asked.name === "auto" || name === asked.name),
+  )
   if (device) return device
   const present = here.some(({ name, id }) => name === asked.name && id === asked.id)
   throw problem("device_missing", {
     device: `${asked.name}:${asked.id}`,
-    why: present ? "is here, but this version compiles for cpu only" : "is not on this machine",
+    why: present
+      ? `is here, but what was asked for runs on ${usable.join(", ")} only`
+      : "is not on this machine",
     found: here.map(({ name, id, description }) => `${name}:${id} (${description})`).join(", "),
   })
 }

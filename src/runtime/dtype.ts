@@ -6,7 +6,7 @@ import { type FloatType, floatBytes } from "./format.ts"
 const float = new Float32Array(1)
 const bits = new Uint32Array(float.buffer)
 
-let halves: Float32Array | undefined // the value of each of the 65,536 f16 numbers
+let halves: Float32Array | undefined // made when it is first asked for
 
 /** Reads numbers of `dtype` from bytes into float32. */
 export function widen(bytes: Uint8Array, dtype: FloatType): Float32Array {
@@ -15,13 +15,19 @@ export function widen(bytes: Uint8Array, dtype: FloatType): Float32Array {
   const stored = new Uint16Array(aligned(bytes, 2), 0, count)
   const values = new Float32Array(count)
   if (dtype === "f16") {
-    halves ??= Float32Array.from({ length: 65536 }, (_, word) => fromHalf(word))
-    for (let i = 0; i < count; i++) values[i] = halves[stored[i]!]!
+    const table = halfValues()
+    for (let i = 0; i < count; i++) values[i] = table[stored[i]!]!
     return values
   }
   const words = new Uint32Array(values.buffer)
   for (let i = 0; i < count; i++) words[i] = stored[i]! << 16
   return values
+}
+
+/** The value of each f16 number, by its 16 bits. */
+export function halfValues(): Float32Array {
+  halves ??= Float32Array.from({ length: 65536 }, (_, word) => fromHalf(word))
+  return halves
 }
 
 /** The bytes of float32 values as numbers of `dtype`. */
@@ -96,5 +102,5 @@ export function nearestEven(x: number): number {
 /** The bytes' buffer from their first byte on, copied when a view of `size` bytes each could not begin there. */
 function aligned(bytes: Uint8Array, size: number): ArrayBuffer {
   const own = bytes.byteOffset === 0 && bytes.buffer.byteLength % size === 0
-  return (own ? bytes.buffer : bytes.slice().buffer) as ArrayBuffer
+  return (own ? bytes.buffer : new Uint8Array(bytes).buffer) as ArrayBuffer // a Buffer's slice would be no copy
 }

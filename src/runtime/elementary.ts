@@ -1,5 +1,5 @@
 // exp, log, cosine and sine of our own, in double precision. A library's differ between versions and processors, and what
-// is drawn must not. Only + - * / and work on the bits, in the order written, never fused: the same code in C gives the
+// a model computes must not. Only + - * / and work on the bits, in the order written, never fused: the same code in C gives the
 // same bits (docs/determinism.md). They assume a little-endian machine, as all of the weight formats do.
 
 const double = new Float64Array(1)

@@ -1,5 +1,5 @@
-// The one file that imports the FFI package. It turns a shared library into typed functions of the C interface in abi.h, and
-// makes a call to the system; nothing else: no policy, no state but the handle.
+// Turns a shared library into typed functions of the C interface in abi.h, and makes a call to the system; nothing else: no
+// policy, no state but the handle. The FFI package is used here, and in worker/give-back.ts for one function of libc.
 //
 // Native code runs on a stack of koffi's own; its 128 KiB for asynchronous calls would do today, and is raised because
 // the price of being wrong is the process.

@@ -1,80 +1,130 @@
-// How weights are packed, in one table. A format is either plain floats or codes in groups: G neighbours along a row share
-// one scale, their codes are packed from the low bits of 32-bit words up, and a group always begins a word. The layouts are
-// those of MLC's converted models, byte for byte, so that folders of either side can be read by the other.
+// How weights are packed, in two tables. A codec is what one parameter is stored in: plain floats, or codes in groups, where G
+// neighbours along a row share one scale, their codes are packed from the low bits of 32-bit words up, and a group always
+// begins a word. A format is what a whole model is stored in: a codec for its matrices and one for the vectors beside them.
+// The layouts are those of MLC's converted models, byte for byte, so that folders of either side can be read by the other.
 
 export type FloatType = "f32" | "f16" | "bf16"
 
 export const floatBytes = { f32: 4, f16: 2, bf16: 2 } as const satisfies Record<FloatType, number>
 
-export interface FloatFormat {
-  kind: "float"
-  dtype: FloatType
-}
-
-/** Value k of a row is (code - zero) * scale, rounded to `dtype`; codes lie in 0 … 2 * zero. */
-export interface GroupFormat {
-  kind: "group"
-  bits: number
+/** Value k of a row is (code - zero) * scale, or where there are minimums code * scale + minimum, rounded to `values`. */
+export interface GroupCodec {
+  bits: 3 | 4 | 8
   group: number // values under one scale
   perWord: number // codes in a 32-bit word
-  zero: number // the code that means 0
-  dtype: FloatType // of scales, of products, and of whatever is not packed: norms, biases
+  zero: number // the code that means 0, or the minimum
+  minimums: boolean // one for each group; `zero` is 0 then
+  dtype: FloatType // of scales and minimums
+  values: FloatType // what an unpacked value is rounded to
 }
 
-export type Format = FloatFormat | GroupFormat
+/** MLC's: codes lie in 0 … 2 * zero, and what is unpacked is as coarse as the scales. */
+const mlc = (bits: 3 | 4 | 8, dtype: FloatType) => {
+  const [group, perWord] = bits === 3 ? [40, 10] : [32, 32 / bits]
+  return { bits, group, perWord, zero: 2 ** (bits - 1) - 1, minimums: false, dtype, values: dtype }
+}
+
+/** Those of GGUF's blocks, taken apart into groups (model/gguf/blocks.ts); scales of scales are multiplied out, exactly. */
+const gguf = (
+  bits: 4 | 8,
+  zero: number | "minimums",
+  dtype: FloatType = "f16",
+  group: 16 | 32 = 32,
+) => {
+  const rest = { group, perWord: 32 / bits, dtype, values: "f32" } as const
+  return zero === "minimums"
+    ? { bits, zero: 0, minimums: true, ...rest }
+    : { bits, zero, minimums: false, ...rest }
+}
+
+export const groupCodecs = {
+  q4f16_1: mlc(4, "f16"),
+  q4f32_1: mlc(4, "f32"),
+  q8f16_1: mlc(8, "f16"),
+  q3f16_1: mlc(3, "f16"),
+  q4_0: gguf(4, 8),
+  q4_1: gguf(4, "minimums"),
+  q5_0: gguf(8, 16),
+  q5_1: gguf(8, "minimums"),
+  q8_0: gguf(8, 128),
+  q2_k: gguf(4, "minimums", "f32", 16),
+  q3_k: gguf(4, 4, "f32", 16),
+  q4_k: gguf(4, "minimums", "f32"),
+  q5_k: gguf(8, "minimums", "f32"),
+  q6_k: gguf(8, 32, "f32", 16),
+  iq4_nl: gguf(8, 128),
+  iq4_xs: gguf(8, 128, "f32"),
+  mxfp4: gguf(8, 12, "f32"),
+} satisfies Record<string, GroupCodec>
+
+export type GroupCodecName = keyof typeof groupCodecs
+
+export const groupCodecNames = Object.keys(groupCodecs) as GroupCodecName[]
+
+/** What one parameter is stored in. */
+export type CodecName = FloatType | GroupCodecName
+
+export function isGroupCodec(codec: CodecName): codec is GroupCodecName {
+  return !Object.hasOwn(floatBytes, codec)
+}
+
+/** The type of a codec's values, once they are unpacked. */
+export function dtypeOf(codec: CodecName): FloatType {
+  return isGroupCodec(codec) ? groupCodecs[codec].values : codec
+}
+
+export interface Format {
+  matrix: CodecName
+  vector: FloatType
+}
 
 /** What a whole model is stored in, under the names of `--quantization`. */
 export const formats = {
-  q0f32: { kind: "float", dtype: "f32" },
-  q0f16: { kind: "float", dtype: "f16" },
-  q0bf16: { kind: "float", dtype: "bf16" },
-  q4f16_1: { kind: "group", bits: 4, group: 32, perWord: 8, zero: 7, dtype: "f16" },
-  q4f32_1: { kind: "group", bits: 4, group: 32, perWord: 8, zero: 7, dtype: "f32" },
-  q8f16_1: { kind: "group", bits: 8, group: 32, perWord: 4, zero: 127, dtype: "f16" },
-  q3f16_1: { kind: "group", bits: 3, group: 40, perWord: 10, zero: 3, dtype: "f16" },
+  q0f32: { matrix: "f32", vector: "f32" },
+  q0f16: { matrix: "f16", vector: "f16" },
+  q0bf16: { matrix: "bf16", vector: "bf16" },
+  q4f16_1: { matrix: "q4f16_1", vector: "f16" },
+  q4f32_1: { matrix: "q4f32_1", vector: "f32" },
+  q8f16_1: { matrix: "q8f16_1", vector: "f16" },
+  q3f16_1: { matrix: "q3f16_1", vector: "f16" },
+  // Each matrix is in a codec of its own, which the opened model tells (codecOf); nothing is converted to this.
+  gguf: { matrix: "q8_0", vector: "f32" },
 } as const satisfies Record<string, Format>
 
 export type FormatName = keyof typeof formats
 
-export const formatNames = Object.keys(formats) as FormatName[]
+/** Those that weights can be converted to. */
+export const formatNames = (Object.keys(formats) as FormatName[]).filter((name) => name !== "gguf")
 
 export function isFormatName(name: string): name is FormatName {
-  return Object.hasOwn(formats, name)
+  return (formatNames as string[]).includes(name)
 }
 
-/** What one parameter is stored in: floats of a type, or the codes of a group format. */
-export type ParameterFormat = FloatType | GroupFormatName
-
-export type GroupFormatName = {
-  [name in FormatName]: (typeof formats)[name]["kind"] extends "group" ? name : never
-}[FormatName]
-
-export function isGroupFormat(format: ParameterFormat): format is GroupFormatName {
-  return !Object.hasOwn(floatBytes, format)
+/** Whether a model in `format` keeps its matrices in codes. */
+export function isPacked(format: FormatName): boolean {
+  return isGroupCodec(formats[format].matrix)
 }
 
-/** How a model in `format` keeps its matrices, and how the vectors beside them. */
-export function parameterFormats(format: FormatName): {
-  matrix: ParameterFormat
-  vector: FloatType
-} {
-  const { kind, dtype } = formats[format]
-  return { matrix: kind === "group" ? (format as GroupFormatName) : dtype, vector: dtype }
+/** What a model in `format` keeps a weight in; vectors have one column. */
+export function codecIn(format: FormatName, { columns }: { columns: number }): CodecName {
+  const { matrix, vector } = formats[format]
+  return columns > 1 ? matrix : vector
 }
 
 /** Sizes of one row of `columns` values: of its floats or words, and of its scales. */
 export interface RowLayout {
   bytes: number
   words: number // 32-bit words of codes; 0 for floats
-  groups: number // scales; 0 for floats
-  scaleBytes: number
+  groups: number // 0 for floats
+  scaleBytes: number // of all scales, and of all minimums behind them
 }
 
-export function rowLayout(format: ParameterFormat, columns: number): RowLayout {
-  if (!isGroupFormat(format))
-    return { bytes: columns * floatBytes[format], words: 0, groups: 0, scaleBytes: 0 }
-  const { group, perWord, dtype } = formats[format]
+export function rowLayout(codec: CodecName, columns: number): RowLayout {
+  if (!isGroupCodec(codec))
+    return { bytes: columns * floatBytes[codec], words: 0, groups: 0, scaleBytes: 0 }
+  const { group, perWord, minimums, dtype } = groupCodecs[codec]
   const groups = Math.ceil(columns / group)
   const words = (groups * group) / perWord
-  return { bytes: words * 4, words, groups, scaleBytes: groups * floatBytes[dtype] }
+  const scaleBytes = groups * floatBytes[dtype] * (minimums ? 2 : 1)
+  return { bytes: words * 4, words, groups, scaleBytes }
 }

@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, expect, test } from "vitest"
-import { checkManifest, openLibrary, readManifest, seal } from "./library.ts"
+import { checkManifest, checkProcessor, openLibrary, readManifest, seal } from "./library.ts"
 import { ABI, type Manifest } from "./manifest.ts"
 
 const folder = mkdtempSync(join(tmpdir(), "sinter-library-"))
@@ -29,6 +29,7 @@ const manifest: Manifest = {
   },
   sinks: 0,
   kv: { dtype: "f16", bytesPerBlock: 1 },
+  bytes: { weights: 0, perToken: 0, perRow: 0, perThread: 0, fixed: 0 },
   features: [],
   parameters: [],
 }
@@ -70,8 +71,9 @@ const faults: [string, Buffer, RegExp][] = [
 
 test.each(faults)("%s is refused in a sentence that names the file", (name, bytes, words) => {
   const path = file(`${name.replaceAll(" ", "-")}.so`, bytes)
-  expect(() => readManifest(path)).toThrow(words)
-  expect(() => readManifest(path)).toThrow(path)
+  const read = () => checkProcessor(path, readManifest(path))
+  expect(read).toThrow(words)
+  expect(read).toThrow(path)
 })
 
 test("a file that is not there", () => {

@@ -10,16 +10,15 @@ import { availableParallelism } from "node:os"
 import { problem } from "../errors.ts"
 import { checkStep } from "./check-step.ts"
 import { processorFeatures } from "./features.ts"
-import { addressOf, loadNative, type NativeLibrary, type Pointer } from "./ffi.ts"
+import { loadNative, type NativeLibrary, type Pointer } from "./ffi.ts"
 import { ABI, type Manifest } from "./manifest.ts"
 import {
-  type CancelWord,
-  MOST_LOGPROBS,
-  type Program,
+  type LoadableProgram,
+  newStepDone,
+  type PackedWeights,
   type ProgramLimits,
-  type StepInput,
-  type StepOutput,
 } from "./program.ts"
+import { STEP_WORDS, writeStepWords } from "./step-words.ts"
 
 const MAGIC = Buffer.from("SINTERLB")
 const HASH = 32
@@ -34,15 +33,19 @@ export function seal(code: Buffer, manifest: Manifest): Buffer {
   return Buffer.concat([body, createHash("sha256").update(body).digest(), length, MAGIC])
 }
 
-/** @throws `library_unusable` for what is no library of ours, is damaged, or cannot run on this processor. */
+/**
+ * SHA-256 of a library's bytes, or of the file that holds them: who has them has the same code.
+ * @throws `library_unusable` for a file that cannot be read
+ */
+export function libraryHash(library: string | Buffer): string {
+  const bytes = typeof library === "string" ? readLibrary(library) : library
+  return createHash("sha256").update(bytes).digest("hex")
+}
+
+/** @throws `library_unusable` for what is no library of ours, or is damaged. */
 export function readManifest(path: string): Manifest {
-  const refuse = (why: string) => problem("library_unusable", { file: path, problem: why })
-  let file: Buffer
-  try {
-    file = readFileSync(path)
-  } catch (error) {
-    throw refuse(`it cannot be read (${(error as NodeJS.ErrnoException).code})`)
-  }
+  const refuse = (why: string) => unusable(path, why)
+  const file = readLibrary(path)
   if (file.length < TAIL || !file.subarray(-MAGIC.length).equals(MAGIC))
     throw refuse("it is no library made by sinter compile, or was cut short")
   const length = file.readUInt32LE(file.length - MAGIC.length - 4)
@@ -55,17 +58,34 @@ export function readManifest(path: string): Manifest {
     throw refuse(
       `it was made for version ${manifest.abi} of the library interface and this is ${ABI}; compile it again`,
     )
-  const here = processorFeatures()
-  const missing = manifest.features.filter((feature) => !here.has(feature))
-  if (missing.length > 0)
-    throw refuse(
-      `it was built for a processor with ${missing.join(", ")}, which this one lacks or its system does not lend`,
-    )
   return manifest
 }
 
+/** @throws `library_unusable` where this processor lacks what the library was built for */
+export function checkProcessor(path: string, { features }: Manifest): void {
+  const here = processorFeatures()
+  const missing = features.filter((feature) => !here.has(feature))
+  if (missing.length > 0)
+    throw unusable(
+      path,
+      `it was built for a processor with ${missing.join(", ")}, which this one lacks or its system does not lend`,
+    )
+}
+
+function readLibrary(path: string): Buffer {
+  try {
+    return readFileSync(path)
+  } catch (error) {
+    throw unusable(path, `it cannot be read (${(error as NodeJS.ErrnoException).code})`)
+  }
+}
+
+const unusable = (file: string, why: string) => problem("library_unusable", { file, problem: why })
+
 /** What a library must agree with a model about. */
-export type Wanted = Pick<Manifest, "architecture" | "format" | "shapes" | "kv" | "plan">
+export interface Wanted extends Pick<Manifest, "architecture" | "format" | "shapes" | "plan"> {
+  kv: Pick<Manifest["kv"], "dtype">
+}
 
 /** @throws `library_unusable` when the library at `path` computes another model than `wanted`, naming what differs. */
 export function checkManifest(path: string, found: Manifest, wanted: Wanted): void {
@@ -91,28 +111,8 @@ export function checkManifest(path: string, found: Manifest, wanted: Wanted): vo
     })
 }
 
-/** The weights as the kernels read them, in one piece: for whoever keeps a copy and puts it back. */
-export interface PackedWeights {
-  readonly bytes: number
-  /** Some of them, in place. Not to be touched once the program is closed. */
-  window(from: number, length: number): Uint8Array
-  /** Of all of them, as they are now. */
-  checksum(): Promise<bigint>
-}
-
-/** A library's program before and after its weights are in. */
-export interface LibraryProgram extends Program {
-  /**
-   * Rows `row` … `row + rows - 1` of the manifest's parameter number `parameter`, as they are stored: floats, or words of
-   * codes with their scales beside them.
-   */
-  load(
-    parameter: number,
-    row: number,
-    rows: number,
-    values: ArrayBufferView,
-    scales?: ArrayBufferView,
-  ): Promise<void>
+/** A library keeps its parameters in one piece. */
+export interface LibraryProgram extends LoadableProgram {
   readonly packed: PackedWeights
 }
 
@@ -129,6 +129,7 @@ export async function openLibrary(
   threads: number = availableParallelism(),
 ): Promise<LibraryProgram> {
   const manifest = readManifest(path)
+  checkProcessor(path, manifest)
   let native: NativeLibrary
   try {
     native = loadNative(path)
@@ -156,7 +157,7 @@ function program(
   limits: ProgramLimits,
 ): LibraryProgram {
   const failed = () => new Error(`internal: the library refuses: ${native.message(model)}`)
-  const words = new BigUint64Array(WORDS)
+  const words = new BigUint64Array(STEP_WORDS)
   const used = new Set<object>() // by the step being taken, which knows addresses alone: nobody may collect them
   let closed = false
   return {
@@ -166,15 +167,12 @@ function program(
       const code = await native.load(model, parameter, row, rows, values, scales ?? null)
       if (code !== Code.ok) throw failed()
     },
-    packed: {
-      ...native.weights(model),
-      checksum: () => native.weightsChecksum(model),
-    },
+    packed: packedWeights(native, model),
     async step(input, cancel) {
       // Whether hidden rows are taken in is known to the library, which checks that, and all indices once more.
       checkStep(input, manifest, limits, input.hiddenIn !== undefined)
-      const out = outputs(input, manifest)
-      writeWords(words, input, manifest.shapes.vocabulary, cancel, out)
+      const out = newStepDone(input, manifest.shapes)
+      writeStepWords(words, { input, cancel, out, vocabulary: manifest.shapes.vocabulary })
       used.add(input).add(cancel).add(out)
       const code = await native.step(model, words).finally(() => used.clear())
       if (code === Code.cancelled) return { kind: "cancelled" }
@@ -192,78 +190,26 @@ function program(
   }
 }
 
-type Done = Extract<StepOutput, { kind: "done" }>
+// V8 counts a view as memory of its own, however little of it there is yet, and collects garbage for every few of them. As
+// many views as windows took a third of a start.
+const VIEW = 1 << 30
 
-function outputs(input: StepInput, { shapes }: Manifest): Done {
-  const rows = input.logitRows.length
+function packedWeights(native: NativeLibrary, model: Pointer): PackedWeights {
+  const weights = native.weights(model)
+  const { bytes } = weights
+  const views: Uint8Array[] = []
+  const blank = (from: number, length: number) => {
+    const within = from % VIEW
+    if (within + length > VIEW) return weights.window(from, length)
+    const begin = from - within
+    views[begin / VIEW] ??= weights.window(begin, Math.min(VIEW, bytes - begin))
+    return views[begin / VIEW]!.subarray(within, within + length)
+  }
   return {
-    kind: "done",
-    tokens: new Int32Array(rows),
-    logprobs: new Float32Array(rows),
-    topTokens: new Int32Array(rows * MOST_LOGPROBS),
-    topLogprobs: new Float32Array(rows * MOST_LOGPROBS),
-    finite: new Uint8Array(rows),
-    hidden: new Float32Array(input.hiddenRows.length * shapes.hidden),
-    ...(input.wantLogits ? { logits: new Float32Array(rows * shapes.vocabulary) } : {}),
+    bytes,
+    blank,
+    take: async (from, length) => blank(from, length),
+    put: async () => {}, // it is there
+    checksum: () => native.weightsChecksum(model),
   }
-}
-
-const COUNTS = 8
-const WORDS = COUNTS + 36
-
-/** struct sinter_step_arrays of abi.h, field after field. */
-function writeWords(
-  words: BigUint64Array,
-  input: StepInput,
-  vocabulary: number,
-  cancel: CancelWord,
-  out: Done,
-): void {
-  const s = input.sampling
-  words[0] = BigInt(input.tokens.length)
-  words[1] = BigInt(input.starts.length - 1)
-  words[2] = BigInt(input.logitRows.length)
-  words[3] = BigInt(input.hiddenRows.length)
-  words[4] = BigInt(Math.floor(s.masks.length / Math.ceil(vocabulary / 32)))
-  words[5] = input.wantLogits ? 1n : 0n
-  let at = COUNTS
-  const put = (array: ArrayBufferView | undefined) => {
-    words[at++] = array ? addressOf(array) : 0n
-  }
-  put(cancel)
-  put(input.tokens)
-  put(input.starts)
-  put(input.positions)
-  put(input.blocks)
-  put(input.blockStarts)
-  put(input.visibleFrom)
-  put(input.logitRows)
-  put(input.hiddenRows)
-  put(input.hiddenIn)
-  put(s.temperature)
-  put(s.topK)
-  put(s.topP)
-  put(s.minP)
-  put(s.presence)
-  put(s.frequency)
-  put(s.repetition)
-  put(s.countStarts)
-  put(s.countTokens)
-  put(s.counts)
-  put(s.biasStarts)
-  put(s.biasTokens)
-  put(s.biases)
-  put(s.masks)
-  put(s.maskRow)
-  put(s.seed)
-  put(s.choice)
-  put(s.position)
-  put(s.topLogprobs)
-  put(out.tokens)
-  put(out.logprobs)
-  put(out.topTokens)
-  put(out.topLogprobs)
-  put(out.finite)
-  put(out.hidden)
-  put(out.logits)
 }

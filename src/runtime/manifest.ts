@@ -1,10 +1,14 @@
 // What a compiled model says of itself: the JSON beside a library, or the object a TypeScript target builds. The loader
 // needs nothing else: it feeds the parameters listed here and compares shapes and format with the model folder.
 
-import { type FormatName, type ParameterFormat, rowLayout } from "./format.ts"
+import { type CodecName, type FormatName, rowLayout } from "./format.ts"
 
 /** The version of the contract between host and program; raised whenever either side changes its meaning. */
-export const ABI = 3
+export const ABI = 5
+
+/** What keys and values may be kept in; q8: codes of 8 bits under a float for each head. */
+export const kvTypes = ["f32", "f16", "bf16", "q8"] as const
+export type KvType = (typeof kvTypes)[number]
 
 export interface Manifest {
   abi: number
@@ -21,10 +25,29 @@ export interface Manifest {
   /** Sliding window in positions, itself included; absent: every earlier position is visible. */
   window?: number
   /** KV cache. */
-  kv: { dtype: "f32" | "f16" | "bf16" | "q8"; bytesPerBlock: number }
-  /** Processor features a library was built for; empty for targets that need none. */
+  kv: { dtype: KvType; bytesPerBlock: number }
+  bytes: ProgramBytes
+  /** What a library was built for, in the names of its target: of the cpu's, features of processors. */
   features: readonly string[]
   parameters: readonly Parameter[]
+}
+
+/** What an opened program takes beside its KV blocks. */
+export interface ProgramBytes {
+  weights: number
+  perToken: number // of a step
+  perRow: number // of logits
+  perThread: number // of the processor
+  fixed: number
+}
+
+/** What a program's buffers take when it is opened for such steps. */
+export function bufferBytes(
+  { perToken, perRow, perThread, fixed }: ProgramBytes,
+  { tokens, rows }: { tokens: number; rows: number },
+  threads: number,
+): number {
+  return fixed + tokens * perToken + rows * perRow + threads * perThread
 }
 
 export interface Shapes {
@@ -43,13 +66,13 @@ export interface Parameter {
   name: string // "layers.0.q+k+v"
   rows: number
   columns: number // vectors (norms, biases) have one
-  format: ParameterFormat
+  codec: CodecName
   /** Source tensors by their Hugging Face names, joined along rows. */
   sources: readonly { tensor: string; rows: number }[]
 }
 
 /** Of its floats, or of its codes and scales, as they are stored. */
-export function parameterBytes({ rows, columns, format }: Parameter): number {
-  const { bytes, scaleBytes } = rowLayout(format, columns)
+export function parameterBytes({ rows, columns, codec }: Parameter): number {
+  const { bytes, scaleBytes } = rowLayout(codec, columns)
   return rows * (bytes + scaleBytes)
 }

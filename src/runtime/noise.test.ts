@@ -1,4 +1,5 @@
 import { expect, test } from "vitest"
+import golden from "../../test/golden/noise/golden.json" with { type: "json" }
 import { gumbel, MOST_NOISE, noiseKey } from "./noise.ts"
 
 test("threefry gives the words that its authors published", () => {
@@ -10,6 +11,11 @@ test("threefry gives the words that its authors published", () => {
   expect(words(0n, 0, 0)).toEqual([0x6b200159, 0x99ba4efe])
   expect(words(0xffffffffffffffffn, -1, -1)).toEqual([0x1cb996fc, 0xbb002be7])
   expect(words(0x0370734413198a2en, 0x243f6a88, 0x85a308d3)).toEqual([0xc4923a9c, 0x483df7a0])
+})
+
+test.each(golden.cases)("the noise of token $token is what Python computes", (told) => {
+  const key = noiseKey(BigInt(golden.seed), golden.choice, golden.position)
+  expect(gumbel(key, told.token)).toBeCloseTo(told.noise, 4)
 })
 
 test("the noise is Gumbel's: mean, variance and tail", () => {

@@ -4,7 +4,7 @@
 // Threefry-2x32 with 20 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): additions, rotations
 // and exclusive ors of 32-bit words, which JavaScript, C and vector units all compute exactly and fast.
 
-import { log } from "./elementary.ts"
+import { logNearOne, logSingle } from "./single.ts"
 
 /** A row's key: Threefry of (choice, position) under the seed. */
 export interface NoiseKey {
@@ -21,10 +21,21 @@ export function noiseKey(seed: bigint, choice: number, position: number): NoiseK
 /** Above it no noise lies: -log(-log(1 - 2^-33)) = 22.87… */
 export const MOST_NOISE = 23
 
-/** Standard Gumbel noise: -log(-log(u)), u = (r + 1/2) / 2^32, r the first word of Threefry of (token, 0) under the key. */
+/**
+ * Standard Gumbel noise, a float: -log(-log(u)), u = (r + 1/2) / 2^32, r the first word of Threefry of (token, 0) under the key.
+ */
 export function gumbel(key: NoiseKey, token: number): number {
   const r = threefry(key.low, key.high, token, 0) >>> 0
-  return -log(-log((r + 0.5) / 4294967296))
+  // Near 1 the logarithm is taken of the distance from 1: u itself would lose most of its bits.
+  const log = r < SQRT_HALF ? logSingle(middle(r)) : logNearOne(-middle(4294967295 - r))
+  return -logSingle(-log)
+}
+
+const SQRT_HALF = 0xb504f333 // of 2^32
+
+/** (r + 1/2) / 2^32 */
+function middle(r: number): number {
+  return Math.fround(Math.fround(r) + 0.5) / 4294967296
 }
 
 let second = 0

@@ -5,7 +5,7 @@
 // Everything is said per token, per sequence or per row, never per batch, because a row's result must not depend on its
 // company: the same sequence gives the same bits alone, batched, chunked, or with its prefix computed by somebody else.
 
-import type { Manifest } from "./manifest.ts"
+import type { Manifest, Shapes } from "./manifest.ts"
 
 /** Positions in one KV block. */
 export const BLOCK = 16
@@ -24,12 +24,57 @@ export interface Program {
   close(): Promise<void>
 }
 
+/** What a program throws when it can take no step ever again: its device, or the thread it ran in, is gone. */
+export class ProgramLost extends Error {}
+
+/** A program before and after its parameters are in. */
+export interface LoadableProgram extends Program {
+  /**
+   * Rows `row` … `row + rows - 1` of the manifest's parameter number `parameter`, as its codec stores them: floats, or words
+   * of codes with their scales beside them.
+   */
+  load(
+    parameter: number,
+    row: number,
+    rows: number,
+    values: Uint8Array,
+    scales?: Uint8Array,
+  ): Promise<void>
+  /** Absent where the parameters are kept in pieces. */
+  readonly packed?: PackedWeights
+}
+
+/**
+ * The weights as the kernels read them, in one piece: for whoever keeps a copy and puts it back. They need not lie in this
+ * process's memory; where they do, windows are the memory itself and nothing is copied. None is touched once the program is
+ * closed.
+ */
+export interface PackedWeights {
+  readonly bytes: number
+  /** Some of them as they are now, to be read. */
+  take(from: number, length: number): Promise<Uint8Array>
+  /** A window to be filled for `put`. What is in it before is anybody's. */
+  blank(from: number, length: number): Uint8Array
+  /** Puts a window that `blank` gave for this place there. */
+  put(from: number, window: Uint8Array): Promise<void>
+  /** Of all of them, as they are now. */
+  checksum(): Promise<bigint>
+}
+
 /** What a program was opened for; its buffers are sized by these and by nothing else. */
 export interface ProgramLimits {
   blocks: number // KV blocks in all
   tokens: number // tokens in one step
   sequences: number // sequences in one step
   rows: number // logits rows in one step
+}
+
+/** How far it pays, on a device, to open a program and to fill its steps. */
+export interface StepTraits {
+  tokens: number // in one step: longer ones gain nothing and hold everybody else up
+  sequences: number // beyond these a step's decode rows leave no room for prompts
+  drafts: number // a step over more rows than that is no cheaper for each than one over fewer
+  blocks: number // that can be addressed, whatever memory there is
 }
 
 /** One shared word: a step that finds it non-zero between layers or tiles gives up. */
@@ -103,4 +148,22 @@ export interface StepDone {
   finite: Uint8Array // [rows]                0: a logit was NaN or infinite, and the row's token means nothing
   hidden: Float32Array // [hiddenRows, hidden]
   logits?: Float32Array // [rows, vocabulary] raw, when wanted
+}
+
+/** Room for what a step of `input` hands out, all zeros. */
+export function newStepDone(
+  input: Pick<StepInput, "logitRows" | "hiddenRows" | "wantLogits">,
+  { hidden, vocabulary }: Pick<Shapes, "hidden" | "vocabulary">,
+): StepDone {
+  const rows = input.logitRows.length
+  return {
+    kind: "done",
+    tokens: new Int32Array(rows),
+    logprobs: new Float32Array(rows),
+    topTokens: new Int32Array(rows * MOST_LOGPROBS),
+    topLogprobs: new Float32Array(rows * MOST_LOGPROBS),
+    finite: new Uint8Array(rows),
+    hidden: new Float32Array(input.hiddenRows.length * hidden),
+    ...(input.wantLogits ? { logits: new Float32Array(rows * vocabulary) } : {}),
+  }
 }

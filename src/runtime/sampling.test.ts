@@ -1,77 +1,25 @@
 import { expect, test } from "vitest"
+import { type RowSettings, samplingRows } from "../../test/sampling-rows.ts"
 import { gumbel, noiseKey } from "./noise.ts"
-import { MOST_LOGPROBS, type SamplingRows, type StepDone, UNMASKED } from "./program.ts"
+import { newStepDone, type StepDone } from "./program.ts"
 import { createSampler } from "./sampling.ts"
 
-/** One row's settings, as anybody would write them. */
-interface Settings {
-  temperature?: number
-  topK?: number
-  topP?: number
-  minP?: number
-  presence?: number
-  frequency?: number
-  repetition?: number
-  counts?: Record<number, number>
-  bias?: Record<number, number>
-  allowed?: number[]
-  seed?: bigint
-  choice?: number
-  position?: number
-  topLogprobs?: number
-}
-
-function rowsOf(settings: Settings, vocabulary: number): SamplingRows {
-  const { counts = {}, bias = {}, allowed } = settings
-  const masks = new Uint32Array(Math.ceil(vocabulary / 32))
-  for (const token of allowed ?? []) masks[token >>> 5]! |= 1 << (token & 31)
-  const numbers = (object: Record<number, number>) => Object.keys(object).map(Number)
-  return {
-    temperature: Float32Array.of(settings.temperature ?? 1),
-    topK: Int32Array.of(settings.topK ?? 0),
-    topP: Float32Array.of(settings.topP ?? 1),
-    minP: Float32Array.of(settings.minP ?? 0),
-    presence: Float32Array.of(settings.presence ?? 0),
-    frequency: Float32Array.of(settings.frequency ?? 0),
-    repetition: Float32Array.of(settings.repetition ?? 1),
-    countStarts: Int32Array.of(0, numbers(counts).length),
-    countTokens: Int32Array.from(numbers(counts)),
-    counts: Int32Array.from(Object.values(counts)),
-    biasStarts: Int32Array.of(0, numbers(bias).length),
-    biasTokens: Int32Array.from(numbers(bias)),
-    biases: Float32Array.from(Object.values(bias)),
-    masks,
-    maskRow: Int32Array.of(allowed ? 0 : UNMASKED),
-    seed: BigUint64Array.of(settings.seed ?? 1n),
-    choice: Int32Array.of(settings.choice ?? 0),
-    position: Int32Array.of(settings.position ?? 0),
-    topLogprobs: Int32Array.of(settings.topLogprobs ?? 0),
-  }
-}
-
-function sample(logits: number[], settings: Settings): StepDone {
-  const out: StepDone = {
-    kind: "done",
-    tokens: new Int32Array(1),
-    logprobs: new Float32Array(1),
-    topTokens: new Int32Array(MOST_LOGPROBS),
-    topLogprobs: new Float32Array(MOST_LOGPROBS),
-    finite: new Uint8Array(1),
-    hidden: new Float32Array(0),
-  }
-  const rows = rowsOf(settings, logits.length)
+function sample(logits: number[], settings: RowSettings): StepDone {
+  const one = { logitRows: new Int32Array(1), hiddenRows: new Int32Array(0) }
+  const out = newStepDone(one, { hidden: 0, vocabulary: logits.length })
+  const rows = samplingRows([settings], logits.length)
   createSampler(logits.length).sample(Float32Array.from(logits), 0, rows, out)
   return out
 }
 
-const drawn = (logits: number[], settings: Settings) => sample(logits, settings).tokens[0]!
+const drawn = (logits: number[], settings: RowSettings) => sample(logits, settings).tokens[0]!
 
 /** How often each token is drawn over many positions. */
-function frequencies(logits: number[], settings: Settings, times = 20_000): number[] {
+function frequencies(logits: number[], settings: RowSettings, times = 20_000): number[] {
   const counts = logits.map(() => 0)
   const sampler = createSampler(logits.length)
   const out = sample(logits, settings)
-  const rows = rowsOf(settings, logits.length)
+  const rows = samplingRows([settings], logits.length)
   const row = Float32Array.from(logits)
   for (let position = 0; position < times; position++) {
     rows.position[0] = position
@@ -122,7 +70,7 @@ test("top-k keeps exactly k, lower ids first among equals", () => {
 })
 
 test("top-p keeps the fewest likeliest tokens that reach p", () => {
-  const kept = (topP: number, settings: Settings = {}) =>
+  const kept = (topP: number, settings: RowSettings = {}) =>
     frequencies(logOf(0.1, 0.4, 0.2, 0.3), { ...settings, topP }, 3000).flatMap((share, i) =>
       share > 0 ? [i] : [],
     )
@@ -159,6 +107,14 @@ test("min-p drops what is less likely than its share of the best", () => {
   expect(kept.map((share) => share > 0)).toEqual([true, true, false])
 })
 
+test("min-p at 1 leaves the likeliest, and whatever is as likely", () => {
+  const kept = (logits: number[], temperature = 1) =>
+    frequencies(logits, { minP: 1, temperature }, 500).map((share) => share > 0)
+  expect(kept([1, 3, 2.99, 0])).toEqual([false, true, false, false])
+  expect(kept([3, 1, 3, 2.99])).toEqual([true, false, true, false])
+  expect(kept([-7, -7.01], 0.3)).toEqual([true, false])
+})
+
 test("bias, then penalties, then the mask", () => {
   expect(drawn([1, 0, 0], { temperature: 0, bias: { 2: 5 } })).toBe(2)
   expect(drawn([2, 1, 0], { temperature: 0, counts: { 0: 1 }, presence: 1.5 })).toBe(1)
@@ -168,6 +124,33 @@ test("bias, then penalties, then the mask", () => {
   expect(drawn([9, 1, 2, 0], { temperature: 0, bias: { 0: 50 }, allowed: [1, 3] })).toBe(1)
   const many = Array.from({ length: 100 }, (_, i) => -i)
   expect(drawn(many, { allowed: [70], temperature: 2 })).toBe(70)
+})
+
+/** The score of a token that is alone but for a rival: the least that the rival, behind it among equals, must have to win. */
+function scoreOf(logit: number, settings: RowSettings): number {
+  let [low, high] = [-100, 100]
+  for (let i = 0; i < 40; i++) {
+    const rival = (low + high) / 2
+    const bias = { ...settings.bias, 1: rival }
+    const wins = drawn([logit, 0], { ...settings, bias, temperature: 0 }) === 1
+    if (wins) high = rival
+    else low = rival
+  }
+  return high
+}
+
+test("a score is the logit and its bias, then the repetition, then the others", () => {
+  const penalties = { counts: { 0: 3 }, repetition: 1.25, frequency: 0.5, presence: 0.75 }
+  expect(scoreOf(4, {})).toBeCloseTo(4, 4)
+  expect(scoreOf(4, { bias: { 0: -1.5 } })).toBeCloseTo(2.5, 4)
+  expect(scoreOf(4, penalties)).toBeCloseTo(4 / 1.25 - 3 * 0.5 - 0.75, 4)
+  expect(scoreOf(-4, penalties)).toBeCloseTo(-4 * 1.25 - 3 * 0.5 - 0.75, 4)
+  expect(scoreOf(4, { ...penalties, repetition: 0.5 })).toBeCloseTo(8 - 3 * 0.5 - 0.75, 4)
+  expect(scoreOf(-4, { ...penalties, repetition: 0.5 })).toBeCloseTo(-2 - 3 * 0.5 - 0.75, 4)
+  // The sign that decides is that after the bias and before the other penalties.
+  expect(scoreOf(4, { ...penalties, bias: { 0: -6 } })).toBeCloseTo(-2 * 1.25 - 2.25, 4)
+  expect(scoreOf(-4, { ...penalties, bias: { 0: 5 } })).toBeCloseTo(1 / 1.25 - 2.25, 4)
+  expect(scoreOf(1, { ...penalties, counts: {} })).toBeCloseTo(1, 4)
 })
 
 test("log-probabilities are those of the raw logits, whatever else is asked", () => {

@@ -71,11 +71,29 @@ test("nor is one that nobody touches, though a process has its id", async () => 
   expect((await openShelf(folder).get("key.so", async () => bytes)).kept).toBe(true)
 })
 
+test("nor is one that was touched in a time to come", async () => {
+  mkdirSync(folder, { recursive: true })
+  const lock = join(folder, "key.so.lock")
+  writeFileSync(lock, String(process.pid))
+  const future = new Date(Date.now() + 86_400_000)
+  utimesSync(lock, future, future)
+  expect((await openShelf(folder).get("key.so", async () => bytes)).kept).toBe(true)
+})
+
+test("whoever waits for a lock can be told to stop", async () => {
+  const shelf = openShelf(folder)
+  writeFileSync(join(folder, "key.so.lock"), String(process.pid))
+  const leaving = new AbortController()
+  const waiting = shelf.get("key.so", async () => bytes, leaving.signal)
+  leaving.abort(new Error("the server ends"))
+  await expect(waiting).rejects.toThrow("the server ends")
+})
+
 test("a builder touches its lock", async () => {
   const make = async () => {
     const touched = () => statSync(join(folder, "key.so.lock")).mtimeMs
     const before = touched()
-    await vi.waitUntil(() => touched() > before, { timeout: 5000 })
+    await vi.waitUntil(() => touched() > before, { timeout: 60_000 })
     return bytes
   }
   expect((await openShelf(folder).get("key.so", make)).kept).toBe(true)

@@ -13,8 +13,6 @@ import {
   chmodSync,
   closeSync,
   existsSync,
-  mkdirSync,
-  mkdtempSync,
   openSync,
   readdirSync,
   readFileSync,
@@ -25,9 +23,10 @@ import {
   writeFileSync,
   writeSync,
 } from "node:fs"
-import { homedir, tmpdir } from "node:os"
 import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
+import { cacheHome } from "./cache.ts"
+import { makeFolder, openScratch } from "./scratch.ts"
 
 export interface Shelf {
   readonly folder: string
@@ -36,8 +35,13 @@ export interface Shelf {
   /**
    * The path of the item with this name, made by `make` if it is not there. `kept` is false when the shelf could not hold
    * it; then the file lies in a folder of its own until the process ends.
+   * @param signal ends the waiting for another process that makes it
    */
-  get(name: string, make: () => Promise<Buffer>): Promise<{ path: string; kept: boolean }>
+  get(
+    name: string,
+    make: () => Promise<Buffer>,
+    signal?: AbortSignal,
+  ): Promise<{ path: string; kept: boolean }>
   /**
    * Puts an item there that `write` writes to a path it is given, unless another process is about to.
    * @throws what `write` throws; then nothing is left.
@@ -73,8 +77,7 @@ export function shelfKey(parts: readonly string[]): string {
 }
 
 function defaultShelf(): string {
-  const cache = process.env.XDG_CACHE_HOME || join(homedir(), ".cache")
-  return join(cache, "sinter", "shelf")
+  return join(cacheHome(), "sinter", "shelf")
 }
 
 export function openShelf(folder: string = defaultShelf()): Shelf {
@@ -92,11 +95,11 @@ export function openShelf(folder: string = defaultShelf()): Shelf {
   return {
     folder,
     find,
-    async get(name, make) {
+    async get(name, make, signal) {
       const found = find(name)
       if (found) return { path: found, kept: true }
       const done = () => find(name) !== undefined
-      const unlock = usable ? await lock(`${place(name)}.lock`, done) : undefined
+      const unlock = usable ? await lock(`${place(name)}.lock`, done, signal) : undefined
       try {
         const path = find(name)
         if (path) return { path, kept: true }
@@ -128,7 +131,7 @@ export function openShelf(folder: string = defaultShelf()): Shelf {
 /** @returns whether the folder is there, is ours and nobody else's. */
 function prepare(folder: string): boolean {
   try {
-    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    makeFolder(folder, 0o700)
     const { uid } = statSync(folder)
     if (process.getuid && uid !== process.getuid()) return false
     chmodSync(folder, 0o700)
@@ -153,7 +156,7 @@ function keep(bytes: Buffer, place: string): boolean {
 }
 
 function besides(bytes: Buffer, name: string): string {
-  const folder = mkdtempSync(join(tmpdir(), "sinter-"))
+  const { folder } = openScratch("sinter-library")
   process.once("exit", () => rmSync(folder, { recursive: true, force: true }))
   const path = join(folder, name)
   writeFileSync(path, bytes, { mode: 0o700 })
@@ -172,13 +175,18 @@ const USE_BEAT_MS = 60_000
 const USE_SILENT_MS = 200_000
 
 /**
- * Waits until the lock is ours, its owner is dead, or `done` says that waiting was enough.
+ * Waits until the lock is ours, its owner is dead, or `done` says that waiting was enough; throws the signal's reason.
  * @returns what gives the lock back; undefined when there is none to be had and the work is simply done twice.
  */
-async function lock(path: string, done: () => boolean): Promise<(() => void) | undefined> {
+async function lock(
+  path: string,
+  done: () => boolean,
+  signal: AbortSignal | undefined,
+): Promise<(() => void) | undefined> {
   while (!done()) {
     const unlock = tryLock(path)
     if (unlock !== "busy") return unlock
+    signal?.throwIfAborted()
     await sleep(POLL_MS)
   }
   return undefined
@@ -230,7 +238,8 @@ function touch(path: string): void {
 
 function ownerLives(path: string, silent: number): boolean {
   try {
-    if (Date.now() - statSync(path).mtimeMs > silent) return false
+    // Of a time to come nobody can have touched it: the clock was wrong, or somebody wants us to wait.
+    if (Math.abs(Date.now() - statSync(path).mtimeMs) > silent) return false
     const pid = Number(readFileSync(path, "utf8"))
     if (pid) process.kill(pid, 0) // none: created a moment ago by somebody who is about to write it
     return true

@@ -1,0 +1,10 @@
+// Where this user's programs keep what they can make again: https://specifications.freedesktop.org/basedir-spec/latest/
+
+import { homedir } from "node:os"
+import { isAbsolute, join } from "node:path"
+
+/** XDG_CACHE_HOME; ~/.cache where it is not set, empty, or not absolute, as the specification has it. */
+export function cacheHome(env: Readonly<Record<string, string | undefined>> = process.env): string {
+  const { XDG_CACHE_HOME: named } = env
+  return named && isAbsolute(named) ? named : join(homedir(), ".cache")
+}

@@ -1,0 +1,157 @@
+// What follows from a step's input, for whoever computes it: which token each row of a set stands for, where keys and values
+// lie, and what there is to do in attention. Whole numbers in typed arrays, made once a step in memory that is used again,
+// so that a target may hand them to a device as they are. (A library on the processor makes the same of the same input.)
+
+import { BLOCK, blockIndex, type ProgramLimits, type StepInput } from "./program.ts"
+
+/**
+ * Which rows a value has.
+ *   tokens   all tokens of the step
+ *   wanted   tokens whose logits or hidden row is wanted, each once, in order
+ *   logits   `logitRows`, in their order
+ *   hidden   `hiddenRows`, in their order
+ */
+export type RowSet = "tokens" | "wanted" | "logits" | "hidden"
+
+/** What a row of attention sees, and how its work is divided. */
+export interface Visible {
+  window: number | undefined
+  sinks: number
+  /** Positions that are one work item's, from one multiple to the next; absent: all of them. */
+  span: number | undefined
+}
+
+/** Numbers of one work item: its first row, how many rows, their sequence, the span. */
+export const ITEM = 4
+
+const NOT_WANTED = -1
+
+export class StepRows {
+  readonly #sinks: number
+  readonly #all: Int32Array // [limits.tokens] 0, 1, 2, …
+  readonly #sequences: Int32Array // [limits.tokens]
+  readonly #slots: Int32Array // [limits.tokens]
+  readonly #wanted: Int32Array // [limits.tokens]
+  readonly #wantedRows: Int32Array // [limits.tokens]
+  #wantedCount = 0
+  #items = new Int32Array(ITEM)
+  #input!: StepInput
+
+  /** @param sinks the manifest's */
+  constructor({ tokens }: Pick<ProgramLimits, "tokens">, sinks: number) {
+    this.#sinks = sinks
+    this.#all = Int32Array.from({ length: tokens }, (_, token) => token)
+    this.#sequences = new Int32Array(tokens)
+    this.#slots = new Int32Array(tokens)
+    this.#wanted = new Int32Array(tokens)
+    this.#wantedRows = new Int32Array(tokens)
+  }
+
+  /** Takes a step's input that has been checked. Arrays that were handed out for the last one change. */
+  take(input: StepInput): void {
+    this.#input = input
+    const { starts, positions, tokens, logitRows, hiddenRows } = input
+    for (let s = 0; s + 1 < starts.length; s++)
+      for (let token = starts[s]!; token < starts[s + 1]!; token++) {
+        this.#sequences[token] = s
+        this.#slots[token] = this.slotOf(s, positions[token]!)
+      }
+    const rows = this.#wantedRows.fill(NOT_WANTED, 0, tokens.length)
+    for (const token of logitRows) rows[token] = 0
+    for (const token of hiddenRows) rows[token] = 0
+    this.#wantedCount = 0
+    for (let token = 0; token < tokens.length; token++) {
+      if (rows[token] === NOT_WANTED) continue
+      rows[token] = this.#wantedCount
+      this.#wanted[this.#wantedCount++] = token
+    }
+  }
+
+  /** Of each row of a set, its token. */
+  tokensOf(set: RowSet): Int32Array {
+    switch (set) {
+      case "tokens":
+        return this.#all.subarray(0, this.#input.tokens.length)
+      case "wanted":
+        return this.#wanted.subarray(0, this.#wantedCount)
+      case "logits":
+        return this.#input.logitRows
+      case "hidden":
+        return this.#input.hiddenRows
+    }
+  }
+
+  /** Of each token, its row: among all, or among the wanted, where the others have -1. */
+  rowsIn(set: "tokens" | "wanted"): Int32Array {
+    const rows = set === "tokens" ? this.#all : this.#wantedRows
+    return rows.subarray(0, this.#input.tokens.length)
+  }
+
+  /** Of each token, where its key and its value belong: block * 16 + the position in it. */
+  get slots(): Int32Array {
+    return this.#slots.subarray(0, this.#input.tokens.length)
+  }
+
+  /** Of each token. */
+  get sequences(): Int32Array {
+    return this.#sequences.subarray(0, this.#input.tokens.length)
+  }
+
+  /** Where a position of a sequence lies, one that is kept. */
+  slotOf(sequence: number, position: number): number {
+    const { blocks, blockStarts, visibleFrom } = this.#input
+    const index = blockIndex(Math.floor(position / BLOCK), visibleFrom[sequence]!, this.#sinks)
+    return blocks[blockStarts[sequence]! + index]! * BLOCK + (position % BLOCK)
+  }
+
+  /** The first position that a token sees, but for the sinks before it. */
+  firstSeen(token: number, window: number | undefined): number {
+    const visible = this.#input.visibleFrom[this.#sequences[token]!]!
+    return window ? Math.max(visible, this.#input.positions[token]! - window + 1) : visible
+  }
+
+  /**
+   * The work of attention over the rows of a set: at most `height` rows of one sequence, with one span of those between what the
+   * first and what the last of them sees. Items of the same rows follow one another, spans ascending; together they hold all
+   * that every row sees.
+   * @returns [items, ITEM], good until the next call
+   */
+  attentionItems(set: "tokens" | "wanted", height: number, visible: Visible): Int32Array {
+    const tokens = this.tokensOf(set)
+    let end = 0
+    for (let row = 0; row < tokens.length; ) {
+      const sequence = this.#sequences[tokens[row]!]!
+      let next = row + 1
+      const most = Math.min(tokens.length, row + height)
+      while (next < most && this.#sequences[tokens[next]!] === sequence) next++
+      const add = (span: number) => {
+        this.#items = withRoom(this.#items, end + ITEM)
+        this.#items[end++] = row
+        this.#items[end++] = next - row
+        this.#items[end++] = sequence
+        this.#items[end++] = span
+      }
+      this.#eachSpan(tokens[row]!, tokens[next - 1]!, visible, add)
+      row = next
+    }
+    return this.#items.subarray(0, end)
+  }
+
+  /** The spans of what `first`, `last` and the tokens between them see: those of the sinks, then the others. */
+  #eachSpan(first: number, last: number, visible: Visible, add: (span: number) => void): void {
+    const { window, sinks, span = Number.POSITIVE_INFINITY } = visible
+    const seen = this.firstSeen(first, window)
+    // The later a token, the more of the sinks lies before what it sees.
+    const kept = Math.min(sinks, this.firstSeen(last, window))
+    const from = Math.floor(seen / span)
+    for (let number = 0; number * span < kept && number < from; number++) add(number)
+    for (let n = from; n <= Math.floor(this.#input.positions[last]! / span); n++) add(n)
+  }
+}
+
+function withRoom(array: Int32Array<ArrayBuffer>, length: number): Int32Array<ArrayBuffer> {
+  if (length <= array.length) return array
+  const longer = new Int32Array(2 * length)
+  longer.set(array)
+  return longer
+}
