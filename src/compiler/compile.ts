@@ -4,56 +4,66 @@
 import { createHash } from "node:crypto"
 import { type FormatName, formats } from "../runtime/format.ts"
 import { ABI, type Manifest } from "../runtime/manifest.ts"
+import type { CodecOf } from "./graph/codecs.ts"
 import { type Graph, printGraph } from "./graph/graph.ts"
 import { lower } from "./lower.ts"
+import { fuseGated } from "./passes/fuse-gated.ts"
 import { fuseResidual } from "./passes/fuse-residual.ts"
-import { fuseSwiglu } from "./passes/fuse-swiglu.ts"
 import { joinLinears } from "./passes/join-linears.ts"
 import { quantizeActivations } from "./passes/quantize-activations.ts"
 import { selectRows } from "./passes/select-rows.ts"
-import { type Plan, printPlan } from "./plan.ts"
+import { type Plan, printPlan, type SumOrder } from "./plan.ts"
 
 export interface CompileOptions {
   format: FormatName
-  /** "int8": inputs of packed matrices are rounded to 8 bits, an operation of the plan. Formats of floats have none. */
+  /** What each weight is kept in; absent: what the format says of its kind. */
+  codecOf?: CodecOf
+  /** "int8": inputs of packed matrices are rounded to 8 bits, an operation of the plan; those of float matrices are not. */
   activations: "float" | "int8"
   /** What keys and values are kept in. */
   kv: Plan["kv"]
+  /** In which order sums are added; absent: as processors add. */
+  sums?: SumOrder
   /** Given every phase as a readable file. */
   dump?: (name: string, text: string) => void
 }
 
+type PassOptions = CompileOptions & { codecOf: CodecOf }
+
 interface Pass {
   name: string
-  run: (graph: Graph, options: CompileOptions) => Graph
+  run: (graph: Graph, options: PassOptions) => Graph
 }
 
 /** In this order: rows are chosen before products of one input are joined, since a select makes another input. */
 export const passes: readonly Pass[] = [
   { name: "select-rows", run: selectRows },
-  { name: "join-linears", run: joinLinears },
-  { name: "fuse-swiglu", run: fuseSwiglu },
+  { name: "join-linears", run: (graph, { codecOf }) => joinLinears(graph, codecOf) },
+  { name: "fuse-gated", run: fuseGated },
   { name: "fuse-residual", run: fuseResidual },
   {
     name: "quantize-activations",
-    run: (graph, { format, activations }) => {
-      const row = formats[format]
-      return activations === "int8" && row.kind === "group"
-        ? quantizeActivations(graph, row.group)
-        : graph
-    },
+    run: (graph, { activations, codecOf }) =>
+      activations === "int8" ? quantizeActivations(graph, codecOf) : graph,
   },
 ]
 
+/** Matrices as the format packs them. Vectors are small and stay exact, whatever a file rounds them to. */
+export function usualCodecs(format: FormatName): CodecOf {
+  return ({ columns }) => (columns > 1 ? formats[format].matrix : "f32")
+}
+
+const ofProcessors: SumOrder = { parts: 1, span: undefined }
+
 export function compile(graph: Graph, options: CompileOptions): Plan {
-  const { format, kv, dump } = options
+  const { format, kv, sums = ofProcessors, dump, codecOf = usualCodecs(format) } = options
   dump?.("0-graph.txt", printGraph(graph))
   const final = passes.reduce((before, { name, run }, i) => {
-    const after = run(before, options)
+    const after = run(before, { ...options, codecOf })
     dump?.(`${i + 1}-${name}.txt`, printGraph(after))
     return after
   }, graph)
-  const plan = lower(final, format, kv)
+  const plan = lower(final, { format, codecOf, kv, sums })
   dump?.(`${passes.length + 1}-plan.txt`, printPlan(plan))
   return plan
 }
@@ -62,14 +72,18 @@ export function compile(graph: Graph, options: CompileOptions): Plan {
 export interface TargetFacts {
   target: string
   kv: Manifest["kv"]
+  bytes: Manifest["bytes"]
   features: readonly string[]
   /** Hash of what beside the plan decides the bits: kernels, compiler, flags. */
   sources: string
 }
 
-export function manifestOf(plan: Plan, { target, kv, features, sources }: TargetFacts): Manifest {
+export function manifestOf(
+  plan: Plan,
+  { target, kv, bytes, features, sources }: TargetFacts,
+): Manifest {
   const { architecture, format, shapes, window, sinks, parameters } = plan
-  const computes = sha256(JSON.stringify(plan))
+  const computes = planHash(plan)
   return {
     abi: ABI,
     target,
@@ -81,9 +95,15 @@ export function manifestOf(plan: Plan, { target, kv, features, sources }: Target
     sinks,
     ...(window === undefined ? {} : { window }),
     kv,
+    bytes,
     features,
     parameters,
   }
+}
+
+/** What a plan computes: equal ones, whoever runs them. */
+export function planHash(plan: Plan): string {
+  return sha256(JSON.stringify(plan))
 }
 
 function sha256(text: string): string {

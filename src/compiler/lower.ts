@@ -1,8 +1,9 @@
 // Graph to plan: nodes in order become steps, values become columns of buffers. A buffer is used again once nobody will
 // read what lies in it; slices are views and cost nothing; what may be done in place is.
 
-import { type FormatName, parameterFormats } from "../runtime/format.ts"
+import { type FormatName, groupCodecs } from "../runtime/format.ts"
 import type { Parameter } from "../runtime/manifest.ts"
+import type { CodecOf } from "./graph/codecs.ts"
 import { type Graph, type Node, readers, type Weight } from "./graph/graph.ts"
 import type {
   Buffer,
@@ -13,11 +14,20 @@ import type {
   Plan,
   Step,
   StepOp,
+  SumOrder,
   View,
 } from "./plan.ts"
 
-export function lower(graph: Graph, format: FormatName, kv: Plan["kv"]): Plan {
-  const lowering = new Lowering(graph, format)
+export interface Lowered {
+  format: FormatName
+  codecOf: CodecOf
+  kv: Plan["kv"]
+  sums: SumOrder
+}
+
+export function lower(graph: Graph, { format, codecOf, kv, sums }: Lowered): Plan {
+  if ((sums.span ?? 0) % 64 !== 0) throw new Error(`internal: spans of ${sums.span} positions`)
+  const lowering = new Lowering(graph, codecOf, sums)
   graph.nodes.forEach((node, index) => {
     lowering.node(node, index)
     lowering.release(index)
@@ -26,22 +36,26 @@ export function lower(graph: Graph, format: FormatName, kv: Plan["kv"]): Plan {
   return { architecture, format, shapes, window, sinks, kv, ...lowering.result() }
 }
 
+type Linear = Extract<Node, { op: "linear" }>
+
 class Lowering {
   readonly #graph: Graph
   readonly #readers: ReadonlyMap<Node, readonly Node[]>
   readonly #last: ReadonlyMap<Node, number>
   readonly #parameters: ParameterList
+  readonly #sums: SumOrder
   readonly #buffers = new BufferList()
   readonly #places = new Map<Node, View>()
   readonly #codes = new Map<Node, Codes>()
-  readonly #angles = new Map<string, View>() // by their frequencies
+  readonly #angles = new Map<string, View>() // by their rotation
   readonly #steps: Step[] = []
 
-  constructor(graph: Graph, format: FormatName) {
+  constructor(graph: Graph, codecOf: CodecOf, sums: SumOrder) {
     this.#graph = graph
+    this.#sums = sums
     this.#readers = readers(graph)
     this.#last = lastReaders(graph)
-    this.#parameters = new ParameterList(format)
+    this.#parameters = new ParameterList(codecOf)
   }
 
   result(): Pick<Plan, "parameters" | "buffers" | "steps" | "logits" | "hidden"> {
@@ -62,7 +76,12 @@ class Lowering {
     const inPlace = (input: Node) => this.#inPlace(node, input, index)
     switch (node.op) {
       case "embed":
-        emit({ op: "embed", table: this.#parameters.matrix(node.table), output: fresh() })
+        emit({
+          op: "embed",
+          table: this.#parameters.id(node.table),
+          by: node.by,
+          output: fresh(),
+        })
         break
       case "hiddenIn":
         emit({ op: "hiddenIn", output: fresh() })
@@ -79,18 +98,20 @@ class Lowering {
       }
       case "norm": {
         const [x] = node.inputs
-        const { epsilon, width } = node
+        const { kind, epsilon, width } = node
         const heads = width < node.columns
         const output = (heads && inPlace(x)) || fresh()
-        const weight = this.#parameters.vector(node.weight)
-        emit({ op: "norm", input: at(x), weight, epsilon, width, output })
+        const weight = this.#parameters.id(node.weight)
+        const bias = node.bias && this.#parameters.id(node.bias)
+        emit({ op: "norm", kind, input: at(x), weight, bias, epsilon, width, output })
         break
       }
       case "quantize": {
-        const { columns, group } = node
+        const { columns, codec } = node
+        const { group } = groupCodecs[codec]
         const codes = this.#take(node, columns, "i8").buffer
         const scales = this.#take(node, Math.ceil(columns / group), "scales").buffer
-        const output = { codes, scales, columns, group }
+        const output = { codes, scales, columns, group, codec }
         this.#codes.set(node, output)
         emit({ op: "quantize", input: at(node.inputs[0]), output })
         break
@@ -99,22 +120,22 @@ class Lowering {
         const [x, residual] = node.inputs
         const codes = this.#codes.get(x)
         const input = codes ? ({ kind: "int8", codes } as const) : floats(at(x))
-        const weight = this.#parameters.matrix(node.weight)
-        const bias = node.bias && this.#parameters.vector(node.bias)
-        const epilogue: Epilogue =
-          node.epilogue === "add" ? { kind: "add", to: at(residual!) } : { kind: node.epilogue }
+        const weight = this.#parameters.id(node.weight)
+        const bias = node.bias && this.#parameters.id(node.bias)
+        const epilogue = this.#epilogue(node.epilogue, residual)
         const output = (residual && inPlace(residual)) || fresh()
-        emit({ op: "matmul", input, weight, bias, epilogue, output })
+        const { parts } = this.#sums
+        emit({ op: "matmul", input, weight, bias, parts, epilogue, output })
         break
       }
       case "rope": {
         const [x] = node.inputs
-        const { headDim, frequencies } = node
-        const key = frequencies.join()
+        const { headDim, rotation } = node
+        const key = JSON.stringify(rotation)
         if (!this.#angles.has(key)) {
-          const output = this.#buffers.take("tokens", headDim, "f32")
+          const output = this.#buffers.take("tokens", 2 * rotation.frequencies.length, "f32")
           this.#angles.set(key, output)
-          emit({ op: "angles", frequencies, output }, "tokens")
+          emit({ op: "angles", rotation, output }, "tokens")
         }
         let view = inPlace(x)
         if (!view) {
@@ -128,7 +149,8 @@ class Lowering {
         const [q, k, v] = node.inputs
         const { attention } = node
         emit({ op: "remember", key: at(k), value: at(v), layer: attention.layer }, "tokens")
-        emit({ op: "attend", query: at(q), attention, output: fresh() })
+        const { span } = this.#sums
+        emit({ op: "attend", query: at(q), attention, span, output: fresh() })
         break
       }
       case "slice": // a place in what it was cut from, given with it
@@ -138,9 +160,11 @@ class Lowering {
         emit({ op: "select", input: at(x), from: x.rows, output: fresh() })
         break
       }
-      case "silu":
-        emit({ op: "silu", input: at(node.inputs[0]), output: fresh() })
+      case "apply": {
+        const { function: name, by } = node
+        emit({ op: "apply", function: name, by, input: at(node.inputs[0]), output: fresh() })
         break
+      }
       case "add":
       case "multiply": {
         const [a, b] = node.inputs
@@ -148,6 +172,12 @@ class Lowering {
         break
       }
     }
+  }
+
+  #epilogue(end: Linear["epilogue"], residual: Node | undefined): Epilogue {
+    if (end === "store") return { kind: "store" }
+    if (end === "add") return { kind: "add", to: this.#at(residual!) }
+    return { kind: "gated", activation: end.gated }
   }
 
   /** Frees the buffers in which nothing lies that is read after node number `index`. */
@@ -207,26 +237,19 @@ function overlaps(a: View, b: View): boolean {
 class ParameterList {
   readonly all: Parameter[] = []
   readonly #ids = new Map<string, ParameterId>()
-  readonly #formats: ReturnType<typeof parameterFormats>
+  readonly #codecOf: CodecOf
 
-  constructor(format: FormatName) {
-    this.#formats = parameterFormats(format)
-  }
-
-  matrix(weight: Weight): ParameterId {
-    return this.#id(weight, this.#formats.matrix)
-  }
-
-  vector(weight: Weight): ParameterId {
-    return this.#id(weight, this.#formats.vector)
+  constructor(codecOf: CodecOf) {
+    this.#codecOf = codecOf
   }
 
   /** A weight that is read twice, as tied embeddings are, is one parameter. */
-  #id({ name, rows, columns, sources }: Weight, format: Parameter["format"]): ParameterId {
+  id(weight: Weight): ParameterId {
+    const { name, rows, columns, sources } = weight
     const known = this.#ids.get(name)
     if (known !== undefined) return known
     this.#ids.set(name, this.all.length)
-    return this.all.push({ name, rows, columns, format, sources }) - 1
+    return this.all.push({ name, rows, columns, codec: this.#codecOf(weight), sources }) - 1
   }
 }
 

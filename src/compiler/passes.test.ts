@@ -4,16 +4,21 @@
 import { expect, test } from "vitest"
 import { loadSmall, smallGraph } from "../../test/model/small.ts"
 import { batch, blocksFor, take, worstDifference } from "../../test/model/steps.ts"
-import { type CompileOptions, compile, passes } from "./compile.ts"
-import type { Graph } from "./graph/graph.ts"
+import { type CompileOptions, compile, passes, usualCodecs } from "./compile.ts"
+import { add, embed, finish, linear, weight } from "./graph/builder.ts"
+import type { CodecOf } from "./graph/codecs.ts"
+import { type Graph, printGraph } from "./graph/graph.ts"
 import { lower } from "./lower.ts"
+import { joinLinears } from "./passes/join-linears.ts"
 import { openReference } from "./targets/reference/reference.ts"
 
 const options: CompileOptions = { format: "q0f32", activations: "float", kv: "f32" }
+const codecOf = usualCodecs("q0f32")
+const sums = { parts: 1, span: undefined } as const
 const limits = { blocks: 8, tokens: 40, sequences: 2, rows: 4 }
 
 async function logitsOf(graph: Graph): Promise<Float32Array> {
-  const program = openReference(lower(graph, options.format, options.kv), limits)
+  const program = openReference(lower(graph, { ...options, codecOf, sums }), limits)
   await loadSmall(program)
   const tokens = Int32Array.from({ length: 40 }, (_, i) => (i * 31) % 70)
   const part = { tokens, from: 0, blocks: blocksFor(40), logits: [39, 3], hidden: [38] }
@@ -25,14 +30,28 @@ test.each(passes.map((pass) => [pass.name, pass] as const))(
   "%s changes no result",
   async (_, { run }) => {
     const graph = smallGraph()
-    const changed = run(graph, { ...options, format: "q0f32" })
+    const changed = run(graph, { ...options, codecOf })
     expect(worstDifference(await logitsOf(changed), await logitsOf(graph))).toBeLessThan(1e-5)
   },
 )
 
 test("nor do all of them, one after the other", async () => {
   const graph = smallGraph()
-  const changed = passes.reduce((before, { run }) => run(before, options), graph)
+  const changed = passes.reduce((before, { run }) => run(before, { ...options, codecOf }), graph)
+  expect(worstDifference(await logitsOf(changed), await logitsOf(graph))).toBeLessThan(1e-5)
+})
+
+test("a product with a bias is not joined with one that has none", async () => {
+  const { shapes } = smallGraph()
+  const { vocabulary, hidden } = shapes
+  const x = embed(weight("embed", "embed", vocabulary, hidden))
+  const product = (name: string, bias?: string) =>
+    linear(x, weight(name, name, hidden, hidden), bias ? weight(bias, bias, hidden) : undefined)
+  const sum = add(add(product("a", "a_bias"), product("b")), product("c"))
+  const head = weight("head", "head", vocabulary, hidden)
+  const graph = finish({ architecture: "small", shapes, window: undefined, sinks: 0 }, sum, head)
+  const changed = joinLinears(graph, codecOf)
+  expect(printGraph(changed)).toContain("b+c")
   expect(worstDifference(await logitsOf(changed), await logitsOf(graph))).toBeLessThan(1e-5)
 })
 
@@ -51,7 +70,7 @@ test("the plan of a decoder", () => {
     "attend tokens",
     "matmul tokens", // o, added
     "norm tokens",
-    "matmul tokens", // gate+up, swiglu
+    "matmul tokens", // gate+up, gated
     "matmul tokens", // down, added
     // layer 1: beside keys and values only the wanted rows
     "norm tokens",
@@ -79,7 +98,7 @@ test("the plan of a decoder", () => {
     name: "layers.1.k+v",
     rows: 24,
     columns: 20,
-    format: "f32",
+    codec: "f32",
     sources: [
       { tensor: "1.k", rows: 12 },
       { tensor: "1.v", rows: 12 },
@@ -116,11 +135,43 @@ test("every phase can be read", () => {
     "0-graph.txt",
     "1-select-rows.txt",
     "2-join-linears.txt",
-    "3-fuse-swiglu.txt",
+    "3-fuse-gated.txt",
     "4-fuse-residual.txt",
     "5-quantize-activations.txt",
     "6-plan.txt",
   ])
   expect(files.get("0-graph.txt")).toMatch(/%2 = linear\(%1, layers.0.q \[24, 20\]\) +tokens x 24/)
-  expect(files.get("6-plan.txt")).toMatch(/matmul b\d\[0:20\] layers.0.gate\+up swiglu +tokens/)
+  expect(files.get("6-plan.txt")).toMatch(/matmul b\d\[0:20\] layers.0.gate\+up gated silu +tokens/)
+})
+
+test("weights of several codecs: what reads one input is joined and rounded codec by codec", () => {
+  const mixed: CodecOf = ({ name, columns }) =>
+    columns === 1
+      ? "f32"
+      : /\.(v|down)$/.test(name)
+        ? "q8f16_1"
+        : /\.o$/.test(name)
+          ? "f16"
+          : "q4f16_1"
+  const { steps, parameters } = compile(smallGraph({ layers: 1 }), {
+    ...options,
+    activations: "int8",
+    codecOf: mixed,
+  })
+  expect(
+    parameters.flatMap(({ name, codec, columns }) => (columns > 1 ? `${name} ${codec}` : [])),
+  ).toEqual([
+    "embed q4f16_1",
+    "layers.0.q q4f16_1",
+    "layers.0.k q4f16_1",
+    "layers.0.v q8f16_1",
+    "layers.0.o f16",
+    "layers.0.gate+up q4f16_1",
+    "layers.0.down q8f16_1",
+    "head q4f16_1",
+  ])
+  const products = steps.flatMap((step) =>
+    step.op === "matmul" ? `${parameters[step.weight]!.name} ${step.input.kind}` : [],
+  )
+  expect(products.filter((text) => text.endsWith("float"))).toEqual(["layers.0.o float"])
 })

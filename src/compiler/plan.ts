@@ -5,9 +5,17 @@
 // Steps run in order, each over all rows of its row set. A step never reads what it writes, except where one view is both
 // (`rope`, `norm`, `matmul` with `add`): then element by element, or head by head.
 
-import type { FormatName } from "../runtime/format.ts"
-import type { Manifest, Parameter, Shapes } from "../runtime/manifest.ts"
-import type { Attention, RowSet } from "./graph/graph.ts"
+import {
+  type CodecName,
+  type FormatName,
+  type GroupCodecName,
+  groupCodecs,
+  isGroupCodec,
+} from "../runtime/format.ts"
+import type { KvType, Parameter, Shapes } from "../runtime/manifest.ts"
+import type { RowSet } from "../runtime/step-rows.ts"
+import type { Activation, ElementwiseName } from "./graph/elementwise.ts"
+import { type Attention, functionText, type Rotation } from "./graph/graph.ts"
 
 export interface Plan {
   architecture: string
@@ -15,7 +23,7 @@ export interface Plan {
   shapes: Shapes
   window: number | undefined
   sinks: number
-  kv: Manifest["kv"]["dtype"]
+  kv: KvType
   parameters: readonly Parameter[]
   buffers: readonly Buffer[]
   steps: readonly Step[]
@@ -50,36 +58,61 @@ export interface Codes {
   scales: BufferId // f32 [rows, ceil(columns / group)]
   columns: number
   group: number
+  codec: GroupCodecName // of the matrices that read it
 }
 
 export type Step = { rows: RowSet } & StepOp
 
 export type StepOp =
-  /** output = the table's row of each token; packed values are rounded to the format's dtype. */
-  | { op: "embed"; table: ParameterId; output: View }
+  /** output = the table's row of each token, or of its position; packed values are rounded to the codec's dtype. */
+  | { op: "embed"; table: ParameterId; by: "token" | "position"; output: View }
   /** output = the rows of `hiddenIn` */
   | { op: "hiddenIn"; output: View }
-  /** output [tokens, 2 * pairs] = cos(position * frequencies[i]), then sin of the same. */
-  | { op: "angles"; frequencies: readonly number[]; output: View }
-  /** Each `width` columns by themselves: output = input / sqrt(mean(input^2) + epsilon) * weight. */
-  | { op: "norm"; input: View; weight: ParameterId; epsilon: number; width: number; output: View }
+  /** output [tokens, 2 * pairs] = cos(position * frequencies[i]), then sin of the same, times the rotation's factors. */
+  | { op: "angles"; rotation: Rotation; output: View }
+  /**
+   * Each `width` columns by themselves, less their mean where the kind is `layer`:
+   * output = input / sqrt(mean(input^2) + epsilon) * weight + bias. One weight serves every head where it is as long as one.
+   */
+  | {
+      op: "norm"
+      kind: "rms" | "layer"
+      input: View
+      weight: ParameterId
+      bias: ParameterId | undefined
+      epsilon: number
+      width: number
+      output: View
+    }
   /** For each row and group: scale = largest magnitude / 127, code = round(input * (127 / largest)), halves to even. */
   | { op: "quantize"; input: View; output: Codes }
+  /** The products of input and weight are summed in `parts`: see `partEnds`. */
   | {
       op: "matmul"
       input: { kind: "float"; view: View } | { kind: "int8"; codes: Codes }
       weight: ParameterId
       bias: ParameterId | undefined
+      parts: SumOrder["parts"]
       epilogue: Epilogue
       output: View
     }
-  /** In place: every head of `view` turned by its token's position. Row r of `wanted` is some token: `angles` has tokens' rows. */
+  /**
+   * In place: as many elements of every head as `angles` has columns, turned by its token's position: the first half of them
+   * with the second. Row r of `wanted` is some token: `angles` has tokens' rows.
+   */
   | { op: "rope"; view: View; headDim: number; angles: View }
   /** Keys and values of the step's tokens into the layer's cache, rounded to its type. Always all tokens. */
   | { op: "remember"; key: View; value: View; layer: number }
-  /** Reads keys and values from the cache alone, the step's own included. */
-  | { op: "attend"; query: View; attention: Attention; output: View }
-  | { op: "silu"; input: View; output: View }
+  /** Reads keys and values from the cache alone, the step's own included, `span` positions in a softmax. */
+  | {
+      op: "attend"
+      query: View
+      attention: Attention
+      span: SumOrder["span"]
+      output: View
+    }
+  /** output = a function of each element */
+  | { op: "apply"; function: ElementwiseName; by: number | undefined; input: View; output: View }
   | { op: "add"; a: View; b: View; output: View }
   | { op: "multiply"; a: View; b: View; output: View }
   | { op: "copy"; input: View; output: View }
@@ -90,9 +123,40 @@ export type StepOp =
  * What becomes of a product y = input * transposed weight + bias.
  *   store    output = y
  *   add      output = to + y; mostly `to` is the output itself
- *   swiglu   output [rows, columns / 2] = silu(first half of y) * second half of y
+ *   gated    output [rows, columns / 2] = activation(first half of y) * second half of y
  */
-export type Epilogue = { kind: "store" } | { kind: "add"; to: View } | { kind: "swiglu" }
+export type Epilogue =
+  | { kind: "store" }
+  | { kind: "add"; to: View }
+  | { kind: "gated"; activation: Activation }
+
+/**
+ * In which order a device adds: numbers of the plan, so that whoever computes the plan computes the same bits. A processor
+ * adds one product after the other. A device that has thousands of lanes for one row cuts sums into pieces, always the same.
+ */
+export interface SumOrder {
+  /** 1: one sum. 8: eight sums, each from zero; then (0 + 1) + (2 + 3) and (4 + 5) + (6 + 7), then both. */
+  parts: 1 | 8
+  /**
+   * Absent: one softmax over all that a row sees. Else one for the positions from each multiple of this, itself a multiple of
+   * 64, to the next; each has a largest score m, a total and a mix. With M the largest m, the totals times e^(m - M) are
+   * added up in order, from zero, and so are the mixes.
+   */
+  span: number | undefined
+}
+
+/**
+ * The columns before which the parts of a sum end: each has whole groups of the weight's codec, or of 32 columns where it has
+ * none; of G groups part p ends before group floor((p + 1) * G / parts). So a half, a quarter or an eighth of the columns,
+ * where parts end, is a subtree of the sum.
+ */
+export function partEnds(columns: number, codec: CodecName, parts: number): number[] {
+  const group = isGroupCodec(codec) ? groupCodecs[codec].group : 32
+  const groups = Math.ceil(columns / group)
+  const endOf = (part: number) =>
+    Math.min(columns, Math.floor(((part + 1) * groups) / parts) * group)
+  return Array.from({ length: parts }, (_, part) => endOf(part))
+}
 
 /** The plan as text, a line for a step. */
 export function printPlan(plan: Plan): string {
@@ -104,7 +168,7 @@ export function printPlan(plan: Plan): string {
     "parameters",
     ...plan.parameters.map((p, i) => {
       const sources = p.sources.map(({ tensor, rows }) => `${tensor}[${rows}]`).join(" + ")
-      return `  p${i} ${p.name} [${p.rows}, ${p.columns}] ${p.format} = ${sources}`
+      return `  p${i} ${p.name} [${p.rows}, ${p.columns}] ${p.codec} = ${sources}`
     }),
     "buffers",
     ...plan.buffers.map((b, i) => `  b${i} [${b.capacity}, ${b.columns}] ${b.dtype}`),
@@ -120,44 +184,52 @@ function printStep(plan: Plan, step: Step): string {
   const on = (text: string) => `${text.padEnd(92)} ${step.rows}`
   switch (step.op) {
     case "embed":
-      return on(`${view(step.output)} = embed ${p(step.table)}`)
+      return on(`${view(step.output)} = embed ${p(step.table)} by ${step.by}`)
     case "hiddenIn":
       return on(`${view(step.output)} = hiddenIn`)
     case "angles":
-      return on(`${view(step.output)} = angles ${step.frequencies.length} frequencies`)
+      return on(`${view(step.output)} = angles ${step.rotation.frequencies.length} frequencies`)
     case "norm":
       return on(
-        `${view(step.output)} = norm ${view(step.input)} ${p(step.weight)} epsilon ${step.epsilon} width ${step.width}`,
+        `${view(step.output)} = ${step.kind} norm ${view(step.input)} ${p(step.weight)}${step.bias === undefined ? "" : ` bias ${p(step.bias)}`} epsilon ${step.epsilon} width ${step.width}`,
       )
     case "quantize":
-      return on(`${codes(step.output)} = quantize ${view(step.input)} group ${step.output.group}`)
+      return on(
+        `${codes(step.output)} = quantize ${view(step.input)} group ${step.output.group} for ${step.output.codec}`,
+      )
     case "matmul": {
       const input = step.input.kind === "float" ? view(step.input.view) : codes(step.input.codes)
       const bias = step.bias === undefined ? "" : ` bias ${p(step.bias)}`
-      const then =
-        step.epilogue.kind === "add" ? ` add ${view(step.epilogue.to)}` : ` ${step.epilogue.kind}`
-      return on(`${view(step.output)} = matmul ${input} ${p(step.weight)}${bias}${then}`)
+      return on(
+        `${view(step.output)} = matmul ${input} ${p(step.weight)}${bias} ${epilogue(step.epilogue)}${step.parts === 1 ? "" : ` parts ${step.parts}`}`,
+      )
     }
     case "rope":
       return on(`${view(step.view)} = rope head ${step.headDim} ${view(step.angles)}`)
     case "remember":
       return on(`remember layer ${step.layer} key ${view(step.key)} value ${view(step.value)}`)
     case "attend": {
-      const { layer, heads, kvHeads, headDim, window } = step.attention
+      const { layer, heads, kvHeads, headDim, cap, window } = step.attention
       const seen = window === undefined ? "" : ` window ${window} sinks ${step.attention.sinks}`
       return on(
-        `${view(step.output)} = attend layer ${layer} ${view(step.query)} heads ${heads}/${kvHeads} x ${headDim}${seen}`,
+        `${view(step.output)} = attend layer ${layer} ${view(step.query)} heads ${heads}/${kvHeads} x ${headDim}${cap === undefined ? "" : ` cap ${cap}`}${seen}${step.span === undefined ? "" : ` span ${step.span}`}`,
       )
     }
     case "select":
       return on(`${view(step.output)} = select ${view(step.input)} of ${step.from}`)
-    case "silu":
+    case "apply":
+      return on(`${view(step.output)} = ${functionText(step)} ${view(step.input)}`)
     case "copy":
-      return on(`${view(step.output)} = ${step.op} ${view(step.input)}`)
+      return on(`${view(step.output)} = copy ${view(step.input)}`)
     case "add":
     case "multiply":
       return on(`${view(step.output)} = ${step.op} ${view(step.a)} ${view(step.b)}`)
   }
+}
+
+function epilogue(end: Epilogue): string {
+  if (end.kind === "add") return `add ${view(end.to)}`
+  return end.kind === "gated" ? `gated ${end.activation}` : "store"
 }
 
 const view = ({ buffer, from, columns }: View) => `b${buffer}[${from}:${from + columns}]`

@@ -2,7 +2,9 @@
 // slip in an architecture is found where it was made. Everything is computed for all tokens here; which rows are left out
 // is decided by a pass.
 
-import type { Attention, Graph, Node, RowSet, Weight } from "./graph.ts"
+import type { RowSet } from "../../runtime/step-rows.ts"
+import type { ElementwiseName } from "./elementwise.ts"
+import type { Attention, Graph, Node, Rotation, Weight } from "./graph.ts"
 import { inOrder } from "./graph.ts"
 
 /** A matrix `[rows, columns]`, or with no columns given a vector. */
@@ -10,8 +12,8 @@ export function weight(name: string, tensor: string, rows: number, columns = 1):
   return { name, rows, columns, sources: [{ tensor, rows }] }
 }
 
-export function embed(table: Weight): Node {
-  return { op: "embed", rows: "tokens", columns: table.columns, inputs: [], table }
+export function embed(table: Weight, by: "token" | "position" = "token"): Node {
+  return { op: "embed", rows: "tokens", columns: table.columns, inputs: [], table, by }
 }
 
 export function hiddenIn(columns: number): Node {
@@ -22,18 +24,27 @@ export function concat(a: Node, b: Node): Node {
   return { op: "concat", rows: sameRows(a, b), columns: a.columns + b.columns, inputs: [a, b] }
 }
 
-/** RMS norm over each `weight.rows` columns: the whole row, or each head by itself. */
-export function norm(x: Node, weight: Weight, epsilon: number): Node {
-  check(x.columns % weight.rows === 0, `${weight.name} does not divide ${x.columns} columns`)
-  return {
-    op: "norm",
-    rows: x.rows,
-    columns: x.columns,
-    inputs: [x],
-    weight,
-    epsilon,
-    width: weight.rows,
-  }
+/** How a norm differs from an RMS norm over as many columns as it has weights. */
+export interface NormOptions {
+  kind?: "rms" | "layer"
+  bias?: Weight | undefined
+  /** Of a head, where every head has weights of its own. */
+  width?: number
+}
+
+/** A norm over each `width` columns: the whole row, or each head by itself. */
+export function norm(
+  x: Node,
+  weight: Weight,
+  epsilon: number,
+  { kind = "rms", bias, width = weight.rows }: NormOptions = {},
+): Node {
+  const fits = x.columns % width === 0 && [width, x.columns].includes(weight.rows)
+  check(fits, `${weight.name} does not fit ${x.columns} columns`)
+  check(!bias || bias.rows === weight.rows, `${bias?.name} does not fit ${weight.name}`)
+  check(!bias || kind === "layer", `${bias?.name}: an RMS norm has no bias`)
+  const { rows, columns } = x
+  return { op: "norm", rows, columns, inputs: [x], kind, weight, bias, epsilon, width }
 }
 
 export function linear(x: Node, weight: Weight, bias?: Weight): Node {
@@ -53,9 +64,10 @@ export function linear(x: Node, weight: Weight, bias?: Weight): Node {
   }
 }
 
-export function rope(x: Node, headDim: number, frequencies: readonly number[]): Node {
-  check(x.columns % headDim === 0 && headDim === 2 * frequencies.length, "rope: heads do not fit")
-  return { op: "rope", rows: x.rows, columns: x.columns, inputs: [x], headDim, frequencies }
+export function rope(x: Node, headDim: number, rotation: Rotation): Node {
+  const turned = 2 * rotation.frequencies.length
+  check(x.columns % headDim === 0 && turned <= headDim, "rope: heads do not fit")
+  return { op: "rope", rows: x.rows, columns: x.columns, inputs: [x], headDim, rotation }
 }
 
 export function attention(q: Node, k: Node, v: Node, attention: Attention): Node {
@@ -65,8 +77,9 @@ export function attention(q: Node, k: Node, v: Node, attention: Attention): Node
   return { op: "attention", rows: q.rows, columns: q.columns, inputs: [q, k, v], attention }
 }
 
-export function silu(x: Node): Node {
-  return { op: "silu", rows: x.rows, columns: x.columns, inputs: [x] }
+/** A function of each element; `by`: the number that it takes beside it. */
+export function apply(name: ElementwiseName, x: Node, by?: number): Node {
+  return { op: "apply", rows: x.rows, columns: x.columns, inputs: [x], function: name, by }
 }
 
 export function add(a: Node, b: Node): Node {
@@ -88,13 +101,20 @@ export function select(x: Node, rows: RowSet): Node {
   return { op: "select", rows, columns: x.columns, inputs: [x] }
 }
 
-/** The graph that ends in `last` [tokens, hidden], the normed last hidden rows, and reads its logits off them. */
+/**
+ * The graph that ends in `last` [tokens, hidden], the normed last hidden rows, and reads its logits off them; `shape`: what
+ * becomes of a logit.
+ */
 export function finish(
   graph: Omit<Graph, "nodes" | "logits" | "hidden">,
   last: Node,
   head: Weight,
+  {
+    bias,
+    shape = (logits) => logits,
+  }: { bias?: Weight | undefined; shape?: (x: Node) => Node } = {},
 ): Graph {
-  const logits = linear(select(last, "logits"), head)
+  const logits = shape(linear(select(last, "logits"), head, bias))
   const hidden = select(last, "hidden")
   return { ...graph, nodes: inOrder([logits, hidden]), logits, hidden }
 }

@@ -3,7 +3,10 @@
 // operands come first. Nothing here knows formats, memory or targets; keys and values of earlier tokens are not values but
 // what `attention` of a layer remembers.
 
+import type { GroupCodecName } from "../../runtime/format.ts"
 import type { Shapes } from "../../runtime/manifest.ts"
+import type { RowSet } from "../../runtime/step-rows.ts"
+import type { Activation, ElementwiseName } from "./elementwise.ts"
 
 export interface Graph {
   architecture: string
@@ -17,15 +20,6 @@ export interface Graph {
   hidden: Node // [hidden, hidden size] the last hidden row, normed, as speculative heads read it
 }
 
-/**
- * Which rows a value has.
- *   tokens   all tokens of the step
- *   wanted   tokens whose logits or hidden row is wanted, each once, in order
- *   logits   `logitRows`, in their order
- *   hidden   `hiddenRows`, in their order
- */
-export type RowSet = "tokens" | "wanted" | "logits" | "hidden"
-
 /** A parameter as the graph reads it: rows of source tensors, one source after the other. Vectors have one column. */
 export interface Weight {
   name: string // "layers.0.q", joined "layers.0.q+k+v"
@@ -38,31 +32,42 @@ export type Node = { rows: RowSet; columns: number } & Op
 
 /** `inputs` are what an operation reads, in the order that its line here names them. */
 export type Op =
-  /** The table's row of each token. */
-  | { op: "embed"; inputs: readonly []; table: Weight }
+  /** The table's row of each token, or of each token's position. */
+  | { op: "embed"; inputs: readonly []; table: Weight; by: "token" | "position" }
   /** Rows taken in beside the tokens (`hiddenIn`). */
   | { op: "hiddenIn"; inputs: readonly [] }
   /** a, b → the columns of a, then those of b. */
   | { op: "concat"; inputs: readonly [Node, Node] }
-  /** x → x / sqrt(mean(x^2) + epsilon) * weight, over each `width` columns by themselves: the row, or each head. */
-  | { op: "norm"; inputs: readonly [Node]; weight: Weight; epsilon: number; width: number }
+  /**
+   * x → x / sqrt(mean(x^2) + epsilon) * weight + bias, over each `width` columns by themselves: the row, or each head.
+   * `layer` takes the mean off first. The weight is as long as the row, or as `width`, and then serves every head.
+   */
+  | {
+      op: "norm"
+      inputs: readonly [Node]
+      kind: "rms" | "layer"
+      weight: Weight
+      bias: Weight | undefined
+      epsilon: number
+      width: number
+    }
   /**
    * x → x * transposed weight + bias. Passes give it more to do at the end: `add` a second input, or take the first half of
-   * the columns as gate and the second as up and keep silu(gate) * up.
+   * the columns as gate and the second as up and keep activation(gate) * up.
    */
   | {
       op: "linear"
       inputs: readonly [Node] | readonly [Node, Node]
       weight: Weight
       bias: Weight | undefined
-      epilogue: "store" | "add" | "swiglu"
+      epilogue: "store" | "add" | { gated: Activation }
     }
-  /** x → each head turned by its token's position: element i with element i + headDim / 2, by position * frequencies[i]. */
-  | { op: "rope"; inputs: readonly [Node]; headDim: number; frequencies: readonly number[] }
+  /** x → the first elements of each head turned by its token's position, the others as they are. */
+  | { op: "rope"; inputs: readonly [Node]; headDim: number; rotation: Rotation }
   /** q, k, v → each head's mix of values; k and v are remembered for this layer, rounded to the cache's type, and read so. */
   | { op: "attention"; inputs: readonly [Node, Node, Node]; attention: Attention }
-  /** x → x / (1 + e^-x) */
-  | { op: "silu"; inputs: readonly [Node] }
+  /** x → a function of each element, with the number that it takes beside it. */
+  | { op: "apply"; inputs: readonly [Node]; function: ElementwiseName; by: number | undefined }
   | { op: "add"; inputs: readonly [Node, Node] }
   | { op: "multiply"; inputs: readonly [Node, Node] }
   /** x → `columns` columns of it, beginning at `from`. */
@@ -70,10 +75,20 @@ export type Op =
   /** x → fewer of its rows. */
   | { op: "select"; inputs: readonly [Node] }
   /**
-   * x → codes of 8 bits, `group` neighbours under one scale. Put in by a pass, for targets that multiply integers;
-   * only `linear` reads it.
+   * x → codes of 8 bits, a scale for each group of the matrices that read it, which are all of one codec. Put in by a pass,
+   * for targets that multiply integers; only `linear` reads it.
    */
-  | { op: "quantize"; inputs: readonly [Node]; group: number }
+  | { op: "quantize"; inputs: readonly [Node]; codec: GroupCodecName }
+
+/**
+ * Element i of a head is turned with element i + n / 2 by position * frequencies[i], for the n / 2 frequencies there are, and
+ * both are multiplied by `factor`, and by 1 + beta * ln(1 + floor(position / original)) where they grow.
+ */
+export interface Rotation {
+  frequencies: readonly number[]
+  factor: number
+  growth?: { beta: number; original: number }
+}
 
 /** Position t sees positions p <= t; with a window only p > t - window, and p < sinks always. */
 export interface Attention {
@@ -82,6 +97,7 @@ export interface Attention {
   kvHeads: number // query head h reads kv head floor(h / (heads / kvHeads))
   headDim: number
   scale: number // of q · k
+  cap: number | undefined // a score s becomes cap * tanh(s / cap)
   window: number | undefined
   sinks: number
 }
@@ -152,37 +168,61 @@ export function printGraph(graph: Graph): string {
 function details(node: Node): string[] {
   switch (node.op) {
     case "embed":
-      return [shown(node.table)]
+      return [shown(node.table), `by ${node.by}`]
     case "norm":
-      return [shown(node.weight), `epsilon ${node.epsilon}`, `width ${node.width}`]
+      return [
+        node.kind,
+        shown(node.weight),
+        ...(node.bias ? [`bias ${shown(node.bias)}`] : []),
+        `epsilon ${node.epsilon}`,
+        `width ${node.width}`,
+      ]
     case "linear":
       return [
         shown(node.weight),
         ...(node.bias ? [`bias ${shown(node.bias)}`] : []),
-        ...(node.epilogue === "store" ? [] : [`then ${node.epilogue}`]),
+        ...(node.epilogue === "store" ? [] : [`then ${epilogueText(node.epilogue)}`]),
       ]
     case "rope": {
-      const [first, last] = [node.frequencies[0]!, node.frequencies.at(-1)!]
-      return [`head ${node.headDim}`, `frequencies ${short(first)} … ${short(last)}`]
+      const { frequencies, factor } = node.rotation
+      const [first, last] = [frequencies[0]!, frequencies.at(-1)!]
+      return [
+        `head ${node.headDim}`,
+        `frequencies ${short(first)} … ${short(last)}`,
+        ...(factor === 1 ? [] : [`factor ${short(factor)}`]),
+      ]
     }
     case "attention": {
-      const { layer, heads, kvHeads, headDim, scale, window, sinks } = node.attention
+      const { layer, heads, kvHeads, headDim, scale, cap, window, sinks } = node.attention
       const seen = window === undefined ? [] : [`window ${window}`, `sinks ${sinks}`]
       return [
         `layer ${layer}`,
         `heads ${heads}/${kvHeads} x ${headDim}`,
         `scale ${short(scale)}`,
+        ...(cap === undefined ? [] : [`cap ${cap}`]),
         ...seen,
       ]
     }
+    case "apply":
+      return [functionText(node)]
     case "slice":
       return [`from ${node.from}`]
     case "quantize":
-      return [`group ${node.group}`]
+      return [`for ${node.codec}`]
     default:
       return []
   }
 }
 
+/** "silu", "cap(30)" */
+export function functionText(applied: {
+  function: ElementwiseName
+  by: number | undefined
+}): string {
+  return applied.by === undefined ? applied.function : `${applied.function}(${applied.by})`
+}
+
+const epilogueText = (epilogue: "add" | { gated: Activation }) =>
+  epilogue === "add" ? "add" : `gated ${epilogue.gated}`
 const shown = (weight: Weight) => `${weight.name} [${weight.rows}, ${weight.columns}]`
 const short = (value: number) => value.toPrecision(6)

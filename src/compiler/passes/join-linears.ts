@@ -1,14 +1,16 @@
 // Products of one input become one product: q, k and v; gate and up. Their matrices are joined row after row, so that the
-// input is read (and quantised) once and the product is wide; the parts are slices of its columns.
+// input is read (and quantised) once and the product is wide; the parts are slices of its columns. Matrices of different
+// codecs stay apart.
 
 import { linear, slice } from "../graph/builder.ts"
+import type { CodecOf } from "../graph/codecs.ts"
 import { type Graph, type Node, readers, rewrite, type Weight } from "../graph/graph.ts"
 
 type Linear = Extract<Node, { op: "linear" }>
 
-export function joinLinears(graph: Graph): Graph {
+export function joinLinears(graph: Graph, codecOf: CodecOf): Graph {
   const joined = new Map<Linear, { family: Linear[]; from: number }>()
-  for (const family of families(graph)) {
+  for (const family of families(graph, codecOf)) {
     let from = 0
     for (const member of family) {
       joined.set(member, { family, from })
@@ -25,19 +27,17 @@ export function joinLinears(graph: Graph): Graph {
   })
 }
 
-/** Plain products that read the same node, two or more of them. */
-function families(graph: Graph): Linear[][] {
-  const found: Linear[][] = []
-  for (const all of readers(graph).values()) {
-    const plain = all.filter(
-      (node): node is Linear => node.op === "linear" && node.epilogue === "store",
-    )
-    for (const biased of [true, false]) {
-      const family = plain.filter((node) => (node.bias !== undefined) === biased)
-      if (family.length > 1) found.push(family)
+/** Plain products that read the same node and can be one matrix, two or more of them. */
+function families(graph: Graph, codecOf: CodecOf): Linear[][] {
+  return [...readers(graph).values()].flatMap((all) => {
+    const alike = new Map<string, Linear[]>()
+    for (const node of all) {
+      if (node.op !== "linear" || node.epilogue !== "store") continue
+      const kind = `${node.bias !== undefined} ${codecOf(node.weight)}`
+      alike.set(kind, [...(alike.get(kind) ?? []), node])
     }
-  }
-  return found
+    return [...alike.values()].filter((family) => family.length > 1)
+  })
 }
 
 function product(input: Node, family: readonly Linear[]): Node {

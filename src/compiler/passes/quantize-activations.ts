@@ -1,21 +1,22 @@
 // For targets that multiply integers: what a packed matrix is multiplied with is rounded to 8 bits first, in groups as wide
-// as the matrix's own. An input of several products is rounded once.
+// as the matrix's own. An input of several products is rounded once for each codec that they have.
 
+import { type CodecName, isGroupCodec } from "../../runtime/format.ts"
+import type { CodecOf } from "../graph/codecs.ts"
 import { type Graph, type Node, rewrite, withInputs } from "../graph/graph.ts"
 
-export function quantizeActivations(graph: Graph, group: number): Graph {
-  const made = new Map<Node, Node>()
+export function quantizeActivations(graph: Graph, codecOf: CodecOf): Graph {
+  const made = new Map<Node, Map<CodecName, Node>>()
   return rewrite(graph, (node) => {
     if (node.op !== "linear") return node
+    const codec = codecOf(node.weight)
+    if (!isGroupCodec(codec)) return node
     const [input, ...residual] = node.inputs
-    if (!made.has(input))
-      made.set(input, {
-        op: "quantize",
-        rows: input.rows,
-        columns: input.columns,
-        inputs: [input],
-        group,
-      })
-    return withInputs(node, [made.get(input)!, ...residual])
+    const { rows, columns } = input
+    const rounded = made.get(input) ?? new Map<CodecName, Node>()
+    made.set(input, rounded)
+    if (!rounded.has(codec))
+      rounded.set(codec, { op: "quantize", rows, columns, inputs: [input], codec })
+    return withInputs(node, [rounded.get(codec)!, ...residual])
   })
 }

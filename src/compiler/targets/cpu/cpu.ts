@@ -11,8 +11,10 @@ import type { Manifest } from "../../../runtime/manifest.ts"
 import { openShelf, type Shelf, shelfKey } from "../../../runtime/shelf.ts"
 import { manifestOf } from "../../compile.ts"
 import type { Plan } from "../../plan.ts"
+import type { Build } from "../target.ts"
 import { emit } from "./emit.ts"
 import { type Level, usableLevels } from "./levels.ts"
+import { cpuBytes } from "./sizes.ts"
 import {
   build,
   type Compiler,
@@ -20,22 +22,14 @@ import {
   kernels,
   requireCompiler,
   runtime,
-  type Source,
   supports,
 } from "./toolchain.ts"
 
 export type CpuTarget = "cpu" | "cpu:baseline"
 
-/** Everything that decides a library's bytes, known before a compiler runs for long. */
-export interface CpuBuild {
-  manifest: Manifest
-  /** On the shelf. */
-  name: string
-  sources: readonly Source[]
+export interface CpuBuild extends Build {
   level: Level
   compiler: Compiler
-  /** Runs the compiler: seconds. The bytes of the library file, manifest included. */
-  build(signal?: AbortSignal): Promise<Buffer>
 }
 
 /**
@@ -76,6 +70,7 @@ async function prepareLevel(
   const manifest = manifestOf(plan, {
     target,
     kv,
+    bytes: cpuBytes(plan),
     features: level.features,
     sources: shelfKey(made),
   })
@@ -83,6 +78,7 @@ async function prepareLevel(
   return {
     manifest,
     name,
+    builder: compiler.command,
     sources,
     level,
     compiler,

@@ -4,12 +4,14 @@
 // Layers repeat: steps that differ only in their weights and their layer are emitted once, as a function of those. Steps
 // that look at nothing but their own row are joined into one loop over rows.
 
-import { formats, isGroupFormat, type ParameterFormat } from "../../../runtime/format.ts"
+import { type CodecName, dtypeOf, groupCodecs, isGroupCodec } from "../../../runtime/format.ts"
 import type { Manifest } from "../../../runtime/manifest.ts"
 import { BLOCK } from "../../../runtime/program.ts"
+import { STEP_WORDS, stepFields } from "../../../runtime/step-words.ts"
+import { elementwise } from "../../graph/elementwise.ts"
 import type { Attention } from "../../graph/graph.ts"
 import type { Buffer, Codes, ParameterId, Plan, Step, View } from "../../plan.ts"
-import type { Source } from "./toolchain.ts"
+import type { Source } from "../target.ts"
 
 export interface Emitted {
   sources: readonly Extract<Source, { text: string }>[]
@@ -35,6 +37,8 @@ export function emit(plan: Plan): Emitted {
     ...constants(plan, attention),
     "",
     '#include "driver_types.h"',
+    "",
+    ...stepAssertions(),
     "",
     ...bufferTable(plan),
     "",
@@ -67,7 +71,7 @@ export function emit(plan: Plan): Emitted {
   for (const [body, name] of code.shared) units.push(file(name, [body.replaceAll("NAME", name)]))
   return {
     sources: [{ name: "driver.c", text: driver.join("\n") }, ...units],
-    kv: { dtype: plan.kv, bytesPerBlock: attention.layers * bytesPerBlock(attention, plan.kv) },
+    kv: cacheOf(plan),
   }
 }
 
@@ -84,7 +88,7 @@ interface Panels {
   rows: number
   columns: number
   pair: number
-  format: ParameterFormat
+  codec: CodecName
 }
 
 export function keepers(plan: Plan): Keeper[] {
@@ -98,13 +102,13 @@ export function keepers(plan: Plan): Keeper[] {
     if (step.op !== "matmul") continue
     const { input, epilogue } = step
     const weight = plain(step.weight)
-    const panels = { ...weight, pair: epilogue.kind === "swiglu" ? weight.rows / 2 : 0 }
+    const panels = { ...weight, pair: epilogue.kind === "gated" ? weight.rows / 2 : 0 }
     found[step.weight] = { kept: "MATRIX", panels, stored: weight }
     if (step.bias !== undefined)
       found[step.bias] = { kept: "BIAS", panels, stored: plain(step.bias) }
     // Products of unrounded activations read floats: the codes are expanded once, on the way in.
-    if (input.kind === "float" && isGroupFormat(weight.format)) {
-      panels.format = formats[weight.format].dtype
+    if (input.kind === "float" && isGroupCodec(weight.codec)) {
+      panels.codec = dtypeOf(weight.codec)
       found[step.weight]!.kept = "EXPANDED"
     }
   }
@@ -114,11 +118,12 @@ export function keepers(plan: Plan): Keeper[] {
 type Shape = Omit<Panels, "columns"> & { columns: number | string }
 
 /** Initialiser of a struct panels. */
-function panelsText({ rows, columns, pair, format }: Shape): string {
+function panelsText({ rows, columns, pair, codec }: Shape): string {
   const shape = `.rows = ${rows}, .columns = ${columns}, .pair = ${pair}`
-  if (!isGroupFormat(format)) return `{${shape}, .number = ${format.toUpperCase()}}`
-  const { bits, group, dtype } = formats[format]
-  return `{${shape}, .grouped = 1, .codes = CODES_${bits}, .group = ${group}, .number = ${dtype.toUpperCase()}}`
+  if (!isGroupCodec(codec)) return `{${shape}, .number = ${codec.toUpperCase()}}`
+  const { bits, group, zero, minimums, dtype } = groupCodecs[codec]
+  const grouped = `.grouped = 1, .codes = CODES_${bits}, .group = ${group}, .zero = ${zero}, .minimums = ${Number(minimums)}`
+  return `{${shape}, ${grouped}, .number = ${dtype.toUpperCase()}}`
 }
 
 function parameterTable(plan: Plan, weights: readonly Keeper[]): string[] {
@@ -127,6 +132,12 @@ function parameterTable(plan: Plan, weights: readonly Keeper[]): string[] {
       `  {${kept}, ${panelsText(panels)}, ${panelsText(stored)}},  // ${id} ${plan.parameters[id]!.name}`,
   )
   return ["static const struct parameter parameters[PARAMETERS] = {", ...lines, "};"]
+}
+
+/** That the struct of a step has its fields where the host writes them. */
+export function stepAssertions(): string[] {
+  const size = `_Static_assert(sizeof(sinter_step_arrays) == ${8 * STEP_WORDS}, "the size of a step");`
+  return [...stepFields.map(({ name, word }) => `STEP_FIELD(${name}, ${word});`), size]
 }
 
 // ------------------------------------------------------------------ constants
@@ -145,11 +156,26 @@ function attentionOf(plan: Plan): AllLayers {
 
 /** A plan without layers remembers nothing; its cache has no bytes. */
 function noAttention({ shapes: { heads, kvHeads, headDim } }: Plan): Attention {
-  return { layer: 0, heads, kvHeads, headDim, scale: 1, window: undefined, sinks: 0 }
+  return {
+    layer: 0,
+    heads,
+    kvHeads,
+    headDim,
+    scale: 1,
+    cap: undefined,
+    window: undefined,
+    sinks: 0,
+  }
+}
+
+/** What keys and values are kept in, and what a block of them takes: every figure of them comes from here. */
+export function cacheOf(plan: Plan): Manifest["kv"] {
+  const attention = attentionOf(plan)
+  return { dtype: plan.kv, bytesPerBlock: attention.layers * layerBytes(attention, plan.kv) }
 }
 
 /** block_bytes of attention.h, for one layer. */
-function bytesPerBlock({ kvHeads, headDim }: Attention, kv: Plan["kv"]): number {
+function layerBytes({ kvHeads, headDim }: Attention, kv: Plan["kv"]): number {
   const numbers = kvHeads * BLOCK * (headDim + Math.ceil(headDim / 16) * 16)
   if (kv === "q8") return numbers + kvHeads * BLOCK * 2 * 4 // a scale for each key and value
   return numbers * (kv === "f32" ? 4 : 2)
@@ -169,7 +195,7 @@ function constants(plan: Plan, attention: AllLayers): string[] {
     TAKES_HIDDEN: plan.steps.some(({ op }) => op === "hiddenIn") ? 1 : 0,
     BUFFERS: plan.buffers.length,
     PARAMETERS: plan.parameters.length,
-    BLOCK_BYTES: `((size_t)${attention.layers * bytesPerBlock(attention, plan.kv)})`,
+    BLOCK_BYTES: `((size_t)${cacheOf(plan).bytesPerBlock})`,
     ATTENTION: `((struct attention){.heads = ${widest * attention.kvHeads}, .kv_heads = ${attention.kvHeads}, .head_dim = ${attention.headDim}, .number = ${plan.kv.toUpperCase()}})`,
     LOGITS_BUFFER: logits.buffer,
     LOGITS_STRIDE: stride(plan, logits),
@@ -182,7 +208,7 @@ function constants(plan: Plan, attention: AllLayers): string[] {
 }
 
 /** Weights that a matrix unit takes as planes of bf16 (float_tiles.h): a library keeps room for such a product's rows. */
-const isHalves = ({ format }: Panels) => format === "f16" || format === "bf16"
+const isHalves = ({ codec }: Panels) => codec === "f16" || codec === "bf16"
 
 /** The most columns of such a product; 0: there is none. */
 export function planesColumns(plan: Plan): number {
@@ -205,14 +231,17 @@ export const padded = (columns: number) => {
 const quantizedBytes = ({ columns, group }: Codes) => `QUANTIZED_BYTES(${columns}, ${group})`
 
 function bufferTable(plan: Plan): string[] {
-  const groups = new Map<number, Codes | "scales">()
-  for (const step of plan.steps)
-    if (step.op === "quantize")
-      groups.set(step.output.codes, step.output).set(step.output.scales, "scales")
-  const bytes = (buffer: Buffer, id: number) => {
-    const codes = groups.get(id)
-    if (codes === "scales") return 0 // they lie behind their row's codes
-    return codes ? quantizedBytes(codes) : 4 * padded(buffer.columns)
+  const codes = new Map<number, Set<string>>()
+  const scales = new Set<number>() // which lie behind their row's codes
+  for (const step of plan.steps) {
+    if (step.op !== "quantize") continue
+    const { output } = step
+    codes.set(output.codes, (codes.get(output.codes) ?? new Set()).add(quantizedBytes(output)))
+    scales.add(output.scales)
+  }
+  const bytes = ({ columns }: Buffer, id: number) => {
+    if (scales.has(id)) return 0
+    return [...(codes.get(id) ?? [4 * padded(columns)])].reduce((a, b) => `LARGER(${a}, ${b})`)
   }
   return [
     `static const size_t buffer_bytes[BUFFERS] = {${plan.buffers.map(bytes).join(", ")}};`,
@@ -301,13 +330,14 @@ class Code {
       throw new Error("internal: a product into some columns of a buffer")
     if (epilogue.kind === "add" && epilogue.to.buffer !== output.buffer)
       throw new Error("internal: a product added to another buffer than its own")
+    if (step.parts !== 1) throw new Error("internal: a product in parts")
     const { panels } = this.#weights[weight]!
     const quantized = input.kind === "int8"
     const from = input.kind === "int8" ? 0 : 4 * input.view.from
     const inBuffer = input.kind === "int8" ? input.codes.codes : input.view.buffer
     const inStride = input.kind === "int8" ? 0 : stride(this.#plan, input.view)
     const rowBytes = input.kind === "int8" ? quantizedBytes(input.codes) : 4 * inStride
-    const kind = epilogue.kind.toUpperCase()
+    const end = epilogue.kind === "gated" ? `gated_${epilogue.activation}` : epilogue.kind
     const outStride = padded(output.columns)
     const far = panels.columns >= FAR
     const shape = far
@@ -324,13 +354,13 @@ class Code {
       "  const struct product_loop *loop = context;",
       `  const struct panels weights = ${panelsText(shape)};`,
       "  EACH_PANEL(loop, index)",
-      `    taken = product_panel(weights, ${quantized ? 1 : 0}, ${far ? 1 : 0}, ${shape.strides}, ${kind}, &part, panel, end);`,
+      `    taken = product_panel(weights, ${quantized ? 1 : 0}, ${far ? 1 : 0}, ${shape.strides}, ${end.toUpperCase()}, &part, panel, end);`,
       "}",
     ]
     const name = this.#unit(
       "product",
       body,
-      far ? undefined : `near_${panels.format}${quantized ? "_int8" : ""}_${epilogue.kind}`,
+      far ? undefined : `near_${panels.codec}${quantized ? "_int8" : ""}_${end}`,
     )
     const count = Math.ceil(panels.pair ? panels.pair / 16 : panels.rows / 32)
     this.#call(
@@ -347,6 +377,7 @@ class Code {
       "}",
     ])
     if (output.from !== 0) throw new Error("internal: attention into some columns of a buffer")
+    if (step.span !== undefined) throw new Error("internal: attention in spans")
     this.#call(
       `attention_loop(m, ${setName(step.rows)}, ${name}, ${attention.kvHeads}, ${attention.layer}, ${query.buffer}, ${query.from}, ${stride(this.#plan, query)}, ${output.buffer}, ${stride(this.#plan, output)})`,
     )
@@ -355,7 +386,7 @@ class Code {
   #attentionText(a: Attention): string {
     const { layers } = attentionOf(this.#plan)
     const seen = `, .window = ${a.window ?? 0}, .sinks = ${a.sinks}`
-    return `{.heads = ${a.heads}, .kv_heads = ${a.kvHeads}, .head_dim = ${a.headDim}, .layers = ${layers}, .number = ${this.#plan.kv.toUpperCase()}, .scale = ${float(a.scale)}${seen}}`
+    return `{.heads = ${a.heads}, .kv_heads = ${a.kvHeads}, .head_dim = ${a.headDim}, .layers = ${layers}, .number = ${this.#plan.kv.toUpperCase()}, .scale = ${float(a.scale)}, .cap = ${float(a.cap ?? 0)}${seen}}`
   }
 
   #rows(run: readonly Step[]): void {
@@ -388,29 +419,41 @@ class Code {
     switch (step.op) {
       case "embed": {
         const { panels, kept } = this.#weights[step.table]!
-        const format = panels.format
-        const rounded = kept === "MATRIX" && isGroupFormat(format) ? formats[format].dtype : "f32"
-        return `embed_row(m, (struct panels)${panelsText(panels)}, ${weight(step.table)}, ${rounded.toUpperCase()}, token, ${row(step.output)})`
+        const { codec } = panels
+        const rounded = kept === "MATRIX" && isGroupCodec(codec) ? dtypeOf(codec) : "f32"
+        return `embed_row((struct panels)${panelsText(panels)}, ${weight(step.table)}, ${rounded.toUpperCase()}, m->step->${step.by}s + token, ${row(step.output)})`
       }
       case "hiddenIn":
         return `hidden_in_row(m, ${step.output.columns}, token, ${row(step.output)})`
-      case "angles":
-        return `angles_row(m, ${this.#table(step.frequencies)}, ${step.frequencies.length}, token, ${row(step.output)})`
-      case "norm":
-        return `norm_heads(${row(step.input)}, (float *)${weight(step.weight)}, ${float(step.epsilon)}, ${step.width}, ${step.input.columns}, ${row(step.output)})`
+      case "angles": {
+        const { frequencies, factor, growth = { beta: 0, original: 0 } } = step.rotation
+        const factors = [factor, growth.beta, growth.original].map(double).join(", ")
+        return `angles_row(m, ${this.#table(frequencies)}, ${frequencies.length}, ${factors}, token, ${row(step.output)})`
+      }
+      case "norm": {
+        const { kind, bias, width, epsilon, input } = step
+        const vector = (id: ParameterId) => `(float *)${weight(id)}`
+        const each = this.#plan.parameters[step.weight]!.rows === width ? 0 : 1
+        const shape = `${each}, ${float(epsilon)}, ${width}, ${input.columns}, ${row(step.output)}`
+        if (kind === "rms") return `norm_heads(${row(input)}, ${vector(step.weight)}, ${shape})`
+        return `layer_norm_heads(${row(input)}, ${vector(step.weight)}, ${bias === undefined ? "NULL" : vector(bias)}, ${shape})`
+      }
       case "quantize": {
-        const { codes, columns, group } = step.output
-        return `quantize_row(${row(step.input)}, ${columns}, ${group}, quantized_above(CODES_${this.#bits(step.output)}), m->buffers[${codes}] + row * ${quantizedBytes(step.output)})`
+        const { codes, columns, group, codec } = step.output
+        return `quantize_row(${row(step.input)}, ${columns}, ${group}, quantized_above((struct panels)${panelsText({ rows: 0, columns: 0, pair: 0, codec })}), m->buffers[${codes}] + row * ${quantizedBytes(step.output)})`
       }
       case "rope":
-        return `rope_row(${row(step.view)}, ${row(step.angles, "token")}, ${step.headDim}, ${step.view.columns})`
+        return `rope_row(${row(step.view)}, ${row(step.angles, "token")}, ${step.angles.columns}, ${step.headDim}, ${step.view.columns})`
       case "remember": {
         const all = attentionOf(this.#plan)
         return `remember_row(m, (struct attention)${this.#attentionText(all)}, ${argument(step.layer)}, ${row(step.key)}, ${row(step.value)}, token)`
       }
-      case "silu":
+      case "apply": {
+        const result = elementwise[step.function].c("x", float(step.by ?? 0))
+        return `APPLY_ROW(${result}, ${row(step.input)}, ${step.output.columns}, ${row(step.output)})`
+      }
       case "copy":
-        return `${step.op}_row(${row(step.input)}, ${step.output.columns}, ${row(step.output)})`
+        return `copy_row(${row(step.input)}, ${step.output.columns}, ${row(step.output)})`
       case "add":
       case "multiply":
         return `${step.op}_row(${row(step.a)}, ${row(step.b)}, ${step.output.columns}, ${row(step.output)})`
@@ -421,17 +464,6 @@ class Code {
       default:
         throw new Error(`internal: ${step.op} is no step of rows`)
     }
-  }
-
-  /** Bits of the codes that these rows will be multiplied with: all readers have the model's one format. */
-  #bits(codes: Codes): number {
-    for (const step of this.#plan.steps) {
-      if (step.op !== "matmul" || step.input.kind !== "int8") continue
-      if (step.input.codes.codes !== codes.codes) continue
-      const { format } = this.#plan.parameters[step.weight]!
-      if (isGroupFormat(format)) return formats[format].bits
-    }
-    throw new Error("internal: quantised rows that nobody reads")
   }
 
   #table(frequencies: readonly number[]): string {

@@ -1,31 +1,27 @@
 // What an opened library of the target cpu takes, known before it is built: the start-up table counts with it. These are
 // driver.h's place_weights and lay_out in TypeScript; test/model/sizes.test.ts holds them to what a library really takes.
 
-import { availableParallelism } from "node:os"
-import { floatBytes, formats, isGroupFormat } from "../../../runtime/format.ts"
-import type { ProgramLimits } from "../../../runtime/program.ts"
-import type { Codes, Plan } from "../../plan.ts"
+import { floatBytes, groupCodecs, isGroupCodec } from "../../../runtime/format.ts"
+import type { ProgramBytes } from "../../../runtime/manifest.ts"
+import type { Buffer, Codes, Plan } from "../../plan.ts"
 import { type Keeper, keepers, padded, planesColumns } from "./emit.ts"
 
-/** Bytes of the weights as the kernels keep them, and of everything else but KV blocks. */
-export function cpuBytes(
-  plan: Plan,
-  threads: number = availableParallelism(),
-): {
-  weights: number
-  buffers: (limits: Pick<ProgramLimits, "tokens" | "rows">) => number
-} {
+/** For the manifest: weights as the kernels keep them, and everything else but KV blocks. */
+export function cpuBytes(plan: Plan): ProgramBytes {
   const rowBytes = bufferBytes(plan)
-  const { vocabulary } = plan.shapes
-  const own = threads * (scratchBytes(plan) + samplerBytes(vocabulary))
+  const rowsOf = (capacity: Buffer["capacity"]) =>
+    plan.buffers.reduce(
+      (sum, each, id) => sum + (each.capacity === capacity ? rowBytes[id]! : 0),
+      0,
+    )
+  const planes = planesBytes(plan)
   return {
     weights: keepers(plan).reduce((sum, keeper) => sum + onLines(keptBytes(keeper)), 0),
-    buffers: ({ tokens, rows }) =>
-      plan.buffers.reduce(
-        (sum, { capacity }, id) =>
-          sum + onLines(rowBytes[id]! * (capacity === "logits" ? rows : tokens + ROWS_BEHIND)),
-        own + ROW_SETS * tokens * ROW_BYTES + planesBytes(plan, tokens),
-      ),
+    perToken: rowsOf("tokens") + ROW_SETS * ROW_BYTES + planes,
+    perRow: rowsOf("logits"),
+    perThread: scratchBytes(plan) + samplerBytes(plan.shapes.vocabulary),
+    // All rows are whole lines, so what begins behind them does on a line.
+    fixed: plan.buffers.length * SLACK + ROWS_BEHIND * rowsOf("tokens") + PLANES_BEHIND * planes,
   }
 }
 
@@ -40,33 +36,36 @@ const ROW_BYTES = 20
 const onLines = (bytes: number) => Math.ceil((bytes + SLACK) / LINE) * LINE
 const upTo = (n: number, unit: number) => Math.ceil(n / unit) * unit
 
-/** Rows of the widest product that a matrix unit takes as planes (float_tiles.h): two numbers of 16 bits for each float. */
-function planesBytes(plan: Plan, tokens: number): number {
+/** A row of the widest product that a matrix unit takes as planes (float_tiles.h): two numbers of 16 bits for each float. */
+function planesBytes(plan: Plan): number {
   const columns = planesColumns(plan)
   const bytes = upTo(columns, 32) * 4
-  return columns ? (bytes % 2048 ? bytes : bytes + LINE) * (tokens + PLANES_BEHIND) : 0
+  return columns && bytes % 2048 === 0 ? bytes + LINE : bytes
 }
 
 /** panels_bytes of panels.h: panels of 32 rows, codes of 3 bits as nibbles, a line of scales for each group. */
 function keptBytes({ kept, panels, stored }: Keeper): number {
-  const { rows, columns, pair, format } = panels
+  const { rows, columns, pair, codec } = panels
   if (kept === "VECTOR") return stored.rows * 4
   const count = pair ? Math.ceil(pair / 16) : Math.ceil(rows / 32)
   if (kept === "BIAS") return count * 32 * 4
-  if (!isGroupFormat(format)) return count * columns * 32 * floatBytes[format]
-  const { bits, group, dtype } = formats[format]
+  if (!isGroupCodec(codec)) return count * columns * 32 * floatBytes[codec]
+  const { bits, group, minimums, dtype } = groupCodecs[codec]
   const lines = group / (bits === 8 ? 4 : 8)
-  return count * Math.ceil(columns / group) * (lines * 2 * LINE + 32 * floatBytes[dtype])
+  return (
+    count *
+    Math.ceil(columns / group) *
+    (lines * 2 * LINE + 32 * floatBytes[dtype] * (minimums ? 2 : 1))
+  )
 }
 
 /** Of each of the plan's buffers, bytes of a row. Scales lie behind their row's codes. */
 function bufferBytes(plan: Plan): number[] {
-  const bytes = plan.buffers.map(({ columns }) => 4 * padded(columns))
-  for (const step of plan.steps)
-    if (step.op === "quantize") {
-      bytes[step.output.codes] = quantizedBytes(step.output)
-      bytes[step.output.scales] = 0
-    }
+  const bytes = plan.buffers.map(({ dtype, columns }) =>
+    dtype === "f32" ? 4 * padded(columns) : 0,
+  )
+  for (const { output } of plan.steps.filter((step) => step.op === "quantize"))
+    bytes[output.codes] = Math.max(bytes[output.codes]!, quantizedBytes(output))
   return bytes
 }
 
@@ -91,7 +90,7 @@ function scratchBytes({ kv, shapes: { heads, kvHeads, headDim } }: Plan): number
   return Math.max(vectors, 1024 * (query + step + sums))
 }
 
-/** sampler_bytes of sampler.h: a score, a share, a float, an id for each token, and a float for each 64. */
+/** sampler_bytes of sampler.h: a score and an id for each token, and a float for each 64. */
 function samplerBytes(vocabulary: number): number {
-  return upTo((vocabulary + 64) * 25, LINE)
+  return upTo((vocabulary + 64) * 9, LINE)
 }

@@ -1,16 +1,19 @@
 // The machine's own C compiler: found, asked for its version, and driven. Sources are written to a folder of their own,
-// compiled side by side and linked into one shared object, whose bytes are the result; nothing stays behind.
+// compiled side by side and linked into one shared object, whose bytes are the result; nothing stays behind, no compiler either,
+// however this process ends.
 
-import { execFile } from "node:child_process"
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises"
-import { availableParallelism, tmpdir } from "node:os"
+import { execFile, spawn } from "node:child_process"
+import { readFile, writeFile } from "node:fs/promises"
+import { availableParallelism } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { promisify } from "node:util"
-import { problem } from "../../../errors.ts"
+import { problem, systemProblem } from "../../../errors.ts"
+import { type Scratch, withScratch } from "../../../runtime/scratch.ts"
+import type { Source } from "../target.ts"
 import type { Level } from "./levels.ts"
 
-const run = promisify(execFile)
+const execute = promisify(execFile)
 
 export interface Compiler {
   command: string
@@ -18,9 +21,6 @@ export interface Compiler {
   version: string
   family: "gcc" | "clang"
 }
-
-/** One translation unit: its text, or the path of a source that is shipped. */
-export type Source = { name: string; text: string } | { name: string; path: string }
 
 /** Folders of our headers. */
 export const kernels = fileURLToPath(new URL("./kernels/", import.meta.url))
@@ -37,13 +37,18 @@ export async function findCompiler(): Promise<Compiler | undefined> {
   return undefined
 }
 
-/** What a compiler says it is: `cc` may be either of the families. Undefined where there is no such command. */
+/**
+ * What a compiler says it is: `cc` may be either of the families. Undefined where there is no such command.
+ * @throws `system_refused` when it is there and no process is to be had
+ */
 export async function identify(command: string): Promise<Compiler | undefined> {
   try {
-    const { stdout } = await run(command, ["--version"])
+    const { stdout } = await execute(command, ["--version"])
     const version = stdout.split("\n", 1)[0]!
     return { command, version, family: /clang/i.test(version) ? "clang" : "gcc" }
-  } catch {
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === "EAGAIN" || code === "ENOMEM") throw systemProblem(error) ?? error
     return undefined
   }
 }
@@ -88,18 +93,14 @@ export function flagsOf(level: Level, family: Compiler["family"]): string[] {
 }
 
 /** Whether this compiler knows the level's instructions. */
-export async function supports(compiler: Compiler, level: Level): Promise<boolean> {
-  const folder = await mkdtemp(join(tmpdir(), "sinter-probe-"))
-  try {
-    const file = join(folder, "probe.c")
+export function supports(compiler: Compiler, level: Level): Promise<boolean> {
+  return withScratch("sinter-probe", async (scratch) => {
+    const file = join(scratch.folder, "probe.c")
     await writeFile(file, '#include "product.h"\n')
-    await run(compiler.command, [...flagsOf(level, compiler.family), "-fsyntax-only", file])
-    return true
-  } catch {
-    return false
-  } finally {
-    await rm(folder, { recursive: true, force: true })
-  }
+    const flags = flagsOf(level, compiler.family)
+    const { code } = await run(compiler, [...flags, "-fsyntax-only", file], scratch)
+    return code === 0
+  })
 }
 
 /** Objects that this process has made and that another library may want: a draft's beside its model's. */
@@ -117,11 +118,12 @@ export async function build(
   sources: readonly Source[],
   signal?: AbortSignal,
 ): Promise<Buffer> {
-  const folder = await mkdtemp(join(tmpdir(), "sinter-build-"))
-  try {
+  return withScratch("sinter-build", async (scratch) => {
+    const { folder } = scratch
     const waiting = [...sources]
     const objects: string[] = []
-    const call = (file: string, parameters: string[]) => compile(compiler, file, parameters, signal)
+    const call = (file: string, parameters: string[]) =>
+      compile(compiler, file, parameters, scratch, signal)
     const worker = async () => {
       for (let source = waiting.shift(); source; source = waiting.shift()) {
         const object = join(folder, `${source.name}.o`)
@@ -145,22 +147,51 @@ export async function build(
     objects.sort() // link order, and with it the bytes, must not depend on who finished first
     await call("the library", ["-shared", "-o", library, ...objects, "-lpthread"])
     return await readFile(library)
-  } finally {
-    await rm(folder, { recursive: true, force: true })
-  }
+  })
 }
 
 async function compile(
   compiler: Compiler,
   file: string,
   parameters: string[],
+  scratch: Scratch,
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  try {
-    await run(compiler.command, parameters, { maxBuffer: 64 << 20, ...(signal ? { signal } : {}) })
-  } catch (error) {
+  const { code, output } = await run(compiler, parameters, scratch, signal)
+  if (code !== 0) throw problem("compiler_failed", { compiler: compiler.command, file, output })
+}
+
+const MOST_OUTPUT = 1 << 16 // characters
+
+/**
+ * Runs the compiler in a process group of its own, with its temporary files in the scratch folder.
+ * @returns its exit code, undefined where there was none, and what it said
+ */
+function run(
+  { command }: Compiler,
+  parameters: string[],
+  scratch: Scratch,
+  signal?: AbortSignal,
+): Promise<{ code: number | undefined; output: string }> {
+  return new Promise((resolve, reject) => {
     signal?.throwIfAborted()
-    const output = (error as { stderr?: string }).stderr?.trim() || (error as Error).message
-    throw problem("compiler_failed", { compiler: compiler.command, file, output })
-  }
+    const child = spawn(command, parameters, {
+      detached: true,
+      stdio: ["ignore", "ignore", "pipe"],
+      env: { ...process.env, TMPDIR: scratch.folder },
+    })
+    scratch.own(child)
+    let output = ""
+    child.stderr.setEncoding("utf8").on("data", (text: string) => {
+      output = (output + text).slice(0, MOST_OUTPUT)
+    })
+    signal?.addEventListener("abort", scratch.end, { once: true })
+    child.on("error", ({ message }) => resolve({ code: undefined, output: message }))
+    child.on("close", (code, killed) => {
+      signal?.removeEventListener("abort", scratch.end)
+      if (signal?.aborted) reject(signal.reason)
+      else if (code === null) resolve({ code: undefined, output: `it was ended by ${killed}` })
+      else resolve({ code, output: output.trim() })
+    })
+  })
 }

@@ -42,16 +42,23 @@ export function total(lanes: Float32Array): number {
 
 const parts = new Float32Array(4 * LANES)
 
-/**
- * The sum of squares of `count` floats in four vectors of lanes, which take turns as long as all four are full; what is
- * left goes to the first.
- */
+/** The sum of squares of `count` floats. */
 export function sumOfSquares(data: Float32Array, from: number, count: number): number {
+  return sumLanes(count, (i, before) => fma(data[from + i]!, data[from + i]!, before))
+}
+
+/** The sum of `count` floats. */
+export function sumOf(data: Float32Array, from: number, count: number): number {
+  return sumLanes(count, (i, before) => before + data[from + i]!)
+}
+
+/** Sums in four vectors of lanes, which take turns as long as all four are full; what is left goes to the first. */
+function sumLanes(count: number, add: (i: number, before: number) => number): number {
   const full = count - (count % parts.length)
   parts.fill(0)
   for (let i = 0; i < count; i++) {
     const lane = i % (i < full ? parts.length : LANES)
-    parts[lane] = fma(data[from + i]!, data[from + i]!, parts[lane]!)
+    parts[lane] = add(i, parts[lane]!)
   }
   const [a, b, c, d] = [0, 1, 2, 3].map((j) => parts.subarray(j * LANES, (j + 1) * LANES))
   for (let i = 0; i < LANES; i++) a![i] = fround(a![i]! + b![i]!) + fround(c![i]! + d![i]!)
@@ -87,3 +94,52 @@ export function exp(x: number): number {
 export function silu(x: number): number {
   return fround(x / fround(1 + exp(0 - x)))
 }
+
+// erf by its approximation 7.1.26 of Abramowitz and Stegun, Handbook of Mathematical Functions: off by 1.5e-7 at most.
+const ERF_P = fround(0.3275911 * Math.SQRT1_2)
+const ERF = [1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592].map((a) =>
+  fround(a / 2),
+)
+
+/** x * (1 + erf(x / sqrt(2))) / 2 */
+export function gelu(x: number): number {
+  const size = Math.abs(x)
+  const t = fround(1 / fma(size, ERF_P, 1))
+  let p = ERF[0]!
+  for (const a of ERF.slice(1)) p = fma(p, t, a)
+  const tail = fround(fround(p * t) * exp(fround(fround(x * x) * -0.5)))
+  return fround(larger(x, 0) - fround(size * tail))
+}
+
+const TANH_1 = fround(2 * Math.sqrt(2 / Math.PI))
+const TANH_3 = fround(2 * Math.sqrt(2 / Math.PI) * 0.044715)
+
+/** x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))), which is x * sigmoid of twice that */
+export function geluTanh(x: number): number {
+  const z = fround(x * fma(fround(x * x), TANH_3, TANH_1))
+  return fround(x / fround(1 + exp(0 - z)))
+}
+
+/** max(0, x)^2. Here and below x * 0 is added, which shows what is no number. */
+export function relu2(x: number): number {
+  const y = larger(x, 0)
+  return fma(y, y, x * 0)
+}
+
+export function sigmoid(x: number): number {
+  return fround(fround(1 / fround(1 + exp(0 - x))) + x * 0)
+}
+
+/** by * tanh(x / by) */
+export function cap(x: number, by: number): number {
+  const bound = fround(by)
+  const tanh = fround(1 - fround(2 / fround(exp(fround(x * fround(2 / bound))) + 1)))
+  return fma(tanh, bound, x * 0)
+}
+
+export function scale(x: number, by: number): number {
+  return fround(x * fround(by))
+}
+
+/** As a vector's maximum: the second where the first is no number. */
+const larger = (a: number, b: number) => (a > b ? a : b)

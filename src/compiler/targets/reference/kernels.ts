@@ -2,12 +2,13 @@
 // is rounded to float, and sums are added in the order of arithmetic.ts or, within one lane, of the columns.
 
 import { nearestEven } from "../../../runtime/dtype.ts"
-import { cosine, sine } from "../../../runtime/elementary.ts"
+import { cosine, log, sine } from "../../../runtime/elementary.ts"
+import type { Attention, Rotation } from "../../graph/graph.ts"
 import * as arithmetic from "./arithmetic.ts"
 import type { Floats, Codes as StoredCodes } from "./parameters.ts"
 
 const { fround } = Math
-const { exp, fma, sumOfSquares, total } = arithmetic // called a million times: not through a module's getters
+const { cap, exp, fma, sumOf, sumOfSquares, total } = arithmetic // called a million times: not through a module's getters
 
 /** Rows of float32, `stride` apart; the columns of interest begin at `from`. */
 export interface Rows {
@@ -32,14 +33,30 @@ export function rowOf(rows: Rows, row: number): Float32Array {
   return rows.data.subarray(at(rows, row), at(rows, row) + rows.columns)
 }
 
-export function norm(x: Rows, weight: Float32Array, epsilon: number, out: Rows, row: number): void {
-  const width = weight.length
+export interface Norm {
+  kind: "rms" | "layer"
+  weight: Float32Array // as long as the row, or as `width`
+  bias: Float32Array | undefined
+  epsilon: number
+  width: number
+}
+
+export function norm(x: Rows, what: Norm, out: Rows, row: number): void {
+  const { kind, weight, bias, epsilon, width } = what
+  const centred = new Float32Array(width)
   for (let head = 0; head < x.columns; head += width) {
     const [from, to] = [at(x, row) + head, at(out, row) + head]
-    const mean = fround(sumOfSquares(x.data, from, width) / width)
-    const scale = fround(1 / fround(Math.sqrt(fround(mean + fround(epsilon)))))
-    for (let i = 0; i < width; i++)
-      out.data[to + i] = fround(x.data[from + i]! * scale) * weight[i]!
+    const own = weight.length === width ? 0 : head
+    const mean = kind === "layer" ? fround(sumOf(x.data, from, width) / width) : 0
+    for (let i = 0; i < width; i++) centred[i] = x.data[from + i]! - mean
+    const square = fround(sumOfSquares(centred, 0, width) / width)
+    const scale = fround(1 / fround(Math.sqrt(fround(square + fround(epsilon)))))
+    for (let i = 0; i < width; i++) {
+      const scaled = fround(centred[i]! * scale)
+      out.data[to + i] = bias
+        ? fma(scaled, weight[own + i]!, bias[own + i]!)
+        : scaled * weight[own + i]!
+    }
   }
 }
 
@@ -60,14 +77,16 @@ export function quantize(x: Rows, out: QuantizedRows, row: number): void {
 }
 
 /**
- * Four elements of a product of floats: row `row` of x times four rows of the matrix, which keeps four sums going at once.
- * Each is added up in the order of the columns, a fused multiply-add for each.
+ * Four elements of a product of floats, over the columns `from` … `to`: row `row` of x times four rows of the matrix, which
+ * keeps four sums going at once. Each is added up in the order of the columns, a fused multiply-add for each.
  */
 export function dotFour(
   x: Rows,
   row: number,
   { columns, values }: Floats,
   rows: readonly [number, number, number, number],
+  from: number,
+  to: number,
   out: Float64Array, // [4]
 ): void {
   const { data } = x
@@ -80,7 +99,7 @@ export function dotFour(
   let s1 = 0
   let s2 = 0
   let s3 = 0
-  for (let k = 0; k < columns; k++) {
+  for (let k = from; k < to; k++) {
     const v = data[a + k]!
     s0 = fma(v, values[b0 + k]!, s0)
     s1 = fma(v, values[b1 + k]!, s1)
@@ -93,12 +112,14 @@ export function dotFour(
   out[3] = s3
 }
 
-/** The same with integers: exact within a group, then a fused multiply-add for each group, in order. */
+/** The same with integers, over whole groups: exact within a group, then a fused multiply-add for each, in order. */
 export function dotCodesFour(
   x: QuantizedRows,
   row: number,
-  { columns, group, groups, codes, scales }: StoredCodes,
+  { columns, group, groups, codes, scales, minimums }: StoredCodes,
   rows: readonly [number, number, number, number],
+  from: number,
+  to: number,
   out: Float64Array, // [4]
 ): void {
   const a = row * columns
@@ -107,8 +128,8 @@ export function dotCodesFour(
   const b2 = rows[2] * columns
   const b3 = rows[3] * columns
   out.fill(0)
-  for (let g = 0; g < groups; g++) {
-    const last = Math.min(columns, (g + 1) * group)
+  for (let g = from / group; g * group < to; g++) {
+    const last = Math.min(to, (g + 1) * group)
     let s0 = 0
     let s1 = 0
     let s2 = 0
@@ -125,24 +146,38 @@ export function dotCodesFour(
     out[1] = fma(s1, fround(scale * scales[rows[1] * groups + g]!), out[1]!)
     out[2] = fma(s2, fround(scale * scales[rows[2] * groups + g]!), out[2]!)
     out[3] = fma(s3, fround(scale * scales[rows[3] * groups + g]!), out[3]!)
+    if (!minimums) continue
+    let all = 0
+    for (let k = g * group; k < last; k++) all += x.codes[a + k]!
+    const sum = fround(scale * all)
+    for (let i = 0; i < 4; i++) out[i] = fma(minimums[rows[i]! * groups + g]!, sum, out[i]!)
   }
 }
 
-/** cos and sin of position * frequency, for each pair. */
+/** Sums of parts, four in each, added up as a tree of neighbours; the sums of all are then the first four. */
+export function addParts(sums: Float64Array): void {
+  for (let apart = 4; apart < sums.length; apart *= 2)
+    for (let part = 0; part < sums.length; part += 2 * apart)
+      for (let i = part; i < part + 4; i++) sums[i] = fround(sums[i]! + sums[i + apart]!)
+}
+
+/** cos and sin of position * frequency, for each pair, times the factors of the rotation. */
 export function angles(
   position: number,
-  frequencies: readonly number[],
+  { frequencies, factor, growth }: Rotation,
   out: Rows,
   row: number,
 ): void {
   const to = at(out, row)
+  const grown = growth ? 1 + growth.beta * log(1 + Math.floor(position / growth.original)) : 1
+  const size = fround(factor * grown)
   frequencies.forEach((frequency, i) => {
-    out.data[to + i] = cosine(position * frequency)
-    out.data[to + frequencies.length + i] = sine(position * frequency)
+    out.data[to + i] = fround(cosine(position * frequency)) * size
+    out.data[to + frequencies.length + i] = fround(sine(position * frequency)) * size
   })
 }
 
-/** Turns every head of a row: element i with element i + half. */
+/** Turns as many elements of every head as there are angles: element i with element i + half. */
 export function rope(
   view: Rows,
   row: number,
@@ -150,7 +185,7 @@ export function rope(
   angles: Rows,
   angleRow: number,
 ): void {
-  const half = headDim / 2
+  const half = angles.columns / 2
   const turn = at(angles, angleRow)
   for (let head = 0; head < view.columns; head += headDim) {
     const from = at(view, row) + head
@@ -204,57 +239,93 @@ const LOWEST = fround(-3.4e38)
 const weights = new Float32Array(STEP)
 const lanes = new Float32Array(16)
 
+/** What is read of attention's shape. */
+type Shape = Pick<Attention, "heads" | "kvHeads" | "headDim" | "scale" | "cap">
+
 /**
- * One row of attention. Query head h reads key-value head floor(h / (heads / kvHeads)). The softmax is merged step by step;
- * within a step position p is added in lane p mod 16.
+ * One row of attention. Query head h reads key-value head floor(h / (heads / kvHeads)). The context is one softmax, or one for
+ * what is seen of each span, which are then merged.
  */
 export function attend(
   query: Rows,
   row: number,
-  shape: { heads: number; kvHeads: number; headDim: number; scale: number },
-  { keys, values, scales }: Cache,
-  { positions, slots }: Seen,
+  shape: Shape,
+  cache: Cache,
+  seen: Seen | readonly Seen[],
   out: Rows,
 ): void {
-  const { heads, kvHeads, headDim } = shape
-  const scale = fround(shape.scale)
-  const width = kvHeads * headDim
-  const mixed = new Float32Array(headDim)
+  const { heads, headDim } = shape
   for (let head = 0; head < heads; head++) {
-    const q = at(query, row) + head * headDim
-    const kvHead = Math.floor((head * kvHeads) / heads)
-    const lane = kvHead * headDim
-    let most = LOWEST
-    let sum = 0
-    mixed.fill(0)
-    for (let first = 0, next = 0; first < slots.length; first = next) {
-      const step = Math.floor(positions[first]! / STEP)
-      let largest = most
-      for (; next < slots.length && Math.floor(positions[next]! / STEP) === step; next++) {
-        const k = slots[next]! * width + lane
-        let score = 0
-        for (let i = 0; i < headDim; i++) score = fma(query.data[q + i]!, keys[k + i]!, score)
-        if (scales) score = fround(score * scales.keys[slots[next]! * kvHeads + kvHead]!)
-        score = fround(score * scale)
-        sum += score * 0 // NaN of a NaN or an infinity, whose weight would be none: it must show
-        weights[next - first] = score
-        if (score > largest) largest = score
-      }
-      const correction = exp(fround(most - largest))
-      most = largest
-      lanes.fill(0)
-      for (let i = 0; i < headDim; i++) mixed[i]! *= correction
-      for (let j = first; j < next; j++) {
-        let weight = exp(fround(weights[j - first]! - largest))
-        const v = slots[j]! * width + lane
-        lanes[positions[j]! % lanes.length]! += weight
-        if (scales) weight = fround(weight * scales.values[slots[j]! * kvHeads + kvHead]!)
-        for (let i = 0; i < headDim; i++) mixed[i] = fma(weight, values[v + i]!, mixed[i]!)
-      }
-      sum = fround(fround(sum * correction) + total(lanes))
-    }
+    const softmax = (seen: Seen) => softmaxOf(query, row, head, shape, cache, seen)
+    const { sum, mixed } = "slots" in seen ? softmax(seen) : merged(seen.map(softmax))
     const inverse = fround(1 / sum)
     const to = at(out, row) + head * headDim
     for (let i = 0; i < headDim; i++) out.data[to + i] = mixed[i]! * inverse
   }
+}
+
+interface Softmax {
+  most: number // the largest score
+  sum: number // of the weights e^(score - most)
+  mixed: Float32Array // [headDim] the values times their weights
+}
+
+/** Of one head. Merged step by step; within one, position p is in lane p mod 16. */
+function softmaxOf(
+  query: Rows,
+  row: number,
+  head: number,
+  shape: Shape,
+  { keys, values, scales }: Cache,
+  { positions, slots }: Seen,
+): Softmax {
+  const { heads, kvHeads, headDim } = shape
+  const scale = fround(shape.scale)
+  const width = kvHeads * headDim
+  const q = at(query, row) + head * headDim
+  const kvHead = Math.floor((head * kvHeads) / heads)
+  const lane = kvHead * headDim
+  const mixed = new Float32Array(headDim)
+  let most = LOWEST
+  let sum = 0
+  for (let first = 0, next = 0; first < slots.length; first = next) {
+    const step = Math.floor(positions[first]! / STEP)
+    let largest = most
+    for (; next < slots.length && Math.floor(positions[next]! / STEP) === step; next++) {
+      const k = slots[next]! * width + lane
+      let score = 0
+      for (let i = 0; i < headDim; i++) score = fma(query.data[q + i]!, keys[k + i]!, score)
+      if (scales) score = fround(score * scales.keys[slots[next]! * kvHeads + kvHead]!)
+      score = fround(score * scale)
+      if (shape.cap) score = cap(score, shape.cap)
+      sum += score * 0 // NaN of a NaN or an infinity, whose weight would be none: it must show
+      weights[next - first] = score
+      if (score > largest) largest = score
+    }
+    const correction = exp(fround(most - largest))
+    most = largest
+    lanes.fill(0)
+    for (let i = 0; i < headDim; i++) mixed[i]! *= correction
+    for (let j = first; j < next; j++) {
+      let weight = exp(fround(weights[j - first]! - largest))
+      const v = slots[j]! * width + lane
+      lanes[positions[j]! % lanes.length]! += weight
+      if (scales) weight = fround(weight * scales.values[slots[j]! * kvHeads + kvHead]!)
+      for (let i = 0; i < headDim; i++) mixed[i] = fma(weight, values[v + i]!, mixed[i]!)
+    }
+    sum = fround(fround(sum * correction) + total(lanes))
+  }
+  return { most, sum, mixed }
+}
+
+/** As SumOrder says. */
+function merged(softmaxes: readonly Softmax[]): Softmax {
+  const most = softmaxes.reduce((most, { most: own }) => (own > most ? own : most), LOWEST)
+  const all = { most, sum: 0, mixed: new Float32Array(softmaxes[0]!.mixed.length) }
+  for (const { most: own, sum, mixed } of softmaxes) {
+    const factor = exp(fround(own - most))
+    all.sum = fround(all.sum + fround(sum * factor))
+    for (const [i, value] of mixed.entries()) all.mixed[i]! += fround(value * factor)
+  }
+  return all
 }

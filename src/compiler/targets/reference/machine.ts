@@ -1,37 +1,45 @@
 // The interpreter: buffers, caches, and for every step of the plan what it does to a row.
 
 import { rounding } from "../../../runtime/dtype.ts"
-import {
-  type FloatType,
-  formats,
-  isGroupFormat,
-  type ParameterFormat,
-} from "../../../runtime/format.ts"
+import { dtypeOf, type FloatType } from "../../../runtime/format.ts"
 import {
   BLOCK,
   type CancelWord,
-  MOST_LOGPROBS,
+  newStepDone,
   type ProgramLimits,
   type StepDone,
   type StepInput,
   type StepOutput,
 } from "../../../runtime/program.ts"
 import { createSampler, type Sampler } from "../../../runtime/sampling.ts"
-import type { BufferId, Codes, ParameterId, Plan, Step, View } from "../../plan.ts"
-import { silu } from "./arithmetic.ts"
-import { Batch } from "./batch.ts"
+import { ITEM, type RowSet, StepRows } from "../../../runtime/step-rows.ts"
+import { elementwise } from "../../graph/elementwise.ts"
+import {
+  type BufferId,
+  type Codes,
+  type ParameterId,
+  type Plan,
+  partEnds,
+  type Step,
+  type View,
+} from "../../plan.ts"
 import * as kernels from "./kernels.ts"
 import { type Floats, readRow, type Stored } from "./parameters.ts"
 import { attendTiles, multiplyTiles } from "./tiles.ts"
 
 type Four = readonly [number, number, number, number]
 type Matmul = Extract<Step, { op: "matmul" }>
+type Attend = Extract<Step, { op: "attend" }>
+type Product = (row: number, wanted: Four, out: Float64Array) => void
 
 /**
  * In which of the cpu target's two ways attention and products of float weights are computed: they differ in the last bits
  * (docs/determinism.md).
  */
 export type Arithmetic = "vectors" | "matrix unit"
+
+/** Rows that attend together. */
+const ROWS_AT_ONCE = 4
 
 /** Thrown by whatever finds the cancel word set. */
 const cancelled = Symbol("cancelled")
@@ -43,6 +51,7 @@ export class Machine {
   readonly #caches: readonly kernels.Cache[]
   readonly #sampler: Sampler
   readonly #arithmetic: Arithmetic
+  readonly #stepRows: StepRows
 
   constructor(
     plan: Plan,
@@ -68,12 +77,13 @@ export class Machine {
       ...(plan.kv === "q8" ? { scales: pair(size / headDim) } : {}),
     }))
     this.#sampler = createSampler(vocabulary)
+    this.#stepRows = new StepRows(limits, plan.sinks)
   }
 
   run(input: StepInput, cancel: CancelWord): StepOutput {
-    const batch = new Batch(input, this.#plan.sinks)
+    this.#stepRows.take(input)
     try {
-      for (const step of this.#plan.steps) this.#take(step, batch, cancel)
+      for (const step of this.#plan.steps) this.#take(step, input, cancel)
     } catch (error) {
       if (error === cancelled) return { kind: "cancelled" }
       throw error
@@ -95,28 +105,28 @@ export class Machine {
     }
   }
 
-  #take(step: Step, batch: Batch, cancel: CancelWord): void {
-    const count = batch.tokensOf(step.rows).length
-    if (step.op === "matmul") {
-      this.#multiply(step, count, cancel)
-      return
-    }
-    const work = this.#rowWork(step, batch)
-    for (let row = 0; row < count; row++) {
-      poll(cancel)
-      work(row)
+  #take(step: Step, input: StepInput, cancel: CancelWord): void {
+    const count = this.#stepRows.tokensOf(step.rows).length
+    if (step.op === "matmul") this.#multiply(step, count, cancel)
+    else if (step.op === "attend") this.#attend(step, input, cancel)
+    else {
+      const work = this.#rowWork(step, input)
+      for (let row = 0; row < count; row++) {
+        poll(cancel)
+        work(row)
+      }
     }
   }
 
   /** What a step does to each of its rows. */
-  #rowWork(step: Exclude<Step, Matmul>, batch: Batch): (row: number) => void {
-    const { input } = batch
-    const tokens = batch.tokensOf(step.rows)
+  #rowWork(step: Exclude<Step, Matmul | Attend>, input: StepInput): (row: number) => void {
+    const tokens = this.#stepRows.tokensOf(step.rows)
     switch (step.op) {
       case "embed": {
         const table = this.#parameters[step.table]!
         const out = this.#rows(step.output)
-        return (row) => readRow(table, input.tokens[row]!, kernels.rowOf(out, row))
+        const index = step.by === "token" ? input.tokens : input.positions
+        return (row) => readRow(table, index[row]!, kernels.rowOf(out, row))
       }
       case "hiddenIn": {
         const out = this.#rows(step.output)
@@ -125,12 +135,13 @@ export class Machine {
       }
       case "angles": {
         const out = this.#rows(step.output)
-        return (row) => kernels.angles(input.positions[row]!, step.frequencies, out, row)
+        return (row) => kernels.angles(input.positions[row]!, step.rotation, out, row)
       }
       case "norm": {
         const [x, out] = [this.#rows(step.input), this.#rows(step.output)]
         const weight = this.#vector(step.weight)
-        return (row) => kernels.norm(x, weight, step.epsilon, out, row)
+        const bias = step.bias === undefined ? undefined : this.#vector(step.bias)
+        return (row) => kernels.norm(x, { ...step, weight, bias }, out, row)
       }
       case "quantize": {
         const [x, out] = [this.#rows(step.input), this.#codes(step.output)]
@@ -141,21 +152,11 @@ export class Machine {
         return (row) => kernels.rope(view, row, step.headDim, angles, tokens[row]!)
       }
       case "remember":
-        return this.#memory(step, batch)
-      case "attend": {
-        const [query, out] = [this.#rows(step.query), this.#rows(step.output)]
-        const { attention } = step
-        const cache = this.#caches[attention.layer]!
-        const { kv } = this.#plan
-        return (row) => {
-          const seen = batch.seen(tokens[row]!, attention.window, attention.sinks)
-          if (this.#arithmetic === "matrix unit" && kv !== "f32")
-            attendTiles(query, row, attention, kv, cache, seen, out)
-          else kernels.attend(query, row, attention, cache, seen, out)
-        }
+        return this.#memory(step)
+      case "apply": {
+        const { js } = elementwise[step.function]
+        return this.#eachElement(step.input, step.input, step.output, (x) => js(x, step.by ?? 0))
       }
-      case "silu":
-        return this.#eachElement(step.input, step.input, step.output, silu)
       case "add":
         return this.#eachElement(step.a, step.b, step.output, (a, b) => a + b)
       case "multiply":
@@ -164,8 +165,8 @@ export class Machine {
         return this.#eachElement(step.input, step.input, step.output, (x) => x)
       case "select": {
         const [x, out] = [this.#rows(step.input), this.#rows(step.output)]
-        return (row) =>
-          kernels.rowOf(out, row).set(kernels.rowOf(x, batch.rowOf(step.from, tokens[row]!)))
+        const rows = this.#stepRows.rowsIn(ofTokens(step.from))
+        return (row) => kernels.rowOf(out, row).set(kernels.rowOf(x, rows[tokens[row]!]!))
       }
     }
   }
@@ -187,7 +188,54 @@ export class Machine {
     }
   }
 
-  #memory(step: Extract<Step, { op: "remember" }>, batch: Batch): (row: number) => void {
+  /** Item by item: some rows, and what lies in one span of their context or in all of it. */
+  #attend({ rows, query, attention, span, output }: Attend, input: StepInput, cancel: CancelWord) {
+    const { kv } = this.#plan
+    const [x, out] = [this.#rows(query), this.#rows(output)]
+    const cache = this.#caches[attention.layer]!
+    const tokens = this.#stepRows.tokensOf(rows)
+    const items = this.#stepRows.attentionItems(ofTokens(rows), ROWS_AT_ONCE, {
+      ...attention,
+      span,
+    })
+    for (let first = 0, next = 0; first < items.length; first = next) {
+      const [from, count] = [items[first]!, items[first + 1]!]
+      const spans: number[] = []
+      for (; items[next] === from; next += ITEM) spans.push(items[next + 3]!)
+      for (let row = from; row < from + count; row++) {
+        poll(cancel)
+        const seen = spans.map((number) => this.#seen(tokens[row]!, attention, span, number, input))
+        if (span !== undefined) kernels.attend(x, row, attention, cache, seen, out)
+        else if (this.#arithmetic === "matrix unit" && kv !== "f32")
+          attendTiles(x, row, attention, kv, cache, seen[0]!, out)
+        else kernels.attend(x, row, attention, cache, seen[0]!, out)
+      }
+    }
+  }
+
+  /** What a token sees of a span. */
+  #seen(
+    token: number,
+    { window, sinks }: Attend["attention"],
+    span = Number.POSITIVE_INFINITY,
+    number: number,
+    { positions }: StepInput,
+  ): kernels.Seen {
+    const sequence = this.#stepRows.sequences[token]!
+    const first = this.#stepRows.firstSeen(token, window)
+    const begin = span === Number.POSITIVE_INFINITY ? 0 : number * span
+    const seen: number[] = []
+    for (let p = begin; p < Math.min(first, sinks, begin + span); p++) seen.push(p)
+    for (let p = Math.max(begin, first); p <= positions[token]! && p < begin + span; p++)
+      seen.push(p)
+    return {
+      positions: Int32Array.from(seen),
+      slots: Int32Array.from(seen, (position) => this.#stepRows.slotOf(sequence, position)),
+    }
+  }
+
+  #memory(step: Extract<Step, { op: "remember" }>): (row: number) => void {
+    const { slots } = this.#stepRows
     const [key, value] = [this.#rows(step.key), this.#rows(step.value)]
     const { keys, values, scales } = this.#caches[step.layer]!
     const { kv, shapes } = this.#plan
@@ -195,7 +243,7 @@ export class Machine {
       const { kvHeads, headDim } = shapes
       return (token) => {
         const [k, v] = [kernels.rowOf(key, token), kernels.rowOf(value, token)]
-        const slot = batch.slot(token)
+        const slot = slots[token]!
         for (let head = 0; head < kvHeads; head++) {
           const [from, to] = [head * headDim, (slot * kvHeads + head) * headDim]
           scales.keys[slot * kvHeads + head] = kernels.codeHead(k, from, headDim, keys, to)
@@ -206,7 +254,7 @@ export class Machine {
     const round = rounding[kv as FloatType]
     return (token) => {
       const [k, v] = [kernels.rowOf(key, token), kernels.rowOf(value, token)]
-      const at = batch.slot(token) * k.length
+      const at = slots[token]! * k.length
       for (let i = 0; i < k.length; i++) {
         keys[at + i] = round(k[i]!)
         values[at + i] = round(v[i]!)
@@ -220,17 +268,17 @@ export class Machine {
     const matrix = this.#parameters[step.weight]!
     const { rows } = this.#plan.parameters[step.weight]!
     const bias = step.bias === undefined ? undefined : this.#vector(step.bias)
-    const product = this.#product(step.input, matrix, this.#plan.parameters[step.weight]!.format)
+    const product = this.#product(step, matrix)
     const out = this.#rows(step.output)
     const to = epilogue.kind === "add" ? this.#rows(epilogue.to) : undefined
     const four = new Float64Array(4)
-    // With swiglu two elements at a time, each from its gate row and its up row.
-    const paired = epilogue.kind === "swiglu"
-    const width = paired ? 2 : 4
+    // A gated product takes two elements at a time, each from its gate row and its up row.
+    const gated = epilogue.kind === "gated" && elementwise[epilogue.activation].js
+    const width = gated ? 2 : 4
     for (let n = 0; n < out.columns; n += width) {
       poll(cancel)
       const next = (i: number) => Math.min(n + i, out.columns - 1)
-      const wanted: Four = paired
+      const wanted: Four = gated
         ? [n, next(1), n + rows / 2, next(1) + rows / 2]
         : [n, next(1), next(2), next(3)]
       const last = Math.min(width, out.columns - n)
@@ -239,7 +287,7 @@ export class Machine {
         if (bias) for (let i = 0; i < 4; i++) four[i] = Math.fround(four[i]! + bias[wanted[i]!]!)
         const at = row * out.stride + out.from + n
         for (let i = 0; i < last; i++) {
-          if (paired) out.data[at + i] = silu(four[i]!) * four[i + 2]!
+          if (gated) out.data[at + i] = gated(four[i]!) * four[i + 2]!
           else if (to) out.data[at + i] = to.data[row * to.stride + to.from + n + i]! + four[i]!
           else out.data[at + i] = four[i]!
         }
@@ -248,40 +296,35 @@ export class Machine {
   }
 
   /** The products of a row with four rows of the matrix. */
-  #product(
-    input: Matmul["input"],
-    matrix: Stored,
-    format: ParameterFormat,
-  ): (row: number, wanted: Four, out: Float64Array) => void {
+  #product({ input, weight, parts }: Matmul, matrix: Stored): Product {
+    const { codec } = this.#plan.parameters[weight]!
+    const ends = partEnds(matrix.columns, codec, parts)
     if (input.kind === "float") {
       if (matrix.kind === "codes") throw new Error("internal: floats meet codes")
       const x = this.#rows(input.view)
-      const stored = isGroupFormat(format) ? formats[format].dtype : format
-      if (this.#arithmetic === "matrix unit" && stored !== "f32")
+      const stored = dtypeOf(codec)
+      if (this.#arithmetic === "matrix unit" && stored !== "f32" && parts === 1)
         return multiplyTiles(x, matrix, stored)
-      return (row, wanted, out) => kernels.dotFour(x, row, matrix, wanted, out)
+      return inParts(ends, (row, wanted, from, to, out) =>
+        kernels.dotFour(x, row, matrix, wanted, from, to, out),
+      )
     }
     if (matrix.kind === "floats") throw new Error("internal: codes meet floats")
     const x = this.#codes(input.codes)
-    return (row, wanted, out) => kernels.dotCodesFour(x, row, matrix, wanted, out)
+    return inParts(ends, (row, wanted, from, to, out) =>
+      kernels.dotCodesFour(x, row, matrix, wanted, from, to, out),
+    )
   }
 
   #results(input: StepInput): StepDone {
     const rows = input.logitRows.length
     const logits = this.#rows(this.#plan.logits)
     const hidden = this.#rows(this.#plan.hidden)
-    const out: StepDone = {
-      kind: "done",
-      tokens: new Int32Array(rows),
-      logprobs: new Float32Array(rows),
-      topTokens: new Int32Array(rows * MOST_LOGPROBS),
-      topLogprobs: new Float32Array(rows * MOST_LOGPROBS),
-      finite: new Uint8Array(rows),
-      hidden: hidden.data.slice(0, input.hiddenRows.length * hidden.columns),
-    }
+    const out = newStepDone(input, this.#plan.shapes)
+    out.hidden.set(hidden.data.subarray(0, out.hidden.length))
+    out.logits?.set(logits.data.subarray(0, out.logits.length))
     for (let row = 0; row < rows; row++)
       this.#sampler.sample(kernels.rowOf(logits, row), row, input.sampling, out)
-    if (input.wantLogits) out.logits = logits.data.slice(0, rows * logits.columns)
     return out
   }
 
@@ -297,6 +340,27 @@ export class Machine {
 
   #vector(id: ParameterId): Float32Array {
     return (this.#parameters[id] as Floats).values
+  }
+}
+
+/** Logits and hidden rows may name a token twice: they have no order of their own. */
+function ofTokens(rows: RowSet): "tokens" | "wanted" {
+  if (rows === "tokens" || rows === "wanted") return rows
+  throw new Error(`internal: ${rows} rows are not those of tokens`)
+}
+
+/** Sums over columns `from` … `to`, made to one of all columns. */
+function inParts(
+  ends: readonly number[],
+  sum: (row: number, wanted: Four, from: number, to: number, out: Float64Array) => void,
+): Product {
+  if (ends.length === 1) return (row, wanted, out) => sum(row, wanted, 0, ends[0]!, out)
+  const sums = new Float64Array(4 * ends.length)
+  return (row, wanted, out) => {
+    for (const [part, end] of ends.entries())
+      sum(row, wanted, ends[part - 1] ?? 0, end, sums.subarray(4 * part, 4 * part + 4))
+    kernels.addParts(sums)
+    out.set(sums.subarray(0, 4))
   }
 }
 

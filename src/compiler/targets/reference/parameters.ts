@@ -4,9 +4,9 @@
 import { rounding, widen } from "../../../runtime/dtype.ts"
 import {
   type FloatType,
-  formats,
-  type GroupFormatName,
-  isGroupFormat,
+  type GroupCodecName,
+  groupCodecs,
+  isGroupCodec,
   rowLayout,
 } from "../../../runtime/format.ts"
 import type { Parameter } from "../../../runtime/manifest.ts"
@@ -25,25 +25,26 @@ export interface Codes {
   columns: number
   group: number
   groups: number // of a row
-  dtype: FloatType
+  values: FloatType // what an unpacked value is rounded to
   codes: Int16Array // [rows, columns] code - zero
   scales: Float32Array // [rows, groups]
+  minimums: Float32Array | undefined // [rows, groups]
 }
 
 /** Room for every parameter: as codes where a product reads integers, as floats elsewhere. */
-export function allocateParameters({ parameters, steps }: Plan): Stored[] {
-  const integer = new Set<ParameterId>()
-  for (const step of steps)
-    if (step.op === "matmul" && step.input.kind === "int8") integer.add(step.weight)
+export function allocateParameters(plan: Plan): Stored[] {
+  const { parameters } = plan
+  const integer = multipliedAsIntegers(plan)
   return parameters.map((parameter, id) => {
-    const { rows, columns, format } = parameter
-    if (!integer.has(id) || !isGroupFormat(format))
+    const { rows, columns, codec } = parameter
+    if (!integer.has(id) || !isGroupCodec(codec))
       return { kind: "floats", columns, values: new Float32Array(rows * columns) }
-    const { groups } = rowLayout(format, columns)
-    const { group, dtype } = formats[format]
+    const { groups } = rowLayout(codec, columns)
+    const { group, values, minimums: has } = groupCodecs[codec]
     const codes = new Int16Array(rows * columns)
     const scales = new Float32Array(rows * groups)
-    return { kind: "codes", columns, group, groups, dtype, codes, scales }
+    const minimums = has ? new Float32Array(rows * groups) : undefined
+    return { kind: "codes", columns, group, groups, values, codes, scales, minimums }
   })
 }
 
@@ -52,48 +53,69 @@ export function storedBytes(plan: Plan): number {
   return allocated(plan).reduce((sum, bytes) => sum + bytes, 0)
 }
 
-function allocated({ parameters, steps }: Plan): number[] {
-  const integer = steps.some((step) => step.op === "quantize")
-  return parameters.map(({ rows, columns, format }) => {
-    if (!integer || !isGroupFormat(format)) return rows * columns * 4
-    return rows * (columns * 2 + rowLayout(format, columns).groups * 4)
+function multipliedAsIntegers({ steps }: Plan): Set<ParameterId> {
+  const found = new Set<ParameterId>()
+  for (const step of steps)
+    if (step.op === "matmul" && step.input.kind === "int8") found.add(step.weight)
+  return found
+}
+
+function allocated(plan: Plan): number[] {
+  const integer = multipliedAsIntegers(plan)
+  return plan.parameters.map(({ rows, columns, codec }, id) => {
+    if (!integer.has(id) || !isGroupCodec(codec)) return rows * columns * 4
+    const numbers = rowLayout(codec, columns).groups * (groupCodecs[codec].minimums ? 2 : 1)
+    return rows * (columns * 2 + numbers * 4)
   })
 }
 
-/** Fills rows of a parameter from the bytes that its format packs them in. */
+/** Fills rows of a parameter from the bytes that its codec packs them in. */
 export function storeRows(
   stored: Stored,
-  { name, rows: all, columns, format }: Parameter,
+  { name, rows: all, columns, codec }: Parameter,
   row: number,
   rows: number,
   values: Uint8Array,
   scales?: Uint8Array,
 ): void {
-  const layout = rowLayout(format, columns)
+  const layout = rowLayout(codec, columns)
   const fits =
     row >= 0 &&
     row + rows <= all &&
     values.length === rows * layout.bytes &&
     (scales?.length ?? 0) === rows * layout.scaleBytes
   if (!fits) throw new Error(`internal: rows ${row} … of ${name} do not fit`)
-  if (!isGroupFormat(format)) {
-    ;(stored as Floats).values.set(widen(values, format), row * columns)
+  if (!isGroupCodec(codec)) {
+    ;(stored as Floats).values.set(widen(values, codec), row * columns)
     return
   }
-  const codes = unpack(values, rows, columns, format)
-  const factors = widen(scales!, formats[format].dtype)
+  const codes = unpack(values, rows, columns, codec)
+  const numbers = widen(scales!, groupCodecs[codec].dtype) // [rows, scales, then minimums]
+  const { group, values: type, minimums } = groupCodecs[codec]
+  const { groups } = layout
+  const perRow = groups * (minimums ? 2 : 1)
   if (stored.kind === "codes") {
     stored.codes.set(codes, row * columns)
-    stored.scales.set(factors, row * layout.groups)
+    for (let r = 0; r < rows; r++) {
+      const [from, to] = [r * perRow, (row + r) * groups]
+      stored.scales.set(numbers.subarray(from, from + groups), to)
+      stored.minimums?.set(numbers.subarray(from + groups, from + perRow), to)
+    }
     return
   }
-  const { group, dtype } = formats[format]
-  const round = rounding[dtype]
   for (let r = 0; r < rows; r++)
     for (let k = 0; k < columns; k++) {
-      const scale = factors[r * layout.groups + Math.floor(k / group)]!
-      stored.values[(row + r) * columns + k] = round(codes[r * columns + k]! * scale)
+      const at = r * perRow + Math.floor(k / group)
+      const minimum = minimums ? numbers[at + groups]! : undefined
+      const value = unpacked(codes[r * columns + k]!, numbers[at]!, minimum)
+      stored.values[(row + r) * columns + k] = rounding[type](value)
     }
+}
+
+/** In single precision. */
+function unpacked(code: number, scale: number, minimum: number | undefined): number {
+  const value = Math.fround(code * scale)
+  return minimum === undefined ? value : Math.fround(value + minimum)
 }
 
 /** Codes less the zero code, from words filled from their low bits up. */
@@ -101,10 +123,10 @@ function unpack(
   values: Uint8Array,
   rows: number,
   columns: number,
-  format: GroupFormatName,
+  codec: GroupCodecName,
 ): Int16Array {
-  const { bits, perWord, zero } = formats[format]
-  const perRow = rowLayout(format, columns).words
+  const { bits, perWord, zero } = groupCodecs[codec]
+  const perRow = rowLayout(codec, columns).words
   const words = new Uint32Array(values.slice().buffer)
   const codes = new Int16Array(rows * columns)
   const mask = 2 ** bits - 1
@@ -123,9 +145,13 @@ export function readRow(stored: Stored, row: number, out: Float32Array): void {
     out.set(stored.values.subarray(row * columns, (row + 1) * columns))
     return
   }
-  const round = rounding[stored.dtype]
   for (let k = 0; k < columns; k++) {
-    const scale = stored.scales[row * stored.groups + Math.floor(k / stored.group)]!
-    out[k] = round(stored.codes[row * columns + k]! * scale)
+    const at = row * stored.groups + Math.floor(k / stored.group)
+    const value = unpacked(
+      stored.codes[row * columns + k]!,
+      stored.scales[at]!,
+      stored.minimums?.[at],
+    )
+    out[k] = rounding[stored.values](value)
   }
 }

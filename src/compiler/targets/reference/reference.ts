@@ -4,24 +4,12 @@
 // A step runs to its end in the thread that asks for it; hosted.ts puts the whole program into a thread of its own.
 
 import { checkStep } from "../../../runtime/check-step.ts"
-import type { Manifest } from "../../../runtime/manifest.ts"
-import { BLOCK, type Program, type ProgramLimits } from "../../../runtime/program.ts"
+import type { Manifest, ProgramBytes } from "../../../runtime/manifest.ts"
+import { BLOCK, type LoadableProgram, type ProgramLimits } from "../../../runtime/program.ts"
 import { manifestOf } from "../../compile.ts"
-import type { Plan } from "../../plan.ts"
+import type { Buffer, Plan } from "../../plan.ts"
 import { type Arithmetic, Machine } from "./machine.ts"
 import { allocateParameters, storedBytes, storeRows } from "./parameters.ts"
-
-/** A program before and after its parameters are in. */
-export interface ReferenceProgram extends Program {
-  /** Rows of the manifest's parameter number `parameter`, in the parameter's own format. */
-  load(
-    parameter: number,
-    row: number,
-    rows: number,
-    values: Uint8Array,
-    scales?: Uint8Array,
-  ): Promise<void>
-}
 
 export function referenceManifest(plan: Plan): Manifest {
   const { layers, kvHeads, headDim } = plan.shapes
@@ -31,23 +19,23 @@ export function referenceManifest(plan: Plan): Manifest {
       dtype: plan.kv,
       bytesPerBlock: layers * 2 * BLOCK * kvHeads * (headDim + (plan.kv === "q8" ? 1 : 0)) * 4,
     },
+    bytes: referenceBytes(plan),
     features: [],
     sources: "",
   })
 }
 
-/** Bytes that a program needs: for its parameters, and for one step's buffers. */
-export function referenceBytes(plan: Plan): {
-  weights: number
-  buffers: (limits: Pick<ProgramLimits, "tokens" | "rows">) => number
-} {
+function referenceBytes(plan: Plan): ProgramBytes {
+  const rowsOf = (capacity: Buffer["capacity"]) =>
+    plan.buffers
+      .filter((buffer) => buffer.capacity === capacity)
+      .reduce((sum, { columns, dtype }) => sum + columns * (dtype === "i8" ? 1 : 4), 0)
   return {
     weights: storedBytes(plan),
-    buffers: ({ tokens, rows }) =>
-      plan.buffers.reduce((sum, { capacity, columns, dtype }) => {
-        const count = capacity === "tokens" ? tokens : rows
-        return sum + count * columns * (dtype === "i8" ? 1 : 4)
-      }, 0),
+    perToken: rowsOf("tokens"),
+    perRow: rowsOf("logits"),
+    perThread: 0,
+    fixed: 0,
   }
 }
 
@@ -56,7 +44,7 @@ export function openReference(
   plan: Plan,
   limits: ProgramLimits,
   arithmetic: Arithmetic = "vectors",
-): ReferenceProgram {
+): LoadableProgram {
   const manifest = referenceManifest(plan)
   const parameters = allocateParameters(plan)
   const machine = new Machine(plan, limits, parameters, arithmetic)

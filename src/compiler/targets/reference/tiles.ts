@@ -7,7 +7,8 @@
 // and of the last sixteen one by one with fused multiply-adds, then both sums, then that to what was there; numbers too
 // small to be normal count as zero throughout.
 
-import { exp, fma, total } from "./arithmetic.ts"
+import type { Attention } from "../../graph/graph.ts"
+import { cap, exp, fma, total } from "./arithmetic.ts"
 import { type Cache, type Rows, at as rowFrom, type Seen, STEP } from "./kernels.ts"
 import type { Floats } from "./parameters.ts"
 
@@ -38,14 +39,14 @@ const seenSlots = new Int32Array(STEP)
 export function attendTiles(
   query: Rows,
   row: number,
-  shape: { heads: number; kvHeads: number; headDim: number; scale: number },
+  shape: Pick<Attention, "heads" | "kvHeads" | "headDim" | "scale" | "cap">,
   stored: Stored,
   { keys, values, scales }: Cache,
   { positions, slots }: Seen,
   out: Rows,
 ): void {
   const { heads, kvHeads, headDim } = shape
-  const scale = fround(shape.scale)
+  const scale = shape.cap ? 1 : fround(shape.scale) // a score that was capped was scaled before
   const width = kvHeads * headDim
   const columns = Math.ceil(headDim / CHUNK) * CHUNK
   const [q, key] = [planes(columns), planes(columns)]
@@ -71,6 +72,7 @@ export function attendTiles(
         let score = 0
         for (let at = 0; at < columns; at += CHUNK) score = product(score, q, at, key, at, stored)
         if (scales) score = fround(score * scales.keys[slots[next]! * kvHeads + kvHead]!)
+        if (shape.cap) score = cap(fround(score * fround(shape.scale)), shape.cap)
         scores[place] = score
         if (score > largest) largest = score
       }

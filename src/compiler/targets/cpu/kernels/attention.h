@@ -21,6 +21,7 @@ struct attention {
   int64_t sinks;   // first positions that it sees in any case
   enum number number;
   float scale;
+  float cap;  // a score s becomes cap * tanh(s / cap); 0: it stays
 };
 
 INLINE int64_t head_width(int64_t head_dim) { return round_up(head_dim, 16); }
@@ -130,6 +131,11 @@ INLINE uint32_t visible(const struct attention a, int64_t first, int64_t positio
          (~first_bits(from - first) | first_bits(a.sinks - first));
 }
 
+INLINE vec scaled_score(const struct attention a, vec score) {
+  vec scaled = vec_mul(score, vec_set(a.scale));
+  return a.cap > 0 ? vec_cap(scaled, a.cap) : scaled;
+}
+
 // Scores of `rows` rows against the step's four blocks; a missing block's are never looked at.
 INLINE void score_step(const struct attention a, const int rows, uint8_t *const heads[4],
                        const struct attention_rows *r, vec scores[ATTENTION_ROWS][4]) {
@@ -162,7 +168,7 @@ INLINE void score_step(const struct attention a, const int rows, uint8_t *const 
 #pragma GCC unroll 4
     for (int b = 0; b < 4; b++) {
       vec score = a.number == Q8 ? vec_mul(sum[i][b], key_scales(a, heads[b])) : sum[i][b];
-      scores[i][b] = vec_mul(score, vec_set(a.scale));
+      scores[i][b] = scaled_score(a, score);
     }
 }
 

@@ -239,9 +239,12 @@ INLINE vec exp_below(vec x) {
       _mm512_maskz_add_epi32(kept, bits_of_vec(p), _mm512_slli_epi32(bits_of_vec(n), 23)));
 }
 
+// Scaled by `tile_scale` later, unless there is a cap, which wants it scaled before.
 INLINE vec tile_score(const struct attention a, const uint8_t *head, const float *sums) {
-  return a.number == Q8 ? vec_mul(vec_load(sums), key_scales(a, head)) : vec_load(sums);
+  vec score = a.number == Q8 ? vec_mul(vec_load(sums), key_scales(a, head)) : vec_load(sums);
+  return a.cap > 0 ? scaled_score(a, score) : score;
 }
+INLINE float tile_scale(const struct attention a) { return a.cap > 0 ? 1.0f : a.scale; }
 
 // A tile's scores of a step become its weights, in their place: a row's four vectors of floats are as large as the two
 // planes of its two halves. `bits`: which positions each row sees; none where it is all of them.
@@ -263,7 +266,7 @@ INLINE void weigh_scores(const struct attention a, const struct tile_places p, i
     most[i] = vec_largest(vec_max(vec_max(x[0], x[1]), vec_max(x[2], x[3])));
   }
   vec before = vec_load(largest);
-  vec now = vec_max(before, vec_mul(vec_load(most), vec_set(a.scale)));
+  vec now = vec_max(before, vec_mul(vec_load(most), vec_set(tile_scale(a))));
   vec correction = vec_exp(vec_sub(before, now));
   vec_store(largest, now);
   vec_store(most, now);
@@ -276,7 +279,7 @@ INLINE void weigh_scores(const struct attention a, const struct tile_places p, i
 #pragma GCC unroll 4
     for (int b = 0; b < 4; b++) {
       vec score = tile_score(a, heads[b], row + b * NEXT);
-      vec x = vec_fma(score, vec_set(a.scale), vec_set(-most[i]));
+      vec x = vec_fma(score, vec_set(tile_scale(a)), vec_set(-most[i]));
       if (bits) x = vec_choose(bits[i][b], x, vec_set(LOWEST));
       w[b] = exp_below(x);
       // As in attention.h. Other infinite keys are NaNs by now: an f16's second plane, the scale of codes.

@@ -166,19 +166,17 @@ static void load_panel(void *context, int64_t index, int32_t thread) {
       uint8_t *expanded = malloc((size_t)p->panels.columns * 4);
       for (int64_t i = row; expanded && i < row + count; i++) {
         size_t at = (size_t)(i - l->row);
-        expand_row(
-            p->stored, l->values + at * (size_t)panels_words(p->stored) * 4,
-            l->scales + at * (size_t)panels_groups(p->stored) * number_size(p->stored.number),
-            expanded);
+        expand_row(p->stored, l->values + at * (size_t)panels_words(p->stored) * 4,
+                   l->scales + at * panels_scale_bytes(p->stored), p->panels.number, expanded);
         pack_floats(p->panels, l->weights, i, 1, expanded);
       }
       free(expanded);
     } else {
       size_t at = (size_t)(row - l->row);
       if (p->panels.grouped)
-        pack_codes(
-            p->panels, l->weights, row, count, l->values + at * (size_t)panels_words(p->panels) * 4,
-            l->scales + at * (size_t)panels_groups(p->panels) * number_size(p->panels.number));
+        pack_codes(p->panels, l->weights, row, count,
+                   l->values + at * (size_t)panels_words(p->panels) * 4,
+                   l->scales + at * panels_scale_bytes(p->panels));
       else
         pack_floats(p->panels, l->weights, row, count,
                     l->values + at * (size_t)p->panels.columns * number_size(p->panels.number));
@@ -483,29 +481,45 @@ static int32_t attention_loop(sinter_model *m, enum rows set,
 
 // ------------------------------------------------------------------ single rows, as the emitted loops call them
 
-INLINE void embed_row(const sinter_model *m, const struct panels p, const uint8_t *table,
-                      enum number rounded, int64_t token, float *out) {
-  unpack_row(p, table, m->step->tokens[token], rounded, out);
+INLINE void embed_row(const struct panels p, const uint8_t *table,
+                      enum number rounded, const int32_t *index, float *out) {
+  unpack_row(p, table, *index, rounded, out);
 }
 
 INLINE void hidden_in_row(const sinter_model *m, int64_t columns, int64_t token, float *out) {
   memcpy(out, m->step->hidden_in + token * columns, (size_t)columns * 4);
 }
 
+// Cosines and sines times `factor`, and times what grows with the position where there is an `original`.
 INLINE void angles_row(const sinter_model *m, const double *frequencies, int64_t half,
+                       const double factor, const double beta, const double original,
                        int64_t token, float *out) {
-  for (int64_t i = 0; i < half; i++)
-    turn(m->step->positions[token] * frequencies[i], out + i, out + half + i);
+  const double position = m->step->positions[token];
+  double grown = original > 0 ? 1 + beta * log_double(1 + floor_of(position / original)) : 1;
+  const float size = (float)(factor * grown);
+  for (int64_t i = 0; i < half; i++) {
+    turn(position * frequencies[i], out + i, out + half + i);
+    out[i] *= size, out[half + i] *= size;
+  }
 }
 
-INLINE void norm_heads(const float *x, const float *weight, const float epsilon, int64_t width,
-                       int64_t columns, float *out) {
-  for (int64_t i = 0; i < columns; i += width) norm_row(x + i, weight, epsilon, width, out + i);
+// `each`: every head has weights of its own.
+INLINE void norm_heads(const float *x, const float *weight, const int each, const float epsilon,
+                       int64_t width, int64_t columns, float *out) {
+  for (int64_t i = 0; i < columns; i += width)
+    norm_row(x + i, weight + (each ? i : 0), epsilon, width, out + i);
+}
+INLINE void layer_norm_heads(const float *x, const float *weight, const float *bias, const int each,
+                             const float epsilon, int64_t width, int64_t columns, float *out) {
+  for (int64_t i = 0; i < columns; i += width)
+    layer_norm_row(x + i, weight + (each ? i : 0), bias ? bias + (each ? i : 0) : NULL, epsilon,
+                   width, out + i);
 }
 
-INLINE void rope_row(float *x, const float *angles, int64_t head_dim, int64_t columns) {
+INLINE void rope_row(float *x, const float *angles, int64_t turned, int64_t head_dim,
+                     int64_t columns) {
   for (int64_t i = 0; i < columns; i += head_dim)
-    rotate_head(x + i, angles, angles + head_dim / 2, head_dim / 2, x + i);
+    rotate_head(x + i, angles, angles + turned / 2, turned / 2, x + i);
 }
 
 INLINE void remember_row(const sinter_model *m, const struct attention a, int64_t layer,
@@ -519,14 +533,20 @@ INLINE void remember_row(const sinter_model *m, const struct attention a, int64_
              value + h * a.head_dim);
 }
 
-INLINE void silu_row(const float *x, int64_t columns, float *out) {
-  for (int64_t i = 0; i < columns; i += 16) {
-    if (columns - i >= 16)
-      vec_store(out + i, vec_silu(vec_load(x + i)));
-    else
-      vec_store_some(out + i, columns - i, vec_silu(vec_load_some(x + i, columns - i)));
-  }
-}
+// `result`: what becomes of the vector x.
+#define APPLY_ROW(result, input, columns, output)          \
+  do {                                                     \
+    const float *from = input;                             \
+    float *to = output;                                    \
+    for (int64_t i = 0; i < columns; i += 16) {            \
+      const int64_t n = columns - i;                       \
+      vec x = n >= 16 ? vec_load(from + i) : vec_load_some(from + i, n); \
+      if (n >= 16)                                         \
+        vec_store(to + i, result);                         \
+      else                                                 \
+        vec_store_some(to + i, n, result);                 \
+    }                                                      \
+  } while (0)
 INLINE void add_row(const float *a, const float *b, int64_t columns, float *out) {
   for (int64_t i = 0; i < columns; i++) out[i] = a[i] + b[i];
 }

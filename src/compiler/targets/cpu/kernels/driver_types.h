@@ -87,9 +87,14 @@ INLINE void attention_item(const struct attention_loop *loop, const struct atten
 }
 
 // quantized_bytes of operands.h where C wants a constant.
+#define LARGER(a, b) ((a) > (b) ? (a) : (b))
 #define QUANTIZED_BYTES(columns, group)                           \
   (((((columns) + (group) - 1) / (group) * (group) + 3) / 4 * 4 + \
     ((columns) + (group) - 1) / (group) * 8 + 63) /               \
    64 * 64)
+
+// What the host writes as word number `word` of a step.
+#define STEP_FIELD(name, word) \
+  _Static_assert(offsetof(sinter_step_arrays, name) == 8 * (word), "the place of " #name)
 
 #endif

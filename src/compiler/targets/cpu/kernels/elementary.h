@@ -1,6 +1,5 @@
-// exp, log, cosine and sine in double precision: src/runtime/elementary.ts operation for operation, so that a token drawn
-// here is the token drawn there. Only + - * / and work on the bits, in the order written; branches are choices between two
-// values, so that compilers may take several numbers at once.
+// log, cosine and sine in double precision: src/runtime/elementary.ts operation for operation. Only + - * / and work on the
+// bits, in the order written; branches are choices between two values, so that compilers may take several numbers at once.
 #ifndef SINTER_ELEMENTARY_H
 #define SINTER_ELEMENTARY_H
 
@@ -27,27 +26,6 @@ ELEMENTARY uint64_t bits_of(double x) {
 ELEMENTARY double floor_of(double x) {
   double n = x + 6755399441055744.0 - 6755399441055744.0;
   return n - (n > x ? 1.0 : 0.0);
-}
-
-ELEMENTARY double exp_double(double x) {
-  double inside = x < -708 ? 0 : x > 709 ? 0 : x;
-  double n = floor_of(inside * 1.4426950408889634 + 0.5);
-  double r = inside - n * LN2_HIGH - n * LN2_LOW;
-  double p = 1.0 / 39916800;
-  p = p * r + 1.0 / 3628800;
-  p = p * r + 1.0 / 362880;
-  p = p * r + 1.0 / 40320;
-  p = p * r + 1.0 / 5040;
-  p = p * r + 1.0 / 720;
-  p = p * r + 1.0 / 120;
-  p = p * r + 1.0 / 24;
-  p = p * r + 1.0 / 6;
-  p = p * r + 0.5;
-  p = p * r + 1;
-  p = p * r + 1;
-  // n + 1023 in the low bits of a number that holds integers there, moved to the exponent.
-  p = p * double_of(bits_of(n + (6755399441055744.0 + 1023)) << 52);
-  return x < -708 ? 0 : x > 709 ? __builtin_inf() : p;
 }
 
 ELEMENTARY double log_double(double x) {

@@ -33,9 +33,46 @@ INLINE float exp_of(float x) {
   return lanes[0];
 }
 
-// x * sigmoid(x)
-INLINE vec vec_silu(vec x) {
-  return vec_div(x, vec_add(vec_set(1.0f), vec_exp(vec_sub(vec_zero(), x))));
+// x / (1 + e^-z)
+INLINE vec vec_swish(vec x, vec z) {
+  return vec_div(x, vec_add(vec_set(1.0f), vec_exp(vec_sub(vec_zero(), z))));
+}
+
+// What follows is src/compiler/targets/reference/arithmetic.ts, operation for operation; formulas and sources stand there.
+INLINE vec vec_silu(vec x) { return vec_swish(x, x); }
+
+INLINE vec vec_gelu(vec x) {
+  vec size = vec_abs(x);
+  vec t =
+      vec_div(vec_set(1.0f), vec_fma(size, vec_set((float)(0.3275911 * 0.7071067811865476)), vec_set(1.0f)));
+  vec p = vec_fma(vec_set((float)(1.061405429 / 2)), t, vec_set((float)(-1.453152027 / 2)));
+  p = vec_fma(p, t, vec_set((float)(1.421413741 / 2)));
+  p = vec_fma(p, t, vec_set((float)(-0.284496736 / 2)));
+  p = vec_fma(p, t, vec_set((float)(0.254829592 / 2)));
+  vec tail = vec_mul(vec_mul(p, t), vec_exp(vec_mul(vec_mul(x, x), vec_set(-0.5f))));
+  return vec_sub(vec_max(x, vec_zero()), vec_mul(size, tail));
+}
+
+INLINE vec vec_gelu_tanh(vec x) {
+  const double root = 0.7978845608028654;  // sqrt(2 / pi)
+  vec inner =
+      vec_fma(vec_mul(x, x), vec_set((float)(2 * root * 0.044715)), vec_set((float)(2 * root)));
+  return vec_swish(x, vec_mul(x, inner));
+}
+
+INLINE vec vec_relu2(vec x) {
+  vec y = vec_max(x, vec_zero());
+  return vec_fma(y, y, vec_mul(x, vec_zero()));
+}
+
+INLINE vec vec_sigmoid(vec x) {
+  return vec_add(vec_swish(vec_set(1.0f), x), vec_mul(x, vec_zero()));
+}
+
+INLINE vec vec_cap(vec x, const float by) {
+  vec e = vec_exp(vec_mul(x, vec_set(2.0f / by)));
+  vec tanh = vec_sub(vec_set(1.0f), vec_div(vec_set(2.0f), vec_add(e, vec_set(1.0f))));
+  return vec_fma(tanh, vec_set(by), vec_mul(x, vec_zero()));
 }
 
 #endif

@@ -6,7 +6,7 @@
 #include "panels.h"
 
 // A quantised row is its codes, then a scale per group, then per group the integer a sum starts from, which takes the
-// weights' zero point off: -zero * (sum of the group's codes).
+// weights' zero point off: -zero * (sum of the group's codes). Where weights have minimums it is that sum itself.
 INLINE int64_t quantized_codes(int64_t columns, int group) { return round_up(columns, group); }
 INLINE int64_t quantized_scales(int64_t columns, int group) {
   return round_up(quantized_codes(columns, group), 4);
@@ -19,7 +19,16 @@ INLINE int64_t quantized_bytes(int64_t columns, int group) {
                   LINE);
 }
 // How often the sum of the activations is taken off: what the dot product's weight bytes lie above their values.
-INLINE int quantized_above(enum codes c) { return c == CODES_8 ? BYTES_ABOVE_ZERO : code_zero(c); }
+// BYTES_ABOVE_ZERO says it of bytes whose zero is 127.
+INLINE int quantized_above(const struct panels w) {
+  if (w.minimums) return -1;
+  return w.codes == CODES_8 ? w.zero - 127 + BYTES_ABOVE_ZERO : w.zero;
+}
+// What a group's dot products are added to, of the integer that the row keeps.
+INLINE int32_t sum_start(const struct panels w, int32_t kept) {
+  if (!w.minimums) return kept;
+  return w.codes == CODES_8 ? (127 - BYTES_ABOVE_ZERO) * kept : 0;
+}
 
 // Rows of a product that one panel after another is multiplied with.
 struct product {
@@ -45,8 +54,17 @@ INLINE void fetch_lines(struct fetch *f) {
   for (int64_t i = 0; i < f->lines; i++, f->from += LINE) __builtin_prefetch(f->from, 0, 2);
 }
 
-// SWIGLU takes a paired panel: silu(gate) * up, 16 columns out of 32.
-enum epilogue { STORE, ADD, SWIGLU };
+// The gated ones take a paired panel: activation(gate) * up, 16 columns out of 32.
+enum epilogue { STORE, ADD, GATED_SILU, GATED_GELU, GATED_GELU_TANH, GATED_RELU2 };
+
+INLINE int is_gated(const enum epilogue e) { return e >= GATED_SILU; }
+
+INLINE vec activated(const enum epilogue e, vec gate) {
+  return e == GATED_GELU        ? vec_gelu(gate)
+         : e == GATED_GELU_TANH ? vec_gelu_tanh(gate)
+         : e == GATED_RELU2     ? vec_relu2(gate)
+                                : vec_silu(gate);
+}
 
 // One row's sums of panel number `index`; `out` is where the row's columns of this panel begin.
 INLINE void finish(const enum epilogue e, const struct product *p, int64_t index, vec left,
@@ -55,8 +73,8 @@ INLINE void finish(const enum epilogue e, const struct product *p, int64_t index
     left = vec_add(left, vec_load(p->bias + index * PANEL));
     right = vec_add(right, vec_load(p->bias + index * PANEL + 16));
   }
-  if (e == SWIGLU) {
-    vec_store(out, vec_mul(vec_silu(left), right));
+  if (is_gated(e)) {
+    vec_store(out, vec_mul(activated(e, left), right));
     return;
   }
   if (e == ADD) {
@@ -66,6 +84,6 @@ INLINE void finish(const enum epilogue e, const struct product *p, int64_t index
   vec_store(out, left);
   vec_store(out + 16, right);
 }
-INLINE int64_t finished_columns(const enum epilogue e) { return e == SWIGLU ? 16 : PANEL; }
+INLINE int64_t finished_columns(const enum epilogue e) { return is_gated(e) ? 16 : PANEL; }
 
 #endif

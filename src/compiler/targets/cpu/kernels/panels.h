@@ -1,7 +1,7 @@
 // How weights lie in memory. A matrix [rows, columns] of a linear layer becomes panels of 32 rows, which are 32 columns of
 // the product; within a panel the K direction runs through memory, so that a product reads it from end to end.
 //
-//   grouped   group after group of G values of K:
+//   grouped   group after group of G values of K, with 32 minimums behind the scales where a codec has them:
 //             | 32 rows x 8 values of K, twice 64 bytes | ... G / 8 times | 32 scales |       (nibbles)
 //             | 32 rows x 4 values of K, twice 64 bytes | ... G / 4 times | 32 scales |       (bytes)
 //             a 64-byte line is 16 rows x 4 bytes; a byte's low nibble is one of k .. k + 3, its high one of k + 4 .. k + 7
@@ -28,7 +28,9 @@ struct panels {
   int grouped;         // codes with scales, or floats
   enum codes codes;    // grouped
   int group;           // grouped: values of K under one scale
-  enum number number;  // of the scales, or of the floats
+  int zero;            // grouped: the code that means 0, or the minimum
+  int minimums;        // grouped: a value is code * scale + minimum; `zero` is 0 then
+  enum number number;  // of the scales and minimums, or of the floats
 };
 
 INLINE int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
@@ -36,7 +38,12 @@ INLINE size_t number_size(enum number n) { return n == F32 ? 4 : n == Q8 ? 1 : 2
 INLINE int64_t panels_groups(struct panels p) { return (p.columns + p.group - 1) / p.group; }
 INLINE int64_t panels_lines(struct panels p) { return p.group / (p.codes == CODES_8 ? 4 : 8); }
 INLINE size_t panels_group_bytes(struct panels p) {
-  return (size_t)panels_lines(p) * 2 * LINE + PANEL * number_size(p.number);
+  return (size_t)panels_lines(p) * 2 * LINE +
+         PANEL * number_size(p.number) * (p.minimums ? 2 : 1);
+}
+// Of one row as it is stored: its scales, then its minimums.
+INLINE size_t panels_scale_bytes(struct panels p) {
+  return (size_t)panels_groups(p) * number_size(p.number) * (p.minimums ? 2 : 1);
 }
 INLINE size_t panels_panel_bytes(struct panels p) {
   return p.grouped ? (size_t)panels_groups(p) * panels_group_bytes(p)
@@ -63,7 +70,6 @@ INLINE int64_t panels_home(struct panels p, int64_t row, int *lane) {
 // Stored words: codes from the low bits up, 10, 8 or 4 to a word; a group begins a word.
 INLINE int codes_per_word(enum codes c) { return c == CODES_3 ? 10 : c == CODES_4 ? 8 : 4; }
 INLINE int code_bits(enum codes c) { return c == CODES_3 ? 3 : c == CODES_4 ? 4 : 8; }
-INLINE int code_zero(enum codes c) { return c == CODES_3 ? 3 : c == CODES_4 ? 7 : 127; }
 INLINE int64_t panels_words(struct panels p) {
   return panels_groups(p) * (p.group / codes_per_word(p.codes));
 }
@@ -80,8 +86,8 @@ INLINE uint32_t load_word(const uint8_t *words, int64_t index) {
   memcpy(&word, words + 4 * index, 4);
   return word;
 }
-INLINE uint32_t unpack_code(enum codes c, const uint8_t *words, int64_t k) {
-  int per = codes_per_word(c), bits = code_bits(c);
+INLINE uint32_t unpack_code(const struct panels p, const uint8_t *words, int64_t k) {
+  int per = codes_per_word(p.codes), bits = code_bits(p.codes);
   return load_word(words, k / per) >> (k % per * bits) & ((1u << bits) - 1);
 }
 
@@ -97,7 +103,7 @@ INLINE void pack_group(const struct panels p, uint8_t *group, int lane, const ui
       if (p.codes == CODES_4)
         eight = load_word(words, j);
       else
-        for (int i = 0; i < 8; i++) eight |= unpack_code(p.codes, words, 8 * j + i) << 4 * i;
+        for (int i = 0; i < 8; i++) eight |= unpack_code(p, words, 8 * j + i) << 4 * i;
       four = spread_nibbles(eight & 0xffff) | spread_nibbles(eight >> 16) << 4;
     }
     memcpy(line, &four, 4);
@@ -111,13 +117,14 @@ INLINE void pack_codes(const struct panels p, uint8_t *arena, int64_t row, int64
   uint8_t *group = arena + (size_t)panels_home(p, row, &lane) * panels_panel_bytes(p);
   const size_t size = number_size(p.number),
                group_words = 4 * (size_t)(p.group / codes_per_word(p.codes));
-  const size_t row_words = group_words * (size_t)panels_groups(p),
-               row_scales = size * (size_t)panels_groups(p);
+  const size_t row_words = group_words * (size_t)panels_groups(p);
   for (int64_t g = 0; g < panels_groups(p); g++, group += panels_group_bytes(p))
     for (int64_t i = 0; i < count; i++) {
       pack_group(p, group, lane + (int)i, words + (size_t)i * row_words + (size_t)g * group_words);
-      memcpy(group + panels_lines(p) * 2 * LINE + (size_t)(lane + i) * size,
-             scales + (size_t)i * row_scales + (size_t)g * size, size);
+      uint8_t *to = group + panels_lines(p) * 2 * LINE + (size_t)(lane + i) * size;
+      const uint8_t *from = scales + (size_t)i * panels_scale_bytes(p) + (size_t)g * size;
+      memcpy(to, from, size);
+      if (p.minimums) memcpy(to + PANEL * size, from + (size_t)panels_groups(p) * size, size);
     }
 }
 
@@ -171,7 +178,7 @@ INLINE void round_numbers(enum number n, float *values, int64_t count) {
   }
 }
 
-// A row back out of its panel, as an embedding reads it: (code - zero) * scale, the product rounded to `rounded`.
+// A row back out of its panel, as an embedding reads it: (code - zero) * scale, plus the minimum, rounded to `rounded`.
 INLINE void unpack_row(struct panels p, const uint8_t *arena, int64_t row, enum number rounded,
                        float *out) {
   int lane;
@@ -194,36 +201,41 @@ INLINE void unpack_row(struct panels p, const uint8_t *arena, int64_t row, enum 
     }
     return;
   }
-  int zero = code_zero(p.codes);
   for (int64_t g = 0; g < panels_groups(p); g++, at += panels_group_bytes(p)) {
-    float scale = load_number(p.number, at + panels_lines(p) * 2 * LINE + (size_t)lane * size);
+    const uint8_t *scale_at = at + panels_lines(p) * 2 * LINE + (size_t)lane * size;
+    float scale = load_number(p.number, scale_at);
+    float minimum = p.minimums ? load_number(p.number, scale_at + PANEL * size) : 0;
     float values[48] = {0};
     const uint8_t *line = at + 4 * lane;
     for (int64_t j = 0; j < panels_lines(p); j++, line += 2 * LINE)
       for (int i = 0; i < 4; i++) {
         if (p.codes == CODES_8) {
-          values[4 * j + i] = (float)(line[i] - zero) * scale;
+          values[4 * j + i] = (float)(line[i] - p.zero) * scale;
         } else {
-          values[8 * j + i] = (float)((line[i] & 15) - zero) * scale;
-          values[8 * j + 4 + i] = (float)((line[i] >> 4) - zero) * scale;
+          values[8 * j + i] = (float)((line[i] & 15) - p.zero) * scale;
+          values[8 * j + 4 + i] = (float)((line[i] >> 4) - p.zero) * scale;
         }
       }
+    if (p.minimums)
+      for (int i = 0; i < p.group; i++) values[i] += minimum;
     round_numbers(rounded, values, 48);
     int64_t left = p.columns - g * p.group;
     memcpy(out + g * p.group, values, (size_t)(left < p.group ? left : p.group) * 4);
   }
 }
 
-// A stored row of codes as floats of the scales' type, as products with unrounded activations read it.
+// A stored row of codes as floats of the type `to`, as products with unrounded activations read it.
 INLINE void expand_row(const struct panels p, const uint8_t *words, const uint8_t *scales,
-                       uint8_t *out) {
-  const size_t size = number_size(p.number);
+                       enum number to, uint8_t *out) {
+  const size_t size = number_size(p.number), all = (size_t)panels_groups(p) * size;
   for (int64_t k = 0; k < p.columns; k++) {
-    float sixteen[16] = {(float)((int)unpack_code(p.codes, words, k) - code_zero(p.codes)) *
-                         load_number(p.number, scales + (size_t)(k / p.group) * size)};
+    const uint8_t *scale = scales + (size_t)(k / p.group) * size;
+    float value = (float)((int)unpack_code(p, words, k) - p.zero) * load_number(p.number, scale);
+    if (p.minimums) value += load_number(p.number, scale + all);
+    float sixteen[16] = {value};
     uint8_t stored[64];
-    vec_store_number(p.number, stored, vec_load(sixteen));
-    memcpy(out + (size_t)k * size, stored, size);
+    vec_store_number(to, stored, vec_load(sixteen));
+    memcpy(out + (size_t)k * number_size(to), stored, number_size(to));
   }
 }
 

@@ -44,7 +44,7 @@ INLINE void tile_codes(const struct panels w, const int tile, const int across, 
     for (int r = 0; r < tile; r++)
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; v++)
-        sum[r][v] = ivec_set(load_four(rows + r * stride + starts + 4 * g));
+        sum[r][v] = ivec_set(sum_start(w, load_four(rows + r * stride + starts + 4 * g)));
 #pragma GCC unroll 10
     for (int64_t j = 0; j < lines; j++) {
       ivec codes[4];
@@ -81,13 +81,14 @@ INLINE void tile_codes(const struct panels w, const int tile, const int across, 
       }
     }
     fetch_lines(&behind);
-    vec scale[4];
+    vec scale[4], minimum[4];
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; v++) {
       const uint8_t *s =
           LINE_OF(v, lines * 2 * LINE) - v % 2 * (LINE - 16 * (int64_t)number_size(w.number));
       if (ahead && v % 2 == 0) __builtin_prefetch(s + ahead + (v < 2 ? jump : 0), 0, 3);
       scale[v] = vec_load_number(w.number, s);
+      if (w.minimums) minimum[v] = vec_load_number(w.number, s + PANEL * number_size(w.number));
     }
 #pragma GCC unroll 6
     for (int r = 0; r < tile; r++) {
@@ -96,6 +97,11 @@ INLINE void tile_codes(const struct panels w, const int tile, const int across, 
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; v++)
         total[r][v] = vec_fma(vec_from_ivec(sum[r][v]), vec_mul(scale[v], vec_set(f)), total[r][v]);
+      if (w.minimums) {
+        vec all = vec_set(f * (float)load_four(rows + r * stride + starts + 4 * g));
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++) total[r][v] = vec_fma(minimum[v], all, total[r][v]);
+      }
     }
     panel += group_bytes;
   }

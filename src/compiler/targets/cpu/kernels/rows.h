@@ -18,33 +18,49 @@ INLINE void vec_store_some(float *p, int64_t n, vec v) {
   memcpy(p, lanes, (size_t)n * 4);
 }
 
-// out = x / sqrt(mean(x^2) + eps) * weight. Four partial sums, so that additions overlap; x and out may be one.
-INLINE void norm_row(const float *x, const float *weight, const float eps, const int64_t columns,
-                     float *out) {
+// The sum of x, or of its squares, divided by its length. Four partial sums, so that additions overlap.
+INLINE vec with_next(const int squared, vec v, vec sum) {
+  return squared ? vec_fma(v, v, sum) : vec_add(sum, v);
+}
+INLINE float mean_of(const int squared, const float *x, const int64_t columns) {
   vec part[4] = {vec_zero(), vec_zero(), vec_zero(), vec_zero()};
   int64_t i = 0;
   for (; i + 64 <= columns; i += 64)
 #pragma GCC unroll 4
-    for (int j = 0; j < 4; j++) {
-      vec v = vec_load(x + i + 16 * j);
-      part[j] = vec_fma(v, v, part[j]);
-    }
-  for (; i + 16 <= columns; i += 16) {
-    vec v = vec_load(x + i);
-    part[0] = vec_fma(v, v, part[0]);
-  }
-  if (i < columns) {
-    vec v = vec_load_some(x + i, columns - i);
-    part[0] = vec_fma(v, v, part[0]);
-  }
-  float squares = vec_total(vec_add(vec_add(part[0], part[1]), vec_add(part[2], part[3])));
-  vec scale = vec_set(1.0f / __builtin_sqrtf(squares / (float)columns + eps));
+    for (int j = 0; j < 4; j++) part[j] = with_next(squared, vec_load(x + i + 16 * j), part[j]);
+  for (; i + 16 <= columns; i += 16) part[0] = with_next(squared, vec_load(x + i), part[0]);
+  if (i < columns) part[0] = with_next(squared, vec_load_some(x + i, columns - i), part[0]);
+  return vec_total(vec_add(vec_add(part[0], part[1]), vec_add(part[2], part[3]))) / (float)columns;
+}
+
+// out = x / sqrt(mean(x^2) + eps) * weight; x and out may be one.
+INLINE void norm_row(const float *x, const float *weight, const float eps, const int64_t columns,
+                     float *out) {
+  vec scale = vec_set(1.0f / __builtin_sqrtf(mean_of(1, x, columns) + eps));
+  int64_t i;
   for (i = 0; i + 16 <= columns; i += 16)
     vec_store(out + i, vec_mul(vec_mul(vec_load(x + i), scale), vec_load(weight + i)));
   if (i < columns)
     vec_store_some(out + i, columns - i,
                    vec_mul(vec_mul(vec_load_some(x + i, columns - i), scale),
                            vec_load_some(weight + i, columns - i)));
+}
+
+// The same of x less its mean, plus a bias if there is one.
+INLINE void layer_norm_row(const float *x, const float *weight, const float *bias, const float eps,
+                           const int64_t columns, float *out) {
+  vec mean = vec_set(mean_of(0, x, columns));
+  for (int64_t i = 0; i < columns; i += 16) {
+    int64_t n = columns - i < 16 ? columns - i : 16;
+    vec_store_some(out + i, n, vec_sub(vec_load_some(x + i, n), mean));
+  }
+  vec scale = vec_set(1.0f / __builtin_sqrtf(mean_of(1, out, columns) + eps));
+  for (int64_t i = 0; i < columns; i += 16) {
+    int64_t n = columns - i < 16 ? columns - i : 16;
+    vec v = vec_mul(vec_load_some(out + i, n), scale), w = vec_load_some(weight + i, n);
+    vec_store_some(out + i, n,
+                   bias ? vec_fma(v, w, vec_load_some(bias + i, n)) : vec_mul(v, w));
+  }
 }
 
 // Added and taken off again it rounds what is below 2^22 to the nearest integer, halves to even.
@@ -93,12 +109,6 @@ INLINE void quantize_row(const float *x, const int64_t columns, const int group,
   }
 }
 #undef ROUNDING
-
-// out = silu(gate) * up, 16 columns at a time: all three are rows of whole vectors.
-INLINE void swiglu_row(const float *gate, const float *up, const int64_t columns, float *out) {
-  for (int64_t i = 0; i < columns; i += 16)
-    vec_store(out + i, vec_mul(vec_silu(vec_load(gate + i)), vec_load(up + i)));
-}
 
 // One head turned by its position: element i is paired with element i + half. x and out may be one.
 INLINE void rotate_head(const float *x, const float *cosine, const float *sine, const int64_t half,

@@ -1,108 +1,54 @@
 // A row of logits becomes a token: src/runtime/sampling.ts in C, with the same tokens and the same bits of log-probability.
-// Most tokens of a large vocabulary can be ruled out by a look at their logits as floats, a whole vector of them at a time;
-// for the others every number that decides is computed by the same operations in double precision.
+// Most tokens of a large vocabulary are ruled out by the highest score of their block; only for the others are noise and
+// shares computed, and only those that may matter are ever put in order.
 #ifndef SINTER_SAMPLER_H
 #define SINTER_SAMPLER_H
 
 #include "abi.h"
 #include "elementary.h"
-#include "functions.h"
+#include "single.h"
+#include "vector.h"
 
 enum { NO_LOGPROBS = -1, MOST_LOGPROBS = 20, AT_ONCE = 64 };
 
 // Above it no noise lies.
-#define MOST_NOISE 23.0
+#define MOST_NOISE 23.0f
 
+// The score of what cannot come: below every other.
 #define NEVER (-__builtin_inff())
-#define LARGEST 3.4028234e38f
 
 struct sampler {
-  const float *logits;  // [vocabulary]
   int64_t vocabulary, blocks;
-  int changed;      // whether scores differ from logits; they are all filled in then
-  double *scores;   // [vocabulary] logits as they are changed on the way
-  double *shares;   // [vocabulary] whole numbers: see keep_likeliest
-  int32_t *tokens;  // [vocabulary] those still in the race come first
-  float *rough;     // [blocks, AT_ONCE] scores, or a little more; NEVER for what cannot come
-  float *tops;      // [blocks] the largest of each block of those
+  float *scores;    // [blocks, AT_ONCE] logits as they are changed on the way
+  float *tops;      // [blocks] the highest of each block
+  int32_t *tokens;  // [vocabulary] those that are put in order
+  float most;       // the highest of all
+  float inverse;    // of the temperature
+  // The tokens left: those with a score above `least`, and with an equal one up to the id `last`. Where they are few, they
+  // are listed too.
+  float least;
+  int32_t last;
+  int64_t listed;
 };
 
 INLINE size_t sampler_bytes(int64_t vocabulary) {
-  return (size_t)((vocabulary + AT_ONCE) * 25 + 63) / 64 * 64;
+  return (size_t)((vocabulary + AT_ONCE) * 9 + 63) / 64 * 64;
 }
 
-static struct sampler sampler_of(const float *logits, int64_t vocabulary, uint8_t *workspace) {
-  struct sampler s = {.logits = logits, .vocabulary = vocabulary};
+static struct sampler sampler_of(int64_t vocabulary, uint8_t *workspace) {
+  struct sampler s = {.vocabulary = vocabulary, .least = -LARGEST, .last = INT32_MAX};
   s.blocks = (vocabulary + AT_ONCE - 1) / AT_ONCE;
-  s.scores = (double *)workspace;
-  s.shares = s.scores + vocabulary;
-  s.rough = (float *)(s.shares + vocabulary);
-  s.tops = s.rough + s.blocks * AT_ONCE;
+  s.scores = (float *)workspace;
+  s.tops = s.scores + s.blocks * AT_ONCE;
   s.tokens = (int32_t *)(s.tops + s.blocks);
   return s;
 }
 
-// The order of everything here: by score, and by id among equals.
-INLINE int comes_before(const double *scores, int32_t a, int32_t b) {
-  return scores[a] > scores[b] || (scores[a] == scores[b] && a < b);
+INLINE int is_left(const struct sampler *s, int32_t token) {
+  return (s->scores[token] > s->least) | ((s->scores[token] == s->least) & (token <= s->last));
 }
 
-static int32_t likeliest(const struct sampler *s, int64_t left) {
-  int32_t best = s->tokens[0];
-  for (int64_t i = 1; i < left; i++)
-    if (comes_before(s->scores, s->tokens[i], best)) best = s->tokens[i];
-  return best;
-}
-
-// ------------------------------------------------------------------ a first look
-
-// Copies the logits of what may come, and says whether all are finite.
-static int look(const struct sampler *s, const uint32_t *mask) {
-  const int64_t n = s->vocabulary, end = s->blocks * AT_ONCE;
-  vec sum = vec_zero();
-  int64_t t = 0;
-  for (; t + 16 <= n; t += 16) {
-    vec v = vec_load(s->logits + t);
-    sum = vec_fma(v, vec_zero(), sum);
-    vec_store(s->rough + t, mask ? vec_choose(mask[t / 32] >> t % 32, v, vec_set(NEVER)) : v);
-  }
-  float total = vec_total(sum);
-  for (; t < n; t++) {
-    total += s->logits[t] * 0.0f;
-    s->rough[t] = !mask || mask[t / 32] >> t % 32 & 1 ? s->logits[t] : NEVER;
-  }
-  for (; t < end; t++) s->rough[t] = NEVER;
-  return total == 0;
-}
-
-// A float that is no less.
-INLINE float at_least(double score) {
-  score += __builtin_fabs(score) * 1.2e-7 + 1e-37;
-  return score > LARGEST ? LARGEST : score < -LARGEST ? -LARGEST : (float)score;
-}
-
-// Bias and penalties, which touch few tokens.
-static void change(struct sampler *s, const sinter_step_arrays *a, int64_t row) {
-  const int64_t biases = a->bias_starts[row], biases_end = a->bias_starts[row + 1],
-                counts = a->count_starts[row], counts_end = a->count_starts[row + 1];
-  const double repetition = a->repetition[row], frequency = a->frequency[row],
-               presence = a->presence[row];
-  double *scores = s->scores;
-  s->changed = biases < biases_end || counts < counts_end;
-  if (!s->changed) return;
-  for (int64_t i = 0; i < s->vocabulary; i++) scores[i] = s->logits[i];
-  for (int64_t i = biases; i < biases_end; i++) scores[a->bias_tokens[i]] += a->biases[i];
-  for (int64_t i = counts; i < counts_end; i++) {
-    double score = scores[a->count_tokens[i]];
-    double repeated = score > 0 ? score / repetition : score * repetition;
-    scores[a->count_tokens[i]] = repeated - a->counts[i] * frequency - presence;
-  }
-  for (int64_t i = biases; i < biases_end + counts_end - counts; i++) {
-    int32_t token =
-        i < biases_end ? a->bias_tokens[i] : a->count_tokens[counts + i - biases_end];
-    if (s->rough[token] != NEVER) s->rough[token] = at_least(scores[token]);
-  }
-}
+// ------------------------------------------------------------------ scores
 
 static float top_of(const float *values) {
   vec most = vec_load(values);
@@ -111,35 +57,214 @@ static float top_of(const float *values) {
   return vec_largest(most);
 }
 
-// The largest of all; NEVER when nothing may come.
-static float find_tops(const struct sampler *s) {
-  float most = NEVER;
-  for (int64_t b = 0; b < s->blocks; b++) {
-    s->tops[b] = top_of(s->rough + b * AT_ONCE);
-    most = s->tops[b] > most ? s->tops[b] : most;
+// Sixteen finite logits, settled, NEVER where the mask forbids them.
+INLINE vec look_at(const float *logits, const uint32_t *mask, int64_t t) {
+  vec v = vec_load(logits + t);
+  v = vec_keep(v, vec_abs(v), vec_set(__FLT_MIN__));
+  return mask ? vec_choose(mask[t / 32] >> t % 32, v, vec_set(NEVER)) : v;
+}
+
+// Takes the logits of what may come and finds the tops; says whether all logits are finite.
+INLINE int look_through(const struct sampler *s, const float *logits, const uint32_t *mask) {
+  vec sum = vec_zero();
+  int64_t b = 0;
+  for (; (b + 1) * AT_ONCE <= s->vocabulary; b++) {
+    vec most = vec_set(NEVER);
+#pragma GCC unroll 4
+    for (int64_t t = b * AT_ONCE; t < (b + 1) * AT_ONCE; t += 16) {
+      sum = vec_fma(vec_load(logits + t), vec_zero(), sum);
+      vec v = look_at(logits, mask, t);
+      vec_store(s->scores + t, v);
+      most = vec_max(most, v);
+    }
+    s->tops[b] = vec_largest(most);
   }
+  float total = vec_total(sum);
+  if (b == s->blocks) return total == 0;
+  for (int64_t t = b * AT_ONCE; t < (b + 1) * AT_ONCE; t++) {
+    const int there = t < s->vocabulary;
+    if (there) total += logits[t] * 0.0f;
+    s->scores[t] = there && (!mask || mask[t / 32] >> t % 32 & 1) ? settled(logits[t]) : NEVER;
+  }
+  s->tops[b] = top_of(s->scores + b * AT_ONCE);
+  return total == 0;
+}
+
+static int look(const struct sampler *s, const float *logits, const uint32_t *mask) {
+  return mask ? look_through(s, logits, mask) : look_through(s, logits, NULL);
+}
+
+// Bias and penalties, which touch few tokens.
+static void change(const struct sampler *s, const sinter_step_arrays *a, int64_t row) {
+  const float repetition = settled(a->repetition[row]), inverse = settled(1 / repetition),
+              frequency = settled(a->frequency[row]), presence = settled(a->presence[row]);
+  const int64_t biases = a->bias_starts[row], biases_end = a->bias_starts[row + 1],
+                counts = a->count_starts[row], counts_end = a->count_starts[row + 1];
+  for (int64_t i = biases; i < biases_end; i++) {
+    float *score = s->scores + a->bias_tokens[i];
+    if (*score != NEVER) *score = settled(*score + settled(a->biases[i]));
+  }
+  for (int64_t i = counts; i < counts_end; i++) {
+    float *score = s->scores + a->count_tokens[i];
+    if (*score == NEVER) continue;
+    float repeated = settled(*score * (*score > 0 ? inverse : repetition));
+    *score = settled(settled(repeated - settled((float)a->counts[i] * frequency)) - presence);
+  }
+  for (int64_t i = biases; i < biases_end + counts_end - counts; i++) {
+    int32_t token = i < biases_end ? a->bias_tokens[i] : a->count_tokens[counts + i - biases_end];
+    s->tops[token / AT_ONCE] = top_of(s->scores + token / AT_ONCE * AT_ONCE);
+  }
+}
+
+// NEVER when nothing may come.
+static float highest_top(const struct sampler *s) {
+  float most = NEVER;
+  for (int64_t b = 0; b < s->blocks; b++) most = s->tops[b] > most ? s->tops[b] : most;
   return most;
 }
 
-// What lies `distance` below the largest score, and less by what floats cannot tell.
-static float below(float most, double distance) {
-  double less = most - distance - (__builtin_fabs((double)most) + distance) * 1e-5 - 1e-37;
-  return less < -LARGEST ? -LARGEST : (float)less;
+// The lowest id among equals.
+static int32_t likeliest(const struct sampler *s) {
+  int64_t b = 0;
+  while (s->tops[b] != s->most) b++;
+  int64_t token = b * AT_ONCE;
+  while (s->scores[token] != s->most) token++;
+  return (int32_t)token;
 }
 
-// Lists the tokens whose scores may reach `least`, fills their scores in and counts them.
-static int64_t gather(const struct sampler *s, float least) {
-  int64_t left = 0;
+// How far a score lies behind the highest, in units of the temperature.
+INLINE float distance(float score, float most, float inverse) {
+  return settled(settled(score - most) * inverse);
+}
+
+// e^behind in units of 2^-40: the upper 21 bits and the lower 20.
+INLINE uint32_t upper_share(float power) { return (uint32_t)(int32_t)(power * 1048576.0f); }
+INLINE uint32_t lower_share(float power, uint32_t upper) {
+  return (uint32_t)(int32_t)((power * 1048576.0f - (float)(int32_t)upper) * 1048576.0f);
+}
+INLINE uint64_t share_of(float behind) {
+  return (uint64_t)(exp_single(behind) * 1099511627776.0f);
+}
+
+// ------------------------------------------------------------------ what is kept
+
+// What is counted until enough is kept.
+enum weights { ONE_EACH, SHARES };
+
+INLINE float unit_of(const struct sampler *s, enum weights by) {
+  return by == SHARES ? s->inverse : 1;
+}
+
+INLINE uint64_t weight_of(const struct sampler *s, enum weights by, int32_t token) {
+  return by == SHARES ? share_of(distance(s->scores[token], s->most, s->inverse)) : 1;
+}
+
+// The order of everything here: by score, and by id among equals.
+INLINE int comes_before(const float *scores, int32_t a, int32_t b) {
+  return scores[a] > scores[b] || (scores[a] == scores[b] && a < b);
+}
+
+// Keeps the fewest likeliest of the listed tokens whose weights sum to `target` at least, and moves them to the front.
+// Weights are whole numbers, so the order of adding does not matter: quickselect will do.
+static void keep_likeliest(struct sampler *s, uint64_t target, enum weights by) {
+  int32_t *tokens = s->tokens;
+  int64_t low = 0, high = s->listed;
+  uint64_t sum = 0;  // of the weights before `low`
+  while (low < high) {
+    int32_t pivot = tokens[(low + high) / 2];
+    tokens[(low + high) / 2] = tokens[high - 1];
+    tokens[high - 1] = pivot;
+    int64_t middle = low;
+    uint64_t likelier = 0;
+    for (int64_t i = low; i < high - 1; i++) {
+      int32_t token = tokens[i];
+      if (!comes_before(s->scores, token, pivot)) continue;
+      likelier += weight_of(s, by, token);
+      tokens[i] = tokens[middle];
+      tokens[middle++] = token;
+    }
+    tokens[high - 1] = tokens[middle];
+    tokens[middle] = pivot;
+    if (sum + likelier >= target) {
+      high = middle;
+      continue;
+    }
+    sum += likelier + weight_of(s, by, pivot);
+    s->last = pivot;
+    low = middle + 1;
+    if (sum >= target) break;
+  }
+  s->least = s->scores[s->last];
+  s->listed = low;
+}
+
+// Further behind a share is none: 2^40 e^-28 < 1.
+#define LEAST_SHARED 28.0f
+
+enum { STEPS = 1024 };
+
+// Which of the steps down from the likeliest a token lies on: never a lower one for a less likely token.
+INLINE int32_t step_of(float behind) {
+  return (int32_t)((behind < -LEAST_SHARED ? LEAST_SHARED : -behind) * (STEPS / LEAST_SHARED));
+}
+
+// Sums the weights of what is left by steps of likelihood, block by block.
+INLINE uint64_t weigh(const struct sampler *s, enum weights by, uint64_t of_step[STEPS + 1]) {
+  const float unit = unit_of(s, by);
+  uint64_t sum = 0;
   for (int64_t b = 0; b < s->blocks; b++) {
-    if (s->tops[b] < least) continue;
-    for (int64_t t = b * AT_ONCE; t < (b + 1) * AT_ONCE; t++) {
-      s->tokens[left] = (int32_t)t;
-      left += s->rough[t] >= least;
+    if (s->tops[b] < s->least) continue;
+    if (by == SHARES && distance(s->tops[b], s->most, unit) < -LEAST_SHARED) continue;
+    float behind[AT_ONCE], power[AT_ONCE];
+    uint32_t left[AT_ONCE], upper[AT_ONCE], lower[AT_ONCE];
+    int32_t step[AT_ONCE];
+    for (int i = 0; i < AT_ONCE; i++) left[i] = is_left(s, (int32_t)(b * AT_ONCE) + i);
+    for (int i = 0; i < AT_ONCE; i++)
+      behind[i] = distance(s->scores[b * AT_ONCE + i], s->most, unit);
+    for (int i = 0; i < AT_ONCE; i++) step[i] = step_of(behind[i]);
+    if (by == ONE_EACH) {
+      for (int i = 0; i < AT_ONCE; i++) of_step[step[i]] += left[i], sum += left[i];
+      continue;
+    }
+    for (int i = 0; i < AT_ONCE; i++) power[i] = exp_single(behind[i]);
+    for (int i = 0; i < AT_ONCE; i++) upper[i] = upper_share(power[i]);
+    for (int i = 0; i < AT_ONCE; i++) lower[i] = lower_share(power[i], upper[i]);
+    for (int i = 0; i < AT_ONCE; i++) {
+      uint64_t share = (((uint64_t)upper[i] << 20) + lower[i]) * left[i];
+      of_step[step[i]] += share, sum += share;
     }
   }
-  if (!s->changed)
-    for (int64_t i = 0; i < left; i++) s->scores[s->tokens[i]] = s->logits[s->tokens[i]];
-  return left;
+  return sum;
+}
+
+// Lists what is left on one step and counts it.
+static int64_t list_step(const struct sampler *s, float unit, int32_t wanted) {
+  int64_t listed = 0;
+  for (int64_t b = 0; b < s->blocks; b++) {
+    if (s->tops[b] < s->least || step_of(distance(s->tops[b], s->most, unit)) > wanted) continue;
+    int32_t there[AT_ONCE];
+    for (int32_t i = 0; i < AT_ONCE; i++) {
+      int32_t token = (int32_t)(b * AT_ONCE) + i;
+      int32_t step = step_of(distance(s->scores[token], s->most, unit));
+      there[i] = is_left(s, token) & (step == wanted);
+    }
+    for (int32_t i = 0; i < AT_ONCE; i++) {
+      s->tokens[listed] = (int32_t)(b * AT_ONCE) + i;
+      listed += there[i];
+    }
+  }
+  return listed;
+}
+
+// Only tokens of the step in which the sum is reached have to be put in order.
+static void cut(struct sampler *s, const uint64_t of_step[STEPS + 1], uint64_t target,
+                enum weights by) {
+  uint64_t before = 0;
+  int32_t step = 0;
+  while (before + of_step[step] < target) before += of_step[step++];
+  s->listed = list_step(s, unit_of(s, by), step);
+  keep_likeliest(s, target - before, by);
+  s->listed = 0;
 }
 
 // A score that `count` tokens reach at least: one of as many blocks each. -LARGEST where there are too few blocks.
@@ -162,104 +287,61 @@ static float reached_by(const struct sampler *s, int64_t count) {
       }
       same++;
     }
-    if (count <= more)
-      high = more;
-    else if (count <= same)
-      return below(pivot, 0);
-    else
+    if (count > same) {
       low = same;
-  }
-  return below(tops[low], 0);
-}
-
-// ------------------------------------------------------------------ what is kept
-
-INLINE double weight_of(const struct sampler *s, int by_share, int32_t token) {
-  return by_share ? s->shares[token] : 1;
-}
-
-// Keeps the fewest likeliest of the first `left` tokens whose weights sum to `target` at least, moves them to the front and
-// counts them. Weights are whole numbers and their sums stay below 2^53, so the order of adding does not matter.
-static int64_t keep_likeliest(const struct sampler *s, int64_t left, double target, int by_share) {
-  int32_t *tokens = s->tokens;
-  int64_t low = 0, high = left;
-  double sum = 0;  // of the weights before `low`
-  while (low < high) {
-    int32_t pivot = tokens[(low + high) / 2];
-    tokens[(low + high) / 2] = tokens[high - 1];
-    tokens[high - 1] = pivot;
-    int64_t middle = low;
-    double likelier = 0;
-    for (int64_t i = low; i < high - 1; i++) {
-      int32_t token = tokens[i];
-      if (!comes_before(s->scores, token, pivot)) continue;
-      likelier += weight_of(s, by_share, token);
-      tokens[i] = tokens[middle];
-      tokens[middle++] = token;
-    }
-    tokens[high - 1] = tokens[middle];
-    tokens[middle] = pivot;
-    if (sum + likelier >= target) {
-      high = middle;
-      continue;
-    }
-    sum += likelier + weight_of(s, by_share, pivot);
-    low = middle + 1;
-    if (sum >= target) break;
-  }
-  return low;
-}
-
-// Further behind a share is none: 2^32 e^-22.2 < 1.
-#define LEAST_SHARED 22.2
-
-enum { STEPS = 1024 };
-
-// Which of the steps down from the likeliest a token's score lies on: never a lower one for a less likely token.
-INLINE int32_t step_of(double behind) {
-  return (int32_t)((behind < -LEAST_SHARED ? LEAST_SHARED : -behind) * (STEPS / LEAST_SHARED));
-}
-
-// Top-p. Shares are summed by steps of likelihood, so that only tokens of the step in which the sum is reached have to be put
-// in order. A token whose share is none adds nothing and is set aside before.
-static int64_t keep_share(const struct sampler *s, int64_t left, double most, double top_p) {
-  double sum = 0, of_step[STEPS + 1] = {0};
-  int64_t counted = 0;
-  for (int64_t from = 0; from < left; from += AT_ONCE) {
-    int64_t n = left - from < AT_ONCE ? left - from : AT_ONCE;
-    double behind[AT_ONCE], share[AT_ONCE];
-    int32_t step[AT_ONCE];
-    for (int64_t i = 0; i < AT_ONCE; i++)
-      behind[i] = i < n ? s->scores[s->tokens[from + i]] - most : -708;
-    for (int64_t i = 0; i < AT_ONCE; i++) {
-      share[i] = floor_of(exp_double(behind[i]) * 4294967296.0);
-      step[i] = step_of(behind[i]);
-    }
-    for (int64_t i = 0; i < n; i++) {
-      int32_t token = s->tokens[from + i];
-      sum += share[i];
-      of_step[step[i]] += share[i];
-      s->shares[token] = share[i];
-      s->tokens[counted] = token;
-      counted += share[i] > 0;
+    } else if (count > more) {
+      low = more;
+      break;
+    } else {
+      high = more;
     }
   }
-  const double target = top_p * sum;
-  double before = 0;
-  int32_t last = 0;
-  while (before + of_step[last] < target) before += of_step[last++];
-  struct sampler on_last = *s;
-  int32_t *same = (int32_t *)s->rough;  // which nobody needs any more
-  int64_t likelier = 0, equal = 0;
-  for (int64_t i = 0; i < counted; i++) {
-    int32_t token = s->tokens[i], step = step_of(s->scores[token] - most);
-    s->tokens[likelier] = same[equal] = token;
-    likelier += step < last;
-    equal += step == last;
+  return tops[low] < -LARGEST ? -LARGEST : tops[low];
+}
+
+// Lists what is left and counts it.
+static int64_t list_left(const struct sampler *s) {
+  int64_t listed = 0;
+  for (int64_t b = 0; b < s->blocks; b++) {
+    if (s->tops[b] < s->least) continue;
+    for (int32_t i = 0; i < AT_ONCE; i++) {
+      s->tokens[listed] = (int32_t)(b * AT_ONCE) + i;
+      listed += is_left(s, (int32_t)(b * AT_ONCE) + i);
+    }
   }
-  on_last.tokens += likelier;
-  memcpy(on_last.tokens, same, (size_t)equal * 4);
-  return likelier + keep_likeliest(&on_last, equal, target - before, 1);
+  return listed;
+}
+
+static void keep_count(struct sampler *s, int64_t count) {
+  s->least = reached_by(s, count);
+  if (s->least > -LARGEST) {
+    s->listed = list_left(s);
+    keep_likeliest(s, (uint64_t)count, ONE_EACH);
+    return;
+  }
+  uint64_t of_step[STEPS + 1] = {0};
+  if (weigh(s, ONE_EACH, of_step) > (uint64_t)count) cut(s, of_step, (uint64_t)count, ONE_EACH);
+}
+
+// The part `p` of a sum, up to a whole number; of p the part that 24 bits hold, up to the next.
+static uint64_t part_of(uint64_t sum, float p) {
+  const uint64_t below_one = (1 << 24) - 1;
+  float scaled = p * 16777216.0f;
+  uint64_t factor = (uint64_t)scaled;
+  factor += (float)factor < scaled;
+  return (sum >> 24) * factor + (((sum & below_one) * factor + below_one) >> 24);
+}
+
+static void keep_share(struct sampler *s, float top_p) {
+  if (s->listed) {
+    uint64_t sum = 0;
+    for (int64_t i = 0; i < s->listed; i++) sum += weight_of(s, SHARES, s->tokens[i]);
+    keep_likeliest(s, part_of(sum, top_p), SHARES);
+    return;
+  }
+  uint64_t of_step[STEPS + 1] = {0};
+  uint64_t sum = weigh(s, SHARES, of_step);
+  cut(s, of_step, part_of(sum, top_p), SHARES);
 }
 
 // ------------------------------------------------------------------ noise
@@ -285,33 +367,33 @@ INLINE struct noise_key threefry(struct noise_key key, uint32_t a, uint32_t b) {
   return (struct noise_key){a, b};
 }
 
-INLINE double gumbel_of(uint32_t r) {
-  return -log_double(-log_double(((double)r + 0.5) / 4294967296.0));
+// -log(-log(u)), u = (r + 1/2) / 2^32; near 1 the inner logarithm is taken of the distance from 1.
+INLINE float gumbel_of(uint32_t r) {
+  float u = ((float)r + 0.5f) * 0x1p-32f, missing = ((float)~r + 0.5f) * 0x1p-32f;
+  return -log_single(-(r < 0xb504f333 ? log_single(u) : log_near_one(-missing)));
 }
 
 struct race {
   struct noise_key key;
-  double temperature, most, min_p;
+  float min_p;
   int32_t best;
-  double best_score;
+  float best_score;
 };
 
-// By log p + noise, after min-p. `score`: of the token, divided by the temperature.
-INLINE void enter(struct race *r, int32_t token, double score, uint32_t noise) {
-  double behind = score - r->most;
-  if (r->min_p > 0 && exp_double(behind) < r->min_p) return;
-  score = behind + gumbel_of(noise);
+// By log p + noise, after min-p.
+INLINE void enter(struct race *r, int32_t token, float behind, uint32_t noise) {
+  if (r->min_p > 0 && exp_single(behind) < r->min_p) return;
+  float score = behind + gumbel_of(noise);
   if (score > r->best_score || (score == r->best_score && token < r->best))
     r->best = token, r->best_score = score;
 }
 
-enum { LISTED = 1024 };
-
-static void race_listed(const struct sampler *s, int64_t left, struct race *r) {
-  for (int64_t i = 0; i < left; i++) {
+static void run_listed(const struct sampler *s, struct race *r) {
+  for (int64_t i = 0; i < s->listed; i++) {
     int32_t token = s->tokens[i];
-    if (s->scores[token] - r->most + MOST_NOISE < r->best_score) continue;
-    enter(r, token, s->scores[token], threefry(r->key, (uint32_t)token, 0).low);
+    float behind = distance(s->scores[token], s->most, s->inverse);
+    if (behind + MOST_NOISE < r->best_score) continue;
+    enter(r, token, behind, threefry(r->key, (uint32_t)token, 0).low);
   }
 }
 
@@ -325,18 +407,18 @@ static void find_limits(const struct sampler *s, int64_t first, const struct rac
   float leads[16], chances[16];
   for (int i = 0; i < 16; i++) {
     int64_t b = first + i < s->blocks ? first + i : s->blocks - 1;
-    double lead = s->tops[b] / r->temperature - r->most - r->best_score;
-    leads[i] = lead > 0 ? 0 : lead < -MOST_NOISE ? -60 : (float)lead;
+    float lead = distance(s->tops[b], s->most, s->inverse) - r->best_score;
+    leads[i] = s->tops[b] < s->least ? -LARGEST : lead > 0 ? 0 : lead;
   }
-  vec_store(chances, vec_exp(vec_load(leads)));
+  for (int i = 0; i < 16; i++) chances[i] = exp_single(leads[i]);
   for (int i = 0; i < 16; i++) {
     double least = 4294967296.0 - (chances[i] * (1.01 * 4294967296.0) + 2);
-    limits[i] = leads[i] == -60 ? HOPELESS : least < 0 ? 0 : (uint32_t)least;
+    limits[i] = leads[i] < -MOST_NOISE ? HOPELESS : least < 0 ? 0 : (uint32_t)least;
   }
 }
 
-// The same among all that may come; whose noise is too small is not looked at, and that of hopeless blocks not made.
-static void race_all(const struct sampler *s, struct race *r) {
+// Among all that are left. Whose noise is too small is not looked at, and that of hopeless blocks not made.
+static void run_all(const struct sampler *s, struct race *r) {
   uint32_t limits[16];
   for (int64_t b = 0; b < s->blocks; b++) {
     if (b % 16 == 0) find_limits(s, b, r, limits);
@@ -347,61 +429,42 @@ static void race_all(const struct sampler *s, struct race *r) {
     for (int i = 0; i < AT_ONCE; i++) most = noise[i] > most ? noise[i] : most;
     if (most < limits[b % 16]) continue;
     for (int i = 0; i < AT_ONCE; i++) {
-      int64_t token = b * AT_ONCE + i;
-      if (noise[i] < limits[b % 16] || s->rough[token] == NEVER) continue;
-      double score = s->changed ? s->scores[token] : s->logits[token];
-      enter(r, (int32_t)token, score / r->temperature, noise[i]);
+      int32_t token = (int32_t)(b * AT_ONCE) + i;
+      if (noise[i] < limits[b % 16] || !is_left(s, token)) continue;
+      enter(r, token, distance(s->scores[token], s->most, s->inverse), noise[i]);
     }
   }
-}
-
-// Makes the listed tokens those that may come, their scores in place of the logits.
-static void put_back(struct sampler *s, int64_t left) {
-  for (int64_t i = 0; i < s->blocks * AT_ONCE; i += 16) vec_store(s->rough + i, vec_set(NEVER));
-  for (int64_t i = 0; i < left; i++) s->rough[s->tokens[i]] = at_least(s->scores[s->tokens[i]]);
-  s->changed = 1;
-  find_tops(s);
 }
 
 // ------------------------------------------------------------------ a row
 
 // -1 when a logit is not finite, or nothing may come.
-static int32_t draw(const sinter_step_arrays *a, int64_t row, struct sampler *s) {
+static int32_t draw(const sinter_step_arrays *a, const float *logits, int64_t row,
+                    struct sampler *s) {
   const uint32_t *mask =
       a->mask_row[row] < 0 ? NULL : a->masks + a->mask_row[row] * ((s->vocabulary + 31) / 32);
-  if (!look(s, mask)) return -1;
+  if (!look(s, logits, mask)) return -1;
   change(s, a, row);
-  const float top = find_tops(s);
-  if (top == NEVER) return -1;
-  const double temperature = a->temperature[row], top_p = a->top_p[row];
+  s->most = highest_top(s);
+  if (s->most == NEVER) return -1;
+  const int32_t first = likeliest(s);
+  const float temperature = settled(a->temperature[row]), top_p = settled(a->top_p[row]);
   const int64_t top_k = a->top_k[row];
-  int64_t left = gather(s, below(top, 0));
-  const int32_t first = likeliest(s, left);
   if (temperature == 0 || top_p == 0) return first;
 
+  s->inverse = settled(1 / temperature);
   struct noise_key key = {(uint32_t)a->seed[row], (uint32_t)(a->seed[row] >> 32)};
   struct race race = {.key = threefry(key, (uint32_t)a->choice[row], (uint32_t)a->position[row]),
-                      .temperature = temperature,
-                      .most = s->scores[first] / temperature,
-                      .min_p = a->min_p[row],
+                      .min_p = settled(a->min_p[row]),
                       .best = -1,
-                      .best_score = -__builtin_inf()};
-  if (top_k <= 0 && top_p >= 1) {
-    enter(&race, first, race.most, threefry(race.key, (uint32_t)first, 0).low);
-    race_all(s, &race);
-    return race.best;
-  }
-  left = gather(s, top_k > 0 ? reached_by(s, top_k) : below(top, LEAST_SHARED * temperature));
-  for (int64_t i = 0; i < left; i++) s->scores[s->tokens[i]] /= temperature;
-  if (top_k > 0 && top_k < left) left = keep_likeliest(s, left, top_k, 0);
-  if (top_p < 1) left = keep_share(s, left, race.most, top_p);
-  if (left > LISTED) {
-    put_back(s, left);
-    race.temperature = 1;  // scores are divided already
-    race_all(s, &race);
-  } else {
-    race_listed(s, left, &race);
-  }
+                      .best_score = NEVER};
+  if (top_k > 0) keep_count(s, top_k);
+  if (top_p < 1) keep_share(s, top_p);
+  enter(&race, first, 0, threefry(race.key, (uint32_t)first, 0).low);
+  if (s->listed)
+    run_listed(s, &race);
+  else
+    run_all(s, &race);
   return race.best;
 }
 
@@ -411,23 +474,25 @@ static float highest(const float *logits, int64_t n) {
   for (; t + 16 <= n; t += 16) most = vec_max(most, vec_load(logits + t));
   float best = vec_largest(most);
   for (; t < n; t++) best = logits[t] > best ? logits[t] : best;
-  return best;
+  return settled(best);
 }
 
-// log(sum(e^(logit - most))): 16 lanes, token t in lane t mod 16, then lane i takes lane i + 8, i + 4, i + 2, i + 1.
-static double log_sum(const float *logits, int64_t n, double most) {
-  double lanes[16] = {0};
+// log(sum(e^(logit - most))): of all shares.
+static double log_sum(const float *logits, int64_t n, float most) {
+  uint64_t sum = 0;
   int64_t t = 0;
   for (; t + AT_ONCE <= n; t += AT_ONCE) {
-    double terms[AT_ONCE];
-    for (int i = 0; i < AT_ONCE; i++) terms[i] = exp_double(logits[t + i] - most);
-    for (int from = 0; from < AT_ONCE; from += 16)
-      for (int i = 0; i < 16; i++) lanes[i] += terms[from + i];
+    uint32_t uppers = 0, lowers = 0;
+    for (int i = 0; i < AT_ONCE; i++) {
+      float power = exp_single(distance(settled(logits[t + i]), most, 1));
+      uint32_t upper = upper_share(power);
+      uppers += upper;
+      lowers += lower_share(power, upper);
+    }
+    sum += ((uint64_t)uppers << 20) + lowers;
   }
-  for (; t < n; t++) lanes[t % 16] += exp_double(logits[t] - most);
-  for (int width = 8; width; width /= 2)
-    for (int i = 0; i < width; i++) lanes[i] += lanes[i + width];
-  return log_double(lanes[0]);
+  for (; t < n; t++) sum += share_of(distance(settled(logits[t]), most, 1));
+  return log_double((double)sum / 1099511627776.0);
 }
 
 // The tokens of the largest logits, best first, the lower id among equals.
@@ -440,10 +505,10 @@ static void list_likeliest(const float *logits, int64_t n, int32_t *list, int64_
       token += AT_ONCE - 1;
       continue;
     }
-    float logit = logits[token];
-    if (full && logit <= logits[list[listed - 1]]) continue;
+    float logit = settled(logits[token]);
+    if (full && logit <= settled(logits[list[listed - 1]])) continue;
     int64_t at = full ? listed - 1 : listed++;
-    for (; at > 0 && logit > logits[list[at - 1]]; at--) list[at] = list[at - 1];
+    for (; at > 0 && logit > settled(logits[list[at - 1]]); at--) list[at] = list[at - 1];
     list[at] = (int32_t)token;
   }
 }
@@ -451,20 +516,20 @@ static void list_likeliest(const float *logits, int64_t n, int32_t *list, int64_
 // Draws row `row` from its raw logits [vocabulary] and writes all of the row's results. `workspace`: sampler_bytes.
 static void sample(const sinter_step_arrays *a, const float *logits, int64_t vocabulary,
                    int64_t row, uint8_t *workspace) {
-  struct sampler s = sampler_of(logits, vocabulary, workspace);
-  const int32_t drawn = draw(a, row, &s);
+  struct sampler s = sampler_of(vocabulary, workspace);
+  const int32_t drawn = draw(a, logits, row, &s);
   const int64_t wanted = a->top_logprobs[row];
   a->out_finite[row] = drawn >= 0;
   a->out_tokens[row] = drawn >= 0 ? drawn : 0;
   a->out_logprobs[row] = 0;
   if (drawn < 0 || wanted == NO_LOGPROBS) return;
-  const float most = highest(logits, vocabulary);
-  const double sum = log_sum(logits, vocabulary, most);
-  a->out_logprobs[row] = (float)(logits[drawn] - (double)most - sum);
+  const double most = highest(logits, vocabulary);
+  const double sum = log_sum(logits, vocabulary, (float)most);
+  a->out_logprobs[row] = (float)(settled(logits[drawn]) - most - sum);
   int32_t *list = a->out_top_tokens + row * MOST_LOGPROBS;
   list_likeliest(logits, vocabulary, list, wanted);
   for (int64_t i = 0; i < wanted; i++)
-    a->out_top_logprobs[row * MOST_LOGPROBS + i] = (float)(logits[list[i]] - (double)most - sum);
+    a->out_top_logprobs[row * MOST_LOGPROBS + i] = (float)(settled(logits[list[i]]) - most - sum);
 }
 
 #endif

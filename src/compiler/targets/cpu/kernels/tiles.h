@@ -26,7 +26,8 @@ struct tiles {
   _Alignas(LINE) int8_t weights[2][TILE_CHUNK * TILE_GROUP * 16];  // [half][k / 4][column][4]
   _Alignas(LINE) int32_t integers[16][16];
   _Alignas(LINE) int32_t out[2][2][16][16];             // [group mod 2][half][row][column]
-  _Alignas(LINE) float start[TILE_HEIGHT][TILE_CHUNK];  // bytes only: takes the zero point off
+  // Bytes: takes the zero point off. Where there are minimums: the group's activations, added up.
+  _Alignas(LINE) float start[TILE_HEIGHT][TILE_CHUNK];
   _Alignas(LINE) float sums[TILES_MOST][PANEL];
 };
 
@@ -42,7 +43,7 @@ struct tiles {
 // Nibbles of a chunk as signed bytes, in the order that the matrix unit reads: the panel's own.
 INLINE void tiles_expand(const struct panels w, const uint8_t *panel, int64_t groups,
                          struct tiles *t) {
-  const ivec zero = ivec_set(code_zero(w.codes) * 0x01010101);
+  const ivec zero = ivec_set(w.zero * 0x01010101);
 #define SIGNED_BYTES(to, nibbles) _mm512_store_si512(to, _mm512_sub_epi8(nibbles, zero))
   int8_t *left = t->weights[0], *right = t->weights[1];
   for (int64_t g = 0; g < groups; g++, panel += panels_group_bytes(w)) {
@@ -72,9 +73,12 @@ INLINE void tiles_rows(const struct panels w, const uint8_t *panel, const uint8_
 #pragma GCC unroll 12
   for (int r = 0; r < TILE_HEIGHT; r++)
     total[r][0] = vec_load(sums[r]), total[r][1] = vec_load(sums[r] + 16);
-  if (w.codes == CODES_8)
-    for (int r = 0; r < TILE_HEIGHT; r++)
-      vec_store(t->start[r], vec_add(vec_from_ivec(ivec_load(starts + r * stride)), back));
+  if (w.codes == CODES_8 || w.minimums)
+    for (int r = 0; r < TILE_HEIGHT; r++) {
+      vec kept = vec_from_ivec(ivec_load(starts + r * stride));
+      vec_store(t->start[r], w.minimums ? vec_mul(vec_load((float *)(scales + r * stride)), kept)
+                                        : vec_add(kept, back));
+    }
 
 // A group's four tiles, its way to memory, and what becomes of it there.
 #define MULTIPLY(left, right, a, g)                                                              \
@@ -106,11 +110,19 @@ INLINE void tiles_rows(const struct panels w, const uint8_t *panel, const uint8_
     _Pragma("GCC unroll 12") for (int r = 0; r < TILE_HEIGHT; r++) {                     \
       float f;                                                                           \
       memcpy(&f, scales + r * stride + 4 * (g), 4);                                      \
-      vec scale = vec_set(f), off = w.codes == CODES_8 ? vec_set(t->start[r][g]) : back; \
+      vec scale = vec_set(f),                                                            \
+          off = w.codes == CODES_8 && !w.minimums ? vec_set(t->start[r][g]) : back;      \
       vec l = vec_add(vec_load((float *)t->out[(g) & 1][0][r]), off),                    \
           h = vec_add(vec_load((float *)t->out[(g) & 1][1][r]), off);                    \
       total[r][0] = vec_fma(l, vec_mul(left, scale), total[r][0]);                       \
       total[r][1] = vec_fma(h, vec_mul(right, scale), total[r][1]);                      \
+      if (w.minimums) {                                                                  \
+        vec all = vec_set(t->start[r][g]);                                               \
+        const uint8_t *m = s + PANEL * number_size(w.number);                            \
+        total[r][0] = vec_fma(vec_load_number(w.number, m), all, total[r][0]);           \
+        m += 16 * number_size(w.number);                                                 \
+        total[r][1] = vec_fma(vec_load_number(w.number, m), all, total[r][1]);           \
+      }                                                                                  \
     }                                                                                    \
   } while (0)
   // Two groups ahead in the matrix unit, one on its way through memory.
@@ -164,7 +176,7 @@ INLINE void tiles_pass(const struct panels w, const int64_t out_stride, const en
       // Lines of the results are fetched while what goes there is computed.
       for (int64_t i = 0; i < (last ? height : 0); i++) {
         __builtin_prefetch(out + i * out_stride, 1, 3);
-        if (e != SWIGLU) __builtin_prefetch(out + i * out_stride + 16, 1, 3);
+        if (!is_gated(e)) __builtin_prefetch(out + i * out_stride + 16, 1, 3);
       }
       tiles_rows(w, panel, p->rows + (row + r) * stride, first, groups, behind, t->sums + r, t);
       behind.from += behind.lines * groups * LINE;

@@ -1,0 +1,152 @@
+// From a plan to a program. Which target is taken follows from what was asked for, what the model folder brings and what this
+// machine can build:
+//
+//   --model-lib  >  lib/ of the model folder  >  the shelf, else a C compiler  >  the interpreter, for small models
+//
+// A library is code, and a model folder may come from anywhere: one in lib/ is opened only when this machine built it, as the
+// copy that lies on the shelf under the hash of its bytes shows, or when libraries are trusted by option.
+//
+// Preparing is quick and says what the program will be and take; opening may run a compiler and allocates everything.
+
+import { existsSync } from "node:fs"
+import { join } from "node:path"
+import { Problem, problem } from "../../errors.ts"
+import type { Log } from "../../log.ts"
+import type { DeviceName } from "../../runtime/devices.ts"
+import { checkManifest, libraryHash, readManifest } from "../../runtime/library.ts"
+import type { Manifest } from "../../runtime/manifest.ts"
+import { openShelf } from "../../runtime/shelf.ts"
+import { planHash } from "../compile.ts"
+import type { Plan } from "../plan.ts"
+import { findCompiler } from "./cpu/toolchain.ts"
+import { prepared } from "./prepared.ts"
+import type { LibraryKind, PlanTraits, Prepared } from "./target.ts"
+import { type TargetName, targetOf, targets, targetsOf } from "./targets.ts"
+
+export interface TargetWish {
+  target: TargetName | "auto"
+  /** A library that must be used; `target` must be its own, or auto. */
+  library: string | undefined
+}
+
+export interface ProgramWish extends TargetWish {
+  /** What it is to run on. */
+  device: DeviceName
+  /** The model's folder, which may bring libraries. */
+  folder: string
+  /** Whether those are opened though another machine built them; no unless said. */
+  trustLibraries?: boolean | undefined
+  log: Log
+}
+
+/**
+ * The target that was asked for, by name or by its library; undefined where any will do.
+ * @throws `library_unusable`, `option_invalid`
+ */
+export function requestedTarget({ target, library }: TargetWish): TargetName | undefined {
+  const named = target === "auto" ? undefined : target
+  if (!library) return named
+  const made = targetOfLibrary(library, readManifest(library))
+  if (named === undefined || named === made) return made
+  throw problem("option_invalid", {
+    option: "--target",
+    problem: `${named} was asked for, but ${library}, which --model-lib names, is for ${made}; leave one of the two out`,
+  })
+}
+
+/** What a plan for this device must be like. */
+export function traitsOf(device: DeviceName): PlanTraits {
+  return targets[targetsOf(device)[0]!].traits
+}
+
+/** The largest model that is served without a C compiler: the interpreter is some hundred times slower. */
+const MOST_INTERPRETED = 50e6 // parameters
+
+/**
+ * @param plan with the traits of the wish's device
+ * @throws `library_unusable`, `option_invalid` for what was asked for; `compiler_missing` when there is none and the model is large
+ */
+export async function prepareProgram(plan: Plan, wish: ProgramWish): Promise<Prepared> {
+  const { device, library, log } = wish
+  const target = requestedTarget(wish)
+  if (target && !targets[target].devices.includes(device))
+    throw problem("option_invalid", {
+      option: "--device",
+      problem: `${device} was chosen, but ${library ?? `--target ${target}`} is for ${targets[target].devices.join(", ")}; leave one of the two out`,
+    })
+  if (library) return prepareFile(library, plan)
+  if (target) return (await shipped(plan, wish, [target])) ?? targets[target].prepare(plan, log)
+  const names = targetsOf(device)
+  const found = await shipped(plan, wish, names)
+  if (found) return found
+  const best = names[0]!
+  if (best !== "cpu" || parameterCount(plan) > MOST_INTERPRETED || (await findCompiler()))
+    return targets[best].prepare(plan, log)
+  log.warn(
+    "No C compiler is here, so the model runs in the interpreter, which is slow; install gcc or clang.",
+  )
+  return targets.reference.prepare(plan)
+}
+
+export function parameterCount({ parameters }: Plan): number {
+  return parameters.reduce((sum, { rows, columns }) => sum + rows * columns, 0)
+}
+
+/** Where a compiled folder keeps libraries of this kind. */
+export function libraryPath(folder: string, { file }: LibraryKind): string {
+  return join(folder, "lib", file)
+}
+
+/** Puts a copy of a library on the shelf, so that it is known as built here wherever it lies. @returns whether it could. */
+export async function rememberBuild(library: Buffer): Promise<boolean> {
+  const { kept } = await openShelf().get(buildName(libraryHash(library)), async () => library)
+  return kept
+}
+
+const buildName = (hash: string) => `${hash}.so`
+
+/** A library that lies in the model folder and can be used here. */
+async function shipped(
+  plan: Plan,
+  { folder, trustLibraries, log }: ProgramWish,
+  names: readonly TargetName[],
+): Promise<Prepared | undefined> {
+  for (const name of names) {
+    const { library } = targets[name]
+    const path = library && libraryPath(folder, library)
+    if (!path || !existsSync(path)) continue
+    try {
+      const ours = openShelf().find(buildName(libraryHash(path)))
+      if (ours || trustLibraries) return await prepareFile(path, plan, ours)
+      log.warn(
+        `${path} was not built on this machine and is not opened; the program is built from the model instead. --model-lib or --trust-libraries opens it.`,
+      )
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error
+      log.warn(`${error.message} Another is built instead.`)
+    }
+  }
+  return undefined
+}
+
+/** What a library is for, by its own manifest. @throws `library_unusable` */
+function targetOfLibrary(path: string, { target }: Manifest): TargetName {
+  if (targetOf(target)?.library) return target as TargetName
+  throw problem("library_unusable", {
+    file: path,
+    problem: `it is for the target ${JSON.stringify(target)}, which this version does not know`,
+  })
+}
+
+/**
+ * Its own manifest says who opens it.
+ * @param copy the same bytes in a place that nobody else can write to
+ * @throws `library_unusable`
+ */
+async function prepareFile(path: string, plan: Plan, copy = path): Promise<Prepared> {
+  const manifest = readManifest(path)
+  const { library } = targets[targetOfLibrary(path, manifest)]
+  await library!.check(path, manifest)
+  checkManifest(path, manifest, { ...plan, kv: { dtype: plan.kv }, plan: planHash(plan) })
+  return prepared(manifest, path, (limits) => library!.open(copy, limits))
+}

@@ -1,0 +1,66 @@
+// What a target is: how a plan becomes a program for some devices. A target is a row of the table in targets.ts; whatever
+// is asked about it (which devices run it, what its library is called, what its plans and steps are like, who opens it)
+// is answered there and nowhere else.
+
+import type { Log } from "../../log.ts"
+import type { DeviceName } from "../../runtime/devices.ts"
+import type { Manifest } from "../../runtime/manifest.ts"
+import type { Memory } from "../../runtime/memory.ts"
+import type { LoadableProgram, ProgramLimits, StepTraits } from "../../runtime/program.ts"
+import type { Shelf } from "../../runtime/shelf.ts"
+import type { CompileOptions } from "../compile.ts"
+import type { Plan } from "../plan.ts"
+
+export interface Target {
+  /** What it is, for the help of --target. */
+  help: string
+  /** Those that run it. */
+  devices: readonly DeviceName[]
+  traits: PlanTraits
+  steps: StepTraits
+  /** How its programs are kept as files; absent: it keeps none. */
+  library?: LibraryKind
+  /** What may be taken of the memory that its programs lie in. */
+  memory(): Memory
+  /** Quick: says what a plan's program will be and take. Opening it may run a compiler. */
+  prepare(plan: Plan, log?: Log): Promise<Prepared>
+}
+
+/** What is decided in a plan by the device that is to run it. All targets of a device have the same. */
+export type PlanTraits = Pick<CompileOptions, "activations">
+
+export interface LibraryKind {
+  /** Its name in lib/ of a compiled folder. */
+  file: string
+  /** @throws `library_unusable` where this machine lacks what the library was built for */
+  check(path: string, manifest: Manifest): Promise<void>
+  open(path: string, limits: ProgramLimits): Promise<LoadableProgram>
+  /** @param shelf where it may lie already */
+  prepare(plan: Plan, shelf?: Shelf): Promise<Build>
+}
+
+/** A library that has not been built yet: everything that decides its bytes. */
+export interface Build {
+  manifest: Manifest
+  /** On the shelf. */
+  name: string
+  /** What builds it, for people. */
+  builder: string
+  sources: readonly Source[]
+  /** Seconds. The bytes of the library file, manifest included. */
+  build(signal?: AbortSignal): Promise<Buffer>
+}
+
+/** One translation unit: its text, or the path of a source that is shipped. */
+export type Source = { name: string; text: string } | { name: string; path: string }
+
+export interface Prepared {
+  manifest: Manifest
+  /** Where the program comes from, for people. */
+  origin: string
+  /** Bytes of its parameters, and of the buffers that `limits` ask for. */
+  weightBytes: number
+  bufferBytes: (limits: ProgramLimits) => number
+  /** @param signal ends a compiler that runs */
+  open(limits: ProgramLimits, signal?: AbortSignal): Promise<LoadableProgram>
+}

@@ -1,0 +1,36 @@
+// What whoever reads the table takes for granted of every row.
+
+import { execFileSync } from "node:child_process"
+import { expect, test } from "vitest"
+import { deviceNames } from "../../runtime/devices.ts"
+import { libraryTargets, targetNames, targetOf, targets, targetsOf } from "./targets.ts"
+
+test("a plan is made before its target is known, so all targets of a device want the same", () => {
+  for (const device of deviceNames)
+    for (const name of targetsOf(device))
+      expect([name, targets[name].traits]).toEqual([name, targets[targetsOf(device)[0]!].traits])
+})
+
+test("every target is run by a device that has a name, and keeps libraries under a name of its own", () => {
+  for (const name of targetNames) {
+    expect(targets[name].devices.length).toBeGreaterThan(0)
+    expect(deviceNames).toEqual(expect.arrayContaining([...targets[name].devices]))
+  }
+  const files = libraryTargets.map((name) => targets[name].library!.file)
+  expect(files).toEqual([...new Set(files)])
+  expect(files).toEqual(expect.arrayContaining(["cpu.so", "cpu-baseline.so"]))
+})
+
+test("a name that a library made up is no target", () => {
+  for (const name of ["vulkan", "toString", "__proto__", ""]) expect(targetOf(name)).toBeUndefined()
+  expect(targetOf("cpu")).toBe(targets.cpu)
+})
+
+test("reading the table loads no native package", () => {
+  const script = `
+    import("${new URL("./targets.ts", import.meta.url).href}").then(() => {
+      console.log(process.report.getReport().sharedObjects.filter((path) => /koffi/.test(path)).length)
+    })`
+  const parameters = ["--import", "tsx", "--eval", script]
+  expect(execFileSync(process.execPath, parameters, { encoding: "utf8" }).trim()).toBe("0")
+})
