@@ -1,33 +1,118 @@
 // The architectures that are known, under the names that configurations give them (`model_type`): how each reads its
-// configuration, what graph it is, and what its joined projections are called in MLC folders.
+// configuration, what its tensors are called in Hugging Face folders, and its joined projections in MLC folders. What sets
+// them apart is in their blocks; the graph is made of those (layers.ts).
 
-import type { Graph } from "../compiler/graph/graph.ts"
-import { llama, readLlama } from "./architectures/llama.ts"
-import { mistral, readMistral } from "./architectures/mistral.ts"
-import { qwen2, readQwen2 } from "./architectures/qwen2.ts"
-import { qwen3, readQwen3 } from "./architectures/qwen3.ts"
+import { readCohere2 } from "./architectures/cohere2.ts"
+import { readErnie } from "./architectures/ernie.ts"
+import { readExaone4 } from "./architectures/exaone4.ts"
+import { falconNaming, readFalcon } from "./architectures/falcon.ts"
+import {
+  gemma2Naming,
+  gemma3Naming,
+  gemmaNaming,
+  readGemma,
+  readGemma2,
+  readGemma3,
+} from "./architectures/gemma.ts"
+import { glm4Naming, neighboursNaming, readGlm4 } from "./architectures/glm4.ts"
+import { gptNeoxNaming, readGptNeox } from "./architectures/gpt-neox.ts"
+import { gpt2Naming, readGpt2 } from "./architectures/gpt2.ts"
+import { readGranite } from "./architectures/granite.ts"
+import { hunyuanNaming, readHunyuan } from "./architectures/hunyuan.ts"
+import { readLlama } from "./architectures/llama.ts"
+import { readMinistral3, readMistral } from "./architectures/mistral.ts"
+import { nemotronNaming, readNemotron } from "./architectures/nemotron.ts"
+import { normsBehind, readOlmo2, readOlmo3 } from "./architectures/olmo.ts"
+import { phi3Naming, phiNaming, readPhi, readPhi3 } from "./architectures/phi.ts"
+import { readQwen2, readQwen3 } from "./architectures/qwen.ts"
+import { readSmollm3 } from "./architectures/smollm3.ts"
+import { readStablelm, stablelmNaming } from "./architectures/stablelm.ts"
+import { readStarcoder2, starcoder2Naming } from "./architectures/starcoder2.ts"
 import type { ModelConfig } from "./config.ts"
 import type { Fields } from "./fields.ts"
+import { llamaNaming, type Naming } from "./weights/names.ts"
 
 export interface Architecture {
+  /** Which published models are of it. */
+  models: string
   read: (fields: Fields) => ModelConfig
-  graph: (config: ModelConfig) => Graph
+  naming: (config: ModelConfig) => Naming
   /** q, k and v in one, in MLC's spelling. */
   mlcAttention: "qkv_proj" | "c_attn"
 }
 
+/** An architecture with llama's names, or with those given. */
+function row(
+  models: string,
+  read: Architecture["read"],
+  naming: Naming | Architecture["naming"] = llamaNaming,
+  mlcAttention: Architecture["mlcAttention"] = "qkv_proj",
+): Architecture {
+  return {
+    models,
+    read,
+    naming: typeof naming === "function" ? naming : () => naming,
+    mlcAttention,
+  }
+}
+
 export const architectures = {
-  llama: { read: readLlama, graph: llama, mlcAttention: "qkv_proj" },
-  mistral: { read: readMistral, graph: mistral, mlcAttention: "qkv_proj" },
-  qwen2: { read: readQwen2, graph: qwen2, mlcAttention: "c_attn" },
-  qwen3: { read: readQwen3, graph: qwen3, mlcAttention: "c_attn" },
+  llama: row(
+    "Llama 1 to 3.3, TinyLlama, SmolLM2, Vicuna, Yi, DeepSeek-R1 distillates, Falcon 3",
+    readLlama,
+  ),
+  mistral: row("Mistral 7B and Nemo, Ministral 8B, Zephyr", readMistral),
+  qwen2: row("Qwen 2 and 2.5, dense", readQwen2, llamaNaming, "c_attn"),
+  qwen3: row("Qwen 3, dense", readQwen3, llamaNaming, "c_attn"),
+  gemma: row("Gemma 1", readGemma, gemmaNaming),
+  gemma2: row("Gemma 2", readGemma2, gemma2Naming),
+  gemma3_text: row(
+    "Gemma 3, the text model of those that see (`gemma3`), too",
+    readGemma3,
+    gemma3Naming,
+  ),
+  phi: row("Phi 1, 1.5 and 2", readPhi, phiNaming),
+  phi3: row("Phi 3, 3.5 mini, 4 and 4 mini", readPhi3, phi3Naming),
+  ministral3: row("Ministral 3", readMinistral3),
+  smollm3: row("SmolLM3", readSmollm3),
+  olmo2: row("OLMo 2", readOlmo2, normsBehind),
+  olmo3: row("OLMo 3", readOlmo3, normsBehind),
+  granite: row("Granite 3, dense", readGranite),
+  glm4: row("GLM-4 9B and 32B of April 2025", readGlm4, glm4Naming),
+  exaone4: row("EXAONE 4", readExaone4, normsBehind),
+  ernie4_5: row("ERNIE 4.5, dense", readErnie, neighboursNaming),
+  hunyuan_v1_dense: row("Hunyuan 0.5B to 7B", readHunyuan, hunyuanNaming),
+  cohere2: row("Command R7B, Aya", readCohere2, neighboursNaming),
+  starcoder2: row("StarCoder2", readStarcoder2, starcoder2Naming),
+  stablelm: row("StableLM 2", readStablelm, stablelmNaming),
+  gpt_neox: row("GPT-NeoX, Pythia", readGptNeox, gptNeoxNaming),
+  gpt2: row("GPT-2", readGpt2, gpt2Naming),
+  falcon: row("Falcon 7B, 11B and 40B", readFalcon, falconNaming),
+  nemotron: row("Nemotron 4, Minitron", readNemotron, nemotronNaming),
 } as const satisfies Record<string, Architecture>
 
 export type ArchitectureName = keyof typeof architectures
 
+/** Models that also see or hear, and the architecture of the text model that is inside `text_config`. */
+const seeing: Readonly<Record<string, ArchitectureName>> = { gemma3: "gemma3_text" }
+
 export function architectureOf(fields: Fields): ArchitectureName {
   const name = fields.text("model_type")
   if (Object.hasOwn(architectures, name)) return name as ArchitectureName
-  const known = Object.keys(architectures).join(", ")
-  throw fields.wrong("model_type", `is "${name}"; known: ${known}`)
+  if (Object.hasOwn(seeing, name)) return seeing[name]!
+  throw fields.wrong(
+    "model_type",
+    `is "${name}", which is not known; docs/models.md lists the ${Object.keys(architectures).length} that are`,
+  )
+}
+
+/** What may stand outside of `text_config` alone. */
+const OUTSIDE = ["tie_word_embeddings", "eos_token_id", "bos_token_id"]
+
+/** The fields of the text model: all there are, or those inside of `text_config`. */
+export function textFields(fields: Fields): Fields {
+  const inner = fields.object("text_config")
+  if (!inner) return fields
+  const outside = OUTSIDE.flatMap((name) => (fields.has(name) ? [[name, fields.json[name]]] : []))
+  return inner.with(Object.fromEntries(outside))
 }

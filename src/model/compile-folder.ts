@@ -5,7 +5,6 @@
 import {
   chmod,
   copyFile,
-  mkdir,
   mkdtemp,
   readdir,
   readFile,
@@ -16,13 +15,16 @@ import {
 import { hostname } from "node:os"
 import { basename, dirname, join, resolve } from "node:path"
 import { problem } from "../errors.ts"
-import { type FormatName, type ParameterFormat, parameterFormats } from "../runtime/format.ts"
+import { type CodecName, type FormatName, formats } from "../runtime/format.ts"
+import { guardOf, makeFolder } from "../runtime/scratch.ts"
 import { architectures } from "./architectures.ts"
-import type { ModelConfig, Rope } from "./config.ts"
+import { commonWindow, type ModelConfig } from "./config.ts"
+import { Folder, isObject, type Json } from "./folder.ts"
 import { weightsOf } from "./graph-weights.ts"
 import type { Head } from "./head.ts"
 import type { Model } from "./model.ts"
 import { convertible } from "./weights/convert.ts"
+import { mlcNames } from "./weights/mlc-names.ts"
 import { writeMlc } from "./weights/write-mlc.ts"
 
 export interface CompileFolderOptions {
@@ -52,22 +54,54 @@ export async function compileFolder(
 ): Promise<void> {
   checkFormat(model, format)
   await writeAside(output, async (directory) => {
-    for (const file of COPIED)
-      await copyFile(join(model.path, file), join(directory, file)).catch(ignoreMissing)
+    const folder = new Folder(model.path)
+    const isGguf = model.configuration.endsWith(".gguf")
+    if (isGguf && format === model.format) {
+      // It is as compiled as weights can be: only the library is added.
+      await copyFiles(folder, new Set(model.weights.entries.map(({ file }) => file)), directory)
+      await finish?.(directory)
+      return
+    }
+    if (isGguf) await writeTexts(model, directory)
+    else await copyFiles(folder, COPIED, directory)
     // A conversation that an MLC configuration describes goes along as the template that was made of it.
     const template = model.texts.templates.get("default")
     if (template && basename(template.file) === model.configuration)
       await writeFile(join(directory, "chat_template.jinja"), template.text)
-    const { shapes } = model.config
-    const names = { shapes, attention: architectures[model.architecture].mlcAttention }
+    const names = mlcNames(model.config, architectures[model.architecture].mlcAttention)
     await writeMlc(weightsOf(model.graph), model.weights, directory, {
       format,
+      stored: model.format,
       names,
       ...(progress ? { progress } : {}),
     })
     await finish?.(directory)
     await writeConfig(directory, chatConfig(model, format))
   })
+}
+
+async function copyFiles(
+  folder: Folder,
+  files: Iterable<string>,
+  directory: string,
+): Promise<void> {
+  for (const file of files) {
+    const place = await folder.place(file)
+    if (place) await copyFile(place, join(directory, file))
+  }
+}
+
+/** What a file that holds everything says of its tokens, as the files that a folder has for it. */
+async function writeTexts({ texts }: Model, directory: string): Promise<void> {
+  const named = [...texts.templates].filter(([name]) => name !== "default")
+  const config = {
+    ...texts.specialTokens,
+    ...(named.length > 0 && {
+      chat_template: named.map(([name, { text }]) => ({ name, template: text })),
+    }),
+  }
+  await writeFile(join(directory, "tokenizer.json"), texts.tokenizer.text)
+  await writeFile(join(directory, "tokenizer_config.json"), JSON.stringify(config))
 }
 
 /**
@@ -82,8 +116,13 @@ export async function compileHeadFolder(
   checkHeadFormat(head, format)
   await writeAside(output, async (directory) => {
     const { wanted, weights } = head.own
-    const names = { shapes: head.config.shapes, attention: "qkv_proj" } as const
-    await writeMlc(wanted, weights, directory, { format, names, ...(progress ? { progress } : {}) })
+    const names = { shapes: head.config.shapes, attention: "qkv_proj", gated: true } as const
+    await writeMlc(wanted, weights, directory, {
+      format,
+      stored: head.format,
+      names,
+      ...(progress ? { progress } : {}),
+    })
     await finish?.(directory)
     await writeConfig(directory, headConfig(head, format))
   })
@@ -92,7 +131,7 @@ export async function compileHeadFolder(
 /** Codes cannot be unpacked into another format: a packed folder is served as it is. */
 export function checkFormat(model: Model, format: FormatName): void {
   const { vocabulary, hidden } = model.config.shapes
-  const stored = model.weights.tensor("model.embed_tokens.weight", vocabulary, hidden).format
+  const stored = model.weights.tensor("model.embed_tokens.weight", vocabulary, hidden).codec
   checkPacking(model, stored, format)
 }
 
@@ -100,15 +139,15 @@ export function checkHeadFormat(head: Head, format: FormatName): void {
   const { wanted, weights } = head.own
   const { columns, sources } = wanted.find(({ columns }) => columns > 1)!
   const { tensor, rows } = sources[0]!
-  checkPacking(head, weights.tensor(tensor, rows, columns).format, format)
+  checkPacking(head, weights.tensor(tensor, rows, columns).codec, format)
 }
 
 function checkPacking(
   { path, format: packed }: Pick<Model, "path" | "format">,
-  stored: ParameterFormat,
+  stored: CodecName,
   format: FormatName,
 ): void {
-  if (convertible(stored, parameterFormats(format).matrix)) return
+  if (format === packed || convertible(stored, formats[format].matrix)) return
   throw problem("option_invalid", {
     option: "--quantization",
     problem: `${path} is packed as ${packed} already; ${format} needs the original weights`,
@@ -133,9 +172,13 @@ async function writeAside(
       problem: `${path} is there already and is not empty; name another folder or remove it`,
     })
   const prefix = join(dirname(path), `.${basename(path)}.partial-`)
-  await mkdir(dirname(path), { recursive: true })
-  await sweep(prefix)
-  const aside = await mkdtemp(prefix)
+  const aside = await makeAside(prefix).catch((error: NodeJS.ErrnoException) => {
+    throw problem("option_invalid", {
+      option: "--output",
+      problem: `nothing can be written to ${dirname(path)} (${error.code}).`,
+    })
+  })
+  const guard = guardOf(aside)
   active.add(aside)
   try {
     await writeFile(join(aside, WRITER), `${hostname()} ${process.pid}`)
@@ -146,8 +189,15 @@ async function writeAside(
     await rename(aside, path)
   } finally {
     await rm(aside, { recursive: true, force: true })
+    guard.release()
     active.delete(aside)
   }
+}
+
+async function makeAside(prefix: string): Promise<string> {
+  makeFolder(dirname(prefix))
+  await sweep(prefix)
+  return mkdtemp(prefix)
 }
 
 /** In a folder that is being written: on which machine, and by which process. */
@@ -182,14 +232,16 @@ function ignoreMissing(error: NodeJS.ErrnoException): undefined {
 }
 
 /** mlc-chat-config.json, with the fields that config.ts reads back. */
-function chatConfig({ architecture, config, texts }: Model, format: FormatName): object {
-  const { shapes, window } = config
+function chatConfig(model: Model, format: FormatName): object {
+  const { architecture, config, fields, texts } = model
+  const { shapes } = config
+  const window = commonWindow(config)
   const { endTokens, beginToken, sampling } = texts
   return {
     version: "0.1.0",
     model_type: architecture,
     quantization: format,
-    model_config: decoderFields(config),
+    model_config: decoderFields(config, fields),
     vocab_size: shapes.vocabulary,
     context_window_size: window === undefined ? shapes.context : -1,
     sliding_window_size: window ?? -1,
@@ -214,7 +266,7 @@ function headConfig(head: Head, format: FormatName): object {
   const { vocabulary, hidden } = head.config.shapes
   const fields =
     head.kind === "eagle"
-      ? { ...decoderFields(head.config), bias: head.config.joinBias }
+      ? { ...decoderFields(head.config, head.fields), bias: head.config.joinBias }
       : {
           medusa_num_heads: head.config.heads,
           medusa_num_layers: head.config.layers,
@@ -230,43 +282,27 @@ function headConfig(head: Head, format: FormatName): object {
   }
 }
 
-function decoderFields(config: ModelConfig): object {
-  const { shapes, rope } = config
+/** The fields that the configuration was read from, and beside them those that MLC's programs ask for by name. */
+function decoderFields({ shapes, norm, head }: ModelConfig, fields: Json): object {
   return {
+    ...fields,
     hidden_size: shapes.hidden,
     intermediate_size: shapes.intermediate,
     num_attention_heads: shapes.heads,
     num_hidden_layers: shapes.layers,
     num_key_value_heads: shapes.kvHeads,
-    rms_norm_eps: config.epsilon,
+    rms_norm_eps: norm.epsilon,
     vocab_size: shapes.vocabulary,
     head_dim: shapes.headDim,
-    hidden_act: "silu",
-    tie_word_embeddings: config.tied,
-    attention_bias: config.attentionBias,
-    mlp_bias: config.mlpBias,
-    rope_theta: rope.theta,
-    position_embedding_base: rope.theta,
-    rope_scaling: ropeScaling(rope),
+    tie_word_embeddings: head.tied,
+    ...baseOf(fields),
     max_position_embeddings: shapes.context,
-    max_window_layers: config.firstSliding,
     tensor_parallel_shards: 1,
   }
 }
 
-function ropeScaling({ scaling }: Rope): object | null {
-  switch (scaling.kind) {
-    case "none":
-      return null
-    case "linear":
-      return { rope_type: "linear", factor: scaling.factor }
-    case "llama3":
-      return {
-        rope_type: "llama3",
-        factor: scaling.factor,
-        low_freq_factor: scaling.low,
-        high_freq_factor: scaling.high,
-        original_max_position_embeddings: scaling.original,
-      }
-  }
+/** The theta of either spelling, if it is given, under MLC's name. */
+function baseOf({ rope_parameters: parameters, rope_theta }: Json): object {
+  const theta = rope_theta ?? (isObject(parameters) ? parameters.rope_theta : undefined)
+  return theta === undefined ? {} : { position_embedding_base: theta }
 }

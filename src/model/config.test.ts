@@ -1,9 +1,9 @@
 import { expect, test } from "vitest"
 import { type ArchitectureName, architectureOf, architectures } from "./architectures.ts"
-import { checkLayerTypes, fromMlc, type ModelConfig } from "./config.ts"
+import { commonWindow, fromMlc, type ModelConfig } from "./config.ts"
 import { Fields } from "./fields.ts"
 import type { Json } from "./folder.ts"
-import { ropeFrequencies } from "./layers.ts"
+import { decoder } from "./layers.ts"
 
 const plain = {
   model_type: "llama",
@@ -19,33 +19,41 @@ const fieldsOf = (json: Json) => new Fields(json, (what) => new Error(what) as n
 
 function read(changes: Json = {}): ModelConfig {
   const fields = fieldsOf({ ...plain, ...changes })
-  const config = architectures[architectureOf(fields)].read(fields)
-  checkLayerTypes(fields, config)
-  return config
+  return architectures[architectureOf(fields)].read(fields)
 }
 
 test("what is not said has the defaults of transformers", () => {
-  expect(read()).toEqual({
-    shapes: {
-      vocabulary: 100,
-      hidden: 64,
-      layers: 4,
-      heads: 8,
-      kvHeads: 8,
-      headDim: 8,
-      intermediate: 160,
-      context: 4096,
-    },
-    epsilon: 1e-6,
-    tied: false,
-    rope: { theta: 10000, scaling: { kind: "none" } },
-    attentionBias: false,
-    mlpBias: false,
-    window: undefined,
-    firstSliding: 0,
-    sinks: 0,
+  const { shapes, blocks, embedding, norm, head, sinks } = read()
+  expect(shapes).toEqual({
+    vocabulary: 100,
+    hidden: 64,
+    layers: 4,
+    heads: 8,
+    kvHeads: 8,
+    headDim: 8,
+    intermediate: 160,
+    context: 4096,
+  })
+  expect([embedding, sinks]).toEqual([{ factor: 1, positions: false }, 0])
+  expect(norm).toEqual({ kind: "rms", epsilon: 1e-6, bias: false })
+  expect(head).toEqual({ tied: false, bias: false, factor: 1, cap: undefined })
+  expect(blocks).toHaveLength(4)
+  expect(blocks[3]).toMatchObject({
+    norms: { beforeAttention: true, afterAttention: false, beforeMlp: true, afterMlp: false },
+    parallel: false,
+    residual: 1,
+    attention: { scale: 8 ** -0.5, cap: undefined, window: undefined, norms: undefined },
+    mlp: { gated: true, activation: "silu", intermediate: 160, bias: false },
   })
 })
+
+const rotationOf = (changes: Json) => read(changes).blocks[0]!.attention.rotation!.query
+const windowsOf = (changes: Json) => read(changes).blocks.map(({ attention }) => attention.window)
+
+function close(found: readonly number[], wanted: readonly number[]): void {
+  expect(found).toHaveLength(wanted.length)
+  for (const [i, f] of found.entries()) expect(Math.abs(f / wanted[i]! - 1)).toBeLessThan(1e-13)
+}
 
 test("the old and the new spelling of rope say the same", () => {
   const llama3 = {
@@ -54,68 +62,70 @@ test("the old and the new spelling of rope say the same", () => {
     high_freq_factor: 4,
     original_max_position_embeddings: 64,
   }
-  const expected = {
-    theta: 5e5,
-    scaling: { kind: "llama3", factor: 8, low: 1, high: 4, original: 64 },
-  }
-  const ways = [
+  const [first, ...others] = [
     { rope_theta: 5e5, rope_scaling: { ...llama3, rope_type: "llama3" } },
     { rope_theta: 5e5, rope_scaling: { ...llama3, type: "llama3" } },
     { rope_parameters: { ...llama3, rope_type: "llama3", rope_theta: 5e5 } },
     { rope_theta: 5e5, rope_parameters: { ...llama3, rope_type: "llama3" } },
   ]
-  for (const way of ways) expect(read(way).rope).toEqual(expected)
-  expect(read({ rope_theta: 1e6, rope_scaling: null }).rope.scaling).toEqual({ kind: "none" })
-  expect(read({ rope_scaling: { type: "linear", factor: 4 } }).rope.scaling).toEqual({
-    kind: "linear",
-    factor: 4,
-  })
+  expect(rotationOf(first!)).not.toEqual(rotationOf({ rope_theta: 5e5 }))
+  for (const other of others) expect(rotationOf(other)).toEqual(rotationOf(first!))
+  expect(rotationOf({ rope_theta: 5e5, rope_scaling: null })).toEqual(
+    rotationOf({ rope_theta: 5e5 }),
+  )
 })
 
 test("frequencies: theta^(-2i/d), and what scaling makes of them", () => {
-  const close = (found: number[], wanted: number[]) => {
-    for (const [i, f] of found.entries()) expect(Math.abs(f / wanted[i]! - 1)).toBeLessThan(1e-13)
-  }
   const frequencies = [1, 0.1, 0.01, 0.001]
-  close(ropeFrequencies({ theta: 1e4, scaling: { kind: "none" } }, 8), frequencies)
+  const scaled = (rope_scaling: Json) => rotationOf({ rope_scaling })
+  close(rotationOf({}).frequencies, frequencies)
   close(
-    ropeFrequencies({ theta: 1e4, scaling: { kind: "linear", factor: 4 } }, 8),
+    scaled({ type: "linear", factor: 4 }).frequencies,
     frequencies.map((f) => f / 4),
   )
   // Of 2000 positions the pairs make 318, 31.8, 3.18 and 0.318 turns: the first two are fast, the last is slow.
-  const scaling = { kind: "llama3", factor: 8, low: 1, high: 4, original: 2000 } as const
+  const llama3 = { type: "llama3", factor: 8, low_freq_factor: 1, high_freq_factor: 4 }
   const blend = (2000 * 0.01) / (2 * Math.PI) / 3 - 1 / 3
-  close(ropeFrequencies({ theta: 1e4, scaling }, 8), [
+  close(scaled({ ...llama3, original_max_position_embeddings: 2000 }).frequencies, [
     1,
     0.1,
     blend * 0.01 + ((1 - blend) * 0.01) / 8,
     0.001 / 8,
   ])
+  // YaRN's ramp from the pair that makes 32 turns, 0.997, floored, to the one that makes one, 2.503, ceiled.
+  const yarn = scaled({ type: "yarn", factor: 8, original_max_position_embeddings: 2000 })
+  const ramp = (f: number, share: number) => (share * f) / 8 + (1 - share) * f
+  close(yarn.frequencies, [1, ramp(0.1, 1 / 3), ramp(0.01, 2 / 3), 0.001 / 8])
+  close([yarn.factor], [0.1 * Math.log(8) + 1])
+  expect(scaled({ type: "yarn", factor: 8, attention_factor: 1.5 }).factor).toBe(1.5)
 })
 
 test("windows: mistral's is used when it is there, qwen's when it is switched on", () => {
-  expect(read({ model_type: "mistral", sliding_window: 24 }).window).toBe(24)
-  expect(read({ model_type: "mistral", sliding_window: null }).window).toBeUndefined()
-  expect(read({ sliding_window: 24 }).window).toBeUndefined() // llama has none
+  const all = (window: number | undefined) => Array(4).fill(window)
+  expect(windowsOf({ model_type: "mistral", sliding_window: 24 })).toEqual(all(24))
+  expect(windowsOf({ model_type: "mistral", sliding_window: null })).toEqual(all(undefined))
+  expect(windowsOf({ sliding_window: 24 })).toEqual(all(undefined)) // llama has none
   const qwen = { model_type: "qwen2", sliding_window: 24, max_window_layers: 2 }
-  expect(read({ ...qwen, use_sliding_window: false }).window).toBeUndefined()
-  expect(read({ ...qwen, use_sliding_window: true })).toMatchObject({ window: 24, firstSliding: 2 })
+  expect(windowsOf({ ...qwen, use_sliding_window: false })).toEqual(all(undefined))
+  expect(windowsOf({ ...qwen, use_sliding_window: true })).toEqual([undefined, undefined, 24, 24])
 })
 
 test("a window of some layers is no window of the sequence", () => {
   const qwen = { model_type: "qwen2", sliding_window: 24, use_sliding_window: true }
-  const some = architectures.qwen2.graph(read({ ...qwen, max_window_layers: 2 }))
+  const graph = (max_window_layers: number) =>
+    decoder("qwen2", read({ ...qwen, max_window_layers }))
+  const some = graph(2)
   expect(some.window).toBeUndefined()
   const windows = some.nodes.flatMap((node) =>
     node.op === "attention" ? [node.attention.window] : [],
   )
   expect(windows).toEqual([undefined, undefined, 24, 24])
-  expect(architectures.qwen2.graph(read({ ...qwen, max_window_layers: 0 })).window).toBe(24)
+  expect(graph(0).window).toBe(24)
 })
 
 test("layer_types must agree with the other fields", () => {
   const full = Array(4).fill("full_attention")
-  expect(read({ layer_types: full }).window).toBeUndefined()
+  expect(windowsOf({ layer_types: full })).toEqual(Array(4).fill(undefined))
   expect(() => read({ layer_types: [...full.slice(1), "sliding_attention"] })).toThrow(
     "layer_types says sliding_attention of layer 3, which the other fields do not",
   )
@@ -125,20 +135,22 @@ test("layer_types must agree with the other fields", () => {
     use_sliding_window: true,
     max_window_layers: 4,
   }
-  expect(read({ ...qwen, layer_types: full }).firstSliding).toBe(4)
+  expect(windowsOf({ ...qwen, layer_types: full })).toEqual(Array(4).fill(undefined))
 })
 
 test.each([
-  [{ hidden_act: "gelu" }, 'hidden_act is "gelu"; known: silu'],
+  [{ hidden_act: "softplus" }, 'hidden_act is "softplus"; known: silu, swish, gelu'],
   [{ partial_rotary_factor: 0.5 }, "partial_rotary_factor is 0.5; only 1 is known"],
   [{ num_attention_heads: 7 }, "num_attention_heads is 7, which does not divide 64 columns"],
   [{ head_dim: 2e9 }, "head_dim is 2000000000, not between 1 and 65536"],
   [{ vocab_size: undefined }, "vocab_size is missing"],
   [{ rms_norm_eps: "tiny" }, 'rms_norm_eps is "tiny", not a number greater than 0'],
   [
-    { rope_parameters: { rope_type: "yarn" } },
-    'rope_parameters.rope_type is "yarn"; known: default, linear, llama3',
+    { rope_parameters: { rope_type: "spiral" } },
+    'rope_parameters.rope_type is "spiral"; known: default, linear, llama3, yarn, longrope, dynamic',
   ],
+  [{ rope_scaling: { type: "dynamic", factor: 2 } }, 'rope_scaling.type is "dynamic"'],
+  [{ rope_scaling: { type: "longrope", short_factor: [1] } }, "short_factor has 1 numbers for 4"],
   [
     { max_position_embeddings: 1e15 },
     "max_position_embeddings is 1000000000000000, not between 1 and 2147483647",
@@ -158,9 +170,7 @@ test("a compiled folder's configuration in the words of a plain one", () => {
     shapes: { ...read().shapes, context: 2048 },
   })
   const sliding = { context_window_size: -1, sliding_window_size: 24, attention_sink_size: 4 }
-  expect(readMlc("mistral", sliding)).toMatchObject({
-    window: 24,
-    sinks: 4,
-    shapes: { context: 4096 },
-  })
+  const slid = readMlc("mistral", sliding)
+  expect(slid).toMatchObject({ sinks: 4, shapes: { context: 4096 } })
+  expect(commonWindow(slid)).toBe(24)
 })

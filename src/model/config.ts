@@ -2,126 +2,209 @@
 // mlc-chat-config.json, whose fields are renamed here to the former's. What would change the mathematics and is not known
 // is refused: ignoring it gives wrong text.
 
+import type { Activation } from "../compiler/graph/elementwise.ts"
 import type { Shapes } from "../runtime/manifest.ts"
+import type { Block, NormKind } from "./block.ts"
 import type { Fields } from "./fields.ts"
 import type { Json } from "./folder.ts"
+import { type RotationOptions, readRotation } from "./rotation.ts"
 
 export interface ModelConfig {
   shapes: Shapes
-  epsilon: number // of the RMS norms
-  tied: boolean // the head is the embedding table
-  rope: Rope
-  attentionBias: boolean
-  mlpBias: boolean
-  /** Positions a token sees, itself included, in layers from `firstSliding` on. */
-  window: number | undefined
-  firstSliding: number
+  blocks: readonly Block[] // a layer each
+  embedding: {
+    /** What a token's row is multiplied with. */
+    factor: number
+    /** Learned positions are added to it. */
+    positions: boolean
+  }
+  /** The one behind the last layer. */
+  norm: NormKind
+  head: {
+    /** It is the embedding table. */
+    tied: boolean
+    bias: boolean
+    /** What logits are multiplied with. */
+    factor: number
+    /** Logits are bent below it. */
+    cap: number | undefined
+  }
+  /** First positions that stay visible whatever the window. */
   sinks: number
 }
 
-export interface Rope {
-  theta: number
-  scaling: RopeScaling
+/** How an architecture's configuration differs from llama's. */
+export interface Differences {
+  /** Names of fields where they have others. */
+  names?: Partial<
+    Record<"hidden" | "layers" | "heads" | "kvHeads" | "context" | "intermediate", string>
+  >
+  /** What holds where a field is absent. */
+  absent?: Partial<Record<keyof Shapes | "epsilon", number>> & { tied?: boolean }
+  /** One KV head, whatever the configuration says. */
+  oneKvHead?: boolean
+  norm?: { kind: "layer"; bias: boolean }
+  /** The field with the norms' epsilon. */
+  epsilon?: string
+  /** The field with the activation, and what holds where it is absent; `tanh`: either gelu means the tanh form. */
+  activation?: { field?: string; otherwise?: string; tanh?: true } | undefined
+  rotation?: Partial<RotationOptions> | "none"
 }
 
-export type RopeScaling =
-  | { kind: "none" }
-  | { kind: "linear"; factor: number }
-  | { kind: "llama3"; factor: number; low: number; high: number; original: number }
-
 const WIDEST_HEAD = 1 << 16 // a list is made of its pairs before any tensor can contradict it
+const MOST_LAYERS = 1 << 14 // a block is made of each before any tensor can contradict it
 
-/** Reads the fields that all decoder architectures here share. */
-export function readDecoder(fields: Fields): ModelConfig {
-  refuseUnknown(fields)
-  const hidden = fields.count("hidden_size")
-  const heads = fields.count("num_attention_heads")
-  const kvHeads = fields.count("num_key_value_heads", heads)
-  if (heads % kvHeads !== 0)
-    throw fields.wrong("num_key_value_heads", `is ${kvHeads}, which does not divide ${heads} heads`)
-  if (!fields.has("head_dim") && hidden % heads !== 0)
-    throw fields.wrong(
-      "num_attention_heads",
-      `is ${heads}, which does not divide ${hidden} columns`,
-    )
-  const headDim = fields.count("head_dim", hidden / heads, 1, WIDEST_HEAD)
-  if (headDim % 2 !== 0)
-    throw fields.wrong("head_dim", `is ${headDim}: an odd width cannot be rotated`)
-  const shapes = {
-    vocabulary: fields.count("vocab_size"),
-    hidden,
-    layers: fields.count("num_hidden_layers"),
-    heads,
-    kvHeads,
-    headDim,
-    intermediate: fields.count("intermediate_size"),
-    context: fields.count("max_position_embeddings"),
+/** A configuration whose layers are llama's, but for what is told. */
+export function readDecoder(fields: Fields, differences: Differences = {}): ModelConfig {
+  refusePacked(fields)
+  const shapes = readShapes(fields, differences)
+  const { absent = {} } = differences
+  const norm: NormKind = {
+    ...(differences.norm ?? { kind: "rms", bias: false }),
+    epsilon: fields.positive(differences.epsilon ?? "rms_norm_eps", absent.epsilon ?? 1e-6),
   }
+  const block = plainBlock(fields, shapes, norm, differences)
   return {
     shapes,
-    epsilon: fields.positive("rms_norm_eps", 1e-6),
-    tied: fields.flag("tie_word_embeddings", false),
-    rope: readRope(fields),
-    attentionBias: false,
-    mlpBias: false,
-    window: undefined,
-    firstSliding: 0,
+    blocks: Array.from({ length: shapes.layers }, () => block),
+    embedding: { factor: 1, positions: false },
+    norm,
+    head: {
+      tied: fields.flag("tie_word_embeddings", absent.tied ?? false),
+      bias: false,
+      factor: 1,
+      cap: undefined,
+    },
     sinks: fields.count("attention_sink_size", 0, 0),
   }
 }
 
-/** What these architectures could say and this program could not follow. */
-function refuseUnknown(fields: Fields): void {
-  const activation = fields.text("hidden_act", "silu")
-  if (activation !== "silu" && activation !== "swish")
-    throw fields.wrong("hidden_act", `is "${activation}"; known: silu`)
+/** The configuration with every layer made anew. */
+export function withBlocks(
+  config: ModelConfig,
+  change: (block: Block, layer: number) => Block,
+): ModelConfig {
+  return { ...config, blocks: config.blocks.map(change) }
+}
+
+/** The block with another attention. */
+export function withAttention(block: Block, attention: Partial<Block["attention"]>): Block {
+  return { ...block, attention: { ...block.attention, ...attention } }
+}
+
+export function withMlp(block: Block, mlp: Partial<Block["mlp"]>): Block {
+  return { ...block, mlp: { ...block.mlp, ...mlp } }
+}
+
+/** Norms in other places than llama's, which stand before attention and MLP. */
+export const NORMS = {
+  before: { beforeAttention: true, afterAttention: false, beforeMlp: true, afterMlp: false },
+  after: { beforeAttention: false, afterAttention: true, beforeMlp: false, afterMlp: true },
+  both: { beforeAttention: true, afterAttention: true, beforeMlp: true, afterMlp: true },
+  /** One for both, of a parallel block. */
+  shared: { beforeAttention: true, afterAttention: false, beforeMlp: false, afterMlp: false },
+} as const satisfies Record<string, Block["norms"]>
+
+/** The window of all layers, if it is one: further back nothing is read. */
+export function commonWindow({ blocks }: Pick<ModelConfig, "blocks">): number | undefined {
+  const windows = new Set(blocks.map(({ attention }) => attention.window))
+  const [only] = windows
+  return windows.size === 1 ? only : undefined
+}
+
+function readShapes(fields: Fields, { names = {}, absent = {}, oneKvHead }: Differences): Shapes {
+  const name = (what: keyof typeof names, usual: string) => names[what] ?? usual
+  const hidden = fields.count(name("hidden", "hidden_size"))
+  const headsField = name("heads", "num_attention_heads")
+  const kvField = name("kvHeads", "num_key_value_heads")
+  const heads = fields.count(headsField, absent.heads)
+  const kvHeads = oneKvHead ? 1 : fields.count(kvField, absent.kvHeads ?? heads)
+  if (heads % kvHeads !== 0)
+    throw fields.wrong(kvField, `is ${kvHeads}, which does not divide ${heads} heads`)
+  if (!fields.has("head_dim") && absent.headDim === undefined && hidden % heads !== 0)
+    throw fields.wrong(headsField, `is ${heads}, which does not divide ${hidden} columns`)
+  return {
+    vocabulary: fields.count("vocab_size", absent.vocabulary),
+    hidden,
+    layers: fields.count(name("layers", "num_hidden_layers"), undefined, 1, MOST_LAYERS),
+    heads,
+    kvHeads,
+    headDim: fields.count("head_dim", absent.headDim ?? hidden / heads, 1, WIDEST_HEAD),
+    intermediate: fields.count(name("intermediate", "intermediate_size"), absent.intermediate),
+    context: fields.count(name("context", "max_position_embeddings"), absent.context),
+  }
+}
+
+function plainBlock(
+  fields: Fields,
+  shapes: Shapes,
+  norm: NormKind,
+  { activation = {}, rotation = {} }: Differences,
+): Block {
+  const { heads, kvHeads, headDim, context, intermediate } = shapes
+  const turn =
+    rotation === "none" ? undefined : readRotation(fields, { headDim, context, ...rotation })
+  return {
+    norm,
+    norms: NORMS.before,
+    parallel: false,
+    residual: 1,
+    attention: {
+      heads,
+      kvHeads,
+      headDim,
+      scale: 1 / Math.sqrt(headDim),
+      cap: undefined,
+      window: undefined,
+      rotation: turn && { query: turn, key: turn },
+      norms: undefined,
+      bias: { qkv: false, o: false },
+    },
+    mlp: {
+      gated: true,
+      activation: readActivation(fields, activation),
+      intermediate,
+      bias: false,
+    },
+  }
+}
+
+/** Under the names that configurations give them. */
+const activationNames: Readonly<Record<string, Activation>> = {
+  silu: "silu",
+  swish: "silu",
+  gelu: "gelu",
+  gelu_new: "gelu_tanh",
+  gelu_pytorch_tanh: "gelu_tanh",
+  relu2: "relu2",
+}
+
+function readActivation(
+  fields: Fields,
+  { field = "hidden_act", otherwise = "silu", tanh }: NonNullable<Differences["activation"]>,
+): Activation {
+  const name = fields.text(field, otherwise)
+  if (Object.hasOwn(activationNames, name)) {
+    const activation = activationNames[name]!
+    return tanh && activation === "gelu" ? "gelu_tanh" : activation
+  }
+  throw fields.wrong(field, `is "${name}"; known: ${Object.keys(activationNames).join(", ")}`)
+}
+
+function refusePacked(fields: Fields): void {
   const packed = fields.object("quantization_config")
   if (packed)
     throw fields.wrong(
       "quantization_config",
       `says the weights are packed by ${packed.text("quant_method", "an unknown method")}, which cannot be read; use the original weights`,
     )
-  const rotated = fields.positive("partial_rotary_factor", 1)
-  if (rotated !== 1) throw fields.wrong("partial_rotary_factor", `is ${rotated}; only 1 is known`)
 }
 
-/** The new spelling, `rope_parameters` with everything in it, or the old one, `rope_theta` and `rope_scaling`. */
-function readRope(fields: Fields): Rope {
-  const parameters = fields.object("rope_parameters")
-  const theta = (parameters?.has("rope_theta") ? parameters : fields).positive("rope_theta", 10000)
-  const scaling = parameters ?? fields.object("rope_scaling")
-  return { theta, scaling: scaling ? readScaling(scaling) : { kind: "none" } }
-}
-
-function readScaling(fields: Fields): RopeScaling {
-  const name = fields.has("rope_type") ? "rope_type" : "type"
-  const kind = fields.text(name, "default")
-  switch (kind) {
-    case "default":
-      return { kind: "none" }
-    case "linear":
-      return { kind, factor: fields.positive("factor") }
-    case "llama3":
-      return {
-        kind,
-        factor: fields.positive("factor"),
-        low: fields.positive("low_freq_factor"),
-        high: fields.positive("high_freq_factor"),
-        original: fields.count("original_max_position_embeddings"),
-      }
-    default:
-      throw fields.wrong(name, `is "${kind}"; known: default, linear, llama3`)
-  }
-}
-
-/** Newer files say of each layer what it sees; that must be what the other fields say. */
-export function checkLayerTypes(fields: Fields, config: ModelConfig): void {
+/** Newer files say of each layer what it sees; where other fields decide, that must be the same. */
+export function checkLayerTypes(fields: Fields, { blocks }: ModelConfig): void {
   if (!fields.has("layer_types")) return
-  const { window, firstSliding, shapes } = config
   const types = fields.texts("layer_types")
-  const wrong = Array.from({ length: shapes.layers }, (_, i) =>
-    window !== undefined && i >= firstSliding ? "sliding_attention" : "full_attention",
-  ).findIndex((type, i) => types[i] !== type)
+  const wrong = blocks.findIndex(({ attention }, i) => types[i] !== typeOf(attention.window))
   if (wrong >= 0)
     throw fields.wrong(
       "layer_types",
@@ -129,16 +212,35 @@ export function checkLayerTypes(fields: Fields, config: ModelConfig): void {
     )
 }
 
+const typeOf = (window: number | undefined): LayerType =>
+  window === undefined ? "full_attention" : "sliding_attention"
+
+export type LayerType = "full_attention" | "sliding_attention"
+
+/** What each layer sees: as `layer_types` lists it, else everything in every `pattern`-th layer and a window in the others. */
+export function readLayerTypes(fields: Fields, layers: number, pattern: number): LayerType[] {
+  if (!fields.has("layer_types"))
+    return Array.from({ length: layers }, (_, i) =>
+      (i + 1) % pattern === 0 ? "full_attention" : "sliding_attention",
+    )
+  const types = fields.texts("layer_types")
+  if (types.length !== layers)
+    throw fields.wrong("layer_types", `names ${types.length} layers of ${layers}`)
+  const unknown = types.find((type) => type !== "full_attention" && type !== "sliding_attention")
+  if (unknown !== undefined)
+    throw fields.wrong(
+      "layer_types",
+      `holds "${unknown}"; known: full_attention, sliding_attention`,
+    )
+  return types as LayerType[]
+}
+
 /** A sliding window, for architectures that switch it on and off: qwen's. */
 export function readOptionalWindow(fields: Fields, config: ModelConfig): ModelConfig {
   if (!fields.flag("use_sliding_window", false) || !fields.has("sliding_window")) return config
-  const { layers } = config.shapes
   const window = fields.count("sliding_window")
-  return {
-    ...config,
-    window,
-    firstSliding: Math.min(layers, fields.count("max_window_layers", 28, 0)),
-  }
+  const first = fields.count("max_window_layers", 28, 0)
+  return withBlocks(config, (block, i) => (i >= first ? withAttention(block, { window }) : block))
 }
 
 const FAR = 32768 // an MLC folder with a sliding window may say no context at all
@@ -157,8 +259,8 @@ export function fromMlc(chat: Fields): Json {
     rope_theta: model.json.rope_theta ?? model.json.position_embedding_base,
     max_position_embeddings:
       above("context_window_size") ?? model.json.max_position_embeddings ?? (window && FAR),
-    sliding_window: window ?? null,
-    use_sliding_window: window !== undefined,
+    sliding_window: window ?? model.json.sliding_window ?? null,
+    use_sliding_window: model.json.use_sliding_window ?? window !== undefined,
     max_window_layers: model.json.max_window_layers ?? 0,
     attention_sink_size: above("attention_sink_size") ?? 0,
   }

@@ -78,11 +78,19 @@ export class Fields {
     return value
   }
 
-  /** A list of whole numbers from 0 on. */
-  counts(name: string): number[] {
+  /** A list of whole numbers from 0 on, at most `most` of them. */
+  counts(name: string, most = SHORT): number[] {
     const value = this.#get(name, undefined)
-    if (!isListOfCounts(value)) throw this.wrong(name, "is not a list of whole numbers")
+    if (!isListOfCounts(value, most)) throw this.wrong(name, "is not a list of whole numbers")
     return value
+  }
+
+  /** A list of finite numbers greater than 0. */
+  positives(name: string): number[] {
+    const value = this.#get(name, undefined)
+    const isPositive = (n: unknown) => typeof n === "number" && Number.isFinite(n) && n > 0
+    if (Array.isArray(value) && value.every(isPositive)) return value
+    throw this.wrong(name, "is not a list of numbers greater than 0")
   }
 
   texts(name: string): string[] {
@@ -90,6 +98,11 @@ export class Fields {
     if (Array.isArray(value) && value.length > 0 && value.every((text) => typeof text === "string"))
       return value
     throw this.wrong(name, "is not a list of texts")
+  }
+
+  /** The same fields, and others where these say nothing. */
+  with(others: Json): Fields {
+    return new Fields({ ...others, ...this.json }, this.#broken, this.#prefix)
   }
 
   /** An object's fields; nothing when it is absent. */
@@ -120,11 +133,13 @@ export class Fields {
   }
 }
 
+const SHORT = 16
+
 /** A shape, or offsets: a short list, every entry exact. */
-export function isListOfCounts(value: unknown): value is number[] {
+export function isListOfCounts(value: unknown, most = SHORT): value is number[] {
   return (
     Array.isArray(value) &&
-    value.length <= 16 &&
+    value.length <= most &&
     value.every((n) => typeof n === "number" && Number.isSafeInteger(n) && n >= 0)
   )
 }

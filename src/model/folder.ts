@@ -1,11 +1,17 @@
 // A model folder, as untrusted as anything that comes from elsewhere. Files are opened by plain names, inside the folder
-// alone; a length is checked before anything is allocated for it; what is wrong is said with the file's name.
+// alone, and a link counts as the place it leads to; a length is checked before anything is allocated for it; what is wrong is
+// said with the file's name.
 
-import { type FileHandle, open, readFile, stat } from "node:fs/promises"
-import { basename, join } from "node:path"
+import { realpathSync } from "node:fs"
+import { type FileHandle, open, readFile, realpath, stat } from "node:fs/promises"
+import { basename, dirname, join, relative, resolve, sep } from "node:path"
 import { type Problem, problem } from "../errors.ts"
+import { cacheHome } from "../runtime/cache.ts"
 
 export type Json = Readonly<Record<string, unknown>>
+
+/** How a file begins that Git has left in another's place. https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md */
+const POINTER = Buffer.from("version https://git-lfs.github.com/spec/v1\n")
 
 // The largest JSON that published folders hold are tokenizers of some 30 MB and indexes of some 5.
 const LONGEST_TEXT = 128 << 20
@@ -30,8 +36,37 @@ export class Folder {
     return this.broken(file, `it cannot be read (${code})`)
   }
 
+  #pointer(file: string): Problem {
+    return this.broken(
+      file,
+      "it is a Git LFS pointer and not the file itself; git lfs pull fetches it",
+    )
+  }
+
   async has(file: string): Promise<boolean> {
-    return (await stat(join(this.path, file)).catch(() => undefined))?.isFile() ?? false
+    return (await this.#find(file)) !== undefined
+  }
+
+  /**
+   * The real path of a file, through its links; undefined when there is no such file.
+   * @throws `model_broken` for a link that leads out of the folder: its target is not the model's to show.
+   */
+  async place(file: string): Promise<string | undefined> {
+    return (await this.#find(file))?.path
+  }
+
+  /** Looked at before it is opened: opening a pipe would wait for its other end. */
+  async #find(file: string): Promise<{ path: string; size: number } | undefined> {
+    const path = await realpath(join(this.path, file)).catch(() => undefined)
+    if (path === undefined) return undefined
+    const found = await stat(path).catch(() => undefined)
+    if (!found?.isFile()) return undefined
+    if (!belongsTo(this.path, path))
+      throw this.broken(
+        file,
+        "it is a link that leads out of the model folder; put the file itself there",
+      )
+    return { path, size: found.size }
   }
 
   /** Opens a file by a name that may have been read from another file. */
@@ -41,24 +76,29 @@ export class Folder {
         namedBy,
         `it names ${JSON.stringify(file)}, which is no file of this folder`,
       )
-    const path = join(this.path, file)
-    // Looked at before it is opened: opening a pipe would wait for its other end.
-    if (!(await stat(path).catch(() => undefined))?.isFile())
-      throw this.broken(namedBy, `it names ${file}, which is not there`)
-    const handle = await open(path).catch((error) => {
+    const found = await this.#find(file)
+    if (!found) throw this.broken(namedBy, `it names ${file}, which is not there`)
+    const handle = await open(found.path).catch((error) => {
       throw this.#unreadable(file, error)
     })
+    const start = Buffer.alloc(POINTER.length)
+    await handle.read(start, 0, start.length, 0)
+    if (start.equals(POINTER)) {
+      await handle.close()
+      throw this.#pointer(file)
+    }
     return { handle, size: (await handle.stat()).size }
   }
 
   async text(file: string): Promise<string> {
-    const found = await stat(join(this.path, file)).catch(() => undefined)
-    if (!found?.isFile()) throw this.broken(file, "there is no such file")
+    const found = await this.#find(file)
+    if (!found) throw this.broken(file, "there is no such file")
     if (found.size > LONGEST_TEXT)
       throw this.broken(file, `it is ${found.size} bytes long, more than such a file can be`)
-    const bytes = await readFile(join(this.path, file)).catch((error) => {
+    const bytes = await readFile(found.path).catch((error) => {
       throw this.#unreadable(file, error)
     })
+    if (bytes.subarray(0, POINTER.length).equals(POINTER)) throw this.#pointer(file)
     return this.decode(bytes, file)
   }
 
@@ -90,6 +130,41 @@ export class Folder {
     }
     if (!isObject(value)) throw this.broken(file, "it holds no JSON object")
     return value
+  }
+}
+
+/**
+ * Whether a file that really lies at `path` may be read as one of the model folder's: it lies in the folder, wherever that is
+ * linked from, or among the blobs of a Hugging Face hub cache, since a snapshot in there is nothing but links to those:
+ *
+ *     models--OWNER--NAME/snapshots/REVISION/config.json -> ../../blobs/HASH
+ */
+function belongsTo(folder: string, path: string): boolean {
+  const real = realpathSync(folder)
+  const snapshots = dirname(real)
+  const repository = dirname(snapshots)
+  if (isInside(path, real)) return true
+  if (basename(snapshots) === "snapshots" && HUB_MODEL.test(basename(repository)))
+    return isInside(path, join(repository, "blobs"))
+  const [model = "", blobs] = relative(hubCache(), path).split(sep) // older downloads link there from any folder
+  return HUB_MODEL.test(model) && blobs === "blobs"
+}
+
+const HUB_MODEL = /^models--/
+
+function isInside(path: string, folder: string): boolean {
+  return path.startsWith(folder + sep)
+}
+
+/** https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables */
+function hubCache(): string {
+  const { HF_HUB_CACHE, HF_HOME } = process.env
+  const home = HF_HOME || join(cacheHome(), "huggingface")
+  const cache = resolve(HF_HUB_CACHE || join(home, "hub"))
+  try {
+    return realpathSync(cache)
+  } catch {
+    return cache // there is none
   }
 }
 

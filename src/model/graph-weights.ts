@@ -7,7 +7,8 @@ export function weightsOf({ nodes }: Graph): Weight[] {
   for (const node of nodes) {
     if (node.op === "embed") found.set(node.table.name, node.table)
     if (node.op === "norm" || node.op === "linear") found.set(node.weight.name, node.weight)
-    if (node.op === "linear" && node.bias) found.set(node.bias.name, node.bias)
+    if ((node.op === "linear" || node.op === "norm") && node.bias)
+      found.set(node.bias.name, node.bias)
   }
   return [...found.values()]
 }

@@ -23,7 +23,7 @@ type Configured = { kind: "eagle"; config: EagleConfig } | { kind: "medusa"; con
 
 export type HeadKind = Configured["kind"]
 
-interface Parts extends Pick<Model, "path" | "name" | "configuration" | "close"> {
+interface Parts extends Pick<Model, "path" | "name" | "fields" | "configuration" | "close"> {
   /** How many tokens it proposes at once; EAGLE's go on as long as they are asked. */
   longest: number
   /** The format its own weights are in. */
@@ -68,7 +68,7 @@ export async function openHead(
     const { path: at, name } = folder
     const format = source.format ?? formatOf(made)
     const close = () => weights.close()
-    return { path: at, name, configuration, format, ...made, close }
+    return { path: at, name, fields: fields.json, configuration, format, ...made, close }
   } catch (error) {
     await weights.close()
     throw error
@@ -114,8 +114,8 @@ type Made = Pick<Parts, "graph" | "longest" | "weights" | "own"> & Configured
 function eagleHead(fields: Fields, base: Model, own: Weights): Made {
   const config = readEagle(fields)
   checkCount(fields, "num_hidden_layers", config.shapes.layers, own, /^layers\.(\d+)\./)
-  const { tied, shapes } = base.config
-  const head = tied ? "model.embed_tokens.weight" : BORROWED_HEAD
+  const { shapes } = base.config
+  const head = base.config.head.tied ? "model.embed_tokens.weight" : BORROWED_HEAD
   const tensor: Weights["tensor"] = (name, rows, columns) =>
     name === BORROWED_HEAD
       ? base.weights.tensor(head, shapes.vocabulary, shapes.hidden)
@@ -213,7 +213,7 @@ async function mlcSource(folder: Folder, base: Model): Promise<Source> {
     throw chat.wrong("quantization", `is "${format}"; known: ${formatNames.join(", ")}`)
   const fields = new Fields(fromMlc(chat), broken)
   const shapes = fields.has("num_attention_heads") ? readEagle(fields).shapes : base.config.shapes
-  const names = { shapes, attention: "qkv_proj" } as const
+  const names = { shapes, attention: "qkv_proj", gated: true } as const
   const weights = await openMlc(folder, { format, names })
   return { fields, weights, configuration: MLC, format }
 }
@@ -236,5 +236,5 @@ function kindOf(folder: Folder, { entries }: Weights): HeadKind | "plain" {
 function formatOf({ graph, weights: [own] }: Made): FormatName {
   const matrix = weightsOf(graph).find(({ columns }) => columns > 1)!
   const [{ tensor, rows }] = matrix.sources as [{ tensor: string; rows: number }]
-  return `q0${own!.tensor(tensor, rows, matrix.columns).format as "f32" | "f16" | "bf16"}`
+  return `q0${own!.tensor(tensor, rows, matrix.columns).codec as "f32" | "f16" | "bf16"}`
 }

@@ -1,8 +1,10 @@
-// The layers that decoder architectures are made of, said once in graph operations. Weights are named as Hugging Face
-// folders name them; the short names are the ones a plan shows.
+// The graph of a decoder, made of its blocks. Weights have llama's names, whatever a folder calls them
+// (weights/names.ts); two places that llama has no norms at are called `self_attn.output_norm` and `mlp.output_norm`. The
+// short names are the ones a plan shows.
 
 import {
   add,
+  apply,
   attention,
   embed,
   finish,
@@ -10,58 +12,68 @@ import {
   multiply,
   norm,
   rope,
-  silu,
   weight,
 } from "../compiler/graph/builder.ts"
-import type { Graph, Node, Weight } from "../compiler/graph/graph.ts"
-import { exp, log } from "../runtime/elementary.ts"
-import type { ModelConfig, Rope } from "./config.ts"
+import type { Graph, Node, Rotation, Weight } from "../compiler/graph/graph.ts"
+import type { Block, HeadNorms, NormKind } from "./block.ts"
+import { commonWindow, type ModelConfig } from "./config.ts"
 
-/** What differs between the architectures of this family. */
-export interface Decoder {
-  architecture: string
-  config: ModelConfig
-  /** Which projections of the attention have biases. */
-  biased: { qkv: boolean; o: boolean }
-  /** Queries and keys are normed head by head before they are turned. */
-  headNorms: boolean
-}
-
-/** Embedding, layers of attention and gated MLP with norms before each, a last norm, the head. */
-export function decoder(model: Decoder): Graph {
-  const { architecture, config } = model
-  const { shapes, epsilon, window, firstSliding, sinks } = config
-  const { vocabulary, hidden, layers } = shapes
+/** Embedding, one block after the other, a last norm, the head. */
+export function decoder(architecture: string, config: ModelConfig): Graph {
+  const { shapes, embedding, head, sinks } = config
+  const { vocabulary, hidden } = shapes
   const table = weight("embed", "model.embed_tokens.weight", vocabulary, hidden)
-  const frequencies = ropeFrequencies(config.rope, shapes.headDim)
-
-  let x = embed(table) // [tokens, hidden]
-  for (let i = 0; i < layers; i++) x = decoderLayer(model, i, "model.", x, frequencies)
-  const last = norm(x, weight("norm", "model.norm.weight", hidden), epsilon)
-  const head = config.tied ? table : weight("head", "lm_head.weight", vocabulary, hidden)
-  const everywhere = firstSliding === 0 ? window : undefined
-  return finish({ architecture, shapes, window: everywhere, sinks }, last, head)
+  let x = scaled(embed(table), embedding.factor) // [tokens, hidden]
+  if (embedding.positions) x = add(x, embedPositions(config))
+  config.blocks.forEach((block, i) => {
+    x = decoderLayer(block, x, { index: i, prefix: "model.", hidden, sinks })
+  })
+  const last = normed(x, config.norm, named("", "model."), "norm", "norm")
+  const matrix = head.tied ? table : weight("head", "lm_head.weight", vocabulary, hidden)
+  const bias = head.bias ? weight("head_bias", "lm_head.bias", vocabulary) : undefined
+  const shape = (logits: Node) => {
+    const sized = scaled(logits, head.factor)
+    return head.cap === undefined ? sized : apply("cap", sized, head.cap)
+  }
+  const graph = { architecture, shapes, window: commonWindow(config), sinks }
+  return finish(graph, last, matrix, { bias, shape })
 }
 
-/** Attention and gated MLP. @param normed whether a norm stands before the attention: a head's first layer has none */
-export function decoderLayer(
-  model: Decoder,
-  index: number,
-  prefix: string,
-  x: Node,
-  frequencies: readonly number[],
-  normed = true,
-): Node {
-  const { config } = model
-  const { hidden } = config.shapes
+function embedPositions({ shapes: { context, hidden } }: ModelConfig): Node {
+  return embed(weight("positions", "model.embed_positions.weight", context, hidden), "position")
+}
+
+export interface LayerPlace {
+  index: number
+  /** What stands before `layers` in the names of its tensors. */
+  prefix: string
+  hidden: number
+  sinks: number
+}
+
+/** One block's attention and MLP, each added to what it read. */
+export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
+  const { index, prefix } = place
   const layer = named(`layers.${index}.`, `${prefix}layers.${index}.`)
-  const norms = (name: string, tensor: string, value: Node) =>
-    norm(value, layer(name, tensor, hidden), config.epsilon)
-  const before = normed ? norms("attention_norm", "input_layernorm.weight", x) : x
-  const mixed = add(x, selfAttention(model, index, layer, before, frequencies))
-  const between = norms("mlp_norm", "post_attention_layernorm.weight", mixed)
-  return add(mixed, gatedMlp(config, layer, between))
+  const { norms, parallel, residual } = block
+  const normIf = (wanted: boolean, value: Node, name: string, tensor: string) =>
+    wanted ? normed(value, block.norm, layer, name, tensor) : value
+  const read = normIf(norms.beforeAttention, x, "attention_norm", "input_layernorm")
+  const attended = selfAttention(block, layer, read, place)
+  const mixed = normIf(
+    norms.afterAttention,
+    attended,
+    "attention_post_norm",
+    "self_attn.output_norm",
+  )
+  const between = parallel ? x : add(x, scaled(mixed, residual))
+  const before = normIf(norms.beforeMlp, between, "mlp_norm", "post_attention_layernorm")
+  const given = mlp(block, layer, parallel && !norms.beforeMlp ? read : before, place.hidden)
+  const out = scaled(normIf(norms.afterMlp, given, "mlp_post_norm", "mlp.output_norm"), residual)
+  return parallel ? add(add(x, scaled(mixed, residual)), out) : add(between, out)
 }
+
+const scaled = (x: Node, factor: number) => (factor === 1 ? x : apply("scale", x, factor))
 
 type Named = (name: string, tensor: string, rows: number, columns?: number) => Weight
 
@@ -70,62 +82,62 @@ function named(prefix: string, tensorPrefix: string): Named {
     weight(prefix + name, tensorPrefix + tensor, rows, columns)
 }
 
+/** A norm over the whole row; its tensors are `tensor` with .weight and .bias. */
+function normed(x: Node, kind: NormKind, layer: Named, name: string, tensor: string): Node {
+  return norm(x, layer(name, `${tensor}.weight`, x.columns), kind.epsilon, {
+    kind: kind.kind,
+    bias: kind.bias ? layer(`${name}_bias`, `${tensor}.bias`, x.columns) : undefined,
+  })
+}
+
 function selfAttention(
-  { config, biased, headNorms }: Decoder,
-  index: number,
+  { attention: shape }: Block,
   layer: Named,
   x: Node,
-  frequencies: readonly number[],
+  { index, hidden, sinks }: LayerPlace,
 ): Node {
-  const { hidden, heads, kvHeads, headDim } = config.shapes
-  const project = (name: string, input: Node, rows: number, bias: boolean) =>
+  const { heads, kvHeads, headDim, scale, cap, window, rotation, norms, bias } = shape
+  const project = (name: string, input: Node, rows: number, biased: boolean) =>
     linear(
       input,
       layer(name, `self_attn.${name}_proj.weight`, rows, input.columns),
-      bias ? layer(`${name}_bias`, `self_attn.${name}_proj.bias`, rows) : undefined,
+      biased ? layer(`${name}_bias`, `self_attn.${name}_proj.bias`, rows) : undefined,
     )
-  const turn = (name: string, heads: Node) => {
-    const scale = () => layer(`${name}_norm`, `self_attn.${name}_norm.weight`, headDim)
-    return rope(headNorms ? norm(heads, scale(), config.epsilon) : heads, headDim, frequencies)
+  const prepared = (name: "q" | "k", value: Node, turn: Rotation | undefined) => {
+    const normIf = (place: HeadNorms["place"], x: Node) =>
+      norms?.place === place ? headNormed(x, norms, layer, name, headDim) : x
+    const before = normIf("before", value)
+    return normIf("after", turn ? rope(before, headDim, turn) : before)
   }
-  const q = turn("q", project("q", x, heads * headDim, biased.qkv)) // [tokens, heads * headDim]
-  const k = turn("k", project("k", x, kvHeads * headDim, biased.qkv)) // [tokens, kvHeads * headDim]
-  const v = project("v", x, kvHeads * headDim, biased.qkv)
-  const mixed = attention(q, k, v, {
-    layer: index,
-    heads,
-    kvHeads,
-    headDim,
-    scale: 1 / Math.sqrt(headDim),
-    window: index >= config.firstSliding ? config.window : undefined,
-    sinks: config.sinks,
-  })
-  return project("o", mixed, hidden, biased.o)
+  const q = project("q", x, heads * headDim, bias.qkv) // [tokens, heads * headDim]
+  const k = project("k", x, kvHeads * headDim, bias.qkv) // [tokens, kvHeads * headDim]
+  const v = project("v", x, kvHeads * headDim, bias.qkv)
+  const [queries, keys] = [prepared("q", q, rotation?.query), prepared("k", k, rotation?.key)]
+  const memory = { layer: index, heads, kvHeads, headDim, scale, cap, window, sinks }
+  return project("o", attention(queries, keys, v, memory), hidden, bias.o)
 }
 
-function gatedMlp({ shapes, mlpBias }: ModelConfig, layer: Named, x: Node): Node {
+function headNormed(x: Node, norms: HeadNorms, layer: Named, name: string, headDim: number): Node {
+  const { kind, epsilon, over } = norms
+  const size = over === "every head" ? headDim : x.columns
+  const weights = layer(`${name}_norm`, `self_attn.${name}_norm.weight`, size)
+  if (over !== "each head") return norm(x, weights, epsilon, { kind })
+  const sources = Array.from({ length: x.columns / headDim }, (_, head) => {
+    const tensor = `self_attn.${name}_norm.${head}.weight`
+    return layer(name, tensor, headDim).sources[0]!
+  })
+  return norm(x, { ...weights, sources }, epsilon, { kind, width: headDim })
+}
+
+function mlp({ mlp: shape }: Block, layer: Named, x: Node, hidden: number): Node {
+  const { gated, activation, intermediate, bias } = shape
   const project = (name: string, input: Node, rows: number) =>
     linear(
       input,
       layer(name, `mlp.${name}_proj.weight`, rows, input.columns),
-      mlpBias ? layer(`${name}_bias`, `mlp.${name}_proj.bias`, rows) : undefined,
+      bias ? layer(`${name}_bias`, `mlp.${name}_proj.bias`, rows) : undefined,
     )
-  const gate = project("gate", x, shapes.intermediate)
-  const up = project("up", x, shapes.intermediate)
-  return project("down", multiply(silu(gate), up), shapes.hidden)
-}
-
-/** theta^(-2i / headDim) for each pair i, scaled for contexts longer than the model was first trained on. */
-export function ropeFrequencies({ theta, scaling }: Rope, headDim: number): number[] {
-  const plain = Array.from({ length: headDim / 2 }, (_, i) => exp((-2 * i * log(theta)) / headDim))
-  if (scaling.kind === "none") return plain
-  const { factor } = scaling
-  if (scaling.kind === "linear") return plain.map((frequency) => frequency / factor)
-  // Llama 3.1: slow turns are stretched by `factor`, fast ones are left, in between they are blended.
-  const { low, high, original } = scaling
-  return plain.map((frequency) => {
-    const turns = (original * frequency) / (2 * Math.PI) // within the original context
-    const blend = Math.min(1, Math.max(0, (turns - low) / (high - low)))
-    return blend * frequency + ((1 - blend) * frequency) / factor
-  })
+  if (!gated) return project("down", apply(activation, project("up", x, intermediate)), hidden)
+  const gate = apply(activation, project("gate", x, intermediate))
+  return project("down", multiply(gate, project("up", x, intermediate)), hidden)
 }

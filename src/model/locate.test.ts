@@ -1,8 +1,9 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { homedir, tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { afterEach, beforeEach, expect, test } from "vitest"
-import { locateModel } from "./locate.ts"
+import { cacheHome } from "../runtime/cache.ts"
+import { ggufIn, locateModel } from "./locate.ts"
 
 let cwd: string
 beforeEach(() => {
@@ -53,6 +54,32 @@ test("a path is taken as it is", () => {
   expect(locate(path)).toBe(path)
   expect(locate("./some/where")).toBe(path)
   expect(locate("some/where")).toBe(path)
+})
+
+test.each([undefined, "", "relative/cache"])(
+  "XDG_CACHE_HOME=%j is as none for models and shelf alike",
+  (cache) => {
+    expect(cacheHome({ XDG_CACHE_HOME: cache })).toBe(join(homedir(), ".cache"))
+    const env = { XDG_CACHE_HOME: cache }
+    expect(() => locateModel("m", { cwd, env, packaged: cwd })).toThrow(
+      join(homedir(), ".cache/sinter/models/m"),
+    )
+  },
+)
+
+test("a GGUF file, or a folder with one, is a model", () => {
+  const file = join(cwd, "model.gguf")
+  writeFileSync(file, "GGUF")
+  for (const name of ["model.gguf", "./model.gguf"]) expect(locate(name)).toBe(file)
+  expect(() => locate("other.gguf")).toThrow("No model other.gguf")
+  const folder = join(cwd, "models", "split")
+  mkdirSync(folder, { recursive: true })
+  for (const part of ["a-00001-of-00002.gguf", "a-00002-of-00002.gguf", "mmproj-a.gguf"])
+    writeFileSync(join(folder, part), "GGUF")
+  expect(locate("split")).toBe(folder)
+  expect(ggufIn(folder)).toBe("a-00001-of-00002.gguf")
+  writeFileSync(join(folder, "b.gguf"), "GGUF")
+  expect(() => locate("split")).toThrow("No model split")
 })
 
 test("what is not there is answered with where it was looked for and what lies there", () => {

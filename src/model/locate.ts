@@ -3,10 +3,10 @@
 // lies there instead.
 
 import { readdirSync, type Stats, statSync } from "node:fs"
-import { homedir } from "node:os"
 import { isAbsolute, join, resolve } from "node:path"
 import { fileURLToPath } from "node:url"
 import { problem } from "../errors.ts"
+import { cacheHome } from "../runtime/cache.ts"
 
 export interface LocateOptions {
   cwd?: string
@@ -15,18 +15,18 @@ export interface LocateOptions {
   packaged?: string
 }
 
-/** A folder is a model's when it holds one of these. */
+/** A folder is a model's when it holds one of these, or one GGUF file. */
 const CONFIGURATIONS = ["config.json", "mlc-chat-config.json"]
 
 /**
- * The folder of the model `name`: a path or a name.
+ * The folder or the GGUF file of the model `name`: a path or a name.
  * @throws `model_missing`
  */
 export function locateModel(name: string, options: LocateOptions = {}): string {
   const cwd = options.cwd ?? process.cwd()
   if (isAbsolute(name) || /^\.{1,2}([/\\]|$)/.test(name)) {
     const path = resolve(cwd, name)
-    if (isFolder(path)) return path // a folder without a configuration is opened, to be told what it lacks
+    if (isFolder(path) || isFile(path)) return path // a folder without a configuration is opened, to be told what it lacks
     throw missing(name, [path], [resolve(path, "..")])
   }
   const roots = rootsOf(cwd, options)
@@ -44,7 +44,6 @@ export function locateModel(name: string, options: LocateOptions = {}): string {
 /** In this order; `inside` are the places within a model's own folder. */
 function rootsOf(cwd: string, options: LocateOptions): { folder: string; inside: string[] }[] {
   const env = options.env ?? process.env
-  const cache = env.XDG_CACHE_HOME ?? join(homedir(), ".cache")
   const packaged = options.packaged ?? fileURLToPath(new URL("../../models", import.meta.url))
   const home = env.SINTER_HOME
   return [
@@ -53,9 +52,21 @@ function rootsOf(cwd: string, options: LocateOptions): { folder: string; inside:
     { folder: join(cwd, "dist", "prebuilt"), inside: ["."] },
     { folder: join(cwd, "models"), inside: ["."] },
     ...(home ? [{ folder: resolve(cwd, home), inside: ["."] }] : []),
-    { folder: join(cache, "sinter", "models"), inside: ["."] },
+    { folder: join(cacheHome(env), "sinter", "models"), inside: ["."] },
     { folder: packaged, inside: ["."] },
   ]
+}
+
+/** The one model that lies in a folder as a GGUF file, by the name of its first part. */
+export function ggufIn(folder: string): string | undefined {
+  const files = list(folder).filter(
+    (name) => /(?<!-(?!00001)\d{5}-of-\d{5})\.gguf$/.test(name) && !/mmproj/i.test(name),
+  )
+  return files.length === 1 ? files[0] : undefined
+}
+
+function isFile(path: string): boolean {
+  return look(path)?.isFile() ?? false
 }
 
 function isFolder(path: string): boolean {
@@ -63,7 +74,8 @@ function isFolder(path: string): boolean {
 }
 
 function isModel(path: string): boolean {
-  return CONFIGURATIONS.some((file) => look(join(path, file))?.isFile())
+  if (isFile(path)) return path.endsWith(".gguf")
+  return CONFIGURATIONS.some((file) => isFile(join(path, file))) || ggufIn(path) !== undefined
 }
 
 /** What cannot be looked at (a file where a folder should be, a folder of somebody else's) is not there. */
@@ -90,7 +102,15 @@ function missing(name: string, looked: readonly string[], roots: readonly string
 const MOST_NAMES = 20
 
 function modelsIn(root: string): string[] {
-  if (!isFolder(root)) return []
-  const names = readdirSync(root).filter((name) => isModel(join(root, name)))
+  const names = list(root).filter((name) => isModel(join(root, name)))
   return names.length > MOST_NAMES ? [...names.slice(0, MOST_NAMES), "…"] : names
+}
+
+/** What lies in a folder; nothing where we may not look. */
+function list(folder: string): string[] {
+  try {
+    return readdirSync(folder)
+  } catch {
+    return []
+  }
 }

@@ -3,16 +3,33 @@
 // when it is returned, and the graph's tensors are all there; no tensor has been read.
 
 import { statSync } from "node:fs"
-import { resolve } from "node:path"
+import { basename, dirname, resolve } from "node:path"
+import type { CodecOf } from "../compiler/graph/codecs.ts"
 import type { Graph } from "../compiler/graph/graph.ts"
-import { type FormatName, formatNames, isFormatName } from "../runtime/format.ts"
-import { type ArchitectureName, architectureOf, architectures } from "./architectures.ts"
-import { checkLayerTypes, fromMlc, type ModelConfig } from "./config.ts"
+import {
+  type CodecName,
+  type FloatType,
+  type FormatName,
+  formatNames,
+  isFormatName,
+  isGroupCodec,
+} from "../runtime/format.ts"
+import {
+  type ArchitectureName,
+  architectureOf,
+  architectures,
+  textFields,
+} from "./architectures.ts"
+import { fromMlc, type ModelConfig } from "./config.ts"
 import { Fields } from "./fields.ts"
-import { Folder } from "./folder.ts"
+import { Folder, type Json } from "./folder.ts"
+import { openGguf } from "./gguf/gguf.ts"
 import { weightsOf } from "./graph-weights.ts"
+import { decoder } from "./layers.ts"
+import { ggufIn } from "./locate.ts"
 import { type ModelTexts, readMlcTexts, readTexts } from "./texts.ts"
 import { openMlc } from "./weights/mlc.ts"
+import { mlcNames } from "./weights/mlc-names.ts"
 import { openSafetensors } from "./weights/safetensors.ts"
 import type { Weights } from "./weights/weights.ts"
 
@@ -21,11 +38,15 @@ export interface Model {
   name: string // the folder's own
   architecture: ArchitectureName
   config: ModelConfig
+  /** What the configuration was read from, in the words of a config.json. */
+  fields: Json
   /** The file in the folder that says all this. */
-  configuration: typeof PLAIN | typeof MLC
+  configuration: string
   /** The format its weights are in. */
   format: FormatName
   graph: Graph
+  /** What each weight is kept in, where the files mix codecs and it is served as it is. */
+  codecOf?: CodecOf
   weights: Weights
   texts: ModelTexts
   close(): Promise<void>
@@ -38,26 +59,27 @@ export interface OpenOptions {
 
 /** @throws `model_broken`, naming the file and what is wrong with it. */
 export async function openModel(path: string, { verify = true }: OpenOptions = {}): Promise<Model> {
-  const folder = new Folder(resolve(path))
-  if (!statSync(folder.path, { throwIfNoEntry: false })?.isDirectory())
-    throw folder.broken(".", "there is no such folder")
-  const configuration = (await folder.has(MLC)) ? MLC : PLAIN
-  const source = configuration === MLC ? await mlcSource(folder) : await plainSource(folder)
-  const { architecture, config, fields } = source
+  const { folder, source } = await openSource(resolve(path))
+  const { architecture, config, fields, configuration } = source
   const weights = await source.openWeights()
   try {
     checkLayers(fields, config, weights)
-    checkLayerTypes(fields, config)
-    const graph = architectures[architecture].graph(config)
+    const graph = decoder(architecture, config)
     checkTensors(graph, weights)
     if (verify) await weights.verify()
+    const codecs = source.format === undefined ? codecsOf(weights, graph) : undefined
+    const mixed = codecs && [...codecs.values()].some(isGroupCodec)
+    const codecOf: CodecOf = ({ columns, sources: [first] }) =>
+      columns > 1 ? codecs!.get(first!.tensor)! : "f32"
     return {
       path: folder.path,
-      name: folder.name,
+      name: source.name ?? folder.name,
       architecture,
       config,
+      fields: fields.json,
       configuration,
-      format: source.format ?? formatOfFloats(weights, graph),
+      format: source.format ?? (mixed ? "gguf" : formatOfFloats(codecs!)),
+      ...(mixed ? { codecOf } : {}),
       graph,
       weights,
       texts: await source.readTexts(),
@@ -69,8 +91,12 @@ export async function openModel(path: string, { verify = true }: OpenOptions = {
   }
 }
 
-/** What differs between folders as they are published and compiled ones. */
+/** What differs between folders as they are published, compiled ones and files that hold everything. */
 interface Source {
+  /** The file that the configuration is in. */
+  configuration: string
+  /** Absent: the folder's. */
+  name?: string
   fields: Fields
   architecture: ArchitectureName
   config: ModelConfig
@@ -80,19 +106,59 @@ interface Source {
   readTexts: () => Promise<ModelTexts>
 }
 
+/** By what lies there: a file, or a folder that holds a configuration or one GGUF file. */
+async function openSource(path: string): Promise<{ folder: Folder; source: Source }> {
+  const found = statSync(path, { throwIfNoEntry: false })
+  if (found?.isFile()) {
+    const folder = new Folder(dirname(path))
+    return { folder, source: await ggufSource(folder, basename(path)) }
+  }
+  const folder = new Folder(path)
+  if (!found?.isDirectory()) throw folder.broken(".", "there is no such folder")
+  if (await folder.has(MLC)) return { folder, source: await mlcSource(folder) }
+  const file = (await folder.has(PLAIN)) ? undefined : ggufIn(path)
+  const source = file ? await ggufSource(folder, file) : await plainSource(folder)
+  return { folder, source }
+}
+
+async function ggufSource(folder: Folder, file: string): Promise<Source> {
+  const gguf = await openGguf(folder, file)
+  const { fields } = gguf
+  try {
+    const architecture = architectureOf(fields)
+    const config = architectures[architecture].read(fields)
+    return {
+      configuration: file,
+      name: file.replace(/(-00001-of-\d{5})?\.gguf$/, ""),
+      fields,
+      architecture,
+      config,
+      format: undefined,
+      openWeights: async () => gguf.weights(config),
+      readTexts: async () => gguf.texts(config),
+    }
+  } catch (error) {
+    await gguf.close()
+    throw error
+  }
+}
+
 const PLAIN = "config.json"
 const MLC = "mlc-chat-config.json"
 
 async function plainSource(folder: Folder): Promise<Source> {
-  const fields = new Fields(await folder.json(PLAIN), (what) => folder.broken(PLAIN, what))
-  const architecture = architectureOf(fields)
-  const config = architectures[architecture].read(fields)
+  const whole = new Fields(await folder.json(PLAIN), (what) => folder.broken(PLAIN, what))
+  const architecture = architectureOf(whole)
+  const fields = textFields(whole)
+  const { read, naming } = architectures[architecture]
+  const config = read(fields)
   return {
+    configuration: PLAIN,
     fields,
     architecture,
     config,
     format: undefined,
-    openWeights: () => openSafetensors(folder),
+    openWeights: () => openSafetensors(folder, naming(config)),
     readTexts: () => readTexts(folder, fields, config.shapes.vocabulary),
   }
 }
@@ -108,11 +174,12 @@ async function mlcSource(folder: Folder): Promise<Source> {
   const { read, mlcAttention: attention } = architectures[architecture]
   const config = read(fields)
   return {
+    configuration: MLC,
     fields,
     architecture,
     config,
     format,
-    openWeights: () => openMlc(folder, { format, names: { shapes: config.shapes, attention } }),
+    openWeights: () => openMlc(folder, { format, names: mlcNames(config, attention) }),
     readTexts: () => readMlcTexts(folder, chat, config.shapes.vocabulary),
   }
 }
@@ -131,12 +198,19 @@ function checkTensors(graph: Graph, weights: Weights): void {
     for (const { tensor, rows } of sources) weights.tensor(tensor, rows, columns)
 }
 
-/** The format of a folder of floats: that of its tensors, or where they differ the one that holds them all exactly. */
-function formatOfFloats(weights: Weights, graph: Graph): FormatName {
-  const found = weightsOf(graph).flatMap(({ sources, columns }) =>
-    sources.map(({ tensor, rows }) => weights.tensor(tensor, rows, columns).format),
+/** What each matrix that the graph reads is stored in. */
+function codecsOf(weights: Weights, graph: Graph): Map<string, CodecName> {
+  const matrices = weightsOf(graph).filter(({ columns }) => columns > 1)
+  return new Map(
+    matrices.flatMap(({ sources, columns }) =>
+      sources.map(({ tensor, rows }) => [tensor, weights.tensor(tensor, rows, columns).codec]),
+    ),
   )
-  const types = new Set(found as ("f32" | "f16" | "bf16")[])
+}
+
+/** The format of a folder of floats: that of its matrices, or where they differ the one that holds them all exactly. */
+function formatOfFloats(codecs: ReadonlyMap<string, CodecName>): FormatName {
+  const types = new Set([...codecs.values()] as FloatType[])
   const [only] = types
   return types.size === 1 ? `q0${only!}` : "q0f32"
 }

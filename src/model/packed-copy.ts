@@ -11,8 +11,8 @@ import { type FileHandle, open, stat, statfs } from "node:fs/promises"
 import { join } from "node:path"
 import type { Log } from "../log.ts"
 import type { FormatName } from "../runtime/format.ts"
-import type { PackedWeights } from "../runtime/library.ts"
 import type { Manifest } from "../runtime/manifest.ts"
+import type { LoadableProgram, PackedWeights } from "../runtime/program.ts"
 import { type Shelf, shelfKey } from "../runtime/shelf.ts"
 import type { Model } from "./model.ts"
 import { loadParameters } from "./weights/weights.ts"
@@ -48,11 +48,7 @@ export interface WeightSource extends Files, Pick<Model, "name" | "format"> {
 }
 
 /** A program's part in this. */
-interface Receiver {
-  manifest: Manifest
-  load: Parameters<typeof loadParameters>[2]["load"]
-  packed?: PackedWeights
-}
+type Receiver = Pick<LoadableProgram, "manifest" | "load" | "packed">
 
 const LEAST = 32 << 20
 
@@ -162,7 +158,7 @@ async function readCopy({ name, packed, options }: CopyItem): Promise<string | u
   } catch (error) {
     signal.throwIfAborted()
     log.warn(`${path} cannot be used: ${(error as Error).message}. The weights are packed again.`)
-    clear(packed)
+    await clear(packed)
     return undefined
   } finally {
     await file?.close()
@@ -208,21 +204,21 @@ async function readInto(
   signal: AbortSignal,
   progress: (done: number) => void,
 ): Promise<void> {
-  const windowAt = windowsOf(packed)
   let next = 0
   let done = 0
   const reader = async () => {
     while (next < packed.bytes) {
       signal.throwIfAborted()
       const at = next
-      const window = windowAt(at)
-      const { length } = window
+      const length = Math.min(WINDOW, packed.bytes - at)
+      const window = packed.blank(at, length)
       next += length
       for (let read = 0; read < length; ) {
         const { bytesRead } = await file.read(window, read, length - read, begin + at + read)
         if (bytesRead === 0) throw new Error("it was cut short while it was read")
         read += bytesRead
       }
+      await packed.put(at, window)
       done += length
       progress(done)
     }
@@ -231,23 +227,10 @@ async function readInto(
   for (const outcome of readers) if (outcome.status === "rejected") throw outcome.reason
 }
 
-function clear(packed: PackedWeights): void {
-  const windowAt = windowsOf(packed)
-  for (let at = 0; at < packed.bytes; at += WINDOW) windowAt(at).fill(0)
-}
-
-// V8 counts a view as memory of its own, however little of it there is yet, and collects garbage for every few of them. As
-// many views as windows took a third of a start.
-const VIEW = 1 << 30
-
-/** What gives the rest of the window that a place lies in. */
-function windowsOf(packed: PackedWeights): (at: number) => Uint8Array {
-  const views: Uint8Array[] = []
-  for (let at = 0; at < packed.bytes; at += VIEW)
-    views.push(packed.window(at, Math.min(VIEW, packed.bytes - at)))
-  return (at) => {
-    const from = at % VIEW
-    return views[(at - from) / VIEW]!.subarray(from, from - (from % WINDOW) + WINDOW)
+async function clear(packed: PackedWeights): Promise<void> {
+  for (let at = 0; at < packed.bytes; at += WINDOW) {
+    const window = packed.blank(at, Math.min(WINDOW, packed.bytes - at))
+    await packed.put(at, window.fill(0))
   }
 }
 
@@ -269,11 +252,11 @@ async function keepCopy(
       const file = await open(path, "wx", 0o600)
       try {
         await file.write(headerBytes(header))
-        const windowAt = windowsOf(packed)
-        for (let at = 0; at < bytes; ) {
+        for (let at = 0; at < bytes; at += WINDOW) {
           signal.throwIfAborted()
-          const { bytesWritten } = await file.write(windowAt(at))
-          at += bytesWritten
+          const window = await packed.take(at, Math.min(WINDOW, bytes - at))
+          for (let written = 0; written < window.length; )
+            written += (await file.write(window, written)).bytesWritten
         }
       } finally {
         await file.close()

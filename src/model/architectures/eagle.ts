@@ -4,9 +4,10 @@
 
 import { concat, embed, finish, hiddenIn, linear, weight } from "../../compiler/graph/builder.ts"
 import type { Graph, Node } from "../../compiler/graph/graph.ts"
-import { type ModelConfig, readDecoder } from "../config.ts"
+import { type ModelConfig, readDecoder, withBlocks } from "../config.ts"
 import type { Fields } from "../fields.ts"
-import { decoderLayer, ropeFrequencies } from "../layers.ts"
+import { decoderLayer } from "../layers.ts"
+import { withBiases } from "./llama.ts"
 
 /** The tensor that is not in the head's own files. */
 export const BORROWED_HEAD = "lm_head.weight"
@@ -17,28 +18,25 @@ export interface EagleConfig extends ModelConfig {
 }
 
 export function readEagle(fields: Fields): EagleConfig {
-  return {
-    ...readDecoder(fields),
-    attentionBias: fields.flag("attention_bias", false),
-    mlpBias: fields.flag("mlp_bias", false),
-    joinBias: fields.flag("bias", true),
-  }
+  const config = withBlocks(withBiases(fields, readDecoder(fields)), (block, i) =>
+    i > 0 ? block : { ...block, norms: { ...block.norms, beforeAttention: false } },
+  )
+  return { ...config, joinBias: fields.flag("bias", true) }
 }
 
 export function eagle(config: EagleConfig): Graph {
-  const { shapes, attentionBias, joinBias, rope, sinks } = config
-  const { vocabulary, hidden, layers, headDim } = shapes
-  const biased = { qkv: attentionBias, o: attentionBias }
-  const model = { architecture: "eagle", config, biased, headNorms: false }
+  const { shapes, joinBias, sinks } = config
+  const { vocabulary, hidden } = shapes
   const table = weight("embed", "embed_tokens.weight", vocabulary, hidden)
-  const frequencies = ropeFrequencies(rope, headDim)
 
   let x: Node = linear(
     concat(embed(table), hiddenIn(hidden)), // [tokens, 2 * hidden]
     weight("fc", "fc.weight", hidden, 2 * hidden),
     joinBias ? weight("fc_bias", "fc.bias", hidden) : undefined,
   )
-  for (let i = 0; i < layers; i++) x = decoderLayer(model, i, "", x, frequencies, i > 0)
+  config.blocks.forEach((block, index) => {
+    x = decoderLayer(block, x, { index, prefix: "", hidden, sinks })
+  })
   const head = weight("head", BORROWED_HEAD, vocabulary, hidden)
   return finish({ architecture: "eagle", shapes, window: undefined, sinks }, x, head)
 }

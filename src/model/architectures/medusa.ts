@@ -2,7 +2,7 @@
 // one): some residual layers x + silu(Wx + b), then a matrix to the vocabulary. Nothing is remembered. All heads are one
 // graph with other weights, so one library serves them all. Source: model/medusa_model.py of FasterDecoding/Medusa.
 
-import { add, finish, hiddenIn, linear, silu, weight } from "../../compiler/graph/builder.ts"
+import { add, apply, finish, hiddenIn, linear, weight } from "../../compiler/graph/builder.ts"
 import type { Graph, Node } from "../../compiler/graph/graph.ts"
 import type { Shapes } from "../../runtime/manifest.ts"
 import type { Fields } from "../fields.ts"
@@ -38,7 +38,7 @@ export function medusa({ shapes, layers }: MedusaConfig): Graph {
   for (let i = 0; i < layers; i++) {
     const matrix = weight(`${i}.linear`, `${i}.linear.weight`, hidden, hidden)
     const bias = weight(`${i}.bias`, `${i}.linear.bias`, hidden)
-    x = add(x, silu(linear(x, matrix, bias)))
+    x = add(x, apply("silu", linear(x, matrix, bias)))
   }
   const head = weight("head", `${layers}.weight`, vocabulary, hidden)
   return finish({ architecture: "medusa", shapes, window: undefined, sinks: 0 }, x, head)

@@ -1,22 +1,41 @@
-// Mistral 7B and its kin: llama without biases, where a token sees no further back than a window.
-// Source: modeling_mistral.py of transformers; position t sees itself and the window - 1 positions before it.
+// Mistral 7B and what was made like it: llama whose layers may see only a window of positions. Ministral 3: no window but
+// yarn, and queries that grow with their position. Sources: modeling_mistral.py and modeling_ministral3.py of transformers;
+// a window of w positions is a token and the w - 1 before it.
 
-import type { Graph } from "../../compiler/graph/graph.ts"
-import { type ModelConfig, readDecoder } from "../config.ts"
+import {
+  checkLayerTypes,
+  type ModelConfig,
+  readDecoder,
+  withAttention,
+  withBlocks,
+} from "../config.ts"
 import type { Fields } from "../fields.ts"
-import { decoder } from "../layers.ts"
 
 export function readMistral(fields: Fields): ModelConfig {
-  // From version 0.2 on the models say null: no window.
-  const window = fields.has("sliding_window") ? fields.count("sliding_window") : undefined
-  return { ...readDecoder(fields), window }
+  const config = withWindow(fields, readDecoder(fields))
+  checkLayerTypes(fields, config)
+  return config
 }
 
-export function mistral(config: ModelConfig): Graph {
-  return decoder({
-    architecture: "mistral",
-    config,
-    biased: { qkv: false, o: false },
-    headNorms: false,
+/** A window in every layer, where `sliding_window` is a number: from version 0.2 on Mistral's models say null. */
+export function withWindow(fields: Fields, config: ModelConfig): ModelConfig {
+  if (!fields.has("sliding_window")) return config
+  const window = fields.count("sliding_window")
+  return withBlocks(config, (block) => withAttention(block, { window }))
+}
+
+export function readMinistral3(fields: Fields): ModelConfig {
+  const config = withWindow(fields, readDecoder(fields))
+  const scaling = fields.object("rope_parameters")
+  if (!scaling?.has("llama_4_scaling_beta")) return config
+  const growth = {
+    beta: scaling.positive("llama_4_scaling_beta"),
+    original: scaling.count("original_max_position_embeddings"),
+  }
+  return withBlocks(config, (block) => {
+    const { rotation } = block.attention
+    return withAttention(block, {
+      rotation: rotation && { ...rotation, query: { ...rotation.query, growth } },
+    })
   })
 }

@@ -1,37 +1,38 @@
-// From the format a tensor is stored in to the one a parameter is wanted in. Floats are widened and rounded; floats become
+// From the codec a tensor is stored in to the one a parameter is wanted in. Floats are widened and rounded; floats become
 // codes by group quantisation, byte for byte as MLC's: every single operation is rounded to the model's type, and halves
-// go to the even neighbour. Codes are never unpacked into another format: what was rounded away cannot be had back.
+// go to the even neighbour. Codes are never unpacked into another codec: what was rounded away cannot be had back.
 
 import { narrow, nearestEven, rounding, widen } from "../../runtime/dtype.ts"
 import {
-  formats,
-  type GroupFormat,
-  isGroupFormat,
-  type ParameterFormat,
+  type CodecName,
+  type GroupCodec,
+  type GroupCodecName,
+  groupCodecs,
+  isGroupCodec,
   rowLayout,
 } from "../../runtime/format.ts"
 
-/** Rows as a format packs them: floats, or words of codes with the scales beside them. */
+/** Rows as a codec packs them: floats, or words of codes with the scales beside them. */
 export interface StoredRows {
   rows: number
   values: Uint8Array
   scales?: Uint8Array
 }
 
-export function convertible(from: ParameterFormat, to: ParameterFormat): boolean {
-  return from === to || !isGroupFormat(from)
+export function convertible(from: CodecName, to: CodecName): boolean {
+  return from === to || !isGroupCodec(from)
 }
 
 export function convert(
   stored: StoredRows,
   columns: number,
-  from: ParameterFormat,
-  to: ParameterFormat,
+  from: CodecName,
+  to: CodecName,
 ): StoredRows {
   if (from === to) return stored
-  if (isGroupFormat(from)) throw new Error(`internal: ${from} cannot become ${to}`)
+  if (isGroupCodec(from)) throw new Error(`internal: ${from} cannot become ${to}`)
   const values = widen(stored.values, from)
-  if (!isGroupFormat(to)) return { rows: stored.rows, values: narrow(values, to) }
+  if (!isGroupCodec(to)) return { rows: stored.rows, values: narrow(values, to) }
   return quantise(values, stored.rows, columns, to)
 }
 
@@ -40,26 +41,26 @@ export function quantise(
   values: Float32Array, // [rows, columns]
   rows: number,
   columns: number,
-  name: Extract<ParameterFormat, keyof typeof formats>,
+  name: GroupCodecName,
 ): StoredRows {
-  const format = formats[name] as GroupFormat
+  const codec: GroupCodec = groupCodecs[name]
   const { words: perRow, groups } = rowLayout(name, columns)
   const words = new Uint32Array(rows * perRow)
   const scales = new Float32Array(rows * groups)
-  const round = rounding[format.dtype]
+  const round = rounding[codec.dtype]
   for (let i = 0; i < values.length; i++) values[i] = round(values[i]!)
   for (let row = 0; row < rows; row++) {
     for (let group = 0; group < groups; group++) {
-      const first = row * columns + group * format.group
-      const last = Math.min(first + format.group, (row + 1) * columns)
-      const from = row * perRow + (group * format.group) / format.perWord
-      scales[row * groups + group] = packGroup(values, first, last, format, words, from)
+      const first = row * columns + group * codec.group
+      const last = Math.min(first + codec.group, (row + 1) * columns)
+      const from = row * perRow + (group * codec.group) / codec.perWord
+      scales[row * groups + group] = packGroup(values, first, last, codec, words, from)
     }
   }
   return {
     rows,
     values: new Uint8Array(words.buffer),
-    scales: narrow(scales, format.dtype),
+    scales: narrow(scales, codec.dtype),
   }
 }
 
@@ -68,7 +69,7 @@ function packGroup(
   values: Float32Array,
   first: number,
   last: number,
-  { bits, perWord, zero, dtype }: GroupFormat,
+  { bits, perWord, zero, dtype }: GroupCodec,
   words: Uint32Array,
   at: number,
 ): number {

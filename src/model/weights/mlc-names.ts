@@ -2,11 +2,21 @@
 // matrix is two tensors, `q_weight` and `q_scale`, under the matrix's name. Everything else keeps its name.
 
 import type { Shapes } from "../../runtime/manifest.ts"
+import type { ModelConfig } from "../config.ts"
 
 export interface MlcNames {
   shapes: Shapes
   /** What joined queries, keys and values are called. */
   attention: "qkv_proj" | "c_attn"
+  /** Whether an MLP has a gate, which is joined with what it is multiplied with. */
+  gated: boolean
+}
+
+export function mlcNames(
+  { shapes, blocks }: ModelConfig,
+  attention: MlcNames["attention"],
+): MlcNames {
+  return { shapes, attention, gated: blocks.every(({ mlp }) => mlp.gated) }
 }
 
 /** The joined tensor that holds a Hugging Face tensor, and at which of its rows. */
@@ -16,15 +26,18 @@ export interface Home {
   rows: number // of the joined tensor
 }
 
-export function homeOf(tensor: string, rows: number, { shapes, attention }: MlcNames): Home {
+export function homeOf(tensor: string, rows: number, names: MlcNames): Home {
+  const { shapes, attention, gated } = names
   const { heads, kvHeads, headDim, intermediate } = shapes
   const [q, kv] = [heads * headDim, kvHeads * headDim]
   const parts: Record<string, Home> = {
     "self_attn.q_proj": { name: `self_attn.${attention}`, firstRow: 0, rows: q + 2 * kv },
     "self_attn.k_proj": { name: `self_attn.${attention}`, firstRow: q, rows: q + 2 * kv },
     "self_attn.v_proj": { name: `self_attn.${attention}`, firstRow: q + kv, rows: q + 2 * kv },
-    "mlp.gate_proj": { name: "mlp.gate_up_proj", firstRow: 0, rows: 2 * intermediate },
-    "mlp.up_proj": { name: "mlp.gate_up_proj", firstRow: intermediate, rows: 2 * intermediate },
+    ...(gated && {
+      "mlp.gate_proj": { name: "mlp.gate_up_proj", firstRow: 0, rows: 2 * intermediate },
+      "mlp.up_proj": { name: "mlp.gate_up_proj", firstRow: intermediate, rows: 2 * intermediate },
+    }),
   }
   const [, layer, part, kind] =
     /^((?:model\.)?layers\.\d+\.)(.+)\.(weight|bias)$/.exec(tensor) ?? []
@@ -47,6 +60,8 @@ export function orderInLayer({ attention }: MlcNames): readonly string[] {
     "post_attention_layernorm.weight",
     "mlp.gate_up_proj.weight",
     "mlp.gate_up_proj.bias",
+    "mlp.up_proj.weight",
+    "mlp.up_proj.bias",
     "mlp.down_proj.weight",
     "mlp.down_proj.bias",
   ]

@@ -10,8 +10,8 @@ import {
   type FormatName,
   floatBytes,
   formats,
-  isGroupFormat,
-  parameterFormats,
+  groupCodecs,
+  isGroupCodec,
   rowLayout,
 } from "../../runtime/format.ts"
 import { Fields } from "../fields.ts"
@@ -174,8 +174,8 @@ interface Opened extends MlcOptions {
 function find(opened: Opened, name: string, rows: number, columns: number): Tensor {
   const { format, names } = opened
   const home = homeOf(name, rows, names)
-  const { matrix } = parameterFormats(format)
-  if (columns === 1 || !isGroupFormat(matrix)) {
+  const { matrix } = formats[format]
+  if (columns === 1 || !isGroupCodec(matrix)) {
     const stored = located(opened, home.name, columns === 1 ? [home.rows] : [home.rows, columns])
     return floats(opened, stored, home.firstRow, columns)
   }
@@ -188,19 +188,19 @@ function find(opened: Opened, name: string, rows: number, columns: number): Tens
       opened.table,
       `tensor ${codes.name}: its dtype is ${codes.dtype}, not uint32`,
     )
-  const { dtype } = formats[matrix]
+  const { dtype } = groupCodecs[matrix]
   const scaleRows = floats(opened, scales, home.firstRow, groups)
   return {
-    format: matrix,
+    codec: matrix,
     async read(firstRow, count) {
       const at = codes.position + (home.firstRow + firstRow) * words * 4
       const values = await readExactly(codes.handle, at, count * words * 4)
       const read = await scaleRows.read(firstRow, count)
-      const same = scaleRows.format === dtype
+      const same = scaleRows.codec === dtype
       return {
         rows: count,
         values,
-        scales: same ? read.values : narrow(widen(read.values, scaleRows.format), dtype),
+        scales: same ? read.values : narrow(widen(read.values, scaleRows.codec), dtype),
       }
     },
   }
@@ -233,12 +233,12 @@ function floats(
   { name, dtype, handle, position, halved }: Located,
   firstRow: number,
   columns: number,
-): Tensor & { format: FloatType } {
-  const format = halved ? "bf16" : Object.hasOwn(floatTypes, dtype) ? floatTypes[dtype] : undefined
-  if (!format) throw folder.broken(table, `tensor ${name}: its dtype is ${dtype}, not a float`)
-  const rowBytes = columns * floatBytes[format]
+): Tensor & { codec: FloatType } {
+  const codec = halved ? "bf16" : Object.hasOwn(floatTypes, dtype) ? floatTypes[dtype] : undefined
+  if (!codec) throw folder.broken(table, `tensor ${name}: its dtype is ${dtype}, not a float`)
+  const rowBytes = columns * floatBytes[codec]
   return {
-    format,
+    codec,
     async read(first, count) {
       const at = position + (firstRow + first) * rowBytes
       return { rows: count, values: await readExactly(handle, at, count * rowBytes) }

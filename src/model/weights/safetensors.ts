@@ -7,6 +7,8 @@ import type { FileHandle } from "node:fs/promises"
 import { type FloatType, floatBytes } from "../../runtime/format.ts"
 import { isListOfCounts } from "../fields.ts"
 import { type Folder, isObject, type Json, readExactly } from "../folder.ts"
+import { type Naming, type Source, sameNames, sourcesOf } from "./names.ts"
+import { rowsOf, type StoredTensor } from "./rows.ts"
 import type { Entry, Tensor, Weights } from "./weights.ts"
 
 const SINGLE = "model.safetensors"
@@ -38,7 +40,8 @@ interface Located extends Entry {
   position: number // of its first byte in the file
 }
 
-export async function openSafetensors(folder: Folder): Promise<Weights> {
+/** @param naming how the folder's architecture names its tensors; absent: as the graph does */
+export async function openSafetensors(folder: Folder, naming?: Naming): Promise<Weights> {
   const index = await folder.jsonIfThere(INDEX)
   const promised = index && readIndex(folder, index)
   if (!promised && !(await folder.has(SINGLE)))
@@ -65,9 +68,11 @@ export async function openSafetensors(folder: Folder): Promise<Weights> {
     for (const [name, file] of promised ?? [])
       if (tensors.get(name)?.file !== file)
         throw folder.broken(INDEX, `it promises ${name} in ${file}, which does not hold it`)
+    const sources = naming ? sourcesOf(naming, (name) => tensors.has(name)) : sameNames
     return {
       entries: [...tensors.values()],
-      tensor: (name, rows, columns) => find(folder, files[0]!, tensors, name, rows, columns),
+      tensor: (name, rows, columns) =>
+        find({ folder, anyFile: files[0]!, tensors }, sources(name), rows, columns),
       verify: async () => {}, // the format has no checksums
       close,
     }
@@ -176,36 +181,47 @@ function countKeys(header: Json): number {
   )
 }
 
+interface Opened {
+  folder: Folder
+  anyFile: string
+  tensors: ReadonlyMap<string, Located>
+}
+
 function find(
-  folder: Folder,
-  anyFile: string,
-  tensors: ReadonlyMap<string, Located>,
-  name: string,
+  { folder, anyFile, tensors }: Opened,
+  source: Source,
   rows: number,
   columns: number,
 ): Tensor {
-  const found = tensors.get(name)
-  if (!found) throw folder.broken(anyFile, `there is no tensor ${name}`)
-  const wanted = columns === 1 ? [rows] : [rows, columns]
+  const found = tensors.get(source.tensor)
+  if (!found) throw folder.broken(anyFile, `there is no tensor ${source.tensor}`)
   const { file, dtype, shape, handle, position } = found
+  const all = source.rows?.of ?? rows
+  const matrix = source.transposed ? [columns, all] : [all, columns]
+  const wanted = columns === 1 ? [all] : matrix
   if (shape.length !== wanted.length || shape.some((n, i) => n !== wanted[i]))
     throw folder.broken(
       file,
-      `tensor ${name} has shape [${shape.join(", ")}], the configuration says [${wanted.join(", ")}]`,
+      `tensor ${source.tensor} has shape [${shape.join(", ")}], the configuration says [${wanted.join(", ")}]`,
     )
-  const format = Object.hasOwn(floatTypes, dtype) ? floatTypes[dtype] : undefined
-  if (!format)
-    throw folder.broken(file, `tensor ${name} is of type ${dtype}; F32, F16 and BF16 can be read`)
-  const rowBytes = columns * floatBytes[format]
-  return {
-    format,
-    async read(firstRow, count) {
-      return {
-        rows: count,
-        values: await readExactly(handle, position + firstRow * rowBytes, count * rowBytes),
-      }
+  const codec = Object.hasOwn(floatTypes, dtype) ? floatTypes[dtype] : undefined
+  if (!codec)
+    throw folder.broken(
+      file,
+      `tensor ${source.tensor} is of type ${dtype}; F32, F16 and BF16 can be read`,
+    )
+  const size = floatBytes[codec]
+  const rowBytes = (wanted[1] ?? 1) * size
+  const stored: StoredTensor = {
+    codec,
+    async read(first, count) {
+      const at = position + first * rowBytes
+      return { rows: count, values: await readExactly(handle, at, count * rowBytes) }
     },
+    readPart: (row, first, count) =>
+      readExactly(handle, position + row * rowBytes + first * size, count * size),
   }
+  return rowsOf(stored, source, columns)
 }
 
 function shortened(name: string): string {

@@ -9,7 +9,7 @@ const COLUMNS = 1024
 const counting: Weights = {
   entries: [],
   tensor: (name) => ({
-    format: "f32",
+    codec: "f32",
     async read(firstRow, rows) {
       const values = new Float32Array(rows * COLUMNS)
       for (let r = 0; r < rows; r++)
@@ -25,7 +25,7 @@ const joined: Parameter = {
   name: "a+b",
   rows: 5003,
   columns: COLUMNS,
-  format: "f16",
+  codec: "f16",
   sources: [
     { tensor: "a", rows: 3000 },
     { tensor: "b", rows: 2003 },
@@ -57,7 +57,7 @@ test("a program is fed every parameter, and told how far it is", async () => {
   const told: number[][] = []
   await loadParameters(
     counting,
-    { parameters: [joined, { ...joined, name: "again", format: "q4f16_1" }] },
+    { parameters: [joined, { ...joined, name: "again", codec: "q4f16_1" }] },
     {
       async load(parameter, row, rows, values, scales) {
         loaded.push(

@@ -1,8 +1,9 @@
 // Weights as the rest of the house sees them, whatever files they lie in: tensors by their Hugging Face names, checked
 // against the shape the architecture wants, read in windows of rows. No tensor is ever whole in memory unless it is small.
 
-import type { ParameterFormat } from "../../runtime/format.ts"
+import type { CodecName } from "../../runtime/format.ts"
 import { type Manifest, type Parameter, parameterBytes } from "../../runtime/manifest.ts"
+import type { LoadableProgram } from "../../runtime/program.ts"
 import { convert, type StoredRows } from "./convert.ts"
 
 export interface Weights {
@@ -29,24 +30,24 @@ export interface Entry {
 }
 
 export interface Tensor {
-  format: ParameterFormat
+  codec: CodecName
   /** Rows firstRow … firstRow + rows - 1. */
   read(firstRow: number, rows: number): Promise<StoredRows>
 }
 
-/** Some rows of a parameter, in its own format. */
+/** Some rows of a parameter, in its own codec. */
 export interface ParameterWindow extends StoredRows {
   row: number
 }
 
 const WINDOW = 8 << 20 // bytes of float32: large enough for disks, small beside everything else
 
-/** A parameter's rows from first to last, its sources joined, converted to the format it is wanted in. */
+/** A parameter's rows from first to last, its sources joined, converted to the codec it is wanted in. */
 export async function* readParameter(
   weights: Weights,
   parameter: Parameter,
 ): AsyncGenerator<ParameterWindow> {
-  const { columns, format } = parameter
+  const { columns, codec } = parameter
   const step = Math.max(1, Math.floor(WINDOW / (4 * columns)))
   let row = 0
   for (const source of parameter.sources) {
@@ -54,7 +55,7 @@ export async function* readParameter(
     for (let first = 0; first < source.rows; first += step) {
       const rows = Math.min(step, source.rows - first)
       const stored = await tensor.read(first, rows)
-      yield { row, ...convert(stored, columns, tensor.format, format) }
+      yield { row, ...convert(stored, columns, tensor.codec, codec) }
       row += rows
     }
   }
@@ -64,15 +65,7 @@ export async function* readParameter(
 export async function loadParameters(
   weights: Weights,
   { parameters }: Pick<Manifest, "parameters">,
-  program: {
-    load(
-      parameter: number,
-      row: number,
-      rows: number,
-      values: Uint8Array,
-      scales?: Uint8Array,
-    ): Promise<void>
-  },
+  program: Pick<LoadableProgram, "load">,
   progress: (done: number, total: number) => void = () => {},
 ): Promise<void> {
   const total = parameters.reduce((sum, parameter) => sum + parameterBytes(parameter), 0)

@@ -8,12 +8,12 @@ import { join } from "node:path"
 import type { Weight } from "../../compiler/graph/graph.ts"
 import { narrow, widen } from "../../runtime/dtype.ts"
 import {
+  codecIn,
   type FloatType,
   type FormatName,
   formats,
-  isGroupFormat,
-  type ParameterFormat,
-  parameterFormats,
+  groupCodecs,
+  isGroupCodec,
   rowLayout,
 } from "../../runtime/format.ts"
 import { homeOf, type MlcNames, orderInLayer } from "./mlc-names.ts"
@@ -23,6 +23,8 @@ const SHARD = 32 << 20
 
 export interface WriteOptions {
   format: FormatName
+  /** What the weights are in now. */
+  stored: FormatName
   names: MlcNames
   /** Bytes of a shard; a tensor of half of it that would not fit has a shard of its own. */
   shardBytes?: number
@@ -35,10 +37,10 @@ export async function writeMlc(
   wanted: readonly Weight[],
   weights: Weights,
   directory: string,
-  { format, names, shardBytes = SHARD, progress = () => {} }: WriteOptions,
+  { format, stored, names, shardBytes = SHARD, progress = () => {} }: WriteOptions,
 ): Promise<void> {
   const joined = joinedWeights(wanted, names)
-  const matrices = joined.map((weight) => recordsOf(weight, weights, format))
+  const matrices = joined.map((weight) => recordsOf(weight, weights, format, stored))
   const records = matrices.flat()
   const shards = assignShards(records, shardBytes)
   const total = records.reduce((sum, { bytes }) => sum + bytes, 0)
@@ -89,16 +91,21 @@ interface TensorRecord {
 
 const dtypeNames = { f32: "float32", f16: "float16", bf16: "bfloat16" } as const
 
-function recordsOf(weight: Weight, weights: Weights, format: FormatName): TensorRecord[] {
+function recordsOf(
+  weight: Weight,
+  weights: Weights,
+  format: FormatName,
+  storedFormat: FormatName,
+): TensorRecord[] {
   const { name, rows, columns, sources } = weight
-  const { matrix, vector } = parameterFormats(format)
+  const { matrix, vector } = formats[format]
   const floats = (name: string, dtype: FloatType, stored: FloatType, shape: number[]) => {
     const bytes = shape.reduce((product, n) => product * n, stored === "f32" ? 4 : 2)
     return { name, dtype: dtypeNames[dtype], stored, shape, bytes }
   }
-  if (columns > 1 && isGroupFormat(matrix)) {
+  if (columns > 1 && isGroupCodec(matrix)) {
     const { words, groups } = rowLayout(matrix, columns)
-    const { dtype } = formats[matrix]
+    const { dtype } = groupCodecs[matrix]
     const stem = name.replace(/\.weight$/, "")
     const shape = [rows, words]
     return [
@@ -112,7 +119,11 @@ function recordsOf(weight: Weight, weights: Weights, format: FormatName): Tensor
       floats(`${stem}.q_scale`, dtype, dtype === "f32" ? "bf16" : dtype, [rows, groups]),
     ]
   }
-  const exact = sources.every((s) => weights.tensor(s.tensor, s.rows, columns).format === "bf16")
+  const codecs = sources.map((s) => weights.tensor(s.tensor, s.rows, columns).codec)
+  // A vector that is finer than its model's matrices, one that 1 was added to, say, is not made coarser.
+  if (columns === 1 && storedFormat !== "q0f32" && codecs.includes("f32"))
+    return [floats(name, "f32", "f32", [rows])]
+  const exact = codecs.every((codec) => codec === "bf16")
   const stored = vector === "f32" && exact ? "bf16" : vector
   return [floats(name, vector, stored, columns > 1 ? [rows, columns] : [rows])]
 }
@@ -152,12 +163,11 @@ async function* writeTensor(
   [main, scales]: readonly TensorRecord[],
   writer: ShardWriter,
 ): AsyncGenerator<number> {
-  const { matrix, vector } = parameterFormats(format)
-  const wanted: ParameterFormat = weight.columns > 1 ? matrix : vector
+  const codec = main!.stored === "f32" ? "f32" : codecIn(format, weight)
   const kept: Uint8Array[] = []
-  for await (const window of readParameter(weights, { ...weight, format: wanted })) {
+  for await (const window of readParameter(weights, { ...weight, codec })) {
     const values =
-      main!.stored === "bf16" && wanted === "f32" ? halved(window.values) : window.values
+      main!.stored === "bf16" && codec === "f32" ? halved(window.values) : window.values
     await writer.append(main!.name, values)
     if (window.scales) kept.push(scales!.stored === "bf16" ? halved(window.scales) : window.scales)
     yield values.length

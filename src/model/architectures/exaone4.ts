@@ -1,0 +1,36 @@
+// EXAONE 4: norms behind, a norm on each query and key head. The 32B has windows in three of four layers, and does not turn
+// the others; the 1.2B has no windows and turns them all. Source: modeling_exaone4.py of transformers.
+
+import {
+  type ModelConfig,
+  NORMS,
+  readDecoder,
+  readLayerTypes,
+  withAttention,
+  withBlocks,
+} from "../config.ts"
+import type { Fields } from "../fields.ts"
+
+export function readExaone4(fields: Fields): ModelConfig {
+  const config = readDecoder(fields, { absent: { epsilon: 1e-5 } })
+  const window = fields.has("sliding_window") ? fields.count("sliding_window") : undefined
+  const types = readLayerTypes(fields, config.shapes.layers, patternOf(fields))
+  return withBlocks(config, (block, i) => {
+    const slides = window !== undefined && types[i] === "sliding_attention"
+    const turned = slides || window === undefined
+    return {
+      ...withAttention(block, {
+        window: slides ? window : undefined,
+        rotation: turned ? block.attention.rotation : undefined,
+        norms: { ...block.norm, over: "every head", place: "before" },
+      }),
+      norms: NORMS.after,
+    }
+  })
+}
+
+/** Older folders spell it in letters, "LLLG"; `layer_types` is there, too. */
+function patternOf(fields: Fields): number {
+  const spelled = typeof fields.json.sliding_window_pattern === "string"
+  return spelled ? 4 : fields.count("sliding_window_pattern", 4)
+}

@@ -1,0 +1,38 @@
+// GLM-4 of April 2025, 9B and 32B: norms before and behind, gate and up in one tensor, and half of each head turned,
+// neighbours with each other. Source: modeling_glm4.py of transformers.
+
+import { type ModelConfig, NORMS, readDecoder, withAttention, withBlocks } from "../config.ts"
+import type { Fields } from "../fields.ts"
+import { joinedRows, llamaNaming, type Naming, withParts } from "../weights/names.ts"
+
+const PART = 0.5
+
+export function readGlm4(fields: Fields): ModelConfig {
+  const bias = fields.flag("attention_bias", false)
+  return withBlocks(readDecoder(fields, { rotation: { part: PART } }), (block) => ({
+    ...withAttention(block, { bias: { qkv: bias, o: false } }),
+    norms: NORMS.both,
+  }))
+}
+
+export function glm4Naming(config: ModelConfig): Naming {
+  const { intermediate } = config.shapes
+  const { gate, up } = joinedRows({ gate: intermediate, up: intermediate })
+  return withParts(neighboursNaming(config), {
+    "self_attn.output_norm": "post_self_attn_layernorm",
+    "mlp.output_norm": "post_mlp_layernorm",
+    "mlp.gate_proj": { name: "mlp.gate_up_proj", rows: gate },
+    "mlp.up_proj": { name: "mlp.gate_up_proj", rows: up },
+  })
+}
+
+/** llama's names, where neighbours of a head are turned with each other. */
+export function neighboursNaming({ shapes, blocks }: ModelConfig): Naming {
+  const { headDim } = shapes
+  const rotation = blocks.find(({ attention }) => attention.rotation)?.attention.rotation
+  const neighbours = { headDim, turned: 2 * (rotation?.query.frequencies.length ?? 0) }
+  return withParts(llamaNaming, {
+    "self_attn.q_proj": { name: "self_attn.q_proj", neighbours },
+    "self_attn.k_proj": { name: "self_attn.k_proj", neighbours },
+  })
+}

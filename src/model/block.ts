@@ -1,0 +1,65 @@
+// One layer of a decoder as a value: which norms stand where, what attention sees and how its heads are turned, what the MLP
+// is. Architectures differ in these facts and in nothing else; layers.ts makes the graph of them. Layers of one model need
+// not be alike.
+
+import type { Activation } from "../compiler/graph/elementwise.ts"
+import type { Rotation } from "../compiler/graph/graph.ts"
+
+export interface Block {
+  norm: NormKind
+  norms: Norms
+  /** Attention and MLP read the layer's input, both, and both are added to it; else the MLP reads what attention has left. */
+  parallel: boolean
+  /** What is multiplied with before it is added. */
+  residual: number
+  attention: SelfAttention
+  mlp: Mlp
+}
+
+export interface NormKind {
+  kind: "rms" | "layer"
+  epsilon: number
+  bias: boolean
+}
+
+/**
+ * Which norms a block has, of what is read and of what is given. A parallel MLP without a norm of its own reads the
+ * attention's.
+ */
+export interface Norms {
+  beforeAttention: boolean
+  afterAttention: boolean
+  beforeMlp: boolean
+  afterMlp: boolean
+}
+
+export interface SelfAttention {
+  heads: number
+  kvHeads: number
+  headDim: number
+  /** Of the product of query and key. */
+  scale: number
+  /** Scores are bent below it. */
+  cap: number | undefined
+  /** Positions a token sees, itself included; undefined: all before it. */
+  window: number | undefined
+  /** How queries and keys are turned; undefined: they are not. */
+  rotation: { query: Rotation; key: Rotation } | undefined
+  /** Of queries and keys, before or after they are turned. */
+  norms: HeadNorms | undefined
+  bias: { qkv: boolean; o: boolean }
+}
+
+export interface HeadNorms extends NormKind {
+  /** One weight for every head, one for each, or one norm over all heads together. */
+  over: "every head" | "each head" | "all heads"
+  place: "before" | "after"
+}
+
+export interface Mlp {
+  /** activation(gate) * up, or without a gate activation(up). */
+  gated: boolean
+  activation: Activation
+  intermediate: number
+  bias: boolean
+}

@@ -1,0 +1,325 @@
+// The container of a GGUF file: pairs of keys and values, a table of tensors, their bytes. Such files come from strangers:
+// every length is held against the bytes that are left before anything is made of it, keys land in a map, and nothing is
+// believed about a tensor that its type and its place do not bear out. Versions 2 and 3, little-endian.
+// https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+
+import type { FileHandle } from "node:fs/promises"
+import { type Folder, readExactly } from "../folder.ts"
+import { blockTypes, removedTypes } from "./types.ts"
+
+export type Value =
+  | number
+  | bigint
+  | boolean
+  | string
+  | readonly (number | bigint | boolean | string)[]
+
+export interface Container {
+  file: string
+  handle: FileHandle
+  pairs: ReadonlyMap<string, Value>
+  tensors: readonly StoredTensor[]
+}
+
+export interface StoredTensor {
+  name: string
+  file: string
+  handle: FileHandle
+  type: keyof typeof blockTypes
+  /** The length of a row first. */
+  dims: readonly number[]
+  position: number // of its first byte in the file
+}
+
+const PREFIX = 1 << 22 // bytes of the header that are read at first; twice as many as often as that is too little
+const MOST_STRING = 64 << 20
+const MOST_ELEMENTS = 1 << 24
+const MOST_DIMS = 4
+
+/** @throws `model_broken` */
+export async function readContainer(folder: Folder, file: string): Promise<Container> {
+  const { handle, size } = await folder.open(file, file)
+  try {
+    for (let prefix = PREFIX; ; prefix *= 2) {
+      const bytes = await readExactly(handle, 0, Math.min(prefix, size))
+      const cursor = new Cursor(folder, file, bytes, size)
+      const read = parse(cursor, { folder, file, handle, size })
+      if (read) return read
+    }
+  } catch (error) {
+    await handle.close()
+    throw error
+  }
+}
+
+interface File {
+  folder: Folder
+  file: string
+  handle: FileHandle
+  size: number
+}
+
+/** Undefined: the header is longer than what was read of it. */
+function parse(cursor: Cursor, whole: File): Container | undefined {
+  try {
+    checkMagic(cursor)
+    const tensorCount = cursor.count("the number of tensors", TENSOR_BYTES)
+    const pairCount = cursor.count("the number of pairs", PAIR_BYTES)
+    const pairs = readPairs(cursor, pairCount)
+    const tensors = readTensors(cursor, tensorCount, alignmentOf(cursor, pairs), whole)
+    return { file: whole.file, handle: whole.handle, pairs, tensors }
+  } catch (error) {
+    if (error === TOO_SHORT) return undefined
+    throw error
+  }
+}
+
+const TOO_SHORT = Symbol("more of the header is to be read")
+const PAIR_BYTES = 14 // of the shortest pair
+const TENSOR_BYTES = 33 // of the shortest entry
+const OLDER = ["lmgg", "fmgg", "tjgg", "ggml", "ggmf", "ggjt"]
+
+function checkMagic(cursor: Cursor): void {
+  const magic = cursor.ascii(4)
+  if (OLDER.includes(magic.toLowerCase()))
+    throw cursor.broken("it is of the time before GGUF; convert the model again")
+  if (magic !== "GGUF") throw cursor.broken("it is no GGUF file: it does not begin with GGUF")
+  const version = cursor.number("u32") as number
+  if ((version & 0xffff) === 0)
+    throw cursor.broken("its numbers are big-endian, which is not read; convert the model again")
+  if (version !== 2 && version !== 3)
+    throw cursor.broken(`it is of version ${version}; 2 and 3 can be read`)
+}
+
+function readPairs(cursor: Cursor, count: number): Map<string, Value> {
+  const pairs = new Map<string, Value>()
+  for (let i = 0; i < count; i++) {
+    const key = cursor.string("a key", 65535)
+    if (pairs.has(key)) throw cursor.broken(`it says ${shown(key)} twice`)
+    pairs.set(key, readValue(cursor, key))
+  }
+  return pairs
+}
+
+const STRING = 8
+const LIST = 9
+
+function readValue(cursor: Cursor, key: string): Value {
+  const kind = cursor.number("u32") as number
+  if (kind !== LIST) return readOne(cursor, kind, key)
+  const inner = cursor.number("u32") as number
+  if (inner === LIST) throw cursor.broken(`${shown(key)} is a list of lists`)
+  const least = inner === STRING ? 8 : (scalars[inner]?.bytes ?? 1)
+  const count = cursor.count(`the length of ${shown(key)}`, least)
+  if (count > MOST_ELEMENTS) throw cursor.broken(`${shown(key)} has ${count} entries`)
+  return Array.from({ length: count }, () => readOne(cursor, inner, key))
+}
+
+function readOne(cursor: Cursor, kind: number, key: string): number | bigint | boolean | string {
+  if (kind === STRING) return cursor.string(shown(key), MOST_STRING)
+  const scalar = scalars[kind]
+  if (!scalar) throw cursor.broken(`${shown(key)} is of kind ${kind}, which is not known`)
+  const value = cursor.number(scalar.kind)
+  return scalar.kind === "bool" ? value !== 0 : value
+}
+
+type NumberKind =
+  | "u8"
+  | "i8"
+  | "u16"
+  | "i16"
+  | "u32"
+  | "i32"
+  | "f32"
+  | "bool"
+  | "u64"
+  | "i64"
+  | "f64"
+
+const scalars: Readonly<Record<number, { kind: NumberKind; bytes: number }>> = {
+  0: { kind: "u8", bytes: 1 },
+  1: { kind: "i8", bytes: 1 },
+  2: { kind: "u16", bytes: 2 },
+  3: { kind: "i16", bytes: 2 },
+  4: { kind: "u32", bytes: 4 },
+  5: { kind: "i32", bytes: 4 },
+  6: { kind: "f32", bytes: 4 },
+  7: { kind: "bool", bytes: 1 },
+  10: { kind: "u64", bytes: 8 },
+  11: { kind: "i64", bytes: 8 },
+  12: { kind: "f64", bytes: 8 },
+}
+
+function alignmentOf(cursor: Cursor, pairs: ReadonlyMap<string, Value>): number {
+  const value = pairs.get("general.alignment") ?? 32
+  const isPower = typeof value === "number" && Number.isInteger(Math.log2(value))
+  if (isPower && value >= 8 && value <= 1 << 20) return value
+  throw cursor.broken(`general.alignment is ${String(value)}, no power of two from 8 on`)
+}
+
+interface Entry {
+  name: string
+  type: keyof typeof blockTypes
+  dims: readonly number[]
+  offset: number
+  bytes: number
+}
+
+function readTensors(
+  cursor: Cursor,
+  count: number,
+  alignment: number,
+  whole: File,
+): StoredTensor[] {
+  const entries: Entry[] = []
+  const names = new Set<string>()
+  for (let i = 0; i < count; i++) {
+    const entry = readEntry(cursor, alignment)
+    if (names.has(entry.name)) throw cursor.broken(`it holds ${shown(entry.name)} twice`)
+    names.add(entry.name)
+    entries.push(entry)
+  }
+  const start = Math.ceil(cursor.at / alignment) * alignment
+  checkPlaces(cursor, entries, whole.size - start)
+  const { file, handle } = whole
+  return entries.map(({ name, type, dims, offset }) => ({
+    name,
+    file,
+    handle,
+    type,
+    dims,
+    position: start + offset,
+  }))
+}
+
+function readEntry(cursor: Cursor, alignment: number): Entry {
+  const name = cursor.string("a tensor's name", 65535)
+  const wrong = (what: string) => cursor.broken(`tensor ${shown(name)}: ${what}`)
+  const dimensions = cursor.number("u32") as number
+  if (dimensions < 1 || dimensions > MOST_DIMS) throw wrong(`it has ${dimensions} dimensions`)
+  const dims = Array.from({ length: dimensions }, () => cursor.number("u64"))
+  const id = cursor.number("u32") as number
+  const offset = cursor.number("u64")
+  const found = Object.entries(blockTypes).find(([, row]) => row.id === id)
+  if (!found)
+    throw wrong(
+      removedTypes.has(id)
+        ? `its type, ${id}, is no longer in use; convert the model again`
+        : `its type, ${id}, is not known`,
+    )
+  const [type, { values, bytes }] = found as [keyof typeof blockTypes, (typeof blockTypes)["F32"]]
+  if (dims.some((dim) => dim < 1 || dim > Number.MAX_SAFE_INTEGER))
+    throw wrong(`its shape is [${dims.join(", ")}]`)
+  const [columns] = dims as [number | bigint]
+  if (Number(columns) % values !== 0)
+    throw wrong(`its rows of ${columns} values are no whole blocks of ${values}`)
+  const size =
+    (dims.reduce<bigint>((product, dim) => product * BigInt(dim), 1n) / BigInt(values)) *
+    BigInt(bytes)
+  if (size > BigInt(Number.MAX_SAFE_INTEGER) || BigInt(offset) > BigInt(Number.MAX_SAFE_INTEGER))
+    throw wrong("it is larger than any file")
+  if (Number(offset) % alignment !== 0)
+    throw wrong(`it begins at byte ${offset}, which is no multiple of ${alignment}`)
+  return { name, type, dims: dims.map(Number), offset: Number(offset), bytes: Number(size) }
+}
+
+/** None lies inside another, and all lie in the file. */
+function checkPlaces(cursor: Cursor, entries: readonly Entry[], room: number): void {
+  let end = 0
+  for (const { name, offset, bytes } of entries.toSorted((a, b) => a.offset - b.offset)) {
+    if (offset < end) throw cursor.broken(`tensor ${shown(name)} begins inside another`)
+    end = offset + bytes
+    if (end > room)
+      throw cursor.broken(
+        `tensor ${shown(name)} ends ${end - room} bytes behind the end of the file: it was cut, or not fetched whole`,
+      )
+  }
+}
+
+const shown = (name: string) => (name.length > 80 ? `${name.slice(0, 80)}…` : name)
+
+/** Reads numbers and texts one after the other, from the beginning of a file. */
+class Cursor {
+  at = 0
+  readonly #folder: Folder
+  readonly #file: string
+  readonly #bytes: Uint8Array
+  readonly #view: DataView
+  readonly #size: number // of the whole file
+
+  constructor(folder: Folder, file: string, bytes: Uint8Array, size: number) {
+    this.#folder = folder
+    this.#file = file
+    this.#bytes = bytes
+    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+    this.#size = size
+  }
+
+  broken(what: string) {
+    return this.#folder.broken(this.#file, what)
+  }
+
+  ascii(length: number): string {
+    const from = this.#take(length, "its header")
+    return Buffer.from(this.#bytes.subarray(from, from + length)).toString("latin1")
+  }
+
+  number(kind: NumberKind): number | bigint {
+    const bytes = kind === "bool" ? 1 : Number(/\d+/.exec(kind)![0]) / 8
+    const at = this.#take(bytes, "its header")
+    switch (kind) {
+      case "u8":
+      case "bool":
+        return this.#view.getUint8(at)
+      case "i8":
+        return this.#view.getInt8(at)
+      case "u16":
+        return this.#view.getUint16(at, true)
+      case "i16":
+        return this.#view.getInt16(at, true)
+      case "u32":
+        return this.#view.getUint32(at, true)
+      case "i32":
+        return this.#view.getInt32(at, true)
+      case "f32":
+        return this.#view.getFloat32(at, true)
+      case "f64":
+        return this.#view.getFloat64(at, true)
+      case "u64":
+        return exact(this.#view.getBigUint64(at, true))
+      case "i64":
+        return exact(this.#view.getBigInt64(at, true))
+    }
+  }
+
+  /** How many of something follow, each of `least` bytes at least. */
+  count(what: string, least: number): number {
+    const count = this.number("u64")
+    const left = this.#size - this.at
+    if (typeof count !== "number" || count * least > left)
+      throw this.broken(`${what} is ${count}, and ${left} bytes are left of the file`)
+    return count
+  }
+
+  string(what: string, most: number): string {
+    const length = this.count(`the length of ${what}`, 1)
+    if (length > most) throw this.broken(`${what} is ${length} bytes long`)
+    const from = this.#take(length, what)
+    return Buffer.from(this.#bytes.buffer, this.#bytes.byteOffset + from, length).toString("utf8")
+  }
+
+  #take(length: number, what: string): number {
+    const from = this.at
+    if (from + length > this.#size) throw this.broken(`the file ends in ${what}`)
+    if (from + length > this.#bytes.length) throw TOO_SHORT
+    this.at += length
+    return from
+  }
+}
+
+/** A number where a double holds it. */
+function exact(value: bigint): number | bigint {
+  return value <= BigInt(Number.MAX_SAFE_INTEGER) && value >= -BigInt(Number.MAX_SAFE_INTEGER)
+    ? Number(value)
+    : value
+}

@@ -1,0 +1,235 @@
+// Opens a GGUF file, or the first of several, as a model's configuration, weights and texts. Tensors keep the number formats
+// that the file has them in, mixed as it mixes them; nothing is quantised anew.
+
+import { basename } from "node:path"
+import { widen } from "../../runtime/dtype.ts"
+import { isGroupCodec } from "../../runtime/format.ts"
+import type { ModelConfig } from "../config.ts"
+import { Fields } from "../fields.ts"
+import { type Folder, readExactly } from "../folder.ts"
+import type { AdvisedSampling, ModelTexts, TextFile } from "../texts.ts"
+import { joinedRows, type Source } from "../weights/names.ts"
+import { rowsOf } from "../weights/rows.ts"
+import type { Tensor, Weights } from "../weights/weights.ts"
+import { configOf, ggufArchitectures, layerNames, outsideNames } from "./architectures.ts"
+import { unpackBlocks } from "./blocks.ts"
+import { type Container, readContainer, type StoredTensor } from "./container.ts"
+import { Keys } from "./keys.ts"
+import { readTokenizer } from "./tokenizer.ts"
+import { blockTypes, codecOfType } from "./types.ts"
+
+export interface GgufModel {
+  /** In the words of a config.json. */
+  fields: Fields
+  weights: (config: ModelConfig) => Weights
+  texts: (config: ModelConfig) => ModelTexts
+  close(): Promise<void>
+}
+
+/** @throws `model_broken` */
+export async function openGguf(folder: Folder, file: string): Promise<GgufModel> {
+  const parts = await openParts(folder, file)
+  const close = async () => {
+    for (const { handle } of parts) await handle.close()
+  }
+  try {
+    const broken = (what: string) => folder.broken(file, what)
+    const keys = new Keys(parts[0]!.pairs, broken)
+    const tensors = joined(folder, parts)
+    const name = architectureOf(keys)
+    const embedding = tensors.get("token_embd.weight")
+    if (!embedding) throw broken("there is no tensor token_embd.weight")
+    const json = configOf(keys, name, {
+      has: (tensor) => tensors.has(tensor),
+      vocabulary: embedding.dims[1] ?? 0,
+      divisors: await divisorsOf(tensors.get("rope_freqs.weight")),
+    })
+    const { neighbours } = ggufArchitectures[name]!
+    return {
+      fields: new Fields(json, broken),
+      weights: (config) => weightsOf({ folder, file, tensors, neighbours, config, close }),
+      texts: ({ shapes }) => textsOf(folder, file, keys, shapes.vocabulary),
+      close,
+    }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+const PART = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/
+
+/** The file, and those that it goes on in. */
+async function openParts(folder: Folder, file: string): Promise<Container[]> {
+  const [, stem, number, ofName] = PART.exec(file) ?? []
+  if (number !== undefined && number !== "00001")
+    throw folder.broken(file, `it is a later part of a model; open ${stem}-00001-of-${ofName}.gguf`)
+  const parts = [await readContainer(folder, file)]
+  try {
+    const keys = new Keys(parts[0]!.pairs, (what) => folder.broken(file, what))
+    const count = keys.countIfThere("split.count") ?? 1
+    if (count > 1 && (stem === undefined || Number(ofName) !== count))
+      throw folder.broken(file, `it is the first of ${count} parts, and its name does not say so`)
+    for (let i = 2; i <= count; i++) {
+      const name = `${stem}-${String(i).padStart(5, "0")}-of-${ofName}.gguf`
+      if (!(await folder.has(name)))
+        throw folder.broken(file, `it goes on in ${name}, which is not there`)
+      const part = await readContainer(folder, name)
+      parts.push(part)
+      const its = new Keys(part.pairs, (what) => folder.broken(name, what))
+      if (its.count("split.no") !== i - 1)
+        throw folder.broken(name, `it says that it is part ${its.count("split.no") + 1}`)
+    }
+    return parts
+  } catch (error) {
+    for (const { handle } of parts) await handle.close()
+    throw error
+  }
+}
+
+/** All parts' tensors, each once, as many as the first part says. */
+function joined(folder: Folder, parts: readonly Container[]): Map<string, StoredTensor> {
+  const [first] = parts as [Container]
+  const all = new Map<string, StoredTensor>()
+  for (const { file, tensors } of parts)
+    for (const tensor of tensors) {
+      const before = all.get(tensor.name)
+      if (before) throw folder.broken(file, `it holds ${tensor.name}, as ${before.file} does`)
+      all.set(tensor.name, tensor)
+    }
+  const keys = new Keys(first.pairs, (what) => folder.broken(first.file, what))
+  const promised = keys.countIfThere("split.tensors.count") ?? all.size
+  if (promised !== all.size)
+    throw folder.broken(first.file, `its parts hold ${all.size} tensors, and it says ${promised}`)
+  return all
+}
+
+function architectureOf(keys: Keys): string {
+  const kind = keys.textIfThere("general.type") ?? "model"
+  if (kind !== "model")
+    throw keys.wrong("general.type", `is "${kind}": this is no language model by itself`)
+  const name = keys.text("general.architecture")
+  if (Object.hasOwn(ggufArchitectures, name)) return name
+  const known = Object.keys(ggufArchitectures).join(", ")
+  throw keys.wrong("general.architecture", `is "${name}"; read from GGUF: ${known}`)
+}
+
+async function divisorsOf(tensor: StoredTensor | undefined): Promise<number[] | undefined> {
+  if (tensor?.type !== "F32") return undefined
+  return [...widen(await readExactly(tensor.handle, tensor.position, 4 * tensor.dims[0]!), "f32")]
+}
+
+interface Opened {
+  folder: Folder
+  file: string
+  tensors: ReadonlyMap<string, StoredTensor>
+  neighbours: boolean
+  config: ModelConfig
+  close: () => Promise<void>
+}
+
+function weightsOf(opened: Opened): Weights {
+  const { tensors, close } = opened
+  return {
+    entries: [...tensors.values()].map(({ name, file, type, dims }) => ({
+      name,
+      file,
+      dtype: type,
+      shape: dims.toReversed(),
+    })),
+    tensor: (name, rows, columns) => find(opened, name, rows, columns),
+    verify: async () => {}, // the format has no checksums
+    close,
+  }
+}
+
+function find(opened: Opened, name: string, rows: number, columns: number): Tensor {
+  const { folder, file, tensors } = opened
+  const source = sourceOf(opened, name)
+  const found = tensors.get(source.tensor)
+  if (!found) throw folder.broken(file, `there is no tensor ${source.tensor}`)
+  const all = source.rows?.of ?? rows
+  const wanted = columns === 1 ? [all] : [columns, all]
+  const { dims, type, handle, position } = found
+  if (dims.length !== wanted.length || dims.some((n, i) => n !== wanted[i]))
+    throw folder.broken(
+      found.file,
+      `tensor ${source.tensor} has shape [${dims.toReversed().join(", ")}], the keys say [${wanted.toReversed().join(", ")}]`,
+    )
+  const codec = codecOfType(type)
+  if (!codec)
+    throw folder.broken(found.file, `tensor ${source.tensor} is of type ${type}, which is not read`)
+  const rowBytes = bytesOf(found, columns)
+  const read = async (first: number, count: number) => {
+    const bytes = await readExactly(handle, position + first * rowBytes, count * rowBytes)
+    return isGroupCodec(codec)
+      ? unpackBlocks(type, codec, bytes, count, columns)
+      : { rows: count, values: bytes }
+  }
+  return rowsOf({ codec, read }, source, columns)
+}
+
+function bytesOf({ type }: StoredTensor, columns: number): number {
+  const { values, bytes } = blockTypes[type]
+  return (columns / values) * bytes
+}
+
+/** Where the tensor lies that the graph calls `name`. */
+function sourceOf({ tensors, neighbours, config }: Opened, name: string): Source {
+  const [, layer, part, kind] = /^model\.layers\.(\d+)\.(.+)\.(weight|bias)$/.exec(name) ?? []
+  if (part === undefined) {
+    const [, stem, ending] = /^(.+)\.(weight|bias)$/.exec(name)!
+    return { tensor: `${outsideNames[stem!] ?? stem}.${ending}` }
+  }
+  const { heads, kvHeads, headDim } = config.shapes
+  const tensor = `blk.${layer}.${layerNames[part] ?? part}.${kind}`
+  const turned = neighbours && /^self_attn\.[qk]_proj$/.test(part)
+  const order = turned ? { neighbours: { headDim, turned: headDim } } : {}
+  const together = `blk.${layer}.attn_qkv.${kind}`
+  const which = /^self_attn\.([qkv])_proj$/.exec(part)?.[1] as "q" | "k" | "v" | undefined
+  if (which && !tensors.has(tensor) && tensors.has(together)) {
+    const kv = kvHeads * headDim
+    return {
+      tensor: together,
+      rows: joinedRows({ q: heads * headDim, k: kv, v: kv })[which],
+      ...order,
+    }
+  }
+  return { tensor, ...order }
+}
+
+function textsOf(folder: Folder, file: string, keys: Keys, vocabulary: number): ModelTexts {
+  const path = `${folder.path}/${basename(file)}`
+  const tokenizer = readTokenizer(keys, vocabulary)
+  const templates = new Map<string, TextFile>()
+  const main = keys.textIfThere("tokenizer.chat_template")
+  if (main !== undefined) templates.set("default", { file: path, text: main })
+  const PREFIX = "tokenizer.chat_template."
+  for (const key of keys.names)
+    if (key.startsWith(PREFIX))
+      templates.set(key.slice(PREFIX.length), { file: path, text: keys.text(key) })
+  return {
+    tokenizer: { file: path, text: tokenizer.json },
+    templates,
+    specialTokens: tokenizer.specialTokens,
+    endTokens: tokenizer.endTokens,
+    beginToken: tokenizer.beginToken,
+    sampling: samplingOf(keys),
+  }
+}
+
+function samplingOf(keys: Keys): AdvisedSampling {
+  const names = {
+    temperature: "temp",
+    topP: "top_p",
+    topK: "top_k",
+    minP: "min_p",
+    repetitionPenalty: "penalty_repeat",
+  } as const
+  return Object.fromEntries(
+    Object.entries(names).flatMap(([name, key]) => {
+      const value = keys.numberIfThere(`general.sampling.${key}`)
+      return value === undefined ? [] : [[name, value]]
+    }),
+  )
+}

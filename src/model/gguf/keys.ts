@@ -1,0 +1,90 @@
+// The pairs of a GGUF file, read strictly: a value of another kind than is wanted is a fault, and any whole number will do for
+// a count.
+
+import type { Problem } from "../../errors.ts"
+import type { Value } from "./container.ts"
+
+export class Keys {
+  readonly #pairs: ReadonlyMap<string, Value>
+  readonly #broken: (what: string) => Problem
+
+  constructor(pairs: ReadonlyMap<string, Value>, broken: (what: string) => Problem) {
+    this.#pairs = pairs
+    this.#broken = broken
+  }
+
+  get names(): Iterable<string> {
+    return this.#pairs.keys()
+  }
+
+  wrong(key: string, what: string): Problem {
+    return this.#broken(`${key} ${what}`)
+  }
+
+  has(key: string): boolean {
+    return this.#pairs.has(key)
+  }
+
+  text(key: string): string {
+    const value = this.textIfThere(key)
+    if (value === undefined) throw this.wrong(key, "is missing")
+    return value
+  }
+
+  textIfThere(key: string): string | undefined {
+    const value = this.#pairs.get(key)
+    if (value === undefined || typeof value === "string") return value
+    throw this.wrong(key, "is not a text")
+  }
+
+  flag(key: string, otherwise: boolean): boolean {
+    const value = this.#pairs.get(key) ?? otherwise
+    if (typeof value === "boolean") return value
+    throw this.wrong(key, "is not true or false")
+  }
+
+  numberIfThere(key: string): number | undefined {
+    const value = this.#pairs.get(key)
+    if (value === undefined || (typeof value === "number" && Number.isFinite(value))) return value
+    throw this.wrong(key, "is not a number")
+  }
+
+  countIfThere(key: string): number | undefined {
+    const value = this.#pairs.get(key)
+    if (value === undefined) return undefined
+    if (typeof value === "number" && Number.isInteger(value) && value >= 0) return value
+    throw this.wrong(
+      key,
+      Array.isArray(value)
+        ? "differs from layer to layer, which is not read"
+        : "is not a whole number from 0 on",
+    )
+  }
+
+  count(key: string): number {
+    const value = this.countIfThere(key)
+    if (value === undefined) throw this.wrong(key, "is missing")
+    return value
+  }
+
+  texts(key: string): readonly string[] {
+    const value = this.textsIfThere(key)
+    if (value === undefined) throw this.wrong(key, "is missing")
+    return value
+  }
+
+  textsIfThere(key: string): readonly string[] | undefined {
+    return this.#list(key, "string") as readonly string[] | undefined
+  }
+
+  numbersIfThere(key: string): readonly number[] | undefined {
+    return this.#list(key, "number") as readonly number[] | undefined
+  }
+
+  #list(key: string, type: "string" | "number"): readonly unknown[] | undefined {
+    const value = this.#pairs.get(key)
+    if (value === undefined) return undefined
+    if (Array.isArray(value) && value.every((entry) => typeof entry === type)) return value
+    throw this.wrong(key, `is not a list of ${type}s`)
+  }
+}

@@ -1,0 +1,308 @@
+// A GGUF file's tokenizer as the text of a tokenizer.json, which the chat room reads. Two kinds: byte-level BPE by merges,
+// whose cuts the file only names (cuts.ts), and SentencePiece's BPE, which merges what has the highest score. Those merges
+// are listed here: every cut of a token into two, by the score of the whole, then by the ids of the parts.
+// Keys: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md#tokenizer
+
+import type { Json } from "../folder.ts"
+import { composed, cuts, wholeWords } from "./cuts.ts"
+import type { Keys } from "./keys.ts"
+
+/** Kinds of tokens. */
+const NORMAL = 1
+const UNKNOWN = 2
+const CONTROL = 3
+const USER = 4
+const UNUSED = 5
+const BYTE = 6
+
+export interface TokenizerTexts {
+  json: string // a tokenizer.json
+  specialTokens: Record<string, string>
+  endTokens: number[]
+  beginToken: number | undefined
+}
+
+/** @throws `model_broken` for a tokenizer that is not known, and for lists that do not fit */
+export function readTokenizer(keys: Keys, vocabulary: number): TokenizerTexts {
+  const lists = readLists(keys, vocabulary)
+  const model = keys.text("tokenizer.ggml.model")
+  if (model !== "gpt2" && model !== "llama")
+    throw keys.wrong("tokenizer.ggml.model", `is "${model}"; known: gpt2, llama`)
+  const pre = model === "gpt2" ? keys.textIfThere("tokenizer.ggml.pre") : undefined
+  const ids = specialIds(keys, model, lists)
+  const adds = {
+    begin: keys.flag(
+      "tokenizer.ggml.add_bos_token",
+      model === "llama" || wholeWords.has(pre ?? ""),
+    ),
+    end: keys.flag("tokenizer.ggml.add_eos_token", false),
+  }
+  const parts = model === "gpt2" ? bytePairs(keys, lists, pre) : sentencePieces(keys, lists)
+  const json = {
+    version: "1.0",
+    truncation: null,
+    padding: null,
+    added_tokens: addedTokens(lists, model),
+    ...parts,
+    post_processor: postProcessor(lists, ids, adds),
+  }
+  const spelled = (id: number | undefined) => (id === undefined ? undefined : lists.tokens[id])
+  const named = {
+    bos_token: ids.bos,
+    eos_token: ids.eos,
+    unk_token: ids.unknown,
+    pad_token: ids.padding,
+  }
+  const specialTokens = Object.entries(named).flatMap(([name, id]) => {
+    const text = spelled(id)
+    return text === undefined ? [] : [[name, text]]
+  })
+  return {
+    json: JSON.stringify(json),
+    specialTokens: Object.fromEntries(specialTokens),
+    endTokens: endTokens(keys, lists, ids.eos),
+    beginToken: ids.bos,
+  }
+}
+
+interface Lists {
+  tokens: readonly string[]
+  kinds: readonly number[]
+}
+
+function readLists(keys: Keys, vocabulary: number): Lists {
+  const tokens = keys.texts("tokenizer.ggml.tokens")
+  if (tokens.length !== vocabulary)
+    throw keys.wrong(
+      "tokenizer.ggml.tokens",
+      `has ${tokens.length} entries, and the embedding ${vocabulary} rows`,
+    )
+  const kinds = keys.numbersIfThere("tokenizer.ggml.token_type") ?? tokens.map(() => NORMAL)
+  if (kinds.length < tokens.length)
+    throw keys.wrong(
+      "tokenizer.ggml.token_type",
+      `has ${kinds.length} entries for ${tokens.length} tokens`,
+    )
+  return {
+    tokens,
+    kinds: kinds.map((kind, id) => (looksSpecial(tokens[id]!, kind) ? CONTROL : kind)),
+  }
+}
+
+/** Kinds are not reliable: what is written between bars is no text. */
+function looksSpecial(token: string, kind: number | undefined): boolean {
+  return kind !== CONTROL && kind !== UNUSED && /^<\|[^|<>\s]+\|>$/.test(token)
+}
+
+interface SpecialIds {
+  bos: number | undefined
+  eos: number | undefined
+  unknown: number | undefined
+  padding: number | undefined
+}
+
+/** What is outside of the vocabulary is as good as not there. */
+function specialIds(keys: Keys, model: "gpt2" | "llama", { tokens }: Lists): SpecialIds {
+  const usual = model === "llama" ? { bos: 1, eos: 2, unknown: 0 } : {}
+  const read = (name: string, otherwise?: number) => {
+    const id = keys.countIfThere(`tokenizer.ggml.${name}_token_id`) ?? otherwise
+    return id !== undefined && id < tokens.length ? id : undefined
+  }
+  return {
+    bos: read("bos", usual.bos),
+    eos: read("eos", usual.eos),
+    unknown: read("unknown", usual.unknown),
+    padding: read("padding"),
+  }
+}
+
+function addedTokens({ tokens, kinds }: Lists, model: "gpt2" | "llama"): object[] {
+  const isAdded = (kind: number) =>
+    kind === CONTROL || kind === USER || (kind === UNKNOWN && model === "llama")
+  return tokens.flatMap((content, id) => {
+    const kind = kinds[id]!
+    if (!isAdded(kind)) return []
+    const special = kind !== USER
+    return [
+      { id, content, single_word: false, lstrip: false, rstrip: false, normalized: false, special },
+    ]
+  })
+}
+
+function bytePairs(keys: Keys, { tokens, kinds }: Lists, pre: string | undefined): Json {
+  const row = cuts.find(({ names }) => names.includes(pre ?? "default"))
+  if (!row)
+    throw keys.wrong(
+      "tokenizer.ggml.pre",
+      `is "${pre}", by which texts would be cut in a way that is not known`,
+    )
+  const vocab = Object.fromEntries(
+    tokens.flatMap((token, id) =>
+      kinds[id] === NORMAL || kinds[id] === USER || kinds[id] === CONTROL ? [[token, id]] : [],
+    ),
+  )
+  const merges = keys.texts("tokenizer.ggml.merges").map((merge) => splitMerge(keys, merge))
+  const isolated = row.patterns.map((pattern) => ({
+    type: "Split",
+    pattern: { Regex: pattern },
+    behavior: "Isolated",
+    invert: false,
+  }))
+  const bytes = {
+    type: "ByteLevel",
+    add_prefix_space: false,
+    trim_offsets: false,
+    use_regex: false,
+  }
+  return {
+    normalizer: composed.has(pre ?? "") ? { type: "NFC" } : null,
+    pre_tokenizer: { type: "Sequence", pretokenizers: [...isolated, bytes] },
+    decoder: { ...bytes, add_prefix_space: true, use_regex: true },
+    model: {
+      ...bpe(vocab, merges),
+      unk_token: null,
+      fuse_unk: false,
+      byte_fallback: false,
+      ignore_merges: wholeWords.has(pre ?? ""),
+    },
+  }
+}
+
+/** "left right": at the first blank behind the first character. */
+function splitMerge(keys: Keys, merge: string): [string, string] {
+  const at = merge.indexOf(" ", 1)
+  if (at < 0)
+    throw keys.wrong("tokenizer.ggml.merges", `holds ${JSON.stringify(merge)}, which is no pair`)
+  return [merge.slice(0, at), merge.slice(at + 1)]
+}
+
+const bpe = (vocab: Json, merges: readonly [string, string][]) => ({
+  type: "BPE",
+  dropout: null,
+  continuing_subword_prefix: null,
+  end_of_word_suffix: null,
+  vocab,
+  merges,
+})
+
+const BLANK = "▁"
+
+function sentencePieces(keys: Keys, lists: Lists): Json {
+  const { tokens, kinds } = lists
+  const prefixed = keys.flag("tokenizer.ggml.add_space_prefix", true)
+  const unknown = kinds.indexOf(UNKNOWN)
+  const vocab = Object.fromEntries(
+    tokens.flatMap((token, id) => (kinds[id] === UNUSED ? [] : [[token, id]])),
+  )
+  const replace = (from: string, to: string) => ({
+    type: "Replace",
+    pattern: { String: from },
+    content: to,
+  })
+  const prepend = { type: "Prepend", prepend: BLANK }
+  const strip = { type: "Strip", content: " ", start: 1, stop: 0 }
+  return {
+    normalizer: {
+      type: "Sequence",
+      normalizers: [...(prefixed ? [prepend] : []), replace(" ", BLANK)],
+    },
+    pre_tokenizer: null,
+    decoder: {
+      type: "Sequence",
+      decoders: [
+        replace(BLANK, " "),
+        { type: "ByteFallback" },
+        { type: "Fuse" },
+        ...(prefixed ? [strip] : []),
+      ],
+    },
+    model: {
+      ...bpe(vocab, scoredMerges(keys, lists)),
+      unk_token: unknown < 0 ? null : tokens[unknown],
+      fuse_unk: true,
+      byte_fallback: kinds.includes(BYTE),
+      ignore_merges: false,
+    },
+  }
+}
+
+/** Every cut of a token into two, those of the highest score first. */
+function scoredMerges(keys: Keys, { tokens, kinds }: Lists): [string, string][] {
+  const listed = keys.textsIfThere("tokenizer.ggml.merges")
+  if (listed) return listed.map((merge) => splitMerge(keys, merge))
+  const scores = keys.numbersIfThere("tokenizer.ggml.scores")
+  if (!scores || scores.length < tokens.length)
+    throw keys.wrong(
+      "tokenizer.ggml.scores",
+      `has ${scores?.length ?? 0} entries for ${tokens.length} tokens`,
+    )
+  const ids = new Map<string, number>()
+  for (const [id, token] of tokens.entries())
+    if (kinds[id] === NORMAL || kinds[id] === USER || kinds[id] === UNUSED) ids.set(token, id)
+  const found: { score: number; left: number; right: number }[] = []
+  for (const [id, token] of tokens.entries()) {
+    if (kinds[id] !== NORMAL) continue
+    const characters = Array.from(token)
+    for (let at = 1; at < characters.length; at++) {
+      const left = ids.get(characters.slice(0, at).join(""))
+      const right = left === undefined ? undefined : ids.get(characters.slice(at).join(""))
+      if (left !== undefined && right !== undefined) found.push({ score: scores[id]!, left, right })
+    }
+  }
+  found.sort((a, b) => b.score - a.score || a.left - b.left || a.right - b.right)
+  return found.map(({ left, right }) => [tokens[left]!, tokens[right]!])
+}
+
+/** The tokens for beginning and end around a text, where the file wants them. */
+function postProcessor(
+  { tokens }: Lists,
+  { bos, eos }: SpecialIds,
+  adds: { begin: boolean; end: boolean },
+): Json | null {
+  const begin = adds.begin && bos !== undefined ? [bos] : []
+  const end = adds.end && eos !== undefined ? [eos] : []
+  if (begin.length + end.length === 0) return null
+  const special = (id: number, type: number) => ({
+    SpecialToken: { id: tokens[id], type_id: type },
+  })
+  const text = (id: "A" | "B", type: number) => ({ Sequence: { id, type_id: type } })
+  const around = (id: "A" | "B", type: number) => [
+    ...begin.map((token) => special(token, type)),
+    text(id, type),
+    ...end.map((token) => special(token, type)),
+  ]
+  return {
+    type: "TemplateProcessing",
+    single: around("A", 0),
+    pair: [...around("A", 0), ...around("B", 1)],
+    special_tokens: Object.fromEntries(
+      [...begin, ...end].map((id) => [
+        tokens[id],
+        { id: tokens[id], ids: [id], tokens: [tokens[id]] },
+      ]),
+    ),
+  }
+}
+
+/** Tokens that end an answer under whatever name: one is rarely all. */
+const ENDS = new Set([
+  ...["<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>"],
+  ...["<end_of_turn>", "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]"],
+  ...["<|end_of_text|>", "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>"],
+  ...["<｜end▁of▁sentence｜>", "[e~["],
+])
+
+function endTokens(keys: Keys, { tokens, kinds }: Lists, eos: number | undefined): number[] {
+  const named = ["eot", "eom", "fim_pad", "fim_rep", "fim_sep"].flatMap(
+    (name) => keys.countIfThere(`tokenizer.ggml.${name}_token_id`) ?? [],
+  )
+  const spelled = tokens.flatMap((token, id) =>
+    ENDS.has(token) && kinds[id] !== NORMAL ? [id] : [],
+  )
+  const has = (...names: string[]) => names.some((name) => tokens.includes(name))
+  const goesOn = new Set<string>()
+  if (has("<|return|>") && has("<|call|>", "<|calls|>", "<|flush|>")) goesOn.add("<|end|>")
+  if (has("<|tool_response>")) goesOn.add("</s>")
+  const all = [...(eos === undefined ? [] : [eos]), ...named, ...spelled]
+  return [...new Set(all)].filter((id) => id < tokens.length && !goesOn.has(tokens[id]!))
+}

@@ -1,0 +1,31 @@
+// docs/models.md, printed from the table of architectures.
+
+import { architectures } from "./architectures.ts"
+import { blockTypeNames, codecOfType } from "./gguf/types.ts"
+
+export function modelsPage(): string {
+  const rows = Object.entries(architectures)
+    .map(([name, { models }]): [string, string] => [name, models])
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+  const types = blockTypeNames.filter((type) => codecOfType(type) !== undefined)
+  return [
+    "# Models",
+    "",
+    "A folder opens by its architecture, the `model_type` of its `config.json`. These are known:",
+    "",
+    "| `model_type` | models |",
+    "|---|---|",
+    ...rows.map(([name, models]) => `| \`${name}\` | ${models} |`),
+    "",
+    "Each is compared with logits that independent programs computed, on the interpreter and on compiled kernels.",
+    "What a configuration says that would change the mathematics and is not known is refused by name, never left out.",
+    "Models that also see or hear are served as the text model inside of them.",
+    "",
+    "GGUF files, whole or split, open where their architecture is `llama` (mistral's, too), `qwen2` or `qwen3`. Their matrices stay in",
+    `the file's own types: ${types.join(", ")}.`,
+    "",
+    "Matrices are served in the folder's own floats, or packed by `--quantization`. Where layers see only a window of positions,",
+    "and others everything, keys and values of all positions are kept in every layer.",
+    "",
+  ].join("\n")
+}

@@ -1,0 +1,121 @@
+// Where a folder keeps the tensors that a graph asks for by llama's names. Folders have other names for them, join several,
+// store them turned around, or less one; an architecture says so in a table of parts, and a source says it of one tensor.
+
+/** A stored tensor, and which of its rows, and what has to be done to them. */
+export interface Source {
+  tensor: string // as the folder names it
+  /** Which of its rows are wanted; absent: all of them. */
+  rows?: RowRuns
+  /** It is stored [columns, rows]. */
+  transposed?: true
+  /** Neighbours of the first `turned` rows of each head are turned with each other; here the first half is with the second. */
+  neighbours?: { headDim: number; turned: number }
+  /** Added to every value. */
+  plus?: number
+}
+
+/** `run` rows from `from` on, and as many again every `every` rows, of the `of` rows that the stored tensor has. */
+export interface RowRuns {
+  of: number
+  from: number
+  run: number
+  every: number
+}
+
+/** Where the tensor lies that the graph calls `name`. */
+export type Sources = (name: string) => Source
+
+/** The same names, everything as it is. */
+export const sameNames: Sources = (tensor) => ({ tensor })
+
+/** What an architecture calls a part, and how it keeps it. `plus` and `transposed` are meant for its weight alone. */
+export type Part = string | (Omit<Source, "tensor"> & { name: string })
+
+export interface Naming {
+  /** What may stand before all names but the head's: the first under which there is an embedding. */
+  roots: readonly { root: string; head: string }[]
+  /** What stands before the number of a layer, behind the root. */
+  layers: string
+  /** By llama's names, without what stands before them and without .weight and .bias; others are the same. */
+  parts: Readonly<Record<string, Part>>
+}
+
+export const llamaNaming: Naming = {
+  roots: [{ root: "model.", head: "" }],
+  layers: "layers.",
+  parts: {},
+}
+
+/** The naming with other parts. */
+export function withParts(naming: Naming, parts: Naming["parts"]): Naming {
+  return { ...naming, parts: { ...naming.parts, ...parts } }
+}
+
+/** Of a model that also sees or hears: its text model, wherever the folder has put it. */
+export function nested(naming: Naming): Naming {
+  return {
+    ...naming,
+    roots: [
+      ...naming.roots,
+      { root: "language_model.model.", head: "language_model." },
+      { root: "model.language_model.", head: "" },
+    ],
+  }
+}
+
+/** `joined` rows in order, as `q`, `k` and `v` of one tensor: where each of them lies. */
+export function joinedRows<Name extends string>(
+  sizes: Readonly<Record<Name, number>>,
+): Record<Name, RowRuns> {
+  const entries = Object.entries(sizes) as [Name, number][]
+  const of = entries.reduce((sum, [, size]) => sum + size, 0)
+  let from = 0
+  return Object.fromEntries(
+    entries.map(([name, size]) => {
+      const rows = { of, from, run: size, every: of }
+      from += size
+      return [name, rows]
+    }),
+  ) as Record<Name, RowRuns>
+}
+
+/** @param stored whether the folder has a tensor of that name */
+export function sourcesOf(naming: Naming, stored: (name: string) => boolean): Sources {
+  const { layers, parts } = naming
+  const partOf = (name: string): Exclude<Part, string> => {
+    const part = Object.hasOwn(parts, name) ? parts[name]! : name
+    return typeof part === "string" ? { name: part } : part
+  }
+  const embedding = partOf("embed_tokens").name
+  const found = naming.roots.find(({ root }) => stored(`${root}${embedding}.weight`))
+  const { root, head } = found ?? naming.roots[0]!
+  return (name) => {
+    const [, inside, number, stem, kind] =
+      /^(model\.)?(?:layers\.(\d+)\.)?(.+)\.(weight|bias)$/.exec(name) ?? []
+    if (stem === undefined) return { tensor: name }
+    const [, ofHead, of] = /^(.+)(\.\d+)$/.exec(stem) ?? [] // a norm of one head
+    const { name: own, plus, transposed, ...rest } = partOf(ofHead ?? stem)
+    const place = inside ? root + (number === undefined ? "" : `${layers}${number}.`) : head
+    return {
+      tensor: `${place}${own}${of ?? ""}.${kind}`,
+      ...rest,
+      ...(kind === "weight" && plus !== undefined ? { plus } : {}),
+      ...(kind === "weight" && transposed ? { transposed } : {}),
+    }
+  }
+}
+
+/** The stored row that becomes row `row`. */
+export function storedRow({ rows, neighbours }: Source, row: number): number {
+  const straight = neighbours ? neighbour(row, neighbours) : row
+  if (!rows) return straight
+  const { from, run, every } = rows
+  return from + Math.floor(straight / run) * every + (straight % run)
+}
+
+function neighbour(row: number, { headDim, turned }: NonNullable<Source["neighbours"]>): number {
+  const at = row % headDim
+  if (at >= turned) return row
+  const half = turned / 2
+  return row - at + (at < half ? 2 * at : 2 * (at - half) + 1)
+}

@@ -1,0 +1,111 @@
+// Reads the rows that a source describes from a stored tensor, whose rows may lie elsewhere, in another order or along the
+// other axis. Rows that lie side by side are read at once.
+
+import { narrow, widen } from "../../runtime/dtype.ts"
+import { type CodecName, type FloatType, isGroupCodec } from "../../runtime/format.ts"
+import type { StoredRows } from "./convert.ts"
+import { type Source, storedRow } from "./names.ts"
+import type { Tensor } from "./weights.ts"
+
+/** A tensor as it is stored: `read` gives rows, or in a transposed one columns first to first + count - 1 of each row. */
+export interface StoredTensor extends Tensor {
+  readPart?(row: number, first: number, count: number): Promise<Uint8Array>
+}
+
+/** @param columns of a row, as the graph reads it */
+export function rowsOf(stored: StoredTensor, source: Source, columns: number): Tensor {
+  const { codec } = stored
+  const read = source.transposed
+    ? (first: number, count: number) => readTransposed(stored, source, columns, first, count)
+    : source.rows || source.neighbours
+      ? (first: number, count: number) => readScattered(stored, source, first, count)
+      : (first: number, count: number) => stored.read(first, count)
+  const { plus } = source
+  if (plus === undefined) return { codec, read }
+  // The sum is rounded to float, not to what the tensor is stored in.
+  return {
+    codec: "f32",
+    async read(first, count) {
+      const values = widen((await read(first, count)).values, codec as FloatType)
+      return {
+        rows: count,
+        values: narrow(
+          values.map((value) => value + plus),
+          "f32",
+        ),
+      }
+    },
+  }
+}
+
+const GAP = 8 // so many rows that nobody asked for are read along, rather than reading twice
+
+async function readScattered(
+  stored: StoredTensor,
+  source: Source,
+  first: number,
+  count: number,
+): Promise<StoredRows> {
+  const wanted = Array.from({ length: count }, (_, i) => storedRow(source, first + i))
+  const at = new Map<number, { values: Uint8Array; scales: Uint8Array | undefined }>()
+  for (const [from, to] of stretches(wanted)) {
+    const { values, scales } = await stored.read(from, to - from + 1)
+    const rows = to - from + 1
+    const slice = (bytes: Uint8Array, row: number) =>
+      bytes.subarray((row * bytes.length) / rows, ((row + 1) * bytes.length) / rows)
+    for (let row = 0; row < rows; row++)
+      at.set(from + row, { values: slice(values, row), scales: scales && slice(scales, row) })
+  }
+  const rows = wanted.map((row) => at.get(row)!)
+  const values = joined(rows.map((row) => row.values))
+  const scales = rows.flatMap((row) => row.scales ?? [])
+  return { rows: count, values, ...(scales.length > 0 ? { scales: joined(scales) } : {}) }
+}
+
+/** Rows of one length, end to end. */
+function joined(rows: readonly Uint8Array[]): Uint8Array {
+  const size = rows[0]!.length
+  const all = new Uint8Array(rows.length * size)
+  rows.forEach((row, i) => {
+    all.set(row, i * size)
+  })
+  return all
+}
+
+/** From which row to which the wanted ones lie close together. */
+function stretches(wanted: readonly number[]): [number, number][] {
+  const found: [number, number][] = []
+  for (const row of [...new Set(wanted)].sort((a, b) => a - b)) {
+    const last = found.at(-1)
+    if (last && row - last[1] <= GAP) last[1] = row
+    else found.push([row, row])
+  }
+  return found
+}
+
+/** Of a tensor [columns, rows] the rows, which lie there as columns. */
+async function readTransposed(
+  stored: StoredTensor,
+  source: Source,
+  columns: number,
+  first: number,
+  count: number,
+): Promise<StoredRows> {
+  const size = elementBytes(stored.codec)
+  const from = storedRow(source, first)
+  if (storedRow(source, first + count - 1) !== from + count - 1)
+    throw new Error(`internal: ${source.tensor} is turned around and scattered`)
+  const values = new Uint8Array(count * columns * size)
+  for (let column = 0; column < columns; column++) {
+    const part = await stored.readPart!(column, from, count)
+    for (let row = 0; row < count; row++)
+      for (let byte = 0; byte < size; byte++)
+        values[(row * columns + column) * size + byte] = part[row * size + byte]!
+  }
+  return { rows: count, values }
+}
+
+function elementBytes(codec: CodecName): number {
+  if (isGroupCodec(codec)) throw new Error(`internal: ${codec} cannot be turned around`)
+  return codec === "f32" ? 4 : 2
+}
