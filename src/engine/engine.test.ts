@@ -1,8 +1,10 @@
-import { expect, test } from "vitest"
+import { expect, onTestFinished, test, vi } from "vitest"
 import { plain, request, setUp, turns } from "../../test/history-engine.ts"
-import { collect, expectedReply } from "../../test/history-program.ts"
+import { collect, expectedReply, type HistoryProgram } from "../../test/history-program.ts"
 import type { Problem } from "../errors.ts"
+import { ProgramLost } from "../runtime/program.ts"
 import type { Constraint } from "./generation.ts"
+import { chooseLimits, type Overrides } from "./limits.ts"
 import { Trace } from "./trace.ts"
 
 test("a request gets the tokens that its prompt, seed and choice decide, and all its blocks come back", async () => {
@@ -38,6 +40,32 @@ test("the context is the longest a reply reaches; the prompt must leave room for
   expect(() => engine.generate(request(64))).toThrow(/has 64 tokens.*at most 63/)
   expect((await collect(engine.generate(request(63)).choices[0]!)).tokens.length).toBe(1)
   isClean()
+})
+
+test("a prompt that is too long is told which limit bound it", () => {
+  const told = (overrides: Overrides, available = 2 ** 30) => {
+    const { manifest } = setUp({ context: 128 }).program
+    const chosen = chooseLimits({
+      mode: "local",
+      overrides,
+      steps: { tokens: 512, sequences: 128, drafts: 64, blocks: Number.POSITIVE_INFINITY },
+      manifest,
+      available,
+      weightBytes: 0,
+      bufferBytes: () => 0,
+    })
+    const { engine } = setUp({ context: 128, options: { limits: chosen } })
+    try {
+      engine.generate(request(128))
+    } catch (error) {
+      return (error as Problem).message
+    }
+    return ""
+  }
+  expect(told({})).toContain("Shorten it; the model was made for no more.")
+  expect(told({ context_window_size: 64 })).toMatch(/at most 63,.*larger .*"context_window_size=…"/)
+  expect(told({ max_total_seq_length: 64 })).toMatch(/at most 63,.*"max_total_seq_length=…"/)
+  expect(told({}, 4 * 64)).toMatch(/at most 63,.*give the server more memory/)
 })
 
 test("top logprobs come as many as were asked, best first", async () => {
@@ -172,6 +200,38 @@ test("a step that throws fails the sequences in it and nobody after", async () =
   expect((await collect(engine.generate(asked).choices[0]!)).tokens).toEqual(
     expectedReply(asked, 0).tokens,
   )
+  isClean()
+})
+
+test("of a step that throws only the sequence to blame fails", async () => {
+  const { engine, program, isClean } = setUp()
+  const bad = request(30, { maxTokens: 50 })
+  const poison = bad.prompt[29]!
+  let thrown = 0
+  program.before = ({ tokens, positions }) => {
+    if (!tokens.some((token, i) => positions[i] === 29 && token === poison)) return undefined
+    thrown++
+    throw new Error("this one hurts")
+  }
+  const good = [request(20), request(64), request(10, { choices: 2 })]
+  const replies = good.flatMap((each) => engine.generate(each).choices.map(collect))
+  const failed = await collect(engine.generate(bad).choices[0]!)
+  expect(failed.end).toMatchObject({ reason: "error", problem: { code: "generation_failed" } })
+  const [first, second, ...third] = await Promise.all(replies)
+  expect(first!.tokens).toEqual(expectedReply(good[0]!, 0).tokens)
+  expect(second!.tokens).toEqual(expectedReply(good[1]!, 0).tokens)
+  for (const [choice, { tokens }] of third.entries()) {
+    expect(tokens).toEqual(expectedReply(good[2]!, choice).tokens)
+  }
+  expect(thrown).toBe(2) // in company, and alone
+  expect(engine.stats().failures).toBe(1)
+  isClean()
+})
+
+test("an empty prompt is refused, and one that is nothing but its only token is not", async () => {
+  const { engine, isClean } = setUp()
+  expect(() => engine.generate(request(0))).toThrow("prompt must hold at least one token.")
+  expect((await collect(engine.generate(request(1)).choices[0]!)).tokens.length).toBe(20)
   isClean()
 })
 
@@ -334,11 +394,26 @@ test("a request that takes too long is told so, running or waiting", async () =>
   isClean()
 })
 
+/** Resolves when no more steps are taken. */
+async function untilStill({ steps }: HistoryProgram): Promise<void> {
+  for (let before = -1; before !== steps.length; ) {
+    before = steps.length
+    await turns(20)
+  }
+}
+
 test("a request whose reader has paused is over in time, too, though no step is taken any more", async () => {
-  const options = { requestTimeout: 300, now: () => performance.now() }
-  const { engine, isClean } = setUp({ options })
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] })
+  onTestFinished(() => void vi.useRealTimers())
+  const { engine, program, isClean } = setUp({ options: { requestTimeout: 10_000 } })
   const generation = engine.generate(request(5, { maxTokens: 1000 }))
-  await expect.poll(() => engine.stats()).toMatchObject({ running: 0, waiting: 0, blocksUsed: 0 })
+  await untilStill(program)
+  expect(engine.stats()).toMatchObject({ running: 0, waiting: 0, blocksUsed: 17 })
+  const left = 10_000 - program.clock
+  program.clock = 10_000
+  vi.advanceTimersByTime(left)
+  await turns(5)
+  expect(engine.stats()).toMatchObject({ running: 0, waiting: 0, blocksUsed: 0 })
   const { tokens, end } = await collect(generation.choices[0]!)
   expect(tokens.length).toBe(256)
   expect(end).toMatchObject({ problem: { code: "request_timeout" } })
@@ -386,11 +461,36 @@ test("draining refuses new requests and waits for the old", async () => {
 })
 
 test("the event loop breathes although the program never waits", async () => {
-  const { engine } = setUp()
+  const { engine, program } = setUp()
+  const seen: number[] = [] // breaths before each step
   let breaths = 0
-  const breathing = setInterval(() => breaths++, 0)
-  const asked = request(5, { maxTokens: 400 })
-  await collect(engine.generate(asked).choices[0]!)
-  clearInterval(breathing)
-  expect(breaths).toBeGreaterThan(3)
+  const breathe = () => {
+    breaths++
+    next = setImmediate(breathe)
+  }
+  let next = setImmediate(breathe)
+  program.before = () => void seen.push(breaths)
+  await collect(engine.generate(request(5, { maxTokens: 400 })).choices[0]!)
+  clearImmediate(next)
+  expect(seen.length).toBeGreaterThan(300)
+  for (const [step, before] of seen.slice(0, -1).entries())
+    expect(seen[step + 1]).toBeGreaterThan(before)
+})
+
+test("a program that is lost ends everybody with one sentence, and is asked for no other step", async () => {
+  const onLost = vi.fn()
+  const { engine, program, isClean } = setUp({ sequences: 2, options: { onLost } })
+  const all = [request(20), request(30), request(10)].map((each) => engine.generate(each))
+  await all[0]!.choices[0]!.next()
+  const step = vi.spyOn(program, "step").mockRejectedValue(new ProgramLost("it fell off the bus"))
+  for (const { choices } of all) {
+    const { end } = await collect(choices[0]!)
+    expect(end).toMatchObject({ reason: "error", problem: { code: "program_lost", status: 503 } })
+  }
+  expect(step).toHaveBeenCalledTimes(1)
+  expect(onLost).toHaveBeenCalledTimes(1)
+  expect(() => engine.generate(request(5))).toThrow(/lost .*it fell off the bus.*the next one/)
+  await engine.drain()
+  isClean()
+  await engine.close()
 })

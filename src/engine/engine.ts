@@ -5,13 +5,14 @@
 // told to give up, and a step with several sequences is short, so both come within 100 ms.
 
 import { setImmediate as breathe } from "node:timers/promises"
-import { type Problem, problem } from "../errors.ts"
+import { Problem, problem } from "../errors.ts"
 import type { Log } from "../log.ts"
 import {
   BLOCK,
   type CancelWord,
   MOST_LOGPROBS,
   type Program,
+  ProgramLost,
   type StepDone,
 } from "../runtime/program.ts"
 import { Batch, type Part } from "./batch.ts"
@@ -19,10 +20,10 @@ import type {
   EndEvent,
   Generation,
   GenerationRequest,
-  ScoredEvent,
+  PromptScores,
   TokenEvent,
 } from "./generation.ts"
-import { type EngineLimits, spareBlocks } from "./limits.ts"
+import { type Context, type EngineLimits, spareBlocks } from "./limits.ts"
 import { Memory } from "./memory.ts"
 import { Outbox } from "./outbox.ts"
 import { Scheduler } from "./scheduler.ts"
@@ -53,6 +54,8 @@ export interface EngineOptions {
   /** Finished sequences that are remembered for others; 0: none; absent: as many as the blocks allow. */
   recycledSequences?: number
   log?: Log
+  /** Told once when the program is lost: everybody has been told why, and nobody is admitted again. */
+  onLost?: (reason: Problem) => void
   /** Records what happens to requests and in steps; absent: nothing is recorded, at no cost. */
   trace?: Trace
   /** Milliseconds on a clock that never goes back; for tests. */
@@ -65,6 +68,8 @@ export interface Engine {
    * The signal ends all its choices without another event.
    */
   generate(request: GenerationRequest, signal?: AbortSignal): Generation
+  /** Throws `context_length_exceeded` where a prompt of so many tokens, or more, is too long; `field` is its name. */
+  assertRoom(atLeast: number, field: string): void
   stats(): EngineStats
   /** Throws unless every block is free once or owned by exactly those sequences that list it. */
   audit(): void
@@ -91,10 +96,13 @@ class Loop implements Engine {
   readonly #counts = noCounts()
   #arrivals = 0
   #step: readonly Sequence[] = [] // the one being taken
+  /** Those whose step failed together: each is taken alone once, so that only the one to blame fails. */
+  readonly #suspects = new Set<Sequence>()
   #stepTime = 0 // milliseconds that the last one took
   #serving: Promise<void> | undefined
   #alarm: NodeJS.Timeout | undefined
   #closing = false
+  #lost: Problem | undefined
   #onIdle: (() => void)[] = []
 
   constructor(program: Program, options: EngineOptions) {
@@ -163,6 +171,9 @@ class Loop implements Engine {
       get queued() {
         return family.steppedAt === undefined ? undefined : family.steppedAt - family.arrivedAt
       },
+      get scores() {
+        return request.scorePrompt ? scoresOf(family) : undefined
+      },
       choices,
     }
   }
@@ -191,6 +202,10 @@ class Loop implements Engine {
     this.#scheduler.audit()
   }
 
+  assertRoom(atLeast: number, field: string): void {
+    if (atLeast > this.#context) throw this.#tooLong(`at least ${atLeast}`, this.#context, field)
+  }
+
   async drain(): Promise<void> {
     this.#closing = true
     if (this.#scheduler.families.length === 0) return
@@ -210,24 +225,27 @@ class Loop implements Engine {
 
   // one request
 
-  #check({ prompt, field, maxTokens }: GenerationRequest): void {
+  /** A full queue refuses whoever is of the larger crowd: the newcomer, or the last of those who wait. */
+  #check({ prompt, field = "prompt", maxTokens, client, choices }: GenerationRequest): void {
+    if (this.#lost) throw this.#lost
     if (this.#closing) throw problem("server_closing", {})
     const tokens = prompt.length
-    const limit = this.#context - (maxTokens === 0 ? 0 : 1)
-    if (tokens > limit) {
-      throw problem("context_length_exceeded", { tokens, limit, cure: this.#cure() }, field)
+    if (tokens === 0) {
+      throw problem("invalid_value", { problem: `${field} must hold at least one token.` }, field)
     }
+    const limit = this.#context - (maxTokens === 0 ? 0 : 1)
+    if (tokens > limit) throw this.#tooLong(tokens, limit, field)
     const waiting = this.#scheduler.waiting - this.#scheduler.places // the others join the next step
-    if (waiting >= this.#options.maxQueue) throw problem("queue_full", { waiting })
+    if (waiting < this.#options.maxQueue) return
+    const full = problem("queue_full", { waiting })
+    const last = this.#scheduler.lastInQueue(client, choices)
+    if (!last) throw full
+    this.#stopAll(last, full)
   }
 
-  #cure(): string {
-    const { context, total } = this.#options.limits
-    if (context.value >= this.#program.manifest.shapes.context) {
-      return "Shorten it; the model was made for no more."
-    }
-    const option = context.value === total.value ? "max_total_seq_length" : "context_window_size"
-    return `Shorten it or start the server with --overrides "${option}=…".`
+  #tooLong(tokens: number | string, limit: number, field: string): Problem {
+    const cure = cures[this.#options.limits.context.bound]
+    return problem("context_length_exceeded", { tokens, limit, cure }, field)
   }
 
   #newSequence(family: Family, choice: number): Sequence {
@@ -300,6 +318,7 @@ class Loop implements Engine {
       blocks: sequence.blocks.length,
     })
     this.#scheduler.remove(sequence)
+    this.#suspects.delete(sequence)
     sequence.constraint?.close?.()
     if (family.live.length === 0) family.onEnd()
     if (this.#scheduler.families.length > 0) return
@@ -374,18 +393,21 @@ class Loop implements Engine {
     this.#step = step
     for (const { family } of step) family.steppedAt ??= begun
     Atomics.store(this.#cancel, 0, 0)
+    let members = step
     try {
-      await this.#copyBlocks()
+      await this.#copyBlocks(step)
       const able = (await this.#speculation?.propose(step, this.#cancel)) ?? step
       if (able.length === 0) return
+      members = this.#withoutSuspects(able)
       this.#speculation?.begin()
-      const parts = able.map((sequence) => this.#partOf(sequence))
+      const parts = members.map((sequence) => this.#partOf(sequence))
       const output = await this.#program.step(this.#batch.flatten(parts), this.#cancel)
       if (output.kind === "done") this.#handOut(parts, output, begun)
       else if (Atomics.load(this.#cancel, 0) === 0) throw new Error("it gave up unasked")
+      for (const sequence of members) this.#suspects.delete(sequence)
     } catch (error) {
-      this.#options.log?.error({ err: error }, "a step failed")
-      for (const sequence of step) this.#fail(sequence, failure(error))
+      if (error instanceof ProgramLost) this.#lose(error)
+      else this.#blame(members, error)
     } finally {
       this.#step = []
       this.#stepTime = this.#now() - begun
@@ -397,11 +419,46 @@ class Loop implements Engine {
     }
   }
 
-  async #copyBlocks(): Promise<void> {
+  /** Nothing is tried again: no step would come to an end. */
+  #lose({ message }: ProgramLost): void {
+    const reason = problem("program_lost", { problem: message })
+    this.#lost = reason
+    this.#options.log?.error({ why: message }, "the program is lost")
+    for (const { live } of [...this.#scheduler.families])
+      for (const sequence of [...live]) this.#fail(sequence, reason)
+    this.#options.onLost?.(reason)
+  }
+
+  /** One suspect alone, as long as there are any in the step. */
+  #withoutSuspects(able: readonly Sequence[]): readonly Sequence[] {
+    const suspect = able.find((each) => this.#suspects.has(each))
+    return suspect ? [suspect] : able
+  }
+
+  /** One bad member never fails the others of its step: they are tried one by one. */
+  #blame(members: readonly Sequence[], error: unknown): void {
+    const left = members.filter(({ state }) => state !== "ended")
+    if (left.length <= 1) {
+      this.#options.log?.error({ err: error }, "a step failed")
+      for (const sequence of left) this.#fail(sequence, failure(error))
+      return
+    }
+    this.#options.log?.warn({ err: error }, "a step failed; its sequences are tried one by one")
+    for (const sequence of left) this.#suspects.add(sequence)
+  }
+
+  /** Without its copies no sequence of the step can be tried again. */
+  async #copyBlocks(step: readonly Sequence[]): Promise<void> {
     const { from, to } = this.#scheduler.memory.copies
     if (from.length === 0) return
     const copies = [Int32Array.from(from), Int32Array.from(to)] as const
-    await this.#program.copyBlocks(...copies)
+    try {
+      await this.#program.copyBlocks(...copies)
+    } catch (error) {
+      if (error instanceof ProgramLost) throw error
+      for (const sequence of step) this.#fail(sequence, failure(error))
+      throw error
+    }
     await this.#speculation?.copyBlocks(...copies)
   }
 
@@ -468,16 +525,20 @@ class Loop implements Engine {
     sequence.computed = to
   }
 
-  /** Tells every choice how likely the prompt's tokens were, whichever of them computed it. */
+  /** Keeps how likely the prompt's tokens were, for all choices, whichever of them computed it. */
   #score(sequence: Sequence, output: StepDone, first: number, rows: number): void {
     const { family } = sequence
     if (output.finite.subarray(first, first + rows).includes(0)) {
       this.#fail(sequence, failure(NOT_FINITE))
       return
     }
-    for (let row = first; row < first + rows; row++) {
-      const event: ScoredEvent = { ...tokenEvent(sequence, output, row), kind: "scored" }
-      for (const { outbox } of family.live) outbox.put(event)
+    const { top, logprobs, topTokens, topLogprobs } = scoresOf(family)
+    logprobs.set(output.logprobs.subarray(first, first + rows), family.scored)
+    for (let row = 0; row < rows; row++) {
+      const from = (first + row) * MOST_LOGPROBS
+      const at = (family.scored + row) * top
+      topTokens.set(output.topTokens.subarray(from, from + top), at)
+      topLogprobs.set(output.topLogprobs.subarray(from, from + top), at)
     }
     family.scored += rows
   }
@@ -529,6 +590,30 @@ class Loop implements Engine {
   }
 }
 
+/** For whoever asks for more than a sequence may have, by what bound it. */
+const cures = {
+  model: "Shorten it; the model was made for no more.",
+  memory:
+    'Shorten it, or give the server more memory, a smaller --quantization or --overrides "kv_dtype=q8".',
+  context_window_size:
+    'Shorten it or start the server with a larger --overrides "context_window_size=…".',
+  max_total_seq_length:
+    'Shorten it or start the server with a larger --overrides "max_total_seq_length=…".',
+} as const satisfies Record<Context["bound"], string>
+
+/** Their room is taken when it is first asked for. */
+function scoresOf(family: Family): PromptScores {
+  const top = family.request.sampling.topLogprobs ?? 0
+  const count = family.promptTokens - 1
+  family.scores ??= {
+    top,
+    logprobs: new Float32Array(count),
+    topTokens: new Int32Array(count * top),
+    topLogprobs: new Float32Array(count * top),
+  }
+  return family.scores
+}
+
 function tokenEvent({ family }: Sequence, output: StepDone, row: number): TokenEvent {
   const top = []
   const first = row * MOST_LOGPROBS
@@ -539,6 +624,7 @@ function tokenEvent({ family }: Sequence, output: StepDone, row: number): TokenE
 }
 
 function failure(error: unknown): Problem {
+  if (error instanceof Problem) return error // a constraint's own words
   const text = error instanceof Error ? error.message : String(error)
   return problem("generation_failed", { problem: text })
 }

@@ -35,6 +35,90 @@ test("so it is when blocks are short instead of places", async () => {
   isClean()
 })
 
+test.each([
+  ["clients of their own", undefined, undefined],
+  ["one client", "crowd", undefined],
+  ["the same client", "all", "all"],
+])(
+  "behind forty requests of 64 choices, by %s, a short one is served at once",
+  async (_, crowd, single) => {
+    const { engine, program, isClean } = setUp({ sequences: 4, blocks: 400 })
+    const leaving = new AbortController()
+    const many = { choices: 64, maxTokens: 300, ...(crowd && { client: crowd }) }
+    const all = Array.from({ length: 40 }, () => engine.generate(request(20, many), leaving.signal))
+    const read = all.flatMap(({ choices }) => choices.map(collect))
+    await turns(12)
+    for (let i = 0; i < 3; i++) {
+      const begun = program.steps.length
+      const modest = request(20, { maxTokens: 10, ...(single && { client: single }) })
+      expect((await collect(engine.generate(modest).choices[0]!)).tokens).toEqual(
+        expectedReply(modest, 0).tokens,
+      )
+      expect(program.steps.length - begun).toBeLessThan(14)
+    }
+    leaving.abort()
+    await Promise.all(read)
+    isClean()
+  },
+)
+
+test("a client with many requests leaves others their places, and gets all that nobody wants", async () => {
+  const { engine, program, isClean } = setUp({ sequences: 4, blocks: 400 })
+  const many = Array.from({ length: 12 }, () => request(20, { client: "a", maxTokens: 60 }))
+  const replies = many.map((each) => collect(engine.generate(each).choices[0]!))
+  await turns(20)
+  expect(program.steps.at(-1)!.sequences).toBe(4)
+  const begun = program.steps.length
+  const few = Array.from({ length: 2 }, () => request(20, { client: "b", maxTokens: 30 }))
+  await Promise.all(few.map((each) => collect(engine.generate(each).choices[0]!)))
+  expect(program.steps.length - begun).toBeLessThan(36) // two places of four, at once
+  for (const [i, { tokens }] of (await Promise.all(replies)).entries()) {
+    expect(tokens).toEqual(expectedReply(many[i]!, 0).tokens)
+  }
+  isClean()
+})
+
+test.each([1, 2])(
+  "small requests without end pass a crowd over, but not for ever: %i places",
+  async (sequences) => {
+    const { engine, isClean } = setUp({ sequences, blocks: 400 })
+    const crowd = request(20, { choices: 40, maxTokens: 5 })
+    const leaving = new AbortController()
+    const waiting = engine.generate(crowd, leaving.signal).choices.map(collect)
+    let served = 0
+    let ended = 0
+    for (const choice of waiting)
+      void choice.then(({ tokens }) => (ended += tokens.length > 0 ? 1 : 0))
+    const small = async () => {
+      for (; ended < 3 && served < 200; served++) {
+        await collect(engine.generate(request(10, { maxTokens: 8 })).choices[0]!)
+      }
+    }
+    await Promise.all(Array.from({ length: sequences + 1 }, small))
+    expect(served).toBeGreaterThan(16)
+    expect(served).toBeLessThan(3 * 16 + 10)
+    leaving.abort()
+    await Promise.all(waiting)
+    isClean()
+  },
+)
+
+test("a full queue drops the last of a crowd for somebody else, and refuses one more of the crowd", async () => {
+  const { engine, isClean } = setUp({ sequences: 2, options: { maxQueue: 20 } })
+  const one = () => engine.generate(request(5, { client: "many" })).choices.map(collect)
+  const replies = Array.from({ length: 22 }, one).flat()
+  expect(one).toThrow(/20 requests are waiting/)
+  const other = request(5, { client: "other" })
+  const reply = await collect(engine.generate(other).choices[0]!)
+  expect(reply.tokens).toEqual(expectedReply(other, 0).tokens)
+  const ends = (await Promise.all(replies)).map(({ end }) => end)
+  expect(ends.at(-1)).toMatchObject({ reason: "error", problem: { code: "queue_full" } })
+  expect(ends.slice(0, -1).every((end) => end?.kind === "end" && end.reason === "length")).toBe(
+    true,
+  )
+  isClean()
+})
+
 test("single requests are served in the order in which they came", async () => {
   const { engine, isClean } = setUp({ sequences: 2 })
   const order: number[] = []
@@ -118,4 +202,16 @@ test("whoever is alone takes long steps, and whole chunks where nobody could joi
     expect(program.steps.map(({ tokens }) => tokens)).toEqual(expected)
     isClean()
   }
+})
+
+test("who comes waits while those who run need the blocks: nobody is preempted to let it in", async () => {
+  // Eight blocks: the first takes one now and five in the end, the second seven. Both begin with room; only one can end.
+  const { engine, isClean } = setUp({ blocks: 8, sequences: 2 })
+  const first = engine.generate(request(16, { maxTokens: 64 }))
+  const reply = collect(first.choices[0]!)
+  await turns(6)
+  const second = engine.generate(request(64, { maxTokens: 40 }))
+  await Promise.all([reply, collect(second.choices[0]!)])
+  expect(engine.stats()).toMatchObject({ preemptions: 0, recomputedTokens: 0 })
+  isClean()
 })

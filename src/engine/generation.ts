@@ -11,7 +11,7 @@ export interface GenerationRequest {
   field?: string
   choices: number // n
   maxTokens: number | undefined // undefined: as far as the context reaches; 0: the prompt is only read
-  /** Whether each choice begins with a `scored` event for every token of the prompt but the first. */
+  /** Whether the generation tells how likely the prompt's own tokens were. */
   scorePrompt?: boolean
   /** Tokens that end an answer; they are handed out in the `end`, never as tokens. */
   stopTokens: ReadonlySet<number>
@@ -20,6 +20,8 @@ export interface GenerationRequest {
   constraint?: () => Constraint
   /** Prefixes are shared only within one scope: the API key. */
   scope: string
+  /** Requests under one name take turns as one; absent: this one is a client of its own. */
+  client?: string
 }
 
 export interface SamplingParams {
@@ -64,11 +66,13 @@ export interface Generation {
   readonly cachedTokens: number
   /** Milliseconds from its arrival to its first step; undefined while it waits. */
   readonly queued?: number | undefined
+  /** With `scorePrompt`: complete when the first of the choices has said anything but an error. */
+  readonly scores?: PromptScores | undefined
   /** `return` may be given the number of tokens that were of use; what was drawn after them is as if nobody had read it. */
   readonly choices: readonly AsyncIterableIterator<GenerationEvent>[]
 }
 
-export type GenerationEvent = TokenEvent | ScoredEvent | EndEvent
+export type GenerationEvent = TokenEvent | EndEvent
 
 export interface TokenEvent {
   kind: "token"
@@ -77,14 +81,18 @@ export interface TokenEvent {
   top: readonly { token: number; logprob: number }[] // best first, as many as were asked
 }
 
-/** The prompt's own next token, and how likely the model thought it. */
-export interface ScoredEvent extends Omit<TokenEvent, "kind"> {
-  kind: "scored"
-}
-
 /** With the end token that was drawn, when one was. */
 export interface EndEvent extends Partial<Omit<TokenEvent, "kind">> {
   kind: "end"
   reason: "stop" | "length" | "error"
   problem?: Problem // when the reason is "error"
+}
+
+/** How likely the model thought each of a prompt's tokens but the first. There is one for all choices. */
+export interface PromptScores {
+  /** Alternatives told for each. */
+  readonly top: number
+  readonly logprobs: Float32Array // [tokens - 1]
+  readonly topTokens: Int32Array // [tokens - 1, top]  best first
+  readonly topLogprobs: Float32Array // [tokens - 1, top]
 }

@@ -1,11 +1,14 @@
 import { expect, test } from "vitest"
-import { chooseLimits, type Demand } from "./limits.ts"
+import { uniform } from "../../test/random.ts"
+import { BLOCK } from "../runtime/program.ts"
+import { chooseLimits, type Demand, type EngineLimits } from "./limits.ts"
 
 const MIB = 2 ** 20
 
 const demand = (changes: Partial<Demand> = {}): Demand => ({
   mode: "local",
   overrides: {},
+  steps: { tokens: 512, sequences: 128, drafts: 64, blocks: Number.POSITIVE_INFINITY },
   manifest: {
     shapes: {
       vocabulary: 1000,
@@ -94,14 +97,51 @@ test("too little memory for the context: what fits, and the table says so", () =
   const limits = chooseLimits(demand({ available: 200 * MIB }))
   expect(limits.total.why).toBe("local: what memory allows")
   expect(limits.total.value).toBeLessThan(1600)
-  expect(limits.context.value).toBe(limits.total.value)
+  expect(limits.context).toEqual({
+    value: limits.total.value,
+    of: 4096,
+    why: "what memory allows",
+    bound: "memory",
+  })
+  expect(limits.chunk.value).toBe(limits.total.value)
+})
+
+test("less memory still: steps get shorter before a step is longer than what is held, then fewer sequences run", () => {
+  const chosen = (mib: number, mode: Demand["mode"] = "local") => {
+    const bufferBytes: Demand["bufferBytes"] = ({ tokens }) => (tokens * MIB) / 10 + 10 * MIB
+    const { sequences, total, program } = chooseLimits(
+      demand({ mode, available: (100 + mib) * MIB, bufferBytes }),
+    )
+    return [sequences.value, program.tokens, total.value]
+  }
+  expect(chosen(100)).toEqual([4, 512, 608]) // 10 MiB and a step's 51.2: 38 blocks of 1 MiB
+  expect(chosen(90)).toEqual([4, 256, 864])
+  expect(chosen(17)).toEqual([4, 16, 80])
+  expect(chosen(14)).toEqual([2, 16, 32])
+  expect(chosen(12.7)).toEqual([1, 16, 16])
+  const { sequences } = chooseLimits(demand({ mode: "server", available: 150 * MIB }))
+  expect(sequences).toEqual({ value: 16, of: 128, why: "what memory allows" })
+})
+
+test("a window that memory has no room for: no sequence is longer than what fits", () => {
+  const manifest = { ...demand().manifest, window: 1024 }
+  for (const available of [120, 150, 190, 196, 197, 198, 199, 200, 201, 300]) {
+    const limits = chooseLimits(demand({ manifest, available: available * MIB }))
+    const needed = limits.context.value > 1024 ? 1024 + limits.program.tokens + BLOCK : 0
+    expect(limits.program.blocks * BLOCK).toBeGreaterThanOrEqual(
+      Math.max(needed, Math.min(limits.context.value, 1024)),
+    )
+    expect(limits.context.value).toBe(available < 198 ? limits.total.value : 4096)
+  }
 })
 
 test("what was asked for and does not fit is refused with the figures", () => {
   expect(() => chooseLimits(demand({ overrides: { max_total_seq_length: 16_000 } }))).toThrow(
-    /needs 1101 MiB \(weights 100, KV blocks 1000, activations 1, buffers 0\); 1000 MiB are available/,
+    /needs at least 1101 MiB \(weights 100, KV blocks 1000, activations 1, buffers 0\); 1000 MiB may be taken. Lower --overrides "max_total_seq_length=…", or serve a smaller format/,
   )
-  expect(() => chooseLimits(demand({ available: 50 * MIB }))).toThrow(/needs 10. MiB/)
+  expect(() => chooseLimits(demand({ available: 50 * MIB }))).toThrow(
+    /needs at least 10. MiB .* may be taken. Serve a smaller format/,
+  )
 })
 
 test("a share of the memory holds in every mode", () => {
@@ -113,11 +153,145 @@ test("a share of the memory holds in every mode", () => {
     )
   }
   const overrides = { gpu_memory_utilization: 0.5, max_total_seq_length: 8000 }
-  expect(() => chooseLimits(demand({ overrides }))).toThrow(/500 MiB are available/)
+  expect(() => chooseLimits(demand({ overrides }))).toThrow(
+    /500 MiB may be taken.*raise --overrides "gpu_memory_utilization=…"/,
+  )
 })
 
 test("a context beyond the model's is refused", () => {
   expect(() => chooseLimits(demand({ overrides: { context_window_size: 4097 } }))).toThrow(
     "--overrides context_window_size: the model was made for at most 4096 tokens",
   )
+})
+
+test("what bound the longest sequence is known", () => {
+  const bound = (overrides: Demand["overrides"], available = 1000) =>
+    chooseLimits(demand({ overrides, available: available * MIB })).context.bound
+  expect(bound({})).toBe("model")
+  expect(bound({ context_window_size: 4096 })).toBe("model")
+  expect(bound({ context_window_size: 64 })).toBe("context_window_size")
+  expect(bound({ max_total_seq_length: 64 })).toBe("max_total_seq_length")
+  expect(bound({}, 200)).toBe("memory")
+})
+
+test("the cure names what would help", () => {
+  const cure = (overrides: Demand["overrides"], bufferBytes: Demand["bufferBytes"] = () => 0) => {
+    try {
+      chooseLimits(demand({ overrides, bufferBytes }))
+    } catch (error) {
+      return /may be taken\. (.+)$/.exec((error as Error).message)![1]!
+    }
+    return ""
+  }
+  const rows: Demand["bufferBytes"] = (limits) => limits.rows * 100 * MIB
+  const both = { max_total_seq_length: 320, max_num_sequence: 64 }
+  expect(cure({ ...both, max_total_seq_length: 16_000 })).toMatch(/^Lower --overrides "max_total/)
+  expect(cure({ ...both, max_total_seq_length: 16_000 })).not.toContain("max_num_sequence")
+  expect(cure(both, rows)).toMatch(/^Lower --overrides "max_num_sequence=…", or serve a smaller/)
+  expect(cure({ max_num_sequence: 1 }, rows)).toMatch(/^Serve a smaller format/)
+})
+
+test("a context that was asked for and does not fit is refused", () => {
+  const overrides = { context_window_size: 4000 }
+  expect(() => chooseLimits(demand({ overrides, available: 200 * MIB }))).toThrow(
+    /needs at least 351 MiB .* Lower --overrides "context_window_size=…"/,
+  )
+})
+
+// What a program takes, added up anew from what was chosen.
+function taken(of: Demand, { program }: Pick<EngineLimits, "program">): number {
+  const draft = of.drafts?.model
+  return (
+    of.weightBytes +
+    of.bufferBytes(program) +
+    program.blocks * of.manifest.kv.bytesPerBlock +
+    (draft
+      ? draft.weightBytes + draft.bufferBytes(program) + program.blocks * draft.bytesPerBlock
+      : 0)
+  )
+}
+
+/** One sequence, steps of 16 tokens, a block of keys and values; room for drafts as without memory's limit. */
+function leastTaken(of: Demand): number {
+  const span = Math.min(of.manifest.shapes.context, of.manifest.window ?? Number.POSITIVE_INFINITY)
+  const room = of.drafts ? Math.min(64, Math.max(16, of.drafts.length)) : 0
+  const blocks = 1 + Math.min(1, room)
+  const tokens = Math.min(16, span + 1) + room
+  return taken(of, { program: { blocks, tokens, sequences: 1, rows: 32 + room } })
+}
+
+test("whatever a mode chooses can be had, down to the least there is", () => {
+  const next = uniform(16)
+  const between = (least: number, most: number) => Math.floor(least * (most / least) ** next())
+  const one = <T>(...choices: T[]) => choices[Math.floor(next() * choices.length)]!
+  const bytes = (each: number, once: number): Demand["bufferBytes"] => {
+    const logits = between(1, 5e5)
+    return ({ tokens, rows }) => once + each * tokens + logits * rows
+  }
+  let refused = 0
+  for (let round = 0; round < 5000; round++) {
+    const { manifest } = demand()
+    const context = between(8, 10_000_000)
+    const perBlock = between(100, 1e7)
+    const window = one(undefined, undefined, between(16, 2 * context))
+    const share = one(undefined, 0.01, 0.02, 0.03, 0.5, 1)
+    const mode = one("local", "interactive", "server")
+    const of: Demand = demand({
+      mode,
+      overrides: share ? { gpu_memory_utilization: share } : {},
+      manifest: {
+        ...manifest,
+        shapes: { ...manifest.shapes, context },
+        kv: { dtype: "f16", bytesPerBlock: perBlock },
+        ...(window && { window }),
+      },
+      weightBytes: between(1e6, 1e10),
+      bufferBytes: bytes(between(1, 1e6), between(1, 1e8)),
+      drafts: one(
+        undefined,
+        { length: between(1, 16) },
+        {
+          length: between(1, 16),
+          model: {
+            weightBytes: between(1e5, 1e9),
+            bytesPerBlock: one(0, between(100, 1e6)),
+            bufferBytes: bytes(between(1, 1e5), between(1, 1e7)),
+          },
+        },
+      ),
+    })
+    const part = share ?? (mode === "server" ? 0.85 : 1)
+    of.available = (leastTaken(of) * one(0.999, 1.001, 1.1, 1.5, 4, 50, 1000)) / part
+    if (of.available * part < leastTaken(of)) {
+      expect(() => chooseLimits(of)).toThrow("needs at least")
+      refused++
+      continue
+    }
+    const limits = chooseLimits(of)
+    const { memory, program, total, sequences } = limits
+    const sum = memory.weights + memory.kv + memory.activations + memory.buffers + memory.draft
+    expect(Math.abs(sum - taken(of, limits))).toBeLessThan(1)
+    expect(sum).toBeLessThanOrEqual(of.available * part)
+    expect(memory.available).toBe(of.available * part)
+    // The engine can run the longest sequence, sliding or not, and every sequence has a place in a step.
+    const blocks = program.blocks - Math.min(sequences.value, limits.drafts)
+    const slides = window !== undefined && limits.context.value > window
+    const held = slides ? window + program.tokens + BLOCK : limits.context.value
+    expect(blocks * BLOCK).toBeGreaterThanOrEqual(held)
+    expect(blocks * BLOCK).toBeGreaterThanOrEqual(total.value)
+    expect(program.tokens - limits.drafts).toBeGreaterThanOrEqual(sequences.value)
+    expect(Math.min(sequences.value, limits.chunk.value, total.value)).toBeGreaterThan(0)
+  }
+  expect(refused).toBeGreaterThan(300)
+})
+
+test("a device says how long its steps are, how many take part, and how many blocks it can address", () => {
+  const steps = { tokens: 2048, sequences: 200, drafts: 16, blocks: 300 }
+  const { program, sequences, drafts } = chooseLimits(
+    demand({ mode: "server", steps, drafts: { length: 4 } }),
+  )
+  expect(sequences).toEqual({ value: 200, why: "server: the most" })
+  expect([drafts, program.tokens, program.blocks]).toEqual([16, 2048 + 16, 300])
+  const wide = chooseLimits(demand({ mode: "server", steps: { ...steps, blocks: 1e6 } }))
+  expect(wide.program.blocks).toBeGreaterThan(300)
 })

@@ -1,10 +1,11 @@
 // How much runs at once. A mode is a preset of three numbers (sequences, tokens held for all of them, prompt tokens a step
-// may take); an override wins over its number; memory has the last word. Nothing is inferred silently: each number comes
-// with its reason, which the start-up table prints, and what was asked for and cannot be had is refused with the figures.
+// may take); an override wins over its number; memory has the last word over what a mode chose: first fewer tokens are held,
+// then steps get shorter, then fewer sequences run. Nothing is inferred silently: each number comes with its reason, which
+// the start-up table prints, and what was asked for and cannot be had is refused with the figures.
 
-import { problem } from "../errors.ts"
-import type { Manifest } from "../runtime/manifest.ts"
-import { BLOCK, type ProgramLimits } from "../runtime/program.ts"
+import { type Problem, problem } from "../errors.ts"
+import type { KvType, Manifest } from "../runtime/manifest.ts"
+import { BLOCK, type ProgramLimits, type StepTraits } from "../runtime/program.ts"
 
 export type Mode = "local" | "interactive" | "server"
 
@@ -19,7 +20,7 @@ export interface Overrides {
   /** Finished sequences whose prefixes are remembered; 0: none, -1: as many as fit. */
   prefix_cache_max_num_recycling_seqs?: number
   /** What keys and values are kept in. */
-  kv_dtype?: "f32" | "f16" | "bf16" | "q8"
+  kv_dtype?: KvType
   /** Tokens proposed for a sequence in a step; 0: as many as pay. */
   spec_draft_length?: number
 }
@@ -27,6 +28,8 @@ export interface Overrides {
 export interface Demand {
   mode: Mode
   overrides: Overrides
+  /** Of the device that takes the steps. */
+  steps: StepTraits
   manifest: Pick<Manifest, "shapes" | "kv" | "window" | "sinks">
   /** Bytes that may be taken, weights included. */
   available: number
@@ -45,7 +48,7 @@ export interface DraftDemand {
 }
 
 export interface EngineLimits {
-  context: Chosen // tokens in the longest sequence
+  context: Context // tokens in the longest sequence
   sequences: Chosen // at once
   total: Chosen // tokens held for all sequences together
   chunk: Chosen // the most prompt tokens in one step
@@ -60,69 +63,152 @@ export interface MemoryShares {
   weights: number
   kv: number
   activations: number // a row for each token of a step
-  buffers: number // a row for each token that wants logits
+  buffers: number // a row for each token that wants logits, and what there is once
   draft: number // all of the program that drafts
-  available: number
+  available: number // for all of these: the share that may be taken
+  share: number // of what there is
 }
 
 export interface Chosen {
   value: number
   why: string
+  /** What it would have been had something else not bound it. */
+  of?: number
+}
+
+/** The longest sequence, and which limit bound it: who asks for more is told. */
+export interface Context extends Chosen {
+  bound: "model" | "memory" | "context_window_size" | "max_total_seq_length"
 }
 
 const LOCAL_SEQUENCES = 4
-const SERVER_SEQUENCES = 128 // beyond it a step's decode rows leave no room in the step budget for prompts
-const STEP_TOKENS = 512 // activations are sized for it; longer steps gain nothing and hold everybody else up
+const MIN_STEP_TOKENS = 16 // where memory is short; activations of fewer are smaller than a block of keys and values
 const LEAST_ROWS = 32 // each token of a prompt that is scored takes one: with fewer, such prompts would crawl
 const FORCED = 16 // drafts of tokens that a constraint leaves no choice about have that much room where nobody proposes
-const MOST_DRAFTS = 64 // a step over more rows than that is no cheaper for each than one over fewer
 const SERVER_SHARE = 0.85 // of the memory: `server` takes what there is and keeps 15 % free
+const MEMORY_ALLOWS = "what memory allows"
 
 /** @throws `memory_short`, `option_invalid` */
 export function chooseLimits(demand: Demand): EngineLimits {
-  const { mode, overrides } = demand
   const context = chooseContext(demand)
-  const sequences = chooseSequences(mode, overrides)
-  const span = spanOf(demand, context.value)
-  const chunk = overridden(overrides, "prefill_chunk_size") ?? span
-  const drafts = demand.drafts ? draftRoom(sequences.value * demand.drafts.length) : 0
-  const program = {
-    blocks: spareBlocks(sequences.value, drafts),
-    tokens:
-      Math.max(sequences.value, Math.min(STEP_TOKENS, chunk.value + sequences.value)) + drafts,
-    sequences: sequences.value,
-    rows: Math.max(sequences.value, LEAST_ROWS) + drafts,
+  const sequences = chooseSequences(demand)
+  let layout: Layout | undefined
+  for (const count of sequences.why === OVERRIDDEN
+    ? [sequences.value]
+    : halves(sequences.value, 1)) {
+    for (const step of halves(demand.steps.tokens, MIN_STEP_TOKENS)) {
+      layout = layOut(demand, context.value, count, step)
+      if (layout.fit === "well") return limitsOf(demand, context, sequences, layout)
+    }
   }
-  const total = chooseTotal(demand, span, sequences.value, program)
-  // A window slides over whole blocks while a step adds to them: one sequence needs that much room to move at all.
-  const moving = demand.manifest.window ? program.tokens + BLOCK : 0
-  program.blocks += Math.ceil((total.value + moving) / BLOCK)
-  return {
-    context: context.value <= total.value || demand.manifest.window ? context : total,
+  if (layout!.fit === "barely") return limitsOf(demand, context, sequences, layout!)
+  throw memoryShort(demand, memoryShares(demand, layout!.program))
+}
+
+/** `most`, half of it, and so on, none less than `least`. */
+function* halves(most: number, least: number): Generator<number> {
+  for (let value = most; value >= least; value = Math.floor(value / 2)) yield value
+}
+
+/** What so many sequences and such steps leave for keys and values. */
+interface Layout {
+  total: Chosen
+  /** Whether a sequence longer than the window gives blocks up as it goes on; else all of its tokens are held. */
+  slides: boolean
+  drafts: number
+  program: ProgramLimits
+  /**
+   * `well`: what the mode wants is there, or else a whole step's tokens and a block for each sequence. `barely`: a block
+   * is there, or what overrides ask for. `not`: it is not.
+   */
+  fit: "well" | "barely" | "not"
+}
+
+function layOut(demand: Demand, context: number, sequences: number, step: number): Layout {
+  const { mode, overrides, manifest } = demand
+  const span = spanOf(demand, context)
+  const requested = overridden(overrides, "max_total_seq_length")
+  const stepTokens = Math.max(
     sequences,
+    Math.min(step, (overrides.prefill_chunk_size ?? span.value) + sequences),
+  )
+  const drafts = demand.drafts ? draftRoom(demand, sequences * demand.drafts.length) : 0
+  const program = {
+    blocks: spareBlocks(sequences, drafts),
+    tokens: stepTokens + drafts,
+    sequences,
+    rows: Math.max(sequences, LEAST_ROWS) + drafts,
+  }
+  const room = blocksOfMemory(demand, program) - program.blocks
+  // A window slides over whole blocks while a step adds to them: one sequence needs that much room to move at all.
+  const moving = blocksOf(program.tokens + BLOCK)
+  const canSlide = (requested?.value ?? (room - moving) * BLOCK) >= span.value
+  const slides = manifest.window !== undefined && span.value < context && canSlide
+  const fits = (slides ? room - moving : room) * BLOCK
+  const wanted = mode === "server" ? sequences * span.value : span.value
+  const least =
+    requested?.value ?? (overrides.context_window_size ? span.value : Math.min(BLOCK, wanted))
+  const enough = requested?.value ?? Math.min(wanted, Math.max(stepTokens, sequences * BLOCK))
+  const total =
+    requested ?? chooseTotal(mode, span, sequences, Math.max(least, Math.min(wanted, fits)))
+  program.blocks += blocksOf(total.value) + (slides ? moving : 0)
+  const fit = fits < least ? "not" : fits < enough ? "barely" : "well"
+  return { total, slides, drafts, program, fit }
+}
+
+function limitsOf(
+  demand: Demand,
+  context: Context,
+  sequences: Chosen,
+  { total, slides, drafts, program }: Layout,
+): EngineLimits {
+  const span = spanOf(demand, context.value)
+  const reached =
+    slides || context.value <= Math.min(total.value, span.value)
+      ? context
+      : cut(context, total, span.value)
+  return {
+    context: reached,
+    sequences:
+      program.sequences < sequences.value
+        ? { value: program.sequences, why: MEMORY_ALLOWS, of: sequences.value }
+        : sequences,
     total,
-    chunk,
+    chunk:
+      overridden(demand.overrides, "prefill_chunk_size") ??
+      (reached.bound === "memory" ? spanOf(demand, reached.value) : span),
     drafts,
     program,
-    memory: checkedMemory(demand, program),
+    memory: memoryShares(demand, program),
   }
 }
 
-const draftRoom = (proposed: number) => Math.min(MOST_DRAFTS, Math.max(FORCED, proposed))
+/** A sequence whose tokens are all held is no longer than what is held for all, nor than a window that cannot slide. */
+function cut({ value: of }: Context, { value: held, why }: Chosen, span: number): Context {
+  const value = Math.min(held, span)
+  if (why === OVERRIDDEN) return { value, why, of, bound: "max_total_seq_length" }
+  return { value, why: MEMORY_ALLOWS, of, bound: "memory" }
+}
+
+const draftRoom = ({ steps }: Demand, proposed: number) =>
+  Math.min(steps.drafts, Math.max(FORCED, proposed))
 
 /** Drafts take blocks from nobody: those of a sequence need one beside its own at most. */
 export function spareBlocks(sequences: number, drafts: number): number {
   return Math.min(sequences, drafts)
 }
 
-function chooseContext({ manifest, overrides }: Demand): Chosen {
+const blocksOf = (tokens: number) => Math.ceil(tokens / BLOCK)
+
+function chooseContext({ manifest, overrides }: Demand): Context {
   const most = manifest.shapes.context
-  const asked = overridden(overrides, "context_window_size")
-  if (!asked) return { value: most, why: "the model's" }
-  if (asked.value <= most) return asked
+  const requested = overridden(overrides, "context_window_size")
+  if (!requested) return { value: most, why: "the model's", bound: "model" }
+  if (requested.value === most) return { ...requested, bound: "model" }
+  if (requested.value < most) return { ...requested, of: most, bound: "context_window_size" }
   throw problem("option_invalid", {
     option: "--overrides context_window_size",
-    problem: `the model was made for at most ${most} tokens, ${asked.value} were asked for.`,
+    problem: `the model was made for at most ${most} tokens, ${requested.value} were asked for.`,
   })
 }
 
@@ -133,55 +219,82 @@ function spanOf({ manifest, mode }: Demand, context: number): Chosen {
   return { value: context, why: `${mode}: the context` }
 }
 
-function chooseSequences(mode: Mode, overrides: Overrides): Chosen {
-  const asked = overridden(overrides, "max_num_sequence")
-  if (asked) return asked
-  if (mode === "server") return { value: SERVER_SEQUENCES, why: "server: the most" }
+function chooseSequences({ mode, overrides, steps }: Demand): Chosen {
+  const requested = overridden(overrides, "max_num_sequence")
+  if (requested) return requested
+  if (mode === "server") return { value: steps.sequences, why: "server: the most" }
   return { value: mode === "local" ? LOCAL_SEQUENCES : 1, why: mode }
 }
 
-function chooseTotal(
-  demand: Demand,
-  span: Chosen,
-  sequences: number,
-  program: ProgramLimits,
-): Chosen {
-  const asked = overridden(demand.overrides, "max_total_seq_length")
-  if (asked) return asked
-  const { mode, overrides, manifest, available, weightBytes, bufferBytes } = demand
-  const { model: draft } = demand.drafts ?? {}
-  const share = overrides.gpu_memory_utilization ?? (mode === "server" ? SERVER_SHARE : 1)
-  const drafting = draft ? draft.weightBytes + draft.bufferBytes(program) : 0
-  const left = available * share - weightBytes - bufferBytes(program) - drafting
-  const bytesPerBlock = manifest.kv.bytesPerBlock + (draft?.bytesPerBlock ?? 0)
-  const fits = Math.max(1, Math.floor(left / bytesPerBlock) - program.blocks) * BLOCK
+function chooseTotal(mode: Mode, span: Chosen, sequences: number, value: number): Chosen {
   const wanted = mode === "server" ? sequences * span.value : span.value
-  if (wanted > fits) return { value: fits, why: `${mode}: what memory allows` }
+  if (value < wanted) return { value, why: `${mode}: ${MEMORY_ALLOWS}` }
   if (mode !== "server") return span
-  return { value: wanted, why: `server: ${sequences} sequences of full length` }
+  return { value, why: `server: ${sequences} sequences of full length` }
 }
 
-function checkedMemory(demand: Demand, program: ProgramLimits): MemoryShares {
-  const { weightBytes: weights, manifest, bufferBytes, drafts } = demand
-  const available = demand.available * (demand.overrides.gpu_memory_utilization ?? 1)
-  const kv = program.blocks * manifest.kv.bytesPerBlock
-  const activations = bufferBytes({ ...program, rows: 0 })
+/** Of `available`, what may be taken. */
+function shareOf({ mode, overrides }: Demand): number {
+  return overrides.gpu_memory_utilization ?? (mode === "server" ? SERVER_SHARE : 1)
+}
+
+/** How many blocks there may be, and there is memory for beside all else; less than none where not even that fits. */
+function blocksOfMemory(demand: Demand, program: ProgramLimits): number {
+  const { weights, activations, buffers, draft, available } = memoryShares(demand, {
+    ...program,
+    blocks: 0,
+  })
+  const { manifest, drafts, steps } = demand
+  const bytesPerBlock = manifest.kv.bytesPerBlock + (drafts?.model?.bytesPerBlock ?? 0)
+  const left = available - weights - activations - buffers - draft
+  return Math.min(steps.blocks, Math.floor(left / bytesPerBlock))
+}
+
+function memoryShares(demand: Demand, program: ProgramLimits): MemoryShares {
+  const { weightBytes, manifest, bufferBytes, drafts } = demand
   const buffers = bufferBytes({ ...program, tokens: 0 })
-  const draft = drafts?.model ? draftBytes(drafts.model, program) : 0
+  const share = shareOf(demand)
+  return {
+    weights: weightBytes,
+    kv: program.blocks * manifest.kv.bytesPerBlock,
+    activations: bufferBytes(program) - buffers,
+    buffers,
+    draft: drafts?.model ? draftBytes(drafts.model, program) : 0,
+    available: demand.available * share,
+    share,
+  }
+}
+
+function draftBytes(draft: DraftDemand, program: ProgramLimits): number {
+  return draft.weightBytes + draft.bufferBytes(program) + program.blocks * draft.bytesPerBlock
+}
+
+/** With the figures of the least there is, and of what may be changed so that it fits. */
+function memoryShort(demand: Demand, memory: MemoryShares): Problem {
+  const { weights, kv, activations, buffers, draft, available, share } = memory
+  const { overrides, drafts } = demand
   const needed = weights + kv + activations + buffers + draft
-  if (needed <= available) return { weights, kv, activations, buffers, draft, available }
-  throw problem("memory_short", {
+  const fields =
+    needed - kv < available
+      ? (["max_total_seq_length", "context_window_size"] as const)
+      : (["max_num_sequence"] as const)
+  const cures = [
+    ...fields
+      .filter((field) => (overrides[field] ?? 1) > 1)
+      .map((field) => `lower --overrides "${field}=…"`),
+    ...(share < 1 ? ['raise --overrides "gpu_memory_utilization=…"'] : []),
+    ...(drafts?.model ? ["leave the draft model out"] : []),
+    "serve a smaller format (--quantization)",
+  ].join(", or ")
+  return problem("memory_short", {
     needed: mib(needed),
     weights: mib(weights),
     kv: mib(kv),
     activations: mib(activations),
     buffers: `${mib(buffers)}${draft > 0 ? `, draft ${mib(draft)}` : ""}`,
     available: mib(available),
+    cure: `${cures[0]!.toUpperCase()}${cures.slice(1)}.`,
   })
-}
-
-function draftBytes(draft: DraftDemand, program: ProgramLimits): number {
-  return draft.weightBytes + draft.bufferBytes(program) + program.blocks * draft.bytesPerBlock
 }
 
 type ChosenField =
@@ -190,9 +303,11 @@ type ChosenField =
   | "prefill_chunk_size"
   | "context_window_size"
 
+const OVERRIDDEN = "--overrides"
+
 function overridden(overrides: Overrides, field: ChosenField): Chosen | undefined {
   const value = overrides[field]
-  return value === undefined ? undefined : { value, why: "--overrides" }
+  return value === undefined ? undefined : { value, why: OVERRIDDEN }
 }
 
 const mib = (bytes: number) => Math.ceil(bytes / 2 ** 20)

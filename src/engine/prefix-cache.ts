@@ -20,12 +20,15 @@ export class PrefixCache implements Contents {
   readonly #serials: Float64Array // [blocks]  UNKNOWN: nothing is remembered
   readonly #parents: Float64Array // [blocks]
   readonly #keys: Float64Array // [blocks]
+  readonly #keyOf: typeof keyOf
   readonly #blockOf = new Map<number, number>() // by key
   readonly #roots = new Map<string, Serial>() // by scope
   readonly #forgotten = new Set<number>() // keys, as many as there are blocks
   #given: Serial = UNKNOWN
 
-  constructor(blocks: number) {
+  /** @param hash where a block is looked for; tests give one that collides */
+  constructor(blocks: number, hash = keyOf) {
+    this.#keyOf = hash
     this.#tokens = new Int32Array(blocks * BLOCK)
     this.#serials = new Float64Array(blocks)
     this.#parents = new Float64Array(blocks)
@@ -55,13 +58,13 @@ export class PrefixCache implements Contents {
 
   /** The block that holds the 16 tokens from `at` on, after everything that `parent` stands for. */
   find(parent: Serial, tokens: Int32Array, at: number): number | undefined {
-    const block = this.#blockOf.get(keyOf(parent, tokens, at))
+    const block = this.#blockOf.get(this.#keyOf(parent, tokens, at))
     return block !== undefined && this.#holds(block, parent, tokens, at) ? block : undefined
   }
 
   /** Remembers what `block` holds. Equal bits may stand in another block already: then that one is returned. */
   enter(parent: Serial, tokens: Int32Array, at: number, block: number): number {
-    const key = keyOf(parent, tokens, at)
+    const key = this.#keyOf(parent, tokens, at)
     const known = this.#blockOf.get(key)
     if (known !== undefined) {
       if (this.#holds(known, parent, tokens, at)) return known
@@ -91,7 +94,7 @@ export class PrefixCache implements Contents {
 
   /** Explains why nothing was found here. Looks at every block: for traces and debug logs. */
   miss(parent: Serial, tokens: Int32Array, at: number): Miss {
-    if (this.#forgotten.has(keyOf(parent, tokens, at))) return { kind: "forgotten" }
+    if (this.#forgotten.has(this.#keyOf(parent, tokens, at))) return { kind: "forgotten" }
     let nearest: Miss = { kind: "new" }
     let most = -1
     for (let block = 0; block < this.#serials.length; block++) {

@@ -6,8 +6,9 @@ import type { Log } from "../log.ts"
 import { BLOCK, type ProgramLimits } from "../runtime/program.ts"
 import type { Memory } from "./memory.ts"
 import { Pace } from "./pace.ts"
-import { byPrecedence, type Family, precedes, type Sequence } from "./sequence.ts"
+import type { Family, Sequence } from "./sequence.ts"
 import type { Trace } from "./trace.ts"
+import { byPrecedence, outranks, precedes, Turns } from "./turns.ts"
 
 /** Blocks left to each running sequence when another is admitted: 64 tokens before anybody might be robbed again. */
 const HEADROOM = 4
@@ -23,6 +24,7 @@ export interface SchedulerLimits extends ProgramLimits {
 export class Scheduler {
   readonly memory: Memory
   readonly pace = new Pace()
+  readonly #turns = new Turns()
   /** Robberies of running sequences, ever. */
   preemptions = 0
   readonly #limits: SchedulerLimits
@@ -64,7 +66,13 @@ export class Scheduler {
 
   add(family: Family): void {
     this.#families.push(family)
-    for (const [turn, sequence] of family.live.entries()) sequence.turn = turn
+    this.#turns.add(family)
+  }
+
+  /** The request that leaves the queue for one of this client, if its client is a larger crowd: the last of the largest. */
+  lastInQueue(client: string | undefined, choices: number): Family | undefined {
+    const waiting = this.#families.filter(({ begun }) => !begun)
+    return this.#turns.last(waiting, client, choices)
   }
 
   /** The sequence has ended: what it holds is free. */
@@ -75,8 +83,8 @@ export class Scheduler {
     this.#parked.delete(sequence)
     sequence.state = "ended"
     drop(family.live, sequence)
-    for (const [turn, sibling] of family.live.entries()) sibling.turn = turn
     if (family.live.length === 0) drop(this.#families, family)
+    this.#turns.remove(sequence, this.#families[0])
   }
 
   /** Throws unless every block is free once or owned by exactly those sequences that list it. */
@@ -90,6 +98,8 @@ export class Scheduler {
     this.memory.copies.from.length = 0
     this.memory.copies.to.length = 0
     for (const sequence of this.#running.filter((each) => each.isBehind)) this.#park(sequence)
+    for (const sequence of this.#running) this.#turns.rank(sequence)
+    for (const sequence of this.#parked) this.#turns.rank(sequence)
     this.#admit()
     this.#running.sort(byPrecedence)
     for (const sequence of this.#running) if (sequence.remaining === 1) this.#give(sequence, 1)
@@ -136,6 +146,7 @@ export class Scheduler {
       this.#takeOver(next)
       if (!this.#findBlocks(next)) return
       this.#parked.delete(next)
+      this.#turns.admitted(next.family, this.#oldestWaits())
       next.state = "running"
       if (!next.family.begun) this.#explainPrefix(next)
       next.family.begun = true
@@ -150,9 +161,15 @@ export class Scheduler {
     for (const family of this.#families) {
       const next = family.live.find((each) => each.state === "waiting" && !each.isBehind)
       if (!next || this.#waitsForPrompt(next)) continue
+      this.#turns.rank(next)
       if (!first || precedes(next, first)) first = next
     }
     return first
+  }
+
+  #oldestWaits(): boolean {
+    const { live = [] } = this.#turns.oldest ?? {}
+    return live.every(({ state }) => state !== "running") && live.some(({ isBehind }) => !isBehind)
   }
 
   /** Whether a running sibling is still computing the prompt that both begin with. */
@@ -162,10 +179,10 @@ export class Scheduler {
     return family.live.some((each) => each.state === "running")
   }
 
-  /** Parks whoever is furthest behind in precedence, if that is a later choice than `next`. */
+  /** Parks whoever is furthest behind in precedence, if `next` outranks it. */
   #findPlace(next: Sequence): boolean {
     const last = this.#running.reduce((worst, each) => (precedes(worst, each) ? each : worst))
-    if (last.turn <= next.turn) return false
+    if (!outranks(next, last)) return false
     this.#park(last)
     return true
   }
@@ -185,7 +202,7 @@ export class Scheduler {
     const spared = () =>
       this.#running.reduce((sum, each) => sum + HEADROOM + memory.lacking(each), 0)
     while (memory.reach(next, spared()) < memory.goal(next)) {
-      if (this.#rob(next, (victim) => victim.turn > next.turn)) continue
+      if (this.#rob(next, (victim) => outranks(next, victim))) continue
       return this.#running.length === 0
     }
     return true

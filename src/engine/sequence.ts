@@ -8,12 +8,20 @@
 // Writing a reply and reading a prompt are the same thing: a sequence has tokens that are not computed yet. A running
 // reply has one, a prompt many, and a sequence whose blocks were taken from it has all of them once more.
 
-import type { Constraint, GenerationRequest } from "./generation.ts"
+import type { Constraint, GenerationRequest, PromptScores } from "./generation.ts"
 import type { Outbox } from "./outbox.ts"
 import { TokenCounts } from "./token-counts.ts"
 
 /** Tokens that may lie unread before a sequence gets no more steps; it goes on when half of them are read. */
 const MOST_UNREAD = 256
+
+/** Whoever asks under one name: a key, or a connection. */
+export interface Client {
+  name: string | undefined
+  families: Family[] // by arrival
+  /** Its live sequences. */
+  size: number
+}
 
 export class Family {
   readonly request: GenerationRequest
@@ -22,6 +30,8 @@ export class Family {
   readonly deadline: number
   /** Sequences that have not ended, in the order of the choices. */
   readonly live: Sequence[] = []
+  /** Who asks; there once it is admitted. */
+  client!: Client
   /** Whether one of them ever ran. */
   begun = false
   /** When it came, and when its first step began, for logs. */
@@ -34,6 +44,8 @@ export class Family {
   cached = 0
   /** How many of the prompt's tokens have told how likely the next one was; all of them where nobody wants to know. */
   scored: number
+  /** There from the first of them on. */
+  scores: PromptScores | undefined
 
   /** The most positions that prompt and reply may take. */
   readonly end: number
@@ -73,6 +85,10 @@ export class Sequence {
   state: "waiting" | "running" | "leaving" | "ended" = "waiting"
   /** How many live siblings come before it. */
   turn = 0
+  /** Its place in the order of turns (turns.ts), and when that was looked up. */
+  rank = 0
+  crowd = 0
+  ranked = -1
 
   tokens: Int32Array // [≥ length]  prompt and reply; the request's own prompt until the first token is drawn
   length: number
@@ -153,13 +169,4 @@ export class Sequence {
     this.tokens[this.length++] = token
     this.counts.add(token)
   }
-}
-
-/** Whose turn is first: the first choice of every request before the second of any, then whoever came first. */
-export function precedes(a: Sequence, b: Sequence): boolean {
-  return byPrecedence(a, b) < 0
-}
-
-export function byPrecedence(a: Sequence, b: Sequence): number {
-  return a.turn - b.turn || a.family.arrival - b.family.arrival
 }

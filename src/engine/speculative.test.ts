@@ -432,6 +432,42 @@ test("a drafter that fails costs nobody a token", async () => {
   isClean()
 })
 
+test("a drafter that fails for one sequence is left out for that one, and asked for all others", async () => {
+  const asked: string[][] = []
+  const picky: Drafter = {
+    hidden: "none",
+    longest: 4,
+    async propose(step) {
+      asked.push(step.map(({ family }) => family.request.id))
+      if (step.some(({ family }) => family.request.id === "bad")) throw new Error("not this one")
+      for (const { drafts } of step) drafts.push(1)
+    },
+    async close() {},
+  }
+  const { engine, isClean } = setUp({ options: { speculative: speculative(picky, 4) } })
+  const reply = (id: string) => {
+    const request_ = request(20, { id, maxTokens: 12 })
+    return collect(engine.generate(request_).choices[0]!).then(({ tokens }) =>
+      expect(tokens).toEqual(expectedReply(request_, 0).tokens),
+    )
+  }
+  await Promise.all(["good", "bad", "fine"].map(reply))
+  const bad = asked.filter((ids) => ids.includes("bad"))
+  expect(bad.at(0)!.length).toBeGreaterThan(1) // with others,
+  expect(bad.at(-1)).toEqual(["bad"]) // then once alone
+  expect(bad.filter((ids) => ids.length === 1).length).toBe(1)
+  const after = asked.slice(asked.indexOf(bad.at(-1)!) + 1)
+  expect(after).toContainEqual(["good", "fine"]) // and those who can are asked for together again
+  const { drafted } = engine.stats().drafts!
+  expect(drafted[0]).toBeGreaterThan(0)
+  asked.length = 0
+  await reply("later")
+  expect(asked.length).toBeGreaterThan(0)
+  await reply("bad") // another request, for whose sequence it is tried again
+  expect(asked.filter(([id]) => id === "bad").length).toBe(1)
+  isClean()
+})
+
 test("what follows the same tokens in the prompt is proposed", async () => {
   const drafter = createLookup()
   const sequence = {

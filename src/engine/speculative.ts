@@ -8,7 +8,7 @@
 
 import { setImmediate as breathe } from "node:timers/promises"
 import type { Log } from "../log.ts"
-import type { CancelWord } from "../runtime/program.ts"
+import { type CancelWord, ProgramLost } from "../runtime/program.ts"
 import { DraftLengths } from "./draft-lengths.ts"
 import type { Memory } from "./memory.ts"
 import type { Sequence } from "./sequence.ts"
@@ -80,7 +80,8 @@ export class Speculation {
   readonly #held = new WeakMap<Sequence, { length: number; drafts: number[] }>()
   readonly #forced = new Set<Sequence>() // whose drafts of this step have to come
   readonly #resumed = new Set<Sequence>() // with held drafts in this step
-  #hasFailed = false
+  readonly #suspects = new WeakSet<Sequence>() // the drafter failed for several, of which each is asked for alone now
+  readonly #leftOut = new WeakSet<Sequence>() // the drafter failed for this one alone
   // of the step being taken
   #begun = 0
   #drafted = 0
@@ -142,9 +143,10 @@ export class Speculation {
   }
 
   /** How many of its last tokens are to hand out their hidden rows. */
-  hiddenRows({ chunk, drafts, draws }: Sequence): number {
+  hiddenRows(sequence: Sequence): number {
+    const { chunk, drafts, draws } = sequence
     const { hidden } = this.drafter
-    if (hidden === "none" || this.#hasFailed) return 0
+    if (hidden === "none" || this.#leftOut.has(sequence)) return 0
     return hidden === "all" ? chunk + drafts.length : draws
   }
 
@@ -187,7 +189,13 @@ export class Speculation {
   }
 
   async copyBlocks(from: Int32Array, to: Int32Array): Promise<void> {
-    if (!this.#hasFailed) await this.#orFail(async () => this.drafter.copyBlocks?.(from, to))
+    try {
+      await this.drafter.copyBlocks?.(from, to)
+    } catch (error) {
+      if (error instanceof ProgramLost) throw error
+      // What the blocks hold now, the drafter has not computed, and reads again.
+      this.#watchers.log?.error({ err: error }, "the drafter failed to copy blocks")
+    }
   }
 
   /** The sequence's drafts are over, whatever became of them: blocks that hold none of its own tokens go back. */
@@ -198,8 +206,9 @@ export class Speculation {
   }
 
   /** The last token needs no draft: it is drawn in any case. */
-  #most({ family, length, constraint }: Sequence): number {
-    if (this.#hasFailed || (constraint && !constraint.draft)) return 0
+  #most(sequence: Sequence): number {
+    const { family, length, constraint } = sequence
+    if (this.#leftOut.has(sequence) || (constraint && !constraint.draft)) return 0
     return Math.max(0, Math.min(this.#longest, family.end - length - 1))
   }
 
@@ -228,23 +237,36 @@ export class Speculation {
   }
 
   async #ask(step: readonly Sequence[], cancel: CancelWord): Promise<void> {
-    if (this.#hasFailed) return
     const begun = this.#now()
     const longest = step.reduce((most, { wish }) => Math.max(most, wish), 0)
     const pays = this.#lengths.pays
-    const concerned = step.filter(({ wish, remaining }) => wish > 0 || (pays && remaining > 1))
+    const concerned = step.filter(
+      (each) => !this.#leftOut.has(each) && (each.wish > 0 || (pays && each.remaining > 1)),
+    )
     if (concerned.length === 0) return
-    await this.#orFail(() => this.drafter.propose(concerned, cancel))
+    const together = concerned.filter((each) => !this.#suspects.has(each))
+    const alone = concerned.filter((each) => this.#suspects.has(each))
+    if (together.length > 0) await this.#askFor(together, cancel)
+    for (const sequence of alone) await this.#askFor([sequence], cancel)
     if (longest > 0) this.#lengths.noteDrafting(longest, this.#now() - begun)
   }
 
-  /** A drafter that fails is not asked again: nobody needs it. */
-  async #orFail(ask: () => Promise<void>): Promise<void> {
+  /**
+   * A drafter that fails for one sequence is not asked for that one again; where it failed for several nobody knows for
+   * which, and from the next step on it is asked for each alone until it does not fail. What it proposed is as good as ever.
+   */
+  async #askFor(sequences: readonly Sequence[], cancel: CancelWord): Promise<void> {
     try {
-      await ask()
+      await this.drafter.propose(sequences, cancel)
+      for (const each of sequences) this.#suspects.delete(each)
     } catch (error) {
-      this.#hasFailed = true
-      this.#watchers.log?.error({ err: error }, "the drafter failed; tokens are no longer proposed")
+      if (error instanceof ProgramLost) throw error
+      const [first, ...others] = sequences
+      const requests = sequences.map(({ family }) => family.request.id)
+      if (others.length === 0) this.#leftOut.add(first!)
+      else for (const each of sequences) this.#suspects.add(each)
+      const told = others.length === 0 ? "it is left out for this reply" : "each is tried alone"
+      this.#watchers.log?.error({ err: error, requests }, `the drafter failed; ${told}`)
     }
   }
 

@@ -14,6 +14,9 @@ import type { Drafter } from "../speculative.ts"
 import { Chain } from "./chain.ts"
 import { Mirror } from "./mirror.ts"
 
+/** What is kept with each block: the hidden row of its last position. */
+export const eagleBytesPerBlock = (hidden: number) => 4 * hidden
+
 /** The program belongs to the drafter from here on; it has as many blocks as the one that it drafts for. */
 export function createEagle(program: Program, { blocks }: Memory): Drafter {
   const { hidden } = program.manifest.shapes
@@ -60,9 +63,10 @@ export function createEagle(program: Program, { blocks }: Memory): Drafter {
   const chain = new Chain(program, {
     end: ({ computed }) => computed + 1,
     reached(sequence) {
+      if (sequence.computed === 0) return undefined // of a prompt of one token: no row stands before its draft
       if (beginOf(sequence) > sequence.computed) begins.delete(sequence) // it was robbed, or has just come
       if (!hasRows(sequence)) beginLater(sequence)
-      return beginOf(sequence) > Math.max(1, sequence.computed) ? undefined : reachedOf(sequence)
+      return beginOf(sequence) > sequence.computed ? undefined : reachedOf(sequence)
     },
     read(sequence, from, end) {
       mirror.reach(sequence, from, end)
