@@ -1,20 +1,66 @@
-// Reads a request's body: the right kind, at most so many bytes, within a time, as UTF-8, as JSON. What is too large is
-// refused at once and the rest flows into nothing, so that the client can read the answer before its pipe breaks.
+// Reads a request's body: the right kind, at most so many bytes, in pieces worth their while, within a time, as UTF-8, as
+// JSON. What is refused is refused at once and the rest flows into nothing, so that the client can read the answer before
+// its pipe breaks (unread.ts). Decoding and reading take turns with everybody else (turns.ts).
 
 import type { IncomingMessage } from "node:http"
 import { problem } from "../errors.ts"
 import { cut } from "./check.ts"
-import { type Json, readJson } from "./json.ts"
+import { type Json, reading } from "./json.ts"
+import { inTurns, type Work } from "./turns.ts"
 
 /** The client left before its request was complete: nobody is there to be answered. */
 export class ClientGone extends Error {}
 
-/** @param most bytes. @param timeout milliseconds for the whole body. */
-export async function readBody(raw: IncomingMessage, most: number, timeout: number): Promise<Json> {
-  assertJsonKind(raw)
-  if (Number(raw.headers["content-length"]) > most) throw problem("body_too_large", { most })
-  const bytes = await collect(raw, most, timeout)
-  return readJson(decode(bytes))
+// Each piece costs a crossing from the parser and an object: a body in pieces of one byte would take two hundred times its
+// size. A client that streams what it writes may begin with small ones.
+const MAX_SMALL_PIECES = 4096
+const LEAST_PIECE = 64 // bytes, on average beyond these
+
+const MAX_HELD = 256 * 1024 * 1024 // bytes
+
+const DECODED_AT_ONCE = 64 * 1024 // bytes
+
+/** The bodies of one server. */
+export class Bodies {
+  #held = 0 // bytes
+  readonly #most: number
+
+  /** @param most bytes that they may take together, unless one alone may be as large */
+  constructor(most = MAX_HELD) {
+    this.#most = most
+  }
+
+  /**
+   * @param most bytes
+   * @param timeout milliseconds for the whole body
+   */
+  async read(raw: IncomingMessage, most: number, timeout: number): Promise<Json> {
+    assertJsonKind(raw)
+    const declared = Number(raw.headers["content-length"])
+    if (declared > most) throw problem("body_too_large", { size: declared, most })
+    const body: Body = { pieces: [], size: 0 }
+    const take = (piece: Buffer) => {
+      body.pieces.push(piece)
+      body.size += piece.length
+      this.#held += piece.length
+      assertWithin(body, most)
+      if (this.#held > Math.max(this.#most, most)) {
+        throw problem("bodies_full", { held: this.#held - piece.length })
+      }
+    }
+    try {
+      await collect(raw, take, timeout)
+      if (body.size === 0) throw problem("invalid_json", { problem: "it is empty." })
+      return await inTurns(parsing(body))
+    } finally {
+      this.#held -= body.size
+    }
+  }
+}
+
+interface Body {
+  pieces: Buffer[]
+  size: number // bytes
 }
 
 // A web page may send text/plain and forms anywhere without asking first; JSON needs the browser's leave (CORS).
@@ -36,39 +82,66 @@ function assertJsonKind({ headers }: IncomingMessage): void {
   }
 }
 
-function collect(raw: IncomingMessage, most: number, timeout: number): Promise<Buffer> {
+function assertWithin({ pieces, size }: Body, most: number): void {
+  if (size > most) throw problem("body_too_large", { size: `more than ${most}`, most })
+  if (pieces.length > MAX_SMALL_PIECES + size / LEAST_PIECE) {
+    const words = `its body comes in pieces of less than ${LEAST_PIECE} bytes.`
+    throw problem("invalid_http", { problem: words })
+  }
+}
+
+/** Hands each piece to `take` until the body ends, its client leaves, its time is over, or `take` throws. */
+function collect(
+  raw: IncomingMessage,
+  take: (piece: Buffer) => void,
+  timeout: number,
+): Promise<void> {
   return new Promise((resolve, reject) => {
-    const pieces: Buffer[] = []
-    let size = 0
     const settle = (then: () => void) => {
       clearTimeout(timer)
-      raw.off("data", take).off("end", end).off("close", gone).off("error", gone)
+      raw.off("data", next).off("end", end).off("close", gone).off("error", gone)
       raw.on("error", () => {}) // a client may still break off while the rest flows away
       then()
     }
-    const take = (piece: Buffer) => {
-      size += piece.length
-      if (size <= most) {
-        pieces.push(piece)
-        return
-      }
-      settle(() => {
+    const next = (piece: Buffer) => {
+      try {
+        take(piece)
+      } catch (error) {
+        settle(() => reject(error))
         raw.resume()
-        reject(problem("body_too_large", { most }))
-      })
+      }
     }
-    const end = () => settle(() => resolve(Buffer.concat(pieces, size)))
+    const end = () => settle(resolve)
     const gone = () => settle(() => reject(new ClientGone()))
     const late = () => reject(problem("body_timeout", { seconds: timeout / 1000 }))
     const timer = setTimeout(() => settle(late), timeout)
-    raw.on("data", take).on("end", end).on("close", gone).on("error", gone)
+    raw.on("data", next).on("end", end).on("close", gone).on("error", gone)
   })
 }
 
-function decode(bytes: Buffer): string {
-  if (bytes.length === 0) throw problem("invalid_json", { problem: "it is empty." })
+function* parsing(body: Body): Work<Json> {
+  const text = yield* decoding(body)
+  body.pieces.length = 0
+  return yield* reading(text)
+}
+
+function* decoding({ pieces }: Body): Work<string> {
+  const decoder = new TextDecoder("utf-8", { fatal: true })
+  let text = ""
+  let since = 0 // bytes
   try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes)
+    for (const piece of pieces) {
+      for (let at = 0; at < piece.length; at += DECODED_AT_ONCE) {
+        const some = piece.subarray(at, at + DECODED_AT_ONCE)
+        if (since + some.length > DECODED_AT_ONCE) {
+          yield since
+          since = 0
+        }
+        text += decoder.decode(some, { stream: true })
+        since += some.length
+      }
+    }
+    return text + decoder.decode()
   } catch {
     throw problem("invalid_json", { problem: "it is not UTF-8." })
   }

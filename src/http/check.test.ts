@@ -2,10 +2,10 @@ import { Ajv } from "ajv"
 import { type TSchema, Type } from "typebox"
 import { expect, test } from "vitest"
 import { Problem } from "../errors.ts"
+import { ChatCompletionRequest } from "./apis/chat/schema.ts"
 import { assertKnownKeywords, check } from "./check.ts"
 import { type Json, readJson, writeJson } from "./json.ts"
 import { routes } from "./routes.ts"
-import { ChatCompletionRequest } from "./schemas.ts"
 
 const base = { model: "m", messages: [{ role: "user", content: "hi" }] }
 

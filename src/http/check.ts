@@ -5,6 +5,7 @@
 import type { Static, TSchema } from "typebox"
 import { type Problem, problem } from "../errors.ts"
 import { type Json, writeJson } from "./json.ts"
+import { atOnce, type Work } from "./turns.ts"
 
 interface Schema {
   type?: "object" | "array" | "string" | "number" | "integer" | "boolean" | "null"
@@ -54,12 +55,17 @@ type Members = Readonly<Record<string, Json>>
 
 /**
  * The value as its schema's type; `path` is where it stands in the body, which it is itself unless said otherwise.
- * Throws the problem `invalid_value` for the first fault.
+ * Throws the problem `invalid_value` for the first fault. Yields the values looked at.
  */
-export function check<T extends TSchema>(schema: T, value: Json, path = ""): Static<T> {
-  const fault = faultOf(schema as Schema, value, path)
-  if (fault) throw fault
+export function* checking<T extends TSchema>(schema: T, value: Json, path = ""): Work<Static<T>> {
+  const found = yield* faultOf(schema as Schema, value, { left: PIECE })
+  if (found) throw problemOf(found, path)
   return value as unknown as Static<T>
+}
+
+/** The same for a value that is known to be small. */
+export function check<T extends TSchema>(schema: T, value: Json, path = ""): Static<T> {
+  return atOnce(checking(schema, value, path))
 }
 
 /** Throws when a schema uses a keyword that `check` does not know: a bug of ours, found by a test. */
@@ -76,14 +82,42 @@ export function assertKnownKeywords(schema: TSchema): void {
   for (const each of inner) assertKnownKeywords(each as TSchema)
 }
 
-function faultOf(schema: Schema, value: Json, path: string): Problem | undefined {
-  if (schema.anyOf) {
-    const branch = schema.anyOf.find((candidate) => isOfKind(candidate, value))
-    return branch ? faultOf(branch, value, path) : mismatch(schema, value, path)
-  }
-  if (!isOfKind(schema, value) || !withinBounds(schema, value)) return mismatch(schema, value, path)
-  if (Array.isArray(value)) return faultInItems(schema, value as readonly Json[], path)
-  if (schema.type === "object") return faultInMembers(schema, value as Members, path)
+/** Values looked at between two turns: a tenth of a millisecond or two. */
+const PIECE = 2048
+
+/** How many are left until then. */
+interface Pace {
+  left: number
+}
+
+/** What is wrong, and where: places are added from the inside out, as most values have nothing wrong with them. */
+interface Found {
+  /** What the value should have been; a member's name: it is not there. */
+  wanted: Schema | string
+  value: Json
+  inside: (string | number)[] // innermost first
+}
+
+function* faultOf(schema: Schema, value: Json, pace: Pace): Work<Found | undefined> {
+  const found = faultAt(schema, value)
+  if (found) return found
+  const branch = branchOf(schema, value)!
+  if (Array.isArray(value)) return yield* faultInItems(branch, value as readonly Json[], pace)
+  if (branch.type === "object") return yield* faultInMembers(branch, value as Members, pace)
+  return undefined
+}
+
+/** What is wrong with the value itself, whatever it holds. */
+function faultAt(schema: Schema, value: Json): Found | undefined {
+  const branch = branchOf(schema, value)
+  if (branch && withinBounds(branch, value)) return undefined
+  return { wanted: branch ?? schema, value, inside: [] }
+}
+
+/** Of a union the first branch of the value's kind; undefined where there is none. */
+function branchOf(schema: Schema, value: Json): Schema | undefined {
+  if (!schema.anyOf) return isOfKind(schema, value) ? schema : undefined
+  for (const branch of schema.anyOf) if (isOfKind(branch, value)) return branchOf(branch, value)
   return undefined
 }
 
@@ -131,33 +165,66 @@ function withinBounds(schema: Schema, value: Json): boolean {
   return true
 }
 
-function faultInItems(schema: Schema, items: readonly Json[], path: string): Problem | undefined {
-  if (!schema.items) return undefined
+function* faultInItems(
+  { items: schema }: Schema,
+  items: readonly Json[],
+  pace: Pace,
+): Work<Found | undefined> {
+  if (!schema) return undefined
   for (const [index, item] of items.entries()) {
-    const fault = faultOf(schema.items, item, `${path}[${index}]`)
-    if (fault) return fault
+    if (pace.left-- === 0) yield startAnew(pace)
+    const found = isContainer(item) ? yield* faultOf(schema, item, pace) : faultAt(schema, item)
+    if (found) return within(found, index)
   }
   return undefined
 }
 
-function faultInMembers(schema: Schema, members: Members, path: string): Problem | undefined {
+function* faultInMembers(schema: Schema, members: Members, pace: Pace): Work<Found | undefined> {
   const every = Object.values(schema.patternProperties ?? {})[0] ?? schema.additionalProperties
   for (const [name, value] of Object.entries(members)) {
+    if (pace.left-- === 0) yield startAnew(pace)
     const known = schema.properties
     const inner = known && Object.hasOwn(known, name) ? known[name] : every
-    const fault = inner && faultOf(inner, value, join(path, name))
-    if (fault) return fault
+    if (!inner) continue
+    const found = isContainer(value) ? yield* faultOf(inner, value, pace) : faultAt(inner, value)
+    if (found) return within(found, name)
   }
   // Last, for what is there may say why something is not: a tool of another type has no function.
   const missing = schema.required?.find((name) => !Object.hasOwn(members, name))
-  if (missing === undefined) return undefined
-  const param = join(path, missing)
-  return problem("invalid_value", { problem: `${param} is required.` }, param)
+  return missing === undefined ? undefined : { wanted: missing, value: null, inside: [missing] }
 }
 
-function mismatch(schema: Schema, value: Json, path: string): Problem {
-  const name = path === "" ? "The body" : path
-  const sentence = `${name} must be ${describe(schema)}${beyond(schema, value)}, not ${show(value)}.`
+function startAnew(pace: Pace): number {
+  pace.left = PIECE - 1
+  return PIECE
+}
+
+function isContainer(value: Json): boolean {
+  return typeof value === "object" && value !== null
+}
+
+function within(found: Found, place: string | number): Found {
+  found.inside.push(place)
+  return found
+}
+
+function problemOf({ wanted, value, inside }: Found, path: string): Problem {
+  const place = inside.reduceRight<string>(
+    (outer, each) => (typeof each === "number" ? `${outer}[${each}]` : join(outer, each)),
+    path,
+  )
+  if (typeof wanted === "string") return fault(place, "is required")
+  return mustBe(place, `${describe(wanted)}${beyond(wanted, value)}`, value)
+}
+
+/** The problem of a value that is not what it must be; both are told. The body's own `path` is "". */
+export function mustBe(path: string, what: string, value: Json): Problem {
+  return fault(path, `must be ${what}, not ${show(value)}`)
+}
+
+/** The problem of a field, in a sentence that begins with its name. */
+export function fault(path: string, what: string): Problem {
+  const sentence = `${path === "" ? "The body" : path} ${what}.`
   return problem("invalid_value", { problem: sentence }, path === "" ? undefined : path)
 }
 
@@ -231,11 +298,12 @@ function range(least: number | bigint | undefined, most: number | bigint | undef
 }
 
 /** What was received, short enough for a sentence. */
-function show(value: Json): string {
-  if (Array.isArray(value)) return value.length === 0 ? "an empty list" : "a list"
+export function show(value: Json): string {
+  if (Array.isArray(value))
+    return value.length === 0 ? "an empty list" : `a list of ${value.length}`
   if (typeof value === "object" && value !== null) return "an object"
   if (value === "") return "an empty string"
-  return cut(writeJson(value), 60)
+  return cut(writeJson(typeof value === "string" ? cut(value, 60) : value), 60)
 }
 
 /** The text's beginning, never ending in half a character. */

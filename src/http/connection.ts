@@ -5,9 +5,9 @@ import { randomUUID } from "node:crypto"
 import { STATUS_CODES } from "node:http"
 import type { Duplex } from "node:stream"
 import { type Problem, problem } from "../errors.ts"
+import type { DialectName } from "./apis/chat/dialects/choose.ts"
+import { openaiApi } from "./apis/openai.ts"
 import { cut } from "./check.ts"
-import type { DialectName } from "./dialects/choose.ts"
-import { errorBody } from "./error-body.ts"
 
 export function answerBrokenHttp(
   error: NodeJS.ErrnoException,
@@ -29,7 +29,7 @@ export function answerConnect(target: string, socket: Duplex, dialect: DialectNa
 }
 
 function endWith(told: Problem, socket: Duplex, dialect: DialectName): void {
-  const body = errorBody(told)
+  const body = openaiApi.errorBody(told) // whose API it is nobody knows
   socket.end(
     [
       `HTTP/1.1 ${told.status} ${STATUS_CODES[told.status]}`,

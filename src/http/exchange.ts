@@ -1,20 +1,25 @@
 // One request on its way to its answer: what handlers see of HTTP.
 
 import type { ServerResponse } from "node:http"
+import { Problem, problem } from "../errors.ts"
 import type { Log } from "../log.ts"
 import type { Account } from "./account.ts"
-import type { DialectName } from "./dialects/choose.ts"
+import type { Api } from "./apis/api.ts"
+import type { DialectName } from "./apis/chat/dialects/choose.ts"
 import type { Json } from "./json.ts"
 import type { Metrics } from "./metrics.ts"
 import type { HttpOptions, Service } from "./service.ts"
 
 export interface Exchange {
   id: string // x-request-id
+  api: Api
   /** The last path parameter. */
   parameter: string
   body: Json // null where there is none
   dialect: DialectName
   scope: string
+  /** Who it shares turns with: its API key, or its connection where there are no keys. */
+  client: string
   options: HttpOptions
   state: State
   log: Log
@@ -41,12 +46,21 @@ export interface State {
 /** The body of an answer 200 unless it says otherwise; "sent" when the handler has written it itself. */
 export type Answer = { status?: number; type: string; text: string } | "sent"
 
+export const JSON_TYPE = "application/json; charset=utf-8"
+
 export function json(text: string, status = 200): Answer {
-  return { status, type: "application/json; charset=utf-8", text }
+  return { status, type: JSON_TYPE, text }
 }
 
 /** The loaded model; routes that are not `early` are only reached when there is one. */
 export function serviceOf({ state }: Exchange): Service {
   if (!state.service) throw new Error("internal: no service behind a route that needs one")
   return state.service
+}
+
+/** What a client is told of an error: a problem's own words, or that the fault is ours, whose details the log has. */
+export function problemOf(error: unknown, { id, log }: Pick<Exchange, "id" | "log">): Problem {
+  if (error instanceof Problem && error.status > 0) return error
+  log.error({ err: error, request: id }, "internal error")
+  return problem("internal_error", { request: id })
 }

@@ -8,27 +8,42 @@ import type { HttpOptions } from "./service.ts"
 
 /**
  * Throws `host_refused` unless a server on loopback is called by a loopback name or an allowed one. A web page can make
- * its own name point to 127.0.0.1 (DNS rebinding); the Host header then still says that name.
+ * its own name point to 127.0.0.1 (DNS rebinding); the Host header then still says that name. What stands before this server
+ * may go by one of two Host headers and we by the other, so that two are no request at all.
  */
 export function assertHost(
   { host, allowedHosts }: Pick<HttpOptions, "host" | "allowedHosts">,
-  { headers, httpVersion }: Pick<IncomingMessage, "headers" | "httpVersion">,
+  {
+    url = "",
+    rawHeaders,
+    httpVersion,
+  }: Pick<IncomingMessage, "url" | "rawHeaders" | "httpVersion">,
 ): void {
-  if (headers.host === undefined) {
-    if (httpVersion === "1.0") return // no browser speaks it
-    throw problem("invalid_http", { problem: "it has no Host header." })
+  const given = valuesOf("host", rawHeaders)
+  if (given.length > 1)
+    throw problem("invalid_http", { problem: "it has more than one Host header." })
+  if (given.length === 0 && httpVersion !== "1.0") {
+    throw problem("invalid_http", { problem: "it has no Host header." }) // no browser speaks 1.0
   }
   if (!isLoopback(host) && allowedHosts.length === 0) return
-  const name = headers.host.replace(/:\d*$/, "").toLowerCase()
-  const isAllowed = allowedHosts.some(
-    (allowed) => allowed === "*" || allowed.toLowerCase() === name,
-  )
-  if (!isAllowed && !isLoopback(name)) {
-    throw problem("host_refused", { host: JSON.stringify(cut(headers.host, 100)) })
+  const [, authority] = /^[a-z]+:\/\/([^/?#]*)/i.exec(url) ?? [] // as requests to a proxy begin
+  for (const called of authority === undefined ? given : [...given, authority]) {
+    const name = called.replace(/^.*@/, "").replace(/:\d*$/, "").toLowerCase()
+    const isAllowed = allowedHosts.some(
+      (allowed) => allowed === "*" || allowed.toLowerCase() === name,
+    )
+    if (!isAllowed && !isLoopback(name)) {
+      throw problem("host_refused", { host: JSON.stringify(cut(called, 100)) })
+    }
   }
 }
 
-function isLoopback(name: string): boolean {
+/** All values of a header; Node keeps one of some. */
+function valuesOf(name: string, rawHeaders: readonly string[]): string[] {
+  return rawHeaders.filter((_, at) => at % 2 === 1 && rawHeaders[at - 1]?.toLowerCase() === name)
+}
+
+export function isLoopback(name: string): boolean {
   return (
     /^(.+\.)?localhost$/.test(name) ||
     /^127(\.\d{1,3}){3}$/.test(name) ||
@@ -56,6 +71,16 @@ function tokenOf(authorization: string): string {
   return Buffer.from(credentials, "base64")
     .toString("utf8")
     .replace(/^[^:]*:/, "")
+}
+
+const connections = new WeakMap<object, string>()
+let connectionsSeen = 0
+
+/** The same for all requests of a connection, and for no others. */
+export function connectionName(socket: object): string {
+  const name = connections.get(socket) ?? `connection ${++connectionsSeen}`
+  connections.set(socket, name)
+  return name
 }
 
 // Digests have one length, so comparing them tells nothing about the key; and a scope in a log is not the key.

@@ -192,6 +192,39 @@ function* failing({ choices }: { choices: number }, from = 0): Iterable<ReplyEve
   yield { kind: "usage", usage }
 }
 
+test.each([
+  ["/v1/chat/completions", { ...hi, n: 128, max_tokens: 1600, logprobs: true, top_logprobs: 20 }],
+  ["/v1/chat/completions", { ...hi, n: 128, logprobs: true, top_logprobs: 16 }],
+  ["/v1/completions", { model: "tiny", prompt: "x", n: 128, max_tokens: 1600, logprobs: 20 }],
+])(
+  "more log probabilities than an answer holds are refused, but not in a stream: %s %j",
+  async (url, body) => {
+    const { post, asked } = parrot()
+    const refused = await post(body, {}, url)
+    expect(refused.statusCode).toBe(400)
+    const { param, message } = refused.json().error
+    expect(param).toMatch(/logprobs$/)
+    expect(message).toMatch(
+      /holds at most 4194304; lower it, n or max_tokens, or stream the answer/,
+    )
+    expect((await post({ ...body, stream: true }, {}, url)).statusCode).toBe(200)
+    expect((await post({ ...body, n: 50 }, {}, url)).statusCode).toBe(200)
+    expect(asked.length).toBeGreaterThanOrEqual(2)
+  },
+)
+
+test("a prompt that is echoed counts for every choice, in streams as well", async () => {
+  const { post } = parrot(saying("x"), {}, undefined, 2000)
+  const body = { model: "tiny", prompt: "x", n: 128, max_tokens: 0, echo: true, logprobs: 20 }
+  for (const stream of [false, true]) {
+    const { statusCode, body: text } = await post({ ...body, stream }, {}, "/v1/completions")
+    expect(statusCode).toBe(400)
+    expect(text).toContain("logprobs asks for 5376000 log probabilities")
+    const fits = { ...body, stream, n: 32 }
+    expect((await post(fits, {}, "/v1/completions")).statusCode).toBe(200)
+  }
+})
+
 test("a choice that fails keeps the others; when all fail the answer is 500", async () => {
   const one = await parrot((asked) => failing(asked, 1)).post({ ...hi, n: 2 })
   expect(one.statusCode).toBe(200)
@@ -262,13 +295,36 @@ test.each([
     "chat_template_kwargs.tools",
     /by the request itself/,
   ],
-  [{ ...hi, logit_bias: { 1000: 1 } }, "invalid_value", "logit_bias", /from 0 to 999/],
-  [{ ...hi, logit_bias: { "1.0": 1 } }, "invalid_value", "logit_bias", /from 0 to 999/],
+  [
+    { ...hi, stop: Array.from({ length: 64 }, () => "x".repeat(300)) },
+    "invalid_value",
+    "stop",
+    /may have 16384 characters in all, not 19200/,
+  ],
+  [
+    { ...hi, logit_bias: { 5: 1, 1000: 1 } },
+    "invalid_value",
+    "logit_bias",
+    /0 to 999, not "1000"\.$/,
+  ],
+  [{ ...hi, logit_bias: { "1.0": 1 } }, "invalid_value", "logit_bias", /0 to 999, not "1\.0"\.$/],
+  [
+    { ...hi, stop: Array(65).fill("a") },
+    "invalid_value",
+    "stop",
+    /at most 64 .*, not a list of 65\.$/,
+  ],
   [
     { ...hi, messages: [{ role: "user", content: [{ type: "image_url", image_url: {} }] }] },
     "unsupported_value",
     "messages[0].content[0]",
     /"image_url"; the model takes text only/,
+  ],
+  [
+    { ...hi, messages: [{ role: "user", content: "what is it?", images: ["iVBO"] }] },
+    "unsupported_value",
+    "messages[0].images",
+    /takes text only/,
   ],
   [
     { ...hi, messages: [{ role: "user", content: [{ a: "b" }] }] },
@@ -291,7 +347,7 @@ test.each([
     },
     "invalid_value",
     "messages[0].tool_calls[0].function.arguments",
-    /must be a map/,
+    /must be a map, .*, not "\[1\]"\.$/,
   ],
 ])("%j is refused as %s", async (body, code, param, sentence) => {
   const { post, asked } = parrot()
@@ -402,7 +458,9 @@ test("a loopback server answers loopback names and allowed ones only", async () 
 })
 
 test("with a key set, everything but health asks for it", async () => {
-  const { server, post, asked } = parrot(saying("x"), { apiKeys: ["s3cret", "other"] })
+  const { server, post, asked, clients, signals } = parrot(saying("x"), {
+    apiKeys: ["s3cret", "other"],
+  })
   for (const { method, path, open } of routes) {
     const answer = await server.inject({ method, url: path.replace("{id}", "tiny") })
     expect(answer.statusCode, path).toBe(open ? 200 : 401)
@@ -420,6 +478,10 @@ test("with a key set, everything but health asks for it", async () => {
   expect(first).toBe(third)
   expect(first).not.toBe(second)
   expect(first).not.toContain("s3cret")
+  const basicAuth = { authorization: basic }
+  await post({ prompt: "a" }, basicAuth, "/tokenize")
+  expect(clients).toEqual([first, second, third, first])
+  expect(signals).toHaveLength(4)
 })
 
 test("cross-origin headers stand on errors and streams too, and only when asked for", async () => {

@@ -1,8 +1,12 @@
 // JSON, exactly. Reading keeps what a double would lose: an integer beyond 2^53 becomes a bigint with every digit, so a
 // seed arrives as it was sent. Writing takes bigints and text that is JSON already. Duplicate keys: the last one wins, as
 // everywhere; half a surrogate pair is no character and becomes U+FFFD, so whatever leaves here can be encoded.
+//
+// A text may be megabytes of whatever a client likes, so it is read in pieces (turns.ts), and what reading it may cost is
+// bounded while it is read: its depth, the values that take memory, the members of one object, the digits of a number.
 
 import { problem } from "../errors.ts"
+import { atOnce, type Work } from "./turns.ts"
 
 export type Json =
   | null
@@ -22,34 +26,27 @@ export class JsonText {
   }
 }
 
-const MOST_DEPTH = 256
+export const MAX_DEPTH = 256
+/** Objects, lists and texts, names of members included; numbers and words in a list cost next to nothing. */
+export const MAX_VALUES = 100_000
+/** Of one object: beyond this only listing their names takes milliseconds. */
+export const MAX_MEMBERS = 16_384
+export const MAX_DIGITS = 400
 
-/** Reads one JSON text. Throws the problem `invalid_json`, which says where. */
+/** Characters read between two turns, each value counted as some more: a tenth of a millisecond or two. */
+export const PIECE = 16_384
+const VALUE_COST = 16 // characters
+
+/** Reads one short JSON text. Throws the problem `invalid_json`, which says where. */
 export function readJson(text: string): Json {
-  // Most bodies hold nothing that JSON.parse would get wrong, and it reads them ten times as fast.
-  if (!NEEDS_CARE.test(text)) {
-    try {
-      const value = JSON.parse(text) as Json
-      if (isShallow(value, MOST_DEPTH)) return value
-    } catch {
-      // Read below, for a better sentence.
-    }
-  }
-  const reader = new Reader(text)
-  const value = reader.value(0)
-  reader.blank()
-  if (reader.at < text.length) reader.fail("more text follows the value")
-  return value
+  return atOnce(reading(text))
 }
 
-// Sixteen digits in a row, an exponent of three, or half a surrogate pair, anywhere: in a string they do no harm.
-const NEEDS_CARE = /[0-9]{16}|[eE][+-]?[0-9]{3}|\\u[dD][89a-fA-F]/
-
-function isShallow(value: Json, levels: number): boolean {
-  if (typeof value !== "object" || value === null) return true
-  if (levels === 0) return false
-  for (const member of Object.values(value)) if (!isShallow(member, levels - 1)) return false
-  return true
+/** Reads one JSON text of any length; yields the characters and values read. */
+export function* reading(text: string): Work<Json> {
+  const reader = new Reader(text)
+  while (!reader.goOn()) yield reader.spent
+  return reader.value
 }
 
 /** Writes one value; members that are undefined are left out, as JSON.stringify does. */
@@ -66,163 +63,341 @@ export function writeJson(value: Json): string {
   return `{${members.join(",")}}`
 }
 
+const WRITTEN_AT_ONCE = 1024 // values
+
+/** Writes one value of any size; yields the values written. */
+export function* writing(value: Json): Work<string> {
+  return yield* written(value, { left: WRITTEN_AT_ONCE })
+}
+
+function* written(value: Json, pace: { left: number }): Work<string> {
+  if (!isContainer(value)) return writeJson(value)
+  const isList = Array.isArray(value)
+  let text = ""
+  let members: string[] = []
+  for (const [name, member] of isList ? value.entries() : Object.entries(value)) {
+    if (member === undefined) continue
+    if (pace.left-- === 0) {
+      if (members.length > 0) text += `${members.join(",")},`
+      members = []
+      yield WRITTEN_AT_ONCE
+      pace.left = WRITTEN_AT_ONCE - 1
+    }
+    const inner = isContainer(member) ? yield* written(member, pace) : writeJson(member)
+    members.push(isList ? inner : `${JSON.stringify(name)}:${inner}`)
+  }
+  text += members.join(",")
+  return isList ? `[${text}]` : `{${text}}`
+}
+
+type Container = readonly Json[] | Readonly<Record<string, Json | undefined>>
+
+function isContainer(value: Json): value is Container {
+  return typeof value === "object" && value !== null && !(value instanceof JsonText)
+}
+
+/** What may come next, blanks aside. */
+type Expected =
+  | "value"
+  | "first item"
+  | "after item"
+  | "first name"
+  | "name"
+  | "colon"
+  | "after member"
+  | "rest of a text"
+  | "nothing"
+
+/** A list or an object that has been begun. */
+type Open = { items: Json[] } | { members: Record<string, Json>; count: number; name: string }
+
 const PLAIN = /[^"\\\u0000-\u001f]*/y
 const NUMBER = /-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?/y
-const LONE_SURROGATE = /\p{Surrogate}/gu
+const FEW_DIGITS = 15 // whichever they are, a double holds them
+
 class Reader {
-  readonly text: string
-  at = 0
+  /** What the last piece came to, in characters. */
+  spent = 0
+  /** Once all is read. */
+  value: Json = null
+  readonly #source: string
+  readonly #open: Open[] = []
+  #expected: Expected = "value"
+  #at = 0
+  #values = 0
+  #isName = false // whether the text that is being read names a member
+  #pieces: string[] = [] // of a text that is longer than what is read between two turns
+  #quote = -1 // where the next one stands, unless it lies behind
 
-  constructor(text: string) {
-    this.text = text
+  constructor(source: string) {
+    this.#source = source
   }
 
-  value(depth: number): Json {
-    this.blank()
-    switch (this.text[this.at]) {
-      case "{":
-        return this.object(depth)
-      case "[":
-        return this.array(depth)
-      case '"':
-        return this.string()
-      case "t":
-        return this.word("true", true)
-      case "f":
-        return this.word("false", false)
-      case "n":
-        return this.word("null", null)
+  /** Reads a piece; true when the whole text has been read. */
+  goOn(): boolean {
+    const from = this.#at
+    const values = this.#values
+    for (;;) {
+      this.spent = this.#at - from + VALUE_COST * (this.#values - values)
+      if (this.spent >= PIECE) return false
+      const code = this.#source.charCodeAt(this.#at)
+      if (this.#expected === "rest of a text") this.#text(this.#at)
+      else if (code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09) this.#at++
+      else if (this.#expected === "nothing" && this.#at === this.#source.length) return true
+      else this.#step()
+    }
+  }
+
+  #fail(what: string): never {
+    throw problem("invalid_json", { problem: `${what} (at character ${this.#at + 1}).` })
+  }
+
+  #step(): void {
+    switch (this.#expected) {
+      case "value":
+        this.#begin()
+        break
+      case "first item":
+        if (this.#take("]")) this.#close()
+        else this.#begin()
+        break
+      case "after item":
+        if (this.#take("]")) this.#close()
+        else this.#pass(",", "value", 'a "," or "]" is missing')
+        break
+      case "first name":
+        if (this.#take("}")) this.#close()
+        else this.#name()
+        break
+      case "name":
+        this.#name()
+        break
+      case "colon":
+        this.#pass(":", "value", "a colon is missing")
+        break
+      case "after member":
+        if (this.#take("}")) this.#close()
+        else this.#pass(",", "name", 'a "," or "}" is missing')
+        break
       default:
-        return this.number()
+        this.#fail("more text follows the value")
     }
   }
 
-  blank(): void {
-    for (;;) {
-      const code = this.text.charCodeAt(this.at)
-      if (code !== 0x20 && code !== 0x0a && code !== 0x0d && code !== 0x09) return
-      this.at++
+  #begin(): void {
+    const first = this.#source[this.#at]
+    if (first === '"') this.#beginText(false)
+    else if (first === "{") this.#enter({ members: {}, count: 0, name: "" }, "first name")
+    else if (first === "[") this.#enter({ items: [] }, "first item")
+    else if (first === "t") this.#word("true", true)
+    else if (first === "f") this.#word("false", false)
+    else if (first === "n") this.#word("null", null)
+    else this.#done(this.#fewDigits() ?? this.#anyNumber())
+  }
+
+  #enter(open: Open, expected: Expected): void {
+    if (this.#open.length === MAX_DEPTH) {
+      this.#fail(`it is nested more than ${MAX_DEPTH} levels deep`)
+    }
+    this.#count()
+    this.#open.push(open)
+    this.#expected = expected
+    this.#at++
+  }
+
+  #close(): void {
+    const open = this.#open.pop()!
+    this.#done("items" in open ? open.items : open.members)
+  }
+
+  #count(): void {
+    if (++this.#values > MAX_VALUES) {
+      this.#fail(`it holds more than ${MAX_VALUES} objects, lists and texts`)
     }
   }
 
-  fail(what: string): never {
-    throw problem("invalid_json", { problem: `${what} (at character ${this.at + 1}).` })
+  #name(): void {
+    if (this.#source[this.#at] !== '"') this.#fail("a member's name in double quotes is missing")
+    const open = this.#open.at(-1) as Extract<Open, { members: object }>
+    if (++open.count > MAX_MEMBERS) this.#fail(`an object has more than ${MAX_MEMBERS} members`)
+    this.#beginText(true)
   }
 
-  private object(depth: number): Json {
-    const members: Record<string, Json> = {}
-    this.open(depth)
-    this.blank()
-    if (this.take("}")) return members
-    do {
-      this.blank()
-      if (this.text[this.at] !== '"') this.fail("a member's name in double quotes is missing")
-      const key = this.string()
-      this.blank()
-      if (!this.take(":")) this.fail("a colon is missing")
-      const value = this.value(depth + 1)
-      // Assigning to "__proto__" would change the object's kind instead of adding a member.
-      if (key === "__proto__")
-        Object.defineProperty(members, key, { value, enumerable: true, configurable: true })
-      else members[key] = value
-      this.blank()
-    } while (this.take(","))
-    if (!this.take("}")) this.fail('a "," or "}" is missing')
-    return members
+  #done(value: Json): void {
+    const open = this.#open.at(-1)
+    if (!open) {
+      this.value = value
+      this.#expected = "nothing"
+    } else if ("items" in open) {
+      open.items.push(value)
+      this.#expected = "after item"
+    } else {
+      addMember(open.members, open.name, value)
+      this.#expected = "after member"
+    }
   }
 
-  private array(depth: number): Json {
-    const items: Json[] = []
-    this.open(depth)
-    this.blank()
-    if (this.take("]")) return items
-    do {
-      items.push(this.value(depth + 1))
-      this.blank()
-    } while (this.take(","))
-    if (!this.take("]")) this.fail('a "," or "]" is missing')
-    return items
+  #beginText(isName: boolean): void {
+    this.#count()
+    this.#isName = isName
+    this.#text(++this.#at)
   }
 
-  private open(depth: number): void {
-    if (depth === MOST_DEPTH) this.fail(`it is nested more than ${MOST_DEPTH} levels deep`)
-    this.at++
+  /** Reads the text that begins, or goes on, at `from`: to its end, or as far as one piece goes. */
+  #text(from: number): void {
+    const limit = from + PIECE
+    const end = this.#closing(from, limit)
+    const to = end ?? beforeEscape(this.#source, from, Math.min(limit, this.#source.length))
+    this.#pieces.push(this.#unescaped(from, to))
+    this.#at = to
+    this.#expected = "rest of a text"
+    if (end === undefined) {
+      if (limit >= this.#source.length) this.#fail("a string has no end")
+      return
+    }
+    this.#at++
+    const text = this.#pieces.length === 1 ? this.#pieces[0]! : this.#pieces.join("")
+    this.#pieces = []
+    // Only an escape can spell half a pair: the source has been decoded from UTF-8.
+    const whole = text.isWellFormed() ? text : text.toWellFormed()
+    if (this.#isName) this.#named(whole)
+    else this.#done(whole)
   }
 
-  private string(): string {
-    const raw = this.text.slice(this.at, this.closing() + 1)
+  #named(name: string): void {
+    const open = this.#open.at(-1) as Extract<Open, { members: object }>
+    open.name = name
+    this.#expected = "colon"
+  }
+
+  /** Where the text ends that goes on at `from`: at the next quote that no backslash escapes, if it stands before `limit`. */
+  #closing(from: number, limit: number): number | undefined {
+    const source = this.#source
+    if (this.#quote < from) this.#quote = nextQuote(source, from)
+    while (this.#quote < limit) {
+      if (backslashes(source, from, this.#quote) % 2 === 0) return this.#quote
+      this.#quote = nextQuote(source, this.#quote + 1)
+    }
+    return undefined
+  }
+
+  #unescaped(from: number, to: number): string {
     try {
-      const text = JSON.parse(raw) as string
-      this.at += raw.length
-      return raw.includes("\\u") ? text.replace(LONE_SURROGATE, "\ufffd") : text
+      return JSON.parse(`"${this.#source.slice(from, to)}"`) as string
     } catch {
-      return this.faultInString()
+      return this.#faultInText(from)
     }
   }
 
-  /** Where the string that begins here ends: at the next quote that no backslash escapes. */
-  private closing(): number {
-    let end = this.at
+  #faultInText(from: number): never {
+    this.#at = from
     for (;;) {
-      end = this.text.indexOf('"', end + 1)
-      let slashes = 0
-      while (this.text[end - 1 - slashes] === "\\") slashes++
-      if (end < 0 || slashes % 2 === 0) return end
+      PLAIN.lastIndex = this.#at
+      PLAIN.exec(this.#source)
+      this.#at = PLAIN.lastIndex
+      const end = this.#source[this.#at]
+      if (end === undefined || end === '"') this.#fail("a string has no end")
+      if (end !== "\\") this.#fail("a control character inside a string must be escaped")
+      this.#escape()
     }
   }
 
-  private faultInString(): never {
-    this.at++
-    for (;;) {
-      PLAIN.lastIndex = this.at
-      PLAIN.exec(this.text)
-      this.at = PLAIN.lastIndex
-      const end = this.text[this.at]
-      if (end === undefined || end === '"') this.fail("a string has no end")
-      if (end !== "\\") this.fail("a control character inside a string must be escaped")
-      this.escape()
+  #escape(): void {
+    const kind = this.#source[this.#at + 1] ?? ""
+    const digits = this.#source.slice(this.#at + 2, this.#at + 6)
+    if (kind === "u" && /^[0-9a-fA-F]{4}$/.test(digits)) this.#at += 6
+    else if (kind !== "" && '"\\/bfnrt'.includes(kind)) this.#at += 2
+    else this.#fail("an unknown escape in a string")
+  }
+
+  /** Most numbers are token ids; undefined for all that are not plain digits and few. */
+  #fewDigits(): number | undefined {
+    let value = 0
+    let at = this.#at
+    const first = this.#source.charCodeAt(at)
+    for (; at - this.#at <= FEW_DIGITS; at++) {
+      const code = this.#source.charCodeAt(at)
+      if (code >= 0x30 && code <= 0x39) value = value * 10 + code - 0x30
+      else if (code === 0x2e || code === 0x45 || code === 0x65) return undefined
+      else break
     }
+    const digits = at - this.#at
+    if (digits === 0 || digits > FEW_DIGITS || (first === 0x30 && digits > 1)) return undefined
+    this.#at = at
+    return value
   }
 
-  private escape(): void {
-    const kind = this.text[this.at + 1] ?? ""
-    const digits = this.text.slice(this.at + 2, this.at + 6)
-    if (kind === "u" && /^[0-9a-fA-F]{4}$/.test(digits)) this.at += 6
-    else if (kind !== "" && '"\\/bfnrt'.includes(kind)) this.at += 2
-    else this.fail("an unknown escape in a string")
-  }
-
-  private number(): number | bigint {
-    NUMBER.lastIndex = this.at
-    const match = NUMBER.exec(this.text)
+  #anyNumber(): number | bigint {
+    // Half a million digits would take seconds to become a bigint, and no field holds more than 64 bits.
+    const near = this.#source.slice(this.#at, this.#at + MAX_DIGITS + 1)
+    NUMBER.lastIndex = 0
+    const match = NUMBER.exec(near)
     if (!match) {
-      const found = this.text[this.at]
-      this.fail(
+      const found = this.#source[this.#at]
+      this.#fail(
         found === undefined ? "it ends too early" : `an unexpected ${JSON.stringify(found)}`,
       )
     }
     const [digits, fraction, exponent] = match
+    if (digits.length > MAX_DIGITS) this.#fail(`a number has more than ${MAX_DIGITS} digits`)
     const value = Number(digits)
-    if (!Number.isFinite(value)) this.fail(`the number ${digits.slice(0, 40)} is too large`)
-    const whole = fraction === undefined && exponent === undefined
-    const exact = whole && !Number.isSafeInteger(value)
-    // Half a million digits would take seconds to become a bigint, and no field holds more than 64 bits.
-    if (exact && digits.length > 400) this.fail("a number has more than 400 digits")
-    this.at = NUMBER.lastIndex
-    return exact ? BigInt(digits) : value
+    if (!Number.isFinite(value)) this.#fail(`the number ${digits.slice(0, 40)} is too large`)
+    const isWhole = fraction === undefined && exponent === undefined
+    this.#at += digits.length
+    return isWhole && !Number.isSafeInteger(value) ? BigInt(digits) : value
   }
 
-  private word<Value extends Json>(word: string, value: Value): Value {
-    if (!this.text.startsWith(word, this.at)) {
-      this.fail(`an unexpected ${JSON.stringify(this.text[this.at])}`)
+  #word(word: string, value: Json): void {
+    if (!this.#source.startsWith(word, this.#at)) {
+      this.#fail(`an unexpected ${JSON.stringify(this.#source[this.#at])}`)
     }
-    this.at += word.length
-    return value
+    this.#at += word.length
+    this.#done(value)
   }
 
-  private take(character: string): boolean {
-    if (this.text[this.at] !== character) return false
-    this.at++
+  #take(character: string): boolean {
+    if (this.#source[this.#at] !== character) return false
+    this.#at++
     return true
   }
+
+  #pass(character: string, then: Expected, otherwise: string): void {
+    if (!this.#take(character)) this.#fail(otherwise)
+    this.#expected = then
+  }
+}
+
+// Assigning to "__proto__" would change the object's kind instead of adding a member.
+function addMember(members: Record<string, Json>, name: string, value: Json): void {
+  if (name !== "__proto__") members[name] = value
+  else
+    Object.defineProperty(members, name, {
+      value,
+      enumerable: true,
+      configurable: true,
+      writable: true,
+    })
+}
+
+function nextQuote(source: string, from: number): number {
+  const at = source.indexOf('"', from)
+  return at < 0 ? Number.POSITIVE_INFINITY : at
+}
+
+/** How many backslashes stand right before `at`, none of them before `from`. */
+function backslashes(source: string, from: number, at: number): number {
+  let count = 0
+  while (at - count > from && source.charCodeAt(at - count - 1) === 0x5c) count++
+  return count
+}
+
+/** The last place up to `to` at which a text that goes on at `from` can be cut without cutting an escape. */
+function beforeEscape(source: string, from: number, to: number): number {
+  if (to === source.length) return to
+  if (backslashes(source, from, to) % 2 === 1) return to - 1
+  for (let back = 2; back <= 5; back++) {
+    const isUnicode = source[to - back + 1] === "u" && source[to - back] === "\\"
+    if (isUnicode && backslashes(source, from, to - back + 1) % 2 === 1) return to - back
+  }
+  return to
 }

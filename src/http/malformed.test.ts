@@ -2,8 +2,8 @@
 
 import { expect, test } from "vitest"
 import { hi, parrot } from "../../test/parrot.ts"
+import { ChatCompletionRequest } from "./apis/chat/schema.ts"
 import { routes } from "./routes.ts"
-import { ChatCompletionRequest } from "./schemas.ts"
 
 /** Numbers that are the same in every run. */
 function dice(seed: number) {
@@ -72,7 +72,6 @@ test("fifteen hundred odd bodies, over one connection each way", async () => {
       method: "POST",
       headers: { "content-type": "application/json" },
       body,
-      signal: AbortSignal.timeout(5000),
     })
     const text = await answer.text()
     statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1)
@@ -87,7 +86,7 @@ test("fifteen hundred odd bodies, over one connection each way", async () => {
   }
   expect(statuses.get(200)).toBeGreaterThan(100)
   expect(statuses.get(400)).toBeGreaterThan(500)
-}, 60_000)
+})
 
 test("random bytes are 400, and a good request right after is 200", async () => {
   const { server, post } = parrot()

@@ -3,13 +3,16 @@
 
 import type { TSchema } from "typebox"
 import { errors } from "../errors.ts"
+import { CLIENTS } from "./apis/chat/dialects/choose.ts"
+import { ChatCompletionMessage } from "./apis/chat/schema.ts"
+import { MAX_STOP_LENGTH } from "./apis/fields.ts"
+import { MAX_LOGPROBS } from "./apis/logprob-budget.ts"
+import { unsupported } from "./apis/refusals.ts"
 import { describe } from "./check.ts"
-import { CLIENTS } from "./dialects/choose.ts"
-import { unsupported } from "./refusals.ts"
+import { MAX_DEPTH, MAX_DIGITS, MAX_MEMBERS, MAX_VALUES } from "./json.ts"
 import type { Route } from "./route.ts"
 import { routes } from "./routes.ts"
-import { ChatCompletionMessage } from "./schemas.ts"
-import { defaultTimeouts } from "./service.ts"
+import { defaultHttpOptions, defaultTimeouts } from "./service.ts"
 
 export function apiPage(): string {
   return `# The API
@@ -42,9 +45,9 @@ Which one a request gets, first match wins:
 2. the request header \`x-api-dialect\`: what it says;
 3. the server option \`--api-dialect\`, unless it is \`auto\`;
 4. \`openai\` when the client is an OpenAI SDK (header \`x-stainless-lang\`, or a user agent with
-   ${CLIENTS.map((name) => `\`${name}\``).join(", ")}) or the body uses what only that contract has (\`max_completion_tokens\`,
-   \`parallel_tool_calls\`, \`tools[].function.strict\`, \`response_format.json_schema\`, earlier calls whose arguments are a
-   string);
+   ${CLIENTS.map((name) => `\`${name}\``).join(", ")}), sends an \`Authorization\` header, which the specification does not know,
+   or uses in the body what only that contract has (\`stream_options\`, \`max_completion_tokens\`, \`parallel_tool_calls\`,
+   \`tools[].function.strict\`, \`response_format.json_schema\`, earlier calls whose arguments are a string);
 5. else \`native\`.
 
 The answer's \`x-api-dialect\` header says which it was.
@@ -68,12 +71,21 @@ and sound are 400: the model takes text. Arguments of earlier calls may be a map
 - A stream is \`data: \`, one JSON object and a blank line for each event, one write each, and \`data: [DONE]\` last. A failure
   once it has begun is one event with \`error\`, and then the end without \`[DONE]\`.
 - A choice that failed in a whole answer has \`finish_reason: "error"\` and the others are kept; when all failed the answer is 500.
-- \`logprobs\` are the model's own: of the raw logits, before temperature, penalties and bias, with each token's true bytes. They
-  list exactly the tokens whose text was sent; those of thinking stand beside them under \`reasoning_content\`. A completion
-  with \`echo\` begins with the prompt's own, the first of them null, and leaves out none of its tokens nor of the reply's,
-  the one that ended it included: so a harness finds what it counts on.
+- \`completion_tokens\` counts the tokens of the reply: thinking, markers, calls and control tokens included, without the token
+  that ended it and without those that lie wholly in a stop string or behind it.
+- \`logprobs\` are the model's own: of the raw logits, before temperature, penalties and bias. Every token that
+  \`completion_tokens\` counts is told once, those of thinking under \`reasoning_content\`. \`bytes\` are the token's true bytes
+  and join to the text; a token that shows as nothing there (a marker, a control token, a part of a call) has its name as
+  \`token\` and no bytes. In completions \`top_logprobs\` is a map by name: of tokens with one name the likeliest is told. A
+  completion with \`echo\` begins with the prompt's own, the first of them null, and tells the token that ended the reply as
+  well: so a harness finds what it counts on.
+- A stop string works in the text of a reply, in JSON of a \`response_format\` too, which it cuts like any text; not in thinking
+  and not in calls, so that it does nothing in a reply that is required to call and has no other text.
 - A model's thinking is in \`reasoning_content\`, not in \`content\`; \`--reasoning inline\` leaves it in the text.
-- The same request with the same \`seed\` and \`system_fingerprint\` gives the same text.
+- The same request with the same \`seed\` and \`system_fingerprint\` gives the same text, whatever else runs. The fingerprint stands
+  for all that decides a text beside its request: sinter's version, the compiled program, weights, tokenizer, template and the
+  date that it tells (the day the server started), end tokens, the longest sequence, \`--generation-defaults\`,
+  \`--tool-format\` and \`--reasoning\`.
 
 ## Headers
 
@@ -93,11 +105,16 @@ ${table(["What", "Default", "Then"], LIMITS)}
 
 ## Known and refused
 
-Being asked for one of these is 400 with the field's name, rather than an answer that pretends.
+Being asked for one of these is 400 with the field's name, rather than an answer that pretends. Values that ask for nothing
+(\`min_tokens: 0\`, \`skip_special_tokens: true\`) are ignored like fields nobody knows.
 
 ${table(
-  ["Field", "Why"],
-  unsupported.map(({ param, because }) => [`\`${param}\``, because.slice(param.length + 2)]),
+  ["Field", "Refused by", "Why"],
+  unsupported.map(({ params, by, because }) => [
+    params.map((param) => `\`${param}\``).join(", "),
+    by ?? "both",
+    because,
+  ]),
 )}
 `
 }
@@ -138,7 +155,11 @@ const seconds = (milliseconds: number) => `${milliseconds / 1000} s`
 
 const LIMITS = [
   ["size of a body", "2 MiB, or 16 bytes a token of context if that is more", "413"],
-  ["depth of its JSON", "256", "400"],
+  ["depth of its JSON", String(MAX_DEPTH), "400"],
+  ["objects, lists and texts in it, names included", String(MAX_VALUES), "400"],
+  ["members of one object", String(MAX_MEMBERS), "400"],
+  ["digits of one number", String(MAX_DIGITS), "400"],
+  ["bodies that are being read, together", "256 MiB", "429"],
   ["headers", "16 KiB", "431"],
   ["time for the headers", seconds(defaultTimeouts.header), "408"],
   ["time for the body", seconds(defaultTimeouts.body), "408"],
@@ -153,7 +174,14 @@ const LIMITS = [
     "cut; its generation pauses from 256 KiB on",
   ],
   ["silence in a stream", seconds(defaultTimeouts.keepAlive), "broken, as the dialect does it"],
+  ["stop strings of a request", `${MAX_STOP_LENGTH} characters together`, "400"],
+  [
+    "log probabilities in an answer",
+    `${MAX_LOGPROBS}; of a stream echoed prompts alone count`,
+    "400",
+  ],
   ["choices of one request", "128", "400"],
+  ["connections", `${defaultHttpOptions.maxConnections} (\`--max-connections\`)`, "503"],
   ["requests that wait", "`--max-queue`", "429"],
 ]
 

@@ -2,9 +2,9 @@
 // components, so that a type used in three places is described once.
 
 import type { TSchema } from "typebox"
+import { openaiApi } from "./apis/openai.ts"
 import type { Json } from "./json.ts"
 import type { Route } from "./route.ts"
-import { ErrorBody } from "./schemas.ts"
 
 type Members = Record<string, Json>
 
@@ -57,7 +57,9 @@ function operation(route: Route, components: Members): Json {
       "200": { description: "The answer.", content: answerContent(route, components) },
       default: {
         description: "What was wrong, in one sentence.",
-        content: { "application/json": { schema: named(ErrorBody, components) } },
+        content: {
+          "application/json": { schema: named((route.api ?? openaiApi).ErrorBody, components) },
+        },
       },
     },
   }

@@ -1,9 +1,12 @@
 // What a row of the routes table says.
 
 import type { TSchema } from "typebox"
+import type { Api } from "./apis/api.ts"
 import type { Answer, Exchange } from "./exchange.ts"
 
 export interface Route {
+  /** Whose it is; absent: OpenAI's, as the specification's endpoints are. */
+  api?: Api
   method: "GET" | "POST"
   path: string // parameters as {name}; the last one may hold slashes
   summary: string

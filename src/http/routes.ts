@@ -1,34 +1,32 @@
 // Every endpoint, in one table: a path, a schema, a sentence, a handler. Routing, 405s, /openapi.json, /docs and
 // docs/api.md are made from it. Paths under /v1 are served under /openai/v1 as well, in the openai dialect.
 
-import { docsPage, health, live, metricsPage, version } from "./endpoints/about.ts"
-import { chatCompletions } from "./endpoints/chat-completions.ts"
-import { completions } from "./endpoints/completions.ts"
-import { eventTrace } from "./endpoints/debug.ts"
-import { listModels, showModel } from "./endpoints/models.ts"
-import { checkSchema } from "./endpoints/schema-check.ts"
-import { detokenize, tokenize } from "./endpoints/tokens.ts"
-import { json } from "./exchange.ts"
-import { writeJson } from "./json.ts"
-import { openapiDocument } from "./openapi.ts"
-import type { Route } from "./route.ts"
+import { chatCompletions } from "./apis/chat/endpoint.ts"
 import {
   ChatCompletionRequest,
   ChatCompletionResponse,
   ChatCompletionStreamResponse,
-  CompletionRequest,
-  CompletionResponse,
+} from "./apis/chat/schema.ts"
+import { completions } from "./apis/completions/endpoint.ts"
+import { CompletionRequest, CompletionResponse } from "./apis/completions/schema.ts"
+import { listModels, showModel } from "./apis/models/endpoint.ts"
+import { Model, ModelList } from "./apis/models/schema.ts"
+import { checkSchema } from "./apis/schema-check/endpoint.ts"
+import { SchemaCheckRequest, SchemaCheckResponse } from "./apis/schema-check/schema.ts"
+import { docsPage, health, live, metricsPage, version } from "./apis/server/about.ts"
+import { Health, Version } from "./apis/server/schema.ts"
+import { eventTrace } from "./apis/server/trace.ts"
+import { detokenize, tokenize } from "./apis/tokens/endpoint.ts"
+import {
   DetokenizeRequest,
   DetokenizeResponse,
-  Health,
-  Model,
-  ModelList,
-  SchemaCheckRequest,
-  SchemaCheckResponse,
   TokenizeRequest,
   TokenizeResponse,
-  Version,
-} from "./schemas.ts"
+} from "./apis/tokens/schema.ts"
+import { json } from "./exchange.ts"
+import { writeJson } from "./json.ts"
+import { openapiDocument } from "./openapi.ts"
+import type { Route } from "./route.ts"
 import { Type } from "./type.ts"
 
 export const routes: readonly Route[] = [
@@ -160,6 +158,15 @@ export const routes: readonly Route[] = [
     path: "/openapi.json",
     summary: "This API as an OpenAPI 3.1 document.",
     answer: Type.Unknown(),
-    handle: ({ options }) => json(writeJson(openapiDocument(routes, options.version))),
+    handle: ({ options }) => json(openapi(options.version)),
   },
 ]
+
+const printed = new Map<string, string>()
+
+/** Printed once, as it takes milliseconds. */
+function openapi(version: string): string {
+  const known = printed.get(version) ?? writeJson(openapiDocument(routes, version))
+  printed.set(version, known)
+  return known
+}

@@ -20,6 +20,8 @@ export interface HttpOptions {
   toolText: ToolText
   /** Bytes; undefined: the larger of 2 MiB and 16 bytes for each token of the context. */
   maxBody: number | undefined
+  /** Connections that are served at once; one more is answered 503. */
+  maxConnections: number
   /** Whose names /metrics uses beside our own. */
   metricsCompat: "none" | "vllm"
   timeouts: Timeouts
@@ -60,6 +62,7 @@ export const defaultHttpOptions: Omit<HttpOptions, "version"> = {
   reasoning: "split",
   toolText: "plain",
   maxBody: undefined,
+  maxConnections: 4096,
   metricsCompat: "none",
   timeouts: defaultTimeouts,
 }
@@ -84,7 +87,7 @@ export interface ModelCard {
   capabilities: readonly string[]
   contextLength: number // tokens, prompt and reply together
   vocabularySize: number
-  fingerprint: string // fp_…: of weights, config and library
+  fingerprint: string // fp_…: of all that decides a text beside its request
   /** Shown in the model list as they are: format, device, parameters, … */
   details: Readonly<Record<string, string | number | boolean>>
 }

@@ -1,92 +1,51 @@
-// One answer as server-sent events. Each event is one write of `data: `, the JSON and a blank line. What the client has
-// not taken yet is bounded: beyond 256 KiB the next write waits for it, so the generation behind waits too, and a
-// client that takes nothing within the write timeout is cut.
+// One answer as server-sent events. Each event is one write of `data: `, the JSON and a blank line, with its name before it
+// where an API names its events. A client that takes nothing makes the generation behind wait (outflow.ts); one that hears
+// nothing for long is sent a sign of life.
 
-import type { ServerResponse } from "node:http"
-import type { Timeouts } from "./service.ts"
-
-const MOST_UNSENT = 256 * 1024 // bytes
+import type { ServerEvent } from "./apis/api.ts"
+import type { Exchange } from "./exchange.ts"
+import { Outflow } from "./outflow.ts"
 
 export class EventStream {
-  private readonly raw: ServerResponse
-  private readonly timeouts: Timeouts
-  private readonly signOfLife: string
-  private readonly heartbeat: NodeJS.Timeout
+  readonly #outflow: Outflow
+  readonly #signOfLife: string
+  readonly #heartbeat: NodeJS.Timeout
 
   /** @param signOfLife what is sent after `timeouts.keepAlive` of silence: a whole event or a comment. */
-  constructor(
-    raw: ServerResponse,
-    headers: Record<string, string | number | string[] | undefined>,
-    timeouts: Timeouts,
-    signOfLife: string,
-  ) {
-    this.raw = raw
-    this.timeouts = timeouts
-    this.signOfLife = signOfLife
+  constructor(exchange: Pick<Exchange, "takeOver" | "options">, signOfLife: string) {
+    this.#signOfLife = signOfLife
     // x-accel-buffering: proxies would otherwise hold events back until their buffer is full.
-    raw.writeHead(200, {
-      ...definedOnly(headers),
+    this.#outflow = new Outflow(exchange, {
       "content-type": "text/event-stream; charset=utf-8",
       "cache-control": "no-store",
       "x-accel-buffering": "no",
     })
-    raw.flushHeaders()
-    this.heartbeat = setTimeout(() => this.beat(), timeouts.keepAlive)
-    raw.once("close", () => clearTimeout(this.heartbeat))
+    this.#heartbeat = setTimeout(() => this.#beat(), exchange.options.timeouts.keepAlive)
+    this.#outflow.raw.once("close", () => clearTimeout(this.#heartbeat))
   }
 
   /** Sends one event; resolves when the client may be sent another. */
-  async send(json: string): Promise<void> {
-    if (this.raw.destroyed) return
-    this.raw.write(event(json))
-    this.heartbeat.refresh()
-    if (this.raw.writableLength > MOST_UNSENT) await this.drained()
+  async send(given: ServerEvent): Promise<void> {
+    if (!this.#outflow.raw.destroyed) this.#heartbeat.refresh()
+    await this.#outflow.write(event(given))
   }
 
   end(): void {
-    clearTimeout(this.heartbeat)
-    cutUnlessTaken(this.raw, this.timeouts.write)
-    this.raw.end()
+    clearTimeout(this.#heartbeat)
+    this.#outflow.end()
   }
 
-  private beat(): void {
-    if (this.raw.writableLength === 0) this.raw.write(this.signOfLife)
-    this.heartbeat.refresh()
-  }
-
-  private drained(): Promise<void> {
-    const { raw } = this
-    return new Promise((resolve) => {
-      const cut = setTimeout(() => raw.destroy(), this.timeouts.write)
-      const done = () => {
-        clearTimeout(cut)
-        raw.off("drain", done).off("close", done)
-        resolve()
-      }
-      raw.on("drain", done).on("close", done)
-    })
+  #beat(): void {
+    const { raw } = this.#outflow
+    if (raw.writableLength === 0) raw.write(this.#signOfLife)
+    this.#heartbeat.refresh()
   }
 }
 
 /** Says nothing; parsers skip it. */
 export const COMMENT = ": waiting\n\n"
 
-export function event(json: string): string {
-  return `data: ${json}\n\n`
-}
-
-/** Ends the connection when an answer that has been handed over is not taken within the time. */
-export function cutUnlessTaken(raw: ServerResponse, milliseconds: number): void {
-  if (raw.destroyed) return // its close has come already, and the timer would keep the process
-  const cut = setTimeout(() => raw.destroy(), milliseconds)
-  const done = () => clearTimeout(cut)
-  raw.once("finish", done).once("close", done)
-}
-
-function definedOnly(headers: Record<string, string | number | string[] | undefined>) {
-  const defined: Record<string, string | number | string[]> = {}
-  for (const [name, value] of Object.entries(headers)) {
-    if (value !== undefined) defined[name] = value
-  }
-  return defined
+export function event(given: ServerEvent): string {
+  if (typeof given === "string") return `data: ${given}\n\n`
+  return `event: ${given.name}\ndata: ${given.data}\n\n`
 }

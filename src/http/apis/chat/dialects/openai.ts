@@ -1,0 +1,45 @@
+// The shapes that OpenAI's clients are built for: the role once, and absent members left out but for those that OpenAI's
+// contract requires. A second role would be read as "assistantassistant" by some of them, and a repeated id or name of a
+// call likewise, so each is sent once.
+
+import type { Json } from "../../../json.ts"
+import { callJson, type Dialect, type Said } from "./dialect.ts"
+
+export const openai: Dialect = {
+  message: ({ content, reasoning, calls }) => ({
+    role: "assistant",
+    content: content === "" && calls.length > 0 ? null : content,
+    refusal: null,
+    ...thinking(reasoning),
+    ...(calls.length > 0 && { tool_calls: calls.map((call) => callJson(call, call.arguments)) }),
+  }),
+  unreadable: "stop",
+  begin: () => {
+    let opening: Json[] = [{ role: "assistant", content: "" }]
+    const opened = (delta: Json) => {
+      const deltas = [...opening, delta]
+      opening = []
+      return deltas
+    }
+    return { take: (event) => opened(deltaOf(event)), end: () => opened({}) }
+  },
+  signOfLife: "comment",
+}
+
+function deltaOf(event: Said): Json {
+  switch (event.kind) {
+    case "content":
+      return { content: event.text }
+    case "reasoning":
+      return thinking(event.text)
+    case "call":
+      return { tool_calls: [{ index: event.index, ...callJson({ ...event, arguments: "" }, "") }] }
+    case "arguments":
+      return { tool_calls: [{ index: event.index, function: { arguments: event.text } }] }
+  }
+}
+
+// Two names are in use for thinking; clients look for either.
+function thinking(reasoning: string) {
+  return reasoning === "" ? {} : { reasoning_content: reasoning, reasoning }
+}

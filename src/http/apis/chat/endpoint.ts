@@ -1,0 +1,56 @@
+// POST /v1/chat/completions. Whatever can be refused is refused before any header is sent.
+
+import { checking } from "../../check.ts"
+import { type Answer, type Exchange, serviceOf } from "../../exchange.ts"
+import { COMMENT, event } from "../../sse.ts"
+import { inTurns } from "../../turns.ts"
+import { newEnvelope } from "../collected.ts"
+import { reportIgnored, reportUnenforced } from "../ignored.ts"
+import { assertLogprobsFit } from "../logprob-budget.ts"
+import { refuse } from "../refusals.ts"
+import { stream } from "../stream.ts"
+import { whole } from "../whole.ts"
+import { dialects } from "./dialects/choose.ts"
+import { chunks, emptyChunk, wholeAnswer } from "./reply.ts"
+import { readingChat } from "./request.ts"
+import { ChatCompletionRequest } from "./schema.ts"
+
+export async function chatCompletions(exchange: Exchange): Promise<Answer> {
+  const service = serviceOf(exchange)
+  refuse(exchange.body, "chat")
+  const body = await inTurns(checking(ChatCompletionRequest, exchange.body))
+  const { id, scope, options } = exchange
+  const origin = { id, scope, reasoning: options.reasoning }
+  const request = await inTurns(readingChat(body, service, origin))
+  const { topLogprobs } = request.sampling
+  if (topLogprobs !== undefined) {
+    const { contextLength } = service.model
+    assertLogprobsFit({
+      field: topLogprobs > 0 ? "top_logprobs" : "logprobs",
+      top: topLogprobs,
+      choices: request.choices,
+      tokens: Math.min(request.maxTokens ?? contextLength, contextLength),
+      echoed: 0,
+      stream: body.stream ?? false,
+    })
+  }
+  reportIgnored(exchange, ChatCompletionRequest)
+  exchange.setHeader("x-seed", String(body.seed ?? request.sampling.seed))
+  const reply = await service.chat.reply(request, exchange.signal, exchange.client)
+  reportUnenforced(exchange, reply.unenforced)
+  const object = body.stream ? "chat.completion.chunk" : "chat.completion"
+  const envelope = newEnvelope("chatcmpl", object, body.model, service.model.fingerprint)
+  const shape = {
+    dialect: dialects[exchange.dialect],
+    toolText: exchange.options.toolText,
+    names: reply.names,
+    logprobs: body.logprobs ?? false,
+    usage: body.stream_options?.include_usage ?? false,
+  }
+  const events = exchange.metrics.watch(reply.events, [reply], exchange.account)
+  if (!body.stream) return whole(exchange, wholeAnswer(events, envelope, shape))
+
+  const isChunk = shape.dialect.signOfLife === "chunk"
+  const signOfLife = isChunk ? event(emptyChunk(envelope, shape)) : COMMENT
+  return stream(exchange, chunks(events, envelope, shape), signOfLife)
+}

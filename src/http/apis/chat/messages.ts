@@ -1,0 +1,97 @@
+// The conversation as clients write it, turned into our own messages: texts from strings, lists of maps or OpenAI's
+// parts, calls with their arguments as a map or as text. The model takes text; pictures and sound are refused.
+
+import type { ChatMessage, ToolCall } from "../../../chat/conversation.ts"
+import { type Problem, problem } from "../../../errors.ts"
+import { fault, mustBe, show } from "../../check.ts"
+import { type Json, reading, writing } from "../../json.ts"
+import type { Work } from "../../turns.ts"
+import type { ChatCompletionMessage } from "./schema.ts"
+
+const PIECE = 512 // messages read between two turns
+
+/** Yields what it has read: messages, or of what is longer than those as much as a piece of JSON holds. */
+export function* readingMessages(given: readonly ChatCompletionMessage[]): Work<ChatMessage[]> {
+  const messages: ChatMessage[] = []
+  for (const [index, message] of given.entries()) {
+    if (index > 0 && index % PIECE === 0) yield PIECE
+    messages.push(yield* readingMessage(message, `messages[${index}]`))
+  }
+  return messages
+}
+
+function* readingMessage(given: ChatCompletionMessage, path: string): Work<ChatMessage> {
+  const { role, content, name, tool_calls, tool_call_id, reasoning_content } = given
+  if (tool_calls?.length && role !== "assistant") {
+    throw fault(`${path}.tool_calls`, "belongs to messages of the assistant")
+  }
+  if (typeof tool_call_id === "string" && role !== "tool") {
+    throw fault(`${path}.tool_call_id`, "belongs to messages of the tool role")
+  }
+  const { images } = given as Part
+  if (Array.isArray(images) && images.length > 0) {
+    throw unsupported(`${path}.images`, "is not supported; the model takes text only")
+  }
+  const message: ChatMessage = {
+    role: role === "developer" ? "system" : role,
+    content: Array.isArray(content)
+      ? yield* readingParts(content as Part[], role, `${path}.content`)
+      : (content ?? null),
+  }
+  if (typeof name === "string") message.name = name
+  if (typeof reasoning_content === "string") message.reasoning = reasoning_content
+  if (typeof tool_call_id === "string") message.toolCallId = tool_call_id
+  if (tool_calls?.length) {
+    const toolCalls: ToolCall[] = []
+    for (const [index, call] of tool_calls.entries()) {
+      toolCalls.push(yield* readingCall(call, `${path}.tool_calls[${index}]`, index))
+    }
+    message.toolCalls = toolCalls
+  }
+  return message
+}
+
+type Part = Readonly<Record<string, Json>>
+
+// Structured data of a tool has no `text` anywhere and reaches the template as its JSON.
+function* readingParts(parts: readonly Part[], role: string, path: string): Work<string> {
+  if (role === "tool" && parts.length > 0 && !parts.some((part) => "text" in part)) {
+    return yield* writing(parts)
+  }
+  return parts.map((part, index) => readPart(part, `${path}[${index}]`)).join("")
+}
+
+function readPart(part: Part, path: string): string {
+  const { type = "text", text, refusal } = part
+  if (type === "text" && typeof text === "string") return text
+  if (type === "refusal" && typeof refusal === "string") return refusal
+  if (type === "text") throw fault(path, "must have a text, which must be a string")
+  throw unsupported(path, `is a part of type ${show(type)}; the model takes text only`)
+}
+
+type Call = NonNullable<ChatCompletionMessage["tool_calls"]>[number]
+
+function* readingCall(call: Call, path: string, index: number): Work<ToolCall> {
+  const { name, arguments: given } = call.function
+  return {
+    id: call.id ?? `call_${index}`,
+    name,
+    arguments: yield* readingArguments(given, `${path}.function.arguments`),
+  }
+}
+
+function* readingArguments(given: Call["function"]["arguments"], path: string): Work<string> {
+  if (given === undefined || given === null || given === "") return "{}"
+  if (typeof given !== "string") return yield* writing(given as Json)
+  try {
+    const value = yield* reading(given)
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) return given
+  } catch {
+    // Said below: to the client it is the same fault.
+  }
+  throw mustBe(path, "a map, or a string that holds one as JSON", given)
+}
+
+function unsupported(path: string, what: string): Problem {
+  return problem("unsupported_value", { problem: `${path} ${what}.` }, path)
+}

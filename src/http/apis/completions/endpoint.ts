@@ -1,0 +1,62 @@
+// POST /v1/completions: goes on with plain texts. Each prompt is one generation; all are admitted before the first header.
+
+import { checking } from "../../check.ts"
+import { type Answer, type Exchange, serviceOf } from "../../exchange.ts"
+import { COMMENT, event } from "../../sse.ts"
+import { inTurns } from "../../turns.ts"
+import { dialects } from "../chat/dialects/choose.ts"
+import { newEnvelope } from "../collected.ts"
+import { reportIgnored } from "../ignored.ts"
+import { assertLogprobsFit } from "../logprob-budget.ts"
+import { refuse } from "../refusals.ts"
+import { stream } from "../stream.ts"
+import { whole } from "../whole.ts"
+import { emptyTextChunk, sideBySide, textChunks, wholeText } from "./reply.ts"
+import { readingCompletion } from "./request.ts"
+import { CompletionRequest } from "./schema.ts"
+
+export async function completions(exchange: Exchange): Promise<Answer> {
+  const service = serviceOf(exchange)
+  const { chat, model } = service
+  refuse(exchange.body, "completions")
+  const body = await inTurns(checking(CompletionRequest, exchange.body))
+  const { prompts, common } = await inTurns(readingCompletion(body, service, exchange))
+  const { choices } = common
+  reportIgnored(exchange, CompletionRequest)
+  exchange.setHeader("x-seed", String(body.seed ?? common.sampling.seed))
+
+  // One prompt that is refused refuses the request, and ends what was admitted of it.
+  const ending = new AbortController()
+  const signal = AbortSignal.any([exchange.signal, ending.signal])
+  try {
+    const replies = await Promise.all(
+      prompts.map((prompt) => chat.complete({ ...common, prompt }, signal, exchange.client)),
+    )
+    const { topLogprobs } = common.sampling
+    if (topLogprobs !== undefined) {
+      const read = replies.reduce((sum, { promptTokens }) => sum + promptTokens, 0)
+      assertLogprobsFit({
+        field: "logprobs",
+        top: topLogprobs,
+        choices: prompts.length * choices,
+        tokens: Math.min(common.maxTokens!, model.contextLength),
+        echoed: common.echo ? read * choices : 0,
+        stream: body.stream ?? false,
+      })
+    }
+    const events = exchange.metrics.watch(sideBySide(replies, choices), replies, exchange.account)
+    const envelope = newEnvelope("cmpl", "text_completion", body.model, model.fingerprint)
+    const shape = {
+      names: replies[0]!.names,
+      logprobs: topLogprobs !== undefined,
+      usage: body.stream_options?.include_usage ?? false,
+    }
+    if (!body.stream) return await whole(exchange, wholeText(events, envelope, shape))
+
+    const isChunk = dialects[exchange.dialect].signOfLife === "chunk"
+    const signOfLife = isChunk ? event(emptyTextChunk(envelope, shape)) : COMMENT
+    return await stream(exchange, textChunks(events, envelope, shape), signOfLife)
+  } finally {
+    ending.abort()
+  }
+}

@@ -1,0 +1,100 @@
+// A checked body becomes the requests that the chat room takes, one for each prompt.
+
+import type { CompletionRequest as Completion } from "../../../chat/conversation.ts"
+import type { Problem } from "../../../errors.ts"
+import { fault } from "../../check.ts"
+import type { ModelCard, Service } from "../../service.ts"
+import type { Work } from "../../turns.ts"
+import { assertServed, assertStreamOptions, readSampling, readStop } from "../sampling.ts"
+import type { CompletionRequest } from "./schema.ts"
+
+const MAX_CHOICES = 128 // of all prompts together
+
+type Prompt = Completion["prompt"]
+
+export interface Completions {
+  prompts: readonly Prompt[]
+  /** What they have in common. */
+  common: Omit<Completion, "prompt">
+}
+
+/** Yields what it has read, as much as a body may hold. */
+export function* readingCompletion(
+  body: CompletionRequest,
+  { model, defaults }: Service,
+  { id, scope }: { id: string; scope: string },
+): Work<Completions> {
+  assertServed(body.model, model)
+  assertStreamOptions(body)
+  if (body.max_tokens === 0 && !body.echo) {
+    throw fault("max_tokens", "may be 0 only with echo")
+  }
+  const prompts = yield* readingPrompts(body.prompt, model)
+  const choices = body.n ?? 1
+  assertFew(prompts.length, choices)
+  const common = {
+    id,
+    scope,
+    choices,
+    maxTokens: body.max_tokens ?? 16,
+    echo: body.echo ?? false,
+    stop: readStop(body.stop),
+    ignoreEos: body.ignore_eos ?? false,
+    sampling: {
+      ...readSampling(body, model, defaults),
+      topLogprobs: body.logprobs ?? undefined,
+    },
+  }
+  return { prompts, common }
+}
+
+const PIECE = 16_384 // token ids read between two turns
+
+function* readingPrompts(
+  given: CompletionRequest["prompt"],
+  model: ModelCard,
+): Work<readonly Prompt[]> {
+  if (typeof given === "string") return [given]
+  const [first] = given
+  if (first === undefined) throw fault("prompt", "must not be an empty list")
+  if (typeof first === "number") return [yield* readingTokens(given, model, "prompt")]
+  assertFew(given.length, 1)
+  const prompts: Prompt[] = []
+  for (const [index, each] of given.entries()) {
+    if (typeof each !== typeof first || typeof each === "number") throw mixture()
+    if (typeof each === "string") prompts.push(each)
+    else prompts.push(yield* readingTokens(each, model, `prompt[${index}]`))
+  }
+  return prompts
+}
+
+/** Token ids that the model has; yields how many it has read. */
+export function* readingTokens(
+  given: readonly unknown[],
+  { vocabularySize }: ModelCard,
+  path: string,
+): Work<Int32Array> {
+  if (given.length === 0) throw fault(path, "must not be empty")
+  const tokens = new Int32Array(given.length)
+  for (let at = 0; at < given.length; at++) {
+    if (at % PIECE === PIECE - 1) yield PIECE
+    const token = given[at]
+    if (typeof token !== "number") throw mixture()
+    if (token >= vocabularySize) {
+      const ids = `token ids from 0 to ${vocabularySize - 1}`
+      throw fault(path, `must hold ${ids}, not ${token} (at ${at})`)
+    }
+    tokens[at] = token
+  }
+  return tokens
+}
+
+function assertFew(prompts: number, choices: number): void {
+  const replies = prompts * choices
+  if (replies <= MAX_CHOICES) return
+  throw fault("prompt", `and n ask for ${replies} replies, more than ${MAX_CHOICES}`)
+}
+
+function mixture(): Problem {
+  return fault("prompt", "must hold texts, token ids or lists of token ids, not a mixture")
+}

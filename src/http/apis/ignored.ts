@@ -1,0 +1,29 @@
+// What of a request has no effect, and the answer says so: fields that no schema knows in `x-ignored-fields`, keywords
+// of tools' schemas that cannot be enforced in `x-unenforced`.
+
+import type { TObject } from "typebox"
+import { cut } from "../check.ts"
+import type { Exchange } from "../exchange.ts"
+
+const MOST_NAMES = 20
+const MOST_BYTES = 1024
+
+export function reportIgnored(exchange: Exchange, schema: TObject): void {
+  const names = Object.keys(exchange.body as object).filter(
+    (name) => !Object.hasOwn(schema.properties, name),
+  )
+  if (names.length > 0) exchange.setHeader("x-ignored-fields", headerList(names))
+}
+
+/** Names that came from a client, fit for a header: percent-encoded, at most 20 and 1 KiB. */
+export function reportUnenforced(exchange: Exchange, places: readonly string[] = []): void {
+  if (places.length === 0) return
+  exchange.setHeader("x-unenforced", headerList(places))
+  exchange.log.warn({ request: exchange.id, unenforced: places.slice(0, MOST_NAMES) })
+}
+
+function headerList(names: readonly string[]): string {
+  const encoded = names.slice(0, MOST_NAMES).map((name) => encodeURIComponent(cut(name, 100)))
+  while (encoded.join(",").length > MOST_BYTES) encoded.pop()
+  return encoded.join(",")
+}

@@ -1,0 +1,22 @@
+// What is served.
+
+import { Type } from "../../type.ts"
+import { text } from "../fields.ts"
+
+export const Model = Type.Object(
+  {
+    id: text,
+    object: Type.Literal("model"),
+    created: Type.Integer(),
+    owned_by: text,
+    context_length: Type.Integer({ description: "Tokens, prompt and reply together." }),
+    max_model_len: Type.Integer({ description: "The same, as vLLM's clients call it." }),
+    capabilities: Type.Array(Type.Enum(["chat", "completion", "tools", "json_schema", "logprobs"])),
+  },
+  { title: "Model" },
+)
+
+export const ModelList = Type.Object(
+  { object: Type.Literal("list"), data: Type.Array(Model) },
+  { title: "ModelList" },
+)

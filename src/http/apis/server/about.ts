@@ -1,0 +1,38 @@
+// What the server says of itself: health, and the API's documents.
+
+import { readFileSync } from "node:fs"
+import { type Answer, type Exchange, json } from "../../exchange.ts"
+import { writeJson } from "../../json.ts"
+import { METRICS_TYPE } from "../../metrics.ts"
+import { vllmNames } from "../../metrics-compat.ts"
+
+const page = readFileSync(new URL("./page.html", import.meta.url), "utf8")
+
+export function health({ state }: Exchange): Answer {
+  if (state.draining) return json('{"status":"draining"}', 503)
+  return state.service ? json('{"status":"ok"}') : json('{"status":"loading"}', 503)
+}
+
+export function live(): Answer {
+  return json('{"status":"ok"}')
+}
+
+export function version({ options }: Exchange): Answer {
+  return json(writeJson({ version: options.version }))
+}
+
+export async function metricsPage({ metrics, options, state }: Exchange): Promise<Answer> {
+  const page = await metrics.print()
+  const names =
+    options.metricsCompat === "vllm" ? vllmNames(page, state.service?.model.names[0]) : ""
+  return { type: METRICS_TYPE, text: page + names }
+}
+
+/** The page is one file that needs nothing from anywhere else, and may reach nothing but this server. */
+export function docsPage({ setHeader }: Exchange): Answer {
+  setHeader("content-security-policy", PAGE_POLICY)
+  return { type: "text/html; charset=utf-8", text: page }
+}
+
+const PAGE_POLICY =
+  "default-src 'none'; connect-src 'self'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"

@@ -1,0 +1,25 @@
+// What the options open to more people than an operator may think of: a sentence each, for the log of the start.
+
+import { isLoopback } from "./guards.ts"
+import type { HttpOptions } from "./service.ts"
+
+export function exposures({
+  host,
+  apiKeys,
+  cors,
+}: Pick<HttpOptions, "host" | "apiKeys" | "cors">): string[] {
+  const sentences: string[] = []
+  if (!isLoopback(host) && apiKeys.length === 0) {
+    sentences.push(
+      `--host ${host} without --api-key: every machine that reaches this one may use the server.`,
+    )
+  }
+  // Every page has the origin "null" in a frame of its own that is sandboxed.
+  const anyOrigin = cors?.origins.some((origin) => origin === "*" || origin === "null")
+  if (cors?.credentials && anyOrigin) {
+    sentences.push(
+      "--allow-credentials for any origin: every web page that somebody opens may use the server in that person's name; list the pages in --allowed-origins.",
+    )
+  }
+  return sentences
+}

@@ -1,0 +1,75 @@
+// From a request that has a route to its answer: who asks, what the body says, and the handler of the route.
+
+import type { FastifyReply, FastifyRequest } from "fastify"
+import { problem } from "../errors.ts"
+import { openaiApi } from "./apis/openai.ts"
+import { setDialect } from "./arrival.ts"
+import type { Answer, State } from "./exchange.ts"
+import { connectionName, readScope } from "./guards.ts"
+import type { Room } from "./room.ts"
+import type { Route } from "./route.ts"
+
+export async function handle(
+  room: Room,
+  route: Route,
+  request: FastifyRequest,
+  reply: FastifyReply,
+) {
+  const { options, state, log, running } = room
+  const scope = route.open ? "" : readScope(options.apiKeys, request.headers)
+  if (!route.early) assertReady(state)
+  if (route.body) state.service?.trace?.mark(request.id, "received")
+  const signal = leavingSignal(reply)
+  const body = route.body ? await readBody(room, request) : null
+  const answer = await route.handle({
+    id: request.id,
+    api: route.api ?? openaiApi,
+    parameter: (request.params as { "*"?: string })["*"] ?? "",
+    body,
+    dialect: setDialect(options, request, reply, body),
+    scope,
+    client: scope || connectionName(request.raw.socket),
+    options,
+    state,
+    log,
+    metrics: running.metrics,
+    account: running.accountOf(request),
+    signal,
+    setHeader: (name, value) => void reply.header(name, value),
+    takeOver: () => {
+      reply.hijack()
+      return { raw: reply.raw, headers: reply.getHeaders() }
+    },
+  })
+  return answer === "sent" ? undefined : send(reply, answer)
+}
+
+export function send(reply: FastifyReply, { status = 200, type, text }: Exclude<Answer, "sent">) {
+  return reply.code(status).type(type).send(text)
+}
+
+function assertReady({ service, draining }: State): void {
+  if (draining) throw problem("not_ready", { state: "shutting down" })
+  if (!service) throw problem("not_ready", { state: "loading its model" })
+}
+
+function readBody({ options, state, bodies }: Room, { raw }: FastifyRequest) {
+  return bodies.read(raw, options.maxBody ?? bodyLimit(state), options.timeouts.body)
+}
+
+const LEAST_BODY_LIMIT = 2 * 1024 * 1024 // bytes
+const BYTES_A_TOKEN = 16
+
+function bodyLimit({ service }: State): number {
+  return Math.max(LEAST_BODY_LIMIT, BYTES_A_TOKEN * (service?.model.contextLength ?? 0))
+}
+
+// Of the request's own signals none is of use: they fire when the body has been read, or never.
+function leavingSignal(reply: FastifyReply): AbortSignal {
+  const leaving = new AbortController()
+  if (reply.raw.destroyed) leaving.abort()
+  reply.raw.once("close", () => {
+    if (!reply.raw.writableEnded) leaving.abort()
+  })
+  return leaving.signal
+}

@@ -1,0 +1,35 @@
+// Which rows of the routes table a request's path belongs to.
+
+import type { FastifyRequest } from "fastify"
+import type { Api } from "./apis/api.ts"
+import { OPENAI_PATH } from "./apis/chat/dialects/choose.ts"
+import { openaiApi } from "./apis/openai.ts"
+import type { Route } from "./route.ts"
+import { routes } from "./routes.ts"
+
+/** Without the query, and without the host that a request to a proxy names. */
+export function pathOf(request: FastifyRequest): string {
+  return request.url.replace(/[?#].*$/s, "").replace(/^[a-z]+:\/\/[^/]*/i, "")
+}
+
+/** Those of the path, one for each method. */
+export function routesOf(path: string): readonly Route[] {
+  const plain = path.startsWith(`${OPENAI_PATH}/v1/`) ? path.slice(OPENAI_PATH.length) : path
+  return routes.filter((route) => {
+    const [start = "", parameter] = route.path.split("{")
+    return parameter ? plain.startsWith(start) : plain.replace(/\/$/, "") === start
+  })
+}
+
+/** Whose errors a path is answered with. */
+export function apiOf(path: string): Api {
+  return routesOf(path)[0]?.api ?? openaiApi
+}
+
+/** None where there is no such path. */
+export function allowedMethods(path: string): string[] {
+  const methods = routesOf(path).flatMap(({ method }) =>
+    method === "GET" ? ["GET", "HEAD"] : [method],
+  )
+  return methods.length > 0 ? [...methods, "OPTIONS"] : []
+}

@@ -1,0 +1,17 @@
+// What the parts of one server share.
+
+import type { Log } from "../log.ts"
+import type { Bodies } from "./body.ts"
+import type { State } from "./exchange.ts"
+import type { Running } from "./running.ts"
+import type { Servers } from "./server.ts"
+import type { HttpOptions } from "./service.ts"
+
+export interface Room {
+  options: HttpOptions
+  log: Log
+  state: State
+  servers: Servers
+  bodies: Bodies
+  running: Running
+}

@@ -1,0 +1,78 @@
+// The requests that are being answered: what each came to is told when it is over, and a server that drains waits for all.
+
+import type { FastifyReply, FastifyRequest } from "fastify"
+import type { Log } from "../log.ts"
+import { Account } from "./account.ts"
+import { cut } from "./check.ts"
+import type { State } from "./exchange.ts"
+import { Metrics } from "./metrics.ts"
+import { pathOf, routesOf } from "./paths.ts"
+
+const CLIENT_LEFT = 499 // in the log alone, as nginx writes it
+
+/** Told when the first of some requests begins to be answered, and when the last of them is. */
+export interface Activity {
+  busy(): void
+  idle(): void
+}
+
+export class Running {
+  readonly metrics: Metrics
+  readonly #accounts = new Map<FastifyRequest, Account>()
+  readonly #state: State
+  readonly #log: Log
+  readonly #activity: Activity | undefined
+  #whenIdle = () => {}
+
+  constructor(state: State, log: Log, activity?: Activity) {
+    this.#state = state
+    this.#log = log
+    this.#activity = activity
+    this.metrics = new Metrics(
+      () => this.#accounts.size,
+      () => state.service?.samples?.() ?? [],
+    )
+  }
+
+  /** From now until its connection is done with it. */
+  add(request: FastifyRequest, reply: FastifyReply): void {
+    const account = new Account()
+    if (this.#accounts.size === 0) this.#activity?.busy()
+    this.#accounts.set(request, account)
+    reply.raw.once("close", () => {
+      this.#accounts.delete(request)
+      if (this.#accounts.size === 0) {
+        this.#whenIdle()
+        this.#activity?.idle()
+      }
+      this.#record(request, reply, account)
+    })
+  }
+
+  accountOf(request: FastifyRequest): Account {
+    const account = this.#accounts.get(request)
+    if (!account) throw new Error("internal: a request is handled that nobody has received")
+    return account
+  }
+
+  /** Resolves when none is left. */
+  ended(): Promise<void> {
+    if (this.#accounts.size === 0) return Promise.resolve()
+    return new Promise((resolve) => {
+      this.#whenIdle = resolve
+    })
+  }
+
+  /** One line for each request; no text of prompts or replies, and no query, where a key may stand. */
+  #record(request: FastifyRequest, { raw }: FastifyReply, account: Account): void {
+    const { id, method } = request
+    const path = pathOf(request)
+    const status = raw.writableEnded ? raw.statusCode : CLIENT_LEFT
+    const told = account.tell(status)
+    const [route] = routesOf(path)
+    const level = route?.probe ? "debug" : "info"
+    this.#log[level]({ request: id, method, path: cut(path, 200), status, ...told }, told.outcome)
+    if (route?.body) this.#state.service?.trace?.mark(id, "finished", { status, ...told })
+    this.metrics.requestEnded(route?.path ?? "other", status, account)
+  }
+}

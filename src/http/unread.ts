@@ -1,0 +1,33 @@
+// A body that is not all here when its answer goes: of a request that is refused before it is read, or that has no use for
+// one. Mostly the rest is on its way, and the connection can go on. One that does not end gets `Connection: close`; what
+// still comes flows into nothing for a while, so that the client can read the answer before its pipe breaks, and then the
+// connection is cut.
+
+import type { IncomingMessage } from "node:http"
+
+const MOMENT = 100 // milliseconds in which the rest may arrive
+const LONGEST_REST = 5000 // milliseconds
+
+/** Whether the body has come to its end, or does within a moment. */
+export function isOver(raw: IncomingMessage): Promise<boolean> {
+  if (raw.complete || raw.destroyed) return Promise.resolve(true)
+  raw.resume()
+  return new Promise((resolve) => {
+    const settle = () => {
+      clearTimeout(timer)
+      raw.off("end", settle).off("close", settle)
+      resolve(raw.complete || raw.destroyed)
+    }
+    const timer = setTimeout(settle, MOMENT)
+    raw.once("end", settle).once("close", settle)
+  })
+}
+
+/** To be called before an answer with `Connection: close` is sent: Node would cut the connection right behind it. */
+export function closeLater({ socket }: IncomingMessage, timeout: number): void {
+  socket.destroySoon = () => {
+    socket.end()
+    const cut = setTimeout(() => socket.destroy(), Math.min(timeout, LONGEST_REST))
+    socket.once("close", () => clearTimeout(cut))
+  }
+}
