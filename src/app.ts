@@ -6,27 +6,33 @@
 
 import { createHash } from "node:crypto"
 import { setTimeout as sleep } from "node:timers/promises"
+import { appDefaults } from "./app/defaults.ts"
 import { type DraftingOptions, type PreparedDrafting, prepareDrafting } from "./app/drafting.ts"
+import { fingerprintOf } from "./app/fingerprint.ts"
 import { planOf } from "./app/plan.ts"
-import { createChat, type OpenChat } from "./chat/chat.ts"
-import { startEncoder } from "./chat/encode-thread.ts"
+import { type AppChat, withDefaults } from "./app/requests.ts"
+import { openTemplates } from "./app/texts.ts"
+import { createChat } from "./chat/chat.ts"
+import { Encoder } from "./chat/encoder.ts"
 import type { FormatName as ToolFormat } from "./chat/formats/formats.ts"
-import { openTemplate } from "./chat/template.ts"
 import { openTokenizer, type Tokenizer } from "./chat/tokenizer.ts"
 import {
-  type LoadableProgram,
-  type Prepared,
   parameterCount,
   prepareProgram,
-  type TargetName,
-} from "./compiler/targets/targets.ts"
+  requestedTarget,
+  traitsOf,
+} from "./compiler/targets/prepare.ts"
+import type { Prepared } from "./compiler/targets/target.ts"
+import { type TargetName, targetOf, targets, usableDevices } from "./compiler/targets/targets.ts"
 import { createEngine, type Engine } from "./engine/engine.ts"
 import { chooseLimits, type EngineLimits, type Mode, type Overrides } from "./engine/limits.ts"
 import type { Speculative } from "./engine/speculative.ts"
 import type { EngineStats } from "./engine/stats.ts"
 import { Trace } from "./engine/trace.ts"
+import type { Problem } from "./errors.ts"
 import type { Http } from "./http/http.ts"
 import { listen } from "./http/listen.ts"
+import type { Activity } from "./http/running.ts"
 import { defaultHttpOptions, type HttpOptions, type Sample } from "./http/service.ts"
 import { createLog, type Log } from "./log.ts"
 import { checkFormat } from "./model/compile-folder.ts"
@@ -40,9 +46,9 @@ import {
 } from "./model/packed-copy.ts"
 import { chooseDevice, type Device, type DeviceRequest } from "./runtime/devices.ts"
 import type { FormatName } from "./runtime/format.ts"
-import { type Memory, type MemoryInUse, memoryInUse, readMemory } from "./runtime/memory.ts"
-import { BLOCK } from "./runtime/program.ts"
-import { DEFAULT_SHELF_SIZE, openShelf } from "./runtime/shelf.ts"
+import { type Memory, type MemoryInUse, memoryInUse } from "./runtime/memory.ts"
+import { BLOCK, type LoadableProgram } from "./runtime/program.ts"
+import { openShelf } from "./runtime/shelf.ts"
 import { version } from "./version.ts"
 
 export interface AppOptions {
@@ -53,6 +59,8 @@ export interface AppOptions {
   target?: TargetName | "auto"
   /** A compiled library that must be used. */
   modelLib?: string | undefined
+  /** Whether libraries in model folders are opened though another machine built them. */
+  trustLibraries?: boolean
   /** The number format to serve in; absent: the folder's own. */
   quantization?: FormatName | undefined
   mode?: Mode
@@ -74,6 +82,8 @@ export interface AppOptions {
   /** Whether what happens to requests and in steps is recorded. */
   tracing?: boolean
   http?: Partial<HttpOptions>
+  /** Told when there is something to do, and when there is nothing. */
+  activity?: Activity
   log?: Log
   /** Told how far a long part of the start has come. */
   onProgress?: (what: string, done: number, total: number) => void
@@ -82,6 +92,8 @@ export interface AppOptions {
 export interface App {
   /** The model is loaded and answers; until then the port answers 503. Rejects when it cannot be loaded. */
   readonly ready: Promise<Ready>
+  /** Resolves when the model's program is lost: nothing will be answered again, and all that is left is to close. */
+  readonly lost: Promise<Problem>
   /** @returns the port, which matters when 0 was asked for. */
   listen(port: number): Promise<number>
   /** Refuses new requests, lets running ones go on for at most `patience` milliseconds, then frees what is held. */
@@ -89,7 +101,7 @@ export interface App {
 }
 
 export interface Ready {
-  chat: OpenChat
+  chat: AppChat
   engine: Engine
   summary: Summary
   /** Where the weights came from: the model's folder, or the shelf, packed by an earlier start. */
@@ -120,10 +132,10 @@ export interface Summary {
 
 /** @throws the start-up problems: a model, a device, limits that cannot be had. */
 export async function createApp(options: AppOptions): Promise<App> {
-  const device = chooseDevice(options.device ?? { name: "auto", id: 0 })
+  const device = deviceFor(options)
   const folder = locateModel(options.model)
-  const encoder = startEncoder() // what takes longest goes first
-  const opened: Opened[] = [{ close: () => encoder.worker.terminate() }]
+  const encoder = new Encoder(options.log) // what takes longest goes first
+  const opened: Opened[] = [encoder]
   try {
     const model = await openModel(folder, { verify: false }) // when it is read
     opened.push(model)
@@ -135,6 +147,13 @@ export async function createApp(options: AppOptions): Promise<App> {
     for (const each of opened.reverse()) await each.close()
     throw error
   }
+}
+
+/** The device comes before the plan, which it brings its traits to; a target or a library that was asked for narrows the choice. */
+function deviceFor({ device, target, modelLib }: AppOptions): Device {
+  const requested = requestedTarget({ target: target ?? appDefaults.target, library: modelLib })
+  const usable = requested ? targets[requested].devices : usableDevices
+  return chooseDevice(device ?? appDefaults.device, usable)
 }
 
 interface Opened {
@@ -149,32 +168,37 @@ async function openApp(
   reading: Promise<Tokenizer>,
   opened: Opened[],
 ): Promise<App> {
-  const { mode = "local", log = createLog("silent", false) } = options
+  const { mode = appDefaults.mode, log = createLog("silent", false) } = options
   const serving = import("./http/http.ts") // a third of all modules, and nobody has asked for them before
   const format = options.quantization ?? model.format
   checkFormat(model, format)
-  const plan = planOf(model, format, options.overrides)
+  const plan = planOf(model, format, options.overrides ?? {}, traitsOf(device.name))
   const prepared = await prepareProgram(plan, {
-    target: options.target ?? "auto",
+    device: device.name,
+    target: options.target ?? appDefaults.target,
     library: options.modelLib,
     folder: model.path,
+    trustLibraries: options.trustLibraries,
     log,
   })
   const { manifest, weightBytes, bufferBytes } = prepared
   const drafting = await prepareDrafting({
-    mode: "disable",
-    ...options.drafting,
+    ...(options.drafting ?? appDefaults.drafting),
     model,
     format,
-    target: options.target ?? "auto",
+    device: device.name,
+    target: options.target ?? appDefaults.target,
+    trustLibraries: options.trustLibraries,
     overrides: options.overrides ?? {},
     log,
   })
   opened.push(drafting)
-  const { available, limitedBy } = readMemory()
+  const target = targetOf(manifest.target)!
+  const { available, limitedBy } = target.memory()
   const limits = chooseLimits({
     mode,
     overrides: options.overrides ?? {},
+    steps: target.steps,
     manifest,
     available,
     weightBytes,
@@ -197,13 +221,23 @@ async function openApp(
     memoryOf: limitedBy,
   }
   const { createHttp } = await serving
-  const http = createHttp({ ...defaultHttpOptions, ...options.http, version }, log)
+  const httpOptions = { ...defaultHttpOptions, ...options.http, version }
+  const http = createHttp(httpOptions, log, undefined, options.activity)
   const closing = new AbortController()
   const { signal } = closing
-  const ready = load({ options, model, reading, prepared, drafting, summary, http, log, signal })
+  let onLost = (_reason: Problem) => {}
+  const lost = new Promise<Problem>((resolve) => {
+    onLost = (reason) => {
+      void http.drain() // health says so at once
+      resolve(reason)
+    }
+  })
+  const parts = { options, model, reading, prepared, drafting, summary, http, log, signal, onLost }
+  const ready = load(parts)
   ready.catch(() => {}) // whoever waits for it is told; nobody has to
   return {
     ready,
+    lost,
     listen: (port) => listen(http.server, options.http?.host ?? defaultHttpOptions.host, port),
     close: async (patience = 0) => {
       await Promise.race([http.drain(), sleep(patience, undefined, { ref: false })])
@@ -243,6 +277,7 @@ interface Loading {
   log: Log
   /** Aborted when the app closes while it loads. */
   signal: AbortSignal
+  onLost: (reason: Problem) => void
 }
 
 /** `kept`: what must be over before the program closes. */
@@ -251,11 +286,7 @@ async function load(loading: Loading): Promise<Ready & { kept: Promise<void> }> 
   const { texts } = model
   const vocabulary = model.config.shapes.vocabulary
   const now = new Date() // the day the server started: the same request stays the same
-  const [template, toolTemplate] = ["default", "tool_use"].map((name) => {
-    const source = texts.templates.get(name)
-    const { specialTokens } = texts
-    return source && openTemplate(source.text, source.file, { specialTokens, now })
-  })
+  const { template, toolTemplate } = openTemplates(model, now)
   // Both at once, as each has threads of its own; a model that is interpreted is small and has no hurry.
   if (loading.prepared.manifest.target === "reference") await reading
   const opening = openProgram(loading)
@@ -265,8 +296,6 @@ async function load(loading: Loading): Promise<Ready & { kept: Promise<void> }> 
     throw error
   })
   const [tokenizer, { program, weights }] = await opened
-  hash.update(`${template?.source} ${toolTemplate?.source}`)
-  hash.update(`${program.manifest.fingerprint} ${weights.hash}`)
   const speculative = await openDrafter(drafting, loading).catch(async (error) => {
     await program.close()
     throw error
@@ -274,13 +303,16 @@ async function load(loading: Loading): Promise<Ready & { kept: Promise<void> }> 
   const trace = options.tracing ? new Trace() : undefined
   const engine = createEngine(program, {
     limits: summary.limits,
-    maxQueue: options.maxQueue ?? 256,
+    maxQueue: options.maxQueue ?? appDefaults.maxQueue,
     ...recycled(options.overrides),
     log,
     ...(trace && { trace }),
     speculative,
+    onLost: loading.onLost,
     ...(options.requestTimeout ? { requestTimeout: options.requestTimeout } : {}),
   })
+  const defaults = options.generationDefaults === "model" ? texts.sampling : {}
+  const context = summary.limits.context.value
   const chat = createChat({
     engine,
     tokenizer,
@@ -289,6 +321,8 @@ async function load(loading: Loading): Promise<Ready & { kept: Promise<void> }> 
     toolTemplate,
     endTokens: new Set(texts.endTokens),
     toolFormat: options.toolFormat,
+    maxQueue: options.maxQueue,
+    log,
   })
   http.open({
     chat,
@@ -296,9 +330,20 @@ async function load(loading: Loading): Promise<Ready & { kept: Promise<void> }> 
       names: namesOf(options, model),
       created: Math.floor(Date.now() / 1000),
       capabilities: template ? [...OF_TALKERS, ...OF_ALL] : OF_ALL,
-      contextLength: summary.limits.context.value,
+      contextLength: context,
       vocabularySize: vocabulary,
-      fingerprint: `fp_${hash.digest("hex").slice(0, 16)}`,
+      fingerprint: fingerprintOf(hash, {
+        program: program.manifest.fingerprint,
+        weights: weights.hash,
+        templates: [template?.source, toolTemplate?.source],
+        now,
+        specialTokens: texts.specialTokens,
+        endTokens: texts.endTokens,
+        context,
+        sampling: defaults,
+        toolFormat: options.toolFormat,
+        reasoning: options.http?.reasoning ?? defaultHttpOptions.reasoning,
+      }),
       details: {
         architecture: summary.architecture,
         parameters: summary.parameters,
@@ -309,12 +354,12 @@ async function load(loading: Loading): Promise<Ready & { kept: Promise<void> }> 
         max_total_seq_length: summary.limits.total.value,
       },
     },
-    defaults: options.generationDefaults === "model" ? texts.sampling : {},
+    defaults,
     samples: () => samples(engine),
     trace,
   })
   return {
-    chat,
+    chat: withDefaults(chat),
     engine,
     summary,
     weightsFrom: weights.from,
@@ -357,7 +402,7 @@ async function openProgram({
 function weightOptions(options: AppOptions, log: Log, signal: AbortSignal): WeightOptions {
   return {
     shelf: openShelf(),
-    shelfSize: options.shelfSize ?? DEFAULT_SHELF_SIZE,
+    shelfSize: options.shelfSize ?? appDefaults.shelfSize,
     log,
     signal,
     progress: options.onProgress ?? (() => {}),

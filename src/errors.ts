@@ -78,7 +78,12 @@ export const errors = {
   body_too_large: {
     status: 413,
     type: "invalid_request_error",
-    text: "The body is larger than {most} bytes, the most this server reads; --max-body raises that.",
+    text: "The body has {size} bytes; this server reads at most {most}, which --max-body raises.",
+  },
+  bodies_full: {
+    status: 429,
+    type: "rate_limit_error",
+    text: "Bodies of {held} bytes are being read already, the most this server holds at once; try again in a moment.",
   },
   unsupported_media_type: {
     status: 415,
@@ -100,6 +105,11 @@ export const errors = {
     type: "rate_limit_error",
     text: "{waiting} requests are waiting already, the most this server queues; try again in a moment.",
   },
+  too_many_connections: {
+    status: 503,
+    type: "server_error",
+    text: "{most} connections are open already, the most this server serves (--max-connections); try again in a moment.",
+  },
   not_ready: {
     status: 503,
     type: "server_error",
@@ -109,6 +119,16 @@ export const errors = {
     status: 500,
     type: "server_error",
     text: "The model failed while generating: {problem}",
+  },
+  program_lost: {
+    status: 503,
+    type: "server_error",
+    text: "The model's program is lost and this server ends ({problem}); send the request again to the next one.",
+  },
+  worker_failed: {
+    status: 500,
+    type: "server_error",
+    text: "The server's {worker} failed on this request: {problem}. Another takes its place for what comes next; if it fails again, change the request.",
   },
   request_timeout: {
     status: 503,
@@ -135,12 +155,22 @@ export const errors = {
   memory_short: {
     status: 0,
     type: "startup_error",
-    text: 'The model needs {needed} MiB (weights {weights}, KV blocks {kv}, activations {activations}, buffers {buffers}); {available} MiB are available. Lower --overrides "max_total_seq_length=…" or "max_num_sequence=…", or serve a smaller format.',
+    text: "The model needs at least {needed} MiB (weights {weights}, KV blocks {kv}, activations {activations}, buffers {buffers}); {available} MiB may be taken. {cure}",
   },
   memory_refused: {
     status: 0,
     type: "startup_error",
     text: "The system has no memory for {what}; lower the limits with --overrides, or serve a smaller format.",
+  },
+  scratch_refused: {
+    status: 0,
+    type: "startup_error",
+    text: "No temporary folder can be made in {folder} ({problem}); set TMPDIR to a folder that can be written.",
+  },
+  system_refused: {
+    status: 0,
+    type: "startup_error",
+    text: "The system refused {call}: {problem}.",
   },
   device_missing: {
     status: 0,
@@ -192,4 +222,20 @@ export function problem(
   param?: string,
 ): Problem {
   return new Problem(code, values, param)
+}
+
+/** What the system may refuse whoever asks rightly: files, processes, threads, memory. Any other code is a bug of ours. */
+const REFUSALS = new Set(
+  "EACCES EAGAIN EBUSY EDQUOT EEXIST EIO EISDIR ELOOP EMFILE ENAMETOOLONG ENFILE ENODEV ENOENT ENOMEM ENOSPC ENOTDIR EPERM EROFS ETXTBSY".split(
+    " ",
+  ),
+)
+
+/** An error of the system as a sentence; undefined for any other. */
+export function systemProblem(error: unknown): Problem | undefined {
+  const { code, syscall, path, message } = (error ?? {}) as NodeJS.ErrnoException
+  if (!code || !syscall || !REFUSALS.has(code)) return undefined
+  const [, words = "no more of them can be had"] = /^E[A-Z]+: ([^,]+)/.exec(message) ?? []
+  const call = path === undefined || syscall.endsWith(path) ? syscall : `${syscall} ${path}`
+  return problem("system_refused", { call, problem: `${words} (${code})` })
 }

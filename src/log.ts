@@ -14,7 +14,7 @@ const RETRY = 100 // milliseconds
 export function createLog(level: LogLevel, pretty: boolean): Logger {
   if (level === "silent") return pino({ level })
   standardError ??= new StandardError()
-  if (!pretty) return pino({ level, base: undefined }, standardError)
+  if (!pretty) return pino({ level, base: null }, standardError)
   const transport = pino.transport({
     target: "pino-pretty",
     options: { destination: 2, ignore: "pid,hostname" },

@@ -54,6 +54,7 @@ const prepare = (drafting: DraftingOptions, overrides = {}) =>
     ...drafting,
     model,
     format: "q0bf16",
+    device: "cpu",
     target: "reference",
     overrides,
     log: createLog("silent", false),
@@ -136,6 +137,10 @@ describe("refused in one sentence with both figures", () => {
 test("heads that fit are prepared in the format of the model, one program for each", async () => {
   const eagle = await prepare({ mode: "eagle", models: join(folder, "eagle") })
   expect(eagle.title).toBe("eagle: eagle, q0bf16, interpreted")
+  const { kvHeads, headDim, hidden } = model.config.shapes
+  const kept = 4 * 192 // the last hidden row of a block
+  expect(hidden).toBe(192)
+  expect(eagle.demand.model!.bytesPerBlock).toBe(2 * 16 * kvHeads * headDim * 4 + kept)
   await eagle.close()
   const medusa = await prepare({ mode: "medusa", models: join(folder, "medusa") })
   expect(medusa.demand).toMatchObject({ length: 3, model: { bytesPerBlock: 0 } })

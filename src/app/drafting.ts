@@ -3,12 +3,9 @@
 
 import { existsSync } from "node:fs"
 import type { Graph } from "../compiler/graph/graph.ts"
-import {
-  type LoadableProgram,
-  prepareProgram,
-  type TargetName,
-} from "../compiler/targets/targets.ts"
-import { createEagle } from "../engine/drafters/eagle.ts"
+import { prepareProgram, traitsOf } from "../compiler/targets/prepare.ts"
+import type { TargetName } from "../compiler/targets/targets.ts"
+import { createEagle, eagleBytesPerBlock } from "../engine/drafters/eagle.ts"
 import { createLookup } from "../engine/drafters/lookup.ts"
 import { createMedusa } from "../engine/drafters/medusa.ts"
 import { createSmallDraft } from "../engine/drafters/small-draft.ts"
@@ -30,8 +27,9 @@ import type { WeightSource } from "../model/packed-copy.ts"
 import { vocabularyDifference } from "../model/vocabulary.ts"
 import { convertible } from "../model/weights/convert.ts"
 import type { Weights } from "../model/weights/weights.ts"
-import { type FormatName, formats, parameterFormats } from "../runtime/format.ts"
-import type { Program, ProgramLimits } from "../runtime/program.ts"
+import type { DeviceName } from "../runtime/devices.ts"
+import { type FormatName, formats, isPacked } from "../runtime/format.ts"
+import type { LoadableProgram, Program, ProgramLimits } from "../runtime/program.ts"
 import { planOf } from "./plan.ts"
 
 export interface DraftingOptions {
@@ -44,7 +42,10 @@ export interface DraftingWish extends DraftingOptions {
   /** The model that draws, and the format it is served in. */
   model: Model
   format: FormatName
+  /** That of the model: a draft runs where its model runs. */
+  device: DeviceName
   target: TargetName | "auto"
+  trustLibraries?: boolean | undefined
   overrides: Overrides
   log: Log
 }
@@ -141,12 +142,14 @@ interface Fitting extends Omit<WeightSource, "weights"> {
   longest: number
   programFormat: FormatName
   limits: (limits: ProgramLimits) => ProgramLimits
+  /** What the drafter itself keeps with each block of its program's. */
+  bytesPerBlock: number
   draft: (programs: readonly [Program, ...Program[]], memory: Memory) => Drafter
   close(): Promise<void>
 }
 
 async function prepareModel(wish: DraftingWish, mode: SpeculativeMode): Promise<PreparedDrafting> {
-  const { model, target, overrides, log } = wish
+  const { model, device, target, trustLibraries, overrides, log } = wish
   const { path, library } = parseModels(wish.models!)
   const fitting = await openFitting(locateModel(path), mode, wish)
   try {
@@ -154,8 +157,15 @@ async function prepareModel(wish: DraftingWish, mode: SpeculativeMode): Promise<
     const { spec_draft_length: length = 0 } = overrides
     checkLength(length, fitting)
     checkSinks(fitting, model)
-    const plan = planOf(fitting, programFormat, overrides)
-    const prepared = await prepareProgram(plan, { target, library, folder: fitting.path, log })
+    const plan = planOf(fitting, programFormat, overrides, traitsOf(device))
+    const prepared = await prepareProgram(plan, {
+      device,
+      target,
+      library,
+      folder: fitting.path,
+      trustLibraries,
+      log,
+    })
     return {
       mode,
       length,
@@ -164,7 +174,7 @@ async function prepareModel(wish: DraftingWish, mode: SpeculativeMode): Promise<
         length: length || Math.min(longest, LONGEST_DRAFT),
         model: {
           weightBytes: prepared.weightBytes * fitting.weights.length,
-          bytesPerBlock: prepared.manifest.kv.bytesPerBlock,
+          bytesPerBlock: prepared.manifest.kv.bytesPerBlock + fitting.bytesPerBlock,
           bufferBytes: (limits) =>
             prepared.bufferBytes(fitting.limits(limits)) * fitting.weights.length,
         },
@@ -225,11 +235,13 @@ async function openFitting(
     if (difference) throw misfit(difference)
     const programFormat = headFormat(head, model, format)
     const kind = { ...head, architecture: head.kind, programFormat }
-    if (head.kind === "medusa") return { ...kind, limits: oneToken, draft: createMedusa }
+    if (head.kind === "medusa")
+      return { ...kind, limits: oneToken, bytesPerBlock: 0, draft: createMedusa }
     return {
       ...kind,
       borrowed: model,
       limits: oneRow,
+      bytesPerBlock: eagleBytesPerBlock(head.graph.shapes.hidden),
       draft: ([program], memory) => createEagle(program, memory),
     }
   } catch (error) {
@@ -257,6 +269,7 @@ async function openDraft(path: string, model: Model): Promise<Fitting> {
     longest: Number.POSITIVE_INFINITY,
     programFormat: draft.format,
     limits: oneRow,
+    bytesPerBlock: 0,
     draft: ([program], memory) => createSmallDraft(program, memory),
   }
 }
@@ -280,12 +293,17 @@ function checkLength(length: number, { name, longest }: Fitting): void {
 
 /** As published, it is packed as the model is served; once compiled it stays as it is, if what it borrows can be had like that. */
 function headFormat(head: Head, model: Model, served: FormatName): FormatName {
+  if (served === "gguf" && head.kind === "medusa")
+    return isPacked(head.format) ? head.format : "q8f16_1"
+  if (served === "gguf")
+    throw misfit(
+      `${head.name} shares the head of ${model.name}, which lies in a GGUF file as no head is packed; serve the folder that the file was made from`,
+    )
   if (head.configuration === "config.json") return served
   const { vocabulary, hidden } = model.config.shapes
-  const { format } = model.weights.tensor("model.embed_tokens.weight", vocabulary, hidden)
-  if (head.kind === "medusa" || convertible(format, parameterFormats(head.format).matrix))
-    return head.format
-  if (formats[head.format].kind === "float") return served
+  const { codec } = model.weights.tensor("model.embed_tokens.weight", vocabulary, hidden)
+  if (head.kind === "medusa" || convertible(codec, formats[head.format].matrix)) return head.format
+  if (!isPacked(head.format)) return served
   throw misfit(
     `${head.name} is packed as ${head.format} and ${model.name}, whose head it shares, as ${model.format}; they must be packed alike`,
   )

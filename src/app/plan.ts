@@ -1,23 +1,30 @@
-// What is compiled for a model: the choices that its number format brings with it.
+// What is compiled for a model: the choices that its number format and its device bring with them.
 
 import { type CompileOptions, compile } from "../compiler/compile.ts"
+import type { CodecOf } from "../compiler/graph/codecs.ts"
 import type { Graph } from "../compiler/graph/graph.ts"
 import type { Plan } from "../compiler/plan.ts"
+import type { PlanTraits } from "../compiler/targets/target.ts"
 import type { Overrides } from "../engine/limits.ts"
-import { type FormatName, formats } from "../runtime/format.ts"
+import { type FormatName, isPacked } from "../runtime/format.ts"
 
-/** What to compile for a model whose weights are wanted in `format`. */
+/**
+ * What to compile for a model whose weights are wanted in `format`.
+ * @param traits those of the device that is to run it
+ */
 export function planOf(
-  model: { graph: Graph },
+  model: { graph: Graph; codecOf?: CodecOf },
   format: FormatName,
-  overrides: Overrides = {},
+  overrides: Overrides,
+  traits: PlanTraits,
   dump?: CompileOptions["dump"],
 ): Plan {
   // Formats of floats keep keys and values exact, since nothing else is rounded; packed ones halve them.
-  const usual = formats[format].kind === "float" ? "f32" : "f16"
+  const usual = isPacked(format) ? "f16" : "f32"
   return compile(model.graph, {
     format,
-    activations: "int8",
+    ...traits,
+    ...(format === "gguf" && model.codecOf ? { codecOf: model.codecOf } : {}),
     kv: overrides.kv_dtype ?? usual,
     ...(dump ? { dump } : {}),
   })

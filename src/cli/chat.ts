@@ -1,13 +1,14 @@
 // `sinter chat MODEL`: a conversation in the terminal, over the same engine that serves. One line is one message. Piped, it
-// answers each line of stdin on stdout and says nothing else there. Ctrl-C stops an answer; between answers it ends.
+// answers each line of stdin on stdout and says nothing else there; a line that is refused costs its answer, and ends the whole
+// with exit code 2. Ctrl-C stops an answer; between answers it ends.
 
-import { randomBytes } from "node:crypto"
-import { createInterface, type Interface } from "node:readline"
+import type { AppChat } from "../app/requests.ts"
 import { createApp } from "../app.ts"
-import type { Chat, ChatMessage } from "../chat/conversation.ts"
+import type { ChatMessage } from "../chat/conversation.ts"
 import type { EngineStats } from "../engine/stats.ts"
 import { Problem } from "../errors.ts"
 import { createLog } from "../log.ts"
+import { openLines } from "./lines.ts"
 import type { chatOptions, Values } from "./options.ts"
 import { progressBar } from "./progress.ts"
 
@@ -20,6 +21,7 @@ export async function chat(model: string, options: Options): Promise<void> {
     device: options["--device"],
     target: options["--target"],
     modelLib: options["--model-lib"],
+    trustLibraries: options["--trust-libraries"],
     quantization: options["--quantization"],
     overrides: options["--overrides"],
     drafting: {
@@ -39,7 +41,7 @@ export async function chat(model: string, options: Options): Promise<void> {
 }
 
 async function converse(
-  chat: Chat,
+  chat: AppChat,
   options: Options,
   stats: (() => EngineStats) | undefined,
 ): Promise<void> {
@@ -47,12 +49,13 @@ async function converse(
   if (options["--system"]) begin.push({ role: "system", content: options["--system"] })
   let messages = [...begin]
   let answering: AbortController | undefined
-  const lines = readLines()
+  const { stdin, stdout } = process
+  const lines = openLines(stdin, stdout, stdin.isTTY === true)
   const interrupt = () => (answering ? answering.abort() : lines.close())
-  lines.on("SIGINT", interrupt) // of a terminal, whose keys readline reads itself
+  lines.onInterrupt(interrupt)
   process.on("SIGINT", interrupt)
-  if (process.stdin.isTTY) console.log("Ctrl-C stops an answer, /reset forgets, /exit ends.")
-  lines.prompt()
+  if (stdin.isTTY) console.log("Ctrl-C stops an answer, /reset forgets, /exit ends.")
+  lines.ask()
   for await (const line of lines) {
     if (line === "/exit") break
     if (line === "/reset") messages = [...begin]
@@ -63,21 +66,15 @@ async function converse(
       if (before) console.error(statsLine(before, stats!(), performance.now() - begun))
       answering = undefined
     }
-    lines.prompt()
+    lines.ask()
   }
   lines.close()
   process.off("SIGINT", interrupt)
 }
 
-function readLines(): Interface {
-  const { stdin: input, stdout } = process
-  const output = input.isTTY ? stdout : undefined // piped: no prompt, no echo
-  return createInterface({ input, output, prompt: "> ", terminal: input.isTTY === true })
-}
-
 /** One message and its answer. @returns the conversation after it, or as it was when the message was refused. */
 async function turn(
-  chat: Chat,
+  chat: AppChat,
   before: ChatMessage[],
   said: string,
   options: Options,
@@ -90,43 +87,27 @@ async function turn(
   } catch (error) {
     if (!(error instanceof Problem)) throw error
     console.error(error.message)
+    if (!process.stdin.isTTY) process.exitCode = 2 // nobody watches, so whoever runs it must be told
     return before
   }
 }
 
 /** Prints the answer as it comes. @returns its text, as far as it got. */
 async function say(
-  chat: Chat,
+  chat: AppChat,
   messages: ChatMessage[],
   options: Options,
   signal: AbortSignal,
 ): Promise<string> {
-  const request = {
-    id: "chat",
+  const [maxTokens, seed] = [options["--max-tokens"], options["--seed"]]
+  const call = {
     messages,
-    choices: 1,
-    maxTokens: options["--max-tokens"],
-    stop: [],
-    ignoreEos: false,
-    sampling: {
-      temperature: options["--temperature"],
-      topK: 0,
-      topP: 1,
-      minP: 0,
-      presencePenalty: 0,
-      frequencyPenalty: 0,
-      repetitionPenalty: 1,
-      logitBias: new Map(),
-      seed: options["--seed"] ?? randomBytes(8).readBigUInt64LE(),
-      topLogprobs: undefined,
-    },
-    templateArguments: {},
-    reasoning: "split",
-    scope: "",
-  } as const
+    maxTokens,
+    sampling: { temperature: options["--temperature"], ...(seed !== undefined && { seed }) },
+  }
   let answer = ""
   try {
-    const { events } = await chat.reply(request, signal)
+    const { events } = await chat.reply(call, signal)
     for await (const event of events) {
       if (event.kind === "reasoning") process.stdout.write(dim(event.text))
       if (event.kind === "content") process.stdout.write(event.text)

@@ -2,7 +2,7 @@
 // option. What the texts mean is read in options.ts; what a command does stands in its own file, which is loaded when the
 // command has been read: help and refusals must not wait for native packages.
 
-import { Command, Option as Flag } from "commander"
+import { Command, type CommanderError, Option as Flag, Help } from "commander"
 import { version } from "../version.ts"
 import {
   chatOptions,
@@ -16,13 +16,14 @@ import {
   serveOptions,
   type Values,
 } from "./options.ts"
-import { refuse } from "./values.ts"
+import { quoted, refuse } from "./values.ts"
 
 export function commandLine(): Command {
   const program = new Command("sinter")
     .description("Compiles language models and serves them over an OpenAI-compatible API.")
     .version(version)
-    .helpCommand(false)
+    .helpCommand("help [command]", "Print the help of a command.")
+    .configureHelp({ formatItem })
     .addHelpText("after", "\nsinter serve --help lists the options of a command.")
     .configureOutput({ outputError: () => {} }) // `main` prints them, all in one form
     .exitOverride()
@@ -88,7 +89,9 @@ function withOptions<Table extends Record<string, Option>>(
   run: (values: Values<Table>) => Promise<void>,
 ): void {
   for (const [long, option] of Object.entries(options)) command.addOption(toFlag(long, option))
-  command.action(async () => {
+  command.allowExcessArguments().action(async () => {
+    const extra = command.args[command.registeredArguments.length]
+    if (extra !== undefined) refuse(command.name(), `${quoted(extra)} is one argument too many.`)
     const typed: Record<string, string | true> = command.opts()
     const given = command.options.map((flag) => [flag.long!, typed[flag.attributeName()]])
     await run(readOptions(options, Object.fromEntries(given), process.env))
@@ -110,4 +113,40 @@ function once(long: string): (given: string, before: string | undefined) => stri
     if (before !== undefined) refuse(long, "is given twice; give it once.")
     return given
   }
+}
+
+const INDENT = 2
+const MIN_COLUMNS = 40 // for what stands beside a term; with fewer it goes below
+
+/** A term and its description: side by side where both have room, else the description below, wrapped between words. */
+function formatItem(term: string, termWidth: number, description: string, help: Help): string {
+  const width = help.helpWidth ?? 80
+  if (width - INDENT - termWidth - INDENT >= MIN_COLUMNS)
+    return Help.prototype.formatItem.call(help, term, termWidth, description, help)
+  const margin = 3 * INDENT
+  const below = help.boxWrap(description, width - margin).replace(/^/gm, " ".repeat(margin))
+  return `${" ".repeat(INDENT)}${term}\n${below}`
+}
+
+/** Commander's words for what was typed, without a suggestion that nobody could have meant: --port for --lora. */
+export function sentenceOf({ message }: CommanderError): string {
+  const sentence = message.replace(/^error: /, "")
+  const [, typed = ""] = /'([^']*)'/.exec(sentence) ?? []
+  return sentence.replace(/\s*\(Did you mean (?:one of )?(.*)\?\)$/, (hint, names: string) =>
+    names.split(", ").some((name) => isLikely(typed, name)) ? hint : "",
+  )
+}
+
+const LIKELY = 0.75 // of the letters
+
+/** Whether nearly all letters are the same, in whatever order. */
+function isLikely(typed: string, meant: string): boolean {
+  const letters = (text: string) => Array.from(text.replace(/^-+/, ""))
+  const [given, left] = [letters(typed), letters(meant)]
+  const longest = Math.max(given.length, left.length)
+  const shared = given.filter((letter) => {
+    const at = left.indexOf(letter)
+    return at >= 0 && left.splice(at, 1).length > 0
+  })
+  return shared.length >= LIKELY * longest
 }

@@ -1,12 +1,14 @@
 // `sinter compile MODEL --output DIR`: a folder that serves as it stands: weights in one number format, configuration,
-// tokenizer, and lib/ with a library for this processor, or for any of its kind. All of it appears at once, at the end.
+// tokenizer, and lib/ with a library for each target. All of it appears at once, at the end.
 
-import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs"
+import { renameSync, rmSync, writeFileSync } from "node:fs"
 import { dirname, join, resolve } from "node:path"
+import { checkTexts } from "../app/texts.ts"
 import { planOf } from "../app.ts"
 import type { Plan } from "../compiler/plan.ts"
-import { prepareCpu } from "../compiler/targets/cpu/cpu.ts"
-import { libraryPath } from "../compiler/targets/targets.ts"
+import { libraryPath, rememberBuild } from "../compiler/targets/prepare.ts"
+import type { LibraryKind } from "../compiler/targets/target.ts"
+import { targets } from "../compiler/targets/targets.ts"
 import {
   type CompileFolderOptions,
   checkFormat,
@@ -18,6 +20,7 @@ import { headDifference, headKindOf, headTitles, openHead } from "../model/head.
 import { locateModel } from "../model/locate.ts"
 import { type Model, openModel } from "../model/model.ts"
 import type { FormatName } from "../runtime/format.ts"
+import { makeFolder } from "../runtime/scratch.ts"
 import type { compileOptions, Values } from "./options.ts"
 import { progressBar } from "./progress.ts"
 import { refuse } from "./values.ts"
@@ -32,17 +35,24 @@ export async function compile(name: string, options: Values<typeof compileOption
   try {
     const format = options["--quantization"] ?? source.format
     source.check(format)
-    const dump = dumper(options["--dump"])
-    const plan = planOf(source, format, options["--overrides"], dump)
-    const writeLibrary = (folder: string) => putLibrary(plan, options["--target"], folder, dump)
+    const names = options["--target"]
+    const kinds = names.map((name) => {
+      const { library, traits } = targets[name]
+      const dump = dumper(options["--dump"], names.length > 1 ? name.replace(":", "-") : "")
+      const plan = planOf(source, format, options["--overrides"], traits, dump)
+      return { library: library!, plan, dump }
+    })
+    const writeLibraries = async (folder: string) => {
+      for (const { library, plan, dump } of kinds) await putLibrary(plan, library, folder, dump)
+    }
     if (options["--library-only"]) {
-      await writeLibrary(output)
+      await writeLibraries(output)
     } else {
       const bar = progressBar(process.stderr)
       await source.write(output, {
         format,
         progress: (done, total) => bar(`packing as ${format}`, done, total),
-        ...(weightsOnly ? {} : { finish: writeLibrary }),
+        ...(weightsOnly ? {} : { finish: writeLibraries }),
       })
     }
     console.log(`${resolve(output)}: ${source.architecture}, ${format}`)
@@ -66,6 +76,10 @@ async function openSource(name: string, baseName: string | undefined): Promise<S
     refuse("--base", `${name} holds ${headTitles[kind]}; say which model they propose tokens to.`)
   }
   const model = await openModel(path)
+  await checkTexts(model).catch(async (error) => {
+    await model.close()
+    throw error
+  })
   return {
     ...model,
     check: (format) => checkFormat(model, format),
@@ -108,19 +122,24 @@ async function closeAll(closing: readonly (() => Promise<void>)[]): Promise<void
 /** Builds the library and puts it into the folder's lib/, whole or not at all. */
 async function putLibrary(
   plan: Plan,
-  target: "cpu" | "cpu:baseline",
+  kind: LibraryKind,
   folder: string,
   dump: Dump | undefined,
 ): Promise<void> {
-  const library = await prepareCpu(plan, target)
+  const library = await kind.prepare(plan)
   for (const source of library.sources) if ("text" in source) dump?.(source.name, source.text)
   dump?.("manifest.json", `${JSON.stringify(library.manifest, undefined, 1)}\n`)
-  const path = libraryPath(folder, target)
+  const path = libraryPath(folder, kind)
   const aside = `${path}.partial-${process.pid}`
-  mkdirSync(dirname(path), { recursive: true })
+  makeFolder(dirname(path))
   try {
-    writeFileSync(aside, await library.build(), { mode: 0o755 })
+    const bytes = await library.build()
+    writeFileSync(aside, bytes, { mode: 0o755 })
     renameSync(aside, path)
+    if (!(await rememberBuild(bytes)))
+      console.error(
+        "The shelf cannot be written: this machine will not know the library as its own, so serve it with --trust-libraries.",
+      )
   } finally {
     rmSync(aside, { force: true })
   }
@@ -128,9 +147,10 @@ async function putLibrary(
 
 type Dump = (name: string, text: string) => void
 
-/** Leaves every phase as a readable file in `folder`. */
-function dumper(folder: string | undefined): Dump | undefined {
+/** Leaves every phase as a readable file in `folder`, or in one of its own there. */
+function dumper(folder: string | undefined, own: string): Dump | undefined {
   if (!folder) return undefined
-  mkdirSync(folder, { recursive: true })
-  return (name, text) => writeFileSync(join(folder, name), text)
+  const place = join(folder, own)
+  makeFolder(place)
+  return (name, text) => writeFileSync(join(place, name), text)
 }

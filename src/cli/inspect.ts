@@ -4,12 +4,14 @@
 import { planOf } from "../app.ts"
 import { printGraph } from "../compiler/graph/graph.ts"
 import { type Plan, printPlan } from "../compiler/plan.ts"
-import { prepareCpu } from "../compiler/targets/cpu/cpu.ts"
-import { parameterCount } from "../compiler/targets/targets.ts"
+import { cacheOf } from "../compiler/targets/cpu/emit.ts"
+import { parameterCount } from "../compiler/targets/prepare.ts"
+import { targets } from "../compiler/targets/targets.ts"
 import { checkFormat } from "../model/compile-folder.ts"
 import { locateModel } from "../model/locate.ts"
 import { type Model, openModel } from "../model/model.ts"
 import { type Parameter, parameterBytes } from "../runtime/manifest.ts"
+import { BLOCK } from "../runtime/program.ts"
 import type { inspectOptions, Values } from "./options.ts"
 import { table } from "./table.ts"
 
@@ -18,8 +20,9 @@ export async function inspect(name: string, options: Values<typeof inspectOption
   try {
     const format = options["--quantization"] ?? model.format
     checkFormat(model, format)
-    const plan = planOf(model, format, options["--overrides"])
-    const library = () => prepareCpu(plan, options["--target"])
+    const target = targets[options["--target"]]
+    const plan = planOf(model, format, options["--overrides"], target.traits)
+    const library = () => target.library!.prepare(plan)
     const parts = {
       summary: () => `${summary(model, plan)}\n\n${kernels(plan)}`,
       config: () => JSON.stringify(model.config, undefined, 2),
@@ -50,16 +53,16 @@ function summary(model: Model, plan: Plan): string {
     ...Object.entries(shapes).map(([name, value]) => [name, String(value)]),
     ["window", String(plan.window ?? "none")],
     ["weights", mib(plan.parameters.reduce((sum, each) => sum + parameterBytes(each), 0))],
-    ["KV", `${(kvBytes(plan) / 1024).toFixed(1)} KiB a token`],
+    ["KV", `${(cacheOf(plan).bytesPerBlock / BLOCK / 1024).toFixed(1)} KiB a token`],
     ["steps", `${plan.steps.length} over ${plan.buffers.length} buffers`],
   ]
   return rows.map(([name, value]) => `${name!.padEnd(13)} ${value}`).join("\n")
 }
 
 function parameterLine(parameter: Parameter): string {
-  const { name, rows, columns, format, sources } = parameter
+  const { name, rows, columns, codec, sources } = parameter
   const from = sources.map(({ tensor }) => tensor).join(" + ")
-  return `${name}  [${rows}, ${columns}] ${format}, ${mib(parameterBytes(parameter))} = ${from}`
+  return `${name}  [${rows}, ${columns}] ${codec}, ${mib(parameterBytes(parameter))} = ${from}`
 }
 
 /**
@@ -72,9 +75,9 @@ function kernels(plan: Plan): string {
   for (const step of plan.steps) {
     if (step.op !== "matmul") continue
     const parameter = plan.parameters[step.weight]!
-    const { rows, columns, format } = parameter
+    const { rows, columns, codec } = parameter
     const input = step.input.kind === "int8" ? "int8" : "f32"
-    const key = `${rows} x ${columns} ${format} by ${input}`
+    const key = `${rows} x ${columns} ${codec} by ${input}`
     const row = found.get(key) ?? {
       count: 0,
       bytes: parameterBytes(parameter),
@@ -109,10 +112,6 @@ function copyBandwidth(): number {
     best = Math.min(best, performance.now() - begun)
   }
   return (2 * from.length) / (best / 1000)
-}
-
-function kvBytes({ shapes, kv }: Plan): number {
-  return 2 * shapes.layers * shapes.kvHeads * shapes.headDim * (kv === "f32" ? 4 : 2)
 }
 
 const mib = (bytes: number) => `${(bytes / 2 ** 20).toFixed(bytes < 1e5 ? 3 : 1)} MiB`

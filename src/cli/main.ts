@@ -3,8 +3,11 @@
 // code 2; a stack trace means a bug of ours, and exit code 1.
 
 import { CommanderError } from "commander"
-import { Problem } from "../errors.ts"
-import { commandLine } from "./commands.ts"
+import { Problem, systemProblem } from "../errors.ts"
+import { commandLine, sentenceOf } from "./commands.ts"
+import { settleSignals } from "./signals.ts"
+
+settleSignals()
 
 // Whoever read our output has seen enough (`sinter chat … | head`).
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
@@ -15,11 +18,12 @@ process.stdout.on("error", (error: NodeJS.ErrnoException) => {
 try {
   await commandLine().parseAsync()
 } catch (error) {
-  if (error instanceof Problem) complain(error.message)
+  const problem = error instanceof Problem ? error : systemProblem(error)
+  if (problem) complain(problem.message)
   else if (!(error instanceof CommanderError)) bug(error)
-  else if (error.code === "commander.help")
+  else if (error.code === "commander.help" && error.exitCode !== 0)
     process.exitCode = 2 // no command: the help has been printed
-  else if (error.exitCode !== 0) complain(error.message.replace(/^error: /, ""))
+  else if (error.exitCode !== 0) complain(sentenceOf(error))
 }
 
 function complain(sentence: string): void {

@@ -2,12 +2,14 @@
 // from it. An option is listed only when it works; one that the specification names and that is not built yet is known
 // by name and refused with its own sentence, in `unbuilt`.
 
+import { appDefaults } from "../app/defaults.ts"
 import { formats, type FormatName as ToolFormat } from "../chat/formats/formats.ts"
-import type { TargetName } from "../compiler/targets/targets.ts"
+import { libraryTargets, targetNames, targets, usableDevices } from "../compiler/targets/targets.ts"
+import type { Overrides } from "../engine/limits.ts"
+import { defaultHttpOptions, defaultTimeouts } from "../http/service.ts"
 import { type DeviceRequest, deviceNames } from "../runtime/devices.ts"
 import { formatNames } from "../runtime/format.ts"
-import { DEFAULT_SHELF_SIZE } from "../runtime/shelf.ts"
-import { type Overrides, overrideFields, overrides } from "./overrides.ts"
+import { overrideFields, overrides } from "./overrides.ts"
 import {
   age,
   bytes,
@@ -16,6 +18,7 @@ import {
   integer,
   jsonList,
   list,
+  listOf,
   oneOf,
   quoted,
   type Reader,
@@ -37,28 +40,36 @@ export interface Option {
   read: Reader<unknown>
 }
 
-const targets: readonly TargetName[] = ["cpu", "cpu:baseline", "reference"]
+/** "cpu (a library for …), …" */
+function explained(names: typeof targetNames): string {
+  return names.map((name) => `${name} (${targets[name].help})`).join(", ")
+}
 
 /** What every command that opens a model takes. */
 const modelOptions = {
   "--model-lib": {
     value: "PATH",
     absent: undefined,
-    help: "A library that sinter compile made for this model, when it is not in the model folder's lib/.",
+    help: "A library that sinter compile made for this model: it is opened wherever it was built.",
     read: text,
+  },
+  "--trust-libraries": {
+    absent: false,
+    help: "Opens libraries in model folders though another machine built them. A library is code: what it says of itself proves nothing.",
+    read: flag,
   },
   "--device": {
     value: "DEVICE",
-    absent: { name: "auto", id: 0 } as DeviceRequest,
+    absent: appDefaults.device,
     shown: "auto",
-    help: `What to run on, as NAME or NAME:ID; NAME is one of ${deviceNames.join(", ")}, auto. auto takes the best device found.`,
+    help: `What to run on, as NAME or NAME:ID: ${usableDevices.join(", ")}, or auto, the best device found.${knownDevices()}`,
     read: device,
   },
   "--target": {
     value: "TARGET",
-    absent: "auto",
-    help: `What to compile for: ${targets.join(", ")} (an interpreter: slow, and the judge of the others), or auto, the best that this machine can build.`,
-    read: oneOf(...targets, "auto"),
+    absent: appDefaults.target,
+    help: `What to compile for: ${explained(targetNames)}, or auto, the best for the device that this machine can build.`,
+    read: oneOf(...targetNames, "auto"),
   },
   "--quantization": {
     value: "FORMAT",
@@ -76,7 +87,7 @@ const modelOptions = {
   },
   "--shelf-size": {
     value: "BYTES",
-    absent: DEFAULT_SHELF_SIZE,
+    absent: appDefaults.shelfSize,
     shown: "20GiB",
     help: "What the shelf of libraries and packed weights may hold; those not used for longest make room.",
     read: bytes,
@@ -96,7 +107,7 @@ export const serveOptions = {
   ...modelOptions,
   "--mode": {
     value: "MODE",
-    absent: "local",
+    absent: appDefaults.mode,
     help: "local: up to 4 requests at once. interactive: one at a time. server: as many as memory allows.",
     read: oneOf("local", "interactive", "server"),
   },
@@ -108,7 +119,7 @@ export const serveOptions = {
   },
   "--speculative-mode": {
     value: "MODE",
-    absent: "disable",
+    absent: appDefaults.drafting.mode,
     help: "Who proposes tokens, which changes speed and never text: disable (nobody), lookup (what followed the same words before; needs no model), small_draft, eagle or medusa.",
     read: oneOf("disable", "lookup", "small_draft", "eagle", "medusa"),
   },
@@ -119,13 +130,13 @@ export const serveOptions = {
   },
   "--metrics-compat": {
     value: "NAMES",
-    absent: "none",
+    absent: defaultHttpOptions.metricsCompat,
     help: "Names that /metrics uses beside its own: vllm, for gateways that know vLLM's, or none.",
     read: oneOf("none", "vllm"),
   },
   "--host": {
     value: "HOST",
-    absent: "127.0.0.1",
+    absent: defaultHttpOptions.host,
     help: "The address to listen on.",
     read: text,
   },
@@ -170,14 +181,14 @@ export const serveOptions = {
   },
   "--allowed-hosts": {
     value: "JSON_LIST",
-    absent: [],
+    absent: defaultHttpOptions.allowedHosts,
     shown: "none",
     help: "Host names under which a server on loopback may be called, besides loopback's own.",
     read: jsonList("host name", /^[^\s/:]+$/, '["gpu-box.lan"]'),
   },
   "--api-key": {
     value: "KEYS",
-    absent: [],
+    absent: defaultHttpOptions.apiKeys,
     shown: "none",
     help: "Asks every request but health checks for a bearer token: one of these, separated by commas.",
     read: list,
@@ -190,19 +201,19 @@ export const serveOptions = {
   },
   "--api-dialect": {
     value: "DIALECT",
-    absent: "auto",
+    absent: defaultHttpOptions.dialect,
     help: "Shape of answers: native, openai, or auto, which looks at the client.",
     read: oneOf("auto", "native", "openai"),
   },
   "--generation-defaults": {
     value: "WHOSE",
-    absent: "api",
+    absent: appDefaults.generationDefaults,
     help: "Sampling defaults: the API's (temperature 1, top_p 1), or the model folder's (model).",
     read: oneOf("api", "model"),
   },
   "--reasoning": {
     value: "WHERE",
-    absent: "split",
+    absent: defaultHttpOptions.reasoning,
     help: "A model's thinking: split into reasoning_content, or inline in the text.",
     read: oneOf("split", "inline"),
   },
@@ -215,20 +226,26 @@ export const serveOptions = {
   },
   "--tool-text": {
     value: "FORM",
-    absent: "plain",
+    absent: defaultHttpOptions.toolText,
     help: "How native streams list tool calls: plain, [f(x=1)], or quoted, ['f(x=1)'].",
     read: oneOf("plain", "quoted"),
   },
   "--max-body": {
     value: "BYTES",
-    absent: undefined,
+    absent: defaultHttpOptions.maxBody,
     shown: "2MiB, or 16 bytes a token of context if that is more",
     help: "The largest request body.",
     read: bytes,
   },
+  "--max-connections": {
+    value: "N",
+    absent: defaultHttpOptions.maxConnections,
+    help: "Connections that are served at once; one more is answered 503.",
+    read: integer(1, 1_000_000),
+  },
   "--max-queue": {
     value: "N",
-    absent: 256,
+    absent: appDefaults.maxQueue,
     help: "Requests that may wait; one more is answered 429.",
     read: integer(0, 1_000_000),
   },
@@ -240,37 +257,37 @@ export const serveOptions = {
   },
   "--header-timeout": {
     value: "SECONDS",
-    absent: 15,
+    absent: defaultTimeouts.header / 1000,
     help: "From connecting to a request's last header.",
     read: seconds,
   },
   "--body-timeout": {
     value: "SECONDS",
-    absent: 60,
+    absent: defaultTimeouts.body / 1000,
     help: "From the headers to the body's last byte.",
     read: seconds,
   },
   "--idle-timeout": {
     value: "SECONDS",
-    absent: 75,
+    absent: defaultTimeouts.idle / 1000,
     help: "Between two requests of one connection.",
     read: seconds,
   },
   "--write-timeout": {
     value: "SECONDS",
-    absent: 60,
+    absent: defaultTimeouts.write / 1000,
     help: "A client that takes nothing of its answer for this long is cut.",
     read: seconds,
   },
   "--shutdown-timeout": {
     value: "SECONDS",
     absent: 30,
-    help: "How long running requests may go on after Ctrl-C or SIGTERM; a second signal ends at once.",
+    help: "How long running requests may go on after Ctrl-C, SIGTERM or SIGHUP; a second signal ends at once.",
     read: seconds,
   },
   "--keep-alive": {
     value: "SECONDS",
-    absent: 15,
+    absent: defaultTimeouts.keepAlive / 1000,
     help: "Silence in a stream before a sign of life is sent.",
     read: seconds,
   },
@@ -314,6 +331,8 @@ export const chatOptions = {
   },
 } as const satisfies Record<string, Option>
 
+const firstTargets = libraryTargets.slice(0, 1)
+
 export const compileOptions = {
   "--output": {
     value: "DIR",
@@ -327,10 +346,11 @@ export const compileOptions = {
     help: `The number format of the weights: ${formatNames.join(", ")}.`,
   },
   "--target": {
-    value: "TARGET",
-    absent: "cpu",
-    help: "cpu: a library for exactly this processor. cpu:baseline: for any processor of its architecture.",
-    read: oneOf("cpu", "cpu:baseline"),
+    value: "LIST",
+    absent: firstTargets,
+    shown: firstTargets.join(", "),
+    help: `What to compile for, one or several separated by commas: ${explained(libraryTargets)}.`,
+    read: listOf(...libraryTargets),
   },
   "--overrides": {
     ...modelOptions["--overrides"],
@@ -370,7 +390,12 @@ export const inspectOptions = {
     read: oneOf("summary", "config", "parameters", "graph", "plan", "source", "library"),
   },
   "--quantization": compileOptions["--quantization"],
-  "--target": compileOptions["--target"],
+  "--target": {
+    value: "TARGET",
+    absent: libraryTargets[0]!,
+    help: `What source and library are shown for: ${libraryTargets.join(", ")}.`,
+    read: oneOf(...libraryTargets),
+  },
   "--overrides": compileOptions["--overrides"],
 } as const satisfies Record<string, Option>
 
@@ -441,6 +466,12 @@ function refuseUnbuilt(name: string, value: unknown): void {
   for (const [field, inner] of Object.entries(value as object)) {
     refuseUnbuilt(`${name} ${field}`, inner)
   }
+}
+
+/** Devices that are found and not used yet. */
+function knownDevices(): string {
+  const others = deviceNames.filter((name) => !usableDevices.includes(name))
+  return others.length > 0 ? ` Nothing runs yet on ${others.join(", ")}.` : ""
 }
 
 function device(given: string, option: string): DeviceRequest {

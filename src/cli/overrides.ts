@@ -1,14 +1,21 @@
 // `--overrides "field=value;field=value"`: fields of the engine's configuration, each with a type. A field that is not in
 // the table, a value of another type, or a field given twice ends the start: a typing error must not become a default.
 
+import type { Overrides } from "../engine/limits.ts"
 import { LONGEST_DRAFT } from "../engine/speculative.ts"
+import { kvTypes } from "../runtime/manifest.ts"
 import { decimal, integer, oneOf, quoted, type Reader, refuse } from "./values.ts"
 
-interface Field {
+interface Field<Value = unknown> {
   /** As the help shows it. */
   type: string
-  read: Reader<unknown>
+  read: Reader<Value>
   help: string
+}
+
+/** One for each field of the engine's, and one that the specification names and nothing reads yet. */
+type Fields = { [Name in keyof Required<Overrides>]: Field<Required<Overrides>[Name]> } & {
+  tensor_parallel_shards: Field<number>
 }
 
 export const overrideFields = {
@@ -44,7 +51,7 @@ export const overrideFields = {
   },
   kv_dtype: {
     type: "enum",
-    read: oneOf("f32", "f16", "bf16", "q8"),
+    read: oneOf(...kvTypes),
     help: "What keys and values are kept in: f32, f16, bf16 or q8, codes of 8 bits with a scale for each head; f32 for formats of floats and f16 for packed ones unless said here.",
   },
   spec_draft_length: {
@@ -57,11 +64,7 @@ export const overrideFields = {
     read: integer(1),
     help: "Devices that share the model's tensors.",
   },
-} as const satisfies Record<string, Field>
-
-export type Overrides = {
-  [Name in keyof typeof overrideFields]?: ReturnType<(typeof overrideFields)[Name]["read"]>
-}
+} as const satisfies Fields
 
 const fields: Record<string, Field> = overrideFields
 

@@ -2,10 +2,13 @@
 // people goes to stdout; the log goes to stderr.
 
 import { createApp, type Ready, type Summary } from "../app.ts"
+import type { Chosen } from "../engine/limits.ts"
 import { createLog } from "../log.ts"
 import { version } from "../version.ts"
+import { GiveBack } from "../worker/give-back.ts"
 import type { serveOptions, Values } from "./options.ts"
 import { progressBar } from "./progress.ts"
+import { endSignal } from "./signals.ts"
 
 type Options = Values<typeof serveOptions>
 
@@ -13,11 +16,12 @@ export async function serve(model: string, options: Options): Promise<void> {
   const begun = performance.now()
   const end = endSignal()
   speakToNobody()
-  const app = await createApp({
+  const starting = createApp({
     model,
     device: options["--device"],
     target: options["--target"],
     modelLib: options["--model-lib"],
+    trustLibraries: options["--trust-libraries"],
     quantization: options["--quantization"],
     mode: options["--mode"],
     overrides: options["--overrides"],
@@ -41,6 +45,7 @@ export async function serve(model: string, options: Options): Promise<void> {
       reasoning: options["--reasoning"],
       toolText: options["--tool-text"],
       maxBody: options["--max-body"],
+      maxConnections: options["--max-connections"],
       metricsCompat: options["--metrics-compat"],
       timeouts: {
         header: options["--header-timeout"] * 1000,
@@ -52,7 +57,10 @@ export async function serve(model: string, options: Options): Promise<void> {
     },
     log: createLog(options["--log-level"], process.stderr.isTTY),
     onProgress: progressBar(process.stderr),
+    activity: new GiveBack(),
   })
+  const app = await Promise.race([starting, end])
+  if (!app) process.exit() // nothing is open yet that outlives the process
   try {
     const port = await app.listen(options["--port"])
     console.log(addresses(options["--host"], port))
@@ -62,7 +70,11 @@ export async function serve(model: string, options: Options): Promise<void> {
     console.log(
       `ready in ${((performance.now() - begun) / 1000).toFixed(1)} s, ${inUse(ready)}; Ctrl-C ends`,
     )
-    await end
+    const lost = await Promise.race([end, app.lost])
+    if (lost) {
+      console.error(`sinter: ${lost.message}`)
+      process.exitCode = 1
+    }
   } finally {
     await app.close(options["--shutdown-timeout"] * 1000)
   }
@@ -73,21 +85,6 @@ function speakToNobody(): void {
   for (const stream of [process.stdout, process.stderr]) {
     stream.removeAllListeners("error").on("error", () => {})
   }
-}
-
-/** Resolves at the first SIGINT or SIGTERM; a second one ends the process at once. */
-function endSignal(): Promise<undefined> {
-  return new Promise((resolve) => {
-    for (const [signal, code] of [
-      ["SIGINT", 130],
-      ["SIGTERM", 143],
-    ] as const) {
-      process.once(signal, () => {
-        resolve(undefined)
-        process.once(signal, () => process.exit(code))
-      })
-    }
-  })
 }
 
 /** Cross-origin headers are sent once any of their options is given; what is left open then allows all. */
@@ -127,8 +124,8 @@ function startUpTable(summary: Summary): string {
     ["device", `${device.name}:${device.id} (${device.description}), target ${summary.target}`],
     ["program", summary.program],
     ["mode", mode],
-    ["sequences", `${sequences.value} at once (${sequences.why})`],
-    ["context", `${context.value} tokens a sequence (${context.why})`],
+    ["sequences", `${count(sequences)} at once (${sequences.why})`],
+    ["context", `${count(context)} tokens, ${context.why}`],
     ["in all", `${total.value} tokens in ${program.blocks} blocks (${total.why})`],
     [
       "prefill",
@@ -137,7 +134,7 @@ function startUpTable(summary: Summary): string {
     ...(summary.drafting ? [["drafts", summary.drafting]] : []),
     [
       "memory",
-      `weights ${mib(memory.weights)}, KV ${mib(memory.kv)}, activations ${mib(memory.activations)}, buffers ${mib(memory.buffers)}${memory.draft > 0 ? `, draft ${mib(memory.draft)}` : ""} of ${mib(memory.available)} ${roomOf[memoryOf]}`,
+      `weights ${mib(memory.weights)}, KV ${mib(memory.kv)}, activations ${mib(memory.activations)}, buffers ${mib(memory.buffers)}${memory.draft > 0 ? `, draft ${mib(memory.draft)}` : ""} of ${mib(memory.available)} that may be taken, ${percent(memory.share)} of what ${leftBy[memoryOf]} has left`,
     ],
   ]
   return rows.map(([name, value]) => `  ${name!.padEnd(10)} ${value}\n`).join("")
@@ -149,10 +146,13 @@ function inUse({ memory: { resident, hugePages }, weightsFrom }: Ready): string 
   return `weights from the ${weightsFrom}, ${mib(resident)} in use${large}`
 }
 
-const roomOf = {
-  machine: "that this machine has left",
-  cgroup: "that this process's control group has left",
+const leftBy = {
+  machine: "this machine",
+  cgroup: "this process's control group",
 } as const
+
+const count = ({ value, of }: Chosen) => (of === undefined ? `${value}` : `${value} of ${of}`)
+const percent = (share: number) => `${Number((share * 100).toFixed(1))} %`
 
 function packed({ format, storedFormat }: Summary): string {
   return format === storedFormat ? "" : ` (${storedFormat}, served as ${format})`

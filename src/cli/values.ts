@@ -56,6 +56,16 @@ export const list: Reader<string[]> = (given, option) => {
   return texts
 }
 
+/** Some of these, each once, separated by commas. */
+export function listOf<const T extends string>(...names: readonly T[]): Reader<T[]> {
+  const one = oneOf(...names)
+  return (given, option) => {
+    const chosen = list(given, option).map((name) => one(name, option))
+    if (new Set(chosen).size === chosen.length) return chosen
+    return refuse(option, `expected each entry once, got ${quoted(given)}.`)
+  }
+}
+
 /** Bytes: a whole number, or one with KiB, MiB or GiB behind it. */
 export const bytes: Reader<number> = (given, option) => {
   const [, digits, unit = ""] = /^(\d{1,15})(KiB|MiB|GiB)?$/.exec(given) ?? []

@@ -1,0 +1,14 @@
+// What an app does unless it is told otherwise, from a program and from the command line alike. Those of HTTP stand with its
+// options (http/service.ts).
+
+import { DEFAULT_SHELF_SIZE } from "../runtime/shelf.ts"
+
+export const appDefaults = {
+  device: { name: "auto", id: 0 },
+  target: "auto",
+  mode: "local",
+  drafting: { mode: "disable" },
+  generationDefaults: "api",
+  maxQueue: 256,
+  shelfSize: DEFAULT_SHELF_SIZE,
+} as const

@@ -1,0 +1,52 @@
+// `system_fingerprint`: what a reply's text depends on beside its request. Two servers that say the same one tell the same
+// request with the same seed the same text; whatever else differs between them (names, ports, drafts, how many requests run
+// at once) changes no text and is not in it.
+
+import type { Hash } from "node:crypto"
+import type { FormatName as ToolFormat } from "../chat/formats/formats.ts"
+import type { HttpOptions, SamplingDefaults } from "../http/service.ts"
+import { version } from "../version.ts"
+
+export interface Deciding {
+  /** Of the compiled program: plan, target, kernels and the compiler that built them. */
+  program: string
+  weights: string
+  /** As the folder has them, the one for every purpose first. */
+  templates: readonly (string | undefined)[]
+  /** What `strftime_now` tells. */
+  now: Date
+  specialTokens: Readonly<Record<string, string>>
+  endTokens: readonly number[]
+  /** Tokens in the longest sequence: where a reply ends that nothing else ends. */
+  context: number
+  /** What requests leave open. */
+  sampling: SamplingDefaults
+  toolFormat: ToolFormat | undefined
+  reasoning: HttpOptions["reasoning"]
+}
+
+/** @param tokenizer a hash that tokenizer.json went into already, as it takes its time */
+export function fingerprintOf(tokenizer: Hash, deciding: Deciding): string {
+  const { templates, now, specialTokens, endTokens, sampling, ...others } = deciding
+  const sorted = (fields: object) =>
+    Object.entries(fields).sort(([one], [other]) => (one < other ? -1 : 1))
+  const parts = {
+    version,
+    templates: templates.map((source) => source ?? null),
+    told: templates.map((source) => toldBy(source ?? "", now)),
+    specialTokens: sorted(specialTokens),
+    endTokens: endTokens.toSorted((one, other) => one - other),
+    sampling: sorted(sampling),
+    others: sorted(others),
+  }
+  return `fp_${tokenizer.update(JSON.stringify(parts)).digest("hex").slice(0, 16)}`
+}
+
+/** The date that a template writes, to the second where it writes the time of day; nothing where it writes neither. */
+function toldBy(source: string, now: Date): string {
+  if (!source.includes("strftime_now")) return ""
+  return TIME_OF_DAY.test(source) ? now.toString() : now.toDateString()
+}
+
+/** Directives of strftime that tell more than the date. */
+const TIME_OF_DAY = /%-?[HIMSp]/

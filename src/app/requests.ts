@@ -1,0 +1,112 @@
+// Requests of a program that runs the server inside itself: only what is asked has to be said, the rest is the API's defaults.
+// What the types would refuse is refused here as well, in a sentence, because such programs may be plain JavaScript.
+
+import { randomBytes, randomUUID } from "node:crypto"
+import type { OpenChat } from "../chat/chat.ts"
+import type { ChatReply, ChatRequest, CompletionRequest } from "../chat/conversation.ts"
+import type { SamplingParams } from "../engine/generation.ts"
+import { problem } from "../errors.ts"
+
+/** A request of which all but `Field` may be left out. */
+type Brief<Request extends { sampling: SamplingParams }, Field extends keyof Request> = Pick<
+  Request,
+  Field
+> &
+  Partial<Omit<Request, "sampling">> & { sampling?: Partial<SamplingParams> }
+
+export type ChatCall = Brief<ChatRequest, "messages">
+export type CompletionCall = Brief<CompletionRequest, "prompt">
+
+export interface AppChat extends Omit<OpenChat, "reply" | "complete"> {
+  /** @throws the problem that refuses the request; leaving the loop over its events ends it, as the signal does */
+  reply(call: ChatCall, signal?: AbortSignal): Promise<ChatReply>
+  complete(call: CompletionCall, signal?: AbortSignal): Promise<ChatReply>
+}
+
+export function withDefaults(chat: OpenChat): AppChat {
+  return {
+    ...chat,
+    reply: async (call, signal = NEVER) => chat.reply(chatRequest(call), signal),
+    complete: async (call, signal = NEVER) => chat.complete(completionRequest(call), signal),
+  }
+}
+
+const NEVER = new AbortController().signal
+
+function chatRequest(call: ChatCall): ChatRequest {
+  const fields = { ...shared(), templateArguments: {}, reasoning: "split" } as const
+  const optional = ["tools", "toolChoice", "parallelToolCalls", "format"]
+  checkNames("reply", call, ["messages", ...Object.keys(fields), ...optional])
+  const { messages } = call
+  if (!Array.isArray(messages)) throw wrong("messages", "must be a list of messages", messages)
+  messages.forEach(checkMessage)
+  return { ...fields, ...said(call), sampling: sampling(call.sampling) }
+}
+
+const ROLES = ["system", "user", "assistant", "tool"]
+
+function checkMessage(message: ChatCall["messages"][number], i: number): void {
+  const at = `messages[${i}]`
+  if (typeof message !== "object" || message === null)
+    throw wrong(at, "must be a message, like { role, content }", message)
+  const { role, content } = message
+  if (!ROLES.includes(role)) throw wrong(`${at}.role`, `must be one of ${ROLES.join(", ")}`, role)
+  if (typeof content !== "string" && content !== null)
+    throw wrong(`${at}.content`, "must be a text or null", content)
+}
+
+function completionRequest(call: CompletionCall): CompletionRequest {
+  const fields = { ...shared(), echo: false }
+  checkNames("complete", call, ["prompt", ...Object.keys(fields)])
+  const { prompt } = call
+  if (typeof prompt !== "string" && !(prompt instanceof Int32Array))
+    throw wrong("prompt", "must be a text or an Int32Array of token ids", prompt)
+  return { ...fields, ...said(call), sampling: sampling(call.sampling) }
+}
+
+const shared = () => ({
+  id: randomUUID(),
+  choices: 1,
+  maxTokens: undefined,
+  stop: [],
+  ignoreEos: false,
+  sampling: undefined,
+  scope: "",
+})
+
+function sampling(given: Partial<SamplingParams> = {}): SamplingParams {
+  const defaults: SamplingParams = {
+    temperature: 1,
+    topK: 0,
+    topP: 1,
+    minP: 0,
+    presencePenalty: 0,
+    frequencyPenalty: 0,
+    repetitionPenalty: 1,
+    logitBias: new Map(),
+    seed: randomBytes(8).readBigUInt64LE(),
+    topLogprobs: undefined,
+  }
+  checkNames("sampling", given, Object.keys(defaults))
+  return { ...defaults, ...said(given) }
+}
+
+/** Undefined is as not said. */
+function said<Given extends object>(given: Given): Given {
+  return Object.fromEntries(
+    Object.entries(given).filter(([, value]) => value !== undefined),
+  ) as Given
+}
+
+/** A typing error must not become a default. */
+function checkNames(what: string, given: object, known: readonly string[]): void {
+  if (typeof given !== "object" || given === null) throw wrong(what, "must be an object", given)
+  const unknown = Object.keys(given).find((name) => !known.includes(name))
+  if (unknown !== undefined)
+    throw wrong(unknown, `is no field of ${what}; known: ${known.join(", ")}`)
+}
+
+function wrong(field: string, needs: string, given?: unknown): Error {
+  const got = given === undefined ? "" : `, not ${String(JSON.stringify(given)).slice(0, 100)}`
+  return problem("invalid_value", { problem: `${field} ${needs}${got}.` }, field)
+}
