@@ -14,10 +14,10 @@ import { availableParallelism } from "node:os"
 import { basename, dirname, resolve } from "node:path"
 import { parseArgs } from "node:util"
 import type { FormatName } from "../src/runtime/format.ts"
+import { bestOf } from "./contenders/best.ts"
 import type { Contender, Task } from "./contenders/contender.ts"
 import { type Engine, engine } from "./contenders/engine.ts"
-import { llamaBench } from "./contenders/llama-bench.ts"
-
+import { FLASH_ATTENTION, llamaBench } from "./contenders/llama-bench.ts"
 import { llamaServer, running, sinter } from "./contenders/servers.ts"
 import { nodeLlamaCpp, openvino } from "./contenders/worker.ts"
 import { type Limits, limitsProbe, load, machine } from "./machine.ts"
@@ -46,11 +46,26 @@ const output = resolve(options.output ?? `bench/results/${shape}-${format}`)
 
 /** `--against KIND=PLACE[,MODEL]`: who else takes part. */
 const peers: Record<string, (place: string, model: string) => Promise<Contender>> = {
-  "llama-server": (binary, model) => llamaServer(binary, model, task),
-  "llama-bench": (binary, model) => llamaBench(binary, model, task),
-  openvino: (python, model) => openvino(python, model, task),
+  "llama-server": (binary, model) =>
+    inSettings(FLASH_ATTENTION, (flash) => llamaServer(binary, model, task, flash)),
+  "llama-bench": (binary, model) =>
+    inSettings(FLASH_ATTENTION, (flash) => llamaBench(binary, model, task, flash)),
+  openvino: (python, model) => inSettings(GROUPS, (group) => openvino(python, model, task, group)),
   "node-llama-cpp": (folder, model) => nodeLlamaCpp(folder, model, task),
   url: (url) => running(url, task),
+}
+
+/** Of the weights, as they are exported, and OpenVINO's default. */
+const GROUPS = [128, undefined] as const
+
+async function inSettings<Setting>(
+  settings: readonly [Setting, ...Setting[]],
+  open: (setting: Setting) => Promise<Contender>,
+): Promise<Contender> {
+  const [first, ...others] = settings
+  const opened: [Contender, ...Contender[]] = [await open(first)]
+  for (const setting of others) opened.push(await open(setting))
+  return bestOf(opened)
 }
 
 /** Who takes part; the first one is the one that the others are compared with. */

@@ -14,8 +14,7 @@ import { readFileSync } from "node:fs"
 import { cpus } from "node:os"
 import { setTimeout as passed } from "node:timers/promises"
 import { type ConstraintOptions, Constraints } from "../src/chat/constraint.ts"
-import { ConstraintThread } from "../src/chat/constraint-thread.ts"
-import { formats } from "../src/chat/formats/formats.ts"
+import { ConstraintThreads } from "../src/chat/constraint-threads.ts"
 import { TokenBytes } from "../src/chat/vocabulary.ts"
 import { warmUpPieces } from "../src/chat/warm-up.ts"
 import type { Constraint } from "../src/engine/generation.ts"
@@ -93,7 +92,7 @@ async function together(
   options: ConstraintOptions,
   cut: (text: string) => { ids: number[] },
 ): Promise<void> {
-  const thread = new ConstraintThread(options)
+  const thread = new ConstraintThreads(options)
   await passed(WARM_UP)
   const replies = schemas()
     .slice(-40)
@@ -105,7 +104,7 @@ async function together(
     const constraints: Constraint[] = []
     for (const { schema } of replies) {
       const held = { calls: undefined, reasoning: undefined, format: { schema } }
-      const { constraint } = await thread.hold(held, new AbortController().signal)
+      const { constraint } = await thread.hold(held, { client: "" })
       constraints.push(constraint())
     }
     const steps: Timed[] = []
@@ -141,7 +140,7 @@ function optionsOf(texts: readonly Uint8Array[]): ConstraintOptions {
     tokens: { size: texts.length + 1, bytes, special: new Set(), stripsLeadingSpace: false },
     visible: new Set(),
     ends: [texts.length],
-    spelling: formats.hermes.spelling,
+    toolFormat: "hermes",
   }
 }
 

@@ -21,6 +21,8 @@ export interface LoadOptions {
   /** Arrivals a second of the open loop; absent: there is none. */
   rate?: number | undefined
   seconds: number
+  /** Asked now and then: whether it may end before. */
+  isEnough?: () => boolean
   /** Seconds at first that are not measured. */
   warmUp: number
   seed: number
@@ -106,7 +108,7 @@ function visitMaker(
 
 /** Sends visitors for so many seconds and waits for the last of them. */
 async function arrive(
-  { clients, rate, seconds, seed }: LoadOptions,
+  { clients, rate, seconds, seed, isEnough = () => false }: LoadOptions,
   visit: (random: Random) => Promise<Outcome>,
 ): Promise<Outcome[]> {
   const until = performance.now() + seconds * 1000
@@ -118,10 +120,10 @@ async function arrive(
   // Rows of numbers whose seeds are neighbours begin alike, so each visitor's seed is drawn.
   const own = () => randomFrom(Math.floor(random() * 2 ** 32))
   const client = async (random: Random) => {
-    while (performance.now() < until) await one(random)
+    while (performance.now() < until && !isEnough()) await one(random)
   }
   const visits = Array.from({ length: clients }, () => client(own()))
-  while (rate !== undefined && performance.now() < until) {
+  while (rate !== undefined && performance.now() < until && !isEnough()) {
     visits.push(one(own()))
     await sleep((-Math.log(1 - random()) / rate) * 1000) // a Poisson process
   }

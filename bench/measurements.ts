@@ -9,6 +9,8 @@ interface Measurement {
   /** Names a group of rows, and one of them: `--only prefill,decode 4`. */
   group: string
   name?: string
+  /** What a reader of its row must know. */
+  note?: string
   sample: (contender: Contender) => Promise<Sample>
 }
 
@@ -85,6 +87,7 @@ export const measurements: readonly Measurement[] = [
   { group: "start", sample: async ({ start }) => start && { "start to ready, s": await start() } },
   {
     group: "memory",
+    note: "Memory in use is what is resident after a round. Keys and values count once they have been written: where a program reserves them and writes them as requests come, it grows from round to round up to its reserve.",
     sample: async ({ memory }) => memory && { "memory in use, MiB": memory() / 2 ** 20 },
   },
 ]

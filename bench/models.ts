@@ -6,7 +6,7 @@
 
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { open } from "node:fs/promises"
-import { homedir, tmpdir } from "node:os"
+import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { progressBar } from "../src/cli/progress.ts"
 import type { Graph, Weight } from "../src/compiler/graph/graph.ts"
@@ -14,22 +14,22 @@ import { compileFolder } from "../src/model/compile-folder.ts"
 import { weightsOf } from "../src/model/graph-weights.ts"
 import { openModel } from "../src/model/model.ts"
 import type { Weights } from "../src/model/weights/weights.ts"
+import { cacheHome } from "../src/runtime/cache.ts"
 import { narrow } from "../src/runtime/dtype.ts"
 import {
   type FormatName,
   formatNames,
   formats,
+  groupCodecs,
   isFormatName,
-  isGroupFormat,
-  parameterFormats,
+  isGroupCodec,
   rowLayout,
 } from "../src/runtime/format.ts"
 import { graphOf, type ShapeName, shapes } from "./shapes.ts"
 
 /** The folder of a packed model, made if it is not there yet. */
 export async function modelFolder(shape: ShapeName, format: FormatName): Promise<string> {
-  const cache = process.env.XDG_CACHE_HOME || join(homedir(), ".cache")
-  const folder = join(cache, "sinter", "bench", `${shape}-${format}`)
+  const folder = join(cacheHome(), "sinter", "bench", `${shape}-${format}`)
   if (!existsSync(folder)) await writePacked(shape, format, folder)
   return folder
 }
@@ -57,18 +57,18 @@ async function writePacked(shape: ShapeName, format: FormatName, output: string)
 
 /** Even codes, which lie evenly on both sides of zero, under scales that keep a product's size about 1. */
 function randomWeights(format: FormatName): Weights {
-  const { matrix, vector } = parameterFormats(format)
+  const { matrix, vector } = formats[format]
   return {
     entries: [],
     tensor: (_name, _rows, columns) => {
       const stored = columns === 1 ? vector : matrix
       const layout = rowLayout(stored, columns)
       return {
-        format: stored,
+        codec: stored,
         async read(_first, rows) {
-          if (!isGroupFormat(stored))
+          if (!isGroupCodec(stored))
             return { rows, values: narrow(randomFloats(rows * columns, columns), stored) }
-          const { bits, zero, dtype } = formats[stored]
+          const { bits, zero, dtype } = groupCodecs[stored]
           const words = randomWords(rows * layout.words)
           for (let i = 0; i < words.length; i++) words[i]! &= evenCodes[bits]
           const size = 1 / (zero * 0.65 * Math.sqrt(columns))

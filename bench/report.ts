@@ -3,7 +3,7 @@
 
 import { median } from "./contenders/api.ts"
 import type { Limits } from "./machine.ts"
-import { unitOf, units } from "./measurements.ts"
+import { measurements, unitOf, units } from "./measurements.ts"
 
 /** What a run has found; the file beside the report, from which it goes on. */
 export interface Results {
@@ -47,7 +47,7 @@ spread reaches across 1 are within the noise.
 ![plot](${plot})
 
 ${table([head, ...rows])}
-${shares(results)}
+${notes(samples)}${shares(results)}
 ${names.map((name) => `- **${name}**: ${contenders[name]}`).join("\n")}
 `
 }
@@ -104,6 +104,15 @@ function shares({ shares }: Results): string {
   if (rows.length === 0) return ""
   const list = rows.map(([what, values]) => `| ${what} | ${range(values.map((v) => v * 100))} |`)
   return `\n| our engine, % of the limit measured beside it | |\n|---|---:|\n${list.join("\n")}\n`
+}
+
+/** Of the measurements that have rows here. */
+function notes(samples: Results["samples"]): string {
+  const rows = Object.keys(samples)
+  const told = measurements.flatMap(({ group, note }) =>
+    note && rows.some((row) => row.startsWith(group)) ? [`\n${note}\n`] : [],
+  )
+  return told.join("")
 }
 
 const short = (value: number) =>

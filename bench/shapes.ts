@@ -4,6 +4,7 @@
 import type { Graph } from "../src/compiler/graph/graph.ts"
 import { architectures } from "../src/model/architectures.ts"
 import { Fields } from "../src/model/fields.ts"
+import { decoder } from "../src/model/layers.ts"
 
 export const shapes = {
   // Llama-3.2-1B
@@ -53,6 +54,6 @@ export type ShapeName = keyof typeof shapes
 
 export function graphOf(shape: ShapeName): Graph {
   const fields = new Fields(shapes[shape], (what) => new Error(`internal: ${what}`) as never)
-  const { graph, read } = architectures[shapes[shape].model_type]
-  return graph(read(fields))
+  const { model_type: name } = shapes[shape]
+  return decoder(name, architectures[name].read(fields))
 }

@@ -1,8 +1,6 @@
 // What drafts bring, and what a bad drafter costs: the engine over a real shape with random weights, and stand-in drafters
 // that are right with a given chance, since what they look up is the reply that was told without them. What is reached is
-// held against what the steps' own times and that chance allow:
-//
-//   expected tokens of a step, (1 - a^(k+1)) / (1 - a), over the time of a step over k + 1 rows, at the best k
+// held against what the steps' own times and that chance allow (speculation-report.ts).
 //
 //   npm run bench:speculation -- --rounds 5 --seconds 80          rounds are added to those that the results hold already
 //   npm run bench:speculation -- --hostile 9                      pairs of a drafter that is never right and none
@@ -14,7 +12,8 @@ import { availableParallelism } from "node:os"
 import { dirname } from "node:path"
 import { parseArgs } from "node:util"
 import { planOf } from "../src/app/plan.ts"
-import { prepareProgram } from "../src/compiler/targets/targets.ts"
+import { prepareProgram, traitsOf } from "../src/compiler/targets/prepare.ts"
+import { targets } from "../src/compiler/targets/targets.ts"
 import { createEngine } from "../src/engine/engine.ts"
 import { chooseLimits, type EngineLimits } from "../src/engine/limits.ts"
 import type { Sequence } from "../src/engine/sequence.ts"
@@ -29,17 +28,23 @@ import { median } from "./contenders/api.ts"
 import { load, machine } from "./machine.ts"
 import { modelFolder } from "./models.ts"
 import type { ShapeName } from "./shapes.ts"
+import {
+  CALM,
+  CHANCES,
+  type Drafts,
+  draftsPage,
+  FIXED,
+  HOSTILE_REPLY,
+  type Hostile,
+  LENGTHS,
+  type Round,
+  type Sequences,
+} from "./speculation-report.ts"
 
-const CHANCES = [0.5, 0.6, 0.7, 0.8, 0.9]
-const FIXED = { chance: 0.8, length: 4 }
-/** Lengths of drafts whose steps are timed, for one sequence and for four. */
-const LENGTHS = { 1: [0, 1, 2, 3, 4, 5, 6, 7, 9, 11, 13, 15], 4: [0, 1, 2, 3, 4, 5, 7, 9] } as const
 const PROMPT = 32 // tokens
 const REPLY = { 1: 128, 4: 96 } as const // tokens of each sequence
 const WARM = { 1: 32, 4: 24 } as const // of those, the first ones are not timed: lengths are learnt meanwhile
 const TIMED_STEPS = 5
-const HOSTILE_REPLY = 128
-const CALM = 64 // tokens after which a drafter that is never right is left alone
 
 const { values: options } = parseArgs({
   options: {
@@ -55,35 +60,6 @@ const { values: options } = parseArgs({
 const { shape, format } = options
 const output = options.output ?? `bench/results/speculation-${shape}-${format}`
 const deadline = performance.now() + Number(options.seconds) * 1000
-
-type Sequences = keyof typeof LENGTHS
-
-interface Round {
-  sequences: Sequences
-  load: number
-  /** Milliseconds of a step by the length of each sequence's draft. */
-  costs: Record<number, number>
-  /** Tokens a second: without drafts, and with them by the chance that they are right. */
-  plain: number
-  adaptive: Record<number, number>
-  fixed: number
-}
-
-interface Hostile {
-  load: number
-  /** Time without a drafter over time with one that is never right. */
-  ratio: number
-  /** Of the steps after CALM tokens, the share with drafts. */
-  late: number
-}
-
-interface Results {
-  title: string
-  machine: string
-  date: string
-  rounds: Round[]
-  hostile: Hostile[]
-}
 
 // ------------------------------------------------------------------ a model and engines over it
 
@@ -115,11 +91,14 @@ interface Told {
 async function openShape(): Promise<{ program: Program; limits: EngineLimits }> {
   const log = createLog("warn", true)
   const model = await openModel(await modelFolder(shape as ShapeName, format as FormatName))
-  const wish = { target: "auto", library: undefined, folder: model.path, log } as const
-  const prepared = await prepareProgram(planOf(model, model.format), wish)
+  const device = "cpu"
+  const wish = { device, target: "auto", library: undefined, folder: model.path, log } as const
+  const plan = planOf(model, model.format, {}, traitsOf(device))
+  const prepared = await prepareProgram(plan, wish)
   const limits = chooseLimits({
     mode: "local",
     overrides: { context_window_size: 1024 },
+    steps: targets.cpu.steps,
     manifest: prepared.manifest,
     available: Number.POSITIVE_INFINITY,
     weightBytes: prepared.weightBytes,
@@ -292,91 +271,9 @@ async function takePair(on: Opened, number: number): Promise<Hostile> {
   return { load: load(), ratio: without.ms / beside.ms, late }
 }
 
-// ------------------------------------------------------------------ the report
-
-/** Tokens of a step, expected with drafts of such a length that are right with a chance. */
-const expected = (chance: number, length: number) => (1 - chance ** (length + 1)) / (1 - chance)
-
-/** How much faster than without drafts the steps' times allow to be, at the best length. */
-function allowed(costs: Record<number, number>, chance: number): number {
-  const gains = Object.entries(costs).map(
-    ([length, ms]) => (expected(chance, Number(length)) * costs[0]!) / ms,
-  )
-  return Math.max(...gains)
-}
-
-const share = (value: number) => `${(100 * value).toFixed(0)} %`
-const times = (value: number) => value.toFixed(2)
-
-function markdown({ title, machine, date, rounds, hostile }: Results): string {
-  const of = (sequences: Sequences) => rounds.filter((round) => round.sequences === sequences)
-  const rows = ([1, 4] as const).flatMap((sequences) =>
-    CHANCES.map((chance) => {
-      const gain = ({ adaptive, plain }: Round) => adaptive[chance]! / plain
-      const most = ({ costs }: Round) => allowed(costs, chance)
-      const reached = (round: Round) => gain(round) / most(round)
-      const cells = [spread(of(sequences).map(gain), times), spread(of(sequences).map(most), times)]
-      return `| ${sequences} | ${chance} | ${cells.join(" | ")} | ${spread(of(sequences).map(reached), share)} |`
-    }),
-  )
-  const fixed = ([1, 4] as const).map((sequences) => {
-    const gains = of(sequences).map(({ fixed, plain }) => fixed / plain)
-    return `| ${sequences} | ${spread(gains, times)} |`
-  })
-  const costs = ([1, 4] as const).flatMap((sequences) =>
-    of(sequences).length === 0
-      ? []
-      : LENGTHS[sequences].map((length) => {
-          const ratios = of(sequences).map(({ costs }) => costs[length]! / costs[0]!)
-          return `| ${sequences} | ${length} | ${spread(ratios, times)} |`
-        }),
-  )
-  const loads = [...rounds, ...hostile].map(({ load }) => load)
-  return `# Drafts: ${title}
-
-${machine}, ${date}; programs that wanted to run a minute before (load): ${spread(loads, times)}. Those who propose are stand-ins
-that are right with a chance a and take no time; replies are drawn at temperature 1, and were the same with drafts and without.
-Medians of ${of(1).length} rounds with one sequence and ${of(4).length} with four, with the least and the most.
-
-*Allowed* is the most that the times of steps and a allow: the best over lengths k of (1 - a^(k+1)) / (1 - a) tokens over the time
-of a step with drafts of k, beside one token over the time of a step without.
-
-| sequences | a | times as fast | allowed | reached |
-| ---: | ---: | ---: | ---: | ---: |
-${rows.join("\n")}
-
-Drafts of ${FIXED.length} always, right with ${FIXED.chance}:
-
-| sequences | times as fast |
-| ---: | ---: |
-${fixed.join("\n")}
-
-A drafter that is never right, ${hostile.length} pairs of replies of ${HOSTILE_REPLY} tokens with it and without: the speed is
-${spread(
-  hostile.map(({ ratio }) => ratio),
-  times,
-)} of that without, and after ${CALM} tokens ${spread(
-    hostile.map(({ late }) => late),
-    share,
-  )} of the steps try a draft.
-
-Times of steps, beside one without drafts:
-
-| sequences | draft of each | time |
-| ---: | ---: | ---: |
-${costs.join("\n")}
-`
-}
-
-function spread(values: readonly number[], written: (value: number) => string): string {
-  if (values.length === 0) return "–"
-  const [least, most] = [Math.min(...values), Math.max(...values)]
-  return `${written(median(values))} (${written(least)}–${written(most)})`
-}
-
 // ------------------------------------------------------------------ the run
 
-function readResults(): Results {
+function readResults(): Drafts {
   if (existsSync(`${output}.json`)) return JSON.parse(readFileSync(`${output}.json`, "utf8"))
   const threads = availableParallelism()
   return {
@@ -388,10 +285,10 @@ function readResults(): Results {
   }
 }
 
-function write(results: Results): void {
+function write(results: Drafts): void {
   mkdirSync(dirname(output), { recursive: true })
   writeFileSync(`${output}.json`, `${JSON.stringify(results, undefined, 1)}\n`)
-  writeFileSync(`${output}.md`, markdown(results))
+  writeFileSync(`${output}.md`, draftsPage(results))
 }
 
 const results = readResults()
@@ -410,4 +307,4 @@ for (let i = 0; i < Number(options.hostile) && left(); i++) {
   write(results)
 }
 await on.program.close()
-console.log(markdown(results))
+console.log(draftsPage(results))

@@ -3,7 +3,7 @@
 
 import { compile } from "../../src/compiler/compile.ts"
 import { shelvedCpu } from "../../src/compiler/targets/cpu/cpu.ts"
-import { type FormatName, formats, rowLayout } from "../../src/runtime/format.ts"
+import { type FormatName, isPacked, rowLayout } from "../../src/runtime/format.ts"
 import { type LibraryProgram, openLibrary } from "../../src/runtime/library.ts"
 import { parameterBytes } from "../../src/runtime/manifest.ts"
 import { BLOCK, NO_LOGPROBS, type StepInput, UNMASKED } from "../../src/runtime/program.ts"
@@ -24,7 +24,7 @@ export async function engine(format: FormatName, task: Task): Promise<Engine> {
   const { threads, context } = task
   const plan = compile(graphOf(task.shape as ShapeName), {
     format,
-    activations: formats[format].kind === "group" ? "int8" : "float",
+    activations: isPacked(format) ? "int8" : "float",
     kv: "f16",
   })
   const { path, manifest } = await shelvedCpu(plan)
@@ -64,8 +64,8 @@ const seconds = (begun: number) => (performance.now() - begun) / 1000
 async function fill(program: LibraryProgram): Promise<void> {
   const noise = random(32 << 20)
   const scales = smallHalves(16 << 20)
-  for (const [index, { rows, columns, format }] of program.manifest.parameters.entries()) {
-    const layout = rowLayout(format, columns)
+  for (const [index, { rows, columns, codec }] of program.manifest.parameters.entries()) {
+    const layout = rowLayout(codec, columns)
     const window = Math.max(1, Math.floor(noise.length / layout.bytes))
     for (let row = 0; row < rows; row += window) {
       const count = Math.min(window, rows - row)

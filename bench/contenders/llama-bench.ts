@@ -7,26 +7,31 @@ import type { Contender, Task } from "./contender.ts"
 
 const run = promisify(execFile)
 
+/** `-fa`: which attention is faster depends on the processor and on how deep a sequence is. */
+export const FLASH_ATTENTION = [1, 0] as const
+export type FlashAttention = (typeof FLASH_ATTENTION)[number]
+
 export async function llamaBench(
   binary: string,
   model: string,
   { threads }: Task,
+  flash: FlashAttention,
 ): Promise<Contender> {
   const batched = join(dirname(binary), "llama-batched-bench")
   const bench = async (...args: (string | number)[]) => {
-    const options = ["-m", model, "-t", threads, "-r", 1, "-o", "json", ...args]
+    const options = ["-m", model, "-t", threads, "-fa", flash, "-r", 1, "-o", "json", ...args]
     const { stdout } = await run(binary, options.map(String))
     return (JSON.parse(stdout) as Row[])[0]!
   }
   const row = await bench("-p", 16, "-n", 0)
   return {
     name: "llama-bench",
-    about: `llama.cpp ${row.build_commit} (${row.build_number}), ${row.cpu_info}, ${row.model_type}, ${row.n_threads} threads, batches ${row.n_batch}/${row.n_ubatch}, keys ${row.type_k}, values ${row.type_v}`,
+    about: `llama.cpp ${row.build_commit} (${row.build_number}), ${row.cpu_info}, ${row.model_type}, ${row.n_threads} threads, -fa ${flash}, batches ${row.n_batch}/${row.n_ubatch}, keys ${row.type_k}, values ${row.type_v}`,
     prefill: async (tokens) => (await bench("-p", tokens, "-n", 0)).avg_ts,
     async decode(sequences, depth) {
       const prompt = Math.max(depth, 16)
       const context = sequences * (prompt + DECODED) + 64
-      const options = ["-m", model, "-t", threads, "-tb", threads, "-c", context]
+      const options = ["-m", model, "-t", threads, "-tb", threads, "-fa", flash, "-c", context]
       const load = ["-npp", prompt, "-ntg", DECODED, "-npl", sequences]
       const { stdout } = await run(
         batched,

@@ -17,9 +17,10 @@ options = json.loads(sys.argv[1])
 sys.stdout.reconfigure(line_buffering=True)
 properties = {
     "INFERENCE_NUM_THREADS": options["threads"],
-    "DYNAMIC_QUANTIZATION_GROUP_SIZE": options.get("group", 128),
     "PERFORMANCE_HINT": "LATENCY",
 }
+if "group" in options:
+    properties["DYNAMIC_QUANTIZATION_GROUP_SIZE"] = options["group"]
 scheduler = genai.SchedulerConfig()
 scheduler.cache_size = 4  # GB
 scheduler.enable_prefix_caching = False

@@ -10,6 +10,7 @@ import { setTimeout as sleep } from "node:timers/promises"
 import { shapes } from "../shapes.ts"
 import { measureApi } from "./api.ts"
 import type { Contender, Task } from "./contender.ts"
+import type { FlashAttention } from "./llama-bench.ts"
 
 const root = join(import.meta.dirname, "..", "..")
 
@@ -30,10 +31,23 @@ export function sinter(folder: string, task: Task): Promise<Contender> {
 }
 
 /** llama.cpp's server; no cache between requests but the prefix that a slot holds. */
-export function llamaServer(binary: string, model: string, task: Task): Promise<Contender> {
+export function llamaServer(
+  binary: string,
+  model: string,
+  task: Task,
+  flash: FlashAttention,
+): Promise<Contender> {
   const total = task.sequences * 1024 + 2 * task.context
   const options = ["-t", task.threads, "-tb", task.threads, "-np", task.sequences, "-c", total]
-  const said = [...options.map(String), "--kv-unified", "--cache-ram", "0", "--no-webui"]
+  const said = [
+    ...options.map(String),
+    "-fa",
+    flash ? "on" : "off",
+    "--kv-unified",
+    "--cache-ram",
+    "0",
+    "--no-webui",
+  ]
   const version = versionOf(binary)
   return startServer({
     name: "llama-server",

@@ -7,9 +7,16 @@ import { createInterface } from "node:readline"
 import type { Readable, Writable } from "node:stream"
 import type { Contender, Task } from "./contender.ts"
 
-/** @param python an interpreter that has openvino-genai */
-export const openvino = (python: string, model: string, { threads, context }: Task) =>
-  library("OpenVINO GenAI", python, "openvino_worker.py", { model, threads, context })
+/**
+ * @param python an interpreter that has openvino-genai
+ * @param group columns whose activations share a scale when they are rounded; absent: OpenVINO's default
+ */
+export const openvino = (
+  python: string,
+  model: string,
+  { threads, context }: Task,
+  group?: number,
+) => library("OpenVINO GenAI", python, "openvino_worker.py", { model, threads, context, group })
 
 /** @param folder where node-llama-cpp is installed */
 export const nodeLlamaCpp = (folder: string, model: string, { threads, context }: Task) =>

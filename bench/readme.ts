@@ -1,0 +1,67 @@
+// The README's two tables of results, printed from the results' files by `npm run docs`: medians of rounds, the best of each row
+// in bold. One is what somebody who works alone notices, the other what a server's clients do.
+
+import { medianOf, readResults } from "./figures.ts"
+import { unitOf, units } from "./measurements.ts"
+import type { Results } from "./report.ts"
+
+interface Table {
+  title: string
+  /** Contenders by their names in the results, and what a reader calls them. */
+  columns: Record<string, string>
+  /** Rows by their names in the results, and the words for them. */
+  rows: Record<string, string>
+}
+
+const tables: readonly Table[] = [
+  {
+    title: "One request at a time, weights of 4 bits",
+    columns: {
+      sinter: "sinter, over HTTP",
+      "llama-bench": "llama.cpp",
+      "OpenVINO GenAI": "OpenVINO GenAI",
+      "node-llama-cpp": "node-llama-cpp",
+    },
+    rows: {
+      "prefill 512, tok/s": "prompt of 512 tokens, tok/s",
+      "prefill 4096, tok/s": "prompt of 4,096 tokens, tok/s",
+      "decode 1 together, tok/s": "decoding, tok/s",
+      "decode 1 together at depth 4096, tok/s": "decoding after 4,096 tokens, tok/s",
+      "start to ready, s": "start to ready, s",
+    },
+  },
+  {
+    title: "Eight clients of a server, 200 tokens in and 64 out each",
+    columns: { sinter: "sinter", "llama-server": "llama.cpp's server" },
+    rows: {
+      "8 clients: first token, ms": "first token, ms",
+      "8 clients: between tokens, ms": "between tokens, ms",
+      "8 clients: output, tok/s": "all clients together, tok/s",
+      "between tokens p95, beside a prompt of 2000, ms":
+        "one client while another's 2,000 tokens are read: between tokens, 95th percentile, ms",
+    },
+  },
+]
+
+export function readmeTables(): string {
+  const results = readResults("1B-q4f16_1")
+  return tables.map((table) => print(table, results)).join("\n\n")
+}
+
+function print({ title, columns, rows }: Table, { samples }: Results): string {
+  const lines = Object.entries(rows).map(([row, words]) => {
+    const medians = Object.keys(columns).map((name) => medianOf(samples[row]?.[name]))
+    const known = medians.filter((value) => value !== undefined)
+    const best = units[unitOf(row)].better === "higher" ? Math.max(...known) : Math.min(...known)
+    const cells = medians.map((value) => {
+      const shown = value === undefined ? "–" : rounded(value)
+      return value === best ? `**${shown}**` : shown
+    })
+    return `| ${[words, ...cells].join(" | ")} |`
+  })
+  const head = [title, ...Object.values(columns)]
+  return [`| ${head.join(" | ")} |`, `|---|${"---:|".repeat(head.length - 1)}`, ...lines].join("\n")
+}
+
+const rounded = (value: number) =>
+  value >= 1000 ? Math.round(value).toLocaleString("en-US") : value.toPrecision(value < 100 ? 2 : 3)
