@@ -10,5 +10,6 @@ export default defineConfig({
     // Only a test that hangs takes this long; a busy machine compiles and spawns slowly.
     testTimeout: 120_000,
     hookTimeout: 120_000,
+    expect: { poll: { timeout: 60_000 } },
   },
 })

@@ -43,6 +43,7 @@ interface Row {
   strict: number
   refused: number
   walks: number
+  judged: number
   deadEnds: number
   invalid: number
 }
@@ -85,7 +86,7 @@ function scoreGroup(
 ): void {
   const { keyword, formats } = group
   const fresh = { keyword, tests: 0, exact: 0, lenient: 0, strict: 0, refused: 0 }
-  const row: Row = rows.get(keyword) ?? { ...fresh, walks: 0, deadEnds: 0, invalid: 0 }
+  const row: Row = rows.get(keyword) ?? { ...fresh, walks: 0, judged: 0, deadEnds: 0, invalid: 0 }
   rows.set(keyword, row)
   row.tests += group.tests.length
   const note = (kind: string, what: string) =>
@@ -129,7 +130,9 @@ function scoreGroup(
       note("dead end", text)
       break
     }
-    const verdict = judge?.(text) ?? true
+    if (!judge) continue
+    row.judged++
+    const verdict = judge(text)
     if (verdict !== true) {
       row.invalid++
       bad++
@@ -413,6 +416,7 @@ function page(draft: string, rows: Row[], skipped: Group[]): string {
     "refused",
     "walks",
     "deadEnds",
+    "judged",
     "invalid",
   ] as const
   const line = (name: string, of: readonly Row[]) =>
@@ -425,8 +429,8 @@ function page(draft: string, rows: Row[], skipped: Group[]): string {
   return [
     `### ${draft}`,
     "",
-    "| keyword | tests | exact | too lenient | too strict | refused | walks | dead ends | invalid |",
-    "|---|---|---|---|---|---|---|---|---|",
+    "| keyword | tests | exact | too lenient | too strict | refused | walks | dead ends | judged | invalid |",
+    "|---|---|---|---|---|---|---|---|---|---|",
     line("**required**", required),
     ...required.map((row) => line(row.keyword, [row])),
     line("**optional**", optional),
