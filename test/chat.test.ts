@@ -20,10 +20,10 @@ test("the same seed says the same; the end of stdin ends it", async () => {
   expect(first.out).toBe(second.out)
 })
 
-test("a message too long for the context is refused and the conversation goes on", async () => {
+test("a message too long for the context is refused, the conversation goes on, and the exit code is 2", async () => {
   const long = "word ".repeat(20_000)
   const { code, out, err } = await run(["chat", "tiny", "--temperature", "0"], `${long}\nHello!\n`)
-  expect(code).toBe(0)
+  expect(code).toBe(2)
   expect(err).toMatch(/^The prompt has \d+ tokens; this server reads at most \d+, .+\n$/)
   expect(out).toMatch(/\w{2,}/)
 })

@@ -1,13 +1,16 @@
 // The command line from outside: what a user typed wrong is one line on stderr and exit code 2.
 
 import { expect, test } from "vitest"
+import { chatOptions, serveOptions } from "../src/cli/options.ts"
 import { run } from "./sinter.ts"
 
 test.each([
   [["serv", "tiny"], "unknown command 'serv' (Did you mean serve?)"],
   [["serve"], "missing required argument 'MODEL'"],
-  [["serve", "a", "b"], "too many arguments"],
+  [["serve", "a", "b"], 'serve: "b" is one argument too many.'],
+  [["shelf", "list", "b"], 'list: "b" is one argument too many.'],
   [["serve", "tiny", "--prot", "80"], "unknown option '--prot' (Did you mean --port?)"],
+  [["serve", "tiny", "--lora", "x"], "unknown option '--lora'\n"],
   [["serve", "tiny", "--port"], "option '--port <PORT>' argument missing"],
   [["serve", "tiny", "--port", "http"], "--port: expected a whole number, 0 to 65535"],
   [["serve", "tiny", "--allow-origins", "*"], "--allowed-origins: expected a JSON list"],
@@ -33,6 +36,24 @@ test("--version and --help print on stdout and end well", async () => {
   expect(help).toMatchObject({ code: 0, err: "" })
   expect(help.out).toContain("--allow-origins, --allowed-origins <JSON_LIST>")
 })
+
+test("sinter help, and the help of one command", async () => {
+  const [all, asked] = [await run(["help"]), await run(["--help"])]
+  expect(all).toMatchObject({ code: 0, err: "", out: asked.out })
+  expect(await run(["help", "serve"])).toEqual(await run(["serve", "--help"]))
+})
+
+test.each([[[]], [["serve"]], [["chat"]], [["compile"]], [["shelf", "prune"]]])(
+  "the help of %j fits into 80 columns, and breaks between words",
+  async (command) => {
+    const { out } = await run([...command, "--help"])
+    expect(out.split("\n").filter((line) => line.length > 80)).toEqual([])
+    const words = out.split(/\s+/).join(" ")
+    const options: Record<string, { help: string }> =
+      { serve: serveOptions, chat: chatOptions }[command[0] ?? ""] ?? {}
+    for (const { help } of Object.values(options)) expect(words).toContain(help)
+  },
+)
 
 test("no command: the help, and exit code 2", async () => {
   const { code, err } = await run([])

@@ -12,22 +12,24 @@ import {
   symlinkSync,
   writeFileSync,
 } from "node:fs"
-import { tmpdir } from "node:os"
+import { hostname, tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, expect, test } from "vitest"
+import { readManifest, seal } from "../src/runtime/library.ts"
 import { ABI } from "../src/runtime/manifest.ts"
+import { isLeftOut } from "./left-out.ts"
 import { goldenFolder, readGolden } from "./model/golden.ts"
 import { fromSources, run, type Serving, serve, start } from "./sinter.ts"
 
-const hasCompiler = ["cc", "clang", "gcc"].some((name) => {
+const compiler = ["cc", "clang", "gcc"].find((name) => {
   try {
     return execFileSync(name, ["--version"]).length > 0
   } catch {
     return false
   }
 })
-const compiling = test.skipIf(!hasCompiler)
-if (!hasCompiler) console.warn("Compiling is skipped: no C compiler on this machine.")
+const compiling = test.skipIf(isLeftOut(compiler))
+if (!compiler) console.warn("Compiling is skipped: no C compiler on this machine.")
 
 const scratch = mkdtempSync(join(tmpdir(), "sinter-compile-"))
 const cache = { XDG_CACHE_HOME: join(scratch, "cache") } // an empty shelf
@@ -36,18 +38,10 @@ const original = goldenFolder("models", "llama-wide")
 const library = join(compiled, "lib/cpu.so")
 
 beforeAll(async () => {
-  if (!hasCompiler) return
+  if (!compiler) return
   const dump = join(scratch, "dump")
-  const { code, err } = await run([
-    "compile",
-    original,
-    "--quantization",
-    "q4f16_1",
-    "--output",
-    compiled,
-    "--dump",
-    dump,
-  ])
+  const options = ["--quantization", "q4f16_1", "--output", compiled, "--dump", dump]
+  const { code, err } = await run(["compile", original, ...options], "", fromSources, cache)
   expect({ code, err }).toEqual({ code: 0, err: "" })
 }, 240_000)
 afterAll(() => rmSync(scratch, { recursive: true, force: true }))
@@ -92,7 +86,7 @@ compiling("a compiled folder has everything, and --dump every phase", () => {
 })
 
 compiling("it serves with its own library, and says the golden tokens", async () => {
-  const server = await serve([compiled])
+  const server = await serving([compiled])
   expect(server.out()).toMatch(new RegExp(`program +${library}`))
   const { said, expected } = await greedy(
     server,
@@ -188,24 +182,113 @@ compiling("a library in the folder that fits no more is passed over with a warni
   await server.stop()
 })
 
-compiling(
-  "killed while it compiles, nothing is left that loads, and the next run clears it away",
+/** A library for the compiled folder by its manifest, whose code leaves a mark where it runs. */
+function hostileLibrary(mark: string): Buffer {
+  const [source, object] = [join(scratch, "hostile.c"), join(scratch, "hostile.so")]
+  const code = `#include <stdio.h>
+    __attribute__((constructor)) static void run(void) { fclose(fopen("${mark}", "w")); }`
+  writeFileSync(source, code)
+  execFileSync(compiler!, ["-shared", "-fPIC", "-o", object, source])
+  return seal(readFileSync(object), readManifest(library))
+}
+
+compiling("a library that came with a model folder is not run unless it is trusted", async () => {
+  const folder = join(scratch, "downloaded")
+  execFileSync("cp", ["-r", compiled, folder])
+  const mark = join(scratch, "hostile-code-ran")
+  writeFileSync(join(folder, "lib/cpu.so"), hostileLibrary(mark))
+  const server = await serving([folder])
+  expect(server.err()).toMatch(
+    /downloaded\/lib\/cpu\.so was not built on this machine and is not opened; .+--trust-libraries/,
+  )
+  const { said, expected } = await greedy(server, goldenFolder("mlc", "llama-wide-q4f16_1"), folder)
+  expect(said).toBe(expected)
+  await server.stop()
+  expect(existsSync(mark)).toBe(false)
+  const trusting = ["serve", folder, "--port", "0", "--trust-libraries"]
+  expect((await run(trusting, "", fromSources, cache)).code).not.toBe(0)
+  expect(existsSync(mark)).toBe(true)
+})
+
+compiling("another machine builds the library anew, or trusts the one it was sent", async () => {
+  const elsewhere = { XDG_CACHE_HOME: join(scratch, "elsewhere") }
+  const careful = await serving([compiled], elsewhere)
+  expect(careful.err()).toContain(`${library} was not built on this machine`)
+  expect(careful.out()).toMatch(/program +built now by/)
+  await careful.stop()
+  const trusting = await serving([compiled, "--trust-libraries"], elsewhere)
+  expect(trusting.err()).not.toContain("was not built")
+  expect(trusting.out()).toMatch(new RegExp(`program +${library}`))
+  await trusting.stop()
+})
+
+/** Processes that live and name `path` among their arguments, by what they run. */
+function processesAt(path: string): string[] {
+  return readdirSync("/proc")
+    .filter((pid) => /^\d+$/.test(pid))
+    .flatMap((pid) => {
+      try {
+        const words = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0")
+        return words.some((word) => word.includes(path)) ? [words[0]!] : []
+      } catch {
+        return [] // it has ended
+      }
+    })
+}
+
+test.skipIf(!compiler || process.platform !== "linux")(
+  "killed while it compiles, it leaves no compiler and no folder behind",
   async () => {
-    const output = join(scratch, "killed")
-    const running = start(["compile", original, "--output", output], fromSources, cache)
-    const partial = () => readdirSync(scratch).filter((name) => name.includes("killed"))
-    const begun = () => partial().some((name) => existsSync(join(scratch, name, ".writer")))
-    while (!begun()) await new Promise((wake) => setTimeout(wake, 5))
+    const temporary = join(scratch, "temporary")
+    mkdirSync(temporary)
+    const env = { XDG_CACHE_HOME: join(scratch, "fresh"), TMPDIR: temporary }
+    const running = start(
+      ["compile", original, "--output", join(scratch, "killed")],
+      fromSources,
+      env,
+    )
+    const builds = () => processesAt(join(temporary, "sinter-build"))
+    const until = async (holds: () => boolean) => {
+      while (!holds()) await new Promise((wake) => setTimeout(wake, 5))
+    }
+    await until(() => builds().some((program) => program.endsWith("cc1") || program === "cc"))
     process.kill(-running.child.pid!, "SIGKILL")
     await running.ended
-    expect(existsSync(output)).toBe(false)
-    expect(partial()).toHaveLength(1)
-    const theirs = join(scratch, ".killed.partial-mine") // looks like it, but nobody says so
-    mkdirSync(theirs)
-    const { code } = await run(["compile", original, "--output", output, "--weights-only"])
-    expect(code).toBe(0)
-    expect(partial()).toEqual([".killed.partial-mine", "killed"])
-    expect(readdirSync(output).filter((name) => name.startsWith("."))).toEqual([])
+    const named = (folder: string, name: RegExp) =>
+      readdirSync(folder).filter((entry) => name.test(entry))
+    await until(() => {
+      const left = [...named(scratch, /killed/), ...named(temporary, /^sinter-/), ...builds()]
+      return left.length === 0
+    })
+  },
+)
+
+test("what a machine that lost its power left half written is cleared away by the next run", async () => {
+  const output = join(scratch, "cut")
+  const half = join(scratch, ".cut.partial-half")
+  const theirs = join(scratch, ".cut.partial-mine") // looks like it, but nobody says so
+  for (const folder of [half, theirs]) mkdirSync(folder)
+  writeFileSync(join(half, ".writer"), `${hostname()} 4194305`) // above the largest process id of Linux
+  const { code } = await run(["compile", original, "--output", output, "--weights-only"])
+  expect(code).toBe(0)
+  expect(existsSync(half)).toBe(false)
+  expect(existsSync(theirs)).toBe(true)
+  expect(readdirSync(output).filter((name) => name.startsWith("."))).toEqual([])
+})
+
+test.each([["--output"], ["--dump"]])(
+  "%s where nothing can be written: one sentence",
+  async (option) => {
+    writeFileSync(join(scratch, "blocking"), "")
+    const places = { "--output": join(scratch, "ok"), [option]: join(scratch, "blocking/below") }
+    const { code, err } = await run([
+      "compile",
+      original,
+      "--weights-only",
+      ...Object.entries(places).flat(),
+    ])
+    expect(code).toBe(2)
+    expect(err).toMatch(/^sinter: [^\n]*blocking[^\n]*\(ENOTDIR\)\.\n$/)
   },
 )
 
@@ -220,6 +303,45 @@ test.each([
   expect({ code, err }).toEqual({ code: 0, err: "" })
   expect(out).toMatch(shown)
 })
+
+test.each([
+  ["f32", "3.0"], // 6 layers of 2 heads, each of 32 columns, keys and values
+  ["f16", "1.5"],
+  ["bf16", "1.5"],
+  ["q8", "0.8"], // and a float of scale for each head's key and value: 864 bytes
+])("inspect --overrides kv_dtype=%s says what keys and values take", async (dtype, figure) => {
+  const { out } = await run(["inspect", "tiny", "--overrides", `kv_dtype=${dtype}`])
+  expect(out).toMatch(new RegExp(`^KV +${figure} KiB a token$`, "m"))
+})
+
+compiling("--target takes a list, and the folder gets a library for each", async () => {
+  const output = join(scratch, "both")
+  const dump = join(scratch, "dump-both")
+  const options = ["--library-only", "--target", "cpu:baseline,cpu", "--dump", dump]
+  const { code, err } = await run(["compile", "tiny", "--output", output, ...options])
+  expect({ code, err }).toEqual({ code: 0, err: "" })
+  expect(readdirSync(join(output, "lib")).sort()).toEqual(["cpu-baseline.so", "cpu.so"])
+  for (const [file, target] of [
+    ["cpu.so", "cpu"],
+    ["cpu-baseline.so", "cpu:baseline"],
+  ] as const) {
+    expect(readManifest(join(output, "lib", file)).target).toBe(target)
+    expect(readdirSync(join(dump, target.replace(":", "-")))).toContain("manifest.json")
+  }
+})
+
+compiling(
+  "a library of a target that this version does not know is refused by its name",
+  async () => {
+    const path = join(scratch, "later.gpu")
+    writeFileSync(path, seal(Buffer.from("later"), { ...readManifest(library), target: "vulkan" }))
+    const { code, err } = await run(["serve", compiled, "--port", "0", "--model-lib", path])
+    expect(code).toBe(2)
+    expect(err).toMatch(
+      /later\.gpu .*it is for the target "vulkan", which this version does not know/,
+    )
+  },
+)
 
 compiling("inspect shows the emitted source and the manifest", async () => {
   const source = await run(["inspect", original, "--show", "source"])
@@ -236,6 +358,14 @@ test("compile says what is missing or in the way", async () => {
     [
       [original, "--output", join(scratch, "x"), "--quantization", "q5"],
       "--quantization: expected one of q0f32",
+    ],
+    [
+      [original, "--output", join(scratch, "x"), "--target", "cpu,cpu"],
+      "--target: expected each entry once",
+    ],
+    [
+      [original, "--output", join(scratch, "x"), "--target", "cpu,tpu"],
+      "--target: expected one of cpu, cpu:baseline, got",
     ],
     [
       [original, "--output", join(scratch, "x"), "--weights-only", "--library-only"],

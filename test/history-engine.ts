@@ -67,7 +67,10 @@ export function setUp(setting: Setting = {}) {
   const chosen = (value: number) => ({ value, why: "test" })
   const engine = createEngine(program, {
     limits: {
-      context: chosen(Math.min(context, history.window ? context : blocks * 16)),
+      context: {
+        ...chosen(Math.min(context, history.window ? context : blocks * 16)),
+        bound: "model",
+      },
       total: chosen(blocks * 16),
       sequences: chosen(sequences),
       chunk: chosen(chunk),

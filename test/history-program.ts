@@ -8,8 +8,8 @@ import {
   BLOCK,
   blockIndex,
   type CancelWord,
-  MOST_LOGPROBS,
   NO_LOGPROBS,
+  newStepDone,
   type Program,
   type ProgramLimits,
   type SamplingRows,
@@ -84,6 +84,7 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
       sinks,
       ...(options.window ? { window: options.window } : {}),
       kv: { dtype: "f32", bytesPerBlock: 64 },
+      bytes: { weights: 0, perToken: 0, perRow: 0, perThread: 0, fixed: 0 },
       features: [],
       parameters: [],
     },
@@ -150,15 +151,10 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
       }
     }
     const rows = input.logitRows.length
-    const out: StepDone = {
-      kind: "done",
-      tokens: new Int32Array(rows),
-      logprobs: new Float32Array(rows),
-      topTokens: new Int32Array(rows * MOST_LOGPROBS),
-      topLogprobs: new Float32Array(rows * MOST_LOGPROBS),
-      finite: new Uint8Array(rows),
-      hidden: new Float32Array(input.hiddenRows.length * HIDDEN),
-    }
+    const out = newStepDone(
+      { ...input, wantLogits: false },
+      { hidden: HIDDEN, vocabulary: VOCABULARY },
+    )
     for (const [row, at] of input.hiddenRows.entries()) {
       out.hidden.set([input.positions[at]!, input.tokens[at]!], row * HIDDEN)
     }
@@ -272,24 +268,21 @@ export function expectedScores(
 
 /** Everything a choice hands out, to its end. */
 export async function collect(choice: AsyncIterable<GenerationEvent>): Promise<{
-  scored: { token: number; logprob: number }[]
   tokens: number[]
   logprobs: number[]
   end: GenerationEvent | undefined
 }> {
-  const scored: { token: number; logprob: number }[] = []
   const tokens: number[] = []
   const logprobs: number[] = []
   let end: GenerationEvent | undefined
   for await (const event of choice) {
     if (event.kind === "end") end = event
-    else if (event.kind === "scored") scored.push({ token: event.token, logprob: event.logprob })
     else {
       tokens.push(event.token)
       logprobs.push(event.logprob)
     }
   }
-  return { scored, tokens, logprobs, end }
+  return { tokens, logprobs, end }
 }
 
 /** Like K and V in the deeper layers: what stands at a position depends on all that the position saw. */
@@ -330,15 +323,10 @@ function recordOf(input: StepInput): StepRecord {
 }
 
 function oneRow(): StepDone {
-  return {
-    kind: "done",
-    tokens: new Int32Array(1),
-    logprobs: new Float32Array(1),
-    topTokens: new Int32Array(MOST_LOGPROBS),
-    topLogprobs: new Float32Array(MOST_LOGPROBS),
-    finite: new Uint8Array(1),
-    hidden: new Float32Array(0),
-  }
+  return newStepDone(
+    { logitRows: new Int32Array(1), hiddenRows: new Int32Array(0) },
+    { hidden: HIDDEN, vocabulary: VOCABULARY },
+  )
 }
 
 function rowOf(

@@ -6,7 +6,7 @@ import { fromSources, type Serving, serve } from "./sinter.ts"
 let server: Serving
 beforeAll(async () => {
   server = await serve(["tiny"])
-}, 60_000)
+})
 afterAll(() => server?.stop())
 
 const secret = "xylophone"
@@ -24,7 +24,7 @@ async function lineOf(id: string, body: object | string, leave = false) {
   if (leave) leaving.abort()
   else await response.text()
   const line = () => server.err().match(new RegExp(`^.*"request":"${id}".*$`, "gm"))
-  await expect.poll(line, { timeout: 5000 }).not.toBeNull()
+  await expect.poll(line).not.toBeNull()
   expect(line()).toHaveLength(1)
   return JSON.parse(line()![0]!)
 }
@@ -61,9 +61,20 @@ test("probes leave no lines", async () => {
   expect(server.err()).not.toMatch(/"path":"\/(health|live|metrics)"/)
 })
 
-test("no text of prompts or replies", () => {
+test("no text of prompts or replies, and no query of a URL", async () => {
+  await fetch(`${server.url}/v1/models?api_key=${secret}`)
+  await fetch(`${server.url}/v1/${"x".repeat(300)}?${secret}`)
+  await expect.poll(() => server.err()).toContain('"path":"/v1/xxx')
   expect(server.err()).toContain('"outcome"')
   expect(server.err()).not.toContain(secret)
+})
+
+test("what the options open to everybody is said at the start", async () => {
+  const told = await serve(["tiny", "--allow-credentials"])
+  expect(told.err().match(/"level":40/g)).toHaveLength(1)
+  expect(told.err()).toContain("--allow-credentials for any origin: ")
+  await told.stop()
+  expect(server.err()).not.toMatch(/"level":40.*--/)
 })
 
 describe("words that cannot be written cost nothing", () => {

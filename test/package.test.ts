@@ -1,20 +1,20 @@
 // What users install: the tarball, in an empty folder, without development packages and without install scripts. And what
 // the README promises, in a copy of the repository as a fresh clone would be.
 
-import { execFileSync } from "node:child_process"
+import { execFileSync, spawnSync } from "node:child_process"
 import {
   cpSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
-  symlinkSync,
 } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, extname, join, resolve } from "node:path"
 import { afterAll, beforeAll, expect, test } from "vitest"
-import { type Installed, serve, serving, start } from "./sinter.ts"
+import { type Installed, run, serve, serving, start } from "./sinter.ts"
 
 const root = resolve(import.meta.dirname, "..")
 const folder = mkdtempSync(join(tmpdir(), "sinter-package-"))
@@ -26,22 +26,35 @@ const installed: Installed = {
 }
 const inPackage = (...path: string[]) => join(empty, "node_modules/sinter", ...path)
 
+/** npm in `cwd`; what it says on stderr is returned with what it prints. */
+function npm(cwd: string, ...args: string[]): string {
+  const { status, stdout, stderr } = spawnSync("npm", args, { cwd, encoding: "utf8" })
+  if (status !== 0) throw new Error(`npm ${args.join(" ")} ended with ${status}: ${stderr}`)
+  return stdout + stderr
+}
+
+function newFolder(path: string): void {
+  mkdirSync(path)
+  npm(path, "init", "--yes", "--silent")
+}
+
+let installing: string
 beforeAll(() => {
   const files = execFileSync("git", ["ls-files", "-z", "-co", "--exclude-standard"], { cwd: root })
-  for (const file of files.toString().split("\0").filter(Boolean)) {
+  for (const file of files
+    .toString()
+    .split("\0")
+    .filter((file) => existsSync(join(root, file)))) {
     mkdirSync(dirname(join(clone, file)), { recursive: true })
-    cpSync(join(root, file), join(clone, file))
+    if (file) cpSync(join(root, file), join(clone, file))
   }
-  symlinkSync(join(root, "node_modules"), join(clone, "node_modules"))
-  const npm = (cwd: string, ...args: string[]) =>
-    execFileSync("npm", args, { cwd, encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] })
-  npm(clone, "run", "--silent", "build")
-  npm(clone, "pack", "--silent", "--pack-destination", folder)
+  // Nothing is installed or built in the clone: packing sees to that.
+  npm(clone, "pack", "--silent", "--prefer-offline", "--pack-destination", folder)
   const tarball = readdirSync(folder).find((name) => name.endsWith(".tgz"))!
-  mkdirSync(empty)
-  npm(empty, "init", "--yes", "--silent")
-  npm(empty, "install", "--omit=dev", "--ignore-scripts", "--prefer-offline", join(folder, tarball))
-}, 240_000)
+  newFolder(empty)
+  const options = ["--omit=dev", "--ignore-scripts", "--prefer-offline"]
+  installing = npm(empty, "install", ...options, join(folder, tarball))
+}, 600_000)
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
@@ -55,8 +68,37 @@ test("the tarball holds what serving needs and nothing else", () => {
   expect(files).toEqual(
     expect.arrayContaining(["models/tiny/tokenizer.json", "README.md", "LICENSE"]),
   )
-  expect(files.filter((file) => /\.test\.|^(src|test|tiny|bench|scripts)\//.test(file))).toEqual([])
+  expect(files.filter((file) => /\.test\.|^(src|test|tiny|scripts)\//.test(file))).toEqual([])
 })
+
+test("every link of its pages leads to a file that is in it", () => {
+  const pages = readdirSync(inPackage(), { recursive: true, encoding: "utf8" }).filter(
+    (file) => file.endsWith(".md") && !file.includes("node_modules"),
+  )
+  const dead = pages.flatMap((page) =>
+    [...readFileSync(inPackage(page), "utf8").matchAll(/\]\(([^)#\s]+)/g)]
+      .map(([, link]) => link!)
+      .filter((link) => !/^https?:/.test(link) && !existsSync(inPackage(dirname(page), link)))
+      .map((link) => `${page}: ${link}`),
+  )
+  expect(dead).toEqual([])
+})
+
+test("nothing it brings asks for a newer Node than this one", () => {
+  expect(installing).not.toContain("EBADENGINE")
+})
+
+test("npm installs it from git, built", () => {
+  const git = (...args: string[]) => execFileSync("git", args, { cwd: clone, stdio: "ignore" })
+  git("init")
+  git("add", "--all")
+  git("-c", "user.name=test", "-c", "user.email=test@localhost", "commit", "-m", "all")
+  const other = join(folder, "from-git")
+  newFolder(other)
+  npm(other, "install", "--omit=dev", "--prefer-offline", `git+file://${clone}`)
+  const sinter = join(other, "node_modules/.bin/sinter")
+  expect(execFileSync(sinter, ["--version"], { encoding: "utf8" })).toMatch(/^\d+\.\d+\.\d+\n$/)
+}, 600_000)
 
 test("it serves the embedded model from an empty folder, and Ctrl-C ends it", async () => {
   const server = await serve(["tiny", "--log-level", "warn"], installed)
@@ -64,6 +106,23 @@ test("it serves the embedded model from an empty folder, and Ctrl-C ends it", as
   expect(answer).toMatch(/\w/)
   const { code, err } = await server.stop("SIGINT")
   expect({ code, err }).toEqual({ code: 0, err: "" })
+})
+
+test("HOME where no folder can be made costs the caching alone", async () => {
+  const env = { HOME: "/proc", XDG_CACHE_HOME: undefined }
+  const server = await serve(["tiny", "--target", "reference"], installed, env)
+  expect(await ask(server.url)).toMatch(/\w/)
+  expect(await server.stop()).toMatchObject({ code: 0 })
+})
+
+test("a temporary folder that cannot be written is a sentence", async () => {
+  const env = { TMPDIR: join(folder, "nowhere"), XDG_CACHE_HOME: join(folder, "cache") }
+  const options = ["serve", "tiny", "--port", "0", "--target", "cpu"]
+  const { code, err } = await run(options, "", installed, env)
+  expect(code).toBe(2)
+  if (!err.includes("No C compiler"))
+    expect(err).toContain("sinter: No temporary folder can be made")
+  expect(err).toMatch(/^sinter: [^\n]+\n$/)
 })
 
 test("its library can be imported", () => {

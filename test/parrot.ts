@@ -13,6 +13,7 @@ import type {
   ReplyEvent,
   SchemaChecks,
   TokenLogprob,
+  TokenNames,
 } from "../src/chat/conversation.ts"
 import { Trace } from "../src/engine/trace.ts"
 import { createHttp, type Http } from "../src/http/http.ts"
@@ -41,16 +42,30 @@ export function saying(...pieces: string[]): Script {
   }
 }
 
-export function logprob(token: string): TokenLogprob {
-  const bytes = new TextEncoder().encode(token)
+/** Every token that a script has named, as bytes; its place is its id. */
+const tokens: Uint8Array[] = []
+
+const names: TokenNames = {
+  text: (token) => new TextDecoder().decode(tokens[token]),
+  bytes: (token) => tokens[token]!,
+  isSilent: () => false,
+}
+
+/** The id of a token that is spelled so. */
+function token(text: string | Uint8Array): number {
+  return tokens.push(typeof text === "string" ? new TextEncoder().encode(text) : text) - 1
+}
+
+export function logprob(text: string | Uint8Array): TokenLogprob {
+  const id = token(text)
   return {
-    token,
-    bytes,
+    token: id,
+    shows: true,
     offset: 0,
     logprob: -0.5,
     top: [
-      { token, bytes, logprob: -0.5 },
-      { token: " no", bytes: new TextEncoder().encode(" no"), logprob: Number.NEGATIVE_INFINITY },
+      { token: id, logprob: -0.5 },
+      { token: token(" no"), logprob: Number.NEGATIVE_INFINITY },
     ],
   }
 }
@@ -60,6 +75,8 @@ export interface Parrot extends Http {
   asked: Asked[]
   /** Every signal that came with them. */
   signals: AbortSignal[]
+  /** Who asked each of them, as turns are shared. */
+  clients: (string | undefined)[]
   /** Posts a body (as JSON unless it is text already) without a socket. */
   post: (
     body: object | string,
@@ -74,16 +91,20 @@ export function parrot(
   script: Script = saying("Hel", "lo 😀"),
   options: Partial<HttpOptions> = {},
   refusal: (asked: Asked) => Error | undefined = () => undefined,
+  promptTokens = usage.promptTokens,
 ): Parrot {
   const asked: Asked[] = []
   const signals: AbortSignal[] = []
-  const answer = async (request: Asked, signal: AbortSignal) => {
+  const clients: (string | undefined)[] = []
+  const answer = async (request: Asked, signal: AbortSignal, client?: string) => {
     asked.push(request)
     signals.push(signal)
+    clients.push(client)
     const refused = refusal(request)
     if (refused) throw refused
     return {
-      promptTokens: usage.promptTokens,
+      promptTokens,
+      names,
       events: (async function* () {
         yield* script(request, signal)
       })(),
@@ -92,9 +113,17 @@ export function parrot(
   const chat: Chat & PlainText & SchemaChecks = {
     reply: answer,
     complete: answer,
-    tokenize: async (given) => Int32Array.from(Buffer.from(given)),
+    tokenize: async (given, _, caller) => {
+      clients.push(caller?.client)
+      if (caller?.signal) signals.push(caller.signal)
+      return Int32Array.from(Buffer.from(given))
+    },
     tokenizeChat: async (messages) => Int32Array.from(messages, (_, index) => index),
-    detokenize: (tokens) => String.fromCharCode(...tokens),
+    detokenize: function* (tokens) {
+      for (let at = 0; at < tokens.length; at += 1000) {
+        yield Array.from(tokens.subarray(at, at + 1000), spelled).join("")
+      }
+    },
     checkSchema: async () => ({ isUnsatisfiable: false, unenforced: [] }),
   }
   const service: Service = {
@@ -125,6 +154,7 @@ export function parrot(
     ...http,
     asked,
     signals,
+    clients,
     post: async (body, headers = {}, url = "/v1/chat/completions") =>
       http.server.inject({
         method: "POST",
@@ -139,6 +169,13 @@ export function parrot(
     },
   }
 }
+
+/** A token is the character of its number, but for one that is long. */
+function spelled(token: number): string {
+  return token === LONG_TOKEN ? " ".repeat(1000) : String.fromCharCode(token)
+}
+
+export const LONG_TOKEN = 999
 
 /** The smallest good request. */
 export const hi = { model: "tiny", messages: [{ role: "user", content: "hi" }] }

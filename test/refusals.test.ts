@@ -4,7 +4,7 @@
 import { execFileSync } from "node:child_process"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
-import { expect, test } from "vitest"
+import { beforeAll, expect, test } from "vitest"
 import { goldenFolder } from "./model/golden.ts"
 import { fromSources } from "./sinter.ts"
 
@@ -21,18 +21,25 @@ const index: { folder: string; expect: string }[] = JSON.parse(
 
 const whenRendered = /^template-(?!syntax)/
 
-test("serve refuses each of them in one sentence that names the file, with exit code 2", () => {
-  const folders = ["sound-hf", ...index.map(({ folder }) => folder)] // the first one warms the process up
+const folders = ["sound-hf", ...index.map(({ folder }) => folder)] // the first one warms the process up
+const paths = folders.map((folder) => goldenFolder("broken", folder))
+
+function startAll(command: "serve" | "compile"): Start[] {
   const [program, ...options] = fromSources.command.slice(0, -1)
   const script = join(import.meta.dirname, "refusals.ts")
-  const paths = folders.map((folder) => goldenFolder("broken", folder))
-  const lines = execFileSync(program!, [...options, script, ...paths], { encoding: "utf8" })
-  const starts: Start[] = lines
-    .trim()
-    .split("\n")
-    .map((line) => JSON.parse(line))
-  expect(starts.length).toBe(paths.length)
-  starts.forEach(({ said, code, seconds, grown }, i) => {
+  const run = [...options, script, command, ...paths]
+  const lines = execFileSync(program!, run, { encoding: "utf8" }).trim().split("\n")
+  expect(lines.length).toBe(paths.length)
+  return lines.map((line) => JSON.parse(line))
+}
+
+let served: Start[]
+beforeAll(() => {
+  served = startAll("serve")
+}, 600_000)
+
+test("serve refuses each of them in one sentence that names the file, with exit code 2", () => {
+  served.forEach(({ said, code, seconds, grown }, i) => {
     const { folder, expect: expected } = index[i - 1] ?? { folder: "sound-hf", expect: "load" }
     const starting = expected === "load" || whenRendered.test(folder)
     if (starting) expect({ folder, said, code }).toEqual({ folder, said: "", code: 0 })
@@ -47,3 +54,9 @@ test("serve refuses each of them in one sentence that names the file, with exit 
     })
   })
 })
+
+test("compile refuses what serve refuses, in the same words", () => {
+  const words = (starts: Start[]) =>
+    starts.map(({ said, code }, i) => ({ folder: folders[i], said, code }))
+  expect(words(startAll("compile"))).toEqual(words(served))
+}, 600_000)

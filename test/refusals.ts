@@ -1,11 +1,22 @@
-// Starts `sinter serve FOLDER` for each folder named, one after the other in one process, since starting seventy of them
-// would take minutes. Prints a line of JSON for each: what it said, how it ended, and what that took.
+// Runs `sinter serve FOLDER` or `sinter compile FOLDER` for each folder named, one after the other in one process, since
+// starting seventy of them would take minutes. Prints a line of JSON for each: what it said, how it ended, and what that took.
 
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { pathToFileURL } from "node:url"
 
 const main = pathToFileURL(join(import.meta.dirname, "../src/cli/main.ts")).href
 const print = console.log.bind(console)
+const [command, ...folders] = process.argv.slice(2)
+const scratch = mkdtempSync(join(tmpdir(), "sinter-refusals-"))
+
+/** What is typed, for the folder of this number. */
+function typed(folder: string, i: number): string[] {
+  if (command === "compile")
+    return [command, folder, "--weights-only", "--output", join(scratch, String(i))]
+  return ["serve", folder, "--port", "0", "--target", "reference", "--log-level", "silent"]
+}
 
 let said = ""
 console.error = (...words: unknown[]) => {
@@ -15,12 +26,11 @@ console.log = (...words: unknown[]) => {
   if (/^ready/m.test(words.join(" "))) process.kill(process.pid, "SIGTERM")
 }
 
-for (const [i, folder] of process.argv.slice(2).entries()) {
+for (const [i, folder] of folders.entries()) {
   said = ""
   process.exitCode = 0
   const [memory, begun] = [process.memoryUsage().rss, process.cpuUsage()]
-  const log = ["--target", "reference", "--log-level", "silent"]
-  process.argv = [process.execPath, "sinter", "serve", folder, "--port", "0", ...log]
+  process.argv = [process.execPath, "sinter", ...typed(folder, i)]
   await import(`${main}?${i}`) // a copy of its own, so that it runs again
   const { user, system } = process.cpuUsage(begun)
   print(
@@ -31,6 +41,9 @@ for (const [i, folder] of process.argv.slice(2).entries()) {
       grown: process.memoryUsage().rss - memory,
     }),
   )
-  for (const signal of ["SIGINT", "SIGTERM"]) process.removeAllListeners(signal)
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1"])
+    process.removeAllListeners(signal)
+  process.stdout.removeAllListeners("error")
 }
+rmSync(scratch, { recursive: true })
 process.exit(0)

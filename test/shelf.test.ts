@@ -49,4 +49,4 @@ test("the shelf is listed and pruned", async () => {
     code: 2,
     err: 'sinter: --older-than: expected days or hours like 30d or 12h, got "30".\n',
   })
-}, 60_000)
+})

@@ -8,7 +8,8 @@ import { planOf } from "../../src/app.ts"
 import { createChat, type OpenChat } from "../../src/chat/chat.ts"
 import { openTemplate } from "../../src/chat/template.ts"
 import { openTokenizer } from "../../src/chat/tokenizer.ts"
-import { prepareProgram } from "../../src/compiler/targets/targets.ts"
+import { prepareProgram, traitsOf } from "../../src/compiler/targets/prepare.ts"
+import { targets } from "../../src/compiler/targets/targets.ts"
 import { createEngine, type Engine } from "../../src/engine/engine.ts"
 import { chooseLimits } from "../../src/engine/limits.ts"
 import { createHttp, type Http } from "../../src/http/http.ts"
@@ -34,7 +35,8 @@ beforeAll(async () => {
   const log = createLog("silent", false)
   const model = await openModel(locateModel("models/tiny"))
   const { texts } = model
-  const prepared = await prepareProgram(planOf(model, model.format), {
+  const prepared = await prepareProgram(planOf(model, model.format, {}, traitsOf("cpu")), {
+    device: "cpu",
     target: "auto",
     library: undefined,
     folder: model.path,
@@ -43,6 +45,7 @@ beforeAll(async () => {
   const limits = chooseLimits({
     ...prepared,
     mode: "local",
+    steps: targets.cpu.steps,
     overrides: { max_total_seq_length: 512 }, // for four sequences: blocks run out
     available: 2 ** 30,
   })

@@ -123,6 +123,37 @@ test("logprobs are probabilities of the raw distribution, whatever the sampling"
   expect(tokensOf(hot)[0].top_logprobs).toEqual(first.top_logprobs)
 })
 
+test("every token that is counted is told, control tokens by their names, streamed and whole", async () => {
+  const body = {
+    seed: 3,
+    temperature: 1.2,
+    max_tokens: 40,
+    ignore_eos: true,
+    logit_bias: { 1: 4, 2: 6 }, // the beginning and the end of a turn
+  }
+  const answer = await chat(running, { ...body, logprobs: true, top_logprobs: 2 })
+  const told = tokensOf(answer)
+  expect(told.length).toBe(answer.usage.completion_tokens)
+  expect(told.length).toBe(40)
+  const silent = told.filter(({ token }: { token: string }) => /^<\|im_/.test(token))
+  expect(silent.length).toBeGreaterThan(3)
+  for (const { bytes } of silent) expect(bytes).toEqual([])
+  const bytes = told.flatMap((token: { bytes: number[] }) => token.bytes)
+  expect(new TextDecoder().decode(Uint8Array.from(bytes))).toBe(text(answer))
+
+  const stream = { ...body, logprobs: true, top_logprobs: 2, stream: true, messages }
+  const events = eventsOf(await (await post(running, "/v1/chat/completions", stream)).text())
+  expect(events.flatMap(({ choices }) => choices[0].logprobs?.content ?? [])).toEqual(told)
+
+  const asked = { ...body, prompt: "Hello", logprobs: 1 }
+  const { choices, usage } = await ask(running, "/v1/completions", asked)
+  const { tokens, token_logprobs, top_logprobs, text_offset } = choices[0].logprobs
+  for (const list of [tokens, token_logprobs, top_logprobs, text_offset]) {
+    expect(list.length).toBe(usage.completion_tokens)
+  }
+  expect(tokens.some((token: string) => /^<\|im_/.test(token))).toBe(true)
+})
+
 test("logprobs join to the text, byte by byte", async () => {
   const answer = await chat(running, { seed: 8, temperature: 1.5, logprobs: true, max_tokens: 40 })
   const bytes = tokensOf(answer).flatMap((token) => token.bytes)

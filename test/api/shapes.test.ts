@@ -6,8 +6,8 @@ import { describe, expect, test } from "vitest"
 import {
   ChatCompletionResponse,
   ChatCompletionStreamResponse,
-  CompletionResponse,
-} from "../../src/http/schemas.ts"
+} from "../../src/http/apis/chat/schema.ts"
+import { CompletionResponse } from "../../src/http/apis/completions/schema.ts"
 import { eventsOf } from "../parrot.ts"
 import { messages, post, server } from "./server.ts"
 import { error, modelList, native, openai, textCompletion } from "./shapes.ts"
@@ -53,15 +53,16 @@ const bodies = [
 describe.each([
   ["native", "/v1", native],
   ["openai", "/openai/v1", openai],
-] as const)("%s", (_, base, shapes) => {
+] as const)("%s", (dialect, base, shapes) => {
   test.each(bodies)("%j", async (body) => {
     const path = `${base}/chat/completions`
-    const whole = await (await post(running, path, { messages, ...body })).json()
+    const headers = { "x-api-dialect": dialect } // stream_options alone would ask for OpenAI's shapes
+    const whole = await (await post(running, path, { messages, ...body }, headers)).json()
     assertShape(shapes.whole, whole)
     assertShape(promised.whole, whole)
     const asked = { messages, ...body, stream: true }
     for (const options of [{}, { stream_options: { include_usage: true } }]) {
-      const stream = await post(running, path, { ...asked, ...options })
+      const stream = await post(running, path, { ...asked, ...options }, headers)
       const events = eventsOf(await stream.text())
       for (const event of events) {
         assertShape(shapes.chunk, event)

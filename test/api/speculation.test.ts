@@ -2,6 +2,7 @@
 // proposes nothing. The draft and the heads are the embedded model's own.
 
 import { describe, expect, test } from "vitest"
+import { createLog } from "../../src/log.ts"
 import { ask, type Server, server } from "./server.ts"
 
 /** `length`: of every draft; 0: as long as pays. */
@@ -106,12 +107,26 @@ describe("nothing is proposed, or something is", () => {
 
   describe.each(drafters)("$mode", ({ length, ...drafting }) => {
     const { mode } = drafting
-    const beside = server({ drafting, overrides: { ...overrides, spec_draft_length: length } })
+    const complaints: unknown[] = []
+    const log = createLog("silent", false)
+    log.error = (...said: unknown[]) => void complaints.push(said)
+    const beside = server({
+      drafting,
+      overrides: { ...overrides, spec_draft_length: length },
+      log,
+    })
 
     test("the answers are the same", async () => {
       const expected = await answers(without, bodies)
       for (const answer of expected) expect(answer).toMatchObject({ error: undefined })
       expect(await answers(beside, bodies)).toEqual(expected)
+    })
+
+    test("a prompt of one token is answered, and the drafter goes on", async () => {
+      const body = { prompt: [597], max_tokens: 12, temperature: 0 }
+      const completion = async (of: Server) => (await ask(of, "/v1/completions", body)).choices
+      expect(await completion(beside)).toEqual(await completion(without))
+      expect(complaints).toEqual([])
     })
 
     test("/metrics tells what was proposed, and what came true", async () => {

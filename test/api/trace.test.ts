@@ -1,6 +1,5 @@
 // The trace of a real server, held against what its clients were told.
 
-import { setTimeout as sleep } from "node:timers/promises"
 import { expect, test } from "vitest"
 import type { ChromeTrace } from "../../src/engine/trace.ts"
 import { ask, chat, messages, post, server } from "./server.ts"
@@ -18,7 +17,18 @@ const QUESTIONS = [
   { max_tokens: 40, stop: [" a"] },
 ]
 
+/** The trace once all requests have ended in it, which is when their connections are done with them. */
 async function traceOf(method = "GET", path = "/debug/trace"): Promise<ChromeTrace> {
+  const open = async () => {
+    const { traceEvents } = await rawTrace()
+    const count = (name: string) => traceEvents.filter((event) => event.name === name).length
+    return count("received") - count("finished")
+  }
+  await expect.poll(open).toBe(0)
+  return rawTrace(method, path)
+}
+
+async function rawTrace(method = "GET", path = "/debug/trace"): Promise<ChromeTrace> {
   const response = await fetch(traced.url + path, { method })
   expect(response.status).toBe(200)
   return (await response.json()) as ChromeTrace
@@ -60,7 +70,6 @@ test("a request's line tells its life from first to last, without a word of it",
   const asked = [{ role: "user", content: `Say ${secret}.` }]
   const headers = { "x-request-id": "told-of" }
   await post(traced, "/v1/chat/completions", { messages: asked, max_tokens: 3 }, headers)
-  await sleep(20) // its end is recorded when its connection is done with it
   const told = await traceOf("POST", "/debug/dump_event_trace")
   const line = told.traceEvents.find(({ ph, args }) => ph === "M" && args.name === "told-of")!
   const events = told.traceEvents.filter(

@@ -5,16 +5,17 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest"
 import { routes } from "../../src/http/routes.ts"
 import type { CorsOptions } from "../../src/http/service.ts"
 import { server } from "../api/server.ts"
+import { isLeftOut } from "../left-out.ts"
 import { parrot, saying } from "../parrot.ts"
 import { chromium, openBrowser, type Page } from "./browser.ts"
 
 const needsChromium = chromium ? "in Chromium" : "in Chromium: none on this machine"
 
-describe.skipIf(!chromium && process.env.CI !== "true")(needsChromium, () => {
+describe.skipIf(isLeftOut(chromium))(needsChromium, () => {
   let page: Page
   beforeAll(async () => {
     page = await openBrowser()
-  }, 30_000)
+  })
   afterAll(() => page?.close())
 
   describe("the docs page", () => {
@@ -52,6 +53,35 @@ describe.skipIf(!chromium && process.env.CI !== "true")(needsChromium, () => {
         [],
       )
       expect(page.errors).toEqual([])
+    })
+  })
+
+  describe("the docs page on a telephone", () => {
+    const running = server()
+
+    test("is as wide as its screen, with everything open and an answer in it", async () => {
+      await page.resize(390, 844)
+      await page.open(`${running.url}/docs`)
+      const widths = await page.evaluate<{ screen: number; page: number; fields: number }>(`
+        new Promise((resolve) => {
+          const look = () => document.querySelector("details[open]") ? answer() : setTimeout(look, 20)
+          const answer = () => {
+            for (const each of document.querySelectorAll("details")) each.open = true
+            const models = document.getElementById("GET /v1/models")
+            models.querySelector("button").click()
+            new MutationObserver(() => {
+              if (!/ms$/.test(models.textContent)) return
+              const { clientWidth, scrollWidth } = document.documentElement
+              const fields = document.querySelectorAll("td").length
+              resolve({ screen: clientWidth, page: scrollWidth, fields })
+            }).observe(models, { childList: true, subtree: true })
+          }
+          look()
+        })`)
+      expect(widths.screen).toBe(390)
+      expect(widths.page).toBe(390)
+      expect(widths.fields).toBeGreaterThan(100)
+      await page.resize(0, 0)
     }, 30_000)
   })
 

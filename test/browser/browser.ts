@@ -16,6 +16,8 @@ export const chromium = NAMES.find(
 
 export interface Page {
   open: (url: string) => Promise<void>
+  /** Shows pages as a telephone of this size does; 0 and 0: as a window does. */
+  resize: (width: number, height: number) => Promise<void>
   /** The value of an expression in the page, awaited. */
   evaluate: <Value>(expression: string) => Promise<Value>
   screenshot: (file: URL) => Promise<void>
@@ -66,6 +68,10 @@ export async function openBrowser(): Promise<Page> {
       })
       await inPage("Page.navigate", { url })
       await load
+    },
+    resize: async (width, height) => {
+      const size = { width, height, deviceScaleFactor: 1, mobile: width > 0 }
+      await inPage("Emulation.setDeviceMetricsOverride", size)
     },
     evaluate: async (expression) => {
       const asked = { expression, awaitPromise: true, returnByValue: true }

@@ -8,6 +8,7 @@
 #include "attention_tiles.h"
 #include "elementary.h"
 #include "rows.h"
+#include "single.h"
 
 #ifdef BRIEF  // for emulators: fewer of the random cases, all of the sizes
 enum { ROUNDS = 2000, ANGLES = 20000, COMPANIES = 7 };
@@ -106,8 +107,11 @@ static void functions(void) {
   expect(exp_of(0) == 1, "exp(0)", exp_of(0), 1);
   expect(exp_of(-88) == 0, "exp far below", exp_of(-88), 0);
   expect(exp_of(-INFINITY) == 0, "exp(-inf)", exp_of(-INFINITY), 0);
-  for (double x = -700; x < 700; x += 0.0973)
-    near(exp_double(x), exp(x), exp(x), 1e-14, "exp, double");
+  for (double x = -86.9; x <= 0; x += 0.00137)
+    near(exp_single((float)x), exp((double)(float)x), exp(x), 2.4e-7, "exp, single");
+  expect(exp_single(0) == 1, "exp(0), single", exp_single(0), 1);
+  for (double x = 1e-37; x < 1e37; x *= 1.00123)
+    near(log_single((float)x), log((float)x), fabs(log(x)) + 1, 3e-7, "log, single");
   for (double x = 1e-9; x < 1e9; x *= 1.0123)
     near(log_double(x), log(x), fabs(log(x)) + 1, 1e-15, "log, double");
   for (int i = 0; i < ANGLES; i++) {
@@ -117,6 +121,37 @@ static void functions(void) {
     turn(angle, &c, &s);
     near(c, cos(angle), 1, 1e-7, "cosine");
     near(s, sin(angle), 1, 1e-7, "sine");
+  }
+}
+
+static float first(vec v) {
+  float lanes[16];
+  vec_store(lanes, v);
+  return lanes[0];
+}
+
+static void elementwise(void) {
+  part = "elementwise";
+  for (double at = -40; at < 40; at += 0.00731) {
+    float given = (float)at;
+    double x = given, size = fabs(x) + 1;
+    vec v = vec_set(given);
+    near(first(vec_silu(v)), x / (1 + exp(-x)), size, 4e-7, "silu");
+    near(first(vec_gelu(v)), x * (1 + erf(x / sqrt(2))) / 2, size, 4e-7, "gelu");
+    double inner = sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
+    near(first(vec_gelu_tanh(v)), x * (1 + tanh(inner)) / 2, size, 4e-7, "gelu_tanh");
+    near(first(vec_relu2(v)), x > 0 ? x * x : 0, size, 1e-6 * size, "relu2");
+    near(first(vec_sigmoid(v)), 1 / (1 + exp(-x)), 1, 4e-7, "sigmoid");
+    near(first(vec_cap(v, 5.5f)), 5.5 * tanh(x / 5.5), 5.5, 4e-7, "cap");
+  }
+  // What is no number shows, whichever way it went through.
+  const float bad[] = {NAN, INFINITY, -INFINITY};
+  for (int i = 0; i < 3; i++) {
+    vec v = vec_set(bad[i]);
+    const float results[] = {first(vec_silu(v)),      first(vec_gelu(v)),
+                             first(vec_gelu_tanh(v)), first(vec_relu2(v)),
+                             first(vec_sigmoid(v)),   first(vec_cap(v, 5.5f))};
+    for (int f = 0; f < 6; f++) expect(!isfinite(results[f]), "not finite", results[f], NAN);
   }
 }
 
@@ -136,9 +171,6 @@ static void rows(void) {
     for (int i = 0; i < n; i++)
       near(y[i], x[i] / sqrt(squares / n + 1e-5f) * weight[i], 3, 1e-6, "norm");
     for (int64_t i = n; i < stride; i++) expect(y[i] == 0, "norm's padding", y[i], 0);
-
-    swiglu_row(x, weight, stride, y);
-    for (int i = 0; i < n; i++) near(y[i], x[i] / (1 + exp(-x[i])) * weight[i], 3, 1e-6, "swiglu");
 
     for (int group = 32; group <= 40; group += 8) {
       uint8_t *q = memory(quantized_bytes(n, group));
@@ -219,23 +251,27 @@ static __attribute__((noinline)) void multiply(struct panels w, int64_t in_strid
 
 static void product_case(struct panels w, enum epilogue e) {
   size_t size = number_size(w.number);
-  int64_t rows = w.rows, columns = w.columns, out_columns = e == SWIGLU ? w.pair : rows;
+  int64_t rows = w.rows, columns = w.columns, out_columns = is_gated(e) ? w.pair : rows;
   uint8_t *arena = memory(panels_bytes(w));
   double *values = memory((size_t)(rows * columns) * 8);
   for (int64_t r = 0; r < rows; r++) {
     if (w.grouped) {
       int64_t words_count = panels_words(w), groups = panels_groups(w);
       uint32_t *words = calloc((size_t)words_count, 4);
-      uint8_t *scales = calloc((size_t)groups, size);
-      int per = codes_per_word(w.codes), bits = code_bits(w.codes), zero = code_zero(w.codes);
-      for (int64_t g = 0; g < groups; g++)
+      uint8_t *scales = calloc(panels_scale_bytes(w), 1);
+      int per = codes_per_word(w.codes), bits = code_bits(w.codes);
+      const uint8_t *minimums = scales + (size_t)groups * size;
+      for (int64_t g = 0; g < groups * (w.minimums ? 2 : 1); g++)
         store_number(w.number, scales + (size_t)g * size, 0.01f + 0.01f * uniform());
       for (int64_t k = 0; k < columns; k++) {
-        uint32_t code = random_bits() % (uint32_t)(2 * zero + 1);
+        uint32_t code = random_bits() % (uint32_t)(w.zero ? 2 * w.zero - (w.zero % 8 == 0) + 1 : 16);
         words[k / w.group * (w.group / per) + k % w.group / per] |= code
                                                                     << k % w.group % per * bits;
         values[r * columns + k] =
-            ((int)code - zero) * stored_number(w.number, scales + (size_t)(k / w.group) * size);
+            ((int)code - w.zero) * stored_number(w.number, scales + (size_t)(k / w.group) * size);
+        if (w.minimums)
+          values[r * columns + k] +=
+              stored_number(w.number, minimums + (size_t)(k / w.group) * size);
       }
       pack_codes(w, arena, r, 1, (uint8_t *)words, scales);
       free(words), free(scales);
@@ -251,13 +287,14 @@ static void product_case(struct panels w, enum epilogue e) {
     float *back = memory((size_t)round_up(columns, 16) * 4);
     unpack_row(w, arena, r, F32, back);
     for (int64_t k = 0; k < columns; k++)
-      near(back[k], values[r * columns + k], fabs(values[r * columns + k]), 1e-7, "unpack");
+      near(back[k], values[r * columns + k], fabs(values[r * columns + k]) + (w.minimums ? 1 : 0),
+           1e-7, "unpack");
     free(back);
   }
 
   enum { MOST = 37 };
   int64_t in_stride = round_up(columns, 32),
-          out_stride = round_up(out_columns, 32) + (e == SWIGLU ? 0 : 32);
+          out_stride = round_up(out_columns, 32) + (is_gated(e) ? 0 : 32);
   int64_t row_bytes = w.grouped ? quantized_bytes(columns, w.group) : in_stride * 4;
   float *x = memory((size_t)(MOST * in_stride) * 4),
         *bias = memory((size_t)panels_count(w) * PANEL * 4);
@@ -266,10 +303,10 @@ static void product_case(struct panels w, enum epilogue e) {
   for (int64_t r = 0; r < MOST; r++) {
     for (int64_t k = 0; k < columns; k++) x[r * in_stride + k] = uniform();
     if (w.grouped)
-      quantize_row(x + r * in_stride, columns, w.group, quantized_above(w.codes),
+      quantize_row(x + r * in_stride, columns, w.group, quantized_above(w),
                    quantized + r * row_bytes);
   }
-  for (int64_t i = 0; i < (e == SWIGLU ? 0 : rows); i++) bias[i] = uniform();
+  for (int64_t i = 0; i < (is_gated(e) ? 0 : rows); i++) bias[i] = uniform();
   float *first = memory((size_t)(MOST * out_stride) * 4),
         *again = memory((size_t)(MOST * out_stride) * 4);
   const int planes = !w.grouped && takes_planes(w.number, tiles);
@@ -284,7 +321,7 @@ static void product_case(struct panels w, enum epilogue e) {
   for (int64_t r = 0; r < MOST; r++)
     for (int64_t c = 0; c < out_columns; c++) {
       double sum[2] = {0, 0}, size_of = 0;
-      for (int half = 0; half < (e == SWIGLU ? 2 : 1); half++)
+      for (int half = 0; half < (is_gated(e) ? 2 : 1); half++)
         for (int64_t k = 0; k < columns; k++) {
           double a = x[r * in_stride + k];
           if (w.grouped) {
@@ -298,7 +335,7 @@ static void product_case(struct panels w, enum epilogue e) {
           double product = a * values[(c + half * w.pair) * columns + k];
           sum[half] += product, size_of += fabs(product);
         }
-      double want = e == SWIGLU ? sum[0] / (1 + exp(-sum[0])) * sum[1]
+      double want = is_gated(e) ? sum[0] / (1 + exp(-sum[0])) * sum[1]
                                 : sum[0] + bias[c] + (e == ADD ? 0.5 : 0);
       near(first[r * out_stride + c], want, size_of + 1, planes ? 0x1p-17 : 2e-6, "product");
     }
@@ -319,7 +356,7 @@ static void product_case(struct panels w, enum epilogue e) {
   const uint32_t all_ones = 0x7fffffff;
   memcpy(x + broken * in_stride + columns / 2, &all_ones, 4);
   if (w.grouped)
-    quantize_row(x + broken * in_stride, columns, w.group, quantized_above(w.codes),
+    quantize_row(x + broken * in_stride, columns, w.group, quantized_above(w),
                  quantized + broken * row_bytes);
   uint8_t *split = planes ? rows_as_planes(x, columns, in_stride, MOST) : NULL;
   struct product with = all;
@@ -350,7 +387,7 @@ static void long_product(struct panels w, int64_t count) {
   for (int64_t i = 0; i < count * stride; i++) x[i] = i % stride < w.columns ? uniform() : 0;
   for (int64_t r = 0; r < count; r++)
     if (w.grouped)
-      quantize_row(x + r * stride, w.columns, w.group, quantized_above(w.codes),
+      quantize_row(x + r * stride, w.columns, w.group, quantized_above(w),
                    in + r * row_bytes);
     else
       memcpy(in + r * row_bytes, x + r * stride, (size_t)row_bytes);
@@ -378,7 +415,7 @@ static void products(void) {
     long_product((struct panels){.rows = 40, .columns = 72, .number = BF16}, count);
     long_product(
         (struct panels){
-            .rows = 40, .columns = 72, .grouped = 1, .codes = CODES_4, .group = 32, .number = F16},
+            .rows = 40, .columns = 72, .grouped = 1, .codes = CODES_4, .group = 32, .zero = 7, .number = F16},
         count);
   }
   part = "products";
@@ -391,24 +428,34 @@ static void products(void) {
       w.grouped = 1;
       for (w.codes = CODES_3; w.codes <= CODES_8; w.codes++) {
         w.group = w.codes == CODES_3 ? 40 : 32;
+        w.zero = w.codes == CODES_3 ? 3 : w.codes == CODES_4 ? 7 : 127;
         w.number = F16;
         product_case(w, ADD);
         w.number = F32;
         product_case(w, STORE);
       }
+      // What GGUF files hold beside those: other zeros, minimums, groups of 16.
+      for (w.codes = CODES_4; w.codes <= CODES_8; w.codes++)
+        for (w.group = 16; w.group <= 32; w.group += 16)
+          for (w.minimums = 0; w.minimums < 2; w.minimums++) {
+            w.zero = w.minimums ? 0 : w.codes == CODES_4 ? 8 : 128;
+            w.number = w.group == 16 ? F32 : F16;
+            product_case(w, w.group == 16 ? ADD : STORE);
+          }
     }
   for (int64_t half = 8; half <= 72; half += 32) {
     part = "paired products";
     product_case((struct panels){.rows = 2 * half, .pair = half, .columns = 72, .number = BF16},
-                 SWIGLU);
+                 GATED_SILU);
     product_case((struct panels){.rows = 2 * half,
                                  .pair = half,
                                  .columns = 72,
                                  .grouped = 1,
                                  .codes = CODES_4,
                                  .group = 32,
+                                 .zero = 7,
                                  .number = F16},
-                 SWIGLU);
+                 GATED_SILU);
   }
 }
 
@@ -656,6 +703,7 @@ int main(void) {
   tiles = tiles_permitted();
   numbers();
   functions();
+  elementwise();
   rows();
   products();
   attentions();

@@ -2,11 +2,12 @@
 // and by its own bits in other company. Without a C compiler there is nothing to judge.
 
 import { execFileSync } from "node:child_process"
-import { mkdtempSync, rmSync } from "node:fs"
+import { mkdtempSync, readdirSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, describe, expect, test } from "vitest"
 import { type CompileOptions, compile } from "../../src/compiler/compile.ts"
+import type { CodecOf } from "../../src/compiler/graph/codecs.ts"
 import type { Plan } from "../../src/compiler/plan.ts"
 import { prepareCpu, shelvedCpu } from "../../src/compiler/targets/cpu/cpu.ts"
 import { usableLevels } from "../../src/compiler/targets/cpu/levels.ts"
@@ -15,10 +16,12 @@ import { openReference } from "../../src/compiler/targets/reference/reference.ts
 import { openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import { processorFeatures } from "../../src/runtime/features.ts"
+import { groupCodecNames } from "../../src/runtime/format.ts"
 import { type LibraryProgram, openLibrary } from "../../src/runtime/library.ts"
 import type { ProgramLimits, StepInput } from "../../src/runtime/program.ts"
 import { createSampler } from "../../src/runtime/sampling.ts"
 import { openShelf } from "../../src/runtime/shelf.ts"
+import { isLeftOut } from "../left-out.ts"
 import { goldenFolder, readGolden } from "./golden.ts"
 import { loadInfiniteKey, loadSmall, type SmallShape, smallGraph } from "./small.ts"
 import {
@@ -63,15 +66,11 @@ async function openGolden(kind: "models" | "mlc", name: string, options: Partial
 }
 
 const needsCompiler = `the cpu target${compiler ? "" : ": no C compiler on this machine"}`
-describe.skipIf(!compiler)(needsCompiler, () => {
+describe.skipIf(isLeftOut(compiler))(needsCompiler, () => {
   test.each<["models" | "mlc", string]>([
-    ["models", "llama-tied"],
-    ["models", "llama-untied"],
-    ["models", "llama-odd"],
-    ["models", "llama-wide"],
-    ["models", "mistral-swa"],
-    ["models", "qwen2"],
-    ["models", "qwen3"],
+    ...readdirSync(goldenFolder("models", "."), { withFileTypes: true })
+      .filter((entry) => entry.isDirectory())
+      .map(({ name }) => ["models", name] as ["models", string]),
     ["mlc", "llama-wide-q4f16_1"],
     ["mlc", "qwen3-q3f16_1"],
   ])(
@@ -140,6 +139,52 @@ describe.skipIf(!compiler)(needsCompiler, () => {
         for (const chunk of [1, 17, 64])
           expect(await prefill(cpu, tokens, blocksFor(100, 9), { chunk })).toEqual(ours)
       }
+      await cpu.close()
+    },
+    BUILD,
+  )
+
+  test(
+    "weights of several codecs in one model compute what the reference computes",
+    async () => {
+      const codecOf: CodecOf = ({ name, columns }) => {
+        if (columns === 1) return "f32"
+        if (/\.(v|down)$/.test(name)) return "q8f16_1"
+        return /\.o$|head/.test(name) ? "bf16" : "q4f16_1"
+      }
+      const shape = { hidden: 72, intermediate: 100 }
+      const { cpu, reference } = await both(shape, { activations: "int8", codecOf })
+      const ours = await prefill(cpu, prompt(100), blocksFor(100))
+      const theirs = await prefill(reference, prompt(100), blocksFor(100))
+      if (fused) expect(ours).toEqual(theirs)
+      else expect(relativeError(ours, theirs)).toBeLessThan(5e-2)
+      await cpu.close()
+    },
+    BUILD,
+  )
+
+  test.each(["int8", "float"] as const)(
+    "the codecs of GGUF's blocks, all in one model, activations in %s, in any company",
+    async (activations) => {
+      const codecs = groupCodecNames.filter((name) => !/f(16|32)_1$/.test(name))
+      const codecOf: CodecOf = ({ name, columns }) => {
+        const which = ["embed", "q", "k", "v", "o", "gate", "up", "down", "head"].indexOf(
+          name.replace(/^.*\./, ""),
+        )
+        const layer = Number(/\d+/.exec(name)?.[0] ?? 0)
+        return columns === 1 ? "f32" : codecs[(which + 5 * layer) % codecs.length]!
+      }
+      const shape = { hidden: 72, intermediate: 100, layers: 3 }
+      const { cpu, reference } = await both(shape, { activations, codecOf, kv: "f16" })
+      expect(new Set(cpu.manifest.parameters.map(({ codec }) => codec)).size).toBe(
+        codecs.length + 1,
+      )
+      const ours = await prefill(cpu, prompt(100), blocksFor(100))
+      const theirs = await prefill(reference, prompt(100), blocksFor(100))
+      if (fused) expect(ours).toEqual(theirs)
+      else expect(relativeError(ours, theirs)).toBeLessThan(5e-2)
+      for (const chunk of [1, 17, 64])
+        expect(await prefill(cpu, prompt(100), blocksFor(100, 9), { chunk })).toEqual(ours)
       await cpu.close()
     },
     BUILD,

@@ -8,6 +8,42 @@ const root = resolve(import.meta.dirname, "../golden")
 export const goldenFolder = (kind: "models" | "mlc" | "broken", name: string) =>
   join(root, kind, name)
 
+/** What the embedded model's heads make of a text: a prompt and a greedy reply. */
+export interface GoldenHeads {
+  prompt: number[]
+  reply: number[]
+  hidden: Float32Array // [tokens, hidden] the model's own
+  eagle: Float32Array // [tokens - 1, kept] logits of positions 1 …, some columns
+  medusa: Float32Array[] // [tokens, kept] of each head
+  /** Of the text with one token of the reply, with two, … */
+  drafts: Record<"eagle" | "medusa", number[][]>
+  /** How far each of those is likelier than the next one (logits). */
+  leads: Record<"eagle" | "medusa", number[][]>
+}
+
+export function readGoldenHeads(): GoldenHeads[] {
+  const folder = join(root, "heads")
+  const { cases } = JSON.parse(readFileSync(join(folder, "golden.json"), "utf8"))
+  const tensors = readTensors(join(folder, "golden.safetensors"))
+  const floats = (name: string) => new Float32Array(tensors(name))
+  return (cases as GoldenNotes[]).map(({ prompt, reply, eagle, medusa }, i) => ({
+    prompt,
+    reply,
+    hidden: floats(`hidden.${i}`),
+    eagle: floats(`eagle.${i}`),
+    medusa: medusa.drafts[0]!.map((_, head) => floats(`medusa.${head}.${i}`)),
+    drafts: { eagle: eagle.drafts, medusa: medusa.drafts },
+    leads: { eagle: eagle.leads, medusa: medusa.leads },
+  }))
+}
+
+interface GoldenNotes {
+  prompt: number[]
+  reply: number[]
+  eagle: { drafts: number[][]; leads: number[][] }
+  medusa: { drafts: number[][]; leads: number[][] }
+}
+
 export interface GoldenPrompt {
   tokens: Int32Array
   firstRow: number // the position that the first row of logits belongs to
@@ -26,7 +62,7 @@ export function readGolden(folder: string): GoldenPrompt[] {
   }))
 }
 
-function readTensors(path: string): (name: string) => ArrayBuffer {
+export function readTensors(path: string): (name: string) => ArrayBuffer {
   const bytes = readFileSync(path)
   const data = 8 + Number(bytes.readBigUInt64LE(0))
   const header = JSON.parse(bytes.toString("utf8", 8, data))

@@ -1,4 +1,5 @@
-// A folder whose tensors are of several types is read as the type that holds all of them exactly.
+// A folder whose matrices are of several types is read as the type that holds all of them exactly; vectors are kept exactly
+// whatever the matrices are in.
 
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -16,12 +17,14 @@ async function formatOf(folder: string): Promise<string> {
   return model.format
 }
 
-test("one norm in f32 among bf16 makes it a model of f32", async () => {
+test("one matrix in f32 among bf16 makes it a model of f32, one norm does not", async () => {
   const original = goldenFolder("models", "llama-tied")
   expect(await formatOf(original)).toBe("q0bf16")
   cpSync(original, scratch, { recursive: true })
   const path = join(scratch, "model.safetensors")
   widen(path, "model.norm.weight")
+  expect(await formatOf(scratch)).toBe("q0bf16")
+  widen(path, "model.layers.0.mlp.down_proj.weight")
   expect(await formatOf(scratch)).toBe("q0f32")
 })
 

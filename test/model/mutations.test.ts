@@ -7,6 +7,7 @@ import { join } from "node:path"
 import { afterAll, beforeAll, expect, test } from "vitest"
 import { Problem } from "../../src/errors.ts"
 import { openModel } from "../../src/model/model.ts"
+import { processorTime } from "../processor-time.ts"
 import { goldenFolder } from "./golden.ts"
 
 const TIMES = 2000
@@ -38,7 +39,7 @@ test.each(headers.map((entry) => [`${entry.model}/${entry.file}`, entry] as cons
     let opened = 0
     for (let i = 0; i < TIMES; i++) {
       writeFileSync(join(copy, entry.file), mutate(sound, length, random))
-      const started = performance.now()
+      const started = processorTime()
       try {
         await (await openModel(copy)).close()
         opened += 1
@@ -47,12 +48,11 @@ test.each(headers.map((entry) => [`${entry.model}/${entry.file}`, entry] as cons
         expect(error.message).not.toMatch(/\n/)
         expect(error.message.startsWith(copy)).toBe(true)
       }
-      expect(performance.now() - started).toBeLessThan(1000)
+      expect(processorTime() - started).toBeLessThan(1000)
     }
     expect(opened).toBeLessThan(TIMES)
     expect(process.memoryUsage().rss - memory).toBeLessThan(150e6) // of all two thousand, before collection
   },
-  120_000,
 )
 
 function mutate(sound: Buffer, header: number, random: (below: number) => number): Buffer {

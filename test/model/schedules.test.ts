@@ -54,12 +54,13 @@ async function opened(
   const model = await openModel(goldenFolder("models", name))
   const kv = overrides.kv_dtype!
   const plan = compile(model.graph, { format: model.format, activations: "float", kv })
-  const prepared = await targets[target](plan)
+  const prepared = await targets[target].prepare(plan)
   const { manifest, weightBytes, bufferBytes } = prepared
   const available = 2 ** 30
   const limits = chooseLimits({
     mode: "local",
     overrides,
+    steps: targets[target].steps,
     manifest,
     available,
     weightBytes,

@@ -6,7 +6,7 @@ import { describe, expect, test } from "vitest"
 import { compile } from "../../src/compiler/compile.ts"
 import { targets } from "../../src/compiler/targets/targets.ts"
 import { createEngine } from "../../src/engine/engine.ts"
-import type { GenerationEvent, GenerationRequest } from "../../src/engine/generation.ts"
+import type { Generation, GenerationEvent, GenerationRequest } from "../../src/engine/generation.ts"
 import { chooseLimits } from "../../src/engine/limits.ts"
 import { openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
@@ -22,10 +22,11 @@ describe.each(["reference", "cpu"] as const)("on %s", (target) => {
     const prompts = readGolden(folder)
     const model = await openModel(folder)
     const plan = compile(model.graph, { format: model.format, activations: "float", kv: "f32" })
-    const prepared = await targets[target](plan)
+    const prepared = await targets[target].prepare(plan)
     const limits = chooseLimits({
       mode: "local",
       overrides: { max_num_sequence: 6, max_total_seq_length: 800, prefill_chunk_size: 100 },
+      steps: targets[target].steps,
       manifest: prepared.manifest,
       available: 2 ** 30,
       weightBytes: prepared.weightBytes,
@@ -42,7 +43,7 @@ describe.each(["reference", "cpu"] as const)("on %s", (target) => {
       expect(await Promise.all(replies)).toEqual(golden)
       for (const prompt of prompts) {
         const asked = { ...greedily(prompt.tokens, 0), scorePrompt: true }
-        expectGolden(await scores(engine.generate(asked).choices[0]!), prompt)
+        expectGolden(await scores(engine.generate(asked)), prompt)
       }
       engine.audit()
     } finally {
@@ -53,7 +54,7 @@ describe.each(["reference", "cpu"] as const)("on %s", (target) => {
 })
 
 /** What was told of each token but the first, beside the log-softmax of the golden logits before it. */
-function expectGolden(told: readonly number[], { tokens, firstRow, logits }: GoldenPrompt): void {
+function expectGolden(told: Float32Array, { tokens, firstRow, logits }: GoldenPrompt): void {
   expect(told.length).toBe(tokens.length - 1)
   const rows = tokens.length - firstRow
   const vocabulary = logits.length / rows
@@ -65,10 +66,10 @@ function expectGolden(told: readonly number[], { tokens, firstRow, logits }: Gol
   }
 }
 
-async function scores(events: AsyncIterable<GenerationEvent>): Promise<number[]> {
-  const told: number[] = []
-  for await (const event of events) if (event.kind === "scored") told.push(event.logprob)
-  return told
+async function scores(generation: Generation): Promise<Float32Array> {
+  for await (const _ of generation.choices[0]!) {
+  }
+  return generation.scores!.logprobs
 }
 
 function greedily(prompt: Int32Array, maxTokens: number): GenerationRequest {

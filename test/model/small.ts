@@ -2,6 +2,7 @@
 
 import {
   add,
+  apply,
   attention,
   concat,
   embed,
@@ -11,13 +12,17 @@ import {
   multiply,
   norm,
   rope,
-  silu,
   weight,
 } from "../../src/compiler/graph/builder.ts"
 import type { Graph } from "../../src/compiler/graph/graph.ts"
 import { quantise } from "../../src/model/weights/convert.ts"
 import { narrow } from "../../src/runtime/dtype.ts"
-import { isGroupFormat } from "../../src/runtime/format.ts"
+import {
+  type GroupCodecName,
+  groupCodecs,
+  isGroupCodec,
+  rowLayout,
+} from "../../src/runtime/format.ts"
 import type { Manifest } from "../../src/runtime/manifest.ts"
 
 export interface SmallShape {
@@ -34,7 +39,7 @@ const [HEADS, KV_HEADS, HEAD_DIM] = [4, 2, 6]
 
 export function smallGraph(shape: SmallShape = {}): Graph {
   const { layers = 2, window, sinks = 0, takesHidden, hidden = 20, intermediate = 44 } = shape
-  const frequencies = [1, 0.1, 0.01]
+  const rotation = { frequencies: [1, 0.1, 0.01], factor: 1 }
   const table = weight("embed", "embed", VOCABULARY, hidden)
   let x = embed(table)
   if (takesHidden)
@@ -50,18 +55,19 @@ export function smallGraph(shape: SmallShape = {}): Graph {
     const q = norm(linear(h, w("q", HEADS * HEAD_DIM, hidden)), w("q_norm", HEAD_DIM), 1e-5)
     const k = linear(h, w("k", KV_HEADS * HEAD_DIM, hidden))
     const v = linear(h, w("v", KV_HEADS * HEAD_DIM, hidden))
-    const mixed = attention(rope(q, HEAD_DIM, frequencies), rope(k, HEAD_DIM, frequencies), v, {
+    const mixed = attention(rope(q, HEAD_DIM, rotation), rope(k, HEAD_DIM, rotation), v, {
       layer,
       heads: HEADS,
       kvHeads: KV_HEADS,
       headDim: HEAD_DIM,
       scale: HEAD_DIM ** -0.5,
+      cap: undefined,
       window,
       sinks,
     })
     x = add(x, linear(mixed, w("o", hidden, HEADS * HEAD_DIM)))
     const m = norm(x, w("mlp_norm", hidden), 1e-5)
-    const gate = silu(linear(m, w("gate", intermediate, hidden)))
+    const gate = apply("silu", linear(m, w("gate", intermediate, hidden)))
     const gated = multiply(gate, linear(m, w("up", intermediate, hidden)))
     x = add(x, linear(gated, w("down", hidden, intermediate)))
   }
@@ -107,18 +113,34 @@ interface Program {
 
 /** Fills a program's parameters, packed as their formats want. */
 export async function loadSmall(program: Program): Promise<void> {
-  for (const [id, { rows, columns, format, sources }] of program.manifest.parameters.entries()) {
+  for (const [id, { rows, columns, codec, sources }] of program.manifest.parameters.entries()) {
     const values = new Float32Array(rows * columns)
     let at = 0
     for (const source of sources) {
       values.set(smallWeights(source.tensor, source.rows * columns), at)
       at += source.rows * columns
     }
-    if (isGroupFormat(format)) {
-      const packed = quantise(values, rows, columns, format)
+    if (isGroupCodec(codec)) {
+      const packed = /f(16|32)_1$/.test(codec)
+        ? quantise(values, rows, columns, codec)
+        : blocks(values, rows, columns, codec)
       await program.load(id, 0, rows, packed.values, packed.scales)
-    } else await program.load(id, 0, rows, narrow(values, format))
+    } else await program.load(id, 0, rows, narrow(values, codec))
   }
+}
+
+/** Any codes under any scales, and minimums, taken from the values: nobody packs what only files of others hold. */
+function blocks(values: Float32Array, rows: number, columns: number, codec: GroupCodecName) {
+  const { words, groups } = rowLayout(codec, columns)
+  const { bits, dtype, minimums } = groupCodecs[codec]
+  const any = (i: number) => values[i % values.length]!
+  const mask = bits === 4 ? 0xffffffff : 0x3f3f3f3f
+  const codes = Uint32Array.from({ length: rows * words }, (_, i) => (any(i) * 2 ** 31) & mask)
+  const numbers = Float32Array.from(
+    { length: rows * groups * (minimums ? 2 : 1) },
+    (_, i) => any(7 * i) / (bits === 4 ? 16 : 64),
+  )
+  return { values: new Uint8Array(codes.buffer), scales: narrow(numbers, dtype) }
 }
 
 /** Makes the keys of one token infinite in the first layer, and only those; weights are q0f32. */

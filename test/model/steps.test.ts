@@ -3,11 +3,8 @@
 import { describe, expect, test } from "vitest"
 import { type CompileOptions, compile } from "../../src/compiler/compile.ts"
 import { hostReference } from "../../src/compiler/targets/reference/hosted.ts"
-import {
-  openReference,
-  type ReferenceProgram,
-} from "../../src/compiler/targets/reference/reference.ts"
-import { MOST_LOGPROBS, type StepInput } from "../../src/runtime/program.ts"
+import { openReference } from "../../src/compiler/targets/reference/reference.ts"
+import { type LoadableProgram, MOST_LOGPROBS, type StepInput } from "../../src/runtime/program.ts"
 import { createSampler } from "../../src/runtime/sampling.ts"
 import { loadSmall, type SmallShape, smallGraph, smallWeights } from "./small.ts"
 import { batch, blocksFor, notCancelled, type Part, prefill, take } from "./steps.ts"
@@ -25,7 +22,7 @@ const prompt = (length: number, salt = 1) =>
   Int32Array.from({ length }, (_, i) => (i * 7 + salt * 13 + ((i * i) % 5)) % 70)
 
 /** The logits of the last token of a prompt, alone. */
-async function alone(program: ReferenceProgram, tokens: Int32Array, blocks: readonly number[]) {
+async function alone(program: LoadableProgram, tokens: Int32Array, blocks: readonly number[]) {
   return (await take(program, batch([{ tokens, from: 0, blocks }]))).logits!
 }
 
@@ -407,6 +404,8 @@ describe("in a thread of its own", () => {
     } finally {
       await hosted.close()
     }
-    await expect(hosted.copyBlocks(new Int32Array(0), new Int32Array(0))).rejects.toThrow(/closed/)
+    await expect(hosted.copyBlocks(new Int32Array(0), new Int32Array(0))).rejects.toThrow(
+      /shutting down/,
+    )
   })
 })

@@ -2,19 +2,17 @@
 
 import { afterAll, beforeAll, expect, test } from "vitest"
 import { compile } from "../../src/compiler/compile.ts"
-import {
-  openReference,
-  type ReferenceProgram,
-} from "../../src/compiler/targets/reference/reference.ts"
+import { openReference } from "../../src/compiler/targets/reference/reference.ts"
 import { type Model, openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
+import type { LoadableProgram } from "../../src/runtime/program.ts"
 import { blocksFor, continueGreedily, prefill } from "./steps.ts"
 import { cases, columns, type TinyCase, tinyFolder } from "./tiny.ts"
 
 const LONGEST = 24 // tokens of a reply: the interpreter is slow
 const named = cases.map((golden): [string, TinyCase] => [golden.messages.at(-1)!.content, golden])
 let model: Model
-let program: ReferenceProgram
+let program: LoadableProgram
 
 beforeAll(async () => {
   model = await openModel(tinyFolder)

@@ -1,17 +1,18 @@
-// The README's own examples, run as they stand against the real server, whole and streamed.
+// The examples of docs/clients.md, run as they stand against the real server, whole and streamed.
 
 import { spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join, resolve } from "node:path"
 import { describe, expect, test } from "vitest"
+import { isLeftOut } from "../left-out.ts"
 import { eventsOf } from "../parrot.ts"
 import { chat, server } from "./server.ts"
 
 const running = server()
 const root = resolve(import.meta.dirname, "../..")
-const [, section] = readFileSync(join(root, "README.md"), "utf8").split("## Use it")
-const examples = [...section!.split("\n## ")[0]!.matchAll(/```(\w+)\n([\s\S]*?)```/g)]
+const page = readFileSync(join(root, "docs/clients.md"), "utf8")
+const examples = [...page.matchAll(/```(\w+)\n([\s\S]*?)```/g)]
 
 const python = process.env.PYTHON ?? "python3"
 const hasPython = spawnSync(python, ["-c", "import openai, requests"]).status === 0
@@ -69,7 +70,7 @@ test("openai for Node", async () => {
   expect(await run("ts", examples[1]![2]!)).toBe(`${text}\n${text}`)
 })
 
-describe.skipIf(!hasPython && process.env.CI !== "true")(
+describe.skipIf(isLeftOut(hasPython))(
   "Python with openai and requests (skipped without them)",
   () => {
     test.each([

@@ -1,0 +1,174 @@
+// GGUF files against logits, tokens and texts that other programs computed from them: see test/golden/gguf/README.md.
+
+import { readdirSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+import { afterAll, beforeAll, describe, expect, test } from "vitest"
+import { planOf } from "../../src/app/plan.ts"
+import { foreign, Text } from "../../src/chat/jinja/text.ts"
+import { openTokenizer } from "../../src/chat/tokenizer.ts"
+import { compile } from "../../src/compiler/compile.ts"
+import { shelvedCpu } from "../../src/compiler/targets/cpu/cpu.ts"
+import { findCompiler } from "../../src/compiler/targets/cpu/toolchain.ts"
+import { traitsOf } from "../../src/compiler/targets/prepare.ts"
+import { openReference } from "../../src/compiler/targets/reference/reference.ts"
+import { Problem } from "../../src/errors.ts"
+import { Folder } from "../../src/model/folder.ts"
+import { unpackBlocks } from "../../src/model/gguf/blocks.ts"
+import { readContainer } from "../../src/model/gguf/container.ts"
+import { type BlockTypeName, blockTypes, codecOfType } from "../../src/model/gguf/types.ts"
+import { type Model, openModel } from "../../src/model/model.ts"
+import { loadParameters } from "../../src/model/weights/weights.ts"
+import { widen } from "../../src/runtime/dtype.ts"
+import { groupCodecs, isGroupCodec, rowLayout } from "../../src/runtime/format.ts"
+import { openLibrary } from "../../src/runtime/library.ts"
+import { readGolden, readTensors } from "./golden.ts"
+import { arithmeticHere, blocksFor, continueGreedily, prefill, worstDifference } from "./steps.ts"
+
+const root = join(import.meta.dirname, "../golden/gguf")
+const names = readdirSync(root).filter((name) => /^(llama|mistral|qwen)/.test(name))
+const limits = { blocks: 50, tokens: 700, sequences: 2, rows: 700 }
+
+describe.each(names)("%s", (name) => {
+  const prompts = readGolden(join(root, name))
+  let model: Model
+  let program: ReturnType<typeof openReference>
+
+  beforeAll(async () => {
+    model = await openModel(join(root, name))
+    const { codecOf, format } = model
+    const options = { format, activations: "float", kv: "f32" } as const
+    program = openReference(
+      compile(model.graph, { ...options, ...(codecOf && { codecOf }) }),
+      limits,
+    )
+    await loadParameters(model.weights, program.manifest, program)
+  })
+  afterAll(async () => {
+    await program.close()
+    await model.close()
+  })
+
+  test("logits are within 1e-3 of the golden ones, greedy tokens are equal", async () => {
+    for (const { tokens, firstRow, logits, greedy } of prompts) {
+      const blocks = blocksFor(tokens.length + greedy.length)
+      const ours = await prefill(program, tokens, blocks, { firstRow })
+      expect(worstDifference(ours, logits)).toBeLessThan(1e-3)
+      const drawn = await continueGreedily(
+        program,
+        greedy[0]!,
+        tokens.length,
+        greedy.length,
+        blocks,
+      )
+      expect(drawn).toEqual([...greedy])
+    }
+  })
+})
+
+const compiler = await findCompiler()
+describe.skipIf(!compiler)(`compiled${compiler ? "" : ": no C compiler on this machine"}`, () => {
+  test.each(["llama-q4_k_m", "qwen2-q2_k", "llama-iq4_xs", "qwen3-q8_0"])(
+    "%s with activations in 8 bits computes the reference's bits",
+    async (name) => {
+      const model = await openModel(join(root, name))
+      const plan = planOf(model, model.format, {}, traitsOf("cpu"))
+      const { tokens, firstRow } = readGolden(join(root, name))[4]!
+      const { path } = await shelvedCpu(plan, "cpu")
+      const logits: Float32Array[] = []
+      for (const program of [
+        openReference(plan, limits, arithmeticHere),
+        await openLibrary(path, limits),
+      ]) {
+        await loadParameters(model.weights, program.manifest, program)
+        logits.push(await prefill(program, tokens, blocksFor(tokens.length), { firstRow }))
+        await program.close()
+      }
+      expect(logits[1]).toEqual(logits[0])
+      await model.close()
+    },
+    240_000,
+  )
+})
+
+test("every block type gives the values that others unpack", async () => {
+  const values = readTensors(join(root, "blocks", "blocks.safetensors"))
+  const { tensors, handle } = await readContainer(new Folder(join(root, "blocks")), "blocks.gguf")
+  const read: BlockTypeName[] = []
+  for (const { name, type, dims, position } of tensors) {
+    const codec = codecOfType(type)
+    if (!codec || !isGroupCodec(codec)) continue
+    read.push(type)
+    const [columns, rows = 1] = dims as [number, number?]
+    const row = blockTypes[type]
+    const bytes = Buffer.alloc((rows * columns * row.bytes) / row.values)
+    await handle.read(bytes, 0, bytes.length, position)
+    const theirs = new Float32Array(values(name))
+    const ours = unpackBlocks(type, codec, bytes, rows, columns)
+    const { bits, group, zero, minimums, dtype } = groupCodecs[codec]
+    const { groups } = rowLayout(codec, columns)
+    const numbers = widen(ours.scales!, dtype)
+    const perRow = groups * (minimums ? 2 : 1)
+    for (let i = 0; i < theirs.length; i++) {
+      const [r, k] = [Math.floor(i / columns), i % columns]
+      const code = bits === 8 ? ours.values[i]! : (ours.values[i >> 1]! >> (4 * (i & 1))) & 15
+      const at = r * perRow + Math.floor(k / group)
+      const product = Math.fround((code - zero) * numbers[at]!)
+      const value = minimums ? Math.fround(product + numbers[at + groups]!) : product
+      const size = Math.abs(product) + Math.abs(theirs[i]!) + 1e-30
+      expect(Math.abs(value - theirs[i]!) / size).toBeLessThan(2e-7)
+    }
+  }
+  await handle.close()
+  expect(read.length).toBe(13)
+})
+
+const broken: { folder: string; expect: string }[] = JSON.parse(
+  readFileSync(join(root, "broken", "index.json"), "utf8"),
+)
+
+test.each(broken.map((entry) => [entry.folder, entry.expect]))(
+  "broken/%s: %s",
+  async (name, wanted) => {
+    const folder = join(root, "broken", name!)
+    const first = readdirSync(folder).sort()[0]!
+    const memory = process.memoryUsage().rss
+    const outcome = await openModel(join(folder, first)).then(
+      async (model) => {
+        await model.close()
+        return undefined
+      },
+      (error: Error) => error,
+    )
+    expect(process.memoryUsage().rss - memory).toBeLessThan(50e6)
+    if (wanted === "load") expect(outcome).toBeUndefined()
+    if (wanted === "refuse") expect(outcome).toBeInstanceOf(Problem)
+    if (!outcome) return
+    expect(outcome).toBeInstanceOf(Problem)
+    expect(outcome.message.startsWith(folder)).toBe(true)
+    expect(outcome.message).not.toMatch(/\n|undefined|\[object/)
+  },
+)
+
+/** Whose texts the golden ids are of. */
+const tokenizers: [string, string][] = [
+  ["llama-f32", "tokenizers/llama3"],
+  ["qwen2-bf16", "tokenizers/qwen"],
+  ["mistral-f16", "gguf/mistral-f16"],
+  ["llama-q4_0", "gguf/llama-q4_0"],
+  ["qwen3-q5_k_m", "gguf/qwen3-q5_k_m"],
+]
+
+test.each(tokenizers)("%s splits texts as %s says", async (name, golden) => {
+  const model = await openModel(join(root, name))
+  const { tokenizer } = model.texts
+  const opened = await openTokenizer(tokenizer.text, tokenizer.file, model.config.shapes.vocabulary)
+  const path = join(import.meta.dirname, "../golden", golden, "tokenizer-golden.json")
+  const { strings } = JSON.parse(readFileSync(path, "utf8"))
+  for (const { text, ids, ids_plain = ids } of strings) {
+    const own = [...(await opened.encode(new Text(text)))]
+    const theirs = [...(await opened.encode(foreign(text, 1)))]
+    expect({ text, own, theirs }).toEqual({ text, own: ids, theirs: ids_plain })
+  }
+  await opened.close()
+  await model.close()
+})
