@@ -1,7 +1,8 @@
 // What a worker runs in. Both kinds speak the same messages; run from the sources, both are taught to read TypeScript first.
 //
-// A process ignores the signals that a terminal sends to a whole group, as its server may want to finish first, and ends when
-// its server does: by its own hand when the channel breaks (serve.ts), and by this one's when this process exits.
+// A process is in a group of its own, so that what a terminal sends to the server's does not reach it: the server may want to
+// finish first. It ends when its server does: by its own hand when the channel breaks (serve.ts), and by this one's when this
+// process exits.
 
 import { type ChildProcess, spawn } from "node:child_process"
 import type { Socket } from "node:net"
@@ -72,6 +73,7 @@ function startProcess(options: HostOptions, { onMessage, onEnd }: HostEvents): H
   const child = spawn(process.execPath, [...heap, ...code, String(megabytes ?? 0)], {
     stdio: ["ignore", "ignore", "pipe", "ipc"],
     serialization: "advanced",
+    detached: process.platform !== "win32", // where it would open a window
     env: { ...ONE_ARENA, ...process.env },
   })
   running.add(child)
