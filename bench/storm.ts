@@ -26,7 +26,7 @@ const { values } = parseArgs({
   },
 })
 const seconds = Number(values.seconds)
-const ALONE = 6 // seconds
+const ALONE = 30 // seconds
 
 if (values.attack) await attackers(new URL(values.attack))
 else await main()

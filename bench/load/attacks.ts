@@ -104,7 +104,7 @@ function schema(of: object): object {
   return { type: "json_schema", json_schema: { name: "it", schema: of } }
 }
 
-export const attacks: ReadonlyMap<string, Attack> = new Map(
+const attacks: ReadonlyMap<string, Attack> = new Map(
   TABLE.map(([name, path, body]) => [
     name,
     { path, body: typeof body === "string" ? body : JSON.stringify({ model: "tiny", ...body }) },

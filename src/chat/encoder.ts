@@ -43,6 +43,7 @@ export class Encoder {
       name: "tokenizer",
       file: new URL("encode-worker", import.meta.url),
       host: "process",
+      nice: 5, // a long text is not worth others' next tokens
       isParallel: true,
       afterLoss: "resume",
       megabytes: MEGABYTES,

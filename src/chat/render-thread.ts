@@ -36,6 +36,7 @@ export class RenderThread {
       name: "chat template",
       file: new URL("render-worker", import.meta.url),
       host: "thread",
+      nice: 5, // as for long texts
       afterLoss: "resume",
       opening: { source, options } satisfies Opening,
     })

@@ -2,14 +2,16 @@
 // for it, so whatever makes the text waits too, and a client that takes nothing within the write timeout is cut.
 
 import type { OutgoingHttpHeaders, ServerResponse } from "node:http"
-import { setImmediate as breathe } from "node:timers/promises"
 import type { Exchange } from "./exchange.ts"
+import { nextTurn } from "./turns.ts"
 
 const MOST_UNSENT = 256 * 1024 // bytes
+const PIECE = 16 * 1024 // characters
 
 export class Outflow {
   readonly raw: ServerResponse
   readonly #timeout: number
+  #piece = 0 // characters since others had their turn
 
   /** Sends the head of an answer 200, with the exchange's own headers and these. */
   constructor(
@@ -29,7 +31,10 @@ export class Outflow {
     if (this.raw.destroyed) return
     this.raw.write(text)
     if (this.raw.writableLength > MOST_UNSENT) await this.#drained()
-    else if (text.length > MOST_UNSENT / 4) await breathe()
+    this.#piece += text.length
+    if (this.#piece < PIECE) return
+    this.#piece = 0
+    await nextTurn()
   }
 
   end(): void {

@@ -8,7 +8,7 @@ export type Work<Result> = Generator<number, Result>
 const waiting: (() => void)[] = []
 
 /** Resolves when it is one's turn: in the next round of the event loop, or as many later as others wait. */
-function nextTurn(): Promise<void> {
+export function nextTurn(): Promise<void> {
   return new Promise((resolve) => {
     if (waiting.push(resolve) === 1) setImmediate(giveTurn)
   })

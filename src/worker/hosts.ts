@@ -6,6 +6,7 @@
 
 import { type ChildProcess, spawn } from "node:child_process"
 import type { Socket } from "node:net"
+import { platform, setPriority } from "node:os"
 import { fileURLToPath } from "node:url"
 import { Worker as Thread } from "node:worker_threads"
 import type { Ending, FromWorker, ToWorker, WorkerOptions } from "./protocol.ts"
@@ -26,7 +27,7 @@ export interface HostEvents {
 /** A process that took more memory than it may ends with this code, which nothing else uses. */
 export const OUT_OF_MEMORY = 86
 
-type HostOptions = Pick<WorkerOptions, "host" | "file" | "megabytes">
+type HostOptions = Pick<WorkerOptions, "host" | "file" | "megabytes" | "nice">
 
 /**
  * glibc keeps an arena for each thread, and the end of each arena for ever. With one, native code takes half as much at its
@@ -48,7 +49,8 @@ function startThread(options: HostOptions, { onMessage, onEnd }: HostEvents): Ho
   const { megabytes } = options
   const { url, script } = entryOf(options.file)
   const resourceLimits = megabytes === undefined ? {} : { maxOldGenerationSizeMb: megabytes }
-  const thread = new Thread(url ?? script, { eval: !url, resourceLimits })
+  const { nice } = options
+  const thread = new Thread(url ?? script, { eval: !url, resourceLimits, workerData: { nice } })
   let ending: Ending | undefined
   thread.on("message", (message: FromWorker) => onMessage(message))
   thread.on("error", (error: Error & { code?: string }) => {
@@ -77,6 +79,7 @@ function startProcess(options: HostOptions, { onMessage, onEnd }: HostEvents): H
     env: { ...ONE_ARENA, ...process.env },
   })
   running.add(child)
+  if (child.pid !== undefined) standBack(options.nice, child.pid)
   const words = firstWords(child)
   let isHeard = false
   const over = new Promise<void>((resolve) => {
@@ -120,6 +123,15 @@ function startProcess(options: HostOptions, { onMessage, onEnd }: HostEvents): H
       return over
     },
   }
+}
+
+/** @param pid of a process, whose later threads follow it; absent: the calling thread */
+export function standBack(nice: number | undefined, pid?: number): void {
+  if (nice === undefined) return
+  if (pid === undefined && platform() !== "linux") return // elsewhere it would be the whole process
+  try {
+    setPriority(pid ?? 0, nice)
+  } catch {} // it has ended, or the system does not let it
 }
 
 const running = new Set<ChildProcess>()

@@ -1,5 +1,6 @@
 // A worker for worker.test.ts: does what it is ordered to, good or bad.
 
+import { getPriority } from "node:os"
 import { serve } from "./serve.ts"
 
 export type Order =
@@ -12,6 +13,7 @@ export type Order =
   | "eat"
   | "exit"
   | "die"
+  | "tell how nice you are"
 
 export type Opening = { isBroken?: boolean; dies?: boolean }
 
@@ -30,6 +32,7 @@ serve({
     if (order === "wait") return new Promise(() => {})
     if (order === "eat") return eat()
     if (order === "exit") return process.exit(3)
+    if (order === "tell how nice you are") return getPriority()
     if (order === "die") return process.kill(process.pid, "SIGKILL")
     if (order === "answer and throw") {
       queueMicrotask(() => {

@@ -8,6 +8,8 @@ export interface WorkerOptions {
   /** Its file, without the ending, which is that of this one. */
   file: URL
   host: "thread" | "process"
+  /** How far it stands back where processors are short (setpriority's 0 to 19); absent: not at all. */
+  nice?: number
   /**
    * What becomes of the orders behind one that is lost: another worker takes them over (resume); they are lost as well, as
    * they build on what the worker was told before (reset); or they are, and all later ones (end).

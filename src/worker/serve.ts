@@ -2,9 +2,9 @@
 // is its answer; what nobody catches ends the worker, and its asker (worker.ts) starts another.
 
 import { writeFileSync } from "node:fs"
-import { parentPort } from "node:worker_threads"
+import { parentPort, workerData } from "node:worker_threads"
 import { GiveBack } from "./give-back.ts"
-import { OUT_OF_MEMORY } from "./hosts.ts"
+import { OUT_OF_MEMORY, standBack } from "./hosts.ts"
 import type { FromWorker, ToWorker } from "./protocol.ts"
 
 export interface Served<Opening, Order> {
@@ -63,6 +63,7 @@ export function serve<Opening, Order>({ open, answer, tell }: Served<Opening, Or
 function channel(take: (message: ToWorker) => void): (answer: FromWorker) => void {
   if (parentPort) {
     const port = parentPort
+    standBack((workerData as { nice?: number }).nice)
     port.on("message", take)
     return (answer) => port.postMessage(answer)
   }

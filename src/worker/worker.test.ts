@@ -1,3 +1,4 @@
+import { getPriority, platform } from "node:os"
 import { describe, expect, onTestFinished, test, vi } from "vitest"
 import type { Opening, Order } from "./planted.ts"
 import type { WorkerOptions } from "./protocol.ts"
@@ -99,6 +100,17 @@ describe.each(HOSTS)("in a %s", (host) => {
     await expect(hanging).rejects.toThrow("gone")
     expect(await next).toEqual([1])
   })
+
+  test.skipIf(host === "thread" && platform() !== "linux")(
+    "it stands back behind this process as far as it is told",
+    async () => {
+      const own = getPriority()
+      const nice = Math.min(own + 3, 19)
+      expect(await started({ host, nice }).ask("tell how nice you are")).toBe(nice)
+      expect(await started({ host }).ask("tell how nice you are")).toBe(own)
+      expect(getPriority()).toBe(own)
+    },
+  )
 
   test("what cannot be opened says why, and so does one that dies over it", async () => {
     const broken = started({ host, opening: { isBroken: true } })

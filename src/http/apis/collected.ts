@@ -188,7 +188,7 @@ function tokenFields(
   }
 }
 
-const PIECE = 16 * 1024 // characters
+const PIECE = 4 * 1024 // characters
 
 /** Texts with commas between, in pieces that leave the event loop its turns. */
 export function* joined<Value>(
