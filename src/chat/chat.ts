@@ -84,7 +84,7 @@ export function createChat(options: ChatOptions): OpenChat {
   return {
     reply: async (request, signal, client = request.scope) => {
       const caller = { client, signal }
-      const prompt = await promptOf(request, fitting("messages", caller))
+      const prompt = await promptOf(request, fitting("messages", caller), caller)
       if (prompt.tokens.length === 0) {
         const words = "it writes nothing of it, which leaves no token to go on from."
         throw problem("template_failed", { problem: words }, "messages")
@@ -125,9 +125,10 @@ export function createChat(options: ChatOptions): OpenChat {
     tokenize: (text, control, caller) =>
       tokenizer.encode(foreign(text, control ? 0 : FROM_REQUEST), caller),
 
-    tokenizeChat: async (messages, templateArguments, caller) =>
-      (await promptOf({ messages, templateArguments }, (text) => tokenizer.encode(text, caller)))
-        .tokens,
+    tokenizeChat: async (messages, templateArguments, caller) => {
+      const encode = (text: Text) => tokenizer.encode(text, caller)
+      return (await promptOf({ messages, templateArguments }, encode, caller)).tokens
+    },
 
     detokenize,
   }
@@ -160,9 +161,9 @@ export function createChat(options: ChatOptions): OpenChat {
     return { text: textOf(prompt), tokens, visible: tokenizer.special, scored }
   }
 
-  function promptOf(request: PromptRequest, encode: Encode): Promise<Prompt> {
+  function promptOf(request: PromptRequest, encode: Encode, caller?: Caller): Promise<Prompt> {
     const chosen = visibleTools(request).length > 0 ? toolTemplate : template
-    if (chosen) return preparePrompt(request, chosen, format.written, encode)
+    if (chosen) return preparePrompt(request, chosen, format.written, encode, caller)
     const words = "This model has no chat template; POST /v1/completions continues plain text."
     throw problem("unsupported_value", { problem: words }, "messages")
   }

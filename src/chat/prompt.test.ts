@@ -226,11 +226,32 @@ describe("hostile templates", () => {
     const thread = new RenderThread(hungry, plain, { megabytes: 16 })
     const rendering = { messages: [], variables: {}, generationPrompt: true }
     const [eaten, fine] = await Promise.allSettled([
-      thread.render({ ...rendering, tools: [1] }, 1e9),
-      thread.render({ ...rendering, tools: undefined }, 1e9),
+      thread.render({ ...rendering, tools: [1] }, 1e9, { client: "a" }),
+      thread.render({ ...rendering, tools: undefined }, 1e9, { client: "a" }),
     ])
     expect(eaten).toMatchObject({ reason: { message: "it took more than 16 MiB of memory." } })
     expect(fine).toMatchObject({ value: { value: "fine" } })
+  })
+
+  test("long ones take turns by client, and who leaves is forgotten", async () => {
+    const thread = new RenderThread("{{ messages[0].content }}", plain, { queue: 4 })
+    const render = (client: string, content: string, signal?: AbortSignal) => {
+      const messages = [{ role: "user", content } as const]
+      const rendering = { messages, tools: undefined, variables: {}, generationPrompt: true }
+      return thread.render(rendering, 1000, { client, signal }).then(({ value }) => {
+        done.push(value)
+      })
+    }
+    const done: string[] = []
+    const leaving = AbortSignal.abort(new Error("gone"))
+    await expect(render("c", "never", leaving)).rejects.toThrow("gone")
+    const crowd = ["a1", "a2", "a3", "a4"].map((content) => render("a", content))
+    const other = render("b", "b1")
+    await expect(render("a", "a5")).rejects.toMatchObject({ code: "queue_full" })
+    await Promise.all([...crowd, other])
+    expect(done).toEqual(["a1", "a2", "b1", "a3", "a4"])
+    await thread.close()
+    await expect(render("b", "b2")).rejects.toMatchObject({ code: "server_closing" })
   })
 
   test("one that does not parse is refused when it is opened", () => {

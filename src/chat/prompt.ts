@@ -2,6 +2,7 @@
 
 import { createHash } from "node:crypto"
 import { Problem, problem } from "../errors.ts"
+import type { Caller } from "../worker/lane.ts"
 import type { ChatMessage, ChatRequest, Tool } from "./conversation.ts"
 import type { Format } from "./formats/formats.ts"
 import { inPlainWords } from "./instructions.ts"
@@ -27,13 +28,15 @@ export async function preparePrompt(
   template: Template,
   written: Format["written"],
   encode: (text: Text) => Promise<Int32Array>,
+  caller?: Caller,
 ): Promise<Prompt> {
   const { messages } = request
   if (messages.length === 0) {
     throw problem("invalid_value", { problem: "messages must not be empty." }, "messages")
   }
   const continues = isUnfinished(messages.at(-1)!)
-  const rendered = await render(renderingOf(request, template, written, continues), template)
+  const rendering = renderingOf(request, template, written, continues)
+  const rendered = await render(rendering, template, caller)
   const text = continues ? upToLastMessage(rendered) : rendered
   return {
     tokens: await encode(text),
@@ -72,14 +75,18 @@ function renderingOf(
 
 // Mistral's templates want call ids of nine letters and digits. Where a template refuses a conversation whose ids are
 // others, it is asked again with ids of that form, made from the given ones so that calls and results still meet.
-async function render(rendering: Rendering, template: Template): Promise<Text> {
+async function render(
+  rendering: Rendering,
+  template: Template,
+  caller: Caller | undefined,
+): Promise<Text> {
   try {
-    return await template.render(rendering)
+    return await template.render(rendering, caller)
   } catch (refusal) {
     const short = withShortIds(rendering)
     if (!short || !(refusal instanceof Problem)) throw refusal
     try {
-      return await template.render(short)
+      return await template.render(short, caller)
     } catch {
       throw refusal
     }

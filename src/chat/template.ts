@@ -3,6 +3,7 @@
 // millisecond; one that takes many steps goes to a thread of its own, so that no template can hold up the event loop.
 
 import { problem } from "../errors.ts"
+import type { Caller } from "../worker/lane.ts"
 import { OutOfSteps, TemplateError } from "./jinja/meter.ts"
 import type { Text } from "./jinja/text.ts"
 import { RenderThread } from "./render-thread.ts"
@@ -13,8 +14,8 @@ export interface Template {
   /** Whether it shows tools to the model, and calls and their results. */
   readonly knowsTools: boolean
   readonly knowsCalls: boolean
-  /** Rejects with the problem `template_failed`, in the template's own words. */
-  render(rendering: Rendering): Promise<Text>
+  /** Rejects with the problem `template_failed`, in the template's own words; `queue_full`; or the signal's reason. */
+  render(rendering: Rendering, caller?: Caller): Promise<Text>
 }
 
 // A turn takes about 110 steps, and 30,000 steps 3 to 10 ms; 5 million are about a second and more than a context holds.
@@ -31,13 +32,13 @@ export function openTemplate(source: string, file: string, options: TemplateOpti
     source,
     knowsTools: /\btools\b/.test(source),
     knowsCalls: /\btool_calls\b/.test(source),
-    render: async (rendering) => {
+    render: async (rendering, caller = { client: "" }) => {
       try {
         if (rendering.messages.length <= MESSAGES_AT_ONCE) return render(rendering, STEPS_AT_ONCE)
       } catch (error) {
         if (!(error instanceof OutOfSteps)) throw refusalOf(error)
       }
-      return thread.render(rendering, MOST_STEPS).catch((error: unknown) => {
+      return thread.render(rendering, MOST_STEPS, caller).catch((error: unknown) => {
         throw refusalOf(error)
       })
     },
