@@ -1,7 +1,7 @@
 // Scores the structured-output engine on the official JSON Schema Test Suite: `npm run score:schema -- --suite DIR`.
 // Each instance is fed in its own spelling, byte by byte and token by token; then random walks over the masks look for dead
 // ends, and what they wrote is judged by ajv. `--walks N` sets how many per schema, `--draft NAME` picks one, `--write` puts
-// the tables into docs/structured-output.md.
+// the tables into bench/results/structured-output.md.
 
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -442,13 +442,13 @@ function page(draft: string, rows: Row[], skipped: Group[]): string {
 }
 
 function writePage(): void {
-  const path = new URL("../docs/structured-output.md", import.meta.url)
+  const path = new URL("../bench/results/structured-output.md", import.meta.url)
   const [start, end] = ["<!-- score -->", "<!-- end of score -->"]
   const text = readFileSync(path, "utf8")
   const [before, rest] = text.split(start)
   const after = rest?.split(end)[1]
   if (after === undefined)
-    throw new Error("docs/structured-output.md has lost the marks of its tables")
+    throw new Error("bench/results/structured-output.md has lost the marks of its tables")
   const list = notes
     .map((note) => `- ${note.length > 160 ? `${note.slice(0, 160)}…` : note}`)
     .join("\n")

@@ -9,7 +9,7 @@ test.each(Object.keys(pages))("docs/%s is what its table prints (mend: npm run d
 })
 
 test("walks that nobody judged are not counted as judged", () => {
-  const page = readFileSync(pagePath("structured-output.md"), "utf8")
+  const page = readFileSync(pagePath("../bench/results/structured-output.md"), "utf8")
   const drafts = { "draft-07": "draft7", "2019-09": "draft2019-09", "2020-12": "draft2020-12" }
   for (const [dialect, draft] of Object.entries(drafts)) {
     const [, table = ""] = page.split(new RegExp(`^### ${draft}$`, "m"))
