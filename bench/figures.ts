@@ -16,8 +16,8 @@ export function medianOf(rounds: readonly (number | null)[] = []): number | unde
   return values.length > 0 ? median(values) : undefined
 }
 
-/** What results say of the one that the others are compared with. */
-class Found {
+/** The results of one run: medians, and ratios in favour of the contender that the others are compared with. */
+class Run {
   readonly #results: Results
   readonly #ours: string
 
@@ -30,75 +30,93 @@ class Found {
     return this.#results.limits.length
   }
 
-  of(row: string, who = this.#ours): (number | null)[] {
-    const rounds = this.#results.samples[row]?.[who]
-    if (!rounds) throw new Error(`internal: the results have no "${row}" of ${who}`)
-    return rounds
+  median(row: string, contender = this.#ours): number {
+    return medianOf(this.#rounds(row, contender))!
   }
 
-  median(row: string, who = this.#ours): number {
-    return medianOf(this.of(row, who))!
-  }
-
-  /** How many times better than a peer: medians of the rounds' ratios. */
-  ratios(rows: readonly string[], peer: string): number[] {
-    return rows.map((row) => median(ratios(row, this.of(row), this.of(row, peer))))
-  }
-
-  /** The same of one row, round by round. */
-  rounded(row: string, peer: string): number[] {
-    return ratios(row, this.of(row), this.of(row, peer))
+  /** How many times better than a peer: the median of the rounds' ratios. */
+  ratio(row: string, peer: string): number {
+    return median(ratios(row, this.#rounds(row, this.#ours), this.#rounds(row, peer)))
   }
 
   share(of: string): number {
     return median(this.#results.shares[of]!)
   }
+
+  #rounds(row: string, contender: string): (number | null)[] {
+    const rounds = this.#results.samples[row]?.[contender]
+    if (!rounds) throw new Error(`internal: the results have no "${row}" of ${contender}`)
+    return rounds
+  }
 }
 
-const PROMPTS = [128, 512, 2048, 4096]
-const TOGETHER = [4, 8, 16]
-const CLIENTS = [1, 4, 8]
 const prefill = (tokens: number) => `prefill ${tokens}, tok/s`
 const decode = (sequences: number) => `decode ${sequences} together, tok/s`
-const firstToken = (clients: number) => `${named(clients)}: first token, ms`
-const between = (clients: number) => `${named(clients)}: between tokens, ms`
-const named = (clients: number) => (clients === 1 ? "1 client" : `${clients} clients`)
 
-const DEEP = "decode 1 together at depth 4096, tok/s"
-const UNSEEN = "prompt of 2000, unseen: first token, ms"
-const SEEN = "prompt of 2000, seen: first token, ms"
-const BESIDE = "between tokens p95, beside a prompt of 2000, ms"
-const START = "start to ready, s"
-const MEMORY = "memory in use, MiB"
+const PROMPTS = [128, 512, 2048, 4096].map(prefill)
+const TOGETHER = [4, 8, 16].map(decode)
+
+/** Rows of the results, and the words for them. */
+const engineRows: Record<string, string> = {
+  [prefill(128)]: "prompt of 128 tokens",
+  [prefill(512)]: "prompt of 512",
+  [prefill(2048)]: "prompt of 2,048",
+  [prefill(4096)]: "prompt of 4,096",
+  [decode(1)]: "one sequence decoded",
+  [decode(4)]: "4 together",
+  [decode(8)]: "8 together",
+  [decode(16)]: "16 together",
+  "decode 1 together at depth 4096, tok/s": "one sequence after 4,096 tokens",
+}
+
+const serverRows: Record<string, string> = {
+  "1 client: first token, ms": "1 client: first token, ms",
+  "1 client: between tokens, ms": "1 client: between tokens, ms",
+  "8 clients: first token, ms": "8 clients: first token, ms",
+  "8 clients: between tokens, ms": "8 clients: between tokens, ms",
+  "prompt of 2000, unseen: first token, ms": "prompt of 2,000 tokens: first token, ms",
+  "prompt of 2000, seen: first token, ms": "the same prompt again: first token, ms",
+  "between tokens p95, beside a prompt of 2000, ms":
+    "between tokens while another's 2,000 tokens are read, 95th percentile, ms",
+  "start to ready, s": "start to ready, s",
+  "memory in use, MiB": "memory in use, MiB",
+}
 
 /** For docs/performance.md. */
 export function besideOthers(): string {
-  const packed = new Found("1B-q4f16_1")
-  const floats = new Found("1B-q0bf16", "sinter's engine")
-  const small = new Found("0.6B-q4f16_1")
-  const prompts = PROMPTS.map(prefill)
-  const together = TOGETHER.map(decode)
-  const kept = packed.median(prefill(4096)) / packed.median(prefill(512))
-  const [bench, vino, node] = ["llama-bench", "OpenVINO GenAI", "node-llama-cpp"] as const
-  const deep = (peer: string) => times(packed.ratios([DEEP], peer)[0]!)
-  const behind = small.ratios(together, "sinter's engine").map((ratio) => 1 - ratio)
-  return `- **Prompts** of ${list(PROMPTS.map(grouped))} tokens: ${list(packed.ratios(prompts, bench).map(times))} times llama.cpp's rate, ${list(packed.ratios(prompts, vino).map(times))} times
-  OpenVINO's. At 4,096 tokens the rate is ${percent(kept)} of that at 512.
-- **Decoding**: one sequence ${times(packed.ratios([decode(1)], bench)[0]!)} times \`llama-bench\` (${span(packed.rounded(decode(1), bench))}) and ${times(packed.ratios([decode(1)], vino)[0]!)} times OpenVINO; our engine alone reads
-  its weights at ${percent(packed.share("decode 1 together: read bandwidth"))} of the rate of a loop that does nothing else. ${list(TOGETHER.map(String))} together: ${list(packed.ratios(together, bench).map(times))} times llama.cpp,
-  ${list(packed.ratios(together, vino).map(times))} times OpenVINO. After 4,096 tokens: ${deep(bench)} times \`llama-bench\`, ${deep(node)} node-llama-cpp, ${deep(vino)} OpenVINO.
-- **Servers**, ${list(CLIENTS.map(String))} clients: beside \`llama-server\` the first token comes ${span(packed.ratios(CLIENTS.map(firstToken), "llama-server"))} times sooner, the others ${span(packed.ratios(CLIENTS.map(between), "llama-server"))}
-  times faster. A prompt of 2,000 tokens alone has its first token after ${seconds(packed.median(UNSEEN))} s, llama.cpp's after ${seconds(packed.median(UNSEEN, "llama-server"))}; seen before,
-  after ${whole(packed.median(SEEN))} ms and ${whole(packed.median(SEEN, "llama-server"))}. While another client's 2,000 tokens are read, 95 of 100 of our tokens come within ${whole(packed.median(BESIDE))} ms of
-  each other, and of llama.cpp's within ${whole(packed.median(BESIDE, "llama-server"))}.
-- **Start**: ${one(packed.median(START))} s (${span(packed.of(START).map(Number), one)}) beside ${one(packed.median(START, "llama-server"))} of \`llama-server\` and ${one(packed.median(START, vino))} of OpenVINO.
-- **Memory**: ${list(packed.of(MEMORY).map((mib) => grouped(Math.round(mib!))))} MiB after the rounds, beside ${grouped(Math.round(packed.median(MEMORY, "llama-server")))} of \`llama-server\`.
-- **In bf16** ([results](../bench/results/1B-q0bf16.md)), engines alone: prompts of 512 and 2,048 tokens ${list(floats.ratios([512, 2048].map(prefill), bench).map(times))} times
-  llama.cpp's rate; 1, 4, 8 and 16 sequences ${list(floats.ratios([1, ...TOGETHER].map(decode), bench).map(times))} times.
-- **The 0.6B shape** ([results](../bench/results/0.6B-q4f16_1.md), ${small.rounds === 1 ? "one round" : `${small.rounds} rounds`}): prompts ${span(small.ratios(prompts, bench))} times llama.cpp's rate and ${span(small.ratios(prompts, vino))} times
-  OpenVINO's; one sequence ${times(small.ratios([decode(1)], bench)[0]!)} times \`llama-bench\`, ${list(TOGETHER.map(String))} together ${span(small.ratios(together, bench))} times. There our server is
-  ${percent(Math.min(...behind))} to ${percent(Math.max(...behind))} behind our own engine where many decode together.`
+  const packed = new Run("1B-q4f16_1")
+  const floats = new Run("1B-q0bf16", "sinter's engine")
+  const small = new Run("0.6B-q4f16_1")
+  const bench = "llama-bench"
+  const engines = Object.entries(engineRows).map(([row, words]) => [
+    words,
+    ...[bench, "OpenVINO GenAI", "node-llama-cpp"].map((peer) => times(packed.ratio(row, peer))),
+  ])
+  const servers = Object.entries(serverRows).map(([row, words]) => [
+    words,
+    ...["sinter", "llama-server"].map((server) => shown(packed.median(row, server))),
+    times(packed.ratio(row, "llama-server")),
+  ])
+  const behind = TOGETHER.map((row) => 1 - small.ratio(row, "sinter's engine"))
+  const rows = (run: Run, names: readonly string[]) =>
+    span(names.map((row) => run.ratio(row, bench)))
+  return `${table(["times as fast as", "llama.cpp", "OpenVINO GenAI", "node-llama-cpp"], engines)}
+
+${table(["server", "sinter", "llama-server", "times better"], servers)}
+
+- Decoding one sequence, the engine reads its weights at ${percent(packed.share("decode 1 together: read bandwidth"))} of the rate of a loop that only reads memory. A prompt of
+  4,096 tokens is read at ${percent(packed.median(prefill(4096)) / packed.median(prefill(512)))} of the rate of one of 512.
+- In bf16 ([results](../bench/results/1B-q0bf16.md)), engines alone, beside llama.cpp: prompts ${rows(floats, [512, 2048].map(prefill))} times as fast, one
+  sequence ${times(floats.ratio(decode(1), bench))}, 4 to 16 together ${rows(floats, TOGETHER)}.
+- Qwen3-0.6B's shape ([results](../bench/results/0.6B-q4f16_1.md), ${small.rounds === 1 ? "one round" : `${small.rounds} rounds`}), beside llama.cpp: prompts ${rows(small, PROMPTS)}, one sequence
+  ${times(small.ratio(decode(1), bench))}, 4 to 16 together ${rows(small, TOGETHER)}. There the server is ${percent(Math.min(...behind))} to ${percent(Math.max(...behind))} behind its own engine with many sequences:
+  steps are so short that drawing tokens, writing events and the clients on the same two processors count.`
 }
+
+const table = (head: readonly string[], rows: readonly string[][]) =>
+  [head, head.map((_, i) => (i ? "---:" : "---")), ...rows]
+    .map((cells) => `| ${cells.join(" | ")} |`)
+    .join("\n")
 
 /** For docs/speculation.md. */
 export function draftGains(): string {
@@ -121,14 +139,12 @@ That is ${percent(Math.min(...reached.map(median)))} to ${percent(Math.max(...re
 
 /** Two decimals where one would hide the difference. */
 const times = (ratio: number) => ratio.toFixed(ratio < 1.25 ? 2 : 1)
-const one = (value: number) => value.toFixed(1)
-const whole = (value: number) => value.toFixed(0)
-const seconds = (ms: number) => (ms / 1000).toFixed(ms < 10_000 ? 1 : 0)
 const percent = (share: number) => `${(100 * share).toFixed(0)} %`
-const grouped = (value: number) => value.toLocaleString("en-US")
 
-const list = (words: readonly string[]) => `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`
+/** A median in its row's unit, in three digits or so. */
+export const shown = (value: number) =>
+  value >= 1000 ? Math.round(value).toLocaleString("en-US") : value.toPrecision(value < 100 ? 2 : 3)
 
-function span(values: readonly number[], written = times): string {
-  return `${written(Math.min(...values))} to ${written(Math.max(...values))}`
+function span(values: readonly number[]): string {
+  return `${times(Math.min(...values))} to ${times(Math.max(...values))}`
 }

@@ -1,7 +1,7 @@
 // The README's two tables of results, printed from the results' files by `npm run docs`: medians of rounds, the best of each row
 // in bold. One is what somebody who works alone notices, the other what a server's clients do.
 
-import { medianOf, readResults } from "./figures.ts"
+import { medianOf, readResults, shown } from "./figures.ts"
 import { unitOf, units } from "./measurements.ts"
 import type { Results } from "./report.ts"
 
@@ -54,14 +54,11 @@ function print({ title, columns, rows }: Table, { samples }: Results): string {
     const known = medians.filter((value) => value !== undefined)
     const best = units[unitOf(row)].better === "higher" ? Math.max(...known) : Math.min(...known)
     const cells = medians.map((value) => {
-      const shown = value === undefined ? "–" : rounded(value)
-      return value === best ? `**${shown}**` : shown
+      const cell = value === undefined ? "–" : shown(value)
+      return value === best ? `**${cell}**` : cell
     })
     return `| ${[words, ...cells].join(" | ")} |`
   })
   const head = [title, ...Object.values(columns)]
   return [`| ${head.join(" | ")} |`, `|---|${"---:|".repeat(head.length - 1)}`, ...lines].join("\n")
 }
-
-const rounded = (value: number) =>
-  value >= 1000 ? Math.round(value).toLocaleString("en-US") : value.toPrecision(value < 100 ? 2 : 3)
