@@ -28,7 +28,7 @@ export const errors = {
   context_length_exceeded: {
     status: 400,
     type: "invalid_request_error",
-    text: "The prompt has {tokens} tokens; this server reads at most {limit}, a reply comes on top. {cure}",
+    text: "The prompt has {tokens} tokens; this server reads at most {limit}, and a reply needs room as well. {cure}",
   },
   template_failed: {
     status: 400,
@@ -83,12 +83,12 @@ export const errors = {
   bodies_full: {
     status: 429,
     type: "rate_limit_error",
-    text: "Bodies of {held} bytes are being read already, the most this server holds at once; try again in a moment.",
+    text: "This server is reading bodies of {held} bytes already, its limit; try again in a moment.",
   },
   unsupported_media_type: {
     status: 415,
     type: "invalid_request_error",
-    text: "The body's kind is not understood: {problem}",
+    text: "The body's content type is not understood: {problem}",
   },
   headers_too_large: {
     status: 431,
@@ -98,17 +98,17 @@ export const errors = {
   invalid_http: {
     status: 400,
     type: "invalid_request_error",
-    text: "This is no valid HTTP request: {problem}",
+    text: "This is not a valid HTTP request: {problem}",
   },
   queue_full: {
     status: 429,
     type: "rate_limit_error",
-    text: "{waiting} requests are waiting already, the most this server queues; try again in a moment.",
+    text: "{waiting} requests are waiting already and the queue is full; try again in a moment.",
   },
   too_many_connections: {
     status: 503,
     type: "server_error",
-    text: "{most} connections are open already, the most this server serves (--max-connections); try again in a moment.",
+    text: "{most} connections are open already, this server's limit (--max-connections); try again in a moment.",
   },
   not_ready: {
     status: 503,
@@ -123,27 +123,27 @@ export const errors = {
   program_lost: {
     status: 503,
     type: "server_error",
-    text: "The model's program is lost and this server ends ({problem}); send the request again to the next one.",
+    text: "The model's program is lost and this server is shutting down ({problem}); retry with the next one.",
   },
   worker_failed: {
     status: 500,
     type: "server_error",
-    text: "The server's {worker} failed on this request: {problem}. Another takes its place for what comes next; if it fails again, change the request.",
+    text: "The server's {worker} failed on this request: {problem}. It has been replaced; if the request fails again, change it.",
   },
   request_timeout: {
     status: 503,
     type: "server_error",
-    text: "The request was not finished within {seconds} seconds, the most this server gives one; ask for less or try again when it is less busy.",
+    text: "The request exceeded this server's limit of {seconds} s (--request-timeout); ask for less, or retry when it is less busy.",
   },
   server_closing: {
     status: 503,
     type: "server_error",
-    text: "The server is shutting down; send the request again to the next one.",
+    text: "The server is shutting down; retry with the next one.",
   },
   internal_error: {
     status: 500,
     type: "server_error",
-    text: "The server met an error of its own; its log has the details under request {request}.",
+    text: "Internal server error; the server's log has the details under request {request}.",
   },
   // start-up
   model_missing: {

@@ -55,7 +55,7 @@ const modelOptions = {
   },
   "--trust-libraries": {
     absent: false,
-    help: "Opens libraries in model folders though another machine built them. A library is code: what it says of itself proves nothing.",
+    help: "Opens libraries in model folders even if another machine built them. A library is code, and its manifest does not prove who built it.",
     read: flag,
   },
   "--device": {
@@ -89,7 +89,7 @@ const modelOptions = {
     value: "BYTES",
     absent: appDefaults.shelfSize,
     shown: "20GiB",
-    help: "What the shelf of libraries and packed weights may hold; those not used for longest make room.",
+    help: "The most that the shelf of libraries and packed weights may hold; the least recently used make room.",
     read: bytes,
   },
   "--log-level": {
@@ -114,13 +114,13 @@ export const serveOptions = {
   "--additional-models": {
     value: "LIST",
     absent: undefined,
-    help: "The model that proposes tokens to this one, as PATH or PATH,LIBRARY; without a library one is compiled at once.",
+    help: "The draft model or head for speculative decoding, as PATH or PATH,LIBRARY; without a library one is compiled.",
     read: text,
   },
   "--speculative-mode": {
     value: "MODE",
     absent: appDefaults.drafting.mode,
-    help: "Who proposes tokens, which changes speed and never text: disable (nobody), lookup (what followed the same words before; needs no model), small_draft, eagle or medusa.",
+    help: "Speculative decoding, which changes speed and never text. disable: none. lookup: repeats what followed the same tokens before, without a model. small_draft, eagle, medusa: proposed by the model of --additional-models.",
     read: oneOf("disable", "lookup", "small_draft", "eagle", "medusa"),
   },
   "--enable-tracing": {
@@ -131,7 +131,7 @@ export const serveOptions = {
   "--metrics-compat": {
     value: "NAMES",
     absent: defaultHttpOptions.metricsCompat,
-    help: "Names that /metrics uses beside its own: vllm, for gateways that know vLLM's, or none.",
+    help: "Other names under which /metrics repeats its numbers: vllm, for gateways that know vLLM's, or none.",
     read: oneOf("none", "vllm"),
   },
   "--host": {
@@ -156,7 +156,7 @@ export const serveOptions = {
     also: "--allow-origins",
     absent: undefined,
     shown: '["*"] once any CORS option is given',
-    help: "Web origins whose pages may read answers; giving this sends CORS headers.",
+    help: "Web origins whose pages may read answers; turns CORS headers on.",
     read: jsonList(
       "origin (scheme://host, without a path)",
       /^(\*|null|[a-z][a-z0-9+.-]*:\/\/[^/?#\s]+)$/i,
@@ -190,7 +190,7 @@ export const serveOptions = {
     value: "KEYS",
     absent: defaultHttpOptions.apiKeys,
     shown: "none",
-    help: "Asks every request but health checks for a bearer token: one of these, separated by commas.",
+    help: "Requires one of these keys, separated by commas, as a bearer token of every request but health checks.",
     read: list,
   },
   "--served-model-name": {
@@ -252,31 +252,31 @@ export const serveOptions = {
   "--request-timeout": {
     value: "SECONDS",
     absent: undefined,
-    help: "From a request's arrival to its end.",
+    help: "The longest a request may take, from its arrival to its end.",
     read: seconds,
   },
   "--header-timeout": {
     value: "SECONDS",
     absent: defaultTimeouts.header / 1000,
-    help: "From connecting to a request's last header.",
+    help: "How long a client may take to send a request's headers, from connecting.",
     read: seconds,
   },
   "--body-timeout": {
     value: "SECONDS",
     absent: defaultTimeouts.body / 1000,
-    help: "From the headers to the body's last byte.",
+    help: "How long a client may take to send a request's body, after the headers.",
     read: seconds,
   },
   "--idle-timeout": {
     value: "SECONDS",
     absent: defaultTimeouts.idle / 1000,
-    help: "Between two requests of one connection.",
+    help: "How long an idle keep-alive connection stays open.",
     read: seconds,
   },
   "--write-timeout": {
     value: "SECONDS",
     absent: defaultTimeouts.write / 1000,
-    help: "A client that takes nothing of its answer for this long is cut.",
+    help: "Closes a connection whose client has read nothing for this long.",
     read: seconds,
   },
   "--shutdown-timeout": {
@@ -288,7 +288,7 @@ export const serveOptions = {
   "--keep-alive": {
     value: "SECONDS",
     absent: defaultTimeouts.keepAlive / 1000,
-    help: "Silence in a stream before a sign of life is sent.",
+    help: "How long a stream may be silent before a keep-alive comment or empty delta is sent.",
     read: seconds,
   },
 } as const satisfies Record<string, Option>
@@ -299,7 +299,7 @@ export const chatOptions = {
   "--system": {
     value: "TEXT",
     absent: undefined,
-    help: "What the model is told before the conversation.",
+    help: "The system message.",
     read: text,
   },
   "--temperature": {
@@ -319,7 +319,7 @@ export const chatOptions = {
   "--additional-models": serveOptions["--additional-models"],
   "--stats": {
     absent: false,
-    help: "Says on stderr after each answer how fast it came and how many proposed tokens came true.",
+    help: "Prints on stderr after each answer its speed and how many proposed tokens were accepted.",
     read: flag,
   },
   "--seed": {
@@ -338,7 +338,7 @@ export const compileOptions = {
     value: "DIR",
     absent: undefined,
     shown: "none; it must be given",
-    help: "The folder to write; it must not be there, or be empty. With --library-only, the folder that gets lib/.",
+    help: "The folder to write; it must be empty or not exist. With --library-only, the folder that gets lib/.",
     read: text,
   },
   "--quantization": {
@@ -361,7 +361,7 @@ export const compileOptions = {
     value: "MODEL",
     absent: undefined,
     shown: "none: a whole model is compiled",
-    help: "The model that proposes with these heads, EAGLE's or Medusa's: heads are compiled for it.",
+    help: "The model that these EAGLE or Medusa heads were trained for, when MODEL is a folder of heads.",
     read: text,
   },
   "--weights-only": {
@@ -403,13 +403,13 @@ export const pruneOptions = {
   "--max-size": {
     value: "BYTES",
     absent: undefined,
-    help: "Takes away what was not used for longest until the rest is no larger than this.",
+    help: "Removes the least recently used until the rest is no larger than this.",
     read: bytes,
   },
   "--older-than": {
     value: "AGE",
     absent: undefined,
-    help: "Takes away what was not used for so long: days or hours, like 30d or 12h.",
+    help: "Removes what has not been used for so long, in days or hours: 30d, 12h.",
     read: age,
   },
 } as const satisfies Record<string, Option>

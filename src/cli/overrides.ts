@@ -42,22 +42,22 @@ export const overrideFields = {
   gpu_memory_utilization: {
     type: "fraction",
     read: decimal(0.01, 1),
-    help: "The share of the available memory, of processors too, that may be taken: 0.85 in mode server, else 1.",
+    help: "The share of available memory, of any device, that may be taken: 0.85 in mode server, else 1.",
   },
   prefix_cache_max_num_recycling_seqs: {
     type: "integer",
     read: integer(-1),
-    help: "Finished sequences whose prefixes are remembered for others; 0 is none, -1 as many as fit.",
+    help: "Finished sequences whose prefixes are kept for later requests; 0 is none, -1 as many as fit.",
   },
   kv_dtype: {
     type: "enum",
     read: oneOf(...kvTypes),
-    help: "What keys and values are kept in: f32, f16, bf16 or q8, codes of 8 bits with a scale for each head; f32 for formats of floats and f16 for packed ones unless said here.",
+    help: "The type of cached keys and values: f32, f16, bf16 or q8 (8 bits with a scale for each head). Otherwise f32 for float formats and f16 for packed ones.",
   },
   spec_draft_length: {
     type: "integer",
     read: integer(0, LONGEST_DRAFT),
-    help: "Tokens proposed for a request in a step, when --speculative-mode says by what; 0 proposes as many as pay.",
+    help: "Tokens proposed for each request and step, with --speculative-mode; 0 proposes as many as pay.",
   },
   tensor_parallel_shards: {
     type: "integer",

@@ -70,21 +70,21 @@ and sound are 400: the model takes text. Arguments of earlier calls may be a map
   \`stream_options.include_usage\` asks.
 - A stream is \`data: \`, one JSON object and a blank line for each event, one write each, and \`data: [DONE]\` last. A failure
   once it has begun is one event with \`error\`, and then the end without \`[DONE]\`.
-- A choice that failed in a whole answer has \`finish_reason: "error"\` and the others are kept; when all failed the answer is 500.
+- In a whole answer a choice that failed has \`finish_reason: "error"\`, and the others are kept; when all failed the answer is 500.
 - \`completion_tokens\` counts the tokens of the reply: thinking, markers, calls and control tokens included, without the token
   that ended it and without those that lie wholly in a stop string or behind it.
 - \`logprobs\` are the model's own: of the raw logits, before temperature, penalties and bias. Every token that
-  \`completion_tokens\` counts is told once, those of thinking under \`reasoning_content\`. \`bytes\` are the token's true bytes
-  and join to the text; a token that shows as nothing there (a marker, a control token, a part of a call) has its name as
-  \`token\` and no bytes. In completions \`top_logprobs\` is a map by name: of tokens with one name the likeliest is told. A
-  completion with \`echo\` begins with the prompt's own, the first of them null, and tells the token that ended the reply as
-  well: so a harness finds what it counts on.
-- A stop string works in the text of a reply, in JSON of a \`response_format\` too, which it cuts like any text; not in thinking
-  and not in calls, so that it does nothing in a reply that is required to call and has no other text.
+  \`completion_tokens\` counts is listed once, those of thinking under \`reasoning_content\`. \`bytes\` are the token's true bytes
+  and join to the text; a token that does not show in the text (a marker, a control token, a part of a call) has its name as
+  \`token\` and no bytes. In completions \`top_logprobs\` is a map by name; of tokens with the same name it has the likeliest.
+- A completion with \`echo\` begins with the prompt's log probabilities, the first of them null, and also has the token that ended
+  the reply: evaluation harnesses read both.
+- A stop string works in the text of a reply, and in JSON of a \`response_format\`, which it cuts like any text. It does not work in
+  thinking or in calls, so not at all in a reply that consists of calls.
 - A model's thinking is in \`reasoning_content\`, not in \`content\`; \`--reasoning inline\` leaves it in the text.
 - The same request with the same \`seed\` and \`system_fingerprint\` gives the same text, whatever else runs. The fingerprint stands
-  for all that decides a text beside its request: sinter's version, the compiled program, weights, tokenizer, template and the
-  date that it tells (the day the server started), end tokens, the longest sequence, \`--generation-defaults\`,
+  for everything else that decides a text: sinter's version, the compiled program, weights, tokenizer, template, the date that the
+  template is given (the day the server started), end tokens, the longest sequence, \`--generation-defaults\`,
   \`--tool-format\` and \`--reasoning\`.
 
 ## Headers
@@ -105,8 +105,8 @@ ${table(["What", "Default", "Then"], LIMITS)}
 
 ## Known and refused
 
-Being asked for one of these is 400 with the field's name, rather than an answer that pretends. Values that ask for nothing
-(\`min_tokens: 0\`, \`skip_special_tokens: true\`) are ignored like fields nobody knows.
+A request with one of these fields is answered 400, with the field's name. Values that ask for nothing (\`min_tokens: 0\`,
+\`skip_special_tokens: true\`) are ignored like unknown fields.
 
 ${table(
   ["Field", "Refused by", "Why"],
@@ -169,15 +169,19 @@ const LIMITS = [
     "closed, a little later than its `keep-alive` header says",
   ],
   [
-    "client that takes nothing",
+    "client that reads nothing",
     seconds(defaultTimeouts.write),
-    "cut; its generation pauses from 256 KiB on",
+    "closed; its generation pauses once 256 KiB are unread",
   ],
-  ["silence in a stream", seconds(defaultTimeouts.keepAlive), "broken, as the dialect does it"],
+  [
+    "silence in a stream",
+    seconds(defaultTimeouts.keepAlive),
+    "an event that keeps the connection alive, see above",
+  ],
   ["stop strings of a request", `${MAX_STOP_LENGTH} characters together`, "400"],
   [
     "log probabilities in an answer",
-    `${MAX_LOGPROBS}; of a stream echoed prompts alone count`,
+    `${MAX_LOGPROBS}; in a stream only those of echoed prompts count`,
     "400",
   ],
   ["choices of one request", "128", "400"],
