@@ -292,6 +292,28 @@ export const planted: readonly PlantedFault[] = [
     name: "models/llama-tied",
   },
 
+  {
+    what: "a region begins within the one before it, once a step has rows of logits",
+    file: "src/compiler/targets/cpu/layout.ts",
+    text: "at[key] + region.bytes[key])",
+    fault: 'at[key] + (key === "row" ? 0 : region.bytes[key]))',
+    test: "test/device/layout.test.ts",
+  },
+  {
+    what: "a driver leaves no room for a second thread",
+    file: "src/compiler/targets/cpu/kernels/driver.h",
+    text: "e.thread * (size_t)m->host->threads",
+    fault: "e.thread",
+    test: "test/device/layout.test.ts",
+  },
+  {
+    what: "a sampler's workspace has no room for the highest scores",
+    file: "src/compiler/targets/cpu/layout.ts",
+    text: "upTo((vocabulary + 64) * 9, LINE)",
+    fault: "upTo((vocabulary + 64) * 8, LINE)",
+    test: "test/device/layout.test.ts",
+  },
+
   // ---- text
   {
     what: "half a character is sent as U+FFFD",

@@ -4,7 +4,7 @@
 import { planOf } from "../app.ts"
 import { printGraph } from "../compiler/graph/graph.ts"
 import { type Plan, printPlan } from "../compiler/plan.ts"
-import { cacheOf } from "../compiler/targets/cpu/emit.ts"
+import { kvOf } from "../compiler/targets/cpu/layout.ts"
 import { parameterCount } from "../compiler/targets/prepare.ts"
 import { targets } from "../compiler/targets/targets.ts"
 import { checkFormat } from "../model/compile-folder.ts"
@@ -53,7 +53,7 @@ function summary(model: Model, plan: Plan): string {
     ...Object.entries(shapes).map(([name, value]) => [name, String(value)]),
     ["window", String(plan.window ?? "none")],
     ["weights", mib(plan.parameters.reduce((sum, each) => sum + parameterBytes(each), 0))],
-    ["KV", `${(cacheOf(plan).bytesPerBlock / BLOCK / 1024).toFixed(1)} KiB a token`],
+    ["KV", `${(kvOf(plan).bytesPerBlock / BLOCK / 1024).toFixed(1)} KiB a token`],
     ["steps", `${plan.steps.length} over ${plan.buffers.length} buffers`],
   ]
   return rows.map(([name, value]) => `${name!.padEnd(13)} ${value}`).join("\n")

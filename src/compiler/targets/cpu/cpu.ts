@@ -13,8 +13,8 @@ import { manifestOf } from "../../compile.ts"
 import type { Plan } from "../../plan.ts"
 import type { Build } from "../target.ts"
 import { emit } from "./emit.ts"
+import { kvOf, layoutOf, programBytes } from "./layout.ts"
 import { type Level, usableLevels } from "./levels.ts"
-import { cpuBytes } from "./sizes.ts"
 import {
   build,
   type Compiler,
@@ -58,7 +58,8 @@ async function prepareLevel(
   compiler: Compiler,
   level: Level,
 ): Promise<CpuBuild> {
-  const { sources: emitted, kv } = emit(plan)
+  const layout = layoutOf(plan)
+  const emitted = emit(plan, layout)
   const sources = [...emitted, { name: "pool.c", path: join(runtime, "pool.c") }]
   const made = [
     level.name,
@@ -69,8 +70,8 @@ async function prepareLevel(
   ]
   const manifest = manifestOf(plan, {
     target,
-    kv,
-    bytes: cpuBytes(plan),
+    kv: kvOf(plan),
+    bytes: programBytes(layout),
     features: level.features,
     sources: shelfKey(made),
   })

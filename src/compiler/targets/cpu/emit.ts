@@ -4,19 +4,36 @@
 // Layers repeat: steps that differ only in their weights and their layer are emitted once, as a function of those. Steps
 // that look at nothing but their own row are joined into one loop over rows.
 
-import { type CodecName, dtypeOf, groupCodecs, isGroupCodec } from "../../../runtime/format.ts"
-import type { Manifest } from "../../../runtime/manifest.ts"
-import { BLOCK } from "../../../runtime/program.ts"
+import { dtypeOf, groupCodecs, isGroupCodec } from "../../../runtime/format.ts"
 import { STEP_WORDS, stepFields } from "../../../runtime/step-words.ts"
 import { elementwise } from "../../graph/elementwise.ts"
 import type { Attention } from "../../graph/graph.ts"
-import type { Buffer, Codes, ParameterId, Plan, Step, View } from "../../plan.ts"
+import type { ParameterId, Plan, Step, View } from "../../plan.ts"
 import type { Source } from "../target.ts"
+import { isHalves, type Kept, keptParameters, type Panels, panelsCount } from "./kept.ts"
+import {
+  attentionOf,
+  bufferName,
+  type Extent,
+  extentKeys,
+  type Layout,
+  LINE,
+  layoutOf,
+  PLANES,
+  PLANES_BEHIND,
+  paddedColumns,
+  quantizedBytes,
+  ROWS_BEHIND,
+  regionOf,
+  rowSets,
+  rowTables,
+  SAMPLERS,
+  SCRATCH,
+  tableName,
+  tokenTables,
+} from "./layout.ts"
 
-export interface Emitted {
-  sources: readonly Extract<Source, { text: string }>[]
-  kv: Manifest["kv"]
-}
+type Emitted = Extract<Source, { text: string }>
 
 /**
  * Products with fewer columns have weights that lie in the cache as a whole, in any model that has them. They are compiled
@@ -27,22 +44,23 @@ const FAR = 1024
 /** Files beside the driver, for what knows this model's shapes. Each costs a fifth of a second for headers alone. */
 const UNITS = 3
 
-export function emit(plan: Plan): Emitted {
-  const weights = keepers(plan)
+export function emit(plan: Plan, layout: Layout = layoutOf(plan)): Emitted[] {
+  const weights = keptParameters(plan)
   const code = new Code(plan, weights)
   for (const run of runs(plan.steps)) code.add(run)
-  const attention = attentionOf(plan)
   const driver = [
     `// ${plan.architecture}, ${plan.format}: emitted by sinter compile. Steps of the plan over kernels with literal shapes.`,
-    ...constants(plan, attention),
+    ...constants(plan),
     "",
     '#include "driver_types.h"',
     "",
     ...stepAssertions(),
     "",
-    ...bufferTable(plan),
+    ...layoutAssertions,
     "",
-    ...parameterTable(plan, weights),
+    ...placeTables(plan, layout),
+    "",
+    ...parameterTable(plan, weights, layout),
     "",
     '#include "driver.h"',
     "",
@@ -69,51 +87,10 @@ export function emit(plan: Plan): Emitted {
     ),
   )
   for (const [body, name] of code.shared) units.push(file(name, [body.replaceAll("NAME", name)]))
-  return {
-    sources: [{ name: "driver.c", text: driver.join("\n") }, ...units],
-    kv: cacheOf(plan),
-  }
+  return [{ name: "driver.c", text: driver.join("\n") }, ...units]
 }
 
-// ------------------------------------------------------------------ how parameters are kept
-
-/** What the library makes of a parameter on its way in. */
-export interface Keeper {
-  kept: "MATRIX" | "EXPANDED" | "VECTOR" | "BIAS"
-  panels: Panels
-  stored: Panels
-}
-
-interface Panels {
-  rows: number
-  columns: number
-  pair: number
-  codec: CodecName
-}
-
-export function keepers(plan: Plan): Keeper[] {
-  const plain = (id: ParameterId): Panels => ({ ...plan.parameters[id]!, pair: 0 })
-  const found = plan.parameters.map((parameter, id): Keeper => {
-    const panels = plain(id)
-    return { kept: parameter.columns === 1 ? "VECTOR" : "MATRIX", panels, stored: panels }
-  })
-  for (const step of plan.steps) {
-    if (step.op === "embed") found[step.table]!.kept = "MATRIX"
-    if (step.op !== "matmul") continue
-    const { input, epilogue } = step
-    const weight = plain(step.weight)
-    const panels = { ...weight, pair: epilogue.kind === "gated" ? weight.rows / 2 : 0 }
-    found[step.weight] = { kept: "MATRIX", panels, stored: weight }
-    if (step.bias !== undefined)
-      found[step.bias] = { kept: "BIAS", panels, stored: plain(step.bias) }
-    // Products of unrounded activations read floats: the codes are expanded once, on the way in.
-    if (input.kind === "float" && isGroupCodec(weight.codec)) {
-      panels.codec = dtypeOf(weight.codec)
-      found[step.weight]!.kept = "EXPANDED"
-    }
-  }
-  return found
-}
+// ------------------------------------------------------------------ parameters
 
 type Shape = Omit<Panels, "columns"> & { columns: number | string }
 
@@ -126,11 +103,11 @@ function panelsText({ rows, columns, pair, codec }: Shape): string {
   return `{${shape}, ${grouped}, .number = ${dtype.toUpperCase()}}`
 }
 
-function parameterTable(plan: Plan, weights: readonly Keeper[]): string[] {
-  const lines = weights.map(
-    ({ kept, panels, stored }, id) =>
-      `  {${kept}, ${panelsText(panels)}, ${panelsText(stored)}},  // ${id} ${plan.parameters[id]!.name}`,
-  )
+function parameterTable(plan: Plan, weights: readonly Kept[], layout: Layout): string[] {
+  const lines = weights.map(({ as, panels, stored }, id) => {
+    const at = layout.weights.regions[id]!.at.fixed
+    return `  {.kept = ${as}, .at = ${at}, .panels = ${panelsText(panels)}, .stored = ${panelsText(stored)}},  // p${id} ${plan.parameters[id]!.name}`
+  })
   return ["static const struct parameter parameters[PARAMETERS] = {", ...lines, "};"]
 }
 
@@ -140,49 +117,19 @@ export function stepAssertions(): string[] {
   return [...stepFields.map(({ name, word }) => `STEP_FIELD(${name}, ${word});`), size]
 }
 
+/** That the kernels are written for what layout.ts takes for granted. */
+const layoutAssertions = [
+  `_Static_assert(LINE == ${LINE}, "a line");`,
+  `_Static_assert(TILES_BEHIND <= ${ROWS_BEHIND}, "rows that tiles read behind the last");`,
+  `_Static_assert(PLANES_BEHIND <= ${PLANES_BEHIND}, "planes that tiles read behind the last");`,
+  `_Static_assert(sizeof(struct attention_run) == ${rowTables.runs}, "the size of a run");`,
+]
+
 // ------------------------------------------------------------------ constants
 
-type AllLayers = Attention & { layers: number }
-
-/** What attention of all layers has in common: the cache is laid out by it. */
-function attentionOf(plan: Plan): AllLayers {
-  const all = plan.steps.flatMap((step) => (step.op === "attend" ? [step.attention] : []))
-  const [first] = all
-  if (!first) return { ...noAttention(plan), layers: 0 }
-  const same = all.every((a) => a.kvHeads === first.kvHeads && a.headDim === first.headDim)
-  if (!same) throw new Error("internal: layers with different KV heads in one cache")
-  return { ...first, layers: Math.max(...all.map(({ layer }) => layer)) + 1 }
-}
-
-/** A plan without layers remembers nothing; its cache has no bytes. */
-function noAttention({ shapes: { heads, kvHeads, headDim } }: Plan): Attention {
-  return {
-    layer: 0,
-    heads,
-    kvHeads,
-    headDim,
-    scale: 1,
-    cap: undefined,
-    window: undefined,
-    sinks: 0,
-  }
-}
-
-/** What keys and values are kept in, and what a block of them takes: every figure of them comes from here. */
-export function cacheOf(plan: Plan): Manifest["kv"] {
-  const attention = attentionOf(plan)
-  return { dtype: plan.kv, bytesPerBlock: attention.layers * layerBytes(attention, plan.kv) }
-}
-
-/** block_bytes of attention.h, for one layer. */
-function layerBytes({ kvHeads, headDim }: Attention, kv: Plan["kv"]): number {
-  const numbers = kvHeads * BLOCK * (headDim + Math.ceil(headDim / 16) * 16)
-  if (kv === "q8") return numbers + kvHeads * BLOCK * 2 * 4 // a scale for each key and value
-  return numbers * (kv === "f32" ? 4 : 2)
-}
-
-function constants(plan: Plan, attention: AllLayers): string[] {
+function constants(plan: Plan): string[] {
   const { logits, hidden, shapes, sinks } = plan
+  const attention = attentionOf(plan)
   const widest = Math.max(
     ...plan.steps.map((step) =>
       step.op === "attend" ? step.attention.heads / step.attention.kvHeads : 1,
@@ -195,60 +142,64 @@ function constants(plan: Plan, attention: AllLayers): string[] {
     TAKES_HIDDEN: plan.steps.some(({ op }) => op === "hiddenIn") ? 1 : 0,
     BUFFERS: plan.buffers.length,
     PARAMETERS: plan.parameters.length,
-    BLOCK_BYTES: `((size_t)${cacheOf(plan).bytesPerBlock})`,
     ATTENTION: `((struct attention){.heads = ${widest * attention.kvHeads}, .kv_heads = ${attention.kvHeads}, .head_dim = ${attention.headDim}, .number = ${plan.kv.toUpperCase()}})`,
     LOGITS_BUFFER: logits.buffer,
     LOGITS_STRIDE: stride(plan, logits),
     HIDDEN_BUFFER: hidden.buffer,
     HIDDEN_COLUMNS: hidden.columns,
     HIDDEN_STRIDE: stride(plan, hidden),
-    PLANES_COLUMNS: planesColumns(plan),
   }
   return Object.entries(values).map(([name, value]) => `#define ${name} ${value}`)
 }
 
-/** Weights that a matrix unit takes as planes of bf16 (float_tiles.h): a library keeps room for such a product's rows. */
-const isHalves = ({ codec }: Panels) => codec === "f16" || codec === "bf16"
-
-/** The most columns of such a product; 0: there is none. */
-export function planesColumns(plan: Plan): number {
-  const weights = keepers(plan)
-  const columns = plan.steps.flatMap((step) =>
-    step.op === "matmul" && isHalves(weights[step.weight]!.panels)
-      ? [weights[step.weight]!.panels.columns]
-      : [],
-  )
-  return Math.max(0, ...columns)
-}
-
 /** Floats from one row of a buffer to the next: whole panels, so that products need no tails. */
-const stride = (plan: Plan, { buffer }: View) => padded(plan.buffers[buffer]!.columns)
-/** Rows that lie a multiple of 2 KiB apart would share the few places that a cache has for such addresses. */
-export const padded = (columns: number) => {
-  const whole = Math.ceil(columns / 32) * 32
-  return whole % 512 === 0 ? whole + 32 : whole
-}
-const quantizedBytes = ({ columns, group }: Codes) => `QUANTIZED_BYTES(${columns}, ${group})`
+const stride = (plan: Plan, { buffer }: View) => paddedColumns(plan.buffers[buffer]!.columns)
 
-function bufferTable(plan: Plan): string[] {
-  const codes = new Map<number, Set<string>>()
-  const scales = new Set<number>() // which lie behind their row's codes
-  for (const step of plan.steps) {
-    if (step.op !== "quantize") continue
-    const { output } = step
-    codes.set(output.codes, (codes.get(output.codes) ?? new Set()).add(quantizedBytes(output)))
-    scales.add(output.scales)
-  }
-  const bytes = ({ columns }: Buffer, id: number) => {
-    if (scales.has(id)) return 0
-    return [...(codes.get(id) ?? [4 * padded(columns)])].reduce((a, b) => `LARGER(${a}, ${b})`)
-  }
+/** What layout.ts decided, for driver.h to evaluate. */
+function placeTables(plan: Plan, { weights, kv, work }: Layout): string[] {
+  const at = (name: string) => extentText(regionOf(work, name).at)
+  const each = (name: string) => regionOf(work, name).bytes.thread
+  const buffers = plan.buffers.map(({ capacity, columns, dtype }, id) => {
+    const what = `b${id} [${capacity}, ${columns}] ${dtype}`
+    const region = work.regions.find(({ name }) => name === bufferName(id))
+    if (!region) return `  // ${what}: behind their row's codes`
+    return `  [${id}] = ${extentText(region.at)},  // ${what}`
+  })
+  const sets = rowSets.map((rows) => {
+    const tables = Object.keys(rowTables).map((table) => {
+      const name = tableName(rows, table as keyof typeof rowTables)
+      return `.${table} = ${at(name)}`
+    })
+    return `  [${setName(rows)}] = {${tables.join(", ")}},`
+  })
   return [
-    `static const size_t buffer_bytes[BUFFERS] = {${plan.buffers.map(bytes).join(", ")}};`,
-    `static const uint8_t buffer_of_logits[BUFFERS] = {${plan.buffers
-      .map(({ capacity }) => (capacity === "logits" ? 1 : 0))
-      .join(", ")}};`,
+    "// Where everything lies, in bytes from the beginning of its memory.",
+    `static const struct extent weights_end = ${extentText(weights.end)};`,
+    `static const struct extent work_end = ${extentText(work.end)};`,
+    `enum { KV_STORAGES = ${kv.length} };`,
+    "static const size_t kv_block_bytes[KV_STORAGES] = {",
+    ...kv.map(({ name, blockBytes }) => `  ${blockBytes},  // ${name}`),
+    "};",
+    "static const struct extent buffer_at[BUFFERS] = {",
+    ...buffers,
+    "};",
+    `static const struct extent scratch_at = ${at(SCRATCH)};`,
+    `static const struct extent samplers_at = ${at(SAMPLERS)};`,
+    `enum { SCRATCH_BYTES = ${each(SCRATCH)}, SAMPLER_BYTES = ${each(SAMPLERS)} };  // of a thread`,
+    `static const struct extent planes_at = ${at(PLANES)};`,
+    ...tokenTables.map((name) => `static const struct extent ${name}_at = ${at(name)};`),
+    "static const struct row_set_places row_sets_at[ROW_SETS] = {",
+    ...sets,
+    "};",
   ]
+}
+
+/** Initialiser of a struct extent. */
+function extentText(extent: Extent): string {
+  const parts = extentKeys.filter((key) => extent[key] !== 0)
+  return parts.length === 0
+    ? "{0}"
+    : `{${parts.map((key) => `.${key} = ${extent[key]}`).join(", ")}}`
 }
 
 // ------------------------------------------------------------------ steps
@@ -278,11 +229,11 @@ class Code {
   /** The same of those that any model of the format can have: each goes into a file of its own, which is compiled once. */
   readonly shared = new Map<string, string>()
   readonly #plan: Plan
-  readonly #weights: readonly Keeper[]
+  readonly #weights: readonly Kept[]
   readonly #known = new Map<string, string>()
   readonly #frequencies = new Map<string, string>()
 
-  constructor(plan: Plan, weights: readonly Keeper[]) {
+  constructor(plan: Plan, weights: readonly Kept[]) {
     this.#plan = plan
     this.#weights = weights
   }
@@ -338,7 +289,7 @@ class Code {
     const inStride = input.kind === "int8" ? 0 : stride(this.#plan, input.view)
     const rowBytes = input.kind === "int8" ? quantizedBytes(input.codes) : 4 * inStride
     const end = epilogue.kind === "gated" ? `gated_${epilogue.activation}` : epilogue.kind
-    const outStride = padded(output.columns)
+    const outStride = paddedColumns(output.columns)
     const far = panels.columns >= FAR
     const shape = far
       ? { ...panels, strides: `${inStride}, ${outStride}` }
@@ -362,7 +313,7 @@ class Code {
       body,
       far ? undefined : `near_${panels.codec}${quantized ? "_int8" : ""}_${end}`,
     )
-    const count = Math.ceil(panels.pair ? panels.pair / 16 : panels.rows / 32)
+    const count = panelsCount(panels)
     this.#call(
       `product_loop(m, ${setName(step.rows)}, ${name}, ${count}, ${weight}, ${bias ?? -1}, ${isHalves(panels) ? 1 : 0}, ${inBuffer}, ${from}, ${rowBytes}, ${output.buffer}, ${panels.columns}, ${inStride}, ${outStride})`,
     )
@@ -398,7 +349,9 @@ class Code {
       "  const struct row_loop *loop = context;",
       "  sinter_model *m = loop->model;",
       "  EACH_ROW(loop, index) {",
-      "    const int64_t token = loop->set->token[row];",
+      ...(lines.some((line) => /\btoken\b/.test(line))
+        ? ["    const int64_t token = loop->set->token[row];"]
+        : []),
       ...lines,
       "  }",
       "}",
@@ -418,9 +371,9 @@ class Code {
     const weight = (id: ParameterId) => `m->weights[${argument(id)}]`
     switch (step.op) {
       case "embed": {
-        const { panels, kept } = this.#weights[step.table]!
+        const { panels, as } = this.#weights[step.table]!
         const { codec } = panels
-        const rounded = kept === "MATRIX" && isGroupCodec(codec) ? dtypeOf(codec) : "f32"
+        const rounded = as === "MATRIX" && isGroupCodec(codec) ? dtypeOf(codec) : "f32"
         return `embed_row((struct panels)${panelsText(panels)}, ${weight(step.table)}, ${rounded.toUpperCase()}, m->step->${step.by}s + token, ${row(step.output)})`
       }
       case "hiddenIn":

@@ -19,13 +19,13 @@
 struct sinter_model {
   sinter_host *host;
   sinter_limits limits;
-  uint8_t *arena, *cache, *memory;
-  size_t arena_bytes, cache_bytes, memory_bytes;
-  uint8_t *weights[PARAMETERS];  // into the arena
+  // What layout.ts decides: memories, and where in `arena` and `work` everything lies.
+  uint8_t *arena, *work, *kv[KV_STORAGES];
+  uint8_t *weights[PARAMETERS];
   uint8_t *buffers[BUFFERS];
-  float *scratch;     // [threads, item_scratch]
-  uint8_t *samplers;  // [threads, sampler_bytes]
-  uint8_t *planes;    // [tokens + PLANES_BEHIND, planes_bytes] rows of the product at hand
+  float *scratch;     // [threads, SCRATCH_BYTES]
+  uint8_t *samplers;  // [threads, SAMPLER_BYTES]
+  uint8_t *planes;    // [tokens + PLANES_BEHIND] rows of the product at hand
   struct row_set sets[ROW_SETS];
   int32_t *sequence_of;  // [tokens]
   int32_t *wanted_of;    // [tokens] which wanted row a token is, or -1
@@ -46,49 +46,29 @@ INLINE int cancelled(const sinter_model *m) { return is_set(m->step->cancel); }
 
 // ------------------------------------------------------------------ opening and closing
 
-// Buffers are read in whole vectors, and rows in whole tiles: the last ones may be looked at a little beyond their end.
-enum { SLACK = 256, ROWS_BEHIND = TILES_BEHIND };
-
-static size_t parameter_bytes(const struct parameter *p) {
-  if (p->kept == VECTOR) return (size_t)p->stored.rows * 4;
-  if (p->kept == BIAS) return (size_t)panels_count(p->panels) * PANEL * 4;
-  return panels_bytes(p->panels);
+static size_t bytes_of(const sinter_model *m, struct extent e) {
+  return e.fixed + e.token * (size_t)m->limits.tokens + e.row * (size_t)m->limits.rows +
+         e.thread * (size_t)m->host->threads;
+}
+static size_t kv_bytes(const sinter_model *m, int storage) {
+  return kv_block_bytes[storage] * (size_t)m->limits.blocks;
 }
 
-// Weights in the order of their use, each on a line of its own; a product fetches some lines beyond its end.
-static size_t place_weights(sinter_model *m) {
-  size_t at = 0;
-  for (int i = 0; i < PARAMETERS; i++) {
-    if (m->arena) m->weights[i] = m->arena + at;
-    at += (size_t)round_up((int64_t)parameter_bytes(&parameters[i]) + SLACK, LINE);
-  }
-  return at;
-}
-
-static size_t lay_out(sinter_model *m, uint8_t *memory) {
-  size_t at = 0;
-#define TAKE(pointer, bytes)                                \
-  do {                                                      \
-    if (memory) pointer = (void *)(memory + at);            \
-    at += (size_t)round_up((int64_t)(bytes) + SLACK, LINE); \
-  } while (0)
-  size_t tokens = (size_t)m->limits.tokens, rows = (size_t)m->limits.rows;
-  for (int i = 0; i < BUFFERS; i++)
-    TAKE(m->buffers[i], buffer_bytes[i] * (buffer_of_logits[i] ? rows : tokens + ROWS_BEHIND));
-  TAKE(m->scratch, m->host->threads * item_scratch(ATTENTION) * 4);
-  TAKE(m->samplers, (size_t)m->host->threads * sampler_bytes(VOCABULARY));
-  TAKE(m->planes,
-       PLANES_COLUMNS ? (size_t)planes_bytes(PLANES_COLUMNS) * (tokens + PLANES_BEHIND) : 0);
-  TAKE(m->sequence_of, tokens * 4);
-  TAKE(m->wanted_of, tokens * 4);
+static void place(sinter_model *m) {
+  for (int i = 0; i < PARAMETERS; i++) m->weights[i] = m->arena + parameters[i].at;
+#define PLACE(pointer, extent) pointer = (void *)(m->work + bytes_of(m, extent))
+  for (int i = 0; i < BUFFERS; i++) PLACE(m->buffers[i], buffer_at[i]);
+  PLACE(m->scratch, scratch_at);
+  PLACE(m->samplers, samplers_at);
+  PLACE(m->planes, planes_at);
+  PLACE(m->sequence_of, sequence_of_at);
+  PLACE(m->wanted_of, wanted_of_at);
   for (int set = 0; set < ROW_SETS; set++) {
-    size_t most = set == LOGITS ? rows : tokens;
-    TAKE(m->sets[set].token, most * 4);
-    TAKE(m->sets[set].wanted, most * 4);
-    TAKE(m->sets[set].runs, most * sizeof(struct attention_run));
+    PLACE(m->sets[set].token, row_sets_at[set].token);
+    PLACE(m->sets[set].wanted, row_sets_at[set].wanted);
+    PLACE(m->sets[set].runs, row_sets_at[set].runs);
   }
-#undef TAKE
-  return at;
+#undef PLACE
 }
 
 int32_t sinter_open(sinter_host *host, const sinter_limits *limits, sinter_model **out) {
@@ -98,26 +78,24 @@ int32_t sinter_open(sinter_host *host, const sinter_limits *limits, sinter_model
   m->host = host;
   m->limits = *limits;
   m->tiles = tiles_permitted();
-  m->cache_bytes = (size_t)limits->blocks * BLOCK_BYTES;
-  m->memory_bytes = lay_out(m, NULL);
-  m->arena_bytes = place_weights(m);
-  m->arena = host->allocate(host, m->arena_bytes);
-  m->cache = host->allocate(host, m->cache_bytes);
-  m->memory = host->allocate(host, m->memory_bytes);
-  if (!m->arena || !m->cache || !m->memory) {
+  m->arena = host->allocate(host, bytes_of(m, weights_end));
+  m->work = host->allocate(host, bytes_of(m, work_end));
+  int allocated = m->arena && m->work;
+  for (int i = 0; i < KV_STORAGES; i++)
+    allocated &= (m->kv[i] = host->allocate(host, kv_bytes(m, i))) != NULL;
+  if (!allocated) {
     sinter_close(m);
     return SINTER_NO_MEMORY;
   }
-  place_weights(m);
-  lay_out(m, m->memory);
+  place(m);
   *out = m;
   return SINTER_OK;
 }
 
 void sinter_close(sinter_model *m) {
-  m->host->release(m->host, m->arena, m->arena_bytes);
-  m->host->release(m->host, m->cache, m->cache_bytes);
-  m->host->release(m->host, m->memory, m->memory_bytes);
+  m->host->release(m->host, m->arena, bytes_of(m, weights_end));
+  m->host->release(m->host, m->work, bytes_of(m, work_end));
+  for (int i = 0; i < KV_STORAGES; i++) m->host->release(m->host, m->kv[i], kv_bytes(m, i));
   free(m);
 }
 
@@ -205,7 +183,7 @@ int32_t sinter_load(sinter_model *m, int32_t parameter, int64_t row, int64_t row
 // ------------------------------------------------------------------ a copy of the weights
 
 void *sinter_weights(sinter_model *m, int64_t *bytes) {
-  *bytes = (int64_t)m->arena_bytes;
+  *bytes = (int64_t)bytes_of(m, weights_end);
   return m->arena;
 }
 
@@ -238,8 +216,8 @@ static void check_piece(void *context, int64_t index, int32_t thread) {
 }
 
 uint64_t sinter_weights_checksum(sinter_model *m) {
-  struct checking c = {m->arena, m->arena_bytes, 0};
-  int64_t pieces = (int64_t)((m->arena_bytes + CHECKED_PIECE - 1) / CHECKED_PIECE);
+  struct checking c = {m->arena, bytes_of(m, weights_end), 0};
+  int64_t pieces = (int64_t)((c.bytes + CHECKED_PIECE - 1) / CHECKED_PIECE);
   m->host->parallel_for(m->host, pieces, check_piece, &c);
   return c.sum;
 }
@@ -249,10 +227,12 @@ int32_t sinter_copy_blocks(sinter_model *m, const int32_t *from, const int32_t *
     if (from[i] < 0 || from[i] >= m->limits.blocks || to[i] < 0 || to[i] >= m->limits.blocks)
       return refuse(m, SINTER_BAD_INDEX, "a block to copy is none of the %d there are",
                     m->limits.blocks);
-  for (int64_t i = 0; i < count; i++)
-    if (from[i] != to[i])
-      memcpy(m->cache + (size_t)to[i] * BLOCK_BYTES, m->cache + (size_t)from[i] * BLOCK_BYTES,
-             BLOCK_BYTES);
+  for (int s = 0; s < KV_STORAGES; s++) {
+    const size_t bytes = kv_block_bytes[s];
+    for (int64_t i = 0; i < count; i++)
+      if (from[i] != to[i])
+        memcpy(m->kv[s] + (size_t)to[i] * bytes, m->kv[s] + (size_t)from[i] * bytes, bytes);
+  }
   return SINTER_OK;
 }
 
@@ -467,13 +447,14 @@ static int32_t attention_loop(sinter_model *m, enum rows set,
   if (cancelled(m)) return SINTER_CANCELLED;
   struct attention_loop loop = {m->step,
                                 &m->sets[set],
-                                m->cache,
+                                m->kv[0],
                                 layer,
                                 (float *)m->buffers[in] + from,
                                 (float *)m->buffers[out],
                                 m->scratch,
                                 in_stride,
                                 out_stride,
+                                SCRATCH_BYTES / 4,
                                 m->tiles};
   m->host->parallel_for(m->host, m->sets[set].run_count * kv_heads, body, &loop);
   return SINTER_OK;
@@ -527,7 +508,7 @@ INLINE void remember_row(const sinter_model *m, const struct attention a, int64_
   int64_t position = m->step->positions[token], sequence = m->sequence_of[token];
   const int32_t *blocks = m->step->blocks + m->step->block_starts[sequence];
   int32_t block = blocks[block_index(position / BLOCK, m->step->visible_from[sequence], SINKS)];
-  uint8_t *cache = m->cache + (size_t)(layer * a.kv_heads) * head_bytes(a);
+  uint8_t *cache = m->kv[0] + (size_t)(layer * a.kv_heads) * head_bytes(a);
   for (int64_t h = 0; h < a.kv_heads; h++)
     write_kv(a, block_head(a, cache, block, h), position % BLOCK, key + h * a.head_dim,
              value + h * a.head_dim);
@@ -565,7 +546,7 @@ static int32_t run_plan(sinter_model *m);
 static void sample_row(void *context, int64_t row, int32_t thread) {
   sinter_model *m = context;
   sample(m->step, (float *)m->buffers[LOGITS_BUFFER] + row * LOGITS_STRIDE, VOCABULARY, row,
-         m->samplers + (size_t)thread * sampler_bytes(VOCABULARY));
+         m->samplers + (size_t)thread * SAMPLER_BYTES);
 }
 
 int32_t sinter_step(sinter_model *m, const sinter_step_arrays *s) {

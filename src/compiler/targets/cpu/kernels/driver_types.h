@@ -11,8 +11,15 @@ enum kept { MATRIX, EXPANDED, VECTOR, BIAS };
 
 struct parameter {
   enum kept kept;
+  size_t at;             // in the memory of the weights
   struct panels panels;  // of a bias: those of its matrix
   struct panels stored;  // EXPANDED: as it comes in; VECTOR, BIAS: number and rows
+};
+
+// Bytes, known when a library is opened: a constant, and so many for each token and each row of logits in a step, and for each
+// thread. layout.ts decides them.
+struct extent {
+  size_t fixed, token, row, thread;
 };
 
 // Rows that a step computes, of one of the plan's row sets.
@@ -26,6 +33,10 @@ struct row_set {
   int64_t run_count;
 };
 enum rows { TOKENS, WANTED, LOGITS, HIDDEN, ROW_SETS };
+
+struct row_set_places {
+  struct extent token, wanted, runs;
+};
 
 INLINE int is_set(const int32_t *cancel) {
   return cancel && __atomic_load_n(cancel, __ATOMIC_RELAXED) != 0;
@@ -59,7 +70,7 @@ struct attention_loop {
   int64_t layer;
   const float *query;
   float *out, *scratch;
-  int64_t query_stride, out_stride;
+  int64_t query_stride, out_stride, scratch_stride;
   int tiles;  // whether the matrix unit may be used
 };
 
@@ -83,15 +94,8 @@ INLINE void attention_item(const struct attention_loop *loop, const struct atten
       .out = loop->out + run->row * loop->out_stride,
       .out_stride = loop->out_stride,
   };
-  attend_item(a, loop->tiles, &item, index % a.kv_heads, loop->scratch + thread * item_scratch(a));
+  attend_item(a, loop->tiles, &item, index % a.kv_heads, loop->scratch + thread * loop->scratch_stride);
 }
-
-// quantized_bytes of operands.h where C wants a constant.
-#define LARGER(a, b) ((a) > (b) ? (a) : (b))
-#define QUANTIZED_BYTES(columns, group)                           \
-  (((((columns) + (group) - 1) / (group) * (group) + 3) / 4 * 4 + \
-    ((columns) + (group) - 1) / (group) * 8 + 63) /               \
-   64 * 64)
 
 // What the host writes as word number `word` of a step.
 #define STEP_FIELD(name, word) \

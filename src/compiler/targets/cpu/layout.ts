@@ -1,0 +1,271 @@
+// Where everything of an opened library lies: the one place that decides it. Two memories, weights and what steps work on,
+// are regions one behind the other; keys and values are blocks. How many tokens, rows and threads there will be is known
+// only when a library is opened, so an offset is a constant and so many bytes for each of them. emit.ts writes the offsets
+// into the C as tables, which driver.h evaluates; the manifest's bytes are where the memories end.
+//
+// What a row, a panel, a head or a workspace is like inside is the affair of its kernels. That each fits into what is kept
+// for it here is tested: test/device/layout.test.ts asks the kernels.
+
+import type { Manifest, ProgramBytes } from "../../../runtime/manifest.ts"
+import { BLOCK } from "../../../runtime/program.ts"
+import type { RowSet } from "../../../runtime/step-rows.ts"
+import type { Attention } from "../../graph/graph.ts"
+import type { Codes, Plan } from "../../plan.ts"
+import { isHalves, keptBytes, keptParameters } from "./kept.ts"
+
+/** Bytes: a constant, and so many for each token and each row of logits in a step, and for each thread. */
+export type Extent = Readonly<Record<"fixed" | "token" | "row" | "thread", number>>
+
+const nothing: Extent = { fixed: 0, token: 0, row: 0, thread: 0 }
+export const extentKeys = Object.keys(nothing) as (keyof Extent)[]
+
+export interface Region {
+  name: string
+  at: Extent
+  bytes: Extent
+  /** What `at` is a multiple of, whatever the limits. */
+  alignment: number
+}
+
+/** What is allocated in one piece. */
+export interface Memory {
+  regions: readonly Region[]
+  end: Extent
+}
+
+export interface Layout {
+  /** A region for each parameter. */
+  weights: Memory
+  /** What keys and values of some layers lie in: each is allocated by itself. */
+  kv: readonly KvStorage[]
+  /** Regions by the names that `bufferName` and `tableName` give, and the three below. */
+  work: Memory
+}
+
+export interface KvStorage {
+  name: string
+  /** From one block to the next. */
+  blockBytes: number
+}
+
+export const SCRATCH = "scratch" // [threads] of attention
+export const SAMPLERS = "samplers" // [threads]
+export const PLANES = "planes" // [tokens] rows of a product as a matrix unit takes them
+
+export const bufferName = (id: number) => `b${id}`
+export const rowSets = ["tokens", "wanted", "logits", "hidden"] as const satisfies RowSet[]
+/** What the driver knows of every row of a set, and in how many bytes: see struct row_set. */
+export const rowTables = { token: 4, wanted: 4, runs: 12 } as const
+export const tableName = (rows: RowSet, table: keyof typeof rowTables) => `${rows}.${table}`
+/** What it knows of every token: its sequence, and which wanted row it is. */
+export const tokenTables = ["sequence_of", "wanted_of"] as const
+
+/** As the kernels are written for them: layoutAssertions of emit.ts has the compiler compare. */
+export const LINE = 64
+export const ROWS_BEHIND = 4
+export const PLANES_BEHIND = 16
+/** Regions are read in whole vectors, and fetched ahead: a little beyond their end. */
+const SLACK = 256
+
+export function layoutOf(plan: Plan): Layout {
+  return { weights: weights(plan), kv: keysAndValues(plan), work: work(plan) }
+}
+
+/** In the order of their use; a product fetches some lines beyond its end. */
+function weights(plan: Plan): Memory {
+  return placed(
+    keptParameters(plan).map((kept, id) => ({
+      name: plan.parameters[id]!.name,
+      bytes: { ...nothing, fixed: upTo(keptBytes(kept) + SLACK, LINE) },
+      alignment: LINE,
+    })),
+  )
+}
+
+function keysAndValues(plan: Plan): KvStorage[] {
+  return [{ name: "all layers", blockBytes: blockBytes(plan) }]
+}
+
+function work(plan: Plan): Memory {
+  const lines = (name: string, { fixed = 0, ...bytes }: Partial<Extent>) => ({
+    name,
+    bytes: { ...nothing, ...bytes, fixed: fixed + SLACK },
+    alignment: LINE,
+  })
+  const words = (name: string, bytes: Partial<Extent>) => ({
+    name,
+    bytes: { ...nothing, ...bytes },
+    alignment: 4,
+  })
+  const buffers = bufferRows(plan).flatMap((row, id) => {
+    if (row === undefined) return []
+    const { capacity } = plan.buffers[id]!
+    return lines(
+      bufferName(id),
+      capacity === "logits" ? { row } : { token: row, fixed: ROWS_BEHIND * row },
+    )
+  })
+  const planes = planesBytes(plan)
+  return placed([
+    ...buffers,
+    lines(SCRATCH, { thread: scratchBytes(plan) }),
+    lines(SAMPLERS, { thread: samplerBytes(plan.shapes.vocabulary) }),
+    lines(PLANES, { token: planes, fixed: PLANES_BEHIND * planes }),
+    ...tokenTables.map((name) => words(name, { token: 4 })),
+    ...rowSets.flatMap((rows) =>
+      Object.entries(rowTables).map(([table, bytes]) =>
+        words(
+          tableName(rows, table as keyof typeof rowTables),
+          rows === "logits" ? { row: bytes } : { token: bytes },
+        ),
+      ),
+    ),
+  ])
+}
+
+/** One behind the other. What begins on a line comes before what need not, so nothing is rounded up between them. */
+function placed(wanted: readonly Omit<Region, "at">[]): Memory {
+  let end = nothing
+  const regions = wanted.map((region) => {
+    const at = end
+    if (extentKeys.some((key) => at[key] % region.alignment !== 0))
+      throw new Error(`internal: ${region.name} lies across lines`)
+    end = mapExtent((key) => at[key] + region.bytes[key])
+    return { ...region, at }
+  })
+  return { regions, end }
+}
+
+const mapExtent = (value: (key: keyof Extent) => number) =>
+  Object.fromEntries(extentKeys.map((key) => [key, value(key)])) as Extent
+
+/** What a library is opened for: of each part of an extent, how many. */
+export type Amounts = Readonly<Record<Exclude<keyof Extent, "fixed">, number>>
+
+export function bytesOf(extent: Extent, amounts: Amounts): number {
+  const all = { ...amounts, fixed: 1 }
+  return extentKeys.reduce((sum, key) => sum + extent[key] * all[key], 0)
+}
+
+export function regionOf({ regions }: Memory, name: string): Region {
+  const region = regions.find((each) => each.name === name)
+  if (!region) throw new Error(`internal: there is no region ${name}`)
+  return region
+}
+
+// ------------------------------------------------------------------ the manifest's figures
+
+export function programBytes({ weights, work }: Layout): ProgramBytes {
+  const { fixed, token, row, thread } = work.end
+  return {
+    weights: weights.end.fixed,
+    perToken: token,
+    perRow: row,
+    perThread: thread,
+    fixed,
+  }
+}
+
+/** What keys and values are kept in, and what a block of them takes: every figure of them comes from here. */
+export function kvOf(plan: Plan): Manifest["kv"] {
+  const bytesPerBlock = keysAndValues(plan).reduce((sum, { blockBytes }) => sum + blockBytes, 0)
+  return { dtype: plan.kv, bytesPerBlock }
+}
+
+// ------------------------------------------------------------------ rows
+
+/** Rows that lie a multiple of 2 KiB apart would share the few places that a cache has for such addresses. */
+export function paddedColumns(columns: number): number {
+  const whole = upTo(columns, 32)
+  return whole % 512 === 0 ? whole + 32 : whole
+}
+
+/** quantized_bytes of operands.h: codes, a scale and a first sum for each group. */
+export function quantizedBytes({ columns, group }: Pick<Codes, "columns" | "group">): number {
+  return upTo(upTo(upTo(columns, group), 4) + Math.ceil(columns / group) * 8, LINE)
+}
+
+/** Of each of the plan's buffers, bytes of a row; undefined for scales, which lie behind their row's codes. */
+function bufferRows(plan: Plan): (number | undefined)[] {
+  const bytes = plan.buffers.map(({ dtype, columns }) =>
+    dtype === "f32" ? 4 * paddedColumns(columns) : undefined,
+  )
+  for (const { output } of plan.steps.filter((step) => step.op === "quantize"))
+    bytes[output.codes] = Math.max(bytes[output.codes] ?? 0, quantizedBytes(output))
+  return bytes
+}
+
+/** planes_bytes of float_tiles.h, for the widest product of such weights: two numbers of 16 bits for each float; 0: there is none. */
+function planesBytes(plan: Plan): number {
+  const kept = keptParameters(plan)
+  const columns = plan.steps.flatMap((step) => {
+    const panels = step.op === "matmul" ? kept[step.weight]!.panels : undefined
+    return panels && isHalves(panels) ? [panels.columns] : []
+  })
+  const bytes = upTo(Math.max(0, ...columns), 32) * 4
+  return bytes > 0 && bytes % 2048 === 0 ? bytes + LINE : bytes
+}
+
+// ------------------------------------------------------------------ keys, values and workspaces
+
+export type AllLayers = Attention & { layers: number }
+
+/** What attention of all layers has in common: the cache is laid out by it. */
+export function attentionOf(plan: Plan): AllLayers {
+  const all = attentions(plan)
+  const [first] = all
+  if (!first) return { ...noAttention(plan), layers: 0 }
+  const same = all.every((a) => a.kvHeads === first.kvHeads && a.headDim === first.headDim)
+  if (!same) throw new Error("internal: layers with different KV heads in one cache")
+  return { ...first, layers: Math.max(...all.map(({ layer }) => layer)) + 1 }
+}
+
+const attentions = ({ steps }: Plan) =>
+  steps.flatMap((step) => (step.op === "attend" ? [step.attention] : []))
+
+/** A plan without layers remembers nothing; its cache has no bytes. */
+function noAttention({ shapes: { heads, kvHeads, headDim } }: Plan): Attention {
+  return {
+    layer: 0,
+    heads,
+    kvHeads,
+    headDim,
+    scale: 1,
+    cap: undefined,
+    window: undefined,
+    sinks: 0,
+  }
+}
+
+/** block_bytes of attention.h. */
+function blockBytes(plan: Plan): number {
+  const { layers, kvHeads, headDim } = attentionOf(plan)
+  const numbers = kvHeads * BLOCK * (headDim + upTo(headDim, 16))
+  if (plan.kv === "q8") return layers * (numbers + kvHeads * BLOCK * 2 * 4) // a scale for each key and value
+  return layers * numbers * (plan.kv === "f32" ? 4 : 2)
+}
+
+/**
+ * item_scratch of attention_tiles.h, enough for any layer and for either way: in vectors sums, largest and total of 12
+ * positions of one KV head's queries; on the matrix unit tiles of 1 KiB, for eight tiles of rows.
+ */
+function scratchBytes(plan: Plan): number {
+  return Math.max(0, ...attentions(plan).map((attention) => itemBytes(attention, plan.kv)))
+}
+
+function itemBytes({ heads, kvHeads, headDim }: Attention, kv: Plan["kv"]): number {
+  const group = heads / kvHeads
+  const vectors = upTo(12 * group * (upTo(headDim, 16) + 2) * 4, LINE)
+  if (kv === "f32") return vectors
+  const rows = Math.ceil((group < 128 ? Math.floor(128 / group) * group : group) / 16)
+  const [pairs, width] = [Math.ceil(headDim / 32), Math.ceil(headDim / 16)]
+  const query = rows * pairs * 2
+  const step = pairs * 2 * 4 + 2 * 2 * width + 4 * 4
+  const sums = rows * width + rows + Math.ceil((rows * 16 * 4) / 1024)
+  return Math.max(vectors, 1024 * (query + step + sums))
+}
+
+/** sampler_bytes of sampler.h: a score and an id for each token, and a float for each 64. */
+const samplerBytes = (vocabulary: number) => upTo((vocabulary + 64) * 9, LINE)
+
+const upTo = (n: number, unit: number) => Math.ceil(n / unit) * unit
