@@ -301,7 +301,7 @@ export const planted: readonly PlantedFault[] = [
   },
   {
     what: "a driver leaves no room for a second thread",
-    file: "src/compiler/targets/cpu/kernels/driver.h",
+    file: "src/compiler/targets/cpu/kernels/driver_model.h",
     text: "e.thread * (size_t)m->host->threads",
     fault: "e.thread",
     test: "test/device/layout.test.ts",

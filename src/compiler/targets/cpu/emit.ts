@@ -155,7 +155,7 @@ function constants(plan: Plan): string[] {
 /** Floats from one row of a buffer to the next: whole panels, so that products need no tails. */
 const stride = (plan: Plan, { buffer }: View) => paddedColumns(plan.buffers[buffer]!.columns)
 
-/** What layout.ts decided, for driver.h to evaluate. */
+/** What layout.ts decided, for driver_model.h to evaluate. */
 function placeTables(plan: Plan, { weights, kv, work }: Layout): string[] {
   const at = (name: string) => extentText(regionOf(work, name).at)
   const each = (name: string) => regionOf(work, name).bytes.thread

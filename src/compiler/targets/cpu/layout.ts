@@ -1,7 +1,7 @@
 // Where everything of an opened library lies: the one place that decides it. Two memories, weights and what steps work on,
 // are regions one behind the other; keys and values are blocks. How many tokens, rows and threads there will be is known
 // only when a library is opened, so an offset is a constant and so many bytes for each of them. emit.ts writes the offsets
-// into the C as tables, which driver.h evaluates; the manifest's bytes are where the memories end.
+// into the C as tables, which driver_model.h evaluates; the manifest's bytes are where the memories end.
 //
 // What a row, a panel, a head or a workspace is like inside is the affair of its kernels. That each fits into what is kept
 // for it here is tested: test/device/layout.test.ts asks the kernels.

@@ -1,0 +1,231 @@
+// The opened model of an emitted driver: its memory, its parameters on their way in, and the copy of them that goes on the shelf.
+// The emitted file in front of this one has defined the model's constants and said where everything lies.
+#ifndef SINTER_DRIVER_MODEL_H
+#define SINTER_DRIVER_MODEL_H
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "driver_types.h"
+
+struct sinter_model {
+  sinter_host *host;
+  sinter_limits limits;
+  // What layout.ts decides: memories, and where in `arena` and `work` everything lies.
+  uint8_t *arena, *work, *kv[KV_STORAGES];
+  uint8_t *weights[PARAMETERS];
+  uint8_t *buffers[BUFFERS];
+  float *scratch;     // [threads, SCRATCH_BYTES]
+  uint8_t *samplers;  // [threads, SAMPLER_BYTES]
+  uint8_t *planes;    // [tokens + PLANES_BEHIND] rows of the product at hand
+  struct row_set sets[ROW_SETS];
+  int32_t *sequence_of;  // [tokens]
+  int32_t *wanted_of;    // [tokens] which wanted row a token is, or -1
+  const sinter_step_arrays *step;
+  int tiles;  // whether the system lets this process use the matrix unit
+  char message[256];
+};
+
+static int32_t refuse(sinter_model *m, int32_t code, const char *format, ...) {
+  va_list values;
+  va_start(values, format);
+  vsnprintf(m->message, sizeof m->message, format, values);
+  va_end(values);
+  return code;
+}
+
+// ------------------------------------------------------------------ opening and closing
+
+static size_t bytes_of(const sinter_model *m, struct extent e) {
+  return e.fixed + e.token * (size_t)m->limits.tokens + e.row * (size_t)m->limits.rows +
+         e.thread * (size_t)m->host->threads;
+}
+static size_t kv_bytes(const sinter_model *m, int storage) {
+  return kv_block_bytes[storage] * (size_t)m->limits.blocks;
+}
+
+static void place(sinter_model *m) {
+  for (int i = 0; i < PARAMETERS; i++) m->weights[i] = m->arena + parameters[i].at;
+#define PLACE(pointer, extent) pointer = (void *)(m->work + bytes_of(m, extent))
+  for (int i = 0; i < BUFFERS; i++) PLACE(m->buffers[i], buffer_at[i]);
+  PLACE(m->scratch, scratch_at);
+  PLACE(m->samplers, samplers_at);
+  PLACE(m->planes, planes_at);
+  PLACE(m->sequence_of, sequence_of_at);
+  PLACE(m->wanted_of, wanted_of_at);
+  for (int set = 0; set < ROW_SETS; set++) {
+    PLACE(m->sets[set].token, row_sets_at[set].token);
+    PLACE(m->sets[set].wanted, row_sets_at[set].wanted);
+    PLACE(m->sets[set].runs, row_sets_at[set].runs);
+  }
+#undef PLACE
+}
+
+int32_t sinter_open(sinter_host *host, const sinter_limits *limits, sinter_model **out) {
+  *out = NULL;
+  sinter_model *m = calloc(1, sizeof *m);
+  if (!m) return SINTER_NO_MEMORY;
+  m->host = host;
+  m->limits = *limits;
+  m->tiles = tiles_permitted();
+  m->arena = host->allocate(host, bytes_of(m, weights_end));
+  m->work = host->allocate(host, bytes_of(m, work_end));
+  int allocated = m->arena && m->work;
+  for (int i = 0; i < KV_STORAGES; i++)
+    allocated &= (m->kv[i] = host->allocate(host, kv_bytes(m, i))) != NULL;
+  if (!allocated) {
+    sinter_close(m);
+    return SINTER_NO_MEMORY;
+  }
+  place(m);
+  *out = m;
+  return SINTER_OK;
+}
+
+void sinter_close(sinter_model *m) {
+  m->host->release(m->host, m->arena, bytes_of(m, weights_end));
+  m->host->release(m->host, m->work, bytes_of(m, work_end));
+  for (int i = 0; i < KV_STORAGES; i++) m->host->release(m->host, m->kv[i], kv_bytes(m, i));
+  free(m);
+}
+
+const char *sinter_message(const sinter_model *m) { return m->message; }
+
+// ------------------------------------------------------------------ parameters
+
+struct loading {
+  const struct parameter *parameter;
+  uint8_t *weights;
+  int64_t row, rows;  // of the window
+  const uint8_t *values, *scales;
+};
+
+INLINE void load_vector(const struct loading *l, int64_t row, int64_t count) {
+  const struct parameter *p = l->parameter;
+  const size_t size = number_size(p->stored.number);
+  float *out = (float *)l->weights;
+  for (int64_t i = row; i < row + count; i++) {
+    int lane;
+    int64_t home = p->kept == BIAS ? panels_home(p->panels, i, &lane) * PANEL + lane : i;
+    out[home] = load_number(p->stored.number, l->values + (size_t)(i - l->row) * size);
+  }
+}
+
+// The part of the window that lies in one panel's half.
+static void load_panel(void *context, int64_t index, int32_t thread) {
+  const struct loading *l = context;
+  const struct parameter *p = l->parameter;
+  int64_t row = (l->row / 16 + index) * 16, end = row + 16;
+  if (row < l->row) row = l->row;
+  if (end > l->row + l->rows) end = l->row + l->rows;
+  // A paired matrix may change halves within sixteen rows.
+  int64_t middle = p->panels.pair > row && p->panels.pair < end ? p->panels.pair : end;
+  while (row < end) {
+    int lane;
+    if (p->panels.pair)
+      panels_home(p->panels, row, &lane);
+    else
+      lane = (int)(row % PANEL);
+    int64_t count = middle - row, room = 16 - lane % 16;
+    if (count > room) count = room;
+    if (p->kept == VECTOR || p->kept == BIAS) {
+      load_vector(l, row, count);
+    } else if (p->kept == EXPANDED) {
+      uint8_t *expanded = malloc((size_t)p->panels.columns * 4);
+      for (int64_t i = row; expanded && i < row + count; i++) {
+        size_t at = (size_t)(i - l->row);
+        expand_row(p->stored, l->values + at * (size_t)panels_words(p->stored) * 4,
+                   l->scales + at * panels_scale_bytes(p->stored), p->panels.number, expanded);
+        pack_floats(p->panels, l->weights, i, 1, expanded);
+      }
+      free(expanded);
+    } else {
+      size_t at = (size_t)(row - l->row);
+      if (p->panels.grouped)
+        pack_codes(p->panels, l->weights, row, count,
+                   l->values + at * (size_t)panels_words(p->panels) * 4,
+                   l->scales + at * panels_scale_bytes(p->panels));
+      else
+        pack_floats(p->panels, l->weights, row, count,
+                    l->values + at * (size_t)p->panels.columns * number_size(p->panels.number));
+    }
+    row += count;
+    if (row == middle) middle = end;
+  }
+}
+
+int32_t sinter_load(sinter_model *m, int32_t parameter, int64_t row, int64_t rows,
+                    const void *values, const void *scales) {
+  if (parameter < 0 || parameter >= PARAMETERS)
+    return refuse(m, SINTER_BAD_PARAMETER, "there is no parameter %d", parameter);
+  const struct parameter *p = &parameters[parameter];
+  if (row < 0 || rows < 0 || rows > p->stored.rows || row > p->stored.rows - rows)
+    return refuse(m, SINTER_BAD_PARAMETER, "parameter %d has %lld rows", parameter,
+                  (long long)p->stored.rows);
+  if (p->stored.grouped && !scales)
+    return refuse(m, SINTER_BAD_PARAMETER, "parameter %d needs scales", parameter);
+  if (!rows) return SINTER_OK;
+  struct loading l = {p, m->weights[parameter], row, rows, values, scales};
+  m->host->parallel_for(m->host, (row + rows - 1) / 16 - row / 16 + 1, load_panel, &l);
+  return SINTER_OK;
+}
+
+// ------------------------------------------------------------------ a copy of the weights
+
+void *sinter_weights(sinter_model *m, int64_t *bytes) {
+  *bytes = (int64_t)bytes_of(m, weights_end);
+  return m->arena;
+}
+
+enum { CHECKED_PIECE = 1 << 20 };
+
+struct checking {
+  const uint8_t *from;
+  size_t bytes;
+  _Atomic uint64_t sum;  // of the pieces' own, so that it does not matter who is through first
+};
+
+INLINE uint64_t mix(uint64_t sum, uint64_t word) {
+  uint64_t mixed = (sum ^ word) * 0x9e3779b97f4a7c15u;
+  return mixed ^ mixed >> 32;
+}
+
+// Four chains, since a multiplication waits for the one before it: as fast as memory is read. A piece's number keeps two
+// pieces from changing places. The arena is whole lines long.
+static void check_piece(void *context, int64_t index, int32_t thread) {
+  struct checking *c = context;
+  size_t begin = (size_t)index * CHECKED_PIECE, end = begin + CHECKED_PIECE;
+  if (end > c->bytes) end = c->bytes;
+  uint64_t chain[4] = {1, 2, 3, (uint64_t)index + 4};
+  for (size_t at = begin; at < end; at += sizeof chain) {
+    uint64_t words[4];
+    memcpy(words, c->from + at, sizeof words);
+    for (int i = 0; i < 4; i++) chain[i] = mix(chain[i], words[i]);
+  }
+  atomic_fetch_add(&c->sum, mix(mix(mix(chain[0], chain[1]), chain[2]), chain[3]));
+}
+
+uint64_t sinter_weights_checksum(sinter_model *m) {
+  struct checking c = {m->arena, bytes_of(m, weights_end), 0};
+  int64_t pieces = (int64_t)((c.bytes + CHECKED_PIECE - 1) / CHECKED_PIECE);
+  m->host->parallel_for(m->host, pieces, check_piece, &c);
+  return c.sum;
+}
+
+int32_t sinter_copy_blocks(sinter_model *m, const int32_t *from, const int32_t *to, int64_t count) {
+  for (int64_t i = 0; i < count; i++)
+    if (from[i] < 0 || from[i] >= m->limits.blocks || to[i] < 0 || to[i] >= m->limits.blocks)
+      return refuse(m, SINTER_BAD_INDEX, "a block to copy is none of the %d there are",
+                    m->limits.blocks);
+  for (int s = 0; s < KV_STORAGES; s++) {
+    const size_t bytes = kv_block_bytes[s];
+    for (int64_t i = 0; i < count; i++)
+      if (from[i] != to[i])
+        memcpy(m->kv[s] + (size_t)to[i] * bytes, m->kv[s] + (size_t)from[i] * bytes, bytes);
+  }
+  return SINTER_OK;
+}
+
+#endif
