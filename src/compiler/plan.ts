@@ -173,10 +173,15 @@ export function printPlan(plan: Plan): string {
     "buffers",
     ...plan.buffers.map((b, i) => `  b${i} [${b.capacity}, ${b.columns}] ${b.dtype}`),
     "steps",
-    ...plan.steps.map((step, i) => `${String(i).padStart(5)} ${printStep(plan, step)}`),
+    ...plan.steps.map((_, i) => stepLine(plan, i)),
     `logits ${view(plan.logits)}, hidden ${view(plan.hidden)}`,
     "",
   ].join("\n")
+}
+
+/** A step's line in the plan's text. */
+export function stepLine(plan: Plan, index: number): string {
+  return `${String(index).padStart(5)} ${printStep(plan, plan.steps[index]!)}`
 }
 
 function printStep(plan: Plan, step: Step): string {

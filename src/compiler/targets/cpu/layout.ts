@@ -10,7 +10,7 @@ import type { Manifest, ProgramBytes } from "../../../runtime/manifest.ts"
 import { BLOCK } from "../../../runtime/program.ts"
 import type { RowSet } from "../../../runtime/step-rows.ts"
 import type { Attention } from "../../graph/graph.ts"
-import type { Codes, Plan } from "../../plan.ts"
+import type { Codes, Plan, View } from "../../plan.ts"
 import { isHalves, keptBytes, keptParameters } from "./kept.ts"
 
 /** Bytes: a constant, and so many for each token and each row of logits in a step, and for each thread. */
@@ -179,6 +179,10 @@ export function paddedColumns(columns: number): number {
   const whole = upTo(columns, 32)
   return whole % 512 === 0 ? whole + 32 : whole
 }
+
+/** Floats from one row of a buffer to the next: whole panels, so that products need no tails. */
+export const strideOf = (plan: Plan, { buffer }: View) =>
+  paddedColumns(plan.buffers[buffer]!.columns)
 
 /** quantized_bytes of operands.h: codes, a scale and a first sum for each group. */
 export function quantizedBytes({ columns, group }: Pick<Codes, "columns" | "group">): number {

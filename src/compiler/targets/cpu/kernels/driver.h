@@ -1,6 +1,6 @@
 // How every emitted driver takes a step: the checks before it, the rows it is about, and the loops over them. The emitted
-// file in front of this one has defined the model's constants; the functions at the end of it say which steps of the plan a
-// step takes.
+// file in front of this one has defined the model's constants; at its end are the plan's steps, as a table, and the functions
+// that it names.
 //
 // No shape is read at run time. What varies is how many tokens, sequences and wanted rows there are, and where they stand.
 #ifndef SINTER_DRIVER_H
@@ -137,22 +137,22 @@ static void find_rows(sinter_model *m, const sinter_step_arrays *s) {
 struct row_loop {
   sinter_model *model;
   const struct row_set *set;
-  const int64_t *arguments;  // what differs from layer to layer: offsets of weights, the layer
+  const int *weights;
+  int64_t layer;
   int64_t grain;
 };
-// A buffer as floats, and a row of one.
-#define FLOATS(buffer) ((float *)m->buffers[buffer])
+#define WEIGHT(number) ((void *)m->weights[loop->weights[number]])
 #define EACH_ROW(loop, index)                 \
   for (int64_t row = (index) * (loop)->grain; \
        row < (loop)->set->count && row < ((index) + 1) * (loop)->grain; row++)
 
-static int32_t rows_loop(sinter_model *m, enum rows set, void (*body)(void *, int64_t, int32_t),
-                         const int64_t *arguments) {
-  if (cancelled(m)) return SINTER_CANCELLED;
-  int64_t count = m->sets[set].count, grain = count / (8 * m->host->threads);
-  struct row_loop loop = {m, &m->sets[set], arguments, grain < 1 ? 1 : grain};
-  m->host->parallel_for(m->host, (count + loop.grain - 1) / loop.grain, body, &loop);
-  return SINTER_OK;
+static void rows_step(sinter_model *m, const struct step *s) {
+  const struct row_set *set = &m->sets[s->rows];
+  int64_t grain = set->count / (8 * m->host->threads);
+  if (grain < 1) grain = 1;
+  struct row_loop loop = {
+      .model = m, .set = set, .weights = s->weights, .layer = s->layer, .grain = grain};
+  m->host->parallel_for(m->host, (set->count + grain - 1) / grain, s->body, &loop);
 }
 
 #ifdef __AMX_BF16__
@@ -182,143 +182,199 @@ static const uint8_t *rows_as_planes(sinter_model *m, const float *in, int64_t c
 // Bytes of rows in a block of a product.
 enum { BLOCK_OF_ROWS = 768 << 10 };
 
-// `halves`: the weights are floats of 16 bits.
-static int32_t product_loop(sinter_model *m, enum rows set, void (*body)(void *, int64_t, int32_t),
-                            int64_t panels, int weight, int bias, int halves, int in, int64_t from,
-                            int64_t row_bytes, int out, int64_t columns, int64_t in_stride,
-                            int64_t out_stride) {
-  if (cancelled(m)) return SINTER_CANCELLED;
-  int64_t count = m->sets[set].count, height = 12;
-  if (!count) return SINTER_OK;
-  const uint8_t *rows = m->buffers[in] + from;
+static void product_step(sinter_model *m, const struct step *s) {
+  const struct product_step *p = &s->product;
+  int64_t count = m->sets[s->rows].count, height = 12;
+  if (!count) return;
+  const uint8_t *rows = m->buffers[p->input] + p->from;
 #ifdef __AMX_BF16__
-  if (halves && m->tiles) {
-    rows = rows_as_planes(m, (const float *)rows, columns, in_stride, count);
+  if (p->halves && m->tiles) {
+    rows = rows_as_planes(m, (const float *)rows, p->columns, p->in_stride, count);
     height = PAIR_ROWS;
   }
 #endif
   // Blocks of one height, and that of whole tiles.
-  int64_t blocks = (count * row_bytes + BLOCK_OF_ROWS - 1) / BLOCK_OF_ROWS,
+  int64_t blocks = (count * p->row_bytes + BLOCK_OF_ROWS - 1) / BLOCK_OF_ROWS,
           block = round_up((count + blocks - 1) / blocks, height);
   blocks = (count + block - 1) / block;
   // Fine grains for long work, coarse ones where handing out would cost: a panel takes a microsecond for one row.
-  int64_t grain = count > 64 ? 1 : count > 16 ? 2 : 4, most = panels / (8 * m->host->threads);
+  int64_t grain = count > 64 ? 1 : count > 16 ? 2 : 4, most = p->panels / (8 * m->host->threads);
   if (grain > most) grain = most < 1 ? 1 : most;
-  int64_t grains = (panels + grain - 1) / grain;
-  const struct product product = {.panels = m->weights[weight],
-                                  .rows = rows,
-                                  .count = count,
-                                  .out = (float *)m->buffers[out],
-                                  .bias = bias < 0 ? NULL : (float *)m->weights[bias],
-                                  .tiles = m->tiles};
-  struct product_loop loop = {m->step->cancel, product, block,     panels,    grain,
-                              grains,          columns, in_stride, out_stride};
-  m->host->parallel_for(m->host, blocks * grains, body, &loop);
-  return SINTER_OK;
+  int64_t grains = (p->panels + grain - 1) / grain;
+  struct product_loop loop = {
+      .cancel = m->step->cancel,
+      .product = {.panels = m->weights[p->weight],
+                  .rows = rows,
+                  .count = count,
+                  .out = (float *)m->buffers[p->output],
+                  .bias = p->bias == NO_BIAS ? NULL : (float *)m->weights[p->bias],
+                  .tiles = m->tiles},
+      .block = block,
+      .panels = p->panels,
+      .grain = grain,
+      .grains = grains,
+      .columns = p->columns,
+      .in_stride = p->in_stride,
+      .out_stride = p->out_stride,
+  };
+  m->host->parallel_for(m->host, blocks * grains, s->body, &loop);
 }
 
-static int32_t attention_loop(sinter_model *m, enum rows set,
-                              void (*body)(void *, int64_t, int32_t), int64_t kv_heads,
-                              int64_t layer, int in, int64_t from, int64_t in_stride, int out,
-                              int64_t out_stride) {
-  if (cancelled(m)) return SINTER_CANCELLED;
-  struct attention_loop loop = {m->step,
-                                &m->sets[set],
-                                m->kv[0],
-                                layer,
-                                (float *)m->buffers[in] + from,
-                                (float *)m->buffers[out],
-                                m->scratch,
-                                in_stride,
-                                out_stride,
-                                SCRATCH_BYTES / 4,
-                                m->tiles};
-  m->host->parallel_for(m->host, m->sets[set].run_count * kv_heads, body, &loop);
-  return SINTER_OK;
+static void attention_step(sinter_model *m, const struct step *s) {
+  const struct attention_step *a = &s->attention;
+  struct attention_loop loop = {
+      .step = m->step,
+      .set = &m->sets[s->rows],
+      .cache = m->kv[0],
+      .layer = a->layer,
+      .query = (float *)m->buffers[a->query] + a->from,
+      .query_stride = a->query_stride,
+      .out = (float *)m->buffers[a->output],
+      .out_stride = a->out_stride,
+      .scratch = m->scratch,
+      .scratch_stride = SCRATCH_BYTES / 4,
+      .tiles = m->tiles,
+  };
+  m->host->parallel_for(m->host, loop.set->run_count * a->kv_heads, s->body, &loop);
 }
 
 // ------------------------------------------------------------------ single rows, as the emitted loops call them
 
-INLINE void embed_row(const struct panels p, const uint8_t *table,
-                      enum number rounded, const int32_t *index, float *out) {
-  unpack_row(p, table, *index, rounded, out);
+struct embed {
+  int64_t index;
+  const uint8_t *table;
+  struct panels panels;
+  enum number rounded;
+  float *output;
+};
+INLINE void embed_row(const struct embed e) {
+  unpack_row(e.panels, e.table, e.index, e.rounded, e.output);
 }
 
-INLINE void hidden_in_row(const sinter_model *m, int64_t columns, int64_t token, float *out) {
-  memcpy(out, m->step->hidden_in + token * columns, (size_t)columns * 4);
-}
-
+struct angles {
+  int32_t position;
+  const double *frequencies;
+  int64_t count;
+  double factor, beta, original;
+  float *output;  // [2, count]
+};
 // Cosines and sines times `factor`, and times what grows with the position where there is an `original`.
-INLINE void angles_row(const sinter_model *m, const double *frequencies, int64_t half,
-                       const double factor, const double beta, const double original,
-                       int64_t token, float *out) {
-  const double position = m->step->positions[token];
-  double grown = original > 0 ? 1 + beta * log_double(1 + floor_of(position / original)) : 1;
-  const float size = (float)(factor * grown);
-  for (int64_t i = 0; i < half; i++) {
-    turn(position * frequencies[i], out + i, out + half + i);
-    out[i] *= size, out[half + i] *= size;
+INLINE void angles_row(const struct angles a) {
+  const double position = a.position;
+  double grown = a.original > 0 ? 1 + a.beta * log_double(1 + floor_of(position / a.original)) : 1;
+  const float size = (float)(a.factor * grown);
+  for (int64_t i = 0; i < a.count; i++) {
+    turn(position * a.frequencies[i], a.output + i, a.output + a.count + i);
+    a.output[i] *= size, a.output[a.count + i] *= size;
   }
 }
 
-// `each`: every head has weights of its own.
-INLINE void norm_heads(const float *x, const float *weight, const int each, const float epsilon,
-                       int64_t width, int64_t columns, float *out) {
-  for (int64_t i = 0; i < columns; i += width)
-    norm_row(x + i, weight + (each ? i : 0), epsilon, width, out + i);
+struct norm {
+  const float *input;
+  int64_t columns, width;
+  const float *weight, *bias;
+  int each;  // every head has weights of its own
+  float epsilon;
+  float *output;
+};
+INLINE void norm_heads(const struct norm n) {
+  for (int64_t i = 0; i < n.columns; i += n.width)
+    norm_row(n.input + i, n.weight + (n.each ? i : 0), n.epsilon, n.width, n.output + i);
 }
-INLINE void layer_norm_heads(const float *x, const float *weight, const float *bias, const int each,
-                             const float epsilon, int64_t width, int64_t columns, float *out) {
-  for (int64_t i = 0; i < columns; i += width)
-    layer_norm_row(x + i, weight + (each ? i : 0), bias ? bias + (each ? i : 0) : NULL, epsilon,
-                   width, out + i);
+INLINE void layer_norm_heads(const struct norm n) {
+  for (int64_t i = 0; i < n.columns; i += n.width)
+    layer_norm_row(n.input + i, n.weight + (n.each ? i : 0),
+                   n.bias ? n.bias + (n.each ? i : 0) : NULL, n.epsilon, n.width, n.output + i);
 }
 
-INLINE void rope_row(float *x, const float *angles, int64_t turned, int64_t head_dim,
-                     int64_t columns) {
-  for (int64_t i = 0; i < columns; i += head_dim)
-    rotate_head(x + i, angles, angles + turned / 2, turned / 2, x + i);
+struct quantized {
+  const float *input;
+  struct panels weights;  // that the row will meet
+  uint8_t *output;
+};
+INLINE void quantize(const struct quantized q) {
+  quantize_row(q.input, q.weights.columns, q.weights.group, quantized_above(q.weights), q.output);
 }
 
-INLINE void remember_row(const sinter_model *m, const struct attention a, int64_t layer,
-                         const float *key, const float *value, int64_t token) {
-  int64_t position = m->step->positions[token], sequence = m->sequence_of[token];
+struct rope {
+  float *row;
+  int64_t columns, head_dim;
+  const float *angles;
+  int64_t turned;  // columns of a head
+};
+INLINE void rope_row(const struct rope r) {
+  for (int64_t i = 0; i < r.columns; i += r.head_dim)
+    rotate_head(r.row + i, r.angles, r.angles + r.turned / 2, r.turned / 2, r.row + i);
+}
+
+struct remembered {
+  struct attention attention;
+  int64_t layer;
+  const float *key, *value;
+  int64_t token;
+};
+INLINE void remember_row(const sinter_model *m, const struct remembered r) {
+  const struct attention a = r.attention;
+  int64_t position = m->step->positions[r.token], sequence = m->sequence_of[r.token];
   const int32_t *blocks = m->step->blocks + m->step->block_starts[sequence];
   int32_t block = blocks[block_index(position / BLOCK, m->step->visible_from[sequence], SINKS)];
-  uint8_t *cache = m->kv[0] + (size_t)(layer * a.kv_heads) * head_bytes(a);
+  uint8_t *cache = m->kv[0] + (size_t)(r.layer * a.kv_heads) * head_bytes(a);
   for (int64_t h = 0; h < a.kv_heads; h++)
-    write_kv(a, block_head(a, cache, block, h), position % BLOCK, key + h * a.head_dim,
-             value + h * a.head_dim);
+    write_kv(a, block_head(a, cache, block, h), position % BLOCK, r.key + h * a.head_dim,
+             r.value + h * a.head_dim);
 }
 
-// `result`: what becomes of the vector x.
-#define APPLY_ROW(result, input, columns, output)          \
-  do {                                                     \
-    const float *from = input;                             \
-    float *to = output;                                    \
-    for (int64_t i = 0; i < columns; i += 16) {            \
-      const int64_t n = columns - i;                       \
-      vec x = n >= 16 ? vec_load(from + i) : vec_load_some(from + i, n); \
-      if (n >= 16)                                         \
-        vec_store(to + i, result);                         \
-      else                                                 \
-        vec_store_some(to + i, n, result);                 \
-    }                                                      \
+// What is done to each element by itself, or to two that stand in the same place.
+struct elements {
+  const float *input, *other;
+  int64_t columns;
+  float *output;
+};
+// `result`: what becomes of the vector x. Behind it a struct elements, whose initialiser has commas.
+#define APPLY_ROW(result, ...)                                                 \
+  do {                                                                         \
+    const struct elements e = __VA_ARGS__;                                     \
+    for (int64_t i = 0; i < e.columns; i += 16) {                              \
+      const int64_t n = e.columns - i;                                         \
+      vec x = n >= 16 ? vec_load(e.input + i) : vec_load_some(e.input + i, n); \
+      if (n >= 16)                                                             \
+        vec_store(e.output + i, result);                                       \
+      else                                                                     \
+        vec_store_some(e.output + i, n, result);                               \
+    }                                                                          \
   } while (0)
-INLINE void add_row(const float *a, const float *b, int64_t columns, float *out) {
-  for (int64_t i = 0; i < columns; i++) out[i] = a[i] + b[i];
+INLINE void add_row(const struct elements e) {
+  for (int64_t i = 0; i < e.columns; i++) e.output[i] = e.input[i] + e.other[i];
 }
-INLINE void multiply_row(const float *a, const float *b, int64_t columns, float *out) {
-  for (int64_t i = 0; i < columns; i++) out[i] = a[i] * b[i];
+INLINE void multiply_row(const struct elements e) {
+  for (int64_t i = 0; i < e.columns; i++) e.output[i] = e.input[i] * e.other[i];
 }
-INLINE void copy_row(const float *x, int64_t columns, float *out) {
-  memmove(out, x, (size_t)columns * 4);
+INLINE void copy_row(const struct elements e) {
+  memmove(e.output, e.input, (size_t)e.columns * 4);
 }
 
 // ------------------------------------------------------------------ a step
 
-// The emitted steps of the plan, in order.
-static int32_t run_plan(sinter_model *m);
+// The plan, at the end of the emitted file.
+static const struct step plan_steps[PLAN_STEPS];
+
+static int32_t run_plan(sinter_model *m) {
+  for (const struct step *s = plan_steps; s < plan_steps + PLAN_STEPS; s++) {
+    if (cancelled(m)) return SINTER_CANCELLED;
+    switch (s->kind) {
+      case ROW_BY_ROW:
+        rows_step(m, s);
+        break;
+      case PRODUCT:
+        product_step(m, s);
+        break;
+      case ATTEND:
+        attention_step(m, s);
+        break;
+    }
+  }
+  return cancelled(m) ? SINTER_CANCELLED : SINTER_OK;
+}
 
 static void sample_row(void *context, int64_t row, int32_t thread) {
   sinter_model *m = context;
@@ -333,7 +389,7 @@ int32_t sinter_step(sinter_model *m, const sinter_step_arrays *s) {
   if (code) return code;
   find_rows(m, s);
   code = run_plan(m);
-  if (code || cancelled(m)) return SINTER_CANCELLED;
+  if (code) return code;
   for (int64_t i = 0; i < s->hidden_rows; i++)
     memcpy(s->out_hidden + i * HIDDEN_COLUMNS,
            (float *)m->buffers[HIDDEN_BUFFER] + i * HIDDEN_STRIDE, HIDDEN_COLUMNS * 4);

@@ -52,16 +52,27 @@ struct product_loop {
   int64_t columns, in_stride, out_stride;  // where they are no constants
 };
 
-// The panels of one piece of work, as many at a time as were `taken`, and `part`, the rows they meet.
-#define EACH_PANEL(loop, index)                                                                  \
-  struct product part = (loop)->product;                                                         \
-  part.first = (index) / (loop)->grains * (loop)->block;                                         \
-  if (part.count > (loop)->block) part.count = (loop)->block;                                    \
-  if (part.count > (loop)->product.count - part.first)                                           \
-    part.count = (loop)->product.count - part.first;                                             \
-  int64_t panel = (index) % (loop)->grains * (loop)->grain,                                      \
-          end = panel + (loop)->grain < (loop)->panels ? panel + (loop)->grain : (loop)->panels; \
-  for (int taken; panel < end && !is_set((loop)->cancel); panel += taken)
+// What is constant of a product where it is compiled for one shape.
+struct product_kind {
+  struct panels weights;
+  int quantized, far;  // far: the weights do not lie in the cache as a whole
+  int64_t in_stride, out_stride;
+  enum epilogue epilogue;
+};
+
+// The panels of one piece of work, as many at a time as the product takes, and the rows they meet.
+INLINE void product_item(const struct product_loop *loop, const struct product_kind kind,
+                         int64_t index) {
+  struct product part = loop->product;
+  part.first = index / loop->grains * loop->block;
+  if (part.count > loop->block) part.count = loop->block;
+  if (part.count > loop->product.count - part.first) part.count = loop->product.count - part.first;
+  int64_t panel = index % loop->grains * loop->grain,
+          end = panel + loop->grain < loop->panels ? panel + loop->grain : loop->panels;
+  while (panel < end && !is_set(loop->cancel))
+    panel += product_panel(kind.weights, kind.quantized, kind.far, kind.in_stride, kind.out_stride,
+                           kind.epilogue, &part, panel, end);
+}
 
 struct attention_loop {
   const sinter_step_arrays *step;
@@ -96,6 +107,45 @@ INLINE void attention_item(const struct attention_loop *loop, const struct atten
   };
   attend_item(a, loop->tiles, &item, index % a.kv_heads, loop->scratch + thread * loop->scratch_stride);
 }
+
+// A step of the plan, as the emitted table has it: the function that computes it, and what of it others that share the
+// function have otherwise. Buffers and weights are the plan's numbers; strides and what views begin `from` are floats.
+enum step_kind { ROW_BY_ROW, PRODUCT, ATTEND };
+enum { NO_BIAS = -1 };
+
+struct product_step {
+  int input;          // codes, or floats
+  int64_t from;       // bytes
+  int64_t row_bytes;  // of the input
+  int64_t in_stride;  // of floats
+  int weight, bias;
+  int64_t panels, columns;  // of the weights
+  int halves;               // the weights are floats of 16 bits
+  int output;
+  int64_t out_stride;
+};
+
+struct attention_step {
+  int query;
+  int64_t from, query_stride;
+  int64_t kv_heads, layer;
+  int output;
+  int64_t out_stride;
+};
+
+struct step {
+  enum step_kind kind;
+  enum rows rows;
+  void (*body)(void *context, int64_t index, int32_t thread);
+  union {
+    struct {
+      const int *weights;  // in the order in which the function uses them
+      int64_t layer;
+    };
+    struct product_step product;
+    struct attention_step attention;
+  };
+};
 
 // What the host writes as word number `word` of a step.
 #define STEP_FIELD(name, word) \

@@ -1,0 +1,366 @@
+// The plan's steps in C: a table that reads as the plan does, an entry for each step, or for as many neighbours as one loop
+// over rows can do; and the functions that entries name. Layers repeat: steps that differ only in their weights and their
+// layer share a function, and their entries say in what they differ.
+
+import { dtypeOf, isGroupCodec } from "../../../runtime/format.ts"
+import { elementwise } from "../../graph/elementwise.ts"
+import type { Attention } from "../../graph/graph.ts"
+import { type ParameterId, type Plan, type Step, stepLine, type View } from "../../plan.ts"
+import { isHalves, type Kept, panelsCount } from "./kept.ts"
+import { attentionOf, quantizedBytes, strideOf } from "./layout.ts"
+import {
+  double,
+  float,
+  initialiser,
+  longInitialiser,
+  panelsText,
+  type StructFields,
+} from "./literals.ts"
+
+/**
+ * Products with fewer columns have weights that lie in the cache as a whole, in any model that has them. They are compiled
+ * once for all shapes: a third of the compiler's time, for a model that is quick in any case.
+ */
+const FAR = 1024
+
+export interface StepCode {
+  /** Lines: the functions that belong into the driver, and declarations of the others. */
+  functions: readonly string[]
+  /** Lines: initialisers of a struct step each, under the plan's lines that they stand for. */
+  entries: readonly string[]
+  count: number
+  /** Bodies of functions that take long to compile, with NAME for their names. */
+  units: ReadonlyMap<string, string>
+  /** The same of those that any model of the format can have: each goes into a file of its own, which is compiled once. */
+  shared: ReadonlyMap<string, string>
+}
+
+export function stepCode(plan: Plan, weights: readonly Kept[]): StepCode {
+  const code = new Code(plan, weights)
+  for (const run of runs(plan.steps)) code.add(run)
+  return code
+}
+
+/** Neighbouring steps that one loop does, by their places in the plan: row by row where rows are all they know, else one step alone. */
+function runs(steps: readonly Step[]): number[][] {
+  const found: number[][] = []
+  for (const [i, step] of steps.entries()) {
+    const last = found.at(-1)
+    const before = last && steps[last[0]!]!
+    if (before && byRow(step) && byRow(before) && before.rows === step.rows) last.push(i)
+    else found.push([i])
+  }
+  return found
+}
+
+const byRow = ({ op }: Step) => op !== "matmul" && op !== "attend"
+
+class Code implements StepCode {
+  readonly functions: string[] = []
+  readonly entries: string[] = []
+  count = 0
+  readonly units = new Map<string, string>()
+  readonly shared = new Map<string, string>()
+  readonly #plan: Plan
+  readonly #weights: readonly Kept[]
+  readonly #known = new Map<string, string>()
+  readonly #frequencies = new Map<string, string>()
+
+  constructor(plan: Plan, weights: readonly Kept[]) {
+    this.#plan = plan
+    this.#weights = weights
+  }
+
+  add(run: readonly number[]): void {
+    const [first] = run
+    const step = this.#plan.steps[first!]!
+    const { kind, ...fields } =
+      step.op === "matmul"
+        ? this.#product(step)
+        : step.op === "attend"
+          ? this.#attention(step)
+          : this.#rows(run)
+    const entry = { kind, rows: step.rows.toUpperCase(), ...fields }
+    this.entries.push(...this.#planLines(run, "  "), `  ${longInitialiser(entry, "  ")},`)
+    this.count++
+  }
+
+  #planLines(run: readonly number[], indent: string): string[] {
+    return run.map((i) => `${indent}//${stepLine(this.#plan, i)}`)
+  }
+
+  /** The name of the function with this body, in a file beside the driver; `own`: its name, where others share it. */
+  #unit(kind: string, body: readonly string[], own?: string): string {
+    const text = body.join("\n")
+    const units = own ? this.shared : this.units
+    let name = units.get(text)
+    if (name === undefined) {
+      name = own ?? `${kind}_${units.size}`
+      units.set(text, name)
+      this.functions.push(`void ${name}(void *context, int64_t index, int32_t thread);`, "")
+    }
+    return name
+  }
+
+  #product(step: Extract<Step, { op: "matmul" }>): StructFields {
+    const { input, weight, bias, epilogue, output } = step
+    const whole = this.#plan.buffers[output.buffer]!
+    if (output.from !== 0 || output.columns !== whole.columns)
+      throw new Error("internal: a product into some columns of a buffer")
+    if (epilogue.kind === "add" && epilogue.to.buffer !== output.buffer)
+      throw new Error("internal: a product added to another buffer than its own")
+    if (step.parts !== 1) throw new Error("internal: a product in parts")
+    const { panels } = this.#weights[weight]!
+    const quantized = input.kind === "int8"
+    const from = input.kind === "int8" ? 0 : 4 * input.view.from
+    const inBuffer = input.kind === "int8" ? input.codes.codes : input.view.buffer
+    const inStride = input.kind === "int8" ? 0 : strideOf(this.#plan, input.view)
+    const rowBytes = input.kind === "int8" ? quantizedBytes(input.codes) : 4 * inStride
+    const end = epilogue.kind === "gated" ? `gated_${epilogue.activation}` : epilogue.kind
+    const outStride = strideOf(this.#plan, output)
+    const far = panels.columns >= FAR
+    const kind = {
+      quantized: quantized ? 1 : 0,
+      far: far ? 1 : 0,
+      in_stride: far ? inStride : "loop->in_stride",
+      out_stride: far ? outStride : "loop->out_stride",
+      epilogue: end.toUpperCase(),
+      weights: panelsText(far ? panels : { ...panels, rows: 0, pair: 0, columns: "loop->columns" }),
+    }
+    const body = [
+      "void NAME(void *context, int64_t index, int32_t thread) {",
+      "  const struct product_loop *loop = context;",
+      `  const struct product_kind kind = ${longInitialiser(kind, "  ")};`,
+      "  product_item(loop, kind, index);",
+      "}",
+    ]
+    const name = this.#unit(
+      "product",
+      body,
+      far ? undefined : `near_${panels.codec}${quantized ? "_int8" : ""}_${end}`,
+    )
+    const product = {
+      input: inBuffer,
+      from,
+      row_bytes: rowBytes,
+      in_stride: inStride,
+      weight,
+      bias: bias ?? "NO_BIAS",
+      panels: panelsCount(panels),
+      columns: panels.columns,
+      halves: isHalves(panels) ? 1 : 0,
+      output: output.buffer,
+      out_stride: outStride,
+    }
+    return { kind: "PRODUCT", body: name, product: longInitialiser(product, "      ") }
+  }
+
+  #attention(step: Extract<Step, { op: "attend" }>): StructFields {
+    const { attention, query, output } = step
+    const name = this.#unit("attention", [
+      "void NAME(void *context, int64_t index, int32_t thread) {",
+      `  const struct attention a = ${this.#attentionText(attention)};`,
+      "  attention_item(context, a, index, thread);",
+      "}",
+    ])
+    if (output.from !== 0) throw new Error("internal: attention into some columns of a buffer")
+    if (step.span !== undefined) throw new Error("internal: attention in spans")
+    const fields = {
+      query: query.buffer,
+      from: query.from,
+      query_stride: strideOf(this.#plan, query),
+      kv_heads: attention.kvHeads,
+      layer: attention.layer,
+      output: output.buffer,
+      out_stride: strideOf(this.#plan, output),
+    }
+    return { kind: "ATTEND", body: name, attention: longInitialiser(fields, "      ") }
+  }
+
+  #attentionText(a: Attention): string {
+    return initialiser({
+      heads: a.heads,
+      kv_heads: a.kvHeads,
+      head_dim: a.headDim,
+      layers: attentionOf(this.#plan).layers,
+      number: this.#plan.kv.toUpperCase(),
+      scale: float(a.scale),
+      cap: a.cap === undefined ? undefined : float(a.cap),
+      window: a.window,
+      sinks: a.sinks || undefined,
+    })
+  }
+
+  /** Functions of a row, one after the other in one loop. */
+  #rows(run: readonly number[]): StructFields {
+    const weights: ParameterId[] = []
+    const layers: number[] = []
+    const differing = {
+      weight: (id: ParameterId) => `WEIGHT(${weights.push(id) - 1})`,
+      layer: (layer: number) => {
+        if (layers.push(layer) > 1) throw new Error("internal: two layers in one loop over rows")
+        return "loop->layer"
+      },
+    }
+    const lines = run.map((i) => `    ${this.#rowCall(this.#plan.steps[i]!, differing)};`)
+    const body = [
+      "static void NAME(void *context, int64_t index, int32_t thread) {",
+      "  const struct row_loop *loop = context;",
+      "  sinter_model *m = loop->model;",
+      "  EACH_ROW(loop, index) {",
+      ...(lines.some((line) => /\btoken\b/.test(line))
+        ? ["    const int64_t token = loop->set->token[row];"]
+        : []),
+      ...lines,
+      "  }",
+      "}",
+    ].join("\n")
+    let name = this.#known.get(body)
+    if (name === undefined) {
+      name = `rows_${this.#known.size}`
+      this.#known.set(body, name)
+      const comment = "// These steps, and those that differ from them in weights and layer alone:"
+      this.functions.push(comment, ...this.#planLines(run, ""), body.replaceAll("NAME", name), "")
+    }
+    return {
+      kind: "ROW_BY_ROW",
+      body: name,
+      weights: weights.length > 0 ? `(const int[]){${weights.join(", ")}}` : undefined,
+      layer: layers[0],
+    }
+  }
+
+  /** The row of a view: of `row`, or of another row of its buffer. */
+  #row({ buffer, from }: View, row = "row"): string {
+    return `b${buffer}(${row})${from ? ` + ${from}` : ""}`
+  }
+
+  #rowCall(step: Step, differing: Differing): string {
+    const row = (view: View, at?: string) => this.#row(view, at)
+    const call = (name: string, struct: string, fields: StructFields, ...before: string[]) => {
+      const text = `(struct ${struct})${longInitialiser(fields, " ".repeat(8))}`
+      return `${name}(${[...before, text].join(", ")})`
+    }
+    switch (step.op) {
+      case "embed": {
+        const { panels, as } = this.#weights[step.table]!
+        const { codec } = panels
+        const rounded = as === "MATRIX" && isGroupCodec(codec) ? dtypeOf(codec) : "f32"
+        return call("embed_row", "embed", {
+          index: `m->step->${step.by}s[token]`,
+          table: differing.weight(step.table),
+          panels: panelsText(panels),
+          rounded: rounded.toUpperCase(),
+          output: row(step.output),
+        })
+      }
+      case "hiddenIn": {
+        const { columns } = step.output
+        return call("copy_row", "elements", {
+          input: `m->step->hidden_in + token * ${columns}`,
+          columns,
+          output: row(step.output),
+        })
+      }
+      case "angles": {
+        const { frequencies, factor, growth = { beta: 0, original: 0 } } = step.rotation
+        return call("angles_row", "angles", {
+          position: "m->step->positions[token]",
+          frequencies: this.#table(frequencies),
+          count: frequencies.length,
+          factor: double(factor),
+          beta: double(growth.beta),
+          original: double(growth.original),
+          output: row(step.output),
+        })
+      }
+      case "norm": {
+        const { kind, bias, width, epsilon, input } = step
+        return call(kind === "rms" ? "norm_heads" : "layer_norm_heads", "norm", {
+          input: row(input),
+          columns: input.columns,
+          width,
+          weight: differing.weight(step.weight),
+          bias: bias === undefined ? undefined : differing.weight(bias),
+          each: this.#plan.parameters[step.weight]!.rows === width ? 0 : 1,
+          epsilon: float(epsilon),
+          output: row(step.output),
+        })
+      }
+      case "quantize": {
+        const { codes, columns, codec } = step.output
+        return call("quantize", "quantized", {
+          input: row(step.input),
+          weights: panelsText({ rows: 0, columns, pair: 0, codec }),
+          output: `b${codes}(row, ${quantizedBytes(step.output)})`,
+        })
+      }
+      case "rope":
+        return call("rope_row", "rope", {
+          row: row(step.view),
+          columns: step.view.columns,
+          head_dim: step.headDim,
+          angles: row(step.angles, "token"),
+          turned: step.angles.columns,
+        })
+      case "remember": {
+        const fields = {
+          attention: this.#attentionText(attentionOf(this.#plan)),
+          layer: differing.layer(step.layer),
+          key: row(step.key),
+          value: row(step.value),
+          token: "token",
+        }
+        return call("remember_row", "remembered", fields, "m")
+      }
+      case "apply": {
+        const result = elementwise[step.function].c("x", float(step.by ?? 0))
+        const fields = {
+          input: row(step.input),
+          columns: step.output.columns,
+          output: row(step.output),
+        }
+        return call("APPLY_ROW", "elements", fields, result)
+      }
+      case "copy":
+        return call("copy_row", "elements", {
+          input: row(step.input),
+          columns: step.output.columns,
+          output: row(step.output),
+        })
+      case "add":
+      case "multiply":
+        return call(`${step.op}_row`, "elements", {
+          input: row(step.a),
+          other: row(step.b),
+          columns: step.output.columns,
+          output: row(step.output),
+        })
+      case "select":
+        return call("copy_row", "elements", {
+          input: row(step.input, step.from === "tokens" ? "token" : "loop->set->wanted[row]"),
+          columns: step.output.columns,
+          output: row(step.output),
+        })
+      default:
+        throw new Error(`internal: ${step.op} is no step of rows`)
+    }
+  }
+
+  #table(frequencies: readonly number[]): string {
+    const text = frequencies.map(double).join(", ")
+    let name = this.#frequencies.get(text)
+    if (name === undefined) {
+      name = `frequencies_${this.#frequencies.size}`
+      this.#frequencies.set(text, name)
+      this.functions.push(`static const double ${name}[${frequencies.length}] = {${text}};`, "")
+    }
+    return name
+  }
+}
+
+/** What steps that share a function differ in, as that function says it. */
+interface Differing {
+  weight(id: ParameterId): string
+  layer(layer: number): string
+}
