@@ -18,7 +18,6 @@ import type { Manifest } from "../../runtime/manifest.ts"
 import { openShelf } from "../../runtime/shelf.ts"
 import { planHash } from "../compile.ts"
 import type { Plan } from "../plan.ts"
-import { findCompiler } from "./cpu/toolchain.ts"
 import { prepared } from "./prepared.ts"
 import type { LibraryKind, PlanTraits, Prepared } from "./target.ts"
 import { type TargetName, targetOf, targets, targetsOf } from "./targets.ts"
@@ -79,12 +78,10 @@ export async function prepareProgram(plan: Plan, wish: ProgramWish): Promise<Pre
   const names = targetsOf(device)
   const found = await shipped(plan, wish, names)
   if (found) return found
-  const best = names[0]!
-  if (best !== "cpu" || parameterCount(plan) > MOST_INTERPRETED || (await findCompiler()))
-    return targets[best].prepare(plan, log)
-  log.warn(
-    "No C compiler is here, so the model runs in the interpreter, which is slow; install gcc or clang.",
-  )
+  const best = targets[names[0]!]
+  const lack = parameterCount(plan) > MOST_INTERPRETED ? undefined : await best.lacks()
+  if (!lack) return best.prepare(plan, log)
+  log.warn(`${lack.problem}, so the model runs in the interpreter, which is slow; ${lack.cure}.`)
   return targets.reference.prepare(plan)
 }
 

@@ -20,10 +20,20 @@ export interface Target {
   steps: StepTraits
   /** How its programs are kept as files; absent: it keeps none. */
   library?: LibraryKind
+  /** What this machine lacks to make its programs; undefined: nothing. */
+  lacks(): Promise<Lack | undefined>
+  /** What it makes here, for people; only where nothing is lacking. */
+  makes(): Promise<string>
   /** What may be taken of the memory that its programs lie in. */
   memory(): Memory
   /** Quick: says what a plan's program will be and take. Opening it may run a compiler. */
   prepare(plan: Plan, log?: Log): Promise<Prepared>
+}
+
+/** In words that sentences are made of. */
+export interface Lack {
+  problem: string // "No C compiler is here"
+  cure: string // "install gcc or clang"
 }
 
 /** What is decided in a plan by the device that is to run it. All targets of a device have the same. */

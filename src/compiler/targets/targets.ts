@@ -22,6 +22,8 @@ const rows = {
     devices: ["cpu"],
     traits: { activations: "int8" },
     steps: ofProcessors,
+    lacks: async () => undefined,
+    makes: async () => "an interpreter",
     memory: () => readMemory(),
     prepare: async (plan) => (await import("./reference/hosted.ts")).prepareReference(plan),
   },
@@ -47,6 +49,11 @@ export const libraryTargets = targetNames.filter((name) => targets[name].library
 /** Those that something can be compiled for; the others are known by name. */
 export const usableDevices = deviceNames.filter((device) => targetsOf(device).length > 0)
 
+/** Why nothing runs on a device; undefined: something does. */
+export function whyUnusable(device: DeviceName): string | undefined {
+  return targetsOf(device).length > 0 ? undefined : `sinter has no target for ${device} yet`
+}
+
 function compiledFor(name: CpuTarget, help: string): Target {
   const library: LibraryKind = {
     file: `${name.replace(":", "-")}.so`,
@@ -62,6 +69,8 @@ function compiledFor(name: CpuTarget, help: string): Target {
     traits: { activations: "int8" },
     steps: ofProcessors,
     library,
+    lacks: async () => (await import("./cpu/cpu.ts")).lackOfCompiler(),
+    makes: async () => (await import("./cpu/cpu.ts")).describeCpu(name),
     memory: () => readMemory(),
     prepare: async (plan, log) => (await import("./prepared.ts")).prepareBuilt(plan, library, log),
   }

@@ -11,13 +11,14 @@ import type { Manifest } from "../../../runtime/manifest.ts"
 import { openShelf, type Shelf, shelfKey } from "../../../runtime/shelf.ts"
 import { manifestOf } from "../../compile.ts"
 import type { Plan } from "../../plan.ts"
-import type { Build } from "../target.ts"
+import type { Build, Lack } from "../target.ts"
 import { emit } from "./emit.ts"
 import { kvOf, layoutOf, programBytes } from "./layout.ts"
 import { type Level, usableLevels } from "./levels.ts"
 import {
   build,
   type Compiler,
+  findCompiler,
   flagsOf,
   kernels,
   requireCompiler,
@@ -42,14 +43,31 @@ export async function prepareCpu(
   shelf?: Shelf,
 ): Promise<CpuBuild> {
   const compiler = await requireCompiler()
-  const features = target === "cpu:baseline" ? new Set<string>() : processorFeatures()
-  const usable = usableLevels(process.arch, features)
+  const usable = levelsFor(target)
   for (const level of usable.slice(0, -1)) {
     const library = await prepareLevel(plan, target, compiler, level)
     // What lies on the shelf was built by this very compiler, which need not be asked then.
     if (shelf?.find(library.name) || (await supports(compiler, level))) return library
   }
   return prepareLevel(plan, target, compiler, usable.at(-1)!)
+}
+
+function levelsFor(target: CpuTarget): readonly [Level, ...Level[]] {
+  const features = target === "cpu:baseline" ? new Set<string>() : processorFeatures()
+  return usableLevels(process.arch, features)
+}
+
+export async function lackOfCompiler(): Promise<Lack | undefined> {
+  if (await findCompiler()) return undefined
+  return { problem: "No C compiler is here", cure: "install gcc or clang" }
+}
+
+/** What `prepareCpu` builds on this machine. @throws `compiler_missing` */
+export async function describeCpu(target: CpuTarget): Promise<string> {
+  const compiler = await requireCompiler()
+  for (const level of levelsFor(target))
+    if (await supports(compiler, level)) return `${level.name}, built by ${compiler.command}`
+  throw new Error("internal: a C compiler that does not know C")
 }
 
 async function prepareLevel(
