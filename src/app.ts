@@ -23,7 +23,13 @@ import {
   traitsOf,
 } from "./compiler/targets/prepare.ts"
 import type { Prepared } from "./compiler/targets/target.ts"
-import { type TargetName, targetOf, targets, usableDevices } from "./compiler/targets/targets.ts"
+import {
+  type TargetName,
+  targetOf,
+  targets,
+  usableDevices,
+  whyUnusable,
+} from "./compiler/targets/targets.ts"
 import { createEngine, type Engine } from "./engine/engine.ts"
 import { chooseLimits, type EngineLimits, type Mode, type Overrides } from "./engine/limits.ts"
 import type { Speculative } from "./engine/speculative.ts"
@@ -132,7 +138,7 @@ export interface Summary {
 
 /** @throws the start-up problems: a model, a device, limits that cannot be had. */
 export async function createApp(options: AppOptions): Promise<App> {
-  const device = deviceFor(options)
+  const device = await deviceFor(options)
   const folder = locateModel(options.model)
   const encoder = new Encoder(options.log) // what takes longest goes first
   const opened: Opened[] = [encoder]
@@ -150,10 +156,10 @@ export async function createApp(options: AppOptions): Promise<App> {
 }
 
 /** The device comes before the plan, which it brings its traits to; a target or a library that was asked for narrows the choice. */
-function deviceFor({ device, target, modelLib }: AppOptions): Device {
+function deviceFor({ device, target, modelLib }: AppOptions): Promise<Device> {
   const requested = requestedTarget({ target: target ?? appDefaults.target, library: modelLib })
   const usable = requested ? targets[requested].devices : usableDevices
-  return chooseDevice(device ?? appDefaults.device, usable)
+  return chooseDevice(device ?? appDefaults.device, usable, whyUnusable)
 }
 
 interface Opened {

@@ -175,7 +175,7 @@ export const errors = {
   device_missing: {
     status: 0,
     type: "startup_error",
-    text: "--device {device} {why}; found: {found}.",
+    text: "--device {device} {why}; found: {found}. sinter devices lists what is here and why it cannot be used.",
   },
   library_unusable: {
     status: 0,

@@ -1,32 +1,174 @@
-import { expect, test } from "vitest"
+import { execFileSync } from "node:child_process"
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { expect, onTestFinished, test, vi } from "vitest"
+import { isLeftOut } from "../../test/left-out.ts"
+import { hasCompiler, plantDriver } from "../../test/planted-drivers.ts"
 import { Problem } from "../errors.ts"
-import { chooseDevice, deviceNames, findDevices } from "./devices.ts"
+import { chooseDevice, type DeviceName, deviceNames, findDevices } from "./devices.ts"
+import { readMemory } from "./memory.ts"
 
-test("auto takes the processor, and says which it is", () => {
-  const device = chooseDevice({ name: "auto", id: 0 }, ["cpu"])
+/** The first driver's library of these is this one, in processes that this test starts. */
+function useDrivers(folder: string): void {
+  vi.stubEnv("LD_LIBRARY_PATH", folder)
+  onTestFinished(() => void vi.unstubAllEnvs())
+}
+
+function newFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "sinter-drivers-"))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  return folder
+}
+
+test("auto takes the processor, and says which it is", async () => {
+  const device = await chooseDevice({ name: "auto", id: 0 }, ["cpu"])
   expect(device).toMatchObject({ name: "cpu", id: 0 })
   expect(device.description).toMatch(/, \d+ threads?$/)
 })
 
-test("a processor is always here, once", () => {
-  expect(findDevices().filter(({ name }) => name === "cpu")).toHaveLength(1)
+test("a processor is always here, once, with its memory and its instructions", async () => {
+  const found = (await findDevices()).flatMap(({ devices }) => devices)
+  const [processor, ...others] = found.filter(({ name }) => name === "cpu")
+  expect(others).toEqual([])
+  expect(processor!.memory.total).toBe(readMemory().total)
+  const { threads, usable_threads: usable, instructions } = processor!.features
+  expect(usable).toBeLessThanOrEqual(threads as number)
+  expect(usable).toBeGreaterThan(0)
+  if (process.arch === "x64" && process.platform === "linux") expect(instructions).toContain("sse2")
 })
 
 test.each([
   { name: "cuda", id: 63 },
   { name: "cpu", id: 1 },
   { name: "auto", id: 7 },
-] as const)("$name:$id is not here: an error names it and what was found", (request) => {
-  expect(() => chooseDevice(request, deviceNames)).toThrow(Problem)
-  expect(() => chooseDevice(request, deviceNames)).toThrow(
+] as const)("$name:$id is not here: an error names it and what was found", async (request) => {
+  const choosing = chooseDevice(request, deviceNames)
+  await expect(choosing).rejects.toThrow(Problem)
+  await expect(choosing).rejects.toThrow(
     new RegExp(
-      `^--device ${request.name}:${request.id} is not on this machine; found: .*cpu:0 \\(.+\\)\\.$`,
+      `^--device ${request.name}:${request.id} is not on this machine.*; found: .*cpu:0 \\(.+\\)\\. sinter devices lists`,
     ),
   )
 })
 
-test("a device that is here and that nothing runs on is refused, with those that something does", () => {
-  expect(() => chooseDevice({ name: "cpu", id: 0 }, ["cuda", "vulkan"])).toThrow(
+test("a device that is here and that nothing runs on is refused, with those that something does", async () => {
+  await expect(chooseDevice({ name: "cpu", id: 0 }, ["cuda", "vulkan"])).rejects.toThrow(
     "--device cpu:0 is here, but what was asked for runs on cuda, vulkan only",
   )
+})
+
+const without = isLeftOut(hasCompiler)
+const title = (what: string) => (without ? `${what} (skipped: no C compiler)` : what)
+const native = test.skipIf(without)
+
+const one = `
+  int hipInit(unsigned flags) { return 0; }
+  int hipDriverGetVersion(int *out) { *out = 60342131; return 0; }
+  int hipGetDeviceCount(int *out) { *out = 2; return 0; }
+  int hipSetDevice(int device) { chosen = device; return 0; }
+  int hipDeviceGetName(char *name, int length, int device) {
+    snprintf(name, length, "Planted %d", device);
+    return 0;
+  }
+  int hipDeviceTotalMem(size_t *bytes, int device) { *bytes = (2ul + device) << 30; return 0; }
+  int hipMemGetInfo(size_t *left, size_t *total) { *left = (1ul + chosen) << 30; return 0; }
+  int hipGetDevicePropertiesR0600(char *properties, int device) {
+    strcpy(properties + 1160, device ? "gfx1100" : "gfx942:sramecc+:xnack-");
+    return 0;
+  }
+`
+
+native(title("devices that a driver lists can be chosen by their number"), async () => {
+  const folder = newFolder()
+  plantDriver(folder, "libamdhip64.so.7", `static int chosen; ${one}`)
+  useDrivers(folder)
+  const usable: DeviceName[] = ["rocm", "cpu"]
+  const chosen = await chooseDevice({ name: "rocm", id: 1 }, usable)
+  expect(chosen).toEqual({ name: "rocm", id: 1, description: "Planted 1" })
+  expect(await chooseDevice({ name: "auto", id: 0 }, usable)).toMatchObject({ name: "rocm" })
+  await expect(chooseDevice({ name: "rocm", id: 2 }, usable)).rejects.toThrow(
+    /^--device rocm:2 is not on this machine; found: rocm:0 \(Planted 0\), rocm:1 \(Planted 1\), cpu:0/,
+  )
+  const why = (name: DeviceName) => `sinter has no target for ${name} yet`
+  await expect(chooseDevice({ name: "rocm", id: 1 }, ["cpu"], why)).rejects.toThrow(
+    /^--device rocm:1 is here, but sinter has no target for rocm yet; found: rocm:0 \(Planted 0\), rocm:1 \(Planted 1\), cpu:0/,
+  )
+  const [, survey] = await findDevices()
+  expect(survey).toMatchObject({ name: "rocm", obstacles: [] })
+  const described = survey!.devices.map(({ driver, memory, features }) => ({
+    driver,
+    memory,
+    features,
+  }))
+  expect(described).toEqual([
+    {
+      driver: "HIP 6.3.42131",
+      memory: { total: 2 ** 31, available: 2 ** 30, shared: false },
+      features: { architecture: "gfx942", f16_storage: true, matrix_units: true },
+    },
+    {
+      driver: "HIP 6.3.42131",
+      memory: { total: 3 * 2 ** 30, available: 2 ** 31, shared: false },
+      features: { architecture: "gfx1100", f16_storage: true, matrix_units: true },
+    },
+  ])
+})
+
+const software = (await findDevices({ milliseconds: 60_000 }))
+  .flatMap(({ devices }) => devices)
+  .find(({ name, type }) => name !== "cpu" && type === "processor")
+
+test.skipIf(isLeftOut(software))(
+  `auto takes no processor for a GPU, who names one gets it${isLeftOut(software) ? " (skipped: no driver here makes a GPU of it)" : ""}`,
+  async () => {
+    const { name, id, description } = software!
+    expect(await chooseDevice({ name: "auto", id: 0 }, [name, "cpu"])).toMatchObject({
+      name: "cpu",
+    })
+    expect(await chooseDevice({ name, id }, [name, "cpu"])).toEqual({ name, id, description })
+  },
+)
+
+native(title("a start on the processor asks no driver"), async () => {
+  const folder = newFolder()
+  const traces = ["libcuda.so.1", "libamdhip64.so.7", "libvulkan.so.1", "libOpenCL.so.1"].map(
+    (name) => {
+      const trace = join(folder, `${name}.asked`)
+      const loaded = `__attribute__((constructor)) static void loaded(void) { fclose(fopen("${trace}", "w")); }`
+      plantDriver(folder, name, loaded)
+      return trace
+    },
+  )
+  useDrivers(folder)
+  await chooseDevice({ name: "auto", id: 0 }, ["cpu"])
+  await chooseDevice({ name: "cpu", id: 0 }, ["cpu"])
+  expect(traces.filter((trace) => existsSync(trace))).toEqual([])
+  await findDevices()
+  expect(traces.filter((trace) => existsSync(trace))).toEqual(traces)
+})
+
+test("a device file that this user may not open is named", () => {
+  const root = newFolder()
+  mkdirSync(join(root, "dev/dri"), { recursive: true })
+  for (const name of ["renderD128", "renderD129"]) writeFileSync(join(root, "dev/dri", name), "")
+  chmodSync(join(root, "dev/dri/renderD128"), 0o000)
+  chmodSync(join(root, "dev/dri/renderD129"), 0o666)
+  chmodSync(root, 0o755)
+  const script = `
+    if (process.getuid() === 0) process.setuid(65534) // root may open everything
+    const { findDevices } = await import("./devices.ts")
+    const surveys = await findDevices({ root: ${JSON.stringify(root)} })
+    const { obstacles } = surveys.find(({ name }) => name === "vulkan")
+    console.log(JSON.stringify(obstacles.filter(({ reason }) => reason === "no_permission")))`
+  const run = ["--import", "tsx", "--input-type=module", "--eval", script]
+  const out = execFileSync(process.execPath, run, { cwd: import.meta.dirname, encoding: "utf8" })
+  expect(JSON.parse(out)).toEqual([
+    {
+      reason: "no_permission",
+      problem: expect.stringMatching(
+        /^this user may not open .*\/dev\/dri\/renderD128(, which belongs to the group \w+)?$/,
+      ),
+    },
+  ])
 })

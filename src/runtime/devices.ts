@@ -1,10 +1,14 @@
-// What we run on: the devices of this machine, and the choice among them. Detection reads what the system shows of itself
-// (device files, driver lists) and starts no driver, so that asking is free and cannot hang. A device that was asked for
-// and is not here ends the start: nobody wants to find out from the speed.
+// What we run on: the devices of this machine, and the choice among them. The table says of each kind who knows its devices:
+// a driver, which is asked in a process of its own (drivers/ask.ts) and only when somebody wants to know, or the system. A
+// start on the processor asks no driver. A device that was asked for and cannot be had ends the start: nobody wants to find
+// out from the speed.
 
-import { existsSync, readdirSync, readFileSync } from "node:fs"
-import { cpus } from "node:os"
+import { accessSync, constants, readdirSync, readFileSync, statSync } from "node:fs"
+import { availableParallelism, cpus } from "node:os"
+import { join } from "node:path"
 import { problem } from "../errors.ts"
+import type { DriverDevice, Obstacle } from "./drivers/driver.ts"
+import { readMemory } from "./memory.ts"
 
 /** A device as asked for; `auto` takes the best one that is here and can be used. */
 export interface DeviceRequest {
@@ -19,68 +23,217 @@ export interface Device {
   description: string
 }
 
-/** Best first: the order in which `auto` looks. `find` describes the devices of this kind that are here. */
+/** With all that is known of it. */
+export interface FoundDevice extends Device, Omit<DriverDevice, "driver"> {
+  /** Absent: it needs none. */
+  driver?: string
+}
+
+/** What is here of one kind, and why more is not. */
+export interface Survey {
+  name: DeviceName
+  devices: readonly FoundDevice[]
+  obstacles: readonly Obstacle[]
+}
+
+interface Kind {
+  /** Names of the driver's library on this system, the likeliest first; absent: it has none. */
+  libraries?: Partial<Record<NodeJS.Platform, readonly string[]>>
+  /** Files that the driver must be allowed to open. They are here where the system itself has found such a device. */
+  files?: { folder: string; pattern: RegExp }
+}
+
+/** Best first: the order in which `auto` looks. */
 const kinds = {
-  cuda: { find: () => numbered("/dev", /^nvidia\d+$/) },
-  rocm: { find: () => (existsSync("/dev/kfd") ? ["/dev/kfd"] : []) },
-  metal: { find: () => (process.platform === "darwin" ? ["this Mac's GPU"] : []) },
-  vulkan: { find: () => numbered("/dev/dri", /^renderD\d+$/) },
-  opencl: { find: () => numbered("/etc/OpenCL/vendors", /\.icd$/) },
-  cpu: { find: () => [processor()] },
-} as const satisfies Record<string, { find: () => string[] }>
+  cuda: {
+    libraries: { linux: ["libcuda.so.1"], win32: ["nvcuda.dll"] },
+    files: { folder: "dev", pattern: /^nvidia(\d+|ctl)$/ },
+  },
+  rocm: {
+    libraries: {
+      linux: [7, 6, 5].map((version) => `libamdhip64.so.${version}`),
+      win32: ["amdhip64_7.dll", "amdhip64_6.dll"],
+    },
+    files: { folder: "dev", pattern: /^kfd$/ },
+  },
+  metal: { libraries: { darwin: ["/System/Library/Frameworks/Metal.framework/Metal"] } },
+  vulkan: {
+    libraries: {
+      linux: ["libvulkan.so.1"],
+      darwin: ["libvulkan.1.dylib", "libMoltenVK.dylib"],
+      win32: ["vulkan-1.dll"],
+    },
+    files: { folder: "dev/dri", pattern: /^renderD\d+$/ },
+  },
+  opencl: {
+    libraries: {
+      linux: ["libOpenCL.so.1"],
+      darwin: ["/System/Library/Frameworks/OpenCL.framework/OpenCL"],
+      win32: ["OpenCL.dll"],
+    },
+  },
+  cpu: {},
+} as const satisfies Record<string, Kind>
 
 export type DeviceName = keyof typeof kinds
 export const deviceNames = Object.keys(kinds) as DeviceName[]
 
+export interface Looking {
+  /** How long a driver may take to answer. */
+  milliseconds?: number
+  /** Where /dev is; for tests. */
+  root?: string
+}
+
+/** A driver that wakes eight GPUs up takes several seconds. */
+export const DRIVER_MILLISECONDS = 10_000
+
 /**
  * @param usable the kinds that may be chosen
- * @throws `device_missing` naming what was asked for and what was found
+ * @param whyUnusable for a kind that nothing runs on: says why
+ * @throws `device_missing` naming what was asked for, why it cannot be had, and what was found
  */
-export function chooseDevice(asked: DeviceRequest, usable: readonly DeviceName[]): Device {
-  const here = findDevices()
-  const device = here.find(
-    ({ name, id }) =>
-      usable.includes(name) && id === asked.id && (asked.name === "auto" || name === asked.name),
-  )
-  if (device) return device
-  const present = here.some(({ name, id }) => name === asked.name && id === asked.id)
+export async function chooseDevice(
+  asked: DeviceRequest,
+  usable: readonly DeviceName[],
+  whyUnusable: (name: DeviceName) => string | undefined = () => undefined,
+): Promise<Device> {
+  const names = deviceNames.filter((name) => asked.name === "auto" || asked.name === name)
+  const surveys: Survey[] = []
+  for (const name of names.filter((name) => usable.includes(name))) {
+    if (name === "cpu" && asked.id === 0) return processor() // nobody has to be asked
+    const survey = await surveyOf(name)
+    const device = survey.devices.find((each) => each.id === asked.id && mayTake(each, asked))
+    if (device) return { name, id: device.id, description: device.description }
+    surveys.push(survey)
+  }
+  const others = [...names.filter((name) => asked.name === name), ...usable]
+  const missing = others.filter((name) => surveys.every((survey) => survey.name !== name))
+  surveys.push(...(await Promise.all([...new Set(missing)].map((name) => surveyOf(name)))))
+  const found = surveys.flatMap(({ devices }) => devices)
+  const device = found.find(({ name, id }) => name === asked.name && id === asked.id)
+  const { obstacles = [] } = surveys.find(({ name }) => name === asked.name) ?? {}
+  const onlyOn = `what was asked for runs on ${usable.join(", ")} only`
   throw problem("device_missing", {
     device: `${asked.name}:${asked.id}`,
-    why: present
-      ? `is here, but what was asked for runs on ${usable.join(", ")} only`
-      : "is not on this machine",
-    found: here.map(({ name, id, description }) => `${name}:${id} (${description})`).join(", "),
+    why: device
+      ? `is here, but ${device.obstacle?.problem ?? whyUnusable(device.name) ?? onlyOn}`
+      : `is not on this machine${obstacles.map((each) => `: ${each.problem}`).join("")}`,
+    found: found.map(({ name, id, description }) => `${name}:${id} (${description})`).join(", "),
   })
 }
 
-export function findDevices(): Device[] {
-  return deviceNames.flatMap((name) =>
-    kinds[name].find().map((description, id) => ({ name, id, description })),
-  )
+/** A processor behind a GPU's driver is slower there than by its own target, and is taken only by its name. */
+function mayTake({ type, obstacle }: FoundDevice, asked: DeviceRequest): boolean {
+  return !obstacle && (asked.name !== "auto" || type !== "processor")
 }
 
-function numbered(folder: string, pattern: RegExp): string[] {
+/** Everything that is here; drivers are asked side by side. */
+export function findDevices(looking: Looking = {}): Promise<Survey[]> {
+  return Promise.all(deviceNames.map((name) => surveyOf(name, looking)))
+}
+
+const noDriverHere: Obstacle = {
+  reason: "no_driver",
+  problem: `there is no driver for ${process.platform}`,
+}
+
+async function surveyOf(name: DeviceName, looking: Looking = {}): Promise<Survey> {
+  if (name === "cpu") return { name, devices: [await describeProcessor()], obstacles: [] }
+  const { milliseconds = DRIVER_MILLISECONDS, root = "/" } = looking
+  const { libraries, files }: Kind = kinds[name]
+  const names = libraries?.[process.platform]
+  if (!names) return { name, devices: [], obstacles: [noDriverHere] }
+  const { askDriver } = await import("./drivers/ask.ts") // nobody wants it for the processor
+  const answer = await askDriver({ driver: name, libraries: names }, milliseconds)
+  const described = "devices" in answer ? answer.devices : []
+  const devices = described.map((device, id) => ({ name, id, ...device }))
+  const locked = files ? lockedFiles(join(root, files.folder), files.pattern) : []
+  const obstacles = [...("obstacle" in answer ? [answer.obstacle] : []), ...locked]
+  return { name, devices, obstacles }
+}
+
+/** Device files that are here and that this user may not open. */
+function lockedFiles(folder: string, pattern: RegExp): Obstacle[] {
+  return filesOf(folder, pattern).flatMap((file) => {
+    try {
+      accessSync(file, constants.R_OK | constants.W_OK)
+      return []
+    } catch {
+      const problem = `this user may not open ${file}${groupHint(file)}`
+      return [{ reason: "no_permission" as const, problem }]
+    }
+  })
+}
+
+function filesOf(folder: string, pattern: RegExp): string[] {
   try {
     return readdirSync(folder)
       .filter((name) => pattern.test(name))
       .sort()
-      .map((name) => `${folder}/${name}`)
+      .map((name) => join(folder, name))
   } catch {
     return []
   }
 }
 
-function processor(): string {
+function groupHint(file: string): string {
+  try {
+    const { gid } = statSync(file)
+    const groups = readFileSync("/etc/group", "utf8")
+    const [, group] = new RegExp(`^([^:]+):[^:]*:${gid}:`, "m").exec(groups) ?? []
+    return group ? `, which belongs to the group ${group}` : ""
+  } catch {
+    return ""
+  }
+}
+
+function processor(): Device {
   const threads = cpus().length
-  return `${model()}, ${threads} ${threads === 1 ? "thread" : "threads"}`
+  const description = `${model()}, ${threads} ${threads === 1 ? "thread" : "threads"}`
+  return { name: "cpu", id: 0, description }
+}
+
+async function describeProcessor(): Promise<FoundDevice> {
+  const { processorFeatures } = await import("./features.ts") // which loads a native package
+  const cores = coreCount()
+  const { total, available } = readMemory()
+  return {
+    ...processor(),
+    type: "processor",
+    memory: { total, available, shared: true },
+    features: {
+      architecture: process.arch,
+      ...(cores > 0 && { cores }),
+      threads: cpus().length,
+      usable_threads: availableParallelism(),
+      instructions: [...processorFeatures()].sort(),
+    },
+  }
 }
 
 function model(): string {
   const named = cpus()[0]?.model.trim()
   if (named && named !== "unknown") return named
+  const [, found] = /^model name\s*:\s*(.+)$/m.exec(processorText()) ?? []
+  return found ?? process.arch
+}
+
+/** Cores that have threads; 0 where the system does not say. */
+function coreCount(): number {
+  const named = processorText()
+    .split("\n\n")
+    .map((thread) =>
+      [...thread.matchAll(/^(?:physical|core) id\s*:\s*(\d+)$/gm)].map(([, id]) => id),
+    )
+    .filter((ids) => ids.length === 2)
+  return new Set(named.map(String)).size
+}
+
+function processorText(): string {
   try {
-    const [, found] = /^model name\s*:\s*(.+)$/m.exec(readFileSync("/proc/cpuinfo", "utf8")) ?? []
-    if (found) return found
-  } catch {}
-  return process.arch
+    return readFileSync("/proc/cpuinfo", "utf8")
+  } catch {
+    return ""
+  }
 }

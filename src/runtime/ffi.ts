@@ -1,10 +1,11 @@
-// Turns a shared library into typed functions of the C interface in abi.h, and makes a call to the system; nothing else: no
-// policy, no state but the handle. The FFI package is used here, and in worker/give-back.ts for one function of libc.
+// Turns a shared library into typed functions of the C interface in abi.h, opens a driver's library, and makes a call to the
+// system; nothing else: no policy, no state but the handle. The FFI package is used here, and in worker/give-back.ts for one
+// function of libc.
 //
 // Native code runs on a stack of koffi's own; its 128 KiB for asynchronous calls would do today, and is raised because
 // the price of being wrong is the process.
 
-import koffi from "koffi"
+import koffi, { type LibraryHandle } from "koffi"
 
 koffi.config({ async_stack_size: 1 << 20 })
 
@@ -83,6 +84,60 @@ export function systemCall(number: number, first: number, second: number): numbe
     first,
     second,
   )
+}
+
+/** A driver's library: whatever it calls happens in this process, which a bad driver ends. */
+export interface DriverLibrary {
+  /** The name that it was found under. */
+  name: string
+  /**
+   * One of its functions, by its C prototype.
+   * @throws FunctionMissing
+   */
+  take: <Result = number>(prototype: string) => (...values: unknown[]) => Result
+}
+
+/** No library of these names is here. */
+export class LibraryMissing extends Error {}
+
+/** The library is older than the function. */
+export class FunctionMissing extends Error {}
+
+/**
+ * The first of these libraries that the system finds.
+ * @throws LibraryMissing where it finds none, else an Error in the system's words
+ */
+export function openDriverLibrary(names: readonly string[]): DriverLibrary {
+  for (const name of names) {
+    try {
+      const library = koffi.load(name)
+      return { name, take: (prototype) => takeFunction(library, prototype) }
+    } catch (error) {
+      const why = (error as Error).message.replace(/^Failed to load shared library: /, "")
+      if (!isMissing(why)) throw new Error(`${name}: ${why}`)
+    }
+  }
+  throw new LibraryMissing(names.join(", "))
+}
+
+/** In the words of Linux, macOS and Windows. Where a library is here and needs one that is not, Linux names the other one. */
+function isMissing(why: string): boolean {
+  return /^cannot open shared object file: No such|tried:.*no such file|could not be found/s.test(
+    why,
+  )
+}
+
+function takeFunction(library: LibraryHandle, prototype: string) {
+  try {
+    return library.func(prototype)
+  } catch (error) {
+    throw new FunctionMissing((error as Error).message)
+  }
+}
+
+/** The text that ends in a zero byte at `address`. */
+export function textAt(address: Pointer): string {
+  return koffi.decode.string(address)
 }
 
 /** Where a typed array's bytes lie. They stay there; whoever hands the address on keeps the array alive. */

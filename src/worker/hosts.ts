@@ -96,7 +96,8 @@ function startProcess(options: HostOptions, { onMessage, onEnd }: HostEvents): H
       const isMemory = code === OUT_OF_MEMORY || /heap out of memory/.test(words())
       const how = `its exit code was ${code}, its signal ${signal}. ${withoutStack(words())}`
       const finish = () => {
-        onEnd({ ...(isMemory ? outOfMemory(options) : BY_ITSELF), words: how })
+        const ending = isMemory ? outOfMemory(options) : BY_ITSELF
+        onEnd({ ...ending, words: how, ...(signal && { signal }) })
         resolve()
       }
       // What it answered before may still be in the channel.

@@ -44,6 +44,8 @@ export interface Ending {
   reason: "time" | "memory" | "ended" | "unstartable" | "unwanted"
   /** The same in words: "it …". */
   why: string
+  /** What ended it; absent for a thread, and where it went by itself. */
+  signal?: NodeJS.Signals | undefined
   /** What it said itself, for the log. */
   words?: string | undefined
 }

@@ -1,0 +1,298 @@
+// What is asked of drivers, and how they are read: of those that can be installed here by holding it to what other programs
+// say of them, of the others by libraries that answer as their makers' headers say.
+
+import { spawnSync } from "node:child_process"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterAll, expect, test } from "vitest"
+import { isLeftOut } from "../../../test/left-out.ts"
+import { hasCompiler, plantDriver } from "../../../test/planted-drivers.ts"
+import { askDriver } from "./ask.ts"
+import { listCuda } from "./cuda.ts"
+import { DriverObstacle, versionText } from "./driver.ts"
+import { listMetal } from "./metal.ts"
+
+const folder = mkdtempSync(join(tmpdir(), "sinter-drivers-"))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+const PATIENCE = 60_000 // milliseconds: what other tests do to the machine is not the driver's fault
+
+const output = (command: string, ...options: string[]) => {
+  const { status, stdout } = spawnSync(command, options, { encoding: "utf8" })
+  return status === 0 ? stdout : ""
+}
+
+// ------------------------------------------------------------------ Vulkan
+
+const vulkaninfo = output("vulkaninfo")
+const withoutVulkan = isLeftOut(vulkaninfo.includes("VkPhysicalDeviceProperties"))
+
+/** Of the first device, "name = value" as vulkaninfo prints it. */
+function vulkanSays(name: string): string {
+  const [, value] = new RegExp(`^\\s*${name}\\s*=\\s*(.+?)\\s*$`, "m").exec(vulkaninfo) ?? []
+  return value ?? `vulkaninfo says nothing of ${name}`
+}
+
+test.skipIf(withoutVulkan)(
+  `Vulkan's devices are what vulkaninfo says they are${withoutVulkan ? " (skipped: none here, or no vulkaninfo)" : ""}`,
+  async () => {
+    const order = { driver: "vulkan", libraries: ["libvulkan.so.1"] } as const
+    const answer = await askDriver(order, PATIENCE)
+    const [device] = "devices" in answer ? answer.devices : []
+    const number = (name: string) => Number(vulkanSays(name).split(" ")[0])
+    const bool = (name: string) => vulkanSays(name) === "true"
+    expect(device).toMatchObject({
+      description: vulkanSays("deviceName"),
+      driver: [
+        vulkanSays("driverName"),
+        vulkanSays("driverInfo"),
+        `Vulkan ${vulkanSays("apiVersion").split(" ")[0]}`,
+      ].join(", "),
+      features: {
+        subgroup_size: number("subgroupSize"),
+        f16_storage: bool("storageBuffer16BitAccess"),
+        f16_arithmetic: bool("shaderFloat16"),
+        int8_storage: bool("storageBuffer8BitAccess"),
+        int8_arithmetic: bool("shaderInt8"),
+        int8_dot: bool("shaderIntegerDotProduct"),
+        int8_dot_accelerated: bool("integerDotProduct4x8BitPackedSignedAccelerated"),
+        int64: bool("shaderInt64"),
+        matrix_units: vulkaninfo.includes("VK_KHR_cooperative_matrix"),
+        buffer_addresses: bool("bufferDeviceAddress"),
+        keeps_nan: bool("shaderSignedZeroInfNanPreserveFloat32"),
+        rounds_to_nearest: bool("shaderRoundingModeRTEFloat32"),
+        threads_per_group: number("maxComputeWorkGroupInvocations"),
+        shared_bytes: number("maxComputeSharedMemorySize"),
+        operand_bytes: number("maxPushConstantsSize"),
+        largest_allocation_bytes: number("maxMemoryAllocationSize"),
+      },
+    })
+    const type = vulkanSays("deviceType").replace("PHYSICAL_DEVICE_TYPE_", "")
+    expect(device!.type === "processor").toBe(type === "CPU")
+    const [, heap] = /memoryHeaps\[0\]:\s+size\s+= (\d+)/.exec(vulkaninfo)!
+    expect(device!.memory.total).toBeGreaterThanOrEqual(Number(heap))
+  },
+)
+
+// ------------------------------------------------------------------ OpenCL
+
+const clinfo = output("clinfo", "--raw")
+const withoutOpenCl = isLeftOut(clinfo.includes("CL_DEVICE_NAME"))
+
+/** Of the first device, "CL_DEVICE_NAME value" as clinfo prints it. */
+function openClSays(name: string): string {
+  const [, value] = new RegExp(`\\s${name}\\s+(.+?)\\s*$`, "m").exec(clinfo) ?? []
+  return value ?? `clinfo says nothing of ${name}`
+}
+
+test.skipIf(withoutOpenCl)(
+  `OpenCL's devices are what clinfo says they are${withoutOpenCl ? " (skipped: none here, or no clinfo)" : ""}`,
+  async () => {
+    const answer = await askDriver({ driver: "opencl", libraries: ["libOpenCL.so.1"] }, PATIENCE)
+    const [device] = "devices" in answer ? answer.devices : []
+    const extensions = openClSays("CL_DEVICE_EXTENSIONS").split(" ")
+    expect(device).toMatchObject({
+      description: openClSays("CL_DEVICE_NAME"),
+      driver: `${openClSays("CL_DEVICE_VERSION")}, driver ${openClSays("CL_DRIVER_VERSION")}`,
+      memory: { total: Number(openClSays("CL_DEVICE_GLOBAL_MEM_SIZE")) },
+      features: {
+        f16_arithmetic: extensions.includes("cl_khr_fp16"),
+        int8_dot: extensions.includes("cl_khr_integer_dot_product"),
+        fused_multiply_add: openClSays("CL_DEVICE_SINGLE_FP_CONFIG").includes("CL_FP_FMA"),
+        command_buffers: extensions.includes("cl_khr_command_buffer"),
+        units: Number(openClSays("CL_DEVICE_MAX_COMPUTE_UNITS")),
+        threads_per_group: Number(openClSays("CL_DEVICE_MAX_WORK_GROUP_SIZE")),
+        shared_bytes: Number(openClSays("CL_DEVICE_LOCAL_MEM_SIZE")),
+        largest_allocation_bytes: Number(openClSays("CL_DEVICE_MAX_MEM_ALLOC_SIZE")),
+      },
+    })
+    const isProcessor = openClSays("CL_DEVICE_TYPE").includes("CL_DEVICE_TYPE_CPU")
+    expect(device!.type === "processor").toBe(isProcessor)
+  },
+)
+
+// ------------------------------------------------------------------ CUDA, Metal
+
+const without = isLeftOut(hasCompiler)
+const native = test.skipIf(without)
+const titled = (what: string) => (without ? `${what} (skipped: no C compiler)` : what)
+
+interface Planted {
+  init?: number
+  version?: number
+  count?: number
+  retain?: number
+  /** Left out of the library. */
+  without?: string
+}
+
+function plantCuda(name: string, planted: Planted): readonly [string] {
+  const { init = 0, version = 12040, count = 1, retain = 0, without = "" } = planted
+  const functions = {
+    cuInit: `int cuInit(unsigned flags) { return ${init}; }`,
+    cuDriverGetVersion: `int cuDriverGetVersion(int *out) { *out = ${version}; return 0; }`,
+    cuDeviceGetCount: `int cuDeviceGetCount(int *out) { *out = ${count}; return 0; }`,
+    cuDeviceGet: "int cuDeviceGet(int *out, int number) { *out = number; return 0; }",
+    cuDeviceGetName: `int cuDeviceGetName(char *name, int length, int device) {
+      snprintf(name, length, "Planted %d", device);
+      return 0;
+    }`,
+    cuDeviceGetAttribute: `int cuDeviceGetAttribute(int *out, int what, int device) {
+      switch (what) {
+        case 1: *out = 1024; return 0;
+        case 10: *out = 32; return 0;
+        case 16: *out = 114; return 0;
+        case 18: *out = 0; return 0;
+        case 75: *out = device ? 7 : 9; return 0;
+        case 76: *out = 0; return 0;
+        case 97: *out = 232448; return 0;
+        default: return 1;
+      }
+    }`,
+    cuDeviceTotalMem_v2:
+      "int cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = 80ul << 30; return 0; }",
+    cuDevicePrimaryCtxRetain: `static int held;
+    int cuDevicePrimaryCtxRetain(void **context, int device) {
+      if (device || !${retain}) held++;
+      *context = &held;
+      return device ? 0 : ${retain};
+    }`,
+    cuDevicePrimaryCtxRelease_v2:
+      "int cuDevicePrimaryCtxRelease_v2(int device) { if (--held) abort(); return 0; }",
+    cuCtxSetCurrent: "int cuCtxSetCurrent(void *context) { return context == &held ? 0 : 201; }",
+    cuMemGetInfo_v2:
+      "int cuMemGetInfo_v2(size_t *left, size_t *total) { *left = 70ul << 30; *total = 80ul << 30; return 0; }",
+  }
+  const code = Object.entries(functions).filter(([name]) => name !== without)
+  return [plantDriver(folder, name, code.map(([, text]) => text).join("\n"))]
+}
+
+native(titled("CUDA's devices, as its driver describes them"), () => {
+  const [first, second] = listCuda(plantCuda("cuda-two.so", { count: 2 }))
+  expect(first).toEqual({
+    description: "Planted 0",
+    type: "gpu",
+    driver: "CUDA 12.4",
+    memory: { total: 80 * 2 ** 30, available: 70 * 2 ** 30, shared: false },
+    features: {
+      compute_capability: "9.0",
+      subgroup_size: 32,
+      f16_storage: true,
+      int8_dot: true,
+      matrix_units: true,
+      units: 114,
+      threads_per_group: 1024,
+      shared_bytes: 232448,
+    },
+  })
+  expect(second).toMatchObject({
+    description: "Planted 1",
+    features: { compute_capability: "7.0", int8_dot: true, matrix_units: false },
+  })
+})
+
+native(titled("a device that another process has for itself is listed, and says so"), () => {
+  const [first, second] = listCuda(plantCuda("cuda-busy.so", { count: 2, retain: 46 }))
+  expect(first!.memory).toEqual({ total: 80 * 2 ** 30, shared: false })
+  expect(first!.obstacle).toEqual({
+    reason: "no_device",
+    problem: "another process has it for itself (exclusive mode)",
+  })
+  expect(second!.obstacle).toBeUndefined()
+})
+
+native.each<[string, Planted, string, RegExp]>([
+  ["too old", { version: 10020 }, "driver_too_old", /speaks CUDA 10\.2 and 11\.0 is needed/],
+  ["of two versions", { init: 803 }, "driver_too_old", /of different versions/],
+  ["without devices", { init: 100 }, "no_device", /finds no device/],
+  ["that counts none", { count: 0 }, "no_device", /finds no device/],
+  ["that is refused a file", { init: 304 }, "no_permission", /refuses the driver a file/],
+  ["with a number of its own", { init: 999 }, "driver_failed", /^cuInit answers 999$/],
+])(titled("a CUDA driver %s"), (name, planted, reason, words) => {
+  let thrown: unknown
+  try {
+    listCuda(plantCuda(`cuda-${name.replaceAll(" ", "-")}.so`, planted))
+  } catch (error) {
+    thrown = error
+  }
+  expect(thrown).toBeInstanceOf(DriverObstacle)
+  const { obstacle } = thrown as DriverObstacle
+  expect(obstacle.reason).toBe(reason)
+  expect(obstacle.problem).toMatch(words)
+})
+
+native(
+  titled("a library that lacks a function, or another library, is told from none"),
+  async () => {
+    const ask = async (libraries: readonly string[]) =>
+      askDriver({ driver: "cuda", libraries }, PATIENCE)
+    const old = plantCuda("cuda-old.so", { without: "cuDeviceGetCount" })
+    expect(await ask(old)).toEqual({
+      obstacle: {
+        reason: "driver_too_old",
+        problem: expect.stringMatching(/^its driver is too old \(.*cuDeviceGetCount.*\); update/),
+      },
+    })
+    const text = join(folder, "cuda-two.so.c") // what is no library at all
+    expect(await ask(["libsinter-none.so.1", text])).toEqual({
+      obstacle: {
+        reason: "driver_failed",
+        problem: expect.stringMatching(/^its driver cannot be loaded: .*cuda-two\.so\.c: /),
+      },
+    })
+    expect(await ask(["libsinter-none.so.2", "libsinter-none.so.1"])).toEqual({
+      obstacle: {
+        reason: "no_driver",
+        problem: "no driver is installed (looked for libsinter-none.so.2, libsinter-none.so.1)",
+      },
+    })
+  },
+)
+
+/** An Objective-C runtime that knows an array of one device, and ends the process over a message it does not. */
+const metal = `
+  static const char device[] = "device", devices[] = "devices", name[] = "name";
+  static int released;
+  void *MTLCopyAllDevices(void) { return (void *)devices; }
+  const char *sel_registerName(const char *selector) { return strdup(selector); }
+  uint64_t objc_msgSend(const void *self, const char *selector, uint64_t operand) {
+  #define ANSWER(object, text, value) if (self == object && !strcmp(selector, text)) return (uint64_t)(value)
+    ANSWER(devices, "count", 1);
+    ANSWER(devices, "objectAtIndex:", operand == 0 ? device : NULL);
+    ANSWER(devices, "release", ++released);
+    ANSWER(device, "name", name);
+    ANSWER(name, "UTF8String", "Planted M3");
+    ANSWER(device, "recommendedMaxWorkingSetSize", 48ull << 30);
+    ANSWER(device, "currentAllocatedSize", 1ull << 30);
+    ANSWER(device, "hasUnifiedMemory", 1);
+    ANSWER(device, "isLowPower", 0);
+    ANSWER(device, "supportsFamily:", operand == 1007 || operand == 5001);
+    ANSWER(device, "maxThreadgroupMemoryLength", 32768);
+    ANSWER(device, "maxBufferLength", 36ull << 30);
+    abort();
+  }
+`
+
+native(titled("a Mac's GPU, through Objective-C's messages"), () => {
+  const names = [plantDriver(folder, "metal.so", metal)]
+  expect(listMetal(names, names)).toEqual([
+    {
+      description: "Planted M3",
+      type: "integrated_gpu",
+      driver: "Metal 3",
+      memory: { total: 48 * 2 ** 30, available: 47 * 2 ** 30, shared: true },
+      features: {
+        f16_storage: true,
+        f16_arithmetic: true,
+        matrix_units: true,
+        shared_bytes: 32768,
+        largest_allocation_bytes: 36 * 2 ** 30,
+      },
+    },
+  ])
+})
+
+test("versions that lie in one word", () => {
+  expect(versionText((1 << 22) | (3 << 12) | 230, [22, 12, 0])).toBe("1.3.230")
+})
