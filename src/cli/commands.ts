@@ -7,6 +7,7 @@ import { version } from "../version.ts"
 import {
   chatOptions,
   compileOptions,
+  devicesOptions,
   environmentName,
   inspectOptions,
   type Option,
@@ -50,6 +51,14 @@ export function commandLine(): Command {
     "Show a model and what is made of it.",
     inspectOptions,
     async (model, options) => (await import("./inspect.ts")).inspect(model, options),
+  )
+  withOptions(
+    program
+      .command("devices")
+      .description("List the devices of this machine, and why one cannot be used.")
+      .usage("[options]"),
+    devicesOptions,
+    async (options) => (await import("./devices.ts")).devices(options),
   )
   const shelf = program
     .command("shelf")

@@ -3,6 +3,7 @@
 import {
   chatOptions,
   compileOptions,
+  devicesOptions,
   environmentName,
   inspectOptions,
   type Option,
@@ -37,6 +38,12 @@ ${table(compileOptions)}
 ## sinter inspect MODEL
 
 ${table(inspectOptions)}
+
+## sinter devices
+
+The devices of this machine, what each can do, and why one cannot be used: [devices.md](devices.md).
+
+${table(devicesOptions)}
 
 ## sinter shelf list, sinter shelf prune
 

@@ -7,7 +7,7 @@ import { formats, type FormatName as ToolFormat } from "../chat/formats/formats.
 import { libraryTargets, targetNames, targets, usableDevices } from "../compiler/targets/targets.ts"
 import type { Overrides } from "../engine/limits.ts"
 import { defaultHttpOptions, defaultTimeouts } from "../http/service.ts"
-import { type DeviceRequest, deviceNames } from "../runtime/devices.ts"
+import { type DeviceRequest, DRIVER_MILLISECONDS, deviceNames } from "../runtime/devices.ts"
 import { formatNames } from "../runtime/format.ts"
 import { overrideFields, overrides } from "./overrides.ts"
 import {
@@ -62,7 +62,7 @@ const modelOptions = {
     value: "DEVICE",
     absent: appDefaults.device,
     shown: "auto",
-    help: `What to run on, as NAME or NAME:ID: ${usableDevices.join(", ")}, or auto, the best device found.${knownDevices()}`,
+    help: `What to run on, as NAME or NAME:ID: ${usableDevices.join(", ")}, or auto, the best device found.${knownDevices()} sinter devices lists what is here.`,
     read: device,
   },
   "--target": {
@@ -397,6 +397,20 @@ export const inspectOptions = {
     read: oneOf(...libraryTargets),
   },
   "--overrides": compileOptions["--overrides"],
+} as const satisfies Record<string, Option>
+
+export const devicesOptions = {
+  "--json": {
+    absent: false,
+    help: "Prints the same as JSON.",
+    read: flag,
+  },
+  "--driver-timeout": {
+    value: "SECONDS",
+    absent: DRIVER_MILLISECONDS / 1000,
+    help: "How long a driver may take to answer before it is given up.",
+    read: seconds,
+  },
 } as const satisfies Record<string, Option>
 
 export const pruneOptions = {
