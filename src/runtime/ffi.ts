@@ -14,6 +14,7 @@ export type Pointer = bigint
 
 export interface NativeLibrary {
   hostOpen(threads: number): Pointer
+  hostClose(host: Pointer): Promise<void>
   open(host: Pointer, limits: Int32Array): Promise<{ code: number; model: Pointer }>
   load(
     model: Pointer,
@@ -35,6 +36,7 @@ export interface NativeLibrary {
 export function loadNative(path: string): NativeLibrary {
   const library = koffi.load(path)
   const hostOpen = library.func("void *sinter_host_open(int32_t threads)")
+  const hostClose = library.func("void sinter_host_close(void *host)")
   const open = library.func("int32_t sinter_open(void *host, void *limits, void *out)")
   const load = library.func(
     "int32_t sinter_load(void *model, int32_t parameter, int64_t row, int64_t rows, void *values, void *scales)",
@@ -49,6 +51,9 @@ export function loadNative(path: string): NativeLibrary {
   const close = library.func("void sinter_close(void *model)")
   return {
     hostOpen,
+    async hostClose(host) {
+      await call(hostClose, host)
+    },
     async open(host, limits) {
       const out = new BigUint64Array(1)
       const code = await call(open, host, limits, out)

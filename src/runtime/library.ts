@@ -12,6 +12,7 @@ import { checkStep } from "./check-step.ts"
 import { processorFeatures } from "./features.ts"
 import { loadNative, type NativeLibrary, type Pointer } from "./ffi.ts"
 import { ABI, type Manifest } from "./manifest.ts"
+import { type Loan, type OpenDevice, OpenDevices } from "./open-device.ts"
 import {
   type LoadableProgram,
   newStepDone,
@@ -117,12 +118,24 @@ export interface LibraryProgram extends LoadableProgram {
 }
 
 /**
- * The thread pool that every library of this process shares. It lives in the library opened first, which is held here:
- * let go, it would be unmapped under its threads.
+ * The processor, opened: its thread pool and its allocator. They live in the library that was opened first, which stays
+ * mapped for as long as they are lent.
  */
-let host: { pool: Pointer; library: NativeLibrary } | undefined
+interface OpenProcessor extends OpenDevice {
+  readonly host: Pointer
+}
 
-/** @throws `library_unusable` when the system cannot load it; `memory_refused` when what `limits` ask for is not there. */
+const processors = new OpenDevices<OpenProcessor>()
+
+function openProcessor(native: NativeLibrary, threads: number): OpenProcessor {
+  const host = native.hostOpen(threads)
+  return { host, close: () => native.hostClose(host) }
+}
+
+/**
+ * @param threads of the processor, if this opens it
+ * @throws `library_unusable` when the system cannot load it; `memory_refused` when what `limits` ask for is not there.
+ */
 export async function openLibrary(
   path: string,
   limits: ProgramLimits,
@@ -139,12 +152,15 @@ export async function openLibrary(
       problem: `the system cannot load it: ${(error as Error).message}`,
     })
   }
-  host ??= { pool: native.hostOpen(threads), library: native }
+  const processor = await processors.borrow(0, () => openProcessor(native, threads))
   const { blocks, tokens, sequences, rows } = limits
-  const opened = await native.open(host.pool, Int32Array.of(blocks, tokens, sequences, rows))
-  if (opened.code !== Code.ok)
+  const sizes = Int32Array.of(blocks, tokens, sequences, rows)
+  const opened = await native.open(processor.device.host, sizes)
+  if (opened.code !== Code.ok) {
+    await processor.giveBack()
     throw problem("memory_refused", { what: `${blocks} KV blocks and the weights of ${path}` })
-  return program(native, opened.model, manifest, limits)
+  }
+  return program(native, opened.model, manifest, limits, processor)
 }
 
 /** enum sinter_code of abi.h */
@@ -155,6 +171,7 @@ function program(
   model: Pointer,
   manifest: Manifest,
   limits: ProgramLimits,
+  processor: Loan<OpenProcessor>,
 ): LibraryProgram {
   const failed = () => new Error(`internal: the library refuses: ${native.message(model)}`)
   const words = new BigUint64Array(STEP_WORDS)
@@ -186,6 +203,7 @@ function program(
       if (closed) return
       closed = true
       await native.close(model)
+      await processor.giveBack()
     },
   }
 }

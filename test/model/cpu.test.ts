@@ -350,6 +350,25 @@ describe.skipIf(isLeftOut(compiler))(needsCompiler, () => {
     BUILD,
   )
 
+  test.skipIf(process.platform !== "linux")(
+    "libraries share their threads, which end with the last program and start anew",
+    async () => {
+      const plan = compile(smallGraph(), { format: "q0f32", activations: "float", kv: "f32" })
+      const shelf = openShelf(folder)
+      const both = [
+        await shelvedCpu(plan, "cpu", shelf),
+        await shelvedCpu(plan, "cpu:baseline", shelf),
+      ]
+      const script = join(import.meta.dirname, "threads.ts")
+      const paths = JSON.stringify(both.map(({ path }) => path))
+      const run = ["--import", "tsx", script, paths, "4"]
+      const out = execFileSync(process.execPath, run, { encoding: "utf8" })
+      const [closed = 0, ...others] = JSON.parse(out) as number[]
+      expect(others).toEqual([closed + 3, closed + 3, closed])
+    },
+    BUILD,
+  )
+
   test("two models of different shapes differ in every constant of their drivers", async () => {
     const options = { format: "q0f32", activations: "float", kv: "f32" } as const
     const [a, b] = await Promise.all(
