@@ -98,7 +98,7 @@ async function openShape(): Promise<{ program: Program; limits: EngineLimits }> 
   const limits = chooseLimits({
     mode: "local",
     overrides: { context_window_size: 1024 },
-    steps: targets.cpu.steps,
+    traits: targets.cpu.steps,
     manifest: prepared.manifest,
     available: Number.POSITIVE_INFINITY,
     weightBytes: prepared.weightBytes,

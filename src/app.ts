@@ -200,13 +200,14 @@ async function openApp(
   })
   opened.push(drafting)
   const target = targetOf(manifest.target)!
-  const { available, limitedBy } = target.memory()
+  const { device: pool, host } = target.memory()
   const limits = chooseLimits({
     mode,
     overrides: options.overrides ?? {},
-    steps: target.steps,
+    traits: target.steps,
     manifest,
-    available,
+    available: pool.available,
+    host,
     weightBytes,
     bufferBytes,
     drafts: drafting.demand,
@@ -224,7 +225,7 @@ async function openApp(
     mode,
     drafting: drafting.title && `${drafting.mode}: ${drafting.title}`,
     limits,
-    memoryOf: limitedBy,
+    memoryOf: pool.limitedBy,
   }
   const { createHttp } = await serving
   const httpOptions = { ...defaultHttpOptions, ...options.http, version }

@@ -157,6 +157,11 @@ export const errors = {
     type: "startup_error",
     text: "The model needs at least {needed} MiB (weights {weights}, KV blocks {kv}, activations {activations}, buffers {buffers}); {available} MiB may be taken. {cure}",
   },
+  host_memory_short: {
+    status: 0,
+    type: "startup_error",
+    text: "What drafts needs at least {needed} MiB of the host's memory, beside the device's; {available} MiB may be taken. {cure}",
+  },
   memory_refused: {
     status: 0,
     type: "startup_error",

@@ -72,7 +72,7 @@ describe.each(targets)("for %s", (target) => {
         const demand: Demand = {
           mode,
           overrides: {},
-          steps: table[target].steps,
+          traits: table[target].steps,
           manifest,
           available,
           weightBytes,

@@ -140,10 +140,16 @@ test("heads that fit are prepared in the format of the model, one program for ea
   const { kvHeads, headDim, hidden } = model.config.shapes
   const kept = 4 * 192 // the last hidden row of a block
   expect(hidden).toBe(192)
-  expect(eagle.demand.model!.bytesPerBlock).toBe(2 * 16 * kvHeads * headDim * 4 + kept)
+  expect(eagle.demand.model).toMatchObject({
+    bytesPerBlock: 2 * 16 * kvHeads * headDim * 4,
+    hostBytesPerBlock: kept,
+  })
   await eagle.close()
   const medusa = await prepare({ mode: "medusa", models: join(folder, "medusa") })
-  expect(medusa.demand).toMatchObject({ length: 3, model: { bytesPerBlock: 0 } })
+  expect(medusa.demand).toMatchObject({
+    length: 3,
+    model: { bytesPerBlock: 0, hostBytesPerBlock: 0 },
+  })
   await medusa.close()
 })
 

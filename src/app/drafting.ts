@@ -142,8 +142,8 @@ interface Fitting extends Omit<WeightSource, "weights"> {
   longest: number
   programFormat: FormatName
   limits: (limits: ProgramLimits) => ProgramLimits
-  /** What the drafter itself keeps with each block of its program's. */
-  bytesPerBlock: number
+  /** What the drafter itself keeps on the host with each block of its program's. */
+  hostBytesPerBlock: number
   draft: (programs: readonly [Program, ...Program[]], memory: Memory) => Drafter
   close(): Promise<void>
 }
@@ -174,7 +174,8 @@ async function prepareModel(wish: DraftingWish, mode: SpeculativeMode): Promise<
         length: length || Math.min(longest, LONGEST_DRAFT),
         model: {
           weightBytes: prepared.weightBytes * fitting.weights.length,
-          bytesPerBlock: prepared.manifest.kv.bytesPerBlock + fitting.bytesPerBlock,
+          bytesPerBlock: prepared.manifest.kv.bytesPerBlock,
+          hostBytesPerBlock: fitting.hostBytesPerBlock,
           bufferBytes: (limits) =>
             prepared.bufferBytes(fitting.limits(limits)) * fitting.weights.length,
         },
@@ -236,12 +237,12 @@ async function openFitting(
     const programFormat = headFormat(head, model, format)
     const kind = { ...head, architecture: head.kind, programFormat }
     if (head.kind === "medusa")
-      return { ...kind, limits: oneToken, bytesPerBlock: 0, draft: createMedusa }
+      return { ...kind, limits: oneToken, hostBytesPerBlock: 0, draft: createMedusa }
     return {
       ...kind,
       borrowed: model,
       limits: oneRow,
-      bytesPerBlock: eagleBytesPerBlock(head.graph.shapes.hidden),
+      hostBytesPerBlock: eagleBytesPerBlock(head.graph.shapes.hidden),
       draft: ([program], memory) => createEagle(program, memory),
     }
   } catch (error) {
@@ -269,7 +270,7 @@ async function openDraft(path: string, model: Model): Promise<Fitting> {
     longest: Number.POSITIVE_INFINITY,
     programFormat: draft.format,
     limits: oneRow,
-    bytesPerBlock: 0,
+    hostBytesPerBlock: 0,
     draft: ([program], memory) => createSmallDraft(program, memory),
   }
 }

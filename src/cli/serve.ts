@@ -134,7 +134,7 @@ function startUpTable(summary: Summary): string {
     ...(summary.drafting ? [["drafts", summary.drafting]] : []),
     [
       "memory",
-      `weights ${mib(memory.weights)}, KV ${mib(memory.kv)}, activations ${mib(memory.activations)}, buffers ${mib(memory.buffers)}${memory.draft > 0 ? `, draft ${mib(memory.draft)}` : ""} of ${mib(memory.available)} that may be taken, ${percent(memory.share)} of what ${leftBy[memoryOf]} has left`,
+      `weights ${mib(memory.weights)}, KV ${mib(memory.kv)}, activations ${mib(memory.activations)}, buffers ${mib(memory.buffers)}${memory.draft > 0 ? `, draft ${mib(memory.draft)}` : ""} of ${mib(memory.available)} that may be taken, ${percent(memory.share)} of what ${leftBy[memoryOf]} has left${memory.host ? `; ${mib(memory.host.taken)} of the host's` : ""}`,
     ],
   ]
   return rows.map(([name, value]) => `  ${name!.padEnd(10)} ${value}\n`).join("")
@@ -149,6 +149,7 @@ function inUse({ memory: { resident, hugePages }, weightsFrom }: Ready): string 
 const leftBy = {
   machine: "this machine",
   cgroup: "this process's control group",
+  device: "the device",
 } as const
 
 const count = ({ value, of }: Chosen) => (of === undefined ? `${value}` : `${value} of ${of}`)

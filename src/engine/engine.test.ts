@@ -48,7 +48,12 @@ test("a prompt that is too long is told which limit bound it", () => {
     const chosen = chooseLimits({
       mode: "local",
       overrides,
-      steps: { tokens: 512, sequences: 128, drafts: 64, blocks: Number.POSITIVE_INFINITY },
+      traits: {
+        stepTokens: 512,
+        sequences: 128,
+        drafts: 64,
+        mostBlocks: Number.POSITIVE_INFINITY,
+      },
       manifest,
       available,
       weightBytes: 0,

@@ -8,7 +8,12 @@ const MIB = 2 ** 20
 const demand = (changes: Partial<Demand> = {}): Demand => ({
   mode: "local",
   overrides: {},
-  steps: { tokens: 512, sequences: 128, drafts: 64, blocks: Number.POSITIVE_INFINITY },
+  traits: {
+    stepTokens: 512,
+    sequences: 128,
+    drafts: 64,
+    mostBlocks: Number.POSITIVE_INFINITY,
+  },
   manifest: {
     shapes: {
       vocabulary: 1000,
@@ -206,7 +211,9 @@ function taken(of: Demand, { program }: Pick<EngineLimits, "program">): number {
     of.bufferBytes(program) +
     program.blocks * of.manifest.kv.bytesPerBlock +
     (draft
-      ? draft.weightBytes + draft.bufferBytes(program) + program.blocks * draft.bytesPerBlock
+      ? draft.weightBytes +
+        draft.bufferBytes(program) +
+        program.blocks * (draft.bytesPerBlock + draft.hostBytesPerBlock)
       : 0)
   )
 }
@@ -255,6 +262,7 @@ test("whatever a mode chooses can be had, down to the least there is", () => {
           model: {
             weightBytes: between(1e5, 1e9),
             bytesPerBlock: one(0, between(100, 1e6)),
+            hostBytesPerBlock: one(0, between(100, 1e5)),
             bufferBytes: bytes(between(1, 1e5), between(1, 1e7)),
           },
         },
@@ -286,12 +294,77 @@ test("whatever a mode chooses can be had, down to the least there is", () => {
 })
 
 test("a device says how long its steps are, how many take part, and how many blocks it can address", () => {
-  const steps = { tokens: 2048, sequences: 200, drafts: 16, blocks: 300 }
+  const traits = { stepTokens: 2048, sequences: 200, drafts: 16, mostBlocks: 300 }
   const { program, sequences, drafts } = chooseLimits(
-    demand({ mode: "server", steps, drafts: { length: 4 } }),
+    demand({ mode: "server", traits, drafts: { length: 4 } }),
   )
   expect(sequences).toEqual({ value: 200, why: "server: the most" })
   expect([drafts, program.tokens, program.blocks]).toEqual([16, 2048 + 16, 300])
-  const wide = chooseLimits(demand({ mode: "server", steps: { ...steps, blocks: 1e6 } }))
+  const wide = chooseLimits(demand({ mode: "server", traits: { ...traits, mostBlocks: 1e6 } }))
   expect(wide.program.blocks).toBeGreaterThan(300)
+})
+
+// A device with memory of its own: what drafts keeps 2 MiB a block in the host's.
+const drafting: NonNullable<Demand["drafts"]> = {
+  length: 4,
+  model: {
+    weightBytes: 10 * MIB,
+    bytesPerBlock: MIB,
+    hostBytesPerBlock: 2 * MIB,
+    bufferBytes: () => 0,
+  },
+}
+
+test("each memory has its own budget, and the smaller one decides how many blocks there are", () => {
+  const blocks = (available: number, host?: number) =>
+    chooseLimits(
+      demand({
+        mode: "server",
+        overrides: { gpu_memory_utilization: 1, max_num_sequence: 1 },
+        available: available * MIB,
+        drafts: drafting,
+        ...(host !== undefined && { host: { available: host * MIB } }),
+      }),
+    )
+  // 110 MiB of weights, half a MiB of buffers, 2 MiB a block on the device.
+  const device = blocks(200, 100_000)
+  expect(device.program.blocks).toBe(44)
+  expect(device.memory.draft).toBe((10 + 44) * MIB)
+  expect(device.memory.host).toEqual({ taken: 88 * MIB, available: 100_000 * MIB })
+  const host = blocks(10_000, 50)
+  expect(host.program.blocks).toBe(25)
+  expect(host.total.why).toBe("server: what memory allows")
+  // One pool for both: 4 MiB a block, and nothing is counted twice.
+  const shared = blocks(200)
+  expect(shared.program.blocks).toBe(22)
+  expect(shared.memory.draft).toBe((10 + 22 + 44) * MIB)
+  expect(shared.memory.host).toBeUndefined()
+})
+
+test("the share that may be taken holds for each memory", () => {
+  const { memory, program } = chooseLimits(
+    demand({
+      mode: "server",
+      available: 1000 * MIB,
+      host: { available: 100 * MIB },
+      drafts: drafting,
+    }),
+  )
+  expect(memory.available).toBe(850 * MIB)
+  expect(memory.host!.available).toBe(85 * MIB)
+  expect(program.blocks).toBe(42)
+})
+
+test("where the host is short, the sentence says so, and names what takes of it", () => {
+  const short = { host: { available: 10 * MIB }, drafts: drafting }
+  expect(() =>
+    chooseLimits(demand({ ...short, overrides: { max_total_seq_length: 320 } })),
+  ).toThrow(
+    "What drafts needs at least 42 MiB of the host's memory, beside the device's; 10 MiB may be taken. Lower --overrides \"max_total_seq_length=…\", or leave the draft model out.",
+  )
+  // A host without room is no matter to who keeps nothing there.
+  const without = { available: 200 * MIB, host: { available: 0 } }
+  expect(chooseLimits(demand(without)).program).toEqual(
+    chooseLimits(demand({ available: 200 * MIB })).program,
+  )
 })

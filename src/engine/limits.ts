@@ -1,7 +1,8 @@
 // How much runs at once. A mode is a preset of three numbers (sequences, tokens held for all of them, prompt tokens a step
 // may take); an override wins over its number; memory has the last word over what a mode chose: first fewer tokens are held,
 // then steps get shorter, then fewer sequences run. Nothing is inferred silently: each number comes with its reason, which
-// the start-up table prints, and what was asked for and cannot be had is refused with the figures.
+// the start-up table prints, and what was asked for and cannot be had is refused with the figures. A device that has memory of
+// its own leaves the host's to what drafters keep there; every pool is held to its own share.
 
 import { type Problem, problem } from "../errors.ts"
 import type { KvType, Manifest } from "../runtime/manifest.ts"
@@ -29,10 +30,12 @@ export interface Demand {
   mode: Mode
   overrides: Overrides
   /** Of the device that takes the steps. */
-  steps: StepTraits
+  traits: StepTraits
   manifest: Pick<Manifest, "shapes" | "kv" | "window" | "sinks">
-  /** Bytes that may be taken, weights included. */
+  /** Bytes that may be taken of the memory that the program lies in, weights included. */
   available: number
+  /** The host's memory, where the device has its own; absent: what the host keeps is taken from `available`, too. */
+  host?: { available: number } | undefined
   weightBytes: number
   /** What the program needs beside weights and KV blocks, in bytes. */
   bufferBytes: (limits: ProgramLimits) => number
@@ -44,6 +47,8 @@ export interface Demand {
 export interface DraftDemand {
   weightBytes: number
   bytesPerBlock: number
+  /** What its drafter keeps in the host's memory. */
+  hostBytesPerBlock: number
   bufferBytes: (limits: ProgramLimits) => number
 }
 
@@ -67,6 +72,8 @@ export interface MemoryShares {
   draft: number // all of the program that drafts
   available: number // for all of these: the share that may be taken
   share: number // of what there is
+  /** Where the device has memory of its own: the host's part, which no figure above counts. */
+  host?: { taken: number; available: number }
 }
 
 export interface Chosen {
@@ -96,7 +103,7 @@ export function chooseLimits(demand: Demand): EngineLimits {
   for (const count of sequences.why === OVERRIDDEN
     ? [sequences.value]
     : halves(sequences.value, 1)) {
-    for (const step of halves(demand.steps.tokens, MIN_STEP_TOKENS)) {
+    for (const step of halves(demand.traits.stepTokens, MIN_STEP_TOKENS)) {
       layout = layOut(demand, context.value, count, step)
       if (layout.fit === "well") return limitsOf(demand, context, sequences, layout)
     }
@@ -190,8 +197,8 @@ function cut({ value: of }: Context, { value: held, why }: Chosen, span: number)
   return { value, why: MEMORY_ALLOWS, of, bound: "memory" }
 }
 
-const draftRoom = ({ steps }: Demand, proposed: number) =>
-  Math.min(steps.drafts, Math.max(FORCED, proposed))
+const draftRoom = ({ traits }: Demand, proposed: number) =>
+  Math.min(traits.drafts, Math.max(FORCED, proposed))
 
 /** Drafts take blocks from nobody: those of a sequence need one beside its own at most. */
 export function spareBlocks(sequences: number, drafts: number): number {
@@ -219,10 +226,10 @@ function spanOf({ manifest, mode }: Demand, context: number): Chosen {
   return { value: context, why: `${mode}: the context` }
 }
 
-function chooseSequences({ mode, overrides, steps }: Demand): Chosen {
+function chooseSequences({ mode, overrides, traits }: Demand): Chosen {
   const requested = overridden(overrides, "max_num_sequence")
   if (requested) return requested
-  if (mode === "server") return { value: steps.sequences, why: "server: the most" }
+  if (mode === "server") return { value: traits.sequences, why: "server: the most" }
   return { value: mode === "local" ? LOCAL_SEQUENCES : 1, why: mode }
 }
 
@@ -240,28 +247,33 @@ function shareOf({ mode, overrides }: Demand): number {
 
 /** How many blocks there may be, and there is memory for beside all else; less than none where not even that fits. */
 function blocksOfMemory(demand: Demand, program: ProgramLimits): number {
-  const { weights, activations, buffers, draft, available } = memoryShares(demand, {
+  const { weights, activations, buffers, draft, available, host } = memoryShares(demand, {
     ...program,
     blocks: 0,
   })
-  const { manifest, drafts, steps } = demand
-  const bytesPerBlock = manifest.kv.bytesPerBlock + (drafts?.model?.bytesPerBlock ?? 0)
+  const { manifest, drafts, traits } = demand
+  const { bytesPerBlock = 0, hostBytesPerBlock = 0 } = drafts?.model ?? {}
+  const ofDevice = manifest.kv.bytesPerBlock + bytesPerBlock + (host ? 0 : hostBytesPerBlock)
   const left = available - weights - activations - buffers - draft
-  return Math.min(steps.blocks, Math.floor(left / bytesPerBlock))
+  const most = Math.min(traits.mostBlocks, Math.floor(left / ofDevice))
+  if (!host || hostBytesPerBlock === 0) return most
+  return Math.min(most, Math.floor(host.available / hostBytesPerBlock))
 }
 
 function memoryShares(demand: Demand, program: ProgramLimits): MemoryShares {
-  const { weightBytes, manifest, bufferBytes, drafts } = demand
+  const { weightBytes, manifest, bufferBytes, drafts, host } = demand
   const buffers = bufferBytes({ ...program, tokens: 0 })
   const share = shareOf(demand)
+  const onHost = program.blocks * (drafts?.model?.hostBytesPerBlock ?? 0)
   return {
     weights: weightBytes,
     kv: program.blocks * manifest.kv.bytesPerBlock,
     activations: bufferBytes(program) - buffers,
     buffers,
-    draft: drafts?.model ? draftBytes(drafts.model, program) : 0,
+    draft: (drafts?.model ? draftBytes(drafts.model, program) : 0) + (host ? 0 : onHost),
     available: demand.available * share,
     share,
+    ...(host && { host: { taken: onHost, available: host.available * share } }),
   }
 }
 
@@ -271,11 +283,12 @@ function draftBytes(draft: DraftDemand, program: ProgramLimits): number {
 
 /** With the figures of the least there is, and of what may be changed so that it fits. */
 function memoryShort(demand: Demand, memory: MemoryShares): Problem {
-  const { weights, kv, activations, buffers, draft, available, share } = memory
+  const { weights, kv, activations, buffers, draft, available, share, host } = memory
   const { overrides, drafts } = demand
   const needed = weights + kv + activations + buffers + draft
+  const isHostShort = host !== undefined && host.taken > host.available
   const fields =
-    needed - kv < available
+    needed - kv < available || isHostShort
       ? (["max_total_seq_length", "context_window_size"] as const)
       : (["max_num_sequence"] as const)
   const cures = [
@@ -284,8 +297,15 @@ function memoryShort(demand: Demand, memory: MemoryShares): Problem {
       .map((field) => `lower --overrides "${field}=…"`),
     ...(share < 1 ? ['raise --overrides "gpu_memory_utilization=…"'] : []),
     ...(drafts?.model ? ["leave the draft model out"] : []),
-    "serve a smaller format (--quantization)",
+    ...(isHostShort ? [] : ["serve a smaller format (--quantization)"]),
   ].join(", or ")
+  const cure = `${cures[0]!.toUpperCase()}${cures.slice(1)}.`
+  if (isHostShort)
+    return problem("host_memory_short", {
+      needed: mib(host.taken),
+      available: mib(host.available),
+      cure,
+    })
   return problem("memory_short", {
     needed: mib(needed),
     weights: mib(weights),
@@ -293,7 +313,7 @@ function memoryShort(demand: Demand, memory: MemoryShares): Problem {
     activations: mib(activations),
     buffers: `${mib(buffers)}${draft > 0 ? `, draft ${mib(draft)}` : ""}`,
     available: mib(available),
-    cure: `${cures[0]!.toUpperCase()}${cures.slice(1)}.`,
+    cure,
   })
 }
 

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { afterEach, beforeEach, expect, test } from "vitest"
-import { readMemory } from "./memory.ts"
+import { budgetOf, type Memory, readMemory } from "./memory.ts"
 
 const GIB = 2 ** 30
 let root: string
@@ -62,4 +62,18 @@ test("a full group leaves nothing, not less than nothing", () => {
 
 test("here, something is available", () => {
   expect(readMemory().available).toBeGreaterThan(0)
+})
+
+test("a device with memory of its own leaves the host's to others; one that shares it has one pool", () => {
+  const host: Memory = { total: 16 * GIB, available: 10 * GIB, limitedBy: "cgroup" }
+  const own = { total: 24 * GIB, available: 20 * GIB, shared: false }
+  const device = { total: 24 * GIB, available: 20 * GIB, limitedBy: "device" }
+  expect(budgetOf(own, host)).toEqual({ device, host })
+  expect(budgetOf({ total: 24 * GIB, shared: false }, host).device.available).toBe(24 * GIB)
+  // A GPU in the processor may be told of more than the system has left, or allowed less.
+  expect(budgetOf({ ...own, shared: true }, host)).toEqual({ device: host })
+  const allowed = { total: 12 * GIB, available: 8 * GIB, shared: true }
+  expect(budgetOf(allowed, host)).toEqual({
+    device: { total: 12 * GIB, available: 8 * GIB, limitedBy: "device" },
+  })
 })

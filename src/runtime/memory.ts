@@ -1,15 +1,35 @@
-// How much memory may be taken, and is: what the machine has left, or what the control groups around this process leave of it, if
+// How much memory may be taken, and is: what a device has of its own, and of the host's what the machine has left, or what the control groups around this process leave of it, if
 // that is less. In a container the machine's own figures are not ours to use. Page cache that the kernel would give back
 // counts as free, on both sides: reading a model's file must not look like memory in use.
 
 import { readFileSync } from "node:fs"
 import { freemem, totalmem } from "node:os"
 import { dirname, join } from "node:path"
+import type { OwnMemory } from "./drivers/driver.ts"
 
 export interface Memory {
   total: number // bytes
   available: number // bytes
-  limitedBy: "machine" | "cgroup"
+  limitedBy: "machine" | "cgroup" | "device"
+}
+
+/** The pools that a program takes memory from. */
+export interface Budget {
+  /** Where its weights, keys and values and buffers lie. */
+  device: Memory
+  /** The host's; absent: the same pool, in which everything is counted once. */
+  host?: Memory
+}
+
+/**
+ * Of a device that says what it has. One that shares the host's memory has no more than the host has left.
+ * @param own `available` absent: the device does not say how much is free
+ */
+export function budgetOf(own: OwnMemory, host: Memory = readMemory()): Budget {
+  const { total, available = total, shared } = own
+  const device: Memory = { total, available, limitedBy: "device" }
+  if (!shared) return { device, host }
+  return { device: available < host.available ? device : host }
 }
 
 /** Version 2 and version 1 of the control groups: where they are mounted and what their files are called. */

@@ -71,10 +71,10 @@ export interface ProgramLimits {
 
 /** How far it pays, on a device, to open a program and to fill its steps. */
 export interface StepTraits {
-  tokens: number // in one step: longer ones gain nothing and hold everybody else up
+  stepTokens: number // in one step: longer ones gain nothing and hold everybody else up
   sequences: number // beyond these a step's decode rows leave no room for prompts
   drafts: number // a step over more rows than that is no cheaper for each than one over fewer
-  blocks: number // that can be addressed, whatever memory there is
+  mostBlocks: number // that can be addressed, whatever memory there is
 }
 
 /** One shared word: a step that finds it non-zero between layers or tiles gives up. */

@@ -45,7 +45,7 @@ beforeAll(async () => {
   const limits = chooseLimits({
     ...prepared,
     mode: "local",
-    steps: targets.cpu.steps,
+    traits: targets.cpu.steps,
     overrides: { max_total_seq_length: 512 }, // for four sequences: blocks run out
     available: 2 ** 30,
   })

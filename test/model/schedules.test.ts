@@ -60,7 +60,7 @@ async function opened(
   const limits = chooseLimits({
     mode: "local",
     overrides,
-    steps: targets[target].steps,
+    traits: targets[target].steps,
     manifest,
     available,
     weightBytes,

@@ -26,7 +26,7 @@ describe.each(["reference", "cpu"] as const)("on %s", (target) => {
     const limits = chooseLimits({
       mode: "local",
       overrides: { max_num_sequence: 6, max_total_seq_length: 800, prefill_chunk_size: 100 },
-      steps: targets[target].steps,
+      traits: targets[target].steps,
       manifest: prepared.manifest,
       available: 2 ** 30,
       weightBytes: prepared.weightBytes,

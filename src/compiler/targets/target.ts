@@ -5,7 +5,7 @@
 import type { Log } from "../../log.ts"
 import type { DeviceName } from "../../runtime/devices.ts"
 import type { Manifest } from "../../runtime/manifest.ts"
-import type { Memory } from "../../runtime/memory.ts"
+import type { Budget } from "../../runtime/memory.ts"
 import type { LoadableProgram, ProgramLimits, StepTraits } from "../../runtime/program.ts"
 import type { Shelf } from "../../runtime/shelf.ts"
 import type { CompileOptions } from "../compile.ts"
@@ -24,8 +24,8 @@ export interface Target {
   lacks(): Promise<Lack | undefined>
   /** What it makes here, for people; only where nothing is lacking. */
   makes(): Promise<string>
-  /** What may be taken of the memory that its programs lie in. */
-  memory(): Memory
+  /** The memory that its programs lie in, and the host's where that is another. */
+  memory(): Budget
   /** Quick: says what a plan's program will be and take. Opening it may run a compiler. */
   prepare(plan: Plan, log?: Log): Promise<Prepared>
 }

@@ -8,10 +8,10 @@ import type { CpuTarget } from "./cpu/cpu.ts"
 import type { LibraryKind, Target } from "./target.ts"
 
 const ofProcessors: StepTraits = {
-  tokens: 512, // activations are sized for it
+  stepTokens: 512, // activations are sized for it
   sequences: 128,
   drafts: 64,
-  blocks: Number.POSITIVE_INFINITY,
+  mostBlocks: Number.POSITIVE_INFINITY,
 }
 
 const rows = {
@@ -24,7 +24,7 @@ const rows = {
     steps: ofProcessors,
     lacks: async () => undefined,
     makes: async () => "an interpreter",
-    memory: () => readMemory(),
+    memory: () => ({ device: readMemory() }),
     prepare: async (plan) => (await import("./reference/hosted.ts")).prepareReference(plan),
   },
 } as const satisfies Record<string, Target>
@@ -71,7 +71,7 @@ function compiledFor(name: CpuTarget, help: string): Target {
     library,
     lacks: async () => (await import("./cpu/cpu.ts")).lackOfCompiler(),
     makes: async () => (await import("./cpu/cpu.ts")).describeCpu(name),
-    memory: () => readMemory(),
+    memory: () => ({ device: readMemory() }),
     prepare: async (plan, log) => (await import("./prepared.ts")).prepareBuilt(plan, library, log),
   }
 }
