@@ -1,35 +1,24 @@
-// The loop: choose, flatten, step, hand out. One step holds everybody who can go on, so whoever comes joins the next one
-// and whoever leaves frees its blocks at once; that is all that continuous batching is.
+// The loop: choose, flatten, step, hand out (results.ts). One step holds everybody who can go on, so whoever comes joins the
+// next one and whoever leaves (endings.ts) frees its blocks at once; that is all that continuous batching is.
 //
 // A reader that leaves while a step computes its sequence is let go when the step is over. A step that has nobody left is
 // told to give up, and a step with several sequences is short, so both come within 100 ms.
 
 import { setImmediate as breathe } from "node:timers/promises"
-import { Problem, problem } from "../errors.ts"
+import { type Problem, problem } from "../errors.ts"
 import type { Log } from "../log.ts"
-import {
-  BLOCK,
-  type CancelWord,
-  MOST_LOGPROBS,
-  type Program,
-  ProgramLost,
-  type StepDone,
-} from "../runtime/program.ts"
+import { BLOCK, type CancelWord, type Program, ProgramLost } from "../runtime/program.ts"
 import { Batch, type Part } from "./batch.ts"
-import type {
-  EndEvent,
-  Generation,
-  GenerationRequest,
-  PromptScores,
-  TokenEvent,
-} from "./generation.ts"
+import { Endings, failure } from "./endings.ts"
+import type { Generation, GenerationRequest } from "./generation.ts"
 import { type Context, type EngineLimits, spareBlocks } from "./limits.ts"
 import { Memory } from "./memory.ts"
 import { Outbox } from "./outbox.ts"
+import { Results, scoresOf } from "./results.ts"
 import { Scheduler } from "./scheduler.ts"
 import { Family, Sequence } from "./sequence.ts"
 import { Speculation, type Speculative } from "./speculative.ts"
-import { type Counts, type EngineStats, noCounts } from "./stats.ts"
+import { type EngineStats, noCounts } from "./stats.ts"
 import type { Trace } from "./trace.ts"
 
 const LONGEST_TIMER = 2 ** 31 - 1 // milliseconds
@@ -40,8 +29,6 @@ const LONGEST_TIMER = 2 ** 31 - 1 // milliseconds
  */
 const MASK_TURNS = 16
 const MASK_SHARE = 1 / 16
-
-const NOT_FINITE = "it computed a number that is not finite"
 
 export interface EngineOptions {
   limits: Pick<EngineLimits, "context" | "total" | "sequences" | "chunk">
@@ -92,18 +79,19 @@ class Loop implements Engine {
   readonly #scheduler: Scheduler
   readonly #batch: Batch
   readonly #speculation: Speculation | undefined
+  readonly #endings: Endings
+  readonly #results: Results
   readonly #cancel: CancelWord = new Int32Array(new SharedArrayBuffer(4))
   readonly #counts = noCounts()
   #arrivals = 0
   #step: readonly Sequence[] = [] // the one being taken
   /** Those whose step failed together: each is taken alone once, so that only the one to blame fails. */
-  readonly #suspects = new Set<Sequence>()
+  readonly #suspects = new WeakSet<Sequence>()
   #stepTime = 0 // milliseconds that the last one took
   #serving: Promise<void> | undefined
   #alarm: NodeJS.Timeout | undefined
   #closing = false
   #lost: Problem | undefined
-  #onIdle: (() => void)[] = []
 
   constructor(program: Program, options: EngineOptions) {
     const { manifest, limits } = program
@@ -141,6 +129,15 @@ class Loop implements Engine {
     const { sinks } = manifest
     this.#batch = new Batch({ limits, vocabulary, hidden, window, sinks, draws: true })
     if (speculative) this.#speculation = new Speculation(speculative, sequences, memory, options)
+    const parts = {
+      scheduler: this.#scheduler,
+      counts: this.#counts,
+      now: this.#now,
+      trace: options.trace,
+    }
+    this.#endings = new Endings(parts)
+    const [endings, speculation] = [this.#endings, this.#speculation]
+    this.#results = new Results({ ...parts, hidden, endings, speculation })
   }
 
   generate(request: GenerationRequest, signal?: AbortSignal): Generation {
@@ -208,8 +205,7 @@ class Loop implements Engine {
 
   async drain(): Promise<void> {
     this.#closing = true
-    if (this.#scheduler.families.length === 0) return
-    await new Promise<void>((resolve) => this.#onIdle.push(resolve))
+    await this.#endings.idle()
   }
 
   async close(): Promise<void> {
@@ -273,7 +269,7 @@ class Loop implements Engine {
     if (reason) sequence.outbox.put({ kind: "end", reason: "error", problem: reason })
     else sequence.outbox.close()
     if (!this.#step.includes(sequence)) {
-      this.#letGo(sequence)
+      this.#endings.letGo(sequence)
       return
     }
     sequence.state = "leaving"
@@ -282,47 +278,6 @@ class Loop implements Engine {
 
   #stopAll(family: Family, reason?: Problem): void {
     for (const sequence of [...family.live]) this.#stop(sequence, reason)
-  }
-
-  /** What the reader took stays findable for others; what was drawn past that does not. */
-  #letGo(sequence: Sequence): void {
-    const wanted = sequence.family.promptTokens + sequence.outbox.read
-    this.#scheduler.memory.recycle(sequence, wanted)
-    this.#remove(sequence, "left", sequence.length - wanted)
-  }
-
-  #end(sequence: Sequence, end: EndEvent): void {
-    this.#scheduler.memory.recycle(sequence, sequence.length)
-    this.#remove(sequence, end.reason, 0)
-    sequence.outbox.put(end)
-  }
-
-  /** What a failed sequence computed is worth nothing to anybody. */
-  #fail(sequence: Sequence, reason: Problem): void {
-    if (sequence.state === "ended") return
-    this.#counts.failures++
-    this.#remove(sequence, "error", 0)
-    sequence.outbox.put({ kind: "end", reason: "error", problem: reason })
-  }
-
-  /** @param unread tokens that were drawn and that nobody will ever read */
-  #remove(sequence: Sequence, outcome: string, unread: number): void {
-    const { family } = sequence
-    this.#options.trace?.span(family.request.id, "reply", sequence.firstAt ?? this.#now(), {
-      choice: sequence.choice,
-      outcome,
-      prompt: family.promptTokens,
-      cached: family.cached,
-      reply: sequence.replyTokens,
-      unread,
-      blocks: sequence.blocks.length,
-    })
-    this.#scheduler.remove(sequence)
-    this.#suspects.delete(sequence)
-    sequence.constraint?.close?.()
-    if (family.live.length === 0) family.onEnd()
-    if (this.#scheduler.families.length > 0) return
-    for (const resolve of this.#onIdle.splice(0)) resolve()
   }
 
   // the loop
@@ -402,7 +357,7 @@ class Loop implements Engine {
       this.#speculation?.begin()
       const parts = members.map((sequence) => this.#partOf(sequence))
       const output = await this.#program.step(this.#batch.flatten(parts), this.#cancel)
-      if (output.kind === "done") this.#handOut(parts, output, begun)
+      if (output.kind === "done") this.#results.handOut(parts, output, begun)
       else if (Atomics.load(this.#cancel, 0) === 0) throw new Error("it gave up unasked")
       for (const sequence of members) this.#suspects.delete(sequence)
     } catch (error) {
@@ -414,7 +369,7 @@ class Loop implements Engine {
       for (const sequence of step) {
         sequence.chunk = 0
         this.#speculation?.forget(sequence)
-        if (sequence.state === "leaving") this.#letGo(sequence)
+        if (sequence.state === "leaving") this.#endings.letGo(sequence)
       }
     }
   }
@@ -425,7 +380,7 @@ class Loop implements Engine {
     this.#lost = reason
     this.#options.log?.error({ why: message }, "the program is lost")
     for (const { live } of [...this.#scheduler.families])
-      for (const sequence of [...live]) this.#fail(sequence, reason)
+      for (const sequence of [...live]) this.#endings.fail(sequence, reason)
     this.#options.onLost?.(reason)
   }
 
@@ -440,7 +395,7 @@ class Loop implements Engine {
     const left = members.filter(({ state }) => state !== "ended")
     if (left.length <= 1) {
       this.#options.log?.error({ err: error }, "a step failed")
-      for (const sequence of left) this.#fail(sequence, failure(error))
+      for (const sequence of left) this.#endings.fail(sequence, failure(error))
       return
     }
     this.#options.log?.warn({ err: error }, "a step failed; its sequences are tried one by one")
@@ -456,7 +411,7 @@ class Loop implements Engine {
       await this.#program.copyBlocks(...copies)
     } catch (error) {
       if (error instanceof ProgramLost) throw error
-      for (const sequence of step) this.#fail(sequence, failure(error))
+      for (const sequence of step) this.#endings.fail(sequence, failure(error))
       throw error
     }
     await this.#speculation?.copyBlocks(...copies)
@@ -466,127 +421,6 @@ class Loop implements Engine {
     const { computed: from, chunk, drafts, rows } = sequence
     const end = from + chunk + drafts.length
     return { sequence, from, end, rows, hidden: this.#speculation?.hiddenRows(sequence) ?? 0 }
-  }
-
-  #handOut(parts: readonly Part[], output: StepDone, begun: number): void {
-    const before = this.#options.trace && { ...this.#counts }
-    const { hidden: width } = this.#program.manifest.shapes
-    let row = 0
-    let hidden = 0
-    let promptTokens = 0
-    for (const part of parts) {
-      const { sequence, rows } = part
-      const { scores, draws } = sequence
-      if (sequence.remaining > 1) {
-        promptTokens += sequence.chunk
-        this.#traceChunk(sequence, begun)
-      }
-      this.#advance(sequence)
-      if (scores > 0 && sequence.state === "running") this.#score(sequence, output, row, scores)
-      if (draws > 0 && sequence.state === "running") this.#drawAll(sequence, output, row + scores)
-      row += rows
-      const seen = output.hidden.subarray(hidden * width, (hidden + part.hidden) * width)
-      hidden += part.hidden
-      this.#speculation?.observe(sequence, seen, part.end - part.hidden)
-    }
-    this.#counts.steps++
-    this.#speculation?.end(parts.length, promptTokens)
-    this.#scheduler.pace.note(promptTokens, this.#now() - begun)
-    if (before) this.#traceStep(parts.length, begun, before)
-  }
-
-  #traceChunk({ family, choice, computed, chunk }: Sequence, begun: number): void {
-    const counts = { choice, from: computed, tokens: chunk }
-    this.#options.trace?.span(family.request.id, "prompt", begun, counts)
-  }
-
-  #traceStep(sequences: number, begun: number, before: Counts): void {
-    this.#options.trace?.span(undefined, "step", begun, {
-      sequences,
-      prompt: this.#counts.promptTokens - before.promptTokens,
-      reply: this.#counts.replyTokens - before.replyTokens,
-      recomputed: this.#counts.recomputedTokens - before.recomputedTokens,
-      blocks: this.#scheduler.memory.used,
-    })
-  }
-
-  /** Its chunk is in its blocks now; counts what of it was new. */
-  #advance(sequence: Sequence): void {
-    const { family } = sequence
-    const to = sequence.computed + sequence.chunk
-    const prompt = Math.min(to, family.promptTokens) - Math.max(sequence.computed, family.reached)
-    const reached = Math.max(sequence.reached, family.promptTokens)
-    const reply = to - Math.max(sequence.computed, reached)
-    const fresh = Math.max(0, prompt) + Math.max(0, reply)
-    this.#counts.promptTokens += Math.max(0, prompt)
-    this.#counts.recomputedTokens += sequence.chunk - fresh
-    family.reached = Math.max(family.reached, Math.min(to, family.promptTokens))
-    sequence.reached = Math.max(sequence.reached, to)
-    sequence.computed = to
-  }
-
-  /** Keeps how likely the prompt's tokens were, for all choices, whichever of them computed it. */
-  #score(sequence: Sequence, output: StepDone, first: number, rows: number): void {
-    const { family } = sequence
-    if (output.finite.subarray(first, first + rows).includes(0)) {
-      this.#fail(sequence, failure(NOT_FINITE))
-      return
-    }
-    const { top, logprobs, topTokens, topLogprobs } = scoresOf(family)
-    logprobs.set(output.logprobs.subarray(first, first + rows), family.scored)
-    for (let row = 0; row < rows; row++) {
-      const from = (first + row) * MOST_LOGPROBS
-      const at = (family.scored + row) * top
-      topTokens.set(output.topTokens.subarray(from, from + top), at)
-      topLogprobs.set(output.topLogprobs.subarray(from, from + top), at)
-    }
-    family.scored += rows
-  }
-
-  /** Draws a token, and another one for as long as the draft said which it would be: that one is computed too. */
-  #drawAll(sequence: Sequence, output: StepDone, first: number): void {
-    const { drafts } = sequence
-    let right = 0
-    for (let goesOn = true; goesOn; ) {
-      const row = first + right
-      this.#draw(sequence, output, row)
-      goesOn = output.tokens[row] === drafts[right]
-      if (goesOn) right++
-      if (sequence.state === "ended") break
-      if (goesOn) sequence.reached = ++sequence.computed
-    }
-    this.#speculation?.verified(sequence, right)
-  }
-
-  #draw(sequence: Sequence, output: StepDone, row: number): void {
-    const { memory } = this.#scheduler
-    const { promptTokens, request } = sequence.family
-    try {
-      if (sequence.fault !== undefined) throw sequence.fault
-      if (output.finite[row] === 0) throw new Error(NOT_FINITE)
-      sequence.sound = sequence.computed
-      memory.publish(sequence, promptTokens)
-      if (request.maxTokens === 0) {
-        this.#end(sequence, { kind: "end", reason: "length" })
-        return
-      }
-      const event = tokenEvent(sequence, output, row)
-      const { token } = event
-      if (request.stopTokens.has(token)) {
-        this.#end(sequence, { ...event, kind: "end", reason: "stop" })
-        return
-      }
-      sequence.constraint?.accept(token)
-      if (sequence.replyTokens === 0) sequence.firstAt = this.#now()
-      sequence.append(token)
-      this.#counts.replyTokens++
-      sequence.outbox.put(event)
-    } catch (error) {
-      this.#fail(sequence, failure(error))
-      return
-    }
-    if (sequence.length < sequence.family.end) return
-    this.#end(sequence, { kind: "end", reason: "length" })
   }
 }
 
@@ -600,31 +434,3 @@ const cures = {
   max_total_seq_length:
     'Shorten it or start the server with a larger --overrides "max_total_seq_length=…".',
 } as const satisfies Record<Context["bound"], string>
-
-/** Their room is taken when it is first asked for. */
-function scoresOf(family: Family): PromptScores {
-  const top = family.request.sampling.topLogprobs ?? 0
-  const count = family.promptTokens - 1
-  family.scores ??= {
-    top,
-    logprobs: new Float32Array(count),
-    topTokens: new Int32Array(count * top),
-    topLogprobs: new Float32Array(count * top),
-  }
-  return family.scores
-}
-
-function tokenEvent({ family }: Sequence, output: StepDone, row: number): TokenEvent {
-  const top = []
-  const first = row * MOST_LOGPROBS
-  for (let i = first; i < first + (family.request.sampling.topLogprobs ?? 0); i++) {
-    top.push({ token: output.topTokens[i]!, logprob: output.topLogprobs[i]! })
-  }
-  return { kind: "token", token: output.tokens[row]!, logprob: output.logprobs[row]!, top }
-}
-
-function failure(error: unknown): Problem {
-  if (error instanceof Problem) return error // a constraint's own words
-  const text = error instanceof Error ? error.message : String(error)
-  return problem("generation_failed", { problem: text })
-}

@@ -1,0 +1,177 @@
+// What a step computed, handed to its sequences: each has got further, the prompt's tokens tell how likely they were, tokens are
+// drawn and read, and some of them end a reply. One sequence whose row or constraint fails ends alone.
+
+import { MOST_LOGPROBS, type StepDone } from "../runtime/program.ts"
+import type { Part } from "./batch.ts"
+import { type Endings, failure } from "./endings.ts"
+import type { PromptScores, TokenEvent } from "./generation.ts"
+import type { Scheduler } from "./scheduler.ts"
+import type { Family, Sequence } from "./sequence.ts"
+import type { Speculation } from "./speculative.ts"
+import type { Counts } from "./stats.ts"
+import type { Trace } from "./trace.ts"
+
+const NOT_FINITE = "it computed a number that is not finite"
+
+export interface ResultsParts {
+  /** Numbers in a hidden row. */
+  hidden: number
+  scheduler: Scheduler
+  endings: Endings
+  speculation: Speculation | undefined
+  counts: Counts
+  now: () => number
+  trace: Trace | undefined
+}
+
+export class Results {
+  readonly #parts: ResultsParts
+
+  constructor(parts: ResultsParts) {
+    this.#parts = parts
+  }
+
+  /** @param begun when the step began */
+  handOut(parts: readonly Part[], output: StepDone, begun: number): void {
+    const before = this.#parts.trace && { ...this.#parts.counts }
+    const width = this.#parts.hidden
+    let row = 0
+    let hidden = 0
+    let promptTokens = 0
+    for (const part of parts) {
+      const { sequence, rows } = part
+      const { scores, draws } = sequence
+      if (sequence.remaining > 1) {
+        promptTokens += sequence.chunk
+        this.#traceChunk(sequence, begun)
+      }
+      this.#advance(sequence)
+      if (scores > 0 && sequence.state === "running") this.#score(sequence, output, row, scores)
+      if (draws > 0 && sequence.state === "running") this.#drawAll(sequence, output, row + scores)
+      row += rows
+      const seen = output.hidden.subarray(hidden * width, (hidden + part.hidden) * width)
+      hidden += part.hidden
+      this.#parts.speculation?.observe(sequence, seen, part.end - part.hidden)
+    }
+    this.#parts.counts.steps++
+    this.#parts.speculation?.end(parts.length, promptTokens)
+    this.#parts.scheduler.pace.note(promptTokens, this.#parts.now() - begun)
+    if (before) this.#traceStep(parts.length, begun, before)
+  }
+
+  #traceChunk({ family, choice, computed, chunk }: Sequence, begun: number): void {
+    const counts = { choice, from: computed, tokens: chunk }
+    this.#parts.trace?.span(family.request.id, "prompt", begun, counts)
+  }
+
+  #traceStep(sequences: number, begun: number, before: Counts): void {
+    this.#parts.trace?.span(undefined, "step", begun, {
+      sequences,
+      prompt: this.#parts.counts.promptTokens - before.promptTokens,
+      reply: this.#parts.counts.replyTokens - before.replyTokens,
+      recomputed: this.#parts.counts.recomputedTokens - before.recomputedTokens,
+      blocks: this.#parts.scheduler.memory.used,
+    })
+  }
+
+  /** Its chunk is in its blocks now; counts what of it was new. */
+  #advance(sequence: Sequence): void {
+    const { family } = sequence
+    const to = sequence.computed + sequence.chunk
+    const prompt = Math.min(to, family.promptTokens) - Math.max(sequence.computed, family.reached)
+    const reached = Math.max(sequence.reached, family.promptTokens)
+    const reply = to - Math.max(sequence.computed, reached)
+    const fresh = Math.max(0, prompt) + Math.max(0, reply)
+    this.#parts.counts.promptTokens += Math.max(0, prompt)
+    this.#parts.counts.recomputedTokens += sequence.chunk - fresh
+    family.reached = Math.max(family.reached, Math.min(to, family.promptTokens))
+    sequence.reached = Math.max(sequence.reached, to)
+    sequence.computed = to
+  }
+
+  /** Keeps how likely the prompt's tokens were, for all choices, whichever of them computed it. */
+  #score(sequence: Sequence, output: StepDone, first: number, rows: number): void {
+    const { family } = sequence
+    if (output.finite.subarray(first, first + rows).includes(0)) {
+      this.#parts.endings.fail(sequence, failure(NOT_FINITE))
+      return
+    }
+    const { top, logprobs, topTokens, topLogprobs } = scoresOf(family)
+    logprobs.set(output.logprobs.subarray(first, first + rows), family.scored)
+    for (let row = 0; row < rows; row++) {
+      const from = (first + row) * MOST_LOGPROBS
+      const at = (family.scored + row) * top
+      topTokens.set(output.topTokens.subarray(from, from + top), at)
+      topLogprobs.set(output.topLogprobs.subarray(from, from + top), at)
+    }
+    family.scored += rows
+  }
+
+  /** Draws a token, and another one for as long as the draft said which it would be: that one is computed too. */
+  #drawAll(sequence: Sequence, output: StepDone, first: number): void {
+    const { drafts } = sequence
+    let right = 0
+    for (let goesOn = true; goesOn; ) {
+      const row = first + right
+      this.#draw(sequence, output, row)
+      goesOn = output.tokens[row] === drafts[right]
+      if (goesOn) right++
+      if (sequence.state === "ended") break
+      if (goesOn) sequence.reached = ++sequence.computed
+    }
+    this.#parts.speculation?.verified(sequence, right)
+  }
+
+  #draw(sequence: Sequence, output: StepDone, row: number): void {
+    const { memory } = this.#parts.scheduler
+    const { promptTokens, request } = sequence.family
+    try {
+      if (sequence.fault !== undefined) throw sequence.fault
+      if (output.finite[row] === 0) throw new Error(NOT_FINITE)
+      sequence.sound = sequence.computed
+      memory.publish(sequence, promptTokens)
+      if (request.maxTokens === 0) {
+        this.#parts.endings.end(sequence, { kind: "end", reason: "length" })
+        return
+      }
+      const event = tokenEvent(sequence, output, row)
+      const { token } = event
+      if (request.stopTokens.has(token)) {
+        this.#parts.endings.end(sequence, { ...event, kind: "end", reason: "stop" })
+        return
+      }
+      sequence.constraint?.accept(token)
+      if (sequence.replyTokens === 0) sequence.firstAt = this.#parts.now()
+      sequence.append(token)
+      this.#parts.counts.replyTokens++
+      sequence.outbox.put(event)
+    } catch (error) {
+      this.#parts.endings.fail(sequence, failure(error))
+      return
+    }
+    if (sequence.length < sequence.family.end) return
+    this.#parts.endings.end(sequence, { kind: "end", reason: "length" })
+  }
+}
+
+/** Their room is taken when it is first asked for. */
+export function scoresOf(family: Family): PromptScores {
+  const top = family.request.sampling.topLogprobs ?? 0
+  const count = family.promptTokens - 1
+  family.scores ??= {
+    top,
+    logprobs: new Float32Array(count),
+    topTokens: new Int32Array(count * top),
+    topLogprobs: new Float32Array(count * top),
+  }
+  return family.scores
+}
+
+function tokenEvent({ family }: Sequence, output: StepDone, row: number): TokenEvent {
+  const top = []
+  const first = row * MOST_LOGPROBS
+  for (let i = first; i < first + (family.request.sampling.topLogprobs ?? 0); i++) {
+    top.push({ token: output.topTokens[i]!, logprob: output.topLogprobs[i]! })
+  }
+  return { kind: "token", token: output.tokens[row]!, logprob: output.logprobs[row]!, top }
+}
