@@ -17,6 +17,9 @@ export const anyType = 127
 
 export type Dialect = "draft-04" | "draft-07" | "2019-09" | "2020-12"
 
+/** Whether nothing counts beside a `$ref`, as it was before 2019. */
+export const isLegacy = (dialect: Dialect) => dialect === "draft-04" || dialect === "draft-07"
+
 export interface Fault {
   /** JSON pointer of the schema that holds the keyword. */
   pointer: string

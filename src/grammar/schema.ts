@@ -1,11 +1,12 @@
-// A schema document as a graph of nodes: one node for each position that is a schema, references resolved, keywords read
-// (readers.ts). Unknown keywords are annotations; what needs a document from outside is a fault that names its place.
+// A schema document as a graph of nodes: one node for each position that is a schema, references resolved (schema-names.ts),
+// keywords read (readers.ts). Unknown keywords are annotations; what needs a document from outside is a fault that names its place.
 
 import { combine, type Dfa } from "./dfa.ts"
 import { formats } from "./formats.ts"
 import type { Json } from "./json.ts"
 import { type Places, readKeywords } from "./readers.ts"
-import { type Dialect, type Fault, SchemaFault, type SchemaNode } from "./schema-node.ts"
+import { escapeToken, SchemaNames, valueAt } from "./schema-names.ts"
+import { type Dialect, type Fault, isLegacy, SchemaFault, type SchemaNode } from "./schema-node.ts"
 import { spend } from "./work.ts"
 
 export interface ReadOptions {
@@ -18,16 +19,6 @@ export interface ReadOptions {
   lenient: boolean
 }
 
-const rootBase = "schema:///"
-// The dynamic anchor that `$recursiveAnchor: true` stands for; no plain name can hold a blank.
-const recursive = "recursive anchor"
-
-const inOne = ["additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if"]
-inOne.push("items", "not", "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties")
-const inList = ["allOf", "anyOf", "items", "oneOf", "prefixItems"]
-const inMap = ["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties"]
-inMap.push("properties")
-
 /** Reads a whole document. Nodes are made as references reach them. @throws SchemaFault */
 export function readSchema(document: Json, options: ReadOptions): SchemaDocument {
   return new SchemaDocument(document, options)
@@ -38,28 +29,21 @@ export class SchemaDocument implements Places {
   readonly nodes: SchemaNode[] = []
   /** What could not be read; empty unless lenient. */
   readonly faults: Fault[] = []
-  /** Whether the dynamic scope matters: without such references it need not be followed. */
-  usesDynamicScope = false
   /** Whether some format is asserted in its portable forms alone. */
   usesPortable = false
   private readonly document: Json
   private readonly options: ReadOptions
   private readonly reached: [SchemaNode, Map<string, Json>][] = [] // and not yet read
   private readonly byPointer = new Map<string, SchemaNode>()
-  private readonly resources = new Map<string, string>() // URI → pointer of its root
-  private readonly resourceAt = new Map<string, string>() // pointer of a root → URI
-  private readonly anchors = new Map<string, string>() // URI#name → pointer
-  private readonly dynamicAnchors = new Map<string, string>() // URI#name → pointer
   private readonly patterns = new Map<string, Dfa>()
   private readonly dialect: Dialect
+  private readonly names: SchemaNames
 
   constructor(document: Json, options: ReadOptions) {
     this.document = document
     this.options = options
     this.dialect = options.dialect ?? dialectOf(document) ?? "2020-12"
-    this.resources.set(rootBase, "")
-    this.resourceAt.set("", rootBase)
-    this.scan(document, "", rootBase)
+    this.names = new SchemaNames(document, this.dialect)
     this.root = this.nodeAt("", "", "$ref")
     this.readReached()
   }
@@ -72,99 +56,31 @@ export class SchemaDocument implements Places {
     return node
   }
 
+  /** Whether the dynamic scope matters: without such references it need not be followed. */
+  get usesDynamicScope(): boolean {
+    return this.names.usesDynamicScope
+  }
+
   dynamicTarget(resource: string, anchor: string): SchemaNode | undefined {
-    const pointer = this.dynamicAnchors.get(`${resource}#${anchor}`)
+    const pointer = this.names.dynamicPointer(resource, anchor)
     if (pointer === undefined) return undefined
     const node = this.nodeAt(pointer, pointer, "$dynamicRef")
     this.readReached()
     return node
   }
 
-  // ---- identifiers ----
-
-  private scan(schema: Json, pointer: string, base: string): void {
-    if (!(schema instanceof Map)) return
-    spend(1)
-    const id = schema.get("$id") ?? (this.dialect === "draft-04" ? schema.get("id") : undefined)
-    const overridden = this.legacy() && schema.has("$ref")
-    if (typeof id === "string" && !overridden) {
-      if (id.startsWith("#")) this.anchors.set(`${base}${id}`, pointer)
-      else {
-        base = absolute(id, base).replace(/#$/, "")
-        this.resources.set(base, pointer)
-        this.resourceAt.set(pointer, base)
-      }
-    }
-    const anchor = schema.get("$anchor")
-    if (typeof anchor === "string") this.anchors.set(`${base}#${anchor}`, pointer)
-    const dynamic =
-      schema.get("$recursiveAnchor") === true ? recursive : schema.get("$dynamicAnchor")
-    if (typeof dynamic === "string") {
-      this.anchors.set(`${base}#${dynamic}`, pointer)
-      this.dynamicAnchors.set(`${base}#${dynamic}`, pointer)
-    }
-    if (schema.has("$dynamicRef") || schema.has("$recursiveRef")) this.usesDynamicScope = true
-    for (const [keyword, value] of schema) {
-      const at = `${pointer}/${escapeToken(keyword)}`
-      if (inOne.includes(keyword)) this.scan(value, at, base)
-      if (inList.includes(keyword) && Array.isArray(value)) {
-        for (const [i, item] of value.entries()) this.scan(item, `${at}/${i}`, base)
-      }
-      if (inMap.includes(keyword) && value instanceof Map) {
-        for (const [name, item] of value) this.scan(item, `${at}/${escapeToken(name)}`, base)
-      }
-    }
-  }
-
-  private resourceOf(pointer: string): string {
-    for (let at = pointer; ; at = at.slice(0, at.lastIndexOf("/"))) {
-      const uri = this.resourceAt.get(at)
-      if (uri !== undefined) return uri
-    }
-  }
-
-  /** The pointer into the document that a reference means. */
-  private resolve(ref: Json, from: SchemaNode, keyword: string): { pointer: string; name: string } {
-    if (typeof ref !== "string") throw new SchemaFault(from.pointer, keyword, "is not a string")
-    const target = absolute(ref, from.resource)
-    const hash = target.indexOf("#")
-    const uri = hash < 0 ? target : target.slice(0, hash)
-    const root = this.resources.get(uri)
-    if (root === undefined) {
-      const reason = `${ref} is not part of this document, and documents from outside are not read`
-      throw new SchemaFault(from.pointer, keyword, reason)
-    }
-    let fragment = hash < 0 ? "" : target.slice(hash + 1)
-    try {
-      fragment = decodeURIComponent(fragment)
-    } catch {
-      throw new SchemaFault(from.pointer, keyword, `${ref} is not a URI reference`)
-    }
-    if (fragment === "" || fragment.startsWith("/")) return { pointer: root + fragment, name: "" }
-    const pointer = this.anchors.get(`${uri}#${fragment}`)
-    if (pointer === undefined) {
-      throw new SchemaFault(from.pointer, keyword, `${ref} names no anchor of this document`)
-    }
-    return { pointer, name: fragment }
-  }
-
   private nodeAt(pointer: string, from: string, keyword: string): SchemaNode {
     const known = this.byPointer.get(pointer)
     if (known) return known
     spend(2)
-    let value: Json | undefined = this.document
-    for (const token of pointer.split("/").slice(1).map(unescapeToken)) {
-      if (value instanceof Map) value = value.get(token)
-      else if (Array.isArray(value) && /^(0|[1-9]\d*)$/.test(token)) value = value[Number(token)]
-      else value = undefined
-    }
+    const value = valueAt(this.document, pointer)
     if (value === undefined) throw new SchemaFault(from, keyword, `there is nothing at #${pointer}`)
     const isSchema = typeof value === "boolean" || value instanceof Map
     if (!isSchema) throw new SchemaFault(from, keyword, "is no schema: neither object nor boolean")
     const node: SchemaNode = {
       id: this.nodes.length,
       pointer,
-      resource: this.resourceOf(pointer),
+      resource: this.names.resourceOf(pointer),
       dialect: this.dialect,
       ...(typeof value === "boolean" ? { always: value } : {}),
     }
@@ -185,7 +101,7 @@ export class SchemaDocument implements Places {
 
   private fill(node: SchemaNode, schema: Map<string, Json>): void {
     const { dropped, lenient } = this.options
-    const onlyRef = this.legacy() && schema.has("$ref")
+    const onlyRef = isLegacy(this.dialect) && schema.has("$ref")
     const isRead = (keyword: string) =>
       (!onlyRef || keyword === "$ref") && !dropped.has(`${node.pointer} ${keyword}`)
     this.faults.push(...readKeywords(this, node, schema, isRead, lenient))
@@ -197,17 +113,13 @@ export class SchemaDocument implements Places {
   }
 
   reference(node: SchemaNode, keyword: string, value: Json): SchemaNode["dynamic"] & object {
-    const { pointer, name } = this.resolve(value, node, keyword)
-    const isDynamic = this.dynamicAnchors.get(`${this.resourceOf(pointer)}#${name}`) === pointer
-    const fallback = this.nodeAt(pointer, node.pointer, keyword)
-    return { fallback, anchor: name !== "" && isDynamic ? name : undefined }
+    const { pointer, anchor } = this.names.target(value, node, keyword)
+    return { fallback: this.nodeAt(pointer, node.pointer, keyword), anchor }
   }
 
   recursiveReference(node: SchemaNode): SchemaNode["dynamic"] & object {
-    const root = this.resources.get(node.resource)!
-    const isDynamic = this.dynamicAnchors.get(`${node.resource}#${recursive}`) === root
-    const fallback = this.nodeAt(root, node.pointer, "$recursiveRef")
-    return { fallback, anchor: isDynamic ? recursive : undefined }
+    const { pointer, anchor } = this.names.recursiveTarget(node)
+    return { fallback: this.nodeAt(pointer, node.pointer, "$recursiveRef"), anchor }
   }
 
   language(key: string, make: () => Dfa): Dfa {
@@ -230,10 +142,6 @@ export class SchemaDocument implements Places {
     const language = isPortable ? format.portable() : format.language()
     return { language, maxLength: format.maxLength ?? Number.POSITIVE_INFINITY }
   }
-
-  private legacy(): boolean {
-    return this.dialect === "draft-04" || this.dialect === "draft-07"
-  }
 }
 
 /** Values that are listed, and patterns that only other forms match, say that other forms are wanted. */
@@ -249,21 +157,4 @@ function dialectOf(document: Json): Dialect | undefined {
   if (/draft-0[34]/.test(uri)) return "draft-04"
   if (/draft-0[67]/.test(uri)) return "draft-07"
   return /2019-09/.test(uri) ? "2019-09" : "2020-12"
-}
-
-function absolute(ref: string, base: string): string {
-  if (ref.startsWith("#")) return base + ref
-  try {
-    return new URL(ref, base).href
-  } catch {
-    return ref
-  }
-}
-
-function escapeToken(token: string): string {
-  return token.replaceAll("~", "~0").replaceAll("/", "~1")
-}
-
-function unescapeToken(token: string): string {
-  return token.replaceAll("~1", "/").replaceAll("~0", "~")
 }
