@@ -9,8 +9,9 @@ import type { EngineStats } from "../engine/stats.ts"
 import { Problem } from "../errors.ts"
 import { createLog } from "../log.ts"
 import { openLines } from "./lines.ts"
-import type { chatOptions, Values } from "./options.ts"
+import type { chatOptions } from "./options.ts"
 import { progressBar } from "./progress.ts"
+import type { Values } from "./read-options.ts"
 
 type Options = Values<typeof chatOptions>
 

@@ -1,5 +1,5 @@
 // The commands and what each takes, as commander sees them: help, suggestions for typing errors, and the text of every
-// option. What the texts mean is read in options.ts; what a command does stands in its own file, which is loaded when the
+// option. What the texts mean is read in read-options.ts; what a command does stands in its own file, which is loaded when the
 // command has been read: help and refusals must not wait for native packages.
 
 import { Command, type CommanderError, Option as Flag, Help } from "commander"
@@ -8,15 +8,13 @@ import {
   chatOptions,
   compileOptions,
   devicesOptions,
-  environmentName,
   inspectOptions,
   type Option,
   printedDefault,
   pruneOptions,
-  readOptions,
   serveOptions,
-  type Values,
 } from "./options.ts"
+import { environmentName, readOptions, type Values } from "./read-options.ts"
 import { quoted, refuse } from "./values.ts"
 
 export function commandLine(): Command {

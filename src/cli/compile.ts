@@ -21,8 +21,9 @@ import { locateModel } from "../model/locate.ts"
 import { type Model, openModel } from "../model/model.ts"
 import type { FormatName } from "../runtime/format.ts"
 import { makeFolder } from "../runtime/scratch.ts"
-import type { compileOptions, Values } from "./options.ts"
+import type { compileOptions } from "./options.ts"
 import { progressBar } from "./progress.ts"
+import type { Values } from "./read-options.ts"
 import { refuse } from "./values.ts"
 
 export async function compile(name: string, options: Values<typeof compileOptions>): Promise<void> {

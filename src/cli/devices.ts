@@ -4,7 +4,8 @@
 import { targets, targetsOf, whyUnusable } from "../compiler/targets/targets.ts"
 import { type FoundDevice, findDevices } from "../runtime/devices.ts"
 import type { Features, Obstacle } from "../runtime/drivers/driver.ts"
-import type { devicesOptions, Values } from "./options.ts"
+import type { devicesOptions } from "./options.ts"
+import type { Values } from "./read-options.ts"
 
 /** What --json prints. */
 interface Report {

@@ -12,7 +12,8 @@ import { locateModel } from "../model/locate.ts"
 import { type Model, openModel } from "../model/model.ts"
 import { type Parameter, parameterBytes } from "../runtime/manifest.ts"
 import { BLOCK } from "../runtime/program.ts"
-import type { inspectOptions, Values } from "./options.ts"
+import type { inspectOptions } from "./options.ts"
+import type { Values } from "./read-options.ts"
 import { table } from "./table.ts"
 
 export async function inspect(name: string, options: Values<typeof inspectOptions>): Promise<void> {

@@ -4,7 +4,6 @@ import {
   chatOptions,
   compileOptions,
   devicesOptions,
-  environmentName,
   inspectOptions,
   type Option,
   printedDefault,
@@ -13,6 +12,7 @@ import {
   unbuilt,
 } from "./options.ts"
 import { overrideFields } from "./overrides.ts"
+import { environmentName } from "./read-options.ts"
 
 export function optionsPage(): string {
   return `# Options

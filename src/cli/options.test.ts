@@ -1,6 +1,7 @@
 import { expect, test } from "vitest"
 import { commandLine } from "./commands.ts"
-import { chatOptions, readOptions, serveOptions, unbuilt } from "./options.ts"
+import { chatOptions, serveOptions, unbuilt } from "./options.ts"
+import { readOptions } from "./read-options.ts"
 
 // Specification §1.1, row by row: option, type or format, default.
 const specified = `

@@ -1,28 +1,26 @@
-// Every option of the command line, in one table. Parsing, --help, the environment's names and docs/options.md are made
-// from it. An option is listed only when it works; one that the specification names and that is not built yet is known
+// Every option of the command line, in one table. Parsing (read-options.ts), --help, the environment's names and
+// docs/options.md are made from it. An option is listed only when it works; one that the specification names and that is not built yet is known
 // by name and refused with its own sentence, in `unbuilt`.
 
 import { appDefaults } from "../app/defaults.ts"
 import { formats, type FormatName as ToolFormat } from "../chat/formats/formats.ts"
 import { libraryTargets, targetNames, targets, usableDevices } from "../compiler/targets/targets.ts"
-import type { Overrides } from "../engine/limits.ts"
 import { defaultHttpOptions, defaultTimeouts } from "../http/service.ts"
-import { type DeviceRequest, DRIVER_MILLISECONDS, deviceNames } from "../runtime/devices.ts"
+import { DRIVER_MILLISECONDS, deviceNames } from "../runtime/devices.ts"
 import { formatNames } from "../runtime/format.ts"
-import { overrideFields, overrides } from "./overrides.ts"
+import { compiledOverrides, overrideFields, overrides } from "./overrides.ts"
 import {
   age,
   bytes,
   decimal,
+  device,
   flag,
   integer,
   jsonList,
   list,
   listOf,
   oneOf,
-  quoted,
   type Reader,
-  refuse,
   seed,
   text,
 } from "./values.ts"
@@ -436,36 +434,6 @@ export const unbuilt: Record<string, { refused: (value: unknown) => boolean; bec
   },
 }
 
-export type Values<Table extends Record<string, Option>> = {
-  [Name in keyof Table]: ReturnType<Table[Name]["read"]> | Table[Name]["absent"]
-}
-
-/**
- * The values of a command's options.
- * @param given what the command line said, by option name: a text, or true for a flag.
- * @param environment where an option that was not given is looked for, under `environmentName`; an empty text is as none.
- */
-export function readOptions<Table extends Record<string, Option>>(
-  table: Table,
-  given: Readonly<Record<string, string | true | undefined>>,
-  environment: Readonly<Record<string, string | undefined>>,
-): Values<Table> {
-  const values: Record<string, unknown> = {}
-  for (const [name, option] of Object.entries(table)) {
-    const typed = given[name]
-    const inherited = environment[environmentName(name)]
-    if (typed !== undefined) values[name] = option.read(typed === true ? "true" : typed, name)
-    else if (inherited) values[name] = option.read(inherited, environmentName(name))
-    else values[name] = option.absent
-    if (values[name] !== option.absent) refuseUnbuilt(name, values[name])
-  }
-  return values as Values<Table>
-}
-
-export function environmentName(option: string): string {
-  return `SINTER_${option.slice(2).replaceAll("-", "_").toUpperCase()}`
-}
-
 /** The default as help and documents print it. */
 export function printedDefault({ absent, shown }: Option): string {
   if (shown !== undefined) return shown
@@ -473,36 +441,8 @@ export function printedDefault({ absent, shown }: Option): string {
   return absent === false ? "off" : String(absent as string | number)
 }
 
-function refuseUnbuilt(name: string, value: unknown): void {
-  const row = unbuilt[name]
-  if (row?.refused(value)) refuse(name, row.because)
-  if (name !== "--overrides") return
-  for (const [field, inner] of Object.entries(value as object)) {
-    refuseUnbuilt(`${name} ${field}`, inner)
-  }
-}
-
 /** Devices that are found and not used yet. */
 function knownDevices(): string {
   const others = deviceNames.filter((name) => !usableDevices.includes(name))
   return others.length > 0 ? ` Nothing runs yet on ${others.join(", ")}.` : ""
-}
-
-function device(given: string, option: string): DeviceRequest {
-  const [, name, id = "0"] = /^([a-z]+)(?::(\d{1,4}))?$/.exec(given) ?? []
-  const known = [...deviceNames, "auto"] as const
-  const found = known.find((candidate) => candidate === name)
-  if (found) return { name: found, id: Number(id) }
-  return refuse(
-    option,
-    `expected NAME or NAME:ID with NAME one of ${known.join(", ")}, got ${quoted(given)}.`,
-  )
-}
-
-function compiledOverrides(given: string, option: string): Overrides {
-  const values = overrides(given, option)
-  const other = Object.keys(values).find((field) => field !== "kv_dtype")
-  if (other)
-    refuse(option, `${other} is chosen when the model is served; only kv_dtype is compiled in.`)
-  return values
 }

@@ -86,4 +86,13 @@ export const overrides: Reader<Overrides> = (given, option) => {
   return values as Overrides
 }
 
+/** Those that a library is compiled with. */
+export const compiledOverrides: Reader<Overrides> = (given, option) => {
+  const values = overrides(given, option)
+  const other = Object.keys(values).find((field) => field !== "kv_dtype")
+  if (other)
+    refuse(option, `${other} is chosen when the model is served; only kv_dtype is compiled in.`)
+  return values
+}
+
 const known = () => Object.keys(fields).join(", ")

@@ -6,8 +6,9 @@ import type { Chosen } from "../engine/limits.ts"
 import { createLog } from "../log.ts"
 import { version } from "../version.ts"
 import { GiveBack } from "../worker/give-back.ts"
-import type { serveOptions, Values } from "./options.ts"
+import type { serveOptions } from "./options.ts"
 import { progressBar } from "./progress.ts"
+import type { Values } from "./read-options.ts"
 import { endSignal } from "./signals.ts"
 
 type Options = Values<typeof serveOptions>

@@ -5,7 +5,8 @@ import { Problem } from "../errors.ts"
 import { readHeader } from "../model/packed-copy.ts"
 import { readManifest } from "../runtime/library.ts"
 import { type Item, openShelf } from "../runtime/shelf.ts"
-import type { pruneOptions, Values } from "./options.ts"
+import type { pruneOptions } from "./options.ts"
+import type { Values } from "./read-options.ts"
 import { table } from "./table.ts"
 
 export async function list(): Promise<void> {

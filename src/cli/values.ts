@@ -2,6 +2,7 @@
 // rounding, no trimming of numbers, no yes/no/on/off. Each reader is a function of the text and of the option's name.
 
 import { problem } from "../errors.ts"
+import { type DeviceRequest, deviceNames } from "../runtime/devices.ts"
 
 /** Reads the text given for `option`; throws `option_invalid`. */
 export type Reader<T> = (text: string, option: string) => T
@@ -81,6 +82,18 @@ export const age: Reader<number> = (given, option) => {
   const [, digits, unit] = /^(\d{1,6})([dh])$/.exec(given) ?? []
   if (digits) return Number(digits) * (unit === "d" ? 24 : 1) * 3_600_000
   return refuse(option, `expected days or hours like 30d or 12h, got ${quoted(given)}.`)
+}
+
+/** NAME or NAME:ID. */
+export const device: Reader<DeviceRequest> = (given, option) => {
+  const [, name, id = "0"] = /^([a-z]+)(?::(\d{1,4}))?$/.exec(given) ?? []
+  const known = [...deviceNames, "auto"] as const
+  const found = known.find((candidate) => candidate === name)
+  if (found) return { name: found, id: Number(id) }
+  return refuse(
+    option,
+    `expected NAME or NAME:ID with NAME one of ${known.join(", ")}, got ${quoted(given)}.`,
+  )
 }
 
 /** A JSON list of strings, each of which `matches`; `what` names one entry in the refusal. */
