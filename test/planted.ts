@@ -224,6 +224,29 @@ export const planted: readonly PlantedFault[] = [
     test: "src/engine/speculative.test.ts",
   },
 
+  // ---- what is open
+  {
+    what: "what was opened first is closed first",
+    file: "src/closing.ts",
+    text: "this.#open.reverse()",
+    fault: "this.#open",
+    test: "src/closing.test.ts",
+  },
+  {
+    what: "one that cannot be closed keeps the others open",
+    file: "src/closing.ts",
+    text: "failures.push(error)",
+    fault: "throw error",
+    test: "src/closing.test.ts",
+  },
+  {
+    what: "a start that fails half-way leaves open what it has opened",
+    file: "src/closing.ts",
+    text: "await closing.close().catch(",
+    fault: "await Promise.resolve().catch(",
+    test: "src/closing.test.ts",
+  },
+
   // ---- models and their files
   {
     what: "bytes behind the last tensor are let pass",

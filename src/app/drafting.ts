@@ -2,8 +2,10 @@
 // and refused in a sentence with both figures where it does not fit.
 
 import { existsSync } from "node:fs"
+import { openWhole } from "../closing.ts"
 import type { Graph } from "../compiler/graph/graph.ts"
 import { prepareProgram, traitsOf } from "../compiler/targets/prepare.ts"
+import type { Prepared } from "../compiler/targets/target.ts"
 import type { TargetName } from "../compiler/targets/targets.ts"
 import { createEagle, eagleBytesPerBlock } from "../engine/drafters/eagle.ts"
 import { createLookup } from "../engine/drafters/lookup.ts"
@@ -151,8 +153,8 @@ interface Fitting extends Omit<WeightSource, "weights"> {
 async function prepareModel(wish: DraftingWish, mode: SpeculativeMode): Promise<PreparedDrafting> {
   const { model, device, target, trustLibraries, overrides, log } = wish
   const { path, library } = parseModels(wish.models!)
-  const fitting = await openFitting(locateModel(path), mode, wish)
-  try {
+  return openWhole(async (closing) => {
+    const fitting = closing.add(await openFitting(locateModel(path), mode, wish))
     const { name, architecture, programFormat, longest } = fitting
     const { spec_draft_length: length = 0 } = overrides
     checkLength(length, fitting)
@@ -180,27 +182,24 @@ async function prepareModel(wish: DraftingWish, mode: SpeculativeMode): Promise<
             prepared.bufferBytes(fitting.limits(limits)) * fitting.weights.length,
         },
       },
-      async open({ limits, signal, load }) {
-        const programs: LoadableProgram[] = []
-        try {
-          for (const [part, weights] of fitting.weights.entries()) {
-            const program = await prepared.open(fitting.limits(limits), signal)
-            programs.push(program)
-            await load({ ...fitting, weights, part }, program)
-          }
-        } catch (error) {
-          for (const program of programs) await program.close()
-          throw error
-        }
-        const [first, ...others] = programs
-        return (memory) => fitting.draft([first!, ...others], memory)
-      },
-      close: () => fitting.close(),
+      open: (opening) => openPrograms(fitting, prepared, opening),
+      close: () => closing.close(),
     }
-  } catch (error) {
-    await fitting.close()
-    throw error
-  }
+  })
+}
+
+/** They belong to the drafter, once there is one. */
+function openPrograms(fitting: Fitting, prepared: Prepared, { limits, signal, load }: Opening) {
+  return openWhole(async (closing) => {
+    const programs: LoadableProgram[] = []
+    for (const [part, weights] of fitting.weights.entries()) {
+      const program = closing.add(await prepared.open(fitting.limits(limits), signal))
+      programs.push(program)
+      await load({ ...fitting, weights, part }, program)
+    }
+    const [first, ...others] = programs
+    return (memory: Memory) => fitting.draft([first!, ...others], memory)
+  })
 }
 
 /** One row a sequence: only the last token of each is drawn from. */
@@ -227,7 +226,8 @@ async function openFitting(
       )
     return openDraft(path, model)
   }
-  try {
+  return openWhole(async (closing) => {
+    closing.add(head)
     if (head.kind !== mode)
       throw misfit(
         `${head.name} holds ${titles[head.kind]} and --speculative-mode ${mode} takes ${titles[mode]}; choose ${head.kind}`,
@@ -245,10 +245,7 @@ async function openFitting(
       hostBytesPerBlock: eagleBytesPerBlock(head.graph.shapes.hidden),
       draft: ([program], memory) => createEagle(program, memory),
     }
-  } catch (error) {
-    await head.close()
-    throw error
-  }
+  })
 }
 
 const titles = {
@@ -258,21 +255,21 @@ const titles = {
 } as const satisfies Record<SpeculativeMode, string>
 
 async function openDraft(path: string, model: Model): Promise<Fitting> {
-  const draft = await openModel(path, { verify: false })
-  const difference = vocabularyDifference(draft.texts.tokenizer, model.texts.tokenizer)
-  if (difference) {
-    await draft.close()
-    throw misfit(`${draft.name} and ${model.name} have different vocabularies: ${difference}`)
-  }
-  return {
-    ...draft,
-    weights: [draft.weights],
-    longest: Number.POSITIVE_INFINITY,
-    programFormat: draft.format,
-    limits: oneRow,
-    hostBytesPerBlock: 0,
-    draft: ([program], memory) => createSmallDraft(program, memory),
-  }
+  return openWhole(async (closing) => {
+    const draft = closing.add(await openModel(path, { verify: false }))
+    const difference = vocabularyDifference(draft.texts.tokenizer, model.texts.tokenizer)
+    if (difference)
+      throw misfit(`${draft.name} and ${model.name} have different vocabularies: ${difference}`)
+    return {
+      ...draft,
+      weights: [draft.weights],
+      longest: Number.POSITIVE_INFINITY,
+      programFormat: draft.format,
+      limits: oneRow,
+      hostBytesPerBlock: 0,
+      draft: ([program], memory) => createSmallDraft(program, memory),
+    }
+  })
 }
 
 /** What has slid out of the model's window is gone for the draft too. */

@@ -3,6 +3,7 @@
 // these either. What has been compiled is remembered here: who asks for it again does not wait for what others compile.
 
 import { createHash } from "node:crypto"
+import { Closing } from "../closing.ts"
 import type { Constraint } from "../engine/generation.ts"
 import type { Caller } from "../worker/lane.ts"
 import { type CompileLimits, CompileThread } from "./compile-thread.ts"
@@ -39,6 +40,7 @@ export class ConstraintThreads {
   readonly #threads: { quick: MaskThread; slow: MaskThread }
   readonly #known = new Map<string, Known>()
   readonly #compiledMilliseconds: number
+  readonly #closing = new Closing()
   #sequences = 0
 
   constructor(options: ConstraintOptions, limits: Partial<ConstraintLimits> = {}) {
@@ -51,6 +53,7 @@ export class ConstraintThreads {
       quick: maskThread(options, { ...QUICK, ...limits.quick }),
       slow: maskThread(options, { ...SLOW, ...limits.slow }),
     }
+    for (const each of [this.#compiler, ...Object.values(this.#threads)]) this.#closing.add(each)
     this.#threads.quick.start() // at once: the vocabulary takes too long for the first request to wait
   }
 
@@ -71,8 +74,7 @@ export class ConstraintThreads {
   }
 
   async close(): Promise<void> {
-    const { quick, slow } = this.#threads
-    await Promise.all([this.#compiler.close(), quick.close(), slow.close()])
+    await this.#closing.close()
   }
 
   async #compiled(held: Held, size: number, caller: Caller): Promise<Known> {

@@ -5,6 +5,7 @@ import { renameSync, rmSync, writeFileSync } from "node:fs"
 import { dirname, join, resolve } from "node:path"
 import { checkTexts } from "../app/texts.ts"
 import { planOf } from "../app.ts"
+import { openWhole } from "../closing.ts"
 import type { Plan } from "../compiler/plan.ts"
 import { libraryPath, rememberBuild } from "../compiler/targets/prepare.ts"
 import type { LibraryKind } from "../compiler/targets/target.ts"
@@ -76,22 +77,20 @@ async function openSource(name: string, baseName: string | undefined): Promise<S
   if (kind) {
     refuse("--base", `${name} holds ${headTitles[kind]}; say which model they propose tokens to.`)
   }
-  const model = await openModel(path)
-  await checkTexts(model).catch(async (error) => {
-    await model.close()
-    throw error
+  return openWhole(async (closing) => {
+    const model = closing.add(await openModel(path))
+    await checkTexts(model)
+    return {
+      ...model,
+      check: (format) => checkFormat(model, format),
+      write: (output, options) => compileFolder(model, output, options),
+    }
   })
-  return {
-    ...model,
-    check: (format) => checkFormat(model, format),
-    write: (output, options) => compileFolder(model, output, options),
-  }
 }
 
 async function openHeadSource(path: string, baseName: string): Promise<Source> {
-  const base = await openModel(locateModel(baseName), { verify: false })
-  const closing = [() => base.close()]
-  try {
+  return openWhole(async (closing) => {
+    const base = closing.add(await openModel(locateModel(baseName), { verify: false }))
     const head = await openHead(path, base)
     if (head.kind === "plain") {
       return refuse(
@@ -99,7 +98,7 @@ async function openHeadSource(path: string, baseName: string): Promise<Source> {
         `${head.name} is a whole model, which belongs to no other; leave it out.`,
       )
     }
-    closing.unshift(() => head.close())
+    closing.add(head)
     const difference = headDifference(head, base)
     if (difference) refuse("--base", `${difference}.`)
     await head.own.weights.verify()
@@ -108,16 +107,9 @@ async function openHeadSource(path: string, baseName: string): Promise<Source> {
       architecture: `${head.kind} for ${base.name}`,
       check: (format) => checkHeadFormat(head, format),
       write: (output, options) => compileHeadFolder(head, output, options),
-      close: () => closeAll(closing),
+      close: () => closing.close(),
     }
-  } catch (error) {
-    await closeAll(closing)
-    throw error
-  }
-}
-
-async function closeAll(closing: readonly (() => Promise<void>)[]): Promise<void> {
-  for (const close of closing) await close()
+  })
 }
 
 /** Builds the library and puts it into the folder's lib/, whole or not at all. */

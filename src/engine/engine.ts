@@ -5,6 +5,7 @@
 // told to give up, and a step with several sequences is short, so both come within 100 ms.
 
 import { setImmediate as breathe } from "node:timers/promises"
+import { Closing } from "../closing.ts"
 import { type Problem, problem } from "../errors.ts"
 import type { Log } from "../log.ts"
 import { BLOCK, type CancelWord, type Program, ProgramLost } from "../runtime/program.ts"
@@ -90,7 +91,9 @@ class Loop implements Engine {
   #stepTime = 0 // milliseconds that the last one took
   #serving: Promise<void> | undefined
   #alarm: NodeJS.Timeout | undefined
-  #closing = false
+  /** The program and what drafts for it. */
+  readonly #closing = new Closing()
+  #isClosing = false
   #lost: Problem | undefined
 
   constructor(program: Program, options: EngineOptions) {
@@ -128,7 +131,11 @@ class Loop implements Engine {
     const { vocabulary, hidden } = manifest.shapes
     const { sinks } = manifest
     this.#batch = new Batch({ limits, vocabulary, hidden, window, sinks, draws: true })
-    if (speculative) this.#speculation = new Speculation(speculative, sequences, memory, options)
+    this.#closing.add(program)
+    if (speculative) {
+      this.#speculation = new Speculation(speculative, sequences, memory, options)
+      this.#closing.add(this.#speculation.drafter)
+    }
     const parts = {
       scheduler: this.#scheduler,
       counts: this.#counts,
@@ -204,19 +211,18 @@ class Loop implements Engine {
   }
 
   async drain(): Promise<void> {
-    this.#closing = true
+    this.#isClosing = true
     await this.#endings.idle()
   }
 
   async close(): Promise<void> {
-    this.#closing = true
+    this.#isClosing = true
     for (const family of [...this.#scheduler.families]) {
       this.#stopAll(family, problem("server_closing", {}))
     }
     await this.#serving
     clearTimeout(this.#alarm)
-    await this.#speculation?.drafter.close()
-    await this.#program.close()
+    await this.#closing.close()
   }
 
   // one request
@@ -224,7 +230,7 @@ class Loop implements Engine {
   /** A full queue refuses whoever is of the larger crowd: the newcomer, or the last of those who wait. */
   #check({ prompt, field = "prompt", maxTokens, client, choices }: GenerationRequest): void {
     if (this.#lost) throw this.#lost
-    if (this.#closing) throw problem("server_closing", {})
+    if (this.#isClosing) throw problem("server_closing", {})
     const tokens = prompt.length
     if (tokens === 0) {
       throw problem("invalid_value", { problem: `${field} must hold at least one token.` }, field)

@@ -5,6 +5,7 @@
 import { realpathSync } from "node:fs"
 import { type FileHandle, open, readFile, realpath, stat } from "node:fs/promises"
 import { basename, dirname, join, relative, resolve, sep } from "node:path"
+import { openWhole } from "../closing.ts"
 import { type Problem, problem } from "../errors.ts"
 import { cacheHome } from "../runtime/cache.ts"
 
@@ -81,13 +82,13 @@ export class Folder {
     const handle = await open(found.path).catch((error) => {
       throw this.#unreadable(file, error)
     })
-    const start = Buffer.alloc(POINTER.length)
-    await handle.read(start, 0, start.length, 0)
-    if (start.equals(POINTER)) {
-      await handle.close()
-      throw this.#pointer(file)
-    }
-    return { handle, size: (await handle.stat()).size }
+    return openWhole(async (closing) => {
+      closing.add(handle)
+      const start = Buffer.alloc(POINTER.length)
+      await handle.read(start, 0, start.length, 0)
+      if (start.equals(POINTER)) throw this.#pointer(file)
+      return { handle, size: (await handle.stat()).size }
+    })
   }
 
   async text(file: string): Promise<string> {

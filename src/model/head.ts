@@ -4,6 +4,7 @@
 
 import { statSync } from "node:fs"
 import { resolve } from "node:path"
+import { openWhole } from "../closing.ts"
 import type { Graph, Weight } from "../compiler/graph/graph.ts"
 import { type FormatName, formatNames, isFormatName } from "../runtime/format.ts"
 import type { Shapes } from "../runtime/manifest.ts"
@@ -54,10 +55,11 @@ export async function openHead(
   await refusePickles(folder)
   const source = (await folder.has(MLC)) ? await mlcSource(folder, base) : await plainSource(folder)
   const { fields, weights, configuration } = source
-  try {
+  return openWhole(async (closing) => {
+    closing.add(weights)
     const kind = kindOf(folder, weights)
     if (kind === "plain") {
-      await weights.close()
+      await closing.close()
       return { kind, name: folder.name }
     }
     const made =
@@ -67,12 +69,9 @@ export async function openHead(
         for (const { tensor, rows } of sources) part.tensor(tensor, rows, columns)
     const { path: at, name } = folder
     const format = source.format ?? formatOf(made)
-    const close = () => weights.close()
+    const close = () => closing.close()
     return { path: at, name, fields: fields.json, configuration, format, ...made, close }
-  } catch (error) {
-    await weights.close()
-    throw error
-  }
+  })
 }
 
 export const headTitles = {

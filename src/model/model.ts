@@ -4,6 +4,7 @@
 
 import { statSync } from "node:fs"
 import { basename, dirname, resolve } from "node:path"
+import { openWhole } from "../closing.ts"
 import type { CodecOf } from "../compiler/graph/codecs.ts"
 import type { Graph } from "../compiler/graph/graph.ts"
 import {
@@ -61,8 +62,8 @@ export interface OpenOptions {
 export async function openModel(path: string, { verify = true }: OpenOptions = {}): Promise<Model> {
   const { folder, source } = await openSource(resolve(path))
   const { architecture, config, fields, configuration } = source
-  const weights = await source.openWeights()
-  try {
+  return openWhole(async (closing) => {
+    const weights = closing.add(await source.openWeights())
     checkLayers(fields, config, weights)
     const graph = decoder(architecture, config)
     checkTensors(graph, weights)
@@ -83,12 +84,9 @@ export async function openModel(path: string, { verify = true }: OpenOptions = {
       graph,
       weights,
       texts: await source.readTexts(),
-      close: () => weights.close(),
+      close: () => closing.close(),
     }
-  } catch (error) {
-    await weights.close()
-    throw error
-  }
+  })
 }
 
 /** What differs between folders as they are published, compiled ones and files that hold everything. */
@@ -122,9 +120,9 @@ async function openSource(path: string): Promise<{ folder: Folder; source: Sourc
 }
 
 async function ggufSource(folder: Folder, file: string): Promise<Source> {
-  const gguf = await openGguf(folder, file)
-  const { fields } = gguf
-  try {
+  return openWhole(async (closing) => {
+    const gguf = closing.add(await openGguf(folder, file))
+    const { fields } = gguf
     const architecture = architectureOf(fields)
     const config = architectures[architecture].read(fields)
     return {
@@ -137,10 +135,7 @@ async function ggufSource(folder: Folder, file: string): Promise<Source> {
       openWeights: async () => gguf.weights(config),
       readTexts: async () => gguf.texts(config),
     }
-  } catch (error) {
-    await gguf.close()
-    throw error
-  }
+  })
 }
 
 const PLAIN = "config.json"

@@ -1,6 +1,7 @@
 // Medusa's heads propose: each looks at the same hidden row, the one that the last token was drawn from, and guesses one
 // token, the first head the next one. Nothing is read and nothing remembered but that row.
 
+import { Closing } from "../../closing.ts"
 import type { Program } from "../../runtime/program.ts"
 import { Batch, type Part } from "../batch.ts"
 import type { Sequence } from "../sequence.ts"
@@ -13,6 +14,8 @@ export function createMedusa(heads: readonly [Program, ...Program[]]): Drafter {
   const window = Number.POSITIVE_INFINITY
   const batch = new Batch({ limits, vocabulary, hidden, window, sinks: 0, draws: false })
   const rows = new WeakMap<Sequence, { row: Float32Array; length: number }>()
+  const closing = new Closing()
+  for (const head of heads) closing.add(head)
 
   /** The token that is proposed stands after the others, so its noise is right, and so are its penalties. */
   const partOf = (sequence: Sequence): Part | undefined => {
@@ -45,8 +48,6 @@ export function createMedusa(heads: readonly [Program, ...Program[]]): Drafter {
       const at = (sequence.computed - 1 - from) * hidden
       rows.set(sequence, { row: seen.slice(at, at + hidden), length: sequence.length })
     },
-    async close() {
-      for (const head of heads) await head.close()
-    },
+    close: () => closing.close(),
   }
 }

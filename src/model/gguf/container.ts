@@ -4,6 +4,7 @@
 // https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 
 import type { FileHandle } from "node:fs/promises"
+import { openWhole } from "../../closing.ts"
 import { type Folder, readExactly } from "../folder.ts"
 import { blockTypes, removedTypes } from "./types.ts"
 
@@ -38,18 +39,16 @@ const MOST_DIMS = 4
 
 /** @throws `model_broken` */
 export async function readContainer(folder: Folder, file: string): Promise<Container> {
-  const { handle, size } = await folder.open(file, file)
-  try {
+  return openWhole(async (closing) => {
+    const { handle, size } = await folder.open(file, file)
+    closing.add(handle)
     for (let prefix = PREFIX; ; prefix *= 2) {
       const bytes = await readExactly(handle, 0, Math.min(prefix, size))
       const cursor = new Cursor(folder, file, bytes, size)
       const read = parse(cursor, { folder, file, handle, size })
       if (read) return read
     }
-  } catch (error) {
-    await handle.close()
-    throw error
-  }
+  })
 }
 
 interface File {

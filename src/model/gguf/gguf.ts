@@ -2,6 +2,7 @@
 // that the file has them in, mixed as it mixes them; nothing is quantised anew.
 
 import { basename } from "node:path"
+import { type Closing, openWhole } from "../../closing.ts"
 import { widen } from "../../runtime/dtype.ts"
 import { isGroupCodec } from "../../runtime/format.ts"
 import type { ModelConfig } from "../config.ts"
@@ -28,11 +29,9 @@ export interface GgufModel {
 
 /** @throws `model_broken` */
 export async function openGguf(folder: Folder, file: string): Promise<GgufModel> {
-  const parts = await openParts(folder, file)
-  const close = async () => {
-    for (const { handle } of parts) await handle.close()
-  }
-  try {
+  return openWhole(async (closing) => {
+    const parts = await openParts(folder, file, closing)
+    const close = () => closing.close()
     const broken = (what: string) => folder.broken(file, what)
     const keys = new Keys(parts[0]!.pairs, broken)
     const tensors = joined(folder, parts)
@@ -51,40 +50,35 @@ export async function openGguf(folder: Folder, file: string): Promise<GgufModel>
       texts: ({ shapes }) => textsOf(folder, file, keys, shapes.vocabulary),
       close,
     }
-  } catch (error) {
-    await close()
-    throw error
-  }
+  })
 }
 
 const PART = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/
 
 /** The file, and those that it goes on in. */
-async function openParts(folder: Folder, file: string): Promise<Container[]> {
+async function openParts(folder: Folder, file: string, closing: Closing): Promise<Container[]> {
   const [, stem, number, ofName] = PART.exec(file) ?? []
   if (number !== undefined && number !== "00001")
     throw folder.broken(file, `it is a later part of a model; open ${stem}-00001-of-${ofName}.gguf`)
-  const parts = [await readContainer(folder, file)]
-  try {
-    const keys = new Keys(parts[0]!.pairs, (what) => folder.broken(file, what))
-    const count = keys.countIfThere("split.count") ?? 1
-    if (count > 1 && (stem === undefined || Number(ofName) !== count))
-      throw folder.broken(file, `it is the first of ${count} parts, and its name does not say so`)
-    for (let i = 2; i <= count; i++) {
-      const name = `${stem}-${String(i).padStart(5, "0")}-of-${ofName}.gguf`
-      if (!(await folder.has(name)))
-        throw folder.broken(file, `it goes on in ${name}, which is not there`)
-      const part = await readContainer(folder, name)
-      parts.push(part)
-      const its = new Keys(part.pairs, (what) => folder.broken(name, what))
-      if (its.count("split.no") !== i - 1)
-        throw folder.broken(name, `it says that it is part ${its.count("split.no") + 1}`)
-    }
-    return parts
-  } catch (error) {
-    for (const { handle } of parts) await handle.close()
-    throw error
+  const first = await readContainer(folder, file)
+  closing.add(first.handle)
+  const parts = [first]
+  const keys = new Keys(first.pairs, (what) => folder.broken(file, what))
+  const count = keys.countIfThere("split.count") ?? 1
+  if (count > 1 && (stem === undefined || Number(ofName) !== count))
+    throw folder.broken(file, `it is the first of ${count} parts, and its name does not say so`)
+  for (let i = 2; i <= count; i++) {
+    const name = `${stem}-${String(i).padStart(5, "0")}-of-${ofName}.gguf`
+    if (!(await folder.has(name)))
+      throw folder.broken(file, `it goes on in ${name}, which is not there`)
+    const part = await readContainer(folder, name)
+    closing.add(part.handle)
+    parts.push(part)
+    const its = new Keys(part.pairs, (what) => folder.broken(name, what))
+    if (its.count("split.no") !== i - 1)
+      throw folder.broken(name, `it says that it is part ${its.count("split.no") + 1}`)
   }
+  return parts
 }
 
 /** All parts' tensors, each once, as many as the first part says. */

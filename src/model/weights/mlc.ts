@@ -4,6 +4,7 @@
 
 import { createHash } from "node:crypto"
 import type { FileHandle } from "node:fs/promises"
+import { openWhole } from "../../closing.ts"
 import { narrow, widen } from "../../runtime/dtype.ts"
 import {
   type FloatType,
@@ -50,14 +51,12 @@ export async function openMlc(folder: Folder, options: MlcOptions): Promise<Weig
   const table = await findTable(folder)
   const json = await folder.json(table)
   const shards: Shard[] = []
-  const close = async () => {
-    for (const { handle } of shards) await handle.close()
-  }
-  try {
+  return openWhole(async (closing) => {
     const tensors = new Map<string, Located>()
     for (const shard of shardsOf(folder, table, json)) {
       const file = shard.text("dataPath")
       const { handle, size } = await folder.open(file, table)
+      closing.add(handle)
       const sum = shard.has("md5sum") ? shard.text("md5sum") : undefined
       shards.push({ file, handle, size, sum })
       if (shard.has("nbytes") && shard.size("nbytes") !== size)
@@ -74,12 +73,9 @@ export async function openMlc(folder: Folder, options: MlcOptions): Promise<Weig
       verify: async (signal) => {
         for (const shard of shards) await verify(folder, shard, signal)
       },
-      close,
+      close: () => closing.close(),
     }
-  } catch (error) {
-    await close()
-    throw error
-  }
+  })
 }
 
 async function findTable(folder: Folder): Promise<string> {

@@ -4,6 +4,7 @@
 // https://github.com/huggingface/safetensors
 
 import type { FileHandle } from "node:fs/promises"
+import { openWhole } from "../../closing.ts"
 import { type FloatType, floatBytes } from "../../runtime/format.ts"
 import { isListOfCounts } from "../fields.ts"
 import { type Folder, isObject, type Json, readExactly } from "../folder.ts"
@@ -47,15 +48,11 @@ export async function openSafetensors(folder: Folder, naming?: Naming): Promise<
   if (!promised && !(await folder.has(SINGLE)))
     throw folder.broken(SINGLE, `there is no such file, nor ${INDEX}`)
   const files = promised ? [...new Set(promised.values())] : [SINGLE]
-  const handles: FileHandle[] = []
-  const close = async () => {
-    for (const handle of handles) await handle.close()
-  }
-  try {
+  return openWhole(async (closing) => {
     const tensors = new Map<string, Located>()
     for (const file of files) {
       const { handle, size } = await folder.open(file, promised ? INDEX : file)
-      handles.push(handle)
+      closing.add(handle)
       for (const tensor of await readHeader(folder, file, handle, size)) {
         if (tensors.has(tensor.name))
           throw folder.broken(
@@ -74,12 +71,9 @@ export async function openSafetensors(folder: Folder, naming?: Naming): Promise<
       tensor: (name, rows, columns) =>
         find({ folder, anyFile: files[0]!, tensors }, sources(name), rows, columns),
       verify: async () => {}, // the format has no checksums
-      close,
+      close: () => closing.close(),
     }
-  } catch (error) {
-    await close()
-    throw error
-  }
+  })
 }
 
 /** Which file each tensor is in. */
