@@ -37,7 +37,6 @@ import type { EngineStats } from "./engine/stats.ts"
 import { Trace } from "./engine/trace.ts"
 import type { Problem } from "./errors.ts"
 import type { Http } from "./http/http.ts"
-import { listen } from "./http/listen.ts"
 import type { Activity } from "./http/running.ts"
 import { defaultHttpOptions, type HttpOptions, type Sample } from "./http/service.ts"
 import { createLog, type Log } from "./log.ts"
@@ -229,7 +228,8 @@ async function openApp(
   }
   const { createHttp } = await serving
   const httpOptions = { ...defaultHttpOptions, ...options.http, version }
-  const http = createHttp(httpOptions, log, undefined, options.activity)
+  const trace = options.tracing ? new Trace() : undefined
+  const http = createHttp(httpOptions, log, { activity: options.activity, trace })
   const closing = new AbortController()
   const { signal } = closing
   let onLost = (_reason: Problem) => {}
@@ -240,12 +240,12 @@ async function openApp(
     }
   })
   const parts = { options, model, reading, prepared, drafting, summary, http, log, signal, onLost }
-  const ready = load(parts)
+  const ready = load({ ...parts, trace })
   ready.catch(() => {}) // whoever waits for it is told; nobody has to
   return {
     ready,
     lost,
-    listen: (port) => listen(http.server, options.http?.host ?? defaultHttpOptions.host, port),
+    listen: (port) => http.listen(port),
     close: async (patience = 0) => {
       await Promise.race([http.drain(), sleep(patience, undefined, { ref: false })])
       closing.abort()
@@ -253,8 +253,7 @@ async function openApp(
       await ready.then(({ engine }) => closeEngine(engine, log)).catch(() => {})
       await ready.then(({ chat }) => chat.close()).catch(() => {}) // after the engine, which asks it for masks
       await reading.then((tokenizer) => tokenizer.close()).catch(() => {}) // when there is no chat
-      http.server.server.closeAllConnections()
-      await http.server.close()
+      await http.close()
       await model.close()
       await drafting.close()
     },
@@ -281,6 +280,7 @@ interface Loading {
   drafting: PreparedDrafting
   summary: Summary
   http: Http
+  trace: Trace | undefined
   log: Log
   /** Aborted when the app closes while it loads. */
   signal: AbortSignal
@@ -289,7 +289,7 @@ interface Loading {
 
 /** `kept`: what must be over before the program closes. */
 async function load(loading: Loading): Promise<Ready & { kept: Promise<void> }> {
-  const { options, model, reading, drafting, summary, http, log } = loading
+  const { options, model, reading, drafting, summary, http, trace, log } = loading
   const { texts } = model
   const vocabulary = model.config.shapes.vocabulary
   const now = new Date() // the day the server started: the same request stays the same
@@ -307,7 +307,6 @@ async function load(loading: Loading): Promise<Ready & { kept: Promise<void> }> 
     await program.close()
     throw error
   })
-  const trace = options.tracing ? new Trace() : undefined
   const engine = createEngine(program, {
     limits: summary.limits,
     maxQueue: options.maxQueue ?? appDefaults.maxQueue,
@@ -331,7 +330,7 @@ async function load(loading: Loading): Promise<Ready & { kept: Promise<void> }> 
     maxQueue: options.maxQueue,
     log,
   })
-  http.open({
+  const service = {
     chat,
     model: {
       names: namesOf(options, model),
@@ -363,8 +362,8 @@ async function load(loading: Loading): Promise<Ready & { kept: Promise<void> }> 
     },
     defaults,
     samples: () => samples(engine),
-    trace,
-  })
+  }
+  http.open([service])
   return {
     chat: withDefaults(chat),
     engine,

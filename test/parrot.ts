@@ -71,6 +71,8 @@ export function logprob(text: string | Uint8Array): TokenLogprob {
 }
 
 export interface Parrot extends Http {
+  /** The model that it pretends to be. */
+  service: Service
   /** Every request that reached it. */
   asked: Asked[]
   /** Every signal that came with them. */
@@ -138,20 +140,19 @@ export function parrot(
       details: { format: "q0f32" },
     },
     defaults: {},
-    trace: new Trace(),
     samples: () => [
       { name: "sinter_test_gauge", help: "A number.", value: 7 },
       { name: "sinter_test_total", help: "A count.", value: 9 },
     ],
   }
   const log = createLog("silent", false)
-  const http = createHttp({ ...defaultHttpOptions, version: "1.2.3", ...options }, log, service)
-  onTestFinished(async () => {
-    http.server.server.closeAllConnections()
-    await http.server.close()
-  })
+  const trace = new Trace()
+  const http = createHttp({ ...defaultHttpOptions, version: "1.2.3", ...options }, log, { trace })
+  http.open([service])
+  onTestFinished(() => http.close())
   return {
     ...http,
+    service,
     asked,
     signals,
     clients,

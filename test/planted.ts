@@ -577,8 +577,15 @@ export const planted: readonly PlantedFault[] = [
     test: "src/http/connection.test.ts",
   },
   {
+    what: "a request for the second of two models is answered by the first",
+    file: "src/http/exchange.ts",
+    text: "model.names.includes(name)",
+    fault: "model.names.length > 0",
+    test: "src/http/http.test.ts",
+  },
+  {
     what: "a body that never ends keeps its connection",
-    file: "src/http/http.ts",
+    file: "src/http/framework.ts",
     text: "if (!(await isOver(raw))) {",
     fault: "if (!(await isOver(raw)) && raw.complete) {",
     test: "src/http/connection.test.ts",

@@ -1,11 +1,13 @@
 // One request on its way to its answer: what handlers see of HTTP.
 
 import type { ServerResponse } from "node:http"
+import type { Trace } from "../engine/trace.ts"
 import { Problem, problem } from "../errors.ts"
 import type { Log } from "../log.ts"
 import type { Account } from "./account.ts"
 import type { Api } from "./apis/api.ts"
 import type { DialectName } from "./apis/chat/dialects/choose.ts"
+import { cut } from "./check.ts"
 import type { Json } from "./json.ts"
 import type { Metrics } from "./metrics.ts"
 import type { HttpOptions, Service } from "./service.ts"
@@ -24,6 +26,8 @@ export interface Exchange {
   state: State
   log: Log
   metrics: Metrics
+  /** What happens to requests is recorded here, and read from here; absent: it is not. */
+  trace: Trace | undefined
   /** Where what becomes of the request is kept, for its line in the log. */
   account: Account
   /** Aborted when the client leaves. */
@@ -37,9 +41,9 @@ export interface Exchange {
   }
 }
 
-/** How the server stands. Without a service it is still loading. */
+/** How the server stands. Without a model it is still loading. */
 export interface State {
-  service: Service | undefined
+  models: readonly Service[]
   draining: boolean
 }
 
@@ -52,10 +56,19 @@ export function json(text: string, status = 200): Answer {
   return { status, type: JSON_TYPE, text }
 }
 
-/** The loaded model; routes that are not `early` are only reached when there is one. */
-export function serviceOf({ state }: Exchange): Service {
-  if (!state.service) throw new Error("internal: no service behind a route that needs one")
-  return state.service
+/**
+ * The model that answers to a name; where a request need not say one, the first. Routes that are not `early` are only reached
+ * when there is one.
+ * @throws `model_not_found`
+ */
+export function serviceOf({ state }: Exchange, name?: string | null): Service {
+  const [first] = state.models
+  if (!first) throw new Error("internal: no model behind a route that needs one")
+  if (typeof name !== "string") return first
+  const named = state.models.find(({ model }) => model.names.includes(name))
+  if (named) return named
+  const served = state.models.flatMap(({ model }) => model.names).join(", ")
+  throw problem("model_not_found", { model: JSON.stringify(cut(name, 100)), served }, "model")
 }
 
 /** What a client is told of an error: a problem's own words, or that the fault is ours, whose details the log has. */

@@ -15,10 +15,10 @@ export async function handle(
   request: FastifyRequest,
   reply: FastifyReply,
 ) {
-  const { options, state, log, running } = room
+  const { options, state, log, running, trace } = room
   const scope = route.open ? "" : readScope(options.apiKeys, request.headers)
   if (!route.early) assertReady(state)
-  if (route.body) state.service?.trace?.mark(request.id, "received")
+  if (route.body) trace?.mark(request.id, "received")
   const signal = leavingSignal(reply)
   const body = route.body ? await readBody(room, request) : null
   const answer = await route.handle({
@@ -33,6 +33,7 @@ export async function handle(
     state,
     log,
     metrics: running.metrics,
+    trace,
     account: running.accountOf(request),
     signal,
     setHeader: (name, value) => void reply.header(name, value),
@@ -48,9 +49,9 @@ export function send(reply: FastifyReply, { status = 200, type, text }: Exclude<
   return reply.code(status).type(type).send(text)
 }
 
-function assertReady({ service, draining }: State): void {
+function assertReady({ models, draining }: State): void {
   if (draining) throw problem("not_ready", { state: "shutting down" })
-  if (!service) throw problem("not_ready", { state: "loading its model" })
+  if (models.length === 0) throw problem("not_ready", { state: "loading its model" })
 }
 
 function readBody({ options, state, bodies }: Room, { raw }: FastifyRequest) {
@@ -60,8 +61,10 @@ function readBody({ options, state, bodies }: Room, { raw }: FastifyRequest) {
 const LEAST_BODY_LIMIT = 2 * 1024 * 1024 // bytes
 const BYTES_A_TOKEN = 16
 
-function bodyLimit({ service }: State): number {
-  return Math.max(LEAST_BODY_LIMIT, BYTES_A_TOKEN * (service?.model.contextLength ?? 0))
+/** Which model a body is for stands in the body: the longest context counts. */
+function bodyLimit({ models }: State): number {
+  const contexts = models.map(({ model }) => BYTES_A_TOKEN * model.contextLength)
+  return Math.max(LEAST_BODY_LIMIT, ...contexts)
 }
 
 // Of the request's own signals none is of use: they fire when the body has been read, or never.

@@ -506,9 +506,32 @@ test("cross-origin headers stand on errors and streams too, and only when asked 
   expect(Object.keys(closed.headers).filter((name) => name.startsWith("access"))).toEqual([])
 })
 
+test("of several models each answers to its own names, and whoever names none gets the first", async () => {
+  const other = parrot(saying("the other")).service
+  const server = parrot(saying("the first"))
+  const { service } = server
+  server.open([service, { ...other, model: { ...other.model, names: ["other"] } }])
+  for (const [model, text] of [
+    ["tiny", "the first"],
+    ["models/tiny", "the first"],
+    ["other", "the other"],
+  ] as const) {
+    const chat = (await server.post({ ...hi, model })).json()
+    expect(chat.choices[0].message.content).toBe(text)
+    const plain = await server.post({ model, prompt: "Hi" }, {}, "/v1/completions")
+    expect(plain.json().choices[0].text).toBe(text)
+    expect((await server.server.inject(`/v1/models/${model}`)).json().id).toBe(model)
+  }
+  const { data } = (await server.server.inject("/v1/models")).json()
+  expect(data.map(({ id }: { id: string }) => id)).toEqual(["tiny", "models/tiny", "other"])
+  const unknown = await server.post({ prompt: "Hi", model: "else" }, {}, "/tokenize")
+  expect(unknown.json().error.message).toContain("tiny, models/tiny, other")
+  expect((await server.post({ prompt: "Hi" }, {}, "/tokenize")).json().count).toBe(2)
+})
+
 test("until a model is there, and once the server drains, only health answers", async () => {
   const loading = parrot()
-  loading.open(undefined as never)
+  loading.open([])
   const draining = parrot()
   await draining.drain()
   for (const { server, post } of [loading, draining]) {

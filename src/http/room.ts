@@ -1,5 +1,6 @@
 // What the parts of one server share.
 
+import type { Trace } from "../engine/trace.ts"
 import type { Log } from "../log.ts"
 import type { Bodies } from "./body.ts"
 import type { State } from "./exchange.ts"
@@ -14,4 +15,5 @@ export interface Room {
   servers: Servers
   bodies: Bodies
   running: Running
+  trace: Trace | undefined
 }

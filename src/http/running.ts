@@ -1,6 +1,7 @@
 // The requests that are being answered: what each came to is told when it is over, and a server that drains waits for all.
 
 import type { FastifyReply, FastifyRequest } from "fastify"
+import type { Trace } from "../engine/trace.ts"
 import type { Log } from "../log.ts"
 import { Account } from "./account.ts"
 import { cut } from "./check.ts"
@@ -16,21 +17,27 @@ export interface Activity {
   idle(): void
 }
 
+export interface Watchers {
+  activity?: Activity | undefined
+  /** Absent: what happens to requests is not recorded. */
+  trace?: Trace | undefined
+}
+
 export class Running {
   readonly metrics: Metrics
   readonly #accounts = new Map<FastifyRequest, Account>()
-  readonly #state: State
   readonly #log: Log
+  readonly #trace: Trace | undefined
   readonly #activity: Activity | undefined
   #whenIdle = () => {}
 
-  constructor(state: State, log: Log, activity?: Activity) {
-    this.#state = state
+  constructor(state: State, log: Log, { activity, trace }: Watchers) {
     this.#log = log
+    this.#trace = trace
     this.#activity = activity
     this.metrics = new Metrics(
       () => this.#accounts.size,
-      () => state.service?.samples?.() ?? [],
+      () => state.models.flatMap(({ samples }) => samples?.() ?? []),
     )
   }
 
@@ -72,7 +79,7 @@ export class Running {
     const [route] = routesOf(path)
     const level = route?.probe ? "debug" : "info"
     this.#log[level]({ request: id, method, path: cut(path, 200), status, ...told }, told.outcome)
-    if (route?.body) this.#state.service?.trace?.mark(id, "finished", { status, ...told })
+    if (route?.body) this.#trace?.mark(id, "finished", { status, ...told })
     this.metrics.requestEnded(route?.path ?? "other", status, account)
   }
 }

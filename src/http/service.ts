@@ -1,8 +1,7 @@
-// What the HTTP room is given: options as plain values, and the service behind it once a model has been loaded. Nothing
+// What the HTTP room is given: options as plain values, and a service for each model once it has been loaded. Nothing
 // here looks inside a model; whatever a client may learn about it is a value that the app hands over.
 
 import type { Chat, PlainText, SchemaChecks } from "../chat/conversation.ts"
-import type { Trace } from "../engine/trace.ts"
 
 export interface HttpOptions {
   /** The product's own, for /version and /openapi.json. */
@@ -75,8 +74,6 @@ export interface Service {
   defaults: SamplingDefaults
   /** Numbers of the rooms below for /metrics, read at each scrape. */
   samples?: () => readonly Sample[]
-  /** What happens to requests is recorded here, and read from here; absent: it is not. */
-  trace?: Trace | undefined
 }
 
 export interface ModelCard {

@@ -5,15 +5,15 @@ import { connect } from "node:net"
 import { setTimeout as sleep } from "node:timers/promises"
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest"
 import { planOf } from "../../src/app.ts"
-import { createChat, type OpenChat } from "../../src/chat/chat.ts"
+import { createChat } from "../../src/chat/chat.ts"
 import { openTemplate } from "../../src/chat/template.ts"
 import { openTokenizer } from "../../src/chat/tokenizer.ts"
+import { Closing } from "../../src/closing.ts"
 import { prepareProgram, traitsOf } from "../../src/compiler/targets/prepare.ts"
 import { targets } from "../../src/compiler/targets/targets.ts"
 import { createEngine, type Engine } from "../../src/engine/engine.ts"
 import { chooseLimits } from "../../src/engine/limits.ts"
-import { createHttp, type Http } from "../../src/http/http.ts"
-import { listen } from "../../src/http/listen.ts"
+import { createHttp } from "../../src/http/http.ts"
 import { defaultHttpOptions } from "../../src/http/service.ts"
 import { createLog } from "../../src/log.ts"
 import { locateModel } from "../../src/model/locate.ts"
@@ -28,8 +28,7 @@ type Step = (input: StepInput) => Promise<StepOutput>
 let url: string
 let port: number
 let engine: Engine
-let chat: OpenChat
-let http: Http
+const closing = new Closing()
 
 beforeAll(async () => {
   const log = createLog("silent", false)
@@ -53,19 +52,23 @@ beforeAll(async () => {
   await loadParameters(model.weights, program.manifest, program)
   await model.close()
   const { vocabulary } = program.manifest.shapes
+  const http = closing.add(createHttp({ ...defaultHttpOptions, version: "test" }, log))
   engine = createEngine(faulty(program), { limits, maxQueue: 100, log })
-  chat = createChat({
+  const chat = createChat({
     engine,
     vocabulary,
-    tokenizer: await openTokenizer(texts.tokenizer.text, texts.tokenizer.file, vocabulary),
+    tokenizer: closing.add(
+      await openTokenizer(texts.tokenizer.text, texts.tokenizer.file, vocabulary),
+    ),
     template: openTemplate(texts.templates.get("default")!.text, "template", {
       specialTokens: texts.specialTokens,
       now: new Date(),
     }),
     endTokens: new Set(texts.endTokens),
   })
-  http = createHttp({ ...defaultHttpOptions, version: "test" }, log)
-  http.open({
+  closing.add(chat)
+  closing.add(engine)
+  const service = {
     chat,
     model: {
       names: ["tiny"],
@@ -77,17 +80,13 @@ beforeAll(async () => {
       capabilities: [],
     },
     defaults: {},
-  })
-  port = await listen(http.server, "127.0.0.1", 0)
+  }
+  http.open([service])
+  port = await http.listen(0)
   url = `http://127.0.0.1:${port}/v1/chat/completions`
 })
 
-afterAll(async () => {
-  await engine.close()
-  await chat.close()
-  http.server.server.closeAllConnections()
-  await http.server.close()
-})
+afterAll(() => closing.close())
 
 /** Whatever a test did: the next request is answered, and nothing is held. */
 afterEach(async () => {

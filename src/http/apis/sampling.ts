@@ -1,9 +1,8 @@
-// What chat and plain completions read alike: how tokens are drawn, where a reply stops, which model is meant.
+// What chat and plain completions read alike: how tokens are drawn, and where a reply stops.
 
 import { randomBytes } from "node:crypto"
 import type { SamplingParams } from "../../engine/generation.ts"
-import { problem } from "../../errors.ts"
-import { cut, fault, show } from "../check.ts"
+import { fault, show } from "../check.ts"
 import type { ModelCard, SamplingDefaults } from "../service.ts"
 import type { ChatCompletionRequest } from "./chat/schema.ts"
 import { MAX_STOP_LENGTH } from "./fields.ts"
@@ -70,12 +69,6 @@ export function readStop(given: string | readonly string[] | null | undefined): 
     throw fault("stop", `may have ${MAX_STOP_LENGTH} characters in all, not ${length}`)
   }
   return stops
-}
-
-export function assertServed(name: string, model: ModelCard): void {
-  if (model.names.includes(name)) return
-  const served = model.names.join(", ")
-  throw problem("model_not_found", { model: JSON.stringify(cut(name, 100)), served }, "model")
 }
 
 export function assertStreamOptions(

@@ -16,9 +16,9 @@ import { readingChat } from "./request.ts"
 import { ChatCompletionRequest } from "./schema.ts"
 
 export async function chatCompletions(exchange: Exchange): Promise<Answer> {
-  const service = serviceOf(exchange)
   refuse(exchange.body, "chat")
   const body = await inTurns(checking(ChatCompletionRequest, exchange.body))
+  const service = serviceOf(exchange, body.model)
   const { id, scope, options } = exchange
   const origin = { id, scope, reasoning: options.reasoning }
   const request = await inTurns(readingChat(body, service, origin))

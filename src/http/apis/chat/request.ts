@@ -5,7 +5,7 @@ import type { ChatRequest } from "../../../chat/conversation.ts"
 import { fault } from "../../check.ts"
 import type { Service } from "../../service.ts"
 import type { Work } from "../../turns.ts"
-import { assertServed, assertStreamOptions, readSampling, readStop } from "../sampling.ts"
+import { assertStreamOptions, readSampling, readStop } from "../sampling.ts"
 import { readingMessages } from "./messages.ts"
 import { readingFormat } from "./response-format.ts"
 import type { ChatCompletionRequest } from "./schema.ts"
@@ -24,7 +24,6 @@ export function* readingChat(
   { model, defaults }: Service,
   origin: Origin,
 ): Work<ChatRequest> {
-  assertServed(body.model, model)
   assertStreamOptions(body)
   if (body.top_logprobs && !body.logprobs) {
     throw fault("top_logprobs", "needs logprobs to be true")

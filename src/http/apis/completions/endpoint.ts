@@ -16,10 +16,10 @@ import { readingCompletion } from "./request.ts"
 import { CompletionRequest } from "./schema.ts"
 
 export async function completions(exchange: Exchange): Promise<Answer> {
-  const service = serviceOf(exchange)
-  const { chat, model } = service
   refuse(exchange.body, "completions")
   const body = await inTurns(checking(CompletionRequest, exchange.body))
+  const service = serviceOf(exchange, body.model)
+  const { chat, model } = service
   const { prompts, common } = await inTurns(readingCompletion(body, service, exchange))
   const { choices } = common
   reportIgnored(exchange, CompletionRequest)

@@ -5,7 +5,7 @@ import type { Problem } from "../../../errors.ts"
 import { fault } from "../../check.ts"
 import type { ModelCard, Service } from "../../service.ts"
 import type { Work } from "../../turns.ts"
-import { assertServed, assertStreamOptions, readSampling, readStop } from "../sampling.ts"
+import { assertStreamOptions, readSampling, readStop } from "../sampling.ts"
 import type { CompletionRequest } from "./schema.ts"
 
 const MAX_CHOICES = 128 // of all prompts together
@@ -24,7 +24,6 @@ export function* readingCompletion(
   { model, defaults }: Service,
   { id, scope }: { id: string; scope: string },
 ): Work<Completions> {
-  assertServed(body.model, model)
   assertStreamOptions(body)
   if (body.max_tokens === 0 && !body.echo) {
     throw fault("max_tokens", "may be 0 only with echo")

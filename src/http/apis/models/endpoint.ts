@@ -3,16 +3,16 @@
 import { type Answer, type Exchange, json, serviceOf } from "../../exchange.ts"
 import { type Json, writeJson } from "../../json.ts"
 import type { ModelCard } from "../../service.ts"
-import { assertServed } from "../sampling.ts"
 
 export function listModels(exchange: Exchange): Answer {
-  const { model } = serviceOf(exchange)
-  return json(writeJson({ object: "list", data: model.names.map((name) => entry(name, model)) }))
+  const data = exchange.state.models.flatMap(({ model }) =>
+    model.names.map((name) => entry(name, model)),
+  )
+  return json(writeJson({ object: "list", data }))
 }
 
 export function showModel(exchange: Exchange): Answer {
-  const { model } = serviceOf(exchange)
-  assertServed(exchange.parameter, model)
+  const { model } = serviceOf(exchange, exchange.parameter)
   return json(writeJson(entry(exchange.parameter, model)))
 }
 

@@ -10,7 +10,7 @@ const page = readFileSync(new URL("./page.html", import.meta.url), "utf8")
 
 export function health({ state }: Exchange): Answer {
   if (state.draining) return json('{"status":"draining"}', 503)
-  return state.service ? json('{"status":"ok"}') : json('{"status":"loading"}', 503)
+  return state.models.length > 0 ? json('{"status":"ok"}') : json('{"status":"loading"}', 503)
 }
 
 export function live(): Answer {
@@ -23,8 +23,8 @@ export function version({ options }: Exchange): Answer {
 
 export async function metricsPage({ metrics, options, state }: Exchange): Promise<Answer> {
   const page = await metrics.print()
-  const names =
-    options.metricsCompat === "vllm" ? vllmNames(page, state.service?.model.names[0]) : ""
+  const [first] = state.models
+  const names = options.metricsCompat === "vllm" ? vllmNames(page, first?.model.names[0]) : ""
   return { type: METRICS_TYPE, text: page + names }
 }
 

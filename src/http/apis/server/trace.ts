@@ -7,8 +7,7 @@ import { type Answer, type Exchange, json } from "../../exchange.ts"
 const PIECE = 1000 // events
 
 /** The form: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU */
-export async function eventTrace({ state }: Exchange): Promise<Answer> {
-  const trace = state.service?.trace
+export async function eventTrace({ trace }: Exchange): Promise<Answer> {
   if (!trace) throw problem("tracing_off", {})
   const { traceEvents, ...head } = trace.toJSON()
   const pieces: string[] = []

@@ -9,14 +9,12 @@ import { readingMessages } from "../chat/messages.ts"
 import { readTemplateArguments } from "../chat/request.ts"
 import { readingTokens } from "../completions/request.ts"
 import { reportIgnored } from "../ignored.ts"
-import { assertServed } from "../sampling.ts"
 import { DetokenizeRequest, TokenizeRequest } from "./schema.ts"
 
 export async function tokenize(exchange: Exchange): Promise<Answer> {
-  const { chat, model } = serviceOf(exchange)
   const body = await inTurns(checking(TokenizeRequest, exchange.body))
+  const { chat, model } = serviceOf(exchange, body.model)
   const { prompt, messages } = body
-  if (typeof body.model === "string") assertServed(body.model, model)
   reportIgnored(exchange, TokenizeRequest)
   let tokens: Int32Array
   if (typeof prompt === "string" && !messages) {
@@ -37,9 +35,8 @@ export async function tokenize(exchange: Exchange): Promise<Answer> {
 }
 
 export async function detokenize(exchange: Exchange): Promise<Answer> {
-  const { chat, model } = serviceOf(exchange)
   const body = await inTurns(checking(DetokenizeRequest, exchange.body))
-  if (typeof body.model === "string") assertServed(body.model, model)
+  const { chat, model } = serviceOf(exchange, body.model)
   reportIgnored(exchange, DetokenizeRequest)
   const isEmpty = body.tokens.length === 0
   const tokens = isEmpty
