@@ -247,6 +247,21 @@ export const planted: readonly PlantedFault[] = [
     test: "src/closing.test.ts",
   },
 
+  {
+    what: "a model's files stay open",
+    file: "src/app/prepared-model.ts",
+    text: "closing.add(await openModel(folder, { verify: false }))",
+    fault: "await openModel(folder, { verify: false })",
+    test: "src/app/loaded-model.test.ts",
+  },
+  {
+    what: "the port of a server that has ended stays taken",
+    file: "src/app.ts",
+    text: "closing.add(createHttp(httpOptions, log, { activity, trace }))",
+    fault: "createHttp(httpOptions, log, { activity, trace })",
+    test: "src/app/loaded-model.test.ts",
+  },
+
   // ---- models and their files
   {
     what: "bytes behind the last tensor are let pass",

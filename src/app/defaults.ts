@@ -12,3 +12,10 @@ export const appDefaults = {
   maxQueue: 256,
   shelfSize: DEFAULT_SHELF_SIZE,
 } as const
+
+/** Undefined is as not said. */
+export function said<Given extends object>(given: Given): Given {
+  return Object.fromEntries(
+    Object.entries(given).filter(([, value]) => value !== undefined),
+  ) as Given
+}

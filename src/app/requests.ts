@@ -6,6 +6,7 @@ import type { OpenChat } from "../chat/chat.ts"
 import type { ChatReply, ChatRequest, CompletionRequest } from "../chat/conversation.ts"
 import type { SamplingParams } from "../engine/generation.ts"
 import { problem } from "../errors.ts"
+import { said } from "./defaults.ts"
 
 /** A request of which all but `Field` may be left out. */
 type Brief<Request extends { sampling: SamplingParams }, Field extends keyof Request> = Pick<
@@ -89,13 +90,6 @@ function sampling(given: Partial<SamplingParams> = {}): SamplingParams {
   }
   checkNames("sampling", given, Object.keys(defaults))
   return { ...defaults, ...said(given) }
-}
-
-/** Undefined is as not said. */
-function said<Given extends object>(given: Given): Given {
-  return Object.fromEntries(
-    Object.entries(given).filter(([, value]) => value !== undefined),
-  ) as Given
 }
 
 /** A typing error must not become a default. */

@@ -36,7 +36,6 @@ export interface ChatOptions {
     /** Throws the Problem that refuses a prompt of so many tokens or more; absent: every text is encoded. */
     assertRoom?(tokens: number, field: string): void
   }
-  /** Closed with the chat. */
   tokenizer: Tokenizer
   /** Rows of the model's logits, at least the tokenizer's size. */
   vocabulary: number
@@ -62,6 +61,7 @@ type Encode = (text: Text) => Promise<Int32Array>
 
 const SPELLED_AT_ONCE = 1024 // tokens: a fraction of a millisecond
 
+/** The engine ends before it, as sequences need its masks; its tokenizer and its templates end after it. */
 export type OpenChat = Chat & PlainText & SchemaChecks & { close(): Promise<void> }
 
 export function createChat(options: ChatOptions): OpenChat {
@@ -117,10 +117,7 @@ export function createChat(options: ChatOptions): OpenChat {
     checkSchema: async (asked, caller = { client: "" }) =>
       constraints.check("name" in asked ? withoutDefinition(asked) : asked, caller),
 
-    close: async () => {
-      await constraints.close()
-      await tokenizer.close()
-    },
+    close: async () => constraints.close(),
 
     tokenize: (text, control, caller) =>
       tokenizer.encode(foreign(text, control ? 0 : FROM_REQUEST), caller),

@@ -16,6 +16,8 @@ export interface Template {
   readonly knowsCalls: boolean
   /** Rejects with the problem `template_failed`, in the template's own words; `queue_full`; or the signal's reason. */
   render(rendering: Rendering, caller?: Caller): Promise<Text>
+  /** Ends its thread, if a conversation ever needed it. */
+  close(): Promise<void>
 }
 
 // A turn takes about 110 steps, and 30,000 steps 3 to 10 ms; 5 million are about a second and more than a context holds.
@@ -42,6 +44,7 @@ export function openTemplate(source: string, file: string, options: TemplateOpti
         throw refusalOf(error)
       })
     },
+    close: () => thread.close(),
   }
 }
 

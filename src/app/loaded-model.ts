@@ -1,0 +1,205 @@
+// A model that answers. It owns its program, what drafts for it, its chat and its engine, and closes them in the order in which
+// they need one another; its files and its tokenizer belong to what was prepared (prepared-model.ts).
+
+import { createHash } from "node:crypto"
+import { createChat, type OpenChat } from "../chat/chat.ts"
+import type { Tokenizer } from "../chat/tokenizer.ts"
+import { Closing, openWhole } from "../closing.ts"
+import { createEngine, type Engine, type EngineOptions } from "../engine/engine.ts"
+import type { Speculative } from "../engine/speculative.ts"
+import type { Trace } from "../engine/trace.ts"
+import type { Problem } from "../errors.ts"
+import type { HttpOptions, Service } from "../http/service.ts"
+import type { Log } from "../log.ts"
+import {
+  type Loaded,
+  loadWeights,
+  type WeightOptions,
+  type WeightSource,
+} from "../model/packed-copy.ts"
+import type { LoadableProgram } from "../runtime/program.ts"
+import { openShelf } from "../runtime/shelf.ts"
+import { cardOf } from "./card.ts"
+import type { PreparedModel, Summary } from "./prepared-model.ts"
+import { samplesOf } from "./samples.ts"
+import { openTemplates, type Templates } from "./texts.ts"
+
+export interface LoadedModel {
+  summary: Summary
+  chat: OpenChat
+  engine: Engine
+  /** As HTTP sees it. */
+  service: Service
+  /** Where the weights came from: the model's folder, or the shelf, packed by an earlier start. */
+  weightsFrom: Loaded["from"]
+  close(): Promise<void>
+}
+
+/** What a model shares with the others of its server. */
+export interface Surroundings {
+  reasoning: HttpOptions["reasoning"]
+  /** Absent: what happens to requests and in steps is not recorded. */
+  trace: Trace | undefined
+  /** Told when the model's program is lost. */
+  onLost: (reason: Problem) => void
+}
+
+/** A model on its way: closing it gives up what is being read. */
+export interface LoadingModel {
+  loaded: Promise<LoadedModel>
+  close(): Promise<void>
+}
+
+/** What was prepared stays open until the model is closed. */
+export function loadModel(prepared: PreparedModel, surroundings: Surroundings): LoadingModel {
+  const ending = new AbortController()
+  const loaded = openWhole((closing) => load({ ...prepared, ...surroundings, ending, closing }))
+  loaded.catch(() => {}) // whoever waits for it is told; nobody has to
+  return {
+    loaded,
+    close: async () => {
+      ending.abort()
+      const model = await loaded.catch(() => undefined) // it has closed what it had opened
+      await model?.close()
+    },
+  }
+}
+
+interface Loading extends PreparedModel, Surroundings {
+  /** Ends what is being read, and what is being written of it. */
+  ending: AbortController
+  closing: Closing
+}
+
+async function load(loading: Loading): Promise<LoadedModel> {
+  const { settings, files, summary, reasoning, closing } = loading
+  const now = new Date() // the day the server started: the same request stays the same
+  const templates = closing.add(openTemplates(files, now))
+  const opening = openBoth(loading)
+  const hash = createHash("sha256").update(files.texts.tokenizer.text) // which takes its time, too
+  const [tokenizer, running] = await opening
+  const { engine, weights, program } = closing.add(running)
+  const chat = closing.add(chatOver(engine, tokenizer, templates, loading))
+  closing.add(running) // before the chat, which it asks for masks
+  const defaults = settings.generationDefaults === "model" ? files.texts.sampling : {}
+  const decided = { program, weights: weights.hash, now, sampling: defaults, reasoning }
+  const model = cardOf(loading, { ...decided, tokenizer: hash, templates })
+  return {
+    summary,
+    chat,
+    engine,
+    service: { chat, model, defaults, samples: () => samplesOf(engine) },
+    weightsFrom: weights.from,
+    close: () => closing.close(),
+  }
+}
+
+/** Both at once, as each has threads of its own; a model that is interpreted is small and has no hurry. */
+async function openBoth(loading: Loading): Promise<[Tokenizer, Running]> {
+  const { tokenizer, program, ending } = loading
+  if (program.manifest.target === "reference") await tokenizer
+  const opening = openEngine(loading)
+  return Promise.all([tokenizer, opening]).catch(async (error) => {
+    ending.abort()
+    const running = await opening.catch(() => undefined)
+    await running?.close()
+    throw error
+  })
+}
+
+/** An engine with its program, the weights in. */
+interface Running {
+  engine: Engine
+  weights: Loaded
+  /** Its program's fingerprint. */
+  program: string
+  close(): Promise<void>
+}
+
+async function openEngine(loading: Loading): Promise<Running> {
+  const { files, program: prepared, summary, settings, ending } = loading
+  return openWhole(async (closing) => {
+    const program = closing.add(await prepared.open(summary.limits.program, ending.signal))
+    const weights = await loadWeights(files, program, weightOptions(loading))
+    const copying = { close: () => giveUp(weights, ending) }
+    closing.add(copying)
+    const engine = createEngine(program, {
+      ...engineOptions(loading),
+      speculative: await openDrafter(loading),
+    })
+    const running = new Closing() // the program is the engine's from here on
+    running.add({ close: () => endEngine(engine, settings.log) })
+    running.add(copying)
+    const { fingerprint } = program.manifest
+    return { engine, weights, program: fingerprint, close: () => running.close() }
+  })
+}
+
+/** Until its copy is written or given up, the program must stay open. */
+async function giveUp({ kept }: Loaded, ending: AbortController): Promise<void> {
+  ending.abort()
+  await kept
+}
+
+/** A block that did not come back is a mistake of ours, and worth a line when it is over. */
+async function endEngine(engine: Engine, log: Log): Promise<void> {
+  await engine.close()
+  try {
+    engine.audit()
+  } catch (error) {
+    log.error({ err: error }, "blocks were not handed back")
+  }
+}
+
+function engineOptions({ settings, summary, trace, onLost }: Loading): EngineOptions {
+  const { maxQueue, requestTimeout, overrides, log } = settings
+  const { prefix_cache_max_num_recycling_seqs: recycledSequences = -1 } = overrides
+  return {
+    limits: summary.limits,
+    maxQueue,
+    log,
+    onLost,
+    ...(trace && { trace }),
+    ...(requestTimeout ? { requestTimeout } : {}),
+    ...(recycledSequences >= 0 ? { recycledSequences } : {}),
+  }
+}
+
+function weightOptions({ settings, ending }: Loading): WeightOptions {
+  const { shelfSize, log, onProgress: progress } = settings
+  return { shelf: openShelf(), shelfSize, log, progress, signal: ending.signal }
+}
+
+/** Who proposes, with a model's weights in if there is one. */
+async function openDrafter(loading: Loading): Promise<Speculative> {
+  const { drafting, summary, ending } = loading
+  const { mode, length } = drafting
+  const { drafts: room, program: limits } = summary.limits
+  /** Until the copy is on the shelf: drafts are small, and their programs end with them. */
+  const load = async (from: WeightSource, program: LoadableProgram) => {
+    const { kept } = await loadWeights(from, program, weightOptions(loading))
+    await kept
+  }
+  const { signal } = ending
+  return { mode, length, room, drafter: await drafting.open({ limits, signal, load }) }
+}
+
+function chatOver(
+  engine: Engine,
+  tokenizer: Tokenizer,
+  { template, toolTemplate }: Templates,
+  { files, settings }: Loading,
+): OpenChat {
+  const { toolFormat, maxQueue, log } = settings
+  return createChat({
+    engine,
+    tokenizer,
+    vocabulary: files.config.shapes.vocabulary,
+    template,
+    toolTemplate,
+    endTokens: new Set(files.texts.endTokens),
+    toolFormat,
+    maxQueue,
+    log,
+  })
+}

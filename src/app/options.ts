@@ -1,0 +1,59 @@
+// How a model is to be served: what may be said of it, and what holds where nothing is said.
+
+import type { FormatName as ToolFormat } from "../chat/formats/formats.ts"
+import type { TargetName } from "../compiler/targets/targets.ts"
+import type { Mode, Overrides } from "../engine/limits.ts"
+import { createLog, type Log } from "../log.ts"
+import type { DeviceRequest } from "../runtime/devices.ts"
+import type { FormatName } from "../runtime/format.ts"
+import { appDefaults, said } from "./defaults.ts"
+import type { DraftingOptions } from "./drafting.ts"
+
+export interface ModelOptions {
+  /** A model folder, or the name of one. */
+  model: string
+  device?: DeviceRequest
+  /** What to compile for; auto: the processor, or the interpreter where there is no C compiler. */
+  target?: TargetName | "auto"
+  /** A compiled library that must be used. */
+  modelLib?: string | undefined
+  /** Whether libraries in model folders are opened though another machine built them. */
+  trustLibraries?: boolean
+  /** The number format to serve in; absent: the folder's own. */
+  quantization?: FormatName | undefined
+  mode?: Mode
+  overrides?: Overrides
+  /** One more name for the model. */
+  servedName?: string | undefined
+  /** What proposes tokens; absent: nothing does. */
+  drafting?: DraftingOptions
+  /** How the model writes tool calls; absent: as its template shows. */
+  toolFormat?: ToolFormat | undefined
+  /** Whose sampling defaults: the API's, or the model folder's. */
+  generationDefaults?: "api" | "model"
+  /** Requests that may wait. */
+  maxQueue?: number
+  /** Milliseconds from a request's arrival to its end. */
+  requestTimeout?: number | undefined
+  /** Bytes that the shelf may hold: libraries and packed weights of all models. */
+  shelfSize?: number
+  log?: Log
+  /** Told how far a long part of the start has come. */
+  onProgress?: (what: string, done: number, total: number) => void
+}
+
+/** All that has a default is there. */
+export type ModelSettings = ModelOptions & Required<Pick<ModelOptions, Settled>>
+
+type Settled = keyof typeof appDefaults | "overrides" | "trustLibraries" | "log" | "onProgress"
+
+export function settingsOf(options: ModelOptions): ModelSettings {
+  return {
+    ...appDefaults,
+    overrides: {},
+    trustLibraries: false,
+    onProgress: () => {},
+    ...said(options),
+    log: options.log ?? createLog("silent", false),
+  }
+}

@@ -1,0 +1,132 @@
+// A model that is known to fit: found, its headers read, compiled for the device, its limits chosen. Nothing has been read of
+// its weights, and no program is open. Whatever can be known to be wrong is refused here, before the port opens.
+
+import { Encoder } from "../chat/encoder.ts"
+import { openTokenizer, type Tokenizer } from "../chat/tokenizer.ts"
+import { openWhole } from "../closing.ts"
+import {
+  parameterCount,
+  prepareProgram,
+  requestedTarget,
+  traitsOf,
+} from "../compiler/targets/prepare.ts"
+import type { Prepared } from "../compiler/targets/target.ts"
+import { targetOf, targets, usableDevices, whyUnusable } from "../compiler/targets/targets.ts"
+import { chooseLimits, type EngineLimits, type Mode } from "../engine/limits.ts"
+import { checkFormat } from "../model/compile-folder.ts"
+import { locateModel } from "../model/locate.ts"
+import { type Model, openModel } from "../model/model.ts"
+import { chooseDevice, type Device } from "../runtime/devices.ts"
+import type { FormatName } from "../runtime/format.ts"
+import type { Memory } from "../runtime/memory.ts"
+import { type PreparedDrafting, prepareDrafting } from "./drafting.ts"
+import { type ModelOptions, type ModelSettings, settingsOf } from "./options.ts"
+import { planOf } from "./plan.ts"
+
+/** What was opened and what was chosen, for people. */
+export interface Summary {
+  name: string
+  folder: string
+  architecture: string
+  parameters: number
+  format: FormatName
+  /** What the folder's weights are in. */
+  storedFormat: FormatName
+  target: string
+  /** Where the program comes from. */
+  program: string
+  device: Device
+  mode: Mode
+  /** What proposes tokens, in words; absent: nothing does. */
+  drafting?: string | undefined
+  limits: EngineLimits
+  /** Whose memory bounds them. */
+  memoryOf: Memory["limitedBy"]
+}
+
+/** Open, and to be closed with `close`. */
+export interface PreparedModel {
+  settings: ModelSettings
+  files: Model
+  /** Being read. */
+  tokenizer: Promise<Tokenizer>
+  program: Prepared
+  drafting: PreparedDrafting
+  summary: Summary
+  close(): Promise<void>
+}
+
+/** @throws the start-up problems: a model, a device, limits that cannot be had. */
+export async function prepareModel(options: ModelOptions): Promise<PreparedModel> {
+  const settings = settingsOf(options)
+  const device = await deviceFor(settings)
+  const folder = locateModel(settings.model)
+  return openWhole(async (closing) => {
+    const { target, trustLibraries, overrides, log } = settings
+    const encoder = closing.add(new Encoder(log)) // what takes longest goes first
+    const files = closing.add(await openModel(folder, { verify: false })) // when it is read
+    const tokenizer = readTokenizer(files, encoder)
+    const format = settings.quantization ?? files.format
+    checkFormat(files, format)
+    const plan = planOf(files, format, overrides, traitsOf(device.name))
+    const wish = { device: device.name, target, trustLibraries, log }
+    const own = { library: settings.modelLib, folder: files.path }
+    const program = await prepareProgram(plan, { ...wish, ...own })
+    const drafts = { ...settings.drafting, model: files, format, overrides }
+    const drafting = closing.add(await prepareDrafting({ ...wish, ...drafts }))
+    const chosen = chooseWithin(settings, program, drafting)
+    const parameters = parameterCount(plan)
+    return {
+      settings,
+      files,
+      tokenizer,
+      program,
+      drafting,
+      summary: {
+        ...describe(files, format),
+        ...chosen,
+        parameters,
+        target: program.manifest.target,
+        program: program.origin,
+        device,
+        mode: settings.mode,
+        drafting: drafting.title && `${drafting.mode}: ${drafting.title}`,
+      },
+      close: () => closing.close(),
+    }
+  })
+}
+
+/** The device comes before the plan, which it brings its traits to; a target or a library that was asked for narrows the choice. */
+function deviceFor({ device, target, modelLib }: ModelSettings): Promise<Device> {
+  const requested = requestedTarget({ target, library: modelLib })
+  const usable = requested ? targets[requested].devices : usableDevices
+  return chooseDevice(device, usable, whyUnusable)
+}
+
+function readTokenizer({ texts, config }: Model, encoder: Encoder): Promise<Tokenizer> {
+  const { text, file } = texts.tokenizer
+  const tokenizer = openTokenizer(text, file, config.shapes.vocabulary, encoder)
+  tokenizer.catch(() => {}) // whoever waits for it is told
+  return tokenizer
+}
+
+/** What may run at once. */
+function chooseWithin(
+  { mode, overrides }: ModelSettings,
+  { manifest, weightBytes, bufferBytes }: Prepared,
+  { demand: drafts }: PreparedDrafting,
+): Pick<Summary, "limits" | "memoryOf"> {
+  const target = targetOf(manifest.target)!
+  const { device, host } = target.memory()
+  const room = { mode, overrides, traits: target.steps, available: device.available, host }
+  const limits = chooseLimits({ ...room, manifest, weightBytes, bufferBytes, drafts })
+  return { limits, memoryOf: device.limitedBy }
+}
+
+function describe(
+  { name, path: folder, architecture, format: storedFormat }: Model,
+  format: FormatName,
+) {
+  return { name, folder, architecture, format, storedFormat }
+}

@@ -1,0 +1,59 @@
+// The engine's numbers for /metrics, under the names that they have there.
+
+import type { Engine } from "../engine/engine.ts"
+import type { EngineStats } from "../engine/stats.ts"
+import type { Sample } from "../http/service.ts"
+import { BLOCK } from "../runtime/program.ts"
+
+/** What it says of now. */
+const levels = {
+  running: "Sequences with a place in the steps.",
+  waiting: "Requests of which nothing runs yet.",
+  blocksUsed: "KV blocks that sequences hold.",
+  blocksTotal: "KV blocks in all.",
+  blocksRemembered: "KV blocks that the prefix cache knows.",
+} as const satisfies Partial<Record<keyof EngineStats, string>>
+
+/** What it has counted. */
+const counts = {
+  steps: "Steps taken.",
+  promptTokens: "Prompt tokens computed.",
+  cachedTokens: "Prompt tokens taken over from the prefix cache.",
+  replyTokens: "Tokens drawn.",
+  recomputedTokens: "Tokens computed once more, after blocks were taken.",
+  preemptions: "Sequences whose blocks were taken for others.",
+  failures: "Sequences that ended in an error.",
+  forcedTokens: "Tokens that a schema left no choice about, computed beside the one before them.",
+} as const satisfies Record<Exclude<keyof EngineStats, "drafts" | keyof typeof levels>, string>
+
+export function samplesOf(engine: Engine): Sample[] {
+  const stats = engine.stats()
+  const told = <Name extends keyof EngineStats>(help: Record<Name, string>, ending: string) =>
+    (Object.keys(help) as Name[]).map((name) => ({
+      name: `sinter_${name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}${ending}`,
+      help: help[name],
+      value: stats[name] as number,
+    }))
+  const block = { name: "sinter_block_tokens", help: "Tokens of a KV block.", value: BLOCK }
+  return [...told(levels, ""), block, ...told(counts, "_total"), ...draftSamples(stats)]
+}
+
+/** One for each place of a draft, the first one's place being 1. */
+function draftSamples({ drafts }: EngineStats): Sample[] {
+  if (!drafts) return []
+  const { mode, drafted, accepted } = drafts
+  const places = (name: string, help: string, counts: readonly number[]) =>
+    counts.map((value, i) => ({ name, help, labels: { mode, place: String(i + 1) }, value }))
+  return [
+    ...places(
+      "sinter_drafted_tokens_total",
+      "Tokens proposed, by their place in the draft.",
+      drafted,
+    ),
+    ...places(
+      "sinter_accepted_tokens_total",
+      "Tokens proposed that came true, by place.",
+      accepted,
+    ),
+  ]
+}
