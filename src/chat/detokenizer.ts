@@ -75,6 +75,18 @@ export class Detokenizer {
   }
 }
 
+const SPELLED_AT_ONCE = 1024 // tokens: a fraction of a millisecond
+
+/** The text of tokens, piece by piece, special ones included. */
+export function* spelled(tokens: Int32Array, texts: TokenTexts): Iterable<string> {
+  const text = new Detokenizer(texts, false, texts.special)
+  for (let at = 0; at < tokens.length; at += SPELLED_AT_ONCE) {
+    const some = tokens.subarray(at, at + SPELLED_AT_ONCE)
+    yield Array.from(some, (token) => text.push(token)).join("")
+  }
+  yield text.flush()
+}
+
 /** How many bytes at the end begin a character that they do not finish. */
 function unfinished(bytes: Uint8Array): number {
   for (let back = 1; back <= Math.min(3, bytes.length); back++) {

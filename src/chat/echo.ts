@@ -2,8 +2,8 @@
 // each of its tokens. The text is the client's own, letter by letter; offsets are those of what the tokens decode to.
 
 import type { PromptScores } from "../engine/generation.ts"
-import type { TokenLogprob } from "./conversation.ts"
-import { Detokenizer, type TokenTexts } from "./detokenizer.ts"
+import type { CompletionRequest, TokenLogprob } from "./conversation.ts"
+import { Detokenizer, spelled, type TokenTexts } from "./detokenizer.ts"
 
 export interface Echo {
   text: string
@@ -12,6 +12,17 @@ export interface Echo {
   visible: ReadonlySet<number>
   /** Whether log probabilities are told: then the token that ends a reply is told as well. */
   scored: boolean
+}
+
+/** Ids show every token they name; what was put before a text does not belong to it. */
+export function echoOf(
+  { prompt, sampling }: Pick<CompletionRequest, "prompt" | "sampling">,
+  tokens: Int32Array,
+  texts: TokenTexts,
+): Echo {
+  const scored = sampling.topLogprobs !== undefined
+  if (typeof prompt === "string") return { text: prompt, tokens, visible: new Set(), scored }
+  return { text: [...spelled(prompt, texts)].join(""), tokens, visible: texts.special, scored }
 }
 
 /** The prompt's tokens as they are told, every time anew: all choices share what the engine keeps of them. */

@@ -1,0 +1,132 @@
+// From a request to its reply, in one order for chats and for plain text: its prompt, what the reply is held to, how its tokens
+// will be read, and the engine, which admits or refuses it. Whatever can be refused has been refused when there is a reply.
+
+import type { Constraint, Generation, GenerationRequest } from "../engine/generation.ts"
+import { callReading, callsOf } from "./calls.ts"
+import type { ChatModel } from "./chat-model.ts"
+import type { Constraints, Holding } from "./constraint.ts"
+import type { ConstraintThreads } from "./constraint-threads.ts"
+import type { ChatReply, ChatRequest, CompletionRequest } from "./conversation.ts"
+import { echoOf } from "./echo.ts"
+import type { Held } from "./grammars.ts"
+import type { Prompt } from "./prompt.ts"
+import type { Prompts } from "./prompts.ts"
+import { thinkingIn } from "./reasoning.ts"
+import { type Reading, replyEvents, tokenNames } from "./reply.ts"
+
+export interface ChatEngine {
+  /** Admits a request or rejects with the Problem that refuses it. The signal ends all its choices. */
+  generate(request: GenerationRequest, signal: AbortSignal): Generation | Promise<Generation>
+  /** Throws the Problem that refuses a prompt of so many tokens or more; absent: every text is encoded. */
+  assertRoom?(tokens: number, field: string): void
+}
+
+export interface Parts {
+  model: ChatModel
+  engine: ChatEngine
+  prompts: Prompts
+  constraints: Constraints | ConstraintThreads
+  /** What a reply is held to that is held to nothing; undefined: nothing at all. */
+  free: (() => Constraint) | undefined
+}
+
+/** Who asks, and until when. */
+export interface Asker {
+  client: string
+  signal: AbortSignal
+}
+
+export async function admitChat(
+  parts: Parts,
+  request: ChatRequest,
+  asker: Asker,
+): Promise<ChatReply> {
+  const { model, prompts, constraints } = parts
+  const prompt = await prompts.ofChat(request, asker)
+  const held = heldTo(model, request, prompt)
+  const isHeld = held.calls !== undefined || held.format !== undefined
+  const holding = isHeld ? await constraints.hold(held, asker) : undefined
+  const reading = chatReading(model, request, prompt, held)
+  return admit(parts, request, prompt.tokens, reading, asker, holding)
+}
+
+export async function admitText(
+  parts: Parts,
+  request: CompletionRequest,
+  asker: Asker,
+): Promise<ChatReply> {
+  const { model, engine, prompts } = parts
+  const tokens = await prompts.ofText(request.prompt, asker)
+  if (request.echo) engine.assertRoom?.(tokens.length, "prompt") // before all of them are spelled
+  const echo = request.echo ? echoOf(request, tokens, model.tokenizer) : undefined
+  return admit(parts, request, tokens, textReading(model, request, echo), asker)
+}
+
+function heldTo({ markers }: ChatModel, request: ChatRequest, { begun }: Prompt): Held {
+  const thinking = markers && thinkingIn(begun, markers)
+  const isOver = !markers || thinking === "over"
+  return {
+    calls: callsOf(request),
+    format: request.format,
+    reasoning: isOver ? undefined : { markers, inside: thinking === "inside" },
+  }
+}
+
+function chatReading(
+  { tokenizer, toolFormat }: ChatModel,
+  { id, stop, sampling, reasoning: where }: ChatRequest,
+  { continues }: Prompt,
+  { calls, reasoning }: Held,
+): Reading {
+  return {
+    tokenizer,
+    // A reply that must call has no other text, and what was cut of its call is none either.
+    stop: calls?.required ? [] : stop,
+    logprobs: sampling.topLogprobs !== undefined,
+    continues,
+    reasoning: reasoning && { ...reasoning, inline: where === "inline" },
+    calls: calls && callReading(calls, toolFormat, id),
+  }
+}
+
+function textReading(
+  { tokenizer }: ChatModel,
+  { stop, sampling }: CompletionRequest,
+  echo: Reading["echo"],
+): Reading {
+  const logprobs = sampling.topLogprobs !== undefined
+  const nothing = { reasoning: undefined, calls: undefined }
+  return { tokenizer, stop, logprobs, continues: true, echo, ...nothing }
+}
+
+async function admit(
+  { model, engine, free }: Parts,
+  request: ChatRequest | CompletionRequest,
+  prompt: Int32Array,
+  reading: Reading,
+  { client, signal }: Asker,
+  holding?: Holding,
+): Promise<ChatReply> {
+  signal.throwIfAborted()
+  const { id, choices, maxTokens, sampling, scope } = request
+  const stopTokens = request.ignoreEos ? new Set<number>() : model.endTokens
+  const constraint = holding?.constraint ?? free
+  const generation = await engine.generate(
+    {
+      ...{ id, prompt, choices, maxTokens, stopTokens, sampling, scope, client },
+      field: "messages" in request ? "messages" : "prompt",
+      ...(reading.echo?.scored && { scorePrompt: true }),
+      ...(constraint && { constraint }),
+    },
+    signal,
+  )
+  return {
+    promptTokens: generation.promptTokens,
+    ...(holding?.unenforced.length && { unenforced: holding.unenforced }),
+    get queued() {
+      return generation.queued
+    },
+    events: replyEvents(generation, reading),
+    names: tokenNames(reading),
+  }
+}

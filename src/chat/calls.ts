@@ -1,0 +1,49 @@
+// Which tools a reply may call and how its calls are told from text.
+
+import { createHash } from "node:crypto"
+import { problem } from "../errors.ts"
+import type { ChatRequest, Tool } from "./conversation.ts"
+import { type FormatName, formats } from "./formats/formats.ts"
+import type { Arguments, Held } from "./grammars.ts"
+import { visibleTools } from "./prompt.ts"
+import type { CallReading } from "./reply.ts"
+
+type Calls = NonNullable<Held["calls"]>
+
+/** Undefined: the reply is told of no tools. */
+export function callsOf(request: ChatRequest): Calls | undefined {
+  const tools = visibleTools(request)
+  if (tools.length === 0) return undefined
+  const { toolChoice, parallelToolCalls } = request
+  const allowed = toolChoice && toolChoice.mode !== "none" ? new Set(toolChoice.names) : undefined
+  const callable = allowed ? tools.filter(({ name }) => allowed.has(name)) : tools
+  if (callable.length === 0) {
+    throw problem("invalid_value", { problem: "tool_choice allows no tool." }, "tool_choice")
+  }
+  return {
+    tools: callable.map(withoutDefinition),
+    required: toolChoice?.mode === "required",
+    most: parallelToolCalls === false ? 1 : Number.POSITIVE_INFINITY,
+  }
+}
+
+/** How they are read out of the reply to a request. */
+export function callReading(
+  { tools, most }: Calls,
+  toolFormat: FormatName,
+  requestId: string,
+): CallReading {
+  const names = new Set(tools.map(({ name }) => name))
+  const id = (choice: number, index: number) => callId(requestId, choice, index)
+  return { format: formats[toolFormat], names, most, id }
+}
+
+/** What of a tool its arguments are held to. */
+export function withoutDefinition({ name, parameters, strict, field }: Tool): Arguments {
+  return { name, parameters, strict, ...(field !== undefined && { field }) }
+}
+
+function callId(request: string, choice: number, index: number): string {
+  const hash = createHash("sha256").update(`${request} ${choice} ${index}`)
+  return `call_${hash.digest("hex").slice(0, 24)}`
+}

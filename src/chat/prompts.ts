@@ -1,0 +1,80 @@
+// From what a client sends to the tokens that a reply goes on from: a conversation through its template (prompt.ts), a text or
+// tokens as they are. A text that cannot fit is refused before it is encoded.
+
+import { problem } from "../errors.ts"
+import type { Caller } from "../worker/lane.ts"
+import type { ChatModel } from "./chat-model.ts"
+import { formats } from "./formats/formats.ts"
+import { foreign, type Text } from "./jinja/text.ts"
+import { type Prompt, type PromptRequest, preparePrompt, visibleTools } from "./prompt.ts"
+import { FROM_REQUEST } from "./rendering.ts"
+
+const ALWAYS_COUNTED = 256 * 1024 // characters; they take the tokenizer some tenths of a second
+
+/** What there is room for: see ChatEngine. */
+interface Room {
+  assertRoom?(tokens: number, field: string): void
+}
+
+type Encode = (text: Text) => Promise<Int32Array>
+
+export class Prompts {
+  readonly #model: ChatModel
+  readonly #room: Room
+
+  constructor(model: ChatModel, room: Room) {
+    this.#model = model
+    this.#room = room
+  }
+
+  /** What the engine is given of a chat. */
+  async ofChat(request: PromptRequest, caller: Caller): Promise<Prompt> {
+    const prompt = await this.#rendered(request, this.#fitting("messages", caller), caller)
+    if (prompt.tokens.length > 0) return prompt
+    const words = "it writes nothing of it, which leaves no token to go on from."
+    throw problem("template_failed", { problem: words }, "messages")
+  }
+
+  /** Its tokens, however many they are. */
+  async ofConversation(request: PromptRequest, caller?: Caller): Promise<Int32Array> {
+    const { tokenizer } = this.#model
+    const encode = (text: Text) => tokenizer.encode(text, caller)
+    const prompt = await this.#rendered(request, encode, caller)
+    return prompt.tokens
+  }
+
+  /** What plain text goes on from: what stands before a text that is no chat, too. */
+  async ofText(prompt: string | Int32Array, caller: Caller): Promise<Int32Array> {
+    const tokens = typeof prompt === "string" ? await this.#encoded(prompt, caller) : prompt
+    if (tokens.length > 0) return tokens
+    throw problem("invalid_value", { problem: "prompt must hold at least one token." }, "prompt")
+  }
+
+  #rendered(request: PromptRequest, encode: Encode, caller?: Caller): Promise<Prompt> {
+    const { template, toolTemplate, toolFormat } = this.#model
+    const chosen = visibleTools(request).length > 0 ? toolTemplate : template
+    const { written } = formats[toolFormat]
+    if (chosen) return preparePrompt(request, chosen, written, encode, caller)
+    const words = "This model has no chat template; POST /v1/completions continues plain text."
+    throw problem("unsupported_value", { problem: words }, "messages")
+  }
+
+  async #encoded(text: string, caller: Caller): Promise<Int32Array> {
+    const own = await this.#fitting("prompt", caller)(foreign(text, FROM_REQUEST))
+    const { prefix } = this.#model.tokenizer
+    if (prefix.length === 0) return own
+    const tokens = new Int32Array(prefix.length + own.length)
+    tokens.set(prefix)
+    tokens.set(own, prefix.length)
+    return tokens
+  }
+
+  /** Encodes what can fit, and what costs so little that its length is better told exactly. */
+  #fitting(field: string, caller: Caller): Encode {
+    const { tokenizer } = this.#model
+    return async (text) => {
+      if (text.length > ALWAYS_COUNTED) this.#room.assertRoom?.(tokenizer.atLeast(text), field)
+      return tokenizer.encode(text, caller)
+    }
+  }
+}
