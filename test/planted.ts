@@ -436,15 +436,15 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a tool that nobody declared is called by name and brackets",
     file: "src/chat/formats/families.ts",
-    text: 'function* readExpression(input: Input, names: Names): Reading<void> {\n  let name = ""\n  while (/[\\w.-]/.test(yield* input.peek())) name += yield* input.take()\n  yield* input.expect("(")\n  if (!names.has(name)) throw new NotACall()\n',
+    text: 'function* readExpression(input: Input, tools: Tools): Reading<void> {\n  let name = ""\n  while (/[\\w.-]/.test(yield* input.peek())) name += yield* input.take()\n  yield* input.expect("(")\n  if (!tools.has(name)) throw new NotACall()\n',
     fault:
-      'function* readExpression(input: Input, names: Names): Reading<void> {\n  let name = ""\n  while (/[\\w.-]/.test(yield* input.peek())) name += yield* input.take()\n  yield* input.expect("(")\n  if (name === "") throw new NotACall()\n',
+      'function* readExpression(input: Input, tools: Tools): Reading<void> {\n  let name = ""\n  while (/[\\w.-]/.test(yield* input.peek())) name += yield* input.take()\n  yield* input.expect("(")\n  if (name === "") throw new NotACall()\n',
     test: "src/chat/formats/formats.test.ts",
   },
   {
     what: "a tool that nobody declared is called in JSON",
     file: "src/chat/formats/json.ts",
-    text: 'typeof name !== "string" || !names.has(name)',
+    text: 'typeof name !== "string" || !tools.has(name)',
     fault: 'typeof name !== "string"',
     test: "src/chat/formats/formats.test.ts",
   },

@@ -2,6 +2,7 @@
 
 import { createHash } from "node:crypto"
 import { problem } from "../errors.ts"
+import { argumentsSchema } from "./compiled-schemas.ts"
 import type { ChatRequest, Tool } from "./conversation.ts"
 import { type FormatName, formats } from "./formats/formats.ts"
 import type { Arguments, Held } from "./grammars.ts"
@@ -33,9 +34,9 @@ export function callReading(
   toolFormat: FormatName,
   requestId: string,
 ): CallReading {
-  const names = new Set(tools.map(({ name }) => name))
+  const schemas = new Map(tools.map((tool) => [tool.name, argumentsSchema(tool)]))
   const id = (choice: number, index: number) => callId(requestId, choice, index)
-  return { format: formats[toolFormat], names, most, id }
+  return { format: formats[toolFormat], tools: schemas, most, id }
 }
 
 /** What of a tool its arguments are held to. */

@@ -152,7 +152,7 @@ describe("however the bytes are cut into tokens", () => {
       reasoning: { markers: THINK, inside: false, inline: false },
       calls: {
         format: formats.hermes,
-        names: new Set(["now"]),
+        tools: new Map([["now", undefined]]),
         most: Number.POSITIVE_INFINITY,
         id: (choice, index) => `${choice}.${index}`,
       },
@@ -232,7 +232,12 @@ describe("log probabilities", () => {
     const tokens = ["<think>", "hm", "</think>", "\n\n", "Ok ", call, " bye"]
     const events = await read(tokens, {
       reasoning: { markers: THINK, inside: false, inline: false },
-      calls: { format: formats.hermes, names: new Set(["now"]), most: 9, id: () => "c" },
+      calls: {
+        format: formats.hermes,
+        tools: new Map([["now", undefined]]),
+        most: 9,
+        id: () => "c",
+      },
     })
     const told = summary(events)
     expect(told.thoughts).toEqual(["<think>", "hm", "</think>", "\n\n"])

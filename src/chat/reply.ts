@@ -13,7 +13,7 @@ import type { ReplyEvent, TokenLogprob, TokenNames } from "./conversation.ts"
 import { Detokenizer } from "./detokenizer.ts"
 import { characters, type Echo, EchoedTokens } from "./echo.ts"
 import { CallReader, type Format } from "./formats/formats.ts"
-import type { CallPiece } from "./formats/input.ts"
+import type { CallPiece, Tools } from "./formats/input.ts"
 import { merged } from "./merged.ts"
 import { type Markers, type Piece, ReasoningSplitter } from "./reasoning.ts"
 import { Stops, StopTable } from "./stops.ts"
@@ -38,7 +38,7 @@ export interface Reading {
 
 export interface CallReading {
   format: Format
-  names: ReadonlySet<string>
+  tools: Tools
   /** The reply ends after this many calls. */
   most: number
   id: (choice: number, index: number) => string
@@ -101,7 +101,7 @@ class ChoiceReader {
     this.#reading = reading
     this.#text = new Detokenizer(tokenizer, continues, visibleTokens(reading))
     this.#thinking = reasoning && new ReasoningSplitter(reasoning.markers, reasoning.inside)
-    this.#calls = calls && new CallReader(calls.format, calls.names)
+    this.#calls = calls && new CallReader(calls.format, calls.tools)
     this.#stops = new Stops(stops)
     this.#echo = echo
     this.#scores = scores

@@ -1,22 +1,31 @@
-// A form of calls that is no JSON between marks, as Qwen3-Coder has it: parameters in XML, one by one. Its grammar and its
-// parser are all that it takes; what the one lets a model write, the other reads.
+// A form of calls that is no JSON between marks, as Qwen3-Coder has it: parameters in XML, one by one, and texts among them
+// without quotes, so that only the tool's schema says whether 5 is a text or a number. Its grammar and its parser are all that
+// it takes; what the one lets a model write, the other reads.
 
 import { Ajv } from "ajv"
 import { expect, test } from "vitest"
 import { uniform } from "../../../test/random.ts"
-import { choice, list, literal, type Part, sequence, text } from "../../grammar/grammar.ts"
+import { choice, list, literal, type Part, sequence, text, until } from "../../grammar/grammar.ts"
+import { argumentsSchema } from "../compiled-schemas.ts"
 import { Constraints } from "../constraint.ts"
 import { Grammars } from "../grammars.ts"
 import { TokenBytes } from "../vocabulary.ts"
 import type { CallableTool, CallGrammar, ToolMember } from "./call-grammar.ts"
 import { CallReader, formats } from "./formats.ts"
-import { type Input, type Names, NotACall, type Reading } from "./input.ts"
+import { type Input, NotACall, type Reading, type Tools } from "./input.ts"
 import { readValue } from "./json.ts"
 
 const [OPEN, CLOSE] = ["<tool_call><function=", "</function></tool_call>"]
 
-const memberPart = ({ name, required, json }: ToolMember): Part => {
-  const written = sequence(literal(`<parameter=${name}>`), json, literal("</parameter>"))
+const END_OF_MEMBER = "</parameter>"
+
+const isText = (schema: unknown) => (schema as { type?: unknown } | undefined)?.type === "string"
+
+const memberPart = ({ name, required, schema, json }: ToolMember): Part => {
+  const value = isText(schema)
+    ? until(END_OF_MEMBER, literal(""))
+    : sequence(json, literal(END_OF_MEMBER))
+  const written = sequence(literal(`<parameter=${name}>`), value)
   return required ? written : choice(literal(""), written)
 }
 const rest = (tool: CallableTool) =>
@@ -29,19 +38,26 @@ const grammar: CallGrammar = {
   text: (tools, most) => text([{ open: OPEN, then: choice(...tools.map(rest)) }], most > 1),
 }
 
-function* family(input: Input, names: Names): Reading<void> {
-  while (yield* input.textUntil(OPEN)) yield* input.attempt(true, call(input, names))
+function* family(input: Input, tools: Tools): Reading<void> {
+  while (yield* input.textUntil(OPEN)) yield* input.attempt(true, call(input, tools))
 }
 
-function* call(input: Input, names: Names): Reading<void> {
+function* call(input: Input, tools: Tools): Reading<void> {
   const name = yield* upTo(input, ">")
-  if (!names.has(name)) throw new NotACall()
+  if (!tools.has(name)) throw new NotACall()
+  const { properties = {} } = tools.get(name) as { properties?: Record<string, unknown> }
   input.announce(name)
   let written = "{"
   while ((yield* upTo(input, /[=/]/)) === "<parameter") {
-    input.argue(`${written}${JSON.stringify(yield* upTo(input, ">"))}: `)
-    yield* readValue(input, (character) => input.argue(character))
-    yield* input.expect("</parameter>")
+    const member = yield* upTo(input, ">")
+    input.argue(`${written}${JSON.stringify(member)}: `)
+    if (isText(properties[member])) {
+      input.argue(JSON.stringify(yield* upTo(input, "<")))
+      yield* input.expect(END_OF_MEMBER.slice(1))
+    } else {
+      yield* readValue(input, (character) => input.argue(character))
+      yield* input.expect(END_OF_MEMBER)
+    }
     written = ", "
   }
   input.argue(written === "{" ? "{}" : "}")
@@ -67,8 +83,9 @@ const TOOLS = [
       properties: {
         place: { $ref: "#/$defs/place" },
         days: { type: "array", items: { type: "integer", minimum: 0, maximum: 6 }, maxItems: 3 },
+        note: { type: "string" },
       },
-      required: ["place"],
+      required: ["place", "note"],
       additionalProperties: false,
       $defs: { place: { type: "string", maxLength: 4 } },
     },
@@ -100,7 +117,7 @@ test.each([true, false])("parameters in XML, a call required: %s", (required) =>
     const constraint = constraints.hold(held).constraint()
     const reader = new CallReader(
       { ...formats.hermes, family },
-      new Set(TOOLS.map(({ name }) => name)),
+      new Map(TOOLS.map((tool) => [tool.name, argumentsSchema(tool)])),
     )
     const written: number[] = []
     const forced = required ? [] : [...Buffer.from(`Let me see. ${OPEN}`)]
@@ -118,6 +135,8 @@ test.each([true, false])("parameters in XML, a call required: %s", (required) =>
       constraint.accept(token)
       if (token === END) break
       written.push(token)
+      if (Buffer.from(written).toString().endsWith("<parameter=note>"))
+        forced.push(...Buffer.from(`5${END_OF_MEMBER}`))
     }
     const reply = Buffer.from(written).toString()
     const pieces = [

@@ -56,7 +56,7 @@ export function readCallList(text: string): CallText[] | undefined {
 }
 
 function readPlain(text: string): CallText[] | undefined {
-  const reader = new CallReader(formats.expressions, { has: () => true })
+  const reader = new CallReader(formats.expressions, { has: () => true, get: () => undefined })
   const calls: CallText[] = []
   let ended = 0
   for (const piece of [...reader.push(text), ...reader.flush()] as CallPiece[]) {

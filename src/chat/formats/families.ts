@@ -2,19 +2,19 @@
 // anything else is text again.
 
 import { readArgumentList } from "./expressions.ts"
-import { type Input, type Names, NotACall, type Reading } from "./input.ts"
+import { type Input, NotACall, type Reading, type Tools } from "./input.ts"
 import { readCallObject, readValue } from "./json.ts"
 
-export type Family = (input: Input, names: Names) => Reading<void>
+export type Family = (input: Input, tools: Tools) => Reading<void>
 
 /** Hermes, Qwen: <tool_call>{"name": …, "arguments": …}</tool_call>, anywhere in the text. */
-export function* hermes(input: Input, names: Names): Reading<void> {
+export function* hermes(input: Input, tools: Tools): Reading<void> {
   while (yield* input.textUntil("<tool_call>")) {
     const read = yield* input.attempt(
       true,
       (function* () {
         yield* input.blanks()
-        yield* readCallObject(input, names)
+        yield* readCallObject(input, tools)
         yield* input.blanks()
         if ((yield* input.peek()) !== "") yield* input.expect("</tool_call>")
         yield* input.blanks()
@@ -26,14 +26,14 @@ export function* hermes(input: Input, names: Names): Reading<void> {
 }
 
 /** Mistral: [TOOL_CALLS] [{"name": …, "arguments": …}, …], and the newer [TOOL_CALLS]name[ARGS]{…}. */
-export function* mistral(input: Input, names: Names): Reading<void> {
+export function* mistral(input: Input, tools: Tools): Reading<void> {
   while (yield* input.textUntil("[TOOL_CALLS]")) {
     const read = yield* input.attempt(
       true,
       (function* () {
         yield* input.blanks()
-        if ((yield* input.peek()) === "[") yield* readList(input, names)
-        else yield* readNamed(input, names)
+        if ((yield* input.peek()) === "[") yield* readList(input, tools)
+        else yield* readNamed(input, tools)
         yield* input.blanks()
         input.settle("nothing")
       })(),
@@ -42,7 +42,7 @@ export function* mistral(input: Input, names: Names): Reading<void> {
   }
 }
 
-function* readNamed(input: Input, names: Names): Reading<void> {
+function* readNamed(input: Input, tools: Tools): Reading<void> {
   let head = ""
   for (;;) {
     const next = yield* input.peek()
@@ -52,7 +52,7 @@ function* readNamed(input: Input, names: Names): Reading<void> {
   }
   // name[CALL_ID]id[ARGS]: what stands between the name and the arguments is not ours.
   const name = head.split("[", 1)[0]!.trim()
-  if (!names.has(name)) throw new NotACall()
+  if (!tools.has(name)) throw new NotACall()
   input.announce(name)
   yield* readValue(input, (character) => input.argue(character))
   input.settle("end")
@@ -62,12 +62,12 @@ function* readNamed(input: Input, names: Names): Reading<void> {
  * Llama 3: the whole reply is {"name": …, "parameters": …}, several are separated by semicolons. After <|python_tag|>,
  * which may come later, also name.call(key="value", …).
  */
-export function* llama3(input: Input, names: Names): Reading<void> {
+export function* llama3(input: Input, tools: Tools): Reading<void> {
   const calls = function* (): Reading<void> {
     yield* input.blanks()
     for (;;) {
-      if ((yield* input.peek()) === "{") yield* readCallObject(input, names)
-      else yield* readDotCall(input, names)
+      if ((yield* input.peek()) === "{") yield* readCallObject(input, tools)
+      else yield* readDotCall(input, tools)
       yield* input.blanks()
       if ((yield* input.peek()) === ";") yield* input.take()
       yield* input.blanks()
@@ -80,44 +80,44 @@ export function* llama3(input: Input, names: Names): Reading<void> {
   while (yield* input.textUntil("<|python_tag|>")) yield* input.attempt(true, calls())
 }
 
-function* readDotCall(input: Input, names: Names): Reading<void> {
+function* readDotCall(input: Input, tools: Tools): Reading<void> {
   let name = ""
   while (/[\w.-]/.test(yield* input.peek())) name += yield* input.take()
   if (!name.endsWith(".call")) throw new NotACall()
   name = name.slice(0, -".call".length)
   yield* input.expect("(")
-  if (!names.has(name)) throw new NotACall()
+  if (!tools.has(name)) throw new NotACall()
   input.announce(name)
   yield* readArgumentList(input)
   input.settle("end")
 }
 
 /** Plain JSON: the whole reply is one object of a call or a list of them. */
-export function* json(input: Input, names: Names): Reading<void> {
+export function* json(input: Input, tools: Tools): Reading<void> {
   yield* input.attempt(
     false,
     (function* () {
       yield* input.blanks()
-      if ((yield* input.peek()) === "[") yield* readList(input, names)
-      else yield* readCallObject(input, names)
+      if ((yield* input.peek()) === "[") yield* readList(input, tools)
+      else yield* readCallObject(input, tools)
       yield* input.blanks()
       input.settle("nothing")
     })(),
   )
 }
 
-function* readList(input: Input, names: Names): Reading<void> {
+function* readList(input: Input, tools: Tools): Reading<void> {
   yield* input.expect("[")
   do {
     yield* input.blanks()
-    yield* readCallObject(input, names)
+    yield* readCallObject(input, tools)
     yield* input.blanks()
   } while (yield* comma(input))
   yield* input.expect("]")
 }
 
 /** Call expressions: the whole reply is [name(key="value", …), …], values as Python writes them. */
-export function* expressions(input: Input, names: Names): Reading<void> {
+export function* expressions(input: Input, tools: Tools): Reading<void> {
   yield* input.attempt(
     false,
     (function* () {
@@ -125,7 +125,7 @@ export function* expressions(input: Input, names: Names): Reading<void> {
       yield* input.expect("[")
       do {
         yield* input.blanks()
-        yield* readExpression(input, names)
+        yield* readExpression(input, tools)
         yield* input.blanks()
       } while (yield* comma(input))
       yield* input.expect("]")
@@ -135,11 +135,11 @@ export function* expressions(input: Input, names: Names): Reading<void> {
   )
 }
 
-function* readExpression(input: Input, names: Names): Reading<void> {
+function* readExpression(input: Input, tools: Tools): Reading<void> {
   let name = ""
   while (/[\w.-]/.test(yield* input.peek())) name += yield* input.take()
   yield* input.expect("(")
-  if (!names.has(name)) throw new NotACall()
+  if (!tools.has(name)) throw new NotACall()
   input.announce(name)
   yield* readArgumentList(input)
   input.settle("end")

@@ -3,7 +3,7 @@ import { readCallList, writeCallList } from "./call-list.ts"
 import { CallReader, type FormatName, formats } from "./formats.ts"
 import type { CallPiece } from "./input.ts"
 
-const NAMES = new Set(["get_weather", "now", "add-two"])
+const TOOLS = new Map(["get_weather", "now", "add-two"].map((name) => [name, {}]))
 
 interface Read {
   text: string
@@ -12,7 +12,7 @@ interface Read {
 }
 
 function read(format: FormatName, deltas: readonly string[]): Read {
-  const reader = new CallReader(formats[format], NAMES)
+  const reader = new CallReader(formats[format], TOOLS)
   const pieces: CallPiece[] = [...deltas.flatMap((delta) => reader.push(delta)), ...reader.flush()]
   expect(pieces.reduce((sum, { length }) => sum + length, 0)).toBe(deltas.join("").length)
   const result: Read = { text: "", calls: [], broken: false }
@@ -242,7 +242,7 @@ test("every family has its line", () => {
 })
 
 test("text leaves as soon as it cannot be the start of a call", () => {
-  const reader = new CallReader(formats.hermes, NAMES)
+  const reader = new CallReader(formats.hermes, TOOLS)
   const sent = (delta: string) =>
     reader.push(delta).map((piece) => (piece.kind === "text" ? piece.text : piece.kind))
   expect(

@@ -4,7 +4,7 @@
 import type { Template } from "../template.ts"
 import type { CallGrammar, CallText } from "./call-grammar.ts"
 import * as families from "./families.ts"
-import { type CallPiece, Input, type Names, type Reading } from "./input.ts"
+import { type CallPiece, Input, type Reading, type Tools } from "./input.ts"
 import { heads, markedJson } from "./marked-json.ts"
 
 export interface Format {
@@ -123,10 +123,10 @@ export class CallReader {
   readonly #input = new Input()
   readonly #run: Reading<void>
 
-  constructor(format: Format, names: Names) {
+  constructor(format: Format, tools: Tools) {
     const input = this.#input
     this.#run = (function* () {
-      yield* format.family(input, names)
+      yield* format.family(input, tools)
       yield* input.restIsText()
     })()
   }

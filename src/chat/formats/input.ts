@@ -16,8 +16,11 @@ export type CallPiece =
 /** A parser at work; gives `undefined` where it waits for characters. */
 export type Reading<Result> = Generator<undefined, Result, undefined>
 
-/** The names of the tools that may be called. */
-export type Names = Pick<ReadonlySet<string>, "has">
+/**
+ * The tools that may be called, by name, and the JSON Schema of each one's arguments: a form that writes the text 5 and the
+ * number 5 alike asks it which of them was meant.
+ */
+export type Tools = Pick<ReadonlyMap<string, unknown>, "has" | "get">
 
 /** What was taken for a call is none. */
 export class NotACall extends Error {}

@@ -1,7 +1,7 @@
 // JSON as it is being written, checked character by character, and the object that most families write a call as:
 // {"name": …, "arguments": {…}}.
 
-import { type Input, type Names, NotACall, type Reading } from "./input.ts"
+import { type Input, NotACall, type Reading, type Tools } from "./input.ts"
 
 /** Where the characters of a value go as they are read. */
 type Sink = (character: string) => void
@@ -99,11 +99,11 @@ function* textOfValue(input: Input): Reading<string> {
 /**
  * Reads {"name": …, "arguments": {…}} in the spellings of the families: "parameters" for "arguments", arguments as a
  * string of JSON, all of it inside {"type": "function", "function": {…}}, members in any order. The call is announced when
- * its name is known to be one of `names`; its arguments follow as they are written.
+ * its name is known to be one of `tools`; its arguments follow as they are written.
  */
-export function* readCallObject(input: Input, names: Names): Reading<void> {
+export function* readCallObject(input: Input, tools: Tools): Reading<void> {
   const call: Call = { name: undefined, early: undefined, argued: false }
-  yield* readMembers(input, names, call)
+  yield* readMembers(input, tools, call)
   if (call.name === undefined) throw new NotACall()
   if (!call.argued) input.argue("{}")
   input.settle("end")
@@ -115,7 +115,7 @@ interface Call {
   argued: boolean
 }
 
-function* readMembers(input: Input, names: Names, call: Call): Reading<void> {
+function* readMembers(input: Input, tools: Tools, call: Call): Reading<void> {
   yield* input.expect("{")
   yield* input.blanks()
   if ((yield* input.peek()) === "}") return void (yield* input.take())
@@ -124,7 +124,7 @@ function* readMembers(input: Input, names: Names, call: Call): Reading<void> {
     yield* input.blanks()
     yield* input.expect(":")
     yield* input.blanks()
-    yield* readMember(input, names, call, key)
+    yield* readMember(input, tools, call, key)
     yield* input.blanks()
     const next = yield* input.take()
     if (next === "}") return
@@ -133,11 +133,11 @@ function* readMembers(input: Input, names: Names, call: Call): Reading<void> {
   }
 }
 
-function* readMember(input: Input, names: Names, call: Call, key: string): Reading<void> {
+function* readMember(input: Input, tools: Tools, call: Call, key: string): Reading<void> {
   switch (key) {
     case "name": {
       const name: unknown = JSON.parse(yield* textOfValue(input))
-      if (call.name !== undefined || typeof name !== "string" || !names.has(name)) {
+      if (call.name !== undefined || typeof name !== "string" || !tools.has(name)) {
         throw new NotACall()
       }
       call.name = name
@@ -149,7 +149,7 @@ function* readMember(input: Input, names: Names, call: Call, key: string): Readi
     case "parameters":
       return yield* readArguments(input, call)
     case "function":
-      return yield* readMembers(input, names, call)
+      return yield* readMembers(input, tools, call)
     case "type":
     case "id":
       return void (yield* textOfValue(input))
