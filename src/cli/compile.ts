@@ -2,7 +2,7 @@
 // tokenizer, and lib/ with a library for each target. All of it appears at once, at the end.
 
 import { renameSync, rmSync, writeFileSync } from "node:fs"
-import { dirname, join, resolve } from "node:path"
+import { dirname, join, parse, resolve } from "node:path"
 import { checkTexts } from "../app/texts.ts"
 import { planOf } from "../app.ts"
 import { openWhole } from "../closing.ts"
@@ -40,7 +40,7 @@ export async function compile(name: string, options: Values<typeof compileOption
     const names = options["--target"]
     const kinds = names.map((name) => {
       const { library, traits } = targets[name]
-      const dump = dumper(options["--dump"], names.length > 1 ? name.replace(":", "-") : "")
+      const dump = dumper(options["--dump"], names.length > 1 ? parse(library!.file).name : "")
       const plan = planOf(source, format, options["--overrides"], traits, dump)
       return { library: library!, plan, dump }
     })
@@ -129,7 +129,7 @@ async function putLibrary(
     const bytes = await library.build()
     writeFileSync(aside, bytes, { mode: 0o755 })
     renameSync(aside, path)
-    if (!(await rememberBuild(bytes)))
+    if (!(await rememberBuild(bytes, kind)))
       console.error(
         "The shelf cannot be written: this machine will not know the library as its own, so serve it with --trust-libraries.",
       )

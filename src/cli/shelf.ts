@@ -1,6 +1,7 @@
 // `sinter shelf list` and `sinter shelf prune`: what earlier starts have left for the next ones, and taking it away.
 
 import { closeSync, openSync } from "node:fs"
+import { isLibraryName } from "../compiler/targets/targets.ts"
 import { Problem } from "../errors.ts"
 import { readHeader } from "../model/packed-copy.ts"
 import { readManifest } from "../runtime/library.ts"
@@ -27,7 +28,7 @@ export async function prune(options: Values<typeof pruneOptions>): Promise<void>
 
 function row(item: Item): string[] {
   const used = item.inUse ? "in use" : `${age(Date.now() - item.lastUsed.getTime())} ago`
-  return [item.name.endsWith(".so") ? library(item) : weights(item), size(item.bytes), used]
+  return [isLibraryName(item.name) ? library(item) : weights(item), size(item.bytes), used]
 }
 
 function library({ path }: Item): string {

@@ -9,7 +9,7 @@
 // Preparing is quick and says what the program will be and take; opening may run a compiler and allocates everything.
 
 import { existsSync } from "node:fs"
-import { join } from "node:path"
+import { extname, join } from "node:path"
 import { Problem, problem } from "../../errors.ts"
 import type { Log } from "../../log.ts"
 import type { DeviceName } from "../../runtime/devices.ts"
@@ -95,12 +95,15 @@ export function libraryPath(folder: string, { file }: LibraryKind): string {
 }
 
 /** Puts a copy of a library on the shelf, so that it is known as built here wherever it lies. @returns whether it could. */
-export async function rememberBuild(library: Buffer): Promise<boolean> {
-  const { kept } = await openShelf().get(buildName(libraryHash(library)), async () => library)
+export async function rememberBuild(library: Buffer, kind: LibraryKind): Promise<boolean> {
+  const { kept } = await openShelf().get(buildName(library, kind), async () => library)
   return kept
 }
 
-const buildName = (hash: string) => `${hash}.so`
+/** On the shelf, by the bytes of a library or of the file that holds them. */
+function buildName(library: Buffer | string, { file }: LibraryKind): string {
+  return `${libraryHash(library)}${extname(file)}`
+}
 
 /** A library that lies in the model folder and can be used here. */
 async function shipped(
@@ -113,7 +116,7 @@ async function shipped(
     const path = library && libraryPath(folder, library)
     if (!path || !existsSync(path)) continue
     try {
-      const ours = openShelf().find(buildName(libraryHash(path)))
+      const ours = openShelf().find(buildName(path, library))
       if (ours || trustLibraries) return await prepareFile(path, plan, ours)
       log.warn(
         `${path} was not built on this machine and is not opened; the program is built from the model instead. --model-lib or --trust-libraries opens it.`,

@@ -3,7 +3,16 @@
 import { execFileSync } from "node:child_process"
 import { expect, test } from "vitest"
 import { deviceNames } from "../../runtime/devices.ts"
-import { libraryTargets, targetNames, targetOf, targets, targetsOf } from "./targets.ts"
+import {
+  isLibraryName,
+  libraryTargets,
+  targetNames,
+  targetOf,
+  targets,
+  targetsOf,
+  usableDevices,
+  whyUnusable,
+} from "./targets.ts"
 
 test("a plan is made before its target is known, so all targets of a device want the same", () => {
   for (const device of deviceNames)
@@ -19,6 +28,27 @@ test("every target is run by a device that has a name, and keeps libraries under
   const files = libraryTargets.map((name) => targets[name].library!.file)
   expect(files).toEqual([...new Set(files)])
   expect(files).toEqual(expect.arrayContaining(["cpu.so", "cpu-baseline.so"]))
+})
+
+test("the shelf tells libraries from weights by their names", () => {
+  const names = ["0123.so", "cpu-baseline.so", "0123.weights", "so", "0123.so.lock"]
+  expect(names.filter(isLibraryName)).toEqual(["0123.so", "cpu-baseline.so"])
+})
+
+test("every row says what it lacks on this machine, or what it makes", async () => {
+  for (const name of targetNames) {
+    const lack = await targets[name].lacks()
+    expect(lack?.problem ?? (await targets[name].makes())).toMatch(/\w/)
+  }
+  expect(await targets.reference.lacks()).toBeUndefined()
+})
+
+test("a device that nothing is compiled for says so, and no other does", () => {
+  for (const device of deviceNames) {
+    const why = whyUnusable(device)
+    if (usableDevices.includes(device)) expect(why).toBeUndefined()
+    else expect(why).toBe(`sinter has no target for ${device} yet`)
+  }
 })
 
 test("a name that a library made up is no target", () => {

@@ -1,6 +1,7 @@
 // The table of targets. --device, --target, compile, inspect, the shelf and whoever opens a library read it, so a new target
 // is a row. What a row does stands in its own folder and is loaded when it is done: help must not wait for native packages.
 
+import { extname } from "node:path"
 import { type DeviceName, deviceNames } from "../../runtime/devices.ts"
 import { readMemory } from "../../runtime/memory.ts"
 import type { StepTraits } from "../../runtime/program.ts"
@@ -45,6 +46,11 @@ export function targetsOf(device: DeviceName): TargetName[] {
 
 /** Those that a library can be compiled for. */
 export const libraryTargets = targetNames.filter((name) => targets[name].library)
+
+/** Whether a file is a library, by the end of its name: on the shelf as in a folder. */
+export function isLibraryName(name: string): boolean {
+  return libraryTargets.some((target) => extname(targets[target].library!.file) === extname(name))
+}
 
 /** Those that something can be compiled for; the others are known by name. */
 export const usableDevices = deviceNames.filter((device) => targetsOf(device).length > 0)
