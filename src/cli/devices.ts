@@ -35,7 +35,7 @@ export async function devices(options: Values<typeof devicesOptions>): Promise<v
 }
 
 async function reportDevices(milliseconds: number): Promise<Report> {
-  const surveys = await findDevices({ milliseconds })
+  const surveys = await findDevices(milliseconds)
   const found = await Promise.all(
     surveys.flatMap((survey) => survey.devices.map((device) => reportOf(device))),
   )

@@ -1,12 +1,12 @@
 import { execFileSync } from "node:child_process"
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { expect, onTestFinished, test, vi } from "vitest"
 import { isLeftOut } from "../../test/left-out.ts"
-import { hasCompiler, plantDriver } from "../../test/planted-drivers.ts"
+import { hasCompiler, plantCuda, plantDriver } from "../../test/planted-drivers.ts"
 import { Problem } from "../errors.ts"
-import { chooseDevice, type DeviceName, deviceNames, findDevices } from "./devices.ts"
+import { chooseDevice, type DeviceName, deviceNames, findDevices, lockedFiles } from "./devices.ts"
 import { readMemory } from "./memory.ts"
 
 /** The first driver's library of these is this one, in processes that this test starts. */
@@ -115,7 +115,19 @@ native(title("devices that a driver lists can be chosen by their number"), async
   ])
 })
 
-const software = (await findDevices({ milliseconds: 60_000 }))
+native(title("a device that something speaks against is refused with that"), async () => {
+  const folder = newFolder()
+  plantCuda(folder, "libcuda.so.1", { count: 2, retain: 46 })
+  useDrivers(folder)
+  const usable: DeviceName[] = ["cuda", "cpu"]
+  await expect(chooseDevice({ name: "cuda", id: 0 }, usable)).rejects.toThrow(
+    "--device cuda:0 is here, but another process has it for itself (exclusive mode); found: cuda:0",
+  )
+  expect(await chooseDevice({ name: "auto", id: 0 }, usable)).toMatchObject({ name: "cpu" })
+  expect(await chooseDevice({ name: "cuda", id: 1 }, usable)).toMatchObject({ name: "cuda", id: 1 })
+})
+
+const software = (await findDevices(60_000))
   .flatMap(({ devices }) => devices)
   .find(({ name, type }) => name !== "cpu" && type === "processor")
 
@@ -149,26 +161,22 @@ native(title("a start on the processor asks no driver"), async () => {
 })
 
 test("a device file that this user may not open is named", () => {
-  const root = newFolder()
-  mkdirSync(join(root, "dev/dri"), { recursive: true })
-  for (const name of ["renderD128", "renderD129"]) writeFileSync(join(root, "dev/dri", name), "")
-  chmodSync(join(root, "dev/dri/renderD128"), 0o000)
-  chmodSync(join(root, "dev/dri/renderD129"), 0o666)
-  chmodSync(root, 0o755)
+  const folder = newFolder()
+  for (const name of ["card0", "renderD128", "renderD129"]) writeFileSync(join(folder, name), "")
+  for (const name of ["card0", "renderD128"]) chmodSync(join(folder, name), 0o000)
+  chmodSync(join(folder, "renderD129"), 0o666)
+  chmodSync(folder, 0o755)
+  // Root may open everything, and another user may not even reach the folder, which therefore is entered before.
   const script = `
-    if (process.getuid() === 0) process.setuid(65534) // root may open everything
-    const { findDevices } = await import("./devices.ts")
-    const surveys = await findDevices({ root: ${JSON.stringify(root)} })
-    const { obstacles } = surveys.find(({ name }) => name === "vulkan")
-    console.log(JSON.stringify(obstacles.filter(({ reason }) => reason === "no_permission")))`
+    const { lockedFiles } = await import("./devices.ts")
+    process.chdir(${JSON.stringify(folder)})
+    if (process.getuid() === 0) process.setuid(65534)
+    console.log(JSON.stringify(lockedFiles(".", /^renderD/)))`
   const run = ["--import", "tsx", "--input-type=module", "--eval", script]
   const out = execFileSync(process.execPath, run, { cwd: import.meta.dirname, encoding: "utf8" })
-  expect(JSON.parse(out)).toEqual([
-    {
-      reason: "no_permission",
-      problem: expect.stringMatching(
-        /^this user may not open .*\/dev\/dri\/renderD128(, which belongs to the group \w+)?$/,
-      ),
-    },
-  ])
+  const problem = expect.stringMatching(
+    /^this user may not open renderD128(, which belongs to the group \w+)?$/,
+  )
+  expect(JSON.parse(out)).toEqual([{ reason: "no_permission", problem }])
+  expect(lockedFiles(join(folder, "none"), /./)).toEqual([])
 })

@@ -47,14 +47,14 @@ interface Kind {
 const kinds = {
   cuda: {
     libraries: { linux: ["libcuda.so.1"], win32: ["nvcuda.dll"] },
-    files: { folder: "dev", pattern: /^nvidia(\d+|ctl)$/ },
+    files: { folder: "/dev", pattern: /^nvidia(\d+|ctl)$/ },
   },
   rocm: {
     libraries: {
       linux: [7, 6, 5].map((version) => `libamdhip64.so.${version}`),
       win32: ["amdhip64_7.dll", "amdhip64_6.dll"],
     },
-    files: { folder: "dev", pattern: /^kfd$/ },
+    files: { folder: "/dev", pattern: /^kfd$/ },
   },
   metal: { libraries: { darwin: ["/System/Library/Frameworks/Metal.framework/Metal"] } },
   vulkan: {
@@ -63,7 +63,7 @@ const kinds = {
       darwin: ["libvulkan.1.dylib", "libMoltenVK.dylib"],
       win32: ["vulkan-1.dll"],
     },
-    files: { folder: "dev/dri", pattern: /^renderD\d+$/ },
+    files: { folder: "/dev/dri", pattern: /^renderD\d+$/ },
   },
   opencl: {
     libraries: {
@@ -77,13 +77,6 @@ const kinds = {
 
 export type DeviceName = keyof typeof kinds
 export const deviceNames = Object.keys(kinds) as DeviceName[]
-
-export interface Looking {
-  /** How long a driver may take to answer. */
-  milliseconds?: number
-  /** Where /dev is; for tests. */
-  root?: string
-}
 
 /** A driver that wakes eight GPUs up takes several seconds. */
 export const DRIVER_MILLISECONDS = 10_000
@@ -128,9 +121,12 @@ function mayTake({ type, obstacle }: FoundDevice, asked: DeviceRequest): boolean
   return !obstacle && (asked.name !== "auto" || type !== "processor")
 }
 
-/** Everything that is here; drivers are asked side by side. */
-export function findDevices(looking: Looking = {}): Promise<Survey[]> {
-  return Promise.all(deviceNames.map((name) => surveyOf(name, looking)))
+/**
+ * Everything that is here; drivers are asked side by side.
+ * @param milliseconds that a driver may take to answer
+ */
+export function findDevices(milliseconds: number = DRIVER_MILLISECONDS): Promise<Survey[]> {
+  return Promise.all(deviceNames.map((name) => surveyOf(name, milliseconds)))
 }
 
 const noDriverHere: Obstacle = {
@@ -138,9 +134,8 @@ const noDriverHere: Obstacle = {
   problem: `there is no driver for ${process.platform}`,
 }
 
-async function surveyOf(name: DeviceName, looking: Looking = {}): Promise<Survey> {
+async function surveyOf(name: DeviceName, milliseconds = DRIVER_MILLISECONDS): Promise<Survey> {
   if (name === "cpu") return { name, devices: [await describeProcessor()], obstacles: [] }
-  const { milliseconds = DRIVER_MILLISECONDS, root = "/" } = looking
   const { libraries, files }: Kind = kinds[name]
   const names = libraries?.[process.platform]
   if (!names) return { name, devices: [], obstacles: [noDriverHere] }
@@ -148,13 +143,13 @@ async function surveyOf(name: DeviceName, looking: Looking = {}): Promise<Survey
   const answer = await askDriver({ driver: name, libraries: names }, milliseconds)
   const described = "devices" in answer ? answer.devices : []
   const devices = described.map((device, id) => ({ name, id, ...device }))
-  const locked = files ? lockedFiles(join(root, files.folder), files.pattern) : []
+  const locked = files ? lockedFiles(files.folder, files.pattern) : []
   const obstacles = [...("obstacle" in answer ? [answer.obstacle] : []), ...locked]
   return { name, devices, obstacles }
 }
 
 /** Device files that are here and that this user may not open. */
-function lockedFiles(folder: string, pattern: RegExp): Obstacle[] {
+export function lockedFiles(folder: string, pattern: RegExp): Obstacle[] {
   return filesOf(folder, pattern).flatMap((file) => {
     try {
       accessSync(file, constants.R_OK | constants.W_OK)

@@ -7,7 +7,12 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, expect, test } from "vitest"
 import { isLeftOut } from "../../../test/left-out.ts"
-import { hasCompiler, plantDriver } from "../../../test/planted-drivers.ts"
+import {
+  hasCompiler,
+  type PlantedCuda,
+  plantCuda,
+  plantDriver,
+} from "../../../test/planted-drivers.ts"
 import { askDriver } from "./ask.ts"
 import { listCuda } from "./cuda.ts"
 import { DriverObstacle, versionText } from "./driver.ts"
@@ -118,58 +123,8 @@ const without = isLeftOut(hasCompiler)
 const native = test.skipIf(without)
 const titled = (what: string) => (without ? `${what} (skipped: no C compiler)` : what)
 
-interface Planted {
-  init?: number
-  version?: number
-  count?: number
-  retain?: number
-  /** Left out of the library. */
-  without?: string
-}
-
-function plantCuda(name: string, planted: Planted): readonly [string] {
-  const { init = 0, version = 12040, count = 1, retain = 0, without = "" } = planted
-  const functions = {
-    cuInit: `int cuInit(unsigned flags) { return ${init}; }`,
-    cuDriverGetVersion: `int cuDriverGetVersion(int *out) { *out = ${version}; return 0; }`,
-    cuDeviceGetCount: `int cuDeviceGetCount(int *out) { *out = ${count}; return 0; }`,
-    cuDeviceGet: "int cuDeviceGet(int *out, int number) { *out = number; return 0; }",
-    cuDeviceGetName: `int cuDeviceGetName(char *name, int length, int device) {
-      snprintf(name, length, "Planted %d", device);
-      return 0;
-    }`,
-    cuDeviceGetAttribute: `int cuDeviceGetAttribute(int *out, int what, int device) {
-      switch (what) {
-        case 1: *out = 1024; return 0;
-        case 10: *out = 32; return 0;
-        case 16: *out = 114; return 0;
-        case 18: *out = 0; return 0;
-        case 75: *out = device ? 7 : 9; return 0;
-        case 76: *out = 0; return 0;
-        case 97: *out = 232448; return 0;
-        default: return 1;
-      }
-    }`,
-    cuDeviceTotalMem_v2:
-      "int cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = 80ul << 30; return 0; }",
-    cuDevicePrimaryCtxRetain: `static int held;
-    int cuDevicePrimaryCtxRetain(void **context, int device) {
-      if (device || !${retain}) held++;
-      *context = &held;
-      return device ? 0 : ${retain};
-    }`,
-    cuDevicePrimaryCtxRelease_v2:
-      "int cuDevicePrimaryCtxRelease_v2(int device) { if (--held) abort(); return 0; }",
-    cuCtxSetCurrent: "int cuCtxSetCurrent(void *context) { return context == &held ? 0 : 201; }",
-    cuMemGetInfo_v2:
-      "int cuMemGetInfo_v2(size_t *left, size_t *total) { *left = 70ul << 30; *total = 80ul << 30; return 0; }",
-  }
-  const code = Object.entries(functions).filter(([name]) => name !== without)
-  return [plantDriver(folder, name, code.map(([, text]) => text).join("\n"))]
-}
-
 native(titled("CUDA's devices, as its driver describes them"), () => {
-  const [first, second] = listCuda(plantCuda("cuda-two.so", { count: 2 }))
+  const [first, second] = listCuda(plantCuda(folder, "cuda-two.so", { count: 2 }))
   expect(first).toEqual({
     description: "Planted 0",
     type: "gpu",
@@ -190,10 +145,11 @@ native(titled("CUDA's devices, as its driver describes them"), () => {
     description: "Planted 1",
     features: { compute_capability: "7.0", int8_dot: true, matrix_units: false },
   })
+  expect(second!.obstacle).toBeUndefined()
 })
 
 native(titled("a device that another process has for itself is listed, and says so"), () => {
-  const [first, second] = listCuda(plantCuda("cuda-busy.so", { count: 2, retain: 46 }))
+  const [first, second] = listCuda(plantCuda(folder, "cuda-busy.so", { count: 2, retain: 46 }))
   expect(first!.memory).toEqual({ total: 80 * 2 ** 30, shared: false })
   expect(first!.obstacle).toEqual({
     reason: "no_device",
@@ -202,7 +158,7 @@ native(titled("a device that another process has for itself is listed, and says 
   expect(second!.obstacle).toBeUndefined()
 })
 
-native.each<[string, Planted, string, RegExp]>([
+native.each<[string, PlantedCuda, string, RegExp]>([
   ["too old", { version: 10020 }, "driver_too_old", /speaks CUDA 10\.2 and 11\.0 is needed/],
   ["of two versions", { init: 803 }, "driver_too_old", /of different versions/],
   ["without devices", { init: 100 }, "no_device", /finds no device/],
@@ -212,7 +168,7 @@ native.each<[string, Planted, string, RegExp]>([
 ])(titled("a CUDA driver %s"), (name, planted, reason, words) => {
   let thrown: unknown
   try {
-    listCuda(plantCuda(`cuda-${name.replaceAll(" ", "-")}.so`, planted))
+    listCuda(plantCuda(folder, `cuda-${name.replaceAll(" ", "-")}.so`, planted))
   } catch (error) {
     thrown = error
   }
@@ -227,7 +183,7 @@ native(
   async () => {
     const ask = async (libraries: readonly string[]) =>
       askDriver({ driver: "cuda", libraries }, PATIENCE)
-    const old = plantCuda("cuda-old.so", { without: "cuDeviceGetCount" })
+    const old = plantCuda(folder, "cuda-old.so", { without: "cuDeviceGetCount" })
     expect(await ask(old)).toEqual({
       obstacle: {
         reason: "driver_too_old",
