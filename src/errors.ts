@@ -229,7 +229,7 @@ export function problem(
   return new Problem(code, values, param)
 }
 
-/** What the system may refuse whoever asks rightly: files, processes, threads, memory. Any other code is a bug of ours. */
+/** Errors of the system that are nobody's bug: it has no file, process, thread or memory to give. Any other code is a bug of ours. */
 const REFUSALS = new Set(
   "EACCES EAGAIN EBUSY EDQUOT EEXIST EIO EISDIR ELOOP EMFILE ENAMETOOLONG ENFILE ENODEV ENOENT ENOMEM ENOSPC ENOTDIR EPERM EROFS ETXTBSY".split(
     " ",

@@ -1,4 +1,4 @@
-// `sinter shelf list` and `sinter shelf prune`: what earlier starts have left for the next ones, and taking it away.
+// `sinter shelf list` and `sinter shelf prune`: what earlier starts have kept for later ones, listed or removed.
 
 import { closeSync, openSync } from "node:fs"
 import { isLibraryName } from "../compiler/targets/targets.ts"

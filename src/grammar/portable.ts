@@ -1,5 +1,5 @@
-// What is written where a format is asked for: the part of it that common validators agree on. Definitions allow what few
-// readers take: `a@b`, quoted mailboxes, leap seconds, the year 0, offsets of 23 hours, hosts that WHATWG's parser refuses.
+// Formats as they are generated: the part of each definition that common validators agree on. Definitions also allow what few
+// readers accept: `a@b`, quoted mailboxes, leap seconds, the year 0, offsets of 23 hours, hosts that WHATWG's parser refuses.
 // Judged by ajv-formats, python's jsonschema with its checkers, pydantic and browsers (formats.test.ts, test/golden/formats).
 // A format that is not here is written in all of its forms.
 

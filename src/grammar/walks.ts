@@ -270,15 +270,14 @@ export function descend(
 }
 
 /**
- * Whether it matters behind a quote which text was closed, because so few are left. Texts that are not special are all one
- * where what is written matters later: entries that hold two of them have to be looked at anywhere, as they seem equal; here
- * also those that pass and go on behind a quote.
+ * True when so few strings remain that a later uniqueness check could exhaust them. Tokens that hold two strings, or continue
+ * past a closing quote, are then simulated one by one.
  */
 export function isScarce({ isKept, place }: Inside): boolean {
   return isKept && place !== undefined && !place.language.isWide
 }
 
-/** Tells whether, after some bytes, so few texts are left that it matters which of them are forbidden. */
+/** Tells whether, after some bytes, so few strings remain that forbidding some of them could leave none. */
 export function tightness({ place, length }: Inside): ((bytes: Uint8Array) => boolean) | undefined {
   if (!place || place.language.isWide) return undefined
   const { language } = place

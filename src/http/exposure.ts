@@ -1,4 +1,4 @@
-// What the options open to more people than an operator may think of: a sentence each, for the log of the start.
+// Options that expose the server to more people than an operator may expect: a sentence each, for the log at the start.
 
 import { isLoopback } from "./guards.ts"
 import type { HttpOptions } from "./service.ts"

@@ -1,7 +1,7 @@
-// A body that is not all here when its answer goes: of a request that is refused before it is read, or that has no use for
-// one. Mostly the rest is on its way, and the connection can go on. One that does not end gets `Connection: close`; what
-// still comes flows into nothing for a while, so that the client can read the answer before its pipe breaks, and then the
-// connection is cut.
+// What becomes of a body that has not fully arrived when its request is answered: one that is refused before it is read, or
+// that has no use for a body. Mostly the rest is on its way, and the connection can go on. Otherwise the answer says
+// `Connection: close`; the rest is discarded for a while, so that the client can read the answer before its pipe breaks, and
+// then the connection is closed.
 
 import type { IncomingMessage } from "node:http"
 

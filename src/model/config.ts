@@ -54,7 +54,7 @@ export interface Differences {
 const WIDEST_HEAD = 1 << 16 // a list is made of its pairs before any tensor can contradict it
 const MOST_LAYERS = 1 << 14 // a block is made of each before any tensor can contradict it
 
-/** A configuration whose layers are llama's, but for what is told. */
+/** A configuration whose layers are llama's, except for the differences given. */
 export function readDecoder(fields: Fields, differences: Differences = {}): ModelConfig {
   refusePacked(fields)
   const shapes = readShapes(fields, differences)

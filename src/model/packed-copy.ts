@@ -1,7 +1,7 @@
 // Weights on their way into a program. The first time they are read from the model's folder, checked, converted to the
 // format they are wanted in and laid out for the kernels; a copy of the result then goes on the shelf, so that the next start
-// is one read into the program's memory. A copy is found by what the folder's files look like and by the program's
-// fingerprint, and believed when its checksum is right. Whatever is wrong with the shelf costs time and nothing else.
+// is one read into the program's memory. A copy is found by path, size and time of the folder's files and by the program's
+// fingerprint, and used when its checksum is right. Whatever is wrong with the shelf costs time and nothing else.
 //
 //   | "SINTERWT" | length of the header, 4 LE | header, JSON | zeros up to a multiple of 4096 | the program's memory |
 

@@ -1,4 +1,4 @@
-// Where this user's programs keep what they can make again: https://specifications.freedesktop.org/basedir-spec/latest/
+// Where this user's programs keep what can be made again: https://specifications.freedesktop.org/basedir-spec/latest/
 
 import { homedir } from "node:os"
 import { isAbsolute, join } from "node:path"

@@ -1,5 +1,5 @@
-// What APIs differ in beside their requests and replies: how their clients read an error, and how a stream ends. What an API
-// is besides lies in folders: a schema, the way from a request to the chat room's, the way from its events to a reply.
+// How APIs differ beside their requests and replies: how their clients read an error, and how a stream ends. The rest of an API
+// is a folder: a schema, the way from its request to the chat room's, and the way from the chat room's events to its reply.
 
 import type { TSchema } from "typebox"
 import type { Problem } from "../../errors.ts"

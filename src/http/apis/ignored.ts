@@ -1,5 +1,5 @@
-// What of a request has no effect, and the answer says so: fields that no schema knows in `x-ignored-fields`, keywords
-// of tools' schemas that cannot be enforced in `x-unenforced`.
+// Parts of a request that have no effect, told in headers of the answer: fields that no schema knows in `x-ignored-fields`,
+// keywords of tools' schemas that cannot be enforced in `x-unenforced`.
 
 import type { TObject } from "typebox"
 import { cut } from "../check.ts"

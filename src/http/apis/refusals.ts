@@ -1,6 +1,6 @@
-// What this server knows of and is not for, in one table: fields of OpenAI's API and of other servers' that would change
-// the answer. Being asked for one of these is an answer 400 with a sentence that names it, never a silent omission. A
-// value that asks for nothing (`min_tokens: 0`) is ignored, as clients send whole lists of defaults.
+// Known fields that this server does not support, in one table: those of OpenAI's API and of other servers that would change
+// the answer. A request with one is answered 400 with a sentence that names it, never with a silent omission. A value that
+// asks for nothing (`min_tokens: 0`) is ignored, as clients send whole lists of defaults.
 
 import { problem } from "../../errors.ts"
 import type { Json } from "../json.ts"
