@@ -1,5 +1,5 @@
 // What an emitted driver makes of its tables, and what the kernels need, as lines "name number": layout.test.ts compares.
-// Arguments: blocks tokens sequences rows threads, then "row COLUMNS GROUP", "planes COLUMNS" and "block LAYERS HEADS COLUMNS".
+// Arguments: blocks tokens sequences rows threads, then "row COLUMNS GROUP", "planes COLUMNS", "block LAYERS HEADS COLUMNS".
 
 #include "driver.c"
 

@@ -1,5 +1,5 @@
 // Where everything lies in an opened library is said once, in layout.ts. Here it is held to what follows from it: regions
-// that do not overlap, a driver that finds everything where the layout says, and kernels that need as much as is kept for them.
+// that do not overlap, a driver that finds everything where the layout says, and kernels that need what is kept for them.
 
 import { execFileSync } from "node:child_process"
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"

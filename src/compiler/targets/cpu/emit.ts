@@ -1,6 +1,6 @@
-// Plan to C: a driver with what the model makes constant, where everything lies, and the plan's steps as a table; its distinct products
-// and attentions in files beside it, so that they compile side by side. What is emitted calls the kernels under kernels/
-// with literal shapes; the compiler unfolds them.
+// Plan to C: a driver with what the model makes constant, where everything lies, and the plan's steps as a table; its
+// distinct products and attentions in files beside it, so that they compile side by side. What is emitted calls the kernels
+// under kernels/ with literal shapes; the compiler unfolds them.
 
 import { STEP_WORDS, stepFields } from "../../../runtime/step-words.ts"
 import type { Buffer, Plan } from "../../plan.ts"
@@ -39,7 +39,7 @@ export function emit(plan: Plan, layout: Layout = layoutOf(plan)): Emitted[] {
   const weights = keptParameters(plan)
   const code = stepCode(plan, weights)
   const driver = [
-    `// ${plan.architecture}, ${plan.format}: emitted by sinter compile. Steps of the plan over kernels with literal shapes.`,
+    `// ${plan.architecture}, ${plan.format}: emitted by sinter compile. The plan's steps stand at the end, as a table.`,
     ...constants(plan, code.count),
     "",
     '#include "driver_types.h"',

@@ -1,5 +1,5 @@
 // How a library keeps the plan's parameters: as panels for the products that read them, as floats where no product reads
-// codes, or as vectors. driver_model.h brings them there; how many bytes that takes is said here, where they lie in layout.ts.
+// codes, or as vectors. How many bytes that takes is said here, where they lie in layout.ts; driver_model.h brings them there.
 
 import {
   type CodecName,

@@ -199,7 +199,10 @@ function bufferRows(plan: Plan): (number | undefined)[] {
   return bytes
 }
 
-/** planes_bytes of float_tiles.h, for the widest product of such weights: two numbers of 16 bits for each float; 0: there is none. */
+/**
+ * planes_bytes of float_tiles.h, for the widest product that a matrix unit may take: two numbers of 16 bits for each float.
+ * 0: there is none.
+ */
 function planesBytes(plan: Plan): number {
   const kept = keptParameters(plan)
   const columns = plan.steps.flatMap((step) => {

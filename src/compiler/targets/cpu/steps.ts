@@ -41,7 +41,7 @@ export function stepCode(plan: Plan, weights: readonly Kept[]): StepCode {
   return code
 }
 
-/** Neighbouring steps that one loop does, by their places in the plan: row by row where rows are all they know, else one step alone. */
+/** Neighbours that one loop does, by their places in the plan: row by row where rows are all they know, else one step alone. */
 function runs(steps: readonly Step[]): number[][] {
   const found: number[][] = []
   for (const [i, step] of steps.entries()) {

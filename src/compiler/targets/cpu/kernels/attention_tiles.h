@@ -418,7 +418,8 @@ INLINE void attend_tiles(const struct attention a, const struct attention_item *
 
 // ------------------------------------------------------------------ either way
 
-// Neighbouring positions of an item at most, and the floats of scratch it needs: enough for either way, whole lines.
+// Neighbouring positions of an item at most, and the floats of scratch that layout.ts must keep for it: enough for either way,
+// whole lines.
 INLINE int64_t item_positions(const struct attention a, int tiles) {
   return takes_planes(a.number, tiles) ? tiles_positions(a.heads / a.kv_heads)
                                        : ATTENTION_POSITIONS;

@@ -1,6 +1,5 @@
 // How every emitted driver takes a step: the checks before it, the rows it is about, and the loops over them. The emitted
-// file in front of this one has defined the model's constants; at its end are the plan's steps, as a table, and the functions
-// that it names.
+// file around this one has defined the model's constants before; behind come the functions of rows and the table of steps.
 //
 // No shape is read at run time. What varies is how many tokens, sequences and wanted rows there are, and where they stand.
 #ifndef SINTER_DRIVER_H

@@ -1,4 +1,4 @@
-// The opened model of an emitted driver: its memory, its parameters on their way in, and the copy of them that goes on the shelf.
+// The opened model of an emitted driver: its memory, its parameters on their way in, and the copy of them for the shelf.
 // The emitted file in front of this one has defined the model's constants and said where everything lies.
 #ifndef SINTER_DRIVER_MODEL_H
 #define SINTER_DRIVER_MODEL_H

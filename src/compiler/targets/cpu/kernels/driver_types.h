@@ -16,8 +16,8 @@ struct parameter {
   struct panels stored;  // EXPANDED: as it comes in; VECTOR, BIAS: number and rows
 };
 
-// Bytes, known when a library is opened: a constant, and so many for each token and each row of logits in a step, and for each
-// thread. layout.ts decides them.
+// Bytes, known when a library is opened: a constant, and so many for each token and each row of logits in a step, and for
+// each thread. layout.ts decides them.
 struct extent {
   size_t fixed, token, row, thread;
 };

@@ -52,6 +52,7 @@ INLINE size_t panels_panel_bytes(struct panels p) {
 INLINE int64_t panels_count(struct panels p) {
   return p.pair ? (p.pair + 15) / 16 : (p.rows + PANEL - 1) / PANEL;
 }
+// What layout.ts must keep for them.
 INLINE size_t panels_bytes(struct panels p) {
   return (size_t)panels_count(p) * panels_panel_bytes(p);
 }

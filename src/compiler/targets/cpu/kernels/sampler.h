@@ -31,6 +31,7 @@ struct sampler {
   int64_t listed;
 };
 
+// Of a workspace, which layout.ts must keep for each thread.
 INLINE size_t sampler_bytes(int64_t vocabulary) {
   return (size_t)((vocabulary + AT_ONCE) * 9 + 63) / 64 * 64;
 }
