@@ -164,17 +164,20 @@ test("a number that is not finite costs its own sequence; who shares the step ge
     if (input.sampling.seed.length > 1) shared++
     return output
   })
-  const told = await Promise.all([
-    ask(good),
-    ask(good),
-    ask({ ...good, seed: VICTIM }),
-    ask({ ...good, seed: VICTIM, max_tokens: 3 }),
-  ])
-  expect(told.slice(0, 2)).toEqual([alone, alone])
-  for (const { status, text } of told.slice(2)) {
-    expect({ status, text }).toMatchObject({ status: 500, text: expect.stringMatching(/finite/) })
+  // On a busy machine they may come one after the other.
+  for (let round = 0; shared === 0; round++) {
+    expect(round).toBeLessThan(50)
+    const told = await Promise.all([
+      ask(good),
+      ask(good),
+      ask({ ...good, seed: VICTIM }),
+      ask({ ...good, seed: VICTIM, max_tokens: 3 }),
+    ])
+    expect(told.slice(0, 2)).toEqual([alone, alone])
+    for (const { status, text } of told.slice(2)) {
+      expect({ status, text }).toMatchObject({ status: 500, text: expect.stringMatching(/finite/) })
+    }
   }
-  expect(shared).toBeGreaterThan(0)
 })
 
 test("a stream that fails on its way is told so in an event of its own", async () => {
@@ -194,8 +197,10 @@ test("blocks run out: everybody gets what they get alone", async () => {
   const each: Told[] = []
   for (const asked of long) each.push(await ask(asked))
   const before = engine.stats().preemptions
-  expect(await Promise.all(long.map(ask))).toEqual(each)
-  expect(engine.stats().preemptions).toBeGreaterThan(before)
+  for (let round = 0; engine.stats().preemptions === before; round++) {
+    expect(round).toBeLessThan(50)
+    expect(await Promise.all(long.map(ask))).toEqual(each)
+  }
 })
 
 test("clients reset their connections, before and after the first word", async () => {
