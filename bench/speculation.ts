@@ -140,7 +140,7 @@ async function tell(on: Awaited<ReturnType<typeof openShape>>, asked: Asked): Pr
         if (seen.length === most) enough.abort()
         return output
       },
-      copyBlocks: (from, to) => program.copyBlocks(from, to),
+      copyBlocks: (...copies) => program.copyBlocks(...copies),
       close: async () => {},
     },
     {

@@ -51,7 +51,7 @@ export interface Setting extends Partial<Omit<HistoryOptions, "limits">> {
 /** What a program is opened for, with room for drafts. */
 export function limitsOf({ blocks = 64, sequences = 4, tokens = 64 }: Setting, room: number) {
   return {
-    blocks: blocks + Math.min(sequences, room),
+    blocks: [blocks + Math.min(sequences, room)],
     tokens: tokens + room,
     sequences,
     rows: sequences + room,

@@ -28,6 +28,8 @@ export interface HistoryOptions {
   limits: ProgramLimits
   context?: number
   window?: number
+  /** Of each KV group, where there are several; undefined: all positions are seen. */
+  windows?: readonly (number | undefined)[]
   sinks?: number
   /** Event-loop turns that a step takes; the cancel word is looked at in each. */
   turns?: number
@@ -56,9 +58,12 @@ export interface HistoryProgram extends Program {
 }
 
 export function historyProgram(options: HistoryOptions): HistoryProgram {
-  const { limits, window = Number.POSITIVE_INFINITY, sinks = 0, turns = 0 } = options
-  const states = new Uint32Array(limits.blocks * BLOCK)
-  const positions = new Int32Array(limits.blocks * BLOCK).fill(-1)
+  const { limits, sinks = 0, turns = 0 } = options
+  const windows = windowsOf(options)
+  const stores = limits.blocks.map((blocks) => ({
+    states: new Uint32Array(blocks * BLOCK),
+    positions: new Int32Array(blocks * BLOCK).fill(-1),
+  }))
   const faults: string[] = []
   const sample = createSampler(VOCABULARY)
   let busy = false
@@ -82,8 +87,16 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
         context: options.context ?? 4096,
       },
       sinks,
-      ...(options.window ? { window: options.window } : {}),
-      kv: { dtype: "f32", bytesPerBlock: 64 },
+      kv: {
+        dtype: "f32",
+        groups: windows.map((window, layer) => ({
+          layers: [layer],
+          kvHeads: 1,
+          headDim: { key: 1, value: 1 },
+          ...(window < Number.POSITIVE_INFINITY ? { window } : {}),
+          bytesPerBlock: 64,
+        })),
+      },
       bytes: { weights: 0, perToken: 0, perRow: 0, perThread: 0, fixed: 0 },
       features: [],
       parameters: [],
@@ -116,8 +129,9 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
       }
     },
 
-    async copyBlocks(from, to) {
+    async copyBlocks(group, from, to) {
       if (busy) faults.push("blocks copied during a step")
+      const { states, positions } = stores[group]!
       for (let i = 0; i < from.length; i++) {
         states.copyWithin(to[i]! * BLOCK, from[i]! * BLOCK, (from[i]! + 1) * BLOCK)
         positions.copyWithin(to[i]! * BLOCK, from[i]! * BLOCK, (from[i]! + 1) * BLOCK)
@@ -138,16 +152,17 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
     for (let s = 0; s + 1 < input.starts.length; s++) {
       for (let i = input.starts[s]!; i < input.starts[s + 1]!; i++) {
         const position = input.positions[i]!
-        const slot = slotOf(input, s, position)
-        states[slot] = stateOf(position, input.tokens[i]!, window, sinks, (seen) => {
-          if (seen < input.visibleFrom[s]! && input.hiddenIn) return 0 // a head need not see all that stands before
-          if (seen >= sinks && seen < input.visibleFrom[s]!) faults.push(`${seen} has slid away`)
-          const from = slotOf(input, s, seen)
+        const state = stateOf(position, input.tokens[i]!, windows, sinks, (seen, group) => {
+          const visibleFrom = input.visibleFrom[listOf(input, group, s)]!
+          if (seen < visibleFrom && input.hiddenIn) return 0 // a head need not see all that stands before
+          if (seen >= sinks && seen < visibleFrom) faults.push(`${seen} has slid away`)
+          const { states, positions } = stores[group]!
+          const from = slotOf(input, group, s, seen)
           if (positions[from] !== seen) faults.push(`position ${seen} was read and holds another`)
           return states[from]!
         })
-        positions[slot] = position
-        if (wanted.has(i)) logits.set(i, logitsOf(states[slot]!))
+        write(input, s, position, state)
+        if (wanted.has(i)) logits.set(i, logitsOf(state))
       }
     }
     const rows = input.logitRows.length
@@ -182,19 +197,29 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
   function spoil(input: StepInput): StepOutput {
     for (let s = 0; s + 1 < input.starts.length; s++) {
       for (let i = input.starts[s]!; i < input.starts[s + 1]!; i++) {
-        const slot = slotOf(input, s, input.positions[i]!)
-        states[slot] = Math.random() * 2 ** 32
-        positions[slot] = -1
+        write(input, s, input.positions[i]!, Math.random() * 2 ** 32, -1)
       }
     }
     return { kind: "cancelled" }
   }
 
-  function slotOf(input: StepInput, sequence: number, position: number): number {
+  function write(input: StepInput, s: number, position: number, state: number, as = position) {
+    for (const [group, { states, positions }] of stores.entries()) {
+      const slot = slotOf(input, group, s, position)
+      states[slot] = state
+      positions[slot] = as
+    }
+  }
+
+  function listOf(input: StepInput, group: number, sequence: number): number {
+    return group * (input.starts.length - 1) + sequence
+  }
+
+  function slotOf(input: StepInput, group: number, sequence: number, position: number): number {
+    const list = listOf(input, group, sequence)
     const number = Math.floor(position / BLOCK)
-    const at =
-      input.blockStarts[sequence]! + blockIndex(number, input.visibleFrom[sequence]!, sinks)
-    if (at >= input.blockStarts[sequence + 1]!) throw new Error(`no block for position ${position}`)
+    const at = input.blockStarts[list]! + blockIndex(number, input.visibleFrom[list]!, sinks)
+    if (at >= input.blockStarts[list + 1]!) throw new Error(`no block for position ${position}`)
     return input.blocks[at]! * BLOCK + (position % BLOCK)
   }
 
@@ -204,21 +229,28 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
     if (input.tokens.length > limits.tokens) faults.push("too many tokens")
     if (sequences > limits.sequences) faults.push("too many sequences")
     if (input.logitRows.length > limits.rows) faults.push("too many rows")
+    for (const group of stores.keys()) checkReaders(input, group)
+  }
+
+  function checkReaders(input: StepInput, group: number): void {
+    const sequences = input.starts.length - 1
     const readers = new Map<number, number>()
-    for (const block of new Set(input.blocks)) readers.set(block, 0)
     for (let s = 0; s < sequences; s++) {
-      for (const block of blocksOf(input, s)) readers.set(block, readers.get(block)! + 1)
+      for (const block of blocksOf(input, group, s)) {
+        readers.set(block, (readers.get(block) ?? 0) + 1)
+      }
     }
     for (let s = 0; s < sequences; s++) {
       for (let i = input.starts[s]!; i < input.starts[s + 1]!; i++) {
-        const block = Math.floor(slotOf(input, s, input.positions[i]!) / BLOCK)
+        const block = Math.floor(slotOf(input, group, s, input.positions[i]!) / BLOCK)
         if (readers.get(block) !== 1) faults.push(`block ${block} is written while others read it`)
       }
     }
   }
 
-  function blocksOf(input: StepInput, s: number): Set<number> {
-    return new Set(input.blocks.subarray(input.blockStarts[s], input.blockStarts[s + 1]))
+  function blocksOf(input: StepInput, group: number, s: number): Set<number> {
+    const list = listOf(input, group, s)
+    return new Set(input.blocks.subarray(input.blockStarts[list], input.blockStarts[list + 1]))
   }
 }
 
@@ -226,9 +258,10 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
 export function expectedReply(
   request: GenerationRequest,
   choice: number,
-  { context = 4096, window = Number.POSITIVE_INFINITY, sinks = 0 } = {},
+  { context = 4096, sinks = 0, ...visible }: Visible & { context?: number } = {},
 ): { tokens: number[]; logprobs: number[]; reason: "stop" | "length" } {
   const sample = createSampler(VOCABULARY)
+  const windows = windowsOf(visible)
   const states: number[] = []
   const history = [...request.prompt]
   const reply: number[] = []
@@ -236,7 +269,7 @@ export function expectedReply(
   for (;;) {
     while (states.length < history.length) {
       const position = states.length
-      states.push(stateOf(position, history[position]!, window, sinks, (seen) => states[seen]!))
+      states.push(stateOf(position, history[position]!, windows, sinks, (seen) => states[seen]!))
     }
     const out = oneRow()
     const rows = rowOf(request, choice, history.length, reply)
@@ -255,12 +288,13 @@ export function expectedReply(
 /** How likely each token of the prompt but the first was, computed from the tokens alone. */
 export function expectedScores(
   { prompt }: GenerationRequest,
-  { window = Number.POSITIVE_INFINITY, sinks = 0 } = {},
+  { sinks = 0, ...visible }: Visible = {},
 ): number[] {
+  const windows = windowsOf(visible)
   const states: number[] = []
   return Array.from(prompt.subarray(1), (next, position) => {
     const token = prompt[position]!
-    states.push(stateOf(position, token, window, sinks, (seen) => states[seen]!))
+    states.push(stateOf(position, token, windows, sinks, (seen) => states[seen]!))
     const logits = [...logitsOf(states[position]!)]
     return logits[next]! - Math.log(logits.reduce((sum, logit) => sum + Math.exp(logit), 0))
   })
@@ -289,15 +323,23 @@ export async function collect(choice: AsyncIterable<GenerationEvent>): Promise<{
 function stateOf(
   position: number,
   token: number,
-  window: number,
+  windows: readonly number[],
   sinks: number,
-  read: (position: number) => number,
+  read: (position: number, group: number) => number,
 ): number {
   let state = mix(0x9e3779b9, token)
-  const from = Math.max(0, position + 1 - window)
-  for (let seen = 0; seen < Math.min(sinks, from); seen++) state = mix(state, read(seen))
-  for (let seen = from; seen < position; seen++) state = mix(state, read(seen))
+  for (const [group, window] of windows.entries()) {
+    const from = Math.max(0, position + 1 - window)
+    for (let seen = 0; seen < Math.min(sinks, from); seen++) state = mix(state, read(seen, group))
+    for (let seen = from; seen < position; seen++) state = mix(state, read(seen, group))
+  }
   return mix(state, position)
+}
+
+type Visible = Pick<HistoryOptions, "window" | "windows" | "sinks">
+
+function windowsOf({ window, windows = [window] }: Visible): number[] {
+  return windows.map((each) => each ?? Number.POSITIVE_INFINITY)
 }
 
 function mix(state: number, value: number): number {

@@ -90,7 +90,7 @@ describe.each(targets)("for %s", (target) => {
         expect(weights + kv + activations + buffers + draft).toBeLessThanOrEqual(memory.available)
         expect(activations + buffers).toBe(bufferBytes(program))
         expect(context.value).toBe(Math.min(CONTEXT, total.value))
-        expect(total.value).toBeLessThanOrEqual(program.blocks * 16)
+        expect(total.value).toBeLessThanOrEqual(program.blocks[0]! * 16)
         if (available < 2 ** 40) expect(context).toMatchObject({ of: CONTEXT, bound: "memory" })
         if (available > 2 ** 26) expect(sequences.of).toBeUndefined()
       }

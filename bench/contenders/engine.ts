@@ -30,7 +30,7 @@ export async function engine(format: FormatName, task: Task): Promise<Engine> {
   const { path, manifest } = await shelvedCpu(plan)
   const sequences = Math.max(16, task.sequences)
   const blocks = Math.ceil((sequences * 256 + 2 * context) / BLOCK)
-  const limits = { blocks, tokens: CHUNK, sequences, rows: sequences }
+  const limits = { blocks: [blocks], tokens: CHUNK, sequences, rows: sequences }
   const program = await openLibrary(path, limits, threads)
   await fill(program)
   const { parameters } = manifest
@@ -108,7 +108,7 @@ async function step(
     tokens: all(total, (i) => (i * 7919) % shapes.vocabulary),
     starts: all(sequences + 1, (i) => i * tokens),
     positions: all(total, (i) => past + (i % tokens)),
-    blocks: all(sequences * each, (i) => i % program.limits.blocks),
+    blocks: all(sequences * each, (i) => i % program.limits.blocks[0]!),
     blockStarts: all(sequences + 1, (i) => i * each),
     visibleFrom: new Int32Array(sequences),
     logitRows: all(sequences, (i) => (i + 1) * tokens - 1),

@@ -168,6 +168,7 @@ async function prepareModel(wish: DraftingWish, mode: SpeculativeMode): Promise<
       trustLibraries,
       log,
     })
+    const { groups } = prepared.manifest.kv
     return {
       mode,
       length,
@@ -176,10 +177,10 @@ async function prepareModel(wish: DraftingWish, mode: SpeculativeMode): Promise<
         length: length || Math.min(longest, LONGEST_DRAFT),
         model: {
           weightBytes: prepared.weightBytes * fitting.weights.length,
-          bytesPerBlock: prepared.manifest.kv.bytesPerBlock,
+          bytesPerBlock: groups.reduce((sum, group) => sum + group.bytesPerBlock, 0),
           hostBytesPerBlock: fitting.hostBytesPerBlock,
           bufferBytes: (limits) =>
-            prepared.bufferBytes(fitting.limits(limits)) * fitting.weights.length,
+            prepared.bufferBytes(limitsOf(fitting, prepared, limits)) * fitting.weights.length,
         },
       },
       open: (opening) => openPrograms(fitting, prepared, opening),
@@ -188,12 +189,17 @@ async function prepareModel(wish: DraftingWish, mode: SpeculativeMode): Promise<
   })
 }
 
+/** All that it keeps lies under the numbers of the blocks that its model holds longest. */
+function limitsOf(fitting: Fitting, { manifest }: Prepared, limits: ProgramLimits): ProgramLimits {
+  return { ...fitting.limits(limits), blocks: manifest.kv.groups.map(() => limits.blocks[0]!) }
+}
+
 /** They belong to the drafter, once there is one. */
 function openPrograms(fitting: Fitting, prepared: Prepared, { limits, signal, load }: Opening) {
   return openWhole(async (closing) => {
     const programs: LoadableProgram[] = []
     for (const [part, weights] of fitting.weights.entries()) {
-      const program = closing.add(await prepared.open(fitting.limits(limits), signal))
+      const program = closing.add(await prepared.open(limitsOf(fitting, prepared, limits), signal))
       programs.push(program)
       await load({ ...fitting, weights, part }, program)
     }

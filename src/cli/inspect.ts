@@ -52,12 +52,16 @@ function summary(model: Model, plan: Plan): string {
     ],
     ["format", `${plan.format}, stored as ${model.format}; keys and values ${plan.kv}`],
     ...Object.entries(shapes).map(([name, value]) => [name, String(value)]),
-    ["window", String(plan.window ?? "none")],
+    ["window", plan.groups.map(({ window = "none" }) => window).join(", ") || "none"],
     ["weights", mib(plan.parameters.reduce((sum, each) => sum + parameterBytes(each), 0))],
-    ["KV", `${(kvOf(plan).bytesPerBlock / BLOCK / 1024).toFixed(1)} KiB a token`],
+    ["KV", `${(positionBytes(plan) / 1024).toFixed(1)} KiB a token`],
     ["steps", `${plan.steps.length} over ${plan.buffers.length} buffers`],
   ]
   return rows.map(([name, value]) => `${name!.padEnd(13)} ${value}`).join("\n")
+}
+
+function positionBytes(plan: Plan): number {
+  return kvOf(plan).groups.reduce((sum, group) => sum + group.bytesPerBlock, 0) / BLOCK
 }
 
 function parameterLine(parameter: Parameter): string {

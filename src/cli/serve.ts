@@ -127,7 +127,7 @@ function startUpTable(summary: Summary): string {
     ["mode", mode],
     ["sequences", `${count(sequences)} at once (${sequences.why})`],
     ["context", `${count(context)} tokens, ${context.why}`],
-    ["in all", `${total.value} tokens in ${program.blocks} blocks (${total.why})`],
+    ["in all", `${total.value} tokens in ${program.blocks.join(" and ")} blocks (${total.why})`],
     [
       "prefill",
       `at most ${chunk.value} prompt tokens a step (${chunk.why}); a step takes ${program.tokens}`,

@@ -82,7 +82,7 @@ export function manifestOf(
   plan: Plan,
   { target, kv, bytes, features, sources }: TargetFacts,
 ): Manifest {
-  const { architecture, format, shapes, window, sinks, parameters } = plan
+  const { architecture, format, shapes, sinks, parameters } = plan
   const computes = planHash(plan)
   return {
     abi: ABI,
@@ -93,7 +93,6 @@ export function manifestOf(
     fingerprint: sha256(`${computes} ${target} ${sources}`),
     shapes,
     sinks,
-    ...(window === undefined ? {} : { window }),
     kv,
     bytes,
     features,

@@ -2,15 +2,16 @@
 // read what lies in it; slices are views and cost nothing; what may be done in place is.
 
 import { type FormatName, groupCodecs } from "../runtime/format.ts"
-import type { Parameter } from "../runtime/manifest.ts"
+import { type KvShape, type Parameter, reachOf } from "../runtime/manifest.ts"
 import type { CodecOf } from "./graph/codecs.ts"
-import { type Graph, type Node, readers, type Weight } from "./graph/graph.ts"
+import { type Attention, type Graph, type Node, readers, type Weight } from "./graph/graph.ts"
 import type {
   Buffer,
   BufferId,
   Codes,
   Epilogue,
   ParameterId,
+  Place,
   Plan,
   Step,
   StepOp,
@@ -27,19 +28,42 @@ export interface Lowered {
 
 export function lower(graph: Graph, { format, codecOf, kv, sums }: Lowered): Plan {
   if ((sums.span ?? 0) % 64 !== 0) throw new Error(`internal: spans of ${sums.span} positions`)
-  const lowering = new Lowering(graph, codecOf, sums)
+  const groups = groupsOf(graph)
+  const lowering = new Lowering(graph, groups, codecOf, sums)
   graph.nodes.forEach((node, index) => {
     lowering.node(node, index)
     lowering.release(index)
   })
-  const { architecture, shapes, window, sinks } = graph
-  return { architecture, format, shapes, window, sinks, kv, ...lowering.result() }
+  const { architecture, shapes, sinks } = graph
+  return { architecture, format, shapes, sinks, kv, groups, ...lowering.result() }
+}
+
+/** Layers that keep alike. A window that the context does not reach is none. */
+function groupsOf({ nodes, shapes: { context } }: Graph): KvShape[] {
+  const groups = new Map<string, KvShape & { layers: number[] }>()
+  for (const node of nodes) {
+    if (node.op !== "attention") continue
+    const { layer, kvHeads, headDim, window = context } = node.attention
+    const shape = {
+      kvHeads,
+      headDim: { key: headDim, value: headDim },
+      ...(window < context ? { window } : {}),
+    }
+    const key = JSON.stringify(shape)
+    const known = groups.get(key)
+    if (known) known.layers.push(layer)
+    else groups.set(key, { layers: [layer], ...shape })
+  }
+  return [...groups.values()].sort((a, b) =>
+    reachOf(a) < reachOf(b) ? 1 : reachOf(a) > reachOf(b) ? -1 : 0,
+  )
 }
 
 type Linear = Extract<Node, { op: "linear" }>
 
 class Lowering {
   readonly #graph: Graph
+  readonly #groups: readonly KvShape[]
   readonly #readers: ReadonlyMap<Node, readonly Node[]>
   readonly #last: ReadonlyMap<Node, number>
   readonly #parameters: ParameterList
@@ -50,8 +74,9 @@ class Lowering {
   readonly #angles = new Map<string, View>() // by their rotation
   readonly #steps: Step[] = []
 
-  constructor(graph: Graph, codecOf: CodecOf, sums: SumOrder) {
+  constructor(graph: Graph, groups: readonly KvShape[], codecOf: CodecOf, sums: SumOrder) {
     this.#graph = graph
+    this.#groups = groups
     this.#sums = sums
     this.#readers = readers(graph)
     this.#last = lastReaders(graph)
@@ -148,9 +173,10 @@ class Lowering {
       case "attention": {
         const [q, k, v] = node.inputs
         const { attention } = node
-        emit({ op: "remember", key: at(k), value: at(v), layer: attention.layer }, "tokens")
+        const place = this.#placeOf(attention)
+        emit({ op: "remember", key: at(k), value: at(v), place }, "tokens")
         const { span } = this.#sums
-        emit({ op: "attend", query: at(q), attention, span, output: fresh() })
+        emit({ op: "attend", query: at(q), attention, place, span, output: fresh() })
         break
       }
       case "slice": // a place in what it was cut from, given with it
@@ -172,6 +198,11 @@ class Lowering {
         break
       }
     }
+  }
+
+  #placeOf({ layer }: Attention): Place {
+    const group = this.#groups.findIndex(({ layers }) => layers.includes(layer))
+    return { group, layer: this.#groups[group]!.layers.indexOf(layer) }
   }
 
   #epilogue(end: Linear["epilogue"], residual: Node | undefined): Epilogue {

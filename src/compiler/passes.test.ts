@@ -3,7 +3,7 @@
 
 import { expect, test } from "vitest"
 import { loadSmall, smallGraph } from "../../test/model/small.ts"
-import { batch, blocksFor, take, worstDifference } from "../../test/model/steps.ts"
+import { batch, blocksFor, limitsFor, take, worstDifference } from "../../test/model/steps.ts"
 import { type CompileOptions, compile, passes, usualCodecs } from "./compile.ts"
 import { add, embed, finish, linear, weight } from "./graph/builder.ts"
 import type { CodecOf } from "./graph/codecs.ts"
@@ -18,7 +18,8 @@ const sums = { parts: 1, span: undefined } as const
 const limits = { blocks: 8, tokens: 40, sequences: 2, rows: 4 }
 
 async function logitsOf(graph: Graph): Promise<Float32Array> {
-  const program = openReference(lower(graph, { ...options, codecOf, sums }), limits)
+  const plan = lower(graph, { ...options, codecOf, sums })
+  const program = openReference(plan, limitsFor(plan, limits))
   await loadSmall(program)
   const tokens = Int32Array.from({ length: 40 }, (_, i) => (i * 31) % 70)
   const part = { tokens, from: 0, blocks: blocksFor(40), logits: [39, 3], hidden: [38] }

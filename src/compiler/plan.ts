@@ -12,7 +12,7 @@ import {
   groupCodecs,
   isGroupCodec,
 } from "../runtime/format.ts"
-import type { KvType, Parameter, Shapes } from "../runtime/manifest.ts"
+import type { KvShape, KvType, Parameter, Shapes } from "../runtime/manifest.ts"
 import type { RowSet } from "../runtime/step-rows.ts"
 import type { Activation, ElementwiseName } from "./graph/elementwise.ts"
 import { type Attention, functionText, type Rotation } from "./graph/graph.ts"
@@ -21,9 +21,10 @@ export interface Plan {
   architecture: string
   format: FormatName
   shapes: Shapes
-  window: number | undefined
   sinks: number
   kv: KvType
+  /** Which layers share blocks, whoever looks furthest back first. */
+  groups: readonly KvShape[]
   parameters: readonly Parameter[]
   buffers: readonly Buffer[]
   steps: readonly Step[]
@@ -59,6 +60,12 @@ export interface Codes {
   columns: number
   group: number
   codec: GroupCodecName // of the matrices that read it
+}
+
+/** Where a layer's keys and values lie: in the blocks of an entry of `plan.groups`, as number `layer` of its layers. */
+export interface Place {
+  group: number
+  layer: number
 }
 
 export type Step = { rows: RowSet } & StepOp
@@ -102,12 +109,13 @@ export type StepOp =
    */
   | { op: "rope"; view: View; headDim: number; angles: View }
   /** Keys and values of the step's tokens into the layer's cache, rounded to its type. Always all tokens. */
-  | { op: "remember"; key: View; value: View; layer: number }
+  | { op: "remember"; key: View; value: View; place: Place }
   /** Reads keys and values from the cache alone, the step's own included, `span` positions in a softmax. */
   | {
       op: "attend"
       query: View
       attention: Attention
+      place: Place
       span: SumOrder["span"]
       output: View
     }
@@ -160,11 +168,13 @@ export function partEnds(columns: number, codec: CodecName, parts: number): numb
 
 /** The plan as text, a line for a step. */
 export function printPlan(plan: Plan): string {
-  const { architecture, format, shapes, window, sinks, kv } = plan
-  const head = { format, kv, ...shapes, window: window ?? "none", sinks }
+  const { architecture, format, shapes, sinks, kv } = plan
+  const head = { format, kv, ...shapes, sinks }
   return [
     `plan ${architecture}`,
     ...Object.entries(head).map(([name, value]) => `  ${name} ${value}`),
+    "groups",
+    ...plan.groups.map((group, i) => `  g${i} ${groupText(group)}`),
     "parameters",
     ...plan.parameters.map((p, i) => {
       const sources = p.sources.map(({ tensor, rows }) => `${tensor}[${rows}]`).join(" + ")
@@ -212,12 +222,12 @@ function printStep(plan: Plan, step: Step): string {
     case "rope":
       return on(`${view(step.view)} = rope head ${step.headDim} ${view(step.angles)}`)
     case "remember":
-      return on(`remember layer ${step.layer} key ${view(step.key)} value ${view(step.value)}`)
+      return on(`remember ${placeText(step.place)} key ${view(step.key)} value ${view(step.value)}`)
     case "attend": {
-      const { layer, heads, kvHeads, headDim, cap, window } = step.attention
+      const { heads, kvHeads, headDim, cap, window } = step.attention
       const seen = window === undefined ? "" : ` window ${window} sinks ${step.attention.sinks}`
       return on(
-        `${view(step.output)} = attend layer ${layer} ${view(step.query)} heads ${heads}/${kvHeads} x ${headDim}${cap === undefined ? "" : ` cap ${cap}`}${seen}${step.span === undefined ? "" : ` span ${step.span}`}`,
+        `${view(step.output)} = attend ${placeText(step.place)} ${view(step.query)} heads ${heads}/${kvHeads} x ${headDim}${cap === undefined ? "" : ` cap ${cap}`}${seen}${step.span === undefined ? "" : ` span ${step.span}`}`,
       )
     }
     case "select":
@@ -231,6 +241,12 @@ function printStep(plan: Plan, step: Step): string {
       return on(`${view(step.output)} = ${step.op} ${view(step.a)} ${view(step.b)}`)
   }
 }
+
+function groupText({ layers, kvHeads, headDim: { key, value }, window }: KvShape): string {
+  return `layers ${layers.join(" ")} kv heads ${kvHeads} x ${key} + ${value} window ${window ?? "none"}`
+}
+
+const placeText = ({ group, layer }: Place) => `g${group} layer ${layer}`
 
 function epilogue(end: Epilogue): string {
   if (end.kind === "add") return `add ${view(end.to)}`

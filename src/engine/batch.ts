@@ -22,8 +22,8 @@ export interface BatchShape {
   limits: ProgramLimits
   vocabulary: number
   hidden: number
-  /** Positions a token sees, itself included; Infinity: all. */
-  window: number
+  /** Positions a token sees in each of the program's KV groups, itself included; Infinity: all. */
+  windows: readonly number[]
   sinks: number
   /** Whether tokens are drawn or drafted. */
   draws: boolean
@@ -43,23 +43,22 @@ export class Batch {
   #hiddenIn = new Float32Array(0)
 
   constructor(shape: BatchShape) {
-    const { limits, vocabulary, draws } = shape
+    const { limits, vocabulary, windows, draws } = shape
     this.#shape = shape
     this.#sampler = new Sampler(limits.rows, vocabulary, draws)
     this.#tokens = new Int32Array(limits.tokens)
     this.#positions = new Int32Array(limits.tokens)
     this.#starts = new Int32Array(limits.sequences + 1)
-    this.#blockStarts = new Int32Array(limits.sequences + 1)
-    this.#visibleFrom = new Int32Array(limits.sequences)
+    this.#blockStarts = new Int32Array(windows.length * limits.sequences + 1)
+    this.#visibleFrom = new Int32Array(windows.length * limits.sequences)
     this.#logitRows = new Int32Array(limits.rows)
     this.#hiddenRows = new Int32Array(limits.tokens)
-    this.#blocks = new Int32Array(limits.blocks)
+    this.#blocks = new Int32Array(0)
   }
 
   flatten(parts: readonly Part[]): StepInput {
     this.#sampler.clear()
     let tokens = 0
-    let blocks = 0
     let rows = 0
     let hidden = 0
     for (const [i, part] of parts.entries()) {
@@ -75,20 +74,17 @@ export class Batch {
         else this.#sampler.add(sequence, position)
       }
       for (let row = part.hidden; row > 0; row--) this.#hiddenRows[hidden++] = tokens - row
-      const visibleFrom = this.#firstSeen(part)
-      blocks = this.#addBlocks(sequence, end, visibleFrom, blocks)
       this.#starts[i + 1] = tokens
-      this.#blockStarts[i + 1] = blocks
-      this.#visibleFrom[i] = visibleFrom
     }
+    const lists = this.#listBlocks(parts)
     const hiddenIn = this.#takeIn(parts, tokens)
     return {
       tokens: this.#tokens.subarray(0, tokens),
       starts: this.#starts.subarray(0, parts.length + 1),
       positions: this.#positions.subarray(0, tokens),
-      blocks: this.#blocks.subarray(0, blocks),
-      blockStarts: this.#blockStarts.subarray(0, parts.length + 1),
-      visibleFrom: this.#visibleFrom.subarray(0, parts.length),
+      blocks: this.#blocks.subarray(0, this.#blockStarts[lists]),
+      blockStarts: this.#blockStarts.subarray(0, lists + 1),
+      visibleFrom: this.#visibleFrom.subarray(0, lists),
       logitRows: this.#logitRows.subarray(0, rows),
       hiddenRows: this.#hiddenRows.subarray(0, hidden),
       ...(hiddenIn && { hiddenIn }),
@@ -96,13 +92,22 @@ export class Batch {
     }
   }
 
-  /** No block that the sequence has given up is seen, whoever looks. */
-  #firstSeen({ sequence, from, first = 0 }: Part): number {
-    return Math.max(first, from + 1 - this.#shape.window, sequence.gone * BLOCK)
+  /** Of each group a list for each part; returns how many lists there are. */
+  #listBlocks(parts: readonly Part[]): number {
+    let list = 0
+    let count = 0
+    for (const window of this.#shape.windows)
+      for (const part of parts) {
+        const visibleFrom = firstSeen(part, window)
+        count = this.#addBlocks(part, visibleFrom, count)
+        this.#visibleFrom[list++] = visibleFrom
+        this.#blockStarts[list] = count
+      }
+    return list
   }
 
   /** Those of the sinks and those from `visibleFrom` on. */
-  #addBlocks(sequence: Sequence, end: number, visibleFrom: number, count: number): number {
+  #addBlocks({ sequence, end }: Part, visibleFrom: number, count: number): number {
     const { blocks, spare } = sequence
     const sinkBlocks = Math.ceil(this.#shape.sinks / BLOCK)
     const firstSeen = Math.floor(visibleFrom / BLOCK)
@@ -125,4 +130,9 @@ export class Batch {
     }
     return this.#hiddenIn.subarray(0, at)
   }
+}
+
+/** No block that the sequence has given up is seen, whoever looks. */
+function firstSeen({ sequence, from, first = 0 }: Part, window: number): number {
+  return Math.max(first, from + 1 - window, sequence.gone * BLOCK)
 }

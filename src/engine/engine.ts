@@ -8,6 +8,7 @@ import { setImmediate as breathe } from "node:timers/promises"
 import { Closing } from "../closing.ts"
 import { type Problem, problem } from "../errors.ts"
 import type { Log } from "../log.ts"
+import { reachOf } from "../runtime/manifest.ts"
 import { BLOCK, type CancelWord, type Program, ProgramLost } from "../runtime/program.ts"
 import { Batch, type Part } from "./batch.ts"
 import { Endings, failure } from "./endings.ts"
@@ -98,19 +99,19 @@ class Loop implements Engine {
 
   constructor(program: Program, options: EngineOptions) {
     const { manifest, limits } = program
-    const window = manifest.window ?? Number.POSITIVE_INFINITY
+    const windows = manifest.kv.groups.map(reachOf)
     const { speculative } = options
     const sequences = Math.min(limits.sequences, options.limits.sequences.value)
     const room = speculative?.room ?? 0 // for drafts beside everything else
     const memory = new Memory({
-      blocks: limits.blocks,
+      blocks: limits.blocks[0]!,
       spares: spareBlocks(sequences, room),
-      window,
+      window: windows[0]!,
       sinks: manifest.sinks,
       recycled: options.recycledSequences ?? Number.POSITIVE_INFINITY,
     })
     const { context } = options.limits
-    if (!manifest.window && context.value > memory.total * BLOCK) {
+    if (windows[0] === Number.POSITIVE_INFINITY && context.value > memory.total * BLOCK) {
       throw new Error(`internal: ${memory.total} blocks cannot hold ${context.value} tokens`)
     }
     this.#program = program
@@ -120,7 +121,7 @@ class Loop implements Engine {
     this.#scheduler = new Scheduler(
       memory,
       {
-        blocks: memory.total,
+        blocks: [memory.total],
         tokens: limits.tokens - room,
         rows: limits.rows - room,
         sequences,
@@ -130,7 +131,7 @@ class Loop implements Engine {
     )
     const { vocabulary, hidden } = manifest.shapes
     const { sinks } = manifest
-    this.#batch = new Batch({ limits, vocabulary, hidden, window, sinks, draws: true })
+    this.#batch = new Batch({ limits, vocabulary, hidden, windows, sinks, draws: true })
     this.#closing.add(program)
     if (speculative) {
       this.#speculation = new Speculation(speculative, sequences, memory, options)
@@ -414,7 +415,8 @@ class Loop implements Engine {
     if (from.length === 0) return
     const copies = [Int32Array.from(from), Int32Array.from(to)] as const
     try {
-      await this.#program.copyBlocks(...copies)
+      for (const group of this.#program.limits.blocks.keys())
+        await this.#program.copyBlocks(group, ...copies)
     } catch (error) {
       if (error instanceof ProgramLost) throw error
       for (const sequence of step) this.#endings.fail(sequence, failure(error))

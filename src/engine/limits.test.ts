@@ -1,9 +1,18 @@
 import { expect, test } from "vitest"
 import { uniform } from "../../test/random.ts"
+import { type KvGroup, reachOf } from "../runtime/manifest.ts"
 import { BLOCK } from "../runtime/program.ts"
 import { chooseLimits, type Demand, type EngineLimits } from "./limits.ts"
 
 const MIB = 2 ** 20
+
+const group = (bytesPerBlock: number, window?: number): KvGroup => ({
+  layers: [0],
+  kvHeads: 2,
+  headDim: { key: 16, value: 16 },
+  ...(window ? { window } : {}),
+  bytesPerBlock,
+})
 
 const demand = (changes: Partial<Demand> = {}): Demand => ({
   mode: "local",
@@ -25,8 +34,7 @@ const demand = (changes: Partial<Demand> = {}): Demand => ({
       intermediate: 128,
       context: 4096,
     },
-    kv: { dtype: "f32", bytesPerBlock: MIB },
-    sinks: 0,
+    kv: { dtype: "f32", groups: [group(MIB)] },
   },
   available: 1000 * MIB,
   weightBytes: 100 * MIB,
@@ -48,10 +56,13 @@ test("interactive: 1 sequence; total and chunk as in local", () => {
 })
 
 test("a sliding window stands for the context in total and chunk, and has room to move", () => {
-  const manifest = { ...demand().manifest, window: 1024 }
+  const manifest = {
+    ...demand().manifest,
+    kv: { dtype: "f32", groups: [group(MIB, 1024)] },
+  } as const
   expect(numbers({ manifest })).toEqual([4096, 4, 1024, 1024])
   const { program } = chooseLimits(demand({ manifest }))
-  expect(program.blocks * 16).toBeGreaterThanOrEqual(1024 + program.tokens)
+  expect(program.blocks[0]! * 16).toBeGreaterThanOrEqual(1024 + program.tokens)
 })
 
 test("server: sequences of full length while memory lasts", () => {
@@ -129,11 +140,14 @@ test("less memory still: steps get shorter before a step is longer than what is 
 })
 
 test("a window that memory has no room for: no sequence is longer than what fits", () => {
-  const manifest = { ...demand().manifest, window: 1024 }
+  const manifest = {
+    ...demand().manifest,
+    kv: { dtype: "f32", groups: [group(MIB, 1024)] },
+  } as const
   for (const available of [120, 150, 190, 196, 197, 198, 199, 200, 201, 300]) {
     const limits = chooseLimits(demand({ manifest, available: available * MIB }))
     const needed = limits.context.value > 1024 ? 1024 + limits.program.tokens + BLOCK : 0
-    expect(limits.program.blocks * BLOCK).toBeGreaterThanOrEqual(
+    expect(limits.program.blocks[0]! * BLOCK).toBeGreaterThanOrEqual(
       Math.max(needed, Math.min(limits.context.value, 1024)),
     )
     expect(limits.context.value).toBe(available < 198 ? limits.total.value : 4096)
@@ -209,22 +223,32 @@ function taken(of: Demand, { program }: Pick<EngineLimits, "program">): number {
   return (
     of.weightBytes +
     of.bufferBytes(program) +
-    program.blocks * of.manifest.kv.bytesPerBlock +
+    of.manifest.kv.groups.reduce(
+      (sum, { bytesPerBlock }, i) => sum + program.blocks[i]! * bytesPerBlock,
+      0,
+    ) +
     (draft
       ? draft.weightBytes +
         draft.bufferBytes(program) +
-        program.blocks * (draft.bytesPerBlock + draft.hostBytesPerBlock)
+        program.blocks[0]! * (draft.bytesPerBlock + draft.hostBytesPerBlock)
       : 0)
   )
 }
 
 /** One sequence, steps of 16 tokens, a block of keys and values; room for drafts as without memory's limit. */
 function leastTaken(of: Demand): number {
-  const span = Math.min(of.manifest.shapes.context, of.manifest.window ?? Number.POSITIVE_INFINITY)
+  const span = Math.min(of.manifest.shapes.context, reachOf(of.manifest.kv.groups[0]!))
   const room = of.drafts ? Math.min(64, Math.max(16, of.drafts.length)) : 0
   const blocks = 1 + Math.min(1, room)
   const tokens = Math.min(16, span + 1) + room
-  return taken(of, { program: { blocks, tokens, sequences: 1, rows: 32 + room } })
+  return taken(of, {
+    program: {
+      blocks: of.manifest.kv.groups.map(() => blocks),
+      tokens,
+      sequences: 1,
+      rows: 32 + room,
+    },
+  })
 }
 
 test("whatever a mode chooses can be had, down to the least there is", () => {
@@ -249,8 +273,7 @@ test("whatever a mode chooses can be had, down to the least there is", () => {
       manifest: {
         ...manifest,
         shapes: { ...manifest.shapes, context },
-        kv: { dtype: "f16", bytesPerBlock: perBlock },
-        ...(window && { window }),
+        kv: { dtype: "f16", groups: [group(perBlock, window)] },
       },
       weightBytes: between(1e6, 1e10),
       bufferBytes: bytes(between(1, 1e6), between(1, 1e8)),
@@ -282,7 +305,7 @@ test("whatever a mode chooses can be had, down to the least there is", () => {
     expect(sum).toBeLessThanOrEqual(of.available * part)
     expect(memory.available).toBe(of.available * part)
     // The engine can run the longest sequence, sliding or not, and every sequence has a place in a step.
-    const blocks = program.blocks - Math.min(sequences.value, limits.drafts)
+    const blocks = program.blocks[0]! - Math.min(sequences.value, limits.drafts)
     const slides = window !== undefined && limits.context.value > window
     const held = slides ? window + program.tokens + BLOCK : limits.context.value
     expect(blocks * BLOCK).toBeGreaterThanOrEqual(held)
@@ -299,9 +322,9 @@ test("a device says how long its steps are, how many take part, and how many blo
     demand({ mode: "server", traits, drafts: { length: 4 } }),
   )
   expect(sequences).toEqual({ value: 200, why: "server: the most" })
-  expect([drafts, program.tokens, program.blocks]).toEqual([16, 2048 + 16, 300])
+  expect([drafts, program.tokens, program.blocks]).toEqual([16, 2048 + 16, [300]])
   const wide = chooseLimits(demand({ mode: "server", traits: { ...traits, mostBlocks: 1e6 } }))
-  expect(wide.program.blocks).toBeGreaterThan(300)
+  expect(wide.program.blocks[0]).toBeGreaterThan(300)
 })
 
 // A device with memory of its own: what drafts keeps 2 MiB a block in the host's.
@@ -328,15 +351,15 @@ test("each memory has its own budget, and the smaller one decides how many block
     )
   // 110 MiB of weights, half a MiB of buffers, 2 MiB a block on the device.
   const device = blocks(200, 100_000)
-  expect(device.program.blocks).toBe(44)
+  expect(device.program.blocks).toEqual([44])
   expect(device.memory.draft).toBe((10 + 44) * MIB)
   expect(device.memory.host).toEqual({ taken: 88 * MIB, available: 100_000 * MIB })
   const host = blocks(10_000, 50)
-  expect(host.program.blocks).toBe(25)
+  expect(host.program.blocks).toEqual([25])
   expect(host.total.why).toBe("server: what memory allows")
   // One pool for both: 4 MiB a block, and nothing is counted twice.
   const shared = blocks(200)
-  expect(shared.program.blocks).toBe(22)
+  expect(shared.program.blocks).toEqual([22])
   expect(shared.memory.draft).toBe((10 + 22 + 44) * MIB)
   expect(shared.memory.host).toBeUndefined()
 })
@@ -352,7 +375,7 @@ test("the share that may be taken holds for each memory", () => {
   )
   expect(memory.available).toBe(850 * MIB)
   expect(memory.host!.available).toBe(85 * MIB)
-  expect(program.blocks).toBe(42)
+  expect(program.blocks).toEqual([42])
 })
 
 test("where the host is short, the sentence says so, and names what takes of it", () => {

@@ -31,7 +31,7 @@ export interface Demand {
   overrides: Overrides
   /** Of the device that takes the steps. */
   traits: StepTraits
-  manifest: Pick<Manifest, "shapes" | "kv" | "window" | "sinks">
+  manifest: Pick<Manifest, "shapes" | "kv">
   /** Bytes that may be taken of the memory that the program lies in, weights included. */
   available: number
   /** The host's memory, where the device has its own; absent: what the host keeps is taken from `available`, too. */
@@ -43,7 +43,7 @@ export interface Demand {
   drafts?: { length: number; model?: DraftDemand | undefined } | undefined
 }
 
-/** Bytes of the program that drafts. It has as many KV blocks as the other. */
+/** Bytes of the program that drafts. It has as many KV blocks as the other's first group. */
 export interface DraftDemand {
   weightBytes: number
   bytesPerBlock: number
@@ -131,26 +131,27 @@ interface Layout {
   fit: "well" | "barely" | "not"
 }
 
-function layOut(demand: Demand, context: number, sequences: number, step: number): Layout {
+function layOut(demand: Demand, context: number, sequences: number, most: number): Layout {
   const { mode, overrides, manifest } = demand
+  const [widest] = manifest.kv.groups
   const span = spanOf(demand, context)
   const requested = overridden(overrides, "max_total_seq_length")
   const stepTokens = Math.max(
     sequences,
-    Math.min(step, (overrides.prefill_chunk_size ?? span.value) + sequences),
+    Math.min(most, (overrides.prefill_chunk_size ?? span.value) + sequences),
   )
   const drafts = demand.drafts ? draftRoom(demand, sequences * demand.drafts.length) : 0
-  const program = {
-    blocks: spareBlocks(sequences, drafts),
+  const step = {
     tokens: stepTokens + drafts,
     sequences,
     rows: Math.max(sequences, LEAST_ROWS) + drafts,
   }
-  const room = blocksOfMemory(demand, program) - program.blocks
+  const spares = spareBlocks(sequences, drafts)
+  const room = blocksOfMemory(demand, step) - spares
   // A window slides over whole blocks while a step adds to them: one sequence needs that much room to move at all.
-  const moving = blocksOf(program.tokens + BLOCK)
+  const moving = blocksOf(step.tokens + BLOCK)
   const canSlide = (requested?.value ?? (room - moving) * BLOCK) >= span.value
-  const slides = manifest.window !== undefined && span.value < context && canSlide
+  const slides = widest?.window !== undefined && span.value < context && canSlide
   const fits = (slides ? room - moving : room) * BLOCK
   const wanted = mode === "server" ? sequences * span.value : span.value
   const least =
@@ -158,7 +159,8 @@ function layOut(demand: Demand, context: number, sequences: number, step: number
   const enough = requested?.value ?? Math.min(wanted, Math.max(stepTokens, sequences * BLOCK))
   const total =
     requested ?? chooseTotal(mode, span, sequences, Math.max(least, Math.min(wanted, fits)))
-  program.blocks += blocksOf(total.value) + (slides ? moving : 0)
+  const blocks = spares + blocksOf(total.value) + (slides ? moving : 0)
+  const program = { ...step, blocks: manifest.kv.groups.map(() => blocks) }
   const fit = fits < least ? "not" : fits < enough ? "barely" : "well"
   return { total, slides, drafts, program, fit }
 }
@@ -221,7 +223,7 @@ function chooseContext({ manifest, overrides }: Demand): Context {
 
 /** What the specification calls the model's context window size, or sliding window size. */
 function spanOf({ manifest, mode }: Demand, context: number): Chosen {
-  const { window } = manifest
+  const [{ window } = {}] = manifest.kv.groups
   if (window && window < context) return { value: window, why: `${mode}: the sliding window` }
   return { value: context, why: `${mode}: the context` }
 }
@@ -246,14 +248,15 @@ function shareOf({ mode, overrides }: Demand): number {
 }
 
 /** How many blocks there may be, and there is memory for beside all else; less than none where not even that fits. */
-function blocksOfMemory(demand: Demand, program: ProgramLimits): number {
+function blocksOfMemory(demand: Demand, step: Omit<ProgramLimits, "blocks">): number {
   const { weights, activations, buffers, draft, available, host } = memoryShares(demand, {
-    ...program,
-    blocks: 0,
+    ...step,
+    blocks: demand.manifest.kv.groups.map(() => 0),
   })
   const { manifest, drafts, traits } = demand
   const { bytesPerBlock = 0, hostBytesPerBlock = 0 } = drafts?.model ?? {}
-  const ofDevice = manifest.kv.bytesPerBlock + bytesPerBlock + (host ? 0 : hostBytesPerBlock)
+  const own = sum(manifest.kv.groups, (group) => group.bytesPerBlock)
+  const ofDevice = own + bytesPerBlock + (host ? 0 : hostBytesPerBlock)
   const left = available - weights - activations - buffers - draft
   const most = Math.min(traits.mostBlocks, Math.floor(left / ofDevice))
   if (!host || hostBytesPerBlock === 0) return most
@@ -264,10 +267,10 @@ function memoryShares(demand: Demand, program: ProgramLimits): MemoryShares {
   const { weightBytes, manifest, bufferBytes, drafts, host } = demand
   const buffers = bufferBytes({ ...program, tokens: 0 })
   const share = shareOf(demand)
-  const onHost = program.blocks * (drafts?.model?.hostBytesPerBlock ?? 0)
+  const onHost = program.blocks[0]! * (drafts?.model?.hostBytesPerBlock ?? 0)
   return {
     weights: weightBytes,
-    kv: program.blocks * manifest.kv.bytesPerBlock,
+    kv: sum(manifest.kv.groups, (group, i) => program.blocks[i]! * group.bytesPerBlock),
     activations: bufferBytes(program) - buffers,
     buffers,
     draft: (drafts?.model ? draftBytes(drafts.model, program) : 0) + (host ? 0 : onHost),
@@ -278,7 +281,7 @@ function memoryShares(demand: Demand, program: ProgramLimits): MemoryShares {
 }
 
 function draftBytes(draft: DraftDemand, program: ProgramLimits): number {
-  return draft.weightBytes + draft.bufferBytes(program) + program.blocks * draft.bytesPerBlock
+  return draft.weightBytes + draft.bufferBytes(program) + program.blocks[0]! * draft.bytesPerBlock
 }
 
 /** With the figures of the least there is, and of what may be changed so that it fits. */
@@ -328,6 +331,10 @@ const OVERRIDDEN = "--overrides"
 function overridden(overrides: Overrides, field: ChosenField): Chosen | undefined {
   const value = overrides[field]
   return value === undefined ? undefined : { value, why: OVERRIDDEN }
+}
+
+function sum<T>(list: readonly T[], of: (each: T, at: number) => number): number {
+  return list.reduce((total, each, at) => total + of(each, at), 0)
 }
 
 const mib = (bytes: number) => Math.ceil(bytes / 2 ** 20)

@@ -105,11 +105,19 @@ export const NORMS = {
   shared: { beforeAttention: true, afterAttention: false, beforeMlp: false, afterMlp: false },
 } as const satisfies Record<string, Block["norms"]>
 
-/** The window of all layers, if it is one: further back nothing is read. */
+/** The window of all layers, if it is one. */
 export function commonWindow({ blocks }: Pick<ModelConfig, "blocks">): number | undefined {
   const windows = new Set(blocks.map(({ attention }) => attention.window))
   const [only] = windows
   return windows.size === 1 ? only : undefined
+}
+
+/** How far back any layer looks; undefined: some see everything. */
+export function widestWindow({ blocks }: Pick<ModelConfig, "blocks">): number | undefined {
+  const widest = Math.max(
+    ...blocks.map(({ attention: { window = Number.POSITIVE_INFINITY } }) => window),
+  )
+  return Number.isFinite(widest) ? widest : undefined
 }
 
 function readShapes(fields: Fields, { names = {}, absent = {}, oneKvHead }: Differences): Shapes {

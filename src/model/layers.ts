@@ -16,7 +16,7 @@ import {
 } from "../compiler/graph/builder.ts"
 import type { Graph, Node, Rotation, Weight } from "../compiler/graph/graph.ts"
 import type { Block, HeadNorms, NormKind } from "./block.ts"
-import { commonWindow, type ModelConfig } from "./config.ts"
+import { type ModelConfig, widestWindow } from "./config.ts"
 
 /** Embedding, one block after the other, a last norm, the head. */
 export function decoder(architecture: string, config: ModelConfig): Graph {
@@ -35,7 +35,7 @@ export function decoder(architecture: string, config: ModelConfig): Graph {
     const sized = scaled(logits, head.factor)
     return head.cap === undefined ? sized : apply("cap", sized, head.cap)
   }
-  const graph = { architecture, shapes, window: commonWindow(config), sinks }
+  const graph = { architecture, shapes, window: widestWindow(config), sinks }
   return finish(graph, last, matrix, { bias, shape })
 }
 

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SINTER_ABI 5
+#define SINTER_ABI 6
 
 enum sinter_code {
   SINTER_OK = 0,
@@ -34,7 +34,6 @@ struct sinter_host {
 };
 
 typedef struct {
-  int32_t blocks;     // KV blocks in all
   int32_t tokens;     // tokens in one step
   int32_t sequences;  // sequences in one step
   int32_t rows;       // logits rows in one step
@@ -48,9 +47,9 @@ typedef struct {
   const int32_t *tokens;          // [total]
   const int32_t *starts;          // [sequences + 1]
   const int32_t *positions;       // [total]
-  const int32_t *blocks;          // [block_starts[sequences]]
-  const int32_t *block_starts;    // [sequences + 1]
-  const int32_t *visible_from;    // [sequences]
+  const int32_t *blocks;          // [block_starts[groups * sequences]]
+  const int32_t *block_starts;    // [groups * sequences + 1]
+  const int32_t *visible_from;    // [groups * sequences]
   const int32_t *logit_rows;      // [rows]
   const int32_t *hidden_rows_of;  // [hidden_rows]
   const float *hidden_in;         // [total, hidden] or null
@@ -95,7 +94,9 @@ SINTER_EXPORT sinter_host *sinter_host_open(int32_t threads);
 SINTER_EXPORT void sinter_host_close(sinter_host *);
 
 // Allocates everything the model will ever use, for these limits and no more.
-SINTER_EXPORT int32_t sinter_open(sinter_host *, const sinter_limits *, sinter_model **out);
+// `blocks`: KV blocks of each group.
+SINTER_EXPORT int32_t sinter_open(sinter_host *, const sinter_limits *, const int32_t *blocks,
+                                  sinter_model **out);
 
 // Rows `row` .. `row + rows - 1` of the manifest's parameter number `parameter`, as stored: floats, or words of codes with
 // their scales. They are laid out for the kernels on the way in.
@@ -109,8 +110,8 @@ SINTER_EXPORT void *sinter_weights(sinter_model *, int64_t *bytes);
 SINTER_EXPORT uint64_t sinter_weights_checksum(sinter_model *);
 
 SINTER_EXPORT int32_t sinter_step(sinter_model *, const sinter_step_arrays *);
-SINTER_EXPORT int32_t sinter_copy_blocks(sinter_model *, const int32_t *from, const int32_t *to,
-                                         int64_t count);
+SINTER_EXPORT int32_t sinter_copy_blocks(sinter_model *, int32_t group, const int32_t *from,
+                                         const int32_t *to, int64_t count);
 SINTER_EXPORT const char *sinter_message(const sinter_model *);
 SINTER_EXPORT void sinter_close(sinter_model *);
 

@@ -28,23 +28,24 @@ export function checkStep(
   require(rows <= limits.rows, `${rows} logits rows of at most ${limits.rows}`)
   require(input.hiddenRows.length <= limits.tokens, "more hidden rows than tokens")
   requireLength("positions", input.positions, total)
-  requireLength("blockStarts", input.blockStarts, sequences + 1)
-  requireLength("visibleFrom", input.visibleFrom, sequences)
+  const groups = limits.blocks.length
+  requireLength("blockStarts", input.blockStarts, groups * sequences + 1)
+  requireLength("visibleFrom", input.visibleFrom, groups * sequences)
   requireStarts("starts", input.starts, total)
   requireStarts("blockStarts", input.blockStarts, input.blocks.length)
   requireBelow("tokens", input.tokens, shapes.vocabulary)
-  requireBelow("blocks", input.blocks, limits.blocks)
   requireBelow("logitRows", input.logitRows, total)
   requireBelow("hiddenRows", input.hiddenRows, total)
   require((input.hiddenIn !== undefined) ===
     takesHidden, `hiddenIn is ${takesHidden ? "missing" : "not taken"}`)
   if (input.hiddenIn) requireLength("hiddenIn", input.hiddenIn, total * shapes.hidden)
-  for (let s = 0; s < sequences; s++) checkSequence(input, s, shapes.context, sinks)
+  for (let s = 0; s < sequences; s++) checkSequence(input, s, shapes.context)
+  for (const [group, blocks] of limits.blocks.entries()) checkBlocks(input, group, blocks, sinks)
   checkSampling(input.sampling, rows, shapes.vocabulary)
 }
 
-/** Its positions follow one another, and a block is there for each. */
-function checkSequence(input: StepInput, s: number, context: number, sinks: number): void {
+/** Its positions follow one another. */
+function checkSequence(input: StepInput, s: number, context: number): void {
   const [from, to] = [input.starts[s]!, input.starts[s + 1]!]
   require(to > from, `sequence ${s} has no tokens`)
   const first = input.positions[from]!
@@ -53,12 +54,23 @@ function checkSequence(input: StepInput, s: number, context: number, sinks: numb
       first + i - from, `positions[${i}] does not follow the one before`)
   const last = first + to - from - 1
   require(first >= 0 && last < context, `positions ${first} … ${last} of a context of ${context}`)
-  const visible = input.visibleFrom[s]!
-  require(visible >= 0 &&
-    visible <= first, `visibleFrom[${s}] is ${visible}, the step begins at ${first}`)
-  const needed = blockIndex(Math.floor(last / BLOCK), visible, sinks) + 1
-  const has = input.blockStarts[s + 1]! - input.blockStarts[s]!
-  require(has >= needed, `sequence ${s} has ${has} blocks and needs ${needed}`)
+}
+
+/** A block of the group is there for each position. */
+function checkBlocks(input: StepInput, group: number, blocks: number, sinks: number): void {
+  const { starts, positions, blockStarts, visibleFrom } = input
+  const sequences = starts.length - 1
+  for (let s = 0; s < sequences; s++) {
+    const [first, last] = [positions[starts[s]!]!, positions[starts[s + 1]! - 1]!]
+    const list = group * sequences + s
+    const visible = visibleFrom[list]!
+    require(visible >= 0 &&
+      visible <= first, `visibleFrom[${list}] is ${visible}, the step begins at ${first}`)
+    const needed = blockIndex(Math.floor(last / BLOCK), visible, sinks) + 1
+    const has = blockStarts[list + 1]! - blockStarts[list]!
+    require(has >= needed, `sequence ${s} has ${has} blocks and needs ${needed}`)
+    requireBelow("blocks", input.blocks.subarray(blockStarts[list], blockStarts[list + 1]), blocks)
+  }
 }
 
 function checkSampling(sampling: SamplingRows, rows: number, vocabulary: number): void {

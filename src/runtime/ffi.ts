@@ -15,7 +15,12 @@ export type Pointer = bigint
 export interface NativeLibrary {
   hostOpen(threads: number): Pointer
   hostClose(host: Pointer): Promise<void>
-  open(host: Pointer, limits: Int32Array): Promise<{ code: number; model: Pointer }>
+  /** @param blocks of each KV group */
+  open(
+    host: Pointer,
+    limits: Int32Array,
+    blocks: Int32Array,
+  ): Promise<{ code: number; model: Pointer }>
   load(
     model: Pointer,
     parameter: number,
@@ -28,7 +33,7 @@ export interface NativeLibrary {
   weights(model: Pointer): { bytes: number; window(from: number, length: number): Uint8Array }
   weightsChecksum(model: Pointer): Promise<bigint>
   step(model: Pointer, words: BigUint64Array): Promise<number>
-  copyBlocks(model: Pointer, from: Int32Array, to: Int32Array): Promise<number>
+  copyBlocks(model: Pointer, group: number, from: Int32Array, to: Int32Array): Promise<number>
   message(model: Pointer): string
   close(model: Pointer): Promise<void>
 }
@@ -37,7 +42,9 @@ export function loadNative(path: string): NativeLibrary {
   const library = koffi.load(path)
   const hostOpen = library.func("void *sinter_host_open(int32_t threads)")
   const hostClose = library.func("void sinter_host_close(void *host)")
-  const open = library.func("int32_t sinter_open(void *host, void *limits, void *out)")
+  const open = library.func(
+    "int32_t sinter_open(void *host, void *limits, void *blocks, void *out)",
+  )
   const load = library.func(
     "int32_t sinter_load(void *model, int32_t parameter, int64_t row, int64_t rows, void *values, void *scales)",
   )
@@ -45,7 +52,7 @@ export function loadNative(path: string): NativeLibrary {
   const weightsChecksum = library.func("uint64_t sinter_weights_checksum(void *model)")
   const step = library.func("int32_t sinter_step(void *model, void *arrays)")
   const copyBlocks = library.func(
-    "int32_t sinter_copy_blocks(void *model, void *from, void *to, int64_t count)",
+    "int32_t sinter_copy_blocks(void *model, int32_t group, void *from, void *to, int64_t count)",
   )
   const message = library.func("const char *sinter_message(void *model)")
   const close = library.func("void sinter_close(void *model)")
@@ -54,9 +61,9 @@ export function loadNative(path: string): NativeLibrary {
     async hostClose(host) {
       await call(hostClose, host)
     },
-    async open(host, limits) {
+    async open(host, limits, blocks) {
       const out = new BigUint64Array(1)
-      const code = await call(open, host, limits, out)
+      const code = await call(open, host, limits, blocks, out)
       return { code, model: out[0]! }
     },
     load: (model, parameter, row, rows, values, scales) =>
@@ -71,7 +78,7 @@ export function loadNative(path: string): NativeLibrary {
     },
     weightsChecksum: async (model) => BigInt(await call<number | bigint>(weightsChecksum, model)),
     step: (model, words) => call(step, model, words),
-    copyBlocks: (model, from, to) => call(copyBlocks, model, from, to, from.length),
+    copyBlocks: (model, group, from, to) => call(copyBlocks, model, group, from, to, from.length),
     message,
     async close(model) {
       await call(close, model)

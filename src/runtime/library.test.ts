@@ -10,6 +10,7 @@ import { ABI, type Manifest } from "./manifest.ts"
 const folder = mkdtempSync(join(tmpdir(), "sinter-library-"))
 afterAll(() => rmSync(folder, { recursive: true }))
 
+const groups = [{ layers: [0], kvHeads: 2, headDim: { key: 6, value: 6 }, bytesPerBlock: 1 }]
 const manifest: Manifest = {
   abi: ABI,
   target: "cpu",
@@ -28,7 +29,7 @@ const manifest: Manifest = {
     context: 512,
   },
   sinks: 0,
-  kv: { dtype: "f16", bytesPerBlock: 1 },
+  kv: { dtype: "f16", groups },
   bytes: { weights: 0, perToken: 0, perRow: 0, perThread: 0, fixed: 0 },
   features: [],
   parameters: [],
@@ -82,7 +83,7 @@ test("a file that is not there", () => {
 
 test("sealed bytes that are no code are refused by the system, in our sentence", async () => {
   const path = file("no-code.so", seal(Buffer.from("code"), manifest))
-  const limits = { blocks: 1, tokens: 1, sequences: 1, rows: 1 }
+  const limits = { blocks: [1], tokens: 1, sequences: 1, rows: 1 }
   await expect(openLibrary(path, limits)).rejects.toThrow(/cannot load it/)
 })
 
@@ -90,7 +91,7 @@ test.each<[string, Partial<Manifest>, RegExp]>([
   ["architecture", { architecture: "qwen3" }, /architecture is llama, this model's qwen3/],
   ["format", { format: "q0f32" }, /format is q4f16_1, this model's q0f32/],
   ["shapes", { shapes: { ...manifest.shapes, layers: 3 } }, /layers is 2, this model's 3/],
-  ["cache", { kv: { dtype: "f32", bytesPerBlock: 1 } }, /keys and values is f16/],
+  ["cache", { kv: { dtype: "f32", groups } }, /keys and values is f16/],
   ["plan", { plan: "other" }, /another version, or from another configuration/],
 ])("a library of another model: %s", (_, differs, words) => {
   expect(() => checkManifest("x.so", manifest, { ...manifest, ...differs })).toThrow(words)

@@ -11,7 +11,7 @@ import { problem } from "../errors.ts"
 import { checkStep } from "./check-step.ts"
 import { processorFeatures } from "./features.ts"
 import { loadNative, type NativeLibrary, type Pointer } from "./ffi.ts"
-import { ABI, type Manifest } from "./manifest.ts"
+import { ABI, checkGroups, type Manifest } from "./manifest.ts"
 import { type Loan, type OpenDevice, OpenDevices } from "./open-device.ts"
 import {
   type LoadableProgram,
@@ -143,6 +143,7 @@ export async function openLibrary(
 ): Promise<LibraryProgram> {
   const manifest = readManifest(path)
   checkProcessor(path, manifest)
+  checkGroups(manifest.kv.groups, limits)
   let native: NativeLibrary
   try {
     native = loadNative(path)
@@ -154,11 +155,13 @@ export async function openLibrary(
   }
   const processor = await processors.borrow(0, () => openProcessor(native, threads))
   const { blocks, tokens, sequences, rows } = limits
-  const sizes = Int32Array.of(blocks, tokens, sequences, rows)
-  const opened = await native.open(processor.device.host, sizes)
+  const sizes = Int32Array.of(tokens, sequences, rows)
+  const opened = await native.open(processor.device.host, sizes, Int32Array.from(blocks))
   if (opened.code !== Code.ok) {
     await processor.giveBack()
-    throw problem("memory_refused", { what: `${blocks} KV blocks and the weights of ${path}` })
+    throw problem("memory_refused", {
+      what: `${blocks.join(" and ")} KV blocks and the weights of ${path}`,
+    })
   }
   return program(native, opened.model, manifest, limits, processor)
 }
@@ -196,8 +199,8 @@ function program(
       if (code !== Code.ok) throw failed()
       return out
     },
-    async copyBlocks(from, to) {
-      if ((await native.copyBlocks(model, from, to)) !== Code.ok) throw failed()
+    async copyBlocks(group, from, to) {
+      if ((await native.copyBlocks(model, group, from, to)) !== Code.ok) throw failed()
     },
     async close() {
       if (closed) return

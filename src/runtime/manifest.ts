@@ -4,7 +4,7 @@
 import { type CodecName, type FormatName, rowLayout } from "./format.ts"
 
 /** The version of the contract between host and program; raised whenever either side changes its meaning. */
-export const ABI = 5
+export const ABI = 6
 
 /** What keys and values may be kept in; q8: codes of 8 bits under a float for each head. */
 export const kvTypes = ["f32", "f16", "bf16", "q8"] as const
@@ -20,16 +20,44 @@ export interface Manifest {
   /** Hash of plan, target, sources and compiler: equal ones with equal weights compute equal bits. */
   fingerprint: string
   shapes: Shapes
-  /** Positions kept at the start of a sequence whatever the window: attention sinks. */
+  /** Positions kept at the start of a sequence whatever the windows: attention sinks. */
   sinks: number
-  /** Sliding window in positions, itself included; absent: every earlier position is visible. */
-  window?: number
-  /** KV cache. */
-  kv: { dtype: KvType; bytesPerBlock: number }
+  /** KV cache: its groups of layers, whoever looks furthest back first. */
+  kv: { dtype: KvType; groups: readonly KvGroup[] }
   bytes: ProgramBytes
   /** What a library was built for, in the names of its target: of the cpu's, features of processors. */
   features: readonly string[]
   parameters: readonly Parameter[]
+}
+
+/** Layers whose keys and values are of one size and are kept equally long: they share blocks, and no block is of two groups. */
+export interface KvShape {
+  /** The model's layers, in the order in which they lie in a block. */
+  layers: readonly number[]
+  kvHeads: number
+  /**
+   * Numbers in a head's key and in its value. Latent attention keeps one row for each position, which is one head's key, and
+   * no value: its values are columns of the keys.
+   */
+  headDim: { key: number; value: number }
+  /** Positions that its layers look back, a token's own included, fewer than the context has; absent: all. */
+  window?: number
+}
+
+export interface KvGroup extends KvShape {
+  bytesPerBlock: number
+}
+
+/** How far back a group looks. */
+export const reachOf = ({ window = Number.POSITIVE_INFINITY }: Pick<KvShape, "window">) => window
+
+/** Whoever opens a program says how many blocks each of its groups gets. */
+export function checkGroups(
+  groups: readonly KvShape[],
+  { blocks }: { blocks: readonly number[] },
+): void {
+  if (blocks.length !== groups.length)
+    throw new Error(`internal: blocks for ${blocks.length} KV groups of ${groups.length}`)
 }
 
 /** What an opened program takes beside its KV blocks. */

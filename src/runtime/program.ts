@@ -18,8 +18,8 @@ export interface Program {
    *  KV positions hold garbage and may simply be written again. One step at a time; throws when the program fails. */
   step(input: StepInput, cancel: CancelWord): Promise<StepOutput>
 
-  /** Copies whole KV blocks, `from[i]` to `to[i]`, in order. Not while a step runs. */
-  copyBlocks(from: Int32Array, to: Int32Array): Promise<void>
+  /** Copies whole KV blocks of a group, `from[i]` to `to[i]`, in order. Not while a step runs. */
+  copyBlocks(group: number, from: Int32Array, to: Int32Array): Promise<void>
 
   close(): Promise<void>
 }
@@ -63,7 +63,7 @@ export interface PackedWeights {
 
 /** What a program was opened for; its buffers are sized by these and by nothing else. */
 export interface ProgramLimits {
-  blocks: number // KV blocks in all
+  blocks: readonly number[] // KV blocks of each of the manifest's groups
   tokens: number // tokens in one step
   sequences: number // sequences in one step
   rows: number // logits rows in one step
@@ -84,9 +84,10 @@ export interface StepInput {
   tokens: Int32Array // [total]               every sequence's new tokens, end to end
   starts: Int32Array // [sequences + 1]       where each sequence's tokens begin
   positions: Int32Array // [total]            position of each token in its sequence
-  blocks: Int32Array // [blockStarts.at(-1)]  KV block ids, sequence after sequence, in position order: see `blockIndex`
-  blockStarts: Int32Array // [sequences + 1]
-  visibleFrom: Int32Array // [sequences]      no earlier position is read, but the manifest's `sinks` first ones
+  // Of each KV group a list for each sequence, group after group: that of group g and sequence s is number g * sequences + s.
+  blocks: Int32Array // [blockStarts.at(-1)]  KV block ids, list after list, in position order: see `blockIndex`
+  blockStarts: Int32Array // [groups * sequences + 1]
+  visibleFrom: Int32Array // [groups * sequences] no earlier position is read, but the manifest's `sinks` first ones
   logitRows: Int32Array // [rows]             indices into tokens whose logits are wanted; several per sequence when drafts are verified
   hiddenRows: Int32Array // [n]               indices into tokens whose last hidden row is handed out
   hiddenIn?: Float32Array // [total, hidden]  rows taken in beside the tokens (EAGLE)

@@ -3,7 +3,7 @@ import { batch, type Part } from "../../test/model/steps.ts"
 import { mulberry32 } from "../../test/random.ts"
 import { ITEM, StepRows, type Visible } from "./step-rows.ts"
 
-const limits = { tokens: 600 }
+const limits = { tokens: 600, blocks: [20] }
 
 function taken(parts: readonly Part[], sinks = 0): StepRows {
   const rows = new StepRows(limits, sinks)
@@ -47,22 +47,22 @@ test("keys and values lie where the block lists say, with blocks given back betw
     ],
     3,
   )
-  expect([...rows.slots]).toEqual([3 * 16 + 15, 6 * 16, 16 * 16 + 3, 16 * 16 + 4])
+  expect([...rows.slotsIn(0)]).toEqual([3 * 16 + 15, 6 * 16, 16 * 16 + 3, 16 * 16 + 4])
   expect([...rows.sequences]).toEqual([0, 0, 1, 1])
-  expect(rows.slotOf(1, 2)).toBe(10 * 16 + 2)
-  expect(rows.slotOf(1, 80)).toBe(15 * 16)
+  expect(rows.slotOf(0, 1, 2)).toBe(10 * 16 + 2)
+  expect(rows.slotOf(0, 1, 80)).toBe(15 * 16)
 })
 
 describe("attention's items", () => {
   const next = mulberry32(8)
   const visibles: Visible[] = [
-    { window: undefined, sinks: 0, span: undefined },
-    { window: 40, sinks: 0, span: undefined },
-    { window: undefined, sinks: 5, span: 64 },
-    { window: 70, sinks: 70, span: 64 },
-    { window: 70, sinks: 65, span: 64 },
-    { window: 300, sinks: 3, span: 128 },
-    { window: 3, sinks: 0, span: 64 },
+    { group: 0, window: undefined, sinks: 0, span: undefined },
+    { group: 0, window: 40, sinks: 0, span: undefined },
+    { group: 0, window: undefined, sinks: 5, span: 64 },
+    { group: 0, window: 70, sinks: 70, span: 64 },
+    { group: 0, window: 70, sinks: 65, span: 64 },
+    { group: 0, window: 300, sinks: 3, span: 128 },
+    { group: 0, window: 3, sinks: 0, span: 64 },
   ]
 
   test.each(visibles)("window $window, sinks $sinks, span $span", (visible) => {
@@ -108,7 +108,12 @@ describe("attention's items", () => {
   test("of wanted rows are those of fewer tokens", () => {
     const tokens = new Int32Array(130)
     const rows = taken([{ tokens, from: 0, blocks: Array<number>(9).fill(1), logits: [3, 129] }])
-    const items = rows.attentionItems("wanted", 4, { window: undefined, sinks: 0, span: 64 })
+    const items = rows.attentionItems("wanted", 4, {
+      group: 0,
+      window: undefined,
+      sinks: 0,
+      span: 64,
+    })
     expect([...items]).toEqual([0, 2, 0, 0, 0, 2, 0, 1, 0, 2, 0, 2])
   })
 })

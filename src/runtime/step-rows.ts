@@ -15,6 +15,7 @@ export type RowSet = "tokens" | "wanted" | "logits" | "hidden"
 
 /** What a row of attention sees, and how its work is divided. */
 export interface Visible {
+  group: number
   window: number | undefined
   sinks: number
   /** Positions that are one work item's, from one multiple to the next; absent: all of them. */
@@ -30,7 +31,7 @@ export class StepRows {
   readonly #sinks: number
   readonly #all: Int32Array // [limits.tokens] 0, 1, 2, …
   readonly #sequences: Int32Array // [limits.tokens]
-  readonly #slots: Int32Array // [limits.tokens]
+  readonly #slots: readonly Int32Array[] // of each KV group [limits.tokens]
   readonly #wanted: Int32Array // [limits.tokens]
   readonly #wantedRows: Int32Array // [limits.tokens]
   #wantedCount = 0
@@ -38,11 +39,11 @@ export class StepRows {
   #input!: StepInput
 
   /** @param sinks the manifest's */
-  constructor({ tokens }: Pick<ProgramLimits, "tokens">, sinks: number) {
+  constructor({ tokens, blocks }: Pick<ProgramLimits, "tokens" | "blocks">, sinks: number) {
     this.#sinks = sinks
     this.#all = Int32Array.from({ length: tokens }, (_, token) => token)
     this.#sequences = new Int32Array(tokens)
-    this.#slots = new Int32Array(tokens)
+    this.#slots = blocks.map(() => new Int32Array(tokens))
     this.#wanted = new Int32Array(tokens)
     this.#wantedRows = new Int32Array(tokens)
   }
@@ -54,7 +55,8 @@ export class StepRows {
     for (let s = 0; s + 1 < starts.length; s++)
       for (let token = starts[s]!; token < starts[s + 1]!; token++) {
         this.#sequences[token] = s
-        this.#slots[token] = this.slotOf(s, positions[token]!)
+        for (const [group, slots] of this.#slots.entries())
+          slots[token] = this.slotOf(group, s, positions[token]!)
       }
     const rows = this.#wantedRows.fill(NOT_WANTED, 0, tokens.length)
     for (const token of logitRows) rows[token] = 0
@@ -87,9 +89,9 @@ export class StepRows {
     return rows.subarray(0, this.#input.tokens.length)
   }
 
-  /** Of each token, where its key and its value belong: block * 16 + the position in it. */
-  get slots(): Int32Array {
-    return this.#slots.subarray(0, this.#input.tokens.length)
+  /** Of each token, where its key and its value belong in a group's blocks: block * 16 + the position in it. */
+  slotsIn(group: number): Int32Array {
+    return this.#slots[group]!.subarray(0, this.#input.tokens.length)
   }
 
   /** Of each token. */
@@ -97,16 +99,21 @@ export class StepRows {
     return this.#sequences.subarray(0, this.#input.tokens.length)
   }
 
-  /** Where a position of a sequence lies, one that is kept. */
-  slotOf(sequence: number, position: number): number {
+  /** Where a position of a sequence lies in a group's blocks, one that is kept there. */
+  slotOf(group: number, sequence: number, position: number): number {
     const { blocks, blockStarts, visibleFrom } = this.#input
-    const index = blockIndex(Math.floor(position / BLOCK), visibleFrom[sequence]!, this.#sinks)
-    return blocks[blockStarts[sequence]! + index]! * BLOCK + (position % BLOCK)
+    const list = this.#listOf(group, sequence)
+    const index = blockIndex(Math.floor(position / BLOCK), visibleFrom[list]!, this.#sinks)
+    return blocks[blockStarts[list]! + index]! * BLOCK + (position % BLOCK)
   }
 
-  /** The first position that a token sees, but for the sinks before it. */
-  firstSeen(token: number, window: number | undefined): number {
-    const visible = this.#input.visibleFrom[this.#sequences[token]!]!
+  #listOf(group: number, sequence: number): number {
+    return group * (this.#input.starts.length - 1) + sequence
+  }
+
+  /** The first position that a token sees in a group, but for the sinks before it. */
+  firstSeen(token: number, { group, window }: Pick<Visible, "group" | "window">): number {
+    const visible = this.#input.visibleFrom[this.#listOf(group, this.#sequences[token]!)]!
     return window ? Math.max(visible, this.#input.positions[token]! - window + 1) : visible
   }
 
@@ -139,10 +146,10 @@ export class StepRows {
 
   /** The spans of what `first`, `last` and the tokens between them see: those of the sinks, then the others. */
   #eachSpan(first: number, last: number, visible: Visible, add: (span: number) => void): void {
-    const { window, sinks, span = Number.POSITIVE_INFINITY } = visible
-    const seen = this.firstSeen(first, window)
+    const { sinks, span = Number.POSITIVE_INFINITY } = visible
+    const seen = this.firstSeen(first, visible)
     // The later a token, the more of the sinks lies before what it sees.
-    const kept = Math.min(sinks, this.firstSeen(last, window))
+    const kept = Math.min(sinks, this.firstSeen(last, visible))
     const from = Math.floor(seen / span)
     for (let number = 0; number * span < kept && number < from; number++) add(number)
     for (let n = from; n <= Math.floor(this.#input.positions[last]! / span); n++) add(n)

@@ -1,5 +1,6 @@
 // What an emitted driver makes of its tables, and what the kernels need, as lines "name number": layout.test.ts compares.
-// Arguments: blocks tokens sequences rows threads, then "row COLUMNS GROUP", "planes COLUMNS", "block LAYERS HEADS COLUMNS".
+// Arguments: blocks (one more for each KV group behind the first) tokens sequences rows threads, then "row COLUMNS GROUP",
+// "planes COLUMNS", "block LAYERS HEADS COLUMNS".
 
 #include "driver.c"
 
@@ -32,10 +33,12 @@ static size_t needed(const struct parameter *p) {
 }
 
 int main(int count, char **values) {
-  sinter_limits limits = {atoi(values[1]), atoi(values[2]), atoi(values[3]), atoi(values[4])};
+  sinter_limits limits = {atoi(values[2]), atoi(values[3]), atoi(values[4])};
+  int32_t blocks[KV_STORAGES + 1];
+  for (int i = 0; i < KV_STORAGES; i++) blocks[i] = atoi(values[1]) + i;
   sinter_host host = {.threads = atoi(values[5]), .allocate = allocate, .release = release};
   sinter_model *m;
-  if (sinter_open(&host, &limits, &m)) return 1;
+  if (sinter_open(&host, &limits, blocks, &m)) return 1;
   say("weights", allocated[0]), say("work", allocated[1]);
   for (int i = 0; i < KV_STORAGES; i++) {
     if (m->kv[i] != memories[2 + i]) return 1;
@@ -63,20 +66,20 @@ int main(int count, char **values) {
   }
   say("needs.scratch", item_scratch(ATTENTION) * (int64_t)sizeof(float));
   say("needs.samplers", sampler_bytes(VOCABULARY));
-  for (int i = 6; i < count; i++) {
+  for (int i = 6, group = 0; i < count; i++) {
     const char kind = values[i][0];
     const int columns = atoi(values[++i]);
     if (kind == 'r') {
       char name[32];
-      const int group = atoi(values[++i]);
-      snprintf(name, sizeof name, "needs.row.%d.%d", columns, group);
-      say(name, quantized_bytes(columns, group));
+      const int codes = atoi(values[++i]);
+      snprintf(name, sizeof name, "needs.row.%d.%d", columns, codes);
+      say(name, quantized_bytes(columns, codes));
     } else if (kind == 'p') {
       say("needs.planes", planes_bytes(columns));
     } else {
       struct attention a = {.layers = columns, .number = ATTENTION.number};
       a.kv_heads = atoi(values[++i]), a.head_dim = atoi(values[++i]);
-      say("needs.block", block_bytes(a));
+      say_one("needs.block", group++, block_bytes(a));
     }
   }
   sinter_close(m);

@@ -35,6 +35,10 @@ const plans: readonly [string, Plan][] = [
   ["q3f16_1 with q8", planOf("q3f16_1", "q8", { hidden: 72, intermediate: 100, layers: 3 })],
   ["q0bf16 with bf16", planOf("q0bf16", "bf16", { hidden: 512, intermediate: 1024 })],
   ["q0f32 with f32, and rows taken in", planOf("q0f32", "f32", { takesHidden: true })],
+  [
+    "q4f16_1 with q8 and windows",
+    planOf("q4f16_1", "q8", { layers: 5, windows: [undefined, 9, 9] }),
+  ],
   ["q8f16_1 without layers", planOf("q8f16_1", "f16", { layers: 0 })],
 ]
 
@@ -94,9 +98,10 @@ test.skipIf(isLeftOut(cc)).each(plans)(
     const layout = layoutOf(plan)
     const program = built(plan, join(scratch, name))
     const rows = quantizedRows(plan)
-    const { layers, kvHeads, headDim } = plan.shapes
     const asked = [
-      ...["block", layers, kvHeads, headDim],
+      ...plan.groups.flatMap(({ layers, kvHeads, headDim }) => [
+        ...["block", layers.length, kvHeads, headDim.key],
+      ]),
       ...rows.flatMap(({ columns, group }) => ["row", columns, group]),
       ...(widest(plan) ? ["planes", widest(plan)] : []),
     ]
@@ -111,8 +116,10 @@ test.skipIf(isLeftOut(cc)).each(plans)(
       expect(said.get("weights")).toBe(bytes.weights)
       expect(said.get("work")).toBe(bufferBytes(bytes, { tokens: token, rows: row }, thread))
       const cache = layout.kv.map((_, i) => said.get(`kv${i}`)!)
-      expect(cache).toEqual(layout.kv.map(({ blockBytes }) => BLOCKS * blockBytes))
-      expect(cache.reduce((a, b) => a + b)).toBe(BLOCKS * kvOf(plan).bytesPerBlock)
+      expect(cache).toEqual(layout.kv.map(({ blockBytes }, i) => (BLOCKS + i) * blockBytes))
+      expect(kvOf(plan).groups.map((group) => group.bytesPerBlock)).toEqual(
+        layout.kv.map(({ blockBytes }) => blockBytes),
+      )
 
       const at = (region: Region) => bytesOf(region.at, amounts)
       for (const [i, region] of layout.weights.regions.entries())
@@ -124,7 +131,8 @@ test.skipIf(isLeftOut(cc)).each(plans)(
         expect(Math.ceil((said.get(`needs.p${i}`)! + 256) / 64) * 64).toBe(region.bytes.fixed)
       for (const { columns, group } of rows)
         expect(said.get(`needs.row.${columns}.${group}`)).toBe(quantizedBytes({ columns, group }))
-      expect(layout.kv).toMatchObject([{ blockBytes: said.get("needs.block") }])
+      for (const [i, { blockBytes }] of layout.kv.entries())
+        expect(said.get(`needs.block${i}`)).toBe(blockBytes)
       const each = (name: string) => regionOf(layout.work, name).bytes
       expect(said.get("needs.samplers")).toBe(each("samplers").thread)
       expect(said.get("needs.planes") ?? 0).toBe(each("planes").token)

@@ -7,7 +7,7 @@ import { loadSmall } from "./small.ts"
 import { batch, blocksFor, take } from "./steps.ts"
 
 const [, , path, threads] = process.argv
-const limits = { blocks: 40, tokens: 200, sequences: 8, rows: 200 }
+const limits = { blocks: [40], tokens: 200, sequences: 8, rows: 200 }
 const program = await openLibrary(path!, limits, Number(threads))
 await loadSmall(program)
 const parts = [1, 37, 100, 5].map((length, s) => ({

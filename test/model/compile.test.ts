@@ -24,7 +24,7 @@ import { loadParameters } from "../../src/model/weights/weights.ts"
 import { writeMlc } from "../../src/model/weights/write-mlc.ts"
 import type { FormatName } from "../../src/runtime/format.ts"
 import { goldenFolder, readGolden } from "./golden.ts"
-import { blocksFor, prefill, worstDifference } from "./steps.ts"
+import { blocksFor, limitsFor, prefill, worstDifference } from "./steps.ts"
 
 let scratch: string
 beforeEach(() => {
@@ -35,7 +35,8 @@ afterEach(() => rmSync(scratch, { recursive: true }))
 /** Logits of one of the golden prompts. */
 async function logitsOf(model: Model, format: FormatName, prompt = 3): Promise<Float32Array> {
   const plan = compile(model.graph, { format, activations: "float", kv: "f32" })
-  const program = openReference(plan, { blocks: 4, tokens: 64, sequences: 1, rows: 64 })
+  const limits = limitsFor(plan, { blocks: 4, tokens: 64, sequences: 1, rows: 64 })
+  const program = openReference(plan, limits)
   await loadParameters(model.weights, program.manifest, program)
   const { vocabulary } = model.config.shapes
   const golden = readGolden(goldenFolder("models", "llama-odd"))[prompt]!

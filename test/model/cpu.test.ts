@@ -29,6 +29,7 @@ import {
   batch,
   blocksFor,
   continueGreedily,
+  limitsFor,
   notCancelled,
   type Part,
   prefill,
@@ -54,12 +55,9 @@ async function openCpu(plan: Plan, limits: ProgramLimits): Promise<LibraryProgra
 async function openGolden(kind: "models" | "mlc", name: string, options: Partial<CompileOptions>) {
   const model = await openModel(goldenFolder(kind, name))
   const settings = { format: model.format, activations: "float", kv: "f32", ...options } as const
-  const program = await openCpu(compile(model.graph, settings), {
-    blocks: 60,
-    tokens: 700,
-    sequences: 4,
-    rows: 700,
-  })
+  const plan = compile(model.graph, settings)
+  const limits = limitsFor(plan, { blocks: 60, tokens: 700, sequences: 4, rows: 700 })
+  const program = await openCpu(plan, limits)
   await loadParameters(model.weights, program.manifest, program)
   await model.close()
   return program
@@ -109,8 +107,8 @@ describe.skipIf(isLeftOut(compiler))(needsCompiler, () => {
       ...options,
     })
     const [cpu, reference] = [
-      await openCpu(plan, limits),
-      openReference(plan, limits, arithmeticHere),
+      await openCpu(plan, limitsFor(plan, limits)),
+      openReference(plan, limitsFor(plan, limits), arithmeticHere),
     ]
     await loadSmall(cpu)
     await loadSmall(reference)
@@ -222,7 +220,7 @@ describe.skipIf(isLeftOut(compiler))(needsCompiler, () => {
         expect(together.logits!.slice(-3 * 70)).toEqual(ours.logits)
         expect(together.hidden).toEqual(ours.hidden)
       }
-      await cpu.copyBlocks(Int32Array.of(10, 14, 15, 16), Int32Array.of(40, 41, 42, 43))
+      await cpu.copyBlocks(0, Int32Array.of(10, 14, 15, 16), Int32Array.of(40, 41, 42, 43))
       const copied = await take(cpu, batch([{ ...slid, blocks: [40, 41, 42, 43] }]))
       expect(copied.logits).toEqual(ours.logits)
 
@@ -248,7 +246,9 @@ describe.skipIf(isLeftOut(compiler))(needsCompiler, () => {
       const word = notCancelled()
       word[0] = 1
       expect(await cpu.step(sound, word)).toEqual({ kind: "cancelled" })
-      await expect(cpu.copyBlocks(Int32Array.of(0), Int32Array.of(60))).rejects.toThrow(/refuses/)
+      await expect(cpu.copyBlocks(0, Int32Array.of(0), Int32Array.of(60))).rejects.toThrow(
+        /refuses/,
+      )
       expect((await take(cpu, sound)).finite[0]).toBe(1)
 
       // A key that is no number shows in the rows that see it, and in those that see them a layer above: no others.

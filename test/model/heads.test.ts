@@ -16,19 +16,19 @@ import { type Head, openHead } from "../../src/model/head.ts"
 import { type Model, openModel } from "../../src/model/model.ts"
 import { loadParameters, type Weights } from "../../src/model/weights/weights.ts"
 import type { FormatName } from "../../src/runtime/format.ts"
-import type { Program, ProgramLimits } from "../../src/runtime/program.ts"
+import type { Program } from "../../src/runtime/program.ts"
 import { plain, request } from "../history-engine.ts"
 import { collect } from "../history-program.ts"
 import { samplingRows } from "../sampling-rows.ts"
 import { type GoldenHeads, readGoldenHeads } from "./golden.ts"
-import { batch, blocksFor, take } from "./steps.ts"
+import { batch, blocksFor, limitsFor, take } from "./steps.ts"
 import { tinyFolder } from "./tiny.ts"
 
 type Kind = "eagle" | "medusa"
 
 const golden = readGoldenHeads()
 const KEPT = 64 // columns of the logits
-const limits: ProgramLimits = { blocks: 20, tokens: 128, sequences: 1, rows: 128 }
+const limits = { blocks: 20, tokens: 128, sequences: 1, rows: 128 }
 
 let model: Model
 const heads = {} as Record<Kind, Head>
@@ -45,7 +45,8 @@ afterAll(async () => {
 
 async function open(made: { graph: Graph; format: FormatName }, weights: Weights) {
   const { graph, format } = made
-  const program = openReference(compile(graph, { format, activations: "float", kv: "f32" }), limits)
+  const plan = compile(graph, { format, activations: "float", kv: "f32" })
+  const program = openReference(plan, limitsFor(plan, limits))
   await loadParameters(weights, program.manifest, program)
   return program
 }

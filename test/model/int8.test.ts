@@ -19,7 +19,7 @@ import { openLibrary } from "../../src/runtime/library.ts"
 import { openShelf } from "../../src/runtime/shelf.ts"
 import { isLeftOut } from "../left-out.ts"
 import { type GoldenPrompt, goldenFolder, readGolden } from "./golden.ts"
-import { arithmeticHere, blocksFor, prefill } from "./steps.ts"
+import { arithmeticHere, blocksFor, limitsFor, prefill } from "./steps.ts"
 
 const BUILD = 240_000 // ms: a build takes seconds, on a busy machine many
 const limits = { blocks: 50, tokens: 700, sequences: 1, rows: 700 }
@@ -34,7 +34,7 @@ afterAll(() => rmSync(scratch, { recursive: true }))
 
 async function openCpu(plan: Plan) {
   const { path } = await shelvedCpu(plan, "cpu", openShelf(scratch))
-  return openLibrary(path, limits)
+  return openLibrary(path, limitsFor(plan, limits))
 }
 
 describe.each<[string, Plan["kv"]]>([
@@ -52,7 +52,7 @@ describe.each<[string, Plan["kv"]]>([
   let reference: Float32Array[] // of each prompt, logits from its first row on
 
   async function logitsOf(open: typeof openReference | typeof openCpu): Promise<Float32Array[]> {
-    const program = await open(plan, limits, arithmeticHere)
+    const program = await open(plan, limitsFor(plan, limits), arithmeticHere)
     await loadParameters(model.weights, program.manifest, program)
     const logits: Float32Array[] = []
     for (const { tokens, firstRow } of prompts)
@@ -112,7 +112,7 @@ describe.skipIf(isSkipped)(`packed on the way in${isSkipped ? ` (skipped: ${why}
       const [{ tokens, firstRow }] = readGolden(model.path).slice(-1) as [GoldenPrompt]
       const logits: Float32Array[] = []
       for (const open of [openReference, openCpu] as const) {
-        const program = await open(plan, limits, arithmeticHere)
+        const program = await open(plan, limitsFor(plan, limits), arithmeticHere)
         await loadParameters(model.weights, program.manifest, program)
         logits.push(await prefill(program, tokens, blocksFor(tokens.length), { firstRow }))
         await program.close()

@@ -59,7 +59,7 @@ async function start(
   place = (packed: PackedWeights) => packed,
 ): Promise<Started> {
   const model = { ...(await openModel(folder)), ...more }
-  const program = await openLibrary(library, { blocks: 1, tokens: 1, sequences: 1, rows: 1 })
+  const program = await openLibrary(library, { blocks: [1], tokens: 1, sequences: 1, rows: 1 })
   try {
     const signal = new AbortController().signal
     const options = { shelf, shelfSize, leastBytes: 0, log, signal, progress: () => {} }
@@ -151,7 +151,7 @@ describe.skipIf(isLeftOut(compiler))(needsCompiler, () => {
   })
 
   test("that lie in this process are its windows, without a copy", async () => {
-    const program = await openLibrary(library, { blocks: 1, tokens: 1, sequences: 1, rows: 1 })
+    const program = await openLibrary(library, { blocks: [1], tokens: 1, sequences: 1, rows: 1 })
     const { packed } = program
     const [first, again] = [packed.blank(64, 128), await packed.take(0, 256)]
     first.fill(7)

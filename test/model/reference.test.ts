@@ -8,7 +8,7 @@ import { type Model, openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import type { LoadableProgram } from "../../src/runtime/program.ts"
 import { goldenFolder, readGolden } from "./golden.ts"
-import { blocksFor, continueGreedily, prefill, worstDifference } from "./steps.ts"
+import { blocksFor, continueGreedily, limitsFor, prefill, worstDifference } from "./steps.ts"
 
 const folders = (["models", "mlc"] as const).flatMap((kind) =>
   readdirSync(goldenFolder(kind, "."), { withFileTypes: true })
@@ -24,7 +24,10 @@ describe.each(folders)("%s", (_, folder) => {
   beforeAll(async () => {
     model = await openModel(folder)
     const plan = compile(model.graph, { format: model.format, activations: "float", kv: "f32" })
-    program = openReference(plan, { blocks: 50, tokens: 700, sequences: 2, rows: 700 })
+    program = openReference(
+      plan,
+      limitsFor(plan, { blocks: 50, tokens: 700, sequences: 2, rows: 700 }),
+    )
     await loadParameters(model.weights, program.manifest, program)
   })
   afterAll(async () => {

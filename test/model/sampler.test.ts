@@ -58,7 +58,7 @@ async function open(vocabulary: number, columns: readonly Float32Array[]) {
   const config = { shapes: { ...shapes, intermediate: 1, context: 64 }, heads: 1, layers: 0 }
   const plan = compile(medusa(config), { format: "q0f32", activations: "float", kv: "f32" })
   const { path } = await shelvedCpu(plan, "cpu", openShelf(folder))
-  const limits = { blocks: 4, tokens: ROWS, sequences: 1, rows: ROWS }
+  const limits = { blocks: [4], tokens: ROWS, sequences: 1, rows: ROWS }
   const program = await openLibrary(path, limits, THREADS)
   const matrix = new Float32Array(vocabulary * COLUMNS)
   for (const [c, logits] of columns.entries())

@@ -30,13 +30,15 @@ test.skipIf(!measured || isLeftOut(compiler)).each<FormatName>(["q3f16_1", "q0bf
     const plan = compile(graph, { format, activations: "int8", kv: "f16" })
     const { path, manifest } = await shelvedCpu(plan, "cpu", openShelf(scratch))
     const { bytes } = manifest
-    const limits = { blocks: 100, tokens: 60_000, sequences: 16, rows: 30_000 }
+    const limits = { blocks: [100], tokens: 60_000, sequences: 16, rows: 30_000 }
     const env = { ...process.env, MALLOC_ARENA_MAX: "1" } // else each thread reserves 64 MiB of its own
     const script = join(import.meta.dirname, "reserved.ts")
     const parameters = ["--import", "tsx", script, path, JSON.stringify(limits), "2"]
     const gained = Number(execFileSync(process.execPath, parameters, { encoding: "utf8", env }))
     const expected =
-      bytes.weights + bufferBytes(bytes, limits, 2) + limits.blocks * manifest.kv.bytesPerBlock
+      bytes.weights +
+      bufferBytes(bytes, limits, 2) +
+      limits.blocks[0]! * manifest.kv.groups[0]!.bytesPerBlock
     expect(gained / expected).toBeGreaterThan(0.98)
     expect(gained / expected).toBeLessThan(1.02)
     const program = await openLibrary(path, { ...limits, tokens: 1, rows: 1 }, 2)

@@ -28,6 +28,8 @@ import type { Manifest } from "../../src/runtime/manifest.ts"
 export interface SmallShape {
   layers?: number
   window?: number
+  /** Of one layer after the other, over and over; undefined: all positions are seen. */
+  windows?: readonly (number | undefined)[]
   sinks?: number
   takesHidden?: boolean // concat(embedding, hiddenIn) goes in, as EAGLE's heads do
   hidden?: number
@@ -38,7 +40,15 @@ const VOCABULARY = 70
 const [HEADS, KV_HEADS, HEAD_DIM] = [4, 2, 6]
 
 export function smallGraph(shape: SmallShape = {}): Graph {
-  const { layers = 2, window, sinks = 0, takesHidden, hidden = 20, intermediate = 44 } = shape
+  const {
+    layers = 2,
+    window,
+    windows = [window],
+    sinks = 0,
+    takesHidden,
+    hidden = 20,
+    intermediate = 44,
+  } = shape
   const rotation = { frequencies: [1, 0.1, 0.01], factor: 1 }
   const table = weight("embed", "embed", VOCABULARY, hidden)
   let x = embed(table)
@@ -62,7 +72,7 @@ export function smallGraph(shape: SmallShape = {}): Graph {
       headDim: HEAD_DIM,
       scale: HEAD_DIM ** -0.5,
       cap: undefined,
-      window,
+      window: windows[layer % windows.length],
       sinks,
     })
     x = add(x, linear(mixed, w("o", hidden, HEADS * HEAD_DIM)))

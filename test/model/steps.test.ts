@@ -7,13 +7,14 @@ import { openReference } from "../../src/compiler/targets/reference/reference.ts
 import { type LoadableProgram, MOST_LOGPROBS, type StepInput } from "../../src/runtime/program.ts"
 import { createSampler } from "../../src/runtime/sampling.ts"
 import { loadSmall, type SmallShape, smallGraph, smallWeights } from "./small.ts"
-import { batch, blocksFor, notCancelled, type Part, prefill, take } from "./steps.ts"
+import { batch, blocksFor, limitsFor, notCancelled, type Part, prefill, take } from "./steps.ts"
 
 const limits = { blocks: 40, tokens: 200, sequences: 8, rows: 200 }
 const plain: CompileOptions = { format: "q0f32", activations: "float", kv: "f32" }
 
 async function open(shape: SmallShape = {}, options: Partial<CompileOptions> = {}) {
-  const program = openReference(compile(smallGraph(shape), { ...plain, ...options }), limits)
+  const plan = compile(smallGraph(shape), { ...plain, ...options })
+  const program = openReference(plan, limitsFor(plan, limits))
   await loadSmall(program)
   return program
 }
@@ -67,7 +68,7 @@ describe("blocks", () => {
     const program = await open()
     const tokens = prompt(40)
     await prefill(program, tokens.subarray(0, 32), [0, 1])
-    await program.copyBlocks(Int32Array.of(0, 1, 10), Int32Array.of(10, 11, 12))
+    await program.copyBlocks(0, Int32Array.of(0, 1, 10), Int32Array.of(10, 11, 12))
     await prefill(program, prompt(32, 9), [0, 1]) // somebody else moves in
     const part = { tokens: tokens.subarray(32), from: 32 }
     const copied = await take(program, batch([{ ...part, blocks: [10, 11, 2] }]))
@@ -378,7 +379,7 @@ describe("input that would read elsewhere is refused", () => {
 
   test("blocks to copy that are not there", async () => {
     const program = await open({ layers: 1 })
-    await expect(program.copyBlocks(Int32Array.of(0), Int32Array.of(40))).rejects.toThrow(
+    await expect(program.copyBlocks(0, Int32Array.of(0), Int32Array.of(40))).rejects.toThrow(
       /no block 40/,
     )
   })
@@ -387,7 +388,7 @@ describe("input that would read elsewhere is refused", () => {
 describe("in a thread of its own", () => {
   test("the same bits, errors and cancellation as in this one", async () => {
     const plan = compile(smallGraph(), plain)
-    const hosted = hostReference(plan, limits)
+    const hosted = hostReference(plan, limitsFor(plan, limits))
     try {
       await loadSmall(hosted)
       const input = batch([{ tokens: prompt(50), from: 0, blocks: blocksFor(50) }])
@@ -404,7 +405,7 @@ describe("in a thread of its own", () => {
     } finally {
       await hosted.close()
     }
-    await expect(hosted.copyBlocks(new Int32Array(0), new Int32Array(0))).rejects.toThrow(
+    await expect(hosted.copyBlocks(0, new Int32Array(0), new Int32Array(0))).rejects.toThrow(
       /shutting down/,
     )
   })

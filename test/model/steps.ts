@@ -6,6 +6,7 @@ import { processorFeatures } from "../../src/runtime/features.ts"
 import {
   BLOCK,
   type Program,
+  type ProgramLimits,
   type StepDone,
   type StepInput,
   UNMASKED,
@@ -75,8 +76,32 @@ export function batch(parts: readonly Part[]): StepInput {
 
 export const notCancelled = () => new Int32Array(new SharedArrayBuffer(4))
 
+/** `blocks` for each KV group of what is opened. */
+export function limitsFor(
+  { groups }: { groups: readonly unknown[] },
+  { blocks, ...limits }: Omit<ProgramLimits, "blocks"> & { blocks: number },
+): ProgramLimits {
+  return { ...limits, blocks: groups.map(() => blocks) }
+}
+
+/** The step with the same blocks in each KV group. */
+function inGroups(input: StepInput, groups: number): StepInput {
+  const { blocks, blockStarts, visibleFrom } = input
+  const each = <T>(one: (group: number) => T[]) =>
+    Array.from({ length: groups }, (_, group) => one(group)).flat()
+  return {
+    ...input,
+    blocks: Int32Array.from(each(() => [...blocks])),
+    blockStarts: Int32Array.from([
+      0,
+      ...each((group) => Array.from(blockStarts.subarray(1), (at) => group * blocks.length + at)),
+    ]),
+    visibleFrom: Int32Array.from(each(() => [...visibleFrom])),
+  }
+}
+
 export async function take(program: Program, input: StepInput): Promise<StepDone> {
-  const output = await program.step(input, notCancelled())
+  const output = await program.step(inGroups(input, program.limits.blocks.length), notCancelled())
   if (output.kind !== "done") throw new Error("the step was cancelled")
   return output
 }

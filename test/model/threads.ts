@@ -7,7 +7,7 @@ import { loadSmall } from "./small.ts"
 import { batch, blocksFor, take } from "./steps.ts"
 
 const [, , paths, threads] = process.argv
-const limits = { blocks: 4, tokens: 16, sequences: 1, rows: 1 }
+const limits = { blocks: [4], tokens: 16, sequences: 1, rows: 1 }
 const counts: number[] = []
 const count = () => void counts.push(readdirSync("/proc/self/task").length)
 /** A step, so that the threads have been at work: the first one of the process starts Node's own. */

@@ -17,7 +17,7 @@ let program: LoadableProgram
 beforeAll(async () => {
   model = await openModel(tinyFolder)
   const plan = compile(model.graph, { format: model.format, activations: "float", kv: "f32" })
-  program = openReference(plan, { blocks: 50, tokens: 700, sequences: 1, rows: 700 })
+  program = openReference(plan, { blocks: [50], tokens: 700, sequences: 1, rows: 700 })
   await loadParameters(model.weights, program.manifest, program)
 })
 afterAll(async () => {

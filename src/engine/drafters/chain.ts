@@ -2,6 +2,7 @@
 // draws with the noise of the positions to come, and goes on with what it drew. Prompts are read along while the program
 // computes them, in the same chunks.
 
+import { reachOf } from "../../runtime/manifest.ts"
 import { BLOCK, type CancelWord, type Program, type StepDone } from "../../runtime/program.ts"
 import { Batch, type Part } from "../batch.ts"
 import type { Sequence } from "../sequence.ts"
@@ -29,10 +30,11 @@ export class Chain {
   constructor(program: Program, reading: Reading) {
     const { limits, manifest } = program
     const { vocabulary, hidden } = manifest.shapes
-    const { window = Number.POSITIVE_INFINITY, sinks } = manifest
+    const { sinks } = manifest
+    const windows = manifest.kv.groups.map(reachOf)
     this.#program = program
     this.#reading = reading
-    this.#batch = new Batch({ limits, vocabulary, hidden, window, sinks, draws: false })
+    this.#batch = new Batch({ limits, vocabulary, hidden, windows, sinks, draws: false })
     this.#takesHidden = reading.hiddenIn !== undefined
   }
 

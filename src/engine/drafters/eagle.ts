@@ -17,7 +17,7 @@ import { Mirror } from "./mirror.ts"
 /** What is kept with each block: the hidden row of its last position. */
 export const eagleBytesPerBlock = (hidden: number) => 4 * hidden
 
-/** The program belongs to the drafter from here on; it has as many blocks as the one that it drafts for. */
+/** The program belongs to the drafter from here on; each of its KV groups has the blocks of the first group of the one that it drafts for. */
 export function createEagle(program: Program, { blocks }: Memory): Drafter {
   const { hidden } = program.manifest.shapes
   const mirror = new Mirror(blocks)
@@ -98,7 +98,7 @@ export function createEagle(program: Program, { blocks }: Memory): Drafter {
       }
     },
     async copyBlocks(from, to) {
-      await program.copyBlocks(from, to)
+      for (const group of program.limits.blocks.keys()) await program.copyBlocks(group, from, to)
       mirror.copy(from, to)
     },
     close: () => program.close(),

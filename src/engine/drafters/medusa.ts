@@ -2,6 +2,7 @@
 // token, the first head the next one. Nothing is read and nothing remembered but that row.
 
 import { Closing } from "../../closing.ts"
+import { reachOf } from "../../runtime/manifest.ts"
 import type { Program } from "../../runtime/program.ts"
 import { Batch, type Part } from "../batch.ts"
 import type { Sequence } from "../sequence.ts"
@@ -11,8 +12,8 @@ import type { Drafter } from "../speculative.ts"
 export function createMedusa(heads: readonly [Program, ...Program[]]): Drafter {
   const [{ manifest, limits }] = heads
   const { vocabulary, hidden } = manifest.shapes
-  const window = Number.POSITIVE_INFINITY
-  const batch = new Batch({ limits, vocabulary, hidden, window, sinks: 0, draws: false })
+  const windows = manifest.kv.groups.map(reachOf)
+  const batch = new Batch({ limits, vocabulary, hidden, windows, sinks: 0, draws: false })
   const rows = new WeakMap<Sequence, { row: Float32Array; length: number }>()
   const closing = new Closing()
   for (const head of heads) closing.add(head)

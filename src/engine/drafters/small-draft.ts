@@ -7,7 +7,7 @@ import type { Drafter } from "../speculative.ts"
 import { Chain } from "./chain.ts"
 import { Mirror } from "./mirror.ts"
 
-/** The program belongs to the drafter from here on; it has as many blocks as the one that it drafts for. */
+/** The program belongs to the drafter from here on; each of its KV groups has the blocks of the first group of the one that it drafts for. */
 export function createSmallDraft(program: Program, { blocks }: Memory): Drafter {
   const mirror = new Mirror(blocks)
   const chain = new Chain(program, {
@@ -25,7 +25,7 @@ export function createSmallDraft(program: Program, { blocks }: Memory): Drafter 
       mirror.reach(sequence, from, from + read)
     },
     async copyBlocks(from, to) {
-      await program.copyBlocks(from, to)
+      for (const group of program.limits.blocks.keys()) await program.copyBlocks(group, from, to)
       mirror.copy(from, to)
     },
     close: () => program.close(),

@@ -7,7 +7,7 @@ import type { Buffer, Plan } from "../../plan.ts"
 import type { Source } from "../target.ts"
 import { type Kept, keptParameters } from "./kept.ts"
 import {
-  attentionOf,
+  attentions,
   bufferName,
   type Extent,
   extentKeys,
@@ -110,16 +110,12 @@ const layoutAssertions = [
 
 function constants(plan: Plan, steps: number): string[] {
   const { logits, hidden, shapes, sinks } = plan
-  const { kvHeads, headDim } = attentionOf(plan)
-  const group = Math.max(
-    ...plan.steps.map((step) =>
-      step.op === "attend" ? step.attention.heads / step.attention.kvHeads : 1,
-    ),
-  )
+  const all = attentions(plan)
+  // As many queries a head as any layer has: pieces of work are made for all layers.
   const widest = {
-    heads: group * kvHeads,
-    kv_heads: kvHeads,
-    head_dim: headDim,
+    heads: Math.max(1, ...all.map(({ heads, kvHeads }) => heads / kvHeads)),
+    kv_heads: 1,
+    head_dim: Math.max(1, ...all.map(({ headDim }) => headDim)),
     number: plan.kv.toUpperCase(),
   }
   const values = {
@@ -162,9 +158,9 @@ function placeTables(plan: Plan, { weights, kv, work }: Layout): string[] {
     `static const struct extent weights_end = ${extentText(weights.end)};`,
     `static const struct extent work_end = ${extentText(work.end)};`,
     `enum { KV_STORAGES = ${kv.length} };`,
-    "static const size_t kv_block_bytes[KV_STORAGES] = {",
+    "static const size_t kv_block_bytes[KV_STORAGES + 1] = {",
     ...kv.map(({ name, blockBytes }) => `  ${blockBytes},  // ${name}`),
-    "};",
+    "  0};",
     "static const struct extent buffer_at[BUFFERS] = {",
     ...buffers,
     "};",

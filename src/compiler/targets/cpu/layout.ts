@@ -6,7 +6,7 @@
 // What a row, a panel, a head or a workspace is like inside is the affair of its kernels. That each fits into what is kept
 // for it here is tested: test/device/layout.test.ts asks the kernels.
 
-import type { Manifest, ProgramBytes } from "../../../runtime/manifest.ts"
+import type { KvShape, KvType, Manifest, ProgramBytes } from "../../../runtime/manifest.ts"
 import { BLOCK } from "../../../runtime/program.ts"
 import type { RowSet } from "../../../runtime/step-rows.ts"
 import type { Attention } from "../../graph/graph.ts"
@@ -36,7 +36,7 @@ export interface Memory {
 export interface Layout {
   /** A region for each parameter. */
   weights: Memory
-  /** What keys and values of some layers lie in: each is allocated by itself. */
+  /** What the keys and values of each KV group lie in: each is allocated by itself. */
   kv: readonly KvStorage[]
   /** Regions by the names that `bufferName` and `tableName` give, and the three below. */
   work: Memory
@@ -82,8 +82,11 @@ function weights(plan: Plan): Memory {
   )
 }
 
-function keysAndValues(plan: Plan): KvStorage[] {
-  return [{ name: "all layers", blockBytes: blockBytes(plan) }]
+function keysAndValues({ groups, kv }: Plan): KvStorage[] {
+  return groups.map((group) => ({
+    name: `layers ${group.layers.join(" ")}`,
+    blockBytes: blockBytes(group, kv),
+  }))
 }
 
 function work(plan: Plan): Memory {
@@ -166,10 +169,13 @@ export function programBytes({ weights, work }: Layout): ProgramBytes {
   }
 }
 
-/** What keys and values are kept in, and what a block of them takes: every figure of them comes from here. */
+/** What keys and values are kept in, and what a block of each group takes: every figure of them comes from here. */
 export function kvOf(plan: Plan): Manifest["kv"] {
-  const bytesPerBlock = keysAndValues(plan).reduce((sum, { blockBytes }) => sum + blockBytes, 0)
-  return { dtype: plan.kv, bytesPerBlock }
+  const groups = keysAndValues(plan).map(({ blockBytes }, group) => ({
+    ...plan.groups[group]!,
+    bytesPerBlock: blockBytes,
+  }))
+  return { dtype: plan.kv, groups }
 }
 
 // ------------------------------------------------------------------ rows
@@ -215,41 +221,16 @@ function planesBytes(plan: Plan): number {
 
 // ------------------------------------------------------------------ keys, values and workspaces
 
-export type AllLayers = Attention & { layers: number }
-
-/** What attention of all layers has in common: the cache is laid out by it. */
-export function attentionOf(plan: Plan): AllLayers {
-  const all = attentions(plan)
-  const [first] = all
-  if (!first) return { ...noAttention(plan), layers: 0 }
-  const same = all.every((a) => a.kvHeads === first.kvHeads && a.headDim === first.headDim)
-  if (!same) throw new Error("internal: layers with different KV heads in one cache")
-  return { ...first, layers: Math.max(...all.map(({ layer }) => layer)) + 1 }
-}
-
-const attentions = ({ steps }: Plan) =>
+/** Of every layer; a plan without layers remembers nothing. */
+export const attentions = ({ steps }: Pick<Plan, "steps">): Attention[] =>
   steps.flatMap((step) => (step.op === "attend" ? [step.attention] : []))
 
-/** A plan without layers remembers nothing; its cache has no bytes. */
-function noAttention({ shapes: { heads, kvHeads, headDim } }: Plan): Attention {
-  return {
-    layer: 0,
-    heads,
-    kvHeads,
-    headDim,
-    scale: 1,
-    cap: undefined,
-    window: undefined,
-    sinks: 0,
-  }
-}
-
 /** block_bytes of attention.h. */
-function blockBytes(plan: Plan): number {
-  const { layers, kvHeads, headDim } = attentionOf(plan)
-  const numbers = kvHeads * BLOCK * (headDim + upTo(headDim, 16))
-  if (plan.kv === "q8") return layers * (numbers + kvHeads * BLOCK * 2 * 4) // a scale for each key and value
-  return layers * numbers * (plan.kv === "f32" ? 4 : 2)
+function blockBytes({ layers, kvHeads, headDim: { key, value } }: KvShape, kv: KvType): number {
+  const numbers = BLOCK * (key + upTo(value, 16))
+  const scales = BLOCK * 2 * 4 // for each key and value
+  const head = kv === "q8" ? numbers + scales : numbers * (kv === "f32" ? 4 : 2)
+  return layers.length * kvHeads * head
 }
 
 /**

@@ -5,9 +5,16 @@
 import { dtypeOf, isGroupCodec } from "../../../runtime/format.ts"
 import { elementwise } from "../../graph/elementwise.ts"
 import type { Attention } from "../../graph/graph.ts"
-import { type ParameterId, type Plan, type Step, stepLine, type View } from "../../plan.ts"
+import {
+  type ParameterId,
+  type Place,
+  type Plan,
+  type Step,
+  stepLine,
+  type View,
+} from "../../plan.ts"
 import { isHalves, type Kept, panelsCount } from "./kept.ts"
-import { attentionOf, quantizedBytes, strideOf } from "./layout.ts"
+import { quantizedBytes, strideOf } from "./layout.ts"
 import {
   double,
   float,
@@ -156,10 +163,10 @@ class Code implements StepCode {
   }
 
   #attention(step: Extract<Step, { op: "attend" }>): StructFields {
-    const { attention, query, output } = step
+    const { attention, place, query, output } = step
     const name = this.#unit("attention", [
       "void NAME(void *context, int64_t index, int32_t thread) {",
-      `  const struct attention a = ${this.#attentionText(attention)};`,
+      `  const struct attention a = ${this.#attentionText(attention, place)};`,
       "  attention_item(context, a, index, thread);",
       "}",
     ])
@@ -170,20 +177,31 @@ class Code implements StepCode {
       from: query.from,
       query_stride: strideOf(this.#plan, query),
       kv_heads: attention.kvHeads,
-      layer: attention.layer,
+      group: place.group,
+      layer: place.layer,
       output: output.buffer,
       out_stride: strideOf(this.#plan, output),
     }
     return { kind: "ATTEND", body: name, attention: longInitialiser(fields, "      ") }
   }
 
-  #attentionText(a: Attention): string {
+  /** How keys and values of a group lie in its blocks. */
+  #storage({ group }: Place): StructFields {
+    const { layers, kvHeads, headDim } = this.#plan.groups[group]!
+    if (headDim.key !== headDim.value)
+      throw new Error(`internal: keys of ${headDim.key} numbers and values of ${headDim.value}`)
+    return {
+      kv_heads: kvHeads,
+      head_dim: headDim.key,
+      layers: layers.length,
+      number: this.#plan.kv.toUpperCase(),
+    }
+  }
+
+  #attentionText(a: Attention, place: Place): string {
     return initialiser({
       heads: a.heads,
-      kv_heads: a.kvHeads,
-      head_dim: a.headDim,
-      layers: attentionOf(this.#plan).layers,
-      number: this.#plan.kv.toUpperCase(),
+      ...this.#storage(place),
       scale: float(a.scale),
       cap: a.cap === undefined ? undefined : float(a.cap),
       window: a.window,
@@ -304,9 +322,11 @@ class Code implements StepCode {
           turned: step.angles.columns,
         })
       case "remember": {
+        const { group, layer } = step.place
         const fields = {
-          attention: this.#attentionText(attentionOf(this.#plan)),
-          layer: differing.layer(step.layer),
+          attention: initialiser(this.#storage(step.place)),
+          group,
+          layer: differing.layer(layer),
           key: row(step.key),
           value: row(step.value),
           token: "token",

@@ -47,7 +47,7 @@ export function hostReference(plan: Plan, limits: ProgramLimits): LoadableProgra
     limits,
     load: (...values) => call("load", ...values),
     step: (input, cancel) => call("step", input, cancel),
-    copyBlocks: (from, to) => call("copyBlocks", from, to),
+    copyBlocks: (...values) => call("copyBlocks", ...values),
     close: () => worker.close(),
   }
 }

@@ -12,12 +12,13 @@ import {
   type StepOutput,
 } from "../../../runtime/program.ts"
 import { createSampler, type Sampler } from "../../../runtime/sampling.ts"
-import { ITEM, type RowSet, StepRows } from "../../../runtime/step-rows.ts"
+import { ITEM, type RowSet, StepRows, type Visible } from "../../../runtime/step-rows.ts"
 import { elementwise } from "../../graph/elementwise.ts"
 import {
   type BufferId,
   type Codes,
   type ParameterId,
+  type Place,
   type Plan,
   partEnds,
   type Step,
@@ -48,7 +49,7 @@ export class Machine {
   readonly #plan: Plan
   readonly #parameters: readonly Stored[]
   readonly #buffers: readonly (Float32Array | Int8Array)[]
-  readonly #caches: readonly kernels.Cache[]
+  readonly #caches: readonly (readonly kernels.Cache[])[] // of each group, of each of its layers
   readonly #sampler: Sampler
   readonly #arithmetic: Arithmetic
   readonly #stepRows: StepRows
@@ -66,17 +67,18 @@ export class Machine {
       const size = (capacity === "tokens" ? limits.tokens : limits.rows) * columns
       return dtype === "i8" ? new Int8Array(size) : new Float32Array(size)
     })
-    const { layers, kvHeads, headDim, vocabulary } = plan.shapes
-    const size = limits.blocks * BLOCK * kvHeads * headDim
-    const pair = (size: number) => ({
-      keys: new Float32Array(size),
-      values: new Float32Array(size),
+    this.#caches = plan.groups.map(({ layers, kvHeads, headDim }, group) => {
+      const heads = limits.blocks[group]! * BLOCK * kvHeads
+      const pair = (key: number, value: number) => ({
+        keys: new Float32Array(heads * key),
+        values: new Float32Array(heads * value),
+      })
+      return layers.map(() => ({
+        ...pair(headDim.key, headDim.value),
+        ...(plan.kv === "q8" ? { scales: pair(1, 1) } : {}),
+      }))
     })
-    this.#caches = Array.from({ length: layers }, () => ({
-      ...pair(size),
-      ...(plan.kv === "q8" ? { scales: pair(size / headDim) } : {}),
-    }))
-    this.#sampler = createSampler(vocabulary)
+    this.#sampler = createSampler(plan.shapes.vocabulary)
     this.#stepRows = new StepRows(limits, plan.sinks)
   }
 
@@ -91,17 +93,18 @@ export class Machine {
     return this.#results(input)
   }
 
-  copyBlocks(from: Int32Array, to: Int32Array): void {
-    const { kvHeads, headDim } = this.#plan.shapes
-    const copy = ({ keys, values }: kernels.Cache, size: number) => {
-      for (const rows of [keys, values])
-        from.forEach((block, i) => {
-          rows.copyWithin(to[i]! * size, block * size, (block + 1) * size)
-        })
+  copyBlocks(group: number, from: Int32Array, to: Int32Array): void {
+    const { kvHeads, headDim } = this.#plan.groups[group]!
+    const copy = (rows: Float32Array, width: number) => {
+      const size = BLOCK * kvHeads * width
+      from.forEach((block, i) => {
+        rows.copyWithin(to[i]! * size, block * size, (block + 1) * size)
+      })
     }
-    for (const cache of this.#caches) {
-      copy(cache, BLOCK * kvHeads * headDim)
-      if (cache.scales) copy(cache.scales, BLOCK * kvHeads)
+    for (const { keys, values, scales } of this.#caches[group]!) {
+      copy(keys, headDim.key)
+      copy(values, headDim.value)
+      if (scales) for (const of of [scales.keys, scales.values]) copy(of, 1)
     }
   }
 
@@ -189,22 +192,22 @@ export class Machine {
   }
 
   /** Item by item: some rows, and what lies in one span of their context or in all of it. */
-  #attend({ rows, query, attention, span, output }: Attend, input: StepInput, cancel: CancelWord) {
+  #attend(step: Attend, input: StepInput, cancel: CancelWord) {
+    const { rows, query, attention, place, span, output } = step
     const { kv } = this.#plan
     const [x, out] = [this.#rows(query), this.#rows(output)]
-    const cache = this.#caches[attention.layer]!
+    const cache = this.#cacheOf(place)
     const tokens = this.#stepRows.tokensOf(rows)
-    const items = this.#stepRows.attentionItems(ofTokens(rows), ROWS_AT_ONCE, {
-      ...attention,
-      span,
-    })
+    const { window, sinks } = attention
+    const visible = { group: place.group, window, sinks, span }
+    const items = this.#stepRows.attentionItems(ofTokens(rows), ROWS_AT_ONCE, visible)
     for (let first = 0, next = 0; first < items.length; first = next) {
       const [from, count] = [items[first]!, items[first + 1]!]
       const spans: number[] = []
       for (; items[next] === from; next += ITEM) spans.push(items[next + 3]!)
       for (let row = from; row < from + count; row++) {
         poll(cancel)
-        const seen = spans.map((number) => this.#seen(tokens[row]!, attention, span, number, input))
+        const seen = spans.map((number) => this.#seen(tokens[row]!, visible, number, input))
         if (span !== undefined) kernels.attend(x, row, attention, cache, seen, out)
         else if (this.#arithmetic === "matrix unit" && kv !== "f32")
           attendTiles(x, row, attention, kv, cache, seen[0]!, out)
@@ -214,15 +217,10 @@ export class Machine {
   }
 
   /** What a token sees of a span. */
-  #seen(
-    token: number,
-    { window, sinks }: Attend["attention"],
-    span = Number.POSITIVE_INFINITY,
-    number: number,
-    { positions }: StepInput,
-  ): kernels.Seen {
+  #seen(token: number, visible: Visible, number: number, { positions }: StepInput): kernels.Seen {
+    const { group, sinks, span = Number.POSITIVE_INFINITY } = visible
     const sequence = this.#stepRows.sequences[token]!
-    const first = this.#stepRows.firstSeen(token, window)
+    const first = this.#stepRows.firstSeen(token, visible)
     const begin = span === Number.POSITIVE_INFINITY ? 0 : number * span
     const seen: number[] = []
     for (let p = begin; p < Math.min(first, sinks, begin + span); p++) seen.push(p)
@@ -230,36 +228,40 @@ export class Machine {
       seen.push(p)
     return {
       positions: Int32Array.from(seen),
-      slots: Int32Array.from(seen, (position) => this.#stepRows.slotOf(sequence, position)),
+      slots: Int32Array.from(seen, (position) => this.#stepRows.slotOf(group, sequence, position)),
     }
   }
 
   #memory(step: Extract<Step, { op: "remember" }>): (row: number) => void {
-    const { slots } = this.#stepRows
+    const { group } = step.place
+    const slots = this.#stepRows.slotsIn(group)
     const [key, value] = [this.#rows(step.key), this.#rows(step.value)]
-    const { keys, values, scales } = this.#caches[step.layer]!
-    const { kv, shapes } = this.#plan
+    const { keys, values, scales } = this.#cacheOf(step.place)
+    const { kv, groups } = this.#plan
     if (scales) {
-      const { kvHeads, headDim } = shapes
+      const { kvHeads, headDim } = groups[group]!
+      const [keyDim, valueDim] = [headDim.key, headDim.value]
       return (token) => {
         const [k, v] = [kernels.rowOf(key, token), kernels.rowOf(value, token)]
         const slot = slots[token]!
         for (let head = 0; head < kvHeads; head++) {
-          const [from, to] = [head * headDim, (slot * kvHeads + head) * headDim]
-          scales.keys[slot * kvHeads + head] = kernels.codeHead(k, from, headDim, keys, to)
-          scales.values[slot * kvHeads + head] = kernels.codeHead(v, from, headDim, values, to)
+          const at = slot * kvHeads + head
+          scales.keys[at] = kernels.codeHead(k, head * keyDim, keyDim, keys, at * keyDim)
+          scales.values[at] = kernels.codeHead(v, head * valueDim, valueDim, values, at * valueDim)
         }
       }
     }
     const round = rounding[kv as FloatType]
     return (token) => {
       const [k, v] = [kernels.rowOf(key, token), kernels.rowOf(value, token)]
-      const at = slots[token]! * k.length
-      for (let i = 0; i < k.length; i++) {
-        keys[at + i] = round(k[i]!)
-        values[at + i] = round(v[i]!)
-      }
+      const slot = slots[token]!
+      for (let i = 0; i < k.length; i++) keys[slot * k.length + i] = round(k[i]!)
+      for (let i = 0; i < v.length; i++) values[slot * v.length + i] = round(v[i]!)
     }
+  }
+
+  #cacheOf({ group, layer }: Place): kernels.Cache {
+    return this.#caches[group]![layer]!
   }
 
   /** Four rows of the matrix at a time, for all rows of input: so the matrix is read once. */

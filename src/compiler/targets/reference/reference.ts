@@ -4,7 +4,13 @@
 // A step runs to its end in the thread that asks for it; hosted.ts puts the whole program into a thread of its own.
 
 import { checkStep } from "../../../runtime/check-step.ts"
-import type { Manifest, ProgramBytes } from "../../../runtime/manifest.ts"
+import {
+  checkGroups,
+  type KvShape,
+  type KvType,
+  type Manifest,
+  type ProgramBytes,
+} from "../../../runtime/manifest.ts"
 import { BLOCK, type LoadableProgram, type ProgramLimits } from "../../../runtime/program.ts"
 import { manifestOf } from "../../compile.ts"
 import type { Buffer, Plan } from "../../plan.ts"
@@ -12,17 +18,21 @@ import { type Arithmetic, Machine } from "./machine.ts"
 import { allocateParameters, storedBytes, storeRows } from "./parameters.ts"
 
 export function referenceManifest(plan: Plan): Manifest {
-  const { layers, kvHeads, headDim } = plan.shapes
   return manifestOf(plan, {
     target: "reference",
     kv: {
       dtype: plan.kv,
-      bytesPerBlock: layers * 2 * BLOCK * kvHeads * (headDim + (plan.kv === "q8" ? 1 : 0)) * 4,
+      groups: plan.groups.map((group) => ({ ...group, bytesPerBlock: blockBytes(group, plan.kv) })),
     },
     bytes: referenceBytes(plan),
     features: [],
     sources: "",
   })
+}
+
+/** Floats, and one for each key and value that is codes. */
+function blockBytes({ layers, kvHeads, headDim: { key, value } }: KvShape, kv: KvType): number {
+  return layers.length * BLOCK * kvHeads * (key + value + (kv === "q8" ? 2 : 0)) * 4
 }
 
 function referenceBytes(plan: Plan): ProgramBytes {
@@ -45,6 +55,7 @@ export function openReference(
   limits: ProgramLimits,
   arithmetic: Arithmetic = "vectors",
 ): LoadableProgram {
+  checkGroups(plan.groups, limits)
   const manifest = referenceManifest(plan)
   const parameters = allocateParameters(plan)
   const machine = new Machine(plan, limits, parameters, arithmetic)
@@ -59,10 +70,12 @@ export function openReference(
       checkStep(input, plan, limits, takesHidden)
       return machine.run(input, cancel)
     },
-    async copyBlocks(from, to) {
+    async copyBlocks(group, from, to) {
+      const blocks = limits.blocks[group]
+      if (blocks === undefined) throw new Error(`internal: no KV group ${group}`)
       for (const block of [...from, ...to])
-        if (block < 0 || block >= limits.blocks) throw new Error(`internal: no block ${block}`)
-      machine.copyBlocks(from, to)
+        if (block < 0 || block >= blocks) throw new Error(`internal: no block ${block}`)
+      machine.copyBlocks(group, from, to)
     },
     async close() {},
   }

@@ -3,12 +3,13 @@
 
 import { describe, expect, test } from "vitest"
 import { loadSmall, smallGraph } from "../../../../test/model/small.ts"
-import { batch, blocksFor, prefill, take } from "../../../../test/model/steps.ts"
+import { batch, blocksFor, limitsFor, prefill, take } from "../../../../test/model/steps.ts"
 import { mulberry32 } from "../../../../test/random.ts"
 import { quantise } from "../../../model/weights/convert.ts"
 import { narrow } from "../../../runtime/dtype.ts"
 import { type CompileOptions, compile } from "../../compile.ts"
 import { embed, finish, weight } from "../../graph/builder.ts"
+import type { Graph } from "../../graph/graph.ts"
 import { partEnds, type SumOrder } from "../../plan.ts"
 import { emit } from "../cpu/emit.ts"
 import { exp } from "./arithmetic.ts"
@@ -19,6 +20,11 @@ const { fround } = Math
 const gpu: SumOrder = { parts: 8, span: 64 }
 const limits = { blocks: 40, tokens: 250, sequences: 1, rows: 250 }
 const plain: CompileOptions = { format: "q0f32", activations: "float", kv: "f32" }
+
+function openPlan(graph: Graph, options: Partial<CompileOptions>) {
+  const plan = compile(graph, { ...plain, ...options })
+  return openReference(plan, limitsFor(plan, limits))
+}
 
 describe("parts", () => {
   test("have whole groups, and the shares of a half, a quarter or an eighth are parts of its own", () => {
@@ -48,7 +54,7 @@ describe("parts", () => {
     )
     const { codec, ...rest } = options
     const codecOf = ({ name }: { name: string }) => (name === "head" ? codec : ("f32" as const))
-    const program = openReference(compile(graph, { ...plain, ...rest, codecOf }), limits)
+    const program = openPlan(graph, { ...rest, codecOf })
     for (const [id, { name }] of program.manifest.parameters.entries()) {
       if (name === "embed") await program.load(id, 0, 1, narrow(x, "f32"))
       else if (codec === "f32") await program.load(id, 0, rows, narrow(head, "f32"))
@@ -220,7 +226,7 @@ describe("spans", () => {
   test("lie where positions are multiples, whatever window and sinks leave", async () => {
     const open = async (sums: SumOrder, window?: number) => {
       const shape = { layers: 1, sinks: 3, ...(window ? { window } : {}) }
-      const program = openReference(compile(smallGraph(shape), { ...plain, sums }), limits)
+      const program = openPlan(smallGraph(shape), { sums })
       await loadSmall(program)
       return program
     }

@@ -29,27 +29,33 @@ static int within(const int32_t *values, int64_t count, int64_t limit) {
 
 // Nothing that a step is given may lead outside the model's memory.
 static int32_t check_sequence(sinter_model *m, const sinter_step_arrays *s, int64_t sequence) {
-  int64_t first = s->starts[sequence], end = s->starts[sequence + 1],
-          blocks = s->block_starts[sequence + 1] - s->block_starts[sequence];
+  int64_t first = s->starts[sequence], end = s->starts[sequence + 1];
   if (first == end)
     return refuse(m, SINTER_BAD_INDEX, "sequence %lld has no tokens", (long long)sequence);
-  int64_t kept = s->visible_from[sequence], position = s->positions[first],
-          last = position + end - first - 1;
+  int64_t position = s->positions[first], last = position + end - first - 1;
   if (last >= CONTEXT)
     return refuse(m, SINTER_BAD_INDEX, "position %lld is beyond the context of %d", (long long)last,
                   CONTEXT);
-  if (position < 0 || kept < 0 || kept > position)
-    return refuse(m, SINTER_BAD_INDEX, "a position is not visible to itself");
+  if (position < 0) return refuse(m, SINTER_BAD_INDEX, "a position is below zero");
   for (int64_t t = first; t < end; t++)
     if (s->positions[t] != position + t - first)
       return refuse(m, SINTER_BAD_INDEX, "positions of a sequence do not follow each other");
+  return SINTER_OK;
+}
+
+// Its blocks in one KV group.
+static int32_t check_blocks(sinter_model *m, const sinter_step_arrays *s, int64_t sequence,
+                            int group) {
+  const int64_t list = group * s->sequences + sequence, kept = s->visible_from[list],
+                position = s->positions[s->starts[sequence]],
+                last = s->positions[s->starts[sequence + 1] - 1],
+                blocks = s->block_starts[list + 1] - s->block_starts[list];
+  if (kept < 0 || kept > position)
+    return refuse(m, SINTER_BAD_INDEX, "a position is not visible to itself");
   if (block_index(last / BLOCK, kept, SINKS) >= blocks)
     return refuse(m, SINTER_BAD_INDEX, "position %lld has no block", (long long)last);
-  const int32_t *ids = s->blocks + s->block_starts[sequence];
-  for (int64_t b = 0; b < blocks; b++)
-    if (ids[b] < 0 || ids[b] >= m->limits.blocks)
-      return refuse(m, SINTER_BAD_INDEX, "block %d is none of the %d there are", ids[b],
-                    m->limits.blocks);
+  if (!within(s->blocks + s->block_starts[list], blocks, m->blocks[group]))
+    return refuse(m, SINTER_BAD_INDEX, "a block is none of the %d there are", m->blocks[group]);
   return SINTER_OK;
 }
 
@@ -59,7 +65,7 @@ static int32_t check_step(sinter_model *m, const sinter_step_arrays *s) {
       s->hidden_rows < 0 || s->hidden_rows > m->limits.tokens)
     return refuse(m, SINTER_BAD_INDEX, "the step is larger than the model was opened for");
   if (!ascending(s->starts, s->sequences) || s->starts[s->sequences] != s->total ||
-      !ascending(s->block_starts, s->sequences))
+      !ascending(s->block_starts, KV_STORAGES * s->sequences))
     return refuse(m, SINTER_BAD_INDEX, "the sequences do not lie end to end");
   if (!within(s->tokens, s->total, VOCABULARY))
     return refuse(m, SINTER_BAD_INDEX, "a token is not in the vocabulary");
@@ -71,6 +77,7 @@ static int32_t check_step(sinter_model *m, const sinter_step_arrays *s) {
                   TAKES_HIDDEN ? "hidden rows are missing" : "hidden rows are not taken in");
   for (int64_t i = 0; i < s->sequences; i++) {
     int32_t code = check_sequence(m, s, i);
+    for (int group = 0; !code && group < KV_STORAGES; group++) code = check_blocks(m, s, i, group);
     if (code) return code;
   }
   return SINTER_OK;
@@ -92,7 +99,7 @@ static int32_t check_sampling(sinter_model *m, const sinter_step_arrays *s) {
   return SINTER_OK;
 }
 
-// Rows of one sequence, as many at a time as make one item of attention.
+// Rows of one sequence, as many at a time as make one item of any layer's attention.
 static void make_runs(sinter_model *m, struct row_set *set) {
   const int64_t most = item_positions(ATTENTION, m->tiles);
   set->run_count = 0;
@@ -224,7 +231,8 @@ static void attention_step(sinter_model *m, const struct step *s) {
   struct attention_loop loop = {
       .step = m->step,
       .set = &m->sets[s->rows],
-      .cache = m->kv[0],
+      .cache = m->kv[a->group],
+      .lists = a->group * m->step->sequences,
       .layer = a->layer,
       .query = (float *)m->buffers[a->query] + a->from,
       .query_stride = a->query_stride,
@@ -308,16 +316,17 @@ INLINE void rope_row(const struct rope r) {
 
 struct remembered {
   struct attention attention;
-  int64_t layer;
+  int64_t group, layer;
   const float *key, *value;
   int64_t token;
 };
 INLINE void remember_row(const sinter_model *m, const struct remembered r) {
   const struct attention a = r.attention;
-  int64_t position = m->step->positions[r.token], sequence = m->sequence_of[r.token];
-  const int32_t *blocks = m->step->blocks + m->step->block_starts[sequence];
-  int32_t block = blocks[block_index(position / BLOCK, m->step->visible_from[sequence], SINKS)];
-  uint8_t *cache = m->kv[0] + (size_t)(r.layer * a.kv_heads) * head_bytes(a);
+  int64_t position = m->step->positions[r.token],
+          list = r.group * m->step->sequences + m->sequence_of[r.token];
+  const int32_t *blocks = m->step->blocks + m->step->block_starts[list];
+  int32_t block = blocks[block_index(position / BLOCK, m->step->visible_from[list], SINKS)];
+  uint8_t *cache = m->kv[r.group] + (size_t)(r.layer * a.kv_heads) * head_bytes(a);
   for (int64_t h = 0; h < a.kv_heads; h++)
     write_kv(a, block_head(a, cache, block, h), position % BLOCK, r.key + h * a.head_dim,
              r.value + h * a.head_dim);

@@ -14,7 +14,8 @@ struct sinter_model {
   sinter_host *host;
   sinter_limits limits;
   // What layout.ts decides: memories, and where in `arena` and `work` everything lies.
-  uint8_t *arena, *work, *kv[KV_STORAGES];
+  uint8_t *arena, *work, *kv[KV_STORAGES + 1];
+  int32_t blocks[KV_STORAGES + 1];  // of each KV group; a plan may have none
   uint8_t *weights[PARAMETERS];
   uint8_t *buffers[BUFFERS];
   float *scratch;     // [threads, SCRATCH_BYTES]
@@ -43,7 +44,7 @@ static size_t bytes_of(const sinter_model *m, struct extent e) {
          e.thread * (size_t)m->host->threads;
 }
 static size_t kv_bytes(const sinter_model *m, int storage) {
-  return kv_block_bytes[storage] * (size_t)m->limits.blocks;
+  return kv_block_bytes[storage] * (size_t)m->blocks[storage];
 }
 
 static void place(sinter_model *m) {
@@ -63,7 +64,8 @@ static void place(sinter_model *m) {
 #undef PLACE
 }
 
-int32_t sinter_open(sinter_host *host, const sinter_limits *limits, sinter_model **out) {
+int32_t sinter_open(sinter_host *host, const sinter_limits *limits, const int32_t *blocks,
+                    sinter_model **out) {
   *out = NULL;
   sinter_model *m = calloc(1, sizeof *m);
   if (!m) return SINTER_NO_MEMORY;
@@ -73,8 +75,10 @@ int32_t sinter_open(sinter_host *host, const sinter_limits *limits, sinter_model
   m->arena = host->allocate(host, bytes_of(m, weights_end));
   m->work = host->allocate(host, bytes_of(m, work_end));
   int allocated = m->arena && m->work;
-  for (int i = 0; i < KV_STORAGES; i++)
+  for (int i = 0; i < KV_STORAGES; i++) {
+    m->blocks[i] = blocks[i];
     allocated &= (m->kv[i] = host->allocate(host, kv_bytes(m, i))) != NULL;
+  }
   if (!allocated) {
     sinter_close(m);
     return SINTER_NO_MEMORY;
@@ -214,17 +218,19 @@ uint64_t sinter_weights_checksum(sinter_model *m) {
   return c.sum;
 }
 
-int32_t sinter_copy_blocks(sinter_model *m, const int32_t *from, const int32_t *to, int64_t count) {
+int32_t sinter_copy_blocks(sinter_model *m, int32_t group, const int32_t *from, const int32_t *to,
+                           int64_t count) {
+  if (group < 0 || group >= KV_STORAGES)
+    return refuse(m, SINTER_BAD_INDEX, "there is no KV group %d", group);
+  const int32_t blocks = m->blocks[group];
   for (int64_t i = 0; i < count; i++)
-    if (from[i] < 0 || from[i] >= m->limits.blocks || to[i] < 0 || to[i] >= m->limits.blocks)
-      return refuse(m, SINTER_BAD_INDEX, "a block to copy is none of the %d there are",
-                    m->limits.blocks);
-  for (int s = 0; s < KV_STORAGES; s++) {
-    const size_t bytes = kv_block_bytes[s];
-    for (int64_t i = 0; i < count; i++)
-      if (from[i] != to[i])
-        memcpy(m->kv[s] + (size_t)to[i] * bytes, m->kv[s] + (size_t)from[i] * bytes, bytes);
-  }
+    if (from[i] < 0 || from[i] >= blocks || to[i] < 0 || to[i] >= blocks)
+      return refuse(m, SINTER_BAD_INDEX, "a block to copy is none of the %d there are", blocks);
+  const size_t bytes = kv_block_bytes[group];
+  uint8_t *kv = m->kv[group];
+  for (int64_t i = 0; i < count; i++)
+    if (from[i] != to[i])
+      memcpy(kv + (size_t)to[i] * bytes, kv + (size_t)from[i] * bytes, bytes);
   return SINTER_OK;
 }
 

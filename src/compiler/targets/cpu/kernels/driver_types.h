@@ -78,7 +78,8 @@ struct attention_loop {
   const sinter_step_arrays *step;
   const struct row_set *set;
   uint8_t *cache;
-  int64_t layer;
+  int64_t lists;  // where the block lists of the layer's KV group begin: one for each sequence
+  int64_t layer;  // of the group's
   const float *query;
   float *out, *scratch;
   int64_t query_stride, out_stride, scratch_stride;
@@ -91,15 +92,16 @@ INLINE void attention_item(const struct attention_loop *loop, const struct atten
   const sinter_step_arrays *step = loop->step;
   if (is_set(step->cancel)) return;
   const struct attention_run *run = &loop->set->runs[loop->set->run_count - 1 - index / a.kv_heads];
+  const int64_t list = loop->lists + run->sequence;
   int32_t positions[MOST_POSITIONS];
   for (int32_t i = 0; i < run->count; i++)
     positions[i] = step->positions[loop->set->token[run->row + i]];
   const struct attention_item item = {
       .cache = loop->cache + (size_t)(loop->layer * a.kv_heads) * head_bytes(a),
-      .blocks = step->blocks + step->block_starts[run->sequence],
+      .blocks = step->blocks + step->block_starts[list],
       .positions = positions,
       .tokens = run->count,
-      .kept = step->visible_from[run->sequence],
+      .kept = step->visible_from[list],
       .query = loop->query + run->row * loop->query_stride,
       .query_stride = loop->query_stride,
       .out = loop->out + run->row * loop->out_stride,
@@ -128,7 +130,7 @@ struct product_step {
 struct attention_step {
   int query;
   int64_t from, query_stride;
-  int64_t kv_heads, layer;
+  int64_t kv_heads, group, layer;
   int output;
   int64_t out_stride;
 };
