@@ -40,7 +40,9 @@ export function request(
 }
 
 export interface Setting extends Partial<Omit<HistoryOptions, "limits">> {
+  /** Of the first KV group, and of each one behind it; absent: as many as the first has. */
   blocks?: number
+  otherBlocks?: readonly number[]
   sequences?: number
   tokens?: number
   chunk?: number
@@ -49,9 +51,11 @@ export interface Setting extends Partial<Omit<HistoryOptions, "limits">> {
 }
 
 /** What a program is opened for, with room for drafts. */
-export function limitsOf({ blocks = 64, sequences = 4, tokens = 64 }: Setting, room: number) {
+export function limitsOf(setting: Setting, room: number) {
+  const { blocks = 64, otherBlocks = [], sequences = 4, tokens = 64, windows = [0] } = setting
+  const spares = Math.min(sequences, room)
   return {
-    blocks: [blocks + Math.min(sequences, room)],
+    blocks: windows.map((_, group) => (otherBlocks[group - 1] ?? blocks) + spares),
     tokens: tokens + room,
     sequences,
     rows: sequences + room,
@@ -60,7 +64,7 @@ export function limitsOf({ blocks = 64, sequences = 4, tokens = 64 }: Setting, r
 
 export function setUp(setting: Setting = {}) {
   const { blocks = 64, sequences = 4, tokens = 64, context = 1024 } = setting
-  const { chunk = tokens, options, ...history } = setting
+  const { chunk = tokens, options, otherBlocks: _, ...history } = setting
   const room = options?.speculative?.room ?? 0
   const limits = limitsOf(setting, room)
   const program = historyProgram({ ...history, context, limits })

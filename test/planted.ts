@@ -128,8 +128,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "blocks worth remembering are the first to be taken",
     file: "src/engine/blocks.ts",
-    text: "if (this.#contents.has(block)) this.#append(block)",
-    fault: "if (!this.#contents.has(block)) this.#append(block)",
+    text: "if (mayServe || this.#contents.has(block)) this.#append(block)",
+    fault: "if (mayServe || !this.#contents.has(block)) this.#append(block)",
     test: "src/engine/prefixes.test.ts",
   },
   {
@@ -197,9 +197,9 @@ export const planted: readonly PlantedFault[] = [
   },
   {
     what: "sinks slide out of the window like other blocks",
-    file: "src/engine/memory.ts",
-    text: "for (let at = Math.max(sequence.gone, this.#sinkBlocks); at < kept; at++) {",
-    fault: "for (let at = sequence.gone; at < kept; at++) {",
+    file: "src/engine/pool.ts",
+    text: "for (let at = Math.max(held.gone, this.#sinkBlocks); at < kept; at++) {",
+    fault: "for (let at = held.gone; at < kept; at++) {",
     test: "src/engine/schedules.test.ts",
   },
   {

@@ -1,10 +1,11 @@
 // Flattens the sequences of a step into the arrays a program takes. The arrays live as long as the engine, so what is
 // handed out is a set of views that the next step overwrites.
 
+import { type Manifest, reachOf } from "../runtime/manifest.ts"
 import { BLOCK, type ProgramLimits, type StepInput } from "../runtime/program.ts"
 import { withRoom } from "./growing.ts"
 import { Sampler } from "./sampler.ts"
-import type { Sequence } from "./sequence.ts"
+import type { Holding, Sequence } from "./sequence.ts"
 
 /** What of a sequence a step computes. */
 export interface Part {
@@ -22,8 +23,11 @@ export interface BatchShape {
   limits: ProgramLimits
   vocabulary: number
   hidden: number
-  /** Positions a token sees in each of the program's KV groups, itself included; Infinity: all. */
-  windows: readonly number[]
+  /**
+   * The program's KV groups: how many positions a token sees, itself included, Infinity being all; and which of a sequence's
+   * holdings their blocks are.
+   */
+  groups: readonly { window: number; held: number }[]
   sinks: number
   /** Whether tokens are drawn or drafted. */
   draws: boolean
@@ -43,14 +47,14 @@ export class Batch {
   #hiddenIn = new Float32Array(0)
 
   constructor(shape: BatchShape) {
-    const { limits, vocabulary, windows, draws } = shape
+    const { limits, vocabulary, groups, draws } = shape
     this.#shape = shape
     this.#sampler = new Sampler(limits.rows, vocabulary, draws)
     this.#tokens = new Int32Array(limits.tokens)
     this.#positions = new Int32Array(limits.tokens)
     this.#starts = new Int32Array(limits.sequences + 1)
-    this.#blockStarts = new Int32Array(windows.length * limits.sequences + 1)
-    this.#visibleFrom = new Int32Array(windows.length * limits.sequences)
+    this.#blockStarts = new Int32Array(groups.length * limits.sequences + 1)
+    this.#visibleFrom = new Int32Array(groups.length * limits.sequences)
     this.#logitRows = new Int32Array(limits.rows)
     this.#hiddenRows = new Int32Array(limits.tokens)
     this.#blocks = new Int32Array(0)
@@ -96,10 +100,11 @@ export class Batch {
   #listBlocks(parts: readonly Part[]): number {
     let list = 0
     let count = 0
-    for (const window of this.#shape.windows)
+    for (const { window, held } of this.#shape.groups)
       for (const part of parts) {
-        const visibleFrom = firstSeen(part, window)
-        count = this.#addBlocks(part, visibleFrom, count)
+        const holding = part.sequence.held[held]!
+        const visibleFrom = firstSeen(part, window, holding)
+        count = this.#addBlocks(holding, part.end, visibleFrom, count)
         this.#visibleFrom[list++] = visibleFrom
         this.#blockStarts[list] = count
       }
@@ -107,8 +112,7 @@ export class Batch {
   }
 
   /** Those of the sinks and those from `visibleFrom` on. */
-  #addBlocks({ sequence, end }: Part, visibleFrom: number, count: number): number {
-    const { blocks, spare } = sequence
+  #addBlocks({ blocks, spare }: Holding, end: number, visibleFrom: number, count: number): number {
     const sinkBlocks = Math.ceil(this.#shape.sinks / BLOCK)
     const firstSeen = Math.floor(visibleFrom / BLOCK)
     this.#blocks = withRoom(this.#blocks, count + blocks.length + 1)
@@ -132,7 +136,12 @@ export class Batch {
   }
 }
 
+/** Of a program that drafts, whose blocks lie under the numbers of those that sequences hold longest. */
+export function draftGroups({ kv }: Pick<Manifest, "kv">): BatchShape["groups"] {
+  return kv.groups.map((group) => ({ window: reachOf(group), held: 0 }))
+}
+
 /** No block that the sequence has given up is seen, whoever looks. */
-function firstSeen({ sequence, from, first = 0 }: Part, window: number): number {
-  return Math.max(first, from + 1 - window, sequence.gone * BLOCK)
+function firstSeen({ from, first = 0 }: Part, window: number, { gone }: Holding): number {
+  return Math.max(first, from + 1 - window, gone * BLOCK)
 }

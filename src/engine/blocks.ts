@@ -62,11 +62,12 @@ export class Blocks {
     if (this.#owners[block]!++ === 0) this.#unlink(block)
   }
 
-  letGo(block: number): void {
+  /** @param mayServe what it holds may be found later, although it is not yet */
+  letGo(block: number, mayServe = false): void {
     const left = --this.#owners[block]!
     if (left < 0) throw new Error(`internal: block ${block} was let go by nobody who held it`)
     if (left > 0) return
-    if (this.#contents.has(block)) this.#append(block)
+    if (mayServe || this.#contents.has(block)) this.#append(block)
     else this.#prepend(block)
   }
 

@@ -60,7 +60,7 @@ export class Endings {
       cached: family.cached,
       reply: sequence.replyTokens,
       unread,
-      blocks: sequence.blocks.length,
+      blocks: sequence.widest.blocks.length,
     })
     this.#parts.scheduler.remove(sequence)
     sequence.constraint?.close?.()

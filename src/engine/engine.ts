@@ -9,7 +9,7 @@ import { Closing } from "../closing.ts"
 import { type Problem, problem } from "../errors.ts"
 import type { Log } from "../log.ts"
 import { reachOf } from "../runtime/manifest.ts"
-import { BLOCK, type CancelWord, type Program, ProgramLost } from "../runtime/program.ts"
+import { type CancelWord, type Program, ProgramLost } from "../runtime/program.ts"
 import { Batch, type Part } from "./batch.ts"
 import { Endings, failure } from "./endings.ts"
 import type { Generation, GenerationRequest } from "./generation.ts"
@@ -99,20 +99,21 @@ class Loop implements Engine {
 
   constructor(program: Program, options: EngineOptions) {
     const { manifest, limits } = program
-    const windows = manifest.kv.groups.map(reachOf)
     const { speculative } = options
     const sequences = Math.min(limits.sequences, options.limits.sequences.value)
     const room = speculative?.room ?? 0 // for drafts beside everything else
     const memory = new Memory({
-      blocks: limits.blocks[0]!,
+      groups: manifest.kv.groups.map((group, i) => ({
+        blocks: limits.blocks[i]!,
+        window: reachOf(group),
+      })),
       spares: spareBlocks(sequences, room),
-      window: windows[0]!,
       sinks: manifest.sinks,
       recycled: options.recycledSequences ?? Number.POSITIVE_INFINITY,
     })
     const { context } = options.limits
-    if (windows[0] === Number.POSITIVE_INFINITY && context.value > memory.total * BLOCK) {
-      throw new Error(`internal: ${memory.total} blocks cannot hold ${context.value} tokens`)
+    if (!manifest.kv.groups[0]!.window && context.value > memory.room) {
+      throw new Error(`internal: room for ${memory.room} tokens is none for ${context.value}`)
     }
     this.#program = program
     this.#options = options
@@ -121,7 +122,6 @@ class Loop implements Engine {
     this.#scheduler = new Scheduler(
       memory,
       {
-        blocks: [memory.total],
         tokens: limits.tokens - room,
         rows: limits.rows - room,
         sequences,
@@ -131,7 +131,8 @@ class Loop implements Engine {
     )
     const { vocabulary, hidden } = manifest.shapes
     const { sinks } = manifest
-    this.#batch = new Batch({ limits, vocabulary, hidden, windows, sinks, draws: true })
+    const groups = manifest.kv.groups.map((group, held) => ({ window: reachOf(group), held }))
+    this.#batch = new Batch({ limits, vocabulary, hidden, groups, sinks, draws: true })
     this.#closing.add(program)
     if (speculative) {
       this.#speculation = new Speculation(speculative, sequences, memory, options)
@@ -258,7 +259,8 @@ class Loop implements Engine {
       },
       () => this.#stop(sequence),
     )
-    const sequence = new Sequence(family, choice, outbox)
+    const { groups } = this.#scheduler.memory
+    const sequence = new Sequence(family, choice, outbox, groups)
     return sequence
   }
 
@@ -411,18 +413,18 @@ class Loop implements Engine {
 
   /** Without its copies no sequence of the step can be tried again. */
   async #copyBlocks(step: readonly Sequence[]): Promise<void> {
-    const { from, to } = this.#scheduler.memory.copies
-    if (from.length === 0) return
-    const copies = [Int32Array.from(from), Int32Array.from(to)] as const
-    try {
-      for (const group of this.#program.limits.blocks.keys())
+    for (const [group, { from, to }] of this.#scheduler.memory.copies.entries()) {
+      if (from.length === 0) continue
+      const copies = [Int32Array.from(from), Int32Array.from(to)] as const
+      try {
         await this.#program.copyBlocks(group, ...copies)
-    } catch (error) {
-      if (error instanceof ProgramLost) throw error
-      for (const sequence of step) this.#endings.fail(sequence, failure(error))
-      throw error
+      } catch (error) {
+        if (error instanceof ProgramLost) throw error
+        for (const sequence of step) this.#endings.fail(sequence, failure(error))
+        throw error
+      }
+      if (group === 0) await this.#speculation?.copyBlocks(...copies)
     }
-    await this.#speculation?.copyBlocks(...copies)
   }
 
   #partOf(sequence: Sequence): Part {

@@ -1,115 +1,131 @@
 // What sequences hold: taking blocks, sharing those that somebody has computed, copying a shared one before writing into
-// it, giving up those that slid out of the window. Who may take from whom is the scheduler's business; here a sequence
-// gets only what is free.
+// it, giving up those that slid out of a window. Every KV group has a pool of its own (pool.ts), and a sequence gets only
+// what is free in all of them. The first group looks furthest back: prefixes are found in it, and the others follow as far
+// as they have what is seen after it.
 
 import { BLOCK } from "../runtime/program.ts"
-import { Blocks } from "./blocks.ts"
+import type { Blocks } from "./blocks.ts"
+import { Companions } from "./companions.ts"
+import { Pool, type Prefix } from "./pool.ts"
 import { type Miss, PrefixCache, type Serial, UNKNOWN } from "./prefix-cache.ts"
 import type { Sequence } from "./sequence.ts"
 
 export interface MemoryShape {
-  blocks: number
-  /** How many of them are kept for drafts. */
+  /** Whoever looks furthest back first; windows in positions, a token's own included, Infinity: all. */
+  groups: readonly { blocks: number; window: number }[]
+  /** How many blocks of each group are kept for drafts. */
   spares: number
-  /** Positions a token sees, itself included; Infinity: all. */
-  window: number
-  /** Positions kept at the start whatever the window. */
+  /** Positions kept at the start whatever the windows. */
   sinks: number
   /** How many finished sequences are remembered for others; Infinity: as many as the blocks allow. */
   recycled: number
 }
 
+interface Follower {
+  pool: Pool
+  companions: Companions
+}
+
 export class Memory {
-  readonly blocks: Blocks
   readonly cache: PrefixCache
-  /** Block copies that the program must make before the next step, in order. */
-  readonly copies = { from: [] as number[], to: [] as number[] }
   /** Prompt tokens that were taken over, ever. */
   cachedTokens = 0
-  readonly #shape: MemoryShape
-  readonly #sinkBlocks: number
-  readonly #spares: number[] = []
+  readonly #recycling: number
+  readonly #widest: Pool
+  readonly #followers: readonly Follower[]
+  readonly #pools: readonly Pool[]
   // Of the remembered sequences, where their number is limited: the blocks of each, and how many list a block.
   readonly #recycled: { block: number; serial: Serial }[][] = []
   readonly #listed = new Map<Serial, number>()
 
-  constructor(shape: MemoryShape) {
-    this.cache = new PrefixCache(shape.blocks)
-    this.blocks = new Blocks(shape.blocks, this.cache)
-    this.#shape = shape
-    this.#sinkBlocks = Math.ceil(shape.sinks / BLOCK)
-    for (let i = 0; i < shape.spares; i++) this.#spares.push(this.blocks.take())
+  constructor({ groups, spares, sinks, recycled }: MemoryShape) {
+    const [widest, ...others] = groups.map((each, group) => ({ ...each, group, spares, sinks }))
+    this.#recycling = recycled
+    this.cache = new PrefixCache(widest!.blocks)
+    this.#widest = new Pool(widest!, this.cache)
+    this.#followers = others.map((shape) => {
+      const companions = new Companions(shape.blocks)
+      return { pool: new Pool(shape, companions), companions }
+    })
+    this.#pools = [this.#widest, ...this.#followers.map(({ pool }) => pool)]
   }
 
-  /** Blocks that sequences hold, of how many: spare ones are neither. */
+  /** Of the group that looks furthest back. */
+  get blocks(): Blocks {
+    return this.#widest.blocks
+  }
+
+  /** How many positions that group has room for. */
+  get room(): number {
+    return this.#widest.total * BLOCK
+  }
+
+  get groups(): number {
+    return this.#pools.length
+  }
+
+  /** Blocks of all groups that sequences hold, of how many: spare ones are neither. */
   get used(): number {
-    return this.blocks.used - this.#shape.spares
+    return this.#pools.reduce((sum, { used }) => sum + used, 0)
   }
 
   get total(): number {
-    return this.blocks.total - this.#shape.spares
+    return this.#pools.reduce((sum, { total }) => sum + total, 0)
   }
 
-  /** How long the sequence could get with the free blocks but `spared` of them. */
-  reach(sequence: Sequence, spared: number): number {
-    const free = Math.max(0, this.blocks.free - spared)
-    const copied = this.#mustCopy(sequence) ? 1 : 0
-    if (free < copied) return sequence.computed
-    return (sequence.blocks.length + free - copied) * BLOCK
+  /** Block copies that the program must make before the next step, in order; of each group. */
+  get copies(): readonly { from: readonly number[]; to: readonly number[] }[] {
+    return this.#pools.map(({ copies }) => copies)
   }
 
-  /** How many of its positions must be held together before it can draw. */
-  goal(sequence: Sequence): number {
-    return Math.min(sequence.length, sequence.computed + this.#shape.window)
+  /** The copies have been made. */
+  forgetCopies(): void {
+    for (const { copies } of this.#pools) copies.from.length = copies.to.length = 0
   }
 
-  /** How many blocks it still wants for that. */
-  lacking(sequence: Sequence): number {
-    return Math.max(0, Math.ceil(this.goal(sequence) / BLOCK) - sequence.blocks.length)
+  /** How long the sequence could get with the free blocks. */
+  reach(sequence: Sequence): number {
+    return Math.min(...this.#pools.map((pool) => pool.reach(sequence, 0)))
+  }
+
+  /** Whether it can hold all that it must before it can draw, beside what `others` still lack and so many blocks for each. */
+  fits(sequence: Sequence, others: readonly Sequence[], headroom: number): boolean {
+    return this.#pools.every((pool) => {
+      const spared = others.reduce((sum, each) => sum + headroom + pool.lacking(each), 0)
+      return pool.reach(sequence, spared) >= pool.goal(sequence)
+    })
   }
 
   /** Takes blocks up to `length` positions; they are there, as `reach` said. */
   grow(sequence: Sequence, length: number): void {
     this.settle(sequence)
-    const { blocks } = sequence
-    if (this.#mustCopy(sequence)) {
-      const at = Math.floor(sequence.computed / BLOCK)
-      const shared = blocks[at]!
-      const own = this.blocks.take()
-      blocks[at] = own
-      this.blocks.letGo(shared)
-      this.copies.from.push(shared)
-      this.copies.to.push(own)
-      sequence.shared = Math.min(sequence.shared, at)
+    for (const pool of this.#pools) {
+      const copied = pool.grow(sequence, length)
+      if (copied && pool === this.#widest)
+        sequence.shared = Math.min(sequence.shared, Math.floor(sequence.computed / BLOCK))
     }
-    while (blocks.length * BLOCK < length) blocks.push(this.blocks.take())
   }
 
   /**
-   * A block for drafts, if they need one and there is one left. It comes from the spare ones, so that a draft takes
+   * Blocks for drafts, if they need some and there are some left. They come from the spare ones, so that a draft takes
    * nothing from anybody, nor from the prefix cache.
    * @returns how many positions the sequence's blocks hold now
    */
   lend(sequence: Sequence, length: number): number {
-    const { blocks } = sequence
-    if (length > blocks.length * BLOCK && sequence.spare === undefined) {
-      sequence.spare = this.#spares.pop()
-      if (sequence.spare !== undefined) this.blocks.renew(sequence.spare)
-    }
-    return (blocks.length + (sequence.spare === undefined ? 0 : 1)) * BLOCK
+    return Math.min(...this.#pools.map((pool) => pool.lend(sequence, length)))
   }
 
-  /** Takes a lent block back. One that holds tokens of the sequence by now is changed for a free one, when there is one. */
+  /**
+   * Takes lent blocks back. Those that hold tokens of the sequence by now are changed for free ones, when there are some: in
+   * all groups or in none, whose blocks are of the same positions.
+   */
   settle(sequence: Sequence): void {
-    const { blocks, spare, computed } = sequence
-    if (spare === undefined) return
-    if (computed <= blocks.length * BLOCK) this.#spares.push(spare)
-    else if (this.blocks.free === 0) return
-    else {
-      blocks.push(spare)
-      this.#spares.push(this.blocks.take())
+    const { blocks, spare } = sequence.widest
+    if (spare === undefined || sequence.computed <= blocks.length * BLOCK) {
+      for (const pool of this.#pools) pool.takeBack(sequence)
+    } else if (this.#pools.every((pool) => pool.blocks.free > 0)) {
+      for (const pool of this.#pools) pool.exchange(sequence)
     }
-    sequence.spare = undefined
   }
 
   /**
@@ -117,43 +133,78 @@ export class Memory {
    * of the prompt that must still be scored.
    */
   adopt(sequence: Sequence): void {
-    if (this.#shape.recycled === 0 || sequence.gone > 0) return
-    const { blocks, tokens, family } = sequence
+    if (!this.#mayShare(sequence)) return
+    const { family, shared } = sequence
     const length = family.isScored ? sequence.length : family.scored + 1
-    for (let at = sequence.shared; (at + 1) * BLOCK <= length; at++) {
-      const found = this.cache.find(this.#parent(sequence, at), tokens, at * BLOCK)
-      if (found === undefined) break
-      this.blocks.hold(found)
-      if (at < blocks.length) this.blocks.letGo(blocks[at]!)
-      blocks[at] = found
-      sequence.shared = at + 1
-    }
+    const found = this.#find(sequence, length)
+    for (const [i, block] of found.entries()) this.#widest.share(sequence, shared + i, block)
+    sequence.shared += found.length
     const reached = Math.min(sequence.shared * BLOCK, length - 1)
+    if (found.length > 0) this.#follow(sequence, reached)
     sequence.computed = Math.max(sequence.computed, reached)
     sequence.sound = Math.max(sequence.sound, reached)
     this.#credit(sequence)
   }
 
+  /** Blocks of the first group that hold the sequence's next tokens: as many as every group can go on after. */
+  #find(sequence: Sequence, length: number): number[] {
+    const { shared, tokens } = sequence
+    const found: number[] = []
+    let parent = this.#parent(sequence, shared)
+    for (let at = shared; (at + 1) * BLOCK <= length; at++) {
+      const block = this.cache.find(parent, tokens, at * BLOCK)
+      if (block === undefined) break
+      found.push(block)
+      parent = this.cache.serial(block)
+    }
+    const { blocks } = sequence.widest
+    const serialAt = (at: number) =>
+      this.cache.serial(at < shared ? blocks[at]! : found[at - shared]!)
+    while (found.length > 0) {
+      const count = shared + found.length
+      const reached = Math.min(count * BLOCK, length - 1)
+      const lacking = this.#lacking(sequence, { reached, count, serialAt })
+      if (lacking === undefined) break
+      found.length = Math.max(0, lacking - shared)
+    }
+    return found
+  }
+
+  /** A block that some group would lack for the prefix. */
+  #lacking(sequence: Sequence, prefix: Prefix): number | undefined {
+    for (const { pool, companions } of this.#followers) {
+      const lacking = pool.lastLacking(sequence, prefix, companions)
+      if (lacking !== undefined) return lacking
+    }
+    return undefined
+  }
+
+  /** What the first group has taken over the others take over too. */
+  #follow(sequence: Sequence, reached: number): void {
+    const { blocks } = sequence.widest
+    const serialAt = (at: number) => this.cache.serial(blocks[at]!)
+    const prefix = { reached, count: sequence.shared, serialAt }
+    for (const { pool, companions } of this.#followers) pool.adopt(sequence, prefix, companions)
+  }
+
   /** Why `adopt` took over no more; undefined when too little is left to look for. */
   miss(sequence: Sequence): Miss | undefined {
     const { shared, tokens, length } = sequence
-    if (this.#shape.recycled === 0 || (shared + 1) * BLOCK > length) return undefined
-    return this.cache.miss(this.#parent(sequence, shared), tokens, shared * BLOCK)
+    if (this.#recycling === 0 || (shared + 1) * BLOCK > length) return undefined
+    const parent = this.#parent(sequence, shared)
+    const isThere = this.cache.find(parent, tokens, shared * BLOCK) !== undefined
+    if (isThere && this.#followers.length > 0) return { kind: "forgotten" } // by a group that slides
+    return this.cache.miss(parent, tokens, shared * BLOCK)
   }
 
   /** Takes over the prompt that a sibling holds; false when it does not hold all of it. */
   fork(sequence: Sequence, sibling: Sequence): boolean {
     const prompt = sequence.family.promptTokens
     const computed = Math.min(prompt, sequence.length - 1)
-    const seen = Math.max(0, computed + 1 - this.#shape.window)
-    if (sibling.computed < prompt || sibling.gone * BLOCK > seen) return false
-    sequence.gone = sibling.gone
-    for (let at = 0; at * BLOCK < prompt; at++) {
-      const block = sibling.blocks[at]!
-      if (this.isHeld(sequence, at)) this.blocks.hold(block)
-      sequence.blocks.push(block)
-    }
-    sequence.shared = Math.min(sibling.shared, sequence.blocks.length)
+    const isHeld = this.#pools.every((pool) => pool.canFork(sibling, computed))
+    if (sibling.computed < prompt || !isHeld) return false
+    for (const pool of this.#pools) pool.fork(sequence, sibling, prompt)
+    sequence.shared = Math.min(sibling.shared, sequence.widest.blocks.length)
     sequence.computed = computed
     sequence.sound = Math.min(sibling.sound, computed)
     return true
@@ -161,25 +212,14 @@ export class Memory {
 
   /** Gives up blocks that no later token can see. */
   slide(sequence: Sequence): void {
-    const seen = Math.max(0, sequence.computed + 1 - this.#shape.window)
-    const kept = Math.floor(seen / BLOCK)
-    for (let at = Math.max(sequence.gone, this.#sinkBlocks); at < kept; at++) {
-      this.blocks.letGo(sequence.blocks[at]!)
-      sequence.blocks[at] = 0 // a place that is not held
-    }
-    if (kept > this.#sinkBlocks) sequence.gone = kept
+    this.#widest.slide(sequence, { from: 0, end: 0 })
+    const end = this.#mayShare(sequence) ? Math.floor(sequence.family.promptTokens / BLOCK) : 0
+    for (const { pool } of this.#followers) pool.slide(sequence, { from: sequence.shared, end })
   }
 
-  /** Gives back everything; what was computed is to be computed again. The end of a prefix is the first to be reused. */
+  /** Gives back everything; what was computed is to be computed again. */
   release(sequence: Sequence): void {
-    const { blocks } = sequence
-    for (let at = blocks.length - 1; at >= 0; at--) {
-      if (this.isHeld(sequence, at)) this.blocks.letGo(blocks[at]!)
-    }
-    blocks.length = 0
-    if (sequence.spare !== undefined) this.#spares.push(sequence.spare)
-    sequence.spare = undefined
-    sequence.gone = 0
+    for (const pool of this.#pools) pool.release(sequence)
     sequence.shared = 0
     sequence.computed = 0
     sequence.sound = 0
@@ -187,19 +227,19 @@ export class Memory {
 
   /** Lets others find the sequence's first `length` positions, as far as finite numbers vouch for them. */
   publish(sequence: Sequence, length: number): void {
-    if (this.#shape.recycled === 0 || sequence.gone > 0) return
-    const { blocks, tokens } = sequence
+    if (!this.#mayShare(sequence)) return
+    const { tokens } = sequence
+    const { blocks } = sequence.widest
     const end = Math.min(length, sequence.sound)
     for (let at = sequence.shared; (at + 1) * BLOCK <= end; at++) {
       const parent = this.#parent(sequence, at)
       if (parent === UNKNOWN) return
       const own = blocks[at]!
       const found = this.cache.enter(parent, tokens, at * BLOCK, own)
-      if (found !== own) {
-        this.blocks.hold(found)
-        this.blocks.letGo(own)
-        blocks[at] = found
-      }
+      if (found !== own) this.#widest.share(sequence, at, found)
+      const serial = this.cache.serial(found)
+      for (const { pool, companions } of this.#followers)
+        pool.publish(sequence, at, serial, companions)
       sequence.shared = at + 1
     }
   }
@@ -207,11 +247,12 @@ export class Memory {
   /** The same for a sequence that is over; too many of those, and the oldest is forgotten. */
   recycle(sequence: Sequence, length: number): void {
     this.publish(sequence, length)
-    const { recycled } = this.#shape
+    const recycled = this.#recycling
     if (recycled === Number.POSITIVE_INFINITY || sequence.shared === 0) return
-    const kept = sequence.blocks
+    const { widest } = sequence
+    const kept = widest.blocks
       .slice(0, sequence.shared)
-      .filter((_, at) => this.isHeld(sequence, at))
+      .filter((_, at) => this.#widest.isHeld(widest, at))
       .map((block) => ({ block, serial: this.cache.serial(block) }))
     for (const { serial } of kept) this.#listed.set(serial, (this.#listed.get(serial) ?? 0) + 1)
     this.#recycled.push(kept)
@@ -225,32 +266,19 @@ export class Memory {
     }
   }
 
-  /** Throws unless every block is free once, spare, or owned by exactly those of all `sequences` that list it. */
+  /** Throws unless in every group every block is free once, spare, or owned by exactly those of all `sequences` that list it. */
   audit(sequences: readonly Sequence[]): void {
-    const lent = sequences.flatMap(({ spare }) => spare ?? [])
-    this.blocks.audit([this.#spares, lent, ...sequences.map((each) => this.#held(each))])
+    for (const pool of this.#pools) pool.audit(sequences)
   }
 
-  /** Whether block number `at` of the sequence is a sink or still inside its window: only those reach the program. */
-  isHeld(sequence: Sequence, at: number): boolean {
-    return at >= sequence.gone || at < this.#sinkBlocks
-  }
-
-  *#held(sequence: Sequence): Iterable<number> {
-    for (const [at, block] of sequence.blocks.entries()) {
-      if (this.isHeld(sequence, at)) yield block
-    }
-  }
-
-  /** Whether the block that the next token goes into is somebody else's too. */
-  #mustCopy(sequence: Sequence): boolean {
-    const at = Math.floor(sequence.computed / BLOCK)
-    return at < sequence.blocks.length && !this.blocks.isWritable(sequence.blocks[at]!)
+  /** A prefix is found from its first block on. */
+  #mayShare({ widest }: Sequence): boolean {
+    return this.#recycling !== 0 && widest.gone === 0
   }
 
   #parent(sequence: Sequence, at: number): Serial {
     if (at === 0) return this.cache.root(sequence.family.request.scope)
-    return this.cache.serial(sequence.blocks[at - 1]!)
+    return this.cache.serial(sequence.widest.blocks[at - 1]!)
   }
 
   /** Prompt tokens that nobody of the family had to compute. */

@@ -16,7 +16,7 @@ const HEADROOM = 4
 /** A prompt that is at most a quarter of what the first still has to read gets a quarter of the step. */
 const QUARTER = 1 / 4
 
-export interface SchedulerLimits extends ProgramLimits {
+export interface SchedulerLimits extends Omit<ProgramLimits, "blocks"> {
   /** The most prompt tokens in one step. */
   chunk: number
 }
@@ -95,8 +95,7 @@ export class Scheduler {
   /** The sequences of the next step, each with its `chunk`; none when nobody can go on. */
   choose(): readonly Sequence[] {
     this.#step.length = 0
-    this.memory.copies.from.length = 0
-    this.memory.copies.to.length = 0
+    this.memory.forgetCopies()
     for (const sequence of this.#running.filter((each) => each.isBehind)) this.#park(sequence)
     for (const sequence of this.#running) this.#turns.rank(sequence)
     for (const sequence of this.#parked) this.#turns.rank(sequence)
@@ -189,19 +188,17 @@ export class Scheduler {
 
   #takeOver(next: Sequence): void {
     const { live, promptTokens } = next.family
-    if (next.blocks.length === 0) {
+    if (next.widest.blocks.length === 0) {
       const sibling = live.find((each) => each.computed >= promptTokens)
       if (!sibling || !this.memory.fork(next, sibling)) this.memory.adopt(next)
     }
-    if (next.blocks.length > 0) this.#parked.add(next)
+    if (next.widest.blocks.length > 0) this.#parked.add(next)
   }
 
   /** Blocks for all its tokens beside what those who run still need; whoever is alone needs no reserve. */
   #findBlocks(next: Sequence): boolean {
     const { memory } = this
-    const spared = () =>
-      this.#running.reduce((sum, each) => sum + HEADROOM + memory.lacking(each), 0)
-    while (memory.reach(next, spared()) < memory.goal(next)) {
+    while (!memory.fits(next, this.#running, HEADROOM)) {
       if (this.#rob(next, (victim) => outranks(next, victim))) continue
       return this.#running.length === 0
     }
@@ -225,8 +222,8 @@ export class Scheduler {
     // The last token's row is drawn from, which takes the mask.
     const ready = sequence.remaining - (sequence.constraint?.pending ? 1 : 0)
     const end = Math.min(sequence.computed + Math.min(most, ready), this.#scorable(sequence))
-    while (memory.reach(sequence, 0) < end) if (!this.#rob(sequence, () => true)) break
-    const chunk = Math.min(end, memory.reach(sequence, 0)) - sequence.computed
+    while (memory.reach(sequence) < end) if (!this.#rob(sequence, () => true)) break
+    const chunk = Math.min(end, memory.reach(sequence)) - sequence.computed
     if (chunk <= 0) return 0
     memory.grow(sequence, sequence.computed + chunk)
     sequence.chunk = chunk
@@ -256,7 +253,7 @@ export class Scheduler {
     }
     if (!victim) {
       for (const each of this.#running) {
-        if (!precedes(needy, each) || each.blocks.length === 0 || !mayRob(each)) continue
+        if (!precedes(needy, each) || each.widest.blocks.length === 0 || !mayRob(each)) continue
         if (!victim || precedes(victim, each)) victim = each
       }
       if (!victim) return false
@@ -286,12 +283,12 @@ export class Scheduler {
     this.#log?.debug({ request: request.id, ...counts }, "prefix")
   }
 
-  #mark({ family, choice, computed, blocks }: Sequence, name: string): void {
+  #mark({ family, choice, computed, widest }: Sequence, name: string): void {
     this.#trace?.mark(family.request.id, name, {
       choice,
       computed,
       cached: family.cached,
-      blocks: blocks.length,
+      blocks: widest.blocks.length,
     })
   }
 }

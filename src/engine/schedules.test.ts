@@ -48,7 +48,7 @@ async function read(
   generation: Generation,
   choice: number,
   pick: Random,
-  visible: { window?: number; sinks?: number; context: number },
+  visible: { window?: number; windows?: (number | undefined)[]; sinks?: number; context: number },
 ): Promise<number> {
   const expected = expectedReply(asked, choice, visible)
   const leavesAfter = pick(6) === 0 ? pick(30) : Number.POSITIVE_INFINITY
@@ -73,17 +73,38 @@ async function read(
   return read
 }
 
-test.each(Array.from({ length: SCHEDULES }, (_, seed) => seed))("schedule %i", async (seed) => {
+const seeds = Array.from({ length: SCHEDULES }, (_, seed) => seed)
+
+test.each(seeds)("schedule %i", async (seed) => {
   const pick = random(seed)
   const window = pick(4) === 0 ? 20 + pick(60) : undefined
-  const sinks = window && pick(2) ? pick(20) : 0
+  await run(pick, { ...(window ? { window } : {}) })
+})
+
+/** Layers of two or three kinds: some see everything, or further than others. */
+test.each(seeds)("schedule %i of several KV groups", async (seed) => {
+  const pick = random(seed + SCHEDULES)
+  const windows = [pick(3) === 0 ? 80 + pick(40) : undefined, 1 + pick(70)]
+  if (pick(3) === 0) windows.splice(1, 0, windows[0])
+  await run(pick, { windows })
+})
+
+async function run(
+  pick: Random,
+  kinds: { window?: number; windows?: (number | undefined)[] },
+): Promise<void> {
+  const { window, windows } = kinds
+  const slides = window ?? windows
+  const sinks = slides && pick(2) ? pick(20) : 0
   const context = 200
   const sequences = 1 + pick(6)
   const trace = new Trace()
   const { engine, isClean } = setUp({
     context,
-    ...(window ? { window, sinks } : {}),
+    ...kinds,
+    sinks,
     blocks: 13 + pick(30),
+    ...(windows ? { otherBlocks: windows.slice(1).map(() => 13 + pick(30)) } : {}),
     sequences,
     tokens: Math.max(sequences, 4 + pick(60)),
     chunk: 1 + pick(64),
@@ -100,7 +121,7 @@ test.each(Array.from({ length: SCHEDULES }, (_, seed) => seed))("schedule %i", a
     const controller = new AbortController()
     const generation = engine.generate(asked, controller.signal)
     for (let choice = 0; choice < asked.choices; choice++) {
-      const visible = { context, sinks, ...(window ? { window } : {}) }
+      const visible = { context, sinks, ...kinds }
       readers.push(read(asked, generation, choice, pick, visible))
     }
     if (pick(8) === 0) {
@@ -124,4 +145,4 @@ test.each(Array.from({ length: SCHEDULES }, (_, seed) => seed))("schedule %i", a
   if (!aborts) {
     expect(traced("step", "prompt") + engine.stats().cachedTokens).toBe(promptTokens)
   }
-})
+}

@@ -74,6 +74,17 @@ export class Family {
   }
 }
 
+/** What a sequence holds of one KV group. */
+export interface Holding {
+  /** Block ids in position order; those of [sink blocks, gone) have slid out of the window and are not held. */
+  readonly blocks: number[]
+  gone: number
+  /** A borrowed block behind the others, for drafts. */
+  spare: number | undefined
+  /** Blocks that slid away before anybody could vouch for them, and to whom they belonged then; by their number. */
+  readonly left: Map<number, { block: number; edition: number }>
+}
+
 export class Sequence {
   readonly family: Family
   readonly choice: number
@@ -104,18 +115,15 @@ export class Sequence {
   /** When its first token was drawn, for traces. */
   firstAt: number | undefined
 
-  /** Block ids in position order; those of [sink blocks, gone) have slid out of the window and are not held. */
-  readonly blocks: number[] = []
-  gone = 0
+  /** Of each KV group blocks of the same positions. */
+  readonly held: readonly Holding[]
   /** How many of the first blocks stand in the prefix cache. */
   shared = 0
-  /** A borrowed block behind the others, for drafts. */
-  spare: number | undefined
 
   /** What its constraint threw; the sequence fails when the step is over. */
   fault: unknown
 
-  constructor(family: Family, choice: number, outbox: Outbox) {
+  constructor(family: Family, choice: number, outbox: Outbox, groups: number) {
     const { prompt, constraint } = family.request
     this.family = family
     this.choice = choice
@@ -123,6 +131,17 @@ export class Sequence {
     this.constraint = constraint?.()
     this.length = prompt.length
     this.tokens = prompt
+    this.held = Array.from({ length: groups }, () => ({
+      blocks: [],
+      gone: 0,
+      spare: undefined,
+      left: new Map(),
+    }))
+  }
+
+  /** Of the group that looks furthest back: what drafters go by. */
+  get widest(): Holding {
+    return this.held[0]!
   }
 
   get remaining(): number {

@@ -201,9 +201,13 @@ describe.each(drafters)("a drafter: %s", (kind) => {
     const window = pick(4) === 0 ? 20 + pick(60) : undefined
     const sinks = window && pick(2) ? pick(20) : 0
     const sequences = 1 + pick(6)
+    // A third have layers that look less far back than the others, and half of their drafts have so too.
+    const windows = !window && seed % 3 === 0 ? [undefined, 1 + ((7 * seed) % 50)] : undefined
+    const draftWindows = windows && seed % 2 === 0 ? [undefined, 40] : [window]
     const setting: Setting = {
       context: 160,
       ...(window ? { window, sinks } : {}),
+      ...(windows && { windows }),
       sequences,
       turns: pick(3),
       blocks: 11 + pick(30),
@@ -228,9 +232,10 @@ describe.each(drafters)("a drafter: %s", (kind) => {
     const chance = kind === "right" ? 100 : kind === "half right" ? 50 : 0
     const room = 1 + pick(50)
     const draft = historyProgram({
-      ...(window ? { window, sinks } : {}),
+      ...(window ? { sinks } : {}),
+      windows: draftWindows,
       context: 130, // it cannot follow to the end
-      limits: { ...limitsOf(setting, room), rows: sequences },
+      limits: { ...limitsOf({ ...setting, windows: draftWindows }, room), rows: sequences },
     })
     const drafter = (memory: Memory) => {
       if (kind === "nobody") return nobody

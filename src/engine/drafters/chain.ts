@@ -2,9 +2,8 @@
 // draws with the noise of the positions to come, and goes on with what it drew. Prompts are read along while the program
 // computes them, in the same chunks.
 
-import { reachOf } from "../../runtime/manifest.ts"
 import { BLOCK, type CancelWord, type Program, type StepDone } from "../../runtime/program.ts"
-import { Batch, type Part } from "../batch.ts"
+import { Batch, draftGroups, type Part } from "../batch.ts"
 import type { Sequence } from "../sequence.ts"
 
 /** What one kind of model knows of a sequence. */
@@ -31,10 +30,10 @@ export class Chain {
     const { limits, manifest } = program
     const { vocabulary, hidden } = manifest.shapes
     const { sinks } = manifest
-    const windows = manifest.kv.groups.map(reachOf)
+    const groups = draftGroups(manifest)
     this.#program = program
     this.#reading = reading
-    this.#batch = new Batch({ limits, vocabulary, hidden, windows, sinks, draws: false })
+    this.#batch = new Batch({ limits, vocabulary, hidden, groups, sinks, draws: false })
     this.#takesHidden = reading.hiddenIn !== undefined
   }
 
@@ -113,6 +112,6 @@ export class Chain {
 /** Whether both are about to read the same block: who comes later finds it read in the next step. */
 function isSharedAt(part: Part, other: Part): boolean {
   const at = Math.floor(part.from / BLOCK)
-  const block = part.sequence.blocks[at]
-  return block !== undefined && block === other.sequence.blocks[at]
+  const block = part.sequence.widest.blocks[at]
+  return block !== undefined && block === other.sequence.widest.blocks[at]
 }

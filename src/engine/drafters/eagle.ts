@@ -29,7 +29,7 @@ export function createEagle(program: Program, { blocks }: Memory): Drafter {
   const rowAt = (sequence: Sequence, position: number): Float32Array | undefined => {
     const row = rows.at(sequence, position) ?? ends.at(sequence.family, position)
     if (row) return row
-    const block = sequence.blocks[Math.floor(position / BLOCK)]
+    const block = sequence.widest.blocks[Math.floor(position / BLOCK)]
     if (position % BLOCK < BLOCK - 1 || block === undefined) return undefined
     if (editions[block] !== blocks.edition(block)) return undefined
     return lasts.subarray(block * hidden, (block + 1) * hidden)
@@ -88,10 +88,11 @@ export function createEagle(program: Program, { blocks }: Memory): Drafter {
     observe(sequence, seen, from) {
       keepEnd(sequence, seen, from)
       rows.add(sequence, seen.subarray(0, (sequence.computed - from) * hidden), from)
+      const held = sequence.widest
       for (let position = from; position < sequence.computed; position++) {
         if (position % BLOCK < BLOCK - 1) continue
         const at = Math.floor(position / BLOCK)
-        const block = sequence.blocks[at] ?? sequence.spare!
+        const block = held.blocks[at] ?? held.spare!
         const row = (position - from) * hidden
         lasts.set(seen.subarray(row, row + hidden), block * hidden)
         editions[block] = blocks.edition(block)

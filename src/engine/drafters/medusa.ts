@@ -2,9 +2,8 @@
 // token, the first head the next one. Nothing is read and nothing remembered but that row.
 
 import { Closing } from "../../closing.ts"
-import { reachOf } from "../../runtime/manifest.ts"
 import type { Program } from "../../runtime/program.ts"
-import { Batch, type Part } from "../batch.ts"
+import { Batch, draftGroups, type Part } from "../batch.ts"
 import type { Sequence } from "../sequence.ts"
 import type { Drafter } from "../speculative.ts"
 
@@ -12,8 +11,8 @@ import type { Drafter } from "../speculative.ts"
 export function createMedusa(heads: readonly [Program, ...Program[]]): Drafter {
   const [{ manifest, limits }] = heads
   const { vocabulary, hidden } = manifest.shapes
-  const windows = manifest.kv.groups.map(reachOf)
-  const batch = new Batch({ limits, vocabulary, hidden, windows, sinks: 0, draws: false })
+  const groups = draftGroups(manifest)
+  const batch = new Batch({ limits, vocabulary, hidden, groups, sinks: 0, draws: false })
   const rows = new WeakMap<Sequence, { row: Float32Array; length: number }>()
   const closing = new Closing()
   for (const head of heads) closing.add(head)

@@ -20,16 +20,18 @@ export class Mirror {
 
   /** The first position from `begin` on that is not computed; those that slid out of the window do not count. */
   reached(sequence: Sequence, begin = 0): number {
-    for (let at = Math.max(sequence.gone, Math.floor(begin / BLOCK)); ; at++) {
-      const filled = this.#filledOf(sequence.blocks[at] ?? sequence.spare)
+    const { blocks, gone, spare } = sequence.widest
+    for (let at = Math.max(gone, Math.floor(begin / BLOCK)); ; at++) {
+      const filled = this.#filledOf(blocks[at] ?? spare)
       if (filled < BLOCK) return at * BLOCK + filled
     }
   }
 
   /** Positions from `reached` to `end` are computed now, and none after them. */
   reach(sequence: Sequence, from: number, end: number): void {
+    const { blocks, spare } = sequence.widest
     for (let at = Math.floor(from / BLOCK); at * BLOCK < end; at++) {
-      const block = sequence.blocks[at] ?? sequence.spare!
+      const block = blocks[at] ?? spare!
       this.#filled[block] = Math.min(BLOCK, end - at * BLOCK)
       this.#editions[block] = this.#blocks.edition(block)
     }
