@@ -184,8 +184,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "whoever comes is let in without room for those who run",
     file: "src/engine/scheduler.ts",
-    text: "const HEADROOM = 4",
-    fault: "const HEADROOM = 0",
+    text: "export const HEADROOM = 4",
+    fault: "export const HEADROOM = 0",
     test: "src/engine/fairness.test.ts",
   },
   {

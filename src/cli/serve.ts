@@ -2,7 +2,7 @@
 // people goes to stdout; the log goes to stderr.
 
 import { createApp, type Ready, type Summary } from "../app.ts"
-import type { Chosen } from "../engine/limits.ts"
+import type { Chosen, MemoryShares } from "../engine/limits.ts"
 import { createLog } from "../log.ts"
 import { version } from "../version.ts"
 import { GiveBack } from "../worker/give-back.ts"
@@ -135,10 +135,20 @@ function startUpTable(summary: Summary): string {
     ...(summary.drafting ? [["drafts", summary.drafting]] : []),
     [
       "memory",
-      `weights ${mib(memory.weights)}, KV ${mib(memory.kv)}, activations ${mib(memory.activations)}, buffers ${mib(memory.buffers)}${memory.draft > 0 ? `, draft ${mib(memory.draft)}` : ""} of ${mib(memory.available)} that may be taken, ${percent(memory.share)} of what ${leftBy[memoryOf]} has left${memory.host ? `; ${mib(memory.host.taken)} of the host's` : ""}`,
+      `weights ${mib(memory.weights)}, KV ${mib(memory.kv)}${perGroup(memory)}, activations ${mib(memory.activations)}, buffers ${mib(memory.buffers)}${memory.draft > 0 ? `, draft ${mib(memory.draft)}` : ""} of ${mib(memory.available)} that may be taken, ${percent(memory.share)} of what ${leftBy[memoryOf]} has left${memory.host ? `; ${mib(memory.host.taken)} of the host's` : ""}`,
     ],
   ]
   return rows.map(([name, value]) => `  ${name!.padEnd(10)} ${value}\n`).join("")
+}
+
+/** Layers that are kept differently long, where there are such. */
+function perGroup({ groups }: MemoryShares): string {
+  if (groups.length < 2) return ""
+  const parts = groups.map(({ layers, window, bytes }) => {
+    const seen = window === undefined ? "all tokens" : `${window} tokens`
+    return `${layers} ${layers === 1 ? "layer sees" : "layers see"} ${seen}: ${mib(bytes)}`
+  })
+  return ` (${parts.join(", ")})`
 }
 
 /** What is there now; keys and values take their memory when they are first written. */

@@ -34,6 +34,7 @@ const demand = (changes: Partial<Demand> = {}): Demand => ({
       intermediate: 128,
       context: 4096,
     },
+    sinks: 0,
     kv: { dtype: "f32", groups: [group(MIB)] },
   },
   available: 1000 * MIB,
@@ -63,6 +64,25 @@ test("a sliding window stands for the context in total and chunk, and has room t
   expect(numbers({ manifest })).toEqual([4096, 4, 1024, 1024])
   const { program } = chooseLimits(demand({ manifest }))
   expect(program.blocks[0]! * 16).toBeGreaterThanOrEqual(1024 + program.tokens)
+})
+
+test("layers with a window get what windows and a step need, the others the rest", () => {
+  const kv = { dtype: "f32", groups: [group(MIB), group(5 * MIB, 512)] } as const
+  const of = (changes: Partial<Demand>) =>
+    chooseLimits(demand({ manifest: { ...demand().manifest, kv }, ...changes }))
+  const large = of({ available: 10_000 * MIB })
+  // Of each of 4 sequences 32 blocks of its window, 3 at its ends, 4 for others to come; 32 for a step's 512 tokens.
+  expect(large.program.blocks).toEqual([256, 4 * (32 + 3 + 4) + 32])
+  expect(large.memory.kv).toBe((256 + 5 * 188) * MIB)
+  expect(large.memory.groups).toEqual([
+    { layers: 1, window: undefined, bytes: 256 * MIB },
+    { layers: 1, window: 512, bytes: 5 * 188 * MIB },
+  ])
+  // As much for the first as is left: 1000 - 100 - 0.5 = 899 MiB. So much that both have alike would be 149 blocks.
+  expect(of({}).program.blocks).toEqual([149, 149])
+  const more = of({ available: 1250 * MIB })
+  expect(more.program.blocks).toEqual([209, 188])
+  expect(of({ overrides: { max_total_seq_length: 320 } }).program.blocks).toEqual([20, 20])
 })
 
 test("server: sequences of full length while memory lasts", () => {
@@ -265,6 +285,9 @@ test("whatever a mode chooses can be had, down to the least there is", () => {
     const context = between(8, 10_000_000)
     const perBlock = between(100, 1e7)
     const window = one(undefined, undefined, between(16, 2 * context))
+    const narrower = () => group(between(100, 1e7), between(8, window ?? context))
+    const others =
+      round % 2 === 0 ? [] : round % 3 === 0 ? [group(perBlock, window), narrower()] : [narrower()]
     const share = one(undefined, 0.01, 0.02, 0.03, 0.5, 1)
     const mode = one("local", "interactive", "server")
     const of: Demand = demand({
@@ -273,7 +296,7 @@ test("whatever a mode chooses can be had, down to the least there is", () => {
       manifest: {
         ...manifest,
         shapes: { ...manifest.shapes, context },
-        kv: { dtype: "f16", groups: [group(perBlock, window)] },
+        kv: { dtype: "f16", groups: [group(perBlock, window), ...others] },
       },
       weightBytes: between(1e6, 1e10),
       bufferBytes: bytes(between(1, 1e6), between(1, 1e8)),
@@ -310,6 +333,12 @@ test("whatever a mode chooses can be had, down to the least there is", () => {
     const held = slides ? window + program.tokens + BLOCK : limits.context.value
     expect(blocks * BLOCK).toBeGreaterThanOrEqual(held)
     expect(blocks * BLOCK).toBeGreaterThanOrEqual(total.value)
+    for (const [i, { window = Number.POSITIVE_INFINITY }] of of.manifest.kv.groups.entries()) {
+      const own = program.blocks[i]! - (program.blocks[0]! - blocks)
+      expect(own).toBeLessThanOrEqual(blocks)
+      const moves = sequences.value * window + program.tokens + BLOCK
+      expect(own * BLOCK).toBeGreaterThanOrEqual(Math.min(blocks * BLOCK, moves))
+    }
     expect(program.tokens - limits.drafts).toBeGreaterThanOrEqual(sequences.value)
     expect(Math.min(sequences.value, limits.chunk.value, total.value)).toBeGreaterThan(0)
   }

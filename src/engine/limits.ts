@@ -7,6 +7,7 @@
 import { type Problem, problem } from "../errors.ts"
 import type { KvType, Manifest } from "../runtime/manifest.ts"
 import { BLOCK, type ProgramLimits, type StepTraits } from "../runtime/program.ts"
+import { HEADROOM } from "./scheduler.ts"
 
 export type Mode = "local" | "interactive" | "server"
 
@@ -31,7 +32,7 @@ export interface Demand {
   overrides: Overrides
   /** Of the device that takes the steps. */
   traits: StepTraits
-  manifest: Pick<Manifest, "shapes" | "kv">
+  manifest: Pick<Manifest, "shapes" | "kv" | "sinks">
   /** Bytes that may be taken of the memory that the program lies in, weights included. */
   available: number
   /** The host's memory, where the device has its own; absent: what the host keeps is taken from `available`, too. */
@@ -67,6 +68,7 @@ export interface EngineLimits {
 export interface MemoryShares {
   weights: number
   kv: number
+  groups: readonly { layers: number; window: number | undefined; bytes: number }[] // of kv
   activations: number // a row for each token of a step
   buffers: number // a row for each token that wants logits, and what there is once
   draft: number // all of the program that drafts
@@ -93,6 +95,8 @@ const MIN_STEP_TOKENS = 16 // where memory is short; activations of fewer are sm
 const LEAST_ROWS = 32 // each token of a prompt that is scored takes one: with fewer, such prompts would crawl
 const FORCED = 16 // drafts of tokens that a constraint leaves no choice about have that much room where nobody proposes
 const SERVER_SHARE = 0.85 // of the memory: `server` takes what there is and keeps 15 % free
+/** Blocks that a window cuts at either end, and one that is seen by whoever goes on after the last full block. */
+const CUT = 3
 const MEMORY_ALLOWS = "what memory allows"
 
 /** @throws `memory_short`, `option_invalid` */
@@ -147,7 +151,7 @@ function layOut(demand: Demand, context: number, sequences: number, most: number
     rows: Math.max(sequences, LEAST_ROWS) + drafts,
   }
   const spares = spareBlocks(sequences, drafts)
-  const room = blocksOfMemory(demand, step) - spares
+  const room = blocksOfMemory(demand, step, spares)
   // A window slides over whole blocks while a step adds to them: one sequence needs that much room to move at all.
   const moving = blocksOf(step.tokens + BLOCK)
   const canSlide = (requested?.value ?? (room - moving) * BLOCK) >= span.value
@@ -159,8 +163,8 @@ function layOut(demand: Demand, context: number, sequences: number, most: number
   const enough = requested?.value ?? Math.min(wanted, Math.max(stepTokens, sequences * BLOCK))
   const total =
     requested ?? chooseTotal(mode, span, sequences, Math.max(least, Math.min(wanted, fits)))
-  const blocks = spares + blocksOf(total.value) + (slides ? moving : 0)
-  const program = { ...step, blocks: manifest.kv.groups.map(() => blocks) }
+  const blocks = blocksOf(total.value) + (slides ? moving : 0)
+  const program = { ...step, blocks: mostOf(demand, step).map((m) => spares + Math.min(m, blocks)) }
   const fit = fits < least ? "not" : fits < enough ? "barely" : "well"
   return { total, slides, drafts, program, fit }
 }
@@ -247,20 +251,44 @@ function shareOf({ mode, overrides }: Demand): number {
   return overrides.gpu_memory_utilization ?? (mode === "server" ? SERVER_SHARE : 1)
 }
 
-/** How many blocks there may be, and there is memory for beside all else; less than none where not even that fits. */
-function blocksOfMemory(demand: Demand, step: Omit<ProgramLimits, "blocks">): number {
-  const { weights, activations, buffers, draft, available, host } = memoryShares(demand, {
-    ...step,
-    blocks: demand.manifest.kv.groups.map(() => 0),
+type StepLimits = Omit<ProgramLimits, "blocks">
+
+/** The most blocks beside spare ones that a KV group can use: a group that slides needs no more than its windows and a step. */
+function mostOf({ manifest }: Demand, { sequences, tokens }: StepLimits): number[] {
+  const { groups } = manifest.kv
+  const sinks = blocksOf(manifest.sinks)
+  return groups.map(({ window }, group) => {
+    if (group === 0 || window === undefined) return Number.POSITIVE_INFINITY
+    return sequences * (sinks + blocksOf(window) + CUT + HEADROOM) + blocksOf(tokens)
   })
+}
+
+/**
+ * How many blocks the first KV group may have, and there is memory for beside all else: the others have as many, or the most
+ * that they can use. Less than none where not even that fits.
+ */
+function blocksOfMemory(demand: Demand, step: StepLimits, spares: number): number {
   const { manifest, drafts, traits } = demand
   const { bytesPerBlock = 0, hostBytesPerBlock = 0 } = drafts?.model ?? {}
-  const own = sum(manifest.kv.groups, (group) => group.bytesPerBlock)
-  const ofDevice = own + bytesPerBlock + (host ? 0 : hostBytesPerBlock)
-  const left = available - weights - activations - buffers - draft
-  const most = Math.min(traits.mostBlocks, Math.floor(left / ofDevice))
-  if (!host || hostBytesPerBlock === 0) return most
-  return Math.min(most, Math.floor(host.available / hostBytesPerBlock))
+  const { groups } = manifest.kv
+  const empty = { ...step, blocks: groups.map(() => 0) }
+  const { weights, activations, buffers, draft, available, host } = memoryShares(demand, empty)
+  const most = mostOf(demand, step).map((blocks) => blocks + spares)
+  const bytes = groups.map((group) => group.bytesPerBlock)
+  bytes[0]! += bytesPerBlock + (host ? 0 : hostBytesPerBlock)
+  const onHost =
+    host && hostBytesPerBlock > 0
+      ? Math.floor(host.available / hostBytesPerBlock)
+      : Number.POSITIVE_INFINITY
+  let left = available - weights - activations - buffers - draft
+  const growing = new Set(groups.keys())
+  for (;;) {
+    const blocks = Math.floor(left / sum([...growing], (group) => bytes[group]!))
+    const full = [...growing].filter((group) => most[group]! < blocks)
+    if (full.length === 0) return Math.min(traits.mostBlocks, onHost, blocks) - spares
+    left -= sum(full, (group) => most[group]! * bytes[group]!)
+    for (const group of full) growing.delete(group)
+  }
 }
 
 function memoryShares(demand: Demand, program: ProgramLimits): MemoryShares {
@@ -268,9 +296,15 @@ function memoryShares(demand: Demand, program: ProgramLimits): MemoryShares {
   const buffers = bufferBytes({ ...program, tokens: 0 })
   const share = shareOf(demand)
   const onHost = program.blocks[0]! * (drafts?.model?.hostBytesPerBlock ?? 0)
+  const groups = manifest.kv.groups.map(({ layers, window, bytesPerBlock }, group) => ({
+    layers: layers.length,
+    window,
+    bytes: program.blocks[group]! * bytesPerBlock,
+  }))
   return {
     weights: weightBytes,
-    kv: sum(manifest.kv.groups, (group, i) => program.blocks[i]! * group.bytesPerBlock),
+    kv: sum(groups, ({ bytes }) => bytes),
+    groups,
     activations: bufferBytes(program) - buffers,
     buffers,
     draft: (drafts?.model ? draftBytes(drafts.model, program) : 0) + (host ? 0 : onHost),

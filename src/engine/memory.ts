@@ -212,9 +212,11 @@ export class Memory {
 
   /** Gives up blocks that no later token can see. */
   slide(sequence: Sequence): void {
-    this.#widest.slide(sequence, { from: 0, end: 0 })
-    const end = this.#mayShare(sequence) ? Math.floor(sequence.family.promptTokens / BLOCK) : 0
-    for (const { pool } of this.#followers) pool.slide(sequence, { from: sequence.shared, end })
+    this.#widest.slide(sequence)
+    const { shared, family } = sequence
+    const prompt = { from: shared, end: Math.floor(family.promptTokens / BLOCK) }
+    const publishable = this.#mayShare(sequence) ? prompt : undefined
+    for (const { pool } of this.#followers) pool.slide(sequence, publishable)
   }
 
   /** Gives back everything; what was computed is to be computed again. */

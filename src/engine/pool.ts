@@ -187,13 +187,15 @@ export class Pool {
 
   /**
    * Gives up blocks that no later token can see.
-   * @param publishable the blocks that others may find once somebody has vouched for them
+   * @param publishable the blocks that others may find once somebody has vouched for them. Where there are such, nobody who
+   *   goes on after the last full block may see what is given up either
    */
-  slide(sequence: Sequence, publishable: { from: number; end: number }): void {
+  slide(sequence: Sequence, publishable?: { from: number; end: number }): void {
     const held = this.of(sequence)
-    const kept = this.#goneAt(sequence.computed)
+    const { computed } = sequence
+    const kept = this.#goneAt(publishable ? Math.floor(computed / BLOCK) * BLOCK : computed)
     this.#giveUp(held, kept, (block, at) => {
-      const keep = at >= publishable.from && at < publishable.end
+      const keep = publishable !== undefined && at >= publishable.from && at < publishable.end
       if (keep) held.left.set(at, { block, edition: this.blocks.edition(block) })
       this.blocks.letGo(block, keep)
     })

@@ -11,7 +11,7 @@ import type { Trace } from "./trace.ts"
 import { byPrecedence, outranks, precedes, Turns } from "./turns.ts"
 
 /** Blocks left to each running sequence when another is admitted: 64 tokens before anybody might be robbed again. */
-const HEADROOM = 4
+export const HEADROOM = 4
 
 /** A prompt that is at most a quarter of what the first still has to read gets a quarter of the step. */
 const QUARTER = 1 / 4

@@ -1,0 +1,111 @@
+// Layers that look less far back than others: their blocks are given back and found again by themselves.
+
+import { expect, test } from "vitest"
+import { plain, request, setUp } from "../../test/history-engine.ts"
+import { collect, expectedReply, VOCABULARY } from "../../test/history-program.ts"
+import type { GenerationRequest } from "./generation.ts"
+import { Memory } from "./memory.ts"
+import { Outbox } from "./outbox.ts"
+import { Family, Sequence } from "./sequence.ts"
+
+const windows = [undefined, 40]
+const visible = { context: 1024, windows }
+
+/** 40 blocks where all is kept; 10, of 160 positions, where windows of 40 are. */
+const shape = { ...visible, blocks: 40, otherBlocks: [10], tokens: 48, sequences: 4 }
+
+async function says(engine: ReturnType<typeof setUp>["engine"], asked: GenerationRequest) {
+  const generation = engine.generate(asked)
+  const { tokens } = await collect(generation.choices[0]!)
+  expect(tokens).toEqual(expectedReply(asked, 0, visible).tokens)
+  return { tokens, cached: generation.cachedTokens }
+}
+
+test("a long conversation holds a window of the layers that look no further", async () => {
+  const { engine, program, isClean } = setUp(shape)
+  const held: number[] = []
+  program.before = ({ starts, blockStarts }) => {
+    const sequences = starts.length - 1
+    held.push(blockStarts[2 * sequences]! - blockStarts[sequences]!)
+    return undefined
+  }
+  await says(engine, request(300, { maxTokens: 300 }))
+  expect(Math.max(...held)).toBeLessThanOrEqual(Math.ceil((40 + 48) / 16) + 1)
+  expect(held.at(-1)).toBeLessThanOrEqual(4)
+  expect(engine.stats().preemptions).toBe(0)
+  isClean()
+})
+
+test("whoever goes on with a conversation finds all of it, though most has slid away", async () => {
+  const { engine, isClean } = setUp(shape)
+  const asked = request(200, { maxTokens: 100 })
+  const { tokens } = await says(engine, asked)
+  const prompt = Int32Array.from([...asked.prompt, ...tokens, 1, 2, 3])
+  const { cached } = await says(engine, request(prompt.length, { prompt }))
+  expect(cached).toBe(288) // the last token was drawn and never computed
+  isClean()
+})
+
+test("a prompt that begins alike is found where a window's blocks are still there, and no further", async () => {
+  const { engine, isClean } = setUp({ ...shape, blocks: 80 })
+  const begin = Array.from({ length: 96 }, (_, i) => (i * 5) % VOCABULARY)
+  const ask = (salt: number, length: number) => {
+    const end = Array.from({ length: length - 96 }, (_, i) => (i * salt) % VOCABULARY)
+    return request(length, { prompt: Int32Array.from([...begin, ...end]), maxTokens: 4 })
+  }
+  // Its blocks slid away before a row was drawn, and nobody has taken them.
+  await says(engine, ask(3, 150))
+  expect((await says(engine, ask(7, 140))).cached).toBe(96)
+  // 300 positions in 10 blocks: those of the beginning are somebody else's by now.
+  await says(engine, request(300, { maxTokens: 4 }))
+  expect((await says(engine, ask(11, 140))).cached).toBe(0)
+  isClean()
+})
+
+test("choices share a prompt in every group, and those that come late find what has slid away", async () => {
+  const { engine, isClean } = setUp({ ...shape, sequences: 2 })
+  const asked = request(120, { choices: 4, maxTokens: 60 })
+  const generation = engine.generate(asked)
+  const said = await Promise.all(generation.choices.map(collect))
+  for (const [choice, { tokens }] of said.entries())
+    expect(tokens).toEqual(expectedReply(asked, choice, visible).tokens)
+  isClean()
+})
+
+test("where a group runs out somebody is put back, whatever the others have left", async () => {
+  const wider = [undefined, 150]
+  const { engine, isClean } = setUp({ ...shape, windows: wider, blocks: 400, otherBlocks: [24] })
+  const asked = [10, 12, 14, 16].map((length) => request(length, { maxTokens: 250 }))
+  const said = await Promise.all(asked.map((each) => collect(engine.generate(each).choices[0]!)))
+  for (const [i, { tokens }] of said.entries())
+    expect(tokens).toEqual(expectedReply(asked[i]!, 0, { ...visible, windows: wider }).tokens)
+  expect(engine.stats().preemptions).toBeGreaterThan(0)
+  isClean()
+})
+
+test("the audit looks at every group", () => {
+  const groups = [
+    { blocks: 8, window: Number.POSITIVE_INFINITY },
+    { blocks: 6, window: 20 },
+  ]
+  const memory = new Memory({ groups, spares: 1, sinks: 0, recycled: 0 })
+  const sequences = [40, 30].map((length, i) => {
+    const family = new Family(request(length, { sampling: plain }), 100, i, 0, 0)
+    const outbox = new Outbox(
+      () => {},
+      () => {},
+    )
+    const sequence = new Sequence(family, 0, outbox, memory.groups)
+    memory.grow(sequence, length)
+    return sequence
+  })
+  memory.audit(sequences)
+  const [one, other] = sequences.map(({ held }) => held[1]!.blocks)
+  const own = other![0]!
+  other![0] = one![0]!
+  expect(() => memory.audit(sequences)).toThrow(/has 1 owners, 2 hold it/)
+  other![0] = own
+  memory.audit(sequences)
+  sequences[0]!.held[1]!.gone = 1 // given up, and not given back
+  expect(() => memory.audit(sequences)).toThrow(/has 1 owners, 0 hold it/)
+})
