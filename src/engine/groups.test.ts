@@ -60,6 +60,11 @@ test("a prompt that begins alike is found where a window's blocks are still ther
   await says(engine, request(300, { maxTokens: 4 }))
   expect((await says(engine, ask(11, 140))).cached).toBe(0)
   isClean()
+  // Who takes its own blocks again leaves nothing of its beginning.
+  const another = setUp({ ...shape, blocks: 80 })
+  await says(another.engine, ask(5, 300))
+  expect((await says(another.engine, ask(7, 140))).cached).toBe(0)
+  another.isClean()
 })
 
 test("choices share a prompt in every group, and those that come late find what has slid away", async () => {
@@ -83,6 +88,37 @@ test("where a group runs out somebody is put back, whatever the others have left
   isClean()
 })
 
+function sequenceOf(family: Family, { groups }: Memory): Sequence {
+  const outbox = new Outbox(
+    () => {},
+    () => {},
+  )
+  return new Sequence(family, 0, outbox, groups)
+}
+
+test("what slid away before it was vouched for is nobody's once somebody took it", () => {
+  const groups = [
+    { blocks: 20, window: Number.POSITIVE_INFINITY },
+    { blocks: 6, window: 20 },
+  ]
+  const memory = new Memory({ groups, spares: 0, sinks: 0, recycled: Number.POSITIVE_INFINITY })
+  const { prompt } = request(96)
+  const [first, other, late] = [prompt, request(16).prompt, prompt.slice(0, 20)].map((tokens, i) =>
+    sequenceOf(new Family(request(1, { prompt: tokens }), 100, i, 0, 0), memory),
+  )
+  memory.grow(first!, 48)
+  first!.computed = 48
+  memory.slide(first!)
+  expect(first!.held[1]!.gone).toBe(1)
+  memory.grow(first!, 96)
+  memory.grow(other!, 16) // the last free block: the one that slid away
+  first!.computed = first!.sound = 96
+  memory.publish(first!, 96)
+  memory.adopt(late!)
+  expect(late!.computed).toBe(0)
+  memory.audit([first!, other!, late!])
+})
+
 test("the audit looks at every group", () => {
   const groups = [
     { blocks: 8, window: Number.POSITIVE_INFINITY },
@@ -91,11 +127,7 @@ test("the audit looks at every group", () => {
   const memory = new Memory({ groups, spares: 1, sinks: 0, recycled: 0 })
   const sequences = [40, 30].map((length, i) => {
     const family = new Family(request(length, { sampling: plain }), 100, i, 0, 0)
-    const outbox = new Outbox(
-      () => {},
-      () => {},
-    )
-    const sequence = new Sequence(family, 0, outbox, memory.groups)
+    const sequence = sequenceOf(family, memory)
     memory.grow(sequence, length)
     return sequence
   })

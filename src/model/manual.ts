@@ -24,8 +24,8 @@ export function modelsPage(): string {
     "GGUF files, whole or split, open where their architecture is `llama` (mistral's, too), `qwen2` or `qwen3`. Their matrices stay in",
     `the file's own types: ${types.join(", ")}.`,
     "",
-    "Matrices are served in the folder's own floats, or packed by `--quantization`. Where layers see only a window of positions,",
-    "and others everything, keys and values of all positions are kept in every layer.",
+    "Matrices are served in the folder's own floats, or packed by `--quantization`. Layers that see only a window of",
+    "positions keep the keys and values of a window, also where others see and keep everything.",
     "",
   ].join("\n")
 }

@@ -19,6 +19,7 @@ describe.each([
   test.each([
     ["llama-odd", 320],
     ["mistral-swa", 120], // its sequences hold a window each and never grow into each other
+    ["gemma3", 320], // three layers of four hold a window each, one holds everything
   ])("%s gives the same bits in any company", async (name, max_total_seq_length) => {
     const asked = Array.from({ length: 8 }, (_, i) => request(i))
     const alone = await opened(name, target, { kv_dtype, max_num_sequence: 1 }, 0)
@@ -39,7 +40,7 @@ describe.each([
     await Promise.all(leaving)
     expect(cold).toEqual(expected)
     expect(warm).toEqual(expected)
-    expect(busy.stats().preemptions > 0).toBe(name === "llama-odd")
+    expect(busy.stats().preemptions > 0).toBe(name !== "mistral-swa")
     busy.audit()
     await busy.close()
   })
