@@ -21,6 +21,7 @@ import {
   findCompiler,
   flagsOf,
   kernels,
+  linking,
   requireCompiler,
   runtime,
   supports,
@@ -131,9 +132,7 @@ async function sourcesHash(level: Level, { family }: Compiler): Promise<string> 
   for (const file of files) hash.update(readFileSync(file))
   return hash
     .update(
-      flagsOf(level, family)
-        .filter((flag) => !flag.startsWith("-I"))
-        .join(" "),
+      [...flagsOf(level, family), ...linking].filter((flag) => !flag.startsWith("-I")).join(" "),
     )
     .digest("hex")
 }

@@ -103,6 +103,13 @@ export function supports(compiler: Compiler, level: Level): Promise<boolean> {
   })
 }
 
+/** At the end of a process libraries are unloaded; threads of one that was not closed must still find their code. */
+export const linking: readonly string[] = [
+  "-shared",
+  ...(process.platform === "darwin" ? [] : ["-Wl,-z,nodelete"]),
+  "-lpthread",
+]
+
 /** Objects that this process has made and that another library may want: a draft's beside its model's. */
 const made = new Map<string, Buffer>()
 const shared = (source: Source) => "path" in source || source.name.startsWith("near_")
@@ -145,7 +152,7 @@ export async function build(
     await Promise.all(Array.from({ length: availableParallelism() }, worker))
     const library = join(folder, "library")
     objects.sort() // link order, and with it the bytes, must not depend on who finished first
-    await call("the library", ["-shared", "-o", library, ...objects, "-lpthread"])
+    await call("the library", ["-o", library, ...objects, ...linking])
     return await readFile(library)
   })
 }
