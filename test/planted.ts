@@ -746,8 +746,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "the host's memory bounds nothing",
     file: "src/engine/limits.ts",
-    text: "return Math.min(most, Math.floor(host.available / hostBytesPerBlock))",
-    fault: "return most",
+    text: "return Math.min(traits.mostBlocks, onHost, blocks) - spares",
+    fault: "return Math.min(traits.mostBlocks, blocks) - spares",
     test: "src/engine/limits.test.ts",
   },
 ]
