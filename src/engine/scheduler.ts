@@ -1,6 +1,6 @@
 // Who computes what in the next step. Everybody's next token comes first, then prompts in chunks, in order of precedence;
 // places and blocks go by the same order, and a sequence that must make room is only put back into the queue.
-// Being parked costs a place, being robbed costs the blocks and their recomputation; neither ever costs a token.
+// A parked sequence has lost its place, a preempted one its blocks, which are recomputed; neither ever loses a token.
 
 import type { Log } from "../log.ts"
 import { BLOCK, type ProgramLimits } from "../runtime/program.ts"
@@ -10,7 +10,7 @@ import type { Family, Sequence } from "./sequence.ts"
 import type { Trace } from "./trace.ts"
 import { byPrecedence, outranks, precedes, Turns } from "./turns.ts"
 
-/** Blocks left to each running sequence when another is admitted: 64 tokens before anybody might be robbed again. */
+/** Blocks left to each running sequence when another is admitted: 64 tokens before any might be preempted again. */
 export const HEADROOM = 4
 
 /** A prompt that is at most a quarter of what the first still has to read gets a quarter of the step. */
@@ -25,7 +25,7 @@ export class Scheduler {
   readonly memory: Memory
   readonly pace = new Pace()
   readonly #turns = new Turns()
-  /** Robberies of running sequences, ever. */
+  /** Preemptions of running sequences, ever. */
   preemptions = 0
   readonly #limits: SchedulerLimits
   readonly #trace: Trace | undefined
@@ -199,7 +199,7 @@ export class Scheduler {
   #findBlocks(next: Sequence): boolean {
     const { memory } = this
     while (!memory.fits(next, this.#running, HEADROOM)) {
-      if (this.#rob(next, (victim) => outranks(next, victim))) continue
+      if (this.#preempt(next, (victim) => outranks(next, victim))) continue
       return this.#running.length === 0
     }
     return true
@@ -222,7 +222,7 @@ export class Scheduler {
     // The last token's row is drawn from, which takes the mask.
     const ready = sequence.remaining - (sequence.constraint?.pending ? 1 : 0)
     const end = Math.min(sequence.computed + Math.min(most, ready), this.#scorable(sequence))
-    while (memory.reach(sequence) < end) if (!this.#rob(sequence, () => true)) break
+    while (memory.reach(sequence) < end) if (!this.#preempt(sequence, () => true)) break
     const chunk = Math.min(end, memory.reach(sequence)) - sequence.computed
     if (chunk <= 0) return 0
     memory.grow(sequence, sequence.computed + chunk)
@@ -241,10 +241,10 @@ export class Scheduler {
 
   /**
    * Takes all blocks from whoever can spare them best: first from those who wait, then from the last of those who run
-   * after `needy` and may be robbed. Who waits itself does not rob who waits before it, unless that one's reader is slow;
-   * who runs robs anybody who waits, so that the first of those who run can always go on.
+   * after `needy` and may be preempted. A waiting sequence may not preempt an earlier waiting one, unless that one's reader is
+   * slow; a running one may preempt any waiting one, so that the first always progresses.
    */
-  #rob(needy: Sequence, mayRob: (victim: Sequence) => boolean): boolean {
+  #preempt(needy: Sequence, mayPreempt: (victim: Sequence) => boolean): boolean {
     let victim: Sequence | undefined
     for (const each of this.#parked) {
       if (each === needy) continue
@@ -253,7 +253,7 @@ export class Scheduler {
     }
     if (!victim) {
       for (const each of this.#running) {
-        if (!precedes(needy, each) || each.widest.blocks.length === 0 || !mayRob(each)) continue
+        if (!precedes(needy, each) || each.widest.blocks.length === 0 || !mayPreempt(each)) continue
         if (!victim || precedes(victim, each)) victim = each
       }
       if (!victim) return false

@@ -64,7 +64,7 @@ export function createEagle(program: Program, { blocks }: Memory): Drafter {
     end: ({ computed }) => computed + 1,
     reached(sequence) {
       if (sequence.computed === 0) return undefined // of a prompt of one token: no row stands before its draft
-      if (beginOf(sequence) > sequence.computed) begins.delete(sequence) // it was robbed, or has just come
+      if (beginOf(sequence) > sequence.computed) begins.delete(sequence) // it was preempted, or has just come
       if (!hasRows(sequence)) beginLater(sequence)
       return beginOf(sequence) > sequence.computed ? undefined : reachedOf(sequence)
     },
