@@ -149,7 +149,7 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "what no finite row vouched for is found by others",
     file: "src/engine/memory.ts",
-    text: "const end = Math.min(length, sequence.sound)",
+    text: "const end = Math.min(length, sequence.verified)",
     fault: "const end = length",
     test: "src/engine/prefixes.test.ts",
   },

@@ -112,7 +112,7 @@ test("what slid away before it was vouched for is nobody's once somebody took it
   expect(first!.held[1]!.gone).toBe(1)
   memory.grow(first!, 96)
   memory.grow(other!, 16) // the last free block: the one that slid away
-  first!.computed = first!.sound = 96
+  first!.computed = first!.verified = 96
   memory.publish(first!, 96)
   memory.adopt(late!)
   expect(late!.computed).toBe(0)

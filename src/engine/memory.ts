@@ -142,7 +142,7 @@ export class Memory {
     const reached = Math.min(sequence.shared * BLOCK, length - 1)
     if (found.length > 0) this.#follow(sequence, reached)
     sequence.computed = Math.max(sequence.computed, reached)
-    sequence.sound = Math.max(sequence.sound, reached)
+    sequence.verified = Math.max(sequence.verified, reached)
     this.#credit(sequence)
   }
 
@@ -206,7 +206,7 @@ export class Memory {
     for (const pool of this.#pools) pool.fork(sequence, sibling, prompt)
     sequence.shared = Math.min(sibling.shared, sequence.widest.blocks.length)
     sequence.computed = computed
-    sequence.sound = Math.min(sibling.sound, computed)
+    sequence.verified = Math.min(sibling.verified, computed)
     return true
   }
 
@@ -224,15 +224,15 @@ export class Memory {
     for (const pool of this.#pools) pool.release(sequence)
     sequence.shared = 0
     sequence.computed = 0
-    sequence.sound = 0
+    sequence.verified = 0
   }
 
-  /** Lets others find the sequence's first `length` positions, as far as finite numbers vouch for them. */
+  /** Lets others find the sequence's first `length` positions, as far as they are verified. */
   publish(sequence: Sequence, length: number): void {
     if (!this.#mayShare(sequence)) return
     const { tokens } = sequence
     const { blocks } = sequence.widest
-    const end = Math.min(length, sequence.sound)
+    const end = Math.min(length, sequence.verified)
     for (let at = sequence.shared; (at + 1) * BLOCK <= end; at++) {
       const parent = this.#parent(sequence, at)
       if (parent === UNKNOWN) return

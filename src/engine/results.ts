@@ -128,7 +128,7 @@ export class Results {
     try {
       if (sequence.fault !== undefined) throw sequence.fault
       if (output.finite[row] === 0) throw new Error(NOT_FINITE)
-      sequence.sound = sequence.computed
+      sequence.verified = sequence.computed
       memory.publish(sequence, promptTokens)
       if (request.maxTokens === 0) {
         this.#parts.endings.end(sequence, { kind: "end", reason: "length" })

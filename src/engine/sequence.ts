@@ -104,8 +104,8 @@ export class Sequence {
   tokens: Int32Array // [≥ length]  prompt and reply; the request's own prompt until the first token is drawn
   length: number
   computed = 0
-  /** Positions that a row of finite numbers vouches for. */
-  sound = 0
+  /** Positions whose rows were seen to be finite: their blocks may be shared. */
+  verified = 0
   /** The most that was ever computed: everything below is recomputation. */
   reached = 0
   chunk = 0

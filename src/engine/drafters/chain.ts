@@ -95,10 +95,10 @@ export class Chain {
     let row = 0
     for (const { sequence, rows } of parts) {
       if (rows === 0) continue
-      const [token, isSound] = [output.tokens[row]!, output.finite[row] !== 0]
+      const [token, isVerified] = [output.tokens[row]!, output.finite[row] !== 0]
       const last = output.hidden.slice(row * hidden, (row + 1) * hidden)
       row++
-      if (!isSound || sequence.family.request.stopTokens.has(token)) continue
+      if (!isVerified || sequence.family.request.stopTokens.has(token)) continue
       sequence.drafts.push(token)
       const end = sequence.length + sequence.drafts.length
       if (sequence.drafts.length < sequence.wish) {
