@@ -174,7 +174,7 @@ class Lowering {
         const [q, k, v] = node.inputs
         const { attention } = node
         const place = this.#placeOf(attention)
-        emit({ op: "remember", key: at(k), value: at(v), place }, "tokens")
+        emit({ op: "storeKv", key: at(k), value: at(v), place }, "tokens")
         const { span } = this.#sums
         emit({ op: "attend", query: at(q), attention, place, span, output: fresh() })
         break

@@ -67,7 +67,7 @@ test("the plan of a decoder", () => {
     "angles tokens",
     "rope tokens",
     "rope tokens",
-    "remember tokens",
+    "storeKv tokens",
     "attend tokens",
     "matmul tokens", // o, added
     "norm tokens",
@@ -81,7 +81,7 @@ test("the plan of a decoder", () => {
     "rope wanted",
     "matmul tokens", // k+v
     "rope tokens",
-    "remember tokens",
+    "storeKv tokens",
     "attend wanted",
     "select wanted",
     "matmul wanted",

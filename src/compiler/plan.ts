@@ -109,7 +109,7 @@ export type StepOp =
    */
   | { op: "rope"; view: View; headDim: number; angles: View }
   /** Keys and values of the step's tokens into the layer's cache, rounded to its type. Always all tokens. */
-  | { op: "remember"; key: View; value: View; place: Place }
+  | { op: "storeKv"; key: View; value: View; place: Place }
   /** Reads keys and values from the cache alone, the step's own included, `span` positions in a softmax. */
   | {
       op: "attend"
@@ -221,7 +221,7 @@ function printStep(plan: Plan, step: Step): string {
     }
     case "rope":
       return on(`${view(step.view)} = rope head ${step.headDim} ${view(step.angles)}`)
-    case "remember":
+    case "storeKv":
       return on(`remember ${placeText(step.place)} key ${view(step.key)} value ${view(step.value)}`)
     case "attend": {
       const { heads, kvHeads, headDim, cap, window } = step.attention

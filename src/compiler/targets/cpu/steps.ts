@@ -321,7 +321,7 @@ class Code implements StepCode {
           angles: row(step.angles, "token"),
           turned: step.angles.columns,
         })
-      case "remember": {
+      case "storeKv": {
         const { group, layer } = step.place
         const fields = {
           attention: initialiser(this.#storage(step.place)),
@@ -331,7 +331,7 @@ class Code implements StepCode {
           value: row(step.value),
           token: "token",
         }
-        return call("remember_row", "remembered", fields, "m")
+        return call("store_kv_row", "remembered", fields, "m")
       }
       case "apply": {
         const result = elementwise[step.function].c("x", float(step.by ?? 0))

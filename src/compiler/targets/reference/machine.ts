@@ -154,7 +154,7 @@ export class Machine {
         const [view, angles] = [this.#rows(step.view), this.#rows(step.angles)]
         return (row) => kernels.rope(view, row, step.headDim, angles, tokens[row]!)
       }
-      case "remember":
+      case "storeKv":
         return this.#memory(step)
       case "apply": {
         const { js } = elementwise[step.function]
@@ -232,7 +232,7 @@ export class Machine {
     }
   }
 
-  #memory(step: Extract<Step, { op: "remember" }>): (row: number) => void {
+  #memory(step: Extract<Step, { op: "storeKv" }>): (row: number) => void {
     const { group } = step.place
     const slots = this.#stepRows.slotsIn(group)
     const [key, value] = [this.#rows(step.key), this.#rows(step.value)]

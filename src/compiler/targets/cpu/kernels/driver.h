@@ -320,7 +320,7 @@ struct remembered {
   const float *key, *value;
   int64_t token;
 };
-INLINE void remember_row(const sinter_model *m, const struct remembered r) {
+INLINE void store_kv_row(const sinter_model *m, const struct remembered r) {
   const struct attention a = r.attention;
   int64_t position = m->step->positions[r.token],
           list = r.group * m->step->sequences + m->sequence_of[r.token];
