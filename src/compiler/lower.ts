@@ -71,7 +71,7 @@ class Lowering {
   readonly #buffers = new BufferList()
   readonly #places = new Map<Node, View>()
   readonly #codes = new Map<Node, Codes>()
-  readonly #angles = new Map<string, View>() // by their rotation
+  readonly #ropeTables = new Map<string, View>() // by their rotation
   readonly #steps: Step[] = []
 
   constructor(graph: Graph, groups: readonly KvShape[], codecOf: CodecOf, sums: SumOrder) {
@@ -157,17 +157,17 @@ class Lowering {
         const [x] = node.inputs
         const { headDim, rotation } = node
         const key = JSON.stringify(rotation)
-        if (!this.#angles.has(key)) {
+        if (!this.#ropeTables.has(key)) {
           const output = this.#buffers.take("tokens", 2 * rotation.frequencies.length, "f32")
-          this.#angles.set(key, output)
-          emit({ op: "angles", rotation, output }, "tokens")
+          this.#ropeTables.set(key, output)
+          emit({ op: "ropeTable", rotation, output }, "tokens")
         }
         let view = inPlace(x)
         if (!view) {
           view = fresh()
           emit({ op: "copy", input: at(x), output: view })
         }
-        emit({ op: "rope", view, headDim, angles: this.#angles.get(key)! })
+        emit({ op: "rope", view, headDim, ropeTable: this.#ropeTables.get(key)! })
         break
       }
       case "attention": {
@@ -214,7 +214,7 @@ class Lowering {
   /** Frees the buffers in which nothing lies that is read after node number `index`. */
   release(index: number): void {
     const alive = new Set<BufferId>()
-    for (const { buffer } of this.#angles.values()) alive.add(buffer)
+    for (const { buffer } of this.#ropeTables.values()) alive.add(buffer)
     for (const [node, view] of this.#places)
       if (this.#last.get(node)! > index) alive.add(view.buffer)
     for (const [node, { codes, scales }] of this.#codes)

@@ -64,7 +64,7 @@ test("the plan of a decoder", () => {
     "norm tokens",
     "matmul tokens", // q+k+v
     "norm tokens", // each query head, in place
-    "angles tokens",
+    "ropeTable tokens",
     "rope tokens",
     "rope tokens",
     "storeKv tokens",
@@ -119,7 +119,7 @@ test("activations are rounded once for every product that reads them", () => {
 })
 
 test("nothing lies where scales lie, even if it is as wide", () => {
-  const shape = { hidden: 6 * 32 } // as many groups as a head has columns: the angles would fit
+  const shape = { hidden: 6 * 32 } // as many groups as a head has columns: the rope table would fit
   const options = { format: "q4f16_1", activations: "int8", kv: "f32" } as const
   const { steps, buffers } = compile(smallGraph(shape), options)
   const views = steps.flatMap((step) =>

@@ -76,7 +76,7 @@ export type StepOp =
   /** output = the rows of `hiddenIn` */
   | { op: "hiddenIn"; output: View }
   /** output [tokens, 2 * pairs] = cos(position * frequencies[i]), then sin of the same, times the rotation's factors. */
-  | { op: "angles"; rotation: Rotation; output: View }
+  | { op: "ropeTable"; rotation: Rotation; output: View }
   /**
    * Each `width` columns by themselves, less their mean where the kind is `layer`:
    * output = input / sqrt(mean(input^2) + epsilon) * weight + bias. One weight serves every head where it is as long as one.
@@ -104,10 +104,10 @@ export type StepOp =
       output: View
     }
   /**
-   * In place: as many elements of every head as `angles` has columns, turned by its token's position: the first half of them
-   * with the second. Row r of `wanted` is some token: `angles` has tokens' rows.
+   * In place: as many elements of every head as `ropeTable` has columns, turned by its token's position: the first half of them
+   * with the second. Row r of `wanted` is some token: `ropeTable` has tokens' rows.
    */
-  | { op: "rope"; view: View; headDim: number; angles: View }
+  | { op: "rope"; view: View; headDim: number; ropeTable: View }
   /** Keys and values of the step's tokens into the layer's cache, rounded to its type. Always all tokens. */
   | { op: "storeKv"; key: View; value: View; place: Place }
   /** Reads keys and values from the cache alone, the step's own included, `span` positions in a softmax. */
@@ -202,8 +202,8 @@ function printStep(plan: Plan, step: Step): string {
       return on(`${view(step.output)} = embed ${p(step.table)} by ${step.by}`)
     case "hiddenIn":
       return on(`${view(step.output)} = hiddenIn`)
-    case "angles":
-      return on(`${view(step.output)} = angles ${step.rotation.frequencies.length} frequencies`)
+    case "ropeTable":
+      return on(`${view(step.output)} = ropeTable ${step.rotation.frequencies.length} frequencies`)
     case "norm":
       return on(
         `${view(step.output)} = ${step.kind} norm ${view(step.input)} ${p(step.weight)}${step.bias === undefined ? "" : ` bias ${p(step.bias)}`} epsilon ${step.epsilon} width ${step.width}`,
@@ -220,7 +220,7 @@ function printStep(plan: Plan, step: Step): string {
       )
     }
     case "rope":
-      return on(`${view(step.view)} = rope head ${step.headDim} ${view(step.angles)}`)
+      return on(`${view(step.view)} = rope head ${step.headDim} ${view(step.ropeTable)}`)
     case "storeKv":
       return on(`remember ${placeText(step.place)} key ${view(step.key)} value ${view(step.value)}`)
     case "attend": {

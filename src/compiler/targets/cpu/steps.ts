@@ -280,9 +280,9 @@ class Code implements StepCode {
           output: row(step.output),
         })
       }
-      case "angles": {
+      case "ropeTable": {
         const { frequencies, factor, growth = { beta: 0, original: 0 } } = step.rotation
-        return call("angles_row", "angles", {
+        return call("angles_row", "ropeTable", {
           position: "m->step->positions[token]",
           frequencies: this.#table(frequencies),
           count: frequencies.length,
@@ -318,8 +318,8 @@ class Code implements StepCode {
           row: row(step.view),
           columns: step.view.columns,
           head_dim: step.headDim,
-          angles: row(step.angles, "token"),
-          turned: step.angles.columns,
+          ropeTable: row(step.ropeTable, "token"),
+          turned: step.ropeTable.columns,
         })
       case "storeKv": {
         const { group, layer } = step.place

@@ -162,7 +162,7 @@ export function addParts(sums: Float64Array): void {
 }
 
 /** cos and sin of position * frequency, for each pair, times the factors of the rotation. */
-export function angles(
+export function ropeTable(
   position: number,
   { frequencies, factor, growth }: Rotation,
   out: Rows,
@@ -182,15 +182,15 @@ export function rope(
   view: Rows,
   row: number,
   headDim: number,
-  angles: Rows,
-  angleRow: number,
+  table: Rows,
+  tableRow: number,
 ): void {
-  const half = angles.columns / 2
-  const turn = at(angles, angleRow)
+  const half = table.columns / 2
+  const turn = at(table, tableRow)
   for (let head = 0; head < view.columns; head += headDim) {
     const from = at(view, row) + head
     for (let i = 0; i < half; i++) {
-      const [cos, sin] = [angles.data[turn + i]!, angles.data[turn + half + i]!]
+      const [cos, sin] = [table.data[turn + i]!, table.data[turn + half + i]!]
       const [a, b] = [view.data[from + i]!, view.data[from + i + half]!]
       view.data[from + i] = fround(a * cos) - fround(b * sin)
       view.data[from + i + half] = fround(b * cos) + fround(a * sin)

@@ -136,9 +136,9 @@ export class Machine {
         const given = { data: input.hiddenIn!, stride: out.columns, from: 0, columns: out.columns }
         return (row) => kernels.rowOf(out, row).set(kernels.rowOf(given, row))
       }
-      case "angles": {
+      case "ropeTable": {
         const out = this.#rows(step.output)
-        return (row) => kernels.angles(input.positions[row]!, step.rotation, out, row)
+        return (row) => kernels.ropeTable(input.positions[row]!, step.rotation, out, row)
       }
       case "norm": {
         const [x, out] = [this.#rows(step.input), this.#rows(step.output)]
@@ -151,8 +151,8 @@ export class Machine {
         return (row) => kernels.quantize(x, out, row)
       }
       case "rope": {
-        const [view, angles] = [this.#rows(step.view), this.#rows(step.angles)]
-        return (row) => kernels.rope(view, row, step.headDim, angles, tokens[row]!)
+        const [view, ropeTable] = [this.#rows(step.view), this.#rows(step.ropeTable)]
+        return (row) => kernels.rope(view, row, step.headDim, ropeTable, tokens[row]!)
       }
       case "storeKv":
         return this.#memory(step)

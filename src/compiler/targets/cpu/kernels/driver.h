@@ -258,7 +258,7 @@ INLINE void embed_row(const struct embed e) {
   unpack_row(e.panels, e.table, e.index, e.rounded, e.output);
 }
 
-struct angles {
+struct rope_table {
   int32_t position;
   const double *frequencies;
   int64_t count;
@@ -266,7 +266,7 @@ struct angles {
   float *output;  // [2, count]
 };
 // Cosines and sines times `factor`, and times what grows with the position where there is an `original`.
-INLINE void angles_row(const struct angles a) {
+INLINE void angles_row(const struct rope_table a) {
   const double position = a.position;
   double grown = a.original > 0 ? 1 + a.beta * log_double(1 + floor_of(position / a.original)) : 1;
   const float size = (float)(a.factor * grown);
@@ -306,12 +306,12 @@ INLINE void quantize(const struct quantized q) {
 struct rope {
   float *row;
   int64_t columns, head_dim;
-  const float *angles;
+  const float *rope_table;
   int64_t turned;  // columns of a head
 };
 INLINE void rope_row(const struct rope r) {
   for (int64_t i = 0; i < r.columns; i += r.head_dim)
-    rotate_head(r.row + i, r.angles, r.angles + r.turned / 2, r.turned / 2, r.row + i);
+    rotate_head(r.row + i, r.rope_table, r.rope_table + r.turned / 2, r.turned / 2, r.row + i);
 }
 
 struct remembered {
