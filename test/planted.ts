@@ -156,7 +156,7 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "scopes share prefixes",
     file: "src/engine/memory.ts",
-    text: "this.cache.root(sequence.family.request.scope)",
+    text: "this.cache.root(sequence.sequenceGroup.request.scope)",
     fault: 'this.cache.root("")',
     test: "src/engine/prefixes.test.ts",
   },

@@ -74,7 +74,7 @@ export class Batch {
       for (let row = part.rows; row > 0; row--) {
         this.#logitRows[rows++] = tokens - row
         const position = end - row + 1
-        if (position < sequence.family.promptTokens) this.#sampler.score(sequence, position)
+        if (position < sequence.sequenceGroup.promptTokens) this.#sampler.score(sequence, position)
         else this.#sampler.add(sequence, position)
       }
       for (let row = part.hidden; row > 0; row--) this.#hiddenRows[hidden++] = tokens - row

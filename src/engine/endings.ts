@@ -25,13 +25,13 @@ export class Endings {
 
   /** Resolves when no request is left. */
   async idle(): Promise<void> {
-    if (this.#parts.scheduler.families.length === 0) return
+    if (this.#parts.scheduler.sequenceGroups.length === 0) return
     await new Promise<void>((resolve) => this.#onIdle.push(resolve))
   }
 
   /** What the reader took stays findable for others; what was drawn past that does not. */
   letGo(sequence: Sequence): void {
-    const wanted = sequence.family.promptTokens + sequence.outbox.read
+    const wanted = sequence.sequenceGroup.promptTokens + sequence.outbox.read
     this.#parts.scheduler.memory.recycle(sequence, wanted)
     this.#remove(sequence, "left", sequence.length - wanted)
   }
@@ -52,20 +52,25 @@ export class Endings {
 
   /** @param unread tokens that were drawn and that nobody will ever read */
   #remove(sequence: Sequence, outcome: string, unread: number): void {
-    const { family } = sequence
-    this.#parts.trace?.span(family.request.id, "reply", sequence.firstAt ?? this.#parts.now(), {
-      choice: sequence.choice,
-      outcome,
-      prompt: family.promptTokens,
-      cached: family.cached,
-      reply: sequence.replyTokens,
-      unread,
-      blocks: sequence.widest.blocks.length,
-    })
+    const { sequenceGroup } = sequence
+    this.#parts.trace?.span(
+      sequenceGroup.request.id,
+      "reply",
+      sequence.firstAt ?? this.#parts.now(),
+      {
+        choice: sequence.choice,
+        outcome,
+        prompt: sequenceGroup.promptTokens,
+        cached: sequenceGroup.cached,
+        reply: sequence.replyTokens,
+        unread,
+        blocks: sequence.widest.blocks.length,
+      },
+    )
     this.#parts.scheduler.remove(sequence)
     sequence.constraint?.close?.()
-    if (family.live.length === 0) family.onEnd()
-    if (this.#parts.scheduler.families.length > 0) return
+    if (sequenceGroup.live.length === 0) sequenceGroup.onEnd()
+    if (this.#parts.scheduler.sequenceGroups.length > 0) return
     for (const resolve of this.#onIdle.splice(0)) resolve()
   }
 }

@@ -18,7 +18,7 @@ import { Memory } from "./memory.ts"
 import { Outbox } from "./outbox.ts"
 import { Results, scoresOf } from "./results.ts"
 import { Scheduler } from "./scheduler.ts"
-import { Family, Sequence } from "./sequence.ts"
+import { Sequence, SequenceGroup } from "./sequence.ts"
 import { Speculation, type Speculative } from "./speculative.ts"
 import { type EngineStats, noCounts } from "./stats.ts"
 import type { Trace } from "./trace.ts"
@@ -154,15 +154,21 @@ class Loop implements Engine {
     this.#check(request)
     const { requestTimeout = Number.POSITIVE_INFINITY } = this.#options
     const now = this.#now()
-    const family = new Family(request, this.#context, this.#arrivals++, now, requestTimeout)
+    const sequenceGroup = new SequenceGroup(
+      request,
+      this.#context,
+      this.#arrivals++,
+      now,
+      requestTimeout,
+    )
     for (let choice = 0; choice < request.choices; choice++) {
-      family.live.push(this.#newSequence(family, choice))
+      sequenceGroup.live.push(this.#newSequence(sequenceGroup, choice))
     }
-    const choices = family.live.map((sequence) => sequence.outbox)
-    const abort = () => this.#stopAll(family)
+    const choices = sequenceGroup.live.map((sequence) => sequence.outbox)
+    const abort = () => this.#stopAll(sequenceGroup)
     signal?.addEventListener("abort", abort, { once: true })
-    family.onEnd = () => signal?.removeEventListener("abort", abort)
-    this.#scheduler.add(family)
+    sequenceGroup.onEnd = () => signal?.removeEventListener("abort", abort)
+    this.#scheduler.add(sequenceGroup)
     this.#options.trace?.mark(request.id, "queued", {
       choices: request.choices,
       prompt: request.prompt.length,
@@ -172,13 +178,15 @@ class Loop implements Engine {
     return {
       promptTokens: request.prompt.length,
       get cachedTokens() {
-        return family.cached
+        return sequenceGroup.cached
       },
       get queued() {
-        return family.steppedAt === undefined ? undefined : family.steppedAt - family.arrivedAt
+        return sequenceGroup.steppedAt === undefined
+          ? undefined
+          : sequenceGroup.steppedAt - sequenceGroup.arrivedAt
       },
       get scores() {
-        return request.scorePrompt ? scoresOf(family) : undefined
+        return request.scorePrompt ? scoresOf(sequenceGroup) : undefined
       },
       choices,
     }
@@ -219,8 +227,8 @@ class Loop implements Engine {
 
   async close(): Promise<void> {
     this.#isClosing = true
-    for (const family of [...this.#scheduler.families]) {
-      this.#stopAll(family, problem("server_closing", {}))
+    for (const sequenceGroup of [...this.#scheduler.sequenceGroups]) {
+      this.#stopAll(sequenceGroup, problem("server_closing", {}))
     }
     await this.#serving
     clearTimeout(this.#alarm)
@@ -252,7 +260,7 @@ class Loop implements Engine {
     return problem("context_length_exceeded", { tokens, limit, cure }, field)
   }
 
-  #newSequence(family: Family, choice: number): Sequence {
+  #newSequence(sequenceGroup: SequenceGroup, choice: number): Sequence {
     const outbox = new Outbox(
       () => {
         if (sequence.state === "waiting" && !sequence.isBehind) this.#wake()
@@ -260,7 +268,7 @@ class Loop implements Engine {
       () => this.#stop(sequence),
     )
     const { groups } = this.#scheduler.memory
-    const sequence = new Sequence(family, choice, outbox, groups)
+    const sequence = new Sequence(sequenceGroup, choice, outbox, groups)
     return sequence
   }
 
@@ -268,8 +276,8 @@ class Loop implements Engine {
   #stop(sequence: Sequence, reason?: Problem): void {
     if (sequence.state === "leaving") return
     if (sequence.state === "ended") {
-      const { family, choice, replyTokens, outbox } = sequence
-      this.#options.trace?.mark(family.request.id, "left", {
+      const { sequenceGroup, choice, replyTokens, outbox } = sequence
+      this.#options.trace?.mark(sequenceGroup.request.id, "left", {
         choice,
         unread: replyTokens - outbox.read,
       })
@@ -285,8 +293,8 @@ class Loop implements Engine {
     if (this.#step.every((each) => each.state === "leaving")) Atomics.store(this.#cancel, 0, 1)
   }
 
-  #stopAll(family: Family, reason?: Problem): void {
-    for (const sequence of [...family.live]) this.#stop(sequence, reason)
+  #stopAll(sequenceGroup: SequenceGroup, reason?: Problem): void {
+    for (const sequence of [...sequenceGroup.live]) this.#stop(sequence, reason)
   }
 
   // the loop
@@ -330,7 +338,8 @@ class Loop implements Engine {
       return this.#scheduler.choose()
     } catch (error) {
       this.#options.log?.error({ err: error }, "no step could be chosen")
-      for (const family of [...this.#scheduler.families]) this.#stopAll(family, failure(error))
+      for (const sequenceGroup of [...this.#scheduler.sequenceGroups])
+        this.#stopAll(sequenceGroup, failure(error))
       return []
     }
   }
@@ -338,15 +347,17 @@ class Loop implements Engine {
   #expire(): void {
     const now = this.#now()
     const seconds = (this.#options.requestTimeout ?? 0) / 1000
-    for (const family of this.#scheduler.families.filter(({ deadline }) => deadline <= now)) {
-      this.#stopAll(family, problem("request_timeout", { seconds }))
+    for (const sequenceGroup of this.#scheduler.sequenceGroups.filter(
+      ({ deadline }) => deadline <= now,
+    )) {
+      this.#stopAll(sequenceGroup, problem("request_timeout", { seconds }))
     }
   }
 
   /** While there are no steps, nobody else looks at the clock. */
   #setAlarm(): void {
     clearTimeout(this.#alarm)
-    const next = Math.min(...this.#scheduler.families.map(({ deadline }) => deadline))
+    const next = Math.min(...this.#scheduler.sequenceGroups.map(({ deadline }) => deadline))
     if (next === Number.POSITIVE_INFINITY) return
     const delay = Math.min(Math.ceil(next - this.#now()), LONGEST_TIMER)
     this.#alarm = setTimeout(() => this.#wake(), delay)
@@ -355,7 +366,7 @@ class Loop implements Engine {
   async #take(step: readonly Sequence[]): Promise<void> {
     const begun = this.#now()
     this.#step = step
-    for (const { family } of step) family.steppedAt ??= begun
+    for (const { sequenceGroup } of step) sequenceGroup.steppedAt ??= begun
     Atomics.store(this.#cancel, 0, 0)
     let members = step
     try {
@@ -388,7 +399,7 @@ class Loop implements Engine {
     const reason = problem("program_lost", { problem: message })
     this.#lost = reason
     this.#options.log?.error({ why: message }, "the program is lost")
-    for (const { live } of [...this.#scheduler.families])
+    for (const { live } of [...this.#scheduler.sequenceGroups])
       for (const sequence of [...live]) this.#endings.fail(sequence, reason)
     this.#options.onLost?.(reason)
   }

@@ -6,7 +6,7 @@ import { collect, expectedReply, VOCABULARY } from "../../test/history-program.t
 import type { GenerationRequest } from "./generation.ts"
 import { Memory } from "./memory.ts"
 import { Outbox } from "./outbox.ts"
-import { Family, Sequence } from "./sequence.ts"
+import { Sequence, SequenceGroup } from "./sequence.ts"
 
 const windows = [undefined, 40]
 const visible = { context: 1024, windows }
@@ -88,12 +88,12 @@ test("where a group runs out somebody is put back, whatever the others have left
   isClean()
 })
 
-function sequenceOf(family: Family, { groups }: Memory): Sequence {
+function sequenceOf(sequenceGroup: SequenceGroup, { groups }: Memory): Sequence {
   const outbox = new Outbox(
     () => {},
     () => {},
   )
-  return new Sequence(family, 0, outbox, groups)
+  return new Sequence(sequenceGroup, 0, outbox, groups)
 }
 
 test("what slid away before it was vouched for is nobody's once somebody took it", () => {
@@ -104,7 +104,7 @@ test("what slid away before it was vouched for is nobody's once somebody took it
   const memory = new Memory({ groups, spares: 0, sinks: 0, recycled: Number.POSITIVE_INFINITY })
   const { prompt } = request(96)
   const [first, other, late] = [prompt, request(16).prompt, prompt.slice(0, 20)].map((tokens, i) =>
-    sequenceOf(new Family(request(1, { prompt: tokens }), 100, i, 0, 0), memory),
+    sequenceOf(new SequenceGroup(request(1, { prompt: tokens }), 100, i, 0, 0), memory),
   )
   memory.grow(first!, 48)
   first!.computed = 48
@@ -126,8 +126,8 @@ test("the audit looks at every group", () => {
   ]
   const memory = new Memory({ groups, spares: 1, sinks: 0, recycled: 0 })
   const sequences = [40, 30].map((length, i) => {
-    const family = new Family(request(length, { sampling: plain }), 100, i, 0, 0)
-    const sequence = sequenceOf(family, memory)
+    const sequenceGroup = new SequenceGroup(request(length, { sampling: plain }), 100, i, 0, 0)
+    const sequence = sequenceOf(sequenceGroup, memory)
     memory.grow(sequence, length)
     return sequence
   })

@@ -134,8 +134,8 @@ export class Memory {
    */
   adopt(sequence: Sequence): void {
     if (!this.#mayShare(sequence)) return
-    const { family, shared } = sequence
-    const length = family.isScored ? sequence.length : family.scored + 1
+    const { sequenceGroup, shared } = sequence
+    const length = sequenceGroup.isScored ? sequence.length : sequenceGroup.scored + 1
     const found = this.#find(sequence, length)
     for (const [i, block] of found.entries()) this.#widest.share(sequence, shared + i, block)
     sequence.shared += found.length
@@ -199,7 +199,7 @@ export class Memory {
 
   /** Takes over the prompt that a sibling holds; false when it does not hold all of it. */
   fork(sequence: Sequence, sibling: Sequence): boolean {
-    const prompt = sequence.family.promptTokens
+    const prompt = sequence.sequenceGroup.promptTokens
     const computed = Math.min(prompt, sequence.length - 1)
     const isHeld = this.#pools.every((pool) => pool.canFork(sibling, computed))
     if (sibling.computed < prompt || !isHeld) return false
@@ -213,8 +213,8 @@ export class Memory {
   /** Gives up blocks that no later token can see. */
   slide(sequence: Sequence): void {
     this.#widest.slide(sequence)
-    const { shared, family } = sequence
-    const prompt = { from: shared, end: Math.floor(family.promptTokens / BLOCK) }
+    const { shared, sequenceGroup } = sequence
+    const prompt = { from: shared, end: Math.floor(sequenceGroup.promptTokens / BLOCK) }
     const publishable = this.#mayShare(sequence) ? prompt : undefined
     for (const { pool } of this.#followers) pool.slide(sequence, publishable)
   }
@@ -279,17 +279,17 @@ export class Memory {
   }
 
   #parent(sequence: Sequence, at: number): Serial {
-    if (at === 0) return this.cache.root(sequence.family.request.scope)
+    if (at === 0) return this.cache.root(sequence.sequenceGroup.request.scope)
     return this.cache.serial(sequence.widest.blocks[at - 1]!)
   }
 
-  /** Prompt tokens that nobody of the family had to compute. */
+  /** Prompt tokens that nobody of the sequence group had to compute. */
   #credit(sequence: Sequence): void {
-    const { family } = sequence
-    const reached = Math.min(sequence.computed, family.promptTokens)
-    if (reached <= family.reached) return
-    family.cached += reached - family.reached
-    this.cachedTokens += reached - family.reached
-    family.reached = reached
+    const { sequenceGroup } = sequence
+    const reached = Math.min(sequence.computed, sequenceGroup.promptTokens)
+    if (reached <= sequenceGroup.reached) return
+    sequenceGroup.cached += reached - sequenceGroup.reached
+    this.cachedTokens += reached - sequenceGroup.reached
+    sequenceGroup.reached = reached
   }
 }

@@ -6,7 +6,7 @@ import type { Part } from "./batch.ts"
 import { type Endings, failure } from "./endings.ts"
 import type { PromptScores, TokenEvent } from "./generation.ts"
 import type { Scheduler } from "./scheduler.ts"
-import type { Family, Sequence } from "./sequence.ts"
+import type { Sequence, SequenceGroup } from "./sequence.ts"
 import type { Speculation } from "./speculative.ts"
 import type { Counts } from "./stats.ts"
 import type { Trace } from "./trace.ts"
@@ -59,9 +59,9 @@ export class Results {
     if (before) this.#traceStep(parts.length, begun, before)
   }
 
-  #traceChunk({ family, choice, computed, chunk }: Sequence, begun: number): void {
+  #traceChunk({ sequenceGroup, choice, computed, chunk }: Sequence, begun: number): void {
     const counts = { choice, from: computed, tokens: chunk }
-    this.#parts.trace?.span(family.request.id, "prompt", begun, counts)
+    this.#parts.trace?.span(sequenceGroup.request.id, "prompt", begun, counts)
   }
 
   #traceStep(sequences: number, begun: number, before: Counts): void {
@@ -76,35 +76,39 @@ export class Results {
 
   /** Its chunk is in its blocks now; counts what of it was new. */
   #advance(sequence: Sequence): void {
-    const { family } = sequence
+    const { sequenceGroup } = sequence
     const to = sequence.computed + sequence.chunk
-    const prompt = Math.min(to, family.promptTokens) - Math.max(sequence.computed, family.reached)
-    const reached = Math.max(sequence.reached, family.promptTokens)
+    const prompt =
+      Math.min(to, sequenceGroup.promptTokens) - Math.max(sequence.computed, sequenceGroup.reached)
+    const reached = Math.max(sequence.reached, sequenceGroup.promptTokens)
     const reply = to - Math.max(sequence.computed, reached)
     const fresh = Math.max(0, prompt) + Math.max(0, reply)
     this.#parts.counts.promptTokens += Math.max(0, prompt)
     this.#parts.counts.recomputedTokens += sequence.chunk - fresh
-    family.reached = Math.max(family.reached, Math.min(to, family.promptTokens))
+    sequenceGroup.reached = Math.max(
+      sequenceGroup.reached,
+      Math.min(to, sequenceGroup.promptTokens),
+    )
     sequence.reached = Math.max(sequence.reached, to)
     sequence.computed = to
   }
 
   /** Keeps how likely the prompt's tokens were, for all choices, whichever of them computed it. */
   #score(sequence: Sequence, output: StepDone, first: number, rows: number): void {
-    const { family } = sequence
+    const { sequenceGroup } = sequence
     if (output.finite.subarray(first, first + rows).includes(0)) {
       this.#parts.endings.fail(sequence, failure(NOT_FINITE))
       return
     }
-    const { top, logprobs, topTokens, topLogprobs } = scoresOf(family)
-    logprobs.set(output.logprobs.subarray(first, first + rows), family.scored)
+    const { top, logprobs, topTokens, topLogprobs } = scoresOf(sequenceGroup)
+    logprobs.set(output.logprobs.subarray(first, first + rows), sequenceGroup.scored)
     for (let row = 0; row < rows; row++) {
       const from = (first + row) * MOST_LOGPROBS
-      const at = (family.scored + row) * top
+      const at = (sequenceGroup.scored + row) * top
       topTokens.set(output.topTokens.subarray(from, from + top), at)
       topLogprobs.set(output.topLogprobs.subarray(from, from + top), at)
     }
-    family.scored += rows
+    sequenceGroup.scored += rows
   }
 
   /** Draws a token, and another one for as long as the draft said which it would be: that one is computed too. */
@@ -124,7 +128,7 @@ export class Results {
 
   #draw(sequence: Sequence, output: StepDone, row: number): void {
     const { memory } = this.#parts.scheduler
-    const { promptTokens, request } = sequence.family
+    const { promptTokens, request } = sequence.sequenceGroup
     try {
       if (sequence.fault !== undefined) throw sequence.fault
       if (output.finite[row] === 0) throw new Error(NOT_FINITE)
@@ -149,28 +153,28 @@ export class Results {
       this.#parts.endings.fail(sequence, failure(error))
       return
     }
-    if (sequence.length < sequence.family.end) return
+    if (sequence.length < sequence.sequenceGroup.end) return
     this.#parts.endings.end(sequence, { kind: "end", reason: "length" })
   }
 }
 
 /** Their room is taken when it is first asked for. */
-export function scoresOf(family: Family): PromptScores {
-  const top = family.request.sampling.topLogprobs ?? 0
-  const count = family.promptTokens - 1
-  family.scores ??= {
+export function scoresOf(sequenceGroup: SequenceGroup): PromptScores {
+  const top = sequenceGroup.request.sampling.topLogprobs ?? 0
+  const count = sequenceGroup.promptTokens - 1
+  sequenceGroup.scores ??= {
     top,
     logprobs: new Float32Array(count),
     topTokens: new Int32Array(count * top),
     topLogprobs: new Float32Array(count * top),
   }
-  return family.scores
+  return sequenceGroup.scores
 }
 
-function tokenEvent({ family }: Sequence, output: StepDone, row: number): TokenEvent {
+function tokenEvent({ sequenceGroup }: Sequence, output: StepDone, row: number): TokenEvent {
   const top = []
   const first = row * MOST_LOGPROBS
-  for (let i = first; i < first + (family.request.sampling.topLogprobs ?? 0); i++) {
+  for (let i = first; i < first + (sequenceGroup.request.sampling.topLogprobs ?? 0); i++) {
     top.push({ token: output.topTokens[i]!, logprob: output.topLogprobs[i]! })
   }
   return { kind: "token", token: output.tokens[row]!, logprob: output.logprobs[row]!, top }

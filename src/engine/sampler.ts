@@ -51,7 +51,7 @@ export class Sampler {
   add(sequence: Sequence, position: number): void {
     const all = this.#fixed
     const row = this.#rows++
-    const { sampling } = sequence.family.request
+    const { sampling } = sequence.sequenceGroup.request
     all.temperature[row] = sampling.temperature
     all.topK[row] = sampling.topK
     all.topP[row] = sampling.topP
@@ -83,7 +83,7 @@ export class Sampler {
     all.seed[row] = 0n
     all.choice[row] = sequence.choice
     all.position[row] = position
-    all.topLogprobs[row] = sequence.family.request.sampling.topLogprobs ?? 0
+    all.topLogprobs[row] = sequence.sequenceGroup.request.sampling.topLogprobs ?? 0
     all.countStarts[row + 1] = all.countStarts[row]!
     all.biasStarts[row + 1] = all.biasStarts[row]!
     const mask = this.#nextMask().fill(0)
@@ -121,11 +121,11 @@ export class Sampler {
   }
 
   /** Of the reply's tokens and of the first `drafted` of those that may follow them. */
-  #addCounts(row: number, { family, counts, drafts }: Sequence, drafted: number): void {
+  #addCounts(row: number, { sequenceGroup, counts, drafts }: Sequence, drafted: number): void {
     const all = this.#fixed
     const at = all.countStarts[row]!
     all.countStarts[row + 1] = at
-    if (!penalises(family.request.sampling)) return
+    if (!penalises(sequenceGroup.request.sampling)) return
     const known = drafts.slice(0, drafted)
     for (const token of known) counts.add(token)
     const { size } = counts

@@ -6,7 +6,7 @@ import type { Log } from "../log.ts"
 import { BLOCK, type ProgramLimits } from "../runtime/program.ts"
 import type { Memory } from "./memory.ts"
 import { Pace } from "./pace.ts"
-import type { Family, Sequence } from "./sequence.ts"
+import type { Sequence, SequenceGroup } from "./sequence.ts"
 import type { Trace } from "./trace.ts"
 import { byPrecedence, outranks, precedes, Turns } from "./turns.ts"
 
@@ -30,7 +30,7 @@ export class Scheduler {
   readonly #limits: SchedulerLimits
   readonly #trace: Trace | undefined
   readonly #log: Log | undefined
-  readonly #families: Family[] = [] // by arrival
+  readonly #sequenceGroups: SequenceGroup[] = [] // by arrival
   readonly #running: Sequence[] = []
   readonly #parked = new Set<Sequence>() // waiting, and holding blocks
   readonly #step: Sequence[] = []
@@ -42,17 +42,20 @@ export class Scheduler {
     this.#log = watchers.log
   }
 
-  get families(): readonly Family[] {
-    return this.#families
+  get sequenceGroups(): readonly SequenceGroup[] {
+    return this.#sequenceGroups
   }
 
   get running(): number {
     return this.#running.length
   }
 
-  /** Families of which nothing runs yet. */
+  /** Sequence groups of which nothing runs yet. */
   get waiting(): number {
-    return this.#families.reduce((sum, family) => sum + (family.begun ? 0 : 1), 0)
+    return this.#sequenceGroups.reduce(
+      (sum, sequenceGroup) => sum + (sequenceGroup.begun ? 0 : 1),
+      0,
+    )
   }
 
   /** What those who run wait for before they can draw. */
@@ -64,32 +67,32 @@ export class Scheduler {
     return this.#limits.sequences - this.#running.length
   }
 
-  add(family: Family): void {
-    this.#families.push(family)
-    this.#turns.add(family)
+  add(sequenceGroup: SequenceGroup): void {
+    this.#sequenceGroups.push(sequenceGroup)
+    this.#turns.add(sequenceGroup)
   }
 
   /** The request that leaves the queue for one of this client, if its client is a larger crowd: the last of the largest. */
-  lastInQueue(client: string | undefined, choices: number): Family | undefined {
-    const waiting = this.#families.filter(({ begun }) => !begun)
+  lastInQueue(client: string | undefined, choices: number): SequenceGroup | undefined {
+    const waiting = this.#sequenceGroups.filter(({ begun }) => !begun)
     return this.#turns.last(waiting, client, choices)
   }
 
   /** The sequence has ended: what it holds is free. */
   remove(sequence: Sequence): void {
-    const { family } = sequence
+    const { sequenceGroup } = sequence
     this.memory.release(sequence)
     drop(this.#running, sequence)
     this.#parked.delete(sequence)
     sequence.state = "ended"
-    drop(family.live, sequence)
-    if (family.live.length === 0) drop(this.#families, family)
-    this.#turns.remove(sequence, this.#families[0])
+    drop(sequenceGroup.live, sequence)
+    if (sequenceGroup.live.length === 0) drop(this.#sequenceGroups, sequenceGroup)
+    this.#turns.remove(sequence, this.#sequenceGroups[0])
   }
 
   /** Throws unless every block is free once or owned by exactly those sequences that list it. */
   audit(): void {
-    this.memory.audit(this.#families.flatMap(({ live }) => live))
+    this.memory.audit(this.#sequenceGroups.flatMap(({ live }) => live))
   }
 
   /** The sequences of the next step, each with its `chunk`; none when nobody can go on. */
@@ -145,10 +148,10 @@ export class Scheduler {
       this.#takeOver(next)
       if (!this.#findBlocks(next)) return
       this.#parked.delete(next)
-      this.#turns.admitted(next.family, this.#oldestWaits())
+      this.#turns.admitted(next.sequenceGroup, this.#oldestWaits())
       next.state = "running"
-      if (!next.family.begun) this.#explainPrefix(next)
-      next.family.begun = true
+      if (!next.sequenceGroup.begun) this.#explainPrefix(next)
+      next.sequenceGroup.begun = true
       this.#running.push(next)
       this.#mark(next, "admitted")
     }
@@ -157,8 +160,8 @@ export class Scheduler {
   /** The first of those who wait for a place and could use it. */
   #next(): Sequence | undefined {
     let first: Sequence | undefined
-    for (const family of this.#families) {
-      const next = family.live.find((each) => each.state === "waiting" && !each.isBehind)
+    for (const sequenceGroup of this.#sequenceGroups) {
+      const next = sequenceGroup.live.find((each) => each.state === "waiting" && !each.isBehind)
       if (!next || this.#waitsForPrompt(next)) continue
       this.#turns.rank(next)
       if (!first || precedes(next, first)) first = next
@@ -172,10 +175,11 @@ export class Scheduler {
   }
 
   /** Whether a running sibling is still computing the prompt that both begin with. */
-  #waitsForPrompt({ computed, family }: Sequence): boolean {
-    const prompt = family.promptTokens
-    if (computed + 1 >= prompt || family.live.some((each) => each.computed >= prompt)) return false
-    return family.live.some((each) => each.state === "running")
+  #waitsForPrompt({ computed, sequenceGroup }: Sequence): boolean {
+    const prompt = sequenceGroup.promptTokens
+    if (computed + 1 >= prompt || sequenceGroup.live.some((each) => each.computed >= prompt))
+      return false
+    return sequenceGroup.live.some((each) => each.state === "running")
   }
 
   /** Parks whoever is furthest behind in precedence, if `next` outranks it. */
@@ -187,7 +191,7 @@ export class Scheduler {
   }
 
   #takeOver(next: Sequence): void {
-    const { live, promptTokens } = next.family
+    const { live, promptTokens } = next.sequenceGroup
     if (next.widest.blocks.length === 0) {
       const sibling = live.find((each) => each.computed >= promptTokens)
       if (!sibling || !this.memory.fork(next, sibling)) this.memory.adopt(next)
@@ -232,11 +236,11 @@ export class Scheduler {
   }
 
   /** Where its chunk must end to leave everybody else's rows alone, each token of a prompt that is scored wanting one. */
-  #scorable({ computed, family }: Sequence): number {
-    if (family.isScored) return Number.POSITIVE_INFINITY
+  #scorable({ computed, sequenceGroup }: Sequence): number {
+    if (sequenceGroup.isScored) return Number.POSITIVE_INFINITY
     const taken = this.#step.reduce((sum, { rows }) => sum + rows, 0)
     const others = this.#running.filter(({ chunk }) => chunk === 0).length - 1
-    return Math.max(computed, family.scored) + this.#limits.rows - taken - others
+    return Math.max(computed, sequenceGroup.scored) + this.#limits.rows - taken - others
   }
 
   /**
@@ -271,7 +275,7 @@ export class Scheduler {
   /** What the first look into the prefix cache found, and why no more. */
   #explainPrefix(first: Sequence): void {
     if (!this.#trace && !this.#log?.isLevelEnabled("debug")) return
-    const { request, promptTokens, cached } = first.family
+    const { request, promptTokens, cached } = first.sequenceGroup
     const miss = this.memory.miss(first)
     const counts = {
       prompt: promptTokens,
@@ -283,11 +287,11 @@ export class Scheduler {
     this.#log?.debug({ request: request.id, ...counts }, "prefix")
   }
 
-  #mark({ family, choice, computed, widest }: Sequence, name: string): void {
-    this.#trace?.mark(family.request.id, name, {
+  #mark({ sequenceGroup, choice, computed, widest }: Sequence, name: string): void {
+    this.#trace?.mark(sequenceGroup.request.id, name, {
       choice,
       computed,
-      cached: family.cached,
+      cached: sequenceGroup.cached,
       blocks: widest.blocks.length,
     })
   }

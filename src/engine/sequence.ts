@@ -1,4 +1,4 @@
-// One generation in progress. A family is the choices of one request: they share a prompt, and what the first of them
+// One generation in progress. A sequence group is the choices of one request: they share a prompt, and what the first of them
 // computes of it the others take over.
 //
 //  0 ──────────── computed ──────────────────── length
@@ -18,14 +18,14 @@ const MOST_UNREAD = 256
 /** Whoever asks under one name: a key, or a connection. */
 export interface Client {
   name: string | undefined
-  families: Family[] // by arrival
+  sequenceGroups: SequenceGroup[] // by arrival
   /** Its live sequences. */
   size: number
 }
 
-export class Family {
+export class SequenceGroup {
   readonly request: GenerationRequest
-  /** Families are numbered as they come. */
+  /** Sequence groups are numbered as they come. */
   readonly arrival: number
   readonly deadline: number
   /** Sequences that have not ended, in the order of the choices. */
@@ -86,7 +86,7 @@ export interface Holding {
 }
 
 export class Sequence {
-  readonly family: Family
+  readonly sequenceGroup: SequenceGroup
   readonly choice: number
   readonly outbox: Outbox
   readonly constraint: Constraint | undefined
@@ -123,9 +123,9 @@ export class Sequence {
   /** What its constraint threw; the sequence fails when the step is over. */
   fault: unknown
 
-  constructor(family: Family, choice: number, outbox: Outbox, groups: number) {
-    const { prompt, constraint } = family.request
-    this.family = family
+  constructor(sequenceGroup: SequenceGroup, choice: number, outbox: Outbox, groups: number) {
+    const { prompt, constraint } = sequenceGroup.request
+    this.sequenceGroup = sequenceGroup
     this.choice = choice
     this.outbox = outbox
     this.constraint = constraint?.()
@@ -160,7 +160,7 @@ export class Sequence {
 
   /** Rows that tell how likely the prompt's own next token was. */
   get scores(): number {
-    const { promptTokens, scored } = this.family
+    const { promptTokens, scored } = this.sequenceGroup
     const end = Math.min(this.computed + this.chunk, promptTokens - 1)
     return Math.max(0, end - Math.max(this.computed, scored))
   }
@@ -171,7 +171,7 @@ export class Sequence {
   }
 
   get replyTokens(): number {
-    return this.length - this.family.promptTokens
+    return this.length - this.sequenceGroup.promptTokens
   }
 
   /** Whether its reader is too far behind for more. One that was paused waits until half is read. */

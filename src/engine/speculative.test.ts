@@ -42,7 +42,7 @@ function standIn(replies: ReadonlyMap<string, number[]>, isRight: () => boolean)
   }
 }
 
-const keyOf = ({ family, choice }: Sequence) => `${family.request.id} ${choice}`
+const keyOf = ({ sequenceGroup, choice }: Sequence) => `${sequenceGroup.request.id} ${choice}`
 
 function speculative(drafter: Drafter, length: number, room = 40): Speculative {
   return { mode: "lookup", drafter: () => drafter, length, room }
@@ -443,8 +443,9 @@ test("a drafter that fails for one sequence is left out for that one, and asked 
     hidden: "none",
     longest: 4,
     async propose(step) {
-      asked.push(step.map(({ family }) => family.request.id))
-      if (step.some(({ family }) => family.request.id === "bad")) throw new Error("not this one")
+      asked.push(step.map(({ sequenceGroup }) => sequenceGroup.request.id))
+      if (step.some(({ sequenceGroup }) => sequenceGroup.request.id === "bad"))
+        throw new Error("not this one")
       for (const { drafts } of step) drafts.push(1)
     },
     async close() {},
@@ -480,7 +481,7 @@ test("what follows the same tokens in the prompt is proposed", async () => {
     length: 12,
     wish: 6,
     drafts: [] as number[],
-    family: { request: { stopTokens: new Set([9]) } },
+    sequenceGroup: { request: { stopTokens: new Set([9]) } },
     tokenAt(position: number) {
       return position < 12 ? this.tokens[position] : this.drafts[position - 12]
     },

@@ -207,9 +207,9 @@ export class Speculation {
 
   /** The last token needs no draft: it is drawn in any case. */
   #most(sequence: Sequence): number {
-    const { family, length, constraint } = sequence
+    const { sequenceGroup, length, constraint } = sequence
     if (this.#leftOut.has(sequence) || (constraint && !constraint.draft)) return 0
-    return Math.max(0, Math.min(this.#longest, family.end - length - 1))
+    return Math.max(0, Math.min(this.#longest, sequenceGroup.end - length - 1))
   }
 
   /** A draft whose masks came late is as good as it was. */
@@ -225,11 +225,11 @@ export class Speculation {
 
   /** As far as their masks are known. A token that ends the reply is not computed. */
   #takeForced(sequence: Sequence, room: number): boolean {
-    const { constraint, family, length, drafts } = sequence
+    const { constraint, sequenceGroup, length, drafts } = sequence
     const { forced = [], drafted = 0 } = constraint ?? {}
-    const most = Math.min(drafted, room, LONGEST_DRAFT, family.end - length - 1)
+    const most = Math.min(drafted, room, LONGEST_DRAFT, sequenceGroup.end - length - 1)
     for (const token of forced.slice(0, Math.max(0, most))) {
-      if (family.request.stopTokens.has(token)) break
+      if (sequenceGroup.request.stopTokens.has(token)) break
       drafts.push(token)
     }
     if (drafts.length > 0) this.#forced.add(sequence)
@@ -262,7 +262,7 @@ export class Speculation {
     } catch (error) {
       if (error instanceof ProgramLost) throw error
       const [first, ...others] = sequences
-      const requests = sequences.map(({ family }) => family.request.id)
+      const requests = sequences.map(({ sequenceGroup }) => sequenceGroup.request.id)
       if (others.length === 0) this.#leftOut.add(first!)
       else for (const each of sequences) this.#suspects.add(each)
       const told = others.length === 0 ? "it is left out for this reply" : "each is tried alone"

@@ -98,7 +98,7 @@ export class Chain {
       const [token, isVerified] = [output.tokens[row]!, output.finite[row] !== 0]
       const last = output.hidden.slice(row * hidden, (row + 1) * hidden)
       row++
-      if (!isVerified || sequence.family.request.stopTokens.has(token)) continue
+      if (!isVerified || sequence.sequenceGroup.request.stopTokens.has(token)) continue
       sequence.drafts.push(token)
       const end = sequence.length + sequence.drafts.length
       if (sequence.drafts.length < sequence.wish) {

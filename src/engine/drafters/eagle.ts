@@ -9,7 +9,7 @@
 import { BLOCK, type Program } from "../../runtime/program.ts"
 import { withRoom } from "../growing.ts"
 import type { Memory } from "../memory.ts"
-import type { Family, Sequence } from "../sequence.ts"
+import type { Sequence, SequenceGroup } from "../sequence.ts"
 import type { Drafter } from "../speculative.ts"
 import { Chain } from "./chain.ts"
 import { Mirror } from "./mirror.ts"
@@ -22,12 +22,12 @@ export function createEagle(program: Program, { blocks }: Memory): Drafter {
   const { hidden } = program.manifest.shapes
   const mirror = new Mirror(blocks)
   const rows = new HiddenRows<Sequence>(hidden, 2 * program.limits.tokens)
-  const ends = new HiddenRows<Family>(hidden, BLOCK + 1) // of prompts: siblings copy the last block half read
+  const ends = new HiddenRows<SequenceGroup>(hidden, BLOCK + 1) // of prompts: siblings copy the last block half read
   const lasts = new Float32Array(blocks.total * hidden) // of each block
   const editions = new Uint32Array(blocks.total) // whose row that is
 
   const rowAt = (sequence: Sequence, position: number): Float32Array | undefined => {
-    const row = rows.at(sequence, position) ?? ends.at(sequence.family, position)
+    const row = rows.at(sequence, position) ?? ends.at(sequence.sequenceGroup, position)
     if (row) return row
     const block = sequence.widest.blocks[Math.floor(position / BLOCK)]
     if (position % BLOCK < BLOCK - 1 || block === undefined) return undefined
@@ -53,12 +53,12 @@ export function createEagle(program: Program, { blocks }: Memory): Drafter {
     while (first > 0 && rowAt(sequence, first - 1)) first--
     begins.set(sequence, Math.ceil((first + 1) / BLOCK) * BLOCK)
   }
-  const keepEnd = ({ family, computed }: Sequence, seen: Float32Array, from: number) => {
-    const last = family.promptTokens - 1
+  const keepEnd = ({ sequenceGroup, computed }: Sequence, seen: Float32Array, from: number) => {
+    const last = sequenceGroup.promptTokens - 1
     const first = Math.max(from, last - (last % BLOCK) - 1)
-    if (first > last || ends.at(family, first)) return
+    if (first > last || ends.at(sequenceGroup, first)) return
     const [begin, end] = [first - from, Math.min(computed, last + 1) - from]
-    if (begin < end) ends.add(family, seen.subarray(begin * hidden, end * hidden), first)
+    if (begin < end) ends.add(sequenceGroup, seen.subarray(begin * hidden, end * hidden), first)
   }
   const chain = new Chain(program, {
     end: ({ computed }) => computed + 1,

@@ -82,7 +82,7 @@ function isSame(tokens: Int32Array, end: number, otherEnd: number, run: number):
 function copyOn(sequence: Sequence, from: number): void {
   for (let at = from; sequence.drafts.length < sequence.wish; at++) {
     const token = sequence.tokenAt(at)
-    if (sequence.family.request.stopTokens.has(token)) return
+    if (sequence.sequenceGroup.request.stopTokens.has(token)) return
     sequence.drafts.push(token)
   }
 }

@@ -37,7 +37,7 @@ export function createMedusa(heads: readonly [Program, ...Program[]]): Drafter {
         if (output.kind === "cancelled") return
         asked = parts.flatMap(({ sequence }, row) => {
           const token = output.tokens[row]!
-          const ends = sequence.family.request.stopTokens.has(token)
+          const ends = sequence.sequenceGroup.request.stopTokens.has(token)
           if (ends || output.finite[row] === 0) return []
           sequence.drafts.push(token)
           return [sequence]
