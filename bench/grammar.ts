@@ -103,8 +103,8 @@ async function together(
   for (const what of [`${sequences} at once, first`, `${sequences} at once, again`]) {
     const constraints: Constraint[] = []
     for (const { schema } of replies) {
-      const held = { calls: undefined, reasoning: undefined, format: { schema } }
-      const { constraint } = await thread.hold(held, { client: "" })
+      const spec = { calls: undefined, reasoning: undefined, format: { schema } }
+      const { constraint } = await thread.hold(spec, { client: "" })
       constraints.push(constraint())
     }
     const steps: Timed[] = []

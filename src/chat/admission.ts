@@ -4,11 +4,11 @@
 import type { Constraint, Generation, GenerationRequest } from "../engine/generation.ts"
 import { callReading, callsOf } from "./calls.ts"
 import type { ChatModel } from "./chat-model.ts"
-import type { Constraints, Holding } from "./constraint.ts"
+import type { ConstraintHandle, Constraints } from "./constraint.ts"
 import type { ConstraintThreads } from "./constraint-threads.ts"
 import type { ChatReply, ChatRequest, CompletionRequest } from "./conversation.ts"
 import { echoOf } from "./echo.ts"
-import type { Held } from "./grammars.ts"
+import type { ConstraintSpec } from "./grammars.ts"
 import type { Prompt } from "./prompt.ts"
 import type { Prompts } from "./prompts.ts"
 import { thinkingIn } from "./reasoning.ts"
@@ -62,7 +62,7 @@ export async function admitText(
   return admit(parts, request, tokens, textReading(model, request, echo), asker)
 }
 
-function heldTo({ markers }: ChatModel, request: ChatRequest, { begun }: Prompt): Held {
+function heldTo({ markers }: ChatModel, request: ChatRequest, { begun }: Prompt): ConstraintSpec {
   const thinking = markers && thinkingIn(begun, markers)
   const isOver = !markers || thinking === "over"
   return {
@@ -76,7 +76,7 @@ function chatReading(
   { tokenizer, toolFormat }: ChatModel,
   { id, stop, sampling, reasoning: where }: ChatRequest,
   { continues }: Prompt,
-  { calls, reasoning }: Held,
+  { calls, reasoning }: ConstraintSpec,
 ): Reading {
   return {
     tokenizer,
@@ -105,12 +105,12 @@ async function admit(
   prompt: Int32Array,
   reading: Reading,
   { client, signal }: Asker,
-  holding?: Holding,
+  handle?: ConstraintHandle,
 ): Promise<ChatReply> {
   signal.throwIfAborted()
   const { id, choices, maxTokens, sampling, scope } = request
   const stopTokens = request.ignoreEos ? new Set<number>() : model.endTokens
-  const constraint = holding?.constraint ?? free
+  const constraint = handle?.constraint ?? free
   const generation = await engine.generate(
     {
       ...{ id, prompt, choices, maxTokens, stopTokens, sampling, scope, client },
@@ -122,7 +122,7 @@ async function admit(
   )
   return {
     promptTokens: generation.promptTokens,
-    ...(holding?.unenforced.length && { unenforced: holding.unenforced }),
+    ...(handle?.unenforced.length && { unenforced: handle.unenforced }),
     get queued() {
       return generation.queued
     },

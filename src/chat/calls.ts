@@ -5,11 +5,11 @@ import { problem } from "../errors.ts"
 import { argumentsSchema } from "./compiled-schemas.ts"
 import type { ChatRequest, Tool } from "./conversation.ts"
 import { type FormatName, formats } from "./formats/formats.ts"
-import type { Arguments, Held } from "./grammars.ts"
+import type { Arguments, ConstraintSpec } from "./grammars.ts"
 import { visibleTools } from "./prompt.ts"
 import type { CallReading } from "./reply.ts"
 
-type Calls = NonNullable<Held["calls"]>
+type Calls = NonNullable<ConstraintSpec["calls"]>
 
 /** Undefined: the reply is told of no tools. */
 export function callsOf(request: ChatRequest): Calls | undefined {

@@ -65,8 +65,8 @@ function openConstraints(
   { constraints, maxQueue = 256, log }: ChatOptions,
   { tokenizer, endTokens, toolFormat, markers }: ChatModel,
 ): Constraints | ConstraintThreads {
-  const held = constraintOptions(tokenizer, endTokens, toolFormat, markers)
-  if (constraints === "here") return new Constraints(held)
+  const settings = constraintOptions(tokenizer, endTokens, toolFormat, markers)
+  if (constraints === "here") return new Constraints(settings)
   const compiling = { queue: maxQueue, log }
-  return new ConstraintThreads(held, { compiling, quick: { log }, slow: { log } })
+  return new ConstraintThreads(settings, { compiling, quick: { log }, slow: { log } })
 }

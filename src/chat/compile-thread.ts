@@ -8,7 +8,7 @@ import type { Ending } from "../worker/protocol.ts"
 import { Worker, WorkerLost } from "../worker/worker.ts"
 import { textOf } from "./compiled-schemas.ts"
 import type { ResponseFormat, SchemaVerdict } from "./conversation.ts"
-import type { Arguments, GrammarOptions, Held } from "./grammars.ts"
+import type { Arguments, ConstraintSpec, GrammarOptions } from "./grammars.ts"
 
 export interface Opening {
   options: GrammarOptions
@@ -19,7 +19,7 @@ export interface Opening {
 }
 
 export type Order =
-  | { kind: "hold"; held: Held }
+  | { kind: "hold"; spec: ConstraintSpec }
   | { kind: "check"; asked: ResponseFormat | Arguments }
 
 export type Answer =
@@ -76,8 +76,8 @@ export class CompileThread {
    * Rejects with the problem that refuses a schema, `queue_full`, or the signal's reason.
    * @param size characters, for turns
    */
-  async hold(held: Held, size: number, caller: Caller): Promise<Compiled> {
-    const { value, milliseconds } = await this.#ask({ kind: "hold", held }, size, caller)
+  async hold(spec: ConstraintSpec, size: number, caller: Caller): Promise<Compiled> {
+    const { value, milliseconds } = await this.#ask({ kind: "hold", spec: spec }, size, caller)
     return { unenforced: value as readonly string[], milliseconds }
   }
 

@@ -19,7 +19,7 @@ serve({
     const began = performance.now()
     try {
       const value =
-        order.kind === "hold" ? grammars.of(order.held).unenforced : grammars.check(order.asked)
+        order.kind === "hold" ? grammars.of(order.spec).unenforced : grammars.check(order.asked)
       return { value, milliseconds: performance.now() - began }
     } catch (error) {
       if (error instanceof Problem) return { refusal: error.message, param: error.param }

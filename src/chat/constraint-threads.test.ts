@@ -3,7 +3,7 @@ import type { Constraint } from "../engine/generation.ts"
 import { createLog, type Log } from "../log.ts"
 import { type ConstraintOptions, Constraints } from "./constraint.ts"
 import { type ConstraintLimits, ConstraintThreads } from "./constraint-threads.ts"
-import type { Held } from "./grammars.ts"
+import type { ConstraintSpec } from "./grammars.ts"
 import { TokenBytes } from "./vocabulary.ts"
 
 // A token for each ASCII character, some words, and an end.
@@ -50,7 +50,7 @@ function threads(limits: Partial<ConstraintLimits> = {}): ConstraintThreads {
   return made
 }
 
-function held(schema: unknown): Held {
+function spec(schema: unknown): ConstraintSpec {
   return { calls: undefined, format: { schema }, reasoning: undefined }
 }
 
@@ -104,8 +104,8 @@ test("the thread's masks are those that are made here", async () => {
   const here = new Constraints(options)
   const there = threads()
   for (const schema of [person, { type: "array", items: { enum: ["a", "b", 1] } }, true]) {
-    const expected = await walk(here.hold(held(schema)).constraint(), 40)
-    const { constraint, unenforced } = await there.hold(held(schema), staying)
+    const expected = await walk(here.hold(spec(schema)).constraint(), 40)
+    const { constraint, unenforced } = await there.hold(spec(schema), staying)
     const [first, second] = await Promise.all([walk(constraint(), 40), walk(constraint(), 40)])
     expect(first).toEqual(expected)
     expect(second).toEqual(expected)
@@ -114,8 +114,8 @@ test("the thread's masks are those that are made here", async () => {
 })
 
 test("masks along a draft are those after its tokens, up to the first that is refused", async () => {
-  const here = new Constraints(options).hold(held(person)).constraint()
-  const { constraint } = await threads().hold(held(person), staying)
+  const here = new Constraints(options).hold(spec(person)).constraint()
+  const { constraint } = await threads().hold(spec(person), staying)
   const there = constraint()
   const draft = tokensOf('{"name":"abcdefgh"}')
   const expected: number[][] = [await maskOf(here)]
@@ -123,7 +123,7 @@ test("masks along a draft are those after its tokens, up to the first that is re
     here.accept(token)
     expected.push(await maskOf(here))
   }
-  for (const drafting of [there, new Constraints(options).hold(held(person)).constraint()]) {
+  for (const drafting of [there, new Constraints(options).hold(spec(person)).constraint()]) {
     await maskOf(drafting)
     drafting.draft!(draft)
     const masks: number[][] = [await maskOf(drafting, 0)]
@@ -136,8 +136,8 @@ test("masks along a draft are those after its tokens, up to the first that is re
 })
 
 test("the accepted part of a draft costs no waiting; what leaves it is as if there had been none", async () => {
-  const here = new Constraints(options).hold(held(person)).constraint()
-  const { constraint } = await threads().hold(held(person), staying)
+  const here = new Constraints(options).hold(spec(person)).constraint()
+  const { constraint } = await threads().hold(spec(person), staying)
   const there = constraint()
   const tokens = tokensOf('{"name":"ab","id":9007199254740993}')
   // Drafts of six, of which the first four are right.
@@ -158,8 +158,8 @@ test("the accepted part of a draft costs no waiting; what leaves it is as if the
 test("what is forced is known ahead, end included, and its masks hold it alone", async () => {
   const only = { type: "object", properties: { id: { const: true } }, required: ["id"] }
   const schema = { ...only, additionalProperties: false }
-  const { constraint } = await threads().hold(held(schema), staying)
-  const here: Constraint = new Constraints(options).hold(held(schema)).constraint()
+  const { constraint } = await threads().hold(spec(schema), staying)
+  const here: Constraint = new Constraints(options).hold(spec(schema)).constraint()
   for (const one of [constraint(), here]) {
     expect(await maskOf(one)).toEqual(bits(texts.indexOf('{"'), "{".charCodeAt(0)))
     one.accept(texts.indexOf('{"'))
@@ -185,7 +185,7 @@ function bits(...tokens: number[]): number[] {
 
 test("a schema is refused with the problem that it is refused with here", async () => {
   const schema = { type: "string", pattern: "(a)\\1" }
-  await expect(threads().hold(held(schema), staying)).rejects.toMatchObject({
+  await expect(threads().hold(spec(schema), staying)).rejects.toMatchObject({
     code: "unsupported_value",
     param: "response_format",
     message: expect.stringContaining("pattern"),
@@ -199,22 +199,22 @@ test("a schema is refused with the problem that it is refused with here", async 
 test("a client that leaves is let go at once, and the thread soon after", async () => {
   const leaving = new AbortController()
   const there = threads()
-  const asked = there.hold(held(heavy), { client: "", signal: leaving.signal })
+  const asked = there.hold(spec(heavy), { client: "", signal: leaving.signal })
   setTimeout(() => leaving.abort(new Error("gone")), 20)
   await expect(asked).rejects.toThrow("gone")
-  expect((await there.hold(held(true), staying)).unenforced).toEqual([])
+  expect((await there.hold(spec(true), staying)).unenforced).toEqual([])
 })
 
 test("masks do not wait for a schema that is being compiled", async () => {
-  const expected = await walk(new Constraints(options).hold(held(person)).constraint(), 40)
+  const expected = await walk(new Constraints(options).hold(spec(person)).constraint(), 40)
   const there = threads()
-  const { constraint } = await there.hold(held(person), staying)
+  const { constraint } = await there.hold(spec(person), staying)
   const leaving = new AbortController()
   const compiling = there.check({ schema: heavy }, { client: "other", signal: leaving.signal })
   const over = expect(compiling).rejects.toThrow("over")
   // For ever, as far as this test is concerned: what was compiled before needs no compiler either.
   expect(await walk(constraint(), 40)).toEqual(expected)
-  const again = await there.hold(held(person), staying)
+  const again = await there.hold(spec(person), staying)
   expect(await walk(again.constraint(), 40)).toEqual(expected)
   leaving.abort(new Error("over"))
   await over
@@ -223,8 +223,8 @@ test("masks do not wait for a schema that is being compiled", async () => {
 test("a schema that takes too long is refused, and at once when it is asked for again", async () => {
   const { log, losses } = counting()
   const there = threads({ compiling: { milliseconds: 1500, log } })
-  const stuck = there.hold(held(heavy), staying)
-  const waiting = there.hold(held(true), staying)
+  const stuck = there.hold(spec(heavy), staying)
+  const waiting = there.hold(spec(true), staying)
   const refusal = {
     code: "unsupported_value",
     message: "The schema cannot be compiled: it took more than 1.5 seconds.",
@@ -232,7 +232,7 @@ test("a schema that takes too long is refused, and at once when it is asked for 
   await expect(stuck).rejects.toMatchObject(refusal)
   expect((await waiting).unenforced).toEqual([])
   for (const again of [
-    there.hold(held(heavy), staying),
+    there.hold(spec(heavy), staying),
     there.check({ schema: heavy }, staying),
     there.check({ name: "tool", parameters: heavy, strict: false }, staying),
   ]) {
@@ -259,14 +259,14 @@ const crowded = {
 test("a mask that takes too long moves its constraint; the others go on where they were", async () => {
   const { log, losses } = counting()
   const there = threads({ quick: { milliseconds: 100, log }, slow: { ...ENDLESS, log } })
-  const expected = await walk(new Constraints(options).hold(held(person)).constraint(), 40)
-  const { constraint } = await there.hold(held(person), staying)
+  const expected = await walk(new Constraints(options).hold(spec(person)).constraint(), 40)
+  const { constraint } = await there.hold(spec(person), staying)
   const [running, another] = [constraint(), constraint()]
   const begun = await walk(running, 4)
   const next = await maskOf(running)
   await maskOf(another)
-  const slow = (await there.hold(held(crowded), staying)).constraint()
-  const here = new Constraints(options).hold(held(crowded)).constraint()
+  const slow = (await there.hold(spec(crowded), staying)).constraint()
+  const here = new Constraints(options).hold(spec(crowded)).constraint()
   for (const token of tokensOf("[1,")) {
     await maskOf(slow)
     for (const one of [slow, here]) one.accept(token)
@@ -283,7 +283,7 @@ test("a mask that takes too long moves its constraint; the others go on where th
   expect([...begun.masks, ...rest.masks]).toEqual(expected.masks)
   expect(rest.tokens).toEqual(expected.tokens)
   // Asked for again, it is known.
-  const again = (await there.hold(held(crowded), staying)).constraint()
+  const again = (await there.hold(spec(crowded), staying)).constraint()
   for (const token of tokensOf("[1,")) {
     await maskOf(again)
     again.accept(token)
@@ -295,8 +295,8 @@ test("a mask that takes too long moves its constraint; the others go on where th
 test("what compiled slowly has its masks made beside", async () => {
   const { log, losses } = counting()
   const there = threads({ quick: { milliseconds: 100, log }, compiledMilliseconds: 0 })
-  const slow = (await there.hold(held(crowded), staying)).constraint()
-  const here = new Constraints(options).hold(held(crowded)).constraint()
+  const slow = (await there.hold(spec(crowded), staying)).constraint()
+  const here = new Constraints(options).hold(spec(crowded)).constraint()
   for (const token of tokensOf("[1,")) {
     await maskOf(slow)
     for (const one of [slow, here]) one.accept(token)
@@ -308,7 +308,7 @@ test("what compiled slowly has its masks made beside", async () => {
 test("a mask that the slow thread cannot make either ends its reply, in a sentence", async () => {
   const limits = { milliseconds: 100 }
   const there = threads({ quick: limits, slow: limits })
-  const { constraint } = await there.hold(held(crowded), staying)
+  const { constraint } = await there.hold(spec(crowded), staying)
   const slow = constraint()
   const reply = async () => {
     for (const token of tokensOf("[1,")) {

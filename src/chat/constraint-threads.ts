@@ -7,9 +7,9 @@ import { Closing } from "../closing.ts"
 import type { Constraint } from "../engine/generation.ts"
 import type { Caller } from "../worker/lane.ts"
 import { type CompileLimits, CompileThread } from "./compile-thread.ts"
-import type { ConstraintOptions, Holding } from "./constraint.ts"
+import type { ConstraintHandle, ConstraintOptions } from "./constraint.ts"
 import type { ResponseFormat, SchemaVerdict } from "./conversation.ts"
-import { type Arguments, type Held, keyOf } from "./grammars.ts"
+import { type Arguments, type ConstraintSpec, keyOf } from "./grammars.ts"
 import {
   DistantConstraint,
   type Known,
@@ -58,15 +58,15 @@ export class ConstraintThreads {
   }
 
   /** Rejects with the problem that refuses a schema, `queue_full`, or the signal's reason. */
-  async hold(held: Held, caller: Caller): Promise<Holding> {
+  async hold(spec: ConstraintSpec, caller: Caller): Promise<ConstraintHandle> {
     caller.signal?.throwIfAborted()
-    const text = keyOf(held)
+    const text = keyOf(spec)
     const key = createHash("sha256").update(text).digest("base64")
-    const known = this.#known.get(key) ?? (await this.#compiled(held, text.length, caller))
+    const known = this.#known.get(key) ?? (await this.#compiled(spec, text.length, caller))
     this.#known.delete(key)
     this.#known.set(key, known) // the last one used is the last one forgotten
     if (this.#known.size > MOST_KNOWN) this.#known.delete(this.#known.keys().next().value!)
-    return { unenforced: known.unenforced, constraint: () => this.#open(held, known) }
+    return { unenforced: known.unenforced, constraint: () => this.#open(spec, known) }
   }
 
   check(asked: ResponseFormat | Arguments, caller: Caller): Promise<SchemaVerdict> {
@@ -77,12 +77,12 @@ export class ConstraintThreads {
     await this.#closing.close()
   }
 
-  async #compiled(held: Held, size: number, caller: Caller): Promise<Known> {
-    const { unenforced, milliseconds } = await this.#compiler.hold(held, size, caller)
+  async #compiled(spec: ConstraintSpec, size: number, caller: Caller): Promise<Known> {
+    const { unenforced, milliseconds } = await this.#compiler.hold(spec, size, caller)
     return { unenforced, isSlow: milliseconds > this.#compiledMilliseconds }
   }
 
-  #open(held: Held, known: Known): Constraint {
-    return new DistantConstraint(held, known, this.#threads, this.#sequences++, this.#words)
+  #open(spec: ConstraintSpec, known: Known): Constraint {
+    return new DistantConstraint(spec, known, this.#threads, this.#sequences++, this.#words)
   }
 }

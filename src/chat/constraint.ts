@@ -5,12 +5,12 @@ import { Vocabulary } from "../grammar/grammar.ts"
 import type { ResponseFormat, SchemaVerdict } from "./conversation.ts"
 import type { TokenTexts } from "./detokenizer.ts"
 import { type FormatName, formats } from "./formats/formats.ts"
-import { type Arguments, Grammars, type Held } from "./grammars.ts"
+import { type Arguments, type ConstraintSpec, Grammars } from "./grammars.ts"
 import { Lookahead } from "./lookahead.ts"
 import type { Markers } from "./reasoning.ts"
 import type { Tokenizer } from "./tokenizer.ts"
 
-export interface Holding<C extends Constraint = Constraint> {
+export interface ConstraintHandle<C extends Constraint = Constraint> {
   constraint: () => C
   /** Keywords of schemas that are left out, each with its place. */
   unenforced: readonly string[]
@@ -39,8 +39,8 @@ export class Constraints {
   }
 
   /** Throws the problem that refuses a schema. */
-  hold(held: Held): Holding<Lookahead> {
-    const { grammar, unenforced } = this.#grammars.of(held)
+  hold(spec: ConstraintSpec): ConstraintHandle<Lookahead> {
+    const { grammar, unenforced } = this.#grammars.of(spec)
     return {
       unenforced,
       constraint: () => new Lookahead(grammar.matcher(this.#vocabulary), this.#vocabulary),

@@ -29,7 +29,7 @@ import type { Markers } from "./reasoning.ts"
 export type Arguments = Pick<Tool, "name" | "parameters" | "strict" | "field">
 
 /** What a reply is held to. */
-export interface Held {
+export interface ConstraintSpec {
   calls: { tools: readonly Arguments[]; required: boolean; most: number } | undefined
   format: ResponseFormat | undefined
   /** How thinking is marked, and whether the reply begins inside it; undefined: there is none. */
@@ -71,9 +71,9 @@ export class Grammars {
   }
 
   /** Throws the problem that refuses a schema. */
-  of(held: Held): CompiledGrammar {
-    const key = keyOf(held)
-    const known = this.#known.get(key) ?? this.#compile(held)
+  of(spec: ConstraintSpec): CompiledGrammar {
+    const key = keyOf(spec)
+    const known = this.#known.get(key) ?? this.#compile(spec)
     this.#known.delete(key)
     this.#known.set(key, known) // the last one used is the last one forgotten
     if (this.#known.size > MOST_GRAMMARS) this.#known.delete(this.#known.keys().next().value!)
@@ -85,9 +85,9 @@ export class Grammars {
     return this.#schemas.check("name" in asked ? argumentsSchema(asked) : formatSchema(asked))
   }
 
-  #compile(held: Held): CompiledGrammar {
+  #compile(spec: ConstraintSpec): CompiledGrammar {
     const unenforced: string[] = []
-    const part = afterThinking(this.#answerPart(held, unenforced), held)
+    const part = afterThinking(this.#answerPart(spec, unenforced), spec)
     const whole = this.#options.stripsLeadingSpace
       ? choice(part, sequence(literal(" "), part))
       : part
@@ -116,7 +116,7 @@ export class Grammars {
   }
 
   /** The reply without its thinking. */
-  #answerPart({ calls, format }: Held, unenforced: string[]): Part {
+  #answerPart({ calls, format }: ConstraintSpec, unenforced: string[]): Part {
     const value = format && formatPart(format, this.#schemas)
     if (!calls) return value ?? text([], false)
     const tools = this.#callable(calls.tools, unenforced)
@@ -127,13 +127,13 @@ export class Grammars {
 }
 
 /** What tells grammars apart: where in a request a schema stood does not. */
-export function keyOf({ calls, format, reasoning }: Held): string {
+export function keyOf({ calls, format, reasoning }: ConstraintSpec): string {
   const tools = calls?.tools.map(({ name, parameters, strict }) => ({ name, parameters, strict }))
   return textOf([{ ...calls, tools }, format && [format.schema], reasoning])
 }
 
 /** A model may think first, between its markers, and writes line breaks after them. */
-function afterThinking(answer: Part, { calls, format, reasoning }: Held): Part {
+function afterThinking(answer: Part, { calls, format, reasoning }: ConstraintSpec): Part {
   if (!reasoning) return answer
   const { open, close } = reasoning.markers
   const then = choice(answer, ...["\n", "\n\n"].map((blank) => sequence(literal(blank), answer)))

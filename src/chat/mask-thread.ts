@@ -8,10 +8,10 @@ import { problem } from "../errors.ts"
 import type { Log } from "../log.ts"
 import { Worker, WorkerLost } from "../worker/worker.ts"
 import type { ConstraintOptions } from "./constraint.ts"
-import type { Held } from "./grammars.ts"
+import type { ConstraintSpec } from "./grammars.ts"
 import { MOST_FORCED } from "./lookahead.ts"
 
-export type Order = ({ kind: "open"; held: Held } & Move) | ({ kind: "accept" } & Move)
+export type Order = ({ kind: "open"; spec: ConstraintSpec } & Move) | ({ kind: "accept" } & Move)
 
 /** On by some tokens, and then a look ahead: along a draft, or else along what is forced. */
 export interface Move {
@@ -66,7 +66,7 @@ const SLOW = 500 // milliseconds
 
 /** A constraint whose masks are made elsewhere. */
 export class DistantConstraint implements Constraint {
-  readonly #held: Held
+  readonly #spec: ConstraintSpec
   readonly #known: Known
   readonly #threads: { quick: MaskThread; slow: MaskThread }
   readonly #sequence: number
@@ -87,13 +87,13 @@ export class DistantConstraint implements Constraint {
 
   /** @param sequence its number, among all constraints */
   constructor(
-    held: Held,
+    spec: ConstraintSpec,
     known: Known,
     threads: { quick: MaskThread; slow: MaskThread },
     sequence: number,
     words: number,
   ) {
-    this.#held = held
+    this.#spec = spec
     this.#known = known
     this.#threads = threads
     this.#sequence = sequence
@@ -175,7 +175,7 @@ export class DistantConstraint implements Constraint {
     this.#taken = 0
     const order: Order = isOpen
       ? { kind: "accept", ...move }
-      : { kind: "open", held: this.#held, ...move }
+      : { kind: "open", spec: this.#spec, ...move }
     thread.ask(order).then(
       (answer) => this.#answered(answer),
       (error) => {

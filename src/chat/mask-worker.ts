@@ -35,7 +35,7 @@ serve({
   },
 })
 
-function opened({ sequence, held, shared }: Order & { kind: "open" }): Live {
+function opened({ sequence, spec: held, shared }: Order & { kind: "open" }): Live {
   const one = { constraint: constraints.hold(held).constraint(), shared: shared! }
   live.set(sequence, one)
   return one

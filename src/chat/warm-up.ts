@@ -4,7 +4,7 @@
 
 import { compileSchema } from "../grammar/grammar.ts"
 import type { ConstraintOptions, Constraints } from "./constraint.ts"
-import type { Grammars, Held } from "./grammars.ts"
+import type { ConstraintSpec, Grammars } from "./grammars.ts"
 
 const DELAY = 3000 // milliseconds, in which a server that is starting has the processor for itself
 const PAUSE = 4
@@ -21,10 +21,10 @@ export function warmUp(pieces: Generator): void {
 /** What a thread needs that only compiles. */
 export function* compilePieces(grammars: Grammars): Generator<void> {
   for (const format of FORMATS) yield void compileSchema({ type: "string", format })
-  for (const { schema } of SAMPLES) yield void grammars.of(heldTo(schema))
+  for (const { schema } of SAMPLES) yield void grammars.of(specOf(schema))
 }
 
-function heldTo(schema: unknown): Held {
+function specOf(schema: unknown): ConstraintSpec {
   return { calls: undefined, format: { schema }, reasoning: undefined }
 }
 
@@ -40,7 +40,7 @@ export function* warmUpPieces(
   let read = 0
   for (const { schema, document } of SAMPLES) {
     const text = Buffer.from(JSON.stringify(document))
-    const constraint = constraints.hold(heldTo(schema)).constraint()
+    const constraint = constraints.hold(specOf(schema)).constraint()
     const mask = new Uint32Array(Math.ceil(tokens.size / 32))
     yield
     let at = 0
