@@ -17,7 +17,7 @@ import { targets } from "../src/compiler/targets/targets.ts"
 import { createEngine } from "../src/engine/engine.ts"
 import { chooseLimits, type EngineLimits } from "../src/engine/limits.ts"
 import type { Sequence } from "../src/engine/sequence.ts"
-import { type Drafter, LONGEST_DRAFT, nobody } from "../src/engine/speculative.ts"
+import { type Drafter, MAX_DRAFT, nobody } from "../src/engine/speculative.ts"
 import { createLog } from "../src/log.ts"
 import { openModel } from "../src/model/model.ts"
 import { loadWeights } from "../src/model/packed-copy.ts"
@@ -103,7 +103,7 @@ async function openShape(): Promise<{ program: Program; limits: EngineLimits }> 
     available: Number.POSITIVE_INFINITY,
     weightBytes: prepared.weightBytes,
     bufferBytes: prepared.bufferBytes,
-    drafts: { length: LONGEST_DRAFT },
+    drafts: { length: MAX_DRAFT },
   })
   const program = await prepared.open(limits.program)
   const { signal } = new AbortController()
@@ -196,7 +196,7 @@ async function tell(on: Awaited<ReturnType<typeof openShape>>, asked: Asked): Pr
 function standIn(replies: readonly number[][], chance: number): Drafter {
   return {
     hidden: "none",
-    longest: LONGEST_DRAFT,
+    longest: MAX_DRAFT,
     async propose(step: readonly Sequence[]) {
       for (const { choice, replyTokens, drafts, wish } of step) {
         for (let i = 0; i < wish; i++) {
@@ -250,7 +250,7 @@ async function takeRound(on: Opened, sequences: Sequences): Promise<Round> {
 /** Some steps in which each sequence has a draft of such a length. */
 function takeSteps(on: Opened, sequences: Sequences, length: number): Promise<Told> {
   const drafter = length > 0 ? standIn([], 0) : nobody
-  const tokens = 2 * LONGEST_DRAFT + TIMED_STEPS // towards a reply's end drafts are shorter
+  const tokens = 2 * MAX_DRAFT + TIMED_STEPS // towards a reply's end drafts are shorter
   const most = TIMED_STEPS + 4 // the first read the prompt, and begin one choice after the other
   return tell(on, { sequences, tokens, drafter, length, most })
 }

@@ -15,7 +15,7 @@ import { type PlantedFault, planted } from "../test/planted.ts"
 
 const root = resolve(import.meta.dirname, "..")
 const VITEST = "node_modules/vitest/vitest.mjs"
-const LONGEST_RUN = 1_800_000 // ms: a fault that makes a test wait for ever is noticed, too
+const MAX_RUN = 1_800_000 // ms: a fault that makes a test wait for ever is noticed, too
 
 type Verdict = "died" | "lived" | "not judged"
 
@@ -90,7 +90,7 @@ async function run({ test, name }: PlantedFault): Promise<Run> {
   const only = name === undefined ? [] : ["-t", name]
   const vitest = ["run", test, ...only, "--bail=1", "--reporter=json", `--outputFile=${report}`]
   const { signal } = stopped
-  const settings = { cwd: copy, timeout: LONGEST_RUN, killSignal: "SIGKILL", signal } as const
+  const settings = { cwd: copy, timeout: MAX_RUN, killSignal: "SIGKILL", signal } as const
   const over = await promisify(execFile)(process.execPath, [VITEST, ...vitest], settings).catch(
     (error: { killed?: boolean }) => error,
   )

@@ -7,7 +7,7 @@ import { type Logger, pino } from "pino"
 export type Log = Pick<Logger, "debug" | "info" | "warn" | "error" | "child" | "isLevelEnabled">
 export type LogLevel = "debug" | "info" | "warn" | "error" | "silent"
 
-const MOST_WAITING = 1 << 20 // characters
+const MAX_WAITING = 1 << 20 // characters
 const RETRY = 100 // milliseconds
 
 /** @param pretty one readable line per event for terminals; otherwise one JSON object per line. */
@@ -34,7 +34,7 @@ class StandardError {
   }
 
   write(line: string): void {
-    if (this.#waiting.length > MOST_WAITING) return
+    if (this.#waiting.length > MAX_WAITING) return
     this.#waiting += line
     if (!this.#writing) this.#begin()
   }

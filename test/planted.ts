@@ -89,8 +89,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "in C, large noise is thought impossible",
     file: "src/compiler/targets/cpu/kernels/sampler.h",
-    text: "#define MOST_NOISE 23.0",
-    fault: "#define MOST_NOISE 4.0",
+    text: "#define MAX_NOISE 23.0",
+    fault: "#define MAX_NOISE 4.0",
     test: "test/model/sampler.test.ts",
   },
 

@@ -34,23 +34,23 @@ test("soak: every stream whole and as it is alone, nothing left behind, memory f
     expect(told.outcomes.left).toBeGreaterThan(10)
     expect(told.outcomes.refused).toBeGreaterThan(10)
     expect(told.outcomes.busy).toBe(0)
-    expect(told.growth).toBeLessThan(MOST_GROWTH)
-    if (isQuiet()) expect(told.loopDelayP99).toBeLessThan(MOST_DELAY)
+    expect(told.growth).toBeLessThan(MAX_GROWTH)
+    if (isQuiet()) expect(told.loopDelayP99).toBeLessThan(MAX_DELAY)
   } finally {
     expect(await server.stop()).toMatchObject({ code: 0, err: "" }) // an audit that fails is logged
   }
   if (platform() !== "linux") return
   const { p99, p999 }: LoopTimes = JSON.parse(readFileSync(times, "utf8"))
-  expect(p99).toBeLessThan(MOST_DELAY / 2)
-  expect(p999).toBeLessThan(MOST_DELAY)
+  expect(p99).toBeLessThan(MAX_DELAY / 2)
+  expect(p999).toBeLessThan(MAX_DELAY)
 })
 
 const PRELOADED = ["--import", join(import.meta.dirname, "loop-times.ts")]
 
-const MOST_GROWTH = 96 * MIB
+const MAX_GROWTH = 96 * MIB
 
 // Milliseconds. Whoever shares a core with others waits for them, so the delay itself is held to it only where the machine
 // has little else to do; the processor's time that the loop takes at a stretch is held to it everywhere.
-const MOST_DELAY = 20
+const MAX_DELAY = 20
 /** Whether there is at most one thing to do for each core, on the last minute's average, beside the soak's own two. */
 const isQuiet = () => loadavg()[0]! - 2 <= availableParallelism()

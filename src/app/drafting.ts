@@ -15,7 +15,7 @@ import type { DraftDemand, Overrides } from "../engine/limits.ts"
 import type { Memory } from "../engine/memory.ts"
 import {
   type Drafter,
-  LONGEST_DRAFT,
+  MAX_DRAFT,
   nobody,
   type Speculative,
   type SpeculativeMode,
@@ -96,7 +96,7 @@ export async function prepareDrafting(wish: DraftingWish): Promise<PreparedDraft
         mode,
         length,
         title: "what followed the same tokens before",
-        demand: { length: length || LONGEST_DRAFT },
+        demand: { length: length || MAX_DRAFT },
         open: async () => createLookup,
         close: async () => {},
       }
@@ -174,7 +174,7 @@ async function prepareModel(wish: DraftingWish, mode: SpeculativeMode): Promise<
       length,
       title: `${name}: ${architecture}, ${programFormat}, ${prepared.origin}`,
       demand: {
-        length: length || Math.min(longest, LONGEST_DRAFT),
+        length: length || Math.min(longest, MAX_DRAFT),
         model: {
           weightBytes: prepared.weightBytes * fitting.weights.length,
           bytesPerBlock: groups.reduce((sum, group) => sum + group.bytesPerBlock, 0),

@@ -47,7 +47,7 @@ const LIMITS: CompileLimits = { milliseconds: 15_000, megabytes: 1024, queue: 25
 const UNWANTED = 1000
 
 const HASH = 32 // bytes of SHA-256
-const MOST_REMEMBERED = 256
+const MAX_REMEMBERED = 256
 
 export class CompileThread {
   readonly #lane: Lane
@@ -108,7 +108,7 @@ export class CompileThread {
     if (isCost && this.#current.some((byte) => byte !== 0))
       this.#costly.set(Buffer.from(this.#current).toString("hex"), why)
     this.#current.fill(0)
-    if (this.#costly.size > MOST_REMEMBERED) {
+    if (this.#costly.size > MAX_REMEMBERED) {
       this.#costly.delete(this.#costly.keys().next().value!)
     }
   }

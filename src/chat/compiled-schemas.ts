@@ -4,7 +4,7 @@
 import { type CompiledSchema, compileSchema, SchemaRefusal } from "../grammar/grammar.ts"
 import type { ResponseFormat, SchemaVerdict, Tool } from "./conversation.ts"
 
-const MOST = 256
+const MAX_KEPT = 256
 
 /** Told what is compiled, by its text: `begin` may throw what refuses it. */
 export interface Watch {
@@ -45,7 +45,7 @@ export class CompiledSchemas {
     const outcome = this.#known.get(key) ?? this.#attempt(schema, text, lenient)
     this.#known.delete(key)
     this.#known.set(key, outcome)
-    if (this.#known.size > MOST) this.#known.delete(this.#known.keys().next().value!)
+    if (this.#known.size > MAX_KEPT) this.#known.delete(this.#known.keys().next().value!)
     return outcome
   }
 

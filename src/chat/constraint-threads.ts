@@ -32,7 +32,7 @@ const SLOW: MaskLimits = { milliseconds: 10_000, megabytes: 1024 }
 
 const QUICKLY_COMPILED = 250 // milliseconds
 
-const MOST_KNOWN = 1024
+const MAX_KNOWN = 1024
 
 export class ConstraintThreads {
   readonly #words: number
@@ -65,7 +65,7 @@ export class ConstraintThreads {
     const known = this.#known.get(key) ?? (await this.#compiled(spec, text.length, caller))
     this.#known.delete(key)
     this.#known.set(key, known) // the last one used is the last one forgotten
-    if (this.#known.size > MOST_KNOWN) this.#known.delete(this.#known.keys().next().value!)
+    if (this.#known.size > MAX_KNOWN) this.#known.delete(this.#known.keys().next().value!)
     return { unenforced: known.unenforced, constraint: () => this.#open(spec, known) }
   }
 

@@ -4,13 +4,13 @@
 import { collect } from "../worker/give-back.ts"
 import { serve } from "../worker/serve.ts"
 import type { Answer, Opened, Order } from "./encoder.ts"
-import { type Encoding, hasLongRun, LONGEST_RUN, openEncoding } from "./encoding.ts"
+import { type Encoding, hasLongRun, MAX_RUN, openEncoding } from "./encoding.ts"
 import { readTokenizer, type TokenizerSource } from "./tokenizer-file.ts"
 
 // The library lets go of an encoding when V8 collects its handle; V8 sees a few bytes where 20 MB lie for 400 KB of text.
 const LARGE = 64 * 1024 // characters
 
-const LONG_RUN = `The text has more than ${LONGEST_RUN} characters in a row without a blank, or nothing but blanks, which is more than the tokenizer's pattern can take; break them up.`
+const LONG_RUN = `The text has more than ${MAX_RUN} characters in a row without a blank, or nothing but blanks, which is more than the tokenizer's pattern can take; break them up.`
 
 let encoding: Encoding
 

@@ -30,12 +30,12 @@ const MILLISECONDS = { text: 30_000, megacharacter: 30_000 }
 const MEGABYTES = 4096
 
 /** In each lane, characters: sixteen texts of the largest body that is read unless the operator says otherwise. */
-const MOST_WAITING = 32 * 2 ** 20
+const MAX_WAITING = 32 * 2 ** 20
 
 export class Encoder {
   readonly #worker: Worker<Order, Answer>
-  readonly #short = new Lane({ size: MOST_WAITING })
-  readonly #long = new Lane({ size: MOST_WAITING })
+  readonly #short = new Lane({ size: MAX_WAITING })
+  readonly #long = new Lane({ size: MAX_WAITING })
 
   /** It loads its own code, native parts included, before its tokenizer is known. */
   constructor(log?: Log) {

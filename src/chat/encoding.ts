@@ -49,11 +49,11 @@ export async function openEncoding({ first, later, controls }: EncoderFiles): Pr
  * patterns that models are published with look at a run of blanks, or at a word, a few times over: this many characters of
  * one are safe, and take seconds.
  */
-export const LONGEST_RUN = 2 * 2 ** 20
+export const MAX_RUN = 2 * 2 ** 20
 
 export function hasLongRun(text: string): boolean {
-  if (text.length <= LONGEST_RUN) return false
-  for (const [run] of text.matchAll(/\s+|\S+/g)) if (run.length > LONGEST_RUN) return true
+  if (text.length <= MAX_RUN) return false
+  for (const [run] of text.matchAll(/\s+|\S+/g)) if (run.length > MAX_RUN) return true
   return false
 }
 

@@ -50,7 +50,7 @@ export interface GrammarOptions {
   stripsLeadingSpace: boolean
 }
 
-const MOST_GRAMMARS = 64
+const MAX_GRAMMARS = 64
 
 /** Takes as long as the schemas that it is asked for. */
 export class Grammars {
@@ -76,7 +76,7 @@ export class Grammars {
     const known = this.#known.get(key) ?? this.#compile(spec)
     this.#known.delete(key)
     this.#known.set(key, known) // the last one used is the last one forgotten
-    if (this.#known.size > MOST_GRAMMARS) this.#known.delete(this.#known.keys().next().value!)
+    if (this.#known.size > MAX_GRAMMARS) this.#known.delete(this.#known.keys().next().value!)
     return known
   }
 

@@ -5,7 +5,7 @@ import type { Constraint } from "../engine/generation.ts"
 import type { Matcher, Vocabulary } from "../grammar/grammar.ts"
 
 /** A run of forced tokens is followed this far. */
-export const MOST_FORCED = 32
+export const MAX_FORCED = 32
 
 export class Lookahead implements Constraint {
   readonly #matcher: Matcher
@@ -54,7 +54,7 @@ export class Lookahead implements Constraint {
   #findForced(): readonly number[] {
     const drafted = this.#comeBack()
     const found: number[] = []
-    while (found.length < MOST_FORCED) {
+    while (found.length < MAX_FORCED) {
       this.#matcher.mask(this.#mask)
       const token = onlyToken(this.#mask)
       if (token === undefined) break

@@ -9,7 +9,7 @@ import type { Log } from "../log.ts"
 import { Worker, WorkerLost } from "../worker/worker.ts"
 import type { ConstraintOptions } from "./constraint.ts"
 import type { ConstraintSpec } from "./grammars.ts"
-import { MOST_FORCED } from "./lookahead.ts"
+import { MAX_FORCED } from "./lookahead.ts"
 
 export type Order = ({ kind: "open"; spec: ConstraintSpec } & Move) | ({ kind: "accept" } & Move)
 
@@ -30,7 +30,7 @@ export interface Answer {
 }
 
 export interface SharedMasks {
-  /** [3 + MOST_FORCED] the move that the masks are of; how many tokens were drafted; how many are forced; these. */
+  /** [3 + MAX_FORCED] the move that the masks are of; how many tokens were drafted; how many are forced; these. */
   found: Int32Array<SharedArrayBuffer>
   /** After none of the draft's tokens and after each; of a forced run only after the last, as the others are known. */
   masks: Uint32Array<SharedArrayBuffer> // [rows, ceil(tokens / 32)]
@@ -225,6 +225,6 @@ function forcedOf({ found }: SharedMasks): readonly number[] {
 }
 
 function newMasks(rows: number, words: number): SharedMasks {
-  const found = new Int32Array(new SharedArrayBuffer(4 * (3 + MOST_FORCED)))
+  const found = new Int32Array(new SharedArrayBuffer(4 * (3 + MAX_FORCED)))
   return { found, masks: new Uint32Array(new SharedArrayBuffer(rows * words * 4)) }
 }

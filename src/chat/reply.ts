@@ -263,7 +263,7 @@ class ChoiceReader {
   }
 }
 
-const MOST_TEXTS = 4096
+const MAX_TEXTS = 4096
 
 /** What the tokens of a reading are called. */
 export function tokenNames(reading: Reading): TokenNames {
@@ -274,7 +274,7 @@ export function tokenNames(reading: Reading): TokenNames {
     text: (token) => {
       const known = texts.get(token)
       if (known !== undefined) return known
-      if (texts.size === MOST_TEXTS) texts.clear()
+      if (texts.size === MAX_TEXTS) texts.clear()
       const text = UTF8.decode(bytes.of(token))
       texts.set(token, text)
       return text

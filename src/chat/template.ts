@@ -23,8 +23,8 @@ export interface Template {
 // A turn takes about 110 steps, and 30,000 steps 3 to 10 ms; 5 million are about a second and more than a context holds.
 const MESSAGES_AT_ONCE = 250
 const STEPS_AT_ONCE = 30_000
-const MOST_STEPS = 5_000_000
-const LONGEST_SOURCE = 1 << 20 // characters
+const MAX_STEPS = 5_000_000
+const MAX_SOURCE = 1 << 20 // characters
 
 /** Throws the problem `model_broken`, naming `file`, when `source` is no template. */
 export function openTemplate(source: string, file: string, options: TemplateOptions): Template {
@@ -40,7 +40,7 @@ export function openTemplate(source: string, file: string, options: TemplateOpti
       } catch (error) {
         if (!(error instanceof OutOfSteps)) throw refusalOf(error)
       }
-      return thread.render(rendering, MOST_STEPS, caller).catch((error: unknown) => {
+      return thread.render(rendering, MAX_STEPS, caller).catch((error: unknown) => {
         throw refusalOf(error)
       })
     },
@@ -50,7 +50,7 @@ export function openTemplate(source: string, file: string, options: TemplateOpti
 
 function open(source: string, file: string, options: TemplateOptions): Renderer {
   try {
-    if (source.length > LONGEST_SOURCE) throw new Error("it is longer than a megabyte")
+    if (source.length > MAX_SOURCE) throw new Error("it is longer than a megabyte")
     return openRenderer(source, options)
   } catch (error) {
     const words = error instanceof Error ? error.message : String(error)

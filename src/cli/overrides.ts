@@ -2,7 +2,7 @@
 // the table, a value of another type, or a field given twice ends the start: a typing error must not become a default.
 
 import type { Overrides } from "../engine/limits.ts"
-import { LONGEST_DRAFT } from "../engine/speculative.ts"
+import { MAX_DRAFT } from "../engine/speculative.ts"
 import { kvTypes } from "../runtime/manifest.ts"
 import { decimal, integer, oneOf, quoted, type Reader, refuse } from "./values.ts"
 
@@ -56,7 +56,7 @@ export const overrideFields = {
   },
   spec_draft_length: {
     type: "integer",
-    read: integer(0, LONGEST_DRAFT),
+    read: integer(0, MAX_DRAFT),
     help: "Tokens proposed for each request and step, with --speculative-mode; 0 proposes as many as pay.",
   },
   tensor_parallel_shards: {

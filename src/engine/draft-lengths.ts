@@ -20,7 +20,7 @@ const MARGIN = 1.05
 
 /** After so many tokens without drafts one is tried; twice as many each time it fails. */
 const PATIENCE = 32
-const MOST_PATIENCE = 512
+const MAX_PATIENCE = 512
 
 export interface Wish {
   sequence: Sequence
@@ -81,7 +81,7 @@ export class DraftLengths {
   /** Of a sequence's `drafted` tokens `accepted` came true; the next one was wrong, and those after it were not tried. */
   noteLuck(sequence: Sequence, drafted: number, accepted: number): void {
     const own = this.#lucky(sequence)
-    own.patience = accepted > 0 ? 1 : Math.min(MOST_PATIENCE, Math.max(PATIENCE, 2 * own.patience))
+    own.patience = accepted > 0 ? 1 : Math.min(MAX_PATIENCE, Math.max(PATIENCE, 2 * own.patience))
     own.triedAt = sequence.length
     for (let i = 0; i <= accepted && i < drafted; i++) {
       own.note(i < accepted)

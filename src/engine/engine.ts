@@ -23,7 +23,7 @@ import { Speculation, type Speculative } from "./speculative.ts"
 import { type EngineStats, noCounts } from "./stats.ts"
 import type { Trace } from "./trace.ts"
 
-const LONGEST_TIMER = 2 ** 31 - 1 // milliseconds
+const MAX_TIMER = 2 ** 31 - 1 // milliseconds
 
 /**
  * How long a step waits for masks: so many turns of the event loop, which are a tenth of a millisecond or two, and this share
@@ -359,7 +359,7 @@ class Loop implements Engine {
     clearTimeout(this.#alarm)
     const next = Math.min(...this.#scheduler.sequenceGroups.map(({ deadline }) => deadline))
     if (next === Number.POSITIVE_INFINITY) return
-    const delay = Math.min(Math.ceil(next - this.#now()), LONGEST_TIMER)
+    const delay = Math.min(Math.ceil(next - this.#now()), MAX_TIMER)
     this.#alarm = setTimeout(() => this.#wake(), delay)
   }
 

@@ -92,7 +92,7 @@ export interface Context extends Chosen {
 
 const LOCAL_SEQUENCES = 4
 const MIN_STEP_TOKENS = 16 // where memory is short; activations of fewer are smaller than a block of keys and values
-const LEAST_ROWS = 32 // each token of a prompt that is scored takes one: with fewer, such prompts would crawl
+const MIN_ROWS = 32 // each token of a prompt that is scored takes one: with fewer, such prompts would crawl
 const FORCED = 16 // drafts of tokens that a constraint leaves no choice about have that much room where nobody proposes
 const SERVER_SHARE = 0.85 // of the memory: `server` takes what there is and keeps 15 % free
 /** Blocks that a window cuts at either end, and one that is seen by whoever goes on after the last full block. */
@@ -148,7 +148,7 @@ function layOut(demand: Demand, context: number, sequences: number, most: number
   const step = {
     tokens: stepTokens + drafts,
     sequences,
-    rows: Math.max(sequences, LEAST_ROWS) + drafts,
+    rows: Math.max(sequences, MIN_ROWS) + drafts,
   }
   const spares = spareBlocks(sequences, drafts)
   const room = blocksOfMemory(demand, step, spares)

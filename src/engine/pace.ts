@@ -11,7 +11,7 @@ const TARGET_MS = 80
 const ALONE = 12
 
 /** With fewer a step is hardly shorter, since the weights have to be read all the same. */
-const LEAST = 4
+const MIN_TOKENS = 4
 
 export class Pace {
   #allowed = 2 * BLOCK
@@ -31,6 +31,6 @@ export class Pace {
     if (promptTokens === 0) return
     const fitting = (promptTokens * TARGET_MS) / Math.max(ms, 1)
     const most = 2 * Math.max(this.#allowed, promptTokens)
-    this.#allowed = Math.max(LEAST, Math.min(Math.floor(fitting), most))
+    this.#allowed = Math.max(MIN_TOKENS, Math.min(Math.floor(fitting), most))
   }
 }

@@ -1,7 +1,7 @@
 // What a step computed, handed to its sequences: each has got further, the prompt's tokens tell how likely they were, tokens are
 // drawn and read, and some of them end a reply. One sequence whose row or constraint fails ends alone.
 
-import { MOST_LOGPROBS, type StepDone } from "../runtime/program.ts"
+import { MAX_TOP_LOGPROBS, type StepDone } from "../runtime/program.ts"
 import type { Part } from "./batch.ts"
 import { type Endings, failure } from "./endings.ts"
 import type { PromptScores, TokenEvent } from "./generation.ts"
@@ -103,7 +103,7 @@ export class Results {
     const { top, logprobs, topTokens, topLogprobs } = scoresOf(sequenceGroup)
     logprobs.set(output.logprobs.subarray(first, first + rows), sequenceGroup.scored)
     for (let row = 0; row < rows; row++) {
-      const from = (first + row) * MOST_LOGPROBS
+      const from = (first + row) * MAX_TOP_LOGPROBS
       const at = (sequenceGroup.scored + row) * top
       topTokens.set(output.topTokens.subarray(from, from + top), at)
       topLogprobs.set(output.topLogprobs.subarray(from, from + top), at)
@@ -173,7 +173,7 @@ export function scoresOf(sequenceGroup: SequenceGroup): PromptScores {
 
 function tokenEvent({ sequenceGroup }: Sequence, output: StepDone, row: number): TokenEvent {
   const top = []
-  const first = row * MOST_LOGPROBS
+  const first = row * MAX_TOP_LOGPROBS
   for (let i = first; i < first + (sequenceGroup.request.sampling.topLogprobs ?? 0); i++) {
     top.push({ token: output.topTokens[i]!, logprob: output.topLogprobs[i]! })
   }

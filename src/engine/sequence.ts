@@ -13,7 +13,7 @@ import type { Outbox } from "./outbox.ts"
 import { TokenCounts } from "./token-counts.ts"
 
 /** Tokens that may lie unread before a sequence gets no more steps; it goes on when half of them are read. */
-const MOST_UNREAD = 256
+const MAX_UNREAD = 256
 
 /** Whoever asks under one name: a key, or a connection. */
 export interface Client {
@@ -176,7 +176,7 @@ export class Sequence {
 
   /** Whether its reader is too far behind for more. One that was paused waits until half is read. */
   get isBehind(): boolean {
-    return this.outbox.unread >= (this.state === "running" ? MOST_UNREAD : MOST_UNREAD / 2)
+    return this.outbox.unread >= (this.state === "running" ? MAX_UNREAD : MAX_UNREAD / 2)
   }
 
   append(token: number): void {

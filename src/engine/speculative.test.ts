@@ -12,7 +12,7 @@ import { createSmallDraft } from "./drafters/small-draft.ts"
 import type { Constraint, GenerationEvent, GenerationRequest } from "./generation.ts"
 import type { Memory } from "./memory.ts"
 import type { Sequence } from "./sequence.ts"
-import { type Drafter, LONGEST_DRAFT, nobody, type Speculative } from "./speculative.ts"
+import { type Drafter, MAX_DRAFT, nobody, type Speculative } from "./speculative.ts"
 import { Trace } from "./trace.ts"
 
 type Random = (below: number) => number
@@ -370,7 +370,7 @@ test("an EAGLE head that has missed more than is kept begins behind it", async (
 test("drafts borrow blocks: the prefix cache and what is cached of later requests are as without", async () => {
   const usage = async (drafted: boolean) => {
     const drafter = standIn(new Map(), () => false)
-    const options = drafted ? { speculative: speculative(drafter, LONGEST_DRAFT) } : {}
+    const options = drafted ? { speculative: speculative(drafter, MAX_DRAFT) } : {}
     const { engine, isClean } = setUp({ blocks: 14, options })
     const cached: number[] = []
     for (let i = 0; i < 30; i++) {

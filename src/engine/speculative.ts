@@ -61,7 +61,7 @@ interface Watchers {
 }
 
 /** The longest draft: with the token before it, the rows that a step computes for little more than one. */
-export const LONGEST_DRAFT = 15
+export const MAX_DRAFT = 15
 
 /** Turns of the event loop that a step waits for masks along drafts. */
 const MASK_TURNS = 16
@@ -92,7 +92,7 @@ export class Speculation {
     const drafter = given.drafter(memory)
     this.drafter = drafter
     this.#room = room
-    this.#longest = Math.min(LONGEST_DRAFT, drafter.longest)
+    this.#longest = Math.min(MAX_DRAFT, drafter.longest)
     this.#memory = memory
     this.#lengths = new DraftLengths(length, mostSequences + room)
     this.#watchers = watchers
@@ -227,7 +227,7 @@ export class Speculation {
   #takeForced(sequence: Sequence, room: number): boolean {
     const { constraint, sequenceGroup, length, drafts } = sequence
     const { forced = [], drafted = 0 } = constraint ?? {}
-    const most = Math.min(drafted, room, LONGEST_DRAFT, sequenceGroup.end - length - 1)
+    const most = Math.min(drafted, room, MAX_DRAFT, sequenceGroup.end - length - 1)
     for (const token of forced.slice(0, Math.max(0, most))) {
       if (sequenceGroup.request.stopTokens.has(token)) break
       drafts.push(token)

@@ -14,7 +14,7 @@ export class ClientGone extends Error {}
 // Each piece costs a crossing from the parser and an object: a body in pieces of one byte would take two hundred times its
 // size. A client that streams what it writes may begin with small ones.
 const MAX_SMALL_PIECES = 4096
-const LEAST_PIECE = 64 // bytes, on average beyond these
+const MIN_PIECE = 64 // bytes, on average beyond these
 
 const MAX_HELD = 256 * 1024 * 1024 // bytes
 
@@ -84,8 +84,8 @@ function assertJsonKind({ headers }: IncomingMessage): void {
 
 function assertWithin({ pieces, size }: Body, most: number): void {
   if (size > most) throw problem("body_too_large", { size: `more than ${most}`, most })
-  if (pieces.length > MAX_SMALL_PIECES + size / LEAST_PIECE) {
-    const words = `its body comes in pieces of less than ${LEAST_PIECE} bytes.`
+  if (pieces.length > MAX_SMALL_PIECES + size / MIN_PIECE) {
+    const words = `its body comes in pieces of less than ${MIN_PIECE} bytes.`
     throw problem("invalid_http", { problem: words })
   }
 }

@@ -58,13 +58,13 @@ function readBody({ options, state, bodies }: Room, { raw }: FastifyRequest) {
   return bodies.read(raw, options.maxBody ?? bodyLimit(state), options.timeouts.body)
 }
 
-const LEAST_BODY_LIMIT = 2 * 1024 * 1024 // bytes
+const MIN_BODY_LIMIT = 2 * 1024 * 1024 // bytes
 const BYTES_A_TOKEN = 16
 
 /** Which model a body is for stands in the body: the longest context counts. */
 function bodyLimit({ models }: State): number {
   const contexts = models.map(({ model }) => BYTES_A_TOKEN * model.contextLength)
-  return Math.max(LEAST_BODY_LIMIT, ...contexts)
+  return Math.max(MIN_BODY_LIMIT, ...contexts)
 }
 
 // Of the request's own signals none is of use: they fire when the body has been read, or never.

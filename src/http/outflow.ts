@@ -5,7 +5,7 @@ import type { OutgoingHttpHeaders, ServerResponse } from "node:http"
 import type { Exchange } from "./exchange.ts"
 import { nextTurn } from "./turns.ts"
 
-const MOST_UNSENT = 256 * 1024 // bytes
+const MAX_UNSENT = 256 * 1024 // bytes
 const PIECE = 16 * 1024 // characters
 
 export class Outflow {
@@ -30,7 +30,7 @@ export class Outflow {
   async write(text: string): Promise<void> {
     if (this.raw.destroyed) return
     this.raw.write(text)
-    if (this.raw.writableLength > MOST_UNSENT) await this.#drained()
+    if (this.raw.writableLength > MAX_UNSENT) await this.#drained()
     this.#piece += text.length
     if (this.#piece < PIECE) return
     this.#piece = 0

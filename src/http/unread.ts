@@ -6,7 +6,7 @@
 import type { IncomingMessage } from "node:http"
 
 const MOMENT = 100 // milliseconds in which the rest may arrive
-const LONGEST_REST = 5000 // milliseconds
+const MAX_REST = 5000 // milliseconds
 
 /** Whether the body has come to its end, or does within a moment. */
 export function isOver(raw: IncomingMessage): Promise<boolean> {
@@ -27,7 +27,7 @@ export function isOver(raw: IncomingMessage): Promise<boolean> {
 export function closeLater({ socket }: IncomingMessage, timeout: number): void {
   socket.destroySoon = () => {
     socket.end()
-    const cut = setTimeout(() => socket.destroy(), Math.min(timeout, LONGEST_REST))
+    const cut = setTimeout(() => socket.destroy(), Math.min(timeout, MAX_REST))
     socket.once("close", () => clearTimeout(cut))
   }
 }

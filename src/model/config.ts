@@ -51,8 +51,8 @@ export interface Differences {
   rotation?: Partial<RotationOptions> | "none"
 }
 
-const WIDEST_HEAD = 1 << 16 // a list is made of its pairs before any tensor can contradict it
-const MOST_LAYERS = 1 << 14 // a block is made of each before any tensor can contradict it
+const MAX_HEAD = 1 << 16 // a list is made of its pairs before any tensor can contradict it
+const MAX_LAYERS = 1 << 14 // a block is made of each before any tensor can contradict it
 
 /** A configuration whose layers are llama's, except for the differences given. */
 export function readDecoder(fields: Fields, differences: Differences = {}): ModelConfig {
@@ -134,10 +134,10 @@ function readShapes(fields: Fields, { names = {}, absent = {}, oneKvHead }: Diff
   return {
     vocabulary: fields.count("vocab_size", absent.vocabulary),
     hidden,
-    layers: fields.count(name("layers", "num_hidden_layers"), undefined, 1, MOST_LAYERS),
+    layers: fields.count(name("layers", "num_hidden_layers"), undefined, 1, MAX_LAYERS),
     heads,
     kvHeads,
-    headDim: fields.count("head_dim", absent.headDim ?? hidden / heads, 1, WIDEST_HEAD),
+    headDim: fields.count("head_dim", absent.headDim ?? hidden / heads, 1, MAX_HEAD),
     intermediate: fields.count(name("intermediate", "intermediate_size"), absent.intermediate),
     context: fields.count(name("context", "max_position_embeddings"), absent.context),
   }

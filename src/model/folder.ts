@@ -15,7 +15,7 @@ export type Json = Readonly<Record<string, unknown>>
 const POINTER = Buffer.from("version https://git-lfs.github.com/spec/v1\n")
 
 // The largest JSON that published folders hold are tokenizers of some 30 MB and indexes of some 5.
-const LONGEST_TEXT = 128 << 20
+const MAX_TEXT = 128 << 20
 
 export class Folder {
   readonly path: string
@@ -94,7 +94,7 @@ export class Folder {
   async text(file: string): Promise<string> {
     const found = await this.#find(file)
     if (!found) throw this.broken(file, "there is no such file")
-    if (found.size > LONGEST_TEXT)
+    if (found.size > MAX_TEXT)
       throw this.broken(file, `it is ${found.size} bytes long, more than such a file can be`)
     const bytes = await readFile(found.path).catch((error) => {
       throw this.#unreadable(file, error)

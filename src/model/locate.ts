@@ -99,11 +99,11 @@ function missing(name: string, looked: readonly string[], roots: readonly string
   })
 }
 
-const MOST_NAMES = 20
+const MAX_NAMES = 20
 
 function modelsIn(root: string): string[] {
   const names = list(root).filter((name) => isModel(join(root, name)))
-  return names.length > MOST_NAMES ? [...names.slice(0, MOST_NAMES), "…"] : names
+  return names.length > MAX_NAMES ? [...names.slice(0, MAX_NAMES), "…"] : names
 }
 
 /** What lies in a folder; nothing where we may not look. */

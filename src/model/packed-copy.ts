@@ -50,7 +50,7 @@ export interface WeightSource extends Files, Pick<Model, "name" | "format"> {
 /** A program's part in this. */
 type Receiver = Pick<LoadableProgram, "manifest" | "load" | "packed">
 
-const LEAST = 32 << 20
+const MIN_BYTES = 32 << 20
 
 /** @throws `model_broken` when the weights are damaged. */
 export async function loadWeights(
@@ -59,7 +59,7 @@ export async function loadWeights(
   options: WeightOptions,
 ): Promise<Loaded> {
   const { packed, manifest } = program
-  if (!packed || packed.bytes < (options.leastBytes ?? LEAST))
+  if (!packed || packed.bytes < (options.leastBytes ?? MIN_BYTES))
     return { hash: await pack(model, program, options), from: "folder", kept: Promise.resolve() }
   const key = shelfKey([manifest.fingerprint, await identityOf(model)])
   const item = { name: `${key}.weights`, packed, options }
@@ -123,7 +123,7 @@ export interface CopyHeader {
 const VERSION = 1
 const MAGIC = "SINTERWT"
 const PAGE = 4096
-const LONGEST_HEADER = 1 << 16
+const MAX_HEADER = 1 << 16
 
 interface CopyItem {
   name: string
@@ -167,7 +167,7 @@ async function readCopy({ name, packed, options }: CopyItem): Promise<string | u
 
 /** The header of a copy, and where what it heads begins; undefined for a file that is none. */
 export function readHeader(fd: number): { header: CopyHeader; end: number } | undefined {
-  const start = Buffer.alloc(LONGEST_HEADER)
+  const start = Buffer.alloc(MAX_HEADER)
   const got = readSync(fd, start, 0, start.length, 0)
   const length = start.readUInt32LE(MAGIC.length)
   const from = MAGIC.length + 4

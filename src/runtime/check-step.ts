@@ -5,7 +5,7 @@ import type { Manifest } from "./manifest.ts"
 import {
   BLOCK,
   blockIndex,
-  MOST_LOGPROBS,
+  MAX_TOP_LOGPROBS,
   NO_LOGPROBS,
   type ProgramLimits,
   type SamplingRows,
@@ -99,7 +99,7 @@ function checkSampling(sampling: SamplingRows, rows: number, vocabulary: number)
   requireLength("sampling.biases", biases, biasTokens.length)
   requireBelow("sampling.countTokens", countTokens, vocabulary)
   requireBelow("sampling.biasTokens", biasTokens, vocabulary)
-  const most = Math.min(MOST_LOGPROBS, vocabulary)
+  const most = Math.min(MAX_TOP_LOGPROBS, vocabulary)
   for (const count of sampling.topLogprobs)
     require(count >= NO_LOGPROBS && count <= most, `sampling.topLogprobs: ${count} of ${most}`)
   const masked = Math.floor(masks.length / Math.ceil(vocabulary / 32))

@@ -81,7 +81,7 @@ function fromHalf(word: number): number {
   return sign * (exponent === 0 ? fraction : fraction + 1024) * 2 ** (Math.max(exponent, 1) - 25)
 }
 
-const LARGEST_BRAIN = 0x7f7f0000
+const MAX_BF16 = 0x7f7f0000
 
 /** As MLC writes it: beyond the largest number nothing is rounded up, so that nothing becomes infinite. */
 function toBrain(x: number): number {
@@ -89,7 +89,7 @@ function toBrain(x: number): number {
   const word = bits[0]!
   const size = word & 0x7fffffff
   if (size > 0x7f800000) return (word >>> 16) | 0x40 // NaN stays NaN
-  if (size >= LARGEST_BRAIN) return word >>> 16
+  if (size >= MAX_BF16) return word >>> 16
   return (word + 0x7fff + ((word >>> 16) & 1)) >>> 16
 }
 

@@ -19,7 +19,7 @@ export function noiseKey(seed: bigint, choice: number, position: number): NoiseK
 }
 
 /** Above it no noise lies: -log(-log(1 - 2^-33)) = 22.87… */
-export const MOST_NOISE = 23
+export const MAX_NOISE = 23
 
 /**
  * Standard Gumbel noise, a float: -log(-log(u)), u = (r + 1/2) / 2^32, r the first word of Threefry of (token, 0) under the key.

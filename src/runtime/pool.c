@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { MOST_THREADS = 256, SPINS = 4000, LINE_BYTES = 64, HUGE_PAGE = 2 << 20 };
+enum { MAX_THREADS = 256, SPINS = 4000, LINE_BYTES = 64, HUGE_PAGE = 2 << 20 };
 
 typedef struct {
   _Alignas(LINE_BYTES) _Atomic int64_t next;
@@ -27,7 +27,7 @@ typedef struct pool {
   _Alignas(LINE_BYTES) _Atomic uint64_t gate;
   void (*body)(void *, int64_t, int32_t);
   void *context;
-  run runs[MOST_THREADS];
+  run runs[MAX_THREADS];
   _Alignas(LINE_BYTES) pthread_mutex_t lock;
   pthread_cond_t wake;
   _Atomic int32_t sleeping, closing;
@@ -36,7 +36,7 @@ typedef struct pool {
     struct pool *pool;
     pthread_t thread;
     int32_t number;
-  } worker[MOST_THREADS];
+  } worker[MAX_THREADS];
 } pool;
 
 #define OPEN (1u << 16)
@@ -155,7 +155,7 @@ static void release(sinter_host *host, void *memory, size_t bytes) {
 
 sinter_host *sinter_host_open(int32_t threads) {
   if (threads < 1) threads = 1;
-  if (threads > MOST_THREADS) threads = MOST_THREADS;
+  if (threads > MAX_THREADS) threads = MAX_THREADS;
   pool *p = aligned_alloc(LINE_BYTES, sizeof(pool));
   if (!p) return NULL;
   *p = (pool){.host = {SINTER_ABI, threads, parallel_for, allocate, release}};

@@ -134,7 +134,7 @@ export interface SamplingRows {
 }
 
 export const UNMASKED = -1
-export const MOST_LOGPROBS = 20
+export const MAX_TOP_LOGPROBS = 20
 /** Not even the drawn token's: its place then holds 0. The sum over a large vocabulary takes as long as the rest of a row. */
 export const NO_LOGPROBS = -1
 
@@ -161,8 +161,8 @@ export function newStepDone(
     kind: "done",
     tokens: new Int32Array(rows),
     logprobs: new Float32Array(rows),
-    topTokens: new Int32Array(rows * MOST_LOGPROBS),
-    topLogprobs: new Float32Array(rows * MOST_LOGPROBS),
+    topTokens: new Int32Array(rows * MAX_TOP_LOGPROBS),
+    topLogprobs: new Float32Array(rows * MAX_TOP_LOGPROBS),
     finite: new Uint8Array(rows),
     hidden: new Float32Array(input.hiddenRows.length * hidden),
     ...(input.wantLogits ? { logits: new Float32Array(rows * vocabulary) } : {}),

@@ -3,9 +3,9 @@
 // by itself; every sum is one of whole numbers, exact in any order, so that vectors, threads and GPUs may compute it.
 
 import { log } from "./elementary.ts"
-import { gumbel, MOST_NOISE, noiseKey } from "./noise.ts"
+import { gumbel, MAX_NOISE, noiseKey } from "./noise.ts"
 import {
-  MOST_LOGPROBS,
+  MAX_TOP_LOGPROBS,
   NO_LOGPROBS,
   type SamplingRows,
   type StepDone,
@@ -135,7 +135,7 @@ export function createSampler(vocabulary: number): Sampler {
     for (let i = 0; i < left; i++) {
       const token = tokens[i]!
       const from = behind(token)
-      if (from + MOST_NOISE < bestScore) continue // no noise could make up for it
+      if (from + MAX_NOISE < bestScore) continue // no noise could make up for it
       if (minP > 0 && expSingle(from) < minP) continue
       const score = Math.fround(from + gumbel(key, token))
       if (best === undefined || score > bestScore || (score === bestScore && token < best)) {
@@ -238,7 +238,7 @@ function writeLogprobs(
   const { most, logSum } = logSumOf(logits)
   const logprob = (token: number) => settled(logits[token]!) - most - logSum
   out.logprobs[row] = logprob(drawn)
-  const first = row * MOST_LOGPROBS
+  const first = row * MAX_TOP_LOGPROBS
   const list = out.topTokens.subarray(first, first + wanted)
   listLikeliest(logits, list)
   for (let i = 0; i < wanted; i++) out.topLogprobs[first + i] = logprob(list[i]!)

@@ -6,14 +6,14 @@ const round = Math.fround
 const float = new Float32Array(1)
 const bits = new Int32Array(float.buffer)
 
-export const LARGEST = 3.4028234663852886e38
-const SMALLEST = 2 ** -126
+export const MAX_FLOAT = 3.4028234663852886e38
+const MIN_NORMAL = 2 ** -126
 
 /** `x` as a float: 0 for what is smaller than a normal float, the largest float for what lies beyond it. */
 export function settled(x: number): number {
   const rounded = round(x)
-  if (Math.abs(rounded) < SMALLEST) return 0
-  return Math.min(Math.max(rounded, -LARGEST), LARGEST)
+  if (Math.abs(rounded) < MIN_NORMAL) return 0
+  return Math.min(Math.max(rounded, -MAX_FLOAT), MAX_FLOAT)
 }
 
 const LOG2E = round(Math.LOG2E)

@@ -153,13 +153,13 @@ function unstartable({ host }: HostOptions, { message: words }: Error): Ending {
   return { reason: "unstartable", why: `the system has no ${host} for it`, words }
 }
 
-const MOST_WORDS = 2000 // characters
+const MAX_WORDS = 2000 // characters
 
 /** What it writes to stderr first, which is where panics go. */
 function firstWords({ stderr }: ChildProcess): () => string {
   let words = ""
   stderr?.setEncoding("utf8").on("data", (text: string) => {
-    words = (words + text).slice(0, MOST_WORDS)
+    words = (words + text).slice(0, MAX_WORDS)
   })
   return () => words
 }

@@ -292,33 +292,33 @@ static void product_case(struct panels w, enum epilogue e) {
     free(back);
   }
 
-  enum { MOST = 37 };
+  enum { MAX_ROWS = 37 };
   int64_t in_stride = round_up(columns, 32),
           out_stride = round_up(out_columns, 32) + (is_gated(e) ? 0 : 32);
   int64_t row_bytes = w.grouped ? quantized_bytes(columns, w.group) : in_stride * 4;
-  float *x = memory((size_t)(MOST * in_stride) * 4),
+  float *x = memory((size_t)(MAX_ROWS * in_stride) * 4),
         *bias = memory((size_t)panels_count(w) * PANEL * 4);
   // A tile of rows may read, and leave, some that lie behind the last.
-  uint8_t *quantized = memory((size_t)((MOST + TILES_BEHIND) * row_bytes));
-  for (int64_t r = 0; r < MOST; r++) {
+  uint8_t *quantized = memory((size_t)((MAX_ROWS + TILES_BEHIND) * row_bytes));
+  for (int64_t r = 0; r < MAX_ROWS; r++) {
     for (int64_t k = 0; k < columns; k++) x[r * in_stride + k] = uniform();
     if (w.grouped)
       quantize_row(x + r * in_stride, columns, w.group, quantized_above(w),
                    quantized + r * row_bytes);
   }
   for (int64_t i = 0; i < (is_gated(e) ? 0 : rows); i++) bias[i] = uniform();
-  float *first = memory((size_t)(MOST * out_stride) * 4),
-        *again = memory((size_t)(MOST * out_stride) * 4);
+  float *first = memory((size_t)(MAX_ROWS * out_stride) * 4),
+        *again = memory((size_t)(MAX_ROWS * out_stride) * 4);
   const int planes = !w.grouped && takes_planes(w.number, tiles);
   const uint8_t *in = w.grouped ? quantized
-                      : planes  ? rows_as_planes(x, columns, in_stride, MOST)
+                      : planes  ? rows_as_planes(x, columns, in_stride, MAX_ROWS)
                                 : (uint8_t *)x;
   struct product all = {
-      .panels = arena, .rows = in, .count = MOST, .out = first, .bias = bias, .tiles = tiles};
-  for (int64_t i = 0; i < MOST * out_stride; i++) first[i] = again[i] = 0.5f;
+      .panels = arena, .rows = in, .count = MAX_ROWS, .out = first, .bias = bias, .tiles = tiles};
+  for (int64_t i = 0; i < MAX_ROWS * out_stride; i++) first[i] = again[i] = 0.5f;
   multiply(w, in_stride, out_stride, e, &all);
 
-  for (int64_t r = 0; r < MOST; r++)
+  for (int64_t r = 0; r < MAX_ROWS; r++)
     for (int64_t c = 0; c < out_columns; c++) {
       double sum[2] = {0, 0}, size_of = 0;
       for (int half = 0; half < (is_gated(e) ? 2 : 1); half++)
@@ -339,8 +339,8 @@ static void product_case(struct panels w, enum epilogue e) {
                                 : sum[0] + bias[c] + (e == ADD ? 0.5 : 0);
       near(first[r * out_stride + c], want, size_of + 1, planes ? 0x1p-17 : 2e-6, "product");
     }
-  for (int64_t count = 1; count <= MOST; count += COMPANIES) {
-    for (int64_t from = 0; from + count <= MOST; from += count) {
+  for (int64_t count = 1; count <= MAX_ROWS; count += COMPANIES) {
+    for (int64_t from = 0; from + count <= MAX_ROWS; from += count) {
       struct product some = all;
       some.first = from, some.count = count, some.out = again,
       some.tiles = tiles && (planes || count % 2);
@@ -352,18 +352,18 @@ static void product_case(struct panels w, enum epilogue e) {
     }
   }
   // Any NaN shows in all of its row, and nowhere else.
-  const int64_t broken = MOST / 2;
+  const int64_t broken = MAX_ROWS / 2;
   const uint32_t all_ones = 0x7fffffff;
   memcpy(x + broken * in_stride + columns / 2, &all_ones, 4);
   if (w.grouped)
     quantize_row(x + broken * in_stride, columns, w.group, quantized_above(w),
                  quantized + broken * row_bytes);
-  uint8_t *split = planes ? rows_as_planes(x, columns, in_stride, MOST) : NULL;
+  uint8_t *split = planes ? rows_as_planes(x, columns, in_stride, MAX_ROWS) : NULL;
   struct product with = all;
   with.rows = planes ? split : in, with.out = again;
-  for (int64_t i = 0; i < MOST * out_stride; i++) again[i] = 0.5f;
+  for (int64_t i = 0; i < MAX_ROWS * out_stride; i++) again[i] = 0.5f;
   multiply(w, in_stride, out_stride, e, &with);
-  for (int64_t r = 0; r < MOST; r++)
+  for (int64_t r = 0; r < MAX_ROWS; r++)
     for (int64_t c = 0; c < out_columns; c++)
       expect(r == broken ? isnan(again[r * out_stride + c])
                          : again[r * out_stride + c] == first[r * out_stride + c],

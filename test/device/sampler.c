@@ -27,8 +27,8 @@ int main(void) {
     *field = read_bytes((size_t)read_length());
   a.out_tokens = calloc((size_t)rows, 4);
   a.out_logprobs = calloc((size_t)rows, 4);
-  a.out_top_tokens = calloc((size_t)rows * MOST_LOGPROBS, 4);
-  a.out_top_logprobs = calloc((size_t)rows * MOST_LOGPROBS, 4);
+  a.out_top_tokens = calloc((size_t)rows * MAX_TOP_LOGPROBS, 4);
+  a.out_top_logprobs = calloc((size_t)rows * MAX_TOP_LOGPROBS, 4);
   a.out_finite = calloc((size_t)rows, 1);
   uint8_t *workspace = aligned_alloc(64, sampler_bytes(vocabulary));
   memset(workspace, 255, sampler_bytes(vocabulary));
@@ -36,8 +36,8 @@ int main(void) {
     sample(&a, logits + row * vocabulary, vocabulary, row, workspace);
   fwrite(a.out_tokens, 4, (size_t)rows, stdout);
   fwrite(a.out_logprobs, 4, (size_t)rows, stdout);
-  fwrite(a.out_top_tokens, 4, (size_t)rows * MOST_LOGPROBS, stdout);
-  fwrite(a.out_top_logprobs, 4, (size_t)rows * MOST_LOGPROBS, stdout);
+  fwrite(a.out_top_tokens, 4, (size_t)rows * MAX_TOP_LOGPROBS, stdout);
+  fwrite(a.out_top_logprobs, 4, (size_t)rows * MAX_TOP_LOGPROBS, stdout);
   fwrite(a.out_finite, 1, (size_t)rows, stdout);
   fflush(stdout);
   _Exit(0);  // nothing is freed, and the sanitizers would say so

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, test } from "vitest"
 import {
-  MOST_LOGPROBS,
+  MAX_TOP_LOGPROBS,
   NO_LOGPROBS,
   type SamplingRows,
   type StepDone,
@@ -75,7 +75,7 @@ function draws(vocabulary: number, count: number, seed: number): Draws {
     seed: BigUint64Array.from({ length: count }, () => (BigInt(next()) << 32n) | BigInt(next())),
     choice: integers(() => below(4)),
     position: integers(() => below(100_000)),
-    topLogprobs: integers(() => of(NO_LOGPROBS, 0, 1, 5, MOST_LOGPROBS)),
+    topLogprobs: integers(() => of(NO_LOGPROBS, 0, 1, 5, MAX_TOP_LOGPROBS)),
   }
   // Half of the rows change nothing.
   for (let row = 0; row < count; row += 2) {
@@ -136,8 +136,8 @@ function defined({ vocabulary, count, logits, rows }: Draws): Buffer {
     kind: "done",
     tokens: new Int32Array(count),
     logprobs: new Float32Array(count),
-    topTokens: new Int32Array(count * MOST_LOGPROBS),
-    topLogprobs: new Float32Array(count * MOST_LOGPROBS),
+    topTokens: new Int32Array(count * MAX_TOP_LOGPROBS),
+    topLogprobs: new Float32Array(count * MAX_TOP_LOGPROBS),
     finite: new Uint8Array(count),
     hidden: new Float32Array(0),
   }

@@ -11,7 +11,7 @@ import { shelvedCpu } from "../../src/compiler/targets/cpu/cpu.ts"
 import { findCompiler } from "../../src/compiler/targets/cpu/toolchain.ts"
 import { medusa } from "../../src/model/architectures/medusa.ts"
 import { type LibraryProgram, openLibrary } from "../../src/runtime/library.ts"
-import { MOST_LOGPROBS, type StepDone } from "../../src/runtime/program.ts"
+import { MAX_TOP_LOGPROBS, type StepDone } from "../../src/runtime/program.ts"
 import { createSampler, type Sampler } from "../../src/runtime/sampling.ts"
 import { openShelf } from "../../src/runtime/shelf.ts"
 import { isLeftOut } from "../left-out.ts"
@@ -90,8 +90,8 @@ function judged({ vocabulary, columns, sampler }: Case, rows: readonly Row[]) {
   const out = {
     tokens: new Int32Array(count),
     logprobs: new Float32Array(count),
-    topTokens: new Int32Array(count * MOST_LOGPROBS),
-    topLogprobs: new Float32Array(count * MOST_LOGPROBS),
+    topTokens: new Int32Array(count * MAX_TOP_LOGPROBS),
+    topLogprobs: new Float32Array(count * MAX_TOP_LOGPROBS),
     finite: new Uint8Array(count),
     hidden: new Float32Array(0),
   }

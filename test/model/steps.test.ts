@@ -4,7 +4,11 @@ import { describe, expect, test } from "vitest"
 import { type CompileOptions, compile } from "../../src/compiler/compile.ts"
 import { hostReference } from "../../src/compiler/targets/reference/hosted.ts"
 import { openReference } from "../../src/compiler/targets/reference/reference.ts"
-import { type LoadableProgram, MOST_LOGPROBS, type StepInput } from "../../src/runtime/program.ts"
+import {
+  type LoadableProgram,
+  MAX_TOP_LOGPROBS,
+  type StepInput,
+} from "../../src/runtime/program.ts"
 import { createSampler } from "../../src/runtime/sampling.ts"
 import { loadSmall, type SmallShape, smallGraph, smallWeights } from "./small.ts"
 import { batch, blocksFor, limitsFor, notCancelled, type Part, prefill, take } from "./steps.ts"
@@ -197,7 +201,7 @@ describe("sampling and results", () => {
     input.sampling.topLogprobs.set([0, 3, 20])
     const done = await take(program, input)
     const again = { ...done, tokens: new Int32Array(3), logprobs: new Float32Array(3) }
-    again.topTokens = new Int32Array(3 * MOST_LOGPROBS)
+    again.topTokens = new Int32Array(3 * MAX_TOP_LOGPROBS)
     for (let row = 0; row < 3; row++)
       createSampler(70).sample(
         done.logits!.subarray(row * 70, row * 70 + 70),

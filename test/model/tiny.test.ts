@@ -9,7 +9,7 @@ import type { LoadableProgram } from "../../src/runtime/program.ts"
 import { blocksFor, continueGreedily, prefill } from "./steps.ts"
 import { cases, columns, type TinyCase, tinyFolder } from "./tiny.ts"
 
-const LONGEST = 24 // tokens of a reply: the interpreter is slow
+const MAX_TOKENS = 24 // tokens of a reply: the interpreter is slow
 const named = cases.map((golden): [string, TinyCase] => [golden.messages.at(-1)!.content, golden])
 let model: Model
 let program: LoadableProgram
@@ -26,7 +26,7 @@ afterAll(async () => {
 })
 
 test.each(named)("%s", async (_, { prompt_ids, greedy_ids, logits }) => {
-  const greedy = greedy_ids.slice(0, LONGEST)
+  const greedy = greedy_ids.slice(0, MAX_TOKENS)
   const blocks = blocksFor(prompt_ids.length + greedy.length)
   const replied = [...prompt_ids, ...greedy_ids.slice(0, logits.length - 1)]
   const firstRow = prompt_ids.length - 1

@@ -74,7 +74,7 @@ class Scope {
 }
 
 // Python's sandbox allows ranges up to this length.
-const LONGEST_RANGE = 100_000
+const MAX_RANGE = 100_000
 
 const GLOBALS: ReadonlyMap<string, Value> = new Map<string, Value>([
   ["range", new Callable("range", range)],
@@ -91,8 +91,8 @@ function range({ positional }: Arguments): Value {
     given.length === 1 ? [0, given[0]!, 1] : [given[0] ?? 0, given[1] ?? 0, given[2] ?? 1]
   if (step === 0) throw new TemplateError("range() arg 3 must not be zero")
   const length = Math.max(0, Math.ceil((stop - start) / step))
-  if (length > LONGEST_RANGE) {
-    throw new TemplateError(`Range too big: the sandbox blocks ranges larger than ${LONGEST_RANGE}`)
+  if (length > MAX_RANGE) {
+    throw new TemplateError(`Range too big: the sandbox blocks ranges larger than ${MAX_RANGE}`)
   }
   spend(length)
   return Array.from({ length }, (_, index) => start + index * step)

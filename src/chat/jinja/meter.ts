@@ -3,12 +3,12 @@
 // characters read or copied: what takes a processor 0.05 to 0.3 µs. Work is paid for before it is done. Steps and not
 // seconds: the same conversation is refused on every machine or on none. Rendering is synchronous, so one counter serves it.
 
-const LONGEST_MESSAGE = 500 // characters
+const MAX_MESSAGE = 500 // characters
 
 /** An error that the template's author would see in Python; the message is the template's or the interpreter's own. */
 export class TemplateError extends Error {
   constructor(message: string) {
-    super(message.length > LONGEST_MESSAGE ? `${message.slice(0, LONGEST_MESSAGE)}…` : message)
+    super(message.length > MAX_MESSAGE ? `${message.slice(0, MAX_MESSAGE)}…` : message)
   }
 }
 

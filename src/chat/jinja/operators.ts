@@ -17,7 +17,7 @@ import {
   type Value,
 } from "./values.ts"
 
-const MOST_ITEMS = 1_000_000
+const MAX_ITEMS = 1_000_000
 
 export function contains(container: Value, value: Value): boolean {
   if (container instanceof Text) {
@@ -79,8 +79,8 @@ function together(left: readonly Value[], right: readonly Value[]): Value[] {
 }
 
 function assertItems(count: number): void {
-  if (count > MOST_ITEMS) {
-    throw new TemplateError(`it makes a list of more than ${MOST_ITEMS} items`)
+  if (count > MAX_ITEMS) {
+    throw new TemplateError(`it makes a list of more than ${MAX_ITEMS} items`)
   }
   spend(count)
 }

@@ -13,7 +13,7 @@ export interface Span {
 
 const NONE: readonly Span[] = []
 /** More than any prompt; a template that doubles a text over and over is stopped here. */
-const LONGEST_TEXT = 32 * 1024 * 1024
+const MAX_TEXT = 32 * 1024 * 1024
 
 export class Text {
   readonly value: string
@@ -125,8 +125,8 @@ export function join(parts: readonly Text[], separator: Text = EMPTY): Text {
 }
 
 function assertLength(length: number): void {
-  if (length <= LONGEST_TEXT) return
-  throw new TemplateError(`it makes a text of more than ${LONGEST_TEXT} characters`)
+  if (length <= MAX_TEXT) return
+  throw new TemplateError(`it makes a text of more than ${MAX_TEXT} characters`)
 }
 
 // Half of a character beyond 16 bits. Most texts have none, which a pattern tells much faster than a loop.

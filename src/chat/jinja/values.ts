@@ -61,7 +61,7 @@ export class Tuple {
 }
 
 // JavaScript's maps tell longer texts apart by their length alone until they compare them.
-const LONGEST_HASHED = 16_383
+const MAX_HASHED = 16_383
 
 /** A map in order of insertion. Keys are kept as they came: a key can be somebody else's text, too. */
 export class Dict {
@@ -81,7 +81,7 @@ export class Dict {
 
   #idOf(key: Value): string {
     const id = idOf(key)
-    spendOnCharacters(id.length > LONGEST_HASHED ? id.length * (this.size + 1) : id.length)
+    spendOnCharacters(id.length > MAX_HASHED ? id.length * (this.size + 1) : id.length)
     return id
   }
 

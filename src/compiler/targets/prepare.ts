@@ -59,7 +59,7 @@ export function traitsOf(device: DeviceName): PlanTraits {
 }
 
 /** The largest model that is served without a C compiler: the interpreter is some hundred times slower. */
-const MOST_INTERPRETED = 50e6 // parameters
+const MAX_INTERPRETED = 50e6 // parameters
 
 /**
  * @param plan with the traits of the wish's device
@@ -79,7 +79,7 @@ export async function prepareProgram(plan: Plan, wish: ProgramWish): Promise<Pre
   const found = await shipped(plan, wish, names)
   if (found) return found
   const best = targets[names[0]!]
-  const lack = parameterCount(plan) > MOST_INTERPRETED ? undefined : await best.lacks()
+  const lack = parameterCount(plan) > MAX_INTERPRETED ? undefined : await best.lacks()
   if (!lack) return best.prepare(plan, log)
   log.warn(`${lack.problem}, so the model runs in the interpreter, which is slow; ${lack.cure}.`)
   return targets.reference.prepare(plan)

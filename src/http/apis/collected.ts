@@ -152,10 +152,10 @@ export function usageJson(usage: Usage): Json {
   }
 }
 
-const LEAST_LOGPROB = -9999 // OpenAI's word for "never"; JSON has no -Infinity
+const MIN_LOGPROB = -9999 // OpenAI's word for "never"; JSON has no -Infinity
 
 export function logprobJson(logprob: number): number {
-  return Math.max(logprob, LEAST_LOGPROB)
+  return Math.max(logprob, MIN_LOGPROB)
 }
 
 /** The JSON of tokens, in pieces. */

@@ -5,8 +5,8 @@ import type { TObject } from "typebox"
 import { cut } from "../check.ts"
 import type { Exchange } from "../exchange.ts"
 
-const MOST_NAMES = 20
-const MOST_BYTES = 1024
+const MAX_NAMES = 20
+const MAX_BYTES = 1024
 
 export function reportIgnored(exchange: Exchange, schema: TObject): void {
   const names = Object.keys(exchange.body as object).filter(
@@ -19,11 +19,11 @@ export function reportIgnored(exchange: Exchange, schema: TObject): void {
 export function reportUnenforced(exchange: Exchange, places: readonly string[] = []): void {
   if (places.length === 0) return
   exchange.setHeader("x-unenforced", headerList(places))
-  exchange.log.warn({ request: exchange.id, unenforced: places.slice(0, MOST_NAMES) })
+  exchange.log.warn({ request: exchange.id, unenforced: places.slice(0, MAX_NAMES) })
 }
 
 function headerList(names: readonly string[]): string {
-  const encoded = names.slice(0, MOST_NAMES).map((name) => encodeURIComponent(cut(name, 100)))
-  while (encoded.join(",").length > MOST_BYTES) encoded.pop()
+  const encoded = names.slice(0, MAX_NAMES).map((name) => encodeURIComponent(cut(name, 100)))
+  while (encoded.join(",").length > MAX_BYTES) encoded.pop()
   return encoded.join(",")
 }

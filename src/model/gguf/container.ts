@@ -33,9 +33,9 @@ export interface StoredTensor {
 }
 
 const PREFIX = 1 << 22 // bytes of the header that are read at first; twice as many as often as that is too little
-const MOST_STRING = 64 << 20
-const MOST_ELEMENTS = 1 << 24
-const MOST_DIMS = 4
+const MAX_STRING = 64 << 20
+const MAX_ELEMENTS = 1 << 24
+const MAX_DIMS = 4
 
 /** @throws `model_broken` */
 export async function readContainer(folder: Folder, file: string): Promise<Container> {
@@ -110,12 +110,12 @@ function readValue(cursor: Cursor, key: string): Value {
   if (inner === LIST) throw cursor.broken(`${shown(key)} is a list of lists`)
   const least = inner === STRING ? 8 : (scalars[inner]?.bytes ?? 1)
   const count = cursor.count(`the length of ${shown(key)}`, least)
-  if (count > MOST_ELEMENTS) throw cursor.broken(`${shown(key)} has ${count} entries`)
+  if (count > MAX_ELEMENTS) throw cursor.broken(`${shown(key)} has ${count} entries`)
   return Array.from({ length: count }, () => readOne(cursor, inner, key))
 }
 
 function readOne(cursor: Cursor, kind: number, key: string): number | bigint | boolean | string {
-  if (kind === STRING) return cursor.string(shown(key), MOST_STRING)
+  if (kind === STRING) return cursor.string(shown(key), MAX_STRING)
   const scalar = scalars[kind]
   if (!scalar) throw cursor.broken(`${shown(key)} is of kind ${kind}, which is not known`)
   const value = cursor.number(scalar.kind)
@@ -195,7 +195,7 @@ function readEntry(cursor: Cursor, alignment: number): Entry {
   const name = cursor.string("a tensor's name", 65535)
   const wrong = (what: string) => cursor.broken(`tensor ${shown(name)}: ${what}`)
   const dimensions = cursor.number("u32") as number
-  if (dimensions < 1 || dimensions > MOST_DIMS) throw wrong(`it has ${dimensions} dimensions`)
+  if (dimensions < 1 || dimensions > MAX_DIMS) throw wrong(`it has ${dimensions} dimensions`)
   const dims = Array.from({ length: dimensions }, () => cursor.number("u64"))
   const id = cursor.number("u32") as number
   const offset = cursor.number("u64")

@@ -88,7 +88,7 @@ function readIndex(folder: Folder, index: Json): Map<string, string> {
   )
 }
 
-const LONGEST_HEADER = 100_000_000 // the format's own limit
+const MAX_HEADER = 100_000_000 // the format's own limit
 
 async function readHeader(
   folder: Folder,
@@ -99,7 +99,7 @@ async function readHeader(
   if (size < 8) throw folder.broken(file, `it is ${size} bytes long, too short for a header`)
   const lengthBytes = await readExactly(handle, 0, 8)
   const length = new DataView(lengthBytes.buffer).getBigUint64(0, true)
-  if (length === 0n || length > BigInt(Math.min(size - 8, LONGEST_HEADER)))
+  if (length === 0n || length > BigInt(Math.min(size - 8, MAX_HEADER)))
     throw folder.broken(file, `its header claims ${length} bytes, the file has ${size}`)
   const headerBytes = Number(length)
   const text = folder.decode(await readExactly(handle, 8, headerBytes), file)

@@ -168,7 +168,7 @@ async function compile(
   if (code !== 0) throw problem("compiler_failed", { compiler: compiler.command, file, output })
 }
 
-const MOST_OUTPUT = 1 << 16 // characters
+const MAX_OUTPUT = 1 << 16 // characters
 
 /**
  * Runs the compiler in a process group of its own, with its temporary files in the scratch folder.
@@ -190,7 +190,7 @@ function run(
     scratch.own(child)
     let output = ""
     child.stderr.setEncoding("utf8").on("data", (text: string) => {
-      output = (output + text).slice(0, MOST_OUTPUT)
+      output = (output + text).slice(0, MAX_OUTPUT)
     })
     signal?.addEventListener("abort", scratch.end, { once: true })
     child.on("error", ({ message }) => resolve({ code: undefined, output: message }))

@@ -14,7 +14,7 @@ import type { Floats } from "./parameters.ts"
 
 const { fround } = Math
 const LOWEST = fround(-3.4e38)
-const SMALLEST = 2 ** -126 // the smallest normal float
+const MIN_NORMAL = 2 ** -126 // the smallest normal float
 const HALF = 16
 const CHUNK = 2 * HALF // columns in one product of the unit
 
@@ -184,7 +184,7 @@ function splitWeight(x: number, at: number): void {
 
 // ------------------------------------------------------------------ the unit
 
-const flushed = (x: number) => (Math.abs(x) < SMALLEST ? 0 : x)
+const flushed = (x: number) => (Math.abs(x) < MIN_NORMAL ? 0 : x)
 
 /** `sum` and the products of 32 columns' planes: high with low, which only an f16 has, high with high, low with high. */
 function product(

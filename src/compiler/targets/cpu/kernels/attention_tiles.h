@@ -15,7 +15,7 @@
 #include "matrix_unit.h"
 
 enum { TILES_TOGETHER = 4, TILES_AN_ITEM = 8 };
-enum { MOST_POSITIONS = TILES_AN_ITEM * TILE };  // of an item
+enum { MAX_POSITIONS = TILES_AN_ITEM * TILE };  // of an item
 
 // Neighbouring positions of an item: as many as fill eight tiles.
 INLINE int64_t tiles_positions(int64_t group) {

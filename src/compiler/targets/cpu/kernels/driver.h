@@ -92,7 +92,7 @@ static int32_t check_sampling(sinter_model *m, const sinter_step_arrays *s) {
   for (int64_t i = 0; i < s->rows; i++) {
     if (s->mask_row[i] < -1 || s->mask_row[i] >= s->masked_rows)
       return refuse(m, SINTER_BAD_INDEX, "there is no mask %d", s->mask_row[i]);
-    if (s->top_logprobs[i] < NO_LOGPROBS || s->top_logprobs[i] > MOST_LOGPROBS)
+    if (s->top_logprobs[i] < NO_LOGPROBS || s->top_logprobs[i] > MAX_TOP_LOGPROBS)
       return refuse(m, SINTER_BAD_INDEX,
                     "more log-probabilities are asked for than there are places");
   }

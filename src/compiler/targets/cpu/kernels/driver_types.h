@@ -93,7 +93,7 @@ INLINE void attention_item(const struct attention_loop *loop, const struct atten
   if (is_set(step->cancel)) return;
   const struct attention_run *run = &loop->set->runs[loop->set->run_count - 1 - index / a.kv_heads];
   const int64_t list = loop->lists + run->sequence;
-  int32_t positions[MOST_POSITIONS];
+  int32_t positions[MAX_POSITIONS];
   for (int32_t i = 0; i < run->count; i++)
     positions[i] = step->positions[loop->set->token[run->row + i]];
   const struct attention_item item = {

@@ -22,12 +22,12 @@ enum { PLANES_BEHIND = TILE };
 
 // Rows of two tiles; planes of weights that are kept, of which half stay in the first cache while all rows pass; such pairs of
 // tiles in a pass, whose sums wait in memory from chunk to chunk.
-enum { PAIR_ROWS = 2 * TILE, KEPT_BYTES = 32 << 10, PAIRS_MOST = 12 };
+enum { PAIR_ROWS = 2 * TILE, KEPT_BYTES = 32 << 10, MAX_PAIRS = 12 };
 enum { AHEAD_OF_USE = 32 * LINE };  // why: see product.h
 
 struct float_tiles {
   _Alignas(LINE) uint8_t weights[KEPT_BYTES];            // [32s of K][plane][half of the panel]
-  _Alignas(LINE) float sums[PAIRS_MOST][4][TILE][TILE];  // [pair of tiles][rows, half of the panel]
+  _Alignas(LINE) float sums[MAX_PAIRS][4][TILE][TILE];  // [pair of tiles][rows, half of the panel]
 };
 
 INLINE void split_row(const float *x, const int64_t columns, uint8_t *planes) {
@@ -168,7 +168,7 @@ INLINE int few_rows(const struct panels w, const int64_t out_stride, const enum 
   return panels;
 }
 
-// More rows than one tile has, and at most PAIRS_MOST pairs of tiles, against a panel.
+// More rows than one tile has, and at most MAX_PAIRS pairs of tiles, against a panel.
 INLINE void many_rows(const struct panels w, const int64_t out_stride, const enum epilogue e,
                       const struct product *p, int64_t index, struct float_tiles *t) {
   const int64_t stride = planes_bytes(w.columns), all = (w.columns + 2 * TILE - 1) / (2 * TILE),
@@ -214,7 +214,7 @@ INLINE void many_rows(const struct panels w, const int64_t out_stride, const enu
 INLINE int float_tiles_panels(const struct panels w, const int64_t out_stride,
                               const enum epilogue e, const struct product *p, int64_t index,
                               int64_t end) {
-  enum { MOST = PAIRS_MOST * PAIR_ROWS };
+  enum { MAX_ROWS = MAX_PAIRS * PAIR_ROWS };
   struct float_tiles t;
   if (p->count <= TILE) {
     const int taken = few_rows(w, out_stride, e, p, index, end, &t);
@@ -222,8 +222,8 @@ INLINE int float_tiles_panels(const struct panels w, const int64_t out_stride,
     return taken;
   }
   struct product part = *p;
-  for (int64_t left = p->count; left > 0; left -= MOST, part.first += MOST) {
-    part.count = left < MOST ? left : MOST;
+  for (int64_t left = p->count; left > 0; left -= MAX_ROWS, part.first += MAX_ROWS) {
+    part.count = left < MAX_ROWS ? left : MAX_ROWS;
     if (part.count > TILE)
       many_rows(w, out_stride, e, &part, index, &t);
     else

@@ -9,10 +9,10 @@
 #include "single.h"
 #include "vector.h"
 
-enum { NO_LOGPROBS = -1, MOST_LOGPROBS = 20, AT_ONCE = 64 };
+enum { NO_LOGPROBS = -1, MAX_TOP_LOGPROBS = 20, AT_ONCE = 64 };
 
 // Above it no noise lies.
-#define MOST_NOISE 23.0f
+#define MAX_NOISE 23.0f
 
 // The score of what cannot come: below every other.
 #define NEVER (-__builtin_inff())
@@ -37,7 +37,7 @@ INLINE size_t sampler_bytes(int64_t vocabulary) {
 }
 
 static struct sampler sampler_of(int64_t vocabulary, uint8_t *workspace) {
-  struct sampler s = {.vocabulary = vocabulary, .least = -LARGEST, .last = INT32_MAX};
+  struct sampler s = {.vocabulary = vocabulary, .least = -MAX_FLOAT, .last = INT32_MAX};
   s.blocks = (vocabulary + AT_ONCE - 1) / AT_ONCE;
   s.scores = (float *)workspace;
   s.tops = s.scores + s.blocks * AT_ONCE;
@@ -200,13 +200,13 @@ static void keep_likeliest(struct sampler *s, uint64_t target, enum weights by) 
 }
 
 // Further behind a share is none: 2^40 e^-28 < 1.
-#define LEAST_SHARED 28.0f
+#define MIN_SHARED 28.0f
 
 enum { STEPS = 1024 };
 
 // Which of the steps down from the likeliest a token lies on: never a lower one for a less likely token.
 INLINE int32_t step_of(float behind) {
-  return (int32_t)((behind < -LEAST_SHARED ? LEAST_SHARED : -behind) * (STEPS / LEAST_SHARED));
+  return (int32_t)((behind < -MIN_SHARED ? MIN_SHARED : -behind) * (STEPS / MIN_SHARED));
 }
 
 // Sums the weights of what is left by steps of likelihood, block by block.
@@ -215,7 +215,7 @@ INLINE uint64_t weigh(const struct sampler *s, enum weights by, uint64_t of_step
   uint64_t sum = 0;
   for (int64_t b = 0; b < s->blocks; b++) {
     if (s->tops[b] < s->least) continue;
-    if (by == SHARES && distance(s->tops[b], s->most, unit) < -LEAST_SHARED) continue;
+    if (by == SHARES && distance(s->tops[b], s->most, unit) < -MIN_SHARED) continue;
     float behind[AT_ONCE], power[AT_ONCE];
     uint32_t left[AT_ONCE], upper[AT_ONCE], lower[AT_ONCE];
     int32_t step[AT_ONCE];
@@ -268,9 +268,9 @@ static void cut(struct sampler *s, const uint64_t of_step[STEPS + 1], uint64_t t
   s->listed = 0;
 }
 
-// A score that `count` tokens reach at least: one of as many blocks each. -LARGEST where there are too few blocks.
+// A score that `count` tokens reach at least: one of as many blocks each. -MAX_FLOAT where there are too few blocks.
 static float reached_by(const struct sampler *s, int64_t count) {
-  if (count > s->blocks) return -LARGEST;
+  if (count > s->blocks) return -MAX_FLOAT;
   float *tops = (float *)s->tokens;  // not listed yet
   memcpy(tops, s->tops, (size_t)s->blocks * 4);
   int64_t low = 0, high = s->blocks;
@@ -297,7 +297,7 @@ static float reached_by(const struct sampler *s, int64_t count) {
       high = more;
     }
   }
-  return tops[low] < -LARGEST ? -LARGEST : tops[low];
+  return tops[low] < -MAX_FLOAT ? -MAX_FLOAT : tops[low];
 }
 
 // Lists what is left and counts it.
@@ -315,7 +315,7 @@ static int64_t list_left(const struct sampler *s) {
 
 static void keep_count(struct sampler *s, int64_t count) {
   s->least = reached_by(s, count);
-  if (s->least > -LARGEST) {
+  if (s->least > -MAX_FLOAT) {
     s->listed = list_left(s);
     keep_likeliest(s, (uint64_t)count, ONE_EACH);
     return;
@@ -393,7 +393,7 @@ static void run_listed(const struct sampler *s, struct race *r) {
   for (int64_t i = 0; i < s->listed; i++) {
     int32_t token = s->tokens[i];
     float behind = distance(s->scores[token], s->most, s->inverse);
-    if (behind + MOST_NOISE < r->best_score) continue;
+    if (behind + MAX_NOISE < r->best_score) continue;
     enter(r, token, behind, threefry(r->key, (uint32_t)token, 0).low);
   }
 }
@@ -409,12 +409,12 @@ static void find_limits(const struct sampler *s, int64_t first, const struct rac
   for (int i = 0; i < 16; i++) {
     int64_t b = first + i < s->blocks ? first + i : s->blocks - 1;
     float lead = distance(s->tops[b], s->most, s->inverse) - r->best_score;
-    leads[i] = s->tops[b] < s->least ? -LARGEST : lead > 0 ? 0 : lead;
+    leads[i] = s->tops[b] < s->least ? -MAX_FLOAT : lead > 0 ? 0 : lead;
   }
   for (int i = 0; i < 16; i++) chances[i] = exp_single(leads[i]);
   for (int i = 0; i < 16; i++) {
     double least = 4294967296.0 - (chances[i] * (1.01 * 4294967296.0) + 2);
-    limits[i] = leads[i] < -MOST_NOISE ? HOPELESS : least < 0 ? 0 : (uint32_t)least;
+    limits[i] = leads[i] < -MAX_NOISE ? HOPELESS : least < 0 ? 0 : (uint32_t)least;
   }
 }
 
@@ -527,10 +527,10 @@ static void sample(const sinter_step_arrays *a, const float *logits, int64_t voc
   const double most = highest(logits, vocabulary);
   const double sum = log_sum(logits, vocabulary, (float)most);
   a->out_logprobs[row] = (float)(settled(logits[drawn]) - most - sum);
-  int32_t *list = a->out_top_tokens + row * MOST_LOGPROBS;
+  int32_t *list = a->out_top_tokens + row * MAX_TOP_LOGPROBS;
   list_likeliest(logits, vocabulary, list, wanted);
   for (int64_t i = 0; i < wanted; i++)
-    a->out_top_logprobs[row * MOST_LOGPROBS + i] = (float)(settled(logits[list[i]]) - most - sum);
+    a->out_top_logprobs[row * MAX_TOP_LOGPROBS + i] = (float)(settled(logits[list[i]]) - most - sum);
 }
 
 #endif

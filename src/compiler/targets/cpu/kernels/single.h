@@ -8,7 +8,7 @@
 
 #define SINGLE static inline __attribute__((always_inline))
 
-#define LARGEST __FLT_MAX__
+#define MAX_FLOAT __FLT_MAX__
 
 SINGLE float single_of(uint32_t bits) {
   float x;
@@ -23,8 +23,8 @@ SINGLE uint32_t bits_of_single(float x) {
 
 // 0 for what is smaller than a normal float, the largest float for what lies beyond it.
 SINGLE float settled(float x) {
-  x = x > LARGEST ? LARGEST : x;
-  x = x < -LARGEST ? -LARGEST : x;
+  x = x > MAX_FLOAT ? MAX_FLOAT : x;
+  x = x < -MAX_FLOAT ? -MAX_FLOAT : x;
   return __builtin_fabsf(x) < __FLT_MIN__ ? 0.0f : x;
 }
 

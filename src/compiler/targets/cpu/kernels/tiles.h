@@ -17,7 +17,7 @@ enum { TILES_BEHIND = 4 };
 #ifdef __AMX_INT8__
 // Rows of a tile: 12 rows x 32 columns of floats fill 24 registers. Groups in a chunk: its weights as bytes, 16 KiB, stay
 // in the first cache while all rows pass. Rows of a pass: their sums wait in memory from chunk to chunk.
-enum { TILE_HEIGHT = 12, TILE_CHUNK = 16, TILES_MOST = 32 * TILE_HEIGHT, TILE_GROUP = 48 };
+enum { TILE_HEIGHT = 12, TILE_CHUNK = 16, MAX_TILE_ROWS = 32 * TILE_HEIGHT, TILE_GROUP = 48 };
 
 enum { INTEGER_BITS = 0x4b400000 };  // of 1.5 * 2^23
 
@@ -28,7 +28,7 @@ struct tiles {
   _Alignas(LINE) int32_t out[2][2][16][16];             // [group mod 2][half][row][column]
   // Bytes: takes the zero point off. Where there are minimums: the group's activations, added up.
   _Alignas(LINE) float start[TILE_HEIGHT][TILE_CHUNK];
-  _Alignas(LINE) float sums[TILES_MOST][PANEL];
+  _Alignas(LINE) float sums[MAX_TILE_ROWS][PANEL];
 };
 
 // Activations are signed; weights are, too, or unsigned bytes.
@@ -156,7 +156,7 @@ INLINE int64_t tiles_count(int64_t count) {
   return rest >= TILE_HEIGHT - TILES_BEHIND ? count : count - rest;
 }
 
-// Rows `row` .. `row + count - 1`, at most TILES_MOST, against a panel.
+// Rows `row` .. `row + count - 1`, at most MAX_TILE_ROWS, against a panel.
 INLINE void tiles_pass(const struct panels w, const int64_t out_stride, const enum epilogue e,
                        const struct product *p, int64_t index, int64_t row, int64_t count,
                        struct tiles *t) {
@@ -193,9 +193,9 @@ INLINE void tiles_panel(const struct panels w, const int64_t out_stride, const e
   struct tiles t;
   for (int i = 0; i < 16; i++) _mm512_store_si512(t.integers[i], ivec_set(INTEGER_BITS));
   tiles_configure(TILE_HEIGHT, w.group);
-  for (int64_t done = 0; done < count; done += TILES_MOST)
+  for (int64_t done = 0; done < count; done += MAX_TILE_ROWS)
     tiles_pass(w, out_stride, e, p, index, p->first + done,
-               count - done < TILES_MOST ? count - done : TILES_MOST, &t);
+               count - done < MAX_TILE_ROWS ? count - done : MAX_TILE_ROWS, &t);
   tiles_release();
 }
 
