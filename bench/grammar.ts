@@ -174,13 +174,13 @@ function expectTaken(matcher: Matcher, token: number, name: string): void {
 }
 
 function isSingle(mask: Uint32Array): boolean {
-  let found = 0
+  let single = 0
   for (const word of mask) {
     if (word === 0) continue
-    if (found !== 0 || (word & (word - 1)) !== 0) return false
-    found = word
+    if (single !== 0 || (word & (word - 1)) !== 0) return false
+    single = word
   }
-  return found !== 0
+  return single !== 0
 }
 
 function memory(): number {

@@ -47,12 +47,12 @@ const crowd = (clients: number): Measurement => ({
   name: `crowd ${clients}`,
   sample: async ({ crowd }) => {
     if (!crowd) return undefined
-    const found = await crowd(clients)
+    const sample = await crowd(clients)
     const name = clients === 1 ? "1 client" : `${clients} clients`
     return {
-      [`${name}: first token, ms`]: found.firstToken,
-      [`${name}: between tokens, ms`]: found.betweenTokens,
-      [`${name}: output, tok/s`]: found.tokensPerSecond,
+      [`${name}: first token, ms`]: sample.firstToken,
+      [`${name}: between tokens, ms`]: sample.betweenTokens,
+      [`${name}: output, tok/s`]: sample.tokensPerSecond,
     }
   },
 })

@@ -68,8 +68,8 @@ const numbers = (samples: readonly (number | null)[] | undefined) =>
   (samples ?? []).filter((sample) => sample !== null)
 
 function spread(samples: readonly (number | null)[] | undefined): string {
-  const found = numbers(samples)
-  return found.length ? range(found) : "–"
+  const values = numbers(samples)
+  return values.length ? range(values) : "–"
 }
 
 /** Of the rounds in which both have a number. */
@@ -87,16 +87,16 @@ export function ratios(
 }
 
 function ratio(...of: Parameters<typeof ratios>): string {
-  const found = ratios(...of)
-  if (found.length === 0) return "–"
-  const [least, most] = [Math.min(...found), Math.max(...found)]
-  return `**${median(found).toFixed(2)}** [${least.toFixed(2)}–${most.toFixed(2)}]`
+  const values = ratios(...of)
+  if (values.length === 0) return "–"
+  const [least, most] = [Math.min(...values), Math.max(...values)]
+  return `**${median(values).toFixed(2)}** [${least.toFixed(2)}–${most.toFixed(2)}]`
 }
 
 /** Runs from before it was measured do not say. */
 function matrixUnit(limits: readonly Limits[]): string {
-  const found = limits.map(({ matrix_gops: gops = 0 }) => gops).filter((gops) => gops > 0)
-  return found.length > 0 ? `, those of its matrix unit ${range(found)} GOPS` : ""
+  const peaks = limits.map(({ matrix_gops: gops = 0 }) => gops).filter((gops) => gops > 0)
+  return peaks.length > 0 ? `, those of its matrix unit ${range(peaks)} GOPS` : ""
 }
 
 function shares({ shares }: Results): string {
@@ -132,14 +132,14 @@ export function svg({ title, contenders, samples }: Results): string {
     parts.push(rect(20, 44 + 18 * i, 12, 12, COLOURS[i]!), text(40, 54 + 18 * i, name))
   })
   for (const [row, by] of Object.entries(samples)) {
-    const found = names.flatMap((name, i) => {
+    const bars = names.flatMap((name, i) => {
       const values = numbers(by[name])
       return values.length ? [{ value: median(values), colour: COLOURS[i]! }] : []
     })
-    if (found.length < 2) continue
-    const longest = Math.max(...found.map(({ value }) => value))
-    parts.push(text(LEFT - 10, y + (found.length * BAR) / 2 + 4, row, "end"))
-    for (const { value, colour } of found) {
+    if (bars.length < 2) continue
+    const longest = Math.max(...bars.map(({ value }) => value))
+    parts.push(text(LEFT - 10, y + (bars.length * BAR) / 2 + 4, row, "end"))
+    for (const { value, colour } of bars) {
       const width = Math.max(1, (WIDTH * value) / longest)
       parts.push(rect(LEFT, y, width, BAR - 2, colour))
       parts.push(text(LEFT + width + 6, y + BAR - 3, short(value)))

@@ -232,9 +232,9 @@ async function takeRound(on: Opened, sequences: Sequences): Promise<Round> {
     const drafter = standIn(plain.replies, chance)
     const told = note(await tell(on, { sequences, tokens, drafter, length }))
     if (`${told.replies}` !== `${plain.replies}`) throw new Error("drafts have changed the text")
-    const found = rateOf(told, sequences)
-    console.error(`${sequences} together, a = ${chance}: ${found.toFixed(1)} tokens a second`)
-    return found
+    const speed = rateOf(told, sequences)
+    console.error(`${sequences} together, a = ${chance}: ${speed.toFixed(1)} tokens a second`)
+    return speed
   }
   const adaptive: Record<number, number> = {}
   const costs: Record<number, number> = {}

@@ -185,13 +185,13 @@ interface Pieces {
 
 /** What closes comes first; then the schema's own words and numbers, and then whatever there is. */
 function piecesOf({ schemaText }: Group): Pieces {
-  const found = (pattern: RegExp) => [...new Set(schemaText.match(pattern) ?? [])]
+  const matches = (pattern: RegExp) => [...new Set(schemaText.match(pattern) ?? [])]
   const listed = (...texts: string[]) => texts.map((text) => Buffer.from(text))
-  const words = found(/"(?:[^"\\]|\\.)*"/g).map((word) => word.slice(1))
-  const parts = found(/[A-Za-z]+/g).flatMap((part) => [part, `a${part}`])
+  const words = matches(/"(?:[^"\\]|\\.)*"/g).map((word) => word.slice(1))
+  const parts = matches(/[A-Za-z]+/g).flatMap((part) => [part, `a${part}`])
   const bytes = Array.from({ length: 224 }, (_, i) => Uint8Array.of(0x20 + i))
   const plain = bytes.slice(0, 95)
-  const numbers = found(/-?\d+(\.\d+)?/g)
+  const numbers = matches(/-?\d+(\.\d+)?/g)
   return {
     inside: [listed('"'), listed(...words), listed(...parts), plain, bytes],
     outside: [
@@ -214,17 +214,17 @@ function finish(
   random: () => number,
 ): number[] | undefined {
   for (let round = 0; round < 20; round++) {
-    const found = [...bytes]
+    const written = [...bytes]
     let moves = 0
     for (; moves < 1000 && !matcher.canEnd(); moves++) {
       // At times a name is better than a closed quote, and whatever fits is better than a name.
       const within = inside.slice(random() < 0.2 ? 1 : 0)
-      const lists = !isInside(found) ? outside : random() < 0.1 ? within.toReversed() : within
+      const lists = !isInside(written) ? outside : random() < 0.1 ? within.toReversed() : within
       const piece = firstOf(lists, matcher, random)
       if (!piece) return undefined
-      found.push(...piece)
+      written.push(...piece)
     }
-    if (matcher.canEnd()) return found
+    if (matcher.canEnd()) return written
     matcher.rollback(moves)
   }
   return undefined
@@ -349,9 +349,9 @@ class Spelled {
 
   private match(pattern: RegExp): string {
     pattern.lastIndex = this.at
-    const found = pattern.exec(this.source)!
+    const match = pattern.exec(this.source)!
     this.at = pattern.lastIndex
-    return found[0]
+    return match[0]
   }
 
   private blanks(): void {

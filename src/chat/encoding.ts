@@ -140,10 +140,10 @@ function split({ value, own }: Encodable, find: Finder): { segments: string[]; b
   const between: number[] = []
   let at = 0
   for (let run = 0; run < own.length; run += 2) {
-    for (const found of find(value, own[run]!, own[run + 1]!)) {
-      segments.push(value.slice(at, Math.max(at, found.from)))
-      between.push(found.id)
-      at = found.to
+    for (const marker of find(value, own[run]!, own[run + 1]!)) {
+      segments.push(value.slice(at, Math.max(at, marker.from)))
+      between.push(marker.id)
+      at = marker.to
     }
   }
   segments.push(value.slice(at))

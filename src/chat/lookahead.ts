@@ -53,18 +53,18 @@ export class Lookahead implements Constraint {
 
   #findForced(): readonly number[] {
     const drafted = this.#comeBack()
-    const found: number[] = []
-    while (found.length < MAX_FORCED) {
+    const forced: number[] = []
+    while (forced.length < MAX_FORCED) {
       this.#matcher.mask(this.#mask)
       const token = onlyToken(this.#mask)
       if (token === undefined) break
       this.#matcher.accept(token)
-      found.push(token)
+      forced.push(token)
       if (this.#ends.includes(token)) break
     }
-    this.#matcher.rollback(found.length)
+    this.#matcher.rollback(forced.length)
     if (drafted) this.draft(drafted)
-    return found
+    return forced
   }
 
   /** Takes the matcher back to where we are; what it had looked at is returned. */
@@ -77,12 +77,12 @@ export class Lookahead implements Constraint {
 }
 
 function onlyToken(mask: Uint32Array): number | undefined {
-  let found: number | undefined
+  let only: number | undefined
   for (let i = 0; i < mask.length; i++) {
     const word = mask[i]!
     if (word === 0) continue
-    if (found !== undefined || (word & (word - 1)) !== 0) return undefined
-    found = i * 32 + 31 - Math.clz32(word)
+    if (only !== undefined || (word & (word - 1)) !== 0) return undefined
+    only = i * 32 + 31 - Math.clz32(word)
   }
-  return found
+  return only
 }

@@ -31,7 +31,7 @@ export interface Answer {
 
 export interface SharedMasks {
   /** [3 + MAX_FORCED] the move that the masks are of; how many tokens were drafted; how many are forced; these. */
-  found: Int32Array<SharedArrayBuffer>
+  status: Int32Array<SharedArrayBuffer>
   /** After none of the draft's tokens and after each; of a forced run only after the last, as the others are known. */
   masks: Uint32Array<SharedArrayBuffer> // [rows, ceil(tokens / 32)]
 }
@@ -105,7 +105,7 @@ export class DistantConstraint implements Constraint {
   // The thread writes when it likes: whoever was told to wait must not find out, without being woken, that it is over.
   get pending(): Promise<void> | undefined {
     if (this.#pending) return this.#pending
-    if (this.#fault || Atomics.load(this.#shared.found, 0) === this.#turn) return undefined
+    if (this.#fault || Atomics.load(this.#shared.status, 0) === this.#turn) return undefined
     this.#pending = new Promise((resolve) => {
       this.#settle = () => {
         this.#pending = undefined
@@ -187,7 +187,7 @@ export class DistantConstraint implements Constraint {
   #look(): { tokens: readonly number[]; isForced: boolean } {
     const draft = this.#draft
     this.#ahead ??= draft
-      ? { tokens: draft.slice(0, this.#shared.found[1]), isForced: false }
+      ? { tokens: draft.slice(0, this.#shared.status[1]), isForced: false }
       : { tokens: forcedOf(this.#shared), isForced: true }
     return this.#ahead
   }
@@ -220,11 +220,11 @@ function tooCostly(why: string): Error {
   return problem("unsupported_value", { problem: words })
 }
 
-function forcedOf({ found }: SharedMasks): readonly number[] {
+function forcedOf({ status: found }: SharedMasks): readonly number[] {
   return Array.from(found.subarray(3, 3 + found[2]!))
 }
 
 function newMasks(rows: number, words: number): SharedMasks {
-  const found = new Int32Array(new SharedArrayBuffer(4 * (3 + MAX_FORCED)))
-  return { found, masks: new Uint32Array(new SharedArrayBuffer(rows * words * 4)) }
+  const status = new Int32Array(new SharedArrayBuffer(4 * (3 + MAX_FORCED)))
+  return { status: status, masks: new Uint32Array(new SharedArrayBuffer(rows * words * 4)) }
 }

@@ -51,7 +51,7 @@ function known({ sequence }: Order): Live {
 function move(one: Live, { tokens, draft, turn, shared }: Move): void {
   const { constraint } = one
   if (shared) one.shared = shared
-  const { found, masks } = one.shared
+  const { status, masks } = one.shared
   for (const token of tokens) constraint.accept(token)
   constraint.draft(draft ?? constraint.forced)
   const { drafted, forced } = constraint
@@ -59,6 +59,6 @@ function move(one: Live, { tokens, draft, turn, shared }: Move): void {
     const row = draft ? after * words : 0
     constraint.mask(masks.subarray(row, row + words), after)
   }
-  found.set([drafted, forced.length, ...forced], 1)
-  Atomics.store(found, 0, turn)
+  status.set([drafted, forced.length, ...forced], 1)
+  Atomics.store(status, 0, turn)
 }

@@ -26,10 +26,10 @@ export class Stops {
     if (this.#patterns.length === 0) return { text, stopped: false }
     const all = this.#waiting + text
     for (let at = this.#waiting.length; at < all.length; at++) {
-      const found = this.#step(all[at]!)
-      if (found > 0) {
+      const length = this.#step(all[at]!)
+      if (length > 0) {
         this.#waiting = ""
-        return { text: all.slice(0, at + 1 - found), stopped: true }
+        return { text: all.slice(0, at + 1 - length), stopped: true }
       }
     }
     const kept = Math.max(...this.#matched)

@@ -93,13 +93,13 @@ function withoutControls(model: EncoderModel, controls: ReadonlyMap<string, numb
     for (const part of pair) if (controls.has(part)) parts.add(part)
     return true
   })
-  const found = Array.from(controls).filter(
+  const hidden = Array.from(controls).filter(
     ([content]) =>
       Object.hasOwn(vocab, content) && content !== model.unk_token && !parts.has(content),
   )
-  if (found.length === 0) return { ...model, merges: kept }
+  if (hidden.length === 0) return { ...model, merges: kept }
   const words = { ...vocab }
-  for (const [content, id] of found) {
+  for (const [content, id] of hidden) {
     delete words[content]
     words[unwritable(id)] = id
   }

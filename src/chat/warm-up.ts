@@ -60,12 +60,12 @@ export function* warmUpPieces(
 
 /** The tokens that are one byte each. */
 function singleBytes({ size, bytes, special }: ConstraintOptions["tokens"]): number[] {
-  const found: number[] = []
+  const ids: number[] = []
   for (let id = 0; id < size; id++) {
     const own = bytes.of(id)
-    if (own.length === 1 && !special.has(id)) found[own[0]!] ??= id
+    if (own.length === 1 && !special.has(id)) ids[own[0]!] ??= id
   }
-  return found
+  return ids
 }
 
 /** Those whose automata take longer than a millisecond to build. */

@@ -36,12 +36,12 @@ export async function devices(options: Values<typeof devicesOptions>): Promise<v
 
 async function reportDevices(milliseconds: number): Promise<Report> {
   const surveys = await findDevices(milliseconds)
-  const found = await Promise.all(
+  const reports = await Promise.all(
     surveys.flatMap((survey) => survey.devices.map((device) => reportOf(device))),
   )
-  const usable = found.filter(({ obstacles }) => obstacles.length === 0)
+  const usable = reports.filter(({ obstacles }) => obstacles.length === 0)
   return {
-    devices: [...usable, ...found.filter((each) => !usable.includes(each))],
+    devices: [...usable, ...reports.filter((each) => !usable.includes(each))],
     missing: surveys.flatMap(({ name, obstacles }) =>
       obstacles.map((obstacle) => ({ kind: name, ...obstacle })),
     ),

@@ -76,27 +76,27 @@ function parameterLine(parameter: Parameter): string {
  */
 function kernels(plan: Plan): string {
   const bandwidth = copyBandwidth()
-  const found = new Map<string, { count: number; bytes: number; macs: number }>()
+  const products = new Map<string, { count: number; bytes: number; macs: number }>()
   for (const step of plan.steps) {
     if (step.op !== "matmul") continue
     const parameter = plan.parameters[step.weight]!
     const { rows, columns, codec } = parameter
     const input = step.input.kind === "int8" ? "int8" : "f32"
     const key = `${rows} x ${columns} ${codec} by ${input}`
-    const row = found.get(key) ?? {
+    const row = products.get(key) ?? {
       count: 0,
       bytes: parameterBytes(parameter),
       macs: rows * columns,
     }
     row.count++
-    found.set(key, row)
+    products.set(key, row)
   }
-  const lines = [...found].map(([name, { count, bytes, macs }]) => {
+  const lines = [...products].map(([name, { count, bytes, macs }]) => {
     const time = ((bytes / bandwidth) * 1e6).toFixed(1)
     const intensity = ((2 * macs) / bytes).toFixed(1)
     return [name, `${count}`, mib(bytes), `${time} µs`, intensity]
   })
-  const all = [...found.values()].reduce((sum, { count, bytes }) => sum + count * bytes, 0)
+  const all = [...products.values()].reduce((sum, { count, bytes }) => sum + count * bytes, 0)
   const rate = bandwidth / all
   return [
     table([["product", "times", "weights", "from memory", "operations a byte"], ...lines]),

@@ -44,9 +44,9 @@ function library({ path }: Item): string {
 function weights({ path }: Item): string {
   const file = openSync(path, "r")
   try {
-    const found = readHeader(file)
-    return found
-      ? `weights: ${found.header.model}, ${found.header.format}, of ${found.header.folder}`
+    const copy = readHeader(file)
+    return copy
+      ? `weights: ${copy.header.model}, ${copy.header.format}, of ${copy.header.folder}`
       : "weights of another version, or damaged"
   } finally {
     closeSync(file)

@@ -88,8 +88,8 @@ export const age: Reader<number> = (given, option) => {
 export const device: Reader<DeviceRequest> = (given, option) => {
   const [, name, id = "0"] = /^([a-z]+)(?::(\d{1,4}))?$/.exec(given) ?? []
   const known = [...deviceNames, "auto"] as const
-  const found = known.find((candidate) => candidate === name)
-  if (found) return { name: found, id: Number(id) }
+  const kind = known.find((candidate) => candidate === name)
+  if (kind) return { name: kind, id: Number(id) }
   return refuse(
     option,
     `expected NAME or NAME:ID with NAME one of ${known.join(", ")}, got ${quoted(given)}.`,

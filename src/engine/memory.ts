@@ -237,9 +237,9 @@ export class Memory {
       const parent = this.#parent(sequence, at)
       if (parent === UNKNOWN) return
       const own = blocks[at]!
-      const found = this.cache.enter(parent, tokens, at * BLOCK, own)
-      if (found !== own) this.#widest.share(sequence, at, found)
-      const serial = this.cache.serial(found)
+      const block = this.cache.enter(parent, tokens, at * BLOCK, own)
+      if (block !== own) this.#widest.share(sequence, at, block)
+      const serial = this.cache.serial(block)
       for (const { pool, companions } of this.#followers)
         pool.publish(sequence, at, serial, companions)
       sequence.shared = at + 1

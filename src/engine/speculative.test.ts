@@ -100,12 +100,12 @@ class Moody implements Constraint {
   }
 
   #findForced(): number[] {
-    const found: number[] = []
-    for (let only = this.#only(found); only !== undefined; only = this.#only(found)) {
-      found.push(only)
-      if (found.length === 20) break
+    const run: number[] = []
+    for (let only = this.#only(run); only !== undefined; only = this.#only(run)) {
+      run.push(only)
+      if (run.length === 20) break
     }
-    return found
+    return run
   }
 
   /** The token that has to come after these, if only one may. */

@@ -85,12 +85,12 @@ export function samples(alphabet: Alphabet): Uint32Array {
 
 /** The classes that meet the range [from, to]. */
 export function classesIn(alphabet: Alphabet, from: number, to: number): number[] {
-  const found = new Set<number>()
+  const classes = new Set<number>()
   for (let i = intervalAt(alphabet, from); i < alphabet.starts.length; i++) {
     if (alphabet.starts[i]! > to) break
-    if (alphabet.classOf[i] !== 0) found.add(alphabet.classOf[i]!)
+    if (alphabet.classOf[i] !== 0) classes.add(alphabet.classOf[i]!)
   }
-  return [...found]
+  return [...classes]
 }
 
 /** How many characters each class holds. */

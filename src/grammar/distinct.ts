@@ -224,19 +224,19 @@ export class Distinct {
 }
 
 function stringsIn(texts: Iterable<string>): Set<string> {
-  const found = new Set<string>()
+  const strings = new Set<string>()
   const add = (value: Json) => {
-    if (typeof value === "string") found.add(value)
+    if (typeof value === "string") strings.add(value)
     else if (Array.isArray(value)) value.forEach(add)
     else if (value instanceof Map) {
       for (const [name, member] of value) {
-        found.add(name)
+        strings.add(name)
         add(member)
       }
     }
   }
   for (const text of texts) add(parseJson(text))
-  return found
+  return strings
 }
 
 function leaves(goal: Goal, avoid: ReadonlySet<string>): boolean {

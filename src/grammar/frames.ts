@@ -83,10 +83,10 @@ abstract class Told {
   signature(reach: Reach): number {
     const known = reach === "all" ? this.all : this.token
     if (known !== 0) return known
-    const found = this.context.signature(this.describe(reach))
-    if (reach === "all") this.all = found
-    else this.token = found
-    return found
+    const signature = this.context.signature(this.describe(reach))
+    if (reach === "all") this.all = signature
+    else this.token = signature
+    return signature
   }
 
   protected abstract describe(reach: Reach): string

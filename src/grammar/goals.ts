@@ -80,13 +80,13 @@ export class Goals implements GoalSource {
 
   /** Settles a goal and everything it leads to, and makes all cases there are, so that none is left to surprise later. */
   settle(root: Goal): boolean {
-    const found = new Set([root])
-    for (const goal of found) {
+    const goals = new Set([root])
+    for (const goal of goals) {
       this.at(goal, () => {
-        for (const c of goal.cases) for (const next of c.leadsTo()) found.add(next)
+        for (const c of goal.cases) for (const next of c.leadsTo()) goals.add(next)
       })
     }
-    const open = [...found].filter((goal) => goal.alive === undefined)
+    const open = [...goals].filter((goal) => goal.alive === undefined)
     do this.findLiving(open)
     while (this.at(root, () => this.dropBarren(open)))
     return root.alive === true

@@ -248,12 +248,12 @@ export class Matcher {
 }
 
 function onlyByte(frames: readonly Frame[]) {
-  let found: { byte: number; frames: readonly Frame[] } | undefined
+  let only: { byte: number; frames: readonly Frame[] } | undefined
   for (let byte = 0; byte < 256; byte++) {
     const next = advance(frames, byte)
     if (next.length === 0) continue
-    if (found) return undefined
-    found = { byte, frames: next }
+    if (only) return undefined
+    only = { byte, frames: next }
   }
-  return found
+  return only
 }

@@ -138,23 +138,23 @@ class Looks {
 
   /** The ways that are open before the next character, of which the kind is known. */
   private reached(nfa: Nfa, { before, behind, ways }: Place, after: Side): Way[] {
-    const found = new Map(ways.map((each) => [each.key, each]))
-    for (const { node, promises } of found.values()) {
+    const open = new Map(ways.map((each) => [each.key, each]))
+    for (const { node, promises } of open.values()) {
       for (const { to, when } of nfa.free[node]!) {
-        if (when === undefined) add(found, to, promises)
+        if (when === undefined) add(open, to, promises)
         else if (typeof when === "string") {
-          if (holds(when, before, after)) add(found, to, promises)
+          if (holds(when, before, after)) add(open, to, promises)
         } else if (when.behind) {
           const i = this.behind.indexOf(when)
           const stands = behind[i]! >= 0 && this.behindDfas[i]!.accepts[behind[i]!] === 1
-          if (stands !== when.negative) add(found, to, promises)
+          if (stands !== when.negative) add(open, to, promises)
         } else {
           const promised = this.promised(when, before, behind)
-          if (promised) add(found, to, merged([...promises, ...promised]))
+          if (promised) add(open, to, merged([...promises, ...promised]))
         }
       }
     }
-    const all = [...found.values()]
+    const all = [...open.values()]
     const total = all.find(({ node, promises }) => nfa.total.has(node) && promises.length === 0)
     return total ? [total] : all
   }

@@ -97,10 +97,10 @@ export class NameProduct {
   }
 
   after(state: number, from: number, to: number): number[] {
-    const found = classesIn(this.alphabet, from, to).map(
+    const states = classesIn(this.alphabet, from, to).map(
       (c) => this.next[state * this.alphabet.classes + c]!,
     )
-    return [...new Set(found)]
+    return [...new Set(states)]
   }
 
   /** Names of some classes, a bit for each, as a language whose states are those here; undefined where none is left. */
@@ -166,16 +166,16 @@ export class NameProduct {
   }
 
   private reachable(wanted: (index: number) => boolean): boolean[] {
-    const found = this.classIds.map(wanted)
-    const queue = [...found.keys()].filter((state) => found[state])
+    const flags = this.classIds.map(wanted)
+    const queue = [...flags.keys()].filter((state) => flags[state])
     for (const state of queue) {
       for (const from of this.into[state]!) {
-        if (found[from]) continue
-        found[from] = true
+        if (flags[from]) continue
+        flags[from] = true
         queue.push(from)
       }
     }
-    return found
+    return flags
   }
 
   // A class has names without end from a state when a cycle of states that still reach the class can be entered from it.

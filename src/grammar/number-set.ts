@@ -133,18 +133,18 @@ export class NumberSet {
   /** All allowed numbers when they are at most `limit`; undefined otherwise. */
   values(limit: number): Decimal[] | undefined {
     if (this.only) {
-      const found = this.only.filter((value) => this.exists(value, value))
-      return found.length > limit ? undefined : found.map((value) => decimal(value, this.scale))
+      const values = this.only.filter((value) => this.exists(value, value))
+      return values.length > limit ? undefined : values.map((value) => decimal(value, this.scale))
     }
     if (this.low === undefined || this.high === undefined) return undefined
     const most = BigInt(limit + this.excluded.size) * (this.nots.length > 0 ? 4n : 1n)
     if ((this.high - this.low) / this.step > most) return undefined
-    const found: Decimal[] = []
+    const values: Decimal[] = []
     for (let k = -floorDivide(-this.low, this.step); k * this.step <= this.high; k++) {
       const value = k * this.step
-      if (this.allowed(value)) found.push(decimal(value, this.scale))
+      if (this.allowed(value)) values.push(decimal(value, this.scale))
     }
-    return found.length > limit ? undefined : found
+    return values.length > limit ? undefined : values
   }
 
   /** digits · 10^exponent in grid steps; undefined when it lies between them. */

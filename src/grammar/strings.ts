@@ -161,12 +161,12 @@ function decoding(
   to: number,
 ): Decoding {
   const key = `${kind} ${value} ${missing} ${from} ${to}`
-  let found = known.get(key)
-  if (!found) {
-    found = { id: known.size, kind, value, missing, from, to, next: [] }
-    known.set(key, found)
+  let entry = known.get(key)
+  if (!entry) {
+    entry = { id: known.size, kind, value, missing, from, to, next: [] }
+    known.set(key, entry)
   }
-  return found
+  return entry
 }
 
 let made = 0
@@ -270,23 +270,23 @@ export class StringLanguage {
 
   /** How strings go on from a place, when there are at most `limit` ways; undefined otherwise. */
   completions(state: number, length: number, at: Decoding, limit: number): string[] | undefined {
-    const found: string[] = []
+    const texts: string[] = []
     let front: [number, string][] = [[state, ""]]
     for (let far = length; front.length > 0; far++) {
       const ahead: [number, string][] = []
       const isFirst = far === length && at !== between
       for (const [q, text] of front) {
-        if (!isFirst && this.accepts(q, far)) found.push(text)
+        if (!isFirst && this.accepts(q, far)) texts.push(text)
         for (const [from, to] of intervals(this.dfa, isFirst ? at : between)) {
           const next = step(this.dfa, q, from)
           if (next < 0 || !this.lives(next, far + 1)) continue
-          if (found.length + ahead.length + to - from + 1 > limit) return undefined
+          if (texts.length + ahead.length + to - from + 1 > limit) return undefined
           for (let c = from; c <= to; c++) ahead.push([next, text + String.fromCodePoint(c)])
         }
       }
       front = ahead
     }
-    return found.length > limit ? undefined : found
+    return texts.length > limit ? undefined : texts
   }
 
   /** What `StringPlace.step` says, by index, and remembered: -1 for nothing. */
@@ -353,8 +353,8 @@ export class StringPlace {
     else {
       const { dfa } = language
       const classes = rangesOf(decoding).flatMap(([from, to]) => classesIn(dfa, from, to))
-      const found = new Set(classes.map((c) => dfa.next[state * dfa.classes + c]!))
-      this.targets = [...found].filter((to) => to >= 0)
+      const states = new Set(classes.map((c) => dfa.next[state * dfa.classes + c]!))
+      this.targets = [...states].filter((to) => to >= 0)
     }
   }
 
@@ -406,7 +406,7 @@ function intervals(dfa: Dfa, decoding: Decoding): [number, number][] {
 
 function shortestPaths(dfa: Dfa): Float64Array {
   const count = dfa.accepts.length
-  const found = Float64Array.from(dfa.accepts, (yes) => (yes ? 0 : Number.POSITIVE_INFINITY))
+  const distances = Float64Array.from(dfa.accepts, (yes) => (yes ? 0 : Number.POSITIVE_INFINITY))
   const into = predecessors(dfa)
   let front: number[] = []
   for (let q = 0; q < count; q++) if (dfa.accepts[q]) front.push(q)
@@ -414,35 +414,35 @@ function shortestPaths(dfa: Dfa): Float64Array {
     const ahead: number[] = []
     for (const q of front) {
       for (const from of into[q]!) {
-        if (found[from]! <= distance) continue
-        found[from] = distance
+        if (distances[from]! <= distance) continue
+        distances[from] = distance
         ahead.push(from)
       }
     }
     front = ahead
   }
-  return found
+  return distances
 }
 
 // Every state lives, so a state that reaches a cycle has strings without end. The others form no cycle: take them in the
 // order in which all their successors are known.
 function longestPaths(dfa: Dfa): Float64Array {
   const count = dfa.accepts.length
-  const found = new Float64Array(count).fill(Number.POSITIVE_INFINITY)
+  const distances = new Float64Array(count).fill(Number.POSITIVE_INFINITY)
   const into = predecessors(dfa)
   const open = new Int32Array(count)
   for (let q = 0; q < count; q++) for (const from of into[q]!) open[from]!++
   const ready: number[] = []
   for (let q = 0; q < count; q++) if (open[q] === 0) ready.push(q)
   for (let q = ready.pop(); q !== undefined; q = ready.pop()) {
-    found[q] = 0
+    distances[q] = 0
     for (let c = 1; c < dfa.classes; c++) {
       const to = dfa.next[q * dfa.classes + c]!
-      if (to >= 0) found[q] = Math.max(found[q]!, found[to]! + 1)
+      if (to >= 0) distances[q] = Math.max(distances[q]!, distances[to]! + 1)
     }
     for (const from of into[q]!) if (--open[from]! === 0) ready.push(from)
   }
-  return found
+  return distances
 }
 
 function predecessors({ accepts, next, classes }: Dfa): number[][] {

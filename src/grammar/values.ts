@@ -23,46 +23,47 @@ export class Values {
     if (this.active.has(goal)) return undefined
     this.active.add(goal)
     this.limit += spent
-    const found = this.ofCases(goal)
+    const values = this.ofCases(goal)
     this.limit -= spent
     this.active.delete(goal)
-    return found
+    return values
   }
 
   ofArray(array: ArrayPlaces, state: ArrayState, items: readonly string[]) {
-    const found = new Set<string>()
-    return this.listArray(array, state, items, found) ? found : undefined
+    const values = new Set<string>()
+    return this.listArray(array, state, items, values) ? values : undefined
   }
 
   ofObject(object: ObjectPlaces, state: ObjectState, members: ReadonlyMap<string, string>) {
-    const found = new Set<string>()
-    return this.listObject(object, state, members, 0, found) ? found : undefined
+    const values = new Set<string>()
+    return this.listObject(object, state, members, 0, values) ? values : undefined
   }
 
   private ofCases(goal: Goal): ReadonlySet<string> | undefined {
-    const found = new Set<string>()
+    const values = new Set<string>()
     for (const c of goal.cases) {
       for (const word of ["null", "true", "false"] as const) {
-        if (c.has(types[word])) found.add(word)
+        if (c.has(types[word])) values.add(word)
       }
       if (c.has(types.number)) {
         const numbers = c.numbers.values(this.limit)
         if (!numbers) return undefined
-        for (const number of numbers) found.add(decimalText(number))
+        for (const number of numbers) values.add(decimalText(number))
       }
       if (c.has(types.string)) {
         const words = c.strings.words(this.limit)
         if (!words) return undefined
-        for (const word of words) found.add(JSON.stringify(word))
+        for (const word of words) values.add(JSON.stringify(word))
       }
-      if (c.has(types.array) && !this.listArray(c.array, c.array.start, [], found)) return undefined
+      if (c.has(types.array) && !this.listArray(c.array, c.array.start, [], values))
+        return undefined
       if (c.has(types.object)) {
-        if (!this.listObject(c.object, c.object.start, new Map(), 0, found)) return undefined
+        if (!this.listObject(c.object, c.object.start, new Map(), 0, values)) return undefined
       }
-      spend(found.size / 8)
-      if (found.size > this.limit) return undefined
+      spend(values.size / 8)
+      if (values.size > this.limit) return undefined
     }
-    return found
+    return values
   }
 
   /** Adds all arrays that go on from a state; false when they are too many. */

@@ -58,8 +58,8 @@ type Members = Readonly<Record<string, Json>>
  * Throws the problem `invalid_value` for the first fault. Yields the values looked at.
  */
 export function* checking<T extends TSchema>(schema: T, value: Json, path = ""): Work<Static<T>> {
-  const found = yield* faultOf(schema as Schema, value, { left: PIECE })
-  if (found) throw problemOf(found, path)
+  const mismatch = yield* faultOf(schema as Schema, value, { left: PIECE })
+  if (mismatch) throw problemOf(mismatch, path)
   return value as unknown as Static<T>
 }
 
@@ -99,8 +99,8 @@ interface Found {
 }
 
 function* faultOf(schema: Schema, value: Json, pace: Pace): Work<Found | undefined> {
-  const found = faultAt(schema, value)
-  if (found) return found
+  const mismatch = faultAt(schema, value)
+  if (mismatch) return mismatch
   const branch = branchOf(schema, value)!
   if (Array.isArray(value)) return yield* faultInItems(branch, value as readonly Json[], pace)
   if (branch.type === "object") return yield* faultInMembers(branch, value as Members, pace)
@@ -173,8 +173,8 @@ function* faultInItems(
   if (!schema) return undefined
   for (const [index, item] of items.entries()) {
     if (pace.left-- === 0) yield startAnew(pace)
-    const found = isContainer(item) ? yield* faultOf(schema, item, pace) : faultAt(schema, item)
-    if (found) return within(found, index)
+    const mismatch = isContainer(item) ? yield* faultOf(schema, item, pace) : faultAt(schema, item)
+    if (mismatch) return within(mismatch, index)
   }
   return undefined
 }
@@ -186,8 +186,8 @@ function* faultInMembers(schema: Schema, members: Members, pace: Pace): Work<Fou
     const known = schema.properties
     const inner = known && Object.hasOwn(known, name) ? known[name] : every
     if (!inner) continue
-    const found = isContainer(value) ? yield* faultOf(inner, value, pace) : faultAt(inner, value)
-    if (found) return within(found, name)
+    const mismatch = isContainer(value) ? yield* faultOf(inner, value, pace) : faultAt(inner, value)
+    if (mismatch) return within(mismatch, name)
   }
   // Last, for what is there may say why something is not: a tool of another type has no function.
   const missing = schema.required?.find((name) => !Object.hasOwn(members, name))

@@ -333,9 +333,11 @@ class Reader {
     NUMBER.lastIndex = 0
     const match = NUMBER.exec(near)
     if (!match) {
-      const found = this.#source[this.#at]
+      const character = this.#source[this.#at]
       this.#fail(
-        found === undefined ? "it ends too early" : `an unexpected ${JSON.stringify(found)}`,
+        character === undefined
+          ? "it ends too early"
+          : `an unexpected ${JSON.stringify(character)}`,
       )
     }
     const [digits, fraction, exponent] = match

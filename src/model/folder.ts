@@ -60,14 +60,14 @@ export class Folder {
   async #find(file: string): Promise<{ path: string; size: number } | undefined> {
     const path = await realpath(join(this.path, file)).catch(() => undefined)
     if (path === undefined) return undefined
-    const found = await stat(path).catch(() => undefined)
-    if (!found?.isFile()) return undefined
+    const stats = await stat(path).catch(() => undefined)
+    if (!stats?.isFile()) return undefined
     if (!belongsTo(this.path, path))
       throw this.broken(
         file,
         "it is a link that leads out of the model folder; put the file itself there",
       )
-    return { path, size: found.size }
+    return { path, size: stats.size }
   }
 
   /** Opens a file by a name that may have been read from another file. */
@@ -77,9 +77,9 @@ export class Folder {
         namedBy,
         `it names ${JSON.stringify(file)}, which is no file of this folder`,
       )
-    const found = await this.#find(file)
-    if (!found) throw this.broken(namedBy, `it names ${file}, which is not there`)
-    const handle = await open(found.path).catch((error) => {
+    const entry = await this.#find(file)
+    if (!entry) throw this.broken(namedBy, `it names ${file}, which is not there`)
+    const handle = await open(entry.path).catch((error) => {
       throw this.#unreadable(file, error)
     })
     return openWhole(async (closing) => {
@@ -92,11 +92,11 @@ export class Folder {
   }
 
   async text(file: string): Promise<string> {
-    const found = await this.#find(file)
-    if (!found) throw this.broken(file, "there is no such file")
-    if (found.size > MAX_TEXT)
-      throw this.broken(file, `it is ${found.size} bytes long, more than such a file can be`)
-    const bytes = await readFile(found.path).catch((error) => {
+    const entry = await this.#find(file)
+    if (!entry) throw this.broken(file, "there is no such file")
+    if (entry.size > MAX_TEXT)
+      throw this.broken(file, `it is ${entry.size} bytes long, more than such a file can be`)
+    const bytes = await readFile(entry.path).catch((error) => {
       throw this.#unreadable(file, error)
     })
     if (bytes.subarray(0, POINTER.length).equals(POINTER)) throw this.#pointer(file)

@@ -3,12 +3,12 @@
 import type { Graph, Weight } from "../compiler/graph/graph.ts"
 
 export function weightsOf({ nodes }: Graph): Weight[] {
-  const found = new Map<string, Weight>()
+  const weights = new Map<string, Weight>()
   for (const node of nodes) {
-    if (node.op === "embed") found.set(node.table.name, node.table)
-    if (node.op === "norm" || node.op === "linear") found.set(node.weight.name, node.weight)
+    if (node.op === "embed") weights.set(node.table.name, node.table)
+    if (node.op === "norm" || node.op === "linear") weights.set(node.weight.name, node.weight)
     if ((node.op === "linear" || node.op === "norm") && node.bias)
-      found.set(node.bias.name, node.bias)
+      weights.set(node.bias.name, node.bias)
   }
-  return [...found.values()]
+  return [...weights.values()]
 }

@@ -32,8 +32,8 @@ export function locateModel(name: string, options: LocateOptions = {}): string {
   const roots = rootsOf(cwd, options)
   const places = roots.flatMap(({ folder, inside }) => inside.map((sub) => join(folder, name, sub)))
   const tried = [...new Set(places)]
-  const found = tried.find(isModel)
-  if (found) return found
+  const match = tried.find(isModel)
+  if (match) return match
   throw missing(
     name,
     tried,
@@ -88,14 +88,14 @@ function look(path: string): Stats | undefined {
 }
 
 function missing(name: string, looked: readonly string[], roots: readonly string[]): Error {
-  const found = [...new Set(roots)].flatMap((root) => {
+  const models = [...new Set(roots)].flatMap((root) => {
     const names = modelsIn(root)
     return names.length > 0 ? [`${root} has ${names.join(", ")}`] : []
   })
   return problem("model_missing", {
     model: name,
     looked: looked.join(", "),
-    found: found.length > 0 ? found.join("; ") : "no models lie there",
+    found: models.length > 0 ? models.join("; ") : "no models lie there",
   })
 }
 

@@ -106,13 +106,13 @@ interface Source {
 
 /** By what lies there: a file, or a folder that holds a configuration or one GGUF file. */
 async function openSource(path: string): Promise<{ folder: Folder; source: Source }> {
-  const found = statSync(path, { throwIfNoEntry: false })
-  if (found?.isFile()) {
+  const stats = statSync(path, { throwIfNoEntry: false })
+  if (stats?.isFile()) {
     const folder = new Folder(dirname(path))
     return { folder, source: await ggufSource(folder, basename(path)) }
   }
   const folder = new Folder(path)
-  if (!found?.isDirectory()) throw folder.broken(".", "there is no such folder")
+  if (!stats?.isDirectory()) throw folder.broken(".", "there is no such folder")
   if (await folder.has(MLC)) return { folder, source: await mlcSource(folder) }
   const file = (await folder.has(PLAIN)) ? undefined : ggufIn(path)
   const source = file ? await ggufSource(folder, file) : await plainSource(folder)

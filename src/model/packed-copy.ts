@@ -146,9 +146,9 @@ async function readCopy({ name, packed, options }: CopyItem): Promise<string | u
   let file: FileHandle | undefined
   try {
     file = await open(path)
-    const found = readHeader(file.fd)
-    if (!found) throw new Error("it has no header")
-    const { header, end } = found
+    const copy = readHeader(file.fd)
+    if (!copy) throw new Error("it has no header")
+    const { header, end } = copy
     const { size } = await file.stat()
     if (header.bytes !== packed.bytes || size !== end + packed.bytes)
       throw new Error(`it is ${size} bytes long instead of ${end + packed.bytes}`)

@@ -101,12 +101,12 @@ async function readTemplates(folder: Folder, config: Json): Promise<Map<string, 
 
 /** A special token is spelled as a text, or as an object with its `content`. */
 function spellings(config: Json): Record<string, string> {
-  const found: Record<string, string> = {}
+  const tokens: Record<string, string> = {}
   for (const [name, value] of Object.entries(config)) {
     const text = isObject(value) ? value.content : value
-    if (/^[a-z]+_token$/.test(name) && typeof text === "string") found[name] = text
+    if (/^[a-z]+_token$/.test(name) && typeof text === "string") tokens[name] = text
   }
-  return found
+  return tokens
 }
 
 /** Tokens by number as the tokenizer's file spells them. */

@@ -103,8 +103,8 @@ export async function chooseDevice(
   const others = [...names.filter((name) => asked.name === name), ...usable]
   const missing = others.filter((name) => surveys.every((survey) => survey.name !== name))
   surveys.push(...(await Promise.all([...new Set(missing)].map((name) => surveyOf(name)))))
-  const found = surveys.flatMap(({ devices }) => devices)
-  const device = found.find(({ name, id }) => name === asked.name && id === asked.id)
+  const present = surveys.flatMap(({ devices }) => devices)
+  const device = present.find(({ name, id }) => name === asked.name && id === asked.id)
   const { obstacles = [] } = surveys.find(({ name }) => name === asked.name) ?? {}
   const onlyOn = `what was asked for runs on ${usable.join(", ")} only`
   throw problem("device_missing", {
@@ -112,7 +112,7 @@ export async function chooseDevice(
     why: device
       ? `is here, but ${device.obstacle?.problem ?? whyUnusable(device.name) ?? onlyOn}`
       : `is not on this machine${obstacles.map((each) => `: ${each.problem}`).join("")}`,
-    found: found.map(({ name, id, description }) => `${name}:${id} (${description})`).join(", "),
+    found: present.map(({ name, id, description }) => `${name}:${id} (${description})`).join(", "),
   })
 }
 

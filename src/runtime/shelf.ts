@@ -96,8 +96,8 @@ export function openShelf(folder: string = defaultShelf()): Shelf {
     folder,
     find,
     async get(name, make, signal) {
-      const found = find(name)
-      if (found) return { path: found, kept: true }
+      const item = find(name)
+      if (item) return { path: item, kept: true }
       const done = () => find(name) !== undefined
       const unlock = usable ? await lock(`${place(name)}.lock`, done, signal) : undefined
       try {

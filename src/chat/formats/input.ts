@@ -72,9 +72,9 @@ export class Input {
   /** Reads text up to and with `marker`, which stays open with the blanks before it; false when the reply ends first. */
   *textUntil(marker: string): Reading<boolean> {
     for (;;) {
-      const found = this.#text.indexOf(marker)
-      if (found >= 0) {
-        this.#settleText(withoutTrailingBlanks(this.#text, found))
+      const index = this.#text.indexOf(marker)
+      if (index >= 0) {
+        this.#settleText(withoutTrailingBlanks(this.#text, index))
         this.#at = this.#text.indexOf(marker) + marker.length
         return true
       }

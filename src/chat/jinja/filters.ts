@@ -224,13 +224,13 @@ function orDefault(value: Value, given: Arguments): Value {
 /** `a.b.0`: one attribute after another. */
 function attributeOf(value: Value, path: string): Value {
   spendOnCharacters(path.length)
-  let found = value
+  let target = value
   for (const name of path.split(".")) {
     spend(1)
-    if (found instanceof Undefined) throw new TemplateError(found.what)
-    found = item(found, name) ?? attribute(found, name)
+    if (target instanceof Undefined) throw new TemplateError(target.what)
+    target = item(target, name) ?? attribute(target, name)
   }
-  return found
+  return target
 }
 
 function item(value: Value, name: string): Value | undefined {
@@ -240,13 +240,13 @@ function item(value: Value, name: string): Value | undefined {
 }
 
 function attribute(value: Value, name: string): Value {
-  const found = value instanceof Namespace ? value.members.get(name) : method(value, name)
-  return found ?? new Undefined(`'${typeName(value)} object' has no attribute '${name}'`)
+  const member = value instanceof Namespace ? value.members.get(name) : method(value, name)
+  return member ?? new Undefined(`'${typeName(value)} object' has no attribute '${name}'`)
 }
 
 function call(value: Value, name: string): Value {
-  const found = method(value, name)
-  if (found instanceof Callable) return found.call({ positional: [], named: new Map() })
+  const member = method(value, name)
+  if (member instanceof Callable) return member.call({ positional: [], named: new Map() })
   throw new TemplateError(`'${typeName(value)}' object has no attribute '${name}'`)
 }
 
@@ -271,8 +271,8 @@ function map(value: Value, given: Arguments): Value {
   if (attribute !== undefined) {
     const fallback = given.named.get("default")
     const one = (item: Value) => {
-      const found = attributeOf(item, print(attribute).value)
-      return found instanceof Undefined ? (fallback ?? found) : found
+      const result = attributeOf(item, print(attribute).value)
+      return result instanceof Undefined ? (fallback ?? result) : result
     }
     return new Lazy(() => (isTrue(value) ? iterate(value).map(one) : []))
   }

@@ -43,13 +43,13 @@ class Lexer {
   run(): Token[] {
     for (;;) {
       OPENING.lastIndex = this.#at
-      const found = OPENING.exec(this.#source)
-      if (!found) break
-      const sign = this.#source[found.index + 2]
-      const isPrint = found[0] === "{{"
-      this.#text(this.#source.slice(this.#at, found.index), sign, !isPrint)
-      this.#at = found.index + 2 + (sign === "-" || (sign === "+" && !isPrint) ? 1 : 0)
-      if (found[0] === "{#") this.#comment()
+      const opening = OPENING.exec(this.#source)
+      if (!opening) break
+      const sign = this.#source[opening.index + 2]
+      const isPrint = opening[0] === "{{"
+      this.#text(this.#source.slice(this.#at, opening.index), sign, !isPrint)
+      this.#at = opening.index + 2 + (sign === "-" || (sign === "+" && !isPrint) ? 1 : 0)
+      if (opening[0] === "{#") this.#comment()
       else if (isPrint) this.#tag("print", "}}")
       else if (!this.#raw()) this.#tag("block", "%}")
     }
@@ -161,9 +161,9 @@ class Lexer {
 
   #match(pattern: RegExp): RegExpExecArray | null {
     pattern.lastIndex = this.#at
-    const found = pattern.exec(this.#source)
-    if (found) this.#at += found[0].length
-    return found
+    const match = pattern.exec(this.#source)
+    if (match) this.#at += match[0].length
+    return match
   }
 
   #here(): number {

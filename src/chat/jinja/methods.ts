@@ -44,8 +44,8 @@ function bound<Of>(
   self: Of,
   name: string,
 ): Callable | undefined {
-  const found = table.get(name)
-  return found && new Callable(name, (given) => found(self, given))
+  const body = table.get(name)
+  return body && new Callable(name, (given) => body(self, given))
 }
 
 export const STRING: ReadonlyMap<string, Method<Text>> = new Map<string, Method<Text>>([
@@ -241,12 +241,12 @@ function findLast(self: Text, part: string): number {
 }
 
 function count(value: string, part: string): number {
-  let found = 0
+  let total = 0
   for (const _ of occurrences(value, part)) {
     spend(1)
-    found++
+    total++
   }
-  return found
+  return total
 }
 
 function limitOf(given: Arguments): number {
@@ -268,10 +268,10 @@ function split(self: Text, given: Arguments): Text[] {
   if (separator === undefined) return words(self, limit)
   const parts: Text[] = []
   let at = 0
-  for (const found of occurrences(self.value, separator)) {
+  for (const start of occurrences(self.value, separator)) {
     if (parts.length === limit) break
-    parts.push(self.slice(at, found))
-    at = found + separator.length
+    parts.push(self.slice(at, start))
+    at = start + separator.length
   }
   parts.push(self.slice(at, self.length))
   return parts
@@ -302,11 +302,11 @@ function rsplit(self: Text, given: Arguments): Text[] {
   const parts: Text[] = [] // from the right
   let end = self.length
   while (parts.length < limit) {
-    const found =
+    const start =
       end < separator.length ? -1 : self.value.lastIndexOf(separator, end - separator.length)
-    if (found < 0) break
-    parts.push(self.slice(found + separator.length, end))
-    end = found
+    if (start < 0) break
+    parts.push(self.slice(start + separator.length, end))
+    end = start
   }
   parts.push(self.slice(0, end))
   return parts.reverse()
@@ -336,11 +336,11 @@ function partition(self: Text, separator: string, fromRight: boolean): Tuple {
 export function replace(self: Text, old: Text, by: Text, given: Arguments): Text {
   const count = given.positional[2] ?? given.named.get("count") ?? -1
   const limit = typeof count === "number" && count >= 0 ? count : Number.POSITIVE_INFINITY
-  const found = old.value === "" ? betweenAll(self.value) : occurrences(self.value, old.value)
+  const starts = old.value === "" ? betweenAll(self.value) : occurrences(self.value, old.value)
   const out = new TextBuilder()
   let at = 0
   let done = 0
-  for (const start of found) {
+  for (const start of starts) {
     if (done++ >= limit) break
     out.add(self.slice(at, start))
     out.add(by)

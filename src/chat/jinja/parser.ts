@@ -493,9 +493,9 @@ class Parser {
   }
 
   #takes(operator: string): boolean {
-    const found = this.#is(operator)
-    if (found) this.#at++
-    return found
+    const matches = this.#is(operator)
+    if (matches) this.#at++
+    return matches
   }
 
   #expect(operator: string): void {
@@ -508,9 +508,9 @@ class Parser {
   }
 
   #takesName(name: string): boolean {
-    const found = this.#isName(name)
-    if (found) this.#at++
-    return found
+    const matches = this.#isName(name)
+    if (matches) this.#at++
+    return matches
   }
 
   #expectName(name: string): void {
@@ -527,9 +527,9 @@ class Parser {
   }
 
   #unexpected(token: Token, wanted?: string): SyntaxFault {
-    const found = "text" in token ? JSON.stringify(token.text) : "the tag's end"
+    const shown = "text" in token ? JSON.stringify(token.text) : "the tag's end"
     return new SyntaxFault(
-      wanted === undefined ? `an unexpected ${found}` : `${found} stands where ${wanted} should be`,
+      wanted === undefined ? `an unexpected ${shown}` : `${shown} stands where ${wanted} should be`,
       token.line,
     )
   }

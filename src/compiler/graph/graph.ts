@@ -141,9 +141,9 @@ export function inOrder(roots: readonly Node[]): readonly Node[] {
 
 /** Who reads each node; the graph itself reads its logits and hidden rows. */
 export function readers(graph: Graph): Map<Node, Node[]> {
-  const found = new Map<Node, Node[]>(graph.nodes.map((node) => [node, []]))
-  for (const node of graph.nodes) for (const input of node.inputs) found.get(input)!.push(node)
-  return found
+  const map = new Map<Node, Node[]>(graph.nodes.map((node) => [node, []]))
+  for (const node of graph.nodes) for (const input of node.inputs) map.get(input)!.push(node)
+  return map
 }
 
 /** The graph as text, a line for a node. */

@@ -76,8 +76,8 @@ export async function prepareProgram(plan: Plan, wish: ProgramWish): Promise<Pre
   if (library) return prepareFile(library, plan)
   if (target) return (await shipped(plan, wish, [target])) ?? targets[target].prepare(plan, log)
   const names = targetsOf(device)
-  const found = await shipped(plan, wish, names)
-  if (found) return found
+  const program = await shipped(plan, wish, names)
+  if (program) return program
   const best = targets[names[0]!]
   const lack = parameterCount(plan) > MAX_INTERPRETED ? undefined : await best.lacks()
   if (!lack) return best.prepare(plan, log)

@@ -199,14 +199,14 @@ function readEntry(cursor: Cursor, alignment: number): Entry {
   const dims = Array.from({ length: dimensions }, () => cursor.number("u64"))
   const id = cursor.number("u32") as number
   const offset = cursor.number("u64")
-  const found = Object.entries(blockTypes).find(([, row]) => row.id === id)
-  if (!found)
+  const entry = Object.entries(blockTypes).find(([, row]) => row.id === id)
+  if (!entry)
     throw wrong(
       removedTypes.has(id)
         ? `its type, ${id}, is no longer in use; convert the model again`
         : `its type, ${id}, is not known`,
     )
-  const [type, { values, bytes }] = found as [keyof typeof blockTypes, (typeof blockTypes)["F32"]]
+  const [type, { values, bytes }] = entry as [keyof typeof blockTypes, (typeof blockTypes)["F32"]]
   if (dims.some((dim) => dim < 1 || dim > Number.MAX_SAFE_INTEGER))
     throw wrong(`its shape is [${dims.join(", ")}]`)
   const [columns] = dims as [number | bigint]

@@ -140,20 +140,23 @@ function weightsOf(opened: Opened): Weights {
 function find(opened: Opened, name: string, rows: number, columns: number): Tensor {
   const { folder, file, tensors } = opened
   const source = sourceOf(opened, name)
-  const found = tensors.get(source.tensor)
-  if (!found) throw folder.broken(file, `there is no tensor ${source.tensor}`)
+  const tensor = tensors.get(source.tensor)
+  if (!tensor) throw folder.broken(file, `there is no tensor ${source.tensor}`)
   const all = source.rows?.of ?? rows
   const wanted = columns === 1 ? [all] : [columns, all]
-  const { dims, type, handle, position } = found
+  const { dims, type, handle, position } = tensor
   if (dims.length !== wanted.length || dims.some((n, i) => n !== wanted[i]))
     throw folder.broken(
-      found.file,
+      tensor.file,
       `tensor ${source.tensor} has shape [${dims.toReversed().join(", ")}], the keys say [${wanted.toReversed().join(", ")}]`,
     )
   const codec = codecOfType(type)
   if (!codec)
-    throw folder.broken(found.file, `tensor ${source.tensor} is of type ${type}, which is not read`)
-  const rowBytes = bytesOf(found, columns)
+    throw folder.broken(
+      tensor.file,
+      `tensor ${source.tensor} is of type ${type}, which is not read`,
+    )
+  const rowBytes = bytesOf(tensor, columns)
   const read = async (first: number, count: number) => {
     const bytes = await readExactly(handle, position + first * rowBytes, count * rowBytes)
     return isGroupCodec(codec)

@@ -239,18 +239,19 @@ function scoredMerges(keys: Keys, { tokens, kinds }: Lists): [string, string][] 
   const ids = new Map<string, number>()
   for (const [id, token] of tokens.entries())
     if (kinds[id] === NORMAL || kinds[id] === USER || kinds[id] === UNUSED) ids.set(token, id)
-  const found: { score: number; left: number; right: number }[] = []
+  const merges: { score: number; left: number; right: number }[] = []
   for (const [id, token] of tokens.entries()) {
     if (kinds[id] !== NORMAL) continue
     const characters = Array.from(token)
     for (let at = 1; at < characters.length; at++) {
       const left = ids.get(characters.slice(0, at).join(""))
       const right = left === undefined ? undefined : ids.get(characters.slice(at).join(""))
-      if (left !== undefined && right !== undefined) found.push({ score: scores[id]!, left, right })
+      if (left !== undefined && right !== undefined)
+        merges.push({ score: scores[id]!, left, right })
     }
   }
-  found.sort((a, b) => b.score - a.score || a.left - b.left || a.right - b.right)
-  return found.map(({ left, right }) => [tokens[left]!, tokens[right]!])
+  merges.sort((a, b) => b.score - a.score || a.left - b.left || a.right - b.right)
+  return merges.map(({ left, right }) => [tokens[left]!, tokens[right]!])
 }
 
 /** The tokens for beginning and end around a text, where the file wants them. */

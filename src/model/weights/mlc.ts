@@ -101,7 +101,7 @@ function readRecords(
 ): Located[] {
   const { records } = shard.json
   if (!Array.isArray(records)) throw shard.wrong("records", "is not a list of tensors")
-  const found = records.map((record: unknown): Located & { end: number } => {
+  const tensors = records.map((record: unknown): Located & { end: number } => {
     if (!isObject(record)) throw shard.wrong("records", "holds something that is not an object")
     const name = typeof record.name === "string" ? record.name : "without a name"
     const fields = new Fields(record, (what) => folder.broken(table, `tensor ${name}: ${what}`))
@@ -126,11 +126,11 @@ function readRecords(
     return { name: fields.text("name"), file, dtype, shape, handle, position, halved, end }
   })
   let at = 0
-  for (const { name, position, end } of found.toSorted((a, b) => a.position - b.position)) {
+  for (const { name, position, end } of tensors.toSorted((a, b) => a.position - b.position)) {
     if (position < at) throw folder.broken(table, `tensor ${name}: it begins inside another`)
     at = end
   }
-  return found
+  return tensors
 }
 
 interface Shard {
@@ -153,11 +153,11 @@ async function verify(
     signal?.throwIfAborted()
     hash.update(await readExactly(handle, at, Math.min(step, size - at)))
   }
-  const found = hash.digest("hex")
-  if (found !== sum)
+  const digest = hash.digest("hex")
+  if (digest !== sum)
     throw folder.broken(
       file,
-      `its checksum is ${found}, not ${sum}: it was damaged; fetch it again`,
+      `its checksum is ${digest}, not ${sum}: it was damaged; fetch it again`,
     )
 }
 
@@ -207,14 +207,14 @@ function located(
   name: string,
   shape: readonly number[],
 ): Located {
-  const found = tensors.get(name)
-  if (!found) throw folder.broken(table, `there is no tensor ${name}, which ${format} has`)
-  if (found.shape.length !== shape.length || found.shape.some((n, i) => n !== shape[i]))
+  const tensor = tensors.get(name)
+  if (!tensor) throw folder.broken(table, `there is no tensor ${name}, which ${format} has`)
+  if (tensor.shape.length !== shape.length || tensor.shape.some((n, i) => n !== shape[i]))
     throw folder.broken(
       table,
-      `tensor ${name} has shape [${found.shape.join(", ")}], the configuration says [${shape.join(", ")}]`,
+      `tensor ${name} has shape [${tensor.shape.join(", ")}], the configuration says [${shape.join(", ")}]`,
     )
-  return found
+  return tensor
 }
 
 const floatTypes: Readonly<Record<string, FloatType>> = {

@@ -87,8 +87,8 @@ export function sourcesOf(naming: Naming, stored: (name: string) => boolean): So
     return typeof part === "string" ? { name: part } : part
   }
   const embedding = partOf("embed_tokens").name
-  const found = naming.roots.find(({ root }) => stored(`${root}${embedding}.weight`))
-  const { root, head } = found ?? naming.roots[0]!
+  const match = naming.roots.find(({ root }) => stored(`${root}${embedding}.weight`))
+  const { root, head } = match ?? naming.roots[0]!
   return (name) => {
     const [, inside, number, stem, kind] =
       /^(model\.)?(?:layers\.(\d+)\.)?(.+)\.(weight|bias)$/.exec(name) ?? []

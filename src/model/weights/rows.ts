@@ -74,13 +74,13 @@ function joined(rows: readonly Uint8Array[]): Uint8Array {
 
 /** From which row to which the wanted ones lie close together. */
 function stretches(wanted: readonly number[]): [number, number][] {
-  const found: [number, number][] = []
+  const runs: [number, number][] = []
   for (const row of [...new Set(wanted)].sort((a, b) => a - b)) {
-    const last = found.at(-1)
+    const last = runs.at(-1)
     if (last && row - last[1] <= GAP) last[1] = row
-    else found.push([row, row])
+    else runs.push([row, row])
   }
-  return found
+  return runs
 }
 
 /** Of a tensor [columns, rows] the rows, which lie there as columns. */

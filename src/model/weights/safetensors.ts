@@ -104,13 +104,13 @@ async function readHeader(
   const headerBytes = Number(length)
   const text = folder.decode(await readExactly(handle, 8, headerBytes), file)
   const header = folder.parse(text, file)
-  const found = Object.entries(header)
+  const entries = Object.entries(header)
     .filter(([name]) => name !== "__metadata__")
     .map(([name, entry]) => readEntry(folder, file, name, entry))
   if (countMembers(text) !== countKeys(header))
     throw folder.broken(file, "its header names something twice")
-  checkGapless(folder, file, found, size - 8 - headerBytes)
-  return found.map(({ name, dtype, shape, begin }) => ({
+  checkGapless(folder, file, entries, size - 8 - headerBytes)
+  return entries.map(({ name, dtype, shape, begin }) => ({
     name,
     file,
     dtype,
@@ -187,9 +187,9 @@ function find(
   rows: number,
   columns: number,
 ): Tensor {
-  const found = tensors.get(source.tensor)
-  if (!found) throw folder.broken(anyFile, `there is no tensor ${source.tensor}`)
-  const { file, dtype, shape, handle, position } = found
+  const tensor = tensors.get(source.tensor)
+  if (!tensor) throw folder.broken(anyFile, `there is no tensor ${source.tensor}`)
+  const { file, dtype, shape, handle, position } = tensor
   const all = source.rows?.of ?? rows
   const matrix = source.transposed ? [columns, all] : [all, columns]
   const wanted = columns === 1 ? [all] : matrix

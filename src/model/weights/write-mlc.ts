@@ -65,8 +65,8 @@ function joinedWeights(wanted: readonly Weight[], names: MlcNames): Weight[] {
   for (const { columns, sources } of wanted)
     for (const source of sources) {
       const { name, firstRow, rows } = homeOf(source.tensor, source.rows, names)
-      const found = homes.get(name)
-      const all = [...(found?.sources ?? []), source]
+      const home = homes.get(name)
+      const all = [...(home?.sources ?? []), source]
       if (firstRow + source.rows > rows) throw new Error(`internal: ${source.tensor} in ${name}`)
       homes.set(name, { name, rows, columns, sources: all })
     }

@@ -192,9 +192,11 @@ const EXTENSION_BYTES = 260
 function extensionsOf(vulkan: Vulkan, device: bigint): ReadonlySet<string> {
   const count = new Uint32Array(1)
   vulkan.extensions(device, null, count, null)
-  const found = new Structure(EXTENSION_BYTES * count[0]!)
-  vulkan.extensions(device, null, count, found.bytes)
-  return new Set(Array.from({ length: count[0]! }, (_, i) => found.text(EXTENSION_BYTES * i, 256)))
+  const extensions = new Structure(EXTENSION_BYTES * count[0]!)
+  vulkan.extensions(device, null, count, extensions.bytes)
+  return new Set(
+    Array.from({ length: count[0]! }, (_, i) => extensions.text(EXTENSION_BYTES * i, 256)),
+  )
 }
 
 const DEVICE_LOCAL = 1

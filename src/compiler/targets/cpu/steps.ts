@@ -50,14 +50,14 @@ export function stepCode(plan: Plan, weights: readonly Kept[]): StepCode {
 
 /** Neighbours that one loop does, by their places in the plan: row by row where rows are all they know, else one step alone. */
 function runs(steps: readonly Step[]): number[][] {
-  const found: number[][] = []
+  const groups: number[][] = []
   for (const [i, step] of steps.entries()) {
-    const last = found.at(-1)
+    const last = groups.at(-1)
     const before = last && steps[last[0]!]!
     if (before && byRow(step) && byRow(before) && before.rows === step.rows) last.push(i)
-    else found.push([i])
+    else groups.push([i])
   }
-  return found
+  return groups
 }
 
 const byRow = ({ op }: Step) => op !== "matmul" && op !== "attend"

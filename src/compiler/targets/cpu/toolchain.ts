@@ -31,8 +31,8 @@ const looked = ["cc", "clang", "gcc"]
 /** The compiler named by CC, else the first on PATH; undefined when there is none. */
 export async function findCompiler(): Promise<Compiler | undefined> {
   for (const command of process.env.CC ? [process.env.CC] : looked) {
-    const found = await identify(command)
-    if (found) return found
+    const compiler = await identify(command)
+    if (compiler) return compiler
   }
   return undefined
 }
@@ -55,9 +55,9 @@ export async function identify(command: string): Promise<Compiler | undefined> {
 
 /** @throws `compiler_missing` */
 export async function requireCompiler(): Promise<Compiler> {
-  const found = await findCompiler()
-  if (!found) throw problem("compiler_missing", { looked: process.env.CC ?? looked.join(", ") })
-  return found
+  const compiler = await findCompiler()
+  if (!compiler) throw problem("compiler_missing", { looked: process.env.CC ?? looked.join(", ") })
+  return compiler
 }
 
 /**

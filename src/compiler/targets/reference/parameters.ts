@@ -54,10 +54,10 @@ export function storedBytes(plan: Plan): number {
 }
 
 function multipliedAsIntegers({ steps }: Plan): Set<ParameterId> {
-  const found = new Set<ParameterId>()
+  const weights = new Set<ParameterId>()
   for (const step of steps)
-    if (step.op === "matmul" && step.input.kind === "int8") found.add(step.weight)
-  return found
+    if (step.op === "matmul" && step.input.kind === "int8") weights.add(step.weight)
+  return weights
 }
 
 function allocated(plan: Plan): number[] {

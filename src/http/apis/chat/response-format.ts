@@ -13,15 +13,16 @@ export function* readingFormat(
   given: ChatCompletionRequest["response_format"],
 ): Work<ResponseFormat | undefined> {
   if (!given) return undefined
-  const found = findSchema(given)
+  const definition = findSchema(given)
   if (given.type === "text") {
-    if (found) throw fault(found.path, "is only for the types json_object and json_schema")
+    if (definition)
+      throw fault(definition.path, "is only for the types json_object and json_schema")
     return undefined
   }
-  if (!found && given.type === "json_schema")
+  if (!definition && given.type === "json_schema")
     throw fault("response_format.json_schema", "is required")
-  const schema = found && (yield* readingSchema(found))
-  return { schema, field: found?.path ?? "response_format" }
+  const schema = definition && (yield* readingSchema(definition))
+  return { schema, field: definition?.path ?? "response_format" }
 }
 
 /** A schema that stands alone, as an object or as JSON text. */
