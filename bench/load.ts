@@ -205,7 +205,7 @@ async function main(): Promise<void> {
       json: { type: "boolean", default: false },
     },
   })
-  const told = await load({
+  const summary = await load({
     url: values.url,
     model: values.model,
     apiKey: values["api-key"],
@@ -216,8 +216,8 @@ async function main(): Promise<void> {
     seed: Number(values.seed),
     mix: values.mix === undefined ? usualMix : JSON.parse(values.mix),
   })
-  console.log(values.json ? JSON.stringify(told, null, 2) : printed(told))
-  process.exitCode = isSound(told) ? 0 : 1
+  console.log(values.json ? JSON.stringify(summary, null, 2) : printed(summary))
+  process.exitCode = isSound(summary) ? 0 : 1
 }
 
 function printed(told: Report): string {

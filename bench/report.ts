@@ -109,10 +109,10 @@ function shares({ shares }: Results): string {
 /** Of the measurements that have rows here. */
 function notes(samples: Results["samples"]): string {
   const rows = Object.keys(samples)
-  const told = measurements.flatMap(({ group, note }) =>
+  const lines = measurements.flatMap(({ group, note }) =>
     note && rows.some((row) => row.startsWith(group)) ? [`\n${note}\n`] : [],
   )
-  return told.join("")
+  return lines.join("")
 }
 
 const short = (value: number) =>

@@ -230,9 +230,9 @@ async function takeRound(on: Opened, sequences: Sequences): Promise<Round> {
   const plain = note(await tell(on, { sequences, tokens, drafter: nobody, length: 0 }))
   const rate = async (chance: number, length: number) => {
     const drafter = standIn(plain.replies, chance)
-    const told = note(await tell(on, { sequences, tokens, drafter, length }))
-    if (`${told.replies}` !== `${plain.replies}`) throw new Error("drafts have changed the text")
-    const speed = rateOf(told, sequences)
+    const run = note(await tell(on, { sequences, tokens, drafter, length }))
+    if (`${run.replies}` !== `${plain.replies}`) throw new Error("drafts have changed the text")
+    const speed = rateOf(run, sequences)
     console.error(`${sequences} together, a = ${chance}: ${speed.toFixed(1)} tokens a second`)
     return speed
   }
@@ -258,8 +258,8 @@ function takeSteps(on: Opened, sequences: Sequences, length: number): Promise<To
 async function takePair(on: Opened, number: number): Promise<Hostile> {
   const time = async (drafter: Drafter) => {
     const begun = performance.now()
-    const told = await tell(on, { sequences: 1, tokens: HOSTILE_REPLY, drafter, length: 0 })
-    return { ...told, ms: performance.now() - begun }
+    const run = await tell(on, { sequences: 1, tokens: HOSTILE_REPLY, drafter, length: 0 })
+    return { ...run, ms: performance.now() - begun }
   }
   const hostile = standIn([], 0)
   const order = number % 2 ? [hostile, nobody] : [nobody, hostile]

@@ -28,14 +28,14 @@ const counts = {
 
 export function samplesOf(engine: Engine): Sample[] {
   const stats = engine.stats()
-  const told = <Name extends keyof EngineStats>(help: Record<Name, string>, ending: string) =>
+  const rows = <Name extends keyof EngineStats>(help: Record<Name, string>, ending: string) =>
     (Object.keys(help) as Name[]).map((name) => ({
       name: `sinter_${name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}${ending}`,
       help: help[name],
       value: stats[name] as number,
     }))
   const block = { name: "sinter_block_tokens", help: "Tokens of a KV block.", value: BLOCK }
-  return [...told(levels, ""), block, ...told(counts, "_total"), ...draftSamples(stats)]
+  return [...rows(levels, ""), block, ...rows(counts, "_total"), ...draftSamples(stats)]
 }
 
 /** One for each place of a draft, the first one's place being 1. */

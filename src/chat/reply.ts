@@ -333,41 +333,41 @@ class Ledger {
    */
   settle(length: number, { thought, sent }: { thought: boolean; sent: boolean }): TokenLogprob[] {
     const end = this.#settled + length
-    const told: TokenLogprob[] = []
+    const logprobs: TokenLogprob[] = []
     while (this.#open.length > 0 && this.#open[0]!.from < end) {
       const entry = this.#open[0]!
       if (thought && entry.from >= this.#settled) this.reasoning++
-      if (sent || entry.to <= end) tell(entry, sent, told)
+      if (sent || entry.to <= end) tell(entry, sent, logprobs)
       if (entry.to > end) break
       this.#open.shift()
     }
     this.#settled = end
-    return told
+    return logprobs
   }
 
   /** The tokens that were not told, when nothing more comes. */
   rest(thought: boolean): TokenLogprob[] {
-    const told: TokenLogprob[] = []
+    const logprobs: TokenLogprob[] = []
     for (const entry of this.#open.splice(0)) {
       if (thought && entry.from >= this.#settled) this.reasoning++
-      tell(entry, false, told)
+      tell(entry, false, logprobs)
     }
-    return told
+    return logprobs
   }
 
   /** Nothing after the settled characters counts. What began before and was not told is returned. */
   cut(): TokenLogprob[] {
-    const told: TokenLogprob[] = []
+    const logprobs: TokenLogprob[] = []
     for (const entry of this.#open.splice(0)) {
-      if (entry.from < this.#settled) tell(entry, false, told)
+      if (entry.from < this.#settled) tell(entry, false, logprobs)
       else this.reported--
     }
-    return told
+    return logprobs
   }
 }
 
-function tell(entry: Entry, sent: boolean, told: TokenLogprob[]): void {
+function tell(entry: Entry, sent: boolean, logprobs: TokenLogprob[]): void {
   if (!entry.logprob) return
-  told.push({ ...entry.logprob, shows: sent && entry.to > entry.from })
+  logprobs.push({ ...entry.logprob, shows: sent && entry.to > entry.from })
   entry.logprob = undefined
 }

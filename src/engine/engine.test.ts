@@ -43,7 +43,7 @@ test("the context is the longest a reply reaches; the prompt must leave room for
 })
 
 test("a prompt that is too long is told which limit bound it", () => {
-  const told = (overrides: Overrides, available = 2 ** 30) => {
+  const refusal = (overrides: Overrides, available = 2 ** 30) => {
     const { manifest } = setUp({ context: 128 }).program
     const chosen = chooseLimits({
       mode: "local",
@@ -67,10 +67,12 @@ test("a prompt that is too long is told which limit bound it", () => {
     }
     return ""
   }
-  expect(told({})).toContain("Shorten it; the model was made for no more.")
-  expect(told({ context_window_size: 64 })).toMatch(/at most 63,.*larger .*"context_window_size=…"/)
-  expect(told({ max_total_seq_length: 64 })).toMatch(/at most 63,.*"max_total_seq_length=…"/)
-  expect(told({}, 4 * 64)).toMatch(/at most 63,.*give the server more memory/)
+  expect(refusal({})).toContain("Shorten it; the model was made for no more.")
+  expect(refusal({ context_window_size: 64 })).toMatch(
+    /at most 63,.*larger .*"context_window_size=…"/,
+  )
+  expect(refusal({ max_total_seq_length: 64 })).toMatch(/at most 63,.*"max_total_seq_length=…"/)
+  expect(refusal({}, 4 * 64)).toMatch(/at most 63,.*give the server more memory/)
 })
 
 test("top logprobs come as many as were asked, best first", async () => {

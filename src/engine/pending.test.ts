@@ -49,11 +49,11 @@ test("slow masks give the tokens that fast ones give, alone and in company", asy
       collect(engine.generate(request(30)).choices[0]!),
     )
     const { choices } = engine.generate({ ...asked, constraint })
-    const told = await Promise.all(choices.map(collect))
+    const replies = await Promise.all(choices.map(collect))
     await Promise.all(others)
     expect(made).toEqual({ opened: 3, closed: 3, early: 0 })
     isClean()
-    return told.map(({ tokens, logprobs }) => ({ tokens, logprobs }))
+    return replies.map(({ tokens, logprobs }) => ({ tokens, logprobs }))
   }
   const fast = await reply(0, 0)
   expect(fast.map(({ tokens }) => tokens.length)).toEqual([20, 20, 20])

@@ -137,8 +137,8 @@ test("a miss is explained: where the prompt went another way, or that it was for
   ]) {
     await collect(engine.generate(request(0, { prompt: each, maxTokens: 1 })).choices[0]!)
   }
-  const told = trace.toJSON().traceEvents.filter(({ name }) => name === "prefix")
-  expect(told.map(({ args: { cached, miss, at } }) => [cached, miss, at])).toEqual([
+  const marks = trace.toJSON().traceEvents.filter(({ name }) => name === "prefix")
+  expect(marks.map(({ args: { cached, miss, at } }) => [cached, miss, at])).toEqual([
     [0, "new", undefined],
     [64, "diverged", 70],
     [0, "diverged", 3],

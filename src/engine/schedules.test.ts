@@ -56,9 +56,10 @@ async function read(
   const scores = asked.scorePrompt ? expectedScores(asked, visible) : []
   let read = 0
   for await (const event of generation.choices[choice]!) {
-    const told = generation.scores?.logprobs ?? []
-    expect(told.length).toBe(scores.length)
-    if (read === 0) for (const [i, score] of scores.entries()) expect(told[i]).toBeCloseTo(score, 4)
+    const logprobs = generation.scores?.logprobs ?? []
+    expect(logprobs.length).toBe(scores.length)
+    if (read === 0)
+      for (const [i, score] of scores.entries()) expect(logprobs[i]).toBeCloseTo(score, 4)
     if (event.kind === "end") {
       expect(event.reason).toBe(expected.reason)
       expect(read).toBe(expected.tokens.length)

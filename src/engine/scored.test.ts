@@ -18,7 +18,7 @@ const scored = (length: number, changes = {}) => request(length, { scorePrompt: 
 test("every token but the first is told once, before the reply, whatever the chunks and rows", async () => {
   const asked = scored(70, { sampling: { ...plain, topLogprobs: 2 } })
   const expected = expectedScores(asked)
-  const told = []
+  const results = []
   for (const [chunk, sequences] of [
     [64, 4],
     [64, 1],
@@ -29,11 +29,11 @@ test("every token but the first is told once, before the reply, whatever the chu
     expect(reply.scored.length).toBe(expected.length)
     for (const [i, logprob] of reply.scored.entries()) expect(logprob).toBeCloseTo(expected[i]!, 4)
     expect(reply.tokens).toEqual(expectedReply(asked, 0).tokens)
-    told.push(reply.scored)
+    results.push(reply.scored)
     isClean()
   }
-  expect(told[1]).toEqual(told[0])
-  expect(told[2]).toEqual(told[0])
+  expect(results[1]).toEqual(results[0])
+  expect(results[2]).toEqual(results[0])
 })
 
 test("bias, penalties and temperature do not reach what is told of the prompt", async () => {

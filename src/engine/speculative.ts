@@ -265,8 +265,9 @@ export class Speculation {
       const requests = sequences.map(({ sequenceGroup }) => sequenceGroup.request.id)
       if (others.length === 0) this.#leftOut.add(first!)
       else for (const each of sequences) this.#suspects.add(each)
-      const told = others.length === 0 ? "it is left out for this reply" : "each is tried alone"
-      this.#watchers.log?.error({ err: error, requests }, `the drafter failed; ${told}`)
+      const consequence =
+        others.length === 0 ? "it is left out for this reply" : "each is tried alone"
+      this.#watchers.log?.error({ err: error, requests }, `the drafter failed; ${consequence}`)
     }
   }
 

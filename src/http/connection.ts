@@ -28,11 +28,11 @@ export function answerConnect(target: string, socket: Duplex, dialect: DialectNa
   endWith(problem("route_not_found", asked), socket, dialect)
 }
 
-function endWith(told: Problem, socket: Duplex, dialect: DialectName): void {
-  const body = openaiApi.errorBody(told) // whose API it is nobody knows
+function endWith(failure: Problem, socket: Duplex, dialect: DialectName): void {
+  const body = openaiApi.errorBody(failure) // whose API it is nobody knows
   socket.end(
     [
-      `HTTP/1.1 ${told.status} ${STATUS_CODES[told.status]}`,
+      `HTTP/1.1 ${failure.status} ${STATUS_CODES[failure.status]}`,
       `x-request-id: ${randomUUID()}`,
       `x-api-dialect: ${dialect}`,
       "Content-Type: application/json; charset=utf-8",

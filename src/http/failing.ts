@@ -20,11 +20,15 @@ export function fail(room: Room, request: FastifyRequest, reply: FastifyReply, e
     return undefined
   }
   const path = pathOf(request)
-  const told = problemOf(ownWords(error), { id: request.id, log: room.log })
-  if (told.status === 429 || told.status === 503) reply.header("retry-after", "1")
-  if (told.status === 401) reply.header("www-authenticate", challenge(path))
-  if (ENDING.has(told.code)) reply.header("connection", "close")
-  return send(reply, { status: told.status, type: JSON_TYPE, text: apiOf(path).errorBody(told) })
+  const failure = problemOf(ownWords(error), { id: request.id, log: room.log })
+  if (failure.status === 429 || failure.status === 503) reply.header("retry-after", "1")
+  if (failure.status === 401) reply.header("www-authenticate", challenge(path))
+  if (ENDING.has(failure.code)) reply.header("connection", "close")
+  return send(reply, {
+    status: failure.status,
+    type: JSON_TYPE,
+    text: apiOf(path).errorBody(failure),
+  })
 }
 
 /** Fastify's own complaints, of which two are left, in ours. */

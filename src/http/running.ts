@@ -75,11 +75,11 @@ export class Running {
     const { id, method } = request
     const path = pathOf(request)
     const status = raw.writableEnded ? raw.statusCode : CLIENT_LEFT
-    const told = account.tell(status)
+    const entry = account.tell(status)
     const [route] = routesOf(path)
     const level = route?.probe ? "debug" : "info"
-    this.#log[level]({ request: id, method, path: cut(path, 200), status, ...told }, told.outcome)
-    if (route?.body) this.#trace?.mark(id, "finished", { status, ...told })
+    this.#log[level]({ request: id, method, path: cut(path, 200), status, ...entry }, entry.outcome)
+    if (route?.body) this.#trace?.mark(id, "finished", { status, ...entry })
     this.metrics.requestEnded(route?.path ?? "other", status, account)
   }
 }

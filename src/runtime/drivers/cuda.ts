@@ -81,15 +81,15 @@ function describeCuda(cuda: DriverLibrary, id: number, driver: string): DriverDe
   const attribute = cuda.take(
     "int32_t cuDeviceGetAttribute(void *out, int32_t what, int32_t device)",
   )
-  const told = (what: keyof typeof attributes) =>
+  const attributeOf = (what: keyof typeof attributes) =>
     asked((out) => attribute(out, attributes[what], device), "cuDeviceGetAttribute")
   const total = new Structure(8)
   check(
     "cuDeviceTotalMem",
     cuda.take("int32_t cuDeviceTotalMem_v2(void *bytes, int32_t device)")(total.bytes, device),
   )
-  const shared = told("integrated") === 1
-  const capability = told("major") * 10 + told("minor")
+  const shared = attributeOf("integrated") === 1
+  const capability = attributeOf("major") * 10 + attributeOf("minor")
   const memory = cudaMemory(cuda, device)
   return {
     description: name.text(),
@@ -101,14 +101,14 @@ function describeCuda(cuda: DriverLibrary, id: number, driver: string): DriverDe
       ...(typeof memory === "number" && { available: memory }),
     },
     features: {
-      compute_capability: `${told("major")}.${told("minor")}`,
-      subgroup_size: told("warp"),
+      compute_capability: `${attributeOf("major")}.${attributeOf("minor")}`,
+      subgroup_size: attributeOf("warp"),
       f16_storage: true,
       int8_dot: capability >= 61,
       matrix_units: capability >= 75, // of whole numbers: earlier ones take halves alone
-      units: told("units"),
-      threads_per_group: told("threads"),
-      shared_bytes: told("shared"),
+      units: attributeOf("units"),
+      threads_per_group: attributeOf("threads"),
+      shared_bytes: attributeOf("shared"),
     },
     ...(typeof memory !== "number" && { obstacle: memory }),
   }

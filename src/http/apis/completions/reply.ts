@@ -147,16 +147,16 @@ function* chained<Value>(parts: readonly Iterable<Value>[]): Generator<Value> {
 
 /** Of tokens that go by the same name the likeliest is told. */
 function alternatives({ token, logprob, top }: TokenLogprob, names: TokenNames): Json {
-  const told = new Map<string, number>()
+  const likeliest = new Map<string, number>()
   const tell = (id: number, value: number) => {
     const name = nameOf(id, names)
-    const known = told.get(name)
-    if (known === undefined || known < value) told.set(name, value)
+    const known = likeliest.get(name)
+    if (known === undefined || known < value) likeliest.set(name, value)
   }
   for (const each of top) tell(each.token, each.logprob)
   tell(token, logprob!)
-  for (const [name, value] of told) told.set(name, logprobJson(value))
-  return Object.fromEntries(told)
+  for (const [name, value] of likeliest) likeliest.set(name, logprobJson(value))
+  return Object.fromEntries(likeliest)
 }
 
 // As OpenAI writes them: tokens whose bytes are no text of their own would all be called U+FFFD.
