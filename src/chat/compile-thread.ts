@@ -81,8 +81,12 @@ export class CompileThread {
     return { unenforced: value as readonly string[], milliseconds }
   }
 
-  async check(asked: ResponseFormat | Arguments, caller: Caller): Promise<SchemaVerdict> {
-    const { value } = await this.#ask({ kind: "check", asked }, textOf(asked).length, caller)
+  async check(schema: ResponseFormat | Arguments, caller: Caller): Promise<SchemaVerdict> {
+    const { value } = await this.#ask(
+      { kind: "check", asked: schema },
+      textOf(schema).length,
+      caller,
+    )
     return value as SchemaVerdict
   }
 
@@ -93,8 +97,8 @@ export class CompileThread {
 
   async #ask(order: Order, size: number, caller: Caller) {
     const { signal } = caller
-    const asked = this.#lane.run(() => this.#worker.ask(order, { signal }), size, caller)
-    const answer = await asked.catch((error: unknown) => {
+    const reply = this.#lane.run(() => this.#worker.ask(order, { signal }), size, caller)
+    const answer = await reply.catch((error: unknown) => {
       // What a schema costs is the schema's own fault.
       throw error instanceof WorkerLost && error.isCost ? tooCostly(error.why) : error
     })

@@ -69,8 +69,8 @@ export class ConstraintThreads {
     return { unenforced: known.unenforced, constraint: () => this.#open(spec, known) }
   }
 
-  check(asked: ResponseFormat | Arguments, caller: Caller): Promise<SchemaVerdict> {
-    return this.#compiler.check(asked, caller)
+  check(schema: ResponseFormat | Arguments, caller: Caller): Promise<SchemaVerdict> {
+    return this.#compiler.check(schema, caller)
   }
 
   async close(): Promise<void> {

@@ -47,8 +47,8 @@ export class Constraints {
     }
   }
 
-  check(asked: ResponseFormat | Arguments): SchemaVerdict {
-    return this.#grammars.check(asked)
+  check(schema: ResponseFormat | Arguments): SchemaVerdict {
+    return this.#grammars.check(schema)
   }
 
   close(): void {}

@@ -81,8 +81,8 @@ export class Grammars {
   }
 
   /** Whether a format or a tool's arguments can be held to their schema; what it compiles is kept for requests. */
-  check(asked: ResponseFormat | Arguments): SchemaVerdict {
-    return this.#schemas.check("name" in asked ? argumentsSchema(asked) : formatSchema(asked))
+  check(schema: ResponseFormat | Arguments): SchemaVerdict {
+    return this.#schemas.check("name" in schema ? argumentsSchema(schema) : formatSchema(schema))
   }
 
   #compile(spec: ConstraintSpec): CompiledGrammar {

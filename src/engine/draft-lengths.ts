@@ -48,20 +48,20 @@ export class DraftLengths {
   }
 
   /** Gives everybody its `wish`; together at most `room`. */
-  choose(asked: readonly Wish[], room: number): void {
-    for (const { sequence } of asked) sequence.wish = 0
+  choose(wishes: readonly Wish[], room: number): void {
+    for (const { sequence } of wishes) sequence.wish = 0
     if (this.#fixed > 0) {
-      for (const { sequence, most } of asked) {
+      for (const { sequence, most } of wishes) {
         sequence.wish = Math.min(most, this.#fixed, room)
         room -= sequence.wish
       }
       return
     }
-    const candidates = asked.flatMap(({ sequence, most }) => this.#candidates(sequence, most))
+    const candidates = wishes.flatMap(({ sequence, most }) => this.#candidates(sequence, most))
     candidates.sort((a, b) => b.chance - a.chance || a.depth - b.depth)
-    const taken = this.#mostWorth(candidates.slice(0, room), asked.length)
+    const taken = this.#mostWorth(candidates.slice(0, room), wishes.length)
     for (const { sequence } of candidates.slice(0, taken)) sequence.wish++
-    this.#tryOnce(asked, room - taken)
+    this.#tryOnce(wishes, room - taken)
   }
 
   /** A step without prompts computed `tokens` tokens in `ms`. */
@@ -121,9 +121,9 @@ export class DraftLengths {
   }
 
   /** Whose drafts do not pay is tried again now and then. */
-  #tryOnce(asked: readonly Wish[], room: number): void {
+  #tryOnce(wishes: readonly Wish[], room: number): void {
     let left = room
-    for (const { sequence, most } of asked) {
+    for (const { sequence, most } of wishes) {
       if (sequence.wish > 0 || most === 0 || left === 0) continue
       const { triedAt, patience } = this.#lucky(sequence)
       if (sequence.length - triedAt < patience) continue

@@ -9,10 +9,10 @@ import { Trace } from "./trace.ts"
 
 test("a request gets the tokens that its prompt, seed and choice decide, and all its blocks come back", async () => {
   const { engine, isClean } = setUp()
-  const asked = request(70)
-  const generation = engine.generate(asked)
+  const input = request(70)
+  const generation = engine.generate(input)
   const { tokens, logprobs, end } = await collect(generation.choices[0]!)
-  const expected = expectedReply(asked, 0)
+  const expected = expectedReply(input, 0)
   expect(tokens).toEqual(expected.tokens)
   expect(logprobs).toEqual(expected.logprobs)
   expect(end).toEqual({ kind: "end", reason: "length" })
@@ -23,9 +23,9 @@ test("a request gets the tokens that its prompt, seed and choice decide, and all
 test("a drawn stop token ends the reply and is told in the end", async () => {
   const { engine, isClean } = setUp()
   const stopTokens = new Set(Array.from({ length: 8 }, (_, i) => i * 8))
-  const asked = request(20, { stopTokens, maxTokens: undefined })
-  const { tokens, end } = await collect(engine.generate(asked).choices[0]!)
-  expect(tokens).toEqual(expectedReply(asked, 0).tokens)
+  const input = request(20, { stopTokens, maxTokens: undefined })
+  const { tokens, end } = await collect(engine.generate(input).choices[0]!)
+  expect(tokens).toEqual(expectedReply(input, 0).tokens)
   expect(end).toMatchObject({ reason: "stop" })
   expect(stopTokens.has((end as { token: number }).token)).toBe(true)
   isClean()
@@ -33,8 +33,8 @@ test("a drawn stop token ends the reply and is told in the end", async () => {
 
 test("the context is the longest a reply reaches; the prompt must leave room for one token", async () => {
   const { engine, isClean } = setUp({ context: 64 })
-  const asked = request(60, { maxTokens: undefined })
-  const { tokens, end } = await collect(engine.generate(asked).choices[0]!)
+  const input = request(60, { maxTokens: undefined })
+  const { tokens, end } = await collect(engine.generate(input).choices[0]!)
   expect(tokens.length).toBe(4)
   expect(end).toMatchObject({ reason: "length" })
   expect(() => engine.generate(request(64))).toThrow(/has 64 tokens.*at most 63/)
@@ -77,8 +77,8 @@ test("a prompt that is too long is told which limit bound it", () => {
 
 test("top logprobs come as many as were asked, best first", async () => {
   const { engine } = setUp()
-  const asked = request(5, { maxTokens: 1, sampling: { ...plain, topLogprobs: 3 } })
-  const first = await engine.generate(asked).choices[0]!.next()
+  const input = request(5, { maxTokens: 1, sampling: { ...plain, topLogprobs: 3 } })
+  const first = await engine.generate(input).choices[0]!.next()
   const { top } = first.value as { top: { logprob: number }[] }
   expect(top.length).toBe(3)
   expect(top.map((each) => each.logprob)).toEqual(
@@ -104,23 +104,23 @@ test("requests that come together share steps, a later one joins the next", asyn
 
 test("one more than there are places waits until one leaves", async () => {
   const { engine, program, isClean } = setUp({ sequences: 1 })
-  const asked = [request(10), request(10)]
-  const generations = asked.map((each) => engine.generate(each))
+  const inputs = [request(10), request(10)]
+  const generations = inputs.map((each) => engine.generate(each))
   await generations[0]!.choices[0]!.next()
   expect(engine.stats()).toMatchObject({ running: 1, waiting: 1 })
   const replies = await Promise.all(generations.map(({ choices }) => collect(choices[0]!)))
-  expect(replies[1]!.tokens).toEqual(expectedReply(asked[1]!, 0).tokens)
+  expect(replies[1]!.tokens).toEqual(expectedReply(inputs[1]!, 0).tokens)
   expect(program.steps.every(({ sequences }) => sequences === 1)).toBe(true)
   isClean()
 })
 
 test("choices share one prefill and the prompt's blocks, each with noise of its own", async () => {
   const { engine, program, isClean } = setUp()
-  const asked = request(40, { choices: 3 })
-  const generation = engine.generate(asked)
+  const input = request(40, { choices: 3 })
+  const generation = engine.generate(input)
   const replies = await Promise.all(generation.choices.map(collect))
   for (const [choice, reply] of replies.entries()) {
-    expect(reply.tokens).toEqual(expectedReply(asked, choice).tokens)
+    expect(reply.tokens).toEqual(expectedReply(input, choice).tokens)
   }
   expect(new Set(replies.map(({ tokens }) => tokens.join())).size).toBe(3)
   expect(engine.stats()).toMatchObject({ promptTokens: 40, replyTokens: 60, recomputedTokens: 2 })
@@ -131,22 +131,22 @@ test("choices share one prefill and the prompt's blocks, each with noise of its 
 
 test("more choices than places are served in turns", async () => {
   const { engine, isClean } = setUp({ sequences: 2 })
-  const asked = request(33, { choices: 7 })
-  const replies = await Promise.all(engine.generate(asked).choices.map(collect))
+  const input = request(33, { choices: 7 })
+  const replies = await Promise.all(engine.generate(input).choices.map(collect))
   for (const [choice, reply] of replies.entries()) {
-    expect(reply.tokens).toEqual(expectedReply(asked, choice).tokens)
+    expect(reply.tokens).toEqual(expectedReply(input, choice).tokens)
   }
   isClean()
 })
 
 test("leaving a choice frees its blocks within one step and leaves its siblings alone", async () => {
   const { engine, isClean } = setUp()
-  const asked = request(40, { choices: 2 })
-  const [left, kept] = engine.generate(asked).choices
+  const input = request(40, { choices: 2 })
+  const [left, kept] = engine.generate(input).choices
   await left!.next()
   await left!.return!()
   expect((await left!.next()).done).toBe(true)
-  expect((await collect(kept!)).tokens).toEqual(expectedReply(asked, 1).tokens)
+  expect((await collect(kept!)).tokens).toEqual(expectedReply(input, 1).tokens)
   isClean()
 })
 
@@ -166,13 +166,13 @@ test("a step that has nobody left is cancelled", async () => {
 
 test("who leaves a step that others share is gone when it ends, and costs them nothing", async () => {
   const { engine, program, isClean } = setUp({ turns: 10 })
-  const asked = request(10)
-  const stays = collect(engine.generate(asked).choices[0]!)
+  const input = request(10)
+  const stays = collect(engine.generate(input).choices[0]!)
   const leaves = engine.generate(request(10)).choices[0]!
   await leaves.next()
   await turns(3) // within a step
   await leaves.return!()
-  expect((await stays).tokens).toEqual(expectedReply(asked, 0).tokens)
+  expect((await stays).tokens).toEqual(expectedReply(input, 0).tokens)
   expect(program.steps.some(({ cancelled }) => cancelled)).toBe(false)
   isClean()
 })
@@ -203,9 +203,9 @@ test("a step that throws fails the sequences in it and nobody after", async () =
     expect((end as { problem: Problem }).problem.message).toMatch(/the device is gone/)
   }
   program.before = () => undefined
-  const asked = request(10)
-  expect((await collect(engine.generate(asked).choices[0]!)).tokens).toEqual(
-    expectedReply(asked, 0).tokens,
+  const input = request(10)
+  expect((await collect(engine.generate(input).choices[0]!)).tokens).toEqual(
+    expectedReply(input, 0).tokens,
   )
   isClean()
 })
@@ -244,19 +244,21 @@ test("an empty prompt is refused, and one that is nothing but its only token is 
 
 test("numbers that are not finite fail their own sequence and never enter the cache", async () => {
   const { engine, program, isClean } = setUp()
-  const asked = [request(40), request(40)]
+  const inputs = [request(40), request(40)]
   program.before = (input) => {
     const row = input.logitRows.findIndex(
-      (at) => input.positions[at] === 39 && input.tokens[at] === asked[0]!.prompt[39],
+      (at) => input.positions[at] === 39 && input.tokens[at] === inputs[0]!.prompt[39],
     )
     return row < 0 ? undefined : new Set([row])
   }
-  const replies = await Promise.all(asked.map((each) => collect(engine.generate(each).choices[0]!)))
+  const replies = await Promise.all(
+    inputs.map((each) => collect(engine.generate(each).choices[0]!)),
+  )
   expect(replies[0]!.end).toMatchObject({ problem: { code: "generation_failed" } })
-  expect(replies[1]!.tokens).toEqual(expectedReply(asked[1]!, 0).tokens)
+  expect(replies[1]!.tokens).toEqual(expectedReply(inputs[1]!, 0).tokens)
   program.before = () => undefined
-  const again = engine.generate(asked[0]!)
-  expect((await collect(again.choices[0]!)).tokens).toEqual(expectedReply(asked[0]!, 0).tokens)
+  const again = engine.generate(inputs[0]!)
+  expect((await collect(again.choices[0]!)).tokens).toEqual(expectedReply(inputs[0]!, 0).tokens)
   expect(again.cachedTokens).toBe(0)
   isClean()
 })
@@ -304,9 +306,11 @@ test("penalties and biases reach the rows", async () => {
       [9, -100],
     ]),
   }
-  const asked = [request(10, { sampling }), request(11), request(12, { sampling })]
-  const replies = await Promise.all(asked.map((each) => collect(engine.generate(each).choices[0]!)))
-  for (const [i, each] of asked.entries()) {
+  const inputs = [request(10, { sampling }), request(11), request(12, { sampling })]
+  const replies = await Promise.all(
+    inputs.map((each) => collect(engine.generate(each).choices[0]!)),
+  )
+  for (const [i, each] of inputs.entries()) {
     expect(replies[i]!.tokens).toEqual(expectedReply(each, 0).tokens)
   }
   isClean()
@@ -328,9 +332,11 @@ test("long prompts come in chunks, and others go on meanwhile", async () => {
 
 test("when blocks run out the last to come is put back and computed again: no token is lost", async () => {
   const { engine, isClean } = setUp({ blocks: 24 })
-  const asked = Array.from({ length: 4 }, () => request(30, { maxTokens: 150 }))
-  const replies = await Promise.all(asked.map((each) => collect(engine.generate(each).choices[0]!)))
-  for (const [i, each] of asked.entries()) {
+  const inputs = Array.from({ length: 4 }, () => request(30, { maxTokens: 150 }))
+  const replies = await Promise.all(
+    inputs.map((each) => collect(engine.generate(each).choices[0]!)),
+  )
+  for (const [i, each] of inputs.entries()) {
     expect(replies[i]!.tokens).toEqual(expectedReply(each, 0).tokens)
   }
   expect(engine.stats().preemptions).toBeGreaterThan(0)
@@ -339,9 +345,11 @@ test("when blocks run out the last to come is put back and computed again: no to
 
 test("an older prompt takes the blocks of a younger reply that was to be in the same step", async () => {
   const { engine, program, isClean } = setUp({ blocks: 13, chunk: 1 })
-  const asked = [request(125), request(1, { maxTokens: 150 })]
-  const replies = await Promise.all(asked.map((each) => collect(engine.generate(each).choices[0]!)))
-  for (const [i, each] of asked.entries()) {
+  const inputs = [request(125), request(1, { maxTokens: 150 })]
+  const replies = await Promise.all(
+    inputs.map((each) => collect(engine.generate(each).choices[0]!)),
+  )
+  for (const [i, each] of inputs.entries()) {
     expect(replies[i]!.tokens).toEqual(expectedReply(each, 0).tokens)
   }
   expect(engine.stats().preemptions).toBe(1)
@@ -457,12 +465,12 @@ test("closing ends what runs, within a step, and closes the program after it", a
 
 test("draining refuses new requests and waits for the old", async () => {
   const { engine, isClean } = setUp()
-  const asked = request(5)
-  const reply = collect(engine.generate(asked).choices[0]!)
+  const input = request(5)
+  const reply = collect(engine.generate(input).choices[0]!)
   const drained = engine.drain()
   expect(() => engine.generate(request(5))).toThrow(/shutting down/)
   await drained
-  expect((await reply).tokens).toEqual(expectedReply(asked, 0).tokens)
+  expect((await reply).tokens).toEqual(expectedReply(input, 0).tokens)
   await engine.drain()
   isClean()
 })

@@ -19,8 +19,8 @@ test("a hundred choices of one client give way to the first of another", async (
 
 test("so it is when blocks are short instead of places", async () => {
   const { engine, program, isClean } = setUp({ sequences: 16, blocks: 40, tokens: 64 })
-  const asked = request(20, { choices: 16, maxTokens: 100 })
-  const greedy = engine.generate(asked)
+  const input = request(20, { choices: 16, maxTokens: 100 })
+  const greedy = engine.generate(input)
   const all = Promise.all(greedy.choices.map(collect))
   await turns(12)
   const begun = program.steps.length
@@ -30,7 +30,7 @@ test("so it is when blocks are short instead of places", async () => {
   )
   expect(program.steps.length - begun).toBeLessThan(24)
   for (const [choice, reply] of (await all).entries()) {
-    expect(reply.tokens).toEqual(expectedReply(asked, choice).tokens)
+    expect(reply.tokens).toEqual(expectedReply(input, choice).tokens)
   }
   isClean()
 })
@@ -139,8 +139,8 @@ test("in a crowd whose own tokens fill a step prompts are read all the same", as
     tokens: 64,
     cost: ({ tokens }) => 40 + 4 * tokens,
   })
-  const asked = Array.from({ length: 16 }, () => request(16, { maxTokens: 40 }))
-  await Promise.all(asked.map((each) => collect(engine.generate(each).choices[0]!)))
+  const inputs = Array.from({ length: 16 }, () => request(16, { maxTokens: 40 }))
+  await Promise.all(inputs.map((each) => collect(engine.generate(each).choices[0]!)))
   const everybody = program.steps.findIndex(({ sequences }) => sequences === 16)
   expect(everybody).toBeGreaterThan(0)
   expect(everybody).toBeLessThan(32)

@@ -38,9 +38,9 @@ test("a long conversation holds a window of the layers that look no further", as
 
 test("whoever goes on with a conversation finds all of it, though most has slid away", async () => {
   const { engine, isClean } = setUp(shape)
-  const asked = request(200, { maxTokens: 100 })
-  const { tokens } = await says(engine, asked)
-  const prompt = Int32Array.from([...asked.prompt, ...tokens, 1, 2, 3])
+  const input = request(200, { maxTokens: 100 })
+  const { tokens } = await says(engine, input)
+  const prompt = Int32Array.from([...input.prompt, ...tokens, 1, 2, 3])
   const { cached } = await says(engine, request(prompt.length, { prompt }))
   expect(cached).toBe(288) // the last token was drawn and never computed
   isClean()
@@ -69,21 +69,21 @@ test("a prompt that begins alike is found where a window's blocks are still ther
 
 test("choices share a prompt in every group, and those that come late find what has slid away", async () => {
   const { engine, isClean } = setUp({ ...shape, sequences: 2 })
-  const asked = request(120, { choices: 4, maxTokens: 60 })
-  const generation = engine.generate(asked)
+  const input = request(120, { choices: 4, maxTokens: 60 })
+  const generation = engine.generate(input)
   const said = await Promise.all(generation.choices.map(collect))
   for (const [choice, { tokens }] of said.entries())
-    expect(tokens).toEqual(expectedReply(asked, choice, visible).tokens)
+    expect(tokens).toEqual(expectedReply(input, choice, visible).tokens)
   isClean()
 })
 
 test("where a group runs out somebody is put back, whatever the others have left", async () => {
   const wider = [undefined, 150]
   const { engine, isClean } = setUp({ ...shape, windows: wider, blocks: 400, otherBlocks: [24] })
-  const asked = [10, 12, 14, 16].map((length) => request(length, { maxTokens: 250 }))
-  const said = await Promise.all(asked.map((each) => collect(engine.generate(each).choices[0]!)))
+  const inputs = [10, 12, 14, 16].map((length) => request(length, { maxTokens: 250 }))
+  const said = await Promise.all(inputs.map((each) => collect(engine.generate(each).choices[0]!)))
   for (const [i, { tokens }] of said.entries())
-    expect(tokens).toEqual(expectedReply(asked[i]!, 0, { ...visible, windows: wider }).tokens)
+    expect(tokens).toEqual(expectedReply(inputs[i]!, 0, { ...visible, windows: wider }).tokens)
   expect(engine.stats().preemptions).toBeGreaterThan(0)
   isClean()
 })

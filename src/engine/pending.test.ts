@@ -41,14 +41,14 @@ function slow(delay: () => number) {
 const steady = (delay: number) => slow(() => delay)
 
 test("slow masks give the tokens that fast ones give, alone and in company", async () => {
-  const asked = request(40, { choices: 3 })
+  const input = request(40, { choices: 3 })
   const reply = async (delay: number, company: number) => {
     const { engine, isClean } = setUp()
     const { constraint, made } = steady(delay)
     const others = Array.from({ length: company }, () =>
       collect(engine.generate(request(30)).choices[0]!),
     )
-    const { choices } = engine.generate({ ...asked, constraint })
+    const { choices } = engine.generate({ ...input, constraint })
     const replies = await Promise.all(choices.map(collect))
     await Promise.all(others)
     expect(made).toEqual({ opened: 3, closed: 3, early: 0 })

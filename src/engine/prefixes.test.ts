@@ -14,10 +14,10 @@ test("a prompt that was seen before is taken over, all but the token that says w
     [64, [63, 63, 63]], // the last block is copied, its last position computed again
   ] as const) {
     for (const expected of cached) {
-      const asked = request(length, { prompt: prompt(length) })
-      const generation = engine.generate(asked)
+      const input = request(length, { prompt: prompt(length) })
+      const generation = engine.generate(input)
       program.steps.length = 0
-      expect((await collect(generation.choices[0]!)).tokens).toEqual(expectedReply(asked, 0).tokens)
+      expect((await collect(generation.choices[0]!)).tokens).toEqual(expectedReply(input, 0).tokens)
       expect(generation.cachedTokens).toBe(expected)
       expect(program.steps[0]!.tokens).toBe(Math.min(64, length - expected))
     }
@@ -53,12 +53,12 @@ test("what was drawn past the token at which a reader left is not kept", async (
 
 test("requests that run at the same time share what the first has computed", async () => {
   const { engine, isClean } = setUp({ tokens: 32, sequences: 4 })
-  const asked = [1, 2, 3].map((last) =>
+  const inputs = [1, 2, 3].map((last) =>
     request(0, { prompt: Int32Array.from([...prompt(160), last]) }),
   )
-  const generations = asked.map((each) => engine.generate(each))
+  const generations = inputs.map((each) => engine.generate(each))
   const replies = await Promise.all(generations.map(({ choices }) => collect(choices[0]!)))
-  for (const [i, each] of asked.entries()) {
+  for (const [i, each] of inputs.entries()) {
     expect(replies[i]!.tokens).toEqual(expectedReply(each, 0).tokens)
   }
   expect(generations[2]!.cachedTokens).toBe(160)
@@ -83,9 +83,9 @@ test("another scope takes over nothing", async () => {
 test("what was used longest ago goes first, and never what is in use", async () => {
   const { engine, isClean } = setUp({ blocks: 13 })
   const ask = async (step: number) => {
-    const asked: GenerationRequest = request(90, { prompt: prompt(90, step), maxTokens: 5 })
-    const generation = engine.generate(asked)
-    expect((await collect(generation.choices[0]!)).tokens).toEqual(expectedReply(asked, 0).tokens)
+    const input: GenerationRequest = request(90, { prompt: prompt(90, step), maxTokens: 5 })
+    const generation = engine.generate(input)
+    expect((await collect(generation.choices[0]!)).tokens).toEqual(expectedReply(input, 0).tokens)
     return generation.cachedTokens
   }
   await ask(3)
@@ -99,23 +99,23 @@ test("what was used longest ago goes first, and never what is in use", async () 
 
 test("a cancelled step leaves nothing behind for others", async () => {
   const { engine, program, isClean } = setUp({ turns: 50 })
-  const asked = request(60, { prompt: prompt(60) })
-  const leaving = engine.generate(asked).choices[0]!
+  const input = request(60, { prompt: prompt(60) })
+  const leaving = engine.generate(input).choices[0]!
   await turns(5)
   await leaving.return!()
   await turns(3)
   expect(program.steps[0]!.cancelled).toBe(true)
-  const generation = engine.generate(asked)
-  expect((await collect(generation.choices[0]!)).tokens).toEqual(expectedReply(asked, 0).tokens)
+  const generation = engine.generate(input)
+  expect((await collect(generation.choices[0]!)).tokens).toEqual(expectedReply(input, 0).tokens)
   expect(generation.cachedTokens).toBe(0)
   isClean()
 })
 
 test("nothing is remembered when the cache is off, and siblings still share their prompt", async () => {
   const { engine, isClean } = setUp({ options: { recycledSequences: 0 } })
-  const asked = request(100, { choices: 2, sampling: { ...plain, seed: 5n } })
+  const input = request(100, { choices: 2, sampling: { ...plain, seed: 5n } })
   for (let i = 0; i < 2; i++) {
-    const generation = engine.generate(asked)
+    const generation = engine.generate(input)
     await Promise.all(generation.choices.map(collect))
     expect(generation.cachedTokens).toBe(0)
   }

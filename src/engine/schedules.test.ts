@@ -117,13 +117,13 @@ async function run(
   let promptTokens = 0
   let aborts = false
   for (let i = 4 + pick(8); i > 0; i--) {
-    const asked = randomRequest(pick)
-    promptTokens += asked.prompt.length
+    const input = randomRequest(pick)
+    promptTokens += input.prompt.length
     const controller = new AbortController()
-    const generation = engine.generate(asked, controller.signal)
-    for (let choice = 0; choice < asked.choices; choice++) {
+    const generation = engine.generate(input, controller.signal)
+    for (let choice = 0; choice < input.choices; choice++) {
       const visible = { context, sinks, ...kinds }
-      readers.push(read(asked, generation, choice, pick, visible))
+      readers.push(read(input, generation, choice, pick, visible))
     }
     if (pick(8) === 0) {
       aborts = true

@@ -16,8 +16,8 @@ async function toldOf(asked: GenerationRequest, engine: Engine) {
 const scored = (length: number, changes = {}) => request(length, { scorePrompt: true, ...changes })
 
 test("every token but the first is told once, before the reply, whatever the chunks and rows", async () => {
-  const asked = scored(70, { sampling: { ...plain, topLogprobs: 2 } })
-  const expected = expectedScores(asked)
+  const input = scored(70, { sampling: { ...plain, topLogprobs: 2 } })
+  const expected = expectedScores(input)
   const results = []
   for (const [chunk, sequences] of [
     [64, 4],
@@ -25,10 +25,10 @@ test("every token but the first is told once, before the reply, whatever the chu
     [5, 3],
   ] as const) {
     const { engine, isClean } = setUp({ chunk, sequences })
-    const reply = await toldOf(asked, engine)
+    const reply = await toldOf(input, engine)
     expect(reply.scored.length).toBe(expected.length)
     for (const [i, logprob] of reply.scored.entries()) expect(logprob).toBeCloseTo(expected[i]!, 4)
-    expect(reply.tokens).toEqual(expectedReply(asked, 0).tokens)
+    expect(reply.tokens).toEqual(expectedReply(input, 0).tokens)
     results.push(reply.scored)
     isClean()
   }
@@ -38,28 +38,28 @@ test("every token but the first is told once, before the reply, whatever the chu
 
 test("bias, penalties and temperature do not reach what is told of the prompt", async () => {
   const { engine } = setUp()
-  const asked = scored(20)
+  const input = scored(20)
   const odd = {
     ...plain,
     temperature: 2,
     topK: 1,
     repetitionPenalty: 2,
-    logitBias: new Map([[asked.prompt[3]!, -100]]),
+    logitBias: new Map([[input.prompt[3]!, -100]]),
   }
-  const replies = [asked, { ...asked, sampling: odd }].map((each) => toldOf(each, engine))
+  const replies = [input, { ...input, sampling: odd }].map((each) => toldOf(each, engine))
   const [usual, biased] = await Promise.all(replies)
   expect(biased!.scored).toEqual(usual!.scored)
 })
 
 test("a prefix that is known is computed once more where it must be scored, and not where it need not", async () => {
   const { engine, isClean } = setUp()
-  const asked = request(60)
-  await collect(engine.generate(asked).choices[0]!)
-  const again = engine.generate({ ...asked, scorePrompt: true })
+  const input = request(60)
+  await collect(engine.generate(input).choices[0]!)
+  const again = engine.generate({ ...input, scorePrompt: true })
   await collect(again.choices[0]!)
   expect(again.scores!.logprobs.length).toBe(59)
   expect(again.cachedTokens).toBe(0)
-  const third = engine.generate(asked)
+  const third = engine.generate(input)
   await collect(third.choices[0]!)
   expect(third.cachedTokens).toBe(48)
   isClean()
@@ -67,17 +67,17 @@ test("a prefix that is known is computed once more where it must be scored, and 
 
 test("all choices share what is told, though one of them computes it, and goes before it is done", async () => {
   const { engine, isClean } = setUp({ chunk: 7, sequences: 2 })
-  const asked = scored(40, { choices: 3 })
-  const generation = engine.generate(asked)
+  const input = scored(40, { choices: 3 })
+  const generation = engine.generate(input)
   const [first, ...others] = generation.choices
   const next = first!.next()
   await turns(3)
   await first!.return?.()
   await next
   for (const [i, reply] of (await Promise.all(others.map(collect))).entries()) {
-    expect(reply.tokens).toEqual(expectedReply(asked, i + 1).tokens)
+    expect(reply.tokens).toEqual(expectedReply(input, i + 1).tokens)
   }
-  const expected = expectedScores(asked)
+  const expected = expectedScores(input)
   for (const [i, told] of generation.scores!.logprobs.entries())
     expect(told).toBeCloseTo(expected[i]!, 4)
   isClean()
@@ -92,8 +92,8 @@ test("alternatives are told of the prompt as they are of a reply, and cost the s
   const written = reply.flatMap((event) => (event.kind === "token" ? [event] : []))
   const prompt = Int32Array.of(...short.prompt, ...written.map(({ token }) => token))
   for (const choices of [1, 128]) {
-    const asked = { ...short, prompt, choices, maxTokens: 0, scorePrompt: true }
-    const generation = engine.generate(asked)
+    const input = { ...short, prompt, choices, maxTokens: 0, scorePrompt: true }
+    const generation = engine.generate(input)
     const events = await Promise.all(generation.choices.map(eventsOf))
     expect(new Set(events.map(({ length }) => length))).toEqual(new Set([1]))
     const { top, logprobs, topTokens, topLogprobs } = generation.scores!
@@ -129,8 +129,8 @@ test("with room for no reply the prompt is only read, up to the whole context", 
 
 test("a prompt that is scored leaves the others in the step their rows", async () => {
   const { engine, program, isClean } = setUp({ sequences: 3 })
-  const asked = [request(10), scored(50), scored(30)]
-  const generations = asked.map((each) => engine.generate(each))
+  const inputs = [request(10), scored(50), scored(30)]
+  const generations = inputs.map((each) => engine.generate(each))
   await Promise.all(generations.map(({ choices }) => collect(choices[0]!)))
   expect(generations.map(({ scores }) => scores?.logprobs.length)).toEqual([undefined, 49, 29])
   expect(Math.max(...program.steps.map(({ rows }) => rows))).toBe(3)

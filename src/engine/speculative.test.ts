@@ -214,12 +214,12 @@ describe.each(drafters)("a drafter: %s", (kind) => {
       tokens: Math.max(sequences, 4 + pick(60)),
       chunk: 1 + pick(64),
     }
-    const asked = Array.from({ length: 3 + pick(6) }, (_, at) => randomRequest(pick, at))
+    const inputs = Array.from({ length: 3 + pick(6) }, (_, at) => randomRequest(pick, at))
 
     const without = setUp({ ...setting, blocks: 200, turns: 0 })
     const expected: GenerationEvent[][][] = []
     const replies = new Map<string, number[]>()
-    for (const each of asked) {
+    for (const each of inputs) {
       const said = await Promise.all(without.engine.generate(each).choices.map((one) => read(one)))
       expected.push(said)
       for (const [choice, events] of said.entries()) {
@@ -251,7 +251,7 @@ describe.each(drafters)("a drafter: %s", (kind) => {
     const { engine, program, isClean } = setUp({ ...setting, options })
     const readers: Promise<void>[] = []
     let readTokens = 0
-    for (const [i, each] of asked.entries()) {
+    for (const [i, each] of inputs.entries()) {
       const generation = engine.generate(each)
       for (const [choice, one] of generation.choices.entries()) {
         const most = pick(6) === 0 ? 1 + pick(30) : Number.POSITIVE_INFINITY
@@ -285,12 +285,12 @@ describe.each(drafters)("a drafter: %s", (kind) => {
 })
 
 test("a right draft of four is five tokens a step", async () => {
-  const asked = request(20, { maxTokens: 40 })
-  const { tokens } = expectedReply(asked, 0)
-  const drafter = standIn(new Map([[`${asked.id} 0`, tokens]]), () => true)
+  const input = request(20, { maxTokens: 40 })
+  const { tokens } = expectedReply(input, 0)
+  const drafter = standIn(new Map([[`${input.id} 0`, tokens]]), () => true)
   const { engine, program, isClean } = setUp({ options: { speculative: speculative(drafter, 4) } })
   const before = engine.stats()
-  const said = await collect(engine.generate(asked).choices[0]!)
+  const said = await collect(engine.generate(input).choices[0]!)
   expect(said.tokens).toEqual(tokens)
   expect(before.drafts!.accepted[0]).toBe(0) // what was told stays as it was
   expect(engine.stats().drafts!.accepted.slice(0, 5)).toEqual([8, 8, 8, 7, 0])
@@ -306,9 +306,9 @@ test("a model that draws as the program does is always right, and reads every to
   const drafter = (memory: Memory) => createSmallDraft(draft, memory)
   const given = { mode: "small_draft", drafter, length: 4, room: 12 } as const
   const { engine, program, isClean } = setUp({ ...setting, options: { speculative: given } })
-  const asked = [70, 33, 50].map((length) => request(length, { maxTokens: 50 }))
-  const said = await Promise.all(asked.map((each) => collect(engine.generate(each).choices[0]!)))
-  for (const [i, each] of asked.entries()) {
+  const inputs = [70, 33, 50].map((length) => request(length, { maxTokens: 50 }))
+  const said = await Promise.all(inputs.map((each) => collect(engine.generate(each).choices[0]!)))
+  for (const [i, each] of inputs.entries()) {
     expect(said[i]!.tokens).toEqual(expectedReply(each, 0).tokens)
   }
   const { drafts } = engine.stats()
@@ -328,10 +328,10 @@ test("an EAGLE head follows chunks, choices, and prefixes that were taken over",
   const drafter = (memory: Memory) => createEagle(draft, memory)
   const given = { mode: "eagle", drafter, length: 2, room: 6 } as const
   const { engine, isClean } = setUp({ ...setting, options: { speculative: given } })
-  const asked = request(70, { maxTokens: 30, choices: 3 })
+  const input = request(70, { maxTokens: 30, choices: 3 })
   for (const cached of [0, 64]) {
     const before = engine.stats().drafts!.drafted[0]!
-    const generation = engine.generate(asked)
+    const generation = engine.generate(input)
     await Promise.all(generation.choices.map(collect))
     expect(generation.cachedTokens).toBe(cached)
     const { drafted, accepted } = engine.stats().drafts!
@@ -355,11 +355,11 @@ test("an EAGLE head that has missed more than is kept begins behind it", async (
   }
   const given = { mode: "eagle", drafter, length: 3, room: 6 } as const
   const { engine, isClean } = setUp({ ...setting, options: { speculative: given } })
-  const asked = request(300, { maxTokens: 60 })
+  const input = request(300, { maxTokens: 60 })
   for (const cached of [0, 288]) {
     const before = engine.stats().drafts!.drafted[2]!
-    const generation = engine.generate(asked)
-    expect((await collect(generation.choices[0]!)).tokens).toEqual(expectedReply(asked, 0).tokens)
+    const generation = engine.generate(input)
+    expect((await collect(generation.choices[0]!)).tokens).toEqual(expectedReply(input, 0).tokens)
     expect(generation.cachedTokens).toBe(cached)
     expect(engine.stats().drafts!.drafted[2]! - before).toBeGreaterThan(25)
   }
@@ -412,8 +412,8 @@ test("what has to come is computed ahead, whoever proposes", async () => {
   for (const drafter of [nobody, standIn(new Map(), () => false)]) {
     const options = { speculative: speculative(drafter, 0) }
     const { engine, program, isClean } = setUp({ options })
-    const asked = request(20, { maxTokens: 24, constraint: only })
-    expect((await collect(engine.generate(asked).choices[0]!)).tokens).toEqual(text)
+    const input = request(20, { maxTokens: 24, constraint: only })
+    expect((await collect(engine.generate(input).choices[0]!)).tokens).toEqual(text)
     expect(program.steps.map(({ rows }) => rows)).toEqual([1, 16, 7])
     const { forcedTokens, drafts } = engine.stats()
     expect(forcedTokens).toBe(21)
@@ -430,20 +430,20 @@ test("a drafter that fails costs nobody a token", async () => {
     async close() {},
   }
   const { engine, isClean } = setUp({ options: { speculative: speculative(broken, 4) } })
-  const asked = request(20)
-  expect((await collect(engine.generate(asked).choices[0]!)).tokens).toEqual(
-    expectedReply(asked, 0).tokens,
+  const input = request(20)
+  expect((await collect(engine.generate(input).choices[0]!)).tokens).toEqual(
+    expectedReply(input, 0).tokens,
   )
   isClean()
 })
 
 test("a drafter that fails for one sequence is left out for that one, and asked for all others", async () => {
-  const asked: string[][] = []
+  const steps: string[][] = []
   const picky: Drafter = {
     hidden: "none",
     longest: 4,
     async propose(step) {
-      asked.push(step.map(({ sequenceGroup }) => sequenceGroup.request.id))
+      steps.push(step.map(({ sequenceGroup }) => sequenceGroup.request.id))
       if (step.some(({ sequenceGroup }) => sequenceGroup.request.id === "bad"))
         throw new Error("not this one")
       for (const { drafts } of step) drafts.push(1)
@@ -458,19 +458,19 @@ test("a drafter that fails for one sequence is left out for that one, and asked 
     )
   }
   await Promise.all(["good", "bad", "fine"].map(reply))
-  const bad = asked.filter((ids) => ids.includes("bad"))
+  const bad = steps.filter((ids) => ids.includes("bad"))
   expect(bad.at(0)!.length).toBeGreaterThan(1) // with others,
   expect(bad.at(-1)).toEqual(["bad"]) // then once alone
   expect(bad.filter((ids) => ids.length === 1).length).toBe(1)
-  const after = asked.slice(asked.indexOf(bad.at(-1)!) + 1)
+  const after = steps.slice(steps.indexOf(bad.at(-1)!) + 1)
   expect(after).toContainEqual(["good", "fine"]) // and those who can are asked for together again
   const { drafted } = engine.stats().drafts!
   expect(drafted[0]).toBeGreaterThan(0)
-  asked.length = 0
+  steps.length = 0
   await reply("later")
-  expect(asked.length).toBeGreaterThan(0)
+  expect(steps.length).toBeGreaterThan(0)
   await reply("bad") // another request, for whose sequence it is tried again
-  expect(asked.filter(([id]) => id === "bad").length).toBe(1)
+  expect(steps.filter(([id]) => id === "bad").length).toBe(1)
   isClean()
 })
 
@@ -491,14 +491,14 @@ test("what follows the same tokens in the prompt is proposed", async () => {
 })
 
 test("a short period is followed beyond its end", async () => {
-  const asked = request(0, {
+  const input = request(0, {
     prompt: Int32Array.from({ length: 30 }, (_, i) => i % 2),
     maxTokens: 30,
     sampling: { ...plain, temperature: 0, logitBias: new Map([[7, 100]]) },
   })
   const drafter = createLookup()
   const { engine, program, isClean } = setUp({ options: { speculative: speculative(drafter, 8) } })
-  const { tokens } = await collect(engine.generate(asked).choices[0]!)
+  const { tokens } = await collect(engine.generate(input).choices[0]!)
   expect(tokens).toEqual(new Array(30).fill(7))
   expect(program.steps.length).toBeLessThan(10)
   isClean()
@@ -509,15 +509,15 @@ describe("lengths that adapt", () => {
   const cost = ({ tokens }: { tokens: number }) => 10 + tokens
 
   test("follow a drafter that is mostly right, and leave one alone that never is", async () => {
-    const asked = request(20, { maxTokens: 400 })
-    const { tokens } = expectedReply(asked, 0)
+    const input = request(20, { maxTokens: 400 })
+    const { tokens } = expectedReply(input, 0)
     const pick = random(3)
     const times = []
     for (const chance of [80, 0]) {
-      const drafter = standIn(new Map([[`${asked.id} 0`, tokens]]), () => pick(100) < chance)
+      const drafter = standIn(new Map([[`${input.id} 0`, tokens]]), () => pick(100) < chance)
       const options = { speculative: speculative(drafter, 0) }
       const { engine, program, isClean } = setUp({ context: 1000, cost, options })
-      expect((await collect(engine.generate(asked).choices[0]!)).tokens).toEqual(tokens)
+      expect((await collect(engine.generate(input).choices[0]!)).tokens).toEqual(tokens)
       isClean()
       times.push(program.clock)
       if (chance > 0) continue

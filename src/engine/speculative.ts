@@ -110,23 +110,24 @@ export class Speculation {
     let room = this.#room
     this.#forced.clear()
     this.#resumed.clear()
-    const asked: Sequence[] = []
+    const candidates: Sequence[] = []
     for (const sequence of step) {
       if (sequence.remaining > 1) continue
-      if (!this.#takeHeld(sequence, room) && !this.#takeForced(sequence, room)) asked.push(sequence)
+      if (!this.#takeHeld(sequence, room) && !this.#takeForced(sequence, room))
+        candidates.push(sequence)
       room -= sequence.drafts.length
     }
     this.#lengths.choose(
-      asked.map((sequence) => ({ sequence, most: this.#most(sequence) })),
+      candidates.map((sequence) => ({ sequence, most: this.#most(sequence) })),
       room,
     )
     for (const sequence of step) this.#fit(sequence)
     await this.#ask(step, cancel)
-    await this.#look(asked)
+    await this.#look(candidates)
     const able = step.some(waits) ? this.#withoutWaiting(step) : step
     this.#drafted = able.reduce((sum, { drafts }) => sum + drafts.length, 0)
     if (this.#drafted > 0) {
-      const counts = { sequences: asked.length, drafted: this.#drafted }
+      const counts = { sequences: candidates.length, drafted: this.#drafted }
       this.#watchers.trace?.span(undefined, "propose", begun, counts)
     }
     return able
@@ -282,8 +283,8 @@ export class Speculation {
   }
 
   /** Cuts drafts where their constraints refuse a token. Masks come together, since they are asked for together. */
-  async #look(asked: readonly Sequence[]): Promise<void> {
-    const held = asked.filter(({ constraint, drafts }) => constraint && drafts.length > 0)
+  async #look(candidates: readonly Sequence[]): Promise<void> {
+    const held = candidates.filter(({ constraint, drafts }) => constraint && drafts.length > 0)
     for (const { constraint, drafts } of held) constraint!.draft!(drafts)
     for (let turn = 0; turn < MASK_TURNS && held.some(waits); turn++) await breathe()
     for (const { constraint, drafts } of held) {

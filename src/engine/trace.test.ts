@@ -37,14 +37,14 @@ test("the oldest events make room", () => {
 test("eight concurrent requests: steps that hold eight, and every event of each request", async () => {
   const trace = new Trace()
   const { engine, isClean } = setUp({ sequences: 8, blocks: 200, options: { trace } })
-  const asked = Array.from({ length: 8 }, () => request(50))
-  await Promise.all(asked.map((each) => collect(engine.generate(each).choices[0]!)))
+  const inputs = Array.from({ length: 8 }, () => request(50))
+  await Promise.all(inputs.map((each) => collect(engine.generate(each).choices[0]!)))
   const { traceEvents } = trace.toJSON()
   const steps = traceEvents.filter(({ name }) => name === "step")
   expect(Math.max(...steps.map(({ args }) => Number(args.sequences)))).toBe(8)
   expect(steps.reduce((sum, { args }) => sum + Number(args.prompt), 0)).toBe(8 * 50)
   expect(steps.reduce((sum, { args }) => sum + Number(args.reply), 0)).toBe(8 * 20)
-  const line = traceEvents.find(({ args }) => args.name === asked[2]!.id)!
+  const line = traceEvents.find(({ args }) => args.name === inputs[2]!.id)!
   const names = traceEvents
     .filter(({ ph, pid, tid }) => ph !== "M" && pid === line.pid && tid === line.tid)
     .map(({ name }) => name)

@@ -24,8 +24,8 @@ export function answerBrokenHttp(
 /** Node hands over the socket alone, and would close it without a word. */
 export function answerConnect(target: string, socket: Duplex, dialect: DialectName): void {
   socket.on("error", () => socket.destroy())
-  const asked = { method: "CONNECT", path: cut(target, 200) }
-  endWith(problem("route_not_found", asked), socket, dialect)
+  const values = { method: "CONNECT", path: cut(target, 200) }
+  endWith(problem("route_not_found", values), socket, dialect)
 }
 
 function endWith(failure: Problem, socket: Duplex, dialect: DialectName): void {

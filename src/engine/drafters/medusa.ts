@@ -29,13 +29,13 @@ export function createMedusa(heads: readonly [Program, ...Program[]]): Drafter {
     hidden: "drawn",
     longest: heads.length,
     async propose(step, cancel) {
-      let asked = step
+      let sequences = step
       for (const head of heads) {
-        const parts = asked.flatMap((sequence) => partOf(sequence) ?? [])
+        const parts = sequences.flatMap((sequence) => partOf(sequence) ?? [])
         if (parts.length === 0) return
         const output = await head.step(batch.flatten(parts), cancel)
         if (output.kind === "cancelled") return
-        asked = parts.flatMap(({ sequence }, row) => {
+        sequences = parts.flatMap(({ sequence }, row) => {
           const token = output.tokens[row]!
           const ends = sequence.sequenceGroup.request.stopTokens.has(token)
           if (ends || output.finite[row] === 0) return []

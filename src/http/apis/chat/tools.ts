@@ -59,8 +59,8 @@ function readChoice(given: Asked["tool_choice"], names: readonly string[]): Tool
   if (given === "required") return { mode: "required", names }
   if (given.type === "function") {
     if (!given.function) throw fault("tool_choice.function", "is required")
-    const asked = [given.function.name]
-    return { mode: "required", names: known(asked, names, "tool_choice.function.name") }
+    const called = [given.function.name]
+    return { mode: "required", names: known(called, names, "tool_choice.function.name") }
   }
   const path = "tool_choice.allowed_tools"
   if (!given.allowed_tools) throw fault(path, "is required")

@@ -15,13 +15,13 @@ import { SchemaCheckRequest } from "./schema.ts"
 export async function checkSchema(exchange: Exchange): Promise<Answer> {
   const { chat } = serviceOf(exchange)
   check(SchemaCheckRequest, exchange.body) // whose kind is all that it says
-  const asked = await inTurns(readingAsked(exchange.body))
-  if (asked.length === 0) {
+  const schemas = await inTurns(readingAsked(exchange.body))
+  if (schemas.length === 0) {
     throw problem("invalid_value", { problem: "The body holds no schema to check." })
   }
   const unenforced: Json[] = []
   let unsatisfiable = false
-  for (const each of asked) {
+  for (const each of schemas) {
     const verdict: SchemaVerdict = await chat.checkSchema(each, exchange)
     const tool = "name" in each ? each.name : null
     unsatisfiable ||= verdict.isUnsatisfiable

@@ -27,8 +27,8 @@ export function chooseDialect(
   body: Json | undefined,
 ): DialectName {
   if (path.startsWith(`${OPENAI_PATH}/`)) return "openai"
-  const asked = headers["x-api-dialect"]
-  if (asked !== undefined) return readName(String(asked))
+  const header = headers["x-api-dialect"]
+  if (header !== undefined) return readName(String(header))
   if (option !== "auto") return option
   return isOpenaiClient(headers) || (isMembers(body) && isOpenaiBody(body)) ? "openai" : "native"
 }
