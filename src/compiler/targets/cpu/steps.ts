@@ -282,7 +282,7 @@ class Code implements StepCode {
       }
       case "ropeTable": {
         const { frequencies, factor, growth = { beta: 0, original: 0 } } = step.rotation
-        return call("angles_row", "ropeTable", {
+        return call("rope_table_row", "rope_table", {
           position: "m->step->positions[token]",
           frequencies: this.#table(frequencies),
           count: frequencies.length,
@@ -318,7 +318,7 @@ class Code implements StepCode {
           row: row(step.view),
           columns: step.view.columns,
           head_dim: step.headDim,
-          ropeTable: row(step.ropeTable, "token"),
+          rope_table: row(step.ropeTable, "token"),
           turned: step.ropeTable.columns,
         })
       case "storeKv": {
@@ -331,7 +331,7 @@ class Code implements StepCode {
           value: row(step.value),
           token: "token",
         }
-        return call("store_kv_row", "remembered", fields, "m")
+        return call("store_kv_row", "stored_kv", fields, "m")
       }
       case "apply": {
         const result = elementwise[step.function].c("x", float(step.by ?? 0))

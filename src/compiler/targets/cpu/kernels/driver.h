@@ -266,7 +266,7 @@ struct rope_table {
   float *output;  // [2, count]
 };
 // Cosines and sines times `factor`, and times what grows with the position where there is an `original`.
-INLINE void angles_row(const struct rope_table a) {
+INLINE void rope_table_row(const struct rope_table a) {
   const double position = a.position;
   double grown = a.original > 0 ? 1 + a.beta * log_double(1 + floor_of(position / a.original)) : 1;
   const float size = (float)(a.factor * grown);
@@ -314,13 +314,13 @@ INLINE void rope_row(const struct rope r) {
     rotate_head(r.row + i, r.rope_table, r.rope_table + r.turned / 2, r.turned / 2, r.row + i);
 }
 
-struct remembered {
+struct stored_kv {
   struct attention attention;
   int64_t group, layer;
   const float *key, *value;
   int64_t token;
 };
-INLINE void store_kv_row(const sinter_model *m, const struct remembered r) {
+INLINE void store_kv_row(const sinter_model *m, const struct stored_kv r) {
   const struct attention a = r.attention;
   int64_t position = m->step->positions[r.token],
           list = r.group * m->step->sequences + m->sequence_of[r.token];
