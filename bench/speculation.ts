@@ -15,6 +15,7 @@ import { planOf } from "../src/app/plan.ts"
 import { prepareProgram, traitsOf } from "../src/compiler/targets/prepare.ts"
 import { targets } from "../src/compiler/targets/targets.ts"
 import { createEngine } from "../src/engine/engine.ts"
+import { plainSampling } from "../src/engine/generation.ts"
 import { chooseLimits, type EngineLimits } from "../src/engine/limits.ts"
 import type { Sequence } from "../src/engine/sequence.ts"
 import { type Drafter, MAX_DRAFT, nobody } from "../src/engine/speculative.ts"
@@ -161,18 +162,7 @@ async function tell(on: Awaited<ReturnType<typeof openShape>>, asked: Asked): Pr
       choices: sequences,
       maxTokens: tokens,
       stopTokens: new Set(),
-      sampling: {
-        temperature: 1,
-        topK: 0,
-        topP: 1,
-        minP: 0,
-        presencePenalty: 0,
-        frequencyPenalty: 0,
-        repetitionPenalty: 1,
-        logitBias: new Map(),
-        seed: 1n,
-        topLogprobs: undefined,
-      },
+      sampling: { ...plainSampling, seed: 1n },
       scope: "",
     },
     enough.signal,

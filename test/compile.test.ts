@@ -345,7 +345,7 @@ compiling(
 
 compiling("inspect shows the emitted source and the manifest", async () => {
   const source = await run(["inspect", original, "--show", "source"])
-  expect(source.out).toContain("static int32_t run_plan(")
+  expect(source.out).toContain("static const struct step plan_steps[PLAN_STEPS] = {")
   const library = await run(["inspect", original, "--show", "library"])
   expect(JSON.parse(library.out)).toMatchObject({ abi: ABI, target: "cpu", format: "q0f16" })
 })

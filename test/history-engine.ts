@@ -2,21 +2,14 @@
 
 import { expect } from "vitest"
 import { createEngine, type EngineOptions } from "../src/engine/engine.ts"
-import type { GenerationRequest, SamplingParams } from "../src/engine/generation.ts"
+import {
+  type GenerationRequest,
+  plainSampling,
+  type SamplingParams,
+} from "../src/engine/generation.ts"
 import { type HistoryOptions, historyProgram, VOCABULARY } from "./history-program.ts"
 
-export const plain: SamplingParams = {
-  temperature: 1,
-  topK: 0,
-  topP: 1,
-  minP: 0,
-  presencePenalty: 0,
-  frequencyPenalty: 0,
-  repetitionPenalty: 1,
-  logitBias: new Map(),
-  seed: 7n,
-  topLogprobs: 0,
-}
+export const plain: SamplingParams = { ...plainSampling, seed: 7n, topLogprobs: 0 }
 
 let requests = 0
 

@@ -4,7 +4,7 @@
 import { randomBytes, randomUUID } from "node:crypto"
 import type { OpenChat } from "../chat/chat.ts"
 import type { ChatReply, ChatRequest, CompletionRequest } from "../chat/conversation.ts"
-import type { SamplingParams } from "../engine/generation.ts"
+import { plainSampling, type SamplingParams } from "../engine/generation.ts"
 import { problem } from "../errors.ts"
 import { said } from "./defaults.ts"
 
@@ -76,18 +76,7 @@ const shared = () => ({
 })
 
 function sampling(given: Partial<SamplingParams> = {}): SamplingParams {
-  const defaults: SamplingParams = {
-    temperature: 1,
-    topK: 0,
-    topP: 1,
-    minP: 0,
-    presencePenalty: 0,
-    frequencyPenalty: 0,
-    repetitionPenalty: 1,
-    logitBias: new Map(),
-    seed: randomBytes(8).readBigUInt64LE(),
-    topLogprobs: undefined,
-  }
+  const defaults: SamplingParams = { ...plainSampling, seed: randomBytes(8).readBigUInt64LE() }
   checkNames("sampling", given, Object.keys(defaults))
   return { ...defaults, ...said(given) }
 }

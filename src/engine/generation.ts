@@ -38,6 +38,19 @@ export interface SamplingParams {
   topLogprobs: number | undefined
 }
 
+/** Draws from the model's own distribution, and tells no logprobs. */
+export const plainSampling: Omit<SamplingParams, "seed"> = {
+  temperature: 1,
+  topK: 0,
+  topP: 1,
+  minP: 0,
+  presencePenalty: 0,
+  frequencyPenalty: 0,
+  repetitionPenalty: 1,
+  logitBias: new Map(),
+  topLogprobs: undefined,
+}
+
 /** Which tokens may come next. What it says must depend on the accepted tokens alone. */
 export interface Constraint {
   /** There until `mask` can be asked; its sequence draws nothing meanwhile, and others go on. It never rejects. */

@@ -63,3 +63,29 @@ export interface Mlp {
   intermediate: number
   bias: boolean
 }
+
+/** The configuration with every layer made anew. */
+export function withBlocks<Config extends { blocks: readonly Block[] }>(
+  config: Config,
+  change: (block: Block, layer: number) => Block,
+): Config {
+  return { ...config, blocks: config.blocks.map(change) }
+}
+
+/** The block with another attention. */
+export function withAttention(block: Block, attention: Partial<Block["attention"]>): Block {
+  return { ...block, attention: { ...block.attention, ...attention } }
+}
+
+export function withMlp(block: Block, mlp: Partial<Block["mlp"]>): Block {
+  return { ...block, mlp: { ...block.mlp, ...mlp } }
+}
+
+/** Norms in other places than llama's, which stand before attention and MLP. */
+export const NORMS = {
+  before: { beforeAttention: true, afterAttention: false, beforeMlp: true, afterMlp: false },
+  after: { beforeAttention: false, afterAttention: true, beforeMlp: false, afterMlp: true },
+  both: { beforeAttention: true, afterAttention: true, beforeMlp: true, afterMlp: true },
+  /** One for both, of a parallel block. */
+  shared: { beforeAttention: true, afterAttention: false, beforeMlp: false, afterMlp: false },
+} as const satisfies Record<string, Block["norms"]>

@@ -1,9 +1,10 @@
 import { expect, test } from "vitest"
 import { type ArchitectureName, architectureOf, architectures } from "./architectures.ts"
-import { commonWindow, fromMlc, type ModelConfig } from "./config.ts"
+import { commonWindow, type ModelConfig } from "./config.ts"
 import { Fields } from "./fields.ts"
 import type { Json } from "./folder.ts"
 import { decoder } from "./layers.ts"
+import { fromMlc } from "./mlc-config.ts"
 
 const plain = {
   model_type: "llama",

@@ -4,9 +4,8 @@
 
 import type { Activation } from "../compiler/graph/elementwise.ts"
 import type { Shapes } from "../runtime/manifest.ts"
-import type { Block, NormKind } from "./block.ts"
+import { type Block, NORMS, type NormKind, withAttention, withBlocks } from "./block.ts"
 import type { Fields } from "./fields.ts"
-import type { Json } from "./folder.ts"
 import { type RotationOptions, readRotation } from "./rotation.ts"
 
 export interface ModelConfig {
@@ -78,32 +77,6 @@ export function readDecoder(fields: Fields, differences: Differences = {}): Mode
     sinks: fields.count("attention_sink_size", 0, 0),
   }
 }
-
-/** The configuration with every layer made anew. */
-export function withBlocks(
-  config: ModelConfig,
-  change: (block: Block, layer: number) => Block,
-): ModelConfig {
-  return { ...config, blocks: config.blocks.map(change) }
-}
-
-/** The block with another attention. */
-export function withAttention(block: Block, attention: Partial<Block["attention"]>): Block {
-  return { ...block, attention: { ...block.attention, ...attention } }
-}
-
-export function withMlp(block: Block, mlp: Partial<Block["mlp"]>): Block {
-  return { ...block, mlp: { ...block.mlp, ...mlp } }
-}
-
-/** Norms in other places than llama's, which stand before attention and MLP. */
-export const NORMS = {
-  before: { beforeAttention: true, afterAttention: false, beforeMlp: true, afterMlp: false },
-  after: { beforeAttention: false, afterAttention: true, beforeMlp: false, afterMlp: true },
-  both: { beforeAttention: true, afterAttention: true, beforeMlp: true, afterMlp: true },
-  /** One for both, of a parallel block. */
-  shared: { beforeAttention: true, afterAttention: false, beforeMlp: false, afterMlp: false },
-} as const satisfies Record<string, Block["norms"]>
 
 /** The window of all layers, if it is one. */
 export function commonWindow({ blocks }: Pick<ModelConfig, "blocks">): number | undefined {
@@ -249,27 +222,4 @@ export function readOptionalWindow(fields: Fields, config: ModelConfig): ModelCo
   const window = fields.count("sliding_window")
   const first = fields.count("max_window_layers", 28, 0)
   return withBlocks(config, (block, i) => (i >= first ? withAttention(block, { window }) : block))
-}
-
-const FAR = 32768 // an MLC folder with a sliding window may say no context at all
-
-/** An mlc-chat-config.json in the words of a config.json. */
-export function fromMlc(chat: Fields): Json {
-  const model = chat.object("model_config")
-  if (!model) throw chat.wrong("model_config", "is missing")
-  /** MLC writes -1 for what is off. */
-  const above = (name: string) => (Number(chat.json[name]) > 0 ? chat.json[name] : undefined)
-  const window = above("sliding_window_size")
-  return {
-    ...model.json,
-    model_type: chat.json.model_type,
-    vocab_size: chat.json.vocab_size ?? model.json.vocab_size,
-    rope_theta: model.json.rope_theta ?? model.json.position_embedding_base,
-    max_position_embeddings:
-      above("context_window_size") ?? model.json.max_position_embeddings ?? (window && FAR),
-    sliding_window: window ?? model.json.sliding_window ?? null,
-    use_sliding_window: model.json.use_sliding_window ?? window !== undefined,
-    max_window_layers: model.json.max_window_layers ?? 0,
-    attention_sink_size: above("attention_sink_size") ?? 0,
-  }
 }

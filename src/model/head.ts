@@ -6,14 +6,14 @@ import { statSync } from "node:fs"
 import { resolve } from "node:path"
 import { openWhole } from "../closing.ts"
 import type { Graph, Weight } from "../compiler/graph/graph.ts"
-import { type FormatName, formatNames, isFormatName } from "../runtime/format.ts"
+import type { FormatName } from "../runtime/format.ts"
 import type { Shapes } from "../runtime/manifest.ts"
 import { BORROWED_HEAD, type EagleConfig, eagle, readEagle } from "./architectures/eagle.ts"
 import { type MedusaConfig, medusa, readMedusa } from "./architectures/medusa.ts"
-import { fromMlc } from "./config.ts"
 import { Fields } from "./fields.ts"
 import { Folder } from "./folder.ts"
 import { weightsOf } from "./graph-weights.ts"
+import { MLC, readMlcConfig } from "./mlc-config.ts"
 import type { Model } from "./model.ts"
 import { openMlc } from "./weights/mlc.ts"
 import { openSafetensors } from "./weights/safetensors.ts"
@@ -39,7 +39,6 @@ interface Parts extends Pick<Model, "path" | "name" | "fields" | "configuration"
 export type Head = Parts & Configured
 
 const PLAIN = "config.json"
-const MLC = "mlc-chat-config.json"
 
 /**
  * What a folder holds beside a model `base`: heads, or something else, of which the kind is told.
@@ -205,12 +204,7 @@ async function plainSource(folder: Folder): Promise<Source> {
 }
 
 async function mlcSource(folder: Folder, base: Model): Promise<Source> {
-  const broken = (what: string) => folder.broken(MLC, what)
-  const chat = new Fields(await folder.json(MLC), broken)
-  const format = chat.text("quantization")
-  if (!isFormatName(format))
-    throw chat.wrong("quantization", `is "${format}"; known: ${formatNames.join(", ")}`)
-  const fields = new Fields(fromMlc(chat), broken)
+  const { fields, format } = await readMlcConfig(folder)
   const shapes = fields.has("num_attention_heads") ? readEagle(fields).shapes : base.config.shapes
   const names = { shapes, attention: "qkv_proj", gated: true } as const
   const weights = await openMlc(folder, { format, names })

@@ -7,27 +7,21 @@ import { basename, dirname, resolve } from "node:path"
 import { openWhole } from "../closing.ts"
 import type { CodecOf } from "../compiler/graph/codecs.ts"
 import type { Graph } from "../compiler/graph/graph.ts"
-import {
-  type CodecName,
-  type FloatType,
-  type FormatName,
-  formatNames,
-  isFormatName,
-  isGroupCodec,
-} from "../runtime/format.ts"
+import { type CodecName, type FloatType, type FormatName, isGroupCodec } from "../runtime/format.ts"
 import {
   type ArchitectureName,
   architectureOf,
   architectures,
   textFields,
 } from "./architectures.ts"
-import { fromMlc, type ModelConfig } from "./config.ts"
+import type { ModelConfig } from "./config.ts"
 import { Fields } from "./fields.ts"
 import { Folder, type Json } from "./folder.ts"
 import { openGguf } from "./gguf/gguf.ts"
 import { weightsOf } from "./graph-weights.ts"
 import { decoder } from "./layers.ts"
 import { ggufIn } from "./locate.ts"
+import { MLC, readMlcConfig } from "./mlc-config.ts"
 import { type ModelTexts, readMlcTexts, readTexts } from "./texts.ts"
 import { openMlc } from "./weights/mlc.ts"
 import { mlcNames } from "./weights/mlc-names.ts"
@@ -139,7 +133,6 @@ async function ggufSource(folder: Folder, file: string): Promise<Source> {
 }
 
 const PLAIN = "config.json"
-const MLC = "mlc-chat-config.json"
 
 async function plainSource(folder: Folder): Promise<Source> {
   const whole = new Fields(await folder.json(PLAIN), (what) => folder.broken(PLAIN, what))
@@ -159,12 +152,7 @@ async function plainSource(folder: Folder): Promise<Source> {
 }
 
 async function mlcSource(folder: Folder): Promise<Source> {
-  const broken = (what: string) => folder.broken(MLC, what)
-  const chat = new Fields(await folder.json(MLC), broken)
-  const format = chat.text("quantization")
-  if (!isFormatName(format))
-    throw chat.wrong("quantization", `is "${format}"; known: ${formatNames.join(", ")}`)
-  const fields = new Fields(fromMlc(chat), broken)
+  const { chat, fields, format } = await readMlcConfig(folder)
   const architecture = architectureOf(fields)
   const { read, mlcAttention: attention } = architectures[architecture]
   const config = read(fields)

@@ -8,8 +8,8 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest"
 import {
   MAX_TOP_LOGPROBS,
   NO_LOGPROBS,
+  newStepDone,
   type SamplingRows,
-  type StepDone,
   UNMASKED,
 } from "../../src/runtime/program.ts"
 import { createSampler } from "../../src/runtime/sampling.ts"
@@ -132,15 +132,8 @@ function written({ vocabulary, count, logits, rows }: Draws): Uint8Array {
 
 /** What the definition makes of it. */
 function defined({ vocabulary, count, logits, rows }: Draws): Buffer {
-  const out: StepDone = {
-    kind: "done",
-    tokens: new Int32Array(count),
-    logprobs: new Float32Array(count),
-    topTokens: new Int32Array(count * MAX_TOP_LOGPROBS),
-    topLogprobs: new Float32Array(count * MAX_TOP_LOGPROBS),
-    finite: new Uint8Array(count),
-    hidden: new Float32Array(0),
-  }
+  const logitRows = new Int32Array(count)
+  const out = newStepDone({ logitRows, hiddenRows: new Int32Array(0) }, { hidden: 0, vocabulary })
   const sampler = createSampler(vocabulary)
   for (let row = 0; row < count; row++)
     sampler.sample(logits.subarray(row * vocabulary, (row + 1) * vocabulary), row, rows, out)

@@ -6,7 +6,12 @@ import { describe, expect, test } from "vitest"
 import { compile } from "../../src/compiler/compile.ts"
 import { targets } from "../../src/compiler/targets/targets.ts"
 import { createEngine } from "../../src/engine/engine.ts"
-import type { Generation, GenerationEvent, GenerationRequest } from "../../src/engine/generation.ts"
+import {
+  type Generation,
+  type GenerationEvent,
+  type GenerationRequest,
+  plainSampling,
+} from "../../src/engine/generation.ts"
 import { chooseLimits } from "../../src/engine/limits.ts"
 import { openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
@@ -79,18 +84,7 @@ function greedily(prompt: Int32Array, maxTokens: number): GenerationRequest {
     choices: 1,
     maxTokens,
     stopTokens: new Set(),
-    sampling: {
-      temperature: 0,
-      topK: 0,
-      topP: 1,
-      minP: 0,
-      presencePenalty: 0,
-      frequencyPenalty: 0,
-      repetitionPenalty: 1,
-      logitBias: new Map(),
-      seed: 0n,
-      topLogprobs: undefined,
-    },
+    sampling: { ...plainSampling, temperature: 0, seed: 0n },
     scope: "",
   }
 }

@@ -2,14 +2,8 @@
 // windows in three of four layers and the fourth not turned at all, logits multiplied with a constant.
 // Source: modeling_cohere2.py of transformers.
 
-import {
-  type ModelConfig,
-  NORMS,
-  readDecoder,
-  readLayerTypes,
-  withAttention,
-  withBlocks,
-} from "../config.ts"
+import { NORMS, withAttention, withBlocks } from "../block.ts"
+import { type ModelConfig, readDecoder, readLayerTypes } from "../config.ts"
 import type { Fields } from "../fields.ts"
 
 export function readCohere2(fields: Fields): ModelConfig {

@@ -4,7 +4,8 @@
 
 import { concat, embed, finish, hiddenIn, linear, weight } from "../../compiler/graph/builder.ts"
 import type { Graph, Node } from "../../compiler/graph/graph.ts"
-import { type ModelConfig, readDecoder, withBlocks } from "../config.ts"
+import { withBlocks } from "../block.ts"
+import { type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import { decoderLayer } from "../layers.ts"
 import { withBiases } from "./llama.ts"

@@ -1,7 +1,8 @@
 // ERNIE 4.5, the dense models: llama that turns neighbours with each other, with biases everywhere where `use_bias` says so.
 // Source: modeling_ernie4_5.py of transformers.
 
-import { type ModelConfig, readDecoder, withAttention, withBlocks, withMlp } from "../config.ts"
+import { withAttention, withBlocks, withMlp } from "../block.ts"
+import { type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
 
 export function readErnie(fields: Fields): ModelConfig {

@@ -1,14 +1,8 @@
 // EXAONE 4: norms behind, a norm on each query and key head. The 32B has windows in three of four layers, and does not turn
 // the others; the 1.2B has no windows and turns them all. Source: modeling_exaone4.py of transformers.
 
-import {
-  type ModelConfig,
-  NORMS,
-  readDecoder,
-  readLayerTypes,
-  withAttention,
-  withBlocks,
-} from "../config.ts"
+import { NORMS, withAttention, withBlocks } from "../block.ts"
+import { type ModelConfig, readDecoder, readLayerTypes } from "../config.ts"
 import type { Fields } from "../fields.ts"
 
 export function readExaone4(fields: Fields): ModelConfig {

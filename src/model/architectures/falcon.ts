@@ -2,14 +2,8 @@
 // queries, keys and values lie in one tensor, group by group. Source: modeling_falcon.py of transformers. What adds a slope
 // to scores instead of turning heads (falcon-rw) is refused.
 
-import {
-  type ModelConfig,
-  NORMS,
-  readDecoder,
-  withAttention,
-  withBlocks,
-  withMlp,
-} from "../config.ts"
+import { NORMS, withAttention, withBlocks, withMlp } from "../block.ts"
+import { type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import type { Naming } from "../weights/names.ts"
 

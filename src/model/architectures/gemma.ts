@@ -3,16 +3,13 @@
 // and turns those of windows by another theta. Sources: modeling_gemma.py, modeling_gemma2.py, modeling_gemma3.py of
 // transformers. What a configuration of Gemma 3 leaves out, most of it in the larger ones, has that library's values.
 
-import type { Block } from "../block.ts"
+import { type Block, NORMS, withAttention, withBlocks } from "../block.ts"
 import {
   type Differences,
   type LayerType,
   type ModelConfig,
-  NORMS,
   readDecoder,
   readLayerTypes,
-  withAttention,
-  withBlocks,
 } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import { readRotation } from "../rotation.ts"

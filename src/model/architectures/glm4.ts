@@ -1,7 +1,8 @@
 // GLM-4 of April 2025, 9B and 32B: norms before and behind, gate and up in one tensor, and half of each head turned,
 // neighbours with each other. Source: modeling_glm4.py of transformers.
 
-import { type ModelConfig, NORMS, readDecoder, withAttention, withBlocks } from "../config.ts"
+import { NORMS, withAttention, withBlocks } from "../block.ts"
+import { type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import { joinedRows, llamaNaming, type Naming, withParts } from "../weights/names.ts"
 

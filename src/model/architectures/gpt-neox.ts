@@ -2,7 +2,8 @@
 // by side behind norms of their own; queries, keys and values lie in one tensor, head by head.
 // Source: modeling_gpt_neox.py of transformers.
 
-import { type ModelConfig, readDecoder, withAttention, withBlocks, withMlp } from "../config.ts"
+import { withAttention, withBlocks, withMlp } from "../block.ts"
+import { type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import type { Naming } from "../weights/names.ts"
 

@@ -1,7 +1,8 @@
 // GPT-2: learned positions instead of turned heads, LayerNorms, an ungated MLP with tanh-gelu, biases everywhere; matrices
 // are stored [in, out], queries, keys and values in one. Source: modeling_gpt2.py of transformers.
 
-import { type ModelConfig, readDecoder, withAttention, withBlocks, withMlp } from "../config.ts"
+import { withAttention, withBlocks, withMlp } from "../block.ts"
+import { type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import { joinedRows, type Naming } from "../weights/names.ts"
 

@@ -2,7 +2,8 @@
 // configuration. Source: modeling_granite.py of transformers; logits are divided by theirs, scores have theirs in place of
 // 1 / sqrt(head_dim).
 
-import { type ModelConfig, readDecoder, withAttention, withBlocks } from "../config.ts"
+import { withAttention, withBlocks } from "../block.ts"
+import { type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import { withBiases } from "./llama.ts"
 

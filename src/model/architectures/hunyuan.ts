@@ -1,7 +1,8 @@
 // Hunyuan, the dense models: llama with a norm on each query and key head after it is turned.
 // Source: modeling_hunyuan_v1_dense.py of transformers.
 
-import { type ModelConfig, readDecoder, withAttention, withBlocks } from "../config.ts"
+import { withAttention, withBlocks } from "../block.ts"
+import { type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import { llamaNaming, type Naming, withParts } from "../weights/names.ts"
 

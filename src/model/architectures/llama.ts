@@ -1,14 +1,8 @@
 // Llama 1 to 3.x and everything that is written as one: TinyLlama, SmolLM2, Vicuna, Yi, the embedded model.
 // Source: modeling_llama.py of transformers; `attention_bias` there biases the output projection too.
 
-import {
-  checkLayerTypes,
-  type ModelConfig,
-  readDecoder,
-  withAttention,
-  withBlocks,
-  withMlp,
-} from "../config.ts"
+import { withAttention, withBlocks, withMlp } from "../block.ts"
+import { checkLayerTypes, type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
 
 export function readLlama(fields: Fields): ModelConfig {

@@ -2,13 +2,8 @@
 // yarn, and queries that grow with their position. Sources: modeling_mistral.py and modeling_ministral3.py of transformers;
 // a window of w positions is a token and the w - 1 before it.
 
-import {
-  checkLayerTypes,
-  type ModelConfig,
-  readDecoder,
-  withAttention,
-  withBlocks,
-} from "../config.ts"
+import { withAttention, withBlocks } from "../block.ts"
+import { checkLayerTypes, type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
 
 export function readMistral(fields: Fields): ModelConfig {

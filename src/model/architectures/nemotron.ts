@@ -1,7 +1,8 @@
 // Nemotron 4 and Minitron: LayerNorms times 1 + weight, an ungated MLP with the square of relu, half of each head turned.
 // Source: modeling_nemotron.py of transformers.
 
-import { type ModelConfig, readDecoder, withAttention, withBlocks, withMlp } from "../config.ts"
+import { withAttention, withBlocks, withMlp } from "../block.ts"
+import { type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import { llamaNaming, type Naming, withParts } from "../weights/names.ts"
 

@@ -2,14 +2,8 @@
 // key heads. OLMo 3 has windows in three of four layers, and stretches the others alone. Sources: modeling_olmo2.py and
 // modeling_olmo3.py of transformers.
 
-import {
-  type ModelConfig,
-  NORMS,
-  readDecoder,
-  readLayerTypes,
-  withAttention,
-  withBlocks,
-} from "../config.ts"
+import { NORMS, withAttention, withBlocks } from "../block.ts"
+import { type ModelConfig, readDecoder, readLayerTypes } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import { readRotation } from "../rotation.ts"
 import { llamaNaming, type Naming, withParts } from "../weights/names.ts"

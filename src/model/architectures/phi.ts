@@ -2,14 +2,8 @@
 // ungated MLP side by side behind one LayerNorm, biases everywhere. Both may turn a part of each head only.
 // Sources: modeling_phi3.py and modeling_phi.py of transformers.
 
-import {
-  type ModelConfig,
-  NORMS,
-  readDecoder,
-  withAttention,
-  withBlocks,
-  withMlp,
-} from "../config.ts"
+import { NORMS, withAttention, withBlocks, withMlp } from "../block.ts"
+import { type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import { joinedRows, llamaNaming, type Naming, withParts } from "../weights/names.ts"
 import { withWindow } from "./mistral.ts"

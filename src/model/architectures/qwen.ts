@@ -3,14 +3,8 @@
 // `attention_bias`, mostly false, biases all four projections. Configurations write a sliding window that most of them do
 // not use. Sources: modeling_qwen2.py and modeling_qwen3.py of transformers.
 
-import {
-  checkLayerTypes,
-  type ModelConfig,
-  readDecoder,
-  readOptionalWindow,
-  withAttention,
-  withBlocks,
-} from "../config.ts"
+import { withAttention, withBlocks } from "../block.ts"
+import { checkLayerTypes, type ModelConfig, readDecoder, readOptionalWindow } from "../config.ts"
 import type { Fields } from "../fields.ts"
 
 export function readQwen2(fields: Fields): ModelConfig {

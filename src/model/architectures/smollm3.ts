@@ -1,13 +1,8 @@
 // SmolLM3: llama, some of whose layers are not turned: those that have a 0 in `no_rope_layers`, or every fourth.
 // Source: modeling_smollm3.py of transformers.
 
-import {
-  type ModelConfig,
-  readDecoder,
-  readOptionalWindow,
-  withAttention,
-  withBlocks,
-} from "../config.ts"
+import { withAttention, withBlocks } from "../block.ts"
+import { type ModelConfig, readDecoder, readOptionalWindow } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import { withBiases } from "./llama.ts"
 

@@ -1,7 +1,8 @@
 // StableLM 2: LayerNorms, a quarter of each head turned; some models have attention and MLP side by side behind one norm,
 // and a LayerNorm of its own for every query and key head. Source: modeling_stablelm.py of transformers.
 
-import { type ModelConfig, NORMS, readDecoder, withAttention, withBlocks } from "../config.ts"
+import { NORMS, withAttention, withBlocks } from "../block.ts"
+import { type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import { llamaNaming, type Naming, withParts } from "../weights/names.ts"
 

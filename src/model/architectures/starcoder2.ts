@@ -1,7 +1,8 @@
 // StarCoder2: LayerNorms, an ungated MLP with tanh-gelu, biases everywhere, a window.
 // Source: modeling_starcoder2.py of transformers.
 
-import { type ModelConfig, readDecoder, withAttention, withBlocks, withMlp } from "../config.ts"
+import { withAttention, withBlocks, withMlp } from "../block.ts"
+import { type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import { llamaNaming, type Naming, withParts } from "../weights/names.ts"
 import { withWindow } from "./mistral.ts"
