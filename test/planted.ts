@@ -391,8 +391,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "what a user wrote may become a control token",
     file: "src/chat/encoding.ts",
-    text: "for (const found of find(value, own[run]!, own[run + 1]!)) {",
-    fault: "for (const found of run > 0 ? [] : find(value, 0, value.length)) {",
+    text: "for (const marker of find(value, own[run]!, own[run + 1]!)) {",
+    fault: "for (const marker of run > 0 ? [] : find(value, 0, value.length)) {",
     test: "src/chat/prompt.test.ts",
   },
   {
