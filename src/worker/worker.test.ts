@@ -101,8 +101,9 @@ describe.each(HOSTS)("in a %s", (host) => {
     expect(await next).toEqual([1])
   })
 
-  test.skipIf(host === "thread" && platform() !== "linux")(
-    "it stands back behind this process as far as it is told",
+  const isWhole = host === "thread" && platform() !== "linux"
+  test.skipIf(isWhole)(
+    `it stands back behind this process as far as it is told${isWhole ? " (skipped: priorities of threads are Linux's)" : ""}`,
     async () => {
       const own = getPriority()
       const nice = Math.min(own + 3, 19)

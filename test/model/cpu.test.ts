@@ -350,8 +350,9 @@ describe.skipIf(isLeftOut(compiler))(needsCompiler, () => {
     BUILD,
   )
 
-  test.skipIf(process.platform !== "linux")(
-    "libraries share their threads, which end with the last program and start anew",
+  const withoutProc = process.platform !== "linux"
+  test.skipIf(withoutProc)(
+    `libraries share their threads, which end with the last program and start anew${withoutProc ? " (skipped: read from Linux's /proc)" : ""}`,
     async () => {
       const plan = compile(smallGraph(), { format: "q0f32", activations: "float", kv: "f32" })
       const shelf = openShelf(folder)
