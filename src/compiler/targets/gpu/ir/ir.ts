@@ -1,0 +1,163 @@
+// The kernel language, as data. A kernel is what one group of threads does; printers (../print) spell it in a device's words,
+// run.ts runs it here, and builder.ts is how kernels are written down. There are no functions and no pointers: what would be
+// a function is a TypeScript function that writes its statements where it is called, and memory is reached by the index of
+// an element in a named buffer.
+//
+// Every operation on floats is rounded by itself, to nearest, and is never fused but by `fma`; NaN and infinities stay what
+// they are. Whole numbers wrap. What a device computes otherwise, its printer must spell in a way that is right.
+
+/** What a value is. A bool is never stored. */
+export type Type = "f32" | "i32" | "u32" | "bool"
+
+/** What an element of a buffer is. A load widens it and a store rounds it (floats: to nearest, halves to even), or cuts it. */
+export type Element = "f32" | "i32" | "u32" | "f16" | "u16" | "i8" | "u8"
+
+/** What a load of an element gives, and what a store of one takes. */
+export const loaded = {
+  f32: "f32",
+  i32: "i32",
+  u32: "u32",
+  f16: "f32",
+  u16: "u32",
+  i8: "i32",
+  u8: "u32",
+} as const satisfies Record<Element, Type>
+
+export const elementBytes = {
+  f32: 4,
+  i32: 4,
+  u32: 4,
+  f16: 2,
+  u16: 2,
+  i8: 1,
+  u8: 1,
+} as const satisfies Record<Element, number>
+
+/** A number that a statement defines, and what later ones call it. Unique within a kernel. */
+export type Id = number
+
+export type Expression =
+  | { kind: "constant"; type: Exclude<Type, "bool">; value: number }
+  /** What a `let`, a load or a loop has defined. */
+  | { kind: "value"; type: Type; id: Id }
+  /** What a variable holds now. */
+  | { kind: "variable"; type: Type; id: Id }
+  /** A word that the dispatch brings. */
+  | { kind: "operand"; type: Exclude<Type, "bool">; operand: number }
+  /** The number of this thread in its group, always a u32. */
+  | { kind: "lane"; type: "u32" }
+  /** The number of this group along one of three axes, and how many there are. */
+  | { kind: "group" | "groups"; type: "u32"; axis: 0 | 1 | 2 }
+  | { kind: "binary"; type: Type; name: Binary; a: Expression; b: Expression }
+  | { kind: "unary"; type: Type; name: Unary; a: Expression }
+  | { kind: "select"; type: Type; condition: Expression; yes: Expression; no: Expression }
+  /** a * b + c, rounded once. */
+  | { kind: "fma"; type: "f32"; a: Expression; b: Expression; c: Expression }
+  /** c + the products of the four signed bytes of two words: of `a` and `b`, both u32. Wraps. */
+  | { kind: "dot4"; type: "i32"; a: Expression; b: Expression; c: Expression }
+
+/**
+ * Both sides are of one type, and so is the result, but for comparisons, which give a bool.
+ *   add sub mul                     of numbers
+ *   div                             of floats, correctly rounded; of u32 without a rest. Never by zero where it is whole.
+ *   rem                             of u32
+ *   min max                         of whole numbers; floats choose by `select`, which says what becomes of NaN
+ *   and or xor                      of whole numbers and bools
+ *   shl shr                         of whole numbers, by less than 32: shr fills with zeros, or with the sign of an i32
+ *   eq ne lt le                     of numbers; with a NaN all but `ne` are false
+ *   mulHigh                         of u32: the upper word of the product
+ */
+export type Binary =
+  | "add"
+  | "sub"
+  | "mul"
+  | "div"
+  | "rem"
+  | "min"
+  | "max"
+  | "and"
+  | "or"
+  | "xor"
+  | "shl"
+  | "shr"
+  | "eq"
+  | "ne"
+  | "lt"
+  | "le"
+  | "mulHigh"
+
+/**
+ *   neg abs sqrt                    of floats; sqrt is correctly rounded. `neg` also of i32.
+ *   not                             of bools
+ *   float                           of a whole number: the nearest float
+ *   whole                           of a float to an i32, towards zero; it must fit
+ *   i32 u32 f32                     the same 32 bits as another type
+ */
+export type Unary = "neg" | "abs" | "sqrt" | "not" | "float" | "whole" | "i32" | "u32" | "f32"
+
+/** A buffer among the kernel's operands, or a shared array. */
+export type Memory = { kind: "buffer"; operand: number } | { kind: "shared"; id: Id }
+
+export type Statement =
+  /** Computed once, here. */
+  | { kind: "let"; id: Id; value: Expression }
+  | { kind: "variable"; id: Id; value: Expression }
+  | { kind: "assign"; id: Id; value: Expression }
+  | { kind: "load"; id: Id; memory: Memory; index: Expression }
+  /** Four neighbours of a buffer of 32-bit elements, the first at 4 * index: 16 bytes that are aligned. */
+  | { kind: "loadFour"; ids: readonly [Id, Id, Id, Id]; memory: Memory; index: Expression }
+  | { kind: "store"; memory: Memory; index: Expression; value: Expression }
+  /** Adds to an element of a shared array of whole numbers, in whatever order threads come; wraps. */
+  | { kind: "atomicAdd"; memory: Memory; index: Expression; value: Expression }
+  /** `id` is a u32 that begins at `from` and grows by `step`, which is not 0, as long as it is below `to`. */
+  | {
+      kind: "for"
+      id: Id
+      from: Expression
+      to: Expression
+      step: Expression
+      body: readonly Statement[]
+    }
+  | { kind: "if"; condition: Expression; yes: readonly Statement[]; no: readonly Statement[] }
+  /**
+   * All threads of the group come here before one goes on, and see what the others have written, in shared arrays and in
+   * buffers. So it stands only where either all of them come, or none.
+   */
+  | { kind: "barrier" }
+  /** Of whole numbers: the sum, over the threads of the lane's subgroup; all of them come here. */
+  | { kind: "subgroupSum"; id: Id; value: Expression }
+
+/** What a dispatch hands a kernel. */
+export type Operand =
+  | { kind: "buffer"; name: string; element: Element; access: Access }
+  | { kind: "word"; name: string; type: Exclude<Type, "bool"> }
+
+/** "read": nobody writes it while the kernel runs. */
+export type Access = "read" | "write" | "readwrite"
+
+export interface SharedArray {
+  id: Id
+  name: string
+  element: "f32" | "i32" | "u32"
+  length: number
+}
+
+export interface Kernel {
+  name: string
+  /** In a group, along one axis. */
+  threads: number
+  operands: readonly Operand[]
+  shared: readonly SharedArray[]
+  body: readonly Statement[]
+  /** What a device must be able to do. */
+  needs: ReadonlySet<"dot4" | "subgroups">
+  /** How many ids there are: they are the numbers below it. */
+  ids: number
+  /** Of ids, what kernels' writers call them: for whoever reads a printed kernel. */
+  names: ReadonlyMap<Id, string>
+}
+
+/** What shared arrays take. */
+export function sharedBytes({ shared }: Pick<Kernel, "shared">): number {
+  return shared.reduce((bytes, { element, length }) => bytes + elementBytes[element] * length, 0)
+}

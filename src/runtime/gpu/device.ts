@@ -1,0 +1,116 @@
+// What a GPU's driver does for us, the same words for every kind: memory, kernels, and lists of dispatches that are recorded
+// once and run again. Drivers (vulkan.ts, opencl.ts) implement it; program.ts is all that uses it. Nothing here is about
+// models.
+
+import type { OpenDevice } from "../open-device.ts"
+import type { CancelWord } from "../program.ts"
+
+export interface GpuDevice extends OpenDevice {
+  /** For people. */
+  readonly description: string
+  readonly traits: GpuTraits
+  memory(): GpuMemory
+  /**
+   * "host" is memory that both reach, the device more slowly. Its bytes are zeros.
+   * @throws `memory_refused`
+   */
+  allocate(bytes: number, where: "device" | "host"): Promise<Place>
+  free(place: Place): void
+  /** What is run later sees it. `bytes` may be used again once it resolves. */
+  write(place: Place, at: number, bytes: Uint8Array): Promise<void>
+  /** What has been run before is in it. */
+  read(place: Place, at: number, into: Uint8Array): Promise<void>
+  /**
+   * Makes kernels ready to be run.
+   * @throws Error in the driver's words where it refuses one
+   */
+  load(
+    modules: readonly Uint8Array[],
+    kernels: readonly KernelCode[],
+  ): Promise<readonly GpuKernel[]>
+  /** Places and kernels in it must live as long as it does. */
+  record(dispatches: readonly Dispatch[]): Recording
+  /**
+   * One recording after the other; each dispatch sees what the ones before it have written. The cancel word is looked at
+   * between recordings. One run at a time.
+   * @throws ProgramLost where the device is gone
+   */
+  run(recordings: readonly Recording[], cancel: CancelWord): Promise<"done" | "cancelled">
+}
+
+/** What decides which kernels a device can be given, and how its plans are made. */
+export interface GpuTraits {
+  /** In a group, at most. */
+  threads: number
+  sharedBytes: number
+  /** Bytes of operands of a dispatch, at most. */
+  operandBytes: number
+  /** Threads that can add among themselves; 0: it cannot. */
+  subgroup: number
+  /** Has an instruction for the products of four bytes, or spells it well. */
+  dot4: boolean
+  /** A processor that poses as a GPU may be taken several times. */
+  isProcessor: boolean
+}
+
+export interface GpuMemory {
+  total: number
+  available: number
+  /** The host's own memory: there is one pool. */
+  shared: boolean
+  /** Of one allocation. */
+  largest: number
+}
+
+/** A piece of a device's memory. */
+export interface Place {
+  readonly bytes: number
+}
+
+/** Where the kernels of a module are found, and what each is like. */
+export interface KernelCode {
+  name: string
+  /** Which of the modules has it. */
+  module: number
+  entry: string
+  threads: number
+  sharedBytes: number
+  operands: readonly OperandKind[]
+}
+
+export type OperandKind = "buffer" | "word"
+
+declare const kernelOfDevice: unique symbol
+/** A kernel that a device has taken. */
+export interface GpuKernel {
+  readonly [kernelOfDevice]?: never
+}
+
+export interface Recording {
+  free(): void
+}
+
+/** A buffer operand begins `at` bytes into a place, a multiple of 4, or of 16 where the kernel loads four at a time. */
+export type OperandValue = { place: Place; at: number } | number
+
+/** As many groups of a kernel along each of three axes. */
+export interface Dispatch {
+  kernel: GpuKernel
+  operands: readonly OperandValue[]
+  groups: readonly [number, number, number]
+}
+
+/**
+ * Where operands lie in a block of them, in order: a buffer is an address of 8 bytes at a multiple of 8, a word has 4.
+ * @returns the offset of each, and the bytes of all
+ */
+export function operandLayout(kinds: readonly OperandKind[]): { offsets: number[]; bytes: number } {
+  let bytes = 0
+  const offsets = kinds.map((kind) => {
+    const size = kind === "buffer" ? 8 : 4
+    const at = Math.ceil(bytes / size) * size
+    bytes = at + size
+    return at
+  })
+  return { offsets, bytes }
+}
