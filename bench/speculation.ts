@@ -92,9 +92,9 @@ interface Told {
 async function openShape(): Promise<{ program: Program; limits: EngineLimits }> {
   const log = createLog("warn", true)
   const model = await openModel(await modelFolder(shape as ShapeName, format as FormatName))
-  const device = "cpu"
+  const device = { name: "cpu", id: 0 } as const
   const wish = { device, target: "auto", library: undefined, folder: model.path, log } as const
-  const plan = planOf(model, model.format, {}, traitsOf(device))
+  const plan = planOf(model, model.format, {}, traitsOf(device.name))
   const prepared = await prepareProgram(plan, wish)
   const limits = chooseLimits({
     mode: "local",

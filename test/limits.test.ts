@@ -51,10 +51,10 @@ afterAll(() => rmSync(folder, { recursive: true }))
 describe.each(targets)("for %s", (target) => {
   test.each(drafters)("with $mode", async (drafter) => {
     const model = await openModel(folder, { verify: false })
-    const device = "cpu"
+    const device = { name: "cpu", id: 0 } as const
     const opening = { device, library: undefined, folder, log, target } as const
     const { manifest, weightBytes, bufferBytes } = await prepareProgram(
-      planOf(model, model.format, {}, traitsOf(device)),
+      planOf(model, model.format, {}, traitsOf(device.name)),
       opening,
     )
     const drafting = await prepareDrafting({

@@ -54,7 +54,7 @@ const prepare = (drafting: DraftingOptions, overrides = {}) =>
     ...drafting,
     model,
     format: "q0bf16",
-    device: "cpu",
+    device: { name: "cpu", id: 0 },
     target: "reference",
     overrides,
     log: createLog("silent", false),

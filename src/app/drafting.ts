@@ -29,7 +29,7 @@ import type { WeightSource } from "../model/packed-copy.ts"
 import { vocabularyDifference } from "../model/vocabulary.ts"
 import { convertible } from "../model/weights/convert.ts"
 import type { Weights } from "../model/weights/weights.ts"
-import type { DeviceName } from "../runtime/devices.ts"
+import type { Device } from "../runtime/devices.ts"
 import { type FormatName, formats, isPacked } from "../runtime/format.ts"
 import type { LoadableProgram, Program, ProgramLimits } from "../runtime/program.ts"
 import { planOf } from "./plan.ts"
@@ -45,7 +45,7 @@ export interface DraftingWish extends DraftingOptions {
   model: Model
   format: FormatName
   /** That of the model: a draft runs where its model runs. */
-  device: DeviceName
+  device: Pick<Device, "name" | "id">
   target: TargetName | "auto"
   trustLibraries?: boolean | undefined
   overrides: Overrides
@@ -159,7 +159,7 @@ async function prepareModel(wish: DraftingWish, mode: SpeculativeMode): Promise<
     const { spec_draft_length: length = 0 } = overrides
     checkLength(length, fitting)
     checkSinks(fitting, model)
-    const plan = planOf(fitting, programFormat, overrides, traitsOf(device))
+    const plan = planOf(fitting, programFormat, overrides, traitsOf(device.name))
     const prepared = await prepareProgram(plan, {
       device,
       target,

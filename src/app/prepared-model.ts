@@ -69,12 +69,12 @@ export async function prepareModel(options: ModelOptions): Promise<PreparedModel
     const format = settings.quantization ?? files.format
     checkFormat(files, format)
     const plan = planOf(files, format, overrides, traitsOf(device.name))
-    const wish = { device: device.name, target, trustLibraries, log }
+    const wish = { device, target, trustLibraries, log }
     const own = { library: settings.modelLib, folder: files.path }
     const program = await prepareProgram(plan, { ...wish, ...own })
     const drafts = { ...settings.drafting, model: files, format, overrides }
     const drafting = closing.add(await prepareDrafting({ ...wish, ...drafts }))
-    const chosen = chooseWithin(settings, program, drafting)
+    const chosen = chooseWithin(settings, device, program, drafting)
     const parameters = parameterCount(plan)
     return {
       settings,
@@ -114,11 +114,12 @@ function readTokenizer({ texts, config }: Model, encoder: Encoder): Promise<Toke
 /** What may run at once. */
 function chooseWithin(
   { mode, overrides }: ModelSettings,
+  on: Device,
   { manifest, weightBytes, bufferBytes }: Prepared,
   { demand: drafts }: PreparedDrafting,
 ): Pick<Summary, "limits" | "memoryOf"> {
   const target = targetOf(manifest.target)!
-  const { device, host } = target.memory()
+  const { device, host } = target.memory(on)
   const room = { mode, overrides, traits: target.steps, available: device.available, host }
   const limits = chooseLimits({ ...room, manifest, weightBytes, bufferBytes, drafts })
   return { limits, memoryOf: device.limitedBy }

@@ -7,7 +7,7 @@ import { accessSync, constants, readdirSync, readFileSync, statSync } from "node
 import { availableParallelism, cpus } from "node:os"
 import { join } from "node:path"
 import { problem } from "../errors.ts"
-import type { DriverDevice, Obstacle } from "./drivers/driver.ts"
+import type { DriverDevice, Obstacle, OwnMemory } from "./drivers/driver.ts"
 import { readMemory } from "./memory.ts"
 
 /** A device as asked for; `auto` takes the best one that is here and can be used. */
@@ -21,10 +21,12 @@ export interface Device {
   id: number
   /** For people: "AMD EPYC 9B14, 2 threads". */
   description: string
+  /** What its driver says of it; absent: it is the host's. */
+  memory?: OwnMemory
 }
 
 /** With all that is known of it. */
-export interface FoundDevice extends Device, Omit<DriverDevice, "driver"> {
+export interface FoundDevice extends Omit<Device, "memory">, Omit<DriverDevice, "driver"> {
   /** Absent: it needs none. */
   driver?: string
 }
@@ -97,7 +99,10 @@ export async function chooseDevice(
     if (name === "cpu" && asked.id === 0) return processor() // nobody has to be asked
     const survey = await surveyOf(name)
     const device = survey.devices.find((each) => each.id === asked.id && mayTake(each, asked))
-    if (device) return { name, id: device.id, description: device.description }
+    if (device) {
+      const { id, description, memory } = device
+      return { name, id, description, memory }
+    }
     surveys.push(survey)
   }
   const others = [...names.filter((name) => asked.name === name), ...usable]

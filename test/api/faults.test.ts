@@ -35,7 +35,7 @@ beforeAll(async () => {
   const model = await openModel(locateModel("models/tiny"))
   const { texts } = model
   const prepared = await prepareProgram(planOf(model, model.format, {}, traitsOf("cpu")), {
-    device: "cpu",
+    device: { name: "cpu", id: 0 },
     target: "auto",
     library: undefined,
     folder: model.path,

@@ -12,7 +12,7 @@ import { existsSync } from "node:fs"
 import { extname, join } from "node:path"
 import { Problem, problem } from "../../errors.ts"
 import type { Log } from "../../log.ts"
-import type { DeviceName } from "../../runtime/devices.ts"
+import type { Device, DeviceName } from "../../runtime/devices.ts"
 import { checkManifest, libraryHash, readManifest } from "../../runtime/library.ts"
 import type { Manifest } from "../../runtime/manifest.ts"
 import { openShelf } from "../../runtime/shelf.ts"
@@ -30,7 +30,7 @@ export interface TargetWish {
 
 export interface ProgramWish extends TargetWish {
   /** What it is to run on. */
-  device: DeviceName
+  device: Pick<Device, "name" | "id">
   /** The model's folder, which may bring libraries. */
   folder: string
   /** Whether those are opened though another machine built them; no unless said. */
@@ -68,19 +68,20 @@ const MAX_INTERPRETED = 50e6 // parameters
 export async function prepareProgram(plan: Plan, wish: ProgramWish): Promise<Prepared> {
   const { device, library, log } = wish
   const target = requestedTarget(wish)
-  if (target && !targets[target].devices.includes(device))
+  if (target && !targets[target].devices.includes(device.name))
     throw problem("option_invalid", {
       option: "--device",
-      problem: `${device} was chosen, but ${library ?? `--target ${target}`} is for ${targets[target].devices.join(", ")}; leave one of the two out`,
+      problem: `${device.name} was chosen, but ${library ?? `--target ${target}`} is for ${targets[target].devices.join(", ")}; leave one of the two out`,
     })
-  if (library) return prepareFile(library, plan)
-  if (target) return (await shipped(plan, wish, [target])) ?? targets[target].prepare(plan, log)
-  const names = targetsOf(device)
+  if (library) return prepareFile(library, plan, device.id)
+  if (target)
+    return (await shipped(plan, wish, [target])) ?? targets[target].prepare(plan, device.id, log)
+  const names = targetsOf(device.name)
   const program = await shipped(plan, wish, names)
   if (program) return program
   const best = targets[names[0]!]
   const lack = parameterCount(plan) > MAX_INTERPRETED ? undefined : await best.lacks()
-  if (!lack) return best.prepare(plan, log)
+  if (!lack) return best.prepare(plan, device.id, log)
   log.warn(`${lack.problem}, so the model runs in the interpreter, which is slow; ${lack.cure}.`)
   return targets.reference.prepare(plan)
 }
@@ -108,7 +109,7 @@ function buildName(library: Buffer | string, { file }: LibraryKind): string {
 /** A library that lies in the model folder and can be used here. */
 async function shipped(
   plan: Plan,
-  { folder, trustLibraries, log }: ProgramWish,
+  { device, folder, trustLibraries, log }: ProgramWish,
   names: readonly TargetName[],
 ): Promise<Prepared | undefined> {
   for (const name of names) {
@@ -117,7 +118,7 @@ async function shipped(
     if (!path || !existsSync(path)) continue
     try {
       const ours = openShelf().find(buildName(path, library))
-      if (ours || trustLibraries) return await prepareFile(path, plan, ours)
+      if (ours || trustLibraries) return await prepareFile(path, plan, device.id, ours)
       log.warn(
         `${path} was not built on this machine and is not opened; the program is built from the model instead. --model-lib or --trust-libraries opens it.`,
       )
@@ -143,10 +144,15 @@ function targetOfLibrary(path: string, { target }: Manifest): TargetName {
  * @param copy the same bytes in a place that nobody else can write to
  * @throws `library_unusable`
  */
-async function prepareFile(path: string, plan: Plan, copy = path): Promise<Prepared> {
+async function prepareFile(
+  path: string,
+  plan: Plan,
+  device: number,
+  copy = path,
+): Promise<Prepared> {
   const manifest = readManifest(path)
   const { library } = targets[targetOfLibrary(path, manifest)]
   await library!.check(path, manifest)
   checkManifest(path, manifest, { ...plan, kv: { dtype: plan.kv }, plan: planHash(plan) })
-  return prepared(manifest, path, (limits) => library!.open(copy, limits))
+  return prepared(manifest, path, (limits) => library!.open(copy, limits, device))
 }

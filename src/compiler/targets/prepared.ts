@@ -8,7 +8,12 @@ import type { Plan } from "../plan.ts"
 import type { LibraryKind, Prepared } from "./target.ts"
 
 /** The library of a plan from the shelf, or one that opening builds. */
-export async function prepareBuilt(plan: Plan, kind: LibraryKind, log?: Log): Promise<Prepared> {
+export async function prepareBuilt(
+  plan: Plan,
+  kind: LibraryKind,
+  device = 0,
+  log?: Log,
+): Promise<Prepared> {
   const shelf = openShelf()
   const library = await kind.prepare(plan, shelf)
   const { manifest, name } = library
@@ -16,7 +21,7 @@ export async function prepareBuilt(plan: Plan, kind: LibraryKind, log?: Log): Pr
   return prepared(manifest, origin, async (limits, signal) => {
     const { path, kept } = await shelf.get(name, () => library.build(signal), signal)
     if (!kept) log?.warn(`The library is built at every start: ${shelf.folder} cannot hold it.`)
-    return kind.open(path, limits)
+    return kind.open(path, limits, device)
   })
 }
 

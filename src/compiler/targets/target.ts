@@ -3,7 +3,7 @@
 // is answered there and nowhere else.
 
 import type { Log } from "../../log.ts"
-import type { DeviceName } from "../../runtime/devices.ts"
+import type { Device, DeviceName } from "../../runtime/devices.ts"
 import type { Manifest } from "../../runtime/manifest.ts"
 import type { Budget } from "../../runtime/memory.ts"
 import type { LoadableProgram, ProgramLimits, StepTraits } from "../../runtime/program.ts"
@@ -24,10 +24,13 @@ export interface Target {
   lacks(): Promise<Lack | undefined>
   /** What it makes here, for people; only where nothing is lacking. */
   makes(): Promise<string>
-  /** The memory that its programs lie in, and the host's where that is another. */
-  memory(): Budget
-  /** Quick: says what a plan's program will be and take. Opening it may run a compiler. */
-  prepare(plan: Plan, log?: Log): Promise<Prepared>
+  /** The memory that its programs lie in on a device, and the host's where that is another. */
+  memory(device: Device): Budget
+  /**
+   * Quick: says what a plan's program will be and take. Opening it may run a compiler.
+   * @param device which of them it will be opened on
+   */
+  prepare(plan: Plan, device?: number, log?: Log): Promise<Prepared>
 }
 
 /** In words that sentences are made of. */
@@ -37,14 +40,15 @@ export interface Lack {
 }
 
 /** What is decided in a plan by the device that is to run it. All targets of a device have the same. */
-export type PlanTraits = Pick<CompileOptions, "activations">
+export type PlanTraits = Pick<CompileOptions, "activations" | "sums">
 
 export interface LibraryKind {
   /** Its name in lib/ of a compiled folder. */
   file: string
   /** @throws `library_unusable` where this machine lacks what the library was built for */
   check(path: string, manifest: Manifest): Promise<void>
-  open(path: string, limits: ProgramLimits): Promise<LoadableProgram>
+  /** @param device which of those that run it */
+  open(path: string, limits: ProgramLimits, device: number): Promise<LoadableProgram>
   /** @param shelf where it may lie already */
   prepare(plan: Plan, shelf?: Shelf): Promise<Build>
 }

@@ -78,6 +78,7 @@ function compiledFor(name: CpuTarget, help: string): Target {
     lacks: async () => (await import("./cpu/cpu.ts")).lackOfCompiler(),
     makes: async () => (await import("./cpu/cpu.ts")).describeCpu(name),
     memory: () => ({ device: readMemory() }),
-    prepare: async (plan, log) => (await import("./prepared.ts")).prepareBuilt(plan, library, log),
+    prepare: async (plan, device, log) =>
+      (await import("./prepared.ts")).prepareBuilt(plan, library, device, log),
   }
 }
