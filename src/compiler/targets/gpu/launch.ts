@@ -36,8 +36,15 @@ export type Binding =
   | { kind: "kv"; place: Place; part: string }
   /** What a step brings or takes away: see step-block.ts. */
   | { kind: "step"; region: Region }
-  /** Memory between launches, for each of the step's rows of a set or at all. */
-  | { kind: "scratch"; name: string }
+  /** Memory between launches; those of one name share it, as much as the largest of them wants. */
+  | { kind: "scratch"; name: string; bytes: ScratchBytes }
+
+/** In all, for each token of the longest step, and for each of its logits rows. */
+export interface ScratchBytes {
+  fixed?: number
+  perToken?: number
+  perRow?: number
+}
 
 /** Of the numbers that a step brings, all 32-bit words. T: tokens, S: sequences, G: groups of KV blocks, L: logits rows. */
 export type Region =
