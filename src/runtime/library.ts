@@ -45,6 +45,14 @@ export function libraryHash(library: string | Buffer): string {
 
 /** @throws `library_unusable` for what is no library of ours, or is damaged. */
 export function readManifest(path: string): Manifest {
+  return unseal(path).manifest
+}
+
+/**
+ * What `seal` has put together.
+ * @throws `library_unusable` as above
+ */
+export function unseal(path: string): { code: Buffer; manifest: Manifest } {
   const refuse = (why: string) => unusable(path, why)
   const file = readLibrary(path)
   if (file.length < TAIL || !file.subarray(-MAGIC.length).equals(MAGIC))
@@ -59,7 +67,7 @@ export function readManifest(path: string): Manifest {
     throw refuse(
       `it was made for version ${manifest.abi} of the library interface and this is ${ABI}; compile it again`,
     )
-  return manifest
+  return { code: body.subarray(0, body.length - length), manifest }
 }
 
 /** @throws `library_unusable` where this processor lacks what the library was built for */

@@ -49,6 +49,8 @@ export interface GpuTraits {
   subgroup: number
   /** Has an instruction for the products of four bytes, or spells it well. */
   dot4: boolean
+  /** Its instruction for a * b + c rounds once. */
+  fma: boolean
   /** A processor that poses as a GPU may be taken several times. */
   isProcessor: boolean
 }
