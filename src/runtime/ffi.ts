@@ -2,12 +2,12 @@
 // system; nothing else: no policy, no state but the handle. The FFI package is used here, and in worker/give-back.ts for one
 // function of libc.
 //
-// Native code runs on a stack of koffi's own; its 128 KiB for asynchronous calls would do today, and is raised because
-// the price of being wrong is the process.
+// Native code runs on a stack of koffi's own. Its 128 KiB for asynchronous calls would do for our libraries; drivers run a
+// whole compiler in such a call, made for the 8 MiB of a thread, and the price of being wrong is the process.
 
 import koffi, { type LibraryHandle } from "koffi"
 
-koffi.config({ async_stack_size: 1 << 20 })
+koffi.config({ async_stack_size: 8 << 20 })
 
 /** An address in native memory. */
 export type Pointer = bigint
@@ -107,6 +107,8 @@ export interface DriverLibrary {
    * @throws FunctionMissing
    */
   take: <Result = number>(prototype: string) => (...values: unknown[]) => Result
+  /** The same, called off the event loop. What is handed over stays where it is until the promise is settled. */
+  takeAsync: <Result = number>(prototype: string) => (...values: unknown[]) => Promise<Result>
 }
 
 /** No library of these names is here. */
@@ -123,7 +125,14 @@ export function openDriverLibrary(names: readonly string[]): DriverLibrary {
   for (const name of names) {
     try {
       const library = koffi.load(name)
-      return { name, take: (prototype) => takeFunction(library, prototype) }
+      return {
+        name,
+        take: (prototype) => takeFunction(library, prototype),
+        takeAsync: (prototype) => {
+          const native = takeFunction(library, prototype)
+          return (...values) => call(native, ...values)
+        },
+      }
     } catch (error) {
       const why = (error as Error).message.replace(/^Failed to load shared library: /, "")
       if (!isMissing(why)) throw new Error(`${name}: ${why}`)
