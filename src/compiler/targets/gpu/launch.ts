@@ -33,8 +33,8 @@ export type Binding =
   | { kind: "buffer"; buffer: BufferId; from: number }
   /** A part of a parameter as layout.ts lays it out. */
   | { kind: "weight"; parameter: ParameterId; part: string }
-  /** A layer's part of the KV blocks of its group, as kernels/kv.ts lays them out. */
-  | { kind: "kv"; place: Place; part: string }
+  /** The first of a layer's KV blocks, as kernels/kv.ts lays them out; elements of several types may lie in one. */
+  | { kind: "kv"; place: Place }
   /** What a step brings or takes away: see runtime/gpu/step-block.ts. */
   | { kind: "step"; region: Region }
   /** Memory between launches; those of one name share it, as much as the largest of them wants. */
