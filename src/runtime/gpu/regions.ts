@@ -23,8 +23,10 @@ export type Region =
   /** [S] of each sequence, the first position of a group's that is kept, but for the sinks. */
   | { name: "visibleFrom"; group: number }
   | { name: "blocks" }
-  /** [items, 4] the work of attention, as StepRows.attentionItems has it. */
+  /** [items, WORK] the work of attention: see attention-work.ts. */
   | { name: "items"; of: ItemsName }
+  /** [chunks + 1] of the work of attention, where each chunk's items begin; chunks that are empty repeat the end. */
+  | { name: "chunkStarts"; of: ItemsName }
   /** Rows of floats, [T, hidden]. */
   | { name: "hiddenIn" }
   /** One array of SamplingRows, as it is; `seed` is two words a row, the lower first. */
@@ -57,4 +59,4 @@ export type SamplingArray =
 
 /** Items of attention are counted and listed once for all layers that share them. */
 export type ItemsName = `${"tokens" | "wanted"} g${number} w${number | "all"} s${number}`
-export type CountName = `items ${ItemsName}` | `rows ${ItemsName}`
+export type CountName = `items ${ItemsName}` | `chunks ${ItemsName}`

@@ -1,7 +1,7 @@
 // What a step of a plan becomes: launches of kernels, whose operands are named by what they are. tape.ts says where each of
 // them lies and how often a kernel runs; whoever writes kernels needs neither.
 
-import type { CountName, Region } from "../../../runtime/gpu/regions.ts"
+import type { CountName, ItemsName, Region } from "../../../runtime/gpu/regions.ts"
 import type { RowSet } from "../../../runtime/step-rows.ts"
 import type { BufferId, ParameterId, Place } from "../../plan.ts"
 import type { Kernel } from "./ir/ir.ts"
@@ -37,6 +37,8 @@ export type Binding =
   | { kind: "kv"; place: Place }
   /** What a step brings or takes away: see runtime/gpu/step-block.ts. */
   | { kind: "step"; region: Region }
+  /** A word: of launches that are repeated for each chunk of attention's work, the chunk's number. */
+  | { kind: "chunk"; of: ItemsName }
   /** Memory between launches; those of one name share it, as much as the largest of them wants. */
   | { kind: "scratch"; name: string; bytes: ScratchBytes }
 
