@@ -13,9 +13,10 @@ import {
   isGroupCodec,
 } from "../runtime/format.ts"
 import type { KvShape, KvType, Parameter, Shapes } from "../runtime/manifest.ts"
+import type { Rotation } from "../runtime/rotation.ts"
 import type { RowSet } from "../runtime/step-rows.ts"
 import type { Activation, ElementwiseName } from "./graph/elementwise.ts"
-import { type Attention, functionText, type Rotation } from "./graph/graph.ts"
+import { type Attention, functionText } from "./graph/graph.ts"
 
 export interface Plan {
   architecture: string

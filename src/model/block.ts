@@ -3,7 +3,7 @@
 // not be alike.
 
 import type { Activation } from "../compiler/graph/elementwise.ts"
-import type { Rotation } from "../compiler/graph/graph.ts"
+import type { Rotation } from "../runtime/rotation.ts"
 
 export interface Block {
   norm: NormKind

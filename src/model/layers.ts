@@ -14,7 +14,8 @@ import {
   rope,
   weight,
 } from "../compiler/graph/builder.ts"
-import type { Graph, Node, Rotation, Weight } from "../compiler/graph/graph.ts"
+import type { Graph, Node, Weight } from "../compiler/graph/graph.ts"
+import type { Rotation } from "../runtime/rotation.ts"
 import type { Block, HeadNorms, NormKind } from "./block.ts"
 import { type ModelConfig, widestWindow } from "./config.ts"
 

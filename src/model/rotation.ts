@@ -3,8 +3,8 @@
 // kind of layer. Sources: modeling_rope_utils.py of transformers; the papers of YaRN (arXiv 2309.00071) and LongRoPE
 // (arXiv 2402.13753). A way of stretching that is not known is refused: ignoring it gives wrong text.
 
-import type { Rotation } from "../compiler/graph/graph.ts"
 import { exp, log } from "../runtime/elementary.ts"
+import type { Rotation } from "../runtime/rotation.ts"
 import type { Fields } from "./fields.ts"
 
 export interface RotationOptions {

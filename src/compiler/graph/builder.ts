@@ -2,9 +2,10 @@
 // slip in an architecture is found where it was made. Everything is computed for all tokens here; which rows are left out
 // is decided by a pass.
 
+import type { Rotation } from "../../runtime/rotation.ts"
 import type { RowSet } from "../../runtime/step-rows.ts"
 import type { ElementwiseName } from "./elementwise.ts"
-import type { Attention, Graph, Node, Rotation, Weight } from "./graph.ts"
+import type { Attention, Graph, Node, Weight } from "./graph.ts"
 import { inOrder } from "./graph.ts"
 
 /** A matrix `[rows, columns]`, or with no columns given a vector. */

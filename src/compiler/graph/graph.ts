@@ -5,6 +5,7 @@
 
 import type { GroupCodecName } from "../../runtime/format.ts"
 import type { Shapes } from "../../runtime/manifest.ts"
+import type { Rotation } from "../../runtime/rotation.ts"
 import type { RowSet } from "../../runtime/step-rows.ts"
 import type { Activation, ElementwiseName } from "./elementwise.ts"
 
@@ -79,16 +80,6 @@ export type Op =
    * for targets that multiply integers; only `linear` reads it.
    */
   | { op: "quantize"; inputs: readonly [Node]; codec: GroupCodecName }
-
-/**
- * Element i of a head is turned with element i + n / 2 by position * frequencies[i], for the n / 2 frequencies there are, and
- * both are multiplied by `factor`, and by 1 + beta * ln(1 + floor(position / original)) where they grow.
- */
-export interface Rotation {
-  frequencies: readonly number[]
-  factor: number
-  growth?: { beta: number; original: number }
-}
 
 /** Position t sees positions p <= t; with a window only p > t - window, and p < sinks always. */
 export interface Attention {

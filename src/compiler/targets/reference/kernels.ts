@@ -2,8 +2,7 @@
 // is rounded to float, and sums are added in the order of arithmetic.ts or, within one lane, of the columns.
 
 import { nearestEven } from "../../../runtime/dtype.ts"
-import { cosine, log, sine } from "../../../runtime/elementary.ts"
-import type { Attention, Rotation } from "../../graph/graph.ts"
+import type { Attention } from "../../graph/graph.ts"
 import * as arithmetic from "./arithmetic.ts"
 import type { Floats, Codes as StoredCodes } from "./parameters.ts"
 
@@ -159,22 +158,6 @@ export function addParts(sums: Float64Array): void {
   for (let apart = 4; apart < sums.length; apart *= 2)
     for (let part = 0; part < sums.length; part += 2 * apart)
       for (let i = part; i < part + 4; i++) sums[i] = fround(sums[i]! + sums[i + apart]!)
-}
-
-/** cos and sin of position * frequency, for each pair, times the factors of the rotation. */
-export function ropeTable(
-  position: number,
-  { frequencies, factor, growth }: Rotation,
-  out: Rows,
-  row: number,
-): void {
-  const to = at(out, row)
-  const grown = growth ? 1 + growth.beta * log(1 + Math.floor(position / growth.original)) : 1
-  const size = fround(factor * grown)
-  frequencies.forEach((frequency, i) => {
-    out.data[to + i] = fround(cosine(position * frequency)) * size
-    out.data[to + frequencies.length + i] = fround(sine(position * frequency)) * size
-  })
 }
 
 /** Turns as many elements of every head as there are angles: element i with element i + half. */

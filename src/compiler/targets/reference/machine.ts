@@ -11,6 +11,7 @@ import {
   type StepInput,
   type StepOutput,
 } from "../../../runtime/program.ts"
+import { writeTurns } from "../../../runtime/rotation.ts"
 import { createSampler, type Sampler } from "../../../runtime/sampling.ts"
 import { ITEM, type RowSet, StepRows, type Visible } from "../../../runtime/step-rows.ts"
 import { elementwise } from "../../graph/elementwise.ts"
@@ -138,7 +139,8 @@ export class Machine {
       }
       case "ropeTable": {
         const out = this.#rows(step.output)
-        return (row) => kernels.ropeTable(input.positions[row]!, step.rotation, out, row)
+        return (row) =>
+          writeTurns(input.positions[row]!, step.rotation, out.data, kernels.at(out, row))
       }
       case "norm": {
         const [x, out] = [this.#rows(step.input), this.#rows(step.output)]
