@@ -80,6 +80,12 @@ const kinds = {
 export type DeviceName = keyof typeof kinds
 export const deviceNames = Object.keys(kinds) as DeviceName[]
 
+/** Names of a kind's driver on this system, the likeliest first; none where there is no such driver. */
+export function driverLibraries(name: DeviceName): readonly string[] {
+  const { libraries }: Kind = kinds[name]
+  return libraries?.[process.platform] ?? []
+}
+
 /** A driver that wakes eight GPUs up takes several seconds. */
 export const DRIVER_MILLISECONDS = 10_000
 
@@ -141,9 +147,9 @@ const noDriverHere: Obstacle = {
 
 async function surveyOf(name: DeviceName, milliseconds = DRIVER_MILLISECONDS): Promise<Survey> {
   if (name === "cpu") return { name, devices: [await describeProcessor()], obstacles: [] }
-  const { libraries, files }: Kind = kinds[name]
-  const names = libraries?.[process.platform]
-  if (!names) return { name, devices: [], obstacles: [noDriverHere] }
+  const { files }: Kind = kinds[name]
+  const names = driverLibraries(name)
+  if (names.length === 0) return { name, devices: [], obstacles: [noDriverHere] }
   const { askDriver } = await import("./drivers/ask.ts") // nobody wants it for the processor
   const answer = await askDriver({ driver: name, libraries: names }, milliseconds)
   const described = "devices" in answer ? answer.devices : []

@@ -1,6 +1,6 @@
 // The devices of OpenCL's drivers, through the loader that knows them all. Names and numbers are those of cl.h.
 
-import { openDriverLibrary } from "../ffi.ts"
+import { openDriverLibrary, type Pointer } from "../ffi.ts"
 import { type DeviceType, type DriverDevice, DriverObstacle } from "./driver.ts"
 import { Structure } from "./structure.ts"
 
@@ -28,6 +28,26 @@ function openApi(names: readonly string[]) {
 
 export function listOpenCl(names: readonly string[]): DriverDevice[] {
   const api = openApi(names)
+  return listHandles(api).map(({ device }) => describe(api, device))
+}
+
+/** A device as OpenCL's calls name it. */
+export interface OpenClHandle {
+  platform: Pointer
+  device: Pointer
+}
+
+/** The device of this number, and what is said of it. */
+export function findOpenCl(
+  names: readonly string[],
+  id: number,
+): { handle: OpenClHandle; described: DriverDevice } | undefined {
+  const api = openApi(names)
+  const handle = listHandles(api)[id]
+  return handle && { handle, described: describe(api, handle.device) }
+}
+
+function listHandles(api: Api): OpenClHandle[] {
   const platforms = listed((most, out, count) => api.platforms(most, out, count), [NO_PLATFORM])
   if (platforms.length === 0)
     throw new DriverObstacle("no_device", "OpenCL's loader is here and knows no driver")
@@ -35,7 +55,7 @@ export function listOpenCl(names: readonly string[]): DriverDevice[] {
     listed(
       (most, out, count) => api.devices(platform, ALL_TYPES, most, out, count),
       [NO_DEVICE],
-    ).map((device) => describe(api, device)),
+    ).map((device) => ({ platform, device })),
   )
 }
 
@@ -43,7 +63,7 @@ export function listOpenCl(names: readonly string[]): DriverDevice[] {
 function listed(
   ask: (most: number, out: BigUint64Array | null, count: Uint32Array | null) => number,
   none: readonly number[],
-): bigint[] {
+): Pointer[] {
   const count = new Uint32Array(1)
   const code = ask(0, null, count)
   if (none.includes(code)) return []
@@ -74,7 +94,7 @@ const FUSED = 1 << 5 // CL_FP_FMA
 /** The bits of CL_DEVICE_TYPE. */
 const [PROCESSOR, GPU] = [2, 4]
 
-function describe(api: Api, device: bigint): DriverDevice {
+function describe(api: Api, device: Pointer): DriverDevice {
   const ask = (about: keyof typeof what) => {
     const needed = new BigUint64Array(1)
     if (api.info(device, what[about], 0, null, needed) !== 0) return new Structure(8)
