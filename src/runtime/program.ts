@@ -100,9 +100,16 @@ export interface StepInput {
  * sinks and those from `visibleFrom` on; blocks in between have been given back and leave no gap.
  */
 export function blockIndex(number: number, visibleFrom: number, sinks: number): number {
-  const kept = Math.ceil(sinks / BLOCK)
-  if (number < kept) return number
-  return number - Math.max(0, Math.floor(visibleFrom / BLOCK) - kept)
+  if (number < sinkBlocks(sinks)) return number
+  return number - blockGap(visibleFrom, sinks)
+}
+
+/** How many blocks the sinks lie in. */
+export const sinkBlocks = (sinks: number) => Math.ceil(sinks / BLOCK)
+
+/** How many blocks have been given back between those of the sinks and the others. */
+export function blockGap(visibleFrom: number, sinks: number): number {
+  return Math.max(0, Math.floor(visibleFrom / BLOCK) - sinkBlocks(sinks))
 }
 
 /**

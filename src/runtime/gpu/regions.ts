@@ -2,6 +2,7 @@
 // where each of them lies.
 
 import type { RowSet } from "../step-rows.ts"
+import type { AttentionOrder } from "./attention-work.ts"
 
 /** Of the numbers that a step brings, all 32-bit words. T: tokens, S: sequences, G: groups of KV blocks, L: logits rows. */
 export type Region =
@@ -18,13 +19,9 @@ export type Region =
   | { name: "slots"; group: number }
   /** [T] of each token, the first position that it sees in a group with such a window, but for the sinks. */
   | { name: "firstSeen"; group: number; window: number | undefined }
-  /** [S] of each sequence, where its list of a group's blocks begins in `blocks`. */
-  | { name: "listStarts"; group: number }
-  /** [S] of each sequence, the first position of a group's that is kept, but for the sinks. */
-  | { name: "visibleFrom"; group: number }
-  | { name: "blocks" }
+  | { name: "blocks" } // as they are; items of attention say where each list begins
   /** [items, WORK] the work of attention: see attention-work.ts. */
-  | { name: "items"; of: ItemsName }
+  | { name: "items"; of: ItemsName; order: AttentionOrder }
   /** [chunks + 1] of the work of attention, where each chunk's items begin; chunks that are empty repeat the end. */
   | { name: "chunkStarts"; of: ItemsName }
   /** Rows of floats, [T, hidden]. */

@@ -138,7 +138,8 @@ function checkTape(tape: Tape, manifest: Manifest, codeBytes: number): void {
   for (const { modules } of profiles) {
     for (const { at, bytes } of modules)
       require(isCount(at) && isCount(bytes) && at + bytes <= codeBytes, "a module")
-    for (const { module } of kernels) require(isCount(module) && module < modules.length, "a kernel")
+    for (const { module } of kernels)
+      require(isCount(module) && module < modules.length, "a kernel")
   }
   for (const { fixed, perToken, perRow, perBlock } of places) {
     const sizes = [fixed, perToken, perRow, perBlock?.bytes ?? 0, perBlock?.group ?? 0]

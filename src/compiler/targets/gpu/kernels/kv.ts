@@ -14,8 +14,7 @@
 
 import type { KvShape, KvType } from "../../../../runtime/manifest.ts"
 import { BLOCK } from "../../../../runtime/program.ts"
-import type { Operable, Value } from "../ir/builder.ts"
-import { u32 } from "../ir/builder.ts"
+import { type Elements, type Operable, u32, type Value } from "../ir/builder.ts"
 import { type Element, elementBytes } from "../ir/ir.ts"
 
 /** As what keys and values are stored: bf16 is the upper half of a float's bits, q8 a code. */
@@ -104,6 +103,61 @@ export function valueIndex(layout: KvLayout, { block, head, position }: Spot, i:
     .add(times(head, BLOCK * valueWidth))
     .add(times(position, valueWidth))
     .add(i)
+}
+
+/** As what keys and values are read, so that there are 32 bits to an element where they can be taken apart. */
+export const kvReads = {
+  f32: { element: "f32", holds: 1 },
+  f16: { element: "f16", holds: 1 },
+  bf16: { element: "u32", holds: 2 },
+  q8: { element: "u32", holds: 4 },
+} as const satisfies Record<KvType, { element: Element; holds: number }>
+
+/** Where chunk `chunk` of a key lies, in chunks; with the numbers from `layout.chunk * chunk` on. */
+export function keyChunkIndex(
+  { blockBytes, keyWidth, chunk: numbers }: KvLayout,
+  { block, head, position }: Spot,
+  chunk: Operable,
+): Value {
+  return block
+    .mul(blockBytes / CHUNK_BYTES)
+    .add(times(head, (BLOCK * keyWidth) / numbers))
+    .add(times(chunk, BLOCK))
+    .add(position)
+}
+
+/** The first `count` numbers of a chunk. */
+export function readChunk(
+  { kv, chunk: numbers }: KvLayout,
+  blocks: Elements,
+  chunk: Value,
+  count: number,
+): Value[] {
+  if (kv === "f16")
+    return Array.from({ length: count }, (_, i) => blocks.load(chunk.mul(numbers).add(i)))
+  return blocks
+    .loadFour(chunk)
+    .flatMap((word) => numbersOf(kv, word))
+    .slice(0, count)
+}
+
+/** The numbers of a value that are read together, as many as `kvReads` says: those from `holds * unit` on. */
+export function readValue(layout: KvLayout, blocks: Elements, spot: Spot, unit: Operable): Value[] {
+  const { kv, values, valueWidth, blockBytes } = layout
+  const { element, holds } = kvReads[kv]
+  const index = spot.block
+    .mul(blockBytes / elementBytes[element])
+    .add(values / holds)
+    .add(times(spot.head, (BLOCK * valueWidth) / holds))
+    .add(times(spot.position, valueWidth / holds))
+    .add(unit)
+  return numbersOf(kv, blocks.load(index))
+}
+
+function numbersOf(kv: KvType, read: Value): Value[] {
+  if (kv === "bf16") return [read.shl(16).bits("f32"), read.and(0xffff0000).bits("f32")]
+  if (kv === "q8") return [24, 16, 8, 0].map((left) => read.bits("i32").shl(left).shr(24).float())
+  return [read]
 }
 
 /** Where the scale of a head's codes lies, in floats. Of q8 alone. */

@@ -1,0 +1,96 @@
+// The work of attention as a GPU is told it. An item is some rows of a sequence and one span of what they see, and what
+// becomes of it, a partial softmax for each row, waits in a slot of scratch memory until all spans of its rows are there to
+// be merged. Slots are few, so items come in chunks whose partials fit: a chunk is computed and merged before the next one
+// is begun. Rows that see but one span need no slot.
+
+import { blockGap, type StepInput } from "../program.ts"
+import { ITEM, type StepRows, type Visible } from "../step-rows.ts"
+
+/** Numbers of an item, and where in it each of them stands. */
+export const WORK = 8
+export const work = {
+  row: 0, // its first one
+  rows: 1,
+  list: 2, // where the sequence's blocks begin in `blocks`
+  gap: 3, // how many blocks are missing in that list behind those of the sinks
+  span: 4,
+  slot: 5, // of its first row; those of its other rows follow, and then those of the rows' next item
+  spans: 6, // how many items these rows have
+  nth: 7, // which of these it is
+} as const
+
+/** Whose work it is. Everything in it is known when a program is compiled. */
+export interface AttentionOrder {
+  set: "tokens" | "wanted"
+  visible: Visible & { span: number }
+  /** Of an item, rows at most. */
+  height: number
+  /** Partial softmaxes of one row that scratch memory has room for: no fewer than those of `height` rows that see all. */
+  slots: number
+}
+
+export class AttentionWork {
+  readonly #order: AttentionOrder
+  readonly #sinks: number
+  #items = new Int32Array(0)
+  #count = 0
+  #chunkStarts: number[] = [0]
+
+  /** @param sinks the manifest's */
+  constructor(order: AttentionOrder, sinks: number) {
+    this.#order = order
+    this.#sinks = sinks
+  }
+
+  /** Lays out the work of a step that `rows` has taken. */
+  take(rows: StepRows, input: StepInput): void {
+    const { set, visible, height, slots } = this.#order
+    const found = rows.attentionItems(set, height, visible)
+    this.#count = found.length / ITEM
+    if (this.#items.length < this.#count * WORK)
+      this.#items = new Int32Array(2 * this.#count * WORK)
+    this.#chunkStarts = [0]
+    let taken = 0
+    for (let first = 0, next = 0; first < found.length; first = next) {
+      while (next < found.length && found[next] === found[first]) next += ITEM
+      const [row, count, sequence] = [found[first]!, found[first + 1]!, found[first + 2]!]
+      const spans = (next - first) / ITEM
+      const wanted = spans === 1 ? 0 : spans * count
+      if (wanted > slots) throw new Error(`internal: ${wanted} partial softmaxes in ${slots} slots`)
+      if (taken + wanted > slots) {
+        this.#chunkStarts.push(first / ITEM)
+        taken = 0
+      }
+      const list = visible.group * (input.starts.length - 1) + sequence
+      const begin = input.blockStarts[list]!
+      const gap = blockGap(input.visibleFrom[list]!, this.#sinks)
+      for (let nth = 0; nth < spans; nth++) {
+        const span = found[first + nth * ITEM + 3]!
+        const numbers = [row, count, begin, gap, span, taken + nth * count, spans, nth]
+        this.#items.set(numbers, (first / ITEM + nth) * WORK)
+      }
+      taken += wanted
+    }
+    this.#chunkStarts.push(this.#count)
+  }
+
+  /** [items, WORK], good until the next step. */
+  get items(): Int32Array {
+    return this.#items.subarray(0, this.#count * WORK)
+  }
+
+  /** [chunks + 1] where each chunk's items begin, and where the last one's end. */
+  get chunkStarts(): readonly number[] {
+    return this.#chunkStarts
+  }
+}
+
+/** How many items a step can have whose sequences are no longer than `context`. */
+export function mostItems(
+  { visible: { span }, height }: AttentionOrder,
+  { tokens, sequences }: { tokens: number; sequences: number },
+  context: number,
+): number {
+  const parts = Math.min(tokens, Math.floor(tokens / height) + sequences)
+  return parts * Math.ceil(context / span)
+}
