@@ -21,6 +21,10 @@ export interface Tape {
   copies: readonly (readonly TapeLaunch[])[]
   /** What a step brings. */
   regions: readonly Region[]
+  /** What is counted of a step: with the counts, rounded up, launches are the same. */
+  counts: readonly (RowSet | CountName)[]
+  /** Positions that are one softmax. */
+  span: number
   steps: readonly TapeStep[]
   /** Rows of floats that a step leaves behind. */
   logits: TapeRows
@@ -51,7 +55,15 @@ export interface TapeStep {
   text: readonly string[]
   /** The rows whose number chooses. */
   rows: RowSet
-  choices: readonly { most: number | undefined; launches: readonly TapeLaunch[] }[]
+  choices: readonly TapeChoice[]
+}
+
+export interface TapeChoice {
+  /** Absent: any number of rows. */
+  most?: number
+  /** What is counted to say how often the launches come again, one after the other; absent: once. */
+  repeats?: CountName
+  launches: readonly TapeLaunch[]
 }
 
 export interface TapeLaunch {
@@ -66,7 +78,8 @@ export type TapeOperand =
   | { region: number }
   /** Of a window of weights, or of pairs of blocks: what is handed over, and numbers that go with it. */
   | { given: "values" | "scales" | "pairs" }
-  | { number: "row" | "rows" | "count" }
+  /** `chunk`: how often the launch has come before, in this step. */
+  | { number: "row" | "rows" | "count" | "chunk" }
 
 /** A number, or as many as it takes to give each `per` of something that is counted. */
 export type TapeGroups =
