@@ -51,6 +51,10 @@ export interface GpuTraits {
   dot4: boolean
   /** Its instruction for a * b + c rounds once. */
   fma: boolean
+  /** Division and square root are correctly rounded. */
+  division: boolean
+  /** Has doubles. */
+  float64: boolean
   /** A processor that poses as a GPU may be taken several times. */
   isProcessor: boolean
 }

@@ -38,7 +38,7 @@ export interface Profile {
 }
 
 /** What a device may have that makes kernels faster, never what they compute. */
-export type Need = "dot4" | "fma"
+export type Need = "dot4" | "fma" | "division" | "float64"
 
 /** The bytes of a place: so many at all, for each token, for each row of logits, and for each block of a KV group. */
 export interface PlaceSize {
@@ -132,8 +132,7 @@ export function readGpuLibrary(path: string): GpuLibrary {
 
 /** The first profile whose needs a device meets. */
 export function profileFor({ profiles }: Tape, traits: GpuTraits): Profile {
-  const has = { dot4: traits.dot4, fma: traits.fma }
-  return profiles.find(({ needs }) => needs.every((need) => has[need])) ?? profiles.at(-1)!
+  return profiles.find(({ needs }) => needs.every((need) => traits[need])) ?? profiles.at(-1)!
 }
 
 /**
