@@ -1,0 +1,131 @@
+// Kernels as OpenCL C of version 1.2, with extensions where a device has them. A buffer is handed over as a memory object and
+// the byte at which it begins there, since several lie in one object.
+//
+// Whoever builds the program asks for division and roots that are rounded correctly and says so by defining ROUNDED. Where a
+// device has none, the program counts them out in whole numbers.
+
+import type { Kernel } from "../ir/ir.ts"
+import { type Dialect, type PrintedProgram, printProgram } from "./c.ts"
+
+export function printOpencl(kernels: readonly Kernel[]): PrintedProgram {
+  return printProgram(kernels, opencl)
+}
+
+const rounding = `#ifdef ROUNDED
+float divide(float a, float b) { return a / b; }
+float root(float a) { return sqrt(a); }
+#else
+// A positive number is fraction * 2^power: 24 bits of it, the upper one set.
+int power_of(uint bits) { return bits >> 23 ? (int)(bits >> 23) - 150 : -141 - (int)clz(bits); }
+uint fraction_of(uint bits) {
+  return bits >> 23 ? (bits & 0x7fffffu) | 0x800000u : bits << (clz(bits) - 8u);
+}
+
+// The bits of the float next to fraction * 2^power. The lowest bit of a fraction of more than 25 stands for all below it.
+uint nearest(ulong fraction, int power) {
+  const int over = max(40 - (int)clz(fraction), -149 - power);
+  if (power + over > 104) return 0x7f800000u;
+  if (over > 62) return 0u;
+  const ulong kept = fraction >> over, rest = fraction - (kept << over), half_way = 1ul << (over - 1);
+  const uint up = rest > half_way || (rest == half_way && (kept & 1ul));
+  return ((uint)(power + over + 149) << 23) + (uint)kept + up;
+}
+
+float divide(float a, float b) {
+  const uint x = as_uint(a) & 0x7fffffffu, y = as_uint(b) & 0x7fffffffu, infinite = 0x7f800000u;
+  const uint sign = (as_uint(a) ^ as_uint(b)) & 0x80000000u;
+  if (x > infinite || y > infinite || (x == y && (x == 0u || x == infinite))) return NAN;
+  if (x == 0u || y == infinite) return as_float(sign);
+  if (x == infinite || y == 0u) return as_float(sign | infinite);
+  const ulong above = (ulong)fraction_of(x) << 39, below = fraction_of(y);
+  const ulong quotient = above / below;
+  const ulong rest = quotient * below != above;
+  return as_float(sign | nearest(quotient | rest, power_of(x) - power_of(y) - 39));
+}
+
+float root(float a) {
+  const uint x = as_uint(a);
+  if ((x & 0x7fffffffu) == 0u || x == 0x7f800000u) return a;
+  if (x > 0x7f800000u) return NAN;
+  const int power = power_of(x), odd = power & 1;
+  const ulong square = (ulong)fraction_of(x) << (36 + odd);
+  ulong found = 0ul;
+  for (ulong bit = 1ul << 30; bit > 0ul; bit >>= 1)
+    if ((found | bit) * (found | bit) <= square) found |= bit;
+  const ulong rest = found * found != square;
+  return as_float(nearest((found << 1) | rest, (power - odd) / 2 - 19));
+}
+#endif`
+
+const dot4 = `int dot4(uint a, uint b, int c) {
+#ifdef cl_khr_integer_dot_product
+  const int sum = dot_4x8packed_ss_int(a, b);
+#else
+  const char4 x = as_char4(a), y = as_char4(b);
+  const int sum = x.x * y.x + x.y * y.y + x.z * y.z + x.w * y.w;
+#endif
+  return (int)((uint)sum + (uint)c);
+}`
+
+const opencl: Dialect = {
+  opening: [
+    "#pragma OPENCL FP_CONTRACT OFF",
+    "#ifdef cl_khr_integer_dot_product",
+    "#pragma OPENCL EXTENSION cl_khr_integer_dot_product : enable",
+    "#endif",
+  ],
+  types: {
+    f32: "float",
+    i32: "int",
+    u32: "uint",
+    bool: "bool",
+    f16: "half",
+    u16: "ushort",
+    i8: "char",
+    u8: "uchar",
+  },
+  reserved:
+    "barrier constant global image1d_t image2d_t image3d_t kernel local NAN INFINITY MAXFLOAT HUGE_VAL private size_t ptrdiff_t intptr_t uintptr_t uniform pipe generic read_only write_only read_write sampler_t event_t ulong vec_step vload_half vstore_half_rte atomic_add".split(
+      " ",
+    ),
+  head: ({ threads }, entry, parameters) => [
+    `__kernel __attribute__((reqd_work_group_size(${threads}, 1, 1)))`,
+    `void ${entry}(`,
+    ...parameters.map((each, i) => `    ${each}${i < parameters.length - 1 ? "," : ") {"}`),
+  ],
+  operand(operand, give) {
+    const { name } = operand
+    if (operand.kind === "word") return { parameter: `${opencl.types[operand.type]} ${name}` }
+    const space = operand.access === "read" ? "__global const" : "__global"
+    const [base, at] = [give(`${name}_base`), give(`${name}_at`)]
+    const pointer = `${space} ${opencl.types[operand.element]} *`
+    return {
+      parameter: `${space} uchar *${base}, ulong ${at}`,
+      line: `${pointer}${name} = (${pointer})(${base} + ${at});`,
+    }
+  },
+  shared: (type, name, length) => `__local ${type} ${name}[${length}];`,
+  lane: "get_local_id(0)",
+  group: (axis) => `get_group_id(${axis})`,
+  groups: (axis) => `get_num_groups(${axis})`,
+  barrier: "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)",
+  functions: {
+    fma: "fma",
+    sqrt: "root",
+    divide: "divide",
+    abs: "fabs",
+    min: "min",
+    max: "max",
+    mulHigh: "mul_hi",
+    dot4: "dot4",
+  },
+  helpers: [
+    { names: ["divide", "root"], text: rounding },
+    { names: ["dot4"], text: dot4 },
+  ],
+  bits: (to, _, value) => `as_${opencl.types[to]}(${value})`,
+  loadHalf: (memory, index) => `vload_half(${index}, ${memory})`,
+  storeHalf: (memory, index, value) => `vstore_half_rte(${value}, ${index}, ${memory})`,
+  loadFour: (type, memory, index) => `((__global const ${type} *)${memory})[${index}]`,
+  atomicAdd: (element, value) => `atomic_add(&${element}, ${value})`,
+}
