@@ -107,7 +107,7 @@ export interface DriverLibrary {
    * @throws FunctionMissing
    */
   take: <Result = number>(prototype: string) => (...values: unknown[]) => Result
-  /** The same, called off the event loop. What is handed over stays where it is until the promise is settled. */
+  /** The same, called off the event loop. Arrays that are handed over are not collected before the promise is settled. */
   takeAsync: <Result = number>(prototype: string) => (...values: unknown[]) => Promise<Result>
 }
 
@@ -172,8 +172,10 @@ function call<Result = number>(
   ...values: unknown[]
 ): Promise<Result> {
   return new Promise((resolve, reject) => {
-    native.async(...values, (error: Error | null, result: Result) =>
-      error ? reject(error) : resolve(result),
-    )
+    native.async(...values, (error: Error | null, result: Result) => {
+      values.length = 0 // what the call points at is held until here, and may be collected from here on
+      if (error) reject(error)
+      else resolve(result)
+    })
   })
 }

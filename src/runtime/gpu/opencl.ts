@@ -1,0 +1,528 @@
+// OpenCL's devices. Memory objects are few and large, and a place is a piece of one: a kernel is handed the object and the byte
+// at which its operand begins. There is one queue, in order, so a dispatch sees what those before it have written, and whoever
+// waits for the last one has waited for all. A recording is a kernel object for each dispatch whose arguments are set once.
+//
+// Nothing here waits on the event loop: reads, builds and waits are calls on a thread of Node's pool. Names and numbers are
+// those of cl.h and cl_ext.h.
+
+import { setImmediate } from "node:timers/promises"
+import { problem } from "../../errors.ts"
+import { driverLibraries } from "../devices.ts"
+import { type DriverDevice, DriverObstacle } from "../drivers/driver.ts"
+import { findOpenCl, type OpenClHandle } from "../drivers/opencl.ts"
+import { Structure } from "../drivers/structure.ts"
+import { addressOf, type DriverLibrary, openDriverLibrary, type Pointer } from "../ffi.ts"
+import { type CancelWord, ProgramLost } from "../program.ts"
+import { Arena, PIECE } from "./arena.ts"
+import type {
+  Dispatch,
+  GpuDevice,
+  GpuKernel,
+  GpuMemory,
+  GpuTraits,
+  KernelCode,
+  Place,
+  Recording,
+} from "./device.ts"
+
+/** What is smaller shares a memory object with others. */
+const SHARED_OBJECT = 32 << 20 // bytes
+
+/** Writes are copied and queued until so much of them waits; longer ones are waited for. */
+const QUEUED_WRITES = 1 << 20 // bytes
+
+/** Dispatches that are queued before the event loop has a turn. */
+const SLICE = 128
+
+/**
+ * The device that `sinter devices` lists under this number.
+ * @throws Error in the driver's words where it cannot be opened
+ */
+export async function openOpencl(id: number): Promise<GpuDevice> {
+  const names = driverLibraries("opencl")
+  const found = findOpenCl(names, id)
+  if (!found) throw new DriverObstacle("no_device", `OpenCL has no device ${id}`)
+  const { handle, described } = found
+  if (described.obstacle)
+    throw new DriverObstacle(described.obstacle.reason, described.obstacle.problem)
+  const cl = openApi(openDriverLibrary(names))
+  const { platform, device } = handle
+  const properties = BigUint64Array.of(CONTEXT_PLATFORM, platform, 0n)
+  const devices = BigUint64Array.of(device)
+  const code = new Int32Array(1)
+  const context = BigInt(cl.createContext(properties, 1, devices, null, null, code))
+  check(code[0]!, "clCreateContext")
+  const queue = BigInt(cl.createQueue(context, device, 0n, code))
+  if (code[0] !== 0) cl.releaseContext(context)
+  check(code[0]!, "clCreateCommandQueue")
+  return new OpenclDevice(cl, { handle, described, context, queue })
+}
+
+type Api = ReturnType<typeof openApi>
+
+function openApi({ take, takeAsync }: DriverLibrary) {
+  const enqueueRead =
+    "int32_t clEnqueueReadBuffer(void *queue, void *memory, uint32_t blocking, size_t at, size_t bytes, void *into, uint32_t events, void *after, void *event)"
+  const enqueueWrite =
+    "int32_t clEnqueueWriteBuffer(void *queue, void *memory, uint32_t blocking, size_t at, size_t bytes, void *from, uint32_t events, void *after, void *event)"
+  return {
+    deviceInfo: take(
+      "int32_t clGetDeviceInfo(void *device, uint32_t what, size_t size, void *value, void *needed)",
+    ),
+    createContext: take<Handle>(
+      "void *clCreateContext(void *properties, uint32_t count, void *devices, void *notify, void *data, void *code)",
+    ),
+    releaseContext: take("int32_t clReleaseContext(void *context)"),
+    createQueue: take<Handle>(
+      "void *clCreateCommandQueue(void *context, void *device, uint64_t properties, void *code)",
+    ),
+    releaseQueue: take("int32_t clReleaseCommandQueue(void *queue)"),
+    createMemory: take<Handle>(
+      "void *clCreateBuffer(void *context, uint64_t flags, size_t bytes, void *host, void *code)",
+    ),
+    releaseMemory: take("int32_t clReleaseMemObject(void *memory)"),
+    fill: take(
+      "int32_t clEnqueueFillBuffer(void *queue, void *memory, void *pattern, size_t length, size_t at, size_t bytes, uint32_t events, void *after, void *event)",
+    ),
+    write: take(enqueueWrite),
+    writeNow: takeAsync(enqueueWrite),
+    readNow: takeAsync(enqueueRead),
+    createProgram: take<Handle>(
+      "void *clCreateProgramWithSource(void *context, uint32_t count, void *texts, void *lengths, void *code)",
+    ),
+    buildProgram: takeAsync(
+      "int32_t clBuildProgram(void *program, uint32_t count, void *devices, const char *options, void *notify, void *data)",
+    ),
+    buildInfo: take(
+      "int32_t clGetProgramBuildInfo(void *program, void *device, uint32_t what, size_t size, void *value, void *needed)",
+    ),
+    releaseProgram: take("int32_t clReleaseProgram(void *program)"),
+    createKernel: take<Handle>("void *clCreateKernel(void *program, const char *name, void *code)"),
+    groupInfo: take(
+      "int32_t clGetKernelWorkGroupInfo(void *kernel, void *device, uint32_t what, size_t size, void *value, void *needed)",
+    ),
+    setArgument: take(
+      "int32_t clSetKernelArg(void *kernel, uint32_t index, size_t size, void *value)",
+    ),
+    releaseKernel: take("int32_t clReleaseKernel(void *kernel)"),
+    dispatch: take(
+      "int32_t clEnqueueNDRangeKernel(void *queue, void *kernel, uint32_t axes, void *from, void *threads, void *group, uint32_t events, void *after, void *event)",
+    ),
+    flush: take("int32_t clFlush(void *queue)"),
+    finish: takeAsync("int32_t clFinish(void *queue)"),
+    wait: takeAsync("int32_t clWaitForEvents(uint32_t count, void *events)"),
+    eventInfo: take(
+      "int32_t clGetEventInfo(void *event, uint32_t what, size_t size, void *value, void *needed)",
+    ),
+    releaseEvent: take("int32_t clReleaseEvent(void *event)"),
+  }
+}
+
+/** What the FFI makes of a pointer. */
+type Handle = number | bigint
+
+const CONTEXT_PLATFORM = 0x1084n
+const SINGLE_CONFIG = 0x101b
+const ROUNDED_DIVIDE_SQRT = 1n << 7n
+const MOST_ARGUMENT_BYTES = 0x1017
+const BUILD_LOG = 0x1183
+const KERNEL_THREADS = 0x11b0
+const EVENT_STATUS = 0x11d3
+const READ_WRITE = 1n
+const ALLOCATE_HOST = 1n << 4n
+
+/** What the codes are called that a sound program can meet. */
+const codes: Readonly<Record<number, string>> = {
+  [-2]: "CL_DEVICE_NOT_AVAILABLE",
+  [-3]: "CL_COMPILER_NOT_AVAILABLE",
+  [-4]: "CL_MEM_OBJECT_ALLOCATION_FAILURE",
+  [-5]: "CL_OUT_OF_RESOURCES",
+  [-6]: "CL_OUT_OF_HOST_MEMORY",
+  [-11]: "CL_BUILD_PROGRAM_FAILURE",
+  [-14]: "CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST",
+  [-36]: "CL_INVALID_COMMAND_QUEUE",
+  [-45]: "CL_INVALID_PROGRAM_EXECUTABLE",
+  [-46]: "CL_INVALID_KERNEL_NAME",
+  [-52]: "CL_INVALID_KERNEL_ARGS",
+  [-54]: "CL_INVALID_WORK_GROUP_SIZE",
+  [-61]: "CL_INVALID_BUFFER_SIZE",
+}
+
+/** There is no memory for what was asked. */
+const REFUSALS = new Set([-4, -5, -6, -61])
+
+/** The device will do nothing more. NVIDIA's driver has a code of its own for kernels that reach beyond their memory. */
+const LOSSES = new Set([-2, -4, -5, -6, -14, -36, -9999])
+
+function failure(code: number, call: string): string {
+  return `${call} answers ${codes[code] ?? code}`
+}
+
+function check(code: number, call: string): void {
+  if (code !== 0) throw new DriverObstacle("driver_failed", failure(code, call))
+}
+
+interface Opened {
+  handle: OpenClHandle
+  described: DriverDevice
+  context: Pointer
+  queue: Pointer
+}
+
+/** A memory object, and which of its bytes are taken. */
+interface MemoryObject {
+  handle: Pointer
+  where: "device" | "host"
+  arena: Arena
+}
+
+class OpenclPlace implements Place {
+  readonly bytes: number
+  readonly object: MemoryObject
+  /** Where it begins there. */
+  readonly at: number
+
+  constructor(bytes: number, object: MemoryObject, at: number) {
+    this.bytes = bytes
+    this.object = object
+    this.at = at
+  }
+}
+
+interface OpenclKernel extends GpuKernel {
+  readonly program: Pointer
+  readonly code: KernelCode
+}
+
+interface OpenclRecording extends Recording {
+  readonly prepared: readonly Prepared[]
+}
+
+/** A kernel object with its arguments, and how many threads it runs with. */
+interface Prepared {
+  kernel: Pointer
+  threads: BigUint64Array // [3]  in all, along each axis
+  group: BigUint64Array // [3]
+}
+
+class OpenclDevice implements GpuDevice {
+  readonly description: string
+  readonly traits: GpuTraits
+  readonly #cl: Api
+  readonly #opened: Opened
+  readonly #buildOptions: string
+  readonly #objects = new Set<MemoryObject>()
+  readonly #programs: Pointer[] = []
+  readonly #kernels = new Set<Pointer>()
+  /** What queued writes read from, until somebody has waited for what came later. */
+  readonly #written: Uint8Array[] = []
+  #lost: ProgramLost | undefined
+
+  constructor(cl: Api, opened: Opened) {
+    this.#cl = cl
+    this.#opened = opened
+    const { features, description, type } = opened.described
+    const isRounded = (this.#ask(SINGLE_CONFIG) & ROUNDED_DIVIDE_SQRT) !== 0n
+    this.#buildOptions = isRounded ? "-cl-fp32-correctly-rounded-divide-sqrt -D ROUNDED" : ""
+    this.description = description
+    this.traits = {
+      threads: Number(features.threads_per_group),
+      sharedBytes: Number(features.shared_bytes),
+      operandBytes: Number(this.#ask(MOST_ARGUMENT_BYTES)) >> 1, // a buffer takes 16 here, and is counted as 8
+      subgroup: 0, // known of a kernel, once that is built, and not of a device
+      dot4: features.int8_dot === true,
+      fma: true, // the language's own rounds once, whatever the device has
+      isProcessor: type === "processor",
+    }
+  }
+
+  memory(): GpuMemory {
+    const { memory, features } = this.#opened.described
+    const taken = [...this.#objects].reduce((bytes, { arena }) => bytes + arena.bytes, 0)
+    return {
+      total: memory.total,
+      available: Math.max(0, memory.total - taken),
+      shared: memory.shared,
+      largest: Number(features.largest_allocation_bytes),
+    }
+  }
+
+  async allocate(bytes: number, where: "device" | "host"): Promise<Place> {
+    if (this.#lost) throw this.#lost
+    const object = this.#objectFor(bytes, where)
+    const length = pieceOf(bytes)
+    const place = new OpenclPlace(bytes, object, object.arena.take(length)!)
+    const [event, zero] = [new BigUint64Array(1), new Uint32Array(1)]
+    const { queue } = this.#opened
+    const code = this.#cl.fill(queue, object.handle, zero, 4, place.at, length, 0, null, event)
+    // Some drivers look for memory when it is used for the first time.
+    const refusal = code === 0 ? await this.#waitFor(event[0]!) : code
+    if (refusal === 0) return place
+    this.free(place)
+    if (REFUSALS.has(refusal)) throw this.#refusal(bytes)
+    throw this.#failure(refusal, "clEnqueueFillBuffer")
+  }
+
+  free(place: Place): void {
+    const { object, at, bytes } = place as OpenclPlace
+    object.arena.giveBack(at, pieceOf(bytes))
+    if (!object.arena.isEmpty) return
+    this.#objects.delete(object)
+    this.#cl.releaseMemory(object.handle)
+  }
+
+  async write(place: Place, at: number, bytes: Uint8Array): Promise<void> {
+    if (this.#lost) throw this.#lost
+    if (bytes.length === 0) return
+    const { queue } = this.#opened
+    const [handle, from] = within(place, at, bytes)
+    const waiting = this.#written.reduce((sum, { length }) => sum + length, bytes.length)
+    if (waiting <= QUEUED_WRITES) {
+      const copy = new Uint8Array(bytes)
+      this.#written.push(copy)
+      const code = this.#cl.write(queue, handle, 0, from, copy.length, copy, 0, null, null)
+      if (code !== 0) throw this.#failure(code, "clEnqueueWriteBuffer")
+      this.#cl.flush(queue)
+    } else {
+      const { writeNow } = this.#cl
+      await this.#behindAll("clEnqueueWriteBuffer", () =>
+        writeNow(queue, handle, 1, from, bytes.length, bytes, 0, null, null),
+      )
+    }
+  }
+
+  async read(place: Place, at: number, into: Uint8Array): Promise<void> {
+    if (this.#lost) throw this.#lost
+    if (into.length === 0) return
+    const { queue } = this.#opened
+    const [handle, from] = within(place, at, into)
+    const { readNow } = this.#cl
+    await this.#behindAll("clEnqueueReadBuffer", () =>
+      readNow(queue, handle, 1, from, into.length, into, 0, null, null),
+    )
+  }
+
+  async load(
+    modules: readonly Uint8Array[],
+    kernels: readonly KernelCode[],
+  ): Promise<readonly GpuKernel[]> {
+    if (this.#lost) throw this.#lost
+    const programs: Pointer[] = []
+    for (const module of modules) programs.push(await this.#build(module))
+    const loaded = kernels.map((code): OpenclKernel => ({ program: programs[code.module]!, code }))
+    for (const each of loaded) this.#tryOut(each)
+    return loaded
+  }
+
+  record(dispatches: readonly Dispatch[]): Recording {
+    const prepared: Prepared[] = []
+    const free = () => {
+      for (const { kernel } of prepared.splice(0)) this.#releaseKernel(kernel)
+    }
+    try {
+      for (const dispatch of dispatches)
+        if (dispatch.groups.every((count) => count > 0)) prepared.push(this.#prepare(dispatch))
+    } catch (error) {
+      free()
+      throw error
+    }
+    const recording: OpenclRecording = { prepared, free }
+    return recording
+  }
+
+  async run(recordings: readonly Recording[], cancel: CancelWord): Promise<"done" | "cancelled"> {
+    if (this.#lost) throw this.#lost
+    let behind: Pointer | undefined // the one that is queued while another runs
+    let end: "done" | "cancelled" = "done"
+    for (const recording of recordings) {
+      if (Atomics.load(cancel, 0) !== 0) {
+        end = "cancelled"
+        break
+      }
+      const before = behind
+      behind = await this.#queue((recording as OpenclRecording).prepared)
+      if (before !== undefined) await this.#finish(before)
+    }
+    if (behind !== undefined) await this.#finish(behind)
+    return end
+  }
+
+  async close(): Promise<void> {
+    const { context, queue } = this.#opened
+    await this.#cl.finish(queue)
+    for (const kernel of this.#kernels) this.#cl.releaseKernel(kernel)
+    for (const program of this.#programs) this.#cl.releaseProgram(program)
+    for (const { handle } of this.#objects) this.#cl.releaseMemory(handle)
+    this.#cl.releaseQueue(queue)
+    this.#cl.releaseContext(context)
+  }
+
+  /** One with room for so much. */
+  #objectFor(bytes: number, where: "device" | "host"): MemoryObject {
+    const length = pieceOf(bytes)
+    for (const object of this.#objects)
+      if (object.where === where && object.arena.hasRoom(length)) return object
+    const { largest } = this.memory()
+    const size = length > SHARED_OBJECT / 2 ? length : Math.min(SHARED_OBJECT, largest)
+    if (size < length || length > largest) throw this.#refusal(bytes)
+    const code = new Int32Array(1)
+    const flags = READ_WRITE | (where === "host" ? ALLOCATE_HOST : 0n)
+    const { context } = this.#opened
+    const handle = BigInt(this.#cl.createMemory(context, flags, BigInt(size), null, code))
+    if (REFUSALS.has(code[0]!)) throw this.#refusal(bytes)
+    if (code[0] !== 0) throw this.#failure(code[0]!, "clCreateBuffer")
+    const object = { handle, where, arena: new Arena(size) }
+    this.#objects.add(object)
+    return object
+  }
+
+  #refusal(bytes: number): Error {
+    const what = `${Math.ceil(bytes / 2 ** 20)} MiB on ${this.description}`
+    return problem("memory_refused", { what })
+  }
+
+  async #build(module: Uint8Array): Promise<Pointer> {
+    const { context, handle } = this.#opened
+    const code = new Int32Array(1)
+    const texts = BigUint64Array.of(addressOf(module))
+    const lengths = BigUint64Array.of(BigInt(module.length))
+    const program = BigInt(this.#cl.createProgram(context, 1, texts, lengths, code))
+    if (code[0] !== 0) throw this.#failure(code[0]!, "clCreateProgramWithSource")
+    this.#programs.push(program)
+    const devices = BigUint64Array.of(handle.device)
+    const options = this.#buildOptions
+    const built = await this.#cl.buildProgram(program, 1, devices, options, null, null)
+    if (built === 0) return program
+    const log = this.#text((size, value, needed) =>
+      this.#cl.buildInfo(program, handle.device, BUILD_LOG, size, value, needed),
+    )
+    throw new Error(
+      `${this.description} refuses the kernels: ${log || failure(built, "clBuildProgram")}`,
+    )
+  }
+
+  /** A kernel that needs too much of the device for the threads it has can be built all the same. */
+  #tryOut({ program, code }: OpenclKernel): void {
+    const kernel = this.#createKernel(program, code)
+    const most = new BigUint64Array(1)
+    const { device } = this.#opened.handle
+    const answer = this.#cl.groupInfo(kernel, device, KERNEL_THREADS, 8, most, null)
+    this.#releaseKernel(kernel)
+    if (answer !== 0) throw this.#failure(answer, "clGetKernelWorkGroupInfo")
+    if (most[0]! < code.threads)
+      throw new Error(
+        `${this.description} runs ${code.name} with ${most[0]} threads and not with ${code.threads}`,
+      )
+  }
+
+  #createKernel(program: Pointer, { name, entry }: KernelCode): Pointer {
+    const code = new Int32Array(1)
+    const kernel = BigInt(this.#cl.createKernel(program, entry, code))
+    if (code[0] !== 0)
+      throw new Error(`${this.description} refuses ${name}: ${failure(code[0]!, "clCreateKernel")}`)
+    this.#kernels.add(kernel)
+    return kernel
+  }
+
+  #releaseKernel(kernel: Pointer): void {
+    if (this.#kernels.delete(kernel)) this.#cl.releaseKernel(kernel)
+  }
+
+  #prepare({ kernel: loaded, operands, groups }: Dispatch): Prepared {
+    const { program, code } = loaded as OpenclKernel
+    const kernel = this.#createKernel(program, code)
+    let index = 0
+    const pass = (value: Uint32Array | BigUint64Array) => {
+      const answer = this.#cl.setArgument(kernel, index++, value.byteLength, value)
+      if (answer !== 0) throw this.#failure(answer, `clSetKernelArg of ${code.name}`)
+    }
+    for (const operand of operands) {
+      if (typeof operand === "number") pass(Uint32Array.of(operand))
+      else {
+        const { object, at } = operand.place as OpenclPlace
+        pass(BigUint64Array.of(object.handle))
+        pass(BigUint64Array.of(BigInt(at + operand.at)))
+      }
+    }
+    const [x, y, z] = groups.map(BigInt) as [bigint, bigint, bigint]
+    return {
+      kernel,
+      threads: BigUint64Array.of(x * BigInt(code.threads), y, z),
+      group: BigUint64Array.of(BigInt(code.threads), 1n, 1n),
+    }
+  }
+
+  /** @returns the event of the last one */
+  async #queue(prepared: readonly Prepared[]): Promise<Pointer | undefined> {
+    const { queue } = this.#opened
+    const event = new BigUint64Array(1)
+    for (const [i, { kernel, threads, group }] of prepared.entries()) {
+      const out = i === prepared.length - 1 ? event : null
+      const code = this.#cl.dispatch(queue, kernel, 3, null, threads, group, 0, null, out)
+      if (code !== 0) throw this.#failure(code, "clEnqueueNDRangeKernel")
+      if (i % SLICE !== SLICE - 1) continue
+      this.#cl.flush(queue)
+      await setImmediate()
+    }
+    this.#cl.flush(queue)
+    return event[0] || undefined
+  }
+
+  async #finish(event: Pointer): Promise<void> {
+    await this.#behindAll("clWaitForEvents", () => this.#waitFor(event))
+  }
+
+  /** What a call answers that ends after everything which is queued now. */
+  async #behindAll(name: string, call: () => Promise<number>): Promise<void> {
+    const written = this.#written.length
+    const code = await call()
+    this.#written.splice(0, written)
+    if (code !== 0) throw this.#failure(code, name)
+  }
+
+  /** @returns the code of what went wrong, and 0 if nothing did */
+  async #waitFor(event: Pointer): Promise<number> {
+    const code = await this.#cl.wait(1, BigUint64Array.of(event))
+    const status = new Int32Array(1)
+    if (code !== 0) this.#cl.eventInfo(event, EVENT_STATUS, 4, status, null)
+    this.#cl.releaseEvent(event)
+    return status[0]! < 0 ? status[0]! : code
+  }
+
+  #failure(code: number, call: string): Error {
+    const words = `${this.description}: ${failure(code, call)}`
+    if (!LOSSES.has(code)) return new Error(`internal: ${words}`)
+    this.#lost = new ProgramLost(words)
+    return this.#lost
+  }
+
+  /** A number of 64 bits or, with zeros above, of fewer. */
+  #ask(what: number): bigint {
+    const value = new BigUint64Array(1)
+    this.#cl.deviceInfo(this.#opened.handle.device, what, 8, value, null)
+    return value[0]!
+  }
+
+  #text(
+    ask: (size: number, value: Uint8Array | null, needed: BigUint64Array | null) => number,
+  ): string {
+    const needed = new BigUint64Array(1)
+    if (ask(0, null, needed) !== 0) return ""
+    const value = new Structure(Number(needed[0]))
+    ask(value.bytes.length, value.bytes, null)
+    return value.text()
+  }
+}
+
+/** What a place of so many bytes takes. */
+function pieceOf(bytes: number): number {
+  return Math.max(1, Math.ceil(bytes / PIECE)) * PIECE
+}
+
+/** Where some bytes of a place lie in a memory object. */
+function within(place: Place, at: number, { length }: Uint8Array): [Pointer, bigint] {
+  if (at < 0 || at + length > place.bytes)
+    throw new Error(`internal: ${length} bytes at ${at} of a place of ${place.bytes}`)
+  const { object, at: from } = place as OpenclPlace
+  return [object.handle, BigInt(from + at)]
+}
