@@ -183,6 +183,11 @@ function shareOf(behind: number): number {
   return Math.floor(expSingle(behind) * 1099511627776)
 }
 
+/** Of p, a float below 1, the part that 24 bits hold, up to the next: in units of 2^-24. */
+export function partOf(p: number): number {
+  return Math.ceil(p * 16777216)
+}
+
 const CARRY = 2 ** 50
 
 /** A sum of whole numbers below 2^50, exact beyond 2^53. */
@@ -210,10 +215,10 @@ class WholeSum {
     return this.#high > target.#high || (this.#high === target.#high && this.#low >= target.#low)
   }
 
-  /** The part `p` of it, up to a whole number; of p, a float below 1, the part that 24 bits hold, up to the next. */
+  /** The part `p` of it, up to a whole number. */
   part(p: number): WholeSum {
     const whole = (BigInt(this.#high) << 50n) + BigInt(this.#low)
-    const product = whole * BigInt(Math.ceil(p * 16777216))
+    const product = whole * BigInt(partOf(p))
     const part = (product + 16777215n) >> 24n
     const result = new WholeSum()
     result.#high = Number(part >> 50n)
@@ -250,7 +255,12 @@ function logSumOf(logits: Float32Array): { most: number; logSum: number } {
   for (const logit of logits) most = Math.max(most, settled(logit))
   const sum = new WholeSum()
   for (const logit of logits) sum.add(shareOf(distance(settled(logit), most, 1)))
-  return { most, logSum: log(sum.valueOf() / 1099511627776) }
+  return { most, logSum: logOfShares(sum.valueOf()) }
+}
+
+/** The logarithm of a sum of shares. */
+export function logOfShares(sum: number): number {
+  return log(sum / 1099511627776)
 }
 
 /** Fills `list` with the tokens of the largest logits, best first, the lower id among equals. */

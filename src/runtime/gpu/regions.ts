@@ -1,6 +1,7 @@
 // What a step brings to a GPU's kernels and takes away, by name: a tape says which of these an operand is, and step-block.ts
 // where each of them lies.
 
+import type { Rotation } from "../rotation.ts"
 import type { RowSet } from "../step-rows.ts"
 import type { AttentionOrder } from "./attention-work.ts"
 
@@ -24,35 +25,56 @@ export type Region =
   | { name: "items"; of: ItemsName; order: AttentionOrder }
   /** [chunks + 1] of the work of attention, where each chunk's items begin; chunks that are empty repeat the end. */
   | { name: "chunkStarts"; of: ItemsName }
+  /** Floats, [T, 2 * frequencies] of each token: cosines, then sines. */
+  | { name: "turns"; rotation: Rotation }
   /** Rows of floats, [T, hidden]. */
   | { name: "hiddenIn" }
-  /** One array of SamplingRows, as it is; `seed` is two words a row, the lower first. */
+  /** How rows of logits become tokens. */
   | { name: "sampling"; array: SamplingArray }
-  /** What the sampler tells the host: see kernels/sampler.ts. */
-  | { name: "results"; array: string }
+  /** [L, RESULT_WORDS] what the sampler tells the host. */
+  | { name: "results" }
 
-export type SamplingArray =
-  | "temperature"
-  | "inverseTemperature" // settled(1 / temperature), or 0 where that is 0
-  | "topK"
-  | "topP"
-  | "minP"
-  | "presence"
-  | "frequency"
-  | "repetition"
-  | "inverseRepetition" // settled(1 / repetition)
-  | "countStarts"
-  | "countTokens"
-  | "counts"
-  | "biasStarts"
-  | "biasTokens"
-  | "biases"
-  | "masks"
-  | "maskRow"
-  | "seed"
-  | "choice"
-  | "position"
-  | "topLogprobs"
+/** "rows": [L, SAMPLING_WORDS]. The others are arrays of SamplingRows as they are. */
+export type SamplingArray = "rows" | "countTokens" | "counts" | "biasTokens" | "biases" | "masks"
+
+/**
+ * Words of a row of sampling. What takes a division or a double has been computed, and floats are `settled`, so that no device
+ * meets numbers next to zero.
+ */
+export const samplingWord = {
+  isGreedy: 0, // 1: takes the likeliest token
+  inverseTemperature: 1,
+  topK: 2,
+  topPart: 3, // of 2^24: how much of the sum of shares is kept; 2^24: all
+  minP: 4,
+  presence: 5,
+  frequency: 6,
+  repetition: 7,
+  inverseRepetition: 8,
+  countStart: 9,
+  countEnd: 10,
+  biasStart: 11,
+  biasEnd: 12,
+  maskStart: 13, // in `masks`, or NO_MASK
+  noiseLow: 14, // the row's NoiseKey
+  noiseHigh: 15,
+  topLogprobs: 16, // or NO_LOGPROBS
+} as const
+export const SAMPLING_WORDS = 20
+export const NO_MASK = 0xffffffff
+
+/** Words of a row of results. Logits are raw, and `settled`. What nobody asked for is left as it was. */
+export const resultWord = {
+  token: 0,
+  isFinite: 1, // 0: there is no token
+  logit: 2, // the token's
+  most: 3, // the largest
+  sumLow: 4, // of all shares, in units of 2^-40
+  sumHigh: 5,
+  topTokens: 8, // [MAX_TOP_LOGPROBS]
+  topLogits: 28,
+} as const
+export const RESULT_WORDS = 48
 
 /** Items of attention are counted and listed once for all layers that share them. */
 export type ItemsName = `${"tokens" | "wanted"} g${number} w${number | "all"} s${number}`

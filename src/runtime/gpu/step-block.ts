@@ -1,0 +1,391 @@
+// A step's input as one piece of memory: what kernels are told of a step lies in it as 32-bit words, and what the sampler
+// answers. Everything has its fixed place, so that launches that were recorded once find each step's numbers; lists whose
+// length nobody knows beforehand come last, and when one has outgrown its room the places of those lists change.
+//
+// What is here is a copy in this process. Whoever owns the device's takes over the ranges that a step has written.
+
+import { noiseKey } from "../noise.ts"
+import {
+  MAX_TOP_LOGPROBS,
+  NO_LOGPROBS,
+  type ProgramLimits,
+  type SamplingRows,
+  type StepDone,
+  type StepInput,
+  UNMASKED,
+} from "../program.ts"
+import { type Rotation, writeTurns } from "../rotation.ts"
+import { logOfShares, partOf } from "../sampling.ts"
+import { settled } from "../single.ts"
+import { type RowSet, StepRows, type Visible } from "../step-rows.ts"
+import { AttentionWork, WORK } from "./attention-work.ts"
+import {
+  type CountName,
+  NO_MASK,
+  RESULT_WORDS,
+  type Region,
+  resultWord,
+  SAMPLING_WORDS,
+  samplingWord,
+} from "./regions.ts"
+
+/** What decides how large things are. */
+export interface StepShape {
+  limits: ProgramLimits
+  sinks: number // the manifest's
+  vocabulary: number
+  hidden: number
+}
+
+/** Some bytes of the block. */
+export interface Range {
+  from: number
+  to: number
+}
+
+type Words = Int32Array | Uint32Array | Float32Array
+
+/** A region and its place. Lengths are in words. */
+interface Part {
+  region: Region
+  at: number
+  capacity: number
+  length: number // in this step
+  /** What this step has in it, in memory that is used again. */
+  take: (input: StepInput) => Words
+}
+
+const NOTHING = new Int32Array(0)
+const FEW_CHUNKS = 16
+
+/** Parts begin at multiples of 16 bytes. */
+const ALIGNED = 4
+/** Ranges nearer to each other than this are one: copying what lies between costs less than another call. */
+const GAP_BYTES = 16384
+
+export class StepBlock {
+  readonly #shape: StepShape
+  readonly #rows: StepRows
+  readonly #attention = new Map<string, AttentionWork>()
+  readonly #parts: readonly Part[] // of each region
+  readonly #fixed: readonly Part[] // as they lie, behind the results
+  readonly #lists: readonly Part[] // behind those
+  #integers!: Int32Array
+  #words!: Uint32Array
+  #floats!: Float32Array
+
+  /** @param regions those of a tape */
+  constructor(shape: StepShape, regions: readonly Region[]) {
+    this.#shape = shape
+    this.#rows = new StepRows(shape.limits, shape.sinks)
+    for (const region of regions)
+      if (region.name === "items")
+        this.#attention.set(region.of, new AttentionWork(region.order, shape.sinks))
+    this.#parts = regions.map((region) => ({ region, at: 0, length: 0, ...this.#contents(region) }))
+    const placed = this.#parts.filter(({ region }) => region.name !== "results")
+    this.#lists = placed.filter(({ region }) => isList(region))
+    // What is small comes first, so that the words of a short step lie near one another.
+    this.#fixed = placed
+      .filter(({ region }) => !isList(region))
+      .sort((a, b) => a.capacity - b.capacity)
+    this.#place()
+  }
+
+  /** All of it, to be written to the device's. Another array once `fill` said so. */
+  get bytes(): Uint8Array {
+    return new Uint8Array(this.#words.buffer)
+  }
+
+  /** Where a region begins, in bytes, by its number. Lists move when the block grows. */
+  offsetOf(region: number): number {
+    return this.#parts[region]!.at * 4
+  }
+
+  /**
+   * Takes a step's input that has been checked.
+   * @returns whether the block has grown: then the device's must be made anew, and what was recorded with its places
+   */
+  fill(input: StepInput): boolean {
+    this.#rows.take(input)
+    for (const work of this.#attention.values()) work.take(this.#rows, input)
+    const hasGrown = !this.#write(this.#lists, input)
+    if (hasGrown) {
+      this.#place()
+      this.#write(this.#lists, input)
+    }
+    this.#write(this.#fixed, input)
+    return hasGrown
+  }
+
+  /** What the last `fill` has written. */
+  written(): Range[] {
+    const ranges: Range[] = []
+    for (const parts of [this.#fixed, this.#lists])
+      for (const { at, length } of parts) {
+        if (length === 0) continue
+        const [from, to] = [at * 4, (at + length) * 4]
+        const last = ranges.at(-1)
+        if (last && from - last.to < GAP_BYTES) last.to = to
+        else ranges.push({ from, to })
+      }
+    return ranges
+  }
+
+  /** Of the step that was filled in: what decides how many groups its kernels need, and how often they run. */
+  countOf(of: RowSet | CountName): number {
+    if (isRowSet(of)) return this.#rows.tokensOf(of).length
+    const space = of.indexOf(" ")
+    const work = this.#workOf(of.slice(space + 1))
+    return of.startsWith("items") ? work.items.length / WORK : work.chunkStarts.length - 1
+  }
+
+  /** Bytes that the results of so many logits rows take, from the block's beginning. */
+  static resultBytes(rows: number): number {
+    return rows * RESULT_WORDS * 4
+  }
+
+  #workOf(items: string): AttentionWork {
+    const work = this.#attention.get(items)
+    if (!work) throw new Error(`internal: a step has no items ${items}`)
+    return work
+  }
+
+  /** Where everything lies, by the capacities. */
+  #place(): void {
+    let end = this.#shape.limits.rows * RESULT_WORDS
+    for (const parts of [this.#fixed, this.#lists])
+      for (const part of parts) {
+        part.at = Math.ceil(end / ALIGNED) * ALIGNED
+        end = part.at + part.capacity
+      }
+    const buffer = new ArrayBuffer(end * 4)
+    this.#integers = new Int32Array(buffer)
+    this.#words = new Uint32Array(buffer)
+    this.#floats = new Float32Array(buffer)
+  }
+
+  /** @returns whether there was room for all of them; there is, once they have been placed again */
+  #write(parts: readonly Part[], input: StepInput): boolean {
+    let fits = true
+    for (const part of parts) {
+      const words = part.take(input)
+      part.length = words.length
+      while (part.capacity < words.length) {
+        part.capacity *= 2
+        fits = false
+      }
+      if (!fits) continue
+      if (words instanceof Int32Array) this.#integers.set(words, part.at)
+      else if (words instanceof Uint32Array) this.#words.set(words, part.at)
+      else this.#floats.set(words, part.at)
+    }
+    return fits
+  }
+
+  /** How much room a region has, at first if it is a list, and how a step's words of it are had. */
+  #contents(region: Region): { capacity: number; take: Part["take"] } {
+    const { limits, vocabulary, hidden } = this.#shape
+    const { tokens, sequences } = limits
+    const rows = this.#rows
+    switch (region.name) {
+      case "count": {
+        const count = new Int32Array(1)
+        return {
+          capacity: 1,
+          take: () => {
+            count[0] = this.countOf(region.of)
+            return count
+          },
+        }
+      }
+      case "tokens":
+        return { capacity: tokens, take: (input) => input.tokens }
+      case "positions":
+        return { capacity: tokens, take: (input) => input.positions }
+      case "sequences":
+        return { capacity: tokens, take: () => rows.sequences }
+      case "tokensOf":
+        return {
+          capacity: region.set === "logits" ? limits.rows : tokens,
+          take: () => rows.tokensOf(region.set),
+        }
+      case "rowsInWanted":
+        return { capacity: tokens, take: () => rows.rowsIn("wanted") }
+      case "slots":
+        return { capacity: tokens, take: () => rows.slotsIn(region.group) }
+      case "firstSeen":
+        return { capacity: tokens, take: firstSeen(rows, region, tokens) }
+      case "blocks":
+        return { capacity: 16 * sequences, take: (input) => input.blocks }
+      case "items": {
+        const work = this.#workOf(region.of)
+        return { capacity: 4 * WORK * sequences, take: () => work.items }
+      }
+      case "chunkStarts": {
+        const work = this.#workOf(region.of)
+        return { capacity: FEW_CHUNKS, take: () => padded(work.chunkStarts) }
+      }
+      case "turns": {
+        const turns = new Turns(region.rotation, tokens)
+        return { capacity: tokens * turns.columns, take: ({ positions }) => turns.of(positions) }
+      }
+      case "hiddenIn":
+        return { capacity: tokens * hidden, take: ({ hiddenIn }) => hiddenIn! }
+      case "sampling": {
+        if (region.array === "rows") {
+          const words = new SamplingWords(limits.rows, vocabulary)
+          return {
+            capacity: limits.rows * SAMPLING_WORDS,
+            take: ({ sampling }) => words.of(sampling),
+          }
+        }
+        const { array } = region
+        const capacity = array === "masks" ? 4 * Math.ceil(vocabulary / 32) : 1024
+        return { capacity, take: ({ sampling }) => sampling[array] }
+      }
+      case "results":
+        return { capacity: 0, take: () => NOTHING }
+    }
+  }
+}
+
+function isRowSet(of: RowSet | CountName): of is RowSet {
+  return of === "tokens" || of === "wanted" || of === "logits" || of === "hidden"
+}
+
+/** Whether nobody knows beforehand how long it can be. */
+function isList(region: Region): boolean {
+  if (region.name === "sampling") return region.array !== "rows"
+  return region.name === "blocks" || region.name === "items" || region.name === "chunkStarts"
+}
+
+function firstSeen(
+  rows: StepRows,
+  of: Pick<Visible, "group" | "window">,
+  tokens: number,
+): () => Int32Array {
+  const seen = new Int32Array(tokens)
+  return () => {
+    const { length } = rows.sequences
+    for (let token = 0; token < length; token++) seen[token] = rows.firstSeen(token, of)
+    return seen.subarray(0, length)
+  }
+}
+
+/**
+ * Twice as many chunks as there are, and at least a few, so that kernels may be launched for a rounded number of them: those
+ * that are not there begin and end where the last one ends.
+ */
+function padded(starts: readonly number[]): Int32Array {
+  const all = new Int32Array(Math.max(FEW_CHUNKS, 2 * starts.length)).fill(starts.at(-1)!)
+  all.set(starts)
+  return all
+}
+
+/** Positions whose turns are kept: those of prompts come again, and a prompt's are those of another. */
+const KEPT_POSITIONS = 4096
+
+/** The turns of a step's tokens; computing a row takes some microseconds, so those of positions met before are kept. */
+class Turns {
+  readonly columns: number
+  readonly #rotation: Rotation
+  readonly #kept: Float32Array // [KEPT_POSITIONS, columns] at the position's number, less its multiples of the first
+  readonly #positions = new Int32Array(KEPT_POSITIONS).fill(-1)
+  readonly #rows: Float32Array // [tokens, columns]
+
+  constructor(rotation: Rotation, tokens: number) {
+    this.columns = 2 * rotation.frequencies.length
+    this.#rotation = rotation
+    this.#kept = new Float32Array(KEPT_POSITIONS * this.columns)
+    this.#rows = new Float32Array(tokens * this.columns)
+  }
+
+  of(positions: Int32Array): Float32Array {
+    const { columns } = this
+    for (let token = 0; token < positions.length; token++) {
+      const position = positions[token]!
+      const slot = position % KEPT_POSITIONS
+      if (this.#positions[slot] !== position) {
+        writeTurns(position, this.#rotation, this.#kept, slot * columns)
+        this.#positions[slot] = position
+      }
+      this.#rows.set(this.#kept.subarray(slot * columns, (slot + 1) * columns), token * columns)
+    }
+    return this.#rows.subarray(0, positions.length * columns)
+  }
+}
+
+/** Rows of sampling, as `samplingWord` says. */
+class SamplingWords {
+  readonly #words: Uint32Array
+  readonly #floats: Float32Array
+  readonly #maskWords: number
+
+  constructor(rows: number, vocabulary: number) {
+    this.#words = new Uint32Array(rows * SAMPLING_WORDS)
+    this.#floats = new Float32Array(this.#words.buffer)
+    this.#maskWords = Math.ceil(vocabulary / 32)
+  }
+
+  of(rows: SamplingRows): Uint32Array {
+    const count = rows.temperature.length
+    for (let row = 0; row < count; row++) this.#write(row, rows)
+    return this.#words.subarray(0, count * SAMPLING_WORDS)
+  }
+
+  #write(row: number, rows: SamplingRows): void {
+    const words = this.#words
+    const floats = this.#floats
+    const at = row * SAMPLING_WORDS
+    const temperature = settled(rows.temperature[row]!)
+    const topP = settled(rows.topP[row]!)
+    const repetition = settled(rows.repetition[row]!)
+    const isGreedy = temperature === 0 || topP === 0
+    words[at + samplingWord.isGreedy] = isGreedy ? 1 : 0
+    floats[at + samplingWord.inverseTemperature] = isGreedy ? 0 : settled(1 / temperature)
+    words[at + samplingWord.topK] = rows.topK[row]!
+    words[at + samplingWord.topPart] = partOf(Math.min(topP, 1))
+    floats[at + samplingWord.minP] = settled(rows.minP[row]!)
+    floats[at + samplingWord.presence] = settled(rows.presence[row]!)
+    floats[at + samplingWord.frequency] = settled(rows.frequency[row]!)
+    floats[at + samplingWord.repetition] = repetition
+    floats[at + samplingWord.inverseRepetition] = settled(1 / repetition)
+    words[at + samplingWord.countStart] = rows.countStarts[row]!
+    words[at + samplingWord.countEnd] = rows.countStarts[row + 1]!
+    words[at + samplingWord.biasStart] = rows.biasStarts[row]!
+    words[at + samplingWord.biasEnd] = rows.biasStarts[row + 1]!
+    const mask = rows.maskRow[row]!
+    words[at + samplingWord.maskStart] = mask === UNMASKED ? NO_MASK : mask * this.#maskWords
+    const key = noiseKey(rows.seed[row]!, rows.choice[row]!, rows.position[row]!)
+    words[at + samplingWord.noiseLow] = key.low
+    words[at + samplingWord.noiseHigh] = key.high
+    words[at + samplingWord.topLogprobs] = rows.topLogprobs[row]!
+  }
+}
+
+/**
+ * Writes what the sampler found: logarithms are the host's, as runtime/sampling.ts has them.
+ * @param bytes the first `resultBytes` of the block
+ */
+export function writeResults(bytes: Uint8Array, rows: SamplingRows, out: StepDone): void {
+  const words = new Uint32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4)
+  const floats = new Float32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4)
+  for (let row = 0; row < out.tokens.length; row++) {
+    const at = row * RESULT_WORDS
+    if (words[at + resultWord.isFinite] === 0) continue // all of the row stays 0
+    out.finite[row] = 1
+    out.tokens[row] = words[at + resultWord.token]!
+    const wanted = rows.topLogprobs[row]!
+    if (wanted === NO_LOGPROBS) continue
+    const most = floats[at + resultWord.most]!
+    const logSum = logOfShares(
+      words[at + resultWord.sumHigh]! * 2 ** 32 + words[at + resultWord.sumLow]!,
+    )
+    out.logprobs[row] = floats[at + resultWord.logit]! - most - logSum
+    const first = row * MAX_TOP_LOGPROBS
+    for (let i = 0; i < wanted; i++) {
+      out.topTokens[first + i] = words[at + resultWord.topTokens + i]!
+      out.topLogprobs[first + i] = floats[at + resultWord.topLogits + i]! - most - logSum
+    }
+  }
+}
