@@ -123,6 +123,7 @@ type Handle = number | bigint
 
 const CONTEXT_PLATFORM = 0x1084n
 const SINGLE_CONFIG = 0x101b
+const DOUBLE_CONFIG = 0x1032
 const ROUNDED_DIVIDE_SQRT = 1n << 7n
 const MOST_ARGUMENT_BYTES = 0x1017
 const BUILD_LOG = 0x1183
@@ -223,7 +224,7 @@ class OpenclDevice implements GpuDevice {
     this.#opened = opened
     const { features, description, type } = opened.described
     const isRounded = (this.#ask(SINGLE_CONFIG) & ROUNDED_DIVIDE_SQRT) !== 0n
-    this.#buildOptions = isRounded ? "-cl-fp32-correctly-rounded-divide-sqrt -D ROUNDED" : ""
+    this.#buildOptions = isRounded ? "-cl-fp32-correctly-rounded-divide-sqrt" : ""
     this.description = description
     this.traits = {
       threads: Number(features.threads_per_group),
@@ -232,6 +233,8 @@ class OpenclDevice implements GpuDevice {
       subgroup: 0, // known of a kernel, once that is built, and not of a device
       dot4: features.int8_dot === true,
       fma: true, // the language's own rounds once, whatever the device has
+      division: isRounded,
+      float64: this.#ask(DOUBLE_CONFIG) !== 0n,
       isProcessor: type === "processor",
     }
   }

@@ -37,7 +37,8 @@ export interface Dialect {
   group(axis: number): string
   groups(axis: number): string
   barrier: string
-  functions: Readonly<Record<Named, string>>
+  /** Without one for division, its sign rounds correctly. */
+  functions: Readonly<Record<Named, string> & { divide?: string }>
   /** Text that a program brings along which calls one of these functions. */
   helpers: readonly { names: readonly string[]; text: string }[]
   /** The bits of a number as another type: one of the two is a float. */
@@ -50,7 +51,7 @@ export interface Dialect {
 }
 
 /** What every dialect has a function for, under some name. */
-type Named = "fma" | "sqrt" | "divide" | "abs" | "min" | "max" | "mulHigh" | "dot4"
+type Named = "fma" | "sqrt" | "abs" | "min" | "max" | "mulHigh" | "dot4"
 
 export interface PrintedProgram {
   text: string
@@ -387,9 +388,9 @@ class KernelPrinter {
         return { text: `${question} ? ${one} : ${other}`, binds: binding.choice }
       }
       case "fma":
-        return this.#call("fma", expression.a, expression.b, expression.c)
+        return this.#call(this.#dialect.functions.fma, expression.a, expression.b, expression.c)
       case "dot4":
-        return this.#call("dot4", expression.a, expression.b, expression.c)
+        return this.#call(this.#dialect.functions.dot4, expression.a, expression.b, expression.c)
     }
   }
 
@@ -409,8 +410,11 @@ class KernelPrinter {
 
   #binary(expression: Extract<Expression, { kind: "binary" }>): Piece {
     const { name, type, a, b } = expression
-    if (name === "min" || name === "max" || name === "mulHigh") return this.#call(name, a, b)
-    if (name === "div" && type === "f32") return this.#call("divide", a, b)
+    const { functions } = this.#dialect
+    const { divide } = functions
+    if (name === "min" || name === "max" || name === "mulHigh")
+      return this.#call(functions[name], a, b)
+    if (name === "div" && type === "f32" && divide) return this.#call(divide, a, b)
     if (type === "i32" && mayOverflow(expression)) {
       const sum = enclosed(this.#unsigned(expression), binding.prefix)
       return { text: `(${this.#dialect.types.i32})${sum}`, binds: binding.prefix }
@@ -456,7 +460,7 @@ class KernelPrinter {
         return { text: `!${this.#inside(a, binding.prefix)}`, binds: binding.prefix }
       case "abs":
       case "sqrt":
-        return this.#call(name, a)
+        return this.#call(this.#dialect.functions[name], a)
       case "float":
         return this.#cast(types.f32, a)
       case "whole":
@@ -476,8 +480,7 @@ class KernelPrinter {
     return { text: `(${type})${text}`, binds: binding.prefix }
   }
 
-  #call(name: Named, ...values: Expression[]): Piece {
-    const word = this.#dialect.functions[name]
+  #call(word: string, ...values: Expression[]): Piece {
     this.#called.add(word)
     return whole(`${word}(${values.map((value) => this.#text(value)).join(", ")})`)
   }

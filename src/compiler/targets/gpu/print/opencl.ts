@@ -1,21 +1,20 @@
-// Kernels as OpenCL C of version 1.2, with extensions where a device has them. A buffer is handed over as a memory object and
-// the byte at which it begins there, since several lie in one object.
-//
-// Whoever builds the program asks for division and roots that are rounded correctly and says so by defining ROUNDED. Where a
-// device has none, the program counts them out in whole numbers.
+// Kernels as OpenCL C of version 1.2. A buffer is handed over as a memory object and the byte at which it begins there, since
+// several lie in one object. The text is to be built with nothing relaxed, and with division and roots that are rounded
+// correctly where it says so itself: where they are not, it counts them out in whole numbers.
 
+import type { Need } from "../../../../runtime/gpu/tape.ts"
 import type { Kernel } from "../ir/ir.ts"
 import { type Dialect, type PrintedProgram, printProgram } from "./c.ts"
 
-export function printOpencl(kernels: readonly Kernel[]): PrintedProgram {
-  return printProgram(kernels, opencl)
+/** What a device may have that this dialect has other words for, the best first. */
+export const openclProfiles: readonly (readonly Need[])[] = [["division", "dot4"], ["division"], []]
+
+/** @param needs one of the profiles above: what the text relies on */
+export function printOpencl(kernels: readonly Kernel[], needs: readonly Need[]): PrintedProgram {
+  return printProgram(kernels, dialectFor(needs))
 }
 
-const rounding = `#ifdef ROUNDED
-float divide(float a, float b) { return a / b; }
-float root(float a) { return sqrt(a); }
-#else
-// A positive number is fraction * 2^power: 24 bits of it, the upper one set.
+const divisionInWhole = `// A positive number is fraction * 2^power: 24 bits of it, the upper one set.
 int power_of(uint bits) { return bits >> 23 ? (int)(bits >> 23) - 150 : -141 - (int)clz(bits); }
 uint fraction_of(uint bits) {
   return bits >> 23 ? (bits & 0x7fffffu) | 0x800000u : bits << (clz(bits) - 8u);
@@ -54,26 +53,33 @@ float root(float a) {
     if ((found | bit) * (found | bit) <= square) found |= bit;
   const ulong rest = found * found != square;
   return as_float(nearest((found << 1) | rest, (power - odd) / 2 - 19));
-}
-#endif`
-
-const dot4 = `int dot4(uint a, uint b, int c) {
-#ifdef cl_khr_integer_dot_product
-  const int sum = dot_4x8packed_ss_int(a, b);
-#else
-  const char4 x = as_char4(a), y = as_char4(b);
-  const int sum = x.x * y.x + x.y * y.y + x.z * y.z + x.w * y.w;
-#endif
-  return (int)((uint)sum + (uint)c);
 }`
 
-const opencl: Dialect = {
-  opening: [
-    "#pragma OPENCL FP_CONTRACT OFF",
-    "#ifdef cl_khr_integer_dot_product",
-    "#pragma OPENCL EXTENSION cl_khr_integer_dot_product : enable",
-    "#endif",
-  ],
+const dot4 = `int dot4(uint a, uint b, int c) {
+  return (int)((uint)dot_4x8packed_ss_int(a, b) + (uint)c);
+}`
+
+const dot4InBytes = `int dot4(uint a, uint b, int c) {
+  const char4 x = as_char4(a), y = as_char4(b);
+  return (int)((uint)(x.x * y.x + x.y * y.y + x.z * y.z + x.w * y.w) + (uint)c);
+}`
+
+function dialectFor(needs: readonly Need[]): Dialect {
+  const [hasDivision, hasDot4] = [needs.includes("division"), needs.includes("dot4")]
+  const extension = "#pragma OPENCL EXTENSION cl_khr_integer_dot_product : enable"
+  return {
+    ...words,
+    opening: [...words.opening, ...(hasDot4 ? [extension] : [])],
+    functions: { ...words.functions, ...(hasDivision ? {} : { divide: "divide", sqrt: "root" }) },
+    helpers: [
+      { names: ["divide", "root"], text: divisionInWhole },
+      { names: ["dot4"], text: hasDot4 ? dot4 : dot4InBytes },
+    ],
+  }
+}
+
+const words: Dialect = {
+  opening: ["#pragma OPENCL FP_CONTRACT OFF"],
   types: {
     f32: "float",
     i32: "int",
@@ -95,10 +101,10 @@ const opencl: Dialect = {
   ],
   operand(operand, give) {
     const { name } = operand
-    if (operand.kind === "word") return { parameter: `${opencl.types[operand.type]} ${name}` }
+    if (operand.kind === "word") return { parameter: `${words.types[operand.type]} ${name}` }
     const space = operand.access === "read" ? "__global const" : "__global"
     const [base, at] = [give(`${name}_base`), give(`${name}_at`)]
-    const pointer = `${space} ${opencl.types[operand.element]} *`
+    const pointer = `${space} ${words.types[operand.element]} *`
     return {
       parameter: `${space} uchar *${base}, ulong ${at}`,
       line: `${pointer}${name} = (${pointer})(${base} + ${at});`,
@@ -111,19 +117,15 @@ const opencl: Dialect = {
   barrier: "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)",
   functions: {
     fma: "fma",
-    sqrt: "root",
-    divide: "divide",
+    sqrt: "sqrt",
     abs: "fabs",
     min: "min",
     max: "max",
     mulHigh: "mul_hi",
     dot4: "dot4",
   },
-  helpers: [
-    { names: ["divide", "root"], text: rounding },
-    { names: ["dot4"], text: dot4 },
-  ],
-  bits: (to, _, value) => `as_${opencl.types[to]}(${value})`,
+  helpers: [],
+  bits: (to, _, value) => `as_${words.types[to]}(${value})`,
   loadHalf: (memory, index) => `vload_half(${index}, ${memory})`,
   storeHalf: (memory, index, value) => `vstore_half_rte(${value}, ${index}, ${memory})`,
   loadFour: (type, memory, index) => `((__global const ${type} *)${memory})[${index}]`,
