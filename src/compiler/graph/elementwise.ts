@@ -1,7 +1,10 @@
-// What is done to a value by itself, in one table: how the reference computes it and what the cpu's kernels call it
-// (kernels/functions.h, operation for operation, so that the bits are equal). A function that takes a number beside the
-// value is written `cap(30)` in graphs and plans. Those of `activations` can end a product, too, as its gate.
+// What is done to a value by itself, in one table: how the reference computes it, what the cpu's kernels call it
+// (cpu/kernels/functions.h) and how a GPU's kernels spell it (gpu/kernels/numbers.ts), operation for operation, so that the bits
+// are equal. A function that takes a number beside the value is written `cap(30)` in graphs and plans. Those of `activations`
+// can end a product, too, as its gate.
 
+import type { Builder, Value } from "../targets/gpu/ir/builder.ts"
+import * as gpu from "../targets/gpu/kernels/numbers.ts"
 import {
   cap,
   gelu,
@@ -13,13 +16,13 @@ import {
 } from "../targets/reference/arithmetic.ts"
 
 export const elementwise = {
-  silu: { js: silu, c: (x) => `vec_silu(${x})` },
-  gelu: { js: gelu, c: (x) => `vec_gelu(${x})` },
-  gelu_tanh: { js: geluTanh, c: (x) => `vec_gelu_tanh(${x})` },
-  relu2: { js: relu2, c: (x) => `vec_relu2(${x})` },
-  sigmoid: { js: sigmoid, c: (x) => `vec_sigmoid(${x})` },
-  cap: { js: cap, c: (x, by) => `vec_cap(${x}, ${by})` },
-  scale: { js: scale, c: (x, by) => `vec_mul(${x}, vec_set(${by}))` },
+  silu: { js: silu, c: (x) => `vec_silu(${x})`, gpu: gpu.silu },
+  gelu: { js: gelu, c: (x) => `vec_gelu(${x})`, gpu: gpu.gelu },
+  gelu_tanh: { js: geluTanh, c: (x) => `vec_gelu_tanh(${x})`, gpu: gpu.geluTanh },
+  relu2: { js: relu2, c: (x) => `vec_relu2(${x})`, gpu: gpu.relu2 },
+  sigmoid: { js: sigmoid, c: (x) => `vec_sigmoid(${x})`, gpu: gpu.sigmoid },
+  cap: { js: cap, c: (x, by) => `vec_cap(${x}, ${by})`, gpu: gpu.cap },
+  scale: { js: scale, c: (x, by) => `vec_mul(${x}, vec_set(${by}))`, gpu: gpu.scale },
 } as const satisfies Record<
   string,
   {
@@ -27,6 +30,8 @@ export const elementwise = {
     js: (x: number, by: number) => number
     /** Of a vector's name, and of `by` as a float literal. */
     c: (x: string, by: string) => string
+    /** Of a value in a kernel. */
+    gpu: (k: Builder, x: Value, by: number) => Value
   }
 >
 
