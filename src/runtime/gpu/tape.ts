@@ -23,8 +23,6 @@ export interface Tape {
   regions: readonly Region[]
   /** What is counted of a step: with the counts, rounded up, launches are the same. */
   counts: readonly (RowSet | CountName)[]
-  /** Positions that are one softmax. */
-  span: number
   steps: readonly TapeStep[]
   /** Rows of floats that a step leaves behind. */
   logits: TapeRows
