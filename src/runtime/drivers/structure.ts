@@ -3,6 +3,9 @@
 
 import { addressOf, type Pointer } from "../ffi.ts"
 
+/** Whoever is handed a structure's bytes holds nothing else of it. */
+const pointedTo = new WeakMap<Uint8Array, ArrayBufferView[]>()
+
 export class Structure {
   readonly bytes: Uint8Array
   readonly #view: DataView
@@ -36,6 +39,15 @@ export class Structure {
 
   setPointer(at: number, value: Pointer): void {
     this.#view.setBigUint64(at, value, true)
+  }
+
+  /** Writes an address down. What lies there lives as long as the bytes of this. */
+  pointTo(at: number, target: Structure | ArrayBufferView): void {
+    const bytes = target instanceof Structure ? target.bytes : target
+    this.setPointer(at, addressOf(bytes))
+    const targets = pointedTo.get(this.bytes)
+    if (targets) targets.push(bytes)
+    else pointedTo.set(this.bytes, [bytes])
   }
 
   /** Up to its zero byte, or to the end of its `length` bytes. */

@@ -1,8 +1,8 @@
-// The devices that Vulkan's loader knows. Nothing is opened: a physical device answers questions by itself. Structures are
-// those of vulkan_core.h, chained by their second field; drivers skip those that they do not know, so that one chain serves
-// every version, and what was skipped reads as "cannot".
+// The devices that Vulkan's loader knows. Nothing is opened: a physical device answers questions by itself. Drivers skip
+// structures that they do not know, so that one chain of them serves every version, and what was skipped reads as "cannot".
 
-import { openDriverLibrary } from "../ffi.ts"
+import { type DriverLibrary, openDriverLibrary } from "../ffi.ts"
+import { FEATURES, features12Of, featuresOf, structure } from "../gpu/vulkan-structs.ts"
 import { type DeviceType, type DriverDevice, DriverObstacle, versionText } from "./driver.ts"
 import { Structure } from "./structure.ts"
 
@@ -10,7 +10,7 @@ import { Structure } from "./structure.ts"
 const NEEDED = { word: (1 << 22) | (2 << 12), text: "1.2" }
 
 export function listVulkan(names: readonly string[]): DriverDevice[] {
-  const vulkan = openVulkan(names)
+  const vulkan = takeInstanceFunctions(openDriverLibrary(names))
   const instance = createInstance(vulkan)
   try {
     return physicalDevices(vulkan, instance).map((device) => describe(vulkan, device))
@@ -19,10 +19,9 @@ export function listVulkan(names: readonly string[]): DriverDevice[] {
   }
 }
 
-type Vulkan = ReturnType<typeof openVulkan>
+export type InstanceFunctions = ReturnType<typeof takeInstanceFunctions>
 
-function openVulkan(names: readonly string[]) {
-  const { take } = openDriverLibrary(names)
+export function takeInstanceFunctions({ take }: DriverLibrary) {
   return {
     createInstance: take("int32_t vkCreateInstance(void *info, void *allocator, void *instance)"),
     destroyInstance: take<void>("void vkDestroyInstance(void *instance, void *allocator)"),
@@ -45,37 +44,11 @@ function openVulkan(names: readonly string[]) {
 const INCOMPATIBLE_DRIVER = -9
 const INCOMPLETE = 5
 
-/** VkStructureType, and the bytes of each structure. */
-const kinds = {
-  application: { type: 0, bytes: 48 },
-  instance: { type: 1, bytes: 64 },
-  properties: { type: 1000059001, bytes: 840 },
-  driver: { type: 1000196000, bytes: 536 },
-  subgroups: { type: 1000094000, bytes: 32 },
-  allocations: { type: 1000168000, bytes: 32 },
-  floats: { type: 1000197000, bytes: 88 },
-  dots: { type: 1000280001, bytes: 136 },
-  features: { type: 1000059000, bytes: 240 },
-  storage16: { type: 1000083000, bytes: 32 },
-  features12: { type: 51, bytes: 208 },
-  dotFeatures: { type: 1000280000, bytes: 24 },
-  memory: { type: 1000059006, bytes: 536 },
-  budget: { type: 1000237000, bytes: 272 },
-} as const
-
-function structure(kind: keyof typeof kinds, next?: Structure): Structure {
-  const { type, bytes } = kinds[kind]
-  const made = new Structure(bytes)
-  made.setWord(0, type)
-  if (next) made.setPointer(8, next.address)
-  return made
-}
-
-function createInstance(vulkan: Vulkan): bigint {
+export function createInstance(vulkan: InstanceFunctions): bigint {
   const application = structure("application")
   application.setWord(44, NEEDED.word)
   const info = structure("instance")
-  info.setPointer(24, application.address)
+  info.pointTo(24, application)
   const out = new BigUint64Array(1)
   const code = vulkan.createInstance(info.bytes, null, out)
   if (code === INCOMPATIBLE_DRIVER)
@@ -84,7 +57,7 @@ function createInstance(vulkan: Vulkan): bigint {
   return out[0]!
 }
 
-function physicalDevices(vulkan: Vulkan, instance: bigint): bigint[] {
+export function physicalDevices(vulkan: InstanceFunctions, instance: bigint): bigint[] {
   const count = new Uint32Array(1)
   check("vkEnumeratePhysicalDevices", vulkan.enumerate(instance, count, null))
   const devices = new BigUint64Array(count[0]!)
@@ -107,7 +80,7 @@ const types: readonly DeviceType[] = [
   "processor",
 ]
 
-function describe(vulkan: Vulkan, device: bigint): DriverDevice {
+export function describe(vulkan: InstanceFunctions, device: bigint): DriverDevice {
   const extensions = extensionsOf(vulkan, device)
   const dots = structure("dots")
   const floats = structure("floats", dots)
@@ -125,8 +98,10 @@ function describe(vulkan: Vulkan, device: bigint): DriverDevice {
   const api = properties.word(16)
   const type = types[properties.word(32)] ?? "accelerator"
   const limit = (at: number) => properties.word(312 + at)
-  const can12 = (number: number) => features12.word(16 + 4 * number) === 1
-  const addresses = can12(38)
+  const can = (name: keyof typeof featuresOf) =>
+    features.word(FEATURES + 4 * featuresOf[name]) === 1
+  const can12 = (name: keyof typeof features12Of) =>
+    features12.word(FEATURES + 4 * features12Of[name]) === 1
   const described: DriverDevice = {
     description: properties.text(36, 256),
     type,
@@ -141,55 +116,70 @@ function describe(vulkan: Vulkan, device: bigint): DriverDevice {
       subgroup_size: subgroups.word(16),
       subgroup_arithmetic: (subgroups.word(24) & 4) !== 0,
       f16_storage: storage16.word(16) === 1,
-      f16_arithmetic: can12(7),
-      int8_storage: can12(2),
-      int8_arithmetic: can12(8),
+      f16_arithmetic: can12("float16"),
+      int8_storage: can12("storage8"),
+      int8_arithmetic: can12("int8"),
       int8_dot: dotFeatures.word(16) === 1,
       int8_dot_accelerated: dots.word(32) === 1, // four signed bytes in a word
-      int64: features.word(16 + 4 * 40) === 1,
+      f64_arithmetic: can("float64"),
+      int64: can("int64"),
       matrix_units: extensions.has("VK_KHR_cooperative_matrix"),
-      buffer_addresses: addresses,
+      buffer_addresses: can12("addresses"),
       keeps_nan: floats.word(28) === 1, // and infinities, in single precision
       rounds_to_nearest: floats.word(64) === 1,
+      keeps_subnormals: floats.word(40) === 1,
       threads_per_group: limit(232),
       shared_bytes: limit(216),
       operand_bytes: limit(32), // push constants
       largest_allocation_bytes: allocations.long(24),
     },
   }
-  const obstacle = obstacleOf(api, addresses, computes(vulkan, device))
+  const needed = {
+    "addresses of buffers": can12("addresses"),
+    "whole numbers of 64 bits": can("int64"),
+    "elements of 16 bits in buffers": storage16.word(16) === 1,
+    "elements of 8 bits in buffers": can12("storage8"),
+  }
+  const missing = Object.entries(needed).flatMap(([what, isThere]) => (isThere ? [] : [what]))
+  const obstacle = obstacleOf(api, missing, computeQueue(vulkan, device) !== undefined)
   return obstacle ? { ...described, obstacle } : described
 }
 
 const apiText = (word: number) => versionText(word % 2 ** 29, [22, 12, 0]) // above them: the variant
 
-function obstacleOf(api: number, addresses: boolean, computes: boolean): DriverDevice["obstacle"] {
+function obstacleOf(
+  api: number,
+  missing: readonly string[],
+  computes: boolean,
+): DriverDevice["obstacle"] {
   if (api < NEEDED.word)
     return {
       reason: "driver_too_old",
       problem: `its driver speaks Vulkan ${apiText(api)} and ${NEEDED.text} is needed; update the driver`,
     }
   if (!computes) return { reason: "unsuitable", problem: "it has no queue for compute" }
-  if (!addresses) return { reason: "unsuitable", problem: "its driver has no addresses of buffers" }
+  if (missing.length > 0)
+    return { reason: "unsuitable", problem: `its driver has no ${missing.join(" and no ")}` }
   return undefined
 }
 
 const QUEUE_BYTES = 24
 const COMPUTE = 2
 
-function computes(vulkan: Vulkan, device: bigint): boolean {
+/** The number of its first family of queues that compute. */
+export function computeQueue(vulkan: InstanceFunctions, device: bigint): number | undefined {
   const count = new Uint32Array(1)
   vulkan.queues(device, count, null)
   const queues = new Structure(QUEUE_BYTES * count[0]!)
   vulkan.queues(device, count, queues.bytes)
-  return Array.from({ length: count[0]! }, (_, i) => queues.word(QUEUE_BYTES * i)).some(
-    (flags) => (flags & COMPUTE) !== 0,
-  )
+  const families = Array.from({ length: count[0]! }, (_, i) => queues.word(QUEUE_BYTES * i))
+  const number = families.findIndex((flags) => (flags & COMPUTE) !== 0)
+  return number < 0 ? undefined : number
 }
 
 const EXTENSION_BYTES = 260
 
-function extensionsOf(vulkan: Vulkan, device: bigint): ReadonlySet<string> {
+export function extensionsOf(vulkan: InstanceFunctions, device: bigint): ReadonlySet<string> {
   const count = new Uint32Array(1)
   vulkan.extensions(device, null, count, null)
   const extensions = new Structure(EXTENSION_BYTES * count[0]!)
@@ -202,8 +192,8 @@ function extensionsOf(vulkan: Vulkan, device: bigint): ReadonlySet<string> {
 const DEVICE_LOCAL = 1
 
 /** Of the heaps that are the device's own; `says`: the driver knows how much of them is free. */
-function memoryOf(
-  vulkan: Vulkan,
+export function memoryOf(
+  vulkan: InstanceFunctions,
   device: bigint,
   { shared, says }: { shared: boolean; says: boolean },
 ): DriverDevice["memory"] {
