@@ -1,0 +1,681 @@
+// A kernel as SPIR-V: one module, one entry point, no descriptors. Operands come as push constants, where a buffer is its
+// address; `operandLayout` says where each lies.
+//
+// Vulkan promises less of floats than kernels do. Nothing is contracted: every operation on floats is decorated so. Modules ask
+// for roundings to nearest, for NaN, infinities and numbers next to zero to stay what they are; a driver that cannot be asked
+// is not (runtime/gpu/vulkan.ts takes that out). What a device does not round correctly by itself is spelled in operations
+// that it does: whoever has a module printed says what the device has, and nothing has to be there.
+
+import { operandLayout } from "../../../../runtime/gpu/device.ts"
+import type { Need } from "../../../../runtime/gpu/tape.ts"
+import {
+  type Binary,
+  type Element,
+  type Expression,
+  elementBytes,
+  type Id,
+  type Kernel,
+  loaded,
+  type Memory,
+  type Statement,
+  type Type,
+  type Unary,
+} from "../ir/ir.ts"
+import { op, SpirvFunction, type SpirvId, SpirvModule, wordsOfText } from "./words.ts"
+
+const capability = {
+  shader: 1,
+  float64: 10,
+  int64: 11,
+  subgroupArithmetic: 63,
+  storage16: 4433,
+  storage8: 4448,
+  keepsSubnormals: 4464,
+  keepsNan: 4466,
+  roundsToNearest: 4467,
+  addresses: 5347,
+  dotOfWords: 6018,
+  dot: 6019,
+} as const
+
+const mode = {
+  localSize: 17,
+  keepsSubnormals: 4459,
+  keepsNan: 4461,
+  roundsToNearest: 4462,
+} as const
+
+const storage = { input: 1, workgroup: 4, function: 7, pushConstant: 9, address: 5349 } as const
+
+const decoration = {
+  block: 2,
+  arrayStride: 6,
+  builtIn: 11,
+  coherent: 23,
+  nonWritable: 24,
+  offset: 35,
+  rounding: 39,
+  noContraction: 42,
+} as const
+
+const builtIn = { groups: 24, group: 26, lane: 29 } as const
+const extended = { abs: 4, sqrt: 31, minU: 38, minI: 39, maxU: 41, maxI: 42, fma: 50 } as const
+
+const ADDRESSES_OF_64_BITS = 5348
+const GLSL450 = 1
+const ENTRY_OF_COMPUTE = 5
+const ALIGNED = 2
+const NEAREST = 0
+const SCOPE_WORKGROUP = 2
+const SCOPE_SUBGROUP = 3
+/** Acquire and release, of what lies in shared arrays and in buffers. */
+const ORDER_ALL = 0x8 | 0x100 | 0x40
+const REDUCE = 0
+const FOUR_BYTES = 0
+
+/** @param has of what may be used as it is */
+export function printSpirv(kernel: Kernel, has: ReadonlySet<Need>): Uint8Array {
+  return new Printer(kernel, has).print()
+}
+
+class Printer {
+  readonly #module = new SpirvModule()
+  readonly #kernel: Kernel
+  readonly #has: ReadonlySet<Need>
+  readonly #globals: SpirvId[] = []
+  readonly #extended: SpirvId
+  /** What is being written. */
+  #body: SpirvFunction
+  /** Words, and addresses of buffers' elements. */
+  readonly #operands: SpirvId[] = []
+  #values = new Map<Id, SpirvId>()
+  #variables = new Map<Id, SpirvId>()
+  #shared = new Map<Id, { array: SpirvId; type: Type }>()
+  /** Built-in vectors and numbers, which are loaded once, in the first block. */
+  #inputs = new Map<string, SpirvId>()
+
+  constructor(kernel: Kernel, has: ReadonlySet<Need>) {
+    this.#kernel = kernel
+    this.#has = has
+    const module = this.#module
+    module.require(op.Capability, capability.shader)
+    module.require(op.Capability, capability.addresses)
+    this.#extended = module.id()
+    module.add("imports", op.ExtInstImport, this.#extended, ...wordsOfText("GLSL.std.450"))
+    module.add("model", op.MemoryModel, ADDRESSES_OF_64_BITS, GLSL450)
+    this.#body = new SpirvFunction(module)
+  }
+
+  print(): Uint8Array {
+    const module = this.#module
+    const { name, threads, body, shared } = this.#kernel
+    const none = module.type(op.TypeVoid, [])
+    const entry = module.id()
+    this.#loadOperands()
+    this.#loadInputs()
+    for (const { id, element, length } of shared)
+      this.#shared.set(id, { array: this.#sharedArray(element, length), type: element })
+    this.#statements(body)
+    this.#body.do(op.Return)
+    this.#body.finish(entry, module.type(op.TypeFunction, [none]), none)
+    module.add(
+      "entries",
+      op.EntryPoint,
+      ENTRY_OF_COMPUTE,
+      entry,
+      ...wordsOfText(name),
+      ...this.#globals,
+    )
+    this.#modes(entry, threads)
+    return module.bytes()
+  }
+
+  #modes(entry: SpirvId, threads: number): void {
+    const module = this.#module
+    module.add("modes", op.ExecutionMode, entry, mode.localSize, threads, 1, 1)
+    for (const name of ["keepsNan", "roundsToNearest", "keepsSubnormals"] as const) {
+      module.require(op.Capability, capability[name])
+      module.add("modes", op.ExecutionMode, entry, mode[name], 32)
+    }
+  }
+
+  // ------------------------------------------------------------------ types
+
+  #type(type: Type | "f64" | "u64" | Element): SpirvId {
+    const module = this.#module
+    switch (type) {
+      case "bool":
+        return module.type(op.TypeBool, [])
+      case "f32":
+        return module.type(op.TypeFloat, [32])
+      case "i32":
+        return module.type(op.TypeInt, [32, 1])
+      case "u32":
+        return module.type(op.TypeInt, [32, 0])
+      case "f64":
+        module.require(op.Capability, capability.float64)
+        return module.type(op.TypeFloat, [64])
+      case "u64":
+        module.require(op.Capability, capability.int64)
+        return module.type(op.TypeInt, [64, 0])
+      case "f16":
+        module.require(op.Capability, capability.storage16)
+        return module.type(op.TypeFloat, [16])
+      case "u16":
+        module.require(op.Capability, capability.storage16)
+        return module.type(op.TypeInt, [16, 0])
+      case "i8":
+        module.require(op.Capability, capability.storage8)
+        return module.type(op.TypeInt, [8, 1])
+      case "u8":
+        module.require(op.Capability, capability.storage8)
+        return module.type(op.TypeInt, [8, 0])
+    }
+  }
+
+  #vector(type: Type, length: number): SpirvId {
+    return this.#module.type(op.TypeVector, [this.#type(type), length])
+  }
+
+  #constant(type: Type, value: number): SpirvId {
+    return this.#module.constant(
+      this.#type(type),
+      type === "f32" ? bitsOfFloat(value) : value >>> 0,
+    )
+  }
+
+  /** The type of an address of elements without an end: a structure that holds nothing but them. */
+  #addressType(element: SpirvId, stride: number, operand: number): SpirvId {
+    const module = this.#module
+    const { access } = this.#bufferOperand(operand)
+    return module.once(`address ${element} ${access}`, () => {
+      const array = module.type(op.TypeRuntimeArray, [element], access)
+      module.decorate(array, decoration.arrayStride, stride)
+      const block = module.type(op.TypeStruct, [array])
+      module.decorate(block, decoration.block)
+      module.decorateMember(block, 0, decoration.offset, 0)
+      if (access === "read") module.decorateMember(block, 0, decoration.nonWritable)
+      // What one thread writes another may read behind a barrier.
+      if (access === "readwrite") module.decorateMember(block, 0, decoration.coherent)
+      return module.pointer(storage.address, block)
+    })
+  }
+
+  #bufferOperand(number: number) {
+    const operand = this.#kernel.operands[number]
+    if (operand?.kind !== "buffer") throw new Error(`internal: operand ${number} is no buffer`)
+    return operand
+  }
+
+  #sharedArray(element: "f32" | "i32" | "u32", length: number): SpirvId {
+    const module = this.#module
+    const array = module.type(op.TypeArray, [this.#type(element), this.#constant("u32", length)])
+    const variable = module.variable(module.pointer(storage.workgroup, array), storage.workgroup)
+    this.#globals.push(variable)
+    return variable
+  }
+
+  // ------------------------------------------------------------------ what a dispatch brings
+
+  #loadOperands(): void {
+    const module = this.#module
+    const { operands } = this.#kernel
+    if (operands.length === 0) return
+    // An address comes as a number: for pointers to bytes or halves the standard's own checker wants arithmetic on those.
+    const types = operands.map((operand) =>
+      this.#type(operand.kind === "word" ? operand.type : "u64"),
+    )
+    const block = module.type(op.TypeStruct, types)
+    module.decorate(block, decoration.block)
+    const { offsets } = operandLayout(operands.map(({ kind }) => kind))
+    for (const [member, at] of offsets.entries())
+      module.decorateMember(block, member, decoration.offset, at)
+    const pointer = module.pointer(storage.pushConstant, block)
+    const variable = module.variable(pointer, storage.pushConstant)
+    this.#globals.push(variable)
+    for (const [number, operand] of operands.entries()) {
+      const type = types[number]!
+      const at = this.#body.give(
+        op.AccessChain,
+        module.pointer(storage.pushConstant, type),
+        variable,
+        this.#constant("u32", number),
+      )
+      const value = this.#body.give(op.Load, type, at)
+      if (operand.kind === "word") this.#operands.push(value)
+      else {
+        const address = this.#addressType(
+          this.#type(operand.element),
+          elementBytes[operand.element],
+          number,
+        )
+        this.#operands.push(this.#body.give(op.ConvertUToPtr, address, value))
+      }
+    }
+  }
+
+  #loadInputs(): void {
+    const module = this.#module
+    const load = (name: keyof typeof builtIn, type: SpirvId) => {
+      const variable = module.variable(module.pointer(storage.input, type), storage.input)
+      module.decorate(variable, decoration.builtIn, builtIn[name])
+      this.#globals.push(variable)
+      return this.#body.give(op.Load, type, variable)
+    }
+    this.#inputs.set("lane", load("lane", this.#type("u32")))
+    for (const name of ["group", "groups"] as const) {
+      const vector = load(name, this.#vector("u32", 3))
+      for (const axis of [0, 1, 2])
+        this.#inputs.set(
+          `${name} ${axis}`,
+          this.#body.give(op.CompositeExtract, this.#type("u32"), vector, axis),
+        )
+    }
+  }
+
+  // ------------------------------------------------------------------ statements
+
+  #statements(statements: readonly Statement[]): void {
+    for (const statement of statements) this.#statement(statement)
+  }
+
+  #statement(statement: Statement): void {
+    const body = this.#body
+    switch (statement.kind) {
+      case "let":
+        this.#values.set(statement.id, this.#value(statement.value))
+        return
+      case "variable": {
+        const pointer = this.#module.pointer(storage.function, this.#type(statement.value.type))
+        const variable = body.variable(pointer, storage.function)
+        this.#variables.set(statement.id, variable)
+        body.do(op.Store, variable, this.#value(statement.value))
+        return
+      }
+      case "assign":
+        body.do(op.Store, this.#variableOf(statement.id), this.#value(statement.value))
+        return
+      case "load":
+        this.#values.set(statement.id, this.#load(statement.memory, statement.index))
+        return
+      case "loadFour":
+        this.#loadFour(statement)
+        return
+      case "store":
+        this.#store(statement)
+        return
+      case "atomicAdd": {
+        const { pointer, type } = this.#cell(statement.memory, statement.index)
+        const value = this.#value(statement.value)
+        const [scope, order] = [SCOPE_WORKGROUP, 0].map((bits) => this.#constant("u32", bits))
+        body.give(op.AtomicIAdd, this.#type(type), pointer, scope!, order!, value)
+        return
+      }
+      case "for":
+        this.#for(statement)
+        return
+      case "if":
+        this.#if(statement)
+        return
+      case "barrier": {
+        const scope = this.#constant("u32", SCOPE_WORKGROUP)
+        body.do(op.ControlBarrier, scope, scope, this.#constant("u32", ORDER_ALL))
+        return
+      }
+      case "subgroupSum": {
+        this.#module.require(op.Capability, capability.subgroupArithmetic)
+        const scope = this.#constant("u32", SCOPE_SUBGROUP)
+        const value = this.#value(statement.value)
+        const type = this.#type(statement.value.type)
+        const sum = body.give(op.GroupNonUniformIAdd, type, scope, REDUCE, value)
+        this.#values.set(statement.id, sum)
+        return
+      }
+    }
+  }
+
+  #variableOf(id: Id): SpirvId {
+    const variable = this.#variables.get(id)
+    if (variable === undefined) throw new Error(`internal: no variable ${id}`)
+    return variable
+  }
+
+  /** `to` and `step` are computed once, before the first turn. */
+  #for(statement: Extract<Statement, { kind: "for" }>): void {
+    const [body, module] = [this.#body, this.#module]
+    const [from, to, step] = [statement.from, statement.to, statement.step].map((each) =>
+      this.#value(each),
+    )
+    const [header, turn, onward, after] = [module.id(), module.id(), module.id(), module.id()]
+    const next = module.id()
+    const before = body.block
+    const u32 = this.#type("u32")
+    body.do(op.Branch, header)
+    body.begin(header)
+    const index = body.give(op.Phi, u32, from!, before, next, onward)
+    this.#values.set(statement.id, index)
+    const isBelow = body.give(op.ULessThan, this.#type("bool"), index, to!)
+    body.do(op.LoopMerge, after, onward, 0)
+    body.do(op.BranchConditional, isBelow, turn, after)
+    body.begin(turn)
+    this.#statements(statement.body)
+    body.do(op.Branch, onward)
+    body.begin(onward)
+    body.do(op.IAdd, u32, next, index, step!)
+    body.do(op.Branch, header)
+    body.begin(after)
+  }
+
+  #if({ condition, yes, no }: Extract<Statement, { kind: "if" }>): void {
+    const [body, module] = [this.#body, this.#module]
+    const [then, otherwise, after] = [module.id(), module.id(), module.id()]
+    const holds = this.#value(condition)
+    body.do(op.SelectionMerge, after, 0)
+    body.do(op.BranchConditional, holds, then, no.length > 0 ? otherwise : after)
+    for (const [label, statements] of [
+      [then, yes],
+      [otherwise, no],
+    ] as const) {
+      if (label === otherwise && no.length === 0) continue
+      body.begin(label)
+      this.#statements(statements)
+      body.do(op.Branch, after)
+    }
+    body.begin(after)
+  }
+
+  // ------------------------------------------------------------------ memory
+
+  /** Where an element lies, the type of what lies there, and what an access to it must say. */
+  #cell(memory: Memory, index: Expression) {
+    const module = this.#module
+    const number = this.#value(index)
+    if (memory.kind === "shared") {
+      const { array, type } = this.#shared.get(memory.id)!
+      const pointer = module.pointer(storage.workgroup, this.#type(type))
+      return {
+        pointer: this.#body.give(op.AccessChain, pointer, array, number),
+        type,
+        element: type as Element,
+        alignment: [],
+      }
+    }
+    const { element } = this.#bufferOperand(memory.operand)
+    const pointer = this.#body.give(
+      op.AccessChain,
+      module.pointer(storage.address, this.#type(element)),
+      this.#operands[memory.operand]!,
+      this.#constant("u32", 0),
+      number,
+    )
+    return { pointer, type: loaded[element], element, alignment: [ALIGNED, elementBytes[element]] }
+  }
+
+  #load(memory: Memory, index: Expression): SpirvId {
+    const { pointer, type, element, alignment } = this.#cell(memory, index)
+    const found = this.#body.give(op.Load, this.#type(element), pointer, ...alignment)
+    return element === type ? found : this.#body.give(widening[type], this.#type(type), found)
+  }
+
+  #store({ memory, index, value }: Extract<Statement, { kind: "store" }>): void {
+    const { pointer, type, element, alignment } = this.#cell(memory, index)
+    let stored = this.#value(value)
+    if (element !== type) stored = this.#body.give(widening[type], this.#type(element), stored)
+    if (element === "f16") this.#module.decorate(stored, decoration.rounding, NEAREST)
+    this.#body.do(op.Store, pointer, stored, ...alignment)
+  }
+
+  #loadFour({ ids, memory, index }: Extract<Statement, { kind: "loadFour" }>): void {
+    if (memory.kind !== "buffer") throw new Error("internal: four are loaded from buffers only")
+    const body = this.#body
+    const type = loaded[this.#bufferOperand(memory.operand).element]
+    const vector = this.#vector(type, 4)
+    const base = body.give(
+      op.Bitcast,
+      this.#addressType(vector, 16, memory.operand),
+      this.#operands[memory.operand]!,
+    )
+    const pointer = body.give(
+      op.AccessChain,
+      this.#module.pointer(storage.address, vector),
+      base,
+      this.#constant("u32", 0),
+      this.#value(index),
+    )
+    const four = body.give(op.Load, vector, pointer, ALIGNED, 16)
+    for (const [number, id] of ids.entries())
+      this.#values.set(id, body.give(op.CompositeExtract, this.#type(type), four, number))
+  }
+
+  // ------------------------------------------------------------------ expressions
+
+  #value(expression: Expression): SpirvId {
+    const type = this.#type(expression.type)
+    const body = this.#body
+    switch (expression.kind) {
+      case "constant":
+        return this.#constant(expression.type, expression.value)
+      case "value": {
+        const value = this.#values.get(expression.id)
+        if (value === undefined) throw new Error(`internal: nothing defines ${expression.id}`)
+        return value
+      }
+      case "variable":
+        return body.give(op.Load, type, this.#variableOf(expression.id))
+      case "operand":
+        return this.#operands[expression.operand]!
+      case "lane":
+        return this.#inputs.get("lane")!
+      case "group":
+      case "groups":
+        return this.#inputs.get(`${expression.kind} ${expression.axis}`)!
+      case "binary":
+        return this.#binary(expression.name, expression.a, expression.b, type)
+      case "unary":
+        return this.#unary(expression.name, expression.a, type)
+      case "select": {
+        const [condition, yes, no] = [expression.condition, expression.yes, expression.no].map(
+          (each) => this.#value(each),
+        )
+        return body.give(op.Select, type, condition!, yes!, no!)
+      }
+      case "fma":
+        return this.#fma(
+          [expression.a, expression.b, expression.c].map((each) => this.#value(each)),
+        )
+      case "dot4":
+        return this.#dot4(
+          [expression.a, expression.b, expression.c].map((each) => this.#value(each)),
+        )
+    }
+  }
+
+  /** An operation on floats, which may be no part of another. */
+  #float(opcode: number, type: SpirvId, ...words: readonly number[]): SpirvId {
+    const id = this.#body.give(opcode, type, ...words)
+    this.#module.decorate(id, decoration.noContraction)
+    return id
+  }
+
+  #binary(name: Binary, a: Expression, b: Expression, type: SpirvId): SpirvId {
+    const [x, y] = [this.#value(a), this.#value(b)]
+    const word = binary[a.type][name]
+    if (word === undefined) throw new Error(`internal: ${name} of ${a.type}`)
+    const body = this.#body
+    if (name === "mulHigh") {
+      const both = this.#module.type(op.TypeStruct, [type, type])
+      return body.give(op.CompositeExtract, type, body.give(word, both, x, y), 1)
+    }
+    if (name === "min" || name === "max")
+      return body.give(op.ExtInst, type, this.#extended, word, x, y)
+    return a.type === "f32" && type === this.#type("f32")
+      ? this.#float(word, type, x, y)
+      : body.give(word, type, x, y)
+  }
+
+  #unary(name: Unary, a: Expression, type: SpirvId): SpirvId {
+    const body = this.#body
+    const x = this.#value(a)
+    switch (name) {
+      case "neg":
+        return a.type === "f32" ? this.#float(op.FNegate, type, x) : body.give(op.SNegate, type, x)
+      case "abs":
+        return body.give(op.ExtInst, type, this.#extended, extended.abs, x)
+      case "sqrt":
+        return this.#float(op.ExtInst, type, this.#extended, extended.sqrt, x)
+      case "not":
+        return body.give(op.LogicalNot, type, x)
+      case "float":
+        return body.give(a.type === "i32" ? op.ConvertSToF : op.ConvertUToF, type, x)
+      case "whole":
+        return body.give(op.ConvertFToS, type, x)
+      case "i32":
+      case "u32":
+      case "f32":
+        return name === a.type ? x : body.give(op.Bitcast, type, x)
+    }
+  }
+
+  #fma(factors: readonly SpirvId[]): SpirvId {
+    const f32 = this.#type("f32")
+    if (this.#has.has("fma"))
+      return this.#float(op.ExtInst, f32, this.#extended, extended.fma, ...factors)
+    return this.#body.give(op.FunctionCall, f32, this.#fmaInDoubles(), ...factors)
+  }
+
+  /**
+   * A product of two floats is exact in doubles. Its sum with the third is rounded to odd, which the error of the sum tells how
+   * to do, so that rounding it to a float rounds it for the first time (Boldo and Melquiond, "Emulation of a FMA and correctly
+   * rounded sums", 2008). Nothing overflows on the way, and what is not finite has no error: it is NaN.
+   */
+  #fmaInDoubles(): SpirvId {
+    const module = this.#module
+    return module.once("fma in doubles", () => {
+      const outer = this.#body
+      const body = new SpirvFunction(module)
+      this.#body = body
+      const [f32, f64, u64, bool] = (["f32", "f64", "u64", "bool"] as const).map((type) =>
+        this.#type(type),
+      ) as [SpirvId, SpirvId, SpirvId, SpirvId]
+      const parameters = ["a", "b", "c"].map(() => ({ id: module.id(), type: f32 }))
+      const [a, b, c] = parameters.map(({ id }) => body.give(op.FConvert, f64, id))
+      const product = this.#float(op.FMul, f64, a!, b!)
+      const sum = this.#float(op.FAdd, f64, product, c!)
+      const second = this.#float(op.FSub, f64, sum, product)
+      const first = this.#float(op.FSub, f64, sum, second)
+      const error = this.#float(
+        op.FAdd,
+        f64,
+        this.#float(op.FSub, f64, product, first),
+        this.#float(op.FSub, f64, c!, second),
+      )
+      const [none, one, zero] = [
+        module.constant(u64, 0, 0),
+        module.constant(u64, 1, 0),
+        module.constant(f64, 0, 0),
+      ]
+      const bits = body.give(op.Bitcast, u64, sum)
+      const isEven = body.give(op.IEqual, bool, body.give(op.BitwiseAnd, u64, bits, one), none)
+      const isInexact = body.give(op.FOrdNotEqual, bool, error, zero)
+      // An even sum lies between two odd ones: away from zero, and towards it where sum and error disagree.
+      const isTowards = body.give(
+        op.LogicalNotEqual,
+        bool,
+        body.give(op.FOrdLessThan, bool, error, zero),
+        body.give(op.FOrdLessThan, bool, sum, zero),
+      )
+      const [away, towards] = [op.IAdd, op.ISub].map((by) => body.give(by, u64, bits, one))
+      const odd = body.give(op.Select, u64, isTowards, towards!, away!)
+      const moves = body.give(op.LogicalAnd, bool, isEven, isInexact)
+      const settled = body.give(op.Select, u64, moves, odd, bits)
+      const rounded = body.give(op.Bitcast, f64, settled)
+      body.do(op.ReturnValue, body.give(op.FConvert, f32, rounded))
+      const id = module.id()
+      const type = module.type(op.TypeFunction, [f32, f32, f32, f32])
+      body.finish(id, type, f32, parameters)
+      this.#body = outer
+      return id
+    })
+  }
+
+  #dot4([a, b, c]: readonly SpirvId[]): SpirvId {
+    const body = this.#body
+    const i32 = this.#type("i32")
+    if (this.#has.has("dot4")) {
+      const module = this.#module
+      module.require(op.Extension, ...wordsOfText("SPV_KHR_integer_dot_product"))
+      module.require(op.Capability, capability.dot)
+      module.require(op.Capability, capability.dotOfWords)
+      return body.give(op.IAdd, i32, body.give(op.SDot, i32, a!, b!, FOUR_BYTES), c!)
+    }
+    const [words, eight] = [
+      [a!, b!].map((word) => body.give(op.Bitcast, i32, word)),
+      this.#constant("u32", 8),
+    ]
+    let sum = c!
+    for (const from of [0, 8, 16, 24]) {
+      const [x, y] = words.map((word) =>
+        body.give(op.BitFieldSExtract, i32, word, this.#constant("u32", from), eight),
+      )
+      sum = body.give(op.IAdd, i32, sum, body.give(op.IMul, i32, x!, y!))
+    }
+    return sum
+  }
+}
+
+/** Between an element and what a load gives of it: to the wider one and back. */
+const widening = {
+  f32: op.FConvert,
+  i32: op.SConvert,
+  u32: op.UConvert,
+  bool: 0,
+} as const satisfies Record<Type, number>
+
+const ofWhole = {
+  add: op.IAdd,
+  sub: op.ISub,
+  mul: op.IMul,
+  and: op.BitwiseAnd,
+  or: op.BitwiseOr,
+  xor: op.BitwiseXor,
+  shl: op.ShiftLeftLogical,
+  eq: op.IEqual,
+  ne: op.INotEqual,
+} as const
+
+const binary: Record<Type, Partial<Record<Binary, number>>> = {
+  f32: {
+    add: op.FAdd,
+    sub: op.FSub,
+    mul: op.FMul,
+    div: op.FDiv,
+    eq: op.FOrdEqual,
+    ne: op.FUnordNotEqual,
+    lt: op.FOrdLessThan,
+    le: op.FOrdLessThanEqual,
+  },
+  i32: {
+    ...ofWhole,
+    min: extended.minI,
+    max: extended.maxI,
+    shr: op.ShiftRightArithmetic,
+    lt: op.SLessThan,
+    le: op.SLessThanEqual,
+  },
+  u32: {
+    ...ofWhole,
+    div: op.UDiv,
+    rem: op.UMod,
+    min: extended.minU,
+    max: extended.maxU,
+    shr: op.ShiftRightLogical,
+    lt: op.ULessThan,
+    le: op.ULessThanEqual,
+    mulHigh: op.UMulExtended,
+  },
+  bool: { and: op.LogicalAnd, or: op.LogicalOr, xor: op.LogicalNotEqual },
+}
+
+function bitsOfFloat(value: number): number {
+  return new Uint32Array(Float32Array.of(value).buffer)[0]!
+}
