@@ -73,7 +73,7 @@ export function loadNative(path: string): NativeLibrary {
       const at: Pointer = weights(model, out)
       return {
         bytes: Number(out[0]),
-        window: (from, length) => new Uint8Array(koffi.view(at + BigInt(from), length)),
+        window: (from, length) => bytesAt(at + BigInt(from), length),
       }
     },
     weightsChecksum: async (model) => BigInt(await call<number | bigint>(weightsChecksum, model)),
@@ -164,6 +164,11 @@ export function textAt(address: Pointer): string {
 /** Where a typed array's bytes lie. They stay there; whoever hands the address on keeps the array alive. */
 export function addressOf(array: ArrayBufferView): Pointer {
   return array.byteLength === 0 ? 0n : koffi.address(array)
+}
+
+/** Native memory as an array, which must not be touched once the memory is gone. */
+export function bytesAt(address: Pointer, length: number): Uint8Array {
+  return new Uint8Array(koffi.view(address, length))
 }
 
 /** Off the event loop, on a thread of Node's pool. */
