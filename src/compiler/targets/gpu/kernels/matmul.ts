@@ -1,0 +1,96 @@
+// Which kernels compute a product of the plan, by how many rows it has. All of them compute the same bits.
+
+import { isGroupCodec } from "../../../../runtime/format.ts"
+import type { Plan, Step } from "../../../plan.ts"
+import type { Kernel } from "../ir/ir.ts"
+import type { Binding, Choice } from "../launch.ts"
+import { PANEL, strideOf } from "../layout.ts"
+import {
+  type FewRows,
+  fewProduct,
+  halvesOf,
+  PARTS,
+  type ProductEnd,
+  type ProductKind,
+} from "./products.ts"
+import { TILE_COLUMNS, type TileRows, tileProduct } from "./tiles.ts"
+import { weightBindings } from "./weights.ts"
+
+type Matmul = Extract<Step, { op: "matmul" }>
+
+/** Up to how many rows are taken a few at a time, and how many then: beyond eight the matrix is read again, mostly from a cache. */
+const FEW: readonly { most: number; rows: FewRows }[] = [
+  { most: 1, rows: 1 },
+  { most: 2, rows: 2 },
+  { most: 4, rows: 4 },
+  { most: 16, rows: 8 },
+]
+
+const TILES: readonly { most: number | undefined; rows: TileRows }[] = [
+  { most: 32, rows: 32 },
+  { most: undefined, rows: 64 },
+]
+
+/** Groups of unpacked floats leave no room in shared memory for the larger tile. */
+const UNPACKED_TILES = [{ most: undefined, rows: 32 }] as const
+
+export function matmulChoices(plan: Plan, step: Matmul): Choice[] {
+  if (step.parts !== PARTS) throw new Error(`internal: a product in ${step.parts} parts`)
+  const kind = kindOf(plan, step)
+  const operands = operandsOf(plan, step)
+  const { columns } = step.output
+  const choice = (most: number | undefined, kernel: Kernel, width: number, per: number): Choice => {
+    const groups = [Math.ceil(columns / width), { rows: step.rows, per }, 1] as const
+    return { most, launches: [{ kernel, operands, groups }] }
+  }
+  const isUnpacked = kind.input !== "int8" && isGroupCodec(kind.codec)
+  return [
+    ...FEW.map(({ most, rows }) => choice(most, fewProduct(kind, rows), PANEL, rows)),
+    ...(isUnpacked ? UNPACKED_TILES : TILES).map(({ most, rows }) =>
+      choice(most, tileProduct(kind, rows), TILE_COLUMNS / halvesOf(kind), rows),
+    ),
+  ]
+}
+
+function kindOf(plan: Plan, { input, weight, bias, epilogue, output }: Matmul): ProductKind {
+  const { codec } = plan.parameters[weight]!
+  const end = (): ProductEnd => {
+    if (epilogue.kind === "store") return "store"
+    if (epilogue.kind === "gated") return { gated: epilogue.activation }
+    const { buffer, from } = epilogue.to
+    return buffer === output.buffer && from === output.from ? "add" : "add to"
+  }
+  const isAligned = input.kind === "float" && input.view.from % 4 === 0
+  return {
+    input: input.kind === "int8" ? "int8" : isAligned ? "aligned floats" : "floats",
+    codec,
+    bias: bias !== undefined,
+    end: end(),
+  }
+}
+
+/** In the order of productOperands. */
+function operandsOf(plan: Plan, step: Matmul): Binding[] {
+  const { rows, input, weight, bias, epilogue, output } = step
+  const of = (buffer: number, from: number): Binding => ({ kind: "buffer", buffer, from })
+  const strideIn = (buffer: number) => strideOf(plan.buffers[buffer]!)
+  const to =
+    kindOf(plan, step).end === "add to" && epilogue.kind === "add" ? epilogue.to : undefined
+  const buffers: Binding[] = [{ kind: "step", region: { name: "count", of: rows } }]
+  const strides: number[] = []
+  if (input.kind === "int8") {
+    const { codes, scales } = input.codes
+    buffers.push(of(codes, 0), of(scales, 0))
+    strides.push(strideIn(codes) / 4, strideIn(scales))
+  } else {
+    buffers.push(of(input.view.buffer, input.view.from))
+    strides.push(strideIn(input.view.buffer))
+  }
+  buffers.push(...weightBindings(plan, weight))
+  if (bias !== undefined) buffers.push(...weightBindings(plan, bias))
+  if (to) buffers.push(of(to.buffer, to.from))
+  buffers.push(of(output.buffer, output.from))
+  strides.push(strideIn(output.buffer))
+  if (to) strides.push(strideIn(to.buffer))
+  return [...buffers, plan.parameters[weight]!.columns, output.columns, ...strides]
+}

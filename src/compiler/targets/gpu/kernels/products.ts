@@ -1,0 +1,377 @@
+// Products of a few rows with a matrix: what a token of each sequence needs, and bound by the bytes of the matrix, which is read
+// once for up to eight rows. A group of threads has a panel of 32 columns of the output: 32 threads for each of the eight
+// parts of a sum, a row of the matrix each. Neighbours read neighbouring 16 bytes, several of them before the first is
+// used; sums of parts meet in shared memory.
+//
+// What tiles.ts shares with this stands here too: operands, parts, and what becomes of a sum (ProductKind). The order of
+// sums is the reference's (dotFour, dotCodesFour, addParts of reference/kernels.ts), bit for bit, in both.
+
+import {
+  type CodecName,
+  type GroupCodecName,
+  groupCodecs,
+  isGroupCodec,
+} from "../../../../runtime/format.ts"
+import type { Activation } from "../../../graph/elementwise.ts"
+import {
+  type Builder,
+  type Elements,
+  f32,
+  fma,
+  i32,
+  kernel,
+  select,
+  u32,
+  type Value,
+  type Variable,
+} from "../ir/builder.ts"
+import type { Kernel } from "../ir/ir.ts"
+import { codingOf, PANEL } from "../layout.ts"
+import { gelu, geluTanh, relu2, silu } from "./numbers.ts"
+import {
+  byteShift,
+  columnValue,
+  groupBytes,
+  groupScales,
+  groupWords,
+  numbersOf,
+  unitsOf,
+  type Weight,
+  type WeightRow,
+  weightBuffers,
+  weightRow,
+} from "./weights.ts"
+
+export const PARTS = 8
+
+/** What is literal in a product's kernel. */
+export interface ProductKind {
+  /** Floats are `aligned` where each row begins at a multiple of 16 bytes. */
+  input: "int8" | "floats" | "aligned floats"
+  codec: CodecName
+  bias: boolean
+  end: ProductEnd
+}
+
+/** As the plan's epilogues; "add" adds to what is in the output, "add to" to another buffer. */
+export type ProductEnd = "store" | "add" | "add to" | { gated: Activation }
+
+export function productName({ input, codec, bias, end }: ProductKind): string {
+  const floats = input === "floats" ? "_unaligned" : ""
+  const packed = input !== "int8" && isGroupCodec(codec) ? "_unpacked" : ""
+  const what = typeof end === "string" ? end.replace(" ", "_") : `gated_${end.gated}`
+  return `${codec}${packed}${floats}${bias ? "_bias" : ""}_${what}`
+}
+
+/** Operands of a product, in this order. Strides are in elements as the buffers are named here. */
+export interface ProductOperands {
+  count: Elements // u32 [1]
+  /** Codes as words of four, or floats. */
+  input: Elements
+  scales: Elements | undefined // f32, of codes
+  weight: Weight
+  bias: Elements | undefined
+  to: Elements | undefined
+  output: Elements
+  /** Columns of the output: of a gated product half the rows of its matrix. */
+  outputs: Value
+  inputStride: Value
+  scaleStride: Value | undefined
+  outputStride: Value
+  toStride: Value | undefined
+}
+
+export function productOperands(k: Builder, kind: ProductKind): ProductOperands {
+  const { codec, end, bias } = kind
+  const isInt8 = kind.input === "int8"
+  const words = (name: string) => k.word(name)
+  const count = k.buffer("count", "u32", "read")
+  const input = isInt8 ? k.buffer("codes", "u32", "read") : k.buffer("input", "f32", "read")
+  const scales = isInt8 ? k.buffer("input scales", "f32", "read") : undefined
+  const parts = weightBuffers(k, codec)
+  const biases = bias ? k.buffer("bias", "f32", "read") : undefined
+  const to = end === "add to" ? k.buffer("to", "f32", "read") : undefined
+  const output = k.buffer("output", "f32", end === "add" ? "readwrite" : "write")
+  const columns = words("columns")
+  return {
+    count,
+    input,
+    scales,
+    weight: { codec, columns, ...parts },
+    bias: biases,
+    to,
+    output,
+    outputs: words("outputs"),
+    inputStride: words("inputStride"),
+    scaleStride: isInt8 ? words("scaleStride") : undefined,
+    outputStride: words("outputStride"),
+    toStride: end === "add to" ? words("toStride") : undefined,
+  }
+}
+
+/** Rows of the matrix that make one column of the output: a gate and its up row, or one. */
+export function halvesOf({ end }: ProductKind): number {
+  return typeof end === "string" ? 1 : 2
+}
+
+const activations = { silu, gelu, gelu_tanh: geluTanh, relu2 } as const satisfies Record<
+  Activation,
+  (k: Builder, x: Value) => Value
+>
+
+/** Puts an element where it belongs: the sums of `halvesOf` rows of the matrix, whole. */
+export function finish(
+  k: Builder,
+  { end }: ProductKind,
+  operands: ProductOperands,
+  { row, column }: { row: Value; column: Value },
+  sums: readonly Value[],
+): void {
+  const { bias, to, output, outputs, outputStride, toStride } = operands
+  const [y, up] = sums.map((sum, half) =>
+    bias ? k.let(sum.add(bias.load(half === 0 ? column : outputs.add(column)))) : sum,
+  )
+  const at = k.let(row.mul(outputStride).add(column))
+  if (end === "store") output.store(at, y!)
+  else if (end === "add") output.store(at, output.load(at).add(y!))
+  else if (end === "add to") output.store(at, to!.load(row.mul(toStride!).add(column)).add(y!))
+  else output.store(at, activations[end.gated](k, y!).mul(up!))
+}
+
+/** As partEnds has it: the groups of columns that a part of a sum has. */
+export function groupsOfPart(
+  k: Builder,
+  codec: CodecName,
+  columns: Value,
+  part: Value,
+): { from: Value; to: Value } {
+  const groups = k.let(unitsOf(columns, groupWidth(codec)))
+  const endOf = (part: Value) => k.let(part.mul(groups).div(PARTS))
+  return { from: endOf(part), to: endOf(part.add(1)) }
+}
+
+/** Columns of a group: parts of sums have whole ones. */
+export function groupWidth(codec: CodecName): number {
+  return isGroupCodec(codec) ? groupCodecs[codec].group : 32
+}
+
+/**
+ * The words of four codes that a group of a row of the input has, read 16 bytes at a time where groups begin there. Where
+ * the row ends before its last group does, what comes instead of the missing words is anything: they meet weights of 0.
+ */
+export function inputWords(
+  k: Builder,
+  codec: GroupCodecName,
+  { input, inputStride }: ProductOperands,
+  row: Value,
+  group: Value,
+): Value[] {
+  const words = groupCodecs[codec].group / 4
+  if (words % 4 !== 0) {
+    const first = k.let(row.mul(inputStride))
+    const last = inputStride.sub(1)
+    return Array.from({ length: words }, (_, w) =>
+      input.load(first.add(group.mul(words).add(w).min(last))),
+    )
+  }
+  const pieces = inputStride.div(4)
+  const first = k.let(row.mul(pieces))
+  return Array.from({ length: words / 4 }, (_, piece) => {
+    const own = group.mul(words / 4).add(piece)
+    return input.loadFour(first.add(piece === 0 ? own : own.min(pieces.sub(1))))
+  }).flat()
+}
+
+/** The sum of a group's codes in a row of the input: what a minimum is multiplied with, before the scale. */
+export function sumOfCodes(
+  k: Builder,
+  codec: GroupCodecName,
+  columns: Value,
+  group: Value,
+  words: readonly Value[],
+): Value {
+  const { group: width } = groupCodecs[codec]
+  // What lies behind the row's end is anything, and minimums have no zeros to meet it.
+  return words.reduce((sum, word, w) => {
+    const column = group.mul(width).add(4 * w)
+    const own = w < 4 ? word : select(column.lt(columns), word, 0)
+    return k.let(k.dot4(own, u32(0x01010101), sum))
+  }, i32(0))
+}
+
+/** The sum of products of a group's codes, of bytes as groupBytes makes them, as the float that it is. */
+export function sumOfBytes(codec: GroupCodecName, sum: Value): Value {
+  const shift = byteShift(codec)
+  const whole = shift > 0 ? sum.shr(shift) : sum
+  return (codingOf(codec).negated ? whole.neg() : whole).float()
+}
+
+export const fewRows = [1, 2, 4, 8] as const
+export type FewRows = (typeof fewRows)[number]
+
+/** Of so many rows at a time. Groups: [32 columns of the output each, `rows` rows each]. */
+export function fewProduct(kind: ProductKind, rows: FewRows): Kernel {
+  const halves = halvesOf(kind)
+  return kernel(`few${rows}_${productName(kind)}`, PARTS * PANEL, (k) => {
+    const operands = productOperands(k, kind)
+    const { weight, outputs } = operands
+    const sums = k.shared("sums", "f32", halves * rows * PARTS * PANEL)
+    const [part, place] = [k.let(k.lane.div(PANEL), "part"), k.let(k.lane.and(PANEL - 1), "place")]
+    const column = k.let(k.group(0).mul(PANEL).add(place), "column")
+    const first = k.let(k.group(1).mul(rows), "firstRow")
+    const count = operands.count.load(0)
+    k.if(first.lt(count), () => {
+      const own = k.let(column.min(outputs.sub(1)))
+      const work: FewWork = {
+        operands,
+        range: groupsOfPart(k, weight.codec, weight.columns, part),
+        rows: Array.from({ length: rows }, (_, r) => k.let(first.add(r).min(count.sub(1)))),
+        weights: Array.from({ length: halves }, (_, half) =>
+          weightRow(k, weight, half === 0 ? own : own.add(outputs)),
+        ),
+        totals: Array.from({ length: halves }, () =>
+          Array.from({ length: rows }, () => k.variable(f32(0), "total")),
+        ),
+        // Some hundred bytes of the matrix on their way to each thread, whatever happens with those that have arrived.
+        atOnce: Math.max(1, Math.min(4, 8 / (rows * halves))),
+      }
+      if (kind.input === "int8") sumCodes(k, weight.codec as GroupCodecName, work)
+      else sumFloats(k, kind, work)
+      const at = (half: number, row: Value, part: Value) =>
+        row
+          .add(half * rows)
+          .mul(PARTS)
+          .add(part)
+          .mul(PANEL)
+          .add(place)
+      for (const [half, totals] of work.totals.entries())
+        for (const [r, total] of totals.entries()) sums.store(at(half, u32(r), part), total.now)
+      k.barrier()
+      // Each 32 threads end a row.
+      const row = k.let(first.add(part))
+      k.if(part.lt(rows).and(row.lt(count)).and(column.lt(outputs)), () => {
+        const tree = (half: number) => {
+          const parts = Array.from({ length: PARTS }, (_, p) => sums.load(at(half, part, u32(p))))
+          return k.let(sumOfTree(parts))
+        }
+        finish(
+          k,
+          kind,
+          operands,
+          { row, column },
+          work.totals.map((_, half) => tree(half)),
+        )
+      })
+    })
+  })
+}
+
+function sumOfTree(parts: readonly Value[]): Value {
+  if (parts.length === 1) return parts[0]!
+  const half = parts.length / 2
+  return sumOfTree(parts.slice(0, half)).add(sumOfTree(parts.slice(half)))
+}
+
+interface FewWork {
+  operands: ProductOperands
+  /** Of this thread's part. */
+  range: { from: Value; to: Value }
+  /** Of the input; behind the last they are the last again, and their sums go nowhere. */
+  rows: Value[]
+  weights: WeightRow[]
+  totals: Variable[][] // [weights][rows]
+  /** Groups of the matrix that are read before the first is used. */
+  atOnce: number
+}
+
+/** `read` of some neighbours in a range, then what each gives is used; only the first may be the last. */
+function eachAhead<T>(
+  k: Builder,
+  { from, to }: { from: Value; to: Value },
+  atOnce: number,
+  read: (index: Value) => T,
+  use: (index: Value, read: T) => void,
+): void {
+  k.for(from, to, atOnce, (first) => {
+    const indices = Array.from({ length: atOnce }, (_, j) =>
+      j === 0 ? first : k.let(first.add(j).min(to.sub(1))),
+    )
+    const reads = indices.map(read)
+    for (const [j, each] of reads.entries()) {
+      if (j === 0) use(indices[j]!, each)
+      else k.if(first.add(j).lt(to), () => use(indices[j]!, each))
+    }
+  })
+}
+
+function sumCodes(k: Builder, codec: GroupCodecName, work: FewWork): void {
+  const { operands, range, rows, weights, totals, atOnce } = work
+  const read = (group: Value) =>
+    weights.map((row) => ({ words: groupWords(k, row, group), ...groupScales(k, row, group) }))
+  eachAhead(k, range, atOnce, read, (group, groups) => {
+    const bytes = groups.map(({ words }) => groupBytes(k, codec, words))
+    for (const [r, row] of rows.entries()) {
+      const input = inputWords(k, codec, operands, row, group)
+      const inputScale = operands.scales!.load(row.mul(operands.scaleStride!).add(group))
+      for (const [half, { scale, minimum }] of groups.entries()) {
+        const total = totals[half]![r]!
+        const dots = bytes[half]!.reduce<Value>(
+          (sum, word, w) => k.let(k.dot4(input[w]!, word, sum)),
+          i32(0),
+        )
+        total.set(fma(sumOfBytes(codec, dots), inputScale.mul(scale), total.now))
+        if (!minimum) continue
+        const sum = sumOfCodes(k, codec, operands.weight.columns, group, input)
+        total.set(fma(minimum, inputScale.mul(sum.float()), total.now))
+      }
+    }
+  })
+}
+
+/** A chain of fused multiply-adds, column by column; columns that do not fill what is read at once come last. */
+function sumFloats(k: Builder, { input, codec }: ProductKind, work: FewWork): void {
+  const { operands, range, rows, weights, totals, atOnce } = work
+  const { columns } = operands.weight
+  const numbers = numbersOf(k, codec)
+  const each = groupWidth(codec) / numbers.columns
+  const from = k.let(range.from.mul(each))
+  const to = k.let(range.to.mul(each).min(columns.div(numbers.columns)))
+  const read = (index: Value) => weights.map((row) => numbers.load(row, index))
+  eachAhead(k, { from, to }, atOnce, read, (index, loaded) => {
+    const values = loaded.map((numbers) => numbers().map((number) => k.let(number)))
+    for (const [r, row] of rows.entries()) {
+      const x = inputFloats(operands, input, row, index.mul(numbers.columns), numbers.columns)
+      for (const [half, own] of values.entries()) {
+        const total = totals[half]![r]!
+        total.set(own.reduce((sum, number, c) => k.let(fma(x[c]!, number, sum)), total.now))
+      }
+    }
+  })
+  const end = range.to.mul(groupWidth(codec)).min(columns)
+  k.for(to.mul(numbers.columns), end, 1, (column) => {
+    const own = weights.map((row) => columnValue(k, row, column))
+    for (const [r, row] of rows.entries()) {
+      const x = operands.input.load(row.mul(operands.inputStride).add(column))
+      for (const [half, number] of own.entries()) {
+        const total = totals[half]![r]!
+        total.set(fma(x, number, total.now))
+      }
+    }
+  })
+}
+
+/** So many floats of a row of the input, from a column on that is a multiple of 8. */
+export function inputFloats(
+  { input, inputStride }: ProductOperands,
+  kind: ProductKind["input"],
+  row: Value,
+  column: Value,
+  count: number,
+): Value[] {
+  if (kind === "aligned floats") {
+    const first = row.mul(inputStride).add(column).div(4)
+    return Array.from({ length: count / 4 }, (_, i) => input.loadFour(first.add(i))).flat()
+  }
+  const first = row.mul(inputStride).add(column)
+  return Array.from({ length: count }, (_, i) => input.load(first.add(i)))
+}
