@@ -13,6 +13,7 @@ import {
   stepLine,
   type View,
 } from "../../plan.ts"
+import { runs } from "../runs.ts"
 import { isHalves, type Kept, panelsCount } from "./kept.ts"
 import { quantizedBytes, strideOf } from "./layout.ts"
 import {
@@ -47,20 +48,6 @@ export function stepCode(plan: Plan, weights: readonly Kept[]): StepCode {
   for (const run of runs(plan.steps)) code.add(run)
   return code
 }
-
-/** Neighbours that one loop does, by their places in the plan: row by row where rows are all they know, else one step alone. */
-function runs(steps: readonly Step[]): number[][] {
-  const groups: number[][] = []
-  for (const [i, step] of steps.entries()) {
-    const last = groups.at(-1)
-    const before = last && steps[last[0]!]!
-    if (before && byRow(step) && byRow(before) && before.rows === step.rows) last.push(i)
-    else groups.push([i])
-  }
-  return groups
-}
-
-const byRow = ({ op }: Step) => op !== "matmul" && op !== "attend"
 
 class Code implements StepCode {
   readonly functions: string[] = []

@@ -1,0 +1,57 @@
+// Which steps of a plan are done together: neighbours that look at nothing but their own row, one after the other on each row.
+
+import type { BufferId, Step } from "../plan.ts"
+
+/** What is done to each row by itself. */
+export type RowStep = Exclude<Step, { op: "matmul" | "attend" }>
+
+/** A step by itself, or several that each row takes in turn, by their places in the plan. */
+export function runs(steps: readonly Step[]): number[][] {
+  const all: number[][] = []
+  for (const [i, step] of steps.entries()) {
+    const run = all.at(-1)
+    if (
+      run &&
+      joins(
+        run.map((before) => steps[before]!),
+        step,
+      )
+    )
+      run.push(i)
+    else all.push([i])
+  }
+  return all
+}
+
+export function isRowStep(step: Step): step is RowStep {
+  return step.op !== "matmul" && step.op !== "attend"
+}
+
+/**
+ * Rows of a run are done in any order, so nobody may write into a buffer of which another row is still to be read: `select`
+ * reads the row of its token, and so does a `rope` that has not all of them.
+ */
+function joins(run: readonly Step[], step: Step): boolean {
+  if (!isRowStep(step) || step.rows !== run[0]!.rows) return false
+  const written = writtenBy(step)
+  return run.every((before) => isRowStep(before) && !written.includes(readElsewhere(before)!))
+}
+
+/** The buffer that a step reads in another row than its own. */
+function readElsewhere(step: RowStep): BufferId | undefined {
+  if (step.op === "select") return step.input.buffer
+  return step.op === "rope" && step.rows !== "tokens" ? step.ropeTable.buffer : undefined
+}
+
+function writtenBy(step: RowStep): BufferId[] {
+  switch (step.op) {
+    case "quantize":
+      return [step.output.codes, step.output.scales]
+    case "rope":
+      return [step.view.buffer]
+    case "storeKv":
+      return []
+    default:
+      return [step.output.buffer]
+  }
+}
