@@ -1,0 +1,600 @@
+// What a plan does to each row by itself, as kernels: one work-group a row, and one kernel for as many neighbours as `runs`
+// joins. Each operation is a fragment: it says which columns its threads touch, and writes its statements. Where a fragment
+// touches what another thread has written, or writes what another has read, a barrier comes first.
+//
+// All that layers share is a constant of the kernel, widths and places in a row included; which buffers and weights, operands
+// say. So layers of one shape have one kernel.
+
+import { operandLayout } from "../../../../runtime/gpu/device.ts"
+import type { Region } from "../../../../runtime/gpu/regions.ts"
+import { BLOCK } from "../../../../runtime/program.ts"
+import { elementwise } from "../../../graph/elementwise.ts"
+import type { BufferId, Codes, ParameterId, Place, Plan, View } from "../../../plan.ts"
+import type { RowStep } from "../../runs.ts"
+import {
+  type Builder,
+  type Elements,
+  f32,
+  fma,
+  kernel,
+  type Operable,
+  select,
+  u32,
+  type Value,
+} from "../ir/builder.ts"
+import type { Access, Element } from "../ir/ir.ts"
+import type { Binding, Launch } from "../launch.ts"
+import { strideOf } from "../layout.ts"
+import {
+  type KvLayout,
+  keyIndex,
+  kvElements,
+  kvLayout,
+  type Spot,
+  scaleIndex,
+  valueIndex,
+} from "./kv.ts"
+import { LaneSums, nearestBrain } from "./numbers.ts"
+import { columnValue, weightBindings, weightBuffers, weightRow } from "./weights.ts"
+
+/** Operands that every device takes. */
+const OPERAND_BYTES = 128
+
+/** What a run becomes: one launch, or several where one has not operands enough. */
+export function rowLaunches(plan: Plan, run: readonly RowStep[]): Launch[] {
+  const launch = rowLaunch(plan, run)
+  if (operandLayout(launch.kernel.operands.map(({ kind }) => kind)).bytes <= OPERAND_BYTES)
+    return [launch]
+  if (run.length === 1) throw new Error(`internal: ${run[0]!.op} has too many operands`)
+  const half = Math.ceil(run.length / 2)
+  return [run.slice(0, half), run.slice(half)].flatMap((part) => rowLaunches(plan, part))
+}
+
+function rowLaunch(plan: Plan, run: readonly RowStep[]): Launch {
+  const { rows } = run[0]!
+  const touches = run.map((step) => fragmentOf(step).touches(step))
+  const operands: Binding[] = []
+  const made = kernel(nameOf(run), threadsFor(touches.flat()), (k) => {
+    const row = k.group(0)
+    const fragments = new Fragments(k, plan, run, touches.flat(), operands)
+    k.if(row.lt(fragments.region({ name: "count", of: rows }).load(0)), () => {
+      fragments.begin(row)
+      for (const [i, step] of run.entries()) {
+        fragments.orderAfter(touches[i]!)
+        fragmentOf(step).write(fragments, step)
+      }
+    })
+  })
+  return { kernel: made, operands, groups: [{ rows, per: 1 }, 1, 1] }
+}
+
+/** The operations in order; those of one name that follow each other count once. */
+function nameOf(run: readonly RowStep[]): string {
+  const ops = run.map(({ op }) => op)
+  return `rows_${ops.filter((op, i) => op !== ops[i - 1]).join("_")}`
+}
+
+/** Short rows have nothing to do for many threads. */
+function threadsFor(touches: readonly Touch[]): number {
+  const widest = Math.max(...touches.map(({ view }) => view.columns))
+  return widest <= 256 ? 64 : widest <= 1024 ? 128 : 256
+}
+
+// ------------------------------------------------------------------ what fragments are written with
+
+/** Columns that a fragment reads or writes. */
+interface Touch {
+  view: View
+  writes: boolean
+  /** "column": column i of the view is touched by thread i mod threads alone. "any": by whichever. */
+  by: "column" | "any"
+  /** The fragment itself has a barrier behind this. */
+  ahead?: boolean
+  /** In another row than its own, which nobody writes. */
+  elsewhere?: boolean
+}
+
+const reads = (view: View, by: Touch["by"] = "column"): Touch => ({ view, writes: false, by })
+const writes = (view: View, by: Touch["by"] = "column"): Touch => ({ view, writes: true, by })
+
+/** Some columns of a row. */
+interface Cells {
+  load: (column: Operable) => Value
+  /** So many fours of columns, the first of them a multiple of four in the row. */
+  loadFours: (column: Operable, count: number) => Value[]
+  store: (column: Operable, value: Operable) => void
+}
+
+class Fragments {
+  readonly k: Builder
+  readonly plan: Plan
+  readonly sums: LaneSums
+  row!: Value
+  /** What the row stands for. */
+  token!: Value
+  readonly #run: readonly RowStep[]
+  readonly #operands: Binding[]
+  readonly #named = new Map<string, Elements>()
+  readonly #accesses: ReadonlyMap<BufferId, Access>
+  readonly #begins = new Map<BufferId, Value>() // where the row begins
+  #pending: Touch[] = [] // since the last barrier
+
+  constructor(
+    k: Builder,
+    plan: Plan,
+    run: readonly RowStep[],
+    touches: readonly Touch[],
+    operands: Binding[],
+  ) {
+    this.k = k
+    this.plan = plan
+    this.sums = new LaneSums(k)
+    this.#run = run
+    this.#operands = operands
+    const accesses = new Map<BufferId, Access>()
+    for (const { view, writes } of touches) {
+      const access = writes ? "write" : "read"
+      const before = accesses.get(view.buffer) ?? access
+      accesses.set(view.buffer, before === access ? access : "readwrite")
+    }
+    this.#accesses = accesses
+  }
+
+  /** Names what all fragments use. */
+  begin(row: Value): void {
+    const { k } = this
+    this.row = row
+    const { rows } = this.#run[0]!
+    const needsToken = this.#run.some(({ op }) => ofToken.has(op))
+    this.token =
+      rows === "tokens" || !needsToken
+        ? row
+        : this.region({ name: "tokensOf", set: rows }).load(row)
+    for (const buffer of this.#accesses.keys())
+      this.#begins.set(buffer, k.let(row.mul(this.#stride(buffer))))
+  }
+
+  /** A barrier, if these touches need one after those before. */
+  orderAfter(touches: readonly Touch[]): void {
+    const own = touches.filter(({ elsewhere }) => !elsewhere)
+    if (own.some((touch) => this.#pending.some((before) => this.#conflict(before, touch)))) {
+      this.k.barrier()
+      this.sums.passBarrier()
+      this.#pending = []
+    }
+    if (own.some(({ ahead }) => ahead)) this.#pending = []
+    this.#pending.push(...own.filter(({ ahead }) => !ahead))
+  }
+
+  #conflict(before: Touch, after: Touch): boolean {
+    const [a, b] = [before.view, after.view]
+    const overlap =
+      a.buffer === b.buffer && a.from < b.from + b.columns && b.from < a.from + a.columns
+    if (!overlap || !(before.writes || after.writes)) return false
+    const bySame = before.by === "column" && after.by === "column"
+    return !(bySame && (a.from - b.from) % this.k.threads === 0)
+  }
+
+  #stride(buffer: BufferId): number {
+    const words = this.plan.buffers[buffer]!.dtype === "i8" ? 4 : 1
+    return strideOf(this.plan.buffers[buffer]!) / words
+  }
+
+  /** Columns of the row, or of another one. Codes are words of four. */
+  cells({ buffer, from }: View, row = this.row): Cells {
+    const { k } = this
+    const { dtype } = this.plan.buffers[buffer]!
+    const elements = this.#operand(
+      `${dtype} ${buffer}`,
+      { kind: "buffer", buffer, from: 0 },
+      dtype === "i8" ? "u32" : "f32",
+      this.#accesses.get(buffer)!,
+    )
+    const begin =
+      row === this.row ? this.#begins.get(buffer)! : k.let(row.mul(this.#stride(buffer)))
+    const first = from === 0 ? begin : k.let(begin.add(from))
+    return {
+      load: (column) => elements.load(first.add(column)),
+      loadFours: (column, count) => {
+        const four = k.let(first.add(column).div(4))
+        return Array.from({ length: count }, (_, i) => elements.loadFour(four.add(i))).flat()
+      },
+      store: (column, value) => elements.store(first.add(column), value),
+    }
+  }
+
+  region(region: Region, element: "u32" | "f32" = "u32"): Elements {
+    const binding = { kind: "step", region } as const
+    return this.#operand(JSON.stringify(region), binding, element, "read", region.name)
+  }
+
+  /** A parameter of one column. */
+  vector(parameter: ParameterId): (i: Value) => Value {
+    const binding = { kind: "weight", parameter, part: "values" } as const
+    const elements = this.#operand(`vector ${parameter}`, binding, "f32", "read", "vector")
+    return (i) => elements.load(i)
+  }
+
+  /** A row of a matrix, number by number. */
+  rowOf(matrix: ParameterId, row: Value): (column: Value) => Value {
+    const { k, plan } = this
+    const { codec, columns } = plan.parameters[matrix]!
+    const parts = weightBuffers(k, codec, `table${this.#operands.length}`)
+    this.#operands.push(...weightBindings(plan, matrix))
+    const own = weightRow(k, { codec, columns: u32(columns), ...parts }, row)
+    return (column) => columnValue(k, own, column)
+  }
+
+  /** A layer's keys and values, or their scales. */
+  kv(place: Place, element: Element): Elements {
+    const key = `kv ${element} ${JSON.stringify(place)}`
+    return this.#operand(key, { kind: "kv", place }, element, "write", `kv ${element}`)
+  }
+
+  #operand(
+    key: string,
+    binding: Binding,
+    element: Element,
+    access: Access,
+    name = "row",
+  ): Elements {
+    const known = this.#named.get(key)
+    if (known) return known
+    const elements = this.k.buffer(`${name}${this.#operands.length}`, element, access)
+    this.#operands.push(binding)
+    this.#named.set(key, elements)
+    return elements
+  }
+}
+
+/** Operations that ask for the token of their row. */
+const ofToken: ReadonlySet<RowStep["op"]> = new Set([
+  "embed",
+  "hiddenIn",
+  "ropeTable",
+  "rope",
+  "storeKv",
+  "select",
+])
+
+// ------------------------------------------------------------------ fragments
+
+interface Fragment<S extends RowStep> {
+  touches(step: S): Touch[]
+  write(to: Fragments, step: S): void
+}
+
+type Of<Op extends RowStep["op"]> = Extract<RowStep, { op: Op }>
+
+function fragmentOf(step: RowStep): Fragment<RowStep> {
+  return fragments[step.op]
+}
+
+/** One that computes each column of its output from the same column of its inputs. */
+function columnwise<S extends RowStep & { output: View }>(
+  inputs: (step: S) => readonly View[],
+  of: (to: Fragments, step: S) => (column: Value, ...inputs: Value[]) => Value,
+): Fragment<S> {
+  return {
+    touches: (step) => [...inputs(step).map((view) => reads(view)), writes(step.output)],
+    write(to, step) {
+      const [out, ins] = [to.cells(step.output), inputs(step).map((view) => to.cells(view))]
+      const value = of(to, step)
+      to.k.each(step.output.columns, (i) =>
+        out.store(i, value(i, ...ins.map(({ load }) => load(i)))),
+      )
+    },
+  }
+}
+
+const fragments: { [Op in RowStep["op"]]: Fragment<Of<Op>> } = {
+  embed: columnwise<Of<"embed">>(
+    () => [],
+    (to, { table, by }) => {
+      const index = to.region({ name: `${by}s` }).load(to.token)
+      return to.rowOf(table, index)
+    },
+  ),
+  hiddenIn: columnwise<Of<"hiddenIn">>(
+    () => [],
+    (to, { output: { columns } }) => {
+      const given = to.region({ name: "hiddenIn" }, "f32")
+      const first = to.k.let(to.token.mul(columns))
+      return (i) => given.load(first.add(i))
+    },
+  ),
+  ropeTable: columnwise<Of<"ropeTable">>(
+    () => [],
+    (to, { rotation, output: { columns } }) => {
+      const turns = to.region({ name: "turns", rotation }, "f32")
+      const first = to.k.let(to.token.mul(columns))
+      return (i) => turns.load(first.add(i))
+    },
+  ),
+  norm: {
+    touches: ({ input, output, width }) => {
+      const by = width === output.columns ? "column" : "any"
+      return [{ ...reads(input, "any"), ahead: true }, reads(input, by), writes(output, by)]
+    },
+    write: norm,
+  },
+  quantize: {
+    touches: ({ input, output }) => [
+      reads(input, "any"),
+      writes({ buffer: output.codes, from: 0, columns: output.columns }, "any"),
+      writes({ buffer: output.scales, from: 0, columns: groupsOf(output) }, "any"),
+    ],
+    write: quantize,
+  },
+  rope: {
+    touches: ({ rows, view, ropeTable }) => [
+      { ...reads(ropeTable, "any"), elsewhere: rows !== "tokens" },
+      reads(view, "any"),
+      writes(view, "any"),
+    ],
+    write(to, { view, headDim, ropeTable }) {
+      const { k } = to
+      const [x, table] = [to.cells(view), to.cells(ropeTable, to.token)]
+      const half = ropeTable.columns / 2
+      k.each((view.columns / headDim) * half, (pair) => {
+        const i = k.let(pair.rem(half))
+        const first = k.let(pair.div(half).mul(headDim).add(i))
+        const [cos, sin] = [table.load(i), table.load(i.add(half))]
+        const [a, b] = [x.load(first), x.load(first.add(half))]
+        x.store(first, a.mul(cos).sub(b.mul(sin)))
+        x.store(first.add(half), b.mul(cos).add(a.mul(sin)))
+      })
+    },
+  },
+  storeKv: {
+    touches: ({ key, value }) => [reads(key, "any"), reads(value, "any")],
+    write: storeKv,
+  },
+  apply: columnwise<Of<"apply">>(
+    ({ input }) => [input],
+    ({ k }, step) =>
+      (_, x) =>
+        elementwise[step.function].gpu(k, x!, step.by ?? 0),
+  ),
+  add: columnwise<Of<"add">>(
+    ({ a, b }) => [a, b],
+    () => (_, a, b) => a!.add(b!),
+  ),
+  multiply: columnwise<Of<"multiply">>(
+    ({ a, b }) => [a, b],
+    () => (_, a, b) => a!.mul(b!),
+  ),
+  copy: columnwise<Of<"copy">>(
+    ({ input }) => [input],
+    () => (_, x) => x!,
+  ),
+  select: {
+    touches: ({ input, output }) => [{ ...reads(input), elsewhere: true }, writes(output)],
+    write(to, { input, from, output }) {
+      const row = from === "tokens" ? to.token : to.region({ name: "rowsInWanted" }).load(to.token)
+      const [x, out] = [to.cells(input, row), to.cells(output)]
+      to.k.each(output.columns, (i) => out.store(i, x.load(i)))
+    },
+  },
+}
+
+// ------------------------------------------------------------------ norms
+
+function norm(to: Fragments, step: Of<"norm">): void {
+  const { k, sums } = to
+  const { width, output } = step
+  const [out, own] = [to.cells(output), normed(to, step)]
+  if (width === output.columns) {
+    const value = own((add) => sums.sum(width, add), u32(0))
+    k.each(width, (i) => out.store(i, value(i)))
+    return
+  }
+  const heads = output.columns / width
+  const threads = LaneSums.threads(width) // of a head
+  const atOnce = k.threads / threads
+  const [number, thread] = [k.let(k.lane.div(threads)), k.let(k.lane.rem(threads))]
+  const some = (first: Operable) => {
+    const head = k.let(number.add(first))
+    // Who has no head of its own helps with the last one's sum for nothing, since all come to the barriers.
+    const begin = k.let(head.min(heads - 1).mul(width))
+    const value = own((add) => sums.sums(width, add), begin)
+    const store = () => k.for(thread, width, threads, (i) => out.store(begin.add(i), value(i)))
+    if (heads % atOnce === 0) store()
+    else k.if(head.lt(heads), store)
+  }
+  if (heads <= atOnce) some(0)
+  else {
+    sums.enterLoop()
+    k.for(0, heads, atOnce, some)
+  }
+}
+
+type Add = (i: Value, before: Value) => Value
+
+/** Of `width` columns from `begin` on, what each becomes; `sum` makes a sum over them. */
+function normed(to: Fragments, { kind, input, weight, bias, epsilon, width }: Of<"norm">) {
+  const { k } = to
+  const x = to.cells(input)
+  const weights = to.vector(weight)
+  const biases = bias === undefined ? undefined : to.vector(bias)
+  const isShared = to.plan.parameters[weight]!.rows === width // by all heads
+  return (sum: (add: Add) => Value, begin: Value) => {
+    const mean =
+      kind === "layer"
+        ? k.let(sum((i, before) => before.add(x.load(begin.add(i)))).div(width))
+        : undefined
+    const centred = (i: Value) => {
+      const own = x.load(begin.add(i))
+      return mean ? k.let(own.sub(mean)) : own
+    }
+    const square = sum((i, before) => {
+      const own = centred(i)
+      return fma(own, own, before)
+    })
+    const scale = k.let(f32(1).div(square.div(width).add(epsilon).sqrt()))
+    return (i: Value) => {
+      const [scaled, at] = [centred(i).mul(scale), isShared ? i : begin.add(i)]
+      const own = weights(at)
+      return biases ? fma(scaled, own, biases(at)) : scaled.mul(own)
+    }
+  }
+}
+
+// ------------------------------------------------------------------ codes of 8 bits
+
+const MAGIC = 12582912 // as in numbers.ts; what is added stands in the low bits of the sum
+const INFINITY = 0x7f800000 // as bits
+const NAN = 0x7fc00000
+
+/** The bits of a float's size: in the order of sizes, a NaN's above all others. */
+const sizeBits = (x: Value) => x.bits("u32").and(0x7fffffff)
+
+/** How numbers become codes, by the bits of the largest size among them. */
+function coding(k: Builder, largest: Value) {
+  const size = k.let(largest.bits("f32"))
+  const inverse = k.let(select(largest.ne(0), f32(127).div(size), 0))
+  // Codes of what is no number are 0; and of numbers so small that nothing comes of them, though they are not 0.
+  const isSound = k.let(largest.lt(INFINITY).and(inverse.bits("u32").lt(INFINITY)))
+  return {
+    /** It must not come out as a number where there was none. */
+    scale: select(largest.lt(INFINITY), size.div(127), u32(NAN).bits("f32")),
+    /** In the lowest byte. */
+    code: (x: Value) => x.mul(inverse).add(MAGIC).bits("u32"),
+    isSound,
+  }
+}
+
+const groupsOf = ({ columns, group }: Codes) => Math.ceil(columns / group)
+
+/** A group is a thread's, which needs nobody else for it. */
+function quantize(to: Fragments, { input, output }: Of<"quantize">): void {
+  const { k } = to
+  const { columns, group } = output
+  const x = to.cells(input)
+  const wholeRow = { from: 0, columns }
+  const codes = to.cells({ ...wholeRow, buffer: output.codes })
+  const scales = to.cells({ ...wholeRow, buffer: output.scales })
+  const write = (number: Value, values: readonly Value[], words: number) => {
+    const largest = values.map(sizeBits).reduce((a, b) => a.max(b))
+    const { scale, code, isSound } = coding(k, k.let(largest))
+    scales.store(number, scale)
+    const first = k.let(number.mul(group / 4))
+    for (let word = 0; word < words; word++) {
+      const bytes = values.slice(4 * word, 4 * word + 4).map((x, i) =>
+        code(x)
+          .and(0xff)
+          .shl(8 * i),
+      )
+      const four = bytes.reduce((a, b) => a.or(b), u32(0))
+      codes.store(first.add(word), select(isSound, four, 0))
+    }
+  }
+  const whole = Math.floor(columns / group)
+  k.each(whole, (number) => {
+    const first = k.let(number.mul(group))
+    const values =
+      input.from % 4 === 0
+        ? x.loadFours(first, group / 4)
+        : Array.from({ length: group }, (_, i) => x.load(first.add(i)))
+    write(number, values, group / 4)
+  })
+  // What is left of a group, and the zeros behind the last column.
+  const begin = whole * group
+  const words = (strideOf(to.plan.buffers[output.codes]!) - begin) / 4
+  if (words > 0)
+    k.if(k.lane.eq(whole % k.threads), () => {
+      const values = Array.from({ length: columns - begin }, (_, i) => x.load(begin + i))
+      if (values.length > 0) write(u32(whole), values, words)
+      else for (let word = 0; word < words; word++) codes.store(begin / 4 + word, 0)
+    })
+}
+
+// ------------------------------------------------------------------ keys and values
+
+/** Those of a token, as kv.ts lays them out. */
+function storeKv(to: Fragments, { key, value, place }: Of<"storeKv">): void {
+  const { k, plan } = to
+  const layout = kvLayout(plan.kv, plan.groups[place.group]!)
+  const { keyWidth, valueWidth, headDim } = layout
+  const slot = to.region({ name: "slots", group: place.group }).load(to.token)
+  const spot = { block: k.let(slot.div(BLOCK)), position: k.let(slot.rem(BLOCK)) }
+  const store = plan.kv === "q8" ? storeCodes : storeFloats
+  store(to, { of: "keys", view: key, dim: headDim.key, width: keyWidth, place, layout, spot })
+  store(to, {
+    of: "values",
+    view: value,
+    dim: headDim.value,
+    width: valueWidth,
+    place,
+    layout,
+    spot,
+  })
+}
+
+/** Keys or values. */
+interface Stored {
+  of: "keys" | "values"
+  view: View
+  dim: number
+  /** With the zeros behind a head. */
+  width: number
+  place: Place
+  layout: KvLayout
+  spot: Omit<Spot, "head">
+}
+
+/** What stores number `i` of a head, or the 0 that stands behind its last one. */
+function storing(to: Fragments, { of, view, dim, width, place, layout, spot }: Stored) {
+  const [x, blocks] = [to.cells(view), to.kv(place, kvElements[layout.kv])]
+  const indexOf = of === "keys" ? keyIndex : valueIndex
+  return (head: Value, i: Value, number: (x: Value) => Value) => {
+    const first = head.mul(dim)
+    const own = number(x.load(first.add(dim === width ? i : i.min(dim - 1))))
+    const index = indexOf(layout, { ...spot, head }, i)
+    blocks.store(index, dim === width ? own : select(i.lt(dim), own, 0))
+  }
+}
+
+function storeFloats(to: Fragments, stored: Stored): void {
+  const { k } = to
+  const { width, layout } = stored
+  const store = storing(to, stored)
+  k.each(layout.kvHeads * width, (number) => {
+    const [head, i] = [k.let(number.div(width)), k.let(number.rem(width))]
+    store(head, i, (x) => (layout.kv === "bf16" ? nearestBrain(k, x) : x))
+  })
+}
+
+const THREADS_OF_HEAD = 16
+
+function storeCodes(to: Fragments, stored: Stored): void {
+  const { k } = to
+  const { of, view, dim, width, place, layout, spot } = stored
+  const [x, store, scales] = [to.cells(view), storing(to, stored), to.kv(place, "f32")]
+  const sizes = k.shared(`sizes of ${of}`, "u32", k.threads)
+  const atOnce = k.threads / THREADS_OF_HEAD
+  const [number, thread] = [k.let(k.lane.div(THREADS_OF_HEAD)), k.let(k.lane.rem(THREADS_OF_HEAD))]
+  const some = (first: Operable) => {
+    const head = k.let(number.add(first))
+    const begin = k.let(head.min(layout.kvHeads - 1).mul(dim))
+    const own = k.variable(u32(0))
+    k.for(thread, dim, THREADS_OF_HEAD, (i) => own.set(own.now.max(sizeBits(x.load(begin.add(i))))))
+    sizes.store(k.lane, own.now)
+    k.barrier()
+    const all = k.let(number.mul(THREADS_OF_HEAD))
+    const largest = Array.from({ length: THREADS_OF_HEAD }, (_, i) => sizes.load(all.add(i)))
+    const { scale, code, isSound } = coding(k, k.let(largest.reduce((a, b) => a.max(b))))
+    k.if(head.lt(layout.kvHeads), () => {
+      k.for(thread, width, THREADS_OF_HEAD, (i) =>
+        store(head, i, (x) => select(isSound, code(x).bits("i32"), 0)),
+      )
+      k.if(thread.eq(0), () => scales.store(scaleIndex(layout, of, { ...spot, head }), scale))
+    })
+  }
+  if (layout.kvHeads <= atOnce) some(0)
+  else
+    k.for(0, layout.kvHeads, atOnce, (first) => {
+      some(first)
+      k.barrier()
+    })
+}
