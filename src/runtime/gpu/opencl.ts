@@ -50,9 +50,9 @@ export async function openOpencl(id: number): Promise<GpuDevice> {
   const properties = BigUint64Array.of(CONTEXT_PLATFORM, platform, 0n)
   const devices = BigUint64Array.of(device)
   const code = new Int32Array(1)
-  const context = BigInt(cl.createContext(properties, 1, devices, null, null, code))
+  const context = pointer(cl.createContext(properties, 1, devices, null, null, code))
   check(code[0]!, "clCreateContext")
-  const queue = BigInt(cl.createQueue(context, device, 0n, code))
+  const queue = pointer(cl.createQueue(context, device, 0n, code))
   if (code[0] !== 0) cl.releaseContext(context)
   check(code[0]!, "clCreateCommandQueue")
   return new OpenclDevice(cl, { handle, described, context, queue })
@@ -119,7 +119,12 @@ function openApi({ take, takeAsync }: DriverLibrary) {
 }
 
 /** What the FFI makes of a pointer. */
-type Handle = number | bigint
+type Handle = number | bigint | null
+
+/** Where something failed, there is none, and a code beside it. */
+function pointer(handle: Handle): Pointer {
+  return BigInt(handle ?? 0)
+}
 
 const CONTEXT_PLATFORM = 0x1084n
 const SINGLE_CONFIG = 0x101b
@@ -371,7 +376,7 @@ class OpenclDevice implements GpuDevice {
     const code = new Int32Array(1)
     const flags = READ_WRITE | (where === "host" ? ALLOCATE_HOST : 0n)
     const { context } = this.#opened
-    const handle = BigInt(this.#cl.createMemory(context, flags, BigInt(size), null, code))
+    const handle = pointer(this.#cl.createMemory(context, flags, BigInt(size), null, code))
     if (REFUSALS.has(code[0]!)) throw this.#refusal(bytes)
     if (code[0] !== 0) throw this.#failure(code[0]!, "clCreateBuffer")
     const object = { handle, where, arena: new Arena(size) }
@@ -389,7 +394,7 @@ class OpenclDevice implements GpuDevice {
     const code = new Int32Array(1)
     const texts = BigUint64Array.of(addressOf(module))
     const lengths = BigUint64Array.of(BigInt(module.length))
-    const program = BigInt(this.#cl.createProgram(context, 1, texts, lengths, code))
+    const program = pointer(this.#cl.createProgram(context, 1, texts, lengths, code))
     if (code[0] !== 0) throw this.#failure(code[0]!, "clCreateProgramWithSource")
     this.#programs.push(program)
     const devices = BigUint64Array.of(handle.device)
@@ -420,7 +425,7 @@ class OpenclDevice implements GpuDevice {
 
   #createKernel(program: Pointer, { name, entry }: KernelCode): Pointer {
     const code = new Int32Array(1)
-    const kernel = BigInt(this.#cl.createKernel(program, entry, code))
+    const kernel = pointer(this.#cl.createKernel(program, entry, code))
     if (code[0] !== 0)
       throw new Error(`${this.description} refuses ${name}: ${failure(code[0]!, "clCreateKernel")}`)
     this.#kernels.add(kernel)

@@ -1,0 +1,39 @@
+// A case of gpu-cases.ts on a device: what lies in its buffers afterwards, and whether that is right.
+
+import type { GpuDevice, GpuKernel } from "../../src/runtime/gpu/device.ts"
+import type { GpuCase, Numbers } from "./gpu-cases.ts"
+
+export const newCancel = () => new Int32Array(new SharedArrayBuffer(4))
+
+const bytesOf = ({ buffer, byteOffset, byteLength }: Numbers) =>
+  new Uint8Array(buffer, byteOffset, byteLength)
+
+/** @returns one array an operand; those of words are empty */
+export async function runOn(
+  device: GpuDevice,
+  loaded: GpuKernel,
+  { operands, groups }: GpuCase,
+): Promise<Numbers[]> {
+  const arrays = operands.map((each) =>
+    typeof each === "number" ? new Uint8Array() : each.slice(),
+  )
+  const places = await Promise.all(
+    arrays.map((array) => device.allocate(Math.max(4, array.byteLength), "device")),
+  )
+  for (const [i, array] of arrays.entries()) await device.write(places[i]!, 0, bytesOf(array))
+  const values = operands.map((each, i) =>
+    typeof each === "number" ? each : { place: places[i]!, at: 0 },
+  )
+  const recording = device.record([{ kernel: loaded, operands: values, groups }])
+  await device.run([recording], newCancel())
+  for (const [i, array] of arrays.entries()) await device.read(places[i]!, 0, bytesOf(array))
+  recording.free()
+  for (const place of places) device.free(place)
+  return arrays
+}
+
+/** Where two arrays differ in their bits, the first few places in words. Every NaN is the same. */
+export function differences(found: Numbers, expected: Numbers): string[] {
+  const differing = Array.from(expected.keys()).filter((i) => !Object.is(found[i], expected[i]))
+  return differing.slice(0, 5).map((i) => `[${i}] ${found[i]}, not ${expected[i]}`)
+}
