@@ -8,25 +8,29 @@ export const newCancel = () => new Int32Array(new SharedArrayBuffer(4))
 const bytesOf = ({ buffer, byteOffset, byteLength }: Numbers) =>
   new Uint8Array(buffer, byteOffset, byteLength)
 
-/** @returns one array an operand; those of words are empty */
+/**
+ * @param before bytes of each buffer's place that come before its numbers
+ * @returns one array an operand; those of words are empty
+ */
 export async function runOn(
   device: GpuDevice,
   loaded: GpuKernel,
   { operands, groups }: GpuCase,
+  before = 0,
 ): Promise<Numbers[]> {
   const arrays = operands.map((each) =>
     typeof each === "number" ? new Uint8Array() : each.slice(),
   )
   const places = await Promise.all(
-    arrays.map((array) => device.allocate(Math.max(4, array.byteLength), "device")),
+    arrays.map((array) => device.allocate(before + Math.max(4, array.byteLength), "device")),
   )
-  for (const [i, array] of arrays.entries()) await device.write(places[i]!, 0, bytesOf(array))
+  for (const [i, array] of arrays.entries()) await device.write(places[i]!, before, bytesOf(array))
   const values = operands.map((each, i) =>
-    typeof each === "number" ? each : { place: places[i]!, at: 0 },
+    typeof each === "number" ? each : { place: places[i]!, at: before },
   )
   const recording = device.record([{ kernel: loaded, operands: values, groups }])
   await device.run([recording], newCancel())
-  for (const [i, array] of arrays.entries()) await device.read(places[i]!, 0, bytesOf(array))
+  for (const [i, array] of arrays.entries()) await device.read(places[i]!, before, bytesOf(array))
   recording.free()
   for (const place of places) device.free(place)
   return arrays

@@ -1,0 +1,24 @@
+// Runs one of the cases below on the first device of OpenCL, for a process whose environment puts a checker there.
+
+import { printOpencl } from "../../src/compiler/targets/gpu/print/opencl.ts"
+import { openOpencl } from "../../src/runtime/gpu/opencl.ts"
+import { counted, type GpuCase, normalized, transposed } from "./gpu-cases.ts"
+import { runOn } from "./on-gpu.ts"
+
+const cases = {
+  normalized: () => normalized(),
+  counted: () => counted(),
+  transposed: () => transposed(),
+  "normalized without barriers": () => normalized(false),
+  "counted, a place too many": () => counted(257),
+  "transposed, four words too many": () => transposed(1),
+} as const satisfies Record<string, () => GpuCase>
+
+const device = await openOpencl(0)
+const each = cases[process.argv[2] as keyof typeof cases]()
+const { text, kernels } = printOpencl([each.kernel], [])
+const [loaded] = await device.load([new TextEncoder().encode(text)], kernels)
+// So large that each buffer ends where its memory object does, and the checker sees what reaches beyond it.
+await runOn(device, loaded!, each, 17 << 20)
+await device.close()
+console.log(`${device.description}: ran`)
