@@ -8,6 +8,7 @@
 
 import { operandLayout } from "../../../../runtime/gpu/device.ts"
 import type { Need } from "../../../../runtime/gpu/tape.ts"
+import { Builder, type Value } from "../ir/builder.ts"
 import {
   type Binary,
   type Element,
@@ -21,6 +22,7 @@ import {
   type Type,
   type Unary,
 } from "../ir/ir.ts"
+import { divide, multiplyAdd, root } from "./exact.ts"
 import { op, SpirvFunction, type SpirvId, SpirvModule, wordsOfText } from "./words.ts"
 
 const capability = {
@@ -73,30 +75,41 @@ const ORDER_ALL = 0x8 | 0x100 | 0x40
 const REDUCE = 0
 const FOUR_BYTES = 0
 
-/** @param has of what may be used as it is */
-export function printSpirv(kernel: Kernel, has: ReadonlySet<Need>): Uint8Array {
-  return new Printer(kernel, has).print()
+/** What devices have, the best first: GPUs fuse, and divide only nearly; lavapipe is the other way round. */
+export const spirvProfiles: readonly (readonly Need[])[] = [
+  ["fma", "division", "dot4"],
+  ["fma", "dot4"],
+  ["fma"],
+  ["division", "float64", "dot4"],
+  [],
+]
+
+/** @param needs of what a device may have, what the words use */
+export function printSpirv(kernel: Kernel, needs: readonly Need[]): Uint8Array {
+  return new Printer(kernel, needs).print()
 }
 
 class Printer {
   readonly #module = new SpirvModule()
   readonly #kernel: Kernel
-  readonly #has: ReadonlySet<Need>
+  readonly #needs: readonly Need[]
   readonly #globals: SpirvId[] = []
   readonly #extended: SpirvId
   /** What is being written. */
   #body: SpirvFunction
   /** Words, and addresses of buffers' elements. */
-  readonly #operands: SpirvId[] = []
+  #operands: SpirvId[] = []
   #values = new Map<Id, SpirvId>()
   #variables = new Map<Id, SpirvId>()
+  /** Within what spells an operation, the operation itself is the device's. */
+  #isSpelling = false
   #shared = new Map<Id, { array: SpirvId; type: Type }>()
   /** Built-in vectors and numbers, which are loaded once, in the first block. */
   #inputs = new Map<string, SpirvId>()
 
-  constructor(kernel: Kernel, has: ReadonlySet<Need>) {
+  constructor(kernel: Kernel, needs: readonly Need[]) {
     this.#kernel = kernel
-    this.#has = has
+    this.#needs = needs
     const module = this.#module
     module.require(op.Capability, capability.shader)
     module.require(op.Capability, capability.addresses)
@@ -506,6 +519,8 @@ class Printer {
       const both = this.#module.type(op.TypeStruct, [type, type])
       return body.give(op.CompositeExtract, type, body.give(word, both, x, y), 1)
     }
+    if (name === "div" && a.type === "f32" && !this.#isRounded("division"))
+      return this.#call("divide", divide, [x, y])
     if (name === "min" || name === "max")
       return body.give(op.ExtInst, type, this.#extended, word, x, y)
     return a.type === "f32" && type === this.#type("f32")
@@ -522,6 +537,7 @@ class Printer {
       case "abs":
         return body.give(op.ExtInst, type, this.#extended, extended.abs, x)
       case "sqrt":
+        if (!this.#isRounded("division")) return this.#call("root", root, [x])
         return this.#float(op.ExtInst, type, this.#extended, extended.sqrt, x)
       case "not":
         return body.give(op.LogicalNot, type, x)
@@ -536,11 +552,61 @@ class Printer {
     }
   }
 
+  #isRounded(need: "division" | "fma"): boolean {
+    return this.#isSpelling || this.#needs.includes(need)
+  }
+
   #fma(factors: readonly SpirvId[]): SpirvId {
     const f32 = this.#type("f32")
-    if (this.#has.has("fma"))
+    if (this.#isRounded("fma"))
       return this.#float(op.ExtInst, f32, this.#extended, extended.fma, ...factors)
-    return this.#body.give(op.FunctionCall, f32, this.#fmaInDoubles(), ...factors)
+    if (this.#needs.includes("float64"))
+      return this.#body.give(op.FunctionCall, f32, this.#fmaInDoubles(), ...factors)
+    return this.#call("multiply and add", multiplyAdd, factors)
+  }
+
+  /** Calls a function of floats whose statements a builder writes. */
+  #call(
+    name: string,
+    write: (k: Builder, ...parameters: Value[]) => Value,
+    values: readonly SpirvId[],
+  ): SpirvId {
+    const f32 = this.#type("f32")
+    const id = this.#function(name, values.length, (parameters) => {
+      const k = new Builder(name, 1)
+      const result = write(k, ...parameters.map((_, i) => k.word(`${i}`, "f32")))
+      const outer = [this.#operands, this.#values, this.#variables, this.#isSpelling] as const
+      this.#operands = [...parameters]
+      this.#values = new Map()
+      this.#variables = new Map()
+      this.#isSpelling = true
+      this.#statements(k.finish().body)
+      const value = this.#value(result.expression)
+      ;[this.#operands, this.#values, this.#variables, this.#isSpelling] = outer
+      return value
+    })
+    return this.#body.give(op.FunctionCall, f32, id, ...values)
+  }
+
+  /** A function of floats that gives one, written when it is first called. */
+  #function(
+    name: string,
+    count: number,
+    write: (parameters: readonly SpirvId[]) => SpirvId,
+  ): SpirvId {
+    const module = this.#module
+    return module.once(`function ${name}`, () => {
+      const f32 = this.#type("f32")
+      const outer = this.#body
+      this.#body = new SpirvFunction(module)
+      const parameters = Array.from({ length: count }, () => ({ id: module.id(), type: f32 }))
+      this.#body.do(op.ReturnValue, write(parameters.map(({ id }) => id)))
+      const id = module.id()
+      const type = module.type(op.TypeFunction, [f32, ...parameters.map(() => f32)])
+      this.#body.finish(id, type, f32, parameters)
+      this.#body = outer
+      return id
+    })
   }
 
   /**
@@ -550,15 +616,12 @@ class Printer {
    */
   #fmaInDoubles(): SpirvId {
     const module = this.#module
-    return module.once("fma in doubles", () => {
-      const outer = this.#body
-      const body = new SpirvFunction(module)
-      this.#body = body
+    return this.#function("fma in doubles", 3, (parameters) => {
+      const body = this.#body
       const [f32, f64, u64, bool] = (["f32", "f64", "u64", "bool"] as const).map((type) =>
         this.#type(type),
       ) as [SpirvId, SpirvId, SpirvId, SpirvId]
-      const parameters = ["a", "b", "c"].map(() => ({ id: module.id(), type: f32 }))
-      const [a, b, c] = parameters.map(({ id }) => body.give(op.FConvert, f64, id))
+      const [a, b, c] = parameters.map((id) => body.give(op.FConvert, f64, id))
       const product = this.#float(op.FMul, f64, a!, b!)
       const sum = this.#float(op.FAdd, f64, product, c!)
       const second = this.#float(op.FSub, f64, sum, product)
@@ -589,19 +652,14 @@ class Printer {
       const moves = body.give(op.LogicalAnd, bool, isEven, isInexact)
       const settled = body.give(op.Select, u64, moves, odd, bits)
       const rounded = body.give(op.Bitcast, f64, settled)
-      body.do(op.ReturnValue, body.give(op.FConvert, f32, rounded))
-      const id = module.id()
-      const type = module.type(op.TypeFunction, [f32, f32, f32, f32])
-      body.finish(id, type, f32, parameters)
-      this.#body = outer
-      return id
+      return body.give(op.FConvert, f32, rounded)
     })
   }
 
   #dot4([a, b, c]: readonly SpirvId[]): SpirvId {
     const body = this.#body
     const i32 = this.#type("i32")
-    if (this.#has.has("dot4")) {
+    if (this.#needs.includes("dot4")) {
       const module = this.#module
       module.require(op.Extension, ...wordsOfText("SPV_KHR_integer_dot_product"))
       module.require(op.Capability, capability.dot)
