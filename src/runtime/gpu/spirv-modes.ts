@@ -16,7 +16,7 @@ const OP_EXECUTION_MODE = 16
 
 /** The module's words without the modes that a device lacks. */
 export function withoutModes(module: Uint8Array, features: Features): Uint32Array {
-  const words = new Uint32Array(module.slice().buffer)
+  const words = new Uint32Array(new Uint8Array(module).buffer)
   const missing = Object.entries(modes).flatMap(([name, mode]) => (features[name] ? [] : [mode]))
   const kept: number[] = []
   let copied = 0

@@ -35,6 +35,7 @@ import {
   type Recording,
 } from "./device.ts"
 import { withoutModes } from "./spirv-modes.ts"
+import { probeRounding } from "./vulkan-probe.ts"
 import {
   allocationInfo,
   beginInfo,
@@ -67,6 +68,9 @@ const MADE_AT_A_TIME = 3
 /** After so long a wait is begun again, so that no thread is stuck in one. */
 const WAIT = 1_000_000_000n // nanoseconds
 
+/** Devices of a later version have it built in, and name it all the same. */
+const DOTS = "VK_KHR_shader_integer_dot_product"
+
 /** Every device takes as many groups along an axis. */
 const MOST_GROUPS = 65535
 
@@ -90,6 +94,7 @@ export async function openVulkan(id: number, options: VulkanOptions = {}): Promi
   const library = openDriverLibrary(driverLibraries("vulkan"))
   const instanceFunctions = takeInstanceFunctions(library)
   const instance = createInstance(instanceFunctions)
+  let device: Device
   try {
     const physical = physicalDevices(instanceFunctions, instance)[id]
     if (physical === undefined) throw new DriverObstacle("no_device", `Vulkan has no device ${id}`)
@@ -97,27 +102,30 @@ export async function openVulkan(id: number, options: VulkanOptions = {}): Promi
     const { obstacle, features } = described
     if (obstacle) throw new DriverObstacle(obstacle.reason, obstacle.problem)
     const queueFamily = computeQueue(instanceFunctions, physical)!
-    const dot4 = features.int8_dot === true
-    const float64 = features.f64_arithmetic === true
     const extensions = extensionsOf(instanceFunctions, physical)
-    const dots = "VK_KHR_shader_integer_dot_product"
-    const info = deviceInfo(
-      queueFamily,
-      dot4 && extensions.has(dots) ? [dots] : [],
-      wantedFeatures({ float64, dot4 }),
-    )
+    const dot4 = features.int8_dot === true && extensions.has(DOTS)
+    const float64 = features.f64_arithmetic === true
+    const wanted = wantedFeatures({ float64, dot4 })
+    const info = deviceInfo(queueFamily, dot4 ? [DOTS] : [], wanted)
     const vulkan = takeDeviceFunctions(library)
     const out = new BigUint64Array(1)
     check(vulkan.createDevice(physical, info.bytes, null, out), "vkCreateDevice")
-    const opened = { instance, physical, device: out[0]!, queueFamily, described }
+    const opened = { instance, physical, device: out[0]!, queueFamily, described, dot4 }
     try {
-      return new Device({ ...instanceFunctions, ...vulkan }, opened, options)
+      device = new Device({ ...instanceFunctions, ...vulkan }, opened, options)
     } catch (error) {
       vulkan.destroyDevice(opened.device, null)
       throw error
     }
   } catch (error) {
     instanceFunctions.destroyInstance(instance, null)
+    throw error
+  }
+  try {
+    Object.assign(device.traits, await probeRounding(device))
+    return device
+  } catch (error) {
+    await device.close()
     throw error
   }
 }
@@ -259,6 +267,7 @@ interface Opened {
   device: Pointer
   queueFamily: number
   described: DriverDevice
+  dot4: boolean
 }
 
 /** Memory that the driver gave in one piece, and the buffer that is all of it. */
@@ -323,7 +332,7 @@ class Device implements VulkanDevice {
     this.#vulkan = vulkan
     this.#opened = opened
     this.#device = opened.device
-    const { described, queueFamily } = opened
+    const { described, queueFamily, dot4 } = opened
     const { features } = described
     this.description = described.description
     this.traits = {
@@ -331,8 +340,8 @@ class Device implements VulkanDevice {
       sharedBytes: Number(features.shared_bytes),
       operandBytes: Number(features.operand_bytes),
       subgroup: features.subgroup_arithmetic === true ? Number(features.subgroup_size) : 0,
-      dot4: features.int8_dot === true,
-      fma: false,
+      dot4,
+      fma: false, // until it is known
       division: false,
       float64: features.f64_arithmetic === true,
       isProcessor: described.type === "processor",
