@@ -2,10 +2,9 @@ import { describe, expect, test } from "vitest"
 import { batch, blocksFor, type Part } from "../../../test/model/steps.ts"
 import { mulberry32 } from "../../../test/random.ts"
 import { ITEM, StepRows } from "../step-rows.ts"
-import { type AttentionOrder, AttentionWork, mostItems, WORK, work } from "./attention-work.ts"
+import { type AttentionOrder, AttentionWork, WORK, type WorkCount, work } from "./attention-work.ts"
 
-const limits = { tokens: 600, sequences: 4, blocks: [64] }
-const context = 640
+const limits = { tokens: 600, blocks: [64] }
 const order: AttentionOrder = {
   set: "tokens",
   visible: { group: 0, window: undefined, sinks: 0, span: 64 },
@@ -29,7 +28,7 @@ function laidOut(given: AttentionOrder, parts: readonly Part[], sinks = 0) {
   expect(chunkStarts[0]).toBe(0)
   expect(chunkStarts.at(-1)).toBe(all.length)
   const chunks = chunkStarts.slice(1).map((end, chunk) => all.slice(chunkStarts[chunk], end))
-  return { rows, input, chunks }
+  return { rows, input, laid, chunks }
 }
 
 describe("a step's items", () => {
@@ -49,13 +48,20 @@ describe("a step's items", () => {
   ])("window $visible.window, $slots slots", (given) => {
     const { window, sinks } = given.visible
     for (let round = 0; round < 50; round++) {
-      const { rows, input, chunks } = laidOut(given, parts(window), sinks)
+      const { rows, input, laid, chunks } = laidOut(given, parts(window), sinks)
       const items = chunks.flat()
       const wanted = rows.attentionItems("tokens", given.height, given.visible)
       expect(items.flatMap(({ row, rows, span }) => [row, rows, span])).toEqual(
         [...wanted].filter((_, i) => i % ITEM !== 2),
       )
-      expect(items.length).toBeLessThanOrEqual(mostItems(given, limits, context))
+      const atLeast = (of: WorkCount, count: number) => {
+        expect(laid.count(of)).toBeGreaterThanOrEqual(count)
+        expect(laid.count(of)).toBeLessThan(4 * count || 1)
+      }
+      expect(laid.count("chunks")).toBe(chunks.length)
+      atLeast("singles", items.filter(({ rows }) => rows === 1).length)
+      atLeast("multiples", items.filter(({ rows }) => rows > 1).length)
+      atLeast("merges", items.filter(({ spans, nth }) => spans > 1 && nth === 0).length)
       for (const chunk of chunks) {
         expect(chunk.length).toBeGreaterThan(0)
         const taken = new Set<number>()

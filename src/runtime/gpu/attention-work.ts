@@ -29,12 +29,19 @@ export interface AttentionOrder {
   slots: number
 }
 
+/**
+ * What is counted to say how often kernels run: chunks; and, rounded up, items of one row, items of several, and items at
+ * which rows are merged.
+ */
+export type WorkCount = "chunks" | "singles" | "multiples" | "merges"
+
 export class AttentionWork {
   readonly #order: AttentionOrder
   readonly #sinks: number
   #items = new Int32Array(0)
   #count = 0
   #chunkStarts: number[] = [0]
+  #counts = { singles: 0, multiples: 0, merges: 0 }
 
   /** @param sinks the manifest's */
   constructor(order: AttentionOrder, sinks: number) {
@@ -50,6 +57,7 @@ export class AttentionWork {
     if (this.#items.length < this.#count * WORK)
       this.#items = new Int32Array(2 * this.#count * WORK)
     this.#chunkStarts = [0]
+    const counts = { singles: 0, multiples: 0, merges: 0 }
     let taken = 0
     for (let first = 0, next = 0; first < found.length; first = next) {
       while (next < found.length && found[next] === found[first]) next += ITEM
@@ -70,8 +78,11 @@ export class AttentionWork {
         this.#items.set(numbers, (first / ITEM + nth) * WORK)
       }
       taken += wanted
+      counts[count === 1 ? "singles" : "multiples"] += spans
+      if (spans > 1) counts.merges++
     }
     this.#chunkStarts.push(this.#count)
+    this.#counts = counts
   }
 
   /** [items, WORK], good until the next step. */
@@ -83,14 +94,11 @@ export class AttentionWork {
   get chunkStarts(): readonly number[] {
     return this.#chunkStarts
   }
-}
 
-/** How many items a step can have whose sequences are no longer than `context`. */
-export function mostItems(
-  { visible: { span }, height }: AttentionOrder,
-  { tokens, sequences }: { tokens: number; sequences: number },
-  context: number,
-): number {
-  const parts = Math.min(tokens, Math.floor(tokens / height) + sequences)
-  return parts * Math.ceil(context / span)
+  /** The more, the coarser: kernels take items by turns, so any number of groups is right, and steps alike are few. */
+  count(of: WorkCount): number {
+    if (of === "chunks") return this.#chunkStarts.length - 1
+    const count = this.#counts[of]
+    return count === 0 ? 0 : 4 ** Math.ceil(Math.log2(count) / 2)
+  }
 }

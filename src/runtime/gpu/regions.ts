@@ -3,7 +3,7 @@
 
 import type { Rotation } from "../rotation.ts"
 import type { RowSet } from "../step-rows.ts"
-import type { AttentionOrder } from "./attention-work.ts"
+import type { AttentionOrder, WorkCount } from "./attention-work.ts"
 
 /** Of the numbers that a step brings, all 32-bit words. T: tokens, S: sequences, G: groups of KV blocks, L: logits rows. */
 export type Region =
@@ -78,4 +78,5 @@ export const RESULT_WORDS = 48
 
 /** Items of attention are counted and listed once for all layers that share them. */
 export type ItemsName = `${"tokens" | "wanted"} g${number} w${number | "all"} s${number}`
-export type CountName = `items ${ItemsName}` | `chunks ${ItemsName}`
+/** Of attention's work: see attention-work.ts. */
+export type CountName = `${WorkCount} ${ItemsName}`

@@ -18,7 +18,7 @@ import { type Rotation, writeTurns } from "../rotation.ts"
 import { logOfShares, partOf } from "../sampling.ts"
 import { settled } from "../single.ts"
 import { type RowSet, StepRows, type Visible } from "../step-rows.ts"
-import { AttentionWork, WORK } from "./attention-work.ts"
+import { AttentionWork, WORK, type WorkCount } from "./attention-work.ts"
 import {
   type CountName,
   NO_MASK,
@@ -136,7 +136,7 @@ export class StepBlock {
     if (isRowSet(of)) return this.#rows.tokensOf(of).length
     const space = of.indexOf(" ")
     const work = this.#workOf(of.slice(space + 1))
-    return of.startsWith("items") ? work.items.length / WORK : work.chunkStarts.length - 1
+    return work.count(of.slice(0, space) as WorkCount)
   }
 
   /** Bytes that the results of so many logits rows take, from the block's beginning. */

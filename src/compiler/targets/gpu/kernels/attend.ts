@@ -1,7 +1,7 @@
 // Attention, bit for bit as reference/kernels.ts computes it. A group of threads takes one item (some rows of a sequence and
 // one span of what they see) and some query heads of one kv head, and makes of each row a softmax of its own: scores by a
-// thread for each position, values by a thread for each column. Rows that see one span are done then; the others' softmaxes
-// wait in scratch memory until `merge` adds them up in the order that the plan says.
+// thread for some positions, values by a thread for some columns. Rows that see one span are done then; the others'
+// softmaxes wait in scratch memory until `merge` adds them up in the order that the plan says.
 //
 // What must not depend on threads does not: within a step of 64 positions, weights are added in sixteen lanes and those as a
 // tree, and values are added to the mix position after position. A position that a row does not see takes no part: its
@@ -47,13 +47,16 @@ const STEP = 64
 const LANES = 16
 const LOWEST = Math.fround(-3.4e38)
 
-/** Rows of an item. Beyond these, fewer items would be left than there are places to compute them. */
-const HEIGHT = 4
-/** Threads of a group, and so positions of a span, at most; and bytes of its shared memory. */
+/** Threads of a group, and so positions of a span, at most; and words of its shared memory. */
 const MAX_SPAN = 256
-const MAX_SHARED_BYTES = 16384
-/** Heads that are computed together: each number of a key is used so often. */
+const MAX_SHARED = 4096
+/** Heads of one row that are computed together, and queries of several rows: each number of a key is used so often. */
 const MAX_HEADS = 8
+const MAX_QUERIES = 16
+/** Words of shared memory that are no query's. */
+const SHARED_APART = 64
+/** Threads of a group that computes several rows. */
+const ROWS_THREADS = 128
 /** Numbers of a key that a thread has under way at once, a multiple of every chunk. */
 const READ_AT_ONCE = 16
 /** What partial softmaxes may take of a device's memory, where one item's are not more. */
@@ -64,6 +67,9 @@ interface AttendShape {
   layout: KvLayout
   span: number
   set: "tokens" | "wanted"
+  /** Rows of an item, at most, that are computed together; `alone`: no item has more. */
+  rows: number
+  alone: boolean
   /** Query heads to a kv head, and how many of them a group takes. */
   ratio: number
   heads: number
@@ -76,27 +82,46 @@ interface AttendShape {
 /** What a step's attention is called for, and so what the host is to lay out for it. */
 export function attentionOrder(
   plan: Plan,
-  { rows, attention, place, span }: Attend,
+  step: Attend,
 ): {
   name: ItemsName
   order: AttentionOrder
 } {
+  const { rows, attention, place, span } = step
   if (rows !== "tokens" && rows !== "wanted")
     throw new Error(`internal: ${rows} rows are not those of tokens`)
   if (span === undefined || span > MAX_SPAN || span % STEP !== 0)
     throw new Error(`internal: attention in spans of ${span}`)
   const { window, sinks } = attention
-  const most = HEIGHT * Math.ceil(plan.shapes.context / span)
+  const { height } = together(plan, step)
+  const most = height * Math.ceil(plan.shapes.context / span)
   const fitting = Math.floor(PARTIAL_BYTES / (attention.heads * partialBytes(plan, place.group)))
   return {
     name: `${rows} g${place.group} w${window ?? "all"} s${sinks}`,
     order: {
       set: rows,
       visible: { group: place.group, window, sinks, span },
-      height: HEIGHT,
+      height,
       slots: Math.max(most, fitting),
     },
   }
+}
+
+/** How many heads of one kv head a group computes together, and how many rows. */
+function together(
+  plan: Plan,
+  { attention: { heads, kvHeads }, place, span = MAX_SPAN }: Attend,
+): { heads: number; height: number } {
+  const { headDim } = plan.groups[place.group]!
+  const steps = span / STEP
+  // Of a query: itself, its scores, what is kept of a step, and its softmax.
+  const sharedOf = (steps: number) => headDim.key + steps * (STEP + LANES + 3) + 2
+  const fitting = (steps: number, most: number) =>
+    Math.min(most, Math.floor((MAX_SHARED - SHARED_APART) / sharedOf(steps)))
+  const ratio = heads / kvHeads
+  const tiles = Math.ceil(ratio / fitting(steps, MAX_HEADS))
+  const each = Math.ceil(ratio / tiles)
+  return { heads: each, height: Math.max(1, Math.floor(fitting(1, MAX_QUERIES) / each)) }
 }
 
 /** The values' mix of one head of one row, its largest score and the sum of its weights. */
@@ -109,10 +134,10 @@ function partialBytes(plan: Plan, group: number): number {
 export function attendLaunches(plan: Plan, step: Attend): readonly Launch[] {
   const { rows, query, attention, place, output } = step
   const { name, order } = attentionOrder(plan, step)
-  const { heads, window, sinks } = attention
-  const shape = shapeOf(plan, step, order)
-  const { layout, ratio } = shape
-  const tiles = Math.ceil(ratio / shape.heads)
+  const { heads, kvHeads, window, sinks } = attention
+  const layout = kvLayout(plan.kv, plan.groups[place.group]!)
+  const each = together(plan, step).heads
+  const ratio = heads / kvHeads
   const region = (region: Region): Binding => ({ kind: "step", region })
   const work = [
     region({ name: "items", of: name, order }),
@@ -123,85 +148,82 @@ export function attendLaunches(plan: Plan, step: Attend): readonly Launch[] {
     name: "partials",
     bytes: { fixed: order.slots * heads * partialBytes(plan, place.group) },
   }
-  const [from, to] = [query, output].map(
-    ({ buffer, from }): Binding => ({ kind: "buffer", buffer, from }),
-  )
+  const buffer = ({ buffer, from }: View): Binding => ({ kind: "buffer", buffer, from })
   const chunk: Binding = { kind: "chunk", of: name }
-  const [fromStride, toStride] = [query, output].map((view) => strideOf(plan, view))
-  return [
-    {
-      kernel: attendKernel(shape),
-      operands: [
-        from!,
-        { kind: "kv", place },
-        ...work,
-        region({ name: "positions" }),
-        region({ name: "firstSeen", group: place.group, window }),
-        ...(rows === "wanted" ? [region({ name: "tokensOf", set: "wanted" })] : []),
-        region({ name: "blocks" }),
-        partials,
-        to!,
-        chunk,
-        fromStride!,
-        toStride!,
-        heads,
-        floatWord(attention.scale),
-        ...(shape.sinks ? [sinks] : []),
-      ],
-      groups: [{ count: `items ${name}`, per: 1 }, layout.kvHeads * tiles, 1],
-    },
-    {
-      kernel: mergeKernel(layout.headDim.value),
-      operands: [...work, partials, to!, chunk, toStride!],
-      // Of the items of some rows only the first is one to merge at.
-      groups: [{ count: `items ${name}`, per: HEIGHT }, heads, 1],
-    },
+  const kernelOf = (height: number) =>
+    attendKernel({
+      layout,
+      span: order.visible.span,
+      set: order.set,
+      rows: height,
+      alone: order.height === 1,
+      ratio,
+      heads: each,
+      cap: attention.cap,
+      sinks: sinks > 0,
+      sinkBlocks: sinkBlocks(plan.sinks),
+    })
+  const operands = [
+    buffer(query),
+    { kind: "kv", place } as const,
+    ...work,
+    region({ name: "positions" }),
+    region({ name: "firstSeen", group: place.group, window }),
+    ...(rows === "wanted" ? [region({ name: "tokensOf", set: "wanted" })] : []),
+    region({ name: "blocks" }),
+    partials,
+    buffer(output),
+    chunk,
+    strideOf(plan, query),
+    strideOf(plan, output),
+    heads,
+    floatWord(attention.scale),
+    ...(sinks > 0 ? [sinks] : []),
   ]
+  const tiles = kvHeads * Math.ceil(ratio / each)
+  const single: Launch = {
+    kernel: kernelOf(1),
+    operands,
+    groups: [{ count: `singles ${name}`, per: 1 }, tiles, 1],
+  }
+  const several: Launch = {
+    kernel: kernelOf(order.height),
+    operands,
+    groups: [{ count: `multiples ${name}`, per: 1 }, tiles, 1],
+  }
+  const merge: Launch = {
+    kernel: mergeKernel(layout.headDim.value),
+    operands: [...work, partials, buffer(output), chunk, strideOf(plan, output)],
+    groups: [{ count: `merges ${name}`, per: 1 }, heads, 1],
+  }
+  return order.height === 1 ? [single, merge] : [single, several, merge]
 }
 
 const strideOf = (plan: Plan, { buffer }: View) => Math.ceil(plan.buffers[buffer]!.columns / 4) * 4
 
-function shapeOf(
-  plan: Plan,
-  { attention, place }: Attend,
-  { set, visible: { span } }: AttentionOrder,
-): AttendShape {
-  const layout = kvLayout(plan.kv, plan.groups[place.group]!)
-  const ratio = attention.heads / attention.kvHeads
-  const most = Math.floor((MAX_SHARED_BYTES / 4 - BLOCK) / sharedNumbers(layout, span))
-  const tiles = Math.ceil(ratio / Math.min(MAX_HEADS, most))
-  return {
-    layout,
-    span,
-    set,
-    ratio,
-    heads: Math.ceil(ratio / tiles),
-    cap: attention.cap,
-    sinks: attention.sinks > 0,
-    sinkBlocks: sinkBlocks(plan.sinks),
-  }
-}
-
-/** What a head takes of a group's shared memory. */
-function sharedNumbers({ headDim }: KvLayout, span: number): number {
-  const steps = span / STEP
-  return headDim.key + span + steps * (LANES + 3)
-}
-
+/**
+ * Items of one row, or of several, where `rows` is more than 1: of those a group computes all rows together, step by step, so
+ * that a block is read once for all of them. Of one row it computes all steps at once, each thread a position, since there is
+ * little else to do at the same time.
+ */
 export function attendKernel(shape: AttendShape): Kernel {
-  const { layout, span, set, ratio, heads, sinkBlocks } = shape
+  const { layout, span, set, rows: height, ratio, heads, sinkBlocks } = shape
   const { kv, headDim, kvHeads } = layout
-  const [steps, blocksOfSpan, tiles] = [span / STEP, span / BLOCK, Math.ceil(ratio / heads)]
+  const tiling = tilingOf(shape)
+  const { threads, steps, queries: count } = tiling
+  const [part, tiles] = [steps * STEP, Math.ceil(ratio / heads)]
   const name = [
     "attend",
     `${kv}_${kvHeads}x${headDim.key}${headDim.key === headDim.value ? "" : `+${headDim.value}`}`,
-    ratio === heads ? `few${ratio}` : `few${heads}of${ratio}`,
+    ratio === heads ? `heads${ratio}` : `heads${heads}of${ratio}`,
+    ...(height === 1 ? [] : [`rows${height}`]),
     `span${span}`,
-    ...(shape.cap === undefined ? [] : ["capped"]),
+    ...(shape.cap === undefined ? [] : [`cap${shape.cap}`]),
     ...(shape.sinks ? ["sinks"] : []),
+    ...(sinkBlocks === 0 ? [] : [`kept${sinkBlocks}`]),
     set,
   ].join("_")
-  return kernel(name, span, (k) => {
+  return kernel(name, threads, (k) => {
     const query = k.buffer("query", "f32", "read")
     const stored = k.buffer("kv", kvReads[kv].element, "read")
     const items = k.buffer("items", "u32", "read")
@@ -217,262 +239,386 @@ export function attendKernel(shape: AttendShape): Kernel {
     const outputStride = k.word("outputStride")
     const allHeads = k.word("heads")
     const scale = k.word("scale", "f32")
-    const sinks = shape.sinks ? k.word("sinks") : u32(0)
+    const sinks = shape.sinks ? k.word("sinks") : undefined
 
-    const queries = k.shared("queries", "f32", heads * headDim.key)
-    const weights = k.shared("weights", "f32", heads * span) // and scores before
-    const lanes = k.shared("lanes", "f32", heads * steps * LANES)
-    const largest = k.shared("largest", "f32", heads * steps) // of a step's scores
-    const corrections = k.shared("corrections", "f32", heads * steps)
-    const totals = k.shared("totals", "f32", heads * steps) // of a step's weights
-    const blockAt = k.shared("blockAt", "u32", blocksOfSpan)
+    // A query is a head of a row: number row * heads + head of the group's.
+    const queries = k.shared("queries", "f32", count * headDim.key)
+    const weights = k.shared("weights", "f32", count * part) // and scores before
+    const lanes = k.shared("lanes", "f32", count * steps * LANES)
+    const largest = k.shared("largest", "f32", count * steps) // of a step's scores
+    const corrections = k.shared("corrections", "f32", count * steps)
+    const totals = k.shared("totals", "f32", count * steps) // of a step's weights
+    const most = k.shared("most", "f32", count)
+    const sums = k.shared("sums", "f32", count)
+    const blockAt = k.shared("blockAt", "u32", span / BLOCK)
+    const sight: Sight = {
+      first: k.shared("first", "u32", height),
+      last: k.shared("last", "u32", height),
+      kept: sinks && k.shared("kept", "u32", height),
+    }
 
     const kvHead = k.let(k.group(1).div(tiles), "kvHead")
     const tile = k.group(1).rem(tiles)
     const firstHead = k.let(kvHead.mul(ratio).add(tile.mul(heads)), "firstHead")
-    /** Of the heads that a group takes, how many there are; a number where that is always all. */
-    const present =
-      ratio % heads === 0 ? heads : k.let(u32(ratio).sub(tile.mul(heads)).min(heads), "present")
-    const isPresent = (head: Value) => (typeof present === "number" ? undefined : head.lt(present))
+    const present = k.let(u32(ratio).sub(tile.mul(heads)).min(heads), "present")
 
     const firstItem = chunkStarts.load(chunk).add(k.group(0))
     const endOfItems = chunkStarts.load(chunk.add(1))
     k.for(firstItem, endOfItems, k.groups(0), (item) => {
       const numberOf = (which: keyof typeof work) => items.load(item.mul(WORK).add(work[which]))
-      const [row, rows, list, gap] = [
-        numberOf("row"),
-        numberOf("rows"),
-        numberOf("list"),
-        numberOf("gap"),
-      ]
-      const [slot, spans] = [numberOf("slot"), numberOf("spans")]
-      const begin = k.let(numberOf("span").mul(span), "begin")
-      const tokenOf = (row: Value) => tokensOf?.load(row) ?? row
-
-      const lastToken = tokenOf(row.add(rows).sub(1))
-      const lastPosition = positions.load(lastToken)
-      const kept = k.let(firstSeen.load(lastToken).min(sinks), "kept")
-      const firstKept = firstSeen.load(tokenOf(row))
-      k.each(blocksOfSpan, (i) => {
-        // Where none of the rows sees anything, the list may have no block.
-        const number = k.let(begin.div(BLOCK).add(i))
-        const from = k.let(number.mul(BLOCK))
-        const isSeen = from
-          .add(BLOCK - 1)
-          .ge(firstKept)
-          .and(from.le(lastPosition))
-        k.if(
-          isSeen.or(from.lt(kept)),
-          () => {
-            const index = sinkBlocks
-              ? select(number.lt(sinkBlocks), number, number.sub(gap))
-              : number.sub(gap)
-            blockAt.store(i, blocks.load(list.add(index)))
-          },
-          () => blockAt.store(i, 0),
-        )
-      })
-
-      k.for(0, rows, 1, (r) => {
-        const token = tokenOf(row.add(r))
-        const [position, first] = [positions.load(token), firstSeen.load(token)]
-        const keptOf = k.let(first.min(sinks), "keptOf")
-        const sees = (p: Value) => {
-          const near = p.ge(first).and(p.le(position))
-          return shape.sinks ? near.or(p.lt(keptOf)) : near
+      const rows = numberOf("rows")
+      const compute = () => {
+        const [row, list, gap] = [numberOf("row"), numberOf("list"), numberOf("gap")]
+        const [slot, spans] = [numberOf("slot"), numberOf("spans")]
+        const begin = k.let(numberOf("span").mul(span), "begin")
+        const tokenOf = (row: Value) => tokensOf?.load(row) ?? row
+        const [firstToken, lastToken] = [tokenOf(row), tokenOf(row.add(rows).sub(1))]
+        const [nearest, furthest] = [positions.load(firstToken), positions.load(lastToken)]
+        // The later a row, the later begins what it sees, and the more of the sinks lies before that.
+        const [earliest, latest] = [firstSeen.load(firstToken), firstSeen.load(lastToken)]
+        const some: Range = {
+          first: earliest,
+          last: furthest,
+          kept: sinks && k.let(latest.min(sinks)),
         }
-        const from = k.let(row.add(r).mul(queryStride).add(firstHead.mul(headDim.key)))
-        k.each(heads * headDim.key, (i) => {
-          const there = isPresent(i.div(headDim.key))
-          if (there === undefined) queries.store(i, query.load(from.add(i)))
-          else
-            k.if(
-              there,
-              () => queries.store(i, query.load(from.add(i))),
-              () => queries.store(i, 0),
-            )
+        const all: Range = {
+          first: latest,
+          last: nearest,
+          kept: sinks && k.let(earliest.min(sinks)),
+        }
+
+        k.each(height, (r) => {
+          k.if(
+            r.lt(rows),
+            () => {
+              const token = tokenOf(row.add(r))
+              const first = firstSeen.load(token)
+              sight.first.store(r, first)
+              sight.last.store(r, positions.load(token))
+              if (sinks) sight.kept?.store(r, first.min(sinks))
+            },
+            () => {
+              sight.first.store(r, 1)
+              sight.last.store(r, 0)
+              sight.kept?.store(r, 0)
+            },
+          )
+        })
+        k.each(span / BLOCK, (i) => {
+          const number = k.let(begin.div(BLOCK).add(i))
+          // Where none of the rows sees anything, the list may have no block.
+          k.if(
+            overlaps(number.mul(BLOCK), BLOCK, some),
+            () => {
+              const index = number.sub(gap)
+              const own = sinkBlocks ? select(number.lt(sinkBlocks), number, index) : index
+              blockAt.store(i, blocks.load(list.add(own)))
+            },
+            () => blockAt.store(i, 0),
+          )
+        })
+        const isThere = (q: Value) => q.div(heads).lt(rows).and(q.rem(heads).lt(present))
+        k.each(count * headDim.key, (i) => {
+          const q = k.let(i.div(headDim.key))
+          k.if(
+            isThere(q),
+            () => {
+              const head = firstHead.add(q.rem(heads))
+              const from = row.add(q.div(heads)).mul(queryStride).add(head.mul(headDim.key))
+              queries.store(i, query.load(from.add(i.rem(headDim.key))))
+            },
+            () => queries.store(i, 0),
+          )
+        })
+        k.each(count, (q) => {
+          most.store(q, LOWEST)
+          sums.store(q, 0)
         })
         k.barrier()
 
-        // Scores: a thread for each position.
-        k.if(
-          sees(begin.add(k.lane)),
-          () => {
-            const spot = {
-              block: blockAt.load(k.lane.div(BLOCK)),
-              head: kvHead,
-              position: k.let(k.lane.rem(BLOCK)),
-            }
-            const sums = products(k, layout, stored, queries, spot, heads)
+        const mixes = new Mixes(k, shape)
+        const takePart = (number: Value) => {
+          const from = k.let(begin.add(number.mul(part)), "from")
+          const spotAt = (within: Value) => ({
+            block: blockAt.load(number.mul(part / BLOCK).add(within.div(BLOCK))),
+            head: kvHead,
+            position: k.let(within.rem(BLOCK)),
+          })
+
+          // Scores. Where a position is seen by none, one that is seen is read in its place, and nobody uses the score.
+          const seen = k.let(
+            some.kept
+              ? select(from.lt(some.kept), from, from.max(some.first))
+              : from.max(some.first),
+          )
+          const { slots, places, sets } = tiling.scores
+          const set = k.let(k.lane.div(slots))
+          const perSet = Math.ceil(count / sets)
+          const own = Array.from({ length: perSet }, (_, j) => {
+            const q = set.mul(perSet).add(j)
+            return { q: k.let(count % sets === 0 ? q : q.min(count - 1)), isOwn: q.lt(count) }
+          })
+          const within = Array.from({ length: places }, (_, i) =>
+            k.let(k.lane.rem(slots).add(i * slots)),
+          )
+          const spots = within.map((within) => {
+            const p = k.let(from.add(within))
+            return spotAt(k.let(select(isIn(p, some), p, seen).sub(from)))
+          })
+          const products = productsOf(k, layout, {
+            stored,
+            spots,
+            queries,
+            from: own.map(({ q }) => k.let(q.mul(headDim.key))),
+          })
+          for (const [i, spot] of spots.entries()) {
             const by =
               kv === "q8" ? stored.load(scaleIndex(layout, "keys", spot)).bits("f32") : undefined
-            for (const [head, sum] of sums.entries()) {
-              const own = k.let((by === undefined ? sum.now : sum.now.mul(by)).mul(scale))
-              const score = shape.cap === undefined ? own : cap(k, own, shape.cap)
-              weights.store(k.lane.add(head * span), score)
+            for (const [j, { q, isOwn }] of own.entries()) {
+              const product = products[i]![j]!.now
+              const score = k.let((by ? product.mul(by) : product).mul(scale))
+              const store = () =>
+                weights.store(
+                  q.mul(part).add(within[i]!),
+                  shape.cap === undefined ? score : cap(k, score, shape.cap),
+                )
+              if (count % sets === 0) store()
+              else k.if(isOwn, store)
             }
-          },
-          () => {
-            for (let head = 0; head < heads; head++) weights.store(k.lane.add(head * span), LOWEST)
-          },
-        )
-        k.barrier()
-
-        // The largest score of each step, first of each lane.
-        const eachLane = (body: (i: Value, scoreAt: (j: number) => Value) => void) =>
-          k.each(heads * steps * LANES, (i) => {
-            const at = k.let(i.div(LANES).mul(STEP).add(i.rem(LANES)))
-            body(i, (j) => at.add(j * LANES))
-          })
-        eachLane((i, scoreAt) => {
-          let most = f32(LOWEST)
-          for (let j = 0; j < STEP / LANES; j++)
-            most = k.let(larger(weights.load(scoreAt(j)), most))
-          lanes.store(i, most)
-        })
-        k.barrier()
-        k.each(heads * steps, (i) => {
-          let most = f32(LOWEST)
-          for (let lane = 0; lane < LANES; lane++)
-            most = k.let(larger(lanes.load(i.mul(LANES).add(lane)), most))
-          largest.store(i, most)
-        })
-        k.barrier()
-
-        // Weights, and their sums in each lane.
-        eachLane((i, scoreAt) => {
-          const [step, lane] = [k.let(i.div(LANES).rem(steps)), k.let(i.rem(LANES))]
-          const firstStep = k.let(i.div(LANES * steps).mul(steps))
-          const before = k.variable(f32(LOWEST))
-          k.for(0, step, 1, (s) => before.set(larger(largest.load(firstStep.add(s)), before.now)))
-          const most = k.let(larger(largest.load(firstStep.add(step)), before.now))
-          k.if(lane.eq(0), () => corrections.store(i.div(LANES), exp(k, before.now.sub(most))))
-          let sum = f32(0)
-          for (let j = 0; j < STEP / LANES; j++) {
-            const score = weights.load(scoreAt(j))
-            const within = k.let(
-              step
-                .mul(STEP)
-                .add(j * LANES)
-                .add(lane),
-            )
-            const weight = k.variable(f32(0))
-            // What is no number, or infinite, has a weight of none: in the sum it must show.
-            const shown = k.variable(f32(0))
-            k.if(sees(begin.add(within)), () => {
-              const own = exp(k, score.sub(most))
-              shown.set(own.add(score.mul(0)))
-              weight.set(own)
-              if (kv === "q8") {
-                const spot = {
-                  block: blockAt.load(within.div(BLOCK)),
-                  head: kvHead,
-                  position: within.rem(BLOCK),
-                }
-                const by = stored.load(scaleIndex(layout, "values", spot)).bits("f32")
-                weight.set(own.mul(by))
-              }
-            })
-            sum = k.let(sum.add(shown.now))
-            weights.store(scoreAt(j), weight.now)
           }
-          lanes.store(i, sum)
-        })
-        k.barrier()
-        k.each(heads * steps, (i) => {
-          const own = Array.from({ length: LANES }, (_, lane) => lanes.load(i.mul(LANES).add(lane)))
-          totals.store(i, treeOf(k, own))
-        })
+          k.barrier()
+
+          // The largest score of each step, first of each of its lanes.
+          const eachLane = (body: (i: Value, q: Value, withinAt: (j: number) => Value) => void) =>
+            k.each(count * steps * LANES, (i) => {
+              const q = k.let(i.div(steps * LANES))
+              const at = k.let(i.div(LANES).rem(steps).mul(STEP).add(i.rem(LANES)))
+              body(i, q, (j) => at.add(j * LANES))
+            })
+          eachLane((i, q, withinAt) => {
+            const range = sightOf(sight, q.div(heads))
+            let own = f32(LOWEST)
+            for (let j = 0; j < STEP / LANES; j++) {
+              const score = weights.load(q.mul(part).add(withinAt(j)))
+              const isLarger = isIn(from.add(withinAt(j)), range).and(score.gt(own))
+              own = k.let(select(isLarger, score, own))
+            }
+            lanes.store(i, own)
+          })
+          k.barrier()
+          k.each(count * steps, (i) => {
+            let own = f32(LOWEST)
+            for (let lane = 0; lane < LANES; lane++)
+              own = k.let(larger(lanes.load(i.mul(LANES).add(lane)), own))
+            largest.store(i, own)
+          })
+          k.barrier()
+
+          // Weights, and their sums in each lane.
+          eachLane((i, q, withinAt) => {
+            const range = sightOf(sight, q.div(heads))
+            const step = k.let(i.div(LANES).rem(steps))
+            const before = k.variable(most.load(q))
+            k.for(0, step, 1, (s) =>
+              before.set(larger(largest.load(q.mul(steps).add(s)), before.now)),
+            )
+            const now = k.let(larger(largest.load(i.div(LANES)), before.now))
+            k.if(i.rem(LANES).eq(0), () =>
+              corrections.store(i.div(LANES), exp(k, before.now.sub(now))),
+            )
+            let sum = f32(0)
+            for (let j = 0; j < STEP / LANES; j++) {
+              const at = k.let(q.mul(part).add(withinAt(j)))
+              const weight = k.variable(f32(0))
+              // What is no number, or infinite, has a weight of none: in the sum it must show.
+              const shown = k.variable(f32(0))
+              k.if(isIn(from.add(withinAt(j)), range), () => {
+                const score = weights.load(at)
+                const own = exp(k, score.sub(now))
+                shown.set(own.add(score.mul(0)))
+                if (kv === "q8") {
+                  const spot = spotAt(withinAt(j))
+                  const by = stored.load(scaleIndex(layout, "values", spot)).bits("f32")
+                  weight.set(own.mul(by))
+                } else weight.set(own)
+              })
+              sum = k.let(sum.add(shown.now))
+              weights.store(at, weight.now)
+            }
+            lanes.store(i, sum)
+          })
+          k.barrier()
+          k.each(count * steps, (i) => {
+            const own = Array.from({ length: LANES }, (_, lane) =>
+              lanes.load(i.mul(LANES).add(lane)),
+            )
+            totals.store(i, treeOf(k, own))
+          })
+          const blockOf = (number: Value) => ({
+            from: k.let(from.add(number.mul(BLOCK))),
+            spot: { ...spotAt(number.mul(BLOCK)), position: u32(0) },
+          })
+          mixes.add({ stored, weights, corrections, sight, some, all, blockOf })
+          k.barrier()
+          k.each(count, (q) => {
+            const [sum, now] = [k.variable(sums.load(q)), k.variable(most.load(q))]
+            for (let s = 0; s < steps; s++) {
+              const at = q.mul(steps).add(s)
+              sum.set(sum.now.mul(corrections.load(at)).add(totals.load(at)))
+              now.set(larger(largest.load(at), now.now))
+            }
+            sums.store(q, sum.now)
+            most.store(q, now.now)
+          })
+        }
+        if (part === span) takePart(u32(0))
+        else
+          k.for(0, span / part, 1, (number) => {
+            // A part that nobody sees changes nothing.
+            k.if(overlaps(begin.add(number.mul(part)), part, some), () => takePart(number))
+          })
         k.barrier()
 
-        mixValues(k, {
-          layout,
-          heads,
-          span,
-          stored,
-          kvHead,
-          weights,
-          corrections,
-          blockAt,
-          begin,
-          first,
-          last: position,
-          kept: shape.sinks ? keptOf : undefined,
-          write: (head, column, mixed) => {
-            const write = () => {
-              const sum = k.variable(f32(0))
-              for (let s = 0; s < steps; s++) {
-                const at = head.mul(steps).add(s)
-                sum.set(sum.now.mul(corrections.load(at)).add(totals.load(at)))
-              }
-              k.if(
-                spans.eq(1),
-                () => {
-                  const inverse = k.let(f32(1).div(sum.now))
-                  const to = row
-                    .add(r)
-                    .mul(outputStride)
-                    .add(firstHead.add(head).mul(headDim.value))
-                  const at = k.let(to.add(column))
-                  // A merge of one adds it to 0, which makes 0 of -0.
-                  mixed.forEach((value, i) => {
-                    k.if(column.add(i).lt(headDim.value), () =>
-                      output.store(at.add(i), value.add(0).mul(inverse)),
-                    )
-                  })
-                },
-                () => {
-                  const partial = slot.add(r).mul(allHeads).add(firstHead).add(head)
-                  const at = k.let(partial.mul(partialNumbers(headDim.value)))
-                  mixed.forEach((value, i) => {
-                    k.if(column.add(i).lt(headDim.value), () =>
-                      partials.store(at.add(column).add(i), value),
-                    )
-                  })
-                  k.if(column.eq(0), () => {
-                    const most = k.variable(f32(LOWEST))
-                    for (let s = 0; s < steps; s++)
-                      most.set(larger(largest.load(head.mul(steps).add(s)), most.now))
-                    partials.store(at.add(headDim.value), most.now)
-                    partials.store(at.add(headDim.value + 1), sum.now)
-                  })
-                },
-              )
-            }
-            const there = isPresent(head)
-            if (there === undefined) write()
-            else k.if(there, write)
-          },
+        mixes.each((q, column, mixed) => {
+          k.if(isThere(q), () => {
+            const [head, r] = [k.let(firstHead.add(q.rem(heads))), k.let(row.add(q.div(heads)))]
+            const sum = sums.load(q)
+            k.if(
+              spans.eq(1),
+              () => {
+                const inverse = k.let(f32(1).div(sum))
+                const at = r.mul(outputStride).add(head.mul(headDim.value)).add(column)
+                // A merge of one adds it to 0, which makes 0 of -0.
+                output.store(at, mixed.add(0).mul(inverse))
+              },
+              () => {
+                const partial = slot.add(q.div(heads)).mul(allHeads).add(head)
+                const at = k.let(partial.mul(partialNumbers(headDim.value)))
+                partials.store(at.add(column), mixed)
+                k.if(column.eq(0), () => {
+                  partials.store(at.add(headDim.value), most.load(q))
+                  partials.store(at.add(headDim.value + 1), sum)
+                })
+              },
+            )
+          })
         })
         k.barrier()
-      })
+      }
+      if (shape.alone) compute()
+      else k.if(height === 1 ? rows.eq(1) : rows.gt(1), compute)
     })
   })
 }
 
-/** Of `heads` queries with the key at a spot: each is one sum, in the order of the columns. */
-function products(
+/** Positions that a row sees: first … last, and those before `kept`, of the sinks. */
+interface Range {
+  first: Value
+  last: Value
+  kept: Value | undefined
+}
+
+/** That of each row of an item; rows that are not there see nothing. */
+interface Sight {
+  first: Elements
+  last: Elements
+  kept: Elements | undefined
+}
+
+function sightOf({ first, last, kept }: Sight, row: Value): Range {
+  return { first: first.load(row), last: last.load(row), kept: kept?.load(row) }
+}
+
+function isIn(p: Value, { first, last, kept }: Range): Value {
+  const near = p.ge(first).and(p.le(last))
+  return kept ? near.or(p.lt(kept)) : near
+}
+
+/** Whether some of `count` positions are in it, or all of them. */
+function overlaps(from: Value, count: number, { first, last, kept }: Range): Value {
+  const near = from
+    .add(count - 1)
+    .ge(first)
+    .and(from.le(last))
+  return kept ? near.or(from.lt(kept)) : near
+}
+
+function holds(from: Value, count: number, { first, last, kept }: Range): Value {
+  const near = from.ge(first).and(from.add(count - 1).le(last))
+  return kept ? near.or(from.add(count).le(kept)) : near
+}
+
+/** How the work of an item is divided among threads. */
+interface Tiling {
+  threads: number
+  queries: number
+  /** That are computed at once. */
+  steps: number
+  /** Each thread multiplies the keys of `places` positions, `slots` apart, with the queries of one of so many sets. */
+  scores: { slots: number; places: number; sets: number }
+  /** Each thread mixes `places` units of columns, `slots` apart, for the queries of one of so many sets. */
+  mixes: { units: number; slots: number; places: number; sets: number; perSet: number }
+}
+
+function tilingOf({ layout, span, rows, heads }: AttendShape): Tiling {
+  const [threads, steps, places] = rows === 1 ? [span, span / STEP, 1] : [ROWS_THREADS, 1, 2]
+  const queries = rows * heads
+  const slots = (steps * STEP) / places
+  const units = Math.ceil(layout.headDim.value / kvReads[layout.kv].holds)
+  // About as many columns as queries, so that each number read is used as often as can be.
+  const perThread = (queries * units) / threads
+  const square = 2 ** Math.floor(Math.log2(Math.max(1, perThread)) / 2)
+  const unitPlaces = Math.max(Math.ceil(units / threads), Math.min(square, units))
+  const unitSlots = Math.ceil(units / unitPlaces)
+  const sets = Math.min(queries, Math.floor(threads / unitSlots))
+  return {
+    threads,
+    queries,
+    steps,
+    scores: { slots, places, sets: threads / slots },
+    mixes: {
+      units,
+      slots: unitSlots,
+      places: unitPlaces,
+      sets,
+      perSet: Math.ceil(queries / sets),
+    },
+  }
+}
+
+/** What keys of some positions are multiplied with: where queries begin in a shared array. */
+interface Factors {
+  stored: Elements
+  spots: readonly Spot[]
+  queries: Elements
+  from: readonly Value[]
+}
+
+/** The products of each position's key with each query: each is one sum, in the order of the columns. */
+function productsOf(
   k: Builder,
   layout: KvLayout,
-  stored: Elements,
-  queries: Elements,
-  spot: Spot,
-  heads: number,
-): Variable[] {
+  { stored, spots, queries, from }: Factors,
+): Variable[][] {
   const { chunk, headDim } = layout
-  const sums = Array.from({ length: heads }, (_, head) => k.variable(f32(0), `score${head}`))
-  const first = k.let(keyChunkIndex(layout, spot, 0))
+  const sums = spots.map(() => from.map(() => k.variable(f32(0))))
+  const firsts = spots.map((spot) => k.let(keyChunkIndex(layout, spot, 0)))
   const add = (number: Value, counts: readonly number[]) => {
-    const keys = counts.map((count, i) =>
-      readChunk(layout, stored, first.add(number.add(i).mul(BLOCK)), count),
+    const keys = firsts.map((first) =>
+      counts.map((count, i) =>
+        readChunk(layout, stored, k.let(first.add(number.add(i).mul(BLOCK))), count),
+      ),
     )
     const column = k.let(number.mul(chunk))
-    for (const [i, read] of keys.entries())
-      for (const [j, number] of read.entries()) {
-        const key = k.let(number)
-        for (const [head, sum] of sums.entries()) {
-          const q = queries.load(column.add(head * headDim.key + i * chunk + j))
-          sum.set(fma(q, key, sum.now))
+    for (const [i, count] of counts.entries())
+      for (let j = 0; j < count; j++) {
+        const key = keys.map((chunks) => k.let(chunks[i]![j]!))
+        for (const [n, begin] of from.entries()) {
+          const q = queries.load(begin.add(column).add(i * chunk + j))
+          for (const [s, own] of key.entries()) {
+            const sum = sums[s]![n]!
+            sum.set(fma(q, own, sum.now))
+          }
         }
       }
   }
@@ -488,94 +634,149 @@ function products(
   return sums
 }
 
-/** What the mix of an item's values is made of. */
-interface Mix {
-  layout: KvLayout
-  heads: number
-  span: number
+/** What is mixed: some blocks of values, and how each position of them weighs in each query. */
+interface Mixed {
   stored: Elements
-  kvHead: Value
-  weights: Elements
-  corrections: Elements
-  blockAt: Elements
-  /** The span's first position, and what the row sees of it: the positions first … last, and those before `kept`. */
-  begin: Value
-  first: Value
-  last: Value
-  kept: Value | undefined
-  /** Some columns of a head's mix, as they are at the end. */
-  write: (head: Value, column: Value, mixed: readonly Value[]) => void
+  weights: Elements // [queries, positions of all steps]
+  corrections: Elements // [queries, steps]
+  sight: Sight
+  /** What some of the rows see, and what all of them do. */
+  some: Range
+  all: Range
+  /** The first position of a block, and where that lies. */
+  blockOf: (number: Value) => { from: Value; spot: Spot }
 }
 
-/** Each thread has some columns of some heads, and goes through the positions in order. */
-function mixValues(k: Builder, mix: Mix): void {
-  const { layout, heads, span, stored, kvHead, weights, corrections, blockAt } = mix
-  const { begin, first, last, kept } = mix
-  const { holds } = kvReads[layout.kv]
-  const units = Math.ceil(layout.headDim.value / holds)
-  const sets = Math.max(1, Math.min(heads, Math.floor(span / units)))
-  const perThread = Math.ceil(heads / sets)
-  const mixOf = (unit: Value, set: Value) => {
-    // Where heads do not come out even, the last are computed twice and written once.
-    const taken = Array.from({ length: perThread }, (_, i) => {
-      const head = set.add(i * sets)
+/** Sums of values times their weights. Each thread keeps those of some columns and queries. */
+class Mixes {
+  readonly #k: Builder
+  readonly #shape: AttendShape
+  readonly #tiling: Tiling
+  readonly #units: readonly Value[]
+  readonly #queries: readonly { q: Value; isOwn: Value | undefined; sums: Variable[][] }[]
+  readonly #takesPart: Value | undefined
+
+  constructor(k: Builder, shape: AttendShape) {
+    this.#k = k
+    this.#shape = shape
+    this.#tiling = tilingOf(shape)
+    const { queries, threads, mixes } = this.#tiling
+    const { units, slots, places, sets, perSet } = mixes
+    const { holds } = kvReads[shape.layout.kv]
+    this.#takesPart = slots * sets === threads ? undefined : k.let(k.lane.lt(slots * sets))
+    const [slot, set] = [k.let(k.lane.rem(slots)), k.let(k.lane.div(slots))]
+    // Where columns or queries do not come out even, the last are computed more than once, and written once.
+    this.#units = Array.from({ length: places }, (_, i) => {
+      const unit = slot.add(i * slots)
+      return k.let(slots * places === units ? unit : unit.min(units - 1))
+    })
+    this.#queries = Array.from({ length: perSet }, (_, i) => {
+      const q = k.let(set.add(i * sets))
+      const isEven = sets * perSet === queries
       return {
-        head: k.let(sets * perThread === heads ? head : head.min(heads - 1)),
-        isOwn: sets * perThread === heads ? undefined : head.lt(heads),
-        mixed: Array.from({ length: holds }, () => k.variable(f32(0))),
+        q: isEven ? q : k.let(q.min(queries - 1)),
+        isOwn: isEven ? undefined : q.lt(queries),
+        sums: Array.from({ length: places }, () =>
+          Array.from({ length: holds }, () => k.variable(f32(0))),
+        ),
       }
     })
-    k.for(0, span / STEP, 1, (step) => {
-      for (const { head, mixed } of taken) {
-        const correction = corrections.load(head.mul(span / STEP).add(step))
-        for (const value of mixed) value.set(value.now.mul(correction))
+  }
+
+  /** Adds steps, position after position. */
+  add(mixed: Mixed): void {
+    if (this.#takesPart) this.#k.if(this.#takesPart, () => this.#add(mixed))
+    else this.#add(mixed)
+  }
+
+  #add({ stored, weights, corrections, sight, some, all, blockOf }: Mixed): void {
+    const k = this.#k
+    const { layout, rows, heads } = this.#shape
+    const { steps } = this.#tiling
+    k.for(0, steps, 1, (step) => {
+      for (const { q, sums } of this.#queries) {
+        const correction = corrections.load(q.mul(steps).add(step))
+        for (const sum of sums.flat()) sum.set(sum.now.mul(correction))
       }
       k.for(0, STEP / BLOCK, 1, (blockOfStep) => {
         const number = k.let(step.mul(STEP / BLOCK).add(blockOfStep))
-        const from = k.let(begin.add(number.mul(BLOCK)))
-        const block = blockAt.load(number)
+        const { from, spot } = blockOf(number)
         const read = (position: Operable) =>
-          readValue(layout, stored, { block, head: kvHead, position }, unit)
-        const add = (position: Operable, numbers: readonly Value[]) => {
-          const own = numbers.map((value) => k.let(value))
-          for (const { head, mixed } of taken) {
-            const at = head.mul(span).add(number.mul(BLOCK)).add(position)
-            const weight = weights.load(at)
-            for (const [i, value] of mixed.entries()) value.set(fma(weight, own[i]!, value.now))
+          this.#units.map((unit) => readValue(layout, stored, { ...spot, position }, unit))
+        const add = (position: Operable, values: readonly Value[][], isAll: boolean) => {
+          const own = values.map((numbers) => numbers.map((number) => k.let(number)))
+          for (const { q, sums } of this.#queries) {
+            const weight = weights.load(
+              q
+                .mul(steps * STEP)
+                .add(number.mul(BLOCK))
+                .add(position),
+            )
+            const isSeen = isAll
+              ? undefined
+              : k.let(isIn(from.add(position), sightOf(sight, q.div(heads))))
+            for (const [u, columns] of sums.entries())
+              for (const [i, sum] of columns.entries()) {
+                const next = fma(weight, own[u]![i]!, sum.now)
+                sum.set(isSeen ? select(isSeen, next, sum.now) : next)
+              }
           }
         }
-        const isWhole = from.ge(first).and(from.add(BLOCK - 1).le(last))
+        const atOnce = Math.max(1, Math.floor(BLOCK / this.#units.length))
         k.if(
-          kept ? isWhole.or(from.add(BLOCK).le(kept)) : isWhole,
+          holds(from, BLOCK, all),
           () => {
-            // All loads of the block are under way before the first of them is waited for.
-            const values = Array.from({ length: BLOCK }, (_, position) => read(position))
-            for (const [position, numbers] of values.entries()) add(position, numbers)
+            // Many values are under way before the first of them is waited for.
+            for (let first = 0; first < BLOCK; first += atOnce) {
+              const values = Array.from({ length: atOnce }, (_, i) => read(first + i))
+              for (const [i, numbers] of values.entries()) add(first + i, numbers, true)
+            }
           },
-          () => {
+          () =>
             k.for(0, BLOCK, 1, (position) => {
-              const p = from.add(position)
-              const isNear = p.ge(first).and(p.le(last))
-              k.if(kept ? isNear.or(p.lt(kept)) : isNear, () => add(position, read(position)))
-            })
-          },
+              k.if(isIn(from.add(position), some), () => add(position, read(position), rows === 1))
+            }),
         )
       })
     })
-    for (const { head, isOwn, mixed } of taken) {
-      const write = () =>
-        mix.write(
-          head,
-          k.let(unit.mul(holds)),
-          mixed.map((value) => value.now),
-        )
-      if (isOwn) k.if(isOwn, write)
-      else write()
-    }
   }
-  if (sets === 1) k.each(units, (unit) => mixOf(unit, u32(0)))
-  else
-    k.if(k.lane.lt(units * sets), () => mixOf(k.let(k.lane.rem(units)), k.let(k.lane.div(units))))
+
+  /** Hands out each sum, by its query and its column. */
+  each(body: (q: Value, column: Value, sum: Value) => void): void {
+    const k = this.#k
+    const { value: columns } = this.#shape.layout.headDim
+    const { holds } = kvReads[this.#shape.layout.kv]
+    const { units, slots, places } = this.#tiling.mixes
+    const all = () => {
+      for (const { q, isOwn, sums } of this.#queries) {
+        const write = () => {
+          for (const [u, own] of sums.entries())
+            for (const [i, sum] of own.entries()) {
+              const column = k.let(this.#units[u]!.mul(holds).add(i))
+              const isOnce =
+                slots * places === units
+                  ? undefined
+                  : k.lane
+                      .rem(slots)
+                      .add(u * slots)
+                      .lt(units)
+              const isThere = units * holds === columns ? undefined : column.lt(columns)
+              const conditions = [isOnce, isThere].filter((condition) => condition !== undefined)
+              if (conditions.length === 0) body(q, column, sum.now)
+              else
+                k.if(
+                  conditions.reduce((a, b) => a.and(b)),
+                  () => body(q, column, sum.now),
+                )
+            }
+        }
+        if (isOwn) k.if(isOwn, write)
+        else write()
+      }
+    }
+    if (this.#takesPart) k.if(this.#takesPart, all)
+    else all()
+  }
 }
 
 /** The sum of sixteen lanes: lane i takes i + 8, then i + 4, i + 2, i + 1. */
