@@ -3,10 +3,11 @@
 
 import { extname } from "node:path"
 import { type DeviceName, deviceNames } from "../../runtime/devices.ts"
-import { readMemory } from "../../runtime/memory.ts"
+import type { GpuKind } from "../../runtime/gpu/open.ts"
+import { budgetOf, readMemory } from "../../runtime/memory.ts"
 import type { StepTraits } from "../../runtime/program.ts"
 import type { CpuTarget } from "./cpu/cpu.ts"
-import type { LibraryKind, Target } from "./target.ts"
+import type { LibraryKind, PlanTraits, Target } from "./target.ts"
 
 const ofProcessors: StepTraits = {
   stepTokens: 512, // activations are sized for it
@@ -14,6 +15,9 @@ const ofProcessors: StepTraits = {
   drafts: 64,
   mostBlocks: Number.POSITIVE_INFINITY,
 }
+
+/** Thousands of lanes add one row's products: in eight parts, and attention in spans. */
+const ofGpus: PlanTraits = { activations: "int8", sums: { parts: 8, span: 256 } }
 
 const rows = {
   cpu: compiledFor("cpu", "for exactly this processor"),
@@ -28,6 +32,8 @@ const rows = {
     memory: () => ({ device: readMemory() }),
     prepare: async (plan) => (await import("./reference/hosted.ts")).prepareReference(plan),
   },
+  vulkan: kernelsFor("vulkan", "SPIR-V"),
+  opencl: kernelsFor("opencl", "OpenCL C"),
 } as const satisfies Record<string, Target>
 
 export type TargetName = keyof typeof rows
@@ -78,6 +84,28 @@ function compiledFor(name: CpuTarget, help: string): Target {
     lacks: async () => (await import("./cpu/cpu.ts")).lackOfCompiler(),
     makes: async () => (await import("./cpu/cpu.ts")).describeCpu(name),
     memory: () => ({ device: readMemory() }),
+    prepare: async (plan, device, log) =>
+      (await import("./prepared.ts")).prepareBuilt(plan, library, device, log),
+  }
+}
+
+function kernelsFor(name: GpuKind, language: string): Target {
+  const library: LibraryKind = {
+    file: `${name}.gpu`,
+    check: async () => {}, // any device takes the plainest of its profiles
+    open: async (path, limits, device) =>
+      (await import("../../runtime/gpu/open.ts")).openGpu(name, path, limits, device),
+    prepare: async (plan) => (await import("./gpu/gpu.ts")).prepareGpu(plan, name),
+  }
+  return {
+    help: `kernels in ${language}`,
+    devices: [name],
+    traits: ofGpus,
+    steps: ofProcessors,
+    library,
+    lacks: async () => undefined,
+    makes: async () => `kernels in ${language}`,
+    memory: ({ memory }) => budgetOf(memory!),
     prepare: async (plan, device, log) =>
       (await import("./prepared.ts")).prepareBuilt(plan, library, device, log),
   }

@@ -1,0 +1,144 @@
+// The targets vulkan and opencl: a plan becomes kernels and a tape, which need no compiler of this machine's; what a driver
+// makes of the kernels is the driver's. A library holds its kernels in several ways of saying the same, for devices that have
+// an instruction for something and for those that have not.
+
+import { createHash } from "node:crypto"
+import { readdirSync, readFileSync } from "node:fs"
+import type { KernelCode } from "../../../runtime/gpu/device.ts"
+import type { GpuKind } from "../../../runtime/gpu/open.ts"
+import { StepBlock } from "../../../runtime/gpu/step-block.ts"
+import { type Need, type Profile, type Tape, writeTape } from "../../../runtime/gpu/tape.ts"
+import { seal } from "../../../runtime/library.ts"
+import type { ProgramBytes } from "../../../runtime/manifest.ts"
+import type { ProgramLimits } from "../../../runtime/program.ts"
+import { shelfKey } from "../../../runtime/shelf.ts"
+import { manifestOf } from "../../compile.ts"
+import type { Plan } from "../../plan.ts"
+import type { Build } from "../target.ts"
+import { type Kernel, sharedBytes } from "./ir/ir.ts"
+import { bytesPerBlock } from "./kernels/kv.ts"
+import { openclProfiles, printOpencl } from "./print/opencl.ts"
+import { printSpirv, spirvProfiles } from "./print/spirv.ts"
+import { tapeOf, type Unprinted } from "./tape-of.ts"
+import { tapeText } from "./tape-text.ts"
+
+interface Printer {
+  profiles: readonly (readonly Need[])[]
+  print(kernels: readonly Kernel[], needs: readonly Need[]): Printed
+}
+
+interface Printed {
+  modules: Uint8Array[]
+  /** The same for every profile. */
+  kernels: readonly KernelCode[]
+}
+
+const printers: Record<GpuKind, Printer> = {
+  vulkan: {
+    profiles: spirvProfiles,
+    print: (kernels, needs) => ({
+      modules: kernels.map((kernel) => printSpirv(kernel, needs)),
+      kernels: kernels.map((kernel, module) => codeOf(kernel, module)),
+    }),
+  },
+  opencl: {
+    profiles: openclProfiles,
+    print: (kernels, needs) => {
+      const { text, kernels: codes } = printOpencl(kernels, needs)
+      return { modules: [Buffer.from(text)], kernels: codes }
+    },
+  },
+}
+
+function codeOf(kernel: Kernel, module: number): KernelCode {
+  const { name, threads, operands } = kernel
+  const kinds = operands.map(({ kind }) => kind)
+  return { name, module, entry: name, threads, sharedBytes: sharedBytes(kernel), operands: kinds }
+}
+
+export async function prepareGpu(plan: Plan, target: GpuKind): Promise<Build> {
+  const unprinted = tapeOf(plan)
+  const { tape, kernels } = unprinted
+  const made = [JSON.stringify(tape), JSON.stringify(kernels, replaceSets), printersHash()]
+  const manifest = manifestOf(plan, {
+    target,
+    kv: {
+      dtype: plan.kv,
+      groups: plan.groups.map((group) => ({
+        ...group,
+        bytesPerBlock: bytesPerBlock(plan.kv, group),
+      })),
+    },
+    bytes: bytesOf(plan, unprinted),
+    features: [],
+    sources: shelfKey(made),
+  })
+  return {
+    manifest,
+    name: `${shelfKey([JSON.stringify(manifest), ...made])}.gpu`,
+    builder: "sinter",
+    sources: [
+      { name: "tape", text: tapeText(unprinted) },
+      { name: "kernels", text: printOpencl(kernels, []).text },
+    ],
+    build: async () => seal(print(unprinted, printers[target]), manifest),
+  }
+}
+
+/** Kernels in every profile's words, one after the other, and the tape behind them. */
+function print({ tape, kernels }: Unprinted, printer: Printer): Buffer {
+  const modules: Uint8Array[] = []
+  let codes: readonly KernelCode[] = []
+  let at = 0
+  const profiles = printer.profiles.map((needs): Profile => {
+    const printed = printer.print(kernels, needs)
+    codes = printed.kernels
+    modules.push(...printed.modules)
+    const places = printed.modules.map(({ length: bytes }) => {
+      const place = { at, bytes }
+      at += bytes
+      return place
+    })
+    return { needs, modules: places }
+  })
+  return writeTape(modules, { ...tape, profiles, kernels: codes } satisfies Tape)
+}
+
+/** A set is an empty object to JSON. */
+function replaceSets(_: string, value: unknown): unknown {
+  return value instanceof Set || value instanceof Map ? [...value] : value
+}
+
+/** Of the files that print: a library that was printed otherwise is another library. */
+function printersHash(): string {
+  const folder = new URL("./print/", import.meta.url)
+  const hash = createHash("sha256")
+  for (const name of readdirSync(folder).sort())
+    if (/^\w+\.[jt]s$/.test(name)) hash.update(readFileSync(new URL(name, folder)))
+  return hash.digest("hex")
+}
+
+/** What the places of the tape and the step block take. */
+function bytesOf(plan: Plan, { tape }: Unprinted): ProgramBytes {
+  const of = (isWeight: boolean, key: "fixed" | "perToken" | "perRow") =>
+    tape.places
+      .filter(({ name }) => name.startsWith("p") === isWeight)
+      .reduce((sum, place) => sum + place[key], 0)
+  const { vocabulary, hidden } = plan.shapes
+  const stepBytes = (tokens: number, rows: number) => {
+    const blocks = plan.groups.map(() => 1)
+    const limits: ProgramLimits = { blocks, tokens, sequences: rows, rows }
+    return new StepBlock({ limits, sinks: plan.sinks, vocabulary, hidden }, tape.regions).bytes
+      .length
+  }
+  const MANY = 1000
+  const perToken = (stepBytes(MANY + 1, 1) - stepBytes(1, 1)) / MANY
+  const perRow = (stepBytes(1, MANY + 1) - stepBytes(1, 1)) / MANY
+  return {
+    weights: of(true, "fixed"),
+    perToken: of(false, "perToken") + Math.ceil(perToken),
+    perRow: of(false, "perRow") + Math.ceil(perRow),
+    perThread: 0,
+    fixed: of(false, "fixed") + stepBytes(1, 1),
+  }
+}

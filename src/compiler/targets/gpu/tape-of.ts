@@ -1,0 +1,218 @@
+// Plan to tape: every step becomes launches of kernels, kernels that are equal become one, and what operands stand for gets its
+// place. Which kernels a step takes is said by the files of kernels/; this file only puts together what they hand over.
+
+import type { Region } from "../../../runtime/gpu/regions.ts"
+import type {
+  PlaceSize,
+  Tape,
+  TapeGroups,
+  TapeLaunch,
+  TapeOperand,
+  TapeRows,
+  TapeStep,
+} from "../../../runtime/gpu/tape.ts"
+import { type ParameterId, type Plan, type Step, stepLine, type View } from "../../plan.ts"
+import { type RowStep, runs } from "../runs.ts"
+import type { Kernel } from "./ir/ir.ts"
+import { attendLaunches, attentionOrder } from "./kernels/attend.ts"
+import { copiesOf } from "./kernels/copy.ts"
+import { kvLayout } from "./kernels/kv.ts"
+import { matmulChoices } from "./kernels/matmul.ts"
+import { packOf } from "./kernels/pack.ts"
+import { rowLaunches } from "./kernels/rows.ts"
+import { samplerLaunches } from "./kernels/sampler.ts"
+import type { Binding, Choice, Groups } from "./launch.ts"
+import { strideOf, weightLayout } from "./layout.ts"
+
+/** A tape whose kernels are not printed yet. */
+export interface Unprinted {
+  tape: Omit<Tape, "profiles" | "kernels">
+  kernels: readonly Kernel[]
+}
+
+export function tapeOf(plan: Plan): Unprinted {
+  const maker = new TapeMaker(plan)
+  const steps = runs(plan.steps).map((run) => maker.step(run))
+  steps.push(maker.draw())
+  return {
+    tape: {
+      steps,
+      packs: plan.parameters.map((_, id) => maker.pack(id)),
+      copies: plan.groups.map((_, group) => maker.launches(copiesOf(plan, group))),
+      logits: maker.rows(plan.logits),
+      hidden: maker.rows(plan.hidden),
+      places: maker.places,
+      regions: maker.regions,
+      counts: countsOf(steps),
+    },
+    kernels: maker.kernels,
+  }
+}
+
+class TapeMaker {
+  readonly #plan: Plan
+  readonly places: PlaceSize[] = []
+  readonly regions: Region[] = []
+  readonly kernels: Kernel[] = []
+  readonly #named = new Map<string, number>() // places by their names
+  readonly #known = new Map<string, number>() // kernels and regions as text
+
+  constructor(plan: Plan) {
+    this.#plan = plan
+    for (const [id, { capacity, columns, dtype }] of plan.buffers.entries()) {
+      const bytes = strideOf({ columns, dtype }) * (dtype === "i8" ? 1 : 4)
+      this.#place(`b${id}`, capacity === "tokens" ? { perToken: bytes } : { perRow: bytes })
+    }
+    for (const [id, parameter] of plan.parameters.entries())
+      this.#place(`p${id}`, { fixed: weightLayout(parameter).bytes })
+    for (const [group, shape] of plan.groups.entries())
+      for (const layer of shape.layers.keys()) {
+        const { blockBytes } = kvLayout(plan.kv, shape)
+        this.#place(`kv${group}.${layer}`, { perBlock: { group, bytes: blockBytes } })
+      }
+  }
+
+  /** A step of the plan, or neighbours that one kernel does. */
+  step(run: readonly number[]): TapeStep {
+    const steps = run.map((i) => this.#plan.steps[i]!)
+    const text = run.map((i) => stepLine(this.#plan, i))
+    const [step] = steps
+    return { text, rows: step!.rows, choices: this.#choices(steps) }
+  }
+
+  #choices(steps: readonly Step[]): TapeStep["choices"] {
+    const plan = this.#plan
+    const [step] = steps as [Step]
+    if (step.op === "matmul")
+      return matmulChoices(plan, step).map(({ most, launches }: Choice) => ({
+        ...(most === undefined ? {} : { most }),
+        launches: this.launches(launches),
+      }))
+    if (step.op === "attend") {
+      const { name } = attentionOrder(plan, step)
+      return [{ repeats: `chunks ${name}`, launches: this.launches(attendLaunches(plan, step)) }]
+    }
+    return [{ launches: this.launches(rowLaunches(plan, steps as RowStep[])) }]
+  }
+
+  /** Tokens from logits. */
+  draw(): TapeStep {
+    const launches = this.launches(samplerLaunches(this.#plan))
+    return { text: ["      tokens = draw"], rows: "logits", choices: [{ launches }] }
+  }
+
+  /** A window of a parameter to where it belongs. */
+  pack(parameter: ParameterId): TapeLaunch[] {
+    const { kernel, operands, groups } = packOf(this.#plan.parameters[parameter]!)
+    const bindings = operands.map(
+      (operand): AnyBinding =>
+        typeof operand === "object" && "part" in operand
+          ? { kind: "weight", parameter, part: operand.part }
+          : operand,
+    )
+    return this.launches([{ kernel, operands: bindings, groups }])
+  }
+
+  launches(launches: readonly AnyLaunch[]): TapeLaunch[] {
+    return launches.map(({ kernel, operands, groups }) => ({
+      kernel: this.#kernel(kernel),
+      operands: operands.map((binding) => this.#operand(binding)),
+      groups,
+    }))
+  }
+
+  rows({ buffer, from }: View): TapeRows {
+    const place = this.#named.get(`b${buffer}`)!
+    return { place, at: 4 * from, stride: 4 * strideOf(this.#plan.buffers[buffer]!) }
+  }
+
+  #kernel(kernel: Kernel): number {
+    const text = JSON.stringify({ ...kernel, needs: [...kernel.needs], names: [] })
+    const known = this.#known.get(text)
+    if (known !== undefined) return known
+    const number = this.kernels.push(kernel) - 1
+    this.#known.set(text, number)
+    return number
+  }
+
+  #operand(binding: AnyBinding): TapeOperand {
+    if (typeof binding === "number") return binding >>> 0
+    if ("given" in binding || "number" in binding) return binding
+    switch (binding.kind) {
+      case "buffer": {
+        const { dtype } = this.#plan.buffers[binding.buffer]!
+        const at = binding.from * (dtype === "i8" ? 1 : 4)
+        return { place: this.#named.get(`b${binding.buffer}`)!, at }
+      }
+      case "weight": {
+        const { parts } = weightLayout(this.#plan.parameters[binding.parameter]!)
+        const { at } = parts.find(({ name }) => name === binding.part)!
+        return { place: this.#named.get(`p${binding.parameter}`)!, at }
+      }
+      case "kv": {
+        const { group, layer } = binding.place
+        return { place: this.#named.get(`kv${group}.${layer}`)!, at: 0 }
+      }
+      case "step":
+        return { region: this.#region(binding.region) }
+      case "chunk":
+        return { number: "chunk" }
+      case "scratch":
+        return { place: this.#place(`scratch ${binding.name}`, binding.bytes), at: 0 }
+    }
+  }
+
+  #region(region: Region): number {
+    const text = JSON.stringify(region)
+    const known = this.#known.get(text)
+    if (known !== undefined) return known
+    const number = this.regions.push(region) - 1
+    this.#known.set(text, number)
+    return number
+  }
+
+  /** The place of a name, as large as whoever wants most of it. */
+  #place(
+    name: string,
+    { fixed = 0, perToken = 0, perRow = 0, perBlock }: Partial<PlaceSize>,
+  ): number {
+    const known = this.#named.get(name)
+    if (known === undefined) {
+      const size = { name, fixed, perToken, perRow, ...(perBlock ? { perBlock } : {}) }
+      const number = this.places.push(size) - 1
+      this.#named.set(name, number)
+      return number
+    }
+    const place = this.places[known]!
+    place.fixed = Math.max(place.fixed, fixed)
+    place.perToken = Math.max(place.perToken, perToken)
+    place.perRow = Math.max(place.perRow, perRow)
+    return known
+  }
+}
+
+/** What launches of steps, packs and copies have in common. */
+interface AnyLaunch {
+  kernel: Kernel
+  operands: readonly AnyBinding[]
+  groups: readonly [TapeGroups, TapeGroups, TapeGroups]
+}
+
+type AnyBinding = Binding | Extract<TapeOperand, { given: unknown } | { number: unknown }>
+
+/** What decides how many groups and which launches there are. */
+function countsOf(steps: readonly TapeStep[]): Tape["counts"] {
+  const counts = new Set<Tape["counts"][number]>()
+  const add = (groups: Groups | TapeGroups) => {
+    if (typeof groups === "object" && "rows" in groups) counts.add(groups.rows)
+    if (typeof groups === "object" && "count" in groups) counts.add(groups.count)
+  }
+  for (const { rows, choices } of steps) {
+    if (choices.length > 1) counts.add(rows)
+    for (const { repeats, launches } of choices) {
+      if (repeats) counts.add(repeats)
+      for (const { groups } of launches) groups.forEach(add)
+    }
+  }
+  return [...counts]
+}

@@ -1,0 +1,31 @@
+// Which driver opens which kind of device, and the devices that are open: each once in a process, lent to every program.
+
+import { OpenDevices } from "../open-device.ts"
+import type { LoadableProgram, ProgramLimits } from "../program.ts"
+import type { GpuDevice } from "./device.ts"
+import { openGpuLibrary } from "./program.ts"
+
+/** Kinds of devices that a driver is written for. */
+const drivers = {
+  vulkan: async (id) => (await import("./vulkan.ts")).openVulkan(id),
+  opencl: async (id) => (await import("./opencl.ts")).openOpencl(id),
+} as const satisfies Record<string, (id: number) => Promise<GpuDevice>>
+
+export type GpuKind = keyof typeof drivers
+
+const opened = Object.fromEntries(
+  Object.keys(drivers).map((kind) => [kind, new OpenDevices<GpuDevice>()]),
+) as Record<GpuKind, OpenDevices<GpuDevice>>
+
+/**
+ * Opens a library on device `id` of a kind.
+ * @throws `library_unusable`, `memory_refused`
+ */
+export function openGpu(
+  kind: GpuKind,
+  path: string,
+  limits: ProgramLimits,
+  id: number,
+): Promise<LoadableProgram> {
+  return openGpuLibrary(path, limits, () => opened[kind].borrow(id, () => drivers[kind](id)))
+}

@@ -1,0 +1,272 @@
+// A GPU library, opened: the tape's places on a device, and a step as one write, one list of recordings and one read. What
+// changes from step to step lies in the step block; launches depend on how many rows there are, rounded up to powers of two,
+// and are recorded once for each such shape. A kernel leaves at once where a row is beyond those that the step has.
+
+import { checkStep } from "../check-step.ts"
+import { checkGroups, type Manifest } from "../manifest.ts"
+import type { Loan } from "../open-device.ts"
+import {
+  type CancelWord,
+  type LoadableProgram,
+  newStepDone,
+  type ProgramLimits,
+  type StepDone,
+  type StepInput,
+  type StepOutput,
+} from "../program.ts"
+import type { RowSet } from "../step-rows.ts"
+import { independentPairs } from "./block-pairs.ts"
+import type { Dispatch, GpuDevice, GpuKernel, OperandValue, Place, Recording } from "./device.ts"
+import type { CountName } from "./regions.ts"
+import { StepBlock, writeResults } from "./step-block.ts"
+import {
+  profileFor,
+  readGpuLibrary,
+  type Tape,
+  type TapeGroups,
+  type TapeLaunch,
+  type TapeOperand,
+  type TapeRows,
+  type TapeStep,
+} from "./tape.ts"
+
+/** @throws `library_unusable`; `memory_refused` when what `limits` ask for is not there */
+export async function openGpuLibrary(
+  path: string,
+  limits: ProgramLimits,
+  borrow: () => Promise<Loan<GpuDevice>>,
+): Promise<LoadableProgram> {
+  const { manifest, tape, modulesOf } = readGpuLibrary(path)
+  checkGroups(manifest.kv.groups, limits)
+  const loan = await borrow()
+  const program = new GpuProgram(manifest, tape, limits, loan)
+  try {
+    await program.open(modulesOf(profileFor(tape, loan.device.traits)))
+    return program
+  } catch (error) {
+    await program.close()
+    throw error
+  }
+}
+
+/** Shapes of steps whose recordings are kept; the oldest go. */
+const MAX_SHAPES = 64
+/** A step of more tokens is cut into pieces of so many launches: it can be cancelled between them, and no watchdog wakes. */
+const SHORT_STEP = 64
+const LAUNCHES_AT_ONCE = 24
+
+/** What launches beside a step's are told. */
+interface Given {
+  places: Partial<Record<"values" | "scales" | "pairs", Place>>
+  numbers: Partial<Record<"row" | "rows" | "count", number>>
+}
+
+const nothing: Given = { places: {}, numbers: {} }
+const never: CancelWord = new Int32Array(new SharedArrayBuffer(4))
+
+class GpuProgram implements LoadableProgram {
+  readonly manifest: Manifest
+  readonly limits: ProgramLimits
+  readonly #tape: Tape
+  readonly #loan: Loan<GpuDevice>
+  readonly #device: GpuDevice
+  readonly #block: StepBlock
+  readonly #takesHidden: boolean
+  #kernels: readonly GpuKernel[] = []
+  readonly #places: Place[] = []
+  #step: Place | undefined
+  readonly #windows = new Map<string, Place>()
+  readonly #recorded = new Map<string, readonly Recording[]>()
+  #isClosed = false
+
+  constructor(manifest: Manifest, tape: Tape, limits: ProgramLimits, loan: Loan<GpuDevice>) {
+    const { shapes, sinks } = manifest
+    const { vocabulary, hidden } = shapes
+    this.manifest = manifest
+    this.limits = limits
+    this.#tape = tape
+    this.#loan = loan
+    this.#device = loan.device
+    this.#block = new StepBlock({ limits, sinks, vocabulary, hidden }, tape.regions)
+    this.#takesHidden = tape.regions.some(({ name }) => name === "hiddenIn")
+  }
+
+  async open(modules: readonly Uint8Array[]): Promise<void> {
+    const { places, kernels } = this.#tape
+    const { tokens, rows, blocks } = this.limits
+    this.#kernels = await this.#device.load(modules, kernels)
+    for (const { fixed, perToken, perRow, perBlock } of places) {
+      const ofBlocks = perBlock ? perBlock.bytes * blocks[perBlock.group]! : 0
+      const bytes = fixed + perToken * tokens + perRow * rows + ofBlocks
+      this.#places.push(await this.#device.allocate(bytes, "device"))
+    }
+    await this.#placeStep()
+  }
+
+  async load(
+    parameter: number,
+    row: number,
+    rows: number,
+    values: Uint8Array,
+    scales?: Uint8Array,
+  ): Promise<void> {
+    const places: Given["places"] = { values: await this.#window("values", values) }
+    if (scales) places.scales = await this.#window("scales", scales)
+    await this.#runOnce(this.#tape.packs[parameter]!, { places, numbers: { row, rows } })
+  }
+
+  async step(input: StepInput, cancel: CancelWord): Promise<StepOutput> {
+    checkStep(input, this.manifest, this.limits, this.#takesHidden)
+    if (this.#block.fill(input)) await this.#placeStep()
+    const bytes = this.#block.bytes
+    for (const { from, to } of this.#block.written())
+      await this.#device.write(this.#step!, from, bytes.subarray(from, to))
+    const outcome = await this.#device.run(this.#recordingsOf(), cancel)
+    return outcome === "cancelled" ? { kind: "cancelled" } : this.#results(input)
+  }
+
+  async copyBlocks(group: number, from: Int32Array, to: Int32Array): Promise<void> {
+    const blocks = this.limits.blocks[group]
+    if (blocks === undefined) throw new Error(`internal: no KV group ${group}`)
+    for (const block of [...from, ...to])
+      if (block < 0 || block >= blocks) throw new Error(`internal: no block ${block}`)
+    for (const { first, end } of independentPairs(from, to)) {
+      const pairs = Int32Array.from({ length: 2 * (end - first) }, (_, i) =>
+        i % 2 === 0 ? from[first + i / 2]! : to[first + (i - 1) / 2]!,
+      )
+      const places = { pairs: await this.#window("pairs", new Uint8Array(pairs.buffer)) }
+      const numbers = { count: end - first }
+      await this.#runOnce(this.#tape.copies[group]!, { places, numbers })
+    }
+  }
+
+  async close(): Promise<void> {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    this.#forgetRecordings()
+    for (const place of [...this.#places, ...this.#windows.values()]) this.#device.free(place)
+    if (this.#step) this.#device.free(this.#step)
+    await this.#loan.giveBack()
+  }
+
+  /** Anew where the step block has grown; what was recorded names the old place. */
+  async #placeStep(): Promise<void> {
+    this.#forgetRecordings()
+    if (this.#step) this.#device.free(this.#step)
+    this.#step = undefined
+    this.#step = await this.#device.allocate(this.#block.bytes.length, "host")
+  }
+
+  #forgetRecordings(): void {
+    for (const recording of [...this.#recorded.values()].flat()) recording.free()
+    this.#recorded.clear()
+  }
+
+  /** Bytes that launches read, in a place that is used again. */
+  async #window(name: "values" | "scales" | "pairs", bytes: Uint8Array): Promise<Place> {
+    let place = this.#windows.get(name)
+    if (!place || place.bytes < bytes.length) {
+      if (place) this.#device.free(place)
+      this.#windows.delete(name)
+      place = await this.#device.allocate(bytes.length, "host")
+      this.#windows.set(name, place)
+    }
+    await this.#device.write(place, 0, bytes)
+    return place
+  }
+
+  async #runOnce(launches: readonly TapeLaunch[], given: Given): Promise<void> {
+    const recording = this.#device.record(
+      launches.flatMap((launch) => this.#dispatches(launch, given)),
+    )
+    try {
+      await this.#device.run([recording], never)
+    } finally {
+      recording.free()
+    }
+  }
+
+  /** Of the step that the block holds. */
+  #recordingsOf(): readonly Recording[] {
+    const counts = this.#tape.counts.map((of) => this.#bucket(of))
+    const shape = counts.join(" ")
+    const known = this.#recorded.get(shape)
+    if (known) return known
+    const oldest = this.#recorded.size >= MAX_SHAPES && this.#recorded.entries().next().value
+    if (oldest) {
+      this.#recorded.delete(oldest[0])
+      for (const recording of oldest[1]) recording.free()
+    }
+    const dispatches = this.#tape.steps.flatMap((step) => this.#stepDispatches(step))
+    const isShort = this.#bucket("tokens") <= SHORT_STEP
+    const size = isShort ? dispatches.length : LAUNCHES_AT_ONCE
+    const recordings: Recording[] = []
+    for (let first = 0; first < dispatches.length; first += size)
+      recordings.push(this.#device.record(dispatches.slice(first, first + size)))
+    this.#recorded.set(shape, recordings)
+    return recordings
+  }
+
+  #stepDispatches({ rows, choices }: TapeStep): Dispatch[] {
+    const count = this.#bucket(rows)
+    const { launches, repeats } = choices.find(({ most }) => most === undefined || count <= most)!
+    const times = repeats === undefined ? 1 : this.#bucket(repeats)
+    return Array.from({ length: times }, (_, chunk) =>
+      launches.flatMap((launch) => this.#dispatches(launch, nothing, chunk)),
+    ).flat()
+  }
+
+  /** How many there are in this step, rounded up to a power of two. */
+  #bucket(of: RowSet | CountName): number {
+    const count = this.#block.countOf(of)
+    return count === 0 ? 0 : 2 ** Math.ceil(Math.log2(count))
+  }
+
+  /** None where there is nothing to do. */
+  #dispatches(launch: TapeLaunch, given: Given, chunk = 0): Dispatch[] {
+    const [x, y, z] = launch.groups.map((groups) => this.#groups(groups, given))
+    if (x === 0 || y === 0 || z === 0) return []
+    const operands = launch.operands.map((operand) => this.#operand(operand, given, chunk))
+    return [{ kernel: this.#kernels[launch.kernel]!, operands, groups: [x!, y!, z!] }]
+  }
+
+  #groups(groups: TapeGroups, { numbers }: Given): number {
+    if (typeof groups === "number") return groups
+    const { per } = groups
+    if ("number" in groups) return Math.ceil(numbers[groups.number]! / per)
+    return Math.ceil(this.#bucket("rows" in groups ? groups.rows : groups.count) / per)
+  }
+
+  #operand(operand: TapeOperand, { places, numbers }: Given, chunk: number): OperandValue {
+    if (typeof operand === "number") return operand
+    if ("place" in operand) return { place: this.#places[operand.place]!, at: operand.at }
+    if ("region" in operand) return { place: this.#step!, at: this.#block.offsetOf(operand.region) }
+    if ("given" in operand) return { place: places[operand.given]!, at: 0 }
+    return operand.number === "chunk" ? chunk : numbers[operand.number]!
+  }
+
+  async #results(input: StepInput): Promise<StepDone> {
+    const out = newStepDone(input, this.manifest.shapes)
+    if (input.logitRows.length > 0) {
+      const bytes = new Uint8Array(StepBlock.resultBytes(input.logitRows.length))
+      await this.#device.read(this.#step!, 0, bytes)
+      writeResults(bytes, input.sampling, out)
+    }
+    await this.#readRows(this.#tape.hidden, out.hidden, input.hiddenRows.length)
+    if (out.logits) await this.#readRows(this.#tape.logits, out.logits, input.logitRows.length)
+    return out
+  }
+
+  async #readRows(
+    { place, at, stride }: TapeRows,
+    into: Float32Array,
+    rows: number,
+  ): Promise<void> {
+    if (rows === 0) return
+    const columns = into.length / rows
+    const bytes = new Uint8Array((rows - 1) * stride + columns * 4)
+    await this.#device.read(this.#places[place]!, at, bytes)
+    for (let row = 0; row < rows; row++)
+      into.set(new Float32Array(bytes.buffer, row * stride, columns), row * columns)
+  }
+}
