@@ -12,11 +12,15 @@ export const hasCompiler =
 
 const headers = ["stdio", "stdlib", "string", "stdint", "unistd", "stdbool"]
 
-/** @returns its path */
-export function plantDriver(folder: string, name: string, code: string): string {
+/**
+ * @param behind a library that has what this one lacks
+ * @returns its path
+ */
+export function plantDriver(folder: string, name: string, code: string, behind?: string): string {
   const [source, path] = [join(folder, `${name}.c`), join(folder, name)]
   writeFileSync(source, headers.map((header) => `#include <${header}.h>\n`).join("") + code)
-  execFileSync(compiler, ["-shared", "-fPIC", "-O1", "-o", path, source])
+  const linked = behind === undefined ? [] : ["-Wl,--no-as-needed", `-l:${behind}`]
+  execFileSync(compiler, ["-shared", "-fPIC", "-O1", "-o", path, source, ...linked])
   return path
 }
 

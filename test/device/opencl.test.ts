@@ -1,14 +1,20 @@
 // OpenCL C and the driver of OpenCL's devices, on the first device that is here: PoCL in CI. What kernels compute is what the
 // slow twin computes, bit for bit.
 
-import { afterAll, describe, expect, test } from "vitest"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterAll, describe, expect, onTestFinished, test } from "vitest"
 import { kernel } from "../../src/compiler/targets/gpu/ir/builder.ts"
 import type { Kernel } from "../../src/compiler/targets/gpu/ir/ir.ts"
 import { openclProfiles, printOpencl } from "../../src/compiler/targets/gpu/print/opencl.ts"
 import { findDevices } from "../../src/runtime/devices.ts"
+import { openDriverLibrary } from "../../src/runtime/ffi.ts"
 import type { GpuDevice } from "../../src/runtime/gpu/device.ts"
 import { openOpencl } from "../../src/runtime/gpu/opencl.ts"
+import { ProgramLost } from "../../src/runtime/program.ts"
 import { isLeftOut } from "../left-out.ts"
+import { hasCompiler, plantDriver } from "../planted-drivers.ts"
 import { mulberry32 } from "../random.ts"
 import { differences, newCancel, runOn } from "./on-gpu.ts"
 
@@ -229,4 +235,134 @@ test.skipIf(isSkipped)(`devices have the numbers of the list${note}`, async () =
   expect(device().description).toBe(survey.devices[0]!.description)
   expect(device().traits.isProcessor).toBe(survey.devices[0]!.type === "processor")
   await expect(openOpencl(survey.devices.length)).rejects.toThrow("OpenCL has no device")
+})
+
+// In front of the driver that is here stands another one, which counts what it hands out and what comes back, and fails as
+// OpenCL's drivers do: late, and once it has failed, in everything.
+const counting = `#include <dlfcn.h>
+  static int held, fails;
+  #define WRAP(name, then) WRAP_BOTH(name, , then)
+  #define WRAP_BOTH(name, first, then) \\
+    long name(long a, long b, long c, long d, long e, long f, long g, long h, long i) { \\
+      long (*real)(long, long, long, long, long, long, long, long, long) = dlsym(RTLD_NEXT, #name); \\
+      first; \\
+      long result = real(a, b, c, d, e, f, g, h, i); \\
+      then; \\
+      return result; \\
+    }
+  WRAP(clCreateContext, held++)
+  WRAP(clReleaseContext, held--)
+  WRAP(clCreateCommandQueue, held++)
+  WRAP(clReleaseCommandQueue, held--)
+  WRAP(clCreateBuffer, held++)
+  WRAP(clReleaseMemObject, held--)
+  WRAP(clCreateProgramWithSource, held++)
+  WRAP(clReleaseProgram, held--)
+  WRAP(clCreateKernel, held++)
+  WRAP(clReleaseKernel, held--)
+  WRAP_BOTH(clEnqueueFillBuffer, if (f == 1 << 20) return -4, if (i) held++; fails = f == 2 << 20 ? -6 : 0)
+  WRAP(clEnqueueNDRangeKernel, if (i) held++; if (*(long *)e == 64) fails = -9999)
+  WRAP(clReleaseEvent, held--)
+  WRAP(clWaitForEvents, if (fails) result = -14)
+  WRAP(clGetEventInfo, *(int *)d = fails)
+  int planted_held(void) { return held; }`
+
+const withoutCompiler = isSkipped || isLeftOut(hasCompiler)
+const compilerNote = isSkipped || hasCompiler ? note : " (skipped: no C compiler)"
+
+describe.skipIf(withoutCompiler)(`a driver that counts and fails${compilerNote}`, () => {
+  const folder = mkdtempSync(join(tmpdir(), "sinter-counting-opencl-"))
+  afterAll(() => rmSync(folder, { recursive: true }))
+  let libraries = 0
+
+  async function openCounting() {
+    const path = plantDriver(folder, `counting-${libraries++}.so`, counting, "libOpenCL.so.1")
+    const counted = await openOpencl(0, [path])
+    const held = openDriverLibrary([path]).take("int32_t planted_held()")
+    return { counted, held: () => held() }
+  }
+
+  test("a thousand steps leave nothing behind, and nothing is held once it is closed", async () => {
+    const { counted, held } = await openCounting()
+    const [add] = await loadOn(counted, [adds])
+    const before = [held(), counted.memory().available]
+    const words = new Uint32Array(100)
+    const bytes = new Uint8Array(words.buffer)
+    for (let turn = 0; turn < 1000; turn++) {
+      const place = await counted.allocate(400, turn % 2 ? "device" : "host")
+      const large = turn % 10 ? undefined : await counted.allocate(20 << 20, "device")
+      const operands = [{ place, at: 0 }, 100, 2]
+      const dispatch = { kernel: add!, operands, groups: [1, 1, 1] as const }
+      const recording = counted.record(Array(5).fill(dispatch))
+      words.fill(turn)
+      await counted.write(place, 0, bytes)
+      await counted.run([recording, recording], newCancel())
+      await counted.read(place, 0, bytes)
+      expect(words.every((word) => word === turn + 20)).toBe(true)
+      recording.free()
+      counted.free(place)
+      if (large) counted.free(large)
+    }
+    expect([held(), counted.memory().available]).toEqual(before)
+    const place = await counted.allocate(400, "device")
+    counted.record([{ kernel: add!, operands: [{ place, at: 0 }, 1, 1], groups: [1, 1, 1] }])
+    expect(held()).toBe(before[0]! + 2)
+    await counted.close()
+    expect(held()).toBe(0)
+  })
+
+  test("memory that is not there when it is used is refused as any other", async () => {
+    const { counted, held } = await openCounting()
+    const before = [held(), counted.memory().available]
+    for (const bytes of [1 << 20, 2 << 20])
+      await expect(counted.allocate(bytes, "device")).rejects.toMatchObject({
+        code: "memory_refused",
+      })
+    counted.free(await counted.allocate(3 << 20, "device"))
+    expect([held(), counted.memory().available]).toEqual(before)
+    await counted.close()
+  })
+
+  test("a kernel that does not end well loses the program, now and from then on", async () => {
+    const { counted, held } = await openCounting()
+    const [add] = await loadOn(counted, [adds])
+    const place = await counted.allocate(4, "device")
+    const dispatch = (groups: number) => ({
+      kernel: add!,
+      operands: [{ place, at: 0 }, 1, 7],
+      groups: [groups, 1, 1] as const,
+    })
+    const [sound, bad] = [1, 2].map((groups) => counted.record([dispatch(groups)]))
+    expect(await counted.run([sound!, sound!], newCancel())).toBe("done")
+    const run = counted.run([sound!, bad!, sound!], newCancel())
+    await expect(run).rejects.toThrow(ProgramLost)
+    await expect(run).rejects.toThrow(/: clWaitForEvents answers -9999$/)
+    await expect(counted.run([sound!], newCancel())).rejects.toThrow(ProgramLost)
+    await expect(counted.read(place, 0, new Uint8Array(4))).rejects.toThrow(ProgramLost)
+    await expect(counted.write(place, 0, new Uint8Array(4))).rejects.toThrow(ProgramLost)
+    await expect(counted.allocate(4, "host")).rejects.toThrow(ProgramLost)
+    await counted.close()
+    expect(held()).toBe(0)
+  })
+})
+
+test.skipIf(isSkipped)(`two at once do not know of each other${note}`, async () => {
+  const other = await openOpencl(0)
+  onTestFinished(() => other.close())
+  const both = [device(), other]
+  const found = await Promise.all(
+    both.map(async (each, i) => {
+      const [add] = await loadOn(each, [adds])
+      const place = await each.allocate(4000, "device")
+      const operands = [{ place, at: 0 }, 1000, i + 1]
+      const recording = each.record([{ kernel: add!, operands, groups: [1, 1, 1] }])
+      for (let turn = 0; turn < 50; turn++) await each.run([recording, recording], newCancel())
+      const words = new Uint32Array(1000)
+      await each.read(place, 0, new Uint8Array(words.buffer))
+      recording.free()
+      each.free(place)
+      return words
+    }),
+  )
+  expect(found.map((words) => [...new Set(words)])).toEqual([[100], [200]])
 })

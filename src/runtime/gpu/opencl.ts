@@ -36,10 +36,13 @@ const SLICE = 128
 
 /**
  * The device that `sinter devices` lists under this number.
+ * @param names of OpenCL's library, the likeliest first
  * @throws Error in the driver's words where it cannot be opened
  */
-export async function openOpencl(id: number): Promise<GpuDevice> {
-  const names = driverLibraries("opencl")
+export async function openOpencl(
+  id: number,
+  names = driverLibraries("opencl"),
+): Promise<GpuDevice> {
   const found = findOpenCl(names, id)
   if (!found) throw new DriverObstacle("no_device", `OpenCL has no device ${id}`)
   const { handle, described } = found
@@ -340,19 +343,23 @@ class OpenclDevice implements GpuDevice {
 
   async run(recordings: readonly Recording[], cancel: CancelWord): Promise<"done" | "cancelled"> {
     if (this.#lost) throw this.#lost
-    let behind: Pointer | undefined // the one that is queued while another runs
+    const events: Pointer[] = [] // of recordings that are queued: one waits while another runs
     let end: "done" | "cancelled" = "done"
-    for (const recording of recordings) {
-      if (Atomics.load(cancel, 0) !== 0) {
-        end = "cancelled"
-        break
+    try {
+      for (const recording of recordings) {
+        if (Atomics.load(cancel, 0) !== 0) {
+          end = "cancelled"
+          break
+        }
+        const event = await this.#queue((recording as OpenclRecording).prepared)
+        if (event !== undefined) events.push(event)
+        if (events.length > 1) await this.#finish(events.shift()!)
       }
-      const before = behind
-      behind = await this.#queue((recording as OpenclRecording).prepared)
-      if (before !== undefined) await this.#finish(before)
+      while (events.length > 0) await this.#finish(events.shift()!)
+      return end
+    } finally {
+      for (const event of events) this.#cl.releaseEvent(event)
     }
-    if (behind !== undefined) await this.#finish(behind)
-    return end
   }
 
   async close(): Promise<void> {
