@@ -276,8 +276,35 @@ export function partOf(k: Builder, { low, high }: Whole, part: Value): Whole {
 
 // ------------------------------------------------------------------ sums over a row
 
+/**
+ * Writes what is done for every `step`-th number below `count` from `first` on, which is below `step`: at most `most` numbers
+ * at a time, so that what they load is under way together.
+ */
+export function inTurns(
+  k: Builder,
+  first: Value,
+  { count, step, most }: { count: number; step: number; most: number },
+  some: (numbers: readonly Value[]) => void,
+): void {
+  const turns = Math.floor(count / step) // that everybody has
+  const atOnce = Math.min(most, turns)
+  const from = (number: Value, turns: number) =>
+    Array.from({ length: turns }, (_, turn) => k.let(number.add(turn * step)))
+  const whole = atOnce === 0 ? 0 : Math.floor(turns / atOnce)
+  const done = whole * atOnce
+  if (whole === 1) some(from(first, atOnce))
+  else if (whole > 1)
+    k.for(first, done * step, atOnce * step, (number) => some(from(number, atOnce)))
+  if (done < turns) some(from(k.let(first.add(done * step)), turns - done))
+  if (turns * step < count)
+    k.if(first.lt(count % step), () => some([k.let(first.add(turns * step))]))
+}
+
 const LANES = 16 // of a processor's vector
-const TURNS = 4 // vectors that it adds up at once
+const VECTORS = 4 // that it adds up at once
+
+/** What is added up: loads number i, and then says what the sum becomes with it. */
+export type Term = (i: Value) => (sum: Value) => Value
 
 /**
  * Sums as sumLanes of reference/arithmetic.ts makes them, which is how processors add: in four vectors of 16 lanes that take
@@ -295,7 +322,7 @@ export class LaneSums {
 
   /** How many threads a sum of `count` numbers takes. */
   static threads(count: number): number {
-    return count < LANES * TURNS ? LANES : LANES * TURNS
+    return count < LANES * VECTORS ? LANES : LANES * VECTORS
   }
 
   /** Here is a barrier. */
@@ -308,27 +335,27 @@ export class LaneSums {
     this.#mayBeRead = true
   }
 
-  /** One sum of `count` numbers; `add` gives what it becomes with number i. All threads of the group come, and are told. */
-  sum(count: number, add: (i: Value, before: Value) => Value): Value {
+  /** One sum of `count` numbers. All threads of the group come, and are told. */
+  sum(count: number, term: Term): Value {
     const k = this.#k
     const width = LaneSums.threads(count)
     const takesPart = k.threads > width ? k.lane.lt(width) : undefined
-    return this.#sum(count, { number: u32(0), thread: k.lane, takesPart }, add)
+    return this.#sum(count, { number: u32(0), thread: k.lane, takesPart }, term)
   }
 
   /** As many sums as there are threads for: thread t adds to number floor(t / threads(count)), and is told that one. */
-  sums(count: number, add: (i: Value, before: Value) => Value): Value {
+  sums(count: number, term: Term): Value {
     const k = this.#k
     const width = LaneSums.threads(count)
     const number = k.let(k.lane.div(width))
     const thread = k.let(k.lane.rem(width))
-    return this.#sum(count, { number, thread, takesPart: undefined }, add)
+    return this.#sum(count, { number, thread, takesPart: undefined }, term)
   }
 
   #sum(
     count: number,
     { number, thread, takesPart }: { number: Value; thread: Value; takesPart: Value | undefined },
-    add: (i: Value, before: Value) => Value,
+    term: Term,
   ): Value {
     const k = this.#k
     const width = LaneSums.threads(count)
@@ -338,9 +365,13 @@ export class LaneSums {
     if (parts === lanes && this.#mayBeRead) k.barrier()
     const addUp = () => {
       const total = k.variable(f32(0))
-      const next = (i: Value) => total.set(add(i, total.now))
-      if (full > 0) k.for(thread, full, width, next)
-      if (full < count) k.if(thread.lt(LANES), () => k.for(thread.add(full), count, LANES, next))
+      const add = (from: number) => (numbers: readonly Value[]) => {
+        const loaded = numbers.map((i) => term(from === 0 ? i : k.let(i.add(from))))
+        for (const next of loaded) total.set(next(total.now))
+      }
+      inTurns(k, thread, { count: full, step: width, most: 16 }, add(0))
+      const rest = { count: count - full, step: LANES, most: VECTORS }
+      if (rest.count > 0) k.if(thread.lt(LANES), () => inTurns(k, thread, rest, add(full)))
       parts.store(number.mul(width).add(thread), total.now)
     }
     if (takesPart) k.if(takesPart, addUp)
@@ -348,18 +379,12 @@ export class LaneSums {
     k.barrier()
     const first = k.let(number.mul(LANES))
     if (parts !== lanes) {
-      const fold = () => {
-        const part = (vector: number) =>
-          parts.load(
-            number
-              .mul(width)
-              .add(thread)
-              .add(vector * LANES),
-          )
+      k.if(thread.lt(LANES), () => {
+        const begin = k.let(number.mul(width).add(thread))
+        const part = (vector: number) => parts.load(begin.add(vector * LANES))
         const [a, b, c, d] = [part(0), part(1), part(2), part(3)]
         lanes.store(first.add(thread), a.add(b).add(c.add(d)))
-      }
-      k.if(thread.lt(LANES), fold)
+      })
       k.barrier()
     }
     this.#mayBeRead = true

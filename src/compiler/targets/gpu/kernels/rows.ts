@@ -34,8 +34,11 @@ import {
   scaleIndex,
   valueIndex,
 } from "./kv.ts"
-import { LaneSums, nearestBrain } from "./numbers.ts"
+import { inTurns, LaneSums, nearestBrain, type Term } from "./numbers.ts"
 import { columnValue, weightBindings, weightBuffers, weightRow } from "./weights.ts"
+
+/** Of one thread, so that they are under way together. */
+const COLUMNS_AT_ONCE = 4
 
 /** Operands that every device takes. */
 const OPERAND_BYTES = 128
@@ -152,6 +155,14 @@ class Fragments {
         : this.region({ name: "tokensOf", set: rows }).load(row)
     for (const buffer of this.#accesses.keys())
       this.#begins.set(buffer, k.let(row.mul(this.#stride(buffer))))
+  }
+
+  /** Each thread takes every `threads`th of 0 … count - 1. `load` reads all that it needs, and returns what stores. */
+  eachColumn(count: number, load: (column: Value) => () => void): void {
+    const { k } = this
+    inTurns(k, k.lane, { count, step: k.threads, most: COLUMNS_AT_ONCE }, (columns) => {
+      for (const store of columns.map(load)) store()
+    })
   }
 
   /** A barrier, if these touches need one after those before. */
@@ -280,9 +291,10 @@ function columnwise<S extends RowStep & { output: View }>(
     write(to, step) {
       const [out, ins] = [to.cells(step.output), inputs(step).map((view) => to.cells(view))]
       const value = of(to, step)
-      to.k.each(step.output.columns, (i) =>
-        out.store(i, value(i, ...ins.map(({ load }) => load(i)))),
-      )
+      to.eachColumn(step.output.columns, (i) => {
+        const own = value(i, ...ins.map(({ load }) => load(i)))
+        return () => out.store(i, own)
+      })
     },
   }
 }
@@ -336,13 +348,15 @@ const fragments: { [Op in RowStep["op"]]: Fragment<Of<Op>> } = {
       const { k } = to
       const [x, table] = [to.cells(view), to.cells(ropeTable, to.token)]
       const half = ropeTable.columns / 2
-      k.each((view.columns / headDim) * half, (pair) => {
+      to.eachColumn((view.columns / headDim) * half, (pair) => {
         const i = k.let(pair.rem(half))
         const first = k.let(pair.div(half).mul(headDim).add(i))
         const [cos, sin] = [table.load(i), table.load(i.add(half))]
         const [a, b] = [x.load(first), x.load(first.add(half))]
-        x.store(first, a.mul(cos).sub(b.mul(sin)))
-        x.store(first.add(half), b.mul(cos).add(a.mul(sin)))
+        return () => {
+          x.store(first, a.mul(cos).sub(b.mul(sin)))
+          x.store(first.add(half), b.mul(cos).add(a.mul(sin)))
+        }
       })
     },
   },
@@ -373,7 +387,10 @@ const fragments: { [Op in RowStep["op"]]: Fragment<Of<Op>> } = {
     write(to, { input, from, output }) {
       const row = from === "tokens" ? to.token : to.region({ name: "rowsInWanted" }).load(to.token)
       const [x, out] = [to.cells(input, row), to.cells(output)]
-      to.k.each(output.columns, (i) => out.store(i, x.load(i)))
+      to.eachColumn(output.columns, (i) => {
+        const own = x.load(i)
+        return () => out.store(i, own)
+      })
     },
   },
 }
@@ -384,9 +401,13 @@ function norm(to: Fragments, step: Of<"norm">): void {
   const { k, sums } = to
   const { width, output } = step
   const [out, own] = [to.cells(output), normed(to, step)]
+  const storing = (begin: Value, value: (i: Value) => Value) => (i: Value) => {
+    const now = value(i)
+    return () => out.store(begin.add(i), now)
+  }
   if (width === output.columns) {
-    const value = own((add) => sums.sum(width, add), u32(0))
-    k.each(width, (i) => out.store(i, value(i)))
+    const value = own((term) => sums.sum(width, term), u32(0))
+    to.eachColumn(width, storing(u32(0), value))
     return
   }
   const heads = output.columns / width
@@ -397,8 +418,12 @@ function norm(to: Fragments, step: Of<"norm">): void {
     const head = k.let(number.add(first))
     // Who has no head of its own helps with the last one's sum for nothing, since all come to the barriers.
     const begin = k.let(head.min(heads - 1).mul(width))
-    const value = own((add) => sums.sums(width, add), begin)
-    const store = () => k.for(thread, width, threads, (i) => out.store(begin.add(i), value(i)))
+    const value = own((term) => sums.sums(width, term), begin)
+    const turns = { count: width, step: threads, most: COLUMNS_AT_ONCE }
+    const store = () =>
+      inTurns(k, thread, turns, (columns) => {
+        for (const stored of columns.map(storing(begin, value))) stored()
+      })
     if (heads % atOnce === 0) store()
     else k.if(head.lt(heads), store)
   }
@@ -409,8 +434,6 @@ function norm(to: Fragments, step: Of<"norm">): void {
   }
 }
 
-type Add = (i: Value, before: Value) => Value
-
 /** Of `width` columns from `begin` on, what each becomes; `sum` makes a sum over them. */
 function normed(to: Fragments, { kind, input, weight, bias, epsilon, width }: Of<"norm">) {
   const { k } = to
@@ -418,24 +441,31 @@ function normed(to: Fragments, { kind, input, weight, bias, epsilon, width }: Of
   const weights = to.vector(weight)
   const biases = bias === undefined ? undefined : to.vector(bias)
   const isShared = to.plan.parameters[weight]!.rows === width // by all heads
-  return (sum: (add: Add) => Value, begin: Value) => {
+  return (sum: (term: Term) => Value, begin: Value) => {
+    const load = (i: Value) => x.load(begin.add(i))
     const mean =
       kind === "layer"
-        ? k.let(sum((i, before) => before.add(x.load(begin.add(i)))).div(width))
+        ? k.let(
+            sum((i) => {
+              const own = load(i)
+              return (before) => before.add(own)
+            }).div(width),
+          )
         : undefined
-    const centred = (i: Value) => {
-      const own = x.load(begin.add(i))
-      return mean ? k.let(own.sub(mean)) : own
-    }
-    const square = sum((i, before) => {
-      const own = centred(i)
-      return fma(own, own, before)
+    const centred = (own: Value) => (mean ? k.let(own.sub(mean)) : own)
+    const squares = sum((i) => {
+      const own = load(i)
+      return (before) => {
+        const x = centred(own)
+        return fma(x, x, before)
+      }
     })
-    const scale = k.let(f32(1).div(square.div(width).add(epsilon).sqrt()))
+    const scale = k.let(f32(1).div(squares.div(width).add(epsilon).sqrt()))
     return (i: Value) => {
-      const [scaled, at] = [centred(i).mul(scale), isShared ? i : begin.add(i)]
-      const own = weights(at)
-      return biases ? fma(scaled, own, biases(at)) : scaled.mul(own)
+      const at = isShared ? i : begin.add(i)
+      const [own, weight, bias] = [load(i), weights(at), biases?.(at)]
+      const scaled = centred(own).mul(scale)
+      return bias ? fma(scaled, weight, bias) : scaled.mul(weight)
     }
   }
 }
@@ -543,15 +573,17 @@ interface Stored {
   spot: Omit<Spot, "head">
 }
 
-/** What stores number `i` of a head, or the 0 that stands behind its last one. */
+/** Loads number `i` of a head, and returns what stores it, or the 0 that stands behind a head's last one. */
 function storing(to: Fragments, { of, view, dim, width, place, layout, spot }: Stored) {
   const [x, blocks] = [to.cells(view), to.kv(place, kvElements[layout.kv])]
   const indexOf = of === "keys" ? keyIndex : valueIndex
   return (head: Value, i: Value, number: (x: Value) => Value) => {
     const first = head.mul(dim)
-    const own = number(x.load(first.add(dim === width ? i : i.min(dim - 1))))
-    const index = indexOf(layout, { ...spot, head }, i)
-    blocks.store(index, dim === width ? own : select(i.lt(dim), own, 0))
+    const own = x.load(first.add(dim === width ? i : i.min(dim - 1)))
+    return () => {
+      const index = indexOf(layout, { ...spot, head }, i)
+      blocks.store(index, dim === width ? number(own) : select(i.lt(dim), number(own), 0))
+    }
   }
 }
 
@@ -559,9 +591,10 @@ function storeFloats(to: Fragments, stored: Stored): void {
   const { k } = to
   const { width, layout } = stored
   const store = storing(to, stored)
-  k.each(layout.kvHeads * width, (number) => {
+  const stores = (x: Value) => (layout.kv === "bf16" ? nearestBrain(k, x) : x)
+  to.eachColumn(layout.kvHeads * width, (number) => {
     const [head, i] = [k.let(number.div(width)), k.let(number.rem(width))]
-    store(head, i, (x) => (layout.kv === "bf16" ? nearestBrain(k, x) : x))
+    return store(head, i, stores)
   })
 }
 
@@ -586,7 +619,7 @@ function storeCodes(to: Fragments, stored: Stored): void {
     const { scale, code, isSound } = coding(k, k.let(largest.reduce((a, b) => a.max(b))))
     k.if(head.lt(layout.kvHeads), () => {
       k.for(thread, width, THREADS_OF_HEAD, (i) =>
-        store(head, i, (x) => select(isSound, code(x).bits("i32"), 0)),
+        store(head, i, (x) => select(isSound, code(x).bits("i32"), 0))(),
       )
       k.if(thread.eq(0), () => scales.store(scaleIndex(layout, of, { ...spot, head }), scale))
     })
