@@ -51,7 +51,7 @@ test.each(groupCodecNames)("every bit of a code of %s has a place of its own", (
   for (let i = 0; i < 4 * perWord; i++) {
     const fields = codeFields(codec, i)
     const own = fields.flatMap(({ low, bits }) => Array.from({ length: bits }, (_, b) => low + b))
-    expect(own.toSorted()).toEqual(Array.from({ length: bits }, (_, b) => b))
+    expect(own.toSorted((a, b) => a - b)).toEqual(Array.from({ length: bits }, (_, b) => b))
     for (const { word, at, bits } of fields)
       for (let b = at; b < at + bits; b++) {
         expect(Math.floor(b / 8)).toBe(i % 4)
