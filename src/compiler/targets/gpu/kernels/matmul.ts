@@ -13,26 +13,21 @@ import {
   type ProductEnd,
   type ProductKind,
 } from "./products.ts"
-import { TILE_COLUMNS, type TileRows, tileProduct } from "./tiles.ts"
+import { TILE_COLUMNS, tileProduct } from "./tiles.ts"
 import { weightBindings } from "./weights.ts"
 
 type Matmul = Extract<Step, { op: "matmul" }>
 
-/** Up to how many rows are taken a few at a time, and how many then: beyond eight the matrix is read again, mostly from a cache. */
+/**
+ * Up to how many rows are taken a few at a time, and how many then. Beyond eight the matrix is read again, mostly from a cache,
+ * by more groups than there are tiles: so few of those would leave most of a wide device idle.
+ */
 const FEW: readonly { most: number; rows: FewRows }[] = [
   { most: 1, rows: 1 },
   { most: 2, rows: 2 },
   { most: 4, rows: 4 },
-  { most: 16, rows: 8 },
+  { most: 64, rows: 8 },
 ]
-
-const TILES: readonly { most: number | undefined; rows: TileRows }[] = [
-  { most: 32, rows: 32 },
-  { most: undefined, rows: 64 },
-]
-
-/** Groups of unpacked floats leave no room in shared memory for the larger tile. */
-const UNPACKED_TILES = [{ most: undefined, rows: 32 }] as const
 
 export function matmulChoices(plan: Plan, step: Matmul): Choice[] {
   if (step.parts !== PARTS) throw new Error(`internal: a product in ${step.parts} parts`)
@@ -43,12 +38,11 @@ export function matmulChoices(plan: Plan, step: Matmul): Choice[] {
     const groups = [Math.ceil(columns / width), { rows: step.rows, per }, 1] as const
     return { most, launches: [{ kernel, operands, groups }] }
   }
-  const isUnpacked = kind.input !== "int8" && isGroupCodec(kind.codec)
+  // Groups of unpacked floats leave no room in shared memory for the larger tile.
+  const tileRows = kind.input !== "int8" && isGroupCodec(kind.codec) ? 32 : 64
   return [
     ...FEW.map(({ most, rows }) => choice(most, fewProduct(kind, rows), PANEL, rows)),
-    ...(isUnpacked ? UNPACKED_TILES : TILES).map(({ most, rows }) =>
-      choice(most, tileProduct(kind, rows), TILE_COLUMNS / halvesOf(kind), rows),
-    ),
+    choice(undefined, tileProduct(kind, tileRows), TILE_COLUMNS / halvesOf(kind), tileRows),
   ]
 }
 

@@ -42,7 +42,7 @@ import {
 
 /** Rows of the matrix in a tile: of a gated product, half of them gates and half the rows that belong to them. */
 export const TILE_COLUMNS = 64
-export type TileRows = 32 | 64
+type TileRows = 32 | 64
 
 /** Threads stand in a square, and take every 16th column and every 16th row. */
 const SIDE = 16

@@ -1,0 +1,285 @@
+// A step of a plan, through every choice of kernels that it is given, against the sums of the reference: bit for bit, in every
+// codec.
+
+import { describe, expect, test } from "vitest"
+import {
+  packedWeights,
+  randomWeights,
+  referenceWeights,
+} from "../../../../../test/device-weights.ts"
+import { mulberry32 } from "../../../../../test/random.ts"
+import {
+  type CodecName,
+  type FloatType,
+  floatBytes,
+  type GroupCodecName,
+  groupCodecNames,
+  groupCodecs,
+  isGroupCodec,
+} from "../../../../runtime/format.ts"
+import { type Activation, activations, elementwise } from "../../../graph/elementwise.ts"
+import { type Buffer, type Plan, partEnds, type Step } from "../../../plan.ts"
+import { addParts, dotCodesFour, dotFour } from "../../reference/kernels.ts"
+import type { Codes, Floats } from "../../reference/parameters.ts"
+import { Memory, runKernel } from "../ir/run.ts"
+import type { Binding, Choice } from "../launch.ts"
+import { strideOf } from "../layout.ts"
+import { matmulChoices } from "./matmul.ts"
+
+const { fround } = Math
+type Matmul = Extract<Step, { op: "matmul" }>
+
+interface Product {
+  codec: CodecName
+  input: "int8" | "float"
+  columns: number
+  outputs: number
+  /** "add to" another buffer than the output. */
+  end?: "store" | "add" | "add to" | Activation
+  bias?: boolean
+  /** Where the views of floats begin. */
+  from?: number
+}
+
+/** Buffers of the plan that computes nothing else. */
+const [CODES, SCALES, INPUT, OUTPUT, TO] = [0, 1, 2, 3, 4]
+const [WEIGHT, BIAS] = [0, 1]
+
+/** A plan of one product, and memory that a device would have: with what is no number wherever the plan keeps nothing. */
+class Case {
+  readonly #plan: Plan
+  readonly #step: Matmul
+  readonly #product: Product
+  readonly #weights
+  readonly #bias
+  readonly #parts: readonly Memory[][] // of the parameters
+  readonly #next = mulberry32(7)
+
+  constructor(product: Product) {
+    const { codec, input, columns, outputs, end = "store", bias, from = 0 } = product
+    const isGated = (activations as readonly string[]).includes(end)
+    const rows = isGated ? 2 * outputs : outputs
+    this.#product = product
+    this.#weights = randomWeights(codec, rows, columns)
+    this.#bias = randomWeights("f16", rows, 1)
+    this.#parts = [packedWeights(this.#weights), packedWeights(this.#bias)]
+    const group = isGroupCodec(codec) ? groupCodecs[codec].group : 32
+    const buffer = (columns: number, dtype: Buffer["dtype"]): Buffer => {
+      return { capacity: "tokens", columns, dtype }
+    }
+    const view = (buffer: number, columns: number) => ({ buffer, from, columns })
+    const output = view(OUTPUT, outputs)
+    const epilogue = (): Matmul["epilogue"] => {
+      if (isGated) return { kind: "gated", activation: end as Activation }
+      if (end === "store") return { kind: "store" }
+      return { kind: "add", to: end === "add" ? output : view(TO, outputs) }
+    }
+    this.#step = {
+      rows: "wanted",
+      op: "matmul",
+      input:
+        input === "float"
+          ? { kind: "float", view: view(INPUT, columns) }
+          : {
+              kind: "int8",
+              codes: {
+                codes: CODES,
+                scales: SCALES,
+                columns,
+                group,
+                codec: codec as GroupCodecName,
+              },
+            },
+      weight: WEIGHT,
+      bias: bias ? BIAS : undefined,
+      parts: 8,
+      epilogue: epilogue(),
+      output,
+    }
+    this.#plan = {
+      parameters: [this.#weights.parameter, this.#bias.parameter],
+      buffers: [
+        buffer(columns, "i8"),
+        buffer(Math.ceil(columns / group), "scales"),
+        buffer(from + columns + 1, "f32"),
+        buffer(from + outputs, "f32"),
+        buffer(from + outputs + 9, "f32"),
+      ],
+      steps: [this.#step],
+    } as unknown as Plan
+  }
+
+  choices(): Choice[] {
+    return matmulChoices(this.#plan, this.#step)
+  }
+
+  /** The bits that a choice makes, and those that the reference makes of the same. */
+  run({ launches }: Choice, count: number): { computed: Uint32Array; expected: Uint32Array } {
+    const { outputs, from = 0 } = this.#product
+    const data = this.#plan.buffers.map((buffer) => this.#rowsOf(buffer, count))
+    const places = data.map((rows) => Memory.of(rows))
+    const expected = this.#expected(data, count)
+    if (this.#step.epilogue.kind !== "add") places[OUTPUT] = new Memory(data[OUTPUT]!.byteLength)
+    const operandOf = (binding: Binding) => {
+      if (typeof binding === "number") return binding
+      if (binding.kind === "buffer") return places[binding.buffer]!.at(binding.from * 4)
+      if (binding.kind === "weight") {
+        const { parameter, part } = binding
+        return this.#parts[parameter]![["values", "scales", "minimums"].indexOf(part)]!
+      }
+      expect(binding).toEqual({ kind: "step", region: { name: "count", of: "wanted" } })
+      return Memory.of(Uint32Array.of(count))
+    }
+    for (const { kernel, operands, groups } of launches) {
+      // There may be more groups than there are rows.
+      const all = groups.map((of) => {
+        if (typeof of === "number") return of
+        return Math.ceil(count / of.per) + 1
+      })
+      runKernel(kernel, operands.map(operandOf), all as [number, number, number])
+    }
+    const stride = strideOf(this.#plan.buffers[OUTPUT]!)
+    const rows = places[OUTPUT]!.f32()
+    const computed = Float32Array.from(
+      { length: count * outputs },
+      (_, i) => rows[Math.floor(i / outputs) * stride + from + (i % outputs)]!,
+    )
+    return { computed: bitsOf(computed), expected: bitsOf(expected) }
+  }
+
+  /** Rows of a buffer. Behind the last column of codes there are zeros. */
+  #rowsOf(buffer: Buffer, count: number): Float32Array | Int8Array {
+    const { columns, dtype } = buffer
+    const stride = strideOf(buffer)
+    const { from = 0 } = this.#product
+    const first = dtype === "f32" ? from : 0
+    const isOwn = (i: number) => i % stride >= first && i % stride < columns
+    const length = count * stride
+    if (dtype === "i8")
+      return Int8Array.from({ length }, (_, i) => (isOwn(i) ? (this.#next() % 255) - 127 : 0))
+    const float = () => this.#next() / 2 ** 31 - 1
+    return Float32Array.from({ length }, (_, i) => (isOwn(i) ? float() : Number.NaN))
+  }
+
+  /** As machine.ts multiplies. */
+  #expected(data: readonly (Float32Array | Int8Array)[], count: number): Float32Array {
+    const { codec, input, columns, outputs, end = "store", bias, from = 0 } = this.#product
+    const { epilogue } = this.#step
+    const { buffers } = this.#plan
+    const stored = referenceWeights(this.#weights, input === "int8" ? "codes" : "floats")
+    const { values: biases } = referenceWeights(this.#bias, "floats") as Floats
+    const strideIn = (buffer: number) => strideOf(buffers[buffer]!)
+    const tight = <T extends Float32Array | Int8Array>(buffer: number) => {
+      const { columns } = buffers[buffer]!
+      return data[buffer]!.filter((_, i) => i % strideIn(buffer) < columns) as T
+    }
+    const group = input === "int8" ? groupCodecs[codec as GroupCodecName].group : 32
+    const codes = { codes: tight<Int8Array>(CODES), scales: tight<Float32Array>(SCALES) }
+    const quantized = { ...codes, columns, group }
+    const floats = { data: data[INPUT] as Float32Array, stride: strideIn(INPUT), from, columns }
+    const ends = partEnds(columns, codec, 8)
+    const sums = new Float64Array(4 * ends.length)
+    const out = new Float32Array(count * outputs)
+    for (let row = 0; row < count; row++)
+      for (let n = 0; n < outputs; n++) {
+        const wanted = [n, epilogue.kind === "gated" ? n + outputs : n, n, n] as const
+        for (const [part, last] of ends.entries()) {
+          const [first, own] = [ends[part - 1] ?? 0, sums.subarray(4 * part, 4 * part + 4)]
+          if (input === "int8")
+            dotCodesFour(quantized, row, stored as Codes, wanted, first, last, own)
+          else dotFour(floats, row, stored as Floats, wanted, first, last, own)
+        }
+        addParts(sums)
+        const [y, up] = [0, 1].map((i) =>
+          bias ? fround(sums[i]! + biases[wanted[i]!]!) : sums[i]!,
+        )
+        const at = row * outputs + n
+        if (epilogue.kind === "gated") out[at] = elementwise[epilogue.activation].js(y!) * up!
+        else if (end === "store") out[at] = y!
+        else {
+          const to = end === "add" ? OUTPUT : TO
+          out[at] = data[to]![row * strideIn(to) + from + n]! + y!
+        }
+      }
+    return out
+  }
+}
+
+const bitsOf = (values: Float32Array) => new Uint32Array(values.buffer)
+
+/** One row more than a group takes. */
+function rowsFor({ launches }: Choice): number {
+  const rows = launches[0]!.groups[1]
+  return typeof rows === "number" ? rows : rows.per + 1
+}
+
+function expectEqualBits(product: Product, rows = rowsFor): void {
+  const own = new Case(product)
+  for (const choice of own.choices()) {
+    const { computed, expected } = own.run(choice, rows(choice))
+    expect(computed, choice.launches[0]!.kernel.name).toEqual(expected)
+  }
+}
+
+const floats = Object.keys(floatBytes) as FloatType[]
+
+// Parts of two groups and of three, the last of which ends early; lanes have columns of several panels, and some none.
+describe("codes meet", () => {
+  test.each(groupCodecNames)("%s", (codec) => {
+    const columns = 18 * groupCodecs[codec].group + 5
+    expectEqualBits({ codec, input: "int8", columns, outputs: 70 })
+  })
+})
+
+describe("floats meet", () => {
+  test.each<CodecName>([...floats, ...groupCodecNames])("%s", (codec) => {
+    const columns = isGroupCodec(codec) ? 9 * groupCodecs[codec].group + 5 : 581
+    expectEqualBits({ codec, input: "float", columns, outputs: 70 })
+  })
+
+  test.each([...floats, "q4f16_1", "q3f16_1"] as const)("%s, and begin anywhere", (codec) => {
+    expectEqualBits({ codec, input: "float", columns: 90, outputs: 33, from: 3 }, () => 3)
+  })
+})
+
+describe.each([
+  { codec: "q4_k", input: "int8" },
+  { codec: "f16", input: "float" },
+] as const)("$codec and what becomes of sums:", (what) => {
+  test.each(["store", "add", "add to", ...activations] as const)("%s", (end) => {
+    expectEqualBits({ ...what, columns: 100, outputs: 37, end, bias: true, from: 4 }, () => 5)
+  })
+
+  test("gates that lie in their panels as their up rows do", () => {
+    expectEqualBits({ ...what, columns: 40, outputs: 64, end: "silu" }, () => 3)
+  })
+})
+
+test.each([2, 7, 31, 33, 64])("%i columns: parts that have none", (columns) => {
+  for (const codec of ["q4f16_1", "q8f16_1", "q2_k"] as const)
+    expectEqualBits({ codec, input: "int8", columns, outputs: 33 }, () => 2)
+  for (const codec of ["f32", "bf16"] as const)
+    expectEqualBits({ codec, input: "float", columns, outputs: 33 }, () => 2)
+})
+
+test("rows choose among kernels", () => {
+  const names = new Case({ codec: "q8_0", input: "int8", columns: 64, outputs: 8 })
+    .choices()
+    .map(({ most, launches }) => [most, launches[0]!.kernel.name])
+  expect(names).toEqual([
+    [1, "few1_q8_0_store"],
+    [2, "few2_q8_0_store"],
+    [4, "few4_q8_0_store"],
+    [64, "few8_q8_0_store"],
+    [undefined, "tile64_q8_0_store"],
+  ])
+})
+
+test("products of other sizes have the same kernels", () => {
+  const kernels = ([128, 300] as const).map((columns) =>
+    new Case({ codec: "q6_k", input: "int8", columns, outputs: columns / 4 })
+      .choices()
+      .map(({ launches }) => launches.map(({ kernel }) => kernel)),
+  )
+  expect(JSON.stringify(kernels[0])).toBe(JSON.stringify(kernels[1]))
+})
