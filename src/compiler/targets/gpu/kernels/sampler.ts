@@ -1,15 +1,16 @@
 // A row of logits becomes a token on the device: runtime/sampling.ts, bit for bit. Every sum is one of whole numbers, so a
 // row's tokens may be dealt out to several groups of threads, each with a chunk of them; what a group found lies in scratch
-// memory until the next phase reads all of it. A small vocabulary is one chunk, and all phases are one kernel.
+// memory until the next kernel reads all of it.
 //
-//   score   logits become scores (bias, penalties), and scores keys that sort as they do; 0 is a token that may not come
-//   select  eight passes, if a row asks for them: four find the cut of top-k, four that of top-p, a byte of the key each.
-//           A pass counts, or weighs, the tokens whose key begins as the cut does, by their key's next byte; the next pass
-//           finds that byte. Among equals the cut is at an id.
-//   race    the best of what is left by score + noise; what log-probabilities need, for the rows that want them
-//   tell    chunks are put together: the row's results
+//   score     logits become scores (bias, penalties), and scores keys that sort as they do; 0 is a token that may not come
+//   select    eight passes, if a row asks for them: four find the cut of top-k, four that of top-p, a byte of the key each.
+//             A pass counts, or weighs, the tokens whose key begins as the cut does, by their key's next byte; the next pass
+//             finds that byte. Among equals the cut is at an id.
+//   race      the best of what is left by score + noise
+//   describe  what log-probabilities need, for the rows that want them
+//   tell      chunks are put together: the row's results
 //
-// Groups of rows that want nothing of a phase leave at once.
+// Rows that want nothing of a kernel, or are not there, pass its barriers and do nothing.
 
 import {
   NO_MASK,
@@ -19,6 +20,7 @@ import {
   type SamplingArray,
   samplingWord,
 } from "../../../../runtime/gpu/regions.ts"
+import { NO_LOGPROBS } from "../../../../runtime/program.ts"
 import type { Plan } from "../../../plan.ts"
 import {
   type Builder,
@@ -41,7 +43,7 @@ import {
   type Whole,
   wholeShare,
 } from "./numbers.ts"
-import { type Best, BINS, NOTHING, THREAD_BITS, THREADS, Threads } from "./threads.ts"
+import { type Best, BestSoFar, BINS, NOTHING, named, THREADS, Threads } from "./threads.ts"
 
 /** Tokens of a chunk. Sums of a chunk's shares are kept in three words of 14 bits and what they carry: see `addShare`. */
 const CHUNK = 8192
@@ -50,7 +52,8 @@ const PASSES = 8
 const DIGITS = 4 // of a key, in either half of the passes
 
 /** What groups leave to one another of a row: words of scratch memory, first those of the row, then those of each chunk. */
-const STATE = 8 // of each pass
+const STATE = 8 // of each pass: what it was told to look for
+const STATE_WORDS = 5
 const ROW_WORDS = PASSES * STATE
 const chunkWord = {
   bestKey: 0, // UNSOUND if a logit is not finite
@@ -63,6 +66,7 @@ const chunkWord = {
   tops: 8, // [MAX_TOP_LOGPROBS, 2] keys of logits and their tokens
   bins: 48, // [2, 3, BINS] of this pass and the last: how many, and the two words of what they weigh
 } as const
+type ChunkWord = Exclude<keyof typeof chunkWord, "tops" | "bins">
 const BINS_WORDS = 3 * BINS
 const CHUNK_WORDS = chunkWord.bins + 2 * BINS_WORDS
 
@@ -74,6 +78,16 @@ const ALL = 2 ** 24 // of topPart
 interface Cut {
   key: Value
   end: Value
+}
+
+/** What of a row decides which tokens may be drawn. The first three are 1 or 0. */
+interface Limits {
+  isDrawn: Value
+  isCounted: Value // top-k
+  isWeighed: Value // top-p
+  topK: Value
+  topPart: Value
+  inverseTemperature: Value
 }
 
 /** How the tokens that are in question are known after some passes. */
@@ -97,7 +111,7 @@ const buffers = {
   masks: { element: "u32", access: "read" },
   results: { element: "u32", access: "write" },
 } as const
-const words = ["vocabulary", "stride", "chunkTokens", "chunks", "pass"] as const
+const words = ["vocabulary", "stride", "chunkTokens", "chunks", "firstPass", "lastPass"] as const
 type BufferName = keyof typeof buffers
 type WordName = (typeof words)[number]
 
@@ -110,17 +124,15 @@ class Draw {
   readonly #words = new Map<WordName, Value>()
   readonly #row: Value
   readonly #chunk: Value
+  /** Launches are made for more rows than there may be. */
+  readonly #isThere: Value
 
   constructor(k: Builder) {
     this.#k = k
     this.#threads = new Threads(k)
     this.#row = k.group(0)
     this.#chunk = k.group(1)
-  }
-
-  /** Launches are made for more rows than there may be. */
-  ifThere(body: () => void): void {
-    this.#k.if(this.#row.lt(this.#buffer("count").load(0)), body)
+    this.#isThere = k.let(this.#row.lt(this.#buffer("count").load(0)), "isThere")
   }
 
   // ---------------------------------------------------------------- score
@@ -129,48 +141,41 @@ class Draw {
     const k = this.#k
     const logits = this.#logits()
     const scores = this.#scores()
+    const [biasStart, biasEnd] = this.#given("biasStart", "biasEnd")
+    const [countStart, countEnd] = this.#given("countStart", "countEnd")
     const allows = this.#allows()
-    const biasStart = this.#word("biasStart")
-    const biasEnd = this.#word("biasEnd")
-    const countStart = this.#word("countStart")
-    const countEnd = this.#word("countEnd")
-    const isChanged = k.let(biasStart.lt(biasEnd).or(countStart.lt(countEnd)))
+    const isChanged = k.let(biasStart.lt(biasEnd).or(countStart.lt(countEnd)), "isChanged")
     const most = k.variable(u32(NOTHING), "most")
-    const key = k.variable(u32(NOTHING), "bestKey")
-    const token = k.variable(u32(0), "bestToken")
-    const finish = (own: Value, score: Value) => {
-      const allowed = k.let(select(allows(own), keyOf(score), NOTHING))
-      scores.store(own, allowed)
-      k.if(allowed.gt(key.now), () => {
-        key.set(allowed)
-        token.set(own)
-      })
+    const best = new BestSoFar(k)
+    const finish = (token: Value, score: Value) => {
+      const key = k.let(select(allows(token), keyOf(score), NOTHING))
+      scores.store(token, key)
+      best.meet({ key, token })
     }
-    this.#eachToken((own) => {
-      const logit = logits.load(own)
+    this.#eachToken(this.#isThere, (token) => {
+      const logit = logits.load(token)
       const score = settled(k, logit)
-      const raw = k.let(select(isNumber(logit), keyOf(score), UNSOUND))
-      most.set(most.now.max(raw))
+      most.set(most.now.max(k.let(select(isNumber(logit), keyOf(score), UNSOUND))))
       k.if(
         isChanged,
-        () => scores.store(own, score.bits("u32")),
-        () => finish(own, score),
+        () => scores.store(token, score.bits("u32")),
+        () => finish(token, score),
       )
     })
-    k.if(isChanged, () => {
-      k.barrier()
-      this.#addBiases(biasStart, biasEnd)
-      k.barrier()
-      this.#penalise(countStart, countEnd)
-      k.barrier()
-      this.#eachToken((own) => finish(own, k.let(scores.load(own).bits("f32"))))
-    })
-    const likeliest = this.#threads.best({ key: key.now, token: token.now })
-    const largest = this.#threads.best({ key: most.now, token: u32(0) }).key
-    k.if(k.lane.eq(0), () => {
-      this.#leave("bestKey", select(largest.eq(UNSOUND), largest, likeliest.key))
-      this.#leave("bestToken", likeliest.token)
-      this.#leave("most", largest)
+    this.#threads.barrier()
+    this.#addBiases(biasStart, biasEnd)
+    this.#threads.barrier()
+    this.#penalise(countStart, countEnd)
+    this.#threads.barrier()
+    this.#eachToken(isChanged, (token) => finish(token, k.let(scores.load(token).bits("f32"))))
+    const [likeliest, largest] = this.#threads.bests([
+      best.now,
+      { key: most.now, token: u32(0) },
+    ]) as [Best, Best]
+    this.#leave({
+      bestKey: select(largest.key.eq(UNSOUND), u32(UNSOUND), likeliest.key),
+      bestToken: likeliest.token,
+      most: largest.key,
     })
   }
 
@@ -179,14 +184,13 @@ class Draw {
     const k = this.#k
     const scores = this.#scores()
     const [tokens, biases] = [this.#buffer("biasTokens"), this.#buffer("biases")]
+    const isOfChunk = this.#isOfChunk()
     k.for(start, end, 1, (i) => {
       const token = tokens.load(i)
-      k.if(this.#isOfChunk(token).and(token.rem(THREADS).eq(k.lane)), () => {
-        const score = scores
-          .load(token)
-          .bits("f32")
-          .add(settled(k, biases.load(i)))
-        scores.store(token, settled(k, score).bits("u32"))
+      k.if(isOfChunk(token).and(token.rem(THREADS).eq(k.lane)), () => {
+        const bias = settled(k, biases.load(i))
+        const score = settled(k, scores.load(token).bits("f32").add(bias))
+        scores.store(token, score.bits("u32"))
       })
     })
   }
@@ -196,11 +200,17 @@ class Draw {
     const k = this.#k
     const scores = this.#scores()
     const [tokens, counts] = [this.#buffer("countTokens"), this.#buffer("counts")]
-    const [repetition, inverse] = [this.#float("repetition"), this.#float("inverseRepetition")]
-    const [frequency, presence] = [this.#float("frequency"), this.#float("presence")]
+    const isOfChunk = this.#isOfChunk()
+    const floats = this.#given("repetition", "inverseRepetition", "frequency", "presence")
+    const [repetition, inverse, frequency, presence] = floats.map((word) => word.bits("f32")) as [
+      Value,
+      Value,
+      Value,
+      Value,
+    ]
     k.for(start.add(k.lane), end, THREADS, (i) => {
       const token = tokens.load(i)
-      k.if(this.#isOfChunk(token), () => {
+      k.if(isOfChunk(token), () => {
         const score = k.let(scores.load(token).bits("f32"))
         const repeated = settled(k, score.mul(select(score.gt(0), inverse, repetition)))
         const counted = settled(k, counts.load(i).float().mul(frequency))
@@ -214,8 +224,8 @@ class Draw {
   #allows(): (token: Value) => Value {
     const k = this.#k
     const masks = this.#buffer("masks")
-    const start = this.#word("maskStart")
-    const isMasked = k.let(start.ne(NO_MASK))
+    const [start] = this.#given("maskStart")
+    const isMasked = k.let(start.ne(NO_MASK), "isMasked")
     return (token) => {
       const word = k.variable(u32(0xffffffff))
       k.if(isMasked, () => word.set(masks.load(start.add(token.shr(5)))))
@@ -225,89 +235,82 @@ class Draw {
 
   // ---------------------------------------------------------------- select
 
-  /** The pass that a launch of its own is. */
-  pass(): Value {
-    return this.#wordOf("pass")
-  }
-
-  /** @param pass 0 … PASSES - 1 */
-  select(pass: Value): void {
+  /** As many passes as the launch says. */
+  select(): void {
     const k = this.#k
-    const stage = k.let(pass.div(DIGITS))
-    const digit = k.let(pass.rem(DIGITS))
-    const { isCounted, isWeighed } = this.#limits()
-    const isOwn = stage.eq(0).and(isCounted).or(stage.ne(0).and(isWeighed))
-    k.if(isOwn, () => {
-      const best = this.#best()
-      k.if(isSound(best), () => this.#pass(stage, digit, isCounted, best))
-    })
+    const limits = this.#limits()
+    const best = this.#best()
+    k.for(
+      this.#wordOf("firstPass"),
+      this.#wordOf("lastPass"),
+      1,
+      (pass) => {
+        this.#threads.barrier() // the last pass is over
+        this.#pass(pass, limits, best)
+      },
+      "pass",
+    )
   }
 
-  #pass(stage: Value, digit: Value, isCounted: Value, best: Best): void {
+  #pass(pass: Value, limits: Limits, best: Best): void {
     const k = this.#k
     const scores = this.#scores()
-    const prefix = k.variable(u32(0), "prefix")
-    const key = k.variable(u32(NOTHING), "cutKey")
-    const end = k.variable(u32(NO_END), "cutEnd")
-    const isFirst = k.let(digit.eq(0))
+    const stage = k.let(pass.div(DIGITS), "stage")
+    const digit = k.let(pass.rem(DIGITS), "digit")
+    const isOwn = k.let(select(stage.eq(0), limits.isCounted, limits.isWeighed).ne(0), "isOwn")
+    const isFirst = digit.eq(0)
     // The first pass of top-p begins with what top-k has left.
-    k.if(isFirst.not().or(stage.ne(0).and(isCounted)), () => {
-      const before = k.let(select(isFirst, u32(0), stage))
-      const found = this.#find(before, k.let(select(isFirst, u32(DIGITS), digit)))
-      k.if(
-        isFirst,
-        () => {
-          const cut = this.#cut(before, found, best)
-          key.set(cut.key)
-          end.set(cut.end)
-        },
-        () => {
-          prefix.set(found.prefix)
-          k.if(this.#chunk.eq(0).and(k.lane.eq(0)), () => this.#remember(stage, digit, found))
-        },
-      )
-    })
-    const bins = this.#threads.clearBins()
+    const isAfter = k.let(isOwn.and(isFirst).and(stage.ne(0)).and(limits.isCounted.ne(0)))
+    const isLater = k.let(isOwn.and(isFirst.not()))
+    const found = this.#find(
+      isLater.or(isAfter),
+      k.let(select(isAfter, u32(0), stage)),
+      k.let(select(isAfter, u32(DIGITS), digit)),
+      limits,
+    )
+    const cut = this.#cut(isAfter, u32(0), found, best, limits)
+    k.if(isLater.and(this.#chunk.eq(0)).and(k.lane.eq(0)), () => this.#remember(pass, found))
+    const prefix = k.let(select(isLater, found.prefix, 0))
     const above = k.let(u32(31).sub(digit.mul(8))) // bits but one, as a shift is less than 32
     const below = k.let(u32(24).sub(digit.mul(8)))
-    const cut = { key: key.now, end: end.now }
-    this.#eachToken((token) => {
-      const own = scores.load(token)
-      const isKept = k.let(keeps(cut, own, token))
-      k.if(isKept.not().and(own.ne(NOTHING)), () => scores.store(token, NOTHING))
-      k.if(isKept.and(own.shr(1).shr(above).eq(prefix.now)), () => {
-        const bin = k.let(own.shr(below).and(BINS - 1))
+    const bins = this.#threads.clearBins()
+    this.#eachToken(isOwn, (token) => {
+      const key = scores.load(token)
+      const isKept = k.let(keeps(cut, key, token))
+      k.if(isKept.not().and(key.ne(NOTHING)), () => scores.store(token, NOTHING))
+      k.if(isKept.and(key.shr(1).shr(above).eq(prefix)), () => {
+        const bin = k.let(key.shr(below).and(BINS - 1))
         bins.count(bin)
-        k.if(stage.ne(0), () => bins.addShare(bin, this.#share(own, best)))
+        k.if(stage.ne(0), () => bins.addShare(bin, this.#share(key, best, limits)))
       })
     })
-    k.barrier()
     const { count, share } = bins.ofLane()
-    const to = this.#bins(this.#chunk, stage.mul(DIGITS).add(digit))
-    const found = this.#buffer("found")
-    found.store(to.add(k.lane), count)
-    found.store(to.add(BINS).add(k.lane), select(stage.eq(0), count, share.low))
-    found.store(to.add(2 * BINS).add(k.lane), share.high)
+    k.if(isOwn, () => {
+      const to = this.#bins(this.#chunk, pass)
+      const buffer = this.#buffer("found")
+      buffer.store(to.add(k.lane), count)
+      buffer.store(to.add(BINS).add(k.lane), select(stage.eq(0), count, share.low))
+      buffer.store(to.add(2 * BINS).add(k.lane), share.high)
+    })
   }
 
   /** What the first `digits` passes of a stage have found, the last of them now. */
-  #find(stage: Value, digits: Value): Found {
+  #find(isWanted: Value, stage: Value, digits: Value, { topK, topPart }: Limits): Found {
     const k = this.#k
     const found = this.#buffer("found")
+    const pass = k.let(stage.mul(DIGITS).add(digits).sub(1))
     const low = k.variable(u32(0))
     const high = k.variable(u32(0))
-    const pass = k.let(stage.mul(DIGITS).add(digits).sub(1))
-    k.for(0, this.#wordOf("chunks"), 1, (chunk) => {
+    const add = (chunk: Value) => {
       const at = k.let(this.#bins(chunk, pass).add(BINS).add(k.lane))
       const weight = { low: found.load(at), high: found.load(at.add(BINS)) }
       const sum = addWhole(k, { low: low.now, high: high.now }, weight)
       low.set(sum.low)
       high.set(sum.high)
-    })
-    const { all, own, larger } = this.#threads.fromTheEnd({ low: low.now, high: high.now })
-    const before = ["prefix", "aboveLow", "aboveHigh", "targetLow", "targetHigh"].map((name) =>
-      k.variable(u32(0), name),
-    )
+    }
+    k.if(isWanted, () => k.for(0, this.#wordOf("chunks"), 1, add))
+    const { all, own, later } = this.#threads.fromTheEnd({ low: low.now, high: high.now })
+    const before = Array.from({ length: STATE_WORDS }, () => k.variable(u32(0)))
     const [prefix, aboveLow, aboveHigh, targetLow, targetHigh] = before as [
       Variable,
       Variable,
@@ -315,159 +318,141 @@ class Draw {
       Variable,
       Variable,
     ]
-    k.if(
-      digits.eq(1),
-      () => {
-        const share = partOf(k, all, this.#word("topPart"))
-        const count = all.low.min(this.#word("topK"))
-        targetLow.set(select(stage.eq(0), count, share.low))
-        targetHigh.set(select(stage.eq(0), u32(0), share.high))
-      },
-      () => {
-        const at = k.let(this.#state(pass))
-        for (const [i, variable] of before.entries()) variable.set(found.load(at.add(i)))
-      },
-    )
+    const isFirst = digits.eq(1)
+    k.if(isWanted.and(isFirst.not()), () => {
+      const at = k.let(this.#state(pass))
+      for (const [i, variable] of before.entries()) variable.set(found.load(at.add(i)))
+    })
+    k.if(isWanted.and(isFirst), () => {
+      const share = partOf(k, all, topPart)
+      targetLow.set(select(stage.eq(0), all.low.min(topK), share.low))
+      targetHigh.set(select(stage.eq(0), u32(0), share.high))
+    })
     const target = { low: targetLow.now, high: targetHigh.now }
     const above = { low: aboveLow.now, high: aboveHigh.now }
-    const without = addWhole(k, above, larger)
+    const without = addWhole(k, above, later)
     const isIn = reaches(k, addWhole(k, above, own), target).and(reaches(k, without, target).not())
-    const [bin, sumLow, sumHigh] = this.#threads.tell(isIn, [k.lane, without.low, without.high])
+    // Of what nobody wants thread 0 tells something.
+    const isTold = isWanted.and(isIn).or(isWanted.not().and(k.lane.eq(0)))
+    const told = this.#threads.tell(isTold, [k.lane, without.low, without.high])
+    const [bin, sumLow, sumHigh] = told as [Value, Value, Value]
     return {
-      prefix: k.let(prefix.now.shl(8).or(bin!)),
-      above: { low: sumLow!, high: sumHigh! },
+      prefix: k.let(prefix.now.shl(8).or(bin)),
+      above: { low: sumLow, high: sumHigh },
       target,
     }
   }
 
-  #remember(stage: Value, digits: Value, { prefix, above, target }: Found): void {
-    const at = this.#k.let(this.#state(stage.mul(DIGITS).add(digits)))
+  #remember(pass: Value, { prefix, above, target }: Found): void {
+    const at = this.#k.let(this.#state(pass))
     const words = [prefix, above.low, above.high, target.low, target.high]
     for (const [i, word] of words.entries()) this.#buffer("found").store(at.add(i), word)
   }
 
-  /** Of equals, whose key the passes of a stage have found, as many are kept as it takes to reach the target. */
-  #cut(stage: Value, { prefix, above, target }: Found, best: Best): Cut {
+  /**
+   * Of equals, whose key the passes of a stage have found, as many are kept as it takes to reach the target. All tokens are
+   * if nobody wants a cut.
+   */
+  #cut(isWanted: Value, stage: Value, found: Found, best: Best, limits: Limits): Cut {
     const k = this.#k
-    const rest = subtractWhole(k, target, above)
-    const share = this.#share(prefix, best)
-    const weight = {
-      low: k.let(select(stage.eq(0), u32(1), share.low)),
-      high: k.let(select(stage.eq(0), u32(0), share.high)),
-    }
-    const kept = k.let(divideWhole(k, rest, weight))
-    const pass = k.let(stage.mul(DIGITS).add(DIGITS - 1))
-    const countOf = (chunk: Value) =>
-      this.#buffer("found").load(this.#bins(chunk, pass).add(prefix.and(BINS - 1)))
-    const earlier = k.variable(u32(0))
-    k.each(this.#chunk, (chunk) => earlier.set(earlier.now.add(countOf(chunk))))
-    const before = this.#threads.sums([earlier.now])[0]!
-    const count = countOf(this.#chunk)
-    const own = k.let(select(kept.gt(before), kept.sub(before), 0).min(count))
-    const end = k.variable(u32(NO_END), "end")
-    k.if(own.lt(count), () => {
-      end.set(0)
-      k.if(own.ne(0), () => end.set(this.#endOf(prefix, own)))
+    const { prefix, above, target } = found
+    const own = k.variable(u32(0)) // of these this chunk keeps as many
+    const count = k.variable(u32(0)) // of so many that it has
+    k.if(isWanted, () => {
+      const share = this.#share(prefix, best, limits)
+      const weight = named(k, {
+        low: select(stage.eq(0), u32(1), share.low),
+        high: select(stage.eq(0), u32(0), share.high),
+      })
+      const kept = k.let(divideWhole(k, subtractWhole(k, target, above), weight))
+      const pass = k.let(stage.mul(DIGITS).add(DIGITS - 1))
+      const countOf = (chunk: Value) =>
+        this.#buffer("found").load(this.#bins(chunk, pass).add(prefix.and(BINS - 1)))
+      const before = k.variable(u32(0))
+      k.for(0, this.#chunk, 1, (chunk) => before.set(before.now.add(countOf(chunk))))
+      count.set(countOf(this.#chunk))
+      own.set(select(kept.gt(before.now), kept.sub(before.now), 0).min(count.now))
     })
-    return { key: prefix, end: end.now }
+    const isTorn = k.let(own.now.ne(0).and(own.now.lt(count.now)))
+    const end = this.#endOf(isTorn, prefix, own.now)
+    return {
+      key: k.let(select(isWanted, prefix, NOTHING)),
+      end: k.let(select(isTorn, end, select(own.now.lt(count.now), u32(0), NO_END))),
+    }
   }
 
-  /** The token behind the first `count` of this chunk that have a key. There are more. */
-  #endOf(key: Value, count: Value): Value {
+  /** The token behind the first `count` of this chunk that have a key. */
+  #endOf(isWanted: Value, key: Value, count: Value): Value {
     const k = this.#k
     const scores = this.#scores()
-    // Threads take neighbours, the last thread the first ones: sums are from the end.
+    // Threads take neighbours, the last thread the first ones, as sums are from the end.
     const each = k.let(
       this.#wordOf("chunkTokens")
         .add(THREADS - 1)
-        .shr(THREAD_BITS),
+        .div(THREADS),
     )
     const { from, to } = this.#tokens()
-    const first = k.let(
-      from.add(
-        u32(THREADS - 1)
-          .sub(k.lane)
-          .mul(each),
-      ),
-    )
+    const turn = u32(THREADS - 1).sub(k.lane)
+    const first = k.let(from.add(turn.mul(each)))
     const last = k.let(first.add(each).min(to))
+    const eachEqual = (body: (token: Value) => void) =>
+      k.for(first, last, 1, (token) => k.if(scores.load(token).eq(key), () => body(token)))
     const equals = k.variable(u32(0))
-    k.for(first, last, 1, (token) => {
-      equals.set(equals.now.add(select(scores.load(token).eq(key), u32(1), 0)))
-    })
-    const { own, larger } = this.#threads.fromTheEnd({ low: equals.now, high: u32(0) })
-    const left = k.variable(count.sub(larger.low))
+    k.if(isWanted, () => eachEqual(() => equals.set(equals.now.add(1))))
+    const { own, later } = this.#threads.fromTheEnd({ low: equals.now, high: u32(0) })
+    const isMine = k.let(isWanted.and(later.low.lt(count)).and(own.low.ge(count)))
+    const left = k.variable(count.sub(later.low))
     const end = k.variable(u32(0))
-    const isMine = k.let(larger.low.lt(count).and(own.low.ge(count)))
-    k.if(isMine, () => {
-      k.for(first, last, 1, (token) => {
-        k.if(scores.load(token).eq(key).and(left.now.ne(0)), () => {
-          left.set(left.now.sub(1))
-          end.set(token.add(1))
-        })
-      })
-    })
-    return this.#threads.tell(isMine, [end.now])[0]!
+    const take = (token: Value) => {
+      k.if(left.now.ne(0), () => end.set(token.add(1)))
+      left.set(select(left.now.ne(0), left.now.sub(1), 0))
+    }
+    k.if(isMine, () => eachEqual(take))
+    const isTold = isMine.or(isWanted.not().and(k.lane.eq(0)))
+    return this.#threads.tell(isTold, [end.now])[0]!
   }
 
   // ---------------------------------------------------------------- race
 
   race(): void {
     const k = this.#k
-    const best = this.#best()
-    k.if(isSound(best), () => {
-      const isDrawn = this.#word("isGreedy").eq(0)
-      k.if(isDrawn, () => this.#race(best))
-      const tops = this.#word("topLogprobs")
-      k.if(tops.bits("i32").ge(0), () => this.#describe(tops))
-    })
-  }
-
-  #race(best: Best): void {
-    const k = this.#k
     const scores = this.#scores()
-    const { isCounted, isWeighed } = this.#limits()
-    const key = k.variable(u32(NOTHING), "cutKey")
-    const end = k.variable(u32(NO_END), "cutEnd")
-    k.if(isCounted.or(isWeighed), () => {
-      const stage = k.let(select(isWeighed, u32(1), 0))
-      const cut = this.#cut(stage, this.#find(stage, u32(DIGITS)), best)
-      key.set(cut.key)
-      end.set(cut.end)
-    })
-    const cut = { key: key.now, end: end.now }
-    const minP = this.#float("minP")
-    const noiseKey = { low: this.#word("noiseLow"), high: this.#word("noiseHigh") }
-    const bestKey = k.variable(u32(NOTHING))
-    const bestToken = k.variable(u32(0))
-    this.#eachToken((token) => {
-      const own = scores.load(token)
-      k.if(keeps(cut, own, token), () => {
-        const behind = this.#behind(own, best)
+    const limits = this.#limits()
+    const best = this.#best()
+    const [minPBits, low, high] = this.#given("minP", "noiseLow", "noiseHigh")
+    const minP = minPBits.bits("f32")
+    const isCut = limits.isCounted.or(limits.isWeighed).ne(0).and(isSound(best))
+    const stage = k.let(limits.isWeighed)
+    const found = this.#find(k.let(isCut), stage, u32(DIGITS), limits)
+    const cut = this.#cut(k.let(isCut), stage, found, best, limits)
+    const drawn = new BestSoFar(k)
+    this.#eachToken(limits.isDrawn.ne(0).and(isSound(best)), (token) => {
+      const key = scores.load(token)
+      k.if(keeps(cut, key, token), () => {
+        const behind = this.#behind(key, best, limits)
         k.if(minP.le(0).or(expSingle(k, behind).ge(minP)), () => {
-          const drawn = k.let(keyOf(behind.add(gumbel(k, noiseKey, token))))
-          k.if(drawn.gt(bestKey.now), () => {
-            bestKey.set(drawn)
-            bestToken.set(token)
-          })
+          const score = behind.add(gumbel(k, { low, high }, token))
+          drawn.meet({ key: k.let(keyOf(score)), token })
         })
       })
     })
-    const winner = this.#threads.best({ key: bestKey.now, token: bestToken.now })
-    k.if(k.lane.eq(0), () => {
-      this.#leave("raceKey", winner.key)
-      this.#leave("raceToken", winner.token)
-    })
+    const [winner] = this.#threads.bests([drawn.now]) as [Best]
+    this.#leave({ raceKey: winner.key, raceToken: winner.token })
   }
 
+  // ---------------------------------------------------------------- describe
+
   /** The sum of the shares of raw logits, and the likeliest of them. */
-  #describe(tops: Value): void {
+  describe(): void {
     const k = this.#k
     const logits = this.#logits()
-    const most = k.let(scoreOf(this.#mostKey()))
+    const found = this.#buffer("found")
+    const [best, largest] = this.#bests(["bestKey", "bestToken"], ["most", undefined])
+    const tops = this.#tops(best)
+    const most = k.let(scoreOf(largest.key))
     const low = k.variable(u32(0))
     const high = k.variable(u32(0))
-    this.#eachToken((token) => {
+    this.#eachToken(tops.isWanted, (token) => {
       const behind = settled(k, settled(k, logits.load(token)).sub(most))
       const share = wholeShare(k, expSingle(k, behind))
       const sum = addWhole(k, { low: low.now, high: high.now }, share)
@@ -475,21 +460,27 @@ class Draw {
       high.set(sum.high)
     })
     const sum = this.#threads.sum({ low: low.now, high: high.now })
-    k.if(k.lane.eq(0), () => {
-      this.#leave("sumLow", sum.low)
-      this.#leave("sumHigh", sum.high)
-    })
-    const found = this.#buffer("found")
+    this.#leave({ sumLow: sum.low, sumHigh: sum.high })
     const to = k.let(this.#ofChunk(this.#chunk).add(chunkWord.tops))
     this.#threads.list(
-      tops,
-      (body) =>
-        this.#eachToken((token) => body(k.let(keyOf(settled(k, logits.load(token)))), token)),
+      tops.count,
+      (meet) =>
+        this.#eachToken(tops.isWanted, (token) =>
+          meet({ key: k.let(keyOf(settled(k, logits.load(token)))), token }),
+        ),
       (i, { key, token }) => {
         found.store(to.add(i.mul(2)), key)
         found.store(to.add(i.mul(2)).add(1), token)
       },
     )
+  }
+
+  /** Whether the row wants log-probabilities, and how many likeliest tokens. */
+  #tops(best: Best): { isWanted: Value; count: Value } {
+    const k = this.#k
+    const [count] = this.#given("topLogprobs")
+    const isWanted = k.let(isSound(best).and(count.ne(NO_LOGPROBS >>> 0)))
+    return { isWanted, count: k.let(select(isWanted, count, 0)) }
   }
 
   // ---------------------------------------------------------------- tell
@@ -499,58 +490,37 @@ class Draw {
     const k = this.#k
     const results = this.#buffer("results")
     const at = k.let(this.#row.mul(RESULT_WORDS))
-    const best = this.#best()
-    const token = k.variable(best.token, "token")
-    const isThere = k.variable(select(isSound(best), u32(1), 0), "isThere")
-    k.if(isSound(best), () => {
-      k.if(this.#word("isGreedy").eq(0), () => {
-        const winner = this.#bestOf("raceKey", "raceToken")
-        token.set(winner.token)
-        k.if(winner.key.eq(NOTHING), () => isThere.set(0))
-      })
-      const tops = this.#word("topLogprobs")
-      k.if(tops.bits("i32").ge(0), () => this.#tellDescription(at, token.now, tops))
-    })
-    k.if(k.lane.eq(0), () => {
-      results.store(at.add(resultWord.token), token.now)
-      results.store(at.add(resultWord.isFinite), isThere.now)
-    })
-  }
-
-  #tellDescription(at: Value, token: Value, tops: Value): void {
-    const k = this.#k
-    const results = this.#buffer("results")
-    const found = this.#buffer("found")
-    const chunks = this.#wordOf("chunks")
-    const most = this.#mostKey()
-    const low = k.variable(u32(0))
-    const high = k.variable(u32(0))
-    k.each(chunks, (chunk) => {
-      const own = k.let(this.#ofChunk(chunk))
-      const part = {
-        low: found.load(own.add(chunkWord.sumLow)),
-        high: found.load(own.add(chunkWord.sumHigh)),
-      }
-      const sum = addWhole(k, { low: low.now, high: high.now }, part)
-      low.set(sum.low)
-      high.set(sum.high)
-    })
-    const sum = this.#threads.sum({ low: low.now, high: high.now })
-    k.if(k.lane.eq(0), () => {
-      const logit = settled(k, this.#logits().load(token))
-      results.store(at.add(resultWord.logit), logit.bits("u32"))
-      results.store(at.add(resultWord.most), scoreOf(most).bits("u32"))
+    const [best, winner, largest] = this.#bests(
+      ["bestKey", "bestToken"],
+      ["raceKey", "raceToken"],
+      ["most", undefined],
+    )
+    const { isDrawn } = this.#limits()
+    const tops = this.#tops(best)
+    const token = k.let(select(isDrawn.ne(0), winner.token, best.token))
+    const hasToken = isSound(best).and(isDrawn.eq(0).or(winner.key.ne(NOTHING)))
+    const sum = this.#sumOfChunks(tops.isWanted)
+    k.if(this.#isThere.and(k.lane.eq(0)), () => {
+      results.store(at.add(resultWord.isFinite), select(hasToken, u32(1), 0))
+      results.store(at.add(resultWord.token), token)
+      results.store(at.add(resultWord.most), scoreOf(largest.key).bits("u32"))
       results.store(at.add(resultWord.sumLow), sum.low)
       results.store(at.add(resultWord.sumHigh), sum.high)
+      k.if(hasToken, () => {
+        const logit = settled(k, this.#logits().load(token))
+        results.store(at.add(resultWord.logit), logit.bits("u32"))
+      })
     })
+    const found = this.#buffer("found")
+    const candidates = k.let(tops.count.mul(this.#wordOf("chunks")))
     this.#threads.list(
-      tops,
-      (body) =>
-        k.each(chunks.mul(tops), (i) => {
-          const chunk = k.let(i.div(tops))
-          const own = this.#ofChunk(chunk).add(i.sub(chunk.mul(tops)).mul(2))
-          const from = k.let(own.add(chunkWord.tops))
-          body(found.load(from), found.load(from.add(1)))
+      tops.count,
+      (meet) =>
+        k.each(candidates, (i) => {
+          const chunk = k.let(i.div(tops.count))
+          const nth = i.sub(chunk.mul(tops.count))
+          const from = k.let(this.#ofChunk(chunk).add(chunkWord.tops).add(nth.mul(2)))
+          meet({ key: found.load(from), token: found.load(from.add(1)) })
         }),
       (i, { key, token }) => {
         results.store(at.add(resultWord.topTokens).add(i), token)
@@ -559,63 +529,84 @@ class Draw {
     )
   }
 
+  #sumOfChunks(isWanted: Value): Whole {
+    const k = this.#k
+    const found = this.#buffer("found")
+    const low = k.variable(u32(0))
+    const high = k.variable(u32(0))
+    const add = (chunk: Value) => {
+      const at = k.let(this.#ofChunk(chunk))
+      const part = {
+        low: found.load(at.add(chunkWord.sumLow)),
+        high: found.load(at.add(chunkWord.sumHigh)),
+      }
+      const sum = addWhole(k, { low: low.now, high: high.now }, part)
+      low.set(sum.low)
+      high.set(sum.high)
+    }
+    k.if(isWanted, () => k.for(0, this.#wordOf("chunks"), 1, add))
+    return { low: low.now, high: high.now }
+  }
+
   // ---------------------------------------------------------------- what a row and a chunk have
 
-  #limits(): { isCounted: Value; isWeighed: Value } {
+  #limits(): Limits {
     const k = this.#k
-    const isDrawn = k.let(this.#word("isGreedy").eq(0))
+    const names = ["isGreedy", "topK", "topPart", "inverseTemperature"] as const
+    const [isGreedy, topK, topPart, inverse] = this.#given(...names)
+    const isDrawn = k.let(this.#isThere.and(isGreedy.eq(0)))
+    const flag = (holds: Value) => k.let(select(holds, u32(1), 0))
     return {
-      isCounted: k.let(isDrawn.and(this.#word("topK").bits("i32").gt(0))),
-      isWeighed: k.let(isDrawn.and(this.#word("topPart").lt(ALL))),
+      isDrawn: flag(isDrawn),
+      isCounted: flag(isDrawn.and(topK.bits("i32").gt(0))),
+      isWeighed: flag(isDrawn.and(topPart.lt(ALL))),
+      topK,
+      topPart,
+      inverseTemperature: k.let(inverse.bits("f32")),
     }
   }
 
   /** The likeliest token of all chunks. */
   #best(): Best {
-    return this.#bestOf("bestKey", "bestToken")
+    return this.#bests(["bestKey", "bestToken"])[0]
   }
 
-  #bestOf(keyWord: "bestKey" | "raceKey", tokenWord: "bestToken" | "raceToken"): Best {
+  /** Of each of these words, the best of all chunks. */
+  #bests<const Names extends readonly (readonly [ChunkWord, ChunkWord | undefined])[]>(
+    ...names: Names
+  ): { [i in keyof Names]: Best } {
     const k = this.#k
     const found = this.#buffer("found")
-    const key = k.variable(u32(NOTHING))
-    const token = k.variable(u32(0))
-    k.each(this.#wordOf("chunks"), (chunk) => {
+    const own = names.map(() => new BestSoFar(k))
+    const meet = (chunk: Value) => {
       const at = k.let(this.#ofChunk(chunk))
-      const own = found.load(at.add(chunkWord[keyWord]))
-      k.if(own.gt(key.now), () => {
-        key.set(own)
-        token.set(found.load(at.add(chunkWord[tokenWord])))
-      })
-    })
-    return this.#threads.best({ key: key.now, token: token.now })
-  }
-
-  #mostKey(): Value {
-    const k = this.#k
-    const key = k.variable(u32(NOTHING))
-    k.each(this.#wordOf("chunks"), (chunk) => {
-      const at = this.#ofChunk(chunk).add(chunkWord.most)
-      key.set(key.now.max(this.#buffer("found").load(at)))
-    })
-    return this.#threads.best({ key: key.now, token: u32(0) }).key
+      for (const [i, [key, token]] of names.entries())
+        own[i]!.meet({
+          key: found.load(at.add(chunkWord[key])),
+          token: token === undefined ? u32(0) : found.load(at.add(chunkWord[token])),
+        })
+    }
+    k.if(this.#isThere, () => k.each(this.#wordOf("chunks"), meet))
+    const bests: readonly Best[] = this.#threads.bests(own.map(({ now }) => now))
+    return bests as { [i in keyof Names]: Best }
   }
 
   /** How far a token's score lies behind the best: runtime/sampling.ts has this and the next. */
-  #behind(key: Value, best: Best): Value {
+  #behind(key: Value, best: Best, { inverseTemperature }: Limits): Value {
     const k = this.#k
     const apart = settled(k, scoreOf(key).sub(scoreOf(best.key)))
-    return settled(k, apart.mul(this.#float("inverseTemperature")))
+    return settled(k, apart.mul(inverseTemperature))
   }
 
-  #share(key: Value, best: Best): Whole {
-    return wholeShare(this.#k, expSingle(this.#k, this.#behind(key, best)))
+  #share(key: Value, best: Best, limits: Limits): Whole {
+    return wholeShare(this.#k, expSingle(this.#k, this.#behind(key, best, limits)))
   }
 
   /** Each thread takes every 256th of the chunk's tokens. */
-  #eachToken(body: (token: Value) => void): void {
+  #eachToken(isWanted: Value, body: (token: Value) => void): void {
+    const k = this.#k
     const { from, to } = this.#tokens()
-    this.#k.for(from.add(this.#k.lane), to, THREADS, body, "token")
+    k.if(isWanted, () => k.for(from.add(k.lane), to, THREADS, body, "token"))
   }
 
   #tokens(): { from: Value; to: Value } {
@@ -625,14 +616,15 @@ class Draw {
     return { from, to: k.let(to) }
   }
 
-  #isOfChunk(token: Value): Value {
+  #isOfChunk(): (token: Value) => Value {
     const { from, to } = this.#tokens()
-    return this.#k.let(token.ge(from).and(token.lt(to)))
+    return (token) => this.#k.let(token.ge(from).and(token.lt(to)))
   }
 
   #logits(): Pick<Elements, "load"> {
+    const logits = this.#buffer("logits")
     const from = this.#k.let(this.#row.mul(this.#wordOf("stride")))
-    return { load: (token) => this.#buffer("logits").load(from.add(token)) }
+    return { load: (token) => logits.load(from.add(token)) }
   }
 
   #scores(): Pick<Elements, "load" | "store"> {
@@ -662,16 +654,29 @@ class Draw {
     return this.#ofChunk(chunk).add(chunkWord.bins).add(pass.and(1).mul(BINS_WORDS))
   }
 
-  #leave(word: keyof typeof chunkWord, value: Value): void {
-    this.#buffer("found").store(this.#ofChunk(this.#chunk).add(chunkWord[word]), value)
+  /** What a chunk has found. */
+  #leave(words: Partial<Record<ChunkWord, Value>>): void {
+    const k = this.#k
+    const found = this.#buffer("found")
+    k.if(this.#isThere.and(k.lane.eq(0)), () => {
+      const at = k.let(this.#ofChunk(this.#chunk))
+      for (const [name, value] of Object.entries(words))
+        found.store(at.add(chunkWord[name as ChunkWord]), value)
+    })
   }
 
-  #word(name: keyof typeof samplingWord): Value {
-    return this.#buffer("rows").load(this.#row.mul(SAMPLING_WORDS).add(samplingWord[name]))
-  }
-
-  #float(name: keyof typeof samplingWord): Value {
-    return this.#word(name).bits("f32")
+  /** Words of the row's sampling; 0 if it is not there. */
+  #given<const Names extends readonly (keyof typeof samplingWord)[]>(
+    ...names: Names
+  ): { [i in keyof Names]: Value } {
+    const k = this.#k
+    const rows = this.#buffer("rows")
+    const values = names.map((name) => k.variable(u32(0), name))
+    k.if(this.#isThere, () => {
+      const at = k.let(this.#row.mul(SAMPLING_WORDS))
+      for (const [i, name] of names.entries()) values[i]!.set(rows.load(at.add(samplingWord[name])))
+    })
+    return values.map(({ now }) => now) as { [i in keyof Names]: Value }
   }
 
   #buffer(name: BufferName): Elements {
@@ -730,44 +735,35 @@ function scoreOf(key: Value): Value {
   return key.xor(key.shr(31).sub(1).or(0x80000000)).bits("f32")
 }
 
+/** A kernel, and what its operands are. */
 interface Phase {
   kernel: Kernel
   operands: readonly (BufferName | WordName)[]
 }
 
-function phase(name: string, write: (draw: Draw, k: Builder) => void): Phase {
+function phase(name: string, write: (draw: Draw) => void): Phase {
   let operands: Phase["operands"] = []
-  const made = kernel(name, THREADS, (k) => {
+  const made = kernel(`sampler_${name}`, THREADS, (k) => {
     const draw = new Draw(k)
-    draw.ifThere(() => write(draw, k))
+    write(draw)
     operands = draw.operands
   })
   return { kernel: made, operands }
 }
 
-const score = phase("sampler_score", (draw) => draw.score())
-const narrow = phase("sampler_select", (draw) => draw.select(draw.pass()))
-const race = phase("sampler_race", (draw) => draw.race())
-const tell = phase("sampler_tell", (draw) => draw.tell())
-
-/** All phases of rows that are one chunk. */
-const whole = phase("sampler", (draw, k) => {
-  draw.score()
-  k.barrier()
-  k.for(0, PASSES, 1, (pass) => {
-    draw.select(pass)
-    k.barrier()
-  })
-  draw.race()
-  k.barrier()
-  draw.tell()
-})
+const score = phase("score", (draw) => draw.score())
+const narrow = phase("select", (draw) => draw.select())
+const race = phase("race", (draw) => draw.race())
+const describe = phase("describe", (draw) => draw.describe())
+const tell = phase("tell", (draw) => draw.tell())
 
 /** Of the step's rows of logits, the results. */
-export function samplerLaunches({ logits, buffers, shapes }: SampledPlan): Launch[] {
-  const { vocabulary } = shapes
+export function samplerLaunches({
+  logits,
+  buffers,
+  shapes: { vocabulary },
+}: Pick<Plan, "logits" | "buffers" | "shapes">): Launch[] {
   const chunks = Math.ceil(vocabulary / CHUNK)
-  const stride = 4 * Math.ceil(buffers[logits.buffer]!.columns / 4)
   const sampling = (array: SamplingArray): Binding => ({
     kind: "step",
     region: { name: "sampling", array },
@@ -790,19 +786,29 @@ export function samplerLaunches({ logits, buffers, shapes }: SampledPlan): Launc
     masks: sampling("masks"),
     results: { kind: "step", region: { name: "results" } },
     vocabulary,
-    stride,
+    stride: 4 * Math.ceil(buffers[logits.buffer]!.columns / 4),
     chunkTokens: CHUNK,
     chunks,
-    pass: 0,
+    firstPass: 0,
+    lastPass: PASSES,
   }
-  const launch = ({ kernel, operands }: Phase, groups = chunks, pass = 0): Launch => ({
-    kernel,
-    operands: operands.map((name) => (name === "pass" ? pass : bindings[name])),
-    groups: [{ rows: "logits", per: 1 }, groups, 1],
-  })
-  if (chunks === 1) return [launch(whole)]
-  const passes = Array.from({ length: PASSES }, (_, pass) => launch(narrow, chunks, pass))
-  return [launch(score), ...passes, launch(race), launch(tell, 1)]
+  const launch = ({ kernel, operands }: Phase, groups: number, changed = {}): Launch => {
+    const all = { ...bindings, ...changed }
+    return {
+      kernel,
+      operands: operands.map((name) => all[name]),
+      groups: [{ rows: "logits", per: 1 }, groups, 1],
+    }
+  }
+  // A pass needs what all groups have found in the last one.
+  const passes = Array.from({ length: PASSES }, (_, firstPass) =>
+    launch(narrow, chunks, { firstPass, lastPass: firstPass + 1 }),
+  )
+  return [
+    launch(score, chunks),
+    ...(chunks === 1 ? [launch(narrow, 1)] : passes),
+    launch(race, chunks),
+    launch(describe, chunks),
+    launch(tell, 1),
+  ]
 }
-
-type SampledPlan = Pick<Plan, "logits" | "buffers" | "shapes">
