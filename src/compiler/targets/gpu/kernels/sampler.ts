@@ -257,7 +257,8 @@ class Draw {
     const scores = this.#scores()
     const stage = k.let(pass.div(DIGITS), "stage")
     const digit = k.let(pass.rem(DIGITS), "digit")
-    const isOwn = k.let(select(stage.eq(0), limits.isCounted, limits.isWeighed).ne(0), "isOwn")
+    const isAsked = select(stage.eq(0), limits.isCounted, limits.isWeighed).ne(0)
+    const isOwn = k.let(isAsked.and(isSound(best)), "isOwn")
     const isFirst = digit.eq(0)
     // The first pass of top-p begins with what top-k has left.
     const isAfter = k.let(isOwn.and(isFirst).and(stage.ne(0)).and(limits.isCounted.ne(0)))
@@ -758,12 +759,11 @@ const describe = phase("describe", (draw) => draw.describe())
 const tell = phase("tell", (draw) => draw.tell())
 
 /** Of the step's rows of logits, the results. */
-export function samplerLaunches({
-  logits,
-  buffers,
-  shapes: { vocabulary },
-}: Pick<Plan, "logits" | "buffers" | "shapes">): Launch[] {
-  const chunks = Math.ceil(vocabulary / CHUNK)
+export function samplerLaunches(
+  { logits, buffers, shapes: { vocabulary } }: Pick<Plan, "logits" | "buffers" | "shapes">,
+  chunkTokens = CHUNK,
+): Launch[] {
+  const chunks = Math.ceil(vocabulary / chunkTokens)
   const sampling = (array: SamplingArray): Binding => ({
     kind: "step",
     region: { name: "sampling", array },
@@ -787,7 +787,7 @@ export function samplerLaunches({
     results: { kind: "step", region: { name: "results" } },
     vocabulary,
     stride: 4 * Math.ceil(buffers[logits.buffer]!.columns / 4),
-    chunkTokens: CHUNK,
+    chunkTokens,
     chunks,
     firstPass: 0,
     lastPass: PASSES,
