@@ -87,19 +87,20 @@ async function identityOfFiles({ path, configuration, weights }: Files): Promise
 /** Feeds the program from the model's folder. @returns the hash */
 async function pack(
   model: WeightSource,
-  { manifest, load }: Receiver,
+  program: Receiver,
   { signal, progress }: WeightOptions,
 ): Promise<string> {
+  const { manifest } = program
   await model.weights.verify(signal)
   const what = manifest.format === model.format ? "loading" : `packing as ${manifest.format}`
   const hash = createHash("sha256")
   const sink = {
-    load: (...window: Parameters<typeof load>) => {
+    load: (...window: Parameters<Receiver["load"]>) => {
       signal.throwIfAborted()
       const [, , , values, scales] = window
       hash.update(values)
       if (scales) hash.update(scales)
-      return load(...window)
+      return program.load(...window)
     },
   }
   await loadParameters(model.weights, manifest, sink, (done, total) => progress(what, done, total))
