@@ -104,8 +104,10 @@ class Printer {
   /** Within what spells an operation, the operation itself is the device's. */
   #isSpelling = false
   #shared = new Map<Id, { array: SpirvId; type: Type }>()
-  /** Built-in vectors and numbers, which are loaded once, in the first block. */
-  #inputs = new Map<string, SpirvId>()
+  /** Of values, those that a driver can find out: they may be 0. */
+  #known = new Set<Id>()
+  /** What the function has made at its head. */
+  #made = new Map<string, SpirvId>()
 
   constructor(kernel: Kernel, needs: readonly Need[]) {
     this.#kernel = kernel
@@ -125,7 +127,6 @@ class Printer {
     const none = module.type(op.TypeVoid, [])
     const entry = module.id()
     this.#loadOperands()
-    this.#loadInputs()
     for (const { id, element, length } of shared)
       this.#shared.set(id, { array: this.#sharedArray(element, length), type: element })
     this.#statements(body)
@@ -267,22 +268,74 @@ class Printer {
     }
   }
 
-  #loadInputs(): void {
+  /** A number that the device has built in, loaded once in each function that wants it. */
+  #input(name: keyof typeof builtIn, axis?: number): SpirvId {
     const module = this.#module
-    const load = (name: keyof typeof builtIn, type: SpirvId) => {
-      const variable = module.variable(module.pointer(storage.input, type), storage.input)
-      module.decorate(variable, decoration.builtIn, builtIn[name])
-      this.#globals.push(variable)
-      return this.#body.give(op.Load, type, variable)
-    }
-    this.#inputs.set("lane", load("lane", this.#type("u32")))
-    for (const name of ["group", "groups"] as const) {
-      const vector = load(name, this.#vector("u32", 3))
-      for (const axis of [0, 1, 2])
-        this.#inputs.set(
-          `${name} ${axis}`,
-          this.#body.give(op.CompositeExtract, this.#type("u32"), vector, axis),
-        )
+    const body = this.#body
+    const u32 = this.#type("u32")
+    const type = axis === undefined ? u32 : this.#vector("u32", 3)
+    const variable = module.once(`built in ${name}`, () => {
+      const made = module.variable(module.pointer(storage.input, type), storage.input)
+      module.decorate(made, decoration.builtIn, builtIn[name])
+      this.#globals.push(made)
+      return made
+    })
+    const loaded = this.#once(name, () => body.giveFirst(op.Load, type, variable))
+    if (axis === undefined) return loaded
+    return this.#once(`${name} ${axis}`, () =>
+      body.giveFirst(op.CompositeExtract, u32, loaded, axis),
+    )
+  }
+
+  /** Whatever a function makes once. */
+  #once(key: string, make: () => SpirvId): SpirvId {
+    const known = this.#made.get(key)
+    if (known !== undefined) return known
+    const made = make()
+    this.#made.set(key, made)
+    return made
+  }
+
+  /**
+   * A word 0 that nobody knows to be one before the kernel runs. lavapipe takes a number times a float 0 that it knows for 0,
+   * whatever the number is, a number plus one for the number, and a number by one for anything at all.
+   */
+  #none(): SpirvId {
+    return this.#once("none", () => {
+      const top = this.#constant("u32", 31)
+      return this.#body.giveFirst(
+        op.ShiftRightLogical,
+        this.#type("u32"),
+        this.#input("groups", 0),
+        top,
+      )
+    })
+  }
+
+  /** Such a float. */
+  #zero(): SpirvId {
+    return this.#once("zero", () => {
+      const none = this.#none()
+      return this.#body.giveFirst(op.Bitcast, this.#type("f32"), none)
+    })
+  }
+
+  /** Whether a driver can find out what it is, having unrolled all loops. */
+  #isKnown(expression: Expression): boolean {
+    switch (expression.kind) {
+      case "constant":
+      case "variable":
+        return true
+      case "value":
+        return this.#known.has(expression.id)
+      case "unary":
+        return this.#isKnown(expression.a)
+      case "binary":
+        return this.#isKnown(expression.a) && this.#isKnown(expression.b)
+      case "select":
+        return this.#isKnown(expression.yes) || this.#isKnown(expression.no)
+      default:
+        return false
     }
   }
 
@@ -297,6 +350,7 @@ class Printer {
     switch (statement.kind) {
       case "let":
         this.#values.set(statement.id, this.#value(statement.value))
+        if (this.#isKnown(statement.value)) this.#known.add(statement.id)
         return
       case "variable": {
         const pointer = this.#module.pointer(storage.function, this.#type(statement.value.type))
@@ -367,6 +421,7 @@ class Printer {
     body.begin(header)
     const index = body.give(op.Phi, u32, from!, before, next, onward)
     this.#values.set(statement.id, index)
+    if (this.#isKnown(statement.from)) this.#known.add(statement.id)
     const isBelow = body.give(op.ULessThan, this.#type("bool"), index, to!)
     body.do(op.LoopMerge, after, onward, 0)
     body.do(op.BranchConditional, isBelow, turn, after)
@@ -467,6 +522,7 @@ class Printer {
     const body = this.#body
     switch (expression.kind) {
       case "constant":
+        if (expression.type === "f32" && Object.is(expression.value, 0)) return this.#zero()
         return this.#constant(expression.type, expression.value)
       case "value": {
         const value = this.#values.get(expression.id)
@@ -478,10 +534,10 @@ class Printer {
       case "operand":
         return this.#operands[expression.operand]!
       case "lane":
-        return this.#inputs.get("lane")!
+        return this.#input("lane")
       case "group":
       case "groups":
-        return this.#inputs.get(`${expression.kind} ${expression.axis}`)!
+        return this.#input(expression.kind, expression.axis)
       case "binary":
         return this.#binary(expression.name, expression.a, expression.b, type)
       case "unary":
@@ -530,7 +586,9 @@ class Printer {
 
   #unary(name: Unary, a: Expression, type: SpirvId): SpirvId {
     const body = this.#body
-    const x = this.#value(a)
+    let x = this.#value(a)
+    if (type === this.#type("f32") && a.type !== "f32" && this.#isKnown(a))
+      x = body.give(op.BitwiseOr, this.#type(a.type), x, this.#none())
     switch (name) {
       case "neg":
         return a.type === "f32" ? this.#float(op.FNegate, type, x) : body.give(op.SNegate, type, x)
@@ -575,14 +633,21 @@ class Printer {
     const id = this.#function(name, values.length, (parameters) => {
       const k = new Builder(name, 1)
       const result = write(k, ...parameters.map((_, i) => k.word(`${i}`, "f32")))
-      const outer = [this.#operands, this.#values, this.#variables, this.#isSpelling] as const
+      const outer = [
+        this.#operands,
+        this.#values,
+        this.#variables,
+        this.#known,
+        this.#isSpelling,
+      ] as const
       this.#operands = [...parameters]
       this.#values = new Map()
       this.#variables = new Map()
+      this.#known = new Set()
       this.#isSpelling = true
       this.#statements(k.finish().body)
       const value = this.#value(result.expression)
-      ;[this.#operands, this.#values, this.#variables, this.#isSpelling] = outer
+      ;[this.#operands, this.#values, this.#variables, this.#known, this.#isSpelling] = outer
       return value
     })
     return this.#body.give(op.FunctionCall, f32, id, ...values)
@@ -597,14 +662,15 @@ class Printer {
     const module = this.#module
     return module.once(`function ${name}`, () => {
       const f32 = this.#type("f32")
-      const outer = this.#body
+      const outer = [this.#body, this.#made] as const
       this.#body = new SpirvFunction(module)
+      this.#made = new Map()
       const parameters = Array.from({ length: count }, () => ({ id: module.id(), type: f32 }))
       this.#body.do(op.ReturnValue, write(parameters.map(({ id }) => id)))
       const id = module.id()
       const type = module.type(op.TypeFunction, [f32, ...parameters.map(() => f32)])
       this.#body.finish(id, type, f32, parameters)
-      this.#body = outer
+      ;[this.#body, this.#made] = outer
       return id
     })
   }

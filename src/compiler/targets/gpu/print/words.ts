@@ -190,10 +190,11 @@ export class SpirvModule {
   }
 }
 
-/** What a function of a module does: blocks of instructions, and its variables, which stand at the head of the first. */
+/** What a function of a module does: blocks of instructions. At the head of the first are its variables, and what all may use. */
 export class SpirvFunction {
   readonly #module: SpirvModule
   readonly #variables: number[] = []
+  readonly #head: number[] = []
   readonly #body: number[] = []
   readonly #first: SpirvId
   /** The label of the block that is being written. */
@@ -213,6 +214,13 @@ export class SpirvFunction {
   give(opcode: number, type: SpirvId, ...words: readonly number[]): SpirvId {
     const id = this.#module.id()
     this.do(opcode, type, id, ...words)
+    return id
+  }
+
+  /** The same at the head of the first block, whichever is being written. */
+  giveFirst(opcode: number, type: SpirvId, ...words: readonly number[]): SpirvId {
+    const id = this.#module.id()
+    this.#head.push(...instruction(opcode, [type, id, ...words]))
     return id
   }
 
@@ -241,6 +249,7 @@ export class SpirvFunction {
       module.add("functions", op.FunctionParameter, parameter.type, parameter.id)
     module.add("functions", op.Label, this.#first)
     module.append("functions", this.#variables)
+    module.append("functions", this.#head)
     module.append("functions", this.#body)
     module.add("functions", op.FunctionEnd)
   }
