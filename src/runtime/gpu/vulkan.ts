@@ -75,6 +75,8 @@ const DOTS = "VK_KHR_shader_integer_dot_product"
 const MOST_GROUPS = 65535
 
 export interface VulkanOptions {
+  /** Names of the loader, where they are not those of this system. */
+  libraries?: readonly string[]
   /** What `pipelineCache` gave earlier: kernels that were made then are made at once. */
   pipelines?: Uint8Array
   /** Bytes pass through the host's memory even where a device's own is mapped. */
@@ -91,7 +93,7 @@ export interface VulkanDevice extends GpuDevice {
  * @throws DriverObstacle where it cannot be opened
  */
 export async function openVulkan(id: number, options: VulkanOptions = {}): Promise<VulkanDevice> {
-  const library = openDriverLibrary(driverLibraries("vulkan"))
+  const library = openDriverLibrary(options.libraries ?? driverLibraries("vulkan"))
   const instanceFunctions = takeInstanceFunctions(library)
   const instance = createInstance(instanceFunctions)
   let device: Device
@@ -321,8 +323,9 @@ class Device implements VulkanDevice {
   readonly #allocations = new Set<Allocation>()
   /** By what they were made of. */
   readonly #pipelines = new Map<string, Promise<bigint>>()
+  readonly #fences = new Set<bigint>()
   /** Those that nobody waits for. */
-  readonly #fences: bigint[] = []
+  readonly #freeFences: bigint[] = []
   #staging: Promise<readonly VulkanPlace[]> | undefined
   /** Whoever passes bytes through staging memory comes after these. */
   #passing: Promise<unknown> = Promise.resolve()
@@ -643,18 +646,20 @@ class Device implements VulkanDevice {
 
   async run(recordings: readonly Recording[], cancel: CancelWord): Promise<"done" | "cancelled"> {
     if (this.#lost) throw this.#lost
-    let behind: bigint | undefined // the fence of the one that is queued while another runs
+    const fences: bigint[] = [] // of one that runs, and of one that is queued behind it
     let end: "done" | "cancelled" = "done"
-    for (const recording of recordings) {
-      if (Atomics.load(cancel, 0) !== 0) {
-        end = "cancelled"
-        break
+    try {
+      for (const recording of recordings) {
+        if (Atomics.load(cancel, 0) !== 0) {
+          end = "cancelled"
+          break
+        }
+        fences.push(this.#submit((recording as VulkanRecording).commands))
+        if (fences.length > 1) await this.#finish(fences.shift()!)
       }
-      const before = behind
-      behind = this.#submit((recording as VulkanRecording).commands)
-      if (before !== undefined) await this.#finish(before)
+    } finally {
+      for (const fence of fences) await this.#finish(fence)
     }
-    if (behind !== undefined) await this.#finish(behind)
     return end
   }
 
@@ -716,10 +721,11 @@ class Device implements VulkanDevice {
 
   /** @returns the fence that says when it has run, for `#finish` */
   #submit(commands: Pointer): bigint {
-    const fence = this.#fences.pop() ?? this.#make("createFence", structure("fence"))
+    const fence = this.#freeFences.pop() ?? this.#make("createFence", structure("fence"))
+    this.#fences.add(fence)
     const code = this.#vulkan.submit(this.#queue, 1, submitInfo(commands).bytes, fence)
     if (code === 0) return fence
-    this.#fences.push(fence)
+    this.#freeFences.push(fence)
     throw this.#failure(code, "vkQueueSubmit")
   }
 
@@ -730,8 +736,8 @@ class Device implements VulkanDevice {
     do code = await wait(this.#device, 1, list, 1, WAIT)
     while (code === TIMEOUT)
     const end = code === 0 ? resetFences(this.#device, 1, list) : code
-    this.#fences.push(fence)
     if (end !== 0) throw this.#failure(end, "vkWaitForFences")
+    this.#freeFences.push(fence)
   }
 
   /** What a function makes of a structure. */

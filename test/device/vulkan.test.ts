@@ -1,0 +1,376 @@
+// SPIR-V and the driver of Vulkan's devices, on the first device that is here: lavapipe in CI. What kernels compute is what the
+// slow twin computes, bit for bit, in the words of each profile. The validation layer and what counts memory want a process of
+// their own: vulkan-child.ts.
+
+import { execFileSync, spawnSync } from "node:child_process"
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join, resolve } from "node:path"
+import { afterAll, describe, expect, onTestFinished, test } from "vitest"
+import { f32, fma, i32, kernel, u32 } from "../../src/compiler/targets/gpu/ir/builder.ts"
+import { Memory, runKernel } from "../../src/compiler/targets/gpu/ir/run.ts"
+import { printSpirv, spirvProfiles } from "../../src/compiler/targets/gpu/print/spirv.ts"
+import { findDevices } from "../../src/runtime/devices.ts"
+import type { Need } from "../../src/runtime/gpu/tape.ts"
+import { openVulkan, type VulkanOptions } from "../../src/runtime/gpu/vulkan.ts"
+import { probeCases, probeModule } from "../../src/runtime/gpu/vulkan-probe.ts"
+import { ProgramLost } from "../../src/runtime/program.ts"
+import { isLeftOut } from "../left-out.ts"
+import { hasCompiler, plantDriver } from "../planted-drivers.ts"
+import { type GpuCase, gpuCases, type Numbers } from "./gpu-cases.ts"
+import { adds, describeDriver } from "./gpu-driver.ts"
+import { differences, newCancel, runOn } from "./on-gpu.ts"
+import { codeOf } from "./vulkan-kernels.ts"
+
+const open = (options?: VulkanOptions) => openVulkan(0, options).catch(() => undefined)
+const [opened, staged] = [await open(), await open({ staged: true })]
+afterAll(async () => {
+  await opened?.close()
+  await staged?.close()
+})
+const isSkipped = isLeftOut(opened && staged)
+const note = isSkipped ? " (skipped: no device of Vulkan)" : ""
+const device = () => {
+  if (!opened) throw new Error("no device of Vulkan")
+  return opened
+}
+
+describe.each([
+  { name: "mapped", on: opened },
+  { name: "staged", on: staged },
+])("$name", ({ on }) => {
+  describeDriver({
+    note,
+    isSkipped,
+    device: () => on!,
+    load: async (each) => (await on!.load(...codeOf([each], [])))[0]!,
+  })
+})
+
+// ------------------------------------------------------------------ kernels
+
+/** Threads add among themselves, some of them more than once. */
+const subgroups: GpuCase = {
+  kernel: kernel("subgroups", 64, (k) => {
+    const [sums, ones] = ["sums", "ones"].map((name) => k.buffer(name, "u32", "write"))
+    const signed = k.buffer("signed", "i32", "write")
+    const at = k.let(k.group(0).mul(64).add(k.lane))
+    sums!.store(at, k.subgroupSum(at.mul(0x9e3779b9)))
+    ones!.store(at, k.subgroupSum(u32(1)).add(k.subgroupSum(k.lane.and(1))))
+    signed.store(at, k.subgroupSum(at.bits("i32").sub(100).mul(-7)))
+  }),
+  operands: [new Uint32Array(192), new Uint32Array(192), new Int32Array(192)],
+  groups: [3, 1, 1],
+}
+
+/** What becomes of numbers beside a 0 that can be seen before the kernel runs. */
+const zeros: GpuCase = (() => {
+  const numbers = [0, -0, 1.5, -2.5, 2 ** -149, Infinity, -Infinity, Number.NaN]
+  const count = numbers.length
+  const written = kernel("zeros", 32, (k) => {
+    const input = k.buffer("numbers", "f32", "read")
+    const output = k.buffer("results", "f32", "write")
+    const start = k.variable(f32(0))
+    k.each(count, (i) => {
+      const a = input.load(i)
+      const results = [
+        a.add(0),
+        f32(0).add(a),
+        a.mul(0),
+        f32(0).mul(a),
+        a.sub(0),
+        f32(0).sub(a),
+        a.div(0),
+        f32(0).div(a),
+        fma(a, f32(0), a),
+        fma(a, a, 0),
+        u32(0).bits("f32").mul(a),
+        i32(0).float().add(a),
+        start.now.add(a),
+        a.sub(a),
+        a.div(a),
+        a.mul(1),
+        a.neg().add(0),
+        a.mul(-0),
+        a.add(-0),
+      ]
+      for (const [j, result] of results.entries()) output.store(i.mul(40).add(j), result)
+      k.for(0, 2, 1, (turn) => {
+        output.store(i.mul(40).add(20).add(turn), turn.float().mul(a))
+        output.store(i.mul(40).add(22).add(turn), turn.float().add(a))
+        output.store(i.mul(40).add(24).add(turn), a.div(turn.float()))
+        output.store(i.mul(40).add(26).add(turn), turn.float().div(a))
+      })
+    })
+  })
+  const operands = [Float32Array.from(numbers), new Float32Array(40 * count)]
+  return { kernel: written, operands, groups: [1, 1, 1] }
+})()
+
+const cases = [...gpuCases, subgroups, zeros]
+
+const canRun = (needs: readonly Need[]) => needs.every((need) => device().traits[need])
+
+/** What the twin leaves in each buffer. */
+function expectedOf({ kernel, operands, groups }: GpuCase): Numbers[] {
+  const memory = operands.map((each) => (typeof each === "number" ? each : Memory.of(each)))
+  runKernel(kernel, memory, groups, { subgroup: device().traits.subgroup })
+  return operands.map((each, i) => {
+    if (typeof each === "number") return new Uint8Array()
+    const { storage, from } = memory[i] as Memory
+    const made = each.constructor as new (
+      buffer: ArrayBuffer,
+      at: number,
+      length: number,
+    ) => Numbers
+    return new made(storage.buffer, from, each.length)
+  })
+}
+
+describe.skipIf(isSkipped)(`kernels${note}`, () => {
+  test.each(cases.map((each) => ({ name: each.kernel.name, each })))(
+    "$name, as the twin has it",
+    async ({ each }) => {
+      const expected = expectedOf(each)
+      const profiles = [...spirvProfiles, ["float64"] as const].filter(canRun)
+      expect(profiles.length).toBeGreaterThanOrEqual(2)
+      for (const needs of profiles) {
+        const [loaded] = await device().load(...codeOf([each.kernel], needs))
+        const found = await runOn(device(), loaded!, each)
+        for (const [i, array] of found.entries())
+          expect(differences(array, expected[i]!), `operand ${i} with ${needs.join(", ")}`).toEqual(
+            [],
+          )
+      }
+    },
+  )
+
+  test("kernels made of the same words are made once", async () => {
+    const [modules, codes] = codeOf([adds, adds], [])
+    const before = device().pipelineCache().length
+    await device().load(modules, codes)
+    await device().load(modules, codes)
+    const [other] = codeOf([{ ...adds, name: "others" }], [])
+    expect(device().pipelineCache().length).toBeGreaterThanOrEqual(before)
+    await device().load(other, [{ ...codes[0]!, entry: "others" }])
+  })
+
+  test("what the driver makes of kernels can be handed to it again", async () => {
+    const bytes = device().pipelineCache()
+    expect(bytes.length).toBeGreaterThan(16)
+    const again = await openVulkan(0, { pipelines: bytes })
+    onTestFinished(() => again.close())
+    expect(again.traits).toEqual(device().traits)
+    const [loaded] = await again.load(...codeOf([subgroups.kernel], []))
+    const found = await runOn(again, loaded!, subgroups)
+    expect(found).toEqual(expectedOf(subgroups))
+    const odd = await openVulkan(0, { pipelines: Uint8Array.of(1, 2, 3) })
+    await odd.close()
+  })
+
+  test("what no device of its kind could run is refused by its name", async () => {
+    const [modules, [code]] = codeOf([adds], [])
+    const load = (changed: object) => device().load(modules, [{ ...code!, ...changed }])
+    const { threads, sharedBytes, operandBytes } = device().traits
+    await expect(load({ threads: threads + 1 })).rejects.toThrow("internal: adds wants")
+    await expect(load({ sharedBytes: sharedBytes + 4 })).rejects.toThrow("internal: adds wants")
+    const operands = Array(operandBytes / 4 + 1).fill("word")
+    await expect(load({ operands })).rejects.toThrow("internal: adds wants")
+  })
+
+  test("dispatches that reach beyond what there is are not recorded", async () => {
+    const [add] = await device().load(...codeOf([adds], []))
+    const place = await device().allocate(64, "device")
+    const record = (operands: object[], groups = [1, 1, 1]) =>
+      device().record([{ kernel: add!, operands, groups } as never])
+    expect(() => record([{ place, at: 64 }, 1, 1] as never)).toThrow("an operand at 64 of a place")
+    expect(() => record([{ place, at: 2 }, 1, 1] as never)).toThrow("an operand at 2 of a place")
+    expect(() => record([{ place, at: 0 }] as never)).toThrow("with 1 operands")
+    expect(() => record([{ place, at: 0 }, 1, 1] as never, [65536, 1, 1])).toThrow("65536 x 1 x 1")
+    device().free(place)
+  })
+})
+
+// ------------------------------------------------------------------ rounding
+
+/** The kernel whose words vulkan-probe.ts keeps. */
+const probe = kernel("probe", 64, (k) => {
+  const cases = k.buffer("cases", "f32", "read")
+  const results = k.buffer("results", "f32", "write")
+  const at = k.let(k.group(0).mul(64).add(k.lane).mul(3))
+  const [a, b, c] = [cases.load(at), cases.load(at.add(1)), cases.load(at.add(2))] as const
+  results.store(at, fma(a, b, c))
+  results.store(at.add(1), a.div(b))
+  results.store(at.add(2), a.sqrt())
+})
+
+describe("how a device rounds", () => {
+  test("is asked by a kernel in the words of the printer", () => {
+    const words = printSpirv(probe, ["fma", "division"])
+    expect(Buffer.from(words).toString("base64")).toBe(probeModule)
+  })
+
+  test("is seen: one who rounds twice is told from one who does not", () => {
+    const { cases, results } = probeCases()
+    const wrong = (formula: (a: number, b: number, c: number) => number, kind: number) =>
+      results.filter((result, i) => {
+        const from = i - kind
+        const [a, b, c] = cases.subarray(from, from + 3)
+        return i % 3 === kind && !Object.is(Math.fround(formula(a!, b!, c!)), result)
+      }).length
+    expect(wrong((a, b, c) => Math.fround(a * b) + c, 0)).toBeGreaterThan(1000)
+    expect(wrong((a, b, c) => a * b + c, 0)).toBeGreaterThan(1000)
+    expect(wrong((a, b) => a * Math.fround(1 / b), 1)).toBeGreaterThan(100)
+    expect(wrong((a) => a * Math.fround(1 / Math.sqrt(a)), 2)).toBeGreaterThan(100)
+    const exact = (a: number, b: number, c: number) => (c === -Math.fround(a * b) ? a * b + c : c)
+    expect([wrong(exact, 0), wrong((a, b) => a / b, 1), wrong(Math.sqrt, 2)]).toEqual([0, 0, 0])
+  })
+
+  test.skipIf(isSkipped)(`and what it says of lavapipe is known${note}`, () => {
+    if (!device().description.startsWith("llvmpipe")) return
+    expect(device().traits).toMatchObject({ division: true, isProcessor: true })
+  })
+})
+
+// ------------------------------------------------------------------ others' judgement
+
+const validator = "spirv-val"
+const withoutValidator = isLeftOut(spawnSync(validator, ["--version"]).status === 0)
+
+test.skipIf(withoutValidator)(
+  `modules are valid SPIR-V for Vulkan 1.2${withoutValidator ? ` (skipped: no ${validator})` : ""}`,
+  () => {
+    const folder = mkdtempSync(join(tmpdir(), "sinter-spirv-"))
+    onTestFinished(() => rmSync(folder, { recursive: true }))
+    const files = [...cases, { kernel: probe }].flatMap(({ kernel }) =>
+      spirvProfiles.map((needs, i) => {
+        const file = join(folder, `${kernel.name}.${i}.spv`)
+        writeFileSync(file, printSpirv(kernel, needs))
+        return file
+      }),
+    )
+    for (const file of files)
+      expect(execFileSync(validator, ["--target-env", "vulkan1.2", file]).toString()).toBe("")
+  },
+)
+
+const layer = "/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json"
+const withoutLayer = isSkipped || isLeftOut(existsSync(layer))
+const layerNote = withoutLayer ? note || " (skipped: no validation layer)" : ""
+
+function child(work: string, env: Record<string, string> = {}) {
+  const file = resolve(import.meta.dirname, "vulkan-child.ts")
+  const { stdout, stderr, status } = spawnSync(
+    process.execPath,
+    ["--expose-gc", "--import", "tsx", file, work],
+    { env: { ...process.env, ...env }, encoding: "utf8" },
+  )
+  return { out: stdout, err: stderr, code: status }
+}
+
+describe("under the validation layer", () => {
+  const env = { VK_INSTANCE_LAYERS: "VK_LAYER_KHRONOS_validation" }
+
+  test.skipIf(withoutLayer)(`everything that the driver does is allowed${layerNote}`, () => {
+    expect(child("everything", env)).toEqual({ out: "done\n", err: "", code: 0 })
+  })
+
+  test.skipIf(withoutLayer)(`what is not allowed is seen${layerNote}`, () => {
+    expect(child("misuse", env).out).toMatch(/VUID-\S*/)
+  })
+})
+
+test.skipIf(isSkipped)(`a thousand runs leave nothing behind${note}`, () => {
+  const { out, err, code } = child("growth")
+  expect([code, err]).toEqual([0, ""])
+  const { before, after } = JSON.parse(out)
+  expect(after.files).toBe(before.files)
+  expect(after.resident - before.resident).toBeLessThan(8 << 20)
+})
+
+test.skipIf(isSkipped)(`devices have the numbers of the list${note}`, async () => {
+  const survey = (await findDevices()).find(({ name }) => name === "vulkan")!
+  expect(device().description).toBe(survey.devices[0]!.description)
+  expect(device().traits.isProcessor).toBe(survey.devices[0]!.type === "processor")
+  expect(device().memory().total).toBe(survey.devices[0]!.memory.total)
+  await expect(openVulkan(survey.devices.length)).rejects.toThrow("Vulkan has no device")
+})
+
+const withoutCompiler = isSkipped || isLeftOut(hasCompiler)
+const compilerNote = withoutCompiler ? note || " (skipped: no C compiler)" : ""
+
+describe.skipIf(withoutCompiler)(`a driver that fails${compilerNote}`, () => {
+  const folder = mkdtempSync(join(tmpdir(), "sinter-failing-vulkan-"))
+  afterAll(() => rmSync(folder, { recursive: true }))
+
+  /** The driver that is here, but for what `code` does instead: it may call what is here as `real`. */
+  async function failing(code: string) {
+    const name = `failing${failures++}.so`
+    const calls = `#define _GNU_SOURCE
+#include <dlfcn.h>
+#define REAL(name, ...) ((int (*)(__VA_ARGS__))dlsym(RTLD_NEXT, name))
+${code}`
+    const library = plantDriver(folder, name, calls, "libvulkan.so.1")
+    const broken = await openVulkan(0, { libraries: [library] })
+    onTestFinished(() => broken.close())
+    return broken
+  }
+  let failures = 0
+
+  test("memory that it does not have is refused in a sentence, and nothing is kept", async () => {
+    const broken = await failing(`
+      int vkAllocateMemory(void *device, uint64_t *info, void *none, void *out) {
+        if (info[2] > 100 << 20) return -2;
+        return REAL("vkAllocateMemory", void *, void *, void *, void *)(device, info, none, out);
+      }
+      int vkMapMemory(void *device, uint64_t memory, uint64_t at, uint64_t bytes, int flags, void *out) {
+        if (bytes > 80 << 20) return -5;
+        return REAL("vkMapMemory", void *, uint64_t, uint64_t, uint64_t, int, void *)(device, memory, at, bytes, flags, out);
+      }`)
+    const { available } = broken.memory()
+    for (const bytes of [200 << 20, 90 << 20])
+      await expect(broken.allocate(bytes, "device")).rejects.toMatchObject({
+        code: "memory_refused",
+      })
+    expect(broken.memory().available).toBe(available)
+    broken.free(await broken.allocate(70 << 20, "device"))
+  })
+
+  test("a kernel that it refuses is named, and can be asked for again", async () => {
+    const broken = await failing(`
+      static int made;
+      int vkCreateComputePipelines(void *device, uint64_t cache, int count, void *infos, void *none, void *out) {
+        if (++made == 2) return -13;
+        return REAL("vkCreateComputePipelines", void *, uint64_t, int, void *, void *, void *)(device, cache, count, infos, none, out);
+      }`)
+    const load = () => broken.load(...codeOf([adds], []))
+    await expect(load()).rejects.toThrow(
+      /refuses the kernel adds: vkCreateComputePipelines answers VK_ERROR_UNKNOWN$/,
+    )
+    expect(await load()).toHaveLength(1)
+  })
+
+  test("a device that is lost loses the program, now and from then on", async () => {
+    const broken = await failing(`
+      static int waits;
+      int vkWaitForFences(void *device, int count, void *fences, int all, uint64_t nanoseconds) {
+        int code = REAL("vkWaitForFences", void *, int, void *, int, uint64_t)(device, count, fences, all, nanoseconds);
+        if (++waits % 3 == 0) return 2;
+        return waits > 12 ? -4 : code;
+      }`)
+    const [add] = await broken.load(...codeOf([adds], []))
+    const place = await broken.allocate(4, "device")
+    const recording = broken.record([
+      { kernel: add!, operands: [{ place, at: 0 }, 1, 7], groups: [1, 1, 1] },
+    ])
+    const run = (times: number) => broken.run(Array(times).fill(recording), newCancel())
+    expect(await run(2)).toBe("done")
+    await expect(run(10)).rejects.toThrow(ProgramLost)
+    await expect(run(1)).rejects.toThrow(/: vkWaitForFences answers VK_ERROR_DEVICE_LOST$/)
+    await expect(broken.read(place, 0, new Uint8Array(4))).rejects.toThrow(ProgramLost)
+    await expect(broken.write(place, 0, new Uint8Array(4))).rejects.toThrow(ProgramLost)
+    await expect(broken.allocate(4, "host")).rejects.toThrow(ProgramLost)
+    await expect(broken.load(...codeOf([adds], []))).rejects.toThrow(ProgramLost)
+    recording.free()
+  })
+})
