@@ -306,17 +306,7 @@ const arrays = {
 
 /** Around what f16 can hold: halfway between two of its numbers, below and above that, and beyond its ends. */
 function nearHalves(): Float32Array {
-  const values = [
-    65504,
-    65519.996,
-    65520,
-    1e6,
-    2 ** -24,
-    2 ** -25,
-    2 ** -25 * 1.0001,
-    2 ** -26,
-    NaN,
-  ]
+  const values = [65504, 65519.996, 65520, 1e6, 2 ** -24, 2 ** -25, 2 ** -25 * 1.0001, 2 ** -26]
   for (let half = 0; half < 65536; half += 37) {
     const [low, high] = [halfValues()[half & 0x7fff]!, halfValues()[(half & 0x7fff) + 1]!]
     if (!Number.isFinite(high)) continue
@@ -476,6 +466,24 @@ function rotated(): GpuCase {
   return { kernel: written, operands: [integers(3 * 64, 15)], groups: [3, 1, 1] }
 }
 
+/** What a half keeps of a float: a NaN is one still, whatever its bits. */
+function halved(): GpuCase {
+  const written = kernel("halved", THREADS, (k) => {
+    const [input, output] = [k.buffer("input", "f32", "read"), k.buffer("output", "f32", "write")]
+    const halves = k.buffer("halves", "f16", "readwrite")
+    k.each(COUNT, (i) => halves.store(i, input.load(i)))
+    k.barrier()
+    k.each(COUNT, (i) => output.store(i, halves.load(i)))
+    k.barrier()
+    k.each(COUNT, (i) => halves.store(i, 0))
+  })
+  return {
+    kernel: written,
+    operands: [floats(COUNT, 17), new Float32Array(COUNT), new Uint16Array(COUNT)],
+    groups: [1, 1, 1],
+  }
+}
+
 /** Names that mean something in C, twice the same, and none at all. */
 function oddlyNamed(): GpuCase {
   const written = kernel("select", THREADS, (k) => {
@@ -506,5 +514,6 @@ export const gpuCases: readonly GpuCase[] = [
   transposed(),
   wandering(),
   rotated(),
+  halved(),
   oddlyNamed(),
 ]

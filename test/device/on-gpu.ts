@@ -1,5 +1,7 @@
 // A case of gpu-cases.ts on a device: what lies in its buffers afterwards, and whether that is right.
 
+import { expect } from "vitest"
+import { Memory, runKernel } from "../../src/compiler/targets/gpu/ir/run.ts"
 import type { GpuDevice, GpuKernel } from "../../src/runtime/gpu/device.ts"
 import type { GpuCase, Numbers } from "./gpu-cases.ts"
 
@@ -33,6 +35,24 @@ export async function runOn(
   for (const [i, array] of arrays.entries()) await device.read(places[i]!, before, bytesOf(array))
   recording.free()
   for (const place of places) device.free(place)
+  return arrays
+}
+
+/** What the slow twin makes of it, in every order of threads. */
+export function twinOf({ kernel, operands, groups }: GpuCase): Numbers[] {
+  let arrays: Numbers[] = []
+  for (const order of ["backward", "shuffled", "forward"] as const) {
+    const memory = operands.map((each) => (typeof each === "number" ? each : Memory.of(each)))
+    runKernel(kernel, memory, groups, { order })
+    const made = operands.map((each, i) => {
+      if (typeof each === "number") return new Uint8Array()
+      const { buffer, byteOffset } = (memory[i] as Memory).u8()
+      const kind = each.constructor as new (of: ArrayBufferLike, at: number, n: number) => Numbers
+      return new kind(buffer, byteOffset, each.length)
+    })
+    for (const [i, each] of arrays.entries()) expect(differences(made[i]!, each)).toEqual([])
+    arrays = made
+  }
   return arrays
 }
 

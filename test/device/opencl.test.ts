@@ -16,7 +16,8 @@ import { ProgramLost } from "../../src/runtime/program.ts"
 import { isLeftOut } from "../left-out.ts"
 import { hasCompiler, plantDriver } from "../planted-drivers.ts"
 import { mulberry32 } from "../random.ts"
-import { differences, newCancel, runOn } from "./on-gpu.ts"
+import { gpuCases } from "./gpu-cases.ts"
+import { differences, newCancel, runOn, twinOf } from "./on-gpu.ts"
 
 const opened = await openOpencl(0).catch(() => undefined)
 afterAll(() => opened?.close())
@@ -184,6 +185,20 @@ describe.skipIf(isSkipped)(`recordings${note}`, () => {
 })
 
 describe.skipIf(isSkipped)(`kernels${note}`, () => {
+  test.each(gpuCases.map((each) => ({ name: each.kernel.name, each })))(
+    "$name: the slow twin's bits",
+    async ({ each }) => {
+      const expected = twinOf(each)
+      for (const needs of openclProfiles) {
+        if (!needs.every((need) => device().traits[need])) continue
+        const [loaded] = await loadOn(device(), [each.kernel], needs)
+        const found = await runOn(device(), loaded!, each)
+        for (const [i, numbers] of found.entries())
+          expect(differences(numbers, expected[i]!), `${needs}: operand ${i}`).toEqual([])
+      }
+    },
+  )
+
   test("division and roots in whole numbers are rounded as they should be", async () => {
     const count = 1 << 16
     const written = kernel("quotients", 64, (k) => {
