@@ -310,14 +310,19 @@ export type Term = (i: Value) => (sum: Value) => Value
  * Sums as sumLanes of reference/arithmetic.ts makes them, which is how processors add: in four vectors of 16 lanes that take
  * turns as long as all four are full; what is left goes to the first. Each lane of each vector is a thread's. One of these
  * serves all sums of a kernel: it has two shared arrays, and remembers whether somebody may still read them.
+ *
+ * All threads of a group come to its barriers. Where a group has nothing to add up it loads nothing.
  */
 export class LaneSums {
   readonly #k: Builder
+  readonly #isThere: Value | undefined
   readonly #shared = new Map<string, Elements>()
   #mayBeRead = false
 
-  constructor(k: Builder) {
+  /** @param isThere whether the group has something to add up; absent: it has */
+  constructor(k: Builder, isThere?: Value) {
     this.#k = k
+    this.#isThere = isThere
   }
 
   /** How many threads a sum of `count` numbers takes. */
@@ -335,11 +340,11 @@ export class LaneSums {
     this.#mayBeRead = true
   }
 
-  /** One sum of `count` numbers. All threads of the group come, and are told. */
+  /** One sum of `count` numbers. All threads of the group are told. */
   sum(count: number, term: Term): Value {
     const k = this.#k
     const width = LaneSums.threads(count)
-    const takesPart = k.threads > width ? k.lane.lt(width) : undefined
+    const takesPart = k.threads > width ? k.let(k.lane.lt(width)) : undefined
     return this.#sum(count, { number: u32(0), thread: k.lane, takesPart }, term)
   }
 
@@ -363,19 +368,19 @@ export class LaneSums {
     const lanes = this.#array("lanes")
     const parts = width === LANES ? lanes : this.#array("parts")
     if (parts === lanes && this.#mayBeRead) k.barrier()
+    const total = k.variable(f32(0))
+    const add = (from: number) => (numbers: readonly Value[]) => {
+      const loaded = numbers.map((i) => term(from === 0 ? i : k.let(i.add(from))))
+      for (const next of loaded) total.set(next(total.now))
+    }
     const addUp = () => {
-      const total = k.variable(f32(0))
-      const add = (from: number) => (numbers: readonly Value[]) => {
-        const loaded = numbers.map((i) => term(from === 0 ? i : k.let(i.add(from))))
-        for (const next of loaded) total.set(next(total.now))
-      }
       inTurns(k, thread, { count: full, step: width, most: 16 }, add(0))
       const rest = { count: count - full, step: LANES, most: VECTORS }
       if (rest.count > 0) k.if(thread.lt(LANES), () => inTurns(k, thread, rest, add(full)))
-      parts.store(number.mul(width).add(thread), total.now)
     }
-    if (takesPart) k.if(takesPart, addUp)
-    else addUp()
+    const store = () => parts.store(number.mul(width).add(thread), total.now)
+    ifAll(k, [this.#isThere, takesPart], addUp)
+    ifAll(k, [takesPart], store)
     k.barrier()
     const first = k.let(number.mul(LANES))
     if (parts !== lanes) {
@@ -403,4 +408,15 @@ export class LaneSums {
     this.#shared.set(name, array)
     return array
   }
+}
+
+/** Where every condition holds that there is. */
+function ifAll(k: Builder, conditions: readonly (Value | undefined)[], write: () => void): void {
+  const [first, ...others] = conditions.filter((condition) => condition !== undefined)
+  if (!first) write()
+  else
+    k.if(
+      others.reduce((a, b) => a.and(b), first),
+      write,
+    )
 }

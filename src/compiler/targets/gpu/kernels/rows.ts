@@ -1,6 +1,7 @@
 // What a plan does to each row by itself, as kernels: one work-group a row, and one kernel for as many neighbours as `runs`
 // joins. Each operation is a fragment: it says which columns its threads touch, and writes its statements. Where a fragment
-// touches what another thread has written, or writes what another has read, a barrier comes first.
+// touches what another thread has written, or writes what another has read, a barrier comes first. A group beyond the last row
+// passes the barriers and does nothing between them: compilers copy what follows a barrier that may be skipped, some wrongly.
 //
 // All that layers share is a constant of the kernel, widths and places in a row included; which buffers and weights, operands
 // say. So layers of one shape have one kernel.
@@ -8,6 +9,7 @@
 import { operandLayout } from "../../../../runtime/gpu/device.ts"
 import type { Region } from "../../../../runtime/gpu/regions.ts"
 import { BLOCK } from "../../../../runtime/program.ts"
+import type { RowSet } from "../../../../runtime/step-rows.ts"
 import { elementwise } from "../../../graph/elementwise.ts"
 import type { BufferId, Codes, ParameterId, Place, Plan, View } from "../../../plan.ts"
 import type { RowStep } from "../../runs.ts"
@@ -58,15 +60,9 @@ function rowLaunch(plan: Plan, run: readonly RowStep[]): Launch {
   const touches = run.map((step) => fragmentOf(step).touches(step))
   const operands: Binding[] = []
   const made = kernel(nameOf(run), threadsFor(touches.flat()), (k) => {
-    const row = k.group(0)
-    const fragments = new Fragments(k, plan, run, touches.flat(), operands)
-    k.if(row.lt(fragments.region({ name: "count", of: rows }).load(0)), () => {
-      fragments.begin(row)
-      for (const [i, step] of run.entries()) {
-        fragments.orderAfter(touches[i]!)
-        fragmentOf(step).write(fragments, step)
-      }
-    })
+    const fragments = new Fragments(k, plan, rows, touches.flat(), operands)
+    for (const [i, step] of run.entries()) fragments.add(touches[i]!, fragmentOf(step), step)
+    fragments.finish()
   })
   return { kernel: made, operands, groups: [{ rows, per: 1 }, 1, 1] }
 }
@@ -91,7 +87,7 @@ interface Touch {
   writes: boolean
   /** "column": column i of the view is touched by thread i mod threads alone. "any": by whichever. */
   by: "column" | "any"
-  /** The fragment itself has a barrier behind this. */
+  /** The fragment has a barrier of its own behind this. */
   ahead?: boolean
   /** In another row than its own, which nobody writes. */
   elsewhere?: boolean
@@ -112,27 +108,27 @@ class Fragments {
   readonly k: Builder
   readonly plan: Plan
   readonly sums: LaneSums
-  row!: Value
-  /** What the row stands for. */
-  token!: Value
-  readonly #run: readonly RowStep[]
+  readonly #row: Value
+  readonly #rows: RowSet
+  readonly #isThere: Value
+  #token: Value | undefined // of this section
   readonly #operands: Binding[]
   readonly #named = new Map<string, Elements>()
   readonly #accesses: ReadonlyMap<BufferId, Access>
-  readonly #begins = new Map<BufferId, Value>() // where the row begins
+  readonly #begins: ReadonlyMap<BufferId, Value> // where the row begins
   #pending: Touch[] = [] // since the last barrier
+  #section: (() => void)[] = [] // what is to be written for the row before the next barrier
 
   constructor(
     k: Builder,
     plan: Plan,
-    run: readonly RowStep[],
+    rows: RowSet,
     touches: readonly Touch[],
     operands: Binding[],
   ) {
     this.k = k
     this.plan = plan
-    this.sums = new LaneSums(k)
-    this.#run = run
+    this.#rows = rows
     this.#operands = operands
     const accesses = new Map<BufferId, Access>()
     for (const { view, writes } of touches) {
@@ -141,20 +137,55 @@ class Fragments {
       accesses.set(view.buffer, before === access ? access : "readwrite")
     }
     this.#accesses = accesses
+    this.#row = k.group(0)
+    this.#isThere = k.let(this.#row.lt(this.region({ name: "count", of: rows }).load(0)))
+    this.sums = new LaneSums(k, this.#isThere)
+    const begins = Array.from(accesses.keys(), (buffer): [BufferId, Value] => [
+      buffer,
+      k.let(this.#row.mul(this.#stride(buffer))),
+    ])
+    this.#begins = new Map(begins)
   }
 
-  /** Names what all fragments use. */
-  begin(row: Value): void {
-    const { k } = this
-    this.row = row
-    const { rows } = this.#run[0]!
-    const needsToken = this.#run.some(({ op }) => ofToken.has(op))
-    this.token =
-      rows === "tokens" || !needsToken
-        ? row
-        : this.region({ name: "tokensOf", set: rows }).load(row)
-    for (const buffer of this.#accesses.keys())
-      this.#begins.set(buffer, k.let(row.mul(this.#stride(buffer))))
+  /** Writes a fragment behind the others, and a barrier before it where it needs one. */
+  add<S extends RowStep>(touches: readonly Touch[], fragment: Fragment<S>, step: S): void {
+    const own = touches.filter(({ elsewhere }) => !elsewhere)
+    if (own.some((touch) => this.#pending.some((before) => this.#conflict(before, touch)))) {
+      this.finish()
+      this.k.barrier()
+      this.sums.passBarrier()
+      this.#pending = []
+    }
+    if (fragment.hasBarriers?.(this.plan)) {
+      this.finish()
+      fragment.write(this, step)
+      this.#pending = []
+    } else this.#section.push(() => fragment.write(this, step))
+    this.#pending.push(...own.filter(({ ahead }) => !ahead))
+  }
+
+  /** Writes what has been held back, to stand under one condition. */
+  finish(): void {
+    const section = this.#section
+    this.#section = []
+    if (section.length > 0)
+      this.ifThere(() => {
+        for (const write of section) write()
+      })
+  }
+
+  /** What is done where there is a row; with no barrier in it. */
+  ifThere(write: () => void): void {
+    this.#token = undefined
+    this.k.if(this.#isThere, write)
+  }
+
+  /** What the row stands for. Asked where there is one. */
+  get token(): Value {
+    const rows = this.#rows
+    if (rows === "tokens") return this.#row
+    this.#token ??= this.region({ name: "tokensOf", set: rows }).load(this.#row)
+    return this.#token
   }
 
   /** Each thread takes every `threads`th of 0 … count - 1. `load` reads all that it needs, and returns what stores. */
@@ -163,18 +194,6 @@ class Fragments {
     inTurns(k, k.lane, { count, step: k.threads, most: COLUMNS_AT_ONCE }, (columns) => {
       for (const store of columns.map(load)) store()
     })
-  }
-
-  /** A barrier, if these touches need one after those before. */
-  orderAfter(touches: readonly Touch[]): void {
-    const own = touches.filter(({ elsewhere }) => !elsewhere)
-    if (own.some((touch) => this.#pending.some((before) => this.#conflict(before, touch)))) {
-      this.k.barrier()
-      this.sums.passBarrier()
-      this.#pending = []
-    }
-    if (own.some(({ ahead }) => ahead)) this.#pending = []
-    this.#pending.push(...own.filter(({ ahead }) => !ahead))
   }
 
   #conflict(before: Touch, after: Touch): boolean {
@@ -192,7 +211,7 @@ class Fragments {
   }
 
   /** Columns of the row, or of another one. Codes are words of four. */
-  cells({ buffer, from }: View, row = this.row): Cells {
+  cells({ buffer, from }: View, row = this.#row): Cells {
     const { k } = this
     const { dtype } = this.plan.buffers[buffer]!
     const elements = this.#operand(
@@ -202,7 +221,7 @@ class Fragments {
       this.#accesses.get(buffer)!,
     )
     const begin =
-      row === this.row ? this.#begins.get(buffer)! : k.let(row.mul(this.#stride(buffer)))
+      row === this.#row ? this.#begins.get(buffer)! : k.let(row.mul(this.#stride(buffer)))
     const first = from === 0 ? begin : k.let(begin.add(from))
     return {
       load: (column) => elements.load(first.add(column)),
@@ -258,20 +277,12 @@ class Fragments {
   }
 }
 
-/** Operations that ask for the token of their row. */
-const ofToken: ReadonlySet<RowStep["op"]> = new Set([
-  "embed",
-  "hiddenIn",
-  "ropeTable",
-  "rope",
-  "storeKv",
-  "select",
-])
-
 // ------------------------------------------------------------------ fragments
 
 interface Fragment<S extends RowStep> {
   touches(step: S): Touch[]
+  /** It has barriers of its own, and says itself what is done only where there is a row. */
+  hasBarriers?: (plan: Plan) => boolean
   write(to: Fragments, step: S): void
 }
 
@@ -328,6 +339,7 @@ const fragments: { [Op in RowStep["op"]]: Fragment<Of<Op>> } = {
       const by = width === output.columns ? "column" : "any"
       return [{ ...reads(input, "any"), ahead: true }, reads(input, by), writes(output, by)]
     },
+    hasBarriers: () => true,
     write: norm,
   },
   quantize: {
@@ -362,6 +374,7 @@ const fragments: { [Op in RowStep["op"]]: Fragment<Of<Op>> } = {
   },
   storeKv: {
     touches: ({ key, value }) => [reads(key, "any"), reads(value, "any")],
+    hasBarriers: ({ kv }) => kv === "q8",
     write: storeKv,
   },
   apply: columnwise<Of<"apply">>(
@@ -407,7 +420,7 @@ function norm(to: Fragments, step: Of<"norm">): void {
   }
   if (width === output.columns) {
     const value = own((term) => sums.sum(width, term), u32(0))
-    to.eachColumn(width, storing(u32(0), value))
+    to.ifThere(() => to.eachColumn(width, storing(u32(0), value)))
     return
   }
   const heads = output.columns / width
@@ -424,8 +437,7 @@ function norm(to: Fragments, step: Of<"norm">): void {
       inTurns(k, thread, turns, (columns) => {
         for (const stored of columns.map(storing(begin, value))) stored()
       })
-    if (heads % atOnce === 0) store()
-    else k.if(head.lt(heads), store)
+    to.ifThere(() => (heads % atOnce === 0 ? store() : k.if(head.lt(heads), store)))
   }
   if (heads <= atOnce) some(0)
   else {
@@ -542,23 +554,15 @@ function quantize(to: Fragments, { input, output }: Of<"quantize">): void {
 // ------------------------------------------------------------------ keys and values
 
 /** Those of a token, as kv.ts lays them out. */
-function storeKv(to: Fragments, { key, value, place }: Of<"storeKv">): void {
-  const { k, plan } = to
-  const layout = kvLayout(plan.kv, plan.groups[place.group]!)
+function storeKv(to: Fragments, step: Of<"storeKv">): void {
+  const layout = kvLayout(to.plan.kv, to.plan.groups[step.place.group]!)
   const { keyWidth, valueWidth, headDim } = layout
-  const slot = to.region({ name: "slots", group: place.group }).load(to.token)
-  const spot = { block: k.let(slot.div(BLOCK)), position: k.let(slot.rem(BLOCK)) }
-  const store = plan.kv === "q8" ? storeCodes : storeFloats
-  store(to, { of: "keys", view: key, dim: headDim.key, width: keyWidth, place, layout, spot })
-  store(to, {
-    of: "values",
-    view: value,
-    dim: headDim.value,
-    width: valueWidth,
-    place,
-    layout,
-    spot,
-  })
+  const both: Stored[] = [
+    { of: "keys", view: step.key, dim: headDim.key, width: keyWidth },
+    { of: "values", view: step.value, dim: headDim.value, width: valueWidth },
+  ]
+  if (layout.kv === "q8") storeCodes(to, step, layout, both)
+  else storeFloats(to, step, layout, both)
 }
 
 /** Keys or values. */
@@ -568,16 +572,21 @@ interface Stored {
   dim: number
   /** With the zeros behind a head. */
   width: number
-  place: Place
-  layout: KvLayout
-  spot: Omit<Spot, "head">
 }
 
+type StoreNumber = (head: Value, i: Value, number: (x: Value) => Value) => () => void
+
 /** Loads number `i` of a head, and returns what stores it, or the 0 that stands behind a head's last one. */
-function storing(to: Fragments, { of, view, dim, width, place, layout, spot }: Stored) {
+function storing(
+  to: Fragments,
+  { place }: Of<"storeKv">,
+  layout: KvLayout,
+  spot: Omit<Spot, "head">,
+  { of, view, dim, width }: Stored,
+): StoreNumber {
   const [x, blocks] = [to.cells(view), to.kv(place, kvElements[layout.kv])]
   const indexOf = of === "keys" ? keyIndex : valueIndex
-  return (head: Value, i: Value, number: (x: Value) => Value) => {
+  return (head, i, number) => {
     const first = head.mul(dim)
     const own = x.load(first.add(dim === width ? i : i.min(dim - 1)))
     return () => {
@@ -587,46 +596,82 @@ function storing(to: Fragments, { of, view, dim, width, place, layout, spot }: S
   }
 }
 
-function storeFloats(to: Fragments, stored: Stored): void {
+/** Where the row's token is kept. */
+function spotOf(to: Fragments, { place }: Of<"storeKv">): Omit<Spot, "head"> {
+  const slot = to.region({ name: "slots", group: place.group }).load(to.token)
+  return { block: to.k.let(slot.div(BLOCK)), position: to.k.let(slot.rem(BLOCK)) }
+}
+
+function storeFloats(
+  to: Fragments,
+  step: Of<"storeKv">,
+  layout: KvLayout,
+  both: readonly Stored[],
+): void {
   const { k } = to
-  const { width, layout } = stored
-  const store = storing(to, stored)
+  const spot = spotOf(to, step)
   const stores = (x: Value) => (layout.kv === "bf16" ? nearestBrain(k, x) : x)
-  to.eachColumn(layout.kvHeads * width, (number) => {
-    const [head, i] = [k.let(number.div(width)), k.let(number.rem(width))]
-    return store(head, i, stores)
-  })
+  for (const stored of both) {
+    const store = storing(to, step, layout, spot, stored)
+    to.eachColumn(layout.kvHeads * stored.width, (number) =>
+      store(k.let(number.div(stored.width)), k.let(number.rem(stored.width)), stores),
+    )
+  }
 }
 
 const THREADS_OF_HEAD = 16
 
-function storeCodes(to: Fragments, stored: Stored): void {
+/** As `quantize` does, a head at a time. */
+function storeCodes(
+  to: Fragments,
+  step: Of<"storeKv">,
+  layout: KvLayout,
+  both: readonly Stored[],
+): void {
   const { k } = to
-  const { of, view, dim, width, place, layout, spot } = stored
-  const [x, store, scales] = [to.cells(view), storing(to, stored), to.kv(place, "f32")]
-  const sizes = k.shared(`sizes of ${of}`, "u32", k.threads)
-  const atOnce = k.threads / THREADS_OF_HEAD
+  const { kvHeads } = layout
   const [number, thread] = [k.let(k.lane.div(THREADS_OF_HEAD)), k.let(k.lane.rem(THREADS_OF_HEAD))]
+  const turnsOf = (count: number) => ({ count, step: THREADS_OF_HEAD, most: COLUMNS_AT_ONCE })
+  const sizes = both.map(({ of }) => k.shared(`sizes of ${of}`, "u32", k.threads))
   const some = (first: Operable) => {
     const head = k.let(number.add(first))
-    const begin = k.let(head.min(layout.kvHeads - 1).mul(dim))
-    const own = k.variable(u32(0))
-    k.for(thread, dim, THREADS_OF_HEAD, (i) => own.set(own.now.max(sizeBits(x.load(begin.add(i))))))
-    sizes.store(k.lane, own.now)
+    for (const [at, { view, dim }] of both.entries()) {
+      const begin = k.let(head.min(kvHeads - 1).mul(dim))
+      const largest = k.variable(u32(0))
+      to.ifThere(() =>
+        inTurns(k, thread, turnsOf(dim), (numbers) => {
+          const x = to.cells(view)
+          const loaded = numbers.map((i) => x.load(begin.add(i)))
+          for (const each of loaded) largest.set(largest.now.max(sizeBits(each)))
+        }),
+      )
+      sizes[at]!.store(k.lane, largest.now)
+    }
     k.barrier()
     const all = k.let(number.mul(THREADS_OF_HEAD))
-    const largest = Array.from({ length: THREADS_OF_HEAD }, (_, i) => sizes.load(all.add(i)))
-    const { scale, code, isSound } = coding(k, k.let(largest.reduce((a, b) => a.max(b))))
-    k.if(head.lt(layout.kvHeads), () => {
-      k.for(thread, width, THREADS_OF_HEAD, (i) =>
-        store(head, i, (x) => select(isSound, code(x).bits("i32"), 0))(),
-      )
-      k.if(thread.eq(0), () => scales.store(scaleIndex(layout, of, { ...spot, head }), scale))
+    const codings = sizes.map((size) => {
+      const each = Array.from({ length: THREADS_OF_HEAD }, (_, i) => size.load(all.add(i)))
+      return coding(k, k.let(each.reduce((a, b) => a.max(b))))
     })
+    const store = () => {
+      const spot = spotOf(to, step)
+      for (const [at, stored] of both.entries()) {
+        const { scale, code, isSound } = codings[at]!
+        const store = storing(to, step, layout, spot, stored)
+        const codeOf = (x: Value) => select(isSound, code(x).bits("i32"), 0)
+        inTurns(k, thread, turnsOf(stored.width), (numbers) => {
+          for (const each of numbers.map((i) => store(head, i, codeOf))) each()
+        })
+        const place = scaleIndex(layout, stored.of, { ...spot, head })
+        k.if(thread.eq(0), () => to.kv(step.place, "f32").store(place, scale))
+      }
+    }
+    to.ifThere(() => k.if(head.lt(kvHeads), store))
   }
-  if (layout.kvHeads <= atOnce) some(0)
+  const atOnce = k.threads / THREADS_OF_HEAD
+  if (kvHeads <= atOnce) some(0)
   else
-    k.for(0, layout.kvHeads, atOnce, (first) => {
+    k.for(0, kvHeads, atOnce, (first) => {
       some(first)
       k.barrier()
     })
