@@ -1,0 +1,434 @@
+// Attention on the slow twin, bit for bit what the reference computes. Blocks hold keys and values where a row sees them and
+// nothing elsewhere, so whatever is read beyond that is refused.
+
+import { describe, expect, test } from "vitest"
+import { batch, type Part } from "../../../../../test/model/steps.ts"
+import { mulberry32 } from "../../../../../test/random.ts"
+import { narrow, rounding } from "../../../../runtime/dtype.ts"
+import { AttentionWork, type WorkCount } from "../../../../runtime/gpu/attention-work.ts"
+import type { KvType } from "../../../../runtime/manifest.ts"
+import { BLOCK } from "../../../../runtime/program.ts"
+import { StepRows } from "../../../../runtime/step-rows.ts"
+import type { Attention } from "../../../graph/graph.ts"
+import type { Plan, Step } from "../../../plan.ts"
+import * as reference from "../../reference/kernels.ts"
+import type { Statement } from "../ir/ir.ts"
+import { Memory, runKernel } from "../ir/run.ts"
+import type { Groups, Launch } from "../launch.ts"
+import { attendLaunches, attentionOrder } from "./attend.ts"
+import { kvLayout } from "./kv.ts"
+
+interface Case {
+  kv?: KvType
+  attention?: Partial<Attention>
+  span?: number
+  rows?: "tokens" | "wanted"
+  parts: readonly Part[]
+  slots?: number
+  /** Groups of the first axis, where they are not as many as are asked for. */
+  groups?: number
+  /** A position of each sequence whose key, or value, is no number. */
+  notNumber?: { of: "keys" | "values"; position: number }
+  /** Of each position; absent: random ones. */
+  value?: (position: number) => number
+  /** What is made of the launches before they run. */
+  planted?: (launches: readonly Launch[]) => readonly Launch[]
+}
+
+const plain: Attention = {
+  layer: 0,
+  heads: 4,
+  kvHeads: 2,
+  headDim: 16,
+  scale: 0.31,
+  cap: undefined,
+  window: undefined,
+  sinks: 0,
+}
+const BLOCKS = 270
+
+/** The output of attention, by the kernels and by the reference. */
+function attended({ kv = "f32", span = 64, rows = "tokens", ...given }: Case) {
+  const attention = { ...plain, ...given.attention }
+  const { heads, kvHeads, headDim, window, sinks } = attention
+  const next = mulberry32(heads * 1000 + headDim)
+  const random = () => (next() / 2 ** 32 - 0.5) * 4
+
+  const shape = { layers: [0], kvHeads, headDim: { key: headDim, value: headDim } }
+  const columns = heads * headDim
+  const plan = {
+    kv,
+    sinks,
+    groups: [window ? { ...shape, window } : shape],
+    shapes: { context: 16 * BLOCKS },
+    buffers: [
+      { capacity: "tokens", columns: columns + 7, dtype: "f32" },
+      { capacity: "tokens", columns: columns + 2, dtype: "f32" },
+    ],
+  } as unknown as Plan
+  const query = { buffer: 0, from: 5, columns }
+  const output = { buffer: 1, from: 1, columns }
+  const step = {
+    op: "attend",
+    rows,
+    query,
+    attention,
+    place: { group: 0, layer: 0 },
+    span,
+    output,
+  } satisfies Step
+
+  const input = batch(given.parts)
+  const limits = { tokens: input.tokens.length, blocks: [BLOCKS] }
+  const stepRows = new StepRows(limits, sinks)
+  stepRows.take(input)
+  const tokens = stepRows.tokensOf(rows)
+
+  // Keys and values, as they are stored, of the positions that are there.
+  const width = kvHeads * headDim
+  const cache: reference.Cache = {
+    keys: new Float32Array(BLOCKS * BLOCK * width),
+    values: new Float32Array(BLOCKS * BLOCK * width),
+  }
+  if (kv === "q8")
+    cache.scales = {
+      keys: new Float32Array(BLOCKS * BLOCK * kvHeads),
+      values: new Float32Array(BLOCKS * BLOCK * kvHeads),
+    }
+  const stored = new Set<number>()
+  const head = new Float32Array(headDim)
+  for (const [sequence, { from, tokens, visibleFrom = 0 }] of given.parts.entries())
+    for (let p = 0; p < from + tokens.length; p++) {
+      if (p >= sinks && p < visibleFrom) continue
+      const slot = stepRows.slotOf(0, sequence, p)
+      if (stored.has(slot)) continue
+      stored.add(slot)
+      for (const of of ["keys", "values"] as const)
+        for (let h = 0; h < kvHeads; h++) {
+          for (let i = 0; i < headDim; i++) head[i] = random()
+          if (given.value && of === "values") head.fill(given.value(p))
+          if (given.notNumber?.of === of && given.notNumber.position === p) head[1] = Number.NaN
+          const at = slot * kvHeads + h
+          if (cache.scales)
+            cache.scales[of][at] = reference.codeHead(head, 0, headDim, cache[of], at * headDim)
+          else cache[of].set(head.map(rounding[kv as "f32"]), at * headDim)
+        }
+    }
+  const x = Float32Array.from({ length: tokens.length * strideOf(columns + 7) }, random)
+
+  // The device's memory.
+  const { name, order } = attentionOrder(plan, step)
+  const slots = given.slots ?? order.slots
+  const laid = new AttentionWork({ ...order, slots }, sinks)
+  laid.take(stepRows, input)
+  const out = new Memory(4 * tokens.length * strideOf(columns + 2))
+  const partials = new Memory(4 * slots * heads * (headDim + 2))
+  const words = (array: ArrayLike<number>) => Memory.of(Uint32Array.from(array))
+  const regions: Record<string, Memory> = {
+    positions: words(input.positions),
+    firstSeen: words(input.positions.map((_, t) => stepRows.firstSeen(t, { group: 0, window }))),
+    tokensOf: words(tokens),
+    blocks: words(input.blocks),
+    items: words(laid.items),
+    chunkStarts: words(laid.chunkStarts),
+  }
+  const blocks = onDevice(kv, attention, cache, stored)
+  const memoryOf = (binding: Launch["operands"][number], chunk: number): Memory | number => {
+    if (typeof binding === "number") return binding
+    switch (binding.kind) {
+      case "buffer":
+        return (binding.buffer === 0 ? Memory.of(x) : out).at(4 * binding.from)
+      case "kv":
+        return blocks
+      case "step":
+        return regions[binding.region.name]!
+      case "chunk":
+        return chunk
+      case "scratch":
+        return partials
+      default:
+        throw new Error(binding.kind)
+    }
+  }
+  const groupsOf = (groups: Groups) => {
+    if (typeof groups === "number") return groups
+    if ("rows" in groups) throw new Error(groups.rows)
+    const count = laid.count(groups.count.slice(0, groups.count.indexOf(" ")) as WorkCount)
+    return count === 0 ? 0 : (given.groups ?? Math.ceil(count / groups.per))
+  }
+  const launches = attendLaunches(plan, step)
+  for (let chunk = 0; chunk + 1 < laid.chunkStarts.length; chunk++)
+    for (const { kernel, operands, groups } of given.planted?.(launches) ?? launches)
+      runKernel(
+        kernel,
+        operands.map((binding) => memoryOf(binding, chunk)),
+        [groupsOf(groups[0]), groupsOf(groups[1]), groupsOf(groups[2])],
+        { order: "shuffled" },
+      )
+  expect(name).toBe(`${rows} g0 w${window ?? "all"} s${sinks}`)
+
+  // The same by the reference.
+  const all = { data: x, stride: strideOf(columns + 7), from: 5, columns }
+  const wanted = {
+    data: new Float32Array(tokens.length * columns),
+    stride: columns,
+    from: 0,
+    columns,
+  }
+  for (const [row, token] of tokens.entries()) {
+    const position = input.positions[token]!
+    const first = stepRows.firstSeen(token, { group: 0, window })
+    const spans: number[][] = Array.from({ length: Math.floor(position / span) + 1 }, () => [])
+    for (let p = 0; p <= position; p++)
+      if (p >= first || p < sinks) spans[Math.floor(p / span)]!.push(p)
+    const seen = spans
+      .filter((positions) => positions.length > 0)
+      .map((positions) => ({
+        positions: Int32Array.from(positions),
+        slots: Int32Array.from(positions, (p) => stepRows.slotOf(0, stepRows.sequences[token]!, p)),
+      }))
+    reference.attend(all, row, attention, cache, seen, wanted)
+  }
+  const found = new Float32Array(wanted.data.length)
+  for (const row of tokens.keys()) {
+    const from = row * strideOf(columns + 2) + 1
+    found.set(out.f32().subarray(from, from + columns), row * columns)
+  }
+  return { found, wanted: wanted.data, chunks: laid.chunkStarts.length - 1 }
+}
+
+const strideOf = (columns: number) => Math.ceil(columns / 4) * 4
+
+/** Blocks as kv.ts describes them; what was not stored has never been written. */
+function onDevice(
+  kv: KvType,
+  { kvHeads, headDim }: Attention,
+  { keys, values, scales }: reference.Cache,
+  stored: ReadonlySet<number>,
+): Memory {
+  const { blockBytes } = kvLayout(kv, { kvHeads, headDim: { key: headDim, value: headDim } })
+  const size = { f32: 4, f16: 2, bf16: 2, q8: 1 }[kv]
+  const chunk = 16 / size
+  const width = Math.ceil(headDim / chunk) * chunk
+  const memory = new Memory(BLOCKS * blockBytes)
+  const set = (at: number, value: number) => {
+    const bytes = kv === "q8" ? Uint8Array.of(value) : narrow(Float32Array.of(value), kv as "f32")
+    memory.put(at * size, bytes)
+  }
+  for (const slot of stored) {
+    const [block, position] = [Math.floor(slot / BLOCK), slot % BLOCK]
+    for (let head = 0; head < kvHeads; head++) {
+      const from = (slot * kvHeads + head) * headDim
+      const begin = (block * blockBytes) / size
+      for (let i = 0; i < width; i++) {
+        const piece = head * (width / chunk) + Math.floor(i / chunk)
+        const key = begin + (piece * BLOCK + position) * chunk + (i % chunk)
+        const value = begin + kvHeads * BLOCK * width + (head * BLOCK + position) * width + i
+        set(key, i < headDim ? keys[from + i]! : 0)
+        set(value, i < headDim ? values[from + i]! : 0)
+      }
+      if (!scales) continue
+      const at = block * blockBytes + kvHeads * BLOCK * width * 2
+      const bytesOf = (value: number) => new Uint8Array(Float32Array.of(value).buffer)
+      memory.put(at + 4 * (head * BLOCK + position), bytesOf(scales.keys[slot * kvHeads + head]!))
+      memory.put(
+        at + 4 * ((kvHeads + head) * BLOCK + position),
+        bytesOf(scales.values[slot * kvHeads + head]!),
+      )
+    }
+  }
+  return memory
+}
+
+/** NaNs are all one. */
+const bits = (values: Float32Array) =>
+  Array.from(
+    new Uint32Array(values.map((value) => (Number.isNaN(value) ? Number.NaN : value)).buffer),
+  )
+
+function agrees(given: Case) {
+  const { found, wanted, chunks } = attended(given)
+  expect(wanted.every(Number.isFinite)).toBe(true)
+  expect(bits(found)).toEqual(bits(wanted))
+  return chunks
+}
+
+/** Blocks of a sequence, none of them another's. */
+const own = (sequence: number, positions: number) =>
+  Array.from({ length: Math.ceil(positions / BLOCK) }, (_, i) => (i * 5 + sequence) % BLOCKS)
+
+const shapes = [
+  { heads: 4, kvHeads: 4, headDim: 6 },
+  { heads: 8, kvHeads: 2, headDim: 16 },
+  { heads: 9, kvHeads: 1, headDim: 20 }, // two groups of threads to a kv head, the second one head short
+  { heads: 3, kvHeads: 1, headDim: 80 }, // more columns than threads, but for q8
+]
+
+describe("attention has the reference's bits", () => {
+  describe.each(["f32", "f16", "bf16", "q8"] as const)("of %s", (kv) => {
+    test.each(shapes)("$heads heads on $kvHeads of $headDim", (attention) => {
+      agrees({ kv, attention, parts: [{ tokens: [1], from: 150, blocks: own(0, 151) }] })
+    })
+
+    test("several sequences, prompts among them", () => {
+      const parts = [
+        { tokens: [1], from: 70, blocks: own(0, 71) },
+        { tokens: new Int32Array(11), from: 122, blocks: own(1, 133) },
+        { tokens: new Int32Array(6), from: 0, blocks: own(2, 6) },
+      ]
+      agrees({ kv, parts })
+    })
+
+    test("windows with sinks, of which a block has been given back", () => {
+      const attention = { window: 50, sinks: 5 }
+      const kept = [7, 20, 31, 2, 13]
+      const parts = [
+        { tokens: new Int32Array(6), from: 140, visibleFrom: 91, blocks: kept },
+        { tokens: [1], from: 30, blocks: own(3, 31) },
+        { tokens: [1], from: 67, visibleFrom: 18, blocks: own(4, 68) },
+      ]
+      agrees({ kv, attention, parts })
+    })
+  })
+
+  test.each([62, 63, 64, 127, 128])("from position %i on", (from) => {
+    agrees({ parts: [{ tokens: [1, 2], from, blocks: own(0, from + 2) }] })
+    agrees({ span: 128, parts: [{ tokens: [1, 2], from, blocks: own(0, from + 2) }] })
+  })
+
+  test("scores that are capped", () => {
+    agrees({ attention: { cap: 0.9 }, parts: [{ tokens: [1], from: 99, blocks: own(0, 100) }] })
+  })
+
+  test("a zero is positive, also of one span, which nothing is added to", () => {
+    // -1e-45 times a weight below a half is -0.
+    const value = (position: number) => (position === 0 ? 0 : -1e-45)
+    const parts = [{ tokens: [1], from: 1, blocks: [3] }]
+    const { found, wanted } = attended({ value, parts, attention: { scale: 3 } })
+    expect(wanted.some((value) => Object.is(value, 0))).toBe(true)
+    expect(bits(found)).toEqual(bits(wanted))
+  })
+
+  test("a window that is narrower than a step", () => {
+    const attention = { window: 3 }
+    agrees({ attention, parts: [{ tokens: new Int32Array(9), from: 60, blocks: own(0, 69) }] })
+  })
+
+  test("of the rows that are wanted alone", () => {
+    const parts = [
+      { tokens: new Int32Array(70), from: 3, blocks: own(0, 73), logits: [1, 65, 69] },
+      { tokens: [1], from: 90, blocks: own(1, 91), logits: [] },
+      { tokens: [1], from: 77, blocks: own(2, 78) },
+    ]
+    agrees({ rows: "wanted", parts })
+    agrees({ rows: "wanted", parts, attention: { window: 20, sinks: 2 } })
+  })
+})
+
+test("items are computed by any number of groups, in as many chunks as it takes", () => {
+  const parts = [
+    { tokens: new Int32Array(9), from: 190, blocks: own(0, 199) },
+    { tokens: [1], from: 3, blocks: own(1, 4) },
+    { tokens: [1], from: 100, blocks: own(2, 101) },
+  ]
+  expect(agrees({ parts, groups: 1 })).toBe(1)
+  expect(agrees({ parts, groups: 40 })).toBe(1)
+  expect(agrees({ parts, groups: 2, slots: 32 })).toBe(2)
+})
+
+describe("what is no number", () => {
+  const part = { tokens: new Int32Array(3), from: 80, blocks: own(0, 83) }
+
+  test.each(["keys", "values"] as const)("shows in whoever sees it: %s", (of) => {
+    for (const kv of ["f32", "q8"] as const) {
+      const { found, wanted } = attended({ kv, parts: [part], notNumber: { of, position: 81 } })
+      expect(bits(found)).toEqual(bits(wanted))
+      const rows = [0, 1, 2].map((row) => found.subarray(row * 64, row * 64 + 64))
+      expect(rows.map((row) => row.some(Number.isNaN))).toEqual([false, true, true])
+      if (of === "keys") expect(rows[1]!.every(Number.isNaN)).toBe(true)
+    }
+  })
+
+  test("shows in the other spans' merge", () => {
+    const { found } = attended({ parts: [part], notNumber: { of: "keys", position: 3 } })
+    expect(found.every(Number.isNaN)).toBe(true)
+  })
+})
+
+describe("a fault that is planted is found", () => {
+  /** A kernel whose statements a rule replaces, or leaves out. */
+  const changed = (
+    body: readonly Statement[],
+    rule: (statement: Statement) => Statement | undefined,
+  ): Statement[] =>
+    body.flatMap((statement): Statement[] => {
+      const made = rule(statement)
+      if (!made) return []
+      if (made.kind === "for") return [{ ...made, body: changed(made.body, rule) }]
+      if (made.kind !== "if") return [made]
+      return [{ ...made, yes: changed(made.yes, rule), no: changed(made.no, rule) }]
+    })
+
+  /** Attention in which launch `which` has the statements that `rule` makes. */
+  const planted =
+    (which: number, rule: (statement: Statement) => Statement | undefined) =>
+    (launches: readonly Launch[]) =>
+      launches.map((launch, i) =>
+        i === which
+          ? { ...launch, kernel: { ...launch.kernel, body: changed(launch.kernel.body, rule) } }
+          : launch,
+      )
+
+  // One group, so that it goes on to another item; more than one step to a span, and more spans than merge threads.
+  const short: Case = {
+    span: 128,
+    attention: { heads: 2 },
+    groups: 1,
+    parts: [
+      { tokens: new Int32Array(3), from: 140, blocks: own(0, 143) },
+      { tokens: [1], from: 130, blocks: own(1, 131) },
+    ],
+  }
+  const manySpans: Case = {
+    attention: { heads: 1, kvHeads: 1, headDim: 6 },
+    parts: [{ tokens: [1], from: 4200, blocks: own(0, 4201) }],
+  }
+
+  test.each([
+    { launch: 0, barriers: 8, given: short },
+    { launch: 1, barriers: 8, given: short },
+    { launch: 2, barriers: 3, given: manySpans },
+  ])("a barrier less in the kernel of launch $launch", ({ launch, barriers, given }) => {
+    agrees(given)
+    for (let nth = 0; nth < barriers; nth++) {
+      let left = nth
+      const rule = (statement: Statement) =>
+        statement.kind === "barrier" && left-- === 0 ? undefined : statement
+      expect(() => attended({ ...given, planted: planted(launch, rule) })).toThrow("a race")
+    }
+    let count = 0
+    const counted = (statement: Statement) => {
+      if (statement.kind === "barrier") count++
+      return statement
+    }
+    attended({ ...given, planted: planted(launch, counted) })
+    expect(count).toBe(barriers)
+  })
+
+  test("a position too many", () => {
+    // What a row sees last is loaded from operand 4, `positions`, and kept in a shared array.
+    const loaded = new Set<number>()
+    const rule = (statement: Statement): Statement => {
+      if (statement.kind === "load" && statement.memory.kind === "buffer")
+        if (statement.memory.operand === 4) loaded.add(statement.id)
+      if (statement.kind !== "store" || statement.value.kind !== "value") return statement
+      if (!loaded.has(statement.value.id)) return statement
+      const b = { kind: "constant", type: "u32", value: 1 } as const
+      const value = { kind: "binary", type: "u32", name: "add", a: statement.value, b } as const
+      return { ...statement, value }
+    }
+    const parts = [{ tokens: [1], from: 100, blocks: own(0, 101) }]
+    const { found, wanted } = attended({ parts, planted: planted(0, rule) })
+    expect(bits(found)).not.toEqual(bits(wanted))
+  })
+})
