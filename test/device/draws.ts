@@ -58,7 +58,7 @@ export function draws(vocabulary: number, count: number, seed: number): Draws {
     frequency: floats(() => of(0, 0.3, -2, 1e38)),
     repetition: floats(() => of(1, 1, 1.3, 0.5, 2, 1e38)),
     countStarts: lists,
-    countTokens: listed(1),
+    countTokens: listed(13), // no vocabulary here is a multiple of 13
     counts: Int32Array.from({ length: count * each }, () => of(1, 2, 3, 20_000_001)),
     biasStarts: lists,
     biasTokens: listed(3),

@@ -240,16 +240,8 @@ class Draw {
     const k = this.#k
     const limits = this.#limits()
     const best = this.#best()
-    k.for(
-      this.#wordOf("firstPass"),
-      this.#wordOf("lastPass"),
-      1,
-      (pass) => {
-        this.#threads.barrier() // the last pass is over
-        this.#pass(pass, limits, best)
-      },
-      "pass",
-    )
+    const [first, last] = [this.#wordOf("firstPass"), this.#wordOf("lastPass")]
+    k.for(first, last, 1, (pass) => this.#pass(pass, limits, best), "pass")
   }
 
   #pass(pass: Value, limits: Limits, best: Best): void {
