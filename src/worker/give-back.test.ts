@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process"
 import { setTimeout as sleep } from "node:timers/promises"
 import { getHeapStatistics } from "node:v8"
 import { expect, test } from "vitest"
@@ -26,4 +27,37 @@ test("a thread gives back what it no longer uses when it is idle, and leaves it 
   expect(heap()).toBeGreaterThan(full - 16 * MIB)
   memory.idle()
   while (heap() > before + 32 * MIB) await sleep(1) // for ever, if it is not given back
+})
+
+// In a process of its own, where nothing has been young yet.
+const GROWING = `
+  import { constants, PerformanceObserver } from "node:perf_hooks"
+  import { setTimeout as sleep } from "node:timers/promises"
+  import { getHeapSpaceStatistics } from "node:v8"
+  import { GiveBack } from "./src/worker/give-back.ts"
+
+  const young = () =>
+    getHeapSpaceStatistics().find(({ space_name }) => space_name === "new_space").physical_space_size
+  let forced = 0
+  const isForced = ({ detail }) => detail.flags & constants.NODE_PERFORMANCE_GC_FLAGS_FORCED
+  const observer = new PerformanceObserver((list) => {
+    forced += list.getEntries().filter(isForced).length
+  })
+  observer.observe({ entryTypes: ["gc"] })
+  const before = young()
+  const memory = new GiveBack(0)
+  for (let some = [], i = 0; i < 1e8 && young() < before + 9 * 2 ** 20; i++) {
+    if (some.length > 20_000) some = [] // few survive, and none for long
+    some.push({ i })
+  }
+  const grown = young() - before
+  memory.idle()
+  for (let turn = 0; turn < 10; turn++) await sleep(1)
+  console.log(JSON.stringify({ isGrown: grown >= 9 * 2 ** 20, forced }))
+`
+
+test("room for what is young is not worth a collection", () => {
+  const args = ["--import", "tsx", "--input-type=module", "--eval", GROWING]
+  const said = execFileSync(process.execPath, args, { encoding: "utf8" })
+  expect(JSON.parse(said)).toEqual({ isGrown: true, forced: 0 })
 })
