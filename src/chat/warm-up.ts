@@ -1,6 +1,7 @@
 // What the first schemas of a process would wait for and later ones do not: machine code for the compiler and the masks, and
 // the automata of formats and patterns that everybody uses. Here they are made before anybody asks: one piece after the
-// other, so that what is asked meanwhile waits for one piece at most, and with pauses four times as long.
+// other, so that what is asked meanwhile waits for one piece at most, and with pauses four times as long. All of it takes some
+// seconds of a processor, which whoever is being served would miss: while the process is busy the pauses are far longer.
 
 import { compileSchema } from "../grammar/grammar.ts"
 import type { ConstraintOptions, Constraints } from "./constraint.ts"
@@ -8,14 +9,37 @@ import type { ConstraintSpec, Grammars } from "./grammars.ts"
 
 const DELAY = 3000 // milliseconds, in which a server that is starting has the processor for itself
 const PAUSE = 4
+const MIN_PAUSE = 10 // milliseconds: over less nobody looks busy or idle
+const MAX_PAUSE = 5000 // milliseconds, however busy the process is
 
-/** Takes piece after piece, for as long as the thread has timers. */
-export function warmUp(pieces: Generator): void {
+/** The share of one processor that a process takes beside this thread when it serves somebody; another's warm-up takes less. */
+const BUSY = 1 / 2
+
+/**
+ * Takes piece after piece, for as long as the thread has timers.
+ * @param used microseconds of processor time that the process has taken, all its threads together
+ */
+export function warmUp(pieces: Generator, used: () => number = usedByProcess): void {
   const next = () => {
     const began = performance.now()
-    if (!pieces.next().done) setTimeout(next, PAUSE * (performance.now() - began))
+    if (!pieces.next().done) rest(Math.max(MIN_PAUSE, PAUSE * (performance.now() - began)))
   }
-  setTimeout(next, DELAY)
+  const rest = (pause: number, left = MAX_PAUSE) => {
+    const before = used()
+    const began = performance.now()
+    setTimeout(() => {
+      const milliseconds = performance.now() - began
+      const isBusy = used() - before > BUSY * milliseconds * 1000
+      if (isBusy && left > milliseconds) rest(pause, left - milliseconds)
+      else next()
+    }, pause)
+  }
+  rest(DELAY)
+}
+
+function usedByProcess(): number {
+  const { user, system } = process.cpuUsage()
+  return user + system
 }
 
 /** What a thread needs that only compiles. */
