@@ -50,3 +50,24 @@ test("what one of them throws ends them all", async () => {
   await expect(read()).rejects.toThrow("gone")
   expect(left).toBe(1)
 })
+
+test("one alone is asked for each value in its turn, and left once", async () => {
+  const told: (number | undefined)[] = []
+  const watched = () => {
+    const values = count(5)
+    return {
+      next: () => values.next(),
+      return: async (used?: number) => {
+        told.push(used)
+        return values.return()
+      },
+    }
+  }
+  const seen: number[] = []
+  for await (const { value } of merged([watched()])) seen.push(value)
+  expect(seen).toEqual([0, 1, 2, 3, 4])
+  expect(told).toEqual([])
+  for await (const { value, leave } of merged([watched()])) if (value === 2) leave(7)
+  for await (const { value } of merged([watched()])) if (value === 2) break
+  expect(told).toEqual([7, undefined])
+})

@@ -13,7 +13,13 @@ type Source<Value> = Pick<AsyncIterator<Value, unknown, undefined>, "next"> & {
 }
 
 /** Values in the order in which they come. Throws what an iterator throws; leaving the loop leaves those that go on. */
-export async function* merged<Value>(
+export function merged<Value>(
+  sources: readonly Source<Value>[],
+): AsyncGenerator<Merged<Value>, void, undefined> {
+  return sources.length === 1 ? alone(sources[0]!) : crowd(sources)
+}
+
+async function* crowd<Value>(
   sources: readonly Source<Value>[],
 ): AsyncGenerator<Merged<Value>, void, undefined> {
   const arrived: { index: number; next: Promise<IteratorResult<Value, unknown>> }[] = []
@@ -48,5 +54,26 @@ export async function* merged<Value>(
     }
   } finally {
     for (const index of running) leave(index)
+  }
+}
+
+/** Nobody else can be first, so nothing is waited for but its next value. */
+async function* alone<Value>(
+  source: Source<Value>,
+): AsyncGenerator<Merged<Value>, void, undefined> {
+  let isOver = false
+  const leave = (used?: number) => {
+    if (isOver) return
+    isOver = true
+    source.return?.(used).catch(() => {}) // nobody is left to be told
+  }
+  try {
+    while (!isOver) {
+      const result = await source.next()
+      if (result.done) isOver = true
+      else yield { index: 0, value: result.value, leave }
+    }
+  } finally {
+    leave()
   }
 }

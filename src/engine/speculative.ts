@@ -72,7 +72,7 @@ export class Speculation {
   /** Tokens that were computed ahead because a constraint left no choice. */
   forced = 0
   readonly #room: number
-  readonly #longest: number
+  readonly #longest: number // 0: nobody proposes, and how much to ask for need not be weighed
   readonly #memory: Memory
   readonly #lengths: DraftLengths
   readonly #watchers: Watchers
@@ -117,13 +117,17 @@ export class Speculation {
         candidates.push(sequence)
       room -= sequence.drafts.length
     }
-    this.#lengths.choose(
-      candidates.map((sequence) => ({ sequence, most: this.#most(sequence) })),
-      room,
-    )
+    if (this.#longest > 0) {
+      this.#lengths.choose(
+        candidates.map((sequence) => ({ sequence, most: this.#most(sequence) })),
+        room,
+      )
+    }
     for (const sequence of step) this.#fit(sequence)
-    await this.#ask(step, cancel)
-    await this.#look(candidates)
+    if (this.#longest > 0) {
+      await this.#ask(step, cancel)
+      await this.#look(candidates)
+    }
     const able = step.some(waits) ? this.#withoutWaiting(step) : step
     this.#drafted = able.reduce((sum, { drafts }) => sum + drafts.length, 0)
     if (this.#drafted > 0) {
@@ -181,7 +185,7 @@ export class Speculation {
 
   /** The step is over: everybody's next tokens are drawn. */
   end(sequences: number, promptTokens: number): void {
-    if (promptTokens === 0) {
+    if (promptTokens === 0 && this.#longest > 0) {
       this.#lengths.noteStep(sequences + this.#drafted, this.#now() - this.#begun)
     }
     if (this.#drafted === 0) return

@@ -26,12 +26,20 @@ export class Outflow {
     raw.flushHeaders()
   }
 
-  /** Resolves when the client may be sent more, and others had their turn. */
-  async write(text: string): Promise<void> {
-    if (this.raw.destroyed) return
+  /**
+   * A promise is for whoever has to wait, until the client may be sent more and others had their turn. There mostly is none: a
+   * stream writes hundreds of times a second, and a promise each time is felt by everybody.
+   */
+  write(text: string): Promise<void> | undefined {
+    if (this.raw.destroyed) return undefined
     this.raw.write(text)
-    if (this.raw.writableLength > MAX_UNSENT) await this.#drained()
     this.#piece += text.length
+    const isFull = this.raw.writableLength > MAX_UNSENT
+    return isFull || this.#piece >= PIECE ? this.#wait(isFull) : undefined
+  }
+
+  async #wait(isFull: boolean): Promise<void> {
+    if (isFull) await this.#drained()
     if (this.#piece < PIECE) return
     this.#piece = 0
     await nextTurn()

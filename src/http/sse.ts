@@ -24,10 +24,10 @@ export class EventStream {
     this.#outflow.raw.once("close", () => clearTimeout(this.#heartbeat))
   }
 
-  /** Sends one event; resolves when the client may be sent another. */
-  async send(given: ServerEvent): Promise<void> {
+  /** Sends one event; a promise is for whoever has to wait until the client may be sent another. */
+  send(given: ServerEvent): Promise<void> | undefined {
     if (!this.#outflow.raw.destroyed) this.#heartbeat.refresh()
-    await this.#outflow.write(event(given))
+    return this.#outflow.write(event(given))
   }
 
   end(): void {

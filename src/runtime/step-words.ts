@@ -63,8 +63,11 @@ const arrays: Record<string, (step: StepArrays) => ArrayBufferView | undefined> 
   out_logits: ({ out }) => out.logits,
 }
 
-const FIRST_ARRAY = Object.keys(counts).length + RESERVED
-export const STEP_WORDS = FIRST_ARRAY + Object.keys(arrays).length
+const countsOf = Object.values(counts)
+const arraysOf = Object.values(arrays)
+
+const FIRST_ARRAY = countsOf.length + RESERVED
+export const STEP_WORDS = FIRST_ARRAY + arraysOf.length
 
 /** The name of each field in C and the word that it is. */
 export const stepFields: readonly { name: string; word: number }[] = [
@@ -75,9 +78,9 @@ export const stepFields: readonly { name: string; word: number }[] = [
 /** @param words [STEP_WORDS] addresses alone: whoever takes the step keeps its arrays alive */
 export function writeStepWords(words: BigUint64Array, step: StepArrays): void {
   let at = 0
-  for (const count of Object.values(counts)) words[at++] = BigInt(count(step))
+  for (const count of countsOf) words[at++] = BigInt(count(step))
   at = FIRST_ARRAY
-  for (const array of Object.values(arrays)) {
+  for (const array of arraysOf) {
     const view = array(step)
     words[at++] = view ? addressOf(view) : 0n
   }
