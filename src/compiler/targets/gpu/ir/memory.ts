@@ -117,6 +117,8 @@ class Cells {
   /** Read by a group before the one that has read it last. */
   readonly #readBefore: Float64Array
   readonly #added: Float64Array
+  /** When it was last read as what nobody writes. */
+  readonly #settled: Float64Array
 
   constructor(unit: number, count: number) {
     this.unit = unit
@@ -124,6 +126,15 @@ class Cells {
     this.#read = new Float64Array(count)
     this.#readBefore = new Float64Array(count)
     this.#added = new Float64Array(count)
+    this.#settled = new Float64Array(count)
+  }
+
+  /** Notes a read of what nobody may write while the kernel runs, not even who reads it. */
+  readSettled(cell: number, { launch }: Clock): string | undefined {
+    this.#settled[cell] = launch
+    return this.#wrote[cell]! >= launch
+      ? "it was written by this launch, as another operand"
+      : undefined
   }
 
   /** Notes who reads. @returns with whom that collides */
@@ -151,6 +162,7 @@ class Cells {
       this.#collides(this.#readBefore[cell]!, "read", me, clock) ??
       this.#collides(this.#added[cell]!, "added to", me, clock)
     this.#wrote[cell] = me
+    if (this.#settled[cell]! >= clock.launch) return "this launch reads it as another operand"
     return collision
   }
 
@@ -185,6 +197,8 @@ export interface Bound {
   length: number
   /** Where nobody writes, nobody collides. */
   cells: Cells | undefined
+  /** Whether it was promised that nobody writes it in this launch, as this operand or another. */
+  isSettled: boolean
   clock: Clock
 }
 
@@ -199,7 +213,7 @@ export function checkRead(
   { list, count }: Lanes,
   refuse: Refuse,
 ): void {
-  const { storage, from, length, cells, clock } = bound
+  const { storage, from, length, cells, clock, isSettled } = bound
   const size = elementBytes[bound.element]
   const bytes = size * width
   for (let k = 0; k < count; k++) {
@@ -213,7 +227,7 @@ export function checkRead(
     if (!isWritten(storage, at, bytes)) refuse(lane, `element ${first} was written by nobody`)
     if (!cells) continue
     for (let cell = at / cells.unit; cell < (at + bytes) / cells.unit; cell++) {
-      const collision = cells.read(cell, lane, clock)
+      const collision = isSettled ? cells.readSettled(cell, clock) : cells.read(cell, lane, clock)
       if (collision) refuse(lane, `a race: it reads element ${first} and ${collision}`)
     }
   }

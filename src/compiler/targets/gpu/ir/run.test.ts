@@ -6,7 +6,7 @@ import { uniform } from "../../../../../test/random.ts"
 import { rounding } from "../../../../runtime/dtype.ts"
 import { fma as fmaOf } from "../../reference/arithmetic.ts"
 import { type Builder, fma, i32, kernel, select, u32, type Value } from "./builder.ts"
-import type { Element, Kernel } from "./ir.ts"
+import type { Access, Element, Kernel } from "./ir.ts"
 import { Memory, type Order, runKernel } from "./run.ts"
 
 const orders: readonly Order[] = ["forward", "backward", "shuffled"]
@@ -432,18 +432,24 @@ test("bytes of one word are cells of their own, and so is memory under two names
   )
   bytes()
   const memory = Memory.of(new Uint32Array(8))
-  const twoNames = (by: number) =>
+  const twoNames = (access: Access, by: number, back: boolean) =>
     attempt(
       (k) => {
-        const words = k.buffer("words", "u32", "read")
+        const words = k.buffer("words", "u32", access)
         const halves = k.buffer("halves", "u16", "write")
-        words.load(k.lane)
-        halves.store(k.lane.mul(2).add(by), 0)
+        if (!back) words.load(k.lane)
+        k.if(k.lane.lt(7), () => halves.store(k.lane.mul(2).add(by), 0))
+        if (back) words.load(k.lane)
       },
       [memory, memory],
     )
-  twoNames(1)()
-  expect(twoNames(2)).toThrow("it is read by lane")
+  twoNames("readwrite", 1, false)()
+  twoNames("readwrite", 0, true)()
+  expect(twoNames("readwrite", 2, false)).toThrow("it is read by lane")
+  expect(twoNames("readwrite", 2, true)).toThrow("it is written by lane")
+  // What may only be read is written by nobody, not even by the lane that reads it.
+  expect(twoNames("read", 1, false)).toThrow("this launch reads it as another operand")
+  expect(twoNames("read", 1, true)).toThrow("it was written by this launch, as another operand")
 })
 
 test("two groups in one cell are refused, whoever comes first", () => {

@@ -114,7 +114,19 @@ class CompiledKernel {
     const clock = { ...this.#clock }
     const shared = kernel.shared.map(({ id, name, element, length }): [Id, Bound] => {
       const { storage } = new Memory(length * 4)
-      return [id, { name, element, storage, from: 0, length, cells: storage.cells(4), clock }]
+      return [
+        id,
+        {
+          name,
+          element,
+          storage,
+          from: 0,
+          length,
+          cells: storage.cells(4),
+          isSettled: false,
+          clock,
+        },
+      ]
     })
     this.#shared = new Map(shared)
     this.#sharedClock = clock
@@ -159,19 +171,26 @@ class CompiledKernel {
         return undefined
       }
       if (typeof given === "number") throw this.#error(`${operand.name} is a buffer`)
-      const { name, element } = operand
+      const { name, element, access } = operand
       const { storage, from, bytes } = given
       if (from % 4 !== 0) throw this.#error(`${name} begins at ${from}, no multiple of 4 bytes`)
       const length = Math.floor(bytes / elementBytes[element])
-      return { name, element, storage, from, length, cells: undefined, clock: this.#clock }
+      const isSettled = access === "read"
+      return {
+        name,
+        element,
+        storage,
+        from,
+        length,
+        cells: undefined,
+        isSettled,
+        clock: this.#clock,
+      }
     })
     for (const bound of this.#buffers) {
       // Operands may be the same memory. Nobody can collide in it where none of them is written.
       const same = this.#buffers.filter((other) => other && other.storage === bound?.storage)
-      const isWritten = same.some((other) => {
-        const operand = wanted[this.#buffers.indexOf(other)]!
-        return operand.kind === "buffer" && operand.access !== "read"
-      })
+      const isWritten = same.some((other) => !other!.isSettled)
       const unit = Math.min(...same.map((other) => elementBytes[other!.element]))
       if (bound && isWritten) bound.cells = bound.storage.cells(unit)
     }
@@ -226,6 +245,7 @@ class CompiledKernel {
       case "loadFour": {
         const { element, bound } = this.#memory(statement.memory, "write", refuse)
         if (elementBytes[element] !== 4) refuse(0, `four elements of ${element} are not 16 bytes`)
+        if (statement.memory.kind === "shared") refuse(0, "fours are of buffers")
         const outs = statement.ids.map((id) => this.#define(id, loaded[element]))
         const index = this.#source(statement.index, refuse)
         const move = loadLanes[element]
