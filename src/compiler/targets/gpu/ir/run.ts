@@ -40,6 +40,7 @@ import {
   storeLanes,
   tick,
 } from "./memory.ts"
+import { statementName } from "./names.ts"
 
 export { Memory } from "./memory.ts"
 
@@ -361,26 +362,13 @@ class CompiledKernel {
     }
   }
 
-  /** What refuses a lane at a statement; statements are numbered as they are written down. */
+  /** What refuses a lane at a statement. */
   #refusal(statement: Statement): Refuse {
     const number = this.#statements++
     return (lane, problem) => {
-      const at = `statement ${number} (${this.#describe(statement)})`
+      const at = statementName(this.#kernel, statement, number)
       throw this.#error(`${at}, lane ${lane} of ${this.#where}: ${problem}`)
     }
-  }
-
-  #describe(statement: Statement): string {
-    if ("memory" in statement) {
-      const { memory } = statement
-      const name =
-        memory.kind === "buffer"
-          ? this.#kernel.operands[memory.operand]!.name
-          : this.#shared.get(memory.id)!.name
-      return `${statement.kind} ${name}`
-    }
-    const name = "id" in statement ? this.#kernel.names.get(statement.id) : undefined
-    return name === undefined ? statement.kind : `${statement.kind} ${name}`
   }
 
   #memory(memory: MemoryName, forbidden: "read" | "write", refuse: Refuse) {

@@ -1,0 +1,347 @@
+// Whether a kernel is well formed, said before any device sees it: every number has the type that its use wants, nothing is
+// used before or outside of where it is defined, barriers stand where all threads of a group come or none, and the kernel
+// asks no more than the weakest device has. What depends on the numbers themselves is the twin's to refuse (run.ts).
+
+import { operandLayout } from "../../../../runtime/gpu/device.ts"
+import {
+  type Binary,
+  type Expression,
+  elementBytes,
+  type Id,
+  type Kernel,
+  loaded,
+  type Memory,
+  type Statement,
+  sharedBytes,
+  type Type,
+  type Unary,
+} from "./ir.ts"
+import { statementName } from "./names.ts"
+
+const MAX_THREADS = 256
+const MAX_SHARED_BYTES = 16384
+const MAX_OPERAND_BYTES = 128
+
+/** @throws Error naming the kernel and the place where something is wrong */
+export function checkKernel(kernel: Kernel): void {
+  const refuse = (problem: string): never => {
+    throw new Error(`internal: kernel ${kernel.name}: ${problem}`)
+  }
+  const { threads, operands, shared } = kernel
+  if (!(Number.isInteger(threads) && threads >= 1 && threads <= MAX_THREADS))
+    refuse(`a group has 1 to ${MAX_THREADS} threads, not ${threads}`)
+  const { bytes } = operandLayout(operands.map(({ kind }) => kind))
+  if (bytes > MAX_OPERAND_BYTES)
+    refuse(`its operands take ${bytes} bytes of ${MAX_OPERAND_BYTES} at most`)
+  for (const { name, length } of shared)
+    if (!(Number.isInteger(length) && length >= 1)) refuse(`${name} has ${length} elements`)
+  if (sharedBytes(kernel) > MAX_SHARED_BYTES)
+    refuse(`its shared arrays take ${sharedBytes(kernel)} bytes of ${MAX_SHARED_BYTES} at most`)
+  new Checker(kernel).check()
+}
+
+/** The types that an operation takes. What it gives is told by `resultOf`. */
+const binaryTypes: Record<Binary, readonly Type[]> = {
+  add: ["f32", "i32", "u32"],
+  sub: ["f32", "i32", "u32"],
+  mul: ["f32", "i32", "u32"],
+  div: ["f32", "u32"],
+  rem: ["u32"],
+  min: ["i32", "u32"],
+  max: ["i32", "u32"],
+  and: ["i32", "u32", "bool"],
+  or: ["i32", "u32", "bool"],
+  xor: ["i32", "u32", "bool"],
+  shl: ["i32", "u32"],
+  shr: ["i32", "u32"],
+  eq: ["f32", "i32", "u32"],
+  ne: ["f32", "i32", "u32"],
+  lt: ["f32", "i32", "u32"],
+  le: ["f32", "i32", "u32"],
+  mulHigh: ["u32"],
+}
+
+const unaryTypes: Record<Unary, readonly Type[]> = {
+  neg: ["f32", "i32"],
+  abs: ["f32"],
+  sqrt: ["f32"],
+  not: ["bool"],
+  float: ["i32", "u32"],
+  whole: ["f32"],
+  i32: ["f32", "u32"],
+  u32: ["f32", "i32"],
+  f32: ["i32", "u32"],
+}
+
+function resultOf(name: Binary | Unary, type: Type): Type {
+  if (name === "eq" || name === "ne" || name === "lt" || name === "le") return "bool"
+  if (name === "float" || name === "f32") return "f32"
+  if (name === "whole" || name === "i32") return "i32"
+  return name === "u32" ? "u32" : type
+}
+
+/** Something with an id, where it is defined. */
+interface Definition {
+  kind: "value" | "variable" | "index"
+  type: Type
+  /** The same in all threads of a group that are there. */
+  isUniform: boolean
+}
+
+class Checker {
+  readonly #kernel: Kernel
+  readonly #shared: ReadonlyMap<Id, Kernel["shared"][number]>
+  /** What can be named here; blocks add theirs and take them away. */
+  readonly #defined = new Map<Id, Definition>()
+  /** Ids, each of which may be defined by one statement only. */
+  readonly #seen = new Set<Id>()
+  /** Variables that have differed between threads. */
+  readonly #divergent = new Set<Id>()
+  #number = 0
+  #place = ""
+
+  constructor(kernel: Kernel) {
+    this.#kernel = kernel
+    this.#shared = new Map(kernel.shared.map((array) => [array.id, array]))
+  }
+
+  check(): void {
+    // What a loop's end makes of a variable is what its beginning finds: until nothing more is found to differ.
+    let before = -1
+    while (before !== this.#divergent.size) {
+      before = this.#divergent.size
+      this.#walk(() => {})
+    }
+    this.#walk((problem) => this.#refuse(problem))
+  }
+
+  /** @param atBarrier is told of barriers that not all threads may reach */
+  #walk(atBarrier: (problem: string) => void): void {
+    this.#number = 0
+    this.#seen.clear()
+    for (const { id } of this.#kernel.shared) this.#claim(id)
+    this.#block(this.#kernel.body, true, atBarrier)
+  }
+
+  #refuse(problem: string): never {
+    throw new Error(`internal: kernel ${this.#kernel.name}: ${this.#place}${problem}`)
+  }
+
+  // ---- statements
+
+  /** @param isUniform whether all threads of the group come here or none */
+  #block(
+    statements: readonly Statement[],
+    isUniform: boolean,
+    atBarrier: (problem: string) => void,
+  ): void {
+    const own: Id[] = []
+    const define = (id: Id, definition: Definition) => {
+      this.#claim(id)
+      this.#defined.set(id, definition)
+      own.push(id)
+    }
+    for (const statement of statements) {
+      this.#place = `${statementName(this.#kernel, statement, this.#number++)}: `
+      switch (statement.kind) {
+        case "let": {
+          const { type } = statement.value
+          define(statement.id, { kind: "value", type, isUniform: this.#typed(statement.value) })
+          break
+        }
+        case "variable": {
+          const { id, value } = statement
+          this.#vary(id, this.#typed(value))
+          const isSame = !this.#divergent.has(id)
+          define(id, { kind: "variable", type: value.type, isUniform: isSame })
+          break
+        }
+        case "assign": {
+          const { id, value } = statement
+          const variable = this.#defined.get(id)
+          if (variable?.kind !== "variable")
+            this.#refuse(`${this.#nameOf(id)} is no variable that can be named here`)
+          this.#vary(id, this.#typed(value, variable.type) && isUniform)
+          variable.isUniform = !this.#divergent.has(id)
+          break
+        }
+        case "load":
+        case "loadFour": {
+          const isFour = statement.kind === "loadFour"
+          const element = this.#element(statement.memory, "write")
+          if (isFour && (statement.memory.kind === "shared" || elementBytes[element] !== 4))
+            this.#refuse("fours are of buffers of 32-bit elements")
+          // No sound kernel writes what others read between two barriers, so all find the same there.
+          const isSame = this.#typed(statement.index, "u32")
+          for (const id of isFour ? statement.ids : [statement.id])
+            define(id, { kind: "value", type: loaded[element], isUniform: isSame })
+          break
+        }
+        case "store": {
+          const element = this.#element(statement.memory, "read")
+          this.#typed(statement.index, "u32")
+          this.#typed(statement.value, loaded[element])
+          break
+        }
+        case "atomicAdd": {
+          const element = this.#element(statement.memory, "read")
+          if (statement.memory.kind !== "shared" || element === "f32")
+            this.#refuse("atomics are for shared arrays of whole numbers")
+          this.#typed(statement.index, "u32")
+          this.#typed(statement.value, loaded[element])
+          break
+        }
+        case "for": {
+          const bounds = [statement.from, statement.to, statement.step]
+          const isSame = bounds.map((bound) => this.#typed(bound, "u32")).every(Boolean)
+          if (statement.step.kind === "constant" && statement.step.value === 0)
+            this.#refuse("the step is 0")
+          this.#claim(statement.id)
+          this.#defined.set(statement.id, { kind: "index", type: "u32", isUniform: isSame })
+          this.#block(statement.body, isUniform && isSame, atBarrier)
+          this.#defined.delete(statement.id)
+          break
+        }
+        case "if": {
+          const isSame = this.#typed(statement.condition, "bool") && isUniform
+          this.#block(statement.yes, isSame, atBarrier)
+          this.#block(statement.no, isSame, atBarrier)
+          break
+        }
+        case "barrier":
+          if (!isUniform) atBarrier("not all threads of a group may come to this barrier")
+          break
+        case "subgroupSum": {
+          this.#need("subgroups")
+          const { type } = statement.value
+          if (type !== "i32" && type !== "u32") this.#refuse(`subgroups sum no ${type}`)
+          this.#typed(statement.value)
+          if (!isUniform) atBarrier("not all threads of a subgroup may come to this sum")
+          define(statement.id, { kind: "value", type, isUniform: this.#isAlone })
+          break
+        }
+      }
+    }
+    for (const id of own) this.#defined.delete(id)
+  }
+
+  /** One thread is never of two minds. */
+  get #isAlone(): boolean {
+    return this.#kernel.threads === 1
+  }
+
+  #vary(id: Id, isUniform: boolean): void {
+    if (!isUniform) this.#divergent.add(id)
+  }
+
+  #claim(id: Id): void {
+    if (!(Number.isInteger(id) && id >= 0 && id < this.#kernel.ids))
+      this.#refuse(`its ids are below ${this.#kernel.ids}, which ${id} is not`)
+    if (this.#seen.has(id)) this.#refuse(`${this.#nameOf(id)} is defined twice`)
+    this.#seen.add(id)
+  }
+
+  #nameOf(id: Id): string {
+    return this.#kernel.names.get(id) ?? `id ${id}`
+  }
+
+  #need(need: "dot4" | "subgroups"): void {
+    if (!this.#kernel.needs.has(need)) this.#refuse(`the kernel does not say that it needs ${need}`)
+  }
+
+  #element(memory: Memory, forbidden: "read" | "write") {
+    if (memory.kind === "shared") {
+      const array = this.#shared.get(memory.id)
+      return array ? array.element : this.#refuse(`id ${memory.id} is no shared array`)
+    }
+    const operand = this.#kernel.operands[memory.operand]
+    if (operand?.kind !== "buffer") return this.#refuse(`operand ${memory.operand} is no buffer`)
+    if (operand.access === forbidden)
+      this.#refuse(`${operand.name} may only be ${forbidden === "read" ? "read" : "written"}`)
+    return operand.element
+  }
+
+  // ---- expressions
+
+  /**
+   * Checks an expression, and that it has the type that is wanted here.
+   * @returns whether it is the same in all threads that compute it
+   */
+  #typed(expression: Expression, wanted: Type = expression.type): boolean {
+    if (expression.type !== wanted)
+      this.#refuse(`a ${expression.type} stands where a ${wanted} is wanted`)
+    switch (expression.kind) {
+      case "constant":
+        this.#constant(expression.type, expression.value)
+        return true
+      case "value":
+      case "variable": {
+        const { id, kind, type } = expression
+        const definition = this.#defined.get(id)
+        if (!definition) return this.#refuse(`${this.#nameOf(id)} cannot be named here`)
+        if ((definition.kind === "variable") !== (kind === "variable") || definition.type !== type)
+          this.#refuse(`${this.#nameOf(id)} is a ${definition.type} ${definition.kind}`)
+        return definition.isUniform
+      }
+      case "operand": {
+        const operand = this.#kernel.operands[expression.operand]
+        if (operand?.kind !== "word" || operand.type !== expression.type)
+          this.#refuse(`operand ${expression.operand} is no ${expression.type}`)
+        return true
+      }
+      case "lane":
+        return this.#isAlone
+      case "group":
+      case "groups":
+        return true
+      case "binary": {
+        const { name, type, a, b } = expression
+        return this.#operation(name, type, [a, b], binaryTypes[name])
+      }
+      case "unary": {
+        const { name, type, a } = expression
+        return this.#operation(name, type, [a], unaryTypes[name])
+      }
+      case "select":
+        return all([
+          this.#typed(expression.condition, "bool"),
+          this.#typed(expression.yes, expression.type),
+          this.#typed(expression.no, expression.type),
+        ])
+      case "fma":
+        return all([expression.a, expression.b, expression.c].map((x) => this.#typed(x, "f32")))
+      case "dot4":
+        this.#need("dot4")
+        return all([
+          this.#typed(expression.a, "u32"),
+          this.#typed(expression.b, "u32"),
+          this.#typed(expression.c, "i32"),
+        ])
+    }
+  }
+
+  #operation(
+    name: Binary | Unary,
+    type: Type,
+    sides: readonly Expression[],
+    types: readonly Type[],
+  ): boolean {
+    const [{ type: own }] = sides as [Expression]
+    if (!types.includes(own)) this.#refuse(`there is no ${name} of ${own}`)
+    if (resultOf(name, own) !== type) this.#refuse(`${name} of ${own} gives no ${type}`)
+    return all(sides.map((side) => this.#typed(side, own)))
+  }
+
+  #constant(type: Type, value: number): void {
+    const isHeld =
+      type === "f32"
+        ? Object.is(Math.fround(value), value)
+        : type === "i32"
+          ? (value | 0) === value
+          : value >>> 0 === value
+    if (!isHeld) this.#refuse(`${value} is no ${type}`)
+  }
+}
+
+/** Of what has been computed already, so that every part was checked. */
+const all = (parts: readonly boolean[]) => parts.every(Boolean)
