@@ -484,6 +484,21 @@ function halved(): GpuCase {
   }
 }
 
+/** Numbers of every kind that stand in the kernel itself. */
+function written(): GpuCase {
+  const singles = floats(100, 18)
+  const [wholes, plain] = [integers(50, 19), words(50, 20)]
+  const numbers = kernel("written", THREADS, (k) => {
+    const outputs = (["f32", "i32", "u32"] as const).map((each) => k.buffer(each, each, "write"))
+    k.if(k.lane.eq(31), () => {
+      for (const [i, each] of [singles, wholes, plain].entries())
+        for (const [j, value] of each.entries()) outputs[i]!.store(j, value)
+    })
+  })
+  const operands = [new Float32Array(100), new Int32Array(50), new Uint32Array(50)]
+  return { kernel: numbers, operands, groups: [1, 1, 1] }
+}
+
 /** Names that mean something in C, twice the same, and none at all. */
 function oddlyNamed(): GpuCase {
   const written = kernel("select", THREADS, (k) => {
@@ -515,5 +530,6 @@ export const gpuCases: readonly GpuCase[] = [
   wandering(),
   rotated(),
   halved(),
+  written(),
   oddlyNamed(),
 ]

@@ -17,6 +17,7 @@ import { isLeftOut } from "../left-out.ts"
 import { hasCompiler, plantDriver } from "../planted-drivers.ts"
 import { mulberry32 } from "../random.ts"
 import { gpuCases } from "./gpu-cases.ts"
+import { adds, describeDriver } from "./gpu-driver.ts"
 import { differences, newCancel, runOn, twinOf } from "./on-gpu.ts"
 
 const opened = await openOpencl(0).catch(() => undefined)
@@ -35,153 +36,11 @@ const textOf = (kernels: readonly Kernel[], needs = openclProfiles[1]!) => {
 const loadOn = (on: GpuDevice, kernels: readonly Kernel[], needs = openclProfiles[1]!) =>
   on.load(...textOf(kernels, needs))
 
-describe.skipIf(isSkipped)(`memory${note}`, () => {
-  test("places begin as zeros and keep to themselves", async () => {
-    const sizes = [1, 4, 255, 256, 257, 100_000, 3 << 20, 20 << 20]
-    const places = await Promise.all(
-      [...sizes, ...sizes].map((bytes, i) => device().allocate(bytes, i % 3 ? "device" : "host")),
-    )
-    for (const [i, place] of places.entries()) {
-      const bytes = new Uint8Array(place.bytes).fill(255)
-      await device().read(place, 0, bytes)
-      expect(Buffer.compare(bytes, new Uint8Array(place.bytes))).toBe(0)
-      await device().write(place, 0, bytes.fill(i + 1))
-    }
-    for (const [i, place] of places.entries()) {
-      const bytes = new Uint8Array(place.bytes)
-      await device().read(place, 0, bytes)
-      expect(Buffer.compare(bytes, new Uint8Array(place.bytes).fill(i + 1))).toBe(0)
-    }
-    for (const place of places) device().free(place)
-  })
-
-  test("what is freed can be taken again, as one piece", async () => {
-    const { available } = device().memory()
-    for (let turn = 0; turn < 3; turn++) {
-      const small = await Promise.all(
-        Array.from({ length: 64 }, () => device().allocate(1 << 18, "device")),
-      )
-      const held = available - device().memory().available
-      expect(held).toBeGreaterThanOrEqual(16 << 20)
-      expect(held).toBeLessThanOrEqual(64 << 20)
-      for (const [i, place] of small.entries()) if (i !== 20) device().free(place)
-      const large = await device().allocate(10 << 20, "device")
-      expect(available - device().memory().available).toBe(held)
-      device().free(large)
-      device().free(small[20]!)
-    }
-    expect(device().memory().available).toBe(available)
-  })
-
-  test("a part of a place is written and read, and nothing beyond it", async () => {
-    const place = await device().allocate(64, "host")
-    await device().write(place, 8, Uint8Array.of(1, 2, 3))
-    const read = new Uint8Array(5)
-    await device().read(place, 7, read)
-    expect([...read]).toEqual([0, 1, 2, 3, 0])
-    await expect(device().write(place, 62, read)).rejects.toThrow("internal: 5 bytes at 62 of")
-    await expect(device().read(place, 62, read)).rejects.toThrow("internal: 5 bytes at 62 of")
-    device().free(place)
-  })
-
-  test("more than the device has in one piece is refused in a sentence", async () => {
-    const { largest, available } = device().memory()
-    await expect(device().allocate(largest + 1, "device")).rejects.toMatchObject({
-      code: "memory_refused",
-    })
-    expect(device().memory().available).toBe(available)
-  })
-})
-
-/** Adds `by` to each of `count` words. */
-const adds = kernel("adds", 32, (k) => {
-  const numbers = k.buffer("numbers", "u32", "readwrite")
-  const [count, by] = [k.word("count"), k.word("by")]
-  k.each(count, (i) => numbers.store(i, numbers.load(i).add(by)))
-})
-
-describe.skipIf(isSkipped)(`recordings${note}`, () => {
-  test("each dispatch sees what those before it wrote, in every replay", async () => {
-    const [add] = await loadOn(device(), [adds])
-    const place = await device().allocate(400, "device")
-    const dispatch = (by: number) => ({
-      kernel: add!,
-      operands: [{ place, at: 16 }, 50, by],
-      groups: [1, 1, 1] as const,
-    })
-    const many = device().record(Array.from({ length: 300 }, (_, i) => dispatch(i % 3)))
-    const one = device().record([dispatch(1000), { ...dispatch(5), groups: [0, 1, 1] }])
-    const none = device().record([])
-    expect(await device().run([many, none, one, many], newCancel())).toBe("done")
-    expect(await device().run([one], newCancel())).toBe("done")
-    const words = new Uint32Array(100)
-    await device().read(place, 0, new Uint8Array(words.buffer))
-    const expected = Array.from(words, (_, i) => (i >= 4 && i < 54 ? 2600 : 0))
-    expect([...words]).toEqual(expected)
-    for (const each of [many, one, none]) each.free()
-    device().free(place)
-  })
-
-  test("a write is seen by what runs after it, and its bytes may be used again", async () => {
-    const [add] = await loadOn(device(), [adds])
-    const place = await device().allocate(4, "host")
-    const recording = device().record([
-      { kernel: add!, operands: [{ place, at: 0 }, 1, 7], groups: [1, 1, 1] },
-    ])
-    for (let turn = 0; turn < 20; turn++) {
-      const word = Uint32Array.of(turn * 100)
-      await device().write(place, 0, new Uint8Array(word.buffer))
-      word[0] = 12345
-      await device().run([recording], newCancel())
-      await device().read(place, 0, new Uint8Array(word.buffer))
-      expect(word[0]).toBe(turn * 100 + 7)
-    }
-    recording.free()
-    device().free(place)
-  })
-
-  test("a long write and many short ones come in their order", async () => {
-    const place = await device().allocate(8 << 20, "device")
-    const next = mulberry32(1)
-    const expected = new Uint8Array(8 << 20)
-    for (let turn = 0; turn < 60; turn++) {
-      const length = turn % 20 === 7 ? 3 << 20 : 1 + (next() % 90_000)
-      const at = next() % (expected.length - length)
-      const bytes = new Uint8Array(length).fill(turn + 1)
-      expected.set(bytes, at)
-      await device().write(place, at, bytes)
-    }
-    const read = new Uint8Array(8 << 20)
-    await device().read(place, 0, read)
-    expect(Buffer.compare(read, expected)).toBe(0)
-    device().free(place)
-  })
-
-  test("the cancel word ends a run between two recordings", async () => {
-    const [add] = await loadOn(device(), [adds])
-    const place = await device().allocate(4, "device")
-    const recording = device().record([
-      { kernel: add!, operands: [{ place, at: 0 }, 1, 1], groups: [1, 1, 1] },
-    ])
-    const ran = async () => {
-      const word = new Uint32Array(1)
-      await device().read(place, 0, new Uint8Array(word.buffer))
-      return word[0]!
-    }
-    const cancel = newCancel()
-    cancel[0] = 1
-    expect(await device().run([recording, recording], cancel)).toBe("cancelled")
-    expect(await ran()).toBe(0)
-    cancel[0] = 0
-    const run = device().run(Array(1000).fill(recording), cancel)
-    cancel[0] = 1
-    expect(await run).toBe("cancelled")
-    expect(await ran()).toBeLessThan(1000)
-    cancel[0] = 0
-    expect(await device().run([recording], cancel)).toBe("done")
-    recording.free()
-    device().free(place)
-  })
+describeDriver({
+  note,
+  isSkipped,
+  device,
+  load: async (each) => (await loadOn(device(), [each]))[0]!,
 })
 
 describe.skipIf(isSkipped)(`kernels${note}`, () => {
