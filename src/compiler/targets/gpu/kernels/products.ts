@@ -220,6 +220,14 @@ export function fewProduct(kind: ProductKind, rows: FewRows): Kernel {
     const column = k.let(k.group(0).mul(PANEL).add(place), "column")
     const first = k.let(k.group(1).mul(rows), "firstRow")
     const count = operands.count.load(0)
+    const at = (half: number, r: Value, part: Value) =>
+      r
+        .add(half * rows)
+        .mul(PARTS)
+        .add(part)
+        .mul(PANEL)
+        .add(place)
+    // The barrier stands under no condition: some drivers copy all that follows one that may be passed by.
     k.if(first.lt(count), () => {
       const own = k.let(column.min(outputs.sub(1)))
       const work: FewWork = {
@@ -237,31 +245,18 @@ export function fewProduct(kind: ProductKind, rows: FewRows): Kernel {
       }
       if (kind.input === "int8") sumCodes(k, weight.codec as GroupCodecName, work)
       else sumFloats(k, kind, work)
-      const at = (half: number, row: Value, part: Value) =>
-        row
-          .add(half * rows)
-          .mul(PARTS)
-          .add(part)
-          .mul(PANEL)
-          .add(place)
       for (const [half, totals] of work.totals.entries())
         for (const [r, total] of totals.entries()) sums.store(at(half, u32(r), part), total.now)
-      k.barrier()
-      // Each 32 threads end a row.
-      const row = k.let(first.add(part))
-      k.if(part.lt(rows).and(row.lt(count)).and(column.lt(outputs)), () => {
-        const tree = (half: number) => {
-          const parts = Array.from({ length: PARTS }, (_, p) => sums.load(at(half, part, u32(p))))
-          return k.let(sumOfTree(parts))
-        }
-        finish(
-          k,
-          kind,
-          operands,
-          { row, column },
-          work.totals.map((_, half) => tree(half)),
-        )
+    })
+    k.barrier()
+    // Each 32 threads end a row.
+    const row = k.let(first.add(part))
+    k.if(part.lt(rows).and(row.lt(count)).and(column.lt(outputs)), () => {
+      const wholes = Array.from({ length: halves }, (_, half) => {
+        const parts = Array.from({ length: PARTS }, (_, p) => sums.load(at(half, part, u32(p))))
+        return k.let(sumOfTree(parts))
       })
+      finish(k, kind, operands, { row, column }, wholes)
     })
   })
 }

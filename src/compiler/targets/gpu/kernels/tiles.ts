@@ -37,6 +37,7 @@ import {
   groupScales,
   groupWords,
   numbersOf,
+  unitsOf,
   weightRow,
 } from "./weights.ts"
 
@@ -48,7 +49,7 @@ type TileRows = 32 | 64
 const SIDE = 16
 const ACROSS = TILE_COLUMNS / SIDE
 
-/** Words of four codes of a row that are in shared memory at once, where a group has no more. */
+/** Words of four codes of a row, or floats, that are in shared memory at once, where a block has no more. */
 const STAGED_WORDS = 16
 
 /** What a group of threads works on. */
@@ -77,49 +78,64 @@ export function tileProduct(kind: ProductKind, rows: TileRows): Kernel {
     const { weight, outputs } = operands
     const [firstColumn, firstRow] = [k.let(k.group(0).mul(width)), k.let(k.group(1).mul(rows))]
     const count = operands.count.load(0)
-    k.if(firstRow.lt(count), () => {
-      const perThread = rows / SIDE
-      const variables = () =>
-        Array.from({ length: perThread }, () =>
-          Array.from({ length: ACROSS }, () => k.variable(f32(0))),
-        )
-      const tile: Tile = {
-        k,
-        kind,
-        operands,
-        rows,
-        inputRow: (r) => k.let(firstRow.add(r).min(count.sub(1))),
-        matrixRow: (c) => {
-          const own = firstColumn.add(halves === 1 ? c : c.rem(width)).min(outputs.sub(1))
-          return k.let(halves === 1 ? own : own.add(select(c.lt(width), u32(0), outputs)))
-        },
-        totals: variables(),
-        down: k.let(k.lane.div(SIDE)),
-        across: k.let(k.lane.rem(SIDE)),
-      }
-      const sumPart = kind.input === "int8" ? codesTile(tile) : floatsTile(tile)
-      const waiting = [variables(), variables(), variables()]
-      k.for(0, PARTS, 1, (part) => {
+    const variables = () =>
+      Array.from({ length: rows / SIDE }, () =>
+        Array.from({ length: ACROSS }, () => k.variable(f32(0))),
+      )
+    const tile: Tile = {
+      k,
+      kind,
+      operands,
+      rows,
+      inputRow: (r) => k.let(firstRow.add(r).min(count.sub(1))),
+      matrixRow: (c) => {
+        const own = firstColumn.add(halves === 1 ? c : c.rem(width)).min(outputs.sub(1))
+        return k.let(halves === 1 ? own : own.add(select(c.lt(width), u32(0), outputs)))
+      },
+      totals: variables(),
+      down: k.let(k.lane.div(SIDE)),
+      across: k.let(k.lane.rem(SIDE)),
+    }
+    const {
+      width: block,
+      atOnce,
+      stage,
+      multiply,
+    } = kind.input === "int8" ? codesTile(tile) : floatsTile(tile)
+    const waiting = [variables(), variables(), variables()]
+    // One loop over the steps of all parts, each of which has as many: nothing but that has barriers.
+    const perGroup = groupWidth(weight.codec) / block
+    const groups = k.let(unitsOf(weight.columns, groupWidth(weight.codec)))
+    const blocks = unitsOf(groups, PARTS).mul(perGroup)
+    const perPart = k.let(unitsOf(blocks, atOnce))
+    const steps = select(firstRow.lt(count), perPart.mul(PARTS), 0)
+    k.for(0, steps, 1, (step) => {
+      const part = k.let(step.div(perPart))
+      const own = k.let(step.rem(perPart))
+      const { from, to } = groupsOfPart(k, weight.codec, weight.columns, part)
+      const first = k.let(from.mul(perGroup).add(own.mul(atOnce)))
+      const count = k.let(to.mul(perGroup).max(first).sub(first).min(atOnce))
+      k.if(own.eq(0), () => {
         for (const total of tile.totals.flat()) total.set(0)
-        sumPart(groupsOfPart(k, weight.codec, weight.columns, part))
-        join(k, part, tile.totals, waiting)
       })
-      for (const [i, totals] of tile.totals.entries())
-        for (let j = 0; j < ACROSS / halves; j++) {
-          const row = k.let(firstRow.add(tile.down).add(i * SIDE))
-          const column = k.let(firstColumn.add(tile.across).add(j * SIDE))
-          const sums = Array.from({ length: halves }, (_, half) => totals[j + half * (ACROSS / 2)]!)
-          k.if(row.lt(count).and(column.lt(outputs)), () =>
-            finish(
-              k,
-              kind,
-              operands,
-              { row, column },
-              sums.map((sum) => sum.now),
-            ),
-          )
-        }
+      stage(first, count)
+      k.barrier()
+      multiply(count)
+      k.if(own.eq(perPart.sub(1)), () => join(k, part, tile.totals, waiting))
+      k.barrier()
     })
+    for (const [i, totals] of tile.totals.entries())
+      for (let j = 0; j < ACROSS / halves; j++) {
+        const row = k.let(firstRow.add(tile.down).add(i * SIDE))
+        const column = k.let(firstColumn.add(tile.across).add(j * SIDE))
+        const sums = Array.from(
+          { length: halves },
+          (_, half) => totals[j + half * (ACROSS / 2)]!.now,
+        )
+        k.if(row.lt(count).and(column.lt(outputs)), () =>
+          finish(k, kind, operands, { row, column }, sums),
+        )
+      }
   })
 }
 
@@ -144,8 +160,17 @@ function join(k: Builder, part: Value, totals: Variable[][], waiting: Variable[]
   )
 }
 
-/** Adds up what lies in a range of groups, and leaves it in the totals. */
-type SumPart = (range: { from: Value; to: Value }) => void
+/** How blocks of columns are multiplied: a group has a whole number of them. All threads come to both. */
+interface Staged {
+  /** Columns of a block. */
+  width: number
+  /** Blocks that are in shared memory at once. */
+  atOnce: number
+  /** Brings blocks of both sides there. */
+  stage: (first: Value, count: Value) => void
+  /** Adds their products to the totals. */
+  multiply: (count: Value) => void
+}
 
 /** A shared array of some numbers for each of a tile's rows or columns, those of neighbours side by side. */
 class Side {
@@ -171,7 +196,7 @@ class Side {
 }
 
 /** Both sides of some groups are brought to shared memory, each row of one by a thread, and multiplied by all. */
-function codesTile(tile: Tile): SumPart {
+function codesTile(tile: Tile): Staged {
   const { k, kind, operands, rows, inputRow, totals, down, across } = tile
   const codec = kind.codec as GroupCodecName
   const { weight } = operands
@@ -224,44 +249,31 @@ function codesTile(tile: Tile): SumPart {
       }
   }
 
-  return ({ from, to }) =>
-    k.for(from, to, staged, (first) => {
-      const groups = k.let(to.sub(first).min(staged))
-      k.each(staged * (TILE_COLUMNS + rows), (job) => {
-        const s = k.let(job.div(TILE_COLUMNS + rows))
-        const own = k.let(job.rem(TILE_COLUMNS + rows))
-        const group = k.let(first.add(s))
-        k.if(s.lt(groups), () =>
-          k.if(
-            own.lt(TILE_COLUMNS),
-            () => stageMatrix(own, s, group),
-            () => stageInput(k.let(own.sub(TILE_COLUMNS)), s, group),
-          ),
-        )
-      })
-      k.barrier()
-      k.for(0, groups, 1, multiply)
-      k.barrier()
+  const stage = (first: Value, count: Value) =>
+    eachSide(tile, count, (s, own, isMatrix) => {
+      const group = k.let(first.add(s))
+      if (isMatrix) stageMatrix(own, s, group)
+      else stageInput(own, s, group)
     })
-}
-
-/** Columns of floats that are in shared memory at once: two of what is read at once, or one group of what is packed. */
-function stagedColumns(columns: number): number {
-  return columns === 8 ? 16 : columns
+  return {
+    width: groupWidth(codec),
+    atOnce: staged,
+    stage,
+    multiply: (count) => k.for(0, count, 1, multiply),
+  }
 }
 
 /** The same with floats: a chain for each element. */
-function floatsTile(tile: Tile): SumPart {
+function floatsTile(tile: Tile): Staged {
   const { k, kind, operands, rows, inputRow, totals, down, across } = tile
   const { codec } = kind
   const { weight } = operands
   const { columns } = weight
   const numbers = numbersOf(k, codec)
-  const each = numbers.columns
-  const staged = stagedColumns(each)
-  const pieces = staged / each
-  const input = new Side(k, "input floats", "f32", staged, rows)
-  const matrix = new Side(k, "matrix", "f32", staged, TILE_COLUMNS)
+  const width = numbers.columns
+  const atOnce = Math.max(1, Math.floor(STAGED_WORDS / width))
+  const input = new Side(k, "input floats", "f32", atOnce * width, rows)
+  const matrix = new Side(k, "matrix", "f32", atOnce * width, TILE_COLUMNS)
 
   /** The columns of a piece that is whole, at once; of the last one, those that are there, and such as change no sum. */
   const stage = (
@@ -271,14 +283,14 @@ function floatsTile(tile: Tile): SumPart {
     nothing: Value,
     store: (c: Value, value: Value) => void,
   ) => {
-    const first = k.let(piece.mul(each))
+    const first = k.let(piece.mul(width))
     k.if(
-      first.add(each).le(columns),
+      first.add(width).le(columns),
       () => {
         for (const [c, value] of whole().entries()) store(u32(c), value)
       },
       () =>
-        k.for(0, each, 1, (c) => {
+        k.for(0, width, 1, (c) => {
           const column = k.let(first.add(c))
           k.if(
             column.lt(columns),
@@ -292,7 +304,7 @@ function floatsTile(tile: Tile): SumPart {
     const row = inputRow(r)
     stage(
       piece,
-      () => inputFloats(operands, kind.input, row, piece.mul(each), each),
+      () => inputFloats(operands, kind.input, row, piece.mul(width), width),
       (column) => operands.input.load(row.mul(operands.inputStride).add(column)),
       f32(0),
       (c, value) => input.store(at.add(c), r, value),
@@ -311,27 +323,35 @@ function floatsTile(tile: Tile): SumPart {
     )
   }
 
-  return ({ from, to }) => {
-    const perGroup = groupWidth(codec) / each
-    const last = k.let(to.mul(perGroup))
-    k.for(from.mul(perGroup), last, pieces, (first) => {
-      k.each(pieces * (TILE_COLUMNS + rows), (job) => {
-        const p = k.let(job.div(TILE_COLUMNS + rows))
-        const own = k.let(job.rem(TILE_COLUMNS + rows))
-        const at = k.let(p.mul(each))
-        k.if(
-          own.lt(TILE_COLUMNS),
-          () => stageMatrix(own, at, k.let(first.add(p))),
-          () => stageInput(k.let(own.sub(TILE_COLUMNS)), at, k.let(first.add(p))),
-        )
-      })
-      k.barrier()
-      k.for(0, staged, 1, (c) => {
-        const [a, b] = [input.load(c, down), matrix.load(c, across)]
-        for (const [i, row] of totals.entries())
-          for (const [j, total] of row.entries()) total.set(fma(a[i]!, b[j]!, total.now))
-      })
-      k.barrier()
+  const stageBlocks = (first: Value, count: Value) =>
+    eachSide(tile, count, (s, c, isMatrix) => {
+      const [at, piece] = [k.let(s.mul(width)), k.let(first.add(s))]
+      if (isMatrix) stageMatrix(c, at, piece)
+      else stageInput(c, at, piece)
     })
-  }
+  const multiply = (count: Value) =>
+    k.for(0, count.mul(width), 1, (c) => {
+      const [a, b] = [input.load(c, down), matrix.load(c, across)]
+      for (const [i, row] of totals.entries())
+        for (const [j, total] of row.entries()) total.set(fma(a[i]!, b[j]!, total.now))
+    })
+  return { width, atOnce, stage: stageBlocks, multiply }
+}
+
+/** A row of either side for each thread that is left, of each of `count` blocks. */
+function eachSide(
+  { k, rows }: Tile,
+  count: Value,
+  stage: (block: Value, place: Value, isMatrix: boolean) => void,
+): void {
+  const both = TILE_COLUMNS + rows
+  k.each(count.mul(both), (job) => {
+    const block = k.let(job.div(both))
+    const own = k.let(job.rem(both))
+    k.if(
+      own.lt(TILE_COLUMNS),
+      () => stage(block, own, true),
+      () => stage(block, k.let(own.sub(TILE_COLUMNS)), false),
+    )
+  })
 }

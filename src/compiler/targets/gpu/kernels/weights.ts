@@ -1,4 +1,4 @@
-// How kernels read parameters that lie as layout.ts says: a number here and there (`weightValue`, an embedding), or the codes
+// How kernels read parameters that lie as layout.ts says: a number here and there (`columnValue`, an embedding), or the codes
 // of whole groups as words of four bytes, for products.
 
 import {
@@ -76,12 +76,7 @@ export function unitsOf(columns: Value, width: number): Value {
   return columns.add(width - 1).div(width)
 }
 
-/** One number of a matrix, as the codec's type of values has it. */
-export function weightValue(k: Builder, weight: Weight, row: Value, column: Value): Value {
-  return columnValue(k, weightRow(k, weight, row), column)
-}
-
-/** The same, of a row that is known already. */
+/** One number of a row, as the codec's type of values has it. */
 export function columnValue(k: Builder, row: WeightRow, column: Value): Value {
   const { codec, values } = row.weight
   const unit = unitOf(codec)
