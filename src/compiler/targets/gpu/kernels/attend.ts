@@ -8,6 +8,10 @@
 // weight of 0 adds nothing to a lane, and its value is not read, since that may be anything.
 //
 // Groups take items by turns, so any number of groups is right.
+//
+// Where there are more threads than work between two barriers, what is kept across them (sums of values) is computed by the
+// rest as well and written once; and loops around barriers have bounds instead of conditions. PoCL 3.1 computes wrong sums
+// for the last threads of a condition, and after barriers that stand under one in a loop.
 
 import { type AttentionOrder, WORK, work } from "../../../../runtime/gpu/attention-work.ts"
 import type { ItemsName, Region } from "../../../../runtime/gpu/regions.ts"
@@ -287,6 +291,10 @@ export function attendKernel(shape: AttendShape): Kernel {
           kept: sinks && k.let(earliest.min(sinks)),
         }
 
+        // The first position of the span that is seen.
+        const near = begin.max(earliest)
+        const seen = k.let(some.kept ? select(begin.lt(some.kept), begin, near) : near, "seen")
+
         k.each(height, (r) => {
           k.if(
             r.lt(rows),
@@ -340,17 +348,11 @@ export function attendKernel(shape: AttendShape): Kernel {
         const takePart = (number: Value) => {
           const from = k.let(begin.add(number.mul(part)), "from")
           const spotAt = (within: Value) => ({
-            block: blockAt.load(number.mul(part / BLOCK).add(within.div(BLOCK))),
+            block: blockAt.load(within.div(BLOCK)),
             head: kvHead,
             position: k.let(within.rem(BLOCK)),
           })
 
-          // Scores. Where a position is seen by none, one that is seen is read in its place, and nobody uses the score.
-          const seen = k.let(
-            some.kept
-              ? select(from.lt(some.kept), from, from.max(some.first))
-              : from.max(some.first),
-          )
           const { slots, places, sets } = tiling.scores
           const set = k.let(k.lane.div(slots))
           const perSet = Math.ceil(count / sets)
@@ -363,7 +365,8 @@ export function attendKernel(shape: AttendShape): Kernel {
           )
           const spots = within.map((within) => {
             const p = k.let(from.add(within))
-            return spotAt(k.let(select(isIn(p, some), p, seen).sub(from)))
+            // A position that is seen by none has no key. In its place is one that is seen, whose score nobody uses.
+            return spotAt(k.let(select(isIn(p, some), p, seen).sub(begin)))
           })
           const products = productsOf(k, layout, {
             stored,
@@ -437,7 +440,7 @@ export function attendKernel(shape: AttendShape): Kernel {
                 const own = exp(k, score.sub(now))
                 shown.set(own.add(score.mul(0)))
                 if (kv === "q8") {
-                  const spot = spotAt(withinAt(j))
+                  const spot = spotAt(k.let(from.sub(begin).add(withinAt(j))))
                   const by = stored.load(scaleIndex(layout, "values", spot)).bits("f32")
                   weight.set(own.mul(by))
                 } else weight.set(own)
@@ -454,10 +457,10 @@ export function attendKernel(shape: AttendShape): Kernel {
             )
             totals.store(i, treeOf(k, own))
           })
-          const blockOf = (number: Value) => ({
-            from: k.let(from.add(number.mul(BLOCK))),
-            spot: { ...spotAt(number.mul(BLOCK)), position: u32(0) },
-          })
+          const blockOf = (number: Value) => {
+            const first = k.let(from.add(number.mul(BLOCK)))
+            return { from: first, spot: spotAt(k.let(first.sub(begin))) }
+          }
           mixes.add({ stored, weights, corrections, sight, some, all, blockOf })
           k.barrier()
           k.each(count, (q) => {
@@ -472,11 +475,16 @@ export function attendKernel(shape: AttendShape): Kernel {
           })
         }
         if (part === span) takePart(u32(0))
-        else
-          k.for(0, span / part, 1, (number) => {
-            // A part that nobody sees changes nothing.
-            k.if(overlaps(begin.add(number.mul(part)), part, some), () => takePart(number))
-          })
+        else {
+          const end = k.let(
+            furthest
+              .sub(begin)
+              .div(part)
+              .add(1)
+              .min(span / part),
+          )
+          k.for(seen.sub(begin).div(part), end, 1, takePart)
+        }
         k.barrier()
 
         mixes.each((q, column, mixed) => {
@@ -654,7 +662,7 @@ class Mixes {
   readonly #tiling: Tiling
   readonly #units: readonly Value[]
   readonly #queries: readonly { q: Value; isOwn: Value | undefined; sums: Variable[][] }[]
-  readonly #takesPart: Value | undefined
+  readonly #isOwn: Value | undefined
 
   constructor(k: Builder, shape: AttendShape) {
     this.#k = k
@@ -663,9 +671,10 @@ class Mixes {
     const { queries, threads, mixes } = this.#tiling
     const { units, slots, places, sets, perSet } = mixes
     const { holds } = kvReads[shape.layout.kv]
-    this.#takesPart = slots * sets === threads ? undefined : k.let(k.lane.lt(slots * sets))
-    const [slot, set] = [k.let(k.lane.rem(slots)), k.let(k.lane.div(slots))]
-    // Where columns or queries do not come out even, the last are computed more than once, and written once.
+    // Where threads, columns or queries do not come out even, some are computed more than once, and written once.
+    this.#isOwn = slots * sets === threads ? undefined : k.let(k.lane.lt(slots * sets))
+    const slot = k.let(k.lane.rem(slots))
+    const set = k.let(this.#isOwn ? k.lane.div(slots).rem(sets) : k.lane.div(slots))
     this.#units = Array.from({ length: places }, (_, i) => {
       const unit = slot.add(i * slots)
       return k.let(slots * places === units ? unit : unit.min(units - 1))
@@ -684,12 +693,7 @@ class Mixes {
   }
 
   /** Adds steps, position after position. */
-  add(mixed: Mixed): void {
-    if (this.#takesPart) this.#k.if(this.#takesPart, () => this.#add(mixed))
-    else this.#add(mixed)
-  }
-
-  #add({ stored, weights, corrections, sight, some, all, blockOf }: Mixed): void {
+  add({ stored, weights, corrections, sight, some, all, blockOf }: Mixed): void {
     const k = this.#k
     const { layout, rows, heads } = this.#shape
     const { steps } = this.#tiling
@@ -774,7 +778,7 @@ class Mixes {
         else write()
       }
     }
-    if (this.#takesPart) k.if(this.#takesPart, all)
+    if (this.#isOwn) k.if(this.#isOwn, all)
     else all()
   }
 }
