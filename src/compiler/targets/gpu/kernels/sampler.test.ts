@@ -132,6 +132,21 @@ function demanding(vocabulary: number): Draws {
   return given
 }
 
+test("likeliest tokens that are equal are listed by their ids, whichever threads have them", () => {
+  const given = some(1000, 1, 3)
+  for (let token = 0; token < 1000; token++) given.logits[token] = token % 256 < 3 ? 2 : 1
+  given.rows.topLogprobs.fill(20)
+  expectSame(given)
+  expect([...defined(given).topTokens.subarray(0, 4)]).toEqual([0, 1, 2, 256])
+})
+
+test("a row of which nothing is left has no token", () => {
+  const given = demanding(70)
+  given.rows.minP.fill(1.5)
+  expectSame(given)
+  expect([...defined(given).finite]).toEqual([0, 0])
+})
+
 /** A kernel without its barrier number `nth`, and nothing if it has no such barrier. */
 function withoutBarrier(kernel: Kernel, nth: number): Kernel | undefined {
   let met = 0

@@ -252,7 +252,8 @@ class Draw {
     const isAsked = select(stage.eq(0), limits.isCounted, limits.isWeighed).ne(0)
     const isOwn = k.let(isAsked.and(isSound(best)), "isOwn")
     const isFirst = digit.eq(0)
-    // The first pass of top-p begins with what top-k has left.
+    // The first pass of top-p weighs what top-k has left, and so says what is to be reached. The next ones need not know of
+    // that cut: what lies behind it cannot be reached any more.
     const isAfter = k.let(isOwn.and(isFirst).and(stage.ne(0)).and(limits.isCounted.ne(0)))
     const isLater = k.let(isOwn.and(isFirst.not()))
     const found = this.#find(
@@ -269,8 +270,7 @@ class Draw {
     const bins = this.#threads.clearBins()
     this.#eachToken(isOwn, (token) => {
       const key = scores.load(token)
-      const isKept = k.let(keeps(cut, key, token))
-      k.if(isKept.not().and(key.ne(NOTHING)), () => scores.store(token, NOTHING))
+      const isKept = keeps(cut, key, token)
       k.if(isKept.and(key.shr(1).shr(above).eq(prefix)), () => {
         const bin = k.let(key.shr(below).and(BINS - 1))
         bins.count(bin)
@@ -423,7 +423,7 @@ class Draw {
       const key = scores.load(token)
       k.if(keeps(cut, key, token), () => {
         const behind = this.#behind(key, best, limits)
-        k.if(minP.le(0).or(expSingle(k, behind).ge(minP)), () => {
+        k.if(expSingle(k, behind).ge(minP), () => {
           const score = behind.add(gumbel(k, { low, high }, token))
           drawn.meet({ key: k.let(keyOf(score)), token })
         })

@@ -103,11 +103,12 @@ export class Threads {
     return values.map((_, i) => cells.load(i))
   }
 
+  /** Of numbers below 2^56. */
   sum({ low, high }: Whole): Whole {
     const k = this.#k
     const sums = this.#array("sums", CELLS)
-    const parts = [low.and(0xffff), low.shr(16), high.and(0xffff), high.shr(16)]
-    k.if(k.lane.lt(CELLS), () => sums.store(k.lane, 0))
+    const parts = [low.and(0xffff), low.shr(16), high]
+    k.if(k.lane.lt(parts.length), () => sums.store(k.lane, 0))
     k.barrier()
     for (const [i, part] of parts.entries()) sums.atomicAdd(i, part)
     k.barrier()
