@@ -235,13 +235,17 @@ class Draw {
 
   // ---------------------------------------------------------------- select
 
-  /** As many passes as the launch says. */
+  /** Of the passes that the launch says, those that the row asks for: all threads agree on them. */
   select(): void {
     const k = this.#k
     const limits = this.#limits()
     const best = this.#best()
-    const [first, last] = [this.#wordOf("firstPass"), this.#wordOf("lastPass")]
-    k.for(first, last, 1, (pass) => this.#pass(pass, limits, best), "pass")
+    const isSampled = isSound(best)
+    const isCounted = k.let(isSampled.and(limits.isCounted.ne(0)))
+    const isWeighed = k.let(isSampled.and(limits.isWeighed.ne(0)))
+    const first = this.#wordOf("firstPass").max(select(isCounted, u32(0), DIGITS))
+    const last = this.#wordOf("lastPass").min(select(isWeighed, u32(PASSES), DIGITS))
+    k.for(k.let(first), k.let(last), 1, (pass) => this.#pass(pass, limits, best), "pass")
   }
 
   #pass(pass: Value, limits: Limits, best: Best): void {
@@ -249,13 +253,11 @@ class Draw {
     const scores = this.#scores()
     const stage = k.let(pass.div(DIGITS), "stage")
     const digit = k.let(pass.rem(DIGITS), "digit")
-    const isAsked = select(stage.eq(0), limits.isCounted, limits.isWeighed).ne(0)
-    const isOwn = k.let(isAsked.and(isSound(best)), "isOwn")
     const isFirst = digit.eq(0)
     // The first pass of top-p weighs what top-k has left, and so says what is to be reached. The next ones need not know of
     // that cut: what lies behind it cannot be reached any more.
-    const isAfter = k.let(isOwn.and(isFirst).and(stage.ne(0)).and(limits.isCounted.ne(0)))
-    const isLater = k.let(isOwn.and(isFirst.not()))
+    const isAfter = k.let(isFirst.and(stage.ne(0)).and(limits.isCounted.ne(0)))
+    const isLater = k.let(isFirst.not())
     const found = this.#find(
       isLater.or(isAfter),
       k.let(select(isAfter, u32(0), stage)),
@@ -268,7 +270,7 @@ class Draw {
     const above = k.let(u32(31).sub(digit.mul(8))) // bits but one, as a shift is less than 32
     const below = k.let(u32(24).sub(digit.mul(8)))
     const bins = this.#threads.clearBins()
-    this.#eachToken(isOwn, (token) => {
+    this.#forTokens((token) => {
       const key = scores.load(token)
       const isKept = keeps(cut, key, token)
       k.if(isKept.and(key.shr(1).shr(above).eq(prefix)), () => {
@@ -278,13 +280,11 @@ class Draw {
       })
     })
     const { count, share } = bins.ofLane()
-    k.if(isOwn, () => {
-      const to = this.#bins(this.#chunk, pass)
-      const buffer = this.#buffer("found")
-      buffer.store(to.add(k.lane), count)
-      buffer.store(to.add(BINS).add(k.lane), select(stage.eq(0), count, share.low))
-      buffer.store(to.add(2 * BINS).add(k.lane), share.high)
-    })
+    const to = this.#bins(this.#chunk, pass)
+    const buffer = this.#buffer("found")
+    buffer.store(to.add(k.lane), count)
+    buffer.store(to.add(BINS).add(k.lane), select(stage.eq(0), count, share.low))
+    buffer.store(to.add(2 * BINS).add(k.lane), share.high)
   }
 
   /** What the first `digits` passes of a stage have found, the last of them now. */
@@ -596,10 +596,13 @@ class Draw {
   }
 
   /** Each thread takes every 256th of the chunk's tokens. */
-  #eachToken(isWanted: Value, body: (token: Value) => void): void {
-    const k = this.#k
+  #forTokens(body: (token: Value) => void): void {
     const { from, to } = this.#tokens()
-    k.if(isWanted, () => k.for(from.add(k.lane), to, THREADS, body, "token"))
+    this.#k.for(from.add(this.#k.lane), to, THREADS, body, "token")
+  }
+
+  #eachToken(isWanted: Value, body: (token: Value) => void): void {
+    this.#k.if(isWanted, () => this.#forTokens(body))
   }
 
   #tokens(): { from: Value; to: Value } {
