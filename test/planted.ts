@@ -52,6 +52,27 @@ export const planted: readonly PlantedFault[] = [
     test: "src/runtime/sampling.test.ts",
   },
   {
+    what: "a GPU's cut of equal tokens keeps one too many",
+    file: "src/compiler/targets/gpu/kernels/sampler.ts",
+    text: "kept.sub(before.now)",
+    fault: "kept.sub(before.now).add(1)",
+    test: "src/compiler/targets/gpu/kernels/sampler.test.ts",
+  },
+  {
+    what: "a GPU's thread lists one of its equal tokens alone",
+    file: "src/compiler/targets/gpu/kernels/threads.ts",
+    text: "isBefore(last, other)",
+    fault: "last.key.gt(other.key)",
+    test: "src/compiler/targets/gpu/kernels/sampler.test.ts",
+  },
+  {
+    what: "what a GPU is told of rotations is another position's",
+    file: "src/runtime/gpu/step-block.ts",
+    text: "this.#positions[slot] !== position",
+    fault: "this.#positions[slot] === -1",
+    test: "src/runtime/gpu/step-block.test.ts",
+  },
+  {
     what: "the noise leaves out half a step of its word",
     file: "src/runtime/noise.ts",
     text: "Math.fround(Math.fround(r) + 0.5)",
