@@ -1,332 +1,42 @@
-// The cpu target: compiled by this machine's compiler and judged by logits that others computed, by the reference target,
-// and by its own bits in other company. Without a C compiler there is nothing to judge.
+// The cpu target: compiled by this machine's compiler and judged as all targets are. Without a C compiler there is nothing to
+// judge.
 
 import { execFileSync } from "node:child_process"
-import { mkdtempSync, readdirSync, rmSync } from "node:fs"
+import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, describe, expect, test } from "vitest"
-import { type CompileOptions, compile } from "../../src/compiler/compile.ts"
-import type { CodecOf } from "../../src/compiler/graph/codecs.ts"
-import type { Plan } from "../../src/compiler/plan.ts"
+import { compile } from "../../src/compiler/compile.ts"
 import { prepareCpu, shelvedCpu } from "../../src/compiler/targets/cpu/cpu.ts"
 import { usableLevels } from "../../src/compiler/targets/cpu/levels.ts"
 import { findCompiler } from "../../src/compiler/targets/cpu/toolchain.ts"
-import { openReference } from "../../src/compiler/targets/reference/reference.ts"
-import { openModel } from "../../src/model/model.ts"
-import { loadParameters } from "../../src/model/weights/weights.ts"
 import { processorFeatures } from "../../src/runtime/features.ts"
-import { groupCodecNames } from "../../src/runtime/format.ts"
-import { type LibraryProgram, openLibrary } from "../../src/runtime/library.ts"
-import type { ProgramLimits, StepInput } from "../../src/runtime/program.ts"
-import { createSampler } from "../../src/runtime/sampling.ts"
+import { openLibrary } from "../../src/runtime/library.ts"
 import { openShelf } from "../../src/runtime/shelf.ts"
 import { isLeftOut } from "../left-out.ts"
-import { goldenFolder, readGolden } from "./golden.ts"
-import { loadInfiniteKey, loadSmall, type SmallShape, smallGraph } from "./small.ts"
-import {
-  arithmeticHere,
-  batch,
-  blocksFor,
-  continueGreedily,
-  limitsFor,
-  notCancelled,
-  type Part,
-  prefill,
-  take,
-  worstDifference,
-} from "./steps.ts"
+import { judge } from "./judged.ts"
+import { smallGraph } from "./small.ts"
+import { arithmeticHere } from "./steps.ts"
 
 const compiler = await findCompiler()
 const folder = mkdtempSync(join(tmpdir(), "sinter-cpu-"))
 afterAll(() => rmSync(folder, { recursive: true }))
 
-// Plain C has no fused multiply-add; every other instruction set computes the reference's bits.
-const fused = usableLevels(process.arch, processorFeatures())[0].name !== "plain"
-
 const BUILD = 240_000 // ms: a build takes seconds, on a busy machine many
 const THREADS = 2
 
-async function openCpu(plan: Plan, limits: ProgramLimits): Promise<LibraryProgram> {
-  const { path } = await shelvedCpu(plan, "cpu", openShelf(folder))
-  return openLibrary(path, limits, THREADS)
-}
-
-async function openGolden(kind: "models" | "mlc", name: string, options: Partial<CompileOptions>) {
-  const model = await openModel(goldenFolder(kind, name))
-  const settings = { format: model.format, activations: "float", kv: "f32", ...options } as const
-  const plan = compile(model.graph, settings)
-  const limits = limitsFor(plan, { blocks: 60, tokens: 700, sequences: 4, rows: 700 })
-  const program = await openCpu(plan, limits)
-  await loadParameters(model.weights, program.manifest, program)
-  await model.close()
-  return program
-}
-
 const needsCompiler = `the cpu target${compiler ? "" : ": no C compiler on this machine"}`
 describe.skipIf(isLeftOut(compiler))(needsCompiler, () => {
-  test.each<["models" | "mlc", string]>([
-    ...readdirSync(goldenFolder("models", "."), { withFileTypes: true })
-      .filter((entry) => entry.isDirectory())
-      .map(({ name }) => ["models", name] as ["models", string]),
-    ["mlc", "llama-wide-q4f16_1"],
-    ["mlc", "qwen3-q3f16_1"],
-  ])(
-    "%s/%s: logits within 1e-3 of the golden ones, greedy tokens equal, chunks equal in bits",
-    async (kind, name) => {
-      const program = await openGolden(kind, name, {})
-      for (const { tokens, firstRow, logits, greedy } of readGolden(goldenFolder(kind, name))) {
-        const blocks = blocksFor(tokens.length + greedy.length).reverse()
-        const ours = await prefill(program, tokens, blocks, { firstRow })
-        expect(worstDifference(ours, logits)).toBeLessThan(1e-3)
-        const drawn = await continueGreedily(
-          program,
-          greedy[0]!,
-          tokens.length,
-          greedy.length,
-          blocks,
-        )
-        expect(drawn).toEqual([...greedy])
-        for (const chunk of tokens.length === 150 ? [1, 16, 17, 64] : [])
-          expect(await prefill(program, tokens, blocks, { firstRow, chunk })).toEqual(ours)
-      }
-      await program.close()
+  judge({
+    open: async (plan, limits) => {
+      const { path } = await shelvedCpu(plan, "cpu", openShelf(folder))
+      return openLibrary(path, limits, THREADS)
     },
-    BUILD,
-  )
-
-  const limits = { blocks: 60, tokens: 200, sequences: 16, rows: 200 }
-  const prompt = (length: number, salt = 1) =>
-    Int32Array.from({ length }, (_, i) => (i * 7 + salt * 13 + ((i * i) % 5)) % 70)
-
-  async function both(shape: SmallShape, options: Partial<CompileOptions>) {
-    const plan = compile(smallGraph(shape), {
-      format: "q0f32",
-      activations: "float",
-      kv: "f32",
-      ...options,
-    })
-    const [cpu, reference] = [
-      await openCpu(plan, limitsFor(plan, limits)),
-      openReference(plan, limitsFor(plan, limits), arithmeticHere),
-    ]
-    await loadSmall(cpu)
-    await loadSmall(reference)
-    return { cpu, reference }
-  }
-
-  test.each([
-    ["q4f16_1", "int8", "q8"],
-    ["q4f32_1", "int8", "bf16"],
-    ["q8f16_1", "int8", "f16"],
-    ["q3f16_1", "int8", "q8"],
-    ["q0f16", "float", "f16"],
-    ["q0bf16", "float", "f32"],
-    ["q4f16_1", "float", "bf16"],
-  ] as const)(
-    "%s with activations in %s, keys and values in %s, computes what the reference computes, the same in any company",
-    async (format, activations, kv) => {
-      const options = { format, activations, kv } as const
-      const { cpu, reference } = await both({ hidden: 72, intermediate: 100 }, options)
-      for (const salt of [1, 2, 3]) {
-        const tokens = prompt(100, salt)
-        const ours = await prefill(cpu, tokens, blocksFor(100))
-        const theirs = await prefill(reference, tokens, blocksFor(100))
-        if (fused) expect(ours).toEqual(theirs)
-        else expect(relativeError(ours, theirs)).toBeLessThan(5e-2) // rounds twice where they round once
-        for (const chunk of [1, 17, 64])
-          expect(await prefill(cpu, tokens, blocksFor(100, 9), { chunk })).toEqual(ours)
-      }
-      await cpu.close()
-    },
-    BUILD,
-  )
-
-  test(
-    "weights of several codecs in one model compute what the reference computes",
-    async () => {
-      const codecOf: CodecOf = ({ name, columns }) => {
-        if (columns === 1) return "f32"
-        if (/\.(v|down)$/.test(name)) return "q8f16_1"
-        return /\.o$|head/.test(name) ? "bf16" : "q4f16_1"
-      }
-      const shape = { hidden: 72, intermediate: 100 }
-      const { cpu, reference } = await both(shape, { activations: "int8", codecOf })
-      const ours = await prefill(cpu, prompt(100), blocksFor(100))
-      const theirs = await prefill(reference, prompt(100), blocksFor(100))
-      if (fused) expect(ours).toEqual(theirs)
-      else expect(relativeError(ours, theirs)).toBeLessThan(5e-2)
-      await cpu.close()
-    },
-    BUILD,
-  )
-
-  test.each(["int8", "float"] as const)(
-    "the codecs of GGUF's blocks, all in one model, activations in %s, in any company",
-    async (activations) => {
-      const codecs = groupCodecNames.filter((name) => !/f(16|32)_1$/.test(name))
-      const codecOf: CodecOf = ({ name, columns }) => {
-        const which = ["embed", "q", "k", "v", "o", "gate", "up", "down", "head"].indexOf(
-          name.replace(/^.*\./, ""),
-        )
-        const layer = Number(/\d+/.exec(name)?.[0] ?? 0)
-        return columns === 1 ? "f32" : codecs[(which + 5 * layer) % codecs.length]!
-      }
-      const shape = { hidden: 72, intermediate: 100, layers: 3 }
-      const { cpu, reference } = await both(shape, { activations, codecOf, kv: "f16" })
-      expect(new Set(cpu.manifest.parameters.map(({ codec }) => codec)).size).toBe(
-        codecs.length + 1,
-      )
-      const ours = await prefill(cpu, prompt(100), blocksFor(100))
-      const theirs = await prefill(reference, prompt(100), blocksFor(100))
-      if (fused) expect(ours).toEqual(theirs)
-      else expect(relativeError(ours, theirs)).toBeLessThan(5e-2)
-      for (const chunk of [1, 17, 64])
-        expect(await prefill(cpu, prompt(100), blocksFor(100, 9), { chunk })).toEqual(ours)
-      await cpu.close()
-    },
-    BUILD,
-  )
-
-  test.each(["f32", "q8"] as const)(
-    "windows, sinks, blocks given back, rows of all kinds, companies of 1 to 16, keys and values in %s",
-    async (kv) => {
-      const { cpu, reference } = await both({ window: 20, sinks: 3 }, { kv })
-      const tokens = prompt(100)
-      for (const program of [cpu, reference])
-        await prefill(program, tokens.subarray(0, 98), blocksFor(100, 10))
-      const slid: Part = {
-        tokens: tokens.subarray(98),
-        from: 98,
-        blocks: [10, 14, 15, 16], // block 0 for the sinks, then those of positions 64 …
-        visibleFrom: 70,
-        logits: [1, 0, 1],
-        hidden: [0],
-      }
-      const ours = await take(cpu, batch([slid]))
-      const theirs = await take(reference, batch([slid]))
-      expect(worstDifference(ours.logits!, theirs.logits!)).toBeLessThan(fused ? 1e-30 : 1e-4)
-      expect(worstDifference(ours.hidden, theirs.hidden)).toBeLessThan(fused ? 1e-30 : 1e-4)
-      for (const sequences of [2, 7, 16]) {
-        const others = Array.from(
-          { length: sequences - 1 },
-          (_, i): Part => ({
-            tokens: prompt(1 + ((i * 5) % 12), i),
-            from: 0,
-            blocks: [20 + i],
-          }),
-        )
-        const together = await take(cpu, batch([...others, slid]))
-        expect(together.logits!.slice(-3 * 70)).toEqual(ours.logits)
-        expect(together.hidden).toEqual(ours.hidden)
-      }
-      await cpu.copyBlocks(0, Int32Array.of(10, 14, 15, 16), Int32Array.of(40, 41, 42, 43))
-      const copied = await take(cpu, batch([{ ...slid, blocks: [40, 41, 42, 43] }]))
-      expect(copied.logits).toEqual(ours.logits)
-
-      // What leads elsewhere is refused, a cancelled step gives up, and the program goes on.
-      const sound = batch([{ tokens: prompt(20), from: 0, blocks: [0, 1] }])
-      const faults: Partial<StepInput>[] = [
-        { tokens: sound.tokens.map(() => 70) },
-        { tokens: sound.tokens.map(() => -1) },
-        { blocks: Int32Array.of(0, 60) },
-        { blocks: Int32Array.of(0, -1) },
-        { blocks: Int32Array.of(0), blockStarts: Int32Array.of(0, 1) },
-        { starts: Int32Array.of(0, 19) },
-        { positions: sound.positions.map((p) => 2 * p) },
-        { positions: sound.positions.map((p) => p + 500) },
-        { logitRows: Int32Array.of(20) },
-        { hiddenRows: Int32Array.of(-1) },
-        { visibleFrom: Int32Array.of(1) },
-        { sampling: { ...sound.sampling, maskRow: Int32Array.of(0) } },
-        { sampling: { ...sound.sampling, topLogprobs: Int32Array.of(21) } },
-      ]
-      for (const fault of faults)
-        await expect(cpu.step({ ...sound, ...fault }, notCancelled())).rejects.toThrow(/refused/)
-      const word = notCancelled()
-      word[0] = 1
-      expect(await cpu.step(sound, word)).toEqual({ kind: "cancelled" })
-      await expect(cpu.copyBlocks(0, Int32Array.of(0), Int32Array.of(60))).rejects.toThrow(
-        /refuses/,
-      )
-      expect((await take(cpu, sound)).finite[0]).toBe(1)
-
-      // A key that is no number shows in the rows that see it, and in those that see them a layer above: no others.
-      const broken = Int32Array.from({ length: 60 }, (_, i) => (i === 5 ? 69 : i))
-      for (const program of [cpu, reference]) {
-        await loadInfiniteKey(program, 69)
-        const logits = await prefill(program, broken, blocksFor(60), { chunk: 1 })
-        for (const at of broken.keys())
-          expect(Number.isNaN(logits[at * 70])).toBe(at >= 5 && at <= 5 + 2 * 19)
-      }
-      await cpu.close()
-    },
-    BUILD,
-  )
-
-  test(
-    "every row is drawn as the sampler of this process would draw it, bit for bit",
-    async () => {
-      const { cpu } = await both({ takesHidden: true, layers: 0 }, {})
-      const draws = 300
-      let random = 1
-      const any = (below: number) => {
-        random = (Math.imul(random, 1103515245) + 12345) & 0x7fffffff
-        return (random >> 8) % below
-      }
-      for (let round = 0; round < draws; round += 10) {
-        const tokens = Int32Array.from({ length: 10 }, () => any(70))
-        const input = batch([{ tokens, from: 0, blocks: [0], logits: [...tokens.keys()] }])
-        const hiddenIn = Float32Array.from({ length: 200 }, () => any(2000) / 1000 - 1)
-        const s = input.sampling
-        for (let row = 0; row < 10; row++) {
-          s.temperature[row] = [0, 0.3, 1, 1, 2][any(5)]!
-          s.topK[row] = [0, 0, 1, 5, 69][any(5)]!
-          s.topP[row] = [1, 1, 0, 0.5, 0.95][any(5)]!
-          s.minP[row] = [0, 0, 0.05, 0.5][any(4)]!
-          s.presence[row] = any(3) / 2
-          s.frequency[row] = any(3) / 2
-          s.repetition[row] = 1 + any(3) / 4
-          s.seed[row] = BigInt(any(1 << 20)) << BigInt(any(40))
-          s.choice[row] = any(4)
-          s.topLogprobs[row] = any(22) - 1
-          s.maskRow[row] = any(4) - 1
-        }
-        s.masks = Uint32Array.from({ length: 3 * 3 }, () => any(1 << 22) * 1021)
-        s.masks.fill(0, 0, any(2) * 3)
-        s.countStarts = Int32Array.from({ length: 11 }, (_, i) => 2 * i)
-        s.countTokens = Int32Array.from({ length: 20 }, (_, i) => (any(35) << 1) | (i & 1))
-        s.counts = Int32Array.from({ length: 20 }, () => 1 + any(4))
-        s.biasStarts = Int32Array.from({ length: 11 }, (_, i) => i)
-        s.biasTokens = Int32Array.from({ length: 10 }, () => any(70))
-        s.biases = Float32Array.from({ length: 10 }, () => any(9) - 4)
-        const done = await take(cpu, { ...input, hiddenIn })
-        const again = {
-          ...done,
-          tokens: new Int32Array(10),
-          logprobs: new Float32Array(10),
-          topTokens: new Int32Array(200),
-          topLogprobs: new Float32Array(200),
-          finite: new Uint8Array(10),
-        }
-        const sampler = createSampler(70)
-        for (let row = 0; row < 10; row++)
-          sampler.sample(done.logits!.subarray(row * 70, row * 70 + 70), row, s, again)
-        expect(done).toEqual(again)
-      }
-      const embed = cpu.manifest.parameters.findIndex(({ name }) => name === "embed")
-      const row = new Float32Array(20).fill(Number.NaN)
-      await cpu.load(embed, 5, 1, new Uint8Array(row.buffer))
-      const input = batch([
-        { tokens: [5], from: 0, blocks: [0] },
-        { tokens: [6], from: 0, blocks: [1] },
-      ])
-      const { finite } = await take(cpu, { ...input, hiddenIn: new Float32Array(40) })
-      expect([...finite]).toEqual([0, 1])
-      await cpu.close()
-    },
-    BUILD,
-  )
+    arithmetic: arithmeticHere,
+    // Plain C has no fused multiply-add; every other instruction set computes the reference's bits.
+    isExact: usableLevels(process.arch, processorFeatures())[0].name !== "plain",
+    milliseconds: BUILD,
+  })
 
   test(
     "one thread or three: the same bits",
@@ -385,12 +95,3 @@ describe.skipIf(isLeftOut(compiler))(needsCompiler, () => {
     for (const size of ["136", "300"]) expect(text(b!)).toMatch(new RegExp(`\\b${size}\\b`))
   })
 })
-
-function relativeError(ours: Float32Array, theirs: Float32Array): number {
-  let [error, size] = [0, 0]
-  for (let i = 0; i < ours.length; i++) {
-    error += (ours[i]! - theirs[i]!) ** 2
-    size += theirs[i]! ** 2
-  }
-  return Math.sqrt(error / size)
-}
