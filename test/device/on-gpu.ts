@@ -37,12 +37,12 @@ export async function runOn(
   return arrays
 }
 
-/** What the slow twin makes of it, in every order of threads. */
-export function twinOf({ kernel, operands, groups }: GpuCase): Numbers[] {
+/** What the slow twin makes of it, in every order of threads, with subgroups of so many. */
+export function twinOf({ kernel, operands, groups }: GpuCase, subgroup = 32): Numbers[] {
   let arrays: Numbers[] = []
   for (const order of ["backward", "shuffled", "forward"] as const) {
     const memory = operands.map((each) => (typeof each === "number" ? each : Memory.of(each)))
-    runKernel(kernel, memory, groups, { order })
+    runKernel(kernel, memory, groups, { order, subgroup })
     const made = operands.map((each, i) => {
       if (typeof each === "number") return new Uint8Array()
       const { buffer, byteOffset } = (memory[i] as Memory).u8()

@@ -8,7 +8,6 @@ import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import { afterAll, describe, expect, onTestFinished, test } from "vitest"
 import { f32, fma, i32, kernel, u32 } from "../../src/compiler/targets/gpu/ir/builder.ts"
-import { Memory, runKernel } from "../../src/compiler/targets/gpu/ir/run.ts"
 import { printSpirv, spirvProfiles } from "../../src/compiler/targets/gpu/print/spirv.ts"
 import { findDevices } from "../../src/runtime/devices.ts"
 import type { Need } from "../../src/runtime/gpu/tape.ts"
@@ -17,9 +16,9 @@ import { probeCases, probeModule } from "../../src/runtime/gpu/vulkan-probe.ts"
 import { ProgramLost } from "../../src/runtime/program.ts"
 import { isLeftOut } from "../left-out.ts"
 import { hasCompiler, plantDriver } from "../planted-drivers.ts"
-import { type GpuCase, gpuCases, type Numbers } from "./gpu-cases.ts"
+import { type GpuCase, gpuCases } from "./gpu-cases.ts"
 import { adds, describeDriver } from "./gpu-driver.ts"
-import { differences, newCancel, runOn } from "./on-gpu.ts"
+import { differences, newCancel, runOn, twinOf } from "./on-gpu.ts"
 import { codeOf } from "./vulkan-kernels.ts"
 
 const open = (options?: VulkanOptions) => openVulkan(0, options).catch(() => undefined)
@@ -111,21 +110,7 @@ const cases = [...gpuCases, subgroups, zeros]
 
 const canRun = (needs: readonly Need[]) => needs.every((need) => device().traits[need])
 
-/** What the twin leaves in each buffer. */
-function expectedOf({ kernel, operands, groups }: GpuCase): Numbers[] {
-  const memory = operands.map((each) => (typeof each === "number" ? each : Memory.of(each)))
-  runKernel(kernel, memory, groups, { subgroup: device().traits.subgroup })
-  return operands.map((each, i) => {
-    if (typeof each === "number") return new Uint8Array()
-    const { storage, from } = memory[i] as Memory
-    const made = each.constructor as new (
-      buffer: ArrayBuffer,
-      at: number,
-      length: number,
-    ) => Numbers
-    return new made(storage.buffer, from, each.length)
-  })
-}
+const expectedOf = (each: GpuCase) => twinOf(each, device().traits.subgroup)
 
 describe.skipIf(isSkipped)(`kernels${note}`, () => {
   test.each(cases.map((each) => ({ name: each.kernel.name, each })))(
@@ -224,6 +209,17 @@ describe("how a device rounds", () => {
     expect(wrong((a) => a * Math.fround(1 / Math.sqrt(a)), 2)).toBeGreaterThan(100)
     const exact = (a: number, b: number, c: number) => (c === -Math.fround(a * b) ? a * b + c : c)
     expect([wrong(exact, 0), wrong((a, b) => a / b, 1), wrong(Math.sqrt, 2)]).toEqual([0, 0, 0])
+  })
+
+  test.skipIf(isSkipped)(`does not show in a kernel's results${note}`, async () => {
+    const { cases, results } = probeCases()
+    for (const needs of [...spirvProfiles, ["float64"] as const].filter(canRun)) {
+      const [loaded] = await device().load(...codeOf([probe], needs))
+      const operands = [cases, new Float32Array(cases.length)]
+      const groups = [cases.length / 3 / 64, 1, 1] as const
+      const found = await runOn(device(), loaded!, { kernel: probe, operands, groups })
+      expect(differences(found[1]!, results), needs.join(", ")).toEqual([])
+    }
   })
 
   test.skipIf(isSkipped)(`and what it says of lavapipe is known${note}`, () => {
