@@ -50,7 +50,7 @@ export function twinOf({ kernel, operands, groups }: GpuCase, subgroup = 32): Nu
       return new kind(buffer, byteOffset, each.length)
     })
     const differing = arrays.flatMap((each, i) => differences(made[i]!, each))
-    if (differing.length > 0) throw new Error(`its threads' order matters: ${differing}`)
+    if (differing.length > 0) throw new Error(`its threads' order matters: ${differing.join("; ")}`)
     arrays = made
   }
   return arrays

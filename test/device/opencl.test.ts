@@ -53,7 +53,7 @@ describe.skipIf(isSkipped)(`kernels${note}`, () => {
         const [loaded] = await loadOn(device(), [each.kernel], needs)
         const found = await runOn(device(), loaded!, each)
         for (const [i, numbers] of found.entries())
-          expect(differences(numbers, expected[i]!), `${needs}: operand ${i}`).toEqual([])
+          expect(differences(numbers, expected[i]!), `${needs.join()}: operand ${i}`).toEqual([])
       }
     },
   )
