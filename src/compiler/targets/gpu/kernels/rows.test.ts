@@ -7,6 +7,7 @@ import { batch } from "../../../../../test/model/steps.ts"
 import { uniform } from "../../../../../test/random.ts"
 import { rounding } from "../../../../runtime/dtype.ts"
 import { type FloatType, rowLayout } from "../../../../runtime/format.ts"
+import { operandLayout } from "../../../../runtime/gpu/device.ts"
 import type { Region } from "../../../../runtime/gpu/regions.ts"
 import type { KvType, Parameter } from "../../../../runtime/manifest.ts"
 import { BLOCK, type StepInput } from "../../../../runtime/program.ts"
@@ -635,6 +636,46 @@ describe("runs of a model", () => {
     expect(kernelsOf(3).size).toBe(14)
     expect(kernelsOf(6)).toEqual(kernelsOf(3))
   })
+})
+
+test("a barrier stands where columns go to other threads, and nowhere else", () => {
+  for (const [from, barriers] of [
+    [20, 1],
+    [64, 0],
+  ] as const) {
+    const columns = from + 30
+    const steps: RowStep[] = [
+      { ...tokens, op: "copy", input: view(0, from), output: view(1, from) },
+      { ...tokens, op: "copy", input: view(0, 30), output: view(1, 30, from) },
+      {
+        ...tokens,
+        op: "apply",
+        function: "silu",
+        by: undefined,
+        input: view(1, columns),
+        output: view(2, columns),
+      },
+    ]
+    const world = new World(
+      planOf({ buffers: [floats(columns), floats(columns), floats(columns)], steps }),
+    )
+    const [launch] = world.take(steps)
+    world.expectSame()
+    expect(countOf(launch!.kernel, "barrier")).toBe(barriers)
+  }
+})
+
+test("a run that names more than a device takes becomes several launches", () => {
+  const buffers = Array.from({ length: 40 }, () => floats(9))
+  const steps = Array.from({ length: 39 }, (_, i): RowStep => {
+    return { ...tokens, op: "copy", input: view(i % 20, 9), output: view(i + 1, 9) }
+  })
+  const world = new World(planOf({ buffers, steps }))
+  const launches = world.take(steps)
+  world.expectSame()
+  expect(launches.length).toBeGreaterThan(1)
+  for (const { kernel } of launches)
+    expect(operandLayout(kernel.operands.map(({ kind }) => kind)).bytes).toBeLessThanOrEqual(128)
 })
 
 // ------------------------------------------------------------------ planted faults
