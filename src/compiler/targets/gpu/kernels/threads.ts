@@ -194,7 +194,8 @@ export class Threads {
 
 const CELLS = 4
 
-export const BINS = THREADS
+/** One for each thread, and for each byte. */
+export const BINS = 256
 
 interface Bins {
   count(bin: Value): void
