@@ -1,5 +1,6 @@
 // Parameters for tests of kernels: rows as files store them, in any codec, and the same as a device's kernels have packed them.
 
+import { checkKernel } from "../src/compiler/targets/gpu/ir/check.ts"
 import { Memory, runKernel } from "../src/compiler/targets/gpu/ir/run.ts"
 import { packOf } from "../src/compiler/targets/gpu/kernels/pack.ts"
 import { weightLayout } from "../src/compiler/targets/gpu/layout.ts"
@@ -84,6 +85,7 @@ export function packedWeights(
   const places = new Map(parts.map(({ name, bytes }) => [name, new Memory(bytes)]))
   const { kernel, operands, groups } = packOf(parameter)
   const { bytes, scaleBytes } = rowLayout(parameter.codec, parameter.columns)
+  checkKernel(kernel)
   let row = 0
   for (const rows of windows) {
     const given = {

@@ -21,6 +21,7 @@ import { type Activation, activations, elementwise } from "../../../graph/elemen
 import { type Buffer, type Plan, partEnds, type Step } from "../../../plan.ts"
 import { addParts, dotCodesFour, dotFour } from "../../reference/kernels.ts"
 import type { Codes, Floats } from "../../reference/parameters.ts"
+import { checkKernel } from "../ir/check.ts"
 import { Memory, runKernel } from "../ir/run.ts"
 import type { Binding, Choice } from "../launch.ts"
 import { strideOf } from "../layout.ts"
@@ -131,6 +132,7 @@ class Case {
       return Memory.of(Uint32Array.of(count))
     }
     for (const { kernel, operands, groups } of launches) {
+      checkKernel(kernel)
       // There may be more groups than there are rows.
       const all = groups.map((of) => {
         if (typeof of === "number") return of
