@@ -776,8 +776,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "sums of parts are read before all of them are there",
     file: "src/compiler/targets/gpu/kernels/products.ts",
-    text: "    k.barrier()\n    // Each 32 threads end a row.\n",
-    fault: "    // Each 32 threads end a row.\n",
+    text: "    k.barrier()\n    // Each 32 threads finish a row.\n",
+    fault: "    // Each 32 threads finish a row.\n",
     test: "src/compiler/targets/gpu/kernels/matmul.test.ts",
   },
   {

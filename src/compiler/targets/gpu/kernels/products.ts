@@ -249,7 +249,7 @@ export function fewProduct(kind: ProductKind, rows: FewRows): Kernel {
         for (const [r, total] of totals.entries()) sums.store(at(half, u32(r), part), total.now)
     })
     k.barrier()
-    // Each 32 threads end a row.
+    // Each 32 threads finish a row.
     const row = k.let(first.add(part))
     k.if(part.lt(rows).and(row.lt(count)).and(column.lt(outputs)), () => {
       const wholes = Array.from({ length: halves }, (_, half) => {
@@ -279,7 +279,7 @@ interface FewWork {
   atOnce: number
 }
 
-/** `read` of some neighbours in a range, then what each gives is used; only the first may be the last. */
+/** Reads some neighbours of a range, then uses each. Where there are fewer left, the last is read again and not used. */
 function eachAhead<T>(
   k: Builder,
   { from, to }: { from: Value; to: Value },
