@@ -15,7 +15,6 @@
 
 import {
   type CodecName,
-  type FloatType,
   floatBytes,
   type GroupCodecName,
   groupCodecs,
@@ -136,12 +135,6 @@ export function codeFields(codec: GroupCodecName, i: number): Field[] {
 export function strideOf({ columns, dtype }: Pick<Buffer, "columns" | "dtype">): number {
   return upTo(columns, dtype === "i8" ? 16 : 4)
 }
-
-/** As what scales, minimums and floats are stored. */
-export const storedElement = { f32: "f32", f16: "f16", bf16: "u16" } as const satisfies Record<
-  FloatType,
-  string
->
 
 function upTo(n: number, multiple: number): number {
   return Math.ceil(n / multiple) * multiple

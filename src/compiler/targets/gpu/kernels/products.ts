@@ -206,8 +206,7 @@ export function sumOfBytes(codec: GroupCodecName, sum: Value): Value {
   return (codingOf(codec).negated ? whole.neg() : whole).float()
 }
 
-export const fewRows = [1, 2, 4, 8] as const
-export type FewRows = (typeof fewRows)[number]
+export type FewRows = 1 | 2 | 4 | 8
 
 /** Of so many rows at a time. Groups: [32 columns of the output each, `rows` rows each]. */
 export function fewProduct(kind: ProductKind, rows: FewRows): Kernel {
