@@ -36,12 +36,13 @@ export async function openGpuLibrary(
   limits: ProgramLimits,
   borrow: () => Promise<Loan<GpuDevice>>,
 ): Promise<LoadableProgram> {
-  const { manifest, tape, modulesOf } = readGpuLibrary(path)
+  const library = readGpuLibrary(path)
+  const { manifest, tape } = library
   checkGroups(manifest.kv.groups, limits)
   const loan = await borrow()
   const program = new GpuProgram(manifest, tape, limits, loan)
   try {
-    await program.open(modulesOf(profileFor(tape, loan.device.traits)))
+    await program.open(library.modulesOf(profileFor(tape, loan.device.traits)))
     return program
   } catch (error) {
     await program.close()

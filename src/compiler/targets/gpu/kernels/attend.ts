@@ -210,7 +210,7 @@ const strideOf = (plan: Plan, { buffer }: View) => Math.ceil(plan.buffers[buffer
  * that a block is read once for all of them. Of one row it computes all steps at once, each thread a position, since there is
  * little else to do at the same time.
  */
-export function attendKernel(shape: AttendShape): Kernel {
+function attendKernel(shape: AttendShape): Kernel {
   const { layout, span, set, rows: height, ratio, heads, sinkBlocks } = shape
   const { kv, headDim, kvHeads } = layout
   const tiling = tilingOf(shape)
@@ -797,7 +797,7 @@ function treeOf(k: Builder, lanes: readonly Value[]): Value {
 const MERGE_THREADS = 64
 
 /** The partial softmaxes of an item's rows, one head of them, made to one in the order of the spans. */
-export function mergeKernel(columns: number): Kernel {
+function mergeKernel(columns: number): Kernel {
   return kernel(`merge_${columns}`, MERGE_THREADS, (k) => {
     const items = k.buffer("items", "u32", "read")
     const chunkStarts = k.buffer("chunkStarts", "u32", "read")
