@@ -2,6 +2,10 @@
 
 import { expect, test } from "vitest"
 import { gpuCases } from "../../../../../test/device/gpu-cases.ts"
+import { smallGraph } from "../../../../../test/model/small.ts"
+import { formatNames } from "../../../../runtime/format.ts"
+import { compile } from "../../../compile.ts"
+import { tapeOf } from "../tape-of.ts"
 import { type Builder, f32, i32, kernel, select, u32, Value } from "./builder.ts"
 import { checkKernel } from "./check.ts"
 import type { Expression, Kernel } from "./ir.ts"
@@ -12,6 +16,17 @@ const check = (write: (k: Builder) => void, changes: Partial<Kernel> = {}) => {
 
 test("kernels that say all that the language can are well formed", () => {
   for (const { kernel } of gpuCases) checkKernel(kernel)
+})
+
+test("every kernel that plans become is well formed", () => {
+  const kvs = ["f32", "f16", "bf16", "q8"] as const
+  const shapes = [{}, { window: 20, sinks: 3 }, { windows: [undefined, 20] }]
+  for (const [i, format] of formatNames.entries()) {
+    const [kv, shape] = [kvs[i % kvs.length]!, shapes[i % shapes.length]!]
+    const activations = format === "q4f32_1" ? "float" : "int8"
+    const options = { format, kv, activations, sums: { parts: 8, span: 256 } } as const
+    for (const kernel of tapeOf(compile(smallGraph(shape), options)).kernels) checkKernel(kernel)
+  }
 })
 
 test("a kernel asks no more than the weakest device has", () => {
