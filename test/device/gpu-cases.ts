@@ -29,7 +29,7 @@ const THREADS = 32
 const COUNT = 3 * 64 + 5
 
 /** Floats at all the ends, then floats of every size and sign. */
-function floats(count: number, seed: number): Float32Array {
+export function floats(count: number, seed: number): Float32Array {
   const ends = [
     0,
     -0,
@@ -60,7 +60,7 @@ function floats(count: number, seed: number): Float32Array {
   return values
 }
 
-function words(count: number, seed: number): Uint32Array {
+export function words(count: number, seed: number): Uint32Array {
   const ends = [0, 1, 2, 31, 32, 0x7fffffff, 0x80000000, 0x80000001, 0xffffffff, 0x80808080]
   const next = mulberry32(seed)
   return Uint32Array.from({ length: count }, () =>

@@ -19,6 +19,7 @@ import { mulberry32 } from "../random.ts"
 import { gpuCases } from "./gpu-cases.ts"
 import { adds, describeDriver } from "./gpu-driver.ts"
 import { differences, newCancel, runOn, twinOf } from "./on-gpu.ts"
+import { randomCases } from "./random-kernels.ts"
 
 const opened = await openOpencl(0).catch(() => undefined)
 afterAll(() => opened?.close())
@@ -44,7 +45,7 @@ describeDriver({
 })
 
 describe.skipIf(isSkipped)(`kernels${note}`, () => {
-  test.each(gpuCases.map((each) => ({ name: each.kernel.name, each })))(
+  test.each([...gpuCases, ...randomCases(2)].map((each) => ({ name: each.kernel.name, each })))(
     "$name: the slow twin's bits",
     async ({ each }) => {
       const expected = twinOf(each)

@@ -19,6 +19,7 @@ import { hasCompiler, plantDriver } from "../planted-drivers.ts"
 import { type GpuCase, gpuCases } from "./gpu-cases.ts"
 import { adds, describeDriver } from "./gpu-driver.ts"
 import { differences, newCancel, runOn, twinOf } from "./on-gpu.ts"
+import { randomCases } from "./random-kernels.ts"
 import { codeOf } from "./vulkan-kernels.ts"
 
 const open = (options?: VulkanOptions) => openVulkan(0, options).catch(() => undefined)
@@ -106,7 +107,7 @@ const zeros: GpuCase = (() => {
   return { kernel: written, operands, groups: [1, 1, 1] }
 })()
 
-const cases = [...gpuCases, subgroups, zeros]
+const cases = [...gpuCases, ...randomCases(6), subgroups, zeros]
 
 const canRun = (needs: readonly Need[]) => needs.every((need) => device().traits[need])
 
