@@ -184,8 +184,14 @@ export class SpirvModule {
   }
 
   bytes(): Uint8Array {
-    const body = sections.flatMap((section) => this.#sections[section])
-    const words = Uint32Array.from([MAGIC, VERSION, 0, this.#bound, 0].concat(body))
+    const header = [MAGIC, VERSION, 0, this.#bound, 0]
+    const parts = [header, ...sections.map((section) => this.#sections[section])]
+    const words = new Uint32Array(parts.reduce((length, part) => length + part.length, 0))
+    let at = 0
+    for (const part of parts) {
+      words.set(part, at)
+      at += part.length
+    }
     return new Uint8Array(words.buffer)
   }
 }
