@@ -904,8 +904,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a driver is asked for modes that it does not have",
     file: "src/runtime/gpu/spirv-modes.ts",
-    text: "features[name] ? [] : [mode]",
-    fault: "features[name] ? [] : [mode].slice(1)",
+    text: "has.some(({ mode, bits }) => mode === third && bits === fourth)",
+    fault: "true",
     test: "test/device/vulkan.test.ts",
   },
   {

@@ -69,6 +69,8 @@ test.skipIf(withoutVulkan)(
         keeps_nan: bool("shaderSignedZeroInfNanPreserveFloat32"),
         rounds_to_nearest: bool("shaderRoundingModeRTEFloat32"),
         keeps_subnormals: bool("shaderDenormPreserveFloat32"),
+        f16_keeps_nan: bool("shaderSignedZeroInfNanPreserveFloat16"),
+        f16_keeps_subnormals: bool("shaderDenormPreserveFloat16"),
         threads_per_group: number("maxComputeWorkGroupInvocations"),
         shared_bytes: number("maxComputeSharedMemorySize"),
         operand_bytes: number("maxPushConstantsSize"),

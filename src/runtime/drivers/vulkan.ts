@@ -128,6 +128,8 @@ export function describe(vulkan: InstanceFunctions, device: bigint): DriverDevic
       keeps_nan: floats.word(28) === 1, // and infinities, in single precision
       rounds_to_nearest: floats.word(64) === 1,
       keeps_subnormals: floats.word(40) === 1,
+      f16_keeps_nan: floats.word(24) === 1,
+      f16_keeps_subnormals: floats.word(36) === 1,
       threads_per_group: limit(232),
       shared_bytes: limit(216),
       operand_bytes: limit(32), // push constants

@@ -147,10 +147,13 @@ class Printer {
   #modes(entry: SpirvId, threads: number): void {
     const module = this.#module
     module.add("modes", op.ExecutionMode, entry, mode.localSize, threads, 1, 1)
-    for (const name of ["keepsNan", "roundsToNearest", "keepsSubnormals"] as const) {
+    const wish = (name: "keepsNan" | "roundsToNearest" | "keepsSubnormals", bits: number) => {
       module.require(op.Capability, capability[name])
-      module.add("modes", op.ExecutionMode, entry, mode[name], 32)
+      module.add("modes", op.ExecutionMode, entry, mode[name], bits)
     }
+    for (const name of ["keepsNan", "roundsToNearest", "keepsSubnormals"] as const) wish(name, 32)
+    if (this.#kernel.operands.some((each) => each.kind === "buffer" && each.element === "f16"))
+      for (const name of ["keepsNan", "keepsSubnormals"] as const) wish(name, 16)
   }
 
   // ------------------------------------------------------------------ types
