@@ -9,7 +9,7 @@ import { createHash } from "node:crypto"
 import { problem } from "../../errors.ts"
 import { driverLibraries } from "../devices.ts"
 import { type DriverDevice, DriverObstacle } from "../drivers/driver.ts"
-import type { Structure } from "../drivers/structure.ts"
+import { Structure } from "../drivers/structure.ts"
 import {
   computeQueue,
   createInstance,
@@ -262,6 +262,8 @@ const COMPUTE_POINT = 1
 const DEVICE_LOCAL = 1
 const MAPPED = 2 | 4 // visible to the host, and coherent with it
 const CACHED = 8
+/** Beyond these there are memories that are protected, or never quite there. */
+const ORDINARY = DEVICE_LOCAL | MAPPED | CACHED
 
 interface Opened {
   instance: Pointer
@@ -417,23 +419,24 @@ class Device implements VulkanDevice {
     const vulkan = this.#vulkan
     const device = this.#device
     const buffer = this.#make("createBuffer", bufferInfo(bytes))
-    const requirements = new DataView(new ArrayBuffer(24))
-    vulkan.requirements(device, buffer, requirements)
-    const type = this.#memoryType(requirements.getUint32(16, true), where)
-    const out = new BigUint64Array(1)
-    const info = allocationInfo(Number(requirements.getBigUint64(0, true)), type)
-    const code = vulkan.allocate(device, info.bytes, null, out)
     const allocation: Allocation = {
       where,
-      memory: code === 0 ? out[0]! : 0n,
+      memory: 0n,
       buffer,
       address: 0n,
       mapped: undefined,
       arena: new Arena(bytes),
     }
     try {
+      const requirements = new Structure(24)
+      vulkan.requirements(device, buffer, requirements.bytes)
+      const type = this.#memoryType(requirements.word(16), where)
+      const info = allocationInfo(requirements.long(0), type)
+      const out = new BigUint64Array(1)
+      const code = vulkan.allocate(device, info.bytes, null, out)
       this.#checkMemory(code, "vkAllocateMemory", bytes)
-      const { memory } = allocation
+      const memory = out[0]!
+      allocation.memory = memory
       this.#checkMemory(vulkan.bind(device, buffer, memory, 0), "vkBindBufferMemory", bytes)
       if (where === "host" || !this.#staged) {
         this.#checkMemory(vulkan.map(device, memory, 0, bytes, 0, out), "vkMapMemory", bytes)
@@ -478,7 +481,8 @@ class Device implements VulkanDevice {
           : [DEVICE_LOCAL | MAPPED | CACHED, DEVICE_LOCAL | MAPPED]
     for (const wish of wishes) {
       const type = this.#memoryTypes.findIndex(
-        (flags, i) => (allowed & (1 << i)) !== 0 && (flags & wish) === wish,
+        (flags, i) =>
+          (allowed & (1 << i)) !== 0 && (flags & wish) === wish && (flags & ~ORDINARY) === 0,
       )
       if (type >= 0) return type
     }
