@@ -537,7 +537,10 @@ class Device implements VulkanDevice {
 
   #stagingMemory(): Promise<readonly VulkanPlace[]> {
     const take = async () => (await this.allocate(STAGING, "host")) as VulkanPlace
-    this.#staging ??= Promise.all([take(), take()])
+    this.#staging ??= Promise.all([take(), take()]).catch((error: unknown) => {
+      this.#staging = undefined // there may be memory later
+      throw error
+    })
     return this.#staging
   }
 

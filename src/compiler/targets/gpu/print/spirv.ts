@@ -3,7 +3,7 @@
 //
 // Vulkan promises less of floats than kernels do. Nothing is contracted: every operation on floats is decorated so. Modules ask
 // for roundings to nearest, for NaN, infinities and numbers next to zero to stay what they are; a driver that cannot be asked
-// is not (runtime/gpu/vulkan.ts takes that out). What a device does not round correctly by itself is spelled in operations
+// is not (runtime/gpu/spirv-modes.ts takes that out). What a device does not round correctly by itself is spelled in operations
 // that it does: whoever has a module printed says what the device has, and nothing has to be there.
 
 import { operandLayout } from "../../../../runtime/gpu/device.ts"
