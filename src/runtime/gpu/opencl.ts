@@ -53,7 +53,7 @@ export async function openOpencl(
   const properties = BigUint64Array.of(CONTEXT_PLATFORM, platform, 0n)
   const devices = BigUint64Array.of(device)
   const code = new Int32Array(1)
-  const context = pointer(cl.createContext(properties, 1, devices, null, null, code))
+  const context = pointer(await cl.createContext(properties, 1, devices, null, null, code))
   check(code[0]!, "clCreateContext")
   const queue = pointer(cl.createQueue(context, device, 0n, code))
   if (code[0] !== 0) cl.releaseContext(context)
@@ -72,7 +72,7 @@ function openApi({ take, takeAsync }: DriverLibrary) {
     deviceInfo: take(
       "int32_t clGetDeviceInfo(void *device, uint32_t what, size_t size, void *value, void *needed)",
     ),
-    createContext: take<Handle>(
+    createContext: takeAsync<Handle>(
       "void *clCreateContext(void *properties, uint32_t count, void *devices, void *notify, void *data, void *code)",
     ),
     releaseContext: take("int32_t clReleaseContext(void *context)"),
