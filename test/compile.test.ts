@@ -337,9 +337,7 @@ compiling(
     writeFileSync(path, seal(Buffer.from("later"), { ...readManifest(library), target: "tpu" }))
     const { code, err } = await run(["serve", compiled, "--port", "0", "--model-lib", path])
     expect(code).toBe(2)
-    expect(err).toMatch(
-      /later\.gpu .*it is for the target "tpu", which this version does not know/,
-    )
+    expect(err).toMatch(/later\.gpu .*it is for the target "tpu", which this version does not know/)
   },
 )
 

@@ -226,7 +226,7 @@ export function judge({
       const copied = await take(program, batch([{ ...slid, blocks: [40, 41, 42, 43] }]))
       expect(copied.logits).toEqual(ours.logits)
 
-      // What leads elsewhere is reisExact, a cancelled step gives up, and the program goes on.
+      // What leads elsewhere is refused, a cancelled step gives up, and the program goes on.
       const sound = batch([{ tokens: prompt(20), from: 0, blocks: [0, 1] }])
       const faults: Partial<StepInput>[] = [
         { tokens: sound.tokens.map(() => 70) },
@@ -245,7 +245,7 @@ export function judge({
       ]
       for (const fault of faults)
         await expect(program.step({ ...sound, ...fault }, notCancelled())).rejects.toThrow(
-          /reisExact/,
+          /refused/,
         )
       const word = notCancelled()
       word[0] = 1

@@ -154,7 +154,7 @@ function checkTape(tape: Tape, manifest: Manifest, codeBytes: number): void {
   for (const { fixed, perToken, perRow, perBlock } of places) {
     const sizes = [fixed, perToken, perRow, perBlock?.bytes ?? 0, perBlock?.group ?? 0]
     require(sizes.every(isCount), "a place")
-    require((perBlock?.group ?? 0) < manifest.kv.groups.length, "a place's KV group")
+    require(!perBlock || perBlock.group < manifest.kv.groups.length, "a place's KV group")
   }
   require(packs.length === manifest.parameters.length, "the parameters")
   require(copies.length === manifest.kv.groups.length, "the KV groups")

@@ -4,7 +4,7 @@
 import type { Kernel, Memory, Statement } from "./ir.ts"
 
 /** The name of a buffer or a shared array. */
-function memoryName({ operands, shared }: Kernel, memory: Memory): string {
+export function memoryName({ operands, shared }: Kernel, memory: Memory): string {
   if (memory.kind === "buffer") return operands[memory.operand]?.name ?? `${memory.operand}?`
   return shared.find(({ id }) => id === memory.id)?.name ?? `${memory.id}?`
 }
