@@ -87,7 +87,9 @@ native(title("devices that a driver lists can be chosen by their number"), async
   const chosen = await chooseDevice({ name: "rocm", id: 1 }, usable)
   const memory = { total: 3 * 2 ** 30, available: 2 * 2 ** 30, shared: false }
   expect(chosen).toEqual({ name: "rocm", id: 1, description: "Planted 1", memory })
-  expect(await chooseDevice({ name: "auto", id: 0 }, usable)).toMatchObject({ name: "rocm" })
+  const best = (hasGpu: boolean) => chooseDevice({ name: "auto", id: 0 }, usable, undefined, hasGpu)
+  expect(await best(true)).toMatchObject({ name: "rocm", id: 0 })
+  expect(await best(false)).toMatchObject({ name: "cpu", id: 0 })
   await expect(chooseDevice({ name: "rocm", id: 2 }, usable)).rejects.toThrow(
     /^--device rocm:2 is not on this machine; found: rocm:0 \(Planted 0\), rocm:1 \(Planted 1\), cpu:0/,
   )
@@ -136,7 +138,9 @@ test.skipIf(isLeftOut(software))(
   `auto takes no processor for a GPU, who names one gets it${isLeftOut(software) ? " (skipped: no driver here makes a GPU of it)" : ""}`,
   async () => {
     const { name, id, description, memory } = software!
-    expect(await chooseDevice({ name: "auto", id: 0 }, [name, "cpu"])).toMatchObject({
+    expect(
+      await chooseDevice({ name: "auto", id: 0 }, [name, "cpu"], undefined, true),
+    ).toMatchObject({
       name: "cpu",
     })
     expect(await chooseDevice({ name, id }, [name, "cpu"])).toEqual({

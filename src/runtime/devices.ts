@@ -3,7 +3,7 @@
 // start on the processor asks no driver. A device that was asked for and cannot be had ends the start: nobody wants to find
 // out from the speed.
 
-import { accessSync, constants, readdirSync, readFileSync, statSync } from "node:fs"
+import { accessSync, constants, existsSync, readdirSync, readFileSync, statSync } from "node:fs"
 import { availableParallelism, cpus } from "node:os"
 import { join } from "node:path"
 import { problem } from "../errors.ts"
@@ -92,19 +92,23 @@ export const DRIVER_MILLISECONDS = 10_000
 /**
  * @param usable the kinds that may be chosen
  * @param whyUnusable for a kind that nothing runs on: says why
+ * @param hasGpu whether drivers are worth asking when any device will do
  * @throws `device_missing` naming what was asked for, why it cannot be had, and what was found
  */
 export async function chooseDevice(
   asked: DeviceRequest,
   usable: readonly DeviceName[],
   whyUnusable: (name: DeviceName) => string | undefined = () => undefined,
+  hasGpu: boolean = mayHaveGpu(),
 ): Promise<Device> {
   const names = deviceNames.filter((name) => asked.name === "auto" || asked.name === name)
   const surveys: Survey[] = []
   for (const name of names.filter((name) => usable.includes(name))) {
     if (name === "cpu" && asked.id === 0) return processor() // nobody has to be asked
+    if (asked.name === "auto" && !hasGpu) continue
     const survey = await surveyOf(name)
-    const device = survey.devices.find((each) => each.id === asked.id && mayTake(each, asked))
+    const free = survey.devices.filter((each) => mayTake(each, asked))
+    const device = asked.name === "auto" ? free[asked.id] : free.find(({ id }) => id === asked.id)
     if (device) {
       const { id, description, memory } = device
       return { name, id, description, memory }
@@ -125,6 +129,18 @@ export async function chooseDevice(
       : `is not on this machine${obstacles.map((each) => `: ${each.problem}`).join("")}`,
     found: present.map(({ name, id, description }) => `${name}:${id} (${description})`).join(", "),
   })
+}
+
+/**
+ * Drivers take their time to say that nothing is here, and Linux knows: a GPU that this process could open has a file. WSL's
+ * is dxg; kgsl and mali are those of telephones.
+ */
+function mayHaveGpu(): boolean {
+  if (process.platform !== "linux") return true
+  const gpus = /^(nvidia\d+|kfd|dxg|kgsl|mali)/
+  const render =
+    existsSync("/dev/dri") && readdirSync("/dev/dri").some((file) => /^render/.test(file))
+  return render || readdirSync("/dev").some((file) => gpus.test(file))
 }
 
 /** A processor behind a GPU's driver is slower there than by its own target, and is taken only by its name. */
