@@ -795,8 +795,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "the host's memory bounds nothing",
     file: "src/engine/limits.ts",
-    text: "return Math.min(traits.mostBlocks, onHost, blocks) - spares",
-    fault: "return Math.min(traits.mostBlocks, blocks) - spares",
+    text: "return Math.min(onHost, blocks) - spares",
+    fault: "return blocks - spares",
     test: "src/engine/limits.test.ts",
   },
 

@@ -31,6 +31,7 @@ import { convertible } from "../model/weights/convert.ts"
 import type { Weights } from "../model/weights/weights.ts"
 import type { Device } from "../runtime/devices.ts"
 import { type FormatName, formats, isPacked } from "../runtime/format.ts"
+import type { Manifest } from "../runtime/manifest.ts"
 import type { LoadableProgram, Program, ProgramLimits } from "../runtime/program.ts"
 import { planOf } from "./plan.ts"
 
@@ -60,6 +61,8 @@ export interface PreparedDrafting {
   title?: string
   /** How much may be proposed for a sequence in a step, and what the model that does it takes. */
   demand: { length: number; model?: DraftDemand | undefined }
+  /** What that model's program keeps. */
+  kv?: Manifest["kv"]
   open(opening: Opening): Promise<(memory: Memory) => Drafter>
   close(): Promise<void>
 }
@@ -168,7 +171,7 @@ async function prepareModel(wish: DraftingWish, mode: SpeculativeMode): Promise<
       trustLibraries,
       log,
     })
-    const { groups } = prepared.manifest.kv
+    const { kv } = prepared.manifest
     return {
       mode,
       length,
@@ -177,12 +180,13 @@ async function prepareModel(wish: DraftingWish, mode: SpeculativeMode): Promise<
         length: length || Math.min(longest, MAX_DRAFT),
         model: {
           weightBytes: prepared.weightBytes * fitting.weights.length,
-          bytesPerBlock: groups.reduce((sum, group) => sum + group.bytesPerBlock, 0),
+          bytesPerBlock: kv.groups.reduce((sum, group) => sum + group.bytesPerBlock, 0),
           hostBytesPerBlock: fitting.hostBytesPerBlock,
           bufferBytes: (limits) =>
             prepared.bufferBytes(limitsOf(fitting, prepared, limits)) * fitting.weights.length,
         },
       },
+      kv,
       open: (opening) => openPrograms(fitting, prepared, opening),
       close: () => closing.close(),
     }

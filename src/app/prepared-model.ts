@@ -116,11 +116,13 @@ function chooseWithin(
   { mode, overrides }: ModelSettings,
   on: Device,
   { manifest, weightBytes, bufferBytes }: Prepared,
-  { demand: drafts }: PreparedDrafting,
+  { demand: drafts, kv }: PreparedDrafting,
 ): Pick<Summary, "limits" | "memoryOf"> {
   const target = targetOf(manifest.target)!
   const { device, host } = target.memory(on)
-  const room = { mode, overrides, traits: target.steps, available: device.available, host }
+  const mostBlocks = target.mostBlocks?.(on, kv ? [manifest.kv, kv] : [manifest.kv])
+  const traits = { ...target.steps, ...(mostBlocks && { mostBlocks }) }
+  const room = { mode, overrides, traits, available: device.available, host }
   const limits = chooseLimits({ ...room, manifest, weightBytes, bufferBytes, drafts })
   return { limits, memoryOf: device.limitedBy }
 }

@@ -52,7 +52,6 @@ test("a prompt that is too long is told which limit bound it", () => {
         stepTokens: 512,
         sequences: 128,
         drafts: 64,
-        mostBlocks: Number.POSITIVE_INFINITY,
       },
       manifest,
       available,

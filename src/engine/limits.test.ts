@@ -21,7 +21,6 @@ const demand = (changes: Partial<Demand> = {}): Demand => ({
     stepTokens: 512,
     sequences: 128,
     drafts: 64,
-    mostBlocks: Number.POSITIVE_INFINITY,
   },
   manifest: {
     shapes: {
@@ -346,14 +345,34 @@ test("whatever a mode chooses can be had, down to the least there is", () => {
 })
 
 test("a device says how long its steps are, how many take part, and how many blocks it can address", () => {
-  const traits = { stepTokens: 2048, sequences: 200, drafts: 16, mostBlocks: 300 }
-  const { program, sequences, drafts } = chooseLimits(
-    demand({ mode: "server", traits, drafts: { length: 4 } }),
+  const traits = { stepTokens: 2048, sequences: 200, drafts: 16 }
+  const mostBlocks = { value: 300, why: "what it can address" }
+  const { program, sequences, drafts, total, context } = chooseLimits(
+    demand({ mode: "server", traits: { ...traits, mostBlocks }, drafts: { length: 4 } }),
   )
   expect(sequences).toEqual({ value: 200, why: "server: the most" })
   expect([drafts, program.tokens, program.blocks]).toEqual([16, 2048 + 16, [300]])
-  const wide = chooseLimits(demand({ mode: "server", traits: { ...traits, mostBlocks: 1e6 } }))
-  expect(wide.program.blocks[0]).toBeGreaterThan(300)
+  const tokens = (300 - 16) * BLOCK // a draft may need a block beside its sequence's own
+  expect(total).toEqual({ value: tokens, why: "server: what it can address" })
+  expect(context.value).toBe(4096)
+  for (const wider of [undefined, { ...mostBlocks, value: 1e6 }]) {
+    const wide = { ...traits, ...(wider && { mostBlocks: wider }) }
+    const limits = chooseLimits(demand({ mode: "server", traits: wide }))
+    expect(limits.program.blocks[0]).toBeGreaterThan(300)
+    expect(limits.total.why).toBe("server: what memory allows")
+  }
+})
+
+test("a context that a device cannot address is cut, and what was asked for beyond it refused with the figures", () => {
+  const mostBlocks = { value: 104, why: "what it can address" }
+  const traits = { ...demand().traits, mostBlocks }
+  const { context, total } = chooseLimits(demand({ traits }))
+  expect(total).toEqual({ value: 104 * BLOCK, why: "local: what it can address" })
+  expect(context).toMatchObject({ value: 104 * BLOCK, why: "what it can address", of: 4096 })
+  for (const field of ["max_total_seq_length", "context_window_size"])
+    expect(() => chooseLimits(demand({ traits, overrides: { [field]: 105 * BLOCK } }))).toThrow(
+      `--overrides ${field}: it takes 105 blocks of 16 tokens, and 104 are what it can address.`,
+    )
 })
 
 // A device with memory of its own: what drafts keeps 2 MiB a block in the host's.

@@ -113,7 +113,9 @@ export function chooseLimits(demand: Demand): EngineLimits {
     }
   }
   if (layout!.fit === "barely") return limitsOf(demand, context, sequences, layout!)
-  throw memoryShort(demand, memoryShares(demand, layout!.program))
+  throw (
+    addressesShort(demand, layout!) ?? memoryShort(demand, memoryShares(demand, layout!.program))
+  )
 }
 
 /** `most`, half of it, and so on, none less than `least`. */
@@ -133,6 +135,8 @@ interface Layout {
    * is there, or what overrides ask for. `not`: it is not.
    */
   fit: "well" | "barely" | "not"
+  /** What keeps more tokens out. */
+  why: string
 }
 
 function layOut(demand: Demand, context: number, sequences: number, most: number): Layout {
@@ -151,7 +155,7 @@ function layOut(demand: Demand, context: number, sequences: number, most: number
     rows: Math.max(sequences, MIN_ROWS) + drafts,
   }
   const spares = spareBlocks(sequences, drafts)
-  const room = blocksOfMemory(demand, step, spares)
+  const { value: room, why } = blocksThatFit(demand, step, spares)
   // A window slides over whole blocks while a step adds to them: one sequence needs that much room to move at all.
   const moving = blocksOf(step.tokens + BLOCK)
   const canSlide = (requested?.value ?? (room - moving) * BLOCK) >= span.value
@@ -162,24 +166,25 @@ function layOut(demand: Demand, context: number, sequences: number, most: number
     requested?.value ?? (overrides.context_window_size ? span.value : Math.min(BLOCK, wanted))
   const enough = requested?.value ?? Math.min(wanted, Math.max(stepTokens, sequences * BLOCK))
   const total =
-    requested ?? chooseTotal(mode, span, sequences, Math.max(least, Math.min(wanted, fits)))
+    requested ??
+    chooseTotal(mode, span, sequences, { value: Math.max(least, Math.min(wanted, fits)), why })
   const blocks = blocksOf(total.value) + (slides ? moving : 0)
   const program = { ...step, blocks: mostOf(demand, step).map((m) => spares + Math.min(m, blocks)) }
   const fit = fits < least ? "not" : fits < enough ? "barely" : "well"
-  return { total, slides, drafts, program, fit }
+  return { total, slides, drafts, program, fit, why }
 }
 
 function limitsOf(
   demand: Demand,
   context: Context,
   sequences: Chosen,
-  { total, slides, drafts, program }: Layout,
+  { total, slides, drafts, program, why }: Layout,
 ): EngineLimits {
   const span = spanOf(demand, context.value)
   const reached =
     slides || context.value <= Math.min(total.value, span.value)
       ? context
-      : cut(context, total, span.value)
+      : cut(context, total, span.value, why)
   return {
     context: reached,
     sequences:
@@ -197,10 +202,10 @@ function limitsOf(
 }
 
 /** A sequence whose tokens are all held is no longer than what is held for all, nor than a window that cannot slide. */
-function cut({ value: of }: Context, { value: held, why }: Chosen, span: number): Context {
-  const value = Math.min(held, span)
-  if (why === OVERRIDDEN) return { value, why, of, bound: "max_total_seq_length" }
-  return { value, why: MEMORY_ALLOWS, of, bound: "memory" }
+function cut({ value: of }: Context, total: Chosen, span: number, why: string): Context {
+  const value = Math.min(total.value, span)
+  if (total.why === OVERRIDDEN) return { value, why: OVERRIDDEN, of, bound: "max_total_seq_length" }
+  return { value, why, of, bound: "memory" }
 }
 
 const draftRoom = ({ traits }: Demand, proposed: number) =>
@@ -239,9 +244,10 @@ function chooseSequences({ mode, overrides, traits }: Demand): Chosen {
   return { value: mode === "local" ? LOCAL_SEQUENCES : 1, why: mode }
 }
 
-function chooseTotal(mode: Mode, span: Chosen, sequences: number, value: number): Chosen {
+/** @param fits as many as there is room for, and what bounds them */
+function chooseTotal(mode: Mode, span: Chosen, sequences: number, { value, why }: Chosen): Chosen {
   const wanted = mode === "server" ? sequences * span.value : span.value
-  if (value < wanted) return { value, why: `${mode}: ${MEMORY_ALLOWS}` }
+  if (value < wanted) return { value, why: `${mode}: ${why}` }
   if (mode !== "server") return span
   return { value, why: `server: ${sequences} sequences of full length` }
 }
@@ -264,11 +270,19 @@ function mostOf({ manifest }: Demand, { sequences, tokens }: StepLimits): number
 }
 
 /**
- * How many blocks the first KV group may have, and there is memory for beside all else: the others have as many, or the most
- * that they can use. Less than none where not even that fits.
+ * How many blocks the first KV group may have, and what bounds them: memory, beside all else in it, or what the device can
+ * address. The others have as many, or the most that they can use. Less than none where not even that fits.
  */
+function blocksThatFit(demand: Demand, step: StepLimits, spares: number): Chosen {
+  const value = blocksOfMemory(demand, step, spares)
+  const { mostBlocks } = demand.traits
+  if (mostBlocks === undefined || value + spares <= mostBlocks.value)
+    return { value, why: MEMORY_ALLOWS }
+  return { value: mostBlocks.value - spares, why: mostBlocks.why }
+}
+
 function blocksOfMemory(demand: Demand, step: StepLimits, spares: number): number {
-  const { manifest, drafts, traits } = demand
+  const { manifest, drafts } = demand
   const { bytesPerBlock = 0, hostBytesPerBlock = 0 } = drafts?.model ?? {}
   const { groups } = manifest.kv
   const empty = { ...step, blocks: groups.map(() => 0) }
@@ -285,7 +299,7 @@ function blocksOfMemory(demand: Demand, step: StepLimits, spares: number): numbe
   for (;;) {
     const blocks = Math.floor(left / sum([...growing], (group) => bytes[group]!))
     const full = [...growing].filter((group) => most[group]! < blocks)
-    if (full.length === 0) return Math.min(traits.mostBlocks, onHost, blocks) - spares
+    if (full.length === 0) return Math.min(onHost, blocks) - spares
     left -= sum(full, (group) => most[group]! * bytes[group]!)
     for (const group of full) growing.delete(group)
   }
@@ -316,6 +330,20 @@ function memoryShares(demand: Demand, program: ProgramLimits): MemoryShares {
 
 function draftBytes(draft: DraftDemand, program: ProgramLimits): number {
   return draft.weightBytes + draft.bufferBytes(program) + program.blocks[0]! * draft.bytesPerBlock
+}
+
+/** Where memory would do, and the device cannot address it. */
+function addressesShort(
+  { traits, overrides }: Demand,
+  { program, why }: Layout,
+): Problem | undefined {
+  const { mostBlocks } = traits
+  if (mostBlocks === undefined || mostBlocks.why !== why) return undefined
+  const field = overrides.max_total_seq_length ? "max_total_seq_length" : "context_window_size"
+  return problem("option_invalid", {
+    option: `--overrides ${field}`,
+    problem: `it takes ${program.blocks[0]} blocks of ${BLOCK} tokens, and ${mostBlocks.value} are ${why}.`,
+  })
 }
 
 /** With the figures of the least there is, and of what may be changed so that it fits. */

@@ -23,10 +23,14 @@ export interface Device {
   description: string
   /** What its driver says of it; absent: it is the host's. */
   memory?: OwnMemory
+  /** Bytes of one piece of its memory, at most; absent: as many as there are. */
+  largestAllocation?: number
 }
 
 /** With all that is known of it. */
-export interface FoundDevice extends Omit<Device, "memory">, Omit<DriverDevice, "driver"> {
+export interface FoundDevice
+  extends Omit<Device, "memory" | "largestAllocation">,
+    Omit<DriverDevice, "driver"> {
   /** Absent: it needs none. */
   driver?: string
 }
@@ -110,8 +114,9 @@ export async function chooseDevice(
     const free = survey.devices.filter((each) => mayTake(each, asked))
     const device = asked.name === "auto" ? free[asked.id] : free.find(({ id }) => id === asked.id)
     if (device) {
-      const { id, description, memory } = device
-      return { name, id, description, memory }
+      const { id, description, memory, features } = device
+      const largest = Number(features["largest_allocation_bytes"])
+      return { name, id, description, memory, ...(largest > 0 && { largestAllocation: largest }) }
     }
     surveys.push(survey)
   }

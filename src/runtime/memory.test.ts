@@ -67,9 +67,12 @@ test("here, something is available", () => {
 test("a device with memory of its own leaves the host's to others; one that shares it has one pool", () => {
   const host: Memory = { total: 16 * GIB, available: 10 * GIB, limitedBy: "cgroup" }
   const own = { total: 24 * GIB, available: 20 * GIB, shared: false }
-  const device = { total: 24 * GIB, available: 20 * GIB, limitedBy: "device" }
+  const left = 20 * GIB - Math.ceil(24 * GIB * 0.02)
+  const device = { total: 24 * GIB, available: left, limitedBy: "device" }
   expect(budgetOf(own, host)).toEqual({ device, host })
-  expect(budgetOf({ total: 24 * GIB, shared: false }, host).device.available).toBe(24 * GIB)
+  const small = { total: 8 * GIB, shared: false } // of which 2 % are little
+  expect(budgetOf(small, host).device.available).toBe(8 * GIB - GIB / 4)
+  expect(budgetOf({ ...small, available: GIB / 8 }, host).device.available).toBe(0)
   // A GPU in the processor may be told of more than the system has left, or allowed less.
   expect(budgetOf({ ...own, shared: true }, host)).toEqual({ device: host })
   const allowed = { total: 12 * GIB, available: 8 * GIB, shared: true }

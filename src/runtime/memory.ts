@@ -1,6 +1,7 @@
-// How much memory may be taken, and is: what a device has of its own, and of the host's what the machine has left, or what the control groups around this process leave of it, if
-// that is less. In a container the machine's own figures are not ours to use. Page cache that the kernel would give back
-// counts as free, on both sides: reading a model's file must not look like memory in use.
+// How much memory may be taken, and is: what a device has of its own less a reserve, and of the host's what the machine has
+// left, or what the control groups around this process leave of it, if that is less. In a container the machine's own figures
+// are not ours to use. Page cache that the kernel would give back counts as free, on both sides: reading a model's file must
+// not look like memory in use.
 
 import { readFileSync } from "node:fs"
 import { freemem, totalmem } from "node:os"
@@ -21,6 +22,9 @@ export interface Budget {
   host?: Memory
 }
 
+/** Of a device's own memory, what its driver, its kernels and other programs' windows take after it was asked. */
+const RESERVE = { bytes: 256 * 2 ** 20, share: 0.02 }
+
 /**
  * Of a device that says what it has. One that shares the host's memory has no more than the host has left.
  * @param own `available` absent: the device does not say how much is free
@@ -28,8 +32,9 @@ export interface Budget {
 export function budgetOf(own: OwnMemory, host: Memory = readMemory()): Budget {
   const { total, available = total, shared } = own
   const device: Memory = { total, available, limitedBy: "device" }
-  if (!shared) return { device, host }
-  return { device: available < host.available ? device : host }
+  if (shared) return { device: available < host.available ? device : host }
+  const reserve = Math.max(RESERVE.bytes, Math.ceil(total * RESERVE.share))
+  return { device: { ...device, available: Math.max(0, available - reserve) }, host }
 }
 
 /** Version 2 and version 1 of the control groups: where they are mounted and what their files are called. */

@@ -74,7 +74,8 @@ export interface StepTraits {
   stepTokens: number // in one step: longer ones gain nothing and hold everybody else up
   sequences: number // beyond these a step's decode rows leave no room for prompts
   drafts: number // a step over more rows than that is no cheaper for each than one over fewer
-  mostBlocks: number // that can be addressed, whatever memory there is
+  /** Of keys and values, that can be addressed whatever memory there is, and what bounds them; absent: nothing does. */
+  mostBlocks?: { value: number; why: string }
 }
 
 /** One shared word: a step that finds it non-zero between layers or tiles gives up. */

@@ -18,6 +18,11 @@ export interface Target {
   devices: readonly DeviceName[]
   traits: PlanTraits
   steps: StepTraits
+  /**
+   * How many KV blocks a device can address; absent: as many as memory has room for.
+   * @param kvs of the programs whose blocks have the same numbers
+   */
+  mostBlocks?(device: Device, kvs: readonly Manifest["kv"][]): StepTraits["mostBlocks"]
   /** How its programs are kept as files; absent: it keeps none. */
   library?: LibraryKind
   /** What this machine lacks to make its programs; undefined: nothing. */

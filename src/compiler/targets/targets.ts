@@ -7,13 +7,13 @@ import type { GpuKind } from "../../runtime/gpu/open.ts"
 import { budgetOf, readMemory } from "../../runtime/memory.ts"
 import type { StepTraits } from "../../runtime/program.ts"
 import type { CpuTarget } from "./cpu/cpu.ts"
+import { mostBlocks } from "./gpu/most-blocks.ts"
 import type { LibraryKind, PlanTraits, Target } from "./target.ts"
 
-const ofProcessors: StepTraits = {
+const steps: StepTraits = {
   stepTokens: 512, // activations are sized for it
   sequences: 128,
   drafts: 64,
-  mostBlocks: Number.POSITIVE_INFINITY,
 }
 
 /** Thousands of lanes add one row's products: in eight parts, and attention in spans. */
@@ -26,7 +26,7 @@ const rows = {
     help: "an interpreter: slow, and the judge of the others",
     devices: ["cpu"],
     traits: { activations: "int8" },
-    steps: ofProcessors,
+    steps,
     lacks: async () => undefined,
     makes: async () => "an interpreter",
     memory: () => ({ device: readMemory() }),
@@ -79,7 +79,7 @@ function compiledFor(name: CpuTarget, help: string): Target {
     help: `a library ${help}`,
     devices: ["cpu"],
     traits: { activations: "int8" },
-    steps: ofProcessors,
+    steps,
     library,
     lacks: async () => (await import("./cpu/cpu.ts")).lackOfCompiler(),
     makes: async () => (await import("./cpu/cpu.ts")).describeCpu(name),
@@ -101,7 +101,8 @@ function kernelsFor(name: GpuKind, language: string): Target {
     help: `kernels in ${language}`,
     devices: [name],
     traits: ofGpus,
-    steps: ofProcessors,
+    steps,
+    mostBlocks,
     library,
     lacks: async () => undefined,
     makes: async () => `kernels in ${language}`,
