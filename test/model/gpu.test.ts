@@ -13,9 +13,13 @@ const MILLISECONDS = 240_000 // a driver makes dozens of kernels of a model befo
 
 describe.each([
   // Models that bring kernels of their own: windows and sinks of layers, heads of odd sizes, norms, gates and rotations.
-  { target: "vulkan", golden: ["llama-odd", "mistral-swa", "gemma2", "gemma3", "phi", "olmo3"] },
-  { target: "opencl", golden: ["llama-odd"] },
-] as const)("on $target", ({ target, golden }) => {
+  {
+    target: "vulkan",
+    golden: ["llama-odd", "mistral-swa", "gemma2", "gemma3", "phi", "olmo3"],
+    isBrief: false,
+  },
+  { target: "opencl", golden: ["llama-odd"], isBrief: true },
+] as const)("on $target", ({ target, golden, isBrief }) => {
   const device = found.find(({ name, obstacle }) => name === target && !obstacle)
   const left = isLeftOut(device)
   const { sums } = traitsOf(target)
@@ -27,6 +31,7 @@ describe.each([
         traits: { sums: sums! },
         isExact: true,
         golden,
+        isBrief,
         milliseconds: MILLISECONDS,
       })
     },
