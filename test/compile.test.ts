@@ -16,6 +16,7 @@ import { hostname, tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, expect, test } from "vitest"
 import { readManifest, seal } from "../src/runtime/library.ts"
+import type { KvGroup } from "../src/runtime/manifest.ts"
 import { ABI } from "../src/runtime/manifest.ts"
 import { isLeftOut } from "./left-out.ts"
 import { goldenFolder, readGolden } from "./model/golden.ts"
@@ -312,6 +313,46 @@ test.each([
 ])("inspect --overrides kv_dtype=%s says what keys and values take", async (dtype, figure) => {
   const { out } = await run(["inspect", "tiny", "--overrides", `kv_dtype=${dtype}`])
   expect(out).toMatch(new RegExp(`^KV +${figure} KiB a token$`, "m"))
+})
+
+const gpus = ["vulkan", "opencl"] as const
+
+test.each(gpus)("inspect --target %s counts what a step costs without a GPU", async (target) => {
+  const { code, out, err } = await run(["inspect", "tiny", "--target", target])
+  expect({ code, err }).toEqual({ code: 0, err: "" })
+  const [, least, most] = /^launches .* step, (\d+) to (\d+) a layer$/m.exec(out)!
+  expect(Number(least)).toBeGreaterThanOrEqual(6) // four products, attention, and rows between
+  expect(Number(most)).toBe(Number(least) + 1) // spans are merged
+  expect(Number(least)).toBeLessThanOrEqual(10)
+  expect(out).toMatch(/^submissions +1 a decode step, waited for once$/m)
+  const [, share] = /^reads .* as stored: ([\d.]+) of them$/m.exec(out)!
+  expect(Number(share)).toBeGreaterThanOrEqual(1)
+  expect(Number(share)).toBeLessThanOrEqual(1.05)
+  expect(out).toMatch(/^KV +1\.5 KiB a token$/m)
+  expect(out).not.toMatch(/GB\/s/) // the processor's bandwidth says nothing of it
+})
+
+test("inspect says what keys and values take on the target", async () => {
+  const kept = ["--overrides", "kv_dtype=q8"]
+  const { out } = await run(["inspect", "tiny", "--target", "vulkan", ...kept, "--show", "library"])
+  const { kv } = JSON.parse(out)
+  const bytes = kv.groups.reduce((sum: number, each: KvGroup) => sum + each.bytesPerBlock, 0)
+  const summary = await run(["inspect", "tiny", "--target", "vulkan", ...kept])
+  expect(summary.out).toContain(`${(bytes / 16 / 1024).toFixed(1)} KiB a token`)
+})
+
+test.each(gpus)("inspect --target %s prints kernels and the tape", async (target) => {
+  const shown = async (part: string) =>
+    (await run(["inspect", "tiny", "--target", target, "--show", part])).out
+  const source = await shown("source")
+  const [, tape, kernels] = source.split(/^\/\/ (?:tape|kernels)\n/m)
+  const made = [...kernels!.matchAll(/^kernel (\w+) of \d+ threads$/gm)].map(([, name]) => name)
+  const launched = [...tape!.matchAll(/^ {4}(\w+) \[/gm)].map(([, name]) => name)
+  expect(launched.length).toBeGreaterThan(50)
+  expect(made).toEqual(expect.arrayContaining([...new Set(launched)]))
+  expect(tape).toMatch(/^ +3 .+ = matmul .+ layers\.0\.q\+k\+v store parts 8 +tokens$/m)
+  expect(JSON.parse(await shown("library"))).toMatchObject({ target, format: "q8f16_1" })
+  expect(await shown("plan")).toMatch(/ parts 8/)
 })
 
 compiling("--target takes a list, and the folder gets a library for each", async () => {

@@ -4,13 +4,12 @@
 import { planOf } from "../app.ts"
 import { printGraph } from "../compiler/graph/graph.ts"
 import { type Plan, printPlan } from "../compiler/plan.ts"
-import { kvOf } from "../compiler/targets/cpu/layout.ts"
 import { parameterCount } from "../compiler/targets/prepare.ts"
 import { targets } from "../compiler/targets/targets.ts"
 import { checkFormat } from "../model/compile-folder.ts"
 import { locateModel } from "../model/locate.ts"
 import { type Model, openModel } from "../model/model.ts"
-import { type Parameter, parameterBytes } from "../runtime/manifest.ts"
+import { type Manifest, type Parameter, parameterBytes } from "../runtime/manifest.ts"
 import { BLOCK } from "../runtime/program.ts"
 import type { inspectOptions } from "./options.ts"
 import type { Values } from "./read-options.ts"
@@ -25,7 +24,12 @@ export async function inspect(name: string, options: Values<typeof inspectOption
     const plan = planOf(model, format, options["--overrides"], target.traits)
     const library = () => target.library!.prepare(plan)
     const parts = {
-      summary: () => `${summary(model, plan)}\n\n${kernels(plan)}`,
+      summary: async () => {
+        const kv = await target.library!.kv(plan)
+        const costs = await target.library!.costs?.(plan)
+        const lines = summary(model, plan, kv, costs)
+        return costs ? lines : `${lines}\n\n${kernels(plan)}`
+      },
       config: () => JSON.stringify(model.config, undefined, 2),
       parameters: () => plan.parameters.map(parameterLine).join("\n"),
       graph: () => printGraph(model.graph),
@@ -42,7 +46,12 @@ export async function inspect(name: string, options: Values<typeof inspectOption
   }
 }
 
-function summary(model: Model, plan: Plan): string {
+function summary(
+  model: Model,
+  plan: Plan,
+  kv: Manifest["kv"],
+  costs: readonly (readonly [string, string])[] = [],
+): string {
   const { shapes } = plan
   const rows = [
     ["folder", model.path],
@@ -54,14 +63,15 @@ function summary(model: Model, plan: Plan): string {
     ...Object.entries(shapes).map(([name, value]) => [name, String(value)]),
     ["window", plan.groups.map(({ window = "none" }) => window).join(", ") || "none"],
     ["weights", mib(plan.parameters.reduce((sum, each) => sum + parameterBytes(each), 0))],
-    ["KV", `${(positionBytes(plan) / 1024).toFixed(1)} KiB a token`],
+    ["KV", `${(positionBytes(kv) / 1024).toFixed(1)} KiB a token`],
     ["steps", `${plan.steps.length} over ${plan.buffers.length} buffers`],
+    ...costs,
   ]
   return rows.map(([name, value]) => `${name!.padEnd(13)} ${value}`).join("\n")
 }
 
-function positionBytes(plan: Plan): number {
-  return kvOf(plan).groups.reduce((sum, group) => sum + group.bytesPerBlock, 0) / BLOCK
+function positionBytes({ groups }: Manifest["kv"]): number {
+  return groups.reduce((sum, group) => sum + group.bytesPerBlock, 0) / BLOCK
 }
 
 function parameterLine(parameter: Parameter): string {

@@ -384,7 +384,7 @@ export const inspectOptions = {
   "--show": {
     value: "PART",
     absent: "summary",
-    help: "summary, config, parameters, graph, plan, source (the emitted C) or library (its manifest).",
+    help: "summary, config, parameters, graph, plan, source (what is compiled: C, or kernels and the tape of their launches) or library (its manifest).",
     read: oneOf("summary", "config", "parameters", "graph", "plan", "source", "library"),
   },
   "--quantization": compileOptions["--quantization"],

@@ -56,6 +56,10 @@ export interface LibraryKind {
   open(path: string, limits: ProgramLimits, device: number): Promise<LoadableProgram>
   /** @param shelf where it may lie already */
   prepare(plan: Plan, shelf?: Shelf): Promise<Build>
+  /** What its programs keep, known without what builds them. */
+  kv(plan: Plan): Promise<Manifest["kv"]>
+  /** What its steps cost, as far as it can be counted on any machine; absent: the processor's roofline says it. */
+  costs?(plan: Plan): Promise<readonly (readonly [name: string, value: string])[]>
 }
 
 /** A library that has not been built yet: everything that decides its bytes. */

@@ -74,6 +74,7 @@ function compiledFor(name: CpuTarget, help: string): Target {
     open: async (path, limits) =>
       (await import("../../runtime/library.ts")).openLibrary(path, limits),
     prepare: async (plan, shelf) => (await import("./cpu/cpu.ts")).prepareCpu(plan, name, shelf),
+    kv: async (plan) => (await import("./cpu/layout.ts")).kvOf(plan),
   }
   return {
     help: `a library ${help}`,
@@ -96,6 +97,8 @@ function kernelsFor(name: GpuKind, language: string): Target {
     open: async (path, limits, device) =>
       (await import("../../runtime/gpu/open.ts")).openGpu(name, path, limits, device),
     prepare: async (plan) => (await import("./gpu/gpu.ts")).prepareGpu(plan, name),
+    kv: async (plan) => (await import("./gpu/gpu.ts")).kvOf(plan),
+    costs: async (plan) => (await import("./gpu/costs.ts")).costLines(plan),
   }
   return {
     help: `kernels in ${language}`,

@@ -20,14 +20,14 @@ import type { Dispatch, GpuDevice, GpuKernel, OperandValue, Place, Recording } f
 import type { CountName } from "./regions.ts"
 import { StepBlock, writeResults } from "./step-block.ts"
 import {
+  groupsOf,
   profileFor,
   readGpuLibrary,
+  stepLaunches,
   type Tape,
-  type TapeGroups,
   type TapeLaunch,
   type TapeOperand,
   type TapeRows,
-  type TapeStep,
 } from "./tape.ts"
 
 /** @throws `library_unusable`; `memory_refused` when what `limits` ask for is not there */
@@ -55,6 +55,11 @@ const MAX_SHAPES = 64
 /** A step of more tokens is cut into pieces of so many launches: it can be cancelled between them, and no watchdog wakes. */
 const SHORT_STEP = 64
 const LAUNCHES_AT_ONCE = 24
+
+/** How many launches of a step of so many tokens are handed to the device in one piece, and waited for. */
+export function launchesAtOnce(tokens: number): number {
+  return tokens <= SHORT_STEP ? Number.POSITIVE_INFINITY : LAUNCHES_AT_ONCE
+}
 
 /** What launches beside a step's are told. */
 interface Given {
@@ -198,23 +203,15 @@ class GpuProgram implements LoadableProgram {
       this.#recorded.delete(oldest[0])
       for (const recording of oldest[1]) recording.free()
     }
-    const dispatches = this.#tape.steps.flatMap((step) => this.#stepDispatches(step))
-    const isShort = this.#bucket("tokens") <= SHORT_STEP
-    const size = isShort ? dispatches.length : LAUNCHES_AT_ONCE
+    const dispatches = stepLaunches(this.#tape.steps, (of) => this.#bucket(of)).flatMap(
+      ({ launch, chunk }) => this.#dispatches(launch, nothing, chunk),
+    )
+    const size = launchesAtOnce(this.#bucket("tokens"))
     const recordings: Recording[] = []
     for (let first = 0; first < dispatches.length; first += size)
       recordings.push(this.#device.record(dispatches.slice(first, first + size)))
     this.#recorded.set(shape, recordings)
     return recordings
-  }
-
-  #stepDispatches({ rows, choices }: TapeStep): Dispatch[] {
-    const count = this.#bucket(rows)
-    const { launches, repeats } = choices.find(({ most }) => most === undefined || count <= most)!
-    const times = repeats === undefined ? 1 : this.#bucket(repeats)
-    return Array.from({ length: times }, (_, chunk) =>
-      launches.flatMap((launch) => this.#dispatches(launch, nothing, chunk)),
-    ).flat()
   }
 
   /** How many there are in this step, rounded up to a power of two. */
@@ -225,17 +222,10 @@ class GpuProgram implements LoadableProgram {
 
   /** None where there is nothing to do. */
   #dispatches(launch: TapeLaunch, given: Given, chunk = 0): Dispatch[] {
-    const [x, y, z] = launch.groups.map((groups) => this.#groups(groups, given))
-    if (x === 0 || y === 0 || z === 0) return []
+    const groups = groupsOf(launch, (of) => this.#bucket(of), given.numbers)
+    if (groups.includes(0)) return []
     const operands = launch.operands.map((operand) => this.#operand(operand, given, chunk))
-    return [{ kernel: this.#kernels[launch.kernel]!, operands, groups: [x!, y!, z!] }]
-  }
-
-  #groups(groups: TapeGroups, { numbers }: Given): number {
-    if (typeof groups === "number") return groups
-    const { per } = groups
-    if ("number" in groups) return Math.ceil(numbers[groups.number]! / per)
-    return Math.ceil(this.#bucket("rows" in groups ? groups.rows : groups.count) / per)
+    return [{ kernel: this.#kernels[launch.kernel]!, operands, groups }]
   }
 
   #operand(operand: TapeOperand, { places, numbers }: Given, chunk: number): OperandValue {

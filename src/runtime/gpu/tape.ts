@@ -93,6 +93,38 @@ export interface TapeRows {
   stride: number
 }
 
+/**
+ * The launches of a step, in order.
+ * @param countOf how many of what the tape counts there are
+ */
+export function stepLaunches(
+  steps: readonly TapeStep[],
+  countOf: (of: RowSet | CountName) => number,
+): { launch: TapeLaunch; chunk: number }[] {
+  return steps.flatMap(({ rows, choices }) => {
+    const count = countOf(rows)
+    const { launches, repeats } = choices.find(({ most }) => most === undefined || count <= most)!
+    const times = repeats === undefined ? 1 : countOf(repeats)
+    return Array.from({ length: times }, (_, chunk) =>
+      launches.map((launch) => ({ launch, chunk })),
+    ).flat()
+  })
+}
+
+/** How many groups a launch has along each axis; where one of them is 0, there is nothing to do. */
+export function groupsOf(
+  { groups }: TapeLaunch,
+  countOf: (of: RowSet | CountName) => number,
+  numbers: Partial<Record<"rows" | "count", number>> = {},
+): [number, number, number] {
+  const [x, y, z] = groups.map((each) => {
+    if (typeof each === "number") return each
+    if ("number" in each) return Math.ceil(numbers[each.number]! / each.per)
+    return Math.ceil(countOf("rows" in each ? each.rows : each.count) / each.per)
+  })
+  return [x!, y!, z!]
+}
+
 /** The bytes of a library that is not sealed yet. */
 export function writeTape(modules: readonly Uint8Array[], tape: Tape): Buffer {
   const json = Buffer.from(JSON.stringify(tape))

@@ -9,13 +9,14 @@ import type { GpuKind } from "../../../runtime/gpu/open.ts"
 import { StepBlock } from "../../../runtime/gpu/step-block.ts"
 import { type Need, type Profile, type Tape, writeTape } from "../../../runtime/gpu/tape.ts"
 import { seal } from "../../../runtime/library.ts"
-import type { ProgramBytes } from "../../../runtime/manifest.ts"
+import type { Manifest, ProgramBytes } from "../../../runtime/manifest.ts"
 import type { ProgramLimits } from "../../../runtime/program.ts"
 import { shelfKey } from "../../../runtime/shelf.ts"
 import { manifestOf } from "../../compile.ts"
 import type { Plan } from "../../plan.ts"
 import type { Build } from "../target.ts"
 import { type Kernel, sharedBytes } from "./ir/ir.ts"
+import { printKernel } from "./ir/print.ts"
 import { bytesPerBlock } from "./kernels/kv.ts"
 import { openclProfiles, printOpencl } from "./print/opencl.ts"
 import { printSpirv, spirvProfiles } from "./print/spirv.ts"
@@ -56,19 +57,20 @@ function codeOf(kernel: Kernel, module: number): KernelCode {
   return { name, module, entry: name, threads, sharedBytes: sharedBytes(kernel), operands: kinds }
 }
 
+export function kvOf({ kv, groups }: Plan): Manifest["kv"] {
+  return {
+    dtype: kv,
+    groups: groups.map((group) => ({ ...group, bytesPerBlock: bytesPerBlock(kv, group) })),
+  }
+}
+
 export async function prepareGpu(plan: Plan, target: GpuKind): Promise<Build> {
   const unprinted = tapeOf(plan)
   const { tape, kernels } = unprinted
   const made = [JSON.stringify(tape), JSON.stringify(kernels, replaceSets), printersHash()]
   const manifest = manifestOf(plan, {
     target,
-    kv: {
-      dtype: plan.kv,
-      groups: plan.groups.map((group) => ({
-        ...group,
-        bytesPerBlock: bytesPerBlock(plan.kv, group),
-      })),
-    },
+    kv: kvOf(plan),
     bytes: bytesOf(plan, unprinted),
     features: [],
     sources: shelfKey(made),
@@ -79,7 +81,7 @@ export async function prepareGpu(plan: Plan, target: GpuKind): Promise<Build> {
     builder: "sinter",
     sources: [
       { name: "tape", text: tapeText(unprinted) },
-      { name: "kernels", text: printOpencl(kernels, []).text },
+      { name: "kernels", text: kernels.map(printKernel).join("\n") },
     ],
     build: async () => seal(print(unprinted, printers[target]), manifest),
   }

@@ -1,0 +1,82 @@
+// What a decode step of one sequence costs on a GPU, as far as it can be counted without one: the launches that program.ts
+// would play, and the bytes of weights that their kernels read.
+
+import { launchesAtOnce } from "../../../runtime/gpu/program.ts"
+import { groupsOf, stepLaunches, type TapeStep } from "../../../runtime/gpu/tape.ts"
+import { parameterBytes } from "../../../runtime/manifest.ts"
+import type { Plan, Step } from "../../plan.ts"
+import { weightLayout } from "./layout.ts"
+import { tapeOf } from "./tape-of.ts"
+
+export interface StepCosts {
+  launches: number
+  /** Of them, from one layer's attention to the next one's: as most layers have it. The last takes more, for it leaves rows out. */
+  ofLayer: number
+  submissions: number
+  /** Of the host, until the device has done something. */
+  waits: number
+  /** Bytes of weights: as they lie on the device, padded, and as they are stored. */
+  read: number
+  weights: number
+}
+
+/** @param sees "all": more positions than a span of attention, whose spans are then merged */
+export function decodeCosts(plan: Plan, sees: "one span" | "all"): StepCosts {
+  const { steps } = tapeOf(plan).tape
+  const merges = sees === "all" ? 1 : 0
+  const works: Record<string, number> = { chunks: 1, singles: 1, multiples: 0, merges }
+  const countOf = (of: string) => works[of.split(" ")[0]!] ?? (of === "hidden" ? 0 : 1)
+  const launchesOf = (some: readonly TapeStep[]) =>
+    stepLaunches(some, countOf).filter(({ launch }) => !groupsOf(launch, countOf).includes(0))
+      .length
+  const attends = [...steps.keys()].filter((i) => steps[i]!.choices[0]!.repeats !== undefined)
+  const launches = launchesOf(steps)
+  const layers = attends.slice(1).map((end, i) => launchesOf(steps.slice(attends[i], end)))
+  layers.sort((a, b) => a - b)
+  const submissions = Math.ceil(launches / Math.min(launches, launchesAtOnce(1)))
+  const reads = plan.steps.flatMap((step) => readsOf(plan, step))
+  return {
+    launches,
+    ofLayer: layers[Math.floor((layers.length - 1) / 2)] ?? launches,
+    submissions,
+    waits: submissions, // each is waited for; what a step brings and leaves lies in memory that the host reaches
+    read: reads.reduce((sum, { read }) => sum + read, 0),
+    weights: reads.reduce((sum, { stored }) => sum + stored, 0),
+  }
+}
+
+/** For people. */
+export function costLines(plan: Plan): [name: string, value: string][] {
+  const [near, far] = (["one span", "all"] as const).map((sees) => decodeCosts(plan, sees))
+  const { submissions, waits, read, weights } = far!
+  const both = (of: "launches" | "ofLayer") =>
+    near![of] === far![of] ? `${far![of]}` : `${near![of]} to ${far![of]}`
+  return [
+    ["launches", `${both("launches")} of kernels a decode step, ${both("ofLayer")} a layer`],
+    [
+      "submissions",
+      `${submissions} a decode step, waited for ${waits === 1 ? "once" : `${waits} times`}`,
+    ],
+    [
+      "reads",
+      `${mib(read)} of weights a token, which are ${mib(weights)} as stored: ${(read / weights).toFixed(3)} of them`,
+    ],
+  ]
+}
+
+const mib = (bytes: number) => `${(bytes / 2 ** 20).toFixed(bytes < 1e5 ? 3 : 1)} MiB`
+
+/** Of each parameter that a step of one row reads. */
+function readsOf({ parameters }: Plan, step: Step): { read: number; stored: number }[] {
+  const whole = (id: number) => {
+    const parameter = parameters[id]!
+    return { read: weightLayout(parameter).bytes, stored: parameterBytes(parameter) }
+  }
+  if (step.op === "embed") {
+    const { rows } = parameters[step.table]!
+    const { read, stored } = whole(step.table)
+    return [{ read: read / rows, stored: stored / rows }]
+  }
+  if (step.op !== "matmul" && step.op !== "norm") return []
+  return [step.weight, ...(step.bias === undefined ? [] : [step.bias])].map(whole)
+}
