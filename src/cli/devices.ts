@@ -1,11 +1,13 @@
 // `sinter devices`: the devices of this machine, their memory, what they can do, the targets that run on them, and why one
 // cannot be used. A driver that hangs or crashes is a line of it.
 
-import { targets, targetsOf, whyUnusable } from "../compiler/targets/targets.ts"
+import type { CheckLine } from "../compiler/targets/gpu/check.ts"
+import { targetOf, targets, targetsOf, whyUnusable } from "../compiler/targets/targets.ts"
 import { type FoundDevice, findDevices } from "../runtime/devices.ts"
 import type { Features, Obstacle } from "../runtime/drivers/driver.ts"
 import type { devicesOptions } from "./options.ts"
 import type { Values } from "./read-options.ts"
+import { table } from "./table.ts"
 
 /** What --json prints. */
 interface Report {
@@ -25,13 +27,26 @@ interface DeviceReport {
   targets: { target: string; makes: string | null; lacks: string | null }[]
   /** None: it can be used. */
   obstacles: Obstacle[]
+  /** With --check, of GPUs. */
+  checked?: readonly CheckLine[]
 }
 
 export async function devices(options: Values<typeof devicesOptions>): Promise<void> {
   const report = await reportDevices(options["--driver-timeout"] * 1000)
+  if (options["--check"]) await check(report, options["--driver-timeout"] * 1000)
   const text = options["--json"] ? JSON.stringify(report, undefined, 2) : printed(report)
   await new Promise((resolve) => process.stdout.write(`${text}\n`, resolve))
   process.exit() // a driver may wait inside the kernel, where no signal reaches it, and would be waited for
+}
+
+/** One device after the other: several drivers may lead to the same one. */
+async function check({ devices }: Report, milliseconds: number): Promise<void> {
+  for (const each of devices.filter(({ obstacles }) => obstacles.length === 0))
+    for (const { target } of each.targets) {
+      const id = Number(each.device.split(":")[1])
+      const lines = await targetOf(target)!.check?.(id, milliseconds)
+      if (lines) each.checked = lines
+    }
 }
 
 async function reportDevices(milliseconds: number): Promise<Report> {
@@ -83,7 +98,16 @@ function printed({ devices, missing }: Report): string {
     .join("\n")
 }
 
-function linesOf({ name, type, driver, memory, features, targets, obstacles }: DeviceReport) {
+function linesOf({
+  name,
+  type,
+  driver,
+  memory,
+  features,
+  targets,
+  obstacles,
+  checked,
+}: DeviceReport) {
   const isProcessor = driver === null
   const { total, available, shared } = memory
   const free = available === undefined ? size(total) : `${size(available)} of ${size(total)} free`
@@ -99,7 +123,14 @@ function linesOf({ name, type, driver, memory, features, targets, obstacles }: D
         `${i ? "      " : "runs  "}   ${target} (${makes ?? `not here: ${lacks}`})`,
     ),
     ...obstacles.map(({ problem }) => `unused   ${problem}`),
+    ...(checked ? checkTable(checked) : []),
   ]
+}
+
+function checkTable(lines: readonly CheckLine[]): string[] {
+  const rows = lines.map(({ kernel, shape, result, words }) => [kernel, shape, result, words])
+  const text = table([["kernel", "groups of threads", "result", ""], ...rows])
+  return text.split("\n").map((line, i) => `${i ? "       " : "checked"}  ${line}`.trimEnd())
 }
 
 const titles = {

@@ -403,6 +403,11 @@ export const devicesOptions = {
     help: "Prints the same as JSON.",
     read: flag,
   },
+  "--check": {
+    absent: false,
+    help: "Runs small kernels on every GPU that can be used and says of each whether its results are right: a table to send with a report.",
+    read: flag,
+  },
   "--driver-timeout": {
     value: "SECONDS",
     absent: DRIVER_MILLISECONDS / 1000,

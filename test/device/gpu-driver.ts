@@ -1,11 +1,11 @@
 // What device.ts promises of every driver, whatever the device computes: memory, copies, recordings and runs.
 
 import { describe, expect, test } from "vitest"
+import { newCancel } from "../../src/compiler/targets/gpu/check-device.ts"
 import { kernel } from "../../src/compiler/targets/gpu/ir/builder.ts"
 import type { Kernel } from "../../src/compiler/targets/gpu/ir/ir.ts"
 import type { GpuDevice, GpuKernel } from "../../src/runtime/gpu/device.ts"
 import { mulberry32 } from "../random.ts"
-import { newCancel } from "./on-gpu.ts"
 
 /** Adds `by` to each of `count` words. */
 export const adds = kernel("adds", 32, (k) => {

@@ -5,6 +5,13 @@ import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, describe, expect, onTestFinished, test } from "vitest"
+import { gpuCases } from "../../src/compiler/targets/gpu/check-cases.ts"
+import {
+  differences,
+  newCancel,
+  runOn,
+  twinOf,
+} from "../../src/compiler/targets/gpu/check-device.ts"
 import { kernel } from "../../src/compiler/targets/gpu/ir/builder.ts"
 import type { Kernel } from "../../src/compiler/targets/gpu/ir/ir.ts"
 import { openclProfiles, printOpencl } from "../../src/compiler/targets/gpu/print/opencl.ts"
@@ -16,9 +23,7 @@ import { ProgramLost } from "../../src/runtime/program.ts"
 import { isLeftOut } from "../left-out.ts"
 import { hasCompiler, plantDriver } from "../planted-drivers.ts"
 import { mulberry32 } from "../random.ts"
-import { gpuCases } from "./gpu-cases.ts"
 import { adds, describeDriver } from "./gpu-driver.ts"
-import { differences, newCancel, runOn, twinOf } from "./on-gpu.ts"
 import { randomCases } from "./random-kernels.ts"
 
 const opened = await openOpencl(0).catch(() => undefined)

@@ -1,9 +1,14 @@
 // Runs one of the cases below on the first device of OpenCL, for a process whose environment puts a checker there.
 
+import {
+  counted,
+  type GpuCase,
+  normalized,
+  transposed,
+} from "../../src/compiler/targets/gpu/check-cases.ts"
+import { runOn } from "../../src/compiler/targets/gpu/check-device.ts"
 import { printOpencl } from "../../src/compiler/targets/gpu/print/opencl.ts"
 import { openOpencl } from "../../src/runtime/gpu/opencl.ts"
-import { counted, type GpuCase, normalized, transposed } from "./gpu-cases.ts"
-import { runOn } from "./on-gpu.ts"
 
 const cases = {
   normalized: () => normalized(),

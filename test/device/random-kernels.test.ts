@@ -1,8 +1,8 @@
 // Kernels that are made up, before any device sees them: that they are sound, and say enough.
 
 import { expect, test } from "vitest"
+import { twinOf } from "../../src/compiler/targets/gpu/check-device.ts"
 import { checkKernel } from "../../src/compiler/targets/gpu/ir/check.ts"
-import { twinOf } from "./on-gpu.ts"
 import { randomCases } from "./random-kernels.ts"
 
 test("kernels that a seed makes up are well formed, and sound in every order of threads", () => {

@@ -2,6 +2,7 @@
 // so that a device and the slow twin must agree on every bit of them. They say what nobody would write: for printers, whose
 // faults hide between an expression and what stands around it.
 
+import { floats, type GpuCase, words } from "../../src/compiler/targets/gpu/check-cases.ts"
 import {
   type Builder,
   f32,
@@ -16,7 +17,6 @@ import {
 import type { Type } from "../../src/compiler/targets/gpu/ir/ir.ts"
 import { floatWord } from "../../src/compiler/targets/gpu/launch.ts"
 import { mulberry32 } from "../random.ts"
-import { floats, type GpuCase, words } from "./gpu-cases.ts"
 
 type NumberType = Exclude<Type, "bool">
 

@@ -1,12 +1,12 @@
 // Works on the first device of Vulkan, for a process whose environment puts a checker there or whose memory is looked at.
 
 import { readdirSync } from "node:fs"
+import { gpuCases } from "../../src/compiler/targets/gpu/check-cases.ts"
+import { newCancel, runOn } from "../../src/compiler/targets/gpu/check-device.ts"
 import { spirvProfiles } from "../../src/compiler/targets/gpu/print/spirv.ts"
 import type { Need } from "../../src/runtime/gpu/tape.ts"
 import { openVulkan } from "../../src/runtime/gpu/vulkan.ts"
-import { gpuCases } from "./gpu-cases.ts"
 import { adds } from "./gpu-driver.ts"
-import { newCancel, runOn } from "./on-gpu.ts"
 import { codeOf } from "./vulkan-kernels.ts"
 
 const works = {

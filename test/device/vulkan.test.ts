@@ -7,6 +7,13 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import { afterAll, describe, expect, onTestFinished, test } from "vitest"
+import { type GpuCase, gpuCases } from "../../src/compiler/targets/gpu/check-cases.ts"
+import {
+  differences,
+  newCancel,
+  runOn,
+  twinOf,
+} from "../../src/compiler/targets/gpu/check-device.ts"
 import { f32, fma, i32, kernel, u32 } from "../../src/compiler/targets/gpu/ir/builder.ts"
 import { printSpirv, spirvProfiles } from "../../src/compiler/targets/gpu/print/spirv.ts"
 import { findDevices } from "../../src/runtime/devices.ts"
@@ -16,9 +23,7 @@ import { probeCases, probeModule } from "../../src/runtime/gpu/vulkan-probe.ts"
 import { ProgramLost } from "../../src/runtime/program.ts"
 import { isLeftOut } from "../left-out.ts"
 import { hasCompiler, plantDriver } from "../planted-drivers.ts"
-import { type GpuCase, gpuCases } from "./gpu-cases.ts"
 import { adds, describeDriver } from "./gpu-driver.ts"
-import { differences, newCancel, runOn, twinOf } from "./on-gpu.ts"
 import { randomCases } from "./random-kernels.ts"
 import { codeOf } from "./vulkan-kernels.ts"
 

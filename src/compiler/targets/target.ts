@@ -10,6 +10,7 @@ import type { LoadableProgram, ProgramLimits, StepTraits } from "../../runtime/p
 import type { Shelf } from "../../runtime/shelf.ts"
 import type { CompileOptions } from "../compile.ts"
 import type { Plan } from "../plan.ts"
+import type { CheckLine } from "./gpu/check.ts"
 
 export interface Target {
   /** What it is, for the help of --target. */
@@ -31,6 +32,8 @@ export interface Target {
   makes(): Promise<string>
   /** The memory that its programs lie in on a device, and the host's where that is another. */
   memory(device: Device): Budget
+  /** Whether a device computes as its target has it; absent: it needs no checking. `milliseconds` are for each kernel. */
+  check?(device: number, milliseconds: number): Promise<readonly CheckLine[]>
   /**
    * Quick: says what a plan's program will be and take. Opening it may run a compiler.
    * @param device which of them it will be opened on

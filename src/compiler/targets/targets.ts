@@ -106,6 +106,8 @@ function kernelsFor(name: GpuKind, language: string): Target {
     traits: ofGpus,
     steps,
     mostBlocks,
+    check: async (id, milliseconds) =>
+      (await import("./gpu/check.ts")).checkDevice({ kind: name, id }, milliseconds),
     library,
     lacks: async () => undefined,
     makes: async () => `kernels in ${language}`,

@@ -17,6 +17,11 @@ const opened = Object.fromEntries(
   Object.keys(drivers).map((kind) => [kind, new OpenDevices<GpuDevice>()]),
 ) as Record<GpuKind, OpenDevices<GpuDevice>>
 
+/** For whoever wants a device to itself. */
+export function openDevice(kind: GpuKind, id: number): Promise<GpuDevice> {
+  return drivers[kind](id)
+}
+
 /**
  * Opens a library on device `id` of a kind.
  * @throws `library_unusable`, `memory_refused`

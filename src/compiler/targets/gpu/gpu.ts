@@ -7,7 +7,7 @@ import { readdirSync, readFileSync } from "node:fs"
 import type { KernelCode } from "../../../runtime/gpu/device.ts"
 import type { GpuKind } from "../../../runtime/gpu/open.ts"
 import { StepBlock } from "../../../runtime/gpu/step-block.ts"
-import { type Need, type Profile, type Tape, writeTape } from "../../../runtime/gpu/tape.ts"
+import { type Profile, type Tape, writeTape } from "../../../runtime/gpu/tape.ts"
 import { seal } from "../../../runtime/library.ts"
 import type { Manifest, ProgramBytes } from "../../../runtime/manifest.ts"
 import type { ProgramLimits } from "../../../runtime/program.ts"
@@ -15,47 +15,11 @@ import { shelfKey } from "../../../runtime/shelf.ts"
 import { manifestOf } from "../../compile.ts"
 import type { Plan } from "../../plan.ts"
 import type { Build } from "../target.ts"
-import { type Kernel, sharedBytes } from "./ir/ir.ts"
 import { printKernel } from "./ir/print.ts"
 import { bytesPerBlock } from "./kernels/kv.ts"
-import { openclProfiles, printOpencl } from "./print/opencl.ts"
-import { printSpirv, spirvProfiles } from "./print/spirv.ts"
+import { type Printer, printers } from "./printers.ts"
 import { tapeOf, type Unprinted } from "./tape-of.ts"
 import { tapeText } from "./tape-text.ts"
-
-interface Printer {
-  profiles: readonly (readonly Need[])[]
-  print(kernels: readonly Kernel[], needs: readonly Need[]): Printed
-}
-
-interface Printed {
-  modules: Uint8Array[]
-  /** The same for every profile. */
-  kernels: readonly KernelCode[]
-}
-
-const printers: Record<GpuKind, Printer> = {
-  vulkan: {
-    profiles: spirvProfiles,
-    print: (kernels, needs) => ({
-      modules: kernels.map((kernel) => printSpirv(kernel, needs)),
-      kernels: kernels.map((kernel, module) => codeOf(kernel, module)),
-    }),
-  },
-  opencl: {
-    profiles: openclProfiles,
-    print: (kernels, needs) => {
-      const { text, kernels: codes } = printOpencl(kernels, needs)
-      return { modules: [Buffer.from(text)], kernels: codes }
-    },
-  },
-}
-
-function codeOf(kernel: Kernel, module: number): KernelCode {
-  const { name, threads, operands } = kernel
-  const kinds = operands.map(({ kind }) => kind)
-  return { name, module, entry: name, threads, sharedBytes: sharedBytes(kernel), operands: kinds }
-}
 
 export function kvOf({ kv, groups }: Plan): Manifest["kv"] {
   return {

@@ -1,10 +1,10 @@
 // Kernels that are refused before they run anywhere, each beside one that is not.
 
 import { expect, test } from "vitest"
-import { gpuCases } from "../../../../../test/device/gpu-cases.ts"
 import { smallGraph } from "../../../../../test/model/small.ts"
 import { formatNames } from "../../../../runtime/format.ts"
 import { compile } from "../../../compile.ts"
+import { gpuCases } from "../check-cases.ts"
 import { tapeOf } from "../tape-of.ts"
 import { type Builder, f32, i32, kernel, select, u32, Value } from "./builder.ts"
 import { checkKernel } from "./check.ts"

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest"
-import { gpuCases } from "../../../../../test/device/gpu-cases.ts"
+import { gpuCases } from "../check-cases.ts"
 import { type Builder, f32, fma, i32, kernel, select, u32, type Value } from "./builder.ts"
 import type { Statement } from "./ir.ts"
 import { printKernel } from "./print.ts"

@@ -1,8 +1,11 @@
-// A case of gpu-cases.ts on a device: what lies in its buffers afterwards, and whether that is right.
+// A case of check-cases.ts on a device: what lies in its buffers afterwards, and whether that is right.
 
-import { Memory, runKernel } from "../../src/compiler/targets/gpu/ir/run.ts"
-import type { GpuDevice, GpuKernel } from "../../src/runtime/gpu/device.ts"
-import type { GpuCase, Numbers } from "./gpu-cases.ts"
+import type { GpuDevice, GpuKernel } from "../../../runtime/gpu/device.ts"
+import type { GpuKind } from "../../../runtime/gpu/open.ts"
+import type { CheckOutcome } from "./check.ts"
+import { type GpuCase, gpuCases, type Numbers } from "./check-cases.ts"
+import { Memory, runKernel } from "./ir/run.ts"
+import { printers } from "./printers.ts"
 
 export const newCancel = () => new Int32Array(new SharedArrayBuffer(4))
 
@@ -60,4 +63,30 @@ export function twinOf({ kernel, operands, groups }: GpuCase, subgroup = 32): Nu
 export function differences(found: Numbers, expected: Numbers): string[] {
   const differing = Array.from(expected.keys()).filter((i) => !Object.is(found[i], expected[i]))
   return differing.slice(0, 5).map((i) => `[${i}] ${found[i]}, not ${expected[i]}`)
+}
+
+/** In the words of every profile that the device can be given. */
+export async function checkCase(
+  device: GpuDevice,
+  kind: GpuKind,
+  name: string,
+): Promise<CheckOutcome> {
+  const each = gpuCases.find(({ kernel }) => kernel.name === name)!
+  const expected = twinOf(each, device.traits.subgroup)
+  const printer = printers[kind]
+  try {
+    for (const needs of printer.profiles.filter((some) =>
+      some.every((need) => device.traits[need]),
+    )) {
+      const { modules, kernels } = printer.print([each.kernel], needs)
+      const [loaded] = await device.load(modules, kernels)
+      const found = await runOn(device, loaded!, each)
+      const differing = found.flatMap((array, i) => differences(array, expected[i]!))
+      if (differing.length > 0)
+        return { result: "differs", words: [...needs, ...differing.slice(0, 2)].join("; ") }
+    }
+    return { result: "equal", words: "" }
+  } catch (error) {
+    return { result: "refused", words: (error as Error).message }
+  }
 }

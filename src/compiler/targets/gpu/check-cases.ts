@@ -1,20 +1,11 @@
 // Small kernels that together say everything the kernel language can: what a device makes of them is held to the slow twin.
 // Groups are filled twice, and there are tails.
 
-import {
-  type Builder,
-  f32,
-  fma,
-  i32,
-  kernel,
-  select,
-  u32,
-  type Value,
-} from "../../src/compiler/targets/gpu/ir/builder.ts"
-import type { Element, Kernel } from "../../src/compiler/targets/gpu/ir/ir.ts"
-import { floatWord } from "../../src/compiler/targets/gpu/launch.ts"
-import { halfValues } from "../../src/runtime/dtype.ts"
-import { mulberry32 } from "../random.ts"
+import { halfValues } from "../../../runtime/dtype.ts"
+import { mulberry32 } from "./check-random.ts"
+import { type Builder, f32, fma, i32, kernel, select, u32, type Value } from "./ir/builder.ts"
+import type { Element, Kernel } from "./ir/ir.ts"
+import { floatWord } from "./launch.ts"
 
 export interface GpuCase {
   kernel: Kernel

@@ -1,0 +1,42 @@
+// In whose words each kind of device is handed its kernels.
+
+import type { KernelCode } from "../../../runtime/gpu/device.ts"
+import type { GpuKind } from "../../../runtime/gpu/open.ts"
+import type { Need } from "../../../runtime/gpu/tape.ts"
+import { type Kernel, sharedBytes } from "./ir/ir.ts"
+import { openclProfiles, printOpencl } from "./print/opencl.ts"
+import { printSpirv, spirvProfiles } from "./print/spirv.ts"
+
+export interface Printer {
+  profiles: readonly (readonly Need[])[]
+  print(kernels: readonly Kernel[], needs: readonly Need[]): Printed
+}
+
+interface Printed {
+  modules: Uint8Array[]
+  /** The same for every profile. */
+  kernels: readonly KernelCode[]
+}
+
+export const printers: Record<GpuKind, Printer> = {
+  vulkan: {
+    profiles: spirvProfiles,
+    print: (kernels, needs) => ({
+      modules: kernels.map((kernel) => printSpirv(kernel, needs)),
+      kernels: kernels.map((kernel, module) => codeOf(kernel, module)),
+    }),
+  },
+  opencl: {
+    profiles: openclProfiles,
+    print: (kernels, needs) => {
+      const { text, kernels: codes } = printOpencl(kernels, needs)
+      return { modules: [Buffer.from(text)], kernels: codes }
+    },
+  },
+}
+
+function codeOf(kernel: Kernel, module: number): KernelCode {
+  const { name, threads, operands } = kernel
+  const kinds = operands.map(({ kind }) => kind)
+  return { name, module, entry: name, threads, sharedBytes: sharedBytes(kernel), operands: kinds }
+}

@@ -1,0 +1,80 @@
+// `sinter devices --check` on lavapipe: a table of kernels, and a line where a driver is wrong, refuses or is gone.
+
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterAll, expect, onTestFinished, test, vi } from "vitest"
+import { checkDevice } from "../../src/compiler/targets/gpu/check.ts"
+import { gpuCases } from "../../src/compiler/targets/gpu/check-cases.ts"
+import { checkCase } from "../../src/compiler/targets/gpu/check-device.ts"
+import type { GpuDevice } from "../../src/runtime/gpu/device.ts"
+import { openVulkan } from "../../src/runtime/gpu/vulkan.ts"
+import { isLeftOut } from "../left-out.ts"
+import { hasCompiler, plantDriver } from "../planted-drivers.ts"
+import { run } from "../sinter.ts"
+
+const device = await openVulkan(0).catch(() => undefined)
+afterAll(() => device?.close())
+const without = isLeftOut(device)
+const titled = (what: string) => (without ? `${what} (skipped: no device of Vulkan)` : what)
+
+test.skipIf(without)(titled("every kernel is a line of the device's table"), async () => {
+  const { code, out, err } = await run(["devices", "--check", "--json"])
+  expect({ code, err }).toEqual({ code: 0, err: "" })
+  const { devices } = JSON.parse(out)
+  const { checked } = devices.find((each: { device: string }) => each.device === "vulkan:0")
+  expect(checked.map((each: { kernel: string }) => each.kernel)).toEqual(
+    gpuCases.map(({ kernel }) => kernel.name),
+  )
+  for (const each of checked) expect(each).toMatchObject({ result: "equal", words: "" })
+  expect(devices.at(-1)).not.toHaveProperty("checked") // the processor
+})
+
+/** The device, but for what `changes` does otherwise. */
+function otherwise(changes: Partial<GpuDevice>): GpuDevice {
+  return new Proxy(device as GpuDevice, {
+    get(of, name: keyof GpuDevice) {
+      const value = changes[name] ?? of[name]
+      return typeof value === "function" ? value.bind(of) : value
+    },
+  })
+}
+
+test.skipIf(without)(
+  titled("a wrong bit differs, and a refusal is in the driver's words"),
+  async () => {
+    const flips = otherwise({
+      async read(place, at, into) {
+        await device!.read(place, at, into)
+        into[4]! ^= 1
+      },
+    })
+    const { result, words } = await checkCase(flips, "vulkan", "words")
+    expect(result).toBe("differs")
+    expect(words).toMatch(/\[1\] \d+, not \d+/)
+    const refuses = otherwise({ load: () => Promise.reject(new Error("no such instruction")) })
+    expect(await checkCase(refuses, "vulkan", "words")).toEqual({
+      result: "refused",
+      words: "no such instruction",
+    })
+  },
+)
+
+const canPlant = !isLeftOut(hasCompiler)
+const planted = (what: string) => (canPlant ? what : `${what} (skipped: no C compiler)`)
+
+test.skipIf(!canPlant).each([
+  { does: "hangs", code: "for (;;) pause();", words: /process is gone: it .*0\.5/ },
+  { does: "faults", code: "*(volatile int *)8 = 1;", words: /process is gone: it ended/ },
+])(planted("a driver that $does costs few lines"), async ({ code, words }) => {
+  const folder = mkdtempSync(join(tmpdir(), "sinter-check-"))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const library = `__attribute__((constructor)) static void bad(void) { ${code} }`
+  plantDriver(folder, "libvulkan.so.1", library)
+  vi.stubEnv("LD_LIBRARY_PATH", folder) // for the process that is started
+  onTestFinished(() => void vi.unstubAllEnvs())
+  const lines = await checkDevice({ kind: "vulkan", id: 0 }, 500)
+  expect(lines).toHaveLength(gpuCases.length)
+  expect(lines[0]).toMatchObject({ result: "refused", words: expect.stringMatching(words) })
+  expect(lines.at(-1)).toMatchObject({ result: "refused", words: "not tried any more" })
+})
