@@ -115,7 +115,7 @@ export async function chooseDevice(
     const device = asked.name === "auto" ? free[asked.id] : free.find(({ id }) => id === asked.id)
     if (device) {
       const { id, description, memory, features } = device
-      const largest = Number(features["largest_allocation_bytes"])
+      const largest = Number(features.largest_allocation_bytes)
       return { name, id, description, memory, ...(largest > 0 && { largestAllocation: largest }) }
     }
     surveys.push(survey)
