@@ -781,8 +781,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a GPU in the processor has a pool of its own",
     file: "src/runtime/memory.ts",
-    text: "if (!shared) return { device, host }",
-    fault: "return { device, host }",
+    text: "if (shared) return { device: available",
+    fault: "if (!shared) return { device: available",
     test: "src/runtime/memory.test.ts",
   },
   {
