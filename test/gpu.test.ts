@@ -11,9 +11,9 @@ const found = (await findDevices(60_000)).flatMap(({ devices }) => devices)
 const MILLISECONDS = 240_000 // a driver compiles dozens of kernels at the first request
 
 const running: Serving[] = []
-afterAll(() =>
-  Promise.all(running.map((server) => server.child.exitCode === null && server.stop())),
-)
+afterAll(async () => {
+  for (const server of running) if (server.child.exitCode === null) await server.stop()
+})
 
 async function serveOn(device: string, ...options: string[]) {
   const server = await serve(["tiny", "--device", device, ...options])
