@@ -1,7 +1,6 @@
 // `sinter serve MODEL`: opens the port, loads the model, says what it chose, and serves until a signal. What it says for
 // people goes to stdout; the log goes to stderr.
 
-import { setFlagsFromString } from "node:v8"
 import { createApp, type Ready, type Summary } from "../app.ts"
 import type { Chosen, MemoryShares } from "../engine/limits.ts"
 import { createLog } from "../log.ts"
@@ -18,7 +17,6 @@ export async function serve(model: string, options: Options): Promise<void> {
   const begun = performance.now()
   const end = endSignal()
   speakToNobody()
-  collectAlone()
   const starting = createApp({
     model,
     device: options["--device"],
@@ -88,14 +86,6 @@ function speakToNobody(): void {
   for (const stream of [process.stdout, process.stderr]) {
     stream.removeAllListeners("error").on("error", () => {})
   }
-}
-
-/**
- * The young generation is collected by the thread whose it is, without helpers. These have processors that steps, schemas and
- * clients compete for, and everything stands still until the last of them has been given one.
- */
-function collectAlone(): void {
-  setFlagsFromString("--no-parallel-scavenge")
 }
 
 /** Cross-origin headers are sent once any of their options is given; what is left open then allows all. */
