@@ -1,11 +1,24 @@
 // How many prompt tokens a step may take beside others' tokens, so that everybody's next token comes in time. Measured,
 // not modelled: after each step the allowance is what would just have fitted, so it follows the machine, the model, the
 // company and the depth of the prompt by itself, and one slow step is forgotten after a few.
+//
+// In time is a matter of what one is used to: who reads a token each millisecond is not to wait for eighty. So a step that
+// tokens share with prompts lasts a few times what it lasts without, and one in several goes without, to know how long that is.
 
 import { BLOCK } from "../runtime/program.ts"
+import { StepCosts } from "./step-costs.ts"
 
 /** Of the 100 ms that a shared step may last; the rest is for steps that turn out slower than the one before. */
-const TARGET_MS = 80
+const MAX_MS = 80
+
+/** Shorter than that nobody has to be. */
+const MIN_MS = 2
+
+/** How many times as long as without prompts. */
+const STRETCH = 2.5
+
+/** Of so many steps with prompts and others' tokens, one more goes without prompts. */
+const UNTIL_BARE = 8
 
 /** A sequence that is alone delays only who comes next: its steps may take about a second. */
 const ALONE = 12
@@ -14,23 +27,47 @@ const ALONE = 12
 const MIN_TOKENS = 4
 
 export class Pace {
-  #allowed = 2 * BLOCK
+  readonly #bare: StepCosts
+  #untilBare = 0
+  readonly #beside = new Allowance()
+  readonly #among = new Allowance()
 
-  /** Prompt tokens for the next shared step. */
-  get allowed(): number {
-    return this.#allowed
+  /** @param sequences at most in a step */
+  constructor(sequences: number) {
+    this.#bare = new StepCosts(sequences)
+  }
+
+  /** Prompt tokens for the next step, beside so many sequences that draw. */
+  allowed(drawing: number): number {
+    if (drawing === 0) return this.#among.tokens
+    return this.#untilBare > 0 ? this.#beside.tokens : 0
   }
 
   get allowedAlone(): number {
-    return ALONE * this.#allowed
+    return ALONE * this.#among.tokens
   }
 
-  /** A step with `promptTokens` of them took `ms`. */
-  note(promptTokens: number, ms: number): void {
-    if (promptTokens < this.#allowed && ms < TARGET_MS) return // says only that there was room
-    if (promptTokens === 0) return
-    const fitting = (promptTokens * TARGET_MS) / Math.max(ms, 1)
-    const most = 2 * Math.max(this.#allowed, promptTokens)
-    this.#allowed = Math.max(MIN_TOKENS, Math.min(Math.floor(fitting), most))
+  /** A step with `promptTokens` of them, beside so many sequences that draw, took `ms`. */
+  note(drawing: number, promptTokens: number, ms: number): void {
+    if (promptTokens === 0) {
+      this.#bare.note(drawing, ms)
+      this.#untilBare = UNTIL_BARE
+    } else if (drawing === 0) this.#among.note(promptTokens, ms, MAX_MS)
+    else {
+      this.#untilBare--
+      const most = Math.max(MIN_MS, STRETCH * this.#bare.of(drawing))
+      this.#beside.note(promptTokens, ms, Math.min(MAX_MS, most))
+    }
+  }
+}
+
+class Allowance {
+  tokens = 2 * BLOCK
+
+  note(promptTokens: number, ms: number, most: number): void {
+    if (promptTokens < this.tokens && ms < most) return // says only that there was room
+    const fitting = (promptTokens * most) / ms
+    const limit = 2 * Math.max(this.tokens, promptTokens)
+    this.tokens = Math.max(MIN_TOKENS, Math.min(Math.floor(fitting), limit))
   }
 }

@@ -38,11 +38,13 @@ export class Results {
     let row = 0
     let hidden = 0
     let promptTokens = 0
+    let drawing = parts.length
     for (const part of parts) {
       const { sequence, rows } = part
       const { scores, draws } = sequence
       if (sequence.remaining > 1) {
         promptTokens += sequence.chunk
+        drawing--
         this.#traceChunk(sequence, begun)
       }
       this.#advance(sequence)
@@ -55,7 +57,7 @@ export class Results {
     }
     this.#parts.counts.steps++
     this.#parts.speculation?.end(parts.length, promptTokens)
-    this.#parts.scheduler.pace.note(promptTokens, this.#parts.now() - begun)
+    this.#parts.scheduler.pace.note(drawing, promptTokens, this.#parts.now() - begun)
     if (before) this.#traceStep(parts.length, begun, before)
   }
 

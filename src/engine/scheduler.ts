@@ -23,7 +23,7 @@ export interface SchedulerLimits extends Omit<ProgramLimits, "blocks"> {
 
 export class Scheduler {
   readonly memory: Memory
-  readonly pace = new Pace()
+  readonly pace: Pace
   readonly #turns = new Turns()
   /** Preemptions of running sequences, ever. */
   preemptions = 0
@@ -38,6 +38,7 @@ export class Scheduler {
   constructor(memory: Memory, limits: SchedulerLimits, watchers: { trace?: Trace; log?: Log }) {
     this.memory = memory
     this.#limits = limits
+    this.pace = new Pace(limits.sequences)
     this.#trace = watchers.trace
     this.#log = watchers.log
   }
@@ -136,8 +137,9 @@ export class Scheduler {
     const { chunk, sequences } = this.#limits
     if (sequences === 1) return chunk // nobody could join
     if (this.#running.length === 1) return Math.min(chunk, this.pace.allowedAlone)
-    const share = Math.min(BLOCK, this.#step.length)
-    return Math.min(chunk, Math.max(share, this.pace.allowed))
+    const drawing = this.#step.length
+    const allowed = this.pace.allowed(drawing)
+    return allowed === 0 ? 0 : Math.min(chunk, Math.max(allowed, Math.min(BLOCK, drawing)))
   }
 
   // places

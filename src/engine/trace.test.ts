@@ -48,6 +48,7 @@ test("eight concurrent requests: steps that hold eight, and every event of each 
   const names = traceEvents
     .filter(({ ph, pid, tid }) => ph !== "M" && pid === line.pid && tid === line.tid)
     .map(({ name }) => name)
-  expect(names).toEqual(["queued", "prefix", "admitted", "prompt", "reply"])
+  // A prompt is read in as many steps as their pace asks for.
+  expect([...new Set(names)]).toEqual(["queued", "prefix", "admitted", "prompt", "reply"])
   isClean()
 })
