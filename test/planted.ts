@@ -643,8 +643,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "all large bodies take a piece each turn",
     file: "src/http/turns.ts",
-    text: "if (waiting.length > 0) setImmediate(giveTurn)\n  take()",
-    fault: "take()\n  for (const next of waiting.splice(0)) next()",
+    text: "waiting.shift()!()",
+    fault: "for (const next of waiting.splice(0)) next()",
     test: "src/http/turns.test.ts",
   },
   {

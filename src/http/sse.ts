@@ -5,6 +5,7 @@
 import type { ServerEvent } from "./apis/api.ts"
 import type { Exchange } from "./exchange.ts"
 import { Outflow } from "./outflow.ts"
+import { beginStream } from "./turns.ts"
 
 export class EventStream {
   readonly #outflow: Outflow
@@ -21,7 +22,14 @@ export class EventStream {
       "x-accel-buffering": "no",
     })
     this.#heartbeat = setTimeout(() => this.#beat(), exchange.options.timeouts.keepAlive)
-    this.#outflow.raw.once("close", () => clearTimeout(this.#heartbeat))
+    const { raw } = this.#outflow
+    const endStream = beginStream()
+    const close = () => {
+      clearTimeout(this.#heartbeat)
+      endStream()
+    }
+    if (raw.destroyed) close()
+    else raw.once("close", close)
   }
 
   /** Sends one event; a promise is for whoever has to wait until the client may be sent another. */

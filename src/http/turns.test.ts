@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest"
 import { hi, LONG_TOKEN, parrot } from "../../test/parrot.ts"
-import { atOnce, inTurns, type Work } from "./turns.ts"
+import { atOnce, beginStream, inTurns, type Work } from "./turns.ts"
 
 /** So many pieces; tells of each. */
 function* pieces(count: number, tell: () => void): Work<string> {
@@ -38,6 +38,16 @@ test("one piece a turn, whoever it belongs to, each in its order", async () => {
   expect(told).toEqual(Array(5).fill(["a", "b", "c"]).flat())
   expect(turns).toBeGreaterThanOrEqual(11)
   expect(await all).toEqual(["done", "done", "done"])
+})
+
+test("beside a stream work rests as long as it takes, and no longer than the stream lasts", async () => {
+  const burn = () => {
+    for (const end = performance.now() + 4; performance.now() < end; );
+  }
+  const end = beginStream()
+  expect(await turnsUntil(inTurns(pieces(5, burn)))).toBeGreaterThan(100) // the loop comes round while it rests
+  end()
+  expect(await turnsUntil(inTurns(pieces(5, burn)))).toBeLessThan(20)
 })
 
 test("work that is over within its first piece takes no turn, and a fault ends it", async () => {
