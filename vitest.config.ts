@@ -3,6 +3,7 @@ import { defineConfig } from "vitest/config"
 // Threads without isolation: a fresh module graph per file costs ten times the tests themselves.
 export default defineConfig({
   test: {
+    globalSetup: "test/build.ts",
     include: ["src/**/*.test.ts", "test/**/*.test.ts"],
     pool: "threads",
     isolate: false,

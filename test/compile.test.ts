@@ -20,7 +20,7 @@ import type { KvGroup } from "../src/runtime/manifest.ts"
 import { ABI } from "../src/runtime/manifest.ts"
 import { isLeftOut } from "./left-out.ts"
 import { goldenFolder, readGolden } from "./model/golden.ts"
-import { fromSources, run, type Serving, serve, start } from "./sinter.ts"
+import { built, run, type Serving, serve, start } from "./sinter.ts"
 
 const compiler = ["cc", "clang", "gcc"].find((name) => {
   try {
@@ -42,7 +42,7 @@ beforeAll(async () => {
   if (!compiler) return
   const dump = join(scratch, "dump")
   const options = ["--quantization", "q4f16_1", "--output", compiled, "--dump", dump]
-  const { code, err } = await run(["compile", original, ...options], "", fromSources, cache)
+  const { code, err } = await run(["compile", original, ...options], "", built, cache)
   expect({ code, err }).toEqual({ code: 0, err: "" })
 }, 240_000)
 afterAll(() => rmSync(scratch, { recursive: true, force: true }))
@@ -207,7 +207,7 @@ compiling("a library that came with a model folder is not run unless it is trust
   await server.stop()
   expect(existsSync(mark)).toBe(false)
   const trusting = ["serve", folder, "--port", "0", "--trust-libraries"]
-  expect((await run(trusting, "", fromSources, cache)).code).not.toBe(0)
+  expect((await run(trusting, "", built, cache)).code).not.toBe(0)
   expect(existsSync(mark)).toBe(true)
 })
 
@@ -243,11 +243,7 @@ test.skipIf(!compiler || process.platform !== "linux")(
     const temporary = join(scratch, "temporary")
     mkdirSync(temporary)
     const env = { XDG_CACHE_HOME: join(scratch, "fresh"), TMPDIR: temporary }
-    const running = start(
-      ["compile", original, "--output", join(scratch, "killed")],
-      fromSources,
-      env,
-    )
+    const running = start(["compile", original, "--output", join(scratch, "killed")], built, env)
     const builds = () => processesAt(join(temporary, "sinter-build"))
     const until = async (holds: () => boolean) => {
       while (!holds()) await new Promise((wake) => setTimeout(wake, 5))
@@ -452,7 +448,7 @@ test("without a C compiler the embedded model is interpreted, with a warning tha
 test("without a C compiler there is no --target cpu", async () => {
   const { code, err } = await start(
     ["serve", "tiny", "--port", "0", "--target", "cpu"],
-    fromSources,
+    built,
     withoutCompiler(),
   ).ended
   expect(code).toBe(2)
@@ -485,7 +481,7 @@ compiling("so it does with libraries: one is built at every start, which is said
 })
 
 function serving(args: readonly string[], env: Record<string, string | undefined> = cache) {
-  return serve(args, fromSources, env)
+  return serve(args, built, env)
 }
 
 function libc(): string {

@@ -1,7 +1,7 @@
 // The log as an operator reads it: a process of its own, one JSON line for each request on stderr.
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest"
-import { fromSources, type Serving, serve } from "./sinter.ts"
+import { built, type Serving, serve } from "./sinter.ts"
 
 let server: Serving
 beforeAll(async () => {
@@ -78,7 +78,7 @@ test("what the options open to everybody is said at the start", async () => {
 })
 
 describe("words that cannot be written cost nothing", () => {
-  const { command, folder } = fromSources
+  const { command, folder } = built
   const through = (redirection: string) => ({
     command: ["sh", "-c", `exec "$@" ${redirection}`, "sh", ...command],
     folder,

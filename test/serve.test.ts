@@ -5,7 +5,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import OpenAI from "openai"
 import { afterAll, beforeAll, expect, test } from "vitest"
-import { fromSources, run, type Serving, serve, start } from "./sinter.ts"
+import { built, fromSources, run, type Serving, serve, start } from "./sinter.ts"
 
 let server: Serving
 let client: OpenAI
@@ -133,7 +133,7 @@ test("SIGUSR1 opens no inspector, in the server and in what it has started", asy
 
 test("a signal while it compiles ends it at once", async () => {
   const cache = mkdtempSync(join(tmpdir(), "sinter-cache-"))
-  const running = start(["serve", "tiny", "--port", "0"], fromSources, { XDG_CACHE_HOME: cache })
+  const running = start(["serve", "tiny", "--port", "0"], built, { XDG_CACHE_HOME: cache })
   while (!running.out()) await new Promise((wake) => setTimeout(wake, 5))
   process.kill(-running.child.pid!, "SIGTERM")
   const { code, err } = await running.ended

@@ -6,12 +6,19 @@ import { resolve } from "node:path"
 
 const root = resolve(import.meta.dirname, "..")
 
-/** How to start it: from the sources, or from wherever it was installed. */
+/** How to start it: as built here, from the sources, or from wherever it was installed. */
 export interface Installed {
   command: readonly string[]
   folder: string
 }
 
+/** Made by build.ts before the tests. */
+export const built: Installed = {
+  command: [process.execPath, resolve(root, "build/cli/main.js")],
+  folder: root,
+}
+
+/** As contributors start it. */
 export const fromSources: Installed = {
   command: [process.execPath, "--import", "tsx", resolve(root, "src/cli/main.ts")],
   folder: root,
@@ -34,11 +41,7 @@ export interface Running {
 /** Changes to this process's environment; undefined takes a variable away. */
 type Environment = Readonly<Record<string, string | undefined>>
 
-export function start(
-  args: readonly string[],
-  where = fromSources,
-  env: Environment = {},
-): Running {
+export function start(args: readonly string[], where = built, env: Environment = {}): Running {
   const [program, ...first] = where.command
   const child = spawn(program!, [...first, ...args], {
     cwd: where.folder,
@@ -61,7 +64,7 @@ export function start(
 export function run(
   args: readonly string[],
   input = "",
-  where = fromSources,
+  where = built,
   env: Environment = {},
 ): Promise<Ended> {
   const running = start(args, where, env)
@@ -79,7 +82,7 @@ export interface Serving extends Running {
 /** `sinter serve …` on a free port, once it says that it is ready. */
 export function serve(
   args: readonly string[],
-  where = fromSources,
+  where = built,
   env: Environment = {},
 ): Promise<Serving> {
   return serving(start(["serve", ...args, "--port", "0"], where, env))

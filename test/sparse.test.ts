@@ -6,7 +6,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, expect, test } from "vitest"
 import { goldenFolder } from "./model/golden.ts"
-import { fromSources, run } from "./sinter.ts"
+import { built, run } from "./sinter.ts"
 
 const scratch = mkdtempSync(join(tmpdir(), "sinter-sparse-"))
 afterAll(() => rmSync(scratch, { recursive: true }))
@@ -16,7 +16,7 @@ const [vocabulary, hidden, intermediate] = [131072, 2048, 64]
 test("a tensor of 512 MiB is packed within 350 MiB", async () => {
   const model = join(scratch, "model")
   writeHollow(model)
-  const [node, ...rest] = fromSources.command
+  const [node, ...rest] = built.command
   // Not resourceUsage().maxRSS: Linux counts in it what this process held when it started the other.
   const tell = `import { readFileSync } from "node:fs"
     const most = () => /VmHWM:\\s*(\\d+)/.exec(readFileSync("/proc/self/status", "utf8"))[1]
@@ -25,7 +25,7 @@ test("a tensor of 512 MiB is packed within 350 MiB", async () => {
   const output = join(scratch, "packed")
   const options = ["--output", output, "--quantization", "q4f16_1", "--weights-only"]
   const { code, err } = await run(["compile", model, ...options], "", {
-    ...fromSources,
+    ...built,
     command: watched,
   })
   expect(code).toBe(0)
