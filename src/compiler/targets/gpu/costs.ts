@@ -8,7 +8,7 @@ import type { Plan, Step } from "../../plan.ts"
 import { weightLayout } from "./layout.ts"
 import { tapeOf } from "./tape-of.ts"
 
-export interface StepCosts {
+interface StepCosts {
   launches: number
   /** Of them, from one layer's attention to the next one's: as most layers have it. The last takes more, for it leaves rows out. */
   ofLayer: number
@@ -21,8 +21,7 @@ export interface StepCosts {
 }
 
 /** @param sees "all": more positions than a span of attention, whose spans are then merged */
-export function decodeCosts(plan: Plan, sees: "one span" | "all"): StepCosts {
-  const { steps } = tapeOf(plan).tape
+function decodeCosts(plan: Plan, steps: readonly TapeStep[], sees: "one span" | "all"): StepCosts {
   const merges = sees === "all" ? 1 : 0
   const works: Record<string, number> = { chunks: 1, singles: 1, multiples: 0, merges }
   const countOf = (of: string) => works[of.split(" ")[0]!] ?? (of === "hidden" ? 0 : 1)
@@ -47,7 +46,8 @@ export function decodeCosts(plan: Plan, sees: "one span" | "all"): StepCosts {
 
 /** For people. */
 export function costLines(plan: Plan): [name: string, value: string][] {
-  const [near, far] = (["one span", "all"] as const).map((sees) => decodeCosts(plan, sees))
+  const { steps } = tapeOf(plan).tape
+  const [near, far] = (["one span", "all"] as const).map((sees) => decodeCosts(plan, steps, sees))
   const { submissions, waits, read, weights } = far!
   const both = (of: "launches" | "ofLayer") =>
     near![of] === far![of] ? `${far![of]}` : `${near![of]} to ${far![of]}`

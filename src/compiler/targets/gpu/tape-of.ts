@@ -56,6 +56,7 @@ class TapeMaker {
   readonly kernels: Kernel[] = []
   readonly #named = new Map<string, number>() // places by their names
   readonly #known = new Map<string, number>() // kernels and regions as text
+  readonly #numbers = new Map<Kernel, number>()
 
   constructor(plan: Plan) {
     this.#plan = plan
@@ -127,6 +128,13 @@ class TapeMaker {
   }
 
   #kernel(kernel: Kernel): number {
+    const number = this.#numbers.get(kernel) ?? this.#numberOf(kernel)
+    this.#numbers.set(kernel, number)
+    return number
+  }
+
+  /** Of a kernel that is equal to it, or its own. */
+  #numberOf(kernel: Kernel): number {
     const text = JSON.stringify({ ...kernel, needs: [...kernel.needs], names: [] })
     const known = this.#known.get(text)
     if (known !== undefined) return known

@@ -35,36 +35,112 @@ export class Value {
     return this.expression.type
   }
 
-  add = (b: Operable) => this.#binary("add", b)
-  sub = (b: Operable) => this.#binary("sub", b)
-  mul = (b: Operable) => this.#binary("mul", b)
-  div = (b: Operable) => this.#binary("div", b)
-  rem = (b: Operable) => this.#binary("rem", b)
-  min = (b: Operable) => this.#binary("min", b)
-  max = (b: Operable) => this.#binary("max", b)
-  and = (b: Operable) => this.#binary("and", b)
-  or = (b: Operable) => this.#binary("or", b)
-  xor = (b: Operable) => this.#binary("xor", b)
-  shl = (b: Operable) => this.#binary("shl", b)
-  shr = (b: Operable) => this.#binary("shr", b)
-  mulHigh = (b: Operable) => this.#binary("mulHigh", b)
-  eq = (b: Operable) => this.#binary("eq", b, "bool")
-  ne = (b: Operable) => this.#binary("ne", b, "bool")
-  lt = (b: Operable) => this.#binary("lt", b, "bool")
-  le = (b: Operable) => this.#binary("le", b, "bool")
-  gt = (b: Operable) => asValue(b, this.type).lt(this)
-  ge = (b: Operable) => asValue(b, this.type).le(this)
+  add(b: Operable): Value {
+    return this.#binary("add", b)
+  }
 
-  neg = () => this.#unary("neg", this.type)
-  abs = () => this.#unary("abs", "f32")
-  sqrt = () => this.#unary("sqrt", "f32")
-  not = () => this.#unary("not", "bool")
+  sub(b: Operable): Value {
+    return this.#binary("sub", b)
+  }
+
+  mul(b: Operable): Value {
+    return this.#binary("mul", b)
+  }
+
+  div(b: Operable): Value {
+    return this.#binary("div", b)
+  }
+
+  rem(b: Operable): Value {
+    return this.#binary("rem", b)
+  }
+
+  min(b: Operable): Value {
+    return this.#binary("min", b)
+  }
+
+  max(b: Operable): Value {
+    return this.#binary("max", b)
+  }
+
+  and(b: Operable): Value {
+    return this.#binary("and", b)
+  }
+
+  or(b: Operable): Value {
+    return this.#binary("or", b)
+  }
+
+  xor(b: Operable): Value {
+    return this.#binary("xor", b)
+  }
+
+  shl(b: Operable): Value {
+    return this.#binary("shl", b)
+  }
+
+  shr(b: Operable): Value {
+    return this.#binary("shr", b)
+  }
+
+  mulHigh(b: Operable): Value {
+    return this.#binary("mulHigh", b)
+  }
+
+  eq(b: Operable): Value {
+    return this.#binary("eq", b, "bool")
+  }
+
+  ne(b: Operable): Value {
+    return this.#binary("ne", b, "bool")
+  }
+
+  lt(b: Operable): Value {
+    return this.#binary("lt", b, "bool")
+  }
+
+  le(b: Operable): Value {
+    return this.#binary("le", b, "bool")
+  }
+
+  gt(b: Operable): Value {
+    return asValue(b, this.type).lt(this)
+  }
+
+  ge(b: Operable): Value {
+    return asValue(b, this.type).le(this)
+  }
+
+  neg(): Value {
+    return this.#unary("neg", this.type)
+  }
+
+  abs(): Value {
+    return this.#unary("abs", "f32")
+  }
+
+  sqrt(): Value {
+    return this.#unary("sqrt", "f32")
+  }
+
+  not(): Value {
+    return this.#unary("not", "bool")
+  }
+
   /** The nearest float of a whole number. */
-  float = () => this.#unary("float", "f32")
+  float(): Value {
+    return this.#unary("float", "f32")
+  }
+
   /** Of a float, towards zero. */
-  whole = () => this.#unary("whole", "i32")
+  whole(): Value {
+    return this.#unary("whole", "i32")
+  }
+
   /** The same bits. */
-  bits = (type: NumberType) => (type === this.type ? this : this.#unary(type, type))
+  bits(type: NumberType): Value {
+    return type === this.type ? this : this.#unary(type, type)
+  }
 
   #binary(name: Binary, b: Operable, type: Type = this.type): Value {
     const other = asValue(b, this.type)
@@ -346,4 +422,20 @@ export function kernel(name: string, threads: number, write: (k: Builder) => voi
   const builder = new Builder(name, threads)
   write(builder)
   return builder.finish()
+}
+
+/**
+ * A maker of kernels that makes each once, as long as somebody holds it: layers of one shape ask for the same ones.
+ * @param make what it is asked for says all of the kernel, as JSON
+ */
+export function once<Shape extends unknown[]>(
+  make: (...shape: Shape) => Kernel,
+): (...shape: Shape) => Kernel {
+  const made = new Map<string, WeakRef<Kernel>>()
+  return (...shape) => {
+    const key = JSON.stringify(shape)
+    const kernel = made.get(key)?.deref() ?? make(...shape)
+    made.set(key, new WeakRef(kernel))
+    return kernel
+  }
 }

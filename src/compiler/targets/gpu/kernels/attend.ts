@@ -25,6 +25,7 @@ import {
   kernel,
   larger,
   type Operable,
+  once,
   select,
   u32,
   type Value,
@@ -155,7 +156,7 @@ export function attendLaunches(plan: Plan, step: Attend): readonly Launch[] {
   const buffer = ({ buffer, from }: View): Binding => ({ kind: "buffer", buffer, from })
   const chunk: Binding = { kind: "chunk", of: name }
   const kernelOf = (height: number) =>
-    attendKernel({
+    attend({
       layout,
       span: order.visible.span,
       set: order.set,
@@ -196,12 +197,14 @@ export function attendLaunches(plan: Plan, step: Attend): readonly Launch[] {
     groups: [{ count: `multiples ${name}`, per: 1 }, tiles, 1],
   }
   const merge: Launch = {
-    kernel: mergeKernel(layout.headDim.value),
+    kernel: merging(layout.headDim.value),
     operands: [...work, partials, buffer(output), chunk, strideOf(plan, output)],
     groups: [{ count: `merges ${name}`, per: 1 }, heads, 1],
   }
   return order.height === 1 ? [single, merge] : [single, several, merge]
 }
+
+const [attend, merging] = [once(attendKernel), once(mergeKernel)]
 
 const strideOf = (plan: Plan, { buffer }: View) => Math.ceil(plan.buffers[buffer]!.columns / 4) * 4
 

@@ -2,6 +2,7 @@
 
 import { isGroupCodec } from "../../../../runtime/format.ts"
 import type { Plan, Step } from "../../../plan.ts"
+import { once } from "../ir/builder.ts"
 import type { Kernel } from "../ir/ir.ts"
 import type { Binding, Choice } from "../launch.ts"
 import { PANEL, strideOf } from "../layout.ts"
@@ -15,6 +16,8 @@ import {
 } from "./products.ts"
 import { TILE_COLUMNS, tileProduct } from "./tiles.ts"
 import { weightBindings } from "./weights.ts"
+
+const [few, tile] = [once(fewProduct), once(tileProduct)]
 
 type Matmul = Extract<Step, { op: "matmul" }>
 
@@ -41,8 +44,8 @@ export function matmulChoices(plan: Plan, step: Matmul): Choice[] {
   // Groups of unpacked floats leave no room in shared memory for the larger tile.
   const tileRows = kind.input !== "int8" && isGroupCodec(kind.codec) ? 32 : 64
   return [
-    ...FEW.map(({ most, rows }) => choice(most, fewProduct(kind, rows), PANEL, rows)),
-    choice(undefined, tileProduct(kind, tileRows), TILE_COLUMNS / halvesOf(kind), tileRows),
+    ...FEW.map(({ most, rows }) => choice(most, few(kind, rows), PANEL, rows)),
+    choice(undefined, tile(kind, tileRows), TILE_COLUMNS / halvesOf(kind), tileRows),
   ]
 }
 

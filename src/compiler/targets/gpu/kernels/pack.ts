@@ -10,7 +10,15 @@ import {
   isGroupCodec,
 } from "../../../../runtime/format.ts"
 import type { Parameter } from "../../../../runtime/manifest.ts"
-import { type Builder, type Elements, kernel, select, u32, type Value } from "../ir/builder.ts"
+import {
+  type Builder,
+  type Elements,
+  kernel,
+  once,
+  select,
+  u32,
+  type Value,
+} from "../ir/builder.ts"
 import type { Element, Kernel } from "../ir/ir.ts"
 import { CHUNK_WORDS, codeFields, codingOf, PANEL, unitOf } from "../layout.ts"
 import { unitsOf } from "./weights.ts"
@@ -33,6 +41,8 @@ export interface Pack {
 const UNITS = 8
 const THREADS = PANEL * UNITS
 
+const [vector, floats, codes] = [once(packVector), once(packFloats), once(packCodes)]
+
 /** How windows of a parameter are packed. */
 export function packOf({
   rows,
@@ -44,7 +54,7 @@ export function packOf({
     if (isGroupCodec(codec)) throw new Error(`internal: a vector of ${codec}`)
     const operands: PackOperand[] = [{ given: "values" }, { part: "values" }, ...numbers]
     return {
-      kernel: packVector(codec),
+      kernel: vector(codec),
       operands,
       groups: [{ number: "rows", per: THREADS }, 1, 1],
     }
@@ -53,7 +63,7 @@ export function packOf({
   const groups: Pack["groups"] = [{ number: "rows", per: PANEL }, Math.ceil(units / UNITS), 1]
   if (!isGroupCodec(codec)) {
     const operands: PackOperand[] = [{ given: "values" }, { part: "values" }, ...numbers, columns]
-    return { kernel: packFloats(codec), operands, groups }
+    return { kernel: floats(codec), operands, groups }
   }
   const parts: PackOperand[] = [{ part: "values" }, { part: "scales" }]
   if (groupCodecs[codec].minimums) parts.push({ part: "minimums" })
@@ -64,7 +74,7 @@ export function packOf({
     ...numbers,
     columns,
   ] as const
-  return { kernel: packCodes(codec), operands, groups }
+  return { kernel: codes(codec), operands, groups }
 }
 
 /** Floats of a window as they are stored, and as what they go on: their bits. */
