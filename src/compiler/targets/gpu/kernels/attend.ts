@@ -517,9 +517,14 @@ function attendKernel(shape: AttendShape): Kernel {
         k.barrier()
       }
       if (shape.alone) compute()
-      else k.if(height === 1 ? rows.eq(1) : rows.gt(1), compute)
+      else onceIf(k, height === 1 ? rows.eq(1) : rows.gt(1), compute)
     })
   })
+}
+
+/** A branch that has barriers, which stand under no condition: a loop of one turn, or of none. */
+function onceIf(k: Builder, condition: Value, body: () => void): void {
+  k.for(0, select(condition, u32(1), 0), 1, body)
 }
 
 /** Positions that a row sees: first … last, and those before `kept`, of the sinks. */
@@ -819,50 +824,50 @@ function mergeKernel(columns: number): Kernel {
     k.for(firstItem, endOfItems, k.groups(0), (item) => {
       const numberOf = (which: keyof typeof work) => items.load(item.mul(WORK).add(work[which]))
       const [spans, nth] = [numberOf("spans"), numberOf("nth")]
-      k.if(nth.eq(0).and(spans.gt(1)), () => {
-        const [row, rows, slot] = [numberOf("row"), numberOf("rows"), numberOf("slot")]
-        k.for(0, rows, 1, (r) => {
-          const partialAt = (n: Value) =>
-            slot.add(n.mul(rows)).add(r).mul(k.groups(1)).add(head).mul(partialNumbers(columns))
-          const own = k.variable(f32(LOWEST))
-          k.each(spans, (n) => own.set(larger(partials.load(partialAt(n).add(columns)), own.now)))
-          most.store(k.lane, own.now)
-          k.barrier()
-          const all = k.variable(f32(LOWEST))
-          k.for(0, MERGE_THREADS, 1, (i) => all.set(larger(most.load(i), all.now)))
-          const sum = k.variable(f32(0))
-          const perThread = Math.ceil(columns / MERGE_THREADS)
-          const mixed = Array.from({ length: perThread }, () => k.variable(f32(0)))
-          const eachColumn = (body: (column: Value, mixed: Variable) => void) => {
-            for (const [i, value] of mixed.entries()) {
-              const column = k.let(k.lane.add(i * MERGE_THREADS))
-              if ((i + 1) * MERGE_THREADS <= columns) body(column, value)
-              else k.if(column.lt(columns), () => body(column, value))
-            }
+      const [row, rows, slot] = [numberOf("row"), numberOf("rows"), numberOf("slot")]
+      // An item that has nothing to merge has no turns: see onceIf.
+      const turns = select(nth.eq(0).and(spans.gt(1)), rows, 0)
+      k.for(0, turns, 1, (r) => {
+        const partialAt = (n: Value) =>
+          slot.add(n.mul(rows)).add(r).mul(k.groups(1)).add(head).mul(partialNumbers(columns))
+        const own = k.variable(f32(LOWEST))
+        k.each(spans, (n) => own.set(larger(partials.load(partialAt(n).add(columns)), own.now)))
+        most.store(k.lane, own.now)
+        k.barrier()
+        const all = k.variable(f32(LOWEST))
+        k.for(0, MERGE_THREADS, 1, (i) => all.set(larger(most.load(i), all.now)))
+        const sum = k.variable(f32(0))
+        const perThread = Math.ceil(columns / MERGE_THREADS)
+        const mixed = Array.from({ length: perThread }, () => k.variable(f32(0)))
+        const eachColumn = (body: (column: Value, mixed: Variable) => void) => {
+          for (const [i, value] of mixed.entries()) {
+            const column = k.let(k.lane.add(i * MERGE_THREADS))
+            if ((i + 1) * MERGE_THREADS <= columns) body(column, value)
+            else k.if(column.lt(columns), () => body(column, value))
           }
-          // As many spans at a time as there are threads to make their factors.
-          k.for(0, spans, MERGE_THREADS, (from) => {
-            const n = k.let(from.add(k.lane))
-            k.if(n.lt(spans), () => {
-              const at = k.let(partialAt(n).add(columns))
-              factors.store(k.lane, exp(k, partials.load(at).sub(all.now)))
-              sums.store(k.lane, partials.load(at.add(1)))
-            })
-            k.barrier()
-            k.for(0, spans.sub(from).min(MERGE_THREADS), 1, (i) => {
-              const factor = factors.load(i)
-              sum.set(sum.now.add(sums.load(i).mul(factor)))
-              const at = k.let(partialAt(from.add(i)))
-              eachColumn((column, value) =>
-                value.set(value.now.add(partials.load(at.add(column)).mul(factor))),
-              )
-            })
-            k.barrier()
+        }
+        // As many spans at a time as there are threads to make their factors.
+        k.for(0, spans, MERGE_THREADS, (from) => {
+          const n = k.let(from.add(k.lane))
+          k.if(n.lt(spans), () => {
+            const at = k.let(partialAt(n).add(columns))
+            factors.store(k.lane, exp(k, partials.load(at).sub(all.now)))
+            sums.store(k.lane, partials.load(at.add(1)))
           })
-          const inverse = k.let(f32(1).div(sum.now))
-          const to = k.let(row.add(r).mul(outputStride).add(head.mul(columns)))
-          eachColumn((column, value) => output.store(to.add(column), value.now.mul(inverse)))
+          k.barrier()
+          k.for(0, spans.sub(from).min(MERGE_THREADS), 1, (i) => {
+            const factor = factors.load(i)
+            sum.set(sum.now.add(sums.load(i).mul(factor)))
+            const at = k.let(partialAt(from.add(i)))
+            eachColumn((column, value) =>
+              value.set(value.now.add(partials.load(at.add(column)).mul(factor))),
+            )
+          })
+          k.barrier()
         })
+        const inverse = k.let(f32(1).div(sum.now))
+        const to = k.let(row.add(r).mul(outputStride).add(head.mul(columns)))
+        eachColumn((column, value) => output.store(to.add(column), value.now.mul(inverse)))
       })
     })
   })
