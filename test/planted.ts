@@ -1108,6 +1108,20 @@ export const planted: readonly PlantedFault[] = [
     test: "src/compiler/targets/gpu/ir/check.test.ts",
   },
   {
+    what: "a barrier under a condition is let pass where all threads find the same",
+    file: "src/compiler/targets/gpu/ir/check.ts",
+    text: "if (isConditional) misplaced(",
+    fault: "if (!isUniform) misplaced(",
+    test: "src/compiler/targets/gpu/ir/check.test.ts",
+  },
+  {
+    what: "kernels are printed that nobody has looked at",
+    file: "src/compiler/targets/gpu/printers.ts",
+    text: "    checkKernel(kernel)\n",
+    fault: "",
+    test: "src/compiler/targets/gpu/ir/check.test.ts",
+  },
+  {
     what: "a printed difference of differences has no brackets",
     file: "src/compiler/targets/gpu/ir/print.ts",
     text: "this.#text(b, own + 0.5)",

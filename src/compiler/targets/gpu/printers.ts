@@ -1,14 +1,16 @@
-// In whose words each kind of device is handed its kernels.
+// In whose words each kind of device is handed its kernels. None that is not well formed is printed.
 
 import type { KernelCode } from "../../../runtime/gpu/device.ts"
 import type { GpuKind } from "../../../runtime/gpu/open.ts"
 import type { Need } from "../../../runtime/gpu/tape.ts"
+import { checkKernel } from "./ir/check.ts"
 import { type Kernel, sharedBytes } from "./ir/ir.ts"
 import { openclProfiles, printOpencl } from "./print/opencl.ts"
 import { printSpirv, spirvProfiles } from "./print/spirv.ts"
 
 export interface Printer {
   profiles: readonly (readonly Need[])[]
+  /** @throws Error naming a kernel that is not well formed */
   print(kernels: readonly Kernel[], needs: readonly Need[]): Printed
 }
 
@@ -21,18 +23,33 @@ interface Printed {
 export const printers: Record<GpuKind, Printer> = {
   vulkan: {
     profiles: spirvProfiles,
-    print: (kernels, needs) => ({
-      modules: kernels.map((kernel) => printSpirv(kernel, needs)),
-      kernels: kernels.map((kernel, module) => codeOf(kernel, module)),
-    }),
+    print(kernels, needs) {
+      checkOnce(kernels)
+      return {
+        modules: kernels.map((kernel) => printSpirv(kernel, needs)),
+        kernels: kernels.map((kernel, module) => codeOf(kernel, module)),
+      }
+    },
   },
   opencl: {
     profiles: openclProfiles,
-    print: (kernels, needs) => {
+    print(kernels, needs) {
+      checkOnce(kernels)
       const { text, kernels: codes } = printOpencl(kernels, needs)
       return { modules: [Buffer.from(text)], kernels: codes }
     },
   },
+}
+
+/** Kernels never change, and are printed for one profile after the other. */
+const wellFormed = new WeakSet<Kernel>()
+
+function checkOnce(kernels: readonly Kernel[]): void {
+  for (const kernel of kernels) {
+    if (wellFormed.has(kernel)) continue
+    checkKernel(kernel)
+    wellFormed.add(kernel)
+  }
 }
 
 function codeOf(kernel: Kernel, module: number): KernelCode {

@@ -5,6 +5,7 @@ import { smallGraph } from "../../../../../test/model/small.ts"
 import { formatNames } from "../../../../runtime/format.ts"
 import { compile } from "../../../compile.ts"
 import { gpuCases } from "../check-cases.ts"
+import { printers } from "../printers.ts"
 import { tapeOf } from "../tape-of.ts"
 import { type Builder, f32, i32, kernel, select, u32, Value } from "./builder.ts"
 import { checkKernel } from "./check.ts"
@@ -147,42 +148,69 @@ test("memory is used as it was named", () => {
   expect(check((k) => k.for(0, 4, 0, () => {}))).toThrow("the step is 0")
 })
 
-test("barriers stand where all threads come or none", () => {
-  const within = (condition: (k: Builder) => Value) =>
-    check((k) => k.if(condition(k), () => k.barrier()))
-  const refused = "not all threads of a group may come to this barrier"
-  within((k) => k.group(0).lt(k.word("count")))()
-  within((k) => k.buffer("in", "u32", "read").load(k.group(1)).eq(3))()
-  within((k) => k.shared("here", "u32", 4).load(1).eq(3))()
-  expect(within((k) => k.lane.lt(64))).toThrow(`statement 1 (barrier): ${refused}`)
-  expect(within((k) => k.buffer("in", "u32", "read").load(k.lane).eq(3))).toThrow(refused)
-  expect(within((k) => select(k.group(0).eq(0), k.lane, 1).eq(1))).toThrow(refused)
-
+test("barriers stand where all threads come, and under no condition", () => {
   const loop = (to: (k: Builder) => Value) => check((k) => k.for(0, to(k), 1, () => k.barrier()))
+  const refused = "not all threads of a group may come to this barrier"
   loop((k) => k.group(2))()
-  expect(loop((k) => k.lane)).toThrow(refused)
-  expect(check((k) => k.each(64, () => k.barrier()))).toThrow(refused)
-  check((k) => k.each(64, () => k.barrier()), { threads: 1 })()
-  expect(check((k) => k.if(k.lane.lt(8), () => k.if(k.group(0).eq(0), () => k.barrier())))).toThrow(
+  loop((k) => select(k.group(0).lt(k.word("count")), u32(1), 0))()
+  loop((k) => k.buffer("in", "u32", "read").load(k.group(1)))()
+  loop((k) => k.shared("here", "u32", 4).load(1))()
+  expect(loop((k) => k.lane)).toThrow(`statement 1 (barrier): ${refused}`)
+  expect(loop((k) => k.buffer("in", "u32", "read").load(k.lane))).toThrow(refused)
+  expect(loop((k) => select(k.group(0).eq(0), k.lane, 1))).toThrow(refused)
+  expect(check((k) => k.for(0, k.lane, 1, () => k.for(0, 2, 1, () => k.barrier())))).toThrow(
     refused,
   )
+  expect(check((k) => k.each(64, () => k.barrier()))).toThrow(refused)
+  check((k) => k.each(64, () => k.barrier()), { threads: 1 })()
+
+  // Under a condition none may stand, though all threads find the same.
+  const within = (condition: (k: Builder) => Value, body = (k: Builder) => k.barrier()) =>
+    check((k) => k.if(condition(k), () => body(k)))
+  expect(within((k) => k.lane.lt(64))).toThrow(refused)
+  const conditional = "statement 1 (barrier): a barrier stands under no condition"
+  expect(within((k) => k.group(0).eq(0))).toThrow(conditional)
+  const branches = check((k) =>
+    k.if(
+      k.group(0).eq(0),
+      () => {},
+      () => k.barrier(),
+    ),
+  )
+  expect(branches).toThrow(conditional)
+  const looped = within(
+    (k) => k.group(0).eq(0),
+    (k) => k.for(0, 4, 1, () => k.barrier()),
+  )
+  expect(looped).toThrow("statement 2 (barrier): a barrier stands under no condition")
+  within(
+    (k) => k.group(0).eq(0),
+    (k) => void k.subgroupSum(k.lane),
+  )()
   expect(check((k) => k.if(k.lane.lt(32), () => void k.subgroupSum(k.lane)))).toThrow(
     "not all threads of a subgroup may come to this sum",
   )
   const summed = check((k) => {
     const sum = k.subgroupSum(u32(1))
-    k.if(sum.eq(64), () => k.barrier())
+    k.for(0, sum, 1, () => k.barrier())
   })
   expect(summed).toThrow(refused)
 })
 
+test("what is not well formed is printed for no device", () => {
+  const planted = kernel("planted", 64, (k) => k.if(k.group(0).eq(0), () => k.barrier()))
+  for (const printer of Object.values(printers))
+    for (let time = 0; time < 2; time++)
+      expect(() => printer.print([planted], [])).toThrow("kernel planted: statement 1 (barrier)")
+})
+
 test("a variable differs between threads wherever it may have been given something that does", () => {
-  // The barrier stands before the statement that makes its condition differ, in a loop.
+  // The barrier stands before the statement that makes its loop's end differ, in a loop.
   const varying = (turns: number, value: (k: Builder) => Value) =>
     check((k) => {
       const [a, b] = [k.variable(u32(0)), k.variable(u32(0))]
       k.for(0, turns, 1, () => {
-        k.if(b.now.eq(0), () => k.barrier())
+        k.for(0, b.now, 1, () => k.barrier())
         b.set(a.now)
         a.set(value(k))
       })
@@ -193,7 +221,7 @@ test("a variable differs between threads wherever it may have been given somethi
     check((k) => {
       const a = k.variable(u32(0))
       k.if(condition(k), () => a.set(1))
-      k.if(a.now.eq(1), () => k.barrier())
+      k.for(0, a.now, 1, () => k.barrier())
     })
   branched((k) => k.group(0).eq(1))()
   expect(branched((k) => k.lane.eq(1))).toThrow("not all threads")

@@ -1,6 +1,6 @@
 // Whether a kernel is well formed, said before any device sees it: every number has the type that its use wants, nothing is
-// used before or outside of where it is defined, barriers stand where all threads of a group come or none, and the kernel
-// asks no more than the weakest device has. What depends on the numbers themselves is the twin's to refuse (run.ts).
+// used before or outside of where it is defined, barriers stand where all threads of a group come and under no condition, and
+// the kernel asks no more than the weakest device has. What depends on the numbers themselves is the twin's to refuse (run.ts).
 
 import { operandLayout } from "../../../../runtime/gpu/device.ts"
 import {
@@ -88,6 +88,14 @@ interface Definition {
   isUniform: boolean
 }
 
+/** Of a block of statements. */
+interface Surroundings {
+  /** All threads of the group come here or none. */
+  isUniform: boolean
+  /** It is in a branch, or in a loop in one. */
+  isConditional: boolean
+}
+
 class Checker {
   readonly #kernel: Kernel
   readonly #shared: ReadonlyMap<Id, Kernel["shared"][number]>
@@ -115,12 +123,12 @@ class Checker {
     this.#walk((problem) => this.#refuse(problem))
   }
 
-  /** @param atBarrier is told of barriers that not all threads may reach */
-  #walk(atBarrier: (problem: string) => void): void {
+  /** @param misplaced is told of barriers, and sums of subgroups, that stand where they may not */
+  #walk(misplaced: (problem: string) => void): void {
     this.#number = 0
     this.#seen.clear()
     for (const { id } of this.#kernel.shared) this.#claim(id)
-    this.#block(this.#kernel.body, true, atBarrier)
+    this.#block(this.#kernel.body, { isUniform: true, isConditional: false }, misplaced)
   }
 
   #refuse(problem: string): never {
@@ -129,12 +137,12 @@ class Checker {
 
   // ---- statements
 
-  /** @param isUniform whether all threads of the group come here or none */
   #block(
     statements: readonly Statement[],
-    isUniform: boolean,
-    atBarrier: (problem: string) => void,
+    here: Surroundings,
+    misplaced: (problem: string) => void,
   ): void {
+    const { isUniform, isConditional } = here
     const own: Id[] = []
     const define = (id: Id, definition: Definition) => {
       this.#claim(id)
@@ -198,25 +206,28 @@ class Checker {
             this.#refuse("the step is 0")
           this.#claim(statement.id)
           this.#defined.set(statement.id, { kind: "index", type: "u32", isUniform: isSame })
-          this.#block(statement.body, isUniform && isSame, atBarrier)
+          this.#block(statement.body, { ...here, isUniform: isUniform && isSame }, misplaced)
           this.#defined.delete(statement.id)
           break
         }
         case "if": {
           const isSame = this.#typed(statement.condition, "bool") && isUniform
-          this.#block(statement.yes, isSame, atBarrier)
-          this.#block(statement.no, isSame, atBarrier)
+          const within = { isUniform: isSame, isConditional: true }
+          this.#block(statement.yes, within, misplaced)
+          this.#block(statement.no, within, misplaced)
           break
         }
         case "barrier":
-          if (!isUniform) atBarrier("not all threads of a group may come to this barrier")
+          if (!isUniform) misplaced("not all threads of a group may come to this barrier")
+          // PoCL copies all that follows such a barrier, and computes wrong numbers.
+          if (isConditional) misplaced("a barrier stands under no condition")
           break
         case "subgroupSum": {
           this.#need("subgroups")
           const { type } = statement.value
           if (type !== "i32" && type !== "u32") this.#refuse(`subgroups sum no ${type}`)
           this.#typed(statement.value)
-          if (!isUniform) atBarrier("not all threads of a subgroup may come to this sum")
+          if (!isUniform) misplaced("not all threads of a subgroup may come to this sum")
           define(statement.id, { kind: "value", type, isUniform: this.#isAlone })
           break
         }

@@ -121,7 +121,8 @@ export type Statement =
   | { kind: "if"; condition: Expression; yes: readonly Statement[]; no: readonly Statement[] }
   /**
    * All threads of the group come here before one goes on, and see what the others have written, in shared arrays and in
-   * buffers. So it stands only where either all of them come, or none.
+   * buffers. So it stands in no branch, and only in loops whose bounds are the same for all of them: a loop may have no turns
+   * where a branch would not be taken. (A compiler that copies what follows a branch with a barrier gets it wrong.)
    */
   | { kind: "barrier" }
   /** Of whole numbers: the sum, over the threads of the lane's subgroup; all of them come here. */
