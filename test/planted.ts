@@ -1122,6 +1122,13 @@ export const planted: readonly PlantedFault[] = [
     test: "src/compiler/targets/gpu/ir/check.test.ts",
   },
   {
+    what: "a device is checked on the first shape alone",
+    file: "src/compiler/targets/gpu/check-device.ts",
+    text: "for (const [i, each] of shapes.entries()) {",
+    fault: "for (const [i, each] of shapes.slice(0, 1).entries()) {",
+    test: "test/device/check.test.ts",
+  },
+  {
     what: "a printed difference of differences has no brackets",
     file: "src/compiler/targets/gpu/ir/print.ts",
     text: "this.#text(b, own + 0.5)",

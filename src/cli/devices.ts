@@ -128,8 +128,12 @@ function linesOf({
 }
 
 function checkTable(lines: readonly CheckLine[]): string[] {
-  const rows = lines.map(({ kernel, shape, result, words }) => [kernel, shape, result, words])
-  const text = table([["kernel", "groups of threads", "result", ""], ...rows])
+  const rows = lines.map(({ kernel, shapes, equal, result, words }) => [
+    kernel,
+    result === "refused" ? "refused" : `${equal} of ${shapes} equal`,
+    words,
+  ])
+  const text = table([["kernel", "shapes", ""], ...rows])
   return text.split("\n").map((line, i) => `${i ? "       " : "checked"}  ${line}`.trimEnd())
 }
 

@@ -405,7 +405,7 @@ export const devicesOptions = {
   },
   "--check": {
     absent: false,
-    help: "Runs small kernels on every GPU that can be used and says of each whether its results are right: a table to send with a report.",
+    help: "Runs kernels on every GPU that can be used, each on 20 shapes, and says of each whether its results are right: a table to send with a report.",
     read: flag,
   },
   "--driver-timeout": {

@@ -5,8 +5,8 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, expect, onTestFinished, test, vi } from "vitest"
 import { checkDevice } from "../../src/compiler/targets/gpu/check.ts"
-import { gpuCases } from "../../src/compiler/targets/gpu/check-cases.ts"
-import { checkCase } from "../../src/compiler/targets/gpu/check-device.ts"
+import { languageKernels, SHAPES } from "../../src/compiler/targets/gpu/check-cases.ts"
+import { checkShapes } from "../../src/compiler/targets/gpu/check-device.ts"
 import type { GpuDevice } from "../../src/runtime/gpu/device.ts"
 import { openVulkan } from "../../src/runtime/gpu/vulkan.ts"
 import { isLeftOut } from "../left-out.ts"
@@ -19,14 +19,16 @@ const without = isLeftOut(device)
 const titled = (what: string) => (without ? `${what} (skipped: no device of Vulkan)` : what)
 
 test.skipIf(without)(titled("every kernel is a line of the device's table"), async () => {
-  const { code, out, err } = await run(["devices", "--check", "--json"])
+  const vulkanAlone = { OCL_ICD_VENDORS: "/nowhere" }
+  const { code, out, err } = await run(["devices", "--check", "--json"], "", undefined, vulkanAlone)
   expect({ code, err }).toEqual({ code: 0, err: "" })
   const { devices } = JSON.parse(out)
   const { checked } = devices.find((each: { device: string }) => each.device === "vulkan:0")
   expect(checked.map((each: { kernel: string }) => each.kernel)).toEqual(
-    gpuCases.map(({ kernel }) => kernel.name),
+    languageKernels.map(({ name }) => name),
   )
-  for (const each of checked) expect(each).toMatchObject({ result: "equal", words: "" })
+  for (const each of checked)
+    expect(each).toMatchObject({ shapes: SHAPES, equal: SHAPES, result: "equal", words: "" })
   expect(devices.at(-1)).not.toHaveProperty("checked") // the processor
 })
 
@@ -43,22 +45,37 @@ function otherwise(changes: Partial<GpuDevice>): GpuDevice {
 test.skipIf(without)(
   titled("a wrong bit differs, and a refusal is in the driver's words"),
   async () => {
+    const shapes = Array.from({ length: SHAPES }, (_, shape) => wordsKernel.at(shape))
     const flips = otherwise({
       async read(place, at, into) {
         await device!.read(place, at, into)
-        into[4]! ^= 1
+        if (into.length > 1000) into[4]! ^= 1 // what eleven numbers and more come to
       },
     })
-    const { result, words } = await checkCase(flips, "vulkan", "words")
+    const { result, equal, words } = await checkShapes(flips, "vulkan", shapes)
     expect(result).toBe("differs")
-    expect(words).toMatch(/\[1\] \d+, not \d+/)
+    expect(equal).toBe(5)
+    expect(words).toMatch(/^197 numbers.*: \[1\] \d+, not \d+$/)
     const refuses = otherwise({ load: () => Promise.reject(new Error("no such instruction")) })
-    expect(await checkCase(refuses, "vulkan", "words")).toEqual({
+    expect(await checkShapes(refuses, "vulkan", shapes)).toEqual({
       result: "refused",
+      equal: 0,
       words: "no such instruction",
     })
   },
 )
+
+const wordsKernel = languageKernels.find(({ name }) => name === "words")!
+
+test("a kernel is the same on all its shapes, and no two of them are alike", () => {
+  for (const { name, shapes, at } of languageKernels) {
+    const cases = Array.from({ length: shapes }, (_, shape) => at(shape))
+    const texts = cases.map(({ kernel }) => JSON.stringify(kernel))
+    expect([name, new Set(texts).size]).toEqual([name, 1])
+    const operands = cases.map(({ operands, groups }) => JSON.stringify([operands, groups]))
+    expect([name, new Set(operands).size]).toEqual([name, shapes])
+  }
+})
 
 const canPlant = !isLeftOut(hasCompiler)
 const planted = (what: string) => (canPlant ? what : `${what} (skipped: no C compiler)`)
@@ -73,8 +90,8 @@ test.skipIf(!canPlant).each([
   plantDriver(folder, "libvulkan.so.1", library)
   vi.stubEnv("LD_LIBRARY_PATH", folder) // for the process that is started
   onTestFinished(() => void vi.unstubAllEnvs())
-  const lines = await checkDevice({ kind: "vulkan", id: 0 }, 500)
-  expect(lines).toHaveLength(gpuCases.length)
+  const lines = await checkDevice({ kind: "vulkan", id: 0 }, 500, languageKernels)
+  expect(lines).toHaveLength(languageKernels.length)
   expect(lines[0]).toMatchObject({ result: "refused", words: expect.stringMatching(words) })
   expect(lines.at(-1)).toMatchObject({ result: "refused", words: "not tried any more" })
 })

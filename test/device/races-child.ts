@@ -14,9 +14,9 @@ const cases = {
   normalized: () => normalized(),
   counted: () => counted(),
   transposed: () => transposed(),
-  "normalized without barriers": () => normalized(false),
-  "counted, a place too many": () => counted(257),
-  "transposed, four words too many": () => transposed(1),
+  "normalized without barriers": () => normalized({ barriers: false }),
+  "counted, a place too many": () => counted({ places: 257 }),
+  "transposed, four words too many": () => transposed({ beyond: 1 }),
 } as const satisfies Record<string, () => GpuCase>
 
 const device = await openOpencl(0)

@@ -1,5 +1,5 @@
-// Small kernels that together say everything the kernel language can: what a device makes of them is held to the slow twin.
-// Groups are filled twice, and there are tails.
+// Small kernels that together say everything the kernel language can: what a device makes of them is held to the slow twin,
+// on twenty shapes each. On the first one groups are filled twice, and there are tails.
 
 import { halfValues } from "../../../runtime/dtype.ts"
 import { mulberry32 } from "./check-random.ts"
@@ -7,6 +7,7 @@ import { type Builder, f32, fma, i32, kernel, select, u32, type Value } from "./
 import type { Element, Kernel } from "./ir/ir.ts"
 import { floatWord } from "./launch.ts"
 
+/** A kernel on one shape. */
 export interface GpuCase {
   kernel: Kernel
   /** In the order of the kernel's: what lies in a buffer before, or a word. */
@@ -14,10 +15,30 @@ export interface GpuCase {
   groups: readonly [number, number, number]
 }
 
+/** A kernel, and what it is tried on. */
+export interface CheckedKernel {
+  name: string
+  shapes: number
+  /** The same kernel, with operands and groups of one of the shapes. */
+  at: (shape: number) => ShapedCase
+}
+
+export interface ShapedCase extends GpuCase {
+  /** In words. */
+  shape: string
+}
+
+/** Of each kernel. */
+export const SHAPES = 20
+
 export type Numbers = Float32Array | Int32Array | Uint32Array | Uint16Array | Int8Array | Uint8Array
 
 const THREADS = 32
-const COUNT = 3 * 64 + 5
+
+/** How many numbers a kernel is given: one, some less or more than threads and groups of them take, and many. */
+const counts = [3 * 64 + 5, 1, 2, 3, 5, 7, 15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 95, 97, 128, 257]
+/** As many groups, where more or fewer than the numbers ask for are right. */
+const groupsAt = (shape: number) => [3, 1, 2, 5][shape % 4]!
 
 /** Floats at all the ends, then floats of every size and sign. */
 export function floats(count: number, seed: number): Float32Array {
@@ -61,14 +82,14 @@ export function words(count: number, seed: number): Uint32Array {
 
 const integers = (count: number, seed: number) => new Int32Array(words(count, seed).buffer)
 
-/** What each of some expressions of two (or three) numbers is, for pairs of numbers. */
+/** What each of some expressions of two (or three) numbers is, for triples of numbers. */
 function expressions<Type extends "f32" | "i32" | "u32">(
   name: string,
   type: Type,
   to: "f32" | "i32" | "u32",
   write: (a: Value, b: Value, c: Value, k: Builder) => readonly Value[],
-  [a, b, c]: readonly Numbers[],
-): GpuCase {
+  numbers: (count: number, seed: number) => Numbers,
+): CheckedKernel {
   let outputs = 0
   const written = kernel(name, THREADS, (k) => {
     const inputs = ["a", "b", "c"].map((each) => k.buffer(each, type, "read"))
@@ -88,25 +109,42 @@ function expressions<Type extends "f32" | "i32" | "u32">(
       "i",
     )
   })
-  const output = new Uint32Array(COUNT * outputs)
-  const made = { f32: Float32Array, i32: Int32Array, u32: Uint32Array }[to]
-  return {
-    kernel: written,
-    operands: [a!, b!, c!, new made(output.buffer), COUNT],
-    groups: [3, 1, 1],
+  const at = (shape: number) => {
+    const count = counts[shape]!
+    const inputs = [1, 2, 3].map((seed) => numbers(count, 100 * shape + seed))
+    const output = new arrays[to](count * outputs)
+    const operands = [...inputs, output, count]
+    return shaped(`${count} numbers`, written, operands, [groupsAt(shape), 1, 1])
   }
+  return { name, shapes: SHAPES, at }
+}
+
+function shaped(
+  shape: string,
+  kernel: Kernel,
+  operands: GpuCase["operands"],
+  groups: GpuCase["groups"],
+): ShapedCase {
+  return { shape, kernel, operands, groups }
 }
 
 const bool = (condition: Value) => select(condition, u32(1), 0)
 
-const ofFloats = [1, 2, 3].map((seed) => floats(COUNT, seed))
-const ofIntegers = [4, 5, 6].map((seed) => integers(COUNT, seed))
-const ofWords = [7, 8, 9].map((seed) => words(COUNT, seed))
 /** Beyond these a float has no i32. */
-const inRange = (values: Float32Array) =>
-  values.map((value) => (Math.abs(value) < 2 ** 31 ? value : 2147483520))
+const floatsInRange = (count: number, seed: number) =>
+  floats(count, seed).map((value) => (Math.abs(value) < 2 ** 31 ? value : 2147483520))
 
-const expressionCases: readonly GpuCase[] = [
+const arrays = {
+  f32: Float32Array,
+  i32: Int32Array,
+  u32: Uint32Array,
+  f16: Uint16Array,
+  u16: Uint16Array,
+  i8: Int8Array,
+  u8: Uint8Array,
+} as const
+
+const expressionKernels: readonly CheckedKernel[] = [
   expressions(
     "sums_of_floats",
     "f32",
@@ -133,7 +171,7 @@ const expressionCases: readonly GpuCase[] = [
       a.add(Number.NaN),
       a.mul(-0),
     ],
-    ofFloats,
+    floats,
   ),
   expressions(
     "quotients_of_floats",
@@ -151,7 +189,7 @@ const expressionCases: readonly GpuCase[] = [
       a.abs(),
       a.neg(),
     ],
-    ofFloats,
+    floats,
   ),
   expressions(
     "comparisons_of_floats",
@@ -173,14 +211,14 @@ const expressionCases: readonly GpuCase[] = [
       bool(a.mul(0).eq(0)),
       select(a.gt(b), a, b).bits("u32").and(0x7fffffff).min(0x7f800001), // any NaN
     ],
-    ofFloats,
+    floats,
   ),
   expressions(
     "integers_from_floats",
     "f32",
     "i32",
     (a, b) => [a.whole(), b.neg().whole(), a.bits("i32"), a.bits("u32").bits("i32").add(1)],
-    ofFloats.map(inRange),
+    floatsInRange,
   ),
   expressions(
     "integers",
@@ -208,7 +246,7 @@ const expressionCases: readonly GpuCase[] = [
       select(a.le(b).and(a.ne(c)), a, b.add(c)),
       a.sub(b.sub(c)),
     ],
-    ofIntegers,
+    integers,
   ),
   expressions(
     "words",
@@ -240,7 +278,7 @@ const expressionCases: readonly GpuCase[] = [
       bool(a.and(b).eq(c)),
       bool(a.shr(1).lt(b.shl(1))),
     ],
-    ofWords,
+    words,
   ),
   expressions(
     "floats_from_words",
@@ -252,7 +290,7 @@ const expressionCases: readonly GpuCase[] = [
       b.shr(7).float(),
       a.and(0x7fffff).or(0x3f800000).bits("f32"),
     ],
-    ofWords,
+    words,
   ),
   expressions(
     "dots_of_bytes",
@@ -263,37 +301,34 @@ const expressionCases: readonly GpuCase[] = [
       k.dot4(a, b, c.bits("i32")),
       k.dot4(b, c, k.dot4(a, u32(0x807f0180), -1)),
     ],
-    ofWords,
+    words,
   ),
 ]
 
 /** Loads each element and stores it in each kind that takes what was loaded. */
-function copies(name: string, element: Element, numbers: Numbers, to: readonly Element[]): GpuCase {
-  const count = numbers.length
+function copies(
+  name: string,
+  element: Element,
+  numbers: Numbers,
+  to: readonly Element[],
+): CheckedKernel {
   const written = kernel(name, THREADS, (k) => {
     const input = k.buffer("input", element, "read")
     const outputs = to.map((each) => k.buffer(`as_${each}`, each, "write"))
-    k.each(count, (i) => {
+    k.each(k.word("count"), (i) => {
       const value = input.load(i)
       for (const output of outputs) output.store(i, value)
     })
   })
-  return {
-    kernel: written,
-    operands: [numbers, ...to.map((each) => new arrays[each](count))],
-    groups: [1, 1, 1],
+  // All of them first, then some from here and there.
+  const at = (shape: number) => {
+    const from = Math.floor((numbers.length * shape) / SHAPES)
+    const own = shape === 0 ? numbers : numbers.slice(from, from + counts[shape]!)
+    const outputs = to.map((each) => new arrays[each](own.length))
+    return shaped(`${own.length} elements`, written, [own, ...outputs, own.length], [1, 1, 1])
   }
+  return { name, shapes: SHAPES, at }
 }
-
-const arrays = {
-  f32: Float32Array,
-  i32: Int32Array,
-  u32: Uint32Array,
-  f16: Uint16Array,
-  u16: Uint16Array,
-  i8: Int8Array,
-  u8: Uint8Array,
-} as const
 
 /** Around what f16 can hold: halfway between two of its numbers, below and above that, and beyond its ends. */
 function nearHalves(): Float32Array {
@@ -312,19 +347,19 @@ function nearHalves(): Float32Array {
 const allHalves = Uint16Array.from({ length: 65536 }, (_, half) => half)
 const bytes = Int8Array.from({ length: 256 + 7 }, (_, i) => i)
 
-const copyCases: readonly GpuCase[] = [
+const copyKernels: readonly CheckedKernel[] = [
   copies("floats_stored", "f32", nearHalves(), ["f32", "f16"]),
   copies("halves_loaded", "f16", allHalves, ["f32"]),
-  copies("integers_stored", "i32", integers(COUNT, 10), ["i32", "i8"]),
-  copies("words_stored", "u32", words(COUNT, 11), ["u32", "u16", "u8"]),
+  copies("integers_stored", "i32", integers(1000, 10), ["i32", "i8"]),
+  copies("words_stored", "u32", words(1000, 11), ["u32", "u16", "u8"]),
   copies("shorts_loaded", "u16", allHalves.subarray(0, 70), ["u32", "u16"]),
   copies("signed_bytes_loaded", "i8", bytes, ["i32", "i8"]),
   copies("bytes_loaded", "u8", new Uint8Array(bytes.buffer), ["u32", "u8"]),
 ]
 
 /** Each row's sum of squares, by a tree in shared memory, and the row divided by its root. */
-export function normalized(barriers = true): GpuCase {
-  const [rows, columns, threads] = [5, 131, 64]
+export function normalized({ barriers = true, rows = 5, columns = 131 } = {}): GpuCase {
+  const threads = 64
   const written = kernel("normalized", threads, (k) => {
     const rowsIn = k.buffer("rows", "f32", "readwrite")
     const width = k.word("width")
@@ -356,7 +391,7 @@ export function normalized(barriers = true): GpuCase {
 }
 
 /** How often each byte stands in a text, counted in shared memory by all threads. */
-export function counted(places = 256): GpuCase {
+export function counted({ places = 256, length = 999 } = {}): GpuCase {
   const written = kernel("counted", 64, (k) => {
     const text = k.buffer("text", "u8", "read")
     const out = k.buffer("counts", "u32", "write")
@@ -375,41 +410,36 @@ export function counted(places = 256): GpuCase {
     k.each(places, (i) => out.store(i, counts.load(i)))
     k.if(k.lane.eq(0), () => out.store(256, signed.load(0).bits("u32")))
   })
-  const text = new Uint8Array(words(250, 13).buffer).subarray(0, 999)
+  const text = new Uint8Array(words(Math.ceil(length / 4), 13).buffer).subarray(0, length)
   return { kernel: written, operands: [text, new Uint32Array(257), text.length], groups: [1, 1, 1] }
 }
 
-/** A matrix by its transpose, through a tile that all threads fill; loaded four words at a time. */
-export function transposed(beyond = 0): GpuCase {
-  const size = 40
+/** A matrix by its transpose, through a tile that all threads fill; loaded four words at a time. Sizes are of 8. */
+export function transposed({ beyond = 0, rows = 40, columns = 40 } = {}): GpuCase {
   const written = kernel("transposed", 64, (k) => {
     const input = k.buffer("input", "u32", "read")
     const output = k.buffer("output", "u32", "write")
+    const [height, width] = [k.word("rows"), k.word("columns")]
     const tile = k.shared("tile", "u32", 64)
     const [x, y] = [k.group(0), k.group(1)]
     const [column, row] = [k.lane.rem(8), k.lane.div(8)]
     k.if(k.lane.lt(16), () => {
       const four = input.loadFour(
-        y
-          .mul(8)
-          .add(k.lane.div(2))
-          .mul(size / 4)
-          .add(x.mul(2))
-          .add(k.lane.and(1))
-          .add(beyond),
+        y.mul(8).add(k.lane.div(2)).mul(width.shr(2)).add(x.mul(2)).add(k.lane.and(1)).add(beyond),
       )
       for (const [i, word] of four.entries()) tile.store(k.lane.mul(4).add(i), word)
     })
     k.barrier()
     const word = tile.load(column.mul(8).add(row))
-    output.store(x.mul(8).add(row).mul(size).add(y.mul(8)).add(column), word)
+    output.store(x.mul(8).add(row).mul(height).add(y.mul(8)).add(column), word)
   })
-  const input = words(size * size, 14)
-  return { kernel: written, operands: [input, new Uint32Array(size * size)], groups: [5, 5, 1] }
+  const input = words(rows * columns, 14)
+  const operands = [input, new Uint32Array(rows * columns), rows, columns]
+  return { kernel: written, operands, groups: [columns / 8, rows / 8, 1] }
 }
 
 /** Loops within branches within loops, and how long they take to reach 1. */
-function wandering(): GpuCase {
+function wandering([x, y, z]: GpuCase["groups"]): GpuCase {
   const written = kernel("wandering", THREADS, (k) => {
     const output = k.buffer("output", "u32", "write")
     const each = k.let(k.group(0).add(k.groups(0).mul(k.group(1))), "each")
@@ -439,64 +469,74 @@ function wandering(): GpuCase {
     output.store(at.mul(2), steps.now)
     output.store(at.mul(2).add(1), end.now)
   })
-  return { kernel: written, operands: [new Uint32Array(2 * 12 * THREADS)], groups: [3, 2, 2] }
+  return {
+    kernel: written,
+    operands: [new Uint32Array(2 * x * y * z * THREADS)],
+    groups: [x, y, z],
+  }
 }
 
 /** What threads of a group wrote to a buffer, the others read behind a barrier, again and again. */
-function rotated(): GpuCase {
+function rotated({ groups, turns }: { groups: number; turns: number }): GpuCase {
   const written = kernel("rotated", 64, (k) => {
     const ring = k.buffer("ring", "i32", "readwrite")
     const begin = k.let(k.group(0).mul(64), "begin")
-    k.for(0, 9, 1, (turn) => {
+    k.for(0, k.word("turns"), 1, (turn) => {
       const next = k.let(ring.load(begin.add(k.lane.add(turn).rem(64))), "next")
       k.barrier()
       ring.store(begin.add(k.lane), next.mul(3).sub(turn.bits("i32")))
       k.barrier()
     })
   })
-  return { kernel: written, operands: [integers(3 * 64, 15)], groups: [3, 1, 1] }
+  return { kernel: written, operands: [integers(groups * 64, 15), turns], groups: [groups, 1, 1] }
 }
 
 /** What a half keeps of a float: a NaN is one still, whatever its bits. */
-function halved(): GpuCase {
+function halved(count: number): GpuCase {
   const written = kernel("halved", THREADS, (k) => {
     const [input, output] = [k.buffer("input", "f32", "read"), k.buffer("output", "f32", "write")]
     const halves = k.buffer("halves", "f16", "readwrite")
-    k.each(COUNT, (i) => halves.store(i, input.load(i)))
+    const all = k.word("count")
+    k.each(all, (i) => halves.store(i, input.load(i)))
     k.barrier()
-    k.each(COUNT, (i) => output.store(i, halves.load(i)))
+    k.each(all, (i) => output.store(i, halves.load(i)))
     k.barrier()
-    k.each(COUNT, (i) => halves.store(i, 0))
+    k.each(all, (i) => halves.store(i, 0))
   })
   return {
     kernel: written,
-    operands: [floats(COUNT, 17), new Float32Array(COUNT), new Uint16Array(COUNT)],
+    operands: [floats(count, 17), new Float32Array(count), new Uint16Array(count), count],
     groups: [1, 1, 1],
   }
 }
 
 /** Numbers of every kind that stand in the kernel itself. */
-function written(): GpuCase {
+function written(groups: number): GpuCase {
   const singles = floats(100, 18)
   const [wholes, plain] = [integers(50, 19), words(50, 20)]
   const numbers = kernel("written", THREADS, (k) => {
     const outputs = (["f32", "i32", "u32"] as const).map((each) => k.buffer(each, each, "write"))
     k.if(k.lane.eq(31), () => {
       for (const [i, each] of [singles, wholes, plain].entries())
-        for (const [j, value] of each.entries()) outputs[i]!.store(j, value)
+        for (const [j, value] of each.entries())
+          outputs[i]!.store(k.group(0).mul(each.length).add(j), value)
     })
   })
-  const operands = [new Float32Array(100), new Int32Array(50), new Uint32Array(50)]
-  return { kernel: numbers, operands, groups: [1, 1, 1] }
+  const operands = [
+    new Float32Array(100 * groups),
+    new Int32Array(50 * groups),
+    new Uint32Array(50 * groups),
+  ]
+  return { kernel: numbers, operands, groups: [groups, 1, 1] }
 }
 
 /** Names that mean something in C, twice the same, and none at all. */
-function oddlyNamed(): GpuCase {
+function oddlyNamed(groups: number): GpuCase {
   const written = kernel("select", THREADS, (k) => {
     const half = k.buffer("half", "f32", "read")
     const global = k.buffer("double", "f32", "write")
     const word = k.word("min", "f32")
-    const lane = k.let(k.lane, "lane")
+    const lane = k.let(k.group(0).mul(THREADS).add(k.lane), "lane")
     const one = k.let(half.load(lane), "sqrt")
     const two = k.let(half.load(lane).mul(word), "sqrt")
     const three = k.let(one.mul(two).abs().sqrt(), "a b")
@@ -504,23 +544,67 @@ function oddlyNamed(): GpuCase {
     const five = k.let(fma(one, two, four), "half_at")
     global.store(lane, five)
   })
-  const out = new Float32Array(THREADS)
+  const out = new Float32Array(groups * THREADS)
   return {
     kernel: written,
-    operands: [floats(THREADS, 16), out, floatWord(-0.1)],
-    groups: [1, 1, 1],
+    operands: [floats(groups * THREADS, 16), out, floatWord(-0.1)],
+    groups: [groups, 1, 1],
   }
 }
 
-export const gpuCases: readonly GpuCase[] = [
-  ...expressionCases,
-  ...copyCases,
-  normalized(),
-  counted(),
-  transposed(),
-  wandering(),
-  rotated(),
-  halved(),
-  written(),
-  oddlyNamed(),
+/** A kernel by what makes it for a size. */
+function sized<Size>(
+  sizeAt: (shape: number) => Size,
+  make: (size: NoInfer<Size>) => GpuCase,
+  text: (size: NoInfer<Size>) => string,
+): CheckedKernel {
+  const at = (shape: number) => ({ ...make(sizeAt(shape)), shape: text(sizeAt(shape)) })
+  return { name: at(0).kernel.name, shapes: SHAPES, at }
+}
+
+const matrix = (size: { rows: number; columns: number }) => `${size.rows} x ${size.columns}`
+const inGroups = (groups: number) => `${groups} groups`
+
+export const languageKernels: readonly CheckedKernel[] = [
+  ...expressionKernels,
+  ...copyKernels,
+  sized(
+    (shape: number) => ({ rows: [5, 1, 2, 9][shape % 4]!, columns: shape ? counts[shape]! : 131 }),
+    normalized,
+    matrix,
+  ),
+  sized(
+    (shape: number) => ({ length: shape ? 3 * counts[shape]! : 999 }),
+    counted,
+    ({ length }) => `${length} bytes`,
+  ),
+  sized(
+    (shape: number) => ({
+      rows: shape ? 8 * (1 + (shape % 7)) : 40,
+      columns: 40 - 8 * (shape % 5),
+    }),
+    transposed,
+    matrix,
+  ),
+  sized(
+    (shape: number): GpuCase["groups"] =>
+      shape ? [1 + (shape % 5), 1 + Math.floor(shape / 5), 2 - (shape % 2)] : [3, 2, 2],
+    wandering,
+    (groups) => `${groups.join(" x ")} groups`,
+  ),
+  sized(
+    (shape: number) => ({ groups: 3 + (shape % 5), turns: shape ? shape % 11 : 9 }),
+    rotated,
+    ({ groups, turns }) => `${groups} groups, ${turns} turns`,
+  ),
+  sized(
+    (shape: number) => counts[shape]!,
+    halved,
+    (count) => `${count} floats`,
+  ),
+  sized((shape: number) => 1 + shape, written, inGroups),
+  sized((shape: number) => 1 + shape, oddlyNamed, inGroups),
 ]
+
+/** Each of them on its first shape. */
+export const gpuCases: readonly GpuCase[] = languageKernels.map(({ at }) => at(0))

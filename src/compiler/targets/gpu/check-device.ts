@@ -1,10 +1,10 @@
-// A case of check-cases.ts on a device: what lies in its buffers afterwards, and whether that is right.
+// Kernels on a device: what lies in their buffers afterwards, and whether that is right.
 
 import type { GpuDevice, GpuKernel, Place } from "../../../runtime/gpu/device.ts"
 import type { GpuKind } from "../../../runtime/gpu/open.ts"
-import type { CheckOutcome } from "./check.ts"
-import { type GpuCase, gpuCases, type Numbers } from "./check-cases.ts"
-import { Memory, runKernel } from "./ir/run.ts"
+import type { CheckOrder, CheckOutcome } from "./check.ts"
+import type { GpuCase, Numbers } from "./check-cases.ts"
+import { Memory, type Order, runKernel } from "./ir/run.ts"
 import { printers } from "./printers.ts"
 
 export const newCancel = () => new Int32Array(new SharedArrayBuffer(4))
@@ -41,10 +41,14 @@ export async function runOn(
   return arrays
 }
 
-/** What the slow twin makes of it, in every order of threads, with subgroups of so many. */
-export function twinOf({ kernel, operands, groups }: GpuCase, subgroup = 32): Numbers[] {
+/** What the slow twin makes of it, in each of these orders of threads, with subgroups of so many. */
+export function twinOf(
+  { kernel, operands, groups }: GpuCase,
+  subgroup = 32,
+  orders: readonly Order[] = ["backward", "shuffled", "forward"],
+): Numbers[] {
   let arrays: Numbers[] = []
-  for (const order of ["backward", "shuffled", "forward"] as const) {
+  for (const order of orders) {
     const memory = operands.map((each) => (typeof each === "number" ? each : Memory.of(each)))
     runKernel(kernel, memory, groups, { order, subgroup })
     const made = operands.map((each, i) => {
@@ -67,27 +71,29 @@ export function differences(found: Numbers, expected: Numbers): string[] {
 }
 
 /** In the words of every profile that the device can be given. */
-export async function checkCase(
+export async function checkShapes(
   device: GpuDevice,
   kind: GpuKind,
-  name: string,
+  shapes: CheckOrder,
 ): Promise<CheckOutcome> {
-  const each = gpuCases.find(({ kernel }) => kernel.name === name)!
-  const expected = twinOf(each, device.traits.subgroup)
-  const printer = printers[kind]
+  const { profiles, print } = printers[kind]
+  const differing = new Map<number, string>() // numbers of shapes, and where each does first
   try {
-    for (const needs of printer.profiles.filter((some) =>
-      some.every((need) => device.traits[need]),
-    )) {
-      const { modules, kernels } = printer.print([each.kernel], needs)
+    const expected = shapes.map((each) => twinOf(each, device.traits.subgroup, ["forward"]))
+    for (const needs of profiles.filter((some) => some.every((need) => device.traits[need]))) {
+      const { modules, kernels } = print([shapes[0]!.kernel], needs)
       const [loaded] = await device.load(modules, kernels)
-      const found = await runOn(device, loaded!, each)
-      const differing = found.flatMap((array, i) => differences(array, expected[i]!))
-      if (differing.length > 0)
-        return { result: "differs", words: [...needs, ...differing.slice(0, 2)].join("; ") }
+      for (const [i, each] of shapes.entries()) {
+        const found = await runOn(device, loaded!, each)
+        const [first] = found.flatMap((array, n) => differences(array, expected[i]![n]!))
+        if (first === undefined || differing.has(i)) continue
+        differing.set(i, [each.shape, ...needs].join(", ").concat(`: ${first}`))
+      }
     }
-    return { result: "equal", words: "" }
   } catch (error) {
-    return { result: "refused", words: (error as Error).message }
+    return { result: "refused", equal: 0, words: (error as Error).message }
   }
+  const [words = ""] = differing.values()
+  const equal = shapes.length - differing.size
+  return { result: differing.size > 0 ? "differs" : "equal", equal, words }
 }

@@ -3,23 +3,28 @@
 
 import type { GpuKind } from "../../../runtime/gpu/open.ts"
 import { Worker, WorkerLost } from "../../../worker/worker.ts"
-import { gpuCases } from "./check-cases.ts"
+import { type CheckedKernel, languageKernels, type ShapedCase } from "./check-cases.ts"
 
 export interface CheckOpening {
   kind: GpuKind
   id: number
 }
 
+/** A kernel and all its shapes. */
+export type CheckOrder = readonly ShapedCase[]
+
 export interface CheckOutcome {
   result: "equal" | "differs" | "refused"
-  /** Where it differs, or what its driver says. */
+  /** On how many shapes it computes what the twin does. */
+  equal: number
+  /** On which shape it first differs and where, or what its driver says. */
   words: string
 }
 
 export interface CheckLine extends CheckOutcome {
   kernel: string
-  /** Groups of threads, and how many threads a group has. */
-  shape: string
+  /** On how many it was tried. */
+  shapes: number
 }
 
 /** A driver that hangs does so with every kernel. */
@@ -30,8 +35,9 @@ const GONE = "the driver's process is gone"
 export async function checkDevice(
   opening: CheckOpening,
   milliseconds: number,
+  kernels: Iterable<CheckedKernel> = languageKernels,
 ): Promise<CheckLine[]> {
-  const worker = new Worker<string, CheckOutcome>({
+  const worker = new Worker<CheckOrder, CheckOutcome>({
     name: `check of ${opening.kind}:${opening.id}`,
     file: new URL("check-worker", import.meta.url),
     host: "process",
@@ -39,21 +45,22 @@ export async function checkDevice(
     opening,
     milliseconds,
   })
+  const refused = (words: string): CheckOutcome => ({ result: "refused", equal: 0, words })
   const lines: CheckLine[] = []
   let lost = 0 // in a row
-  for (const { kernel, groups } of gpuCases) {
-    const shape = `${groups.join(" x ")} of ${kernel.threads}`
+  for (const { name, shapes, at } of kernels) {
     if (lost === MAX_LOST) {
-      lines.push({ kernel: kernel.name, shape, result: "refused", words: "not tried any more" })
+      lines.push({ kernel: name, shapes, ...refused("not tried any more") })
       continue
     }
     lost++
-    const outcome = await worker.ask(kernel.name).catch((error: Error): CheckOutcome => {
+    const order = Array.from({ length: shapes }, (_, shape) => at(shape))
+    const outcome = await worker.ask(order).catch((error: Error) => {
       if (!(error instanceof WorkerLost)) throw error
-      return { result: "refused", words: `${GONE}: ${error.why}` }
+      return refused(`${GONE}: ${error.why}`)
     })
     if (!outcome.words.startsWith(GONE)) lost = 0
-    lines.push({ kernel: kernel.name, shape, ...outcome })
+    lines.push({ kernel: name, shapes, ...outcome })
   }
   void worker.close() // a process that waits inside the kernel cannot be waited for
   return lines
