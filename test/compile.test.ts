@@ -167,7 +167,7 @@ compiling(
     const { code, err } = await run(["serve", compiled, ...options])
     expect({ code, err }).toEqual({
       code: 2,
-      err: `sinter: --target: reference was asked for, but ${library}, which --model-lib names, is for cpu; leave one of the two out\n`,
+      err: `sinter: --target: reference was asked for, but --model-lib ${library} is for cpu; leave one of the two out.\n`,
     })
   },
 )

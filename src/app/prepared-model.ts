@@ -99,7 +99,7 @@ export async function prepareModel(options: ModelOptions): Promise<PreparedModel
 
 /** The device comes before the plan, which it brings its traits to; a target or a library that was asked for narrows the choice. */
 function deviceFor({ device, target, modelLib }: ModelSettings): Promise<Device> {
-  const requested = requestedTarget({ target, library: modelLib })
+  const requested = requestedTarget({ target, library: modelLib }, device.name)
   const usable = requested ? targets[requested].devices : usableDevices
   return chooseDevice(device, usable, whyUnusable)
 }

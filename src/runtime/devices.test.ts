@@ -52,6 +52,14 @@ test.each([
   )
 })
 
+test("auto says why it finds nothing", async () => {
+  const choosing = chooseDevice({ name: "auto", id: 0 }, ["metal"])
+  if (process.platform === "linux")
+    await expect(choosing).rejects.toThrow(
+      "--device auto is not on this machine: there is no driver for linux; found: nothing.",
+    )
+})
+
 test("a device that is here and that nothing runs on is refused, with those that something does", async () => {
   await expect(chooseDevice({ name: "cpu", id: 0 }, ["cuda", "vulkan"])).rejects.toThrow(
     "--device cpu:0 is here, but what was asked for runs on cuda, vulkan only",
@@ -143,6 +151,12 @@ test.skipIf(isLeftOut(software))(
     ).toMatchObject({
       name: "cpu",
     })
+    const choosing = chooseDevice({ name: "auto", id: 0 }, [name], undefined, true)
+    await expect(choosing).rejects.toThrow(
+      new RegExp(
+        `^--device auto takes no processor .+ --device ${name}:${id} takes it; found: ${name}:${id} `,
+      ),
+    )
     const { total, shared } = memory // what is free changes meanwhile
     const chosen = await chooseDevice({ name, id }, [name, "cpu"])
     expect(chosen).toMatchObject({ name, id, description, memory: { total, shared } })

@@ -124,16 +124,30 @@ export async function chooseDevice(
   const missing = others.filter((name) => surveys.every((survey) => survey.name !== name))
   surveys.push(...(await Promise.all([...new Set(missing)].map((name) => surveyOf(name)))))
   const present = surveys.flatMap(({ devices }) => devices)
-  const device = present.find(({ name, id }) => name === asked.name && id === asked.id)
-  const { obstacles = [] } = surveys.find(({ name }) => name === asked.name) ?? {}
-  const onlyOn = `what was asked for runs on ${usable.join(", ")} only`
+  const list = present.map(({ name, id, description }) => `${name}:${id} (${description})`)
   throw problem("device_missing", {
-    device: `${asked.name}:${asked.id}`,
-    why: device
-      ? `is here, but ${device.obstacle?.problem ?? whyUnusable(device.name) ?? onlyOn}`
-      : `is not on this machine${obstacles.map((each) => `: ${each.problem}`).join("")}`,
-    found: present.map(({ name, id, description }) => `${name}:${id} (${description})`).join(", "),
+    device: asked.name === "auto" && asked.id === 0 ? "auto" : `${asked.name}:${asked.id}`,
+    why: whyMissing(asked, usable, surveys, whyUnusable),
+    found: list.join(", ") || "nothing",
   })
+}
+
+function whyMissing(
+  asked: DeviceRequest,
+  usable: readonly DeviceName[],
+  surveys: readonly Survey[],
+  whyUnusable: (name: DeviceName) => string | undefined,
+): string {
+  const present = surveys.flatMap(({ devices }) => devices)
+  const processor = present.find(({ name, obstacle }) => name !== "cpu" && !obstacle)
+  if (asked.name === "auto" && asked.id === 0 && processor)
+    return `takes no processor that a GPU's driver lists, and nothing else here is of ${usable.join(", ")}; --device ${processor.name}:${processor.id} takes it`
+  const device = present.find(({ name, id }) => name === asked.name && id === asked.id)
+  if (device)
+    return `is here, but ${device.obstacle?.problem ?? whyUnusable(device.name) ?? `what was asked for runs on ${usable.join(", ")} only`}`
+  const isOfKind = ({ name }: Survey) => asked.name === "auto" || name === asked.name
+  const obstacles = surveys.filter(isOfKind).flatMap(({ obstacles }) => obstacles)
+  return `is not on this machine${obstacles.map((each) => `: ${each.problem}`).join("")}`
 }
 
 /**

@@ -40,17 +40,26 @@ export interface ProgramWish extends TargetWish {
 
 /**
  * The target that was asked for, by name or by its library; undefined where any will do.
- * @throws `library_unusable`, `option_invalid`
+ * @throws `library_unusable`, `option_invalid` where target, library and device contradict each other
  */
-export function requestedTarget({ target, library }: TargetWish): TargetName | undefined {
+export function requestedTarget(
+  { target, library }: TargetWish,
+  device: DeviceName | "auto",
+): TargetName | undefined {
   const named = target === "auto" ? undefined : target
-  if (!library) return named
-  const made = targetOfLibrary(library, readManifest(library))
-  if (named === undefined || named === made) return made
-  throw problem("option_invalid", {
-    option: "--target",
-    problem: `${named} was asked for, but ${library}, which --model-lib names, is for ${made}; leave one of the two out`,
-  })
+  const made = library ? targetOfLibrary(library, readManifest(library)) : named
+  if (made === undefined) return undefined
+  const from = library ? `--model-lib ${library}` : `--target ${made}`
+  const refuse = (option: string, asked: string, works: string) =>
+    problem("option_invalid", {
+      option,
+      problem: `${asked} was asked for, but ${from} is for ${works}; leave one of the two out.`,
+    })
+  if (named !== undefined && named !== made) throw refuse("--target", named, made)
+  const { devices } = targets[made]
+  if (device !== "auto" && !devices.includes(device))
+    throw refuse("--device", device, devices.join(", "))
+  return made
 }
 
 /** What a plan for this device must be like. */
@@ -67,12 +76,7 @@ const MAX_INTERPRETED = 50e6 // parameters
  */
 export async function prepareProgram(plan: Plan, wish: ProgramWish): Promise<Prepared> {
   const { device, library, log } = wish
-  const target = requestedTarget(wish)
-  if (target && !targets[target].devices.includes(device.name))
-    throw problem("option_invalid", {
-      option: "--device",
-      problem: `${device.name} was chosen, but ${library ?? `--target ${target}`} is for ${targets[target].devices.join(", ")}; leave one of the two out`,
-    })
+  const target = requestedTarget(wish, device.name)
   if (library) return prepareFile(library, plan, device.id)
   if (target)
     return (await shipped(plan, wish, [target])) ?? targets[target].prepare(plan, device.id, log)
