@@ -1,6 +1,7 @@
 // docs/models.md, printed from the table of architectures.
 
 import { architectures } from "./architectures.ts"
+import { ggufArchitectures } from "./gguf/architectures.ts"
 import { blockTypeNames, codecOfType } from "./gguf/types.ts"
 
 export function modelsPage(): string {
@@ -8,6 +9,9 @@ export function modelsPage(): string {
     .map(([name, { models }]): [string, string] => [name, models])
     .sort(([a], [b]) => (a < b ? -1 : 1))
   const types = blockTypeNames.filter((type) => codecOfType(type) !== undefined)
+  const gguf = Object.keys(ggufArchitectures)
+    .map((name) => `\`${name}\``)
+    .join(", ")
   return [
     "# Models",
     "",
@@ -21,8 +25,9 @@ export function modelsPage(): string {
     "What a configuration says that would change the mathematics and is not known is refused by name, never left out.",
     "Models that also see or hear are served as the text model inside of them.",
     "",
-    "GGUF files, whole or split, open where their architecture is `llama` (mistral's, too), `qwen2` or `qwen3`. Their matrices stay in",
-    `the file's own types: ${types.join(", ")}.`,
+    `GGUF files, whole or split, open where their architecture is ${gguf}. Their matrices stay in the file's own types: ${types.join(", ")}.`,
+    "Keys and tensors that would change the mathematics and are not known of the architecture are refused by name, and so is a `pre`",
+    "whose way of cutting texts is not known.",
     "",
     "Matrices are served in the folder's own floats, or packed by `--quantization`. Layers that see only a window of",
     "positions keep the keys and values of a window, also where others see and keep everything.",

@@ -177,8 +177,10 @@ function checkLayers(fields: Fields, { shapes }: ModelConfig, { entries }: Weigh
 }
 
 function checkTensors(graph: Graph, weights: Weights): void {
-  for (const { sources, columns } of weightsOf(graph))
+  const read = weightsOf(graph)
+  for (const { sources, columns } of read)
     for (const { tensor, rows } of sources) weights.tensor(tensor, rows, columns)
+  weights.refuseOthers?.(read.flatMap(({ sources }) => sources.map(({ tensor }) => tensor)))
 }
 
 /** What each matrix that the graph reads is stored in. */

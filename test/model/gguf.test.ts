@@ -1,8 +1,9 @@
 // GGUF files against logits, tokens and texts that other programs computed from them: see test/golden/gguf/README.md.
 
-import { readdirSync, readFileSync } from "node:fs"
-import { join } from "node:path"
-import { afterAll, beforeAll, describe, expect, test } from "vitest"
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { basename, dirname, join } from "node:path"
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest"
 import { planOf } from "../../src/app/plan.ts"
 import { foreign, Text } from "../../src/chat/jinja/text.ts"
 import { openTokenizer } from "../../src/chat/tokenizer.ts"
@@ -13,19 +14,35 @@ import { traitsOf } from "../../src/compiler/targets/prepare.ts"
 import { openReference } from "../../src/compiler/targets/reference/reference.ts"
 import { Problem } from "../../src/errors.ts"
 import { Folder } from "../../src/model/folder.ts"
+import { ggufArchitectures } from "../../src/model/gguf/architectures.ts"
 import { unpackBlocks } from "../../src/model/gguf/blocks.ts"
 import { readContainer } from "../../src/model/gguf/container.ts"
+import { cuts } from "../../src/model/gguf/cuts.ts"
 import { type BlockTypeName, blockTypes, codecOfType } from "../../src/model/gguf/types.ts"
+import { ggufIn } from "../../src/model/locate.ts"
 import { type Model, openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import { widen } from "../../src/runtime/dtype.ts"
 import { groupCodecs, isGroupCodec, rowLayout } from "../../src/runtime/format.ts"
 import { openLibrary } from "../../src/runtime/library.ts"
-import { readGolden, readTensors } from "./golden.ts"
-import { arithmeticHere, blocksFor, continueGreedily, prefill, worstDifference } from "./steps.ts"
+import { type GoldenPrompt, readGolden, readTensors } from "./golden.ts"
+import {
+  arithmeticHere,
+  blocksFor,
+  continueGreedily,
+  limitsFor,
+  prefill,
+  worstDifference,
+} from "./steps.ts"
 
 const root = join(import.meta.dirname, "../golden/gguf")
 const names = readdirSync(root).filter((name) => /^(llama|mistral|qwen)/.test(name))
+const models = join(root, "../models")
+/** Folders of models/ whose weights lie in a GGUF file, too. */
+const converted = readdirSync(join(root, "architectures")).flatMap((file) =>
+  file.endsWith(".gguf") ? [file.slice(0, -".gguf".length)] : [],
+)
+const convertedFile = (name: string) => join(root, "architectures", `${name}.gguf`)
 const limits = { blocks: [50], tokens: 700, sequences: 2, rows: 700 }
 
 describe.each(names)("%s", (name) => {
@@ -63,6 +80,61 @@ describe.each(names)("%s", (name) => {
       expect(drawn).toEqual([...greedy])
     }
   })
+})
+
+/** Logits of each prompt's last rows, by the reference. */
+async function logitsOf(path: string, prompts: readonly GoldenPrompt[]): Promise<Float32Array[]> {
+  const model = await openModel(path)
+  const { codecOf, format } = model
+  const options = { format, activations: "float", kv: "f32" } as const
+  const plan = compile(model.graph, { ...options, ...(codecOf && { codecOf }) })
+  const program = openReference(plan, limitsFor(plan, { ...limits, blocks: 50 }))
+  await loadParameters(model.weights, program.manifest, program)
+  const all: Float32Array[] = []
+  for (const { tokens, firstRow } of prompts)
+    all.push(await prefill(program, tokens, blocksFor(tokens.length), { firstRow }))
+  await program.close()
+  await model.close()
+  return all
+}
+
+test("every architecture of the table has a file", async () => {
+  const files = [...names.map((name) => join(root, name)), ...converted.map(convertedFile)]
+  const seen = new Set<unknown>()
+  for (const path of files) {
+    const isFile = path.endsWith(".gguf")
+    const folder = new Folder(isFile ? dirname(path) : path)
+    const { pairs, handle } = await readContainer(folder, isFile ? basename(path) : ggufIn(path)!)
+    seen.add(pairs.get("general.architecture"))
+    await handle.close()
+  }
+  expect(seen).toEqual(new Set(Object.keys(ggufArchitectures)))
+})
+
+const smollm3 = "smollm3" // its folder leaves another layer unturned than a file can say
+
+test.each(converted.filter((name) => name !== smollm3))(
+  "%s: logits are within 1e-3 of the golden ones of its folder",
+  async (name) => {
+    const prompts = readGolden(join(models, name))
+    const ours = await logitsOf(convertedFile(name), prompts)
+    for (const [i, { logits }] of prompts.entries())
+      expect(worstDifference(ours[i]!, logits)).toBeLessThan(1e-3)
+  },
+)
+
+test("smollm3: logits are those of its folder, if every fourth layer is not turned", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "sinter-smollm3-"))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  cpSync(join(models, smollm3), folder, { recursive: true })
+  const config = JSON.parse(readFileSync(join(folder, "config.json"), "utf8"))
+  delete config.no_rope_layers
+  writeFileSync(join(folder, "config.json"), JSON.stringify(config))
+  const prompts = readGolden(folder)
+  const theirs = await logitsOf(folder, prompts)
+  const ours = await logitsOf(convertedFile(smollm3), prompts)
+  for (const [i, logits] of theirs.entries())
+    expect(worstDifference(ours[i]!, logits)).toBeLessThan(1e-4)
 })
 
 const compiler = await findCompiler()
@@ -148,6 +220,15 @@ test.each(broken.map((entry) => [entry.folder, entry.expect]))(
     expect(outcome.message).not.toMatch(/\n|undefined|\[object/)
   },
 )
+
+test("each pre-tokenizer's name has the patterns that others cut texts with", () => {
+  const path = join(root, "splitting", "split-golden.json")
+  const golden: { pre: string; same: string[]; cuts: string[] }[] = JSON.parse(
+    readFileSync(path, "utf8"),
+  ).splits
+  const theirs = golden.map(({ pre, same, cuts }) => ({ names: [pre, ...same], patterns: cuts }))
+  expect(cuts).toEqual(theirs)
+})
 
 /** Whose texts the golden ids are of. */
 const tokenizers: [string, string][] = [

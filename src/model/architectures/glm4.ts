@@ -4,7 +4,7 @@
 import { NORMS, withAttention, withBlocks } from "../block.ts"
 import { type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
-import { joinedRows, llamaNaming, type Naming, withParts } from "../weights/names.ts"
+import { joinedRows, llamaNaming, type Naming, type Source, withParts } from "../weights/names.ts"
 
 const PART = 0.5
 
@@ -28,12 +28,16 @@ export function glm4Naming(config: ModelConfig): Naming {
 }
 
 /** llama's names, where neighbours of a head are turned with each other. */
-export function neighboursNaming({ shapes, blocks }: ModelConfig): Naming {
-  const { headDim } = shapes
-  const rotation = blocks.find(({ attention }) => attention.rotation)?.attention.rotation
-  const neighbours = { headDim, turned: 2 * (rotation?.query.frequencies.length ?? 0) }
+export function neighboursNaming(config: ModelConfig): Naming {
+  const neighbours = neighboursOf(config)
   return withParts(llamaNaming, {
     "self_attn.q_proj": { name: "self_attn.q_proj", neighbours },
     "self_attn.k_proj": { name: "self_attn.k_proj", neighbours },
   })
+}
+
+/** How the rows of such queries and keys lie. */
+export function neighboursOf({ shapes, blocks }: ModelConfig): NonNullable<Source["neighbours"]> {
+  const rotation = blocks.find(({ attention }) => attention.rotation)?.attention.rotation
+  return { headDim: shapes.headDim, turned: 2 * (rotation?.query.frequencies.length ?? 0) }
 }

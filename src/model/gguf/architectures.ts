@@ -1,130 +1,191 @@
-// Which architectures are read from GGUF files: what each is called in a config.json, how the keys of the file become that
-// configuration's fields, and where its tensors lie. Keys: llama-arch.cpp of llama.cpp; what converters change:
-// convert_hf_to_gguf.py there. Not in a file, and so of the architecture: activations and the places of norms. A bias is
-// there when its tensor is.
+// Which architectures are read from GGUF files, under the names that llama.cpp gives them: what each is called in a
+// config.json, which of its fields llama has not, and where its tensors lie. What converters change:
+// convert_hf_to_gguf.py of llama.cpp. Weights of norms that are meant as 1 + weight are written with the 1.
 
+import { neighboursOf } from "../architectures/glm4.ts"
+import type { ModelConfig } from "../config.ts"
 import type { Json } from "../folder.ts"
-import type { Keys } from "./keys.ts"
-
-export interface GgufArchitecture {
-  /** The `model_type`, which may hang on a key. */
-  model: (keys: Keys) => string
-  /** Rows of queries and keys are written for turning neighbours with each other. */
-  neighbours: boolean
-}
+import { joinedRows, type Naming, type Part } from "../weights/names.ts"
+import type { GgufArchitecture, GgufFile, Tensors } from "./config.ts"
 
 export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
   llama: {
     // Mistral's files say llama; their window, where one is written, tells them apart.
-    model: (keys) => (keys.has("llama.attention.sliding_window") ? "mistral" : "llama"),
+    model: (file) => (file.has("attention.sliding_window") ? "mistral" : "llama"),
     neighbours: true,
   },
-  qwen2: { model: () => "qwen2", neighbours: false },
-  qwen3: { model: () => "qwen3", neighbours: false },
+  mistral3: {
+    model: "ministral3",
+    neighbours: true,
+    fields: (file, { rope_theta, rope_scaling }) => ({
+      rope_parameters: {
+        rope_theta,
+        ...(rope_scaling as object | null),
+        llama_4_scaling_beta: file.factor("attention.temperature_scale"),
+      },
+    }),
+  },
+  smollm3: { model: "smollm3", neighbours: true },
+  qwen2: { model: "qwen2" },
+  qwen3: { model: "qwen3" },
+  gemma: { model: "gemma" },
+  gemma2: { model: "gemma2", fields: (file, usual) => gemmaFields(file, usual, 46) },
+  gemma3: {
+    model: "gemma3_text",
+    fields: (file, usual) => ({
+      ...gemmaFields(file, usual, 62),
+      rope_local_base_freq: file.numberIfThere("rope.freq_base_swa") ?? 10000,
+    }),
+  },
+  phi2: { model: "phi", epsilon: "layer_norm_eps", turned: "partial_rotary_factor" },
+  phi3: { model: "phi3", turned: "partial_rotary_factor" },
+  olmo2: { model: (file) => (file.has("attention.sliding_window") ? "olmo3" : "olmo2") },
+  granite: {
+    model: "granite",
+    neighbours: true,
+    fields: (file, { head_dim }) => ({
+      attention_multiplier: file.factor("attention.scale") ?? (head_dim as number) ** -0.5,
+      embedding_multiplier: file.factor("embedding_scale"),
+      residual_multiplier: file.factor("residual_scale"),
+      logits_scaling: file.factor("logit_scale"),
+    }),
+  },
+  glm4: { model: "glm4", neighbours: true, turned: "partial_rotary_factor" },
+  exaone4: { model: "exaone4" },
+  ernie4_5: {
+    model: "ernie4_5",
+    neighbours: true,
+    fields: (_, { attention_bias }) => ({ use_bias: attention_bias }),
+  },
+  "hunyuan-dense": { model: "hunyuan_v1_dense" },
+  cohere2: {
+    model: "cohere2",
+    neighbours: true,
+    epsilon: "layer_norm_eps",
+    fields: (file) => ({ logit_scale: file.factor("logit_scale") ?? 1 }),
+  },
+  starcoder2: {
+    model: "starcoder2",
+    epsilon: "norm_epsilon",
+    fields: (_, { attention_bias }) => ({ use_bias: attention_bias }),
+  },
+  stablelm: {
+    model: "stablelm",
+    epsilon: "layer_norm_eps",
+    turned: "partial_rotary_factor",
+    fields: (file, { attention_bias }) => ({
+      use_parallel_residual: !file.hasPart("ffn_norm.weight"),
+      use_qkv_bias: attention_bias,
+      qk_layernorm: file.hasPart("attn_q_norm.weight"),
+    }),
+  },
+  gptneox: {
+    model: "gpt_neox",
+    epsilon: "layer_norm_eps",
+    turned: "rotary_pct",
+    fields: (file, { rope_theta }) => ({
+      rotary_emb_base: rope_theta,
+      use_parallel_residual: file.keys.flag(file.key("use_parallel_residual"), true),
+    }),
+  },
+  gpt2: {
+    model: "gpt2",
+    epsilon: "layer_norm_epsilon",
+    fields: (_, usual) => ({
+      n_embd: usual.hidden_size,
+      n_layer: usual.num_hidden_layers,
+      n_head: usual.num_attention_heads,
+      n_positions: usual.max_position_embeddings,
+      n_inner: usual.intermediate_size,
+    }),
+  },
+  falcon: {
+    model: "falcon",
+    epsilon: "layer_norm_epsilon",
+    fields: (file, { num_key_value_heads, intermediate_size, attention_bias }) => ({
+      new_decoder_architecture: true, // as many heads of keys as the file says
+      num_kv_heads: num_key_value_heads,
+      num_ln_in_parallel_attn: file.hasPart("attn_norm_2.weight") ? 2 : 1,
+      ffn_hidden_size: intermediate_size,
+      bias: attention_bias,
+    }),
+    // With two norms the first one's name is the MLP's.
+    parts: ({ has }) =>
+      has("blk.0.attn_norm_2.weight")
+        ? { input_layernorm: "attn_norm_2", post_attention_layernorm: "attn_norm" }
+        : {},
+  },
+  nemotron: { model: "nemotron", epsilon: "norm_eps", turned: "partial_rotary_factor" },
 }
 
-export interface Tensors {
-  has(name: string): boolean
-  /** Rows of the embedding. */
-  vocabulary: number
-  /** What each frequency is divided by, where the file has such a list. */
-  divisors: readonly number[] | undefined
-}
-
-/** The fields of a config.json that say the same as the keys. */
-export function configOf(keys: Keys, name: string, tensors: Tensors): Json {
-  const key = (rest: string) => `${name}.${rest}`
-  const count = (rest: string) => keys.count(key(rest))
-  if ((keys.countIfThere(key("expert_count")) ?? 0) > 0)
-    throw keys.wrong(key("expert_count"), "is not 0: mixtures of experts are not known")
-  const hidden = count("embedding_length")
-  const heads = count("attention.head_count")
-  const headDim =
-    keys.countIfThere(key("attention.key_length")) ?? Math.floor(hidden / Math.max(1, heads))
-  checkTurned(keys, key("rope.dimension_count"), headDim)
-  const window = keys.countIfThere(key("attention.sliding_window"))
-  const bias = (tensor: string) => tensors.has(`blk.0.${tensor}.bias`)
+/** Scores are scaled by the width of a head, in the largest model, which only its layers tell, by that of hidden / heads. */
+function gemmaFields(
+  file: GgufFile,
+  { head_dim, hidden_size, num_attention_heads, num_hidden_layers }: Json,
+  largest: number,
+): Json {
+  const cap = (name: string) => {
+    const value = file.numberIfThere(name)
+    return value === 0 ? null : value
+  }
   return {
-    model_type: ggufArchitectures[name]!.model(keys),
-    vocab_size: tensors.vocabulary,
-    hidden_size: hidden,
-    intermediate_size: count("feed_forward_length"),
-    num_hidden_layers: count("block_count"),
-    num_attention_heads: heads,
-    num_key_value_heads: keys.countIfThere(key("attention.head_count_kv")) ?? heads,
-    head_dim: headDim,
-    max_position_embeddings: count("context_length"),
-    rms_norm_eps: keys.numberIfThere(key("attention.layer_norm_rms_epsilon")) ?? 1e-6,
-    rope_theta: keys.numberIfThere(key("rope.freq_base")) ?? 10000,
-    rope_scaling: scalingOf(keys, key, tensors.divisors),
-    sliding_window: window || null,
-    use_sliding_window: false,
-    tie_word_embeddings: !tensors.has("output.weight"),
-    attention_bias: bias(name === "qwen3" ? "attn_q" : "attn_output"),
-    mlp_bias: bias("ffn_down"),
+    query_pre_attn_scalar:
+      num_hidden_layers === largest
+        ? (hidden_size as number) / (num_attention_heads as number)
+        : head_dim,
+    attn_logit_softcapping: cap("attn_logit_softcapping"),
+    final_logit_softcapping: cap("final_logit_softcapping"),
   }
 }
 
-function checkTurned(keys: Keys, key: string, headDim: number): void {
-  const turned = keys.countIfThere(key) ?? headDim
-  if (turned !== headDim)
-    throw keys.wrong(key, `is ${turned} of ${headDim}; only whole heads are turned`)
-}
-
-function scalingOf(
-  keys: Keys,
-  key: (rest: string) => string,
-  divisors: readonly number[] | undefined,
-): Json | null {
-  // A list of its own for every pair: what llama3's scaling became.
-  if (divisors)
-    return {
-      rope_type: "longrope",
-      short_factor: divisors,
-      long_factor: divisors,
-      attention_factor: 1,
-    }
-  const factor =
-    keys.numberIfThere(key("rope.scaling.factor")) ??
-    keys.numberIfThere(key("rope.scale_linear")) ??
-    0
-  const type = keys.textIfThere(key("rope.scaling.type")) ?? "linear"
-  if (type === "none" || factor === 0 || (type === "linear" && factor === 1)) return null
-  const attention = keys.numberIfThere(key("rope.scaling.attn_factor"))
-  switch (type) {
-    case "linear":
-      return { rope_type: "linear", factor }
-    case "yarn":
-      return {
-        rope_type: "yarn",
-        factor,
-        original_max_position_embeddings:
-          keys.countIfThere(key("rope.scaling.original_context_length")) ??
-          keys.count(key("context_length")),
-        ...(attention === undefined ? {} : { attention_factor: attention }),
-      }
-    default:
-      throw keys.wrong(key("rope.scaling.type"), `is "${type}"; known: none, linear, yarn`)
-  }
-}
-
-/** By the names without .weight and .bias that the graph asks for. */
-export const outsideNames: Readonly<Record<string, string>> = {
-  "model.embed_tokens": "token_embd",
-  "model.norm": "output_norm",
+const parts: Naming["parts"] = {
+  embed_tokens: "token_embd",
+  embed_positions: "position_embd",
+  norm: "output_norm",
   lm_head: "output",
-}
-
-export const layerNames: Readonly<Record<string, string>> = {
   input_layernorm: "attn_norm",
   post_attention_layernorm: "ffn_norm",
-  "self_attn.q_proj": "attn_q",
-  "self_attn.k_proj": "attn_k",
-  "self_attn.v_proj": "attn_v",
-  "self_attn.o_proj": "attn_output",
+  "self_attn.output_norm": "post_attention_norm",
+  "mlp.output_norm": "post_ffw_norm",
   "self_attn.q_norm": "attn_q_norm",
   "self_attn.k_norm": "attn_k_norm",
+  "self_attn.o_proj": "attn_output",
   "mlp.gate_proj": "ffn_gate",
   "mlp.up_proj": "ffn_up",
   "mlp.down_proj": "ffn_down",
+}
+
+/** Where the tensors lie. Any architecture's queries, keys and values may be joined, and gate and up. */
+export function ggufNaming(
+  architecture: GgufArchitecture,
+  config: ModelConfig,
+  tensors: Pick<Tensors, "has">,
+): Naming {
+  const { heads, kvHeads, headDim } = config.shapes
+  const { gated, intermediate } = config.blocks[0]!.mlp
+  const order = architecture.neighbours ? { neighbours: neighboursOf(config) } : {}
+  const kv = kvHeads * headDim
+  const { q, k, v } = joinedRows({ q: heads * headDim, k: kv, v: kv })
+  const joined = tensors.has("blk.0.attn_qkv.weight")
+  const projection = (name: string, rows: typeof q): Exclude<Part, string> =>
+    joined ? { name: "attn_qkv", rows } : { name }
+  const { gate, up } = joinedRows({ gate: intermediate, up: intermediate })
+  const together = gated && !tensors.has("blk.0.ffn_gate.weight")
+  return {
+    roots: [{ root: "", head: "" }],
+    layers: "blk.",
+    parts: {
+      ...parts,
+      "self_attn.q_proj": { ...projection("attn_q", q), ...order },
+      "self_attn.k_proj": { ...projection("attn_k", k), ...order },
+      "self_attn.v_proj": projection("attn_v", v),
+      ...(together
+        ? {
+            "mlp.gate_proj": { name: "ffn_up", rows: gate },
+            "mlp.up_proj": { name: "ffn_up", rows: up },
+          }
+        : {}),
+      ...architecture.parts?.(tensors),
+    },
+  }
 }

@@ -9,11 +9,12 @@ import type { ModelConfig } from "../config.ts"
 import { Fields } from "../fields.ts"
 import { type Folder, readExactly } from "../folder.ts"
 import type { AdvisedSampling, ModelTexts, TextFile } from "../texts.ts"
-import { joinedRows, type Source } from "../weights/names.ts"
+import { type Source, type Sources, sourcesOf } from "../weights/names.ts"
 import { rowsOf } from "../weights/rows.ts"
 import type { Tensor, Weights } from "../weights/weights.ts"
-import { configOf, ggufArchitectures, layerNames, outsideNames } from "./architectures.ts"
+import { ggufArchitectures, ggufNaming } from "./architectures.ts"
 import { unpackBlocks } from "./blocks.ts"
+import { configOf, GgufFile, type Tensors } from "./config.ts"
 import { type Container, readContainer, type StoredTensor } from "./container.ts"
 import { Keys } from "./keys.ts"
 import { readTokenizer } from "./tokenizer.ts"
@@ -38,15 +39,20 @@ export async function openGguf(folder: Folder, file: string): Promise<GgufModel>
     const name = architectureOf(keys)
     const embedding = tensors.get("token_embd.weight")
     if (!embedding) throw broken("there is no tensor token_embd.weight")
-    const json = configOf(keys, name, {
+    const architecture = ggufArchitectures[name]!
+    const its = new GgufFile(name, keys, {
       has: (tensor) => tensors.has(tensor),
+      count: tensors.size,
       vocabulary: embedding.dims[1] ?? 0,
-      divisors: await divisorsOf(tensors.get("rope_freqs.weight")),
+      divisors: await divisorsOf(folder, tensors),
     })
-    const { neighbours } = ggufArchitectures[name]!
     return {
-      fields: new Fields(json, broken),
-      weights: (config) => weightsOf({ folder, file, tensors, neighbours, config, close }),
+      fields: new Fields(configOf(its, architecture), broken),
+      weights: (config) => {
+        const naming = ggufNaming(architecture, config, its.tensors)
+        const sources = sourcesOf(naming, (tensor) => tensors.has(tensor))
+        return weightsOf({ folder, file, tensors, sources, config, close })
+      },
       texts: ({ shapes }) => textsOf(folder, file, keys, shapes.vocabulary),
       close,
     }
@@ -108,16 +114,33 @@ function architectureOf(keys: Keys): string {
   throw keys.wrong("general.architecture", `is "${name}"; read from GGUF: ${known}`)
 }
 
-async function divisorsOf(tensor: StoredTensor | undefined): Promise<number[] | undefined> {
-  if (tensor?.type !== "F32") return undefined
-  return [...widen(await readExactly(tensor.handle, tensor.position, 4 * tensor.dims[0]!), "f32")]
+const FREQUENCIES = "rope_freqs.weight"
+const SHORT = "rope_factors_short.weight"
+const LONG = "rope_factors_long.weight"
+
+async function divisorsOf(
+  folder: Folder,
+  tensors: ReadonlyMap<string, StoredTensor>,
+): Promise<Tensors["divisors"]> {
+  const [one, short, long] = await Promise.all(
+    [FREQUENCIES, SHORT, LONG].map(async (name) => {
+      const tensor = tensors.get(name)
+      if (!tensor) return undefined
+      const { file, handle, type, dims, position } = tensor
+      if (type !== "F32" || dims.length !== 1)
+        throw folder.broken(file, `tensor ${name} is no list of type F32`)
+      return [...widen(await readExactly(handle, position, 4 * dims[0]!), "f32")]
+    }),
+  )
+  if (one) return { short: one, long: one }
+  return short && long && { short, long }
 }
 
 interface Opened {
   folder: Folder
   file: string
   tensors: ReadonlyMap<string, StoredTensor>
-  neighbours: boolean
+  sources: Sources
   config: ModelConfig
   close: () => Promise<void>
 }
@@ -132,6 +155,7 @@ function weightsOf(opened: Opened): Weights {
       shape: dims.toReversed(),
     })),
     tensor: (name, rows, columns) => find(opened, name, rows, columns),
+    refuseOthers: (names) => refuseOthers(opened, names),
     verify: async () => {}, // the format has no checksums
     close,
   }
@@ -144,14 +168,15 @@ function find(opened: Opened, name: string, rows: number, columns: number): Tens
   if (!tensor) throw folder.broken(file, `there is no tensor ${source.tensor}`)
   const all = source.rows?.of ?? rows
   const wanted = columns === 1 ? [all] : [columns, all]
-  const { dims, type, handle, position } = tensor
+  const { type, handle, position } = tensor
+  const dims = columns === 1 ? [tensor.dims.reduce((product, n) => product * n, 1)] : tensor.dims
   if (dims.length !== wanted.length || dims.some((n, i) => n !== wanted[i]))
     throw folder.broken(
       tensor.file,
-      `tensor ${source.tensor} has shape [${dims.toReversed().join(", ")}], the keys say [${wanted.toReversed().join(", ")}]`,
+      `tensor ${source.tensor} has shape [${tensor.dims.toReversed().join(", ")}], the keys say [${wanted.toReversed().join(", ")}]`,
     )
   const codec = codecOfType(type)
-  if (!codec)
+  if (!codec || (columns === 1 && isGroupCodec(codec)))
     throw folder.broken(
       tensor.file,
       `tensor ${source.tensor} is of type ${type}, which is not read`,
@@ -166,33 +191,35 @@ function find(opened: Opened, name: string, rows: number, columns: number): Tens
   return rowsOf({ codec, read }, source, columns)
 }
 
+/** Lists of divisors are read with the keys; the others are what older converters left, and nobody reads. */
+const APART =
+  /^rope_(freqs|factors_(short|long))\.weight$|\.(attn_rot_embd|rope_freqs|masked_bias)\b/
+
+/** A bias or a norm that is not known of the architecture would be missing from what is computed. */
+function refuseOthers(opened: Opened, names: readonly string[]): void {
+  const read = new Set(names.map((name) => sourceOf(opened, name).tensor))
+  for (const { name, file } of opened.tensors.values())
+    if (!read.has(name) && !APART.test(name))
+      throw opened.folder.broken(
+        file,
+        `it holds tensor ${name}, which is not known of this architecture`,
+      )
+}
+
 function bytesOf({ type }: StoredTensor, columns: number): number {
   const { values, bytes } = blockTypes[type]
   return (columns / values) * bytes
 }
 
-/** Where the tensor lies that the graph calls `name`. */
-function sourceOf({ tensors, neighbours, config }: Opened, name: string): Source {
-  const [, layer, part, kind] = /^model\.layers\.(\d+)\.(.+)\.(weight|bias)$/.exec(name) ?? []
-  if (part === undefined) {
-    const [, stem, ending] = /^(.+)\.(weight|bias)$/.exec(name)!
-    return { tensor: `${outsideNames[stem!] ?? stem}.${ending}` }
-  }
-  const { heads, kvHeads, headDim } = config.shapes
-  const tensor = `blk.${layer}.${layerNames[part] ?? part}.${kind}`
-  const turned = neighbours && /^self_attn\.[qk]_proj$/.test(part)
-  const order = turned ? { neighbours: { headDim, turned: headDim } } : {}
-  const together = `blk.${layer}.attn_qkv.${kind}`
-  const which = /^self_attn\.([qkv])_proj$/.exec(part)?.[1] as "q" | "k" | "v" | undefined
-  if (which && !tensors.has(tensor) && tensors.has(together)) {
-    const kv = kvHeads * headDim
-    return {
-      tensor: together,
-      rows: joinedRows({ q: heads * headDim, k: kv, v: kv })[which],
-      ...order,
-    }
-  }
-  return { tensor, ...order }
+/** Norms of single heads lie in one tensor, head after head. */
+function sourceOf({ sources, config: { shapes } }: Opened, name: string): Source {
+  const source = sources(name)
+  const [, stem, head] = /^(.+)\.(\d+)\.weight$/.exec(source.tensor) ?? []
+  if (stem === undefined) return source
+  const { headDim } = shapes
+  const of = (stem.endsWith("q_norm") ? shapes.heads : shapes.kvHeads) * headDim
+  const rows = { of, from: Number(head) * headDim, run: headDim, every: of }
+  return { tensor: `${stem}.weight`, rows }
 }
 
 function textsOf(folder: Folder, file: string, keys: Keys, vocabulary: number): ModelTexts {

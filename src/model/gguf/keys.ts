@@ -7,6 +7,7 @@ import type { Value } from "./container.ts"
 export class Keys {
   readonly #pairs: ReadonlyMap<string, Value>
   readonly #broken: (what: string) => Problem
+  readonly #asked = new Set<string>()
 
   constructor(pairs: ReadonlyMap<string, Value>, broken: (what: string) => Problem) {
     this.#pairs = pairs
@@ -25,6 +26,11 @@ export class Keys {
     return this.#pairs.has(key)
   }
 
+  /** The value of a key that nobody has asked for. */
+  unread(key: string): Value | undefined {
+    return this.#asked.has(key) ? undefined : this.#pairs.get(key)
+  }
+
   text(key: string): string {
     const value = this.textIfThere(key)
     if (value === undefined) throw this.wrong(key, "is missing")
@@ -32,25 +38,25 @@ export class Keys {
   }
 
   textIfThere(key: string): string | undefined {
-    const value = this.#pairs.get(key)
+    const value = this.#get(key)
     if (value === undefined || typeof value === "string") return value
     throw this.wrong(key, "is not a text")
   }
 
   flag(key: string, otherwise: boolean): boolean {
-    const value = this.#pairs.get(key) ?? otherwise
+    const value = this.#get(key) ?? otherwise
     if (typeof value === "boolean") return value
     throw this.wrong(key, "is not true or false")
   }
 
   numberIfThere(key: string): number | undefined {
-    const value = this.#pairs.get(key)
+    const value = this.#get(key)
     if (value === undefined || (typeof value === "number" && Number.isFinite(value))) return value
     throw this.wrong(key, "is not a number")
   }
 
   countIfThere(key: string): number | undefined {
-    const value = this.#pairs.get(key)
+    const value = this.#get(key)
     if (value === undefined) return undefined
     if (typeof value === "number" && Number.isInteger(value) && value >= 0) return value
     throw this.wrong(
@@ -81,8 +87,19 @@ export class Keys {
     return this.#list(key, "number") as readonly number[] | undefined
   }
 
-  #list(key: string, type: "string" | "number"): readonly unknown[] | undefined {
-    const value = this.#pairs.get(key)
+  /** Nothing also where the key has one number. */
+  flagsIfThere(key: string): readonly boolean[] | undefined {
+    if (typeof this.#pairs.get(key) === "number") return undefined
+    return this.#list(key, "boolean") as readonly boolean[] | undefined
+  }
+
+  #get(key: string): Value | undefined {
+    this.#asked.add(key)
+    return this.#pairs.get(key)
+  }
+
+  #list(key: string, type: "string" | "number" | "boolean"): readonly unknown[] | undefined {
+    const value = this.#get(key)
     if (value === undefined) return undefined
     if (Array.isArray(value) && value.every((entry) => typeof entry === type)) return value
     throw this.wrong(key, `is not a list of ${type}s`)

@@ -15,6 +15,11 @@ export interface Weights {
    */
   tensor(name: string, rows: number, columns: number): Tensor
   /**
+   * Refuses tensors besides those named, which another mathematics would read. Absent: files may hold more than is read.
+   * @throws `model_broken`
+   */
+  refuseOthers?(names: readonly string[]): void
+  /**
    * Compares the files with the checksums that came with them, if any did: reads them once from end to end.
    * @throws `model_broken`
    */

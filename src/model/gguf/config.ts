@@ -1,0 +1,218 @@
+// The keys of a GGUF file as the fields of a config.json: those that all architectures share, as llama's; what a row of
+// architectures.ts has beside them; and what none has asked for and would change the mathematics, which is refused.
+// Keys: llama-arch.cpp of llama.cpp. Not in a file, and so of the architecture: activations and the places of norms. A bias
+// is there when its tensor is.
+
+import type { Json } from "../folder.ts"
+import type { Naming } from "../weights/names.ts"
+import type { Keys } from "./keys.ts"
+
+export interface GgufArchitecture {
+  /** The `model_type`, which may hang on a key. */
+  model: string | ((file: GgufFile) => string)
+  /** Rows of queries and keys are written for turning neighbours with each other. */
+  neighbours?: true
+  /** The field with the norms' epsilon, where they are LayerNorms. */
+  epsilon?: string
+  /** The field with the share of each head that is turned; absent: whole heads are. */
+  turned?: "partial_rotary_factor" | "rotary_pct"
+  /** Fields that llama has not, or calls otherwise. */
+  fields?: (file: GgufFile, usual: Json) => Json
+  /** Tensors that have other names than most architectures give them. */
+  parts?: (tensors: Pick<Tensors, "has">) => Naming["parts"]
+}
+
+export interface Tensors {
+  has(name: string): boolean
+  count: number
+  /** Rows of the embedding. */
+  vocabulary: number
+  /** What each frequency is divided by, where the file has such lists: one for all contexts, or one for short and long ones. */
+  divisors: { short: readonly number[]; long: readonly number[] } | undefined
+}
+
+/** Keys under an architecture's name, and the tensors beside them. */
+export class GgufFile {
+  readonly #name: string
+  readonly keys: Keys
+  readonly tensors: Tensors
+
+  constructor(name: string, keys: Keys, tensors: Tensors) {
+    this.#name = name
+    this.keys = keys
+    this.tensors = tensors
+  }
+
+  key(rest: string): string {
+    return `${this.#name}.${rest}`
+  }
+
+  has(rest: string): boolean {
+    return this.keys.has(this.key(rest))
+  }
+
+  count(rest: string): number {
+    return this.keys.count(this.key(rest))
+  }
+
+  countIfThere(rest: string): number | undefined {
+    return this.keys.countIfThere(this.key(rest))
+  }
+
+  numberIfThere(rest: string): number | undefined {
+    return this.keys.numberIfThere(this.key(rest))
+  }
+
+  /** A number that 0 switches off. */
+  factor(rest: string): number | undefined {
+    return this.numberIfThere(rest) || undefined
+  }
+
+  wrong(rest: string, what: string): Error {
+    return this.keys.wrong(this.key(rest), what)
+  }
+
+  /** Whether the first layer has one of these tensors. */
+  hasPart(...names: string[]): boolean {
+    return names.some((name) => this.tensors.has(`blk.0.${name}`))
+  }
+}
+
+/** The fields of a config.json that say the same as the keys. */
+export function configOf(file: GgufFile, architecture: GgufArchitecture): Json {
+  const { tensors } = file
+  const { model, epsilon = "rms_norm_eps", turned } = architecture
+  const layers = file.count("block_count")
+  if (layers > tensors.count)
+    throw file.wrong(
+      "block_count",
+      `is ${layers}, but the file has ${tensors.count} tensors in all`,
+    )
+  const hidden = file.count("embedding_length")
+  const heads = file.count("attention.head_count")
+  const headDim =
+    file.countIfThere("attention.key_length") ?? Math.floor(hidden / Math.max(1, heads))
+  const usual: Json = {
+    model_type: typeof model === "string" ? model : model(file),
+    vocab_size: tensors.vocabulary,
+    hidden_size: hidden,
+    intermediate_size: file.count("feed_forward_length"),
+    num_hidden_layers: layers,
+    num_attention_heads: heads,
+    num_key_value_heads: file.countIfThere("attention.head_count_kv") ?? heads,
+    head_dim: headDim,
+    max_position_embeddings: file.count("context_length"),
+    [epsilon]: file.numberIfThere(
+      `attention.layer_norm_${epsilon === "rms_norm_eps" ? "rms_" : ""}epsilon`,
+    ),
+    rope_theta: file.numberIfThere("rope.freq_base") ?? 10000,
+    ...turnedOf(file, headDim, turned),
+    rope_scaling: scalingOf(file),
+    sliding_window: file.countIfThere("attention.sliding_window") || null,
+    use_sliding_window: false,
+    layer_types: layerTypesOf(file, layers),
+    tie_word_embeddings: !tensors.has("output.weight"),
+    attention_bias: file.hasPart("attn_q.bias", "attn_qkv.bias", "attn_output.bias"),
+    mlp_bias: file.hasPart("ffn_down.bias"),
+  }
+  const fields = { ...usual, ...architecture.fields?.(file, usual) }
+  refuseUnread(file, headDim)
+  return fields
+}
+
+function turnedOf(file: GgufFile, headDim: number, field: string | undefined): Json {
+  const turned = file.countIfThere("rope.dimension_count") ?? headDim
+  // Half an element more: who multiplies by the width and rounds down must not lose one.
+  if (field !== undefined) return { [field]: Math.min(1, (turned + 0.5) / headDim) }
+  if (turned === headDim) return {}
+  throw file.wrong(
+    "rope.dimension_count",
+    `is ${turned} of ${headDim}; only whole heads are turned`,
+  )
+}
+
+function scalingOf(file: GgufFile): Json | null {
+  const { divisors } = file.tensors
+  const original = file.countIfThere("rope.scaling.original_context_length")
+  // A list of its own for every pair: what llama3's scaling became, or longrope's two.
+  if (divisors)
+    return {
+      rope_type: "longrope",
+      short_factor: divisors.short,
+      long_factor: divisors.long,
+      attention_factor: file.numberIfThere("rope.scaling.attn_factor") ?? 1,
+      original_max_position_embeddings: original,
+    }
+  const factor =
+    file.numberIfThere("rope.scaling.factor") ?? file.numberIfThere("rope.scale_linear") ?? 0
+  const type = file.keys.textIfThere(file.key("rope.scaling.type")) ?? "linear"
+  if (type === "none" || factor === 0 || (type === "linear" && factor === 1)) return null
+  switch (type) {
+    case "linear":
+      return { rope_type: "linear", factor }
+    case "yarn":
+      return yarn(file, factor, original ?? file.count("context_length"))
+    default:
+      throw file.wrong("rope.scaling.type", `is "${type}"; known: none, linear, yarn`)
+  }
+}
+
+function yarn(file: GgufFile, factor: number, original: number): Json {
+  const own = (name: string) => file.numberIfThere(`rope.scaling.${name}`)
+  const extrapolation = own("yarn_ext_factor") ?? 1
+  if (extrapolation !== 1)
+    throw file.wrong("rope.scaling.yarn_ext_factor", `is ${extrapolation}; only 1 is known`)
+  const all = file.factor("rope.scaling.yarn_log_multiplier")
+  return {
+    rope_type: "yarn",
+    factor,
+    original_max_position_embeddings: original,
+    beta_fast: own("yarn_beta_fast"),
+    beta_slow: own("yarn_beta_slow"),
+    attention_factor: own("yarn_attn_factor") ?? own("attn_factor"),
+    ...(all === undefined ? {} : { mscale: 1, mscale_all_dim: all }),
+  }
+}
+
+/** Which layers have the window, where the file says so: every one but each n-th, or as a list has it. */
+function layerTypesOf(file: GgufFile, layers: number): string[] | undefined {
+  const key = file.key("attention.sliding_window_pattern")
+  const listed = file.keys.flagsIfThere(key)
+  const pattern = listed ? undefined : file.keys.countIfThere(key)
+  if (!listed && pattern === undefined) return undefined
+  return Array.from({ length: listed?.length ?? layers }, (_, i) => {
+    const slides = listed ? listed[i] : pattern === 0 || (i + 1) % pattern! !== 0
+    return slides ? "sliding_attention" : "full_attention"
+  })
+}
+
+/** Each with the value that changes nothing. */
+const mathematical: Readonly<Record<string, number | boolean>> = {
+  "attention.causal": true,
+  "attention.clamp_kqv": 0,
+  "attention.max_alibi_bias": 0,
+  "attention.scale": 0,
+  "attention.shared_kv_layers": 0,
+  "attention.temperature_scale": 0,
+  attn_logit_softcapping: 0,
+  embedding_scale: 0,
+  expert_count: 0,
+  final_logit_softcapping: 0,
+  logit_scale: 0,
+  nextn_predict_layers: 0,
+  residual_scale: 0,
+}
+
+/** What the architecture was not known to have. */
+function refuseUnread(file: GgufFile, headDim: number): void {
+  const widths = ["value_length", "key_length_swa", "value_length_swa"]
+  const neutral = {
+    ...mathematical,
+    ...Object.fromEntries(widths.map((name) => [`attention.${name}`, headDim])),
+  }
+  for (const [rest, nothing] of Object.entries(neutral)) {
+    const value = file.keys.unread(file.key(rest))
+    if (value !== undefined && value !== nothing)
+      throw file.wrong(rest, `is ${JSON.stringify(value)}, which is not known of this architecture`)
+  }
+}

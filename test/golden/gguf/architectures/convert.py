@@ -1,0 +1,319 @@
+#!/usr/bin/env python3
+"""Writes GGUF files from the folders of ../../models, one of each architecture, by the rules of llama.cpp's converters.
+
+    python convert.py [NAME...]        needs gguf 0.19.0 and numpy
+
+Names of tensors and keys are those that the package has for the folders' own; what converters change beside names is below, an
+architecture a function. Matrices stay in bf16 where they can, all else becomes float32. Logits and greedy tokens are therefore those of the folder,
+but for smollm3: a file cannot say that its second layer is the one that is not turned, and has every fourth.
+"""
+import json
+import math
+import re
+import sys
+from pathlib import Path
+
+import gguf
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+TYPE = gguf.GGMLQuantizationType
+
+
+def read_folder(folder):
+    """config, {name: float32 array}"""
+    data = (folder / "model.safetensors").read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])
+    header.pop("__metadata__", None)
+    weights = {}
+    for name, t in header.items():
+        assert t["dtype"] == "BF16", name
+        first, last = t["data_offsets"]
+        words = np.frombuffer(data[8 + size + first : 8 + size + last], "<u2")
+        weights[name] = (words.astype(np.uint32) << 16).view(np.float32).reshape(t["shape"])
+    return json.loads((folder / "config.json").read_text()), weights
+
+
+# ---------------------------------------------------------------- what converters change
+
+
+def pairs(w, heads):
+    """Rows of a head from halves that turn together to neighbours that do: llama's `permute`."""
+    return w.reshape(heads, 2, -1, *w.shape[1:]).swapaxes(1, 2).reshape(w.shape)
+
+
+def in_pairs(c, weights):
+    for name, w in weights.items():
+        if match := re.search(r"self_attn\.([qk])_proj", name):
+            weights[name] = pairs(w, c["num_attention_heads" if match[1] == "q" else "num_key_value_heads"])
+
+
+def plus_one(c, weights):
+    for name, w in weights.items():
+        if name.endswith("norm.weight"):
+            weights[name] = w + np.float32(1)
+
+
+def regroup(weights, name, parts):
+    """Rows of one joined tensor, group by group, become all queries, all keys, all values. parts: rows of each in a group."""
+    for stem in [n for n in weights if name in n]:
+        w = weights[stem]
+        groups = w.reshape(-1, sum(parts), *w.shape[1:])
+        weights[stem] = np.concatenate([g.reshape(-1, *w.shape[1:]) for g in np.split(groups, np.cumsum(parts)[:-1], axis=1)])
+
+
+def llama3_divisors(c, s):
+    dim = c["head_dim"]
+    plain = c["rope_theta"] ** -(np.arange(0, dim, 2) / dim)
+    turns = s["original_max_position_embeddings"] * plain / (2 * math.pi)
+    low, high, factor = s["low_freq_factor"], s["high_freq_factor"], s["factor"]
+    smooth = np.clip((turns - low) / (high - low), 0, 1)
+    return 1 / ((1 - smooth) / factor + smooth)
+
+
+def yarn(w, s):
+    w.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+    w.add_rope_scaling_factor(s["factor"])
+    w.add_rope_scaling_orig_ctx_len(s["original_max_position_embeddings"])
+    w.add_rope_scaling_yarn_beta_fast(s["beta_fast"])
+    w.add_rope_scaling_yarn_beta_slow(s["beta_slow"])
+
+
+def part(share):
+    return lambda w, c, weights: w.add_rope_dimension_count(int(share(c) * head_dim(c)))
+
+
+def gemma2(w, c, weights):
+    plus_one(c, weights)
+    # The file has scores scaled by the width of a head: what the folder says otherwise goes into the queries.
+    for name in [n for n in weights if "q_proj" in n]:
+        weights[name] = weights[name] * np.float32(math.sqrt(c["head_dim"] / c["query_pre_attn_scalar"]))
+    w.add_attn_logit_softcapping(c["attn_logit_softcapping"])
+    w.add_final_logit_softcapping(c["final_logit_softcapping"])
+    w.add_sliding_window(c["sliding_window"])
+
+
+def gemma3(w, c, weights):
+    plus_one(c, weights)
+    for name in [n for n in weights if "q_norm" in n]:
+        weights[name] = weights[name] * np.float32(math.sqrt(c["head_dim"] / c["query_pre_attn_scalar"]))
+    w.add_sliding_window(c["sliding_window"])
+    w.add_sliding_window_pattern([t == "sliding_attention" for t in c["layer_types"]])
+    full = c["rope_parameters"]["full_attention"]
+    w.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+    w.add_rope_scaling_factor(full["factor"])
+
+
+def ministral3(w, c, weights):
+    in_pairs(c, weights)
+    s = c["rope_parameters"]
+    yarn(w, s)
+    w.add_rope_scaling_yarn_log_mul(s["mscale_all_dim"])
+    w.add_attn_temperature_scale(s["llama_4_scaling_beta"])
+    w.add_rope_dimension_count(c["head_dim"])
+
+
+def olmo3(w, c, weights):
+    yarn(w, c["rope_scaling"])
+    w.add_rope_scaling_yarn_attn_factor(c["rope_scaling"]["attention_factor"])
+    w.add_sliding_window(c["sliding_window"])
+    w.add_sliding_window_pattern([t == "sliding_attention" for t in c["layer_types"]])
+
+
+def granite(w, c, weights):
+    in_pairs(c, weights)
+    w.add_attention_scale(c["attention_multiplier"])
+    w.add_embedding_scale(c["embedding_multiplier"])
+    w.add_residual_scale(c["residual_multiplier"])
+    w.add_logit_scale(c["logits_scaling"])
+
+
+def phi(w, c, weights):
+    """Joined as converters do on request."""
+    part(lambda c: c["partial_rotary_factor"])(w, c, weights)
+    for i in range(c["num_hidden_layers"]):
+        for kind in ("weight", "bias"):
+            three = [weights.pop(f"model.layers.{i}.self_attn.{x}_proj.{kind}") for x in "qkv"]
+            weights[f"h.{i}.self_attention.query_key_value.{kind}"] = np.concatenate(three)
+
+
+def phi3(w, c, weights):
+    turned = int(c.get("partial_rotary_factor", 1) * head_dim(c))
+    w.add_rope_dimension_count(turned)
+    w.add_sliding_window(c["sliding_window"] or 0)
+    original = c["original_max_position_embeddings"]
+    w.add_rope_scaling_orig_ctx_len(original)
+    if s := c["rope_scaling"]:
+        scale = c["max_position_embeddings"] / original
+        w.add_rope_scaling_attn_factors(math.sqrt(1 + math.log(scale) / math.log(original)))
+        weights["rope_factors_long.weight"] = np.array(s["long_factor"], np.float32)
+        weights["rope_factors_short.weight"] = np.array(s["short_factor"], np.float32)
+
+
+def exaone4(w, c, weights):
+    w.add_sliding_window(c["sliding_window"])
+    w.add_sliding_window_pattern([t == "sliding_attention" for t in c["layer_types"]])
+    weights["rope_freqs.weight"] = llama3_divisors(c, c["rope_scaling"]).astype(np.float32)
+
+
+def hunyuan(w, c, weights):
+    dim = c["head_dim"]
+    w.add_rope_freq_base(c["rope_theta"] * c["rope_scaling"]["alpha"] ** (dim / (dim - 2)))
+    w.add_rope_scaling_type(gguf.RopeScalingType.NONE)
+
+
+def cohere2(w, c, weights):
+    w.add_logit_scale(c["logit_scale"])
+    w.add_sliding_window(c["sliding_window"])
+    w.add_rope_dimension_count(head_dim(c))
+    w.add_rope_scaling_type(gguf.RopeScalingType.NONE)
+
+
+def stablelm(w, c, weights):
+    part(lambda c: c["partial_rotary_factor"])(w, c, weights)
+    w.add_parallel_residual(c["use_parallel_residual"])
+    for i in range(c["num_hidden_layers"]):
+        for x, heads in (("q", c["num_attention_heads"]), ("k", c["num_key_value_heads"])):
+            prefix = f"model.layers.{i}.self_attn.{x}_layernorm"
+            weights[f"{prefix}.weight"] = np.stack([weights.pop(f"{prefix}.norms.{h}.weight") for h in range(heads)])
+
+
+def gpt_neox(w, c, weights):
+    part(lambda c: c["rotary_pct"])(w, c, weights)
+    w.add_parallel_residual(c["use_parallel_residual"])
+    regroup(weights, "query_key_value", [head_dim(c)] * 3)
+
+
+def falcon(w, c, weights):
+    w.add_tensor_data_layout("jploski")
+    dim, kv = head_dim(c), c["num_kv_heads"]
+    regroup(weights, "query_key_value", [c["num_attention_heads"] // kv * dim, dim, dim])
+    weights["lm_head.weight"] = weights["transformer.word_embeddings.weight"]
+
+
+def gpt2(w, c, weights):
+    for name in weights:
+        if re.search(r"(c_attn|c_fc|c_proj)\.weight", name):
+            weights[name] = weights[name].T
+
+
+def nemotron(w, c, weights):
+    part(lambda c: c["partial_rotary_factor"])(w, c, weights)
+    plus_one(c, weights)
+
+
+PAIRS = lambda w, c, weights: in_pairs(c, weights)
+PLUS = lambda w, c, weights: plus_one(c, weights)
+SAME = lambda w, c, weights: None
+A = gguf.MODEL_ARCH
+CONVERTERS = {
+    "cohere2": (A.COHERE2, cohere2),
+    "ernie4-5": (A.ERNIE4_5, SAME),
+    "exaone4": (A.EXAONE4, exaone4),
+    "falcon": (A.FALCON, falcon),
+    "gemma": (A.GEMMA, PLUS),
+    "gemma2": (A.GEMMA2, gemma2),
+    "gemma3": (A.GEMMA3, gemma3),
+    "glm4": (A.GLM4, part(lambda c: c["partial_rotary_factor"])),
+    "gpt-neox": (A.GPTNEOX, gpt_neox),
+    "gpt2": (A.GPT2, gpt2),
+    "granite": (A.GRANITE, granite),
+    "hunyuan-dense": (A.HUNYUAN_DENSE, hunyuan),
+    "ministral3": (A.MISTRAL3, ministral3),
+    "nemotron": (A.NEMOTRON, nemotron),
+    "olmo2": (A.OLMO2, SAME),
+    "olmo3": (A.OLMO2, olmo3),
+    "phi": (A.PHI2, phi),
+    "phi3": (A.PHI3, phi3),
+    "phi3-longrope": (A.PHI3, phi3),
+    "smollm3": (A.SMOLLM3, PAIRS),
+    "stablelm": (A.STABLELM, stablelm),
+    "starcoder2": (A.STARCODER2, lambda w, c, weights: w.add_sliding_window(c["sliding_window"])),
+}
+
+# ---------------------------------------------------------------- what all of them say
+
+
+def first(c, *names, otherwise=None):
+    return next((c[name] for name in names if c.get(name) is not None), otherwise)
+
+
+def head_dim(c):
+    return c.get("head_dim") or first(c, "hidden_size", "n_embd") // first(c, "num_attention_heads", "n_head")
+
+
+def write_keys(w, c):
+    hidden, heads = first(c, "hidden_size", "n_embd"), first(c, "num_attention_heads", "n_head")
+    w.add_block_count(first(c, "num_hidden_layers", "n_layer"))
+    w.add_context_length(first(c, "max_position_embeddings", "n_positions"))
+    w.add_embedding_length(hidden)
+    w.add_feed_forward_length(first(c, "intermediate_size", "ffn_hidden_size", "n_inner", otherwise=4 * hidden))
+    w.add_head_count(heads)
+    w.add_head_count_kv(first(c, "num_key_value_heads", "num_kv_heads", otherwise=heads))
+    if "head_dim" in c:
+        w.add_key_length(c["head_dim"])
+        w.add_value_length(c["head_dim"])
+    rope = c.get("rope_parameters") or {}
+    theta = first(rope.get("full_attention", rope), "rope_theta") or first(c, "rope_theta", "rotary_emb_base")
+    if theta and c["model_type"] != "hunyuan_v1_dense":
+        w.add_rope_freq_base(theta)
+    if "rms_norm_eps" in c:
+        w.add_layer_norm_rms_eps(c["rms_norm_eps"])
+    else:
+        w.add_layer_norm_eps(first(c, "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"))
+
+
+def write_tokenizer(w, folder, rows):
+    t = json.loads((folder / "tokenizer.json").read_text())
+    vocab = t["model"]["vocab"] | {a["content"]: a["id"] for a in t["added_tokens"]}
+    special = {a["id"] for a in t["added_tokens"]}
+    tokens = {i: text for text, i in vocab.items()}
+    kinds = []
+    pieces = t["pre_tokenizer"] is None
+    for i in range(rows):
+        text = tokens.setdefault(i, f"[PAD{i}]")
+        byte = pieces and re.fullmatch("<0x[0-9A-F]{2}>", text)
+        kinds.append(5 if i not in vocab.values() else 2 if text == "<unk>" else 3 if i in special else 6 if byte else 1)
+    w.add_tokenizer_model("llama" if pieces else "gpt2")
+    w.add_token_list([tokens[i] for i in range(rows)])
+    w.add_token_types(kinds)
+    if pieces:
+        w.add_token_scores([-float(i) for i in range(rows)])
+    else:
+        w.add_tokenizer_pre("llama-bpe")
+        w.add_token_merges([" ".join(m) for m in t["model"]["merges"]])
+    config = json.loads((folder / "config.json").read_text())
+    w.add_bos_token_id(config["bos_token_id"])
+    w.add_eos_token_id(first({"eos": np.atleast_1d(config["eos_token_id"])}, "eos")[0].item())
+
+
+def convert(name):
+    folder = HERE.parents[1] / "models" / name
+    arch, change = CONVERTERS[name]
+    config, weights = read_folder(folder)
+    w = gguf.GGUFWriter(HERE / f"{name}.gguf", gguf.MODEL_ARCH_NAMES[arch])
+    w.add_type("model")
+    write_keys(w, config)
+    change(w, config, weights)
+    names = gguf.get_tensor_name_map(arch, first(config, "num_hidden_layers", "n_layer"))
+    embedding = next(v for n, v in weights.items() if re.search("embed_tokens|embed_in|wte|word_embeddings", n))
+    write_tokenizer(w, folder, len(embedding))
+    for long, array in weights.items():
+        own = long if long.startswith("rope_") else names.get_name(long, (".weight", ".bias"))
+        assert own, long
+        array = np.ascontiguousarray(array, np.float32)
+        exact = not (array.view(np.uint32) & 0xFFFF).any()
+        if array.ndim == 1 or not exact or re.search("_norm.weight|position_embd", own):
+            w.add_tensor(own, array)
+        else:
+            w.add_tensor(own, gguf.quants.quantize(array, TYPE.BF16), raw_dtype=TYPE.BF16)
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+
+
+for name in sys.argv[1:] or CONVERTERS:
+    convert(name)
+    print(name)
