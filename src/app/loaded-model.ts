@@ -123,6 +123,7 @@ async function openEngine(loading: Loading): Promise<Running> {
     const weights = await loadWeights(files, program, weightOptions(loading))
     const copying = { close: () => giveUp(weights, ending) }
     closing.add(copying)
+    await warmUp(program, loading)
     const engine = createEngine(program, {
       ...engineOptions(loading),
       speculative: await openDrafter(loading),
@@ -133,6 +134,27 @@ async function openEngine(loading: Loading): Promise<Running> {
     const { fingerprint } = program.manifest
     return { engine, weights, program: fingerprint, close: () => running.close() }
   })
+}
+
+/** What takes this long is worth a line. */
+const PATIENCE = 1000 // milliseconds
+
+async function warmUp(
+  program: LoadableProgram,
+  { settings: { onProgress, log }, ending }: Loading,
+): Promise<void> {
+  const what = "making kernels"
+  let [made, all] = [0, 0]
+  const say = () => log.info(`The device's driver makes the kernels: ${made} of ${all} are ready.`)
+  const patience = setTimeout(say, PATIENCE)
+  try {
+    await program.warmUp?.((done, total) => {
+      ;[made, all] = [done, total]
+      onProgress(what, done, total)
+    }, ending.signal)
+  } finally {
+    clearTimeout(patience)
+  }
 }
 
 /** Until its copy is written or given up, the program must stay open. */
@@ -179,6 +201,7 @@ async function openDrafter(loading: Loading): Promise<Speculative> {
   const load = async (from: WeightSource, program: LoadableProgram) => {
     const { kept } = await loadWeights(from, program, weightOptions(loading))
     await kept
+    await warmUp(program, loading)
   }
   const { signal } = ending
   return { mode, length, room, drafter: await drafting.open({ limits, signal, load }) }

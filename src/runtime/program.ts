@@ -40,6 +40,11 @@ export interface LoadableProgram extends Program {
     values: Uint8Array,
     scales?: Uint8Array,
   ): Promise<void>
+  /**
+   * Does what the first steps would have to wait for; nothing else has run. Absent: there is nothing to do.
+   * @param progress hears how many of its kernels a device has made ready
+   */
+  warmUp?(progress: (done: number, total: number) => void, signal: AbortSignal): Promise<void>
   /** Absent where the parameters are kept in pieces. */
   readonly packed?: PackedWeights
 }

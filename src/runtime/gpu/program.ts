@@ -20,6 +20,7 @@ import type { Dispatch, GpuDevice, GpuKernel, OperandValue, Place, Recording } f
 import type { CountName } from "./regions.ts"
 import { StepBlock, writeResults } from "./step-block.ts"
 import {
+  everyLaunch,
   groupsOf,
   profileFor,
   readGpuLibrary,
@@ -121,6 +122,34 @@ class GpuProgram implements LoadableProgram {
     await this.#runOnce(this.#tape.packs[parameter]!, { places, numbers: { row, rows } })
   }
 
+  /**
+   * Runs each kernel once, on a step without tokens and windows without rows: every byte that launches are told of is 0, as it
+   * has been since it was allocated.
+   */
+  async warmUp(
+    progress: (done: number, total: number) => void,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const first = new Map<number, TapeLaunch>()
+    for (const launch of everyLaunch(this.#tape))
+      if (!first.has(launch.kernel)) first.set(launch.kernel, launch)
+    const empty = new Uint8Array(8) // a pair of blocks, the first one twice
+    const places = {
+      values: await this.#window("values", empty),
+      scales: await this.#window("scales", empty),
+      pairs: await this.#window("pairs", empty),
+    }
+    const numbers = { row: 0, rows: 0, count: 0 }
+    let done = 0
+    for (const launch of first.values()) {
+      signal.throwIfAborted()
+      progress(done++, first.size)
+      const groups = groupsOf(launch, () => 1, { rows: 1, count: 1 })
+      await this.#runNow([this.#dispatch(launch, groups, { places, numbers })])
+    }
+    progress(done, first.size)
+  }
+
   async step(input: StepInput, cancel: CancelWord): Promise<StepOutput> {
     checkStep(input, this.manifest, this.limits, this.#takesHidden)
     if (this.#block.fill(input)) await this.#placeStep()
@@ -182,9 +211,11 @@ class GpuProgram implements LoadableProgram {
   }
 
   async #runOnce(launches: readonly TapeLaunch[], given: Given): Promise<void> {
-    const recording = this.#device.record(
-      launches.flatMap((launch) => this.#dispatches(launch, given)),
-    )
+    await this.#runNow(launches.flatMap((launch) => this.#dispatches(launch, given)))
+  }
+
+  async #runNow(dispatches: readonly Dispatch[]): Promise<void> {
+    const recording = this.#device.record(dispatches)
     try {
       await this.#device.run([recording], never)
     } finally {
@@ -223,9 +254,17 @@ class GpuProgram implements LoadableProgram {
   /** None where there is nothing to do. */
   #dispatches(launch: TapeLaunch, given: Given, chunk = 0): Dispatch[] {
     const groups = groupsOf(launch, (of) => this.#bucket(of), given.numbers)
-    if (groups.includes(0)) return []
-    const operands = launch.operands.map((operand) => this.#operand(operand, given, chunk))
-    return [{ kernel: this.#kernels[launch.kernel]!, operands, groups }]
+    return groups.includes(0) ? [] : [this.#dispatch(launch, groups, given, chunk)]
+  }
+
+  #dispatch(
+    { kernel, operands }: TapeLaunch,
+    groups: Dispatch["groups"],
+    given: Given,
+    chunk = 0,
+  ): Dispatch {
+    const values = operands.map((operand) => this.#operand(operand, given, chunk))
+    return { kernel: this.#kernels[kernel]!, operands: values, groups }
   }
 
   #operand(operand: TapeOperand, { places, numbers }: Given, chunk: number): OperandValue {

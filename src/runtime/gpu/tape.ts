@@ -111,6 +111,12 @@ export function stepLaunches(
   })
 }
 
+/** Of steps, in all their choices, of parameters' windows and of blocks' copies. */
+export function everyLaunch({ steps, packs, copies }: Tape): TapeLaunch[] {
+  const ofSteps = steps.flatMap(({ choices }) => choices.flatMap(({ launches }) => launches))
+  return [...packs, ...copies].flat().concat(ofSteps)
+}
+
 /** How many groups a launch has along each axis; where one of them is 0, there is nothing to do. */
 export function groupsOf(
   { groups }: TapeLaunch,
@@ -204,11 +210,9 @@ function checkTape(tape: Tape, manifest: Manifest, codeBytes: number): void {
     for (const count of groups)
       require(typeof count === "number" ? isCount(count) : count.per > 0, "the groups of a launch")
   }
-  for (const launch of [...packs, ...copies].flat()) checkLaunch(launch)
-  for (const { choices } of steps) {
+  everyLaunch(tape).forEach(checkLaunch)
+  for (const { choices } of steps)
     require(choices.length > 0 && choices.at(-1)!.most === undefined, "the choices of a step")
-    for (const { launches } of choices) launches.forEach(checkLaunch)
-  }
   for (const { place, at, stride } of [tape.logits, tape.hidden])
     require(place in places && isCount(at) && isCount(stride), "rows that are read back")
 }
