@@ -76,12 +76,13 @@ export async function checkShapes(
   kind: GpuKind,
   shapes: CheckOrder,
 ): Promise<CheckOutcome> {
-  const { profiles, print } = printers[kind]
+  const printer = printers[kind]
   const differing = new Map<number, string>() // numbers of shapes, and where each does first
   try {
     const expected = shapes.map((each) => twinOf(each, device.traits.subgroup, ["forward"]))
-    for (const needs of profiles.filter((some) => some.every((need) => device.traits[need]))) {
-      const { modules, kernels } = print([shapes[0]!.kernel], needs)
+    const profiles = printer.profiles.filter((some) => some.every((need) => device.traits[need]))
+    for (const needs of profiles) {
+      const { modules, kernels } = printer.print([shapes[0]!.kernel], needs)
       const [loaded] = await device.load(modules, kernels)
       for (const [i, each] of shapes.entries()) {
         const found = await runOn(device, loaded!, each)
