@@ -45,7 +45,8 @@ export interface Dialect {
   bits(to: Type, from: Type, value: string): string
   loadHalf(memory: string, index: string): string
   storeHalf(memory: string, index: string, value: string): string
-  /** A vector of four elements. */
+  /** The type of four elements, whose names are x, y, z and w. */
+  four(type: string): string
   loadFour(type: string, memory: string, index: string): string
   atomicAdd(element: string, value: string): string
 }
@@ -202,7 +203,7 @@ class KernelPrinter {
       ...reserved,
       ...Object.values(functions),
       ...helpers.flatMap(({ names }) => names),
-      ...Object.values(types).flatMap((type) => [type, `${type}4`]),
+      ...Object.values(types).flatMap((type) => [type, dialect.four(type)]),
       ...["lane", "x", "y", "z"].flatMap((place) => [place, `group_${place}`, `groups_${place}`]),
     ])
     this.#operands = kernel.operands.map((operand) => ({
@@ -260,7 +261,7 @@ class KernelPrinter {
       }
       case "loadFour": {
         const { element, name } = this.#memory(statement.memory)
-        const type = `${types[element]}4`
+        const type = this.#dialect.four(types[element])
         const four = this.#names.give(`${name}_${statement.ids[0]}`)
         for (const [i, id] of statement.ids.entries()) this.#ids.set(id, `${four}.${"xyzw"[i]}`)
         const value = this.#dialect.loadFour(type, name, this.#text(statement.index))

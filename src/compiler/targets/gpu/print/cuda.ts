@@ -1,0 +1,171 @@
+// Kernels as CUDA C, which is HIP as well: one text, and two sets of words before it, of which the compiler takes its own. No
+// vendor's header is used, since a run-time compiler may have none: what the words stand for is said in PTX for CUDA and in the
+// compiler's own builtins for HIP. The text is to be built with products and sums kept apart (`-fmad=false`,
+// `-ffp-contract=off`) and nothing else relaxed; division and roots are then rounded correctly on all of these devices.
+
+import type { Need } from "../../../../runtime/gpu/tape.ts"
+import type { Kernel } from "../ir/ir.ts"
+import { type Dialect, type PrintedProgram, printProgram } from "./c.ts"
+
+/** What a device may have that this dialect has other words for, the best first. */
+export const cudaProfiles: readonly (readonly Need[])[] = [["dot4"], []]
+
+/** @param needs one of the profiles above: what the text relies on */
+export function printCuda(kernels: readonly Kernel[], needs: readonly Need[]): PrintedProgram {
+  const text = needs.includes("dot4") ? dot4 : dot4InBytes
+  return printProgram(kernels, { ...dialect, helpers: [{ names: ["dot4"], text }] })
+}
+
+const attributes = `// Where the compiler is handed no header, these are words of nobody's.
+#if defined(__clang__) && !defined(__global__)
+#define __global__ __attribute__((global))
+#define __device__ __attribute__((device))
+#define __shared__ __attribute__((shared))
+#define __launch_bounds__(threads) __attribute__((launch_bounds(threads)))
+#endif
+#define WORD static inline __device__`
+
+const ptx = `WORD unsigned lane_here() { unsigned n; asm("mov.u32 %0, %%tid.x;" : "=r"(n)); return n; }
+${["x", "y", "z"]
+  .map(
+    (
+      axis,
+    ) => `WORD unsigned group_${axis}_here() { unsigned n; asm("mov.u32 %0, %%ctaid.${axis};" : "=r"(n)); return n; }
+WORD unsigned groups_${axis}_here() { unsigned n; asm("mov.u32 %0, %%nctaid.${axis};" : "=r"(n)); return n; }`,
+  )
+  .join("\n")}
+WORD void meet() { asm volatile("bar.sync 0;" ::: "memory"); }
+WORD float fused(float a, float b, float c) {
+  float sum;
+  asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(sum) : "f"(a), "f"(b), "f"(c));
+  return sum;
+}
+WORD float root(float a) { float r; asm("sqrt.rn.f32 %0, %1;" : "=f"(r) : "f"(a)); return r; }
+WORD float quotient(float a, float b) {
+  float q;
+  asm("div.rn.f32 %0, %1, %2;" : "=f"(q) : "f"(a), "f"(b));
+  return q;
+}
+WORD float half_value(half_bits h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }
+WORD half_bits half_of(float f) {
+  half_bits h;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));
+  return h;
+}
+WORD void add_to(unsigned *place, unsigned value) {
+  asm volatile("{ .reg .u32 old; atom.add.u32 old, [%0], %1; }" :: "l"(place), "r"(value) : "memory");
+}`
+
+const builtins = `WORD unsigned lane_here() { return __builtin_amdgcn_workitem_id_x(); }
+${["x", "y", "z"]
+  .map(
+    (
+      axis,
+    ) => `WORD unsigned group_${axis}_here() { return __builtin_amdgcn_workgroup_id_${axis}(); }
+WORD unsigned groups_${axis}_here() {
+  return __builtin_amdgcn_grid_size_${axis}() / __builtin_amdgcn_workgroup_size_${axis}();
+}`,
+  )
+  .join("\n")}
+WORD void meet() {
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+  __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+WORD float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+WORD float root(float a) { return __builtin_sqrtf(a); }
+WORD float quotient(float a, float b) { return a / b; }
+WORD float half_value(half_bits h) { return bits_as<_Float16>(h); }
+WORD half_bits half_of(float f) { return bits_as<half_bits>((_Float16)f); }
+WORD void add_to(unsigned *place, unsigned value) {
+  __atomic_fetch_add(place, value, __ATOMIC_RELAXED);
+}`
+
+const opening = `${attributes}
+
+typedef unsigned short half_bits;
+template <class Number> struct alignas(4 * sizeof(Number)) Four { Number x, y, z, w; };
+template <class To, class From> WORD To bits_as(From number) {
+  union { From from; To to; } both = {number};
+  return both.to;
+}
+template <class Number> WORD Number least(Number a, Number b) { return b < a ? b : a; }
+template <class Number> WORD Number most(Number a, Number b) { return a < b ? b : a; }
+WORD float size_of(float a) { return bits_as<float>(bits_as<unsigned>(a) & 0x7fffffffu); }
+WORD unsigned upper_word(unsigned a, unsigned b) {
+  return (unsigned)(((unsigned long long)a * b) >> 32);
+}
+WORD void add_to(unsigned *place, unsigned value);
+WORD void add_to(int *place, int value) { add_to((unsigned *)place, (unsigned)value); }
+
+#ifdef __HIP__
+${builtins}
+#else
+${ptx}
+#endif`
+
+const dot4 = `WORD int dot4(unsigned a, unsigned b, int c) {
+#ifdef __HIP__
+  return __builtin_amdgcn_sdot4((int)a, (int)b, c, false);
+#else
+  int sum;
+  asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(c));
+  return sum;
+#endif
+}`
+
+const dot4InBytes = `WORD int dot4(unsigned a, unsigned b, int c) {
+  const int sum = (signed char)a * (signed char)b + (signed char)(a >> 8) * (signed char)(b >> 8) +
+      (signed char)(a >> 16) * (signed char)(b >> 16) + (signed char)(a >> 24) * (signed char)(b >> 24);
+  return (int)((unsigned)sum + (unsigned)c);
+}`
+
+const dialect: Dialect = {
+  opening: [opening],
+  types: {
+    f32: "float",
+    i32: "int",
+    u32: "unsigned",
+    bool: "bool",
+    f16: "half_bits",
+    u16: "unsigned short",
+    i8: "signed char",
+    u8: "unsigned char",
+  },
+  // What C++ has beyond C, and what these compilers know without a header.
+  reserved:
+    "alignas alignof and and_eq asm bitand bitor bool catch char16_t char32_t class compl const_cast constexpr decltype delete dynamic_cast explicit export friend mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public reinterpret_cast static_assert static_cast template this thread_local throw try typeid typename using virtual wchar_t xor xor_eq atomicAdd fmaf sqrtf warpSize threadIdx blockIdx blockDim gridDim double3 double4 WORD Four bits_as half_value half_of add_to meet lane_here".split(
+      " ",
+    ),
+  head: ({ threads }, entry, parameters) => [
+    `extern "C" __global__ void __launch_bounds__(${threads}) ${entry}(`,
+    ...parameters.map((each, i) => `    ${each}${i < parameters.length - 1 ? "," : ") {"}`),
+  ],
+  operand({ name, ...operand }) {
+    if (operand.kind === "word") return { parameter: `${dialect.types[operand.type]} ${name}` }
+    const constant = operand.access === "read" ? "const " : ""
+    return { parameter: `${constant}${dialect.types[operand.element]} *${name}` }
+  },
+  shared: (type, name, length) => `__shared__ ${type} ${name}[${length}];`,
+  lane: "lane_here()",
+  group: (axis) => `group_${"xyz"[axis]}_here()`,
+  groups: (axis) => `groups_${"xyz"[axis]}_here()`,
+  barrier: "meet()",
+  functions: {
+    fma: "fused",
+    sqrt: "root",
+    divide: "quotient",
+    abs: "size_of",
+    min: "least",
+    max: "most",
+    mulHigh: "upper_word",
+    dot4: "dot4",
+  },
+  helpers: [],
+  bits: (to, _, value) => `bits_as<${dialect.types[to]}>(${value})`,
+  loadHalf: (memory, index) => `half_value(${memory}[${index}])`,
+  storeHalf: (memory, index, value) => `${memory}[${index}] = half_of(${value})`,
+  four: (type) => `Four<${type}>`,
+  loadFour: (type, memory, index) => `((const ${type} *)${memory})[${index}]`,
+  atomicAdd: (element, value) => `add_to(&${element}, ${value})`,
+}

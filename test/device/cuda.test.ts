@@ -1,0 +1,130 @@
+// CUDA C and HIP without a device of either: compilers of both take the text, and what it computes on a processor (simt.hpp)
+// are the slow twin's bits, in three orders of threads.
+
+import { execFileSync, spawnSync } from "node:child_process"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterAll, expect, test } from "vitest"
+import {
+  type GpuCase,
+  languageKernels,
+  type Numbers,
+  normalized,
+} from "../../src/compiler/targets/gpu/check-cases.ts"
+import { differences, twinOf } from "../../src/compiler/targets/gpu/check-device.ts"
+import type { Kernel } from "../../src/compiler/targets/gpu/ir/ir.ts"
+import { cudaProfiles, printCuda } from "../../src/compiler/targets/gpu/print/cuda.ts"
+import { addressOf, openDriverLibrary } from "../../src/runtime/ffi.ts"
+import { isLeftOut } from "../left-out.ts"
+import { randomCases } from "./random-kernels.ts"
+
+const scratch = mkdtempSync(join(tmpdir(), "sinter-cuda-"))
+afterAll(() => rmSync(scratch, { recursive: true }))
+
+const compilers = { c: "clang", cpp: "g++" } as const
+const answers = (command: string) => spawnSync(command, ["--version"]).status === 0
+const kernels = [...languageKernels.map(({ at }) => at(0)), ...randomCases(4)].map(
+  (each) => each.kernel,
+)
+
+const noClang = isLeftOut(answers(compilers.c))
+const flags = "-O1 -ffp-contract=off -w -nogpulib -S -o /dev/null".split(" ")
+test.skipIf(noClang).each([
+  ["cuda", "-nocudainc --cuda-gpu-arch=sm_70"],
+  ["hip", "-nogpuinc --offload-arch=gfx90a"],
+  ["hip", "-nogpuinc --offload-arch=gfx1030"],
+])(`the text is %s, without a header: %s${noClang ? " (skipped: no clang)" : ""}`, (kind, more) => {
+  for (const needs of cudaProfiles) {
+    const input = printCuda(kernels, needs).text
+    const options = ["-x", kind, "--cuda-device-only", ...more.split(" "), ...flags, "-"]
+    const { status, stderr } = spawnSync(compilers.c, options, { input })
+    expect({ status, said: stderr.toString() }).toEqual({ status: 0, said: "" })
+  }
+})
+
+const orders = ["forward", "backward", "shuffled"] as const
+type Run = (each: GpuCase, kernel: number, order: number) => Numbers[] | "stuck"
+
+/** Kernels as a library of this machine. */
+function built(kernels: readonly Kernel[]): Run {
+  const { text, kernels: codes } = printCuda(kernels, [])
+  const rows = codes.map(
+    ({ entry, threads }) => `{[](void **values) { simt::call(${entry}, values); }, ${threads}},`,
+  )
+  const [source, path] = [
+    join(scratch, "kernels.cpp"),
+    join(scratch, `kernels-${kernels.length}.so`),
+  ]
+  writeFileSync(
+    source,
+    `#include "${join(import.meta.dirname, "simt.hpp")}"
+${text}
+static const struct { void (*call)(void **); unsigned threads; } kernels[] = {
+${rows.join("\n")}
+};
+extern "C" int launch(int which, void **values, const unsigned *groups, int order) {
+  return simt::launch(kernels[which].call, kernels[which].threads, values, groups, order);
+}
+`,
+  )
+  const options = "-std=c++17 -O1 -ffp-contract=off -fwrapv -shared -fPIC -w".split(" ")
+  execFileSync(compilers.cpp, [...options, "-o", path, source], { stdio: "pipe" })
+  const launch = openDriverLibrary([path]).take<number>(
+    "int launch(int which, void *values, void *groups, int order)",
+  )
+  return ({ operands, groups }, kernel, order) => {
+    const arrays = operands.map((each) =>
+      typeof each === "number" ? Uint32Array.of(each) : each.slice(),
+    )
+    // A buffer is handed over as the address of its address, a word as its own.
+    const pointers = arrays.map((array) => BigUint64Array.of(addressOf(array)))
+    const values = BigUint64Array.from(operands, (each, i) =>
+      typeof each === "number" ? pointers[i]![0]! : addressOf(pointers[i]!),
+    )
+    if (launch(kernel, values, Uint32Array.from(groups), order) === 0) return "stuck"
+    return arrays.map((array, i) => (typeof operands[i] === "number" ? new Uint8Array() : array))
+  }
+}
+
+const noCompiler = isLeftOut(answers(compilers.cpp))
+test.skipIf(noCompiler)(
+  `what it computes are the slow twin's bits, in every order of threads${noCompiler ? " (skipped: no g++)" : ""}`,
+  () => {
+    const run = built(kernels)
+    const random = randomCases(4)
+    for (const [i, { name }] of kernels.entries()) {
+      const shaped = languageKernels[i]
+      const cases = shaped
+        ? [0, 7, 19].map((shape) => shaped.at(shape))
+        : [random[i - languageKernels.length]!]
+      for (const each of cases) {
+        const expected = twinOf(each)
+        for (const order of orders.keys()) {
+          const found = run(each, i, order)
+          if (found === "stuck") throw new Error(`${name}: not all threads reach a barrier`)
+          for (const [operand, numbers] of found.entries())
+            expect(
+              differences(numbers, expected[operand]!),
+              `${name}, ${orders[order]}: operand ${operand}`,
+            ).toEqual([])
+        }
+      }
+    }
+  },
+)
+
+test.skipIf(noCompiler)(
+  `a barrier that is missing shows${noCompiler ? " (skipped: no g++)" : ""}`,
+  () => {
+    const sound = normalized()
+    const faulty = normalized({ barriers: false })
+    const run = built([faulty.kernel])
+    const expected = twinOf(sound)
+    const wrong = orders.map((_, order) => {
+      const found = run(faulty, 0, order)
+      return found === "stuck" || differences(found[0]!, expected[0]!).length > 0
+    })
+    expect(wrong.some((each) => each)).toBe(true)
+  },
+)

@@ -1,0 +1,118 @@
+// Runs the text of CUDA and HIP on a processor: a group of threads is a ring of fibres, each of which goes on to its next
+// barrier. Fibres run in one order or another, so a barrier that is missing shows; shared memory begins as nonsense; a barrier
+// that not all threads reach ends the run. It stands in for the compiler's builtins of HIP, which g++ has not.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <ucontext.h>
+#include <utility>
+#include <vector>
+
+namespace simt {
+
+enum Order { forward, backward, shuffled };
+
+struct Fibre {
+  ucontext_t context;
+  std::unique_ptr<char[]> stack;
+  enum { running, waiting, ended } state;
+};
+
+inline std::vector<Fibre> fibres;
+inline ucontext_t scheduler;
+inline unsigned lane, threads, group[3], groups[3];
+inline void (*body)(void **);
+inline void **operands;
+
+constexpr size_t stack_bytes = 1 << 16;
+
+inline void enter() {
+  body(operands);
+  fibres[lane].state = Fibre::ended;
+}
+
+inline void meet() {
+  const unsigned own = lane;
+  fibres[own].state = Fibre::waiting;
+  swapcontext(&fibres[own].context, &scheduler);
+  lane = own;
+}
+
+extern "C" char __start_simt_shared[], __stop_simt_shared[];
+
+/** Whether every thread came to its end, and all of them by the same barriers. */
+inline bool run_group(Order order) {
+  memset(__start_simt_shared, 0xcd, __stop_simt_shared - __start_simt_shared);
+  while (fibres.size() < threads) fibres.push_back({{}, std::make_unique<char[]>(stack_bytes), Fibre::ended});
+  for (unsigned i = 0; i < threads; i++) {
+    Fibre &fibre = fibres[i];
+    getcontext(&fibre.context);
+    fibre.context.uc_stack = {.ss_sp = fibre.stack.get(), .ss_flags = 0, .ss_size = stack_bytes};
+    fibre.context.uc_link = &scheduler;
+    makecontext(&fibre.context, enter, 0);
+  }
+  for (unsigned round = 1;; round++) {
+    unsigned waiting = 0, ended = 0;
+    for (unsigned i = 0; i < threads; i++) {
+      // 97 shares no divisor with a number of threads that is a power of two.
+      lane = order == forward ? i : order == backward ? threads - 1 - i : (i * 97 + round * 31) % threads;
+      Fibre &fibre = fibres[lane];
+      fibre.state = Fibre::running;
+      swapcontext(&scheduler, &fibre.context);
+    }
+    for (unsigned i = 0; i < threads; i++) {
+      waiting += fibres[i].state == Fibre::waiting;
+      ended += fibres[i].state == Fibre::ended;
+    }
+    if (ended == threads) return true;
+    if (waiting != threads) return false;
+  }
+}
+
+template <class... Parameters, size_t... at>
+void call_at(void (*kernel)(Parameters...), void **values, std::index_sequence<at...>) {
+  kernel(*(Parameters *)values[at]...);
+}
+
+/** With each operand from where it lies. */
+template <class... Parameters> void call(void (*kernel)(Parameters...), void **values) {
+  call_at(kernel, values, std::index_sequence_for<Parameters...>());
+}
+
+inline int launch(void (*kernel)(void **), unsigned count, void **values, const unsigned *of, int order) {
+  body = kernel;
+  operands = values;
+  threads = count;
+  memcpy(groups, of, sizeof groups);
+  for (group[2] = 0; group[2] < groups[2]; group[2]++)
+    for (group[1] = 0; group[1] < groups[1]; group[1]++)
+      for (group[0] = 0; group[0] < groups[0]; group[0]++)
+        if (!run_group((Order)order)) return 0;
+  return 1;
+}
+
+} // namespace simt
+
+#define __HIP__
+#define __global__
+#define __device__
+#define __shared__ static __attribute__((section("simt_shared")))
+#define __launch_bounds__(threads)
+#define __builtin_amdgcn_workitem_id_x() simt::lane
+#define __builtin_amdgcn_workgroup_id_x() simt::group[0]
+#define __builtin_amdgcn_workgroup_id_y() simt::group[1]
+#define __builtin_amdgcn_workgroup_id_z() simt::group[2]
+#define __builtin_amdgcn_grid_size_x() (simt::groups[0] * simt::threads)
+#define __builtin_amdgcn_grid_size_y() simt::groups[1]
+#define __builtin_amdgcn_grid_size_z() simt::groups[2]
+#define __builtin_amdgcn_workgroup_size_x() simt::threads
+#define __builtin_amdgcn_workgroup_size_y() 1
+#define __builtin_amdgcn_workgroup_size_z() 1
+#define __builtin_amdgcn_fence(...)
+#define __builtin_amdgcn_s_barrier() simt::meet()
+
+// A program without shared arrays has the section all the same.
+__shared__ char nothing_shared[8];
