@@ -1,26 +1,21 @@
 // The cpu target: compiled by this machine's compiler and judged as all targets are. Without a C compiler there is nothing to
-// judge.
+// judge. Libraries lie on this machine's shelf, under the hash of all they are made of: other files want the same ones.
 
 import { execFileSync } from "node:child_process"
-import { mkdtempSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { afterAll, describe, expect, test } from "vitest"
+import { describe, expect, test } from "vitest"
 import { compile } from "../../src/compiler/compile.ts"
 import { prepareCpu, shelvedCpu } from "../../src/compiler/targets/cpu/cpu.ts"
 import { usableLevels } from "../../src/compiler/targets/cpu/levels.ts"
 import { findCompiler } from "../../src/compiler/targets/cpu/toolchain.ts"
 import { processorFeatures } from "../../src/runtime/features.ts"
 import { openLibrary } from "../../src/runtime/library.ts"
-import { openShelf } from "../../src/runtime/shelf.ts"
 import { isLeftOut } from "../left-out.ts"
 import { judge } from "./judged.ts"
 import { smallGraph } from "./small.ts"
 import { arithmeticHere } from "./steps.ts"
 
 const compiler = await findCompiler()
-const folder = mkdtempSync(join(tmpdir(), "sinter-cpu-"))
-afterAll(() => rmSync(folder, { recursive: true }))
 
 const BUILD = 240_000 // ms: a build takes seconds, on a busy machine many
 const THREADS = 2
@@ -29,7 +24,7 @@ const needsCompiler = `the cpu target${compiler ? "" : ": no C compiler on this 
 describe.skipIf(isLeftOut(compiler))(needsCompiler, () => {
   judge({
     open: async (plan, limits) => {
-      const { path } = await shelvedCpu(plan, "cpu", openShelf(folder))
+      const { path } = await shelvedCpu(plan)
       return openLibrary(path, limits, THREADS)
     },
     arithmetic: arithmeticHere,
@@ -46,7 +41,7 @@ describe.skipIf(isLeftOut(compiler))(needsCompiler, () => {
         activations: "float",
         kv: "f32",
       })
-      const { path } = await shelvedCpu(plan, "cpu", openShelf(folder))
+      const { path } = await shelvedCpu(plan)
       const bits = [1, 3].map((threads) =>
         execFileSync(
           process.execPath,
@@ -65,11 +60,7 @@ describe.skipIf(isLeftOut(compiler))(needsCompiler, () => {
     `libraries share their threads, which end with the last program and start anew${withoutProc ? " (skipped: read from Linux's /proc)" : ""}`,
     async () => {
       const plan = compile(smallGraph(), { format: "q0f32", activations: "float", kv: "f32" })
-      const shelf = openShelf(folder)
-      const both = [
-        await shelvedCpu(plan, "cpu", shelf),
-        await shelvedCpu(plan, "cpu:baseline", shelf),
-      ]
+      const both = [await shelvedCpu(plan, "cpu"), await shelvedCpu(plan, "cpu:baseline")]
       const script = join(import.meta.dirname, "threads.ts")
       const paths = JSON.stringify(both.map(({ path }) => path))
       const run = ["--import", "tsx", script, paths, "4"]

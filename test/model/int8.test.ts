@@ -2,9 +2,6 @@
 // logits of float activations: a mean divergence of a hundredth of a nat at most, and the same likeliest token wherever it
 // leads by more than half a logit. And what this processor computes of them: the bits of the reference.
 
-import { mkdtempSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, test } from "vitest"
 import { compile } from "../../src/compiler/compile.ts"
 import type { Plan } from "../../src/compiler/plan.ts"
@@ -16,7 +13,6 @@ import { type Model, openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import { processorFeatures } from "../../src/runtime/features.ts"
 import { openLibrary } from "../../src/runtime/library.ts"
-import { openShelf } from "../../src/runtime/shelf.ts"
 import { isLeftOut } from "../left-out.ts"
 import { type GoldenPrompt, goldenFolder, readGolden } from "./golden.ts"
 import { arithmeticHere, blocksFor, limitsFor, prefill } from "./steps.ts"
@@ -29,11 +25,8 @@ const isPlain = usableLevels(process.arch, processorFeatures())[0].name === "pla
 const why = isPlain ? "this processor has no fused multiply-add" : "no C compiler on this machine"
 const isSkipped = isPlain || isLeftOut(compiler)
 
-const scratch = mkdtempSync(join(tmpdir(), "sinter-int8-"))
-afterAll(() => rmSync(scratch, { recursive: true }))
-
 async function openCpu(plan: Plan) {
-  const { path } = await shelvedCpu(plan, "cpu", openShelf(scratch))
+  const { path } = await shelvedCpu(plan)
   return openLibrary(path, limitsFor(plan, limits))
 }
 

@@ -40,7 +40,7 @@ beforeAll(async () => {
   const model = await openModel(folder)
   await model.close()
   const plan = compile(model.graph, { format: "q4f16_1", activations: "int8", kv: "f16" })
-  library = (await shelvedCpu(plan, "cpu", openShelf(join(scratch, "libraries")))).path
+  library = (await shelvedCpu(plan)).path
 }, 240_000)
 let shelf: Shelf
 beforeEach(() => {

@@ -2,9 +2,6 @@
 // A token alone shows little of a score, so the numbers that decide are turned until sampling.ts draws something else: from
 // one float to the next. The program must change its mind at the same float.
 
-import { mkdtempSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, test } from "vitest"
 import { compile } from "../../src/compiler/compile.ts"
 import { shelvedCpu } from "../../src/compiler/targets/cpu/cpu.ts"
@@ -13,15 +10,12 @@ import { medusa } from "../../src/model/architectures/medusa.ts"
 import { type LibraryProgram, openLibrary } from "../../src/runtime/library.ts"
 import { newStepDone, type StepDone } from "../../src/runtime/program.ts"
 import { createSampler, type Sampler } from "../../src/runtime/sampling.ts"
-import { openShelf } from "../../src/runtime/shelf.ts"
 import { isLeftOut } from "../left-out.ts"
 import { mulberry32, uniform } from "../random.ts"
 import { type RowSettings, samplingRows } from "../sampling-rows.ts"
 import { batch, take, worstDifference } from "./steps.ts"
 
 const compiler = await findCompiler()
-const folder = mkdtempSync(join(tmpdir(), "sinter-sampler-"))
-afterAll(() => rmSync(folder, { recursive: true }))
 
 /** Columns of logits that a program holds; a row of a step takes one of them. */
 const COLUMNS = 16
@@ -57,7 +51,7 @@ async function open(vocabulary: number, columns: readonly Float32Array[]) {
   const shapes = { vocabulary, hidden: COLUMNS, layers: 0, heads: 1, kvHeads: 1, headDim: 2 }
   const config = { shapes: { ...shapes, intermediate: 1, context: 64 }, heads: 1, layers: 0 }
   const plan = compile(medusa(config), { format: "q0f32", activations: "float", kv: "f32" })
-  const { path } = await shelvedCpu(plan, "cpu", openShelf(folder))
+  const { path } = await shelvedCpu(plan)
   const limits = { blocks: [], tokens: ROWS, sequences: 1, rows: ROWS }
   const program = await openLibrary(path, limits, THREADS)
   const matrix = new Float32Array(vocabulary * COLUMNS)

@@ -2,22 +2,16 @@
 // gains by opening it.
 
 import { execFileSync } from "node:child_process"
-import { mkdtempSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { afterAll, expect, test } from "vitest"
+import { expect, test } from "vitest"
 import { compile } from "../../src/compiler/compile.ts"
 import { shelvedCpu } from "../../src/compiler/targets/cpu/cpu.ts"
 import { findCompiler } from "../../src/compiler/targets/cpu/toolchain.ts"
 import type { FormatName } from "../../src/runtime/format.ts"
 import { openLibrary } from "../../src/runtime/library.ts"
 import { bufferBytes } from "../../src/runtime/manifest.ts"
-import { openShelf } from "../../src/runtime/shelf.ts"
 import { isLeftOut } from "../left-out.ts"
 import { smallGraph } from "./small.ts"
-
-const scratch = mkdtempSync(join(tmpdir(), "sinter-sizes-"))
-afterAll(() => rmSync(scratch, { recursive: true }))
 
 const measured = process.platform === "linux"
 const compiler = await findCompiler()
@@ -28,7 +22,7 @@ test.skipIf(!measured || isLeftOut(compiler)).each<FormatName>(["q3f16_1", "q0bf
   async (format) => {
     const graph = smallGraph({ hidden: 72, intermediate: 100 })
     const plan = compile(graph, { format, activations: "int8", kv: "f16" })
-    const { path, manifest } = await shelvedCpu(plan, "cpu", openShelf(scratch))
+    const { path, manifest } = await shelvedCpu(plan)
     const { bytes } = manifest
     const limits = { blocks: [100], tokens: 60_000, sequences: 16, rows: 30_000 }
     const env = { ...process.env, MALLOC_ARENA_MAX: "1" } // else each thread reserves 64 MiB of its own
