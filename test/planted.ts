@@ -992,6 +992,34 @@ export const planted: readonly PlantedFault[] = [
     fault: "() => false",
     test: "test/device/opencl.test.ts",
   },
+  {
+    what: "a driver is handed what another has made of kernels",
+    file: "src/runtime/gpu/vulkan.ts",
+    text: "Buffer.compare(made.subarray(0, header.length), header) !== 0",
+    fault: "made.length < header.length",
+    test: "test/device/vulkan.test.ts",
+  },
+  {
+    what: "what a driver has made of kernels is not kept",
+    file: "src/runtime/gpu/program.ts",
+    text: "    if (made) await this.#kept.write(made)\n",
+    fault: "",
+    test: "test/device/vulkan.test.ts",
+  },
+  {
+    what: "warming up runs no kernel",
+    file: "src/runtime/gpu/program.ts",
+    text: "groupsOf(launch, () => 1, { rows: 1, count: 1 })",
+    fault: "[0, 0, 0] as const",
+    test: "test/device/vulkan.test.ts",
+  },
+  {
+    what: "a program that was kept is believed to have its kernels",
+    file: "src/runtime/gpu/opencl.ts",
+    text: "      for (const code of kernels) this.#tryOut({ program, code })\n    } catch",
+    fault: "    } catch",
+    test: "test/device/opencl.test.ts",
+  },
   // ---- kernels of rows on GPUs
   {
     what: "a GPU's threads read a column that another has written, without a barrier",

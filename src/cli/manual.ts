@@ -47,8 +47,8 @@ ${table(devicesOptions)}
 
 ## sinter shelf list, sinter shelf prune
 
-The shelf holds libraries that were compiled and weights that were packed, for the next start. What a running server uses is
-never taken away; what a killed one left half written is. \`list\` takes no options, \`prune\` these:
+The shelf holds libraries that were compiled, weights that were packed and what GPUs' drivers made of kernels, for the next start.
+What a running server uses is never taken away; what a killed one left half written is. \`list\` takes no options, \`prune\` these:
 
 ${table(pruneOptions)}
 

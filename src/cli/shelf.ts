@@ -4,6 +4,7 @@ import { closeSync, openSync } from "node:fs"
 import { isLibraryName } from "../compiler/targets/targets.ts"
 import { Problem } from "../errors.ts"
 import { readHeader } from "../model/packed-copy.ts"
+import { KEPT_KERNELS } from "../runtime/gpu/kept-kernels.ts"
 import { readManifest } from "../runtime/library.ts"
 import { type Item, openShelf } from "../runtime/shelf.ts"
 import type { pruneOptions } from "./options.ts"
@@ -28,15 +29,21 @@ export async function prune(options: Values<typeof pruneOptions>): Promise<void>
 
 function row(item: Item): string[] {
   const used = item.inUse ? "in use" : `${age(Date.now() - item.lastUsed.getTime())} ago`
-  return [isLibraryName(item.name) ? library(item) : weights(item), size(item.bytes), used]
+  return [contents(item), size(item.bytes), used]
 }
 
-function library({ path }: Item): string {
+function contents(item: Item): string {
+  if (item.name.endsWith(KEPT_KERNELS)) return sealed(item, "kernels")
+  return isLibraryName(item.name) ? sealed(item, "library") : weights(item)
+}
+
+/** A library, or what a driver has made of one. */
+function sealed({ path }: Item, what: string): string {
   try {
     const { architecture, shapes, format, target } = readManifest(path)
-    return `library: ${architecture}, ${shapes.layers} layers of ${shapes.hidden}, ${format}, ${target}`
+    return `${what}: ${architecture}, ${shapes.layers} layers of ${shapes.hidden}, ${format}, ${target}`
   } catch (error) {
-    if (error instanceof Problem) return "library of another version, or damaged"
+    if (error instanceof Problem) return `${what} of another version, or damaged`
     throw error
   }
 }

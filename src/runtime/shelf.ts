@@ -1,7 +1,8 @@
-// The shelf: what was made once and is found again at the next start, compiled libraries and copies of packed weights. An
-// item's name is the hash of all that decides its bytes, and a suffix that says what it is. It is written aside and renamed
-// into place, so a reader sees all of it or none; makers of one item take turns by a lock. The shelf is ours alone (0700,
-// owner checked), because what lies on it is run. A disk that is full or read-only costs the caching and nothing else.
+// The shelf: what was made once and is found again at the next start, compiled libraries, copies of packed weights, and what
+// drivers have made of kernels. An item's name is the hash of all that decides its bytes, and a suffix that says what it is. It
+// is written aside and renamed into place, so a reader sees all of it or none; makers of one item take turns by a lock. The
+// shelf is ours alone (0700, owner checked), because what lies on it is run. A disk that is full or read-only costs the caching
+// and nothing else.
 //
 //   NAME            the item; its time of change is when it was last taken
 //   NAME.lock       somebody makes it          both hold a process id and are touched while that process lives

@@ -110,6 +110,37 @@ describe.skipIf(isSkipped)(`kernels${note}`, () => {
   })
 })
 
+test.skipIf(isSkipped)(
+  `what the driver has made of kernels needs no source again${note}`,
+  async () => {
+    const [modules, codes] = textOf([adds])
+    const made = await device().madeOf(await device().load(modules, codes))
+    const text = new TextDecoder().decode(modules[0])
+    const broken = [new TextEncoder().encode(text.replace("numbers[i]", "numbers[nowhere]"))]
+    await expect(device().load(broken, codes)).rejects.toThrow(/refuses the kernels/)
+    const again = await device().load(broken, codes, made)
+    expect(await device().madeOf(again)).toBeUndefined()
+    const place = await device().allocate(4, "device")
+    const operands = [{ place, at: 0 }, 1, 7]
+    const recording = device().record([{ kernel: again[0]!, operands, groups: [1, 1, 1] }])
+    await device().run([recording, recording], newCancel())
+    const word = new Uint32Array(1)
+    await device().read(place, 0, new Uint8Array(word.buffer))
+    expect(word[0]).toBe(14)
+    recording.free()
+    device().free(place)
+    // What the driver will not have, or has no such kernel, is made of its source.
+    const others = [{ ...codes[0]!, entry: "sinter_nothing" }]
+    const renamed = [new TextEncoder().encode(text.replace(codes[0]!.entry, "sinter_nothing"))]
+    for (const [sources, kernels, kept] of [
+      [modules, codes, made!.slice(0, 3)],
+      [modules, codes, made!.map((byte, i) => (i < 12 && i >= 4 ? 0 : byte))],
+      [renamed, others, made!],
+    ] as const)
+      expect(await device().madeOf(await device().load(sources, kernels, kept))).toBeDefined()
+  },
+)
+
 test.skipIf(isSkipped)(`devices have the numbers of the list${note}`, async () => {
   const survey = (await findDevices()).find(({ name }) => name === "opencl")!
   expect(device().description).toBe(survey.devices[0]!.description)

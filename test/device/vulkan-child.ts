@@ -27,7 +27,7 @@ const works = {
       )
       await device.run(Array(20).fill(recording), newCancel())
       await device.allocate(device.memory().largest + 1, "device").catch(() => {})
-      device.pipelineCache()
+      await device.madeOf([add!])
       await device.close() // with a place and a recording that nobody has freed
     }
     console.log("done")

@@ -3,10 +3,10 @@
 // their own: vulkan-child.ts.
 
 import { execFileSync, spawnSync } from "node:child_process"
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
-import { afterAll, describe, expect, onTestFinished, test } from "vitest"
+import { afterAll, describe, expect, onTestFinished, test, vi } from "vitest"
 import { type GpuCase, gpuCases } from "../../src/compiler/targets/gpu/check-cases.ts"
 import {
   differences,
@@ -17,9 +17,12 @@ import {
 import { f32, fma, i32, kernel, u32 } from "../../src/compiler/targets/gpu/ir/builder.ts"
 import { printSpirv, spirvProfiles } from "../../src/compiler/targets/gpu/print/spirv.ts"
 import { findDevices } from "../../src/runtime/devices.ts"
-import type { Need } from "../../src/runtime/gpu/tape.ts"
+import { openGpuLibrary } from "../../src/runtime/gpu/program.ts"
+import { type Need, type Tape, writeTape } from "../../src/runtime/gpu/tape.ts"
 import { openVulkan, type VulkanOptions } from "../../src/runtime/gpu/vulkan.ts"
 import { probeCases, probeModule } from "../../src/runtime/gpu/vulkan-probe.ts"
+import { seal } from "../../src/runtime/library.ts"
+import { ABI, type Manifest } from "../../src/runtime/manifest.ts"
 import { ProgramLost } from "../../src/runtime/program.ts"
 import { isLeftOut } from "../left-out.ts"
 import { hasCompiler, plantDriver } from "../planted-drivers.ts"
@@ -135,19 +138,6 @@ describe.skipIf(isSkipped)(`kernels${note}`, () => {
       }
     },
   )
-
-  test("what the driver makes of kernels can be handed to it again", async () => {
-    const bytes = device().pipelineCache()
-    expect(bytes.length).toBeGreaterThan(16)
-    const again = await openVulkan(0, { pipelines: bytes })
-    onTestFinished(() => again.close())
-    expect(again.traits).toEqual(device().traits)
-    const [loaded] = await again.load(...codeOf([subgroups.kernel], []))
-    const found = await runOn(again, loaded!, subgroups)
-    expect(found).toEqual(expectedOf(subgroups))
-    const odd = await openVulkan(0, { pipelines: Uint8Array.of(1, 2, 3) })
-    await odd.close()
-  })
 
   test("what no device of its kind could run is refused by its name", async () => {
     const [modules, [code]] = codeOf([adds], [])
@@ -288,6 +278,56 @@ test.skipIf(isSkipped)(`devices have the numbers of the list${note}`, async () =
   await expect(openVulkan(survey.devices.length)).rejects.toThrow("Vulkan has no device")
 })
 
+/** A library of one kernel, which adds 1 to a number for each token. */
+function addingLibrary(): Buffer {
+  const [modules, kernels] = codeOf([adds], [])
+  const rows = { place: 0, at: 0, stride: 4 }
+  const tape: Tape = {
+    profiles: [{ needs: [], modules: [{ at: 0, bytes: modules[0]!.length }] }],
+    kernels,
+    places: [{ name: "numbers", fixed: 4, perToken: 0, perRow: 0 }],
+    packs: [],
+    copies: [],
+    regions: [],
+    counts: ["tokens"],
+    steps: [
+      {
+        text: [],
+        rows: "tokens",
+        choices: [
+          { launches: [{ kernel: 0, operands: [{ place: 0, at: 0 }, 1, 1], groups: [1, 1, 1] }] },
+        ],
+      },
+    ],
+    logits: rows,
+    hidden: rows,
+  }
+  const manifest: Manifest = {
+    abi: ABI,
+    target: "vulkan",
+    architecture: "none",
+    format: "q0f32",
+    plan: "",
+    fingerprint: "",
+    shapes: {
+      vocabulary: 4,
+      hidden: 4,
+      layers: 0,
+      heads: 0,
+      kvHeads: 0,
+      headDim: 0,
+      intermediate: 0,
+      context: 4,
+    },
+    sinks: 0,
+    kv: { dtype: "f32", groups: [] },
+    bytes: { weights: 0, perToken: 0, perRow: 0, perThread: 0, fixed: 4 },
+    features: [],
+    parameters: [],
+  }
+  return seal(writeTape(modules, tape), manifest)
+}
+
 const withoutCompiler = isSkipped || isLeftOut(hasCompiler)
 const compilerNote = withoutCompiler ? note || " (skipped: no C compiler)" : ""
 
@@ -353,6 +393,79 @@ ${code}`
     expect(await broken.load(...codeOf([adds], []))).toHaveLength(1)
     const others = broken.load(...codeOf([{ ...adds, threads: 64 }], []))
     await expect(others).rejects.toThrow("refuses the kernel adds")
+  })
+
+  /** Its pipeline cache says behind the header how many bytes it was handed and how many kernels have run. */
+  const keeping = `
+    static uint64_t told[2];
+    void vkCmdDispatch(void *commands, unsigned x, unsigned y, unsigned z) {
+      told[1]++;
+      REAL("vkCmdDispatch", void *, unsigned, unsigned, unsigned)(commands, x, y, z);
+    }
+    int vkCreatePipelineCache(void *device, uint64_t *info, void *none, void *out) {
+      told[0] += info[3];
+      uint64_t own[5] = {info[0], info[1], info[2], 0, 0};
+      return REAL("vkCreatePipelineCache", void *, void *, void *, void *)(device, own, none, out);
+    }
+    int vkGetPipelineCacheData(void *device, uint64_t cache, size_t *size, char *data) {
+      size_t header = 32;
+      *size = 48;
+      if (data) memcpy(data + 32, told, 16);
+      return data ? REAL("vkGetPipelineCacheData", void *, uint64_t, void *, void *)(device, cache, &header, data) : 0;
+    }`
+  const wordOf = (made: Uint8Array | undefined, at: number) =>
+    made && new DataView(made.buffer).getUint32(at, true)
+  const handed = (made: Uint8Array | undefined) => wordOf(made, 32)
+  const ran = (made: Uint8Array | undefined) => wordOf(made, 40) ?? 0
+
+  test("what it has made of kernels is handed to it again, and nothing that another has made", async () => {
+    const first = await failing(keeping)
+    const made = await first.madeOf(await first.load(...codeOf([adds], [])))
+    expect([made?.length, handed(made)]).toEqual([48, 0])
+    const second = await failing(keeping)
+    expect(second.maker).toBe(first.maker)
+    expect(await second.madeOf(await second.load(...codeOf([adds], []), made))).toBeUndefined()
+    for (const at of [0, 8, 12, 31]) {
+      const foreign = made!.slice()
+      foreign[at]! ^= 1
+      const third = await failing(keeping)
+      const kernels = await third.load(...codeOf([adds], []), foreign)
+      expect(handed(await third.madeOf(kernels))).toBe(0)
+    }
+  })
+
+  test("a program that is warmed up leaves what was made of its kernels for the next start", async () => {
+    vi.stubEnv("XDG_CACHE_HOME", folder)
+    onTestFinished(() => void vi.unstubAllEnvs())
+    const library = join(folder, "adds.gpu")
+    writeFileSync(library, addingLibrary())
+    const limits = { blocks: [], tokens: 1, sequences: 1, rows: 1 }
+    const start = async () => {
+      const device = await failing(keeping)
+      device.traits.isProcessor = false
+      const loan = { device, giveBack: async () => {} }
+      const program = await openGpuLibrary(library, limits, async () => loan)
+      const before = ran(await device.madeOf([]))
+      const heard: string[] = []
+      await program.warmUp!(
+        (done, total) => heard.push(`${done}/${total}`),
+        new AbortController().signal,
+      )
+      await program.close()
+      const made = await device.madeOf([])
+      return { heard, handed: handed(made), ran: ran(made) - before }
+    }
+    const kept = () =>
+      readdirSync(join(folder, "sinter/shelf")).filter((name) => name.endsWith(".kernels"))
+    expect(await start()).toEqual({ heard: ["0/1", "1/1"], handed: 0, ran: 1 })
+    const [name] = kept()
+    const path = join(folder, "sinter/shelf", name!)
+    const bytes = readFileSync(path)
+    expect(await start()).toMatchObject({ heard: ["0/1", "1/1"], handed: undefined })
+    writeFileSync(path, bytes.with(40, bytes[40]! ^ 1))
+    expect(await start()).toMatchObject({ handed: 0 })
+    expect(kept()).toEqual([name])
+    expect(readFileSync(path)).toEqual(bytes)
   })
 
   test("a device that is lost loses the program, now and from then on", async () => {

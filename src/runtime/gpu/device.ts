@@ -9,6 +9,8 @@ export interface GpuDevice extends OpenDevice {
   /** For people. */
   readonly description: string
   readonly traits: GpuTraits
+  /** Device and driver, to the version: what one has made of kernels is nothing to another. */
+  readonly maker: string
   memory(): GpuMemory
   /**
    * "host" is memory that both reach, the device more slowly. Its bytes are zeros.
@@ -21,13 +23,18 @@ export interface GpuDevice extends OpenDevice {
   /** What has been run before is in it. */
   read(place: Place, at: number, into: Uint8Array): Promise<void>
   /**
-   * Makes kernels ready to be run.
+   * Makes kernels ready to be run, as far as the driver does that beforehand: many finish a kernel when it runs for the first
+   * time.
+   * @param made what `madeOf` has given for the same modules; what the driver does not take is left
    * @throws Error in the driver's words where it refuses one
    */
   load(
     modules: readonly Uint8Array[],
     kernels: readonly KernelCode[],
+    made?: Uint8Array,
   ): Promise<readonly GpuKernel[]>
+  /** What the driver has made of kernels, for another start; undefined: nothing that `load` was not given. */
+  madeOf(kernels: readonly GpuKernel[]): Promise<Uint8Array | undefined>
   /** Places and kernels in it must live as long as it does. */
   record(dispatches: readonly Dispatch[]): Recording
   /**

@@ -99,6 +99,12 @@ function openApi({ take, takeAsync }: DriverLibrary) {
     buildInfo: take(
       "int32_t clGetProgramBuildInfo(void *program, void *device, uint32_t what, size_t size, void *value, void *needed)",
     ),
+    programFromBinary: take<Handle>(
+      "void *clCreateProgramWithBinary(void *context, uint32_t count, void *devices, void *lengths, void *binaries, void *status, void *code)",
+    ),
+    programInfo: takeAsync(
+      "int32_t clGetProgramInfo(void *program, uint32_t what, size_t size, void *value, void *needed)",
+    ),
     releaseProgram: take("int32_t clReleaseProgram(void *program)"),
     createKernel: take<Handle>("void *clCreateKernel(void *program, const char *name, void *code)"),
     groupInfo: take(
@@ -134,6 +140,8 @@ const SINGLE_CONFIG = 0x101b
 const DOUBLE_CONFIG = 0x1032
 const ROUNDED_DIVIDE_SQRT = 1n << 7n
 const MOST_ARGUMENT_BYTES = 0x1017
+const BINARY_SIZES = 0x1165
+const BINARIES = 0x1166
 const BUILD_LOG = 0x1183
 const KERNEL_THREADS = 0x11b0
 const EVENT_STATUS = 0x11d3
@@ -217,11 +225,14 @@ interface Prepared {
 class OpenclDevice implements GpuDevice {
   readonly description: string
   readonly traits: GpuTraits
+  readonly maker: string
   readonly #cl: Api
   readonly #opened: Opened
   readonly #buildOptions: string
   readonly #objects = new Set<MemoryObject>()
   readonly #programs: Pointer[] = []
+  /** Those that were made at an earlier start. */
+  readonly #restored = new Set<Pointer>()
   readonly #kernels = new Set<Pointer>()
   /** What queued writes read from, until somebody has waited for what came later. */
   readonly #written: Uint8Array[] = []
@@ -234,6 +245,7 @@ class OpenclDevice implements GpuDevice {
     const isRounded = (this.#ask(SINGLE_CONFIG) & ROUNDED_DIVIDE_SQRT) !== 0n
     this.#buildOptions = isRounded ? "-cl-fp32-correctly-rounded-divide-sqrt" : ""
     this.description = description
+    this.maker = [description, opened.described.driver, this.#buildOptions].join("\n")
     this.traits = {
       threads: Number(features.threads_per_group),
       sharedBytes: Number(features.shared_bytes),
@@ -316,13 +328,66 @@ class OpenclDevice implements GpuDevice {
   async load(
     modules: readonly Uint8Array[],
     kernels: readonly KernelCode[],
+    made?: Uint8Array,
   ): Promise<readonly GpuKernel[]> {
     if (this.#lost) throw this.#lost
+    const binaries = made ? piecesOf(made) : []
     const programs: Pointer[] = []
-    for (const module of modules) programs.push(await this.#build(module))
+    for (const [i, module] of modules.entries()) {
+      const own = kernels.filter((code) => code.module === i)
+      const restored = binaries[i] && (await this.#restore(binaries[i], own))
+      programs.push(restored ?? (await this.#build(module)))
+    }
     const loaded = kernels.map((code): OpenclKernel => ({ program: programs[code.module]!, code }))
     for (const each of loaded) this.#tryOut(each)
     return loaded
+  }
+
+  async madeOf(kernels: readonly GpuKernel[]): Promise<Uint8Array | undefined> {
+    const programs = [...new Set((kernels as readonly OpenclKernel[]).map((each) => each.program))]
+    if (programs.every((program) => this.#restored.has(program))) return undefined
+    const binaries: Uint8Array[] = []
+    for (const program of programs) {
+      const binary = await this.#binaryOf(program)
+      if (!binary) return undefined
+      binaries.push(binary)
+    }
+    return joined(binaries)
+  }
+
+  /** None where the driver gives none. */
+  async #binaryOf(program: Pointer): Promise<Uint8Array | undefined> {
+    const { programInfo } = this.#cl
+    const size = new BigUint64Array(1)
+    if ((await programInfo(program, BINARY_SIZES, 8, size, null)) !== 0 || size[0] === 0n)
+      return undefined
+    const binary = new Uint8Array(Number(size[0]))
+    const into = BigUint64Array.of(addressOf(binary))
+    return (await programInfo(program, BINARIES, 8, into, null)) === 0 ? binary : undefined
+  }
+
+  /** A program that was made at an earlier start; none where the driver will not have it, for whatever reason. */
+  async #restore(binary: Uint8Array, kernels: readonly KernelCode[]): Promise<Pointer | undefined> {
+    const { context, handle } = this.#opened
+    const [code, status] = [new Int32Array(1), new Int32Array(1)]
+    const devices = BigUint64Array.of(handle.device)
+    const lengths = BigUint64Array.of(BigInt(binary.length))
+    const bytes = BigUint64Array.of(addressOf(binary))
+    const cl = this.#cl
+    const created = cl.programFromBinary(context, 1, devices, lengths, bytes, status, code)
+    if (code[0] !== 0 || status[0] !== 0) return undefined
+    const program = pointer(created)
+    try {
+      const built = await cl.buildProgram(program, 1, devices, this.#buildOptions, null, null)
+      check(built, "clBuildProgram")
+      for (const code of kernels) this.#tryOut({ program, code })
+    } catch {
+      cl.releaseProgram(program)
+      return undefined
+    }
+    this.#programs.push(program)
+    this.#restored.add(program)
+    return program
   }
 
   record(dispatches: readonly Dispatch[]): Recording {
@@ -540,4 +605,21 @@ function within(place: Place, at: number, { length }: Uint8Array): [Pointer, big
     throw new Error(`internal: ${length} bytes at ${at} of a place of ${place.bytes}`)
   const { object, at: from } = place as OpenclPlace
   return [object.handle, BigInt(from + at)]
+}
+
+/** Each behind its length. */
+function joined(pieces: readonly Uint8Array[]): Uint8Array {
+  const lengths = pieces.map(({ length }) => new Uint8Array(Uint32Array.of(length).buffer))
+  return Buffer.concat(pieces.flatMap((piece, i) => [lengths[i]!, piece]))
+}
+
+function piecesOf(bytes: Uint8Array): Uint8Array[] {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const pieces: Uint8Array[] = []
+  for (let at = 0; at + 4 <= bytes.length; ) {
+    const length = view.getUint32(at, true)
+    pieces.push(bytes.subarray(at + 4, at + 4 + length))
+    at += 4 + length
+  }
+  return pieces
 }

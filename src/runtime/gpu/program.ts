@@ -17,6 +17,7 @@ import {
 import type { RowSet } from "../step-rows.ts"
 import { independentPairs } from "./block-pairs.ts"
 import type { Dispatch, GpuDevice, GpuKernel, OperandValue, Place, Recording } from "./device.ts"
+import { KeptKernels } from "./kept-kernels.ts"
 import type { CountName } from "./regions.ts"
 import { StepBlock, writeResults } from "./step-block.ts"
 import {
@@ -41,7 +42,8 @@ export async function openGpuLibrary(
   const { manifest, tape } = library
   checkGroups(manifest.kv.groups, limits)
   const loan = await borrow()
-  const program = new GpuProgram(manifest, tape, limits, loan)
+  const kept = new KeptKernels(path, manifest, loan.device.maker)
+  const program = new GpuProgram(manifest, tape, limits, loan, kept)
   try {
     await program.open(library.modulesOf(profileFor(tape, loan.device.traits)))
     return program
@@ -79,6 +81,7 @@ class GpuProgram implements LoadableProgram {
   readonly #device: GpuDevice
   readonly #block: StepBlock
   readonly #takesHidden: boolean
+  readonly #kept: KeptKernels
   #kernels: readonly GpuKernel[] = []
   readonly #places: Place[] = []
   #step: Place | undefined
@@ -86,13 +89,20 @@ class GpuProgram implements LoadableProgram {
   readonly #recorded = new Map<string, readonly Recording[]>()
   #isClosed = false
 
-  constructor(manifest: Manifest, tape: Tape, limits: ProgramLimits, loan: Loan<GpuDevice>) {
+  constructor(
+    manifest: Manifest,
+    tape: Tape,
+    limits: ProgramLimits,
+    loan: Loan<GpuDevice>,
+    kept: KeptKernels,
+  ) {
     const { shapes, sinks } = manifest
     const { vocabulary, hidden } = shapes
     this.manifest = manifest
     this.limits = limits
     this.#tape = tape
     this.#loan = loan
+    this.#kept = kept
     this.#device = loan.device
     this.#block = new StepBlock({ limits, sinks, vocabulary, hidden }, tape.regions)
     this.#takesHidden = tape.regions.some(({ name }) => name === "hiddenIn")
@@ -101,7 +111,7 @@ class GpuProgram implements LoadableProgram {
   async open(modules: readonly Uint8Array[]): Promise<void> {
     const { places, kernels } = this.#tape
     const { tokens, rows, blocks } = this.limits
-    this.#kernels = await this.#device.load(modules, kernels)
+    this.#kernels = await this.#device.load(modules, kernels, this.#kept.read())
     for (const { fixed, perToken, perRow, perBlock } of places) {
       const ofBlocks = perBlock ? perBlock.bytes * blocks[perBlock.group]! : 0
       const bytes = fixed + perToken * tokens + perRow * rows + ofBlocks
@@ -124,7 +134,8 @@ class GpuProgram implements LoadableProgram {
 
   /**
    * Runs each kernel once, on a step without tokens and windows without rows: every byte that launches are told of is 0, as it
-   * has been since it was allocated.
+   * has been since it was allocated. What the driver has made of the kernels then goes on the shelf. Not what drivers of
+   * processors have: those keep caches of their own, and PoCL would build every kernel once more to give it away.
    */
   async warmUp(
     progress: (done: number, total: number) => void,
@@ -148,6 +159,9 @@ class GpuProgram implements LoadableProgram {
       await this.#runNow([this.#dispatch(launch, groups, { places, numbers })])
     }
     progress(done, first.size)
+    if (this.#device.traits.isProcessor) return
+    const made = await this.#device.madeOf(this.#kernels)
+    if (made) await this.#kept.write(made)
   }
 
   async step(input: StepInput, cancel: CancelWord): Promise<StepOutput> {

@@ -77,22 +77,15 @@ const MOST_GROUPS = 65535
 export interface VulkanOptions {
   /** Names of the loader, where they are not those of this system. */
   libraries?: readonly string[]
-  /** What `pipelineCache` gave earlier: kernels that were made then are made at once. */
-  pipelines?: Uint8Array
   /** Bytes pass through the host's memory even where a device's own is mapped. */
   staged?: boolean
-}
-
-export interface VulkanDevice extends GpuDevice {
-  /** What the driver has made of kernels. */
-  pipelineCache(): Uint8Array
 }
 
 /**
  * The device that `sinter devices` lists under this number.
  * @throws DriverObstacle where it cannot be opened
  */
-export async function openVulkan(id: number, options: VulkanOptions = {}): Promise<VulkanDevice> {
+export async function openVulkan(id: number, options: VulkanOptions = {}): Promise<GpuDevice> {
   const library = openDriverLibrary(options.libraries ?? driverLibraries("vulkan"))
   const instanceFunctions = takeInstanceFunctions(library)
   const instance = createInstance(instanceFunctions)
@@ -169,8 +162,11 @@ function takeDeviceFunctions({ take, takeAsync }: DriverLibrary) {
     createCache: take(
       "int32_t vkCreatePipelineCache(void *device, void *info, void *_, void *out)",
     ),
-    cacheData: take(
+    cacheData: takeAsync(
       "int32_t vkGetPipelineCacheData(void *device, uint64_t cache, void *size, void *data)",
+    ),
+    mergeCaches: take(
+      "int32_t vkMergePipelineCaches(void *device, uint64_t into, uint32_t count, void *caches)",
     ),
     destroyCache: take<void>("void vkDestroyPipelineCache(void *device, uint64_t cache, void *_)"),
     createPipelines: takeAsync(
@@ -310,21 +306,28 @@ interface VulkanRecording extends Recording {
   readonly commands: Pointer
 }
 
-class Device implements VulkanDevice {
+class Device implements GpuDevice {
   readonly description: string
   readonly traits: GpuTraits
+  readonly maker: string
   readonly #vulkan: Vulkan
   readonly #opened: Opened
   readonly #device: Pointer
   readonly #queue: Pointer
   readonly #pool: bigint
   readonly #layout: bigint
+  /** Of all kernels, those that were made at earlier starts among them. */
   readonly #cache: bigint
+  /** What the driver's caches begin with, and how many of its bytes came from an earlier start. */
+  readonly #cacheHeader: Uint8Array
+  #cameFromCache = 0
   readonly #memoryTypes: readonly number[] // flags of each
   readonly #staged: boolean
   readonly #allocations = new Set<Allocation>()
   /** By what they were made of. */
   readonly #pipelines = new Map<string, Promise<bigint>>()
+  /** One load comes after the other: a cache that another is merged into must not be in use. */
+  #loading: Promise<unknown> = Promise.resolve()
   readonly #fences = new Set<bigint>()
   /** Those that nobody waits for. */
   readonly #freeFences: bigint[] = []
@@ -333,7 +336,7 @@ class Device implements VulkanDevice {
   #passing: Promise<unknown> = Promise.resolve()
   #lost: ProgramLost | undefined
 
-  constructor(vulkan: Vulkan, opened: Opened, { pipelines, staged }: VulkanOptions) {
+  constructor(vulkan: Vulkan, opened: Opened, { staged }: VulkanOptions) {
     this.#vulkan = vulkan
     this.#opened = opened
     this.#device = opened.device
@@ -358,7 +361,13 @@ class Device implements VulkanDevice {
     this.#queue = out[0]!
     this.#pool = this.#make("createPool", commandPoolInfo(queueFamily))
     this.#layout = this.#make("createLayout", pipelineLayoutInfo(this.traits.operandBytes))
-    this.#cache = this.#make("createCache", pipelineCacheInfo(pipelines ?? new Uint8Array()))
+    this.#cache = this.#make("createCache", pipelineCacheInfo(new Uint8Array()))
+    this.#cacheHeader = this.#readCacheHeader()
+    this.maker = [
+      described.description,
+      described.driver,
+      Buffer.from(this.#cacheHeader).toString("hex"),
+    ].join("\n")
   }
 
   // ------------------------------------------------------------------ memory
@@ -552,15 +561,27 @@ class Device implements VulkanDevice {
 
   // ------------------------------------------------------------------ kernels
 
-  async load(
+  load(
     modules: readonly Uint8Array[],
     kernels: readonly KernelCode[],
+    made?: Uint8Array,
+  ): Promise<readonly GpuKernel[]> {
+    const all = this.#loading.then(() => this.#load(modules, kernels, made))
+    this.#loading = all.catch(() => {})
+    return all
+  }
+
+  async #load(
+    modules: readonly Uint8Array[],
+    kernels: readonly KernelCode[],
+    made: Uint8Array | undefined,
   ): Promise<readonly GpuKernel[]> {
     if (this.#lost) throw this.#lost
+    if (made) this.#takeCache(made)
     for (const code of kernels) this.#checkKernel(code)
     const words = modules.map((module) => withoutModes(module, this.#opened.described.features))
     const names = words.map((module) => createHash("sha256").update(module).digest("hex"))
-    const made: GpuKernel[] = []
+    const loaded: GpuKernel[] = []
     const waiting = [...kernels.entries()]
     const makeNext = async () => {
       for (let next = waiting.shift(); next; next = waiting.shift()) {
@@ -572,7 +593,7 @@ class Device implements VulkanDevice {
           const { offsets, bytes } = operandLayout(code.operands)
           const block = new DataView(new ArrayBuffer(bytes))
           const kernel: VulkanKernel = { pipeline: await known, code, offsets, block }
-          made[number] = kernel
+          loaded[number] = kernel
         } catch (error) {
           this.#pipelines.delete(key)
           waiting.length = 0
@@ -582,7 +603,7 @@ class Device implements VulkanDevice {
     }
     const makers = await Promise.allSettled(Array.from({ length: MADE_AT_A_TIME }, makeNext))
     for (const maker of makers) if (maker.status === "rejected") throw maker.reason
-    return made
+    return loaded
   }
 
   #checkKernel({ name, threads, sharedBytes, operands }: KernelCode): void {
@@ -608,14 +629,39 @@ class Device implements VulkanDevice {
     return out[0]!
   }
 
-  pipelineCache(): Uint8Array {
+  /** Of all kernels of this device: programs that share it share kernels. */
+  async madeOf(): Promise<Uint8Array | undefined> {
     const { cacheData } = this.#vulkan
     const size = new BigUint64Array(1)
-    check(cacheData(this.#device, this.#cache, size, null), "vkGetPipelineCacheData")
+    check(await cacheData(this.#device, this.#cache, size, null), "vkGetPipelineCacheData")
     const bytes = new Uint8Array(Number(size[0]))
-    if (bytes.length > 0)
-      check(cacheData(this.#device, this.#cache, size, bytes), "vkGetPipelineCacheData")
+    if (bytes.length <= Math.max(this.#cacheHeader.length, this.#cameFromCache)) return undefined
+    check(await cacheData(this.#device, this.#cache, size, bytes), "vkGetPipelineCacheData")
     return bytes.subarray(0, Number(size[0]))
+  }
+
+  /** A driver may trust what it is handed, so nothing reaches it that does not begin as its own does. */
+  #takeCache(made: Uint8Array): void {
+    const header = this.#cacheHeader
+    if (Buffer.compare(made.subarray(0, header.length), header) !== 0) return
+    const cache = this.#make("createCache", pipelineCacheInfo(made))
+    const code = this.#vulkan.mergeCaches(this.#device, this.#cache, 1, BigUint64Array.of(cache))
+    this.#vulkan.destroyCache(this.#device, cache, null)
+    if (code !== 0) throw this.#failure(code, "vkMergePipelineCaches")
+    this.#cameFromCache += made.length
+  }
+
+  /** VkPipelineCacheHeaderVersionOne, of this device and driver. */
+  #readCacheHeader(): Uint8Array {
+    const properties = structure("properties")
+    this.#vulkan.properties(this.#opened.physical, properties.bytes)
+    const header = new Structure(32)
+    header.setWord(0, 32)
+    header.setWord(4, 1)
+    header.setWord(8, properties.word(16 + 8)) // vendor
+    header.setWord(12, properties.word(16 + 12)) // device
+    header.bytes.set(properties.bytes.subarray(16 + 276, 16 + 292), 16) // pipelineCacheUUID
+    return header.bytes
   }
 
   // ------------------------------------------------------------------ runs
