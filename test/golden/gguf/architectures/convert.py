@@ -5,7 +5,7 @@
 
 Names of tensors and keys are those that the package has for the folders' own; what converters change beside names is below, an
 architecture a function. Matrices stay in bf16 where they can, all else becomes float32. Logits and greedy tokens are therefore those of the folder,
-but for smollm3: a file cannot say that its second layer is the one that is not turned, and has every fourth.
+but for smollm3: a file cannot say that its second layer is the one that is not turned. There it is every fourth.
 """
 import json
 import math
