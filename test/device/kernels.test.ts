@@ -32,17 +32,17 @@ describe.each(ways)("$name", ({ isSkipped, note, way }) => {
     () => expect(judged(way())).toBe("0 failures\n"),
     600_000,
   )
+})
 
-  test.skipIf(isSkipped)(`every header opens alone${note}`, () => {
-    const { cc, level } = way()
-    const alone = readdirSync(kernels).filter(
-      (name) => name.endsWith(".h") && !/^driver(_model)?\.h$/.test(name),
-    )
-    for (const name of alone) {
-      const flags = [...flagsOf(level, cc.family), "-fsyntax-only", "-x", "c"]
-      execFileSync(cc.command, [...flags, join(kernels, name)], { stdio: "pipe" })
-    }
-  })
+// One instruction set is enough, since what a header includes is the same for all.
+const here = ways.find(({ name }) => name === best.name)!
+test.skipIf(here.isSkipped)(`every header opens alone${here.note}`, () => {
+  const { cc, level } = here.way()
+  const headers = readdirSync(kernels)
+    .filter((name) => name.endsWith(".h") && !/^driver(_model)?\.h$/.test(name))
+    .map((name) => join(kernels, name))
+  const flags = [...flagsOf(level, cc.family), "-fsyntax-only", "-x", "c"]
+  execFileSync(cc.command, [...flags, ...headers], { stdio: "pipe" })
 })
 
 const clang = await identify("clang")
