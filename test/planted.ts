@@ -1157,6 +1157,13 @@ export const planted: readonly PlantedFault[] = [
     test: "test/device/check.test.ts",
   },
   {
+    what: "a device is not tried with the kernels of steps",
+    file: "src/compiler/targets/gpu/check.ts",
+    text: "  yield* stepKernels(sums)\n",
+    fault: "",
+    test: "test/device/check.test.ts",
+  },
+  {
     what: "a printed difference of differences has no brackets",
     file: "src/compiler/targets/gpu/ir/print.ts",
     text: "this.#text(b, own + 0.5)",

@@ -7,30 +7,44 @@ import { afterAll, expect, onTestFinished, test, vi } from "vitest"
 import { checkDevice } from "../../src/compiler/targets/gpu/check.ts"
 import { languageKernels, SHAPES } from "../../src/compiler/targets/gpu/check-cases.ts"
 import { checkShapes } from "../../src/compiler/targets/gpu/check-device.ts"
+import { weightKernels } from "../../src/compiler/targets/gpu/check-products.ts"
 import type { GpuDevice } from "../../src/runtime/gpu/device.ts"
 import { openVulkan } from "../../src/runtime/gpu/vulkan.ts"
+import { kvTypes } from "../../src/runtime/manifest.ts"
 import { isLeftOut } from "../left-out.ts"
 import { hasCompiler, plantDriver } from "../planted-drivers.ts"
 import { run } from "../sinter.ts"
+
+const MILLISECONDS = 240_000 // a driver makes a hundred and fifty kernels
 
 const device = await openVulkan(0).catch(() => undefined)
 afterAll(() => device?.close())
 const without = isLeftOut(device)
 const titled = (what: string) => (without ? `${what} (skipped: no device of Vulkan)` : what)
 
-test.skipIf(without)(titled("every kernel is a line of the device's table"), async () => {
-  const vulkanAlone = { OCL_ICD_VENDORS: "/nowhere" }
-  const { code, out, err } = await run(["devices", "--check", "--json"], "", undefined, vulkanAlone)
-  expect({ code, err }).toEqual({ code: 0, err: "" })
-  const { devices } = JSON.parse(out)
-  const { checked } = devices.find((each: { device: string }) => each.device === "vulkan:0")
-  expect(checked.map((each: { kernel: string }) => each.kernel)).toEqual(
-    languageKernels.map(({ name }) => name),
-  )
-  for (const each of checked)
-    expect(each).toMatchObject({ shapes: SHAPES, equal: SHAPES, result: "equal", words: "" })
-  expect(devices.at(-1)).not.toHaveProperty("checked") // the processor
-})
+test.skipIf(without)(
+  titled("every kernel is a line of the device's table, equal on all of its shapes"),
+  async () => {
+    const vulkanAlone = { OCL_ICD_VENDORS: "/nowhere" }
+    const command = ["devices", "--check", "--json", "--driver-timeout", "60"]
+    const { code, out, err } = await run(command, "", undefined, vulkanAlone)
+    expect({ code, err }).toEqual({ code: 0, err: "" })
+    const { devices } = JSON.parse(out)
+    const { checked } = devices.find((each: { device: string }) => each.device === "vulkan:0")
+    for (const each of checked)
+      expect(each).toMatchObject({ shapes: SHAPES, equal: SHAPES, result: "equal", words: "" })
+    const names: string[] = checked.map((each: { kernel: string }) => each.kernel)
+    const known = [...languageKernels, ...weightKernels].map(({ name }) => name)
+    expect(names.slice(0, known.length)).toEqual(known)
+    // Of steps: attention for each type of keys and values, one row of an item or several.
+    const attention = names.slice(known.length).filter((name) => name.startsWith("attend_"))
+    for (const kv of kvTypes)
+      expect(attention.filter((name) => name.includes(`_${kv}_`)).length).toBeGreaterThanOrEqual(2)
+    expect(names).toEqual(expect.arrayContaining(["sampler_tell", "copy_blocks", "merge_16"]))
+    expect(devices.at(-1)).not.toHaveProperty("checked") // the processor
+  },
+  MILLISECONDS,
+)
 
 /** The device, but for what `changes` does otherwise. */
 function otherwise(changes: Partial<GpuDevice>): GpuDevice {
@@ -46,18 +60,19 @@ test.skipIf(without)(
   titled("a wrong bit differs, and a refusal is in the driver's words"),
   async () => {
     const shapes = Array.from({ length: SHAPES }, (_, shape) => wordsKernel.at(shape))
+    const order = { profiles: "all", shapes } as const
     const flips = otherwise({
       async read(place, at, into) {
         await device!.read(place, at, into)
         if (into.length > 1000) into[4]! ^= 1 // what eleven numbers and more come to
       },
     })
-    const { result, equal, words } = await checkShapes(flips, "vulkan", shapes)
+    const { result, equal, words } = await checkShapes(flips, "vulkan", order)
     expect(result).toBe("differs")
     expect(equal).toBe(5)
     expect(words).toMatch(/^197 numbers.*: \[1\] \d+, not \d+$/)
     const refuses = otherwise({ load: () => Promise.reject(new Error("no such instruction")) })
-    expect(await checkShapes(refuses, "vulkan", shapes)).toEqual({
+    expect(await checkShapes(refuses, "vulkan", order)).toEqual({
       result: "refused",
       equal: 0,
       words: "no such instruction",
@@ -68,7 +83,7 @@ test.skipIf(without)(
 const wordsKernel = languageKernels.find(({ name }) => name === "words")!
 
 test("a kernel is the same on all its shapes, and no two of them are alike", () => {
-  for (const { name, shapes, at } of languageKernels) {
+  for (const { name, shapes, at } of [...languageKernels, ...weightKernels]) {
     const cases = Array.from({ length: shapes }, (_, shape) => at(shape))
     const texts = cases.map(({ kernel }) => JSON.stringify(kernel))
     expect([name, new Set(texts).size]).toEqual([name, 1])

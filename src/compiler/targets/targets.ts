@@ -17,7 +17,7 @@ const steps: StepTraits = {
 }
 
 /** Thousands of lanes add one row's products: in eight parts, and attention in spans. */
-const ofGpus: PlanTraits = { activations: "int8", sums: { parts: 8, span: 256 } }
+const ofGpus = { activations: "int8", sums: { parts: 8, span: 256 } } as const satisfies PlanTraits
 
 const rows = {
   cpu: compiledFor("cpu", "for exactly this processor"),
@@ -106,8 +106,10 @@ function kernelsFor(name: GpuKind, language: string): Target {
     traits: ofGpus,
     steps,
     mostBlocks,
-    check: async (id, milliseconds) =>
-      (await import("./gpu/check.ts")).checkDevice({ kind: name, id }, milliseconds),
+    check: async (id, milliseconds) => {
+      const { checkDevice, checkedKernels } = await import("./gpu/check.ts")
+      return checkDevice({ kind: name, id }, milliseconds, checkedKernels(ofGpus.sums))
+    },
     library,
     lacks: async () => undefined,
     makes: async () => `kernels in ${language}`,

@@ -18,6 +18,8 @@ export interface GpuCase {
 /** A kernel, and what it is tried on. */
 export interface CheckedKernel {
   name: string
+  /** In the words of every profile that a device can be given, or of the first, which is the one that models get. */
+  profiles: "all" | "first"
   shapes: number
   /** The same kernel, with operands and groups of one of the shapes. */
   at: (shape: number) => ShapedCase
@@ -116,7 +118,7 @@ function expressions<Type extends "f32" | "i32" | "u32">(
     const operands = [...inputs, output, count]
     return shaped(`${count} numbers`, written, operands, [groupsAt(shape), 1, 1])
   }
-  return { name, shapes: SHAPES, at }
+  return { name, profiles: "all", shapes: SHAPES, at }
 }
 
 function shaped(
@@ -134,7 +136,8 @@ const bool = (condition: Value) => select(condition, u32(1), 0)
 const floatsInRange = (count: number, seed: number) =>
   floats(count, seed).map((value) => (Math.abs(value) < 2 ** 31 ? value : 2147483520))
 
-const arrays = {
+/** What a buffer's elements are here. */
+export const arrays = {
   f32: Float32Array,
   i32: Int32Array,
   u32: Uint32Array,
@@ -327,7 +330,7 @@ function copies(
     const outputs = to.map((each) => new arrays[each](own.length))
     return shaped(`${own.length} elements`, written, [own, ...outputs, own.length], [1, 1, 1])
   }
-  return { name, shapes: SHAPES, at }
+  return { name, profiles: "all", shapes: SHAPES, at }
 }
 
 /** Around what f16 can hold: halfway between two of its numbers, below and above that, and beyond its ends. */
@@ -559,7 +562,7 @@ function sized<Size>(
   text: (size: NoInfer<Size>) => string,
 ): CheckedKernel {
   const at = (shape: number) => ({ ...make(sizeAt(shape)), shape: text(sizeAt(shape)) })
-  return { name: at(0).kernel.name, shapes: SHAPES, at }
+  return { name: at(0).kernel.name, profiles: "all", shapes: SHAPES, at }
 }
 
 const matrix = (size: { rows: number; columns: number }) => `${size.rows} x ${size.columns}`

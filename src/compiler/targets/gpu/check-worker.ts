@@ -12,10 +12,10 @@ serve<CheckOpening, CheckOrder>({
   open: (given) => {
     opening = given
   },
-  async answer(shapes): Promise<CheckOutcome> {
+  async answer(order): Promise<CheckOutcome> {
     try {
       device ??= openDevice(opening.kind as GpuKind, opening.id)
-      return await checkShapes(await device, opening.kind, shapes)
+      return await checkShapes(await device, opening.kind, order)
     } catch (error) {
       return { result: "refused", equal: 0, words: (error as Error).message }
     }

@@ -3,7 +3,10 @@
 
 import type { GpuKind } from "../../../runtime/gpu/open.ts"
 import { Worker, WorkerLost } from "../../../worker/worker.ts"
+import type { SumOrder } from "../../plan.ts"
 import { type CheckedKernel, languageKernels, type ShapedCase } from "./check-cases.ts"
+import { weightKernels } from "./check-products.ts"
+import { stepKernels } from "./check-steps.ts"
 
 export interface CheckOpening {
   kind: GpuKind
@@ -11,7 +14,10 @@ export interface CheckOpening {
 }
 
 /** A kernel and all its shapes. */
-export type CheckOrder = readonly ShapedCase[]
+export interface CheckOrder {
+  profiles: CheckedKernel["profiles"]
+  shapes: readonly ShapedCase[]
+}
 
 export interface CheckOutcome {
   result: "equal" | "differs" | "refused"
@@ -31,11 +37,18 @@ export interface CheckLine extends CheckOutcome {
 const MAX_LOST = 3
 const GONE = "the driver's process is gone"
 
+/** All that there are: the language, each codec's, and those of steps. @param sums as the target's plans have them */
+export function* checkedKernels(sums: SumOrder): Generator<CheckedKernel> {
+  yield* languageKernels
+  yield* weightKernels
+  yield* stepKernels(sums)
+}
+
 /** @param milliseconds that a kernel may take, with what the driver makes of it */
 export async function checkDevice(
   opening: CheckOpening,
   milliseconds: number,
-  kernels: Iterable<CheckedKernel> = languageKernels,
+  kernels: Iterable<CheckedKernel>,
 ): Promise<CheckLine[]> {
   const worker = new Worker<CheckOrder, CheckOutcome>({
     name: `check of ${opening.kind}:${opening.id}`,
@@ -48,14 +61,14 @@ export async function checkDevice(
   const refused = (words: string): CheckOutcome => ({ result: "refused", equal: 0, words })
   const lines: CheckLine[] = []
   let lost = 0 // in a row
-  for (const { name, shapes, at } of kernels) {
+  for (const { name, profiles, shapes, at } of kernels) {
     if (lost === MAX_LOST) {
       lines.push({ kernel: name, shapes, ...refused("not tried any more") })
       continue
     }
     lost++
-    const order = Array.from({ length: shapes }, (_, shape) => at(shape))
-    const outcome = await worker.ask(order).catch((error: Error) => {
+    const cases = Array.from({ length: shapes }, (_, shape) => at(shape))
+    const outcome = await worker.ask({ profiles, shapes: cases }).catch((error: Error) => {
       if (!(error instanceof WorkerLost)) throw error
       return refused(`${GONE}: ${error.why}`)
     })

@@ -1,0 +1,383 @@
+// What the steps of small decoders run beside products: rows, attention with keys and values of every type, the sampler,
+// copies of blocks. The twin takes some steps of each decoder, launch after launch, and what a launch is given in one of them is
+// a shape of its kernel. The first step only fills the blocks: attention is merged beyond 256 positions.
+
+import type { CodecName } from "../../../runtime/format.ts"
+import { StepBlock } from "../../../runtime/gpu/step-block.ts"
+import { groupsOf, stepLaunches, type Tape, type TapeLaunch } from "../../../runtime/gpu/tape.ts"
+import type { KvType } from "../../../runtime/manifest.ts"
+import {
+  BLOCK,
+  blockGap,
+  NO_LOGPROBS,
+  type ProgramLimits,
+  type SamplingRows,
+  type StepInput,
+  sinkBlocks,
+  UNMASKED,
+} from "../../../runtime/program.ts"
+import { compile } from "../../compile.ts"
+import {
+  add,
+  apply,
+  attention,
+  embed,
+  finish,
+  linear,
+  multiply,
+  norm,
+  rope,
+  weight,
+} from "../../graph/builder.ts"
+import type { Activation } from "../../graph/elementwise.ts"
+import type { Graph, Node } from "../../graph/graph.ts"
+import type { Plan, SumOrder } from "../../plan.ts"
+import { type CheckedKernel, type Numbers, SHAPES, type ShapedCase } from "./check-cases.ts"
+import { asOperand, randomParts } from "./check-products.ts"
+import { mulberry32 } from "./check-random.ts"
+import type { Kernel } from "./ir/ir.ts"
+import { Memory, runKernel } from "./ir/run.ts"
+import { weightLayout } from "./layout.ts"
+import { tapeOf } from "./tape-of.ts"
+
+/** How decoders differ: each brings what the others have not. */
+interface Decoder {
+  kv: KvType
+  /** Of one, all that attention computes is for rows that somebody wants; of two, the first is for all tokens. */
+  layers: 1 | 2
+  /** Of the table of embeddings. */
+  table: CodecName
+  kind: "rms" | "layer"
+  gate: Activation
+  headDim: number
+  heads: number
+  window?: number
+  sinks: number
+  cap?: number
+}
+
+const decoders: readonly Decoder[] = [
+  {
+    kv: "f32",
+    layers: 2,
+    table: "q4f16_1",
+    kind: "rms",
+    gate: "silu",
+    headDim: 16,
+    heads: 4,
+    sinks: 0,
+  },
+  {
+    kv: "f16",
+    layers: 1,
+    table: "q6_k",
+    kind: "rms",
+    gate: "gelu_tanh",
+    headDim: 6,
+    heads: 2,
+    window: 40,
+    sinks: 3,
+  },
+  {
+    kv: "bf16",
+    layers: 1,
+    table: "q3f16_1",
+    kind: "layer",
+    gate: "relu2",
+    headDim: 12,
+    heads: 6,
+    sinks: 0,
+  },
+  {
+    kv: "q8",
+    layers: 1,
+    table: "q5_1",
+    kind: "rms",
+    gate: "gelu",
+    headDim: 32,
+    heads: 4,
+    sinks: 0,
+    cap: 20,
+  },
+]
+
+const VOCABULARY = 90
+const HIDDEN = 44
+const INTERMEDIATE = 52
+const KV_HEADS = 2
+
+function graphOf(decoder: Decoder): Graph {
+  const { layers, kind, gate, headDim, heads, window, sinks, cap } = decoder
+  const rotation = { frequencies: [1, 0.1, 0.01].slice(0, headDim / 2), factor: 1 }
+  const vector = (name: string, rows: number) => weight(name, name, rows)
+  const normed = (x: Node, name: string) =>
+    norm(x, vector(name, HIDDEN), 1e-5, {
+      kind,
+      ...(kind === "layer" ? { bias: vector(`${name} bias`, HIDDEN) } : {}),
+    })
+  const product = (x: Node, name: string, rows: number) => {
+    const bias = kind === "layer" ? vector(`${name} bias`, rows) : undefined
+    return linear(x, weight(name, name, rows, x.columns), bias)
+  }
+  let x = embed(weight("embed", "embed", VOCABULARY, HIDDEN))
+  for (let layer = 0; layer < layers; layer++) {
+    const own = (name: string) => `${layer} ${name}`
+    const h = normed(x, own("attention norm"))
+    const turned = (name: string, count: number) => {
+      const rows = product(h, name, count * headDim)
+      const each = kind === "rms" ? norm(rows, vector(`${name} norm`, headDim), 1e-5) : rows
+      return rope(each, headDim, rotation)
+    }
+    const [q, k] = [turned(own("q"), heads), turned(own("k"), KV_HEADS)]
+    const mixed = attention(q, k, product(h, own("v"), KV_HEADS * headDim), {
+      layer,
+      heads,
+      kvHeads: KV_HEADS,
+      headDim,
+      scale: headDim ** -0.5,
+      cap,
+      window,
+      sinks,
+    })
+    x = add(x, product(mixed, own("o"), HIDDEN))
+    const m = normed(x, own("mlp norm"))
+    const gated = multiply(
+      apply(gate, product(m, own("gate"), INTERMEDIATE)),
+      product(m, own("up"), INTERMEDIATE),
+    )
+    x = add(x, product(gated, own("down"), HIDDEN))
+  }
+  const shapes = {
+    vocabulary: VOCABULARY,
+    hidden: HIDDEN,
+    layers,
+    heads,
+    kvHeads: KV_HEADS,
+    headDim,
+    intermediate: INTERMEDIATE,
+    context: 512,
+  }
+  const head = weight("head", "head", VOCABULARY, HIDDEN)
+  return finish({ architecture: "check", shapes, window, sinks }, normed(x, "norm"), head)
+}
+
+// ------------------------------------------------------------------ steps
+
+/**
+ * Tokens of a sequence that goes on, and of one that begins; the first step is no shape. Items of attention have one row or
+ * several, up to eight in some decoders: all but two steps have both.
+ */
+const steps = [
+  [257, 1],
+  [1, 1],
+  [1, 8],
+  [9, 40],
+  [2, 1],
+  [2, 1],
+  [3, 1],
+  [17, 33],
+  [2, 1],
+  [5, 1],
+  [3, 1],
+  [8, 1],
+  [2, 1],
+  [16, 1],
+  [4, 1],
+  [2, 1],
+  [3, 1],
+  [25, 17],
+  [2, 1],
+  [7, 1],
+  [6, 1],
+  [15, 1],
+  [4, 1],
+] as const
+
+const LONG_BLOCKS = 26
+const limits = { tokens: 258, sequences: 2, rows: 16 }
+/** Scratch memory is for steps that are far longer. */
+const MAX_FIXED = 1 << 17
+/** Those of the sequence that goes on, three of the other, and some to copy to. */
+const BLOCKS = LONG_BLOCKS + 8
+
+function stepOf(number: number, { window, sinks }: Decoder): StepInput {
+  const [long, short] = steps[number]!
+  const from = steps.slice(0, number).reduce((sum, [count]) => sum + count, 0)
+  const next = mulberry32(number)
+  const total = long + short
+  // With a window, blocks that no row sees any more have been given back.
+  const visible = window === undefined ? 0 : Math.max(0, from - window)
+  const gap = blockGap(visible, sinks)
+  const last = Math.floor((from + long - 1) / BLOCK)
+  const list = Array.from({ length: last + 1 }, (_, block) => block)
+  list.splice(sinkBlocks(sinks), gap)
+  const others = Array.from({ length: Math.ceil(short / BLOCK) }, (_, block) => LONG_BLOCKS + block)
+  const wanted = Array.from({ length: Math.min(long, 2 + (number % 5)) }, (_, i) => long - 1 - i)
+  const logitRows = Int32Array.from([...wanted, total - 1])
+  return {
+    tokens: Int32Array.from({ length: total }, () => next() % VOCABULARY),
+    starts: Int32Array.of(0, long, total),
+    positions: Int32Array.from({ length: total }, (_, i) => (i < long ? from + i : i - long)),
+    blocks: Int32Array.from([...list, ...others]),
+    blockStarts: Int32Array.of(0, list.length, list.length + others.length),
+    visibleFrom: Int32Array.of(visible, 0),
+    logitRows,
+    hiddenRows: Int32Array.from({ length: 1 + (number % 3) }, (_, i) => i % total),
+    sampling: samplingOf(logitRows, next),
+  }
+}
+
+function samplingOf(logitRows: Int32Array, next: () => number): SamplingRows {
+  const rows = logitRows.length
+  const any = <Value>(...values: readonly Value[]) => values[next() % values.length]!
+  const floats = (...values: readonly number[]) =>
+    Float32Array.from({ length: rows }, () => any(...values))
+  const integers = (...values: readonly number[]) =>
+    Int32Array.from({ length: rows }, () => any(...values))
+  const words = Math.ceil(VOCABULARY / 32)
+  return {
+    temperature: floats(0, 0.3, 1, 1, 2),
+    topK: integers(0, 0, 1, 5, VOCABULARY - 1),
+    topP: floats(1, 1, 0, 0.5, 0.95),
+    minP: floats(0, 0, 0.05, 0.5),
+    presence: floats(0, 0.5, 1),
+    frequency: floats(0, 0.5, 1),
+    repetition: floats(1, 1.25, 1.5),
+    countStarts: Int32Array.from({ length: rows + 1 }, (_, i) => 2 * i),
+    countTokens: Int32Array.from({ length: 2 * rows }, (_, i) => ((next() % 40) << 1) | (i & 1)),
+    counts: Int32Array.from({ length: 2 * rows }, () => 1 + (next() % 4)),
+    biasStarts: Int32Array.from({ length: rows + 1 }, (_, i) => i),
+    biasTokens: Int32Array.from({ length: rows }, () => next() % VOCABULARY),
+    biases: Float32Array.from({ length: rows }, () => (next() % 9) - 4),
+    masks: Uint32Array.from({ length: words * 2 }, () => next() | 1),
+    maskRow: integers(UNMASKED, UNMASKED, 0, 1),
+    seed: BigUint64Array.from({ length: rows }, () => BigInt(next()) << 20n),
+    choice: integers(0, 1, 2),
+    position: logitRows.slice(),
+    topLogprobs: integers(NO_LOGPROBS, 0, 3, 20),
+  }
+}
+
+// ------------------------------------------------------------------ what the twin makes of them
+
+/** Plays a tape as program.ts does, and keeps what each kernel is given. */
+class Play {
+  readonly cases = new Map<Kernel, ShapedCase[]>()
+  readonly #tape: Omit<Tape, "profiles" | "kernels">
+  readonly #kernels: readonly Kernel[]
+  readonly #block: StepBlock
+  readonly #places: readonly Memory[]
+  #step = new Memory(0)
+  #pairs = new Memory(0)
+
+  constructor(plan: Plan) {
+    const { tape, kernels } = tapeOf(plan)
+    const { vocabulary, hidden } = plan.shapes
+    const all: ProgramLimits = { ...limits, blocks: plan.groups.map(() => BLOCKS) }
+    this.#tape = tape
+    this.#kernels = kernels
+    this.#block = new StepBlock(
+      { limits: all, sinks: plan.sinks, vocabulary, hidden },
+      tape.regions,
+    )
+    this.#places = tape.places.map(({ fixed, perToken, perRow, perBlock }) => {
+      const ofBlocks = perBlock ? perBlock.bytes * BLOCKS : 0
+      const own = Math.min(fixed, MAX_FIXED) + ofBlocks
+      return new Memory(own + perToken * limits.tokens + perRow * limits.rows)
+    })
+    for (const [id, parameter] of plan.parameters.entries()) {
+      const place = this.#places[tape.places.findIndex(({ name }) => name === `p${id}`)]!
+      const parts = randomParts(parameter, mulberry32(id))
+      for (const { name, at } of weightLayout(parameter).parts) place.put(at, parts.get(name)!)
+    }
+  }
+
+  /** @param draws whether tokens are drawn, which all decoders do alike */
+  take(input: StepInput, shape: string | undefined, draws: boolean): void {
+    const block = this.#block
+    block.fill(input)
+    this.#step = new Memory(block.bytes.length)
+    this.#step.put(0, block.bytes)
+    const countOf = (of: Parameters<typeof block.countOf>[0]) => {
+      const count = block.countOf(of)
+      return count === 0 ? 0 : 2 ** Math.ceil(Math.log2(count)) // as many groups as a recording has
+    }
+    for (const step of this.#tape.steps.slice(0, draws ? undefined : -1)) {
+      const isProduct = step.choices.length > 1 // those of every codec have shapes of their own
+      for (const { launch, chunk } of stepLaunches([step], countOf))
+        this.#run(launch, groupsOf(launch, countOf), { chunk }, isProduct ? undefined : shape)
+    }
+    const last = LONG_BLOCKS + 3
+    const pairs = Int32Array.of(0, last, 1, last + 1, 2, last + 2)
+    const count = 1 + (input.tokens.length % 3)
+    this.#pairs = Memory.of(pairs.subarray(0, 2 * count))
+    for (const launch of this.#tape.copies.flat())
+      this.#run(launch, groupsOf(launch, countOf, { count }), { count }, shape)
+  }
+
+  #run(
+    launch: TapeLaunch,
+    groups: [number, number, number],
+    numbers: { chunk?: number; count?: number },
+    shape: string | undefined,
+  ): void {
+    if (groups.includes(0)) return
+    const kernel = this.#kernels[launch.kernel]!
+    const operands = launch.operands.map((operand) => {
+      if (typeof operand === "number") return operand
+      if ("place" in operand) return this.#places[operand.place]!.at(operand.at)
+      if ("region" in operand) return this.#region(operand.region)
+      if ("given" in operand) return this.#pairs
+      const number = numbers[operand.number as keyof typeof numbers]
+      if (number === undefined) throw new Error(`internal: no ${operand.number} of a step`)
+      return number
+    })
+    const own = this.cases.get(kernel) ?? []
+    if (shape !== undefined && own.length < SHAPES && own.at(-1)?.shape !== shape) {
+      const given = operands.map((operand, i): Numbers | number =>
+        typeof operand === "number" ? operand : asOperand(kernel, i, operand.u8()),
+      )
+      own.push({ shape, kernel, operands: given, groups })
+      this.cases.set(kernel, own)
+    }
+    runKernel(kernel, operands, groups)
+  }
+
+  /** To where the next one begins. */
+  #region(region: number): Memory {
+    const begin = this.#block.offsetOf(region)
+    const others = this.#tape.regions.map((_, other) => this.#block.offsetOf(other))
+    const end = Math.min(this.#step.bytes, ...others.filter((at) => at > begin))
+    return this.#step.at(begin, end - begin)
+  }
+}
+
+/** @param sums as the target's plans have them */
+export function* stepKernels(sums: SumOrder): Generator<CheckedKernel> {
+  const known = new Set<string>()
+  for (const decoder of decoders) {
+    const { kv, table } = decoder
+    const plan = compile(graphOf(decoder), {
+      format: "q4f16_1",
+      codecOf: ({ name, columns }) =>
+        columns === 1 ? "f32" : name === "embed" ? table : "q4f16_1",
+      activations: "int8",
+      kv,
+      sums,
+    })
+    const play = new Play(plan)
+    for (const [number, [long, short]] of steps.entries()) {
+      play.take(
+        stepOf(number, decoder),
+        number === 0 ? undefined : `step ${number} of ${long} and ${short} tokens`,
+        decoder === decoders[0],
+      )
+    }
+    for (const [{ name, body }, cases] of play.cases) {
+      const text = JSON.stringify([name, body])
+      if (known.has(text)) continue
+      known.add(text)
+      yield { name, profiles: "first", shapes: cases.length, at: (shape) => cases[shape]! }
+    }
+  }
+}
