@@ -5,7 +5,9 @@ import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, test } from "vitest"
 import { compile } from "../../src/compiler/compile.ts"
 import type { Graph } from "../../src/compiler/graph/graph.ts"
+import { traitsOf } from "../../src/compiler/targets/prepare.ts"
 import { openReference } from "../../src/compiler/targets/reference/reference.ts"
+import { targets } from "../../src/compiler/targets/targets.ts"
 import { createEagle } from "../../src/engine/drafters/eagle.ts"
 import { createMedusa } from "../../src/engine/drafters/medusa.ts"
 import { createEngine } from "../../src/engine/engine.ts"
@@ -17,6 +19,7 @@ import { type Model, openModel } from "../../src/model/model.ts"
 import { loadParameters, type Weights } from "../../src/model/weights/weights.ts"
 import type { FormatName } from "../../src/runtime/format.ts"
 import type { Program } from "../../src/runtime/program.ts"
+import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
 import { plain, request } from "../history-engine.ts"
 import { collect } from "../history-program.ts"
 import { samplingRows } from "../sampling-rows.ts"
@@ -25,6 +28,8 @@ import { batch, blocksFor, limitsFor, take } from "./steps.ts"
 import { tinyFolder } from "./tiny.ts"
 
 type Kind = "eagle" | "medusa"
+
+const { isSkipped, why } = lackOf("vulkan")
 
 const golden = readGoldenHeads()
 const KEPT = 64 // columns of the logits
@@ -43,10 +48,21 @@ afterAll(async () => {
   await model.close()
 })
 
-async function open(made: { graph: Graph; format: FormatName }, weights: Weights) {
+type On = "reference" | "vulkan"
+
+async function open(
+  made: { graph: Graph; format: FormatName },
+  weights: Weights,
+  on: On = "reference",
+) {
   const { graph, format } = made
-  const plan = compile(graph, { format, activations: "float", kv: "f32" })
-  const program = openReference(plan, limitsFor(plan, limits))
+  const { sums } = on === "reference" ? { sums: undefined } : traitsOf(on)
+  const options = { format, activations: "float", kv: "f32" } as const
+  const plan = compile(graph, { ...options, ...(sums && { sums }) })
+  const program =
+    on === "reference"
+      ? openReference(plan, limitsFor(plan, limits))
+      : await (await targets[on].prepare(plan)).open(limitsFor(plan, limits))
   await loadParameters(weights, program.manifest, program)
   return program
 }
@@ -91,18 +107,11 @@ describe("logits, from the model's hidden rows", () => {
 })
 
 describe("drafts, as the engine makes them", () => {
-  test.each([
-    ["eagle", 4],
-    ["medusa", 3],
-  ] as const)("%s proposes %i tokens wherever it is asked", async (kind, length) => {
-    const programs = await opened(kind)
-    for (const text of golden) {
-      const { made, reply } = await drafted(
-        programs,
-        kind,
-        length,
-        asking(text, { temperature: 0 }),
-      )
+  async function judge(kind: Kind, length: number, on: On, texts = golden) {
+    const programs = await opened(kind, on)
+    for (const text of texts) {
+      const asked = asking(text, { temperature: 0 })
+      const { made, reply } = await drafted(programs, kind, length, asked, on)
       expect(reply).toEqual(text.reply)
       expect(made.length).toBeGreaterThan(3)
       for (const { at, proposed } of made) {
@@ -112,7 +121,22 @@ describe("drafts, as the engine makes them", () => {
         expect(proposed.slice(0, wanted.length)).toEqual(wanted.slice(0, proposed.length))
       }
     }
-  })
+    for (const program of programs) await program.close()
+  }
+
+  test.each([
+    ["eagle", 4],
+    ["medusa", 3],
+  ] as const)("%s proposes %i tokens wherever it is asked", (kind, length) =>
+    judge(kind, length, "reference"),
+  )
+
+  // A program for each head, on the device that the model is on.
+  test.skipIf(isSkipped)(
+    `medusa proposes 3 tokens on vulkan${why}`,
+    () => judge("medusa", 3, "vulkan", golden.slice(0, 1)),
+    GPU_MILLISECONDS,
+  )
 
   test("each of Medusa's tokens is drawn with the noise of its own place", async () => {
     const programs = await opened("medusa")
@@ -148,6 +172,7 @@ async function drafted(
   kind: Kind,
   length: number,
   asked: GenerationRequest,
+  on: On = "reference",
 ): Promise<Drafted> {
   const [made, rows]: [Drafted["made"], Drafted["rows"]] = [[], new Map()]
   const { hidden } = model.config.shapes
@@ -170,7 +195,7 @@ async function drafted(
     }
   }
   const chosen = (value: number) => ({ value, why: "test" })
-  const engine = createEngine(await open(model, model.weights), {
+  const engine = createEngine(await open(model, model.weights, on), {
     limits: {
       context: { ...chosen(100), bound: "model" },
       total: chosen(160),
@@ -190,5 +215,5 @@ function asking({ prompt, reply }: GoldenHeads, changes: Partial<SamplingParams>
   return request(1, { prompt: Int32Array.from(prompt), maxTokens: reply.length, sampling })
 }
 
-const opened = (kind: Kind) =>
-  Promise.all(heads[kind].weights.map((weights) => open(heads[kind], weights)))
+const opened = (kind: Kind, on: On = "reference") =>
+  Promise.all(heads[kind].weights.map((weights) => open(heads[kind], weights, on)))

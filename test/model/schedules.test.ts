@@ -9,8 +9,7 @@ import type { GenerationEvent, GenerationRequest } from "../../src/engine/genera
 import { chooseLimits, type Overrides } from "../../src/engine/limits.ts"
 import { openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
-import { findDevices } from "../../src/runtime/devices.ts"
-import { isLeftOut } from "../left-out.ts"
+import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
 import { goldenFolder } from "./golden.ts"
 
 const llama = ["llama-odd", 320] as const
@@ -18,10 +17,6 @@ const windows = [
   ["mistral-swa", 120], // its sequences hold a window each and never grow into each other
   ["gemma3", 320], // three layers of four hold a window each, one holds everything
 ] as const
-const MILLISECONDS = 240_000 // a GPU's driver makes dozens of kernels of a model before it runs one
-
-const found = (await findDevices(60_000)).flatMap(({ devices }) => devices)
-const left = isLeftOut(found.some(({ name, obstacle }) => name === "vulkan" && !obstacle))
 
 describe.each([
   { target: "reference", kv_dtype: "f32", models: [llama, ...windows] },
@@ -30,8 +25,7 @@ describe.each([
   { target: "vulkan", kv_dtype: "f32", models: [llama] },
   { target: "vulkan", kv_dtype: "q8", models: [llama] },
 ] as const)("on $target, keys and values in $kv_dtype", ({ target, kv_dtype, models }) => {
-  const isSkipped = target === "vulkan" && left
-  const why = isSkipped ? " (skipped: no device of vulkan)" : ""
+  const { isSkipped, why } = target === "vulkan" ? lackOf(target) : { isSkipped: false, why: "" }
   const run = test.skipIf(isSkipped).each(models)
   const title = `%s gives the same bits in any company${why}`
   const judge = async (name: string, max_total_seq_length: number) => {
@@ -58,7 +52,7 @@ describe.each([
     busy.audit()
     await busy.close()
   }
-  run(title, judge, MILLISECONDS)
+  run(title, judge, GPU_MILLISECONDS)
 })
 
 async function opened(

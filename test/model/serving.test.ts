@@ -15,18 +15,27 @@ import {
 import { chooseLimits } from "../../src/engine/limits.ts"
 import { openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
+import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
 import { type GoldenPrompt, goldenFolder, readGolden } from "./golden.ts"
 
 const names = readdirSync(goldenFolder("models", "."), { withFileTypes: true })
   .filter((entry) => entry.isDirectory())
   .map(({ name }) => name)
 
-describe.each(["reference", "cpu"] as const)("on %s", (target) => {
-  test.each(names)("%s says the golden tokens, six prompts at once", async (name) => {
+describe.each([
+  { target: "reference", models: names },
+  { target: "cpu", models: names },
+  { target: "vulkan", models: ["gemma3"] }, // with two kinds of layers, and so two groups of blocks
+] as const)("on $target", ({ target, models }) => {
+  const { isSkipped, why } = target === "vulkan" ? lackOf(target) : { isSkipped: false, why: "" }
+  const title = `%s says the golden tokens, six prompts at once${why}`
+  const judge = async (name: string) => {
     const folder = goldenFolder("models", name)
     const prompts = readGolden(folder)
     const model = await openModel(folder)
-    const plan = compile(model.graph, { format: model.format, activations: "float", kv: "f32" })
+    const { sums } = targets[target].traits
+    const options = { format: model.format, activations: "float", kv: "f32" } as const
+    const plan = compile(model.graph, { ...options, ...(sums && { sums }) })
     const prepared = await targets[target].prepare(plan)
     const limits = chooseLimits({
       mode: "local",
@@ -55,7 +64,8 @@ describe.each(["reference", "cpu"] as const)("on %s", (target) => {
       await engine.close()
       await model.close()
     }
-  })
+  }
+  test.skipIf(isSkipped).each(models)(title, judge, GPU_MILLISECONDS)
 })
 
 /** What was told of each token but the first, beside the log-softmax of the golden logits before it. */
