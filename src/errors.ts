@@ -182,6 +182,11 @@ export const errors = {
     type: "startup_error",
     text: "--device {device} {why}; found: {found}. sinter devices lists what is here and why it cannot be used.",
   },
+  device_failed: {
+    status: 0,
+    type: "startup_error",
+    text: "The device {device} failed while the model was loaded: {problem}. Update its driver, or choose another --device; sinter devices --check tries it out.",
+  },
   library_unusable: {
     status: 0,
     type: "startup_error",

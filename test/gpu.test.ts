@@ -1,11 +1,15 @@
 // `sinter serve --device` on a GPU, or on a processor that a GPU's driver makes one of: what it says is what it says alone, with
-// drafts or without, to one client or to several.
+// drafts or without, to one client or to several. A device that is lost is a driver of the test's between the loader and lavapipe.
 
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import OpenAI from "openai"
 import { afterAll, describe, expect, test } from "vitest"
 import { findDevices } from "../src/runtime/devices.ts"
 import { isLeftOut } from "./left-out.ts"
-import { type Serving, serve } from "./sinter.ts"
+import { plantLosable } from "./planted-drivers.ts"
+import { fromSources, run, type Serving, serve } from "./sinter.ts"
 
 const found = (await findDevices(60_000)).flatMap(({ devices }) => devices)
 const MILLISECONDS = 240_000 // a driver compiles dozens of kernels at the first request
@@ -15,13 +19,14 @@ afterAll(async () => {
   for (const server of running) if (server.child.exitCode === null) await server.stop()
 })
 
-async function serveOn(device: string, ...options: string[]) {
-  const server = await serve(["tiny", "--device", device, ...options])
+async function serveOn(device: string, options: readonly string[] = [], env = {}) {
+  const server = await serve(["tiny", "--device", device, ...options], fromSources, env)
   running.push(server)
   const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: "none", maxRetries: 0 })
   return { server, client, completions: client.chat.completions }
 }
 
+type Losable = NonNullable<ReturnType<typeof plantLosable>>
 type Completions = OpenAI["chat"]["completions"]
 
 const asked = { model: "tiny", temperature: 1, seed: 3, max_tokens: 40 } as const
@@ -39,51 +44,97 @@ async function said(completions: Completions, content: string) {
   return { text: message.content, logprobs }
 }
 
+/** Clients are told, later ones as well, and so is whoever started the server; one that starts is refused. */
+async function lose(server: Serving, completions: Completions, { lost, env }: Losable) {
+  const reading = { ...asked, max_tokens: 2000, messages: messagesOf("Tell me a story.") }
+  const stream = await completions.create({ ...reading, stream: true })
+  const whole = completions.create(reading)
+  const readAll = async () => {
+    for await (const _ of stream) writeFileSync(lost, "")
+  }
+  const sentence = /program is lost .+VK_ERROR_DEVICE_LOST\); retry with the next one/
+  const told = { status: 503, code: "program_lost", message: expect.stringMatching(sentence) }
+  await Promise.all([
+    expect(readAll()).rejects.toThrow(sentence),
+    expect(whole).rejects.toMatchObject(told),
+  ])
+  const { code, err } = await server.ended
+  expect(code).toBe(1)
+  expect(err).toMatch(new RegExp(`^sinter: .*${sentence.source}\\.$`, "m"))
+
+  const late = await run(
+    ["serve", "tiny-draft", "--device", "vulkan", "--port", "0"],
+    "",
+    fromSources,
+    env,
+  )
+  expect(late).toMatchObject({
+    code: 2,
+    err: expect.stringMatching(/^sinter: The device vulkan:0 failed [^\n]+DEVICE_LOST\. [^\n]+\n$/),
+  })
+}
+
 function onDevice(name: "vulkan" | "opencl", what: string, run: () => Promise<void>): void {
   const left = isLeftOut(found.some((device) => device.name === name && !device.obstacle))
   const why = left ? ` (skipped: no device of ${name})` : ""
   test.skipIf(left)(`${what} on ${name}${why}`, run, MILLISECONDS)
 }
 
+const folder = mkdtempSync(join(tmpdir(), "sinter-losable-"))
+afterAll(() => rmSync(folder, { recursive: true }))
+const losable = plantLosable(folder)
+const isLosable = !isLeftOut(losable !== undefined)
+
 describe("a server", () => {
-  onDevice("vulkan", "in company, streamed, held to a schema, left by a client", async () => {
-    const { server, completions } = await serveOn("vulkan")
-    expect(server.out()).toMatch(/device +vulkan:0 \(.+\), target vulkan/)
-    const prompts = ["Who are you?", "What is 3 + 4?", "Say blue.", "Tell me a story."]
-    const alone = []
-    for (const prompt of prompts) alone.push(await said(completions, prompt))
-    expect(await Promise.all(prompts.map((prompt) => said(completions, prompt)))).toEqual(alone)
+  const ending = isLosable
+    ? "robbed of its device"
+    : "ended (loss skipped: no lavapipe, or no C compiler)"
+  onDevice(
+    "vulkan",
+    `in company, streamed, held to a schema, left by a client, ${ending},`,
+    async () => {
+      const { server, completions } = await serveOn("vulkan", [], losable?.env)
+      expect(server.out()).toMatch(/device +vulkan:0 \(.+\), target vulkan/)
+      const prompts = ["Who are you?", "What is 3 + 4?", "Say blue.", "Tell me a story."]
+      const alone = []
+      for (const prompt of prompts) alone.push(await said(completions, prompt))
+      expect(await Promise.all(prompts.map((prompt) => said(completions, prompt)))).toEqual(alone)
 
-    const leaving = await completions.create({
-      ...asked,
-      messages: messagesOf(prompts[3]!),
-      stream: true,
-    })
-    for await (const _ of leaving) break
-    const stream = await completions.create({
-      ...asked,
-      messages: messagesOf(prompts[0]!),
-      stream: true,
-    })
-    let streamed = ""
-    for await (const { choices } of stream) streamed += choices[0]?.delta.content ?? ""
-    expect(streamed).toBe(alone[0]!.text)
+      const leaving = await completions.create({
+        ...asked,
+        messages: messagesOf(prompts[3]!),
+        stream: true,
+      })
+      for await (const _ of leaving) break
+      const stream = await completions.create({
+        ...asked,
+        messages: messagesOf(prompts[0]!),
+        stream: true,
+      })
+      let streamed = ""
+      for await (const { choices } of stream) streamed += choices[0]?.delta.content ?? ""
+      expect(streamed).toBe(alone[0]!.text)
 
-    const properties = { name: { type: "string" }, age: { type: "integer" } }
-    const schema = { type: "object", properties, required: ["name", "age"] }
-    const { choices } = await completions.create({
-      ...asked,
-      max_tokens: 200,
-      messages: messagesOf("Ann is 31 years old."),
-      response_format: {
-        type: "json_schema",
-        json_schema: { name: "person", schema: { ...schema, additionalProperties: false } },
-      },
-    })
-    if (choices[0]!.finish_reason === "stop")
-      expect(Object.keys(JSON.parse(choices[0]!.message.content!)).sort()).toEqual(["age", "name"])
-    expect(await server.stop()).toMatchObject({ code: 0 })
-  })
+      const properties = { name: { type: "string" }, age: { type: "integer" } }
+      const schema = { type: "object", properties, required: ["name", "age"] }
+      const { choices } = await completions.create({
+        ...asked,
+        max_tokens: 200,
+        messages: messagesOf("Ann is 31 years old."),
+        response_format: {
+          type: "json_schema",
+          json_schema: { name: "person", schema: { ...schema, additionalProperties: false } },
+        },
+      })
+      if (choices[0]!.finish_reason === "stop")
+        expect(Object.keys(JSON.parse(choices[0]!.message.content!)).sort()).toEqual([
+          "age",
+          "name",
+        ])
+      if (losable) await lose(server, completions, losable)
+      else expect(await server.stop()).toMatchObject({ code: 0 })
+    },
+  )
 
   onDevice("vulkan", "with drafts of a model and of a head says what it says without", async () => {
     const plain = await serveOn("vulkan")
@@ -93,7 +144,7 @@ describe("a server", () => {
       ["eagle", "tiny-eagle"],
     ] as const) {
       const options = ["--speculative-mode", mode, "--additional-models", model]
-      const { server, completions } = await serveOn("vulkan", ...options)
+      const { server, completions } = await serveOn("vulkan", options)
       expect([mode, (await said(completions, "Who are you?")).text]).toEqual([mode, expected.text])
       await server.stop()
     }

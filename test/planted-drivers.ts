@@ -2,13 +2,16 @@
 // processes that the test starts.
 
 import { execFileSync, spawnSync } from "node:child_process"
-import { writeFileSync } from "node:fs"
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 
 const compiler = "cc"
 
 export const hasCompiler =
   process.platform === "linux" && spawnSync(compiler, ["--version"]).status === 0
+
+/** Where Linux keeps what Vulkan's loader is told of drivers. */
+const MANIFESTS = "/usr/share/vulkan/icd.d"
 
 const headers = ["stdio", "stdlib", "string", "stdint", "unistd", "stdbool"]
 
@@ -22,6 +25,55 @@ export function plantDriver(folder: string, name: string, code: string, behind?:
   const linked = behind === undefined ? [] : ["-Wl,--no-as-needed", `-l:${behind}`]
   execFileSync(compiler, ["-shared", "-fPIC", "-O1", "-o", path, source, ...linked])
   return path
+}
+
+/** What mesa calls lavapipe. Undefined where it is not installed. */
+const lavapipe = existsSync(MANIFESTS)
+  ? readdirSync(MANIFESTS).find((file) => /^lvp_icd/.test(file))
+  : undefined
+
+/**
+ * Lavapipe, until there is a file of the name `lost`: from then on it answers that its device is lost.
+ * @returns what a process must have in its environment; undefined without lavapipe or a compiler
+ */
+export function plantLosable(
+  folder: string,
+): { lost: string; env: Record<string, string> } | undefined {
+  if (!hasCompiler || !lavapipe) return undefined
+  const { ICD: icd } = JSON.parse(readFileSync(join(MANIFESTS, lavapipe), "utf8"))
+  const lost = join(folder, "lost")
+  const code = `
+    #include <dlfcn.h>
+    typedef void (*Function)(void);
+    typedef Function (*Find)(void *, const char *);
+    static void *behind(const char *name) { return dlsym(dlopen("${icd.library_path}", RTLD_NOW), name); }
+    static Find ofDevice;
+    static int (*submit)(void *, uint32_t, void *, uint64_t);
+    static int submitUnlessLost(void *queue, uint32_t count, void *submits, uint64_t fence) {
+      return access("${lost}", F_OK) ? submit(queue, count, submits, fence) : -4;
+    }
+    static Function ofPlanted(void *device, const char *name) {
+      Function found = ofDevice(device, name);
+      if (strcmp(name, "vkQueueSubmit")) return found;
+      submit = (void *)found;
+      return (Function)submitUnlessLost;
+    }
+    Function vk_icdGetInstanceProcAddr(void *instance, const char *name) {
+      Function found = ((Find)behind("vk_icdGetInstanceProcAddr"))(instance, name);
+      if (strcmp(name, "vkGetDeviceProcAddr")) return found;
+      ofDevice = (Find)found;
+      return (Function)ofPlanted;
+    }
+    Function vk_icdGetPhysicalDeviceProcAddr(void *instance, const char *name) {
+      return ((Find)behind("vk_icdGetPhysicalDeviceProcAddr"))(instance, name);
+    }
+    int vk_icdNegotiateLoaderICDInterfaceVersion(uint32_t *version) {
+      return ((int (*)(uint32_t *))behind("vk_icdNegotiateLoaderICDInterfaceVersion"))(version);
+    }`
+  icd.library_path = plantDriver(folder, "libvulkan_losable.so", code)
+  const manifest = join(folder, "losable.json")
+  writeFileSync(manifest, JSON.stringify({ ICD: icd, file_format_version: "1.0.0" }))
+  return { lost, env: { VK_ICD_FILENAMES: manifest, VK_DRIVER_FILES: manifest } }
 }
 
 export interface PlantedCuda {

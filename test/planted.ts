@@ -930,6 +930,21 @@ export const planted: readonly PlantedFault[] = [
     test: "test/device/vulkan.test.ts",
   },
   {
+    what: "a driver that fails at the start looks like a bug of ours",
+    file: "src/app/loaded-model.ts",
+    text: "if (!(error instanceof ProgramLost || error instanceof DriverObstacle)) throw error",
+    fault: "if (!(error instanceof DriverObstacle)) throw error",
+    test: "test/gpu.test.ts",
+    name: "robbed of its device",
+  },
+  {
+    what: "a library of another device is run on the one that was named",
+    file: "src/compiler/targets/prepare.ts",
+    text: 'if (device !== "auto" && !devices.includes(device))',
+    fault: 'if (device === "auto" && !devices.includes("cpu"))',
+    test: "src/compiler/targets/prepare.test.ts",
+  },
+  {
     what: "what is shifted out of a sum leaves no trace",
     file: "src/compiler/targets/gpu/print/exact.ts",
     text: "moved.or(select(lost.ne(0), u32(1), 0))",

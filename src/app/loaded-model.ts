@@ -8,7 +8,7 @@ import { Closing, openWhole } from "../closing.ts"
 import { createEngine, type Engine, type EngineOptions } from "../engine/engine.ts"
 import type { Speculative } from "../engine/speculative.ts"
 import type { Trace } from "../engine/trace.ts"
-import type { Problem } from "../errors.ts"
+import { type Problem, problem } from "../errors.ts"
 import type { HttpOptions, Service } from "../http/service.ts"
 import type { Log } from "../log.ts"
 import {
@@ -17,7 +17,8 @@ import {
   type WeightOptions,
   type WeightSource,
 } from "../model/packed-copy.ts"
-import type { LoadableProgram } from "../runtime/program.ts"
+import { DriverObstacle } from "../runtime/drivers/driver.ts"
+import { type LoadableProgram, ProgramLost } from "../runtime/program.ts"
 import { openShelf } from "../runtime/shelf.ts"
 import { cardOf } from "./card.ts"
 import type { PreparedModel, Summary } from "./prepared-model.ts"
@@ -118,7 +119,7 @@ interface Running {
 
 async function openEngine(loading: Loading): Promise<Running> {
   const { files, program: prepared, summary, settings, ending } = loading
-  return openWhole(async (closing) => {
+  const opening = openWhole(async (closing) => {
     const program = closing.add(await prepared.open(summary.limits.program, ending.signal))
     const weights = await loadWeights(files, program, weightOptions(loading))
     const copying = { close: () => giveUp(weights, ending) }
@@ -133,6 +134,11 @@ async function openEngine(loading: Loading): Promise<Running> {
     running.add(copying)
     const { fingerprint } = program.manifest
     return { engine, weights, program: fingerprint, close: () => running.close() }
+  })
+  return opening.catch((error: unknown) => {
+    if (!(error instanceof ProgramLost || error instanceof DriverObstacle)) throw error
+    const { name, id } = summary.device
+    throw problem("device_failed", { device: `${name}:${id}`, problem: error.message })
   })
 }
 

@@ -26,7 +26,7 @@ export interface GpuDevice extends OpenDevice {
    * Makes kernels ready to be run, as far as the driver does that beforehand: many finish a kernel when it runs for the first
    * time.
    * @param made what `madeOf` has given for the same modules; what the driver does not take is left
-   * @throws Error in the driver's words where it refuses one
+   * @throws DriverObstacle in the driver's words where it refuses one
    */
   load(
     modules: readonly Uint8Array[],

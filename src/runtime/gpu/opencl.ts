@@ -476,7 +476,8 @@ class OpenclDevice implements GpuDevice {
     const log = this.#text((size, value, needed) =>
       this.#cl.buildInfo(program, handle.device, BUILD_LOG, size, value, needed),
     )
-    throw new Error(
+    throw new DriverObstacle(
+      "driver_failed",
       `${this.description} refuses the kernels: ${log || failure(built, "clBuildProgram")}`,
     )
   }
@@ -490,7 +491,8 @@ class OpenclDevice implements GpuDevice {
     this.#releaseKernel(kernel)
     if (answer !== 0) throw this.#failure(answer, "clGetKernelWorkGroupInfo")
     if (most[0]! < code.threads)
-      throw new Error(
+      throw new DriverObstacle(
+        "driver_failed",
         `${this.description} runs ${code.name} with ${most[0]} threads and not with ${code.threads}`,
       )
   }
@@ -499,7 +501,10 @@ class OpenclDevice implements GpuDevice {
     const code = new Int32Array(1)
     const kernel = pointer(this.#cl.createKernel(program, entry, code))
     if (code[0] !== 0)
-      throw new Error(`${this.description} refuses ${name}: ${failure(code[0]!, "clCreateKernel")}`)
+      throw new DriverObstacle(
+        "driver_failed",
+        `${this.description} refuses ${name}: ${failure(code[0]!, "clCreateKernel")}`,
+      )
     this.#kernels.add(kernel)
     return kernel
   }

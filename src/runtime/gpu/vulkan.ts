@@ -623,7 +623,8 @@ class Device implements GpuDevice {
     vulkan.destroyModule(this.#device, module, null)
     if (code === LOST) throw this.#failure(code, "vkCreateComputePipelines")
     if (code !== 0)
-      throw new Error(
+      throw new DriverObstacle(
+        "driver_failed",
         `${this.description} refuses the kernel ${name}: ${failure(code, "vkCreateComputePipelines")}`,
       )
     return out[0]!
