@@ -382,6 +382,46 @@ export const planted: readonly PlantedFault[] = [
     fault: "Math.max(0, Math.floor(centred + 0.5))",
     test: "src/model/weights/convert.test.ts",
   },
+  {
+    what: "a GGUF's rows of queries and keys are read as folders have them",
+    file: "src/model/gguf/architectures.ts",
+    text: 'glm4: { model: "glm4", neighbours: true, turned',
+    fault: 'glm4: { model: "glm4", turned',
+    test: "test/model/gguf.test.ts",
+    name: "architectures/glm4",
+  },
+  {
+    what: "the two norms of a GGUF of Falcon change places",
+    file: "src/model/gguf/architectures.ts",
+    text: '{ input_layernorm: "attn_norm_2", post_attention_layernorm: "attn_norm" }',
+    fault: '{ input_layernorm: "attn_norm", post_attention_layernorm: "attn_norm_2" }',
+    test: "test/model/gguf.test.ts",
+    name: "architectures/falcon",
+  },
+  {
+    what: "a GGUF's longrope leaves cosines as they are",
+    file: "src/model/gguf/config.ts",
+    text: 'attention_factor: file.numberIfThere("rope.scaling.attn_factor") ?? 1',
+    fault: "attention_factor: 1",
+    test: "test/model/gguf.test.ts",
+    name: "architectures/phi3-longrope",
+  },
+  {
+    what: "what a GGUF says beyond its architecture is passed over",
+    file: "src/model/gguf/config.ts",
+    text: "if (value !== undefined && value !== nothing)",
+    fault: "if (value === null)",
+    test: "test/model/gguf.test.ts",
+    name: "a key that changes",
+  },
+  {
+    what: "a tensor of a GGUF that nobody reads is passed over",
+    file: "src/model/gguf/gguf.ts",
+    text: "if (!read.has(name) && !APART.test(name))",
+    fault: 'if (name === "")',
+    test: "test/model/gguf.test.ts",
+    name: "a tensor that the architecture does not read",
+  },
 
   // ---- the compiler
   {

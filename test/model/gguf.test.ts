@@ -1,8 +1,9 @@
 // GGUF files against logits, tokens and texts that other programs computed from them: see test/golden/gguf/README.md.
 
-import { existsSync, readdirSync, readFileSync } from "node:fs"
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
 import { basename, dirname, join } from "node:path"
-import { afterAll, beforeAll, describe, expect, test } from "vitest"
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest"
 import { planOf } from "../../src/app/plan.ts"
 import { foreign, Text } from "../../src/chat/jinja/text.ts"
 import { openTokenizer } from "../../src/chat/tokenizer.ts"
@@ -110,12 +111,40 @@ test("every architecture of the table has a file", async () => {
   expect(seen).toEqual(new Set(Object.keys(ggufArchitectures)))
 })
 
-test.each(converted)("architectures/%s: logits are within 1e-3 of the golden ones", async (name) => {
-  const own = join(root, "architectures", name) // where a file cannot say what the folder does
-  const prompts = readGolden(existsSync(own) ? own : join(models, name))
-  const ours = await logitsOf(convertedFile(name), prompts)
-  for (const [i, { logits }] of prompts.entries())
-    expect(worstDifference(ours[i]!, logits)).toBeLessThan(1e-3)
+test.each(converted)(
+  "architectures/%s: logits are within 1e-3 of the golden ones",
+  async (name) => {
+    const own = join(root, "architectures", name) // where a file cannot say what the folder does
+    const prompts = readGolden(existsSync(own) ? own : join(models, name))
+    const ours = await logitsOf(convertedFile(name), prompts)
+    for (const [i, { logits }] of prompts.entries())
+      expect(worstDifference(ours[i]!, logits)).toBeLessThan(1e-3)
+  },
+)
+
+/** The file with its bytes changed, in a folder of its own. */
+function changedFile(path: string, change: (bytes: Buffer) => Buffer): string {
+  const folder = mkdtempSync(join(tmpdir(), "sinter-gguf-"))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const changed = join(folder, "model.gguf")
+  writeFileSync(changed, change(readFileSync(path)))
+  return changed
+}
+
+test("a key that changes the mathematics and is not known of the architecture is refused", async () => {
+  const key = "ernie4_5.attention.value_length"
+  const path = changedFile(convertedFile("ernie4-5"), (bytes) => {
+    bytes.writeUInt32LE(15, bytes.indexOf(key) + key.length + 4) // behind the value's kind
+    return bytes
+  })
+  await expect(openModel(path)).rejects.toThrow(`${key} is 15, which is not known`)
+})
+
+test("a tensor that the architecture does not read is refused", async () => {
+  const path = changedFile(join(root, "qwen3-q8_0", "qwen3-q8_0.gguf"), (bytes) =>
+    Buffer.from(bytes.toString("latin1").replaceAll("qwen3", "llama"), "latin1"),
+  )
+  await expect(openModel(path)).rejects.toThrow(/tensor blk\.\d\.attn_[qk]_norm\.weight, which is/)
 })
 
 const compiler = await findCompiler()
