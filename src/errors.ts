@@ -151,6 +151,76 @@ export const errors = {
     type: "startup_error",
     text: "No model {model}: looked in {looked}; {found}.",
   },
+  name_invalid: {
+    status: 0,
+    type: "startup_error",
+    text: "{name} is no name of a model: {problem}.",
+  },
+  hub_missing: {
+    status: 0,
+    type: "startup_error",
+    text: "No model {model}: it is no path here, and {host} has none of that name that you may see; check its spelling, and if it is private, set HF_TOKEN.",
+  },
+  hub_revision: {
+    status: 0,
+    type: "startup_error",
+    text: "{model} has no revision {revision} on {host}; its page lists branches and tags.",
+  },
+  hub_gated: {
+    status: 0,
+    type: "startup_error",
+    text: "{model} is gated: accept its conditions at {page}, then set HF_TOKEN to a token of that account.",
+  },
+  hub_token: {
+    status: 0,
+    type: "startup_error",
+    text: "{host} does not accept the token of {source}; make a new one at {page}, or take it away to ask without.",
+  },
+  hub_renamed: {
+    status: 0,
+    type: "startup_error",
+    text: "{model} is called {renamed} now; use that name.",
+  },
+  hub_unfit: {
+    status: 0,
+    type: "startup_error",
+    text: "{model} holds no model that can be opened: {problem}.",
+  },
+  hub_choice: {
+    status: 0,
+    type: "startup_error",
+    text: "{model} {problem}; name one as {model}:NAME, of {names}.",
+  },
+  hub_busy: {
+    status: 0,
+    type: "startup_error",
+    text: "{host} limits how often it is asked; try again in {seconds} seconds{cure}.",
+  },
+  hub_refused: {
+    status: 0,
+    type: "startup_error",
+    text: "{host} refuses {what}: {problem}.",
+  },
+  hub_unreachable: {
+    status: 0,
+    type: "startup_error",
+    text: "{host} cannot be reached for {what}: {problem}; check the network and {cure}.",
+  },
+  hub_offline: {
+    status: 0,
+    type: "startup_error",
+    text: "{model} is neither a path here nor downloaded whole, and HF_HUB_OFFLINE forbids asking for it; unset that, or name a folder.",
+  },
+  download_broken: {
+    status: 0,
+    type: "startup_error",
+    text: "{file} does not arrive as {host} describes it: {problem}; try again later, or from another HF_ENDPOINT.",
+  },
+  disk_short: {
+    status: 0,
+    type: "startup_error",
+    text: "{what} needs {needed} MiB in {folder}, and {free} MiB are free there; make room, or name another folder in {variable}.",
+  },
   model_broken: { status: 0, type: "startup_error", text: "{file}: {problem}" },
   memory_short: {
     status: 0,

@@ -4,10 +4,10 @@
 
 import { realpathSync } from "node:fs"
 import { type FileHandle, open, readFile, realpath, stat } from "node:fs/promises"
-import { basename, dirname, join, relative, resolve, sep } from "node:path"
+import { basename, dirname, join, sep } from "node:path"
 import { openWhole } from "../closing.ts"
 import { type Problem, problem } from "../errors.ts"
-import { cacheHome } from "../runtime/cache.ts"
+import { isBlob, snapshotAround } from "../hub/cache.ts"
 
 export type Json = Readonly<Record<string, unknown>>
 
@@ -24,8 +24,9 @@ export class Folder {
     this.path = path
   }
 
+  /** In a hub's cache the repository's, since a snapshot's folder is called by a hash. */
   get name(): string {
-    return basename(this.path)
+    return snapshotAround(this.path)?.repository.split("/").at(-1) ?? basename(this.path)
   }
 
   /** The problem `model_broken`, naming a file of this folder. */
@@ -139,34 +140,20 @@ export class Folder {
  * linked from, or among the blobs of a Hugging Face hub cache, since a snapshot in there is nothing but links to those:
  *
  *     models--OWNER--NAME/snapshots/REVISION/config.json -> ../../blobs/HASH
+ *
+ * A cache may share blobs among its repositories; those lie beside them.
  */
 function belongsTo(folder: string, path: string): boolean {
   const real = realpathSync(folder)
-  const snapshots = dirname(real)
-  const repository = dirname(snapshots)
   if (isInside(path, real)) return true
-  if (basename(snapshots) === "snapshots" && HUB_MODEL.test(basename(repository)))
-    return isInside(path, join(repository, "blobs"))
-  const [model = "", blobs] = relative(hubCache(), path).split(sep) // older downloads link there from any folder
-  return HUB_MODEL.test(model) && blobs === "blobs"
+  const snapshot = snapshotAround(real)
+  if (!snapshot) return isBlob(path) // older downloads link there from any folder
+  const { folder: repository } = snapshot
+  return [repository, dirname(repository)].some((owner) => isInside(path, join(owner, "blobs")))
 }
-
-const HUB_MODEL = /^models--/
 
 function isInside(path: string, folder: string): boolean {
   return path.startsWith(folder + sep)
-}
-
-/** https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables */
-function hubCache(): string {
-  const { HF_HUB_CACHE, HF_HOME } = process.env
-  const home = HF_HOME || join(cacheHome(), "huggingface")
-  const cache = resolve(HF_HUB_CACHE || join(home, "hub"))
-  try {
-    return realpathSync(cache)
-  } catch {
-    return cache // there is none
-  }
 }
 
 export function isObject(value: unknown): value is Json {

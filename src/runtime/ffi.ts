@@ -5,6 +5,7 @@
 // Native code runs on a stack of koffi's own. Its 128 KiB for asynchronous calls would do for our libraries; drivers run a
 // whole compiler in such a call, made for the 8 MiB of a thread, and the price of being wrong is the process.
 
+import { constants } from "node:os"
 import koffi, { type LibraryHandle } from "koffi"
 
 koffi.config({ async_stack_size: 8 << 20 })
@@ -96,6 +97,24 @@ export function systemCall(number: number, first: number, second: number): numbe
     first,
     second,
   )
+}
+
+const LOCK_EXCLUSIVE = 2
+const LOCK_AT_ONCE = 4
+
+/**
+ * Takes the lock of an open file, which the system gives back when the file is closed or this process ends, however it ends.
+ * "impossible": this system or this file system has no such locks.
+ */
+export function lockFile(descriptor: number): "taken" | "busy" | "impossible" {
+  try {
+    const flock = koffi.load(null).func("int flock(int descriptor, int operation)")
+    if (flock(descriptor, LOCK_EXCLUSIVE | LOCK_AT_ONCE) === 0) return "taken"
+  } catch {
+    return "impossible" // libc has no such function
+  }
+  const { EAGAIN, EWOULDBLOCK } = constants.errno
+  return [EAGAIN, EWOULDBLOCK].includes(koffi.errno()) ? "busy" : "impossible"
 }
 
 /** A driver's library: whatever it calls happens in this process, which a bad driver ends. */

@@ -1,0 +1,165 @@
+// What the hub says of a repository, and what is made of its refusals: one sentence with the cure. The protocol is that of
+// https://huggingface.co/docs/hub/api; codes of errors come in the header x-error-code.
+
+import { type Problem, problem } from "../errors.ts"
+import type { Listed } from "./cache.ts"
+import type { Answer, Client } from "./client.ts"
+import { type HubName, leavesItsFolder } from "./names.ts"
+
+export interface Listing {
+  commit: string
+  files: Map<string, Listed>
+}
+
+const COMMIT = /^[0-9a-f]{40}$/
+const ETAG = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/
+
+/** All files of a revision, with sizes and checksums. */
+export async function listRepository(client: Client, name: HubName): Promise<Listing> {
+  const { repository, revision } = name
+  const url = client.at("api", "models", ...repository.split("/"), "revision", revision)
+  url.searchParams.set("blobs", "true")
+  const answer = await patiently(client, name, repository, () => client.get(url, {}, "none"))
+  const listing = readListing(await client.text(answer))
+  if (listing) return listing
+  throw problem("hub_refused", {
+    host: client.endpoint.host,
+    what: repository,
+    problem: "its answer is no list of files with checksums; HF_ENDPOINT must name a hub",
+  })
+}
+
+/** Names, sizes and checksums are used as paths and lengths: what is not well formed is left out, so that it is not there. */
+function readListing(text: string): Listing | undefined {
+  let json: { sha?: unknown; siblings?: unknown } | null
+  try {
+    json = JSON.parse(text)
+  } catch {
+    return undefined
+  }
+  const { sha, siblings } = json ?? {}
+  if (typeof sha !== "string" || !COMMIT.test(sha) || !Array.isArray(siblings)) return undefined
+  const files = new Map<string, Listed>()
+  for (const sibling of siblings) {
+    const { rfilename: path, size, blobId, lfs } = sibling ?? {}
+    const etag: unknown = lfs?.sha256 ?? blobId
+    if (typeof blobId !== "string") continue
+    if (typeof path !== "string" || leavesItsFolder(path) || /[\\\0]/.test(path)) continue
+    if (!Number.isSafeInteger(size) || size < 0) continue
+    if (typeof etag === "string" && ETAG.test(etag)) files.set(path, { size, etag, blobId })
+  }
+  return { commit: sha, files }
+}
+
+const MAX_TRIES = 5
+const FIRST_PAUSE_MS = 500
+const MAX_PAUSE_S = 60
+
+/**
+ * Asks until there is an answer that says something: again where nobody answers or the server fails, later where it asks for that.
+ * @param what is asked for, as a user would say it
+ */
+export async function patiently(
+  client: Client,
+  name: HubName | undefined,
+  what: string,
+  ask: () => Promise<Answer>,
+): Promise<Answer> {
+  for (let tries = 1; ; tries++) {
+    const last = tries === MAX_TRIES
+    const answer = await ask().catch((error: NodeJS.ErrnoException) => {
+      if (last || !isPassing(error)) throw unreachable(client, what, error)
+      return undefined
+    })
+    const { status = 0 } = answer ?? {}
+    if (answer && status >= 200 && status < 300) return answer
+    if (answer && (last || !isWorthAnother(answer))) throw await refusal(client, name, what, answer)
+    answer?.body.resume()
+    const pause = answer && status === 429 ? 1000 * secondsToWait(answer) : 0
+    await client.wait(Math.max(pause, FIRST_PAUSE_MS * 2 ** (tries - 1)))
+  }
+}
+
+/** A range that cannot be had says that what is here is not the beginning of what is there; who asked for it sees to that. */
+function isWorthAnother(answer: Answer): boolean {
+  const { status } = answer
+  return status === 408 || status >= 500 || (status === 429 && secondsToWait(answer) <= MAX_PAUSE_S)
+}
+
+/** By Retry-After, or by the hub's RateLimit: "api";r=0;t=55 */
+function secondsToWait({ headers }: Answer): number {
+  const after = headers["retry-after"]
+  if (after && /^\d{1,6}$/.test(after)) return Number(after)
+  if (after && Number.isFinite(Date.parse(after)))
+    return Math.max(1, Math.ceil((Date.parse(after) - Date.now()) / 1000))
+  const [, left] = /;\s*t=(\d{1,6})/.exec(String(headers.ratelimit ?? "")) ?? []
+  return Number(left ?? 60)
+}
+
+/** Whether the next try may succeed. */
+function isPassing({ code = "" }: NodeJS.ErrnoException): boolean {
+  return /^(ECONNRESET|ECONNREFUSED|EPIPE|ETIMEDOUT|EAI_AGAIN|ENETUNREACH|EHOSTUNREACH|HPE_\w+)$/.test(
+    code,
+  )
+}
+
+/** Nobody answered, in the system's words. */
+export function unreachable(client: Client, what: string, error: NodeJS.ErrnoException): unknown {
+  if (error.name === "AbortError" || error.name === "Problem") return error
+  const { code = "" } = error
+  const isTrust = /CERT|SIGNATURE|SELF_SIGNED|SSL|TLS/.test(code)
+  return problem("hub_unreachable", {
+    host: client.endpoint.host,
+    what,
+    problem: words[code] ?? error.message,
+    cure: isTrust
+      ? "name the authority that signs for it in NODE_EXTRA_CA_CERTS"
+      : "the proxy (HTTPS_PROXY), or set HF_HUB_OFFLINE=1 to serve what is downloaded",
+  })
+}
+
+const words: Readonly<Record<string, string>> = {
+  ENOTFOUND: "its name is not known",
+  EAI_AGAIN: "its name cannot be looked up",
+  ECONNREFUSED: "nobody answers there",
+  ECONNRESET: "the connection is cut",
+  ENETUNREACH: "there is no network",
+}
+
+async function refusal(
+  client: Client,
+  name: HubName | undefined,
+  what: string,
+  answer: Answer,
+): Promise<Problem> {
+  const { status, headers } = answer
+  const { host, origin } = client.endpoint
+  const renamed = newName(client, answer)
+  const said = String(headers["x-error-message"] ?? "").slice(0, 200)
+  answer.body.resume()
+  if (status === 429) {
+    const cure = client.tokenSource ? "" : ", or set HF_TOKEN, which allows more"
+    return problem("hub_busy", { host, seconds: secondsToWait(answer), cure })
+  }
+  if (name) {
+    const { repository: model, revision } = name
+    const page = client.at(...model.split("/")).href
+    const code = headers["x-error-code"]
+    const source = client.tokenSource
+    if (renamed) return problem("hub_renamed", { model, renamed })
+    if (code === "GatedRepo") return problem("hub_gated", { model, page })
+    if (source && (/Invalid credentials/i.test(said) || (status === 403 && !code)))
+      return problem("hub_token", { host, source, page: `${origin}/settings/tokens` })
+    if (code === "RevisionNotFound") return problem("hub_revision", { model, revision, host })
+    if (status === 401 || (status === 404 && code !== "EntryNotFound"))
+      return problem("hub_missing", { model, host })
+  }
+  return problem("hub_refused", { host, what, problem: said || `it answers ${status}` })
+}
+
+/** The repository that a listing's redirect names. */
+function newName(client: Client, { status, headers }: Answer): string | undefined {
+  if (status < 300 || status > 399 || !headers.location) return undefined
+  const next = new URL(headers.location, client.endpoint)
+  return /\/api\/models\/([^/]+\/[^/]+?)(?:\/revision\/.*)?$/.exec(next.pathname)?.[1]
+}

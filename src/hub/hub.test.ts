@@ -1,0 +1,331 @@
+// Downloads, from a hub on loopback that speaks the real protocol: what is asked for, what lies on the disk then, and what is said
+// when it cannot be had. That other programs read the same cache was tried with huggingface_hub 2.4 by hand.
+
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs"
+import { createServer, request } from "node:http"
+import type { AddressInfo } from "node:net"
+import { tmpdir } from "node:os"
+import { dirname, join } from "node:path"
+import { setImmediate } from "node:timers/promises"
+import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest"
+import {
+  COMMIT,
+  gitSha,
+  type Held,
+  type HubServer,
+  openHubServer,
+  pointerOf,
+  sha256,
+  TOKEN,
+} from "../../test/hub-server.ts"
+import { uniform } from "../../test/random.ts"
+import { fetchModel, type HubOptions, pullModel } from "./hub.ts"
+import { parseName } from "./names.ts"
+
+const WEIGHTS = Buffer.alloc(100_000, "weights ")
+const FILES = {
+  "README.md": "# read me",
+  "config.json": "{}",
+  "tokenizer.json": '{"model":{}}',
+  "tokenizer_config.json": "{ }",
+  "model.safetensors": WEIGHTS,
+  "lib/cpu.so": "code",
+  "modeling.py": "code",
+}
+
+let hub: HubServer
+let home: string
+let env: Record<string, string>
+let waits: number[]
+
+beforeEach(async () => {
+  hub = await openHubServer({ "org/model": { files: FILES } })
+  home = mkdtempSync(join(tmpdir(), "hub-"))
+  env = { HF_HOME: home, HF_ENDPOINT: hub.url, XDG_CACHE_HOME: join(home, "cache") }
+  waits = []
+})
+afterEach(async () => {
+  await hub.close()
+  rmSync(home, { recursive: true })
+})
+
+const options = (more: HubOptions = {}): HubOptions => ({
+  env,
+  wait: (milliseconds) => {
+    waits.push(milliseconds)
+    return setImmediate() // others have their turn meanwhile
+  },
+  ...more,
+})
+const fetch = (name: string, more?: HubOptions) => fetchModel(parseName(name)!, options(more))
+const pull = (name: string, more?: HubOptions) => pullModel(parseName(name)!, options(more))
+const place = (...parts: string[]) => join(home, "hub", ...parts)
+
+const holds = (path: string, bytes: Buffer) => readFileSync(path).equals(bytes)
+
+function put(path: string, content: Buffer | string): void {
+  mkdirSync(dirname(place(path)), { recursive: true })
+  writeFileSync(place(path), content)
+}
+
+function link(path: string, to: string): void {
+  mkdirSync(dirname(place(path)), { recursive: true })
+  symlinkSync(to, place(path))
+}
+
+test("a model is downloaded once, in the hub's own layout, and nothing that is no part of it", async () => {
+  const path = await fetch("org/model")
+  expect(path).toBe(place("models--org--model/snapshots", COMMIT))
+  const read = ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"]
+  expect(readdirSync(path).sort()).toEqual(read)
+  expect(holds(join(path, "model.safetensors"), WEIGHTS)).toBe(true)
+  expect(readlinkSync(join(path, "model.safetensors"))).toBe(`../../blobs/${sha256(WEIGHTS)}`)
+  expect(readlinkSync(join(path, "config.json"))).toBe(`../../blobs/${gitSha(Buffer.from("{}"))}`)
+  expect(readFileSync(place("models--org--model/refs/main"), "utf8")).toBe(COMMIT)
+  expect(readdirSync(place("models--org--model/blobs"))).toHaveLength(read.length)
+  const { length } = hub.asked
+  for (const name of ["org/model", `org/model@${COMMIT}`, "hf:org/model"])
+    expect(await fetch(name)).toBe(path)
+  expect(hub.asked).toHaveLength(length)
+})
+
+test("the token goes to the hub and to no other host, and stands in no sentence", async () => {
+  hub.repositories["org/secret"] = { files: FILES, isPrivate: true, gated: true }
+  await expect(fetch("org/secret")).rejects.toThrow("none of that name that you may see")
+  writeFileSync(join(home, "token"), `${TOKEN}\n`)
+  await fetch("org/secret")
+  const sent = (server: string) =>
+    new Set(
+      hub.asked
+        .slice(1)
+        .filter((asked) => asked.server === server)
+        .map((asked) => asked.authorization),
+    )
+  expect(sent("hub")).toEqual(new Set([`Bearer ${TOKEN}`]))
+  expect(sent("files")).toEqual(new Set([undefined]))
+  env.HF_TOKEN = "hf_wrong"
+  const refusal = await fetch("org/other").catch((error: Error) => error.message)
+  expect(refusal).toContain("does not accept the token of HF_TOKEN; make a new one at")
+  expect(refusal).not.toContain("hf_wrong")
+})
+
+test("what another program has put there is used without a request", async () => {
+  const blobs = {
+    a: "config.json",
+    b: "tokenizer.json",
+    c: "tokenizer_config.json",
+    d: "model.safetensors",
+  }
+  for (const [blob, path] of Object.entries(blobs)) {
+    put(`models--org--model/blobs/${blob}`, "{}")
+    link(`models--org--model/snapshots/${COMMIT}/${path}`, `../../blobs/${blob}`)
+  }
+  put("models--org--model/refs/main", COMMIT)
+  expect(await fetch("org/model")).toBe(place("models--org--model/snapshots", COMMIT))
+  expect(hub.asked).toEqual([])
+})
+
+test.each(["a file too few", "a blob that is gone", "an index whose shards are not all there"])(
+  "a snapshot that is not whole is completed: %s",
+  async (what) => {
+    const path = await fetch("org/model")
+    const weights = join(path, "model.safetensors")
+    if (what === "a file too few") rmSync(join(path, "config.json"))
+    if (what === "a blob that is gone") rmSync(place("models--org--model/blobs", sha256(WEIGHTS)))
+    if (what.startsWith("an index")) {
+      rmSync(weights)
+      writeFileSync(
+        join(path, "model.safetensors.index.json"),
+        '{"weight_map":{"a":"b.safetensors"}}',
+      )
+    }
+    expect(await fetch("org/model")).toBe(path)
+    expect(holds(weights, WEIGHTS)).toBe(true)
+    expect(readFileSync(join(path, "config.json"), "utf8")).toBe("{}")
+  },
+)
+
+test("500 files whose downloads are cut anywhere, after rubbish and after halves, end whole", async () => {
+  const random = uniform(7)
+  const content = (length: number) => Buffer.from(Array.from({ length }, () => random() * 256))
+  hub.repositories = Object.fromEntries(
+    Array.from({ length: 125 }, (_, i): [string, Held] => {
+      const names = ["config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"]
+      const files = names.map((name) => [name, content(1 + Math.floor(random() * 3000))])
+      return [`org/m${i}`, { files: Object.fromEntries(files) }]
+    }),
+  )
+  for (const [name, { files }] of Object.entries(hub.repositories)) {
+    const blob = `${name.replace("org/", "models--org--")}/blobs/${sha256(Buffer.from(files["model.safetensors"]!))}.incomplete`
+    const left = random()
+    if (left < 0.2) put(blob, content(500))
+    else if (left < 0.4) put(blob, files["model.safetensors"]!.slice(0, 200))
+  }
+  let cuts = 0
+  hub.cut = (length) => {
+    if (random() < 0.5) return undefined
+    cuts++
+    return Math.floor(random() * length)
+  }
+  const whole = Object.entries(hub.repositories).map(async ([name, { files }]) => {
+    const path = await fetch(name)
+    return Object.entries(files).every(([file, bytes]) =>
+      holds(join(path, file), Buffer.from(bytes)),
+    )
+  })
+  expect(new Set(await Promise.all(whole))).toEqual(new Set([true]))
+  expect(cuts).toBeGreaterThan(300)
+})
+
+test("what is there of a file is not asked for again", async () => {
+  put(`models--org--model/blobs/${sha256(WEIGHTS)}.incomplete`, WEIGHTS.subarray(0, 60_000))
+  const steps: number[] = []
+  await fetch("org/model", { onDownload: (_, done, total) => steps.push(done / total) })
+  expect(hub.asked.find(({ range }) => range)?.range).toBe("bytes=60000-")
+  expect(steps.at(-1)).toBe(1)
+  expect(steps.every((step, i) => step > (steps[i - 1] ?? 0))).toBe(true)
+})
+
+test("two at once download each file once", async () => {
+  await Promise.all([fetch("org/model"), fetch("org/model")])
+  expect(hub.asked.filter(({ server }) => server === "files")).toHaveLength(2)
+})
+
+test.each([
+  ["another file of that size", Buffer.alloc(WEIGHTS.length, "x")],
+  ["a Git LFS pointer", pointerOf(WEIGHTS)],
+])("%s never gets the name of the one that was promised", async (_, other) => {
+  hub.instead = ({ server, path }, response) => {
+    if (server !== "files" || !path.includes("safetensors")) return false
+    response.end(other)
+    return true
+  }
+  await expect(fetch("org/model")).rejects.toThrow(
+    /model\.safetensors does not arrive as .* describes it/,
+  )
+  expect(existsSync(place("models--org--model/blobs", sha256(WEIGHTS)))).toBe(false)
+  hub.instead = () => false
+  expect(holds(join(await fetch("org/model"), "model.safetensors"), WEIGHTS)).toBe(true)
+})
+
+test("an update that is cut leaves what was there in use, and pull goes on with it", async () => {
+  const before = await fetch("org/model")
+  const commit = COMMIT.replace(/1$/, "2")
+  const weights = Buffer.alloc(50_000, "new")
+  hub.repositories["org/model"] = { commit, files: { ...FILES, "model.safetensors": weights } }
+  hub.cut = (length) => (length > 1000 ? 1000 : 0)
+  await expect(pull("org/model", { signal: AbortSignal.timeout(1) })).rejects.toThrow()
+  expect(await fetch("org/model")).toBe(before)
+  hub.cut = () => undefined
+  const after = await pull("org/model")
+  expect(holds(join(after, "model.safetensors"), weights)).toBe(true)
+  expect(await fetch("org/model")).toBe(after)
+})
+
+test.each<[string, Partial<Held>, string]>([
+  ["org/none", {}, "No model org/none: it is no path here, and 127.0.0.1"],
+  ["org/gated", { gated: true }, "org/gated is gated: accept its conditions at http://127.0.0.1"],
+  ["org/old", { renamed: "org/model" }, "org/old is called org/model now; use that name."],
+  ["org/branch@v9", {}, "org/branch has no revision v9 on 127.0.0.1"],
+  ["org/large", { sizes: { "model.safetensors": 2 ** 52 } }, "org/large needs 4294967297 MiB in"],
+])("%s: one sentence", async (name, held, sentence) => {
+  const repository = name.replace(/@.*/, "")
+  if (repository !== "org/none") hub.repositories[repository] = { files: FILES, ...held }
+  await expect(fetch(name)).rejects.toThrow(sentence)
+  const folder = place(`models--${repository.replace("/", "--")}`)
+  if (existsSync(folder)) expect(readdirSync(join(folder, "blobs"))).toEqual([])
+})
+
+test("a hub that asks to wait is asked again then, or the user is told when", async () => {
+  let answers: Record<string, string>[] = [{ "retry-after": "7" }, { ratelimit: '"api";r=0;t=9' }]
+  hub.instead = (_, response) => {
+    const headers = answers.shift()
+    if (headers) response.writeHead(429, headers).end()
+    return headers !== undefined
+  }
+  await fetch("org/model")
+  expect(waits).toEqual([7000, 9000])
+  answers = [{ "retry-after": "300" }]
+  await expect(pull("org/model")).rejects.toThrow("try again in 300 seconds, or set HF_TOKEN")
+})
+
+test("a hub that fails now and then is asked again; one that is not there is named", async () => {
+  let failures = 3
+  hub.instead = (_, response) => {
+    if (failures-- <= 0) return false
+    response.writeHead(503).end()
+    return true
+  }
+  await fetch("org/model")
+  await hub.close()
+  await expect(pull("org/model")).rejects.toThrow(
+    /cannot be reached for org\/model: nobody answers there; check/,
+  )
+  expect(await fetch("org/model")).toBe(place("models--org--model/snapshots", COMMIT))
+})
+
+test("offline, what is there is used and nobody is asked", async () => {
+  env.HF_HUB_OFFLINE = "1"
+  await expect(fetch("org/model")).rejects.toThrow(
+    "neither a path here nor downloaded whole, and HF_HUB_OFFLINE",
+  )
+  await expect(pull("org/model")).rejects.toThrow("HF_HUB_OFFLINE")
+  expect(hub.asked).toEqual([])
+})
+
+test("a GGUF model by its type, and by its file's address", async () => {
+  const files = { "a-Q8_0.gguf": "eight", "a-Q4_0.gguf": "four", "config.json": "{}" }
+  hub.repositories["org/gguf"] = { files }
+  const path = await fetch("org/gguf:q4_0")
+  expect(path).toBe(place(`models--org--gguf/snapshots/${COMMIT}/a-Q4_0.gguf`))
+  expect(hub.asked.filter(({ server }) => server === "files")).toHaveLength(1)
+  const address = `${hub.url}/org/gguf/resolve/main/a-Q8_0.gguf`
+  const file = await fetch(address)
+  expect(readFileSync(file, "utf8")).toBe("eight")
+  const { length } = hub.asked
+  expect(await fetch(address)).toBe(file)
+  expect(hub.asked).toHaveLength(length)
+})
+
+test("a proxy is asked in the hub's place, but for hosts that NO_PROXY names", async () => {
+  const seen: string[] = []
+  const proxy = createServer(({ url = "", method = "", headers }, response) => {
+    seen.push(`${method} ${url} ${headers["proxy-authorization"]}`)
+    request(url, { method, headers }, (answer) => {
+      response.writeHead(answer.statusCode!, answer.headers)
+      answer.pipe(response)
+    }).end()
+  }).on("connect", ({ url }, socket) => {
+    seen.push(`CONNECT ${url}`)
+    socket.end("HTTP/1.1 403 Forbidden\r\n\r\n")
+  })
+  await new Promise<void>((listening) => proxy.listen(0, "127.0.0.1", listening))
+  onTestFinished(() => void proxy.close())
+  const { port } = proxy.address() as AddressInfo
+  env.http_proxy = env.HTTPS_PROXY = `http://me:word@127.0.0.1:${port}`
+  await fetch("org/model")
+  expect(seen).toContain(
+    `GET ${hub.url}/api/models/org/model/revision/main?blobs=true Basic ${btoa("me:word")}`,
+  )
+  expect(seen).toHaveLength(hub.asked.length)
+  await expect(
+    pull("org/model", { env: { ...env, HF_ENDPOINT: "https://hub.invalid" } }),
+  ).rejects.toThrow(
+    /hub\.invalid cannot be reached for org\/model: the proxy 127\.0\.0\.1:\d+ answers 403/,
+  )
+  expect(seen.at(-1)).toBe("CONNECT hub.invalid:443")
+  const { length } = seen
+  env.NO_PROXY = "example.com, 127.0.0.1"
+  await pull("org/model")
+  expect(seen).toHaveLength(length)
+})

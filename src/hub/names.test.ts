@@ -1,0 +1,139 @@
+import { expect, test } from "vitest"
+import { parseName, printName } from "./names.ts"
+import { ggufGroups, selectModel } from "./selection.ts"
+
+test.each([
+  ["Qwen/Qwen3-0.6B", "Qwen/Qwen3-0.6B", "main", undefined],
+  ["Qwen/Qwen3-0.6B@v1.0", "Qwen/Qwen3-0.6B", "v1.0", undefined],
+  ["hf:org/name@refs/pr/1:Q4_K_M", "org/name", "refs/pr/1", "Q4_K_M"],
+  ["hf://org/name:sub/a-Q8_0.gguf", "org/name", "main", "sub/a-Q8_0.gguf"],
+  ["hf:gpt2", "gpt2", "main", undefined],
+  ["https://huggingface.co/org/name", "org/name", "main", undefined],
+  ["https://huggingface.co/org/name/tree/v2", "org/name", "v2", undefined],
+  ["https://hf.co/org/name/resolve/main/a.gguf?download=true", "org/name", "main", "a.gguf"],
+  ["https://huggingface.co/org/name/blob/main/sub/a%20b.gguf", "org/name", "main", "sub/a b.gguf"],
+])("%s is a name of the hub's", (text, repository, revision, file) => {
+  expect(parseName(text)).toEqual({ kind: "hub", repository, revision, file })
+})
+
+test.each([
+  "tiny",
+  "./a/b",
+  "/a/b",
+  "a/b/c",
+  "../b",
+  "a/..",
+  "a--b/c",
+  "a/b@../x",
+  "a/b:../x",
+  "a/b ",
+])("%j can only be a path", (text) => expect(parseName(text)).toBeUndefined())
+
+test.each([
+  ["hf:a/b/c", "expected hf:ORG/NAME"],
+  ["http://example.com/a.gguf", "use https"],
+  ["https://example.com/a.safetensors", "that of a .gguf file"],
+  ["https://me:secret@example.com/a.gguf", "holds no password"],
+  ["https://example.com/a-00001-of-00002.gguf", "one part of several"],
+  ["https://huggingface.co/org/name/resolve/main/lib/cpu.so", "or of a .gguf file"],
+])("%s is refused", (text, sentence) => {
+  expect(() => parseName(text)).toThrow(sentence)
+  expect(() => parseName(text)).not.toThrow("secret")
+})
+
+test("a name is printed in its shortest form", () => {
+  for (const text of ["org/name", "org/name@v1", "org/name:Q8_0", "org/name@v1:Q8_0"])
+    expect(printName(parseName(`hf:${text}`) as never)).toBe(text)
+})
+
+const CONFIG = ["config.json", "tokenizer.json", "tokenizer_config.json"]
+const OTHERS = ["README.md", "lib/cpu.so", "pytorch_model.bin", "modeling.py", "onnx/model.onnx"]
+const index = JSON.stringify({
+  weight_map: { a: "model-2.safetensors", b: "model-1.safetensors", c: "model-1.safetensors" },
+})
+const select = (paths: string[], file?: string) =>
+  selectModel("o/n", paths, file, async () => index)
+
+test.each<[string, string[], string | undefined, string[], string]>([
+  [
+    "safetensors",
+    ["model.safetensors", "consolidated.safetensors"],
+    undefined,
+    [...CONFIG, "model.safetensors"],
+    "",
+  ],
+  [
+    "shards, those that the index names",
+    [
+      "model.safetensors.index.json",
+      "model-1.safetensors",
+      "model-2.safetensors",
+      "model-3.safetensors",
+    ],
+    undefined,
+    [...CONFIG, "model.safetensors.index.json", "model-1.safetensors", "model-2.safetensors"],
+    "",
+  ],
+  [
+    "a GGUF beside safetensors",
+    ["model.safetensors", "a-Q8_0.gguf"],
+    "q8_0",
+    ["a-Q8_0.gguf"],
+    "a-Q8_0.gguf",
+  ],
+  [
+    "a compiled folder",
+    ["mlc-chat-config.json", "tensor-cache.json", "params_shard_0.bin"],
+    undefined,
+    [...CONFIG, "mlc-chat-config.json", "tensor-cache.json", "params_shard_0.bin"],
+    "",
+  ],
+  [
+    "SentencePiece alone",
+    ["model.safetensors", "tokenizer.model"],
+    undefined,
+    [...CONFIG, "model.safetensors"],
+    "",
+  ],
+])("of a repository, a model's own files: %s", async (_, paths, file, files, model) => {
+  expect(await select([...CONFIG, ...OTHERS, ...paths], file)).toEqual({ files, model })
+})
+
+test("tokenizer.model is read where there is no tokenizer.json", async () => {
+  const { files } = await select(["config.json", "model.safetensors", "tokenizer.model"])
+  expect(files).toContain("tokenizer.model")
+})
+
+const SPLIT = ["big/m-Q4_K_M-00001-of-00002.gguf", "big/m-Q4_K_M-00002-of-00002.gguf"]
+const GGUF = [
+  ...SPLIT,
+  "m-UD-Q4_K_XL.gguf",
+  "m-F16.gguf",
+  "mmproj-m-F16.gguf",
+  "imatrix.gguf",
+  "m.gguf",
+]
+
+test("GGUF models are called by their type, else by their name", async () => {
+  expect(ggufGroups(GGUF).map(({ tag }) => tag)).toEqual(["Q4_K_M", "F16", "UD-Q4_K_XL", "m"])
+  expect(await select(GGUF, "q4_k_m")).toEqual({ files: SPLIT, model: SPLIT[0] })
+  expect(await select(GGUF, "m-F16.gguf")).toMatchObject({ model: "m-F16.gguf" })
+  await expect(select(GGUF)).rejects.toThrow(
+    "o/n has 4 GGUF models; name one as o/n:NAME, of Q4_K_M",
+  )
+  await expect(select(GGUF, "Q9")).rejects.toThrow("has no Q9 among its GGUF models")
+  await expect(select([...GGUF, "x/m-F16.gguf"], "F16")).rejects.toThrow("m-F16.gguf, x/m-F16.gguf")
+})
+
+test.each<[string, string[], string]>([
+  ["pickles", ["config.json", "pytorch_model.bin"], "may run code when they are read"],
+  ["nothing", ["README.md"], "there are neither weights"],
+  ["half a model", [SPLIT[0]!], "is the first of 2 parts, and 1 are there"],
+  [
+    "a shard too few",
+    ["config.json", "model.safetensors.index.json", "model-1.safetensors"],
+    "names model-2",
+  ],
+])("what cannot be opened is refused: %s", async (_, paths, sentence) => {
+  await expect(select(paths)).rejects.toThrow(sentence)
+})

@@ -1,0 +1,120 @@
+// What a model may be called besides a path: a repository of the hub (`ORG/NAME`, with `@REVISION` and `:FILE`), the same behind
+// `hf:` or as the address of its page, and the address of a GGUF file anywhere. Nothing is looked up here.
+
+import { problem } from "../errors.ts"
+
+/** A repository of the hub, or one model in it. */
+export interface HubName {
+  kind: "hub"
+  repository: string // ORG/NAME, or NAME alone
+  revision: string // a branch, a tag or a commit
+  /** Which of its GGUF models: a type as in Q4_K_M, or a file's path. Absent: the repository's only model. */
+  file: string | undefined
+}
+
+/** A GGUF file on some server. */
+export interface FileAddress {
+  kind: "address"
+  url: URL
+}
+
+export type RemoteName = HubName | FileAddress
+
+const DEFAULT_REVISION = "main"
+
+/** Of a user, an organisation or a model: https://huggingface.co/docs/hub/repositories-settings */
+const PART = String.raw`[A-Za-z0-9_](?:[\w.-]{0,94}[A-Za-z0-9_])?`
+const REPOSITORY = new RegExp(`^(?:(${PART})/)?(${PART})$`)
+const REVISION = /^[\w][\w./+-]{0,254}$/
+const FILE = /^[\w(][\w .,()+/-]{0,511}$/
+
+/**
+ * Reads a name; undefined where it can only be a path.
+ * @throws `name_invalid` for what begins as a name and is none
+ */
+export function parseName(text: string): RemoteName | undefined {
+  if (/^https?:\/\//i.test(text)) return parseAddress(text)
+  const [, scheme = "", rest = ""] = /^(hf:(?:\/\/)?)?(.*)$/s.exec(text)!
+  const [, repository = "", revision = DEFAULT_REVISION, file] =
+    /^([^@:]*)(?:@([^:]*))?(?::(.*))?$/s.exec(rest) ?? []
+  const name = checked(repository, revision, file)
+  if (scheme && !name)
+    throw invalid(text, "expected hf:ORG/NAME, then @REVISION or :FILE where they matter")
+  return name && (scheme || repository.includes("/")) ? name : undefined
+}
+
+/** As it is typed, in its shortest form. */
+export function printName({ repository, revision, file }: HubName): string {
+  const at = revision === DEFAULT_REVISION ? "" : `@${revision}`
+  return `${repository}${at}${file === undefined ? "" : `:${file}`}`
+}
+
+function checked(
+  repository: string,
+  revision: string,
+  file: string | undefined,
+): HubName | undefined {
+  if (!REPOSITORY.test(repository) || /--|\.\./.test(repository)) return undefined
+  if (!REVISION.test(revision) || leavesItsFolder(revision)) return undefined
+  if (file !== undefined && (!FILE.test(file) || leavesItsFolder(file))) return undefined
+  return { kind: "hub", repository, revision, file }
+}
+
+/** Whether a path has a part that is not the name of an entry. */
+export function leavesItsFolder(path: string): boolean {
+  return path.split("/").some((part) => part === "" || part === "." || part === "..")
+}
+
+const HUB_HOSTS = ["huggingface.co", "www.huggingface.co", "hf.co"]
+
+function parseAddress(text: string): RemoteName {
+  const url = readUrl(text)
+  if (!url) throw invalid(text, "it is no address")
+  if (url.username || url.password)
+    throw invalid(text.replace(/\/\/[^/]*@/, "//"), "an address holds no password here")
+  if (HUB_HOSTS.includes(url.hostname)) return parsePage(text, url)
+  if (url.protocol === "http:" && !isLoopback(url.hostname))
+    throw invalid(text, "what comes over http can be changed on its way; use https")
+  if (!url.pathname.endsWith(".gguf"))
+    throw invalid(text, "an address must be that of a .gguf file")
+  if (/-\d{5}-of-\d{5}\.gguf$/.test(url.pathname))
+    throw invalid(text, "it is one part of several; download them into a folder, and name that")
+  return { kind: "address", url }
+}
+
+/** A page of the hub, or a file's address there: the host that is asked is the one that HF_ENDPOINT says. */
+function parsePage(text: string, { pathname }: URL): HubName {
+  const parts = pathname.split("/").filter(Boolean).map(decoded)
+  const verb = parts.findIndex((part) => /^(resolve|blob|tree|raw)$/.test(part))
+  const repository = parts.slice(0, verb < 0 ? undefined : verb).join("/")
+  const [revision = DEFAULT_REVISION, ...path] = verb < 0 ? [] : parts.slice(verb + 1)
+  const file = path.length > 0 ? path.join("/") : undefined
+  const name = checked(repository, revision, file)
+  if (!name || (file !== undefined && !file.endsWith(".gguf")))
+    throw invalid(text, "expected the page of a model, or of a .gguf file in one")
+  return name
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return part
+  }
+}
+
+function readUrl(text: string): URL | undefined {
+  try {
+    return new URL(text)
+  } catch {
+    return undefined
+  }
+}
+
+export function isLoopback(hostname: string): boolean {
+  return hostname === "localhost" || hostname === "[::1]" || /^127(\.\d+){3}$/.test(hostname)
+}
+
+function invalid(name: string, what: string): Error {
+  return problem("name_invalid", { name, problem: what })
+}

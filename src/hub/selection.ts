@@ -1,0 +1,144 @@
+// Which files of a repository are a model, and which of them are read: a folder in safetensors, one that was compiled, or one
+// GGUF file with its parts. Code, pickles, other formats of the same weights and libraries are never among them.
+
+import { problem } from "../errors.ts"
+
+export interface Selection {
+  /** Those that the model needs; the small ones, which say what it is, come first. */
+  files: string[]
+  /** What is opened: the snapshot's folder (""), or a GGUF file in it. */
+  model: string
+}
+
+/** Files that say what a model is. Those that a folder does not have are not missed. */
+const TEXTS = [
+  "config.json",
+  "generation_config.json",
+  "quantize_config.json",
+  "tokenizer.json",
+  "tokenizer_config.json",
+  "special_tokens_map.json",
+  "chat_template.jinja",
+]
+/** Read where there is no tokenizer.json. */
+const TOKENIZER_MODEL = "tokenizer.model"
+const MLC = "mlc-chat-config.json"
+const MLC_TABLES = ["tensor-cache.json", "ndarray-cache.json"]
+const SINGLE = "model.safetensors"
+export const INDEX = "model.safetensors.index.json"
+
+/** Those without which a snapshot is not whole, though nobody has written down what it should hold. */
+export const ESSENTIAL = ["tokenizer_config.json"]
+
+/**
+ * The model of a repository.
+ * @param paths all of its files
+ * @param file which of several GGUF models: the name of its type, or its path
+ * @param readIndex the text of the file that lists the shards of a model in safetensors
+ * @throws `hub_unfit`, and `hub_choice` where there are several
+ */
+export async function selectModel(
+  repository: string,
+  paths: readonly string[],
+  file: string | undefined,
+  readIndex: () => Promise<string>,
+): Promise<Selection> {
+  const unfit = (what: string) => problem("hub_unfit", { model: repository, problem: what })
+  const has = (path: string) => paths.includes(path)
+  if (file === undefined) {
+    const texts = TEXTS.filter(has)
+    const vocabulary = has("tokenizer.json") ? [] : [TOKENIZER_MODEL].filter(has)
+    const folder = (weights: string[]) => ({
+      files: [...texts, ...vocabulary, ...weights],
+      model: "",
+    })
+    if (has(MLC)) {
+      const shards = paths.filter((path) => /^params_shard_\d+\.bin$/.test(path))
+      return folder([MLC, ...MLC_TABLES.filter(has), ...shards])
+    }
+    if (has("config.json") && has(INDEX)) {
+      const shards = shardsOf(await readIndex(), unfit)
+      const lost = shards.find((shard) => !has(shard))
+      if (lost) throw unfit(`${INDEX} names ${lost}, which is not there`)
+      return folder([INDEX, ...shards])
+    }
+    if (has("config.json") && has(SINGLE)) return folder([SINGLE])
+  }
+  return ggufOf(repository, paths, file)
+}
+
+function shardsOf(index: string, unfit: (what: string) => Error): string[] {
+  let names: unknown[] = []
+  try {
+    names = Object.values(JSON.parse(index).weight_map)
+  } catch {
+    throw unfit(`${INDEX} cannot be read`)
+  }
+  const shards = [...new Set(names)].filter((name) => typeof name === "string")
+  if (shards.length === 0) throw unfit(`${INDEX} names no file`)
+  return shards.sort()
+}
+
+/** One model as GGUF, in one file or several. */
+export interface GgufGroup {
+  /** How it is asked for: its type where its name ends in one, else its name. */
+  tag: string
+  files: string[]
+}
+
+const SPLIT = /-(\d{5})-of-(\d{5})\.gguf$/
+const TYPE =
+  /(?:^|[-._])((?:UD[-_])?(?:I?Q\d+(?:_[A-Z\d]+)*|TQ\d_\d|BF16|F16|F32|FP16|FP32|MXFP4(?:_[A-Z\d]+)*))$/i
+
+/** The models that a repository has as GGUF. Projectors of images and tables of importance are none. */
+export function ggufGroups(paths: readonly string[]): GgufGroup[] {
+  const groups = new Map<string, string[]>()
+  for (const path of [...paths].sort()) {
+    const name = path.split("/").at(-1)!
+    if (!name.endsWith(".gguf") || /mmproj|imatrix/i.test(name)) continue
+    const stem = path.replace(SPLIT, "").replace(/\.gguf$/, "")
+    groups.set(stem, [...(groups.get(stem) ?? []), path])
+  }
+  return [...groups].map(([path, files]) => {
+    const stem = path.split("/").at(-1)!
+    return { tag: TYPE.exec(stem)?.[1]?.toUpperCase() ?? stem, files }
+  })
+}
+
+function ggufOf(repository: string, paths: readonly string[], file: string | undefined): Selection {
+  const groups = ggufGroups(paths)
+  const unfit = (what: string) => problem("hub_unfit", { model: repository, problem: what })
+  if (groups.length === 0) throw unfit(whyNone(paths, file))
+  const chosen = file === undefined ? groups : groups.filter((group) => isMeant(group, file))
+  const names = (of: readonly GgufGroup[]) =>
+    of.map(({ tag, files }) => (isOnly(tag, of) ? tag : files[0]!)).join(", ")
+  if (chosen.length !== 1)
+    throw problem("hub_choice", {
+      model: repository,
+      problem:
+        chosen.length === 0
+          ? `has no ${file} among its GGUF models`
+          : `has ${chosen.length} GGUF models${file === undefined ? "" : ` called ${file}`}`,
+      names: names(chosen.length === 0 ? groups : chosen),
+    })
+  const { files } = chosen[0]!
+  const [, , count = "1"] = SPLIT.exec(files[0]!) ?? []
+  if (files.length !== Number(count))
+    throw unfit(`${files[0]} is the first of ${Number(count)} parts, and ${files.length} are there`)
+  return { files, model: files[0]! }
+}
+
+function isOnly(tag: string, groups: readonly GgufGroup[]): boolean {
+  return groups.filter((group) => group.tag === tag).length === 1
+}
+
+function isMeant({ tag, files }: GgufGroup, wanted: string): boolean {
+  return tag.toUpperCase() === wanted.toUpperCase() || files.includes(wanted)
+}
+
+function whyNone(paths: readonly string[], file: string | undefined): string {
+  if (file !== undefined) return `there is no GGUF file in it, ${file} or another`
+  if (paths.some((path) => /^pytorch_model.*\.bin$/.test(path)))
+    return "its weights are pickles (pytorch_model.bin), which may run code when they are read; look for a copy in safetensors or GGUF"
+  return "there are neither weights in safetensors with a config.json, nor a GGUF file"
+}
