@@ -237,6 +237,11 @@ export const errors = {
     type: "startup_error",
     text: "The system has no memory for {what}; lower the limits with --overrides, or serve a smaller format.",
   },
+  piece_refused: {
+    status: 0,
+    type: "startup_error",
+    text: 'The model takes {needed} MiB in one piece, and {device} gives at most {largest} MiB at once, however much is free; lower --overrides "prefill_chunk_size=…", serve a smaller format (--quantization), or choose another --device.',
+  },
   scratch_refused: {
     status: 0,
     type: "startup_error",

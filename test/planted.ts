@@ -970,6 +970,14 @@ export const planted: readonly PlantedFault[] = [
     test: "test/device/vulkan.test.ts",
   },
   {
+    what: "a piece that the device cannot give is asked for all the same",
+    file: "src/runtime/gpu/program.ts",
+    text: "if (bytes <= largest) return\n",
+    fault: "if (bytes <= 4 * largest) return\n",
+    test: "test/device/vulkan.test.ts",
+    name: "refused with both sizes",
+  },
+  {
     what: "a driver that fails at the start looks like a bug of ours",
     file: "src/app/loaded-model.ts",
     text: "if (!(error instanceof ProgramLost || error instanceof DriverObstacle)) throw error",

@@ -279,13 +279,13 @@ test.skipIf(isSkipped)(`devices have the numbers of the list${note}`, async () =
 })
 
 /** A library of one kernel, which adds 1 to a number for each token. */
-function addingLibrary(): Buffer {
+function addingLibrary(numbers = 4): Buffer {
   const [modules, kernels] = codeOf([adds], [])
   const rows = { place: 0, at: 0, stride: 4 }
   const tape: Tape = {
     profiles: [{ needs: [], modules: [{ at: 0, bytes: modules[0]!.length }] }],
     kernels,
-    places: [{ name: "numbers", fixed: 4, perToken: 0, perRow: 0 }],
+    places: [{ name: "numbers", fixed: numbers, perToken: 0, perRow: 0 }],
     packs: [],
     copies: [],
     regions: [],
@@ -330,6 +330,22 @@ function addingLibrary(): Buffer {
 
 const withoutCompiler = isSkipped || isLeftOut(hasCompiler)
 const compilerNote = withoutCompiler ? note || " (skipped: no C compiler)" : ""
+
+test.skipIf(isSkipped)(
+  `what no piece of its memory holds is refused with both sizes${note}`,
+  async () => {
+    const folder = mkdtempSync(join(tmpdir(), "sinter-piece-"))
+    onTestFinished(() => rmSync(folder, { recursive: true }))
+    const library = join(folder, "adds.gpu")
+    const largest = Math.floor(device().memory().largest / 2 ** 20)
+    writeFileSync(library, addingLibrary((largest + 5) * 2 ** 20))
+    const limits = { blocks: [], tokens: 1, sequences: 1, rows: 1 }
+    const loan = { device: device(), giveBack: async () => {} }
+    await expect(openGpuLibrary(library, limits, async () => loan)).rejects.toThrow(
+      `The model takes ${largest + 5} MiB in one piece, and ${device().description} gives at most ${largest} MiB at once`,
+    )
+  },
+)
 
 describe.skipIf(withoutCompiler)(`a driver that fails${compilerNote}`, () => {
   const folder = mkdtempSync(join(tmpdir(), "sinter-failing-vulkan-"))

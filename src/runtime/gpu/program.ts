@@ -2,6 +2,7 @@
 // changes from step to step lies in the step block; launches depend on how many rows there are, rounded up to powers of two,
 // and are recorded once for each such shape. A kernel leaves at once where a row is beyond those that the step has.
 
+import { problem } from "../../errors.ts"
 import { checkStep } from "../check-step.ts"
 import { checkGroups, type Manifest } from "../manifest.ts"
 import type { Loan } from "../open-device.ts"
@@ -32,7 +33,7 @@ import {
   type TapeRows,
 } from "./tape.ts"
 
-/** @throws `library_unusable`; `memory_refused` when what `limits` ask for is not there */
+/** @throws `library_unusable`; `memory_refused` and `piece_refused` when what `limits` ask for is not there */
 export async function openGpuLibrary(
   path: string,
   limits: ProgramLimits,
@@ -111,13 +112,23 @@ class GpuProgram implements LoadableProgram {
   async open(modules: readonly Uint8Array[]): Promise<void> {
     const { places, kernels } = this.#tape
     const { tokens, rows, blocks } = this.limits
-    this.#kernels = await this.#device.load(modules, kernels, this.#kept.read())
-    for (const { fixed, perToken, perRow, perBlock } of places) {
+    const sizes = places.map(({ fixed, perToken, perRow, perBlock }) => {
       const ofBlocks = perBlock ? perBlock.bytes * blocks[perBlock.group]! : 0
-      const bytes = fixed + perToken * tokens + perRow * rows + ofBlocks
-      this.#places.push(await this.#device.allocate(bytes, "device"))
-    }
+      return fixed + perToken * tokens + perRow * rows + ofBlocks
+    })
+    this.#checkLargest(Math.max(...sizes)) // before a driver takes seconds for the kernels
+    this.#kernels = await this.#device.load(modules, kernels, this.#kept.read())
+    for (const bytes of sizes) this.#places.push(await this.#device.allocate(bytes, "device"))
     await this.#placeStep()
+  }
+
+  /** A place is one piece of the device's memory, however much of it is free. */
+  #checkLargest(bytes: number): void {
+    const { largest } = this.#device.memory()
+    if (bytes <= largest) return
+    const needed = Math.ceil(bytes / 2 ** 20)
+    const device = this.#device.description
+    throw problem("piece_refused", { needed, device, largest: Math.floor(largest / 2 ** 20) })
   }
 
   async load(
