@@ -5,6 +5,7 @@
 //   npm run bench                                              this program alone, engine and server
 //   npm run bench -- --against llama-server=PATH,FILE.gguf     beside others: see bench/README.md
 //   npm run bench -- --own engine                              the kernels, without the server
+//   npm run bench -- --device vulkan --shape 135M              the same on a GPU
 //   npm run bench -- --only "prefill,decode 4" --rounds 5 --seconds 80 --output bench/results/NAME
 //
 // Models are random weights of real shapes, made on first use: nothing is downloaded.
@@ -13,15 +14,18 @@ import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "
 import { availableParallelism } from "node:os"
 import { basename, dirname, resolve } from "node:path"
 import { parseArgs } from "node:util"
+import { device as deviceOf } from "../src/cli/values.ts"
+import { usableDevices, whyUnusable } from "../src/compiler/targets/targets.ts"
+import { chooseDevice } from "../src/runtime/devices.ts"
 import type { FormatName } from "../src/runtime/format.ts"
 import { bestOf } from "./contenders/best.ts"
 import type { Contender, Task } from "./contenders/contender.ts"
-import { type Engine, engine } from "./contenders/engine.ts"
+import { type CpuEngine, engine } from "./contenders/engine.ts"
 import { FLASH_ATTENTION, llamaBench } from "./contenders/llama-bench.ts"
 import { llamaServer, running, sinter } from "./contenders/servers.ts"
 import { nodeLlamaCpp, openvino } from "./contenders/worker.ts"
 import { type Limits, limitsProbe, load, machine } from "./machine.ts"
-import { groups, measurements } from "./measurements.ts"
+import { groups, measurements, unitOf } from "./measurements.ts"
 import { modelFolder } from "./models.ts"
 import { markdown, type Results, svg } from "./report.ts"
 import type { ShapeName } from "./shapes.ts"
@@ -30,6 +34,7 @@ const { values: options } = parseArgs({
   options: {
     shape: { type: "string", default: "1B" },
     format: { type: "string", default: "q4f16_1" },
+    device: { type: "string", default: "cpu" },
     threads: { type: "string", default: `${availableParallelism()}` },
     own: { type: "string", default: "sinter,engine" },
     against: { type: "string", multiple: true, default: [] },
@@ -41,8 +46,12 @@ const { values: options } = parseArgs({
 })
 const shape = options.shape as ShapeName
 const format = options.format as FormatName
-const task: Task = { shape, threads: Number(options.threads), sequences: 16, context: 8192 }
-const output = resolve(options.output ?? `bench/results/${shape}-${format}`)
+const device = await chooseDevice(deviceOf(options.device, "--device"), usableDevices, whyUnusable)
+const threads = Number(options.threads)
+const task: Task = { shape, device, threads, sequences: 16, context: 8192 }
+const isGpu = device.name !== "cpu"
+const name = `${shape}-${format}${isGpu ? `-${device.name}` : ""}`
+const output = resolve(options.output ?? `bench/results/${name}`)
 
 /** `--against KIND=PLACE[,MODEL]`: who else takes part. */
 const peers: Record<string, (place: string, model: string) => Promise<Contender>> = {
@@ -93,7 +102,7 @@ async function main(): Promise<void> {
     for (const open of contenders()) {
       const contender = await open()
       opened.push(contender)
-      await contender.prefill?.(512) // the first touch of memory is nobody's speed
+      await contender.prefill?.(isGpu ? 32 : 512) // the first touch of memory is nobody's speed
       results.contenders[contender.name] = contender.about
     }
     for (let round = 0; round < Number(options.rounds); round++) {
@@ -134,7 +143,7 @@ async function takeRound(
       for (const [row, value] of Object.entries(rows ?? {})) {
         console.error(`${round + 1}. ${row}: ${contender.name} ${value.toFixed(1)}`)
         note(results, row, contender.name, round, value)
-        if (limit) noteShare(results, row, value, contender as Engine, limit)
+        if (limit) noteShare(results, row, value, contender as CpuEngine, limit)
       }
       write(results)
     }
@@ -155,10 +164,10 @@ function noteShare(
   { shares }: Results,
   row: string,
   rate: number,
-  { weightBytes, operations }: Engine,
+  { weightBytes, operations }: CpuEngine,
   limit: Limits,
 ): void {
-  if (row.includes("depth")) return // where keys and values are read beside the weights
+  if (unitOf(row) !== "tok/s" || row.includes("depth")) return // where keys and values are read beside the weights
   const together = /^decode (\d+) together/.exec(row)?.[1]
   const reached: Record<string, number> = together
     ? { "read bandwidth": ((rate / Number(together)) * weightBytes) / (limit.read_gbs * 1e9) }
@@ -177,7 +186,7 @@ function noteShare(
 function readResults(): Results {
   if (existsSync(`${output}.json`)) return JSON.parse(readFileSync(`${output}.json`, "utf8"))
   return {
-    title: `${shape}, ${format}, ${task.threads} threads`,
+    title: `${shape}, ${format}, ${isGpu ? `${device.name}: ${device.description}` : `${threads} threads`}`,
     machine: machine(task.threads),
     date: new Date().toISOString().slice(0, 10),
     contenders: {},

@@ -42,6 +42,13 @@ const decode = (sequences: number, depth: number): Measurement => ({
   },
 })
 
+const javascript = (sequences: number): Measurement => ({
+  group: "javascript",
+  note: "JavaScript is what its thread takes of a processor for a step of the engine: what comes before and after the device or the kernels, and not the wait for them.",
+  sample: async ({ javascript }) =>
+    javascript && { [`javascript of ${sequences} together, ms`]: await javascript(sequences) },
+})
+
 const crowd = (clients: number): Measurement => ({
   group: "crowd",
   name: `crowd ${clients}`,
@@ -61,6 +68,7 @@ export const measurements: readonly Measurement[] = [
   ...[128, 512, 2048, 4096].map(prefill),
   ...[1, 2, 4, 8, 16].map((sequences) => decode(sequences, 0)),
   decode(1, 4096),
+  javascript(16),
   ...[1, 4, 8, 16].map(crowd),
   {
     group: "prefix",

@@ -48,6 +48,23 @@ export const shapes = {
     bos_token_id: 151643,
     eos_token_id: 151645,
   },
+  // SmolLM2-135M, for devices that a processor poses as; its two special tokens stand at the end, as the others' do
+  "135M": {
+    model_type: "llama",
+    hidden_size: 576,
+    intermediate_size: 1536,
+    num_hidden_layers: 30,
+    num_attention_heads: 9,
+    num_key_value_heads: 3,
+    head_dim: 64,
+    vocab_size: 49152,
+    max_position_embeddings: 8192,
+    rms_norm_eps: 1e-5,
+    rope_theta: 100000,
+    tie_word_embeddings: true,
+    bos_token_id: 49150,
+    eos_token_id: 49151,
+  },
 } as const
 
 export type ShapeName = keyof typeof shapes

@@ -58,7 +58,8 @@ test("llama.cpp is told its attention, for prompts and for sequences together", 
   const rate = 'flash === "1" ? 7 : flash === "0" ? 5 : 0'
   says("llama-batched-bench", `${flag}; console.log(JSON.stringify({ speed_tg: ${rate} }))`)
   const bench = says("llama-bench", `${flag}; console.log(JSON.stringify([{ avg_ts: ${rate} }]))`)
-  const task = { shape: "1B", threads: 2, sequences: 1, context: 64 }
+  const device = { name: "cpu", id: 0, description: "" } as const
+  const task = { shape: "1B", device, threads: 2, sequences: 1, context: 64 }
   for (const [flash, expected] of [
     [1, 7],
     [0, 5],

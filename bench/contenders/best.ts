@@ -14,6 +14,14 @@ export function bestOf(settings: readonly [Contender, ...Contender[]]): Contende
     ...(first.decode && {
       decode: (sequences, depth) => highest(all("decode"), (ask) => ask(sequences, depth)),
     }),
+    ...(first.javascript && {
+      javascript: (sequences) =>
+        best(
+          all("javascript"),
+          (ask) => ask(sequences),
+          (milliseconds) => -milliseconds,
+        ),
+    }),
     ...(first.crowd && {
       crowd: (clients) =>
         best(

@@ -1,6 +1,8 @@
 // What can be measured of whoever takes part. A contender does what it can: an engine without a server has no clients, a
 // server somewhere else no start. Every call is one sample, short enough to alternate with the others' within seconds.
 
+import type { Device } from "../../src/runtime/devices.ts"
+
 export interface Contender {
   readonly name: string
   /** What it is and how it runs: version, threads, batch sizes, type of keys and values, in its own words where it has any. */
@@ -9,6 +11,8 @@ export interface Contender {
   prefill?: (tokens: number) => Promise<number>
   /** Tokens a second of so many sequences together, each with `depth` tokens before. */
   decode?: (sequences: number, depth: number) => Promise<number>
+  /** Milliseconds of the thread that runs JavaScript, for a step of so many sequences. */
+  javascript?: (sequences: number) => Promise<number>
   /** So many clients at once, each with a prompt of its own. */
   crowd?: (clients: number) => Promise<Crowd>
   /** Milliseconds to the first token of a prompt of 2,000 tokens, the first time and again. */
@@ -31,6 +35,8 @@ export interface Crowd {
 /** What all contenders are asked for. */
 export interface Task {
   shape: string
+  /** What our own program runs on; threads are a processor's. */
+  device: Device
   threads: number
   /** Most sequences at once, and the longest of them. */
   sequences: number

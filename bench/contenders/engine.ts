@@ -1,17 +1,28 @@
 // Our own program without server and scheduler: the compiled library, random weights straight into it, and steps of flat
 // arrays. What is lost between this and the server is the price of serving.
 
-import { compile } from "../../src/compiler/compile.ts"
+import { readFileSync } from "node:fs"
+import { planOf } from "../../src/app/plan.ts"
+import type { Plan } from "../../src/compiler/plan.ts"
 import { shelvedCpu } from "../../src/compiler/targets/cpu/cpu.ts"
-import { type FormatName, isPacked, rowLayout } from "../../src/runtime/format.ts"
-import { type LibraryProgram, openLibrary } from "../../src/runtime/library.ts"
+import { targets, targetsOf } from "../../src/compiler/targets/targets.ts"
+import { type FormatName, rowLayout } from "../../src/runtime/format.ts"
+import { openLibrary } from "../../src/runtime/library.ts"
 import { parameterBytes } from "../../src/runtime/manifest.ts"
-import { BLOCK, NO_LOGPROBS, type StepInput, UNMASKED } from "../../src/runtime/program.ts"
+import {
+  BLOCK,
+  type LoadableProgram,
+  NO_LOGPROBS,
+  type ProgramLimits,
+  type StepInput,
+  UNMASKED,
+} from "../../src/runtime/program.ts"
 import { graphOf, type ShapeName } from "../shapes.ts"
 import type { Contender, Task } from "./contender.ts"
 import { commit } from "./servers.ts"
 
-export interface Engine extends Contender {
+/** On the processor, whose limits are measured. */
+export interface CpuEngine extends Contender {
   /** Bytes read for every step of decoding. */
   readonly weightBytes: number
   /** Operations of the layers' products for one token. */
@@ -20,40 +31,48 @@ export interface Engine extends Contender {
 
 const CHUNK = 512 // tokens of a prompt in one step, as the server takes them
 
-export async function engine(format: FormatName, task: Task): Promise<Engine> {
-  const { threads, context } = task
-  const plan = compile(graphOf(task.shape as ShapeName), {
-    format,
-    activations: isPacked(format) ? "int8" : "float",
-    kv: "f16",
-  })
-  const { path, manifest } = await shelvedCpu(plan)
+export async function engine(format: FormatName, task: Task): Promise<Contender | CpuEngine> {
+  const { threads, context, device } = task
+  const [target] = targetsOf(device.name)
+  const { traits } = targets[target!]
+  const graph = graphOf(task.shape as ShapeName)
+  const plan = planOf({ graph }, format, { kv_dtype: "f16" }, traits)
   const sequences = Math.max(16, task.sequences)
   const blocks = Math.ceil((sequences * 256 + 2 * context) / BLOCK)
   const limits = { blocks: [blocks], tokens: CHUNK, sequences, rows: sequences }
-  const program = await openLibrary(path, limits, threads)
+  const program = await open(plan, limits, task)
   await fill(program)
-  const { parameters } = manifest
+  const { manifest } = program
+  const where = device.name === "cpu" ? `${threads} threads` : device.description
   return {
     name: "sinter's engine",
-    about: `sinter ${commit()}, ${manifest.target}, ${format}, ${threads} threads, ${CHUNK} tokens a step, ${manifest.kv.dtype} keys and values`,
-    weightBytes: parameters.reduce((sum, parameter) => sum + parameterBytes(parameter), 0),
-    operations: parameters
-      .filter(({ name, columns }) => name.startsWith("layers.") && columns > 1)
-      .reduce((sum, { rows, columns }) => sum + 2 * rows * columns, 0),
+    about: `sinter ${commit()}, ${manifest.target}, ${format}, ${where}, ${CHUNK} tokens a step, ${manifest.kv.dtype} keys and values`,
+    ...(device.name === "cpu" && limitedBy(plan)),
     async prefill(tokens) {
       const begun = performance.now()
       for (let past = 0; past < tokens; past += CHUNK)
-        await step(program, 1, Math.min(CHUNK, tokens - past), past)
+        await program.step(inputOf(program, 1, Math.min(CHUNK, tokens - past), past), never)
       return tokens / seconds(begun)
     },
     async decode(sequences, depth) {
       const past = Math.max(16, depth)
-      await step(program, sequences, 1, past) // others come from reading a prompt: nobody's threads sleep
+      await program.step(inputOf(program, sequences, 1, past), never) // others come from reading a prompt: nobody's threads sleep
       const begun = performance.now()
-      for (let i = 1; i <= STEPS; i++) await step(program, sequences, 1, past + i)
+      for (let i = 1; i <= STEPS; i++)
+        await program.step(inputOf(program, sequences, 1, past + i), never)
       return (sequences * STEPS) / seconds(begun)
     },
+    ...(process.platform === "linux" && {
+      async javascript(sequences: number) {
+        const inputs = Array.from({ length: STEPS }, (_, i) =>
+          inputOf(program, sequences, 1, 16 + i),
+        )
+        for (const input of inputs.slice(-8)) await program.step(input, never) // recorded, compiled
+        const begun = threadMilliseconds()
+        for (const input of inputs) await program.step(input, never)
+        return (threadMilliseconds() - begun) / inputs.length
+      },
+    }),
     close: () => program.close(),
   }
 }
@@ -61,7 +80,33 @@ export async function engine(format: FormatName, task: Task): Promise<Engine> {
 const STEPS = 32
 const seconds = (begun: number) => (performance.now() - begun) / 1000
 
-async function fill(program: LibraryProgram): Promise<void> {
+async function open(
+  plan: Plan,
+  limits: ProgramLimits,
+  { device, threads }: Task,
+): Promise<LoadableProgram> {
+  if (device.name === "cpu") return openLibrary((await shelvedCpu(plan)).path, limits, threads)
+  const [target] = targetsOf(device.name)
+  const prepared = await targets[target!].prepare(plan, device.id)
+  return prepared.open(limits)
+}
+
+function limitedBy({ parameters }: Plan): Pick<CpuEngine, "weightBytes" | "operations"> {
+  return {
+    weightBytes: parameters.reduce((sum, parameter) => sum + parameterBytes(parameter), 0),
+    operations: parameters
+      .filter(({ name, columns }) => name.startsWith("layers.") && columns > 1)
+      .reduce((sum, { rows, columns }) => sum + 2 * rows * columns, 0),
+  }
+}
+
+/** What the thread that runs JavaScript has had of a processor, which is not the time that it was kept waiting for one. */
+function threadMilliseconds(): number {
+  const [nanoseconds] = readFileSync(`/proc/self/task/${process.pid}/schedstat`, "utf8").split(" ")
+  return Number(nanoseconds) / 1e6
+}
+
+async function fill(program: LoadableProgram): Promise<void> {
   const noise = random(32 << 20)
   const scales = smallHalves(16 << 20)
   for (const [index, { rows, columns, codec }] of program.manifest.parameters.entries()) {
@@ -92,19 +137,19 @@ function smallHalves(count: number): Uint8Array {
 const never = new Int32Array(new SharedArrayBuffer(4))
 
 /** So many sequences of `past` tokens get so many more each, and draw the likeliest one. */
-async function step(
-  program: LibraryProgram,
+function inputOf(
+  program: LoadableProgram,
   sequences: number,
   tokens: number,
   past: number,
-): Promise<void> {
+): StepInput {
   const each = Math.ceil((past + tokens) / BLOCK)
   const all = (count: number, value: (i: number) => number) =>
     Int32Array.from({ length: count }, (_, i) => value(i))
   const floats = (value: number) => new Float32Array(sequences).fill(value)
   const total = sequences * tokens
   const { shapes } = program.manifest
-  const input: StepInput = {
+  return {
     tokens: all(total, (i) => (i * 7919) % shapes.vocabulary),
     starts: all(sequences + 1, (i) => i * tokens),
     positions: all(total, (i) => past + (i % tokens)),
@@ -135,5 +180,4 @@ async function step(
       topLogprobs: new Int32Array(sequences).fill(NO_LOGPROBS),
     },
   }
-  await program.step(input, never)
 }

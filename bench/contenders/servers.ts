@@ -18,7 +18,9 @@ const root = join(import.meta.dirname, "..", "..")
 export function sinter(folder: string, task: Task): Promise<Contender> {
   const total = task.sequences * 1024 + 2 * task.context
   const overrides = `max_num_sequence=${task.sequences};max_total_seq_length=${total};context_window_size=${task.context}`
-  const options = ["serve", folder, "--mode", "server", "--overrides", overrides]
+  const device = `${task.device.name}:${task.device.id}`
+  const mode = ["--mode", "server", "--overrides", overrides]
+  const options = ["serve", folder, "--device", device, ...mode]
   return startServer({
     name: "sinter",
     about: `sinter ${commit()}, \`${options.slice(2).join(" ")}\``,
