@@ -206,6 +206,11 @@ export const errors = {
     type: "startup_error",
     text: "{host} cannot be reached for {what}: {problem}; check the network and {cure}.",
   },
+  hub_absent: {
+    status: 0,
+    type: "startup_error",
+    text: "{model} is not downloaded; sinter list names what is.",
+  },
   hub_offline: {
     status: 0,
     type: "startup_error",

@@ -21,9 +21,9 @@ import {
   type SpeculativeMode,
 } from "../engine/speculative.ts"
 import { problem } from "../errors.ts"
+import type { HubOptions } from "../hub/hub.ts"
 import type { Log } from "../log.ts"
 import { type Head, headDifference, headTitles, openHead } from "../model/head.ts"
-import { locateModel } from "../model/locate.ts"
 import { type Model, openModel } from "../model/model.ts"
 import type { WeightSource } from "../model/packed-copy.ts"
 import { vocabularyDifference } from "../model/vocabulary.ts"
@@ -33,6 +33,7 @@ import type { Device } from "../runtime/devices.ts"
 import { type FormatName, formats, isPacked } from "../runtime/format.ts"
 import type { Manifest } from "../runtime/manifest.ts"
 import type { LoadableProgram, Program, ProgramLimits } from "../runtime/program.ts"
+import { findModel } from "./find-model.ts"
 import { planOf } from "./plan.ts"
 
 export interface DraftingOptions {
@@ -51,6 +52,8 @@ export interface DraftingWish extends DraftingOptions {
   trustLibraries?: boolean | undefined
   overrides: Overrides
   log: Log
+  /** Told of its download. */
+  onDownload?: HubOptions["onDownload"]
 }
 
 /** A drafter that fits, not opened yet. */
@@ -157,7 +160,7 @@ async function prepareModel(wish: DraftingWish, mode: SpeculativeMode): Promise<
   const { model, device, target, trustLibraries, overrides, log } = wish
   const { path, library } = parseModels(wish.models!)
   return openWhole(async (closing) => {
-    const fitting = closing.add(await openFitting(locateModel(path), mode, wish))
+    const fitting = closing.add(await openFitting(await findModel(path, wish), mode, wish))
     const { name, architecture, programFormat, longest } = fitting
     const { spec_draft_length: length = 0 } = overrides
     checkLength(length, fitting)

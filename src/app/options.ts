@@ -10,7 +10,7 @@ import { appDefaults, said } from "./defaults.ts"
 import type { DraftingOptions } from "./drafting.ts"
 
 export interface ModelOptions {
-  /** A model folder, or the name of one. */
+  /** A model folder or a GGUF file, by its path, by its name, or by that on the hub, which downloads it. */
   model: string
   device?: DeviceRequest
   /** What to compile for; auto: the processor, or the interpreter where there is no C compiler. */
@@ -38,6 +38,8 @@ export interface ModelOptions {
   /** Bytes that the shelf may hold: libraries and packed weights of all models. */
   shelfSize?: number
   log?: Log
+  /** Told how many bytes of a download are here of how many. */
+  onDownload?: (what: string, done: number, total: number) => void
   /** Told how far a long part of the start has come. */
   onProgress?: (what: string, done: number, total: number) => void
 }

@@ -14,12 +14,12 @@ import type { Prepared } from "../compiler/targets/target.ts"
 import { targetOf, targets, usableDevices, whyUnusable } from "../compiler/targets/targets.ts"
 import { chooseLimits, type EngineLimits, type Mode } from "../engine/limits.ts"
 import { checkFormat } from "../model/compile-folder.ts"
-import { locateModel } from "../model/locate.ts"
 import { type Model, openModel } from "../model/model.ts"
 import { chooseDevice, type Device } from "../runtime/devices.ts"
 import type { FormatName } from "../runtime/format.ts"
 import type { Memory } from "../runtime/memory.ts"
 import { type PreparedDrafting, prepareDrafting } from "./drafting.ts"
+import { findModel } from "./find-model.ts"
 import { type ModelOptions, type ModelSettings, settingsOf } from "./options.ts"
 import { planOf } from "./plan.ts"
 
@@ -60,7 +60,8 @@ export interface PreparedModel {
 export async function prepareModel(options: ModelOptions): Promise<PreparedModel> {
   const settings = settingsOf(options)
   const device = await deviceFor(settings)
-  const folder = locateModel(settings.model)
+  const { onDownload } = settings
+  const folder = await findModel(settings.model, { onDownload })
   return openWhole(async (closing) => {
     const { target, trustLibraries, overrides, log } = settings
     const encoder = closing.add(new Encoder(log)) // what takes longest goes first
@@ -72,7 +73,7 @@ export async function prepareModel(options: ModelOptions): Promise<PreparedModel
     const wish = { device, target, trustLibraries, log }
     const own = { library: settings.modelLib, folder: files.path }
     const program = await prepareProgram(plan, { ...wish, ...own })
-    const drafts = { ...settings.drafting, model: files, format, overrides }
+    const drafts = { ...settings.drafting, model: files, format, overrides, onDownload }
     const drafting = closing.add(await prepareDrafting({ ...wish, ...drafts }))
     const chosen = chooseWithin(settings, device, program, drafting)
     const parameters = parameterCount(plan)

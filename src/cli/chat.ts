@@ -10,7 +10,7 @@ import { Problem } from "../errors.ts"
 import { createLog } from "../log.ts"
 import { openLines } from "./lines.ts"
 import type { chatOptions } from "./options.ts"
-import { progressBar } from "./progress.ts"
+import { downloadProgress, progressBar } from "./progress.ts"
 import type { Values } from "./read-options.ts"
 
 type Options = Values<typeof chatOptions>
@@ -31,6 +31,7 @@ export async function chat(model: string, options: Options): Promise<void> {
     },
     shelfSize: options["--shelf-size"],
     log: createLog(options["--log-level"], process.stderr.isTTY),
+    onDownload: downloadProgress(process.stderr),
     onProgress: progressBar(process.stderr),
   })
   try {

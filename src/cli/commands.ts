@@ -9,6 +9,8 @@ import {
   compileOptions,
   devicesOptions,
   inspectOptions,
+  MODEL_HELP,
+  modelCommands,
   type Option,
   printedDefault,
   pruneOptions,
@@ -50,6 +52,16 @@ export function commandLine(): Command {
     inspectOptions,
     async (model, options) => (await import("./inspect.ts")).inspect(model, options),
   )
+  for (const [name, summary] of Object.entries(modelCommands)) {
+    command(program, name, summary, {}, async (model) =>
+      (await import("./models.ts"))[name as keyof typeof modelCommands](model),
+    )
+  }
+  withOptions(
+    program.command("list").description("List the models that are downloaded.").usage(""),
+    {},
+    async () => (await import("./models.ts")).list(),
+  )
   withOptions(
     program
       .command("devices")
@@ -85,7 +97,7 @@ function command<Table extends Record<string, Option>>(
   const added = program
     .command(name)
     .description(summary)
-    .argument("<MODEL>", "a model folder, or the name of one")
+    .argument("<MODEL>", MODEL_HELP)
     .usage("MODEL [options]")
   withOptions(added, options, (values) => run(added.args[0]!, values))
 }

@@ -3,6 +3,7 @@
 
 import { renameSync, rmSync, writeFileSync } from "node:fs"
 import { dirname, join, parse, resolve } from "node:path"
+import { findModel } from "../app/find-model.ts"
 import { checkTexts } from "../app/texts.ts"
 import { planOf } from "../app.ts"
 import { openWhole } from "../closing.ts"
@@ -18,12 +19,11 @@ import {
   compileHeadFolder,
 } from "../model/compile-folder.ts"
 import { headDifference, headKindOf, headTitles, openHead } from "../model/head.ts"
-import { locateModel } from "../model/locate.ts"
 import { type Model, openModel } from "../model/model.ts"
 import type { FormatName } from "../runtime/format.ts"
 import { makeFolder } from "../runtime/scratch.ts"
 import type { compileOptions } from "./options.ts"
-import { progressBar } from "./progress.ts"
+import { downloadProgress, progressBar } from "./progress.ts"
 import type { Values } from "./read-options.ts"
 import { refuse } from "./values.ts"
 
@@ -71,7 +71,7 @@ interface Source extends Pick<Model, "graph" | "format" | "close"> {
 }
 
 async function openSource(name: string, baseName: string | undefined): Promise<Source> {
-  const path = locateModel(name)
+  const path = await findModel(name, { onDownload: downloadProgress(process.stderr) })
   if (baseName !== undefined) return openHeadSource(path, baseName)
   const kind = await headKindOf(path)
   if (kind) {
@@ -90,7 +90,7 @@ async function openSource(name: string, baseName: string | undefined): Promise<S
 
 async function openHeadSource(path: string, baseName: string): Promise<Source> {
   return openWhole(async (closing) => {
-    const base = closing.add(await openModel(locateModel(baseName), { verify: false }))
+    const base = closing.add(await openModel(await findModel(baseName), { verify: false }))
     const head = await openHead(path, base)
     if (head.kind === "plain") {
       return refuse(

@@ -1,22 +1,24 @@
 // `sinter inspect MODEL`: what a model is and what is made of it, one phase at a time, as text: configuration, parameters,
 // graph, plan, emitted source, manifest, and what each kernel costs by the roofline.
 
+import { findModel } from "../app/find-model.ts"
 import { planOf } from "../app.ts"
 import { printGraph } from "../compiler/graph/graph.ts"
 import { type Plan, printPlan } from "../compiler/plan.ts"
 import { parameterCount } from "../compiler/targets/prepare.ts"
 import { targets } from "../compiler/targets/targets.ts"
 import { checkFormat } from "../model/compile-folder.ts"
-import { locateModel } from "../model/locate.ts"
 import { type Model, openModel } from "../model/model.ts"
 import { type Manifest, type Parameter, parameterBytes } from "../runtime/manifest.ts"
 import { BLOCK } from "../runtime/program.ts"
 import type { inspectOptions } from "./options.ts"
+import { downloadProgress } from "./progress.ts"
 import type { Values } from "./read-options.ts"
 import { table } from "./table.ts"
 
 export async function inspect(name: string, options: Values<typeof inspectOptions>): Promise<void> {
-  const model = await openModel(locateModel(name), { verify: false })
+  const path = await findModel(name, { onDownload: downloadProgress(process.stderr) })
+  const model = await openModel(path, { verify: false })
   try {
     const format = options["--quantization"] ?? model.format
     checkFormat(model, format)

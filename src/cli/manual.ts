@@ -5,6 +5,8 @@ import {
   compileOptions,
   devicesOptions,
   inspectOptions,
+  MODEL_HELP,
+  modelCommands,
   type Option,
   printedDefault,
   pruneOptions,
@@ -23,7 +25,7 @@ with one sentence and exit code 2.
 
 ## sinter serve MODEL
 
-MODEL is a model folder, or the name of one.
+MODEL is ${MODEL_HELP}: [hub.md](hub.md).
 
 ${table(serveOptions)}
 
@@ -38,6 +40,17 @@ ${table(compileOptions)}
 ## sinter inspect MODEL
 
 ${table(inspectOptions)}
+
+## sinter pull, sinter show, sinter rm MODEL; sinter list
+
+None takes options; [hub.md](hub.md) says which variables of the environment they read.
+
+| Command | |
+|---|---|
+${Object.entries(modelCommands)
+  .map(([name, summary]) => `| \`sinter ${name} MODEL\` | ${summary} |`)
+  .join("\n")}
+| \`sinter list\` | List the models that are downloaded. |
 
 ## sinter devices
 

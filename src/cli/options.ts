@@ -431,6 +431,17 @@ export const pruneOptions = {
   },
 } as const satisfies Record<string, Option>
 
+/** What a model may be called. */
+export const MODEL_HELP =
+  "a model folder or a GGUF file, the name of one, or ORG/NAME[@REVISION][:FILE] of the Hugging Face hub, which is downloaded"
+
+/** What is done with models of the hub, by their names alone; none takes an option. */
+export const modelCommands = {
+  pull: "Download a model of the hub, or what is new of it.",
+  show: "Show the files of a downloaded model.",
+  rm: "Remove a downloaded model.",
+} as const
+
 /** Options known by name whose `refused` values are not built yet, and what to say then. */
 export const unbuilt: Record<string, { refused: (value: unknown) => boolean; because: string }> = {
   "--overrides tensor_parallel_shards": {

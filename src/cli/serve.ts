@@ -7,7 +7,7 @@ import { createLog } from "../log.ts"
 import { version } from "../version.ts"
 import { GiveBack } from "../worker/give-back.ts"
 import type { serveOptions } from "./options.ts"
-import { progressBar } from "./progress.ts"
+import { downloadProgress, progressBar } from "./progress.ts"
 import type { Values } from "./read-options.ts"
 import { endSignal } from "./signals.ts"
 
@@ -57,6 +57,7 @@ export async function serve(model: string, options: Options): Promise<void> {
       },
     },
     log: createLog(options["--log-level"], process.stderr.isTTY),
+    onDownload: downloadProgress(process.stderr),
     onProgress: progressBar(process.stderr),
     activity: new GiveBack(),
   })

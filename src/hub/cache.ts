@@ -41,6 +41,14 @@ export function lockFolder(cache: string, repository: string): string {
   return join(cache, ".locks", PREFIX + repository.replaceAll("/", "--"))
 }
 
+/** The repositories of which something is there, ORG/NAME. */
+export function repositoriesIn(cache: string): string[] {
+  return entriesOf(cache)
+    .filter((name) => name.startsWith(PREFIX))
+    .map((name) => name.slice(PREFIX.length).replace("--", "/"))
+    .sort()
+}
+
 const COMMIT = /^[0-9a-f]{40}$/
 
 /** The commit that a revision was at, as far as this disk knows. */
@@ -48,6 +56,16 @@ export function commitOf(folder: string, revision: string): string | undefined {
   if (COMMIT.test(revision)) return revision
   const commit = textOf(join(folder, "refs", revision))?.trim() ?? ""
   return COMMIT.test(commit) ? commit : undefined
+}
+
+/** Branches and tags, with the commit of each. */
+export function refsOf(folder: string): Map<string, string> {
+  const refs = filesBelow(join(folder, "refs"))
+  return new Map(refs.map((name) => [name, commitOf(folder, name) ?? ""]))
+}
+
+export function commitsIn(folder: string): string[] {
+  return entriesOf(join(folder, "snapshots")).filter((name) => COMMIT.test(name))
 }
 
 export function snapshotFolder(folder: string, commit: string): string {

@@ -30,6 +30,7 @@ import {
 } from "../../test/hub-server.ts"
 import { uniform } from "../../test/random.ts"
 import { fetchModel, type HubOptions, pullModel } from "./hub.ts"
+import { downloadedModels, removeModel } from "./models.ts"
 import { parseName } from "./names.ts"
 
 const WEIGHTS = Buffer.alloc(100_000, "weights ")
@@ -173,9 +174,9 @@ test("500 files whose downloads are cut anywhere, after rubbish and after halves
   }
   let cuts = 0
   hub.cut = (length) => {
-    if (random() < 0.5) return undefined
+    if (length === 1 || random() < 0.5) return undefined
     cuts++
-    return Math.floor(random() * length)
+    return 1 + Math.floor(random() * (length - 1)) // at least a byte comes, or it would be given up as it should
   }
   const whole = Object.entries(hub.repositories).map(async ([name, { files }]) => {
     const path = await fetch(name)
@@ -328,4 +329,30 @@ test("a proxy is asked in the hub's place, but for hosts that NO_PROXY names", a
   env.NO_PROXY = "example.com, 127.0.0.1"
   await pull("org/model")
   expect(seen).toHaveLength(length)
+})
+
+test("what is downloaded is listed by its names, and taken away without what others need", async () => {
+  const files = { ...FILES, "a-Q8_0.gguf": "eight", "a-Q4_0.gguf": "four" }
+  hub.repositories["org/both"] = { files }
+  for (const name of ["org/both", "org/both:Q8_0", "org/both:Q4_0"]) await fetch(name)
+  hub.repositories["org/both"] = { files, commit: COMMIT.replace(/1$/, "2"), branch: "next" }
+  await fetch("org/both@next")
+  await fetch(`${hub.url}/org/both/resolve/next/a-Q4_0.gguf`)
+  const names = async () => (await downloadedModels(env)).map(({ name }) => name)
+  const [address] = (await names()).slice(-1)
+  expect(await names()).toEqual([
+    "org/both",
+    "org/both:Q4_0",
+    "org/both:Q8_0",
+    "org/both@next",
+    `${hub.url}/org/both/resolve/next/a-Q4_0.gguf`,
+  ])
+  const remove = (name: string) => removeModel(parseName(name)!, env)
+  expect(remove("org/both@next")).toBe(0) // main has all of them
+  expect(remove("org/both:q8_0")).toBe("eight".length)
+  expect(await names()).toEqual(["org/both", "org/both:Q4_0", address])
+  expect(remove("org/both")).toBeGreaterThan(WEIGHTS.length)
+  expect(remove(address!)).toBe("four".length)
+  expect(await names()).toEqual([])
+  expect(() => remove("org/both")).toThrow("org/both is not downloaded; sinter list names what is.")
 })

@@ -47,12 +47,12 @@ export async function fetchModel(name: RemoteName, options: HubOptions = {}): Pr
 }
 
 /** As a user would say it. */
-function titleOf(name: RemoteName): string {
+export function titleOf(name: RemoteName): string {
   return name.kind === "hub" ? printName(name) : `${name.url.origin}${name.url.pathname}`
 }
 
 /** The model as far as it is here; undefined unless all of it is. */
-async function downloaded(
+export async function downloaded(
   name: RemoteName,
   env: Environment = process.env,
 ): Promise<string | undefined> {
@@ -280,11 +280,11 @@ async function link(blob: string, path: string): Promise<void> {
 }
 
 /** Where files lie that come from an address: in a folder of their own each, beside the address itself. */
-function addressesFolder(env: Environment): string {
+export function addressesFolder(env: Environment): string {
   return join(cacheHome(env), "sinter", "downloads")
 }
 
-function placeOf({ url }: FileAddress, env: Environment): { folder: string; path: string } {
+export function placeOf({ url }: FileAddress, env: Environment): { folder: string; path: string } {
   const whole = `${url.origin}${url.pathname}` // a query is a signature, and another every time
   const key = createHash("sha256").update(whole).digest("hex").slice(0, 16)
   const folder = join(addressesFolder(env), key)

@@ -19,6 +19,7 @@ test.each([
 test.each([
   "tiny",
   "./a/b",
+  "a/b.gguf",
   "/a/b",
   "a/b/c",
   "../b",

@@ -20,7 +20,7 @@ export interface FileAddress {
 
 export type RemoteName = HubName | FileAddress
 
-const DEFAULT_REVISION = "main"
+export const DEFAULT_REVISION = "main"
 
 /** Of a user, an organisation or a model: https://huggingface.co/docs/hub/repositories-settings */
 const PART = String.raw`[A-Za-z0-9_](?:[\w.-]{0,94}[A-Za-z0-9_])?`
@@ -40,7 +40,8 @@ export function parseName(text: string): RemoteName | undefined {
   const name = checked(repository, revision, file)
   if (scheme && !name)
     throw invalid(text, "expected hf:ORG/NAME, then @REVISION or :FILE where they matter")
-  return name && (scheme || repository.includes("/")) ? name : undefined
+  const isBare = repository.includes("/") && !repository.endsWith(".gguf")
+  return scheme || isBare ? name : undefined
 }
 
 /** As it is typed, in its shortest form. */

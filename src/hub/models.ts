@@ -1,0 +1,166 @@
+// The models that are downloaded: which there are, what one consists of, and taking one away. A file may belong to several commits
+// of a repository, and goes with the last of them.
+
+import { lstatSync, readFileSync, realpathSync, rmSync } from "node:fs"
+import { basename, dirname, join } from "node:path"
+import { problem } from "../errors.ts"
+import {
+  commitOf,
+  commitsIn,
+  type Environment,
+  entriesOf,
+  filesOf,
+  hubCache,
+  lockFolder,
+  refsOf,
+  repositoriesIn,
+  repositoryFolder,
+  snapshotFolder,
+  statsOf,
+} from "./cache.ts"
+import { addressesFolder, downloaded, placeOf, titleOf } from "./hub.ts"
+import { DEFAULT_REVISION, type HubName, printName, type RemoteName } from "./names.ts"
+import { ggufGroups } from "./selection.ts"
+
+export interface DownloadedModel {
+  /** As it is typed to be served. */
+  name: string
+  bytes: number
+  changed: Date
+  /** Whether all of it is there. */
+  whole: boolean
+}
+
+export async function downloadedModels(env: Environment = process.env): Promise<DownloadedModel[]> {
+  const cache = hubCache(env)
+  const names = repositoriesIn(cache).flatMap((repository) => namesIn(cache, repository))
+  const models = names.map(async (name) => {
+    const folder = repositoryFolder(cache, name.repository)
+    const commit = commitOf(folder, name.revision)!
+    const snapshot = snapshotFolder(folder, commit)
+    const stats = pathsOf(name, filesOf(folder, commit)).map(
+      (path) => statsOf(join(snapshot, path))!,
+    )
+    return {
+      name: printName(name),
+      bytes: stats.reduce((sum, { size }) => sum + size, 0),
+      changed: new Date(Math.max(...stats.map(({ mtimeMs }) => mtimeMs))),
+      whole: (await downloaded(name, env)) !== undefined,
+    }
+  })
+  return [...(await Promise.all(models)), ...fromAddresses(env)]
+}
+
+/** Each commit by the branch or tag that is at it, and each GGUF model in it. Files that are no model's are passed over. */
+function namesIn(cache: string, repository: string): HubName[] {
+  const folder = repositoryFolder(cache, repository)
+  const refs = [...refsOf(folder)].sort(([a], [b]) =>
+    a === DEFAULT_REVISION ? -1 : b === DEFAULT_REVISION ? 1 : a < b ? -1 : 1,
+  )
+  return commitsIn(folder).flatMap((commit) => {
+    const [revision = commit] = refs.find(([, at]) => at === commit) ?? []
+    const files = filesOf(folder, commit)
+    const groups = ggufGroups(files)
+    const tags = groups.map(({ tag, files: [first] }) =>
+      groups.filter((group) => group.tag === tag).length > 1 ? first! : tag,
+    )
+    const isFolder = files.some((file) => /^[^/]+\.safetensors$|^params_shard_/.test(file))
+    const named = [...(isFolder ? [undefined] : []), ...tags]
+    return named.map((file) => ({ kind: "hub" as const, repository, revision, file }))
+  })
+}
+
+/** What of a snapshot's files belongs to a model: of GGUF its own, of a folder all others. */
+function pathsOf({ file }: HubName, files: readonly string[]): string[] {
+  const groups = ggufGroups(files)
+  if (file === undefined) return files.filter((path) => !path.endsWith(".gguf"))
+  return groups
+    .filter(({ tag, files }) => tag.toUpperCase() === file.toUpperCase() || files.includes(file))
+    .flatMap((group) => group.files)
+}
+
+function fromAddresses(env: Environment): DownloadedModel[] {
+  const place = addressesFolder(env)
+  return entriesOf(place).flatMap((key) => {
+    const folder = join(place, key)
+    const file = entriesOf(folder).find((name) => name.endsWith(".gguf"))
+    const stats = file === undefined ? undefined : statsOf(join(folder, file))
+    if (!stats) return []
+    const name = readFileSync(join(folder, "address"), "utf8")
+    return [{ name, bytes: stats.size, changed: stats.mtime, whole: true }]
+  })
+}
+
+/** The files of a downloaded model. @throws `hub_absent` */
+export function filesOfModel(
+  name: RemoteName,
+  env: Environment = process.env,
+): { path: string; file: string; bytes: number }[] {
+  if (name.kind === "address") {
+    const { path } = placeOf(name, env)
+    const stats = statsOf(path)
+    if (!stats) throw absent(name)
+    return [{ path, file: basename(path), bytes: stats.size }]
+  }
+  const folder = repositoryFolder(hubCache(env), name.repository)
+  const commit = commitOf(folder, name.revision)
+  const all = commit === undefined ? [] : filesOf(folder, commit)
+  const files = name.file === undefined ? all : pathsOf(name, all)
+  if (commit === undefined || files.length === 0) throw absent(name)
+  const snapshot = snapshotFolder(folder, commit)
+  return files.map((file) => {
+    const path = join(snapshot, file)
+    return { path, file, bytes: statsOf(path)!.size }
+  })
+}
+
+/**
+ * Takes a model away: a repository with all its commits, one of them (`@REVISION`), or one GGUF model in it.
+ * @returns how many bytes there are fewer
+ * @throws `hub_absent`
+ */
+export function removeModel(name: RemoteName, env: Environment = process.env): number {
+  if (name.kind === "address") {
+    const [file] = filesOfModel(name, env)
+    rmSync(placeOf(name, env).folder, { recursive: true })
+    return file!.bytes
+  }
+  const { repository, revision, file } = name
+  const cache = hubCache(env)
+  const folder = repositoryFolder(cache, repository)
+  if (file === undefined && revision === DEFAULT_REVISION) {
+    if (!statsOf(folder)) throw absent(name)
+    const bytes = entriesOf(join(folder, "blobs"))
+      .map((blob) => statsOf(join(folder, "blobs", blob))?.size ?? 0)
+      .reduce((sum, size) => sum + size, 0)
+    rmSync(folder, { recursive: true })
+    rmSync(lockFolder(cache, repository), { recursive: true, force: true })
+    return bytes
+  }
+  const files = filesOfModel(name, env)
+  const blobs = new Map(files.map(({ path, bytes }) => [realpathSync(path), bytes]))
+  for (const { path } of files) rmSync(path)
+  const commit = commitOf(folder, revision)!
+  if (filesOf(folder, commit).length === 0) {
+    rmSync(snapshotFolder(folder, commit), { recursive: true, force: true })
+    for (const [ref, at] of refsOf(folder)) if (at === commit) rmSync(join(folder, "refs", ref))
+  }
+  for (const path of linked(folder)) blobs.delete(path)
+  for (const blob of blobs.keys())
+    if (dirname(blob) === realpathSync(join(folder, "blobs"))) rmSync(blob, { force: true })
+  return [...blobs.values()].reduce((sum, size) => sum + size, 0)
+}
+
+/** The blobs that some commit has a link to. */
+function linked(folder: string): string[] {
+  return commitsIn(folder).flatMap((commit) =>
+    filesOf(folder, commit)
+      .map((file) => join(snapshotFolder(folder, commit), file))
+      .filter((path) => lstatSync(path).isSymbolicLink())
+      .map((path) => realpathSync(path)),
+  )
+}
+
+function absent(name: RemoteName): Error {
+  return problem("hub_absent", { model: titleOf(name) })
+}
