@@ -148,7 +148,8 @@ async function refusal(
     const source = client.tokenSource
     if (renamed) return problem("hub_renamed", { model, renamed })
     if (code === "GatedRepo") return problem("hub_gated", { model, page })
-    if (source && (/Invalid credentials/i.test(said) || (status === 403 && !code)))
+    const isForbidden = status === 403 && !code && answer.origin === origin
+    if (source && (/Invalid credentials/i.test(said) || isForbidden))
       return problem("hub_token", { host, source, page: `${origin}/settings/tokens` })
     if (code === "RevisionNotFound") return problem("hub_revision", { model, revision, host })
     if (status === 401 || (status === 404 && code !== "EntryNotFound"))

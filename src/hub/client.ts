@@ -30,6 +30,8 @@ export interface ClientOptions {
 /** The last answer of a chain of redirects. */
 export interface Answer {
   status: number
+  /** Who gave it. */
+  origin: string
   /** Of all answers on the way, the first one's counting: what the hub says of a file stands in its redirect. */
   headers: http.IncomingHttpHeaders
   body: IncomingMessage
@@ -92,7 +94,7 @@ export class Client {
         status > 399 ||
         status === 304
       )
-        return { status, headers: said, body }
+        return { status, origin: url.origin, headers: said, body }
       body.resume()
       if (hops === MAX_REDIRECTS) throw refused(url, "it redirects in circles")
       url = nextOf(url, location)
@@ -131,8 +133,7 @@ export class Client {
         headers: { ...headers, ...through },
       })
     }
-    const socket = await this.#tunnel(proxy, url)
-    const secure = tls.connect({ socket, ...serverName(url) })
+    const secure = await secured(await this.#tunnel(proxy, url), url)
     return this.#request({ ...hostOf(url), headers, agent: false, createConnection: () => secure })
   }
 
@@ -174,6 +175,14 @@ export class Client {
       asking.on("error", reject).end()
     })
   }
+}
+
+/** A tunnel's end, once the other side has shown its certificate: no request hears of it when that is wrong. */
+function secured(socket: Socket, url: URL): Promise<tls.TLSSocket> {
+  return new Promise((resolve, reject) => {
+    const secure = tls.connect({ socket, ...serverName(url) }, () => resolve(secure))
+    secure.on("error", reject)
+  })
 }
 
 /** What the hub says of a file, in the answer that redirects to it. */
