@@ -1233,4 +1233,27 @@ export const planted: readonly PlantedFault[] = [
     fault: "this.#text(b, own)",
     test: "src/compiler/targets/gpu/ir/print.test.ts",
   },
+  // ---- the hub
+  {
+    what: "the token follows a redirect to another host",
+    file: "src/hub/client.ts",
+    text: "this.#token && url.origin === this.endpoint.origin",
+    fault: "this.#token",
+    test: "src/hub/hub.test.ts",
+  },
+  {
+    what: "a download of another checksum gets the name of the one that was promised",
+    file: "src/hub/download.ts",
+    text: "return actual === digest ? undefined",
+    fault: "return actual.length === digest.length ? undefined",
+    test: "src/hub/hub.test.ts",
+  },
+  {
+    what: "a proxy's password goes to the server behind it",
+    file: "src/hub/client.ts",
+    text: "  return { protocol, hostname: bare(hostname), path, ...(port ? { port } : {}) }",
+    fault:
+      '  return { protocol, hostname: bare(hostname), path, auth: "me:word", ...(port ? { port } : {}) }',
+    test: "src/hub/hub.test.ts",
+  },
 ]
