@@ -151,7 +151,7 @@ test.skipIf(isSkipped)(`devices have the numbers of the list${note}`, async () =
 // In front of the driver that is here stands another one, which counts what it hands out and what comes back, and fails as
 // OpenCL's drivers do: late, and once it has failed, in everything.
 const counting = `#include <dlfcn.h>
-  static int held, fails;
+  static int held, fails, waits;
   #define WRAP(name, then) WRAP_BOTH(name, , then)
   #define WRAP_BOTH(name, first, then) \\
     long name(long a, long b, long c, long d, long e, long f, long g, long h, long i) { \\
@@ -174,9 +174,12 @@ const counting = `#include <dlfcn.h>
   WRAP_BOTH(clEnqueueFillBuffer, if (f == 1 << 20) return -4, if (i) held++; fails = f == 2 << 20 ? -6 : 0)
   WRAP(clEnqueueNDRangeKernel, if (i) held++; if (*(long *)e == 64) fails = -9999)
   WRAP(clReleaseEvent, held--)
-  WRAP(clWaitForEvents, if (fails) result = -14)
+  WRAP(clWaitForEvents, waits++; if (fails) result = -14)
+  WRAP(clEnqueueReadBuffer, waits += c)
+  WRAP(clFinish, waits++)
   WRAP(clGetEventInfo, *(int *)d = fails)
-  int planted_held(void) { return held; }`
+  int planted_held(void) { return held; }
+  int planted_waits(void) { return waits; }`
 
 const withoutCompiler = isSkipped || isLeftOut(hasCompiler)
 const compilerNote = isSkipped || hasCompiler ? note : " (skipped: no C compiler)"
@@ -189,8 +192,9 @@ describe.skipIf(withoutCompiler)(`a driver that counts and fails${compilerNote}`
   async function openCounting() {
     const path = plantDriver(folder, `counting-${libraries++}.so`, counting, "libOpenCL.so.1")
     const counted = await openOpencl(0, [path])
-    const held = openDriverLibrary([path]).take("int32_t planted_held()")
-    return { counted, held: () => held() }
+    const { take } = openDriverLibrary([path])
+    const [held, waits] = ["held", "waits"].map((of) => take(`int32_t planted_${of}()`))
+    return { counted, held: () => held!(), waits: () => waits!() }
   }
 
   test("a thousand steps leave nothing behind, and nothing is held once it is closed", async () => {
@@ -220,6 +224,21 @@ describe.skipIf(withoutCompiler)(`a driver that counts and fails${compilerNote}`
     expect(held()).toBe(before[0]! + 2)
     await counted.close()
     expect(held()).toBe(0)
+  })
+
+  test("a run and what is wanted of it are waited for once", async () => {
+    const { counted, waits } = await openCounting()
+    const [add] = await loadOn(counted, [adds])
+    const place = await counted.allocate(4000, "device")
+    const operands = [{ place, at: 0 }, 1000, 3]
+    const recording = counted.record([{ kernel: add!, operands, groups: [1, 1, 1] }])
+    const words = new Uint32Array(1000)
+    const before = waits()
+    const into = new Uint8Array(words.buffer)
+    await counted.run([recording], newCancel(), [{ place, at: 0, into }])
+    expect(waits()).toBe(before + 1)
+    expect(words).toEqual(new Uint32Array(1000).fill(3))
+    await counted.close()
   })
 
   test("memory that is not there when it is used is refused as any other", async () => {

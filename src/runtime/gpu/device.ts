@@ -40,9 +40,21 @@ export interface GpuDevice extends OpenDevice {
   /**
    * One recording after the other; each dispatch sees what the ones before it have written. The cancel word is looked at
    * between recordings. One run at a time.
+   * @param wanted is read when all has run, without another wait where the driver can do that; nothing of a run that is cancelled
    * @throws ProgramLost where the device is gone
    */
-  run(recordings: readonly Recording[], cancel: CancelWord): Promise<"done" | "cancelled">
+  run(
+    recordings: readonly Recording[],
+    cancel: CancelWord,
+    wanted?: readonly Wanted[],
+  ): Promise<"done" | "cancelled">
+}
+
+/** Bytes of a place, and where they are to be copied to. */
+export interface Wanted {
+  place: Place
+  at: number
+  into: Uint8Array
 }
 
 /** What decides which kernels a device can be given, and how its plans are made. */

@@ -23,6 +23,7 @@ import type {
   KernelCode,
   Place,
   Recording,
+  Wanted,
 } from "./device.ts"
 
 /** What is smaller shares a memory object with others. */
@@ -145,6 +146,7 @@ const BINARIES = 0x1166
 const BUILD_LOG = 0x1183
 const KERNEL_THREADS = 0x11b0
 const EVENT_STATUS = 0x11d3
+const COMPLETE = 0
 const READ_WRITE = 1n
 const ALLOCATE_HOST = 1n << 4n
 
@@ -406,7 +408,11 @@ class OpenclDevice implements GpuDevice {
     return recording
   }
 
-  async run(recordings: readonly Recording[], cancel: CancelWord): Promise<"done" | "cancelled"> {
+  async run(
+    recordings: readonly Recording[],
+    cancel: CancelWord,
+    wanted: readonly Wanted[] = [],
+  ): Promise<"done" | "cancelled"> {
     if (this.#lost) throw this.#lost
     const events: Pointer[] = [] // of recordings that are queued: one waits while another runs
     let end: "done" | "cancelled" = "done"
@@ -420,6 +426,8 @@ class OpenclDevice implements GpuDevice {
         if (event !== undefined) events.push(event)
         if (events.length > 1) await this.#finish(events.shift()!)
       }
+      // A read ends after what is queued before it, so whoever waits for it has waited for all.
+      if (end === "done") for (const { place, at, into } of wanted) await this.read(place, at, into)
       while (events.length > 0) await this.#finish(events.shift()!)
       return end
     } finally {
@@ -554,7 +562,13 @@ class OpenclDevice implements GpuDevice {
   }
 
   async #finish(event: Pointer): Promise<void> {
-    await this.#behindAll("clWaitForEvents", () => this.#waitFor(event))
+    if (this.#isComplete(event)) this.#cl.releaseEvent(event)
+    else await this.#behindAll("clWaitForEvents", () => this.#waitFor(event))
+  }
+
+  #isComplete(event: Pointer): boolean {
+    const status = new Int32Array(1).fill(-1)
+    return this.#cl.eventInfo(event, EVENT_STATUS, 4, status, null) === 0 && status[0] === COMPLETE
   }
 
   /** What a call answers that ends after everything which is queued now. */

@@ -17,7 +17,15 @@ import {
 } from "../program.ts"
 import type { RowSet } from "../step-rows.ts"
 import { independentPairs } from "./block-pairs.ts"
-import type { Dispatch, GpuDevice, GpuKernel, OperandValue, Place, Recording } from "./device.ts"
+import type {
+  Dispatch,
+  GpuDevice,
+  GpuKernel,
+  OperandValue,
+  Place,
+  Recording,
+  Wanted,
+} from "./device.ts"
 import { KeptKernels } from "./kept-kernels.ts"
 import type { CountName } from "./regions.ts"
 import { StepBlock, writeResults } from "./step-block.ts"
@@ -181,8 +189,13 @@ class GpuProgram implements LoadableProgram {
     const bytes = this.#block.bytes
     for (const { from, to } of this.#block.written())
       await this.#device.write(this.#step!, from, bytes.subarray(from, to))
-    const outcome = await this.#device.run(this.#recordingsOf(), cancel)
-    return outcome === "cancelled" ? { kind: "cancelled" } : this.#results(input)
+    const results = this.#resultsOf(input)
+    const wanted = results.map(({ wanted }) => wanted)
+    const outcome = await this.#device.run(this.#recordingsOf(), cancel, wanted)
+    if (outcome === "cancelled") return { kind: "cancelled" }
+    const out = newStepDone(input, this.manifest.shapes)
+    for (const { write } of results) write(out)
+    return out
   }
 
   async copyBlocks(group: number, from: Int32Array, to: Int32Array): Promise<void> {
@@ -300,28 +313,36 @@ class GpuProgram implements LoadableProgram {
     return operand.number === "chunk" ? chunk : numbers[operand.number]!
   }
 
-  async #results(input: StepInput): Promise<StepDone> {
-    const out = newStepDone(input, this.manifest.shapes)
-    if (input.logitRows.length > 0) {
-      const bytes = new Uint8Array(StepBlock.resultBytes(input.logitRows.length))
-      await this.#device.read(this.#step!, 0, bytes)
-      writeResults(bytes, input.sampling, out)
+  /** What is read back of a step, and what becomes of it. */
+  #resultsOf({ logitRows, hiddenRows, wantLogits, sampling }: StepInput): Result[] {
+    const results: Result[] = []
+    if (logitRows.length > 0) {
+      const into = new Uint8Array(StepBlock.resultBytes(logitRows.length))
+      results.push({
+        wanted: { place: this.#step!, at: 0, into },
+        write: (out) => writeResults(into, sampling, out),
+      })
     }
-    await this.#readRows(this.#tape.hidden, out.hidden, input.hiddenRows.length)
-    if (out.logits) await this.#readRows(this.#tape.logits, out.logits, input.logitRows.length)
-    return out
-  }
-
-  async #readRows(
-    { place, at, stride }: TapeRows,
-    into: Float32Array,
-    rows: number,
-  ): Promise<void> {
-    if (rows === 0) return
-    const columns = into.length / rows
-    const bytes = new Uint8Array((rows - 1) * stride + columns * 4)
-    await this.#device.read(this.#places[place]!, at, bytes)
-    for (let row = 0; row < rows; row++)
-      into.set(new Float32Array(bytes.buffer, row * stride, columns), row * columns)
+    const { logits, hidden } = this.#tape
+    const { vocabulary, hidden: width } = this.manifest.shapes
+    const add = (rows: number, columns: number, { place, at, stride }: TapeRows, of: RowsOf) => {
+      if (rows === 0) return
+      const into = new Uint8Array((rows - 1) * stride + columns * 4)
+      const write = (out: StepDone) => {
+        for (let row = 0; row < rows; row++)
+          of(out).set(new Float32Array(into.buffer, row * stride, columns), row * columns)
+      }
+      results.push({ wanted: { place: this.#places[place]!, at, into }, write })
+    }
+    add(hiddenRows.length, width, hidden, (out) => out.hidden)
+    if (wantLogits) add(logitRows.length, vocabulary, logits, (out) => out.logits!)
+    return results
   }
 }
+
+interface Result {
+  wanted: Wanted
+  write: (out: StepDone) => void
+}
+
+type RowsOf = (out: StepDone) => Float32Array

@@ -33,6 +33,7 @@ import {
   operandLayout,
   type Place,
   type Recording,
+  type Wanted,
 } from "./device.ts"
 import { withoutModes } from "./spirv-modes.ts"
 import { probeRounding } from "./vulkan-probe.ts"
@@ -698,7 +699,11 @@ class Device implements GpuDevice {
     return recording
   }
 
-  async run(recordings: readonly Recording[], cancel: CancelWord): Promise<"done" | "cancelled"> {
+  async run(
+    recordings: readonly Recording[],
+    cancel: CancelWord,
+    wanted: readonly Wanted[] = [],
+  ): Promise<"done" | "cancelled"> {
     if (this.#lost) throw this.#lost
     const fences: bigint[] = [] // of one that runs, and of one that is queued behind it
     let end: "done" | "cancelled" = "done"
@@ -714,6 +719,7 @@ class Device implements GpuDevice {
     } finally {
       for (const fence of fences) await this.#finish(fence)
     }
+    if (end === "done") for (const { place, at, into } of wanted) await this.read(place, at, into)
     return end
   }
 
