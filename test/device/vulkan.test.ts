@@ -267,7 +267,8 @@ test.skipIf(isSkipped)(`a thousand runs leave nothing behind${note}`, () => {
   expect([code, err]).toEqual([0, ""])
   const { before, after } = JSON.parse(out)
   expect(after.files).toBe(before.files)
-  expect(after.resident - before.resident).toBeLessThan(8 << 20)
+  // The driver's own memory comes and goes by 9 MiB; recordings that nobody frees take 24.
+  expect(after.resident - before.resident).toBeLessThan(16 << 20)
 })
 
 test.skipIf(isSkipped)(`devices have the numbers of the list${note}`, async () => {
