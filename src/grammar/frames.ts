@@ -14,16 +14,54 @@ export interface Quotes {
   readonly behind: ReadonlySet<string>
 }
 
-/** What all frames of a grammar share: how its texts are spaced, and names for equal stacks. */
+/** What has begun and ended between two bytes, so that each does so once, however many ways lead there. */
+export interface Position {
+  /** What waits for the end of what began here, by what began. */
+  readonly begun: Map<object, Rest>
+  /** Signatures of what was told that something it waits for ends here. */
+  readonly ended: Set<number>
+}
+
+/** What all frames of a grammar share: how its texts are spaced, names for equal stacks, and where it is being read. */
 export class Context {
   /** One blank is allowed after a comma and after a colon. */
   readonly spaced: boolean
   readonly quotes: Quotes
   private readonly names = new Map<string, number>()
+  private reading: Position | undefined
+  private isReading = false
 
   constructor(spaced: boolean, quotes: Quotes) {
     this.spaced = spaced
     this.quotes = quotes
+  }
+
+  /** Undefined where frames are made one by one. */
+  get position(): Position | undefined {
+    if (this.isReading) this.reading ??= { begun: new Map(), ended: new Set() }
+    return this.reading
+  }
+
+  /** The frames that stand at a position of their own. */
+  apart(add: (out: Frame[]) => void): Frame[] {
+    const { reading, isReading } = this
+    const out: Frame[] = []
+    this.enter()
+    add(out)
+    this.reading = reading
+    this.isReading = isReading
+    return out
+  }
+
+  /** What is asked for from now on stands at a new position. */
+  enter(): void {
+    this.reading = undefined
+    this.isReading = true
+  }
+
+  leave(): void {
+    this.reading = undefined
+    this.isReading = false
   }
 
   /** Equal descriptions have equal numbers; numbers are never used twice, not even by another context. */
@@ -116,7 +154,10 @@ const nothing: readonly Frame[] = []
 export function advance(frames: readonly Frame[], byte: number): readonly Frame[] {
   // Nearly all that is asked leads nowhere: only what is left gets a list of its own.
   reached.length = 0
+  const context = frames[0]?.context
+  context?.enter()
   for (const frame of frames) frame.step(byte, reached)
+  context?.leave()
   if (reached.length === 0) return nothing
   return reached.length === 1 ? [reached[0]!] : withoutTwins(reached)
 }

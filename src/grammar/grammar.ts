@@ -13,6 +13,7 @@ import { type Dialect, type Fault, SchemaFault, UnknownType } from "./schema-nod
 import { set, type Vocabulary } from "./vocabulary.ts"
 import { bounded, MAX_WORK, MAX_WORK_IN_ALL, TooLarge, worked } from "./work.ts"
 
+export { compileLanguage, type Language, LanguageRefusal } from "./languages/languages.ts"
 export { choice, list, literal, type Part, sequence, text, until } from "./parts.ts"
 export type { Dialect, Fault } from "./schema-node.ts"
 export { Vocabulary } from "./vocabulary.ts"
@@ -146,9 +147,7 @@ export class Grammar {
 
   private startFor({ quotes }: Vocabulary): readonly Frame[] {
     const context = new Context(this.spaced, quotes)
-    const start: Frame[] = []
-    begin(context, this.part, new End(context), start)
-    return start
+    return context.apart((start) => begin(context, this.part, new End(context), start))
   }
 }
 

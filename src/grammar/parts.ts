@@ -1,9 +1,12 @@
 // What a reply is made of, for those who write tool-call formats: fixed bytes, values held to a schema, sequences, choices,
-// lists, and free text in which a trigger opens something held. Parts are plain data; `begin` turns one into frames.
+// lists, texts of a language, and free text in which a trigger opens something held. Parts are plain data, but for rules, which
+// may come again within themselves; `begin` turns one into frames.
 
 import { type Context, End, Frame, type Reach, Rest } from "./frames.ts"
 import type { Goal } from "./goal.ts"
+import { LanguageFrame } from "./language-frame.ts"
 import { ValueFrame } from "./machine.ts"
+import type { StringLanguage } from "./strings.ts"
 
 export type Part =
   | { kind: "literal"; bytes: Uint8Array }
@@ -12,6 +15,13 @@ export type Part =
   | { kind: "choice"; parts: readonly Part[] }
   | { kind: "list"; part: Part; further: Part; min: number; max: number }
   | { kind: "text"; text: Text }
+  | { kind: "language"; language: StringLanguage }
+  | { kind: "rule"; rule: Rule }
+
+/** A part that may hold itself, though never as the first thing in it, or it would have no beginning. */
+export interface Rule {
+  part: Part
+}
 
 /** Exactly this text. */
 export function literal(text: string): Part {
@@ -69,6 +79,64 @@ export function begin(context: Context, part: Part, rest: Rest, out: Frame[]): v
       return
     case "text":
       out.push(new TextFrame(context, part.text, 0, rest))
+      return
+    case "language":
+      out.push(new LanguageFrame(context, part.language.start(), rest))
+      return
+    case "rule":
+      beginRule(context, part.rule, rest, out)
+  }
+}
+
+/** A rule begins once at a position, and whoever waits for its end waits together: ambiguous grammars need no more frames. */
+function beginRule(context: Context, rule: Rule, rest: Rest, out: Frame[]): void {
+  const begun = context.position?.begun
+  const known = begun?.get(rule) as RuleRest | undefined
+  if (known) {
+    known.wait(rest)
+    return
+  }
+  const waiting = new RuleRest(context, rest)
+  begun?.set(rule, waiting)
+  begin(context, rule.part, waiting, out)
+}
+
+/**
+ * All that follows a rule which began at one position. Who waits is known when that position is left, and before that a rule
+ * cannot end (Scott and Johnstone, GLL Parsing, 2010, keep the same nodes).
+ */
+class RuleRest extends Rest {
+  private readonly waiting: Rest[]
+  private rests: readonly Rest[] | undefined
+
+  constructor(context: Context, rest: Rest) {
+    super(context)
+    this.waiting = [rest]
+  }
+
+  wait(rest: Rest): void {
+    this.waiting.push(rest)
+  }
+
+  resume(_value: string | undefined, out: Frame[]): void {
+    const ended = this.context.position?.ended
+    const signature = this.signature("all")
+    if (ended?.has(signature)) return
+    ended?.add(signature)
+    for (const rest of this.settled()) rest.resume(undefined, out)
+  }
+
+  /** Each future once; a rule that ends in another rule waits with it, so that repeating does not pile up. */
+  private settled(): readonly Rest[] {
+    if (this.rests) return this.rests
+    const all = this.waiting.flatMap((rest) => (rest instanceof RuleRest ? rest.settled() : [rest]))
+    this.rests = [...new Map(all.map((rest) => [rest.signature("all"), rest])).values()]
+    return this.rests
+  }
+
+  protected describe(reach: Reach): string {
+    const signatures = this.settled().map((rest) => rest.signature(reach))
+    return `R${signatures.sort((a, b) => a - b).join()}`
   }
 }
 
@@ -121,8 +189,13 @@ class SequenceRest extends Rest {
 
   resume(_value: string | undefined, out: Frame[]): void {
     const { context, parts, at, rest } = this
+    const isLast = at + 1 >= parts.length // then nothing is left to come back for, however often a rule ends in itself
     if (at === parts.length) rest.resume(undefined, out)
-    else begin(context, parts[at]!, new SequenceRest(context, parts, at + 1, rest), out)
+    else begin(context, parts[at]!, isLast ? rest : this.next(), out)
+  }
+
+  private next(): SequenceRest {
+    return new SequenceRest(this.context, this.parts, this.at + 1, this.rest)
   }
 
   protected describe(reach: Reach): string {
@@ -259,9 +332,8 @@ export class TextFrame extends Frame {
   }
 
   private left(): Frame[] {
-    const frames: Frame[] = []
-    if (this.text.stops) this.rest.resume(undefined, frames)
-    return frames
+    if (!this.text.stops) return []
+    return this.context.apart((frames) => this.rest.resume(undefined, frames))
   }
 
   protected describe(reach: Reach): string {

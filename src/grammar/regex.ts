@@ -61,6 +61,18 @@ export function wholeLanguage(pattern: string): Dfa {
   return language(new Parser(pattern).whole(), { seq: [] })
 }
 
+export interface PatternOptions {
+  /** Letters stand for themselves in capitals and small. */
+  anyCase?: boolean
+  /** `.` is a line's end, too. */
+  dotAll?: boolean
+}
+
+/** What a pattern says, to be a part of something larger. @throws PatternFault */
+export function parsePattern(pattern: string, options: PatternOptions = {}): Re {
+  return new Parser(pattern, options).whole()
+}
+
 /** Where anything may stand around it, a repetition at an edge is found as soon as its least is. */
 function withoutMore(body: Re): Re {
   if ("alt" in body) return { alt: body.alt.map(withoutMore) }
@@ -101,9 +113,11 @@ class Parser {
   readonly source: string[]
   private at = 0
   private depth = 0
+  private readonly options: PatternOptions
 
-  constructor(pattern: string) {
+  constructor(pattern: string, options: PatternOptions = {}) {
     this.source = Array.from(pattern)
+    this.options = options
   }
 
   whole(): Re {
@@ -155,9 +169,9 @@ class Parser {
       case "(":
         return this.group()
       case "[":
-        return { chars: this.charClass() }
+        return { chars: this.cased(this.charClass()) }
       case ".":
-        return { chars: complement(lineEnds) }
+        return { chars: this.options.dotAll ? anyChar : complement(lineEnds) }
       case "^":
         return { assert: "start" }
       case "$":
@@ -169,8 +183,12 @@ class Parser {
       case "?":
         throw new PatternFault(`nothing to repeat before ${c}`)
       default:
-        return { chars: one(c.codePointAt(0)!) }
+        return { chars: this.cased(one(c.codePointAt(0)!)) }
     }
+  }
+
+  private cased(set: CharSet): CharSet {
+    return this.options.anyCase ? inBothCases(set) : set
   }
 
   private group(): Re {
@@ -304,6 +322,18 @@ class Parser {
     this.at++
     return true
   }
+}
+
+const ALPHABET = 26
+
+/** With the other case of its ASCII letters. */
+function inBothCases(set: CharSet): CharSet {
+  const others = Array.from({ length: 2 * ALPHABET }, (_, i) => {
+    const [from, to] =
+      i < ALPHABET ? [0x41 + i, 0x61 + i] : [0x61 + i - ALPHABET, 0x41 + i - ALPHABET]
+    return isIn(from, set) ? one(to) : []
+  })
+  return others.reduce(union, set)
 }
 
 /** `\p{digit}` and its like: names that ECMA-262 spells otherwise but many patterns use. */

@@ -70,13 +70,12 @@ export class NumberFrame extends Frame {
   /** What follows, as a number ends where something else begins. */
   ended(): readonly Frame[] {
     if (this.after) return this.after
-    const frames: Frame[] = []
-    if (this.node.canEnd()) {
+    this.after = this.context.apart((frames) => {
+      if (!this.node.canEnd()) return
       const value = this.raw === undefined ? undefined : decimalText(parseDecimal(this.raw)!)
       this.rest.resume(value, frames)
-    }
-    this.after = frames
-    return frames
+    })
+    return this.after
   }
 
   protected describe(reach: Reach): string {

@@ -1,6 +1,7 @@
 // Strings as bytes of a JSON text: UTF-8 and escapes on one side, characters of a language on the other. The decoder says
 // which characters a half-read one may still become, and the language whether one of them leads on. `\u0041` is `A`,
 // surrogate escapes pair up, an unpaired one is refused. Length bounds are counters beside the automaton, not states of it.
+// A text outside quotes is read by the same tables, where a quote and a backslash are characters like all others.
 
 import { anyChar, intersect, lastCodePoint } from "./charset.ts"
 import { anything, classesIn, type Dfa, step } from "./dfa.ts"
@@ -9,7 +10,15 @@ import { TooLarge } from "./work.ts"
 /** Between two characters of a string, or inside one. */
 export interface Decoding {
   readonly id: number
-  readonly kind: "between" | "utf8" | "backslash" | "hex" | "pairBackslash" | "pairU" | "pairHex"
+  readonly kind:
+    | "between"
+    | "plain"
+    | "utf8"
+    | "backslash"
+    | "hex"
+    | "pairBackslash"
+    | "pairU"
+    | "pairHex"
   /** What has been read of the character: its bits so far, or the high surrogate's and its own. */
   readonly value: number
   /** Bytes (utf8) or hexadecimal digits still to come. */
@@ -23,6 +32,8 @@ export interface Decoding {
 const known = new Map<string, Decoding>()
 
 export const between = decoding("between", 0, 0, 0, lastCodePoint)
+/** Between two characters of a text that is not quoted. */
+const plain = decoding("plain", 0, 0, 0, lastCodePoint)
 
 /** After one more byte: a place inside a character, the finished character's code point, or -1. Quotes are the caller's. */
 export function decode(at: Decoding, byte: number): Decoding | number {
@@ -38,6 +49,8 @@ function read(at: Decoding, byte: number): Decoding | number {
   switch (at.kind) {
     case "between":
       return first(byte)
+    case "plain":
+      return firstOfPlain(byte)
     case "utf8":
       return byte >= 0x80 && byte < 0xc0
         ? utf8((at.value << 6) | (byte & 63), at.missing - 1, at)
@@ -60,7 +73,10 @@ function read(at: Decoding, byte: number): Decoding | number {
 
 function first(byte: number): Decoding | number {
   if (byte === 0x5c) return decoding("backslash", 0, 0, 0, lastCodePoint)
-  if (byte < 0x20 || byte === 0x22) return -1
+  return byte < 0x20 || byte === 0x22 ? -1 : firstOfPlain(byte)
+}
+
+function firstOfPlain(byte: number): Decoding | number {
   if (byte < 0x80) return byte
   if (byte >= 0xc2 && byte < 0xe0) return utf8(byte & 31, 1)
   if (byte >= 0xe0 && byte < 0xf0) return utf8(byte & 15, 2)
@@ -179,6 +195,8 @@ export class StringLanguage {
   readonly dfa: Dfa
   readonly min: number
   readonly max: number
+  /** Where each of its characters begins. */
+  readonly between: Decoding
   /** Any characters will do; only their number counts. */
   readonly free: boolean
   readonly shortest: Float64Array // [states]  fewest characters to acceptance
@@ -197,10 +215,11 @@ export class StringLanguage {
   readonly farthest: number
 
   /** @throws TooLarge when the lengths of the language repeat too late to be tabulated. */
-  constructor(dfa: Dfa, min: number, max: number) {
+  constructor(dfa: Dfa, min: number, max: number, form: "quoted" | "plain" = "quoted") {
     this.dfa = dfa
     this.min = min
     this.max = max
+    this.between = form === "plain" ? plain : between
     this.free = dfa === anything
     this.shortest = shortestPaths(dfa)
     this.longest = longestPaths(dfa)
@@ -265,7 +284,7 @@ export class StringLanguage {
 
   /** All strings when they are at most `limit`; undefined otherwise. */
   words(limit: number): string[] | undefined {
-    return this.isEmpty() ? [] : this.completions(this.dfa.start, 0, between, limit)
+    return this.isEmpty() ? [] : this.completions(this.dfa.start, 0, this.between, limit)
   }
 
   /** How strings go on from a place, when there are at most `limit` ways; undefined otherwise. */
@@ -274,10 +293,10 @@ export class StringLanguage {
     let front: [number, string][] = [[state, ""]]
     for (let far = length; front.length > 0; far++) {
       const ahead: [number, string][] = []
-      const isFirst = far === length && at !== between
+      const isFirst = far === length && at !== this.between
       for (const [q, text] of front) {
         if (!isFirst && this.accepts(q, far)) texts.push(text)
-        for (const [from, to] of intervals(this.dfa, isFirst ? at : between)) {
+        for (const [from, to] of intervals(this.dfa, isFirst ? at : this.between)) {
           const next = step(this.dfa, q, from)
           if (next < 0 || !this.lives(next, far + 1)) continue
           if (texts.length + ahead.length + to - from + 1 > limit) return undefined
@@ -302,7 +321,7 @@ export class StringLanguage {
 
   /** The place before the first character. */
   start(): StringPlace {
-    return this.place(this.dfa.start, between)
+    return this.place(this.dfa.start, this.between)
   }
 
   private grow(): void {
@@ -349,7 +368,7 @@ export class StringPlace {
     this.index = index
     this.state = state
     this.decoding = decoding
-    if (decoding === between) this.targets = [state]
+    if (decoding === language.between) this.targets = [state]
     else {
       const { dfa } = language
       const classes = rangesOf(decoding).flatMap(([from, to]) => classesIn(dfa, from, to))
@@ -359,7 +378,7 @@ export class StringPlace {
   }
 
   get isBetween(): boolean {
-    return this.decoding === between
+    return this.decoding === this.language.between
   }
 
   /** After a byte that is no closing quote; null when no string of the language goes on so, lengths aside. */
@@ -375,7 +394,7 @@ export class StringPlace {
   /** Whether, `length` characters being finished, the string can still be completed. */
   lives(length: number): boolean {
     const { language } = this
-    if (this.decoding === between) return language.lives(this.state, length)
+    if (this.isBetween) return language.lives(this.state, length)
     return this.targets.some((to) => language.lives(to, length + 1))
   }
 
@@ -387,7 +406,7 @@ export class StringPlace {
     }
     if (read < 0 || intersect([read, read], anyChar).length === 0) return null
     const state = step(this.language.dfa, this.state, read)
-    return state < 0 ? null : this.language.place(state, between)
+    return state < 0 ? null : this.language.place(state, this.language.between)
   }
 }
 

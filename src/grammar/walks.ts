@@ -2,6 +2,7 @@
 // go byte by byte with the frames themselves; strings, names, numbers and free text have tables of their own to walk on.
 
 import { advance, type Frame, type Inside } from "./frames.ts"
+import { canEnd, canGoOn, LanguageFrame } from "./language-frame.ts"
 import { NameFrame } from "./machine.ts"
 import { TextFrame } from "./parts.ts"
 import { NumberFrame, StringFrame } from "./scalars.ts"
@@ -69,6 +70,7 @@ function walkSpecial(
 
 function walkSpecialFrame(trie: Trie, from: number, to: number, frame: Frame, emit: Emit): boolean {
   if (frame instanceof TextFrame) walkText(trie, from, to, frame, emit)
+  else if (frame instanceof LanguageFrame) walkPlain(trie, from, to, frame, emit)
   else if (frame instanceof NumberFrame && frame.isPlain) walkNumber(trie, from, to, frame, emit)
   else {
     const inside = insideOf(frame)
@@ -217,6 +219,31 @@ function walkNumber(trie: Trie, from: number, to: number, frame: NumberFrame, em
       }
     }
     i = skip[i]!
+  }
+}
+
+/** The same for a text of a language, and from wherever in it the text may end for what follows. */
+function walkPlain(trie: Trie, from: number, to: number, frame: LanguageFrame, emit: Emit): void {
+  const { bytes, depth, skip, entry, twin } = trie
+  const { place } = frame
+  const base = depth[from]!
+  const places = [place.index]
+  let after: readonly Frame[] | undefined
+  for (let i = from; i < to; ) {
+    const level = depth[i]! - base
+    const reached = next(place, places[level]!, bytes[i]!)
+    if (reached < 0) {
+      i = skip[i]!
+      continue
+    }
+    for (let e = entry[i]!; e >= 0; e = twin[e]!) emit(e)
+    const at = place.language.placeAt(reached)
+    if (canEnd(at)) {
+      after ??= frame.after()
+      walkFrames(trie, i + 1, skip[i]!, after, emit)
+    }
+    places[level + 1] = reached
+    i = canGoOn(at) ? i + 1 : skip[i]!
   }
 }
 

@@ -1,0 +1,48 @@
+// Languages of whole texts that are no JSON: a pattern, a list of texts, and the notations of grammars. What is compiled is a part,
+// like a schema's.
+
+import { finite } from "../dfa.ts"
+import type { Part } from "../parts.ts"
+import { PatternFault, wholeLanguage } from "../regex.ts"
+import { bounded, MAX_WORK, TooLarge } from "../work.ts"
+import { readGbnf } from "./gbnf.ts"
+import { readLark } from "./lark.ts"
+import { GrammarFault, partOfDfa, partOfRules } from "./rules.ts"
+
+/** What a text is to be. It can be sent to a thread. */
+export type Language =
+  /** An ECMA-262 pattern of the whole text. */
+  | { kind: "regex"; pattern: string }
+  /** One of these. */
+  | { kind: "choice"; texts: readonly string[] }
+  | { kind: "gbnf"; grammar: string }
+  | { kind: "lark"; grammar: string }
+
+/** Why a language is refused, as a clause whose subject is the field. */
+export class LanguageRefusal extends Error {}
+
+/** @throws LanguageRefusal when it is malformed, cannot be kept to, or has no text */
+export function compileLanguage(language: Language): Part {
+  try {
+    return bounded(MAX_WORK, () => partOf(language))
+  } catch (error) {
+    const isRefusal =
+      error instanceof GrammarFault || error instanceof PatternFault || error instanceof TooLarge
+    throw isRefusal ? new LanguageRefusal(error.message) : error
+  }
+}
+
+function partOf(language: Language): Part {
+  switch (language.kind) {
+    case "regex":
+      return partOfDfa(wholeLanguage(language.pattern))
+    case "choice":
+      return partOfDfa(finite(language.texts))
+    case "gbnf":
+      return partOfRules(readGbnf(language.grammar), "root")
+    case "lark": {
+      const { rules, start } = readLark(language.grammar)
+      return partOfRules(rules, start)
+    }
+  }
+}
