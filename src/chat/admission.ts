@@ -2,6 +2,7 @@
 // will be read, and the engine, which admits or refuses it. Whatever can be refused has been refused when there is a reply.
 
 import type { Constraint, Generation, GenerationRequest } from "../engine/generation.ts"
+import { AtLeast } from "./at-least.ts"
 import { callReading, callsOf } from "./calls.ts"
 import type { ChatModel } from "./chat-model.ts"
 import type { ConstraintHandle, Constraints } from "./constraint.ts"
@@ -26,6 +27,8 @@ export interface Parts {
   engine: ChatEngine
   prompts: Prompts
   constraints: Constraints | ConstraintThreads
+  /** All tokens may come. */
+  any: () => Constraint
   /** What a reply is held to that is held to nothing; undefined: nothing at all. */
   free: (() => Constraint) | undefined
 }
@@ -55,26 +58,34 @@ export async function admitText(
   request: CompletionRequest,
   asker: Asker,
 ): Promise<ChatReply> {
-  const { model, engine, prompts } = parts
+  const { model, engine, prompts, constraints } = parts
   const tokens = await prompts.ofText(request.prompt, asker)
   if (request.echo) engine.assertRoom?.(tokens.length, "prompt") // before all of them are spelled
   const echo = request.echo ? echoOf(request, tokens, model.tokenizer) : undefined
-  return admit(parts, request, tokens, textReading(model, request, echo), asker)
+  const { format } = request
+  const held = { calls: undefined, reasoning: undefined, format, continues: true }
+  const holding = format && (await constraints.hold(held, asker))
+  return admit(parts, request, tokens, textReading(model, request, echo), asker, holding)
 }
 
-function heldTo({ markers }: ChatModel, request: ChatRequest, { begun }: Prompt): ConstraintSpec {
+function heldTo(
+  { markers }: ChatModel,
+  request: ChatRequest,
+  { begun, continues }: Prompt,
+): ConstraintSpec {
   const thinking = markers && thinkingIn(begun, markers)
   const isOver = !markers || thinking === "over"
   return {
     calls: callsOf(request),
     format: request.format,
     reasoning: isOver ? undefined : { markers, inside: thinking === "inside" },
+    continues,
   }
 }
 
 function chatReading(
   { tokenizer, toolFormat }: ChatModel,
-  { id, stop, sampling, reasoning: where }: ChatRequest,
+  { id, stop, minTokens, sampling, reasoning: where }: ChatRequest,
   { continues }: Prompt,
   { calls, reasoning }: ConstraintSpec,
 ): Reading {
@@ -82,6 +93,7 @@ function chatReading(
     tokenizer,
     // A reply that must call has no other text, and what was cut of its call is none either.
     stop: calls?.required ? [] : stop,
+    minTokens: minTokens ?? 0,
     logprobs: sampling.topLogprobs !== undefined,
     continues,
     reasoning: reasoning && { ...reasoning, inline: where === "inline" },
@@ -91,16 +103,16 @@ function chatReading(
 
 function textReading(
   { tokenizer }: ChatModel,
-  { stop, sampling }: CompletionRequest,
+  { stop, minTokens = 0, sampling }: CompletionRequest,
   echo: Reading["echo"],
 ): Reading {
   const logprobs = sampling.topLogprobs !== undefined
   const nothing = { reasoning: undefined, calls: undefined }
-  return { tokenizer, stop, logprobs, continues: true, echo, ...nothing }
+  return { tokenizer, stop, minTokens, logprobs, continues: true, echo, ...nothing }
 }
 
 async function admit(
-  { model, engine, free }: Parts,
+  parts: Parts,
   request: ChatRequest | CompletionRequest,
   prompt: Int32Array,
   reading: Reading,
@@ -108,9 +120,10 @@ async function admit(
   handle?: ConstraintHandle,
 ): Promise<ChatReply> {
   signal.throwIfAborted()
+  const { engine } = parts
   const { id, choices, maxTokens, sampling, scope } = request
-  const stopTokens = request.ignoreEos ? new Set<number>() : model.endTokens
-  const constraint = handle?.constraint ?? free
+  const stopTokens = stopTokensOf(request, parts.model)
+  const constraint = constraintOf(request, parts, stopTokens, handle)
   const generation = await engine.generate(
     {
       ...{ id, prompt, choices, maxTokens, stopTokens, sampling, scope, client },
@@ -129,4 +142,23 @@ async function admit(
     events: replyEvents(generation, reading),
     names: tokenNames(reading),
   }
+}
+
+function stopTokensOf(
+  { ignoreEos, stopTokens = [] }: ChatRequest | CompletionRequest,
+  { endTokens }: ChatModel,
+): ReadonlySet<number> {
+  const ends = ignoreEos ? [] : endTokens
+  return stopTokens.length > 0 || ignoreEos ? new Set([...ends, ...stopTokens]) : endTokens
+}
+
+function constraintOf(
+  { minTokens = 0 }: ChatRequest | CompletionRequest,
+  { any, free }: Parts,
+  ends: ReadonlySet<number>,
+  handle: ConstraintHandle | undefined,
+): (() => Constraint) | undefined {
+  const constraint = handle?.constraint ?? free
+  if (minTokens === 0) return constraint
+  return () => new AtLeast(minTokens, ends, (constraint ?? any)())
 }

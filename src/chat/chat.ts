@@ -6,7 +6,7 @@ import type { Log } from "../log.ts"
 import { admitChat, admitText, type ChatEngine, type Parts } from "./admission.ts"
 import { withoutDefinition } from "./calls.ts"
 import { type ChatModel, chatModelOf, type ModelTexts } from "./chat-model.ts"
-import { Constraints, constraintOptions, withoutPadding } from "./constraint.ts"
+import { anyTokens, Constraints, constraintOptions } from "./constraint.ts"
 import { ConstraintThreads } from "./constraint-threads.ts"
 import type { Chat, PlainText, SchemaChecks } from "./conversation.ts"
 import { spelled } from "./detokenizer.ts"
@@ -52,12 +52,14 @@ export function createChat(options: ChatOptions): OpenChat {
 function openParts(options: ChatOptions): Parts {
   const { engine, tokenizer, vocabulary } = options
   const model = chatModelOf(options)
+  const any = anyTokens(tokenizer.size, vocabulary)
   return {
     model,
     engine,
     prompts: new Prompts(model, engine),
     constraints: openConstraints(options, model),
-    free: withoutPadding(tokenizer.size, vocabulary),
+    any,
+    free: tokenizer.size < vocabulary ? any : undefined,
   }
 }
 

@@ -1,8 +1,16 @@
-// Schemas that have been compiled, kept for everybody who asks for the same, whether in a format, in a tool or in a check.
-// What was refused is kept as well: asking again costs nothing. The one used longest ago is forgotten first.
+// Schemas and languages that have been compiled, kept for everybody who asks for the same, whether in a format, in a tool or in a
+// check. What was refused is kept as well: asking again costs nothing. The one used longest ago is forgotten first.
 
-import { type CompiledSchema, compileSchema, SchemaRefusal } from "../grammar/grammar.ts"
-import type { ResponseFormat, SchemaVerdict, Tool } from "./conversation.ts"
+import {
+  type CompiledSchema,
+  compileLanguage,
+  compileSchema,
+  type Language,
+  LanguageRefusal,
+  type Part,
+  SchemaRefusal,
+} from "../grammar/grammar.ts"
+import type { SchemaFormat, SchemaVerdict, Tool } from "./conversation.ts"
 
 const MAX_KEPT = 256
 
@@ -14,7 +22,8 @@ export interface Watch {
 
 export class CompiledSchemas {
   readonly #watch: Watch | undefined
-  readonly #known = new Map<string, CompiledSchema | SchemaRefusal>()
+  readonly #schemas = new Kept<CompiledSchema | SchemaRefusal>()
+  readonly #languages = new Kept<Part | LanguageRefusal>()
 
   constructor(watch?: Watch) {
     this.#watch = watch
@@ -39,21 +48,63 @@ export class CompiledSchemas {
     }
   }
 
-  #outcome(schema: unknown, lenient: boolean): CompiledSchema | SchemaRefusal {
-    const text = textOf(schema)
-    const key = `${lenient} ${text}`
-    const outcome = this.#known.get(key) ?? this.#attempt(schema, text, lenient)
-    this.#known.delete(key)
-    this.#known.set(key, outcome)
-    if (this.#known.size > MAX_KEPT) this.#known.delete(this.#known.keys().next().value!)
+  /** Throws a LanguageRefusal. */
+  language(language: Language): Part {
+    const outcome = this.#languageOutcome(language)
+    if (outcome instanceof LanguageRefusal) throw outcome
     return outcome
   }
 
-  #attempt(schema: unknown, text: string, lenient: boolean): CompiledSchema | SchemaRefusal {
+  checkLanguage(language: Language): SchemaVerdict {
+    const outcome = this.#languageOutcome(language)
+    if (!(outcome instanceof LanguageRefusal)) return { isUnsatisfiable: false, unenforced: [] }
+    const { isUnsatisfiable, message } = outcome
+    return { isUnsatisfiable, unenforced: [{ pointer: "", keyword: "", reason: message }] }
+  }
+
+  #languageOutcome(language: Language): Part | LanguageRefusal {
+    const text = textOf(language)
+    const compile = () => refusedOr(LanguageRefusal, () => compileLanguage(language))
+    return this.#languages.of(text, () => this.#watched(text, compile))
+  }
+
+  #outcome(schema: unknown, lenient: boolean): CompiledSchema | SchemaRefusal {
+    const text = textOf(schema)
+    const options = { lenient, portable: true }
+    const compile = () => refusedOr(SchemaRefusal, () => compileSchema(schema, options))
+    return this.#schemas.of(`${lenient} ${text}`, () => this.#watched(text, compile))
+  }
+
+  #watched<Outcome>(text: string, compile: () => Outcome): Outcome {
     this.#watch?.begin(text)
-    const outcome = attempt(schema, lenient)
+    const outcome = compile()
     this.#watch?.end()
     return outcome
+  }
+}
+
+/** Values by key; the one used longest ago is forgotten first. */
+class Kept<Value extends object> {
+  readonly #known = new Map<string, Value>()
+
+  of(key: string, make: () => Value): Value {
+    const value = this.#known.get(key) ?? make()
+    this.#known.delete(key)
+    this.#known.set(key, value)
+    if (this.#known.size > MAX_KEPT) this.#known.delete(this.#known.keys().next().value!)
+    return value
+  }
+}
+
+function refusedOr<Value, Refusal extends Error>(
+  kind: abstract new (...args: never[]) => Refusal,
+  make: () => Value,
+): Value | Refusal {
+  try {
+    return make()
+  } catch (error) {
+    if (error instanceof kind) return error
+    throw error
   }
 }
 
@@ -99,7 +150,7 @@ export function membersOfSchema(schema: unknown): Member[] {
 }
 
 /** A format without a schema is any object. */
-export function formatSchema({ schema }: ResponseFormat): unknown {
+export function formatSchema({ schema }: SchemaFormat): unknown {
   return schema === undefined ? { type: "object" } : schema
 }
 
@@ -109,13 +160,4 @@ export function textOf(value: unknown): string {
     if (typeof each === "string") return `"${each}` // so that no string looks like what follows
     return typeof each === "bigint" || each === Number.POSITIVE_INFINITY ? String(each) : each
   })
-}
-
-function attempt(schema: unknown, lenient: boolean): CompiledSchema | SchemaRefusal {
-  try {
-    return compileSchema(schema, { lenient, portable: true })
-  } catch (error) {
-    if (error instanceof SchemaRefusal) return error
-    throw error
-  }
 }

@@ -81,14 +81,10 @@ export function constraintOptions(
   }
 }
 
-/**
- * Vocabularies are often padded: rows of the model that are no token of the tokenizer, and must never be drawn. Undefined
- * where there are none.
- */
-export function withoutPadding(tokens: number, rows: number): (() => Constraint) | undefined {
-  if (tokens >= rows) return undefined
+/** Vocabularies are often padded: rows of the model that are no token of the tokenizer, and must never be drawn. */
+export function anyTokens(tokens: number, rows: number): () => Constraint {
   const allowed = new Uint32Array(Math.ceil(rows / 32)).fill(0xffff_ffff, 0, tokens >>> 5)
-  allowed[tokens >>> 5] = 2 ** (tokens & 31) - 1
+  if (tokens % 32 > 0) allowed[tokens >>> 5] = 2 ** (tokens & 31) - 1
   return () => new WithinVocabulary(allowed, tokens)
 }
 

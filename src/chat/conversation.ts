@@ -3,6 +3,7 @@
 
 import type { SamplingParams } from "../engine/generation.ts"
 import type { Problem } from "../errors.ts"
+import type { Language } from "../grammar/grammar.ts"
 import type { Caller } from "../worker/lane.ts"
 
 /** What the http room calls. */
@@ -51,8 +52,14 @@ export interface CompletionRequest {
   /** Whether every choice begins with the prompt: its text, and its log probabilities where they are wanted. */
   echo: boolean
   stop: readonly string[]
+  /** Tokens that end the reply as well. */
+  stopTokens?: readonly number[]
+  /** The reply does not end of itself, nor at a stop, before it has so many tokens. */
+  minTokens?: number
   ignoreEos: boolean
   sampling: SamplingParams
+  /** Absent: any text. */
+  format?: ResponseFormat
   scope: string
 }
 
@@ -62,6 +69,10 @@ export interface ChatRequest {
   choices: number
   maxTokens: number | undefined
   stop: readonly string[]
+  /** Tokens that end the reply as well. */
+  stopTokens?: readonly number[]
+  /** The reply does not end of itself, nor at a stop, before it has so many tokens. */
+  minTokens?: number
   ignoreEos: boolean
   sampling: SamplingParams
   /** Extra variables for the model's template (`chat_template_kwargs`). */
@@ -91,12 +102,22 @@ export interface Tool {
   strict: boolean
 }
 
-/** The whole answer is one JSON value. */
-export interface ResponseFormat {
+/** What the whole answer is. */
+export type ResponseFormat = SchemaFormat | LanguageFormat
+
+/** One JSON value. */
+export interface SchemaFormat {
   /** undefined: any object. */
   schema: unknown
   /** Where the request has it, for refusals. */
   field?: string
+}
+
+/** A text of a language. */
+export interface LanguageFormat {
+  language: Language
+  /** Where the request has it, for refusals. */
+  field: string
 }
 
 /** `names` are those that may be called; the model still sees all tools. `none` hides them. */

@@ -6,6 +6,7 @@ import { type Problem, problem } from "../errors.ts"
 import {
   choice,
   Grammar,
+  LanguageRefusal,
   literal,
   type Part,
   SchemaRefusal,
@@ -20,7 +21,7 @@ import {
   membersOfSchema,
   textOf,
 } from "./compiled-schemas.ts"
-import type { ResponseFormat, SchemaVerdict, Tool } from "./conversation.ts"
+import type { LanguageFormat, ResponseFormat, SchemaVerdict, Tool } from "./conversation.ts"
 import type { CallableTool, CallGrammar, ToolMember } from "./formats/call-grammar.ts"
 import { type FormatName, formats } from "./formats/formats.ts"
 import type { Markers } from "./reasoning.ts"
@@ -34,6 +35,8 @@ export interface ConstraintSpec {
   format: ResponseFormat | undefined
   /** How thinking is marked, and whether the reply begins inside it; undefined: there is none. */
   reasoning: { markers: Markers; inside: boolean } | undefined
+  /** The reply goes on with a text, of whose first blank nothing is dropped. */
+  continues?: boolean
 }
 
 export interface CompiledGrammar {
@@ -81,16 +84,18 @@ export class Grammars {
   }
 
   /** Whether a format or a tool's arguments can be held to their schema; what it compiles is kept for requests. */
-  check(schema: ResponseFormat | Arguments): SchemaVerdict {
-    return this.#schemas.check("name" in schema ? argumentsSchema(schema) : formatSchema(schema))
+  check(asked: ResponseFormat | Arguments): SchemaVerdict {
+    if ("language" in asked) return this.#schemas.checkLanguage(asked.language)
+    return this.#schemas.check("name" in asked ? argumentsSchema(asked) : formatSchema(asked))
   }
 
   #compile(spec: ConstraintSpec): CompiledGrammar {
     const unenforced: string[] = []
     const part = afterThinking(this.#answerPart(spec, unenforced), spec)
-    const whole = this.#options.stripsLeadingSpace
-      ? choice(part, sequence(literal(" "), part))
-      : part
+    const whole =
+      this.#options.stripsLeadingSpace && !spec.continues
+        ? choice(part, sequence(literal(" "), part))
+        : part
     return { grammar: new Grammar(whole, { spaced: true }), unenforced }
   }
 
@@ -127,9 +132,10 @@ export class Grammars {
 }
 
 /** What tells grammars apart: where in a request a schema stood does not. */
-export function keyOf({ calls, format, reasoning }: ConstraintSpec): string {
+export function keyOf({ calls, format, reasoning, continues = false }: ConstraintSpec): string {
   const tools = calls?.tools.map(({ name, parameters, strict }) => ({ name, parameters, strict }))
-  return textOf([{ ...calls, tools }, format && [format.schema], reasoning])
+  const { field: _, ...asked } = format ?? {}
+  return textOf([{ ...calls, tools }, format && asked, reasoning, continues])
 }
 
 /** A model may think first, between its markers, and writes line breaks after them. */
@@ -158,11 +164,24 @@ function membersOf(tool: Arguments, schemas: CompiledSchemas): readonly ToolMemb
 }
 
 function formatPart(format: ResponseFormat, schemas: CompiledSchemas): Part {
+  if ("language" in format) return languagePart(format, schemas)
   try {
     return schemas.compile(formatSchema(format), false).part
   } catch (error) {
     if (!(error instanceof SchemaRefusal)) throw error
     throw refused(error, format.field ?? "response_format")
+  }
+}
+
+const NOUNS = { regex: "pattern", choice: "list", gbnf: "grammar", lark: "grammar" } as const
+
+function languagePart({ language, field }: LanguageFormat, schemas: CompiledSchemas): Part {
+  try {
+    return schemas.language(language)
+  } catch (error) {
+    if (!(error instanceof LanguageRefusal)) throw error
+    const words = `The ${NOUNS[language.kind]} in ${field} is refused: ${error.message}.`
+    throw problem("unsupported_value", { problem: words }, field)
   }
 }
 

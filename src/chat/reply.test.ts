@@ -400,6 +400,7 @@ function readingOf(
   return {
     tokenizer,
     stop: [],
+    minTokens: 0,
     logprobs: true,
     continues: false,
     reasoning: undefined,

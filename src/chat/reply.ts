@@ -22,6 +22,8 @@ import type { Tokenizer } from "./tokenizer.ts"
 export interface Reading {
   tokenizer: Tokenizer
   stop: readonly string[]
+  /** Before the reply has more tokens than this, stop strings are not looked for. */
+  minTokens: number
   logprobs: boolean
   /** The reply goes on with a text that the prompt began. */
   continues: boolean
@@ -189,6 +191,10 @@ class ChoiceReader {
   }
 
   *#say(text: string): Generator<ReplyEvent, void, undefined> {
+    if (this.ledger.reported <= this.#reading.minTokens) {
+      yield* this.#send("content", text)
+      return
+    }
     const { text: certain, stopped } = this.#stops.push(text)
     yield* this.#send("content", certain)
     if (stopped) yield* this.#cut()

@@ -229,3 +229,94 @@ test("parallel_tool_calls: false ends with the first call; a call and a format l
     else expect(said!.reason).toBe("tool_calls")
   }
 })
+
+const DATE = "[0-9]{4}-[01][0-9]-[0-3][0-9]"
+const GBNF = 'root ::= "(" root ")" | [a-f]{3}'
+const LARK = 'start: sum\nsum: NUMBER | sum "+" NUMBER\n%import common.INT -> NUMBER\n%ignore " "'
+const COLOURS = ["red", "green", "blue"]
+const isNested = (text: string) => /^(\(*)[a-f]{3}(\)*)$/.test(text) && isBalanced(text)
+const isBalanced = (text: string) => text.split("(").length === text.split(")").length
+
+// Each with what is always true of its reply; a schema's reply ends with its value.
+const languages: [object, (text: string) => boolean][] = [
+  [{ regex: DATE }, (text) => new RegExp(`^${DATE}$`).test(text)],
+  [{ response_format: { type: "regex", pattern: DATE } }, (text) => /^\d{4}-/.test(text)],
+  [{ guided_regex: "(yes|no)" }, (text) => /^(yes|no)$/.test(text)],
+  [{ choice: COLOURS }, (text) => COLOURS.includes(text)],
+  [{ guided_choice: COLOURS, guided_json: null }, (text) => COLOURS.includes(text)],
+  [{ structured_outputs: { choice: COLOURS } }, (text) => COLOURS.includes(text)],
+  [{ structured_outputs: { json: schema } }, (text) => isValid(JSON.parse(text))],
+  [{ grammar: GBNF }, isNested],
+  [{ response_format: { type: "grammar", grammar: GBNF } }, isNested],
+  [{ ebnf: GBNF }, isNested],
+  [{ guided_grammar: LARK }, (text) => /^ *\d+( *\+ *\d+)* *$/.test(text)],
+  [{ json_schema: schema }, (text) => isValid(JSON.parse(text))],
+  [{ guided_json: schema }, (text) => isValid(JSON.parse(text))],
+]
+
+test.each(languages)("%j holds chats and plain texts", async (fields, holds) => {
+  const body = { ...fields, seed: 4, temperature: 1.5, max_tokens: 120 }
+  const { choices } = await whole(body)
+  expect(choices[0]!.reason === "length" || holds(choices[0]!.content)).toBe(true)
+  expect(await streamed(body)).toEqual(choices)
+  const plain = await post(running, "/v1/completions", { ...body, prompt: "A word: " })
+  const told = (await plain.json()) as { choices: { text: string; finish_reason: string }[] }
+  const [choice] = told.choices
+  expect(choice!.finish_reason === "length" || holds(choice!.text), choice!.text).toBe(true)
+})
+
+test.each([
+  [{ regex: "(a" }, "regex", "The pattern in regex is refused: a group that is not closed."],
+  [
+    { grammar: "root ::= x" },
+    "grammar",
+    "The grammar in grammar is refused: line 1: x is defined nowhere.",
+  ],
+  [{ choice: ["a"], regex: "a" }, "choice", "choice and regex cannot both say what the reply is."],
+  [
+    { structured_outputs: { structural_tag: "x" } },
+    "structured_outputs.structural_tag",
+    /is not supported/,
+  ],
+  [{ response_format: { type: "regex" } }, "response_format.pattern", /must be a text/],
+  [{ choice: [1] }, "choice[0]", /must be/],
+  [
+    { min_tokens: 9, max_tokens: 8 },
+    "min_tokens",
+    "min_tokens must not be above max_tokens, which is 8.",
+  ],
+  [{ stop_token_ids: [999999] }, "stop_token_ids", /must hold token ids/],
+])("%j is refused by name", async (fields, param, message) => {
+  const answer = await post(running, path, { messages, ...fields })
+  expect(answer.status).toBe(400)
+  const told = (await answer.json()) as { message: string; error: { param: string } }
+  expect(told.error.param).toBe(param)
+  expect(told.message).toMatch(message)
+})
+
+test("a reply has its least number of tokens, whatever would have ended it", async () => {
+  const body = { max_tokens: 40, temperature: 0 }
+  const free = await whole(body)
+  expect(free.choices[0]!.reason).toBe("stop")
+  const least = free.usage.completion_tokens + 3
+  const held = await whole({ ...body, min_tokens: least })
+  expect(held.usage.completion_tokens).toBeGreaterThanOrEqual(least)
+  expect(held.choices[0]!.content.startsWith(free.choices[0]!.content)).toBe(true)
+  const [first = ""] = free.choices[0]!.content
+  expect((await whole({ ...body, stop: first })).choices[0]!.content).toBe("")
+  const late = await whole({ ...body, stop: first, min_tokens: 1 })
+  expect(late.choices[0]!.content.startsWith(first)).toBe(true)
+  const yes = await whole({ ...body, choice: ["yes"], min_tokens: 20 })
+  expect(yes.choices[0]).toMatchObject({ content: "yes", reason: "stop" })
+})
+
+test("a reply ends before a token of stop_token_ids", async () => {
+  const body = { max_tokens: 20, temperature: 0 }
+  const { choices } = await whole(body)
+  const answer = await post(running, "/tokenize", { prompt: choices[0]!.content })
+  const { tokens } = (await answer.json()) as { tokens: number[] }
+  const cut = await whole({ ...body, stop_token_ids: [tokens[2]!] })
+  expect(cut.choices[0]!.reason).toBe("stop")
+  expect(choices[0]!.content.startsWith(cut.choices[0]!.content)).toBe(true)
+  expect(cut.usage.completion_tokens).toBeLessThan(tokens.length)
+})

@@ -7,7 +7,7 @@ import { PatternFault, wholeLanguage } from "../regex.ts"
 import { bounded, MAX_WORK, TooLarge } from "../work.ts"
 import { readGbnf } from "./gbnf.ts"
 import { readLark } from "./lark.ts"
-import { GrammarFault, partOfDfa, partOfRules } from "./rules.ts"
+import { GrammarFault, NoText, partOfDfa, partOfRules } from "./rules.ts"
 
 /** What a text is to be. It can be sent to a thread. */
 export type Language =
@@ -19,7 +19,14 @@ export type Language =
   | { kind: "lark"; grammar: string }
 
 /** Why a language is refused, as a clause whose subject is the field. */
-export class LanguageRefusal extends Error {}
+export class LanguageRefusal extends Error {
+  /** Whether it could be kept to, were there a text. */
+  readonly isUnsatisfiable: boolean
+  constructor(reason: string, isUnsatisfiable: boolean) {
+    super(reason)
+    this.isUnsatisfiable = isUnsatisfiable
+  }
+}
 
 /** @throws LanguageRefusal when it is malformed, cannot be kept to, or has no text */
 export function compileLanguage(language: Language): Part {
@@ -28,7 +35,7 @@ export function compileLanguage(language: Language): Part {
   } catch (error) {
     const isRefusal =
       error instanceof GrammarFault || error instanceof PatternFault || error instanceof TooLarge
-    throw isRefusal ? new LanguageRefusal(error.message) : error
+    throw isRefusal ? new LanguageRefusal(error.message, error instanceof NoText) : error
   }
 }
 

@@ -3,7 +3,7 @@
 // be null as well; null means absent. Schemas of answers document: nothing is checked against them while serving, but tests
 // hold every answer to them.
 
-import type { TSchema } from "typebox"
+import type { Static, TSchema } from "typebox"
 import { Type } from "../type.ts"
 
 /** A field that may be left out or null. */
@@ -66,6 +66,15 @@ export const sampling = {
     ]),
     `The reply ends before any of these texts, which have at most ${MAX_STOP_LENGTH} characters together. They are looked for in its text, JSON of a response_format included, but not in thinking nor in calls.`,
   ),
+  stop_token_ids: optional(
+    Type.Array(TokenId, { maxItems: 1024 }),
+    "The reply ends before any of these tokens as well.",
+  ),
+  min_tokens: optional(
+    Type.Integer({ minimum: 0 }),
+    "The reply ends neither of itself nor at a stop before it has so many tokens, unless its form leaves nothing else.",
+    0,
+  ),
   stream: optional(flag, "Whether to send the reply piece by piece, as server-sent events.", false),
   stream_options: optional(
     Type.Object({
@@ -97,6 +106,53 @@ export const sampling = {
   ignore_eos: optional(flag, "Goes on past the model's own end.", false),
   user: optional(text, "Whom the request is for; kept in no record."),
 }
+
+const ResponseFormat = Type.Object(
+  {
+    type: Type.Enum(["text", "json_object", "json_schema", "regex", "grammar"], {
+      description:
+        "Any text, any JSON object, JSON by the schema (which is held to in json_object, too), or a text by the pattern or the grammar.",
+    }),
+    schema: optional(Type.Union([anything, text, flag]), "A JSON Schema, or its JSON text."),
+    json_schema: optional(
+      Type.Union([anything, text, flag]),
+      "The same, or a map with the schema under `schema`. The type json_schema needs one of them.",
+    ),
+    pattern: optional(text, "What the type regex needs: see regex."),
+    grammar: optional(text, "What the type grammar needs: see grammar."),
+  },
+  { title: "RequestResponseFormat" },
+)
+
+const Schema = Type.Union([anything, text, flag])
+const Choice = Type.Array(text)
+
+/** What a reply is held to, which is enforced while it is generated. */
+export const format = {
+  response_format: optional(
+    ResponseFormat,
+    "What the reply must look like: text, any JSON object, JSON by a schema, or a text by a pattern or a grammar. It is enforced while generating.",
+  ),
+  regex: optional(text, "An ECMA-262 pattern that the whole reply matches."),
+  choice: optional(Choice, "The reply is one of these texts."),
+  grammar: optional(
+    text,
+    "A grammar that the reply follows: llama.cpp's GBNF, with the rule root, or Lark's notation, with the rule start.",
+  ),
+  structured_outputs: optional(
+    anything,
+    "One of json, regex, choice, grammar and json_object, as vLLM has it.",
+  ),
+  json_schema: optional(Schema, "A JSON Schema that the reply satisfies, as llama.cpp has it."),
+  guided_json: optional(Schema, "The same, as older clients of vLLM have it."),
+  guided_regex: optional(text, "The same as regex."),
+  guided_choice: optional(Choice, "The same as choice."),
+  guided_grammar: optional(text, "The same as grammar."),
+  ebnf: optional(text, "The same as grammar."),
+}
+
+const FormatFields = Type.Object(format)
+export type FormatFields = Static<typeof FormatFields>
 
 export const nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
 

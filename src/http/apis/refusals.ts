@@ -77,32 +77,22 @@ export const unsupported: readonly Refusal[] = [
 
   // what a reply must look like
   {
-    params: ["json_schema", "guided_json", "structured_outputs", "guided_decoding", "format"],
+    params: ["guided_decoding", "format"],
     asked: isOther(""),
     because: USE_FORMAT,
   },
   { params: ["json_mode"], asked: isTrue, because: USE_FORMAT },
   {
-    params: [
-      "grammar",
-      "guided_grammar",
-      "ebnf",
-      "regex",
-      "guided_regex",
-      "guided_choice",
-      "guided_whitespace_pattern",
-      "structural_tag",
-    ],
+    params: ["guided_whitespace_pattern", "structural_tag"],
     asked: isFilled,
-    because:
-      "grammars and patterns of the whole reply are not supported; response_format holds it to a JSON Schema.",
+    because: "not supported; response_format, regex, choice and grammar hold a reply to a form.",
   },
 
   // where it ends
   {
-    params: ["min_tokens", "min_new_tokens", "min_length"],
+    params: ["min_new_tokens", "min_length"],
     asked: isFilled,
-    because: "a least length is not supported; ignore_eos goes on until max_tokens.",
+    because: "use min_tokens.",
   },
   {
     params: ["max_new_tokens", "max_length", "n_predict", "num_predict", "max_tokens_to_sample"],
@@ -116,9 +106,9 @@ export const unsupported: readonly Refusal[] = [
     because: USE_MAX_TOKENS,
   },
   {
-    params: ["stop_token_ids", "stop_regex", "stop_sequences", "stop_strings"],
+    params: ["stop_regex", "stop_sequences", "stop_strings"],
     asked: isFilled,
-    because: "a reply ends at texts, which stop lists.",
+    because: "a reply ends at texts, which stop lists, and at tokens of stop_token_ids.",
   },
   {
     params: ["include_stop_str_in_output", "no_stop_trim"],
@@ -318,7 +308,7 @@ export const unsupported: readonly Refusal[] = [
     because: "control tokens are never part of the text.",
   },
   {
-    params: ["tools", "tool_choice", "response_format"],
+    params: ["tools", "tool_choice"],
     by: "completions",
     asked: (value) => value !== "none" && isFilled(value),
     because: "only POST /v1/chat/completions knows it.",

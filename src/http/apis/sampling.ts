@@ -61,7 +61,34 @@ function readLogitBias(
   return bias
 }
 
-export function readStop(given: string | readonly string[] | null | undefined): readonly string[] {
+type EndFields = Pick<
+  ChatCompletionRequest,
+  "stop" | "stop_token_ids" | "min_tokens" | "ignore_eos" | "max_tokens" | "max_completion_tokens"
+>
+
+/** Where a reply ends, and where it may not. */
+export function readEnds(body: EndFields, model: ModelCard) {
+  const most = body.max_completion_tokens ?? body.max_tokens
+  const minTokens = body.min_tokens ?? 0
+  if (typeof most === "number" && minTokens > most) {
+    throw fault("min_tokens", `must not be above max_tokens, which is ${most}`)
+  }
+  return {
+    stop: readStop(body.stop),
+    stopTokens: readStopTokens(body.stop_token_ids ?? [], model),
+    minTokens,
+    ignoreEos: body.ignore_eos ?? false,
+  }
+}
+
+function readStopTokens(given: readonly number[], { vocabularySize }: ModelCard) {
+  const foreign = given.find((token) => token >= vocabularySize)
+  if (foreign === undefined) return given
+  const ids = `token ids from 0 to ${vocabularySize - 1}`
+  throw fault("stop_token_ids", `must hold ${ids}, not ${foreign}`)
+}
+
+function readStop(given: string | readonly string[] | null | undefined): readonly string[] {
   if (given === null || given === undefined) return []
   const stops = typeof given === "string" ? [given] : given
   const length = stops.reduce((sum, stop) => sum + stop.length, 0)

@@ -5,9 +5,9 @@ import type { ChatRequest } from "../../../chat/conversation.ts"
 import { fault } from "../../check.ts"
 import type { Service } from "../../service.ts"
 import type { Work } from "../../turns.ts"
-import { assertStreamOptions, readSampling, readStop } from "../sampling.ts"
+import { readingFormats } from "../format.ts"
+import { assertStreamOptions, readEnds, readSampling } from "../sampling.ts"
 import { readingMessages } from "./messages.ts"
-import { readingFormat } from "./response-format.ts"
 import type { ChatCompletionRequest } from "./schema.ts"
 import { readTools } from "./tools.ts"
 
@@ -28,14 +28,13 @@ export function* readingChat(
   if (body.top_logprobs && !body.logprobs) {
     throw fault("top_logprobs", "needs logprobs to be true")
   }
-  const format = yield* readingFormat(body.response_format)
+  const format = yield* readingFormats(body)
   return {
     ...origin,
     messages: yield* readingMessages(body.messages),
     choices: body.n ?? 1,
     maxTokens: body.max_completion_tokens ?? body.max_tokens ?? undefined,
-    stop: readStop(body.stop),
-    ignoreEos: body.ignore_eos ?? false,
+    ...readEnds(body, model),
     sampling: {
       ...readSampling(body, model, defaults),
       topLogprobs: body.logprobs ? (body.top_logprobs ?? 0) : undefined,

@@ -6,6 +6,7 @@ import {
   anything,
   envelope,
   flag,
+  format,
   nullable,
   optional,
   sampling,
@@ -89,21 +90,6 @@ const ToolChoiceMap = Type.Object(
   { title: "ToolChoice" },
 )
 
-const ResponseFormat = Type.Object(
-  {
-    type: Type.Enum(["text", "json_object", "json_schema"], {
-      description:
-        "Any text, any JSON object, or JSON by the schema; a schema is held to in json_object, too.",
-    }),
-    schema: optional(Type.Union([anything, text, flag]), "A JSON Schema, or its JSON text."),
-    json_schema: optional(
-      Type.Union([anything, text, flag]),
-      "The same, or a map with the schema under `schema`. The type json_schema needs one of them.",
-    ),
-  },
-  { title: "RequestResponseFormat" },
-)
-
 export const ChatCompletionRequest = Type.Object(
   {
     messages: Type.Array(ChatCompletionMessage, {
@@ -129,10 +115,7 @@ export const ChatCompletionRequest = Type.Object(
       "auto",
     ),
     parallel_tool_calls: optional(flag, "Whether one reply may make several calls.", true),
-    response_format: optional(
-      ResponseFormat,
-      "What the reply must look like: text, any JSON object, or JSON by a schema, which is enforced while generating.",
-    ),
+    ...format,
     reasoning_effort: optional(
       Type.Enum(["none", "minimal", "low", "medium", "high", "xhigh", "max"]),
       "Handed to the model's template; none switches thinking off.",

@@ -5,7 +5,8 @@ import type { Problem } from "../../../errors.ts"
 import { fault } from "../../check.ts"
 import type { ModelCard, Service } from "../../service.ts"
 import type { Work } from "../../turns.ts"
-import { assertStreamOptions, readSampling, readStop } from "../sampling.ts"
+import { readingFormats } from "../format.ts"
+import { assertStreamOptions, readEnds, readSampling } from "../sampling.ts"
 import type { CompletionRequest } from "./schema.ts"
 
 const MAX_CHOICES = 128 // of all prompts together
@@ -31,18 +32,19 @@ export function* readingCompletion(
   const prompts = yield* readingPrompts(body.prompt, model)
   const choices = body.n ?? 1
   assertFew(prompts.length, choices)
+  const format = yield* readingFormats(body)
   const common = {
     id,
     scope,
     choices,
     maxTokens: body.max_tokens ?? 16,
     echo: body.echo ?? false,
-    stop: readStop(body.stop),
-    ignoreEos: body.ignore_eos ?? false,
+    ...readEnds(body, model),
     sampling: {
       ...readSampling(body, model, defaults),
       topLogprobs: body.logprobs ?? undefined,
     },
+    ...(format && { format }),
   }
   return { prompts, common }
 }

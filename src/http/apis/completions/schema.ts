@@ -5,6 +5,7 @@ import { Type } from "../../type.ts"
 import {
   envelope,
   flag,
+  format,
   nullable,
   optional,
   sampling,
@@ -19,6 +20,7 @@ export const CompletionRequest = Type.Object(
       description: "A text, a list of texts, the token ids of one prompt, or a list of those.",
     }),
     ...sampling,
+    ...format,
     max_tokens: optional(
       Type.Integer({ minimum: 0 }),
       "The most tokens to generate; 0 only with echo, to have the prompt's log probabilities alone.",

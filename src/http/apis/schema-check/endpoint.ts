@@ -7,9 +7,9 @@ import { check, checking } from "../../check.ts"
 import { type Answer, type Exchange, json, serviceOf } from "../../exchange.ts"
 import { type Json, writeJson } from "../../json.ts"
 import { inTurns, type Work } from "../../turns.ts"
-import { readingFormat, readingPlainSchema } from "../chat/response-format.ts"
 import { ChatCompletionRequest } from "../chat/schema.ts"
 import { readDefinitions } from "../chat/tools.ts"
+import { readingFormat, readingPlainSchema } from "../format.ts"
 import { SchemaCheckRequest } from "./schema.ts"
 
 export async function checkSchema(exchange: Exchange): Promise<Answer> {
@@ -33,6 +33,8 @@ export async function checkSchema(exchange: Exchange): Promise<Answer> {
 
 type Members = Readonly<Record<string, Json>>
 
+const FORMAT_TYPES: readonly unknown[] = ["text", "json_object", "json_schema", "regex", "grammar"]
+
 // No JSON Schema has keywords of these names, and its `type` is none of a response format's or a tool's.
 function* readingAsked(body: Json): Work<readonly (ResponseFormat | Tool)[]> {
   if (typeof body !== "object" || body === null) return [yield* readingPlainSchema(body)]
@@ -48,7 +50,7 @@ function* readingAsked(body: Json): Work<readonly (ResponseFormat | Tool)[]> {
     return readDefinitions(tools ?? [])
   }
   const { type } = members
-  const isFormat = type === "text" || type === "json_object" || type === "json_schema"
+  const isFormat = FORMAT_TYPES.includes(type)
   if (!isFormat && !has("schema") && !has("json_schema")) return [yield* readingPlainSchema(body)]
   const format = isFormat ? members : { ...members, type: "json_schema" }
   const given = yield* checkingFields({ response_format: format }, ["response_format"])

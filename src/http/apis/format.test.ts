@@ -1,8 +1,8 @@
 import { expect, test } from "vitest"
-import { Problem } from "../../../errors.ts"
-import type { Json } from "../../json.ts"
-import { atOnce } from "../../turns.ts"
-import { readingFormat, readingPlainSchema } from "./response-format.ts"
+import { Problem } from "../../errors.ts"
+import type { Json } from "../json.ts"
+import { atOnce } from "../turns.ts"
+import { readingFormat, readingPlainSchema } from "./format.ts"
 
 type Given = Parameters<typeof readingFormat>[0]
 
