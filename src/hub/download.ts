@@ -23,12 +23,12 @@ import { makeFolder } from "../runtime/scratch.ts"
 import { patiently, unreachable } from "./answers.ts"
 import { statsOf } from "./cache.ts"
 import type { Answer, Client } from "./client.ts"
-import type { HubName } from "./names.ts"
+import type { RemoteName } from "./names.ts"
 
 export interface Download {
   url: URL
   /** What a refusal is about. */
-  name: HubName | undefined
+  name: RemoteName
   /** Where it goes. */
   path: string
   lock: string
@@ -158,7 +158,9 @@ async function fetchAll(client: Client, job: Download, partial: Partial): Promis
     if (!cut && (job.size === undefined || partial.length === job.size)) return
     cuts = partial.length > before ? 0 : cuts + 1
     if (cuts === MAX_CUTS)
-      throw cut ? unreachable(client, job.title, cut) : brokenBy(client, job, "it ends early")
+      throw cut
+        ? unreachable(client, job.name, job.title, cut)
+        : brokenBy(client, job, "it ends early")
     if (cuts > 0) await client.wait(500 * 2 ** cuts)
   }
 }

@@ -275,6 +275,42 @@ test("a hub that fails now and then is asked again; one that is not there is nam
   expect(await fetch("org/model")).toBe(place("models--org--model/snapshots", COMMIT))
 })
 
+test("a signed address that has run out is asked for anew, and one that nobody signed is not", async () => {
+  put(`models--org--model/blobs/${sha256(WEIGHTS)}.incomplete`, WEIGHTS.subarray(0, 60_000))
+  let refusals = 2
+  hub.instead = ({ server, path }, response) => {
+    if (server !== "files" || !/safetensors|gguf/.test(path) || refusals-- <= 0) return false
+    response.writeHead(403).end("Request has expired")
+    return true
+  }
+  expect(holds(join(await fetch("org/model"), "model.safetensors"), WEIGHTS)).toBe(true)
+  expect(hub.asked.filter(({ range }) => range === "bytes=60000-")).toHaveLength(6) // hub and store, three times
+  refusals = Number.POSITIVE_INFINITY
+  const { length } = hub.asked
+  const { host } = new URL(hub.filesUrl)
+  await expect(fetch(`${hub.filesUrl}/a.gguf`)).rejects.toThrow(
+    `${host} refuses ${hub.filesUrl}/a.gguf: it answers 403.`,
+  )
+  expect(hub.asked).toHaveLength(length + 1)
+})
+
+test("a mirror that lists bare names is asked for the tree, and told apart from an empty one", async () => {
+  const bare = Object.keys(FILES).map((rfilename) => ({ rfilename }))
+  let hasTree = true
+  hub.instead = ({ path }, response) => {
+    const isTree = path.includes("/tree/")
+    if (isTree ? hasTree : !path.includes("/revision/")) return false
+    if (isTree) response.writeHead(404)
+    response.end(JSON.stringify({ sha: COMMIT, siblings: bare }))
+    return true
+  }
+  expect(holds(join(await fetch("org/model"), "model.safetensors"), WEIGHTS)).toBe(true)
+  hasTree = false
+  await expect(pull("org/model")).rejects.toThrow(
+    "refuses org/model: it lists files without their sizes and checksums",
+  )
+})
+
 test("offline, what is there is used and nobody is asked", async () => {
   env.HF_HUB_OFFLINE = "1"
   await expect(fetch("org/model")).rejects.toThrow(

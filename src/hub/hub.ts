@@ -296,7 +296,7 @@ export function placeOf({ url }: FileAddress, env: Environment): { folder: strin
 async function pullAddress(client: Client, name: FileAddress, report: Report): Promise<string> {
   const { folder, path } = placeOf(name, client.env)
   const title = titleOf(name)
-  const { headers, body } = await patiently(client, undefined, title, () =>
+  const { headers, body } = await patiently(client, name, title, () =>
     client.get(name.url, { range: "bytes=0-0" }),
   )
   body.destroy()
@@ -311,7 +311,7 @@ async function pullAddress(client: Client, name: FileAddress, report: Report): P
   let done = 0
   await download(client, {
     url: name.url,
-    name: undefined,
+    name,
     path: staged,
     lock: join(folder, "lock"),
     title,
