@@ -16,6 +16,7 @@ import { weightsOf } from "./graph-weights.ts"
 import { MLC, readMlcConfig } from "./mlc-config.ts"
 import type { Model } from "./model.ts"
 import { openMlc } from "./weights/mlc.ts"
+import { pickled } from "./weights/pickles.ts"
 import { openSafetensors } from "./weights/safetensors.ts"
 import type { Weights } from "./weights/weights.ts"
 
@@ -183,9 +184,10 @@ async function refusePickles(folder: Folder): Promise<void> {
   if ((await folder.has("model.safetensors")) || (await folder.has(MLC))) return
   for (const file of ["medusa_lm_head.pt", "pytorch_model.bin"]) {
     if (!(await folder.has(file))) continue
-    throw folder.broken(
+    throw pickled(
+      folder,
       file,
-      `it is a pickle, which can run any program and is not opened; convert it once: python -c 'import torch, safetensors.torch as s; s.save_file(torch.load("${file}", map_location="cpu", weights_only=True), "model.safetensors")'`,
+      `import torch, safetensors.torch as s; s.save_file(torch.load("${file}", map_location="cpu", weights_only=True), "model.safetensors")`,
     )
   }
 }

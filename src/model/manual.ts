@@ -24,6 +24,8 @@ export function modelsPage(): string {
     "Each is compared with logits that independent programs computed, on the interpreter and on compiled kernels.",
     "What a configuration says that would change the mathematics and is not known is refused by name, never left out.",
     "Models that also see or hear are served as the text model inside of them.",
+    "Weights in PyTorch's own files (`.bin`, `.pt`, `.pth`) are pickles, which can run any program: they are refused, with the line that",
+    "converts them.",
     "",
     `GGUF files, whole or split, open where their architecture is ${gguf}. Their matrices stay in the file's own types: ${types.join(", ")}.`,
     "Keys and tensors that would change the mathematics and are not known of the architecture are refused by name, and so is a `pre`",

@@ -1,8 +1,10 @@
 // Folders with one fault each (test/golden/broken): every one is refused in a sentence that names file and fault, quickly,
 // without reading a file outside of the folder. Faults of tokenizers and templates are the chat room's to find.
 
-import { readFileSync } from "node:fs"
-import { describe, expect, test } from "vitest"
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterEach, beforeEach, describe, expect, test } from "vitest"
 import { Problem } from "../../src/errors.ts"
 import { openModel } from "../../src/model/model.ts"
 import { processorTime } from "../processor-time.ts"
@@ -42,6 +44,33 @@ describe("broken folders", () => {
     expect(error.message.startsWith(folder)).toBe(true)
     expect(error.message).not.toMatch(/\n|undefined|\[object/)
     expect(error.message.length).toBeLessThan(folder.length + 250)
+  })
+})
+
+describe("what a folder has in place of safetensors", () => {
+  let folder: string
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), "sinter-broken-"))
+    cpSync(goldenFolder("broken", "sound-hf"), folder, { recursive: true })
+    rmSync(join(folder, "model.safetensors"))
+  })
+  afterEach(() => rmSync(folder, { recursive: true }))
+
+  test.each(["pytorch_model.bin", "pytorch_model-00001-of-00002.bin", "consolidated.00.pth"])(
+    "%s is a pickle, and the sentence has the cure",
+    async (name) => {
+      writeFileSync(join(folder, "optimizer.pt"), "")
+      writeFileSync(join(folder, name), "")
+      const { message } = (await refusal(folder))!
+      expect(message.startsWith(`${join(folder, name)}: it is a pickle, which can run`)).toBe(true)
+      expect(message).toContain("convert it once: python -c 'from transformers import")
+    },
+  )
+
+  test("nothing that is known", async () => {
+    writeFileSync(join(folder, "optimizer.pt"), "")
+    const { message } = (await refusal(folder))!
+    expect(message).toContain("model.safetensors: there is no such file, nor model.safetensors.in")
   })
 })
 

@@ -5,10 +5,12 @@
 
 import type { FileHandle } from "node:fs/promises"
 import { openWhole } from "../../closing.ts"
+import type { Problem } from "../../errors.ts"
 import { type FloatType, floatBytes } from "../../runtime/format.ts"
 import { isListOfCounts } from "../fields.ts"
 import { type Folder, isObject, type Json, readExactly } from "../folder.ts"
 import { type Naming, type Source, sameNames, sourcesOf } from "./names.ts"
+import { pickled, pickleIn } from "./pickles.ts"
 import { rowsOf, type StoredTensor } from "./rows.ts"
 import type { Entry, Tensor, Weights } from "./weights.ts"
 
@@ -45,8 +47,7 @@ interface Located extends Entry {
 export async function openSafetensors(folder: Folder, naming?: Naming): Promise<Weights> {
   const index = await folder.jsonIfThere(INDEX)
   const promised = index && readIndex(folder, index)
-  if (!promised && !(await folder.has(SINGLE)))
-    throw folder.broken(SINGLE, `there is no such file, nor ${INDEX}`)
+  if (!promised && !(await folder.has(SINGLE))) throw missing(folder)
   const files = promised ? [...new Set(promised.values())] : [SINGLE]
   return openWhole(async (closing) => {
     const tensors = new Map<string, Located>()
@@ -74,6 +75,13 @@ export async function openSafetensors(folder: Folder, naming?: Naming): Promise<
       close: () => closing.close(),
     }
   })
+}
+
+function missing(folder: Folder): Problem {
+  const file = pickleIn(folder)
+  if (!file) return folder.broken(SINGLE, `there is no such file, nor ${INDEX}`)
+  const convert = `from transformers import AutoModelForCausalLM as M; M.from_pretrained(".").save_pretrained("converted")`
+  return pickled(folder, file, convert)
 }
 
 /** Which file each tensor is in. */
