@@ -10,6 +10,7 @@ import type { ConstraintThreads } from "./constraint-threads.ts"
 import type { ChatReply, ChatRequest, CompletionRequest } from "./conversation.ts"
 import { echoOf } from "./echo.ts"
 import type { ConstraintSpec } from "./grammars.ts"
+import { infillOf } from "./infill.ts"
 import type { Prompt } from "./prompt.ts"
 import type { Prompts } from "./prompts.ts"
 import { thinkingIn } from "./reasoning.ts"
@@ -59,13 +60,19 @@ export async function admitText(
   asker: Asker,
 ): Promise<ChatReply> {
   const { model, engine, prompts, constraints } = parts
-  const tokens = await prompts.ofText(request.prompt, asker)
+  const { prompt, suffix } = request
+  const infill = suffix === undefined ? undefined : infillOf(model.tokenizer)
+  const tokens = infill
+    ? await prompts.ofInfill(infill, { prefix: prompt, suffix: suffix! }, asker)
+    : await prompts.ofText(prompt, asker)
   if (request.echo) engine.assertRoom?.(tokens.length, "prompt") // before all of them are spelled
   const echo = request.echo ? echoOf(request, tokens, model.tokenizer) : undefined
   const { format } = request
   const held = { calls: undefined, reasoning: undefined, format, continues: true }
   const holding = format && (await constraints.hold(held, asker))
-  return admit(parts, request, tokens, textReading(model, request, echo), asker, holding)
+  const stopTokens = [...(request.stopTokens ?? []), ...(infill?.ends ?? [])]
+  const reading = textReading(model, request, echo)
+  return admit(parts, { ...request, stopTokens }, tokens, reading, asker, holding)
 }
 
 function heldTo(

@@ -47,6 +47,8 @@ export interface SchemaVerdict {
 export interface CompletionRequest {
   id: string
   prompt: string | Int32Array // a text is encoded with control tokens off; ids are below the vocabulary's size
+  /** The reply is what stands between the prompt and this; absent: nothing follows. */
+  suffix?: string
   choices: number
   maxTokens: number | undefined // 0: the prompt is only read
   /** Whether every choice begins with the prompt: its text, and its log probabilities where they are wanted. */

@@ -5,6 +5,7 @@ import { problem } from "../errors.ts"
 import type { Caller } from "../worker/lane.ts"
 import type { ChatModel } from "./chat-model.ts"
 import { formats } from "./formats/formats.ts"
+import type { Infill } from "./infill.ts"
 import { foreign, type Text } from "./jinja/text.ts"
 import { type Prompt, type PromptRequest, preparePrompt, visibleTools } from "./prompt.ts"
 import { FROM_REQUEST } from "./rendering.ts"
@@ -50,6 +51,23 @@ export class Prompts {
     throw problem("invalid_value", { problem: "prompt must hold at least one token." }, "prompt")
   }
 
+  /** What asks for the text between two others. */
+  async ofInfill(
+    { order, middle }: Infill,
+    texts: { prefix: string | Int32Array; suffix: string },
+    caller: Caller,
+  ): Promise<Int32Array> {
+    const tokens: number[] = [...this.#model.tokenizer.prefix]
+    for (const [name, mark] of order) {
+      const text = texts[name]
+      const field = name === "prefix" ? "prompt" : "suffix"
+      tokens.push(mark)
+      const own = typeof text === "string" ? await this.#plain(text, field, caller) : text
+      for (const token of own) tokens.push(token)
+    }
+    return Int32Array.from([...tokens, ...middle])
+  }
+
   #rendered(request: PromptRequest, encode: Encode, caller?: Caller): Promise<Prompt> {
     const { template, toolTemplate, toolFormat } = this.#model
     const chosen = visibleTools(request).length > 0 ? toolTemplate : template
@@ -60,13 +78,17 @@ export class Prompts {
   }
 
   async #encoded(text: string, caller: Caller): Promise<Int32Array> {
-    const own = await this.#fitting("prompt", caller)(foreign(text, FROM_REQUEST))
+    const own = await this.#plain(text, "prompt", caller)
     const { prefix } = this.#model.tokenizer
     if (prefix.length === 0) return own
     const tokens = new Int32Array(prefix.length + own.length)
     tokens.set(prefix)
     tokens.set(own, prefix.length)
     return tokens
+  }
+
+  #plain(text: string, field: string, caller: Caller): Promise<Int32Array> {
+    return this.#fitting(field, caller)(foreign(text, FROM_REQUEST))
   }
 
   /** Encodes what can fit, and what costs so little that its length is better told exactly. */

@@ -16,7 +16,7 @@ const kinds = {
 test.each<[Kind | "both", string, unknown]>([
   ["both", "functions", [{ name: "f" }]],
   ["both", "function_call", { name: "f" }],
-  ["both", "suffix", "end"],
+  ["chat", "suffix", "end"],
   ["both", "best_of", 4],
   ["both", "store", true],
   ["both", "modalities", ["text", "audio"]],
@@ -118,7 +118,7 @@ test("a last message of the assistant is continued, whichever of two fields says
 })
 
 test("no row refuses a field that its kind of completion has built", () => {
-  const literal = ["suffix", "best_of", "store"] // in the schemas with the one value that asks for nothing
+  const literal = ["best_of", "store"] // in the schemas with the one value that asks for nothing
   for (const [kind, { schema }] of Object.entries(kinds)) {
     const refused = unsupported
       .filter(({ by = kind }) => by === kind)

@@ -50,8 +50,9 @@ export const unsupported: readonly Refusal[] = [
   },
   {
     params: ["suffix"],
+    by: "chat",
     asked: isFilled,
-    because: "filling in between two texts is not supported.",
+    because: "POST /v1/completions fills in between two texts.",
   },
   {
     params: ["best_of"],

@@ -41,7 +41,7 @@ test.each([
   [{ prompt: [[1], []] }, "prompt[1]"],
   [{ prompt: [-1] }, "prompt[0]"],
   [{ prompt: ["a", "b"], n: 100 }, "prompt"],
-  [{ prompt: "a", suffix: "b" }, "suffix"],
+  [{ prompt: "a", suffix: "b", echo: true }, "echo"],
   [{ prompt: "a", best_of: 3 }, "best_of"],
   [{ prompt: "a", max_tokens: 0 }, "max_tokens"],
   [{ prompt: "a", echo: true, max_tokens: -1 }, "max_tokens"],

@@ -29,6 +29,7 @@ export function* readingCompletion(
   if (body.max_tokens === 0 && !body.echo) {
     throw fault("max_tokens", "may be 0 only with echo")
   }
+  if (body.suffix && body.echo) throw fault("echo", "cannot repeat a prompt that has a suffix")
   const prompts = yield* readingPrompts(body.prompt, model)
   const choices = body.n ?? 1
   assertFew(prompts.length, choices)
@@ -45,6 +46,7 @@ export function* readingCompletion(
       topLogprobs: body.logprobs ?? undefined,
     },
     ...(format && { format }),
+    ...(body.suffix && { suffix: body.suffix }),
   }
   return { prompts, common }
 }

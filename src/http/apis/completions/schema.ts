@@ -35,7 +35,10 @@ export const CompletionRequest = Type.Object(
       Type.Integer({ minimum: 0, maximum: 20 }),
       "How many of the likeliest tokens to tell for each position, beside the token itself.",
     ),
-    suffix: optional(Type.Literal(""), "Only the empty text."),
+    suffix: optional(
+      text,
+      "What follows the reply, which fills in between the prompt and this; for models with tokens of their own for that.",
+    ),
     best_of: optional(Type.Integer(), "Only 1, or the same as n."),
   },
   { title: "CompletionRequest" },
