@@ -329,3 +329,11 @@ export function systemProblem(error: unknown): Problem | undefined {
   const call = path === undefined || syscall.endsWith(path) ? syscall : `${syscall} ${path}`
   return problem("system_refused", { call, problem: `${words} (${code})` })
 }
+
+/** A stranger's words as they may stand in a sentence: nothing in them ends its line or moves a terminal's cursor. */
+export function printable(text: string): string {
+  return text.replace(
+    /[\p{Cc}\u2028\u2029]/gu,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  )
+}

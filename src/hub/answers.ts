@@ -1,7 +1,7 @@
 // What the hub says of a repository, and what is made of its refusals: one sentence with the cure. The protocol is that of
 // https://huggingface.co/docs/hub/api; codes of errors come in the header x-error-code.
 
-import { Problem, problem } from "../errors.ts"
+import { Problem, printable, problem } from "../errors.ts"
 import type { Listed } from "./cache.ts"
 import type { Answer, Client } from "./client.ts"
 import { type HubName, leavesItsFolder, type RemoteName } from "./names.ts"
@@ -101,7 +101,7 @@ function listedOf(siblings: readonly unknown[]): Map<string, Listed> {
     const { rfilename: path, size, blobId, lfs } = (sibling ?? {}) as Record<string, unknown>
     const etag = (lfs as { sha256?: unknown } | null | undefined)?.sha256 ?? blobId
     if (typeof blobId !== "string" || typeof size !== "number") continue
-    if (typeof path !== "string" || leavesItsFolder(path) || /[\\\0]/.test(path)) continue
+    if (typeof path !== "string" || leavesItsFolder(path) || /[\\\p{Cc}]/u.test(path)) continue
     if (!Number.isSafeInteger(size) || size < 0) continue
     if (typeof etag === "string" && ETAG.test(etag)) files.set(path, { size, etag, blobId })
   }
@@ -215,7 +215,7 @@ async function refusal(
   const { origin } = client.endpoint
   const host = hostFor(client, name)
   const renamed = newName(client, answer)
-  const said = String(headers["x-error-message"] ?? "").slice(0, 200)
+  const said = printable(String(headers["x-error-message"] ?? "").slice(0, 200))
   answer.body.resume()
   if (status === 429) {
     const cure = client.tokenSource ? "" : ", or set HF_TOKEN, which allows more"

@@ -29,6 +29,7 @@ import {
   TOKEN,
 } from "../../test/hub-server.ts"
 import { uniform } from "../../test/random.ts"
+import { Problem } from "../errors.ts"
 import { fetchModel, type HubOptions, pullModel } from "./hub.ts"
 import { downloadedModels, removeModel } from "./models.ts"
 import { parseName } from "./names.ts"
@@ -309,6 +310,57 @@ test("a mirror that lists bare names is asked for the tree, and told apart from 
   await expect(pull("org/model")).rejects.toThrow(
     "refuses org/model: it lists files without their sizes and checksums",
   )
+})
+
+test("a listing with anything in any place ends in a model or in a sentence, and leaves the cache alone", async () => {
+  const reply = await (
+    await globalThis.fetch(`${hub.url}/api/models/org/model/revision/main?blobs=true`)
+  ).text()
+  const random = uniform(11)
+  const pick = <T>(among: readonly T[]): T => among[Math.floor(random() * among.length)]!
+  const odd = [
+    null,
+    0,
+    -1,
+    0.5,
+    2 ** 53,
+    2 ** 60,
+    "",
+    "..",
+    "../../x",
+    "/x",
+    "a\n\u001bb",
+    [],
+    {},
+    true,
+  ]
+  hub.instead = ({ path }, response) => {
+    if (!path.startsWith("/api/")) return false
+    if (random() < 0.3) response.end(reply.slice(0, Math.floor(random() * reply.length)))
+    else {
+      const values = reply.match(/"[^"]*"(?!:)|\b\d+\b|true|false/g)!.length
+      const chosen = Math.floor(random() * values)
+      let at = 0
+      const changed = reply.replace(/"[^"]*"(?!:)|\b\d+\b|true|false/g, (value) =>
+        at++ === chosen ? JSON.stringify(pick(odd)) : value,
+      )
+      response.end(changed)
+    }
+    return true
+  }
+  let refused = 0
+  for (let i = 0; i < 200; i++) {
+    await pull("org/model").catch((error: Error) => {
+      expect(error).toBeInstanceOf(Problem)
+      expect(error.message).not.toMatch(/\p{Cc}|undefined|\[object/u)
+      refused++
+    })
+  }
+  expect(refused).toBeGreaterThan(100)
+  expect(readdirSync(home).filter((name) => !["hub", "cache"].includes(name))).toEqual([])
+  expect(readdirSync(place()).sort()).toEqual([".locks", "models--org--model"])
+  hub.instead = () => false
+  expect(holds(join(await pull("org/model"), "model.safetensors"), WEIGHTS)).toBe(true)
 })
 
 test("offline, what is there is used and nobody is asked", async () => {

@@ -1,7 +1,7 @@
 // Which files of a repository are a model, and which of them are read: a folder in safetensors, one that was compiled, or one
 // GGUF file with its parts. Code, pickles, other formats of the same weights and libraries are never among them.
 
-import { problem } from "../errors.ts"
+import { printable, problem } from "../errors.ts"
 
 export interface Selection {
   /** Those that the model needs; the small ones, which say what it is, come first. */
@@ -43,7 +43,8 @@ export async function selectModel(
   file: string | undefined,
   readIndex: () => Promise<string>,
 ): Promise<Selection> {
-  const unfit = (what: string) => problem("hub_unfit", { model: repository, problem: what })
+  const unfit = (what: string) =>
+    problem("hub_unfit", { model: repository, problem: printable(what) })
   const has = (path: string) => paths.includes(path)
   if (file === undefined) {
     const texts = TEXTS.filter(has)
@@ -107,7 +108,8 @@ export function ggufGroups(paths: readonly string[]): GgufGroup[] {
 
 function ggufOf(repository: string, paths: readonly string[], file: string | undefined): Selection {
   const groups = ggufGroups(paths)
-  const unfit = (what: string) => problem("hub_unfit", { model: repository, problem: what })
+  const unfit = (what: string) =>
+    problem("hub_unfit", { model: repository, problem: printable(what) })
   if (groups.length === 0) throw unfit(whyNone(paths, file))
   const chosen = file === undefined ? groups : groups.filter((group) => isMeant(group, file))
   const names = (of: readonly GgufGroup[]) =>

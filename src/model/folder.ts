@@ -6,7 +6,7 @@ import { realpathSync } from "node:fs"
 import { type FileHandle, open, readFile, realpath, stat } from "node:fs/promises"
 import { basename, dirname, join, sep } from "node:path"
 import { openWhole } from "../closing.ts"
-import { type Problem, problem } from "../errors.ts"
+import { type Problem, printable, problem } from "../errors.ts"
 import { isBlob, snapshotAround } from "../hub/cache.ts"
 
 export type Json = Readonly<Record<string, unknown>>
@@ -31,7 +31,7 @@ export class Folder {
 
   /** The problem `model_broken`, naming a file of this folder. */
   broken(file: string, what: string): Problem {
-    return problem("model_broken", { file: join(this.path, file), problem: what })
+    return problem("model_broken", { file: join(this.path, file), problem: printable(what) })
   }
 
   #unreadable(file: string, { code }: NodeJS.ErrnoException): Problem {

@@ -226,6 +226,8 @@ function sentencePieces(keys: Keys, lists: Lists): Json {
   }
 }
 
+const MAX_PIECE = 1024 // characters, of which every cut is looked at; SentencePiece's own limit is 16, unless told otherwise
+
 /** Every cut of a token into two, those of the highest score first. */
 function scoredMerges(keys: Keys, { tokens, kinds }: Lists): [string, string][] {
   const listed = keys.textsIfThere("tokenizer.ggml.merges")
@@ -243,6 +245,8 @@ function scoredMerges(keys: Keys, { tokens, kinds }: Lists): [string, string][] 
   for (const [id, token] of tokens.entries()) {
     if (kinds[id] !== NORMAL) continue
     const characters = Array.from(token)
+    if (characters.length > MAX_PIECE)
+      throw keys.wrong("tokenizer.ggml.tokens", `holds one of ${characters.length} characters`)
     for (let at = 1; at < characters.length; at++) {
       const left = ids.get(characters.slice(0, at).join(""))
       const right = left === undefined ? undefined : ids.get(characters.slice(at).join(""))
