@@ -4,7 +4,7 @@
 //   npx tsx examples/embedded.ts
 
 import assert from "node:assert/strict"
-import { createApp } from "../src/index.ts"
+import { createApp } from "sinter"
 
 const app = await createApp({ model: "tiny", mode: "server", maxQueue: 16 })
 try {

@@ -1,18 +1,23 @@
-// An answer without HTTP: the model inside one's own process, asked for by a function call.
+// A model inside one's own process, asked by function calls: an answer as it is written, and a value by a schema.
 //
 //   npx tsx examples/reply.ts ["a question"]
 
-import { createApp } from "../src/index.ts"
+import { load } from "sinter"
 
-const app = await createApp({ model: "tiny" })
+const model = await load("tiny")
 try {
-  const { chat } = await app.ready
-  const { events } = await chat.reply({
-    messages: [{ role: "user", content: process.argv[2] ?? "Hello! Who are you?" }],
-    sampling: { temperature: 0 },
-  })
-  for await (const event of events) if (event.kind === "content") process.stdout.write(event.text)
+  const question = process.argv[2] ?? "Hello! Who are you?"
+  for await (const piece of model.chat(question, { temperature: 0 })) process.stdout.write(piece)
   process.stdout.write("\n")
+
+  const schema = {
+    type: "object",
+    properties: { name: { type: "string", maxLength: 20 } },
+    required: ["name"],
+    additionalProperties: false,
+  }
+  const { name } = await model.schema<{ name: string }>("A name as JSON, please.", schema)
+  process.stdout.write(`${name}\n`)
 } finally {
-  await app.close()
+  await model.close()
 }

@@ -3,7 +3,7 @@
 //   npx tsx examples/stream.ts ["a question"]
 
 import OpenAI from "openai"
-import { createApp } from "../src/index.ts"
+import { createApp } from "sinter"
 
 const app = await createApp({ model: "tiny" })
 try {

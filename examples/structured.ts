@@ -3,7 +3,7 @@
 //   npx tsx examples/structured.ts ["a sentence about somebody"]
 
 import OpenAI from "openai"
-import { createApp } from "../src/index.ts"
+import { createApp } from "sinter"
 
 const sentence = process.argv[2] ?? "Tom lives in Oslo and is 31 years old."
 const schema = {

@@ -4,7 +4,7 @@
 //   npx tsx examples/tools.ts ["a question"]
 
 import OpenAI from "openai"
-import { createApp } from "../src/index.ts"
+import { createApp } from "sinter"
 
 const functions: Record<string, (given: { city: string }) => unknown> = {
   get_weather: ({ city }) => ({ temperature: city.length * 3, sky: "sunny" }),

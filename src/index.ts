@@ -1,5 +1,15 @@
-// What `import … from "sinter"` gives: the server, to be run inside one's own process.
+// What `import … from "sinter"` gives: a model inside one's own process, and the server.
 
+export {
+  type Answer,
+  type ChatFields,
+  type ChatInput,
+  type GenerateFields,
+  type LoadOptions,
+  load,
+  type Model,
+  type Reply,
+} from "./app/library.ts"
 export type { AppChat, ChatCall, CompletionCall } from "./app/requests.ts"
 export { type App, type AppOptions, createApp, type Ready, type Summary } from "./app.ts"
 export type { ChatMessage, ChatReply, ReplyEvent } from "./chat/conversation.ts"

@@ -126,9 +126,10 @@ test("a temporary folder that cannot be written is a sentence", async () => {
 })
 
 test("its library can be imported", () => {
-  const script = 'import("sinter").then(({ createApp }) => console.log(typeof createApp))'
+  const script =
+    'import("sinter").then(({ createApp, load }) => console.log(typeof createApp, typeof load))'
   const printed = execFileSync(process.execPath, ["-e", script], { cwd: empty, encoding: "utf8" })
-  expect(printed).toBe("function\n")
+  expect(printed).toBe("function function\n")
 })
 
 const readme = readFileSync(join(root, "README.md"), "utf8")

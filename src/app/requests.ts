@@ -36,8 +36,8 @@ const NEVER = new AbortController().signal
 
 function chatRequest(call: ChatCall): ChatRequest {
   const fields = { ...shared(), templateArguments: {}, reasoning: "split" } as const
-  const optional = ["tools", "toolChoice", "parallelToolCalls", "format"]
-  checkNames("reply", call, ["messages", ...Object.keys(fields), ...optional])
+  const tools = ["tools", "toolChoice", "parallelToolCalls"]
+  checkNames("reply", call, ["messages", ...Object.keys(fields), ...OPTIONAL, ...tools])
   const { messages } = call
   if (!Array.isArray(messages)) throw wrong("messages", "must be a list of messages", messages)
   messages.forEach(checkMessage)
@@ -58,12 +58,15 @@ function checkMessage(message: ChatCall["messages"][number], i: number): void {
 
 function completionRequest(call: CompletionCall): CompletionRequest {
   const fields = { ...shared(), echo: false }
-  checkNames("complete", call, ["prompt", ...Object.keys(fields)])
+  checkNames("complete", call, ["prompt", "suffix", ...Object.keys(fields), ...OPTIONAL])
   const { prompt } = call
   if (typeof prompt !== "string" && !(prompt instanceof Int32Array))
     throw wrong("prompt", "must be a text or an Int32Array of token ids", prompt)
   return { ...fields, ...said(call), sampling: sampling(call.sampling) }
 }
+
+/** What both may say and has no default. */
+const OPTIONAL = ["format", "minTokens", "stopTokens"]
 
 const shared = () => ({
   id: randomUUID(),
@@ -82,7 +85,7 @@ function sampling(given: Partial<SamplingParams> = {}): SamplingParams {
 }
 
 /** A typing error must not become a default. */
-function checkNames(what: string, given: object, known: readonly string[]): void {
+export function checkNames(what: string, given: object, known: readonly string[]): void {
   if (typeof given !== "object" || given === null) throw wrong(what, "must be an object", given)
   const unknown = Object.keys(given).find((name) => !known.includes(name))
   if (unknown !== undefined)

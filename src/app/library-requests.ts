@@ -1,0 +1,46 @@
+// From a function call's fields to the requests that HTTP makes of bodies, by the same checks.
+
+import { randomUUID } from "node:crypto"
+import type { ChatReply } from "../chat/conversation.ts"
+import { readingChat } from "../http/apis/chat/request.ts"
+import { ChatCompletionRequest } from "../http/apis/chat/schema.ts"
+import { readingCompletion } from "../http/apis/completions/request.ts"
+import { CompletionRequest } from "../http/apis/completions/schema.ts"
+import { refuse } from "../http/apis/refusals.ts"
+import { checking } from "../http/check.ts"
+import type { Json } from "../http/json.ts"
+import type { Service } from "../http/service.ts"
+import { inTurns } from "../http/turns.ts"
+import type { ChatFields, GenerateFields } from "./library.ts"
+import { checkNames } from "./requests.ts"
+
+const origin = () => ({ id: randomUUID(), scope: "", reasoning: "split" }) as const
+
+/** @throws the problem that refuses it */
+export async function startChat(
+  service: Service,
+  messages: ChatCompletionRequest["messages"],
+  { signal: _, ...fields }: ChatFields,
+  signal: AbortSignal,
+): Promise<ChatReply> {
+  checkNames("chat", fields, Object.keys(ChatCompletionRequest.properties))
+  const given = { model: service.model.names[0]!, messages, ...fields } as unknown as Json
+  refuse(given, "chat")
+  const body = await inTurns(checking(ChatCompletionRequest, given))
+  return service.chat.reply(await inTurns(readingChat(body, service, origin())), signal)
+}
+
+/** @throws the problem that refuses it */
+export async function startText(
+  service: Service,
+  prompt: string,
+  { signal: _, ...fields }: GenerateFields,
+  signal: AbortSignal,
+): Promise<ChatReply> {
+  checkNames("generate", fields, Object.keys(CompletionRequest.properties))
+  const given = { model: service.model.names[0]!, prompt, ...fields } as unknown as Json
+  refuse(given, "completions")
+  const body = await inTurns(checking(CompletionRequest, given))
+  const { common } = await inTurns(readingCompletion(body, service, origin()))
+  return service.chat.complete({ ...common, prompt: body.prompt as string }, signal)
+}
