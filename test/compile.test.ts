@@ -193,23 +193,36 @@ function hostileLibrary(mark: string): Buffer {
   return seal(readFileSync(object), readManifest(library))
 }
 
-compiling("a library that came with a model folder is not run unless it is trusted", async () => {
-  const folder = join(scratch, "downloaded")
-  execFileSync("cp", ["-r", compiled, folder])
-  const mark = join(scratch, "hostile-code-ran")
-  writeFileSync(join(folder, "lib/cpu.so"), hostileLibrary(mark))
-  const server = await serving([folder])
-  expect(server.err()).toMatch(
-    /downloaded\/lib\/cpu\.so was not built on this machine and is not opened; .+--trust-libraries/,
-  )
-  const { said, expected } = await greedy(server, goldenFolder("mlc", "llama-wide-q4f16_1"), folder)
-  expect(said).toBe(expected)
-  await server.stop()
-  expect(existsSync(mark)).toBe(false)
-  const trusting = ["serve", folder, "--port", "0", "--trust-libraries"]
-  expect((await run(trusting, "", built, cache)).code).not.toBe(0)
-  expect(existsSync(mark)).toBe(true)
-})
+compiling(
+  "a library that came with a downloaded model is not run unless it is trusted",
+  async () => {
+    const commit = "0123456789abcdef0123456789abcdef01234567"
+    const repository = join(scratch, "hub", "models--org--downloaded")
+    const folder = join(repository, "snapshots", commit)
+    for (const name of ["refs", "blobs", "snapshots"])
+      mkdirSync(join(repository, name), { recursive: true })
+    writeFileSync(join(repository, "refs/main"), commit)
+    execFileSync("cp", ["-r", compiled, folder])
+    const mark = join(scratch, "hostile-code-ran")
+    writeFileSync(join(repository, "blobs/library"), hostileLibrary(mark))
+    rmSync(join(folder, "lib/cpu.so"))
+    symlinkSync("../../../blobs/library", join(folder, "lib/cpu.so"))
+    const name = "org/downloaded"
+    const env = { ...cache, HF_HUB_CACHE: join(scratch, "hub"), HF_HUB_OFFLINE: "1" }
+    const server = await serving([name], env)
+    expect(server.err()).toMatch(
+      /lib\/cpu\.so was not built on this machine and is not opened; .+--trust-libraries/,
+    )
+    expect(server.out()).toMatch(/program +(built now by|.+on the shelf)/)
+    const { said, expected } = await greedy(server, goldenFolder("mlc", "llama-wide-q4f16_1"), name)
+    expect(said).toBe(expected)
+    await server.stop()
+    expect(existsSync(mark)).toBe(false)
+    const trusting = ["serve", name, "--port", "0", "--trust-libraries"]
+    expect((await run(trusting, "", built, env)).code).not.toBe(0)
+    expect(existsSync(mark)).toBe(true)
+  },
+)
 
 compiling("another machine builds the library anew, or trusts the one it was sent", async () => {
   const elsewhere = { XDG_CACHE_HOME: join(scratch, "elsewhere") }
