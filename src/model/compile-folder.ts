@@ -23,6 +23,7 @@ import { Folder, isObject, type Json } from "./folder.ts"
 import { weightsOf } from "./graph-weights.ts"
 import type { Head } from "./head.ts"
 import type { Model } from "./model.ts"
+import { TOKENIZER_MODEL } from "./tokenizer-model.ts"
 import { convertible } from "./weights/convert.ts"
 import { mlcNames } from "./weights/mlc-names.ts"
 import { writeMlc } from "./weights/write-mlc.ts"
@@ -64,6 +65,8 @@ export async function compileFolder(
     }
     if (isGguf) await writeTexts(model, directory)
     else await copyFiles(folder, COPIED, directory)
+    if (basename(model.texts.tokenizer.file) === TOKENIZER_MODEL)
+      await writeFile(join(directory, "tokenizer.json"), model.texts.tokenizer.text)
     // A conversation that an MLC configuration describes goes along as the template that was made of it.
     const template = model.texts.templates.get("default")
     if (template && basename(template.file) === model.configuration)

@@ -93,6 +93,11 @@ export class Folder {
   }
 
   async text(file: string): Promise<string> {
+    return this.decode(await this.bytes(file), file)
+  }
+
+  /** All of a small file. */
+  async bytes(file: string): Promise<Uint8Array> {
     const entry = await this.#find(file)
     if (!entry) throw this.broken(file, "there is no such file")
     if (entry.size > MAX_TEXT)
@@ -101,7 +106,7 @@ export class Folder {
       throw this.#unreadable(file, error)
     })
     if (bytes.subarray(0, POINTER.length).equals(POINTER)) throw this.#pointer(file)
-    return this.decode(bytes, file)
+    return bytes
   }
 
   decode(bytes: Uint8Array, file: string): string {

@@ -24,6 +24,7 @@ export function modelsPage(): string {
     "Each is compared with logits that independent programs computed, on the interpreter and on compiled kernels.",
     "What a configuration says that would change the mathematics and is not known is refused by name, never left out.",
     "Models that also see or hear are served as the text model inside of them.",
+    "Without a `tokenizer.json`, SentencePiece's `tokenizer.model` is read: BPE and Unigram.",
     "Weights in PyTorch's own files (`.bin`, `.pt`, `.pth`) are pickles, which can run any program: they are refused, with the line that",
     "converts them.",
     "",

@@ -4,9 +4,10 @@
 import { conversationPrefix, conversationStops, conversationTemplate } from "./conversation.ts"
 import { Fields } from "./fields.ts"
 import { type Folder, isObject, type Json } from "./folder.ts"
+import { readTokenizerModel, TOKENIZER_MODEL } from "./tokenizer-model.ts"
 
 export interface ModelTexts {
-  tokenizer: TextFile // tokenizer.json
+  tokenizer: TextFile // in the words of a tokenizer.json
   /** The model's Jinja templates by name; the one for every purpose is "default". */
   templates: ReadonlyMap<string, TextFile>
   /** bos_token, eos_token and the like: how they are spelled. */
@@ -43,7 +44,7 @@ export async function readTexts(
   const generation = await generationFields(folder)
   const ends = generation?.has("eos_token_id") ? generation : config
   return {
-    tokenizer: await textFile(folder, "tokenizer.json"),
+    tokenizer: await readTokenizer(folder, tokenizerConfig),
     templates: await readTemplates(folder, tokenizerConfig),
     specialTokens: { ...spellings(special), ...spellings(tokenizerConfig) },
     endTokens: ends.tokens("eos_token_id", vocabulary),
@@ -79,6 +80,17 @@ async function generationFields(folder: Folder): Promise<Fields | undefined> {
   const file = "generation_config.json"
   const json = await folder.jsonIfThere(file)
   return json && new Fields(json, (what) => folder.broken(file, what))
+}
+
+/** A tokenizer.json, or what a tokenizer.model says in the words of one. */
+async function readTokenizer(folder: Folder, config: Json): Promise<TextFile> {
+  const file = "tokenizer.json"
+  if ((await folder.has(file)) || !(await folder.has(TOKENIZER_MODEL)))
+    return textFile(folder, file)
+  return {
+    file: `${folder.path}/${TOKENIZER_MODEL}`,
+    text: await readTokenizerModel(folder, config),
+  }
 }
 
 async function textFile(folder: Folder, file: string): Promise<TextFile> {

@@ -5,8 +5,12 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:f
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterEach, beforeEach, describe, expect, test } from "vitest"
+import { foreign, Text } from "../../src/chat/jinja/text.ts"
 import { openTemplate } from "../../src/chat/template.ts"
+import { openTokenizer, type Tokenizer } from "../../src/chat/tokenizer.ts"
+import { Folder } from "../../src/model/folder.ts"
 import { type Model, openModel } from "../../src/model/model.ts"
+import { readTokenizerModel } from "../../src/model/tokenizer-model.ts"
 import { goldenFolder } from "./golden.ts"
 
 let folder: string
@@ -185,5 +189,59 @@ describe("a compiled folder", () => {
     expect(await render(model, [{ role: "user", content: "x" }])).toBe(
       "{{ it's }} ' \\ {%{{u}}x\na",
     )
+  })
+})
+
+const pieces = join(import.meta.dirname, "../golden/sentencepiece")
+const golden: Record<string, { text: string; ids: number[] }[]> = JSON.parse(
+  readFileSync(join(pieces, "golden.json"), "utf8"),
+)
+
+describe("a tokenizer.model alone", () => {
+  /** The folder's, with a configuration of its tokenizer. */
+  async function tokenizer(bytes: string | Buffer, config: Changes = {}): Promise<Tokenizer> {
+    writeFileSync(join(folder, "tokenizer.model"), bytes)
+    const text = await readTokenizerModel(new Folder(folder), config)
+    return openTokenizer(text, "tokenizer.model", 500)
+  }
+  const model = (name: string) => readFileSync(join(pieces, `${name}.model`))
+
+  test.each(Object.keys(golden))("%s splits texts as SentencePiece does", async (name) => {
+    const opened = await tokenizer(model(name))
+    for (const { text, ids } of golden[name]!) {
+      const isOwn = name === "bare" && /<mark>|\[USER\]/.test(text)
+      const encoded = await opened.encode(isOwn ? new Text(text) : foreign(text, 1))
+      expect({ text, ids: [...encoded] }).toEqual({ text, ids })
+    }
+    await opened.close()
+  })
+
+  test("what other files add to it is added", async () => {
+    writeFileSync(join(folder, "added_tokens.json"), JSON.stringify({ "<pad>": 480 }))
+    const end = { content: "<|end|>", lstrip: false, rstrip: true, special: true }
+    const config = { legacy: false, eos_token: "<|end|>", added_tokens_decoder: { 481: end } }
+    const opened = await tokenizer(model("bpe"), config)
+    // 263 is "▁the", which only the beginning of a text is: `legacy: false`.
+    expect([...(await opened.encode(new Text("the<pad>the<|end|>  the")))]).toEqual([
+      263, 480, 394, 259, 481, 394, 259,
+    ])
+    await opened.close()
+  })
+
+  test("a folder is opened with it, and says what is wrong with another file", async () => {
+    writeFileSync(join(folder, "tokenizer.model"), model("bpe"))
+    const { texts } = await open(["models", "llama-tied"], {
+      "tokenizer.json": undefined,
+      "tokenizer_config.json": { bos_token: "<s>", added_tokens_decoder: {} },
+    })
+    expect(texts.tokenizer.file).toBe(join(folder, "tokenizer.model"))
+    expect(JSON.parse(texts.tokenizer.text).post_processor.single).toEqual([
+      { SpecialToken: { id: "<s>", type_id: 0 } },
+      { Sequence: { id: "A", type_id: 0 } },
+    ])
+    for (const bytes of ["IQ== 0\nIg== 1\n", "", model("bpe").subarray(0, 1000)])
+      await expect(tokenizer(bytes)).rejects.toThrow(
+        `${folder}/tokenizer.model: it is no model of SentencePiece (`,
+      )
   })
 })

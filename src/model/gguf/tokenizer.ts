@@ -1,19 +1,22 @@
 // A GGUF file's tokenizer as the text of a tokenizer.json, which the chat room reads. Two kinds: byte-level BPE by merges,
-// whose cuts the file only names (cuts.ts), and SentencePiece's BPE, which merges what has the highest score. Those merges
-// are listed here: every cut of a token into two, by the score of the whole, then by the ids of the parts.
+// whose cuts the file only names (cuts.ts), and SentencePiece's BPE, by merges or by scores.
 // Keys: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md#tokenizer
 
 import type { Json } from "../folder.ts"
+import {
+  addedTokens,
+  bpe,
+  KINDS,
+  type Lists,
+  postProcessor,
+  type SpecialIds,
+  scoredMerges,
+  sentencePieces,
+} from "../sentence-pieces.ts"
 import { composed, cuts, wholeWords } from "./cuts.ts"
 import type { Keys } from "./keys.ts"
 
-/** Kinds of tokens. */
-const NORMAL = 1
-const UNKNOWN = 2
-const CONTROL = 3
-const USER = 4
-const UNUSED = 5
-const BYTE = 6
+const { NORMAL, CONTROL, USER, UNUSED } = KINDS
 
 export interface TokenizerTexts {
   json: string // a tokenizer.json
@@ -37,12 +40,12 @@ export function readTokenizer(keys: Keys, vocabulary: number): TokenizerTexts {
     ),
     end: keys.flag("tokenizer.ggml.add_eos_token", false),
   }
-  const parts = model === "gpt2" ? bytePairs(keys, lists, pre) : sentencePieces(keys, lists)
+  const parts = model === "gpt2" ? bytePairs(keys, lists, pre) : piecesOf(keys, lists)
   const json = {
     version: "1.0",
     truncation: null,
     padding: null,
-    added_tokens: addedTokens(lists, model),
+    added_tokens: addedTokens(lists, { unknown: model === "llama" }),
     ...parts,
     post_processor: postProcessor(lists, ids, adds),
   }
@@ -63,11 +66,6 @@ export function readTokenizer(keys: Keys, vocabulary: number): TokenizerTexts {
     endTokens: endTokens(keys, lists, ids.eos),
     beginToken: ids.bos,
   }
-}
-
-interface Lists {
-  tokens: readonly string[]
-  kinds: readonly number[]
 }
 
 function readLists(keys: Keys, vocabulary: number): Lists {
@@ -94,13 +92,6 @@ function looksSpecial(token: string, kind: number | undefined): boolean {
   return kind !== CONTROL && kind !== UNUSED && /^<\|[^|<>\s]+\|>$/.test(token)
 }
 
-interface SpecialIds {
-  bos: number | undefined
-  eos: number | undefined
-  unknown: number | undefined
-  padding: number | undefined
-}
-
 /** What is outside of the vocabulary is as good as not there. */
 function specialIds(keys: Keys, model: "gpt2" | "llama", { tokens }: Lists): SpecialIds {
   const usual = model === "llama" ? { bos: 1, eos: 2, unknown: 0 } : {}
@@ -114,19 +105,6 @@ function specialIds(keys: Keys, model: "gpt2" | "llama", { tokens }: Lists): Spe
     unknown: read("unknown", usual.unknown),
     padding: read("padding"),
   }
-}
-
-function addedTokens({ tokens, kinds }: Lists, model: "gpt2" | "llama"): object[] {
-  const isAdded = (kind: number) =>
-    kind === CONTROL || kind === USER || (kind === UNKNOWN && model === "llama")
-  return tokens.flatMap((content, id) => {
-    const kind = kinds[id]!
-    if (!isAdded(kind)) return []
-    const special = kind !== USER
-    return [
-      { id, content, single_word: false, lstrip: false, rstrip: false, normalized: false, special },
-    ]
-  })
 }
 
 function bytePairs(keys: Keys, { tokens, kinds }: Lists, pre: string | undefined): Json {
@@ -176,117 +154,32 @@ function splitMerge(keys: Keys, merge: string): [string, string] {
   return [merge.slice(0, at), merge.slice(at + 1)]
 }
 
-const bpe = (vocab: Json, merges: readonly [string, string][]) => ({
-  type: "BPE",
-  dropout: null,
-  continuing_subword_prefix: null,
-  end_of_word_suffix: null,
-  vocab,
-  merges,
-})
-
-const BLANK = "▁"
-
-function sentencePieces(keys: Keys, lists: Lists): Json {
-  const { tokens, kinds } = lists
-  const prefixed = keys.flag("tokenizer.ggml.add_space_prefix", true)
-  const unknown = kinds.indexOf(UNKNOWN)
-  const vocab = Object.fromEntries(
-    tokens.flatMap((token, id) => (kinds[id] === UNUSED ? [] : [[token, id]])),
-  )
-  const replace = (from: string, to: string) => ({
-    type: "Replace",
-    pattern: { String: from },
-    content: to,
-  })
-  const prepend = { type: "Prepend", prepend: BLANK }
-  const strip = { type: "Strip", content: " ", start: 1, stop: 0 }
-  return {
-    normalizer: {
-      type: "Sequence",
-      normalizers: [...(prefixed ? [prepend] : []), replace(" ", BLANK)],
-    },
-    pre_tokenizer: null,
-    decoder: {
-      type: "Sequence",
-      decoders: [
-        replace(BLANK, " "),
-        { type: "ByteFallback" },
-        { type: "Fuse" },
-        ...(prefixed ? [strip] : []),
-      ],
-    },
-    model: {
-      ...bpe(vocab, scoredMerges(keys, lists)),
-      unk_token: unknown < 0 ? null : tokens[unknown],
-      fuse_unk: true,
-      byte_fallback: kinds.includes(BYTE),
-      ignore_merges: false,
-    },
-  }
-}
-
 const MAX_PIECE = 1024 // characters, of which every cut is looked at; SentencePiece's own limit is 16, unless told otherwise
 
-/** Every cut of a token into two, those of the highest score first. */
-function scoredMerges(keys: Keys, { tokens, kinds }: Lists): [string, string][] {
-  const listed = keys.textsIfThere("tokenizer.ggml.merges")
-  if (listed) return listed.map((merge) => splitMerge(keys, merge))
-  const scores = keys.numbersIfThere("tokenizer.ggml.scores")
-  if (!scores || scores.length < tokens.length)
-    throw keys.wrong(
-      "tokenizer.ggml.scores",
-      `has ${scores?.length ?? 0} entries for ${tokens.length} tokens`,
-    )
-  const ids = new Map<string, number>()
-  for (const [id, token] of tokens.entries())
-    if (kinds[id] === NORMAL || kinds[id] === USER || kinds[id] === UNUSED) ids.set(token, id)
-  const merges: { score: number; left: number; right: number }[] = []
-  for (const [id, token] of tokens.entries()) {
-    if (kinds[id] !== NORMAL) continue
-    const characters = Array.from(token)
-    if (characters.length > MAX_PIECE)
-      throw keys.wrong("tokenizer.ggml.tokens", `holds one of ${characters.length} characters`)
-    for (let at = 1; at < characters.length; at++) {
-      const left = ids.get(characters.slice(0, at).join(""))
-      const right = left === undefined ? undefined : ids.get(characters.slice(at).join(""))
-      if (left !== undefined && right !== undefined)
-        merges.push({ score: scores[id]!, left, right })
-    }
-  }
-  merges.sort((a, b) => b.score - a.score || a.left - b.left || a.right - b.right)
-  return merges.map(({ left, right }) => [tokens[left]!, tokens[right]!])
+function assertShort(keys: Keys, { tokens, kinds }: Lists): void {
+  const lengths = tokens.map((token, id) => (kinds[id] === NORMAL ? Array.from(token).length : 0))
+  const long = lengths.find((length) => length > MAX_PIECE)
+  if (long !== undefined)
+    throw keys.wrong("tokenizer.ggml.tokens", `holds one of ${long} characters`)
 }
 
-/** The tokens for beginning and end around a text, where the file wants them. */
-function postProcessor(
-  { tokens }: Lists,
-  { bos, eos }: SpecialIds,
-  adds: { begin: boolean; end: boolean },
-): Json | null {
-  const begin = adds.begin && bos !== undefined ? [bos] : []
-  const end = adds.end && eos !== undefined ? [eos] : []
-  if (begin.length + end.length === 0) return null
-  const special = (id: number, type: number) => ({
-    SpecialToken: { id: tokens[id], type_id: type },
-  })
-  const text = (id: "A" | "B", type: number) => ({ Sequence: { id, type_id: type } })
-  const around = (id: "A" | "B", type: number) => [
-    ...begin.map((token) => special(token, type)),
-    text(id, type),
-    ...end.map((token) => special(token, type)),
-  ]
-  return {
-    type: "TemplateProcessing",
-    single: around("A", 0),
-    pair: [...around("A", 0), ...around("B", 1)],
-    special_tokens: Object.fromEntries(
-      [...begin, ...end].map((id) => [
-        tokens[id],
-        { id: tokens[id], ids: [id], tokens: [tokens[id]] },
-      ]),
-    ),
-  }
+function piecesOf(keys: Keys, lists: Lists): Json {
+  const listed = keys.textsIfThere("tokenizer.ggml.merges")
+  if (!listed) assertShort(keys, lists)
+  const merges = listed
+    ? listed.map((merge) => splitMerge(keys, merge))
+    : scoredMerges(lists, scoresOf(keys, lists))
+  const prefixed = keys.flag("tokenizer.ggml.add_space_prefix", true) ? "each" : "none"
+  return sentencePieces({ ...lists, by: { merges }, prefixed, normalizers: [] })
+}
+
+function scoresOf(keys: Keys, { tokens }: Lists): readonly number[] {
+  const scores = keys.numbersIfThere("tokenizer.ggml.scores")
+  if (scores && scores.length >= tokens.length) return scores
+  throw keys.wrong(
+    "tokenizer.ggml.scores",
+    `has ${scores?.length ?? 0} entries for ${tokens.length} tokens`,
+  )
 }
 
 /** Tokens that end an answer under whatever name: one is rarely all. */

@@ -1,0 +1,175 @@
+// A tokenizer of SentencePiece as the text of a tokenizer.json, whoever tells its pieces: a GGUF file or a tokenizer.model. BPE
+// merges what has the highest score; those merges are listed here: every cut of a piece into two, by the score of the whole,
+// then by the ids of the parts. Unigram takes its scores as they are.
+
+import type { Json } from "./folder.ts"
+
+/** Kinds of tokens, in SentencePiece's own numbers. */
+export const KINDS = { NORMAL: 1, UNKNOWN: 2, CONTROL: 3, USER: 4, UNUSED: 5, BYTE: 6 } as const
+
+const { NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE } = KINDS
+
+/** By id. */
+export interface Lists {
+  tokens: readonly string[]
+  kinds: readonly number[]
+}
+
+export interface SpecialIds {
+  bos: number | undefined
+  eos: number | undefined
+  unknown: number | undefined
+  padding: number | undefined
+}
+
+/** What is not text: tokens that are written as they stand, and those that nobody can write. */
+export function addedTokens({ tokens, kinds }: Lists, { unknown }: { unknown: boolean }): object[] {
+  const isAdded = (kind: number) =>
+    kind === CONTROL || kind === USER || (kind === UNKNOWN && unknown)
+  return tokens.flatMap((content, id) => {
+    const kind = kinds[id]!
+    if (!isAdded(kind)) return []
+    const special = kind !== USER
+    return [
+      { id, content, single_word: false, lstrip: false, rstrip: false, normalized: false, special },
+    ]
+  })
+}
+
+const BLANK = "▁"
+
+const replace = (pattern: { String: string } | { Regex: string }, content: string) => ({
+  type: "Replace",
+  pattern,
+  content,
+})
+
+export interface Pieces extends Lists {
+  /** How pieces are chosen: by these merges, or by the scores of all. */
+  by: { merges: readonly [string, string][] } | { scores: readonly number[] }
+  /** Where a blank is put before the text: each stretch between control tokens, the first alone, or none. */
+  prefixed: "each" | "first" | "none"
+  /** What happens to a text before its blanks are written as ▁. */
+  normalizers: readonly Json[]
+}
+
+/** Normalizer, cuts, decoder and model. */
+export function sentencePieces({ tokens, kinds, by, prefixed, normalizers }: Pieces): Json {
+  const unknown = kinds.indexOf(UNKNOWN)
+  const rest = { byte_fallback: kinds.includes(BYTE) }
+  const prepend = { type: "Prepend", prepend: BLANK }
+  const first = {
+    type: "Metaspace",
+    replacement: BLANK,
+    prepend_scheme: "first",
+    split: false,
+  }
+  const blanks =
+    prefixed === "first"
+      ? []
+      : [...(prefixed === "each" ? [prepend] : []), replace({ String: " " }, BLANK)]
+  const all = [...normalizers, ...blanks]
+  const strip = { type: "Strip", content: " ", start: 1, stop: 0 }
+  return {
+    normalizer: all.length > 0 ? { type: "Sequence", normalizers: all } : null,
+    pre_tokenizer: prefixed === "first" ? first : null,
+    decoder: {
+      type: "Sequence",
+      decoders: [
+        replace({ String: BLANK }, " "),
+        { type: "ByteFallback" },
+        { type: "Fuse" },
+        ...(prefixed === "none" ? [] : [strip]),
+      ],
+    },
+    model:
+      "scores" in by
+        ? {
+            type: "Unigram",
+            unk_id: unknown < 0 ? null : unknown,
+            vocab: scored({ tokens, kinds }, by),
+            ...rest,
+          }
+        : {
+            ...bpe(vocabularyOf({ tokens, kinds }), by.merges),
+            unk_token: unknown < 0 ? null : tokens[unknown],
+            fuse_unk: true,
+            ignore_merges: false,
+            ...rest,
+          },
+  }
+}
+
+/** The unknown piece by a spelling that no text has: the library would find its own in one. */
+function scored({ tokens, kinds }: Lists, { scores }: { scores: readonly number[] }) {
+  return tokens.map((token, id) => [kinds[id] === UNKNOWN ? "\u{10ffff}" : token, scores[id]!])
+}
+
+function vocabularyOf({ tokens, kinds }: Lists): Json {
+  return Object.fromEntries(
+    tokens.flatMap((token, id) => (kinds[id] === UNUSED ? [] : [[token, id]])),
+  )
+}
+
+export const bpe = (vocab: Json, merges: readonly [string, string][]) => ({
+  type: "BPE",
+  dropout: null,
+  continuing_subword_prefix: null,
+  end_of_word_suffix: null,
+  vocab,
+  merges,
+})
+
+/** Every cut of a token into two, those of the highest score first. */
+export function scoredMerges(
+  { tokens, kinds }: Lists,
+  scores: readonly number[],
+): [string, string][] {
+  const ids = new Map<string, number>()
+  for (const [id, token] of tokens.entries())
+    if (kinds[id] === NORMAL || kinds[id] === USER || kinds[id] === UNUSED) ids.set(token, id)
+  const merges: { score: number; left: number; right: number }[] = []
+  for (const [id, token] of tokens.entries()) {
+    if (kinds[id] !== NORMAL) continue
+    const characters = Array.from(token)
+    for (let at = 1; at < characters.length; at++) {
+      const left = ids.get(characters.slice(0, at).join(""))
+      const right = left === undefined ? undefined : ids.get(characters.slice(at).join(""))
+      if (left !== undefined && right !== undefined)
+        merges.push({ score: scores[id]!, left, right })
+    }
+  }
+  merges.sort((a, b) => b.score - a.score || a.left - b.left || a.right - b.right)
+  return merges.map(({ left, right }) => [tokens[left]!, tokens[right]!])
+}
+
+/** The tokens for beginning and end around a text, where the file wants them. */
+export function postProcessor(
+  { tokens }: Lists,
+  { bos, eos }: SpecialIds,
+  adds: { begin: boolean; end: boolean },
+): Json | null {
+  const begin = adds.begin && bos !== undefined ? [bos] : []
+  const end = adds.end && eos !== undefined ? [eos] : []
+  if (begin.length + end.length === 0) return null
+  const special = (id: number, type: number) => ({
+    SpecialToken: { id: tokens[id], type_id: type },
+  })
+  const text = (id: "A" | "B", type: number) => ({ Sequence: { id, type_id: type } })
+  const around = (id: "A" | "B", type: number) => [
+    ...begin.map((token) => special(token, type)),
+    text(id, type),
+    ...end.map((token) => special(token, type)),
+  ]
+  return {
+    type: "TemplateProcessing",
+    single: around("A", 0),
+    pair: [...around("A", 0), ...around("B", 1)],
+    special_tokens: Object.fromEntries(
+      [...begin, ...end].map((id) => [
+        tokens[id],
+        { id: tokens[id], ids: [id], tokens: [tokens[id]] },
+      ]),
+    ),
+  }
+}
