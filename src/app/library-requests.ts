@@ -20,7 +20,7 @@ const origin = () => ({ id: randomUUID(), scope: "", reasoning: "split" }) as co
 export async function startChat(
   service: Service,
   messages: ChatCompletionRequest["messages"],
-  { signal: _, ...fields }: ChatFields,
+  fields: Omit<ChatFields, "signal">,
   signal: AbortSignal,
 ): Promise<ChatReply> {
   checkNames("chat", fields, Object.keys(ChatCompletionRequest.properties))
@@ -34,7 +34,7 @@ export async function startChat(
 export async function startText(
   service: Service,
   prompt: string,
-  { signal: _, ...fields }: GenerateFields,
+  fields: Omit<GenerateFields, "signal">,
   signal: AbortSignal,
 ): Promise<ChatReply> {
   checkNames("generate", fields, Object.keys(CompletionRequest.properties))

@@ -56,12 +56,12 @@ export async function load(model: string, options: LoadOptions = {}): Promise<Mo
     const surroundings = { reasoning: "split", trace: undefined, onLost: () => {} } as const
     const loading = closing.add(loadModel(prepared, surroundings))
     const [{ startChat, startText }, { service }] = await Promise.all([reading, loading.loaded])
-    const chat = (input: ChatInput, fields: ChatFields = {}) =>
-      new Reading(fields.signal, (signal) => startChat(service, messagesOf(input), fields, signal))
+    const chat = (input: ChatInput, { signal, ...fields }: ChatFields = {}) =>
+      new Reading(signal, (ending) => startChat(service, messagesOf(input), fields, ending))
     return {
       chat,
-      generate: (prompt, fields = {}) =>
-        new Reading(fields.signal, (signal) => startText(service, prompt, fields, signal)),
+      generate: (prompt, { signal, ...fields } = {}) =>
+        new Reading(signal, (ending) => startText(service, prompt, fields, ending)),
       schema: async (input, schema, fields = {}) => {
         const response_format = { type: "json_schema", schema: { ...schema } } as const
         return valueIn(await chat(input, { ...fields, response_format }).answer())
