@@ -2,6 +2,7 @@
 // that independent programs computed from the same weights.
 
 import { execFileSync } from "node:child_process"
+import { createHash } from "node:crypto"
 import {
   existsSync,
   mkdirSync,
@@ -76,6 +77,7 @@ compiling("a compiled folder has everything, and --dump every phase", () => {
     "lib",
     "mlc-chat-config.json",
     "params_shard_0.bin",
+    "sinter.json",
     "tensor-cache.json",
     "tokenizer.json",
     "tokenizer_config.json",
@@ -84,6 +86,20 @@ compiling("a compiled folder has everything, and --dump every phase", () => {
   expect(readdirSync(join(scratch, "dump"))).toEqual(
     expect.arrayContaining(["0-graph.txt", "6-plan.txt", "driver.c", "manifest.json"]),
   )
+})
+
+compiling("it says what it was made from, and its library who built it", async () => {
+  const { source, files, format } = JSON.parse(readFileSync(join(compiled, "sinter.json"), "utf8"))
+  expect({ source, format }).toEqual({ source: { name: "llama-wide" }, format: "q4f16_1" })
+  const weights = readFileSync(join(original, "model.safetensors"))
+  const sha256 = createHash("sha256").update(weights).digest("hex")
+  expect(files).toContainEqual({ file: "model.safetensors", bytes: weights.length, sha256 })
+  const { built: by } = readManifest(library)
+  expect(by!.compiler).toMatch(/gcc|clang|cc/)
+  expect(by!.flags!.join(" ")).toMatch(/^(?!.*-I).*-ffp-contract=off/)
+  const { out } = await run(["inspect", compiled])
+  expect(out).toMatch(/^made from +llama-wide, by sinter \d/m)
+  expect(out).toContain(`built by sinter ${by!.sinter} with ${by!.compiler}\n`)
 })
 
 compiling("it serves with its own library, and says the golden tokens", async () => {

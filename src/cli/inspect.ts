@@ -1,14 +1,19 @@
 // `sinter inspect MODEL`: what a model is and what is made of it, one phase at a time, as text: configuration, parameters,
 // graph, plan, emitted source, manifest, and what each kernel costs by the roofline.
 
+import { basename } from "node:path"
 import { findModel } from "../app/find-model.ts"
 import { planOf } from "../app.ts"
 import { printGraph } from "../compiler/graph/graph.ts"
 import { type Plan, printPlan } from "../compiler/plan.ts"
-import { parameterCount } from "../compiler/targets/prepare.ts"
+import { libraryPath, parameterCount } from "../compiler/targets/prepare.ts"
 import { targets } from "../compiler/targets/targets.ts"
+import { printable } from "../errors.ts"
 import { checkFormat } from "../model/compile-folder.ts"
+import { Folder, type Json } from "../model/folder.ts"
 import { type Model, openModel } from "../model/model.ts"
+import { readOrigin } from "../model/origin.ts"
+import { readManifest } from "../runtime/library.ts"
 import { type Manifest, type Parameter, parameterBytes } from "../runtime/manifest.ts"
 import { BLOCK } from "../runtime/program.ts"
 import type { inspectOptions } from "./options.ts"
@@ -25,11 +30,15 @@ export async function inspect(name: string, options: Values<typeof inspectOption
     const target = targets[options["--target"]]
     const plan = planOf(model, format, options["--overrides"], target.traits)
     const library = () => target.library!.prepare(plan)
+    const origin = async () => ({
+      weights: await readOrigin(new Folder(model.path)),
+      libraries: librariesIn(model.path),
+    })
     const parts = {
       summary: async () => {
         const kv = await target.library!.kv(plan)
         const costs = await target.library!.costs?.(plan)
-        const lines = summary(model, plan, kv, costs)
+        const lines = summary(model, plan, kv, [...madeFrom(await origin()), ...(costs ?? [])])
         return costs ? lines : `${lines}\n\n${kernels(plan)}`
       },
       config: () => JSON.stringify(model.config, undefined, 2),
@@ -41,6 +50,11 @@ export async function inspect(name: string, options: Values<typeof inspectOption
           .flatMap((source) => ("text" in source ? [`// ${source.name}\n${source.text}`] : []))
           .join("\n"),
       library: async () => JSON.stringify((await library()).manifest, undefined, 2),
+      origin: async () =>
+        JSON.stringify(await origin(), undefined, 2)
+          .split("\n")
+          .map(printable)
+          .join("\n"),
     }
     console.log((await parts[options["--show"]]()).trimEnd())
   } finally {
@@ -70,6 +84,42 @@ function summary(
     ...costs,
   ]
   return rows.map(([name, value]) => `${name!.padEnd(13)} ${value}`).join("\n")
+}
+
+/** What a compiled folder says of its making; nothing of others. */
+interface Making {
+  weights: Json | undefined
+  libraries: Record<string, Pick<Manifest, "target" | "format" | "plan" | "features" | "built">>
+}
+
+/** Of the libraries that a folder brings; those that cannot be used are told by whoever wants to use them. */
+function librariesIn(folder: string): Making["libraries"] {
+  const files = Object.values(targets).flatMap(({ library }) => (library ? [library] : []))
+  const found = [...new Set(files.map((library) => libraryPath(folder, library)))].flatMap(
+    (path) => {
+      try {
+        const { target, format, plan, features, built } = readManifest(path)
+        return [[basename(path), { target, format, plan, features, built }]]
+      } catch {
+        return []
+      }
+    },
+  )
+  return Object.fromEntries(found)
+}
+
+function madeFrom({ weights, libraries }: Making): [string, string][] {
+  const rows: [string, string][] = Object.entries(libraries).map(([file, { built }]) => {
+    const { sinter = "an older version", compiler } = built ?? {}
+    return [file, `built by sinter ${sinter}${compiler ? ` with ${compiler}` : ""}`]
+  })
+  if (weights) {
+    const { repository, revision, name } = (weights.source ?? {}) as Json
+    const word = (value: unknown) => (typeof value === "string" ? value : "?")
+    const source = repository ? `${word(repository)}@${word(revision)}` : word(name)
+    rows.unshift(["made from", `${source}, by sinter ${word(weights.sinter)}`])
+  }
+  return rows.map(([what, text]) => [what, printable(text)])
 }
 
 function positionBytes({ groups }: Manifest["kv"]): number {

@@ -24,6 +24,8 @@ const TEXTS = [
 const TOKENIZER_MODEL = "tokenizer.model"
 const MLC = "mlc-chat-config.json"
 const MLC_TABLES = ["tensor-cache.json", "ndarray-cache.json"]
+/** Where a compiled folder says what it was made from. */
+const ORIGIN = "sinter.json"
 const SINGLE = "model.safetensors"
 export const INDEX = "model.safetensors.index.json"
 
@@ -55,7 +57,7 @@ export async function selectModel(
     })
     if (has(MLC)) {
       const shards = paths.filter((path) => /^params_shard_\d+\.bin$/.test(path))
-      return folder([MLC, ...MLC_TABLES.filter(has), ...shards])
+      return folder([MLC, ...[...MLC_TABLES, ORIGIN].filter(has), ...shards])
     }
     if (has("config.json") && has(INDEX)) {
       const shards = shardsOf(await readIndex(), unfit)

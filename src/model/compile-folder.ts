@@ -23,6 +23,7 @@ import { Folder, isObject, type Json } from "./folder.ts"
 import { weightsOf } from "./graph-weights.ts"
 import type { Head } from "./head.ts"
 import type { Model } from "./model.ts"
+import { writeOrigin } from "./origin.ts"
 import { TOKENIZER_MODEL } from "./tokenizer-model.ts"
 import { convertible } from "./weights/convert.ts"
 import { mlcNames } from "./weights/mlc-names.ts"
@@ -34,6 +35,9 @@ export interface CompileFolderOptions {
   /** Adds to the folder before it is put into place: the library. */
   finish?: (directory: string) => Promise<void>
 }
+
+/** Read where there is no tokenizer.json. */
+const TOKENIZER_MODEL = "tokenizer.model"
 
 /** Files that are copied as they are. */
 const COPIED = [
@@ -57,9 +61,12 @@ export async function compileFolder(
   await writeAside(output, async (directory) => {
     const folder = new Folder(model.path)
     const isGguf = model.configuration.endsWith(".gguf")
+    const stored = model.weights.entries.map(({ file }) => file)
+    const texts = isGguf ? [] : [model.configuration, ...COPIED, TOKENIZER_MODEL]
+    await writeOrigin(directory, folder, [...texts, ...stored], { name: model.name, format })
     if (isGguf && format === model.format) {
       // It is as compiled as weights can be: only the library is added.
-      await copyFiles(folder, new Set(model.weights.entries.map(({ file }) => file)), directory)
+      await copyFiles(folder, new Set(stored), directory)
       await finish?.(directory)
       return
     }
@@ -119,6 +126,9 @@ export async function compileHeadFolder(
   checkHeadFormat(head, format)
   await writeAside(output, async (directory) => {
     const { wanted, weights } = head.own
+    const files = weights.entries.map(({ file }) => file)
+    const name = basename(head.path)
+    await writeOrigin(directory, new Folder(head.path), files, { name, format })
     const names = { shapes: head.config.shapes, attention: "qkv_proj", gated: true } as const
     await writeMlc(wanted, weights, directory, {
       format,

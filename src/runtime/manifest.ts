@@ -28,6 +28,8 @@ export interface Manifest {
   /** What a library was built for, in the names of its target: of the cpu's, features of processors. */
   features: readonly string[]
   parameters: readonly Parameter[]
+  /** In a library's file: who built it and with what, for whoever wants to build it again. */
+  built?: { sinter: string; compiler?: string; flags?: readonly string[] }
 }
 
 /** Layers whose keys and values are of one size and are kept equally long: they share blocks, and no block is of two groups. */

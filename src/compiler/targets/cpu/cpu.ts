@@ -9,6 +9,7 @@ import { processorFeatures } from "../../../runtime/features.ts"
 import { seal } from "../../../runtime/library.ts"
 import type { Manifest } from "../../../runtime/manifest.ts"
 import { openShelf, type Shelf, shelfKey } from "../../../runtime/shelf.ts"
+import { version } from "../../../version.ts"
 import { manifestOf } from "../../compile.ts"
 import type { Plan } from "../../plan.ts"
 import type { Build, Lack } from "../target.ts"
@@ -102,8 +103,24 @@ async function prepareLevel(
     sources,
     level,
     compiler,
-    build: async (signal) => seal(await build(compiler, level, sources, signal), manifest),
+    build: async (signal) =>
+      seal(await build(compiler, level, sources, signal), {
+        ...manifest,
+        built: builtBy(level, compiler),
+      }),
   }
+}
+
+function builtBy(
+  level: Level,
+  { version: compiler, family }: Compiler,
+): NonNullable<Manifest["built"]> {
+  return { sinter: version, compiler, flags: portableFlags(level, family) }
+}
+
+/** Those that say nothing of this machine's folders. */
+function portableFlags(level: Level, family: Compiler["family"]): string[] {
+  return [...flagsOf(level, family), ...linking].filter((flag) => !flag.startsWith("-I"))
 }
 
 /** The library of a plan from the shelf, built if it is not there yet. */
@@ -130,9 +147,5 @@ async function sourcesHash(level: Level, { family }: Compiler): Promise<string> 
   ]
   const hash = createHash("sha256")
   for (const file of files) hash.update(readFileSync(file))
-  return hash
-    .update(
-      [...flagsOf(level, family), ...linking].filter((flag) => !flag.startsWith("-I")).join(" "),
-    )
-    .digest("hex")
+  return hash.update(portableFlags(level, family).join(" ")).digest("hex")
 }

@@ -12,6 +12,7 @@ import { seal } from "../../../runtime/library.ts"
 import type { Manifest, ProgramBytes } from "../../../runtime/manifest.ts"
 import type { ProgramLimits } from "../../../runtime/program.ts"
 import { shelfKey } from "../../../runtime/shelf.ts"
+import { version } from "../../../version.ts"
 import { manifestOf } from "../../compile.ts"
 import type { Plan } from "../../plan.ts"
 import type { Build } from "../target.ts"
@@ -47,7 +48,8 @@ export async function prepareGpu(plan: Plan, target: GpuKind): Promise<Build> {
       { name: "tape", text: tapeText(unprinted) },
       { name: "kernels", text: kernels.map(printKernel).join("\n") },
     ],
-    build: async () => seal(print(unprinted, printers[target]), manifest),
+    build: async () =>
+      seal(print(unprinted, printers[target]), { ...manifest, built: { sinter: version } }),
   }
 }
 

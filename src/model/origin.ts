@@ -1,0 +1,55 @@
+// Where a compiled folder's weights came from, in sinter.json beside them: what a stranger needs to fetch the same files, compare
+// them and compile them again. It states and proves nothing; the checksums are there to be held against the source.
+// How a library was built stands in the library itself (runtime/manifest.ts).
+
+import { createHash } from "node:crypto"
+import { writeFile } from "node:fs/promises"
+import { join } from "node:path"
+import { snapshotAround } from "../hub/cache.ts"
+import { version } from "../version.ts"
+import type { Folder, Json } from "./folder.ts"
+
+export const ORIGIN = "sinter.json"
+
+interface Origin {
+  sinter: string
+  format: string
+  /** Of the hub, or the name of a folder or a file; a path is nobody else's business. */
+  source: { repository: string; revision: string } | { name: string }
+  files: { file: string; bytes: number; sha256: string }[]
+  /** What the source, a compiled folder, says of itself. */
+  from?: Json
+}
+
+/** @param files of `folder`, those that were read */
+export async function writeOrigin(
+  directory: string,
+  folder: Folder,
+  files: Iterable<string>,
+  { name, format }: { name: string; format: string },
+): Promise<void> {
+  const snapshot = snapshotAround(folder.path)
+  const from = await readOrigin(folder)
+  const origin: Origin = {
+    sinter: version,
+    format,
+    source: snapshot ? { repository: snapshot.repository, revision: snapshot.commit } : { name },
+    files: [],
+    ...(from && { from }),
+  }
+  for (const file of [...new Set(files)].sort())
+    if (await folder.has(file)) origin.files.push(await checksum(folder, file))
+  await writeFile(join(directory, ORIGIN), `${JSON.stringify(origin, undefined, 1)}\n`)
+}
+
+async function checksum(folder: Folder, file: string): Promise<Origin["files"][number]> {
+  const { handle, size } = await folder.open(file, file)
+  const hash = createHash("sha256")
+  for await (const piece of handle.createReadStream({ start: 0 })) hash.update(piece) // which closes it
+  return { file, bytes: size, sha256: hash.digest("hex") }
+}
+
+/** @throws `model_broken` where it is no JSON object */
+export function readOrigin(folder: Folder): Promise<Json | undefined> {
+  return folder.jsonIfThere(ORIGIN)
+}
