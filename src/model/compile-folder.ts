@@ -37,7 +37,6 @@ export interface CompileFolderOptions {
 }
 
 /** Read where there is no tokenizer.json. */
-const TOKENIZER_MODEL = "tokenizer.model"
 
 /** Files that are copied as they are. */
 const COPIED = [
