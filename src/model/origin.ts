@@ -9,7 +9,7 @@ import { snapshotAround } from "../hub/cache.ts"
 import { version } from "../version.ts"
 import type { Folder, Json } from "./folder.ts"
 
-export const ORIGIN = "sinter.json"
+const ORIGIN = "sinter.json"
 
 interface Origin {
   sinter: string
