@@ -86,6 +86,8 @@ test("what the request says reaches the chat room", async () => {
       choices: 2,
       maxTokens: 8,
       stop: ["END"],
+      stopTokens: [],
+      minTokens: 0,
       ignoreEos: true,
       sampling: {
         temperature: 0,

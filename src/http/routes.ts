@@ -13,7 +13,7 @@ import { listModels, showModel } from "./apis/models/endpoint.ts"
 import { Model, ModelList } from "./apis/models/schema.ts"
 import { checkSchema } from "./apis/schema-check/endpoint.ts"
 import { SchemaCheckRequest, SchemaCheckResponse } from "./apis/schema-check/schema.ts"
-import { docsPage, health, live, metricsPage, version } from "./apis/server/about.ts"
+import { chatPage, docsPage, health, live, metricsPage, version } from "./apis/server/about.ts"
 import { Health, Version } from "./apis/server/schema.ts"
 import { eventTrace } from "./apis/server/trace.ts"
 import { detokenize, tokenize } from "./apis/tokens/endpoint.ts"
@@ -145,6 +145,14 @@ export const routes: readonly Route[] = [
     summary: "This server's version.",
     answer: Version,
     handle: version,
+  },
+  {
+    method: "GET",
+    path: "/",
+    summary: "A page to chat on; conversations stay in the browser.",
+    early: true,
+    answer: "html",
+    handle: chatPage,
   },
   {
     method: "GET",

@@ -56,6 +56,142 @@ describe.skipIf(isLeftOut(chromium))(needsChromium, () => {
     })
   })
 
+  describe("the chat page", () => {
+    const running = server()
+    const until = (condition: string) =>
+      page.evaluate(`new Promise((resolve) => {
+        const look = () => (${condition}) ? resolve(true) : setTimeout(look, 10)
+        look()
+      })`)
+    const isDone = "!running && document.querySelectorAll('article.assistant').length > 0"
+    const say = async (text: string) => {
+      await page.evaluate(
+        `byId("text").value = ${JSON.stringify(text)}, byId("ask").requestSubmit()`,
+      )
+    }
+    const texts = (selector: string) =>
+      page.evaluate<string[]>(
+        `[...document.querySelectorAll(${JSON.stringify(selector)})].map((one) => one.textContent)`,
+      )
+
+    test("writes as the model does, stops, edits, asks again and remembers", async () => {
+      await page.resize(390, 844)
+      await page.open(`${running.url}/`)
+      await until("document.querySelector('#model option')")
+      await page.evaluate(`current.settings = { temperature: 0, seed: 1 }`)
+      await page.evaluate(`window.lengths = new Set(), new MutationObserver(() => {
+        window.lengths.add(document.querySelector("article.assistant")?.textContent.length)
+      }).observe(byId("log"), { childList: true, subtree: true })`)
+      await say("Hello! Who are you?")
+      await until(isDone)
+      expect(await page.evaluate<number>("window.lengths.size")).toBeGreaterThan(3)
+      const [first = ""] = await texts("article.assistant .text")
+      expect(first).toMatch(/\w+ \w+/)
+      expect((await texts("article.assistant .foot"))[0]).toMatch(/\d+ tokens, \d+ a second/)
+
+      await page.evaluate(
+        `[...document.querySelectorAll("button")].find((one) => one.textContent === "Again").click()`,
+      )
+      await until(isDone)
+      expect(await texts("article.assistant .text")).toEqual([first])
+
+      await page.evaluate(`current.settings.ignore_eos = true, 0`)
+      await say("Tell me more.")
+      await until("running?.message.content.length > 20")
+      await page.evaluate(`document.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape" }))`)
+      await until(isDone)
+      expect((await texts("article.assistant .foot")).at(-1)).toContain("stopped")
+
+      await page.evaluate(
+        `[...document.querySelectorAll("button")].findLast((one) => one.textContent === "Edit").click()`,
+      )
+      expect(await page.evaluate('byId("text").value')).toBe("Tell me more.")
+      expect(await texts("article.assistant .text")).toEqual([first])
+      await page.evaluate(`byId("text").value = "", keep()`)
+      await page.open(`${running.url}/`)
+      await until("document.querySelectorAll('article').length === 2")
+      expect(await texts("article.assistant .text")).toEqual([first])
+    })
+
+    test("Markdown is elements of its own, and what a model writes is never markup", async () => {
+      const written = [
+        "# Title <b>",
+        "",
+        "Some **bold *soft*** `a*b*` 2*3*4 <script>window.hit = 1</script>",
+        "",
+        "- one",
+        "  - two",
+        "",
+        "1. first",
+        "",
+        "| a | b |",
+        "|---|---|",
+        "| 1 | [x](javascript:hit) |",
+        "",
+        "```html",
+        "<i>code</i>",
+        "```",
+        "> [page](https://example.org)",
+      ]
+      const seen = await page.evaluate<Record<string, number>>(`(() => {
+        current.messages.push({ role: "assistant", content: ${JSON.stringify(written.join("\n"))} })
+        showLog()
+        const last = [...document.querySelectorAll("article")].at(-1)
+        const count = (selector) => last.querySelectorAll(selector).length
+        const selectors = ["h2", "strong em", "p > code", "script", "b", "i", "ul ul li", "ol li", "th", "td", "pre code", "blockquote a", "a"]
+        return Object.fromEntries(selectors.map((selector) => [selector, count(selector)]))
+      })()`)
+      expect(seen).toEqual({
+        ...{ h2: 1, "strong em": 1, "p > code": 1, script: 0, b: 0, i: 0, "ul ul li": 1 },
+        ...{ "ol li": 1, th: 2, td: 2, "pre code": 1, "blockquote a": 1, a: 1 },
+      })
+      const widths = await page.evaluate<number[]>(
+        `[document.documentElement.scrollWidth, byId("log").scrollWidth]`,
+      )
+      expect(
+        widths.every((width) => width <= 390),
+        String(widths),
+      ).toBe(true)
+    })
+
+    test("a call waits for its result, and settings hold the reply", async () => {
+      await page.evaluate(`open(fresh()), byId("set").click()`)
+      const tool = {
+        type: "function",
+        function: {
+          name: "get_weather",
+          description: "The weather of a city",
+          parameters: {
+            type: "object",
+            properties: { city: { type: "string" } },
+            required: ["city"],
+          },
+        },
+      }
+      await page.evaluate(`byId("tools").value = ${JSON.stringify(JSON.stringify([tool]))},
+        byId("temperature").value = "0",
+        byId("settings").querySelector("button.main").click()`)
+      await say("What is the weather in Rome?")
+      await until(isDone)
+      expect(await texts(".call b")).toEqual(["get_weather"])
+      await page.evaluate(`document.querySelector(".call input").value = "12 degrees, sunny",
+        document.querySelector(".call button").click()`)
+      await until(`${isDone} && document.querySelectorAll("article.assistant").length === 2`)
+      expect((await texts("article.assistant .text")).at(-1)).toMatch(/\w/)
+
+      await page.evaluate(`open(fresh()), byId("set").click(),
+        byId("schema").value = '{"enum": ["yes", "no"]}',
+        byId("settings").querySelector("button.main").click()`)
+      await say("Is water wet?")
+      await until(isDone)
+      expect(['"yes"', '"no"']).toContain((await texts("article.assistant .text"))[0])
+      const elsewhere = page.requests.filter((url) => url.startsWith("http"))
+      expect(elsewhere.every((url) => url.startsWith("http://127.0.0.1:"))).toBe(true)
+      expect(page.errors).toEqual([])
+      await page.resize(0, 0)
+    })
+  })
+
   describe("the docs page on a telephone", () => {
     const running = server()
 

@@ -6,7 +6,9 @@ import { writeJson } from "../../json.ts"
 import { METRICS_TYPE } from "../../metrics.ts"
 import { vllmNames } from "../../metrics-compat.ts"
 
-const page = readFileSync(new URL("./page.html", import.meta.url), "utf8")
+const read = (name: string) => readFileSync(new URL(name, import.meta.url), "utf8")
+const docs = read("./docs.html")
+const chat = read("./chat.html")
 
 export function health({ state }: Exchange): Answer {
   if (state.draining) return json('{"status":"draining"}', 503)
@@ -28,10 +30,18 @@ export async function metricsPage({ metrics, options, state }: Exchange): Promis
   return { type: METRICS_TYPE, text: page + names }
 }
 
-/** The page is one file that needs nothing from anywhere else, and may reach nothing but this server. */
-export function docsPage({ setHeader }: Exchange): Answer {
+export function docsPage(exchange: Exchange): Answer {
+  return page(exchange, docs)
+}
+
+export function chatPage(exchange: Exchange): Answer {
+  return page(exchange, chat)
+}
+
+/** A page is one file that needs nothing from anywhere else, and may reach nothing but this server. */
+function page({ setHeader }: Exchange, text: string): Answer {
   setHeader("content-security-policy", PAGE_POLICY)
-  return { type: "text/html; charset=utf-8", text: page }
+  return { type: "text/html; charset=utf-8", text }
 }
 
 const PAGE_POLICY =
