@@ -422,6 +422,42 @@ export const planted: readonly PlantedFault[] = [
     test: "test/model/gguf.test.ts",
     name: "a tensor that the architecture does not read",
   },
+  {
+    what: "zeros of GPTQ's first version are taken as they are stored",
+    file: "src/model/packed/gptq.ts",
+    text: "row % perWord) + zeroOffset)",
+    fault: "row % perWord) + 0)",
+    test: "test/model/packed.test.ts",
+  },
+  {
+    what: "AWQ's rows are taken in the order of nibbles",
+    file: "src/model/packed/gptq.ts",
+    text: "const PLACES = [0, 4, 1, 5, 2, 6, 3, 7]",
+    fault: "const PLACES = [0, 1, 2, 3, 4, 5, 6, 7]",
+    test: "test/model/packed.test.ts",
+  },
+  {
+    what: "columns that were quantised out of order have their neighbours' scales",
+    file: "src/model/packed/groups.ts",
+    text: "const group = order[k]!",
+    fault: "const group = order[k - (k % 32)]!",
+    test: "test/model/packed.test.ts",
+  },
+  {
+    what: "a block of FP8 that goes beyond the matrix shifts the others",
+    file: "src/model/packed/float8.ts",
+    text: "if (Math.ceil(size / told) === count) return told",
+    fault: "if (size / told === count) return told",
+    test: "test/model/packed.test.ts",
+  },
+  {
+    what: "a text of SentencePiece's has no blank before it",
+    file: "src/model/sentence-pieces.ts",
+    text: '...(prefixed === "each" ? [prepend] : []), replace(',
+    fault: "replace(",
+    test: "test/model/texts.test.ts",
+    name: "splits texts as SentencePiece",
+  },
 
   // ---- the compiler
   {

@@ -30,7 +30,7 @@ import { vocabularyDifference } from "../model/vocabulary.ts"
 import { convertible } from "../model/weights/convert.ts"
 import type { Weights } from "../model/weights/weights.ts"
 import type { Device } from "../runtime/devices.ts"
-import { type FormatName, formats, isPacked } from "../runtime/format.ts"
+import { type FormatName, formats, isMixed, isPacked } from "../runtime/format.ts"
 import type { Manifest } from "../runtime/manifest.ts"
 import type { LoadableProgram, Program, ProgramLimits } from "../runtime/program.ts"
 import { findModel } from "./find-model.ts"
@@ -304,11 +304,11 @@ function checkLength(length: number, { name, longest }: Fitting): void {
 
 /** As published, it is packed as the model is served; once compiled it stays as it is, if what it borrows can be had like that. */
 function headFormat(head: Head, model: Model, served: FormatName): FormatName {
-  if (served === "gguf" && head.kind === "medusa")
+  if (isMixed(served) && head.kind === "medusa")
     return isPacked(head.format) ? head.format : "q8f16_1"
-  if (served === "gguf")
+  if (isMixed(served))
     throw misfit(
-      `${head.name} shares the head of ${model.name}, which lies in a GGUF file as no head is packed; serve the folder that the file was made from`,
+      `${head.name} shares the head of ${model.name}, which is packed as no head is; serve the folder that it was made from`,
     )
   if (head.configuration === "config.json") return served
   const { vocabulary, hidden } = model.config.shapes

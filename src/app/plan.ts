@@ -6,7 +6,7 @@ import type { Graph } from "../compiler/graph/graph.ts"
 import type { Plan } from "../compiler/plan.ts"
 import type { PlanTraits } from "../compiler/targets/target.ts"
 import type { Overrides } from "../engine/limits.ts"
-import { type FormatName, isPacked } from "../runtime/format.ts"
+import { type FormatName, isMixed, isPacked } from "../runtime/format.ts"
 
 /**
  * What to compile for a model whose weights are wanted in `format`.
@@ -24,7 +24,7 @@ export function planOf(
   return compile(model.graph, {
     format,
     ...traits,
-    ...(format === "gguf" && model.codecOf ? { codecOf: model.codecOf } : {}),
+    ...(isMixed(format) && model.codecOf ? { codecOf: model.codecOf } : {}),
     kv: overrides.kv_dtype ?? usual,
     ...(dump ? { dump } : {}),
   })

@@ -15,7 +15,7 @@ import {
 import { hostname } from "node:os"
 import { basename, dirname, join, resolve } from "node:path"
 import { problem } from "../errors.ts"
-import { type CodecName, type FormatName, formats } from "../runtime/format.ts"
+import { type CodecName, type FormatName, formats, isMixed } from "../runtime/format.ts"
 import { guardOf, makeFolder } from "../runtime/scratch.ts"
 import { architectures } from "./architectures.ts"
 import { commonWindow, type ModelConfig } from "./config.ts"
@@ -47,6 +47,9 @@ const COPIED = [
   "generation_config.json",
 ]
 
+/** What a published folder is besides its configuration and weights. */
+const PUBLISHED = ["model.safetensors.index.json", TOKENIZER_MODEL, ...COPIED]
+
 /**
  * Writes `model` in a format to the folder `output`, which must not be there, or be empty.
  * @throws `option_invalid` when it cannot be had in that format, or the place is taken.
@@ -61,11 +64,11 @@ export async function compileFolder(
     const folder = new Folder(model.path)
     const isGguf = model.configuration.endsWith(".gguf")
     const stored = model.weights.entries.map(({ file }) => file)
-    const texts = isGguf ? [] : [model.configuration, ...COPIED, TOKENIZER_MODEL]
+    const texts = isGguf ? [] : [model.configuration, ...PUBLISHED]
     await writeOrigin(directory, folder, [...texts, ...stored], { name: model.name, format })
-    if (isGguf && format === model.format) {
+    if (isMixed(format)) {
       // It is as compiled as weights can be: only the library is added.
-      await copyFiles(folder, new Set(stored), directory)
+      await copyFiles(folder, new Set([...texts, ...stored]), directory)
       await finish?.(directory)
       return
     }
@@ -142,9 +145,9 @@ export async function compileHeadFolder(
 
 /** Codes cannot be unpacked into another format: a packed folder is served as it is. */
 export function checkFormat(model: Model, format: FormatName): void {
-  const { vocabulary, hidden } = model.config.shapes
-  const stored = model.weights.tensor("model.embed_tokens.weight", vocabulary, hidden).codec
-  checkPacking(model, stored, format)
+  for (const { sources, columns } of weightsOf(model.graph))
+    for (const { tensor, rows } of columns > 1 ? sources : [])
+      checkPacking(model, model.weights.tensor(tensor, rows, columns).codec, format)
 }
 
 export function checkHeadFormat(head: Head, format: FormatName): void {
@@ -296,8 +299,9 @@ function headConfig(head: Head, format: FormatName): object {
 
 /** The fields that the configuration was read from, and beside them those that MLC's programs ask for by name. */
 function decoderFields({ shapes, norm, head }: ModelConfig, fields: Json): object {
+  const { quantization_config: _, ...others } = fields
   return {
-    ...fields,
+    ...others,
     hidden_size: shapes.hidden,
     intermediate_size: shapes.intermediate,
     num_attention_heads: shapes.heads,

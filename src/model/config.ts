@@ -6,6 +6,7 @@ import type { Activation } from "../compiler/graph/elementwise.ts"
 import type { Shapes } from "../runtime/manifest.ts"
 import { type Block, NORMS, type NormKind, withAttention, withBlocks } from "./block.ts"
 import type { Fields } from "./fields.ts"
+import { readPacking } from "./packed/packing.ts"
 import { type RotationOptions, readRotation } from "./rotation.ts"
 
 export interface ModelConfig {
@@ -55,7 +56,7 @@ const MAX_LAYERS = 1 << 14 // a block is made of each before any tensor can cont
 
 /** A configuration whose layers are llama's, except for the differences given. */
 export function readDecoder(fields: Fields, differences: Differences = {}): ModelConfig {
-  refusePacked(fields)
+  readPacking(fields) // refuses what is not known
   const shapes = readShapes(fields, differences)
   const { absent = {} } = differences
   const norm: NormKind = {
@@ -170,15 +171,6 @@ function readActivation(
     return tanh && activation === "gelu" ? "gelu_tanh" : activation
   }
   throw fields.wrong(field, `is "${name}"; known: ${Object.keys(activationNames).join(", ")}`)
-}
-
-function refusePacked(fields: Fields): void {
-  const packed = fields.object("quantization_config")
-  if (packed)
-    throw fields.wrong(
-      "quantization_config",
-      `says the weights are packed by ${packed.text("quant_method", "an unknown method")}, which cannot be read; use the original weights`,
-    )
 }
 
 /** Newer files say of each layer what it sees; where other fields decide, that must be the same. */

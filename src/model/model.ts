@@ -22,6 +22,7 @@ import { weightsOf } from "./graph-weights.ts"
 import { decoder } from "./layers.ts"
 import { ggufIn } from "./locate.ts"
 import { MLC, readMlcConfig } from "./mlc-config.ts"
+import { readPacking } from "./packed/packing.ts"
 import { type ModelTexts, readMlcTexts, readTexts } from "./texts.ts"
 import { openMlc } from "./weights/mlc.ts"
 import { mlcNames } from "./weights/mlc-names.ts"
@@ -73,7 +74,7 @@ export async function openModel(path: string, { verify = true }: OpenOptions = {
       config,
       fields: fields.json,
       configuration,
-      format: source.format ?? (mixed ? "gguf" : formatOfFloats(codecs!)),
+      format: source.format ?? (mixed ? source.mixture : formatOfFloats(codecs!)),
       ...(mixed ? { codecOf } : {}),
       graph,
       weights,
@@ -94,6 +95,8 @@ interface Source {
   config: ModelConfig
   /** Absent: the weights will say. */
   format: FormatName | undefined
+  /** What the format is called if matrices are in codes. */
+  mixture: FormatName
   openWeights: () => Promise<Weights>
   readTexts: () => Promise<ModelTexts>
 }
@@ -126,6 +129,7 @@ async function ggufSource(folder: Folder, file: string): Promise<Source> {
       architecture,
       config,
       format: undefined,
+      mixture: "gguf",
       openWeights: async () => gguf.weights(config),
       readTexts: async () => gguf.texts(config),
     }
@@ -138,6 +142,7 @@ async function plainSource(folder: Folder): Promise<Source> {
   const whole = new Fields(await folder.json(PLAIN), (what) => folder.broken(PLAIN, what))
   const architecture = architectureOf(whole)
   const fields = textFields(whole)
+  const packing = readPacking(whole) ?? readPacking(fields)
   const { read, naming } = architectures[architecture]
   const config = read(fields)
   return {
@@ -146,7 +151,8 @@ async function plainSource(folder: Folder): Promise<Source> {
     architecture,
     config,
     format: undefined,
-    openWeights: () => openSafetensors(folder, naming(config)),
+    mixture: packing?.method ?? "gguf",
+    openWeights: () => openSafetensors(folder, naming(config), packing),
     readTexts: () => readTexts(folder, fields, config.shapes.vocabulary),
   }
 }
@@ -162,6 +168,7 @@ async function mlcSource(folder: Folder): Promise<Source> {
     architecture,
     config,
     format,
+    mixture: format,
     openWeights: () => openMlc(folder, { format, names: mlcNames(config, attention) }),
     readTexts: () => readMlcTexts(folder, chat, config.shapes.vocabulary),
   }

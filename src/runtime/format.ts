@@ -78,6 +78,9 @@ export interface Format {
   vector: FloatType
 }
 
+/** Each matrix is in a codec of its own, which the opened model tells (codecOf); nothing is converted to this. */
+const mixed = { matrix: "q8_0", vector: "f32" } as const
+
 /** What a whole model is stored in, under the names of `--quantization`. */
 export const formats = {
   q0f32: { matrix: "f32", vector: "f32" },
@@ -87,14 +90,22 @@ export const formats = {
   q4f32_1: { matrix: "q4f32_1", vector: "f32" },
   q8f16_1: { matrix: "q8f16_1", vector: "f16" },
   q3f16_1: { matrix: "q3f16_1", vector: "f16" },
-  // Each matrix is in a codec of its own, which the opened model tells (codecOf); nothing is converted to this.
-  gguf: { matrix: "q8_0", vector: "f32" },
+  gguf: mixed,
+  gptq: mixed,
+  awq: mixed,
+  "compressed-tensors": mixed,
+  fp8: mixed,
 } as const satisfies Record<string, Format>
 
 export type FormatName = keyof typeof formats
 
 /** Those that weights can be converted to. */
-export const formatNames = (Object.keys(formats) as FormatName[]).filter((name) => name !== "gguf")
+export const formatNames = (Object.keys(formats) as FormatName[]).filter((name) => !isMixed(name))
+
+/** Whether its matrices are in the codecs that their files have them in. */
+export function isMixed(name: FormatName): boolean {
+  return formats[name] === mixed
+}
 
 export function isFormatName(name: string): name is FormatName {
   return (formatNames as string[]).includes(name)

@@ -9,6 +9,9 @@ import type { Problem } from "../../errors.ts"
 import { type FloatType, floatBytes } from "../../runtime/format.ts"
 import { isListOfCounts } from "../fields.ts"
 import { type Folder, isObject, type Json, readExactly } from "../folder.ts"
+import type { Matrix, Part } from "../packed/matrix.ts"
+import { isPacked, type Orders, packedTensor, readOrders } from "../packed/packed.ts"
+import type { Packing } from "../packed/packing.ts"
 import { type Naming, type Source, sameNames, sourcesOf } from "./names.ts"
 import { pickled, pickleIn } from "./pickles.ts"
 import { rowsOf, type StoredTensor } from "./rows.ts"
@@ -43,8 +46,15 @@ interface Located extends Entry {
   position: number // of its first byte in the file
 }
 
-/** @param naming how the folder's architecture names its tensors; absent: as the graph does */
-export async function openSafetensors(folder: Folder, naming?: Naming): Promise<Weights> {
+/**
+ * @param naming how the folder's architecture names its tensors; absent: as the graph does
+ * @param packing what its matrices were quantised to
+ */
+export async function openSafetensors(
+  folder: Folder,
+  naming?: Naming,
+  packing?: Packing,
+): Promise<Weights> {
   const index = await folder.jsonIfThere(INDEX)
   const promised = index && readIndex(folder, index)
   if (!promised && !(await folder.has(SINGLE))) throw missing(folder)
@@ -66,11 +76,18 @@ export async function openSafetensors(folder: Folder, naming?: Naming): Promise<
     for (const [name, file] of promised ?? [])
       if (tensors.get(name)?.file !== file)
         throw folder.broken(INDEX, `it promises ${name} in ${file}, which does not hold it`)
+    const parts = [...tensors.values()].map(partFor)
+    if (packing && !isPacked(parts, packing))
+      throw folder.broken(
+        files[0]!,
+        `the configuration says that the weights are packed by ${packing.method}, and none is`,
+      )
+    const packed = packing && { packing, orders: await readOrders(parts) }
     const sources = naming ? sourcesOf(naming, (name) => tensors.has(name)) : sameNames
     return {
       entries: [...tensors.values()],
       tensor: (name, rows, columns) =>
-        find({ folder, anyFile: files[0]!, tensors }, sources(name), rows, columns),
+        find({ folder, anyFile: files[0]!, tensors, packed }, sources(name), rows, columns),
       verify: async () => {}, // the format has no checksums
       close: () => closing.close(),
     }
@@ -187,14 +204,22 @@ interface Opened {
   folder: Folder
   anyFile: string
   tensors: ReadonlyMap<string, Located>
+  packed: { packing: Packing; orders: Orders } | undefined
 }
 
-function find(
-  { folder, anyFile, tensors }: Opened,
-  source: Source,
-  rows: number,
-  columns: number,
-): Tensor {
+function partFor({ name, dtype, shape, handle, position }: Located): Part {
+  return {
+    name,
+    dtype,
+    shape,
+    read: (from, bytes) => readExactly(handle, position + from, bytes),
+  }
+}
+
+function find(opened: Opened, source: Source, rows: number, columns: number): Tensor {
+  const { folder, anyFile, tensors } = opened
+  const packed = columns > 1 && findPacked(opened, source, rows, columns)
+  if (packed) return rowsOf(packed, source, columns)
   const tensor = tensors.get(source.tensor)
   if (!tensor) throw folder.broken(anyFile, `there is no tensor ${source.tensor}`)
   const { file, dtype, shape, handle, position } = tensor
@@ -224,6 +249,32 @@ function find(
       readExactly(handle, position + row * rowBytes + first * size, count * size),
   }
   return rowsOf(stored, source, columns)
+}
+
+/** Nothing where the tensor is stored as floats. */
+function findPacked(
+  { folder, anyFile, tensors, packed }: Opened,
+  source: Source,
+  rows: number,
+  columns: number,
+): Tensor | undefined {
+  const name = source.tensor.replace(/\.weight$/, "")
+  const part = (kind: string) => tensors.get(`${name}.${kind}`)
+  const matrix: Matrix = {
+    name,
+    rows: source.rows?.of ?? rows,
+    columns,
+    part: (kind) => {
+      const located = part(kind)
+      return located && partFor(located)
+    },
+    broken: (kind, what) =>
+      folder.broken(part(kind)?.file ?? anyFile, `tensor ${name}.${kind} ${what}`),
+  }
+  const tensor = packed && packedTensor(matrix, packed.packing, packed.orders)
+  if (tensor && source.transposed)
+    throw matrix.broken("weight", "is packed, and this architecture keeps it turned around")
+  return tensor
 }
 
 function shortened(name: string): string {

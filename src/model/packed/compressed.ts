@@ -1,0 +1,126 @@
+// compressed-tensors, which keeps rows as rows: whole numbers with a sign, as bytes or packed from the low bits of words up
+// with half their range added, under `weight_scale` [rows, groups]; zeros are packed along the rows. Or 8-bit floats. What it
+// says of activations is left to us: they are rounded as ours are, or not at all.
+// https://github.com/vllm-project/compressed-tensors
+
+import type { Tensor } from "../weights/weights.ts"
+import { float8Tensor, isFloat8 } from "./float8.ts"
+import { type Groups, groupedTensor, type Opened } from "./groups.ts"
+import {
+  floatTypes,
+  type Matrix,
+  type Part,
+  partOf,
+  readFloats,
+  readWhole,
+  readWords,
+} from "./matrix.ts"
+
+export function compressedTensor(matrix: Matrix, order: Int32Array | undefined): Tensor {
+  if (isFloat8(matrix)) return float8Tensor(matrix, "weight_scale", [1, 1])
+  const { columns } = matrix
+  const scales = scalePart(matrix)
+  const count = scales.shape[1] ?? 1
+  if (count < 1 || columns % count !== 0)
+    throw matrix.broken("weight_scale", `has ${count} groups, which do not divide the columns`)
+  const codes = codesOf(matrix)
+  const zeros = zerosOf(matrix, codes, count)
+  return groupedTensor(matrix, {
+    bits: codes.bits,
+    width: columns / count,
+    symmetric: !zeros,
+    scales: floatTypes[scales.dtype]!,
+    count,
+    order,
+    async open() {
+      const numbers = await readFloats(scales)
+      const one = numbers.length === 1
+      const zero = (await zeros?.()) ?? (() => 2 ** (codes.bits - 1))
+      return {
+        unpack: await codes.open(),
+        scale: (row, g) => numbers[one ? 0 : row * count + g]!,
+        zero,
+      }
+    },
+  })
+}
+
+/** For each row and group, for each row, or one for all. */
+function scalePart(matrix: Matrix): Part {
+  const { shape } = matrix.part("weight_scale") ?? { shape: [] }
+  const all = shape.every((n) => n === 1)
+  const wanted = all ? shape : [matrix.rows, ...shape.slice(1, 2)]
+  return partOf(matrix, "weight_scale", Object.keys(floatTypes), wanted)
+}
+
+interface Codes {
+  bits: Groups["bits"]
+  packed: boolean
+  open: () => Promise<Opened["unpack"]>
+}
+
+function codesOf(matrix: Matrix): Codes {
+  const { rows, columns } = matrix
+  const words = matrix.part("weight_packed")?.shape[1]
+  if (words === undefined) return bytesOf(matrix)
+  const bits = words === Math.ceil(columns / 8) ? 4 : 8
+  const perRow = Math.ceil((columns * bits) / 32)
+  const part = partOf(matrix, "weight_packed", ["I32"], [rows, perRow])
+  return {
+    bits,
+    packed: true,
+    async open() {
+      const all = await readWords(part)
+      return (first, count, to, stride) => {
+        for (let row = 0; row < count; row++) {
+          const at = (first + row) * perRow
+          to.set(all.subarray(at, at + perRow), row * stride)
+        }
+      }
+    },
+  }
+}
+
+function bytesOf(matrix: Matrix): Codes {
+  const { rows, columns } = matrix
+  const part = partOf(matrix, "weight", ["I8"], [rows, columns])
+  return {
+    bits: 8,
+    packed: false,
+    async open() {
+      const all = await readWhole(part)
+      return (first, count, to, stride) => {
+        const bytes = new Uint8Array(to.buffer)
+        for (let row = 0; row < count; row++)
+          for (let k = 0; k < columns; k++)
+            bytes[row * stride * 4 + k] = all[(first + row) * columns + k]! ^ 128 // plus 128
+      }
+    },
+  }
+}
+
+type Zero = (row: number, group: number) => number
+
+function zerosOf(
+  matrix: Matrix,
+  { bits, packed }: Codes,
+  count: number,
+): (() => Promise<Zero>) | undefined {
+  const part = matrix.part("weight_zero_point")
+  if (!part) return undefined
+  if (!packed) {
+    const bytes = partOf(matrix, "weight_zero_point", ["I8"], [matrix.rows, count])
+    return async () => {
+      const all = await readWhole(bytes)
+      return (row, g) => all[row * count + g]! ^ 128
+    }
+  }
+  const perWord = 32 / bits
+  const shape = [Math.ceil(matrix.rows / perWord), count]
+  const words = partOf(matrix, "weight_zero_point", ["I32"], shape)
+  return async () => {
+    const all = await readWords(words)
+    return (row, g) =>
+      (all[Math.floor(row / perWord) * count + g]! >>> ((row % perWord) * bits)) & (2 ** bits - 1)
+  }
+}

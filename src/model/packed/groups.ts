@@ -1,0 +1,137 @@
+// Whole numbers under a scale for each group, from whatever order a quantiser packs them in to one of our codecs, nothing
+// rounded: (code - zero) * scale. With the zero in the middle and scales in f16 the codec has just that; otherwise it has
+// -zero * scale as a minimum, which single precision holds exactly for scales of 16 bits. The codecs are called after GGUF's
+// blocks, with which they came. A group wider than theirs is several, each with its scale.
+//
+// Where columns were quantised out of order (act-order), neighbours have different scales: such a matrix is kept in f32.
+// The packed matrix is in memory while it is read, as its rows run across the file.
+
+import { narrow } from "../../runtime/dtype.ts"
+import {
+  type FloatType,
+  floatBytes,
+  type GroupCodecName,
+  groupCodecs,
+  rowLayout,
+} from "../../runtime/format.ts"
+import type { StoredRows } from "../weights/convert.ts"
+import type { Tensor } from "../weights/weights.ts"
+import type { Matrix } from "./matrix.ts"
+
+export interface Groups {
+  bits: 4 | 8
+  /** Columns under one scale. */
+  width: number
+  /** Every zero is in the middle of the codes; checked when they are read. */
+  symmetric: boolean
+  scales: FloatType
+  /** Of a row. */
+  count: number
+  /** The group of each column, where that is said. */
+  order: Int32Array | undefined
+  open: () => Promise<Opened>
+}
+
+export interface Opened {
+  /** Writes the codes of `count` rows from `first` on, from the low bits of words up: `stride` words for a row. */
+  unpack: (first: number, count: number, words: Uint32Array, stride: number) => void
+  scale: (row: number, group: number) => number
+  zero: (row: number, group: number) => number
+}
+
+export function groupedTensor(matrix: Matrix, groups: Groups): Tensor {
+  const { columns } = matrix
+  const { width } = groups
+  const order = outOfOrder(matrix, groups)
+  const codec = order ? "f32" : codecFor(groups)
+  if (!order && width % groupCodecs[codec as GroupCodecName].group !== 0 && width < columns)
+    throw matrix.broken(
+      "weight",
+      `has groups of ${width} columns; those of 32, or a multiple of it, are read`,
+    )
+  let opened: Promise<Opened> | undefined
+  return {
+    codec,
+    async read(first, count) {
+      opened ??= groups.open()
+      return order
+        ? ordered(matrix, groups, order, await opened, first, count)
+        : grouped(matrix, groups, await opened, codec as GroupCodecName, first, count)
+    },
+  }
+}
+
+/** Nothing where every column is in the group that it would be in anyway. */
+function outOfOrder(
+  { columns, broken }: Matrix,
+  { order, count, width }: Groups,
+): Int32Array | undefined {
+  const isUnset = order?.every((group) => group === -1)
+  if (!order || isUnset || order.every((group, k) => group === Math.floor(k / width)))
+    return undefined
+  if (order.length !== columns)
+    throw broken("g_idx", `has ${order.length} entries for ${columns} columns`)
+  const outside = order.find((group) => group < 0 || group >= count)
+  if (outside === undefined) return order
+  throw broken("g_idx", `holds the group ${outside}, and there are ${count}`)
+}
+
+function codecFor({ bits, symmetric, scales }: Groups): GroupCodecName {
+  if (bits === 4) return symmetric && scales === "f16" ? "q4_0" : "q4_k"
+  if (!symmetric) return "q5_k"
+  return scales === "f16" ? "q8_0" : "iq4_xs"
+}
+
+function grouped(
+  { columns, broken }: Matrix,
+  { bits, width }: Groups,
+  { unpack, scale, zero }: Opened,
+  codec: GroupCodecName,
+  first: number,
+  count: number,
+): StoredRows {
+  const { group, minimums, dtype, zero: middle } = groupCodecs[codec]
+  const { words, groups, scaleBytes } = rowLayout(codec, columns)
+  const values = new Uint32Array(count * words)
+  unpack(first, count, values, words)
+  const perRow = scaleBytes / floatBytes[dtype]
+  const numbers = new Float32Array(count * perRow)
+  for (let row = 0; row < count; row++)
+    for (let g = 0; g < groups; g++) {
+      const wide = Math.floor((g * group) / width)
+      const [its, off] = [scale(first + row, wide), zero(first + row, wide)]
+      numbers[row * perRow + g] = its
+      if (minimums) numbers[row * perRow + groups + g] = -off * its
+      else if (off !== middle)
+        throw broken("weight", `has the zero ${off}, and is said to be symmetric (${bits} bits)`)
+    }
+  return {
+    rows: count,
+    values: new Uint8Array(values.buffer),
+    scales: narrow(numbers, dtype),
+  }
+}
+
+function ordered(
+  { columns }: Matrix,
+  { bits }: Groups,
+  order: Int32Array,
+  { unpack, scale, zero }: Opened,
+  first: number,
+  count: number,
+): StoredRows {
+  const perWord = 32 / bits
+  const stride = Math.ceil(columns / perWord)
+  const words = new Uint32Array(count * stride)
+  unpack(first, count, words, stride)
+  const mask = 2 ** bits - 1
+  const values = new Float32Array(count * columns)
+  for (let row = 0; row < count; row++)
+    for (let k = 0; k < columns; k++) {
+      const word = words[row * stride + Math.floor(k / perWord)]!
+      const code = (word >>> ((k % perWord) * bits)) & mask
+      const group = order[k]!
+      values[row * columns + k] = (code - zero(first + row, group)) * scale(first + row, group)
+    }
+  return { rows: count, values: new Uint8Array(values.buffer) }
+}

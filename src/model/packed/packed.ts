@@ -1,0 +1,47 @@
+// The matrices of a folder that was quantised before it was published, by the method that its configuration names. A matrix
+// that the quantiser left alone is a tensor like any other.
+
+import type { Tensor } from "../weights/weights.ts"
+import { compressedTensor } from "./compressed.ts"
+import { float8Tensor, isFloat8 } from "./float8.ts"
+import { awqTensor, gptqTensor } from "./gptq.ts"
+import { type Matrix, type Part, readInts } from "./matrix.ts"
+import type { Packing } from "./packing.ts"
+
+/** By the matrix's name, the group of each of its columns. */
+export type Orders = ReadonlyMap<string, Int32Array>
+
+const ORDER = /^(.+)\.(g_idx|weight_g_idx)$/
+
+/** Read when the folder is opened: they decide what a matrix is kept in. */
+export async function readOrders(parts: Iterable<Part>): Promise<Orders> {
+  const orders = new Map<string, Int32Array>()
+  for (const part of parts) {
+    const [, name] = ORDER.exec(part.name) ?? []
+    if (name !== undefined && part.dtype === "I32") orders.set(name, await readInts(part))
+  }
+  return orders
+}
+
+/** What the configuration promises is there: of compressed-tensors it may be none, where only keys and values are packed. */
+export function isPacked(parts: readonly Part[], { method }: Packing): boolean {
+  if (method === "compressed-tensors") return true
+  return parts.some(({ name, dtype }) => name.endsWith(".qweight") || dtype.startsWith("F8_"))
+}
+
+/** Nothing for a matrix that is not packed. */
+export function packedTensor(matrix: Matrix, packing: Packing, orders: Orders): Tensor | undefined {
+  const order = orders.get(matrix.name)
+  switch (packing.method) {
+    case "gptq":
+      return matrix.part("qweight") && gptqTensor(matrix, packing, order)
+    case "awq":
+      return matrix.part("qweight") && awqTensor(matrix)
+    case "compressed-tensors":
+      return matrix.part("weight_scale") && compressedTensor(matrix, order)
+    case "fp8": {
+      const kind = matrix.part("weight_scale_inv") ? "weight_scale_inv" : "weight_scale"
+      return isFloat8(matrix) ? float8Tensor(matrix, kind, packing.block) : undefined
+    }
+  }
+}

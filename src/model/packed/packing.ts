@@ -1,0 +1,91 @@
+// How the matrices of a published folder are packed, as its configuration says: the `quantization_config` that quantisers
+// leave. Bits, groups and zeros are read off the tensors themselves, which differ from matrix to matrix; what cannot be
+// seen there is here. What is not read is refused by name.
+
+import type { Fields } from "../fields.ts"
+
+export type Packing =
+  | { method: "gptq"; group: number; symmetric: boolean; zeroOffset: 0 | 1 }
+  | { method: "awq" }
+  | { method: "compressed-tensors" }
+  | { method: "fp8"; block: readonly [rows: number, columns: number] }
+
+type Method = Packing["method"]
+
+const readers = {
+  gptq: readGptq,
+  awq: readAwq,
+  "compressed-tensors": readCompressed,
+  fp8: readFloat8,
+} satisfies Record<Method, (fields: Fields) => Packing>
+
+/** @throws `model_broken` for a way of packing that is not known */
+export function readPacking(fields: Fields): Packing | undefined {
+  const packing = fields.object("quantization_config")
+  if (!packing) return undefined
+  const method = packing.text("quant_method", "an unknown method")
+  if (Object.hasOwn(readers, method)) return readers[method as Method](packing)
+  const cure =
+    method === "bitsandbytes"
+      ? "whose codes are no format of files; serve the original weights, with --quantization q4f16_1 in as little memory"
+      : `which cannot be read (known: ${Object.keys(readers).join(", ")}); use the original weights`
+  throw fields.wrong("quantization_config", `says the weights are packed by ${method}, ${cure}`)
+}
+
+/** The first version stores zeros less one. */
+function readGptq(fields: Fields): Packing {
+  const version = oneOf(fields, "checkpoint_format", ["gptq", "gptq_v2"])
+  if (fields.flag("is_marlin_format", false))
+    throw fields.wrong("is_marlin_format", "is true; only the order of GPTQ itself is read")
+  return {
+    method: "gptq",
+    group: groupSize(fields),
+    symmetric: fields.flag("sym", true),
+    zeroOffset: version === "gptq" ? 1 : 0,
+  }
+}
+
+/** Of GPTQ; 0: one for the whole row. */
+function groupSize(fields: Fields): number {
+  return fields.json.group_size === -1 ? 0 : fields.count("group_size", 128)
+}
+
+function readAwq(fields: Fields): Packing {
+  const version = fields.text("version", "gemm")
+  if (version.toLowerCase() !== "gemm")
+    throw fields.wrong("version", `is "${version}"; known: gemm`)
+  return { method: "awq" }
+}
+
+function readCompressed(fields: Fields): Packing {
+  const formats = ["pack-quantized", "int-quantized", "float-quantized", "naive-quantized", "dense"]
+  const known = [...formats, "mixed-precision"]
+  oneOf(fields, "format", known)
+  for (const name of Object.keys(fields.object("config_groups")?.json ?? {})) {
+    const group = fields.object("config_groups")!.object(name)
+    if (group?.has("format")) oneOf(group, "format", known)
+  }
+  const sparsity = fields.object("sparsity_config")
+  if (sparsity?.has("format")) oneOf(sparsity, "format", ["dense"])
+  const transforms = fields.object("transform_config")?.object("config_groups")
+  if (transforms && Object.keys(transforms.json).length > 0)
+    throw fields.wrong("transform_config", "turns what the matrices read, which is not known")
+  return { method: "compressed-tensors" }
+}
+
+const BLOCK = [128, 128] as const
+
+function readFloat8(fields: Fields): Packing {
+  oneOf(fields, "fmt", ["e4m3", "float8_e4m3fn"])
+  if (!fields.has("weight_block_size")) return { method: "fp8", block: BLOCK }
+  const [rows = 0, columns = 0, ...rest] = fields.counts("weight_block_size")
+  if (rows === 0 || columns === 0 || rest.length > 0)
+    throw fields.wrong("weight_block_size", "is not two whole numbers from 1 on")
+  return { method: "fp8", block: [rows, columns] }
+}
+
+function oneOf(fields: Fields, name: string, known: readonly string[]): string {
+  const value = fields.text(name, known[0])
+  if (known.includes(value)) return value
+  throw fields.wrong(name, `is "${value}"; known: ${known.join(", ")}`)
+}

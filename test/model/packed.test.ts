@@ -1,0 +1,194 @@
+// Folders that were quantised before they were published, against weights and logits of another program: see
+// test/golden/packed/README.md.
+
+import { createHash } from "node:crypto"
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterEach, beforeEach, describe, expect, test } from "vitest"
+import { compile } from "../../src/compiler/compile.ts"
+import { storeRows } from "../../src/compiler/targets/reference/parameters.ts"
+import { openReference } from "../../src/compiler/targets/reference/reference.ts"
+import { checkFormat } from "../../src/model/compile-folder.ts"
+import { type Model, openModel } from "../../src/model/model.ts"
+import { loadParameters } from "../../src/model/weights/weights.ts"
+import { goldenFolder } from "./golden.ts"
+import { blocksFor, prefill, worstDifference } from "./steps.ts"
+
+interface Golden {
+  quantization_config: Record<string, unknown>
+  weights: Record<string, string>
+  logits: number[]
+}
+
+const root = join(import.meta.dirname, "../golden/packed")
+const golden: { prompt: number[]; models: Record<string, Golden> } = JSON.parse(
+  readFileSync(join(root, "golden.json"), "utf8"),
+)
+const limits = { blocks: [4], tokens: 32, sequences: 1, rows: 1 }
+const prompt = new Int32Array(golden.prompt)
+
+let folder: string
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "sinter-packed-"))
+})
+afterEach(() => rmSync(folder, { recursive: true }))
+
+const shapes = {
+  vocab_size: 32,
+  hidden_size: 64,
+  intermediate_size: 256,
+  num_hidden_layers: 1,
+  num_attention_heads: 4,
+  num_key_value_heads: 2,
+  max_position_embeddings: 64,
+}
+
+/** The golden model of that name as a folder, its configuration or its weights' header changed. */
+async function open(
+  name: string,
+  changes: Record<string, unknown> = {},
+  change: (header: string) => string = (header) => header,
+): Promise<Model> {
+  const { quantization_config } = golden.models[name]!
+  const config = {
+    model_type: "llama",
+    hidden_act: "silu",
+    rms_norm_eps: 1e-5,
+    rope_theta: 10000,
+    tie_word_embeddings: true,
+    eos_token_id: 2,
+    ...shapes,
+    quantization_config: { ...quantization_config, ...changes },
+  }
+  writeFileSync(join(folder, "config.json"), JSON.stringify(config))
+  for (const file of ["tokenizer.json", "tokenizer_config.json"])
+    copyFileSync(join(goldenFolder("broken", "sound-hf"), file), join(folder, file))
+  const weights = readFileSync(join(root, `${name}.safetensors`))
+  const length = 8 + Number(weights.readBigUInt64LE(0))
+  const header = change(weights.toString("utf8", 8, length))
+  const size = Buffer.alloc(8)
+  size.writeBigUInt64LE(BigInt(Buffer.byteLength(header)))
+  const whole = Buffer.concat([size, Buffer.from(header), weights.subarray(length)])
+  writeFileSync(join(folder, "model.safetensors"), whole)
+  return openModel(folder)
+}
+
+/** A matrix unpacked, as numpy hashes it. */
+async function hashOf(model: Model, name: string): Promise<string> {
+  const tensor = `model.layers.0.${name}.weight`
+  const { rows, columns } = model.graph.nodes
+    .flatMap((node) => (node.op === "linear" ? [node.weight] : []))
+    .find(({ sources }) => sources[0]!.tensor === tensor)!
+  const stored = model.weights.tensor(tensor, rows, columns)
+  const floats = { kind: "floats", columns, values: new Float32Array(rows * columns) } as const
+  const half = Math.floor(rows / 2)
+  for (const [first, count] of [
+    [0, half],
+    [half, rows - half],
+  ] as const) {
+    const { values, scales } = await stored.read(first, count)
+    const parameter = { name, rows, columns, codec: stored.codec, sources: [] }
+    storeRows(floats, parameter, first, count, values, scales)
+  }
+  const bytes = Buffer.from(floats.values.map((value) => value + 0).buffer) // no negative zeros
+  return createHash("sha256").update(bytes).digest("hex")
+}
+
+describe.each(Object.entries(golden.models))("%s", (name, { weights, logits }) => {
+  test("every weight is the packer's, and the logits are those of its weights", async () => {
+    const model = await open(name)
+    for (const [matrix, hash] of Object.entries(weights))
+      expect({ matrix, hash: await hashOf(model, matrix) }).toEqual({ matrix, hash })
+    const { codecOf, format } = model
+    const options = { format, activations: "float", kv: "f32" } as const
+    const plan = compile(model.graph, { ...options, ...(codecOf && { codecOf }) })
+    const program = openReference(plan, limits)
+    await loadParameters(model.weights, program.manifest, program)
+    const ours = await prefill(program, prompt, blocksFor(prompt.length), { firstRow: 19 })
+    expect(worstDifference(ours, new Float32Array(logits))).toBeLessThan(1e-3)
+    await program.close()
+    await model.close()
+  })
+})
+
+test.each([
+  ["gptq-4-32", "q4_0"],
+  ["gptq-4-128-zeros", "q4_k"],
+  ["gptq-4-row-v2", "q4_k"],
+  ["gptq-4-order", "f32"],
+  ["gptq-8-64", "q8_0"],
+  ["gptq-8-32-zeros", "q5_k"],
+  ["awq-64", "q4_k"],
+  ["compressed-int8-row", "iq4_xs"],
+  ["fp8-blocks", "f32"],
+])("the matrices of %s are kept as %s, and packed anew only from floats", async (name, codec) => {
+  const model = await open(name)
+  expect(model.weights.tensor("model.layers.0.mlp.up_proj.weight", 256, 64).codec).toBe(codec)
+  const again = () => checkFormat(model, "q4f16_1")
+  if (codec === "f32") expect(again).not.toThrow()
+  else expect(again).toThrow("already; q4f16_1 needs the original weights")
+  await model.close()
+})
+
+const part = (kind: string) => `"model.layers.0.mlp.up_proj.${kind}"`
+test.each<[string, Record<string, unknown>, (header: string) => string, string]>([
+  [
+    "gptq-4-32",
+    { quant_method: "aqlm" },
+    same,
+    "are packed by aqlm, which cannot be read (known: ",
+  ],
+  [
+    "gptq-4-32",
+    { quant_method: "bitsandbytes" },
+    same,
+    "are packed by bitsandbytes, whose codes are no format of files; serve the original weights",
+  ],
+  [
+    "gptq-4-32",
+    { checkpoint_format: "marlin" },
+    same,
+    'checkpoint_format is "marlin"; known: gptq',
+  ],
+  ["awq-64", { version: "gemv" }, same, 'version is "gemv"; known: gemm'],
+  ["compressed-int4", { format: "marlin-24" }, same, 'format is "marlin-24"; known: pack-quan'],
+  ["fp8-blocks", { weight_block_size: [128] }, same, "weight_block_size is not two whole numbers"],
+  [
+    "gptq-4-32",
+    {},
+    (header) => header.replace(part("qzeros"), part("other")),
+    "tensor model.layers.0.mlp.up_proj.qzeros is not there",
+  ],
+  [
+    "gptq-4-32",
+    {},
+    (header) =>
+      header.replace(/(up_proj.scales": {"dtype": "F16", "shape": )\[2, 256\]/, "$1[4, 128]"),
+    "tensor model.layers.0.mlp.up_proj.scales has shape [4, 128], its matrix wants [4, 256]",
+  ],
+  [
+    "fp8-ragged",
+    {},
+    (header) =>
+      header.replace(
+        /(up_proj.weight_scale_inv": {"dtype": "BF16", "shape": )\[6, 2\]/,
+        "$1[4, 3]",
+      ),
+    "weight_scale_inv has shape [4, 3], which does not divide [256, 64] in blocks",
+  ],
+])("%s with %o is refused in a sentence", async (name, changes, change, sentence) => {
+  await expect(open(name, changes, change)).rejects.toThrow(sentence)
+})
+
+test("zeros that are not where the configuration says are found when they are read", async () => {
+  const model = await open("gptq-4-128-zeros", { sym: true })
+  await expect(hashOf(model, "mlp.up_proj")).rejects.toThrow(
+    /tensor model\.layers\.0\.mlp\.up_proj\.weight has the zero \d+, and is said to be symmetric/,
+  )
+  await model.close()
+})
+
+function same(header: string): string {
+  return header
+}
