@@ -101,8 +101,11 @@ test.each<[string, string[], string | undefined, string[], string]>([
 })
 
 test("tokenizer.model is read where there is no tokenizer.json", async () => {
-  const { files } = await select(["config.json", "model.safetensors", "tokenizer.model"])
-  expect(files).toContain("tokenizer.model")
+  const pieces = ["tokenizer.model", "added_tokens.json"]
+  const { files } = await select(["config.json", "model.safetensors", ...pieces])
+  expect(files).toEqual(expect.arrayContaining(pieces))
+  const { files: others } = await select([...CONFIG, "model.safetensors", ...pieces])
+  expect(others).not.toContain("tokenizer.model")
 })
 
 const SPLIT = ["big/m-Q4_K_M-00001-of-00002.gguf", "big/m-Q4_K_M-00002-of-00002.gguf"]

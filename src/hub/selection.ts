@@ -21,7 +21,7 @@ const TEXTS = [
   "chat_template.jinja",
 ]
 /** Read where there is no tokenizer.json. */
-const TOKENIZER_MODEL = "tokenizer.model"
+const TOKENIZER_MODEL = ["tokenizer.model", "added_tokens.json"]
 const MLC = "mlc-chat-config.json"
 const MLC_TABLES = ["tensor-cache.json", "ndarray-cache.json"]
 /** Where a compiled folder says what it was made from. */
@@ -50,7 +50,7 @@ export async function selectModel(
   const has = (path: string) => paths.includes(path)
   if (file === undefined) {
     const texts = TEXTS.filter(has)
-    const vocabulary = has("tokenizer.json") ? [] : [TOKENIZER_MODEL].filter(has)
+    const vocabulary = has("tokenizer.json") ? [] : TOKENIZER_MODEL.filter(has)
     const folder = (weights: string[]) => ({
       files: [...texts, ...vocabulary, ...weights],
       model: "",

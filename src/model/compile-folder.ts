@@ -48,7 +48,13 @@ const COPIED = [
 ]
 
 /** What a published folder is besides its configuration and weights. */
-const PUBLISHED = ["model.safetensors.index.json", TOKENIZER_MODEL, ...COPIED]
+const PUBLISHED = [
+  "model.safetensors.index.json",
+  TOKENIZER_MODEL,
+  "added_tokens.json",
+  "quantize_config.json",
+  ...COPIED,
+]
 
 /**
  * Writes `model` in a format to the folder `output`, which must not be there, or be empty.

@@ -22,7 +22,7 @@ import { weightsOf } from "./graph-weights.ts"
 import { decoder } from "./layers.ts"
 import { ggufIn } from "./locate.ts"
 import { MLC, readMlcConfig } from "./mlc-config.ts"
-import { readPacking } from "./packed/packing.ts"
+import { type Packing, readPacking } from "./packed/packing.ts"
 import { type ModelTexts, readMlcTexts, readTexts } from "./texts.ts"
 import { openMlc } from "./weights/mlc.ts"
 import { mlcNames } from "./weights/mlc-names.ts"
@@ -142,7 +142,7 @@ async function plainSource(folder: Folder): Promise<Source> {
   const whole = new Fields(await folder.json(PLAIN), (what) => folder.broken(PLAIN, what))
   const architecture = architectureOf(whole)
   const fields = textFields(whole)
-  const packing = readPacking(whole) ?? readPacking(fields)
+  const packing = readPacking(whole) ?? readPacking(fields) ?? (await packingBeside(folder))
   const { read, naming } = architectures[architecture]
   const config = read(fields)
   return {
@@ -155,6 +155,15 @@ async function plainSource(folder: Folder): Promise<Source> {
     openWeights: () => openSafetensors(folder, naming(config), packing),
     readTexts: () => readTexts(folder, fields, config.shapes.vocabulary),
   }
+}
+
+const BESIDE = "quantize_config.json"
+
+/** The first quantisers by GPTQ wrote their configuration to a file of its own. */
+async function packingBeside(folder: Folder): Promise<Packing | undefined> {
+  const json = await folder.jsonIfThere(BESIDE)
+  const quantization_config = json && { quant_method: "gptq", ...json }
+  return readPacking(new Fields({ quantization_config }, (what) => folder.broken(BESIDE, what)))
 }
 
 async function mlcSource(folder: Folder): Promise<Source> {

@@ -120,6 +120,14 @@ export const bpe = (vocab: Json, merges: readonly [string, string][]) => ({
   merges,
 })
 
+const MAX_PIECE = 1024 // characters, of which every cut is looked at; SentencePiece's own limit is 16, unless told otherwise
+
+/** How long the first piece is that is too long for its merges to be listed. */
+export function longPiece({ tokens, kinds }: Lists): number | undefined {
+  const lengths = tokens.map((token, id) => (kinds[id] === NORMAL ? Array.from(token).length : 0))
+  return lengths.find((length) => length > MAX_PIECE)
+}
+
 /** Every cut of a token into two, those of the highest score first. */
 export function scoredMerges(
   { tokens, kinds }: Lists,

@@ -8,6 +8,7 @@ import {
   addedTokens,
   KINDS,
   type Lists,
+  longPiece,
   postProcessor,
   scoredMerges,
   sentencePieces,
@@ -19,6 +20,8 @@ export const TOKENIZER_MODEL = "tokenizer.model"
 export async function readTokenizerModel(folder: Folder, config: Json): Promise<string> {
   const broken = (what: string) => folder.broken(TOKENIZER_MODEL, what)
   const model = parseModel(await folder.bytes(TOKENIZER_MODEL), broken)
+  const long = model.isUnigram ? undefined : longPiece(model)
+  if (long !== undefined) throw broken(`it has a piece of ${long} characters`)
   const ids = new Map(model.tokens.map((token, id) => [token, id]))
   const extra = extraTokens((await folder.jsonIfThere("added_tokens.json")) ?? {}, config, ids)
   const lists = withExtra(model, extra)

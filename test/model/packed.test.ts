@@ -181,6 +181,22 @@ test.each<[string, Record<string, unknown>, (header: string) => string, string]>
   await expect(open(name, changes, change)).rejects.toThrow(sentence)
 })
 
+test("a configuration in a file of its own is GPTQ's", async () => {
+  const { quantization_config } = golden.models["gptq-4-row-v2"]!
+  const { quant_method: _, ...beside } = quantization_config
+  writeFileSync(join(folder, "quantize_config.json"), JSON.stringify(beside))
+  await (await open("gptq-4-row-v2")).close()
+  const config = JSON.parse(readFileSync(join(folder, "config.json"), "utf8"))
+  delete config.quantization_config
+  writeFileSync(join(folder, "config.json"), JSON.stringify(config))
+  const model = await openModel(folder)
+  expect(model.format).toBe("gptq")
+  expect(await hashOf(model, "mlp.up_proj")).toBe(
+    golden.models["gptq-4-row-v2"]!.weights["mlp.up_proj"],
+  )
+  await model.close()
+})
+
 test("zeros that are not where the configuration says are found when they are read", async () => {
   const model = await open("gptq-4-128-zeros", { sym: true })
   await expect(hashOf(model, "mlp.up_proj")).rejects.toThrow(

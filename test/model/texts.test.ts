@@ -239,6 +239,9 @@ describe("a tokenizer.model alone", () => {
       { SpecialToken: { id: "<s>", type_id: 0 } },
       { Sequence: { id: "A", type_id: 0 } },
     ])
+    const piece = [Buffer.from([10, 211, 15, 10, 208, 15]), Buffer.alloc(2000, "a")]
+    const long = Buffer.concat([...piece, Buffer.from([18, 2, 24, 2])]) // of BPE
+    await expect(tokenizer(long)).rejects.toThrow("it has a piece of 2000 characters")
     for (const bytes of ["IQ== 0\nIg== 1\n", "", model("bpe").subarray(0, 1000)])
       await expect(tokenizer(bytes)).rejects.toThrow(
         `${folder}/tokenizer.model: it is no model of SentencePiece (`,

@@ -8,6 +8,7 @@ import {
   bpe,
   KINDS,
   type Lists,
+  longPiece,
   postProcessor,
   type SpecialIds,
   scoredMerges,
@@ -154,18 +155,11 @@ function splitMerge(keys: Keys, merge: string): [string, string] {
   return [merge.slice(0, at), merge.slice(at + 1)]
 }
 
-const MAX_PIECE = 1024 // characters, of which every cut is looked at; SentencePiece's own limit is 16, unless told otherwise
-
-function assertShort(keys: Keys, { tokens, kinds }: Lists): void {
-  const lengths = tokens.map((token, id) => (kinds[id] === NORMAL ? Array.from(token).length : 0))
-  const long = lengths.find((length) => length > MAX_PIECE)
-  if (long !== undefined)
-    throw keys.wrong("tokenizer.ggml.tokens", `holds one of ${long} characters`)
-}
-
 function piecesOf(keys: Keys, lists: Lists): Json {
   const listed = keys.textsIfThere("tokenizer.ggml.merges")
-  if (!listed) assertShort(keys, lists)
+  const long = listed ? undefined : longPiece(lists)
+  if (long !== undefined)
+    throw keys.wrong("tokenizer.ggml.tokens", `holds one of ${long} characters`)
   const merges = listed
     ? listed.map((merge) => splitMerge(keys, merge))
     : scoredMerges(lists, scoresOf(keys, lists))
