@@ -94,6 +94,13 @@ export const planted: readonly PlantedFault[] = [
     test: "src/runtime/gpu/attention-work.test.ts",
   },
   {
+    what: "rows that a tape tells no distance of are read back",
+    file: "src/runtime/gpu/gpu-library.ts",
+    text: "at: count, stride: count",
+    fault: "at: count, stride: () => {}",
+    test: "test/model/gpu-library.test.ts",
+  },
+  {
     what: "a KV block is written while it is copied elsewhere",
     file: "src/runtime/gpu/block-pairs.ts",
     text: " || read.has(target)",

@@ -11,7 +11,7 @@ import { problem } from "../errors.ts"
 import { checkStep } from "./check-step.ts"
 import { processorFeatures } from "./features.ts"
 import { loadNative, type NativeLibrary, type Pointer } from "./ffi.ts"
-import { ABI, checkGroups, type Manifest } from "./manifest.ts"
+import { ABI, checkGroups, type Manifest, manifestShape } from "./manifest.ts"
 import { type Loan, type OpenDevice, OpenDevices } from "./open-device.ts"
 import {
   type LoadableProgram,
@@ -62,12 +62,28 @@ export function unseal(path: string): { code: Buffer; manifest: Manifest } {
   const hash = file.subarray(file.length - TAIL, file.length - TAIL + HASH)
   if (length > body.length || !createHash("sha256").update(body).digest().equals(hash))
     throw refuse("it is damaged: its bytes are not those that were compiled; compile it again")
-  const manifest: Manifest = JSON.parse(body.subarray(body.length - length).toString())
-  if (manifest.abi !== ABI)
-    throw refuse(
-      `it was made for version ${manifest.abi} of the library interface and this is ${ABI}; compile it again`,
-    )
+  const manifest = parseManifest(body.subarray(body.length - length).toString(), refuse)
   return { code: body.subarray(0, body.length - length), manifest }
+}
+
+function parseManifest(json: string, refuse: (why: string) => Error): Manifest {
+  let manifest: Manifest
+  try {
+    manifest = JSON.parse(json)
+  } catch {
+    throw refuse("its manifest is no JSON; compile it again")
+  }
+  const abi = manifest?.abi
+  if (typeof abi === "number" && abi !== ABI)
+    throw refuse(
+      `it was made for version ${abi} of the library interface and this is ${ABI}; compile it again`,
+    )
+  try {
+    manifestShape(manifest, "")
+  } catch (error) {
+    throw refuse(`its manifest is not sound (${(error as Error).message}); compile it again`)
+  }
+  return manifest
 }
 
 /** @throws `library_unusable` where this processor lacks what the library was built for */

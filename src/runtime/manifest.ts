@@ -1,7 +1,15 @@
 // What a compiled model says of itself: the JSON beside a library, or the object a TypeScript target builds. The loader
 // needs nothing else: it feeds the parameters listed here and compares shapes and format with the model folder.
 
-import { type CodecName, type FormatName, rowLayout } from "./format.ts"
+import {
+  type CodecName,
+  type FormatName,
+  floatBytes,
+  formats,
+  groupCodecNames,
+  rowLayout,
+} from "./format.ts"
+import { absentOr, count, listOf, number, oneOf, positive, record, text } from "./shape.ts"
 
 /** The version of the contract between host and program; raised whenever either side changes its meaning. */
 export const ABI = 6
@@ -106,3 +114,53 @@ export function parameterBytes({ rows, columns, codec }: Parameter): number {
   const { bytes, scaleBytes } = rowLayout(codec, columns)
   return rows * (bytes + scaleBytes)
 }
+
+/** Of the JSON in a library. What a version may not know (its target, its architecture) is a text here, and refused by name. */
+export const manifestShape = record<Manifest>({
+  abi: number,
+  target: text,
+  architecture: text,
+  format: oneOf(Object.keys(formats)),
+  plan: text,
+  fingerprint: text,
+  shapes: record<Shapes>({
+    vocabulary: count,
+    hidden: count,
+    layers: count,
+    heads: count,
+    kvHeads: count,
+    headDim: count,
+    intermediate: count,
+    context: count,
+  }),
+  sinks: count,
+  kv: record<Manifest["kv"]>({
+    dtype: oneOf(kvTypes),
+    groups: listOf(
+      record<KvGroup>({
+        layers: listOf(count),
+        kvHeads: count,
+        headDim: record<KvGroup["headDim"]>({ key: count, value: count }),
+        window: absentOr(positive),
+        bytesPerBlock: count,
+      }),
+    ),
+  }),
+  bytes: record<ProgramBytes>({
+    weights: number,
+    perToken: number,
+    perRow: number,
+    perThread: number,
+    fixed: number,
+  }),
+  features: listOf(text),
+  parameters: listOf(
+    record<Parameter>({
+      name: text,
+      rows: count,
+      columns: count,
+      codec: oneOf([...Object.keys(floatBytes), ...groupCodecNames]),
+      sources: listOf(record<Parameter["sources"][number]>({ tensor: text, rows: count })),
+    }),
+  ),
+})

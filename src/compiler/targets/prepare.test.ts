@@ -10,7 +10,30 @@ test("what contradicts each other is refused with the name of both, and the rest
   const folder = mkdtempSync(join(tmpdir(), "sinter-requested-"))
   onTestFinished(() => rmSync(folder, { recursive: true }))
   const library = join(folder, "vulkan.gpu")
-  writeFileSync(library, seal(Buffer.alloc(0), { abi: ABI, target: "vulkan" } as Manifest))
+  const manifest: Manifest = {
+    abi: ABI,
+    target: "vulkan",
+    architecture: "none",
+    format: "q0f32",
+    plan: "",
+    fingerprint: "",
+    shapes: {
+      vocabulary: 4,
+      hidden: 4,
+      layers: 0,
+      heads: 0,
+      kvHeads: 0,
+      headDim: 0,
+      intermediate: 0,
+      context: 4,
+    },
+    sinks: 0,
+    kv: { dtype: "f32", groups: [] },
+    bytes: { weights: 0, perToken: 0, perRow: 0, perThread: 0, fixed: 0 },
+    features: [],
+    parameters: [],
+  }
+  writeFileSync(library, seal(Buffer.alloc(0), manifest))
 
   for (const [target, file, device, requested] of [
     ["auto", undefined, "auto", undefined],

@@ -26,6 +26,7 @@ import type {
   Recording,
   Wanted,
 } from "./device.ts"
+import { readGpuLibrary } from "./gpu-library.ts"
 import { KeptKernels } from "./kept-kernels.ts"
 import type { CountName } from "./regions.ts"
 import { StepBlock, writeResults } from "./step-block.ts"
@@ -33,7 +34,6 @@ import {
   everyLaunch,
   groupsOf,
   profileFor,
-  readGpuLibrary,
   stepLaunches,
   type Tape,
   type TapeLaunch,

@@ -3,9 +3,6 @@
 //
 //   | modules, one after the other | tape, JSON | length of the tape, 4 LE |     and all of that sealed as library.ts says
 
-import { problem } from "../../errors.ts"
-import { unseal } from "../library.ts"
-import type { Manifest } from "../manifest.ts"
 import type { RowSet } from "../step-rows.ts"
 import type { GpuTraits, KernelCode } from "./device.ts"
 import type { CountName, Region } from "./regions.ts"
@@ -139,80 +136,7 @@ export function writeTape(modules: readonly Uint8Array[], tape: Tape): Buffer {
   return Buffer.concat([...modules, json, length])
 }
 
-export interface GpuLibrary {
-  manifest: Manifest
-  tape: Tape
-  /** Those of a profile. */
-  modulesOf(profile: Profile): Uint8Array[]
-}
-
-/** @throws `library_unusable` for what is no library of ours, is damaged, or holds what no compiler of ours writes */
-export function readGpuLibrary(path: string): GpuLibrary {
-  const { manifest, code } = unseal(path)
-  const end = code.length - 4
-  const length = end >= 0 ? code.readUInt32LE(end) : 0
-  const begin = end - length
-  try {
-    if (begin < 0) throw new Error("it holds no tape")
-    const tape: Tape = JSON.parse(code.subarray(begin, end).toString())
-    checkTape(tape, manifest, begin)
-    return {
-      manifest,
-      tape,
-      modulesOf: ({ modules }) => modules.map(({ at, bytes }) => code.subarray(at, at + bytes)),
-    }
-  } catch (error) {
-    throw problem("library_unusable", { file: path, problem: (error as Error).message })
-  }
-}
-
 /** The first profile whose needs a device meets. */
 export function profileFor({ profiles }: Tape, traits: GpuTraits): Profile {
   return profiles.find(({ needs }) => needs.every((need) => traits[need])) ?? profiles.at(-1)!
-}
-
-/**
- * That every number in it points at something that is there. What kernels do with their operands is theirs: whoever opens a
- * library trusts it.
- * @throws Error in words for people
- */
-function checkTape(tape: Tape, manifest: Manifest, codeBytes: number): void {
-  const { profiles, kernels, places, packs, copies, regions, steps } = tape
-  const require = (holds: boolean, what: string) => {
-    if (!holds) throw new Error(`its tape is not sound: ${what}`)
-  }
-  const isCount = (n: unknown) => Number.isSafeInteger(n) && (n as number) >= 0
-  require(profiles.length > 0 && profiles.at(-1)!.needs.length === 0, "profiles")
-  for (const { modules } of profiles) {
-    for (const { at, bytes } of modules)
-      require(isCount(at) && isCount(bytes) && at + bytes <= codeBytes, "a module")
-    for (const { module } of kernels)
-      require(isCount(module) && module < modules.length, "a kernel")
-  }
-  for (const { fixed, perToken, perRow, perBlock } of places) {
-    const sizes = [fixed, perToken, perRow, perBlock?.bytes ?? 0, perBlock?.group ?? 0]
-    require(sizes.every(isCount), "a place")
-    require(!perBlock || perBlock.group < manifest.kv.groups.length, "a place's KV group")
-  }
-  require(packs.length === manifest.parameters.length, "the parameters")
-  require(copies.length === manifest.kv.groups.length, "the KV groups")
-  const checkLaunch = ({ kernel, operands, groups }: TapeLaunch) => {
-    const kinds = kernels[kernel]?.operands
-    require(kinds?.length === operands.length, "a kernel's operands")
-    for (const [i, operand] of operands.entries()) {
-      const isWord = typeof operand === "number" || "number" in operand
-      require(isWord === (kinds![i] === "word"), "the kind of an operand")
-      if (typeof operand === "number") require(operand >>> 0 === operand, "a word")
-      else if ("place" in operand)
-        require(operand.place in places && isCount(operand.at) && operand.at % 4 === 0, "a place")
-      else if ("region" in operand) require(operand.region in regions, "a region")
-    }
-    for (const count of groups)
-      require(typeof count === "number" ? isCount(count) : count.per > 0, "the groups of a launch")
-  }
-  everyLaunch(tape).forEach(checkLaunch)
-  for (const { choices } of steps)
-    require(choices.length > 0 && choices.at(-1)!.most === undefined, "the choices of a step")
-  for (const { place, at, stride } of [tape.logits, tape.hidden])
-    require(place in places && isCount(at) && isCount(stride), "rows that are read back")
 }
