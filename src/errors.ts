@@ -53,7 +53,7 @@ export const errors = {
   invalid_api_key: {
     status: 401,
     type: "authentication_error",
-    text: "This server asks for its API key; send it as Authorization: Bearer KEY.",
+    text: "This server asks for its API key; send it as Authorization: Bearer KEY or as x-api-key: KEY.",
   },
   host_refused: {
     status: 403,
@@ -293,6 +293,8 @@ export class Problem extends Error {
   readonly status: number
   readonly type: Row["type"]
   readonly param: string | undefined
+  /** What the sentence's blanks are filled with. */
+  readonly values: Readonly<Record<string, string | number>>
 
   constructor(code: ErrorCode, values: Record<string, string | number>, param?: string) {
     const row: Row = errors[code]
@@ -302,6 +304,7 @@ export class Problem extends Error {
     this.status = row.status
     this.type = row.type
     this.param = param
+    this.values = values
   }
 }
 

@@ -120,7 +120,7 @@ export function parrot(
       if (caller?.signal) signals.push(caller.signal)
       return Int32Array.from(Buffer.from(given))
     },
-    tokenizeChat: async (messages) => Int32Array.from(messages, (_, index) => index),
+    tokenizeChat: async ({ messages }) => Int32Array.from(messages, (_, index) => index),
     detokenize: function* (tokens) {
       for (let at = 0; at < tokens.length; at += 1000) {
         yield Array.from(tokens.subarray(at, at + 1000), spelled).join("")

@@ -243,7 +243,7 @@ describe("plain text", () => {
     expect([...plain]).toEqual([...(await tokenizer.encode(foreign(text, 1)))])
     expect(control.length).toBeLessThan(plain.length)
     const messages: ChatMessage[] = [{ role: "user", content: "hi" }]
-    const rendered = chat.detokenize(await chat.tokenizeChat(messages, {}))
+    const rendered = chat.detokenize(await chat.tokenizeChat({ messages, templateArguments: {} }))
     expect([...rendered].join("")).toMatch(/assistant.*\n\n$/)
   })
 

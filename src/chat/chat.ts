@@ -42,8 +42,7 @@ export function createChat(options: ChatOptions): OpenChat {
       constraints.check("name" in asked ? withoutDefinition(asked) : asked, caller),
     tokenize: (text, control, caller) =>
       tokenizer.encode(foreign(text, control ? 0 : FROM_REQUEST), caller),
-    tokenizeChat: (messages, templateArguments, caller) =>
-      prompts.ofConversation({ messages, templateArguments }, caller),
+    tokenizeChat: (request, caller) => prompts.ofConversation(request, caller),
     detokenize: (tokens) => spelled(tokens, tokenizer),
     close: async () => constraints.close(),
   }

@@ -22,11 +22,7 @@ export interface PlainText {
   /** A text's tokens. `control`: whether the names of control tokens in it become those tokens, else they stay text. */
   tokenize(text: string, control: boolean, caller?: Caller): Promise<Int32Array>
   /** The tokens of a conversation, as `reply` would hand them to the engine. */
-  tokenizeChat(
-    messages: readonly ChatMessage[],
-    templateArguments: Readonly<Record<string, unknown>>,
-    caller?: Caller,
-  ): Promise<Int32Array>
+  tokenizeChat(request: ConversationRequest, caller?: Caller): Promise<Int32Array>
   /** The text of tokens, piece by piece, control tokens included; U+FFFD where bytes are no text. */
   detokenize(tokens: Int32Array): Iterable<string>
 }
@@ -91,6 +87,12 @@ export interface ChatRequest {
   reasoning: "split" | "inline"
   scope: string
 }
+
+/** What of a chat becomes its prompt. */
+export type ConversationRequest = Pick<
+  ChatRequest,
+  "messages" | "templateArguments" | "tools" | "toolChoice"
+>
 
 export interface Tool {
   name: string
@@ -162,7 +164,8 @@ export type ReplyEvent =
   | { kind: "call"; choice: number; index: number; id: string; name: string }
   | { kind: "arguments"; choice: number; index: number; text: string }
   /** The reason `error` without a problem: what was to be a call cannot be read; its text was sent as content. */
-  | { kind: "finish"; choice: number; reason: FinishReason; problem?: Problem }
+  /** `stop` is the stop string that ended it. */
+  | { kind: "finish"; choice: number; reason: FinishReason; problem?: Problem; stop?: string }
   | { kind: "usage"; usage: Usage } // last, once
 
 export type FinishReason = "stop" | "length" | "tool_calls" | "error"

@@ -3,7 +3,7 @@
 import { createHash } from "node:crypto"
 import { Problem, problem } from "../errors.ts"
 import type { Caller } from "../worker/lane.ts"
-import type { ChatMessage, ChatRequest, Tool } from "./conversation.ts"
+import type { ChatMessage, ConversationRequest, Tool } from "./conversation.ts"
 import type { Format } from "./formats/formats.ts"
 import { inPlainWords } from "./instructions.ts"
 import type { Text } from "./jinja/text.ts"
@@ -18,13 +18,8 @@ export interface Prompt {
   begun: string
 }
 
-export type PromptRequest = Pick<
-  ChatRequest,
-  "messages" | "templateArguments" | "tools" | "toolChoice"
->
-
 export async function preparePrompt(
-  request: PromptRequest,
+  request: ConversationRequest,
   template: Template,
   written: Format["written"],
   encode: (text: Text) => Promise<Int32Array>,
@@ -46,7 +41,7 @@ export async function preparePrompt(
 }
 
 /** The tools that the model is told of. */
-export function visibleTools({ tools, toolChoice }: PromptRequest): readonly Tool[] {
+export function visibleTools({ tools, toolChoice }: ConversationRequest): readonly Tool[] {
   return toolChoice?.mode === "none" ? [] : (tools ?? [])
 }
 
@@ -56,7 +51,7 @@ function isUnfinished(last: ChatMessage): boolean {
 }
 
 function renderingOf(
-  request: PromptRequest,
+  request: ConversationRequest,
   template: Template,
   written: Format["written"],
   continues: boolean,

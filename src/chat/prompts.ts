@@ -4,10 +4,11 @@
 import { problem } from "../errors.ts"
 import type { Caller } from "../worker/lane.ts"
 import type { ChatModel } from "./chat-model.ts"
+import type { ConversationRequest } from "./conversation.ts"
 import { formats } from "./formats/formats.ts"
 import type { Infill } from "./infill.ts"
 import { foreign, type Text } from "./jinja/text.ts"
-import { type Prompt, type PromptRequest, preparePrompt, visibleTools } from "./prompt.ts"
+import { type Prompt, preparePrompt, visibleTools } from "./prompt.ts"
 import { FROM_REQUEST } from "./rendering.ts"
 
 const ALWAYS_COUNTED = 256 * 1024 // characters; they take the tokenizer some tenths of a second
@@ -29,7 +30,7 @@ export class Prompts {
   }
 
   /** What the engine is given of a chat. */
-  async ofChat(request: PromptRequest, caller: Caller): Promise<Prompt> {
+  async ofChat(request: ConversationRequest, caller: Caller): Promise<Prompt> {
     const prompt = await this.#rendered(request, this.#fitting("messages", caller), caller)
     if (prompt.tokens.length > 0) return prompt
     const words = "it writes nothing of it, which leaves no token to go on from."
@@ -37,7 +38,7 @@ export class Prompts {
   }
 
   /** Its tokens, however many they are. */
-  async ofConversation(request: PromptRequest, caller?: Caller): Promise<Int32Array> {
+  async ofConversation(request: ConversationRequest, caller?: Caller): Promise<Int32Array> {
     const { tokenizer } = this.#model
     const encode = (text: Text) => tokenizer.encode(text, caller)
     const prompt = await this.#rendered(request, encode, caller)
@@ -68,7 +69,7 @@ export class Prompts {
     return Int32Array.from([...tokens, ...middle])
   }
 
-  #rendered(request: PromptRequest, encode: Encode, caller?: Caller): Promise<Prompt> {
+  #rendered(request: ConversationRequest, encode: Encode, caller?: Caller): Promise<Prompt> {
     const { template, toolTemplate, toolFormat } = this.#model
     const chosen = visibleTools(request).length > 0 ? toolTemplate : template
     const { written } = formats[toolFormat]

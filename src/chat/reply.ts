@@ -259,7 +259,9 @@ class ChoiceReader {
       return { kind: "finish", choice, reason }
     }
     if (this.#broken) return { kind: "finish", choice, reason: "error" }
-    return { kind: "finish", choice, reason: this.#made > 0 ? "tool_calls" : "stop" }
+    const stop = this.#stops.found
+    const ended = this.#made > 0 ? "tool_calls" : "stop"
+    return { kind: "finish", choice, reason: ended, ...(stop !== undefined && { stop }) }
   }
 
   #logprobOf(event: TokenEvent, broken: number): TokenLogprob | undefined {

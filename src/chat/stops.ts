@@ -15,6 +15,8 @@ export class Stops {
   readonly #patterns: readonly Pattern[]
   readonly #matched: Int32Array // [patterns]  how many of each one's characters the text so far ends with
   #waiting = ""
+  /** The stop string that ended the text. */
+  found: string | undefined
 
   constructor({ patterns }: StopTable) {
     this.#patterns = patterns
@@ -47,15 +49,16 @@ export class Stops {
 
   /** The length of the longest stop string that this character completes; 0: none. */
   #step(character: string): number {
-    let longest = 0
+    let longest = ""
     for (const [i, { stop, fallback }] of this.#patterns.entries()) {
       let matched = this.#matched[i]!
       while (matched > 0 && stop[matched] !== character) matched = fallback[matched - 1]!
       if (stop[matched] === character) matched++
       this.#matched[i] = matched
-      if (matched === stop.length) longest = Math.max(longest, matched)
+      if (matched === stop.length && matched > longest.length) longest = stop
     }
-    return longest
+    if (longest !== "") this.found = longest
+    return longest.length
   }
 }
 

@@ -8,7 +8,7 @@ import { cut } from "./check.ts"
 import { corsHeaders, isPreflight, preflight } from "./cors.ts"
 import { assertHost, readScope } from "./guards.ts"
 import type { Json } from "./json.ts"
-import { allowedMethods, pathOf, routesOf } from "./paths.ts"
+import { allowedMethods, apiOf, pathOf, routesOf } from "./paths.ts"
 import type { Room } from "./room.ts"
 import type { HttpOptions } from "./service.ts"
 
@@ -36,6 +36,8 @@ export function prepare(
   reply: FastifyReply,
 ): void {
   reply.header("x-request-id", request.id)
+  const { idHeader } = apiOf(pathOf(request))
+  if (idHeader) reply.header(idHeader, request.id)
   reply.header("x-content-type-options", "nosniff")
   if (options.cors) reply.headers(corsHeaders(options.cors, request.headers))
   reply.header("keep-alive", `timeout=${Math.floor(options.timeouts.idle / 1000)}`)

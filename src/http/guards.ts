@@ -54,11 +54,12 @@ export function isLoopback(name: string): boolean {
 
 /**
  * The scope of a request: what it may share with others, one for each key. Throws `invalid_api_key` when keys are set
- * and none of them came, as a bearer token or as the password that a browser asks for.
+ * and none of them came: as a bearer token, as the password that a browser asks for, or as Anthropic's clients send it.
  */
-export function readScope(keys: readonly string[], { authorization }: IncomingHttpHeaders): string {
+export function readScope(keys: readonly string[], headers: IncomingHttpHeaders): string {
   if (keys.length === 0) return ""
-  const given = digest(tokenOf(authorization ?? ""))
+  const { authorization, "x-api-key": key } = headers
+  const given = digest(authorization === undefined ? String(key) : tokenOf(authorization))
   const match = keys.map(digest).find((key) => timingSafeEqual(key, given))
   if (!match) throw problem("invalid_api_key", {})
   return match.toString("hex")

@@ -64,6 +64,19 @@ ${fieldsTable(ChatCompletionMessage)}
 Maps with a \`text\` are joined. A tool's list of maps without any \`text\` reaches the model's template as its JSON. Pictures
 and sound are 400: the model takes text. Arguments of earlier calls may be a map or a string that holds one.
 
+## Anthropic's clients
+
+\`POST /v1/messages\` and \`/v1/messages/count_tokens\` speak Anthropic's API: give its clients the address without \`/v1\`.
+
+- Keys come as \`x-api-key\` or as a bearer token; any \`anthropic-version\` and \`anthropic-beta\` will do. Errors are
+  \`{"type":"error","error":{"type","message"}}\`, also of paths below that this server does not have.
+- \`max_tokens\` is a bound and not a demand: it may be larger than the context.
+- Blocks of text are joined. Thinking comes first, in a block of its own. Server tools (\`web_search_…\` and the like) beside others
+  are left out, and \`x-ignored-tools\` lists them; alone they are refused, as are pictures and documents.
+- A first system text that begins \`x-anthropic-billing-header:\` is left out: it differs in each request of Claude Code, and no
+  prefix would be found again.
+- \`count_tokens\` counts what the prompt of the same body has.
+
 ## Answers
 
 - \`usage\` stands in every whole answer, and in streams, as a last chunk with \`choices: []\`, when
@@ -147,6 +160,11 @@ const HEADERS = [
     "`x-unenforced`",
     "out",
     "keywords of tools' schemas that are not enforced, as `tool#/place/keyword`",
+  ],
+  [
+    "`x-ignored-tools`",
+    "out",
+    "tools of Anthropic's and OpenAI's own servers, which nobody runs here",
   ],
   ["`retry-after`", "out", "seconds, with 429 and 503"],
 ]

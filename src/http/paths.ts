@@ -1,4 +1,4 @@
-// Which rows of the routes table a request's path belongs to.
+// Which rows of the routes table, and whose API, a request's path belongs to.
 
 import type { FastifyRequest } from "fastify"
 import type { Api } from "./apis/api.ts"
@@ -14,16 +14,21 @@ export function pathOf(request: FastifyRequest): string {
 
 /** Those of the path, one for each method. */
 export function routesOf(path: string): readonly Route[] {
-  const plain = path.startsWith(`${OPENAI_PATH}/v1/`) ? path.slice(OPENAI_PATH.length) : path
+  const plain = plainOf(path)
   return routes.filter((route) => {
     const [start = "", parameter] = route.path.split("{")
     return parameter ? plain.startsWith(start) : plain.replace(/\/$/, "") === start
   })
 }
 
-/** Whose errors a path is answered with. */
+function plainOf(path: string): string {
+  return path.startsWith(`${OPENAI_PATH}/v1/`) ? path.slice(OPENAI_PATH.length) : path
+}
+
+/** Whose errors a path is answered with: also one below a path of an API that has no route itself. */
 export function apiOf(path: string): Api {
-  return routesOf(path)[0]?.api ?? openaiApi
+  const below = `${plainOf(path)}/`
+  return routes.find(({ api, path: own }) => api && below.startsWith(`${own}/`))?.api ?? openaiApi
 }
 
 /** None where there is no such path. */

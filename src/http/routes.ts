@@ -9,6 +9,15 @@ import {
 } from "./apis/chat/schema.ts"
 import { completions } from "./apis/completions/endpoint.ts"
 import { CompletionRequest, CompletionResponse } from "./apis/completions/schema.ts"
+import { messagesApi } from "./apis/messages/api.ts"
+import { countTokens, messages } from "./apis/messages/endpoint.ts"
+import {
+  CountTokensRequest,
+  CountTokensResponse,
+  MessagesEvent,
+  MessagesRequest,
+  MessagesResponse,
+} from "./apis/messages/schema.ts"
 import { listModels, showModel } from "./apis/models/endpoint.ts"
 import { Model, ModelList } from "./apis/models/schema.ts"
 import { checkSchema } from "./apis/schema-check/endpoint.ts"
@@ -68,6 +77,27 @@ export const routes: readonly Route[] = [
     chunk: CompletionResponse,
     example: { prompt: "Once upon a time", stream: true, max_tokens: 64 },
     handle: completions,
+  },
+  {
+    api: messagesApi,
+    method: "POST",
+    path: "/v1/messages",
+    summary: "A reply to a conversation, as Anthropic's clients ask for it.",
+    body: MessagesRequest,
+    answer: MessagesResponse,
+    chunk: MessagesEvent,
+    example: { max_tokens: 128, messages: [{ role: "user", content: "Hello! Who are you?" }] },
+    handle: messages,
+  },
+  {
+    api: messagesApi,
+    method: "POST",
+    path: "/v1/messages/count_tokens",
+    summary: "How many tokens the prompt of such a reply has.",
+    body: CountTokensRequest,
+    answer: CountTokensResponse,
+    example: { messages: [{ role: "user", content: "Hello! Who are you?" }] },
+    handle: countTokens,
   },
   {
     method: "POST",

@@ -8,6 +8,8 @@ import type { Problem } from "../../errors.ts"
 export type ServerEvent = string | { name: string; data: string }
 
 export interface Api {
+  /** The header in which its clients look for a request's id; absent: x-request-id alone. */
+  idHeader?: string
   /** An error as JSON. */
   errorBody(error: Problem): string
   /** What that holds. */

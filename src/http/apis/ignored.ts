@@ -1,5 +1,5 @@
 // Parts of a request that have no effect, told in headers of the answer: fields that no schema knows in `x-ignored-fields`,
-// keywords of tools' schemas that cannot be enforced in `x-unenforced`.
+// keywords of tools' schemas that cannot be enforced in `x-unenforced`, tools that others run in `x-ignored-tools`.
 
 import type { TObject } from "typebox"
 import { cut } from "../check.ts"
@@ -13,6 +13,11 @@ export function reportIgnored(exchange: Exchange, schema: TObject): void {
     (name) => !Object.hasOwn(schema.properties, name),
   )
   if (names.length > 0) exchange.setHeader("x-ignored-fields", headerList(names))
+}
+
+/** Tools that the model is not told of, as nobody here could run them. */
+export function reportIgnoredTools(exchange: Exchange, names: readonly string[]): void {
+  if (names.length > 0) exchange.setHeader("x-ignored-tools", headerList(names))
 }
 
 /** Names that came from a client, fit for a header: percent-encoded, at most 20 and 1 KiB. */

@@ -21,28 +21,31 @@ export function readTools(
 /** Definitions alone: names that are usable and differ. */
 export function readDefinitions(given: NonNullable<Asked["tools"]>): readonly Tool[] {
   const tools = given.map(readTool)
-  const names = tools.map(({ name }) => name)
+  assertNames(tools, "function.name")
+  return tools
+}
+
+/** @param field where a tool of the request has its name. */
+export function assertNames(tools: readonly Tool[], field: string): void {
   const seen = new Set<string>()
-  for (const [index, name] of names.entries()) {
-    const path = `tools[${index}].function.name`
+  for (const [index, { name }] of tools.entries()) {
+    const path = `tools[${index}].${field}`
     if (!/^[\w.-]{1,64}$/.test(name)) {
       throw mustBe(path, "1 to 64 letters, digits, underscores, hyphens and dots", name)
     }
     if (seen.has(name)) throw fault(path, `names ${name} a second time`)
     seen.add(name)
   }
-  return tools
 }
+
+type Parameters = Readonly<Record<string, unknown>> | null | undefined
 
 const otherTypes = new Set(["null", "boolean", "integer", "number", "string", "array"])
 
 function readTool(given: NonNullable<Asked["tools"]>[number], index: number): Tool {
   const { name, parameters, strict } = given.function
   const field = `tools[${index}].function.parameters`
-  const types = [parameters?.type ?? "object"].flat()
-  // What is no type at all, "dict" and its like, is for the chat room to refuse or to read as well as it can.
-  const isOther = types.every((type) => typeof type !== "string" || otherTypes.has(type))
-  if (isOther) throw mustBe(`${field}.type`, '"object"', parameters?.type as Json)
+  assertOfObjects(parameters, field)
   return {
     name,
     definition: { type: "function", ...given },
@@ -50,6 +53,14 @@ function readTool(given: NonNullable<Asked["tools"]>[number], index: number): To
     field,
     strict: strict ?? false,
   }
+}
+
+/** A schema of arguments, which are an object. */
+export function assertOfObjects(schema: Parameters, field: string): void {
+  const types = [schema?.type ?? "object"].flat()
+  // What is no type at all, "dict" and its like, is for the chat room to refuse or to read as well as it can.
+  const isOther = types.every((type) => typeof type !== "string" || otherTypes.has(type))
+  if (isOther) throw mustBe(`${field}.type`, '"object"', schema?.type as Json)
 }
 
 function readChoice(given: Asked["tool_choice"], names: readonly string[]): ToolChoice {
@@ -70,7 +81,8 @@ function readChoice(given: Asked["tool_choice"], names: readonly string[]): Tool
   return { mode, names: known(allowed, names, `${path}.tools`) }
 }
 
-function known(asked: readonly string[], names: readonly string[], path: string) {
+/** @throws when one of them is none of the tools' names */
+export function known(asked: readonly string[], names: readonly string[], path: string) {
   const there = new Set(names)
   const unknown = asked.find((name) => !there.has(name))
   if (unknown === undefined) return asked

@@ -20,8 +20,11 @@ export async function tokenize(exchange: Exchange): Promise<Answer> {
   if (typeof prompt === "string" && !messages) {
     tokens = await chat.tokenize(prompt, body.control_tokens ?? false, exchange)
   } else if (messages && typeof prompt !== "string") {
-    const conversation = await inTurns(readingMessages(messages))
-    tokens = await chat.tokenizeChat(conversation, readTemplateArguments(body), exchange)
+    const conversation = {
+      messages: await inTurns(readingMessages(messages)),
+      templateArguments: readTemplateArguments(body),
+    }
+    tokens = await chat.tokenizeChat(conversation, exchange)
   } else {
     throw problem("invalid_value", { problem: "Give either prompt or messages." }, "prompt")
   }

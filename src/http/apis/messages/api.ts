@@ -1,0 +1,45 @@
+// Anthropic's way: an error is `{"type":"error","error":{type,message}}`, whose types go by status, and every event has a name.
+
+import type { Problem } from "../../../errors.ts"
+import { type Json, writeJson } from "../../json.ts"
+import { Type } from "../../type.ts"
+import type { Api, ServerEvent } from "../api.ts"
+import { text } from "../fields.ts"
+
+export const messagesApi: Api = {
+  idHeader: "request-id",
+  errorBody,
+  ErrorBody: Type.Object(
+    {
+      type: Type.Literal("error"),
+      error: Type.Object({ type: text, message: text }),
+    },
+    { title: "MessagesError" },
+  ),
+  streamEnd: [],
+  streamFailure: (error) => [{ name: "error", data: errorBody(error) }],
+}
+
+const TYPES: Record<number, string> = {
+  401: "authentication_error",
+  403: "permission_error",
+  404: "not_found_error",
+  429: "rate_limit_error",
+  503: "overloaded_error",
+}
+
+function errorBody(problem: Problem): string {
+  const { status } = problem
+  const type = TYPES[status] ?? (status < 500 ? "invalid_request_error" : "api_error")
+  return writeJson({ type: "error", error: { type, message: sentenceOf(problem) } })
+}
+
+/** Claude Code shortens its conversation when it reads these words, and only then. */
+function sentenceOf({ code, message, values }: Problem): string {
+  if (code !== "context_length_exceeded") return message
+  return `prompt is too long: ${values.tokens} tokens > ${values.limit} maximum. ${message}`
+}
+
+export function messagesEvent(type: string, members: Readonly<Record<string, Json>> = {}) {
+  return { name: type, data: writeJson({ type, ...members }) } satisfies ServerEvent
+}

@@ -1,0 +1,232 @@
+// A body of Anthropic's API becomes the request that the chat room takes. Its blocks become messages of ours: results of tools
+// stand in messages of their own, ahead of what the user says beside them.
+
+import type {
+  ChatMessage,
+  ChatRequest,
+  ConversationRequest,
+  Tool,
+  ToolCall,
+  ToolChoice,
+} from "../../../chat/conversation.ts"
+import { problem } from "../../../errors.ts"
+import { fault, mustBe, show } from "../../check.ts"
+import { type Json, writing } from "../../json.ts"
+import type { Service } from "../../service.ts"
+import type { Work } from "../../turns.ts"
+import { type Origin, readTemplateArguments } from "../chat/request.ts"
+import { assertNames, assertOfObjects, known } from "../chat/tools.ts"
+import { readingFormats } from "../format.ts"
+import { readEnds, readSampling } from "../sampling.ts"
+import type { CountTokensRequest, MessagesRequest } from "./schema.ts"
+
+/** Yields what it has read, as much as a body may hold. */
+export function* readingMessagesRequest(
+  body: MessagesRequest,
+  { model, defaults }: Service,
+  origin: Origin,
+): Work<ChatRequest> {
+  return {
+    ...origin,
+    ...(yield* readingConversation(body)),
+    choices: 1,
+    maxTokens: body.max_tokens,
+    ...readEnds({ stop: body.stop_sequences ?? null }, model),
+    sampling: { ...readSampling(body, model, defaults), topLogprobs: undefined },
+    parallelToolCalls: !(body.tool_choice?.disable_parallel_tool_use ?? false),
+    ...(yield* readingOutputFormat(body)),
+  }
+}
+
+/** What becomes the prompt, the same for a reply and for a count. */
+export function* readingConversation(body: CountTokensRequest): Work<ConversationRequest> {
+  const messages = readSystem(body.system)
+  for (const [index, message] of body.messages.entries()) {
+    messages.push(...(yield* readingMessage(message, `messages[${index}]`)))
+  }
+  return { messages, templateArguments: readThinking(body), ...readTools(body) }
+}
+
+/** Server tools, which Anthropic runs and nobody does here. */
+export function serverTools({ tools }: Pick<CountTokensRequest, "tools">): readonly string[] {
+  return (tools ?? []).filter(isServerTool).map(({ name }) => name)
+}
+
+type Block = Readonly<Record<string, Json | undefined>>
+type Content = CountTokensRequest["messages"][number]["content"]
+
+// Claude Code's first block is a line for Anthropic's accounts, another in each request: no prefix would ever be found again.
+const BILLING = /^x-anthropic-billing-header:/
+
+function readSystem(given: CountTokensRequest["system"]): ChatMessage[] {
+  const texts = blocksOf(given ?? []).map((block, index) => textOf(block, `system[${index}]`))
+  const content = texts.filter((text) => !BILLING.test(text)).join("")
+  return content === "" ? [] : [{ role: "system", content }]
+}
+
+function blocksOf(content: Content): readonly Block[] {
+  return typeof content === "string" ? [{ type: "text", text: content }] : (content as Block[])
+}
+
+function* readingMessage(
+  { role, content }: CountTokensRequest["messages"][number],
+  path: string,
+): Work<ChatMessage[]> {
+  const results: ChatMessage[] = []
+  const calls: ToolCall[] = []
+  let said = ""
+  let thought = ""
+  let hasText = false
+  for (const [index, block] of blocksOf(content).entries()) {
+    const place = `${path}.content[${index}]`
+    switch (block.type) {
+      case "thinking":
+        thought += member(block, "thinking", place)
+        break
+      case "tool_use":
+        calls.push(yield* readingCall(block, place))
+        break
+      case "tool_result":
+        results.push(readResult(block, place))
+        break
+      case "redacted_thinking":
+      case "server_tool_use":
+        break
+      default:
+        if (isServerResult(block)) break
+        said += textOf(block, place)
+        hasText = true
+    }
+  }
+  if (calls.length > 0 && role !== "assistant") {
+    throw fault(path, "has a tool_use block, which belongs to messages of the assistant")
+  }
+  if (results.length > 0 && role !== "user") {
+    throw fault(path, "has a tool_result block, which belongs to messages of the user")
+  }
+  if (results.length > 0 && !hasText) return results
+  const message: ChatMessage = { role, content: said }
+  if (thought !== "") message.reasoning = thought
+  if (calls.length > 0) message.toolCalls = calls
+  return [...results, message]
+}
+
+/** Of a tool that ran elsewhere: web_search_tool_result and its like. */
+function isServerResult({ type }: Block): boolean {
+  return typeof type === "string" && type.endsWith("_tool_result")
+}
+
+function textOf(block: Block, path: string): string {
+  if (block.type === "text") return member(block, "text", path)
+  const what = `is a block of type ${show(block.type ?? null)}; the model takes text only`
+  throw problem("unsupported_value", { problem: `${path} ${what}.` }, path)
+}
+
+function member(block: Block, name: string, path: string): string {
+  const value = block[name] ?? null
+  if (typeof value === "string") return value
+  throw mustBe(`${path}.${name}`, "a string", value)
+}
+
+function* readingCall(block: Block, path: string): Work<ToolCall> {
+  const input = block.input ?? {}
+  if (typeof input !== "object" || Array.isArray(input)) {
+    throw mustBe(`${path}.input`, "an object", input)
+  }
+  return {
+    id: member(block, "id", path),
+    name: member(block, "name", path),
+    arguments: yield* writing(input),
+  }
+}
+
+function readResult(block: Block, path: string): ChatMessage {
+  const content = block.content ?? ""
+  if (typeof content !== "string" && !Array.isArray(content)) {
+    throw mustBe(`${path}.content`, "a string or a list of blocks", content)
+  }
+  const texts = blocksOf(content as Content).map((inner, index) =>
+    inner.type === "tool_reference"
+      ? member(inner, "tool_name", `${path}.content[${index}]`)
+      : textOf(inner, `${path}.content[${index}]`),
+  )
+  const toolCallId = member(block, "tool_use_id", path)
+  return { role: "tool", content: texts.join(""), toolCallId }
+}
+
+function readThinking({ thinking, output_config }: CountTokensRequest) {
+  const isOff = thinking?.type === "disabled"
+  const isOn = thinking?.type === "enabled" || thinking?.type === "adaptive"
+  return readTemplateArguments({
+    reasoning_effort: isOff ? "none" : (output_config?.effort ?? null),
+    ...(isOn && { chat_template_kwargs: { enable_thinking: true } }),
+  })
+}
+
+function* readingOutputFormat({ output_config, output_format }: CountTokensRequest) {
+  const given = output_config?.format ?? output_format
+  if (!given) return {}
+  const field = output_config?.format ? "output_config.format" : "output_format"
+  const format = yield* readingFormats({ response_format: given })
+  return format && { format: { ...format, field: `${field}.schema` } }
+}
+
+type GivenTool = NonNullable<CountTokensRequest["tools"]>[number]
+
+const SERVER_TOOLS = /^(web_search|web_fetch|code_execution|tool_search_tool)_/
+
+function isServerTool({ type }: GivenTool): boolean {
+  return SERVER_TOOLS.test(type ?? "")
+}
+
+function readTools(body: CountTokensRequest): Pick<ConversationRequest, "tools" | "toolChoice"> {
+  const given = (body.tools ?? []).map((tool, index) => ({ tool, field: `tools[${index}]` }))
+  const own = given.filter(({ tool }) => !isServerTool(tool))
+  const [server] = given.filter(({ tool }) => isServerTool(tool))
+  if (server && own.length === 0) {
+    const what = `${server.field}.type is ${show(server.tool.type!)}, a tool that Anthropic runs; this server has none.`
+    throw problem("unsupported_value", { problem: what }, `${server.field}.type`)
+  }
+  const tools = own.map(({ tool, field }) => readTool(tool, field))
+  assertNames(tools, "name")
+  const toolChoice = readChoice(
+    body.tool_choice,
+    tools.map(({ name }) => name),
+  )
+  return tools.length === 0 ? {} : { tools, toolChoice }
+}
+
+function readTool(
+  { type, name, description, input_schema, strict }: GivenTool,
+  field: string,
+): Tool {
+  if (typeof type === "string" && type !== "custom") {
+    const what = `${field}.type is ${show(type)}; only tools of the type custom are supported.`
+    throw problem("unsupported_value", { problem: what }, `${field}.type`)
+  }
+  assertOfObjects(input_schema, `${field}.input_schema`)
+  const described = typeof description === "string" && { description }
+  const parameters = input_schema ?? undefined
+  return {
+    name,
+    definition: {
+      type: "function",
+      function: { name, ...described, ...(parameters && { parameters }) },
+    },
+    parameters,
+    field: `${field}.input_schema`,
+    strict: strict ?? false,
+  }
+}
+
+function readChoice(
+  given: CountTokensRequest["tool_choice"],
+  names: readonly string[],
+): ToolChoice {
+  if (given?.type === "none") return { mode: "none" }
+  if (!given || given.type === "auto") return { mode: "auto", names }
+  if (names.length === 0) throw fault("tool_choice", "asks for a call, but there are no tools")
+  if (given.type === "any") return { mode: "required", names }
+  if (typeof given.name !== "string") throw fault("tool_choice.name", "is required")
+  return { mode: "required", names: known([given.name], names, "tool_choice.name") }
+}
