@@ -5,6 +5,7 @@
 //   npm run bench                                              this program alone, engine and server
 //   npm run bench -- --against llama-server=PATH,FILE.gguf     beside others: see bench/README.md
 //   npm run bench -- --own engine                              the kernels, without the server
+//   npm run bench -- --own-model FILE.gguf --against …         the file that the others read, too
 //   npm run bench -- --device vulkan --shape 135M              the same on a GPU
 //   npm run bench -- --only "prefill,decode 4" --rounds 5 --seconds 80 --output bench/results/NAME
 //
@@ -16,6 +17,7 @@ import { basename, dirname, resolve } from "node:path"
 import { parseArgs } from "node:util"
 import { device as deviceOf } from "../src/cli/values.ts"
 import { usableDevices, whyUnusable } from "../src/compiler/targets/targets.ts"
+import { openModel } from "../src/model/model.ts"
 import { chooseDevice } from "../src/runtime/devices.ts"
 import type { FormatName } from "../src/runtime/format.ts"
 import { bestOf } from "./contenders/best.ts"
@@ -28,7 +30,7 @@ import { type Limits, limitsProbe, load, machine } from "./machine.ts"
 import { groups, measurements, unitOf } from "./measurements.ts"
 import { modelFolder } from "./models.ts"
 import { markdown, type Results, svg } from "./report.ts"
-import type { ShapeName } from "./shapes.ts"
+import { graphOf, type ShapeName } from "./shapes.ts"
 
 const { values: options } = parseArgs({
   options: {
@@ -37,6 +39,7 @@ const { values: options } = parseArgs({
     device: { type: "string", default: "cpu" },
     threads: { type: "string", default: `${availableParallelism()}` },
     own: { type: "string", default: "sinter,engine" },
+    "own-model": { type: "string" },
     against: { type: "string", multiple: true, default: [] },
     only: { type: "string", default: groups.join(",") },
     rounds: { type: "string", default: "3" },
@@ -50,7 +53,9 @@ const device = await chooseDevice(deviceOf(options.device, "--device"), usableDe
 const threads = Number(options.threads)
 const task: Task = { shape, device, threads, sequences: 16, context: 8192 }
 const isGpu = device.name !== "cpu"
-const name = `${shape}-${format}${isGpu ? `-${device.name}` : ""}`
+const served = options["own-model"] && resolve(options["own-model"])
+const stored = served ? basename(served, ".gguf") : format
+const name = `${shape}-${stored}${isGpu ? `-${device.name}` : ""}`
 const output = resolve(options.output ?? `bench/results/${name}`)
 
 /** `--against KIND=PLACE[,MODEL]`: who else takes part. */
@@ -86,8 +91,9 @@ function contenders(): (() => Promise<Contender>)[] {
     return () => open(place, model)
   })
   const own = {
-    sinter: async () => sinter(await modelFolder(shape, format), task),
-    engine: () => engine(format, task),
+    sinter: async () => sinter(served ?? (await modelFolder(shape, format)), task),
+    engine: async () =>
+      engine(stored, served ? await openModel(served) : { graph: graphOf(shape), format }, task),
   }
   const wanted = Object.entries(own).filter(([name]) => options.own.split(",").includes(name))
   return [...wanted.map(([, open]) => open), ...others]
@@ -186,7 +192,7 @@ function noteShare(
 function readResults(): Results {
   if (existsSync(`${output}.json`)) return JSON.parse(readFileSync(`${output}.json`, "utf8"))
   return {
-    title: `${shape}, ${format}, ${isGpu ? `${device.name}: ${device.description}` : `${threads} threads`}`,
+    title: `${shape}, ${stored}, ${isGpu ? `${device.name}: ${device.description}` : `${threads} threads`}`,
     machine: machine(task.threads),
     date: new Date().toISOString().slice(0, 10),
     contenders: {},

@@ -1,11 +1,14 @@
-// Our own program without server and scheduler: the compiled library, random weights straight into it, and steps of flat
-// arrays. What is lost between this and the server is the price of serving.
+// Our own program without server and scheduler: the compiled library, weights straight into it, random ones where no file is
+// named, and steps of flat arrays. What is lost between this and the server is the price of serving.
 
 import { readFileSync } from "node:fs"
 import { planOf } from "../../src/app/plan.ts"
+import type { CodecOf } from "../../src/compiler/graph/codecs.ts"
+import type { Graph } from "../../src/compiler/graph/graph.ts"
 import type { Plan } from "../../src/compiler/plan.ts"
 import { shelvedCpu } from "../../src/compiler/targets/cpu/cpu.ts"
 import { targets, targetsOf } from "../../src/compiler/targets/targets.ts"
+import { loadParameters, type Weights } from "../../src/model/weights/weights.ts"
 import { type FormatName, rowLayout } from "../../src/runtime/format.ts"
 import { openLibrary } from "../../src/runtime/library.ts"
 import { parameterBytes } from "../../src/runtime/manifest.ts"
@@ -17,7 +20,6 @@ import {
   type StepInput,
   UNMASKED,
 } from "../../src/runtime/program.ts"
-import { graphOf, type ShapeName } from "../shapes.ts"
 import type { Contender, Task } from "./contender.ts"
 import { commit } from "./servers.ts"
 
@@ -29,24 +31,38 @@ export interface CpuEngine extends Contender {
   readonly operations: number
 }
 
+/** Of a model, what its steps are made of. */
+export interface Computed {
+  graph: Graph
+  format: FormatName
+  codecOf?: CodecOf
+  /** Absent: random ones. */
+  weights?: Weights
+}
+
 const CHUNK = 512 // tokens of a prompt in one step, as the server takes them
 
-export async function engine(format: FormatName, task: Task): Promise<Contender | CpuEngine> {
+/** @param name what it is called in the results */
+export async function engine(
+  name: string,
+  model: Computed,
+  task: Task,
+): Promise<Contender | CpuEngine> {
   const { threads, context, device } = task
   const [target] = targetsOf(device.name)
   const { traits } = targets[target!]
-  const graph = graphOf(task.shape as ShapeName)
-  const plan = planOf({ graph }, format, { kv_dtype: "f16" }, traits)
+  const plan = planOf(model, model.format, { kv_dtype: "f16" }, traits)
   const sequences = Math.max(16, task.sequences)
   const blocks = Math.ceil((sequences * 256 + 2 * context) / BLOCK)
   const limits = { blocks: [blocks], tokens: CHUNK, sequences, rows: sequences }
   const program = await open(plan, limits, task)
-  await fill(program)
+  if (model.weights) await loadParameters(model.weights, program.manifest, program)
+  else await fill(program)
   const { manifest } = program
   const where = device.name === "cpu" ? `${threads} threads` : device.description
   return {
     name: "sinter's engine",
-    about: `sinter ${commit()}, ${manifest.target}, ${format}, ${where}, ${CHUNK} tokens a step, ${manifest.kv.dtype} keys and values`,
+    about: `sinter ${commit()}, ${manifest.target}, ${name}, ${where}, ${CHUNK} tokens a step, ${manifest.kv.dtype} keys and values`,
     ...(device.name === "cpu" && limitedBy(plan)),
     async prefill(tokens) {
       const begun = performance.now()

@@ -14,20 +14,20 @@ import type { FlashAttention } from "./llama-bench.ts"
 
 const root = join(import.meta.dirname, "..", "..")
 
-/** This program, as it was built, serving a compiled folder. */
-export function sinter(folder: string, task: Task): Promise<Contender> {
+/** This program, as it was built, serving a compiled folder or a file. */
+export function sinter(served: string, task: Task): Promise<Contender> {
   const total = task.sequences * 1024 + 2 * task.context
   const overrides = `max_num_sequence=${task.sequences};max_total_seq_length=${total};context_window_size=${task.context}`
   const device = `${task.device.name}:${task.device.id}`
   const mode = ["--mode", "server", "--overrides", overrides]
-  const options = ["serve", folder, "--device", device, ...mode]
+  const options = ["serve", served, "--device", device, ...mode]
   return startServer({
     name: "sinter",
     about: `sinter ${commit()}, \`${options.slice(2).join(" ")}\``,
     task,
     command: process.execPath,
     options: (port) => [join(root, "build/cli/main.js"), ...options, "--port", `${port}`],
-    model: basename(folder),
+    model: basename(served, ".gguf"),
     headers: { "x-api-dialect": "openai" },
   })
 }
