@@ -16,6 +16,10 @@ export interface GroupCodec {
   minimums: boolean // one for each group; `zero` is 0 then
   dtype: FloatType // of scales and minimums
   values: FloatType // what an unpacked value is rounded to
+  /** Codes below 64 that are stored as bytes. */
+  sixBits?: true
+  /** So many groups, one behind the other, whose scales, and whose minimums, are multiples of one number: by -128 to 127. */
+  block?: 8 | 16
 }
 
 /** MLC's: codes lie in 0 … 2 * zero, and what is unpacked is as coarse as the scales. */
@@ -28,10 +32,9 @@ const mlc = (bits: 3 | 4 | 8, dtype: FloatType) => {
 const gguf = (
   bits: 4 | 8,
   zero: number | "minimums",
-  dtype: FloatType = "f16",
-  group: 16 | 32 = 32,
-) => {
-  const rest = { group, perWord: 32 / bits, dtype, values: "f32" } as const
+  { dtype = "f16", group = 32, ...more }: Partial<GroupCodec> = {},
+): GroupCodec => {
+  const rest = { group, perWord: 32 / bits, dtype, values: "f32", ...more } as const
   return zero === "minimums"
     ? { bits, zero: 0, minimums: true, ...rest }
     : { bits, zero, minimums: false, ...rest }
@@ -44,17 +47,17 @@ export const groupCodecs = {
   q3f16_1: mlc(3, "f16"),
   q4_0: gguf(4, 8),
   q4_1: gguf(4, "minimums"),
-  q5_0: gguf(8, 16),
-  q5_1: gguf(8, "minimums"),
+  q5_0: gguf(8, 16, { sixBits: true }),
+  q5_1: gguf(8, "minimums", { sixBits: true }),
   q8_0: gguf(8, 128),
-  q2_k: gguf(4, "minimums", "f32", 16),
-  q3_k: gguf(4, 4, "f32", 16),
-  q4_k: gguf(4, "minimums", "f32"),
-  q5_k: gguf(8, "minimums", "f32"),
-  q6_k: gguf(8, 32, "f32", 16),
+  q2_k: gguf(4, "minimums", { dtype: "f32", group: 16, block: 16 }),
+  q3_k: gguf(4, 4, { dtype: "f32", group: 16, block: 16 }),
+  q4_k: gguf(4, "minimums", { dtype: "f32", block: 8 }),
+  q5_k: gguf(8, "minimums", { dtype: "f32", sixBits: true, block: 8 }),
+  q6_k: gguf(8, 32, { dtype: "f32", group: 16, sixBits: true, block: 16 }),
   iq4_nl: gguf(8, 128),
-  iq4_xs: gguf(8, 128, "f32"),
-  mxfp4: gguf(8, 12, "f32"),
+  iq4_xs: gguf(8, 128, { dtype: "f32", block: 8 }),
+  mxfp4: gguf(8, 12, { dtype: "f32", sixBits: true }),
 } satisfies Record<string, GroupCodec>
 
 export type GroupCodecName = keyof typeof groupCodecs

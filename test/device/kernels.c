@@ -249,6 +249,15 @@ static __attribute__((noinline)) void multiply(struct panels w, int64_t in_strid
     i += product_panel(w, w.grouped, w.columns >= 72, in_stride, out_stride, e, p, i, end);
 }
 
+// The nearest number towards zero that a half could be.
+static float truncated_half(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, 4);
+  bits &= 0xffffe000;
+  memcpy(&x, &bits, 4);
+  return x;
+}
+
 static void product_case(struct panels w, enum epilogue e) {
   size_t size = number_size(w.number);
   int64_t rows = w.rows, columns = w.columns, out_columns = is_gated(e) ? w.pair : rows;
@@ -261,10 +270,18 @@ static void product_case(struct panels w, enum epilogue e) {
       uint8_t *scales = calloc(panels_scale_bytes(w), 1);
       int per = codes_per_word(w.codes), bits = code_bits(w.codes);
       const uint8_t *minimums = scales + (size_t)groups * size;
-      for (int64_t g = 0; g < groups * (w.minimums ? 2 : 1); g++)
-        store_number(w.number, scales + (size_t)g * size, 0.01f + 0.01f * uniform());
+      float factor[2] = {0.001f * uniform(), 0.001f * uniform()};
+      for (int64_t g = 0; g < groups * (w.minimums ? 2 : 1); g++) {
+        if (w.block && g % groups % w.block == 0) factor[g >= groups] *= 1.1f;
+        // As a half times any byte, which a float can say.
+        float multiple = truncated_half(factor[g >= groups]) * (float)(int8_t)random_bits();
+        store_number(w.number, scales + (size_t)g * size,
+                     w.block ? multiple : 0.01f + 0.01f * uniform());
+      }
       for (int64_t k = 0; k < columns; k++) {
-        uint32_t code = random_bits() % (uint32_t)(w.zero ? 2 * w.zero - (w.zero % 8 == 0) + 1 : 16);
+        uint32_t code = random_bits() % (uint32_t)(w.codes == CODES_6 ? 64
+                                                   : w.zero ? 2 * w.zero - (w.zero % 8 == 0) + 1
+                                                            : 16);
         words[k / w.group * (w.group / per) + k % w.group / per] |= code
                                                                     << k % w.group % per * bits;
         values[r * columns + k] =
@@ -273,7 +290,7 @@ static void product_case(struct panels w, enum epilogue e) {
           values[r * columns + k] +=
               stored_number(w.number, minimums + (size_t)(k / w.group) * size);
       }
-      pack_codes(w, arena, r, 1, (uint8_t *)words, scales);
+      expect(pack_codes(w, arena, r, 1, (uint8_t *)words, scales), "packed", (double)r, 0);
       free(words), free(scales);
     } else {
       uint8_t *stored = calloc((size_t)columns, size);
@@ -373,6 +390,37 @@ static void product_case(struct panels w, enum epilogue e) {
   free(arena), free(values), free(x), free(bias), free(quantized), free(first), free(again);
 }
 
+// A block's scales come back with their bits, or are refused.
+static void multiples(void) {
+  part = "multiples";
+  const struct panels w = {.rows = 1, .columns = 256, .grouped = 1, .codes = CODES_4,
+                           .group = 32, .number = F32, .block = 8};
+  static const float kept[][8] = {
+      {0.1f},
+      {-128, 127, 3, -5, 0, 1, 64, 2},
+      {128, -127, -3, 5, -0.0f, -1, -64, -2},
+      {128, 64, 32},
+      {0x1.554p-20f * 63, 0x1.554p-20f * 62, 0x1.554p-20f * 12},
+      {-0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f},
+      {INFINITY, -INFINITY, NAN, INFINITY, NAN, NAN, NAN, NAN},
+  };
+  static const float refused[][8] = {{1, 129}, {1, 1.1f}, {1e30f, 1e-30f}, {INFINITY, 1}, {-0.0f}};
+  const uint32_t words[32] = {0};
+  uint8_t *arena = memory(panels_bytes(w));
+  for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+    expect(pack_codes(w, arena, 0, 1, (uint8_t *)words, (uint8_t *)kept[i]), "kept", (double)i, 0);
+    for (int g = 0; g < 8; g++) {
+      const float got = first(load_scales(w, arena, g, 0, 0));
+      expect(isnan(got) ? isnan(kept[i][g]) : !memcmp(&got, &kept[i][g], 4), "multiple", got,
+             kept[i][g]);
+    }
+  }
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+    expect(!pack_codes(w, arena, 0, 1, (uint8_t *)words, (uint8_t *)refused[i]), "refused",
+           (double)i, 0);
+  free(arena);
+}
+
 // More rows than the matrix unit takes in one pass, and a few that are left: bits as of the first and last rows alone.
 static void long_product(struct panels w, int64_t count) {
   const int64_t stride = round_up(w.columns, 32), out_stride = round_up(w.rows, 32) + 32,
@@ -418,6 +466,7 @@ static void products(void) {
             .rows = 40, .columns = 72, .grouped = 1, .codes = CODES_4, .group = 32, .zero = 7, .number = F16},
         count);
   }
+  multiples();
   part = "products";
   static const int64_t heights[] = {1, 33, 96, 131}, widths[] = {12, 40, 72, 128, 648};
   for (int h = 0; h < 4; h++)
@@ -442,6 +491,18 @@ static void products(void) {
             w.number = w.group == 16 ? F32 : F16;
             product_case(w, w.group == 16 ? ADD : STORE);
           }
+      // And codes of 6 bits, and scales that are multiples in blocks; whole blocks and the part of one.
+      w.number = F32;
+      for (int i = 0; i < (widths[k] == 648 || h == 1 ? 8 : 0); i++) {
+        w.codes = i & 1 ? CODES_6 : CODES_4;
+        w.minimums = i >> 1 & 1;
+        w.group = i & 4 ? 16 : 32;
+        w.zero = w.minimums ? 0 : i & 1 ? 32 : 8;
+        w.block = 256 / w.group;
+        product_case(w, STORE);
+      }
+      w.block = 0, w.minimums = 0, w.zero = 16, w.group = 32, w.codes = CODES_6, w.number = F16;
+      product_case(w, ADD);
     }
   for (int64_t half = 8; half <= 72; half += 32) {
     part = "paired products";

@@ -39,6 +39,16 @@ const plans: readonly [string, Plan][] = [
     "q4f16_1 with q8 and windows",
     planOf("q4f16_1", "q8", { layers: 5, windows: [undefined, 9, 9] }),
   ],
+  [
+    "GGUF's codecs",
+    compile(smallGraph({ hidden: 320, intermediate: 600 }), {
+      format: "gguf",
+      kv: "f16",
+      activations: "int8",
+      codecOf: ({ name, columns }) =>
+        columns === 1 ? "f32" : /down|[ov]$/.test(name) ? "q6_k" : "q4_k",
+    }),
+  ],
   ["q8f16_1 without layers", planOf("q8f16_1", "f16", { layers: 0 })],
 ]
 

@@ -5,6 +5,7 @@ import {
   type CodecName,
   dtypeOf,
   floatBytes,
+  type GroupCodec,
   groupCodecs,
   isGroupCodec,
 } from "../../../runtime/format.ts"
@@ -59,15 +60,19 @@ export const panelsCount = ({ rows, pair }: Panels) =>
 const PANEL = 32
 const LINE = 64
 
-/** panels_bytes of panels.h: codes of 3 bits are nibbles, a line of scales stands behind each group. */
+/** panels_bytes of panels.h: codes of 3 bits are nibbles; scales stand behind each group, or those of a block in front of it. */
 export function keptBytes({ as, panels, stored }: Kept): number {
   const { columns, codec } = panels
   if (as === "VECTOR") return stored.rows * 4
   const count = panelsCount(panels)
   if (as === "BIAS") return count * PANEL * 4
   if (!isGroupCodec(codec)) return count * columns * PANEL * floatBytes[codec]
-  const { bits, group, minimums, dtype } = groupCodecs[codec]
-  const lines = group / (bits === 8 ? 4 : 8)
-  const scales = PANEL * floatBytes[dtype] * (minimums ? 2 : 1)
-  return count * Math.ceil(columns / group) * (lines * 2 * LINE + scales)
+  const { bits, group, minimums, dtype, sixBits, block }: GroupCodec = groupCodecs[codec]
+  const lines = sixBits ? (group * 3) / 16 : group / (bits === 8 ? 4 : 8)
+  const groups = Math.ceil(columns / group)
+  const rows = PANEL * (minimums ? 2 : 1)
+  const scales = block
+    ? Math.ceil(groups / block) * (4 + block) * rows
+    : groups * floatBytes[dtype] * rows
+  return count * (groups * lines * 2 * LINE + scales)
 }

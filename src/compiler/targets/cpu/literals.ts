@@ -1,6 +1,6 @@
 // How C is told a value, so that it reads exactly this one, and a struct, so that a reader sees which field is what.
 
-import { groupCodecs, isGroupCodec } from "../../../runtime/format.ts"
+import { type GroupCodec, groupCodecs, isGroupCodec } from "../../../runtime/format.ts"
 import type { Panels } from "./kept.ts"
 
 /** Those that are undefined are left out. */
@@ -37,14 +37,15 @@ export function panelsText({
 }: Omit<Panels, "columns"> & { columns: number | string }): string {
   const shape = { rows: rows || undefined, columns, pair: pair || undefined }
   if (!isGroupCodec(codec)) return initialiser({ ...shape, number: codec.toUpperCase() })
-  const { bits, group, zero, minimums, dtype } = groupCodecs[codec]
+  const { bits, group, zero, minimums, dtype, sixBits, block }: GroupCodec = groupCodecs[codec]
   return initialiser({
     ...shape,
     grouped: 1,
-    codes: `CODES_${bits}`,
+    codes: `CODES_${sixBits ? 6 : bits}`,
     group,
     zero: zero || undefined,
     minimums: minimums ? 1 : undefined,
+    block,
     number: dtype.toUpperCase(),
   })
 }

@@ -104,6 +104,7 @@ struct loading {
   uint8_t *weights;
   int64_t row, rows;  // of the window
   const uint8_t *values, *scales;
+  _Atomic int refused;  // whether any of them cannot be kept as its codec is
 };
 
 INLINE void load_vector(const struct loading *l, int64_t row, int64_t count) {
@@ -119,7 +120,7 @@ INLINE void load_vector(const struct loading *l, int64_t row, int64_t count) {
 
 // The part of the window that lies in one panel's half.
 static void load_panel(void *context, int64_t index, int32_t thread) {
-  const struct loading *l = context;
+  struct loading *l = context;
   const struct parameter *p = l->parameter;
   int64_t row = (l->row / 16 + index) * 16, end = row + 16;
   if (row < l->row) row = l->row;
@@ -147,11 +148,12 @@ static void load_panel(void *context, int64_t index, int32_t thread) {
       free(expanded);
     } else {
       size_t at = (size_t)(row - l->row);
-      if (p->panels.grouped)
-        pack_codes(p->panels, l->weights, row, count,
-                   l->values + at * (size_t)panels_words(p->panels) * 4,
-                   l->scales + at * panels_scale_bytes(p->panels));
-      else
+      if (p->panels.grouped) {
+        if (!pack_codes(p->panels, l->weights, row, count,
+                        l->values + at * (size_t)panels_words(p->panels) * 4,
+                        l->scales + at * panels_scale_bytes(p->panels)))
+          l->refused = 1;
+      } else
         pack_floats(p->panels, l->weights, row, count,
                     l->values + at * (size_t)p->panels.columns * number_size(p->panels.number));
     }
@@ -171,8 +173,11 @@ int32_t sinter_load(sinter_model *m, int32_t parameter, int64_t row, int64_t row
   if (p->stored.grouped && !scales)
     return refuse(m, SINTER_BAD_PARAMETER, "parameter %d needs scales", parameter);
   if (!rows) return SINTER_OK;
-  struct loading l = {p, m->weights[parameter], row, rows, values, scales};
+  struct loading l = {p, m->weights[parameter], row, rows, values, scales, 0};
   m->host->parallel_for(m->host, (row + rows - 1) / 16 - row / 16 + 1, load_panel, &l);
+  if (l.refused)
+    return refuse(m, SINTER_BAD_PARAMETER, "a block of parameter %d has scales of no one factor",
+                  parameter);
   return SINTER_OK;
 }
 

@@ -47,7 +47,8 @@ struct fetch {
 };
 // The shares of so many tiles, of what lies `from` on.
 INLINE struct fetch fetch_shares(struct panels w, const uint8_t *from, int64_t tiles) {
-  const int64_t lines = (int64_t)panels_group_bytes(w) / LINE;
+  const int64_t front = w.block ? (int64_t)panels_front_bytes(w) / w.block : 0,
+                lines = ((int64_t)panels_group_bytes(w) + front) / LINE;
   return (struct fetch){from, (lines + tiles - 1) / tiles};
 }
 INLINE void fetch_lines(struct fetch *f) {

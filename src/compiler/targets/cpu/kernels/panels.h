@@ -5,6 +5,9 @@
 //             | 32 rows x 8 values of K, twice 64 bytes | ... G / 8 times | 32 scales |       (nibbles)
 //             | 32 rows x 4 values of K, twice 64 bytes | ... G / 4 times | 32 scales |       (bytes)
 //             a 64-byte line is 16 rows x 4 bytes; a byte's low nibble is one of k .. k + 3, its high one of k + 4 .. k + 7
+//             6 bits: of 16 values of K the nibbles, then the bits above them, two i of a byte being one of k + 4 i .. k + 4 i + 3
+//   blocks    where the scales of several groups are multiples of one number, these lie in front of the groups' codes:
+//             | 32 factors, f32 | the same of minimums | group after group: 32 bytes, of minimums 32 more |
 //   float     k after k: 32 rows of one k, as f32, f16 or bf16
 //
 // The last panel is filled up with rows of zero scale, the last group with codes that meet activations of zero.
@@ -19,7 +22,8 @@
 enum { PANEL = 32, LINE = 64 };
 
 enum number { F32, F16, BF16, Q8 };        // as stored: floats; codes of keys and values
-enum codes { CODES_3, CODES_4, CODES_8 };  // bits of a stored code; 3 are kept as nibbles, too
+// Bits of a code. 3 are kept as nibbles, too; 6 are stored as bytes.
+enum codes { CODES_3, CODES_4, CODES_8, CODES_6 };
 
 // What is known of a parameter when the library is made.
 struct panels {
@@ -30,23 +34,38 @@ struct panels {
   int group;           // grouped: values of K under one scale
   int zero;            // grouped: the code that means 0, or the minimum
   int minimums;        // grouped: a value is code * scale + minimum; `zero` is 0 then
+  int block;           // grouped: so many groups' scales are multiples of one number; or 0
   enum number number;  // of the scales and minimums, or of the floats
 };
 
 INLINE int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 INLINE size_t number_size(enum number n) { return n == F32 ? 4 : n == Q8 ? 1 : 2; }
 INLINE int64_t panels_groups(struct panels p) { return (p.columns + p.group - 1) / p.group; }
-INLINE int64_t panels_lines(struct panels p) { return p.group / (p.codes == CODES_8 ? 4 : 8); }
+INLINE int64_t panels_lines(struct panels p) {
+  return p.codes == CODES_6 ? p.group / 16 * 3 : p.group / (p.codes == CODES_8 ? 4 : 8);
+}
 INLINE size_t panels_group_bytes(struct panels p) {
   return (size_t)panels_lines(p) * 2 * LINE +
-         PANEL * number_size(p.number) * (p.minimums ? 2 : 1);
+         (p.block ? 0 : PANEL * number_size(p.number) * (p.minimums ? 2 : 1));
+}
+// What lies in front of a block's groups.
+INLINE size_t panels_front_bytes(struct panels p) {
+  return (size_t)(p.block ? 4 + p.block : 0) * PANEL * (p.minimums ? 2 : 1);
+}
+// So many groups from a block's beginning on, and where the codes of one of them begin.
+INLINE size_t panels_groups_bytes(struct panels p, int64_t groups) {
+  return (size_t)groups * panels_group_bytes(p) +
+         (p.block ? (size_t)((groups + p.block - 1) / p.block) * panels_front_bytes(p) : 0);
+}
+INLINE size_t panels_codes_at(struct panels p, int64_t g) {
+  return panels_groups_bytes(p, g + 1) - panels_group_bytes(p);
 }
 // Of one row as it is stored: its scales, then its minimums.
 INLINE size_t panels_scale_bytes(struct panels p) {
   return (size_t)panels_groups(p) * number_size(p.number) * (p.minimums ? 2 : 1);
 }
 INLINE size_t panels_panel_bytes(struct panels p) {
-  return p.grouped ? (size_t)panels_groups(p) * panels_group_bytes(p)
+  return p.grouped ? panels_groups_bytes(p, panels_groups(p))
                    : (size_t)p.columns * PANEL * number_size(p.number);
 }
 INLINE int64_t panels_count(struct panels p) {
@@ -95,6 +114,19 @@ INLINE uint32_t unpack_code(const struct panels p, const uint8_t *words, int64_t
 // One group's words of one row into its lane's four bytes of each line pair.
 INLINE void pack_group(const struct panels p, uint8_t *group, int lane, const uint8_t *words) {
   uint8_t *line = group + 4 * lane;
+  if (p.codes == CODES_6) {
+    for (int64_t j = 0; j < p.group / 16; j++, line += 6 * LINE, words += 16) {
+      uint32_t four[4], upper = 0;
+      for (int i = 0; i < 4; i++) {
+        four[i] = load_word(words, i);
+        upper |= (four[i] >> 4 & 0x03030303) << 2 * i;
+        four[i] &= 0x0f0f0f0f;
+      }
+      const uint32_t lines[] = {four[0] | four[1] << 4, four[2] | four[3] << 4, upper};
+      for (int i = 0; i < 3; i++) memcpy(line + i * 2 * LINE, &lines[i], 4);
+    }
+    return;
+  }
   for (int64_t j = 0; j < panels_lines(p); j++, line += 2 * LINE) {
     uint32_t four;
     if (p.codes == CODES_8) {
@@ -111,22 +143,110 @@ INLINE void pack_group(const struct panels p, uint8_t *group, int lane, const ui
   }
 }
 
-// Rows `row` .. `row + count - 1`, which lie side by side in one panel, from their stored words and scales.
-INLINE void pack_codes(const struct panels p, uint8_t *arena, int64_t row, int64_t count,
-                       const uint8_t *words, const uint8_t *scales) {
+// The largest number of which all are multiples, by Euclid's steps, which are exact in double precision. What is not finite
+// has an infinite one; of what has none the last rest is returned.
+INLINE float common_factor(const float *numbers, int64_t count) {
+  double factor = 0;
+  for (int64_t i = 0; i < count; i++) {
+    double a = __builtin_fabsf(numbers[i]), b = factor;
+    if (!(a - a == 0)) return __builtin_inff();
+    while (b > 0 && a / b < 0x1p20) {
+      double rest = a - (double)(int32_t)(a / b) * b;
+      a = b, b = rest;
+    }
+    factor = a;
+  }
+  return (float)factor;
+}
+
+// One row's scales of a block, or its minimums, as a factor and bytes. Zeros keep their sign: it is the factor's then.
+// Returns whether they are multiples, which those of GGUF's blocks always are.
+INLINE int pack_multiples(const float *numbers, int64_t count, uint8_t *factor, uint8_t *bytes) {
+  float one = common_factor(numbers, count);
+  for (int64_t i = 0; i < count; i++)
+    if (numbers[i] == 0 ? __builtin_signbit(numbers[i]) : numbers[i] / one > 127) {
+      one = -one;
+      break;
+    }
+  const int infinite = one - one != 0;
+  memcpy(factor, &one, 4);
+  for (int64_t i = 0; i < count; i++) {
+    const float x = numbers[i];
+    float multiple = infinite ? (float)((x > 0) - (x < 0)) : one == 0 ? 0 : x / one;
+    if (multiple < -128 || multiple > 127) return 0;
+    const int8_t byte = (int8_t)multiple;
+    const float back = (float)byte * one;
+    if (infinite ? x - x == 0 : memcmp(&back, &x, 4)) return 0;
+    memcpy(bytes + i * PANEL, &byte, 1);
+  }
+  return 1;
+}
+
+// One row's scales and minimums into the fronts of its panel's blocks. Those that are stored so are f32.
+INLINE int pack_fronts(const struct panels p, uint8_t *panel, int lane, const uint8_t *scales) {
+  enum { MAX_BLOCK = 16 };
+  const int kinds = p.minimums ? 2 : 1;
+  for (int64_t first = 0; first < panels_groups(p); first += p.block) {
+    const int64_t left = panels_groups(p) - first, count = left < p.block ? left : p.block;
+    for (int kind = 0; kind < kinds; kind++) {
+      float numbers[MAX_BLOCK];
+      memcpy(numbers, scales + 4 * (kind * panels_groups(p) + first), 4 * (size_t)count);
+      uint8_t *front = panel + panels_groups_bytes(p, first);
+      if (!pack_multiples(numbers, count, front + 4 * (kind * PANEL + lane),
+                          front + PANEL * (4 * kinds + kind * p.block) + lane))
+        return 0;
+    }
+  }
+  return 1;
+}
+
+INLINE vec vec_load_number(enum number n, const void *p) {
+  return n == F32   ? vec_load((const float *)p)
+         : n == F16 ? vec_load_f16((const uint16_t *)p)
+         : n == Q8  ? vec_load_i8((const int8_t *)p)
+                    : vec_load_bf16((const uint16_t *)p);
+}
+
+// A group's scales of sixteen of a panel's rows, or its minimums (kind 1), where they lie in front of blocks.
+INLINE vec load_multiples(const struct panels p, const uint8_t *front, int64_t group, int kind,
+                          int half) {
+  const uint8_t *bytes = front + PANEL * (4 * (p.minimums ? 2 : 1) + kind * p.block + group);
+  return vec_mul(vec_load_i8((const int8_t *)bytes + 16 * half),
+                 vec_load((const float *)front + kind * PANEL + 16 * half));
+}
+// Wherever they lie: of group `g` of a panel, or of what begins with one of its blocks.
+INLINE vec load_scales(const struct panels p, const uint8_t *panel, int64_t g, int kind, int half) {
+  if (p.block)
+    return load_multiples(p, panel + panels_groups_bytes(p, g / p.block * p.block), g % p.block,
+                          kind, half);
+  return vec_load_number(p.number, panel + (size_t)g * panels_group_bytes(p) +
+                                       panels_lines(p) * 2 * LINE +
+                                       (size_t)(kind * PANEL + half * 16) * number_size(p.number));
+}
+
+// Rows `row` .. `row + count - 1`, which lie side by side in one panel, from their stored words and scales. Returns whether
+// the panel can say them.
+INLINE int pack_codes(const struct panels p, uint8_t *arena, int64_t row, int64_t count,
+                      const uint8_t *words, const uint8_t *scales) {
   int lane;
-  uint8_t *group = arena + (size_t)panels_home(p, row, &lane) * panels_panel_bytes(p);
+  uint8_t *panel = arena + (size_t)panels_home(p, row, &lane) * panels_panel_bytes(p);
   const size_t size = number_size(p.number),
                group_words = 4 * (size_t)(p.group / codes_per_word(p.codes));
   const size_t row_words = group_words * (size_t)panels_groups(p);
-  for (int64_t g = 0; g < panels_groups(p); g++, group += panels_group_bytes(p))
+  for (int64_t g = 0; g < panels_groups(p); g++) {
+    uint8_t *group = panel + panels_codes_at(p, g);
     for (int64_t i = 0; i < count; i++) {
       pack_group(p, group, lane + (int)i, words + (size_t)i * row_words + (size_t)g * group_words);
+      if (p.block) continue;
       uint8_t *to = group + panels_lines(p) * 2 * LINE + (size_t)(lane + i) * size;
       const uint8_t *from = scales + (size_t)i * panels_scale_bytes(p) + (size_t)g * size;
       memcpy(to, from, size);
       if (p.minimums) memcpy(to + PANEL * size, from + (size_t)panels_groups(p) * size, size);
     }
+  }
+  for (int64_t i = 0; i < (p.block ? count : 0); i++)
+    if (!pack_fronts(p, panel, lane + (int)i, scales + (size_t)i * panels_scale_bytes(p))) return 0;
+  return 1;
 }
 
 // The same for stored floats.
@@ -141,12 +261,6 @@ INLINE void pack_floats(const struct panels p, uint8_t *arena, int64_t row, int6
       memcpy(at + (size_t)i * size, values + (size_t)(i * p.columns + k) * size, size);
 }
 
-INLINE vec vec_load_number(enum number n, const void *p) {
-  return n == F32   ? vec_load((const float *)p)
-         : n == F16 ? vec_load_f16((const uint16_t *)p)
-         : n == Q8  ? vec_load_i8((const int8_t *)p)
-                    : vec_load_bf16((const uint16_t *)p);
-}
 INLINE void vec_store_number(enum number n, void *p, vec v) {
   if (n == F32)
     vec_store((float *)p, v);
@@ -179,6 +293,15 @@ INLINE void round_numbers(enum number n, float *values, int64_t count) {
   }
 }
 
+// Code k of a group of the row whose bytes begin at `line`.
+INLINE int kept_code(const struct panels p, const uint8_t *line, int k) {
+  if (p.codes == CODES_8) return line[k / 4 * 2 * LINE + k % 4];
+  if (p.codes == CODES_6) line += k / 16 * 6 * LINE;
+  const int within = p.codes == CODES_6 ? k % 16 : k;
+  const int nibble = line[within / 8 * 2 * LINE + k % 4] >> (k & 4) & 15;
+  return p.codes == CODES_6 ? nibble | (line[4 * LINE + k % 4] >> within / 4 * 2 & 3) << 4 : nibble;
+}
+
 // A row back out of its panel, as an embedding reads it: (code - zero) * scale, plus the minimum, rounded to `rounded`.
 INLINE void unpack_row(struct panels p, const uint8_t *arena, int64_t row, enum number rounded,
                        float *out) {
@@ -202,21 +325,15 @@ INLINE void unpack_row(struct panels p, const uint8_t *arena, int64_t row, enum 
     }
     return;
   }
-  for (int64_t g = 0; g < panels_groups(p); g++, at += panels_group_bytes(p)) {
-    const uint8_t *scale_at = at + panels_lines(p) * 2 * LINE + (size_t)lane * size;
-    float scale = load_number(p.number, scale_at);
-    float minimum = p.minimums ? load_number(p.number, scale_at + PANEL * size) : 0;
-    float values[48] = {0};
-    const uint8_t *line = at + 4 * lane;
-    for (int64_t j = 0; j < panels_lines(p); j++, line += 2 * LINE)
-      for (int i = 0; i < 4; i++) {
-        if (p.codes == CODES_8) {
-          values[4 * j + i] = (float)(line[i] - p.zero) * scale;
-        } else {
-          values[8 * j + i] = (float)((line[i] & 15) - p.zero) * scale;
-          values[8 * j + 4 + i] = (float)((line[i] >> 4) - p.zero) * scale;
-        }
-      }
+  for (int64_t g = 0; g < panels_groups(p); g++) {
+    float lanes[16], values[48] = {0};
+    vec_store(lanes, load_scales(p, at, g, 0, lane / 16));
+    const float scale = lanes[lane % 16];
+    if (p.minimums) vec_store(lanes, load_scales(p, at, g, 1, lane / 16));
+    const float minimum = lanes[lane % 16];
+    const uint8_t *line = at + panels_codes_at(p, g) + 4 * lane;
+    for (int k = 0; k < p.group; k++)
+      values[k] = (float)(kept_code(p, line, k) - p.zero) * scale;
     if (p.minimums)
       for (int i = 0; i < p.group; i++) values[i] += minimum;
     round_numbers(rounded, values, 48);

@@ -16,6 +16,22 @@ INLINE int32_t load_four(const uint8_t *p) {
   return four;
 }
 
+// How weights come from memory in time. One tile alone takes two panels at a time: two streams, and twice the work that does
+// not wait for what comes from memory. Then it is a matter of the processor:
+//
+// With a matrix unit (Intel): fetched shortly before use, where fetches go along with the hardware's own, which end at pages
+// of 4 KiB; of several tiles each fetches its share of the next panel, so that memory never rests. 1 row takes 0.82 of the
+// time, 4 rows 0.67, 8 rows 0.82, 16 rows 0.76, 24 to 48 rows on the matrix unit 0.72 to 0.77, 384 rows 0.93.
+// Floats, too: f16, 1 row 0.86, 4 rows 0.69, 8 rows 0.81.
+// Without (measured on AMD): the first tile fetches 18 KiB ahead (4.5 KiB: 0.9 of the rate at 8 rows, nothing: 0.6), and into
+// the second cache: what two panels fetch is more than the first one holds. Q4_K, 1 row 0.83 of the time, Q6_K 0.68, Q8_0
+// 0.84, q4f16_1 0.75.
+#ifdef __AMX_INT8__
+enum { AHEAD = 32 * LINE, TILES_FETCH = 1, NEARNESS = 3 };
+#else
+enum { AHEAD = 288 * LINE, TILES_FETCH = 0, NEARNESS = 2 };
+#endif
+
 // `tile` rows against `across` panels that lie side by side, which are themselves fetched `ahead` bytes before use; 0 leaves
 // that to the hardware.
 INLINE void tile_codes(const struct panels w, const int tile, const int across, const int ahead,
@@ -33,26 +49,39 @@ INLINE void tile_codes(const struct panels w, const int tile, const int across, 
   for (int r = 0; r < tile; r++)
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; v++) total[r][v] = vec_zero();
+  const uint8_t *const begin = panel, *front = panel;
   for (int64_t g = 0; g < groups; g++) {
     // What is fetched at the end of the second panel are the next two's first lines; the first panel's end fetches those of
     // the second of these. One row takes 0.97 of the time.
-    const int64_t jump = across == 2 && g * group_bytes + ahead >= (groups - 1) * group_bytes
-                             ? 2 * groups * group_bytes
-                             : 0;
+    const int64_t all = (int64_t)panels_panel_bytes(w),
+                  jump = across == 2 && panel - begin + ahead >= all - group_bytes ? 2 * all : 0;
+    if (w.block && g % w.block == 0) {
+      front = panel;
+      for (int64_t at = 0; ahead && at < (int64_t)panels_front_bytes(w); at += LINE)
+#pragma GCC unroll 2
+        for (int v = 0; v < vectors; v += 2)
+          __builtin_prefetch(LINE_OF(v, at) + ahead + (v < 2 ? jump : 0), 0, NEARNESS);
+      panel += panels_front_bytes(w);
+    }
     ivec sum[TILE_ROWS][4];
 #pragma GCC unroll 6
     for (int r = 0; r < tile; r++)
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; v++)
         sum[r][v] = ivec_set(sum_start(w, load_four(rows + r * stride + starts + 4 * g)));
+    ivec upper[4];  // of 6 bits
 #pragma GCC unroll 10
     for (int64_t j = 0; j < lines; j++) {
+      if (w.codes == CODES_6 && j % 3 == 2) continue;
       ivec codes[4];
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; v++) {
         const uint8_t *line = LINE_OF(v, j * 2 * LINE);
-        if (ahead) __builtin_prefetch(line + ahead + (v < 2 ? jump : 0), 0, 3);
+        if (ahead) __builtin_prefetch(line + ahead + (v < 2 ? jump : 0), 0, NEARNESS);
         codes[v] = ivec_load(line);
+        if (w.codes != CODES_6 || j % 3) continue;
+        if (ahead) __builtin_prefetch(line + 4 * LINE + ahead + (v < 2 ? jump : 0), 0, NEARNESS);
+        upper[v] = ivec_load(line + 4 * LINE);
       }
       if (w.codes == CODES_8) {
         const uint8_t *a = rows + g * w.group + 4 * j;
@@ -63,13 +92,17 @@ INLINE void tile_codes(const struct panels w, const int tile, const int across, 
           for (int v = 0; v < vectors; v++) sum[r][v] = ivec_dot_bytes(sum[r][v], codes[v], four);
         }
       } else {
-        const uint8_t *a = rows + g * w.group + 8 * j;
+        const int64_t eight = w.codes == CODES_6 ? j - j / 3 : j;
+        const uint8_t *a = rows + g * w.group + 8 * eight;
 #pragma GCC unroll 2
         for (int half = 0; half < 2; half++) {
           ivec nibbles[4];
 #pragma GCC unroll 4
-          for (int v = 0; v < vectors; v++)
+          for (int v = 0; v < vectors; v++) {
             nibbles[v] = half ? ivec_high_nibbles(codes[v]) : ivec_low_nibbles(codes[v]);
+            if (w.codes == CODES_6)
+              nibbles[v] = ivec_with_upper(nibbles[v], upper[v], 2 * (int)(eight % 2) + half);
+          }
 #pragma GCC unroll 6
           for (int r = 0; r < tile; r++) {
             ivec four = ivec_set(load_four(a + r * stride + 4 * half));
@@ -84,9 +117,16 @@ INLINE void tile_codes(const struct panels w, const int tile, const int across, 
     vec scale[4], minimum[4];
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; v++) {
+      if (w.block) {
+        const uint8_t *of = front + (size_t)(v / 2) * panels_panel_bytes(w);
+        scale[v] = load_multiples(w, of, g % w.block, 0, v % 2);
+        if (w.minimums) minimum[v] = load_multiples(w, of, g % w.block, 1, v % 2);
+        continue;
+      }
       const uint8_t *s =
           LINE_OF(v, lines * 2 * LINE) - v % 2 * (LINE - 16 * (int64_t)number_size(w.number));
-      if (ahead && v % 2 == 0) __builtin_prefetch(s + ahead + (v < 2 ? jump : 0), 0, 3);
+      if (ahead && (v % 2 == 0 || w.number == F32))
+        __builtin_prefetch(s + ahead + (v < 2 ? jump : 0), 0, NEARNESS);
       scale[v] = vec_load_number(w.number, s);
       if (w.minimums) minimum[v] = vec_load_number(w.number, s + PANEL * number_size(w.number));
     }
@@ -157,20 +197,6 @@ INLINE void product_tile(const struct panels w, const int quantized, const int t
       finish(e, p, index + n, sums[r][2 * n], sums[r][2 * n + 1],
              p->out + (row + r) * out_stride + (index + n) * finished_columns(e));
 }
-
-// How weights come from memory in time. One tile alone takes two panels at a time: two streams, and twice the work that does
-// not wait for what comes from memory. Then it is a matter of the processor:
-//
-// With a matrix unit (Intel): fetched shortly before use, where fetches go along with the hardware's own, which end at pages
-// of 4 KiB; of several tiles each fetches its share of the next panel, so that memory never rests. 1 row takes 0.82 of the
-// time, 4 rows 0.67, 8 rows 0.82, 16 rows 0.76, 24 to 48 rows on the matrix unit 0.72 to 0.77, 384 rows 0.93.
-// Floats, too: f16, 1 row 0.86, 4 rows 0.69, 8 rows 0.81.
-// Without (measured on AMD): the first tile fetches codes 18 KiB ahead (4.5 KiB: 0.9 of the rate at 8 rows, nothing: 0.6).
-#ifdef __AMX_INT8__
-enum { AHEAD = 32 * LINE, TILES_FETCH = 1 };
-#else
-enum { AHEAD = 288 * LINE, TILES_FETCH = 0 };
-#endif
 
 // A panel against all rows, in tiles of nearly equal height: 8 rows are 4 + 4, not 6 + 2. Weights that are not `far` lie in the
 // cache as a whole, and no tile fetches them. Returns how many of the panels from `index` to `end` were taken: 1 or 2.

@@ -46,14 +46,25 @@ INLINE void tiles_expand(const struct panels w, const uint8_t *panel, int64_t gr
   const ivec zero = ivec_set(w.zero * 0x01010101);
 #define SIGNED_BYTES(to, nibbles) _mm512_store_si512(to, _mm512_sub_epi8(nibbles, zero))
   int8_t *left = t->weights[0], *right = t->weights[1];
-  for (int64_t g = 0; g < groups; g++, panel += panels_group_bytes(w)) {
-#pragma GCC unroll 5
-    for (int64_t j = 0; j < panels_lines(w); j++, left += 2 * LINE, right += 2 * LINE) {
-      ivec l = ivec_load(panel + j * 2 * LINE), r = ivec_load(panel + j * 2 * LINE + LINE);
-      SIGNED_BYTES(left, ivec_low_nibbles(l));
-      SIGNED_BYTES(left + LINE, ivec_high_nibbles(l));
-      SIGNED_BYTES(right, ivec_low_nibbles(r));
-      SIGNED_BYTES(right + LINE, ivec_high_nibbles(r));
+  for (int64_t g = 0; g < groups; g++) {
+    const uint8_t *codes = panel + panels_codes_at(w, g);
+#pragma GCC unroll 6
+    for (int64_t j = 0; j < panels_lines(w); j++) {
+      if (w.codes == CODES_6 && j % 3 == 2) continue;
+      const uint8_t *line = codes + j * 2 * LINE, *upper = codes + (j / 3 * 3 + 2) * 2 * LINE;
+      ivec l = ivec_load(line), r = ivec_load(line + LINE);
+      ivec nibbles[4] = {ivec_low_nibbles(l), ivec_low_nibbles(r), ivec_high_nibbles(l),
+                         ivec_high_nibbles(r)};
+      if (w.codes == CODES_6)
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++)
+          nibbles[i] = ivec_with_upper(nibbles[i], ivec_load(upper + i % 2 * LINE),
+                                       2 * (int)(j % 3) + i / 2);
+#pragma GCC unroll 2
+      for (int half = 0; half < 2; half++, left += LINE, right += LINE) {
+        SIGNED_BYTES(left, nibbles[2 * half]);
+        SIGNED_BYTES(right, nibbles[2 * half + 1]);
+      }
     }
   }
 #undef SIGNED_BYTES
@@ -63,11 +74,10 @@ INLINE void tiles_expand(const struct panels w, const uint8_t *panel, int64_t gr
 INLINE void tiles_rows(const struct panels w, const uint8_t *panel, const uint8_t *rows,
                        int64_t first, int64_t groups, struct fetch behind, float (*sums)[PANEL],
                        struct tiles *t) {
-  const int64_t stride = quantized_bytes(w.columns, w.group), step = panels_group_bytes(w);
+  const int64_t stride = quantized_bytes(w.columns, w.group);
   const uint8_t *codes = rows + first * w.group,
                 *scales = rows + quantized_scales(w.columns, w.group) + 4 * first,
                 *starts = rows + quantized_starts(w.columns, w.group) + 4 * first;
-  const uint8_t *weight_scales = panel + panels_lines(w) * 2 * LINE;
   const vec back = vec_set(-12582912.0f);
   vec total[TILE_HEIGHT][2];
 #pragma GCC unroll 12
@@ -84,8 +94,9 @@ INLINE void tiles_rows(const struct panels w, const uint8_t *panel, const uint8_
 #define MULTIPLY(left, right, a, g)                                                              \
   do {                                                                                           \
     const void *w0 =                                                                             \
-        w.codes == CODES_8 ? panel + (g) * step : (uint8_t *)t->weights[0] + (g) * w.group * 16; \
-    const void *w1 = w.codes == CODES_8 ? panel + (g) * step + LINE                              \
+        w.codes == CODES_8 ? panel + panels_codes_at(w, g)                                       \
+                           : (uint8_t *)t->weights[0] + (g) * w.group * 16;                      \
+    const void *w1 = w.codes == CODES_8 ? panel + panels_codes_at(w, g) + LINE                   \
                                         : (uint8_t *)t->weights[1] + (g) * w.group * 16;         \
     const int between = w.codes == CODES_8 ? 2 * LINE : LINE;                                    \
     TILE_LOAD(left, t->integers, LINE);                                                          \
@@ -104,9 +115,7 @@ INLINE void tiles_rows(const struct panels w, const uint8_t *panel, const uint8_
 #define ACCUMULATE(g)                                                                    \
   do {                                                                                   \
     fetch_lines(&behind);                                                                \
-    const uint8_t *s = weight_scales + (g) * step;                                       \
-    vec left = vec_load_number(w.number, s),                                             \
-        right = vec_load_number(w.number, s + 16 * number_size(w.number));               \
+    vec left = load_scales(w, panel, g, 0, 0), right = load_scales(w, panel, g, 0, 1);   \
     _Pragma("GCC unroll 12") for (int r = 0; r < TILE_HEIGHT; r++) {                     \
       float f;                                                                           \
       memcpy(&f, scales + r * stride + 4 * (g), 4);                                      \
@@ -118,10 +127,8 @@ INLINE void tiles_rows(const struct panels w, const uint8_t *panel, const uint8_
       total[r][1] = vec_fma(h, vec_mul(right, scale), total[r][1]);                      \
       if (w.minimums) {                                                                  \
         vec all = vec_set(t->start[r][g]);                                               \
-        const uint8_t *m = s + PANEL * number_size(w.number);                            \
-        total[r][0] = vec_fma(vec_load_number(w.number, m), all, total[r][0]);           \
-        m += 16 * number_size(w.number);                                                 \
-        total[r][1] = vec_fma(vec_load_number(w.number, m), all, total[r][1]);           \
+        total[r][0] = vec_fma(load_scales(w, panel, g, 1, 0), all, total[r][0]);         \
+        total[r][1] = vec_fma(load_scales(w, panel, g, 1, 1), all, total[r][1]);         \
       }                                                                                  \
     }                                                                                    \
   } while (0)
@@ -168,7 +175,7 @@ INLINE void tiles_pass(const struct panels w, const int64_t out_stride, const en
     const int64_t groups = all - first < TILE_CHUNK ? all - first : TILE_CHUNK;
     const int last = first + groups == all;
     if (w.codes != CODES_8) tiles_expand(w, panel, groups, t);
-    const uint8_t *next = panel + groups * panels_group_bytes(w);
+    const uint8_t *next = panel + panels_groups_bytes(w, groups);
     struct fetch behind = fetch_shares(w, next, (count + TILE_HEIGHT - 1) / TILE_HEIGHT);
     for (int64_t r = 0; r < count; r += TILE_HEIGHT) {
       int64_t height = count - r < TILE_HEIGHT ? count - r : TILE_HEIGHT;

@@ -140,6 +140,13 @@ INLINE ivec ivec_high_nibbles(ivec v) {
   return (ivec){_mm256_and_si256(_mm256_srli_epi32(v.lo, 4), low),
                 _mm256_and_si256(_mm256_srli_epi32(v.hi, 4), low)};
 }
+INLINE __m256i with_upper_half(__m256i nibbles, __m256i upper, const int i) {
+  __m256i there = i < 2 ? _mm256_slli_epi32(upper, 4 - 2 * i) : _mm256_srli_epi32(upper, 2 * i - 4);
+  return _mm256_or_si256(nibbles, _mm256_and_si256(there, _mm256_set1_epi8(0x30)));
+}
+INLINE ivec ivec_with_upper(ivec nibbles, ivec upper, const int i) {
+  return (ivec){with_upper_half(nibbles.lo, upper.lo, i), with_upper_half(nibbles.hi, upper.hi, i)};
+}
 
 #ifdef __AVXVNNI__
 INLINE __m256i dot_nibbles_half(__m256i sum, __m256i w, __m256i a) {
@@ -149,7 +156,7 @@ INLINE __m256i dot_bytes_half(__m256i sum, __m256i w, __m256i a) {
   return _mm256_dpbusd_avx_epi32(sum, w, a);
 }
 #else
-// Two nibbles times two bytes stay below 2 * 15 * 128: the saturating pair sum never saturates.
+// Two codes of 6 bits times two bytes stay below 2 * 63 * 128: the saturating pair sum never saturates.
 INLINE __m256i dot_nibbles_half(__m256i sum, __m256i w, __m256i a) {
   __m256i pairs = _mm256_maddubs_epi16(w, a);
   return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));

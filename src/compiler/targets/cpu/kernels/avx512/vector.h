@@ -94,6 +94,12 @@ INLINE ivec ivec_low_nibbles(ivec v) { return _mm512_and_si512(v, _mm512_set1_ep
 INLINE ivec ivec_high_nibbles(ivec v) {
   return _mm512_and_si512(_mm512_srli_epi32(v, 4), _mm512_set1_epi8(15));
 }
+// Nibbles with two bits more above them, which are the i-th two of the other's bytes.
+INLINE ivec ivec_with_upper(ivec nibbles, ivec upper, const int i) {
+  enum { EITHER = 0xf8 };  // nibbles | (there & 0x30)
+  ivec there = i < 2 ? _mm512_slli_epi32(upper, 4 - 2 * i) : _mm512_srli_epi32(upper, 2 * i - 4);
+  return _mm512_ternarylogic_epi32(nibbles, there, _mm512_set1_epi8(0x30), EITHER);
+}
 
 // What products are made of: each lane gains four unsigned bytes of w times four signed bytes of a. Exact.
 INLINE ivec ivec_dot_nibbles(ivec sum, ivec w, ivec a) { return _mm512_dpbusd_epi32(sum, w, a); }

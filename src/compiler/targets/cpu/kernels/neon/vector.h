@@ -161,6 +161,15 @@ INLINE ivec ivec_high_nibbles(ivec v) {
   QUARTERS(i) r.q[i] = vreinterpretq_s32_u8(vshrq_n_u8(vreinterpretq_u8_s32(v.q[i]), 4));
   return r;
 }
+INLINE ivec ivec_with_upper(ivec nibbles, ivec upper, const int i) {
+  const int8x16_t by = vdupq_n_s8((int8_t)(4 - 2 * i));
+  ivec r;
+  QUARTERS(k) {
+    uint8x16_t there = vshlq_u8(vreinterpretq_u8_s32(upper.q[k]), by);
+    r.q[k] = vorrq_s32(nibbles.q[k], vreinterpretq_s32_u8(vandq_u8(there, vdupq_n_u8(0x30))));
+  }
+  return r;
+}
 INLINE ivec ivec_dot_nibbles(ivec sum, ivec w, ivec a) {
   ivec r;
   QUARTERS(i)

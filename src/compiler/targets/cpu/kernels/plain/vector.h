@@ -131,6 +131,10 @@ INLINE ivec ivec_load(const void *p) {
 INLINE vec vec_from_ivec(ivec v) { return __builtin_convertvector(v, vec); }
 INLINE ivec ivec_low_nibbles(ivec v) { return v & 0x0f0f0f0f; }
 INLINE ivec ivec_high_nibbles(ivec v) { return (ivec)((uvec)v >> 4) & 0x0f0f0f0f; }
+INLINE ivec ivec_with_upper(ivec nibbles, ivec upper, const int i) {
+  uvec there = i < 2 ? (uvec)upper << (4 - 2 * i) : (uvec)upper >> (2 * i - 4);
+  return nibbles | ((ivec)there & 0x30303030);
+}
 INLINE ivec ivec_dot_bytes(ivec sum, ivec w, ivec a) {
   for (int byte = 0; byte < 32; byte += 8)
     sum += (ivec)((uvec)w >> byte & 255) * ((ivec)((uvec)a << (24 - byte)) >> 24);
