@@ -37,7 +37,13 @@ export interface Manifest {
   features: readonly string[]
   parameters: readonly Parameter[]
   /** In a library's file: who built it and with what, for whoever wants to build it again. */
-  built?: { sinter: string; compiler?: string; flags?: readonly string[] }
+  built?: Built
+}
+
+interface Built {
+  sinter: string
+  compiler?: string
+  flags?: readonly string[]
 }
 
 /** Layers whose keys and values are of one size and are kept equally long: they share blocks, and no block is of two groups. */
@@ -154,6 +160,13 @@ export const manifestShape = record<Manifest>({
     fixed: number,
   }),
   features: listOf(text),
+  built: absentOr(
+    record<Built>({
+      sinter: text,
+      compiler: absentOr(text),
+      flags: absentOr(listOf(text)),
+    }),
+  ),
   parameters: listOf(
     record<Parameter>({
       name: text,
