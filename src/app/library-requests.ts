@@ -11,8 +11,20 @@ import { checking } from "../http/check.ts"
 import type { Json } from "../http/json.ts"
 import type { Service } from "../http/service.ts"
 import { inTurns } from "../http/turns.ts"
-import type { ChatFields, GenerateFields } from "./library.ts"
 import { checkNames } from "./requests.ts"
+
+/** What of a request says where its answer goes, which a function call does not. */
+type Transport = "model" | "stream" | "stream_options" | "n" | "best_of" | "user" | "store"
+
+type Fields<Request, Own extends keyof Request> = Partial<Omit<Request, Own | Transport>> & {
+  /** Ends the reply. */
+  signal?: AbortSignal
+}
+
+/** The fields of POST /v1/chat/completions. */
+export type ChatFields = Fields<ChatCompletionRequest, "messages">
+/** The fields of POST /v1/completions, one prompt at a time. */
+export type GenerateFields = Fields<CompletionRequest, "prompt" | "echo">
 
 const origin = () => ({ id: randomUUID(), scope: "", reasoning: "split" }) as const
 

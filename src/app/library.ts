@@ -5,25 +5,14 @@ import type { ChatReply, FinishReason, ReplyEvent, Usage } from "../chat/convers
 import { openWhole } from "../closing.ts"
 import { problem } from "../errors.ts"
 import type { ChatCompletionRequest } from "../http/apis/chat/schema.ts"
-import type { CompletionRequest } from "../http/apis/completions/schema.ts"
+import type { ChatFields, GenerateFields } from "./library-requests.ts"
 import { loadModel } from "./loaded-model.ts"
 import type { ModelOptions } from "./options.ts"
 import { prepareModel } from "./prepared-model.ts"
 
+export type { ChatFields, GenerateFields }
+
 export type LoadOptions = Omit<ModelOptions, "model">
-
-/** What of a request says where its answer goes, which a function call does not. */
-type Transport = "model" | "stream" | "stream_options" | "n" | "best_of" | "user" | "store"
-
-type Fields<Request, Own extends keyof Request> = Partial<Omit<Request, Own | Transport>> & {
-  /** Ends the reply. */
-  signal?: AbortSignal
-}
-
-/** The fields of POST /v1/chat/completions. */
-export type ChatFields = Fields<ChatCompletionRequest, "messages">
-/** The fields of POST /v1/completions, one prompt at a time. */
-export type GenerateFields = Fields<CompletionRequest, "prompt" | "echo">
 
 /** A question, or the conversation so far. */
 export type ChatInput = string | ChatCompletionRequest["messages"]

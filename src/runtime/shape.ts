@@ -5,7 +5,7 @@
 export type Shape = (value: unknown, path: string) => void
 
 /** A shape of values that a test tells apart. */
-export function shapeOf(what: string, holds: (value: unknown) => boolean): Shape {
+function shapeOf(what: string, holds: (value: unknown) => boolean): Shape {
   return (value, path) => {
     if (!holds(value))
       throw new Error(`${path} is ${value === undefined ? "missing" : `not ${what}`}`)
