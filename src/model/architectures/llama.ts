@@ -11,11 +11,12 @@ export function readLlama(fields: Fields): ModelConfig {
   return config
 }
 
-/** Biases where `attention_bias` and `mlp_bias` say so. */
+/** Biases where `attention_bias` and `mlp_bias` say so; the output projection has none where `attention_out_bias` says that. */
 export function withBiases(fields: Fields, config: ModelConfig): ModelConfig {
   const attention = fields.flag("attention_bias", false)
+  const output = fields.flag("attention_out_bias", attention)
   const mlp = fields.flag("mlp_bias", false)
   return withBlocks(config, (block) =>
-    withMlp(withAttention(block, { bias: { qkv: attention, o: attention } }), { bias: mlp }),
+    withMlp(withAttention(block, { bias: { qkv: attention, o: output } }), { bias: mlp }),
   )
 }

@@ -14,6 +14,12 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
     model: (file) => (file.has("attention.sliding_window") ? "mistral" : "llama"),
     neighbours: true,
   },
+  internlm2: { model: "llama", neighbours: true },
+  exaone: { model: "llama" },
+  seed_oss: {
+    model: "llama",
+    parts: () => ({ post_attention_layernorm: "post_attention_norm" }),
+  },
   mistral3: {
     model: "ministral3",
     neighbours: true,
@@ -48,6 +54,18 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
       embedding_multiplier: file.factor("embedding_scale"),
       residual_multiplier: file.factor("residual_scale"),
       logits_scaling: file.factor("logit_scale"),
+    }),
+  },
+  minicpm: {
+    model: "granite",
+    neighbours: true,
+    // Older files do not say what their time's only models were trained with.
+    fields: (file, { head_dim, hidden_size, num_hidden_layers }) => ({
+      attention_multiplier: (head_dim as number) ** -0.5,
+      embedding_multiplier: file.factor("embedding_scale") ?? 12,
+      residual_multiplier:
+        file.factor("residual_scale") ?? 1.4 * (num_hidden_layers as number) ** -0.5,
+      logits_scaling: file.factor("logit_scale") ?? (hidden_size as number) / 256,
     }),
   },
   glm4: { model: "glm4", neighbours: true, turned: "partial_rotary_factor" },

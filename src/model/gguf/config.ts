@@ -113,6 +113,7 @@ export function configOf(file: GgufFile, architecture: GgufArchitecture): Json {
     layer_types: layerTypesOf(file, layers),
     tie_word_embeddings: !tensors.has("output.weight"),
     attention_bias: file.hasPart("attn_q.bias", "attn_qkv.bias", "attn_output.bias"),
+    attention_out_bias: file.hasPart("attn_output.bias"),
     mlp_bias: file.hasPart("ffn_down.bias"),
   }
   const fields = { ...usual, ...architecture.fields?.(file, usual) }

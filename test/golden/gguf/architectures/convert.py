@@ -3,7 +3,7 @@
 
     python convert.py [NAME...]        needs gguf 0.19.0 and numpy
 
-Names of tensors and keys are those that the package has for the folders' own; what converters change beside names is below, an
+`MODEL.ARCHITECTURE` is a model written as one of an architecture that computes the same. Names of tensors and keys are those that the package has for the folders' own; what converters change beside names is below, an
 architecture a function. Matrices stay in bf16 where they can, all else becomes float32. Logits and greedy tokens are therefore those of the folder,
 but for smollm3: a file cannot say that its second layer is the one that is not turned. There it is every fourth.
 """
@@ -170,6 +170,21 @@ def cohere2(w, c, weights):
     w.add_rope_scaling_type(gguf.RopeScalingType.NONE)
 
 
+def internlm2(w, c, weights):
+    in_pairs(c, weights)
+    weights["lm_head.weight"] = weights["model.embed_tokens.weight"]
+
+
+def minicpm(w, c, weights):
+    in_pairs(c, weights)
+    # The file has scores scaled by the width of a head.
+    for name in [n for n in weights if "q_proj" in n]:
+        weights[name] = weights[name] * np.float32(c["attention_multiplier"] * math.sqrt(head_dim(c)))
+    w.add_embedding_scale(c["embedding_multiplier"])
+    w.add_residual_scale(c["residual_multiplier"])
+    w.add_logit_scale(c["logits_scaling"])
+
+
 def stablelm(w, c, weights):
     part(lambda c: c["partial_rotary_factor"])(w, c, weights)
     w.add_parallel_residual(c["use_parallel_residual"])
@@ -219,7 +234,10 @@ CONVERTERS = {
     "gpt-neox": (A.GPTNEOX, gpt_neox),
     "gpt2": (A.GPT2, gpt2),
     "granite": (A.GRANITE, granite),
+    "granite.minicpm": (A.MINICPM, minicpm),
     "hunyuan-dense": (A.HUNYUAN_DENSE, hunyuan),
+    "llama-tied.exaone": (A.EXAONE, SAME),
+    "llama-tied.internlm2": (A.INTERNLM2, internlm2),
     "ministral3": (A.MISTRAL3, ministral3),
     "nemotron": (A.NEMOTRON, nemotron),
     "olmo2": (A.OLMO2, SAME),
@@ -227,6 +245,7 @@ CONVERTERS = {
     "phi": (A.PHI2, phi),
     "phi3": (A.PHI3, phi3),
     "phi3-longrope": (A.PHI3, phi3),
+    "qwen2.seed-oss": (A.SEED_OSS, SAME),
     "smollm3": (A.SMOLLM3, PAIRS),
     "stablelm": (A.STABLELM, stablelm),
     "starcoder2": (A.STARCODER2, lambda w, c, weights: w.add_sliding_window(c["sliding_window"])),
@@ -284,12 +303,13 @@ def write_tokenizer(w, folder, rows):
         w.add_tokenizer_pre("llama-bpe")
         w.add_token_merges([" ".join(m) for m in t["model"]["merges"]])
     config = json.loads((folder / "config.json").read_text())
-    w.add_bos_token_id(config["bos_token_id"])
+    if config["bos_token_id"] is not None:
+        w.add_bos_token_id(config["bos_token_id"])
     w.add_eos_token_id(first({"eos": np.atleast_1d(config["eos_token_id"])}, "eos")[0].item())
 
 
 def convert(name):
-    folder = HERE.parents[1] / "models" / name
+    folder = HERE.parents[1] / "models" / name.split(".")[0]
     arch, change = CONVERTERS[name]
     config, weights = read_folder(folder)
     w = gguf.GGUFWriter(HERE / f"{name}.gguf", gguf.MODEL_ARCH_NAMES[arch])
