@@ -122,6 +122,7 @@ test.each([
   ["awq-64", "q4_k"],
   ["compressed-int8-row", "iq4_xs"],
   ["fp8-blocks", "f32"],
+  ["compressed-mxfp4", "mxfp4"],
 ])("the matrices of %s are kept as %s, and packed anew only from floats", async (name, codec) => {
   const model = await open(name)
   expect(model.weights.tensor("model.layers.0.mlp.up_proj.weight", 256, 64).codec).toBe(codec)

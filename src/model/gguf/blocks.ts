@@ -81,7 +81,9 @@ const LEVELS = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69,
 )
 
 /** Twice the numbers of a 4-bit float, as codes whose zero is 12. */
-const FP4 = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12].map((twice) => twice + 12)
+export const FP4 = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12].map(
+  (twice) => twice + 12,
+)
 
 const takers = {
   Q4_0(bytes, to) {

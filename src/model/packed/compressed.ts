@@ -1,6 +1,6 @@
 // compressed-tensors, which keeps rows as rows: whole numbers with a sign, as bytes or packed from the low bits of words up
-// with half their range added, under `weight_scale` [rows, groups]; zeros are packed along the rows. Or 8-bit floats. What it
-// says of activations is left to us: they are rounded as ours are, or not at all.
+// with half their range added, under `weight_scale` [rows, groups]; zeros are packed along the rows. Or floats of 8 bits, or
+// of 4. What it says of activations is left to us: they are rounded as ours are, or not at all.
 // https://github.com/vllm-project/compressed-tensors
 
 import type { Tensor } from "../weights/weights.ts"
@@ -15,9 +15,11 @@ import {
   readWhole,
   readWords,
 } from "./matrix.ts"
+import { mxfp4Tensor } from "./mxfp4.ts"
 
 export function compressedTensor(matrix: Matrix, order: Int32Array | undefined): Tensor {
   if (isFloat8(matrix)) return float8Tensor(matrix, "weight_scale", [1, 1])
+  if (matrix.part("weight_packed")?.dtype === "U8") return mxfp4Tensor(matrix)
   const { columns } = matrix
   const scales = scalePart(matrix)
   const count = scales.shape[1] ?? 1

@@ -36,9 +36,11 @@ export function float8Tensor(
       const values = new Float32Array(count * columns)
       for (let row = 0; row < count; row++) {
         const from = Math.floor((first + row) / down) * perRow
-        for (let k = 0; k < columns; k++) {
-          const at = row * columns + k
-          values[at] = VALUES[bytes[at]!]! * numbers[from + Math.floor(k / across)]!
+        for (let block = 0; block * across < columns; block++) {
+          const scale = numbers[from + block]!
+          const end = row * columns + Math.min((block + 1) * across, columns)
+          for (let at = row * columns + block * across; at < end; at++)
+            values[at] = VALUES[bytes[at]!]! * scale
         }
       }
       return { rows: count, values: new Uint8Array(values.buffer) }

@@ -108,12 +108,16 @@ export function awqTensor(matrix: Matrix): Tensor {
       const { scale, zero } = await openScales(scales, qzeros, rows, 4)
       return {
         unpack(first, rowCount, words, stride) {
-          for (let k = 0; k < columns; k++)
+          const apart = rows / 8 // words from a column to the next
+          for (let from = 0; from < columns; from += 8)
             for (let i = 0; i < rowCount; i++) {
               const row = first + i
-              const word = codes[(k * rows) / 8 + (row >> 3)]!
-              const code = (word >>> (4 * PLACES[row & 7]!)) & 15
-              words[i * stride + (k >> 3)]! |= code << (4 * (k & 7))
+              const shift = 4 * PLACES[row & 7]!
+              const at = from * apart + (row >> 3)
+              let word = 0
+              for (let k = 0; k < 8 && from + k < columns; k++)
+                word |= ((codes[at + k * apart]! >>> shift) & 15) << (4 * k)
+              words[i * stride + (from >> 3)] = word
             }
         },
         scale,

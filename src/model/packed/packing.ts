@@ -58,8 +58,8 @@ function readAwq(fields: Fields): Packing {
 }
 
 function readCompressed(fields: Fields): Packing {
-  const formats = ["pack-quantized", "int-quantized", "float-quantized", "naive-quantized", "dense"]
-  const known = [...formats, "mixed-precision"]
+  const whole = ["pack-quantized", "int-quantized", "naive-quantized"]
+  const known = [...whole, "float-quantized", "mxfp4-pack-quantized", "dense", "mixed-precision"]
   oneOf(fields, "format", known)
   for (const name of Object.keys(fields.object("config_groups")?.json ?? {})) {
     const group = fields.object("config_groups")!.object(name)

@@ -169,6 +169,21 @@ def float8(config, kind, block, scales=f32, shape=None):
     return config, pack
 
 
+def mxfp4():
+    """compressed_tensors' pack_fp4_to_uint8: a sign and an index of the magnitude, two to a byte, the first lower."""
+    magnitudes = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+
+    def pack(rng, rows, columns):
+        codes = rng.integers(0, 16, (rows, columns))
+        exponents = rng.integers(-7, -3, (rows, columns // 32))
+        values = magnitudes[codes & 7] * np.where(codes >> 3, -1.0, 1.0)
+        return {
+            "weight_packed": ("U8", (codes[:, ::2] | codes[:, 1::2] << 4).astype(np.uint8)),
+            "weight_scale": ("U8", (exponents + 127).astype(np.uint8)),
+        }, values * 2.0 ** np.repeat(exponents, 32, 1)
+    return compressed("mxfp4-pack-quantized", num_bits=4, type="float", group_size=32), pack
+
+
 VARIANTS = {
     "gptq-4-32": gptq(),
     "gptq-4-128-zeros": gptq(group=128, symmetric=False),
@@ -188,6 +203,7 @@ VARIANTS = {
     "fp8": float8({"quant_method": "fp8", "activation_scheme": "static"}, "weight_scale", None, shape=[]),
     "fp8-blocks": float8({"quant_method": "fp8", "weight_block_size": [128, 128]}, "weight_scale_inv", (128, 128)),
     "fp8-ragged": float8({"quant_method": "fp8", "weight_block_size": [48, 40]}, "weight_scale_inv", (48, 40), bf16),
+    "compressed-mxfp4": mxfp4(),
 }
 
 

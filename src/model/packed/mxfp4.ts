@@ -1,0 +1,34 @@
+// Floats of 4 bits (e2m1), two to a byte, the first lower, under a power of two for each 32 columns: the codec of GGUF's blocks
+// of that name, with codes of twice the float.
+// https://www.opencompute.org/documents/ocp-microscaling-formats-mx-v1-0-spec-final-pdf
+
+import { rowLayout } from "../../runtime/format.ts"
+import { FP4 } from "../gguf/blocks.ts"
+import type { Tensor } from "../weights/weights.ts"
+import { type Matrix, partOf } from "./matrix.ts"
+
+const GROUP = 32
+
+export function mxfp4Tensor(matrix: Matrix): Tensor {
+  const { rows, columns } = matrix
+  const groups = Math.ceil(columns / GROUP)
+  const packed = partOf(matrix, "weight_packed", ["U8"], [rows, columns / 2])
+  const scales = partOf(matrix, "weight_scale", ["U8"], [rows, groups])
+  const { bytes: perRow } = rowLayout("mxfp4", columns)
+  return {
+    codec: "mxfp4",
+    async read(first, count) {
+      const pairs = await packed.read((first * columns) / 2, (count * columns) / 2)
+      const exponents = await scales.read(first * groups, count * groups)
+      const values = new Uint8Array(count * perRow).fill(FP4[0]!)
+      for (let row = 0; row < count; row++)
+        for (let k = 0; k < columns; k += 2) {
+          const pair = pairs[(row * columns + k) / 2]!
+          values[row * perRow + k] = FP4[pair & 15]!
+          values[row * perRow + k + 1] = FP4[pair >> 4]!
+        }
+      const halved = Float32Array.from(exponents, (exponent) => 2 ** (exponent - 128))
+      return { rows: count, values, scales: new Uint8Array(halved.buffer) }
+    },
+  }
+}
