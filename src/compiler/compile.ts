@@ -50,7 +50,7 @@ export const passes: readonly Pass[] = [
 
 /** Matrices as the format packs them. Vectors are small and stay exact, whatever a file rounds them to. */
 export function usualCodecs(format: FormatName): CodecOf {
-  return ({ columns }) => (columns > 1 ? formats[format].matrix : "f32")
+  return ({ columns, exact }) => (columns > 1 && !exact ? formats[format].matrix : "f32")
 }
 
 const ofProcessors: SumOrder = { parts: 1, span: undefined }

@@ -13,6 +13,7 @@ import type {
   ParameterId,
   Place,
   Plan,
+  ProductInput,
   Step,
   StepOp,
   SumOrder,
@@ -143,14 +144,36 @@ class Lowering {
       }
       case "linear": {
         const [x, residual] = node.inputs
-        const codes = this.#codes.get(x)
-        const input = codes ? ({ kind: "int8", codes } as const) : floats(at(x))
+        const input = this.#productInput(x)
         const weight = this.#parameters.id(node.weight)
         const bias = node.bias && this.#parameters.id(node.bias)
         const epilogue = this.#epilogue(node.epilogue, residual)
         const output = (residual && inPlace(residual)) || fresh()
         const { parts } = this.#sums
         emit({ op: "matmul", input, weight, bias, parts, epilogue, output })
+        break
+      }
+      case "route": {
+        const bias = node.bias && this.#parameters.id(node.bias)
+        const { routing, inputs } = node
+        emit({ op: "route", routing, input: at(inputs[0]), bias, output: fresh() })
+        break
+      }
+      case "experts": {
+        const [x, weights] = node.inputs
+        const { active, activation, rounded } = node
+        const experts = {
+          count: weights.columns,
+          active,
+          intermediate: node.down.columns,
+          gateUp: this.#parameters.id(node.gateUp),
+          down: this.#parameters.id(node.down),
+          activation,
+          rounded,
+          parts: this.#sums.parts,
+        }
+        const input = this.#productInput(x)
+        emit({ op: "experts", experts, input, weights: at(weights), output: fresh() })
         break
       }
       case "rope": {
@@ -198,6 +221,11 @@ class Lowering {
         break
       }
     }
+  }
+
+  #productInput(x: Node): ProductInput {
+    const codes = this.#codes.get(x)
+    return codes ? { kind: "int8", codes } : floats(this.#at(x))
   }
 
   #placeOf({ layer }: Attention): Place {

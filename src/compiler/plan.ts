@@ -16,7 +16,7 @@ import type { KvShape, KvType, Parameter, Shapes } from "../runtime/manifest.ts"
 import type { Rotation } from "../runtime/rotation.ts"
 import type { RowSet } from "../runtime/step-rows.ts"
 import type { Activation, ElementwiseName } from "./graph/elementwise.ts"
-import { type Attention, functionText } from "./graph/graph.ts"
+import { type Attention, functionText, type Routing, routingText } from "./graph/graph.ts"
 
 export interface Plan {
   architecture: string
@@ -71,6 +71,9 @@ export interface Place {
 
 export type Step = { rows: RowSet } & StepOp
 
+/** Rows that a product reads: as they are, or rounded. */
+export type ProductInput = { kind: "float"; view: View } | { kind: "int8"; codes: Codes }
+
 export type StepOp =
   /** output = the table's row of each token, or of its position; packed values are rounded to the codec's dtype. */
   | { op: "embed"; table: ParameterId; by: "token" | "position"; output: View }
@@ -97,7 +100,7 @@ export type StepOp =
   /** The products of input and weight are summed in `parts`: see `partEnds`. */
   | {
       op: "matmul"
-      input: { kind: "float"; view: View } | { kind: "int8"; codes: Codes }
+      input: ProductInput
       weight: ParameterId
       bias: ParameterId | undefined
       parts: SumOrder["parts"]
@@ -120,13 +123,30 @@ export type StepOp =
       span: SumOrder["span"]
       output: View
     }
+  /** output, a column for each expert = how much it counts: see Routing. */
+  | { op: "route"; routing: Routing; input: View; bias: ParameterId | undefined; output: View }
+  /** As the graph says. The matrices of an expert lie behind those of the one before it, products are summed in `parts`. */
+  | { op: "experts"; experts: Experts; input: ProductInput; weights: View; output: View }
   /** output = a function of each element */
   | { op: "apply"; function: ElementwiseName; by: number | undefined; input: View; output: View }
   | { op: "add"; a: View; b: View; output: View }
+  /** A `b` of one column is multiplied with all of them. */
   | { op: "multiply"; a: View; b: View; output: View }
   | { op: "copy"; input: View; output: View }
   /** output = the rows of `rows` among the rows of `from` */
   | { op: "select"; input: View; from: RowSet; output: View }
+
+export interface Experts {
+  count: number
+  active: number // at most so many of a row
+  intermediate: number
+  gateUp: ParameterId // [count * 2 * intermediate, columns of the input]
+  down: ParameterId // [count * columns of the output, intermediate]
+  activation: Activation
+  /** What the activated rows are rounded for; undefined: they stay floats. */
+  rounded: GroupCodecName | undefined
+  parts: SumOrder["parts"]
+}
 
 /**
  * What becomes of a product y = input * transposed weight + bias.
@@ -218,6 +238,20 @@ function printStep(plan: Plan, step: Step): string {
       const bias = step.bias === undefined ? "" : ` bias ${p(step.bias)}`
       return on(
         `${view(step.output)} = matmul ${input} ${p(step.weight)}${bias} ${epilogue(step.epilogue)}${step.parts === 1 ? "" : ` parts ${step.parts}`}`,
+      )
+    }
+    case "route": {
+      const bias = step.bias === undefined ? "" : ` bias ${p(step.bias)}`
+      return on(
+        `${view(step.output)} = route ${view(step.input)}${bias} ${routingText(step.routing)}`,
+      )
+    }
+    case "experts": {
+      const { count, active, gateUp, down, activation, rounded, parts } = step.experts
+      const input = step.input.kind === "float" ? view(step.input.view) : codes(step.input.codes)
+      const between = rounded ? `${activation} for ${rounded}` : activation
+      return on(
+        `${view(step.output)} = experts ${active} of ${count} by ${view(step.weights)} ${input} ${p(gateUp)} ${between} ${p(down)}${parts === 1 ? "" : ` parts ${parts}`}`,
       )
     }
     case "rope":

@@ -7,8 +7,10 @@ export function weightsOf({ nodes }: Graph): Weight[] {
   for (const node of nodes) {
     if (node.op === "embed") weights.set(node.table.name, node.table)
     if (node.op === "norm" || node.op === "linear") weights.set(node.weight.name, node.weight)
-    if ((node.op === "linear" || node.op === "norm") && node.bias)
+    if ((node.op === "linear" || node.op === "norm" || node.op === "route") && node.bias)
       weights.set(node.bias.name, node.bias)
+    if (node.op === "experts")
+      for (const weight of [node.gateUp, node.down]) weights.set(weight.name, weight)
   }
   return [...weights.values()]
 }

@@ -35,6 +35,8 @@ export interface Judged {
   arithmetic?: Arithmetic
   /** It rounds as the reference does, so that bits are equal. */
   isExact: boolean
+  /** It computes mixtures of experts. */
+  hasExperts?: boolean
   /** Golden models; absent: all of them. */
   golden?: readonly string[]
   /** One case of each kind: for a driver that compiles for longer than it computes. */
@@ -52,6 +54,7 @@ export function judge({
   traits = {},
   arithmetic = "vectors",
   isExact,
+  hasExperts = false,
   golden = everyGolden,
   isBrief = false,
   milliseconds,
@@ -195,6 +198,27 @@ export function judge({
       for (const chunk of [1, 17, 64])
         expect(await prefill(program, prompt(100), blocksFor(100, 9), { chunk })).toEqual(ours)
       await program.close()
+    },
+    milliseconds,
+  )
+
+  const mixtures = [
+    ["q4f16_1", "int8"],
+    ["q0bf16", "float"],
+  ] as const
+  test.each(hasExperts ? mixtures : [])(
+    "experts in %s with activations in %s: what the reference computes, the same however many rows share an expert",
+    async (format, activations) => {
+      const shape = { hidden: 72, intermediate: 50, hasExperts: true }
+      const { program, reference } = await both(shape, { format, activations })
+      const ours = await prefill(program, prompt(100), blocksFor(100))
+      const theirs = await prefill(reference, prompt(100), blocksFor(100))
+      if (isExact) expect(ours).toEqual(theirs)
+      else expect(relativeError(ours, theirs)).toBeLessThan(5e-2)
+      for (const chunk of [1, 17])
+        expect(await prefill(program, prompt(100), blocksFor(100, 9), { chunk })).toEqual(ours)
+      await program.close()
+      await reference.close()
     },
     milliseconds,
   )

@@ -6,15 +6,17 @@ import {
   attention,
   concat,
   embed,
+  experts,
   finish,
   hiddenIn,
   linear,
   multiply,
   norm,
   rope,
+  route,
   weight,
 } from "../../src/compiler/graph/builder.ts"
-import type { Graph } from "../../src/compiler/graph/graph.ts"
+import type { Graph, Node, Routing, Weight } from "../../src/compiler/graph/graph.ts"
 import { quantise } from "../../src/model/weights/convert.ts"
 import { narrow } from "../../src/runtime/dtype.ts"
 import {
@@ -34,6 +36,24 @@ export interface SmallShape {
   takesHidden?: boolean // concat(embedding, hiddenIn) goes in, as EAGLE's heads do
   hidden?: number
   intermediate?: number
+  /** Experts in the place of MLPs: of even layers the best of all, of odd ones those of the best groups, with a bias. */
+  hasExperts?: boolean
+}
+
+const EXPERTS = 12
+const softmax: Routing = {
+  active: 3,
+  score: "softmax",
+  normalized: false,
+  factor: 1,
+  groups: undefined,
+}
+const grouped: Routing = {
+  active: 4,
+  score: "sigmoid",
+  normalized: true,
+  factor: 2.5,
+  groups: { count: 4, open: 2, rank: "two largest" },
 }
 
 const VOCABULARY = 70
@@ -48,6 +68,7 @@ export function smallGraph(shape: SmallShape = {}): Graph {
     takesHidden,
     hidden = 20,
     intermediate = 44,
+    hasExperts,
   } = shape
   const rotation = { frequencies: [1, 0.1, 0.01], factor: 1 }
   const table = weight("embed", "embed", VOCABULARY, hidden)
@@ -77,6 +98,10 @@ export function smallGraph(shape: SmallShape = {}): Graph {
     })
     x = add(x, linear(mixed, w("o", hidden, HEADS * HEAD_DIM)))
     const m = norm(x, w("mlp_norm", hidden), 1e-5)
+    if (hasExperts) {
+      x = add(x, mixture(m, w, layer % 2 === 0 ? softmax : grouped, intermediate))
+      continue
+    }
     const gate = apply("silu", linear(m, w("gate", intermediate, hidden)))
     const gated = multiply(gate, linear(m, w("up", intermediate, hidden)))
     x = add(x, linear(gated, w("down", hidden, intermediate)))
@@ -97,6 +122,26 @@ export function smallGraph(shape: SmallShape = {}): Graph {
     last,
     weight("head", "head", VOCABULARY, hidden),
   )
+}
+
+/** Beside the experts their sum's gate, one column that is multiplied with all. */
+function mixture(
+  x: Node,
+  w: (name: string, rows: number, columns?: number) => Weight,
+  routing: Routing,
+  intermediate: number,
+): Node {
+  const hidden = x.columns
+  const router = linear(x, { ...w("router", EXPERTS, hidden), exact: true })
+  const bias = routing.score === "sigmoid" ? w("router_bias", EXPERTS) : undefined
+  const made = experts(x, route(router, routing, bias), {
+    active: routing.active,
+    gateUp: w("experts_gate+up", EXPERTS * 2 * intermediate, hidden),
+    down: w("experts_down", EXPERTS * hidden, intermediate),
+    activation: "silu",
+  })
+  const gate = linear(x, { ...w("gate", 1, hidden), exact: true })
+  return multiply(made, apply("sigmoid", gate))
 }
 
 /** Values between -1 and 1 that depend on the source tensor and the element alone, whatever it is joined with. */

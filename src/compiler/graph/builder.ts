@@ -4,13 +4,23 @@
 
 import type { Rotation } from "../../runtime/rotation.ts"
 import type { RowSet } from "../../runtime/step-rows.ts"
-import type { ElementwiseName } from "./elementwise.ts"
-import type { Attention, Graph, Node, Weight } from "./graph.ts"
+import type { Activation, ElementwiseName } from "./elementwise.ts"
+import type { Attention, Graph, Node, Routing, Weight } from "./graph.ts"
 import { inOrder } from "./graph.ts"
 
 /** A matrix `[rows, columns]`, or with no columns given a vector. */
 export function weight(name: string, tensor: string, rows: number, columns = 1): Weight {
   return { name, rows, columns, sources: [{ tensor, rows }] }
+}
+
+/** Matrices of one width as one, row after row. */
+export function stacked(name: string, weights: readonly Weight[]): Weight {
+  return {
+    name,
+    rows: weights.reduce((sum, { rows }) => sum + rows, 0),
+    columns: weights[0]!.columns,
+    sources: weights.flatMap(({ sources }) => sources),
+  }
 }
 
 export function embed(table: Weight, by: "token" | "position" = "token"): Node {
@@ -78,6 +88,38 @@ export function attention(q: Node, k: Node, v: Node, attention: Attention): Node
   return { op: "attention", rows: q.rows, columns: q.columns, inputs: [q, k, v], attention }
 }
 
+export function route(x: Node, routing: Routing, bias?: Weight): Node {
+  const { active, groups = { count: 1, open: 1 } } = routing
+  check(!bias || bias.rows === x.columns, `${bias?.name} does not fit ${x.columns} experts`)
+  check(x.columns % groups.count === 0, "route: groups do not fit")
+  check(active <= (x.columns / groups.count) * groups.open, "route: too few experts are open")
+  return { op: "route", rows: x.rows, columns: x.columns, inputs: [x], routing, bias }
+}
+
+export function experts(
+  x: Node,
+  weights: Node,
+  {
+    active,
+    gateUp,
+    down,
+    activation,
+  }: Record<"gateUp" | "down", Weight> & {
+    active: number
+    activation: Activation
+  },
+): Node {
+  const count = weights.columns
+  const rows = sameRows(x, weights)
+  const columns = down.rows / count
+  check(x.columns === gateUp.columns, `${gateUp.name} does not fit ${x.columns} columns`)
+  check(gateUp.rows === 2 * count * down.columns, `${down.name} does not fit ${gateUp.name}`)
+  check(Number.isInteger(columns), `${down.name} does not fit ${count} experts`)
+  const rounded = undefined
+  const fields = { active, gateUp, down, activation, rounded }
+  return { op: "experts", rows, columns, inputs: [x, weights], ...fields }
+}
+
 /** A function of each element; `by`: the number that it takes beside it. */
 export function apply(name: ElementwiseName, x: Node, by?: number): Node {
   return { op: "apply", rows: x.rows, columns: x.columns, inputs: [x], function: name, by }
@@ -89,7 +131,7 @@ export function add(a: Node, b: Node): Node {
 }
 
 export function multiply(a: Node, b: Node): Node {
-  check(a.columns === b.columns, `multiply: ${a.columns} and ${b.columns} columns`)
+  check([1, a.columns].includes(b.columns), `multiply: ${a.columns} and ${b.columns} columns`)
   return { op: "multiply", rows: sameRows(a, b), columns: a.columns, inputs: [a, b] }
 }
 

@@ -27,6 +27,8 @@ export interface Weight {
   rows: number
   columns: number
   sources: readonly { tensor: string; rows: number }[] // by their Hugging Face names
+  /** A matrix that is never packed, in whatever format the others are: what it computes decides between experts. */
+  exact?: true
 }
 
 export type Node = { rows: RowSet; columns: number } & Op
@@ -67,9 +69,25 @@ export type Op =
   | { op: "rope"; inputs: readonly [Node]; headDim: number; rotation: Rotation }
   /** q, k, v → each head's mix of values; k and v are remembered for this layer, rounded to the cache's type, and read so. */
   | { op: "attention"; inputs: readonly [Node, Node, Node]; attention: Attention }
+  /** x, a column for each expert → how much each of them counts, 0 of those that the row does not go to. */
+  | { op: "route"; inputs: readonly [Node]; routing: Routing; bias: Weight | undefined }
+  /**
+   * x, what each expert counts → the sum of what they make of x, each times that, in the order of experts from zero; those that
+   * count 0 are left out. An expert is a gated MLP, and `rounded` what its activated rows are rounded for, as `quantize` does.
+   */
+  | {
+      op: "experts"
+      inputs: readonly [Node, Node]
+      active: number // at most so many of a row
+      gateUp: Weight // of each expert its gate's rows, then as many up rows
+      down: Weight // one expert behind the other
+      activation: Activation
+      rounded: GroupCodecName | undefined
+    }
   /** x → a function of each element, with the number that it takes beside it. */
   | { op: "apply"; inputs: readonly [Node]; function: ElementwiseName; by: number | undefined }
   | { op: "add"; inputs: readonly [Node, Node] }
+  /** a, b → their product; a `b` of one column is multiplied with all of them. */
   | { op: "multiply"; inputs: readonly [Node, Node] }
   /** x → `columns` columns of it, beginning at `from`. */
   | { op: "slice"; inputs: readonly [Node]; from: number }
@@ -77,7 +95,7 @@ export type Op =
   | { op: "select"; inputs: readonly [Node] }
   /**
    * x → codes of 8 bits, a scale for each group of the matrices that read it, which are all of one codec. Put in by a pass,
-   * for targets that multiply integers; only `linear` reads it.
+   * for targets that multiply integers; only `linear` and `experts` read it.
    */
   | { op: "quantize"; inputs: readonly [Node]; codec: GroupCodecName }
 
@@ -91,6 +109,27 @@ export interface Attention {
   cap: number | undefined // a score s becomes cap * tanh(s / cap)
   window: number | undefined
   sinks: number
+}
+
+/**
+ * Which experts a row goes to: the `active` of the highest logits, or where a bias is added of the highest score and bias, the
+ * smaller number first where they are equal. Each counts its score, over the sum of the chosen ones' where `normalized`, times
+ * `factor`.
+ */
+export interface Routing {
+  active: number
+  score: "softmax" | "sigmoid" // softmax: over all experts
+  normalized: boolean
+  factor: number
+  /** Neighbours are groups, and only the `open` ones of the highest rank can be chosen; undefined: all can. */
+  groups: Groups | undefined
+}
+
+export interface Groups {
+  count: number
+  open: number
+  /** The largest of what is compared, or the sum of the two largest. */
+  rank: "largest" | "two largest"
 }
 
 /**
@@ -194,6 +233,16 @@ function details(node: Node): string[] {
         ...seen,
       ]
     }
+    case "route":
+      return [routingText(node.routing), ...(node.bias ? [`bias ${shown(node.bias)}`] : [])]
+    case "experts":
+      return [
+        `${node.active} of ${node.inputs[1].columns}`,
+        shown(node.gateUp),
+        node.activation,
+        ...(node.rounded ? [`rounded for ${node.rounded}`] : []),
+        shown(node.down),
+      ]
     case "apply":
       return [functionText(node)]
     case "slice":
@@ -211,6 +260,16 @@ export function functionText(applied: {
   by: number | undefined
 }): string {
   return applied.by === undefined ? applied.function : `${applied.function}(${applied.by})`
+}
+
+/** "2 of the highest softmax, normalized" */
+export function routingText({ active, score, normalized, factor, groups }: Routing): string {
+  return [
+    `${active} of the highest ${score}`,
+    ...(groups ? [`in ${groups.open} of ${groups.count} groups by the ${groups.rank}`] : []),
+    ...(normalized ? ["normalized"] : []),
+    ...(factor === 1 ? [] : [`times ${factor}`]),
+  ].join(", ")
 }
 
 const epilogueText = (epilogue: "add" | { gated: Activation }) =>

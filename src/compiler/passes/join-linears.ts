@@ -2,7 +2,7 @@
 // input is read (and quantised) once and the product is wide; the parts are slices of its columns. Matrices of different
 // codecs stay apart.
 
-import { linear, slice } from "../graph/builder.ts"
+import { linear, slice, stacked } from "../graph/builder.ts"
 import type { CodecOf } from "../graph/codecs.ts"
 import { type Graph, type Node, readers, rewrite, type Weight } from "../graph/graph.ts"
 
@@ -33,7 +33,7 @@ function families(graph: Graph, codecOf: CodecOf): Linear[][] {
     const alike = new Map<string, Linear[]>()
     for (const node of all) {
       if (node.op !== "linear" || node.epilogue !== "store") continue
-      const kind = `${node.bias !== undefined} ${codecOf(node.weight)}`
+      const kind = `${node.bias !== undefined} ${codecOf(node.weight)} ${node.weight.exact}`
       alike.set(kind, [...(alike.get(kind) ?? []), node])
     }
     return [...alike.values()].filter((family) => family.length > 1)
@@ -52,12 +52,7 @@ function product(input: Node, family: readonly Linear[]): Node {
 /** "layers.0.q" and "layers.0.k" make "layers.0.q+k". */
 function join(weights: readonly Weight[]): Weight {
   const [first, ...others] = weights
-  return {
-    name: [first!.name, ...others.map(({ name }) => name.slice(name.lastIndexOf(".") + 1))].join(
-      "+",
-    ),
-    rows: weights.reduce((sum, { rows }) => sum + rows, 0),
-    columns: first!.columns,
-    sources: weights.flatMap(({ sources }) => sources),
-  }
+  const names = others.map(({ name }) => name.slice(name.lastIndexOf(".") + 1))
+  const joined = stacked([first!.name, ...names].join("+"), weights)
+  return first!.exact ? { ...joined, exact: true } : joined
 }

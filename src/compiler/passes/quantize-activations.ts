@@ -8,15 +8,19 @@ import { type Graph, type Node, rewrite, withInputs } from "../graph/graph.ts"
 export function quantizeActivations(graph: Graph, codecOf: CodecOf): Graph {
   const made = new Map<Node, Map<CodecName, Node>>()
   return rewrite(graph, (node) => {
-    if (node.op !== "linear") return node
-    const codec = codecOf(node.weight)
+    if (node.op !== "linear" && node.op !== "experts") return node
+    if (node.op === "experts") {
+      const codec = codecOf(node.down)
+      if (isGroupCodec(codec)) node = { ...node, rounded: codec }
+    }
+    const codec = codecOf(node.op === "linear" ? node.weight : node.gateUp)
     if (!isGroupCodec(codec)) return node
-    const [input, ...residual] = node.inputs
+    const [input, ...others] = node.inputs
     const { rows, columns } = input
     const rounded = made.get(input) ?? new Map<CodecName, Node>()
     made.set(input, rounded)
     if (!rounded.has(codec))
       rounded.set(codec, { op: "quantize", rows, columns, inputs: [input], codec })
-    return withInputs(node, [rounded.get(codec)!, ...residual])
+    return withInputs(node, [rounded.get(codec)!, ...others])
   })
 }

@@ -17,6 +17,8 @@ export interface Kept {
   as: "MATRIX" | "EXPANDED" | "VECTOR" | "BIAS"
   panels: Panels // of a bias: those of its matrix
   stored: Panels // as it comes in
+  /** So many matrices one behind the other, which come in as one; `panels` are those of each. */
+  matrices: number
 }
 
 export interface Panels {
@@ -32,23 +34,41 @@ export function keptParameters(plan: Plan): Kept[] {
   const plain = (id: ParameterId): Panels => ({ ...plan.parameters[id]!, pair: 0 })
   const kept = plan.parameters.map((parameter, id): Kept => {
     const panels = plain(id)
-    return { as: parameter.columns === 1 ? "VECTOR" : "MATRIX", panels, stored: panels }
+    const as = parameter.columns === 1 ? "VECTOR" : "MATRIX"
+    return { as, panels, stored: panels, matrices: 1 }
   })
+  const keep = (id: ParameterId, { rounded, paired, matrices }: Multiplied): Panels => {
+    const stored = plain(id)
+    const rows = stored.rows / matrices
+    // Products of unrounded activations read floats: the codes are expanded once, on the way in.
+    const expands = !rounded && isGroupCodec(stored.codec)
+    const codec = expands ? dtypeOf(stored.codec) : stored.codec
+    const panels = { ...stored, rows, pair: paired ? rows / 2 : 0, codec }
+    kept[id] = { as: expands ? "EXPANDED" : "MATRIX", panels, stored, matrices }
+    return panels
+  }
   for (const step of plan.steps) {
     if (step.op === "embed") kept[step.table]!.as = "MATRIX"
-    if (step.op !== "matmul") continue
-    const { input, epilogue } = step
-    const weight = plain(step.weight)
-    const panels = { ...weight, pair: epilogue.kind === "gated" ? weight.rows / 2 : 0 }
-    kept[step.weight] = { as: "MATRIX", panels, stored: weight }
-    if (step.bias !== undefined) kept[step.bias] = { as: "BIAS", panels, stored: plain(step.bias) }
-    // Products of unrounded activations read floats: the codes are expanded once, on the way in.
-    if (input.kind === "float" && isGroupCodec(weight.codec)) {
-      panels.codec = dtypeOf(weight.codec)
-      kept[step.weight]!.as = "EXPANDED"
+    if (step.op === "matmul") {
+      const { input, epilogue, weight, bias } = step
+      const paired = epilogue.kind === "gated"
+      const panels = keep(weight, { rounded: input.kind === "int8", paired, matrices: 1 })
+      if (bias !== undefined) kept[bias] = { as: "BIAS", panels, stored: plain(bias), matrices: 1 }
+    }
+    if (step.op === "experts") {
+      const { gateUp, down, rounded, count: matrices } = step.experts
+      keep(gateUp, { rounded: step.input.kind === "int8", paired: true, matrices })
+      keep(down, { rounded: rounded !== undefined, paired: false, matrices })
     }
   }
   return kept
+}
+
+/** How a product reads a matrix. */
+interface Multiplied {
+  rounded: boolean
+  paired: boolean
+  matrices: number
 }
 
 /** Weights that a matrix unit takes as planes of bf16 (float_tiles.h). */
@@ -60,12 +80,15 @@ export const panelsCount = ({ rows, pair }: Panels) =>
 const PANEL = 32
 const LINE = 64
 
-/** panels_bytes of panels.h: codes of 3 bits are nibbles; scales stand behind each group, or those of a block in front of it. */
-export function keptBytes({ as, panels, stored }: Kept): number {
-  const { columns, codec } = panels
+export function keptBytes({ as, panels, stored, matrices }: Kept): number {
   if (as === "VECTOR") return stored.rows * 4
+  return as === "BIAS" ? panelsCount(panels) * PANEL * 4 : matrices * matrixBytes(panels)
+}
+
+/** panels_bytes of panels.h: codes of 3 bits are nibbles; scales stand behind each group, or those of a block in front of it. */
+export function matrixBytes(panels: Panels): number {
+  const { columns, codec } = panels
   const count = panelsCount(panels)
-  if (as === "BIAS") return count * PANEL * 4
   if (!isGroupCodec(codec)) return count * columns * PANEL * floatBytes[codec]
   const { bits, group, minimums, dtype, sixBits, block }: GroupCodec = groupCodecs[codec]
   const lines = sixBits ? (group * 3) / 16 : group / (bits === 8 ? 4 : 8)

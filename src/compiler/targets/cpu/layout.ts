@@ -6,11 +6,12 @@
 // What a row, a panel, a head or a workspace is like inside is the affair of its kernels. That each fits into what is kept
 // for it here is tested: test/device/layout.test.ts asks the kernels.
 
+import { type GroupCodecName, groupCodecs } from "../../../runtime/format.ts"
 import type { KvShape, KvType, Manifest, ProgramBytes } from "../../../runtime/manifest.ts"
 import { BLOCK } from "../../../runtime/program.ts"
 import type { RowSet } from "../../../runtime/step-rows.ts"
 import type { Attention } from "../../graph/graph.ts"
-import type { Codes, Plan, View } from "../../plan.ts"
+import type { Codes, ParameterId, Plan, View } from "../../plan.ts"
 import { isHalves, keptBytes, keptParameters } from "./kept.ts"
 
 /** Bytes: a constant, and so many for each token and each row of logits in a step, and for each thread. */
@@ -50,7 +51,12 @@ export interface KvStorage {
 
 export const SCRATCH = "scratch" // [threads] of attention
 export const SAMPLERS = "samplers" // [threads]
-export const PLANES = "planes" // [tokens] rows of a product as a matrix unit takes them
+export const PLANES = "planes" // [tokens, or slots] rows of a product as a matrix unit takes them
+
+/** What experts work on: slots, so many for each token, and tables of them. See struct expert_memory. */
+export const expertRegions = ["rows", "hidden", "rounded", "made"] as const
+export const expertTables = ["starts", "used", "row_of", "of_row"] as const
+export const expertName = (what: string) => `experts.${what}`
 
 export const bufferName = (id: number) => `b${id}`
 export const rowSets = ["tokens", "wanted", "logits", "hidden"] as const satisfies RowSet[]
@@ -109,11 +115,25 @@ function work(plan: Plan): Memory {
     )
   })
   const planes = planesBytes(plan)
+  const slots = slotBytes(plan)
+  const tables = { starts: "fixed", used: "fixed", row_of: "token", of_row: "token" } as const
   return placed([
     ...buffers,
     lines(SCRATCH, { thread: scratchBytes(plan) }),
     lines(SAMPLERS, { thread: samplerBytes(plan.shapes.vocabulary) }),
     lines(PLANES, { token: planes, fixed: PLANES_BEHIND * planes }),
+    ...expertRegions.map((what) =>
+      lines(expertName(what), {
+        token: slots.active * slots[what],
+        fixed: ROWS_BEHIND * slots[what],
+      }),
+    ),
+    ...expertTables.map((what) =>
+      words(
+        expertName(what),
+        tables[what] === "token" ? { token: 4 * slots.active } : { fixed: 4 * (slots.count + 1) },
+      ),
+    ),
     ...tokenTables.map((name) => words(name, { token: 4 })),
     ...rowSets.flatMap((rows) =>
       Object.entries(rowTables).map(([table, bytes]) =>
@@ -205,18 +225,51 @@ function bufferRows(plan: Plan): (number | undefined)[] {
   return bytes
 }
 
+/** The most that any mixture takes: bytes of what a slot holds, and how many slots a token has. */
+function slotBytes({ steps, parameters }: Plan) {
+  const most = { active: 0, count: 0, rows: 0, hidden: 0, rounded: 0, made: 0 }
+  for (const step of steps) {
+    if (step.op !== "experts") continue
+    const { experts, input, output } = step
+    const { rounded, intermediate, gateUp } = experts
+    const { columns } = parameters[gateUp]!
+    const own = {
+      active: experts.active,
+      count: experts.count,
+      rows: input.kind === "int8" ? quantizedBytes(input.codes) : 4 * paddedColumns(columns),
+      hidden: 4 * paddedColumns(intermediate),
+      rounded: rounded ? roundedBytes(intermediate, rounded) : 0,
+      made: 4 * paddedColumns(output.columns),
+    }
+    for (const key of Object.keys(own) as (keyof typeof own)[])
+      most[key] = Math.max(most[key], own[key])
+  }
+  return most
+}
+
+/** Of a row that experts round between their products. */
+export function roundedBytes(columns: number, codec: GroupCodecName): number {
+  return quantizedBytes({ columns, group: groupCodecs[codec].group })
+}
+
 /**
  * planes_bytes of float_tiles.h, for the widest product that a matrix unit may take: two numbers of 16 bits for each float.
  * 0: there is none.
  */
 function planesBytes(plan: Plan): number {
   const kept = keptParameters(plan)
-  const columns = plan.steps.flatMap((step) => {
-    const panels = step.op === "matmul" ? kept[step.weight]!.panels : undefined
-    return panels && isHalves(panels) ? [panels.columns] : []
+  const widest = (weights: readonly ParameterId[]) => {
+    const halves = weights.map((weight) => kept[weight]!.panels).filter(isHalves)
+    const bytes = upTo(Math.max(0, ...halves.map(({ columns }) => columns)), 32) * 4
+    return bytes > 0 && bytes % 2048 === 0 ? bytes + LINE : bytes
+  }
+  const all = plan.steps.map((step) => {
+    if (step.op === "matmul") return widest([step.weight])
+    if (step.op !== "experts") return 0
+    const { active, gateUp, down } = step.experts
+    return active * widest([gateUp, down])
   })
-  const bytes = upTo(Math.max(0, ...columns), 32) * 4
-  return bytes > 0 && bytes % 2048 === 0 ? bytes + LINE : bytes
+  return Math.max(0, ...all)
 }
 
 // ------------------------------------------------------------------ keys, values and workspaces

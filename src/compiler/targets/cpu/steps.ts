@@ -2,20 +2,23 @@
 // over rows can do; and the functions that entries name. Layers repeat: steps that differ only in their weights and their
 // layer share a function, and their entries say in what they differ.
 
-import { dtypeOf, isGroupCodec } from "../../../runtime/format.ts"
+import { dtypeOf, type GroupCodecName, isGroupCodec } from "../../../runtime/format.ts"
 import { elementwise } from "../../graph/elementwise.ts"
 import type { Attention } from "../../graph/graph.ts"
 import {
+  type BufferId,
+  type Epilogue,
   type ParameterId,
   type Place,
   type Plan,
+  type ProductInput,
   type Step,
   stepLine,
   type View,
 } from "../../plan.ts"
 import { runs } from "../runs.ts"
-import { isHalves, type Kept, panelsCount } from "./kept.ts"
-import { quantizedBytes, strideOf } from "./layout.ts"
+import { isHalves, type Kept, matrixBytes, panelsCount } from "./kept.ts"
+import { paddedColumns, quantizedBytes, roundedBytes, strideOf } from "./layout.ts"
 import {
   double,
   float,
@@ -71,9 +74,11 @@ class Code implements StepCode {
     const { kind, ...fields } =
       step.op === "matmul"
         ? this.#product(step)
-        : step.op === "attend"
-          ? this.#attention(step)
-          : this.#rows(run)
+        : step.op === "experts"
+          ? this.#experts(step)
+          : step.op === "attend"
+            ? this.#attention(step)
+            : this.#rows(run)
     const entry = { kind, rows: step.rows.toUpperCase(), ...fields }
     this.entries.push(...this.#planLines(run, "  "), `  ${longInitialiser(entry, "  ")},`)
     this.count++
@@ -97,24 +102,36 @@ class Code implements StepCode {
   }
 
   #product(step: Extract<Step, { op: "matmul" }>): StructFields {
-    const { input, weight, bias, epilogue, output } = step
+    const { weight, bias, epilogue, output } = step
+    const input = this.#productRows(step.input)
     const whole = this.#plan.buffers[output.buffer]!
     if (output.from !== 0 || output.columns !== whole.columns)
       throw new Error("internal: a product into some columns of a buffer")
     if (epilogue.kind === "add" && epilogue.to.buffer !== output.buffer)
       throw new Error("internal: a product added to another buffer than its own")
     if (step.parts !== 1) throw new Error("internal: a product in parts")
+    const body = this.#productOf(input, weight, epilogue, strideOf(this.#plan, output))
+    const product = {
+      ...body.fields,
+      bias: bias ?? "NO_BIAS",
+      output: output.buffer,
+    }
+    return { kind: "PRODUCT", body: body.name, product: longInitialiser(product, "      ") }
+  }
+
+  /** The function of a product, and what it is told of rows and weights. */
+  #productOf(
+    input: ProductRows,
+    weight: ParameterId,
+    epilogue: Epilogue,
+    outStride: number,
+  ): { name: string; fields: StructFields } {
     const { panels } = this.#weights[weight]!
-    const quantized = input.kind === "int8"
-    const from = input.kind === "int8" ? 0 : 4 * input.view.from
-    const inBuffer = input.kind === "int8" ? input.codes.codes : input.view.buffer
-    const inStride = input.kind === "int8" ? 0 : strideOf(this.#plan, input.view)
-    const rowBytes = input.kind === "int8" ? quantizedBytes(input.codes) : 4 * inStride
+    const { isRounded, inStride, ...rows } = input
     const end = epilogue.kind === "gated" ? `gated_${epilogue.activation}` : epilogue.kind
-    const outStride = strideOf(this.#plan, output)
     const far = panels.columns >= FAR
     const kind = {
-      quantized: quantized ? 1 : 0,
+      quantized: isRounded ? 1 : 0,
       far: far ? 1 : 0,
       in_stride: far ? inStride : "loop->in_stride",
       out_stride: far ? outStride : "loop->out_stride",
@@ -131,22 +148,86 @@ class Code implements StepCode {
     const name = this.#unit(
       "product",
       body,
-      far ? undefined : `near_${panels.codec}${quantized ? "_int8" : ""}_${end}`,
+      far ? undefined : `near_${panels.codec}${isRounded ? "_int8" : ""}_${end}`,
     )
-    const product = {
-      input: inBuffer,
-      from,
-      row_bytes: rowBytes,
+    const fields = {
+      input: rows.buffer,
+      from: rows.from,
+      row_bytes: rows.bytes,
       in_stride: inStride,
       weight,
-      bias: bias ?? "NO_BIAS",
       panels: panelsCount(panels),
       columns: panels.columns,
       halves: isHalves(panels) ? 1 : 0,
-      output: output.buffer,
       out_stride: outStride,
     }
-    return { kind: "PRODUCT", body: name, product: longInitialiser(product, "      ") }
+    return { name, fields }
+  }
+
+  #productRows(input: ProductInput): ProductRows {
+    if (input.kind === "int8") {
+      const { codes } = input
+      const bytes = quantizedBytes(codes)
+      return { isRounded: true, buffer: codes.codes, from: 0, bytes, inStride: 0 }
+    }
+    const { view } = input
+    const inStride = strideOf(this.#plan, view)
+    const bytes = 4 * inStride
+    return { isRounded: false, buffer: view.buffer, from: 4 * view.from, bytes, inStride }
+  }
+
+  #experts({ experts, input, weights, output }: ExpertsStep): StructFields {
+    const { count, active, intermediate, gateUp, down, activation, rounded, parts } = experts
+    if (parts !== 1) throw new Error("internal: a product in parts")
+    const hiddenStride = paddedColumns(intermediate)
+    const up = this.#productOf(
+      this.#productRows(input),
+      gateUp,
+      { kind: "gated", activation },
+      hiddenStride,
+    )
+    const hidden = rounded
+      ? { isRounded: true, bytes: roundedBytes(intermediate, rounded), inStride: 0 }
+      : { isRounded: false, bytes: 4 * hiddenStride, inStride: hiddenStride }
+    const made = this.#productOf(hidden, down, { kind: "store" }, strideOf(this.#plan, output))
+    if (output.from !== 0) throw new Error("internal: experts into some columns of a buffer")
+    const bytes = (weight: ParameterId) => matrixBytes(this.#weights[weight]!.panels)
+    const fields = {
+      count,
+      active,
+      weights: weights.buffer,
+      weights_from: weights.from,
+      weights_stride: strideOf(this.#plan, weights),
+      up: longInitialiser(up.fields, "            "),
+      up_body: up.name,
+      up_bytes: bytes(gateUp),
+      round: rounded && this.#rounding(intermediate, rounded),
+      down: longInitialiser({ ...made.fields, output: output.buffer }, "            "),
+      down_body: made.name,
+      down_bytes: bytes(down),
+      out_columns: output.columns,
+    }
+    return {
+      kind: "EXPERTS",
+      experts: `&(const struct experts_step)${longInitialiser(fields, "      ")}`,
+    }
+  }
+
+  /** The function that rounds a row of what experts have activated. */
+  #rounding(columns: number, codec: GroupCodecName): string {
+    const weights = panelsText({ rows: 0, columns, pair: 0, codec })
+    const body = [
+      "static void NAME(const float *input, uint8_t *output) {",
+      `  quantize((struct quantized){.input = input, .weights = ${weights}, .output = output});`,
+      "}",
+    ].join("\n")
+    let name = this.#known.get(body)
+    if (name === undefined) {
+      name = `round_${this.#known.size}`
+      this.#known.set(body, name)
+      this.functions.push(body.replaceAll("NAME", name), "")
+    }
+    return name
   }
 
   #attention(step: Extract<Step, { op: "attend" }>): StructFields {
@@ -335,14 +416,39 @@ class Code implements StepCode {
           columns: step.output.columns,
           output: row(step.output),
         })
-      case "add":
-      case "multiply":
-        return call(`${step.op}_row`, "elements", {
-          input: row(step.a),
-          other: row(step.b),
-          columns: step.output.columns,
+      case "route": {
+        const { active, score, normalized, factor, groups } = step.routing
+        const routing = {
+          count: step.input.columns,
+          active,
+          sigmoid: score === "sigmoid" ? 1 : 0,
+          normalized: normalized ? 1 : 0,
+          factor: float(factor),
+          groups: groups?.count,
+          open: groups?.open,
+          two_largest: groups?.rank === "two largest" ? 1 : undefined,
+        }
+        return call("route_row", "routed", {
+          routing: longInitialiser(routing, " ".repeat(12)),
+          input: row(step.input),
+          bias: step.bias === undefined ? undefined : differing.weight(step.bias),
           output: row(step.output),
         })
+      }
+      case "add":
+      case "multiply":
+        return call(
+          step.op === "multiply" && step.b.columns < step.a.columns
+            ? "scale_row"
+            : `${step.op}_row`,
+          "elements",
+          {
+            input: row(step.a),
+            other: row(step.b),
+            columns: step.output.columns,
+            output: row(step.output),
+          },
+        )
       case "select":
         return call("copy_row", "elements", {
           input: row(step.input, step.from === "tokens" ? "token" : "loop->set->wanted[row]"),
@@ -364,6 +470,17 @@ class Code implements StepCode {
     }
     return name
   }
+}
+
+type ExpertsStep = Extract<Step, { op: "experts" }>
+
+/** Rows that a product reads: of a buffer, or of experts' slots. */
+interface ProductRows {
+  isRounded: boolean
+  buffer?: BufferId
+  from?: number // bytes
+  bytes: number // of a row
+  inStride: number // of floats
 }
 
 /** What steps that share a function differ in, as that function says it. */

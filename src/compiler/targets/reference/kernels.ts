@@ -2,12 +2,12 @@
 // is rounded to float, and sums are added in the order of arithmetic.ts or, within one lane, of the columns.
 
 import { nearestEven } from "../../../runtime/dtype.ts"
-import type { Attention } from "../../graph/graph.ts"
+import type { Attention, Groups, Routing } from "../../graph/graph.ts"
 import * as arithmetic from "./arithmetic.ts"
 import type { Floats, Codes as StoredCodes } from "./parameters.ts"
 
 const { fround } = Math
-const { cap, exp, fma, sumOf, sumOfSquares, total } = arithmetic // called a million times: not through a module's getters
+const { cap, exp, fma, sigmoid, sumOf, sumOfSquares, total } = arithmetic // called a million times: not through a module's getters
 
 /** Rows of float32, `stride` apart; the columns of interest begin at `from`. */
 export interface Rows {
@@ -158,6 +158,70 @@ export function addParts(sums: Float64Array): void {
   for (let apart = 4; apart < sums.length; apart *= 2)
     for (let part = 0; part < sums.length; part += 2 * apart)
       for (let i = part; i < part + 4; i++) sums[i] = fround(sums[i]! + sums[i + apart]!)
+}
+
+/** What each expert counts: see Routing. Sums are added in the order of experts. */
+export function route(
+  x: Rows,
+  { active, score, normalized, factor, groups }: Routing,
+  bias: Float32Array | undefined,
+  out: Rows,
+  row: number,
+): void {
+  const logits = rowOf(x, row)
+  const scores = score === "softmax" ? softmax(logits) : logits.map(sigmoid)
+  const compared = bias ? scores.map((value, i) => value + bias[i]!) : logits
+  const isOpen = groups ? openOf(compared, groups) : () => true
+  const chosen = highest(compared, active, isOpen)
+  let sum = 0
+  for (const expert of chosen) sum = fround(sum + scores[expert]!)
+  const whole = normalized ? fround(sum + fround(1e-20)) : 1
+  const weights = rowOf(out, row).fill(0)
+  for (const expert of chosen) weights[expert] = fround(scores[expert]! / whole) * fround(factor)
+}
+
+/** What is no number shows in all of them. */
+function softmax(logits: Float32Array): Float32Array {
+  const most = logits.reduce((most, x) => (x > most ? x : most), LOWEST)
+  const powers = logits.map((x) => exp(fround(x - most)))
+  let sum = 0
+  for (const x of logits) sum = fround(sum + fround(x * 0))
+  for (const power of powers) sum = fround(sum + power)
+  return powers.map((power) => power / sum)
+}
+
+/** Where the `count` highest values are that may be chosen, in their order; of equal ones the first. */
+function highest(
+  values: Float32Array,
+  count: number,
+  mayBe: (index: number) => boolean = () => true,
+): number[] {
+  const chosen = new Set<number>()
+  while (chosen.size < count) {
+    let best = -1
+    for (let i = 0; i < values.length; i++)
+      if (mayBe(i) && !chosen.has(i) && (best < 0 || values[i]! > values[best]!)) best = i
+    chosen.add(best)
+  }
+  return [...chosen].sort((a, b) => a - b)
+}
+
+function openOf(
+  compared: Float32Array,
+  { count, open, rank }: Groups,
+): (expert: number) => boolean {
+  const size = compared.length / count
+  const ranks = Float32Array.from({ length: count }, (_, group) => {
+    const members = compared.subarray(group * size, (group + 1) * size)
+    const [first, second] = highest(members, Math.min(2, size)).map((i) => members[i]!) as [
+      number,
+      number?,
+    ]
+    if (rank === "largest" || second === undefined) return second! > first ? second! : first
+    return first + second
+  })
+  const groups = new Set(highest(ranks, open))
+  return (expert) => groups.has(Math.floor(expert / size))
 }
 
 /** Turns as many elements of every head as there are angles: element i with element i + half. */

@@ -1,7 +1,12 @@
 // The interpreter: buffers, caches, and for every step of the plan what it does to a row.
 
 import { rounding } from "../../../runtime/dtype.ts"
-import { dtypeOf, type FloatType } from "../../../runtime/format.ts"
+import {
+  dtypeOf,
+  type FloatType,
+  type GroupCodecName,
+  groupCodecs,
+} from "../../../runtime/format.ts"
 import {
   BLOCK,
   type CancelWord,
@@ -21,10 +26,12 @@ import {
   type ParameterId,
   type Place,
   type Plan,
+  type ProductInput,
   partEnds,
   type Step,
   type View,
 } from "../../plan.ts"
+import { fma } from "./arithmetic.ts"
 import * as kernels from "./kernels.ts"
 import { type Floats, readRow, type Stored } from "./parameters.ts"
 import { attendTiles, multiplyTiles } from "./tiles.ts"
@@ -32,6 +39,7 @@ import { attendTiles, multiplyTiles } from "./tiles.ts"
 type Four = readonly [number, number, number, number]
 type Matmul = Extract<Step, { op: "matmul" }>
 type Attend = Extract<Step, { op: "attend" }>
+type ExpertsStep = Extract<Step, { op: "experts" }>
 type Product = (row: number, wanted: Four, out: Float64Array) => void
 
 /**
@@ -39,6 +47,20 @@ type Product = (row: number, wanted: Four, out: Float64Array) => void
  * (docs/determinism.md).
  */
 export type Arithmetic = "vectors" | "matrix unit"
+
+/** Some rows times some rows of a matrix. */
+interface Products {
+  /** Of row `row` of the input with four rows of the matrix. */
+  product: Product
+  /** Of the input; they become rows 0, 1, … of the output. */
+  rows: readonly number[]
+  /** The matrix's row that becomes column 0. */
+  first: number
+  bias: Float32Array | undefined
+  gate: ((x: number) => number) | undefined
+  to: kernels.Rows | undefined
+  out: kernels.Rows
+}
 
 /** Rows that attend together. */
 const ROWS_AT_ONCE = 4
@@ -112,6 +134,7 @@ export class Machine {
   #take(step: Step, input: StepInput, cancel: CancelWord): void {
     const count = this.#stepRows.tokensOf(step.rows).length
     if (step.op === "matmul") this.#multiply(step, count, cancel)
+    else if (step.op === "experts") this.#experts(step, count, cancel)
     else if (step.op === "attend") this.#attend(step, input, cancel)
     else {
       const work = this.#rowWork(step, input)
@@ -123,7 +146,10 @@ export class Machine {
   }
 
   /** What a step does to each of its rows. */
-  #rowWork(step: Exclude<Step, Matmul | Attend>, input: StepInput): (row: number) => void {
+  #rowWork(
+    step: Exclude<Step, Matmul | ExpertsStep | Attend>,
+    input: StepInput,
+  ): (row: number) => void {
     const tokens = this.#stepRows.tokensOf(step.rows)
     switch (step.op) {
       case "embed": {
@@ -147,6 +173,11 @@ export class Machine {
         const weight = this.#vector(step.weight)
         const bias = step.bias === undefined ? undefined : this.#vector(step.bias)
         return (row) => kernels.norm(x, { ...step, weight, bias }, out, row)
+      }
+      case "route": {
+        const [x, out] = [this.#rows(step.input), this.#rows(step.output)]
+        const bias = step.bias === undefined ? undefined : this.#vector(step.bias)
+        return (row) => kernels.route(x, step.routing, bias, out, row)
       }
       case "quantize": {
         const [x, out] = [this.#rows(step.input), this.#codes(step.output)]
@@ -189,7 +220,7 @@ export class Machine {
         Float32Array,
         Float32Array,
       ]
-      for (let i = 0; i < to.length; i++) to[i] = what(x[i]!, y[i]!)
+      for (let i = 0; i < to.length; i++) to[i] = what(x[i]!, y[y.length === 1 ? 0 : i]!)
     }
   }
 
@@ -266,46 +297,67 @@ export class Machine {
     return this.#caches[group]![layer]!
   }
 
-  /** Four rows of the matrix at a time, for all rows of input: so the matrix is read once. */
   #multiply(step: Matmul, count: number, cancel: CancelWord): void {
-    const { epilogue } = step
-    const matrix = this.#parameters[step.weight]!
-    const { rows } = this.#plan.parameters[step.weight]!
-    const bias = step.bias === undefined ? undefined : this.#vector(step.bias)
-    const product = this.#product(step, matrix)
-    const out = this.#rows(step.output)
-    const to = epilogue.kind === "add" ? this.#rows(epilogue.to) : undefined
-    const four = new Float64Array(4)
-    // A gated product takes two elements at a time, each from its gate row and its up row.
-    const gated = epilogue.kind === "gated" && elementwise[epilogue.activation].js
-    const width = gated ? 2 : 4
-    for (let n = 0; n < out.columns; n += width) {
-      poll(cancel)
-      const next = (i: number) => Math.min(n + i, out.columns - 1)
-      const wanted: Four = gated
-        ? [n, next(1), n + rows / 2, next(1) + rows / 2]
-        : [n, next(1), next(2), next(3)]
-      const last = Math.min(width, out.columns - n)
-      for (let row = 0; row < count; row++) {
-        product(row, wanted, four)
-        if (bias) for (let i = 0; i < 4; i++) four[i] = Math.fround(four[i]! + bias[wanted[i]!]!)
-        const at = row * out.stride + out.from + n
-        for (let i = 0; i < last; i++) {
-          if (gated) out.data[at + i] = gated(four[i]!) * four[i + 2]!
-          else if (to) out.data[at + i] = to.data[row * to.stride + to.from + n + i]! + four[i]!
-          else out.data[at + i] = four[i]!
-        }
+    const { epilogue, weight, bias } = step
+    multiplyRows(
+      {
+        product: this.#product(this.#input(step.input), weight, step.parts),
+        rows: Array.from({ length: count }, (_, row) => row),
+        first: 0,
+        bias: bias === undefined ? undefined : this.#vector(bias),
+        gate: epilogue.kind === "gated" ? elementwise[epilogue.activation].js : undefined,
+        to: epilogue.kind === "add" ? this.#rows(epilogue.to) : undefined,
+        out: this.#rows(step.output),
+      },
+      cancel,
+    )
+  }
+
+  /** One expert after the other, each for all rows that go to it. */
+  #experts({ experts, input, weights, output }: ExpertsStep, count: number, cancel: CancelWord) {
+    const { gateUp, down, activation, rounded, intermediate, parts } = experts
+    const [counts, out] = [this.#rows(weights), this.#rows(output)]
+    const given = this.#product(this.#input(input), gateUp, parts)
+    const gate: (x: number) => number = elementwise[activation].js
+    for (let row = 0; row < count; row++) kernels.rowOf(out, row).fill(0)
+    for (let expert = 0; expert < experts.count; expert++) {
+      const weightOf = (row: number) => counts.data[kernels.at(counts, row) + expert]!
+      const rows = Array.from({ length: count }, (_, row) => row).filter(
+        (row) => weightOf(row) !== 0,
+      )
+      const plain = { bias: undefined, to: undefined }
+      const hidden = newRows(rows.length, intermediate)
+      const first = expert * 2 * intermediate
+      multiplyRows({ product: given, rows, first, gate, out: hidden, ...plain }, cancel)
+      const made = newRows(rows.length, out.columns)
+      const product = this.#product(rounded ? roundedRows(hidden, rounded) : hidden, down, parts)
+      const own = rows.map((_, i) => i)
+      multiplyRows(
+        { product, rows: own, first: expert * out.columns, gate: undefined, out: made, ...plain },
+        cancel,
+      )
+      for (const [i, row] of rows.entries()) {
+        const [sums, values, weight] = [
+          kernels.rowOf(out, row),
+          kernels.rowOf(made, i),
+          weightOf(row),
+        ]
+        for (let n = 0; n < sums.length; n++) sums[n] = fma(weight, values[n]!, sums[n]!)
       }
     }
   }
 
+  #input(input: ProductInput): kernels.Rows | kernels.QuantizedRows {
+    return input.kind === "float" ? this.#rows(input.view) : this.#codes(input.codes)
+  }
+
   /** The products of a row with four rows of the matrix. */
-  #product({ input, weight, parts }: Matmul, matrix: Stored): Product {
+  #product(x: kernels.Rows | kernels.QuantizedRows, weight: ParameterId, parts: number): Product {
     const { codec } = this.#plan.parameters[weight]!
+    const matrix = this.#parameters[weight]!
     const ends = partEnds(matrix.columns, codec, parts)
-    if (input.kind === "float") {
+    if ("data" in x) {
       if (matrix.kind === "codes") throw new Error("internal: floats meet codes")
-      const x = this.#rows(input.view)
       const stored = dtypeOf(codec)
       if (this.#arithmetic === "matrix unit" && stored !== "f32" && parts === 1)
         return multiplyTiles(x, matrix, stored)
@@ -314,7 +366,6 @@ export class Machine {
       )
     }
     if (matrix.kind === "floats") throw new Error("internal: codes meet floats")
-    const x = this.#codes(input.codes)
     return inParts(ends, (row, wanted, from, to, out) =>
       kernels.dotCodesFour(x, row, matrix, wanted, from, to, out),
     )
@@ -351,6 +402,51 @@ export class Machine {
 function ofTokens(rows: RowSet): "tokens" | "wanted" {
   if (rows === "tokens" || rows === "wanted") return rows
   throw new Error(`internal: ${rows} rows are not those of tokens`)
+}
+
+/** Four rows of the matrix at a time, for all rows of input: so the matrix is read once. */
+function multiplyRows(
+  { product, rows, first, bias, gate, to, out }: Products,
+  cancel: CancelWord,
+): void {
+  const four = new Float64Array(4)
+  // A gated product takes two elements at a time, each from its gate row and its up row.
+  const width = gate ? 2 : 4
+  for (let n = 0; n < out.columns; n += width) {
+    poll(cancel)
+    const next = (i: number) => first + Math.min(n + i, out.columns - 1)
+    const wanted: Four = gate
+      ? [next(0), next(1), next(0) + out.columns, next(1) + out.columns]
+      : [next(0), next(1), next(2), next(3)]
+    const last = Math.min(width, out.columns - n)
+    for (const [row, from] of rows.entries()) {
+      product(from, wanted, four)
+      if (bias) for (let i = 0; i < 4; i++) four[i] = Math.fround(four[i]! + bias[wanted[i]!]!)
+      const at = row * out.stride + out.from + n
+      for (let i = 0; i < last; i++) {
+        if (gate) out.data[at + i] = gate(four[i]!) * four[i + 2]!
+        else if (to) out.data[at + i] = to.data[row * to.stride + to.from + n + i]! + four[i]!
+        else out.data[at + i] = four[i]!
+      }
+    }
+  }
+}
+
+function newRows(count: number, columns: number): kernels.Rows {
+  return { data: new Float32Array(count * columns), stride: columns, from: 0, columns }
+}
+
+function roundedRows(
+  { data, columns, ...x }: kernels.Rows,
+  codec: GroupCodecName,
+): kernels.QuantizedRows {
+  const { group } = groupCodecs[codec]
+  const count = data.length / columns
+  const codes = new Int8Array(data.length)
+  const scales = new Float32Array(count * Math.ceil(columns / group))
+  const out = { codes, scales, columns, group }
+  for (let row = 0; row < count; row++) kernels.quantize({ data, columns, ...x }, out, row)
+  return out
 }
 
 /** Sums over columns `from` … `to`, made to one of all columns. */

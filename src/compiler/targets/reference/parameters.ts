@@ -55,8 +55,14 @@ export function storedBytes(plan: Plan): number {
 
 function multipliedAsIntegers({ steps }: Plan): Set<ParameterId> {
   const weights = new Set<ParameterId>()
-  for (const step of steps)
+  for (const step of steps) {
     if (step.op === "matmul" && step.input.kind === "int8") weights.add(step.weight)
+    if (step.op === "experts") {
+      const { gateUp, down, rounded } = step.experts
+      if (step.input.kind === "int8") weights.add(gateUp)
+      if (rounded) weights.add(down)
+    }
+  }
   return weights
 }
 

@@ -226,6 +226,8 @@ static void product_step(sinter_model *m, const struct step *s) {
   m->host->parallel_for(m->host, blocks * grains, s->body, &loop);
 }
 
+#include "experts.h"
+
 static void attention_step(sinter_model *m, const struct step *s) {
   const struct attention_step *a = &s->attention;
   struct attention_loop loop = {
@@ -357,6 +359,10 @@ INLINE void add_row(const struct elements e) {
 INLINE void multiply_row(const struct elements e) {
   for (int64_t i = 0; i < e.columns; i++) e.output[i] = e.input[i] * e.other[i];
 }
+// By one number.
+INLINE void scale_row(const struct elements e) {
+  for (int64_t i = 0; i < e.columns; i++) e.output[i] = e.input[i] * e.other[0];
+}
 INLINE void copy_row(const struct elements e) {
   memmove(e.output, e.input, (size_t)e.columns * 4);
 }
@@ -375,6 +381,9 @@ static int32_t run_plan(sinter_model *m) {
         break;
       case PRODUCT:
         product_step(m, s);
+        break;
+      case EXPERTS:
+        experts_step(m, s);
         break;
       case ATTEND:
         attention_step(m, s);

@@ -10,6 +10,13 @@
 
 #include "driver_types.h"
 
+// What experts work on: [tokens * active] slots, and tables of them.
+struct expert_memory {
+  uint8_t *rows, *rounded;
+  float *hidden, *made;
+  int32_t *starts, *used, *row_of, *of_row;
+};
+
 struct sinter_model {
   sinter_host *host;
   sinter_limits limits;
@@ -21,6 +28,7 @@ struct sinter_model {
   float *scratch;     // [threads, SCRATCH_BYTES]
   uint8_t *samplers;  // [threads, SAMPLER_BYTES]
   uint8_t *planes;    // [tokens + PLANES_BEHIND] rows of the product at hand
+  struct expert_memory experts;
   struct row_set sets[ROW_SETS];
   int32_t *sequence_of;  // [tokens]
   int32_t *wanted_of;    // [tokens] which wanted row a token is, or -1
@@ -54,6 +62,14 @@ static void place(sinter_model *m) {
   PLACE(m->scratch, scratch_at);
   PLACE(m->samplers, samplers_at);
   PLACE(m->planes, planes_at);
+  PLACE(m->experts.rows, experts_rows_at);
+  PLACE(m->experts.hidden, experts_hidden_at);
+  PLACE(m->experts.rounded, experts_rounded_at);
+  PLACE(m->experts.made, experts_made_at);
+  PLACE(m->experts.starts, experts_starts_at);
+  PLACE(m->experts.used, experts_used_at);
+  PLACE(m->experts.row_of, experts_row_of_at);
+  PLACE(m->experts.of_row, experts_of_row_at);
   PLACE(m->sequence_of, sequence_of_at);
   PLACE(m->wanted_of, wanted_of_at);
   for (int set = 0; set < ROW_SETS; set++) {
@@ -172,12 +188,29 @@ int32_t sinter_load(sinter_model *m, int32_t parameter, int64_t row, int64_t row
                   (long long)p->stored.rows);
   if (p->stored.grouped && !scales)
     return refuse(m, SINTER_BAD_PARAMETER, "parameter %d needs scales", parameter);
-  if (!rows) return SINTER_OK;
-  struct loading l = {p, m->weights[parameter], row, rows, values, scales, 0};
-  m->host->parallel_for(m->host, (row + rows - 1) / 16 - row / 16 + 1, load_panel, &l);
-  if (l.refused)
-    return refuse(m, SINTER_BAD_PARAMETER, "a block of parameter %d has scales of no one factor",
-                  parameter);
+  const int grouped = p->stored.grouped;
+  const size_t row_bytes = grouped ? (size_t)panels_words(p->stored) * 4
+                                   : (size_t)p->stored.columns * number_size(p->stored.number),
+               scale_bytes = grouped ? panels_scale_bytes(p->stored) : 0;
+  // A window may go over several of the matrices that lie one behind the other.
+  for (int64_t at = row; at < row + rows;) {
+    const int64_t matrix = at / p->panels.rows, first = at % p->panels.rows;
+    int64_t count = p->panels.rows - first;
+    if (count > row + rows - at) count = row + rows - at;
+    const size_t before = (size_t)(at - row);
+    struct loading l = {p,
+                        m->weights[parameter] + (size_t)matrix * panels_bytes(p->panels),
+                        first,
+                        count,
+                        (const uint8_t *)values + before * row_bytes,
+                        (const uint8_t *)scales + before * scale_bytes,
+                        0};
+    m->host->parallel_for(m->host, (first + count - 1) / 16 - first / 16 + 1, load_panel, &l);
+    if (l.refused)
+      return refuse(m, SINTER_BAD_PARAMETER,
+                    "a block of parameter %d has scales of no one factor", parameter);
+    at += count;
+  }
   return SINTER_OK;
 }
 

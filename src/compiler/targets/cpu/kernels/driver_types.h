@@ -112,7 +112,7 @@ INLINE void attention_item(const struct attention_loop *loop, const struct atten
 
 // A step of the plan, as the emitted table has it: the function that computes it, and what of it others that share the
 // function have otherwise. Buffers and weights are the plan's numbers; strides and what views begin `from` are floats.
-enum step_kind { ROW_BY_ROW, PRODUCT, ATTEND };
+enum step_kind { ROW_BY_ROW, PRODUCT, EXPERTS, ATTEND };
 enum { NO_BIAS = -1 };
 
 struct product_step {
@@ -125,6 +125,19 @@ struct product_step {
   int halves;               // the weights are floats of 16 bits
   int output;
   int64_t out_stride;
+};
+
+// Two products of every expert that rows go to: see experts.h.
+struct experts_step {
+  int64_t count, active;  // at most so many of a row
+  int weights;            // what each counts, a column for each
+  int64_t weights_from, weights_stride;
+  struct product_step up, down;  // of one expert; only `up` reads a buffer, only `down` writes one
+  void (*up_body)(void *context, int64_t index, int32_t thread);
+  void (*down_body)(void *context, int64_t index, int32_t thread);
+  size_t up_bytes, down_bytes;                        // from one expert's matrix to the next
+  void (*round)(const float *input, uint8_t *output);  // what `down` reads; or none: floats
+  int64_t out_columns;
 };
 
 struct attention_step {
@@ -145,6 +158,7 @@ struct step {
       int64_t layer;
     };
     struct product_step product;
+    const struct experts_step *experts;
     struct attention_step attention;
   };
 };

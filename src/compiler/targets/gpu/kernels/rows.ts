@@ -395,6 +395,10 @@ const fragments: { [Op in RowStep["op"]]: Fragment<Of<Op>> } = {
     ({ input }) => [input],
     () => (_, x) => x!,
   ),
+  route: {
+    touches: refused,
+    write: refused,
+  },
   select: {
     touches: ({ input, output }) => [{ ...reads(input), elsewhere: true }, writes(output)],
     write(to, { input, from, output }) {
@@ -406,6 +410,11 @@ const fragments: { [Op in RowStep["op"]]: Fragment<Of<Op>> } = {
       })
     },
   },
+}
+
+/** `prepareGpu` has said so in a sentence. */
+function refused(): never {
+  throw new Error("internal: experts on a GPU")
 }
 
 // ------------------------------------------------------------------ norms
