@@ -17,14 +17,15 @@ import {
 import { glm4Naming, neighboursNaming, readGlm4 } from "./architectures/glm4.ts"
 import { gptNeoxNaming, readGptNeox } from "./architectures/gpt-neox.ts"
 import { gpt2Naming, readGpt2 } from "./architectures/gpt2.ts"
-import { readGranite } from "./architectures/granite.ts"
+import { graniteMoeNaming, readGranite, readGraniteMoe } from "./architectures/granite.ts"
 import { hunyuanNaming, readHunyuan } from "./architectures/hunyuan.ts"
 import { readLlama } from "./architectures/llama.ts"
 import { readMinistral3, readMistral } from "./architectures/mistral.ts"
+import { mixtralNaming, readMixtral } from "./architectures/mixtral.ts"
 import { nemotronNaming, readNemotron } from "./architectures/nemotron.ts"
 import { normsBehind, readOlmo2, readOlmo3 } from "./architectures/olmo.ts"
 import { phi3Naming, phiNaming, readPhi, readPhi3 } from "./architectures/phi.ts"
-import { readQwen2, readQwen3 } from "./architectures/qwen.ts"
+import { readQwen2, readQwen2Moe, readQwen3, readQwen3Moe } from "./architectures/qwen.ts"
 import { readSmollm3 } from "./architectures/smollm3.ts"
 import { readStablelm, stablelmNaming } from "./architectures/stablelm.ts"
 import { readStarcoder2, starcoder2Naming } from "./architectures/starcoder2.ts"
@@ -64,6 +65,9 @@ export const architectures = {
   mistral: row("Mistral 7B and Nemo, Ministral 8B, Zephyr", readMistral),
   qwen2: row("Qwen 2 and 2.5, dense", readQwen2, llamaNaming, "c_attn"),
   qwen3: row("Qwen 3, dense", readQwen3, llamaNaming, "c_attn"),
+  mixtral: row("Mixtral 8x7B and 8x22B", readMixtral, mixtralNaming),
+  qwen2_moe: row("Qwen 1.5 MoE A2.7B, Qwen 2 57B-A14B", readQwen2Moe, llamaNaming, "c_attn"),
+  qwen3_moe: row("Qwen 3 30B-A3B and 235B-A22B, Qwen 3 Coder", readQwen3Moe, llamaNaming, "c_attn"),
   gemma: row("Gemma 1", readGemma, gemmaNaming),
   gemma2: row("Gemma 2", readGemma2, gemma2Naming),
   gemma3_text: row(
@@ -78,6 +82,7 @@ export const architectures = {
   olmo2: row("OLMo 2", readOlmo2, normsBehind),
   olmo3: row("OLMo 3", readOlmo3, normsBehind),
   granite: row("Granite 3, dense", readGranite),
+  granitemoe: row("Granite 3, 1B-A400M and 3B-A800M", readGraniteMoe, graniteMoeNaming),
   glm4: row("GLM-4 9B and 32B of April 2025", readGlm4, glm4Naming),
   exaone4: row("EXAONE 4", readExaone4, normsBehind),
   ernie4_5: row("ERNIE 4.5, dense", readErnie, neighboursNaming),

@@ -3,6 +3,7 @@
 // not be alike.
 
 import type { Activation } from "../compiler/graph/elementwise.ts"
+import type { Routing } from "../compiler/graph/graph.ts"
 import type { Rotation } from "../runtime/rotation.ts"
 
 export interface Block {
@@ -13,7 +14,9 @@ export interface Block {
   /** What is multiplied with before it is added. */
   residual: number
   attention: SelfAttention
+  /** Where there are experts, one of them. */
   mlp: Mlp
+  experts?: Experts
 }
 
 export interface NormKind {
@@ -62,6 +65,16 @@ export interface Mlp {
   activation: Activation
   intermediate: number
   bias: boolean
+}
+
+/** Gated MLPs in the place of one, of which a token goes to a few. */
+export interface Experts {
+  count: number
+  routing: Routing
+  /** Chosen by scores and a bias (`mlp.gate.e_score_correction_bias`). */
+  chosenByBias: boolean
+  /** Beside them an MLP that all tokens go to, as wide as this, in some with a gate of its own. */
+  shared: { intermediate: number; gated: boolean } | undefined
 }
 
 /** The configuration with every layer made anew. */

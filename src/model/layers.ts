@@ -7,16 +7,19 @@ import {
   apply,
   attention,
   embed,
+  experts,
   finish,
   linear,
   multiply,
   norm,
   rope,
+  route,
+  stacked,
   weight,
 } from "../compiler/graph/builder.ts"
 import type { Graph, Node, Weight } from "../compiler/graph/graph.ts"
 import type { Rotation } from "../runtime/rotation.ts"
-import type { Block, HeadNorms, NormKind } from "./block.ts"
+import type { Block, Experts, HeadNorms, Mlp, NormKind } from "./block.ts"
 import { type ModelConfig, widestWindow } from "./config.ts"
 
 /** Embedding, one block after the other, a last norm, the head. */
@@ -69,7 +72,7 @@ export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
   )
   const between = parallel ? x : add(x, scaled(mixed, residual))
   const before = normIf(norms.beforeMlp, between, "mlp_norm", "post_attention_layernorm")
-  const given = mlp(block, layer, parallel && !norms.beforeMlp ? read : before, place.hidden)
+  const given = feedForward(block, layer, parallel && !norms.beforeMlp ? read : before, place)
   const out = scaled(normIf(norms.afterMlp, given, "mlp_post_norm", "mlp.output_norm"), residual)
   return parallel ? add(add(x, scaled(mixed, residual)), out) : add(between, out)
 }
@@ -130,8 +133,56 @@ function headNormed(x: Node, norms: HeadNorms, layer: Named, name: string, headD
   return norm(x, { ...weights, sources }, epsilon, { kind, width: headDim })
 }
 
-function mlp({ mlp: shape }: Block, layer: Named, x: Node, hidden: number): Node {
-  const { gated, activation, intermediate, bias } = shape
+function feedForward(block: Block, layer: Named, x: Node, { hidden }: LayerPlace): Node {
+  if (!block.experts) return mlp(block.mlp, layer, x, hidden)
+  const routed = mixture(block.mlp, block.experts, layer, x, hidden)
+  const { shared } = block.experts
+  if (!shared) return routed
+  const own: Named = (name, tensor, rows, columns) =>
+    layer(`shared_${name}`, tensor.replace("mlp.", "mlp.shared_expert."), rows, columns)
+  const beside = mlp({ ...block.mlp, intermediate: shared.intermediate }, own, x, hidden)
+  if (!shared.gated) return add(routed, beside)
+  const gate = layer("shared_expert_gate", "mlp.shared_expert_gate.weight", 1, hidden)
+  return add(routed, multiply(beside, apply("sigmoid", linear(x, { ...gate, exact: true }))))
+}
+
+/** What chosen experts make of each row. */
+function mixture(
+  { activation, intermediate }: Mlp,
+  { count, routing, chosenByBias }: Experts,
+  layer: Named,
+  x: Node,
+  hidden: number,
+): Node {
+  const bias = chosenByBias
+    ? layer("router_bias", "mlp.gate.e_score_correction_bias", count)
+    : undefined
+  const router: Weight = { ...layer("router", "mlp.gate.weight", count, hidden), exact: true }
+  const numbers = Array.from({ length: count }, (_, expert) => expert)
+  const projections = (expert: number, ...names: string[]) =>
+    names.map((name) => {
+      const [rows, columns] = name === "down" ? [hidden, intermediate] : [intermediate, hidden]
+      return layer(name, `mlp.experts.${expert}.${name}_proj.weight`, rows, columns)
+    })
+  const all = (name: string, ...names: string[]) =>
+    stacked(
+      layer(name, "", 0).name,
+      numbers.flatMap((expert) => projections(expert, ...names)),
+    )
+  return experts(x, route(linear(x, router), routing, bias), {
+    active: routing.active,
+    gateUp: all("experts_gate+up", "gate", "up"),
+    down: all("experts_down", "down"),
+    activation,
+  })
+}
+
+function mlp(
+  { gated, activation, intermediate, bias }: Mlp,
+  layer: Named,
+  x: Node,
+  hidden: number,
+): Node {
   const project = (name: string, input: Node, rows: number) =>
     linear(
       input,

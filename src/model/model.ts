@@ -65,8 +65,8 @@ export async function openModel(path: string, { verify = true }: OpenOptions = {
     if (verify) await weights.verify()
     const codecs = source.format === undefined ? codecsOf(weights, graph) : undefined
     const mixed = codecs && [...codecs.values()].some(isGroupCodec)
-    const codecOf: CodecOf = ({ columns, sources: [first] }) =>
-      columns > 1 ? codecs!.get(first!.tensor)! : "f32"
+    const codecOf: CodecOf = ({ columns, sources: [first], exact }) =>
+      columns > 1 && !exact ? codecs!.get(first!.tensor)! : "f32"
     return {
       path: folder.path,
       name: source.name ?? folder.name,
@@ -201,7 +201,7 @@ function checkTensors(graph: Graph, weights: Weights): void {
 
 /** What each matrix that the graph reads is stored in. */
 function codecsOf(weights: Weights, graph: Graph): Map<string, CodecName> {
-  const matrices = weightsOf(graph).filter(({ columns }) => columns > 1)
+  const matrices = weightsOf(graph).filter(({ columns, exact }) => columns > 1 && !exact)
   return new Map(
     matrices.flatMap(({ sources, columns }) =>
       sources.map(({ tensor, rows }) => [tensor, weights.tensor(tensor, rows, columns).codec]),

@@ -1,11 +1,13 @@
 // Qwen2 and Qwen2.5: llama with biases on queries, keys and values, always, and never on the output projection. Qwen3, the
 // dense models: a norm on each query and key head before it is turned, and heads wider than hidden / heads;
 // `attention_bias`, mostly false, biases all four projections. Configurations write a sliding window that most of them do
-// not use. Sources: modeling_qwen2.py and modeling_qwen3.py of transformers.
+// not use. Their mixtures have experts in the place of the MLP, but in layers that are named; Qwen2's has beside them one that
+// all tokens go to, under a gate of its own. Sources: modeling_qwen2.py, modeling_qwen3.py and those of _moe in transformers.
 
-import { withAttention, withBlocks } from "../block.ts"
+import { type Experts, withAttention, withBlocks, withMlp } from "../block.ts"
 import { checkLayerTypes, type ModelConfig, readDecoder, readOptionalWindow } from "../config.ts"
 import type { Fields } from "../fields.ts"
+import { readRouting } from "./experts.ts"
 
 export function readQwen2(fields: Fields): ModelConfig {
   const config = readOptionalWindow(fields, readDecoder(fields))
@@ -22,5 +24,31 @@ export function readQwen3(fields: Fields): ModelConfig {
       bias: { qkv: bias, o: bias },
       norms: { ...block.norm, over: "every head", place: "before" },
     }),
+  )
+}
+
+export function readQwen2Moe(fields: Fields): ModelConfig {
+  const intermediate = fields.count("shared_expert_intermediate_size")
+  return withExperts(fields, readQwen2(fields), { intermediate, gated: true })
+}
+
+export function readQwen3Moe(fields: Fields): ModelConfig {
+  return withExperts(fields, readQwen3(fields), undefined)
+}
+
+/** Experts in every `decoder_sparse_step`-th layer that is not in `mlp_only_layers`. */
+function withExperts(fields: Fields, config: ModelConfig, shared: Experts["shared"]): ModelConfig {
+  const normalized = fields.flag("norm_topk_prob", false)
+  const names = { count: "num_experts", active: "num_experts_per_tok" }
+  const experts = { ...readRouting(fields, names, { normalized }), chosenByBias: false, shared }
+  const intermediate = fields.count("moe_intermediate_size")
+  const step = fields.count("decoder_sparse_step", 1)
+  const dense = fields.has("mlp_only_layers")
+    ? fields.counts("mlp_only_layers", config.shapes.layers)
+    : []
+  return withBlocks(config, (block, layer) =>
+    dense.includes(layer) || (layer + 1) % step !== 0
+      ? block
+      : { ...withMlp(block, { intermediate }), experts },
   )
 }

@@ -171,7 +171,8 @@ function find(opened: Opened, name: string, rows: number, columns: number): Tens
   const { format, names } = opened
   const home = homeOf(name, rows, names)
   const { matrix } = formats[format]
-  if (columns === 1 || !isGroupCodec(matrix)) {
+  // What decides between experts is not packed.
+  if (columns === 1 || !isGroupCodec(matrix) || opened.tensors.has(home.name)) {
     const stored = located(opened, home.name, columns === 1 ? [home.rows] : [home.rows, columns])
     return floats(opened, stored, home.firstRow, columns)
   }

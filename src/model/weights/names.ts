@@ -6,6 +6,8 @@ export interface Source {
   tensor: string // as the folder names it
   /** Which of its rows are wanted; absent: all of them. */
   rows?: RowRuns
+  /** It is a stack of so many matrices, one for each expert, [stacked, rows of one, columns]. */
+  stacked?: number
   /** It is stored [columns, rows]. */
   transposed?: true
   /** Neighbours of the first `turned` rows of each head are turned with each other; here the first half is with the second. */
@@ -28,7 +30,10 @@ export type Sources = (name: string) => Source
 /** The same names, everything as it is. */
 export const sameNames: Sources = (tensor) => ({ tensor })
 
-/** What an architecture calls a part, and how it keeps it. `plus` and `transposed` are meant for its weight alone. */
+/**
+ * What an architecture calls a part, and how it keeps it. `plus` and `transposed` are meant for its weight alone. Of an expert,
+ * whose number is where the name has a *, or whose rows in a stack lie behind those of the one before it.
+ */
 export type Part = string | (Omit<Source, "tensor"> & { name: string })
 
 export interface Naming {
@@ -79,6 +84,36 @@ export function joinedRows<Name extends string>(
   ) as Record<Name, RowRuns>
 }
 
+/** The names of experts that lie in one tensor each, or of one kind. */
+export function expertNames(names: Record<"gate" | "up" | "down", string>): Naming["parts"] {
+  return Object.fromEntries(
+    Object.entries(names).map(([name, own]) => [`mlp.experts.*.${name}_proj`, own]),
+  )
+}
+
+/** The same of experts that are stacked, their gates' rows before their up rows. */
+export function stackedExperts(
+  { count, intermediate, hidden }: Record<"count" | "intermediate" | "hidden", number>,
+  names: Record<"gateUp" | "down", string>,
+): Naming["parts"] {
+  const { gate, up } = joinedRows({ gate: intermediate, up: intermediate })
+  const part = (name: string, { of, ...rows }: RowRuns) => ({
+    name,
+    stacked: count,
+    rows: { ...rows, of: of * count },
+  })
+  return {
+    "mlp.experts.*.gate_proj": part(names.gateUp, gate),
+    "mlp.experts.*.up_proj": part(names.gateUp, up),
+    "mlp.experts.*.down_proj": part(names.down, {
+      of: hidden,
+      from: 0,
+      run: hidden,
+      every: hidden,
+    }),
+  }
+}
+
 /** @param stored whether the folder has a tensor of that name */
 export function sourcesOf(naming: Naming, stored: (name: string) => boolean): Sources {
   const { layers, parts } = naming
@@ -91,9 +126,18 @@ export function sourcesOf(naming: Naming, stored: (name: string) => boolean): So
   const { root, head } = match ?? naming.roots[0]!
   return (name) => {
     const [, inside, number, stem, kind] =
-      /^(model\.)?(?:layers\.(\d+)\.)?(.+)\.(weight|bias)$/.exec(name) ?? []
+      /^(model\.)?(?:layers\.(\d+)\.)?(.+)\.(weight|bias|e_score_correction_bias)$/.exec(name) ?? []
     if (stem === undefined) return { tensor: name }
     const [, ofHead, of] = /^(.+)(\.\d+)$/.exec(stem) ?? [] // a norm of one head
+    const [, experts, expert, projection] = /^(.+\.experts)\.(\d+)\.(.+)$/.exec(stem) ?? []
+    if (expert !== undefined) {
+      const part = partOf(`${experts}.*.${projection}`)
+      const { name: own, ...rest } = part
+      const { rows, stacked = 1 } = part
+      const from = (rows?.from ?? 0) + ((rows?.of ?? 0) / stacked) * Number(expert)
+      const tensor = `${root}${layers}${number}.${own.replace("*", expert)}.${kind}`
+      return { tensor, ...rest, ...(rows && { rows: { ...rows, from } }) }
+    }
     const { name: own, plus, transposed, ...rest } = partOf(ofHead ?? stem)
     const place = inside ? root + (number === undefined ? "" : `${layers}${number}.`) : head
     return {

@@ -224,7 +224,9 @@ function find(opened: Opened, source: Source, rows: number, columns: number): Te
   if (!tensor) throw folder.broken(anyFile, `there is no tensor ${source.tensor}`)
   const { file, dtype, shape, handle, position } = tensor
   const all = source.rows?.of ?? rows
-  const matrix = source.transposed ? [columns, all] : [all, columns]
+  const { stacked } = source
+  const straight = stacked ? [stacked, all / stacked, columns] : [all, columns]
+  const matrix = source.transposed ? [columns, all] : straight
   const wanted = columns === 1 ? [all] : matrix
   if (shape.length !== wanted.length || shape.some((n, i) => n !== wanted[i]))
     throw folder.broken(
@@ -238,7 +240,7 @@ function find(opened: Opened, source: Source, rows: number, columns: number): Te
       `tensor ${source.tensor} is of type ${dtype}; F32, F16 and BF16 can be read`,
     )
   const size = floatBytes[codec]
-  const rowBytes = (wanted[1] ?? 1) * size
+  const rowBytes = columns === 1 ? size : wanted.at(-1)! * size
   const stored: StoredTensor = {
     codec,
     async read(first, count) {

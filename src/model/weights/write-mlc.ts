@@ -62,13 +62,13 @@ export async function writeMlc(
 /** The weights as MLC joins them, in the order in which it writes them. */
 function joinedWeights(wanted: readonly Weight[], names: MlcNames): Weight[] {
   const homes = new Map<string, Weight>()
-  for (const { columns, sources } of wanted)
+  for (const { columns, sources, exact } of wanted)
     for (const source of sources) {
       const { name, firstRow, rows } = homeOf(source.tensor, source.rows, names)
       const home = homes.get(name)
       const all = [...(home?.sources ?? []), source]
       if (firstRow + source.rows > rows) throw new Error(`internal: ${source.tensor} in ${name}`)
-      homes.set(name, { name, rows, columns, sources: all })
+      homes.set(name, { name, rows, columns, sources: all, ...(exact && { exact }) })
     }
   const order = orderInLayer(names)
   const rank = ({ name }: Weight): number => {
@@ -97,12 +97,13 @@ function recordsOf(
   format: FormatName,
   storedFormat: FormatName,
 ): TensorRecord[] {
-  const { name, rows, columns, sources } = weight
+  const { name, rows, columns, sources, exact: kept } = weight
   const { matrix, vector } = formats[format]
   const floats = (name: string, dtype: FloatType, stored: FloatType, shape: number[]) => {
     const bytes = shape.reduce((product, n) => product * n, stored === "f32" ? 4 : 2)
     return { name, dtype: dtypeNames[dtype], stored, shape, bytes }
   }
+  if (kept) return [floats(name, "f32", "f32", [rows, columns])]
   if (columns > 1 && isGroupCodec(matrix)) {
     const { words, groups } = rowLayout(matrix, columns)
     const { dtype } = groupCodecs[matrix]
