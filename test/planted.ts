@@ -94,6 +94,13 @@ export const planted: readonly PlantedFault[] = [
     test: "src/runtime/gpu/attention-work.test.ts",
   },
   {
+    what: "a driver is asked about devices that it cannot open",
+    file: "src/runtime/drivers/vulkan.ts",
+    text: "(physical) => tried(vulkan, physical)",
+    fault: "(physical) => describe(vulkan, physical)",
+    test: "src/runtime/drivers/drivers.test.ts",
+  },
+  {
     what: "rows that a tape tells no distance of are read back",
     file: "src/runtime/gpu/gpu-library.ts",
     text: "at: count, stride: count",

@@ -121,9 +121,50 @@ test.skipIf(withoutOpenCl)(
   },
 )
 
-// ------------------------------------------------------------------ CUDA, Metal
+// ------------------------------------------------------------------ drivers that answer and do not work
+
+const opening = {
+  vulkan: {
+    library: "libvulkan.so.1",
+    isSkipped: withoutVulkan,
+    prototype: "int vkCreateDevice(void *physical, void *info, void *none, void *out)",
+    refuses: "return -3;",
+    says: "vkCreateDevice answers -3",
+  },
+  opencl: {
+    library: "libOpenCL.so.1",
+    isSkipped: withoutOpenCl,
+    prototype:
+      "void *clCreateContext(void *with, unsigned count, void *devices, void *tell, void *data, int *code)",
+    refuses: "*code = -6; return 0;",
+    says: "clCreateContext answers -6",
+  },
+} as const
 
 const without = isLeftOut(hasCompiler)
+for (const driver of ["vulkan", "opencl"] as const) {
+  const { library, isSkipped, prototype, refuses, says } = opening[driver]
+  const left = isSkipped || without
+  test.skipIf(left)(
+    `a device of ${driver} that cannot be opened says so, and a driver that hangs there is given up${left ? " (skipped: none here, or no C compiler)" : ""}`,
+    async () => {
+      const ask = (name: string, body: string, milliseconds: number) => {
+        const planted = plantDriver(folder, name, `${prototype} { ${body} }`, library)
+        return askDriver({ driver, libraries: [planted] }, milliseconds)
+      }
+      const [refused, hung] = await Promise.all([
+        ask(`refusing-${driver}.so`, refuses, PATIENCE),
+        ask(`hanging-${driver}.so`, "for (;;) pause();", 2000),
+      ])
+      const obstacle = { reason: "driver_failed", problem: says }
+      expect(refused).toMatchObject({ devices: [{ obstacle }] })
+      expect(hung).toMatchObject({ obstacle: { reason: "driver_hangs" } })
+    },
+  )
+}
+
+// ------------------------------------------------------------------ CUDA, Metal
+
 const native = test.skipIf(without)
 const titled = (what: string) => (without ? `${what} (skipped: no C compiler)` : what)
 

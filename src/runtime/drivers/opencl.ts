@@ -14,8 +14,16 @@ const NEEDED = [1, 2] as const
 type Api = ReturnType<typeof openApi>
 
 function openApi(names: readonly string[]) {
-  const { take } = openDriverLibrary(names)
+  const { take, takeAsync } = openDriverLibrary(names)
   return {
+    createContext: takeAsync<Handle>(
+      "void *clCreateContext(void *properties, uint32_t count, void *devices, void *notify, void *data, void *code)",
+    ),
+    releaseContext: take("int32_t clReleaseContext(void *context)"),
+    createQueue: take<Handle>(
+      "void *clCreateCommandQueue(void *context, void *device, uint64_t properties, void *code)",
+    ),
+    releaseQueue: take("int32_t clReleaseCommandQueue(void *queue)"),
     platforms: take("int32_t clGetPlatformIDs(uint32_t most, void *platforms, void *count)"),
     devices: take(
       "int32_t clGetDeviceIDs(void *platform, uint64_t type, uint32_t most, void *devices, void *count)",
@@ -26,9 +34,50 @@ function openApi(names: readonly string[]) {
   }
 }
 
-export function listOpenCl(names: readonly string[]): DriverDevice[] {
+/** Each is opened once and closed again: a driver that answers questions may still hang, or refuse, when it is to work. */
+export async function listOpenCl(names: readonly string[]): Promise<DriverDevice[]> {
   const api = openApi(names)
-  return listHandles(api).map(({ device }) => describe(api, device))
+  const devices: DriverDevice[] = []
+  for (const handle of listHandles(api)) devices.push(await tried(api, handle))
+  return devices
+}
+
+async function tried(api: Api, handle: OpenClHandle): Promise<DriverDevice> {
+  const described = describe(api, handle.device)
+  if (described.obstacle) return described
+  try {
+    const { context, queue } = await openQueue(api, handle)
+    api.releaseQueue(queue)
+    api.releaseContext(context)
+    return described
+  } catch (error) {
+    if (!(error instanceof DriverObstacle)) throw error
+    return { ...described, obstacle: error.obstacle }
+  }
+}
+
+/** What the FFI makes of a pointer; where something failed there is none, and a code beside it. */
+export type Handle = number | bigint | null
+
+const CONTEXT_PLATFORM = 0x1084n
+
+async function openQueue(
+  api: Api,
+  { platform, device }: OpenClHandle,
+): Promise<{ context: Pointer; queue: Pointer }> {
+  const code = new Int32Array(1)
+  const properties = BigUint64Array.of(CONTEXT_PLATFORM, platform, 0n)
+  const devices = BigUint64Array.of(device)
+  const context = await api.createContext(properties, 1, devices, null, null, code)
+  check(code[0]!, "clCreateContext")
+  const queue = api.createQueue(context, device, 0n, code)
+  if (code[0] !== 0) api.releaseContext(context)
+  check(code[0]!, "clCreateCommandQueue")
+  return { context: BigInt(context ?? 0), queue: BigInt(queue ?? 0) }
+}
+
+function check(code: number, call: string): void {
+  if (code !== 0) throw new DriverObstacle("driver_failed", `${call} answers ${code}`)
 }
 
 /** A device as OpenCL's calls name it. */
@@ -37,14 +86,29 @@ export interface OpenClHandle {
   device: Pointer
 }
 
-/** The device of this number, and what is said of it. */
-export function findOpenCl(
+/** A device that is open. */
+export interface OpenedOpenCl {
+  handle: OpenClHandle
+  described: DriverDevice
+  context: Pointer
+  queue: Pointer
+}
+
+/**
+ * The device of this number.
+ * @throws DriverObstacle where it cannot be opened
+ */
+export async function openOpenClDevice(
   names: readonly string[],
   id: number,
-): { handle: OpenClHandle; described: DriverDevice } | undefined {
+): Promise<OpenedOpenCl> {
   const api = openApi(names)
   const handle = listHandles(api)[id]
-  return handle && { handle, described: describe(api, handle.device) }
+  if (!handle) throw new DriverObstacle("no_device", `OpenCL has no device ${id}`)
+  const described = describe(api, handle.device)
+  const { obstacle } = described
+  if (obstacle) throw new DriverObstacle(obstacle.reason, obstacle.problem)
+  return { handle, described, ...(await openQueue(api, handle)) }
 }
 
 function listHandles(api: Api): OpenClHandle[] {

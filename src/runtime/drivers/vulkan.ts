@@ -1,8 +1,16 @@
-// The devices that Vulkan's loader knows. Nothing is opened: a physical device answers questions by itself. Drivers skip
-// structures that they do not know, so that one chain of them serves every version, and what was skipped reads as "cannot".
+// The devices that Vulkan's loader knows. Drivers skip structures that they do not know, so that one chain of them serves every
+// version, and what was skipped reads as "cannot". Each device is opened once and closed again: a driver that answers questions
+// may still hang, or refuse, when it is to work.
 
 import { type DriverLibrary, openDriverLibrary } from "../ffi.ts"
-import { FEATURES, features12Of, featuresOf, structure } from "../gpu/vulkan-structs.ts"
+import {
+  deviceInfo,
+  FEATURES,
+  features12Of,
+  featuresOf,
+  structure,
+  wantedFeatures,
+} from "../gpu/vulkan-structs.ts"
 import { type DeviceType, type DriverDevice, DriverObstacle, versionText } from "./driver.ts"
 import { Structure } from "./structure.ts"
 
@@ -13,10 +21,43 @@ export function listVulkan(names: readonly string[]): DriverDevice[] {
   const vulkan = takeInstanceFunctions(openDriverLibrary(names))
   const instance = createInstance(vulkan)
   try {
-    return physicalDevices(vulkan, instance).map((device) => describe(vulkan, device))
+    return physicalDevices(vulkan, instance).map((physical) => tried(vulkan, physical))
   } finally {
     vulkan.destroyInstance(instance, null)
   }
+}
+
+function tried(vulkan: InstanceFunctions, physical: bigint): DriverDevice {
+  const described = describe(vulkan, physical)
+  if (described.obstacle) return described
+  try {
+    vulkan.destroyDevice(createDevice(vulkan, physical, described).device, null)
+    return described
+  } catch (error) {
+    if (!(error instanceof DriverObstacle)) throw error
+    return { ...described, obstacle: error.obstacle }
+  }
+}
+
+/** Devices of a later version have it built in, and name it all the same. */
+const DOTS = "VK_KHR_shader_integer_dot_product"
+
+/**
+ * Opens a device, with one queue and all that kernels may use of it.
+ * @throws DriverObstacle where the driver refuses
+ */
+export function createDevice(
+  vulkan: InstanceFunctions,
+  physical: bigint,
+  { features }: DriverDevice,
+): { device: bigint; queueFamily: number; dot4: boolean } {
+  const queueFamily = computeQueue(vulkan, physical)!
+  const dot4 = features.int8_dot === true && extensionsOf(vulkan, physical).has(DOTS)
+  const wanted = wantedFeatures({ float64: features.f64_arithmetic === true, dot4 })
+  const info = deviceInfo(queueFamily, dot4 ? [DOTS] : [], wanted)
+  const out = new BigUint64Array(1)
+  check("vkCreateDevice", vulkan.createDevice(physical, info.bytes, null, out))
+  return { device: out[0]!, queueFamily, dot4 }
 }
 
 export type InstanceFunctions = ReturnType<typeof takeInstanceFunctions>
@@ -34,6 +75,8 @@ export function takeInstanceFunctions({ take }: DriverLibrary) {
     queues: take<void>(
       "void vkGetPhysicalDeviceQueueFamilyProperties(void *device, void *count, void *properties)",
     ),
+    createDevice: take("int32_t vkCreateDevice(void *physical, void *info, void *_, void *out)"),
+    destroyDevice: take<void>("void vkDestroyDevice(void *device, void *_)"),
     // From 1.1 on.
     properties: take<void>("void vkGetPhysicalDeviceProperties2(void *device, void *properties)"),
     features: take<void>("void vkGetPhysicalDeviceFeatures2(void *device, void *features)"),
@@ -169,7 +212,7 @@ const QUEUE_BYTES = 24
 const COMPUTE = 2
 
 /** The number of its first family of queues that compute. */
-export function computeQueue(vulkan: InstanceFunctions, device: bigint): number | undefined {
+function computeQueue(vulkan: InstanceFunctions, device: bigint): number | undefined {
   const count = new Uint32Array(1)
   vulkan.queues(device, count, null)
   const queues = new Structure(QUEUE_BYTES * count[0]!)
@@ -181,7 +224,7 @@ export function computeQueue(vulkan: InstanceFunctions, device: bigint): number 
 
 const EXTENSION_BYTES = 260
 
-export function extensionsOf(vulkan: InstanceFunctions, device: bigint): ReadonlySet<string> {
+function extensionsOf(vulkan: InstanceFunctions, device: bigint): ReadonlySet<string> {
   const count = new Uint32Array(1)
   vulkan.extensions(device, null, count, null)
   const extensions = new Structure(EXTENSION_BYTES * count[0]!)

@@ -19,9 +19,9 @@ const drivers = {
 
 serve<unknown, DriverOrder>({
   open: () => {}, // so that what happens from here on is the driver's doing
-  answer({ driver, libraries }): DriverAnswer {
+  async answer({ driver, libraries }): Promise<DriverAnswer> {
     try {
-      return { devices: drivers[driver](libraries) }
+      return { devices: await drivers[driver](libraries) }
     } catch (error) {
       if (error instanceof DriverObstacle) return { obstacle: error.obstacle }
       if (error instanceof LibraryMissing)

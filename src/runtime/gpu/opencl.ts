@@ -8,8 +8,8 @@
 import { setImmediate } from "node:timers/promises"
 import { problem } from "../../errors.ts"
 import { driverLibraries } from "../devices.ts"
-import { type DriverDevice, DriverObstacle } from "../drivers/driver.ts"
-import { findOpenCl, type OpenClHandle } from "../drivers/opencl.ts"
+import { DriverObstacle } from "../drivers/driver.ts"
+import { type Handle, type OpenedOpenCl, openOpenClDevice } from "../drivers/opencl.ts"
 import { Structure } from "../drivers/structure.ts"
 import { addressOf, type DriverLibrary, openDriverLibrary, type Pointer } from "../ffi.ts"
 import { type CancelWord, ProgramLost } from "../program.ts"
@@ -44,22 +44,8 @@ export async function openOpencl(
   id: number,
   names = driverLibraries("opencl"),
 ): Promise<GpuDevice> {
-  const found = findOpenCl(names, id)
-  if (!found) throw new DriverObstacle("no_device", `OpenCL has no device ${id}`)
-  const { handle, described } = found
-  if (described.obstacle)
-    throw new DriverObstacle(described.obstacle.reason, described.obstacle.problem)
-  const cl = openApi(openDriverLibrary(names))
-  const { platform, device } = handle
-  const properties = BigUint64Array.of(CONTEXT_PLATFORM, platform, 0n)
-  const devices = BigUint64Array.of(device)
-  const code = new Int32Array(1)
-  const context = pointer(await cl.createContext(properties, 1, devices, null, null, code))
-  check(code[0]!, "clCreateContext")
-  const queue = pointer(cl.createQueue(context, device, 0n, code))
-  if (code[0] !== 0) cl.releaseContext(context)
-  check(code[0]!, "clCreateCommandQueue")
-  return new OpenclDevice(cl, { handle, described, context, queue })
+  const opened = await openOpenClDevice(names, id)
+  return new OpenclDevice(openApi(openDriverLibrary(names)), opened)
 }
 
 type Api = ReturnType<typeof openApi>
@@ -73,13 +59,7 @@ function openApi({ take, takeAsync }: DriverLibrary) {
     deviceInfo: take(
       "int32_t clGetDeviceInfo(void *device, uint32_t what, size_t size, void *value, void *needed)",
     ),
-    createContext: takeAsync<Handle>(
-      "void *clCreateContext(void *properties, uint32_t count, void *devices, void *notify, void *data, void *code)",
-    ),
     releaseContext: take("int32_t clReleaseContext(void *context)"),
-    createQueue: take<Handle>(
-      "void *clCreateCommandQueue(void *context, void *device, uint64_t properties, void *code)",
-    ),
     releaseQueue: take("int32_t clReleaseCommandQueue(void *queue)"),
     createMemory: take<Handle>(
       "void *clCreateBuffer(void *context, uint64_t flags, size_t bytes, void *host, void *code)",
@@ -128,15 +108,11 @@ function openApi({ take, takeAsync }: DriverLibrary) {
   }
 }
 
-/** What the FFI makes of a pointer. */
-type Handle = number | bigint | null
-
 /** Where something failed, there is none, and a code beside it. */
 function pointer(handle: Handle): Pointer {
   return BigInt(handle ?? 0)
 }
 
-const CONTEXT_PLATFORM = 0x1084n
 const SINGLE_CONFIG = 0x101b
 const DOUBLE_CONFIG = 0x1032
 const ROUNDED_DIVIDE_SQRT = 1n << 7n
@@ -181,13 +157,6 @@ function check(code: number, call: string): void {
   if (code !== 0) throw new DriverObstacle("driver_failed", failure(code, call))
 }
 
-interface Opened {
-  handle: OpenClHandle
-  described: DriverDevice
-  context: Pointer
-  queue: Pointer
-}
-
 /** A memory object, and which of its bytes are taken. */
 interface MemoryObject {
   handle: Pointer
@@ -229,7 +198,7 @@ class OpenclDevice implements GpuDevice {
   readonly traits: GpuTraits
   readonly maker: string
   readonly #cl: Api
-  readonly #opened: Opened
+  readonly #opened: OpenedOpenCl
   readonly #buildOptions: string
   readonly #objects = new Set<MemoryObject>()
   readonly #programs: Pointer[] = []
@@ -240,7 +209,7 @@ class OpenclDevice implements GpuDevice {
   readonly #written: Uint8Array[] = []
   #lost: ProgramLost | undefined
 
-  constructor(cl: Api, opened: Opened) {
+  constructor(cl: Api, opened: OpenedOpenCl) {
     this.#cl = cl
     this.#opened = opened
     const { features, description, type } = opened.described

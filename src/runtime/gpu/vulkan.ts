@@ -11,10 +11,9 @@ import { driverLibraries } from "../devices.ts"
 import { type DriverDevice, DriverObstacle } from "../drivers/driver.ts"
 import { Structure } from "../drivers/structure.ts"
 import {
-  computeQueue,
+  createDevice,
   createInstance,
   describe,
-  extensionsOf,
   type InstanceFunctions,
   memoryOf,
   physicalDevices,
@@ -47,14 +46,12 @@ import {
   commandBufferInfo,
   commandPoolInfo,
   computePipelineInfo,
-  deviceInfo,
   memoryBarrier,
   pipelineCacheInfo,
   pipelineLayoutInfo,
   shaderModuleInfo,
   structure,
   submitInfo,
-  wantedFeatures,
 } from "./vulkan-structs.ts"
 
 /** What is smaller shares an allocation with others: drivers take few, 4096 in all. */
@@ -68,9 +65,6 @@ const MADE_AT_A_TIME = 3
 
 /** After so long a wait is begun again, so that no thread is stuck in one. */
 const WAIT = 1_000_000_000n // nanoseconds
-
-/** Devices of a later version have it built in, and name it all the same. */
-const DOTS = "VK_KHR_shader_integer_dot_product"
 
 /** Every device takes as many groups along an axis. */
 const MOST_GROUPS = 65535
@@ -95,22 +89,14 @@ export async function openVulkan(id: number, options: VulkanOptions = {}): Promi
     const physical = physicalDevices(instanceFunctions, instance)[id]
     if (physical === undefined) throw new DriverObstacle("no_device", `Vulkan has no device ${id}`)
     const described = describe(instanceFunctions, physical)
-    const { obstacle, features } = described
+    const { obstacle } = described
     if (obstacle) throw new DriverObstacle(obstacle.reason, obstacle.problem)
-    const queueFamily = computeQueue(instanceFunctions, physical)!
-    const extensions = extensionsOf(instanceFunctions, physical)
-    const dot4 = features.int8_dot === true && extensions.has(DOTS)
-    const float64 = features.f64_arithmetic === true
-    const wanted = wantedFeatures({ float64, dot4 })
-    const info = deviceInfo(queueFamily, dot4 ? [DOTS] : [], wanted)
-    const vulkan = takeDeviceFunctions(library)
-    const out = new BigUint64Array(1)
-    check(vulkan.createDevice(physical, info.bytes, null, out), "vkCreateDevice")
-    const opened = { instance, physical, device: out[0]!, queueFamily, described, dot4 }
+    const vulkan = { ...instanceFunctions, ...takeDeviceFunctions(library) }
+    const created = createDevice(instanceFunctions, physical, described)
     try {
-      device = new Device({ ...instanceFunctions, ...vulkan }, opened, options)
+      device = new Device(vulkan, { instance, physical, described, ...created }, options)
     } catch (error) {
-      vulkan.destroyDevice(opened.device, null)
+      vulkan.destroyDevice(created.device, null)
       throw error
     }
   } catch (error) {
@@ -130,8 +116,6 @@ type Vulkan = InstanceFunctions & ReturnType<typeof takeDeviceFunctions>
 
 function takeDeviceFunctions({ take, takeAsync }: DriverLibrary) {
   return {
-    createDevice: take("int32_t vkCreateDevice(void *physical, void *info, void *_, void *out)"),
-    destroyDevice: take<void>("void vkDestroyDevice(void *device, void *_)"),
     idle: takeAsync("int32_t vkDeviceWaitIdle(void *device)"),
     queue: take<void>(
       "void vkGetDeviceQueue(void *device, uint32_t family, uint32_t number, void *out)",
