@@ -1,6 +1,6 @@
 // llama.cpp without its server: llama-bench for prompts, llama-batched-bench, which lies beside it, for sequences together.
 
-import { execFile } from "node:child_process"
+import { execFile, spawnSync } from "node:child_process"
 import { dirname, join } from "node:path"
 import { promisify } from "node:util"
 import type { Contender, Task } from "./contender.ts"
@@ -11,6 +11,18 @@ const run = promisify(execFile)
 export const FLASH_ATTENTION = [1, 0] as const
 export type FlashAttention = (typeof FLASH_ATTENTION)[number]
 
+/** What a program of llama.cpp says of its options. */
+export function helpOf(binary: string): string {
+  const { stdout, stderr } = spawnSync(binary, ["--help"], { encoding: "utf8" })
+  return stdout + stderr
+}
+
+/** Of every program but llama-bench: a choice in newer versions, a switch in older ones. */
+export function flashOption(help: string, flash: FlashAttention): string[] {
+  if (/^-fa,.*\bon\b/m.test(help)) return ["-fa", flash ? "on" : "off"]
+  return flash ? ["-fa"] : []
+}
+
 export async function llamaBench(
   binary: string,
   model: string,
@@ -18,6 +30,7 @@ export async function llamaBench(
   flash: FlashAttention,
 ): Promise<Contender> {
   const batched = join(dirname(binary), "llama-batched-bench")
+  const flashed = flashOption(helpOf(batched), flash)
   const bench = async (...args: (string | number)[]) => {
     const options = ["-m", model, "-t", threads, "-fa", flash, "-r", 1, "-o", "json", ...args]
     const { stdout } = await run(binary, options.map(String))
@@ -31,7 +44,7 @@ export async function llamaBench(
     async decode(sequences, depth) {
       const prompt = Math.max(depth, 16)
       const context = sequences * (prompt + DECODED) + 64
-      const options = ["-m", model, "-t", threads, "-tb", threads, "-fa", flash, "-c", context]
+      const options = ["-m", model, "-t", threads, "-tb", threads, ...flashed, "-c", context]
       const load = ["-npp", prompt, "-ntg", DECODED, "-npl", sequences]
       const { stdout } = await run(
         batched,

@@ -10,7 +10,7 @@ import { setTimeout as sleep } from "node:timers/promises"
 import { shapes } from "../shapes.ts"
 import { measureApi } from "./api.ts"
 import type { Contender, Task } from "./contender.ts"
-import type { FlashAttention } from "./llama-bench.ts"
+import { type FlashAttention, flashOption, helpOf } from "./llama-bench.ts"
 
 const root = join(import.meta.dirname, "..", "..")
 
@@ -41,13 +41,13 @@ export function llamaServer(
 ): Promise<Contender> {
   const total = task.sequences * 1024 + 2 * task.context
   const options = ["-t", task.threads, "-tb", task.threads, "-np", task.sequences, "-c", total]
+  const help = helpOf(binary)
+  const prompts = help.includes("--cache-ram") ? ["--cache-ram", "0"] : []
   const said = [
     ...options.map(String),
-    "-fa",
-    flash ? "on" : "off",
+    ...flashOption(help, flash),
     "--kv-unified",
-    "--cache-ram",
-    "0",
+    ...prompts,
     "--no-webui",
   ]
   const version = versionOf(binary)
