@@ -40,6 +40,16 @@ export const errors = {
     type: "invalid_request_error",
     text: "The model {model} is not served here; served: {served}.",
   },
+  previous_response_not_found: {
+    status: 400,
+    type: "invalid_request_error",
+    text: "Previous response with id {id} not found; responses are kept in memory, for an hour at most.",
+  },
+  response_not_found: {
+    status: 404,
+    type: "invalid_request_error",
+    text: "Nothing is kept under {id}; responses are kept in memory, for an hour at most.",
+  },
   route_not_found: {
     status: 404,
     type: "invalid_request_error",

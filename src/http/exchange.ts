@@ -7,6 +7,7 @@ import type { Log } from "../log.ts"
 import type { Account } from "./account.ts"
 import type { Api } from "./apis/api.ts"
 import type { DialectName } from "./apis/chat/dialects/choose.ts"
+import type { ResponseStore } from "./apis/responses/store.ts"
 import { cut } from "./check.ts"
 import type { Json } from "./json.ts"
 import type { Metrics } from "./metrics.ts"
@@ -24,6 +25,7 @@ export interface Exchange {
   client: string
   options: HttpOptions
   state: State
+  responses: ResponseStore
   log: Log
   metrics: Metrics
   /** What happens to requests is recorded here, and read from here; absent: it is not. */

@@ -31,6 +31,7 @@ export async function handle(
     client: scope || connectionName(request.raw.socket),
     options,
     state,
+    responses: room.responses,
     log,
     metrics: running.metrics,
     trace,

@@ -4,6 +4,7 @@
 
 import type { FastifyInstance } from "fastify"
 import type { Log } from "../log.ts"
+import { ResponseStore } from "./apis/responses/store.ts"
 import { unreadDialect } from "./arrival.ts"
 import { Bodies } from "./body.ts"
 import { exposures } from "./exposure.ts"
@@ -56,5 +57,6 @@ function openRoom(options: HttpOptions, log: Log, watchers: Watchers): Room {
     log.warn({ connections: options.maxConnections }, "no more connections are served")
   })
   const running = new Running(state, log, watchers)
-  return { options, log, state, servers, bodies: new Bodies(), running, trace: watchers.trace }
+  const held = { bodies: new Bodies(), responses: new ResponseStore() }
+  return { options, log, state, servers, running, trace: watchers.trace, ...held }
 }

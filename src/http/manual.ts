@@ -64,6 +64,23 @@ ${fieldsTable(ChatCompletionMessage)}
 Maps with a \`text\` are joined. A tool's list of maps without any \`text\` reaches the model's template as its JSON. Pictures
 and sound are 400: the model takes text. Arguments of earlier calls may be a map or a string that holds one.
 
+## Responses
+
+\`POST /v1/responses\` takes a conversation in items and answers in items.
+
+- A response is kept in memory for an hour, unless \`store\` is false: 64 MiB in all, a quarter of it for one key, oldest out first.
+  \`GET\` and \`DELETE /v1/responses/{id}\` show and forget it, \`/v1/responses/{id}/input_items\` tells what it was asked, and
+  \`previous_response_id\` goes on from it. One that is no longer kept is 400 and never passed over.
+- Tools are functions, free-form tools (\`custom\`) and those of a \`namespace\`. A free-form tool's \`regex\` is enforced; its Lark
+  grammar is shown to the model, not enforced, and listed in \`x-unenforced\`. Of the tools that OpenAI runs, \`web_search\`,
+  \`tool_search\`, \`image_generation\` and \`local_shell\` beside others are left out, and \`x-ignored-tools\` lists them; alone they
+  are refused, and all others always.
+- Every event has its name, \`sequence_number\` and the indexes of what it is about; the last one, \`response.completed\`,
+  \`response.incomplete\` or \`response.failed\`, has the whole response. There is no \`[DONE]\`.
+- Thinking is a \`reasoning\` item. \`reasoning.summary\` repeats it as a summary, and \`encrypted_content\` in \`include\` adds it in a
+  form that clients hand back.
+- Log probabilities, \`background\`, \`conversation\` and \`prompt\` are refused.
+
 ## Anthropic's clients
 
 \`POST /v1/messages\` and \`/v1/messages/count_tokens\` speak Anthropic's API: give its clients the address without \`/v1\`.

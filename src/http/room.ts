@@ -2,6 +2,7 @@
 
 import type { Trace } from "../engine/trace.ts"
 import type { Log } from "../log.ts"
+import type { ResponseStore } from "./apis/responses/store.ts"
 import type { Bodies } from "./body.ts"
 import type { State } from "./exchange.ts"
 import type { Running } from "./running.ts"
@@ -14,6 +15,7 @@ export interface Room {
   state: State
   servers: Servers
   bodies: Bodies
+  responses: ResponseStore
   running: Running
   trace: Trace | undefined
 }

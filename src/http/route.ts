@@ -7,7 +7,7 @@ import type { Answer, Exchange } from "./exchange.ts"
 export interface Route {
   /** Whose it is; absent: OpenAI's, as the specification's endpoints are. */
   api?: Api
-  method: "GET" | "POST"
+  method: "GET" | "POST" | "DELETE"
   path: string // parameters as {name}; the last one may hold slashes
   summary: string
   /** Answered without a key. */

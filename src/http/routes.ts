@@ -20,6 +20,15 @@ import {
 } from "./apis/messages/schema.ts"
 import { listModels, showModel } from "./apis/models/endpoint.ts"
 import { Model, ModelList } from "./apis/models/schema.ts"
+import { responsesApi } from "./apis/responses/api.ts"
+import { countInput, deleteResponse, respond, showResponse } from "./apis/responses/endpoint.ts"
+import {
+  Deleted,
+  InputTokens,
+  ResponsesEvent,
+  ResponsesRequest,
+  ResponsesResponse,
+} from "./apis/responses/schema.ts"
 import { checkSchema } from "./apis/schema-check/endpoint.ts"
 import { SchemaCheckRequest, SchemaCheckResponse } from "./apis/schema-check/schema.ts"
 import { chatPage, docsPage, health, live, metricsPage, version } from "./apis/server/about.ts"
@@ -77,6 +86,43 @@ export const routes: readonly Route[] = [
     chunk: CompletionResponse,
     example: { prompt: "Once upon a time", stream: true, max_tokens: 64 },
     handle: completions,
+  },
+  {
+    api: responsesApi,
+    method: "POST",
+    path: "/v1/responses",
+    summary: "A response to items, whole or as a stream of events.",
+    body: ResponsesRequest,
+    answer: ResponsesResponse,
+    chunk: ResponsesEvent,
+    example: { input: "Hello! Who are you?", max_output_tokens: 128, store: false },
+    handle: respond,
+  },
+  {
+    api: responsesApi,
+    method: "POST",
+    path: "/v1/responses/input_tokens",
+    summary: "How many tokens the prompt of such a response has.",
+    body: ResponsesRequest,
+    answer: InputTokens,
+    example: { input: "Hello! Who are you?" },
+    handle: countInput,
+  },
+  {
+    api: responsesApi,
+    method: "GET",
+    path: "/v1/responses/{id}",
+    summary: "A response that is kept; with /input_items behind it, what it was asked.",
+    answer: ResponsesResponse,
+    handle: showResponse,
+  },
+  {
+    api: responsesApi,
+    method: "DELETE",
+    path: "/v1/responses/{id}",
+    summary: "Forgets it.",
+    answer: Deleted,
+    handle: deleteResponse,
   },
   {
     api: messagesApi,

@@ -1,0 +1,131 @@
+// POST /v1/responses, what is kept of them, and how many tokens one would read.
+
+import { problem } from "../../../errors.ts"
+import { checking } from "../../check.ts"
+import { type Answer, type Exchange, json, problemOf, serviceOf } from "../../exchange.ts"
+import { type Json, writeJson } from "../../json.ts"
+import { COMMENT } from "../../sse.ts"
+import { inTurns } from "../../turns.ts"
+import { reportIgnored, reportIgnoredTools, reportUnenforced } from "../ignored.ts"
+import { stream } from "../stream.ts"
+import { whole } from "../whole.ts"
+import {
+  type Done,
+  type Head,
+  newStem,
+  responseEvents,
+  responseId,
+  wholeResponse,
+} from "./reply.ts"
+import { type Asked, readingAsked, readingResponse } from "./request.ts"
+import { ResponsesRequest } from "./schema.ts"
+import type { Kept } from "./store.ts"
+
+export async function respond(exchange: Exchange): Promise<Answer> {
+  const body = await inTurns(checking(ResponsesRequest, exchange.body))
+  const service = serviceOf(exchange, body.model)
+  const { id, scope, options, responses } = exchange
+  const asked = await inTurns(readingAsked(body, responses, scope))
+  const origin = { id, scope, reasoning: options.reasoning }
+  const request = await inTurns(readingResponse(body, asked, service, origin))
+  const { temperature, topP, seed } = request.sampling
+  report(exchange, asked)
+  exchange.setHeader("x-seed", String(body.seed ?? seed))
+  const reply = await service.chat.reply(request, exchange.signal, exchange.client)
+  const { callables } = asked
+  reportUnenforced(exchange, [...callables.unenforced, ...(reply.unenforced ?? [])])
+  const head: Head = {
+    stem: newStem(),
+    repeated: repeatedOf(body, { temperature, top_p: topP }),
+    createdAt: Math.floor(Date.now() / 1000),
+    callables,
+    wantsSummary: Boolean(body.reasoning?.summary),
+    wantsUnread: body.include?.includes("reasoning.encrypted_content") ?? false,
+  }
+  const done = keeping(exchange, body, asked, head)
+  const events = exchange.metrics.watch(reply.events, [reply], exchange.account)
+  if (!body.stream) return whole(exchange, wholeResponse(events, head, done))
+  const told = (error: unknown) => {
+    if (exchange.signal.aborted) throw error
+    return problemOf(error, exchange)
+  }
+  return stream(exchange, responseEvents(events, head, done, told), COMMENT)
+}
+
+export async function countInput(exchange: Exchange): Promise<Answer> {
+  const body = await inTurns(checking(ResponsesRequest, exchange.body))
+  const { chat } = serviceOf(exchange, body.model)
+  const asked = await inTurns(readingAsked(body, exchange.responses, exchange.scope))
+  report(exchange, asked)
+  const { length } = await chat.tokenizeChat(asked.conversation, exchange)
+  return json(writeJson({ object: "response.input_tokens", input_tokens: length }))
+}
+
+/** GET of a response, or of what it was asked. */
+export function showResponse(exchange: Exchange): Answer {
+  const [, id = "", rest] = /^([^/]*)(\/input_items\/?)?$/.exec(exchange.parameter) ?? []
+  const { response, input } = keptOf(exchange, id)
+  return json(writeJson(rest ? { object: "list", data: input, has_more: false } : response))
+}
+
+export function deleteResponse(exchange: Exchange): Answer {
+  const { id } = keptOf(exchange, exchange.parameter)
+  exchange.responses.delete(id)
+  return json(writeJson({ id, object: "response", deleted: true }))
+}
+
+function keptOf({ responses, scope, parameter }: Exchange, id: string): Kept {
+  const kept = responses.find(id, scope)
+  if (kept) return kept
+  throw problem("response_not_found", { id: JSON.stringify(parameter.slice(0, 100)) })
+}
+
+function report(exchange: Exchange, { callables }: Asked): void {
+  reportIgnored(exchange, ResponsesRequest)
+  reportIgnoredTools(exchange, callables.ignored)
+}
+
+function keeping(
+  { responses, scope }: Exchange,
+  { store }: ResponsesRequest,
+  { input, previous }: Asked,
+  head: Head,
+): Done {
+  return (response, output) => {
+    if (store === false) return
+    const history = [...(previous?.history ?? []), ...input, ...output]
+    const own = writeJson([response, ...input]).length
+    const size = own + (previous?.size ?? 0)
+    responses.add({ id: responseId(head), scope, response, input, history, size })
+  }
+}
+
+/** What a response says of its request, with what was left open filled in. */
+function repeatedOf(
+  body: ResponsesRequest,
+  used: { temperature: number; top_p: number },
+): Readonly<Record<string, Json>> {
+  const { effort = null, summary = null } = body.reasoning ?? {}
+  return {
+    instructions: body.instructions ?? null,
+    max_output_tokens: body.max_output_tokens ?? null,
+    model: body.model,
+    parallel_tool_calls: body.parallel_tool_calls ?? true,
+    previous_response_id: body.previous_response_id ?? null,
+    reasoning: { effort, summary },
+    service_tier: "default",
+    store: body.store ?? true,
+    ...used,
+    text: { format: (body.text?.format ?? { type: "text" }) as Json },
+    tool_choice: (body.tool_choice ?? "auto") as Json,
+    tools: (body.tools ?? []).map((tool) => filledIn(tool as Readonly<Record<string, Json>>)),
+    top_logprobs: 0,
+    truncation: "disabled",
+    metadata: body.metadata ?? {},
+  }
+}
+
+/** Clients ask for these of a function. */
+function filledIn(tool: Readonly<Record<string, Json>>): Json {
+  return tool.type === "function" ? { parameters: null, strict: null, ...tool } : tool
+}

@@ -1,0 +1,270 @@
+// A reply as a response of items: whole, or as numbered events that the last one sums up.
+
+import { randomBytes } from "node:crypto"
+import type { ReplyEvent } from "../../../chat/conversation.ts"
+import type { Problem } from "../../../errors.ts"
+import { type Json, writeJson } from "../../json.ts"
+import type { ServerEvent } from "../api.ts"
+import { endOf, type Part, partsOf, type ReplyEnd } from "../parts.ts"
+import { unread } from "./items.ts"
+import type { Callables } from "./tools.ts"
+import { Unwrapped, unwrapped } from "./unwrapped.ts"
+
+/** What is known before the first token. */
+export interface Head {
+  /** What its own id and those of its items have in common. */
+  stem: string
+  /** What a response repeats of its request. */
+  repeated: Readonly<Record<string, Json>>
+  createdAt: number // unix seconds
+  callables: Callables
+  wantsSummary: boolean
+  wantsUnread: boolean
+}
+
+export function newStem(): string {
+  return randomBytes(12).toString("hex")
+}
+
+export function responseId({ stem }: Pick<Head, "stem">): string {
+  return `resp_${stem}`
+}
+
+/** @param done told of the response and its items */
+export async function* wholeResponse(
+  events: AsyncIterable<ReplyEvent>,
+  head: Head,
+  done: Done,
+): AsyncGenerator<string> {
+  yield writeJson(finished(head, await endOf(events), done))
+}
+
+export type Done = (response: Json, output: readonly Json[]) => void
+
+/** @param told what a client is told of an error; throws one that nobody is there to be told */
+export async function* responseEvents(
+  events: AsyncIterable<ReplyEvent>,
+  head: Head,
+  done: Done,
+  told: (error: unknown) => Problem,
+): AsyncGenerator<ServerEvent> {
+  let sequence_number = 0
+  const write = (type: string, members: Members): ServerEvent => ({
+    name: type,
+    data: writeJson({ type, sequence_number: sequence_number++, ...members }),
+  })
+  const begun = { response: responseJson(head, "in_progress", []) }
+  yield write("response.created", begun)
+  yield write("response.in_progress", begun)
+  try {
+    for await (const event of partsOf(events)) {
+      if (event.kind !== "end") {
+        for (const [type, members] of itemEvents(head, event)) yield write(type, members)
+        continue
+      }
+      const { end } = event
+      if (end.parts.length === 0) {
+        const empty = emptyText(end)
+        for (const kind of ["open", "close"] as const) {
+          for (const [type, members] of itemEvents(head, { kind, part: empty })) {
+            yield write(type, members)
+          }
+        }
+      }
+      const type = isCut(end) ? "response.incomplete" : "response.completed"
+      yield write(type, { response: finished(head, end, done) })
+    }
+  } catch (error) {
+    const { message, param = null } = told(error)
+    const failure = { code: "server_error", message }
+    const error_ = { type: "server_error", ...failure, param }
+    yield write("error", { ...failure, param, error: error_ })
+    yield write("response.failed", {
+      response: responseJson(head, "failed", [], { error: failure }),
+    })
+  }
+}
+
+type Members = Readonly<Record<string, Json>>
+type Named = [type: string, members: Members]
+type PartEvent =
+  | { kind: "open" | "close"; part: Part }
+  | { kind: "piece"; part: Part; text: string }
+
+/** What the texts of free-form calls are read with. */
+const inputs = new WeakMap<Part, Unwrapped>()
+
+function itemEvents(head: Head, event: PartEvent): Named[] {
+  const { part } = event
+  const output_index = part.index
+  const at = { item_id: itemId(head, part), output_index }
+  switch (event.kind) {
+    case "open": {
+      const added: Named = [
+        "response.output_item.added",
+        { output_index, item: opened(head, part) },
+      ]
+      if (part.call) return [added]
+      return [
+        added,
+        ["response.content_part.added", { ...at, ...FIRST, part: contentOf(part, "") }],
+      ]
+    }
+    case "piece":
+      return pieceEvents(head, part, event.text, at)
+    case "close": {
+      const item = itemOf(head, part)
+      return [...doneEvents(head, part, at), ["response.output_item.done", { output_index, item }]]
+    }
+  }
+}
+
+const FIRST = { content_index: 0 }
+const NO_LOGPROBS = { logprobs: [] }
+
+function pieceEvents(head: Head, part: Part, text: string, at: Members): Named[] {
+  switch (part.kind) {
+    case "text":
+      return [["response.output_text.delta", { ...at, ...FIRST, delta: text, ...NO_LOGPROBS }]]
+    case "reasoning":
+      return [["response.reasoning_text.delta", { ...at, ...FIRST, delta: text }]]
+    case "call": {
+      if (!isFreeForm(head, part)) {
+        return [["response.function_call_arguments.delta", { ...at, delta: text }]]
+      }
+      const input = inputs.get(part) ?? new Unwrapped()
+      inputs.set(part, input)
+      const delta = input.take(text)
+      return delta === "" ? [] : [["response.custom_tool_call_input.delta", { ...at, delta }]]
+    }
+  }
+}
+
+function doneEvents(head: Head, part: Part, at: Members): Named[] {
+  const { kind, text } = part
+  const wholePart: Named = [
+    "response.content_part.done",
+    { ...at, ...FIRST, part: contentOf(part, text) },
+  ]
+  switch (kind) {
+    case "text":
+      return [["response.output_text.done", { ...at, ...FIRST, text, ...NO_LOGPROBS }], wholePart]
+    case "reasoning": {
+      const done: Named = ["response.reasoning_text.done", { ...at, ...FIRST, text }]
+      return [done, wholePart, ...(head.wantsSummary ? summaryEvents(text, at) : [])]
+    }
+    case "call": {
+      if (isFreeForm(head, part)) {
+        return [["response.custom_tool_call_input.done", { ...at, input: unwrapped(text) }]]
+      }
+      const { name } = callableOf(head, part)
+      return [["response.function_call_arguments.done", { ...at, name, arguments: text }]]
+    }
+  }
+}
+
+/** A summary is the thinking itself: there is no summariser. */
+function summaryEvents(text: string, at: Members): Named[] {
+  const where = { ...at, summary_index: 0 }
+  const part = (said: string) => ({ ...where, part: { type: "summary_text", text: said } })
+  return [
+    ["response.reasoning_summary_part.added", part("")],
+    ["response.reasoning_summary_text.delta", { ...where, delta: text }],
+    ["response.reasoning_summary_text.done", { ...where, text }],
+    ["response.reasoning_summary_part.done", part(text)],
+  ]
+}
+
+function contentOf({ kind }: Part, text: string): Json {
+  if (kind === "reasoning") return { type: "reasoning_text", text }
+  return { type: "output_text", text, annotations: [], logprobs: [] }
+}
+
+const PREFIXES = { text: "msg", reasoning: "rs", call: "fc" }
+
+function itemId(head: Head, part: Part): string {
+  const prefix = isFreeForm(head, part) ? "ctc" : PREFIXES[part.kind]
+  return `${prefix}_${head.stem}${part.index}`
+}
+
+function isFreeForm(head: Head, part: Part): boolean {
+  return part.call !== undefined && callableOf(head, part).kind === "custom"
+}
+
+function callableOf({ callables }: Head, { call }: Part) {
+  return callables.byName.get(call!.name) ?? { kind: "function", name: call!.name }
+}
+
+function opened(head: Head, part: Part): Json {
+  const blank = itemOf(head, { ...part, text: "" })
+  const empty = part.call ? {} : { content: [], ...(part.kind === "reasoning" && { summary: [] }) }
+  return { ...(blank as Members), ...empty, status: "in_progress" }
+}
+
+function itemOf(head: Head, part: Part): Json {
+  const { kind, text, call, isCut: isPartial } = part
+  const id = itemId(head, part)
+  const status = isPartial ? "incomplete" : "completed"
+  if (call) {
+    const { name, ...rest } = callableOf(head, part)
+    const namespace = "namespace" in rest && { namespace: rest.namespace }
+    const named = { id, status, call_id: call.id, name, ...namespace }
+    if (rest.kind === "custom")
+      return { type: "custom_tool_call", ...named, input: unwrapped(text) }
+    return { type: "function_call", ...named, arguments: text }
+  }
+  const content = [contentOf(part, text)]
+  if (kind === "text") return { type: "message", id, status, role: "assistant", content }
+  const summary = head.wantsSummary ? [{ type: "summary_text", text }] : []
+  const carried = head.wantsUnread && { encrypted_content: unread(text) }
+  return { type: "reasoning", id, status, summary, content, ...carried }
+}
+
+/** A reply without a word is an item all the same: clients go round and round on a response without any. */
+function emptyText(end: ReplyEnd): Part {
+  return { index: 0, kind: "text", text: "", isCut: isCut(end) }
+}
+
+function isCut({ reason }: ReplyEnd): boolean {
+  return reason === "length"
+}
+
+function finished(head: Head, end: ReplyEnd, done: Done): Json {
+  const parts = end.parts.length > 0 ? end.parts : [emptyText(end)]
+  const output = parts.map((part) => itemOf(head, part))
+  const { promptTokens, cachedTokens, completionTokens, reasoningTokens } = end.usage
+  const response = responseJson(head, isCut(end) ? "incomplete" : "completed", output, {
+    completed_at: Math.floor(Date.now() / 1000),
+    incomplete_details: isCut(end) ? { reason: "max_output_tokens" } : null,
+    usage: {
+      input_tokens: promptTokens,
+      input_tokens_details: { cached_tokens: cachedTokens, cache_write_tokens: 0 },
+      output_tokens: completionTokens,
+      output_tokens_details: { reasoning_tokens: reasoningTokens },
+      total_tokens: promptTokens + completionTokens,
+    },
+  })
+  done(response, output)
+  return response
+}
+
+function responseJson(
+  head: Head,
+  status: string,
+  output: readonly Json[],
+  more: Members = {},
+): Json {
+  return {
+    id: responseId(head),
+    object: "response",
+    created_at: head.createdAt,
+    completed_at: null,
+    status,
+    background: false,
+    error: null,
+    incomplete_details: null,
+    ...head.repeated,
+    output,
+    ...more,
+  }
+}
