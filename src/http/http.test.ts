@@ -10,7 +10,7 @@ const stream = { ...hi, stream: true }
 
 test("every endpoint of the table answers, under /openai too", async () => {
   const { server } = parrot()
-  for (const { method, path, example, body } of routes) {
+  for (const { method, path, example, body, refused } of routes) {
     const concrete = path.replace("{id}", "tiny")
     const prefixes = path.startsWith("/v1/") ? ["", "/openai"] : [""]
     for (const prefix of prefixes) {
@@ -21,7 +21,7 @@ test("every endpoint of the table answers, under /openai too", async () => {
         ...(body && { payload }),
       })
       const isKept = path === "/v1/responses/{id}" // and nothing is
-      expect(answer.statusCode, prefix + path).toBe(isKept ? 404 : 200)
+      expect(answer.statusCode, prefix + path).toBe(refused ? 400 : isKept ? 404 : 200)
       expect(answer.headers["x-request-id"]).toBeTruthy()
       if (prefix) expect(answer.headers["x-api-dialect"]).toBe("openai")
     }

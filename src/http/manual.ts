@@ -94,6 +94,17 @@ and sound are 400: the model takes text. Arguments of earlier calls may be a map
   prefix would be found again.
 - \`count_tokens\` counts what the prompt of the same body has.
 
+## Ollama's clients
+
+Paths under \`/api\` speak Ollama's API, at the level that \`/api/version\` tells. Its clients look for a server on port 11434:
+\`sinter serve MODEL --port 11434\`.
+
+- \`/api/chat\` and \`/api/generate\` stream lines of JSON unless \`stream\` is false; arguments of calls are maps; an error is a text.
+- What \`options\` leaves out is what this server has as defaults, not what Ollama has. The context is the server's, whatever
+  \`num_ctx\` says, and the model stays loaded, whatever \`keep_alive\` says.
+- Names may end in \`:latest\`. \`/api/pull\` succeeds for what is served; whatever would change the models is refused.
+- Bodies need \`Content-Type: application/json\`, as everywhere.
+
 ## Answers
 
 - \`usage\` stands in every whole answer, and in streams, as a last chunk with \`choices: []\`, when

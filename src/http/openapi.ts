@@ -65,13 +65,17 @@ function operation(route: Route, components: Members): Json {
   }
 }
 
-function answerContent({ answer, chunk }: Route, components: Members): Json {
+function answerContent({ api, answer, chunk }: Route, components: Members): Json {
   if (answer === "html") return { "text/html": { schema: { type: "string" } } }
   if (answer === "text") return { "text/plain": { schema: { type: "string" } } }
   return {
     "application/json": { schema: named(answer, components) },
-    ...(chunk && { "text/event-stream": { schema: named(chunk, components) } }),
+    ...(chunk && { [framing(api)]: { schema: named(chunk, components) } }),
   }
+}
+
+function framing(api: Route["api"]): string {
+  return api?.framing?.type ?? "text/event-stream"
 }
 
 /** The schema with every titled part replaced by a reference to its component. */

@@ -16,6 +16,8 @@ export interface Route {
   early?: true
   /** Asked every few seconds by machines: its lines are for those who log at debug. */
   probe?: true
+  /** Known, and answered 400 whatever is asked. */
+  refused?: true
   body?: TSchema
   answer: TSchema | "text" | "html"
   chunk?: TSchema // what a stream's events hold

@@ -20,6 +20,29 @@ import {
 } from "./apis/messages/schema.ts"
 import { listModels, showModel } from "./apis/models/endpoint.ts"
 import { Model, ModelList } from "./apis/models/schema.ts"
+import { ollamaApi } from "./apis/ollama/api.ts"
+import {
+  listRunning,
+  listTags,
+  ollamaChat,
+  ollamaGenerate,
+  ollamaVersion,
+  pull,
+  refusing,
+  showModelInfo,
+} from "./apis/ollama/endpoint.ts"
+import {
+  NamedModel,
+  OllamaChatRequest,
+  OllamaChatResponse,
+  OllamaGenerateRequest,
+  OllamaGenerateResponse,
+  OllamaModelInfo,
+  OllamaModels,
+  OllamaRunning,
+  OllamaStatus,
+  OllamaVersion,
+} from "./apis/ollama/schema.ts"
 import { responsesApi } from "./apis/responses/api.ts"
 import { countInput, deleteResponse, respond, showResponse } from "./apis/responses/endpoint.ts"
 import {
@@ -46,6 +69,30 @@ import { writeJson } from "./json.ts"
 import { openapiDocument } from "./openapi.ts"
 import type { Route } from "./route.ts"
 import { Type } from "./type.ts"
+
+const NO_CHANGE =
+  "The models that this server has are named when it starts; nothing is added, changed or removed while it serves."
+const NO_EMBEDDINGS = "This server computes no embeddings."
+
+/** What Ollama does and this server does not. */
+const refusedByOllama: readonly Route[] = (
+  [
+    ["POST", "/api/embed", NO_EMBEDDINGS],
+    ["POST", "/api/embeddings", NO_EMBEDDINGS],
+    ["POST", "/api/create", NO_CHANGE],
+    ["POST", "/api/copy", NO_CHANGE],
+    ["POST", "/api/push", NO_CHANGE],
+    ["DELETE", "/api/delete", NO_CHANGE],
+  ] as const
+).map(([method, path, because]) => ({
+  api: ollamaApi,
+  method,
+  path,
+  summary: `Refused: ${because[0]!.toLowerCase()}${because.slice(1)}`,
+  refused: true,
+  answer: Type.Unknown(),
+  handle: refusing(because),
+}))
 
 export const routes: readonly Route[] = [
   {
@@ -145,6 +192,72 @@ export const routes: readonly Route[] = [
     example: { messages: [{ role: "user", content: "Hello! Who are you?" }] },
     handle: countTokens,
   },
+  {
+    api: ollamaApi,
+    method: "POST",
+    path: "/api/chat",
+    summary: "A reply to a conversation, as Ollama's clients ask for it.",
+    body: OllamaChatRequest,
+    answer: OllamaChatResponse,
+    chunk: OllamaChatResponse,
+    example: { messages: [{ role: "user", content: "Hello! Who are you?" }] },
+    handle: ollamaChat,
+  },
+  {
+    api: ollamaApi,
+    method: "POST",
+    path: "/api/generate",
+    summary: "The same of one text.",
+    body: OllamaGenerateRequest,
+    answer: OllamaGenerateResponse,
+    chunk: OllamaGenerateResponse,
+    example: { prompt: "Hello! Who are you?" },
+    handle: ollamaGenerate,
+  },
+  {
+    api: ollamaApi,
+    method: "GET",
+    path: "/api/tags",
+    summary: "What is served, as Ollama lists it.",
+    answer: OllamaModels,
+    handle: listTags,
+  },
+  {
+    api: ollamaApi,
+    method: "GET",
+    path: "/api/ps",
+    summary: "The same, as all of it is loaded.",
+    probe: true,
+    answer: OllamaRunning,
+    handle: listRunning,
+  },
+  {
+    api: ollamaApi,
+    method: "POST",
+    path: "/api/show",
+    summary: "What there is to know of a model.",
+    body: NamedModel,
+    answer: OllamaModelInfo,
+    handle: showModelInfo,
+  },
+  {
+    api: ollamaApi,
+    method: "GET",
+    path: "/api/version",
+    summary: "The version of Ollama's API that is spoken.",
+    answer: OllamaVersion,
+    handle: ollamaVersion,
+  },
+  {
+    api: ollamaApi,
+    method: "POST",
+    path: "/api/pull",
+    summary: "Succeeds for what is served.",
+    body: NamedModel,
+    answer: OllamaStatus,
+    handle: pull,
+  },
+  ...refusedByOllama,
   {
     method: "POST",
     path: "/v1/schema/check",

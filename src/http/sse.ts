@@ -1,23 +1,29 @@
-// One answer as server-sent events. Each event is one write of `data: `, the JSON and a blank line, with its name before it
+// One answer as a stream, of server-sent events unless its API frames them otherwise. Each event is one write of `data: `, the JSON and a blank line, with its name before it
 // where an API names its events. A client that takes nothing makes the generation behind wait (outflow.ts); one that hears
 // nothing for long is sent a sign of life.
 
-import type { ServerEvent } from "./apis/api.ts"
+import type { Framing, ServerEvent } from "./apis/api.ts"
 import type { Exchange } from "./exchange.ts"
 import { Outflow } from "./outflow.ts"
 import { beginStream } from "./turns.ts"
 
 export class EventStream {
   readonly #outflow: Outflow
+  readonly #framing: Framing
   readonly #signOfLife: string
   readonly #heartbeat: NodeJS.Timeout
 
   /** @param signOfLife what is sent after `timeouts.keepAlive` of silence: a whole event or a comment. */
-  constructor(exchange: Pick<Exchange, "takeOver" | "options">, signOfLife: string) {
+  constructor(
+    exchange: Pick<Exchange, "takeOver" | "options">,
+    signOfLife: string,
+    framing: Framing = SERVER_SENT,
+  ) {
+    this.#framing = framing
     this.#signOfLife = signOfLife
     // x-accel-buffering: proxies would otherwise hold events back until their buffer is full.
     this.#outflow = new Outflow(exchange, {
-      "content-type": "text/event-stream; charset=utf-8",
+      "content-type": framing.type,
       "cache-control": "no-store",
       "x-accel-buffering": "no",
     })
@@ -35,7 +41,7 @@ export class EventStream {
   /** Sends one event; a promise is for whoever has to wait until the client may be sent another. */
   send(given: ServerEvent): Promise<void> | undefined {
     if (!this.#outflow.raw.destroyed) this.#heartbeat.refresh()
-    return this.#outflow.write(event(given))
+    return this.#outflow.write(this.#framing.write(given))
   }
 
   end(): void {
@@ -57,3 +63,5 @@ export function event(given: ServerEvent): string {
   if (typeof given === "string") return `data: ${given}\n\n`
   return `event: ${given.name}\ndata: ${given.data}\n\n`
 }
+
+const SERVER_SENT: Framing = { type: "text/event-stream; charset=utf-8", write: event }

@@ -113,3 +113,14 @@ describe("Messages", () => {
     expect(told.content[0].text).not.toContain(word)
   })
 })
+
+test("Ollama's chat and generate say what chat says", async () => {
+  const options = { ...settings, num_predict: 24 }
+  const told = await ask(running, "/api/chat", { messages, options, stream: false })
+  expect(told.message.content).toBe(await said())
+  const prompt = messages[0]!.content
+  const generated = await ask(running, "/api/generate", { prompt, options, stream: false })
+  expect(generated.response).toBe(told.message.content)
+  const { capabilities } = await ask(running, "/api/show", {})
+  expect(capabilities).toContain("tools")
+})

@@ -7,6 +7,12 @@ import type { Problem } from "../../errors.ts"
 /** The JSON of an event; with its name, where an API names its events. */
 export type ServerEvent = string | { name: string; data: string }
 
+/** How events become the text of a stream. */
+export interface Framing {
+  type: string
+  write(event: ServerEvent): string
+}
+
 export interface Api {
   /** The header in which its clients look for a request's id; absent: x-request-id alone. */
   idHeader?: string
@@ -14,6 +20,8 @@ export interface Api {
   errorBody(error: Problem): string
   /** What that holds. */
   ErrorBody: TSchema
+  /** Absent: server-sent events. */
+  framing?: Framing
   /** What stands behind a whole stream. */
   streamEnd: readonly ServerEvent[]
   /** What ends one that failed. */

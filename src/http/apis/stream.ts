@@ -11,7 +11,7 @@ export async function stream(
   chunks: AsyncIterable<ServerEvent>,
   signOfLife: string,
 ): Promise<Answer> {
-  const events = new EventStream(exchange, signOfLife)
+  const events = new EventStream(exchange, signOfLife, exchange.api.framing)
   try {
     for await (const chunk of chunks) await events.send(chunk)
     for (const last of exchange.api.streamEnd) await events.send(last)

@@ -249,7 +249,10 @@ test("what is kept is bounded in age, in size, and in size for each key", () => 
   const add = (id: string, scope: string, megabytes: number) =>
     store.add({ id, scope, response: null, input: [], history: [], size: megabytes * 2 ** 20 })
   const kept = (ids: string, scope: string) =>
-    [...ids].filter((id) => store.find(id, scope)).join("")
+    ids
+      .split("")
+      .filter((id) => store.find(id, scope))
+      .join("")
   add("a", "one", 4)
   add("b", "one", 4)
   add("c", "one", 1)

@@ -89,32 +89,38 @@ function readFunction(given: Members, path: string): Callable {
 
 function readCustom(given: Members, path: string, unenforced: string[]): Callable {
   const name = nameOf(given, path)
-  const format = (given.format ?? { type: "text" }) as Members
-  const { syntax, definition: grammar } = format
-  const isGrammar = format.type === "grammar"
-  const field = `${path}.format`
-  if (!isGrammar && format.type !== "text")
-    throw mustBe(`${field}.type`, '"text" or "grammar"', format.type ?? null)
-  if (isGrammar && typeof grammar !== "string")
-    throw mustBe(`${field}.definition`, "a string", grammar ?? null)
-  if (isGrammar && syntax !== "regex" && syntax !== "lark")
-    throw mustBe(`${field}.syntax`, '"regex" or "lark"', syntax ?? null)
-  const isLark = isGrammar && syntax === "lark"
-  if (isLark) unenforced.push(`${name}#/format/definition`)
+  const { lark, pattern } = readGrammar((given.format ?? {}) as Members, `${path}.format`)
   const said = typeof given.description === "string" ? given.description : ""
-  const description = isLark
-    ? `${said}\n\nThe input follows this Lark grammar:\n${String(grammar)}`
-    : said
-  const pattern = isGrammar && !isLark && { pattern: `^(?:${String(grammar)})$` }
+  if (lark !== undefined) unenforced.push(`${name}#/format/definition`)
+  const description =
+    lark === undefined ? said : `${said}\n\nThe input follows this Lark grammar:\n${lark}`
   const parameters = {
     type: "object",
-    properties: { input: { type: "string", ...pattern } },
+    properties: { input: { type: "string", ...(pattern !== undefined && { pattern }) } },
     required: ["input"],
     additionalProperties: false,
   }
   const definition = { type: "function", function: { name, description, parameters } }
-  const tool = { name, definition, parameters, field, strict: isGrammar && !isLark }
+  const strict = pattern !== undefined
+  const tool = { name, definition, parameters, field: `${path}.format`, strict }
   return { kind: "custom", name, tool }
+}
+
+interface Grammar {
+  pattern?: string
+  lark?: string
+}
+
+/** What a free-form text is held to, or shown to follow. */
+function readGrammar({ type = "text", syntax, definition }: Members, field: string): Grammar {
+  if (type === "text") return {}
+  if (type !== "grammar") throw mustBe(`${field}.type`, '"text" or "grammar"', type)
+  if (typeof definition !== "string") {
+    throw mustBe(`${field}.definition`, "a string", definition ?? null)
+  }
+  if (syntax === "regex") return { pattern: `^(?:${definition})$` }
+  if (syntax === "lark") return { lark: definition }
+  throw mustBe(`${field}.syntax`, '"regex" or "lark"', syntax ?? null)
 }
 
 function nameOf({ name }: Members, path: string): string {

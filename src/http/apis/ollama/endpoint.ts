@@ -1,0 +1,181 @@
+// Ollama's endpoints, so that whatever looks for a local server finds one. A reply is a chat's or a text's as anywhere; what would
+// change which models there are is refused in a sentence.
+
+import { createHash } from "node:crypto"
+import type { ChatReply } from "../../../chat/conversation.ts"
+import { problem } from "../../../errors.ts"
+import { checking } from "../../check.ts"
+import { type Answer, type Exchange, json, serviceOf } from "../../exchange.ts"
+import { type Json, writeJson } from "../../json.ts"
+import type { ModelCard, Service } from "../../service.ts"
+import { inTurns } from "../../turns.ts"
+import { reportIgnored, reportUnenforced } from "../ignored.ts"
+import { stream } from "../stream.ts"
+import { whole } from "../whole.ts"
+import { ollamaApi } from "./api.ts"
+import { emptyLine, loadedLine, replyLines, type Shape, shapes, wholeReply } from "./reply.ts"
+import { readingOllamaChat, readingOllamaRaw, readingOllamaText } from "./request.ts"
+import { NamedModel, OllamaChatRequest, OllamaGenerateRequest } from "./schema.ts"
+
+/** Of Ollama's API; clients ask whether it is new enough for what they want. */
+const SPOKEN = "0.13.5"
+
+export function ollamaVersion(): Answer {
+  return json(writeJson({ version: SPOKEN }))
+}
+
+export async function ollamaChat(exchange: Exchange): Promise<Answer> {
+  const body = await inTurns(checking(OllamaChatRequest, exchange.body))
+  const service = named(exchange, body.model)
+  reportIgnored(exchange, OllamaChatRequest)
+  const shape = { model: body.model, write: shapes.chat }
+  if (!body.messages?.length) return loaded(exchange, body, shape)
+  const request = await inTurns(readingOllamaChat(body, service, originOf(exchange)))
+  const reply = await service.chat.reply(request, exchange.signal, exchange.client)
+  return send(exchange, reply, shape, body)
+}
+
+export async function ollamaGenerate(exchange: Exchange): Promise<Answer> {
+  const body = await inTurns(checking(OllamaGenerateRequest, exchange.body))
+  const service = named(exchange, body.model)
+  reportIgnored(exchange, OllamaGenerateRequest)
+  const shape = { model: body.model, write: shapes.generate }
+  if (!body.prompt) return loaded(exchange, body, shape)
+  const { chat } = service
+  const origin = originOf(exchange)
+  const { signal, client } = exchange
+  const isPlain = body.raw || body.suffix
+  const reply = isPlain
+    ? await chat.complete(await inTurns(readingOllamaRaw(body, service, origin)), signal, client)
+    : await chat.reply(await inTurns(readingOllamaText(body, service, origin)), signal, client)
+  return send(exchange, reply, shape, body)
+}
+
+type Asked = Pick<OllamaChatRequest, "stream" | "keep_alive">
+
+function send(exchange: Exchange, reply: ChatReply, shape: Shape, body: Asked): Promise<Answer> {
+  reportUnenforced(exchange, reply.unenforced)
+  const events = exchange.metrics.watch(reply.events, [reply], exchange.account)
+  if (body.stream === false) return whole(exchange, wholeReply(events, shape))
+  return stream(exchange, replyLines(events, shape), `${emptyLine(shape)}\n`)
+}
+
+/** A request that asks nothing loads a model in Ollama. */
+function loaded({ api }: Exchange, { stream: isStream, keep_alive }: Asked, shape: Shape): Answer {
+  const text = loadedLine(shape, keep_alive === 0 ? "unload" : "load")
+  return isStream === false ? json(text) : lineOf(text, api)
+}
+
+function lineOf(text: string, { framing }: Exchange["api"]): Answer {
+  return { type: framing!.type, text: framing!.write(text) }
+}
+
+function originOf({ id, scope, options }: Exchange) {
+  return { id, scope, reasoning: options.reasoning }
+}
+
+/** Clients write a name with a tag where they found it so. */
+function named(exchange: Exchange, name: string): Service {
+  const plain = name.replace(/:latest$/, "")
+  const isServed = exchange.state.models.some(({ model }) => model.names.includes(plain))
+  return serviceOf(exchange, isServed ? plain : name)
+}
+
+export function listTags({ state }: Exchange): Answer {
+  return json(writeJson({ models: entriesOf(state.models) }))
+}
+
+const NEVER = "2318-01-01T00:00:00Z"
+
+export function listRunning({ state }: Exchange): Answer {
+  const models = entriesOf(state.models).map((entry, index) => ({
+    ...entry,
+    expires_at: NEVER,
+    size_vram: 0,
+    context_length: cardsOf(state.models)[index]!.card.contextLength,
+  }))
+  return json(writeJson({ models }))
+}
+
+export async function showModelInfo(exchange: Exchange): Promise<Answer> {
+  const name = await nameIn(exchange)
+  const { model } = named(exchange, name)
+  const { details, contextLength, capabilities, created } = model
+  const family = String(details.architecture ?? "unknown")
+  return json(
+    writeJson({
+      license: "",
+      modelfile: "",
+      parameters: `num_ctx ${contextLength}`,
+      template: "",
+      details: detailsOf(model),
+      model_info: {
+        "general.architecture": family,
+        "general.basename": name,
+        "general.parameter_count": details.parameters ?? 0,
+        [`${family}.context_length`]: contextLength,
+      },
+      capabilities: capabilities.flatMap((each) =>
+        each === "completion" || each === "tools" ? [each] : [],
+      ),
+      modified_at: timeOf(created),
+    }),
+  )
+}
+
+/** What is served is here already; nothing else can be had while serving. */
+export async function pull(exchange: Exchange): Promise<Answer> {
+  named(exchange, await nameIn(exchange))
+  const text = writeJson({ status: "success" })
+  const { stream: isStream } = exchange.body as { stream?: boolean }
+  return isStream === false ? json(text) : lineOf(text, ollamaApi)
+}
+
+/** @param what nobody can do here, and what does it instead */
+export function refusing(what: string): () => never {
+  return () => {
+    throw problem("unsupported_value", { problem: what })
+  }
+}
+
+async function nameIn(exchange: Exchange): Promise<string> {
+  const { model, name } = await inTurns(checking(NamedModel, exchange.body))
+  const asked = model ?? name
+  if (typeof asked === "string") return asked
+  throw problem("invalid_value", { problem: "model is required." }, "model")
+}
+
+function cardsOf(models: readonly Service[]) {
+  return models.flatMap(({ model }) => model.names.map((name) => ({ name, card: model })))
+}
+
+function entriesOf(models: readonly Service[]) {
+  return cardsOf(models).map(({ name, card }) => {
+    const tagged = /:[^/]+$/.test(name) ? name : `${name}:latest`
+    return {
+      name: tagged,
+      model: tagged,
+      modified_at: timeOf(card.created),
+      size: 0, // of files, which HTTP knows nothing of
+      digest: createHash("sha256").update(card.fingerprint).digest("hex"),
+      details: detailsOf(card),
+    }
+  })
+}
+
+function detailsOf({ details }: ModelCard): Json {
+  const family = String(details.architecture ?? "unknown")
+  const { parameters } = details
+  return {
+    parent_model: "",
+    format: "sinter",
+    family,
+    families: [family],
+    parameter_size: typeof parameters === "number" ? `${(parameters / 1e6).toFixed(1)}M` : "",
+    quantization_level: String(details.format ?? ""),
+  }
+}
+
+function timeOf(seconds: number): string {
+  return new Date(seconds * 1000).toISOString()
+}

@@ -1,0 +1,163 @@
+// Bodies, lines and lists against what Ollama's clients send and read, without a model.
+
+import { expect, test } from "vitest"
+import { parrot, type Script, saying, usage } from "../../../../test/parrot.ts"
+import type { ChatRequest, CompletionRequest } from "../../../chat/conversation.ts"
+import { problem } from "../../../errors.ts"
+
+const hi = { model: "tiny:latest", messages: [{ role: "user", content: "hi" }] }
+
+const thinksAndCalls: Script = function* () {
+  yield { kind: "reasoning", choice: 0, text: "Hm.", logprobs: [] }
+  yield { kind: "content", choice: 0, text: "Let me look.", logprobs: [] }
+  yield { kind: "call", choice: 0, index: 0, id: "call_9", name: "weather" }
+  yield { kind: "arguments", choice: 0, index: 0, text: '{"city":' }
+  yield { kind: "arguments", choice: 0, index: 0, text: '"Oslo"}' }
+  yield { kind: "finish", choice: 0, reason: "tool_calls" }
+  yield { kind: "usage", usage }
+}
+
+const call = { id: "call_9", function: { index: 0, name: "weather", arguments: { city: "Oslo" } } }
+
+test("a chat streams unless told not to: a line for each piece, and the whole is the last with all", async () => {
+  const { post } = parrot(thinksAndCalls)
+  const { payload, headers } = await post(hi, {}, "/api/chat")
+  expect(headers["content-type"]).toBe("application/x-ndjson")
+  const lines = linesOf(payload)
+  expect(lines.map(({ message, done }) => ({ ...message, done }))).toEqual([
+    { role: "assistant", content: "", thinking: "Hm.", done: false },
+    { role: "assistant", content: "Let me look.", done: false },
+    { role: "assistant", content: "", tool_calls: [call], done: false },
+    { role: "assistant", content: "", done: true },
+  ])
+  const counts = { prompt_eval_count: 3, eval_count: 2, done_reason: "stop", model: "tiny:latest" }
+  expect(lines.at(-1)).toMatchObject(counts)
+  const durations = Object.entries(lines.at(-1)!).filter(([name]) => name.endsWith("_duration"))
+  expect(durations).toHaveLength(4)
+  for (const [, value] of durations) expect(Number.isSafeInteger(value)).toBe(true)
+
+  const whole = (await post({ ...hi, stream: false }, {}, "/api/chat")).json()
+  expect(whole).toMatchObject({ ...counts, done: true })
+  const message = {
+    role: "assistant",
+    thinking: "Hm.",
+    content: "Let me look.",
+    tool_calls: [call],
+  }
+  expect(whole.message).toEqual(message)
+})
+
+test("a text is answered through the template, or gone on from as it is", async () => {
+  const { post, asked } = parrot(saying("Hel", "lo"))
+  const body = { model: "tiny", prompt: "hi", system: "Be brief.", options: { num_predict: -1 } }
+  const lines = linesOf((await post(body, {}, "/api/generate")).payload)
+  expect(lines.map(({ response }) => response)).toEqual(["Hel", "lo", ""])
+  expect((asked[0] as ChatRequest).messages.map(({ role }) => role)).toEqual(["system", "user"])
+  expect(asked[0]!.maxTokens).toBeUndefined()
+  const raw = await post({ ...body, raw: true, suffix: "x", stream: false }, {}, "/api/generate")
+  expect(raw.json().response).toBe("Hello")
+  expect(asked[1] as CompletionRequest).toMatchObject({ prompt: "hi", suffix: "x", echo: false })
+})
+
+test("messages, options and formats reach the chat room; results go to calls by order", async () => {
+  const { post, asked } = parrot()
+  const weather = (city: string) => ({ function: { name: "weather", arguments: { city } } })
+  const messages = [
+    { role: "user", content: "Oslo, Ulm?", images: null },
+    { role: "assistant", content: "", tool_calls: [weather("Oslo"), weather("Ulm")] },
+    { role: "tool", content: "rain", tool_name: "weather" },
+    { role: "tool", content: "sun" },
+  ]
+  const options = {
+    num_predict: 7,
+    seed: -1,
+    stop: ["END"],
+    repeat_penalty: 1.5,
+    num_ctx: 8,
+    top_k: 3,
+  }
+  const format = { type: "object" }
+  const tools = [{ type: "function", function: { name: "weather" } }]
+  const body = { model: "tiny", messages, options, format, tools, think: false, keep_alive: -1 }
+  expect((await post(body, {}, "/api/chat")).statusCode).toBe(200)
+  const { messages: read, ...request } = asked[0] as ChatRequest
+  expect(
+    read.map(({ toolCalls, toolCallId }) => toolCalls?.map(({ id }) => id) ?? toolCallId),
+  ).toEqual([undefined, ["call_1_0", "call_1_1"], "call_1_0", "call_1_1"])
+  expect(request).toMatchObject({
+    maxTokens: 7,
+    stop: ["END"],
+    sampling: { repetitionPenalty: 1.5, topK: 3 },
+    format: { schema: format },
+    tools: [{ name: "weather" }],
+    templateArguments: { enable_thinking: false },
+  })
+})
+
+test("a request that asks nothing is told that the model is here", async () => {
+  const { post, asked } = parrot()
+  const [line] = linesOf((await post({ model: "tiny" }, {}, "/api/chat")).payload)
+  expect(line).toMatchObject({ done: true, done_reason: "load", message: { content: "" } })
+  const unload = { model: "tiny", keep_alive: 0, stream: false }
+  expect((await post(unload, {}, "/api/generate")).json().done_reason).toBe("unload")
+  expect(asked).toEqual([])
+})
+
+test("one that fails ends with a line that says why", async () => {
+  const failed = problem("generation_failed", { problem: "nan." })
+  const { post } = parrot(function* () {
+    yield { kind: "content", choice: 0, text: "Hel", logprobs: [] }
+    yield { kind: "finish", choice: 0, reason: "error", problem: failed }
+    yield { kind: "usage", usage }
+  })
+  const lines = linesOf((await post(hi, {}, "/api/chat")).payload)
+  expect(lines.at(-1)).toEqual({ error: failed.message })
+})
+
+test("what is served is listed and shown under its names", async () => {
+  const { server, post } = parrot()
+  const { models } = (await server.inject("/api/tags")).json()
+  expect(models.map(({ name }: { name: string }) => name)).toEqual([
+    "tiny:latest",
+    "models/tiny:latest",
+  ])
+  expect(models[0].digest).toMatch(/^[0-9a-f]{64}$/)
+  expect((await server.inject("/api/ps")).json().models[0]).toMatchObject({ context_length: 2048 })
+  const shown = (await post({ name: "tiny" }, {}, "/api/show")).json()
+  expect(shown).toMatchObject({
+    capabilities: ["completion"],
+    model_info: { "general.basename": "tiny", "unknown.context_length": 2048 },
+    parameters: "num_ctx 2048",
+  })
+  expect((await post({ model: "tiny", stream: false }, {}, "/api/pull")).json()).toEqual({
+    status: "success",
+  })
+})
+
+test.each<[string, string, object, number]>([
+  ["/api/chat", "the name", { ...hi, model: "nobody" }, 404],
+  ["/api/pull", "the name", { model: "nobody" }, 404],
+  [
+    "/api/chat",
+    "messages[0].images",
+    { model: "tiny", messages: [{ role: "user", images: ["x"] }] },
+    400,
+  ],
+  ["/api/chat", "format", { ...hi, format: "yaml" }, 400],
+  ["/api/chat", "logprobs", { ...hi, logprobs: true }, 400],
+  ["/api/generate", "context", { model: "tiny", prompt: "x", context: [1] }, 400],
+  ["/api/embed", "embeddings", { model: "tiny", input: "x" }, 400],
+  ["/api/create", "models", { model: "x" }, 400],
+])("%s refuses %s in a text", async (path, _what, body, status) => {
+  const { post, asked } = parrot()
+  const answer = await post(body, {}, path)
+  expect([answer.statusCode, typeof answer.json().error]).toEqual([status, "string"])
+  expect(asked).toEqual([])
+})
+
+// biome-ignore lint/suspicious/noExplicitAny: tests look wherever they like
+function linesOf(text: string): any[] {
+  const lines = text.split("\n")
+  expect(lines.pop()).toBe("")
+  return lines.map((line) => JSON.parse(line))
+}
