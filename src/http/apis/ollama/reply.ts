@@ -7,7 +7,7 @@ import { endOf, type Part, partsOf, type ReplyEnd } from "../parts.ts"
 /** How a kind of reply writes what is said. */
 export interface Shape {
   model: string // as the request called it
-  write(said: Said): Members
+  write: (said: Said) => Members
 }
 
 interface Said {
