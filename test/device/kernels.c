@@ -492,16 +492,17 @@ static void products(void) {
             product_case(w, w.group == 16 ? ADD : STORE);
           }
       // And codes of 6 bits, and scales that are multiples in blocks; whole blocks and the part of one.
-      w.number = F32;
-      for (int i = 0; i < (widths[k] == 648 || h == 1 ? 8 : 0); i++) {
+      if (h != 1 || k == 0) continue;
+      for (int i = 0; i < 8; i++) {
         w.codes = i & 1 ? CODES_6 : CODES_4;
         w.minimums = i >> 1 & 1;
         w.group = i & 4 ? 16 : 32;
         w.zero = w.minimums ? 0 : i & 1 ? 32 : 8;
-        w.block = 256 / w.group;
+        w.block = 256 / w.group, w.number = F32;
         product_case(w, STORE);
       }
-      w.block = 0, w.minimums = 0, w.zero = 16, w.group = 32, w.codes = CODES_6, w.number = F16;
+      w = (struct panels){.rows = 33, .columns = widths[k], .grouped = 1, .codes = CODES_6,
+                          .group = 32, .zero = 16, .number = F16};
       product_case(w, ADD);
     }
   for (int64_t half = 8; half <= 72; half += 32) {
