@@ -56,8 +56,10 @@ export async function engine(
   const blocks = Math.ceil((sequences * 256 + 2 * context) / BLOCK)
   const limits = { blocks: [blocks], tokens: CHUNK, sequences, rows: sequences }
   const program = await open(plan, limits, task)
-  if (model.weights) await loadParameters(model.weights, program.manifest, program)
-  else await fill(program)
+  if (model.weights) {
+    await loadParameters(model.weights, program.manifest, program)
+    await model.weights.close()
+  } else await fill(program)
   const { manifest } = program
   const where = device.name === "cpu" ? `${threads} threads` : device.description
   return {
