@@ -129,6 +129,20 @@ export const planted: readonly PlantedFault[] = [
     test: "src/runtime/noise.test.ts",
   },
   {
+    what: "in C, the upper bits of codes lie where another's are",
+    file: "src/compiler/targets/cpu/kernels/panels.h",
+    text: "0x03030303) << 2 * i",
+    fault: "0x03030303) << i",
+    test: "test/device/kernels.test.ts",
+  },
+  {
+    what: "in C, a block's zeros lose their sign",
+    file: "src/compiler/targets/cpu/kernels/panels.h",
+    text: "numbers[i] == 0 ? __builtin_signbit(numbers[i])",
+    fault: "numbers[i] == 0 ? 0",
+    test: "test/device/kernels.test.ts",
+  },
+  {
     what: "in C, repetition divides negative logits",
     file: "src/compiler/targets/cpu/kernels/sampler.h",
     text: "*score > 0 ? inverse : repetition",
