@@ -54,6 +54,10 @@ int main(int count, char **values) {
   say_at("at.scratch", m->scratch), say_at("at.samplers", m->samplers);
   say_at("at.planes", m->planes);
   say_at("at.sequence_of", m->sequence_of), say_at("at.wanted_of", m->wanted_of);
+#define SAY(name) say_at("at.experts." #name, m->experts.name)
+  SAY(rows), SAY(hidden), SAY(rounded), SAY(made);
+  SAY(starts), SAY(used), SAY(row_of), SAY(of_row);
+#undef SAY
   const char *sets[ROW_SETS] = {"tokens", "wanted", "logits", "hidden"};
   for (int set = 0; set < ROW_SETS; set++) {
     char name[32];
