@@ -64,6 +64,7 @@ export async function openModel(path: string, { verify = true }: OpenOptions = {
     checkTensors(graph, weights)
     if (verify) await weights.verify()
     const codecs = source.format === undefined ? codecsOf(weights, graph) : undefined
+    if (codecs) checkStacks(graph, codecs, (what) => folder.broken(source.configuration, what))
     const mixed = codecs && [...codecs.values()].some(isGroupCodec)
     const codecOf: CodecOf = ({ columns, sources: [first], exact }) =>
       columns > 1 && !exact ? codecs!.get(first!.tensor)! : "f32"
@@ -197,6 +198,22 @@ function checkTensors(graph: Graph, weights: Weights): void {
   for (const { sources, columns } of read)
     for (const { tensor, rows } of sources) weights.tensor(tensor, rows, columns)
   weights.refuseOthers?.(read.flatMap(({ sources }) => sources.map(({ tensor }) => tensor)))
+}
+
+/** Experts' matrices are kept as one, so in one codec. */
+function checkStacks(
+  graph: Graph,
+  codecs: ReadonlyMap<string, CodecName>,
+  broken: (what: string) => Error,
+): void {
+  for (const { sources } of weightsOf(graph)) {
+    const [first, ...others] = sources.map(({ tensor }) => ({ tensor, codec: codecs.get(tensor) }))
+    const other = others.find(({ codec }) => codec !== first!.codec)
+    if (other?.codec && [first!.codec!, other.codec].some(isGroupCodec))
+      throw broken(
+        `tensors ${first!.tensor} and ${other.tensor} are packed in different ways, and are one matrix here; use another quantisation of the model`,
+      )
+  }
 }
 
 /** What each matrix that the graph reads is stored in. */

@@ -10,9 +10,15 @@ import type { GgufArchitecture, GgufFile, Tensors } from "./config.ts"
 
 export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
   llama: {
-    // Mistral's files say llama; their window, where one is written, tells them apart.
-    model: (file) => (file.has("attention.sliding_window") ? "mistral" : "llama"),
+    // Mistral's and Mixtral's files say llama; their window, where one is written, and their experts tell them apart.
+    model: (file) =>
+      file.factor("expert_count")
+        ? "mixtral"
+        : file.has("attention.sliding_window")
+          ? "mistral"
+          : "llama",
     neighbours: true,
+    fields: (file) => localExperts(file),
   },
   internlm2: { model: "llama", neighbours: true },
   exaone: { model: "llama" },
@@ -34,6 +40,17 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
   smollm3: { model: "smollm3", neighbours: true },
   qwen2: { model: "qwen2" },
   qwen3: { model: "qwen3" },
+  qwen2moe: {
+    model: "qwen2_moe",
+    fields: (file, usual) => ({
+      ...qwenExperts(file, usual),
+      shared_expert_intermediate_size: file.count("expert_shared_feed_forward_length"),
+    }),
+  },
+  qwen3moe: {
+    model: "qwen3_moe",
+    fields: (file, usual) => ({ ...qwenExperts(file, usual), norm_topk_prob: true }),
+  },
   gemma: { model: "gemma" },
   gemma2: { model: "gemma2", fields: (file, usual) => gemmaFields(file, usual, 46) },
   gemma3: {
@@ -49,12 +66,12 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
   granite: {
     model: "granite",
     neighbours: true,
-    fields: (file, { head_dim }) => ({
-      attention_multiplier: file.factor("attention.scale") ?? (head_dim as number) ** -0.5,
-      embedding_multiplier: file.factor("embedding_scale"),
-      residual_multiplier: file.factor("residual_scale"),
-      logits_scaling: file.factor("logit_scale"),
-    }),
+    fields: graniteFields,
+  },
+  granitemoe: {
+    model: "granitemoe",
+    neighbours: true,
+    fields: (file, usual) => ({ ...graniteFields(file, usual), ...localExperts(file) }),
   },
   minicpm: {
     model: "granite",
@@ -136,6 +153,35 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
   nemotron: { model: "nemotron", epsilon: "norm_eps", turned: "partial_rotary_factor" },
 }
 
+function graniteFields(file: GgufFile, { head_dim }: Json): Json {
+  return {
+    attention_multiplier: file.factor("attention.scale") ?? (head_dim as number) ** -0.5,
+    embedding_multiplier: file.factor("embedding_scale"),
+    residual_multiplier: file.factor("residual_scale"),
+    logits_scaling: file.factor("logit_scale"),
+  }
+}
+
+function localExperts(file: GgufFile): Json {
+  return {
+    num_local_experts: file.factor("expert_count"),
+    num_experts_per_tok: file.factor("expert_used_count"),
+  }
+}
+
+/** Layers without a router are dense. */
+function qwenExperts(file: GgufFile, { num_hidden_layers: layers }: Json): Json {
+  const numbers = Array.from({ length: layers as number }, (_, layer) => layer)
+  return {
+    num_experts: file.count("expert_count"),
+    num_experts_per_tok: file.count("expert_used_count"),
+    moe_intermediate_size: file.count("expert_feed_forward_length"),
+    mlp_only_layers: numbers.filter(
+      (layer) => !file.tensors.has(`blk.${layer}.ffn_gate_inp.weight`),
+    ),
+  }
+}
+
 /** Scores are scaled by the width of a head, in the largest model, which only its layers tell, by that of hidden / heads. */
 function gemmaFields(
   file: GgufFile,
@@ -171,6 +217,29 @@ const parts: Naming["parts"] = {
   "mlp.gate_proj": "ffn_gate",
   "mlp.up_proj": "ffn_up",
   "mlp.down_proj": "ffn_down",
+  "mlp.gate": "ffn_gate_inp",
+  "mlp.shared_expert_gate": "ffn_gate_inp_shexp",
+  "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
+  "mlp.shared_expert.up_proj": "ffn_up_shexp",
+  "mlp.shared_expert.down_proj": "ffn_down_shexp",
+}
+
+/** Each projection of all experts is one tensor. */
+function expertParts({ blocks, shapes: { hidden } }: ModelConfig): Naming["parts"] {
+  const block = blocks.find(({ experts }) => experts)
+  if (!block) return {}
+  const { count: stacked } = block.experts!
+  const part = (name: string, run: number): Part => ({
+    name,
+    stacked,
+    rows: { of: stacked * run, from: 0, run, every: run },
+  })
+  const { intermediate } = block.mlp
+  return {
+    "mlp.experts.*.gate_proj": part("ffn_gate_exps", intermediate),
+    "mlp.experts.*.up_proj": part("ffn_up_exps", intermediate),
+    "mlp.experts.*.down_proj": part("ffn_down_exps", hidden),
+  }
 }
 
 /** Where the tensors lie. Any architecture's queries, keys and values may be joined, and gate and up. */
@@ -188,7 +257,8 @@ export function ggufNaming(
   const projection = (name: string, rows: typeof q): Exclude<Part, string> =>
     joined ? { name: "attn_qkv", rows } : { name }
   const { gate, up } = joinedRows({ gate: intermediate, up: intermediate })
-  const together = gated && !tensors.has("blk.0.ffn_gate.weight")
+  const together =
+    gated && tensors.has("blk.0.ffn_up.weight") && !tensors.has("blk.0.ffn_gate.weight")
   return {
     roots: [{ root: "", head: "" }],
     layers: "blk.",
@@ -203,6 +273,7 @@ export function ggufNaming(
             "mlp.up_proj": { name: "ffn_up", rows: up },
           }
         : {}),
+      ...expertParts(config),
       ...architecture.parts?.(tensors),
     },
   }

@@ -198,6 +198,7 @@ const mathematical: Readonly<Record<string, number | boolean>> = {
   attn_logit_softcapping: 0,
   embedding_scale: 0,
   expert_count: 0,
+  expert_gating_func: 1,
   final_logit_softcapping: 0,
   logit_scale: 0,
   nextn_predict_layers: 0,

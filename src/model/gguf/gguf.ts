@@ -167,7 +167,10 @@ function find(opened: Opened, name: string, rows: number, columns: number): Tens
   const tensor = tensors.get(source.tensor)
   if (!tensor) throw folder.broken(file, `there is no tensor ${source.tensor}`)
   const all = source.rows?.of ?? rows
-  const wanted = columns === 1 ? [all] : [columns, all]
+  const { stacked } = source
+  const matrix = stacked ? [columns, all / stacked, stacked] : [columns, all]
+  // A matrix of one row, the gate of a shared expert, is written as a list.
+  const wanted = columns === 1 ? [all] : all === 1 && tensor.dims.length === 1 ? [columns] : matrix
   const { type, handle, position } = tensor
   const dims = columns === 1 ? [tensor.dims.reduce((product, n) => product * n, 1)] : tensor.dims
   if (dims.length !== wanted.length || dims.some((n, i) => n !== wanted[i]))

@@ -218,6 +218,46 @@ def nemotron(w, c, weights):
     plus_one(c, weights)
 
 
+def stack(weights, prefix, parts):
+    """The matrices of experts, each kind as one tensor."""
+    for own, long in parts.items():
+        for layer in sorted({n.split(".")[2] for n in weights if f".{prefix}.0.{long}." in n}):
+            at = f"model.layers.{layer}.{prefix}"
+            count = sum(n.startswith(f"{at}.") and n.endswith(f".{long}.weight") for n in weights)
+            weights[f"blk.{layer}.{own}.weight"] = np.stack([weights.pop(f"{at}.{e}.{long}.weight") for e in range(count)])
+
+
+def experts(w, c, weights):
+    w.add_expert_count(first(c, "num_experts", "num_local_experts"))
+    w.add_expert_used_count(c["num_experts_per_tok"])
+    if "moe_intermediate_size" in c:
+        w.add_expert_feed_forward_length(c["moe_intermediate_size"])
+    if "shared_expert_intermediate_size" in c:
+        w.add_expert_shared_feed_forward_length(c["shared_expert_intermediate_size"])
+    stack(weights, "mlp.experts", {"ffn_gate_exps": "gate_proj", "ffn_up_exps": "up_proj", "ffn_down_exps": "down_proj"})
+    for name, a in list(weights.items()):
+        if "shared_expert_gate" in name:
+            weights[name] = a[0]
+        if match := re.fullmatch(r"model.layers.(\d+).mlp.(gate|up|down)_proj.weight", name):  # a dense layer
+            weights[f"blk.{match[1]}.ffn_{match[2]}.weight"] = weights.pop(name)
+
+
+def mixtral(w, c, weights):
+    in_pairs(c, weights)
+    experts(w, c, weights)
+    stack(weights, "block_sparse_moe.experts", {"ffn_gate_exps": "w1", "ffn_up_exps": "w3", "ffn_down_exps": "w2"})
+
+
+def granite_moe(w, c, weights):
+    granite(w, c, weights)
+    experts(w, c, weights)
+    for i in range(c["num_hidden_layers"]):
+        at = f"model.layers.{i}.block_sparse_moe."
+        gate, up = np.split(weights.pop(at + "input_linear.weight"), 2, axis=1)
+        weights |= {f"blk.{i}.ffn_gate_exps.weight": gate, f"blk.{i}.ffn_up_exps.weight": up}
+        weights[f"blk.{i}.ffn_down_exps.weight"] = weights.pop(at + "output_linear.weight")
+
+
 PAIRS = lambda w, c, weights: in_pairs(c, weights)
 PLUS = lambda w, c, weights: plus_one(c, weights)
 SAME = lambda w, c, weights: None
@@ -235,10 +275,12 @@ CONVERTERS = {
     "gpt2": (A.GPT2, gpt2),
     "granite": (A.GRANITE, granite),
     "granite.minicpm": (A.MINICPM, minicpm),
+    "granitemoe": (A.GRANITE_MOE, granite_moe),
     "hunyuan-dense": (A.HUNYUAN_DENSE, hunyuan),
     "llama-tied.exaone": (A.EXAONE, SAME),
     "llama-tied.internlm2": (A.INTERNLM2, internlm2),
     "ministral3": (A.MISTRAL3, ministral3),
+    "mixtral": (A.LLAMA, mixtral),
     "nemotron": (A.NEMOTRON, nemotron),
     "olmo2": (A.OLMO2, SAME),
     "olmo3": (A.OLMO2, olmo3),
@@ -246,6 +288,8 @@ CONVERTERS = {
     "phi3": (A.PHI3, phi3),
     "phi3-longrope": (A.PHI3, phi3),
     "qwen2.seed-oss": (A.SEED_OSS, SAME),
+    "qwen2-moe": (A.QWEN2MOE, experts),
+    "qwen3-moe": (A.QWEN3MOE, experts),
     "smollm3": (A.SMOLLM3, PAIRS),
     "stablelm": (A.STABLELM, stablelm),
     "starcoder2": (A.STARCODER2, lambda w, c, weights: w.add_sliding_window(c["sliding_window"])),
@@ -270,7 +314,7 @@ def write_keys(w, c):
     w.add_feed_forward_length(first(c, "intermediate_size", "ffn_hidden_size", "n_inner", otherwise=4 * hidden))
     w.add_head_count(heads)
     w.add_head_count_kv(first(c, "num_key_value_heads", "num_kv_heads", otherwise=heads))
-    if "head_dim" in c:
+    if c.get("head_dim"):
         w.add_key_length(c["head_dim"])
         w.add_value_length(c["head_dim"])
     rope = c.get("rope_parameters") or {}
@@ -320,7 +364,7 @@ def convert(name):
     embedding = next(v for n, v in weights.items() if re.search("embed_tokens|embed_in|wte|word_embeddings", n))
     write_tokenizer(w, folder, len(embedding))
     for long, array in weights.items():
-        own = long if long.startswith("rope_") else names.get_name(long, (".weight", ".bias"))
+        own = long if long.startswith(("rope_", "blk.")) else names.get_name(long, (".weight", ".bias"))
         assert own, long
         array = np.ascontiguousarray(array, np.float32)
         exact = not (array.view(np.uint32) & 0xFFFF).any()
