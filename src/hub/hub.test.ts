@@ -179,13 +179,16 @@ test("500 files whose downloads are cut anywhere, after rubbish and after halves
     cuts++
     return 1 + Math.floor(random() * (length - 1)) // at least a byte comes, or it would be given up as it should
   }
-  const whole = Object.entries(hub.repositories).map(async ([name, { files }]) => {
+  const isWhole = async ([name, { files }]: [string, Held]) => {
     const path = await fetch(name)
     return Object.entries(files).every(([file, bytes]) =>
       holds(join(path, file), Buffer.from(bytes)),
     )
-  })
-  expect(new Set(await Promise.all(whole))).toEqual(new Set([true]))
+  }
+  const models = Object.entries(hub.repositories)
+  const together = 25 // were it all of them, a busy machine would leave some without a word for longer than a server may
+  for (let i = 0; i < models.length; i += together)
+    expect(await Promise.all(models.slice(i, i + together).map(isWhole))).not.toContain(false)
   expect(cuts).toBeGreaterThan(300)
 })
 
