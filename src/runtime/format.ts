@@ -58,6 +58,10 @@ export const groupCodecs = {
   iq4_nl: gguf(8, 128),
   iq4_xs: gguf(8, 128, { dtype: "f32", block: 8 }),
   mxfp4: gguf(8, 12, { dtype: "f32", sixBits: true }),
+  // What quantisers publish (model/packed/groups.ts): any scales, and minimums that stand for any zeros.
+  q4_zeros: gguf(4, "minimums", { dtype: "f32" }),
+  q8_zeros: gguf(8, "minimums", { dtype: "f32" }),
+  q8_f32: gguf(8, 128, { dtype: "f32" }),
 } satisfies Record<string, GroupCodec>
 
 export type GroupCodecName = keyof typeof groupCodecs

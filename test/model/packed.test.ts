@@ -6,14 +6,19 @@ import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterEach, beforeEach, describe, expect, test } from "vitest"
+import { planOf } from "../../src/app/plan.ts"
 import { compile } from "../../src/compiler/compile.ts"
+import { shelvedCpu } from "../../src/compiler/targets/cpu/cpu.ts"
+import { findCompiler } from "../../src/compiler/targets/cpu/toolchain.ts"
+import { traitsOf } from "../../src/compiler/targets/prepare.ts"
 import { storeRows } from "../../src/compiler/targets/reference/parameters.ts"
 import { openReference } from "../../src/compiler/targets/reference/reference.ts"
 import { checkFormat } from "../../src/model/compile-folder.ts"
 import { type Model, openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
+import { openLibrary } from "../../src/runtime/library.ts"
 import { goldenFolder } from "./golden.ts"
-import { blocksFor, prefill, worstDifference } from "./steps.ts"
+import { arithmeticHere, blocksFor, prefill, worstDifference } from "./steps.ts"
 
 interface Golden {
   quantization_config: Record<string, unknown>
@@ -112,15 +117,35 @@ describe.each(Object.entries(golden.models))("%s", (name, { weights, logits }) =
   })
 })
 
+const compiler = await findCompiler()
+test.skipIf(!compiler)(
+  `the compiled kernels compute the reference's bits${compiler ? "" : ": no C compiler on this machine"}`,
+  async () => {
+    const model = await open("awq-64")
+    const plan = planOf(model, model.format, {}, traitsOf("cpu"))
+    const { path } = await shelvedCpu(plan, "cpu")
+    const logits: Float32Array[] = []
+    const reference = openReference(plan, limits, arithmeticHere)
+    for (const program of [reference, await openLibrary(path, limits)]) {
+      await loadParameters(model.weights, program.manifest, program)
+      logits.push(await prefill(program, prompt, blocksFor(prompt.length), { firstRow: 19 }))
+      await program.close()
+    }
+    expect(logits[1]).toEqual(logits[0])
+    await model.close()
+  },
+  240_000,
+)
+
 test.each([
   ["gptq-4-32", "q4_0"],
-  ["gptq-4-128-zeros", "q4_k"],
-  ["gptq-4-row-v2", "q4_k"],
+  ["gptq-4-128-zeros", "q4_zeros"],
+  ["gptq-4-row-v2", "q4_zeros"],
   ["gptq-4-order", "f32"],
   ["gptq-8-64", "q8_0"],
-  ["gptq-8-32-zeros", "q5_k"],
-  ["awq-64", "q4_k"],
-  ["compressed-int8-row", "iq4_xs"],
+  ["gptq-8-32-zeros", "q8_zeros"],
+  ["awq-64", "q4_zeros"],
+  ["compressed-int8-row", "q8_f32"],
   ["fp8-blocks", "f32"],
   ["compressed-mxfp4", "mxfp4"],
 ])("the matrices of %s are kept as %s, and packed anew only from floats", async (name, codec) => {

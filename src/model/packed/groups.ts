@@ -1,7 +1,7 @@
 // Whole numbers under a scale for each group, from whatever order a quantiser packs them in to one of our codecs, nothing
 // rounded: (code - zero) * scale. With the zero in the middle and scales in f16 the codec has just that; otherwise it has
-// -zero * scale as a minimum, which single precision holds exactly for scales of 16 bits. The codecs are called after GGUF's
-// blocks, with which they came. A group wider than theirs is several, each with its scale.
+// -zero * scale as a minimum, which single precision holds exactly for scales of 16 bits. A group
+// wider than the codec's is several, each with its scale.
 //
 // Where columns were quantised out of order (act-order), neighbours have different scales: such a matrix is kept in f32.
 // The packed matrix is in memory while it is read, as its rows run across the file.
@@ -77,9 +77,9 @@ function outOfOrder(
 }
 
 function codecFor({ bits, symmetric, scales }: Groups): GroupCodecName {
-  if (bits === 4) return symmetric && scales === "f16" ? "q4_0" : "q4_k"
-  if (!symmetric) return "q5_k"
-  return scales === "f16" ? "q8_0" : "iq4_xs"
+  if (bits === 4) return symmetric && scales === "f16" ? "q4_0" : "q4_zeros"
+  if (!symmetric) return "q8_zeros"
+  return scales === "f16" ? "q8_0" : "q8_f32"
 }
 
 function grouped(
