@@ -1,5 +1,5 @@
 // `sinter serve --device` on a GPU, or on a processor that a GPU's driver makes one of: what it says is what it says alone, with
-// drafts or without, to one client or to several. A device that is lost is a driver of the test's between the loader and lavapipe.
+// drafts or without, to one client or to several. A device that is lost is a driver of the test's between the loader and lavapipe or PoCL.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -8,7 +8,7 @@ import OpenAI from "openai"
 import { afterAll, describe, expect, test } from "vitest"
 import { findDevices } from "../src/runtime/devices.ts"
 import { isLeftOut } from "./left-out.ts"
-import { plantLosable } from "./planted-drivers.ts"
+import { type Losable, plantLosableOpencl, plantLosableVulkan } from "./planted-drivers.ts"
 import { fromSources, run, type Serving, serve } from "./sinter.ts"
 
 const found = (await findDevices(60_000)).flatMap(({ devices }) => devices)
@@ -26,7 +26,6 @@ async function serveOn(device: string, options: readonly string[] = [], env = {}
   return { server, client, completions: client.chat.completions }
 }
 
-type Losable = NonNullable<ReturnType<typeof plantLosable>>
 type Completions = OpenAI["chat"]["completions"]
 
 const asked = { model: "tiny", temperature: 1, seed: 3, max_tokens: 40 } as const
@@ -44,8 +43,8 @@ async function said(completions: Completions, content: string) {
   return { text: message.content, logprobs }
 }
 
-/** Clients are told, later ones as well, and so is whoever started the server; one that starts is refused. */
-async function lose(server: Serving, completions: Completions, { lost, env }: Losable) {
+/** Clients are told, and so is whoever started the server. @param code the driver's */
+async function lose(server: Serving, completions: Completions, lost: string, code: string) {
   const reading = { ...asked, max_tokens: 2000, messages: messagesOf("Tell me a story.") }
   const whole = completions.create(reading)
   const stream = await completions.create({ ...reading, stream: true })
@@ -53,23 +52,21 @@ async function lose(server: Serving, completions: Completions, { lost, env }: Lo
     let pieces = 0 // by the tenth the other one has long been admitted
     for await (const _ of stream) if (++pieces === 10) writeFileSync(lost, "")
   }
-  const sentence = /program is lost .+VK_ERROR_DEVICE_LOST\); retry with the next one/
+  const sentence = new RegExp(`program is lost .+${code}\\); retry with the next one`)
   const told = { status: 503, code: "program_lost", message: expect.stringMatching(sentence) }
   await Promise.all([
     expect(readAll()).rejects.toThrow(sentence),
     expect(whole).rejects.toMatchObject(told),
   ])
-  const { code, err } = await server.ended
-  expect(code).toBe(1)
-  expect(err).toMatch(new RegExp(`^sinter: .*${sentence.source}\\.$`, "m"))
+  const ended = await server.ended
+  expect(ended.code).toBe(1)
+  expect(ended.err).toMatch(new RegExp(`^sinter: .*${sentence.source}\\.$`, "m"))
+}
 
-  const late = await run(
-    ["serve", "tiny-draft", "--device", "vulkan", "--port", "0"],
-    "",
-    fromSources,
-    env,
-  )
-  expect(late).toMatchObject({
+/** Whoever starts then is refused. */
+async function startLate(env: Losable["env"]) {
+  const command = ["serve", "tiny-draft", "--device", "vulkan", "--port", "0"]
+  expect(await run(command, "", fromSources, env)).toMatchObject({
     code: 2,
     err: expect.stringMatching(/^sinter: The device vulkan:0 failed [^\n]+DEVICE_LOST\. [^\n]+\n$/),
   })
@@ -83,18 +80,20 @@ function onDevice(name: "vulkan" | "opencl", what: string, run: () => Promise<vo
 
 const folder = mkdtempSync(join(tmpdir(), "sinter-losable-"))
 afterAll(() => rmSync(folder, { recursive: true }))
-const losable = plantLosable(folder)
-const isLosable = !isLeftOut(losable !== undefined)
+const losable = { vulkan: plantLosableVulkan(folder), opencl: plantLosableOpencl(folder) }
+
+/** How a server's test ends. */
+const endingOn = (name: keyof typeof losable) =>
+  isLeftOut(losable[name] !== undefined)
+    ? "ended (loss skipped: none of mesa's or PoCL's, or no C compiler)"
+    : "robbed of its device"
 
 describe("a server", () => {
-  const ending = isLosable
-    ? "robbed of its device"
-    : "ended (loss skipped: no lavapipe, or no C compiler)"
   onDevice(
     "vulkan",
-    `in company, streamed, held to a schema, left by a client, ${ending},`,
+    `in company, streamed, held to a schema, left by a client, ${endingOn("vulkan")},`,
     async () => {
-      const { server, completions } = await serveOn("vulkan", [], losable?.env)
+      const { server, completions } = await serveOn("vulkan", [], losable.vulkan?.env)
       expect(server.out()).toMatch(/device +vulkan:0 \(.+\), target vulkan/)
       const prompts = ["Who are you?", "What is 3 + 4?", "Say blue.", "Tell me a story."]
       const alone = []
@@ -132,8 +131,11 @@ describe("a server", () => {
           "age",
           "name",
         ])
-      if (losable) await lose(server, completions, losable)
-      else expect(await server.stop()).toMatchObject({ code: 0 })
+      const { vulkan } = losable
+      if (vulkan) {
+        await lose(server, completions, vulkan.lost, "VK_ERROR_DEVICE_LOST")
+        await startLate(vulkan.env)
+      } else expect(await server.stop()).toMatchObject({ code: 0 })
     },
   )
 
@@ -151,9 +153,12 @@ describe("a server", () => {
     }
   })
 
-  onDevice("opencl", "answers, twice the same", async () => {
-    const { completions } = await serveOn("opencl")
+  onDevice("opencl", `answers, twice the same, ${endingOn("opencl")},`, async () => {
+    const { opencl } = losable
+    const { server, completions } = await serveOn("opencl", [], opencl?.env)
     const once = await said(completions, "Who are you?")
     expect(await said(completions, "Who are you?")).toEqual(once)
+    if (opencl) await lose(server, completions, opencl.lost, "CL_INVALID_COMMAND_QUEUE")
+    else expect(await server.stop()).toMatchObject({ code: 0 })
   })
 })

@@ -2,7 +2,7 @@
 // processes that the test starts.
 
 import { execFileSync, spawnSync } from "node:child_process"
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 
 const compiler = "cc"
@@ -32,13 +32,18 @@ const lavapipe = existsSync(MANIFESTS)
   ? readdirSync(MANIFESTS).find((file) => /^lvp_icd/.test(file))
   : undefined
 
+/** A driver that is lost as soon as there is a file of the name `lost`. */
+export interface Losable {
+  lost: string
+  /** What a process must have in its environment. */
+  env: Record<string, string>
+}
+
 /**
  * Lavapipe, until there is a file of the name `lost`: from then on it answers that its device is lost.
- * @returns what a process must have in its environment; undefined without lavapipe or a compiler
+ * @returns undefined without lavapipe or a compiler
  */
-export function plantLosable(
-  folder: string,
-): { lost: string; env: Record<string, string> } | undefined {
+export function plantLosableVulkan(folder: string): Losable | undefined {
   if (!hasCompiler || !lavapipe) return undefined
   const { ICD: icd } = JSON.parse(readFileSync(join(MANIFESTS, lavapipe), "utf8"))
   const lost = join(folder, "lost")
@@ -74,6 +79,50 @@ export function plantLosable(
   const manifest = join(folder, "losable.json")
   writeFileSync(manifest, JSON.stringify({ ICD: icd, file_format_version: "1.0.0" }))
   return { lost, env: { VK_ICD_FILENAMES: manifest, VK_DRIVER_FILES: manifest } }
+}
+
+/** Where Linux keeps what OpenCL's loader is told of drivers: a file with a library's name for each. */
+const VENDORS = "/etc/OpenCL/vendors"
+
+const pocl = existsSync(VENDORS)
+  ? readdirSync(VENDORS).find((file) => /^pocl/.test(file))
+  : undefined
+
+/** The same of PoCL: the loader calls what stands in a table that all of a driver's objects point to, in the order of cl_icd.h. */
+export function plantLosableOpencl(folder: string): Losable | undefined {
+  if (!hasCompiler || !pocl) return undefined
+  const driver = readFileSync(join(VENDORS, pocl), "utf8").trim()
+  const lost = join(folder, "lost-opencl")
+  const code = `
+    #include <dlfcn.h>
+    #include <sys/mman.h>
+    enum { DISPATCH = 59, PAGE = 4096 };
+    static void *behind(const char *name) {
+      void *find = dlsym(dlopen("${driver}", RTLD_NOW), "clGetExtensionFunctionAddress");
+      return ((void *(*)(const char *))find)(name);
+    }
+    static int (*dispatch)(void *, void *, unsigned, void *, void *, void *, unsigned, void *, void *);
+    static int dispatchUnlessLost(void *queue, void *kernel, unsigned axes, void *from, void *threads,
+                                  void *group, unsigned events, void *after, void *event) {
+      if (!access("${lost}", F_OK)) return -36;
+      return dispatch(queue, kernel, axes, from, threads, group, events, after, event);
+    }
+    static int platforms(unsigned most, void ***out, unsigned *count) {
+      int code = ((int (*)(unsigned, void ***, unsigned *))behind("clIcdGetPlatformIDsKHR"))(most, out, count);
+      if (code || !out || dispatch) return code;
+      void **entry = (void **)out[0][0] + DISPATCH;
+      mprotect((void *)((uintptr_t)entry & -PAGE), 2 * PAGE, PROT_READ | PROT_WRITE);
+      dispatch = *entry;
+      *entry = dispatchUnlessLost;
+      return code;
+    }
+    void *clGetExtensionFunctionAddress(const char *name) {
+      return strcmp(name, "clIcdGetPlatformIDsKHR") ? behind(name) : (void *)platforms;
+    }`
+  const vendors = join(folder, "vendors")
+  mkdirSync(vendors)
+  writeFileSync(join(vendors, "losable.icd"), plantDriver(folder, "libopencl_losable.so", code))
+  return { lost, env: { OCL_ICD_VENDORS: vendors } }
 }
 
 export interface PlantedCuda {
