@@ -44,10 +44,10 @@ function groupsOf({ nodes, shapes: { context } }: Graph): KvShape[] {
   const groups = new Map<string, KvShape & { layers: number[] }>()
   for (const node of nodes) {
     if (node.op !== "attention") continue
-    const { layer, kvHeads, headDim, window = context } = node.attention
+    const { layer, kvHeads, headDim, latent, window = context } = node.attention
     const shape = {
       kvHeads,
-      headDim: { key: headDim, value: headDim },
+      headDim: { key: headDim, value: latent === undefined ? headDim : 0 },
       ...(window < context ? { window } : {}),
     }
     const key = JSON.stringify(shape)
@@ -176,6 +176,13 @@ class Lowering {
         emit({ op: "experts", experts, input, weights: at(weights), output: fresh() })
         break
       }
+      case "headLinear": {
+        const { heads, kept } = node
+        const weight = this.#parameters.id(node.weight)
+        const input = at(node.inputs[0])
+        emit({ op: "headMatmul", input, weight, heads, kept, output: fresh() })
+        break
+      }
       case "rope": {
         const [x] = node.inputs
         const { headDim, rotation } = node
@@ -197,7 +204,7 @@ class Lowering {
         const [q, k, v] = node.inputs
         const { attention } = node
         const place = this.#placeOf(attention)
-        emit({ op: "storeKv", key: at(k), value: at(v), place }, "tokens")
+        emit({ op: "storeKv", key: at(k), value: v && at(v), place }, "tokens")
         const { span } = this.#sums
         emit({ op: "attend", query: at(q), attention, place, span, output: fresh() })
         break

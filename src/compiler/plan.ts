@@ -112,8 +112,23 @@ export type StepOp =
    * with the second. Row r of `wanted` is some token: `ropeTable` has tokens' rows.
    */
   | { op: "rope"; view: View; headDim: number; ropeTable: View }
-  /** Keys and values of the step's tokens into the layer's cache, rounded to its type. Always all tokens. */
-  | { op: "storeKv"; key: View; value: View; place: Place }
+  /**
+   * Every head's columns but the first `kept` by its own rows of the weight: output = product, then those columns, head by
+   * head. Always unrounded, each product one sum.
+   */
+  | {
+      op: "headMatmul"
+      input: View
+      weight: ParameterId
+      heads: number
+      kept: number
+      output: View
+    }
+  /**
+   * Keys and values of the step's tokens into the layer's cache, rounded to its type. Always all tokens. No values where
+   * they are columns of the keys.
+   */
+  | { op: "storeKv"; key: View; value: View | undefined; place: Place }
   /** Reads keys and values from the cache alone, the step's own included, `span` positions in a softmax. */
   | {
       op: "attend"
@@ -257,12 +272,18 @@ function printStep(plan: Plan, step: Step): string {
     case "rope":
       return on(`${view(step.view)} = rope head ${step.headDim} ${view(step.ropeTable)}`)
     case "storeKv":
-      return on(`remember ${placeText(step.place)} key ${view(step.key)} value ${view(step.value)}`)
+      return on(
+        `remember ${placeText(step.place)} key ${view(step.key)}${step.value ? ` value ${view(step.value)}` : ""}`,
+      )
+    case "headMatmul":
+      return on(
+        `${view(step.output)} = headMatmul ${view(step.input)} ${p(step.weight)} heads ${step.heads} kept ${step.kept}`,
+      )
     case "attend": {
-      const { heads, kvHeads, headDim, cap, window } = step.attention
+      const { heads, kvHeads, headDim, latent, cap, window } = step.attention
       const seen = window === undefined ? "" : ` window ${window} sinks ${step.attention.sinks}`
       return on(
-        `${view(step.output)} = attend ${placeText(step.place)} ${view(step.query)} heads ${heads}/${kvHeads} x ${headDim}${cap === undefined ? "" : ` cap ${cap}`}${seen}${step.span === undefined ? "" : ` span ${step.span}`}`,
+        `${view(step.output)} = attend ${placeText(step.place)} ${view(step.query)} heads ${heads}/${kvHeads} x ${headDim}${latent === undefined ? "" : ` values ${latent}`}${cap === undefined ? "" : ` cap ${cap}`}${seen}${step.span === undefined ? "" : ` span ${step.span}`}`,
       )
     }
     case "select":

@@ -3,6 +3,12 @@
 // them apart is in their blocks; the graph is made of those (layers.ts).
 
 import { readCohere2 } from "./architectures/cohere2.ts"
+import {
+  deepseekNaming,
+  readDeepseek2,
+  readDeepseek3,
+  readGlm4Lite,
+} from "./architectures/deepseek.ts"
 import { readErnie } from "./architectures/ernie.ts"
 import { readExaone4 } from "./architectures/exaone4.ts"
 import { falconNaming, readFalcon } from "./architectures/falcon.ts"
@@ -93,6 +99,21 @@ export const architectures = {
   gpt_neox: row("GPT-NeoX, Pythia", readGptNeox, gptNeoxNaming),
   gpt2: row("GPT-2", readGpt2, gpt2Naming),
   falcon: row("Falcon 7B, 11B and 40B", readFalcon, falconNaming),
+  deepseek_v2: row(
+    "with DeepSeek V2's latent attention, and without experts",
+    readDeepseek2,
+    deepseekNaming,
+  ),
+  deepseek_v3: row(
+    "with DeepSeek V3's latent attention, and without experts",
+    readDeepseek3,
+    deepseekNaming,
+  ),
+  glm4_moe_lite: row(
+    "with GLM-4.7 Flash's latent attention, and without experts",
+    readGlm4Lite,
+    deepseekNaming,
+  ),
   nemotron: row("Nemotron 4, Minitron", readNemotron, nemotronNaming),
 } as const satisfies Record<string, Architecture>
 

@@ -51,6 +51,23 @@ export interface SelfAttention {
   /** Of queries and keys, before or after they are turned. */
   norms: HeadNorms | undefined
   bias: { qkv: boolean; o: boolean }
+  /** Keys and values of all heads are made of one row, which is what is remembered. */
+  latent?: Latent
+}
+
+/**
+ * A token is remembered as `rank` numbers and one key of `turned` columns, which all heads share. Each head makes `straight`
+ * more columns of key and a value of those numbers by matrices of its own.
+ */
+export interface Latent {
+  rank: number
+  /** Queries go through so many columns and a norm; undefined: they are projected at once. */
+  queryRank: number | undefined
+  straight: number
+  turned: number
+  value: number
+  /** Of the norms over rank and queryRank columns. */
+  epsilon: number
 }
 
 export interface HeadNorms extends NormKind {

@@ -139,7 +139,15 @@ test("layer_types must agree with the other fields", () => {
   expect(windowsOf({ ...qwen, layer_types: full })).toEqual(Array(4).fill(undefined))
 })
 
-test.each([
+const latent = {
+  model_type: "deepseek_v3",
+  kv_lora_rank: 16,
+  qk_nope_head_dim: 10,
+  qk_rope_head_dim: 8,
+  v_head_dim: 14,
+}
+
+test.each<[Json, string]>([
   [{ hidden_act: "softplus" }, 'hidden_act is "softplus"; known: silu, swish, gelu'],
   [{ partial_rotary_factor: 0.5 }, "partial_rotary_factor is 0.5; only 1 is known"],
   [{ num_attention_heads: 7 }, "num_attention_heads is 7, which does not divide 64 columns"],
@@ -150,6 +158,9 @@ test.each([
     { rope_parameters: { rope_type: "spiral" } },
     'rope_parameters.rope_type is "spiral"; known: default, linear, llama3, yarn, longrope, dynamic',
   ],
+  [{ ...latent, attention_bias: true }, "attention_bias is true; only false is known"],
+  [{ ...latent, rope_interleave: false }, "rope_interleave is false; only true is known"],
+  [{ ...latent, n_routed_experts: 6 }, "n_routed_experts is 6, and experts are not known"],
   [{ rope_scaling: { type: "dynamic", factor: 2 } }, 'rope_scaling.type is "dynamic"'],
   [{ rope_scaling: { type: "longrope", short_factor: [1] } }, "short_factor has 1 numbers for 4"],
   [

@@ -6,9 +6,11 @@ import {
   add,
   apply,
   attention,
+  concat,
   embed,
   experts,
   finish,
+  headLinear,
   linear,
   multiply,
   norm,
@@ -19,7 +21,7 @@ import {
 } from "../compiler/graph/builder.ts"
 import type { Graph, Node, Weight } from "../compiler/graph/graph.ts"
 import type { Rotation } from "../runtime/rotation.ts"
-import type { Block, Experts, HeadNorms, Mlp, NormKind } from "./block.ts"
+import type { Block, Experts, HeadNorms, Latent, Mlp, NormKind } from "./block.ts"
 import { type ModelConfig, widestWindow } from "./config.ts"
 
 /** Embedding, one block after the other, a last norm, the head. */
@@ -63,7 +65,10 @@ export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
   const normIf = (wanted: boolean, value: Node, name: string, tensor: string) =>
     wanted ? normed(value, block.norm, layer, name, tensor) : value
   const read = normIf(norms.beforeAttention, x, "attention_norm", "input_layernorm")
-  const attended = selfAttention(block, layer, read, place)
+  const { latent } = block.attention
+  const attended = latent
+    ? latentAttention(block, latent, layer, read, place)
+    : selfAttention(block, layer, read, place)
   const mixed = normIf(
     norms.afterAttention,
     attended,
@@ -119,6 +124,39 @@ function selfAttention(
   const [queries, keys] = [prepared("q", q, rotation?.query), prepared("k", k, rotation?.key)]
   const memory = { layer: index, heads, kvHeads, headDim, scale, cap, window, sinks }
   return project("o", attention(queries, keys, v, memory), hidden, bias.o)
+}
+
+/**
+ * Keys are never made: a head's query is brought to what is remembered, and what it has mixed from there to its values. So
+ * all heads read one key, whose first columns are the values. Weights have their turned columns first in a head, where
+ * transformers has them last (weights/names.ts).
+ */
+function latentAttention(
+  { attention: shape }: Block,
+  { rank, queryRank, straight, turned, value, epsilon }: Latent,
+  layer: Named,
+  x: Node,
+  { index, hidden, sinks }: LayerPlace,
+): Node {
+  const { heads, scale, cap, window, rotation } = shape
+  const project = (name: string, input: Node, rows: number) =>
+    linear(input, layer(name, `self_attn.${name}_proj.weight`, rows, input.columns))
+  const small = (name: string, input: Node) =>
+    norm(input, layer(`${name}_norm`, `self_attn.${name}_layernorm.weight`, input.columns), epsilon)
+  const read = queryRank === undefined ? x : small("q_a", project("q_a", x, queryRank))
+  const q = rope(
+    project("q_b", read, heads * (turned + straight)),
+    turned + straight,
+    rotation!.query,
+  )
+  const remembered = small("kv_a", project("kv_a", x, rank))
+  const key = concat(remembered, rope(project("k_turned", x, turned), turned, rotation!.key))
+  const up = (name: string, rows: number, columns: number) =>
+    layer(name, `self_attn.${name}_proj.weight`, heads * rows, columns)
+  const queries = headLinear(q, up("k_up", rank, straight), heads, turned)
+  const memory = { layer: index, heads, kvHeads: 1, headDim: rank + turned, latent: rank }
+  const mixed = attention(queries, key, undefined, { ...memory, scale, cap, window, sinks })
+  return project("o", headLinear(mixed, up("v_up", value, rank), heads), hidden)
 }
 
 function headNormed(x: Node, norms: HeadNorms, layer: Named, name: string, headDim: number): Node {

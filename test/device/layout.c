@@ -1,6 +1,6 @@
 // What an emitted driver makes of its tables, and what the kernels need, as lines "name number": layout.test.ts compares.
 // Arguments: blocks (one more for each KV group behind the first) tokens sequences rows threads, then "row COLUMNS GROUP",
-// "planes COLUMNS", "block LAYERS HEADS COLUMNS".
+// "planes COLUMNS", "block LAYERS HEADS COLUMNS LATENT".
 
 #include "driver.c"
 
@@ -83,6 +83,7 @@ int main(int count, char **values) {
     } else {
       struct attention a = {.layers = columns, .number = ATTENTION.number};
       a.kv_heads = atoi(values[++i]), a.head_dim = atoi(values[++i]);
+      a.latent = atoi(values[++i]);
       say_one("needs.block", group++, block_bytes(a));
     }
   }

@@ -49,6 +49,7 @@ const plans: readonly [string, Plan][] = [
         columns === 1 ? "f32" : /down|[ov]$/.test(name) ? "q6_k" : "q4_k",
     }),
   ],
+  ["q4f16_1 with q8, values in the keys", planOf("q4f16_1", "q8", { latent: 14 })],
   ["q8f16_1 without layers", planOf("q8f16_1", "f16", { layers: 0 })],
 ]
 
@@ -110,7 +111,7 @@ test.skipIf(isLeftOut(cc)).each(plans)(
     const rows = quantizedRows(plan)
     const asked = [
       ...plan.groups.flatMap(({ layers, kvHeads, headDim }) => [
-        ...["block", layers.length, kvHeads, headDim.key],
+        ...["block", layers.length, kvHeads, headDim.key, headDim.value === 0 ? 1 : 0],
       ]),
       ...rows.flatMap(({ columns, group }) => ["row", columns, group]),
       ...(widest(plan) ? ["planes", widest(plan)] : []),

@@ -30,6 +30,7 @@ describe.each([
         open: async (plan, limits) => (await targets[target].prepare(plan)).open(limits),
         traits: { sums: sums! },
         isExact: true,
+        lacksLatent: true,
         golden,
         isBrief,
         milliseconds: MILLISECONDS,

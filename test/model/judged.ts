@@ -10,7 +10,8 @@ import type { Arithmetic } from "../../src/compiler/targets/reference/machine.ts
 import { openReference } from "../../src/compiler/targets/reference/reference.ts"
 import { openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
-import { groupCodecNames } from "../../src/runtime/format.ts"
+import { type FormatName, groupCodecNames } from "../../src/runtime/format.ts"
+import type { KvType } from "../../src/runtime/manifest.ts"
 import type { LoadableProgram, ProgramLimits, StepInput } from "../../src/runtime/program.ts"
 import { createSampler } from "../../src/runtime/sampling.ts"
 import { goldenFolder, readGolden } from "./golden.ts"
@@ -39,6 +40,8 @@ export interface Judged {
   hasExperts?: boolean
   /** Golden models; absent: all of them. */
   golden?: readonly string[]
+  /** It has no latent attention. */
+  lacksLatent?: boolean
   /** One case of each kind: for a driver that compiles for longer than it computes. */
   isBrief?: boolean
   /** For a test. */
@@ -49,6 +52,12 @@ const everyGolden = readdirSync(goldenFolder("models", "."), { withFileTypes: tr
   .filter((entry) => entry.isDirectory())
   .map(({ name }) => name)
 
+/** Values in the keys: of the latter's first 14 columns, or of 40, which panels share and end in otherwise. */
+const latentCases: [FormatName, CompileOptions["activations"], KvType, number][] = [
+  ["q4f16_1", "int8", "q8", 14],
+  ["q0bf16", "float", "bf16", 40],
+]
+
 export function judge({
   open,
   traits = {},
@@ -56,6 +65,7 @@ export function judge({
   isExact,
   hasExperts = false,
   golden = everyGolden,
+  lacksLatent = false,
   isBrief = false,
   milliseconds,
 }: Judged): void {
@@ -127,7 +137,7 @@ export function judge({
     return { program, reference }
   }
 
-  test.each(
+  test.each<[FormatName, CompileOptions["activations"], KvType, number?]>(
     few([
       ["q4f16_1", "int8", "q8"],
       ["q4f32_1", "int8", "bf16"],
@@ -136,12 +146,13 @@ export function judge({
       ["q0f16", "float", "f16"],
       ["q0bf16", "float", "f32"],
       ["q4f16_1", "float", "bf16"],
-    ] as const),
+      ...(lacksLatent ? [] : latentCases),
+    ]),
   )(
     "%s with activations in %s, keys and values in %s, computes what the reference computes, the same in any company",
-    async (format, activations, kv) => {
-      const options = { format, activations, kv } as const
-      const { program, reference } = await both({ hidden: 72, intermediate: 100 }, options)
+    async (format, activations, kv, latent) => {
+      const shape = { hidden: 72, intermediate: 100, ...(latent ? { latent } : {}) }
+      const { program, reference } = await both(shape, { format, activations, kv })
       for (const salt of [1, 2, 3]) {
         const tokens = prompt(100, salt)
         const ours = await prefill(program, tokens, blocksFor(100))

@@ -17,11 +17,12 @@ const windows = [
   ["mistral-swa", 120], // its sequences hold a window each and never grow into each other
   ["gemma3", 320], // three layers of four hold a window each, one holds everything
 ] as const
+const latent = ["deepseek-v2-dense", 320] as const
 
 describe.each([
   { target: "reference", kv_dtype: "f32", models: [llama, ...windows] },
   { target: "cpu", kv_dtype: "f32", models: [llama, ...windows] },
-  { target: "cpu", kv_dtype: "q8", models: [llama, ...windows] },
+  { target: "cpu", kv_dtype: "q8", models: [llama, ...windows, latent] },
   { target: "vulkan", kv_dtype: "f32", models: [llama] },
   { target: "vulkan", kv_dtype: "q8", models: [llama] },
 ] as const)("on $target, keys and values in $kv_dtype", ({ target, kv_dtype, models }) => {

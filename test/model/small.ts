@@ -8,6 +8,7 @@ import {
   embed,
   experts,
   finish,
+  headLinear,
   hiddenIn,
   linear,
   multiply,
@@ -16,7 +17,7 @@ import {
   route,
   weight,
 } from "../../src/compiler/graph/builder.ts"
-import type { Graph, Node, Routing, Weight } from "../../src/compiler/graph/graph.ts"
+import type { Attention, Graph, Node, Routing, Weight } from "../../src/compiler/graph/graph.ts"
 import { quantise } from "../../src/model/weights/convert.ts"
 import { narrow } from "../../src/runtime/dtype.ts"
 import {
@@ -36,6 +37,7 @@ export interface SmallShape {
   takesHidden?: boolean // concat(embedding, hiddenIn) goes in, as EAGLE's heads do
   hidden?: number
   intermediate?: number
+  latent?: number // one key for all heads, whose first columns are the values
   /** Experts in the place of MLPs: of even layers the best of all, of odd ones those of the best groups, with a bias. */
   hasExperts?: boolean
 }
@@ -59,6 +61,20 @@ const grouped: Routing = {
 const VOCABULARY = 70
 const [HEADS, KV_HEADS, HEAD_DIM] = [4, 2, 6]
 
+/** Heads keep four of their columns and bring two to those of the key; they end as wide as they began. */
+function latentAttention(
+  q: Node,
+  h: Node,
+  w: (name: string, rows: number, columns: number) => Weight,
+  memory: Omit<Attention, "kvHeads" | "headDim"> & { latent: number },
+): Node {
+  const [kept, headDim] = [4, memory.latent + 4]
+  const queries = headLinear(q, w("k_up", HEADS * memory.latent, HEAD_DIM - kept), HEADS, kept)
+  const key = linear(h, w("k", headDim, h.columns))
+  const mixed = attention(queries, key, undefined, { ...memory, kvHeads: 1, headDim })
+  return headLinear(mixed, w("v_up", HEADS * HEAD_DIM, memory.latent), HEADS)
+}
+
 export function smallGraph(shape: SmallShape = {}): Graph {
   const {
     layers = 2,
@@ -69,6 +85,7 @@ export function smallGraph(shape: SmallShape = {}): Graph {
     hidden = 20,
     intermediate = 44,
     hasExperts,
+    latent,
   } = shape
   const rotation = { frequencies: [1, 0.1, 0.01], factor: 1 }
   const table = weight("embed", "embed", VOCABULARY, hidden)
@@ -84,18 +101,22 @@ export function smallGraph(shape: SmallShape = {}): Graph {
       weight(`layers.${layer}.${name}`, `${layer}.${name}`, rows, columns)
     const h = norm(x, w("attention_norm", hidden), 1e-5)
     const q = norm(linear(h, w("q", HEADS * HEAD_DIM, hidden)), w("q_norm", HEAD_DIM), 1e-5)
-    const k = linear(h, w("k", KV_HEADS * HEAD_DIM, hidden))
-    const v = linear(h, w("v", KV_HEADS * HEAD_DIM, hidden))
-    const mixed = attention(rope(q, HEAD_DIM, rotation), rope(k, HEAD_DIM, rotation), v, {
+    const memory = {
       layer,
       heads: HEADS,
-      kvHeads: KV_HEADS,
-      headDim: HEAD_DIM,
       scale: HEAD_DIM ** -0.5,
       cap: undefined,
       window: windows[layer % windows.length],
       sinks,
-    })
+    }
+    const mixed = latent
+      ? latentAttention(rope(q, HEAD_DIM, rotation), h, w, { ...memory, latent })
+      : attention(
+          rope(q, HEAD_DIM, rotation),
+          rope(linear(h, w("k", KV_HEADS * HEAD_DIM, hidden)), HEAD_DIM, rotation),
+          linear(h, w("v", KV_HEADS * HEAD_DIM, hidden)),
+          { ...memory, kvHeads: KV_HEADS, headDim: HEAD_DIM },
+        )
     x = add(x, linear(mixed, w("o", hidden, HEADS * HEAD_DIM)))
     const m = norm(x, w("mlp_norm", hidden), 1e-5)
     if (hasExperts) {

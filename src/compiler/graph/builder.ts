@@ -6,7 +6,7 @@ import type { Rotation } from "../../runtime/rotation.ts"
 import type { RowSet } from "../../runtime/step-rows.ts"
 import type { Activation, ElementwiseName } from "./elementwise.ts"
 import type { Attention, Graph, Node, Routing, Weight } from "./graph.ts"
-import { inOrder } from "./graph.ts"
+import { inOrder, valueDim } from "./graph.ts"
 
 /** A matrix `[rows, columns]`, or with no columns given a vector. */
 export function weight(name: string, tensor: string, rows: number, columns = 1): Weight {
@@ -75,17 +75,33 @@ export function linear(x: Node, weight: Weight, bias?: Weight): Node {
   }
 }
 
+/** Every head's columns by rows of its own of the weight; the first `kept` of them go behind the product as they are. */
+export function headLinear(x: Node, weight: Weight, heads: number, kept = 0): Node {
+  check(
+    x.columns === heads * (weight.columns + kept) && weight.rows % heads === 0,
+    `${weight.name} does not fit ${heads} heads of ${x.columns} columns`,
+  )
+  const columns = weight.rows + heads * kept
+  return { op: "headLinear", rows: x.rows, columns, inputs: [x], weight, heads, kept }
+}
+
 export function rope(x: Node, headDim: number, rotation: Rotation): Node {
   const turned = 2 * rotation.frequencies.length
   check(x.columns % headDim === 0 && turned <= headDim, "rope: heads do not fit")
   return { op: "rope", rows: x.rows, columns: x.columns, inputs: [x], headDim, rotation }
 }
 
-export function attention(q: Node, k: Node, v: Node, attention: Attention): Node {
-  const { heads, kvHeads, headDim } = attention
+/** Without `v` where values are columns of keys. */
+export function attention(q: Node, k: Node, v: Node | undefined, attention: Attention): Node {
+  const { heads, kvHeads, headDim, latent } = attention
   check(q.columns === heads * headDim, "attention: queries do not fit")
-  check(k.columns === kvHeads * headDim && v.columns === k.columns, "attention: keys do not fit")
-  return { op: "attention", rows: q.rows, columns: q.columns, inputs: [q, k, v], attention }
+  check(k.columns === kvHeads * headDim, "attention: keys do not fit")
+  check(
+    latent === undefined ? v?.columns === k.columns : !v && latent <= headDim,
+    "attention: values do not fit",
+  )
+  const columns = heads * valueDim(attention)
+  return { op: "attention", rows: q.rows, columns, inputs: v ? [q, k, v] : [q, k], attention }
 }
 
 export function route(x: Node, routing: Routing, bias?: Weight): Node {

@@ -65,10 +65,22 @@ export type Op =
       bias: Weight | undefined
       epilogue: "store" | "add" | { gated: Activation }
     }
+  /**
+   * x → the columns of each head by rows of its own of `weight`, which has as many for each; but for the first `kept` columns
+   * of a head, which stand unchanged behind its product.
+   */
+  | { op: "headLinear"; inputs: readonly [Node]; weight: Weight; heads: number; kept: number }
   /** x → the first elements of each head turned by its token's position, the others as they are. */
   | { op: "rope"; inputs: readonly [Node]; headDim: number; rotation: Rotation }
-  /** q, k, v → each head's mix of values; k and v are remembered for this layer, rounded to the cache's type, and read so. */
-  | { op: "attention"; inputs: readonly [Node, Node, Node]; attention: Attention }
+  /**
+   * q, k, v → each head's mix of values; k and v are remembered for this layer, rounded to the cache's type, and read so.
+   * Without v, where the values are columns of k.
+   */
+  | {
+      op: "attention"
+      inputs: readonly [Node, Node, Node] | readonly [Node, Node]
+      attention: Attention
+    }
   /** x, a column for each expert → how much each of them counts, 0 of those that the row does not go to. */
   | { op: "route"; inputs: readonly [Node]; routing: Routing; bias: Weight | undefined }
   /**
@@ -104,12 +116,18 @@ export interface Attention {
   layer: number
   heads: number
   kvHeads: number // query head h reads kv head floor(h / (heads / kvHeads))
-  headDim: number
+  headDim: number // of a key, and of a value unless these are latent
+  /** Values are the first so many columns of keys; absent: they are remembered by themselves. */
+  latent?: number
   scale: number // of q · k
   cap: number | undefined // a score s becomes cap * tanh(s / cap)
   window: number | undefined
   sinks: number
 }
+
+/** Numbers in a head's value. */
+export const valueDim = ({ headDim, latent }: Pick<Attention, "headDim" | "latent">) =>
+  latent ?? headDim
 
 /**
  * Which experts a row goes to: the `active` of the highest logits, or where a bias is added of the highest score and bias, the
@@ -213,6 +231,8 @@ function details(node: Node): string[] {
         ...(node.bias ? [`bias ${shown(node.bias)}`] : []),
         ...(node.epilogue === "store" ? [] : [`then ${epilogueText(node.epilogue)}`]),
       ]
+    case "headLinear":
+      return [shown(node.weight), `heads ${node.heads}`, `kept ${node.kept}`]
     case "rope": {
       const { frequencies, factor } = node.rotation
       const [first, last] = [frequencies[0]!, frequencies.at(-1)!]
@@ -223,11 +243,12 @@ function details(node: Node): string[] {
       ]
     }
     case "attention": {
-      const { layer, heads, kvHeads, headDim, scale, cap, window, sinks } = node.attention
+      const { layer, heads, kvHeads, headDim, latent, scale, cap, window, sinks } = node.attention
       const seen = window === undefined ? [] : [`window ${window}`, `sinks ${sinks}`]
       return [
         `layer ${layer}`,
         `heads ${heads}/${kvHeads} x ${headDim}`,
+        ...(latent === undefined ? [] : [`values ${latent} of them`]),
         `scale ${short(scale)}`,
         ...(cap === undefined ? [] : [`cap ${cap}`]),
         ...seen,

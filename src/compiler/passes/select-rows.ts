@@ -18,8 +18,8 @@ export function selectRows(graph: Graph): Graph {
     if (node.op !== "attention") {
       return { ...withInputs(node, node.inputs.map(wanted)), rows: "wanted" }
     }
-    const [q, k, v] = node.inputs
-    return { ...node, rows: "wanted", inputs: [wanted(q), k, v] }
+    const [q, ...remembered] = node.inputs
+    return { ...withInputs(node, [wanted(q), ...remembered]), rows: "wanted" }
   })
 }
 
@@ -28,7 +28,7 @@ function neededOfAllTokens(graph: Graph): Set<Node> {
   const needed = new Set<Node>()
   for (const node of graph.nodes.toReversed()) {
     if (needed.has(node)) for (const input of node.inputs) needed.add(input)
-    if (node.op === "attention") needed.add(node.inputs[1]).add(node.inputs[2])
+    if (node.op === "attention") for (const input of node.inputs.slice(1)) needed.add(input)
   }
   return needed
 }

@@ -3,7 +3,7 @@
 import type { BufferId, Step } from "../plan.ts"
 
 /** What is done to each row by itself. */
-export type RowStep = Exclude<Step, { op: "matmul" | "experts" | "attend" }>
+export type RowStep = Exclude<Step, { op: "matmul" | "headMatmul" | "experts" | "attend" }>
 
 /** A step by itself, or several that each row takes in turn, by their places in the plan. */
 export function runs(steps: readonly Step[]): number[][] {
@@ -24,7 +24,7 @@ export function runs(steps: readonly Step[]): number[][] {
 }
 
 export function isRowStep(step: Step): step is RowStep {
-  return step.op !== "matmul" && step.op !== "experts" && step.op !== "attend"
+  return !["matmul", "headMatmul", "experts", "attend"].includes(step.op)
 }
 
 /**

@@ -10,8 +10,16 @@ export interface Source {
   stacked?: number
   /** It is stored [columns, rows]. */
   transposed?: true
-  /** Neighbours of the first `turned` rows of each head are turned with each other; here the first half is with the second. */
-  neighbours?: { headDim: number; turned: number }
+  /**
+   * Each run of its rows is stored as columns: row r of run n is column r of the stored rows of that run, of which there are
+   * as many as the rows here have columns. `width`: the stored columns.
+   */
+  turnedRuns?: { width: number }
+  /**
+   * Neighbours of the first `turned` rows of each head are turned with each other; here the first half is with the second.
+   * `last`: they are the last rows of a stored head.
+   */
+  neighbours?: { headDim: number; turned: number; last?: true }
   /** Added to every value. */
   plus?: number
 }
@@ -157,9 +165,13 @@ export function storedRow({ rows, neighbours }: Source, row: number): number {
   return from + Math.floor(straight / run) * every + (straight % run)
 }
 
-function neighbour(row: number, { headDim, turned }: NonNullable<Source["neighbours"]>): number {
+function neighbour(
+  row: number,
+  { headDim, turned, last }: NonNullable<Source["neighbours"]>,
+): number {
   const at = row % headDim
-  if (at >= turned) return row
+  if (at >= turned) return last ? row - turned : row
   const half = turned / 2
-  return row - at + (at < half ? 2 * at : 2 * (at - half) + 1)
+  const first = row - at + (last ? headDim - turned : 0)
+  return first + (at < half ? 2 * at : 2 * (at - half) + 1)
 }

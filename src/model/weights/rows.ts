@@ -17,9 +17,11 @@ export function rowsOf(stored: StoredTensor, source: Source, columns: number): T
   const { codec } = stored
   const read = source.transposed
     ? (first: number, count: number) => readTransposed(stored, source, columns, first, count)
-    : source.rows || source.neighbours
-      ? (first: number, count: number) => readScattered(stored, source, first, count)
-      : (first: number, count: number) => stored.read(first, count)
+    : source.turnedRuns
+      ? (first: number, count: number) => readTurnedRuns(stored, source, columns, first, count)
+      : source.rows || source.neighbours
+        ? (first: number, count: number) => readScattered(stored, source, first, count)
+        : (first: number, count: number) => stored.read(first, count)
   const { plus } = source
   if (plus === undefined) return { codec, read }
   // The sum is rounded to float, not to what the tensor is stored in.
@@ -101,6 +103,31 @@ async function readTransposed(
     for (let row = 0; row < count; row++)
       for (let byte = 0; byte < size; byte++)
         values[(row * columns + column) * size + byte] = part[row * size + byte]!
+  }
+  return { rows: count, values }
+}
+
+/** Run by run, each whole: its rows become columns. */
+async function readTurnedRuns(
+  stored: StoredTensor,
+  { rows: runs, turnedRuns }: Source,
+  columns: number,
+  first: number,
+  count: number,
+): Promise<StoredRows> {
+  const size = elementBytes(stored.codec)
+  const { width } = turnedRuns!
+  const values = new Uint8Array(count * columns * size)
+  for (let run = Math.floor(first / width); run * width < first + count; run++) {
+    const part = (await stored.read(runs!.from + run * runs!.every, columns)).values
+    const begin = Math.max(first, run * width)
+    const end = Math.min(first + count, (run + 1) * width)
+    for (let row = begin; row < end; row++)
+      for (let column = 0; column < columns; column++) {
+        const from = (column * width + row - run * width) * size
+        const to = ((row - first) * columns + column) * size
+        for (let byte = 0; byte < size; byte++) values[to + byte] = part[from + byte]!
+      }
   }
   return { rows: count, values }
 }

@@ -218,14 +218,15 @@ function partFor({ name, dtype, shape, handle, position }: Located): Part {
 
 function find(opened: Opened, source: Source, rows: number, columns: number): Tensor {
   const { folder, anyFile, tensors } = opened
-  const packed = columns > 1 && findPacked(opened, source, rows, columns)
+  const isPacked = columns > 1 && !source.turnedRuns
+  const packed = isPacked && findPacked(opened, source, rows, columns)
   if (packed) return rowsOf(packed, source, columns)
   const tensor = tensors.get(source.tensor)
   if (!tensor) throw folder.broken(anyFile, `there is no tensor ${source.tensor}`)
   const { file, dtype, shape, handle, position } = tensor
   const all = source.rows?.of ?? rows
-  const { stacked } = source
-  const straight = stacked ? [stacked, all / stacked, columns] : [all, columns]
+  const { stacked, turnedRuns } = source
+  const straight = stacked ? [stacked, all / stacked, columns] : [all, turnedRuns?.width ?? columns]
   const matrix = source.transposed ? [columns, all] : straight
   const wanted = columns === 1 ? [all] : matrix
   if (shape.length !== wanted.length || shape.some((n, i) => n !== wanted[i]))

@@ -119,6 +119,7 @@ function constants(plan: Plan, steps: number): string[] {
     heads: Math.max(1, ...all.map(({ heads, kvHeads }) => heads / kvHeads)),
     kv_heads: 1,
     head_dim: Math.max(1, ...all.map(({ headDim }) => headDim)),
+    latent: Math.max(0, ...all.map(({ latent }) => latent ?? 0)) || undefined,
     number: plan.kv.toUpperCase(),
   }
   const values = {

@@ -60,6 +60,7 @@ export function keptParameters(plan: Plan): Kept[] {
       keep(gateUp, { rounded: step.input.kind === "int8", paired: true, matrices })
       keep(down, { rounded: rounded !== undefined, paired: false, matrices })
     }
+    if (step.op === "headMatmul") keep(step.weight, { rounded: false, paired: false, matrices: 1 })
   }
   return kept
 }

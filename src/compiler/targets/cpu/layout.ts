@@ -10,7 +10,7 @@ import { type GroupCodecName, groupCodecs } from "../../../runtime/format.ts"
 import type { KvShape, KvType, Manifest, ProgramBytes } from "../../../runtime/manifest.ts"
 import { BLOCK } from "../../../runtime/program.ts"
 import type { RowSet } from "../../../runtime/step-rows.ts"
-import type { Attention } from "../../graph/graph.ts"
+import { type Attention, valueDim } from "../../graph/graph.ts"
 import type { Codes, ParameterId, Plan, View } from "../../plan.ts"
 import { isHalves, keptBytes, keptParameters } from "./kept.ts"
 
@@ -281,7 +281,7 @@ export const attentions = ({ steps }: Pick<Plan, "steps">): Attention[] =>
 /** block_bytes of attention.h. */
 function blockBytes({ layers, kvHeads, headDim: { key, value } }: KvShape, kv: KvType): number {
   const numbers = BLOCK * (key + upTo(value, 16))
-  const scales = BLOCK * 2 * 4 // for each key and value
+  const scales = BLOCK * (value === 0 ? 1 : 2) * 4 // for each key and value
   const head = kv === "q8" ? numbers + scales : numbers * (kv === "f32" ? 4 : 2)
   return layers.length * kvHeads * head
 }
@@ -294,15 +294,18 @@ function scratchBytes(plan: Plan): number {
   return Math.max(0, ...attentions(plan).map((attention) => itemBytes(attention, plan.kv)))
 }
 
-function itemBytes({ heads, kvHeads, headDim }: Attention, kv: Plan["kv"]): number {
+function itemBytes(attention: Attention, kv: Plan["kv"]): number {
+  const { heads, kvHeads, headDim, latent } = attention
   const group = heads / kvHeads
-  const vectors = upTo(12 * group * (upTo(headDim, 16) + 2) * 4, LINE)
-  if (kv === "f32") return vectors
+  const width = upTo(valueDim(attention), 16)
+  const turned = latent === undefined ? 0 : 64 * width
+  const vectors = upTo((12 * group * (width + 2) + turned) * 4, LINE)
+  if (kv === "f32" || latent !== undefined) return vectors
   const rows = Math.ceil((group < 128 ? Math.floor(128 / group) * group : group) / 16)
-  const [pairs, width] = [Math.ceil(headDim / 32), Math.ceil(headDim / 16)]
+  const [pairs, columns] = [Math.ceil(headDim / 32), Math.ceil(headDim / 16)]
   const query = rows * pairs * 2
-  const step = pairs * 2 * 4 + 2 * 2 * width + 4 * 4
-  const sums = rows * width + rows + Math.ceil((rows * 16 * 4) / 1024)
+  const step = pairs * 2 * 4 + 2 * 2 * columns + 4 * 4
+  const sums = rows * columns + rows + Math.ceil((rows * 16 * 4) / 1024)
   return Math.max(vectors, 1024 * (query + step + sums))
 }
 

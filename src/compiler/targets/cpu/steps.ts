@@ -76,9 +76,11 @@ class Code implements StepCode {
         ? this.#product(step)
         : step.op === "experts"
           ? this.#experts(step)
-          : step.op === "attend"
-            ? this.#attention(step)
-            : this.#rows(run)
+          : step.op === "headMatmul"
+            ? this.#headProduct(step)
+            : step.op === "attend"
+              ? this.#attention(step)
+              : this.#rows(run)
     const entry = { kind, rows: step.rows.toUpperCase(), ...fields }
     this.entries.push(...this.#planLines(run, "  "), `  ${longInitialiser(entry, "  ")},`)
     this.count++
@@ -230,6 +232,32 @@ class Code implements StepCode {
     return name
   }
 
+  #headProduct(step: Extract<Step, { op: "headMatmul" }>): StructFields {
+    const { input, weight, heads, kept, output } = step
+    const { panels } = this.#weights[weight]!
+    const kind = {
+      weights: panelsText(panels),
+      rows: panels.rows / heads,
+      kept,
+      in_stride: strideOf(this.#plan, input),
+      out_stride: strideOf(this.#plan, output),
+    }
+    const name = this.#unit("heads", [
+      "void NAME(void *context, int64_t index, int32_t thread) {",
+      `  const struct head_kind kind = ${longInitialiser(kind, "  ")};`,
+      "  head_item(context, kind, index);",
+      "}",
+    ])
+    const fields = {
+      input: input.buffer,
+      from: input.from,
+      weight,
+      panels: panelsCount(panels),
+      output: output.buffer,
+    }
+    return { kind: "HEAD_PRODUCT", body: name, heads: longInitialiser(fields, "      ") }
+  }
+
   #attention(step: Extract<Step, { op: "attend" }>): StructFields {
     const { attention, place, query, output } = step
     const name = this.#unit("attention", [
@@ -256,8 +284,6 @@ class Code implements StepCode {
   /** How keys and values of a group lie in its blocks. */
   #storage({ group }: Place): StructFields {
     const { layers, kvHeads, headDim } = this.#plan.groups[group]!
-    if (headDim.key !== headDim.value)
-      throw new Error(`internal: keys of ${headDim.key} numbers and values of ${headDim.value}`)
     return {
       kv_heads: kvHeads,
       head_dim: headDim.key,
@@ -270,6 +296,7 @@ class Code implements StepCode {
     return initialiser({
       heads: a.heads,
       ...this.#storage(place),
+      latent: a.latent,
       scale: float(a.scale),
       cap: a.cap === undefined ? undefined : float(a.cap),
       window: a.window,
@@ -391,12 +418,14 @@ class Code implements StepCode {
         })
       case "storeKv": {
         const { group, layer } = step.place
+        // Without values these are the keys, and write_kv looks at keys alone.
+        const latent = step.value ? undefined : step.key.columns
         const fields = {
-          attention: initialiser(this.#storage(step.place)),
+          attention: initialiser({ ...this.#storage(step.place), latent }),
           group,
           layer: differing.layer(layer),
           key: row(step.key),
-          value: row(step.value),
+          value: row(step.value ?? step.key),
           token: "token",
         }
         return call("store_kv_row", "stored_kv", fields, "m")

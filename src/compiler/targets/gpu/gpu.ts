@@ -34,6 +34,8 @@ export function kvOf({ kv, groups }: Plan): Manifest["kv"] {
 export async function prepareGpu(plan: Plan, target: GpuKind): Promise<Build> {
   if (plan.steps.some(({ op }) => op === "experts"))
     throw problem("target_lacks", { target, model: `experts (${plan.architecture})` })
+  if (plan.steps.some(({ op }) => op === "headMatmul"))
+    throw problem("target_lacks", { target, model: `latent attention (${plan.architecture})` })
   const unprinted = tapeOf(plan)
   const { tape, kernels } = unprinted
   const made = [JSON.stringify(tape), JSON.stringify(kernels, replaceSets), printersHash()]

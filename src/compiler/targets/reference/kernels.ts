@@ -2,7 +2,7 @@
 // is rounded to float, and sums are added in the order of arithmetic.ts or, within one lane, of the columns.
 
 import { nearestEven } from "../../../runtime/dtype.ts"
-import type { Attention, Groups, Routing } from "../../graph/graph.ts"
+import { type Attention, type Groups, type Routing, valueDim } from "../../graph/graph.ts"
 import * as arithmetic from "./arithmetic.ts"
 import type { Floats, Codes as StoredCodes } from "./parameters.ts"
 
@@ -248,7 +248,7 @@ export function rope(
 /** What a layer remembers: a row for each position of each block. */
 export interface Cache {
   keys: Float32Array // [blocks * BLOCK, kvHeads * headDim]
-  values: Float32Array
+  values: Float32Array // the keys themselves where these hold the values
   /** Where keys and values are codes of 8 bits: what each head's are multiplied with. */
   scales?: { keys: Float32Array; values: Float32Array } // [blocks * BLOCK, kvHeads]
 }
@@ -287,7 +287,7 @@ const weights = new Float32Array(STEP)
 const lanes = new Float32Array(16)
 
 /** What is read of attention's shape. */
-type Shape = Pick<Attention, "heads" | "kvHeads" | "headDim" | "scale" | "cap">
+type Shape = Pick<Attention, "heads" | "kvHeads" | "headDim" | "latent" | "scale" | "cap">
 
 /**
  * One row of attention. Query head h reads key-value head floor(h / (heads / kvHeads)). The context is one softmax, or one for
@@ -301,20 +301,21 @@ export function attend(
   seen: Seen | readonly Seen[],
   out: Rows,
 ): void {
-  const { heads, headDim } = shape
+  const { heads } = shape
+  const width = valueDim(shape)
   for (let head = 0; head < heads; head++) {
     const softmax = (seen: Seen) => softmaxOf(query, row, head, shape, cache, seen)
     const { sum, mixed } = "slots" in seen ? softmax(seen) : merged(seen.map(softmax))
     const inverse = fround(1 / sum)
-    const to = at(out, row) + head * headDim
-    for (let i = 0; i < headDim; i++) out.data[to + i] = mixed[i]! * inverse
+    const to = at(out, row) + head * width
+    for (let i = 0; i < width; i++) out.data[to + i] = mixed[i]! * inverse
   }
 }
 
 interface Softmax {
   most: number // the largest score
   sum: number // of the weights e^(score - most)
-  mixed: Float32Array // [headDim] the values times their weights
+  mixed: Float32Array // [valueDim] the values times their weights
 }
 
 /** Of one head. Merged step by step; within one, position p is in lane p mod 16. */
@@ -332,7 +333,7 @@ function softmaxOf(
   const q = at(query, row) + head * headDim
   const kvHead = Math.floor((head * kvHeads) / heads)
   const lane = kvHead * headDim
-  const mixed = new Float32Array(headDim)
+  const mixed = new Float32Array(valueDim(shape)) // of values, which lie as far apart as keys
   let most = LOWEST
   let sum = 0
   for (let first = 0, next = 0; first < slots.length; first = next) {
@@ -352,13 +353,13 @@ function softmaxOf(
     const correction = exp(fround(most - largest))
     most = largest
     lanes.fill(0)
-    for (let i = 0; i < headDim; i++) mixed[i]! *= correction
+    for (let i = 0; i < mixed.length; i++) mixed[i]! *= correction
     for (let j = first; j < next; j++) {
       let weight = exp(fround(weights[j - first]! - largest))
       const v = slots[j]! * width + lane
       lanes[positions[j]! % lanes.length]! += weight
       if (scales) weight = fround(weight * scales.values[slots[j]! * kvHeads + kvHead]!)
-      for (let i = 0; i < headDim; i++) mixed[i] = fma(weight, values[v + i]!, mixed[i]!)
+      for (let i = 0; i < mixed.length; i++) mixed[i] = fma(weight, values[v + i]!, mixed[i]!)
     }
     sum = fround(fround(sum * correction) + total(lanes))
   }

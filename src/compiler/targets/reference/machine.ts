@@ -31,6 +31,7 @@ import {
   type Step,
   type View,
 } from "../../plan.ts"
+import type { RowStep } from "../runs.ts"
 import { fma } from "./arithmetic.ts"
 import * as kernels from "./kernels.ts"
 import { type Floats, readRow, type Stored } from "./parameters.ts"
@@ -38,6 +39,7 @@ import { attendTiles, multiplyTiles } from "./tiles.ts"
 
 type Four = readonly [number, number, number, number]
 type Matmul = Extract<Step, { op: "matmul" }>
+type HeadMatmul = Extract<Step, { op: "headMatmul" }>
 type Attend = Extract<Step, { op: "attend" }>
 type ExpertsStep = Extract<Step, { op: "experts" }>
 type Product = (row: number, wanted: Four, out: Float64Array) => void
@@ -96,10 +98,15 @@ export class Machine {
         keys: new Float32Array(heads * key),
         values: new Float32Array(heads * value),
       })
-      return layers.map(() => ({
-        ...pair(headDim.key, headDim.value),
-        ...(plan.kv === "q8" ? { scales: pair(1, 1) } : {}),
-      }))
+      return layers.map((): kernels.Cache => {
+        const own = pair(headDim.key, headDim.value)
+        const scales = plan.kv === "q8" ? pair(1, headDim.value && 1) : undefined
+        if (headDim.value === 0) {
+          own.values = own.keys
+          if (scales) scales.values = scales.keys
+        }
+        return { ...own, ...(scales ? { scales } : {}) }
+      })
     })
     this.#sampler = createSampler(plan.shapes.vocabulary)
     this.#stepRows = new StepRows(limits, plan.sinks)
@@ -126,8 +133,10 @@ export class Machine {
     }
     for (const { keys, values, scales } of this.#caches[group]!) {
       copy(keys, headDim.key)
+      if (scales) copy(scales.keys, 1)
+      if (headDim.value === 0) continue
       copy(values, headDim.value)
-      if (scales) for (const of of [scales.keys, scales.values]) copy(of, 1)
+      if (scales) copy(scales.values, 1)
     }
   }
 
@@ -135,6 +144,7 @@ export class Machine {
     const count = this.#stepRows.tokensOf(step.rows).length
     if (step.op === "matmul") this.#multiply(step, count, cancel)
     else if (step.op === "experts") this.#experts(step, count, cancel)
+    else if (step.op === "headMatmul") this.#multiplyHeads(step, count, cancel)
     else if (step.op === "attend") this.#attend(step, input, cancel)
     else {
       const work = this.#rowWork(step, input)
@@ -146,10 +156,7 @@ export class Machine {
   }
 
   /** What a step does to each of its rows. */
-  #rowWork(
-    step: Exclude<Step, Matmul | ExpertsStep | Attend>,
-    input: StepInput,
-  ): (row: number) => void {
+  #rowWork(step: RowStep, input: StepInput): (row: number) => void {
     const tokens = this.#stepRows.tokensOf(step.rows)
     switch (step.op) {
       case "embed": {
@@ -231,7 +238,7 @@ export class Machine {
     const [x, out] = [this.#rows(query), this.#rows(output)]
     const cache = this.#cacheOf(place)
     const tokens = this.#stepRows.tokensOf(rows)
-    const { window, sinks } = attention
+    const { latent, window, sinks } = attention
     const visible = { group: place.group, window, sinks, span }
     const items = this.#stepRows.attentionItems(ofTokens(rows), ROWS_AT_ONCE, visible)
     for (let first = 0, next = 0; first < items.length; first = next) {
@@ -242,7 +249,7 @@ export class Machine {
         poll(cancel)
         const seen = spans.map((number) => this.#seen(tokens[row]!, visible, number, input))
         if (span !== undefined) kernels.attend(x, row, attention, cache, seen, out)
-        else if (this.#arithmetic === "matrix unit" && kv !== "f32")
+        else if (this.#arithmetic === "matrix unit" && kv !== "f32" && latent === undefined)
           attendTiles(x, row, attention, kv, cache, seen[0]!, out)
         else kernels.attend(x, row, attention, cache, seen[0]!, out)
       }
@@ -268,27 +275,30 @@ export class Machine {
   #memory(step: Extract<Step, { op: "storeKv" }>): (row: number) => void {
     const { group } = step.place
     const slots = this.#stepRows.slotsIn(group)
-    const [key, value] = [this.#rows(step.key), this.#rows(step.value)]
+    const key = this.#rows(step.key)
+    const value = step.value && this.#rows(step.value)
     const { keys, values, scales } = this.#cacheOf(step.place)
     const { kv, groups } = this.#plan
     if (scales) {
       const { kvHeads, headDim } = groups[group]!
       const [keyDim, valueDim] = [headDim.key, headDim.value]
       return (token) => {
-        const [k, v] = [kernels.rowOf(key, token), kernels.rowOf(value, token)]
+        const [k, v] = [kernels.rowOf(key, token), value && kernels.rowOf(value, token)]
         const slot = slots[token]!
         for (let head = 0; head < kvHeads; head++) {
           const at = slot * kvHeads + head
           scales.keys[at] = kernels.codeHead(k, head * keyDim, keyDim, keys, at * keyDim)
+          if (!v) continue
           scales.values[at] = kernels.codeHead(v, head * valueDim, valueDim, values, at * valueDim)
         }
       }
     }
     const round = rounding[kv as FloatType]
     return (token) => {
-      const [k, v] = [kernels.rowOf(key, token), kernels.rowOf(value, token)]
+      const [k, v] = [kernels.rowOf(key, token), value && kernels.rowOf(value, token)]
       const slot = slots[token]!
       for (let i = 0; i < k.length; i++) keys[slot * k.length + i] = round(k[i]!)
+      if (!v) return
       for (let i = 0; i < v.length; i++) values[slot * v.length + i] = round(v[i]!)
     }
   }
@@ -343,6 +353,34 @@ export class Machine {
           weightOf(row),
         ]
         for (let n = 0; n < sums.length; n++) sums[n] = fma(weight, values[n]!, sums[n]!)
+      }
+    }
+  }
+
+  /** Each head by its own rows of the matrix, which are floats whatever they are stored in. */
+  #multiplyHeads(
+    { input, weight, heads, kept, output }: HeadMatmul,
+    count: number,
+    cancel: CancelWord,
+  ) {
+    const matrix = this.#parameters[weight] as Floats
+    const [x, out] = [this.#rows(input), this.#rows(output)]
+    const [given, made] = [x.columns / heads, out.columns / heads]
+    const rows = made - kept
+    const four = new Float64Array(4)
+    for (let head = 0; head < heads; head++) {
+      poll(cancel)
+      const own = { ...x, from: x.from + head * given + kept }
+      for (let row = 0; row < count; row++) {
+        const at = kernels.at(out, row) + head * made
+        for (let n = 0; n < rows; n += 4) {
+          const next = (i: number) => head * rows + Math.min(n + i, rows - 1)
+          const wanted: Four = [next(0), next(1), next(2), next(3)]
+          kernels.dotFour(own, row, matrix, wanted, 0, matrix.columns, four)
+          out.data.set(four.subarray(0, Math.min(4, rows - n)), at + n)
+        }
+        const product = kernels.at(own, row)
+        out.data.set(x.data.subarray(product - kept, product), at + rows)
       }
     }
   }

@@ -17,6 +17,7 @@ enum { BLOCK = 16, STEP = 64, ATTENTION_ROWS = 4, ATTENTION_POSITIONS = 12 };
 
 struct attention {
   int64_t heads, kv_heads, head_dim, layers, layer;
+  int64_t latent;  // values are the first so many columns of keys; 0: they lie behind the keys, as wide
   int64_t window;  // positions that a query sees, itself included; 0: all before it
   int64_t sinks;   // first positions that it sees in any case
   enum number number;
@@ -25,15 +26,17 @@ struct attention {
 };
 
 INLINE int64_t head_width(int64_t head_dim) { return round_up(head_dim, 16); }
+INLINE int64_t value_dim(struct attention a) { return a.latent ? a.latent : a.head_dim; }
+INLINE int64_t value_width(struct attention a) { return head_width(value_dim(a)); }
 INLINE size_t keys_bytes(struct attention a) {
   return (size_t)(a.head_dim * BLOCK) * number_size(a.number);
 }
 INLINE size_t values_bytes(struct attention a) {
-  return (size_t)(head_width(a.head_dim) * BLOCK) * number_size(a.number);
+  return a.latent ? 0 : (size_t)(head_width(a.head_dim) * BLOCK) * number_size(a.number);
 }
 INLINE size_t codes_bytes(struct attention a) { return keys_bytes(a) + values_bytes(a); }
 INLINE size_t head_bytes(struct attention a) {
-  return codes_bytes(a) + (a.number == Q8 ? 2 * BLOCK * sizeof(float) : 0);
+  return codes_bytes(a) + (a.number == Q8 ? (a.latent ? 1 : 2) * BLOCK * sizeof(float) : 0);
 }
 INLINE size_t block_bytes(struct attention a) {
   return (size_t)(a.layers * a.kv_heads) * head_bytes(a);
@@ -48,7 +51,7 @@ INLINE vec key_scales(const struct attention a, const uint8_t *head) {
   return vec_load((const float *)(head + codes_bytes(a)));
 }
 INLINE vec value_scales(const struct attention a, const uint8_t *head) {
-  return vec_load((const float *)(head + codes_bytes(a)) + BLOCK);
+  return vec_load((const float *)(head + codes_bytes(a)) + (a.latent ? 0 : BLOCK));
 }
 
 // Up to sixteen floats from column d on, zeros behind the last.
@@ -78,13 +81,13 @@ INLINE void write_codes(const struct attention a, uint8_t *head, int64_t place, 
   int8_t *values = (int8_t *)head + keys_bytes(a) + place * head_width(a.head_dim);
   vec of_key, of_value;
   scales[place] = head_scale(a, key, &of_key);
-  scales[BLOCK + place] = head_scale(a, value, &of_value);
+  if (!a.latent) scales[BLOCK + place] = head_scale(a, value, &of_value);
   for (int64_t d = 0; d < a.head_dim; d += 16) {
     int8_t codes[16];
     vec_store_i8(codes, vec_mul(head_part(a, key, d), of_key));
     for (int64_t i = 0; i < 16 && d + i < a.head_dim; i++)
       head[(d + i) * BLOCK + place] = (uint8_t)codes[i];
-    vec_store_i8(values + d, vec_mul(head_part(a, value, d), of_value));
+    if (!a.latent) vec_store_i8(values + d, vec_mul(head_part(a, value, d), of_value));
   }
 }
 
@@ -101,9 +104,10 @@ INLINE void write_kv(const struct attention a, uint8_t *head, int64_t place, con
     vec_store_number(a.number, rounded, vec_load(key + d));
     for (int64_t i = 0; i < 16 && d + i < a.head_dim; i++)
       memcpy(head + (size_t)((d + i) * BLOCK + place) * size, rounded + (size_t)i * size, size);
-    vec_store_number(a.number,
-                     head + keys_bytes(a) + (size_t)(place * head_width(a.head_dim) + d) * size,
-                     vec_load(value + d));
+    if (!a.latent)
+      vec_store_number(a.number,
+                       head + keys_bytes(a) + (size_t)(place * head_width(a.head_dim) + d) * size,
+                       vec_load(value + d));
   }
 }
 
@@ -111,7 +115,7 @@ INLINE void write_kv(const struct attention a, uint8_t *head, int64_t place, con
 struct attention_rows {
   const float *query[ATTENTION_ROWS];  // [head_dim]
   int64_t position[ATTENTION_ROWS];
-  float *sum;            // [rows, head_width]  what softmax has weighed so far
+  float *sum;            // [rows, value_width]  what softmax has weighed so far
   float *largest;        // [rows]
   float *total;          // [rows]
   uint8_t *const *next;  // the following step's four blocks where these rows fetch them, or none
@@ -174,11 +178,11 @@ INLINE void score_step(const struct attention a, const int rows, uint8_t *const 
 
 // sum = sum * correction + weights x values, over `width` vectors of the head from `d` on.
 INLINE void weigh_step(const struct attention a, const int rows, const int width, int64_t d,
-                       uint8_t *const heads[4], uint32_t seen_lo, uint32_t seen_hi,
+                       const uint8_t *const values_of[4], uint32_t seen_lo, uint32_t seen_hi,
                        float weights[ATTENTION_ROWS][STEP], const float correction[ATTENTION_ROWS],
                        float *sums) {
   const size_t size = number_size(a.number);
-  const int64_t stride = head_width(a.head_dim);
+  const int64_t stride = value_width(a);
   vec sum[ATTENTION_ROWS][4];
 #pragma GCC unroll 4
   for (int i = 0; i < rows; i++)
@@ -189,7 +193,7 @@ INLINE void weigh_step(const struct attention a, const int rows, const int width
   for (int t = 0; t < STEP; t++) {
     // A position that no row sees may hold another sequence's leavings; zero times NaN would be NaN.
     if (!(seen >> t & 1)) continue;
-    const uint8_t *at = heads[t / BLOCK] + keys_bytes(a) + (size_t)(t % BLOCK * stride + d) * size;
+    const uint8_t *at = values_of[t / BLOCK] + (size_t)(t % BLOCK * stride + d) * size;
     vec values[4];
 #pragma GCC unroll 4
     for (int v = 0; v < width; v++)
@@ -208,7 +212,8 @@ INLINE void weigh_step(const struct attention a, const int rows, const int width
 }
 
 INLINE void attend_rows(const struct attention a, const int rows, int64_t first, int64_t kept,
-                        uint8_t *const heads[4], const struct attention_rows *r) {
+                        uint8_t *const heads[4], const uint8_t *const values[4],
+                        const struct attention_rows *r) {
   vec scores[ATTENTION_ROWS][4];
   float weights[ATTENTION_ROWS][STEP], correction[ATTENTION_ROWS];
   uint32_t seen[4] = {0};
@@ -245,11 +250,11 @@ INLINE void attend_rows(const struct attention a, const int rows, int64_t first,
     r->largest[i] = largest;
   }
   uint32_t lo = seen[0] | seen[1] << 16, hi = seen[2] | seen[3] << 16;
-  const int vectors = (int)(head_width(a.head_dim) / 16);
+  const int vectors = (int)(value_width(a) / 16);
   for (int v = 0; v + 4 <= vectors; v += 4)
-    weigh_step(a, rows, 4, 16 * v, heads, lo, hi, weights, correction, r->sum);
+    weigh_step(a, rows, 4, 16 * v, values, lo, hi, weights, correction, r->sum);
   if (vectors % 4)
-    weigh_step(a, rows, vectors % 4, 16 * (vectors / 4 * 4), heads, lo, hi, weights, correction,
+    weigh_step(a, rows, vectors % 4, 16 * (vectors / 4 * 4), values, lo, hi, weights, correction,
                r->sum);
 }
 
@@ -268,7 +273,7 @@ struct attention_item {
   int64_t tokens, kept;      // kept: first position still held besides the sinks
   const float *query;        // [tokens, query_stride]: head h at h * head_dim
   int64_t query_stride;
-  float *out;  // [tokens, out_stride]: head h at h * head_dim
+  float *out;  // [tokens, out_stride]: head h at h * value_dim
   int64_t out_stride;
 };
 
@@ -286,16 +291,30 @@ INLINE void step_heads(const struct attention a, const struct attention_item *it
   }
 }
 
-// Floats of scratch that one item needs: (head_width + 2) for each of its rows.
+// Floats of scratch that one item needs: (value_width + 2) for each of its rows, and a step's values where keys hold them.
 INLINE int64_t attention_scratch(struct attention a) {
-  return ATTENTION_POSITIONS * (a.heads / a.kv_heads) * (head_width(a.head_dim) + 2);
+  return ATTENTION_POSITIONS * (a.heads / a.kv_heads) * (value_width(a) + 2) +
+         (a.latent ? STEP * value_width(a) : 0);
+}
+
+// Keys lie column by column and values position by position: those that are both are turned around for all rows of an item,
+// one block of the step after the other.
+INLINE void turn_keys(const struct attention a, uint8_t *const heads[4], uint8_t *turned,
+                      const uint8_t *values[4]) {
+  const size_t size = number_size(a.number), row = (size_t)value_width(a) * size;
+  for (int b = 0; b < 4; b++, turned += BLOCK * row) {
+    values[b] = turned;
+    for (int64_t d = 0; d < a.latent; d++)
+      for (int64_t i = 0; i < BLOCK; i++)
+        memcpy(turned + (size_t)i * row + (size_t)d * size,
+               heads[b] + (size_t)(d * BLOCK + i) * size, size);
+  }
 }
 
 // `scratch`: attention_scratch floats.
 INLINE void attend(const struct attention a, const struct attention_item *item, int64_t kv_head,
                    float *scratch) {
-  const int64_t group = a.heads / a.kv_heads, width = head_width(a.head_dim),
-                rows = item->tokens * group;
+  const int64_t group = a.heads / a.kv_heads, width = value_width(a), rows = item->tokens * group;
   float *sums = scratch, *largest = sums + rows * width, *total = largest + rows;
   for (int64_t i = 0; i < rows * width; i++) sums[i] = 0;
   for (int64_t i = 0; i < rows; i++) largest[i] = LOWEST, total[i] = 0;
@@ -308,6 +327,11 @@ INLINE void attend(const struct attention a, const struct attention_item *item, 
     uint8_t *heads[4], *next[4];
     step_heads(a, item, kv_head, first, heads);
     step_heads(a, item, kv_head, first + STEP, next);
+    const uint8_t *values[4];
+    if (a.latent)
+      turn_keys(a, heads, (uint8_t *)(total + rows), values);
+    else
+      for (int b = 0; b < 4; b++) values[b] = heads[b] + keys_bytes(a);
     for (int64_t row = 0; row < rows; row += ATTENTION_ROWS) {
       struct attention_rows r = {.sum = sums + row * width,
                                  .largest = largest + row,
@@ -321,27 +345,28 @@ INLINE void attend(const struct attention a, const struct attention_item *item, 
       }
       switch (count) {
         case 4:
-          attend_rows(a, 4, first, item->kept, heads, &r);
+          attend_rows(a, 4, first, item->kept, heads, values, &r);
           break;
         case 3:
-          attend_rows(a, 3, first, item->kept, heads, &r);
+          attend_rows(a, 3, first, item->kept, heads, values, &r);
           break;
         case 2:
-          attend_rows(a, 2, first, item->kept, heads, &r);
+          attend_rows(a, 2, first, item->kept, heads, values, &r);
           break;
         default:
-          attend_rows(a, 1, first, item->kept, heads, &r);
+          attend_rows(a, 1, first, item->kept, heads, values, &r);
       }
     }
   }
   for (int64_t row = 0; row < rows; row++) {
     int64_t token = row / group, head = kv_head * group + row % group;
-    float *out = item->out + token * item->out_stride + head * a.head_dim;
+    const int64_t dim = value_dim(a);
+    float *out = item->out + token * item->out_stride + head * dim;
     vec inverse = vec_set(1.0f / total[row]);
     float lanes[16];
-    for (int64_t d = 0; d < a.head_dim; d += 16) {
+    for (int64_t d = 0; d < dim; d += 16) {
       vec_store(lanes, vec_mul(vec_load(sums + row * width + d), inverse));
-      memcpy(out + d, lanes, (size_t)(a.head_dim - d < 16 ? a.head_dim - d : 16) * 4);
+      memcpy(out + d, lanes, (size_t)(dim - d < 16 ? dim - d : 16) * 4);
     }
   }
 }

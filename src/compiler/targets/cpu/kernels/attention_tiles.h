@@ -418,20 +418,23 @@ INLINE void attend_tiles(const struct attention a, const struct attention_item *
 
 // ------------------------------------------------------------------ either way
 
+// Keys that hold their values are read by vectors alone.
+INLINE int takes_tiles(const struct attention a, int tiles) {
+  return !a.latent && takes_planes(a.number, tiles);
+}
 // Neighbouring positions of an item at most, and the floats of scratch that layout.ts must keep for it: enough for either way,
 // whole lines.
 INLINE int64_t item_positions(const struct attention a, int tiles) {
-  return takes_planes(a.number, tiles) ? tiles_positions(a.heads / a.kv_heads)
-                                       : ATTENTION_POSITIONS;
+  return takes_tiles(a, tiles) ? tiles_positions(a.heads / a.kv_heads) : ATTENTION_POSITIONS;
 }
 INLINE int64_t item_scratch(const struct attention a) {
   int64_t floats = round_up(attention_scratch(a), LINE / 4), tiles = tiles_scratch(a);
-  return a.number != F32 && tiles > floats ? tiles : floats;
+  return a.number != F32 && !a.latent && tiles > floats ? tiles : floats;
 }
 INLINE void attend_item(const struct attention a, int tiles, const struct attention_item *item,
                         int64_t kv_head, float *scratch) {
 #ifdef __AMX_BF16__
-  if (takes_planes(a.number, tiles)) {
+  if (takes_tiles(a, tiles)) {
     attend_tiles(a, item, kv_head, scratch);
     return;
   }

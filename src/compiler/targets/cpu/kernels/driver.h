@@ -228,6 +228,16 @@ static void product_step(sinter_model *m, const struct step *s) {
 
 #include "experts.h"
 
+static void head_step(sinter_model *m, const struct step *s) {
+  const struct head_step *h = &s->heads;
+  struct head_loop loop = {.cancel = m->step->cancel,
+                           .panels = m->weights[h->weight],
+                           .in = (float *)m->buffers[h->input] + h->from,
+                           .out = (float *)m->buffers[h->output],
+                           .count = m->sets[s->rows].count};
+  if (loop.count) m->host->parallel_for(m->host, h->panels, s->body, &loop);
+}
+
 static void attention_step(sinter_model *m, const struct step *s) {
   const struct attention_step *a = &s->attention;
   struct attention_loop loop = {
@@ -331,7 +341,7 @@ INLINE void store_kv_row(const sinter_model *m, const struct stored_kv r) {
   uint8_t *cache = m->kv[r.group] + (size_t)(r.layer * a.kv_heads) * head_bytes(a);
   for (int64_t h = 0; h < a.kv_heads; h++)
     write_kv(a, block_head(a, cache, block, h), position % BLOCK, r.key + h * a.head_dim,
-             r.value + h * a.head_dim);
+             r.value + h * value_dim(a));
 }
 
 // What is done to each element by itself, or to two that stand in the same place.
@@ -384,6 +394,9 @@ static int32_t run_plan(sinter_model *m) {
         break;
       case EXPERTS:
         experts_step(m, s);
+        break;
+      case HEAD_PRODUCT:
+        head_step(m, s);
         break;
       case ATTEND:
         attention_step(m, s);

@@ -74,6 +74,61 @@ INLINE void product_item(const struct product_loop *loop, const struct product_k
                            kind.epilogue, &part, panel, end);
 }
 
+// Heads, each by rows of its own of one matrix.
+struct head_loop {
+  const int32_t *cancel;
+  const uint8_t *panels;
+  const float *in;
+  float *out;
+  int64_t count;  // rows of activations
+};
+struct head_kind {
+  struct panels weights;
+  int64_t rows;  // of the matrix for each head
+  int64_t kept;  // first columns of a head, which are not multiplied
+  int64_t in_stride, out_stride;
+};
+
+// A panel against all rows. A panel that several heads share is multiplied with each of them, and each takes its own rows.
+INLINE void head_item(const struct head_loop *loop, const struct head_kind kind, int64_t index) {
+  if (is_set(loop->cancel)) return;
+  const struct panels w = kind.weights;
+  const uint8_t *panel = loop->panels + (size_t)index * panels_panel_bytes(w);
+  const int64_t first = index * PANEL, end = first + PANEL < w.rows ? first + PANEL : w.rows,
+                given = w.columns + kind.kept, made = kind.rows + kind.kept;
+  for (int64_t head = first / kind.rows; head * kind.rows < end; head++) {
+    const int64_t begins = head * kind.rows, from = begins > first ? begins : first,
+                  to = begins + kind.rows < end ? begins + kind.rows : end;
+    const float *in = loop->in + head * given + kind.kept;
+    float *out = loop->out + head * made;
+    for (int64_t row = 0; row < loop->count;) {
+      const int64_t left = loop->count - row, height = left < TILE_ROWS ? left : TILE_ROWS;
+      vec sums[TILE_ROWS][4];
+      const float *rows = in + row * kind.in_stride;
+      switch (height) {
+#define TILE(n)                                               \
+  case n:                                                     \
+    tile_floats(w, n, 0, panel, rows, kind.in_stride, sums);  \
+    break;
+#if TILE_ROWS == 6
+        TILE(6) TILE(5) TILE(4) TILE(3) TILE(2)
+#endif
+        TILE(1)
+#undef TILE
+      }
+      for (int64_t i = 0; i < height; i++, row++) {
+        float lanes[PANEL];
+        vec_store(lanes, sums[i][0]);
+        vec_store(lanes + 16, sums[i][1]);
+        float *own = out + row * kind.out_stride;
+        memcpy(own + from - begins, lanes + from - first, (size_t)(to - from) * 4);
+        if (from == begins)
+          memcpy(own + kind.rows, in + row * kind.in_stride - kind.kept, (size_t)kind.kept * 4);
+      }
+    }
+  }
+}
+
 struct attention_loop {
   const sinter_step_arrays *step;
   const struct row_set *set;
@@ -112,7 +167,7 @@ INLINE void attention_item(const struct attention_loop *loop, const struct atten
 
 // A step of the plan, as the emitted table has it: the function that computes it, and what of it others that share the
 // function have otherwise. Buffers and weights are the plan's numbers; strides and what views begin `from` are floats.
-enum step_kind { ROW_BY_ROW, PRODUCT, EXPERTS, ATTEND };
+enum step_kind { ROW_BY_ROW, PRODUCT, HEAD_PRODUCT, EXPERTS, ATTEND };
 enum { NO_BIAS = -1 };
 
 struct product_step {
@@ -140,6 +195,14 @@ struct experts_step {
   int64_t out_columns;
 };
 
+struct head_step {
+  int input;
+  int64_t from;
+  int weight;
+  int64_t panels;  // of the weight
+  int output;
+};
+
 struct attention_step {
   int query;
   int64_t from, query_stride;
@@ -159,6 +222,7 @@ struct step {
     };
     struct product_step product;
     const struct experts_step *experts;
+    struct head_step heads;
     struct attention_step attention;
   };
 };

@@ -269,7 +269,7 @@ class World {
     const { kvHeads, headDim } = this.plan.groups[step.place.group]!
     for (const of of ["keys", "values"] as const) {
       const [view, dim] =
-        of === "keys" ? ([step.key, headDim.key] as const) : ([step.value, headDim.value] as const)
+        of === "keys" ? ([step.key, headDim.key] as const) : ([step.value!, headDim.value] as const)
       const x = kernels.rowOf(this.#rows(view), row)
       for (let head = 0; head < kvHeads; head++) {
         const at = slot * kvHeads + head

@@ -373,7 +373,7 @@ const fragments: { [Op in RowStep["op"]]: Fragment<Of<Op>> } = {
     },
   },
   storeKv: {
-    touches: ({ key, value }) => [reads(key, "any"), reads(value, "any")],
+    touches: ({ key, value }) => [key, value].flatMap((view) => (view ? reads(view, "any") : [])),
     hasBarriers: ({ kv }) => kv === "q8",
     write: storeKv,
   },
@@ -566,10 +566,9 @@ function quantize(to: Fragments, { input, output }: Of<"quantize">): void {
 function storeKv(to: Fragments, step: Of<"storeKv">): void {
   const layout = kvLayout(to.plan.kv, to.plan.groups[step.place.group]!)
   const { keyWidth, valueWidth, headDim } = layout
-  const both: Stored[] = [
-    { of: "keys", view: step.key, dim: headDim.key, width: keyWidth },
-    { of: "values", view: step.value, dim: headDim.value, width: valueWidth },
-  ]
+  const both: Stored[] = [{ of: "keys", view: step.key, dim: headDim.key, width: keyWidth }]
+  if (step.value)
+    both.push({ of: "values", view: step.value, dim: headDim.value, width: valueWidth })
   if (layout.kv === "q8") storeCodes(to, step, layout, both)
   else storeFloats(to, step, layout, both)
 }
