@@ -34,7 +34,7 @@ export function modelsPage(): string {
     "",
     "Folders that were quantised before they were published open with the `quant_method` `gptq` (4 and 8 bits, both versions), `awq`",
     "(gemm), `compressed-tensors` (whole numbers of 4 and 8 bits, FP8, MXFP4) and `fp8` (for each tensor, row or block).",
-    "Their codes, scales and zeros are computed as they are: nothing is rounded anew. Matrices of FP8, and those that GPTQ took out of",
+    "Their codes, scales and zeros are computed as they are: nothing is rounded anew. Matrices of FP8, of 8 bits with zeros, and those taken out of",
     "order (`desc_act`), are kept in float32, unless `--quantization` packs them. Other methods are refused by name, and what those folders",
     "say about rounding activations is not followed.",
     "",

@@ -143,7 +143,7 @@ test.each([
   ["gptq-4-row-v2", "q4_zeros"],
   ["gptq-4-order", "f32"],
   ["gptq-8-64", "q8_0"],
-  ["gptq-8-32-zeros", "q8_zeros"],
+  ["gptq-8-32-zeros", "f32"],
   ["awq-64", "q4_zeros"],
   ["compressed-int8-row", "q8_f32"],
   ["fp8-blocks", "f32"],
