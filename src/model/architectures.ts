@@ -99,21 +99,9 @@ export const architectures = {
   gpt_neox: row("GPT-NeoX, Pythia", readGptNeox, gptNeoxNaming),
   gpt2: row("GPT-2", readGpt2, gpt2Naming),
   falcon: row("Falcon 7B, 11B and 40B", readFalcon, falconNaming),
-  deepseek_v2: row(
-    "with DeepSeek V2's latent attention, and without experts",
-    readDeepseek2,
-    deepseekNaming,
-  ),
-  deepseek_v3: row(
-    "with DeepSeek V3's latent attention, and without experts",
-    readDeepseek3,
-    deepseekNaming,
-  ),
-  glm4_moe_lite: row(
-    "with GLM-4.7 Flash's latent attention, and without experts",
-    readGlm4Lite,
-    deepseekNaming,
-  ),
+  deepseek_v2: row("DeepSeek V2 and V2 Lite", readDeepseek2, deepseekNaming),
+  deepseek_v3: row("DeepSeek V3 and R1, Moonlight", readDeepseek3, deepseekNaming),
+  glm4_moe_lite: row("GLM-4.7 Flash", readGlm4Lite, deepseekNaming),
   nemotron: row("Nemotron 4, Minitron", readNemotron, nemotronNaming),
 } as const satisfies Record<string, Architecture>
 

@@ -160,7 +160,16 @@ test.each<[Json, string]>([
   ],
   [{ ...latent, attention_bias: true }, "attention_bias is true; only false is known"],
   [{ ...latent, rope_interleave: false }, "rope_interleave is false; only true is known"],
-  [{ ...latent, n_routed_experts: 6 }, "n_routed_experts is 6, and experts are not known"],
+  [
+    {
+      ...latent,
+      n_routed_experts: 6,
+      moe_intermediate_size: 8,
+      num_experts_per_tok: 2,
+      topk_method: "any",
+    },
+    'topk_method is "any"; known: noaux_tc',
+  ],
   [{ rope_scaling: { type: "dynamic", factor: 2 } }, 'rope_scaling.type is "dynamic"'],
   [{ rope_scaling: { type: "longrope", short_factor: [1] } }, "short_factor has 1 numbers for 4"],
   [

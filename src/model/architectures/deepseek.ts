@@ -3,19 +3,31 @@
 // `qk_rope_head_dim` columns for all of them, which alone is turned, neighbours with each other. Sources: modeling_deepseek_v2.py,
 // modeling_deepseek_v3.py and modeling_glm4_moe_lite.py of transformers; "DeepSeek-V2" (arXiv 2405.04434), 2.1.
 
+import type { Groups, Routing } from "../../compiler/graph/graph.ts"
 import { log } from "../../runtime/elementary.ts"
-import { type Latent, withAttention, withBlocks } from "../block.ts"
+import { type Latent, withAttention, withBlocks, withMlp } from "../block.ts"
 import { type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import { llamaNaming, type Naming, withParts } from "../weights/names.ts"
+import { readRouting } from "./experts.ts"
 
-export const readDeepseek2 = (fields: Fields) => readLatent(fields, 1536)
-export const readDeepseek3 = (fields: Fields) => readLatent(fields, 1536)
-export const readGlm4Lite = (fields: Fields) => readLatent(fields, 768)
+/** What holds where a configuration does not say, and how experts are chosen. */
+interface Family {
+  queryRank: number
+  dense: number // first layers without experts
+  routing: (fields: Fields) => Partial<Routing>
+}
+
+export const readDeepseek2 = (fields: Fields) =>
+  readLatent(fields, { queryRank: 1536, dense: 0, routing: softmaxRouting })
+export const readDeepseek3 = (fields: Fields) =>
+  readLatent(fields, { queryRank: 1536, dense: 3, routing: sigmoidRouting })
+export const readGlm4Lite = (fields: Fields) =>
+  readLatent(fields, { queryRank: 768, dense: 1, routing: sigmoidRouting })
 
 const EPSILON = 1e-6 // of the small norms, whatever the configuration says of the others
 
-function readLatent(fields: Fields, queryRank: number): ModelConfig {
+function readLatent(fields: Fields, family: Family): ModelConfig {
   for (const [name, known] of [
     ["attention_bias", false],
     ["rope_interleave", true],
@@ -24,7 +36,7 @@ function readLatent(fields: Fields, queryRank: number): ModelConfig {
       throw fields.wrong(name, `is ${!known}; only ${known} is known of this architecture`)
   const latent: Latent = {
     rank: fields.count("kv_lora_rank"),
-    queryRank: queryRankOf(fields, queryRank),
+    queryRank: queryRankOf(fields, family.queryRank),
     straight: fields.count("qk_nope_head_dim"),
     turned: fields.count("qk_rope_head_dim"),
     value: fields.count("v_head_dim"),
@@ -35,9 +47,12 @@ function readLatent(fields: Fields, queryRank: number): ModelConfig {
     absent: { headDim: straight + turned },
     rotation: { headDim: turned },
   })
-  refuseExperts(fields, config)
   const scale = (straight + turned) ** -0.5 * stretchedBy(fields) ** 2
-  return withBlocks(config, (block) => withAttention(block, { scale, latent }))
+  return withExperts(
+    fields,
+    withBlocks(config, (block) => withAttention(block, { scale, latent })),
+    family,
+  )
 }
 
 /** null says that there is none. */
@@ -54,13 +69,65 @@ function stretchedBy(fields: Fields): number {
   return factor > 1 ? 0.1 * scaling.number("mscale_all_dim") * log(factor) + 1 : 1
 }
 
-function refuseExperts(fields: Fields, { shapes: { layers } }: ModelConfig): void {
-  if (!fields.has("n_routed_experts") || fields.count("first_k_dense_replace", 0, 0) >= layers)
-    return
-  throw fields.wrong(
-    "n_routed_experts",
-    `is ${fields.count("n_routed_experts")}, and experts are not known of this architecture`,
+/** Experts in all layers but the first ones, and beside them one MLP as wide as so many of them. */
+function withExperts(fields: Fields, config: ModelConfig, family: Family): ModelConfig {
+  if (!fields.has("n_routed_experts")) return config
+  const { layers } = config.shapes
+  const types = fields.has("mlp_layer_types") ? fields.texts("mlp_layer_types") : undefined
+  if (types && (types.length !== layers || types.some((type) => !MLPS.includes(type))))
+    throw fields.wrong("mlp_layer_types", `is not a list of ${layers}, each ${MLPS.join(" or ")}`)
+  if (fields.count("moe_layer_freq", 1) !== 1)
+    throw fields.wrong("moe_layer_freq", `is ${fields.count("moe_layer_freq")}; only 1 is known`)
+  const dense = fields.count("first_k_dense_replace", family.dense, 0)
+  const isDense = (layer: number) => (types ? types[layer] === "dense" : layer < dense)
+  const intermediate = fields.count("moe_intermediate_size")
+  const names = { count: "n_routed_experts", active: "num_experts_per_tok" }
+  const routed = readRouting(fields, names, family.routing(fields))
+  const beside = intermediate * fields.count("n_shared_experts")
+  const experts = {
+    ...routed,
+    chosenByBias: routed.routing.score === "sigmoid",
+    shared: { intermediate: beside, gated: false },
+  }
+  return withBlocks(config, (block, layer) =>
+    isDense(layer) ? block : { ...withMlp(block, { intermediate }), experts },
   )
+}
+
+const MLPS = ["dense", "sparse"]
+
+/** Groups count by their best expert, and weights are not normalized, whatever `norm_topk_prob` says. */
+function softmaxRouting(fields: Fields): Partial<Routing> {
+  const method = known(fields, "topk_method", ["greedy", "group_limited_greedy"])
+  known(fields, "scoring_func", ["softmax"])
+  return {
+    normalized: false,
+    factor: fields.positive("routed_scaling_factor", 1),
+    groups: method === "greedy" ? undefined : groupsOf(fields, "largest"),
+  }
+}
+
+function sigmoidRouting(fields: Fields): Partial<Routing> {
+  known(fields, "topk_method", ["noaux_tc"])
+  known(fields, "scoring_func", ["sigmoid"])
+  return {
+    score: "sigmoid",
+    normalized: fields.flag("norm_topk_prob", true),
+    factor: fields.positive("routed_scaling_factor", 1),
+    groups: groupsOf(fields, "two largest"),
+  }
+}
+
+/** The first of what is known where the field is absent. */
+function known(fields: Fields, name: string, values: readonly string[]): string {
+  const value = fields.text(name, values[0])
+  if (values.includes(value)) return value
+  throw fields.wrong(name, `is "${value}"; known: ${values.join(", ")}`)
+}
+
+function groupsOf(fields: Fields, rank: Groups["rank"]): Groups | undefined {
+  const count = fields.count("n_group", 1)
+  return count === 1 ? undefined : { count, open: fields.count("topk_group", 1), rank }
 }
 
 export function deepseekNaming({ shapes: { heads }, blocks }: ModelConfig): Naming {
@@ -91,5 +158,8 @@ export function deepseekNaming({ shapes: { heads }, blocks }: ModelConfig): Nami
       name: "self_attn.kv_b_proj",
       rows: { ...ups, from: straight, run: value },
     },
+    "mlp.shared_expert.gate_proj": "mlp.shared_experts.gate_proj",
+    "mlp.shared_expert.up_proj": "mlp.shared_experts.up_proj",
+    "mlp.shared_expert.down_proj": "mlp.shared_experts.down_proj",
   })
 }
