@@ -226,7 +226,7 @@ static void product_step(sinter_model *m, const struct step *s) {
   m->host->parallel_for(m->host, blocks * grains, s->body, &loop);
 }
 
-#include "experts.h"
+#include "driver_experts.h"
 
 static void head_step(sinter_model *m, const struct step *s) {
   const struct head_step *h = &s->heads;

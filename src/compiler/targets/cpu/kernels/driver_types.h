@@ -182,7 +182,7 @@ struct product_step {
   int64_t out_stride;
 };
 
-// Two products of every expert that rows go to: see experts.h.
+// Two products of every expert that rows go to: see driver_experts.h.
 struct experts_step {
   int64_t count, active;  // at most so many of a row
   int weights;            // what each counts, a column for each

@@ -1,8 +1,8 @@
 // Mixtures of experts: which of them a row goes to, and what they make of it. Rows are gathered expert by expert into slots, so
 // that all rows of an expert are one product, by the same kernels as any product; a row then adds what its slots hold, in the
 // order of experts. So its result does not depend on who else goes where. Only the weights of experts with rows are read.
-#ifndef SINTER_EXPERTS_H
-#define SINTER_EXPERTS_H
+#ifndef SINTER_DRIVER_EXPERTS_H
+#define SINTER_DRIVER_EXPERTS_H
 
 #include "driver_model.h"
 #include "rows.h"
