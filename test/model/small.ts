@@ -21,6 +21,7 @@ import type { Attention, Graph, Node, Routing, Weight } from "../../src/compiler
 import { quantise } from "../../src/model/weights/convert.ts"
 import { narrow } from "../../src/runtime/dtype.ts"
 import {
+  type GroupCodec,
   type GroupCodecName,
   groupCodecs,
   isGroupCodec,
@@ -208,14 +209,20 @@ export async function loadSmall(program: Program): Promise<void> {
 /** Any codes under any scales, and minimums, taken from the values: nobody packs what only files of others hold. */
 function blocks(values: Float32Array, rows: number, columns: number, codec: GroupCodecName) {
   const { words, groups } = rowLayout(codec, columns)
-  const { bits, dtype, minimums } = groupCodecs[codec]
+  const { bits, dtype, minimums, block }: GroupCodec = groupCodecs[codec]
   const any = (i: number) => values[i % values.length]!
   // No file has larger ones, and a target may count on that.
   const mask = codec === "q3_k" ? 0x77777777 : bits === 4 ? 0xffffffff : 0x3f3f3f3f
   const codes = Uint32Array.from({ length: rows * words }, (_, i) => (any(i) * 2 ** 31) & mask)
-  const numbers = Float32Array.from(
-    { length: rows * groups * (minimums ? 2 : 1) },
-    (_, i) => any(7 * i) / (bits === 4 ? 16 : 64),
+  // In a file's block scales are one 16-bit float times small whole numbers, and so are minimums.
+  const number = (i: number) => {
+    const kindOfRow = Math.floor(i / groups)
+    const inBlock = any(7 * (kindOfRow * groups + Math.floor((i % groups) / (block ?? 1))))
+    const factor = Math.round(inBlock * 1024) / (bits === 4 ? 2 ** 14 : 2 ** 16)
+    return block ? (factor * (1 + (i % 15))) / 8 : factor
+  }
+  const numbers = Float32Array.from({ length: rows * groups * (minimums ? 2 : 1) }, (_, i) =>
+    number(i),
   )
   return { values: new Uint8Array(codes.buffer), scales: narrow(numbers, dtype) }
 }
