@@ -23,7 +23,6 @@ describe.each([
   { target: "reference", kv_dtype: "f32", models: [llama, ...windows] },
   { target: "cpu", kv_dtype: "f32", models: [llama, ...windows] },
   { target: "cpu", kv_dtype: "q8", models: [llama, ...windows, latent] },
-  { target: "vulkan", kv_dtype: "f32", models: [llama] },
   { target: "vulkan", kv_dtype: "q8", models: [llama] },
 ] as const)("on $target, keys and values in $kv_dtype", ({ target, kv_dtype, models }) => {
   const { isSkipped, why } = target === "vulkan" ? lackOf(target) : { isSkipped: false, why: "" }
