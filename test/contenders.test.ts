@@ -56,7 +56,13 @@ test("llama.cpp is told its attention, for prompts and for sequences together", 
   }
   const flag = 'const flash = process.argv[process.argv.indexOf("-fa") + 1]'
   const rate = 'flash === "1" ? 7 : flash === "0" ? 5 : 0'
-  says("llama-batched-bench", `${flag}; console.log(JSON.stringify({ speed_tg: ${rate} }))`)
+  const help = '"-fa, --flash-attn on|off|auto"'
+  const switched = rate.replace('"1"', '"on"').replace('"0"', '"off"')
+  const line = `JSON.stringify({ speed_tg: ${switched} })`
+  says(
+    "llama-batched-bench",
+    `${flag}; console.log(process.argv.includes("--help") ? ${help} : ${line})`,
+  )
   const bench = says("llama-bench", `${flag}; console.log(JSON.stringify([{ avg_ts: ${rate} }]))`)
   const device = { name: "cpu", id: 0, description: "" } as const
   const task = { shape: "1B", device, threads: 2, sequences: 1, context: 64 }

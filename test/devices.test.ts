@@ -37,7 +37,7 @@ const bad = {
   },
   opencl: {
     library: "libOpenCL.so.1",
-    code: 'int clGetPlatformIDs(unsigned most, void *out, unsigned *count) { fprintf(stderr, "words\\n"); _exit(0); }\nint clGetDeviceIDs; int clGetDeviceInfo;',
+    code: 'int clGetPlatformIDs(unsigned most, void *out, unsigned *count) { fprintf(stderr, "words\\n"); _exit(0); }\nint clGetDeviceIDs; int clGetDeviceInfo; int clCreateContext; int clReleaseContext; int clCreateCommandQueue; int clReleaseCommandQueue;',
     reason: "driver_crashed",
     line: "its driver ended the process that asked it",
   },

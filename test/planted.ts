@@ -498,8 +498,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "keys and values are computed for the wanted rows alone",
     file: "src/compiler/passes/select-rows.ts",
-    text: 'if (node.op === "attention") needed.add(node.inputs[1]).add(node.inputs[2])',
-    fault: 'if (node.op === "attention") needed.add(node.inputs[1])',
+    text: "for (const input of node.inputs.slice(1)) needed.add(input)",
+    fault: "for (const input of node.inputs.slice(1, 2)) needed.add(input)",
     test: "src/compiler/passes.test.ts",
   },
   {
@@ -573,8 +573,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "of two stop strings that end together the shorter one counts",
     file: "src/chat/stops.ts",
-    text: "longest = Math.max(longest, matched)",
-    fault: "longest ||= matched",
+    text: "matched > longest.length) longest = stop",
+    fault: 'longest === "") longest = stop',
     test: "src/chat/stops.test.ts",
   },
   {

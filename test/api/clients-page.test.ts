@@ -54,7 +54,10 @@ const said = async () => {
 }
 
 test("there is one in each language, and Python twice", () => {
-  expect(examples.map(([, language]) => language)).toEqual(["sh", "ts", "python", "python"])
+  expect(examples.map(([, language]) => language)).toEqual([
+    ...["sh", "ts", "python", "python"],
+    "ts",
+  ])
 })
 
 test("curl", async () => {
@@ -63,6 +66,10 @@ test("curl", async () => {
   expect(JSON.parse(out.slice(0, end)).choices[0].message.content).toBe(await said())
   const pieces = eventsOf(out.slice(end)).map(({ choices }) => choices[0].delta.content)
   expect(pieces.join("")).toBe(await said())
+})
+
+test("a model in one's own process", async () => {
+  expect(await run("ts", examples[4]![2]!)).toBe(await said())
 })
 
 test("openai for Node", async () => {
