@@ -80,7 +80,7 @@ describe("a compiled folder", () => {
   const models = [
     ...["llama-tied", "llama-untied", "llama-odd", "mistral-swa", "qwen2", "qwen3"],
     ...["gemma2", "gemma3-nested", "phi3-longrope", "olmo3", "glm4", "falcon", "stablelm", "gpt2"],
-    ...["qwen2-moe", "granitemoe"],
+    ...["qwen2-moe", "granitemoe", "deepseek-v2", "glm4-moe-lite"],
   ]
   test.each(models)("of %s opens again as the same model", async (name) => {
     const model = await openModel(goldenFolder("models", name))
