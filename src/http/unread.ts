@@ -10,7 +10,7 @@ const MAX_REST = 5000 // milliseconds
 
 /** Whether the body has come to its end, or does within a moment. */
 export function isOver(raw: IncomingMessage): Promise<boolean> {
-  if (raw.complete || raw.destroyed) return Promise.resolve(true)
+  if (raw.complete || raw.destroyed || raw.readableEnded) return Promise.resolve(true)
   raw.resume()
   return new Promise((resolve) => {
     const settle = () => {
