@@ -152,7 +152,8 @@ test("a tensor that the architecture does not read is refused", async () => {
 
 const compiler = await findCompiler()
 describe.skipIf(!compiler)(`compiled${compiler ? "" : ": no C compiler on this machine"}`, () => {
-  test.each(["llama-q4_k_m", "qwen2-q2_k", "llama-iq4_xs", "qwen3-q8_0"])(
+  // Every codec is judged in one small model; here whole files are, of mixed codecs.
+  test.each(["llama-q4_k_m", "qwen2-q2_k"])(
     "%s with activations in 8 bits computes the reference's bits",
     async (name) => {
       const model = await openModel(join(root, name))
