@@ -96,8 +96,6 @@ describe.skipIf(isSkipped)(`packed on the way in${isSkipped ? ` (skipped: ${why}
     ["gemma2", "f16"],
     ["gemma3", "q8"],
     ["gpt-neox", "bf16"],
-    ["gpt2", "f16"],
-    ["ministral3", "q8"],
     ["nemotron", "f32"],
     ["stablelm", "f16"],
   ])(
