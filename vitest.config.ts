@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os"
 import { defineConfig } from "vitest/config"
 import { LongestFirst } from "./test/order.ts"
 
@@ -9,7 +10,7 @@ export default defineConfig({
     sequence: { sequencer: LongestFirst },
     pool: "threads",
     isolate: false,
-    maxWorkers: "100%", // all processors: much of the time is spent waiting for programs that tests start
+    maxWorkers: availableParallelism() + 1, // tests wait for disks and for programs that they start, a fifth of the time
     // Only a test that hangs takes this long; a busy machine compiles and spawns slowly.
     testTimeout: 120_000,
     hookTimeout: 120_000,
