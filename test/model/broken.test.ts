@@ -7,6 +7,7 @@ import { join } from "node:path"
 import { afterEach, beforeEach, describe, expect, test } from "vitest"
 import { Problem } from "../../src/errors.ts"
 import { openModel } from "../../src/model/model.ts"
+import { allocated } from "../allocated.ts"
 import { processorTime } from "../processor-time.ts"
 import { goldenFolder } from "./golden.ts"
 
@@ -32,11 +33,11 @@ async function refusal(folder: string): Promise<Error | undefined> {
 describe("broken folders", () => {
   test.each(index.map((entry) => [entry.folder, entry] as const))("%s", async (name, entry) => {
     const started = processorTime()
-    const memory = process.memoryUsage().rss
+    const memory = allocated()
     const folder = goldenFolder("broken", name)
     const error = await refusal(folder)
     expect(processorTime() - started).toBeLessThan(1000)
-    expect(process.memoryUsage().rss - memory).toBeLessThan(50e6)
+    expect(allocated() - memory).toBeLessThan(50e6)
     if (entry.expect === "load" || elsewhere.test(name)) expect(error).toBeUndefined()
     if (entry.expect === "refuse" && !elsewhere.test(name)) expect(error).toBeInstanceOf(Problem)
     if (!error) return

@@ -25,6 +25,7 @@ import { loadParameters } from "../../src/model/weights/weights.ts"
 import { widen } from "../../src/runtime/dtype.ts"
 import { groupCodecs, isGroupCodec, rowLayout } from "../../src/runtime/format.ts"
 import { openLibrary } from "../../src/runtime/library.ts"
+import { allocated } from "../allocated.ts"
 import { type GoldenPrompt, readGolden, readTensors } from "./golden.ts"
 import {
   arithmeticHere,
@@ -217,7 +218,7 @@ test.each(broken.map((entry) => [entry.folder, entry.expect]))(
   async (name, wanted) => {
     const folder = join(root, "broken", name!)
     const first = readdirSync(folder).sort()[0]!
-    const memory = process.memoryUsage().rss
+    const memory = allocated()
     const outcome = await openModel(join(folder, first)).then(
       async (model) => {
         await model.close()
@@ -225,7 +226,7 @@ test.each(broken.map((entry) => [entry.folder, entry.expect]))(
       },
       (error: Error) => error,
     )
-    expect(process.memoryUsage().rss - memory).toBeLessThan(50e6)
+    expect(allocated() - memory).toBeLessThan(50e6)
     if (wanted === "load") expect(outcome).toBeUndefined()
     if (wanted === "refuse") expect(outcome).toBeInstanceOf(Problem)
     if (!outcome) return
