@@ -1,13 +1,13 @@
-// The one file that knows every room, and the wiring of a server: its models (app/prepared-model.ts, app/loaded-model.ts), one
-// today, and HTTP over them. The command line, the tests and whoever embeds the server use it.
+// The one file that knows every room, and the wiring of a server: its models (app/models.ts) and HTTP over them. The command
+// line, the tests and whoever embeds the server use it.
 //
 // What can be known to be wrong from the files' headers is refused before the port opens; only reading the weights comes
 // after, while every request is answered 503.
 
 import { setTimeout as sleep } from "node:timers/promises"
-import { type LoadedModel, type LoadingModel, loadModel } from "./app/loaded-model.ts"
-import type { ModelOptions } from "./app/options.ts"
-import { prepareModel, type Summary } from "./app/prepared-model.ts"
+import type { LoadedModel } from "./app/loaded-model.ts"
+import { type Models, type ModelsOptions, openModels } from "./app/models.ts"
+import type { Summary } from "./app/prepared-model.ts"
 import { type AppChat, withDefaults } from "./app/requests.ts"
 import { openWhole } from "./closing.ts"
 import type { Engine } from "./engine/engine.ts"
@@ -23,7 +23,9 @@ import { version } from "./version.ts"
 export { planOf } from "./app/plan.ts"
 export type { Summary }
 
-export interface AppOptions extends ModelOptions {
+export interface AppOptions extends Partial<Omit<ModelsOptions, "models">> {
+  /** A model, or several; each a folder or a GGUF file, by its path, by its name, or by that on the hub, which downloads it. */
+  model: string | readonly string[]
   http?: Partial<HttpOptions>
   /** Whether what happens to requests and in steps is recorded. */
   tracing?: boolean
@@ -32,7 +34,7 @@ export interface AppOptions extends ModelOptions {
 }
 
 export interface App {
-  /** The model is loaded and answers; until then the port answers 503. Rejects when it cannot be loaded. */
+  /** As many models as may be loaded at once are, and answer; until then the port answers 503. Rejects when one cannot be. */
   readonly ready: Promise<Ready>
   /** Resolves when the model's program is lost: nothing will be answered again, and all that is left is to close. */
   readonly lost: Promise<Problem>
@@ -42,28 +44,36 @@ export interface App {
   close(patience?: number): Promise<void>
 }
 
+/** The first model's own, valid until it is unloaded, and what was chosen for each. */
 export interface Ready {
   chat: AppChat
   engine: Engine
   summary: Summary
   /** Where the weights came from: the model's folder, or the shelf, packed by an earlier start. */
   weightsFrom: LoadedModel["weightsFrom"]
+  /** Of all models that are loaded, the first among them. */
+  summaries: readonly Summary[]
   memory: MemoryInUse
 }
 
 /** @throws the start-up problems: a model, a device, limits that cannot be had. */
 export async function createApp(options: AppOptions): Promise<App> {
-  const { activity, log = createLog("silent", false) } = options
+  const { activity, model, log = createLog("silent", false) } = options
+  const names = typeof model === "string" ? [model] : model
   return openWhole(async (closing) => {
     const serving = import("./http/http.ts") // a third of all modules, and nobody has asked for them before
-    const prepared = [closing.add(await prepareModel(options))]
-    const { createHttp } = await serving
     const httpOptions = { ...defaultHttpOptions, ...options.http, version }
     const trace = options.tracing ? new Trace() : undefined
+    const { lost, onLost } = loss()
+    const surroundings = { now: new Date(), reasoning: httpOptions.reasoning, trace, onLost }
+    const models = await openModels({ ...options, models: names, log }, surroundings)
+    const { createHttp } = await serving.catch(async (error) => {
+      await models.close()
+      throw error
+    })
     const http = closing.add(createHttp(httpOptions, log, { activity, trace }))
-    const { lost, onLost } = lossTo(http)
-    const surroundings = { reasoning: httpOptions.reasoning, trace, onLost }
-    const models = prepared.map((model) => closing.add(loadModel(model, surroundings)))
+    closing.add(models) // before http, so that its clients are told
+    void lost.then(() => http.drain()) // health says so at once
     const ready = opened(http, models)
     ready.catch(() => {}) // whoever waits for it is told; nobody has to
     return {
@@ -78,22 +88,20 @@ export async function createApp(options: AppOptions): Promise<App> {
   })
 }
 
-/** Health says at once that a model is lost. */
-function lossTo(http: Http): { lost: Promise<Problem>; onLost: (reason: Problem) => void } {
+function loss(): { lost: Promise<Problem>; onLost: (reason: Problem) => void } {
   let onLost = (_reason: Problem) => {}
   const lost = new Promise<Problem>((resolve) => {
-    onLost = (reason) => {
-      void http.drain()
-      resolve(reason)
-    }
+    onLost = resolve
   })
   return { lost, onLost }
 }
 
-/** Requests are answered when all models are there; whoever embeds the server is given the first. */
-async function opened(http: Http, models: readonly LoadingModel[]): Promise<Ready> {
-  const loaded = await Promise.all(models.map((model) => model.loaded))
-  http.open(loaded.map(({ service }) => service))
+/** Requests are answered when as many models as may be loaded at once are; whoever embeds the server is given the first. */
+async function opened(http: Http, models: Models): Promise<Ready> {
+  const loaded = await models.loaded
+  http.open(models.served)
   const { chat, engine, summary, weightsFrom } = loaded[0]!
-  return { chat: withDefaults(chat), engine, summary, weightsFrom, memory: memoryInUse() }
+  const summaries = loaded.map((each) => each.summary)
+  const memory = memoryInUse()
+  return { chat: withDefaults(chat), engine, summary, weightsFrom, summaries, memory }
 }

@@ -125,6 +125,11 @@ export const errors = {
     type: "server_error",
     text: "The server is {state}; try again in a moment.",
   },
+  model_unavailable: {
+    status: 503,
+    type: "server_error",
+    text: "The model {model} cannot be loaded now; the server's log says why.",
+  },
   generation_failed: {
     status: 500,
     type: "server_error",

@@ -17,7 +17,12 @@ import type {
 } from "../src/chat/conversation.ts"
 import { Trace } from "../src/engine/trace.ts"
 import { createHttp, type Http } from "../src/http/http.ts"
-import { defaultHttpOptions, type HttpOptions, type Service } from "../src/http/service.ts"
+import {
+  defaultHttpOptions,
+  type HttpOptions,
+  type ServedModel,
+  type Service,
+} from "../src/http/service.ts"
 import { createLog } from "../src/log.ts"
 
 export type Asked = ChatRequest | CompletionRequest
@@ -136,9 +141,9 @@ export function parrot(
       capabilities: ["chat", "completion"],
       contextLength: 2048,
       vocabularySize: 1000,
-      fingerprint: "fp_test",
       details: { format: "q0f32" },
     },
+    fingerprint: "fp_test",
     defaults: {},
     samples: () => [
       { name: "sinter_test_gauge", help: "A number.", value: 7 },
@@ -148,7 +153,7 @@ export function parrot(
   const log = createLog("silent", false)
   const trace = new Trace()
   const http = createHttp({ ...defaultHttpOptions, version: "1.2.3", ...options }, log, { trace })
-  http.open([service])
+  http.open([served(service)])
   onTestFinished(() => http.close())
   return {
     ...http,
@@ -169,6 +174,12 @@ export function parrot(
       return (http.server.server.address() as AddressInfo).port
     },
   }
+}
+
+/** A model that is always loaded. */
+export function served(service: Service): ServedModel {
+  const lease = async () => ({ service, release: () => {} })
+  return { card: service.model, loaded: service, lease }
 }
 
 /** A token is the character of its number, but for one that is long. */

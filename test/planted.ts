@@ -775,9 +775,16 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a request for the second of two models is answered by the first",
     file: "src/http/exchange.ts",
-    text: "model.names.includes(name)",
-    fault: "model.names.length > 0",
+    text: "=> card.names.includes(name))\n  if (named)",
+    fault: "=> card.names.length > 0)\n  if (named)",
     test: "src/http/http.test.ts",
+  },
+  {
+    what: "a model is closed while a request of it runs",
+    file: "src/app/residents.ts",
+    text: "staying.filter(({ leases }) => leases === 0)",
+    fault: "staying.filter(({ leases }) => leases >= 0)",
+    test: "src/app/residents.test.ts",
   },
   {
     what: "a body that never ends keeps its connection",

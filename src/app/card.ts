@@ -1,4 +1,5 @@
-// What clients may learn of a model: its names, what can be asked of it, and the fingerprint of all that decides a text.
+// What clients may learn of a model: its names and what can be asked of it, before it is loaded; once it is, the fingerprint of all
+// that decides a text.
 
 import type { Hash } from "node:crypto"
 import type { ModelCard } from "../http/service.ts"
@@ -7,23 +8,23 @@ import type { PreparedModel } from "./prepared-model.ts"
 import type { Templates } from "./texts.ts"
 
 /** What decides a text beside what was prepared. */
-export interface CardDetails
+export interface Decided
   extends Pick<Deciding, "program" | "weights" | "now" | "sampling" | "reasoning"> {
   /** A hash that tokenizer.json went into already. */
   tokenizer: Hash
   templates: Templates
 }
 
-export function cardOf(prepared: PreparedModel, details: CardDetails): ModelCard {
+/** @param created unix seconds; when the server started, so that loading a model again changes nothing */
+export function cardOf(prepared: PreparedModel, created: number): ModelCard {
   const { files, summary } = prepared
   const { limits, device } = summary
   return {
     names: namesOf(prepared),
-    created: Math.floor(Date.now() / 1000),
-    capabilities: details.templates.template ? [...OF_TALKERS, ...OF_ALL] : OF_ALL,
+    created,
+    capabilities: files.texts.templates.has("default") ? [...OF_TALKERS, ...OF_ALL] : OF_ALL,
     contextLength: limits.context.value,
     vocabularySize: files.config.shapes.vocabulary,
-    fingerprint: fingerprint(prepared, details),
     details: {
       architecture: summary.architecture,
       parameters: summary.parameters,
@@ -45,8 +46,10 @@ function namesOf({ settings, files }: PreparedModel): string[] {
   return [...new Set([typed, files.name, ...(servedName ? [servedName] : [])])]
 }
 
-function fingerprint({ files, settings, summary }: PreparedModel, details: CardDetails): string {
-  const { tokenizer, templates, ...deciding } = details
+export function fingerprintFor(
+  { files, settings, summary }: PreparedModel,
+  { tokenizer, templates, ...deciding }: Decided,
+): string {
   const { specialTokens, endTokens } = files.texts
   return fingerprintOf(tokenizer, {
     ...deciding,

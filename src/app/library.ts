@@ -42,7 +42,12 @@ export async function load(model: string, options: LoadOptions = {}): Promise<Mo
   return openWhole(async (closing) => {
     const reading = import("./library-requests.ts") // a third of all modules
     const prepared = closing.add(await prepareModel({ ...options, model }))
-    const surroundings = { reasoning: "split", trace: undefined, onLost: () => {} } as const
+    const surroundings = {
+      now: new Date(),
+      reasoning: "split",
+      trace: undefined,
+      onLost: () => {},
+    } as const
     const loading = closing.add(loadModel(prepared, surroundings))
     const [{ startChat, startText }, { service }] = await Promise.all([reading, loading.loaded])
     const chat = (input: ChatInput, { signal, ...fields }: ChatFields = {}) =>

@@ -20,7 +20,7 @@ import {
 import { DriverObstacle } from "../runtime/drivers/driver.ts"
 import { type LoadableProgram, ProgramLost } from "../runtime/program.ts"
 import { openShelf } from "../runtime/shelf.ts"
-import { cardOf } from "./card.ts"
+import { cardOf, fingerprintFor } from "./card.ts"
 import type { PreparedModel, Summary } from "./prepared-model.ts"
 import { samplesOf } from "./samples.ts"
 import { openTemplates, type Templates } from "./texts.ts"
@@ -38,6 +38,8 @@ export interface LoadedModel {
 
 /** What a model shares with the others of its server. */
 export interface Surroundings {
+  /** When the server started: templates tell the day, and the same request stays the same. */
+  now: Date
   reasoning: HttpOptions["reasoning"]
   /** Absent: what happens to requests and in steps is not recorded. */
   trace: Trace | undefined
@@ -73,8 +75,7 @@ interface Loading extends PreparedModel, Surroundings {
 }
 
 async function load(loading: Loading): Promise<LoadedModel> {
-  const { settings, files, summary, reasoning, closing } = loading
-  const now = new Date() // the day the server started: the same request stays the same
+  const { settings, files, summary, reasoning, now, closing } = loading
   const templates = closing.add(openTemplates(files, now))
   const opening = openBoth(loading)
   const hash = createHash("sha256").update(files.texts.tokenizer.text) // which takes its time, too
@@ -84,12 +85,13 @@ async function load(loading: Loading): Promise<LoadedModel> {
   closing.add(running) // before the chat, which it asks for masks
   const defaults = settings.generationDefaults === "model" ? files.texts.sampling : {}
   const decided = { program, weights: weights.hash, now, sampling: defaults, reasoning }
-  const model = cardOf(loading, { ...decided, tokenizer: hash, templates })
+  const fingerprint = fingerprintFor(loading, { ...decided, tokenizer: hash, templates })
+  const model = cardOf(loading, Math.floor(now.getTime() / 1000))
   return {
     summary,
     chat,
     engine,
-    service: { chat, model, defaults, samples: () => samplesOf(engine) },
+    service: { chat, model, fingerprint, defaults, samples: () => samplesOf(engine) },
     weightsFrom: weights.from,
     close: () => closing.close(),
   }

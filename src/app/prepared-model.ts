@@ -17,7 +17,7 @@ import { checkFormat } from "../model/compile-folder.ts"
 import { type Model, openModel } from "../model/model.ts"
 import { chooseDevice, type Device } from "../runtime/devices.ts"
 import type { FormatName } from "../runtime/format.ts"
-import type { Memory } from "../runtime/memory.ts"
+import type { Budget, Memory } from "../runtime/memory.ts"
 import { type PreparedDrafting, prepareDrafting } from "./drafting.ts"
 import { findModel } from "./find-model.ts"
 import { type ModelOptions, type ModelSettings, settingsOf } from "./options.ts"
@@ -44,6 +44,12 @@ export interface Summary {
   memoryOf: Memory["limitedBy"]
 }
 
+/** What a model runs on and what it may take there: decided once, and the same however often it is loaded. */
+export interface Place {
+  device: Device
+  budget: Budget
+}
+
 /** Open, and to be closed with `close`. */
 export interface PreparedModel {
   settings: ModelSettings
@@ -53,13 +59,20 @@ export interface PreparedModel {
   program: Prepared
   drafting: PreparedDrafting
   summary: Summary
+  place: Place
   close(): Promise<void>
 }
 
-/** @throws the start-up problems: a model, a device, limits that cannot be had. */
-export async function prepareModel(options: ModelOptions): Promise<PreparedModel> {
+/**
+ * @param room the place that it was given before, or how many models share the free memory
+ * @throws the start-up problems: a model, a device, limits that cannot be had
+ */
+export async function prepareModel(
+  options: ModelOptions,
+  room: Place | { sharers: number } = { sharers: 1 },
+): Promise<PreparedModel> {
   const settings = settingsOf(options)
-  const device = await deviceFor(settings)
+  const device = "device" in room ? room.device : await deviceFor(settings)
   const { onDownload } = settings
   const folder = await findModel(settings.model, { onDownload })
   return openWhole(async (closing) => {
@@ -75,7 +88,9 @@ export async function prepareModel(options: ModelOptions): Promise<PreparedModel
     const program = await prepareProgram(plan, { ...wish, ...own })
     const drafts = { ...settings.drafting, model: files, format, overrides, onDownload }
     const drafting = closing.add(await prepareDrafting({ ...wish, ...drafts }))
-    const chosen = chooseWithin(settings, device, program, drafting)
+    const budget = "budget" in room ? room.budget : budgetFor(program, device, room.sharers)
+    const place = { device, budget }
+    const chosen = chooseWithin(settings, place, program, drafting)
     const parameters = parameterCount(plan)
     return {
       settings,
@@ -93,6 +108,7 @@ export async function prepareModel(options: ModelOptions): Promise<PreparedModel
         mode: settings.mode,
         drafting: drafting.title && `${drafting.mode}: ${drafting.title}`,
       },
+      place,
       close: () => closing.close(),
     }
   })
@@ -112,15 +128,21 @@ function readTokenizer({ texts, config }: Model, encoder: Encoder): Promise<Toke
   return tokenizer
 }
 
+/** An equal part of what is free for each. */
+function budgetFor({ manifest }: Prepared, on: Device, sharers: number): Budget {
+  const { device, host } = targetOf(manifest.target)!.memory(on)
+  const part = (memory: Memory) => ({ ...memory, available: memory.available / sharers })
+  return { device: part(device), ...(host && { host: part(host) }) }
+}
+
 /** What may run at once. */
 function chooseWithin(
   { mode, overrides }: ModelSettings,
-  on: Device,
+  { device: on, budget: { device, host } }: Place,
   { manifest, weightBytes, bufferBytes }: Prepared,
   { demand: drafts, kv }: PreparedDrafting,
 ): Pick<Summary, "limits" | "memoryOf"> {
   const target = targetOf(manifest.target)!
-  const { device, host } = target.memory(on)
   const mostBlocks = target.mostBlocks?.(on, kv ? [manifest.kv, kv] : [manifest.kv])
   const traits = { ...target.steps, ...(mostBlocks && { mostBlocks }) }
   const room = { mode, overrides, traits, available: device.available, host }

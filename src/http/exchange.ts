@@ -11,7 +11,7 @@ import type { ResponseStore } from "./apis/responses/store.ts"
 import { cut } from "./check.ts"
 import type { Json } from "./json.ts"
 import type { Metrics } from "./metrics.ts"
-import type { HttpOptions, Service } from "./service.ts"
+import type { HttpOptions, ServedModel, Service } from "./service.ts"
 
 export interface Exchange {
   id: string // x-request-id
@@ -34,6 +34,8 @@ export interface Exchange {
   account: Account
   /** Aborted when the client leaves. */
   signal: AbortSignal
+  /** Calls it when the request has been answered, or has failed. */
+  onEnd: (release: () => void) => void
   /** Sets a header of the answer. */
   setHeader: (name: string, value: string) => void
   /** Takes the raw response over, with the headers set so far; the handler then returns "sent". */
@@ -43,9 +45,9 @@ export interface Exchange {
   }
 }
 
-/** How the server stands. Without a model it is still loading. */
+/** How the server stands. Without a model it is still starting. */
 export interface State {
-  models: readonly Service[]
+  models: readonly ServedModel[]
   draining: boolean
 }
 
@@ -59,17 +61,26 @@ export function json(text: string, status = 200): Answer {
 }
 
 /**
- * The model that answers to a name; where a request need not say one, the first. Routes that are not `early` are only reached
- * when there is one.
+ * The model that answers to a name, loaded until the request has been answered; where a request need not say one, the first.
+ * @throws `model_not_found`, and why it cannot be loaded
+ */
+export async function serviceOf(exchange: Exchange, name?: string | null): Promise<Service> {
+  const { service, release } = await modelOf(exchange, name).lease(exchange.signal)
+  exchange.onEnd(release)
+  return service
+}
+
+/**
+ * The model that answers to a name, loaded or not. Routes that are not `early` are only reached when there is one.
  * @throws `model_not_found`
  */
-export function serviceOf({ state }: Exchange, name?: string | null): Service {
+export function modelOf({ state }: Pick<Exchange, "state">, name?: string | null): ServedModel {
   const [first] = state.models
   if (!first) throw new Error("internal: no model behind a route that needs one")
   if (typeof name !== "string") return first
-  const named = state.models.find(({ model }) => model.names.includes(name))
+  const named = state.models.find(({ card }) => card.names.includes(name))
   if (named) return named
-  const served = state.models.flatMap(({ model }) => model.names).join(", ")
+  const served = state.models.flatMap(({ card }) => card.names).join(", ")
   throw problem("model_not_found", { model: JSON.stringify(cut(name, 100)), served }, "model")
 }
 

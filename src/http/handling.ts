@@ -4,7 +4,7 @@ import type { FastifyReply, FastifyRequest } from "fastify"
 import { problem } from "../errors.ts"
 import { openaiApi } from "./apis/openai.ts"
 import { setDialect } from "./arrival.ts"
-import type { Answer, State } from "./exchange.ts"
+import type { Answer, Exchange, State } from "./exchange.ts"
 import { connectionName, readScope } from "./guards.ts"
 import type { Room } from "./room.ts"
 import type { Route } from "./route.ts"
@@ -21,7 +21,8 @@ export async function handle(
   if (route.body) trace?.mark(request.id, "received")
   const signal = leavingSignal(reply)
   const body = route.body ? await readBody(room, request) : null
-  const answer = await route.handle({
+  const ends: (() => void)[] = []
+  const exchange: Exchange = {
     id: request.id,
     api: route.api ?? openaiApi,
     parameter: (request.params as { "*"?: string })["*"] ?? "",
@@ -37,13 +38,19 @@ export async function handle(
     trace,
     account: running.accountOf(request),
     signal,
+    onEnd: (release) => ends.push(release),
     setHeader: (name, value) => void reply.header(name, value),
     takeOver: () => {
       reply.hijack()
       return { raw: reply.raw, headers: reply.getHeaders() }
     },
-  })
-  return answer === "sent" ? undefined : send(reply, answer)
+  }
+  try {
+    const answer = await route.handle(exchange)
+    return answer === "sent" ? undefined : send(reply, answer)
+  } finally {
+    for (const release of ends) release()
+  }
 }
 
 export function send(reply: FastifyReply, { status = 200, type, text }: Exclude<Answer, "sent">) {
@@ -64,7 +71,7 @@ const BYTES_A_TOKEN = 16
 
 /** Which model a body is for stands in the body: the longest context counts. */
 function bodyLimit({ models }: State): number {
-  const contexts = models.map(({ model }) => BYTES_A_TOKEN * model.contextLength)
+  const contexts = models.map(({ card }) => BYTES_A_TOKEN * card.contextLength)
   return Math.max(MIN_BODY_LIMIT, ...contexts)
 }
 

@@ -1,7 +1,7 @@
 // The room from outside, request by request, without a socket.
 
 import { expect, test } from "vitest"
-import { eventsOf, hi, parrot, saying, usage } from "../../test/parrot.ts"
+import { eventsOf, hi, parrot, saying, served, usage } from "../../test/parrot.ts"
 import type { ChatRequest, ReplyEvent } from "../chat/conversation.ts"
 import { problem } from "../errors.ts"
 import { routes } from "./routes.ts"
@@ -513,7 +513,7 @@ test("of several models each answers to its own names, and whoever names none ge
   const other = parrot(saying("the other")).service
   const server = parrot(saying("the first"))
   const { service } = server
-  server.open([service, { ...other, model: { ...other.model, names: ["other"] } }])
+  server.open([served(service), served({ ...other, model: { ...other.model, names: ["other"] } })])
   for (const [model, text] of [
     ["tiny", "the first"],
     ["models/tiny", "the first"],

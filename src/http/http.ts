@@ -13,7 +13,7 @@ import { listen } from "./listen.ts"
 import type { Room } from "./room.ts"
 import { Running, type Watchers } from "./running.ts"
 import { Servers } from "./server.ts"
-import type { HttpOptions, Service } from "./service.ts"
+import type { HttpOptions, ServedModel } from "./service.ts"
 
 export interface Http {
   /** Takes injected requests in tests. */
@@ -21,7 +21,7 @@ export interface Http {
   /** @returns the port, which matters when 0 was asked for. */
   listen: (port: number) => Promise<number>
   /** From now on requests are answered. */
-  open: (models: readonly Service[]) => void
+  open: (models: readonly ServedModel[]) => void
   /** From now on new requests are refused; resolves when those that run have ended. */
   drain: () => Promise<void>
   /** Cuts whatever connections there are. */

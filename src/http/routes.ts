@@ -98,7 +98,7 @@ export const routes: readonly Route[] = [
   {
     method: "GET",
     path: "/v1/models",
-    summary: "The model that is served, under every name it answers to.",
+    summary: "The models that are served, each under every name it answers to.",
     answer: ModelList,
     handle: listModels,
   },
@@ -226,7 +226,7 @@ export const routes: readonly Route[] = [
     api: ollamaApi,
     method: "GET",
     path: "/api/ps",
-    summary: "The same, as all of it is loaded.",
+    summary: "What of it is loaded.",
     probe: true,
     answer: OllamaRunning,
     handle: listRunning,

@@ -37,7 +37,7 @@ export class Running {
     this.#activity = activity
     this.metrics = new Metrics(
       () => this.#accounts.size,
-      () => state.models.flatMap(({ samples }) => samples?.() ?? []),
+      () => state.models.flatMap(({ loaded }) => loaded?.samples?.() ?? []),
     )
   }
 

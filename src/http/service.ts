@@ -1,5 +1,5 @@
-// What the HTTP room is given: options as plain values, and a service for each model once it has been loaded. Nothing
-// here looks inside a model; whatever a client may learn about it is a value that the app hands over.
+// What the HTTP room is given: options as plain values, and the models that requests can name, each with a service while it is
+// loaded. Nothing here looks inside a model; whatever a client may learn about it is a value that the app hands over.
 
 import type { Chat, PlainText, SchemaChecks } from "../chat/conversation.ts"
 
@@ -66,10 +66,28 @@ export const defaultHttpOptions: Omit<HttpOptions, "version"> = {
   timeouts: defaultTimeouts,
 }
 
+/** A model that requests can name, loaded or not. */
+export interface ServedModel {
+  card: ModelCard
+  /** Absent: it is not loaded now. */
+  readonly loaded: Service | undefined
+  /**
+   * Loads it if it is not loaded. It stays so until the lease is released.
+   * @throws why it cannot be loaded, or that too many wait for models already; the signal's reason when it fires first
+   */
+  lease(signal: AbortSignal): Promise<Lease>
+}
+
+export interface Lease {
+  service: Service
+  release: () => void
+}
+
 /** A loaded model, ready to answer. */
 export interface Service {
   chat: Chat & PlainText & SchemaChecks
   model: ModelCard
+  fingerprint: string // fp_…: of all that decides a text beside its request
   /** What the request leaves open; fields that are absent here are the API's own defaults. */
   defaults: SamplingDefaults
   /** Numbers of the rooms below for /metrics, read at each scrape. */
@@ -84,7 +102,6 @@ export interface ModelCard {
   capabilities: readonly string[]
   contextLength: number // tokens, prompt and reply together
   vocabularySize: number
-  fingerprint: string // fp_…: of all that decides a text beside its request
   /** Shown in the model list as they are: format, device, parameters, … */
   details: Readonly<Record<string, string | number | boolean>>
 }

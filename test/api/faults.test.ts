@@ -20,6 +20,7 @@ import { locateModel } from "../../src/model/locate.ts"
 import { openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import type { Program, StepInput, StepOutput } from "../../src/runtime/program.ts"
+import { served } from "../parrot.ts"
 
 /** What goes wrong in the next steps; undefined: nothing. */
 let fault: ((input: StepInput, step: Step) => Promise<StepOutput>) | undefined
@@ -75,13 +76,13 @@ beforeAll(async () => {
       created: 0,
       contextLength: limits.context.value,
       vocabularySize: vocabulary,
-      fingerprint: "fp_test",
       details: {},
       capabilities: [],
     },
+    fingerprint: "fp_test",
     defaults: {},
   }
-  http.open([service])
+  http.open([served(service)])
   port = await http.listen(0)
   url = `http://127.0.0.1:${port}/v1/chat/completions`
 })

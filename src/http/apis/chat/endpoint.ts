@@ -18,7 +18,7 @@ import { ChatCompletionRequest } from "./schema.ts"
 export async function chatCompletions(exchange: Exchange): Promise<Answer> {
   refuse(exchange.body, "chat")
   const body = await inTurns(checking(ChatCompletionRequest, exchange.body))
-  const service = serviceOf(exchange, body.model)
+  const service = await serviceOf(exchange, body.model)
   const { id, scope, options } = exchange
   const origin = { id, scope, reasoning: options.reasoning }
   const request = await inTurns(readingChat(body, service, origin))
@@ -39,7 +39,7 @@ export async function chatCompletions(exchange: Exchange): Promise<Answer> {
   const reply = await service.chat.reply(request, exchange.signal, exchange.client)
   reportUnenforced(exchange, reply.unenforced)
   const object = body.stream ? "chat.completion.chunk" : "chat.completion"
-  const envelope = newEnvelope("chatcmpl", object, body.model, service.model.fingerprint)
+  const envelope = newEnvelope("chatcmpl", object, body.model, service.fingerprint)
   const shape = {
     dialect: dialects[exchange.dialect],
     toolText: exchange.options.toolText,

@@ -18,8 +18,8 @@ import { CompletionRequest } from "./schema.ts"
 export async function completions(exchange: Exchange): Promise<Answer> {
   refuse(exchange.body, "completions")
   const body = await inTurns(checking(CompletionRequest, exchange.body))
-  const service = serviceOf(exchange, body.model)
-  const { chat, model } = service
+  const service = await serviceOf(exchange, body.model)
+  const { chat, model, fingerprint } = service
   const { prompts, common } = await inTurns(readingCompletion(body, service, exchange))
   const { choices } = common
   reportIgnored(exchange, CompletionRequest)
@@ -45,7 +45,7 @@ export async function completions(exchange: Exchange): Promise<Answer> {
       })
     }
     const events = exchange.metrics.watch(sideBySide(replies, choices), replies, exchange.account)
-    const envelope = newEnvelope("cmpl", "text_completion", body.model, model.fingerprint)
+    const envelope = newEnvelope("cmpl", "text_completion", body.model, fingerprint)
     const shape = {
       names: replies[0]!.names,
       logprobs: topLogprobs !== undefined,

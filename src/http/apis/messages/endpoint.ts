@@ -15,7 +15,7 @@ import { CountTokensRequest, MessagesRequest } from "./schema.ts"
 
 export async function messages(exchange: Exchange): Promise<Answer> {
   const body = await inTurns(checking(MessagesRequest, exchange.body))
-  const service = serviceOf(exchange, body.model)
+  const service = await serviceOf(exchange, body.model)
   const { id, scope, options } = exchange
   const origin = { id, scope, reasoning: options.reasoning }
   const request = await inTurns(readingMessagesRequest(body, service, origin))
@@ -33,7 +33,7 @@ export async function messages(exchange: Exchange): Promise<Answer> {
 
 export async function countTokens(exchange: Exchange): Promise<Answer> {
   const body = await inTurns(checking(CountTokensRequest, exchange.body))
-  const { chat } = serviceOf(exchange, body.model)
+  const { chat } = await serviceOf(exchange, body.model)
   const conversation = await inTurns(readingConversation(body))
   reportIgnored(exchange, CountTokensRequest)
   reportIgnoredTools(exchange, serverTools(body))

@@ -5,9 +5,9 @@ import { createHash } from "node:crypto"
 import type { ChatReply } from "../../../chat/conversation.ts"
 import { problem } from "../../../errors.ts"
 import { checking } from "../../check.ts"
-import { type Answer, type Exchange, json, serviceOf } from "../../exchange.ts"
+import { type Answer, type Exchange, json, modelOf, serviceOf } from "../../exchange.ts"
 import { type Json, writeJson } from "../../json.ts"
-import type { ModelCard, Service } from "../../service.ts"
+import type { ModelCard, ServedModel } from "../../service.ts"
 import { inTurns } from "../../turns.ts"
 import { reportIgnored, reportUnenforced } from "../ignored.ts"
 import { stream } from "../stream.ts"
@@ -26,7 +26,7 @@ export function ollamaVersion(): Answer {
 
 export async function ollamaChat(exchange: Exchange): Promise<Answer> {
   const body = await inTurns(checking(OllamaChatRequest, exchange.body))
-  const service = named(exchange, body.model)
+  const service = await serviceOf(exchange, nameOf(exchange, body.model))
   reportIgnored(exchange, OllamaChatRequest)
   const shape = { model: body.model, write: shapes.chat }
   if (!body.messages?.length) return loaded(exchange, body, shape)
@@ -37,7 +37,7 @@ export async function ollamaChat(exchange: Exchange): Promise<Answer> {
 
 export async function ollamaGenerate(exchange: Exchange): Promise<Answer> {
   const body = await inTurns(checking(OllamaGenerateRequest, exchange.body))
-  const service = named(exchange, body.model)
+  const service = await serviceOf(exchange, nameOf(exchange, body.model))
   reportIgnored(exchange, OllamaGenerateRequest)
   const shape = { model: body.model, write: shapes.generate }
   if (!body.prompt) return loaded(exchange, body, shape)
@@ -75,10 +75,9 @@ function originOf({ id, scope, options }: Exchange) {
 }
 
 /** Clients write a name with a tag where they found it so. */
-function named(exchange: Exchange, name: string): Service {
+function nameOf({ state }: Exchange, name: string): string {
   const plain = name.replace(/:latest$/, "")
-  const isServed = exchange.state.models.some(({ model }) => model.names.includes(plain))
-  return serviceOf(exchange, isServed ? plain : name)
+  return state.models.some(({ card }) => card.names.includes(plain)) ? plain : name
 }
 
 export function listTags({ state }: Exchange): Answer {
@@ -88,19 +87,20 @@ export function listTags({ state }: Exchange): Answer {
 const NEVER = "2318-01-01T00:00:00Z"
 
 export function listRunning({ state }: Exchange): Answer {
-  const models = entriesOf(state.models).map((entry, index) => ({
+  const running = state.models.filter(({ loaded }) => loaded)
+  const models = entriesOf(running).map((entry, index) => ({
     ...entry,
     expires_at: NEVER,
     size_vram: 0,
-    context_length: cardsOf(state.models)[index]!.card.contextLength,
+    context_length: cardsOf(running)[index]!.card.contextLength,
   }))
   return json(writeJson({ models }))
 }
 
 export async function showModelInfo(exchange: Exchange): Promise<Answer> {
   const name = await nameIn(exchange)
-  const { model } = named(exchange, name)
-  const { details, contextLength, capabilities, created } = model
+  const { card } = modelOf(exchange, nameOf(exchange, name))
+  const { details, contextLength, capabilities, created } = card
   const family = String(details.architecture ?? "unknown")
   return json(
     writeJson({
@@ -108,7 +108,7 @@ export async function showModelInfo(exchange: Exchange): Promise<Answer> {
       modelfile: "",
       parameters: `num_ctx ${contextLength}`,
       template: "",
-      details: detailsOf(model),
+      details: detailsOf(card),
       model_info: {
         "general.architecture": family,
         "general.basename": name,
@@ -125,7 +125,7 @@ export async function showModelInfo(exchange: Exchange): Promise<Answer> {
 
 /** What is served is here already; nothing else can be had while serving. */
 export async function pull(exchange: Exchange): Promise<Answer> {
-  named(exchange, await nameIn(exchange))
+  modelOf(exchange, nameOf(exchange, await nameIn(exchange)))
   const text = writeJson({ status: "success" })
   const { stream: isStream } = exchange.body as { stream?: boolean }
   return isStream === false ? json(text) : lineOf(text, ollamaApi)
@@ -145,11 +145,11 @@ async function nameIn(exchange: Exchange): Promise<string> {
   throw problem("invalid_value", { problem: "model is required." }, "model")
 }
 
-function cardsOf(models: readonly Service[]) {
-  return models.flatMap(({ model }) => model.names.map((name) => ({ name, card: model })))
+function cardsOf(models: readonly ServedModel[]) {
+  return models.flatMap(({ card }) => card.names.map((name) => ({ name, card })))
 }
 
-function entriesOf(models: readonly Service[]) {
+function entriesOf(models: readonly ServedModel[]) {
   return cardsOf(models).map(({ name, card }) => {
     const tagged = /:[^/]+$/.test(name) ? name : `${name}:latest`
     return {
@@ -157,10 +157,15 @@ function entriesOf(models: readonly Service[]) {
       model: tagged,
       modified_at: timeOf(card.created),
       size: 0, // of files, which HTTP knows nothing of
-      digest: createHash("sha256").update(card.fingerprint).digest("hex"),
+      digest: createHash("sha256").update(identityOf(card)).digest("hex"),
       details: detailsOf(card),
     }
   })
+}
+
+/** What is known of a model before it is loaded. */
+function identityOf({ names, contextLength, details }: ModelCard): string {
+  return JSON.stringify({ names, contextLength, details })
 }
 
 function detailsOf({ details }: ModelCard): Json {

@@ -23,7 +23,7 @@ import type { Kept } from "./store.ts"
 
 export async function respond(exchange: Exchange): Promise<Answer> {
   const body = await inTurns(checking(ResponsesRequest, exchange.body))
-  const service = serviceOf(exchange, body.model)
+  const service = await serviceOf(exchange, body.model)
   const { id, scope, options, responses } = exchange
   const asked = await inTurns(readingAsked(body, responses, scope))
   const origin = { id, scope, reasoning: options.reasoning }
@@ -54,7 +54,7 @@ export async function respond(exchange: Exchange): Promise<Answer> {
 
 export async function countInput(exchange: Exchange): Promise<Answer> {
   const body = await inTurns(checking(ResponsesRequest, exchange.body))
-  const { chat } = serviceOf(exchange, body.model)
+  const { chat } = await serviceOf(exchange, body.model)
   const asked = await inTurns(readingAsked(body, exchange.responses, exchange.scope))
   report(exchange, asked)
   const { length } = await chat.tokenizeChat(asked.conversation, exchange)

@@ -13,7 +13,7 @@ import { readingFormat, readingPlainSchema } from "../format.ts"
 import { SchemaCheckRequest } from "./schema.ts"
 
 export async function checkSchema(exchange: Exchange): Promise<Answer> {
-  const { chat } = serviceOf(exchange)
+  const { chat } = await serviceOf(exchange)
   check(SchemaCheckRequest, exchange.body) // whose kind is all that it says
   const schemas = await inTurns(readingAsked(exchange.body))
   if (schemas.length === 0) {

@@ -26,7 +26,7 @@ export function version({ options }: Exchange): Answer {
 export async function metricsPage({ metrics, options, state }: Exchange): Promise<Answer> {
   const page = await metrics.print()
   const [first] = state.models
-  const names = options.metricsCompat === "vllm" ? vllmNames(page, first?.model.names[0]) : ""
+  const names = options.metricsCompat === "vllm" ? vllmNames(page, first?.card.names[0]) : ""
   return { type: METRICS_TYPE, text: page + names }
 }
 

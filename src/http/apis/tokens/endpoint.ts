@@ -13,7 +13,7 @@ import { DetokenizeRequest, TokenizeRequest } from "./schema.ts"
 
 export async function tokenize(exchange: Exchange): Promise<Answer> {
   const body = await inTurns(checking(TokenizeRequest, exchange.body))
-  const { chat, model } = serviceOf(exchange, body.model)
+  const { chat, model } = await serviceOf(exchange, body.model)
   const { prompt, messages } = body
   reportIgnored(exchange, TokenizeRequest)
   let tokens: Int32Array
@@ -39,7 +39,7 @@ export async function tokenize(exchange: Exchange): Promise<Answer> {
 
 export async function detokenize(exchange: Exchange): Promise<Answer> {
   const body = await inTurns(checking(DetokenizeRequest, exchange.body))
-  const { chat, model } = serviceOf(exchange, body.model)
+  const { chat, model } = await serviceOf(exchange, body.model)
   reportIgnored(exchange, DetokenizeRequest)
   const isEmpty = body.tokens.length === 0
   const tokens = isEmpty
