@@ -33,11 +33,12 @@ export interface Models {
 /** @throws the start-up problems: a model, a device, limits that cannot be had. */
 export function openModels(options: ModelsOptions, surroundings: Surroundings): Promise<Models> {
   const { models, maxLoaded = models.length, idleUnload, log } = options
+  const isAlone = models.length === 1 && idleUnload === undefined
   const sharers = Math.min(maxLoaded, models.length)
   return openWhole(async (closing) => {
     const seats: Seat[] = []
     for (const model of models) {
-      const place = { sharers, isFirst: seats.length < sharers, closing }
+      const place = { sharers, isFirst: seats.length < sharers, isAlone, closing }
       seats.push(await prepareSeat({ ...options, model }, place, surroundings))
     }
     const residents = closing.add(
@@ -71,17 +72,21 @@ interface Seating {
   sharers: number
   /** Whether it is loaded at once: what was prepared is used, and closed at the end if it comes to nothing. */
   isFirst: boolean
+  /** Whether it is loaded as long as the server runs. */
+  isAlone: boolean
   closing: Closing
 }
 
 async function prepareSeat(
   options: ModelOptions,
-  { sharers, isFirst, closing }: Seating,
+  { sharers, isFirst, isAlone, closing }: Seating,
   surroundings: Surroundings,
 ): Promise<Seat> {
   const prepared = await prepareModel(options, { sharers }).catch((error) => {
     throw sharers > 1 ? amongOthers(error, options.model, sharers) : error
   })
+  const { log } = prepared.settings
+  const level = isAlone ? "debug" : "info"
   const card = cardOf(prepared, Math.floor(surroundings.now.getTime() / 1000))
   const { place } = prepared
   let kept: PreparedModel | undefined
@@ -91,25 +96,29 @@ async function prepareSeat(
     prepare: async () => {
       const again = kept ?? (await prepareModel(options, place))
       kept = undefined
-      return opening(again, surroundings)
+      return opening(again, surroundings, (what) => log[level]({ model: card.names[0] }, what))
     },
   }
   return { card, source }
 }
 
-function opening(prepared: PreparedModel, surroundings: Surroundings): Prepared<LoadedModel> {
-  const { settings, summary } = prepared
+/** @param say tells in the log what has become of it */
+function opening(
+  prepared: PreparedModel,
+  surroundings: Surroundings,
+  say: (what: string) => void,
+): Prepared<LoadedModel> {
   return {
     open: async (signal) => {
       const loading = loadModel(prepared, surroundings)
       const giveUp = () => void loading.close()
       signal.addEventListener("abort", giveUp)
       const model = await loading.loaded.finally(() => signal.removeEventListener("abort", giveUp))
-      settings.log.info({ model: summary.name }, "loaded")
+      say("loaded")
       const close = async () => {
         await loading.close()
         await prepared.close()
-        settings.log.info({ model: summary.name }, "unloaded")
+        say("unloaded")
       }
       return { ...model, close }
     },

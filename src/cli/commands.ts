@@ -28,8 +28,13 @@ export function commandLine(): Command {
     .addHelpText("after", "\nsinter serve --help lists the options of a command.")
     .configureOutput({ outputError: () => {} }) // `main` prints them, all in one form
     .exitOverride()
-  command(program, "serve", "Serve a model over HTTP.", serveOptions, async (model, options) =>
-    (await import("./serve.ts")).serve(model, options),
+  const serving = program
+    .command("serve")
+    .description("Serve a model, or several, over HTTP.")
+    .argument("<MODEL...>", `${MODEL_HELP}; or a folder of models, all of which are served`)
+    .usage("MODEL... [options]")
+  withOptions(serving, serveOptions, async (options) =>
+    (await import("./serve.ts")).serve(serving.args, options),
   )
   command(
     program,
@@ -108,8 +113,10 @@ function withOptions<Table extends Record<string, Option>>(
   run: (values: Values<Table>) => Promise<void>,
 ): void {
   for (const [long, option] of Object.entries(options)) command.addOption(toFlag(long, option))
+  const { registeredArguments } = command
+  const most = registeredArguments.at(-1)?.variadic ? Infinity : registeredArguments.length
   command.allowExcessArguments().action(async () => {
-    const extra = command.args[command.registeredArguments.length]
+    const extra = command.args[most]
     if (extra !== undefined) refuse(command.name(), `${quoted(extra)} is one argument too many.`)
     const typed: Record<string, string | true> = command.opts()
     const given = command.options.map((flag) => [flag.long!, typed[flag.attributeName()]])

@@ -23,7 +23,7 @@ Printed from \`src/cli/options.ts\` by \`npm run docs\`. An option that is not g
 environment, under the name in the last column; an empty variable is as none. A value that cannot be read ends the start
 with one sentence and exit code 2.
 
-## sinter serve MODEL
+## sinter serve MODEL...
 
 MODEL is ${MODEL_HELP}: [hub.md](hub.md).
 

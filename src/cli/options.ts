@@ -126,6 +126,19 @@ export const serveOptions = {
     help: "Records the events of every request and step; GET /debug/trace gives them as a Chrome trace.",
     read: flag,
   },
+  "--max-loaded": {
+    value: "N",
+    absent: undefined,
+    shown: "all",
+    help: "How many of several models are loaded at once, each with an equal part of the memory; the least recently used makes room for another.",
+    read: integer(1, 1000),
+  },
+  "--idle-unload": {
+    value: "SECONDS",
+    absent: undefined,
+    help: "Unloads a model that nobody has asked for so long; the next request loads it again.",
+    read: seconds,
+  },
   "--metrics-compat": {
     value: "NAMES",
     absent: defaultHttpOptions.metricsCompat,
@@ -194,7 +207,7 @@ export const serveOptions = {
   "--served-model-name": {
     value: "NAME",
     absent: undefined,
-    help: "One more name for the model, besides MODEL as typed and its folder's name.",
+    help: "One more name for the model, besides MODEL as typed and its folder's name; of one model alone.",
     read: text,
   },
   "--api-dialect": {

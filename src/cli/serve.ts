@@ -1,24 +1,30 @@
-// `sinter serve MODEL`: opens the port, loads the model, says what it chose, and serves until a signal. What it says for
+// `sinter serve MODEL...`: opens the port, loads the models, says what it chose, and serves until a signal. What it says for
 // people goes to stdout; the log goes to stderr.
 
 import { createApp, type Ready, type Summary } from "../app.ts"
 import type { Chosen, MemoryShares } from "../engine/limits.ts"
 import { createLog } from "../log.ts"
+import { modelsAt } from "../model/locate.ts"
 import { version } from "../version.ts"
 import { GiveBack } from "../worker/give-back.ts"
 import type { serveOptions } from "./options.ts"
 import { downloadProgress, progressBar } from "./progress.ts"
 import type { Values } from "./read-options.ts"
 import { endSignal } from "./signals.ts"
+import { refuse } from "./values.ts"
 
 type Options = Values<typeof serveOptions>
 
-export async function serve(model: string, options: Options): Promise<void> {
+export async function serve(given: readonly string[], options: Options): Promise<void> {
   const begun = performance.now()
+  const models = given.flatMap((model) => modelsAt(model))
+  if (models.length > 1) refuseForOne(options)
   const end = endSignal()
   speakToNobody()
   const starting = createApp({
-    model,
+    model: models,
+    maxLoaded: options["--max-loaded"],
+    idleUnload: options["--idle-unload"] && options["--idle-unload"] * 1000,
     device: options["--device"],
     target: options["--target"],
     modelLib: options["--model-lib"],
@@ -68,7 +74,10 @@ export async function serve(model: string, options: Options): Promise<void> {
     console.log(addresses(options["--host"], port))
     const ready = await Promise.race([app.ready, end])
     if (!ready) return
-    console.log(startUpTable(ready.summary))
+    for (const summary of ready.summaries) console.log(startUpTable(summary))
+    const later = models.length - ready.summaries.length
+    if (later > 0)
+      console.log(`  ${later} more of ${models.length} models when they are asked for\n`)
     console.log(
       `ready in ${((performance.now() - begun) / 1000).toFixed(1)} s, ${inUse(ready)}; Ctrl-C ends`,
     )
@@ -80,6 +89,15 @@ export async function serve(model: string, options: Options): Promise<void> {
   } finally {
     await app.close(options["--shutdown-timeout"] * 1000)
   }
+}
+
+/** What is said of one model, and means nothing of several. */
+function refuseForOne(options: Options): void {
+  const names = ["--model-lib", "--additional-models", "--served-model-name"] as const
+  const said = names.find((name) => options[name] !== undefined)
+  if (said) refuse(said, "belongs to one model, and several are to be served; leave it out.")
+  if (options["--metrics-compat"] !== "none")
+    refuse("--metrics-compat", "tells of one model, and several are to be served; leave it out.")
 }
 
 /** A server goes on when its words cannot be written: whoever read them has left, or the disk is full. */

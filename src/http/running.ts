@@ -8,6 +8,7 @@ import { cut } from "./check.ts"
 import type { State } from "./exchange.ts"
 import { Metrics } from "./metrics.ts"
 import { pathOf, routesOf } from "./paths.ts"
+import type { Sample, ServedModel } from "./service.ts"
 
 const CLIENT_LEFT = 499 // in the log alone, as nginx writes it
 
@@ -37,7 +38,7 @@ export class Running {
     this.#activity = activity
     this.metrics = new Metrics(
       () => this.#accounts.size,
-      () => state.models.flatMap(({ loaded }) => loaded?.samples?.() ?? []),
+      () => samplesOf(state.models),
     )
   }
 
@@ -82,4 +83,19 @@ export class Running {
     if (route?.body) this.#trace?.mark(id, "finished", { status, ...entry })
     this.metrics.requestEnded(route?.path ?? "other", status, account)
   }
+}
+
+/** Of all models that are loaded; with a label for the model where there are several, those of one name side by side. */
+function samplesOf(models: readonly ServedModel[]): readonly Sample[] {
+  const [only, ...others] = models
+  if (others.length === 0) return only?.loaded?.samples?.() ?? []
+  const byName = new Map<string, Sample[]>()
+  for (const { card, loaded } of models) {
+    for (const sample of loaded?.samples?.() ?? []) {
+      const model = card.names[0]!.replace(/["\\\n]/g, "_")
+      const alike = byName.get(sample.name) ?? []
+      byName.set(sample.name, [...alike, { ...sample, labels: { model, ...sample.labels } }])
+    }
+  }
+  return [...byName.values()].flat()
 }

@@ -3,7 +3,7 @@ import { homedir, tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { afterEach, beforeEach, expect, test } from "vitest"
 import { cacheHome } from "../runtime/cache.ts"
-import { ggufIn, locateModel } from "./locate.ts"
+import { ggufIn, locateModel, modelsAt } from "./locate.ts"
 
 let cwd: string
 beforeEach(() => {
@@ -92,4 +92,16 @@ test("what is not there is answered with where it was looked for and what lies t
     `${join(cwd, "models")} has llama; ${join(cwd, "package")} has tiny`,
   )
   expect(() => locate("./lama")).toThrow(/no models lie there/)
+})
+
+test("a folder of models stands for all of them, unless it has a model's name", () => {
+  for (const path of ["all/b", "all/a", "package/m", "m/other"]) model(path)
+  for (const file of ["c.gguf", "mmproj-c.gguf", "d-00001-of-00002.gguf", "d-00002-of-00002.gguf"])
+    writeFileSync(join(cwd, "all", file), "")
+  mkdirSync(join(cwd, "all", "empty"))
+  const options = { cwd, env: {}, packaged: join(cwd, "package") }
+  const names = ["a", "b", "c.gguf", "d-00001-of-00002.gguf"]
+  expect(modelsAt("all", options)).toEqual(names.map((name) => join("all", name)))
+  for (const given of ["all/a", "m", "absent", "org/name"])
+    expect(modelsAt(given, options)).toEqual([given])
 })

@@ -30,8 +30,7 @@ export function locateModel(name: string, options: LocateOptions = {}): string {
     throw missing(name, [path], [resolve(path, "..")])
   }
   const roots = rootsOf(cwd, options)
-  const places = roots.flatMap(({ folder, inside }) => inside.map((sub) => join(folder, name, sub)))
-  const tried = [...new Set(places)]
+  const tried = placesOf(name, roots)
   const match = tried.find(isModel)
   if (match) return match
   throw missing(
@@ -41,8 +40,28 @@ export function locateModel(name: string, options: LocateOptions = {}): string {
   )
 }
 
-/** In this order; `inside` are the places within a model's own folder. */
-function rootsOf(cwd: string, options: LocateOptions): { folder: string; inside: string[] }[] {
+/** The models in a folder that is none itself and bears no model's name, by their paths; else what was given. */
+export function modelsAt(given: string, options: LocateOptions = {}): string[] {
+  const cwd = options.cwd ?? process.cwd()
+  const path = resolve(cwd, given)
+  if (!isFolder(path) || placesOf(given, rootsOf(cwd, options)).some(isModel)) return [given]
+  const names = list(path).filter((name) => isModel(join(path, name)) && isFirstPart(name))
+  return names.length > 0 ? names.sort().map((name) => join(given, name)) : [given]
+}
+
+interface Root {
+  folder: string
+  /** The places within a model's own folder. */
+  inside: string[]
+}
+
+function placesOf(name: string, roots: readonly Root[]): string[] {
+  const places = roots.flatMap(({ folder, inside }) => inside.map((sub) => join(folder, name, sub)))
+  return [...new Set(places)]
+}
+
+/** In this order. */
+function rootsOf(cwd: string, options: LocateOptions): Root[] {
   const env = options.env ?? process.env
   const packaged = options.packaged ?? fileURLToPath(new URL("../../models", import.meta.url))
   const home = env.SINTER_HOME
@@ -59,10 +78,13 @@ function rootsOf(cwd: string, options: LocateOptions): { folder: string; inside:
 
 /** The one model that lies in a folder as a GGUF file, by the name of its first part. */
 export function ggufIn(folder: string): string | undefined {
-  const files = list(folder).filter(
-    (name) => /(?<!-(?!00001)\d{5}-of-\d{5})\.gguf$/.test(name) && !/mmproj/i.test(name),
-  )
+  const files = list(folder).filter((name) => name.endsWith(".gguf") && isFirstPart(name))
   return files.length === 1 ? files[0] : undefined
+}
+
+/** Not another part of a file that is split, nor what belongs to a model that sees. */
+function isFirstPart(name: string): boolean {
+  return !/-(?!00001)\d{5}-of-\d{5}\.gguf$/.test(name) && !/mmproj/i.test(name)
 }
 
 function isFile(path: string): boolean {
