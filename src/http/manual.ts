@@ -44,7 +44,7 @@ Which one a request gets, first match wins:
 1. a path under \`/openai/v1\`: \`openai\`;
 2. the request header \`x-api-dialect\`: what it says;
 3. the server option \`--api-dialect\`, unless it is \`auto\`;
-4. \`openai\` when the client is an OpenAI SDK (header \`x-stainless-lang\`, or a user agent with
+4. \`openai\` when the client is a kit or a page made for OpenAI's API (header \`x-stainless-lang\`, or a user agent with
    ${CLIENTS.map((name) => `\`${name}\``).join(", ")}), sends an \`Authorization\` header, which the specification does not know,
    or uses in the body what only that contract has (\`stream_options\`, \`max_completion_tokens\`, \`parallel_tool_calls\`,
    \`tools[].function.strict\`, \`response_format.json_schema\`, earlier calls whose arguments are a string);

@@ -16,8 +16,22 @@ export type DialectName = keyof typeof dialects
 /** Under this path everything is `openai`. */
 export const OPENAI_PATH = "/openai"
 
-/** What the user agents of clients hold that speak nothing else. The AI SDK's begins with `ai/`, and says the rest later. */
-export const CLIENTS = ["OpenAI/", "ai-sdk", "langchain", "litellm"]
+/**
+ * What the user agents of clients hold that speak nothing else. The AI SDK's begins with `ai/`, and says the rest later. Chat
+ * pages and kits that give no name of their own have their HTTP library's: Go's (go-openai), aiohttp (Open WebUI), reqwest
+ * (async-openai), Java's own, OkHttp and Apache's (LangChain4j, Spring AI, openai-java).
+ */
+export const CLIENTS = [
+  ...["OpenAI/", "ai-sdk", "langchain", "litellm", "async-openai"],
+  ...[
+    "Go-http-client/",
+    "aiohttp/",
+    "reqwest/",
+    "Java-http-client/",
+    "okhttp/",
+    "Apache-HttpClient/",
+  ],
+]
 
 /** @param body undefined before it has been read, and where there is none. */
 export function chooseDialect(
