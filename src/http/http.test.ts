@@ -30,11 +30,20 @@ test("every endpoint of the table answers, under /openai too", async () => {
 
 test("models are listed under every name, and found by it, slashes and all", async () => {
   const { server } = parrot()
-  const { data } = (await server.inject("/v1/models")).json()
+  const { data, ...list } = (await server.inject("/v1/models")).json()
+  expect(list).toEqual({
+    object: "list",
+    has_more: false,
+    first_id: "tiny",
+    last_id: "models/tiny",
+  })
   expect(data.map((model: { id: string }) => model.id)).toEqual(["tiny", "models/tiny"])
   expect(data[0]).toEqual({
     id: "tiny",
     object: "model",
+    type: "model",
+    display_name: "tiny",
+    created_at: "2023-11-14T22:13:20.000Z",
     created: 1_700_000_000,
     owned_by: "sinter",
     context_length: 2048,

@@ -175,6 +175,10 @@ export const modelList = members({
   object: { const: "list" },
   // Clients ignore what they do not know here; each entry says more of the model than OpenAI's does.
   data: { type: "array", minItems: 1, items: { ...model, additionalProperties: true } },
+  // Anthropic's
+  has_more: { const: false },
+  first_id: string,
+  last_id: string,
 })
 
 export const error = members({

@@ -198,18 +198,24 @@ describe.skipIf(isLeftOut(chromium))(needsChromium, () => {
     test("is as wide as its screen, with everything open and an answer in it", async () => {
       await page.resize(390, 844)
       await page.open(`${running.url}/docs`)
-      const widths = await page.evaluate<{ screen: number; page: number; fields: number }>(`
+      const widths = await page.evaluate<Record<"screen" | "page" | "fields" | "deepest", number>>(`
         new Promise((resolve) => {
           const look = () => document.querySelector("details[open]") ? answer() : setTimeout(look, 20)
-          const answer = () => {
-            for (const each of document.querySelectorAll("details")) each.open = true
+          const answer = async () => {
+            for (const level of ["main >", ...Array(3).fill("[id='POST /v1/chat/completions']")]) {
+              const shut = [...document.querySelectorAll(level + " details:not([open])")]
+              const opened = shut.map((each) => new Promise((done) => each.addEventListener("toggle", done)))
+              for (const each of shut) each.open = true
+              await Promise.all(opened)
+            }
             const models = document.getElementById("GET /v1/models")
             models.querySelector("button").click()
             new MutationObserver(() => {
-              if (!/ms$/.test(models.textContent)) return
+              if (!/ ms$/.test(models.querySelector(".inside > div").textContent)) return
               const { clientWidth, scrollWidth } = document.documentElement
               const fields = document.querySelectorAll("td").length
-              resolve({ screen: clientWidth, page: scrollWidth, fields })
+              const deepest = document.querySelectorAll(".nested .nested .nested td").length
+              resolve({ screen: clientWidth, page: scrollWidth, fields, deepest })
             }).observe(models, { childList: true, subtree: true })
           }
           look()
@@ -217,6 +223,7 @@ describe.skipIf(isLeftOut(chromium))(needsChromium, () => {
       expect(widths.screen).toBe(390)
       expect(widths.page).toBe(390)
       expect(widths.fields).toBeGreaterThan(100)
+      expect(widths.deepest).toBeGreaterThan(10)
       await page.resize(0, 0)
     }, 30_000)
   })

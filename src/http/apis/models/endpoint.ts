@@ -1,14 +1,15 @@
 // GET /v1/models and /v1/models/{id}.
 
 import { type Answer, type Exchange, json, modelOf } from "../../exchange.ts"
-import { type Json, writeJson } from "../../json.ts"
+import { writeJson } from "../../json.ts"
 import type { ModelCard } from "../../service.ts"
 
 export function listModels(exchange: Exchange): Answer {
   const data = exchange.state.models.flatMap(({ card }) =>
     card.names.map((name) => entry(name, card)),
   )
-  return json(writeJson({ object: "list", data }))
+  const [first_id, last_id] = [data[0]!.id, data.at(-1)!.id]
+  return json(writeJson({ object: "list", data, has_more: false, first_id, last_id }))
 }
 
 export function showModel(exchange: Exchange): Answer {
@@ -16,10 +17,13 @@ export function showModel(exchange: Exchange): Answer {
   return json(writeJson(entry(exchange.parameter, card)))
 }
 
-function entry(id: string, card: ModelCard): Json {
+function entry(id: string, card: ModelCard) {
   return {
     id,
     object: "model",
+    type: "model",
+    display_name: id,
+    created_at: new Date(card.created * 1000).toISOString(),
     created: card.created,
     owned_by: "sinter",
     context_length: card.contextLength,

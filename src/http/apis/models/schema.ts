@@ -7,6 +7,11 @@ export const Model = Type.Object(
   {
     id: text,
     object: Type.Literal("model"),
+    type: Type.Literal("model", {
+      description: "This and the next two: what Anthropic's clients read.",
+    }),
+    display_name: text,
+    created_at: text,
     created: Type.Integer(),
     owned_by: text,
     context_length: Type.Integer({ description: "Tokens, prompt and reply together." }),
@@ -17,6 +22,14 @@ export const Model = Type.Object(
 )
 
 export const ModelList = Type.Object(
-  { object: Type.Literal("list"), data: Type.Array(Model) },
+  {
+    object: Type.Literal("list"),
+    data: Type.Array(Model),
+    has_more: Type.Literal(false, {
+      description: "This and the next two: as Anthropic's clients page.",
+    }),
+    first_id: text,
+    last_id: text,
+  },
   { title: "ModelList" },
 )
