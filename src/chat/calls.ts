@@ -40,8 +40,14 @@ export function callReading(
 }
 
 /** What of a tool its arguments are held to. */
-export function withoutDefinition({ name, parameters, strict, field }: Tool): Arguments {
-  return { name, parameters, strict, ...(field !== undefined && { field }) }
+export function withoutDefinition({ name, parameters, input, strict, field }: Tool): Arguments {
+  return {
+    name,
+    parameters,
+    strict,
+    ...(input && { input }),
+    ...(field !== undefined && { field }),
+  }
 }
 
 function callId(request: string, choice: number, index: number): string {

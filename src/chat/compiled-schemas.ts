@@ -9,6 +9,7 @@ import {
   LanguageRefusal,
   type Part,
   SchemaRefusal,
+  type TextForm,
 } from "../grammar/grammar.ts"
 import type { SchemaFormat, SchemaVerdict, Tool } from "./conversation.ts"
 
@@ -49,22 +50,22 @@ export class CompiledSchemas {
   }
 
   /** Throws a LanguageRefusal. */
-  language(language: Language): Part {
-    const outcome = this.#languageOutcome(language)
+  language(language: Language, form: TextForm = "plain"): Part {
+    const outcome = this.#languageOutcome(language, form)
     if (outcome instanceof LanguageRefusal) throw outcome
     return outcome
   }
 
   checkLanguage(language: Language): SchemaVerdict {
-    const outcome = this.#languageOutcome(language)
+    const outcome = this.#languageOutcome(language, "plain")
     if (!(outcome instanceof LanguageRefusal)) return { isUnsatisfiable: false, unenforced: [] }
     const { isUnsatisfiable, message } = outcome
     return { isUnsatisfiable, unenforced: [{ pointer: "", keyword: "", reason: message }] }
   }
 
-  #languageOutcome(language: Language): Part | LanguageRefusal {
-    const text = textOf(language)
-    const compile = () => refusedOr(LanguageRefusal, () => compileLanguage(language))
+  #languageOutcome(language: Language, form: TextForm): Part | LanguageRefusal {
+    const text = `${form} ${textOf(language)}`
+    const compile = () => refusedOr(LanguageRefusal, () => compileLanguage(language, form))
     return this.#languages.of(text, () => this.#watched(text, compile))
   }
 

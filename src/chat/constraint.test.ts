@@ -204,6 +204,24 @@ describe.each(FORMATS)("%s", (format) => {
     }
   })
 
+  test("a free-form tool's text is held to its grammar", async () => {
+    const parameters = { properties: { input: { type: "string" } }, required: ["input"] }
+    const grammar = 'start: "\\"" line~2..4 "é"\nline: /[ab\\\\]{1,3}/ LF\n%import common.LF'
+    const toolChoice = { mode: "required", names: ["patch"] } as const
+    const ask = (text: string) => {
+      const tools = [
+        { ...tool("patch", parameters), input: { kind: "lark" as const, grammar: text } },
+      ]
+      return replyTo(format, { tools, toolChoice, parallelToolCalls: false }, "", random)
+    }
+    for (let walk = 0; walk < 4; walk++) {
+      const { calls, unenforced } = await ask(grammar)
+      expect(JSON.parse(calls[0]!.arguments).input).toMatch(/^"([ab\\]{1,3}\n){2,4}é$/)
+      expect(unenforced ?? []).toEqual([])
+    }
+    expect((await ask("start: ?")).unenforced).toEqual(["patch#/format/definition"])
+  })
+
   test("text is free until a call opens; the call is then held to its tool", async () => {
     for (let walk = 0; walk < 8; walk++) {
       const typed = '{"type": "function", "name"'

@@ -100,6 +100,8 @@ export interface Tool {
   definition: unknown
   /** JSON Schema of the arguments; undefined: any object. */
   parameters: unknown
+  /** A free-form tool's: what its one argument, the text `input`, is held to where that can be kept to. */
+  input?: Language
   /** Where the request has them, for refusals. */
   field?: string
   /** What of the schema cannot be enforced is refused instead of left out. */

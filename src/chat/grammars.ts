@@ -27,7 +27,7 @@ import { type FormatName, formats } from "./formats/formats.ts"
 import type { Markers } from "./reasoning.ts"
 
 /** What of a tool its arguments are held to. */
-export type Arguments = Pick<Tool, "name" | "parameters" | "strict" | "field">
+export type Arguments = Pick<Tool, "name" | "parameters" | "input" | "strict" | "field">
 
 /** What a reply is held to. */
 export interface ConstraintSpec {
@@ -133,7 +133,12 @@ export class Grammars {
 
 /** What tells grammars apart: where in a request a schema stood does not. */
 export function keyOf({ calls, format, reasoning, continues = false }: ConstraintSpec): string {
-  const tools = calls?.tools.map(({ name, parameters, strict }) => ({ name, parameters, strict }))
+  const tools = calls?.tools.map(({ name, parameters, input, strict }) => ({
+    name,
+    parameters,
+    input,
+    strict,
+  }))
   const { field: _, ...asked } = format ?? {}
   return textOf([{ ...calls, tools }, format && asked, reasoning, continues])
 }
@@ -150,6 +155,14 @@ function afterThinking(answer: Part, { calls, format, reasoning }: ConstraintSpe
 
 function argumentsPart(tool: Arguments, schemas: CompiledSchemas, unenforced: string[]): Part {
   const { name, strict } = tool
+  const input = inputPart(tool, schemas)
+  if (input)
+    return sequence(
+      literal('{"input":'),
+      choice(input, sequence(literal(" "), input)),
+      literal("}"),
+    )
+  if (tool.input) unenforced.push(`${name}#/format/definition`)
   const compiled = schemas.compile(argumentsSchema(tool), !strict)
   for (const { pointer, keyword } of compiled.unenforced) {
     unenforced.push(`${name}#${pointer}/${keyword}`)
@@ -158,9 +171,21 @@ function argumentsPart(tool: Arguments, schemas: CompiledSchemas, unenforced: st
 }
 
 function membersOf(tool: Arguments, schemas: CompiledSchemas): readonly ToolMember[] {
+  const input = inputPart(tool, schemas)
   return membersOfSchema(argumentsSchema(tool)).map(({ schema, alone, ...member }) => {
-    return { ...member, schema, json: schemas.compile(alone, !tool.strict).part }
+    return { ...member, schema, json: input ?? schemas.compile(alone, !tool.strict).part }
   })
+}
+
+/** The text of a free-form tool, in its quotes; undefined where it cannot be kept to its language. */
+function inputPart({ input }: Arguments, schemas: CompiledSchemas): Part | undefined {
+  if (!input) return undefined
+  try {
+    return sequence(literal('"'), schemas.language(input, "quoted"), literal('"'))
+  } catch (error) {
+    if (!(error instanceof LanguageRefusal)) throw error
+    return undefined
+  }
 }
 
 function formatPart(format: ResponseFormat, schemas: CompiledSchemas): Part {

@@ -16,6 +16,7 @@ import { bounded, MAX_WORK, MAX_WORK_IN_ALL, TooLarge, worked } from "./work.ts"
 export { compileLanguage, type Language, LanguageRefusal } from "./languages/languages.ts"
 export { choice, list, literal, type Part, sequence, text, until } from "./parts.ts"
 export type { Dialect, Fault } from "./schema-node.ts"
+export type { TextForm } from "./strings.ts"
 export { Vocabulary } from "./vocabulary.ts"
 
 export interface SchemaOptions {

@@ -189,6 +189,9 @@ let made = 0
 const endless = Number.POSITIVE_INFINITY
 export const unread = -2
 
+/** As the characters of a JSON string, escapes and all, or as they are. */
+export type TextForm = "quoted" | "plain"
+
 /** The strings of a language whose lengths, in characters, lie within bounds. */
 export class StringLanguage {
   readonly id = ++made
@@ -215,7 +218,7 @@ export class StringLanguage {
   readonly farthest: number
 
   /** @throws TooLarge when the lengths of the language repeat too late to be tabulated. */
-  constructor(dfa: Dfa, min: number, max: number, form: "quoted" | "plain" = "quoted") {
+  constructor(dfa: Dfa, min: number, max: number, form: TextForm = "quoted") {
     this.dfa = dfa
     this.min = min
     this.max = max

@@ -71,8 +71,8 @@ and sound are 400: the model takes text. Arguments of earlier calls may be a map
 - A response is kept in memory for an hour, unless \`store\` is false: 64 MiB in all, a quarter of it for one key, oldest out first.
   \`GET\` and \`DELETE /v1/responses/{id}\` show and forget it, \`/v1/responses/{id}/input_items\` tells what it was asked, and
   \`previous_response_id\` goes on from it. One that is no longer kept is 400 and never passed over.
-- Tools are functions, free-form tools (\`custom\`) and those of a \`namespace\`. A free-form tool's \`regex\` is enforced; its Lark
-  grammar is shown to the model, not enforced, and listed in \`x-unenforced\`. Of the tools that OpenAI runs, \`web_search\`,
+- Tools are functions, free-form tools (\`custom\`) and those of a \`namespace\`. A free-form tool's \`regex\` and its Lark
+  grammar are enforced; a grammar that cannot be kept to is shown to the model alone and listed in \`x-unenforced\`. Of the tools that OpenAI runs, \`web_search\`,
   \`tool_search\`, \`image_generation\` and \`local_shell\` beside others are left out, and \`x-ignored-tools\` lists them; alone they
   are refused, and all others always.
 - Every event has its name, \`sequence_number\` and the indexes of what it is about; the last one, \`response.completed\`,

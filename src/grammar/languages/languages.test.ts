@@ -8,7 +8,9 @@ import {
   Grammar,
   type Language,
   LanguageRefusal,
+  literal,
   type Matcher,
+  sequence,
   Vocabulary,
 } from "../grammar.ts"
 
@@ -24,6 +26,9 @@ const vocabulary = new Vocabulary(
 )
 
 const grammarOf = (language: Language) => new Grammar(compileLanguage(language))
+/** The texts as JSON strings. */
+const quotedOf = (language: Language) =>
+  new Grammar(sequence(literal('"'), compileLanguage(language, "quoted"), literal('"')))
 const matcherOf = (language: Language) => grammarOf(language).matcher(vocabulary)
 
 function fits(grammar: Grammar, text: string): boolean {
@@ -57,7 +62,23 @@ NAME: /[a-z_]\w*/i
 %ignore BLANKS
 `
 
+const PATCH_LARK = String.raw`
+start: "*** Begin Patch" LF hunk+ "*** End Patch" LF?
+hunk: "*** Add File: " NAME LF add+ | "*** Delete File: " NAME LF | "*** Update File: " NAME LF change+
+add: "+" /(.*)/ LF
+change: ("@@" | "@@ " /(.+)/ | ("+" | "-" | " ") /(.*)/) LF
+NAME: /(.+)/
+%import common.LF
+`
+const BEGUN = '*** Begin Patch\n*** Update File: a "b".c\n'
+
 const cases: [string, Language, string[], string[]][] = [
+  [
+    "a patch",
+    lark(PATCH_LARK),
+    [`${BEGUN}@@\n-"\\n"\n+é\n*** End Patch`, `${BEGUN}@@ f()\n \n*** End Patch\n`],
+    [BEGUN, `${BEGUN}-a`, `${BEGUN}-a\n`, `${BEGUN}*a\n*** End Patch`, `${BEGUN}*** End Patch`],
+  ],
   ["a pattern", regex("[a-c]+\\d{2}"), ["a12", "abc00"], ["", "12", "a1", "a123", "xa12"]],
   ["a pattern of any text", regex("[^]*"), ["", 'é\n"\\'], []],
   ["a pattern with a choice of edges", regex("^(yes|no)$"), ["yes", "no"], ["yesno", "y", ""]],
@@ -124,9 +145,24 @@ describe.each(cases)("%s", (_, language, good, bad) => {
     expect(bad.filter((text) => fits(grammar, text))).toEqual([])
   })
 
-  test("whatever fits so far can be finished, and masks say the same as bytes", () => {
+  test("fits in quotes, escaped, and does not", () => {
+    const grammar = quotedOf(language)
+    const escaped = (text: string) =>
+      `"${Array.from(text, (c) => (c < "~" ? JSON.stringify(c).slice(1, -1) : `\\u${hex(c)}`)).join("")}"`
+    for (const written of [JSON.stringify, escaped]) {
+      expect(good.filter((text) => !fits(grammar, written(text)))).toEqual([])
+      expect(bad.filter((text) => fits(grammar, written(text)))).toEqual([])
+    }
+    for (const text of good.filter((each) => /["\n\\]/.test(each)))
+      expect(fits(grammar, `"${text}"`)).toBe(false)
+  })
+
+  test.each([
+    ["as it is", matcherOf],
+    ["in quotes", (it: Language) => quotedOf(it).matcher(vocabulary)],
+  ])("%s, whatever fits so far can be finished, and masks say the same as bytes", (_, begin) => {
     for (let seed = 1; seed <= 4; seed++) {
-      const matcher = matcherOf(language)
+      const matcher = begin(language)
       const random = uniform(seed)
       for (let step = 0; step < 12; step++) {
         const allowed = allowedBy(matcher)
@@ -138,6 +174,8 @@ describe.each(cases)("%s", (_, language, good, bad) => {
     }
   })
 })
+
+const hex = (character: string) => character.charCodeAt(0).toString(16).padStart(4, "0")
 
 function allowedBy(matcher: Matcher): number[] {
   const mask = new Uint32Array(vocabulary.words)

@@ -4,6 +4,7 @@
 import { finite } from "../dfa.ts"
 import type { Part } from "../parts.ts"
 import { PatternFault, wholeLanguage } from "../regex.ts"
+import type { TextForm } from "../strings.ts"
 import { bounded, MAX_WORK, TooLarge } from "../work.ts"
 import { readGbnf } from "./gbnf.ts"
 import { readLark } from "./lark.ts"
@@ -28,10 +29,13 @@ export class LanguageRefusal extends Error {
   }
 }
 
-/** @throws LanguageRefusal when it is malformed, cannot be kept to, or has no text */
-export function compileLanguage(language: Language): Part {
+/**
+ * @param form how its texts are written; the quotes around a quoted one are the caller's
+ * @throws LanguageRefusal when it is malformed, cannot be kept to, or has no text
+ */
+export function compileLanguage(language: Language, form: TextForm = "plain"): Part {
   try {
-    return bounded(MAX_WORK, () => partOf(language))
+    return bounded(MAX_WORK, () => partOf(language, form))
   } catch (error) {
     const isRefusal =
       error instanceof GrammarFault || error instanceof PatternFault || error instanceof TooLarge
@@ -39,17 +43,17 @@ export function compileLanguage(language: Language): Part {
   }
 }
 
-function partOf(language: Language): Part {
+function partOf(language: Language, form: TextForm): Part {
   switch (language.kind) {
     case "regex":
-      return partOfDfa(wholeLanguage(language.pattern))
+      return partOfDfa(wholeLanguage(language.pattern), form)
     case "choice":
-      return partOfDfa(finite(language.texts))
+      return partOfDfa(finite(language.texts), form)
     case "gbnf":
-      return partOfRules(readGbnf(language.grammar), "root")
+      return partOfRules(readGbnf(language.grammar), "root", form)
     case "lark": {
       const { rules, start } = readLark(language.grammar)
-      return partOfRules(rules, start)
+      return partOfRules(rules, start, form)
     }
   }
 }

@@ -6,13 +6,12 @@ import { combine, type Dfa, lengths } from "../dfa.ts"
 import { hasLook } from "../looks.ts"
 import { determinize, type Re } from "../nfa.ts"
 import { choice, literal, type Part, sequence } from "../parts.ts"
-import { StringLanguage } from "../strings.ts"
+import { StringLanguage, type TextForm } from "../strings.ts"
 import { spend, TooLarge, TooMuchWork } from "../work.ts"
 
 /** What a rule says, as it was read. */
 export type Expression =
   | { re: Re }
-  | { part: Part } // never empty
   | { rule: string; line: number }
   | { seq: readonly Expression[] }
   | { alt: readonly Expression[] }
@@ -44,9 +43,13 @@ const MAX_SIZE = 4000 // of a regular expression that rules are put together to
 const MAX_ALTERNATIVES = 5000 // of a rule that no longer begins with itself
 
 /** @throws GrammarFault, TooLarge */
-export function partOfRules(rules: ReadonlyMap<string, Expression>, start: string): Part {
+export function partOfRules(
+  rules: ReadonlyMap<string, Expression>,
+  start: string,
+  form: TextForm,
+): Part {
   assertDefined(rules)
-  const lowering = new Lowering(rules)
+  const lowering = new Lowering(rules, form)
   const root = lowering.rule(start)
   const all = lowering.all
   const empty = nullable(all)
@@ -62,8 +65,8 @@ export function partOfRules(rules: ReadonlyMap<string, Expression>, start: strin
 }
 
 /** @throws NoText */
-export function partOfDfa(language: Dfa): Part {
-  const part = filledPart(language)
+export function partOfDfa(language: Dfa, form: TextForm): Part {
+  const part = filledPart(language, form)
   if (!part && !hasEmpty(language)) throw new NoText()
   if (!part) return literal("")
   return hasEmpty(language) ? choice(part, literal("")) : part
@@ -74,11 +77,11 @@ function hasEmpty({ start, accepts }: Dfa): boolean {
 }
 
 /** Of the texts of a language that are not empty; undefined when there are none. */
-function filledPart(language: Dfa): Part | undefined {
+function filledPart(language: Dfa, form: TextForm): Part | undefined {
   const both = ([has, isFilled]: boolean[]) => Boolean(has && isFilled)
   const full = hasEmpty(language) ? combine([language, lengths(1, ENDLESS)], both) : language
   if (full.start < 0) return undefined
-  return { kind: "language", language: new StringLanguage(full, 0, ENDLESS, "plain") }
+  return { kind: "language", language: new StringLanguage(full, 0, ENDLESS, form) }
 }
 
 function assertDefined(rules: ReadonlyMap<string, Expression>): void {
@@ -113,7 +116,7 @@ interface Item {
   isOptional: boolean
 }
 
-/** Texts of a language without the empty one, or a part. */
+/** Texts of a language without the empty one. */
 class Terminal {
   readonly part: Part
   constructor(part: Part) {
@@ -126,11 +129,13 @@ const isRule = (symbol: Rule | Terminal): symbol is Rule => !(symbol instanceof 
 class Lowering {
   readonly all: Rule[] = []
   readonly #rules: ReadonlyMap<string, Expression>
+  readonly #form: TextForm
   readonly #named = new Map<string, Rule>()
   readonly #regular = new Map<string, Sized | undefined>()
 
-  constructor(rules: ReadonlyMap<string, Expression>) {
+  constructor(rules: ReadonlyMap<string, Expression>, form: TextForm) {
     this.#rules = rules
+    this.#form = form
   }
 
   rule(name: string): Rule {
@@ -163,7 +168,6 @@ class Lowering {
 
   #item(expression: Expression): Item {
     if ("rule" in expression) return must(this.rule(expression.rule))
-    if ("part" in expression) return must(new Terminal(expression.part))
     return must(this.#new(this.#alternatives(expression)))
   }
 
@@ -212,7 +216,7 @@ class Lowering {
     if (!sized) return undefined
     const language = this.#language(sized.re, "re" in expression)
     if (!language) return undefined
-    const part = filledPart(language)
+    const part = filledPart(language, this.#form)
     const alternatives: Alternative[] = part ? [[must(new Terminal(part))]] : []
     return hasEmpty(language) ? [[], ...alternatives] : alternatives
   }
@@ -230,7 +234,6 @@ class Lowering {
   /** As a regular expression, rules put in their places; undefined when it is none, or too large. */
   #re(expression: Expression): Sized | undefined {
     if ("re" in expression) return { re: expression.re, size: sizeOf(expression.re) }
-    if ("part" in expression) return undefined
     if ("rule" in expression) return this.#reOfRule(expression.rule)
     const children: Sized[] = []
     for (const child of childrenOf(expression)) {

@@ -33,7 +33,7 @@ export async function respond(exchange: Exchange): Promise<Answer> {
   exchange.setHeader("x-seed", String(body.seed ?? seed))
   const reply = await service.chat.reply(request, exchange.signal, exchange.client)
   const { callables } = asked
-  reportUnenforced(exchange, [...callables.unenforced, ...(reply.unenforced ?? [])])
+  reportUnenforced(exchange, reply.unenforced)
   const head: Head = {
     stem: newStem(),
     repeated: repeatedOf(body, { temperature, top_p: topP }),

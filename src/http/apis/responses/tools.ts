@@ -24,8 +24,6 @@ export interface Callables {
   byName: ReadonlyMap<string, Callable>
   /** Tools that OpenAI runs, which are not offered. */
   ignored: readonly string[]
-  /** What of free-form tools is not enforced. */
-  unenforced: readonly string[]
 }
 
 const HOSTED = /^(web_search|tool_search|image_generation|local_shell)/
@@ -33,11 +31,10 @@ const HOSTED = /^(web_search|tool_search|image_generation|local_shell)/
 export function readCallables(given: readonly Members[]): Callables {
   const all: Callable[] = []
   const ignored: string[] = []
-  const unenforced: string[] = []
   for (const [index, tool] of given.entries()) {
     const path = `tools[${index}]`
     if (typeof tool.type === "string" && HOSTED.test(tool.type)) ignored.push(tool.type)
-    else all.push(...readTool(tool, path, unenforced))
+    else all.push(...readTool(tool, path))
   }
   if (ignored.length > 0 && all.length === 0) {
     const what = `tools are of the type ${ignored[0]} alone, which OpenAI runs; this server has none.`
@@ -46,22 +43,22 @@ export function readCallables(given: readonly Members[]): Callables {
   const tools = all.map(({ tool }) => tool)
   assertNames(tools, "name")
   const byName = new Map(all.map((each) => [each.tool.name, each]))
-  return { all, byName, ignored, unenforced }
+  return { all, byName, ignored }
 }
 
-function readTool(tool: Members, path: string, unenforced: string[]): Callable[] {
+function readTool(tool: Members, path: string): Callable[] {
   switch (tool.type) {
     case "function":
       return [readFunction(tool, path)]
     case "custom":
-      return [readCustom(tool, path, unenforced)]
+      return [readCustom(tool, path)]
     case "namespace": {
       const namespace = nameOf(tool, path)
       if (!Array.isArray(tool.tools)) throw mustBe(`${path}.tools`, "a list", tool.tools ?? null)
       return (tool.tools as Members[]).flatMap((inner, index) => {
         const place = `${path}.tools[${index}]`
         if (inner?.type === "namespace") throw fault(`${place}.type`, "must not be namespace")
-        return readTool(inner ?? {}, place, unenforced).map((each) => within(namespace, each))
+        return readTool(inner ?? {}, place).map((each) => within(namespace, each))
       })
     }
     default: {
@@ -87,11 +84,10 @@ function readFunction(given: Members, path: string): Callable {
   return { kind: "function", name, tool }
 }
 
-function readCustom(given: Members, path: string, unenforced: string[]): Callable {
+function readCustom(given: Members, path: string): Callable {
   const name = nameOf(given, path)
   const { lark, pattern } = readGrammar((given.format ?? {}) as Members, `${path}.format`)
   const said = typeof given.description === "string" ? given.description : ""
-  if (lark !== undefined) unenforced.push(`${name}#/format/definition`)
   const description =
     lark === undefined ? said : `${said}\n\nThe input follows this Lark grammar:\n${lark}`
   const parameters = {
@@ -102,7 +98,8 @@ function readCustom(given: Members, path: string, unenforced: string[]): Callabl
   }
   const definition = { type: "function", function: { name, description, parameters } }
   const strict = pattern !== undefined
-  const tool = { name, definition, parameters, field: `${path}.format`, strict }
+  const held = lark !== undefined && { input: { kind: "lark" as const, grammar: lark } }
+  const tool = { name, definition, parameters, ...held, field: `${path}.format`, strict }
   return { kind: "custom", name, tool }
 }
 
@@ -111,7 +108,7 @@ interface Grammar {
   lark?: string
 }
 
-/** What a free-form text is held to, or shown to follow. */
+/** What a free-form text is held to. */
 function readGrammar({ type = "text", syntax, definition }: Members, field: string): Grammar {
   if (type === "text") return {}
   if (type !== "grammar") throw mustBe(`${field}.type`, '"text" or "grammar"', type)
