@@ -62,7 +62,7 @@ NAME: /[a-z_]\w*/i
 %ignore BLANKS
 `
 
-const PATCH_LARK = String.raw`
+const PATCH_LARK = `
 start: "*** Begin Patch" LF hunk+ "*** End Patch" LF?
 hunk: "*** Add File: " NAME LF add+ | "*** Delete File: " NAME LF | "*** Update File: " NAME LF change+
 add: "+" /(.*)/ LF
