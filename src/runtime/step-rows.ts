@@ -36,6 +36,7 @@ export class StepRows {
   readonly #wantedRows: Int32Array // [limits.tokens]
   #wantedCount = 0
   #items = new Int32Array(ITEM)
+  #itemsEnd = 0
   #input!: StepInput
 
   /** @param sinks the manifest's */
@@ -55,8 +56,8 @@ export class StepRows {
     for (let s = 0; s + 1 < starts.length; s++)
       for (let token = starts[s]!; token < starts[s + 1]!; token++) {
         this.#sequences[token] = s
-        for (const [group, slots] of this.#slots.entries())
-          slots[token] = this.slotOf(group, s, positions[token]!)
+        for (let group = 0; group < this.#slots.length; group++)
+          this.#slots[group]![token] = this.slotOf(group, s, positions[token]!)
       }
     const rows = this.#wantedRows.fill(NOT_WANTED, 0, tokens.length)
     for (const token of logitRows) rows[token] = 0
@@ -125,34 +126,40 @@ export class StepRows {
    */
   attentionItems(set: "tokens" | "wanted", height: number, visible: Visible): Int32Array {
     const tokens = this.tokensOf(set)
-    let end = 0
+    this.#itemsEnd = 0
     for (let row = 0; row < tokens.length; ) {
       const sequence = this.#sequences[tokens[row]!]!
       let next = row + 1
       const most = Math.min(tokens.length, row + height)
       while (next < most && this.#sequences[tokens[next]!] === sequence) next++
-      const add = (span: number) => {
-        this.#items = withRoom(this.#items, end + ITEM)
-        this.#items[end++] = row
-        this.#items[end++] = next - row
-        this.#items[end++] = sequence
-        this.#items[end++] = span
-      }
-      this.#eachSpan(tokens[row]!, tokens[next - 1]!, visible, add)
+      this.#addItems(tokens, row, next, visible)
       row = next
     }
-    return this.#items.subarray(0, end)
+    return this.#items.subarray(0, this.#itemsEnd)
   }
 
-  /** The spans of what `first`, `last` and the tokens between them see: those of the sinks, then the others. */
-  #eachSpan(first: number, last: number, visible: Visible, add: (span: number) => void): void {
+  /** Of the rows from `row` to before `next`: the spans of the sinks that they see, then the others. */
+  #addItems(tokens: Int32Array, row: number, next: number, visible: Visible): void {
     const { sinks, span = Number.POSITIVE_INFINITY } = visible
+    const first = tokens[row]!
+    const last = tokens[next - 1]!
     const seen = this.firstSeen(first, visible)
     // The later a token, the more of the sinks lies before what it sees.
     const kept = Math.min(sinks, this.firstSeen(last, visible))
     const from = Math.floor(seen / span)
-    for (let number = 0; number * span < kept && number < from; number++) add(number)
-    for (let n = from; n <= Math.floor(this.#input.positions[last]! / span); n++) add(n)
+    const to = Math.floor(this.#input.positions[last]! / span)
+    for (let n = 0; n * span < kept && n < from; n++) this.#addItem(row, next, first, n)
+    for (let n = from; n <= to; n++) this.#addItem(row, next, first, n)
+  }
+
+  #addItem(row: number, next: number, first: number, span: number): void {
+    const end = this.#itemsEnd
+    this.#items = withRoom(this.#items, end + ITEM)
+    this.#items[end] = row
+    this.#items[end + 1] = next - row
+    this.#items[end + 2] = this.#sequences[first]!
+    this.#items[end + 3] = span
+    this.#itemsEnd = end + ITEM
   }
 }
 

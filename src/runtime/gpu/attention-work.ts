@@ -61,7 +61,9 @@ export class AttentionWork {
     let taken = 0
     for (let first = 0, next = 0; first < found.length; first = next) {
       while (next < found.length && found[next] === found[first]) next += ITEM
-      const [row, count, sequence] = [found[first]!, found[first + 1]!, found[first + 2]!]
+      const row = found[first]!
+      const count = found[first + 1]!
+      const sequence = found[first + 2]!
       const spans = (next - first) / ITEM
       const wanted = spans === 1 ? 0 : spans * count
       if (wanted > slots) throw new Error(`internal: ${wanted} partial softmaxes in ${slots} slots`)
@@ -73,9 +75,15 @@ export class AttentionWork {
       const begin = input.blockStarts[list]!
       const gap = blockGap(input.visibleFrom[list]!, this.#sinks)
       for (let nth = 0; nth < spans; nth++) {
-        const span = found[first + nth * ITEM + 3]!
-        const numbers = [row, count, begin, gap, span, taken + nth * count, spans, nth]
-        this.#items.set(numbers, (first / ITEM + nth) * WORK)
+        const at = (first / ITEM + nth) * WORK
+        this.#items[at + work.row] = row
+        this.#items[at + work.rows] = count
+        this.#items[at + work.list] = begin
+        this.#items[at + work.gap] = gap
+        this.#items[at + work.span] = found[first + nth * ITEM + 3]!
+        this.#items[at + work.slot] = taken + nth * count
+        this.#items[at + work.spans] = spans
+        this.#items[at + work.nth] = nth
       }
       taken += wanted
       counts[count === 1 ? "singles" : "multiples"] += spans

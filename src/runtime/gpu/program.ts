@@ -89,6 +89,8 @@ class GpuProgram implements LoadableProgram {
   readonly #loan: Loan<GpuDevice>
   readonly #device: GpuDevice
   readonly #block: StepBlock
+  /** Of each of the tape's counts, as the block has it. */
+  readonly #counters: readonly (() => number)[]
   readonly #takesHidden: boolean
   readonly #kept: KeptKernels
   #kernels: readonly GpuKernel[] = []
@@ -114,6 +116,7 @@ class GpuProgram implements LoadableProgram {
     this.#kept = kept
     this.#device = loan.device
     this.#block = new StepBlock({ limits, sinks, vocabulary, hidden }, tape.regions)
+    this.#counters = tape.counts.map((of) => this.#block.counter(of))
     this.#takesHidden = tape.regions.some(({ name }) => name === "hiddenIn")
   }
 
@@ -263,8 +266,7 @@ class GpuProgram implements LoadableProgram {
 
   /** Of the step that the block holds. */
   #recordingsOf(): readonly Recording[] {
-    const counts = this.#tape.counts.map((of) => this.#bucket(of))
-    const shape = counts.join(" ")
+    const shape = this.#counters.map((count) => rounded(count())).join(" ")
     const known = this.#recorded.get(shape)
     if (known) return known
     const oldest = this.#recorded.size >= MAX_SHAPES && this.#recorded.entries().next().value
@@ -283,10 +285,9 @@ class GpuProgram implements LoadableProgram {
     return recordings
   }
 
-  /** How many there are in this step, rounded up to a power of two. */
+  /** How many there are in this step, rounded up. */
   #bucket(of: RowSet | CountName): number {
-    const count = this.#block.countOf(of)
-    return count === 0 ? 0 : 2 ** Math.ceil(Math.log2(count))
+    return rounded(this.#block.countOf(of))
   }
 
   /** None where there is nothing to do. */
@@ -338,6 +339,11 @@ class GpuProgram implements LoadableProgram {
     if (wantLogits) add(logitRows.length, vocabulary, logits, (out) => out.logits!)
     return results
   }
+}
+
+/** To a power of two. */
+function rounded(count: number): number {
+  return count === 0 ? 0 : 2 ** Math.ceil(Math.log2(count))
 }
 
 interface Result {

@@ -133,10 +133,16 @@ export class StepBlock {
 
   /** Of the step that was filled in: what decides how many groups its kernels need, and how often they run. */
   countOf(of: RowSet | CountName): number {
-    if (isRowSet(of)) return this.#rows.tokensOf(of).length
+    return this.counter(of)()
+  }
+
+  /** `countOf`, of each step anew: to be asked for once, since names are taken apart here. */
+  counter(of: RowSet | CountName): () => number {
+    if (isRowSet(of)) return () => this.#rows.tokensOf(of).length
     const space = of.indexOf(" ")
     const work = this.#workOf(of.slice(space + 1))
-    return work.count(of.slice(0, space) as WorkCount)
+    const count = of.slice(0, space) as WorkCount
+    return () => work.count(count)
   }
 
   /** Bytes that the results of so many logits rows take, from the block's beginning. */
@@ -190,10 +196,11 @@ export class StepBlock {
     switch (region.name) {
       case "count": {
         const count = new Int32Array(1)
+        const counter = this.counter(region.of)
         return {
           capacity: 1,
           take: () => {
-            count[0] = this.countOf(region.of)
+            count[0] = counter()
             return count
           },
         }
