@@ -266,16 +266,25 @@ interface Allocation {
   arena: Arena
 }
 
+/** A command buffer, and what hands it to the queue. */
+interface Commands {
+  handle: Pointer
+  submit: Uint8Array
+}
+
 class VulkanPlace implements Place {
   readonly bytes: number
   readonly allocation: Allocation
   /** Where it begins there. */
   readonly at: number
+  /** The host's own memory, as an array: it is written in every step, and making the array takes longer than that. */
+  readonly host: Uint8Array | undefined
 
   constructor(bytes: number, allocation: Allocation, at: number) {
     this.bytes = bytes
     this.allocation = allocation
     this.at = at
+    if (allocation.where === "host") this.host = bytesAt(allocation.mapped! + BigInt(at), bytes)
   }
 }
 
@@ -288,7 +297,7 @@ interface VulkanKernel extends GpuKernel {
 }
 
 interface VulkanRecording extends Recording {
-  readonly commands: Pointer
+  readonly commands: Commands
 }
 
 class Device implements GpuDevice {
@@ -487,13 +496,14 @@ class Device implements GpuDevice {
     if (this.#lost) throw this.#lost
     if (bytes.length === 0) return
     const { allocation, from } = within(place, at, bytes)
-    if (allocation.mapped !== undefined) {
-      bytesAt(allocation.mapped + BigInt(from), bytes.length).set(bytes)
+    const mapped = mappedOf(place, at, bytes.length)
+    if (mapped) {
+      mapped.set(bytes)
       return
     }
     await this.#pass(bytes.length, async (staging, begin, length) => {
       const window = bytes.subarray(begin, begin + length)
-      bytesAt(staging.allocation.mapped! + BigInt(staging.at), length).set(window)
+      staging.host!.set(window)
       await this.#copy(staging.allocation, staging.at, allocation, from + begin, length)
     })
   }
@@ -502,13 +512,14 @@ class Device implements GpuDevice {
     if (this.#lost) throw this.#lost
     if (into.length === 0) return
     const { allocation, from } = within(place, at, into)
-    if (allocation.mapped !== undefined) {
-      into.set(bytesAt(allocation.mapped + BigInt(from), into.length))
+    const mapped = mappedOf(place, at, into.length)
+    if (mapped) {
+      into.set(mapped)
       return
     }
     await this.#pass(into.length, async (staging, begin, length) => {
       await this.#copy(allocation, from + begin, staging.allocation, staging.at, length)
-      into.set(bytesAt(staging.allocation.mapped! + BigInt(staging.at), length), begin)
+      into.set(staging.host!.subarray(0, length), begin)
     })
   }
 
@@ -733,19 +744,20 @@ class Device implements GpuDevice {
     }
   }
 
-  #record(write: (commands: Pointer) => void): Pointer {
+  #record(write: (commands: Pointer) => void): Commands {
     const vulkan = this.#vulkan
     const out = new BigUint64Array(1)
     const code = vulkan.createCommands(this.#device, commandBufferInfo(this.#pool).bytes, out)
     if (code !== 0) throw this.#failure(code, "vkAllocateCommandBuffers")
-    const commands = out[0]!
+    const handle = out[0]!
+    const commands = { handle, submit: submitInfo(handle).bytes }
     try {
-      const begun = vulkan.begin(commands, beginInfo().bytes)
+      const begun = vulkan.begin(handle, beginInfo().bytes)
       if (begun !== 0) throw this.#failure(begun, "vkBeginCommandBuffer")
-      this.#barrier(commands, ALL_STAGES, stages.compute | stages.transfer, behindAll)
-      write(commands)
-      this.#barrier(commands, stages.compute | stages.transfer, stages.host, beforeHost)
-      const ended = vulkan.end(commands)
+      this.#barrier(handle, ALL_STAGES, stages.compute | stages.transfer, behindAll)
+      write(handle)
+      this.#barrier(handle, stages.compute | stages.transfer, stages.host, beforeHost)
+      const ended = vulkan.end(handle)
       if (ended !== 0) throw this.#failure(ended, "vkEndCommandBuffer")
     } catch (error) {
       this.#freeCommands(commands)
@@ -758,16 +770,16 @@ class Device implements GpuDevice {
     this.#vulkan.barrier(commands, after, before, 0, 1, memory, 0, null, 0, null)
   }
 
-  #freeCommands(commands: Pointer): void {
-    const list = BigUint64Array.of(commands)
+  #freeCommands({ handle }: Commands): void {
+    const list = BigUint64Array.of(handle)
     this.#vulkan.freeCommands(this.#device, this.#pool, 1, list)
   }
 
   /** @returns the fence that says when it has run, for `#finish` */
-  #submit(commands: Pointer): bigint {
+  #submit({ submit }: Commands): bigint {
     const fence = this.#freeFences.pop() ?? this.#make("createFence", structure("fence"))
     this.#fences.add(fence)
-    const code = this.#vulkan.submit(this.#queue, 1, submitInfo(commands).bytes, fence)
+    const code = this.#vulkan.submit(this.#queue, 1, submit, fence)
     if (code === 0) return fence
     this.#freeFences.push(fence)
     throw this.#failure(code, "vkQueueSubmit")
@@ -820,6 +832,14 @@ function addressIn(place: Place, at: number): bigint {
   if (at % 4 !== 0 || at < 0 || at >= bytes)
     throw new Error(`internal: an operand at ${at} of a place of ${bytes} bytes`)
   return allocation.address + BigInt(from + at)
+}
+
+/** Bytes of a place where the host sees them; none where it does not. */
+function mappedOf(place: Place, at: number, length: number): Uint8Array | undefined {
+  const { allocation, host, at: from } = place as VulkanPlace
+  if (host) return host.subarray(at, at + length)
+  const { mapped } = allocation
+  return mapped === undefined ? undefined : bytesAt(mapped + BigInt(from + at), length)
 }
 
 /** Where bytes of a place lie in its allocation. */
