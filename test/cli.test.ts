@@ -6,8 +6,9 @@ import { run } from "./sinter.ts"
 
 test.each([
   [["serv", "tiny"], "unknown command 'serv' (Did you mean serve?)"],
-  [["serve"], "missing required argument 'MODEL'"],
-  [["serve", "a", "b"], 'serve: "b" is one argument too many.'],
+  [["serve"], "no MODEL is named"],
+  [["chat", "a", "b"], 'chat: "b" is one argument too many.'],
+  [["serve", "tiny", "tiny", "--device", "cpu"], "tiny is given twice"],
   [["shelf", "list", "b"], 'list: "b" is one argument too many.'],
   [["serve", "tiny", "--prot", "80"], "unknown option '--prot' (Did you mean --port?)"],
   [["serve", "tiny", "--lora", "x"], "unknown option '--lora'\n"],
@@ -58,5 +59,5 @@ test.each([[[]], [["serve"]], [["chat"]], [["compile"]], [["shelf", "prune"]]])(
 test("no command: the help, and exit code 2", async () => {
   const { code, err } = await run([])
   expect(code).toBe(2)
-  expect(err).toContain("serve [options] <MODEL>")
+  expect(err).toContain("chat [options] <MODEL>")
 })

@@ -4,6 +4,8 @@
 
 import { Command, type CommanderError, Option as Flag, Help } from "commander"
 import { version } from "../version.ts"
+import { type ConfigFile, readConfigFile } from "./config-file.ts"
+import { isLikely } from "./likely.ts"
 import {
   chatOptions,
   compileOptions,
@@ -16,7 +18,7 @@ import {
   pruneOptions,
   serveOptions,
 } from "./options.ts"
-import { environmentName, readOptions, type Values } from "./read-options.ts"
+import { assertKnownNames, environmentName, readOptions, type Values } from "./read-options.ts"
 import { quoted, refuse } from "./values.ts"
 
 export function commandLine(): Command {
@@ -31,11 +33,13 @@ export function commandLine(): Command {
   const serving = program
     .command("serve")
     .description("Serve a model, or several, over HTTP.")
-    .argument("<MODEL...>", `${MODEL_HELP}; or a folder of models, all of which are served`)
+    .argument("[MODEL...]", `${MODEL_HELP}; or a folder of models, all of which are served`)
     .usage("MODEL... [options]")
-  withOptions(serving, serveOptions, async (options) =>
-    (await import("./serve.ts")).serve(serving.args, options),
-  )
+  withOptions(serving, serveOptions, async (options, { models }) => {
+    const named = serving.args.length > 0 ? serving.args : models
+    if (named.length === 0) refuse("serve", "no MODEL is named, here or in a file of --config.")
+    await (await import("./serve.ts")).serve(named, options)
+  })
   command(
     program,
     "chat",
@@ -110,7 +114,7 @@ function command<Table extends Record<string, Option>>(
 function withOptions<Table extends Record<string, Option>>(
   command: Command,
   options: Table,
-  run: (values: Values<Table>) => Promise<void>,
+  run: (values: Values<Table>, file: ConfigFile) => Promise<void>,
 ): void {
   for (const [long, option] of Object.entries(options)) command.addOption(toFlag(long, option))
   const { registeredArguments } = command
@@ -119,9 +123,19 @@ function withOptions<Table extends Record<string, Option>>(
     const extra = command.args[most]
     if (extra !== undefined) refuse(command.name(), `${quoted(extra)} is one argument too many.`)
     const typed: Record<string, string | true> = command.opts()
-    const given = command.options.map((flag) => [flag.long!, typed[flag.attributeName()]])
-    await run(readOptions(options, Object.fromEntries(given), process.env))
+    const given = Object.fromEntries(
+      command.options.map((flag) => [flag.long!, typed[flag.attributeName()]]),
+    )
+    assertKnownNames(process.env)
+    const file = configFile(options, given["--config"])
+    await run(readOptions(options, given, process.env, file.values), file)
   })
+}
+
+function configFile(options: Record<string, Option>, given: string | true | undefined): ConfigFile {
+  const path = given ?? process.env[environmentName("--config")]
+  const isNamed = "--config" in options && typeof path === "string" && path !== ""
+  return isNamed ? readConfigFile(path, options) : { models: [], values: new Map() }
 }
 
 function toFlag(long: string, option: Option): Flag {
@@ -161,18 +175,4 @@ export function sentenceOf({ message }: CommanderError): string {
   return sentence.replace(/\s*\(Did you mean (?:one of )?(.*)\?\)$/, (hint, names: string) =>
     names.split(", ").some((name) => isLikely(typed, name)) ? hint : "",
   )
-}
-
-const LIKELY = 0.75 // of the letters
-
-/** Whether nearly all letters are the same, in whatever order. */
-function isLikely(typed: string, meant: string): boolean {
-  const letters = (text: string) => Array.from(text.replace(/^-+/, ""))
-  const [given, left] = [letters(typed), letters(meant)]
-  const longest = Math.max(given.length, left.length)
-  const shared = given.filter((letter) => {
-    const at = left.indexOf(letter)
-    return at >= 0 && left.splice(at, 1).length > 0
-  })
-  return shared.length >= LIKELY * longest
 }

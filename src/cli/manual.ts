@@ -19,9 +19,10 @@ import { environmentName } from "./read-options.ts"
 export function optionsPage(): string {
   return `# Options
 
-Printed from \`src/cli/options.ts\` by \`npm run docs\`. An option that is not given on the command line is looked for in the
-environment, under the name in the last column; an empty variable is as none. A value that cannot be read ends the start
-with one sentence and exit code 2.
+Printed from \`src/cli/options.ts\` by \`npm run docs\`. An option that is not given on the command line is looked for in
+the file that \`--config\` names, then in the environment, under the name in the last column; an empty variable is as none, and one whose
+name begins with \`SINTER_\` and is none of these is refused. A value that cannot be read ends the start with one sentence and exit
+code 2.
 
 ## sinter serve MODEL...
 

@@ -102,6 +102,12 @@ const toolFormats = Object.keys(formats) as ToolFormat[]
 const seconds = integer(1, 86_400)
 
 export const serveOptions = {
+  "--config": {
+    value: "FILE",
+    absent: undefined,
+    help: "A file of these options, a line each: name = value, without the dashes; model = MODEL as often as there are models; # begins a comment. What the command line says wins.",
+    read: text,
+  },
   ...modelOptions,
   "--mode": {
     value: "MODE",
@@ -443,6 +449,16 @@ export const pruneOptions = {
     read: age,
   },
 } as const satisfies Record<string, Option>
+
+/** Of all commands. */
+export const allTables: readonly Readonly<Record<string, Option>>[] = [
+  serveOptions,
+  chatOptions,
+  compileOptions,
+  inspectOptions,
+  devicesOptions,
+  pruneOptions,
+]
 
 /** What a model may be called. */
 export const MODEL_HELP =

@@ -1,32 +1,68 @@
-// What a command was given: each option's text from the command line or the environment, read as its row of the table says.
+// What a command was given: each option's text from the command line, a file of options or the environment, read as its row of the
+// table says.
 
-import { type Option, unbuilt } from "./options.ts"
+import type { Configured } from "./config-file.ts"
+import { suggestion } from "./likely.ts"
+import { allTables, type Option, unbuilt } from "./options.ts"
 import { refuse } from "./values.ts"
 
 export type Values<Table extends Record<string, Option>> = {
   [Name in keyof Table]: ReturnType<Table[Name]["read"]> | Table[Name]["absent"]
 }
 
+export type Environment = Readonly<Record<string, string | undefined>>
+
 /**
  * The values of a command's options.
  * @param given what the command line said, by option name: a text, or true for a flag.
- * @param environment where an option that was not given is looked for, under `environmentName`; an empty text is as none.
+ * @param environment where an option is looked for that neither was given nor is configured, under `environmentName`; an empty
+ * text is as none.
+ * @param configured what a file of options says.
  */
 export function readOptions<Table extends Record<string, Option>>(
   table: Table,
   given: Readonly<Record<string, string | true | undefined>>,
-  environment: Readonly<Record<string, string | undefined>>,
+  environment: Environment,
+  configured: ReadonlyMap<string, Configured> = new Map(),
 ): Values<Table> {
   const values: Record<string, unknown> = {}
   for (const [name, option] of Object.entries(table)) {
     const typed = given[name]
-    const inherited = environment[environmentName(name)]
+    const { text, where } = configured.get(name) ?? inherited(name, environment)
     if (typed !== undefined) values[name] = option.read(typed === true ? "true" : typed, name)
-    else if (inherited) values[name] = option.read(inherited, environmentName(name))
+    else if (text !== undefined) values[name] = option.read(text, where)
     else values[name] = option.absent
     if (values[name] !== option.absent) refuseUnbuilt(name, values[name])
   }
   return values as Values<Table>
+}
+
+function inherited(option: string, environment: Environment) {
+  const where = environmentName(option)
+  const text = environment[where]
+  return { text: text && !isServiceLink(where, text) ? text : undefined, where }
+}
+
+/** Not options: where models are looked for. */
+const OTHER_NAMES = ["SINTER_HOME"]
+
+/**
+ * A mistyped name must not be passed over. Every command knows the names of all.
+ * @throws `option_invalid`
+ */
+export function assertKnownNames(environment: Environment): void {
+  const names = allTables.flatMap((table) => Object.keys(table).map(environmentName))
+  const known = new Set([...OTHER_NAMES, ...names])
+  for (const [name, text = ""] of Object.entries(environment)) {
+    if (!name.startsWith("SINTER_") || known.has(name) || isServiceLink(name, text)) continue
+    refuse(name, `is the name of no option${suggestion(name, [...known]) || "."}`)
+  }
+}
+
+/** Where a service is called sinter, Kubernetes puts its addresses into the environment of every pod. */
+function isServiceLink(name: string, text: string): boolean {
+  if (name === "SINTER_PORT") return /^\w+:\/\//.test(text)
+  return /^SINTER_(SERVICE_(HOST|PORT\w*)|PORT_\d+_\w+)$/.test(name)
 }
 
 export function environmentName(option: string): string {

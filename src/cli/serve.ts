@@ -1,6 +1,7 @@
 // `sinter serve MODEL...`: opens the port, loads the models, says what it chose, and serves until a signal. What it says for
 // people goes to stdout; the log goes to stderr.
 
+import { networkInterfaces } from "node:os"
 import { createApp, type Ready, type Summary } from "../app.ts"
 import type { Chosen, MemoryShares } from "../engine/limits.ts"
 import { createLog } from "../log.ts"
@@ -122,14 +123,25 @@ function cors(options: Options) {
   }
 }
 
+/** Of all addresses of a machine, those that can be opened are said: here, and from elsewhere. */
 function addresses(host: string, port: number): string {
-  const base = `http://${host.includes(":") ? `[${host}]` : host}:${port}`
+  const isEverywhere = host === "0.0.0.0" || host === "::"
+  const [here, ...elsewhere] = (isEverywhere ? ["127.0.0.1", ...ownAddresses()] : [host]).map(
+    (name) => `http://${name.includes(":") ? `[${name}]` : name}:${port}`,
+  )
   return `sinter ${version}
 
-  ${base}/v1         the API
-  ${base}/openai/v1  the same, always in OpenAI's shapes
-  ${base}/docs       try it
-`
+  ${here}/v1         the API
+  ${here}/openai/v1  the same, always in OpenAI's shapes
+  ${here}/docs       try it
+${elsewhere.map((base) => `  ${base}/v1         from other machines\n`).join("")}`
+}
+
+function ownAddresses(): string[] {
+  return Object.values(networkInterfaces())
+    .flatMap((entries) => entries ?? [])
+    .filter(({ family, internal }) => family === "IPv4" && !internal)
+    .map(({ address }) => address)
 }
 
 function startUpTable(summary: Summary): string {
