@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, expect, test } from "vitest"
@@ -61,8 +61,19 @@ test("a value that cannot be read is refused with its line, and a file with its 
   expect(() => readOptions(serveOptions, {}, {}, values)).toThrow(
     `${path}:2 port: expected a whole number, 0 to 65535, got "many".`,
   )
-  expect(() => readConfigFile(folder, serveOptions)).toThrow(/--config: .* cannot be read/)
-  expect(() => readConfigFile(join(folder, "none"), serveOptions)).toThrow(/ENOENT|no such file/i)
+  expect(() => readConfigFile(folder, serveOptions)).toThrow(/--config: EISDIR/)
+  expect(() => readConfigFile(join(folder, "none"), serveOptions)).toThrow(/--config: ENOENT/)
+})
+
+test("the file that comes along says what can be read, and its unit waits for the server's end", () => {
+  const deploy = join(import.meta.dirname, "../../deploy")
+  const text = readFileSync(join(deploy, "sinter.conf"), "utf8")
+  const { models, values } = read(text.replaceAll(/^# (?=[a-z-]+ = )/gm, ""))
+  expect(models).toHaveLength(2)
+  readOptions(serveOptions, {}, {}, values)
+  const unit = readFileSync(join(deploy, "sinter.service"), "utf8")
+  const [, seconds] = /^TimeoutStopSec=(\d+)$/m.exec(unit)!
+  expect(Number(seconds)).toBeGreaterThan(serveOptions["--shutdown-timeout"].absent)
 })
 
 test("names of the environment that no option has are refused; those that Kubernetes sets are not ours", () => {

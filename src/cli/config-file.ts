@@ -3,7 +3,6 @@
 // the sign, without quotes or escapes.
 
 import { readFileSync } from "node:fs"
-import { systemProblem } from "../errors.ts"
 import { suggestion } from "./likely.ts"
 import type { Option } from "./options.ts"
 import { quoted, refuse } from "./values.ts"
@@ -50,8 +49,7 @@ function textOf(path: string): string {
   try {
     text = readFileSync(path, "utf8")
   } catch (error) {
-    const reason = systemProblem(error)?.message ?? (error as Error).message
-    refuse("--config", `${path} cannot be read: ${reason}`)
+    refuse("--config", `${(error as Error).message}.`)
   }
   if (text.length > MAX_SIZE) refuse("--config", `${path} is larger than any such file.`)
   return text.replace(/^\uFEFF/, "")

@@ -210,6 +210,24 @@ export const serveOptions = {
     help: "Requires one of these keys, separated by commas, as a bearer token of every request but health checks.",
     read: list,
   },
+  "--api-key-file": {
+    value: "FILE",
+    absent: undefined,
+    help: "The same from a file, a key a line, # before comments; it is read again when it changes.",
+    read: text,
+  },
+  "--tls-cert": {
+    value: "FILE",
+    absent: undefined,
+    help: "Speaks HTTPS with this certificate (PEM, those that vouch for it below it); with --tls-key. Both are read again when they change.",
+    read: text,
+  },
+  "--tls-key": {
+    value: "FILE",
+    absent: undefined,
+    help: "The certificate's key (PEM).",
+    read: text,
+  },
   "--served-model-name": {
     value: "NAME",
     absent: undefined,

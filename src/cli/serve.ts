@@ -48,6 +48,8 @@ export async function serve(given: readonly string[], options: Options): Promise
       host: options["--host"],
       allowedHosts: options["--allowed-hosts"],
       apiKeys: options["--api-key"],
+      apiKeyFile: options["--api-key-file"],
+      tls: tls(options),
       cors: cors(options),
       dialect: options["--api-dialect"],
       reasoning: options["--reasoning"],
@@ -72,7 +74,7 @@ export async function serve(given: readonly string[], options: Options): Promise
   if (!app) process.exit() // nothing is open yet that outlives the process
   try {
     const port = await app.listen(options["--port"])
-    console.log(addresses(options["--host"], port))
+    console.log(addresses(options, port))
     const ready = await Promise.race([app.ready, end])
     if (!ready) return
     for (const summary of ready.summaries) console.log(startUpTable(summary))
@@ -108,6 +110,13 @@ function speakToNobody(): void {
   }
 }
 
+function tls({ "--tls-cert": cert, "--tls-key": key }: Options) {
+  if (cert !== undefined && key !== undefined) return { cert, key }
+  if (cert !== undefined) refuse("--tls-cert", "needs its key; add --tls-key.")
+  if (key !== undefined) refuse("--tls-key", "needs its certificate; add --tls-cert.")
+  return undefined
+}
+
 /** Cross-origin headers are sent once any of their options is given; what is left open then allows all. */
 function cors(options: Options) {
   const credentials = options["--allow-credentials"]
@@ -124,10 +133,11 @@ function cors(options: Options) {
 }
 
 /** Of all addresses of a machine, those that can be opened are said: here, and from elsewhere. */
-function addresses(host: string, port: number): string {
+function addresses({ "--host": host, "--tls-cert": cert }: Options, port: number): string {
+  const scheme = cert === undefined ? "http" : "https"
   const isEverywhere = host === "0.0.0.0" || host === "::"
   const [here, ...elsewhere] = (isEverywhere ? ["127.0.0.1", ...ownAddresses()] : [host]).map(
-    (name) => `http://${name.includes(":") ? `[${name}]` : name}:${port}`,
+    (name) => `${scheme}://${name.includes(":") ? `[${name}]` : name}:${port}`,
   )
   return `sinter ${version}
 

@@ -26,7 +26,7 @@ export async function arrive(room: Room, request: FastifyRequest, reply: Fastify
     const { status, text, headers } = preflight(options.cors, request.headers)
     return reply.code(status).headers(headers).type("text/plain; charset=utf-8").send(text)
   }
-  return request.is404 ? answerUnrouted(options, request, reply) : undefined
+  return request.is404 ? answerUnrouted(room, request, reply) : undefined
 }
 
 /** The headers that every answer has, whatever becomes of the request. */
@@ -62,11 +62,11 @@ export function setDialect(
   return dialect
 }
 
-function answerUnrouted({ apiKeys }: HttpOptions, request: FastifyRequest, reply: FastifyReply) {
+function answerUnrouted({ keys }: Room, request: FastifyRequest, reply: FastifyReply) {
   const { method } = request
   const path = pathOf(request)
   const allowed = allowedMethods(path).join(", ")
-  readScope(apiKeys, request.headers)
+  readScope(keys, request.headers)
   if (allowed === "") throw problem("route_not_found", { method, path: cut(path, 200) })
   reply.header("allow", allowed)
   if (method === "OPTIONS") return reply.code(204).send()

@@ -12,6 +12,7 @@ test.each([
   [{ ...local, host: "::" }, [/^--host :: /]],
   [{ ...local, host: "192.168.1.5" }, [/every machine/]],
   [{ ...local, host: "0.0.0.0", apiKeys: key }, []],
+  [{ ...local, host: "0.0.0.0", apiKeyFile: "keys" }, []],
   [{ ...local, cors }, [/^--allow-credentials for any origin: [^.]+\.$/]],
   [{ ...local, apiKeys: key, cors }, [/--allow-credentials/]],
   [{ ...local, cors: { ...cors, origins: ["null"] } }, [/--allow-credentials/]],

@@ -6,10 +6,12 @@ import type { HttpOptions } from "./service.ts"
 export function exposures({
   host,
   apiKeys,
+  apiKeyFile,
   cors,
-}: Pick<HttpOptions, "host" | "apiKeys" | "cors">): string[] {
+}: Pick<HttpOptions, "host" | "apiKeys" | "apiKeyFile" | "cors">): string[] {
   const sentences: string[] = []
-  if (!isLoopback(host) && apiKeys.length === 0) {
+  const isOpen = apiKeys.length === 0 && apiKeyFile === undefined
+  if (!isLoopback(host) && isOpen) {
     sentences.push(
       `--host ${host} without --api-key: every machine that reaches this one may use the server.`,
     )

@@ -1,9 +1,10 @@
 // Who may ask: only requests for a name this server has, and only with the key where one is set.
 
-import { createHash, timingSafeEqual } from "node:crypto"
+import { timingSafeEqual } from "node:crypto"
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http"
 import { problem } from "../errors.ts"
 import { cut } from "./check.ts"
+import { digest, type Keys } from "./keys.ts"
 import type { HttpOptions } from "./service.ts"
 
 /**
@@ -56,11 +57,11 @@ export function isLoopback(name: string): boolean {
  * The scope of a request: what it may share with others, one for each key. Throws `invalid_api_key` when keys are set
  * and none of them came: as a bearer token, as the password that a browser asks for, or as Anthropic's clients send it.
  */
-export function readScope(keys: readonly string[], headers: IncomingHttpHeaders): string {
-  if (keys.length === 0) return ""
+export function readScope({ digests }: Keys, headers: IncomingHttpHeaders): string {
+  if (digests.length === 0) return ""
   const { authorization, "x-api-key": key } = headers
   const given = digest(authorization === undefined ? String(key) : tokenOf(authorization))
-  const match = keys.map(digest).find((key) => timingSafeEqual(key, given))
+  const match = digests.find((key) => timingSafeEqual(key, given))
   if (!match) throw problem("invalid_api_key", {})
   return match.toString("hex")
 }
@@ -85,6 +86,3 @@ export function connectionName(socket: object): string {
 }
 
 // Digests have one length, so comparing them tells nothing about the key; and a scope in a log is not the key.
-function digest(key: string): Buffer {
-  return createHash("sha256").update(key).digest()
-}

@@ -16,7 +16,7 @@ export async function handle(
   reply: FastifyReply,
 ) {
   const { options, state, log, running, trace } = room
-  const scope = route.open ? "" : readScope(options.apiKeys, request.headers)
+  const scope = route.open ? "" : readScope(room.keys, request.headers)
   if (!route.early) assertReady(state)
   if (route.body) trace?.mark(request.id, "received")
   const signal = leavingSignal(reply)

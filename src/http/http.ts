@@ -9,6 +9,7 @@ import { unreadDialect } from "./arrival.ts"
 import { Bodies } from "./body.ts"
 import { exposures } from "./exposure.ts"
 import { newFastify } from "./framework.ts"
+import { Keys } from "./keys.ts"
 import { listen } from "./listen.ts"
 import type { Room } from "./room.ts"
 import { Running, type Watchers } from "./running.ts"
@@ -45,6 +46,8 @@ export function createHttp(options: HttpOptions, log: Log, watchers: Watchers = 
       return room.running.ended()
     },
     close: async () => {
+      room.keys.close()
+      room.servers.close()
       server.server.closeAllConnections()
       await server.close()
     },
@@ -53,10 +56,9 @@ export function createHttp(options: HttpOptions, log: Log, watchers: Watchers = 
 
 function openRoom(options: HttpOptions, log: Log, watchers: Watchers): Room {
   const state = { models: [], draining: false }
-  const servers = new Servers(options, unreadDialect(options), () => {
-    log.warn({ connections: options.maxConnections }, "no more connections are served")
-  })
+  const servers = new Servers(options, unreadDialect(options), log)
   const running = new Running(state, log, watchers)
+  const keys = new Keys(options, log)
   const held = { bodies: new Bodies(), responses: new ResponseStore() }
-  return { options, log, state, servers, running, trace: watchers.trace, ...held }
+  return { options, log, state, servers, keys, running, trace: watchers.trace, ...held }
 }

@@ -5,6 +5,7 @@ import type { Log } from "../log.ts"
 import type { ResponseStore } from "./apis/responses/store.ts"
 import type { Bodies } from "./body.ts"
 import type { State } from "./exchange.ts"
+import type { Keys } from "./keys.ts"
 import type { Running } from "./running.ts"
 import type { Servers } from "./server.ts"
 import type { HttpOptions } from "./service.ts"
@@ -14,6 +15,7 @@ export interface Room {
   log: Log
   state: State
   servers: Servers
+  keys: Keys
   bodies: Bodies
   responses: ResponseStore
   running: Running

@@ -2,12 +2,22 @@
 // of them may have open, and what never becomes a request. Fastify asks for one server, or for two where a name has two
 // addresses (localhost); both keep one count.
 
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
+import {
+  createServer,
+  type IncomingMessage,
+  type Server,
+  type ServerOptions,
+  type ServerResponse,
+} from "node:http"
+import { createServer as createTlsServer, type Server as TlsServer } from "node:https"
 import type { Socket } from "node:net"
 import { problem } from "../errors.ts"
+import type { Log } from "../log.ts"
 import type { DialectName } from "./apis/chat/dialects/choose.ts"
+import { type Certificate, watchCertificate } from "./certificate.ts"
 import { answerBrokenHttp, answerConnect } from "./connection.ts"
 import type { HttpOptions } from "./service.ts"
+import type { Watched } from "./watched.ts"
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void
 
@@ -21,10 +31,14 @@ const MAX_UNANSWERED = 16 // requests of one connection
 // An idle connection outlives what its Keep-Alive header promised, so that none is closed under a client about to write.
 const IDLE_GRACE = 5_000 // milliseconds
 
+type Options = Pick<HttpOptions, "timeouts" | "maxConnections" | "tls">
+
 export class Servers {
-  readonly #options: Pick<HttpOptions, "timeouts" | "maxConnections">
+  readonly #options: Options
   readonly #dialect: DialectName
-  readonly #onFull: () => void
+  readonly #log: Log
+  readonly #certificate: Watched<Certificate> | undefined
+  readonly #secure: TlsServer[] = []
   readonly #surplus = new WeakSet<Socket>()
   readonly #unanswered = new WeakMap<Socket, number>()
   #open = 0
@@ -32,34 +46,25 @@ export class Servers {
 
   /**
    * @param dialect of answers to what is no request
-   * @param onFull called when a connection comes that is not served, for the first time since there was room
+   * @throws `option_invalid` for a certificate that cannot be used
    */
-  constructor(
-    options: Pick<HttpOptions, "timeouts" | "maxConnections">,
-    dialect: DialectName,
-    onFull: () => void,
-  ) {
+  constructor(options: Options, dialect: DialectName, log: Log) {
     this.#options = options
     this.#dialect = dialect
-    this.#onFull = onFull
+    this.#log = log
+    this.#certificate =
+      options.tls &&
+      watchCertificate(options.tls, log, (next) => {
+        for (const server of this.#secure) server.setSecureContext(next)
+      })
   }
 
   create(handler: Handler): Server {
-    const { header, body, idle } = this.#options.timeouts
-    const server = createServer(
-      {
-        headersTimeout: header,
-        requestTimeout: header + body + IDLE_GRACE, // the body's own timer comes first
-        keepAliveTimeout: idle + IDLE_GRACE,
-        connectionsCheckingInterval: 1000,
-        requireHostHeader: false, // refused later, in our own body
-        keepAlive: true, // finds clients that vanished without a word
-        keepAliveInitialDelay: 30_000,
-      },
-      (request, response) => this.#take(request, response, handler),
-    )
+    const server = this.#listening((request, response) => this.#take(request, response, handler))
     server.maxConnections = this.#options.maxConnections + TOLD
-    server.on("connection", (socket: Socket) => this.#connected(socket))
+    // Over TLS a request's socket is not the connection's own, and is there once both sides have greeted.
+    const arrival = this.#certificate ? "secureConnection" : "connection"
+    server.on(arrival, (socket: Socket) => this.#connected(socket))
     server.on("drop", () => this.#refuse())
     server.on("clientError", (error, socket) => answerBrokenHttp(error, socket, this.#dialect))
     server.on("connect", ({ url = "" }, socket) => answerConnect(url, socket, this.#dialect))
@@ -68,6 +73,29 @@ export class Servers {
       server.emit("request", request, response)
     })
     return server
+  }
+
+  #listening(take: Handler): Server {
+    const { header, body, idle } = this.#options.timeouts
+    const options: ServerOptions = {
+      headersTimeout: header,
+      requestTimeout: header + body + IDLE_GRACE, // the body's own timer comes first
+      keepAliveTimeout: idle + IDLE_GRACE,
+      connectionsCheckingInterval: 1000,
+      requireHostHeader: false, // refused later, in our own body
+      keepAlive: true, // finds clients that vanished without a word
+      keepAliveInitialDelay: 30_000,
+    }
+    if (!this.#certificate) return createServer(options, take)
+    const secured = { ...options, ...this.#certificate.value, handshakeTimeout: header }
+    const server = createTlsServer(secured, take)
+    this.#secure.push(server)
+    return server
+  }
+
+  /** Stops looking after the certificate. */
+  close(): void {
+    this.#certificate?.close()
   }
 
   /** Throws `too_many_connections` for one that came when there was no room. */
@@ -88,7 +116,8 @@ export class Servers {
   }
 
   #refuse(): void {
-    if (!this.#isFull) this.#onFull()
+    const { maxConnections: connections } = this.#options
+    if (!this.#isFull) this.#log.warn({ connections }, "no more connections are served")
     this.#isFull = true
   }
 

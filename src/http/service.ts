@@ -13,6 +13,10 @@ export interface HttpOptions {
   cors: CorsOptions | undefined
   /** Every request but health checks must carry one of these; none: everybody is welcome. */
   apiKeys: readonly string[]
+  /** More of them, a line each; it is read again when it changes. */
+  apiKeyFile?: string | undefined
+  /** Absent: plain HTTP. */
+  tls?: TlsOptions | undefined
   dialect: "auto" | "native" | "openai"
   reasoning: "split" | "inline"
   /** How native streams list calls: `[f(x=1)]`, or the older list of strings, `['f(x=1)']`. */
@@ -24,6 +28,12 @@ export interface HttpOptions {
   /** Whose names /metrics uses beside our own. */
   metricsCompat: "none" | "vllm"
   timeouts: Timeouts
+}
+
+/** Files in PEM, read again when they change. */
+export interface TlsOptions {
+  cert: string
+  key: string
 }
 
 export type ToolText = "plain" | "quoted"
