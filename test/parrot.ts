@@ -6,12 +6,9 @@ import type { AddressInfo } from "node:net"
 import type { LightMyRequestResponse } from "fastify"
 import { onTestFinished } from "vitest"
 import type {
-  Chat,
   ChatRequest,
   CompletionRequest,
-  PlainText,
   ReplyEvent,
-  SchemaChecks,
   TokenLogprob,
   TokenNames,
 } from "../src/chat/conversation.ts"
@@ -117,7 +114,7 @@ export function parrot(
       })(),
     }
   }
-  const chat: Chat & PlainText & SchemaChecks = {
+  const chat: Service["chat"] = {
     reply: answer,
     complete: answer,
     tokenize: async (given, _, caller) => {
@@ -131,6 +128,10 @@ export function parrot(
         yield Array.from(tokens.subarray(at, at + 1000), spelled).join("")
       }
     },
+    embed: async ({ texts }) => ({
+      vectors: texts.map((text) => Float64Array.of(0.6, text.length, 0.8)),
+      tokens: texts.length,
+    }),
     checkSchema: async () => ({ isUnsatisfiable: false, unenforced: [] }),
   }
   const service: Service = {

@@ -37,7 +37,7 @@ export function cardOf(prepared: PreparedModel, created: number): ModelCard {
   }
 }
 
-const OF_ALL = ["completion", "logprobs"]
+const OF_ALL = ["completion", "logprobs", "embedding"]
 const OF_TALKERS = ["chat", "tools", "json_schema"]
 
 /** The names a request may ask for: the model as it was typed, its folder's name, one more. */

@@ -6,6 +6,7 @@ import { readingChat } from "../http/apis/chat/request.ts"
 import { ChatCompletionRequest } from "../http/apis/chat/schema.ts"
 import { readingCompletion } from "../http/apis/completions/request.ts"
 import { CompletionRequest } from "../http/apis/completions/schema.ts"
+import { shortened } from "../http/apis/embeddings/endpoint.ts"
 import { refuse } from "../http/apis/refusals.ts"
 import { checking } from "../http/check.ts"
 import type { Json } from "../http/json.ts"
@@ -25,6 +26,13 @@ type Fields<Request, Own extends keyof Request> = Partial<Omit<Request, Own | Tr
 export type ChatFields = Fields<ChatCompletionRequest, "messages">
 /** The fields of POST /v1/completions, one prompt at a time. */
 export type GenerateFields = Fields<CompletionRequest, "prompt" | "echo">
+
+export interface EmbedFields {
+  /** How many of the first numbers are kept, at unit length again. */
+  dimensions?: number
+  /** Ends it. */
+  signal?: AbortSignal
+}
 
 const origin = () => ({ id: randomUUID(), scope: "", reasoning: "split" }) as const
 
@@ -55,4 +63,17 @@ export async function startText(
   const body = await inTurns(checking(CompletionRequest, given))
   const { common } = await inTurns(readingCompletion(body, service, origin()))
   return service.chat.complete({ ...common, prompt: body.prompt as string }, signal)
+}
+
+/** @throws the problem that refuses it */
+export async function embedTexts(
+  { chat }: Service,
+  texts: readonly string[],
+  { dimensions, signal = new AbortController().signal, ...others }: EmbedFields,
+): Promise<number[][]> {
+  checkNames("embed", others, [])
+  const { id, scope } = origin()
+  const asked = { id, scope, texts, field: "texts", truncate: false }
+  const { vectors } = await chat.embed(asked, signal)
+  return vectors.map((vector) => Array.from(shortened(vector, dimensions)))
 }

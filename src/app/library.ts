@@ -5,12 +5,12 @@ import type { ChatReply, FinishReason, ReplyEvent, Usage } from "../chat/convers
 import { openWhole } from "../closing.ts"
 import { problem } from "../errors.ts"
 import type { ChatCompletionRequest } from "../http/apis/chat/schema.ts"
-import type { ChatFields, GenerateFields } from "./library-requests.ts"
+import type { ChatFields, EmbedFields, GenerateFields } from "./library-requests.ts"
 import { loadModel } from "./loaded-model.ts"
 import type { ModelOptions } from "./options.ts"
 import { prepareModel } from "./prepared-model.ts"
 
-export type { ChatFields, GenerateFields }
+export type { ChatFields, EmbedFields, GenerateFields }
 
 export type LoadOptions = Omit<ModelOptions, "model">
 
@@ -31,6 +31,8 @@ export interface Model {
   chat(input: ChatInput, fields?: ChatFields): Reply
   /** Goes on with a text. */
   generate(prompt: string, fields?: GenerateFields): Reply
+  /** Each text as a row of unit length, in order. */
+  embed(texts: readonly string[], fields?: EmbedFields): Promise<number[][]>
   /** Answers with a value that satisfies a JSON Schema. @throws when the reply was cut before the value was whole */
   schema<Value>(input: ChatInput, schema: object, fields?: ChatFields): Promise<Value>
   /** Ends what is running and frees what is held. */
@@ -49,7 +51,10 @@ export async function load(model: string, options: LoadOptions = {}): Promise<Mo
       onLost: () => {},
     } as const
     const loading = closing.add(loadModel(prepared, surroundings))
-    const [{ startChat, startText }, { service }] = await Promise.all([reading, loading.loaded])
+    const [{ embedTexts, startChat, startText }, { service }] = await Promise.all([
+      reading,
+      loading.loaded,
+    ])
     const chat = (input: ChatInput, { signal, ...fields }: ChatFields = {}) =>
       new Reading(signal, (ending) => startChat(service, messagesOf(input), fields, ending))
     return {
@@ -60,6 +65,7 @@ export async function load(model: string, options: LoadOptions = {}): Promise<Mo
         const response_format = { type: "json_schema", schema: { ...schema } } as const
         return valueIn(await chat(input, { ...fields, response_format }).answer())
       },
+      embed: (texts, fields = {}) => embedTexts(service, texts, fields),
       close: () => closing.close(),
     }
   })

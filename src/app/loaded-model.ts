@@ -219,13 +219,19 @@ function chatOver(
   engine: Engine,
   tokenizer: Tokenizer,
   { template, toolTemplate }: Templates,
-  { files, settings }: Loading,
+  { files, settings, summary }: Loading,
 ): OpenChat {
   const { toolFormat, maxQueue, log } = settings
   return createChat({
     engine,
     tokenizer,
     vocabulary: files.config.shapes.vocabulary,
+    embedding: {
+      hidden: files.config.shapes.hidden,
+      context: summary.limits.context.value,
+      mode: files.pooling?.mode ?? "lasttoken",
+      dense: files.pooling?.dense ?? [],
+    },
     template,
     toolTemplate,
     endTokens: new Set(files.texts.endTokens),

@@ -2,20 +2,24 @@
 // model's own ways (chat-model.ts), prompts (prompts.ts), what replies are held to (constraint.ts), and what admits a request
 // (admission.ts). The engine sees token ids only.
 
+import { problem } from "../errors.ts"
 import type { Log } from "../log.ts"
 import { admitChat, admitText, type ChatEngine, type Parts } from "./admission.ts"
 import { withoutDefinition } from "./calls.ts"
 import { type ChatModel, chatModelOf, type ModelTexts } from "./chat-model.ts"
 import { anyTokens, Constraints, constraintOptions } from "./constraint.ts"
 import { ConstraintThreads } from "./constraint-threads.ts"
-import type { Chat, PlainText, SchemaChecks } from "./conversation.ts"
+import type { Chat, Embeddings, PlainText, SchemaChecks } from "./conversation.ts"
 import { spelled } from "./detokenizer.ts"
+import { Embedder, type EmbeddingModel } from "./embedding.ts"
 import { foreign } from "./jinja/text.ts"
 import { Prompts } from "./prompts.ts"
 import { FROM_REQUEST } from "./rendering.ts"
 
 export interface ChatOptions extends ModelTexts {
   engine: ChatEngine
+  /** How its rows become one; absent: nothing embeds. */
+  embedding?: EmbeddingModel
   /** Rows of the model's logits, at least the tokenizer's size. */
   vocabulary: number
   /** Where schemas are compiled and masks made: in threads unless said otherwise. Here, a slow one holds up everybody. */
@@ -27,17 +31,23 @@ export interface ChatOptions extends ModelTexts {
 }
 
 /** The engine ends before it, as sequences need its masks; its tokenizer and its templates end after it. */
-export type OpenChat = Chat & PlainText & SchemaChecks & { close(): Promise<void> }
+export type OpenChat = Chat & PlainText & Embeddings & SchemaChecks & { close(): Promise<void> }
 
 export function createChat(options: ChatOptions): OpenChat {
   const parts = openParts(options)
   const { prompts, constraints } = parts
-  const { tokenizer } = options
+  const { engine, tokenizer, embedding } = options
+  const embedder = embedding && new Embedder(engine, tokenizer, embedding)
   return {
     reply: (request, signal, client = request.scope) =>
       admitChat(parts, request, { client, signal }),
     complete: (request, signal, client = request.scope) =>
       admitText(parts, request, { client, signal }),
+    embed: async (request, signal, client = request.scope) => {
+      if (embedder) return embedder.embed(request, { client, signal })
+      const words = "This model computes no embeddings."
+      throw problem("unsupported_value", { problem: words }, request.field)
+    },
     checkSchema: async (asked, caller = { client: "" }) =>
       constraints.check("name" in asked ? withoutDefinition(asked) : asked, caller),
     tokenize: (text, control, caller) =>

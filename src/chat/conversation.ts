@@ -27,6 +27,30 @@ export interface PlainText {
   detokenize(tokens: Int32Array): Iterable<string>
 }
 
+/** What the endpoints that embed call. The same room implements it, too. */
+export interface Embeddings {
+  /** Admits texts as `reply` admits a chat, and resolves when all of them have been read. */
+  embed(request: EmbeddingRequest, signal: AbortSignal, client?: string): Promise<Embedded>
+}
+
+export interface EmbeddingRequest {
+  id: string
+  /** Each a text, which the tokenizer's own begin and end tokens are put around, or tokens as they are. */
+  texts: readonly (string | Int32Array)[]
+  /** What the client calls them, for refusals. */
+  field: string
+  /** A text that is too long is cut instead of refused. */
+  truncate: boolean
+  scope: string
+}
+
+export interface Embedded {
+  /** One of unit length for each text. */
+  vectors: readonly Float64Array[]
+  /** Of all texts. */
+  tokens: number
+}
+
 /** What POST /v1/schema/check calls. The same room implements it, too. */
 export interface SchemaChecks {
   /** Whether answers can be held to it, before anything is generated. What it compiles is ready for requests. */

@@ -18,7 +18,8 @@ serve({
   async open(source: TokenizerSource): Promise<Opened> {
     const { vocabulary, files, longest } = readTokenizer(source)
     encoding = await openEncoding(files)
-    return { prefix: encoding.prefix, vocabulary, longest }
+    const { prefix, suffix } = encoding
+    return { prefix, suffix, vocabulary, longest }
   },
   async answer(text: Order): Promise<Answer> {
     if (hasLongRun(text.value)) return { refusal: LONG_RUN }

@@ -21,8 +21,9 @@ export interface Encodable {
 }
 
 export interface Encoding {
-  /** What stands before a text that is no chat. */
+  /** What stands before a text that is no chat, and behind one that is read for its meaning alone. */
   prefix: readonly number[]
+  suffix: readonly number[]
   encode(text: Encodable): Promise<Int32Array<ArrayBuffer>>
 }
 
@@ -32,7 +33,7 @@ export async function openEncoding({ first, later, controls }: EncoderFiles): Pr
   const continuing = later === undefined ? encoder : openEncoder(later)
   const find = controlFinder(controls)
   return {
-    prefix: (await encoder.encode("", null, { addSpecialTokens: true })).getIds(),
+    ...(await frameOf(encoder)),
     encode: async (text) => {
       const { segments, between } = split(text, find)
       const tokens = [
@@ -42,6 +43,19 @@ export async function openEncoding({ first, later, controls }: EncoderFiles): Pr
       return joined(tokens, between)
     },
   }
+}
+
+/** The tokens that the file puts around a text. */
+async function frameOf(encoder: Encoder): Promise<Pick<Encoding, "prefix" | "suffix">> {
+  const ids = async (text: string, addSpecialTokens: boolean) =>
+    (await encoder.encode(text, null, { addSpecialTokens })).getIds()
+  const [plain, framed] = [await ids("a", false), await ids("a", true)]
+  const extra = framed.length - plain.length
+  for (let before = 0; before <= extra; before++) {
+    if (plain.every((id, at) => framed[before + at] === id))
+      return { prefix: framed.slice(0, before), suffix: framed.slice(before + plain.length) }
+  }
+  return { prefix: await ids("", true), suffix: [] } // the file changes the text as well
 }
 
 /**

@@ -19,6 +19,8 @@ export interface Tokenizer extends Vocabulary {
   atLeast(text: Text): number
   /** What stands before a text that is no chat: a begin token, mostly. */
   readonly prefix: readonly number[]
+  /** What stands behind a text that is read for its meaning alone: an end token, where the file asks for one. */
+  readonly suffix: readonly number[]
   /** The added token that is spelled so. */
   control(content: string): number | undefined
   /** Ends its thread. */
@@ -36,7 +38,7 @@ export async function openTokenizer(
   limit: number,
   encoder = new Encoder(),
 ): Promise<Tokenizer> {
-  const { prefix, vocabulary, longest } = await encoder
+  const { prefix, suffix, vocabulary, longest } = await encoder
     .open({ json, limit })
     .catch(async (error: unknown) => {
       await encoder.close()
@@ -46,6 +48,7 @@ export async function openTokenizer(
   return {
     ...vocabulary,
     prefix,
+    suffix,
     control: (content) => ids.get(content),
     atLeast: ({ value }) => (longest ? Math.ceil(Buffer.byteLength(value) / longest) : 0),
     encode: (text, caller = NOBODY) =>

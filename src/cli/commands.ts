@@ -10,6 +10,7 @@ import {
   chatOptions,
   compileOptions,
   devicesOptions,
+  embedOptions,
   inspectOptions,
   MODEL_HELP,
   modelCommands,
@@ -46,6 +47,13 @@ export function commandLine(): Command {
     "Talk to a model in the terminal.",
     chatOptions,
     async (model, options) => (await import("./chat.ts")).chat(model, options),
+  )
+  command(
+    program,
+    "embed",
+    "Turn each line of stdin into a row of numbers.",
+    embedOptions,
+    async (model, options) => (await import("./embed.ts")).embed(model, options),
   )
   command(
     program,

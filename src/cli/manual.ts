@@ -4,6 +4,7 @@ import {
   chatOptions,
   compileOptions,
   devicesOptions,
+  embedOptions,
   inspectOptions,
   MODEL_HELP,
   modelCommands,
@@ -33,6 +34,12 @@ ${table(serveOptions)}
 ## sinter chat MODEL
 
 ${table(chatOptions)}
+
+## sinter embed MODEL
+
+Each line of stdin is a text; its row of numbers is a line of stdout, as JSON.
+
+${table(embedOptions)}
 
 ## sinter compile MODEL
 

@@ -366,6 +366,18 @@ export const chatOptions = {
   },
 } as const satisfies Record<string, Option>
 
+export const embedOptions = {
+  ...modelOptions,
+  "--log-level": chatOptions["--log-level"],
+  "--dimensions": {
+    value: "N",
+    absent: undefined,
+    shown: "all",
+    help: "How many of the first numbers are kept, at unit length again; of use where the model was trained so.",
+    read: integer(1),
+  },
+} as const satisfies Record<string, Option>
+
 const firstTargets = libraryTargets.slice(0, 1)
 
 export const compileOptions = {
@@ -472,6 +484,7 @@ export const pruneOptions = {
 export const allTables: readonly Readonly<Record<string, Option>>[] = [
   serveOptions,
   chatOptions,
+  embedOptions,
   compileOptions,
   inspectOptions,
   devicesOptions,

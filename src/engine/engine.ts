@@ -238,14 +238,15 @@ class Loop implements Engine {
   // one request
 
   /** A full queue refuses whoever is of the larger crowd: the newcomer, or the last of those who wait. */
-  #check({ prompt, field = "prompt", maxTokens, client, choices }: GenerationRequest): void {
+  #check(request: GenerationRequest): void {
+    const { prompt, field = "prompt", maxTokens, readHidden, client, choices } = request
     if (this.#lost) throw this.#lost
     if (this.#isClosing) throw problem("server_closing", {})
     const tokens = prompt.length
     if (tokens === 0) {
       throw problem("invalid_value", { problem: `${field} must hold at least one token.` }, field)
     }
-    const limit = this.#context - (maxTokens === 0 ? 0 : 1)
+    const limit = this.#context - (maxTokens === 0 || readHidden ? 0 : 1)
     if (tokens > limit) throw this.#tooLong(tokens, limit, field)
     const waiting = this.#scheduler.waiting - this.#scheduler.places // the others join the next step
     if (waiting < this.#options.maxQueue) return
@@ -441,7 +442,9 @@ class Loop implements Engine {
   #partOf(sequence: Sequence): Part {
     const { computed: from, chunk, drafts, rows } = sequence
     const end = from + chunk + drafts.length
-    return { sequence, from, end, rows, hidden: this.#speculation?.hiddenRows(sequence) ?? 0 }
+    const isRead = sequence.sequenceGroup.request.readHidden !== undefined
+    const hidden = isRead ? chunk : (this.#speculation?.hiddenRows(sequence) ?? 0)
+    return { sequence, from, end, rows, hidden }
   }
 }
 

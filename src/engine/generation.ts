@@ -13,6 +13,12 @@ export interface GenerationRequest {
   maxTokens: number | undefined // undefined: as far as the context reaches; 0: the prompt is only read
   /** Whether the generation tells how likely the prompt's own tokens were. */
   scorePrompt?: boolean
+  /**
+   * Told the model's last row at each of the prompt's tokens, in order, `hidden` numbers each, as soon as some are computed: from a
+   * position on, and once more from an earlier one where they had to be computed again. They are gone when it returns. Nothing is
+   * taken over from others then, nothing is drawn, and the generation ends with the prompt.
+   */
+  readHidden?: (rows: Float32Array, from: number) => void
   /** Tokens that end an answer; they are handed out in the `end`, never as tokens. */
   stopTokens: ReadonlySet<number>
   sampling: SamplingParams

@@ -274,8 +274,8 @@ export class Memory {
   }
 
   /** A prefix is found from its first block on. */
-  #mayShare({ widest }: Sequence): boolean {
-    return this.#recycling !== 0 && widest.gone === 0
+  #mayShare({ widest, sequenceGroup }: Sequence): boolean {
+    return this.#recycling !== 0 && widest.gone === 0 && !sequenceGroup.request.readHidden
   }
 
   #parent(sequence: Sequence, at: number): Serial {

@@ -53,7 +53,8 @@ export class Results {
       row += rows
       const seen = output.hidden.subarray(hidden * width, (hidden + part.hidden) * width)
       hidden += part.hidden
-      this.#parts.speculation?.observe(sequence, seen, part.end - part.hidden)
+      if (sequence.sequenceGroup.request.readHidden) this.#read(sequence, seen, part.from)
+      else this.#parts.speculation?.observe(sequence, seen, part.end - part.hidden)
     }
     this.#parts.counts.steps++
     this.#parts.speculation?.end(parts.length, promptTokens)
@@ -111,6 +112,19 @@ export class Results {
       topLogprobs.set(output.topLogprobs.subarray(from, from + top), at)
     }
     sequenceGroup.scored += rows
+  }
+
+  /** Its rows are all that is wanted of it. */
+  #read(sequence: Sequence, seen: Float32Array, from: number): void {
+    if (sequence.state !== "running") return
+    try {
+      sequence.sequenceGroup.request.readHidden!(seen, from)
+    } catch (error) {
+      this.#parts.endings.fail(sequence, failure(error))
+      return
+    }
+    if (sequence.remaining > 0) return
+    this.#parts.endings.end(sequence, { kind: "end", reason: "length" })
   }
 
   /** Draws a token, and another one for as long as the draft said which it would be: that one is computed too. */

@@ -155,6 +155,7 @@ export class Sequence {
 
   /** Rows that tokens are drawn from: the last token's, and one for each draft. */
   get draws(): number {
+    if (this.sequenceGroup.request.readHidden) return 0
     return this.chunk > 0 && this.chunk === this.remaining ? 1 + this.drafts.length : 0
   }
 

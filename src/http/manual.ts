@@ -66,6 +66,11 @@ and sound are 400: the model takes text. Arguments of earlier calls may be a map
 
 ## Responses
 
+\`POST /v1/embeddings\` turns texts into rows of unit length. A folder in the form of sentence-transformers (\`modules.json\`) says which of
+a text's rows are taken (their mean, the first, the last) and which matrices they go through; of other models it is the last token's
+row. Texts are embedded as they are: what a model's card puts before a query is the client's to write. A text that is too long is
+refused, and on Ollama's \`/api/embed\` cut unless \`truncate\` is false.
+
 \`POST /v1/responses\` takes a conversation in items and answers in items.
 
 - A response is kept in memory for an hour, unless \`store\` is false: 64 MiB in all, a quarter of it for one key, oldest out first.

@@ -9,6 +9,8 @@ import {
 } from "./apis/chat/schema.ts"
 import { completions } from "./apis/completions/endpoint.ts"
 import { CompletionRequest, CompletionResponse } from "./apis/completions/schema.ts"
+import { embeddings } from "./apis/embeddings/endpoint.ts"
+import { EmbeddingsRequest, EmbeddingsResponse } from "./apis/embeddings/schema.ts"
 import { messagesApi } from "./apis/messages/api.ts"
 import { countTokens, messages } from "./apis/messages/endpoint.ts"
 import {
@@ -25,6 +27,8 @@ import {
   listRunning,
   listTags,
   ollamaChat,
+  ollamaEmbed,
+  ollamaEmbedding,
   ollamaGenerate,
   ollamaVersion,
   pull,
@@ -35,6 +39,10 @@ import {
   NamedModel,
   OllamaChatRequest,
   OllamaChatResponse,
+  OllamaEmbeddingRequest,
+  OllamaEmbeddingResponse,
+  OllamaEmbedRequest,
+  OllamaEmbedResponse,
   OllamaGenerateRequest,
   OllamaGenerateResponse,
   OllamaModelInfo,
@@ -72,13 +80,10 @@ import { Type } from "./type.ts"
 
 const NO_CHANGE =
   "The models that this server has are named when it starts; nothing is added, changed or removed while it serves."
-const NO_EMBEDDINGS = "This server computes no embeddings."
 
 /** What Ollama does and this server does not. */
 const refusedByOllama: readonly Route[] = (
   [
-    ["POST", "/api/embed", NO_EMBEDDINGS],
-    ["POST", "/api/embeddings", NO_EMBEDDINGS],
     ["POST", "/api/create", NO_CHANGE],
     ["POST", "/api/copy", NO_CHANGE],
     ["POST", "/api/push", NO_CHANGE],
@@ -133,6 +138,15 @@ export const routes: readonly Route[] = [
     chunk: CompletionResponse,
     example: { prompt: "Once upon a time", stream: true, max_tokens: 64 },
     handle: completions,
+  },
+  {
+    method: "POST",
+    path: "/v1/embeddings",
+    summary: "Texts as rows of numbers.",
+    body: EmbeddingsRequest,
+    answer: EmbeddingsResponse,
+    example: { input: ["Hello!", "Good morning!"] },
+    handle: embeddings,
   },
   {
     api: responsesApi,
@@ -213,6 +227,26 @@ export const routes: readonly Route[] = [
     chunk: OllamaGenerateResponse,
     example: { prompt: "Hello! Who are you?" },
     handle: ollamaGenerate,
+  },
+  {
+    api: ollamaApi,
+    method: "POST",
+    path: "/api/embed",
+    summary: "Texts as rows of numbers.",
+    body: OllamaEmbedRequest,
+    answer: OllamaEmbedResponse,
+    example: { input: ["Hello!"] },
+    handle: ollamaEmbed,
+  },
+  {
+    api: ollamaApi,
+    method: "POST",
+    path: "/api/embeddings",
+    summary: "One text, as older clients ask.",
+    body: OllamaEmbeddingRequest,
+    answer: OllamaEmbeddingResponse,
+    example: { prompt: "Hello!" },
+    handle: ollamaEmbedding,
   },
   {
     api: ollamaApi,

@@ -22,6 +22,9 @@ const TEXTS = [
 ]
 /** Read where there is no tokenizer.json. */
 const TOKENIZER_MODEL = ["tokenizer.model", "added_tokens.json"]
+/** What a model that embeds says of it: modules, in folders of their own. */
+const MODULES = "modules.json"
+const POOLING = /^(modules\.json|\d+_(Pooling|Dense)\/config\.json|\d+_Dense\/model\.safetensors)$/
 const MLC = "mlc-chat-config.json"
 const MLC_TABLES = ["tensor-cache.json", "ndarray-cache.json"]
 /** Where a compiled folder says what it was made from. */
@@ -49,7 +52,8 @@ export async function selectModel(
     problem("hub_unfit", { model: repository, problem: printable(what) })
   const has = (path: string) => paths.includes(path)
   if (file === undefined) {
-    const texts = TEXTS.filter(has)
+    const pooling = has(MODULES) ? paths.filter((path) => POOLING.test(path)) : []
+    const texts = [...TEXTS.filter(has), ...pooling]
     const vocabulary = has("tokenizer.json") ? [] : TOKENIZER_MODEL.filter(has)
     const folder = (weights: string[]) => ({
       files: [...texts, ...vocabulary, ...weights],

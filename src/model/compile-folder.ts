@@ -5,6 +5,7 @@
 import {
   chmod,
   copyFile,
+  mkdir,
   mkdtemp,
   readdir,
   readFile,
@@ -24,6 +25,7 @@ import { weightsOf } from "./graph-weights.ts"
 import type { Head } from "./head.ts"
 import type { Model } from "./model.ts"
 import { writeOrigin } from "./origin.ts"
+import { poolingFiles } from "./pooling.ts"
 import { TOKENIZER_MODEL } from "./tokenizer-model.ts"
 import { convertible } from "./weights/convert.ts"
 import { mlcNames } from "./weights/mlc-names.ts"
@@ -70,7 +72,8 @@ export async function compileFolder(
     const folder = new Folder(model.path)
     const isGguf = model.configuration.endsWith(".gguf")
     const stored = model.weights.entries.map(({ file }) => file)
-    const texts = isGguf ? [] : [model.configuration, ...PUBLISHED]
+    const pooling = isGguf ? [] : await poolingFiles(folder)
+    const texts = isGguf ? [] : [model.configuration, ...PUBLISHED, ...pooling]
     await writeOrigin(directory, folder, [...texts, ...stored], { name: model.name, format })
     if (isMixed(format)) {
       // It is as compiled as weights can be: only the library is added.
@@ -79,7 +82,7 @@ export async function compileFolder(
       return
     }
     if (isGguf) await writeTexts(model, directory)
-    else await copyFiles(folder, COPIED, directory)
+    else await copyFiles(folder, [...COPIED, ...pooling], directory)
     if (basename(model.texts.tokenizer.file) === TOKENIZER_MODEL)
       await writeFile(join(directory, "tokenizer.json"), model.texts.tokenizer.text)
     // A conversation that an MLC configuration describes goes along as the template that was made of it.
@@ -105,7 +108,9 @@ async function copyFiles(
 ): Promise<void> {
   for (const file of files) {
     const place = await folder.place(file)
-    if (place) await copyFile(place, join(directory, file))
+    if (!place) continue
+    await mkdir(dirname(join(directory, file)), { recursive: true })
+    await copyFile(place, join(directory, file))
   }
 }
 

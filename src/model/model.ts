@@ -23,6 +23,7 @@ import { decoder } from "./layers.ts"
 import { ggufIn } from "./locate.ts"
 import { MLC, readMlcConfig } from "./mlc-config.ts"
 import { type Packing, readPacking } from "./packed/packing.ts"
+import { type Pooling, readPooling } from "./pooling.ts"
 import { type ModelTexts, readMlcTexts, readTexts } from "./texts.ts"
 import { openMlc } from "./weights/mlc.ts"
 import { mlcNames } from "./weights/mlc-names.ts"
@@ -45,6 +46,8 @@ export interface Model {
   codecOf?: CodecOf
   weights: Weights
   texts: ModelTexts
+  /** How it embeds a text; absent: its folder does not say. */
+  pooling: Pooling | undefined
   close(): Promise<void>
 }
 
@@ -80,6 +83,7 @@ export async function openModel(path: string, { verify = true }: OpenOptions = {
       graph,
       weights,
       texts: await source.readTexts(),
+      pooling: await readPooling(folder),
       close: () => closing.close(),
     }
   })

@@ -54,7 +54,10 @@ export interface Naming {
 }
 
 export const llamaNaming: Naming = {
-  roots: [{ root: "model.", head: "" }],
+  roots: [
+    { root: "model.", head: "" },
+    { root: "", head: "" }, // a model that was published to embed, without a head
+  ],
   layers: "layers.",
   parts: {},
 }

@@ -30,9 +30,13 @@ export function* readingCompletion(
     throw fault("max_tokens", "may be 0 only with echo")
   }
   if (body.suffix && body.echo) throw fault("echo", "cannot repeat a prompt that has a suffix")
-  const prompts = yield* readingPrompts(body.prompt, model)
   const choices = body.n ?? 1
-  assertFew(prompts.length, choices)
+  const prompts = yield* readingPrompts(body.prompt, model, "prompt", MAX_CHOICES)
+  if (prompts.length * choices > MAX_CHOICES)
+    throw fault(
+      "prompt",
+      `and n ask for ${prompts.length * choices} replies, more than ${MAX_CHOICES}`,
+    )
   const format = yield* readingFormats(body)
   const common = {
     id,
@@ -53,20 +57,23 @@ export function* readingCompletion(
 
 const PIECE = 16_384 // token ids read between two turns
 
-function* readingPrompts(
+/** Texts or token ids, at most so many; yields how many ids it has read. */
+export function* readingPrompts(
   given: CompletionRequest["prompt"],
   model: ModelCard,
+  field: string,
+  most: number,
 ): Work<readonly Prompt[]> {
   if (typeof given === "string") return [given]
   const [first] = given
-  if (first === undefined) throw fault("prompt", "must not be an empty list")
-  if (typeof first === "number") return [yield* readingTokens(given, model, "prompt")]
-  assertFew(given.length, 1)
+  if (first === undefined) throw fault(field, "must not be an empty list")
+  if (typeof first === "number") return [yield* readingTokens(given, model, field)]
+  if (given.length > most) throw fault(field, `must hold at most ${most}, not ${given.length}`)
   const prompts: Prompt[] = []
   for (const [index, each] of given.entries()) {
-    if (typeof each !== typeof first || typeof each === "number") throw mixture()
+    if (typeof each !== typeof first || typeof each === "number") throw mixture(field)
     if (typeof each === "string") prompts.push(each)
-    else prompts.push(yield* readingTokens(each, model, `prompt[${index}]`))
+    else prompts.push(yield* readingTokens(each, model, `${field}[${index}]`))
   }
   return prompts
 }
@@ -82,7 +89,7 @@ export function* readingTokens(
   for (let at = 0; at < given.length; at++) {
     if (at % PIECE === PIECE - 1) yield PIECE
     const token = given[at]
-    if (typeof token !== "number") throw mixture()
+    if (typeof token !== "number") throw mixture(path)
     if (token >= vocabularySize) {
       const ids = `token ids from 0 to ${vocabularySize - 1}`
       throw fault(path, `must hold ${ids}, not ${token} (at ${at})`)
@@ -92,12 +99,6 @@ export function* readingTokens(
   return tokens
 }
 
-function assertFew(prompts: number, choices: number): void {
-  const replies = prompts * choices
-  if (replies <= MAX_CHOICES) return
-  throw fault("prompt", `and n ask for ${replies} replies, more than ${MAX_CHOICES}`)
-}
-
-function mixture(): Problem {
-  return fault("prompt", "must hold texts, token ids or lists of token ids, not a mixture")
+function mixture(field: string): Problem {
+  return fault(field, "must hold texts, token ids or lists of token ids, not a mixture")
 }

@@ -16,7 +16,9 @@ export const Model = Type.Object(
     owned_by: text,
     context_length: Type.Integer({ description: "Tokens, prompt and reply together." }),
     max_model_len: Type.Integer({ description: "The same, as vLLM's clients call it." }),
-    capabilities: Type.Array(Type.Enum(["chat", "completion", "tools", "json_schema", "logprobs"])),
+    capabilities: Type.Array(
+      Type.Enum(["chat", "completion", "tools", "json_schema", "logprobs", "embedding"]),
+    ),
   },
   { title: "Model" },
 )

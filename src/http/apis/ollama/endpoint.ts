@@ -9,13 +9,20 @@ import { type Answer, type Exchange, json, modelOf, serviceOf } from "../../exch
 import { type Json, writeJson } from "../../json.ts"
 import type { ModelCard, ServedModel } from "../../service.ts"
 import { inTurns } from "../../turns.ts"
+import { floats, shortened } from "../embeddings/endpoint.ts"
 import { reportIgnored, reportUnenforced } from "../ignored.ts"
 import { stream } from "../stream.ts"
 import { whole } from "../whole.ts"
 import { ollamaApi } from "./api.ts"
 import { emptyLine, loadedLine, replyLines, type Shape, shapes, wholeReply } from "./reply.ts"
 import { readingOllamaChat, readingOllamaRaw, readingOllamaText } from "./request.ts"
-import { NamedModel, OllamaChatRequest, OllamaGenerateRequest } from "./schema.ts"
+import {
+  NamedModel,
+  OllamaChatRequest,
+  OllamaEmbeddingRequest,
+  OllamaEmbedRequest,
+  OllamaGenerateRequest,
+} from "./schema.ts"
 
 /** Of Ollama's API; clients ask whether it is new enough for what they want. */
 const SPOKEN = "0.13.5"
@@ -49,6 +56,45 @@ export async function ollamaGenerate(exchange: Exchange): Promise<Answer> {
     ? await chat.complete(await inTurns(readingOllamaRaw(body, service, origin)), signal, client)
     : await chat.reply(await inTurns(readingOllamaText(body, service, origin)), signal, client)
   return send(exchange, reply, shape, body)
+}
+
+export async function ollamaEmbed(exchange: Exchange): Promise<Answer> {
+  const begun = performance.now()
+  const body = await inTurns(checking(OllamaEmbedRequest, exchange.body))
+  const { model, input, truncate, dimensions } = body
+  reportIgnored(exchange, OllamaEmbedRequest)
+  const texts = typeof input === "string" ? [input] : input
+  const { vectors, tokens } = await embedded(exchange, model, texts, "input", truncate ?? true)
+  const load = Math.round((performance.now() - begun) * 1e6)
+  const name = JSON.stringify(model)
+  return whole(
+    exchange,
+    (async function* () {
+      yield `{"model":${name},"embeddings":[`
+      for (const [index, vector] of vectors.entries())
+        yield `${index > 0 ? "," : ""}${floats(shortened(vector, dimensions))}`
+      yield `],"total_duration":${load},"load_duration":0,"prompt_eval_count":${tokens}}`
+    })(),
+  )
+}
+
+export async function ollamaEmbedding(exchange: Exchange): Promise<Answer> {
+  const { model, prompt } = await inTurns(checking(OllamaEmbeddingRequest, exchange.body))
+  reportIgnored(exchange, OllamaEmbeddingRequest)
+  const { vectors } = await embedded(exchange, model, [prompt], "prompt", true)
+  return json(`{"embedding":${floats(vectors[0]!)}}`)
+}
+
+async function embedded(
+  exchange: Exchange,
+  model: string,
+  texts: readonly string[],
+  field: string,
+  truncate: boolean,
+) {
+  const { chat } = await serviceOf(exchange, nameOf(exchange, model))
+  const { id, scope, signal, client } = exchange
+  return chat.embed({ id, texts, field, truncate, scope }, signal, client)
 }
 
 type Asked = Pick<OllamaChatRequest, "stream" | "keep_alive">
@@ -116,7 +162,7 @@ export async function showModelInfo(exchange: Exchange): Promise<Answer> {
         [`${family}.context_length`]: contextLength,
       },
       capabilities: capabilities.flatMap((each) =>
-        each === "completion" || each === "tools" ? [each] : [],
+        each === "completion" || each === "tools" || each === "embedding" ? [each] : [],
       ),
       modified_at: timeOf(created),
     }),

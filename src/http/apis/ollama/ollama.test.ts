@@ -146,7 +146,6 @@ test.each<[string, string, object, number]>([
   ["/api/chat", "format", { ...hi, format: "yaml" }, 400],
   ["/api/chat", "logprobs", { ...hi, logprobs: true }, 400],
   ["/api/generate", "context", { model: "tiny", prompt: "x", context: [1] }, 400],
-  ["/api/embed", "embeddings", { model: "tiny", input: "x" }, 400],
   ["/api/create", "models", { model: "x" }, 400],
 ])("%s refuses %s in a text", async (path, _what, body, status) => {
   const { post, asked } = parrot()

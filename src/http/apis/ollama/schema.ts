@@ -146,6 +146,47 @@ export const OllamaGenerateResponse = Type.Object(
   { title: "OllamaGenerateResponse" },
 )
 
+const ignoredByEmbedding = {
+  keep_alive: optional(anything, "Not used: a model stays loaded as the server was told."),
+  options: optional(anything, "Not used."),
+}
+
+export const OllamaEmbedRequest = Type.Object(
+  {
+    model: text,
+    input: Type.Union([text, Type.Array(text)], { description: "A text, or a list of texts." }),
+    truncate: optional(flag, "Whether a text that is too long is cut instead of refused.", true),
+    dimensions: optional(
+      Type.Integer({ minimum: 1 }),
+      "How many of the first numbers are kept, at unit length again.",
+    ),
+    ...ignoredByEmbedding,
+  },
+  { title: "OllamaEmbedRequest" },
+)
+export type OllamaEmbedRequest = Static<typeof OllamaEmbedRequest>
+
+export const OllamaEmbedResponse = Type.Object(
+  {
+    model: text,
+    embeddings: Type.Array(Type.Array(Type.Number())),
+    total_duration: Type.Integer({ description: "Nanoseconds." }),
+    load_duration: Type.Integer(),
+    prompt_eval_count: Type.Integer(),
+  },
+  { title: "OllamaEmbedResponse" },
+)
+
+export const OllamaEmbeddingRequest = Type.Object(
+  { model: text, prompt: text, ...ignoredByEmbedding },
+  { title: "OllamaEmbeddingRequest" },
+)
+
+export const OllamaEmbeddingResponse = Type.Object(
+  { embedding: Type.Array(Type.Number()) },
+  { title: "OllamaEmbeddingResponse" },
+)
+
 export const NamedModel = Type.Object(
   {
     model: optional(text, "A name that GET /api/tags lists."),

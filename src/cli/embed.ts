@@ -1,0 +1,43 @@
+// `sinter embed MODEL < texts`: each line of stdin is a text, and each line of stdout its row of numbers as JSON, in order.
+
+import { createInterface } from "node:readline/promises"
+import { load } from "../app/library.ts"
+import { createLog } from "../log.ts"
+import type { embedOptions } from "./options.ts"
+import { downloadProgress, progressBar } from "./progress.ts"
+import type { Values } from "./read-options.ts"
+
+const AT_ONCE = 64 // lines
+
+export async function embed(model: string, options: Values<typeof embedOptions>): Promise<void> {
+  const loaded = await load(model, {
+    device: options["--device"],
+    target: options["--target"],
+    modelLib: options["--model-lib"],
+    trustLibraries: options["--trust-libraries"],
+    quantization: options["--quantization"],
+    overrides: options["--overrides"],
+    shelfSize: options["--shelf-size"],
+    log: createLog(options["--log-level"], process.stderr.isTTY),
+    onDownload: downloadProgress(process.stderr),
+    onProgress: progressBar(process.stderr),
+  })
+  const dimensions = options["--dimensions"]
+  const print = async (texts: readonly string[]) => {
+    const vectors = await loaded.embed(texts, dimensions === undefined ? {} : { dimensions })
+    const written = vectors.map((vector) => `${JSON.stringify(vector)}\n`).join("")
+    await new Promise<void>((resolve) => process.stdout.write(written, () => resolve()))
+  }
+  try {
+    let texts: string[] = []
+    for await (const line of createInterface({ input: process.stdin, crlfDelay: Infinity })) {
+      texts.push(line)
+      if (texts.length < AT_ONCE) continue
+      await print(texts)
+      texts = []
+    }
+    if (texts.length > 0) await print(texts)
+  } finally {
+    await loaded.close()
+  }
+}

@@ -1,0 +1,54 @@
+import { expect, test } from "vitest"
+import { parrot } from "../../../../test/parrot.ts"
+
+const ask = async (body: object, url = "/v1/embeddings") => {
+  const answer = await parrot().post(body, {}, url)
+  return { status: answer.statusCode, ...answer.json() }
+}
+
+test("texts and tokens in order, as numbers and as bytes", async () => {
+  const told = await ask({ model: "tiny", input: ["", "abc"] })
+  expect(told).toMatchObject({
+    status: 200,
+    object: "list",
+    model: "tiny",
+    data: [
+      { object: "embedding", index: 0, embedding: [0.6, 0, 0.8] },
+      { object: "embedding", index: 1, embedding: [0.6, 3, 0.8] },
+    ],
+    usage: { prompt_tokens: 2, total_tokens: 2 },
+  })
+  const bytes = await ask({ input: [[1, 2, 3], [4]], encoding_format: "base64" })
+  const floats = bytes.data.map(({ embedding }: { embedding: string }) => {
+    const { buffer } = Uint8Array.from(Buffer.from(embedding, "base64"))
+    return Array.from(new Float32Array(buffer))
+  })
+  expect(floats).toEqual([3, 1].map((length) => [0.6, length, 0.8].map(Math.fround)))
+  const short = await ask({ input: [7], dimensions: 2 }) // [0.6, 1], at unit length
+  expect(short.data[0].embedding).toEqual([0.514495755, 0.857492926])
+})
+
+test.each([
+  [{}, "input"],
+  [{ input: [] }, "input"],
+  [{ input: ["a", 1] }, "input"],
+  [{ input: ["a", [1]] }, "input"],
+  [{ input: [1000] }, "input"],
+  [{ input: "a", dimensions: 4 }, "dimensions"],
+  [{ input: "a", dimensions: 0 }, "dimensions"],
+  [{ input: "a", encoding_format: "int8" }, "encoding_format"],
+  [{ input: Array(2049).fill("a") }, "input"],
+])("%j is refused", async (body, param) => {
+  expect(await ask(body)).toMatchObject({ status: 400, error: { param } })
+})
+
+test("as Ollama's clients ask", async () => {
+  expect(await ask({ model: "tiny:latest", input: "ab" }, "/api/embed")).toMatchObject({
+    status: 200,
+    model: "tiny:latest",
+    embeddings: [[0.6, 2, 0.8]],
+    prompt_eval_count: 1,
+  })
+  const old = await ask({ model: "tiny", prompt: "abcd" }, "/api/embeddings")
+  expect(old).toEqual({ status: 200, embedding: [0.6, 4, 0.8] })
+})

@@ -1,0 +1,58 @@
+// POST /v1/embeddings, and what Ollama's endpoints that embed share with it.
+
+import { unit } from "../../../chat/embedding.ts"
+import { checking, fault } from "../../check.ts"
+import { type Answer, type Exchange, serviceOf } from "../../exchange.ts"
+import { inTurns } from "../../turns.ts"
+import { readingPrompts } from "../completions/request.ts"
+import { reportIgnored } from "../ignored.ts"
+import { whole } from "../whole.ts"
+import { EmbeddingsRequest } from "./schema.ts"
+
+const MAX_TEXTS = 2048
+
+export async function embeddings(exchange: Exchange): Promise<Answer> {
+  const body = await inTurns(checking(EmbeddingsRequest, exchange.body))
+  const { chat, model } = await serviceOf(exchange, body.model)
+  reportIgnored(exchange, EmbeddingsRequest)
+  const texts = await inTurns(readingPrompts(body.input, model, "input", MAX_TEXTS))
+  const { id, scope, signal, client } = exchange
+  const asked = { id, texts, field: "input", truncate: false, scope }
+  const { vectors, tokens } = await chat.embed(asked, signal, client)
+  const write = body.encoding_format === "base64" ? base64 : floats
+  const name = body.model ?? null
+  const usage = { prompt_tokens: tokens, total_tokens: tokens }
+  return whole(
+    exchange,
+    (async function* () {
+      yield '{"object":"list","data":['
+      for (const [index, vector] of vectors.entries()) {
+        const embedding = write(shortened(vector, body.dimensions))
+        yield `${index > 0 ? "," : ""}{"object":"embedding","index":${index},"embedding":${embedding}}`
+      }
+      yield `],"model":${JSON.stringify(name)},"usage":${JSON.stringify(usage)}}`
+    })(),
+  )
+}
+
+/** The first of its numbers, at unit length again. */
+export function shortened(
+  vector: Float64Array,
+  dimensions: number | null | undefined,
+): Float64Array {
+  if (dimensions === null || dimensions === undefined) return vector
+  if (dimensions > vector.length)
+    throw fault("dimensions", `must be at most ${vector.length}, the model's own`)
+  return unit(vector.subarray(0, dimensions))
+}
+
+/** As JSON; nine digits tell all floats of 32 bits apart. */
+export function floats(vector: Float64Array): string {
+  return `[${Array.from(vector, (value) => Number(value.toPrecision(9))).join(",")}]`
+}
+
+function base64(vector: Float64Array): string {
+  const bytes = Buffer.alloc(vector.length * 4)
+  for (const [index, value] of vector.entries()) bytes.writeFloatLE(value, index * 4)
+  return JSON.stringify(bytes.toString("base64"))
+}

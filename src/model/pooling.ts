@@ -1,0 +1,119 @@
+// How the rows of a text become one: what sentence-transformers writes beside a model that embeds (modules.json, and a folder for
+// each of its modules). https://sbert.net/docs/package_reference/sentence_transformer/models.html
+
+import { join } from "node:path"
+import { widen } from "../runtime/dtype.ts"
+import { Fields } from "./fields.ts"
+import { Folder } from "./folder.ts"
+import { convert } from "./weights/convert.ts"
+import { openSafetensors } from "./weights/safetensors.ts"
+
+export interface Pooling {
+  /** Which rows: their mean, the first, or the last. */
+  mode: "mean" | "cls" | "lasttoken"
+  /** Matrices that the pooled row goes through, one after the other. */
+  dense: readonly Dense[]
+}
+
+export interface Dense {
+  rows: number
+  columns: number
+  weight: Float32Array // [rows, columns]
+  bias: Float32Array | undefined // [rows]
+}
+
+const MODULES = "modules.json"
+
+const MODES = {
+  pooling_mode_mean_tokens: "mean",
+  pooling_mode_cls_token: "cls",
+  pooling_mode_lasttoken: "lasttoken",
+} as const
+
+/** @returns undefined for a folder that says nothing of it @throws `model_broken` for what cannot be computed */
+export async function readPooling(folder: Folder): Promise<Pooling | undefined> {
+  if (!(await folder.has(MODULES))) return undefined
+  const modules = await modulesOf(folder)
+  let mode: Pooling["mode"] | undefined
+  const dense: Dense[] = []
+  for (const { type, path } of modules) {
+    const kind = type.split(".").at(-1)
+    if (kind === "Pooling") mode = await readMode(folder, path)
+    else if (kind === "Dense") dense.push(await readDense(folder, path))
+    else if (kind !== "Transformer" && kind !== "Normalize")
+      throw folder.broken(MODULES, `the module ${type} is not supported`)
+  }
+  if (mode === undefined) throw folder.broken(MODULES, "no module pools")
+  return { mode, dense }
+}
+
+/** Files of a folder that say it, as far as they are there. */
+export async function poolingFiles(folder: Folder): Promise<string[]> {
+  if (!(await folder.has(MODULES))) return []
+  const modules = await modulesOf(folder)
+  const files = modules.flatMap(({ type, path }) => {
+    if (path === "") return []
+    return type.endsWith("Dense")
+      ? [`${path}/config.json`, `${path}/model.safetensors`]
+      : [`${path}/config.json`]
+  })
+  return [MODULES, ...files]
+}
+
+async function modulesOf(folder: Folder): Promise<{ type: string; path: string }[]> {
+  const broken = () => folder.broken(MODULES, "it is no list of modules with type and path")
+  const text = await folder.text(MODULES)
+  let list: unknown
+  try {
+    list = JSON.parse(text)
+  } catch {
+    throw broken()
+  }
+  if (!Array.isArray(list)) throw broken()
+  return list.map((entry: { type?: unknown; path?: unknown } | null) => {
+    const { type, path } = entry ?? {}
+    if (typeof type !== "string" || typeof path !== "string" || !/^[\w-]*$/.test(path))
+      throw broken()
+    return { type, path }
+  })
+}
+
+async function fieldsOf(folder: Folder, path: string): Promise<Fields> {
+  const file = `${path}/config.json`
+  return new Fields(await folder.json(file), (what) => folder.broken(file, what))
+}
+
+async function readMode(folder: Folder, path: string): Promise<Pooling["mode"]> {
+  const fields = await fieldsOf(folder, path)
+  const chosen = Object.keys(fields.json).filter(
+    (name) => name.startsWith("pooling_mode_") && fields.json[name] === true,
+  )
+  const [first, ...others] = chosen
+  if (first !== undefined && others.length === 0 && first in MODES)
+    return MODES[first as keyof typeof MODES]
+  const known = Object.keys(MODES).join(", ")
+  throw folder.broken(
+    `${path}/config.json`,
+    `it pools by ${chosen.join(" and ") || "nothing"}; one of ${known} is supported`,
+  )
+}
+
+async function readDense(folder: Folder, path: string): Promise<Dense> {
+  const fields = await fieldsOf(folder, path)
+  const [columns, rows] = [fields.count("in_features"), fields.count("out_features")]
+  const activation = fields.text("activation_function", "torch.nn.modules.linear.Identity")
+  if (!activation.endsWith(".Identity"))
+    throw folder.broken(`${path}/config.json`, `activation_function ${activation} is not supported`)
+  const weights = await openSafetensors(new Folder(join(folder.path, path)))
+  try {
+    const floats = async (name: string, height: number, width: number) => {
+      const tensor = weights.tensor(name, height, width)
+      const stored = await tensor.read(0, height)
+      return widen(convert(stored, width, tensor.codec, "f32").values, "f32")
+    }
+    const bias = fields.json.bias === false ? undefined : await floats("linear.bias", rows, 1)
+    return { rows, columns, weight: await floats("linear.weight", rows, columns), bias }
+  } finally {
+    await weights.close()
+  }
+}

@@ -1,0 +1,50 @@
+// Models that embed, beside what independent programs computed of ten texts each.
+
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import { afterAll, beforeAll, describe, expect, test } from "vitest"
+import { load, type Model } from "../../src/app/library.ts"
+import { goldenFolder, readTensors } from "./golden.ts"
+
+const names = ["qwen3-embedding"]
+
+describe.each(names)("%s", (name) => {
+  const folder = goldenFolder("models", name)
+  const { texts }: { texts: string[] } = JSON.parse(
+    readFileSync(join(folder, "embeddings.json"), "utf8"),
+  )
+  const tensors = readTensors(join(folder, "embeddings.safetensors"))
+  const expected = texts.map((_, i) => Array.from(new Float32Array(tensors(`embedding.${i}`))))
+
+  describe.each(["reference", "cpu"] as const)("on %s", (target) => {
+    let model: Model
+    beforeAll(async () => {
+      model = await load(folder, {
+        target,
+        quantization: "q0f32",
+        overrides: { prefill_chunk_size: 24 },
+      })
+    }, 120_000)
+    afterAll(() => model?.close())
+
+    test("says what they computed", async () => {
+      const vectors = await model.embed(texts)
+      expect(vectors.map(({ length }) => length)).toEqual(expected.map(({ length }) => length))
+      for (const [i, vector] of vectors.entries())
+        expect(farthest(vector, expected[i]!), texts[i]).toBeLessThan(1e-5)
+    })
+
+    test("says the same of a text alone as in company", async () => {
+      const together = await model.embed([...texts, ...texts])
+      for (const i of [1, 3, texts.length - 1]) {
+        const [alone] = await model.embed([texts[i]!])
+        expect(alone).toEqual(together[i])
+        expect(alone).toEqual(together[texts.length + i])
+      }
+    })
+  })
+})
+
+function farthest(values: readonly number[], others: readonly number[]): number {
+  return Math.max(...values.map((value, i) => Math.abs(value - others[i]!)))
+}
