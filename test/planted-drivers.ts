@@ -96,7 +96,7 @@ export function plantLosableOpencl(folder: string): Losable | undefined {
   const code = `
     #include <dlfcn.h>
     #include <sys/mman.h>
-    enum { DISPATCH = 59, PAGE = 4096 };
+    enum { DISPATCH = 59, EXTENSION = 107, PAGE = 4096 };
     static void *behind(const char *name) {
       void *find = dlsym(dlopen("${driver}", RTLD_NOW), "clGetExtensionFunctionAddress");
       return ((void *(*)(const char *))find)(name);
@@ -107,13 +107,27 @@ export function plantLosableOpencl(folder: string): Losable | undefined {
       if (!access("${lost}", F_OK)) return -36;
       return dispatch(queue, kernel, axes, from, threads, group, events, after, event);
     }
+    static int (*enqueue)(unsigned, void *, void *, unsigned, void *, void *);
+    static int enqueueUnlessLost(unsigned queues, void *queue, void *buffer, unsigned events, void *after,
+                                 void *event) {
+      return access("${lost}", F_OK) ? enqueue(queues, queue, buffer, events, after, event) : -36;
+    }
+    static void *(*extension)(void *, const char *);
+    static void *extensionUnlessLost(void *platform, const char *name) {
+      void *found = extension(platform, name);
+      if (!found || strcmp(name, "clEnqueueCommandBufferKHR")) return found;
+      enqueue = found;
+      return enqueueUnlessLost;
+    }
     static int platforms(unsigned most, void ***out, unsigned *count) {
       int code = ((int (*)(unsigned, void ***, unsigned *))behind("clIcdGetPlatformIDsKHR"))(most, out, count);
       if (code || !out || dispatch) return code;
-      void **entry = (void **)out[0][0] + DISPATCH;
-      mprotect((void *)((uintptr_t)entry & -PAGE), 2 * PAGE, PROT_READ | PROT_WRITE);
-      dispatch = *entry;
-      *entry = dispatchUnlessLost;
+      void **table = out[0][0];
+      mprotect((void *)((uintptr_t)table & -PAGE), 2 * PAGE, PROT_READ | PROT_WRITE);
+      dispatch = table[DISPATCH];
+      table[DISPATCH] = dispatchUnlessLost;
+      extension = table[EXTENSION];
+      table[EXTENSION] = extensionUnlessLost;
       return code;
     }
     void *clGetExtensionFunctionAddress(const char *name) {

@@ -175,6 +175,19 @@ function takeFunction(library: LibraryHandle, prototype: string) {
   }
 }
 
+/** A function that a driver has handed out. */
+export interface FoundFunction {
+  call: (...values: unknown[]) => number | bigint
+  /** As `takeAsync` of a library. */
+  callAsync: (...values: unknown[]) => Promise<number>
+}
+
+/** @param prototype in C, without a name */
+export function functionAt(address: Pointer, prototype: string): FoundFunction {
+  const native = koffi.decode(address, koffi.proto(prototype))
+  return { call: native, callAsync: (...values) => call(native, ...values) }
+}
+
 /** The text that ends in a zero byte at `address`. */
 export function textAt(address: Pointer): string {
   return koffi.decode.string(address)

@@ -151,7 +151,7 @@ test.skipIf(isSkipped)(`devices have the numbers of the list${note}`, async () =
 // In front of the driver that is here stands another one, which counts what it hands out and what comes back, and fails as
 // OpenCL's drivers do: late, and once it has failed, in everything.
 const counting = `#include <dlfcn.h>
-  static int held, fails, waits;
+  static int held, fails, waits, queued, refuses;
   #define WRAP(name, then) WRAP_BOTH(name, , then)
   #define WRAP_BOTH(name, first, then) \\
     long name(long a, long b, long c, long d, long e, long f, long g, long h, long i) { \\
@@ -172,12 +172,33 @@ const counting = `#include <dlfcn.h>
   WRAP(clCreateKernel, held++)
   WRAP(clReleaseKernel, held--)
   WRAP_BOTH(clEnqueueFillBuffer, if (f == 1 << 20) return -4, if (i) held++; fails = f == 2 << 20 ? -6 : 0)
-  WRAP(clEnqueueNDRangeKernel, if (i) held++; if (*(long *)e == 64) fails = -9999)
+  WRAP(clEnqueueNDRangeKernel, queued++; if (i) held++; if (*(long *)e == 64) fails = -9999)
   WRAP(clReleaseEvent, held--)
   WRAP(clWaitForEvents, waits++; if (fails) result = -14)
   WRAP(clEnqueueReadBuffer, waits += c)
   WRAP(clFinish, waits++)
   WRAP(clGetEventInfo, *(int *)d = fails)
+  static void *(*create)(unsigned, void *, void *, int *);
+  static int (*enqueue)(unsigned, void *, void *, unsigned, void *, void *), (*release)(void *);
+  static void *createBuffer(unsigned queues, void *queue, void *properties, int *code) {
+    if (refuses) return *code = -59, (void *)0;
+    return held++, create(queues, queue, properties, code);
+  }
+  static int enqueueBuffer(unsigned queues, void *queue, void *buffer, unsigned events, void *after, void *event) {
+    return queued++, held++, enqueue(queues, queue, buffer, events, after, event);
+  }
+  static int releaseBuffer(void *buffer) { return held--, release(buffer); }
+  void *clGetExtensionFunctionAddressForPlatform(void *platform, const char *name) {
+    void *(*real)(void *, const char *) = dlsym(RTLD_NEXT, "clGetExtensionFunctionAddressForPlatform");
+    void *found = real(platform, name);
+    if (!found) return found;
+    if (!strcmp(name, "clCreateCommandBufferKHR")) return create = found, createBuffer;
+    if (!strcmp(name, "clEnqueueCommandBufferKHR")) return enqueue = found, enqueueBuffer;
+    if (!strcmp(name, "clReleaseCommandBufferKHR")) return release = found, releaseBuffer;
+    return found;
+  }
+  int planted_queued(void) { return queued; }
+  int planted_refuse(void) { return refuses = 1; }
   int planted_held(void) { return held; }
   int planted_waits(void) { return waits; }`
 
@@ -193,8 +214,9 @@ describe.skipIf(withoutCompiler)(`a driver that counts and fails${compilerNote}`
     const path = plantDriver(folder, `counting-${libraries++}.so`, counting, "libOpenCL.so.1")
     const counted = await openOpencl(0, [path])
     const { take } = openDriverLibrary([path])
-    const [held, waits] = ["held", "waits"].map((of) => take(`int32_t planted_${of}()`))
-    return { counted, held: () => held!(), waits: () => waits!() }
+    const planted = (of: string) => take(`int32_t planted_${of}()`) as () => number
+    const [held, waits] = [planted("held"), planted("waits")]
+    return { counted, held, waits, queued: planted("queued"), refuse: planted("refuse") }
   }
 
   test("a thousand steps leave nothing behind, and nothing is held once it is closed", async () => {
@@ -220,8 +242,14 @@ describe.skipIf(withoutCompiler)(`a driver that counts and fails${compilerNote}`
     }
     expect([held(), counted.memory().available]).toEqual(before)
     const place = await counted.allocate(400, "device")
-    counted.record([{ kernel: add!, operands: [{ place, at: 0 }, 1, 1], groups: [1, 1, 1] }])
+    const dispatch = {
+      kernel: add!,
+      operands: [{ place, at: 0 }, 1, 1],
+      groups: [1, 1, 1] as const,
+    }
+    counted.record([dispatch])
     expect(held()).toBe(before[0]! + 2)
+    counted.record([dispatch, dispatch])
     await counted.close()
     expect(held()).toBe(0)
   })
@@ -238,6 +266,29 @@ describe.skipIf(withoutCompiler)(`a driver that counts and fails${compilerNote}`
     await counted.run([recording], newCancel(), [{ place, at: 0, into }])
     expect(waits()).toBe(before + 1)
     expect(words).toEqual(new Uint32Array(1000).fill(3))
+    await counted.close()
+  })
+
+  test("where there are command buffers, a recording is queued in one call", async () => {
+    const { counted, queued, refuse } = await openCounting()
+    const survey = (await findDevices()).find(({ name }) => name === "opencl")!
+    const [add] = await loadOn(counted, [adds])
+    const place = await counted.allocate(4, "device")
+    const ran = async (times: number) => {
+      const before = queued()
+      const operands = [{ place, at: 0 }, 1, 1]
+      const dispatch = { kernel: add!, operands, groups: [1, 1, 1] as const }
+      const recording = counted.record(Array(200).fill(dispatch))
+      await counted.run(Array(times).fill(recording), newCancel())
+      recording.free()
+      const word = new Uint32Array(1)
+      await counted.read(place, 0, new Uint8Array(word.buffer))
+      return [queued() - before, word[0]]
+    }
+    const calls = survey.devices[0]!.features.command_buffers ? 3 : 600
+    expect(await ran(3)).toEqual([calls, 600])
+    refuse()
+    expect(await ran(1)).toEqual([200, 800])
     await counted.close()
   })
 

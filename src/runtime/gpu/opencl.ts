@@ -1,6 +1,7 @@
 // OpenCL's devices. Memory objects are few and large, and a place is a piece of one: a kernel is handed the object and the byte
 // at which its operand begins. There is one queue, in order, so a dispatch sees what those before it have written, and whoever
-// waits for the last one has waited for all. A recording is a kernel object for each dispatch whose arguments are set once.
+// waits for the last one has waited for all. A recording is a kernel object for each dispatch whose arguments are set once, and
+// where the driver has command buffers, one of them.
 //
 // Nothing here waits on the event loop: reads, builds and waits are calls on a thread of Node's pool. Names and numbers are
 // those of cl.h and cl_ext.h.
@@ -25,6 +26,7 @@ import type {
   Recording,
   Wanted,
 } from "./device.ts"
+import { CommandBuffers, type Prepared } from "./opencl-commands.ts"
 
 /** What is smaller shares a memory object with others. */
 const SHARED_OBJECT = 32 << 20 // bytes
@@ -105,6 +107,9 @@ function openApi({ take, takeAsync }: DriverLibrary) {
       "int32_t clGetEventInfo(void *event, uint32_t what, size_t size, void *value, void *needed)",
     ),
     releaseEvent: take("int32_t clReleaseEvent(void *event)"),
+    extension: take<Handle>(
+      "void *clGetExtensionFunctionAddressForPlatform(void *platform, const char *name)",
+    ),
   }
 }
 
@@ -184,13 +189,8 @@ interface OpenclKernel extends GpuKernel {
 
 interface OpenclRecording extends Recording {
   readonly prepared: readonly Prepared[]
-}
-
-/** A kernel object with its arguments, and how many threads it runs with. */
-interface Prepared {
-  kernel: Pointer
-  threads: BigUint64Array // [3]  in all, along each axis
-  group: BigUint64Array // [3]
+  /** All of them, where the driver has such things. */
+  readonly commands: Pointer | undefined
 }
 
 class OpenclDevice implements GpuDevice {
@@ -200,11 +200,13 @@ class OpenclDevice implements GpuDevice {
   readonly #cl: Api
   readonly #opened: OpenedOpenCl
   readonly #buildOptions: string
+  readonly #commandBuffers: CommandBuffers | undefined
   readonly #objects = new Set<MemoryObject>()
   readonly #programs: Pointer[] = []
   /** Those that were made at an earlier start. */
   readonly #restored = new Set<Pointer>()
   readonly #kernels = new Set<Pointer>()
+  readonly #commands = new Set<Pointer>()
   /** What queued writes read from, until somebody has waited for what came later. */
   readonly #written: Uint8Array[] = []
   #lost: ProgramLost | undefined
@@ -228,6 +230,11 @@ class OpenclDevice implements GpuDevice {
       float64: this.#ask(DOUBLE_CONFIG) !== 0n,
       isProcessor: type === "processor",
     }
+    if (features.command_buffers === true)
+      this.#commandBuffers = CommandBuffers.of(opened.queue, {
+        ask: (what) => this.#ask(what),
+        find: (name) => cl.extension(opened.handle.platform, name),
+      })
   }
 
   memory(): GpuMemory {
@@ -363,7 +370,9 @@ class OpenclDevice implements GpuDevice {
 
   record(dispatches: readonly Dispatch[]): Recording {
     const prepared: Prepared[] = []
+    let commands: Pointer | undefined
     const free = () => {
+      if (commands !== undefined) this.#releaseCommands(commands)
       for (const { kernel } of prepared.splice(0)) this.#releaseKernel(kernel)
     }
     try {
@@ -373,7 +382,9 @@ class OpenclDevice implements GpuDevice {
       free()
       throw error
     }
-    const recording: OpenclRecording = { prepared, free }
+    if (prepared.length > 1) commands = this.#commandBuffers?.record(prepared)
+    if (commands !== undefined) this.#commands.add(commands)
+    const recording: OpenclRecording = { prepared, commands, free }
     return recording
   }
 
@@ -391,7 +402,7 @@ class OpenclDevice implements GpuDevice {
           end = "cancelled"
           break
         }
-        const event = await this.#queue((recording as OpenclRecording).prepared)
+        const event = await this.#queue(recording as OpenclRecording)
         if (event !== undefined) events.push(event)
         if (events.length > 1) await this.#finish(events.shift()!)
       }
@@ -407,6 +418,7 @@ class OpenclDevice implements GpuDevice {
   async close(): Promise<void> {
     const { context, queue } = this.#opened
     await this.#cl.finish(queue)
+    for (const commands of this.#commands) this.#commandBuffers!.release(commands)
     for (const kernel of this.#kernels) this.#cl.releaseKernel(kernel)
     for (const program of this.#programs) this.#cl.releaseProgram(program)
     for (const { handle } of this.#objects) this.#cl.releaseMemory(handle)
@@ -490,6 +502,10 @@ class OpenclDevice implements GpuDevice {
     if (this.#kernels.delete(kernel)) this.#cl.releaseKernel(kernel)
   }
 
+  #releaseCommands(commands: Pointer): void {
+    if (this.#commands.delete(commands)) this.#commandBuffers!.release(commands)
+  }
+
   #prepare({ kernel: loaded, operands, groups }: Dispatch): Prepared {
     const { program, code } = loaded as OpenclKernel
     const kernel = this.#createKernel(program, code)
@@ -515,9 +531,15 @@ class OpenclDevice implements GpuDevice {
   }
 
   /** @returns the event of the last one */
-  async #queue(prepared: readonly Prepared[]): Promise<Pointer | undefined> {
+  async #queue({ prepared, commands }: OpenclRecording): Promise<Pointer | undefined> {
     const { queue } = this.#opened
     const event = new BigUint64Array(1)
+    if (commands !== undefined) {
+      const code = await this.#commandBuffers!.enqueue(commands, event)
+      if (code !== 0) throw this.#failure(code, "clEnqueueCommandBufferKHR")
+      this.#cl.flush(queue)
+      return event[0]!
+    }
     for (const [i, { kernel, threads, group }] of prepared.entries()) {
       const out = i === prepared.length - 1 ? event : null
       const code = this.#cl.dispatch(queue, kernel, 3, null, threads, group, 0, null, out)
