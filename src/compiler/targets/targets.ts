@@ -98,7 +98,7 @@ function kernelsFor(name: GpuKind, language: string): Target {
       (await import("../../runtime/gpu/open.ts")).openGpu(name, path, limits, device),
     prepare: async (plan) => (await import("./gpu/gpu.ts")).prepareGpu(plan, name),
     kv: async (plan) => (await import("./gpu/gpu.ts")).kvOf(plan),
-    costs: async (plan) => (await import("./gpu/costs.ts")).costLines(plan),
+    costs: async (plan) => (await import("./gpu/costs.ts")).costLines(plan, name),
   }
   return {
     help: `kernels in ${language}`,

@@ -1,6 +1,7 @@
 // What a decode step of one sequence costs on a GPU, as far as it can be counted without one: the launches that program.ts
 // would play, and the bytes of weights that their kernels read.
 
+import type { GpuKind } from "../../../runtime/gpu/open.ts"
 import { launchesAtOnce } from "../../../runtime/gpu/program.ts"
 import { groupsOf, stepLaunches, type TapeStep } from "../../../runtime/gpu/tape.ts"
 import { parameterBytes } from "../../../runtime/manifest.ts"
@@ -38,14 +39,20 @@ function decodeCosts(plan: Plan, steps: readonly TapeStep[], sees: "one span" | 
     launches,
     ofLayer: layers[Math.floor((layers.length - 1) / 2)] ?? launches,
     submissions,
-    waits: submissions, // each is waited for; what a step brings and leaves lies in memory that the host reaches
+    waits: submissions, // each once; on OpenCL, reading what a step leaves is that wait
     read: reads.reduce((sum, { read }) => sum + read, 0),
     weights: reads.reduce((sum, { stored }) => sum + stored, 0),
   }
 }
 
+/** How often the host hands something to the device, so many pieces of a step's launches. */
+const submitted: Record<GpuKind, (pieces: number) => string> = {
+  vulkan: (pieces) => `${pieces} a decode step`,
+  opencl: (pieces) => `${pieces} a decode step with command buffers, one a launch without`,
+}
+
 /** For people. */
-export function costLines(plan: Plan): [name: string, value: string][] {
+export function costLines(plan: Plan, kind: GpuKind): [name: string, value: string][] {
   const { steps } = tapeOf(plan).tape
   const [near, far] = (["one span", "all"] as const).map((sees) => decodeCosts(plan, steps, sees))
   const { submissions, waits, read, weights } = far!
@@ -55,7 +62,7 @@ export function costLines(plan: Plan): [name: string, value: string][] {
     ["launches", `${both("launches")} of kernels a decode step, ${both("ofLayer")} a layer`],
     [
       "submissions",
-      `${submissions} a decode step, waited for ${waits === 1 ? "once" : `${waits} times`}`,
+      `${submitted[kind](submissions)}, waited for ${waits === 1 ? "once" : `${waits} times`}`,
     ],
     [
       "reads",
