@@ -12,6 +12,7 @@ import {
   type GroupCodecName,
   groupCodecs,
   isGroupCodec,
+  isIntegerCodec,
   rowLayout,
 } from "../src/runtime/format.ts"
 import type { Parameter } from "../src/runtime/manifest.ts"
@@ -46,10 +47,12 @@ export function randomWeights(codec: CodecName, rows: number, columns: number): 
   const { bits, perWord, dtype } = groupCodecs[codec]
   const { words, scaleBytes } = rowLayout(codec, columns)
   const count = codesOf[codec] ?? 2 ** bits
+  /** Floats of 8 bits that are numbers. */
+  const numbers = codec === "e4m3" ? 0xbfbfbfbf : 0xffffffff
   const values = Uint32Array.from({ length: rows * words }, () => {
     let word = 0
     for (let c = 0; c < perWord; c++) word |= (next() % count) << (c * bits)
-    return word
+    return word & numbers
   })
   const scales = narrow(floats((rows * scaleBytes) / (dtype === "f16" ? 2 : 4)), dtype)
   return { parameter, values: new Uint8Array(values.buffer), scales }
@@ -62,7 +65,7 @@ export function referenceWeights(
 ): Stored {
   const { codec, rows, columns } = parameter
   const stored = (): Stored => {
-    if (kind === "floats" || !isGroupCodec(codec))
+    if (kind === "floats" || !isIntegerCodec(codec))
       return { kind: "floats", columns, values: new Float32Array(rows * columns) }
     const { groups } = rowLayout(codec, columns)
     const { group, values, minimums: has } = groupCodecs[codec]

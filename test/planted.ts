@@ -479,6 +479,20 @@ export const planted: readonly PlantedFault[] = [
     test: "test/model/packed.test.ts",
   },
   {
+    what: "floats of 8 bits have the scale of their group's number, not of their block",
+    file: "src/model/packed/float8.ts",
+    text: "Math.floor((g * groupCodecs.e4m3.group) / across)",
+    fault: "g % Math.ceil(columns / across)",
+    test: "test/model/packed.test.ts",
+  },
+  {
+    what: "floats of 8 bits have no sign on a GPU",
+    file: "src/compiler/targets/gpu/kernels/weights.ts",
+    text: "own.or(word.and(0x80).shl(24))",
+    fault: "own.or(0)",
+    test: "src/compiler/targets/gpu/kernels/pack.test.ts",
+  },
+  {
     what: "a text of SentencePiece's has no blank before it",
     file: "src/model/sentence-pieces.ts",
     text: '...(prefixed === "each" ? [prepend] : []), replace(',

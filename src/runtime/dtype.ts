@@ -30,6 +30,17 @@ export function halfValues(): Float32Array {
   return halves
 }
 
+/**
+ * The value of each float of 8 bits (e4m3): a sign, 4 bits of exponent, 3 of fraction, nothing infinite.
+ * https://arxiv.org/abs/2209.05433
+ */
+export const float8Values: Float32Array = Float32Array.from({ length: 256 }, (_, byte) => {
+  const sign = byte & 128 ? -1 : 1
+  const [exponent, fraction] = [(byte >> 3) & 15, byte & 7]
+  if (exponent === 15 && fraction === 7) return Number.NaN
+  return sign * (exponent === 0 ? fraction * 2 ** -9 : (8 + fraction) * 2 ** (exponent - 10))
+})
+
 /** The bytes of float32 values as numbers of `dtype`. */
 export function narrow(values: Float32Array, dtype: FloatType): Uint8Array {
   if (dtype === "f32") return new Uint8Array(values.buffer, values.byteOffset, values.byteLength)

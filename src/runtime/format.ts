@@ -18,6 +18,8 @@ export interface GroupCodec {
   values: FloatType // what an unpacked value is rounded to
   /** Codes below 64 that are stored as bytes. */
   sixBits?: true
+  /** Codes are floats of 8 bits, e4m3 (dtype.ts), which no product of integers takes. */
+  floats?: true
   /** So many groups, one behind the other, whose scales, and whose minimums, are multiples of one number: by -128 to 127. */
   block?: 8 | 16
 }
@@ -61,6 +63,7 @@ export const groupCodecs = {
   // What quantisers publish (model/packed/groups.ts): any scales, and minimums that stand for any zeros.
   q4_zeros: gguf(4, "minimums", { dtype: "f32" }),
   q8_f32: gguf(8, 128, { dtype: "f32" }),
+  e4m3: gguf(8, 0, { dtype: "f32", floats: true }),
 } satisfies Record<string, GroupCodec>
 
 export type GroupCodecName = keyof typeof groupCodecs
@@ -72,6 +75,13 @@ export type CodecName = FloatType | GroupCodecName
 
 export function isGroupCodec(codec: CodecName): codec is GroupCodecName {
   return !Object.hasOwn(floatBytes, codec)
+}
+
+/** Whether codes are whole numbers, which products of integers take. */
+export function isIntegerCodec(codec: CodecName): codec is GroupCodecName {
+  if (!isGroupCodec(codec)) return false
+  const { floats }: GroupCodec = groupCodecs[codec]
+  return !floats
 }
 
 /** The type of a codec's values, once they are unpacked. */

@@ -48,6 +48,12 @@ static double half_value(uint16_t h) {
   return h & 0x8000 ? -magnitude : magnitude;
 }
 
+static double e4m3_value(uint8_t b) {
+  int exponent = b >> 3 & 15, fraction = b & 7;
+  double magnitude = exponent ? ldexp(8 + fraction, exponent - 10) : ldexp(fraction, -9);
+  return b & 0x80 ? -magnitude : magnitude;
+}
+
 static void numbers(void) {
   part = "numbers";
   for (uint32_t first = 0; first < 65536; first += 16) {
@@ -64,6 +70,12 @@ static void numbers(void) {
     vec_store(lanes, vec_load_i8((int8_t *)in));
     for (int i = 0; i < 16; i++)
       expect(lanes[i] == ((int8_t *)in)[i], "byte to float", lanes[i], ((int8_t *)in)[i]);
+    const uint8_t *bytes = (uint8_t *)in;
+    vec_store(lanes, vec_load_e4m3(bytes));
+    for (int i = 0; i < 16; i++)
+      if ((bytes[i] & 0x7f) != 0x7f)
+        expect(lanes[i] * E4M3_SCALE == e4m3_value(bytes[i]), "e4m3 to float", lanes[i],
+               e4m3_value(bytes[i]));
     vec_store(lanes, vec_load_bf16(in));
     vec_store_bf16(out, vec_load_bf16(in));
     for (int i = 0; i < 16; i++)

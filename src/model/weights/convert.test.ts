@@ -50,3 +50,12 @@ test("floats are widened and rounded, codes are taken as they are", () => {
   expect([...widen(halves.values, "f16")]).toEqual([0.10009765625, -0.30078125])
   expect(() => convert(stored, 2, "q4f16_1", "f16")).toThrow(/cannot become/)
 })
+
+test("codes that are floats become floats: each times the scale of its group", () => {
+  const values = new Uint8Array(64)
+  values.set([0x38, 0xb8, 0x01, 0x7e])
+  values[32] = 0x40
+  const stored = { rows: 1, values, scales: narrow(Float32Array.of(2, 3), "f32") }
+  const floats = widen(convert(stored, 33, "e4m3", "f32").values, "f32")
+  expect([...floats.subarray(0, 4), floats[32]]).toEqual([2, -2, 2 ** -8, 896, 6])
+})

@@ -1,14 +1,16 @@
 // From the codec a tensor is stored in to the one a parameter is wanted in. Floats are widened and rounded; floats become
 // codes by group quantisation, byte for byte as MLC's: every single operation is rounded to the model's type, and halves
-// go to the even neighbour. Codes are never unpacked into another codec: what was rounded away cannot be had back.
+// go to the even neighbour. Codes are never unpacked into another codec, as what was rounded away cannot be had back: but for
+// those that are floats.
 
-import { narrow, nearestEven, rounding, widen } from "../../runtime/dtype.ts"
+import { float8Values, narrow, nearestEven, rounding, widen } from "../../runtime/dtype.ts"
 import {
   type CodecName,
   type GroupCodec,
   type GroupCodecName,
   groupCodecs,
   isGroupCodec,
+  isIntegerCodec,
   rowLayout,
 } from "../../runtime/format.ts"
 
@@ -20,7 +22,7 @@ export interface StoredRows {
 }
 
 export function convertible(from: CodecName, to: CodecName): boolean {
-  return from === to || !isGroupCodec(from)
+  return from === to || !isIntegerCodec(from)
 }
 
 export function convert(
@@ -30,10 +32,30 @@ export function convert(
   to: CodecName,
 ): StoredRows {
   if (from === to) return stored
-  if (isGroupCodec(from)) throw new Error(`internal: ${from} cannot become ${to}`)
-  const values = widen(stored.values, from)
+  if (isIntegerCodec(from)) throw new Error(`internal: ${from} cannot become ${to}`)
+  const values = isGroupCodec(from)
+    ? unpackFloats(stored, columns, from)
+    : widen(stored.values, from)
   if (!isGroupCodec(to)) return { rows: stored.rows, values: narrow(values, to) }
   return quantise(values, stored.rows, columns, to)
+}
+
+/** Codes that are floats, times their scales. */
+function unpackFloats(
+  { rows, values, scales }: StoredRows,
+  columns: number,
+  codec: GroupCodecName,
+): Float32Array {
+  const { group, dtype } = groupCodecs[codec]
+  const { bytes, groups } = rowLayout(codec, columns)
+  const numbers = widen(scales!, dtype)
+  const floats = new Float32Array(rows * columns)
+  for (let row = 0; row < rows; row++)
+    for (let k = 0; k < columns; k++) {
+      const scale = numbers[row * groups + Math.floor(k / group)]!
+      floats[row * columns + k] = float8Values[values[row * bytes + k]!]! * scale
+    }
+  return floats
 }
 
 /** Float rows as codes and scales of `name`. */

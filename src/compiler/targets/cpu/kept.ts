@@ -8,6 +8,7 @@ import {
   type GroupCodec,
   groupCodecs,
   isGroupCodec,
+  isIntegerCodec,
 } from "../../../runtime/format.ts"
 import type { ParameterId, Plan } from "../../plan.ts"
 
@@ -40,8 +41,8 @@ export function keptParameters(plan: Plan): Kept[] {
   const keep = (id: ParameterId, { rounded, paired, matrices }: Multiplied): Panels => {
     const stored = plain(id)
     const rows = stored.rows / matrices
-    // Products of unrounded activations read floats: the codes are expanded once, on the way in.
-    const expands = !rounded && isGroupCodec(stored.codec)
+    // Products of unrounded activations read floats: codes are expanded once, on the way in, but those that are floats.
+    const expands = !rounded && isIntegerCodec(stored.codec)
     const codec = expands ? dtypeOf(stored.codec) : stored.codec
     const panels = { ...stored, rows, pair: paired ? rows / 2 : 0, codec }
     kept[id] = { as: expands ? "EXPANDED" : "MATRIX", panels, stored, matrices }

@@ -37,11 +37,12 @@ export function panelsText({
 }: Omit<Panels, "columns"> & { columns: number | string }): string {
   const shape = { rows: rows || undefined, columns, pair: pair || undefined }
   if (!isGroupCodec(codec)) return initialiser({ ...shape, number: codec.toUpperCase() })
-  const { bits, group, zero, minimums, dtype, sixBits, block }: GroupCodec = groupCodecs[codec]
+  const { bits, group, zero, minimums, dtype, sixBits, floats, block }: GroupCodec =
+    groupCodecs[codec]
   return initialiser({
     ...shape,
     grouped: 1,
-    codes: `CODES_${sixBits ? 6 : bits}`,
+    codes: floats ? "CODES_E4M3" : `CODES_${sixBits ? 6 : bits}`,
     group,
     zero: zero || undefined,
     minimums: minimums ? 1 : undefined,

@@ -8,6 +8,7 @@ import {
   groupCodecNames,
   groupCodecs,
   isGroupCodec,
+  isIntegerCodec,
   rowLayout,
 } from "../../../runtime/format.ts"
 import type { Parameter } from "../../../runtime/manifest.ts"
@@ -117,7 +118,7 @@ function productPlan(
   const step: Matmul = {
     rows: "wanted",
     op: "matmul",
-    input: isGroupCodec(codec)
+    input: isIntegerCodec(codec)
       ? { kind: "int8", codes: { codes: CODES, scales: SCALES, columns, group, codec } }
       : { kind: "float", view: view(INPUT, columns) },
     weight: WEIGHT,

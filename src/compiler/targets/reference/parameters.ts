@@ -1,9 +1,10 @@
 // Parameters as the reference target keeps them: float32, obvious. Where activations are integers the codes are kept too,
 // centred on zero, since a product of integers must not see what rounding a dequantised weight to f16 would do.
 
-import { rounding, widen } from "../../../runtime/dtype.ts"
+import { float8Values, rounding, widen } from "../../../runtime/dtype.ts"
 import {
   type FloatType,
+  type GroupCodec,
   type GroupCodecName,
   groupCodecs,
   isGroupCodec,
@@ -124,22 +125,23 @@ function unpacked(code: number, scale: number, minimum: number | undefined): num
   return minimum === undefined ? value : Math.fround(value + minimum)
 }
 
-/** Codes less the zero code, from words filled from their low bits up. */
+/** Codes less the zero code, or the floats that they are, from words filled from their low bits up. */
 function unpack(
   values: Uint8Array,
   rows: number,
   columns: number,
   codec: GroupCodecName,
-): Int16Array {
-  const { bits, perWord, zero } = groupCodecs[codec]
+): Int16Array | Float32Array {
+  const { bits, perWord, zero, floats }: GroupCodec = groupCodecs[codec]
   const perRow = rowLayout(codec, columns).words
   const words = new Uint32Array(values.slice().buffer)
-  const codes = new Int16Array(rows * columns)
+  const codes = floats ? new Float32Array(rows * columns) : new Int16Array(rows * columns)
   const mask = 2 ** bits - 1
   for (let r = 0; r < rows; r++)
     for (let k = 0; k < columns; k++) {
       const word = words[r * perRow + Math.floor(k / perWord)]!
-      codes[r * columns + k] = ((word >>> ((k % perWord) * bits)) & mask) - zero
+      const code = (word >>> ((k % perWord) * bits)) & mask
+      codes[r * columns + k] = floats ? float8Values[code]! : code - zero
     }
   return codes
 }

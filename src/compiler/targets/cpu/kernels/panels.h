@@ -9,6 +9,7 @@
 //   blocks    where the scales of several groups are multiples of one number, these lie in front of the groups' codes:
 //             | 32 factors, f32 | the same of minimums | group after group: 32 bytes, of minimums 32 more |
 //   float     k after k: 32 rows of one k, as f32, f16 or bf16
+//   e4m3      group after group, k after k: 32 rows of one k, a byte each; behind a group 32 scales
 //
 // The last panel is filled up with rows of zero scale, the last group with codes that meet activations of zero.
 // A paired matrix (gate rows, then as many up rows) puts 16 of each into a panel, so that a product holds both in registers.
@@ -22,8 +23,8 @@
 enum { PANEL = 32, LINE = 64 };
 
 enum number { F32, F16, BF16, Q8 };        // as stored: floats; codes of keys and values
-// Bits of a code. 3 are kept as nibbles, too; 6 are stored as bytes.
-enum codes { CODES_3, CODES_4, CODES_8, CODES_6 };
+// Bits of a code. 3 are kept as nibbles, too; 6 are stored as bytes. Or floats of 8 bits.
+enum codes { CODES_3, CODES_4, CODES_8, CODES_6, CODES_E4M3 };
 
 // What is known of a parameter when the library is made.
 struct panels {
@@ -42,7 +43,8 @@ INLINE int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit 
 INLINE size_t number_size(enum number n) { return n == F32 ? 4 : n == Q8 ? 1 : 2; }
 INLINE int64_t panels_groups(struct panels p) { return (p.columns + p.group - 1) / p.group; }
 INLINE int64_t panels_lines(struct panels p) {
-  return p.codes == CODES_6 ? p.group / 16 * 3 : p.group / (p.codes == CODES_8 ? 4 : 8);
+  const int bytes = p.codes == CODES_8 || p.codes == CODES_E4M3;
+  return p.codes == CODES_6 ? p.group / 16 * 3 : p.group / (bytes ? 4 : 8);
 }
 INLINE size_t panels_group_bytes(struct panels p) {
   return (size_t)panels_lines(p) * 2 * LINE +
@@ -114,6 +116,10 @@ INLINE uint32_t unpack_code(const struct panels p, const uint8_t *words, int64_t
 // One group's words of one row into its lane's four bytes of each line pair.
 INLINE void pack_group(const struct panels p, uint8_t *group, int lane, const uint8_t *words) {
   uint8_t *line = group + 4 * lane;
+  if (p.codes == CODES_E4M3) {
+    for (int k = 0; k < p.group; k++) group[k * PANEL + lane] = words[k];
+    return;
+  }
   if (p.codes == CODES_6) {
     for (int64_t j = 0; j < p.group / 16; j++, line += 6 * LINE, words += 16) {
       uint32_t four[4], upper = 0;
@@ -206,6 +212,9 @@ INLINE vec vec_load_number(enum number n, const void *p) {
          : n == Q8  ? vec_load_i8((const int8_t *)p)
                     : vec_load_bf16((const uint16_t *)p);
 }
+
+// What vec_load_e4m3 leaves out: e4m3 in the upper bits of an f16 are so much less, since their exponents count from 7, not 15.
+#define E4M3_SCALE 256.0f
 
 // A group's scales of sixteen of a panel's rows, or its minimums (kind 1), where they lie in front of blocks.
 INLINE vec load_multiples(const struct panels p, const uint8_t *front, int64_t group, int kind,
@@ -302,6 +311,14 @@ INLINE int kept_code(const struct panels p, const uint8_t *line, int k) {
   return p.codes == CODES_6 ? nibble | (line[4 * LINE + k % 4] >> within / 4 * 2 & 3) << 4 : nibble;
 }
 
+// The same as a number, less `zero`, of a group whose codes begin at `codes`.
+INLINE float kept_number(const struct panels p, const uint8_t *codes, int lane, int k) {
+  if (p.codes != CODES_E4M3) return (float)(kept_code(p, codes + 4 * lane, k) - p.zero);
+  float lanes[16];
+  vec_store(lanes, vec_load_e4m3(codes + k * PANEL + lane / 16 * 16));
+  return lanes[lane % 16] * E4M3_SCALE;
+}
+
 // A row back out of its panel, as an embedding reads it: (code - zero) * scale, plus the minimum, rounded to `rounded`.
 INLINE void unpack_row(struct panels p, const uint8_t *arena, int64_t row, enum number rounded,
                        float *out) {
@@ -331,9 +348,8 @@ INLINE void unpack_row(struct panels p, const uint8_t *arena, int64_t row, enum 
     const float scale = lanes[lane % 16];
     if (p.minimums) vec_store(lanes, load_scales(p, at, g, 1, lane / 16));
     const float minimum = lanes[lane % 16];
-    const uint8_t *line = at + panels_codes_at(p, g) + 4 * lane;
-    for (int k = 0; k < p.group; k++)
-      values[k] = (float)(kept_code(p, line, k) - p.zero) * scale;
+    const uint8_t *codes = at + panels_codes_at(p, g);
+    for (int k = 0; k < p.group; k++) values[k] = kept_number(p, codes, lane, k) * scale;
     if (p.minimums)
       for (int i = 0; i < p.group; i++) values[i] += minimum;
     round_numbers(rounded, values, 48);

@@ -179,6 +179,33 @@ INLINE void tile_floats(const struct panels w, const int tile, const int ahead,
   for (int r = 0; r < tile; r++) sums[r][0] = total[r][0], sums[r][1] = total[r][1];
 }
 
+// The same for floats in codes: of a group's weights, each is multiplied with its scale before it meets an activation.
+INLINE void tile_e4m3(const struct panels w, const int tile, const int ahead, const uint8_t *panel,
+                      const float *rows, const int64_t stride, vec sums[TILE_ROWS][4]) {
+  vec total[TILE_ROWS][2];
+#pragma GCC unroll 6
+  for (int r = 0; r < tile; r++) total[r][0] = total[r][1] = vec_zero();
+  for (int64_t g = 0, first = 0; g < panels_groups(w); g++, first += w.group) {
+    const vec back = vec_set(E4M3_SCALE), left_scale = vec_mul(load_scales(w, panel, g, 0, 0), back),
+              right_scale = vec_mul(load_scales(w, panel, g, 0, 1), back);
+    const uint8_t *at = panel + panels_codes_at(w, g);
+    const int64_t end = first + w.group < w.columns ? first + w.group : w.columns;
+    for (int64_t k = first; k < end; k++, at += PANEL) {
+      if (ahead && k % 2 == 0) __builtin_prefetch(at + ahead, 0, 3);
+      vec left = vec_mul(vec_load_e4m3(at), left_scale),
+          right = vec_mul(vec_load_e4m3(at + 16), right_scale);
+#pragma GCC unroll 6
+      for (int r = 0; r < tile; r++) {
+        vec x = vec_set(rows[r * stride + k]);
+        total[r][0] = vec_fma(x, left, total[r][0]);
+        total[r][1] = vec_fma(x, right, total[r][1]);
+      }
+    }
+  }
+#pragma GCC unroll 6
+  for (int r = 0; r < tile; r++) sums[r][0] = total[r][0], sums[r][1] = total[r][1];
+}
+
 INLINE void product_tile(const struct panels w, const int quantized, const int tile,
                          const int across, const int ahead, struct fetch behind,
                          const int64_t in_stride, const int64_t out_stride, const enum epilogue e,
@@ -188,6 +215,8 @@ INLINE void product_tile(const struct panels w, const int quantized, const int t
   if (quantized)
     tile_codes(w, tile, across, ahead, behind, panel,
                p->rows + row * quantized_bytes(w.columns, w.group), sums);
+  else if (w.codes == CODES_E4M3)
+    tile_e4m3(w, tile, ahead, panel, (const float *)p->rows + row * in_stride, in_stride, sums);
   else
     tile_floats(w, tile, ahead, panel, (const float *)p->rows + row * in_stride, in_stride, sums);
 #pragma GCC unroll 6

@@ -7,6 +7,7 @@ import {
   type GroupCodecName,
   groupCodecs,
   isGroupCodec,
+  isIntegerCodec,
 } from "../../../../runtime/format.ts"
 import type { ParameterId, Plan } from "../../../plan.ts"
 import { type Builder, type Elements, f32, select, u32, type Value } from "../ir/builder.ts"
@@ -102,8 +103,10 @@ export function columnValue(k: Builder, row: WeightRow, column: Value): Value {
     const pieces = upper.or(lowest.shr(byte.add(four).sub(2).and(31)).and(1))
     return select(isWhole, own.shr(byte.add(four.and(1).mul(3))), pieces)
   }
-  const code = k.let(wholeCode(codec, field()))
-  return unpacked(k, row, own.div(groupCodecs[codec].group), codec, code)
+  const number = isIntegerCodec(codec)
+    ? k.let(wholeCode(codec, field())).float()
+    : widenedFloat8(k, field())
+  return unpacked(k, row, own.div(groupCodecs[codec].group), codec, number)
 }
 
 /** A stored code, which are the lowest bits of a word, as the whole number that a scale is multiplied with: an i32. */
@@ -117,26 +120,26 @@ function wholeCode(codec: GroupCodecName, field: Value): Value {
   return negated ? own.neg() : own
 }
 
-/** The value of a code: multiplied, moved by a minimum, rounded to the codec's type, each by itself. */
+/** The value of a code, which is `number`: multiplied, moved by a minimum, rounded to the codec's type, each by itself. */
 function unpacked(
   k: Builder,
   row: WeightRow,
   group: Value,
   codec: GroupCodecName,
-  code: Value,
+  number: Value,
 ): Value {
   const { scale, minimum } = groupScales(k, row, group)
-  return decoded(k, codec, code, scale, minimum)
+  return decoded(k, codec, number, scale, minimum)
 }
 
 function decoded(
   k: Builder,
   codec: GroupCodecName,
-  code: Value,
+  number: Value,
   scale: Value,
   minimum: Value | undefined,
 ): Value {
-  const scaled = code.float().mul(scale)
+  const scaled = number.mul(scale)
   const { values } = groupCodecs[codec]
   const value = k.let(minimum ? scaled.add(minimum) : scaled)
   if (values === "bf16") throw new Error(`internal: ${codec} has values of bf16`)
@@ -212,8 +215,8 @@ export function numbersOf(k: Builder, codec: CodecName): Numbers {
       return () => {
         const bytes = groupBytes(k, codec, words)
         return Array.from({ length: group }, (_, i) => {
-          const code = byteOf(codec, bytes[Math.floor(i / 4)]!, i % 4)
-          return decoded(k, codec, code, scale, minimum)
+          const number = byteOf(k, codec, bytes[Math.floor(i / 4)]!, i % 4)
+          return decoded(k, codec, number, scale, minimum)
         })
       }
     }
@@ -232,19 +235,34 @@ export function numbersOf(k: Builder, codec: CodecName): Numbers {
   return { columns: 8, load }
 }
 
-/** Byte `i` of a word that groupBytes made, as the whole number it stands for. */
-function byteOf(codec: GroupCodecName, word: Value, i: number): Value {
+/** Byte `i` of a word that groupBytes made, as the number it stands for. */
+function byteOf(k: Builder, codec: GroupCodecName, word: Value, i: number): Value {
+  if (!isIntegerCodec(codec)) return widenedFloat8(k, word.shr(8 * i))
   const { signed, negated } = codingOf(codec)
   if (!signed)
     return word
       .shr(8 * i)
       .and(0xff)
       .bits("i32")
+      .float()
   const own = word
     .shl(24 - 8 * i)
     .bits("i32")
     .shr(24 + byteShift(codec))
-  return negated ? own.neg() : own
+  return (negated ? own.neg() : own).float()
+}
+
+/** The float of the e4m3 in a word's lowest byte, made as that of an f16 is; nobody stores its NaNs. */
+function widenedFloat8(k: Builder, word: Value): Value {
+  const size = k.let(word.and(0x7f).shl(20))
+  const moved = k.let(size.add((127 - 7) << 23))
+  const small = moved
+    .add(1 << 23)
+    .bits("f32")
+    .sub(f32(2 ** -6))
+    .bits("u32")
+  const own = select(size.lt(1 << 23), small, moved)
+  return k.let(own.or(word.and(0x80).shl(24)).bits("f32"))
 }
 
 /** The 16-bit float in a word's lower half. */

@@ -101,6 +101,17 @@ INLINE vec vec_load_f16(const uint16_t *p) {
   QUARTERS(i) r.q[i] = vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p + 4 * i)));
   return r;
 }
+// Floats of 8 bits (e4m3) as 2^-8 of what they are: moved up, with their sign in the bits 15 and 14, where it goes once.
+INLINE vec vec_load_e4m3(const uint8_t *p) {
+  int8x16_t bytes = vreinterpretq_s8_u8(vld1q_u8(p));
+  int16x8_t moved[] = {vshll_n_s8(vget_low_s8(bytes), 7), vshll_n_s8(vget_high_s8(bytes), 7)};
+  vec r;
+  QUARTERS(i) {
+    int16x4_t four = i & 1 ? vget_high_s16(moved[i / 2]) : vget_low_s16(moved[i / 2]);
+    r.q[i] = vcvt_f32_f16(vreinterpret_f16_s16(vand_s16(four, vdup_n_s16((short)0xbfff))));
+  }
+  return r;
+}
 INLINE void vec_store_f16(uint16_t *p, vec v) {
   QUARTERS(i) vst1_u16(p + 4 * i, vreinterpret_u16_f16(vcvt_f16_f32(v.q[i])));
 }

@@ -98,6 +98,12 @@ INLINE vec vec_load_f16(const uint16_t *p) {
   LANES(i) r[i] = f16_to_float(p[i]);
   return vec_load(r);
 }
+// Floats of 8 bits (e4m3) as 2^-8 of what they are.
+INLINE vec vec_load_e4m3(const uint8_t *p) {
+  float r[16];
+  LANES(i) r[i] = f16_to_float((uint16_t)((p[i] & 0x80) << 8 | (p[i] & 0x7f) << 7));
+  return vec_load(r);
+}
 INLINE void vec_store_f16(uint16_t *p, vec v) {
   float x[16];
   vec_store(x, v);
