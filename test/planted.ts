@@ -479,6 +479,20 @@ export const planted: readonly PlantedFault[] = [
     test: "test/model/packed.test.ts",
   },
   {
+    what: "every other fifth bit of Q5_K is a sixth",
+    file: "src/model/gguf/blocks.ts",
+    text: "((upper & 0x02020202) << 3)",
+    fault: "((upper & 0x02020202) << 4)",
+    test: "test/model/gguf.test.ts",
+  },
+  {
+    what: "AWQ's rows change places within eight",
+    file: "src/model/packed/gptq.ts",
+    text: "swap(square, i, i + 4, 16, 0x0000ffff)",
+    fault: "swap(square, i, i + 4, 16, 0)",
+    test: "test/model/packed.test.ts",
+  },
+  {
     what: "floats of 8 bits have the scale of their group's number, not of their block",
     file: "src/model/packed/float8.ts",
     text: "Math.floor((g * groupCodecs.e4m3.group) / across)",

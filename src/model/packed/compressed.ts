@@ -93,9 +93,11 @@ function bytesOf(matrix: Matrix): Codes {
       const all = await readWhole(part)
       return (first, count, to, stride) => {
         const bytes = new Uint8Array(to.buffer)
-        for (let row = 0; row < count; row++)
-          for (let k = 0; k < columns; k++)
-            bytes[row * stride * 4 + k] = all[(first + row) * columns + k]! ^ 128 // plus 128
+        for (let row = 0; row < count; row++) {
+          const from = (first + row) * columns
+          bytes.set(all.subarray(from, from + columns), row * stride * 4)
+        }
+        for (let i = 0; i < count * stride; i++) to[i]! ^= 0x80808080 // plus 128
       }
     },
   }

@@ -37,9 +37,11 @@ export function gptqTensor(
       const { scale, zero } = await openScales(scales, qzeros, rows, bits)
       return {
         unpack(first, rowCount, words, stride) {
-          for (let w = 0; w < columns / perWord; w++)
-            for (let row = 0; row < rowCount; row++)
-              words[row * stride + w] = codes[w * rows + first + row]!
+          // Some rows at a time, so that what is read and what is written lies together.
+          for (let row = 0; row < rowCount; row += 16)
+            for (let w = 0; w < columns / perWord; w++)
+              for (let i = row; i < Math.min(row + 16, rowCount); i++)
+                words[i * stride + w] = codes[w * rows + first + i]!
         },
         scale,
         zero: (row, g) => (zero(row, g, row % perWord) + zeroOffset) & (2 ** bits - 1),
@@ -79,17 +81,32 @@ function widthOf(matrix: Matrix, count: number, told: number): number {
 
 async function openScales(scales: Part, qzeros: Part, rows: number, bits: 4 | 8) {
   const [numbers, zeros] = [await readFloats(scales), await readWords(qzeros)]
-  const perWord = 32 / bits
+  const shift = bits === 4 ? 3 : 2 // eight rows to a word, or four
+  const mask = 2 ** bits - 1
   return {
     scale: (row: number, g: number) => numbers[g * rows + row]!,
     zero: (row: number, g: number, place: number) =>
-      (zeros[(g * rows) / perWord + Math.floor(row / perWord)]! >>> (bits * place)) &
-      (2 ** bits - 1),
+      (zeros[((g * rows) >> shift) + (row >> shift)]! >>> (bits * place)) & mask,
   }
 }
 
 /** In which nibble of a word the row lies that is this far from the word's first. */
 const PLACES = [0, 4, 1, 5, 2, 6, 3, 7]
+
+/** Eight words of eight nibbles: nibble i of word k becomes nibble k of word i. */
+function transpose(square: Uint32Array): void {
+  for (let i = 0; i < 4; i++) swap(square, i, i + 4, 16, 0x0000ffff)
+  for (let i = 0; i < 4; i++)
+    swap(square, (i & 1) + 2 * (i & 2), (i & 1) + 2 * (i & 2) + 2, 8, 0x00ff00ff)
+  for (let i = 0; i < 4; i++) swap(square, 2 * i, 2 * i + 1, 4, 0x0f0f0f0f)
+}
+
+/** The upper bits of one word and the lower ones of the other, `mask`, change places. */
+function swap(square: Uint32Array, one: number, other: number, bits: number, mask: number): void {
+  const both = ((square[one]! >>> bits) ^ square[other]!) & mask
+  square[other]! ^= both
+  square[one]! ^= both << bits
+}
 
 export function awqTensor(matrix: Matrix): Tensor {
   const { rows, columns } = matrix
@@ -109,15 +126,15 @@ export function awqTensor(matrix: Matrix): Tensor {
       return {
         unpack(first, rowCount, words, stride) {
           const apart = rows / 8 // words from a column to the next
-          for (let from = 0; from < columns; from += 8)
-            for (let i = 0; i < rowCount; i++) {
-              const row = first + i
-              const shift = 4 * PLACES[row & 7]!
-              const at = from * apart + (row >> 3)
-              let word = 0
-              for (let k = 0; k < 8 && from + k < columns; k++)
-                word |= ((codes[at + k * apart]! >>> shift) & 15) << (4 * k)
-              words[i * stride + (from >> 3)] = word
+          const last = first + rowCount
+          const square = new Uint32Array(8)
+          for (let eight = first >> 3; eight * 8 < last; eight++)
+            for (let from = 0; from < columns; from += 8) {
+              for (let k = 0; k < 8; k++)
+                square[k] = from + k < columns ? codes[(from + k) * apart + eight]! : 0
+              transpose(square)
+              for (let row = Math.max(first, 8 * eight); row < Math.min(last, 8 * eight + 8); row++)
+                words[(row - first) * stride + (from >> 3)] = square[PLACES[row & 7]!]!
             }
         },
         scale,

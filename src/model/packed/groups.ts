@@ -105,14 +105,17 @@ function grouped(
   unpack(first, count, values, words)
   const perRow = scaleBytes / floatBytes[dtype]
   const numbers = new Float32Array(count * perRow)
+  const across = Math.min(groups, width / group) // of the codec's groups under one scale
   for (let row = 0; row < count; row++)
-    for (let g = 0; g < groups; g++) {
-      const wide = Math.floor((g * group) / width)
-      const [its, off] = [scale(first + row, wide), zero(first + row, wide)]
-      numbers[row * perRow + g] = its
-      if (minimums) numbers[row * perRow + groups + g] = -off * its
-      else if (off !== middle)
+    for (let from = 0, wide = 0; from < groups; from += across, wide++) {
+      const its = scale(first + row, wide)
+      const off = zero(first + row, wide)
+      if (!minimums && off !== middle)
         throw broken("weight", `has the zero ${off}, and is said to be symmetric (${bits} bits)`)
+      const to = Math.min(from + across, groups)
+      const at = row * perRow
+      numbers.fill(its, at + from, at + to)
+      if (minimums) numbers.fill(-off * its, at + groups + from, at + groups + to)
     }
   return {
     rows: count,

@@ -9,6 +9,15 @@ import { type Matrix, partOf } from "./matrix.ts"
 
 const GROUP = 32
 
+/** Half of each power of two, by its exponent: codes are twice the float. */
+const HALVED = Float32Array.from({ length: 256 }, (_, exponent) => 2 ** (exponent - 128))
+
+/** Both codes of a byte. */
+const CODES = Uint16Array.from(
+  { length: 256 },
+  (_, pair) => FP4[pair & 15]! | (FP4[pair >> 4]! << 8),
+)
+
 export function mxfp4Tensor(matrix: Matrix): Tensor {
   const { rows, columns } = matrix
   const groups = Math.ceil(columns / GROUP)
@@ -21,13 +30,13 @@ export function mxfp4Tensor(matrix: Matrix): Tensor {
       const pairs = await packed.read((first * columns) / 2, (count * columns) / 2)
       const exponents = await scales.read(first * groups, count * groups)
       const values = new Uint8Array(count * perRow).fill(FP4[0]!)
+      const twos = new Uint16Array(values.buffer)
+      const width = columns / 2
       for (let row = 0; row < count; row++)
-        for (let k = 0; k < columns; k += 2) {
-          const pair = pairs[(row * columns + k) / 2]!
-          values[row * perRow + k] = FP4[pair & 15]!
-          values[row * perRow + k + 1] = FP4[pair >> 4]!
-        }
-      const halved = Float32Array.from(exponents, (exponent) => 2 ** (exponent - 128))
+        for (let i = 0; i < width; i++)
+          twos[(row * perRow) / 2 + i] = CODES[pairs[row * width + i]!]!
+      const halved = new Float32Array(exponents.length)
+      for (let i = 0; i < halved.length; i++) halved[i] = HALVED[exponents[i]!]!
       return { rows: count, values, scales: new Uint8Array(halved.buffer) }
     },
   }
