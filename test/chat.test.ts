@@ -1,4 +1,4 @@
-// `sinter chat`, piped: one line in, one answer out.
+// `sinter chat` and `sinter embed`, piped: one line in, one answer out.
 
 import { expect, test } from "vitest"
 import { run, start } from "./sinter.ts"
@@ -46,4 +46,21 @@ test("--stats tells on stderr how fast an answer came and which guesses came tru
   expect(guessed.err).toMatch(
     /^\d+ tokens in [\d.]+ s, \d+ a second; \d+ of \d+ proposed came true\n$/,
   )
+})
+
+test("embed writes a row for each line, in order, empty ones as well", async () => {
+  const golden = ["test/golden/models/qwen3-embedding", "--target", "reference"]
+  const rows = async (lines: string, ...more: string[]): Promise<number[][]> => {
+    const { code, out, err } = await run(["embed", ...golden, ...more], lines)
+    expect({ code, err }).toEqual({ code: 0, err: "" })
+    return out
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line))
+  }
+  const [first, empty, last] = await rows("Hello!\n\nHello!")
+  expect(first).toHaveLength(32)
+  expect(last).toEqual(first)
+  expect(empty).not.toEqual(first)
+  expect((await rows("Hello!", "--dimensions", "3"))[0]).toHaveLength(3)
 })

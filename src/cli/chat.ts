@@ -7,32 +7,22 @@ import { createApp } from "../app.ts"
 import type { ChatMessage } from "../chat/conversation.ts"
 import type { EngineStats } from "../engine/stats.ts"
 import { Problem } from "../errors.ts"
-import { createLog } from "../log.ts"
 import { openLines } from "./lines.ts"
+import { openingOf } from "./opening.ts"
 import type { chatOptions } from "./options.ts"
-import { downloadProgress, progressBar } from "./progress.ts"
 import type { Values } from "./read-options.ts"
 
 type Options = Values<typeof chatOptions>
 
 export async function chat(model: string, options: Options): Promise<void> {
   const app = await createApp({
+    ...openingOf(options),
     model,
     mode: "interactive",
-    device: options["--device"],
-    target: options["--target"],
-    modelLib: options["--model-lib"],
-    trustLibraries: options["--trust-libraries"],
-    quantization: options["--quantization"],
-    overrides: options["--overrides"],
     drafting: {
       mode: options["--speculative-mode"],
       models: options["--additional-models"],
     },
-    shelfSize: options["--shelf-size"],
-    log: createLog(options["--log-level"], process.stderr.isTTY),
-    onDownload: downloadProgress(process.stderr),
-    onProgress: progressBar(process.stderr),
   })
   try {
     const { chat, engine } = await app.ready

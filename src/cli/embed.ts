@@ -2,26 +2,14 @@
 
 import { createInterface } from "node:readline/promises"
 import { load } from "../app/library.ts"
-import { createLog } from "../log.ts"
+import { openingOf } from "./opening.ts"
 import type { embedOptions } from "./options.ts"
-import { downloadProgress, progressBar } from "./progress.ts"
 import type { Values } from "./read-options.ts"
 
 const AT_ONCE = 64 // lines
 
 export async function embed(model: string, options: Values<typeof embedOptions>): Promise<void> {
-  const loaded = await load(model, {
-    device: options["--device"],
-    target: options["--target"],
-    modelLib: options["--model-lib"],
-    trustLibraries: options["--trust-libraries"],
-    quantization: options["--quantization"],
-    overrides: options["--overrides"],
-    shelfSize: options["--shelf-size"],
-    log: createLog(options["--log-level"], process.stderr.isTTY),
-    onDownload: downloadProgress(process.stderr),
-    onProgress: progressBar(process.stderr),
-  })
+  const loaded = await load(model, openingOf(options))
   const dimensions = options["--dimensions"]
   const print = async (texts: readonly string[]) => {
     const vectors = await loaded.embed(texts, dimensions === undefined ? {} : { dimensions })

@@ -44,7 +44,7 @@ function explained(names: typeof targetNames): string {
 }
 
 /** What every command that opens a model takes. */
-const modelOptions = {
+export const modelOptions = {
   "--model-lib": {
     value: "PATH",
     absent: undefined,

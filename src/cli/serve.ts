@@ -4,12 +4,11 @@
 import { networkInterfaces } from "node:os"
 import { createApp, type Ready, type Summary } from "../app.ts"
 import type { Chosen, MemoryShares } from "../engine/limits.ts"
-import { createLog } from "../log.ts"
 import { modelsAt } from "../model/locate.ts"
 import { version } from "../version.ts"
 import { GiveBack } from "../worker/give-back.ts"
+import { openingOf } from "./opening.ts"
 import type { serveOptions } from "./options.ts"
-import { downloadProgress, progressBar } from "./progress.ts"
 import type { Values } from "./read-options.ts"
 import { endSignal } from "./signals.ts"
 import { refuse } from "./values.ts"
@@ -23,16 +22,11 @@ export async function serve(given: readonly string[], options: Options): Promise
   const end = endSignal()
   speakToNobody()
   const starting = createApp({
+    ...openingOf(options),
     model: models,
     maxLoaded: options["--max-loaded"],
     idleUnload: options["--idle-unload"] && options["--idle-unload"] * 1000,
-    device: options["--device"],
-    target: options["--target"],
-    modelLib: options["--model-lib"],
-    trustLibraries: options["--trust-libraries"],
-    quantization: options["--quantization"],
     mode: options["--mode"],
-    overrides: options["--overrides"],
     servedName: options["--served-model-name"],
     drafting: {
       mode: options["--speculative-mode"],
@@ -42,7 +36,6 @@ export async function serve(given: readonly string[], options: Options): Promise
     generationDefaults: options["--generation-defaults"],
     maxQueue: options["--max-queue"],
     tracing: options["--enable-tracing"],
-    shelfSize: options["--shelf-size"],
     requestTimeout: options["--request-timeout"] && options["--request-timeout"] * 1000,
     http: {
       host: options["--host"],
@@ -65,9 +58,6 @@ export async function serve(given: readonly string[], options: Options): Promise
         keepAlive: options["--keep-alive"] * 1000,
       },
     },
-    log: createLog(options["--log-level"], process.stderr.isTTY),
-    onDownload: downloadProgress(process.stderr),
-    onProgress: progressBar(process.stderr),
     activity: new GiveBack(),
   })
   const app = await Promise.race([starting, end])

@@ -1,0 +1,22 @@
+// What every command that opens a model says of it, from the options that they share.
+
+import type { ModelOptions } from "../app/options.ts"
+import { createLog } from "../log.ts"
+import type { modelOptions } from "./options.ts"
+import { downloadProgress, progressBar } from "./progress.ts"
+import type { Values } from "./read-options.ts"
+
+export function openingOf(options: Values<typeof modelOptions>): Omit<ModelOptions, "model"> {
+  return {
+    device: options["--device"],
+    target: options["--target"],
+    modelLib: options["--model-lib"],
+    trustLibraries: options["--trust-libraries"],
+    quantization: options["--quantization"],
+    overrides: options["--overrides"],
+    shelfSize: options["--shelf-size"],
+    log: createLog(options["--log-level"], process.stderr.isTTY),
+    onDownload: downloadProgress(process.stderr),
+    onProgress: progressBar(process.stderr),
+  }
+}
