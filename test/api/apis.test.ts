@@ -1,8 +1,10 @@
 // The other APIs against the embedded model: whole equals streamed, counts agree, and a reply is the one that chat gives.
 
+import Anthropic from "@anthropic-ai/sdk"
+import { Ollama } from "ollama"
 import OpenAI from "openai"
 import { beforeAll, describe, expect, test } from "vitest"
-import { ask, chat, messages, server } from "./server.ts"
+import { chat, messages, server } from "./server.ts"
 
 const running = server()
 const model = "models/tiny"
@@ -86,41 +88,114 @@ describe("Responses, with the client openai", () => {
   })
 })
 
-describe("Messages", () => {
-  test("whole and in chat it is the same text, and tokens are counted alike, tools and all", async () => {
-    const body = { ...settings, messages, max_tokens: 24 }
-    const plain = await ask(running, "/v1/messages", body)
-    expect(plain.content).toEqual([{ type: "text", text: await said() }])
+describe("Messages, with Anthropic's client", () => {
+  let client: Anthropic
+  const body = { model, ...{ messages, temperature: 0, max_tokens: 24 } }
+  const weather = { name: "weather", input_schema: { ...parameters, type: "object" as const } }
+  beforeAll(() => {
+    client = new Anthropic({ baseURL: running.url, apiKey: "none", maxRetries: 0 })
+  })
 
-    const tools = [{ name: "weather", input_schema: parameters }]
-    const forced = { ...body, max_tokens: 200, tools, tool_choice: { type: "any" } }
-    const { content, stop_reason, usage } = await ask(running, "/v1/messages", forced)
+  test("whole, streamed and in chat it is the same text", async () => {
+    const { content, usage } = await client.messages.create(body)
+    expect(content).toMatchObject([{ type: "text", text: await said() }])
+    const streamed = await client.messages.stream(body).finalMessage()
+    expect(streamed.content).toEqual(content)
+    expect(streamed.usage.output_tokens).toBe(usage.output_tokens)
+    const { data, has_more } = await client.models.list()
+    expect([data[0]!.id, data[0]!.type, has_more]).toEqual([model, "model", false])
+  })
+
+  test("a call is held to its tool, and its result goes on the conversation", async () => {
+    const forced = {
+      ...{ ...body, max_tokens: 200, tools: [weather] },
+      tool_choice: { type: "any" as const },
+    }
+    const { content, stop_reason, usage } = await client.messages.create(forced)
     expect(stop_reason).toBe("tool_use")
-    expect(typeof content[0].input.city).toBe("string")
-    const { input_tokens } = await ask(running, "/v1/messages/count_tokens", {
-      messages,
-      tools,
-      tool_choice: { type: "any" },
+    const [call] = content
+    if (call?.type !== "tool_use") throw new Error(`no call: ${JSON.stringify(content)}`)
+    expect(typeof (call.input as { city: unknown }).city).toBe("string")
+    const { model: _, max_tokens, temperature, ...counted } = forced
+    const { input_tokens } = await client.messages.countTokens({ model, ...counted })
+    expect(input_tokens).toBe(usage.input_tokens + (usage.cache_read_input_tokens ?? 0))
+    const result = { type: "tool_result" as const, tool_use_id: call.id, content: "Sunny." }
+    const next = await client.messages.create({
+      ...{ ...forced, tool_choice: { type: "none" as const } },
+      messages: [
+        ...messages,
+        { role: "assistant" as const, content },
+        { role: "user" as const, content: [result] },
+      ],
     })
-    expect(input_tokens).toBe(usage.input_tokens + usage.cache_read_input_tokens)
+    expect(next.stop_reason).not.toBe("tool_use")
+    expect([max_tokens, temperature]).toEqual([200, 0])
   })
 
   test("which stop sequence ended a reply is told", async () => {
     const word = (await said()).split(" ")[2]!
-    const body = { ...settings, messages, max_tokens: 24, stop_sequences: ["no such", word] }
-    const told = await ask(running, "/v1/messages", body)
+    const told = await client.messages.create({ ...body, stop_sequences: ["no such", word] })
     expect([told.stop_reason, told.stop_sequence]).toEqual(["stop_sequence", word])
-    expect(told.content[0].text).not.toContain(word)
+    expect(JSON.stringify(told.content)).not.toContain(word)
+  })
+
+  test("errors come as its classes", async () => {
+    const wrong = client.messages.create({ ...body, max_tokens: 0 })
+    await expect(wrong).rejects.toBeInstanceOf(Anthropic.BadRequestError)
+    const missing = client.messages.create({ ...body, model: "nobody" })
+    await expect(missing).rejects.toBeInstanceOf(Anthropic.NotFoundError)
   })
 })
 
-test("Ollama's chat and generate say what chat says", async () => {
+describe("Ollama's API, with its client", () => {
+  let client: Ollama
   const options = { ...settings, num_predict: 24 }
-  const told = await ask(running, "/api/chat", { messages, options, stream: false })
-  expect(told.message.content).toBe(await said())
-  const prompt = messages[0]!.content
-  const generated = await ask(running, "/api/generate", { prompt, options, stream: false })
-  expect(generated.response).toBe(told.message.content)
-  const { capabilities } = await ask(running, "/api/show", {})
-  expect(capabilities).toContain("tools")
+  beforeAll(() => {
+    client = new Ollama({ host: running.url })
+  })
+
+  test("chat and generate, whole and streamed, say what chat says", async () => {
+    const told = await client.chat({ model, messages, options })
+    expect(told.message.content).toBe(await said())
+    let text = ""
+    for await (const part of await client.chat({ model, messages, options, stream: true }))
+      text += part.message.content
+    expect(text).toBe(told.message.content)
+    const prompt = messages[0]!.content
+    const generated = await client.generate({ model, prompt, options })
+    expect(generated.response).toBe(told.message.content)
+    const format = { ...parameters }
+    const held = await client.chat({
+      model,
+      messages,
+      options: { ...options, num_predict: 99 },
+      format,
+    })
+    expect(typeof JSON.parse(held.message.content).city).toBe("string")
+  })
+
+  test("what there is, what of it runs, and embeddings", async () => {
+    const { models } = await client.list()
+    expect(models.map(({ name }) => name)).toContain(`${model}:latest`)
+    expect((await client.ps()).models).toHaveLength(models.length)
+    const { capabilities } = await client.show({ model })
+    expect(capabilities).toEqual(expect.arrayContaining(["tools", "embedding"]))
+    const { embeddings } = await client.embed({ model, input: ["a", "b", "a"] })
+    expect(embeddings[2]).toEqual(embeddings[0])
+    expect(embeddings[1]).not.toEqual(embeddings[0])
+    await expect(client.chat({ model: "nobody", messages })).rejects.toThrow(/not served here/)
+  })
+})
+
+test("embeddings, with the client openai, as floats and as it asks for them", async () => {
+  const client = new OpenAI({ baseURL: `${running.url}/v1`, apiKey: "none", maxRetries: 0 })
+  const input = ["Hello!", "Good morning!"]
+  const { data, usage } = await client.embeddings.create({ model, input })
+  const floats = await client.embeddings.create({ model, input, encoding_format: "float" })
+  for (const [index, { embedding }] of data.entries()) {
+    expect(embedding).toEqual(floats.data[index]!.embedding.map(Math.fround))
+    const length = Math.hypot(...embedding)
+    expect(length).toBeCloseTo(1, 5)
+  }
+  expect(usage.total_tokens).toBe(floats.usage.total_tokens)
 })

@@ -46,9 +46,9 @@ export function shortened(
   return unit(vector.subarray(0, dimensions))
 }
 
-/** As JSON; nine digits tell all floats of 32 bits apart. */
+/** As JSON: floats of 32 bits, which nine digits tell apart. */
 export function floats(vector: Float64Array): string {
-  return `[${Array.from(vector, (value) => Number(value.toPrecision(9))).join(",")}]`
+  return `[${Array.from(vector, (value) => Number(Math.fround(value).toPrecision(9))).join(",")}]`
 }
 
 function base64(vector: Float64Array): string {
