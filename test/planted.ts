@@ -493,6 +493,13 @@ export const planted: readonly PlantedFault[] = [
     test: "test/model/packed.test.ts",
   },
   {
+    what: "what bytes with minimums were made less by is not added again",
+    file: "src/compiler/targets/gpu/kernels/products.ts",
+    text: "less ? whole.add(codes!.mul(less)) : whole",
+    fault: "whole",
+    test: "src/compiler/targets/gpu/kernels/matmul.test.ts",
+  },
+  {
     what: "floats of 8 bits have the scale of their group's number, not of their block",
     file: "src/model/packed/float8.ts",
     text: "Math.floor((g * groupCodecs.e4m3.group) / across)",

@@ -3,8 +3,7 @@
 // -zero * scale as a minimum, which single precision holds exactly for scales of 16 bits. A group
 // wider than the codec's is several, each with its scale.
 //
-// Where columns were quantised out of order (act-order), neighbours have different scales: such a matrix is kept in f32, as are
-// bytes with zeros.
+// Where columns were quantised out of order (act-order), neighbours have different scales: such a matrix is kept in f32.
 // The packed matrix is in memory while it is read, as its rows run across the file.
 
 import { narrow } from "../../runtime/dtype.ts"
@@ -43,7 +42,7 @@ export interface Opened {
 export function groupedTensor(matrix: Matrix, groups: Groups): Tensor {
   const { columns } = matrix
   const { width } = groups
-  const order = outOfOrder(matrix, groups) ?? groupsOfColumns(matrix, groups)
+  const order = outOfOrder(matrix, groups)
   const codec = order ? "f32" : codecFor(groups)
   if (!order && width % groupCodecs[codec as GroupCodecName].group !== 0 && width < columns)
     throw matrix.broken(
@@ -77,17 +76,9 @@ function outOfOrder(
   throw broken("g_idx", `holds the group ${outside}, and there are ${count}`)
 }
 
-/** Of bytes with zeros, for which there is no codec: GPUs multiply bytes below 128, or with a sign. */
-function groupsOfColumns(
-  { columns }: Matrix,
-  { bits, symmetric, width }: Groups,
-): Int32Array | undefined {
-  if (bits === 4 || symmetric) return undefined
-  return Int32Array.from({ length: columns }, (_, k) => Math.floor(k / width))
-}
-
 function codecFor({ bits, symmetric, scales }: Groups): GroupCodecName {
   if (bits === 4) return symmetric && scales === "f16" ? "q4_0" : "q4_zeros"
+  if (!symmetric) return "q8_zeros"
   return scales === "f16" ? "q8_0" : "q8_f32"
 }
 

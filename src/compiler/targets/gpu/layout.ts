@@ -16,6 +16,7 @@
 import {
   type CodecName,
   floatBytes,
+  type GroupCodec,
   type GroupCodecName,
   groupCodecs,
   isGroupCodec,
@@ -89,7 +90,10 @@ export function unitOf(codec: CodecName): Unit {
   return { columns, chunks: columns / chunk, groups: columns / group }
 }
 
-/** How a code is stored: as it is where there are minimums, else as a whole number with a sign, in as many bits. */
+/**
+ * How a code is stored: as it is where there are minimums and it is below 128, else as a whole number with a sign, in as many
+ * bits.
+ */
 export interface Coding {
   bits: number
   signed: boolean
@@ -98,11 +102,19 @@ export interface Coding {
    * is. Other zeros are GGUF's, and what its blocks hold fits the other way.
    */
   negated: boolean
+  /** What is stored is so much less than the number it stands for: where a byte with a minimum may be anything, 128. */
+  less: 0 | 128
 }
 
 export function codingOf(codec: GroupCodecName): Coding {
-  const { bits, zero, minimums } = groupCodecs[codec]
-  return { bits, signed: !minimums, negated: zero === 2 ** (bits - 1) - 1 }
+  const { bits, zero, minimums, sixBits }: GroupCodec = groupCodecs[codec]
+  const isWholeByte = minimums && bits === 8 && !sixBits
+  return {
+    bits,
+    signed: !minimums || isWholeByte,
+    negated: zero === 2 ** (bits - 1) - 1,
+    less: isWholeByte ? 128 : 0,
+  }
 }
 
 /** Some bits of a code, from bit `low` up, and where they lie in the chunk: in which word, from which bit up. */

@@ -199,11 +199,15 @@ export function sumOfCodes(
   }, i32(0))
 }
 
-/** The sum of products of a group's codes, of bytes as groupBytes makes them, as the float that it is. */
-export function sumOfBytes(codec: GroupCodecName, sum: Value): Value {
+/**
+ * The sum of products of a group's codes, of bytes as groupBytes makes them, as the float that it is.
+ * @param codes the sum of the input's codes, where the codec has minimums
+ */
+export function sumOfBytes(codec: GroupCodecName, sum: Value, codes: Value | undefined): Value {
+  const { negated, less } = codingOf(codec)
   const shift = byteShift(codec)
   const whole = shift > 0 ? sum.shr(shift) : sum
-  return (codingOf(codec).negated ? whole.neg() : whole).float()
+  return (negated ? whole.neg() : less ? whole.add(codes!.mul(less)) : whole).float()
 }
 
 export type FewRows = 1 | 2 | 4 | 8
@@ -313,10 +317,9 @@ function sumCodes(k: Builder, codec: GroupCodecName, work: FewWork): void {
           (sum, word, w) => k.let(k.dot4(input[w]!, word, sum)),
           i32(0),
         )
-        total.set(fma(sumOfBytes(codec, dots), inputScale.mul(scale), total.now))
-        if (!minimum) continue
-        const sum = sumOfCodes(k, codec, operands.weight.columns, group, input)
-        total.set(fma(minimum, inputScale.mul(sum.float()), total.now))
+        const sum = minimum && sumOfCodes(k, codec, operands.weight.columns, group, input)
+        total.set(fma(sumOfBytes(codec, dots, sum), inputScale.mul(scale), total.now))
+        if (sum) total.set(fma(minimum, inputScale.mul(sum.float()), total.now))
       }
     }
   })

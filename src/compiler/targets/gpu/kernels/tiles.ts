@@ -16,6 +16,7 @@ import {
   type Variable,
 } from "../ir/builder.ts"
 import type { Kernel } from "../ir/ir.ts"
+import { codingOf } from "../layout.ts"
 import {
   finish,
   groupsOfPart,
@@ -206,6 +207,9 @@ function codesTile(tile: Tile): Staged {
     codes: new Side(k, "input codes", "u32", staged * words, rows),
     scales: new Side(k, "input scales", "f32", staged, rows),
     sums: weight.minimums && new Side(k, "input sums", "f32", staged, rows),
+    wholeSums: codingOf(codec).less
+      ? new Side(k, "input whole sums", "u32", staged, rows)
+      : undefined,
   }
   const matrix = {
     codes: new Side(k, "codes", "u32", staged * words, TILE_COLUMNS),
@@ -222,6 +226,7 @@ function codesTile(tile: Tile): Staged {
     if (!input.sums) return
     const sum = sumOfCodes(k, codec, weight.columns, group, own)
     input.sums.store(s, r, scale.mul(sum.float()))
+    input.wholeSums?.store(s, r, sum.bits("u32"))
   }
   const stageMatrix = (c: Value, s: Value, group: Value) => {
     const row = weightRow(k, weight, tile.matrixRow(c))
@@ -240,10 +245,11 @@ function codesTile(tile: Tile): Staged {
     }
     const [inputScales, scales] = [input.scales.load(s, down), matrix.scales.load(s, across)]
     const inputSums = input.sums?.load(s, down)
+    const wholeSums = input.wholeSums?.load(s, down).map((sum) => sum.bits("i32"))
     const minimums = matrix.minimums?.load(s, across)
     for (const [i, row] of totals.entries())
       for (const [j, total] of row.entries()) {
-        const product = sumOfBytes(codec, sums[i]![j]!)
+        const product = sumOfBytes(codec, sums[i]![j]!, wholeSums?.[i])
         total.set(fma(product, inputScales[i]!.mul(scales[j]!), total.now))
         if (minimums) total.set(fma(minimums[j]!, inputSums![i]!, total.now))
       }

@@ -111,13 +111,13 @@ export function columnValue(k: Builder, row: WeightRow, column: Value): Value {
 
 /** A stored code, which are the lowest bits of a word, as the whole number that a scale is multiplied with: an i32. */
 function wholeCode(codec: GroupCodecName, field: Value): Value {
-  const { bits, signed, negated } = codingOf(codec)
+  const { bits, signed, negated, less } = codingOf(codec)
   if (!signed) return field.and(2 ** bits - 1).bits("i32")
   const own = field
     .shl(32 - bits)
     .bits("i32")
     .shr(32 - bits)
-  return negated ? own.neg() : own
+  return negated ? own.neg() : less ? own.add(less) : own
 }
 
 /** The value of a code, which is `number`: multiplied, moved by a minimum, rounded to the codec's type, each by itself. */
@@ -238,7 +238,7 @@ export function numbersOf(k: Builder, codec: CodecName): Numbers {
 /** Byte `i` of a word that groupBytes made, as the number it stands for. */
 function byteOf(k: Builder, codec: GroupCodecName, word: Value, i: number): Value {
   if (!isIntegerCodec(codec)) return widenedFloat8(k, word.shr(8 * i))
-  const { signed, negated } = codingOf(codec)
+  const { signed, negated, less } = codingOf(codec)
   if (!signed)
     return word
       .shr(8 * i)
@@ -249,7 +249,7 @@ function byteOf(k: Builder, codec: GroupCodecName, word: Value, i: number): Valu
     .shl(24 - 8 * i)
     .bits("i32")
     .shr(24 + byteShift(codec))
-  return (negated ? own.neg() : own).float()
+  return (negated ? own.neg() : less ? own.add(less) : own).float()
 }
 
 /** The float of the e4m3 in a word's lowest byte, made as that of an f16 is; nobody stores its NaNs. */
