@@ -500,6 +500,13 @@ export const planted: readonly PlantedFault[] = [
     test: "src/compiler/targets/gpu/kernels/matmul.test.ts",
   },
   {
+    what: "codes of 6 bits are said to take bytes",
+    file: "src/runtime/format.ts",
+    text: "sixBits ? bytes * 0.75 : bytes",
+    fault: "bytes",
+    test: "src/compiler/targets/cpu/kept.test.ts",
+  },
+  {
     what: "floats of 8 bits have the scale of their group's number, not of their block",
     file: "src/model/packed/float8.ts",
     text: "Math.floor((g * groupCodecs.e4m3.group) / across)",

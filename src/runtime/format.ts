@@ -156,3 +156,16 @@ export function rowLayout(codec: CodecName, columns: number): RowLayout {
   const scaleBytes = groups * floatBytes[dtype] * (minimums ? 2 : 1)
   return { bytes: words * 4, words, groups, scaleBytes }
 }
+
+/**
+ * Bytes of a row where nothing is stored wider than it is, which is about what a file takes and a processor keeps: codes of 6 bits
+ * are no bytes, and scales of a block are one number and a byte each.
+ */
+export function denseRowBytes(codec: CodecName, columns: number): number {
+  const { bytes, groups, scaleBytes } = rowLayout(codec, columns)
+  if (!isGroupCodec(codec)) return bytes
+  const { sixBits, block, dtype, minimums }: GroupCodec = groupCodecs[codec]
+  const codes = sixBits ? bytes * 0.75 : bytes
+  if (!block) return codes + scaleBytes
+  return codes + Math.ceil(groups / block) * (floatBytes[dtype] + block) * (minimums ? 2 : 1)
+}

@@ -3,11 +3,11 @@
 
 import {
   type CodecName,
+  denseRowBytes,
   type FormatName,
   floatBytes,
   formats,
   groupCodecNames,
-  rowLayout,
 } from "./format.ts"
 import { absentOr, count, listOf, number, oneOf, positive, record, text } from "./shape.ts"
 
@@ -115,10 +115,9 @@ export interface Parameter {
   sources: readonly { tensor: string; rows: number }[]
 }
 
-/** Of its floats, or of its codes and scales, as they are stored. */
+/** Of its floats, or of its codes and scales. */
 export function parameterBytes({ rows, columns, codec }: Parameter): number {
-  const { bytes, scaleBytes } = rowLayout(codec, columns)
-  return rows * (bytes + scaleBytes)
+  return rows * denseRowBytes(codec, columns)
 }
 
 /** Of the JSON in a library. What a version may not know (its target, its architecture) is a text here, and refused by name. */

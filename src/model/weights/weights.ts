@@ -1,8 +1,8 @@
 // Weights as the rest of the house sees them, whatever files they lie in: tensors by their Hugging Face names, checked
 // against the shape the architecture wants, read in windows of rows. No tensor is ever whole in memory unless it is small.
 
-import type { CodecName } from "../../runtime/format.ts"
-import { type Manifest, type Parameter, parameterBytes } from "../../runtime/manifest.ts"
+import { type CodecName, rowLayout } from "../../runtime/format.ts"
+import type { Manifest, Parameter } from "../../runtime/manifest.ts"
 import type { LoadableProgram } from "../../runtime/program.ts"
 import { convert, type StoredRows } from "./convert.ts"
 
@@ -73,7 +73,10 @@ export async function loadParameters(
   program: Pick<LoadableProgram, "load">,
   progress: (done: number, total: number) => void = () => {},
 ): Promise<void> {
-  const total = parameters.reduce((sum, parameter) => sum + parameterBytes(parameter), 0)
+  const total = parameters.reduce((sum, { rows, columns, codec }) => {
+    const { bytes, scaleBytes } = rowLayout(codec, columns)
+    return sum + rows * (bytes + scaleBytes)
+  }, 0)
   let done = 0
   for (const [number, parameter] of parameters.entries()) {
     for await (const { row, rows, values, scales } of readParameter(weights, parameter)) {
