@@ -302,6 +302,11 @@ export const errors = {
     type: "startup_error",
     text: "No C compiler is here (looked for {looked}); install gcc or clang, or name one in CC.",
   },
+  cuda_compiler_missing: {
+    status: 0,
+    type: "startup_error",
+    text: "No compiler for CUDA is here (looked for {looked}); install clang or NVIDIA's CUDA toolkit, or serve a folder that was compiled for cuda elsewhere.",
+  },
   option_invalid: { status: 0, type: "startup_error", text: "{option}: {problem}" },
 } as const satisfies Record<string, Row>
 

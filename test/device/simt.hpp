@@ -94,6 +94,11 @@ inline int launch(void (*kernel)(void **), unsigned count, void **values, const 
   return 1;
 }
 
+inline int dot4(int a, int b, int c) {
+  for (int shift = 0; shift < 32; shift += 8) c += (int8_t)(a >> shift) * (int8_t)(b >> shift);
+  return c;
+}
+
 } // namespace simt
 
 #define __HIP__
@@ -113,6 +118,7 @@ inline int launch(void (*kernel)(void **), unsigned count, void **values, const 
 #define __builtin_amdgcn_workgroup_size_z() 1
 #define __builtin_amdgcn_fence(...)
 #define __builtin_amdgcn_s_barrier() simt::meet()
+#define __builtin_amdgcn_sdot4(a, b, c, clamp) simt::dot4(a, b, c)
 
 // A program without shared arrays has the section all the same.
-__shared__ char nothing_shared[8];
+__attribute__((used)) __shared__ char nothing_shared[8];

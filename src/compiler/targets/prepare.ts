@@ -84,7 +84,8 @@ export async function prepareProgram(plan: Plan, wish: ProgramWish): Promise<Pre
   const program = await shipped(plan, wish, names)
   if (program) return program
   const best = targets[names[0]!]
-  const lack = parameterCount(plan) > MAX_INTERPRETED ? undefined : await best.lacks()
+  const mayInterpret = names.includes("reference") && parameterCount(plan) <= MAX_INTERPRETED
+  const lack = mayInterpret ? await best.lacks() : undefined
   if (!lack) return best.prepare(plan, device.id, log)
   log.warn(`${lack.problem}, so the model runs in the interpreter, which is slow; ${lack.cure}.`)
   return targets.reference.prepare(plan)

@@ -32,6 +32,11 @@ const rows = {
     memory: () => ({ device: readMemory() }),
     prepare: async (plan) => (await import("./reference/hosted.ts")).prepareReference(plan),
   },
+  cuda: {
+    ...kernelsFor("cuda", "PTX"),
+    lacks: async () => (await import("./gpu/cuda-compiler.ts")).lackOfCudaCompiler(),
+    makes: async () => (await import("./gpu/cuda-compiler.ts")).describeCudaCompiler(),
+  },
   vulkan: kernelsFor("vulkan", "SPIR-V"),
   opencl: kernelsFor("opencl", "OpenCL C"),
 } as const satisfies Record<string, Target>

@@ -5,8 +5,11 @@ import { type DriverLibrary, FunctionMissing, openDriverLibrary } from "../ffi.t
 import { type DriverDevice, DriverObstacle, type Obstacle } from "./driver.ts"
 import { Structure } from "./structure.ts"
 
-/** The first whose kernels may use matrix units for whole numbers (mma with m16n8k32). */
-const NEEDED = { number: 11000, text: "11.0" }
+/** The first that makes graphs ready as gpu/cuda.ts asks for it. */
+const NEEDED = { number: 11040, text: "11.4" }
+
+/** Kernels are compiled for devices from this one on. */
+const NEEDED_CAPABILITY = 75
 
 const NAME_BYTES = 256
 
@@ -110,8 +113,15 @@ function describeCuda(cuda: DriverLibrary, id: number, driver: string): DriverDe
       threads_per_group: attributeOf("threads"),
       shared_bytes: attributeOf("shared"),
     },
-    ...(typeof memory !== "number" && { obstacle: memory }),
+    ...(typeof memory !== "number" ? { obstacle: memory } : tooOld(capability)),
   }
+}
+
+function tooOld(capability: number): { obstacle?: Obstacle } {
+  if (capability >= NEEDED_CAPABILITY) return {}
+  const [is, needed] = [capability, NEEDED_CAPABILITY].map((each) => (each / 10).toFixed(1))
+  const problem = `its compute capability is ${is} and ${needed} is needed`
+  return { obstacle: { reason: "unsuitable", problem } }
 }
 
 /** What is free, or why the device cannot be had. */

@@ -190,7 +190,10 @@ native(titled("CUDA's devices, as its driver describes them"), () => {
     description: "Planted 1",
     features: { compute_capability: "7.0", int8_dot: true, matrix_units: false },
   })
-  expect(second!.obstacle).toBeUndefined()
+  expect(second!.obstacle).toEqual({
+    reason: "unsuitable",
+    problem: "its compute capability is 7.0 and 7.5 is needed",
+  })
 })
 
 native(titled("a device that another process has for itself is listed, and says so"), () => {
@@ -200,11 +203,11 @@ native(titled("a device that another process has for itself is listed, and says 
     reason: "no_device",
     problem: "another process has it for itself (exclusive mode)",
   })
-  expect(second!.obstacle).toBeUndefined()
+  expect(second!.obstacle).toMatchObject({ reason: "unsuitable" }) // and was asked all the same
 })
 
 native.each<[string, PlantedCuda, string, RegExp]>([
-  ["too old", { version: 10020 }, "driver_too_old", /speaks CUDA 10\.2 and 11\.0 is needed/],
+  ["too old", { version: 10020 }, "driver_too_old", /speaks CUDA 10\.2 and 11\.4 is needed/],
   ["of two versions", { init: 803 }, "driver_too_old", /of different versions/],
   ["without devices", { init: 100 }, "no_device", /finds no device/],
   ["that counts none", { count: 0 }, "no_device", /finds no device/],

@@ -1,5 +1,5 @@
-// The targets vulkan and opencl: a plan becomes kernels and a tape, which need no compiler of this machine's; what a driver
-// makes of the kernels is the driver's. A library holds its kernels in several ways of saying the same, for devices that have
+// The targets of GPUs: a plan becomes kernels and a tape. Those of Vulkan and OpenCL need no compiler of this machine's, those of
+// CUDA one; what a driver makes of the kernels is the driver's. A library holds its kernels in several ways of saying the same, for devices that have
 // an instruction for something and for those that have not.
 
 import { createHash } from "node:crypto"
@@ -54,27 +54,39 @@ export async function prepareGpu(plan: Plan, target: GpuKind): Promise<Build> {
       { name: "tape", text: tapeText(unprinted) },
       { name: "kernels", text: kernels.map(printKernel).join("\n") },
     ],
-    build: async () =>
-      seal(print(unprinted, printers[target]), { ...manifest, built: { sinter: version } }),
+    build: async (signal) =>
+      seal(await print(unprinted, printers[target], signal), {
+        ...manifest,
+        built: { sinter: version },
+      }),
   }
 }
 
 /** Kernels in every profile's words, one after the other, and the tape behind them. */
-function print({ tape, kernels }: Unprinted, printer: Printer): Buffer {
+async function print(
+  { tape, kernels }: Unprinted,
+  printer: Printer,
+  signal: AbortSignal | undefined,
+): Promise<Buffer> {
   const modules: Uint8Array[] = []
   let codes: readonly KernelCode[] = []
   let at = 0
-  const profiles = printer.profiles.map((needs): Profile => {
+  const profiles: Profile[] = []
+  for (const needs of printer.profiles) {
     const printed = printer.print(kernels, needs)
     codes = printed.kernels
-    modules.push(...printed.modules)
-    const places = printed.modules.map(({ length: bytes }) => {
+    const { compile } = printer
+    const made = compile
+      ? await Promise.all(printed.modules.map((module) => compile(module, signal)))
+      : printed.modules
+    modules.push(...made)
+    const places = made.map(({ length: bytes }) => {
       const place = { at, bytes }
       at += bytes
       return place
     })
-    return { needs, modules: places }
-  })
+    profiles.push({ needs, modules: places })
+  }
   return writeTape(modules, { ...tape, profiles, kernels: codes } satisfies Tape)
 }
 

@@ -3,8 +3,10 @@
 import type { KernelCode } from "../../../runtime/gpu/device.ts"
 import type { GpuKind } from "../../../runtime/gpu/open.ts"
 import type { Need } from "../../../runtime/gpu/tape.ts"
+import { compileCuda } from "./cuda-compiler.ts"
 import { checkKernel } from "./ir/check.ts"
 import { type Kernel, sharedBytes } from "./ir/ir.ts"
+import { printCuda } from "./print/cuda.ts"
 import { openclProfiles, printOpencl } from "./print/opencl.ts"
 import { printSpirv, spirvProfiles } from "./print/spirv.ts"
 
@@ -12,6 +14,8 @@ export interface Printer {
   profiles: readonly (readonly Need[])[]
   /** @throws Error naming a kernel that is not well formed */
   print(kernels: readonly Kernel[], needs: readonly Need[]): Printed
+  /** What a device is handed is made of a module by a compiler of this machine's; absent: the module is it. */
+  compile?: (module: Uint8Array, signal?: AbortSignal) => Promise<Uint8Array>
 }
 
 interface Printed {
@@ -21,6 +25,15 @@ interface Printed {
 }
 
 export const printers: Record<GpuKind, Printer> = {
+  cuda: {
+    profiles: [[]], // all devices that are served have all of it
+    print(kernels) {
+      checkOnce(kernels)
+      const { text, kernels: codes } = printCuda(kernels, ["dot4"])
+      return { modules: [Buffer.from(text)], kernels: codes }
+    },
+    compile: compileCuda,
+  },
   vulkan: {
     profiles: spirvProfiles,
     print(kernels, needs) {

@@ -1,0 +1,299 @@
+// Stands in for CUDA's driver: one device that is this processor. What it takes for PTX is the kernels' text, which it has
+// compiled and runs thread by thread (simt.hpp). Nothing of a stream happens before somebody waits for it; memory begins as
+// nonsense and ends at a page that nobody may touch; a call without a context, an address outside of all memory and a graph or
+// kernel that nobody made are refused. Of several orders of threads it takes the shuffled one.
+//
+// Where there is a file of the name that STAND_IN_LOST says, the device is lost.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <regex>
+#include <set>
+#include <string>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+
+enum { DONE = 0, INVALID = 1, NO_MEMORY = 2, BAD_PTX = 218, NO_CONTEXT = 201, BAD_HANDLE = 400, NOT_FOUND = 500, BAD_ADDRESS = 700, LOST = 719 };
+constexpr size_t total = 1ul << 30, page = 4096;
+
+struct Kernel {
+  const char *name;
+  unsigned threads;
+  const char *operands; // b: an address, w: a word
+};
+using Launch = int (*)(int, void **, const unsigned *, int);
+struct Function {
+  Launch launch;
+  Kernel kernel;
+  int number;
+};
+struct Node {
+  const Function *function;
+  unsigned groups[3];
+  std::vector<uint64_t> values;
+};
+using Graph = std::vector<Node>;
+
+std::mutex mutex;
+int contexts;
+int context; // its address is it
+thread_local void *current;
+std::map<uint64_t, size_t> allocated; // by address
+std::set<const Function *> functions;
+std::set<Graph *> graphs;
+std::map<void *, std::shared_ptr<Graph>> launchables;
+std::set<void *> streams;
+std::vector<std::function<int()>> queue;
+int sticky;
+
+bool is_inside(uint64_t at, size_t bytes) {
+  auto above = allocated.upper_bound(at);
+  if (above == allocated.begin()) return false;
+  const auto &[from, length] = *--above;
+  return at + bytes <= from + length;
+}
+
+int run(const Graph &graph) {
+  for (const Node &node : graph) {
+    std::vector<void *> operands;
+    for (size_t i = 0; i < node.values.size(); i++) {
+      if (node.function->kernel.operands[i] == 'b' && !is_inside(node.values[i], 1)) return BAD_ADDRESS;
+      operands.push_back((void *)&node.values[i]);
+    }
+    if (!node.function->launch(node.function->number, operands.data(), node.groups, 2)) return LOST;
+  }
+  return DONE;
+}
+
+bool is_lost() {
+  const char *name = getenv("STAND_IN_LOST");
+  return name && access(name, F_OK) == 0;
+}
+
+/** The kernels' text with a table of what is in it. */
+std::string with_table(const std::string &text) {
+  static const std::regex head("__launch_bounds__\\((\\d+)\\) (\\w+)\\(([^)]*)\\) \\{");
+  std::string rows;
+  for (std::sregex_iterator at(text.begin(), text.end(), head), end; at != end; at++) {
+    const std::string name = (*at)[2], parameters = (*at)[3];
+    std::string kinds;
+    for (size_t from = 0; from < parameters.size();) {
+      const size_t to = std::min(parameters.find(',', from), parameters.size());
+      kinds += parameters.substr(from, to - from).find('*') != std::string::npos ? 'b' : 'w';
+      from = to + 1;
+    }
+    rows += "{\"" + name + "\", " + (*at)[1].str() + ", \"" + kinds + "\", [](void **values) { simt::call(" + name + ", values); }},\n";
+  }
+  return "#include \"" SIMT "\"\n" + text +
+         "\nstatic const struct { const char *name; unsigned threads; const char *operands; void (*call)(void **); } kernels[] = {\n" + rows +
+         "};\nextern \"C\" int count() { return sizeof kernels / sizeof *kernels; }\n"
+         "extern \"C\" void describe(int i, const char **name, unsigned *threads, const char **operands) {\n"
+         "  *name = kernels[i].name, *threads = kernels[i].threads, *operands = kernels[i].operands;\n}\n"
+         "extern \"C\" int launch(int i, void **values, const unsigned *groups, int order) {\n"
+         "  return simt::launch(kernels[i].call, kernels[i].threads, values, groups, order);\n}\n";
+}
+
+} // namespace
+
+#define IN_CONTEXT \
+  std::lock_guard<std::mutex> lock(mutex); \
+  if (current != &context || contexts == 0) return NO_CONTEXT; \
+  if (sticky) return sticky;
+#define OF_STREAM(stream) \
+  if (!streams.count(stream)) return BAD_HANDLE;
+
+extern "C" {
+
+int cuInit(unsigned) { return DONE; }
+int cuDriverGetVersion(int *out) { return *out = 12040, DONE; }
+int cuDeviceGetCount(int *out) { return *out = 1, DONE; }
+int cuDeviceGet(int *out, int number) { return *out = number, number == 0 ? DONE : 101; }
+int cuDeviceGetName(char *name, int length, int) { return snprintf(name, length, "Stand-in"), DONE; }
+int cuDeviceGetAttribute(int *out, int what, int) {
+  const std::map<int, int> values = {{1, 1024}, {10, 32}, {16, 1}, {18, 0}, {75, 7}, {76, 5}, {97, 49152}};
+  const auto found = values.find(what);
+  return found == values.end() ? INVALID : (*out = found->second, DONE);
+}
+int cuDeviceTotalMem_v2(size_t *bytes, int) { return *bytes = total, DONE; }
+
+int cuDevicePrimaryCtxRetain(void **out, int) {
+  std::lock_guard<std::mutex> lock(mutex);
+  return contexts++, *out = &context, DONE;
+}
+int cuDevicePrimaryCtxRelease_v2(int) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (contexts == 0) return NO_CONTEXT;
+  return contexts--, DONE;
+}
+int cuCtxSetCurrent(void *of) { return of == &context ? (current = of, DONE) : NO_CONTEXT; }
+
+int cuMemGetInfo_v2(size_t *free, size_t *all) {
+  IN_CONTEXT
+  *free = *all = total;
+  for (const auto &[_, bytes] : allocated) *free -= bytes;
+  return DONE;
+}
+int cuMemAlloc_v2(uint64_t *out, size_t bytes) {
+  size_t free, all;
+  if (const int code = cuMemGetInfo_v2(&free, &all)) return code;
+  IN_CONTEXT
+  if (bytes == 0) return INVALID;
+  if (bytes > free) return NO_MEMORY;
+  const size_t whole = (bytes + page - 1) / page * page;
+  char *at = (char *)mmap(nullptr, whole + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  mprotect(at + whole, page, PROT_NONE);
+  memset(at, 0xcd, whole);
+  *out = (uint64_t)at + (whole - bytes) / 256 * 256;
+  allocated[*out] = bytes;
+  return DONE;
+}
+int cuMemFree_v2(uint64_t at) {
+  IN_CONTEXT
+  const auto found = allocated.find(at);
+  if (found == allocated.end()) return INVALID;
+  const uint64_t first = at / page * page;
+  munmap((void *)first, (at + found->second + page - 1) / page * page - first + page);
+  allocated.erase(found);
+  return DONE;
+}
+
+int cuStreamCreate(void **out, unsigned) {
+  IN_CONTEXT
+  *out = new int;
+  return streams.insert(*out), DONE;
+}
+int cuStreamDestroy_v2(void *stream) {
+  std::lock_guard<std::mutex> lock(mutex);
+  return streams.erase(stream) ? DONE : BAD_HANDLE;
+}
+int cuStreamSynchronize(void *stream) {
+  IN_CONTEXT
+  OF_STREAM(stream)
+  if (is_lost()) return sticky = LOST;
+  for (const auto &step : queue)
+    if (const int code = step()) return sticky = code;
+  queue.clear();
+  return DONE;
+}
+int cuMemsetD8Async(uint64_t at, unsigned char value, size_t bytes, void *stream) {
+  IN_CONTEXT
+  OF_STREAM(stream)
+  if (!is_inside(at, bytes)) return INVALID;
+  queue.push_back([=] { return memset((void *)at, value, bytes), DONE; });
+  return DONE;
+}
+int cuMemcpyHtoDAsync_v2(uint64_t to, const char *from, size_t bytes, void *stream) {
+  IN_CONTEXT
+  OF_STREAM(stream)
+  if (!is_inside(to, bytes)) return INVALID;
+  queue.push_back([to, copy = std::vector<char>(from, from + bytes)] { return memcpy((void *)to, copy.data(), copy.size()), DONE; });
+  return DONE;
+}
+int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream) {
+  IN_CONTEXT
+  OF_STREAM(stream)
+  if (!is_inside(from, bytes)) return INVALID;
+  queue.push_back([=] { return memcpy(to, (void *)from, bytes), DONE; });
+  return DONE;
+}
+
+int cuModuleLoadDataEx(void **out, const char *text, unsigned count, const int *options, void **values) {
+  IN_CONTEXT
+  char folder[] = "/tmp/stand-in-XXXXXX";
+  if (!mkdtemp(folder)) return BAD_PTX;
+  const std::string base = folder, library = base + "/kernels.so", log = base + "/log";
+  std::ofstream(base + "/kernels.cpp") << with_table(text);
+  const std::string command = "g++ -std=c++17 -O1 -ffp-contract=off -fwrapv -shared -fPIC -w -o " + library + " " + base + "/kernels.cpp 2>" + log;
+  const int failed = system(command.c_str());
+  std::ifstream said(log);
+  std::string words((std::istreambuf_iterator<char>(said)), {});
+  *out = failed ? nullptr : dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!failed && !*out) words = dlerror();
+  if (count == 2 && options[0] == 5 && options[1] == 6) snprintf((char *)values[0], (size_t)values[1], "%s", words.c_str());
+  for (const char *name : {"/kernels.cpp", "/kernels.so", "/log"}) unlink((base + name).c_str());
+  rmdir(folder);
+  return *out ? DONE : BAD_PTX;
+}
+int cuModuleUnload(void *module) { return dlclose(module) ? BAD_HANDLE : DONE; }
+int cuModuleGetFunction(const Function **out, void *module, const char *name) {
+  IN_CONTEXT
+  const int count = ((int (*)())dlsym(module, "count"))();
+  const auto describe = (void (*)(int, const char **, unsigned *, const char **))dlsym(module, "describe");
+  for (int i = 0; i < count; i++) {
+    Kernel kernel;
+    describe(i, &kernel.name, &kernel.threads, &kernel.operands);
+    if (strcmp(kernel.name, name)) continue;
+    *out = new Function{(Launch)dlsym(module, "launch"), kernel, i};
+    return functions.insert(*out), DONE;
+  }
+  return NOT_FOUND;
+}
+int cuFuncGetAttribute(int *out, int what, const Function *function) {
+  IN_CONTEXT
+  if (what != 0 || !functions.count(function)) return INVALID;
+  return *out = function->kernel.threads, DONE;
+}
+
+int cuGraphCreate(Graph **out, unsigned) {
+  IN_CONTEXT
+  *out = new Graph;
+  return graphs.insert(*out), DONE;
+}
+int cuGraphAddKernelNode(void **out, Graph *graph, void **after, size_t count, const void *parameters) {
+  IN_CONTEXT
+  struct Parameters {
+    const Function *function;
+    unsigned groups[3], threads[3], shared;
+    void **values, **extra;
+  };
+  const auto &given = *(const Parameters *)parameters;
+  if (!graphs.count(graph)) return BAD_HANDLE;
+  if (!functions.count(given.function) || given.extra || given.shared) return INVALID;
+  if (given.threads[0] != given.function->kernel.threads || given.threads[1] != 1 || given.threads[2] != 1) return INVALID;
+  // Each must wait for the one before it: kernels without an order could run side by side.
+  if (count != (graph->empty() ? 0u : 1u) || (count && after[0] != (void *)graph->size())) return INVALID;
+  Node node = {given.function, {given.groups[0], given.groups[1], given.groups[2]}, {}};
+  for (size_t i = 0; given.function->kernel.operands[i]; i++) {
+    const void *value = given.values[i];
+    node.values.push_back(given.function->kernel.operands[i] == 'b' ? *(const uint64_t *)value : *(const uint32_t *)value);
+  }
+  graph->push_back(node);
+  return *out = (void *)graph->size(), DONE;
+}
+int cuGraphInstantiateWithFlags(void **out, Graph *graph, unsigned long long) {
+  IN_CONTEXT
+  if (!graphs.count(graph)) return BAD_HANDLE;
+  const auto copy = std::make_shared<Graph>(*graph);
+  *out = copy.get();
+  return launchables[*out] = copy, DONE;
+}
+int cuGraphDestroy(Graph *graph) {
+  IN_CONTEXT
+  if (!graphs.erase(graph)) return BAD_HANDLE;
+  return delete graph, DONE;
+}
+int cuGraphLaunch(void *launchable, void *stream) {
+  IN_CONTEXT
+  OF_STREAM(stream)
+  const auto found = launchables.find(launchable);
+  if (found == launchables.end()) return BAD_HANDLE;
+  queue.push_back([graph = found->second] { return run(*graph); });
+  return DONE;
+}
+int cuGraphExecDestroy(void *launchable) {
+  IN_CONTEXT
+  return launchables.erase(launchable) ? DONE : BAD_HANDLE;
+}
+}

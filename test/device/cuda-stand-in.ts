@@ -1,0 +1,33 @@
+// Builds the stand-in for CUDA's driver, and an `nvcc` for it: one that hands text on as it is.
+
+import { execFileSync, spawnSync } from "node:child_process"
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
+
+const compiler = "g++"
+export const hasStandIn = spawnSync(compiler, ["--version"]).status === 0
+
+export interface StandIn {
+  /** The driver. */
+  library: string
+  /** What a process has in its environment that is to find driver and compiler. */
+  env: Record<string, string>
+  /** Once there is a file of this name, the device is lost. */
+  lost: string
+}
+
+export function buildStandIn(folder: string): StandIn {
+  const [library, lost] = [join(folder, "libcuda.so.1"), join(folder, "lost")]
+  const source = join(import.meta.dirname, "cuda-stand-in.cpp")
+  const simt = `-DSIMT="${join(import.meta.dirname, "simt.hpp")}"`
+  execFileSync(compiler, ["-std=c++17", "-w", "-shared", "-fPIC", simt, "-o", library, source])
+  const nvcc =
+    '#!/bin/sh\nif [ "$1" = --version ]; then echo "release 0.0"; else cp "$6" "$5"; fi\n'
+  writeFileSync(join(folder, "nvcc"), nvcc, { mode: 0o755 })
+  const env = {
+    LD_LIBRARY_PATH: folder,
+    PATH: `${folder}:${process.env.PATH}`,
+    STAND_IN_LOST: lost,
+  }
+  return { library, env, lost }
+}
