@@ -5,6 +5,7 @@ import { expect, test } from "vitest"
 import { deviceNames } from "../../runtime/devices.ts"
 import {
   isLibraryName,
+  lackFor,
   libraryTargets,
   targetNames,
   targetOf,
@@ -63,4 +64,17 @@ test("reading the table loads no native package", () => {
     })`
   const parameters = ["--import", "tsx", "--eval", script]
   expect(execFileSync(process.execPath, parameters, { encoding: "utf8" }).trim()).toBe("0")
+})
+
+test("where nothing makes PTX, CUDA's devices lack it and the processor lacks nothing", async () => {
+  const { PATH } = process.env
+  process.env.PATH = "/nowhere"
+  try {
+    expect((await lackFor("cuda"))?.problem).toBe(
+      "No compiler for CUDA is here (looked for nvcc, clang)",
+    )
+    expect(await lackFor("cpu")).toBeUndefined()
+  } finally {
+    process.env.PATH = PATH
+  }
 })

@@ -8,7 +8,7 @@ import { budgetOf, readMemory } from "../../runtime/memory.ts"
 import type { StepTraits } from "../../runtime/program.ts"
 import type { CpuTarget } from "./cpu/cpu.ts"
 import { mostBlocks } from "./gpu/most-blocks.ts"
-import type { LibraryKind, PlanTraits, Target } from "./target.ts"
+import type { Lack, LibraryKind, PlanTraits, Target } from "./target.ts"
 
 const steps: StepTraits = {
   stepTokens: 512, // activations are sized for it
@@ -65,6 +65,12 @@ export function isLibraryName(name: string): boolean {
 
 /** Those that something can be compiled for; the others are known by name. */
 export const usableDevices = deviceNames.filter((device) => targetsOf(device).length > 0)
+
+/** What this machine lacks to make anything for a device; undefined: nothing, or it interprets. */
+export async function lackFor(device: DeviceName): Promise<Lack | undefined> {
+  const names = targetsOf(device)
+  return names.includes("reference") ? undefined : targets[names[0]!].lacks()
+}
 
 /** Why nothing runs on a device; undefined: something does. */
 export function whyUnusable(device: DeviceName): string | undefined {
