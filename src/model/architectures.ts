@@ -21,6 +21,7 @@ import {
   readGemma3,
 } from "./architectures/gemma.ts"
 import { glm4Naming, neighboursNaming, readGlm4 } from "./architectures/glm4.ts"
+import { glm4MoeNaming, readGlm4Moe } from "./architectures/glm4-moe.ts"
 import { gptNeoxNaming, readGptNeox } from "./architectures/gpt-neox.ts"
 import { gpt2Naming, readGpt2 } from "./architectures/gpt2.ts"
 import { graniteMoeNaming, readGranite, readGraniteMoe } from "./architectures/granite.ts"
@@ -101,6 +102,7 @@ export const architectures = {
   falcon: row("Falcon 7B, 11B and 40B", readFalcon, falconNaming),
   deepseek_v2: row("DeepSeek V2 and V2 Lite", readDeepseek2, deepseekNaming),
   deepseek_v3: row("DeepSeek V3 and R1, Moonlight", readDeepseek3, deepseekNaming),
+  glm4_moe: row("GLM-4.5, 4.6 and 4.7, and the Air ones", readGlm4Moe, glm4MoeNaming),
   glm4_moe_lite: row("GLM-4.7 Flash", readGlm4Lite, deepseekNaming),
   nemotron: row("Nemotron 4, Minitron", readNemotron, nemotronNaming),
 } as const satisfies Record<string, Architecture>

@@ -11,11 +11,14 @@ import type { Fields } from "../fields.ts"
 import { llamaNaming, type Naming, withParts } from "../weights/names.ts"
 import { readRouting } from "./experts.ts"
 
-/** What holds where a configuration does not say, and how experts are chosen. */
-interface Family {
-  queryRank: number
-  dense: number // first layers without experts
+/** How many of the first layers have no experts where a configuration does not say, and how experts are chosen. */
+interface Mixture {
+  dense: number
   routing: (fields: Fields) => Partial<Routing>
+}
+
+interface Family extends Mixture {
+  queryRank: number // where a configuration does not say
 }
 
 export const readDeepseek2 = (fields: Fields) =>
@@ -70,7 +73,7 @@ function stretchedBy(fields: Fields): number {
 }
 
 /** Experts in all layers but the first ones, and beside them one MLP as wide as so many of them. */
-function withExperts(fields: Fields, config: ModelConfig, family: Family): ModelConfig {
+export function withExperts(fields: Fields, config: ModelConfig, family: Mixture): ModelConfig {
   if (!fields.has("n_routed_experts")) return config
   const { layers } = config.shapes
   const types = fields.has("mlp_layer_types") ? fields.texts("mlp_layer_types") : undefined
@@ -107,7 +110,7 @@ function softmaxRouting(fields: Fields): Partial<Routing> {
   }
 }
 
-function sigmoidRouting(fields: Fields): Partial<Routing> {
+export function sigmoidRouting(fields: Fields): Partial<Routing> {
   known(fields, "topk_method", ["noaux_tc"])
   known(fields, "scoring_func", ["sigmoid"])
   return {
@@ -129,6 +132,12 @@ function groupsOf(fields: Fields, rank: Groups["rank"]): Groups | undefined {
   const count = fields.count("n_group", 1)
   return count === 1 ? undefined : { count, open: fields.count("topk_group", 1), rank }
 }
+
+export const sharedExpertNames = {
+  "mlp.shared_expert.gate_proj": "mlp.shared_experts.gate_proj",
+  "mlp.shared_expert.up_proj": "mlp.shared_experts.up_proj",
+  "mlp.shared_expert.down_proj": "mlp.shared_experts.down_proj",
+} as const
 
 export function deepseekNaming({ shapes: { heads }, blocks }: ModelConfig): Naming {
   const { rank, queryRank, straight, turned, value } = blocks[0]!.attention.latent!
@@ -158,8 +167,6 @@ export function deepseekNaming({ shapes: { heads }, blocks }: ModelConfig): Nami
       name: "self_attn.kv_b_proj",
       rows: { ...ups, from: straight, run: value },
     },
-    "mlp.shared_expert.gate_proj": "mlp.shared_experts.gate_proj",
-    "mlp.shared_expert.up_proj": "mlp.shared_experts.up_proj",
-    "mlp.shared_expert.down_proj": "mlp.shared_experts.down_proj",
+    ...sharedExpertNames,
   })
 }
