@@ -500,6 +500,13 @@ export const planted: readonly PlantedFault[] = [
     test: "src/compiler/targets/gpu/kernels/matmul.test.ts",
   },
   {
+    what: "a hub that says nothing is given up at once",
+    file: "src/hub/client.ts",
+    text: 'Object.assign(error, { code: "ETIMEDOUT" })',
+    fault: "error",
+    test: "src/hub/hub.test.ts",
+  },
+  {
     what: "codes of 6 bits are said to take bytes",
     file: "src/runtime/format.ts",
     text: "sixBits ? bytes * 0.75 : bytes",

@@ -48,7 +48,9 @@ async function pageOf(
 ): Promise<{ json: unknown; next: URL | undefined }> {
   const answer = await patiently(client, name, name.repository, () => client.get(url, {}, "none"))
   const [, next] = /<([^>]+)>;\s*rel="?next\b/.exec(String(answer.headers.link ?? "")) ?? []
-  const text = await client.text(answer)
+  const text = await client.text(answer).catch((error: NodeJS.ErrnoException) => {
+    throw unreachable(client, name, name.repository, error)
+  })
   try {
     return { json: JSON.parse(text), next: next === undefined ? undefined : new URL(next, url) }
   } catch {

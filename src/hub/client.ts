@@ -16,7 +16,7 @@ import { isLoopback } from "./names.ts"
 import { proxyAuthorization, proxyFor } from "./proxy.ts"
 
 const DEFAULT_ENDPOINT = "https://huggingface.co"
-const SILENCE_MS = 30_000 // a server that says nothing for so long is given up
+const SILENCE_MS = 30_000 // a server that says nothing for so long is asked again
 const MAX_REDIRECTS = 5
 const MAX_REPLY = 64 << 20 // bytes of a listing
 
@@ -25,6 +25,8 @@ export interface ClientOptions {
   signal?: AbortSignal | undefined
   /** How long to wait before another try, in milliseconds. */
   wait?: (milliseconds: number) => Promise<unknown>
+  /** How long a server may say nothing, in milliseconds. */
+  silence?: number
 }
 
 /** The last answer of a chain of redirects. */
@@ -42,17 +44,19 @@ export class Client {
   readonly env: Environment
   readonly wait: (milliseconds: number) => Promise<unknown>
   readonly #signal: AbortSignal | undefined
+  readonly #silence: number
   readonly #token: { text: string; source: string } | undefined
   readonly #agents = {
     "http:": new http.Agent({ keepAlive: true }),
     "https:": new https.Agent({ keepAlive: true }),
   }
 
-  constructor({ env, signal, wait }: ClientOptions) {
+  constructor({ env, signal, wait, silence = SILENCE_MS }: ClientOptions) {
     this.env = env
     this.endpoint = endpointOf(env)
     this.wait = wait ?? ((milliseconds) => sleep(milliseconds, undefined, { signal }))
     this.#signal = signal
+    this.#silence = silence
     const isPrivate = this.endpoint.protocol === "https:" || isLoopback(this.endpoint.hostname)
     this.#token = isPrivate ? tokenOf(env) : undefined // everybody on the way could read it
   }
@@ -141,7 +145,7 @@ export class Client {
     return new Promise((resolve, reject) => {
       const { request } = options.protocol === "https:" ? https : http
       const asking = request({ ...options, ...this.#ending() }, resolve)
-      asking.setTimeout(SILENCE_MS, () => asking.destroy(silence()))
+      asking.setTimeout(this.#silence, () => asking.destroy(silent(this.#silence)))
       asking.on("error", reject).end()
     })
   }
@@ -162,7 +166,7 @@ export class Client {
         headers: { host: target, ...proxyAuthorization(proxy) },
         ...this.#ending(),
       })
-      asking.setTimeout(SILENCE_MS, () => asking.destroy(silence()))
+      asking.setTimeout(this.#silence, () => asking.destroy(silent(this.#silence)))
       asking.on("connect", ({ statusCode }, socket: Socket) => {
         if (statusCode === 200) return resolve(socket)
         socket.destroy()
@@ -201,8 +205,9 @@ function pick(
   return Object.fromEntries(Object.entries(headers).filter(([name]) => names.includes(name)))
 }
 
-function silence(): Error {
-  return new Error(`no word for ${SILENCE_MS / 1000} seconds`)
+function silent(milliseconds: number): Error {
+  const error = new Error(`no word for ${milliseconds / 1000} seconds`)
+  return Object.assign(error, { code: "ETIMEDOUT" })
 }
 
 function nextOf(from: URL, location: string): URL {

@@ -279,6 +279,17 @@ test("a hub that fails now and then is asked again; one that is not there is nam
   expect(await fetch("org/model")).toBe(place("models--org--model/snapshots", COMMIT))
 })
 
+test("a hub that says nothing is asked again; one that falls silent within a listing is named", async () => {
+  let silences = 2
+  hub.instead = () => silences-- > 0
+  await fetch("org/model", { silence: 200 })
+  expect(waits.slice(0, 2)).toEqual([500, 1000])
+  hub.instead = (_, response) => response.writeHead(200).write("{")
+  await expect(pull("org/model", { silence: 200 })).rejects.toThrow(
+    /cannot be reached for org\/model: /,
+  )
+})
+
 test("a signed address that has run out is asked for anew, and one that nobody signed is not", async () => {
   put(`models--org--model/blobs/${sha256(WEIGHTS)}.incomplete`, WEIGHTS.subarray(0, 60_000))
   let refusals = 2

@@ -112,6 +112,7 @@ export async function pullModel(name: RemoteName, options: HubOptions = {}): Pro
     env,
     signal: ending.signal,
     ...(options.wait && { wait: options.wait }),
+    ...(options.silence && { silence: options.silence }),
   })
   const report = options.onDownload ?? (() => {})
   try {
