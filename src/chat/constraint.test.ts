@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest"
 import type { Constraint, GenerationEvent } from "../engine/generation.ts"
 import { createChat } from "./chat.ts"
 import type { ChatRequest, ReplyEvent, Tool } from "./conversation.ts"
-import type { FormatName } from "./formats/formats.ts"
+import { type FormatName, formats } from "./formats/formats.ts"
 import { Text } from "./jinja/text.ts"
 import { openTemplate } from "./template.ts"
 import { openTokenizer, type Tokenizer } from "./tokenizer.ts"
@@ -168,10 +168,12 @@ function assertValid(calls: readonly { name: string; arguments: string }[]): voi
   }
 }
 
-const FORMATS: FormatName[] = ["hermes", "llama3", "mistral", "mistral_args", "json", "expressions"]
+const FORMATS = Object.keys(formats) as FormatName[]
 
 // How a call opens in free text.
 const OPENINGS: Record<FormatName, string> = {
+  qwen3_coder: "Well: <tool_call>",
+  glm45: "Well: <tool_call>",
   hermes: "Well: <tool_call>",
   llama3: '{"name": "get_weather", "parameters": ',
   mistral: "Well: [TOOL_CALLS]",

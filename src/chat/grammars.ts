@@ -9,6 +9,7 @@ import {
   LanguageRefusal,
   literal,
   type Part,
+  plainText,
   SchemaRefusal,
   sequence,
   text,
@@ -62,15 +63,10 @@ export class Grammars {
   readonly #known = new Map<string, CompiledGrammar>()
   readonly #calls: CallGrammar
 
-  /** @param calls the grammar of calls, where it is not that of the tools' format */
-  constructor(
-    options: GrammarOptions,
-    schemas = new CompiledSchemas(),
-    calls: CallGrammar = formats[options.toolFormat].grammar,
-  ) {
+  constructor(options: GrammarOptions, schemas = new CompiledSchemas()) {
     this.#options = options
     this.#schemas = schemas
-    this.#calls = calls
+    this.#calls = formats[options.toolFormat].grammar
   }
 
   /** Throws the problem that refuses a schema. */
@@ -173,7 +169,12 @@ function argumentsPart(tool: Arguments, schemas: CompiledSchemas, unenforced: st
 function membersOf(tool: Arguments, schemas: CompiledSchemas): readonly ToolMember[] {
   const input = inputPart(tool, schemas)
   return membersOfSchema(argumentsSchema(tool)).map(({ schema, alone, ...member }) => {
-    return { ...member, schema, json: input ?? schemas.compile(alone, !tool.strict).part }
+    const json = input ?? schemas.compile(alone, !tool.strict).part
+    const plain = (end: string) => {
+      const language = tool.input && input && schemas.language(tool.input)
+      return language ? sequence(language, literal(end)) : plainText(json, end)
+    }
+    return { ...member, schema, json, plain }
   })
 }
 

@@ -2,14 +2,17 @@
 // vocabulary make a matcher, which says at every moment which tokens may come next. What it accepts can always be
 // completed, and what is complete always validates. A schema that cannot be kept to this is refused, with its place.
 
+import { anything, combine } from "./dfa.ts"
 import { Literals } from "./expand.ts"
 import { advance, Context, End, EndFrame, type Frame } from "./frames.ts"
 import { Goals } from "./goals.ts"
 import { fromValue, type Json, JsonFault, parseJson } from "./json.ts"
+import { GrammarFault, partOfDfa } from "./languages/rules.ts"
 import { type Masks, masksOf } from "./masks.ts"
-import { begin, type Part } from "./parts.ts"
+import { begin, literal, type Part, sequence, until } from "./parts.ts"
+import { wholeLanguage } from "./regex.ts"
 import { readSchema } from "./schema.ts"
-import { type Dialect, type Fault, SchemaFault, UnknownType } from "./schema-node.ts"
+import { type Dialect, type Fault, SchemaFault, types, UnknownType } from "./schema-node.ts"
 import { set, type Vocabulary } from "./vocabulary.ts"
 import { bounded, MAX_WORK, MAX_WORK_IN_ALL, TooLarge, worked } from "./work.ts"
 
@@ -86,6 +89,30 @@ function faultOf(error: unknown): Fault {
   if (error instanceof SchemaFault) return error.fault
   if (error instanceof TooLarge) return { pointer: "", keyword: "", reason: error.message }
   throw error
+}
+
+/**
+ * The texts that a compiled schema allows, as they are and without quotes, up to and with an end mark that none of them holds. Of
+ * any text, and of texts that would take too much to keep apart from the mark, only the mark is held to.
+ */
+export function plainText(part: Part, end: string): Part {
+  const free = until(end, literal(""))
+  if (part.kind !== "value") return free
+  const cases = part.goal.cases.filter((each) => each.has(types.string))
+  try {
+    return bounded(MAX_WORK, () => {
+      const whole = cases.map((each) => each.wholeLanguage())
+      if (whole.length === 0 || whole.includes(anything)) return free
+      const texts = combine([anything, ...whole], ([, ...has]) => has.includes(true))
+      const marked = wholeLanguage(`[^]*${end.replace(/[^\w\s]/g, "\\$&")}[^]*`)
+      const kept = combine([texts, marked], ([has, isMarked]) => Boolean(has) && !isMarked)
+      return sequence(partOfDfa(kept, "plain"), literal(end))
+    })
+  } catch (error) {
+    if (error instanceof TooLarge || error instanceof SchemaFault || error instanceof GrammarFault)
+      return free
+    throw error
+  }
 }
 
 /** Any JSON object: what `json_object` asks for. */

@@ -24,6 +24,8 @@ export interface ToolMember {
   readonly schema: unknown
   /** Its value as JSON. */
   readonly json: Part
+  /** Its value as it is, up to and with an end mark, where it is a text. */
+  plain: (end: string) => Part
 }
 
 export interface CallGrammar {

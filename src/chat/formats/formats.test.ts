@@ -3,7 +3,11 @@ import { readCallList, writeCallList } from "./call-list.ts"
 import { CallReader, type FormatName, formats } from "./formats.ts"
 import type { CallPiece } from "./input.ts"
 
-const TOOLS = new Map(["get_weather", "now", "add-two"].map((name) => [name, {}]))
+const TOOLS = new Map<string, object>([
+  ["get_weather", { properties: { place: { type: "string" } } }],
+  ["now", {}],
+  ["add-two", {}],
+])
 
 interface Read {
   text: string
@@ -172,6 +176,41 @@ const cases: [FormatName, string, string, Partial<Read>][] = [
       ],
     },
   ],
+  [
+    "qwen3_coder",
+    "text and two calls",
+    `Let me see.\n<tool_call>\n<function=get_weather>\n<parameter=place>\nKöln 🙂 "x" <tool_call>\n</parameter>\n</function>\n</tool_call>\n<tool_call><function=now></function></tool_call>\n`,
+    { text: "Let me see.", calls: [weather, now] },
+  ],
+  [
+    "qwen3_coder",
+    "what is a text by its schema, by its looks, and none",
+    `<tool_call>\n<function=get_weather>\n<parameter=place>\n\n5\n\n</parameter>\n<parameter=n>\n[1, {"a": 2.50}]\n</parameter>\n<parameter=m>\nso so\n</parameter>\n</function>\n</tool_call> Done.`,
+    {
+      text: "Done.",
+      calls: [
+        { ...weather, arguments: '{"place": "\\n5\\n", "n": [1, {"a": 2.50}], "m": "so so"}' },
+      ],
+    },
+  ],
+  [
+    "qwen3_coder",
+    "a value without its end",
+    `<tool_call>\n<function=get_weather>\n<parameter=place>\nx</param`,
+    { calls: [{ ...weather, arguments: '{"place": "x', ended: false }], broken: true },
+  ],
+  [
+    "glm45",
+    "two calls and text",
+    `<tool_call>get_weather\n<arg_key>place</arg_key>\n<arg_value>Köln 🙂 "x" <tool_call></arg_value>\n</tool_call>\n<tool_call>now\n</tool_call> Done.`,
+    { text: "Done.", calls: [weather, now] },
+  ],
+  [
+    "glm45",
+    "a number",
+    `<tool_call>now<arg_key>n</arg_key><arg_value>-5</arg_value></tool_call>`,
+    { calls: [{ ...now, arguments: '{"n": -5}' }] },
+  ],
   ["expressions", "a list of something else", `[now, then]`, { text: `[now, then]` }],
   ["expressions", "an answer", `It is [now()] somewhere.`, { text: `It is [now()] somewhere.` }],
 ]
@@ -211,6 +250,8 @@ const NAMED: [FormatName, string][] = [
   ["llama3", `{"name": "NAME", "parameters": {"a": 1}}`],
   ["llama3", `<|python_tag|>{"name": "NAME", "parameters": {"a": 1}}`],
   ["llama3", `<|python_tag|>NAME.call(a=1)`],
+  ["qwen3_coder", `<tool_call><function=NAME><parameter=a>1</parameter></function></tool_call>`],
+  ["glm45", `<tool_call>NAME<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>`],
   ["expressions", `[NAME(a=1)]`],
   ["expressions", `[NAME(**{"a": 1})]`],
   ["json", `{"name": "NAME", "arguments": {"a": 1}}`],

@@ -6,6 +6,7 @@ import type { CallGrammar, CallText } from "./call-grammar.ts"
 import * as families from "./families.ts"
 import { type CallPiece, Input, type Reading, type Tools } from "./input.ts"
 import { heads, markedJson } from "./marked-json.ts"
+import { glm45, qwen3Coder } from "./parameters.ts"
 
 export interface Format {
   /** Reads calls out of a reply. */
@@ -20,11 +21,23 @@ export interface Format {
   written(calls: readonly CallText[]): string
 }
 
+const TOOL_CALL = ["<tool_call>", "</tool_call>"] as const
+
 /** In the order in which templates are asked: the first that fits. */
 export const formats = {
+  qwen3_coder: {
+    marks: [...TOOL_CALL],
+    shownBy: /<parameter=/,
+    ...qwen3Coder,
+  },
+  glm45: {
+    marks: [...TOOL_CALL, "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"],
+    shownBy: /<arg_key>/,
+    ...glm45,
+  },
   hermes: {
     family: families.hermes,
-    marks: ["<tool_call>", "</tool_call>"],
+    marks: [...TOOL_CALL],
     shownBy: /<tool_call>/,
     ...markedJson({
       open: "",
@@ -108,14 +121,15 @@ export const formats = {
 
 export type FormatName = keyof typeof formats
 
-// Families that write the same marks around something else: <function=name>, <arg_key>.
-const OTHERS = /<function=|arg_key/
+// A family that writes the marks of others around something else: <function=name>, and JSON behind it.
+const OTHERS = /<function=/
 
 /** Undefined when the template shows none that is known here. */
-export function formatOf(template: Template): FormatName | undefined {
-  if (!template.knowsTools || OTHERS.test(template.source)) return undefined
+export function formatOf({ knowsTools, source }: Template): FormatName | undefined {
+  if (!knowsTools) return undefined
   const names = Object.keys(formats) as FormatName[]
-  return names.find((name) => formats[name].shownBy?.test(template.source))
+  const shown = names.find((name) => formats[name].shownBy?.test(source))
+  return OTHERS.test(source) && shown !== "qwen3_coder" ? undefined : shown
 }
 
 /** Reads the calls of one reply. All text given comes back as pieces, in order; what is undecided waits. */
