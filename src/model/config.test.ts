@@ -159,6 +159,10 @@ test.each<[Json, string]>([
     'rope_parameters.rope_type is "spiral"; known: default, linear, llama3, yarn, longrope, dynamic',
   ],
   [{ ...latent, attention_bias: true }, "attention_bias is true; only false is known"],
+  [
+    { model_type: "gemma3_text", use_bidirectional_attention: true },
+    "use_bidirectional_attention is true; only false is known",
+  ],
   [{ ...latent, rope_interleave: false }, "rope_interleave is false; only true is known"],
   [
     {

@@ -42,6 +42,11 @@ export function readGemma2(fields: Fields): ModelConfig {
 }
 
 export function readGemma3(fields: Fields): ModelConfig {
+  if (fields.flag("use_bidirectional_attention", false))
+    throw fields.wrong(
+      "use_bidirectional_attention",
+      "is true; only false is known, where a token sees those before it",
+    )
   const config = scaledEmbedding(
     readDecoder(fields, {
       absent: {
