@@ -120,6 +120,13 @@ export class Metrics {
     }
   }
 
+  /** Texts were embedded: nothing was written. */
+  embedded(promptTokens: number, account: Account): void {
+    account.admitted(promptTokens, () => undefined)
+    const nothing = { cachedTokens: 0, completionTokens: 0, reasoningTokens: 0 }
+    this.replyEnded({ promptTokens, ...nothing }, account)
+  }
+
   /** The whole page. */
   async print(): Promise<string> {
     const own = await this.registry.metrics()

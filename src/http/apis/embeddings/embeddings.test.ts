@@ -56,3 +56,11 @@ test("as Ollama's clients ask", async () => {
   const old = await ask({ model: "tiny", prompt: "abcd" }, "/api/embeddings")
   expect(old).toEqual({ status: 200, embedding: row(0.6, 4, 0.8) })
 })
+
+test("its tokens are counted", async () => {
+  const { server, post } = parrot()
+  await post({ input: ["a", "b", "c"] }, {}, "/v1/embeddings")
+  const { payload } = await server.inject("/metrics")
+  expect(payload).toContain('sinter_tokens_total{kind="prompt"} 3\n')
+  expect(payload).toContain('sinter_tokens_total{kind="completion"} 0\n')
+})

@@ -1,8 +1,10 @@
 // POST /v1/embeddings, and what Ollama's endpoints that embed share with it.
 
+import type { Embedded, EmbeddingRequest } from "../../../chat/conversation.ts"
 import { unit } from "../../../chat/embedding.ts"
 import { checking, fault } from "../../check.ts"
 import { type Answer, type Exchange, serviceOf } from "../../exchange.ts"
+import type { Service } from "../../service.ts"
 import { inTurns } from "../../turns.ts"
 import { readingPrompts } from "../completions/request.ts"
 import { reportIgnored } from "../ignored.ts"
@@ -13,12 +15,11 @@ const MAX_TEXTS = 2048
 
 export async function embeddings(exchange: Exchange): Promise<Answer> {
   const body = await inTurns(checking(EmbeddingsRequest, exchange.body))
-  const { chat, model } = await serviceOf(exchange, body.model)
+  const service = await serviceOf(exchange, body.model)
   reportIgnored(exchange, EmbeddingsRequest)
-  const texts = await inTurns(readingPrompts(body.input, model, "input", MAX_TEXTS))
-  const { id, scope, signal, client } = exchange
-  const asked = { id, texts, field: "input", truncate: false, scope }
-  const { vectors, tokens } = await chat.embed(asked, signal, client)
+  const texts = await inTurns(readingPrompts(body.input, service.model, "input", MAX_TEXTS))
+  const asked = { texts, field: "input", truncate: false }
+  const { vectors, tokens } = await embedded(exchange, service, asked)
   const write = body.encoding_format === "base64" ? base64 : floats
   const name = body.model ?? null
   const usage = { prompt_tokens: tokens, total_tokens: tokens }
@@ -33,6 +34,17 @@ export async function embeddings(exchange: Exchange): Promise<Answer> {
       yield `],"model":${JSON.stringify(name)},"usage":${JSON.stringify(usage)}}`
     })(),
   )
+}
+
+/** What any API asks to be embedded. */
+export async function embedded(
+  { id, scope, signal, client, metrics, account }: Exchange,
+  { chat }: Service,
+  asked: Omit<EmbeddingRequest, "id" | "scope">,
+): Promise<Embedded> {
+  const result = await chat.embed({ id, scope, ...asked }, signal, client)
+  metrics.embedded(result.tokens, account)
+  return result
 }
 
 /** The first of its numbers, at unit length again. */

@@ -9,7 +9,7 @@ import { type Answer, type Exchange, json, modelOf, serviceOf } from "../../exch
 import { type Json, writeJson } from "../../json.ts"
 import type { ModelCard, ServedModel } from "../../service.ts"
 import { inTurns } from "../../turns.ts"
-import { floats, shortened } from "../embeddings/endpoint.ts"
+import { embedded, floats, shortened } from "../embeddings/endpoint.ts"
 import { reportIgnored, reportUnenforced } from "../ignored.ts"
 import { stream } from "../stream.ts"
 import { whole } from "../whole.ts"
@@ -64,7 +64,9 @@ export async function ollamaEmbed(exchange: Exchange): Promise<Answer> {
   const { model, input, truncate, dimensions } = body
   reportIgnored(exchange, OllamaEmbedRequest)
   const texts = typeof input === "string" ? [input] : input
-  const { vectors, tokens } = await embedded(exchange, model, texts, "input", truncate ?? true)
+  const service = await serviceOf(exchange, nameOf(exchange, model))
+  const asked = { texts, field: "input", truncate: truncate ?? true }
+  const { vectors, tokens } = await embedded(exchange, service, asked)
   const load = Math.round((performance.now() - begun) * 1e6)
   const name = JSON.stringify(model)
   return whole(
@@ -81,20 +83,10 @@ export async function ollamaEmbed(exchange: Exchange): Promise<Answer> {
 export async function ollamaEmbedding(exchange: Exchange): Promise<Answer> {
   const { model, prompt } = await inTurns(checking(OllamaEmbeddingRequest, exchange.body))
   reportIgnored(exchange, OllamaEmbeddingRequest)
-  const { vectors } = await embedded(exchange, model, [prompt], "prompt", true)
+  const service = await serviceOf(exchange, nameOf(exchange, model))
+  const asked = { texts: [prompt], field: "prompt", truncate: true }
+  const { vectors } = await embedded(exchange, service, asked)
   return json(`{"embedding":${floats(vectors[0]!)}}`)
-}
-
-async function embedded(
-  exchange: Exchange,
-  model: string,
-  texts: readonly string[],
-  field: string,
-  truncate: boolean,
-) {
-  const { chat } = await serviceOf(exchange, nameOf(exchange, model))
-  const { id, scope, signal, client } = exchange
-  return chat.embed({ id, texts, field, truncate, scope }, signal, client)
 }
 
 type Asked = Pick<OllamaChatRequest, "stream" | "keep_alive">
