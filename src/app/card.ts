@@ -22,7 +22,7 @@ export function cardOf(prepared: PreparedModel, created: number): ModelCard {
   return {
     names: namesOf(prepared),
     created,
-    capabilities: files.texts.templates.has("default") ? [...OF_TALKERS, ...OF_ALL] : OF_ALL,
+    capabilities: capabilitiesOf(files),
     contextLength: limits.context.value,
     vocabularySize: files.config.shapes.vocabulary,
     details: {
@@ -37,8 +37,14 @@ export function cardOf(prepared: PreparedModel, created: number): ModelCard {
   }
 }
 
-const OF_ALL = ["completion", "logprobs", "embedding"]
-const OF_TALKERS = ["chat", "tools", "json_schema"]
+const OF_EMBEDDERS = ["embedding"]
+const OF_ALL = ["completion", "logprobs", ...OF_EMBEDDERS]
+const OF_TALKERS = ["chat", "tools", "json_schema", ...OF_ALL]
+
+function capabilitiesOf({ pooling, texts }: PreparedModel["files"]): readonly string[] {
+  if (pooling) return OF_EMBEDDERS
+  return texts.templates.has("default") ? OF_TALKERS : OF_ALL
+}
 
 /** The names a request may ask for: the model as it was typed, its folder's name, one more. */
 function namesOf({ settings, files }: PreparedModel): string[] {

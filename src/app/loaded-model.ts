@@ -227,6 +227,7 @@ function chatOver(
     tokenizer,
     vocabulary: files.config.shapes.vocabulary,
     embedding: {
+      only: files.pooling !== undefined,
       hidden: files.config.shapes.hidden,
       context: summary.limits.context.value,
       mode: files.pooling?.mode ?? "lasttoken",

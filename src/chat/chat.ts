@@ -39,10 +39,14 @@ export function createChat(options: ChatOptions): OpenChat {
   const { engine, tokenizer, embedding } = options
   const embedder = embedding && new Embedder(engine, tokenizer, embedding)
   return {
-    reply: (request, signal, client = request.scope) =>
-      admitChat(parts, request, { client, signal }),
-    complete: (request, signal, client = request.scope) =>
-      admitText(parts, request, { client, signal }),
+    reply: async (request, signal, client = request.scope) => {
+      assertWrites(embedding, "messages")
+      return admitChat(parts, request, { client, signal })
+    },
+    complete: async (request, signal, client = request.scope) => {
+      assertWrites(embedding, "prompt")
+      return admitText(parts, request, { client, signal })
+    },
     embed: async (request, signal, client = request.scope) => {
       if (embedder) return embedder.embed(request, { client, signal })
       const words = "This model computes no embeddings."
@@ -56,6 +60,12 @@ export function createChat(options: ChatOptions): OpenChat {
     detokenize: (tokens) => spelled(tokens, tokenizer),
     close: async () => constraints.close(),
   }
+}
+
+function assertWrites(embedding: EmbeddingModel | undefined, field: string): void {
+  if (!embedding?.only) return
+  const words = "This model writes no text; POST /v1/embeddings turns texts into vectors."
+  throw problem("unsupported_value", { problem: words }, field)
 }
 
 function openParts(options: ChatOptions): Parts {

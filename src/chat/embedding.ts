@@ -13,6 +13,8 @@ import type { Tokenizer } from "./tokenizer.ts"
 
 /** How rows become one: see model/pooling.ts. */
 export interface EmbeddingModel {
+  /** It was made for nothing else, and writes no text. */
+  only: boolean
   /** Numbers in a row. */
   hidden: number
   /** The most tokens of a text. */

@@ -46,7 +46,7 @@ export interface Model {
   codecOf?: CodecOf
   weights: Weights
   texts: ModelTexts
-  /** How it embeds a text; absent: its folder does not say. */
+  /** How it embeds a text, which is then all that it was made for; absent: its folder does not say. */
   pooling: Pooling | undefined
   close(): Promise<void>
 }
@@ -59,7 +59,9 @@ export interface OpenOptions {
 /** @throws `model_broken`, naming the file and what is wrong with it. */
 export async function openModel(path: string, { verify = true }: OpenOptions = {}): Promise<Model> {
   const { folder, source } = await openSource(resolve(path))
-  const { architecture, config, fields, configuration } = source
+  const { architecture, fields, configuration } = source
+  const pooling = await readPooling(folder)
+  const config = pooling ? withoutHead(source.config) : source.config
   return openWhole(async (closing) => {
     const weights = closing.add(await source.openWeights())
     checkLayers(fields, config, weights)
@@ -83,10 +85,15 @@ export async function openModel(path: string, { verify = true }: OpenOptions = {
       graph,
       weights,
       texts: await source.readTexts(),
-      pooling: await readPooling(folder),
+      pooling,
       close: () => closing.close(),
     }
   })
+}
+
+/** A program has one all the same, whose logits nobody reads: the folder may hold none. */
+function withoutHead(config: ModelConfig): ModelConfig {
+  return { ...config, head: { ...config.head, tied: true, bias: false } }
 }
 
 /** What differs between folders as they are published, compiled ones and files that hold everything. */

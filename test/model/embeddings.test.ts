@@ -1,9 +1,11 @@
 // Models that embed, beside what independent programs computed of ten texts each.
 
-import { readFileSync } from "node:fs"
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { afterAll, beforeAll, describe, expect, test } from "vitest"
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest"
 import { load, type Model } from "../../src/app/library.ts"
+import { openModel } from "../../src/model/model.ts"
 import { goldenFolder, readTensors } from "./golden.ts"
 
 const names = ["qwen3-embedding"]
@@ -34,6 +36,11 @@ describe.each(names)("%s", (name) => {
         expect(farthest(vector, expected[i]!), texts[i]).toBeLessThan(1e-5)
     })
 
+    test("was made for nothing else", async () => {
+      const asked = [model.chat("Hi"), model.generate("Hi")]
+      for (const reply of asked) await expect(reply.text()).rejects.toThrow(/writes no text/)
+    })
+
     test("says the same of a text alone as in company", async () => {
       const together = await model.embed([...texts, ...texts])
       for (const i of [1, 3, texts.length - 1]) {
@@ -43,6 +50,19 @@ describe.each(names)("%s", (name) => {
       }
     })
   })
+})
+
+test("a folder that embeds need hold no head", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "sinter-headless-"))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  cpSync(goldenFolder("models", "qwen3-embedding"), folder, { recursive: true })
+  const config = JSON.parse(readFileSync(join(folder, "config.json"), "utf8"))
+  const untied = { ...config, tie_word_embeddings: false }
+  writeFileSync(join(folder, "config.json"), JSON.stringify(untied))
+  const model = await openModel(folder)
+  await model.close()
+  rmSync(join(folder, "modules.json"))
+  await expect(openModel(folder)).rejects.toThrow(/lm_head/)
 })
 
 function farthest(values: readonly number[], others: readonly number[]): number {
