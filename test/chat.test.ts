@@ -49,7 +49,7 @@ test("--stats tells on stderr how fast an answer came and which guesses came tru
 })
 
 test("embed writes a row for each line, in order, empty ones as well", async () => {
-  const golden = ["test/golden/models/qwen3-embedding", "--target", "reference"]
+  const golden = ["test/golden/embeddings/qwen3-embedding", "--target", "reference"]
   const rows = async (lines: string, ...more: string[]): Promise<number[][]> => {
     const { code, out, err } = await run(["embed", ...golden, ...more], lines)
     expect({ code, err }).toEqual({ code: 0, err: "" })

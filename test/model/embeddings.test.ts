@@ -11,7 +11,7 @@ import { goldenFolder, readTensors } from "./golden.ts"
 const names = ["qwen3-embedding"]
 
 describe.each(names)("%s", (name) => {
-  const folder = goldenFolder("models", name)
+  const folder = goldenFolder("embeddings", name)
   const { texts }: { texts: string[] } = JSON.parse(
     readFileSync(join(folder, "embeddings.json"), "utf8"),
   )
@@ -55,7 +55,7 @@ describe.each(names)("%s", (name) => {
 test("a folder that embeds need hold no head", async () => {
   const folder = mkdtempSync(join(tmpdir(), "sinter-headless-"))
   onTestFinished(() => rmSync(folder, { recursive: true }))
-  cpSync(goldenFolder("models", "qwen3-embedding"), folder, { recursive: true })
+  cpSync(goldenFolder("embeddings", "qwen3-embedding"), folder, { recursive: true })
   const config = JSON.parse(readFileSync(join(folder, "config.json"), "utf8"))
   const untied = { ...config, tie_word_embeddings: false }
   writeFileSync(join(folder, "config.json"), JSON.stringify(untied))

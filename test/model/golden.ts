@@ -5,8 +5,9 @@ import { join, resolve } from "node:path"
 
 const root = resolve(import.meta.dirname, "../golden")
 
-export const goldenFolder = (kind: "models" | "mlc" | "broken" | "gguf", name: string) =>
-  join(root, kind, name)
+type Kind = "models" | "embeddings" | "mlc" | "broken" | "gguf"
+
+export const goldenFolder = (kind: Kind, name: string) => join(root, kind, name)
 
 /** What the embedded model's heads make of a text: a prompt and a greedy reply. */
 export interface GoldenHeads {

@@ -1,8 +1,7 @@
 // What every target that compiles is judged by: logits that others computed, the reference target, and its own bits in other
 // company.
 
-import { existsSync, readdirSync } from "node:fs"
-import { join } from "node:path"
+import { readdirSync } from "node:fs"
 import { expect, test } from "vitest"
 import { type CompileOptions, compile } from "../../src/compiler/compile.ts"
 import type { CodecOf } from "../../src/compiler/graph/codecs.ts"
@@ -50,7 +49,7 @@ export interface Judged {
 }
 
 const everyGolden = readdirSync(goldenFolder("models", "."), { withFileTypes: true })
-  .filter((entry) => existsSync(join(entry.parentPath, entry.name, "golden.json")))
+  .filter((entry) => entry.isDirectory())
   .map(({ name }) => name)
 
 /** Values in the keys: of the latter's first 14 columns, or of 40, which panels share and end in otherwise. */
