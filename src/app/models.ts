@@ -169,6 +169,9 @@ function servedModel(
     get loaded() {
       return residents.at(index)?.service
     },
+    get unloadsAt() {
+      return residents.endOf(index)
+    },
     lease: async (signal) => {
       const waiting = requestTimeout ? AbortSignal.timeout(requestTimeout) : undefined
       const either = waiting ? AbortSignal.any([signal, waiting]) : signal

@@ -50,6 +50,8 @@ interface Seat<Value extends Closable> {
   leases: number
   /** When it was last wanted or released, counted in such events. */
   used: number
+  /** When it was last released. */
+  restedAt: number // unix milliseconds
   waiting: Waiter<Value>[]
   failed?: { error: unknown; at: number } | undefined
   idle?: NodeJS.Timeout | undefined
@@ -70,6 +72,7 @@ export class Residents<Value extends Closable> {
       isLeaving: false,
       leases: 0,
       used: 0,
+      restedAt: 0,
       waiting: [],
     }))
   }
@@ -78,6 +81,13 @@ export class Residents<Value extends Closable> {
   at(index: number): Value | undefined {
     const seat = this.#seats[index]!
     return isHere(seat) ? seat.value : undefined
+  }
+
+  /** When what is open at a place is closed if nobody wants it, in unix milliseconds; undefined: not for that. */
+  endOf(index: number): number | undefined {
+    const { leases, restedAt } = this.#seats[index]!
+    const { idle } = this.#options
+    return idle === undefined ? undefined : (leases > 0 ? Date.now() : restedAt) + idle
   }
 
   /**
@@ -146,6 +156,7 @@ export class Residents<Value extends Closable> {
 
   #released(seat: Seat<Value>): void {
     seat.leases -= 1
+    seat.restedAt = Date.now()
     seat.used = this.#events++
     const { idle, onError } = this.#options
     if (seat.leases === 0 && idle !== undefined && !this.#ending.signal.aborted) {

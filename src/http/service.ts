@@ -81,6 +81,8 @@ export interface ServedModel {
   card: ModelCard
   /** Absent: it is not loaded now. */
   readonly loaded: Service | undefined
+  /** When it is unloaded if nobody asks for it, in unix milliseconds; undefined: not for that. */
+  readonly unloadsAt?: number | undefined
   /**
    * Loads it if it is not loaded. It stays so until the lease is released.
    * @throws why it cannot be loaded, or that too many wait for models already; the signal's reason when it fires first

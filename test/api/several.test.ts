@@ -61,7 +61,11 @@ test("what nobody asks for is unloaded, and loaded by the next request", async (
   await expect.poll(() => running(resting)).toEqual([])
   const page = await (await fetch(`${resting.url}/metrics`)).text()
   expect(page).not.toContain("sinter_running{")
+  const before = Date.now()
   expect(await textOf(resting, "qwen3")).toBe(alone.get("qwen3"))
+  const [entry] = (await get("/api/ps", resting)).models
+  if (entry) expect(Date.parse(entry.expires_at)).toBeGreaterThan(before) // else it is gone again
+  expect((await get("/api/ps")).models[0].expires_at).toMatch(/^2318/)
 })
 
 test("numbers of several models are told apart", async () => {

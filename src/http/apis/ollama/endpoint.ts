@@ -125,13 +125,16 @@ export function listTags({ state }: Exchange): Answer {
 const NEVER = "2318-01-01T00:00:00Z"
 
 export function listRunning({ state }: Exchange): Answer {
-  const running = state.models.filter(({ loaded }) => loaded)
-  const models = entriesOf(running).map((entry, index) => ({
-    ...entry,
-    expires_at: NEVER,
-    size_vram: 0,
-    context_length: cardsOf(running)[index]!.card.contextLength,
-  }))
+  const models = state.models.flatMap((each) => {
+    if (!each.loaded) return []
+    const { card, unloadsAt } = each
+    const running = {
+      expires_at: unloadsAt === undefined ? NEVER : new Date(unloadsAt).toISOString(),
+      size_vram: 0,
+      context_length: card.contextLength,
+    }
+    return entriesOf([each]).map((entry) => ({ ...entry, ...running }))
+  })
   return json(writeJson({ models }))
 }
 
@@ -183,12 +186,9 @@ async function nameIn(exchange: Exchange): Promise<string> {
   throw problem("invalid_value", { problem: "model is required." }, "model")
 }
 
-function cardsOf(models: readonly ServedModel[]) {
-  return models.flatMap(({ card }) => card.names.map((name) => ({ name, card })))
-}
-
 function entriesOf(models: readonly ServedModel[]) {
-  return cardsOf(models).map(({ name, card }) => {
+  const cards = models.flatMap(({ card }) => card.names.map((name) => ({ name, card })))
+  return cards.map(({ name, card }) => {
     const tagged = /:[^/]+$/.test(name) ? name : `${name}:latest`
     return {
       name: tagged,
