@@ -433,7 +433,7 @@ test("compile says what is missing or in the way", async () => {
     ],
     [
       [original, "--output", join(scratch, "x"), "--target", "cpu,tpu"],
-      "--target: expected one of cpu, cpu:baseline, vulkan, opencl, got",
+      "--target: expected one of cpu, cpu:baseline, cuda, vulkan, opencl, got",
     ],
     [
       [original, "--output", join(scratch, "x"), "--weights-only", "--library-only"],
