@@ -14,6 +14,7 @@ interface Value {
 function residents(options: Partial<ResidentsOptions> = {}) {
   const events: string[] = []
   const broken = { prepare: new Set<string>(), open: new Set<string>() }
+  const stuck = new Set<string>()
   const source = (name: string) => ({
     prepare: async () => {
       if (broken.prepare.has(name)) throw new Error(`no ${name}`)
@@ -24,6 +25,7 @@ function residents(options: Partial<ResidentsOptions> = {}) {
           events.push(`+${name}`)
           const close = async () => {
             await turn()
+            if (stuck.has(name)) throw new Error(`stuck ${name}`)
             events.push(`-${name}`)
           }
           return { name, close }
@@ -37,7 +39,7 @@ function residents(options: Partial<ResidentsOptions> = {}) {
   }
   const settings = { most: 1, maxWaiting: 10, onError, ...options }
   const all = new Residents<Value>(["a", "b", "c"].map(source), settings)
-  return { all, events, broken }
+  return { all, events, broken, stuck }
 }
 
 const settle = async () => {
@@ -139,4 +141,18 @@ test("only so many wait, and all of them are told of the end", async () => {
   for (const lease of waiting) await expect(lease).rejects.toMatchObject({ code: "not_ready" })
   await expect(all.lease(0)).rejects.toMatchObject({ code: "not_ready" })
   expect(events.at(-1)).toBe("-a")
+})
+
+test("one that cannot be closed keeps no other open, at the end, and speaks against no other before", async () => {
+  const { all, events, stuck } = residents()
+  ;(await all.lease(0)).release()
+  stuck.add("a")
+  await expect(all.lease(1)).rejects.toThrow("stuck a")
+  ;(await all.lease(1)).release() // its place is free
+  expect(events.splice(0)).toEqual(["+a", "given up b", "+b"])
+  const { all: two, stuck: both, events: told } = residents({ most: 2 })
+  for (const index of [0, 1]) (await two.lease(index)).release()
+  both.add("b")
+  await expect(two.close()).rejects.toThrow("stuck b")
+  expect(told).toEqual(["+a", "+b", "-a"])
 })

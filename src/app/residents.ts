@@ -2,7 +2,7 @@
 // least recently used is closed first, once nobody uses it any more. Whoever wants it waits meanwhile, in turn: one is opened at a
 // time, the one that has been waited for longest.
 
-import type { Closable } from "../closing.ts"
+import { type Closable, Closing } from "../closing.ts"
 import { problem } from "../errors.ts"
 
 /** How one of them is opened: first what can be told to be wrong without closing another for it, then the rest. */
@@ -120,10 +120,9 @@ export class Residents<Value extends Closable> {
     }
     this.#changed()
     await this.#work
-    for (const seat of this.#seats) {
-      await seat.closing
-      if (seat.value) await this.#closeAt(seat)
-    }
+    const closing = new Closing()
+    for (const seat of this.#seats) closing.add({ close: () => this.#closeAt(seat) })
+    await closing.close()
   }
 
   #refuse({ failed }: Seat<Value>): void {
@@ -191,11 +190,20 @@ export class Residents<Value extends Closable> {
     const prepared = await seat.source.prepare()
     try {
       if (!(await this.#makeRoom(seat))) return await prepared.close()
-      seat.value = await prepared.open(this.#ending.signal)
+      seat.value = await this.#opened(seat, prepared)
+    } catch (error) {
+      await prepared.close()
+      throw error
+    }
+  }
+
+  async #opened(seat: Seat<Value>, prepared: Prepared<Value>): Promise<Value> {
+    try {
+      const value = await prepared.open(this.#ending.signal)
       seat.failed = undefined
+      return value
     } catch (error) {
       seat.failed = { error, at: performance.now() }
-      await prepared.close()
       throw error
     }
   }
