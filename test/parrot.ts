@@ -128,8 +128,8 @@ export function parrot(
         yield Array.from(tokens.subarray(at, at + 1000), spelled).join("")
       }
     },
-    embed: async ({ texts }) => ({
-      vectors: texts.map((text) => Float64Array.of(0.6, text.length, 0.8)),
+    embed: async ({ texts, dimensions }) => ({
+      vectors: texts.map((text) => Float64Array.of(0.6, text.length, 0.8).subarray(0, dimensions)),
       tokens: texts.length,
     }),
     checkSchema: async () => ({ isUnsatisfiable: false, unenforced: [] }),

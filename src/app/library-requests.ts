@@ -6,7 +6,6 @@ import { readingChat } from "../http/apis/chat/request.ts"
 import { ChatCompletionRequest } from "../http/apis/chat/schema.ts"
 import { readingCompletion } from "../http/apis/completions/request.ts"
 import { CompletionRequest } from "../http/apis/completions/schema.ts"
-import { shortened } from "../http/apis/embeddings/endpoint.ts"
 import { refuse } from "../http/apis/refusals.ts"
 import { checking } from "../http/check.ts"
 import type { Json } from "../http/json.ts"
@@ -73,7 +72,7 @@ export async function embedTexts(
 ): Promise<number[][]> {
   checkNames("embed", others, [])
   const { id, scope } = origin()
-  const asked = { id, scope, texts, field: "texts", truncate: false }
+  const asked = { id, scope, texts, field: "texts", truncate: false, dimensions }
   const { vectors } = await chat.embed(asked, signal)
-  return vectors.map((vector) => Array.from(shortened(vector, dimensions)))
+  return vectors.map((vector) => Array.from(vector))
 }

@@ -41,6 +41,8 @@ export interface EmbeddingRequest {
   field: string
   /** A text that is too long is cut instead of refused. */
   truncate: boolean
+  /** How many of the first numbers are kept, at unit length again; undefined: all. */
+  dimensions: number | undefined
   scope: string
 }
 

@@ -43,7 +43,8 @@ export class Embedder {
 
   /** @throws the problem that refuses a text, or that its computing failed of */
   async embed(request: EmbeddingRequest, { client, signal: leaving }: Asker): Promise<Embedded> {
-    const { texts } = request
+    const { texts, dimensions } = request
+    this.#assertHas(dimensions)
     const ending = new AbortController()
     const signal = AbortSignal.any([leaving, ending.signal])
     setMaxListeners(2 * AT_ONCE, signal)
@@ -63,6 +64,13 @@ export class Embedder {
       ending.abort() // where one text is refused, nobody waits for the others
     }
     return { vectors, tokens }
+  }
+
+  #assertHas(dimensions: number | undefined): void {
+    const own = this.#model.dense.at(-1)?.rows ?? this.#model.hidden
+    if (dimensions === undefined || dimensions <= own) return
+    const words = `dimensions must be at most ${own}, the model's own.`
+    throw problem("invalid_value", { problem: words }, "dimensions")
   }
 
   async #tokens(
@@ -86,7 +94,7 @@ export class Embedder {
   }
 
   async #vector(
-    { id, scope, field }: EmbeddingRequest,
+    { id, scope, field, dimensions }: EmbeddingRequest,
     prompt: Int32Array,
     { client, signal }: Asker,
   ): Promise<Float64Array> {
@@ -103,7 +111,7 @@ export class Embedder {
     for await (const event of choices[0]!)
       if (event.kind === "end" && event.problem) throw event.problem
     signal.throwIfAborted()
-    return unit(this.#model.dense.reduce(through, pool.pooled()))
+    return unit(this.#model.dense.reduce(through, pool.pooled()).subarray(0, dimensions))
   }
 }
 
@@ -156,7 +164,7 @@ function through(
 }
 
 /** At unit length. @throws `generation_failed` for a row that has no direction */
-export function unit(row: Float64Array): Float64Array {
+function unit(row: Float64Array): Float64Array {
   const length = Math.sqrt(row.reduce((sum, value) => sum + value * value, 0))
   if (Number.isFinite(length) && length > 0) return row.map((value) => value / length)
   throw problem("generation_failed", { problem: "it computed a row that is not finite or empty" })

@@ -198,4 +198,6 @@ test("embeddings, with the client openai, as floats and as it asks for them", as
     expect(length).toBeCloseTo(1, 5)
   }
   expect(usage.total_tokens).toBe(floats.usage.total_tokens)
+  const more = client.embeddings.create({ model, input, dimensions: 100_000 })
+  await expect(more).rejects.toMatchObject({ status: 400, param: "dimensions" })
 })

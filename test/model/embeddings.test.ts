@@ -41,6 +41,17 @@ describe.each(names)("%s", (name) => {
       for (const reply of asked) await expect(reply.text()).rejects.toThrow(/writes no text/)
     })
 
+    test("its first numbers at unit length, as many as it has", async () => {
+      const [whole] = await model.embed([texts[3]!])
+      const [short] = await model.embed([texts[3]!], { dimensions: 3 })
+      const length = Math.hypot(...whole!.slice(0, 3))
+      const scaled = whole!.slice(0, 3).map((value) => value / length)
+      expect(short).toHaveLength(3)
+      expect(farthest(short!, scaled)).toBeLessThan(1e-12)
+      const more = model.embed([texts[3]!], { dimensions: whole!.length + 1 })
+      await expect(more).rejects.toMatchObject({ code: "invalid_value", param: "dimensions" })
+    })
+
     test("says the same of a text alone as in company", async () => {
       const together = await model.embed([...texts, ...texts])
       for (const i of [1, 3, texts.length - 1]) {

@@ -28,8 +28,8 @@ test("texts and tokens in order, as numbers and as bytes", async () => {
     return Array.from(new Float32Array(buffer))
   })
   expect(floats).toEqual([3, 1].map((length) => [0.6, length, 0.8].map(Math.fround)))
-  const short = await ask({ input: [7], dimensions: 2 }) // [0.6, 1], at unit length
-  expect(short.data[0].embedding).toEqual(row(0.6 / Math.sqrt(1.36), 1 / Math.sqrt(1.36)))
+  const short = await ask({ input: [7], dimensions: 2 })
+  expect(short.data[0].embedding).toEqual(row(0.6, 1))
 })
 
 test.each([
@@ -38,7 +38,6 @@ test.each([
   [{ input: ["a", 1] }, "input"],
   [{ input: ["a", [1]] }, "input"],
   [{ input: [1000] }, "input"],
-  [{ input: "a", dimensions: 4 }, "dimensions"],
   [{ input: "a", dimensions: 0 }, "dimensions"],
   [{ input: "a", encoding_format: "int8" }, "encoding_format"],
   [{ input: Array(2049).fill("a") }, "input"],

@@ -1,8 +1,7 @@
 // POST /v1/embeddings, and what Ollama's endpoints that embed share with it.
 
 import type { Embedded, EmbeddingRequest } from "../../../chat/conversation.ts"
-import { unit } from "../../../chat/embedding.ts"
-import { checking, fault } from "../../check.ts"
+import { checking } from "../../check.ts"
 import { type Answer, type Exchange, serviceOf } from "../../exchange.ts"
 import type { Service } from "../../service.ts"
 import { inTurns } from "../../turns.ts"
@@ -18,7 +17,8 @@ export async function embeddings(exchange: Exchange): Promise<Answer> {
   const service = await serviceOf(exchange, body.model)
   reportIgnored(exchange, EmbeddingsRequest)
   const texts = await inTurns(readingPrompts(body.input, service.model, "input", MAX_TEXTS))
-  const asked = { texts, field: "input", truncate: false }
+  const dimensions = body.dimensions ?? undefined
+  const asked = { texts, field: "input", truncate: false, dimensions }
   const { vectors, tokens } = await embedded(exchange, service, asked)
   const write = body.encoding_format === "base64" ? base64 : floats
   const name = body.model ?? null
@@ -28,7 +28,7 @@ export async function embeddings(exchange: Exchange): Promise<Answer> {
     (async function* () {
       yield '{"object":"list","data":['
       for (const [index, vector] of vectors.entries()) {
-        const embedding = write(shortened(vector, body.dimensions))
+        const embedding = write(vector)
         yield `${index > 0 ? "," : ""}{"object":"embedding","index":${index},"embedding":${embedding}}`
       }
       yield `],"model":${JSON.stringify(name)},"usage":${JSON.stringify(usage)}}`
@@ -45,17 +45,6 @@ export async function embedded(
   const result = await chat.embed({ id, scope, ...asked }, signal, client)
   metrics.embedded(result.tokens, account)
   return result
-}
-
-/** The first of its numbers, at unit length again. */
-export function shortened(
-  vector: Float64Array,
-  dimensions: number | null | undefined,
-): Float64Array {
-  if (dimensions === null || dimensions === undefined) return vector
-  if (dimensions > vector.length)
-    throw fault("dimensions", `must be at most ${vector.length}, the model's own`)
-  return unit(vector.subarray(0, dimensions))
 }
 
 /** As JSON: floats of 32 bits, which nine digits tell apart. */

@@ -9,7 +9,7 @@ import { type Answer, type Exchange, json, modelOf, serviceOf } from "../../exch
 import { type Json, writeJson } from "../../json.ts"
 import type { ModelCard, ServedModel } from "../../service.ts"
 import { inTurns } from "../../turns.ts"
-import { embedded, floats, shortened } from "../embeddings/endpoint.ts"
+import { embedded, floats } from "../embeddings/endpoint.ts"
 import { reportIgnored, reportUnenforced } from "../ignored.ts"
 import { stream } from "../stream.ts"
 import { whole } from "../whole.ts"
@@ -65,7 +65,10 @@ export async function ollamaEmbed(exchange: Exchange): Promise<Answer> {
   reportIgnored(exchange, OllamaEmbedRequest)
   const texts = typeof input === "string" ? [input] : input
   const service = await serviceOf(exchange, nameOf(exchange, model))
-  const asked = { texts, field: "input", truncate: truncate ?? true }
+  const asked = {
+    ...{ texts, field: "input", truncate: truncate ?? true },
+    dimensions: dimensions ?? undefined,
+  }
   const { vectors, tokens } = await embedded(exchange, service, asked)
   const load = Math.round((performance.now() - begun) * 1e6)
   const name = JSON.stringify(model)
@@ -74,7 +77,7 @@ export async function ollamaEmbed(exchange: Exchange): Promise<Answer> {
     (async function* () {
       yield `{"model":${name},"embeddings":[`
       for (const [index, vector] of vectors.entries())
-        yield `${index > 0 ? "," : ""}${floats(shortened(vector, dimensions))}`
+        yield `${index > 0 ? "," : ""}${floats(vector)}`
       yield `],"total_duration":${load},"load_duration":0,"prompt_eval_count":${tokens}}`
     })(),
   )
@@ -84,7 +87,7 @@ export async function ollamaEmbedding(exchange: Exchange): Promise<Answer> {
   const { model, prompt } = await inTurns(checking(OllamaEmbeddingRequest, exchange.body))
   reportIgnored(exchange, OllamaEmbeddingRequest)
   const service = await serviceOf(exchange, nameOf(exchange, model))
-  const asked = { texts: [prompt], field: "prompt", truncate: true }
+  const asked = { texts: [prompt], field: "prompt", truncate: true, dimensions: undefined }
   const { vectors } = await embedded(exchange, service, asked)
   return json(`{"embedding":${floats(vectors[0]!)}}`)
 }
