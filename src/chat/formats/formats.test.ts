@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest"
+import type { Template } from "../template.ts"
 import { readCallList, writeCallList } from "./call-list.ts"
-import { CallReader, type FormatName, formats } from "./formats.ts"
+import { CallReader, type FormatName, formatOf, formats } from "./formats.ts"
 import type { CallPiece } from "./input.ts"
 
 const TOOLS = new Map<string, object>([
@@ -276,6 +277,21 @@ test("a declared call before an undeclared one stands", () => {
   })
   const list = `[{"name": "now", "arguments": {}}, {"name": "rm", "arguments": {}}]`
   expect(read("json", [list])).toMatchObject({ calls: [now] })
+})
+
+// Of each family what its published template shows of a call, and of one that nobody here reads.
+test.each([
+  ["<tool_call>\n<function=example_function_name>\n<parameter=example>\nvalue", "qwen3_coder"],
+  ["<tool_call>{function-name}\n<arg_key>{arg-key-1}</arg_key>\n<arg_value>", "glm45"],
+  ['<tool_call>\n{"name": <function-name>, "arguments": <args-json-object>}', "hermes"],
+  ["[TOOL_CALLS]name[ARGS]{}", "mistral_args"],
+  ["[TOOL_CALLS] [", "mistral"],
+  ["{{- '<|python_tag|>' }}", "llama3"],
+  ['<function=example_function_name>{"example_name": "example_value"}</function>', undefined],
+  ["{{ tools }}", undefined],
+] as const)("%j shows %s", (source, name) => {
+  expect(formatOf({ source, knowsTools: true } as Template)).toBe(name)
+  expect(formatOf({ source, knowsTools: false } as Template)).toBeUndefined()
 })
 
 test("every family has its line", () => {
