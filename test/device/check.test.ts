@@ -34,7 +34,7 @@ test.skipIf(without)(
     for (const each of checked)
       expect(each).toMatchObject({ shapes: SHAPES, equal: SHAPES, result: "equal", words: "" })
     const names: string[] = checked.map((each: { kernel: string }) => each.kernel)
-    const known = [...languageKernels, ...weightKernels].map(({ name }) => name)
+    const known = [...languageKernels, ...weightKernels("dots")].map(({ name }) => name)
     expect(names.slice(0, known.length)).toEqual(known)
     // Of steps: attention for each type of keys and values, one row of an item or several.
     const attention = names.slice(known.length).filter((name) => name.startsWith("attend_"))
@@ -83,7 +83,11 @@ test.skipIf(without)(
 const wordsKernel = languageKernels.find(({ name }) => name === "words")!
 
 test("a kernel is the same on all its shapes, and no two of them are alike", () => {
-  for (const { name, shapes, at } of [...languageKernels, ...weightKernels]) {
+  for (const { name, shapes, at } of [
+    ...languageKernels,
+    ...weightKernels("dots"),
+    ...weightKernels("tiles"),
+  ]) {
     const cases = Array.from({ length: shapes }, (_, shape) => at(shape))
     const texts = cases.map(({ kernel }) => JSON.stringify(kernel))
     expect([name, new Set(texts).size]).toEqual([name, 1])

@@ -13,6 +13,7 @@ import {
   normalized,
 } from "../../src/compiler/targets/gpu/check-cases.ts"
 import { differences, twinOf } from "../../src/compiler/targets/gpu/check-device.ts"
+import { weightKernels } from "../../src/compiler/targets/gpu/check-products.ts"
 import type { Kernel } from "../../src/compiler/targets/gpu/ir/ir.ts"
 import { cudaProfiles, printCuda } from "../../src/compiler/targets/gpu/print/cuda.ts"
 import { addressOf, openDriverLibrary } from "../../src/runtime/ffi.ts"
@@ -24,19 +25,24 @@ afterAll(() => rmSync(scratch, { recursive: true }))
 
 const compilers = { c: "clang", cpp: "g++" } as const
 const answers = (command: string) => spawnSync(command, ["--version"]).status === 0
-const kernels = [...languageKernels.map(({ at }) => at(0)), ...randomCases(4)].map(
-  (each) => each.kernel,
+/** Products on matrix units: groups of 32, of 40 and of 16 columns, with gates and with minimums. */
+const tileKernels = weightKernels("tiles").filter(({ name }) =>
+  /^matrix64_(q4f16_1|q3f16_1|q8f16_1|q6_k|q2_k)_/.test(name),
 )
+const checked = [...languageKernels, ...tileKernels]
+const kernels = [...checked.map(({ at }) => at(0)), ...randomCases(4)].map((each) => each.kernel)
 
 const noClang = isLeftOut(answers(compilers.c))
 const flags = "-O1 -ffp-contract=off -w -nogpulib -S -o /dev/null".split(" ")
 test.skipIf(noClang).each([
-  ["cuda", "-nocudainc --cuda-gpu-arch=sm_70"],
+  ["cuda", "-nocudainc --cuda-gpu-arch=sm_75 -Xclang -target-feature -Xclang +ptx70"],
+  ["cuda", "-nocudainc --cuda-gpu-arch=sm_80 -Xclang -target-feature -Xclang +ptx70"],
   ["hip", "-nogpuinc --offload-arch=gfx90a"],
   ["hip", "-nogpuinc --offload-arch=gfx1030"],
 ])(`the text is %s, without a header: %s${noClang ? " (skipped: no clang)" : ""}`, (kind, more) => {
+  const own = kind === "hip" ? kernels.filter(({ needs }) => !needs.has("matrix")) : kernels
   for (const needs of cudaProfiles) {
-    const input = printCuda(kernels, needs).text
+    const input = printCuda(own, needs).text
     const options = ["-x", kind, "--cuda-device-only", ...more.split(" "), ...flags, "-"]
     const { status, stderr } = spawnSync(compilers.c, options, { input })
     expect({ status, said: stderr.toString() }).toEqual({ status: 0, said: "" })
@@ -94,10 +100,10 @@ test.skipIf(noCompiler)(
     const run = built(kernels)
     const random = randomCases(4)
     for (const [i, { name }] of kernels.entries()) {
-      const shaped = languageKernels[i]
+      const shaped = checked[i]
       const cases = shaped
         ? [0, 7, 19].map((shape) => shaped.at(shape))
-        : [random[i - languageKernels.length]!]
+        : [random[i - checked.length]!]
       for (const each of cases) {
         const expected = twinOf(each)
         for (const order of orders.keys()) {

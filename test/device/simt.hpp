@@ -2,6 +2,7 @@
 // barrier. Fibres run in one order or another, so a barrier that is missing shows; shared memory begins as nonsense; a barrier
 // that not all threads reach ends the run. It stands in for the compiler's builtins of HIP, which g++ has not.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -99,6 +100,32 @@ inline int dot4(int a, int b, int c) {
   return c;
 }
 
+/** Pieces of tiles as each thread brings them to a product: four words, two, and four sums. */
+inline std::vector<std::array<int, 10>> pieces;
+
+struct Sums {
+  int of[4];
+  template <class Four> operator Four() const { return {of[0], of[1], of[2], of[3]}; }
+};
+
+/** Threads 32 by 32, as PTX's `mma.m16n8k32` has it. Every thread of a group must come. */
+inline Sums multiply_tiles(const std::array<int, 10> &own) {
+  if (pieces.size() < threads) pieces.resize(threads);
+  pieces[lane] = own;
+  meet();
+  const unsigned first = lane & ~31u, quad = (lane & 31) >> 2, place = lane & 3;
+  Sums sums = {{own[6], own[7], own[8], own[9]}};
+  for (unsigned i = 0; i < 4; i++)
+    for (unsigned at = 0; at < 4; at++)
+      for (unsigned further = 0; further < 2; further++) {
+        const unsigned column = 2 * place + (i & 1);
+        const int row = pieces[first + 4 * quad + at][(i >> 1) + 2 * further];
+        sums.of[i] = dot4(row, pieces[first + 4 * column + at][4 + further], sums.of[i]);
+      }
+  meet();
+  return sums;
+}
+
 } // namespace simt
 
 #define __HIP__
@@ -118,6 +145,8 @@ inline int dot4(int a, int b, int c) {
 #define __builtin_amdgcn_workgroup_size_z() 1
 #define __builtin_amdgcn_fence(...)
 #define __builtin_amdgcn_s_barrier() simt::meet()
+#define matrix_dot(a0, a1, a2, a3, b0, b1, c0, c1, c2, c3) \
+  simt::multiply_tiles({(int)(a0), (int)(a1), (int)(a2), (int)(a3), (int)(b0), (int)(b1), c0, c1, c2, c3})
 #define __builtin_amdgcn_sdot4(a, b, c, clamp) simt::dot4(a, b, c)
 
 // A program without shared arrays has the section all the same.

@@ -119,7 +119,9 @@ function kernelsFor(name: GpuKind, language: string): Target {
     mostBlocks,
     check: async (id, milliseconds) => {
       const { checkDevice, checkedKernels } = await import("./gpu/check.ts")
-      return checkDevice({ kind: name, id }, milliseconds, checkedKernels(ofGpus.sums))
+      const { printers } = await import("./gpu/printers.ts")
+      const kernels = checkedKernels(ofGpus.sums, printers[name].units)
+      return checkDevice({ kind: name, id }, milliseconds, kernels)
     },
     library,
     lacks: async () => undefined,

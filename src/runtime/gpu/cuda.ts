@@ -187,6 +187,7 @@ class CudaDevice implements GpuDevice {
       operandBytes: 4096,
       subgroup: Number(features.subgroup_size),
       dot4: true,
+      matrix: Number(features.compute_capability) >= 8,
       fma: true,
       division: true,
       float64: true,

@@ -68,6 +68,8 @@ export interface GpuTraits {
   subgroup: number
   /** Has an instruction for the products of four bytes, or spells it well. */
   dot4: boolean
+  /** Multiplies tiles of [16, 32] and [32, 8] bytes in one instruction. */
+  matrix: boolean
   /** Its instruction for a * b + c rounds once. */
   fma: boolean
   /** Division and square root are correctly rounded. */

@@ -175,7 +175,7 @@ const rows = record<TapeRows>({ place: count, at: count, stride: count })
 const tapeShape = record<Tape>({
   profiles: listOf(
     record<Profile>({
-      needs: listOf(oneOf(["dot4", "fma", "division", "float64"] satisfies Need[])),
+      needs: listOf(oneOf(["dot4", "fma", "division", "float64", "matrix"] satisfies Need[])),
       modules: listOf(record<Profile["modules"][number]>({ at: count, bytes: count })),
     }),
   ),

@@ -225,6 +225,7 @@ class OpenclDevice implements GpuDevice {
       operandBytes: Number(this.#ask(MOST_ARGUMENT_BYTES)) >> 1, // a buffer takes 16 here, and is counted as 8
       subgroup: 0, // known of a kernel, once that is built, and not of a device
       dot4: features.int8_dot === true,
+      matrix: false,
       fma: true, // the language's own rounds once, whatever the device has
       division: isRounded,
       float64: this.#ask(DOUBLE_CONFIG) !== 0n,

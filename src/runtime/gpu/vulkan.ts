@@ -343,6 +343,7 @@ class Device implements GpuDevice {
       operandBytes: Number(features.operand_bytes),
       subgroup: features.subgroup_arithmetic === true ? Number(features.subgroup_size) : 0,
       dot4,
+      matrix: false,
       fma: false, // until it is known
       division: false,
       float64: features.f64_arithmetic === true,

@@ -18,6 +18,7 @@ import { mulberry32 } from "./check-random.ts"
 import { elementBytes, type Kernel } from "./ir/ir.ts"
 import { matmulChoices } from "./kernels/matmul.ts"
 import { packOf } from "./kernels/pack.ts"
+import type { Units } from "./kernels/tiles.ts"
 import type { Binding } from "./launch.ts"
 import { type PartName, strideOf, weightLayout } from "./layout.ts"
 
@@ -162,10 +163,16 @@ function productPlan(
 }
 
 /** @param choice which of those that rows choose among; each takes any number of rows */
-function productCase(codec: CodecName, number: number, choice: number, shape: number): ShapedCase {
+function productCase(
+  codec: CodecName,
+  number: number,
+  choice: number,
+  units: Units,
+  shape: number,
+): ShapedCase {
   const [rows, columns, outputs] = sizes[shape]!
   const { plan, step } = productPlan(codec, [columns, outputs], number)
-  const { kernel, operands, groups } = matmulChoices(plan, step)[choice]!.launches[0]!
+  const { kernel, operands, groups } = matmulChoices(plan, step, units)[choice]!.launches[0]!
   const next = mulberry32(1000 * shape + number)
   const parameters = plan.parameters.map((parameter) => randomParts(parameter, next))
   const bytesFor = (binding: Exclude<Binding, number>): Uint8Array => {
@@ -193,12 +200,13 @@ function productCase(codec: CodecName, number: number, choice: number, shape: nu
 }
 
 /** Of each codec one or four rows at a time, two or eight, and tiles. */
-const productKernels: readonly CheckedKernel[] = codecs.flatMap((codec, number) =>
-  [number % 2, 2 + (number % 2), 4].map((choice) => {
-    const at = (shape: number) => productCase(codec, number, choice, shape)
-    return { name: at(0).kernel.name, profiles: "first" as const, shapes: SHAPES, at }
-  }),
-)
+const productKernels = (units: Units): CheckedKernel[] =>
+  codecs.flatMap((codec, number) =>
+    [number % 2, 2 + (number % 2), 4].map((choice) => {
+      const at = (shape: number) => productCase(codec, number, choice, units, shape)
+      return { name: at(0).kernel.name, profiles: "first" as const, shapes: SHAPES, at }
+    }),
+  )
 
 // ------------------------------------------------------------------ packing
 
@@ -246,4 +254,6 @@ const packKernels: readonly CheckedKernel[] = [
   return { name: at(0).kernel.name, profiles: "first" as const, shapes: SHAPES, at }
 })
 
-export const weightKernels: readonly CheckedKernel[] = [...packKernels, ...productKernels]
+export function weightKernels(units: Units): CheckedKernel[] {
+  return [...packKernels, ...productKernels(units)]
+}

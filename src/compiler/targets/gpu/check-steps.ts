@@ -271,7 +271,7 @@ class Play {
   #pairs = new Memory(0)
 
   constructor(plan: Plan) {
-    const { tape, kernels } = tapeOf(plan)
+    const { tape, kernels } = tapeOf(plan, "dots")
     const { vocabulary, hidden } = plan.shapes
     const all: ProgramLimits = { ...limits, blocks: plan.groups.map(() => BLOCKS) }
     this.#tape = tape

@@ -7,6 +7,7 @@ import type { SumOrder } from "../../plan.ts"
 import { type CheckedKernel, languageKernels, type ShapedCase } from "./check-cases.ts"
 import { weightKernels } from "./check-products.ts"
 import { stepKernels } from "./check-steps.ts"
+import type { Units } from "./kernels/tiles.ts"
 
 export interface CheckOpening {
   kind: GpuKind
@@ -38,9 +39,9 @@ const MAX_LOST = 3
 const GONE = "the driver's process is gone"
 
 /** All that there are: the language, each codec's, and those of steps. @param sums as the target's plans have them */
-export function* checkedKernels(sums: SumOrder): Generator<CheckedKernel> {
+export function* checkedKernels(sums: SumOrder, units: Units): Generator<CheckedKernel> {
   yield* languageKernels
-  yield* weightKernels
+  yield* weightKernels(units)
   yield* stepKernels(sums)
 }
 

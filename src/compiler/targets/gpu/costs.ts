@@ -7,6 +7,7 @@ import { groupsOf, stepLaunches, type TapeStep } from "../../../runtime/gpu/tape
 import { parameterBytes } from "../../../runtime/manifest.ts"
 import type { Plan, Step } from "../../plan.ts"
 import { weightLayout } from "./layout.ts"
+import { printers } from "./printers.ts"
 import { tapeOf } from "./tape-of.ts"
 
 interface StepCosts {
@@ -54,7 +55,7 @@ const submitted: Record<GpuKind, (pieces: number) => string> = {
 
 /** For people. */
 export function costLines(plan: Plan, kind: GpuKind): [name: string, value: string][] {
-  const { steps } = tapeOf(plan).tape
+  const { steps } = tapeOf(plan, printers[kind].units).tape
   const [near, far] = (["one span", "all"] as const).map((sees) => decodeCosts(plan, steps, sees))
   const { submissions, waits, read, weights } = far!
   const both = (of: "launches" | "ofLayer") =>

@@ -6,6 +6,7 @@ import { readFile, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { promisify } from "node:util"
 import { problem } from "../../../errors.ts"
+import type { Need } from "../../../runtime/gpu/tape.ts"
 import { withScratch } from "../../../runtime/scratch.ts"
 import type { Lack } from "../target.ts"
 
@@ -14,17 +15,19 @@ const execute = promisify(execFile)
 interface CudaCompiler {
   command: string
   version: string
-  flags: readonly string[]
+  flags: (architecture: 75 | 80) => string[]
 }
 
 /** The best first. Sums and products stay apart, and nothing is relaxed (print/cuda.ts). */
 const known = {
-  nvcc: ["-ptx", "-arch=compute_75", "-fmad=false"],
-  clang: [
-    ..."-x cuda --cuda-device-only -nocudainc -nogpulib --cuda-gpu-arch=sm_75".split(" "),
+  nvcc: (architecture) => ["-ptx", `-arch=compute_${architecture}`, "-fmad=false"],
+  // Left alone, it writes PTX of the version that first knew the devices, which had no tiles of bytes.
+  clang: (architecture) => [
+    ..."-x cuda --cuda-device-only -nocudainc -nogpulib".split(" "),
+    ...`--cuda-gpu-arch=sm_${architecture} -Xclang -target-feature -Xclang +ptx70`.split(" "),
     ..."-O2 -ffp-contract=off -w -S".split(" "),
   ],
-}
+} satisfies Record<string, (architecture: 75 | 80) => string[]>
 
 async function findCudaCompiler(): Promise<CudaCompiler | undefined> {
   for (const [command, flags] of Object.entries(known)) {
@@ -54,16 +57,21 @@ export async function describeCudaCompiler(): Promise<string> {
 }
 
 /**
+ * @param needs "matrix" is what devices have from Ampere on
  * @param signal ends the compiler
  * @throws `cuda_compiler_missing`; `compiler_failed` in the compiler's own words
  */
-export async function compileCuda(text: Uint8Array, signal?: AbortSignal): Promise<Uint8Array> {
+export async function compileCuda(
+  text: Uint8Array,
+  needs: readonly Need[],
+  signal?: AbortSignal,
+): Promise<Uint8Array> {
   const compiler = await findCudaCompiler()
   if (!compiler) throw problem("cuda_compiler_missing", { looked: Object.keys(known).join(", ") })
   return withScratch("sinter-cuda", async ({ folder }) => {
     const [source, ptx] = [join(folder, "kernels.cu"), join(folder, "kernels.ptx")]
     await writeFile(source, text)
-    const parameters = [...compiler.flags, "-o", ptx, source]
+    const parameters = [...compiler.flags(needs.includes("matrix") ? 80 : 75), "-o", ptx, source]
     try {
       await execute(compiler.command, parameters, { signal, maxBuffer: 16 << 20 })
     } catch (error) {

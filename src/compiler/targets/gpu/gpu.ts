@@ -36,7 +36,7 @@ export async function prepareGpu(plan: Plan, target: GpuKind): Promise<Build> {
     throw problem("target_lacks", { target, model: `experts (${plan.architecture})` })
   if (plan.steps.some(({ op }) => op === "headMatmul"))
     throw problem("target_lacks", { target, model: `latent attention (${plan.architecture})` })
-  const unprinted = tapeOf(plan)
+  const unprinted = tapeOf(plan, printers[target].units)
   const { tape, kernels } = unprinted
   const made = [JSON.stringify(tape), JSON.stringify(kernels, replaceSets), printersHash()]
   const manifest = manifestOf(plan, {
@@ -77,7 +77,7 @@ async function print(
     codes = printed.kernels
     const { compile } = printer
     const made = compile
-      ? await Promise.all(printed.modules.map((module) => compile(module, signal)))
+      ? await Promise.all(printed.modules.map((module) => compile(module, needs, signal)))
       : printed.modules
     modules.push(...made)
     const places = made.map(({ length: bytes }) => {

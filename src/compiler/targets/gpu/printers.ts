@@ -6,16 +6,23 @@ import type { Need } from "../../../runtime/gpu/tape.ts"
 import { compileCuda } from "./cuda-compiler.ts"
 import { checkKernel } from "./ir/check.ts"
 import { type Kernel, sharedBytes } from "./ir/ir.ts"
+import type { Units } from "./kernels/tiles.ts"
 import { printCuda } from "./print/cuda.ts"
 import { openclProfiles, printOpencl } from "./print/opencl.ts"
 import { printSpirv, spirvProfiles } from "./print/spirv.ts"
 
 export interface Printer {
+  /** What products of codes are written for. */
+  units: Units
   profiles: readonly (readonly Need[])[]
   /** @throws Error naming a kernel that is not well formed */
   print(kernels: readonly Kernel[], needs: readonly Need[]): Printed
   /** What a device is handed is made of a module by a compiler of this machine's; absent: the module is it. */
-  compile?: (module: Uint8Array, signal?: AbortSignal) => Promise<Uint8Array>
+  compile?: (
+    module: Uint8Array,
+    needs: readonly Need[],
+    signal?: AbortSignal,
+  ) => Promise<Uint8Array>
 }
 
 interface Printed {
@@ -26,7 +33,8 @@ interface Printed {
 
 export const printers: Record<GpuKind, Printer> = {
   cuda: {
-    profiles: [[]], // all devices that are served have all of it
+    units: "tiles",
+    profiles: [["matrix"], []],
     print(kernels) {
       checkOnce(kernels)
       const { text, kernels: codes } = printCuda(kernels, ["dot4"])
@@ -35,6 +43,7 @@ export const printers: Record<GpuKind, Printer> = {
     compile: compileCuda,
   },
   vulkan: {
+    units: "dots",
     profiles: spirvProfiles,
     print(kernels, needs) {
       checkOnce(kernels)
@@ -45,6 +54,7 @@ export const printers: Record<GpuKind, Printer> = {
     },
   },
   opencl: {
+    units: "dots",
     profiles: openclProfiles,
     print(kernels, needs) {
       checkOnce(kernels)

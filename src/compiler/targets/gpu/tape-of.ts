@@ -21,6 +21,7 @@ import { matmulChoices } from "./kernels/matmul.ts"
 import { packOf } from "./kernels/pack.ts"
 import { rowLaunches } from "./kernels/rows.ts"
 import { samplerLaunches } from "./kernels/sampler.ts"
+import type { Units } from "./kernels/tiles.ts"
 import type { Binding, Choice, Groups } from "./launch.ts"
 import { strideOf, weightLayout } from "./layout.ts"
 
@@ -30,8 +31,9 @@ export interface Unprinted {
   kernels: readonly Kernel[]
 }
 
-export function tapeOf(plan: Plan): Unprinted {
-  const maker = new TapeMaker(plan)
+/** @param units what the devices of the target multiply codes with */
+export function tapeOf(plan: Plan, units: Units): Unprinted {
+  const maker = new TapeMaker(plan, units)
   const steps = runs(plan.steps).map((run) => maker.step(run))
   steps.push(maker.draw())
   return {
@@ -51,6 +53,7 @@ export function tapeOf(plan: Plan): Unprinted {
 
 class TapeMaker {
   readonly #plan: Plan
+  readonly #units: Units
   readonly places: PlaceSize[] = []
   readonly regions: Region[] = []
   readonly kernels: Kernel[] = []
@@ -58,8 +61,9 @@ class TapeMaker {
   readonly #known = new Map<string, number>() // kernels and regions as text
   readonly #numbers = new Map<Kernel, number>()
 
-  constructor(plan: Plan) {
+  constructor(plan: Plan, units: Units) {
     this.#plan = plan
+    this.#units = units
     for (const [id, { capacity, columns, dtype }] of plan.buffers.entries()) {
       const bytes = strideOf({ columns, dtype }) * (dtype === "i8" ? 1 : 4)
       this.#place(`b${id}`, capacity === "tokens" ? { perToken: bytes } : { perRow: bytes })
@@ -85,7 +89,7 @@ class TapeMaker {
     const plan = this.#plan
     const [step] = steps as [Step]
     if (step.op === "matmul")
-      return matmulChoices(plan, step).map(({ most, launches }: Choice) => ({
+      return matmulChoices(plan, step, this.#units).map(({ most, launches }: Choice) => ({
         ...(most === undefined ? {} : { most }),
         launches: this.launches(launches),
       }))

@@ -7,13 +7,16 @@ import {
   type Binary,
   type Element,
   type Expression,
+  type Four,
   type Id,
   type Kernel,
+  type KernelNeed,
   loaded,
   type Memory,
   type Operand,
   type SharedArray,
   type Statement,
+  type Two,
   type Type,
   type Unary,
 } from "./ir.ts"
@@ -265,7 +268,7 @@ export class Builder {
   readonly #name: string
   readonly #operands: Operand[] = []
   readonly #shared: SharedArray[] = []
-  readonly #needs = new Set<"dot4" | "subgroups">()
+  readonly #needs = new Set<KernelNeed>()
   readonly #names = new Map<Id, string>()
   #ids = 0
   #body: Statement[] = []
@@ -373,6 +376,22 @@ export class Builder {
     const id = this.#define()
     this.#write({ kind: "subgroupSum", id, value: value.expression })
     return new Value({ kind: "value", type: value.type, id })
+  }
+
+  /** `c` and the product of two tiles of signed bytes, of which each thread has what ir.ts says. */
+  matrixDot(a: Four<Value>, b: Two<Value>, c: Four<Value>): Four<Value> {
+    this.#needs.add("matrix")
+    const ids = c.map(() => this.#define()) as unknown as Four<Id>
+    const expressions = (values: readonly Value[]) => values.map(({ expression }) => expression)
+    this.#write({
+      kind: "matrixDot",
+      ids,
+      a: expressions(a) as unknown as Four<Expression>,
+      b: expressions(b) as unknown as Two<Expression>,
+      c: expressions(c) as unknown as Four<Expression>,
+    })
+    const value = (id: Id) => new Value({ kind: "value", type: "i32", id })
+    return [value(ids[0]), value(ids[1]), value(ids[2]), value(ids[3])]
   }
 
   finish(): Kernel {

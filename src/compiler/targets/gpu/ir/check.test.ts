@@ -26,7 +26,8 @@ test("every kernel that plans become is well formed", () => {
     const [kv, shape] = [kvs[i % kvs.length]!, shapes[i % shapes.length]!]
     const activations = format === "q4f32_1" ? "float" : "int8"
     const options = { format, kv, activations, sums: { parts: 8, span: 256 } } as const
-    for (const kernel of tapeOf(compile(smallGraph(shape), options)).kernels) checkKernel(kernel)
+    for (const kernel of tapeOf(compile(smallGraph(shape), options), "tiles").kernels)
+      checkKernel(kernel)
   }
 })
 
@@ -190,6 +191,15 @@ test("barriers stand where all threads come, and under no condition", () => {
   expect(check((k) => k.if(k.lane.lt(32), () => void k.subgroupSum(k.lane)))).toThrow(
     "not all threads of a subgroup may come to this sum",
   )
+  const tiles = (k: Builder) => {
+    const [word, sum] = [u32(1), i32(0)]
+    k.matrixDot([word, word, word, word], [word, word], [sum, sum, sum, sum])
+  }
+  check(tiles)()
+  expect(check((k) => k.if(k.lane.lt(32), () => tiles(k)))).toThrow(
+    "not all threads of a subgroup may come to this product",
+  )
+  expect(() => checkKernel(kernel("small", 48, tiles))).toThrow("32 threads multiply tiles")
   const summed = check((k) => {
     const sum = k.subgroupSum(u32(1))
     k.for(0, sum, 1, () => k.barrier())

@@ -9,7 +9,9 @@ import {
   elementBytes,
   type Id,
   type Kernel,
+  type KernelNeed,
   loaded,
+  MATRIX_THREADS,
   type Memory,
   type Statement,
   sharedBytes,
@@ -231,6 +233,18 @@ class Checker {
           define(statement.id, { kind: "value", type, isUniform: this.#isAlone })
           break
         }
+        case "matrixDot": {
+          this.#need("matrix")
+          if (this.#kernel.threads % MATRIX_THREADS !== 0)
+            this.#refuse(`${MATRIX_THREADS} threads multiply tiles, not a part of them`)
+          for (const words of [statement.a, statement.b])
+            for (const word of words) this.#typed(word, "u32")
+          for (const sum of statement.c) this.#typed(sum, "i32")
+          if (!isUniform) misplaced("not all threads of a subgroup may come to this product")
+          for (const id of statement.ids)
+            define(id, { kind: "value", type: "i32", isUniform: false })
+          break
+        }
       }
     }
     for (const id of own) this.#defined.delete(id)
@@ -256,7 +270,7 @@ class Checker {
     return this.#kernel.names.get(id) ?? `id ${id}`
   }
 
-  #need(need: "dot4" | "subgroups"): void {
+  #need(need: KernelNeed): void {
     if (!this.#kernel.needs.has(need)) this.#refuse(`the kernel does not say that it needs ${need}`)
   }
 

@@ -105,7 +105,7 @@ export type Statement =
   | { kind: "assign"; id: Id; value: Expression }
   | { kind: "load"; id: Id; memory: Memory; index: Expression }
   /** Four neighbours of a buffer of 32-bit elements, the first at 4 * index: 16 bytes that are aligned. */
-  | { kind: "loadFour"; ids: readonly [Id, Id, Id, Id]; memory: Memory; index: Expression }
+  | { kind: "loadFour"; ids: Four<Id>; memory: Memory; index: Expression }
   | { kind: "store"; memory: Memory; index: Expression; value: Expression }
   /** Adds to an element of a shared array of whole numbers, in whatever order threads come; wraps. */
   | { kind: "atomicAdd"; memory: Memory; index: Expression; value: Expression }
@@ -127,6 +127,28 @@ export type Statement =
   | { kind: "barrier" }
   /** Of whole numbers: the sum, over the threads of the lane's subgroup; all of them come here. */
   | { kind: "subgroupSum"; id: Id; value: Expression }
+  /**
+   * The 32 threads of a subgroup multiply tiles of signed bytes, [16, 32] and [32, 8], and add the product to one of i32; all of
+   * them come here, and each brings and gets pieces of the tiles, which lie as in PTX (`mma.m16n8k32` of its section on
+   * integer matrices). Thread 4q + p of them has, all as words of four bytes:
+   *   a    columns 4p … 4p + 3 of rows q and q + 8, then 16 more columns on in the same rows
+   *   b    rows 4p … 4p + 3 of column q, then those 16 further down
+   *   c    columns 2p and 2p + 1 of row q, then of row q + 8: what is added to, and so lies the result
+   * Sums wrap.
+   */
+  | {
+      kind: "matrixDot"
+      ids: Four<Id>
+      a: Four<Expression>
+      b: Two<Expression>
+      c: Four<Expression>
+    }
+
+/** Threads that multiply tiles together. */
+export const MATRIX_THREADS = 32
+
+export type Two<T> = readonly [T, T]
+export type Four<T> = readonly [T, T, T, T]
 
 /** What a dispatch hands a kernel. */
 export type Operand =
@@ -143,6 +165,9 @@ export interface SharedArray {
   length: number
 }
 
+/** What not every device can do, and not every printer has words for. */
+export type KernelNeed = "dot4" | "subgroups" | "matrix"
+
 export interface Kernel {
   name: string
   /** In a group, along one axis. */
@@ -151,7 +176,7 @@ export interface Kernel {
   shared: readonly SharedArray[]
   body: readonly Statement[]
   /** What a device must be able to do. */
-  needs: ReadonlySet<"dot4" | "subgroups">
+  needs: ReadonlySet<KernelNeed>
   /** How many ids there are: they are the numbers below it. */
   ids: number
   /** Of ids, what kernels' writers call them: for whoever reads a printed kernel. */

@@ -202,6 +202,33 @@ export function dotLanes(
   }
 }
 
+/**
+ * Tiles of bytes, whose pieces lie with 32 lanes from one on as ir.ts says (`matrixDot`), as whole tiles: so every product is
+ * that of a row and a column.
+ */
+export function multiplyTiles(
+  outs: readonly Column[],
+  a: readonly Column[],
+  b: readonly Column[],
+  c: readonly Column[],
+  from: number,
+): void {
+  const byteOf = (words: readonly Column[], word: number, lane: number, byte: number) =>
+    (words[word]![from + lane]! << (24 - 8 * byte)) >> 24
+  /** Element (row, k) of the one and (k, column) of the other: bytes of a word of some lane. */
+  const left = (row: number, k: number) =>
+    byteOf(a, (row >> 3) + 2 * (k >> 4), 4 * (row & 7) + ((k & 15) >> 2), k & 3)
+  const right = (k: number, column: number) =>
+    byteOf(b, k >> 4, 4 * column + ((k & 15) >> 2), k & 3)
+  for (let row = 0; row < 16; row++)
+    for (let column = 0; column < 8; column++) {
+      const [place, lane] = [2 * (row >> 3) + (column & 1), 4 * (row & 7) + (column >> 1)]
+      let sum = c[place]![from + lane]!
+      for (let k = 0; k < 32; k++) sum += left(row, k) * right(k, column)
+      outs[place]![from + lane] = sum
+    }
+}
+
 /** The first lane whose number is not at least `from` and below `to`. */
 export function laneOutside(
   column: Column,

@@ -59,9 +59,11 @@ test("all kinds of statements are printed", () => {
     bins.atomicAdd(2, -3)
     k.subgroupSum(k.dot4(k.lane, k.lane, 1))
     k.for(0, 9, 1, () => {})
+    const zero = i32(0)
+    k.matrixDot([k.lane, k.lane, k.lane, k.lane], [k.lane, k.lane], [zero, zero, zero, i32(1)])
   })
   expect(printKernel(all)).toBe(`kernel all of 32 threads
-needs dot4, subgroups
+needs dot4, subgroups, matrix
   readwrite u32 "a b"[]
   shared i32 bins[4]
     0  v1, v2, v3, v4 = four "a b"[lane]
@@ -69,6 +71,7 @@ needs dot4, subgroups
     2  v5 = subgroup sum of dot4(lane, lane, 1)
     3  for v6 from 0 below 9 {
        }
+    4  v7, v8, v9, v10 = matrix dot of (lane, lane, lane, lane) and (lane, lane) onto (0, 0, 0, 1)
 `)
 })
 

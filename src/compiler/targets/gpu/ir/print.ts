@@ -106,6 +106,13 @@ class KernelText {
         return "barrier"
       case "subgroupSum":
         return `${this.#name(statement.id)} = subgroup sum of ${this.#text(statement.value)}`
+      case "matrixDot": {
+        const { ids, a, b, c } = statement
+        const list = (words: readonly Expression[]) =>
+          words.map((word) => this.#text(word)).join(", ")
+        const names = ids.map((id) => this.#name(id)).join(", ")
+        return `${names} = matrix dot of (${list(a)}) and (${list(b)}) onto (${list(c)})`
+      }
     }
   }
 

@@ -6,7 +6,7 @@ import { uniform } from "../../../../../test/random.ts"
 import { rounding } from "../../../../runtime/dtype.ts"
 import { fma as fmaOf } from "../../reference/arithmetic.ts"
 import { type Builder, fma, i32, kernel, select, u32, type Value } from "./builder.ts"
-import type { Access, Element, Kernel } from "./ir.ts"
+import type { Access, Element, Four, Kernel } from "./ir.ts"
 import { Memory, type Order, runKernel } from "./run.ts"
 
 const orders: readonly Order[] = ["forward", "backward", "shuffled"]
@@ -265,6 +265,32 @@ test("atomic additions and subgroups' sums are of all their lanes", () => {
     runKernel(k, [out], one, { order, subgroup: 16 })
     const bins = [0, 1, 2, 3, 4, 5, 6, 7].map((bin) => 8 * bin + 8 * 28)
     expect(Array.from(out.u32())).toEqual([...bins, 120, 376, 632, 888])
+  }
+})
+
+/** Tiles of ones, but for a 3 in the second byte of lane 6's first word of `a`. */
+const multiplies = (k: Builder) => {
+  const ones = u32(0x01010101)
+  const other = select(k.lane.rem(32).eq(6), u32(0x01010301), ones)
+  const sums = [0, 0, 0, 0].map((_, i) => k.lane.mul(10).add(i).bits("i32"))
+  return k.matrixDot([other, ones, ones, ones], [ones, ones], sums as unknown as Four<Value>)
+}
+
+test("tiles are multiplied by 32 lanes, the pieces of each where they belong", () => {
+  const k = kernel("tiles", 64, (k) => {
+    const out = k.buffer("out", "i32", "write")
+    for (const [i, sum] of multiplies(k).entries()) out.store(k.lane.mul(4).add(i), sum)
+  })
+  for (const order of orders) {
+    const out = new Memory(64 * 16)
+    runKernel(k, [out], one, { order })
+    // Lane 6 has row 1 of `a`: two more in all columns of that row, which lanes 4 to 7 have first.
+    const more = (lane: number, i: number) => ((lane % 32) >> 2 === 1 && i < 2 ? 2 : 0)
+    const expected = Array.from({ length: 256 }, (_, at) => {
+      const [lane, i] = [at >> 2, at & 3]
+      return 10 * lane + i + 32 + more(lane, i)
+    })
+    expect(Array.from(out.i32())).toEqual(expected)
   }
 })
 
@@ -529,6 +555,10 @@ test("a barrier that not all lanes reach is refused", () => {
   expect(attempt((k) => k.if(k.lane.lt(4), () => void k.subgroupSum(k.lane)))).toThrow(
     "lane 4 of group 0 0 0: its subgroup sums without it",
   )
+  const parted = kernel("parted", 32, (k) => k.if(k.lane.ne(9), () => void multiplies(k)))
+  expect(() => runKernel(parted, [], one)).toThrow("lane 9 of group 0 0 0: its subgroup multiplies")
+  const small = kernel("small", 32, (k) => void multiplies(k))
+  expect(() => runKernel(small, [], one, { subgroup: 16 })).toThrow("it has a subgroup of 16")
 })
 
 test("buffers are used as they were named", () => {

@@ -11,6 +11,7 @@ import {
   type Id,
   type Kernel,
   loaded,
+  MATRIX_THREADS,
   type Memory as MemoryName,
   type Statement,
   type Type,
@@ -23,6 +24,7 @@ import {
   fmaLanes,
   type Lanes,
   laneOutside,
+  multiplyTiles,
   newColumn,
   sameBits,
   selectLanes,
@@ -292,6 +294,8 @@ class CompiledKernel {
         }
       case "subgroupSum":
         return this.#subgroupSum(statement, refuse)
+      case "matrixDot":
+        return this.#matrixDot(statement, refuse)
     }
   }
 
@@ -359,6 +363,23 @@ class CompiledKernel {
         for (let lane = from; lane < to; lane++) sum = (sum + value.column[lane]!) | 0
         out.fill(sum, from, to)
       }
+    }
+  }
+
+  #matrixDot({ ids, ...given }: Statement & { kind: "matrixDot" }, refuse: Refuse): Step {
+    const sources = (words: readonly Expression[]) =>
+      words.map((word) => this.#source(word, refuse))
+    const [a, b, c] = [sources(given.a), sources(given.b), sources(given.c)]
+    const outs = ids.map((id) => this.#define(id, "i32"))
+    return (active) => {
+      for (const { fill } of [...a, ...b, ...c]) fill?.(active)
+      const { threads } = this.#kernel
+      if (this.#subgroup !== MATRIX_THREADS) refuse(0, `it has a subgroup of ${this.#subgroup}`)
+      if (active.count < threads)
+        refuse(absent(active, threads), "its subgroup multiplies tiles without it")
+      const columns = (sources: readonly Source[]) => sources.map(({ column }) => column)
+      for (let from = 0; from < threads; from += MATRIX_THREADS)
+        multiplyTiles(outs, columns(a), columns(b), columns(c), from)
     }
   }
 

@@ -27,6 +27,7 @@ import { Memory, runKernel } from "../ir/run.ts"
 import type { Binding, Choice } from "../launch.ts"
 import { strideOf } from "../layout.ts"
 import { matmulChoices } from "./matmul.ts"
+import type { Units } from "./tiles.ts"
 
 const { fround } = Math
 type Matmul = Extract<Step, { op: "matmul" }>
@@ -111,8 +112,8 @@ class Case {
     } as unknown as Plan
   }
 
-  choices(): Choice[] {
-    return matmulChoices(this.#plan, this.#step)
+  choices(units: Units = "dots"): Choice[] {
+    return matmulChoices(this.#plan, this.#step, units)
   }
 
   /** The bits that a choice makes, and those that the reference makes of the same. */
@@ -218,7 +219,8 @@ function rowsFor({ launches }: Choice): number {
 
 function expectEqualBits(product: Product, rows = rowsFor): void {
   const own = new Case(product)
-  for (const choice of own.choices()) {
+  const choices = product.input === "int8" ? [own.choices("tiles").at(-1)!] : []
+  for (const choice of [...own.choices(), ...choices]) {
     const { computed, expected } = own.run(choice, rows(choice))
     expect(computed, choice.launches[0]!.kernel.name).toEqual(expected)
   }

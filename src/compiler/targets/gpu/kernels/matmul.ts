@@ -14,7 +14,7 @@ import {
   type ProductEnd,
   type ProductKind,
 } from "./products.ts"
-import { TILE_COLUMNS, tileProduct } from "./tiles.ts"
+import { TILE_COLUMNS, tileProduct, type Units } from "./tiles.ts"
 import { weightBindings } from "./weights.ts"
 
 const [few, tile] = [once(fewProduct), once(tileProduct)]
@@ -32,7 +32,8 @@ const FEW: readonly { most: number; rows: FewRows }[] = [
   { most: 64, rows: 8 },
 ]
 
-export function matmulChoices(plan: Plan, step: Matmul): Choice[] {
+/** @param units what the device multiplies codes with */
+export function matmulChoices(plan: Plan, step: Matmul, units: Units): Choice[] {
   if (step.parts !== PARTS) throw new Error(`internal: a product in ${step.parts} parts`)
   const kind = kindOf(plan, step)
   const operands = operandsOf(plan, step)
@@ -43,9 +44,10 @@ export function matmulChoices(plan: Plan, step: Matmul): Choice[] {
   }
   // Groups of unpacked floats leave no room in shared memory for the larger tile.
   const tileRows = kind.input !== "int8" && isGroupCodec(kind.codec) ? 32 : 64
+  const tileUnits = kind.input === "int8" ? units : "dots"
   return [
     ...FEW.map(({ most, rows }) => choice(most, few(kind, rows), PANEL, rows)),
-    choice(undefined, tile(kind, tileRows), TILE_COLUMNS / halvesOf(kind), tileRows),
+    choice(undefined, tile(kind, tileRows, tileUnits), TILE_COLUMNS / halvesOf(kind), tileRows),
   ]
 }
 

@@ -1,6 +1,7 @@
 // Products of many rows with a matrix, in tiles of 64 columns of the output and 32 or 64 rows: some columns of both sides come
-// to shared memory, and 16 times 16 threads each make 4 columns of 2 or 4 rows of it. Sums are those of products.ts: the
-// parts of each element follow one another, and join their tree as soon as both of its sides are there.
+// to shared memory, and 256 threads each make 4 columns of 2 or 4 rows of it. Sums are those of products.ts: the parts of
+// each element follow one another, and join their tree as soon as both of its sides are there. Where a device multiplies tiles
+// of bytes, 32 threads do so together, a group of columns at a time: those sums are whole numbers, so the bits are the same.
 
 import type { GroupCodecName } from "../../../../runtime/format.ts"
 import {
@@ -15,7 +16,7 @@ import {
   type Value,
   type Variable,
 } from "../ir/builder.ts"
-import type { Kernel } from "../ir/ir.ts"
+import { type Kernel, MATRIX_THREADS } from "../ir/ir.ts"
 import { codingOf } from "../layout.ts"
 import {
   finish,
@@ -46,9 +47,43 @@ import {
 export const TILE_COLUMNS = 64
 type TileRows = 32 | 64
 
-/** Threads stand in a square, and take every 16th column and every 16th row. */
+/** Threads along a side of a square. */
 const SIDE = 16
 const ACROSS = TILE_COLUMNS / SIDE
+
+/** Threads stand in a square, and take every 16th column and every 16th row. */
+function placesInSquare(k: Builder, rows: TileRows): Places {
+  const every = (count: number) => Array.from({ length: count / SIDE }, (_, i) => i * SIDE)
+  return {
+    down: { first: k.let(k.lane.div(SIDE)), offsets: every(rows) },
+    across: { first: k.let(k.lane.rem(SIDE)), offsets: every(TILE_COLUMNS) },
+  }
+}
+
+/**
+ * Each 32 threads have two tiles of 16 rows below each other, times two of 8 columns: in the left half of the columns and in the
+ * right one, where the rows lie that belong to gates. Within them a thread has what `matrixDot` gives it.
+ */
+function placesInTiles(k: Builder): Places {
+  const { quad, place, rows, columns } = pieceOf(k)
+  return {
+    down: { first: k.let(rows.add(quad)), offsets: [0, 8, 16, 24] },
+    across: { first: k.let(columns.add(place.mul(2))), offsets: [0, 1, 32, 33] },
+  }
+}
+
+/** Thread 4 * quad + place of 32, and the first row and column that those have. */
+function pieceOf(k: Builder) {
+  const [thread, team] = [k.lane.rem(MATRIX_THREADS), k.lane.div(MATRIX_THREADS)]
+  return {
+    quad: k.let(thread.div(4)),
+    place: k.let(thread.rem(4)),
+    rows: team.div(4).mul(32),
+    columns: team.rem(4).mul(8),
+  }
+}
+
+type Places = Pick<Tile, "down" | "across">
 
 /** Words of four codes of a row, or floats, that are in shared memory at once, where a block has no more. */
 const STAGED_WORDS = 16
@@ -65,16 +100,27 @@ interface Tile {
   matrixRow: (c: Value) => Value
   /** Of this thread, [its rows][its columns]. */
   totals: Variable[][]
-  /** Numbers in the tile of its first row and its first column. */
-  down: Value
-  across: Value
+  /** Their numbers in the tile. */
+  down: Spread
+  across: Spread
+  /** What multiplies codes: dots of four, or tiles of them, in which 32 threads work together. */
+  units: Units
 }
 
-/** Groups: [64 rows of the matrix each, `rows` rows of the input each]. */
-export function tileProduct(kind: ProductKind, rows: TileRows): Kernel {
+export type Units = "dots" | "tiles"
+
+/** The first of some numbers, and how far from it each is. */
+interface Spread {
+  first: Value
+  offsets: readonly number[]
+}
+
+/** Groups: [64 rows of the matrix each, `rows` rows of the input each]. @param units "tiles" only for 64 rows of codes */
+export function tileProduct(kind: ProductKind, rows: TileRows, units: Units): Kernel {
   const halves = halvesOf(kind)
   const width = TILE_COLUMNS / halves
-  return kernel(`tile${rows}_${productName(kind)}`, SIDE * SIDE, (k) => {
+  const name = units === "tiles" ? "matrix" : "tile"
+  return kernel(`${name}${rows}_${productName(kind)}`, SIDE * SIDE, (k) => {
     const operands = productOperands(k, kind)
     const { weight, outputs } = operands
     const [firstColumn, firstRow] = [k.let(k.group(0).mul(width)), k.let(k.group(1).mul(rows))]
@@ -94,8 +140,8 @@ export function tileProduct(kind: ProductKind, rows: TileRows): Kernel {
         return k.let(halves === 1 ? own : own.add(select(c.lt(width), u32(0), outputs)))
       },
       totals: variables(),
-      down: k.let(k.lane.div(SIDE)),
-      across: k.let(k.lane.rem(SIDE)),
+      ...(units === "tiles" ? placesInTiles(k) : placesInSquare(k, rows)),
+      units,
     }
     const {
       width: block,
@@ -127,8 +173,8 @@ export function tileProduct(kind: ProductKind, rows: TileRows): Kernel {
     })
     for (const [i, totals] of tile.totals.entries())
       for (let j = 0; j < ACROSS / halves; j++) {
-        const row = k.let(firstRow.add(tile.down).add(i * SIDE))
-        const column = k.let(firstColumn.add(tile.across).add(j * SIDE))
+        const row = k.let(firstRow.add(tile.down.first).add(tile.down.offsets[i]!))
+        const column = k.let(firstColumn.add(tile.across.first).add(tile.across.offsets[j]!))
         const sums = Array.from(
           { length: halves },
           (_, half) => totals[j + half * (ACROSS / 2)]!.now,
@@ -173,7 +219,10 @@ interface Staged {
   multiply: (count: Value) => void
 }
 
-/** A shared array of some numbers for each of a tile's rows or columns, those of neighbours side by side. */
+/**
+ * A shared array of some numbers for each of a tile's rows or columns, those of neighbours side by side; `width` may be more
+ * than there are, which puts the numbers of one row into different banks.
+ */
 class Side {
   readonly #elements: Elements
   readonly #width: number
@@ -187,12 +236,10 @@ class Side {
     this.#elements.store(number.mul(this.#width).add(place), value)
   }
 
-  /** Number `number` of every 16th row or column from `first` on. */
-  load(number: Value, first: Value): Value[] {
+  /** Number `number` of some rows or columns. */
+  load(number: Value, { first, offsets }: Spread): Value[] {
     const at = number.mul(this.#width).add(first)
-    return Array.from({ length: this.#width / SIDE }, (_, i) =>
-      this.#elements.load(at.add(i * SIDE)),
-    )
+    return offsets.map((offset) => this.#elements.load(at.add(offset)))
   }
 }
 
@@ -203,8 +250,9 @@ function codesTile(tile: Tile): Staged {
   const { weight } = operands
   const words = groupWidth(codec) / 4
   const staged = Math.max(1, Math.floor(STAGED_WORDS / words)) // groups
+  const apart = tile.units === "tiles" ? 8 : 0 // banks between the numbers of a row
   const input = {
-    codes: new Side(k, "input codes", "u32", staged * words, rows),
+    codes: new Side(k, "input codes", "u32", staged * words, rows + apart),
     scales: new Side(k, "input scales", "f32", staged, rows),
     sums: weight.minimums && new Side(k, "input sums", "f32", staged, rows),
     wholeSums: codingOf(codec).less
@@ -212,7 +260,7 @@ function codesTile(tile: Tile): Staged {
       : undefined,
   }
   const matrix = {
-    codes: new Side(k, "codes", "u32", staged * words, TILE_COLUMNS),
+    codes: new Side(k, "codes", "u32", staged * words, TILE_COLUMNS + apart),
     scales: new Side(k, "scales", "f32", staged, TILE_COLUMNS),
     minimums: weight.minimums && new Side(k, "minimums", "f32", staged, TILE_COLUMNS),
   }
@@ -236,13 +284,9 @@ function codesTile(tile: Tile): Staged {
     matrix.scales.store(s, c, scale)
     if (minimum) matrix.minimums!.store(s, c, minimum)
   }
+  const sumsOf = tile.units === "tiles" ? sumsByTiles : sumsByDots
   const multiply = (s: Value) => {
-    let sums = totals.map((row) => row.map(() => i32(0)))
-    for (let w = 0; w < words; w++) {
-      const a = input.codes.load(s.mul(words).add(w), down)
-      const b = matrix.codes.load(s.mul(words).add(w), across)
-      sums = sums.map((row, i) => row.map((sum, j) => k.let(k.dot4(a[i]!, b[j]!, sum))))
-    }
+    const sums = sumsOf(tile, input.codes, matrix.codes, s.mul(words), words)
     const [inputScales, scales] = [input.scales.load(s, down), matrix.scales.load(s, across)]
     const inputSums = input.sums?.load(s, down)
     const wholeSums = input.wholeSums?.load(s, down).map((sum) => sum.bits("i32"))
@@ -268,6 +312,59 @@ function codesTile(tile: Tile): Staged {
     multiply: (count) => k.for(0, count, 1, multiply),
   }
 }
+
+/** Of this thread's elements, sums of products of so many words of four codes. */
+function sumsByDots(
+  { k, totals, down, across }: Tile,
+  input: Side,
+  matrix: Side,
+  first: Value,
+  words: number,
+): Value[][] {
+  let sums = totals.map((row) => row.map(() => i32(0)))
+  for (let w = 0; w < words; w++) {
+    const [a, b] = [input.load(first.add(w), down), matrix.load(first.add(w), across)]
+    sums = sums.map((row, i) => row.map((sum, j) => k.let(k.dot4(a[i]!, b[j]!, sum))))
+  }
+  return sums
+}
+
+/** The same, eight words at a time; words that are missing in the last eight are zeros. */
+function sumsByTiles(
+  { k, totals, down }: Tile,
+  input: Side,
+  matrix: Side,
+  first: Value,
+  words: number,
+): Value[][] {
+  const { quad, place, columns } = pieceOf(k)
+  const across = { first: k.let(columns.add(quad)), offsets: [0, 32] }
+  const sums = totals.map((row) => row.map(() => i32(0)))
+  for (let w = 0; w < words; w += 8) {
+    const [near, far] = [0, 4].map((more) => (side: Side, of: Spread): Value[] => {
+      const left = words - w - more
+      if (left <= 0) return of.offsets.map(() => u32(0))
+      if (left >= 4) return side.load(first.add(place).add(w + more), of)
+      const loaded = side.load(first.add(place.min(left - 1)).add(w + more), of)
+      return loaded.map((word) => select(place.lt(left), word, 0))
+    }) as [WordsOf, WordsOf]
+    const [a, b] = [near(input, down), near(matrix, across)]
+    const [aFar, bFar] = [far(input, down), far(matrix, across)]
+    for (const i of [0, 2])
+      for (const j of [0, 2]) {
+        const [upper, lower] = [sums[i]!, sums[i + 1]!]
+        const made = k.matrixDot(
+          [a[i]!, a[i + 1]!, aFar[i]!, aFar[i + 1]!],
+          [b[j / 2]!, bFar[j / 2]!],
+          [upper[j]!, upper[j + 1]!, lower[j]!, lower[j + 1]!],
+        )
+        ;[upper[j], upper[j + 1], lower[j], lower[j + 1]] = made
+      }
+  }
+  return sums
+}
+
+type WordsOf = (side: Side, of: Spread) => Value[]
 
 /** The same with floats: a chain for each element. */
 function floatsTile(tile: Tile): Staged {

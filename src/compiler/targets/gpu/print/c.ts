@@ -10,6 +10,7 @@ import {
   type Element,
   type Expression,
   elementBytes,
+  type Four,
   type Id,
   type Kernel,
   loaded,
@@ -49,6 +50,8 @@ export interface Dialect {
   four(type: string): string
   loadFour(type: string, memory: string, index: string): string
   atomicAdd(element: string, value: string): string
+  /** A function of the pieces of two tiles and the sums they are added to, which gives four (ir.ts); not all have one. */
+  matrixDot?: string
 }
 
 /** What every dialect has a function for, under some name. */
@@ -262,8 +265,7 @@ class KernelPrinter {
       case "loadFour": {
         const { element, name } = this.#memory(statement.memory)
         const type = this.#dialect.four(types[element])
-        const four = this.#names.give(`${name}_${statement.ids[0]}`)
-        for (const [i, id] of statement.ids.entries()) this.#ids.set(id, `${four}.${"xyzw"[i]}`)
+        const four = this.#fourOf(statement.ids, name)
         const value = this.#dialect.loadFour(type, name, this.#text(statement.index))
         return [`const ${type} ${four} = ${value};`]
       }
@@ -297,6 +299,13 @@ class KernelPrinter {
         throw new Error(
           `internal: ${this.#kernel.name} adds within subgroups, which C has no word for`,
         )
+      case "matrixDot": {
+        const { matrixDot } = this.#dialect
+        if (!matrixDot) throw new Error(`internal: no word for ${this.#kernel.name}'s tiles`)
+        const { ids, a, b, c } = statement
+        const [type, sums] = [this.#dialect.four(types.i32), this.#fourOf(ids, "sums")]
+        return [`const ${type} ${sums} = ${this.#call(matrixDot, ...a, ...b, ...c).text};`]
+      }
     }
   }
 
@@ -333,6 +342,13 @@ class KernelPrinter {
     const name = this.#names.give(this.#kernel.names.get(id) ?? otherwise)
     this.#ids.set(id, name)
     return name
+  }
+
+  /** What has four values in it. */
+  #fourOf(ids: Four<Id>, name: string): string {
+    const four = this.#names.give(`${name}_${ids[0]}`)
+    for (const [i, id] of ids.entries()) this.#ids.set(id, `${four}.${"xyzw"[i]}`)
+    return four
   }
 
   #name(id: Id): string {

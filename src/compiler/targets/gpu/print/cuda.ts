@@ -13,7 +13,11 @@ export const cudaProfiles: readonly (readonly Need[])[] = [["dot4"], []]
 /** @param needs one of the profiles above: what the text relies on */
 export function printCuda(kernels: readonly Kernel[], needs: readonly Need[]): PrintedProgram {
   const text = needs.includes("dot4") ? dot4 : dot4InBytes
-  return printProgram(kernels, { ...dialect, helpers: [{ names: ["dot4"], text }] })
+  const helpers = [
+    { names: ["dot4"], text },
+    { names: ["matrix_dot"], text: matrixDot },
+  ]
+  return printProgram(kernels, { ...dialect, helpers })
 }
 
 const attributes = `// Where the compiler is handed no header, these are words of nobody's.
@@ -120,6 +124,36 @@ const dot4InBytes = `WORD int dot4(unsigned a, unsigned b, int c) {
   return (int)((unsigned)sum + (unsigned)c);
 }`
 
+/**
+ * One instruction from Ampere on. Turing has one of [8, 16] and [16, 8], and pieces of its tiles lie as those do; HIP's lie
+ * otherwise, so no kernel that multiplies tiles is for it.
+ */
+const matrixDot = `#ifndef __HIP__
+WORD Four<int> matrix_dot(
+    unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1, int c0, int c1, int c2, int c3) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile(
+      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+r"(c0), "+r"(c1), "+r"(c2), "+r"(c3)
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+#else
+${[
+  ["c0", "c1", "a0", "b0"],
+  ["c0", "c1", "a2", "b1"],
+  ["c2", "c3", "a1", "b0"],
+  ["c2", "c3", "a3", "b1"],
+]
+  .map(
+    ([left, right, a, b]) =>
+      `  asm volatile("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0, %1}, {%2}, {%3}, {%0, %1};"
+      : "+r"(${left}), "+r"(${right}) : "r"(${a}), "r"(${b}));`,
+  )
+  .join("\n")}
+#endif
+  return {c0, c1, c2, c3};
+}
+#endif`
+
 const dialect: Dialect = {
   opening: [opening],
   types: {
@@ -168,4 +202,5 @@ const dialect: Dialect = {
   four: (type) => `Four<${type}>`,
   loadFour: (type, memory, index) => `((const ${type} *)${memory})[${index}]`,
   atomicAdd: (element, value) => `add_to(&${element}, ${value})`,
+  matrixDot: "matrix_dot",
 }

@@ -401,6 +401,9 @@ class Printer {
         this.#values.set(statement.id, sum)
         return
       }
+      // Cooperative matrices lie as each device likes.
+      case "matrixDot":
+        throw new Error("internal: SPIR-V has no word for tiles that lie in a known way")
     }
   }
 
