@@ -22,15 +22,17 @@ import {
   apply,
   attention,
   embed,
+  experts,
   finish,
   linear,
   multiply,
   norm,
   rope,
+  route,
   weight,
 } from "../../graph/builder.ts"
 import type { Activation } from "../../graph/elementwise.ts"
-import type { Graph, Node } from "../../graph/graph.ts"
+import type { Graph, Node, Routing } from "../../graph/graph.ts"
 import type { Plan, SumOrder } from "../../plan.ts"
 import { type CheckedKernel, type Numbers, SHAPES, type ShapedCase } from "./check-cases.ts"
 import { asOperand, randomParts } from "./check-products.ts"
@@ -54,6 +56,8 @@ interface Decoder {
   window?: number
   sinks: number
   cap?: number
+  /** Instead of its MLP it has experts. */
+  routing?: Routing
 }
 
 const decoders: readonly Decoder[] = [
@@ -87,6 +91,13 @@ const decoders: readonly Decoder[] = [
     headDim: 12,
     heads: 6,
     sinks: 0,
+    routing: {
+      active: 3,
+      score: "sigmoid",
+      normalized: true,
+      factor: 1.5,
+      groups: { count: 3, open: 2, rank: "two largest" },
+    },
   },
   {
     kv: "q8",
@@ -98,6 +109,7 @@ const decoders: readonly Decoder[] = [
     heads: 4,
     sinks: 0,
     cap: 20,
+    routing: { active: 2, score: "softmax", normalized: false, factor: 1, groups: undefined },
   },
 ]
 
@@ -105,6 +117,7 @@ const VOCABULARY = 90
 const HIDDEN = 44
 const INTERMEDIATE = 52
 const KV_HEADS = 2
+const EXPERTS = 12
 
 function graphOf(decoder: Decoder): Graph {
   const { layers, kind, gate, headDim, heads, window, sinks, cap } = decoder
@@ -141,6 +154,10 @@ function graphOf(decoder: Decoder): Graph {
     })
     x = add(x, product(mixed, own("o"), HIDDEN))
     const m = normed(x, own("mlp norm"))
+    if (decoder.routing) {
+      x = add(x, mixture(m, own, decoder.routing, gate))
+      continue
+    }
     const gated = multiply(
       apply(gate, product(m, own("gate"), INTERMEDIATE)),
       product(m, own("up"), INTERMEDIATE),
@@ -161,11 +178,31 @@ function graphOf(decoder: Decoder): Graph {
   return finish({ architecture: "check", shapes, window, sinks }, normed(x, "norm"), head)
 }
 
+function mixture(
+  x: Node,
+  own: (name: string) => string,
+  routing: Routing,
+  activation: Activation,
+): Node {
+  const matrix = (name: string, rows: number, columns: number) =>
+    weight(own(name), own(name), rows, columns)
+  const logits = linear(x, { ...matrix("router", EXPERTS, HIDDEN), exact: true })
+  const isCompared = routing.score === "sigmoid"
+  const bias = isCompared ? weight(own("router bias"), own("router bias"), EXPERTS) : undefined
+  return experts(x, route(logits, routing, bias), {
+    active: routing.active,
+    gateUp: matrix("experts' gate and up", EXPERTS * 2 * INTERMEDIATE, HIDDEN),
+    down: matrix("experts' down", EXPERTS * HIDDEN, INTERMEDIATE),
+    activation,
+  })
+}
+
 // ------------------------------------------------------------------ steps
 
 /**
  * Tokens of a sequence that goes on, and of one that begins; the first step is no shape. Items of attention have one row or
- * several, up to eight in some decoders: all but two steps have both.
+ * several, up to eight in some decoders: all but two steps have both. In three steps experts are given so many rows that these
+ * are gathered.
  */
 const steps = [
   [257, 1],
@@ -191,6 +228,7 @@ const steps = [
   [6, 1],
   [15, 1],
   [4, 1],
+  [1, 5],
 ] as const
 
 const LONG_BLOCKS = 26
@@ -303,7 +341,8 @@ class Play {
       return count === 0 ? 0 : 2 ** Math.ceil(Math.log2(count)) // as many groups as a recording has
     }
     for (const step of this.#tape.steps.slice(0, draws ? undefined : -1)) {
-      const isProduct = step.choices.length > 1 // those of every codec have shapes of their own
+      // Products of every codec have shapes of their own; those of experts, which take several launches, have these.
+      const isProduct = step.choices.length > 1 && step.choices[0]!.launches.length === 1
       for (const { launch, chunk } of stepLaunches([step], countOf))
         this.#run(launch, groupsOf(launch, countOf), { chunk }, isProduct ? undefined : shape)
     }

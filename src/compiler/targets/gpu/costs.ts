@@ -86,6 +86,13 @@ function readsOf({ parameters }: Plan, step: Step): { read: number; stored: numb
     const { read, stored } = whole(step.table)
     return [{ read: read / rows, stored: stored / rows }]
   }
+  if (step.op === "experts") {
+    const { count, active, gateUp, down } = step.experts
+    return [gateUp, down].map(whole).map(({ read, stored }) => ({
+      read: (read * active) / count,
+      stored: (stored * active) / count,
+    }))
+  }
   if (step.op !== "matmul" && step.op !== "norm") return []
   return [step.weight, ...(step.bias === undefined ? [] : [step.bias])].map(whole)
 }

@@ -32,8 +32,6 @@ export function kvOf({ kv, groups }: Plan): Manifest["kv"] {
 
 /** @throws `target_lacks` */
 export async function prepareGpu(plan: Plan, target: GpuKind): Promise<Build> {
-  if (plan.steps.some(({ op }) => op === "experts"))
-    throw problem("target_lacks", { target, model: `experts (${plan.architecture})` })
   if (plan.steps.some(({ op }) => op === "headMatmul"))
     throw problem("target_lacks", { target, model: `latent attention (${plan.architecture})` })
   const unprinted = tapeOf(plan, printers[target].units)

@@ -16,6 +16,7 @@ import { type RowStep, runs } from "../runs.ts"
 import type { Kernel } from "./ir/ir.ts"
 import { attendLaunches, attentionOrder } from "./kernels/attend.ts"
 import { copiesOf } from "./kernels/copy.ts"
+import { expertsChoices } from "./kernels/experts.ts"
 import { kvLayout } from "./kernels/kv.ts"
 import { matmulChoices } from "./kernels/matmul.ts"
 import { packOf } from "./kernels/pack.ts"
@@ -88,11 +89,14 @@ class TapeMaker {
   #choices(steps: readonly Step[]): TapeStep["choices"] {
     const plan = this.#plan
     const [step] = steps as [Step]
-    if (step.op === "matmul")
-      return matmulChoices(plan, step, this.#units).map(({ most, launches }: Choice) => ({
+    if (step.op === "matmul" || step.op === "experts") {
+      const choices =
+        step.op === "matmul" ? matmulChoices(plan, step, this.#units) : expertsChoices(plan, step)
+      return choices.map(({ most, launches }: Choice) => ({
         ...(most === undefined ? {} : { most }),
         launches: this.launches(launches),
       }))
+    }
     if (step.op === "attend") {
       const { name } = attentionOrder(plan, step)
       return [{ repeats: `chunks ${name}`, launches: this.launches(attendLaunches(plan, step)) }]

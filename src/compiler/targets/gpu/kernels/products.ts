@@ -212,49 +212,83 @@ export function sumOfBytes(codec: GroupCodecName, sum: Value, codes: Value | und
 
 export type FewRows = 1 | 2 | 4 | 8
 
+/** Which rows a group of threads multiplies, and with which of a matrix. */
+export interface FewTask {
+  /** Whether there is any of them; the same for the whole group. */
+  isThere: Value
+  /** Those of the input, asked where there is any. Behind the last one they are any other. */
+  rows: () => Value[]
+  /** Of its rows in the matrix, the first. */
+  matrixRow?: () => Value
+  /** Where number `r` goes, asked where there is any, and whether it is one. */
+  output: (r: Value) => { row: Value; isRow: Value }
+}
+
 /** Of so many rows at a time. Groups: [32 columns of the output each, `rows` rows each]. */
 export function fewProduct(kind: ProductKind, rows: FewRows): Kernel {
-  const halves = halvesOf(kind)
   return kernel(`few${rows}_${productName(kind)}`, PARTS * PANEL, (k) => {
     const operands = productOperands(k, kind)
-    const { weight, outputs } = operands
-    const sums = k.shared("sums", "f32", halves * rows * PARTS * PANEL)
-    const [part, place] = [k.let(k.lane.div(PANEL), "part"), k.let(k.lane.and(PANEL - 1), "place")]
-    const column = k.let(k.group(0).mul(PANEL).add(place), "column")
     const first = k.let(k.group(1).mul(rows), "firstRow")
     const count = operands.count.load(0)
-    const at = (half: number, r: Value, part: Value) =>
-      r
-        .add(half * rows)
-        .mul(PARTS)
-        .add(part)
-        .mul(PANEL)
-        .add(place)
-    // The barrier stands under no condition: some drivers copy all that follows one that may be passed by.
-    k.if(first.lt(count), () => {
-      const own = k.let(column.min(outputs.sub(1)))
-      const work: FewWork = {
-        operands,
-        range: groupsOfPart(k, weight.codec, weight.columns, part),
-        rows: Array.from({ length: rows }, (_, r) => k.let(first.add(r).min(count.sub(1)))),
-        weights: Array.from({ length: halves }, (_, half) =>
-          weightRow(k, weight, half === 0 ? own : own.add(outputs)),
-        ),
-        totals: Array.from({ length: halves }, () =>
-          Array.from({ length: rows }, () => k.variable(f32(0), "total")),
-        ),
-        // Some hundred bytes of the matrix on their way to each thread, whatever happens with those that have arrived.
-        atOnce: Math.max(1, Math.min(4, 8 / (rows * halves))),
-      }
-      if (kind.input === "int8") sumCodes(k, weight.codec as GroupCodecName, work)
-      else sumFloats(k, kind, work)
-      for (const [half, totals] of work.totals.entries())
-        for (const [r, total] of totals.entries()) sums.store(at(half, u32(r), part), total.now)
+    multiplyFew(k, kind, operands, rows, {
+      isThere: first.lt(count),
+      rows: () => Array.from({ length: rows }, (_, r) => k.let(first.add(r).min(count.sub(1)))),
+      output: (r) => {
+        const row = k.let(first.add(r))
+        return { row, isRow: row.lt(count) }
+      },
     })
-    k.barrier()
-    // Each 32 threads finish a row.
-    const row = k.let(first.add(part))
-    k.if(part.lt(rows).and(row.lt(count)).and(column.lt(outputs)), () => {
+  })
+}
+
+/** What is said at the top of this file, with 32 columns of the output by the group's first number. */
+export function multiplyFew(
+  k: Builder,
+  kind: ProductKind,
+  operands: ProductOperands,
+  rows: FewRows,
+  task: FewTask,
+): void {
+  const halves = halvesOf(kind)
+  const { weight, outputs } = operands
+  const sums = k.shared("sums", "f32", halves * rows * PARTS * PANEL)
+  const [part, place] = [k.let(k.lane.div(PANEL), "part"), k.let(k.lane.and(PANEL - 1), "place")]
+  const column = k.let(k.group(0).mul(PANEL).add(place), "column")
+  const isThere = k.let(task.isThere)
+  const at = (half: number, r: Value, part: Value) =>
+    r
+      .add(half * rows)
+      .mul(PARTS)
+      .add(part)
+      .mul(PANEL)
+      .add(place)
+  // The barrier stands under no condition: some drivers copy all that follows one that may be passed by.
+  k.if(isThere, () => {
+    const own = k.let(column.min(outputs.sub(1)))
+    const first = task.matrixRow ? k.let(own.add(task.matrixRow())) : own
+    const work: FewWork = {
+      operands,
+      range: groupsOfPart(k, weight.codec, weight.columns, part),
+      rows: task.rows(),
+      weights: Array.from({ length: halves }, (_, half) =>
+        weightRow(k, weight, half === 0 ? first : first.add(outputs)),
+      ),
+      totals: Array.from({ length: halves }, () =>
+        Array.from({ length: rows }, () => k.variable(f32(0), "total")),
+      ),
+      // Some hundred bytes of the matrix on their way to each thread, whatever happens with those that have arrived.
+      atOnce: Math.max(1, Math.min(4, 8 / (rows * halves))),
+    }
+    if (kind.input === "int8") sumCodes(k, weight.codec as GroupCodecName, work)
+    else sumFloats(k, kind, work)
+    for (const [half, totals] of work.totals.entries())
+      for (const [r, total] of totals.entries()) sums.store(at(half, u32(r), part), total.now)
+  })
+  k.barrier()
+  // Each 32 threads finish a row.
+  k.if(isThere.and(part.lt(rows)).and(column.lt(outputs)), () => {
+    const { row, isRow } = task.output(part)
+    k.if(isRow, () => {
       const wholes = Array.from({ length: halves }, (_, half) => {
         const parts = Array.from({ length: PARTS }, (_, p) => sums.load(at(half, part, u32(p))))
         return k.let(sumOfTree(parts))

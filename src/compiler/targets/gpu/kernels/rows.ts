@@ -27,6 +27,7 @@ import {
 import type { Access, Element } from "../ir/ir.ts"
 import type { Binding, Launch } from "../launch.ts"
 import { strideOf } from "../layout.ts"
+import { codedGroup, coding, sizeBits } from "./codes.ts"
 import {
   type KvLayout,
   keyIndex,
@@ -37,6 +38,7 @@ import {
   valueIndex,
 } from "./kv.ts"
 import { inTurns, LaneSums, nearestBrain, type Term } from "./numbers.ts"
+import { route } from "./route.ts"
 import { columnValue, weightBindings, weightBuffers, weightRow } from "./weights.ts"
 
 /** Of one thread, so that they are under way together. */
@@ -387,17 +389,37 @@ const fragments: { [Op in RowStep["op"]]: Fragment<Of<Op>> } = {
     ({ a, b }) => [a, b],
     () => (_, a, b) => a!.add(b!),
   ),
-  multiply: columnwise<Of<"multiply">>(
-    ({ a, b }) => [a, b],
-    () => (_, a, b) => a!.mul(b!),
-  ),
+  multiply: {
+    touches: ({ a, b, output }) => [
+      reads(a),
+      reads(b, b.columns === 1 ? "any" : "column"),
+      writes(output),
+    ],
+    write(to, { a, b, output }) {
+      const [x, y, out] = [to.cells(a), to.cells(b), to.cells(output)]
+      to.eachColumn(output.columns, (i) => {
+        const own = x.load(i).mul(y.load(b.columns === 1 ? 0 : i))
+        return () => out.store(i, own)
+      })
+    },
+  },
   copy: columnwise<Of<"copy">>(
     ({ input }) => [input],
     () => (_, x) => x!,
   ),
   route: {
-    touches: refused,
-    write: refused,
+    touches: ({ input, output }) => [{ ...reads(input, "any"), ahead: true }, writes(output)],
+    hasBarriers: () => true,
+    write(to, { routing, input, bias, output }) {
+      const [x, out] = [to.cells(input), to.cells(output)]
+      route(to.k, routing, {
+        experts: input.columns,
+        bias: bias === undefined ? undefined : to.vector(bias),
+        load: x.load,
+        store: out.store,
+        ifThere: (write) => to.ifThere(write),
+      })
+    },
   },
   select: {
     touches: ({ input, output }) => [{ ...reads(input), elsewhere: true }, writes(output)],
@@ -410,11 +432,6 @@ const fragments: { [Op in RowStep["op"]]: Fragment<Of<Op>> } = {
       })
     },
   },
-}
-
-/** `prepareGpu` has said so in a sentence. */
-function refused(): never {
-  throw new Error("internal: experts on a GPU")
 }
 
 // ------------------------------------------------------------------ norms
@@ -493,28 +510,6 @@ function normed(to: Fragments, { kind, input, weight, bias, epsilon, width }: Of
 
 // ------------------------------------------------------------------ codes of 8 bits
 
-const MAGIC = 12582912 // as in numbers.ts; what is added stands in the low bits of the sum
-const INFINITY = 0x7f800000 // as bits
-const NAN = 0x7fc00000
-
-/** The bits of a float's size: in the order of sizes, a NaN's above all others. */
-const sizeBits = (x: Value) => x.bits("u32").and(0x7fffffff)
-
-/** How numbers become codes, by the bits of the largest size among them. */
-function coding(k: Builder, largest: Value) {
-  const size = k.let(largest.bits("f32"))
-  const inverse = k.let(select(largest.ne(0), f32(127).div(size), 0))
-  // Codes of what is no number are 0; and of numbers so small that nothing comes of them, though they are not 0.
-  const isSound = k.let(largest.lt(INFINITY).and(inverse.bits("u32").lt(INFINITY)))
-  return {
-    /** It must not come out as a number where there was none. */
-    scale: select(largest.lt(INFINITY), size.div(127), u32(NAN).bits("f32")),
-    /** In the lowest byte. */
-    code: (x: Value) => x.mul(inverse).add(MAGIC).bits("u32"),
-    isSound,
-  }
-}
-
 const groupsOf = ({ columns, group }: Codes) => Math.ceil(columns / group)
 
 /** A group is a thread's, which needs nobody else for it. */
@@ -526,19 +521,10 @@ function quantize(to: Fragments, { input, output }: Of<"quantize">): void {
   const codes = to.cells({ ...wholeRow, buffer: output.codes })
   const scales = to.cells({ ...wholeRow, buffer: output.scales })
   const write = (number: Value, values: readonly Value[], words: number) => {
-    const largest = values.map(sizeBits).reduce((a, b) => a.max(b))
-    const { scale, code, isSound } = coding(k, k.let(largest))
-    scales.store(number, scale)
+    const own = codedGroup(k, values, words)
+    scales.store(number, own.scale)
     const first = k.let(number.mul(group / 4))
-    for (let word = 0; word < words; word++) {
-      const bytes = values.slice(4 * word, 4 * word + 4).map((x, i) =>
-        code(x)
-          .and(0xff)
-          .shl(8 * i),
-      )
-      const four = bytes.reduce((a, b) => a.or(b), u32(0))
-      codes.store(first.add(word), select(isSound, four, 0))
-    }
+    for (const [word, four] of own.words.entries()) codes.store(first.add(word), four)
   }
   const whole = Math.floor(columns / group)
   k.each(whole, (number) => {

@@ -1,0 +1,460 @@
+// Experts: each row goes to a few of many gated MLPs, and only their weights are read. A pair is a row and one of its experts, in
+// the order of experts: pair p is that of row p / active. Few rows take their pairs one by one; of many rows the pairs are
+// gathered by expert, up to eight together, so that an expert's matrices are read once for them. What a pair makes is the same
+// either way, and those of a row are added up in the order of experts, as the reference does.
+
+import { type CodecName, groupCodecs } from "../../../../runtime/format.ts"
+import type { Plan, Step } from "../../../plan.ts"
+import {
+  type Builder,
+  type Elements,
+  f32,
+  fma,
+  kernel,
+  once,
+  select,
+  u32,
+  type Value,
+} from "../ir/builder.ts"
+import type { Kernel } from "../ir/ir.ts"
+import type { Binding, Choice, Groups, Launch } from "../launch.ts"
+import { PANEL, strideOf } from "../layout.ts"
+import { codedGroup } from "./codes.ts"
+import {
+  type FewRows,
+  multiplyFew,
+  PARTS,
+  type ProductKind,
+  productName,
+  productOperands,
+} from "./products.ts"
+import { THREADS } from "./threads.ts"
+import { weightBindings } from "./weights.ts"
+
+type ExpertsStep = Extract<Step, { op: "experts" }>
+
+/** Up to so many rows, pairs are taken one by one. */
+const FEW_ROWS = 32
+/** Pairs of one expert that are taken together, and the words of such a list: the expert, then they. */
+const TOGETHER: FewRows & 8 = 8
+const LIST = TOGETHER + 1
+/** In place of an expert, or a pair, where there is none. */
+const NONE = 0xffffffff
+
+const kernels = {
+  pairs: once(pairsKernel),
+  lists: once(listsKernel),
+  product: once(pairProduct),
+  round: once(roundKernel),
+  sum: once(sumKernel),
+}
+
+export function expertsChoices(plan: Plan, step: ExpertsStep): Choice[] {
+  const { rows, experts, weights, output } = step
+  const { count, active, intermediate, rounded } = experts
+  if (experts.parts !== PARTS) throw new Error(`internal: experts in ${experts.parts} parts`)
+  const countOfRows: Binding = { kind: "step", region: { name: "count", of: rows } }
+  const bound = scratchOf(plan, step)
+  const each = (per: number): Groups => ({ rows, per })
+  const pairs: Launch = {
+    kernel: kernels.pairs(count, active),
+    operands: [
+      countOfRows,
+      { kind: "buffer", buffer: weights.buffer, from: weights.from },
+      bound.experts,
+      bound.shares,
+      strideOf(plan.buffers[weights.buffer]!),
+    ],
+    groups: [each(1), 1, 1],
+  }
+  const lists: Launch = {
+    kernel: kernels.lists(count, active),
+    operands: [countOfRows, bound.experts, bound.lists],
+    groups: [1, 1, 1],
+  }
+  const round: readonly Launch[] = rounded
+    ? [
+        {
+          kernel: kernels.round(intermediate, groupCodecs[rounded].group, active),
+          operands: [
+            countOfRows,
+            bound.experts,
+            bound.hidden,
+            bound.codes,
+            bound.scales,
+            ...[hiddenStride(step), codeStride(step) / 4, scaleStride(step)],
+          ],
+          groups: [each(1), active, 1],
+        },
+      ]
+    : []
+  const sum: Launch = {
+    kernel: kernels.sum(active),
+    operands: [
+      countOfRows,
+      bound.experts,
+      bound.shares,
+      bound.made,
+      { kind: "buffer", buffer: output.buffer, from: output.from },
+      ...[output.columns, madeStride(step), strideOf(plan.buffers[output.buffer]!)],
+    ],
+    groups: [Math.ceil(output.columns / THREADS), each(1), 1],
+  }
+  const products = (gathered: boolean) => {
+    const launch = (which: "gateUp" | "down"): Launch => {
+      const columns = which === "gateUp" ? intermediate : output.columns
+      // As many lists as there can be where there are more than FEW_ROWS rows: each expert has one that is not full.
+      const groups = gathered
+        ? ([each(TOGETHER), active + Math.ceil((count * TOGETHER) / FEW_ROWS)] as const)
+        : ([each(1), active] as const)
+      return {
+        kernel: kernels.product(kindOf(plan, step, which), active, which, gathered),
+        operands: productBindings(plan, step, which, countOfRows, gathered),
+        groups: [Math.ceil(columns / PANEL), ...groups],
+      }
+    }
+    return [launch("gateUp"), ...round, launch("down"), sum]
+  }
+  return [
+    { most: FEW_ROWS, launches: [pairs, ...products(false)] },
+    { most: undefined, launches: [pairs, lists, ...products(true)] },
+  ]
+}
+
+// ------------------------------------------------------------------ what lies between the kernels
+
+const hiddenStride = ({ experts }: ExpertsStep) =>
+  strideOf({ columns: experts.intermediate, dtype: "f32" })
+const codeStride = ({ experts }: ExpertsStep) =>
+  strideOf({ columns: experts.intermediate, dtype: "i8" })
+const scaleStride = ({ experts: { intermediate, rounded } }: ExpertsStep) =>
+  rounded ? Math.ceil(intermediate / groupCodecs[rounded].group) : 0
+const madeStride = ({ output: { columns } }: ExpertsStep) => strideOf({ columns, dtype: "f32" })
+
+/** Memory that layers share. A row of each is a pair's. */
+function scratchOf(_: Plan, step: ExpertsStep) {
+  const { count, active } = step.experts
+  const perPair = (name: string, bytes: number): Binding => ({
+    kind: "scratch",
+    name: `experts' ${name}`,
+    bytes: { perToken: active * bytes },
+  })
+  return {
+    experts: perPair("numbers", 4),
+    shares: perPair("shares", 4),
+    hidden: perPair("hidden rows", 4 * hiddenStride(step)),
+    codes: perPair("codes", codeStride(step)),
+    scales: perPair("scales", 4 * scaleStride(step)),
+    made: perPair("results", 4 * madeStride(step)),
+    lists: {
+      kind: "scratch",
+      name: "experts' lists",
+      bytes: { fixed: 4 * (1 + count * LIST), perToken: 4 * Math.ceil((active * LIST) / TOGETHER) },
+    } satisfies Binding,
+  }
+}
+
+// ------------------------------------------------------------------ pairs
+
+/** Of each row, the experts that count, in their order. Groups: [a row each]. */
+function pairsKernel(count: number, active: number): Kernel {
+  return kernel(`expert_pairs_${active}_of_${count}`, 64, (k) => {
+    const rows = k.buffer("count", "u32", "read").load(0)
+    const weights = k.buffer("weights", "f32", "read")
+    const [experts, shares] = [
+      k.buffer("experts", "u32", "write"),
+      k.buffer("shares", "f32", "write"),
+    ]
+    const stride = k.word("stride")
+    const row = k.group(0)
+    k.if(row.lt(rows), () => {
+      const [first, pair] = [k.let(row.mul(stride)), k.let(row.mul(active))]
+      const isChosen = (expert: Value) => weights.load(first.add(expert)).ne(0)
+      const before = (end: Value) => {
+        const chosen = k.variable(u32(0))
+        k.for(0, end, 1, (other) => chosen.set(chosen.now.add(select(isChosen(other), u32(1), 0))))
+        return k.let(chosen.now)
+      }
+      k.each(count, (expert) => {
+        const share = weights.load(first.add(expert))
+        const place = before(expert)
+        k.if(share.ne(0).and(place.lt(active)), () => {
+          experts.store(pair.add(place), expert)
+          shares.store(pair.add(place), share)
+        })
+      })
+      // A row that counts an expert as nothing has fewer.
+      k.if(k.lane.eq(0), () =>
+        k.for(before(u32(count)), active, 1, (place) => {
+          experts.store(pair.add(place), NONE)
+          shares.store(pair.add(place), 0)
+        }),
+      )
+    })
+  })
+}
+
+/** How many lists there are, then these: up to eight pairs of one expert each, all of an expert's behind each other. One group. */
+function listsKernel(count: number, active: number): Kernel {
+  return kernel(`expert_lists_${active}_of_${count}`, THREADS, (k) => {
+    const rows = k.buffer("count", "u32", "read").load(0)
+    const experts = k.buffer("experts", "u32", "read")
+    const lists = k.buffer("lists", "u32", "write")
+    const counts = k.shared("counts", "u32", count)
+    const pairs = k.let(rows.mul(active))
+    k.each(count, (expert) => {
+      const own = k.variable(u32(0))
+      k.for(0, pairs, 1, (pair) =>
+        own.set(own.now.add(select(experts.load(pair).eq(expert), u32(1), 0))),
+      )
+      counts.store(expert, own.now)
+    })
+    k.barrier()
+    const listsBefore = (end: Value) => {
+      const sum = k.variable(u32(0))
+      k.for(0, end, 1, (other) =>
+        sum.set(
+          sum.now.add(
+            counts
+              .load(other)
+              .add(TOGETHER - 1)
+              .div(TOGETHER),
+          ),
+        ),
+      )
+      return k.let(sum.now)
+    }
+    k.if(k.lane.eq(0), () => lists.store(0, listsBefore(u32(count))))
+    k.each(count, (expert) => {
+      const first = listsBefore(expert)
+      const next = k.variable(u32(0))
+      const placeOf = (number: Value) => {
+        const list = first.add(number.div(TOGETHER))
+        return k.let(list.mul(LIST).add(number.rem(TOGETHER)).add(2))
+      }
+      k.for(0, pairs, 1, (pair) =>
+        k.if(experts.load(pair).eq(expert), () => {
+          lists.store(placeOf(next.now), pair)
+          k.if(next.now.rem(TOGETHER).eq(0), () => lists.store(placeOf(next.now).sub(1), expert))
+          next.set(next.now.add(1))
+        }),
+      )
+      const own = k.let(next.now)
+      const end = k.let(
+        own
+          .add(TOGETHER - 1)
+          .div(TOGETHER)
+          .mul(TOGETHER),
+      )
+      k.for(own, end, 1, (number) => lists.store(placeOf(number), NONE))
+    })
+  })
+}
+
+// ------------------------------------------------------------------ products
+
+function kindOf(
+  plan: Plan,
+  { experts, input }: ExpertsStep,
+  which: "gateUp" | "down",
+): ProductKind {
+  const isGate = which === "gateUp"
+  const codec: CodecName = plan.parameters[experts[which]]!.codec
+  const isAligned = !isGate || (input.kind === "float" && input.view.from % 4 === 0)
+  const isInt8 = isGate ? input.kind === "int8" : experts.rounded !== undefined
+  return {
+    input: isInt8 ? "int8" : isAligned ? "aligned floats" : "floats",
+    codec,
+    bias: false,
+    end: isGate ? { gated: experts.activation } : "store",
+  }
+}
+
+/** Groups: [32 columns each, rows, pairs of one], or [32 columns each, and of lists any two numbers whose product is enough]. */
+function pairProduct(
+  kind: ProductKind,
+  active: number,
+  which: "gateUp" | "down",
+  gathered: boolean,
+): Kernel {
+  const rows = gathered ? TOGETHER : 1
+  const name = `${gathered ? "listed" : "pair"}_${which}_${active}_${productName(kind)}`
+  return kernel(name, PARTS * PANEL, (k) => {
+    const operands = productOperands(k, kind)
+    const pairs = k.buffer(gathered ? "lists" : "experts", "u32", "read")
+    const perExpert = k.word("rowsOfExpert")
+    const rowOf = (pair: Value) => (which === "gateUp" ? pair.div(active) : pair)
+    const task = { k, operands, pairs, perExpert, rowOf }
+    multiplyFew(k, kind, operands, rows, gathered ? listTask(task) : pairTask(task, active))
+  })
+}
+
+interface Task {
+  k: Builder
+  operands: ReturnType<typeof productOperands>
+  pairs: Elements
+  perExpert: Value
+  /** The row of the input that a pair multiplies. */
+  rowOf: (pair: Value) => Value
+}
+
+function pairTask({ k, operands, pairs, perExpert, rowOf }: Task, active: number) {
+  const pair = k.let(k.group(1).mul(active).add(k.group(2)))
+  const expert = k.variable(u32(NONE))
+  k.if(k.group(1).lt(operands.count.load(0)), () => expert.set(pairs.load(pair)))
+  const isThere = expert.now.ne(NONE)
+  return {
+    isThere,
+    rows: () => [k.let(rowOf(pair))],
+    matrixRow: () => expert.now.mul(perExpert),
+    output: () => ({ row: pair, isRow: isThere }),
+  }
+}
+
+function listTask({ k, pairs, perExpert, rowOf }: Task) {
+  const list = k.let(k.group(1).mul(k.groups(2)).add(k.group(2)))
+  const first = k.let(list.mul(LIST).add(2))
+  const at = (r: Value | number) => pairs.load(first.add(r))
+  return {
+    isThere: list.lt(pairs.load(0)),
+    rows: () => {
+      const one = at(0)
+      const others = Array.from({ length: TOGETHER - 1 }, (_, r) => at(r + 1))
+      return [one, ...others.map((pair) => select(pair.ne(NONE), pair, one))].map((pair) =>
+        k.let(rowOf(pair)),
+      )
+    },
+    matrixRow: () => pairs.load(first.sub(1)).mul(perExpert),
+    output: (r: Value) => {
+      const row = at(r)
+      return { row, isRow: row.ne(NONE) }
+    },
+  }
+}
+
+/** In the order of productOperands, then those of pairProduct. */
+function productBindings(
+  plan: Plan,
+  step: ExpertsStep,
+  which: "gateUp" | "down",
+  count: Binding,
+  gathered: boolean,
+): Binding[] {
+  const { experts, input, output } = step
+  const scratch = scratchOf(plan, step)
+  const isGate = which === "gateUp"
+  const columns = isGate ? experts.intermediate : output.columns
+  const given = isGate ? givenRows(plan, input) : hiddenRows(step, scratch)
+  const weight = experts[which]
+  return [
+    count,
+    ...given.buffers,
+    ...weightBindings(plan, weight),
+    isGate ? scratch.hidden : scratch.made,
+    plan.parameters[weight]!.columns,
+    columns,
+    ...given.strides,
+    isGate ? hiddenStride(step) : madeStride(step),
+    gathered ? scratch.lists : scratch.experts,
+    isGate ? 2 * columns : columns,
+  ]
+}
+
+/** Buffers and strides of what a product reads. */
+interface Given {
+  buffers: Binding[]
+  strides: number[]
+}
+
+function givenRows({ buffers }: Plan, input: ExpertsStep["input"]): Given {
+  const of = (buffer: number, from = 0): Binding => ({ kind: "buffer", buffer, from })
+  if (input.kind === "float") {
+    const { buffer, from } = input.view
+    return { buffers: [of(buffer, from)], strides: [strideOf(buffers[buffer]!)] }
+  }
+  const { codes, scales } = input.codes
+  return {
+    buffers: [of(codes), of(scales)],
+    strides: [strideOf(buffers[codes]!) / 4, strideOf(buffers[scales]!)],
+  }
+}
+
+function hiddenRows(
+  step: ExpertsStep,
+  { hidden, codes, scales }: ReturnType<typeof scratchOf>,
+): Given {
+  return step.experts.rounded
+    ? { buffers: [codes, scales], strides: [codeStride(step) / 4, scaleStride(step)] }
+    : { buffers: [hidden], strides: [hiddenStride(step)] }
+}
+
+// ------------------------------------------------------------------ between and behind them
+
+/** Hidden rows to codes. Groups: [rows, pairs of one]. */
+function roundKernel(columns: number, group: number, active: number): Kernel {
+  return kernel(`expert_codes_${active}`, 64, (k) => {
+    const rows = k.buffer("count", "u32", "read").load(0)
+    const experts = k.buffer("experts", "u32", "read")
+    const hidden = k.buffer("hidden", "f32", "read")
+    const [codes, scales] = [k.buffer("codes", "u32", "write"), k.buffer("scales", "f32", "write")]
+    const [stride, codeStride, scaleStride] = [
+      k.word("stride"),
+      k.word("codeStride"),
+      k.word("scaleStride"),
+    ]
+    k.if(k.group(0).lt(rows), () => {
+      const pair = k.let(k.group(0).mul(active).add(k.group(1)))
+      const [from, to, scalesTo] = [stride, codeStride, scaleStride].map((by) =>
+        k.let(pair.mul(by)),
+      ) as [Value, Value, Value]
+      const write = (number: Value, count: number, words: number) => {
+        const first = k.let(from.add(number.mul(group)))
+        const values = Array.from({ length: count }, (_, i) => hidden.load(first.add(i)))
+        const own = codedGroup(k, values, words)
+        scales.store(scalesTo.add(number), own.scale)
+        const place = k.let(to.add(number.mul(group / 4)))
+        for (const [word, four] of own.words.entries()) codes.store(place.add(word), four)
+      }
+      const whole = Math.floor(columns / group)
+      const words = strideOf({ columns, dtype: "i8" }) / 4
+      k.if(experts.load(pair).ne(NONE), () => {
+        k.each(whole, (number) => write(number, group, group / 4))
+        // What is left of a group, and the zeros behind the last column.
+        const left = columns - whole * group
+        if (left > 0) k.if(k.lane.eq(0), () => write(u32(whole), left, words - (whole * group) / 4))
+        else
+          k.if(k.lane.eq(0), () => {
+            for (let word = (whole * group) / 4; word < words; word++) codes.store(to.add(word), 0)
+          })
+      })
+    })
+  })
+}
+
+/** What the pairs of a row have made, each times its share. Groups: [columns, a row each]. */
+function sumKernel(active: number): Kernel {
+  return kernel(`expert_sums_${active}`, THREADS, (k) => {
+    const rows = k.buffer("count", "u32", "read").load(0)
+    const experts = k.buffer("experts", "u32", "read")
+    const [shares, made] = [k.buffer("shares", "f32", "read"), k.buffer("made", "f32", "read")]
+    const output = k.buffer("output", "f32", "write")
+    const [columns, madeStride, stride] = [
+      k.word("columns"),
+      k.word("madeStride"),
+      k.word("stride"),
+    ]
+    const column = k.let(k.group(0).mul(THREADS).add(k.lane))
+    const row = k.group(1)
+    k.if(row.lt(rows).and(column.lt(columns)), () => {
+      const sum = k.variable(f32(0))
+      k.for(0, active, 1, (i) => {
+        const pair = k.let(row.mul(active).add(i))
+        k.if(experts.load(pair).ne(NONE), () => {
+          const value = made.load(pair.mul(madeStride).add(column))
+          sum.set(fma(shares.load(pair), value, sum.now))
+        })
+      })
+      output.store(row.mul(stride).add(column), sum.now)
+    })
+  })
+}
