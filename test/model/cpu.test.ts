@@ -30,7 +30,6 @@ describe.skipIf(isLeftOut(compiler))(needsCompiler, () => {
     arithmetic: arithmeticHere,
     // Plain C has no fused multiply-add; every other instruction set computes the reference's bits.
     isExact: usableLevels(process.arch, processorFeatures())[0].name !== "plain",
-    hasExperts: true,
     milliseconds: BUILD,
   })
 

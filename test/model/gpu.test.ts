@@ -15,7 +15,7 @@ describe.each([
   // Models that bring kernels of their own: windows and sinks of layers, heads of odd sizes, norms, gates and rotations.
   {
     target: "vulkan",
-    golden: ["llama-odd", "mistral-swa", "phi", "mixtral", "glm4-moe"],
+    golden: ["llama-odd", "mistral-swa", "phi", "mixtral", "glm4-moe", "deepseek-v3"],
     isBrief: false,
   },
   { target: "opencl", golden: ["llama-odd"], isBrief: true },
@@ -30,8 +30,6 @@ describe.each([
         open: async (plan, limits) => (await targets[target].prepare(plan)).open(limits),
         traits: { sums: sums! },
         isExact: true,
-        hasExperts: !isBrief,
-        lacksLatent: true,
         golden,
         isBrief,
         milliseconds: MILLISECONDS,

@@ -36,12 +36,8 @@ export interface Judged {
   arithmetic?: Arithmetic
   /** It rounds as the reference does, so that bits are equal. */
   isExact: boolean
-  /** It computes mixtures of experts. */
-  hasExperts?: boolean
   /** Golden models; absent: all of them. */
   golden?: readonly string[]
-  /** It has no latent attention. */
-  lacksLatent?: boolean
   /** One case of each kind: for a driver that compiles for longer than it computes. */
   isBrief?: boolean
   /** For a test. */
@@ -63,9 +59,7 @@ export function judge({
   traits = {},
   arithmetic = "vectors",
   isExact,
-  hasExperts = false,
   golden = everyGolden,
-  lacksLatent = false,
   isBrief = false,
   milliseconds,
 }: Judged): void {
@@ -146,7 +140,7 @@ export function judge({
       ["q0f16", "float", "f16"],
       ["q0bf16", "float", "f32"],
       ["q4f16_1", "float", "bf16"],
-      ...(lacksLatent ? [] : latentCases),
+      ...latentCases,
     ]),
   )(
     "%s with activations in %s, keys and values in %s, computes what the reference computes, the same in any company",
@@ -219,7 +213,7 @@ export function judge({
     ["q4f16_1", "int8"],
     ["q0bf16", "float"],
   ] as const
-  test.each(hasExperts ? mixtures : [])(
+  test.each(isBrief ? [] : mixtures)(
     "experts in %s with activations in %s: what the reference computes, the same however many rows share an expert",
     async (format, activations) => {
       const shape = { hidden: 72, intermediate: 50, hasExperts: true }

@@ -93,6 +93,7 @@ function readsOf({ parameters }: Plan, step: Step): { read: number; stored: numb
       stored: (stored * active) / count,
     }))
   }
+  if (step.op === "headMatmul") return [whole(step.weight)]
   if (step.op !== "matmul" && step.op !== "norm") return []
   return [step.weight, ...(step.bias === undefined ? [] : [step.bias])].map(whole)
 }

@@ -17,6 +17,7 @@ import type { Kernel } from "./ir/ir.ts"
 import { attendLaunches, attentionOrder } from "./kernels/attend.ts"
 import { copiesOf } from "./kernels/copy.ts"
 import { expertsChoices } from "./kernels/experts.ts"
+import { headChoices } from "./kernels/heads.ts"
 import { kvLayout } from "./kernels/kv.ts"
 import { matmulChoices } from "./kernels/matmul.ts"
 import { packOf } from "./kernels/pack.ts"
@@ -89,19 +90,24 @@ class TapeMaker {
   #choices(steps: readonly Step[]): TapeStep["choices"] {
     const plan = this.#plan
     const [step] = steps as [Step]
-    if (step.op === "matmul" || step.op === "experts") {
-      const choices =
-        step.op === "matmul" ? matmulChoices(plan, step, this.#units) : expertsChoices(plan, step)
-      return choices.map(({ most, launches }: Choice) => ({
+    const choices = this.#chosenByRows(step)
+    if (choices)
+      return choices.map(({ most, launches }) => ({
         ...(most === undefined ? {} : { most }),
         launches: this.launches(launches),
       }))
-    }
     if (step.op === "attend") {
       const { name } = attentionOrder(plan, step)
       return [{ repeats: `chunks ${name}`, launches: this.launches(attendLaunches(plan, step)) }]
     }
     return [{ launches: this.launches(rowLaunches(plan, steps as RowStep[])) }]
+  }
+
+  /** Of operations with other kernels for few rows than for many. */
+  #chosenByRows(step: Step): Choice[] | undefined {
+    if (step.op === "matmul") return matmulChoices(this.#plan, step, this.#units)
+    if (step.op === "experts") return expertsChoices(this.#plan, step)
+    return step.op === "headMatmul" ? headChoices(this.#plan, step) : undefined
   }
 
   /** Tokens from logits. */

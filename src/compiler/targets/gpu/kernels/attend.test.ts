@@ -9,7 +9,7 @@ import { AttentionWork, type WorkCount } from "../../../../runtime/gpu/attention
 import type { KvType } from "../../../../runtime/manifest.ts"
 import { BLOCK } from "../../../../runtime/program.ts"
 import { StepRows } from "../../../../runtime/step-rows.ts"
-import type { Attention } from "../../../graph/graph.ts"
+import { type Attention, valueDim } from "../../../graph/graph.ts"
 import type { Plan, Step } from "../../../plan.ts"
 import * as reference from "../../reference/kernels.ts"
 import type { Statement } from "../ir/ir.ts"
@@ -50,23 +50,23 @@ const BLOCKS = 270
 /** The output of attention, by the kernels and by the reference. */
 function attended({ kv = "f32", span = 64, rows = "tokens", ...given }: Case) {
   const attention = { ...plain, ...given.attention }
-  const { heads, kvHeads, headDim, window, sinks } = attention
+  const { heads, kvHeads, headDim, latent, window, sinks } = attention
   const next = mulberry32(heads * 1000 + headDim)
   const random = () => (next() / 2 ** 32 - 0.5) * 4
 
-  const shape = { layers: [0], kvHeads, headDim: { key: headDim, value: headDim } }
-  const columns = heads * headDim
+  const shape = { layers: [0], kvHeads, headDim: storedDims(attention) }
+  const [queries, columns] = [heads * headDim, heads * valueDim(attention)]
   const plan = {
     kv,
     sinks,
     groups: [window ? { ...shape, window } : shape],
     shapes: { context: 16 * BLOCKS },
     buffers: [
-      { capacity: "tokens", columns: columns + 7, dtype: "f32" },
+      { capacity: "tokens", columns: queries + 7, dtype: "f32" },
       { capacity: "tokens", columns: columns + 2, dtype: "f32" },
     ],
   } as unknown as Plan
-  const query = { buffer: 0, from: 5, columns }
+  const query = { buffer: 0, from: 5, columns: queries }
   const output = { buffer: 1, from: 1, columns }
   const step = {
     op: "attend",
@@ -95,6 +95,9 @@ function attended({ kv = "f32", span = 64, rows = "tokens", ...given }: Case) {
       keys: new Float32Array(BLOCKS * BLOCK * kvHeads),
       values: new Float32Array(BLOCKS * BLOCK * kvHeads),
     }
+  const isLatent = latent !== undefined
+  if (isLatent) cache.values = cache.keys
+  if (isLatent && cache.scales) cache.scales.values = cache.scales.keys
   const stored = new Set<number>()
   const head = new Float32Array(headDim)
   for (const [sequence, { from, tokens, visibleFrom = 0 }] of given.parts.entries())
@@ -103,7 +106,7 @@ function attended({ kv = "f32", span = 64, rows = "tokens", ...given }: Case) {
       const slot = stepRows.slotOf(0, sequence, p)
       if (stored.has(slot)) continue
       stored.add(slot)
-      for (const of of ["keys", "values"] as const)
+      for (const of of isLatent ? (["keys"] as const) : (["keys", "values"] as const))
         for (let h = 0; h < kvHeads; h++) {
           for (let i = 0; i < headDim; i++) head[i] = random()
           if (given.value && of === "values") head.fill(given.value(p))
@@ -114,7 +117,7 @@ function attended({ kv = "f32", span = 64, rows = "tokens", ...given }: Case) {
           else cache[of].set(head.map(rounding[kv as "f32"]), at * headDim)
         }
     }
-  const x = Float32Array.from({ length: tokens.length * strideOf(columns + 7) }, random)
+  const x = Float32Array.from({ length: tokens.length * strideOf(queries + 7) }, random)
 
   // The device's memory.
   const { name, order } = attentionOrder(plan, step)
@@ -122,7 +125,7 @@ function attended({ kv = "f32", span = 64, rows = "tokens", ...given }: Case) {
   const laid = new AttentionWork({ ...order, slots }, sinks)
   laid.take(stepRows, input)
   const out = new Memory(4 * tokens.length * strideOf(columns + 2))
-  const partials = new Memory(4 * slots * heads * (headDim + 2))
+  const partials = new Memory(4 * slots * heads * (valueDim(attention) + 2))
   const words = (array: ArrayLike<number>) => Memory.of(Uint32Array.from(array))
   const regions: Record<string, Memory> = {
     positions: words(input.positions),
@@ -168,7 +171,7 @@ function attended({ kv = "f32", span = 64, rows = "tokens", ...given }: Case) {
   expect(name).toBe(`${rows} g0 w${window ?? "all"} s${sinks}`)
 
   // The same by the reference.
-  const all = { data: x, stride: strideOf(columns + 7), from: 5, columns }
+  const all = { data: x, stride: strideOf(queries + 7), from: 5, columns: queries }
   const wanted = {
     data: new Float32Array(tokens.length * columns),
     stride: columns,
@@ -199,14 +202,21 @@ function attended({ kv = "f32", span = 64, rows = "tokens", ...given }: Case) {
 
 const strideOf = (columns: number) => Math.ceil(columns / 4) * 4
 
+/** Numbers of a stored key and of a stored value. */
+const storedDims = ({ headDim, latent }: Attention) => ({
+  key: headDim,
+  value: latent === undefined ? headDim : 0,
+})
+
 /** Blocks as kv.ts describes them; what was not stored has never been written. */
 function onDevice(
   kv: KvType,
-  { kvHeads, headDim }: Attention,
+  attention: Attention,
   { keys, values, scales }: reference.Cache,
   stored: ReadonlySet<number>,
 ): Memory {
-  const { blockBytes } = kvLayout(kv, { kvHeads, headDim: { key: headDim, value: headDim } })
+  const { kvHeads, headDim, latent } = attention
+  const { blockBytes } = kvLayout(kv, { kvHeads, headDim: storedDims(attention) })
   const size = { f32: 4, f16: 2, bf16: 2, q8: 1 }[kv]
   const chunk = 16 / size
   const width = Math.ceil(headDim / chunk) * chunk
@@ -225,12 +235,13 @@ function onDevice(
         const key = begin + (piece * BLOCK + position) * chunk + (i % chunk)
         const value = begin + kvHeads * BLOCK * width + (head * BLOCK + position) * width + i
         set(key, i < headDim ? keys[from + i]! : 0)
-        set(value, i < headDim ? values[from + i]! : 0)
+        if (latent === undefined) set(value, i < headDim ? values[from + i]! : 0)
       }
       if (!scales) continue
-      const at = block * blockBytes + kvHeads * BLOCK * width * 2
+      const at = block * blockBytes + kvHeads * BLOCK * width * (latent === undefined ? 2 : 1)
       const bytesOf = (value: number) => new Uint8Array(Float32Array.of(value).buffer)
       memory.put(at + 4 * (head * BLOCK + position), bytesOf(scales.keys[slot * kvHeads + head]!))
+      if (latent !== undefined) continue
       memory.put(
         at + 4 * ((kvHeads + head) * BLOCK + position),
         bytesOf(scales.values[slot * kvHeads + head]!),
@@ -268,6 +279,15 @@ describe("attention has the reference's bits", () => {
   describe.each(["f32", "f16", "bf16", "q8"] as const)("of %s", (kv) => {
     test.each(shapes)("$heads heads on $kvHeads of $headDim", (attention) => {
       agrees({ kv, attention, parts: [{ tokens: [1], from: 150, blocks: own(0, 151) }] })
+    })
+
+    test("values that are columns of the keys", () => {
+      const attention = { heads: 5, kvHeads: 1, headDim: 44, latent: 34 }
+      const parts = [
+        { tokens: [1], from: 150, blocks: own(0, 151) },
+        { tokens: new Int32Array(7), from: 60, blocks: own(1, 67) },
+      ]
+      agrees({ kv, attention, parts })
     })
 
     test("several sequences, prompts among them", () => {

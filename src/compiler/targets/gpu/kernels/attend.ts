@@ -16,6 +16,7 @@
 import { type AttentionOrder, WORK, work } from "../../../../runtime/gpu/attention-work.ts"
 import type { ItemsName, Region } from "../../../../runtime/gpu/regions.ts"
 import { BLOCK, sinkBlocks } from "../../../../runtime/program.ts"
+import { type Attention, valueDim } from "../../../graph/graph.ts"
 import type { Plan, Step, View } from "../../../plan.ts"
 import {
   type Builder,
@@ -70,6 +71,8 @@ const PARTIAL_BYTES = 16 * 2 ** 20
 /** What decides how the kernel is written; all else are words. */
 interface AttendShape {
   layout: KvLayout
+  /** Numbers of a value. */
+  values: number
   span: number
   set: "tokens" | "wanted"
   /** Rows of an item, at most, that are computed together; `alone`: no item has more. */
@@ -100,7 +103,7 @@ export function attentionOrder(
   const { window, sinks } = attention
   const { height } = together(plan, step)
   const most = height * Math.ceil(plan.shapes.context / span)
-  const fitting = Math.floor(PARTIAL_BYTES / (attention.heads * partialBytes(plan, place.group)))
+  const fitting = Math.floor(PARTIAL_BYTES / (attention.heads * partialBytes(attention)))
   return {
     name: `${rows} g${place.group} w${window ?? "all"} s${sinks}`,
     order: {
@@ -131,8 +134,8 @@ function together(
 
 /** The values' mix of one head of one row, its largest score and the sum of its weights. */
 const partialNumbers = (values: number) => values + 2
-function partialBytes(plan: Plan, group: number): number {
-  return 4 * partialNumbers(plan.groups[group]!.headDim.value)
+function partialBytes(attention: Attention): number {
+  return 4 * partialNumbers(valueDim(attention))
 }
 
 /** What a step is computed by, once for each chunk of its work. */
@@ -151,13 +154,14 @@ export function attendLaunches(plan: Plan, step: Attend): readonly Launch[] {
   const partials: Binding = {
     kind: "scratch",
     name: "partials",
-    bytes: { fixed: order.slots * heads * partialBytes(plan, place.group) },
+    bytes: { fixed: order.slots * heads * partialBytes(attention) },
   }
   const buffer = ({ buffer, from }: View): Binding => ({ kind: "buffer", buffer, from })
   const chunk: Binding = { kind: "chunk", of: name }
   const kernelOf = (height: number) =>
     attend({
       layout,
+      values: valueDim(attention),
       span: order.visible.span,
       set: order.set,
       rows: height,
@@ -197,7 +201,7 @@ export function attendLaunches(plan: Plan, step: Attend): readonly Launch[] {
     groups: [{ count: `multiples ${name}`, per: 1 }, tiles, 1],
   }
   const merge: Launch = {
-    kernel: merging(layout.headDim.value),
+    kernel: merging(valueDim(attention)),
     operands: [...work, partials, buffer(output), chunk, strideOf(plan, output)],
     groups: [{ count: `merges ${name}`, per: 1 }, heads, 1],
   }
@@ -214,14 +218,14 @@ const strideOf = (plan: Plan, { buffer }: View) => Math.ceil(plan.buffers[buffer
  * little else to do at the same time.
  */
 function attendKernel(shape: AttendShape): Kernel {
-  const { layout, span, set, rows: height, ratio, heads, sinkBlocks } = shape
+  const { layout, values, span, set, rows: height, ratio, heads, sinkBlocks } = shape
   const { kv, headDim, kvHeads } = layout
   const tiling = tilingOf(shape)
   const { threads, steps, queries: count } = tiling
   const [part, tiles] = [steps * STEP, Math.ceil(ratio / heads)]
   const name = [
     "attend",
-    `${kv}_${kvHeads}x${headDim.key}${headDim.key === headDim.value ? "" : `+${headDim.value}`}`,
+    `${kv}_${kvHeads}x${headDim.key}${headDim.key === values ? "" : `+${values}`}`,
     ratio === heads ? `heads${ratio}` : `heads${heads}of${ratio}`,
     ...(height === 1 ? [] : [`rows${height}`]),
     `span${span}`,
@@ -498,17 +502,17 @@ function attendKernel(shape: AttendShape): Kernel {
               spans.eq(1),
               () => {
                 const inverse = k.let(f32(1).div(sum))
-                const at = r.mul(outputStride).add(head.mul(headDim.value)).add(column)
+                const at = r.mul(outputStride).add(head.mul(values)).add(column)
                 // A merge of one adds it to 0, which makes 0 of -0.
                 output.store(at, mixed.add(0).mul(inverse))
               },
               () => {
                 const partial = slot.add(q.div(heads)).mul(allHeads).add(head)
-                const at = k.let(partial.mul(partialNumbers(headDim.value)))
+                const at = k.let(partial.mul(partialNumbers(values)))
                 partials.store(at.add(column), mixed)
                 k.if(column.eq(0), () => {
-                  partials.store(at.add(headDim.value), most.load(q))
-                  partials.store(at.add(headDim.value + 1), sum)
+                  partials.store(at.add(values), most.load(q))
+                  partials.store(at.add(values + 1), sum)
                 })
               },
             )
@@ -576,11 +580,11 @@ interface Tiling {
   mixes: { units: number; slots: number; places: number; sets: number; perSet: number }
 }
 
-function tilingOf({ layout, span, rows, heads }: AttendShape): Tiling {
+function tilingOf({ layout, values, span, rows, heads }: AttendShape): Tiling {
   const [threads, steps, places] = rows === 1 ? [span, span / STEP, 1] : [ROWS_THREADS, 1, 2]
   const queries = rows * heads
   const slots = (steps * STEP) / places
-  const units = Math.ceil(layout.headDim.value / kvReads[layout.kv].holds)
+  const units = Math.ceil(values / kvReads[layout.kv].holds)
   // About as many columns as queries, so that each number read is used as often as can be.
   const perThread = (queries * units) / threads
   const square = 2 ** Math.floor(Math.log2(Math.max(1, perThread)) / 2)
@@ -756,7 +760,7 @@ class Mixes {
   /** Hands out each sum, by its query and its column. */
   each(body: (q: Value, column: Value, sum: Value) => void): void {
     const k = this.#k
-    const { value: columns } = this.#shape.layout.headDim
+    const { values: columns } = this.#shape
     const { holds } = kvReads[this.#shape.layout.kv]
     const { units, slots, places } = this.#tiling.mixes
     const all = () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest"
 import { BLOCK } from "../../../../runtime/program.ts"
-import { kernel, type Value } from "../ir/builder.ts"
+import { kernel, u32, type Value } from "../ir/builder.ts"
 import { Memory, runKernel } from "../ir/run.ts"
 import {
   bytesPerBlock,
@@ -84,7 +84,7 @@ describe.each(cases)("$kv, $kvHeads heads of $headDim.key and $headDim.value", (
         )
         const { holds } = kvReads[kv]
         const values = Array.from({ length: Math.ceil(value / holds) }, (_, unit) =>
-          readValue(layout, blocks, spot, unit),
+          readValue(layout, blocks, spot, u32(unit)),
         )
         const all = [...keys.flat(), ...values.flat().slice(0, value)]
         for (const [i, number] of all.entries())

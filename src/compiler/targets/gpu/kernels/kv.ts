@@ -9,6 +9,8 @@
 // neighbouring values. A block is one piece of a multiple of 16 bytes, so that it can be copied without a look at what it
 // holds.
 //
+// Where a group has values of length 0, its values are columns of its keys, and are read there.
+//
 // Heads of any length fit: what is behind a head's last number in its last 16 bytes is 0. Whoever stores writes it
 // (`keyWidth`, `valueWidth`), since whole chunks are read.
 
@@ -142,11 +144,16 @@ export function readChunk(
 }
 
 /** The numbers of a value that are read together, as many as `kvReads` says: those from `holds * unit` on. */
-export function readValue(layout: KvLayout, blocks: Elements, spot: Spot, unit: Operable): Value[] {
-  const { kv, values, valueWidth, blockBytes } = layout
+export function readValue(layout: KvLayout, blocks: Elements, spot: Spot, unit: Value): Value[] {
+  const { kv, values, valueWidth, blockBytes, chunk } = layout
   const { element, holds } = kvReads[kv]
-  const index = spot.block
-    .mul(blockBytes / elementBytes[element])
+  const block = spot.block.mul(blockBytes / elementBytes[element])
+  if (valueWidth === 0) {
+    const units = chunk / holds
+    const ofChunk = keyChunkIndex(layout, { ...spot, block: u32(0) }, unit.div(units)).mul(units)
+    return numbersOf(kv, blocks.load(block.add(ofChunk).add(unit.rem(units))))
+  }
+  const index = block
     .add(values / holds)
     .add(times(spot.head, (BLOCK * valueWidth) / holds))
     .add(times(spot.position, valueWidth / holds))
@@ -162,13 +169,13 @@ function numbersOf(kv: KvType, read: Value): Value[] {
 
 /** Where the scale of a head's codes lies, in floats. Of q8 alone. */
 export function scaleIndex(
-  { blockBytes, scales }: KvLayout,
+  { blockBytes, scales, valueWidth }: KvLayout,
   of: "keys" | "values",
   { block, head, position }: Spot,
 ): Value {
   return block
     .mul(blockBytes / 4)
-    .add(scales[of])
+    .add(scales[valueWidth === 0 ? "keys" : of])
     .add(times(head, BLOCK))
     .add(position)
 }
