@@ -161,14 +161,19 @@ class Lowering {
       }
       case "experts": {
         const [x, weights] = node.inputs
-        const { active, activation, rounded } = node
+        const { active, biases, activation, limit, rounded } = node
         const experts = {
           count: weights.columns,
           active,
           intermediate: node.down.columns,
           gateUp: this.#parameters.id(node.gateUp),
           down: this.#parameters.id(node.down),
+          biases: biases && {
+            gateUp: this.#parameters.id(biases.gateUp),
+            down: this.#parameters.id(biases.down),
+          },
           activation,
+          limit,
           rounded,
           parts: this.#sums.parts,
         }
@@ -202,11 +207,19 @@ class Lowering {
       }
       case "attention": {
         const [q, k, v] = node.inputs
-        const { attention } = node
+        const { attention, sinkLogits } = node
         const place = this.#placeOf(attention)
         emit({ op: "storeKv", key: at(k), value: v && at(v), place }, "tokens")
         const { span } = this.#sums
-        emit({ op: "attend", query: at(q), attention, place, span, output: fresh() })
+        emit({
+          op: "attend",
+          query: at(q),
+          attention,
+          sinkLogits: sinkLogits && this.#parameters.id(sinkLogits),
+          place,
+          span,
+          output: fresh(),
+        })
         break
       }
       case "slice": // a place in what it was cut from, given with it

@@ -134,6 +134,7 @@ export type StepOp =
       op: "attend"
       query: View
       attention: Attention
+      sinkLogits: ParameterId | undefined
       place: Place
       span: SumOrder["span"]
       output: View
@@ -157,7 +158,9 @@ export interface Experts {
   intermediate: number
   gateUp: ParameterId // [count * 2 * intermediate, columns of the input]
   down: ParameterId // [count * columns of the output, intermediate]
+  biases: Record<"gateUp" | "down", ParameterId> | undefined
   activation: Activation
+  limit: number | undefined
   /** What the activated rows are rounded for; undefined: they stay floats. */
   rounded: GroupCodecName | undefined
   parts: SumOrder["parts"]
@@ -262,11 +265,16 @@ function printStep(plan: Plan, step: Step): string {
       )
     }
     case "experts": {
-      const { count, active, gateUp, down, activation, rounded, parts } = step.experts
+      const { count, active, gateUp, down, biases, activation, limit, rounded, parts } =
+        step.experts
+      const [upBias, downBias] = biases
+        ? [` bias ${p(biases.gateUp)}`, ` bias ${p(biases.down)}`]
+        : ["", ""]
       const input = step.input.kind === "float" ? view(step.input.view) : codes(step.input.codes)
-      const between = rounded ? `${activation} for ${rounded}` : activation
+      const gate = limit === undefined ? activation : `${activation} limit ${limit}`
+      const between = rounded ? `${gate} for ${rounded}` : gate
       return on(
-        `${view(step.output)} = experts ${active} of ${count} by ${view(step.weights)} ${input} ${p(gateUp)} ${between} ${p(down)}${parts === 1 ? "" : ` parts ${parts}`}`,
+        `${view(step.output)} = experts ${active} of ${count} by ${view(step.weights)} ${input} ${p(gateUp)}${upBias} ${between} ${p(down)}${downBias}${parts === 1 ? "" : ` parts ${parts}`}`,
       )
     }
     case "rope":
@@ -282,8 +290,9 @@ function printStep(plan: Plan, step: Step): string {
     case "attend": {
       const { heads, kvHeads, headDim, latent, cap, window } = step.attention
       const seen = window === undefined ? "" : ` window ${window} sinks ${step.attention.sinks}`
+      const sunk = step.sinkLogits === undefined ? "" : ` sinks ${p(step.sinkLogits)}`
       return on(
-        `${view(step.output)} = attend ${placeText(step.place)} ${view(step.query)} heads ${heads}/${kvHeads} x ${headDim}${latent === undefined ? "" : ` values ${latent}`}${cap === undefined ? "" : ` cap ${cap}`}${seen}${step.span === undefined ? "" : ` span ${step.span}`}`,
+        `${view(step.output)} = attend ${placeText(step.place)} ${view(step.query)} heads ${heads}/${kvHeads} x ${headDim}${latent === undefined ? "" : ` values ${latent}`}${cap === undefined ? "" : ` cap ${cap}`}${seen}${sunk}${step.span === undefined ? "" : ` span ${step.span}`}`,
       )
     }
     case "select":

@@ -10,8 +10,11 @@ export function weightsOf({ nodes }: Graph): Weight[] {
       weights.set(node.weight.name, node.weight)
     if ((node.op === "linear" || node.op === "norm" || node.op === "route") && node.bias)
       weights.set(node.bias.name, node.bias)
+    if (node.op === "attention" && node.sinkLogits)
+      weights.set(node.sinkLogits.name, node.sinkLogits)
     if (node.op === "experts")
-      for (const weight of [node.gateUp, node.down]) weights.set(weight.name, weight)
+      for (const weight of [node.gateUp, node.down, ...Object.values(node.biases ?? {})])
+        weights.set(weight.name, weight)
   }
   return [...weights.values()]
 }

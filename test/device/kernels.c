@@ -152,6 +152,7 @@ static void elementwise(void) {
     near(first(vec_gelu(v)), x * (1 + erf(x / sqrt(2))) / 2, size, 4e-7, "gelu");
     double inner = sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
     near(first(vec_gelu_tanh(v)), x * (1 + tanh(inner)) / 2, size, 4e-7, "gelu_tanh");
+    near(first(vec_quick_gelu(v)), x / (1 + exp(-1.702 * x)), size, 4e-7, "quick_gelu");
     near(first(vec_relu2(v)), x > 0 ? x * x : 0, size, 1e-6 * size, "relu2");
     near(first(vec_sigmoid(v)), 1 / (1 + exp(-x)), 1, 4e-7, "sigmoid");
     near(first(vec_cap(v, 5.5f)), 5.5 * tanh(x / 5.5), 5.5, 4e-7, "cap");
@@ -162,8 +163,9 @@ static void elementwise(void) {
     vec v = vec_set(bad[i]);
     const float results[] = {first(vec_silu(v)),      first(vec_gelu(v)),
                              first(vec_gelu_tanh(v)), first(vec_relu2(v)),
-                             first(vec_sigmoid(v)),   first(vec_cap(v, 5.5f))};
-    for (int f = 0; f < 6; f++) expect(!isfinite(results[f]), "not finite", results[f], NAN);
+                             first(vec_sigmoid(v)),   first(vec_cap(v, 5.5f)),
+                             first(vec_quick_gelu(v))};
+    for (int f = 0; f < 7; f++) expect(!isfinite(results[f]), "not finite", results[f], NAN);
   }
 }
 
@@ -563,7 +565,8 @@ static __attribute__((noinline)) void write_one(struct attention a, uint8_t *hea
   write_kv(a, head, place, key, value);
 }
 
-static void attention_case(struct attention a, int with_tiles, int64_t length) {
+// Every head has a score of what is not there, or none has.
+static void attention_case(struct attention a, int with_tiles, int64_t length, int is_sunk) {
   // The matrix unit keeps 16 bits of queries and weights.
   const double tolerance = takes_planes(a.number, with_tiles) ? 0x1p-15 : 1e-5;
   int64_t width = head_width(a.head_dim), group = a.heads / a.kv_heads,
@@ -601,6 +604,8 @@ static void attention_case(struct attention a, int with_tiles, int64_t length) {
         keys[at] = kept(a, head, t % BLOCK, 0, d, k[at]);
         values[at] = kept(a, head, t % BLOCK, 1, d, v[at]);
       }
+  float *sunk = is_sunk ? memory((size_t)a.heads * 4) : NULL;
+  for (int64_t h = 0; is_sunk && h < a.heads; h++) sunk[h] = uniform() * 4;
   float *whole = memory((size_t)(length * out_stride) * 4),
         *again = memory((size_t)(length * out_stride) * 4);
   float *scratch = memory((size_t)item_scratch(a) * 4);
@@ -620,7 +625,7 @@ static void attention_case(struct attention a, int with_tiles, int64_t length) {
                                     positions + t, tokens,
                                     kept,          q + t * q_stride,
                                     q_stride,      out + t * out_stride,
-                                    out_stride};
+                                    out_stride,    sunk};
       for (int64_t h = 0; h < a.kv_heads; h++) attend_one(a, with_tiles, &item, h, scratch);
     }
     if (out == again)
@@ -630,7 +635,7 @@ static void attention_case(struct attention a, int with_tiles, int64_t length) {
   double *weights = memory((size_t)length * 8);
   for (int64_t t = 0; t < length; t += t < 70 ? 1 : 13)
     for (int64_t h = 0; h < a.heads; h++) {
-      double largest = -1e300, total = 0;
+      double largest = sunk ? sunk[h] : -1e300;
       const float *query = q + t * q_stride + h * a.head_dim;
       for (int64_t s = 0; s <= t; s++) {
         double dot = 0;
@@ -640,6 +645,7 @@ static void attention_case(struct attention a, int with_tiles, int64_t length) {
         weights[s] = seen ? dot * a.scale : -INFINITY;
         if (weights[s] > largest) largest = weights[s];
       }
+      double total = sunk ? exp(sunk[h] - largest) : 0;
       for (int64_t s = 0; s <= t; s++) total += weights[s] = exp(weights[s] - largest);
       for (int64_t d = 0; d < a.head_dim; d++) {
         double sum = 0;
@@ -649,7 +655,7 @@ static void attention_case(struct attention a, int with_tiles, int64_t length) {
       }
     }
   free(cache), free(ids), free(list), free(positions), free(q), free(k), free(v), free(keys),
-      free(values), free(whole), free(again), free(scratch), free(weights);
+      free(values), free(whole), free(again), free(scratch), free(weights), free(sunk);
 }
 
 static void attentions(void) {
@@ -668,11 +674,11 @@ static void attentions(void) {
       for (int with = 0; with <= takes_planes(a.number, tiles); with++) {
         if (COMPANIES > 1 && !with && (int)n != (i == 3 ? Q8 : i % 3)) continue;
         a.window = a.sinks = 0;
-        attention_case(a, with, i == 2 ? 300 : 70);
+        attention_case(a, with, i == 2 ? 300 : 70, 0);
         a.window = 24;
-        attention_case(a, with, 150);
+        attention_case(a, with, 150, 1);
         a.sinks = 4;
-        attention_case(a, with, 200);
+        attention_case(a, with, 200, 0);
       }
     }
 }
@@ -707,7 +713,7 @@ static void broken_key_case(struct attention a, int with_tiles) {
   for (int64_t i = 0; i < LENGTH * width; i++)
     if (i % width < a.head_dim) k[i] = uniform(), v[i] = uniform();
   for (int32_t t = 0; t < LENGTH; t++) positions[t] = t;
-  struct attention_item all = {cache, ids, positions, LENGTH, 0, q, stride, sound, stride};
+  struct attention_item all = {cache, ids, positions, LENGTH, 0, q, stride, sound, stride, NULL};
   for (int64_t t = 0; t < LENGTH; t++)
     write_one(a, block_head(a, cache, t / BLOCK, 0), t % BLOCK, k + t * width, v + t * width);
   attend_all(a, with_tiles, all, scratch);

@@ -67,8 +67,10 @@ export function judge({
 
   async function openGolden(kind: "models" | "mlc", name: string) {
     const model = await openModel(goldenFolder(kind, name))
-    const plan = compile(model.graph, {
-      format: model.format,
+    const { graph, format, codecOf } = model
+    const plan = compile(graph, {
+      format,
+      ...(codecOf && { codecOf }),
       activations: "float",
       kv: "f32",
       ...traits,
@@ -210,14 +212,14 @@ export function judge({
   )
 
   const mixtures = [
-    ["q4f16_1", "int8"],
-    ["q0bf16", "float"],
+    ["q4f16_1", "int8", "q8"],
+    ["q0bf16", "float", "bf16"],
   ] as const
   test.each(isBrief ? [] : mixtures)(
-    "experts in %s with activations in %s: what the reference computes, the same however many rows share an expert",
-    async (format, activations) => {
+    "experts in %s with activations in %s, keys and values in %s: what the reference computes, the same however many rows share an expert",
+    async (format, activations, kv) => {
       const shape = { hidden: 72, intermediate: 50, hasExperts: true }
-      const { program, reference } = await both(shape, { format, activations })
+      const { program, reference } = await both(shape, { format, activations, kv })
       const ours = await prefill(program, prompt(100), blocksFor(100))
       const theirs = await prefill(reference, prompt(100), blocksFor(100))
       if (isExact) expect(ours).toEqual(theirs)

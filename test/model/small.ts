@@ -39,7 +39,10 @@ export interface SmallShape {
   hidden?: number
   intermediate?: number
   latent?: number // one key for all heads, whose first columns are the values
-  /** Experts in the place of MLPs: of even layers the best of all, of odd ones those of the best groups, with a bias. */
+  /**
+   * Experts in the place of MLPs: of even layers the best of all, of odd ones those of the best groups, with biases and a
+   * limit, behind attention that has sinks.
+   */
   hasExperts?: boolean
 }
 
@@ -117,6 +120,7 @@ export function smallGraph(shape: SmallShape = {}): Graph {
           rope(linear(h, w("k", KV_HEADS * HEAD_DIM, hidden)), HEAD_DIM, rotation),
           linear(h, w("v", KV_HEADS * HEAD_DIM, hidden)),
           { ...memory, kvHeads: KV_HEADS, headDim: HEAD_DIM },
+          hasExperts && layer % 2 === 1 ? w("sinks", HEADS) : undefined,
         )
     x = add(x, linear(mixed, w("o", hidden, HEADS * HEAD_DIM)))
     const m = norm(x, w("mlp_norm", hidden), 1e-5)
@@ -155,12 +159,23 @@ function mixture(
 ): Node {
   const hidden = x.columns
   const router = linear(x, { ...w("router", EXPERTS, hidden), exact: true })
-  const bias = routing.score === "sigmoid" ? w("router_bias", EXPERTS) : undefined
+  const biased = routing === grouped
+  const [upRows, downRows] = [EXPERTS * 2 * intermediate, EXPERTS * hidden]
+  const bias = biased ? w("router_bias", EXPERTS) : undefined
   const made = experts(x, route(router, routing, bias), {
     active: routing.active,
-    gateUp: w("experts_gate+up", EXPERTS * 2 * intermediate, hidden),
-    down: w("experts_down", EXPERTS * hidden, intermediate),
-    activation: "silu",
+    gateUp: w("experts_gate+up", upRows, hidden),
+    down: w("experts_down", downRows, intermediate),
+    ...(biased
+      ? {
+          biases: {
+            gateUp: w("experts_gate+up_bias", upRows),
+            down: w("experts_down_bias", downRows),
+          },
+          activation: "quick_gelu",
+          limit: 0.75,
+        }
+      : { activation: "silu" }),
   })
   const gate = linear(x, { ...w("gate", 1, hidden), exact: true })
   return multiply(made, apply("sigmoid", gate))

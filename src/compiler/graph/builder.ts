@@ -91,8 +91,14 @@ export function rope(x: Node, headDim: number, rotation: Rotation): Node {
   return { op: "rope", rows: x.rows, columns: x.columns, inputs: [x], headDim, rotation }
 }
 
-/** Without `v` where values are columns of keys. */
-export function attention(q: Node, k: Node, v: Node | undefined, attention: Attention): Node {
+/** Without `v` where values are columns of keys; `sinkLogits`: a number for each head. */
+export function attention(
+  q: Node,
+  k: Node,
+  v: Node | undefined,
+  attention: Attention,
+  sinkLogits?: Weight,
+): Node {
   const { heads, kvHeads, headDim, latent } = attention
   check(q.columns === heads * headDim, "attention: queries do not fit")
   check(k.columns === kvHeads * headDim, "attention: keys do not fit")
@@ -100,8 +106,10 @@ export function attention(q: Node, k: Node, v: Node | undefined, attention: Atte
     latent === undefined ? v?.columns === k.columns : !v && latent <= headDim,
     "attention: values do not fit",
   )
+  check(!sinkLogits || sinkLogits.rows === heads, `${sinkLogits?.name} does not fit ${heads} heads`)
   const columns = heads * valueDim(attention)
-  return { op: "attention", rows: q.rows, columns, inputs: v ? [q, k, v] : [q, k], attention }
+  const inputs = v ? ([q, k, v] as const) : ([q, k] as const)
+  return { op: "attention", rows: q.rows, columns, inputs, attention, sinkLogits }
 }
 
 export function route(x: Node, routing: Routing, bias?: Weight): Node {
@@ -119,10 +127,14 @@ export function experts(
     active,
     gateUp,
     down,
+    biases,
     activation,
+    limit,
   }: Record<"gateUp" | "down", Weight> & {
     active: number
+    biases?: Record<"gateUp" | "down", Weight> | undefined
     activation: Activation
+    limit?: number | undefined
   },
 ): Node {
   const count = weights.columns
@@ -131,8 +143,10 @@ export function experts(
   check(x.columns === gateUp.columns, `${gateUp.name} does not fit ${x.columns} columns`)
   check(gateUp.rows === 2 * count * down.columns, `${down.name} does not fit ${gateUp.name}`)
   check(Number.isInteger(columns), `${down.name} does not fit ${count} experts`)
+  const fits = !biases || (biases.gateUp.rows === gateUp.rows && biases.down.rows === down.rows)
+  check(fits, `${biases?.gateUp.name} does not fit ${gateUp.name}`)
   const rounded = undefined
-  const fields = { active, gateUp, down, activation, rounded }
+  const fields = { active, gateUp, down, biases, activation, limit, rounded }
   return { op: "experts", rows, columns, inputs: [x, weights], ...fields }
 }
 

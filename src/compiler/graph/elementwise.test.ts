@@ -19,6 +19,7 @@ const exact: Record<ElementwiseName, (x: number) => number> = {
   silu: (x) => x / (1 + Math.exp(-x)),
   gelu: (x) => (x * (1 + erf(x / Math.SQRT2))) / 2,
   gelu_tanh: (x) => (x / 2) * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))),
+  quick_gelu: (x) => x / (1 + Math.exp(-1.702 * x)),
   relu2: (x) => Math.max(x, 0) ** 2,
   sigmoid: (x) => 1 / (1 + Math.exp(-x)),
   cap: (x) => BY * Math.tanh(x / BY),

@@ -9,6 +9,7 @@ import {
   cap,
   gelu,
   geluTanh,
+  quickGelu,
   relu2,
   scale,
   sigmoid,
@@ -19,6 +20,7 @@ export const elementwise = {
   silu: { js: silu, c: (x) => `vec_silu(${x})`, gpu: gpu.silu },
   gelu: { js: gelu, c: (x) => `vec_gelu(${x})`, gpu: gpu.gelu },
   gelu_tanh: { js: geluTanh, c: (x) => `vec_gelu_tanh(${x})`, gpu: gpu.geluTanh },
+  quick_gelu: { js: quickGelu, c: (x) => `vec_quick_gelu(${x})`, gpu: gpu.quickGelu },
   relu2: { js: relu2, c: (x) => `vec_relu2(${x})`, gpu: gpu.relu2 },
   sigmoid: { js: sigmoid, c: (x) => `vec_sigmoid(${x})`, gpu: gpu.sigmoid },
   cap: { js: cap, c: (x, by) => `vec_cap(${x}, ${by})`, gpu: gpu.cap },
@@ -38,6 +40,6 @@ export const elementwise = {
 export type ElementwiseName = keyof typeof elementwise
 
 /** Those that a gated product may end with, as `enum epilogue` of kernels/operands.h names them. */
-export const activations = ["silu", "gelu", "gelu_tanh", "relu2"] as const
+export const activations = ["silu", "gelu", "gelu_tanh", "quick_gelu", "relu2"] as const
 
 export type Activation = (typeof activations)[number]

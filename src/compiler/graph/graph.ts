@@ -74,18 +74,21 @@ export type Op =
   | { op: "rope"; inputs: readonly [Node]; headDim: number; rotation: Rotation }
   /**
    * q, k, v → each head's mix of values; k and v are remembered for this layer, rounded to the cache's type, and read so.
-   * Without v, where the values are columns of k.
+   * Without v, where the values are columns of k. A sink is a score for each head of what is not there: it takes its share of
+   * the softmax, and gives no value.
    */
   | {
       op: "attention"
       inputs: readonly [Node, Node, Node] | readonly [Node, Node]
       attention: Attention
+      sinkLogits: Weight | undefined
     }
   /** x, a column for each expert → how much each of them counts, 0 of those that the row does not go to. */
   | { op: "route"; inputs: readonly [Node]; routing: Routing; bias: Weight | undefined }
   /**
    * x, what each expert counts → the sum of what they make of x, each times that, in the order of experts from zero; those that
    * count 0 are left out. An expert is a gated MLP, and `rounded` what its activated rows are rounded for, as `quantize` does.
+   * With a `limit` the gate is cut off above it and up on either side, and up counts one more.
    */
   | {
       op: "experts"
@@ -93,7 +96,9 @@ export type Op =
       active: number // at most so many of a row
       gateUp: Weight // of each expert its gate's rows, then as many up rows
       down: Weight // one expert behind the other
+      biases: Record<"gateUp" | "down", Weight> | undefined
       activation: Activation
+      limit: number | undefined
       rounded: GroupCodecName | undefined
     }
   /** x → a function of each element, with the number that it takes beside it. */
@@ -252,6 +257,7 @@ function details(node: Node): string[] {
         `scale ${short(scale)}`,
         ...(cap === undefined ? [] : [`cap ${cap}`]),
         ...seen,
+        ...(node.sinkLogits ? [`sinks ${shown(node.sinkLogits)}`] : []),
       ]
     }
     case "route":
@@ -260,9 +266,12 @@ function details(node: Node): string[] {
       return [
         `${node.active} of ${node.inputs[1].columns}`,
         shown(node.gateUp),
+        ...(node.biases ? [`bias ${shown(node.biases.gateUp)}`] : []),
         node.activation,
+        ...(node.limit === undefined ? [] : [`limit ${node.limit}`]),
         ...(node.rounded ? [`rounded for ${node.rounded}`] : []),
         shown(node.down),
+        ...(node.biases ? [`bias ${shown(node.biases.down)}`] : []),
       ]
     case "apply":
       return [functionText(node)]

@@ -18,7 +18,7 @@ export interface Kept {
   as: "MATRIX" | "EXPANDED" | "VECTOR" | "BIAS"
   panels: Panels // of a bias: those of its matrix
   stored: Panels // as it comes in
-  /** So many matrices one behind the other, which come in as one; `panels` are those of each. */
+  /** So many matrices or biases one behind the other, which come in as one; `panels` are those of each. */
   matrices: number
 }
 
@@ -48,18 +48,25 @@ export function keptParameters(plan: Plan): Kept[] {
     kept[id] = { as: expands ? "EXPANDED" : "MATRIX", panels, stored, matrices }
     return panels
   }
+  const keepBias = (id: ParameterId, panels: Panels, matrices: number) => {
+    kept[id] = { as: "BIAS", panels, stored: plain(id), matrices }
+  }
   for (const step of plan.steps) {
     if (step.op === "embed") kept[step.table]!.as = "MATRIX"
     if (step.op === "matmul") {
       const { input, epilogue, weight, bias } = step
       const paired = epilogue.kind === "gated"
       const panels = keep(weight, { rounded: input.kind === "int8", paired, matrices: 1 })
-      if (bias !== undefined) kept[bias] = { as: "BIAS", panels, stored: plain(bias), matrices: 1 }
+      if (bias !== undefined) keepBias(bias, panels, 1)
     }
     if (step.op === "experts") {
-      const { gateUp, down, rounded, count: matrices } = step.experts
-      keep(gateUp, { rounded: step.input.kind === "int8", paired: true, matrices })
-      keep(down, { rounded: rounded !== undefined, paired: false, matrices })
+      const { gateUp, down, biases, rounded, count: matrices } = step.experts
+      const up = keep(gateUp, { rounded: step.input.kind === "int8", paired: true, matrices })
+      const made = keep(down, { rounded: rounded !== undefined, paired: false, matrices })
+      if (biases) {
+        keepBias(biases.gateUp, up, matrices)
+        keepBias(biases.down, made, matrices)
+      }
     }
     if (step.op === "headMatmul") keep(step.weight, { rounded: false, paired: false, matrices: 1 })
   }
@@ -84,7 +91,7 @@ const LINE = 64
 
 export function keptBytes({ as, panels, stored, matrices }: Kept): number {
   if (as === "VECTOR") return stored.rows * 4
-  return as === "BIAS" ? panelsCount(panels) * PANEL * 4 : matrices * matrixBytes(panels)
+  return matrices * (as === "BIAS" ? panelsCount(panels) * PANEL * 4 : matrixBytes(panels))
 }
 
 /** panels_bytes of panels.h: codes of 3 bits are nibbles; scales stand behind each group, or those of a block in front of it. */

@@ -115,7 +115,7 @@ class Code implements StepCode {
     const body = this.#productOf(input, weight, epilogue, strideOf(this.#plan, output))
     const product = {
       ...body.fields,
-      bias: bias ?? "NO_BIAS",
+      bias: bias ?? "NO_WEIGHT",
       output: output.buffer,
     }
     return { kind: "PRODUCT", body: body.name, product: longInitialiser(product, "      ") }
@@ -179,7 +179,8 @@ class Code implements StepCode {
   }
 
   #experts({ experts, input, weights, output }: ExpertsStep): StructFields {
-    const { count, active, intermediate, gateUp, down, activation, rounded, parts } = experts
+    const { count, active, intermediate, gateUp, down, biases, activation, limit, rounded, parts } =
+      experts
     if (parts !== 1) throw new Error("internal: a product in parts")
     const hiddenStride = paddedColumns(intermediate)
     const up = this.#productOf(
@@ -200,11 +201,21 @@ class Code implements StepCode {
       weights: weights.buffer,
       weights_from: weights.from,
       weights_stride: strideOf(this.#plan, weights),
-      up: longInitialiser(up.fields, "            "),
+      up: longInitialiser(
+        {
+          ...up.fields,
+          bias: biases?.gateUp ?? "NO_WEIGHT",
+          limit: limit === undefined ? undefined : float(limit),
+        },
+        "            ",
+      ),
       up_body: up.name,
       up_bytes: bytes(gateUp),
       round: rounded && this.#rounding(intermediate, rounded),
-      down: longInitialiser({ ...made.fields, output: output.buffer }, "            "),
+      down: longInitialiser(
+        { ...made.fields, bias: biases?.down ?? "NO_WEIGHT", output: output.buffer },
+        "            ",
+      ),
       down_body: made.name,
       down_bytes: bytes(down),
       out_columns: output.columns,
@@ -275,6 +286,7 @@ class Code implements StepCode {
       kv_heads: attention.kvHeads,
       group: place.group,
       layer: place.layer,
+      sink_logits: step.sinkLogits ?? "NO_WEIGHT",
       output: output.buffer,
       out_stride: strideOf(this.#plan, output),
     }

@@ -120,6 +120,11 @@ export function geluTanh(x: number): number {
   return fround(x / fround(1 + exp(0 - z)))
 }
 
+/** x * sigmoid(1.702 x) */
+export function quickGelu(x: number): number {
+  return fround(x / fround(1 + exp(0 - fround(x * fround(1.702)))))
+}
+
 /** max(0, x)^2. Here and below x * 0 is added, which shows what is no number. */
 export function relu2(x: number): number {
   const y = larger(x, 0)

@@ -300,12 +300,18 @@ export function attend(
   cache: Cache,
   seen: Seen | readonly Seen[],
   out: Rows,
+  sinkLogits?: Float32Array,
 ): void {
   const { heads } = shape
   const width = valueDim(shape)
   for (let head = 0; head < heads; head++) {
-    const softmax = (seen: Seen) => softmaxOf(query, row, head, shape, cache, seen)
-    const { sum, mixed } = "slots" in seen ? softmax(seen) : merged(seen.map(softmax))
+    const softmax = (seen: Seen, sink?: number) =>
+      softmaxOf(query, row, head, shape, cache, seen, sink)
+    const sink = sinkLogits?.[head]
+    const { sum, mixed } =
+      "slots" in seen
+        ? softmax(seen, sink)
+        : merged(seen.map((each, i) => softmax(each, i === 0 ? sink : undefined)))
     const inverse = fround(1 / sum)
     const to = at(out, row) + head * width
     for (let i = 0; i < width; i++) out.data[to + i] = mixed[i]! * inverse
@@ -318,7 +324,7 @@ interface Softmax {
   mixed: Float32Array // [valueDim] the values times their weights
 }
 
-/** Of one head. Merged step by step; within one, position p is in lane p mod 16. */
+/** Of one head. Merged step by step, after the sink; within one, position p is in lane p mod 16. */
 function softmaxOf(
   query: Rows,
   row: number,
@@ -326,6 +332,7 @@ function softmaxOf(
   shape: Shape,
   { keys, values, scales }: Cache,
   { positions, slots }: Seen,
+  sink: number | undefined,
 ): Softmax {
   const { heads, kvHeads, headDim } = shape
   const scale = fround(shape.scale)
@@ -334,8 +341,8 @@ function softmaxOf(
   const kvHead = Math.floor((head * kvHeads) / heads)
   const lane = kvHead * headDim
   const mixed = new Float32Array(valueDim(shape)) // of values, which lie as far apart as keys
-  let most = LOWEST
-  let sum = 0
+  let most = sink ?? LOWEST
+  let sum = sink === undefined ? 0 : sinkWeight(sink)
   for (let first = 0, next = 0; first < slots.length; first = next) {
     const step = Math.floor(positions[first]! / STEP)
     let largest = most
@@ -365,6 +372,9 @@ function softmaxOf(
   }
   return { most, sum, mixed }
 }
+
+/** Before anything is larger; what is no number shows. */
+export const sinkWeight = (sink: number) => 1 + sink * 0
 
 /** As SumOrder says. */
 function merged(softmaxes: readonly Softmax[]): Softmax {

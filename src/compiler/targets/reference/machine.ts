@@ -19,7 +19,7 @@ import {
 import { writeTurns } from "../../../runtime/rotation.ts"
 import { createSampler, type Sampler } from "../../../runtime/sampling.ts"
 import { ITEM, type RowSet, StepRows, type Visible } from "../../../runtime/step-rows.ts"
-import { elementwise } from "../../graph/elementwise.ts"
+import { type Activation, elementwise } from "../../graph/elementwise.ts"
 import {
   type BufferId,
   type Codes,
@@ -59,7 +59,7 @@ interface Products {
   /** The matrix's row that becomes column 0. */
   first: number
   bias: Float32Array | undefined
-  gate: ((x: number) => number) | undefined
+  gate: ((gate: number, up: number) => number) | undefined
   to: kernels.Rows | undefined
   out: kernels.Rows
 }
@@ -234,6 +234,7 @@ export class Machine {
   /** Item by item: some rows, and what lies in one span of their context or in all of it. */
   #attend(step: Attend, input: StepInput, cancel: CancelWord) {
     const { rows, query, attention, place, span, output } = step
+    const sunk = step.sinkLogits === undefined ? undefined : this.#vector(step.sinkLogits)
     const { kv } = this.#plan
     const [x, out] = [this.#rows(query), this.#rows(output)]
     const cache = this.#cacheOf(place)
@@ -248,10 +249,10 @@ export class Machine {
       for (let row = from; row < from + count; row++) {
         poll(cancel)
         const seen = spans.map((number) => this.#seen(tokens[row]!, visible, number, input))
-        if (span !== undefined) kernels.attend(x, row, attention, cache, seen, out)
+        if (span !== undefined) kernels.attend(x, row, attention, cache, seen, out, sunk)
         else if (this.#arithmetic === "matrix unit" && kv !== "f32" && latent === undefined)
-          attendTiles(x, row, attention, kv, cache, seen[0]!, out)
-        else kernels.attend(x, row, attention, cache, seen[0]!, out)
+          attendTiles(x, row, attention, kv, cache, seen[0]!, out, sunk)
+        else kernels.attend(x, row, attention, cache, seen[0]!, out, sunk)
       }
     }
   }
@@ -315,7 +316,7 @@ export class Machine {
         rows: Array.from({ length: count }, (_, row) => row),
         first: 0,
         bias: bias === undefined ? undefined : this.#vector(bias),
-        gate: epilogue.kind === "gated" ? elementwise[epilogue.activation].js : undefined,
+        gate: epilogue.kind === "gated" ? gateOf(epilogue.activation) : undefined,
         to: epilogue.kind === "add" ? this.#rows(epilogue.to) : undefined,
         out: this.#rows(step.output),
       },
@@ -325,27 +326,28 @@ export class Machine {
 
   /** One expert after the other, each for all rows that go to it. */
   #experts({ experts, input, weights, output }: ExpertsStep, count: number, cancel: CancelWord) {
-    const { gateUp, down, activation, rounded, intermediate, parts } = experts
+    const { gateUp, down, biases, activation, limit, rounded, intermediate, parts } = experts
+    const [upBias, downBias] = [biases?.gateUp, biases?.down].map((id) =>
+      id === undefined ? undefined : this.#vector(id),
+    )
     const [counts, out] = [this.#rows(weights), this.#rows(output)]
     const given = this.#product(this.#input(input), gateUp, parts)
-    const gate: (x: number) => number = elementwise[activation].js
+    const gate = gateOf(activation, limit)
     for (let row = 0; row < count; row++) kernels.rowOf(out, row).fill(0)
     for (let expert = 0; expert < experts.count; expert++) {
       const weightOf = (row: number) => counts.data[kernels.at(counts, row) + expert]!
       const rows = Array.from({ length: count }, (_, row) => row).filter(
         (row) => weightOf(row) !== 0,
       )
-      const plain = { bias: undefined, to: undefined }
       const hidden = newRows(rows.length, intermediate)
       const first = expert * 2 * intermediate
-      multiplyRows({ product: given, rows, first, gate, out: hidden, ...plain }, cancel)
+      const up = { product: given, rows, first, bias: upBias, gate, to: undefined, out: hidden }
+      multiplyRows(up, cancel)
       const made = newRows(rows.length, out.columns)
       const product = this.#product(rounded ? roundedRows(hidden, rounded) : hidden, down, parts)
       const own = rows.map((_, i) => i)
-      multiplyRows(
-        { product, rows: own, first: expert * out.columns, gate: undefined, out: made, ...plain },
-        cancel,
-      )
+      const plain = { bias: downBias, gate: undefined, to: undefined }
+      multiplyRows({ product, rows: own, first: expert * out.columns, out: made, ...plain }, cancel)
       for (const [i, row] of rows.entries()) {
         const [sums, values, weight] = [
           kernels.rowOf(out, row),
@@ -462,11 +464,22 @@ function multiplyRows(
       if (bias) for (let i = 0; i < 4; i++) four[i] = Math.fround(four[i]! + bias[wanted[i]!]!)
       const at = row * out.stride + out.from + n
       for (let i = 0; i < last; i++) {
-        if (gate) out.data[at + i] = gate(four[i]!) * four[i + 2]!
+        if (gate) out.data[at + i] = gate(four[i]!, four[i + 2]!)
         else if (to) out.data[at + i] = to.data[row * to.stride + to.from + n + i]! + four[i]!
         else out.data[at + i] = four[i]!
       }
     }
+  }
+}
+
+/** What becomes of a gate and what it is multiplied with; what is no number shows, on whichever side it was cut off. */
+function gateOf(activation: Activation, limit?: number): (gate: number, up: number) => number {
+  const activate: (x: number) => number = elementwise[activation].js
+  if (limit === undefined) return (gate, up) => activate(gate) * up
+  const most = Math.fround(limit)
+  return (gate, up) => {
+    const within = Math.max(-most, Math.min(up, most)) + up * 0
+    return activate(Math.min(gate, most) + gate * 0) * Math.fround(within + 1)
   }
 }
 

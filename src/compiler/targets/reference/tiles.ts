@@ -9,7 +9,7 @@
 
 import type { Attention } from "../../graph/graph.ts"
 import { cap, exp, fma, total } from "./arithmetic.ts"
-import { type Cache, type Rows, at as rowFrom, type Seen, STEP } from "./kernels.ts"
+import { type Cache, type Rows, at as rowFrom, type Seen, STEP, sinkWeight } from "./kernels.ts"
 import type { Floats } from "./parameters.ts"
 
 const { fround } = Math
@@ -44,6 +44,7 @@ export function attendTiles(
   { keys, values, scales }: Cache,
   { positions, slots }: Seen,
   out: Rows,
+  sinkLogits?: Float32Array,
 ): void {
   const { heads, kvHeads, headDim } = shape
   const scale = shape.cap ? 1 : fround(shape.scale) // a score that was capped was scaled before
@@ -57,9 +58,11 @@ export function attendTiles(
     splitFloats(query.data, rowFrom(query, row) + head * headDim, headDim, q)
     const kvHead = Math.floor((head * kvHeads) / heads)
     const lane = kvHead * headDim
-    let most = LOWEST
+    const sink = sinkLogits?.[head]
+    let most = sink ?? LOWEST
     sums.fill(0)
     lanes.fill(0)
+    if (sink !== undefined) lanes[0] = sinkWeight(sink)
     for (let first = 0, next = 0; first < slots.length; first = next) {
       const number = Math.floor(positions[first]! / STEP)
       let largest = LOWEST

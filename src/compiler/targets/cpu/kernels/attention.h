@@ -275,7 +275,17 @@ struct attention_item {
   int64_t query_stride;
   float *out;  // [tokens, out_stride]: head h at h * value_dim
   int64_t out_stride;
+  const float *sink_logits;  // [heads] scores that take their share and give nothing; or none
 };
+
+// The largest score of a row of queries before the first step, and the sum of weights that goes with it: those of its sink.
+// What is no number shows.
+INLINE float first_largest(const struct attention_item *item, int64_t head) {
+  return item->sink_logits ? item->sink_logits[head] : LOWEST;
+}
+INLINE float first_total(const struct attention_item *item, int64_t head) {
+  return item->sink_logits ? 1.0f + item->sink_logits[head] * 0 : 0;
+}
 
 // Where the four blocks of the step from `first` on lie.
 INLINE void step_heads(const struct attention a, const struct attention_item *item, int64_t kv_head,
@@ -317,7 +327,10 @@ INLINE void attend(const struct attention a, const struct attention_item *item, 
   const int64_t group = a.heads / a.kv_heads, width = value_width(a), rows = item->tokens * group;
   float *sums = scratch, *largest = sums + rows * width, *total = largest + rows;
   for (int64_t i = 0; i < rows * width; i++) sums[i] = 0;
-  for (int64_t i = 0; i < rows; i++) largest[i] = LOWEST, total[i] = 0;
+  for (int64_t i = 0; i < rows; i++) {
+    const int64_t head = kv_head * group + i % group;
+    largest[i] = first_largest(item, head), total[i] = first_total(item, head);
+  }
 
   int64_t last = item->positions[item->tokens - 1], begin = item->kept;
   if (a.window && item->positions[0] - a.window + 1 > begin)

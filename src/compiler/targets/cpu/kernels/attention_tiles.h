@@ -349,8 +349,11 @@ INLINE void attend_tiles(const struct attention a, const struct attention_item *
   const struct tile_places p = tile_places(a, rows);
   tile_query(a, p, item, kv_head, rows, scratch);
   memset(tile_at(scratch, p.sums), 0, (size_t)(p.rows * (p.vectors + 1) * TILE_BYTES));
-  for (int64_t row = 0; row < p.rows * TILE; row++)
-    ((float *)tile_at(scratch, p.largest))[row] = LOWEST;
+  for (int64_t row = 0; row < p.rows * TILE; row++) {
+    const int64_t head = kv_head * group + row % group;
+    ((float *)tile_at(scratch, p.largest))[row] = first_largest(item, head);
+    ((float *)tile_at(scratch, p.totals))[row * 16] = first_total(item, head);
+  }
   tiles_configure(rows < TILE ? rows : TILE, LINE);
 
   int64_t last = item->positions[item->tokens - 1], begin = item->kept;

@@ -213,7 +213,7 @@ static void product_step(sinter_model *m, const struct step *s) {
                   .rows = rows,
                   .count = count,
                   .out = (float *)m->buffers[p->output],
-                  .bias = p->bias == NO_BIAS ? NULL : (float *)m->weights[p->bias],
+                  .bias = p->bias == NO_WEIGHT ? NULL : (float *)m->weights[p->bias],
                   .tiles = m->tiles},
       .block = block,
       .panels = p->panels,
@@ -253,6 +253,7 @@ static void attention_step(sinter_model *m, const struct step *s) {
       .scratch = m->scratch,
       .scratch_stride = SCRATCH_BYTES / 4,
       .tiles = m->tiles,
+      .sink_logits = a->sink_logits == NO_WEIGHT ? NULL : (float *)m->weights[a->sink_logits],
   };
   m->host->parallel_for(m->host, loop.set->run_count * a->kv_heads, s->body, &loop);
 }

@@ -197,6 +197,7 @@ static void slot_product_item(void *context, int64_t index, int32_t thread) {
                 first = p->slots->starts[expert];
   struct product_loop loop = p->loop;
   loop.product.panels += (size_t)expert * p->matrix_bytes;
+  if (loop.product.bias) loop.product.bias += expert * loop.panels * PANEL;
   loop.product.rows += first * p->row_bytes;
   loop.product.out += first * loop.out_stride;
   loop.product.count = loop.block = p->slots->starts[expert + 1] - first;
@@ -221,7 +222,9 @@ static void multiply_slots(sinter_model *m, const struct product_step *p,
                .product = {.panels = m->weights[p->weight],
                            .rows = rows,
                            .out = out,
-                           .tiles = m->tiles},
+                           .bias = p->bias == NO_WEIGHT ? NULL : (float *)m->weights[p->bias],
+                           .tiles = m->tiles,
+                           .limit = p->limit},
                .panels = p->panels,
                .grain = grain,
                .grains = (p->panels + grain - 1) / grain,

@@ -198,8 +198,10 @@ int32_t sinter_load(sinter_model *m, int32_t parameter, int64_t row, int64_t row
     int64_t count = p->panels.rows - first;
     if (count > row + rows - at) count = row + rows - at;
     const size_t before = (size_t)(at - row);
+    const size_t each = p->kept == BIAS ? (size_t)panels_count(p->panels) * PANEL * sizeof(float)
+                                        : panels_bytes(p->panels);
     struct loading l = {p,
-                        m->weights[parameter] + (size_t)matrix * panels_bytes(p->panels),
+                        m->weights[parameter] + (size_t)matrix * each,
                         first,
                         count,
                         (const uint8_t *)values + before * row_bytes,

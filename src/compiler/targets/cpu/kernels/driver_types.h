@@ -139,6 +139,7 @@ struct attention_loop {
   float *out, *scratch;
   int64_t query_stride, out_stride, scratch_stride;
   int tiles;  // whether the matrix unit may be used
+  const float *sink_logits;
 };
 
 // One run of rows and one KV head. Late positions, which have most to read, come first.
@@ -161,6 +162,7 @@ INLINE void attention_item(const struct attention_loop *loop, const struct atten
       .query_stride = loop->query_stride,
       .out = loop->out + run->row * loop->out_stride,
       .out_stride = loop->out_stride,
+      .sink_logits = loop->sink_logits,
   };
   attend_item(a, loop->tiles, &item, index % a.kv_heads, loop->scratch + thread * loop->scratch_stride);
 }
@@ -168,14 +170,15 @@ INLINE void attention_item(const struct attention_loop *loop, const struct atten
 // A step of the plan, as the emitted table has it: the function that computes it, and what of it others that share the
 // function have otherwise. Buffers and weights are the plan's numbers; strides and what views begin `from` are floats.
 enum step_kind { ROW_BY_ROW, PRODUCT, HEAD_PRODUCT, EXPERTS, ATTEND };
-enum { NO_BIAS = -1 };
+enum { NO_WEIGHT = -1 };
 
 struct product_step {
   int input;          // codes, or floats
   int64_t from;       // bytes
   int64_t row_bytes;  // of the input
   int64_t in_stride;  // of floats
-  int weight, bias;
+  int weight, bias;  // the latter or NO_WEIGHT
+  float limit;       // see struct product
   int64_t panels, columns;  // of the weights
   int halves;               // the weights are floats of 16 bits
   int output;
@@ -207,6 +210,7 @@ struct attention_step {
   int query;
   int64_t from, query_stride;
   int64_t kv_heads, group, layer;
+  int sink_logits;  // or NO_WEIGHT
   int output;
   int64_t out_stride;
 };

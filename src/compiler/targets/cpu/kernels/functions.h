@@ -60,6 +60,8 @@ INLINE vec vec_gelu_tanh(vec x) {
   return vec_swish(x, vec_mul(x, inner));
 }
 
+INLINE vec vec_quick_gelu(vec x) { return vec_swish(x, vec_mul(x, vec_set(1.702f))); }
+
 INLINE vec vec_relu2(vec x) {
   vec y = vec_max(x, vec_zero());
   return vec_fma(y, y, vec_mul(x, vec_zero()));

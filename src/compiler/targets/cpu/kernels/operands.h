@@ -38,6 +38,7 @@ struct product {
   float *out;
   const float *bias;  // by column of the product, padded to whole panels; or none
   int tiles;          // whether the matrix unit may be used: see tiles.h
+  float limit;        // of a gate and what it is multiplied with, as the graph says; 0: none
 };
 
 // Weights that tiles fetch for the tiles to come: so many lines at every group.
@@ -56,15 +57,30 @@ INLINE void fetch_lines(struct fetch *f) {
 }
 
 // The gated ones take a paired panel: activation(gate) * up, 16 columns out of 32.
-enum epilogue { STORE, ADD, GATED_SILU, GATED_GELU, GATED_GELU_TANH, GATED_RELU2 };
+enum epilogue {
+  STORE,
+  ADD,
+  GATED_SILU,
+  GATED_GELU,
+  GATED_GELU_TANH,
+  GATED_QUICK_GELU,
+  GATED_RELU2
+};
 
 INLINE int is_gated(const enum epilogue e) { return e >= GATED_SILU; }
 
 INLINE vec activated(const enum epilogue e, vec gate) {
-  return e == GATED_GELU        ? vec_gelu(gate)
-         : e == GATED_GELU_TANH ? vec_gelu_tanh(gate)
-         : e == GATED_RELU2     ? vec_relu2(gate)
-                                : vec_silu(gate);
+  return e == GATED_GELU         ? vec_gelu(gate)
+         : e == GATED_GELU_TANH  ? vec_gelu_tanh(gate)
+         : e == GATED_QUICK_GELU ? vec_quick_gelu(gate)
+         : e == GATED_RELU2      ? vec_relu2(gate)
+                                 : vec_silu(gate);
+}
+
+// What is no number shows, on whichever side it was cut off.
+INLINE vec at_most(vec x, vec limit) { return vec_fma(x, vec_zero(), vec_min(x, limit)); }
+INLINE vec within_limits(vec x, vec limit) {
+  return vec_fma(x, vec_zero(), vec_max(vec_min(x, limit), vec_sub(vec_zero(), limit)));
 }
 
 // One row's sums of panel number `index`; `out` is where the row's columns of this panel begin.
@@ -73,6 +89,11 @@ INLINE void finish(const enum epilogue e, const struct product *p, int64_t index
   if (p->bias) {
     left = vec_add(left, vec_load(p->bias + index * PANEL));
     right = vec_add(right, vec_load(p->bias + index * PANEL + 16));
+  }
+  // The one gate that any model limits, so that no other product asks.
+  if (e == GATED_QUICK_GELU && p->limit > 0) {
+    left = at_most(left, vec_set(p->limit));
+    right = vec_add(within_limits(right, vec_set(p->limit)), vec_set(1.0f));
   }
   if (is_gated(e)) {
     vec_store(out, vec_mul(activated(e, left), right));

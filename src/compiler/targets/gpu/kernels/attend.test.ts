@@ -73,6 +73,7 @@ function attended({ kv = "f32", span = 64, rows = "tokens", ...given }: Case) {
     rows,
     query,
     attention,
+    sinkLogits: undefined,
     place: { group: 0, layer: 0 },
     span,
     output,

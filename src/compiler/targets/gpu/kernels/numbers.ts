@@ -74,6 +74,11 @@ export function geluTanh(k: Builder, x: Value): Value {
   return own.div(onePlusExp(k, z))
 }
 
+export function quickGelu(k: Builder, x: Value): Value {
+  const own = k.let(x)
+  return own.div(onePlusExp(k, own.mul(1.702)))
+}
+
 export function relu2(k: Builder, x: Value): Value {
   const own = k.let(x)
   const y = k.let(larger(own, f32(0)))

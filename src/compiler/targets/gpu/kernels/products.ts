@@ -27,7 +27,7 @@ import {
 } from "../ir/builder.ts"
 import type { Kernel } from "../ir/ir.ts"
 import { codingOf, PANEL } from "../layout.ts"
-import { gelu, geluTanh, relu2, silu } from "./numbers.ts"
+import { gelu, geluTanh, quickGelu, relu2, silu } from "./numbers.ts"
 import {
   byteShift,
   columnValue,
@@ -114,10 +114,13 @@ export function halvesOf({ end }: ProductKind): number {
   return typeof end === "string" ? 1 : 2
 }
 
-const activations = { silu, gelu, gelu_tanh: geluTanh, relu2 } as const satisfies Record<
-  Activation,
-  (k: Builder, x: Value) => Value
->
+const activations = {
+  silu,
+  gelu,
+  gelu_tanh: geluTanh,
+  quick_gelu: quickGelu,
+  relu2,
+} as const satisfies Record<Activation, (k: Builder, x: Value) => Value>
 
 /** Puts an element where it belongs: the sums of `halvesOf` rows of the matrix, whole. */
 export function finish(
