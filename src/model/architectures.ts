@@ -23,6 +23,7 @@ import {
 import { glm4Naming, neighboursNaming, readGlm4 } from "./architectures/glm4.ts"
 import { glm4MoeNaming, readGlm4Moe } from "./architectures/glm4-moe.ts"
 import { gptNeoxNaming, readGptNeox } from "./architectures/gpt-neox.ts"
+import { gptOssNaming, readGptOss } from "./architectures/gpt-oss.ts"
 import { gpt2Naming, readGpt2 } from "./architectures/gpt2.ts"
 import { graniteMoeNaming, readGranite, readGraniteMoe } from "./architectures/granite.ts"
 import { hunyuanNaming, readHunyuan } from "./architectures/hunyuan.ts"
@@ -98,6 +99,7 @@ export const architectures = {
   starcoder2: row("StarCoder2", readStarcoder2, starcoder2Naming),
   stablelm: row("StableLM 2", readStablelm, stablelmNaming),
   gpt_neox: row("GPT-NeoX, Pythia", readGptNeox, gptNeoxNaming),
+  gpt_oss: row("gpt-oss 20B and 120B", readGptOss, gptOssNaming),
   gpt2: row("GPT-2", readGpt2, gpt2Naming),
   falcon: row("Falcon 7B, 11B and 40B", readFalcon, falconNaming),
   deepseek_v2: row("DeepSeek V2 and V2 Lite", readDeepseek2, deepseekNaming),

@@ -51,6 +51,8 @@ export interface SelfAttention {
   /** Of queries and keys, before or after they are turned. */
   norms: HeadNorms | undefined
   bias: { qkv: boolean; o: boolean }
+  /** Each head has a learned score of what is not there, which takes its share of every softmax. */
+  sinkLogits?: true
   /** Keys and values of all heads are made of one row, which is what is remembered. */
   latent?: Latent
 }
@@ -92,6 +94,10 @@ export interface Experts {
   chosenByBias: boolean
   /** Beside them an MLP that all tokens go to, as wide as this, in some with a gate of its own. */
   shared: { intermediate: number; gated: boolean } | undefined
+  /** The router has a bias, and so has every matrix. */
+  biased?: true
+  /** Gates are cut off above it and what they are multiplied with on either side, which counts one more. */
+  limit?: number
 }
 
 /** The configuration with every layer made anew. */

@@ -105,7 +105,7 @@ function selfAttention(
   x: Node,
   { index, hidden, sinks }: LayerPlace,
 ): Node {
-  const { heads, kvHeads, headDim, scale, cap, window, rotation, norms, bias } = shape
+  const { heads, kvHeads, headDim, scale, cap, window, rotation, norms, bias, sinkLogits } = shape
   const project = (name: string, input: Node, rows: number, biased: boolean) =>
     linear(
       input,
@@ -123,7 +123,8 @@ function selfAttention(
   const v = project("v", x, kvHeads * headDim, bias.qkv)
   const [queries, keys] = [prepared("q", q, rotation?.query), prepared("k", k, rotation?.key)]
   const memory = { layer: index, heads, kvHeads, headDim, scale, cap, window, sinks }
-  return project("o", attention(queries, keys, v, memory), hidden, bias.o)
+  const sunk = sinkLogits && layer("sinks", "self_attn.sinks.weight", heads)
+  return project("o", attention(queries, keys, v, memory, sunk), hidden, bias.o)
 }
 
 /**
@@ -187,31 +188,36 @@ function feedForward(block: Block, layer: Named, x: Node, { hidden }: LayerPlace
 /** What chosen experts make of each row. */
 function mixture(
   { activation, intermediate }: Mlp,
-  { count, routing, chosenByBias }: Experts,
+  { count, routing, chosenByBias, biased, limit }: Experts,
   layer: Named,
   x: Node,
   hidden: number,
 ): Node {
-  const bias = chosenByBias
+  const correction = chosenByBias
     ? layer("router_bias", "mlp.gate.e_score_correction_bias", count)
     : undefined
+  const bias = biased && layer("router_bias", "mlp.gate.bias", count)
   const router: Weight = { ...layer("router", "mlp.gate.weight", count, hidden), exact: true }
   const numbers = Array.from({ length: count }, (_, expert) => expert)
-  const projections = (expert: number, ...names: string[]) =>
-    names.map((name) => {
-      const [rows, columns] = name === "down" ? [hidden, intermediate] : [intermediate, hidden]
-      return layer(name, `mlp.experts.${expert}.${name}_proj.weight`, rows, columns)
-    })
-  const all = (name: string, ...names: string[]) =>
-    stacked(
-      layer(name, "", 0).name,
-      numbers.flatMap((expert) => projections(expert, ...names)),
-    )
-  return experts(x, route(linear(x, router), routing, bias), {
+  const all = (name: string, kind: "weight" | "bias", ...names: string[]) => {
+    const parts = (expert: number) =>
+      names.map((name) => {
+        const [rows, columns] = name === "down" ? [hidden, intermediate] : [intermediate, hidden]
+        const tensor = `mlp.experts.${expert}.${name}_proj.${kind}`
+        return layer(name, tensor, rows, kind === "weight" ? columns : undefined)
+      })
+    return stacked(layer(name, "", 0).name, numbers.flatMap(parts))
+  }
+  return experts(x, route(linear(x, router, bias), routing, correction), {
     active: routing.active,
-    gateUp: all("experts_gate+up", "gate", "up"),
-    down: all("experts_down", "down"),
+    gateUp: all("experts_gate+up", "weight", "gate", "up"),
+    down: all("experts_down", "weight", "down"),
+    biases: biased && {
+      gateUp: all("experts_gate+up_bias", "bias", "gate", "up"),
+      down: all("experts_down_bias", "bias", "down"),
+    },
     activation,
+    limit,
   })
 }
 

@@ -33,7 +33,7 @@ export function modelsPage(): string {
     "whose way of cutting texts is not known.",
     "",
     "Folders that were quantised before they were published open with the `quant_method` `gptq` (4 and 8 bits, both versions), `awq`",
-    "(gemm), `compressed-tensors` (whole numbers of 4 and 8 bits, FP8, MXFP4) and `fp8` (for each tensor, row or block).",
+    "(gemm), `compressed-tensors` (whole numbers of 4 and 8 bits, FP8, MXFP4), `mxfp4` (gpt-oss's) and `fp8` (for each tensor, row or block).",
     "Their codes, scales and zeros are computed as they are: nothing is rounded anew. FP8 meets activations that are not rounded.",
     "Matrices taken out of order (`desc_act`), and FP8 in blocks that are no multiple of 32 wide are kept in float32; these and all of",
     "FP8 `--quantization` packs. Other methods are refused by name, and what those folders",

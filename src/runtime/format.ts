@@ -111,6 +111,7 @@ export const formats = {
   gptq: mixed,
   awq: mixed,
   "compressed-tensors": mixed,
+  mxfp4: mixed,
   fp8: mixed,
 } as const satisfies Record<string, Format>
 

@@ -25,7 +25,8 @@ describe.each(folders)("%s", (_, folder) => {
 
   beforeAll(async () => {
     model = await openModel(folder)
-    plan = compile(model.graph, { format: model.format, activations: "float", kv: "f32" })
+    const { graph, format, codecOf } = model
+    plan = compile(graph, { format, ...(codecOf && { codecOf }), activations: "float", kv: "f32" })
     program = openReference(
       plan,
       limitsFor(plan, { blocks: 50, tokens: 700, sequences: 2, rows: 700 }),

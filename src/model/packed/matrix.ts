@@ -19,6 +19,8 @@ export interface Matrix {
   name: string // "model.layers.0.mlp.up_proj"
   rows: number
   columns: number
+  /** It is so many matrices of one height, one behind the other. */
+  stacked: number
   part: (kind: string) => Part | undefined // "qweight"
   /** What is wrong with a part. */
   broken: (kind: string, what: string) => Problem

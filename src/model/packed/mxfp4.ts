@@ -5,7 +5,7 @@
 import { rowLayout } from "../../runtime/format.ts"
 import { FP4 } from "../gguf/blocks.ts"
 import type { Tensor } from "../weights/weights.ts"
-import { type Matrix, partOf } from "./matrix.ts"
+import { type Matrix, type Part, partOf } from "./matrix.ts"
 
 const GROUP = 32
 
@@ -18,11 +18,24 @@ const CODES = Uint16Array.from(
   (_, pair) => FP4[pair & 15]! | (FP4[pair >> 4]! << 8),
 )
 
+/** As compressed-tensors keeps it. */
 export function mxfp4Tensor(matrix: Matrix): Tensor {
   const { rows, columns } = matrix
-  const groups = Math.ceil(columns / GROUP)
   const packed = partOf(matrix, "weight_packed", ["U8"], [rows, columns / 2])
-  const scales = partOf(matrix, "weight_scale", ["U8"], [rows, groups])
+  const scales = partOf(matrix, "weight_scale", ["U8"], [rows, Math.ceil(columns / GROUP)])
+  return read(matrix, packed, scales)
+}
+
+/** As gpt-oss keeps the matrices of all experts: whole groups of 16 bytes. */
+export function mxfp4Stack(matrix: Matrix): Tensor {
+  const { rows, columns, stacked } = matrix
+  const shape = [stacked, rows / stacked, columns / GROUP]
+  const blocks = partOf(matrix, "blocks", ["U8"], [...shape, GROUP / 2])
+  return read(matrix, blocks, partOf(matrix, "scales", ["U8"], shape))
+}
+
+function read({ columns }: Matrix, packed: Part, scales: Part): Tensor {
+  const groups = Math.ceil(columns / GROUP)
   const { bytes: perRow } = rowLayout("mxfp4", columns)
   return {
     codec: "mxfp4",

@@ -6,6 +6,7 @@ import { compressedTensor } from "./compressed.ts"
 import { float8Tensor, isFloat8 } from "./float8.ts"
 import { awqTensor, gptqTensor } from "./gptq.ts"
 import { type Matrix, type Part, readInts } from "./matrix.ts"
+import { mxfp4Stack } from "./mxfp4.ts"
 import type { Packing } from "./packing.ts"
 
 /** By the matrix's name, the group of each of its columns. */
@@ -26,6 +27,7 @@ export async function readOrders(parts: Iterable<Part>): Promise<Orders> {
 /** What the configuration promises is there: of compressed-tensors it may be none, where only keys and values are packed. */
 export function isPacked(parts: readonly Part[], { method }: Packing): boolean {
   if (method === "compressed-tensors") return true
+  if (method === "mxfp4") return parts.some(({ name }) => name.endsWith("_blocks"))
   return parts.some(({ name, dtype }) => name.endsWith(".qweight") || dtype.startsWith("F8_"))
 }
 
@@ -39,6 +41,8 @@ export function packedTensor(matrix: Matrix, packing: Packing, orders: Orders): 
       return matrix.part("qweight") && awqTensor(matrix)
     case "compressed-tensors":
       return matrix.part("weight_scale") && compressedTensor(matrix, order)
+    case "mxfp4":
+      return matrix.part("blocks") && mxfp4Stack(matrix)
     case "fp8": {
       const kind = matrix.part("weight_scale_inv") ? "weight_scale_inv" : "weight_scale"
       return isFloat8(matrix) ? float8Tensor(matrix, kind, packing.block) : undefined

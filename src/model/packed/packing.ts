@@ -8,6 +8,7 @@ export type Packing =
   | { method: "gptq"; group: number; symmetric: boolean; zeroOffset: 0 | 1 }
   | { method: "awq" }
   | { method: "compressed-tensors" }
+  | { method: "mxfp4" }
   | { method: "fp8"; block: readonly [rows: number, columns: number] }
 
 type Method = Packing["method"]
@@ -16,6 +17,7 @@ const readers = {
   gptq: readGptq,
   awq: readAwq,
   "compressed-tensors": readCompressed,
+  mxfp4: () => ({ method: "mxfp4" }),
   fp8: readFloat8,
 } satisfies Record<Method, (fields: Fields) => Packing>
 

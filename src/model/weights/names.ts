@@ -6,7 +6,7 @@ export interface Source {
   tensor: string // as the folder names it
   /** Which of its rows are wanted; absent: all of them. */
   rows?: RowRuns
-  /** It is a stack of so many matrices, one for each expert, [stacked, rows of one, columns]. */
+  /** It is a stack of so many matrices, or of biases, one for each expert: [stacked, rows of one, columns]. */
   stacked?: number
   /** It is stored [columns, rows]. */
   transposed?: true
@@ -42,7 +42,10 @@ export const sameNames: Sources = (tensor) => ({ tensor })
  * What an architecture calls a part, and how it keeps it. `plus` and `transposed` are meant for its weight alone. Of an expert,
  * whose number is where the name has a *, or whose rows in a stack lie behind those of the one before it.
  */
-export type Part = string | (Omit<Source, "tensor"> & { name: string })
+export type Part = string | NamedPart
+
+/** `bare`: its weight is called by the name alone, and its bias by the name and _bias. */
+type NamedPart = Omit<Source, "tensor"> & { name: string; bare?: true }
 
 export interface Naming {
   /** What may stand before all names but the head's: the first under which there is an embedding. */
@@ -102,14 +105,18 @@ export function expertNames(names: Record<"gate" | "up" | "down", string>): Nami
   )
 }
 
-/** The same of experts that are stacked, their gates' rows before their up rows. */
+/** The same of experts that are stacked, their gates' rows before their up rows, or each before its own. */
 export function stackedExperts(
   { count, intermediate, hidden }: Record<"count" | "intermediate" | "hidden", number>,
   names: Record<"gateUp" | "down", string>,
+  { alternate, bare }: { alternate?: true; bare?: true } = {},
 ): Naming["parts"] {
-  const { gate, up } = joinedRows({ gate: intermediate, up: intermediate })
+  const { gate, up } = alternate
+    ? alternating(intermediate)
+    : joinedRows({ gate: intermediate, up: intermediate })
   const part = (name: string, { of, ...rows }: RowRuns) => ({
     name,
+    ...(bare && { bare }),
     stacked: count,
     rows: { ...rows, of: of * count },
   })
@@ -125,10 +132,15 @@ export function stackedExperts(
   }
 }
 
+function alternating(each: number): Record<"gate" | "up", RowRuns> {
+  const rows = { of: 2 * each, run: 1, every: 2 }
+  return { gate: { ...rows, from: 0 }, up: { ...rows, from: 1 } }
+}
+
 /** @param stored whether the folder has a tensor of that name */
 export function sourcesOf(naming: Naming, stored: (name: string) => boolean): Sources {
   const { layers, parts } = naming
-  const partOf = (name: string): Exclude<Part, string> => {
+  const partOf = (name: string): NamedPart => {
     const part = Object.hasOwn(parts, name) ? parts[name]! : name
     return typeof part === "string" ? { name: part } : part
   }
@@ -143,21 +155,26 @@ export function sourcesOf(naming: Naming, stored: (name: string) => boolean): So
     const [, experts, expert, projection] = /^(.+\.experts)\.(\d+)\.(.+)$/.exec(stem) ?? []
     if (expert !== undefined) {
       const part = partOf(`${experts}.*.${projection}`)
-      const { name: own, ...rest } = part
+      const { name: own, bare, ...rest } = part
       const { rows, stacked = 1 } = part
       const from = (rows?.from ?? 0) + ((rows?.of ?? 0) / stacked) * Number(expert)
-      const tensor = `${root}${layers}${number}.${own.replace("*", expert)}.${kind}`
+      const tensor = `${root}${layers}${number}.${own.replace("*", expert)}${ending(kind!, bare)}`
       return { tensor, ...rest, ...(rows && { rows: { ...rows, from } }) }
     }
-    const { name: own, plus, transposed, ...rest } = partOf(ofHead ?? stem)
+    const { name: own, bare, plus, transposed, ...rest } = partOf(ofHead ?? stem)
     const place = inside ? root + (number === undefined ? "" : `${layers}${number}.`) : head
     return {
-      tensor: `${place}${own}${of ?? ""}.${kind}`,
+      tensor: `${place}${own}${of ?? ""}${ending(kind!, bare)}`,
       ...rest,
       ...(kind === "weight" && plus !== undefined ? { plus } : {}),
       ...(kind === "weight" && transposed ? { transposed } : {}),
     }
   }
+}
+
+function ending(kind: string, bare: true | undefined): string {
+  if (!bare) return `.${kind}`
+  return kind === "weight" ? "" : `_${kind}`
 }
 
 /** The stored row that becomes row `row`. */

@@ -228,7 +228,7 @@ function find(opened: Opened, source: Source, rows: number, columns: number): Te
   const { stacked, turnedRuns } = source
   const straight = stacked ? [stacked, all / stacked, columns] : [all, turnedRuns?.width ?? columns]
   const matrix = source.transposed ? [columns, all] : straight
-  const wanted = columns === 1 ? [all] : matrix
+  const wanted = columns === 1 ? straight.slice(0, -1) : matrix
   if (shape.length !== wanted.length || shape.some((n, i) => n !== wanted[i]))
     throw folder.broken(
       file,
@@ -262,17 +262,20 @@ function findPacked(
   columns: number,
 ): Tensor | undefined {
   const name = source.tensor.replace(/\.weight$/, "")
-  const part = (kind: string) => tensors.get(`${name}.${kind}`)
+  const between = name === source.tensor ? "_" : "."
+  const nameOf = (kind: string) => name + between + kind
+  const part = (kind: string) => tensors.get(nameOf(kind))
   const matrix: Matrix = {
     name,
     rows: source.rows?.of ?? rows,
     columns,
+    stacked: source.stacked ?? 1,
     part: (kind) => {
       const located = part(kind)
       return located && partFor(located)
     },
     broken: (kind, what) =>
-      folder.broken(part(kind)?.file ?? anyFile, `tensor ${name}.${kind} ${what}`),
+      folder.broken(part(kind)?.file ?? anyFile, `tensor ${nameOf(kind)} ${what}`),
   }
   const tensor = packed && packedTensor(matrix, packed.packing, packed.orders)
   if (tensor && source.transposed)
