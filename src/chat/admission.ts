@@ -80,7 +80,7 @@ function heldTo(
   request: ChatRequest,
   { begun, continues }: Prompt,
 ): ConstraintSpec {
-  const thinking = markers && thinkingIn(begun, markers)
+  const thinking = markers && thinkingIn(begun, markers, continues)
   const isOver = !markers || thinking === "over"
   return {
     calls: callsOf(request),

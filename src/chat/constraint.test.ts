@@ -59,8 +59,12 @@ async function replyTo(
   more: Partial<ChatRequest>,
   begun: string,
   random: () => number,
+  source?: string,
 ) {
-  const { tokenizer, template, end } = await modelOf(format)
+  const { tokenizer, end, ...own } = await modelOf(format)
+  const template = source
+    ? openTemplate(source, "chat_template", { specialTokens: {}, now: new Date() })
+    : own.template
   const forced = begun === "" ? [] : [...(await tokenizer.encode(new Text(begun)))]
   async function* choice(constraint: Constraint): AsyncGenerator<GenerationEvent> {
     const mask = new Uint32Array(Math.ceil(tokenizer.size / 32))
@@ -172,6 +176,7 @@ const FORMATS = Object.keys(formats) as FormatName[]
 
 // How a call opens in free text.
 const OPENINGS: Record<FormatName, string> = {
+  harmony: "Well:<|channel|>commentary to=functions.",
   qwen3_coder: "Well: <tool_call>",
   glm45: "Well: <tool_call>",
   hermes: "Well: <tool_call>",
@@ -273,6 +278,28 @@ describe("a response format", () => {
     const thinking = await replyTo("hermes", more, "<think>\nhm", generator(8))
     expect(thinking).toMatchObject({ content: "", reason: "length" })
   })
+})
+
+test("in channels an answer and a call are messages, behind thinking or not", async () => {
+  const properties = { ok: { type: "boolean" } }
+  const schema = { type: "object", required: ["ok"], properties, additionalProperties: false }
+  const channels = "<|start|>assistant<|channel|>{{ tools }}"
+  const thinking = "<|channel|>analysis<|message|>hm {<|end|><|start|>assistant"
+  const answer = '<|channel|>final<|message|>{"'
+  const ask = (more: Partial<ChatRequest>, begun: string) =>
+    replyTo("harmony", more, begun, generator(9), channels)
+  for (const begun of [answer, thinking + answer]) {
+    const { content, reason } = await ask({ format: { schema } }, begun)
+    expect([reason, ajv.validate(schema, JSON.parse(content))]).toEqual(["stop", true])
+  }
+  const toolChoice = { mode: "required", names: ["get_weather"] } as const
+  const more = { tools: TOOLS, toolChoice, format: { schema } }
+  for (const begun of ["<|channel|>c", `${thinking}<|`]) {
+    const { calls, reason, content } = await ask(more, begun)
+    expect([content, calls.length, reason]).toEqual(["", 1, "tool_calls"])
+    assertValid(calls)
+  }
+  await expect(ask({ format: { schema } }, '{"')).rejects.toThrow()
 })
 
 describe("a schema that cannot be kept", () => {

@@ -7,7 +7,7 @@ import type { TokenTexts } from "./detokenizer.ts"
 import { type FormatName, formats } from "./formats/formats.ts"
 import { type Arguments, type ConstraintSpec, Grammars } from "./grammars.ts"
 import { Lookahead } from "./lookahead.ts"
-import type { Markers } from "./reasoning.ts"
+import { type Markers, marksOf } from "./reasoning.ts"
 import type { Tokenizer } from "./tokenizer.ts"
 
 export interface ConstraintHandle<C extends Constraint = Constraint> {
@@ -68,11 +68,12 @@ export function constraintOptions(
   tokenizer: Tokenizer,
   ends: ReadonlySet<number>,
   toolFormat: FormatName,
-  { open, close }: Markers = { open: "", close: "" },
+  markers?: Markers,
 ): ConstraintOptions {
   const { size, bytes, special, stripsLeadingSpace } = tokenizer
   const { marks } = formats[toolFormat]
-  const visible = [...marks, open, close].flatMap((mark) => tokenizer.control(mark) ?? [])
+  const thinking = markers ? marksOf(markers) : []
+  const visible = [...marks, ...thinking].flatMap((mark) => tokenizer.control(mark) ?? [])
   return {
     tokens: { size, bytes, special, stripsLeadingSpace },
     visible: new Set(visible),

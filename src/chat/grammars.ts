@@ -15,6 +15,7 @@ import {
   text,
   until,
 } from "../grammar/grammar.ts"
+import { ANSWER, START } from "./channels.ts"
 import {
   argumentsSchema,
   CompiledSchemas,
@@ -117,8 +118,8 @@ export class Grammars {
   }
 
   /** The reply without its thinking. */
-  #answerPart({ calls, format }: ConstraintSpec, unenforced: string[]): Part {
-    const value = format && formatPart(format, this.#schemas)
+  #answerPart({ calls, format, reasoning }: ConstraintSpec, unenforced: string[]): Part {
+    const value = format && answering(formatPart(format, this.#schemas), reasoning)
     if (!calls) return value ?? text([], false)
     const tools = this.#callable(calls.tools, unenforced)
     const must = this.#calls.calls(tools, calls.most)
@@ -139,12 +140,22 @@ export function keyOf({ calls, format, reasoning, continues = false }: Constrain
   return textOf([{ ...calls, tools }, format && asked, reasoning, continues])
 }
 
+/** The message that an answer is, where replies are messages. */
+function answering(answer: Part, reasoning: ConstraintSpec["reasoning"]): Part {
+  return reasoning?.markers.inChannels ? sequence(literal(ANSWER), answer) : answer
+}
+
 /** A model may think first, between its markers, and writes line breaks after them. */
 function afterThinking(answer: Part, { calls, format, reasoning }: ConstraintSpec): Part {
   if (!reasoning) return answer
-  const { open, close } = reasoning.markers
-  const then = choice(answer, ...["\n", "\n\n"].map((blank) => sequence(literal(blank), answer)))
+  const { open, close, inChannels } = reasoning.markers
   const mustAnswer = calls?.required || format !== undefined
+  if (inChannels) {
+    if (!mustAnswer) return answer // free text, and its thinking is
+    const thinking = until(close, sequence(literal(START), answer))
+    return reasoning.inside ? thinking : choice(answer, sequence(literal(open), thinking))
+  }
+  const then = choice(answer, ...["\n", "\n\n"].map((blank) => sequence(literal(blank), answer)))
   const thinking = mustAnswer ? until(close, then) : text([{ open: close, then }], false)
   return reasoning.inside ? thinking : choice(then, sequence(literal(open), thinking))
 }

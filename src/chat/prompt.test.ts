@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs"
 import { describe, expect, test } from "vitest"
 import { processorTime } from "../../test/processor-time.ts"
+import { channels } from "./channels.ts"
 import type { ChatMessage, ChatRequest } from "./conversation.ts"
 import { formats } from "./formats/formats.ts"
 import { TemplateError } from "./jinja/meter.ts"
@@ -135,6 +136,31 @@ describe("thinking", () => {
     const of = (content: string) => thinking(CHATML, [user, { role: "assistant", content }])
     expect(await of("<think>\nso")).toBe("inside")
     expect(await of("<think>so</think>4")).toBe("over")
+  })
+
+  test("is ahead of a first message in channels, and over in an answer that goes on", async () => {
+    const HARMONY =
+      "{% for m in messages %}<|start|>{{ m.role }}{% if m.thinking %}[{{ m.thinking }}]{% endif %}<|channel|>final<|message|>{{ m.content }}{{ m.tool_calls | length }}<|end|>{% endfor %}{% if add_generation_prompt %}<|start|>assistant{% endif %}"
+    const of = async (template: string, messages: ChatMessage[]) => {
+      const { begun, continues } = await prepare(template, messages)
+      return thinkingIn(begun, channels, continues)
+    }
+    expect(await of(HARMONY, [user])).toBe("ahead")
+    expect(await of(`${HARMONY}${channels.open}`, [user])).toBe("inside")
+    expect(await of(HARMONY, [user, { role: "assistant", content: "4" }])).toBe("over")
+    const toolCalls = [{ id: "1", name: "f", arguments: "{}" }]
+    const written = await prepare(
+      `${HARMONY}{% for m in messages %}{{ 'x' in m.content }}{% endfor %}`,
+      [
+        user,
+        { role: "assistant", content: null, reasoning: "hm", toolCalls },
+        { role: "assistant", content: "I ask", reasoning: "hm", toolCalls },
+        user,
+      ],
+    )
+    const text = Buffer.concat([...written.tokens].map((token) => tokenizer.bytes.of(token)))
+    expect(text.toString()).toContain("assistant[hm]<|channel|>final<|message|>1<|end|>")
+    expect(text.toString()).toContain("assistant<|channel|>final<|message|>I ask1<|end|>")
   })
 })
 

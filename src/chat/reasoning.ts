@@ -1,7 +1,8 @@
 // Thinking, told from the answer. A model thinks at the start of its reply, between two markers; some templates write the
 // opening one themselves. The markers belong to neither side, nor do the line breaks next to them. A marker further on is
-// text like any other.
+// text like any other. Models that speak in channels are read by channels.ts.
 
+import { CHANNEL, ChannelSplitter, channels } from "./channels.ts"
 import { overlap } from "./stops.ts"
 import type { Template } from "./template.ts"
 import type { Tokenizer } from "./tokenizer.ts"
@@ -9,6 +10,10 @@ import type { Tokenizer } from "./tokenizer.ts"
 export interface Markers {
   open: string
   close: string
+  /** The special tokens that they are made of; absent: each is one itself. */
+  marks?: readonly string[]
+  /** All of the reply is messages in channels. */
+  inChannels?: true
 }
 
 const KNOWN: readonly Markers[] = [
@@ -17,15 +22,25 @@ const KNOWN: readonly Markers[] = [
   { open: "<seed:think>", close: "</seed:think>" },
 ]
 
+/** Special tokens that show, where thinking is looked for. */
+export const marksOf = ({ open, close, marks = [open, close] }: Markers): readonly string[] => marks
+
 /** The markers of this model; undefined for one that knows none, whose text is never searched for them. */
 export function markersOf(template: Template, tokenizer: Tokenizer): Markers | undefined {
+  if (template.source.includes(CHANNEL)) return channels
   return KNOWN.find(
     ({ close }) => template.source.includes(close) || tokenizer.control(close) !== undefined,
   )
 }
 
 /** Where the thinking of a reply that has `begun` like this stands: not begun, begun, or over. */
-export function thinkingIn(begun: string, { open, close }: Markers): "ahead" | "inside" | "over" {
+export function thinkingIn(
+  begun: string,
+  { open, close, inChannels }: Markers,
+  continues = false,
+): "ahead" | "inside" | "over" {
+  if (inChannels && continues) return "over"
+  if (inChannels) return begun.endsWith(open) ? "inside" : "ahead"
   const closed = begun.lastIndexOf(close)
   if (begun.lastIndexOf(open) > closed) return "inside"
   return closed < 0 ? "ahead" : "over"
@@ -37,10 +52,21 @@ export interface Piece {
   text: string
 }
 
+/** Gives back all text it is given, in order, as pieces; what may be part of a marker waits. */
+export interface Splitter {
+  push(text: string): Piece[]
+  /** What waited, when nothing more comes. */
+  flush(): Piece[]
+}
+
+/** @param inside whether the reply begins in its thinking */
+export function splitterFor(markers: Markers, inside: boolean): Splitter {
+  return markers.inChannels ? new ChannelSplitter(inside) : new ReasoningSplitter(markers, inside)
+}
+
 type State = "start" | "inside" | "after" | "content"
 
-/** Gives back all text it is given, in order, as pieces; what may be part of a marker waits. */
-export class ReasoningSplitter {
+class ReasoningSplitter implements Splitter {
   readonly #markers: Markers
   #state: State
   #fresh = true // nothing of the thinking has been sent
@@ -66,7 +92,6 @@ export class ReasoningSplitter {
     return pieces
   }
 
-  /** What waited, when nothing more comes. */
   flush(): Piece[] {
     const text = this.#waiting
     this.#waiting = ""

@@ -2,6 +2,7 @@
 // `strftime_now` tells the day the server started, so that the same request stays the same. Runs on the event loop or in a
 // thread of its own (see template.ts): everything it is given and gives back is plain data.
 
+import { CHANNEL } from "./channels.ts"
 import { interpret } from "./jinja/interpreter.ts"
 import { metered, spend, spendOnCharacters, TemplateError } from "./jinja/meter.ts"
 import { parse } from "./jinja/parser.ts"
@@ -63,10 +64,11 @@ export function openRenderer(source: string, options: TemplateOptions): Renderer
   for (const [name, text] of Object.entries(options.specialTokens)) {
     globals.set(name, new Text(text))
   }
+  const inChannels = source.includes(CHANNEL)
   return (rendering, steps) => {
     try {
       return metered(steps, () =>
-        interpret(program, new Map([...globals, ...variablesOf(rendering)])),
+        interpret(program, new Map([...globals, ...variablesOf(rendering, inChannels)])),
       )
     } catch (error) {
       if (error instanceof RangeError) throw new TemplateError("it is nested too deeply.")
@@ -75,10 +77,14 @@ export function openRenderer(source: string, options: TemplateOptions): Renderer
   }
 }
 
-function variablesOf(rendering: Rendering): [string, Value][] {
+function variablesOf(rendering: Rendering, inChannels: boolean): [string, Value][] {
   const last = rendering.generationPrompt ? -1 : rendering.messages.length - 1
   const messages = rendering.messages.map((message, index) =>
-    messageValue(message, index === last ? FROM_LAST_MESSAGE : FROM_REQUEST),
+    messageValue(
+      inChannels ? channelMessage(message) : message,
+      index === last ? FROM_LAST_MESSAGE : FROM_REQUEST,
+      inChannels ? "thinking" : "reasoning_content",
+    ),
   )
   return [
     ...Object.entries(rendering.variables).map(([name, value]): [string, Value] => [
@@ -91,14 +97,24 @@ function variablesOf(rendering: Rendering): [string, Value][] {
   ]
 }
 
-function messageValue(message: TemplateMessage, source: number): Value {
+/** gpt-oss' template searches every content there is, and of a message with calls refuses thinking beside a content. */
+function channelMessage({ content, reasoning, ...message }: TemplateMessage): TemplateMessage {
+  const thinking = message.toolCalls && content ? undefined : reasoning
+  return {
+    ...message,
+    content: content ?? "",
+    ...(thinking !== undefined && { reasoning: thinking }),
+  }
+}
+
+function messageValue(message: TemplateMessage, source: number, reasoning: string): Value {
   const value = dict({
     role: new Text(message.role),
     content: fromHost(message.content, source),
   })
   if (message.name !== undefined) value.set(new Text("name"), foreign(message.name, FROM_REQUEST))
   if (message.reasoning !== undefined) {
-    value.set(new Text("reasoning_content"), foreign(message.reasoning, FROM_REQUEST))
+    value.set(new Text(reasoning), foreign(message.reasoning, FROM_REQUEST))
   }
   if (message.toolCalls !== undefined) {
     value.set(new Text("tool_calls"), message.toolCalls.map(callValue))

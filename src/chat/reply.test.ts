@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest"
 import type { Generation, GenerationEvent } from "../engine/generation.ts"
+import { channels } from "./channels.ts"
 import type { ReplyEvent, TokenNames } from "./conversation.ts"
 import { formats } from "./formats/formats.ts"
 import { type Reading, replyEvents, tokenNames } from "./reply.ts"
@@ -185,6 +186,38 @@ describe("however the bytes are cut into tokens", () => {
       expect(completionTokens).toBe(counted)
       expect(told.length + thoughts.length).toBe(counted)
     }
+  })
+
+  test("in channels, with calls", async () => {
+    const text =
+      "<|channel|>analysis<|message|>hm 🙂<|end|><|start|>assistant<|channel|>commentary<|message|>I ask.<|end|>" +
+      '<|start|>assistant to=functions.now<|channel|>commentary json<|message|>{"x": "<|e"}<|end|>' +
+      "<|start|>assistant<|channel|>final<|message|>Done <|en<|end|><|start|>assi"
+    const options: Partial<Reading> = {
+      stop: [],
+      reasoning: { markers: channels, inside: false, inline: false },
+      calls: {
+        format: formats.harmony,
+        tools: new Map([["now", undefined]]),
+        most: Number.POSITIVE_INFINITY,
+        id: (choice, index) => `${choice}.${index}`,
+      },
+    }
+    const random = generator(23)
+    const bytes = new TextEncoder().encode(text)
+    for (let round = 0; round < 60; round++) {
+      const events = await read(cutAtRandom(bytes, random), options)
+      const called = events.map((event) => (event.kind === "arguments" ? event.text : ""))
+      expect(summary(events)).toMatchObject({
+        reasoning: "hm 🙂",
+        content: "I ask.Done <|en",
+        reason: "tool_calls",
+      })
+      expect(called.join("")).toBe('{"x": "<|e"}')
+    }
+    const plain = { stop: [], reasoning: { markers: channels, inside: true, inline: false } }
+    const events = await read(["hm<|end|>", "to=", "me: yes<|en"], plain)
+    expect(summary(events)).toMatchObject({ reasoning: "hm", content: "to=me: yes<|en" })
   })
 
   test("the tokens listed join to the text that was sent, when no marker stands in between", async () => {

@@ -15,7 +15,7 @@ import { characters, type Echo, EchoedTokens } from "./echo.ts"
 import { CallReader, type Format } from "./formats/formats.ts"
 import type { CallPiece, Tools } from "./formats/input.ts"
 import { merged } from "./merged.ts"
-import { type Markers, type Piece, ReasoningSplitter } from "./reasoning.ts"
+import { type Markers, marksOf, type Piece, type Splitter, splitterFor } from "./reasoning.ts"
 import { Stops, StopTable } from "./stops.ts"
 import type { Tokenizer } from "./tokenizer.ts"
 
@@ -81,7 +81,7 @@ class ChoiceReader {
   readonly #index: number
   readonly #reading: Reading
   readonly #text: Detokenizer
-  readonly #thinking: ReasoningSplitter | undefined
+  readonly #thinking: Splitter | undefined
   readonly #calls: CallReader | undefined
   readonly #stops: Stops
   #made = 0 // calls that were announced
@@ -102,7 +102,7 @@ class ChoiceReader {
     this.#index = index
     this.#reading = reading
     this.#text = new Detokenizer(tokenizer, continues, visibleTokens(reading))
-    this.#thinking = reasoning && new ReasoningSplitter(reasoning.markers, reasoning.inside)
+    this.#thinking = reasoning && splitterFor(reasoning.markers, reasoning.inside)
     this.#calls = calls && new CallReader(calls.format, calls.tools)
     this.#stops = new Stops(stops)
     this.#echo = echo
@@ -294,9 +294,9 @@ export function tokenNames(reading: Reading): TokenNames {
 
 /** Special tokens that mark something which is read here; all others show as nothing. */
 function visibleTokens({ tokenizer, reasoning, calls }: Reading): ReadonlySet<number> {
-  const { open, close } = reasoning?.markers ?? {}
-  const marks = [open, close, ...(calls?.format.marks ?? [])]
-  return new Set(marks.map((mark) => tokenizer.control(mark ?? "") ?? -1))
+  const thinking = reasoning ? marksOf(reasoning.markers) : []
+  const marks = [...thinking, ...(calls?.format.marks ?? [])]
+  return new Set(marks.flatMap((mark) => tokenizer.control(mark) ?? []))
 }
 
 const UTF8 = new TextDecoder("utf-8", { ignoreBOM: true })

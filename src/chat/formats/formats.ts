@@ -1,9 +1,11 @@
 // The formats by name, which one a model speaks, and the reader that runs one over a reply. A format brings its parser and its
 // grammar: what the grammar lets a model write, the parser reads.
 
+import { channels } from "../channels.ts"
 import type { Template } from "../template.ts"
 import type { CallGrammar, CallText } from "./call-grammar.ts"
 import * as families from "./families.ts"
+import { harmony } from "./harmony.ts"
 import { type CallPiece, Input, type Reading, type Tools } from "./input.ts"
 import { heads, markedJson } from "./marked-json.ts"
 import { glm45, qwen3Coder } from "./parameters.ts"
@@ -25,6 +27,11 @@ const TOOL_CALL = ["<tool_call>", "</tool_call>"] as const
 
 /** In the order in which templates are asked: the first that fits. */
 export const formats = {
+  harmony: {
+    marks: channels.marks!,
+    shownBy: /<\|channel\|>/,
+    ...harmony,
+  },
   qwen3_coder: {
     marks: [...TOOL_CALL],
     shownBy: /<parameter=/,

@@ -69,12 +69,13 @@ export class Input {
     while (isBlank(yield* this.peek())) this.#at++
   }
 
-  /** Reads text up to and with `marker`, which stays open with the blanks before it; false when the reply ends first. */
-  *textUntil(marker: string): Reading<boolean> {
+  /** Reads text up to and with a marker, which stays open with the blanks before it; false when the reply ends first. */
+  *textUntil(markers: string | readonly string[]): Reading<boolean> {
+    const all = typeof markers === "string" ? [markers] : markers
     for (;;) {
-      const index = this.#text.indexOf(marker)
-      if (index >= 0) {
-        this.#settleText(withoutTrailingBlanks(this.#text, index))
+      const marker = firstOf(this.#text, all)
+      if (marker !== undefined) {
+        this.#settleText(withoutTrailingBlanks(this.#text, this.#text.indexOf(marker)))
         this.#at = this.#text.indexOf(marker) + marker.length
         return true
       }
@@ -82,7 +83,7 @@ export class Input {
         this.#settleText(this.#text.length)
         return false
       }
-      const begun = overlap(this.#text, marker)
+      const begun = Math.max(...all.map((each) => overlap(this.#text, each)))
       this.#settleText(withoutTrailingBlanks(this.#text, this.#text.length - begun))
       this.#at = this.#text.length
       yield
@@ -155,6 +156,12 @@ export class Input {
     this.#at = Math.max(0, this.#at - length)
     return length
   }
+}
+
+/** The marker that stands first in the text. */
+function firstOf(text: string, markers: readonly string[]): string | undefined {
+  const there = markers.filter((marker) => text.includes(marker))
+  return there.sort((a, b) => text.indexOf(a) - text.indexOf(b))[0]
 }
 
 function isBlank(character: string): boolean {
