@@ -187,7 +187,7 @@ export interface SumOrder {
   /**
    * Absent: one softmax over all that a row sees. Else one for the positions from each multiple of this, itself a multiple of
    * 64, to the next; each has a largest score m, a total and a mix. With M the largest m, the totals times e^(m - M) are
-   * added up in order, from zero, and so are the mixes.
+   * added up in order, from zero, and so are the mixes. A sink is of the first of them in which a row sees anything.
    */
   span: number | undefined
 }

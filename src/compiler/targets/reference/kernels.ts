@@ -308,10 +308,11 @@ export function attend(
     const softmax = (seen: Seen, sink?: number) =>
       softmaxOf(query, row, head, shape, cache, seen, sink)
     const sink = sinkLogits?.[head]
+    const first = "slots" in seen ? 0 : seen.findIndex(({ slots }) => slots.length > 0)
     const { sum, mixed } =
       "slots" in seen
         ? softmax(seen, sink)
-        : merged(seen.map((each, i) => softmax(each, i === 0 ? sink : undefined)))
+        : merged(seen.map((each, i) => softmax(each, i === first ? sink : undefined)))
     const inverse = fround(1 / sum)
     const to = at(out, row) + head * width
     for (let i = 0; i < width; i++) out.data[to + i] = mixed[i]! * inverse

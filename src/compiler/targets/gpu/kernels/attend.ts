@@ -83,6 +83,8 @@ interface AttendShape {
   heads: number
   cap: number | undefined
   sinks: boolean
+  /** Heads have scores of what is not there. */
+  sunk: boolean
   /** Blocks at the beginning of every list that stay there, whatever is given back. */
   sinkBlocks: number
 }
@@ -170,6 +172,7 @@ export function attendLaunches(plan: Plan, step: Attend): readonly Launch[] {
       heads: each,
       cap: attention.cap,
       sinks: sinks > 0,
+      sunk: step.sinkLogits !== undefined,
       sinkBlocks: sinkBlocks(plan.sinks),
     })
   const operands = [
@@ -180,6 +183,9 @@ export function attendLaunches(plan: Plan, step: Attend): readonly Launch[] {
     region({ name: "firstSeen", group: place.group, window }),
     ...(rows === "wanted" ? [region({ name: "tokensOf", set: "wanted" })] : []),
     region({ name: "blocks" }),
+    ...(step.sinkLogits === undefined
+      ? []
+      : [{ kind: "weight", parameter: step.sinkLogits, part: "values" } as const]),
     partials,
     buffer(output),
     chunk,
@@ -231,6 +237,7 @@ function attendKernel(shape: AttendShape): Kernel {
     `span${span}`,
     ...(shape.cap === undefined ? [] : [`cap${shape.cap}`]),
     ...(shape.sinks ? ["sinks"] : []),
+    ...(shape.sunk ? ["sunk"] : []),
     ...(sinkBlocks === 0 ? [] : [`kept${sinkBlocks}`]),
     set,
   ].join("_")
@@ -243,6 +250,7 @@ function attendKernel(shape: AttendShape): Kernel {
     const firstSeen = k.buffer("firstSeen", "u32", "read")
     const tokensOf = set === "wanted" ? k.buffer("tokensOf", "u32", "read") : undefined
     const blocks = k.buffer("blocks", "u32", "read")
+    const sinkLogits = shape.sunk ? k.buffer("sinkLogits", "f32", "read") : undefined
     const partials = k.buffer("partials", "f32", "write")
     const output = k.buffer("output", "f32", "write")
     const chunk = k.word("chunk")
@@ -346,8 +354,20 @@ function attendKernel(shape: AttendShape): Kernel {
           )
         })
         k.each(count, (q) => {
-          most.store(q, LOWEST)
-          sums.store(q, 0)
+          if (!sinkLogits) {
+            most.store(q, LOWEST)
+            sums.store(q, 0)
+            return
+          }
+          // The first span that a row sees begins with the sink, whoever else is of the item.
+          const r = q.div(heads)
+          const token = tokenOf(row.add(select(r.lt(rows), r, 0)))
+          const first = sinks ? u32(0) : firstSeen.load(token).div(span)
+          const isFirst = k.let(first.eq(begin.div(span)))
+          const head = firstHead.add(q.rem(heads)).min(allHeads.sub(1))
+          const sink = k.let(sinkLogits.load(head))
+          most.store(q, select(isFirst, sink, LOWEST))
+          sums.store(q, select(isFirst, sink.mul(0).add(1), 0))
         })
         k.barrier()
 

@@ -265,8 +265,8 @@ function kindOf(
   return {
     input: isInt8 ? "int8" : isAligned ? "aligned floats" : "floats",
     codec,
-    bias: false,
-    end: isGate ? { gated: experts.activation } : "store",
+    bias: experts.biases !== undefined,
+    end: isGate ? { gated: experts.activation, limit: experts.limit } : "store",
   }
 }
 
@@ -350,6 +350,9 @@ function productBindings(
     count,
     ...given.buffers,
     ...weightBindings(plan, weight),
+    ...(experts.biases
+      ? [{ kind: "weight", parameter: experts.biases[which], part: "values" } as const]
+      : []),
     isGate ? scratch.hidden : scratch.made,
     plan.parameters[weight]!.columns,
     columns,

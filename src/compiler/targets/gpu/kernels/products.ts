@@ -54,12 +54,19 @@ export interface ProductKind {
 }
 
 /** As the plan's epilogues; "add" adds to what is in the output, "add to" to another buffer. */
-export type ProductEnd = "store" | "add" | "add to" | { gated: Activation }
+export type ProductEnd =
+  | "store"
+  | "add"
+  | "add to"
+  | { gated: Activation; limit?: number | undefined }
 
 export function productName({ input, codec, bias, end }: ProductKind): string {
   const floats = input === "floats" ? "_unaligned" : ""
   const packed = input !== "int8" && isGroupCodec(codec) ? "_unpacked" : ""
-  const what = typeof end === "string" ? end.replace(" ", "_") : `gated_${end.gated}`
+  const what =
+    typeof end === "string"
+      ? end.replace(" ", "_")
+      : `gated_${end.gated}${end.limit === undefined ? "" : `_limit${end.limit}`}`
   return `${codec}${packed}${floats}${bias ? "_bias" : ""}_${what}`
 }
 
@@ -122,23 +129,37 @@ const activations = {
   relu2,
 } as const satisfies Record<Activation, (k: Builder, x: Value) => Value>
 
-/** Puts an element where it belongs: the sums of `halvesOf` rows of the matrix, whole. */
+/**
+ * Puts an element where it belongs: the sums of `halvesOf` rows of the matrix, whole.
+ * @param matrixRow of its rows in the matrix the first, where that is not its column
+ */
 export function finish(
   k: Builder,
   { end }: ProductKind,
   operands: ProductOperands,
-  { row, column }: { row: Value; column: Value },
+  { row, column, matrixRow = () => column }: { row: Value; column: Value; matrixRow?: () => Value },
   sums: readonly Value[],
 ): void {
   const { bias, to, output, outputs, outputStride, toStride } = operands
   const [y, up] = sums.map((sum, half) =>
-    bias ? k.let(sum.add(bias.load(half === 0 ? column : outputs.add(column)))) : sum,
+    bias ? k.let(sum.add(bias.load(half === 0 ? matrixRow() : outputs.add(matrixRow())))) : sum,
   )
   const at = k.let(row.mul(outputStride).add(column))
   if (end === "store") output.store(at, y!)
   else if (end === "add") output.store(at, output.load(at).add(y!))
   else if (end === "add to") output.store(at, to!.load(row.mul(toStride!).add(column)).add(y!))
-  else output.store(at, activations[end.gated](k, y!).mul(up!))
+  else {
+    const [gate, other] = end.limit === undefined ? [y!, up!] : limited(k, end.limit, y!, up!)
+    output.store(at, activations[end.gated](k, gate).mul(other))
+  }
+}
+
+/** Cut off as the graph says; what is no number shows. */
+function limited(k: Builder, limit: number, gate: Value, up: Value): [Value, Value] {
+  const below = (x: Value) => select(x.lt(limit), x, limit)
+  const [own, other] = [k.let(below(gate)), k.let(below(up))]
+  const within = select(other.gt(-limit), other, -limit)
+  return [own.add(gate.mul(0)), within.add(up.mul(0)).add(1)]
 }
 
 /** As partEnds has it: the groups of columns that a part of a sum has. */
@@ -296,7 +317,8 @@ export function multiplyFew(
         const parts = Array.from({ length: PARTS }, (_, p) => sums.load(at(half, part, u32(p))))
         return k.let(sumOfTree(parts))
       })
-      finish(k, kind, operands, { row, column }, wholes)
+      const matrixRow = () => (task.matrixRow ? column.add(task.matrixRow()) : column)
+      finish(k, kind, operands, { row, column, matrixRow }, wholes)
     })
   })
 }
