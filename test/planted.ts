@@ -266,6 +266,13 @@ export const planted: readonly PlantedFault[] = [
     test: "src/engine/fairness.test.ts",
   },
   {
+    what: "a text that is read both ways is cut where a step is full",
+    file: "src/engine/scheduler.ts",
+    text: "sequence.remaining <= left && ",
+    fault: "left > 0 && ",
+    test: "test/model/embeddings.test.ts",
+  },
+  {
     what: "a stream that was busy for longer than its interval says that it lives while it speaks",
     file: "src/http/sse.ts",
     text: "    if (!this.#outflow.raw.destroyed) this.#heartbeat.refresh()",
@@ -554,8 +561,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a query sees the position after its own",
     file: "src/compiler/targets/cpu/kernels/attention.h",
-    text: "return first_bits(position + 1 - first) &",
-    fault: "return first_bits(position + 2 - first) &",
+    text: "return first_bits(last_seen(a, position, end) + 1 - first) &",
+    fault: "return first_bits(last_seen(a, position, end) + 2 - first) &",
     test: "test/model/cpu.test.ts",
     name: "models/llama-tied",
   },

@@ -1,7 +1,7 @@
 // What a tokenizer.json says about its tokens: their bytes, which are added and which are special. Two families of spelling
 // exist: byte-level (GPT-2's alphabet, one printable character a byte) and SentencePiece's (▁ for a blank, <0x0A> for
-// a byte); the file's decoder tells which. A file without one has words for tokens, which blanks keep apart. Everything is
-// checked here, before the file reaches native code; what is wrong is thrown as a plain Error, whose words others complete.
+// a byte); the file's decoder tells which. A file without one has words for tokens, which blanks keep apart, and WordPiece has
+// words and, behind ##, what goes on with one. Everything is checked here, before the file reaches native code; what is wrong is thrown as a plain Error, whose words others complete.
 
 export interface Vocabulary {
   /** One more than the highest id. */
@@ -134,6 +134,17 @@ function spellingOf(decoder: unknown): Spelling {
       writeAdded: writeText,
       stripsLeadingSpace:
         (metaspace !== undefined && prepends) || (strip?.content === " " && strip.start === 1),
+    }
+  }
+  if (kinds.length === 1 && kinds[0] === "WordPiece") {
+    const going = textOf(parts[0]!.prefix, "##")
+    return {
+      write: (content, into, at) =>
+        content.startsWith(going)
+          ? writeText(content.slice(going.length), into, at)
+          : writeWord(content, into, at),
+      writeAdded: writeWord,
+      stripsLeadingSpace: true,
     }
   }
   throw new Error(`its decoder (${kinds.join(", ") || "empty"}) is not supported`)

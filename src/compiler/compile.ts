@@ -83,6 +83,9 @@ export function manifestOf(
   { target, kv, bytes, features, sources }: TargetFacts,
 ): Manifest {
   const { architecture, format, shapes, sinks, parameters } = plan
+  const bidirectional = plan.steps.some(
+    (step) => step.op === "attend" && step.attention.bidirectional,
+  )
   const computes = planHash(plan)
   return {
     abi: ABI,
@@ -93,6 +96,7 @@ export function manifestOf(
     fingerprint: sha256(`${computes} ${target} ${sources}`),
     shapes,
     sinks,
+    ...(bidirectional ? { bidirectional } : {}),
     kv,
     bytes,
     features,

@@ -39,16 +39,16 @@ export function lower(graph: Graph, { format, codecOf, kv, sums }: Lowered): Pla
   return { architecture, format, shapes, sinks, kv, groups, ...lowering.result() }
 }
 
-/** Layers that keep alike. A window that the context does not reach is none. */
+/** Layers that keep alike. A window that the context does not reach is none, nor is one of those that see both ways. */
 function groupsOf({ nodes, shapes: { context } }: Graph): KvShape[] {
   const groups = new Map<string, KvShape & { layers: number[] }>()
   for (const node of nodes) {
     if (node.op !== "attention") continue
-    const { layer, kvHeads, headDim, latent, window = context } = node.attention
+    const { layer, kvHeads, headDim, latent, window = context, bidirectional } = node.attention
     const shape = {
       kvHeads,
       headDim: { key: headDim, value: latent === undefined ? headDim : 0 },
-      ...(window < context ? { window } : {}),
+      ...(window < context && !bidirectional ? { window } : {}),
     }
     const key = JSON.stringify(shape)
     const known = groups.get(key)

@@ -288,11 +288,11 @@ function printStep(plan: Plan, step: Step): string {
         `${view(step.output)} = headMatmul ${view(step.input)} ${p(step.weight)} heads ${step.heads} kept ${step.kept}`,
       )
     case "attend": {
-      const { heads, kvHeads, headDim, latent, cap, window } = step.attention
+      const { heads, kvHeads, headDim, latent, cap, window, bidirectional } = step.attention
       const seen = window === undefined ? "" : ` window ${window} sinks ${step.attention.sinks}`
       const sunk = step.sinkLogits === undefined ? "" : ` sinks ${p(step.sinkLogits)}`
       return on(
-        `${view(step.output)} = attend ${placeText(step.place)} ${view(step.query)} heads ${heads}/${kvHeads} x ${headDim}${latent === undefined ? "" : ` values ${latent}`}${cap === undefined ? "" : ` cap ${cap}`}${seen}${sunk}${step.span === undefined ? "" : ` span ${step.span}`}`,
+        `${view(step.output)} = attend ${placeText(step.place)} ${view(step.query)} heads ${heads}/${kvHeads} x ${headDim}${latent === undefined ? "" : ` values ${latent}`}${cap === undefined ? "" : ` cap ${cap}`}${seen}${sunk}${bidirectional ? " bidirectional" : ""}${step.span === undefined ? "" : ` span ${step.span}`}`,
       )
     }
     case "select":

@@ -126,6 +126,7 @@ class Loop implements Engine {
         rows: limits.rows - room,
         sequences,
         chunk: options.limits.chunk.value,
+        whole: manifest.bidirectional,
       },
       options,
     )
@@ -455,6 +456,8 @@ const cures = {
     'Shorten it, or give the server more memory, a smaller --quantization or --overrides "kv_dtype=q8".',
   context_window_size:
     'Shorten it or start the server with a larger --overrides "context_window_size=…".',
+  prefill_chunk_size:
+    'Shorten it or start the server with a larger --overrides "prefill_chunk_size=…".',
   max_total_seq_length:
     'Shorten it or start the server with a larger --overrides "max_total_seq_length=…".',
 } as const satisfies Record<Context["bound"], string>

@@ -344,6 +344,19 @@ test("whatever a mode chooses can be had, down to the least there is", () => {
   expect(refused).toBeGreaterThan(300)
 })
 
+test("what sees both ways is read in one step, whose length bounds it", () => {
+  const manifest = { ...demand().manifest, bidirectional: true } as const
+  const { context, program } = chooseLimits(demand({ manifest }))
+  expect([context.value, program.tokens]).toEqual([4096, 4096 + 4])
+  const overrides = { prefill_chunk_size: 100 }
+  const bound = { value: 100, of: 4096, bound: "prefill_chunk_size" }
+  expect(chooseLimits(demand({ manifest, overrides })).context).toMatchObject(bound)
+  const bufferBytes = ({ tokens }: { tokens: number }) => tokens * MIB
+  const short = chooseLimits(demand({ manifest, bufferBytes }))
+  expect(short.context).toMatchObject({ of: 4096, bound: "memory" })
+  expect(short.context.value).toBeLessThanOrEqual(short.program.tokens)
+})
+
 test("a device says how long its steps are, how many take part, and how many blocks it can address", () => {
   const traits = { stepTokens: 2048, sequences: 200, drafts: 16 }
   const mostBlocks = { value: 300, why: "what it can address" }

@@ -32,7 +32,7 @@ export interface Demand {
   overrides: Overrides
   /** Of the device that takes the steps. */
   traits: StepTraits
-  manifest: Pick<Manifest, "shapes" | "kv" | "sinks">
+  manifest: Pick<Manifest, "shapes" | "kv" | "sinks" | "bidirectional">
   /** Bytes that may be taken of the memory that the program lies in, weights included. */
   available: number
   /** The host's memory, where the device has its own; absent: what the host keeps is taken from `available`, too. */
@@ -87,8 +87,10 @@ export interface Chosen {
 
 /** The longest sequence, and which limit bound it: who asks for more is told. */
 export interface Context extends Chosen {
-  bound: "model" | "memory" | "context_window_size" | "max_total_seq_length"
+  bound: "model" | "memory" | Bounding
 }
+
+type Bounding = "context_window_size" | "prefill_chunk_size" | "max_total_seq_length"
 
 const LOCAL_SEQUENCES = 4
 const MIN_STEP_TOKENS = 16 // where memory is short; activations of fewer are smaller than a block of keys and values
@@ -107,7 +109,7 @@ export function chooseLimits(demand: Demand): EngineLimits {
   for (const count of sequences.why === OVERRIDDEN
     ? [sequences.value]
     : halves(sequences.value, 1)) {
-    for (const step of halves(demand.traits.stepTokens, MIN_STEP_TOKENS)) {
+    for (const step of halves(longestStep(demand, context, count), MIN_STEP_TOKENS)) {
       layout = layOut(demand, context.value, count, step)
       if (layout.fit === "well") return limitsOf(demand, context, sequences, layout)
     }
@@ -116,6 +118,12 @@ export function chooseLimits(demand: Demand): EngineLimits {
   throw (
     addressesShort(demand, layout!) ?? memoryShort(demand, memoryShares(demand, layout!.program))
   )
+}
+
+/** What cannot be cut is read in one step, however long it may be. */
+function longestStep({ traits, manifest }: Demand, context: Context, sequences: number): number {
+  const { stepTokens } = traits
+  return manifest.bidirectional ? Math.max(stepTokens, context.value + sequences) : stepTokens
 }
 
 /** `most`, half of it, and so on, none less than `least`. */
@@ -181,10 +189,13 @@ function limitsOf(
   { total, slides, drafts, program, why }: Layout,
 ): EngineLimits {
   const span = spanOf(demand, context.value)
+  const most = demand.manifest.bidirectional
+    ? Math.min(span.value, program.tokens - drafts)
+    : span.value
   const reached =
-    slides || context.value <= Math.min(total.value, span.value)
+    slides || context.value <= Math.min(total.value, most)
       ? context
-      : cut(context, total, span.value, why)
+      : cut(context, total, most, why)
   return {
     context: reached,
     sequences:
@@ -218,7 +229,14 @@ export function spareBlocks(sequences: number, drafts: number): number {
 
 const blocksOf = (tokens: number) => Math.ceil(tokens / BLOCK)
 
-function chooseContext({ manifest, overrides }: Demand): Context {
+function chooseContext(demand: Demand): Context {
+  const context = chooseWindow(demand)
+  const chunk = overridden(demand.overrides, "prefill_chunk_size")
+  if (!demand.manifest.bidirectional || !chunk || chunk.value >= context.value) return context
+  return { ...chunk, of: context.value, bound: "prefill_chunk_size" }
+}
+
+function chooseWindow({ manifest, overrides }: Demand): Context {
   const most = manifest.shapes.context
   const requested = overridden(overrides, "context_window_size")
   if (!requested) return { value: most, why: "the model's", bound: "model" }

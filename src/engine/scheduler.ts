@@ -19,6 +19,8 @@ const QUARTER = 1 / 4
 export interface SchedulerLimits extends Omit<ProgramLimits, "blocks"> {
   /** The most prompt tokens in one step. */
   chunk: number
+  /** A prompt is never cut: it is no longer than `chunk`. */
+  whole?: true | undefined
 }
 
 export class Scheduler {
@@ -106,8 +108,18 @@ export class Scheduler {
     this.#admit()
     this.#running.sort(byPrecedence)
     for (const sequence of this.#running) if (sequence.remaining === 1) this.#give(sequence, 1)
-    this.#givePrompts(Math.min(this.#promptBudget(), this.#limits.tokens - this.#step.length))
+    const room = this.#limits.tokens - this.#step.length
+    if (this.#limits.whole) this.#giveWholePrompts(Math.min(this.#limits.chunk, room))
+    else this.#givePrompts(Math.min(this.#promptBudget(), room))
     return this.#step
+  }
+
+  /** First come, first served, and whoever fits behind them. */
+  #giveWholePrompts(budget: number): void {
+    let left = budget
+    for (const sequence of this.#running.filter((each) => each.remaining > 1))
+      if (sequence.remaining <= left && sequence.state === "running")
+        left -= this.#give(sequence, left)
   }
 
   /** First come, first served, but a question need not wait for a book: see QUARTER. */

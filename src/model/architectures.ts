@@ -2,6 +2,7 @@
 // configuration, what its tensors are called in Hugging Face folders, and its joined projections in MLC folders. What sets
 // them apart is in their blocks; the graph is made of those (layers.ts).
 
+import { bertNaming, readBert, readXlmRoberta } from "./architectures/bert.ts"
 import { readCohere2 } from "./architectures/cohere2.ts"
 import {
   deepseekNaming,
@@ -107,6 +108,12 @@ export const architectures = {
   glm4_moe: row("GLM-4.5, 4.6 and 4.7, and the Air ones", readGlm4Moe, glm4MoeNaming),
   glm4_moe_lite: row("GLM-4.7 Flash", readGlm4Lite, deepseekNaming),
   nemotron: row("Nemotron 4, Minitron", readNemotron, nemotronNaming),
+  bert: row("BERT, MiniLM, BGE 1.5, E5, GTE, Arctic Embed, which embed", readBert, bertNaming),
+  "xlm-roberta": row(
+    "XLM-RoBERTa, BGE-M3, multilingual E5, Arctic Embed 2, which embed",
+    readXlmRoberta,
+    bertNaming,
+  ),
 } as const satisfies Record<string, Architecture>
 
 export type ArchitectureName = keyof typeof architectures

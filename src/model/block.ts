@@ -34,6 +34,8 @@ export interface Norms {
   afterAttention: boolean
   beforeMlp: boolean
   afterMlp: boolean
+  /** Of both sums: what was read and what attention or MLP gives. */
+  sums?: true
 }
 
 export interface SelfAttention {
@@ -46,6 +48,8 @@ export interface SelfAttention {
   cap: number | undefined
   /** Positions a token sees, itself included; undefined: all before it. */
   window: number | undefined
+  /** It sees as many after it. */
+  bidirectional?: true
   /** How queries and keys are turned; undefined: they are not. */
   rotation: { query: Rotation; key: Rotation } | undefined
   /** Of queries and keys, before or after they are turned. */
@@ -122,6 +126,14 @@ export const NORMS = {
   before: { beforeAttention: true, afterAttention: false, beforeMlp: true, afterMlp: false },
   after: { beforeAttention: false, afterAttention: true, beforeMlp: false, afterMlp: true },
   both: { beforeAttention: true, afterAttention: true, beforeMlp: true, afterMlp: true },
+  /** After what was read has been added. */
+  sums: {
+    beforeAttention: false,
+    afterAttention: false,
+    beforeMlp: false,
+    afterMlp: false,
+    sums: true,
+  },
   /** One for both, of a parallel block. */
   shared: { beforeAttention: true, afterAttention: false, beforeMlp: false, afterMlp: false },
 } as const satisfies Record<string, Block["norms"]>

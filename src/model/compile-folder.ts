@@ -260,8 +260,9 @@ function ignoreMissing(error: NodeJS.ErrnoException): undefined {
 /** mlc-chat-config.json, with the fields that config.ts reads back. */
 function chatConfig(model: Model, format: FormatName): object {
   const { architecture, config, fields, texts } = model
-  const { shapes } = config
+  const { shapes, embedding } = config
   const window = commonWindow(config)
+  const isAll = window === undefined && !embedding.positions?.skipped
   const { endTokens, beginToken, sampling } = texts
   return {
     version: "0.1.0",
@@ -269,7 +270,7 @@ function chatConfig(model: Model, format: FormatName): object {
     quantization: format,
     model_config: decoderFields(config, fields),
     vocab_size: shapes.vocabulary,
-    context_window_size: window === undefined ? shapes.context : -1,
+    context_window_size: isAll ? shapes.context : -1,
     sliding_window_size: window ?? -1,
     prefill_chunk_size: Math.min(shapes.context, 2048),
     attention_sink_size: window === undefined ? -1 : config.sinks,
@@ -309,7 +310,7 @@ function headConfig(head: Head, format: FormatName): object {
 }
 
 /** The fields that the configuration was read from, and beside them those that MLC's programs ask for by name. */
-function decoderFields({ shapes, norm, head }: ModelConfig, fields: Json): object {
+function decoderFields({ shapes, blocks, embedding, head }: ModelConfig, fields: Json): object {
   const { quantization_config: _, ...others } = fields
   return {
     ...others,
@@ -318,12 +319,12 @@ function decoderFields({ shapes, norm, head }: ModelConfig, fields: Json): objec
     num_attention_heads: shapes.heads,
     num_hidden_layers: shapes.layers,
     num_key_value_heads: shapes.kvHeads,
-    rms_norm_eps: norm.epsilon,
+    rms_norm_eps: blocks[0]!.norm.epsilon,
     vocab_size: shapes.vocabulary,
     head_dim: shapes.headDim,
     tie_word_embeddings: head.tied,
     ...baseOf(fields),
-    max_position_embeddings: shapes.context,
+    max_position_embeddings: shapes.context + (embedding.positions?.skipped ?? 0),
     tensor_parallel_shards: 1,
   }
 }

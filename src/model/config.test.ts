@@ -35,7 +35,7 @@ test("what is not said has the defaults of transformers", () => {
     intermediate: 160,
     context: 4096,
   })
-  expect([embedding, sinks]).toEqual([{ factor: 1, positions: false }, 0])
+  expect([embedding, sinks]).toEqual([{ factor: 1, positions: undefined }, 0])
   expect(norm).toEqual({ kind: "rms", epsilon: 1e-6, bias: false })
   expect(head).toEqual({ tied: false, bias: false, factor: 1, cap: undefined })
   expect(blocks).toHaveLength(4)

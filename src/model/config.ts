@@ -15,11 +15,13 @@ export interface ModelConfig {
   embedding: {
     /** What a token's row is multiplied with. */
     factor: number
-    /** Learned positions are added to it. */
-    positions: boolean
+    /** Learned positions are added to it, whose table has so many rows before the first; undefined: none are. */
+    positions: { skipped: number } | undefined
+    /** Of the sum. */
+    norm?: NormKind
   }
-  /** The one behind the last layer. */
-  norm: NormKind
+  /** The one behind the last layer; undefined: there is none. */
+  norm: NormKind | undefined
   head: {
     /** It is the embedding table. */
     tied: boolean
@@ -67,7 +69,7 @@ export function readDecoder(fields: Fields, differences: Differences = {}): Mode
   return {
     shapes,
     blocks: Array.from({ length: shapes.layers }, () => block),
-    embedding: { factor: 1, positions: false },
+    embedding: { factor: 1, positions: undefined },
     norm,
     head: {
       tied: fields.flag("tie_word_embeddings", absent.tied ?? false),
@@ -207,6 +209,14 @@ export function readLayerTypes(fields: Fields, layers: number, pattern: number):
     )
   return types as LayerType[]
 }
+
+/** The model, each of whose tokens sees those after it, too. */
+export function seeingBothWays(config: ModelConfig): ModelConfig {
+  return withBlocks(config, (block) => withAttention(block, { bidirectional: true }))
+}
+
+export const seesBothWays = ({ blocks }: ModelConfig) =>
+  blocks.some(({ attention }) => attention.bidirectional)
 
 /** A sliding window, for architectures that switch it on and off: qwen's. */
 export function readOptionalWindow(fields: Fields, config: ModelConfig): ModelConfig {

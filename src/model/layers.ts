@@ -1,6 +1,6 @@
 // The graph of a decoder, made of its blocks. Weights have llama's names, whatever a folder calls them
-// (weights/names.ts); two places that llama has no norms at are called `self_attn.output_norm` and `mlp.output_norm`. The
-// short names are the ones a plan shows.
+// (weights/names.ts); places that llama has no norms at are called `embed_norm`, `self_attn.output_norm`, `mlp.output_norm`,
+// `attention.sum_norm` and `mlp.sum_norm`. The short names are the ones a plan shows.
 
 import {
   add,
@@ -31,10 +31,11 @@ export function decoder(architecture: string, config: ModelConfig): Graph {
   const table = weight("embed", "model.embed_tokens.weight", vocabulary, hidden)
   let x = scaled(embed(table), embedding.factor) // [tokens, hidden]
   if (embedding.positions) x = add(x, embedPositions(config))
+  if (embedding.norm) x = normed(x, embedding.norm, named("", "model."), "embed_norm", "embed_norm")
   config.blocks.forEach((block, i) => {
     x = decoderLayer(block, x, { index: i, prefix: "model.", hidden, sinks })
   })
-  const last = normed(x, config.norm, named("", "model."), "norm", "norm")
+  const last = config.norm ? normed(x, config.norm, named("", "model."), "norm", "norm") : x
   const matrix = head.tied ? table : weight("head", "lm_head.weight", vocabulary, hidden)
   const bias = head.bias ? weight("head_bias", "lm_head.bias", vocabulary) : undefined
   const shape = (logits: Node) => {
@@ -75,11 +76,13 @@ export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
     "attention_post_norm",
     "self_attn.output_norm",
   )
-  const between = parallel ? x : add(x, scaled(mixed, residual))
+  const sumOf = (name: string, value: Node) =>
+    normIf(norms.sums ?? false, value, `${name}_sum_norm`, `${name}.sum_norm`)
+  const between = parallel ? x : sumOf("attention", add(x, scaled(mixed, residual)))
   const before = normIf(norms.beforeMlp, between, "mlp_norm", "post_attention_layernorm")
   const given = feedForward(block, layer, parallel && !norms.beforeMlp ? read : before, place)
   const out = scaled(normIf(norms.afterMlp, given, "mlp_post_norm", "mlp.output_norm"), residual)
-  return parallel ? add(add(x, scaled(mixed, residual)), out) : add(between, out)
+  return parallel ? add(add(x, scaled(mixed, residual)), out) : sumOf("mlp", add(between, out))
 }
 
 const scaled = (x: Node, factor: number) => (factor === 1 ? x : apply("scale", x, factor))
@@ -105,7 +108,8 @@ function selfAttention(
   x: Node,
   { index, hidden, sinks }: LayerPlace,
 ): Node {
-  const { heads, kvHeads, headDim, scale, cap, window, rotation, norms, bias, sinkLogits } = shape
+  const { heads, kvHeads, headDim, scale, cap, window, bidirectional } = shape
+  const { rotation, norms, bias, sinkLogits } = shape
   const project = (name: string, input: Node, rows: number, biased: boolean) =>
     linear(
       input,
@@ -124,7 +128,8 @@ function selfAttention(
   const [queries, keys] = [prepared("q", q, rotation?.query), prepared("k", k, rotation?.key)]
   const memory = { layer: index, heads, kvHeads, headDim, scale, cap, window, sinks }
   const sunk = sinkLogits && layer("sinks", "self_attn.sinks.weight", heads)
-  return project("o", attention(queries, keys, v, memory, sunk), hidden, bias.o)
+  const seen = bidirectional ? { ...memory, bidirectional } : memory
+  return project("o", attention(queries, keys, v, seen, sunk), hidden, bias.o)
 }
 
 /**

@@ -14,7 +14,7 @@ import {
   architectures,
   textFields,
 } from "./architectures.ts"
-import type { ModelConfig } from "./config.ts"
+import { type ModelConfig, seesBothWays } from "./config.ts"
 import { Fields } from "./fields.ts"
 import { Folder, type Json } from "./folder.ts"
 import { openGguf } from "./gguf/gguf.ts"
@@ -46,7 +46,7 @@ export interface Model {
   codecOf?: CodecOf
   weights: Weights
   texts: ModelTexts
-  /** How it embeds a text, which is then all that it was made for; absent: its folder does not say. */
+  /** How it embeds a text, which is then all that it was made for; absent: it writes. */
   pooling: Pooling | undefined
   close(): Promise<void>
 }
@@ -60,7 +60,7 @@ export interface OpenOptions {
 export async function openModel(path: string, { verify = true }: OpenOptions = {}): Promise<Model> {
   const { folder, source } = await openSource(resolve(path))
   const { architecture, fields, configuration } = source
-  const pooling = await readPooling(folder)
+  const pooling = (await readPooling(folder)) ?? usualPooling(source.config)
   const config = pooling ? withoutHead(source.config) : source.config
   return openWhole(async (closing) => {
     const weights = closing.add(await source.openWeights())
@@ -89,6 +89,11 @@ export async function openModel(path: string, { verify = true }: OpenOptions = {
       close: () => closing.close(),
     }
   })
+}
+
+/** Of a model that sees both ways, and so writes nothing, where its folder says nothing of it. */
+function usualPooling(config: ModelConfig): Pooling | undefined {
+  return seesBothWays(config) ? { mode: "cls", dense: [] } : undefined
 }
 
 /** A program has one all the same, whose logits nobody reads: the folder may hold none. */

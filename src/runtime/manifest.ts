@@ -9,7 +9,7 @@ import {
   formats,
   groupCodecNames,
 } from "./format.ts"
-import { absentOr, count, listOf, number, oneOf, positive, record, text } from "./shape.ts"
+import { absentOr, count, isTrue, listOf, number, oneOf, positive, record, text } from "./shape.ts"
 
 /** The version of the contract between host and program; raised whenever either side changes its meaning. */
 export const ABI = 6
@@ -30,6 +30,8 @@ export interface Manifest {
   shapes: Shapes
   /** Positions kept at the start of a sequence whatever the windows: attention sinks. */
   sinks: number
+  /** A position sees those after it, too: a sequence is whole in one step, and there is no next one. */
+  bidirectional?: true
   /** KV cache: its groups of layers, whoever looks furthest back first. */
   kv: { dtype: KvType; groups: readonly KvGroup[] }
   bytes: ProgramBytes
@@ -139,6 +141,7 @@ export const manifestShape = record<Manifest>({
     context: count,
   }),
   sinks: count,
+  bidirectional: absentOr(isTrue),
   kv: record<Manifest["kv"]>({
     dtype: oneOf(kvTypes),
     groups: listOf(

@@ -17,6 +17,8 @@ export const number = shapeOf("a number", Number.isFinite)
 export const count = shapeOf("a whole number", (n) => Number.isSafeInteger(n) && (n as number) >= 0)
 export const positive = shapeOf("a number above 0", (n) => Number.isFinite(n) && (n as number) > 0)
 
+export const isTrue = shapeOf("true", (value) => value === true)
+
 export function oneOf(names: readonly string[]): Shape {
   return shapeOf(`one of ${names.join(", ")}`, (value) => names.includes(value as string))
 }

@@ -18,6 +18,8 @@ export interface Visible {
   group: number
   window: number | undefined
   sinks: number
+  /** Whether it sees those after it, too. */
+  bidirectional?: true | undefined
   /** Positions that are one work item's, from one multiple to the next; absent: all of them. */
   span: number | undefined
 }
@@ -118,6 +120,17 @@ export class StepRows {
     return window ? Math.max(visible, this.#input.positions[token]! - window + 1) : visible
   }
 
+  /** The last position that a token sees. */
+  lastSeen(
+    token: number,
+    { window = Number.POSITIVE_INFINITY, bidirectional }: Pick<Visible, "window" | "bidirectional">,
+  ): number {
+    const { positions, starts } = this.#input
+    const position = positions[token]!
+    if (!bidirectional) return position
+    return Math.min(position + window - 1, positions[starts[this.#sequences[token]! + 1]! - 1]!)
+  }
+
   /**
    * The work of attention over the rows of a set: at most `height` rows of one sequence, with one span of those between what the
    * first and what the last of them sees. Items of the same rows follow one another, spans ascending; together they hold all
@@ -147,7 +160,7 @@ export class StepRows {
     // The later a token, the more of the sinks lies before what it sees.
     const kept = Math.min(sinks, this.firstSeen(last, visible))
     const from = Math.floor(seen / span)
-    const to = Math.floor(this.#input.positions[last]! / span)
+    const to = Math.floor(this.lastSeen(last, visible) / span)
     for (let n = 0; n * span < kept && n < from; n++) this.#addItem(row, next, first, n)
     for (let n = from; n <= to; n++) this.#addItem(row, next, first, n)
   }

@@ -8,9 +8,14 @@ import { load, type Model } from "../../src/app/library.ts"
 import { openModel } from "../../src/model/model.ts"
 import { goldenFolder, readTensors } from "./golden.ts"
 
-const names = ["qwen3-embedding"]
+/** How long their texts may be; the first reads them piece by piece, the others see both ways and read them whole. */
+const models = [
+  ["qwen3-embedding", 512, { prefill_chunk_size: 24 }],
+  ["bert", 150, {}],
+  ["xlm-roberta", 160, {}],
+] as const
 
-describe.each(names)("%s", (name) => {
+describe.each(models)("%s", (name, context, overrides) => {
   const folder = goldenFolder("embeddings", name)
   const { texts }: { texts: string[] } = JSON.parse(
     readFileSync(join(folder, "embeddings.json"), "utf8"),
@@ -24,7 +29,8 @@ describe.each(names)("%s", (name) => {
       model = await load(folder, {
         target,
         quantization: "q0f32",
-        overrides: { prefill_chunk_size: 24 },
+        overrides,
+        mode: "server", // all texts at once
       })
     }, 120_000)
     afterAll(() => model?.close())
@@ -39,6 +45,14 @@ describe.each(names)("%s", (name) => {
     test("was made for nothing else", async () => {
       const asked = [model.chat("Hi"), model.generate("Hi")]
       for (const reply of asked) await expect(reply.text()).rejects.toThrow(/writes no text/)
+    })
+
+    test("refuses what is longer than it reads", async () => {
+      const refused = {
+        code: "context_length_exceeded",
+        message: expect.stringContaining(`${context}`),
+      }
+      await expect(model.embed(["1 ".repeat(context)])).rejects.toMatchObject(refused)
     })
 
     test("its first numbers at unit length, as many as it has", async () => {

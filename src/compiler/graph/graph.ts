@@ -116,7 +116,10 @@ export type Op =
    */
   | { op: "quantize"; inputs: readonly [Node]; codec: GroupCodecName }
 
-/** Position t sees positions p <= t; with a window only p > t - window, and p < sinks always. */
+/**
+ * Position t sees positions p <= t; with a window only p > t - window, and p < sinks always. Where it is bidirectional it sees
+ * every p of its sequence, with a window those of |p - t| < window.
+ */
 export interface Attention {
   layer: number
   heads: number
@@ -128,6 +131,7 @@ export interface Attention {
   cap: number | undefined // a score s becomes cap * tanh(s / cap)
   window: number | undefined
   sinks: number
+  bidirectional?: true
 }
 
 /** Numbers in a head's value. */
@@ -248,7 +252,8 @@ function details(node: Node): string[] {
       ]
     }
     case "attention": {
-      const { layer, heads, kvHeads, headDim, latent, scale, cap, window, sinks } = node.attention
+      const { layer, heads, kvHeads, headDim, latent, scale, cap, window, sinks, bidirectional } =
+        node.attention
       const seen = window === undefined ? [] : [`window ${window}`, `sinks ${sinks}`]
       return [
         `layer ${layer}`,
@@ -258,6 +263,7 @@ function details(node: Node): string[] {
         ...(cap === undefined ? [] : [`cap ${cap}`]),
         ...seen,
         ...(node.sinkLogits ? [`sinks ${shown(node.sinkLogits)}`] : []),
+        ...(bidirectional ? ["bidirectional"] : []),
       ]
     }
     case "route":

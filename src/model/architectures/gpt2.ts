@@ -30,7 +30,7 @@ export function readGpt2(fields: Fields): ModelConfig {
     ...withBlocks(config, (block) =>
       withMlp(withAttention(block, { bias: { qkv: true, o: true } }), { gated: false, bias: true }),
     ),
-    embedding: { factor: 1, positions: true },
+    embedding: { factor: 1, positions: { skipped: 0 } },
   }
 }
 

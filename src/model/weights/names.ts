@@ -22,6 +22,8 @@ export interface Source {
   neighbours?: { headDim: number; turned: number; last?: true }
   /** Added to every value. */
   plus?: number
+  /** The first row of another tensor, which is added to each of its rows. */
+  plusRow?: string
 }
 
 /** `run` rows from `from` on, and as many again every `every` rows, of the `of` rows that the stored tensor has. */
@@ -39,7 +41,7 @@ export type Sources = (name: string) => Source
 export const sameNames: Sources = (tensor) => ({ tensor })
 
 /**
- * What an architecture calls a part, and how it keeps it. `plus` and `transposed` are meant for its weight alone. Of an expert,
+ * What an architecture calls a part, and how it keeps it. `plus`, `plusRow` and `transposed` are meant for its weight alone. Of an expert,
  * whose number is where the name has a *, or whose rows in a stack lie behind those of the one before it.
  */
 export type Part = string | NamedPart
@@ -161,12 +163,15 @@ export function sourcesOf(naming: Naming, stored: (name: string) => boolean): So
       const tensor = `${root}${layers}${number}.${own.replace("*", expert)}${ending(kind!, bare)}`
       return { tensor, ...rest, ...(rows && { rows: { ...rows, from } }) }
     }
-    const { name: own, bare, plus, transposed, ...rest } = partOf(ofHead ?? stem)
+    const { name: own, bare, plus, plusRow, transposed, ...rest } = partOf(ofHead ?? stem)
     const place = inside ? root + (number === undefined ? "" : `${layers}${number}.`) : head
     return {
       tensor: `${place}${own}${of ?? ""}${ending(kind!, bare)}`,
       ...rest,
       ...(kind === "weight" && plus !== undefined ? { plus } : {}),
+      ...(kind === "weight" && plusRow !== undefined
+        ? { plusRow: `${place}${plusRow}.weight` }
+        : {}),
       ...(kind === "weight" && transposed ? { transposed } : {}),
     }
   }

@@ -12,8 +12,16 @@ export interface StoredTensor extends Tensor {
   readPart?(row: number, first: number, count: number): Promise<Uint8Array>
 }
 
-/** @param columns of a row, as the graph reads it */
-export function rowsOf(stored: StoredTensor, source: Source, columns: number): Tensor {
+/**
+ * @param columns of a row, as the graph reads it
+ * @param addend of one row, which is added to each
+ */
+export function rowsOf(
+  stored: StoredTensor,
+  source: Source,
+  columns: number,
+  addend?: Tensor,
+): Tensor {
   const { codec } = stored
   const read = source.transposed
     ? (first: number, count: number) => readTransposed(stored, source, columns, first, count)
@@ -22,20 +30,16 @@ export function rowsOf(stored: StoredTensor, source: Source, columns: number): T
       : source.rows || source.neighbours
         ? (first: number, count: number) => readScattered(stored, source, first, count)
         : (first: number, count: number) => stored.read(first, count)
-  const { plus } = source
-  if (plus === undefined) return { codec, read }
+  const { plus = 0 } = source
+  if (plus === 0 && !addend) return { codec, read }
   // The sum is rounded to float, not to what the tensor is stored in.
   return {
     codec: "f32",
     async read(first, count) {
       const values = widen((await read(first, count)).values, codec as FloatType)
-      return {
-        rows: count,
-        values: narrow(
-          values.map((value) => value + plus),
-          "f32",
-        ),
-      }
+      const row = addend && widen((await addend.read(0, 1)).values, addend.codec as FloatType)
+      const sums = values.map((value, i) => value + (row ? row[i % columns]! : plus))
+      return { rows: count, values: narrow(sums, "f32") }
     },
   }
 }

@@ -251,7 +251,14 @@ function find(opened: Opened, source: Source, rows: number, columns: number): Te
     readPart: (row, first, count) =>
       readExactly(handle, position + row * rowBytes + first * size, count * size),
   }
-  return rowsOf(stored, source, columns)
+  return rowsOf(stored, source, columns, addendOf(opened, source, columns))
+}
+
+/** The first row of the tensor that a source adds. */
+function addendOf(opened: Opened, { plusRow }: Source, columns: number): Tensor | undefined {
+  if (plusRow === undefined) return undefined
+  const rows = opened.tensors.get(plusRow)?.shape[0] ?? 1
+  return find(opened, { tensor: plusRow }, rows, columns)
 }
 
 /** Nothing where the tensor is stored as floats. */

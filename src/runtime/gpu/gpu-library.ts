@@ -9,6 +9,7 @@ import type { Rotation } from "../rotation.ts"
 import {
   absentOr,
   count,
+  isTrue,
   listOf,
   number,
   oneOf,
@@ -101,6 +102,7 @@ const regionShapes: { [Name in Region["name"]]: Shape } = {
         group: count,
         window: absentOr(positive),
         sinks: count,
+        bidirectional: absentOr(isTrue),
         span: positive,
       }),
       height: positive,

@@ -313,6 +313,7 @@ class Code implements StepCode {
       cap: a.cap === undefined ? undefined : float(a.cap),
       window: a.window,
       sinks: a.sinks || undefined,
+      bidirectional: a.bidirectional && 1,
     })
   }
 

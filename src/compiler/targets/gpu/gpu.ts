@@ -4,6 +4,7 @@
 
 import { createHash } from "node:crypto"
 import { readdirSync, readFileSync } from "node:fs"
+import { problem } from "../../../errors.ts"
 import type { KernelCode } from "../../../runtime/gpu/device.ts"
 import type { GpuKind } from "../../../runtime/gpu/open.ts"
 import { StepBlock } from "../../../runtime/gpu/step-block.ts"
@@ -29,7 +30,13 @@ export function kvOf({ kv, groups }: Plan): Manifest["kv"] {
   }
 }
 
+/** @throws `target_lacks` */
 export async function prepareGpu(plan: Plan, target: GpuKind): Promise<Build> {
+  if (plan.steps.some((step) => step.op === "attend" && step.attention.bidirectional))
+    throw problem("target_lacks", {
+      target,
+      model: `bidirectional attention (${plan.architecture})`,
+    })
   const unprinted = tapeOf(plan, printers[target].units)
   const { tape, kernels } = unprinted
   const made = [JSON.stringify(tape), JSON.stringify(kernels, replaceSets), printersHash()]

@@ -145,7 +145,7 @@ export class Machine {
     if (step.op === "matmul") this.#multiply(step, count, cancel)
     else if (step.op === "experts") this.#experts(step, count, cancel)
     else if (step.op === "headMatmul") this.#multiplyHeads(step, count, cancel)
-    else if (step.op === "attend") this.#attend(step, input, cancel)
+    else if (step.op === "attend") this.#attend(step, cancel)
     else {
       const work = this.#rowWork(step, input)
       for (let row = 0; row < count; row++) {
@@ -232,15 +232,15 @@ export class Machine {
   }
 
   /** Item by item: some rows, and what lies in one span of their context or in all of it. */
-  #attend(step: Attend, input: StepInput, cancel: CancelWord) {
+  #attend(step: Attend, cancel: CancelWord) {
     const { rows, query, attention, place, span, output } = step
     const sunk = step.sinkLogits === undefined ? undefined : this.#vector(step.sinkLogits)
     const { kv } = this.#plan
     const [x, out] = [this.#rows(query), this.#rows(output)]
     const cache = this.#cacheOf(place)
     const tokens = this.#stepRows.tokensOf(rows)
-    const { latent, window, sinks } = attention
-    const visible = { group: place.group, window, sinks, span }
+    const { latent, window, sinks, bidirectional } = attention
+    const visible = { group: place.group, window, sinks, bidirectional, span }
     const items = this.#stepRows.attentionItems(ofTokens(rows), ROWS_AT_ONCE, visible)
     for (let first = 0, next = 0; first < items.length; first = next) {
       const [from, count] = [items[first]!, items[first + 1]!]
@@ -248,7 +248,7 @@ export class Machine {
       for (; items[next] === from; next += ITEM) spans.push(items[next + 3]!)
       for (let row = from; row < from + count; row++) {
         poll(cancel)
-        const seen = spans.map((number) => this.#seen(tokens[row]!, visible, number, input))
+        const seen = spans.map((number) => this.#seen(tokens[row]!, visible, number))
         if (span !== undefined) kernels.attend(x, row, attention, cache, seen, out, sunk)
         else if (this.#arithmetic === "matrix unit" && kv !== "f32" && latent === undefined)
           attendTiles(x, row, attention, kv, cache, seen[0]!, out, sunk)
@@ -258,15 +258,15 @@ export class Machine {
   }
 
   /** What a token sees of a span. */
-  #seen(token: number, visible: Visible, number: number, { positions }: StepInput): kernels.Seen {
+  #seen(token: number, visible: Visible, number: number): kernels.Seen {
     const { group, sinks, span = Number.POSITIVE_INFINITY } = visible
     const sequence = this.#stepRows.sequences[token]!
     const first = this.#stepRows.firstSeen(token, visible)
     const begin = span === Number.POSITIVE_INFINITY ? 0 : number * span
     const seen: number[] = []
     for (let p = begin; p < Math.min(first, sinks, begin + span); p++) seen.push(p)
-    for (let p = Math.max(begin, first); p <= positions[token]! && p < begin + span; p++)
-      seen.push(p)
+    const last = this.#stepRows.lastSeen(token, visible)
+    for (let p = Math.max(begin, first); p <= last && p < begin + span; p++) seen.push(p)
     return {
       positions: Int32Array.from(seen),
       slots: Int32Array.from(seen, (position) => this.#stepRows.slotOf(group, sequence, position)),

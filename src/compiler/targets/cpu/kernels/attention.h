@@ -20,6 +20,7 @@ struct attention {
   int64_t latent;  // values are the first so many columns of keys; 0: they lie behind the keys, as wide
   int64_t window;  // positions that a query sees, itself included; 0: all before it
   int64_t sinks;   // first positions that it sees in any case
+  int bidirectional;  // it sees those after it, too, with a window as many as before it
   enum number number;
   float scale;
   float cap;  // a score s becomes cap * tanh(s / cap); 0: it stays
@@ -114,7 +115,7 @@ INLINE void write_kv(const struct attention a, uint8_t *head, int64_t place, con
 // Rows of one sequence and one KV head: query heads that share it, at neighbouring positions.
 struct attention_rows {
   const float *query[ATTENTION_ROWS];  // [head_dim]
-  int64_t position[ATTENTION_ROWS];
+  int64_t position[ATTENTION_ROWS], end;
   float *sum;            // [rows, value_width]  what softmax has weighed so far
   float *largest;        // [rows]
   float *total;          // [rows]
@@ -128,10 +129,17 @@ INLINE uint32_t first_bits(int64_t n) {
   return n <= 0 ? 0 : n >= BLOCK ? (1u << BLOCK) - 1 : (1u << n) - 1;
 }
 
+// The last position that a query at `position` of a sequence that ends at `end` sees.
+INLINE int64_t last_seen(const struct attention a, int64_t position, int64_t end) {
+  if (!a.bidirectional) return position;
+  return a.window && position + a.window - 1 < end ? position + a.window - 1 : end;
+}
+
 // Bits of the 16 positions from `first` on that a query at `position` sees.
-INLINE uint32_t visible(const struct attention a, int64_t first, int64_t position, int64_t kept) {
+INLINE uint32_t visible(const struct attention a, int64_t first, int64_t position, int64_t end,
+                        int64_t kept) {
   int64_t from = a.window && position - a.window + 1 > kept ? position - a.window + 1 : kept;
-  return first_bits(position + 1 - first) &
+  return first_bits(last_seen(a, position, end) + 1 - first) &
          (~first_bits(from - first) | first_bits(a.sinks - first));
 }
 
@@ -222,7 +230,7 @@ INLINE void attend_rows(const struct attention a, const int rows, int64_t first,
   for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
     for (int b = 0; b < 4; b++)
-      seen[b] |= bits[i][b] = visible(a, first + b * BLOCK, r->position[i], kept);
+      seen[b] |= bits[i][b] = visible(a, first + b * BLOCK, r->position[i], r->end, kept);
   if (!(seen[0] | seen[1] | seen[2] | seen[3])) return;
   score_step(a, rows, heads, r, scores);
 #pragma GCC unroll 4
@@ -271,6 +279,7 @@ struct attention_item {
   const int32_t *blocks;     // the sequence's, in position order: see block_index
   const int32_t *positions;  // of the item's tokens
   int64_t tokens, kept;      // kept: first position still held besides the sinks
+  int64_t end;               // the last position of the sequence in this step
   const float *query;        // [tokens, query_stride]: head h at h * head_dim
   int64_t query_stride;
   float *out;  // [tokens, out_stride]: head h at h * value_dim
@@ -287,10 +296,15 @@ INLINE float first_total(const struct attention_item *item, int64_t head) {
   return item->sink_logits ? 1.0f + item->sink_logits[head] * 0 : 0;
 }
 
+// The last position that any of its tokens sees.
+INLINE int64_t item_end(const struct attention a, const struct attention_item *item) {
+  return last_seen(a, item->positions[item->tokens - 1], item->end);
+}
+
 // Where the four blocks of the step from `first` on lie.
 INLINE void step_heads(const struct attention a, const struct attention_item *item, int64_t kv_head,
                        int64_t first, uint8_t *heads[4]) {
-  const int64_t last = item->positions[item->tokens - 1];
+  const int64_t last = item_end(a, item);
   for (int b = 0; b < 4; b++) {
     int64_t begins = first + b * BLOCK;
     // Where nothing is held any more, or nothing yet, the last block stands in: its scores are masked.
@@ -332,7 +346,7 @@ INLINE void attend(const struct attention a, const struct attention_item *item, 
     largest[i] = first_largest(item, head), total[i] = first_total(item, head);
   }
 
-  int64_t last = item->positions[item->tokens - 1], begin = item->kept;
+  int64_t last = item_end(a, item), begin = item->kept;
   if (a.window && item->positions[0] - a.window + 1 > begin)
     begin = item->positions[0] - a.window + 1;
   for (int64_t first = 0; first <= last; first += STEP) {
@@ -349,6 +363,7 @@ INLINE void attend(const struct attention a, const struct attention_item *item, 
       struct attention_rows r = {.sum = sums + row * width,
                                  .largest = largest + row,
                                  .total = total + row,
+                                 .end = item->end,
                                  .next = row == 0 && first + STEP <= last ? next : NULL};
       int64_t count = rows - row < ATTENTION_ROWS ? rows - row : ATTENTION_ROWS;
       for (int64_t i = 0; i < count; i++) {

@@ -337,9 +337,9 @@ INLINE uint64_t seen_by_any(const struct attention a, int64_t first, int64_t beg
   return seen;
 }
 INLINE int seen_by_all(const struct attention a, int64_t first, int64_t low, int64_t high,
-                       int64_t kept) {
+                       int64_t end, int64_t kept) {
   const int64_t from = a.window && high - a.window + 1 > kept ? high - a.window + 1 : kept;
-  return first + STEP - 1 <= low && (first >= from || first + STEP <= a.sinks);
+  return first + STEP - 1 <= last_seen(a, low, end) && (first >= from || first + STEP <= a.sinks);
 }
 
 // As attend; `scratch`: tiles_scratch floats that begin a line.
@@ -356,7 +356,7 @@ INLINE void attend_tiles(const struct attention a, const struct attention_item *
   }
   tiles_configure(rows < TILE ? rows : TILE, LINE);
 
-  int64_t last = item->positions[item->tokens - 1], begin = item->kept;
+  int64_t last = item_end(a, item), begin = item->kept;
   if (a.window && item->positions[0] - a.window + 1 > begin)
     begin = item->positions[0] - a.window + 1;
   const int64_t lines = 4 * (int64_t)(head_bytes(a) / LINE), dots = 2 * (3 - first_part(a.number)),
@@ -383,14 +383,14 @@ INLINE void attend_tiles(const struct attention a, const struct attention_item *
       for (int64_t tile = from; tile < end; tile++) {
         const int64_t row = tile * TILE, count = rows - row < TILE ? rows - row : TILE;
         if (seen_by_all(a, first, item->positions[row / group],
-                        item->positions[(row + count - 1) / group], item->kept)) {
+                        item->positions[(row + count - 1) / group], item->end, item->kept)) {
           weigh_scores(a, p, tile, count, heads, NULL, scratch, &f);
         } else {
           uint32_t bits[TILE][4];
           for (int64_t i = 0; i < count; i++)
             for (int b = 0; b < 4; b++)
-              bits[i][b] =
-                  visible(a, first + b * BLOCK, item->positions[(row + i) / group], item->kept);
+              bits[i][b] = visible(a, first + b * BLOCK, item->positions[(row + i) / group],
+                                   item->end, item->kept);
           weigh_scores(a, p, tile, count, heads, bits, scratch, &f);
         }
       }

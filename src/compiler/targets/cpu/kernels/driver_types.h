@@ -158,6 +158,7 @@ INLINE void attention_item(const struct attention_loop *loop, const struct atten
       .positions = positions,
       .tokens = run->count,
       .kept = step->visible_from[list],
+      .end = step->positions[step->starts[run->sequence + 1] - 1],
       .query = loop->query + run->row * loop->query_stride,
       .query_stride = loop->query_stride,
       .out = loop->out + run->row * loop->out_stride,
