@@ -266,6 +266,13 @@ export const planted: readonly PlantedFault[] = [
     test: "src/engine/fairness.test.ts",
   },
   {
+    what: "a window to both sides is a token short",
+    file: "src/model/architectures/gemma.ts",
+    text: "Math.floor(width / 2) + 1",
+    fault: "Math.floor(width / 2)",
+    test: "test/model/embeddings.test.ts",
+  },
+  {
     what: "a text that is read both ways is cut where a step is full",
     file: "src/engine/scheduler.ts",
     text: "sequence.remaining <= left && ",

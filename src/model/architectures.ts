@@ -31,7 +31,9 @@ import { hunyuanNaming, readHunyuan } from "./architectures/hunyuan.ts"
 import { readLlama } from "./architectures/llama.ts"
 import { readMinistral3, readMistral } from "./architectures/mistral.ts"
 import { mixtralNaming, readMixtral } from "./architectures/mixtral.ts"
+import { modernBertNaming, readModernBert } from "./architectures/modernbert.ts"
 import { nemotronNaming, readNemotron } from "./architectures/nemotron.ts"
+import { nomicBertNaming, readNomicBert } from "./architectures/nomic-bert.ts"
 import { normsBehind, readOlmo2, readOlmo3 } from "./architectures/olmo.ts"
 import { phi3Naming, phiNaming, readPhi, readPhi3 } from "./architectures/phi.ts"
 import { readQwen2, readQwen2Moe, readQwen3, readQwen3Moe } from "./architectures/qwen.ts"
@@ -113,6 +115,12 @@ export const architectures = {
     "XLM-RoBERTa, BGE-M3, multilingual E5, Arctic Embed 2, which embed",
     readXlmRoberta,
     bertNaming,
+  ),
+  nomic_bert: row("Nomic Embed Text 1 and 1.5", readNomicBert, nomicBertNaming),
+  modernbert: row(
+    "ModernBERT, GTE ModernBERT, Nomic's ModernBERT Embed",
+    readModernBert,
+    modernBertNaming,
   ),
 } as const satisfies Record<string, Architecture>
 

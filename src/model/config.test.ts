@@ -159,10 +159,13 @@ test.each<[Json, string]>([
     'rope_parameters.rope_type is "spiral"; known: default, linear, llama3, yarn, longrope, dynamic',
   ],
   [{ ...latent, attention_bias: true }, "attention_bias is true; only false is known"],
+  [{ model_type: "bert", is_decoder: true }, "is_decoder is true; only encoders are known"],
   [
-    { model_type: "gemma3_text", use_bidirectional_attention: true },
-    "use_bidirectional_attention is true; only false is known",
+    { model_type: "bert", position_embedding_type: "relative_key" },
+    'position_embedding_type is "relative_key"; known: absolute',
   ],
+  [{ model_type: "nomic_bert", causal: true }, "causal is true; only false is known"],
+  [{ model_type: "nomic_bert", rotary_scaling_factor: 2 }, "rotary_scaling_factor is given"],
   [{ ...latent, rope_interleave: false }, "rope_interleave is false; only true is known"],
   [
     {

@@ -13,6 +13,9 @@ const models = [
   ["qwen3-embedding", 512, { prefill_chunk_size: 24 }],
   ["bert", 150, {}],
   ["xlm-roberta", 160, {}],
+  ["nomic-bert", 512, {}],
+  ["modernbert", 512, {}],
+  ["embeddinggemma", 512, {}],
 ] as const
 
 describe.each(models)("%s", (name, context, overrides) => {

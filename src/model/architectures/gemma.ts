@@ -1,7 +1,8 @@
 // Gemma 1 to 3: norms times 1 + weight, embedding times the root of its width, tied head, tanh-gelu. Gemma 2 and 3 have
 // norms before and behind, and windows in some layers; Gemma 2 bends scores and logits, Gemma 3 norms query and key heads
-// and turns those of windows by another theta. Sources: modeling_gemma.py, modeling_gemma2.py, modeling_gemma3.py of
-// transformers. What a configuration of Gemma 3 leaves out, most of it in the larger ones, has that library's values.
+// and turns those of windows by another theta; where it embeds, it sees both ways, and half of a window to either side. Sources:
+// modeling_gemma.py, modeling_gemma2.py, modeling_gemma3.py of transformers. What a configuration of Gemma 3 leaves out, most
+// of it in the larger ones, has that library's values.
 
 import { type Block, NORMS, withAttention, withBlocks } from "../block.ts"
 import {
@@ -10,6 +11,7 @@ import {
   type ModelConfig,
   readDecoder,
   readLayerTypes,
+  seeingBothWays,
 } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import { readRotation } from "../rotation.ts"
@@ -42,11 +44,6 @@ export function readGemma2(fields: Fields): ModelConfig {
 }
 
 export function readGemma3(fields: Fields): ModelConfig {
-  if (fields.flag("use_bidirectional_attention", false))
-    throw fields.wrong(
-      "use_bidirectional_attention",
-      "is true; only false is known, where a token sees those before it",
-    )
   const config = scaledEmbedding(
     readDecoder(fields, {
       absent: {
@@ -62,7 +59,9 @@ export function readGemma3(fields: Fields): ModelConfig {
     }),
   )
   const { layers, headDim, context } = config.shapes
-  const window = fields.count("sliding_window", 4096)
+  const isBidirectional = fields.flag("use_bidirectional_attention", false)
+  const width = fields.count("sliding_window", 4096)
+  const window = isBidirectional ? Math.floor(width / 2) + 1 : width
   const types = readLayerTypes(fields, layers, fields.count("sliding_window_pattern", 6))
   const local = readLocalRotation(fields, { headDim, context })
   const scale = fields.positive("query_pre_attn_scalar", 256) ** -0.5
@@ -80,7 +79,8 @@ export function readGemma3(fields: Fields): ModelConfig {
       norms: NORMS.both,
     }
   })
-  return withLogitCap(blocks, capOf(fields, "final_logit_softcapping", undefined))
+  const capped = withLogitCap(blocks, capOf(fields, "final_logit_softcapping", undefined))
+  return isBidirectional ? seeingBothWays(capped) : capped
 }
 
 /** Of layers with a window: never stretched by what the old spelling says. */
