@@ -7,7 +7,7 @@
 // Thinking is on `analysis`; what is on other channels is the answer. A message to a function goes on as it is written, header and
 // all, to be read as a call (formats/harmony.ts). Text without a header is an answer, too.
 
-import type { Markers, Piece, Splitter } from "./reasoning.ts"
+import type { Markers, Piece, Splitter } from "./markers.ts"
 import { overlap } from "./stops.ts"
 
 export const CHANNEL = "<|channel|>"

@@ -1,7 +1,8 @@
 // What a chat needs to know of its model: its tokenizer, its templates, how it marks thinking and how it writes calls.
 
 import { type FormatName, formatOf } from "./formats/formats.ts"
-import { type Markers, markersOf } from "./reasoning.ts"
+import type { Markers } from "./markers.ts"
+import { markersOf } from "./reasoning.ts"
 import type { Template } from "./template.ts"
 import type { Tokenizer } from "./tokenizer.ts"
 

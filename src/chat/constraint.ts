@@ -7,7 +7,8 @@ import type { TokenTexts } from "./detokenizer.ts"
 import { type FormatName, formats } from "./formats/formats.ts"
 import { type Arguments, type ConstraintSpec, Grammars } from "./grammars.ts"
 import { Lookahead } from "./lookahead.ts"
-import { type Markers, marksOf } from "./reasoning.ts"
+import type { Markers } from "./markers.ts"
+import { marksOf } from "./reasoning.ts"
 import type { Tokenizer } from "./tokenizer.ts"
 
 export interface ConstraintHandle<C extends Constraint = Constraint> {

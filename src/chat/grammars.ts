@@ -26,7 +26,7 @@ import {
 import type { LanguageFormat, ResponseFormat, SchemaVerdict, Tool } from "./conversation.ts"
 import type { CallableTool, CallGrammar, ToolMember } from "./formats/call-grammar.ts"
 import { type FormatName, formats } from "./formats/formats.ts"
-import type { Markers } from "./reasoning.ts"
+import type { Markers } from "./markers.ts"
 
 /** What of a tool its arguments are held to. */
 export type Arguments = Pick<Tool, "name" | "parameters" | "input" | "strict" | "field">

@@ -3,18 +3,10 @@
 // text like any other. Models that speak in channels are read by channels.ts.
 
 import { CHANNEL, ChannelSplitter, channels } from "./channels.ts"
+import type { Markers, Piece, Splitter } from "./markers.ts"
 import { overlap } from "./stops.ts"
 import type { Template } from "./template.ts"
 import type { Tokenizer } from "./tokenizer.ts"
-
-export interface Markers {
-  open: string
-  close: string
-  /** The special tokens that they are made of; absent: each is one itself. */
-  marks?: readonly string[]
-  /** All of the reply is messages in channels. */
-  inChannels?: true
-}
 
 const KNOWN: readonly Markers[] = [
   { open: "<think>", close: "</think>" },
@@ -44,19 +36,6 @@ export function thinkingIn(
   const closed = begun.lastIndexOf(close)
   if (begun.lastIndexOf(open) > closed) return "inside"
   return closed < 0 ? "ahead" : "over"
-}
-
-/** A run of text and what it is: `nothing` is markers and the line breaks around them. */
-export interface Piece {
-  kind: "reasoning" | "content" | "nothing"
-  text: string
-}
-
-/** Gives back all text it is given, in order, as pieces; what may be part of a marker waits. */
-export interface Splitter {
-  push(text: string): Piece[]
-  /** What waited, when nothing more comes. */
-  flush(): Piece[]
 }
 
 /** @param inside whether the reply begins in its thinking */
