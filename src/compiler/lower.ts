@@ -39,11 +39,14 @@ export function lower(graph: Graph, { format, codecOf, kv, sums }: Lowered): Pla
   return { architecture, format, shapes, sinks, kv, groups, ...lowering.result() }
 }
 
-/** Layers that keep alike. A window that the context does not reach is none, nor is one of those that see both ways. */
+/**
+ * Layers that keep, those that keep alike together. A window that the context does not reach is none, nor is one of those that see
+ * both ways.
+ */
 function groupsOf({ nodes, shapes: { context } }: Graph): KvShape[] {
   const groups = new Map<string, KvShape & { layers: number[] }>()
   for (const node of nodes) {
-    if (node.op !== "attention") continue
+    if (node.op !== "attention" || node.inputs.length === 1) continue
     const { layer, kvHeads, headDim, latent, window = context, bidirectional } = node.attention
     const shape = {
       kvHeads,
@@ -209,7 +212,7 @@ class Lowering {
         const [q, k, v] = node.inputs
         const { attention, sinkLogits } = node
         const place = this.#placeOf(attention)
-        emit({ op: "storeKv", key: at(k), value: v && at(v), place }, "tokens")
+        if (k) emit({ op: "storeKv", key: at(k), value: v && at(v), place }, "tokens")
         const { span } = this.#sums
         emit({
           op: "attend",
@@ -220,6 +223,11 @@ class Lowering {
           span,
           output: fresh(),
         })
+        break
+      }
+      case "weigh": {
+        const weight = this.#parameters.id(node.weight)
+        emit({ op: "weigh", input: at(node.inputs[0]), weight, output: fresh() })
         break
       }
       case "slice": // a place in what it was cut from, given with it

@@ -148,6 +148,8 @@ export type StepOp =
   | { op: "add"; a: View; b: View; output: View }
   /** A `b` of one column is multiplied with all of them. */
   | { op: "multiply"; a: View; b: View; output: View }
+  /** Each column times its own number, or all times the one that there is. */
+  | { op: "weigh"; input: View; weight: ParameterId; output: View }
   | { op: "copy"; input: View; output: View }
   /** output = the rows of `rows` among the rows of `from` */
   | { op: "select"; input: View; from: RowSet; output: View }
@@ -299,6 +301,8 @@ function printStep(plan: Plan, step: Step): string {
       return on(`${view(step.output)} = select ${view(step.input)} of ${step.from}`)
     case "apply":
       return on(`${view(step.output)} = ${functionText(step)} ${view(step.input)}`)
+    case "weigh":
+      return on(`${view(step.output)} = weigh ${view(step.input)} ${p(step.weight)}`)
     case "copy":
       return on(`${view(step.output)} = copy ${view(step.input)}`)
     case "add":

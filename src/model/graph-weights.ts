@@ -6,7 +6,7 @@ export function weightsOf({ nodes }: Graph): Weight[] {
   const weights = new Map<string, Weight>()
   for (const node of nodes) {
     if (node.op === "embed") weights.set(node.table.name, node.table)
-    if (node.op === "norm" || node.op === "linear" || node.op === "headLinear")
+    if (["norm", "linear", "headLinear", "weigh"].includes(node.op) && "weight" in node)
       weights.set(node.weight.name, node.weight)
     if ((node.op === "linear" || node.op === "norm" || node.op === "route") && node.bias)
       weights.set(node.bias.name, node.bias)

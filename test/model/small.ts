@@ -15,6 +15,7 @@ import {
   norm,
   rope,
   route,
+  weigh,
   weight,
 } from "../../src/compiler/graph/builder.ts"
 import type { Attention, Graph, Node, Routing, Weight } from "../../src/compiler/graph/graph.ts"
@@ -41,7 +42,7 @@ export interface SmallShape {
   latent?: number // one key for all heads, whose first columns are the values
   /**
    * Experts in the place of MLPs: of even layers the best of all, of odd ones those of the best groups, with biases and a
-   * limit, behind attention that has sinks.
+   * limit, behind attention that has sinks; what these count, and what the layer leaves, is weighed.
    */
   hasExperts?: boolean
 }
@@ -126,6 +127,7 @@ export function smallGraph(shape: SmallShape = {}): Graph {
     const m = norm(x, w("mlp_norm", hidden), 1e-5)
     if (hasExperts) {
       x = add(x, mixture(m, w, layer % 2 === 0 ? softmax : grouped, intermediate))
+      if (layer % 2 === 1) x = weigh(x, w("scalar", 1))
       continue
     }
     const gate = apply("silu", linear(m, w("gate", intermediate, hidden)))
@@ -162,7 +164,8 @@ function mixture(
   const biased = routing === grouped
   const [upRows, downRows] = [EXPERTS * 2 * intermediate, EXPERTS * hidden]
   const bias = biased ? w("router_bias", EXPERTS) : undefined
-  const made = experts(x, route(router, routing, bias), {
+  const shares = route(router, routing, bias)
+  const made = experts(x, biased ? weigh(shares, w("factors", EXPERTS)) : shares, {
     active: routing.active,
     gateUp: w("experts_gate+up", upRows, hidden),
     down: w("experts_down", downRows, intermediate),

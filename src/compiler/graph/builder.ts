@@ -91,24 +91,27 @@ export function rope(x: Node, headDim: number, rotation: Rotation): Node {
   return { op: "rope", rows: x.rows, columns: x.columns, inputs: [x], headDim, rotation }
 }
 
-/** Without `v` where values are columns of keys; `sinkLogits`: a number for each head. */
+/**
+ * Without `v` where values are columns of keys, without `k` where an earlier layer has remembered both; `sinkLogits`: a number
+ * for each head.
+ */
 export function attention(
   q: Node,
-  k: Node,
+  k: Node | undefined,
   v: Node | undefined,
   attention: Attention,
   sinkLogits?: Weight,
 ): Node {
   const { heads, kvHeads, headDim, latent } = attention
   check(q.columns === heads * headDim, "attention: queries do not fit")
-  check(k.columns === kvHeads * headDim, "attention: keys do not fit")
+  check(!k || k.columns === kvHeads * headDim, "attention: keys do not fit")
   check(
-    latent === undefined ? v?.columns === k.columns : !v && latent <= headDim,
+    latent === undefined ? v?.columns === k?.columns : !v && latent <= headDim,
     "attention: values do not fit",
   )
   check(!sinkLogits || sinkLogits.rows === heads, `${sinkLogits?.name} does not fit ${heads} heads`)
   const columns = heads * valueDim(attention)
-  const inputs = v ? ([q, k, v] as const) : ([q, k] as const)
+  const inputs = !k ? ([q] as const) : v ? ([q, k, v] as const) : ([q, k] as const)
   return { op: "attention", rows: q.rows, columns, inputs, attention, sinkLogits }
 }
 
@@ -163,6 +166,12 @@ export function add(a: Node, b: Node): Node {
 export function multiply(a: Node, b: Node): Node {
   check([1, a.columns].includes(b.columns), `multiply: ${a.columns} and ${b.columns} columns`)
   return { op: "multiply", rows: sameRows(a, b), columns: a.columns, inputs: [a, b] }
+}
+
+/** `weight`: a vector as long as the row, or one number. */
+export function weigh(x: Node, weight: Weight): Node {
+  check([1, x.columns].includes(weight.rows), `${weight.name} does not fit ${x.columns} columns`)
+  return { op: "weigh", rows: x.rows, columns: x.columns, inputs: [x], weight }
 }
 
 export function slice(x: Node, from: number, columns: number): Node {

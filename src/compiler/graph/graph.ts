@@ -74,12 +74,12 @@ export type Op =
   | { op: "rope"; inputs: readonly [Node]; headDim: number; rotation: Rotation }
   /**
    * q, k, v → each head's mix of values; k and v are remembered for this layer, rounded to the cache's type, and read so.
-   * Without v, where the values are columns of k. A sink is a score for each head of what is not there: it takes its share of
+   * Without v, where the values are columns of k; with q alone, where what another layer remembers is read. A sink is a score for each head of what is not there: it takes its share of
    * the softmax, and gives no value.
    */
   | {
       op: "attention"
-      inputs: readonly [Node, Node, Node] | readonly [Node, Node]
+      inputs: readonly [Node, Node, Node] | readonly [Node, Node] | readonly [Node]
       attention: Attention
       sinkLogits: Weight | undefined
     }
@@ -106,6 +106,8 @@ export type Op =
   | { op: "add"; inputs: readonly [Node, Node] }
   /** a, b → their product; a `b` of one column is multiplied with all of them. */
   | { op: "multiply"; inputs: readonly [Node, Node] }
+  /** x → each column times its own number, or all times the one that there is */
+  | { op: "weigh"; inputs: readonly [Node]; weight: Weight }
   /** x → `columns` columns of it, beginning at `from`. */
   | { op: "slice"; inputs: readonly [Node]; from: number }
   /** x → fewer of its rows. */
@@ -121,7 +123,7 @@ export type Op =
  * every p of its sequence, with a window those of |p - t| < window.
  */
 export interface Attention {
-  layer: number
+  layer: number // whose keys and values these are
   heads: number
   kvHeads: number // query head h reads kv head floor(h / (heads / kvHeads))
   headDim: number // of a key, and of a value unless these are latent
@@ -281,6 +283,8 @@ function details(node: Node): string[] {
       ]
     case "apply":
       return [functionText(node)]
+    case "weigh":
+      return [shown(node.weight)]
     case "slice":
       return [`from ${node.from}`]
     case "quantize":

@@ -452,6 +452,15 @@ class Code implements StepCode {
         }
         return call("APPLY_ROW", "elements", fields, result)
       }
+      case "weigh": {
+        const isOne = this.#plan.parameters[step.weight]!.rows === 1
+        return call(isOne ? "scale_row" : "multiply_row", "elements", {
+          input: row(step.input),
+          other: differing.weight(step.weight),
+          columns: step.output.columns,
+          output: row(step.output),
+        })
+      }
       case "copy":
         return call("copy_row", "elements", {
           input: row(step.input),

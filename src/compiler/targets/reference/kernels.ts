@@ -59,6 +59,11 @@ export function norm(x: Rows, what: Norm, out: Rows, row: number): void {
   }
 }
 
+export function weigh(x: Rows, weight: Float32Array, out: Rows, row: number): void {
+  const [from, to] = [rowOf(x, row), rowOf(out, row)]
+  for (let i = 0; i < to.length; i++) to[i] = from[i]! * weight[weight.length === 1 ? 0 : i]!
+}
+
 /** docs/determinism.md has the definition; all in float32. */
 export function quantize(x: Rows, out: QuantizedRows, row: number): void {
   const { columns, group, codes, scales } = out

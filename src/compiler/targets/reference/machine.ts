@@ -204,6 +204,11 @@ export class Machine {
         return this.#eachElement(step.a, step.b, step.output, (a, b) => a + b)
       case "multiply":
         return this.#eachElement(step.a, step.b, step.output, (a, b) => a * b)
+      case "weigh": {
+        const [x, out] = [this.#rows(step.input), this.#rows(step.output)]
+        const weight = this.#vector(step.weight)
+        return (row) => kernels.weigh(x, weight, out, row)
+      }
       case "copy":
         return this.#eachElement(step.input, step.input, step.output, (x) => x)
       case "select": {

@@ -403,6 +403,14 @@ const fragments: { [Op in RowStep["op"]]: Fragment<Of<Op>> } = {
       })
     },
   },
+  weigh: columnwise<Of<"weigh">>(
+    ({ input }) => [input],
+    (to, { weight }) => {
+      const isOne = to.plan.parameters[weight]!.rows === 1
+      const own = to.vector(weight)
+      return (i, x) => x!.mul(own(isOne ? u32(0) : i))
+    },
+  ),
   copy: columnwise<Of<"copy">>(
     ({ input }) => [input],
     () => (_, x) => x!,
