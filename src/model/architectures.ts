@@ -21,6 +21,7 @@ import {
   readGemma2,
   readGemma3,
 } from "./architectures/gemma.ts"
+import { gemma4Naming, readGemma4 } from "./architectures/gemma4.ts"
 import { glm4Naming, neighboursNaming, readGlm4 } from "./architectures/glm4.ts"
 import { glm4MoeNaming, readGlm4Moe } from "./architectures/glm4-moe.ts"
 import { gptNeoxNaming, readGptNeox } from "./architectures/gpt-neox.ts"
@@ -86,6 +87,11 @@ export const architectures = {
     readGemma3,
     gemma3Naming,
   ),
+  gemma4_text: row(
+    "Gemma 4, the text model of those that see and hear (`gemma4`), too",
+    readGemma4,
+    gemma4Naming,
+  ),
   phi: row("Phi 1, 1.5 and 2", readPhi, phiNaming),
   phi3: row("Phi 3, 3.5 mini, 4 and 4 mini", readPhi3, phi3Naming),
   ministral3: row("Ministral 3", readMinistral3),
@@ -127,7 +133,10 @@ export const architectures = {
 export type ArchitectureName = keyof typeof architectures
 
 /** Models that also see or hear, and the architecture of the text model that is inside `text_config`. */
-const seeing: Readonly<Record<string, ArchitectureName>> = { gemma3: "gemma3_text" }
+const seeing: Readonly<Record<string, ArchitectureName>> = {
+  gemma3: "gemma3_text",
+  gemma4: "gemma4_text",
+}
 
 export function architectureOf(fields: Fields): ArchitectureName {
   const name = fields.text("model_type")

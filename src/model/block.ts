@@ -17,6 +17,8 @@ export interface Block {
   /** Where there are experts, one of them. */
   mlp: Mlp
   experts?: Experts
+  /** What it leaves is multiplied with a stored number. */
+  scaled?: true
 }
 
 export interface NormKind {
@@ -57,6 +59,12 @@ export interface SelfAttention {
   bias: { qkv: boolean; o: boolean }
   /** Each head has a learned score of what is not there, which takes its share of every softmax. */
   sinkLogits?: true
+  /** Values are the keys as they were projected. */
+  valuesAreKeys?: true
+  /** Values are normed head by head, without a weight. */
+  normsValues?: true
+  /** The layer whose keys and values are read: it has none itself. */
+  reads?: number | undefined
   /** Keys and values of all heads are made of one row, which is what is remembered. */
   latent?: Latent
 }
@@ -98,6 +106,11 @@ export interface Experts {
   chosenByBias: boolean
   /** Beside them an MLP that all tokens go to, as wide as this, in some with a gate of its own. */
   shared: { intermediate: number; gated: boolean } | undefined
+  /**
+   * They stand beside this MLP, which reads the normed row. They read the row as it was, under a norm of their own, and so does
+   * the router; what either makes is normed, and experts are multiplied with a stored number each.
+   */
+  beside?: Mlp
   /** The router has a bias, and so has every matrix. */
   biased?: true
   /** Gates are cut off above it and what they are multiplied with on either side, which counts one more. */

@@ -20,6 +20,8 @@ export interface ModelConfig {
     /** Of the sum. */
     norm?: NormKind
   }
+  /** Each layer is given so many columns of each token's own, from a second table. */
+  layerInputs?: { width: number }
   /** The one behind the last layer; undefined: there is none. */
   norm: NormKind | undefined
   head: {

@@ -16,7 +16,9 @@ import {
   norm,
   rope,
   route,
+  slice,
   stacked,
+  weigh,
   weight,
 } from "../compiler/graph/builder.ts"
 import type { Graph, Node, Weight } from "../compiler/graph/graph.ts"
@@ -32,8 +34,9 @@ export function decoder(architecture: string, config: ModelConfig): Graph {
   let x = scaled(embed(table), embedding.factor) // [tokens, hidden]
   if (embedding.positions) x = add(x, embedPositions(config))
   if (embedding.norm) x = normed(x, embedding.norm, named("", "model."), "embed_norm", "embed_norm")
-  config.blocks.forEach((block, i) => {
-    x = decoderLayer(block, x, { index: i, prefix: "model.", hidden, sinks })
+  const inputs = layerInputs(config, x)
+  config.blocks.forEach((block, index) => {
+    x = decoderLayer(block, x, { index, prefix: "model.", hidden, sinks, input: inputs?.(index) })
   })
   const last = config.norm ? normed(x, config.norm, named("", "model."), "norm", "norm") : x
   const matrix = head.tied ? table : weight("head", "lm_head.weight", vocabulary, hidden)
@@ -50,12 +53,32 @@ function embedPositions({ shapes: { context, hidden } }: ModelConfig): Node {
   return embed(weight("positions", "model.embed_positions.weight", context, hidden), "position")
 }
 
+/** What each layer is given beside what the layer before it has left; undefined: nothing. */
+function layerInputs(
+  { layerInputs: given, shapes, norm: { epsilon } }: ModelConfig,
+  x: Node,
+): ((layer: number) => Node) | undefined {
+  if (!given) return undefined
+  const { width } = given
+  const { vocabulary, hidden, layers } = shapes
+  const all = layers * width
+  const table = weight("inputs", "model.embed_tokens_per_layer.weight", vocabulary, all)
+  const matrix = weight("inputs_projection", "model.per_layer_model_projection.weight", all, hidden)
+  const projected = scaled(linear(x, matrix), hidden ** -0.5)
+  const weights = weight("inputs_norm", "model.per_layer_projection_norm.weight", width)
+  const ofToken = scaled(embed(table), Math.sqrt(width))
+  const inputs = scaled(add(norm(projected, weights, epsilon), ofToken), Math.SQRT1_2)
+  return (layer) => slice(inputs, layer * width, width)
+}
+
 export interface LayerPlace {
   index: number
   /** What stands before `layers` in the names of its tensors. */
   prefix: string
   hidden: number
   sinks: number
+  /** Of the token's own, for this layer. */
+  input?: Node | undefined
 }
 
 /** One block's attention and MLP, each added to what it read. */
@@ -80,9 +103,27 @@ export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
     normIf(norms.sums ?? false, value, `${name}_sum_norm`, `${name}.sum_norm`)
   const between = parallel ? x : sumOf("attention", add(x, scaled(mixed, residual)))
   const before = normIf(norms.beforeMlp, between, "mlp_norm", "post_attention_layernorm")
-  const given = feedForward(block, layer, parallel && !norms.beforeMlp ? read : before, place)
+  const given = block.experts?.beside
+    ? mlpAndExperts(block, block.experts, layer, { normed: before, row: between }, place)
+    : feedForward(block, layer, parallel && !norms.beforeMlp ? read : before, place)
   const out = scaled(normIf(norms.afterMlp, given, "mlp_post_norm", "mlp.output_norm"), residual)
-  return parallel ? add(add(x, scaled(mixed, residual)), out) : sumOf("mlp", add(between, out))
+  const left = parallel
+    ? add(add(x, scaled(mixed, residual)), out)
+    : sumOf("mlp", add(between, out))
+  return finished(block, layer, left, place)
+}
+
+/** What a layer does with the token's own columns, and its last number. */
+function finished(block: Block, layer: Named, x: Node, { hidden, input }: LayerPlace): Node {
+  let left = x
+  if (input) {
+    const gate = layer("input_gate", "per_layer_input_gate.weight", input.columns, hidden)
+    const back = layer("input_projection", "per_layer_projection.weight", hidden, input.columns)
+    const gated = multiply(apply(block.mlp.activation, linear(x, gate)), input)
+    const made = linear(gated, back)
+    left = add(x, normed(made, block.norm, layer, "input_norm", "post_per_layer_input_norm"))
+  }
+  return block.scaled ? weigh(left, layer("scalar", "layer_scalar.weight", 1)) : left
 }
 
 const scaled = (x: Node, factor: number) => (factor === 1 ? x : apply("scale", x, factor))
@@ -108,8 +149,8 @@ function selfAttention(
   x: Node,
   { index, hidden, sinks }: LayerPlace,
 ): Node {
-  const { heads, kvHeads, headDim, scale, cap, window, bidirectional } = shape
-  const { rotation, norms, bias, sinkLogits } = shape
+  const { heads, kvHeads, headDim, scale, cap, window, bidirectional, rotation } = shape
+  const { norms, bias, sinkLogits, valuesAreKeys, normsValues, reads } = shape
   const project = (name: string, input: Node, rows: number, biased: boolean) =>
     linear(
       input,
@@ -122,14 +163,22 @@ function selfAttention(
     const before = normIf("before", value)
     return normIf("after", turn ? rope(before, headDim, turn) : before)
   }
-  const q = project("q", x, heads * headDim, bias.qkv) // [tokens, heads * headDim]
-  const k = project("k", x, kvHeads * headDim, bias.qkv) // [tokens, kvHeads * headDim]
-  const v = project("v", x, kvHeads * headDim, bias.qkv)
-  const [queries, keys] = [prepared("q", q, rotation?.query), prepared("k", k, rotation?.key)]
-  const memory = { layer: index, heads, kvHeads, headDim, scale, cap, window, sinks }
+  const memory = { layer: reads ?? index, heads, kvHeads, headDim, scale, cap, window, sinks }
   const sunk = sinkLogits && layer("sinks", "self_attn.sinks.weight", heads)
+  const q = project("q", x, heads * headDim, bias.qkv) // [tokens, heads * headDim]
+  const remembered = () => {
+    const k = project("k", x, kvHeads * headDim, bias.qkv) // [tokens, kvHeads * headDim]
+    const v = valuesAreKeys ? k : project("v", x, kvHeads * headDim, bias.qkv)
+    const ones = layer("v_norm", "self_attn.v_norm.weight", headDim)
+    return [
+      prepared("k", k, rotation?.key),
+      normsValues ? norm(v, ones, norms!.epsilon) : v,
+    ] as const
+  }
   const seen = bidirectional ? { ...memory, bidirectional } : memory
-  return project("o", attention(queries, keys, v, seen, sunk), hidden, bias.o)
+  const queries = prepared("q", q, rotation?.query)
+  const [keys, values] = reads === undefined ? remembered() : []
+  return project("o", attention(queries, keys, values, seen, sunk), hidden, bias.o)
 }
 
 /**
@@ -190,13 +239,33 @@ function feedForward(block: Block, layer: Named, x: Node, { hidden }: LayerPlace
   return add(routed, multiply(beside, apply("sigmoid", linear(x, { ...gate, exact: true }))))
 }
 
-/** What chosen experts make of each row. */
+/** @param rows what the MLP reads, and what experts and router have norms of their own for */
+function mlpAndExperts(
+  { norm: kind, mlp: expert }: Block,
+  experts: Experts,
+  layer: Named,
+  rows: { normed: Node; row: Node },
+  { hidden }: LayerPlace,
+): Node {
+  const own = (x: Node, name: string, tensor: string) => normed(x, kind, layer, name, tensor)
+  const dense = mlp(experts.beside!, layer, rows.normed, hidden)
+  const read = own(rows.row, "experts_norm", "pre_feedforward_layernorm_2")
+  const routed = norm(rows.row, layer("router_norm", "router.scale.weight", hidden), kind.epsilon)
+  const made = mixture(expert, experts, layer, read, hidden, scaled(routed, hidden ** -0.5))
+  return add(
+    own(dense, "dense_post_norm", "post_feedforward_layernorm_1"),
+    own(made, "experts_post_norm", "post_feedforward_layernorm_2"),
+  )
+}
+
+/** What chosen experts make of each row; `routed`: what the router reads. */
 function mixture(
   { activation, intermediate }: Mlp,
-  { count, routing, chosenByBias, biased, limit }: Experts,
+  { count, routing, chosenByBias, biased, limit, beside }: Experts,
   layer: Named,
   x: Node,
   hidden: number,
+  routed = x,
 ): Node {
   const correction = chosenByBias
     ? layer("router_bias", "mlp.gate.e_score_correction_bias", count)
@@ -213,7 +282,9 @@ function mixture(
       })
     return stacked(layer(name, "", 0).name, numbers.flatMap(parts))
   }
-  return experts(x, route(linear(x, router, bias), routing, correction), {
+  const shares = route(linear(routed, router, bias), routing, correction)
+  const factors = beside && layer("expert_factors", "router.per_expert_scale.weight", count)
+  return experts(x, factors ? weigh(shares, factors) : shares, {
     active: routing.active,
     gateUp: all("experts_gate+up", "weight", "gate", "up"),
     down: all("experts_down", "weight", "down"),

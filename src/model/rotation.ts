@@ -40,7 +40,7 @@ export function readRotation(fields: Fields, options: RotationOptions): Rotation
         ? `is ${headDim}: an odd width cannot be rotated`
         : `is ${headDim}, of which ${turned} are to be turned: that is no number of pairs`,
     )
-  const head = { theta, turned, context }
+  const head = { headDim, theta, turned, context }
   return scaling && scaled
     ? stretched(fields, scaling, head)
     : { frequencies: plain(head), factor: 1 }
@@ -71,13 +71,14 @@ function turnedOf(
 }
 
 interface Head {
+  headDim: number
   theta: number
   turned: number
   context: number
 }
 
 /** theta^(-2i / turned) for each pair i. */
-function plain({ theta, turned }: Head): number[] {
+function plain({ theta, turned }: Pick<Head, "theta" | "turned">): number[] {
   return Array.from({ length: turned / 2 }, (_, i) => exp((-2 * i * log(theta)) / turned))
 }
 
@@ -101,6 +102,7 @@ const ways = {
   yarn,
   longrope,
   dynamic,
+  proportional,
 } as const satisfies Record<string, Way>
 
 /** Slow turns are stretched by `factor`, fast ones are left, in between they are blended. */
@@ -179,6 +181,15 @@ function dynamic(scaling: Fields, head: Head): Rotation {
   const power = turned / (turned - 2)
   const larger = theta * exp(power * log(scaling.positive("alpha")))
   return { frequencies: plain({ ...head, theta: larger }), factor: 1 }
+}
+
+/** Gemma 4's: pairs span the whole head, and those behind the part that is turned stand still. */
+function proportional(scaling: Fields, { headDim, theta, turned }: Head): Rotation {
+  const factor = scaling.positive("factor", 1)
+  const frequencies = plain({ theta, turned: headDim }).map((frequency, i) =>
+    i < turned / 2 ? frequency / factor : 0,
+  )
+  return { frequencies, factor: 1 }
 }
 
 /** The context before it was stretched: beside the ways of stretching, or outside. */

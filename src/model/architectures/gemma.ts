@@ -18,7 +18,7 @@ import { readRotation } from "../rotation.ts"
 import { llamaNaming, type Naming, nested, withParts } from "../weights/names.ts"
 
 /** Older configurations say "gelu" under the older name and mean the tanh form. */
-const activationOf = (fields: Fields): Differences["activation"] => ({
+export const activationOf = (fields: Fields): Differences["activation"] => ({
   field: fields.has("hidden_activation") ? "hidden_activation" : "hidden_act",
   otherwise: "gelu_pytorch_tanh",
   tanh: true,
@@ -96,21 +96,21 @@ function readLocalRotation(fields: Fields, head: { headDim: number; context: num
       })
 }
 
-function scaledEmbedding(config: ModelConfig): ModelConfig {
+export function scaledEmbedding(config: ModelConfig): ModelConfig {
   return { ...config, embedding: { ...config.embedding, factor: Math.sqrt(config.shapes.hidden) } }
 }
 
-function withLogitCap(config: ModelConfig, cap: number | undefined): ModelConfig {
+export function withLogitCap(config: ModelConfig, cap: number | undefined): ModelConfig {
   return { ...config, head: { ...config.head, cap } }
 }
 
 /** null switches it off. */
-function capOf(fields: Fields, name: string, usual: number | undefined): number | undefined {
+export function capOf(fields: Fields, name: string, usual: number | undefined): number | undefined {
   if (name in fields.json && fields.json[name] === null) return undefined
   return fields.has(name) ? fields.positive(name) : usual
 }
 
-const windowOf = (types: readonly LayerType[], layer: number, window: number) =>
+export const windowOf = (types: readonly LayerType[], layer: number, window: number) =>
   types[layer] === "sliding_attention" ? window : undefined
 
 const plusOne = (name: string) => ({ name, plus: 1 })

@@ -24,6 +24,8 @@ export interface Source {
   plus?: number
   /** The first row of another tensor, which is added to each of its rows. */
   plusRow?: string
+  /** It is not stored: this is every value. */
+  constant?: number
 }
 
 /** `run` rows from `from` on, and as many again every `every` rows, of the `of` rows that the stored tensor has. */

@@ -6,6 +6,7 @@
 import type { FileHandle } from "node:fs/promises"
 import { openWhole } from "../../closing.ts"
 import type { Problem } from "../../errors.ts"
+import { narrow } from "../../runtime/dtype.ts"
 import { type FloatType, floatBytes } from "../../runtime/format.ts"
 import { isListOfCounts } from "../fields.ts"
 import { type Folder, isObject, type Json, readExactly } from "../folder.ts"
@@ -218,6 +219,7 @@ function partFor({ name, dtype, shape, handle, position }: Located): Part {
 
 function find(opened: Opened, source: Source, rows: number, columns: number): Tensor {
   const { folder, anyFile, tensors } = opened
+  if (source.constant !== undefined) return constantTensor(source.constant, columns)
   const isPacked = columns > 1 && !source.turnedRuns
   const packed = isPacked && findPacked(opened, source, rows, columns)
   if (packed) return rowsOf(packed, source, columns)
@@ -259,6 +261,15 @@ function addendOf(opened: Opened, { plusRow }: Source, columns: number): Tensor 
   if (plusRow === undefined) return undefined
   const rows = opened.tensors.get(plusRow)?.shape[0] ?? 1
   return find(opened, { tensor: plusRow }, rows, columns)
+}
+
+function constantTensor(value: number, columns: number): Tensor {
+  return {
+    codec: "f32",
+    async read(_, rows) {
+      return { rows, values: narrow(new Float32Array(rows * columns).fill(value), "f32") }
+    },
+  }
 }
 
 /** Nothing where the tensor is stored as floats. */

@@ -1,0 +1,136 @@
+// Gemma 4: norms before and behind as Gemma 2 has them, but times their weight alone; unscaled scores of normed queries, keys and
+// values. Layers that see everything have wider heads, fewer of keys, in some no values but those, and turn a part of each head. In
+// some models the last layers read what earlier ones of their kind remember, each layer is given columns of the token's own, or
+// experts stand beside the MLP. Source: modeling_gemma4.py of transformers.
+
+import { NORMS, type SelfAttention, withAttention, withBlocks, withMlp } from "../block.ts"
+import { type LayerType, type ModelConfig, readDecoder, readLayerTypes } from "../config.ts"
+import type { Fields } from "../fields.ts"
+import { readRotation } from "../rotation.ts"
+import { llamaNaming, type Naming, nested, stackedExperts, withParts } from "../weights/names.ts"
+import { readRouting } from "./experts.ts"
+import { activationOf, capOf, scaledEmbedding, windowOf, withLogitCap } from "./gemma.ts"
+
+/** Where a configuration does not say how heads are turned. */
+const rope_parameters = {
+  sliding_attention: { rope_type: "default", rope_theta: 1e4 },
+  full_attention: { rope_type: "proportional", rope_theta: 1e6, partial_rotary_factor: 0.25 },
+}
+
+export function readGemma4(given: Fields): ModelConfig {
+  const fields = given.with({ rope_parameters })
+  refuseBothWays(fields)
+  const config = scaledEmbedding(
+    readDecoder(fields, {
+      absent: { vocabulary: 262144, context: 131072, headDim: 256, tied: true },
+      activation: activationOf(fields),
+      rotation: { layers: "sliding_attention" },
+    }),
+  )
+  const { layers } = config.shapes
+  const types = layerTypes(fields, layers)
+  const window = fields.count("sliding_window", 512)
+  const full = fullAttention(fields, config)
+  const own = layers - fields.count("num_kv_shared_layers", 0, 0, layers - 1)
+  const isWide = fields.flag("use_double_wide_mlp", false)
+  const bias = fields.flag("attention_bias", false)
+  const blocks = withBlocks(config, (block, i) => {
+    const attended = withAttention(block, {
+      ...(types[i] === "full_attention" ? full : {}),
+      scale: 1,
+      window: windowOf(types, i, window),
+      norms: { ...block.norm, over: "every head", place: "before" },
+      normsValues: true,
+      bias: { qkv: bias, o: bias },
+      reads: i < own ? undefined : lastAlike(fields, types, own, i),
+    })
+    const wide = isWide && i >= own ? { intermediate: 2 * block.mlp.intermediate } : {}
+    return { ...withMlp(attended, wide), norms: NORMS.both, scaled: true as const }
+  })
+  const mixed = fields.flag("enable_moe_block", false) ? withExperts(fields, blocks) : blocks
+  const capped = withLogitCap(mixed, capOf(fields, "final_logit_softcapping", undefined))
+  const width = fields.count("hidden_size_per_layer_input", 256, 0)
+  return width === 0 ? capped : { ...capped, layerInputs: { width: checkedInputs(fields, width) } }
+}
+
+/** Pictures may be seen both ways; text may not. */
+function refuseBothWays(fields: Fields): void {
+  const name = "use_bidirectional_attention"
+  if (fields.has(name) && fields.json[name] !== false && fields.json[name] !== "vision")
+    throw fields.wrong(name, 'is not "vision", and a token of text sees those before it')
+}
+
+/** Every sixth layer sees everything, and the last. */
+function layerTypes(fields: Fields, layers: number): readonly LayerType[] {
+  const types = readLayerTypes(fields, layers, 6)
+  return fields.has("layer_types") ? types : [...types.slice(0, -1), "full_attention"]
+}
+
+function fullAttention(fields: Fields, { shapes }: ModelConfig): Partial<SelfAttention> {
+  const headDim = fields.count("global_head_dim", 512)
+  const alike = fields.flag("attention_k_eq_v", false)
+  const name = "num_global_key_value_heads"
+  const kvHeads = alike ? fields.count(name, shapes.kvHeads) : shapes.kvHeads
+  if (shapes.heads % kvHeads !== 0)
+    throw fields.wrong(name, `is ${kvHeads}, which does not divide ${shapes.heads} heads`)
+  const { context } = shapes
+  const turn = readRotation(fields, { headDim, context, layers: "full_attention", part: 1 })
+  return {
+    headDim,
+    kvHeads,
+    rotation: { query: turn, key: turn },
+    ...(alike ? { valuesAreKeys: true } : {}),
+  }
+}
+
+/** The last layer before `own` that sees as much as this one. */
+function lastAlike(
+  fields: Fields,
+  types: readonly LayerType[],
+  own: number,
+  layer: number,
+): number {
+  const before = types.slice(0, own).lastIndexOf(types[layer]!)
+  if (before >= 0) return before
+  throw fields.wrong(
+    "num_kv_shared_layers",
+    `leaves no layer of ${types[layer]} with keys and values of its own`,
+  )
+}
+
+function withExperts(fields: Fields, config: ModelConfig): ModelConfig {
+  const routed = readRouting(fields, { count: "num_experts", active: "top_k_experts" })
+  const intermediate = fields.count("moe_intermediate_size")
+  return withBlocks(config, (block) => ({
+    ...withMlp(block, { intermediate }),
+    experts: { ...routed, chosenByBias: false, shared: undefined, beside: block.mlp },
+  }))
+}
+
+function checkedInputs(fields: Fields, width: number): number {
+  const vocabulary = fields.count("vocab_size", 262144)
+  const own = fields.count("vocab_size_per_layer_input", vocabulary)
+  if (own === vocabulary) return width
+  throw fields.wrong("vocab_size_per_layer_input", `is ${own}, and there are ${vocabulary} tokens`)
+}
+
+const bare = (name: string) => ({ name, bare: true }) as const
+
+export function gemma4Naming({ shapes: { hidden }, blocks: [block] }: ModelConfig): Naming {
+  const { experts, mlp } = block!
+  const stacks = { gateUp: "experts.gate_up_proj", down: "experts.down_proj" }
+  const { count = 1 } = experts ?? {}
+  return nested(
+    withParts(llamaNaming, {
+      "self_attn.output_norm": "post_attention_layernorm",
+      post_attention_layernorm: "pre_feedforward_layernorm",
+      "mlp.output_norm": "post_feedforward_layernorm",
+      "self_attn.v_norm": { name: "self_attn.v_norm", constant: 1 },
+      "mlp.gate": "router.proj",
+      "router.scale": bare("router.scale"),
+      "router.per_expert_scale": bare("router.per_expert_scale"),
+      layer_scalar: bare("layer_scalar"),
+      ...stackedExperts({ count, intermediate: mlp.intermediate, hidden }, stacks, { bare: true }),
+    }),
+  )
+}
