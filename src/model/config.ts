@@ -21,7 +21,7 @@ export interface ModelConfig {
     norm?: NormKind
   }
   /** Each layer is given so many columns of each token's own, from a second table. */
-  layerInputs?: { width: number }
+  layerInputs?: { width: number; epsilon: number }
   /** The one behind the last layer; undefined: there is none. */
   norm: NormKind | undefined
   head: {

@@ -55,11 +55,11 @@ function embedPositions({ shapes: { context, hidden } }: ModelConfig): Node {
 
 /** What each layer is given beside what the layer before it has left; undefined: nothing. */
 function layerInputs(
-  { layerInputs: given, shapes, norm: { epsilon } }: ModelConfig,
+  { layerInputs: given, shapes }: ModelConfig,
   x: Node,
 ): ((layer: number) => Node) | undefined {
   if (!given) return undefined
-  const { width } = given
+  const { width, epsilon } = given
   const { vocabulary, hidden, layers } = shapes
   const all = layers * width
   const table = weight("inputs", "model.embed_tokens_per_layer.weight", vocabulary, all)

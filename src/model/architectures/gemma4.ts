@@ -50,7 +50,9 @@ export function readGemma4(given: Fields): ModelConfig {
   const mixed = fields.flag("enable_moe_block", false) ? withExperts(fields, blocks) : blocks
   const capped = withLogitCap(mixed, capOf(fields, "final_logit_softcapping", undefined))
   const width = fields.count("hidden_size_per_layer_input", 256, 0)
-  return width === 0 ? capped : { ...capped, layerInputs: { width: checkedInputs(fields, width) } }
+  if (width === 0) return capped
+  const { epsilon } = config.norm!
+  return { ...capped, layerInputs: { width: checkedInputs(fields, width), epsilon } }
 }
 
 /** Pictures may be seen both ways; text may not. */
