@@ -45,18 +45,25 @@ export function lower(graph: Graph, { format, codecOf, kv, sums }: Lowered): Pla
  */
 function groupsOf({ nodes, shapes: { context } }: Graph): KvShape[] {
   const groups = new Map<string, KvShape & { layers: number[] }>()
-  for (const node of nodes) {
-    if (node.op !== "attention" || node.inputs.length === 1) continue
-    const { layer, kvHeads, headDim, latent, window = context, bidirectional } = node.attention
-    const shape = {
-      kvHeads,
-      headDim: { key: headDim, value: latent === undefined ? headDim : 0 },
-      ...(window < context && !bidirectional ? { window } : {}),
-    }
+  const keep = (layer: number, shape: Omit<KvShape, "layers">) => {
     const key = JSON.stringify(shape)
     const known = groups.get(key)
     if (known) known.layers.push(layer)
     else groups.set(key, { layers: [layer], ...shape })
+  }
+  for (const node of nodes) {
+    if (node.op === "convolve") {
+      const { layer, count, heads } = node.convolution
+      const headDim = { key: node.columns / heads, value: 0 }
+      keep(layer, { kvHeads: heads, headDim, ...(count < context ? { window: count } : {}) })
+    }
+    if (node.op !== "attention" || node.inputs.length === 1) continue
+    const { layer, kvHeads, headDim, latent, window = context, bidirectional } = node.attention
+    keep(layer, {
+      kvHeads,
+      headDim: { key: headDim, value: latent === undefined ? headDim : 0 },
+      ...(window < context && !bidirectional ? { window } : {}),
+    })
   }
   return [...groups.values()].sort((a, b) =>
     reachOf(a) < reachOf(b) ? 1 : reachOf(a) > reachOf(b) ? -1 : 0,
@@ -225,6 +232,13 @@ class Lowering {
         })
         break
       }
+      case "convolve": {
+        const place = this.#placeOf(node.convolution)
+        emit({ op: "storeKv", key: at(node.inputs[0]), value: undefined, place }, "tokens")
+        const taps = this.#parameters.id(node.taps)
+        emit({ op: "convolve", taps, count: node.convolution.count, place, output: fresh() })
+        break
+      }
       case "weigh": {
         const weight = this.#parameters.id(node.weight)
         emit({ op: "weigh", input: at(node.inputs[0]), weight, output: fresh() })
@@ -256,7 +270,7 @@ class Lowering {
     return codes ? { kind: "int8", codes } : floats(this.#at(x))
   }
 
-  #placeOf({ layer }: Attention): Place {
+  #placeOf({ layer }: Pick<Attention, "layer">): Place {
     const group = this.#groups.findIndex(({ layers }) => layers.includes(layer))
     return { group, layer: this.#groups[group]!.layers.indexOf(layer) }
   }

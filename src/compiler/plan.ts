@@ -139,6 +139,11 @@ export type StepOp =
       span: SumOrder["span"]
       output: View
     }
+  /**
+   * output = each column of the last `count` remembered rows, the token's own last, times its taps: fused multiply-adds from 0 on, in
+   * the order of positions. `taps`: [columns * count], those of a column side by side.
+   */
+  | { op: "convolve"; taps: ParameterId; count: number; place: Place; output: View }
   /** output, a column for each expert = how much it counts: see Routing. */
   | { op: "route"; routing: Routing; input: View; bias: ParameterId | undefined; output: View }
   /** As the graph says. The matrices of an expert lie behind those of the one before it, products are summed in `parts`. */
@@ -297,6 +302,10 @@ function printStep(plan: Plan, step: Step): string {
         `${view(step.output)} = attend ${placeText(step.place)} ${view(step.query)} heads ${heads}/${kvHeads} x ${headDim}${latent === undefined ? "" : ` values ${latent}`}${cap === undefined ? "" : ` cap ${cap}`}${seen}${sunk}${bidirectional ? " bidirectional" : ""}${step.span === undefined ? "" : ` span ${step.span}`}`,
       )
     }
+    case "convolve":
+      return on(
+        `${view(step.output)} = convolve ${placeText(step.place)} ${p(step.taps)} count ${step.count}`,
+      )
     case "select":
       return on(`${view(step.output)} = select ${view(step.input)} of ${step.from}`)
     case "apply":

@@ -29,6 +29,7 @@ import { gptOssNaming, readGptOss } from "./architectures/gpt-oss.ts"
 import { gpt2Naming, readGpt2 } from "./architectures/gpt2.ts"
 import { graniteMoeNaming, readGranite, readGraniteMoe } from "./architectures/granite.ts"
 import { hunyuanNaming, readHunyuan } from "./architectures/hunyuan.ts"
+import { lfm2Naming, readLfm2 } from "./architectures/lfm2.ts"
 import { readLlama } from "./architectures/llama.ts"
 import { readMinistral3, readMistral } from "./architectures/mistral.ts"
 import { mixtralNaming, readMixtral } from "./architectures/mixtral.ts"
@@ -108,6 +109,7 @@ export const architectures = {
   starcoder2: row("StarCoder2", readStarcoder2, starcoder2Naming),
   stablelm: row("StableLM 2", readStablelm, stablelmNaming),
   gpt_neox: row("GPT-NeoX, Pythia", readGptNeox, gptNeoxNaming),
+  lfm2: row("LFM2 350M to 2.6B", readLfm2, lfm2Naming),
   gpt_oss: row("gpt-oss 20B and 120B", readGptOss, gptOssNaming),
   gpt2: row("GPT-2", readGpt2, gpt2Naming),
   falcon: row("Falcon 7B, 11B and 40B", readFalcon, falconNaming),

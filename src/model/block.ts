@@ -14,6 +14,8 @@ export interface Block {
   /** What is multiplied with before it is added. */
   residual: number
   attention: SelfAttention
+  /** It stands in the place of attention, with so many taps. */
+  convolution?: { taps: number }
   /** Where there are experts, one of them. */
   mlp: Mlp
   experts?: Experts

@@ -7,6 +7,7 @@ import {
   apply,
   attention,
   concat,
+  convolve,
   embed,
   experts,
   finish,
@@ -90,9 +91,11 @@ export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
     wanted ? normed(value, block.norm, layer, name, tensor) : value
   const read = normIf(norms.beforeAttention, x, "attention_norm", "input_layernorm")
   const { latent } = block.attention
-  const attended = latent
-    ? latentAttention(block, latent, layer, read, place)
-    : selfAttention(block, layer, read, place)
+  const attended = block.convolution
+    ? convolution(block.convolution, layer, read, place)
+    : latent
+      ? latentAttention(block, latent, layer, read, place)
+      : selfAttention(block, layer, read, place)
   const mixed = normIf(
     norms.afterAttention,
     attended,
@@ -179,6 +182,32 @@ function selfAttention(
   const queries = prepared("q", q, rotation?.query)
   const [keys, values] = reads === undefined ? remembered() : []
   return project("o", attention(queries, keys, values, seen, sunk), hidden, bias.o)
+}
+
+/** Of a row, one third times another is convolved, and that times the one between is projected. */
+function convolution(
+  { taps: count }: { taps: number },
+  layer: Named,
+  x: Node,
+  { index, hidden }: LayerPlace,
+): Node {
+  const all = linear(x, layer("conv_in", "conv.in_proj.weight", 3 * hidden, hidden))
+  const [before, behind, value] = [0, 1, 2].map((third) => slice(all, third * hidden, hidden)) as [
+    Node,
+    Node,
+    Node,
+  ]
+  const taps = layer("conv_taps", "conv.conv.weight", count * hidden)
+  const place = { layer: index, count, heads: headsFor(hidden) }
+  const mixed = multiply(behind, convolve(multiply(before, value), taps, place))
+  return linear(mixed, layer("conv_out", "conv.out_proj.weight", hidden, hidden))
+}
+
+/** Rows that are remembered are kept as heads of about the usual width. */
+function headsFor(columns: number): number {
+  let heads = Math.ceil(columns / 128)
+  while (columns % heads !== 0) heads++
+  return heads
 }
 
 /**

@@ -97,6 +97,16 @@ export class StepRows {
     return this.#slots[group]!.subarray(0, this.#input.tokens.length)
   }
 
+  /** Of each token, where the last `count` positions lie in a group, its own last; -1 before the first. Written to `out`. */
+  lastSlots(group: number, count: number, { positions }: StepInput, out: Int32Array): Int32Array {
+    for (const [token, position] of positions.entries())
+      for (let i = 0; i < count; i++) {
+        const p = position - (count - 1) + i
+        out[token * count + i] = p < 0 ? -1 : this.slotOf(group, this.#sequences[token]!, p)
+      }
+    return out.subarray(0, positions.length * count)
+  }
+
   /** Of each token. */
   get sequences(): Int32Array {
     return this.#sequences.subarray(0, this.#input.tokens.length)

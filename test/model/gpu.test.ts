@@ -15,7 +15,7 @@ describe.each([
   // Models that bring kernels of their own: windows and sinks of layers, heads of odd sizes, norms, gates and rotations.
   {
     target: "vulkan",
-    golden: ["llama-odd", "mistral-swa", "phi", "gpt-oss", "glm4-moe", "deepseek-v3"],
+    golden: ["llama-odd", "mistral-swa", "phi", "gpt-oss", "glm4-moe", "deepseek-v3", "lfm2"],
     isBrief: false,
   },
   { target: "opencl", golden: ["llama-odd"], isBrief: true },

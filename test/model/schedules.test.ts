@@ -18,11 +18,12 @@ const windows = [
   ["gemma3", 320], // three layers of four hold a window each, one holds everything
 ] as const
 const latent = ["deepseek-v2-dense", 320] as const
+const convolved = ["lfm2", 320] as const
 
 describe.each([
   { target: "reference", kv_dtype: "f32", models: [llama, ...windows] },
-  { target: "cpu", kv_dtype: "f32", models: [llama, ...windows, latent] },
-  { target: "cpu", kv_dtype: "q8", models: [llama, ...windows] },
+  { target: "cpu", kv_dtype: "f32", models: [llama, ...windows, latent, convolved] },
+  { target: "cpu", kv_dtype: "q8", models: [llama, ...windows, convolved] },
   { target: "vulkan", kv_dtype: "q8", models: [llama] },
 ] as const)("on $target, keys and values in $kv_dtype", ({ target, kv_dtype, models }) => {
   const { isSkipped, why } = target === "vulkan" ? lackOf(target) : { isSkipped: false, why: "" }

@@ -5,6 +5,7 @@ import {
   apply,
   attention,
   concat,
+  convolve,
   embed,
   experts,
   finish,
@@ -39,7 +40,8 @@ export interface SmallShape {
   takesHidden?: boolean // concat(embedding, hiddenIn) goes in, as EAGLE's heads do
   hidden?: number
   intermediate?: number
-  latent?: number // one key for all heads, whose first columns are the values
+  /** One key for all heads, whose first columns are so many values; and behind each layer's attention one that convolves. */
+  latent?: number
   /**
    * Experts in the place of MLPs: of even layers the best of all, of odd ones those of the best groups, with biases and a
    * limit, behind attention that has sinks; what these count, and what the layer leaves, is weighed.
@@ -124,6 +126,10 @@ export function smallGraph(shape: SmallShape = {}): Graph {
           hasExperts && layer % 2 === 1 ? w("sinks", HEADS) : undefined,
         )
     x = add(x, linear(mixed, w("o", hidden, HEADS * HEAD_DIM)))
+    if (latent) {
+      const place = { layer: layers + layer, count: 3, heads: 2 }
+      x = add(x, convolve(linear(x, w("conv", hidden, hidden)), w("taps", 3 * hidden), place))
+    }
     const m = norm(x, w("mlp_norm", hidden), 1e-5)
     if (hasExperts) {
       x = add(x, mixture(m, w, layer % 2 === 0 ? softmax : grouped, intermediate))

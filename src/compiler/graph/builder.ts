@@ -5,7 +5,7 @@
 import type { Rotation } from "../../runtime/rotation.ts"
 import type { RowSet } from "../../runtime/step-rows.ts"
 import type { Activation, ElementwiseName } from "./elementwise.ts"
-import type { Attention, Graph, Node, Routing, Weight } from "./graph.ts"
+import type { Attention, Convolution, Graph, Node, Routing, Weight } from "./graph.ts"
 import { inOrder, valueDim } from "./graph.ts"
 
 /** A matrix `[rows, columns]`, or with no columns given a vector. */
@@ -89,6 +89,14 @@ export function rope(x: Node, headDim: number, rotation: Rotation): Node {
   const turned = 2 * rotation.frequencies.length
   check(x.columns % headDim === 0 && turned <= headDim, "rope: heads do not fit")
   return { op: "rope", rows: x.rows, columns: x.columns, inputs: [x], headDim, rotation }
+}
+
+/** @param taps of each column the earliest first, column by column */
+export function convolve(x: Node, taps: Weight, convolution: Convolution): Node {
+  const { count, heads } = convolution
+  check(taps.rows === count * x.columns && taps.columns === 1, `${taps.name} does not fit`)
+  check(x.columns % heads === 0, "convolve: heads do not fit")
+  return { op: "convolve", rows: x.rows, columns: x.columns, inputs: [x], convolution, taps }
 }
 
 /**

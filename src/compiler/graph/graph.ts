@@ -83,6 +83,11 @@ export type Op =
       attention: Attention
       sinkLogits: Weight | undefined
     }
+  /**
+   * x, remembered for its layer and read so → each column by itself: the sum of its last values, the token's own last, each times
+   * its tap, from the first on; before the first token there are none.
+   */
+  | { op: "convolve"; inputs: readonly [Node]; convolution: Convolution; taps: Weight }
   /** x, a column for each expert → how much each of them counts, 0 of those that the row does not go to. */
   | { op: "route"; inputs: readonly [Node]; routing: Routing; bias: Weight | undefined }
   /**
@@ -134,6 +139,14 @@ export interface Attention {
   window: number | undefined
   sinks: number
   bidirectional?: true
+}
+
+/** A layer that remembers its last rows, which lie where keys do. */
+export interface Convolution {
+  layer: number
+  count: number // of taps, and so of rows that are read
+  /** As what a row is kept: so many heads, as wide as each other. */
+  heads: number
 }
 
 /** Numbers in a head's value. */
@@ -267,6 +280,10 @@ function details(node: Node): string[] {
         ...(node.sinkLogits ? [`sinks ${shown(node.sinkLogits)}`] : []),
         ...(bidirectional ? ["bidirectional"] : []),
       ]
+    }
+    case "convolve": {
+      const { layer, count } = node.convolution
+      return [`layer ${layer}`, `taps ${count} ${shown(node.taps)}`]
     }
     case "route":
       return [routingText(node.routing), ...(node.bias ? [`bias ${shown(node.bias)}`] : [])]

@@ -15,20 +15,24 @@ export function selectRows(graph: Graph): Graph {
   }
   return rewrite(graph, (node, before) => {
     if (before.rows !== "tokens" || needed.has(before)) return node
-    if (node.op !== "attention") {
-      return { ...withInputs(node, node.inputs.map(wanted)), rows: "wanted" }
-    }
-    const [q, ...remembered] = node.inputs
-    return { ...withInputs(node, [wanted(q), ...remembered]), rows: "wanted" }
+    const kept = remembered(node)
+    const inputs = node.inputs.map((input) => (kept.includes(input) ? input : wanted(input)))
+    return { ...withInputs(node, inputs), rows: "wanted" }
   })
 }
 
-/** Keys, values, and what they are computed from. */
+/** Keys, values, what is convolved, and what they are computed from. */
 function neededOfAllTokens(graph: Graph): Set<Node> {
   const needed = new Set<Node>()
   for (const node of graph.nodes.toReversed()) {
     if (needed.has(node)) for (const input of node.inputs) needed.add(input)
-    if (node.op === "attention") for (const input of node.inputs.slice(1)) needed.add(input)
+    for (const input of remembered(node)) needed.add(input)
   }
   return needed
+}
+
+/** What a node reads of other tokens than its own. */
+function remembered(node: Node): readonly Node[] {
+  if (node.op === "convolve") return node.inputs
+  return node.op === "attention" ? node.inputs.slice(1) : []
 }

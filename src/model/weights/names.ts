@@ -8,6 +8,8 @@ export interface Source {
   rows?: RowRuns
   /** It is a stack of so many matrices, or of biases, one for each expert: [stacked, rows of one, columns]. */
   stacked?: number
+  /** A vector that is stored as filters of so many taps: [rows / taps, 1, taps]. */
+  taps?: number
   /** It is stored [columns, rows]. */
   transposed?: true
   /**

@@ -92,6 +92,7 @@ const regionShapes: { [Name in Region["name"]]: Shape } = {
   tokensOf: record<RegionOf<"tokensOf">>({ set }),
   rowsInWanted: record({}),
   slots: record<RegionOf<"slots">>({ group: count }),
+  lastSlots: record<RegionOf<"lastSlots">>({ group: count, count: positive }),
   firstSeen: record<RegionOf<"firstSeen">>({ group: count, window: absentOr(positive) }),
   blocks: record({}),
   items: record<RegionOf<"items">>({

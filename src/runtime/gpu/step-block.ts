@@ -220,6 +220,14 @@ export class StepBlock {
         return { capacity: tokens, take: () => rows.rowsIn("wanted") }
       case "slots":
         return { capacity: tokens, take: () => rows.slotsIn(region.group) }
+      case "lastSlots": {
+        const { group, count } = region
+        const slots = new Int32Array(tokens * count)
+        return {
+          capacity: slots.length,
+          take: (input) => rows.lastSlots(group, count, input, slots),
+        }
+      }
       case "firstSeen":
         return { capacity: tokens, take: firstSeen(rows, region, tokens) }
       case "blocks":

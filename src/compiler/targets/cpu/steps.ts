@@ -443,6 +443,19 @@ class Code implements StepCode {
         }
         return call("store_kv_row", "stored_kv", fields, "m")
       }
+      case "convolve": {
+        const { place, taps, count } = step
+        const fields = {
+          attention: initialiser({ ...this.#storage(place), latent: 1 }), // there are no values
+          group: place.group,
+          layer: differing.layer(place.layer),
+          taps: differing.weight(taps),
+          count,
+          token: "token",
+          output: row(step.output),
+        }
+        return call("convolve_row", "convolved", fields, "m")
+      }
       case "apply": {
         const result = elementwise[step.function].c("x", float(step.by ?? 0))
         const fields = {

@@ -196,6 +196,8 @@ export class Machine {
       }
       case "storeKv":
         return this.#memory(step)
+      case "convolve":
+        return this.#convolve(step, input)
       case "apply": {
         const { js } = elementwise[step.function]
         return this.#eachElement(step.input, step.input, step.output, (x) => js(x, step.by ?? 0))
@@ -306,6 +308,34 @@ export class Machine {
       for (let i = 0; i < k.length; i++) keys[slot * k.length + i] = round(k[i]!)
       if (!v) return
       for (let i = 0; i < v.length; i++) values[slot * v.length + i] = round(v[i]!)
+    }
+  }
+
+  #convolve(
+    { rows, taps, count, place, output }: Extract<Step, { op: "convolve" }>,
+    { positions }: StepInput,
+  ): (row: number) => void {
+    const { group } = place
+    const { kvHeads, headDim } = this.#plan.groups[group]!
+    const { keys, scales } = this.#cacheOf(place)
+    const [weights, out, tokens] = [
+      this.#vector(taps),
+      this.#rows(output),
+      this.#stepRows.tokensOf(rows),
+    ]
+    const width = kvHeads * headDim.key
+    return (row) => {
+      const sums = kernels.rowOf(out, row).fill(0)
+      const token = tokens[row]!
+      const [sequence, position] = [this.#stepRows.sequences[token]!, positions[token]!]
+      for (let tap = Math.max(0, count - 1 - position); tap < count; tap++) {
+        const slot = this.#stepRows.slotOf(group, sequence, position - (count - 1) + tap)
+        for (let i = 0; i < width; i++) {
+          const scale = scales?.keys[slot * kvHeads + Math.floor(i / headDim.key)] ?? 1
+          const value = Math.fround(keys[slot * width + i]! * scale)
+          sums[i] = fma(weights[i * count + tap]!, value, sums[i]!)
+        }
+      }
     }
   }
 

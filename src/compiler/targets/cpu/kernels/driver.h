@@ -345,6 +345,46 @@ INLINE void store_kv_row(const sinter_model *m, const struct stored_kv r) {
              r.value + h * value_dim(a));
 }
 
+struct convolved {
+  struct attention attention;  // how rows are kept, as keys
+  int64_t group, layer;
+  const float *taps;  // [columns, count]
+  int64_t count, token;
+  float *output;
+};
+// Sixteen columns of a row that is kept as keys, from d on.
+INLINE vec kept_columns(const struct attention a, const uint8_t *head, int64_t place, int64_t d) {
+  const size_t size = number_size(a.number);
+  uint8_t column[64] = {0};
+  for (int64_t i = 0; i < 16 && d + i < a.head_dim; i++)
+    memcpy(column + (size_t)i * size, head + (size_t)((d + i) * BLOCK + place) * size, size);
+  const vec x = vec_load_number(a.number, column);
+  if (a.number != Q8) return x;
+  return vec_mul(x, vec_set(((const float *)(head + codes_bytes(a)))[place]));
+}
+INLINE void convolve_row(const sinter_model *m, const struct convolved r) {
+  const struct attention a = r.attention;
+  const int64_t position = m->step->positions[r.token],
+                list = r.group * m->step->sequences + m->sequence_of[r.token];
+  const int32_t *blocks = m->step->blocks + m->step->block_starts[list];
+  uint8_t *cache = m->kv[r.group] + (size_t)(r.layer * a.kv_heads) * head_bytes(a);
+  const int64_t first = position < r.count - 1 ? r.count - 1 - position : 0;
+  for (int64_t h = 0; h < a.kv_heads; h++)
+    for (int64_t d = 0; d < a.head_dim; d += 16) {
+      const int64_t n = a.head_dim - d < 16 ? a.head_dim - d : 16;
+      vec sum = vec_zero();
+      for (int64_t tap = first; tap < r.count; tap++) {
+        const int64_t p = position - (r.count - 1) + tap;
+        const int32_t block = blocks[block_index(p / BLOCK, m->step->visible_from[list], SINKS)];
+        const uint8_t *head = block_head(a, cache, block, h);
+        float taps[16] = {0};
+        for (int64_t i = 0; i < n; i++) taps[i] = r.taps[(h * a.head_dim + d + i) * r.count + tap];
+        sum = vec_fma(vec_load(taps), kept_columns(a, head, p % BLOCK, d), sum);
+      }
+      vec_store_some(r.output + h * a.head_dim + d, n, sum);
+    }
+}
+
 // What is done to each element by itself, or to two that stand in the same place.
 struct elements {
   const float *input, *other;

@@ -16,7 +16,14 @@
 
 import type { KvShape, KvType } from "../../../../runtime/manifest.ts"
 import { BLOCK } from "../../../../runtime/program.ts"
-import { type Elements, type Operable, u32, type Value } from "../ir/builder.ts"
+import {
+  type Builder,
+  type Elements,
+  type Operable,
+  select,
+  u32,
+  type Value,
+} from "../ir/builder.ts"
 import { type Element, elementBytes } from "../ir/ir.ts"
 
 /** As what keys and values are stored: bf16 is the upper half of a float's bits, q8 a code. */
@@ -141,6 +148,25 @@ export function readChunk(
     .loadFour(chunk)
     .flatMap((word) => numbersOf(kv, word))
     .slice(0, count)
+}
+
+/** Number `i` of a key, with its scale where it has one; of elements of `kvReads`. */
+export function readKey(
+  k: Builder,
+  layout: KvLayout,
+  blocks: Elements,
+  spot: Spot,
+  i: Value,
+): Value {
+  const { kv, chunk } = layout
+  const { holds } = kvReads[kv]
+  const units = chunk / holds
+  const [unit, rest] = [k.let(i.div(holds)), k.let(i.rem(holds))]
+  const first = keyChunkIndex(layout, spot, unit.div(units)).mul(units)
+  const numbers = numbersOf(kv, k.let(blocks.load(first.add(unit.rem(units)))))
+  const own = numbers.reduce((other, number, n) => select(rest.eq(n), number, other))
+  if (kv !== "q8") return own
+  return own.mul(blocks.load(scaleIndex(layout, "keys", spot)).bits("f32"))
 }
 
 /** The numbers of a value that are read together, as many as `kvReads` says: those from `holds * unit` on. */

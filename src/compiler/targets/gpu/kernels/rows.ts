@@ -33,6 +33,8 @@ import {
   keyIndex,
   kvElements,
   kvLayout,
+  kvReads,
+  readKey,
   type Spot,
   scaleIndex,
   valueIndex,
@@ -258,9 +260,9 @@ class Fragments {
   }
 
   /** A layer's keys and values, or their scales. */
-  kv(place: Place, element: Element): Elements {
-    const key = `kv ${element} ${JSON.stringify(place)}`
-    return this.#operand(key, { kind: "kv", place }, element, "write", `kv ${element}`)
+  kv(place: Place, element: Element, access: Access = "write"): Elements {
+    const key = `kv ${access} ${element} ${JSON.stringify(place)}`
+    return this.#operand(key, { kind: "kv", place }, element, access, `kv ${element}`)
   }
 
   #operand(
@@ -379,6 +381,31 @@ const fragments: { [Op in RowStep["op"]]: Fragment<Of<Op>> } = {
     hasBarriers: ({ kv }) => kv === "q8",
     write: storeKv,
   },
+  convolve: columnwise<Of<"convolve">>(
+    () => [],
+    (to, { taps, count, place }) => {
+      const { k, plan } = to
+      const layout = kvLayout(plan.kv, plan.groups[place.group]!)
+      const [weights, stored] = [to.vector(taps), to.kv(place, kvReads[layout.kv].element, "read")]
+      const slots = to.region({ name: "lastSlots", group: place.group, count })
+      const first = k.let(to.token.mul(count))
+      const spots = Array.from({ length: count }, (_, tap) => slots.load(first.add(tap)))
+      return (column) => {
+        const [head, i] = [
+          k.let(column.div(layout.headDim.key)),
+          k.let(column.rem(layout.headDim.key)),
+        ]
+        const sum = k.variable(f32(0))
+        for (const [tap, slot] of spots.entries())
+          k.if(slot.ne(0xffffffff), () => {
+            const spot = { block: k.let(slot.div(BLOCK)), head, position: k.let(slot.rem(BLOCK)) }
+            const value = readKey(k, layout, stored, spot, i)
+            sum.set(fma(weights(column.mul(count).add(tap)), value, sum.now))
+          })
+        return sum.now
+      }
+    },
+  ),
   apply: columnwise<Of<"apply">>(
     ({ input }) => [input],
     ({ k }, step) =>
