@@ -123,6 +123,19 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
       use_parallel_residual: file.keys.flag(file.key("use_parallel_residual"), true),
     }),
   },
+  "gpt-oss": {
+    model: "gpt_oss",
+    // A file cannot say how its ramps end; the model's are not rounded.
+    fields: (file, { rope_scaling }) => ({
+      ...localExperts(file),
+      intermediate_size: file.count("expert_feed_forward_length"),
+      rope_scaling: rope_scaling && { ...(rope_scaling as object), truncate: false },
+    }),
+    parts: () => ({
+      post_attention_layernorm: "post_attention_norm",
+      "self_attn.sinks": "attn_sinks",
+    }),
+  },
   gpt2: {
     model: "gpt2",
     epsilon: "layer_norm_epsilon",

@@ -4,8 +4,9 @@
     python convert.py [NAME...]        needs gguf 0.19.0 and numpy
 
 `MODEL.ARCHITECTURE` is a model written as one of an architecture that computes the same. Names of tensors and keys are those that the package has for the folders' own; what converters change beside names is below, an
-architecture a function. Matrices stay in bf16 where they can, all else becomes float32. Logits and greedy tokens are therefore those of the folder,
-but for smollm3: a file cannot say that its second layer is the one that is not turned. There it is every fourth.
+architecture a function. Matrices stay in bf16 where they can, floats of 4 bits as they are, all else becomes float32. Logits and greedy tokens are
+therefore those of the folder, but for smollm3: a file cannot say that its second layer is the one that is not turned. There it is every fourth; and for
+gpt-oss, whose limit of gates no file says: it is 7.
 """
 import json
 import math
@@ -28,8 +29,11 @@ def read_folder(folder):
     header.pop("__metadata__", None)
     weights = {}
     for name, t in header.items():
-        assert t["dtype"] == "BF16", name
         first, last = t["data_offsets"]
+        if t["dtype"] == "U8":
+            weights[name] = np.frombuffer(data[8 + size + first : 8 + size + last], np.uint8).reshape(t["shape"])
+            continue
+        assert t["dtype"] == "BF16", name
         words = np.frombuffer(data[8 + size + first : 8 + size + last], "<u2")
         weights[name] = (words.astype(np.uint32) << 16).view(np.float32).reshape(t["shape"])
     return json.loads((folder / "config.json").read_text()), weights
@@ -258,6 +262,30 @@ def granite_moe(w, c, weights):
         weights[f"blk.{i}.ffn_down_exps.weight"] = weights.pop(at + "output_linear.weight")
 
 
+def mxfp4(w, name, blocks, scales):
+    """Bytes of two neighbours become bytes of columns j and j + 16; a group's scale stands before them."""
+    codes = np.stack([blocks & 15, blocks >> 4], axis=-1).reshape(*blocks.shape[:-1], 32)
+    groups = np.concatenate([scales[..., None], codes[..., :16] | codes[..., 16:] << 4], axis=-1)
+    w.add_tensor(name, np.ascontiguousarray(groups.reshape(*groups.shape[:2], -1)), raw_dtype=TYPE.MXFP4)
+
+
+def gpt_oss(w, c, weights):
+    experts(w, c, weights)
+    w.add_expert_feed_forward_length(c["intermediate_size"])
+    w.add_sliding_window(c["sliding_window"])
+    yarn(w, c["rope_scaling"])
+    for i in range(c["num_hidden_layers"]):
+        at = f"model.layers.{i}."
+        weights[f"blk.{i}.attn_sinks.weight"] = weights.pop(at + "self_attn.sinks")
+        take = lambda name: weights.pop(f"{at}mlp.experts.{name}")
+        blocks, scales, bias = (take(f"gate_up_proj_{kind}") for kind in ("blocks", "scales", "bias"))
+        for first, part in enumerate(("gate", "up")):
+            mxfp4(w, f"blk.{i}.ffn_{part}_exps.weight", blocks[:, first::2], scales[:, first::2])
+            weights[f"blk.{i}.ffn_{part}_exps.bias"] = bias[:, first::2]
+        mxfp4(w, f"blk.{i}.ffn_down_exps.weight", take("down_proj_blocks"), take("down_proj_scales"))
+        weights[f"blk.{i}.ffn_down_exps.bias"] = take("down_proj_bias")
+
+
 PAIRS = lambda w, c, weights: in_pairs(c, weights)
 PLUS = lambda w, c, weights: plus_one(c, weights)
 SAME = lambda w, c, weights: None
@@ -272,6 +300,7 @@ CONVERTERS = {
     "gemma3": (A.GEMMA3, gemma3),
     "glm4": (A.GLM4, part(lambda c: c["partial_rotary_factor"])),
     "gpt-neox": (A.GPTNEOX, gpt_neox),
+    "gpt-oss": (A.GPT_OSS, gpt_oss),
     "gpt2": (A.GPT2, gpt2),
     "granite": (A.GRANITE, granite),
     "granite.minicpm": (A.MINICPM, minicpm),
@@ -368,7 +397,7 @@ def convert(name):
         assert own, long
         array = np.ascontiguousarray(array, np.float32)
         exact = not (array.view(np.uint32) & 0xFFFF).any()
-        if array.ndim == 1 or not exact or re.search("_norm.weight|position_embd", own):
+        if array.ndim == 1 or not exact or re.search("_norm.weight|position_embd|bias", own):
             w.add_tensor(own, array)
         else:
             w.add_tensor(own, gguf.quants.quantize(array, TYPE.BF16), raw_dtype=TYPE.BF16)
