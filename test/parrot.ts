@@ -132,6 +132,10 @@ export function parrot(
       vectors: texts.map((text) => Float64Array.of(0.6, text.length, 0.8).subarray(0, dimensions)),
       tokens: texts.length,
     }),
+    rank: async ({ documents }) => ({
+      scores: documents.map((text) => text.length / 10),
+      tokens: documents.length,
+    }),
     checkSchema: async () => ({ isUnsatisfiable: false, unenforced: [] }),
   }
   const service: Service = {

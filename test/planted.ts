@@ -266,6 +266,13 @@ export const planted: readonly PlantedFault[] = [
     test: "src/engine/fairness.test.ts",
   },
   {
+    what: "the second of two texts is of the first type",
+    file: "src/chat/embedding.ts",
+    text: "token + this.#model.pairedBy",
+    fault: "token",
+    test: "test/model/embeddings.test.ts",
+  },
+  {
     what: "a window to both sides is a token short",
     file: "src/model/architectures/gemma.ts",
     text: "Math.floor(width / 2) + 1",

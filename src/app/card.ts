@@ -37,11 +37,13 @@ export function cardOf(prepared: PreparedModel, created: number): ModelCard {
   }
 }
 
+const OF_RANKERS = ["rerank"]
 const OF_EMBEDDERS = ["embedding"]
 const OF_ALL = ["completion", "logprobs", ...OF_EMBEDDERS]
 const OF_TALKERS = ["chat", "tools", "json_schema", ...OF_ALL]
 
-function capabilitiesOf({ pooling, texts }: PreparedModel["files"]): readonly string[] {
+function capabilitiesOf({ ranks, pooling, texts }: PreparedModel["files"]): readonly string[] {
+  if (ranks) return OF_RANKERS
   if (pooling) return OF_EMBEDDERS
   return texts.templates.has("default") ? OF_TALKERS : OF_ALL
 }

@@ -76,3 +76,15 @@ export async function embedTexts(
   const { vectors } = await chat.embed(asked, signal)
   return vectors.map((vector) => Array.from(vector))
 }
+
+/** @throws the problem that refuses it */
+export async function rankTexts(
+  { chat }: Service,
+  query: string,
+  documents: readonly string[],
+): Promise<number[]> {
+  const { id, scope } = origin()
+  const asked = { id, scope, query, documents }
+  const { scores } = await chat.rank(asked, new AbortController().signal)
+  return [...scores]
+}

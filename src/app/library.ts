@@ -33,6 +33,8 @@ export interface Model {
   generate(prompt: string, fields?: GenerateFields): Reply
   /** Each text as a row of unit length, in order. */
   embed(texts: readonly string[], fields?: EmbedFields): Promise<number[][]>
+  /** How well each document answers a query, from 0 to 1, of a model that ranks. */
+  rank(query: string, documents: readonly string[]): Promise<number[]>
   /** Answers with a value that satisfies a JSON Schema. @throws when the reply was cut before the value was whole */
   schema<Value>(input: ChatInput, schema: object, fields?: ChatFields): Promise<Value>
   /** Ends what is running and frees what is held. */
@@ -51,7 +53,7 @@ export async function load(model: string, options: LoadOptions = {}): Promise<Mo
       onLost: () => {},
     } as const
     const loading = closing.add(loadModel(prepared, surroundings))
-    const [{ embedTexts, startChat, startText }, { service }] = await Promise.all([
+    const [{ embedTexts, rankTexts, startChat, startText }, { service }] = await Promise.all([
       reading,
       loading.loaded,
     ])
@@ -66,6 +68,7 @@ export async function load(model: string, options: LoadOptions = {}): Promise<Mo
         return valueIn(await chat(input, { ...fields, response_format }).answer())
       },
       embed: (texts, fields = {}) => embedTexts(service, texts, fields),
+      rank: (query, documents) => rankTexts(service, query, documents),
       close: () => closing.close(),
     }
   })

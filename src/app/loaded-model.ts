@@ -227,7 +227,8 @@ function chatOver(
     tokenizer,
     vocabulary: files.config.shapes.vocabulary,
     embedding: {
-      only: files.pooling !== undefined,
+      made: files.ranks ? "to rank" : files.pooling ? "to embed" : "to write",
+      pairedBy: files.config.embedding.isPaired ? files.config.shapes.vocabulary / 2 : 0,
       hidden: files.config.shapes.hidden,
       context: summary.limits.context.value,
       mode: files.pooling?.mode ?? "lasttoken",

@@ -9,7 +9,7 @@ import { withoutDefinition } from "./calls.ts"
 import { type ChatModel, chatModelOf, type ModelTexts } from "./chat-model.ts"
 import { anyTokens, Constraints, constraintOptions } from "./constraint.ts"
 import { ConstraintThreads } from "./constraint-threads.ts"
-import type { Chat, Embeddings, PlainText, SchemaChecks } from "./conversation.ts"
+import type { Chat, Embeddings, PlainText, Rankings, SchemaChecks } from "./conversation.ts"
 import { spelled } from "./detokenizer.ts"
 import { Embedder, type EmbeddingModel } from "./embedding.ts"
 import { foreign } from "./jinja/text.ts"
@@ -31,7 +31,11 @@ export interface ChatOptions extends ModelTexts {
 }
 
 /** The engine ends before it, as sequences need its masks; its tokenizer and its templates end after it. */
-export type OpenChat = Chat & PlainText & Embeddings & SchemaChecks & { close(): Promise<void> }
+export type OpenChat = Chat &
+  PlainText &
+  Embeddings &
+  Rankings &
+  SchemaChecks & { close(): Promise<void> }
 
 export function createChat(options: ChatOptions): OpenChat {
   const parts = openParts(options)
@@ -52,6 +56,10 @@ export function createChat(options: ChatOptions): OpenChat {
       const words = "This model computes no embeddings."
       throw problem("unsupported_value", { problem: words }, request.field)
     },
+    rank: async (request, signal, client = request.scope) => {
+      if (embedder) return embedder.rank(request, { client, signal })
+      throw problem("unsupported_value", { problem: "This model does not rank." }, "query")
+    },
     checkSchema: async (asked, caller = { client: "" }) =>
       constraints.check("name" in asked ? withoutDefinition(asked) : asked, caller),
     tokenize: (text, control, caller) =>
@@ -63,8 +71,12 @@ export function createChat(options: ChatOptions): OpenChat {
 }
 
 function assertWrites(embedding: EmbeddingModel | undefined, field: string): void {
-  if (!embedding?.only) return
-  const words = "This model writes no text; POST /v1/embeddings turns texts into vectors."
+  if (!embedding || embedding.made === "to write") return
+  const does =
+    embedding.made === "to rank"
+      ? "POST /v1/rerank ranks documents by a query"
+      : "POST /v1/embeddings turns texts into vectors"
+  const words = `This model writes no text; ${does}.`
   throw problem("unsupported_value", { problem: words }, field)
 }
 

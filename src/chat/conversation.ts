@@ -53,6 +53,26 @@ export interface Embedded {
   tokens: number
 }
 
+/** What POST /v1/rerank calls. The same room implements it, too. */
+export interface Rankings {
+  /** Admits pairs as `embed` admits texts, and resolves when all of them have been read. */
+  rank(request: RankingRequest, signal: AbortSignal, client?: string): Promise<Ranked>
+}
+
+export interface RankingRequest {
+  id: string
+  query: string
+  documents: readonly string[]
+  scope: string
+}
+
+export interface Ranked {
+  /** How well each document answers the query, from 0 to 1. */
+  scores: readonly number[]
+  /** Of all pairs. */
+  tokens: number
+}
+
 /** What POST /v1/schema/check calls. The same room implements it, too. */
 export interface SchemaChecks {
   /** Whether answers can be held to it, before anything is generated. What it compiles is ready for requests. */

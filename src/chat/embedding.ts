@@ -1,20 +1,22 @@
-// A text as one row of numbers of unit length: its tokens go through the model once, and of the rows that come out those that its
-// folder says become one. Sums are taken in double precision, position by position, so that neither the company nor the chunks of a
-// prompt show in them.
+// A text as one row of numbers of unit length, or two as one number: their tokens go through the model once, and of the rows that
+// come out those that its folder says become one. Sums are taken in double precision, position by position, so that neither the
+// company nor the chunks of a prompt show in them.
 
 import { setMaxListeners } from "node:events"
 import { type GenerationRequest, plainSampling } from "../engine/generation.ts"
 import { problem } from "../errors.ts"
 import type { Asker, ChatEngine } from "./admission.ts"
-import type { Embedded, EmbeddingRequest } from "./conversation.ts"
+import type { Embedded, EmbeddingRequest, Ranked, RankingRequest } from "./conversation.ts"
 import { foreign } from "./jinja/text.ts"
 import { FROM_REQUEST } from "./rendering.ts"
 import type { Tokenizer } from "./tokenizer.ts"
 
 /** How rows become one: see model/pooling.ts. */
 export interface EmbeddingModel {
-  /** It was made for nothing else, and writes no text. */
-  only: boolean
+  /** What it was made for: the last two write no text, and rows of the last are of one number. */
+  made: "to write" | "to embed" | "to rank"
+  /** Tokens of the second of two texts are so much further on in the vocabulary. */
+  pairedBy: number
   /** Numbers in a row. */
   hidden: number
   /** The most tokens of a text. */
@@ -25,8 +27,11 @@ export interface EmbeddingModel {
     columns: number
     weight: Float32Array // [rows, columns]
     bias: Float32Array | undefined // [rows]
+    activation: "none" | "tanh"
   }[]
 }
+
+type Reading = Pick<EmbeddingRequest, "id" | "scope" | "field">
 
 const AT_ONCE = 32 // texts of one request
 
@@ -42,31 +47,67 @@ export class Embedder {
   }
 
   /** @throws the problem that refuses a text, or that its computing failed of */
-  async embed(request: EmbeddingRequest, { client, signal: leaving }: Asker): Promise<Embedded> {
+  async embed(request: EmbeddingRequest, asker: Asker): Promise<Embedded> {
     const { texts, dimensions } = request
-    this.#assertHas(dimensions)
+    this.#assertEmbeds(request)
+    const tokensOf = (index: number, asker: Asker) => this.#tokens(request, index, asker)
+    const { rows, tokens } = await this.#rows(request, texts.length, tokensOf, asker)
+    return { vectors: rows.map((row) => unit(row.subarray(0, dimensions))), tokens }
+  }
+
+  /** @throws the problem that refuses the query or a document, or that its computing failed of */
+  async rank(request: RankingRequest, asker: Asker): Promise<Ranked> {
+    const { query, documents } = request
+    if (this.#model.made !== "to rank") {
+      const words = "This model does not rank; a cross-encoder with one label does."
+      throw problem("unsupported_value", { problem: words }, "query")
+    }
+    const { prefix, between, suffix } = this.#tokenizer
+    const encode = (text: string, asker: Asker) =>
+      this.#tokenizer.encode(foreign(text, FROM_REQUEST), asker)
+    const first = [...prefix, ...(await encode(query, asker)), ...between]
+    const tokensOf = async (index: number, asker: Asker) => {
+      const second = [...(await encode(documents[index]!, asker)), ...suffix]
+      return Int32Array.from([...first, ...second.map((token) => token + this.#model.pairedBy)])
+    }
+    const asked = { ...request, field: "documents" }
+    const { rows, tokens } = await this.#rows(asked, documents.length, tokensOf, asker)
+    return { scores: rows.map(([score]) => 1 / (1 + Math.exp(-score!))), tokens }
+  }
+
+  /** One for each of so many prompts, in order, and how many tokens they had in all. */
+  async #rows(
+    request: Reading,
+    count: number,
+    tokensOf: (index: number, asker: Asker) => Promise<Int32Array>,
+    { client, signal: leaving }: Asker,
+  ): Promise<{ rows: Float64Array[]; tokens: number }> {
     const ending = new AbortController()
     const signal = AbortSignal.any([leaving, ending.signal])
     setMaxListeners(2 * AT_ONCE, signal)
-    const vectors: Float64Array[] = new Array(texts.length)
+    const rows: Float64Array[] = new Array(count)
     let tokens = 0
     let next = 0
     const work = async () => {
-      for (let index = next++; index < texts.length; index = next++) {
-        const prompt = await this.#tokens(request, index, { client, signal })
+      for (let index = next++; index < count; index = next++) {
+        const prompt = await tokensOf(index, { client, signal })
         tokens += prompt.length
-        vectors[index] = await this.#vector(request, prompt, { client, signal })
+        rows[index] = await this.#row(request, prompt, { client, signal })
       }
     }
     try {
-      await Promise.all(Array.from({ length: Math.min(AT_ONCE, texts.length) }, work))
+      await Promise.all(Array.from({ length: Math.min(AT_ONCE, count) }, work))
     } finally {
       ending.abort() // where one text is refused, nobody waits for the others
     }
-    return { vectors, tokens }
+    return { rows, tokens }
   }
 
-  #assertHas(dimensions: number | undefined): void {
+  #assertEmbeds({ field, dimensions }: EmbeddingRequest): void {
+    if (this.#model.made === "to rank") {
+      const words = "This model turns no text into a vector; POST /v1/rerank ranks documents by it."
+      throw problem("unsupported_value", { problem: words }, field)
+    }
     const own = this.#model.dense.at(-1)?.rows ?? this.#model.hidden
     if (dimensions === undefined || dimensions <= own) return
     const words = `dimensions must be at most ${own}, the model's own.`
@@ -93,8 +134,8 @@ export class Embedder {
     return Int32Array.from([...prefix, ...kept, ...suffix])
   }
 
-  async #vector(
-    { id, scope, field, dimensions }: EmbeddingRequest,
+  async #row(
+    { id, scope, field }: Reading,
     prompt: Int32Array,
     { client, signal }: Asker,
   ): Promise<Float64Array> {
@@ -111,7 +152,7 @@ export class Embedder {
     for await (const event of choices[0]!)
       if (event.kind === "end" && event.problem) throw event.problem
     signal.throwIfAborted()
-    return unit(this.#model.dense.reduce(through, pool.pooled()).subarray(0, dimensions))
+    return this.#model.dense.reduce(through, pool.pooled())
   }
 }
 
@@ -152,13 +193,13 @@ class Pool {
 
 function through(
   row: Float64Array,
-  { rows, columns, weight, bias }: EmbeddingModel["dense"][number],
+  { rows, columns, weight, bias, activation }: EmbeddingModel["dense"][number],
 ): Float64Array {
   const out = new Float64Array(rows)
   for (let i = 0; i < rows; i++) {
     let sum = bias?.[i] ?? 0
     for (let j = 0; j < columns; j++) sum += weight[i * columns + j]! * row[j]!
-    out[i] = sum
+    out[i] = activation === "tanh" ? Math.tanh(sum) : sum
   }
   return out
 }

@@ -18,8 +18,8 @@ serve({
   async open(source: TokenizerSource): Promise<Opened> {
     const { vocabulary, files, longest } = readTokenizer(source)
     encoding = await openEncoding(files)
-    const { prefix, suffix } = encoding
-    return { prefix, suffix, vocabulary, longest }
+    const { prefix, suffix, between } = encoding
+    return { prefix, suffix, between, vocabulary, longest }
   },
   async answer(text: Order): Promise<Answer> {
     if (hasLongRun(text.value)) return { refusal: LONG_RUN }

@@ -19,6 +19,7 @@ export interface Opened {
   /** What stands before a text that is no chat. */
   prefix: readonly number[]
   suffix: readonly number[]
+  between: readonly number[]
   vocabulary: Vocabulary
   /** Bytes of text that a token stands for at most; undefined where the file leaves it open. */
   longest: number | undefined

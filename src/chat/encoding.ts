@@ -24,6 +24,8 @@ export interface Encoding {
   /** What stands before a text that is no chat, and behind one that is read for its meaning alone. */
   prefix: readonly number[]
   suffix: readonly number[]
+  /** What stands between two that are read together. */
+  between: readonly number[]
   encode(text: Encodable): Promise<Int32Array<ArrayBuffer>>
 }
 
@@ -46,16 +48,20 @@ export async function openEncoding({ first, later, controls }: EncoderFiles): Pr
 }
 
 /** The tokens that the file puts around a text. */
-async function frameOf(encoder: Encoder): Promise<Pick<Encoding, "prefix" | "suffix">> {
+async function frameOf(encoder: Encoder): Promise<Omit<Encoding, "encode">> {
   const ids = async (text: string, addSpecialTokens: boolean) =>
     (await encoder.encode(text, null, { addSpecialTokens })).getIds()
   const [plain, framed] = [await ids("a", false), await ids("a", true)]
   const extra = framed.length - plain.length
   for (let before = 0; before <= extra; before++) {
-    if (plain.every((id, at) => framed[before + at] === id))
-      return { prefix: framed.slice(0, before), suffix: framed.slice(before + plain.length) }
+    if (plain.every((id, at) => framed[before + at] === id)) {
+      const suffix = framed.slice(before + plain.length)
+      const pair = (await encoder.encode("a", "a", { addSpecialTokens: true })).getIds()
+      const between = pair.slice(before + plain.length, pair.length - suffix.length - plain.length)
+      return { prefix: framed.slice(0, before), suffix, between }
+    }
   }
-  return { prefix: await ids("", true), suffix: [] } // the file changes the text as well
+  return { prefix: await ids("", true), suffix: [], between: [] } // the file changes the text as well
 }
 
 /**

@@ -21,6 +21,8 @@ export interface Tokenizer extends Vocabulary {
   readonly prefix: readonly number[]
   /** What stands behind a text that is read for its meaning alone: an end token, where the file asks for one. */
   readonly suffix: readonly number[]
+  /** What stands between two texts that are read together. */
+  readonly between: readonly number[]
   /** The added token that is spelled so. */
   control(content: string): number | undefined
   /** Ends its thread. */
@@ -38,7 +40,7 @@ export async function openTokenizer(
   limit: number,
   encoder = new Encoder(),
 ): Promise<Tokenizer> {
-  const { prefix, suffix, vocabulary, longest } = await encoder
+  const { prefix, suffix, between, vocabulary, longest } = await encoder
     .open({ json, limit })
     .catch(async (error: unknown) => {
       await encoder.close()
@@ -49,6 +51,7 @@ export async function openTokenizer(
     ...vocabulary,
     prefix,
     suffix,
+    between,
     control: (content) => ids.get(content),
     atLeast: ({ value }) => (longest ? Math.ceil(Buffer.byteLength(value) / longest) : 0),
     encode: (text, caller = NOBODY) =>

@@ -72,6 +72,10 @@ row. Texts are embedded as they are: what a model's card puts before a query is 
 refused, and on Ollama's \`/api/embed\` cut unless \`truncate\` is false. A folder with a \`modules.json\` is served for this alone: it writes
 no text, and need hold no head.
 
+\`POST /v1/rerank\` says how well each of some documents answers a query, as Jina's, vLLM's and llama.cpp's do. It takes a cross-encoder:
+\`BertForSequenceClassification\` or \`XLMRobertaForSequenceClassification\` with one label, whose number becomes one from 0 to 1 (sigmoid).
+Such a model is served for this alone. A pair that is longer than the model reads is refused.
+
 ## Responses
 
 \`POST /v1/responses\` takes a conversation in items and answers in items.

@@ -51,6 +51,8 @@ import {
   OllamaStatus,
   OllamaVersion,
 } from "./apis/ollama/schema.ts"
+import { rerank } from "./apis/rerank/endpoint.ts"
+import { RerankRequest, RerankResponse } from "./apis/rerank/schema.ts"
 import { responsesApi } from "./apis/responses/api.ts"
 import { countInput, deleteResponse, respond, showResponse } from "./apis/responses/endpoint.ts"
 import {
@@ -147,6 +149,15 @@ export const routes: readonly Route[] = [
     answer: EmbeddingsResponse,
     example: { input: ["Hello!", "Good morning!"] },
     handle: embeddings,
+  },
+  {
+    method: "POST",
+    path: "/v1/rerank",
+    summary: "How well documents answer a query.",
+    body: RerankRequest,
+    answer: RerankResponse,
+    example: { query: "Where is the river?", documents: ["It flows to the sea.", "Hello!"] },
+    handle: rerank,
   },
   {
     api: responsesApi,

@@ -1,7 +1,7 @@
 // What the HTTP room is given: options as plain values, and the models that requests can name, each with a service while it is
 // loaded. Nothing here looks inside a model; whatever a client may learn about it is a value that the app hands over.
 
-import type { Chat, Embeddings, PlainText, SchemaChecks } from "../chat/conversation.ts"
+import type { Chat, Embeddings, PlainText, Rankings, SchemaChecks } from "../chat/conversation.ts"
 
 export interface HttpOptions {
   /** The product's own, for /version and /openapi.json. */
@@ -97,7 +97,7 @@ export interface Lease {
 
 /** A loaded model, ready to answer. */
 export interface Service {
-  chat: Chat & PlainText & Embeddings & SchemaChecks
+  chat: Chat & PlainText & Embeddings & Rankings & SchemaChecks
   model: ModelCard
   fingerprint: string // fp_…: of all that decides a text beside its request
   /** What the request leaves open; fields that are absent here are the API's own defaults. */

@@ -68,6 +68,11 @@ export async function compileFolder(
   { format, progress, finish }: CompileFolderOptions,
 ): Promise<void> {
   checkFormat(model, format)
+  if (model.ranks)
+    throw new Folder(model.path).broken(
+      model.configuration,
+      "a model that ranks is not compiled; serve the folder as it was published",
+    )
   await writeAside(output, async (directory) => {
     const folder = new Folder(model.path)
     const isGguf = model.configuration.endsWith(".gguf")

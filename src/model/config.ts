@@ -19,6 +19,8 @@ export interface ModelConfig {
     positions: { skipped: number } | undefined
     /** Of the sum. */
     norm?: NormKind
+    /** The second half of the vocabulary is the first, as its tokens are embedded in the second of two texts. */
+    isPaired?: true
   }
   /** Each layer is given so many columns of each token's own, from a second table. */
   layerInputs?: { width: number; epsilon: number }

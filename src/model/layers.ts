@@ -31,7 +31,7 @@ import { type ModelConfig, widestWindow } from "./config.ts"
 export function decoder(architecture: string, config: ModelConfig): Graph {
   const { shapes, embedding, head, sinks } = config
   const { vocabulary, hidden } = shapes
-  const table = weight("embed", "model.embed_tokens.weight", vocabulary, hidden)
+  const table = embeddingTable(config)
   let x = scaled(embed(table), embedding.factor) // [tokens, hidden]
   if (embedding.positions) x = add(x, embedPositions(config))
   if (embedding.norm) x = normed(x, embedding.norm, named("", "model."), "embed_norm", "embed_norm")
@@ -48,6 +48,14 @@ export function decoder(architecture: string, config: ModelConfig): Graph {
   }
   const graph = { architecture, shapes, window: widestWindow(config), sinks }
   return finish(graph, last, matrix, { bias, shape })
+}
+
+function embeddingTable({ shapes: { vocabulary, hidden }, embedding }: ModelConfig): Weight {
+  if (!embedding.isPaired) return weight("embed", "model.embed_tokens.weight", vocabulary, hidden)
+  const halves = ["tokens", "paired"].map((name) =>
+    weight(name, `model.embed_${name}.weight`, vocabulary / 2, hidden),
+  )
+  return stacked("embed", halves)
 }
 
 function embedPositions({ shapes: { context, hidden } }: ModelConfig): Node {

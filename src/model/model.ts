@@ -24,6 +24,7 @@ import { ggufIn } from "./locate.ts"
 import { MLC, readMlcConfig } from "./mlc-config.ts"
 import { type Packing, readPacking } from "./packed/packing.ts"
 import { type Pooling, readPooling } from "./pooling.ts"
+import { ranks, readRanking } from "./ranking.ts"
 import { type ModelTexts, readMlcTexts, readTexts } from "./texts.ts"
 import { openMlc } from "./weights/mlc.ts"
 import { mlcNames } from "./weights/mlc-names.ts"
@@ -48,6 +49,8 @@ export interface Model {
   texts: ModelTexts
   /** How it embeds a text, which is then all that it was made for; absent: it writes. */
   pooling: Pooling | undefined
+  /** Two texts are pooled to one number: how well the second answers the first. */
+  ranks: boolean
   close(): Promise<void>
 }
 
@@ -60,6 +63,7 @@ export interface OpenOptions {
 export async function openModel(path: string, { verify = true }: OpenOptions = {}): Promise<Model> {
   const { folder, source } = await openSource(resolve(path))
   const { architecture, fields, configuration } = source
+  const isRanker = ranks(fields)
   const pooling = (await readPooling(folder)) ?? usualPooling(source.config)
   const config = pooling ? withoutHead(source.config) : source.config
   return openWhole(async (closing) => {
@@ -85,7 +89,8 @@ export async function openModel(path: string, { verify = true }: OpenOptions = {
       graph,
       weights,
       texts: await source.readTexts(),
-      pooling,
+      pooling: isRanker ? await readRanking(fields, config, weights) : pooling,
+      ranks: isRanker,
       close: () => closing.close(),
     }
   })

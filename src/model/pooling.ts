@@ -7,6 +7,7 @@ import { Fields } from "./fields.ts"
 import { Folder } from "./folder.ts"
 import { convert } from "./weights/convert.ts"
 import { openSafetensors } from "./weights/safetensors.ts"
+import type { Weights } from "./weights/weights.ts"
 
 export interface Pooling {
   /** Which rows: their mean, the first, or the last. */
@@ -15,11 +16,13 @@ export interface Pooling {
   dense: readonly Dense[]
 }
 
+/** activation(weight * row + bias) */
 export interface Dense {
   rows: number
   columns: number
   weight: Float32Array // [rows, columns]
   bias: Float32Array | undefined // [rows]
+  activation: "none" | "tanh"
 }
 
 const MODULES = "modules.json"
@@ -29,6 +32,12 @@ const MODES = {
   pooling_mode_cls_token: "cls",
   pooling_mode_lasttoken: "lasttoken",
 } as const
+
+/** Of torch.nn.modules. */
+const ACTIVATIONS: Readonly<Record<string, Dense["activation"]>> = {
+  Identity: "none",
+  Tanh: "tanh",
+}
 
 /** @returns undefined for a folder that says nothing of it @throws `model_broken` for what cannot be computed */
 export async function readPooling(folder: Folder): Promise<Pooling | undefined> {
@@ -101,19 +110,35 @@ async function readMode(folder: Folder, path: string): Promise<Pooling["mode"]> 
 async function readDense(folder: Folder, path: string): Promise<Dense> {
   const fields = await fieldsOf(folder, path)
   const [columns, rows] = [fields.count("in_features"), fields.count("out_features")]
-  const activation = fields.text("activation_function", "torch.nn.modules.linear.Identity")
-  if (!activation.endsWith(".Identity"))
-    throw folder.broken(`${path}/config.json`, `activation_function ${activation} is not supported`)
+  const name = fields.text("activation_function", "torch.nn.modules.linear.Identity")
+  const activation = ACTIVATIONS[name.split(".").at(-1)!]
+  if (!activation)
+    throw folder.broken(`${path}/config.json`, `activation_function ${name} is not supported`)
   const weights = await openSafetensors(new Folder(join(folder.path, path)))
   try {
-    const floats = async (name: string, height: number, width: number) => {
-      const tensor = weights.tensor(name, height, width)
-      const stored = await tensor.read(0, height)
-      return widen(convert(stored, width, tensor.codec, "f32").values, "f32")
-    }
-    const bias = fields.json.bias === false ? undefined : await floats("linear.bias", rows, 1)
-    return { rows, columns, weight: await floats("linear.weight", rows, columns), bias }
+    const isBiased = fields.json.bias !== false
+    return await readMatrix(weights, "linear", { rows, columns, activation, isBiased })
   } finally {
     await weights.close()
   }
+}
+
+/** A small matrix of the weights, and its bias. */
+export async function readMatrix(
+  weights: Weights,
+  name: string,
+  {
+    rows,
+    columns,
+    activation,
+    isBiased = true,
+  }: Pick<Dense, "rows" | "columns" | "activation"> & { isBiased?: boolean },
+): Promise<Dense> {
+  const floats = async (kind: string, width: number) => {
+    const tensor = weights.tensor(`${name}.${kind}`, rows, width)
+    const stored = await tensor.read(0, rows)
+    return widen(convert(stored, width, tensor.codec, "f32").values, "f32")
+  }
+  const bias = isBiased ? await floats("bias", 1) : undefined
+  return { rows, columns, activation, weight: await floats("weight", columns), bias }
 }

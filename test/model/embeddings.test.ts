@@ -80,10 +80,46 @@ describe.each(models)("%s", (name, context, overrides) => {
   })
 })
 
+describe.each(["bert", "xlm-roberta"])("%s ranks", (name) => {
+  const folder = goldenFolder("ranking", name)
+  const golden = JSON.parse(readFileSync(join(folder, "scores.json"), "utf8"))
+  let model: Model
+  beforeAll(async () => {
+    model = await load(folder, { target: "reference", quantization: "q0f32" })
+  }, 120_000)
+  afterAll(() => model?.close())
+
+  test("as numpy does", async () => {
+    const scores = await model.rank(golden.query, golden.documents)
+    expect(farthest(scores, golden.scores)).toBeLessThan(1e-5)
+    expect(scores).toHaveLength(golden.scores.length)
+  })
+
+  test("and does nothing else", async () => {
+    await expect(model.chat("Hi").text()).rejects.toThrow(/writes no text; POST \/v1\/rerank/)
+    await expect(model.embed(["Hi"])).rejects.toThrow(/no text into a vector/)
+    const long = model.rank(golden.query, ["1 ".repeat(200)])
+    await expect(long).rejects.toMatchObject({
+      code: "context_length_exceeded",
+      param: "documents",
+    })
+  })
+})
+
+test.each([
+  [{ id2label: { 0: "no", 1: "yes" } }, /id2label has 2 labels; a model that ranks has 1/],
+  [{ id2label: undefined }, /has 2 labels/],
+  [{ architectures: ["ModernBertForSequenceClassification"] }, /are known/],
+])("a folder that classifies with %j is refused", async (changes, words) => {
+  const folder = copyOf(goldenFolder("ranking", "bert"))
+  const file = join(folder, "config.json")
+  const config = JSON.parse(readFileSync(file, "utf8"))
+  writeFileSync(file, JSON.stringify({ ...config, ...changes }))
+  await expect(openModel(folder)).rejects.toThrow(words)
+})
+
 test("a folder that embeds need hold no head", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "sinter-headless-"))
-  onTestFinished(() => rmSync(folder, { recursive: true }))
-  cpSync(goldenFolder("embeddings", "qwen3-embedding"), folder, { recursive: true })
+  const folder = copyOf(goldenFolder("embeddings", "qwen3-embedding"))
   const config = JSON.parse(readFileSync(join(folder, "config.json"), "utf8"))
   const untied = { ...config, tie_word_embeddings: false }
   writeFileSync(join(folder, "config.json"), JSON.stringify(untied))
@@ -92,6 +128,13 @@ test("a folder that embeds need hold no head", async () => {
   rmSync(join(folder, "modules.json"))
   await expect(openModel(folder)).rejects.toThrow(/lm_head/)
 })
+
+function copyOf(path: string): string {
+  const folder = mkdtempSync(join(tmpdir(), "sinter-copy-"))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  cpSync(path, folder, { recursive: true })
+  return folder
+}
 
 function farthest(values: readonly number[], others: readonly number[]): number {
   return Math.max(...values.map((value, i) => Math.abs(value - others[i]!)))

@@ -5,7 +5,7 @@ import { join, resolve } from "node:path"
 
 const root = resolve(import.meta.dirname, "../golden")
 
-type Kind = "models" | "embeddings" | "mlc" | "broken" | "gguf"
+type Kind = "models" | "embeddings" | "ranking" | "mlc" | "broken" | "gguf"
 
 export const goldenFolder = (kind: Kind, name: string) => join(root, kind, name)
 

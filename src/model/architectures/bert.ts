@@ -1,10 +1,11 @@
 // BERT and XLM-RoBERTa, which read a text both ways and write none: learned positions, LayerNorms of the sums, an ungated MLP,
-// biases everywhere. Every token is of the first type, whose row is added to the table of tokens. XLM-RoBERTa's positions begin
-// behind the number of its padding token. Sources: modeling_bert.py and modeling_xlm_roberta.py of transformers.
+// biases everywhere. A token's type is a row that is added to the table of tokens: that of the first, and in a model that ranks
+// pairs the table stands there once more with the second's. XLM-RoBERTa's positions begin behind the number of its padding token. Sources: modeling_bert.py and modeling_xlm_roberta.py of transformers.
 
 import { NORMS, withAttention, withBlocks, withMlp } from "../block.ts"
 import { type ModelConfig, readDecoder, seeingBothWays } from "../config.ts"
 import type { Fields } from "../fields.ts"
+import { ranks } from "../ranking.ts"
 import type { Naming, Part } from "../weights/names.ts"
 
 export function readBert(fields: Fields): ModelConfig {
@@ -32,6 +33,7 @@ function readEncoder(fields: Fields, skipped: number): ModelConfig {
   const context = config.shapes.context - skipped
   if (context < 1)
     throw fields.wrong("max_position_embeddings", `leaves no position behind the first ${skipped}`)
+  const isPaired = ranks(fields) && fields.count("type_vocab_size", 2) > 1
   const blocks = withBlocks(config, (block) => ({
     ...withMlp(withAttention(block, { bias: { qkv: true, o: true } }), {
       gated: false,
@@ -41,8 +43,17 @@ function readEncoder(fields: Fields, skipped: number): ModelConfig {
   }))
   return seeingBothWays({
     ...blocks,
-    shapes: { ...config.shapes, context },
-    embedding: { factor: 1, positions: { skipped }, norm: config.norm! },
+    shapes: {
+      ...config.shapes,
+      context,
+      vocabulary: config.shapes.vocabulary * (isPaired ? 2 : 1),
+    },
+    embedding: {
+      factor: 1,
+      positions: { skipped },
+      norm: config.norm!,
+      ...(isPaired ? { isPaired } : {}),
+    },
     norm: undefined,
   })
 }
@@ -50,19 +61,20 @@ function readEncoder(fields: Fields, skipped: number): ModelConfig {
 export function bertNaming({ shapes: { context }, embedding: { positions } }: ModelConfig): Naming {
   const from = positions!.skipped
   const of = from + context
-  const table: Part = {
-    name: "embeddings.position_embeddings",
-    rows: { of, from, run: context, every: of },
-  }
+  const wordsOfType = (row: number): Part => ({
+    name: "embeddings.word_embeddings",
+    plusRow: { tensor: "embeddings.token_type_embeddings", row },
+  })
   return {
     roots: ["", "bert.", "roberta."].map((root) => ({ root, head: "" })),
     layers: "encoder.layer.",
     parts: {
-      embed_tokens: {
-        name: "embeddings.word_embeddings",
-        plusRow: "embeddings.token_type_embeddings",
+      embed_tokens: wordsOfType(0),
+      embed_paired: wordsOfType(1),
+      embed_positions: {
+        name: "embeddings.position_embeddings",
+        rows: { of, from, run: context, every: of },
       },
-      embed_positions: table,
       embed_norm: "embeddings.LayerNorm",
       "self_attn.q_proj": "attention.self.query",
       "self_attn.k_proj": "attention.self.key",

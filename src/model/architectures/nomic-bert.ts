@@ -57,7 +57,7 @@ export function nomicBertNaming({ shapes: { hidden } }: ModelConfig): Naming {
     parts: {
       embed_tokens: {
         name: "embeddings.word_embeddings",
-        plusRow: "embeddings.token_type_embeddings",
+        plusRow: { tensor: "embeddings.token_type_embeddings", row: 0 },
       },
       embed_norm: "emb_ln",
       "self_attn.q_proj": { name: "attn.Wqkv", rows: q },

@@ -24,8 +24,8 @@ export interface Source {
   neighbours?: { headDim: number; turned: number; last?: true }
   /** Added to every value. */
   plus?: number
-  /** The first row of another tensor, which is added to each of its rows. */
-  plusRow?: string
+  /** A row of another tensor, which is added to each of its rows. */
+  plusRow?: { tensor: string; row: number }
   /** It is not stored: this is every value. */
   constant?: number
 }
@@ -174,7 +174,7 @@ export function sourcesOf(naming: Naming, stored: (name: string) => boolean): So
       ...rest,
       ...(kind === "weight" && plus !== undefined ? { plus } : {}),
       ...(kind === "weight" && plusRow !== undefined
-        ? { plusRow: `${place}${plusRow}.weight` }
+        ? { plusRow: { ...plusRow, tensor: `${place}${plusRow.tensor}.weight` } }
         : {}),
       ...(kind === "weight" && transposed ? { transposed } : {}),
     }

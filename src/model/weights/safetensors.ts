@@ -257,11 +257,12 @@ function find(opened: Opened, source: Source, rows: number, columns: number): Te
   return rowsOf(stored, source, columns, addendOf(opened, source, columns))
 }
 
-/** The first row of the tensor that a source adds. */
+/** The row of another tensor that a source adds. */
 function addendOf(opened: Opened, { plusRow }: Source, columns: number): Tensor | undefined {
-  if (plusRow === undefined) return undefined
-  const rows = opened.tensors.get(plusRow)?.shape[0] ?? 1
-  return find(opened, { tensor: plusRow }, rows, columns)
+  if (!plusRow) return undefined
+  const { tensor, row: from } = plusRow
+  const of = opened.tensors.get(tensor)?.shape[0] ?? 1
+  return find(opened, { tensor, rows: { of, from, run: 1, every: of } }, 1, columns)
 }
 
 function constantTensor(value: number, columns: number): Tensor {

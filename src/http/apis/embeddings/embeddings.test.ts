@@ -56,6 +56,27 @@ test("as Ollama's clients ask", async () => {
   expect(old).toEqual({ status: 200, embedding: row(0.6, 4, 0.8) })
 })
 
+test("documents by a query, the best first", async () => {
+  const body = { model: "tiny", query: "a", documents: ["ab", { text: "abcd" }, "abc", "xyz"] }
+  const told = await ask(body, "/v1/rerank")
+  expect(told).toEqual({
+    status: 200,
+    object: "list",
+    model: "tiny",
+    results: [
+      { index: 1, relevance_score: 0.4, document: { text: "abcd" } },
+      { index: 2, relevance_score: 0.3, document: { text: "abc" } },
+      { index: 3, relevance_score: 0.3, document: { text: "xyz" } },
+      { index: 0, relevance_score: 0.2, document: { text: "ab" } },
+    ],
+    usage: { prompt_tokens: 4, total_tokens: 4 },
+  })
+  const best = await ask({ ...body, top_n: 1, return_documents: false }, "/v1/rerank")
+  expect(best.results).toEqual([{ index: 1, relevance_score: 0.4 }])
+  const none = await ask({ ...body, documents: [] }, "/v1/rerank")
+  expect(none).toMatchObject({ status: 400, error: { param: "documents" } })
+})
+
 test("its tokens are counted", async () => {
   const { server, post } = parrot()
   await post({ input: ["a", "b", "c"] }, {}, "/v1/embeddings")
