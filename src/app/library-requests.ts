@@ -29,6 +29,8 @@ export type GenerateFields = Fields<CompletionRequest, "prompt" | "echo">
 export interface EmbedFields {
   /** How many of the first numbers are kept, at unit length again. */
   dimensions?: number
+  /** Which of the prompts of the model's folder stands before each text. */
+  prompt_name?: string
   /** Ends it. */
   signal?: AbortSignal
 }
@@ -68,11 +70,12 @@ export async function startText(
 export async function embedTexts(
   { chat }: Service,
   texts: readonly string[],
-  { dimensions, signal = new AbortController().signal, ...others }: EmbedFields,
+  { dimensions, prompt_name, signal = new AbortController().signal, ...others }: EmbedFields,
 ): Promise<number[][]> {
   checkNames("embed", others, [])
   const { id, scope } = origin()
-  const asked = { id, scope, texts, field: "texts", truncate: false, dimensions }
+  const own = { texts, field: "texts", dimensions, promptName: prompt_name }
+  const asked = { id, scope, truncate: false, ...own }
   const { vectors } = await chat.embed(asked, signal)
   return vectors.map((vector) => Array.from(vector))
 }

@@ -233,6 +233,7 @@ function chatOver(
       context: summary.limits.context.value,
       mode: files.pooling?.mode ?? "lasttoken",
       dense: files.pooling?.dense ?? [],
+      prompts: files.pooling?.prompts ?? {},
     },
     template,
     toolTemplate,

@@ -43,6 +43,8 @@ export interface EmbeddingRequest {
   truncate: boolean
   /** How many of the first numbers are kept, at unit length again; undefined: all. */
   dimensions: number | undefined
+  /** Which of the prompts of the model's folder stands before each text; undefined: none. */
+  promptName?: string | undefined
   scope: string
 }
 

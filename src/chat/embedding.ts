@@ -29,6 +29,8 @@ export interface EmbeddingModel {
     bias: Float32Array | undefined // [rows]
     activation: "none" | "tanh"
   }[]
+  /** By name, what may be put before texts. */
+  prompts: Readonly<Record<string, string>>
 }
 
 type Reading = Pick<EmbeddingRequest, "id" | "scope" | "field">
@@ -114,16 +116,13 @@ export class Embedder {
     throw problem("invalid_value", { problem: words }, "dimensions")
   }
 
-  async #tokens(
-    { texts, field, truncate }: EmbeddingRequest,
-    index: number,
-    asker: Asker,
-  ): Promise<Int32Array> {
+  async #tokens(request: EmbeddingRequest, index: number, asker: Asker): Promise<Int32Array> {
+    const { texts, field, truncate } = request
     const text = texts[index]!
     const { prefix, suffix } = this.#tokenizer
     const own =
       typeof text === "string"
-        ? await this.#tokenizer.encode(foreign(text, FROM_REQUEST), asker)
+        ? await this.#tokenizer.encode(foreign(this.#promptOf(request) + text, FROM_REQUEST), asker)
         : text
     const frame = typeof text === "string" ? prefix.length + suffix.length : 0
     const { context } = this.#model
@@ -132,6 +131,17 @@ export class Embedder {
       throw problem("invalid_value", { problem: `${field} must hold at least one token.` }, field)
     if (frame === 0) return kept
     return Int32Array.from([...prefix, ...kept, ...suffix])
+  }
+
+  #promptOf({ promptName: name, texts }: EmbeddingRequest): string {
+    if (name === undefined) return ""
+    const { prompts } = this.#model
+    if (Object.hasOwn(prompts, name) && typeof texts[0] === "string") return prompts[name]!
+    const names = Object.keys(prompts).join(", ")
+    const words = Object.hasOwn(prompts, name)
+      ? "prompt_name is for texts; put the prompt's own tokens before token ids."
+      : `prompt_name must be ${names ? `one of ${names}` : "left out: this model's folder has no prompts"}.`
+    throw problem("invalid_value", { problem: words }, "prompt_name")
   }
 
   async #row(

@@ -10,9 +10,13 @@ const AT_ONCE = 64 // lines
 
 export async function embed(model: string, options: Values<typeof embedOptions>): Promise<void> {
   const loaded = await load(model, openingOf(options))
-  const dimensions = options["--dimensions"]
+  const { "--dimensions": dimensions, "--prompt": prompt_name } = options
+  const fields = {
+    ...(dimensions === undefined ? {} : { dimensions }),
+    ...(prompt_name === undefined ? {} : { prompt_name }),
+  }
   const print = async (texts: readonly string[]) => {
-    const vectors = await loaded.embed(texts, dimensions === undefined ? {} : { dimensions })
+    const vectors = await loaded.embed(texts, fields)
     const written = vectors.map((vector) => `${JSON.stringify(vector)}\n`).join("")
     await new Promise<void>((resolve) => process.stdout.write(written, () => resolve()))
   }

@@ -376,6 +376,13 @@ export const embedOptions = {
     help: "How many of the first numbers are kept, at unit length again; of use where the model was trained so.",
     read: integer(1),
   },
+  "--prompt": {
+    value: "NAME",
+    absent: undefined,
+    shown: "none",
+    help: "Which of the prompts in the model's config_sentence_transformers.json stands before each text: query, say.",
+    read: text,
+  },
 } as const satisfies Record<string, Option>
 
 const firstTargets = libraryTargets.slice(0, 1)

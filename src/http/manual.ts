@@ -68,7 +68,8 @@ and sound are 400: the model takes text. Arguments of earlier calls may be a map
 
 \`POST /v1/embeddings\` turns texts into rows of unit length. A folder in the form of sentence-transformers (\`modules.json\`) says which of
 a text's rows are taken (their mean, the first, the last) and which matrices they go through; of other models it is the last token's
-row. Texts are embedded as they are: what a model's card puts before a query is the client's to write. A text that is too long is
+row. Texts are embedded as they are, unless \`prompt_name\` names one of the prompts of the model's folder
+(\`config_sentence_transformers.json\`), which then stands before each of them. A text that is too long is
 refused, and on Ollama's \`/api/embed\` cut unless \`truncate\` is false. A folder with a \`modules.json\` is served for this alone: it writes
 no text, and need hold no head.
 

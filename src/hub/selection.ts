@@ -24,7 +24,8 @@ const TEXTS = [
 const TOKENIZER_MODEL = ["tokenizer.model", "added_tokens.json"]
 /** What a model that embeds says of it: modules, in folders of their own. */
 const MODULES = "modules.json"
-const POOLING = /^(modules\.json|\d+_(Pooling|Dense)\/config\.json|\d+_Dense\/model\.safetensors)$/
+const POOLING =
+  /^(modules\.json|config_sentence_transformers\.json|\d+_(Pooling|Dense)\/config\.json|\d+_Dense\/model\.safetensors)$/
 const MLC = "mlc-chat-config.json"
 const MLC_TABLES = ["tensor-cache.json", "ndarray-cache.json"]
 /** Where a compiled folder says what it was made from. */

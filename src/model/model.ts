@@ -98,7 +98,7 @@ export async function openModel(path: string, { verify = true }: OpenOptions = {
 
 /** Of a model that sees both ways, and so writes nothing, where its folder says nothing of it. */
 function usualPooling(config: ModelConfig): Pooling | undefined {
-  return seesBothWays(config) ? { mode: "cls", dense: [] } : undefined
+  return seesBothWays(config) ? { mode: "cls", dense: [], prompts: {} } : undefined
 }
 
 /** A program has one all the same, whose logits nobody reads: the folder may hold none. */

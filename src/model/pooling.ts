@@ -14,6 +14,8 @@ export interface Pooling {
   mode: "mean" | "cls" | "lasttoken"
   /** Matrices that the pooled row goes through, one after the other. */
   dense: readonly Dense[]
+  /** By name, what is put before a text that is read for a purpose. */
+  prompts: Readonly<Record<string, string>>
 }
 
 /** activation(weight * row + bias) */
@@ -26,6 +28,7 @@ export interface Dense {
 }
 
 const MODULES = "modules.json"
+const PROMPTS = "config_sentence_transformers.json"
 
 const MODES = {
   pooling_mode_mean_tokens: "mean",
@@ -44,16 +47,30 @@ export async function readPooling(folder: Folder): Promise<Pooling | undefined> 
   if (!(await folder.has(MODULES))) return undefined
   const modules = await modulesOf(folder)
   let mode: Pooling["mode"] | undefined
+  let isPromptPooled = true
   const dense: Dense[] = []
   for (const { type, path } of modules) {
     const kind = type.split(".").at(-1)
-    if (kind === "Pooling") mode = await readMode(folder, path)
-    else if (kind === "Dense") dense.push(await readDense(folder, path))
+    if (kind === "Pooling") {
+      const fields = await fieldsOf(folder, path)
+      mode = readMode(folder, path, fields)
+      isPromptPooled = fields.flag("include_prompt", true)
+    } else if (kind === "Dense") dense.push(await readDense(folder, path))
     else if (kind !== "Transformer" && kind !== "Normalize")
       throw folder.broken(MODULES, `the module ${type} is not supported`)
   }
   if (mode === undefined) throw folder.broken(MODULES, "no module pools")
-  return { mode, dense }
+  // A prompt whose own rows are left out is not known.
+  return { mode, dense, prompts: isPromptPooled ? await readPrompts(folder) : {} }
+}
+
+async function readPrompts(folder: Folder): Promise<Pooling["prompts"]> {
+  const json = (await folder.jsonIfThere(PROMPTS)) ?? {}
+  const prompts = new Fields(json, (what) => folder.broken(PROMPTS, what)).object("prompts")
+  const entries = Object.entries(prompts?.json ?? {})
+  return Object.fromEntries(
+    entries.filter((entry): entry is [string, string] => typeof entry[1] === "string"),
+  )
 }
 
 /** Files of a folder that say it, as far as they are there. */
@@ -66,7 +83,7 @@ export async function poolingFiles(folder: Folder): Promise<string[]> {
       ? [`${path}/config.json`, `${path}/model.safetensors`]
       : [`${path}/config.json`]
   })
-  return [MODULES, ...files]
+  return [MODULES, PROMPTS, ...files]
 }
 
 async function modulesOf(folder: Folder): Promise<{ type: string; path: string }[]> {
@@ -92,8 +109,7 @@ async function fieldsOf(folder: Folder, path: string): Promise<Fields> {
   return new Fields(await folder.json(file), (what) => folder.broken(file, what))
 }
 
-async function readMode(folder: Folder, path: string): Promise<Pooling["mode"]> {
-  const fields = await fieldsOf(folder, path)
+function readMode(folder: Folder, path: string, fields: Fields): Pooling["mode"] {
   const chosen = Object.keys(fields.json).filter(
     (name) => name.startsWith("pooling_mode_") && fields.json[name] === true,
   )

@@ -37,6 +37,7 @@ export async function readRanking(
   const size = { rows: hidden, columns: hidden }
   return {
     mode: "cls",
+    prompts: {},
     dense: [
       await readMatrix(weights, dense, { ...size, activation: "tanh" }),
       await readMatrix(weights, out, { ...size, rows: 1, activation: "none" }),

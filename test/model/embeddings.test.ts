@@ -1,6 +1,6 @@
 // Models that embed, beside what independent programs computed of ten texts each.
 
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest"
@@ -23,6 +23,10 @@ describe.each(models)("%s", (name, context, overrides) => {
   const { texts }: { texts: string[] } = JSON.parse(
     readFileSync(join(folder, "embeddings.json"), "utf8"),
   )
+  const named = join(folder, "config_sentence_transformers.json")
+  const { prompts }: { prompts: Record<string, string> } = existsSync(named)
+    ? JSON.parse(readFileSync(named, "utf8"))
+    : { prompts: {} }
   const tensors = readTensors(join(folder, "embeddings.safetensors"))
   const expected = texts.map((_, i) => Array.from(new Float32Array(tensors(`embedding.${i}`))))
 
@@ -48,6 +52,16 @@ describe.each(models)("%s", (name, context, overrides) => {
     test("was made for nothing else", async () => {
       const asked = [model.chat("Hi"), model.generate("Hi")]
       for (const reply of asked) await expect(reply.text()).rejects.toThrow(/writes no text/)
+    })
+
+    test("puts a prompt of its folder before a text where it is named", async () => {
+      for (const [prompt_name, prompt] of Object.entries(prompts))
+        expect(await model.embed(["Hi"], { prompt_name })).toEqual(
+          await model.embed([`${prompt}Hi`]),
+        )
+      const names = Object.keys(prompts).join(", ")
+      const words = names ? `prompt_name must be one of ${names}` : "must be left out"
+      await expect(model.embed(["Hi"], { prompt_name: "poem" })).rejects.toThrow(words)
     })
 
     test("refuses what is longer than it reads", async () => {

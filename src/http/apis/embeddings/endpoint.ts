@@ -18,7 +18,8 @@ export async function embeddings(exchange: Exchange): Promise<Answer> {
   reportIgnored(exchange, EmbeddingsRequest)
   const texts = await inTurns(readingPrompts(body.input, service.model, "input", MAX_TEXTS))
   const dimensions = body.dimensions ?? undefined
-  const asked = { texts, field: "input", truncate: false, dimensions }
+  const promptName = body.prompt_name ?? undefined
+  const asked = { texts, field: "input", truncate: false, dimensions, promptName }
   const { vectors, tokens } = await embedded(exchange, service, asked)
   const write = body.encoding_format === "base64" ? base64 : floats
   const name = body.model ?? null

@@ -19,6 +19,11 @@ export const EmbeddingsRequest = Type.Object(
       Type.Integer({ minimum: 1 }),
       "How many of the first numbers are kept, at unit length again; of use where the model was trained so.",
     ),
+    prompt_name: optional(
+      text,
+      "Which of the prompts in the model's config_sentence_transformers.json stands before each text.",
+      "none",
+    ),
     user: optional(text, "Not used."),
   },
   { title: "EmbeddingsRequest" },
