@@ -176,6 +176,7 @@ const FORMATS = Object.keys(formats) as FormatName[]
 
 // How a call opens in free text.
 const OPENINGS: Record<FormatName, string> = {
+  gemma4: "Well: <|tool_call>",
   harmony: "Well:<|channel|>commentary to=functions.",
   qwen3_coder: "Well: <tool_call>",
   glm45: "Well: <tool_call>",

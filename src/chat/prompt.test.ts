@@ -6,7 +6,7 @@ import type { ChatMessage, ChatRequest } from "./conversation.ts"
 import { formats } from "./formats/formats.ts"
 import { TemplateError } from "./jinja/meter.ts"
 import { preparePrompt } from "./prompt.ts"
-import { thinkingIn } from "./reasoning.ts"
+import { markersOf, marksOf, thinkingIn } from "./reasoning.ts"
 import { RenderThread } from "./render-thread.ts"
 import { openRenderer } from "./rendering.ts"
 import { openTemplate } from "./template.ts"
@@ -136,6 +136,13 @@ describe("thinking", () => {
     const of = (content: string) => thinking(CHATML, [user, { role: "assistant", content }])
     expect(await of("<think>\nso")).toBe("inside")
     expect(await of("<think>so</think>4")).toBe("over")
+  })
+
+  test("is over where the template wrote an empty thought, and marked by two tokens", async () => {
+    const gemma = `${CHATML}<|channel>thought\n<channel|>`
+    const markers = markersOf(openTemplate(gemma, "chat_template.jinja", plain), tokenizer)!
+    expect(marksOf(markers)).toEqual(["<|channel>", "<channel|>"])
+    expect(thinkingIn((await prepare(gemma, [user])).begun, markers)).toBe("over")
   })
 
   test("is ahead of a first message in channels, and over in an answer that goes on", async () => {

@@ -12,6 +12,7 @@ const KNOWN: readonly Markers[] = [
   { open: "<think>", close: "</think>" },
   { open: "[THINK]", close: "[/THINK]" },
   { open: "<seed:think>", close: "</seed:think>" },
+  { open: "<|channel>thought\n", close: "<channel|>", marks: ["<|channel>", "<channel|>"] },
 ]
 
 /** Special tokens that show, where thinking is looked for. */

@@ -213,6 +213,29 @@ const cases: [FormatName, string, string, Partial<Read>][] = [
     { calls: [{ ...now, arguments: '{"n": -5}' }] },
   ],
   [
+    "gemma4",
+    "text, a call with all kinds of values, and one without",
+    `Let me see. <|tool_call>call:get_weather{place:<|"|>Köln 🙂 "x" <tool_call|> <|<|"|>, "n":[-5,{a:<|"|><|"|>}],<|"|>m<|"|>:true}<tool_call|><|tool_call>call:now{}<tool_call|>`,
+    {
+      text: "Let me see.",
+      calls: [
+        {
+          ...weather,
+          arguments:
+            '{"place": "Köln 🙂 \\"x\\" <tool_call|> <|", "n": [-5, {"a": ""}], "m": true}',
+        },
+        now,
+      ],
+    },
+  ],
+  [
+    "gemma4",
+    "a text without its end",
+    `<|tool_call>call:get_weather{place:<|"|>x<|"`,
+    { calls: [{ ...weather, arguments: '{"place": "x', ended: false }], broken: true },
+  ],
+  ["gemma4", "no call", "<|tool_call>now()", { text: "<|tool_call>now()", broken: true }],
+  [
     "harmony",
     "text and a call",
     `Let me see.<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>${weather.arguments}`,
@@ -271,6 +294,7 @@ const NAMED: [FormatName, string][] = [
   ["llama3", `<|python_tag|>NAME.call(a=1)`],
   ["harmony", `<|channel|>commentary to=functions.NAME <|constrain|>json<|message|>{"a": 1}`],
   ["harmony", ` to=functions.NAME<|channel|>commentary json<|message|>{"a": 1}`],
+  ["gemma4", `<|tool_call>call:NAME{a:1}<tool_call|>`],
   ["qwen3_coder", `<tool_call><function=NAME><parameter=a>1</parameter></function></tool_call>`],
   ["glm45", `<tool_call>NAME<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>`],
   ["expressions", `[NAME(a=1)]`],
@@ -305,6 +329,7 @@ test.each([
   ["<tool_call>{function-name}\n<arg_key>{arg-key-1}</arg_key>\n<arg_value>", "glm45"],
   ['<tool_call>\n{"name": <function-name>, "arguments": <args-json-object>}', "hermes"],
   ["+ tool_call.name + '<|channel|>commentary ' }}", "harmony"],
+  ["{{- '<|tool_call>call:' + function['name'] + '{' -}}", "gemma4"],
   ["[TOOL_CALLS]name[ARGS]{}", "mistral_args"],
   ["[TOOL_CALLS] [", "mistral"],
   ["{{- '<|python_tag|>' }}", "llama3"],

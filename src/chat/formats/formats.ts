@@ -5,6 +5,7 @@ import { channels } from "../channels.ts"
 import type { Template } from "../template.ts"
 import type { CallGrammar, CallText } from "./call-grammar.ts"
 import * as families from "./families.ts"
+import { gemma4 } from "./gemma4.ts"
 import { harmony } from "./harmony.ts"
 import { type CallPiece, Input, type Reading, type Tools } from "./input.ts"
 import { heads, markedJson } from "./marked-json.ts"
@@ -31,6 +32,10 @@ export const formats = {
     marks: channels.marks!,
     shownBy: /<\|channel\|>/,
     ...harmony,
+  },
+  gemma4: {
+    shownBy: /<\|tool_call>/,
+    ...gemma4,
   },
   qwen3_coder: {
     marks: [...TOOL_CALL],

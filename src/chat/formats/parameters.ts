@@ -47,7 +47,7 @@ function parameters(spelling: Spelling, read: (input: Input, tools: Tools) => Re
 }
 
 /** Whether a value stands there as it is. */
-function isText(schema: unknown): boolean {
+export function isText(schema: unknown): boolean {
   return (schema as { type?: unknown } | undefined)?.type === "string"
 }
 
@@ -151,7 +151,7 @@ function* tag(input: Input): Reading<string> {
 const MAX_NAME = 200
 
 /** Reads up to one of some characters, which is still to come. */
-function* upTo(input: Input, end: RegExp): Reading<string> {
+export function* upTo(input: Input, end: RegExp): Reading<string> {
   for (let found = ""; ; found += yield* input.take()) {
     const next = yield* input.peek()
     if (next === "" || found.length > MAX_NAME) throw new NotACall()
@@ -185,16 +185,16 @@ class Values {
     const schema = Object.hasOwn(this.#properties, key) ? this.#properties[key] : undefined
     if (isText(schema)) {
       this.#input.argue('"')
-      yield* readUntil(this.#input, end, (piece) =>
-        this.#input.argue(JSON.stringify(piece).slice(1, -1)),
-      )
+      const say = (piece: string) => this.#input.argue(JSON.stringify(piece).slice(1, -1))
+      yield* readUntil(this.#input, end, say, "\n")
       this.#input.argue('"')
       return
     }
     let text = ""
-    yield* readUntil(this.#input, end, (piece) => {
+    const keep = (piece: string) => {
       text += piece
-    })
+    }
+    yield* readUntil(this.#input, end, keep, "\n")
     this.#input.argue(isJson(text) ? text.trim() : JSON.stringify(text))
   }
 
@@ -204,17 +204,23 @@ class Values {
   }
 }
 
-/** Hands on what stands before a mark as soon as it cannot belong to the mark. */
-function* readUntil(input: Input, end: string, sink: (piece: string) => void): Reading<void> {
+/** Hands on what stands before a mark as soon as it cannot belong to the mark, or be what may stand before that. */
+export function* readUntil(
+  input: Input,
+  end: string,
+  sink: (piece: string) => void,
+  before = "",
+): Reading<void> {
   for (let held = ""; ; ) {
     const next = yield* input.take()
     if (next === "") throw new NotACall()
     held += next
     if (held.endsWith(end)) {
-      sink(held.slice(0, -end.length).replace(/\n$/, ""))
+      const text = held.slice(0, -end.length)
+      sink(before !== "" && text.endsWith(before) ? text.slice(0, -before.length) : text)
       return
     }
-    const begun = Math.max(overlap(held, end), overlap(held, `\n${end}`))
+    const begun = Math.max(overlap(held, end), overlap(held, before + end))
     const isHalf = begun === 0 && /[\ud800-\udbff]$/.test(next) // of a character
     const ready = held.length - (isHalf ? 1 : begun)
     if (ready > 0) sink(held.slice(0, ready))

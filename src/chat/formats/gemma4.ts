@@ -1,0 +1,144 @@
+// Gemma 4's calls: names of arguments without quotes, texts between marks of their own instead, all else as JSON has it.
+// https://ai.google.dev/gemma/docs/core/prompt-formatting-gemma4
+//
+//     <|tool_call>call:NAME{place:<|"|>Köln<|"|>,days:[1,2]}<tool_call|>
+
+import { choice, list, literal, type Part, sequence, text } from "../../grammar/grammar.ts"
+import type { CallableTool, CallGrammar, CallText, ToolMember } from "./call-grammar.ts"
+import { type Input, NotACall, type Reading, type Tools } from "./input.ts"
+import { readValue } from "./json.ts"
+import { isText, readUntil, upTo } from "./parameters.ts"
+
+const OPEN = "<|tool_call>"
+const CALL = "call:"
+const CLOSE = "<tool_call|>"
+const QUOTE = '<|"|>'
+
+export const gemma4 = {
+  marks: [OPEN, CLOSE, QUOTE],
+  family,
+  grammar: {
+    calls: (tools, most) => list(sequence(literal(OPEN), rests(tools)), literal(""), 1, most),
+    // biome-ignore lint/suspicious/noThenProperty: nobody awaits a trigger
+    text: (tools, most) => text([{ open: OPEN, then: rests(tools) }], most > 1),
+  } satisfies CallGrammar,
+  written: (calls: readonly CallText[]) => calls.map(written).join(""),
+}
+
+// ---- what a model may write ----
+
+function rests(tools: readonly CallableTool[]): Part {
+  return choice(
+    ...tools.map((tool) =>
+      sequence(literal(`${CALL}${tool.name}{`), membersPart(tool.members()), literal(`}${CLOSE}`)),
+    ),
+  )
+}
+
+/** Those that are required and any of the others, in order, with a comma between any two. */
+function membersPart(members: readonly ToolMember[]): Part {
+  const end = { first: literal(""), further: literal("") }
+  return members.reduceRight(({ first, further }, member) => {
+    const own = sequence(memberPart(member), further)
+    const next = sequence(literal(","), own)
+    return member.required
+      ? { first: own, further: next }
+      : { first: choice(first, own), further: choice(further, next) }
+  }, end).first
+}
+
+function memberPart({ name, schema, json, plain }: ToolMember): Part {
+  const value = isText(schema) ? sequence(literal(QUOTE), plain(QUOTE)) : json
+  return sequence(literal(`${name}:`), value)
+}
+
+function written({ name, arguments: json }: CallText): string {
+  const members = Object.entries(JSON.parse(json) as object).map(([key, value]) => {
+    const text = typeof value === "string" ? QUOTE + value + QUOTE : JSON.stringify(value)
+    return `${key}:${text}`
+  })
+  return `${OPEN}${CALL}${name}{${members.join(",")}}${CLOSE}`
+}
+
+// ---- what is read ----
+
+function* family(input: Input, tools: Tools): Reading<void> {
+  while (yield* input.textUntil(OPEN)) {
+    if (!(yield* input.attempt(true, readCall(input, tools)))) return yield* input.restIsText()
+  }
+}
+
+function* readCall(input: Input, tools: Tools): Reading<void> {
+  yield* input.blanks()
+  yield* input.expect(CALL)
+  const name = yield* upTo(input, /\{/)
+  if (!tools.has(name)) throw new NotACall()
+  input.announce(name)
+  yield* readMembers(input)
+  input.settle("end")
+  yield* input.blanks()
+  if ((yield* input.peek()) !== "") yield* input.expect(CLOSE)
+  yield* input.blanks()
+  input.settle("nothing")
+}
+
+/** A value, handed on as JSON. */
+function* readAny(input: Input): Reading<void> {
+  const next = yield* input.peek()
+  if (next === "<") yield* readQuoted(input)
+  else if (next === "{") yield* readMembers(input)
+  else if (next === "[") yield* readItems(input)
+  else yield* readValue(input, (character) => input.argue(character))
+}
+
+function* readMembers(input: Input): Reading<void> {
+  const seen = new Set<string>()
+  yield* readGroup(input, "{", "}", function* () {
+    const key = keyOf(yield* upTo(input, /:/))
+    if (seen.has(key)) throw new NotACall()
+    yield* input.expect(":")
+    input.argue(`${JSON.stringify(key)}: `)
+    seen.add(key)
+    yield* input.blanks()
+    yield* readAny(input)
+  })
+}
+
+function* readItems(input: Input): Reading<void> {
+  yield* readGroup(input, "[", "]", () => readAny(input))
+}
+
+function* readGroup(
+  input: Input,
+  open: string,
+  close: string,
+  readOne: () => Reading<void>,
+): Reading<void> {
+  yield* input.expect(open)
+  input.argue(open)
+  yield* input.blanks()
+  for (let count = 0; (yield* input.peek()) !== close; count++) {
+    if (count > 0) {
+      yield* input.expect(",")
+      input.argue(", ")
+      yield* input.blanks()
+    }
+    yield* readOne()
+    yield* input.blanks()
+  }
+  yield* input.expect(close)
+  input.argue(close)
+}
+
+function* readQuoted(input: Input): Reading<void> {
+  yield* input.expect(QUOTE)
+  input.argue('"')
+  yield* readUntil(input, QUOTE, (piece) => input.argue(JSON.stringify(piece).slice(1, -1)))
+  input.argue('"')
+}
+
+/** Some quote names all the same, in either way. */
+function keyOf(written: string): string {
+  const [, quoted, plain] = /^(?:<\|"\|>(.*)<\|"\|>|"(.*)")$/s.exec(written) ?? []
+  return quoted ?? plain ?? written
+}
