@@ -12,5 +12,9 @@ const run = (program, options) =>
 if (!canBuild() && PACKING.includes(process.env.npm_command)) {
   run("npm", ["ci", "--include=dev", "--ignore-scripts"])
 }
-if (canBuild()) run(process.execPath, ["scripts/build.js"])
-else console.error("build/ is not made: the development packages are not installed.")
+if (canBuild()) {
+  run(process.execPath, ["scripts/build.js"])
+  // From git nobody is helped: where they could be built they are not needed.
+  if (PACKING.includes(process.env.npm_command))
+    run(process.execPath, ["--import", "tsx", "scripts/generic.ts"])
+} else console.error("build/ is not made: the development packages are not installed.")

@@ -28,7 +28,8 @@ const inPackage = (...path: string[]) => join(empty, "node_modules/sinter", ...p
 
 /** npm in `cwd`; what it says on stderr is returned with what it prints. */
 function npm(cwd: string, ...args: string[]): string {
-  const { status, stdout, stderr } = spawnSync("npm", args, { cwd, encoding: "utf8" })
+  const env = { ...process.env, GENERIC_LEVELS: "" }
+  const { status, stdout, stderr } = spawnSync("npm", args, { cwd, env, encoding: "utf8" })
   if (status !== 0) throw new Error(`npm ${args.join(" ")} ended with ${status}: ${stderr}`)
   return stdout + stderr
 }
@@ -49,6 +50,7 @@ beforeAll(() => {
     if (file) cpSync(join(root, file), join(clone, file))
   }
   // Nothing is installed or built in the clone: packing sees to that.
+  // Without generic libraries, which take minutes: generic.test.ts has one.
   npm(clone, "pack", "--silent", "--prefer-offline", "--pack-destination", folder)
   const tarball = readdirSync(folder).find((name) => name.endsWith(".tgz"))!
   newFolder(empty)

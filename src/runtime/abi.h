@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SINTER_ABI 6
+#define SINTER_ABI 7
 
 enum sinter_code {
   SINTER_OK = 0,
@@ -94,9 +94,9 @@ SINTER_EXPORT sinter_host *sinter_host_open(int32_t threads);
 SINTER_EXPORT void sinter_host_close(sinter_host *);
 
 // Allocates everything the model will ever use, for these limits and no more.
-// `blocks`: KV blocks of each group.
+// `blocks`: KV blocks of each group. `tape`: the plan, for a generic library; others have theirs compiled in and look at none.
 SINTER_EXPORT int32_t sinter_open(sinter_host *, const sinter_limits *, const int32_t *blocks,
-                                  sinter_model **out);
+                                  const double *tape, sinter_model **out);
 
 // Rows `row` .. `row + rows - 1` of the manifest's parameter number `parameter`, as stored: floats, or words of codes with
 // their scales. They are laid out for the kernels on the way in.

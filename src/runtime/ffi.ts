@@ -16,11 +16,15 @@ export type Pointer = bigint
 export interface NativeLibrary {
   hostOpen(threads: number): Pointer
   hostClose(host: Pointer): Promise<void>
-  /** @param blocks of each KV group */
+  /**
+   * @param blocks of each KV group
+   * @param tape the plan, of a generic library
+   */
   open(
     host: Pointer,
     limits: Int32Array,
     blocks: Int32Array,
+    tape: Float64Array | null,
   ): Promise<{ code: number; model: Pointer }>
   load(
     model: Pointer,
@@ -44,7 +48,7 @@ export function loadNative(path: string): NativeLibrary {
   const hostOpen = library.func("void *sinter_host_open(int32_t threads)")
   const hostClose = library.func("void sinter_host_close(void *host)")
   const open = library.func(
-    "int32_t sinter_open(void *host, void *limits, void *blocks, void *out)",
+    "int32_t sinter_open(void *host, void *limits, void *blocks, void *tape, void *out)",
   )
   const load = library.func(
     "int32_t sinter_load(void *model, int32_t parameter, int64_t row, int64_t rows, void *values, void *scales)",
@@ -62,9 +66,9 @@ export function loadNative(path: string): NativeLibrary {
     async hostClose(host) {
       await call(hostClose, host)
     },
-    async open(host, limits, blocks) {
+    async open(host, limits, blocks, tape) {
       const out = new BigUint64Array(1)
-      const code = await call(open, host, limits, blocks, out)
+      const code = await call(open, host, limits, blocks, tape, out)
       return { code, model: out[0]! }
     },
     load: (model, parameter, row, rows, values, scales) =>

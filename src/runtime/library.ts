@@ -179,8 +179,9 @@ export async function openLibrary(
   }
   const processor = await processors.borrow(0, () => openProcessor(native, threads))
   const { blocks, tokens, sequences, rows } = limits
+  const tape = manifest.tape ? Float64Array.from(manifest.tape) : null
   const sizes = Int32Array.of(tokens, sequences, rows)
-  const opened = await native.open(processor.device.host, sizes, Int32Array.from(blocks))
+  const opened = await native.open(processor.device.host, sizes, Int32Array.from(blocks), tape)
   if (opened.code !== Code.ok) {
     await processor.giveBack()
     throw problem("memory_refused", {

@@ -12,7 +12,7 @@ import {
 import { absentOr, count, isTrue, listOf, number, oneOf, positive, record, text } from "./shape.ts"
 
 /** The version of the contract between host and program; raised whenever either side changes its meaning. */
-export const ABI = 6
+export const ABI = 7
 
 /** What keys and values may be kept in; q8: codes of 8 bits under a float for each head. */
 export const kvTypes = ["f32", "f16", "bf16", "q8"] as const
@@ -38,6 +38,8 @@ export interface Manifest {
   /** What a library was built for, in the names of its target: of the cpu's, features of processors. */
   features: readonly string[]
   parameters: readonly Parameter[]
+  /** The plan as a generic library reads it (compiler/targets/cpu/tape.ts); absent: it is compiled in. */
+  tape?: readonly number[]
   /** In a library's file: who built it and with what, for whoever wants to build it again. */
   built?: Built
 }
@@ -162,6 +164,7 @@ export const manifestShape = record<Manifest>({
     fixed: number,
   }),
   features: listOf(text),
+  tape: absentOr(listOf(number)),
   built: absentOr(
     record<Built>({
       sinter: text,

@@ -38,7 +38,7 @@ int main(int count, char **values) {
   for (int i = 0; i < KV_STORAGES; i++) blocks[i] = atoi(values[1]) + i;
   sinter_host host = {.threads = atoi(values[5]), .allocate = allocate, .release = release};
   sinter_model *m;
-  if (sinter_open(&host, &limits, blocks, &m)) return 1;
+  if (sinter_open(&host, &limits, blocks, NULL, &m)) return 1;
   say("weights", allocated[0]), say("work", allocated[1]);
   for (int i = 0; i < KV_STORAGES; i++) {
     if (m->kv[i] != memories[2 + i]) return 1;

@@ -1,7 +1,7 @@
 // From a plan to a program. Which target is taken follows from what was asked for, what the model folder brings and what this
 // machine can build:
 //
-//   --model-lib  >  lib/ of the model folder  >  the shelf, else a C compiler  >  the interpreter, for small models
+//   --model-lib  >  lib/ of the model folder  >  the shelf, else a C compiler  >  the generic library  >  the interpreter, for small models
 //
 // A library is code, and a model folder may come from anywhere: one in lib/ is opened only when this machine built it, as the
 // copy that lies on the shelf under the hash of its bytes shows, or when libraries are trusted by option.

@@ -17,7 +17,7 @@ export async function prepareBuilt(
   const shelf = openShelf()
   const library = await kind.prepare(plan, shelf)
   const { manifest, name } = library
-  const origin = shelf.find(name) ?? `built now by ${library.builder}`
+  const origin = library.origin ?? shelf.find(name) ?? `built now by ${library.builder}`
   return prepared(manifest, origin, async (limits, signal) => {
     const { path, kept } = await shelf.get(name, () => library.build(signal), signal)
     if (!kept) log?.warn(`The library is built at every start: ${shelf.folder} cannot hold it.`)

@@ -72,6 +72,8 @@ export interface Build {
   name: string
   /** What builds it, for people. */
   builder: string
+  /** Where its program comes from, for people, whether or not it is on the shelf; absent: the shelf, or the builder. */
+  origin?: string
   sources: readonly Source[]
   /** Seconds. The bytes of the library file, manifest included. */
   build(signal?: AbortSignal): Promise<Buffer>

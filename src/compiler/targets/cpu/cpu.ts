@@ -1,12 +1,13 @@
 // The target cpu: a plan becomes a shared library built by this machine's C compiler for exactly this processor, or, as
-// cpu:baseline, for any processor of its architecture. The library carries its manifest and can be shipped alone.
+// cpu:baseline, for any processor of its architecture. Where there is no compiler it is the generic library with the plan as
+// a tape behind it, as long as the package brings one. The library carries its manifest and can be shipped alone.
 
 import { createHash } from "node:crypto"
 import { readFileSync } from "node:fs"
 import { readdir } from "node:fs/promises"
 import { join } from "node:path"
 import { processorFeatures } from "../../../runtime/features.ts"
-import { seal } from "../../../runtime/library.ts"
+import { libraryHash, seal } from "../../../runtime/library.ts"
 import type { Manifest } from "../../../runtime/manifest.ts"
 import { openShelf, type Shelf, shelfKey } from "../../../runtime/shelf.ts"
 import { version } from "../../../version.ts"
@@ -14,15 +15,17 @@ import { manifestOf } from "../../compile.ts"
 import type { Plan } from "../../plan.ts"
 import type { Build, Lack } from "../target.ts"
 import { emit } from "./emit.ts"
+import { genericCode } from "./generic.ts"
 import { kvOf, layoutOf, programBytes } from "./layout.ts"
 import { type Level, usableLevels } from "./levels.ts"
+import { tapeOf } from "./tape.ts"
 import {
   build,
   type Compiler,
   findCompiler,
   flagsOf,
   kernels,
-  linking,
+  linkingFor,
   requireCompiler,
   runtime,
   supports,
@@ -32,19 +35,21 @@ export type CpuTarget = "cpu" | "cpu:baseline"
 
 export interface CpuBuild extends Build {
   level: Level
-  compiler: Compiler
 }
 
 /**
  * For the best instruction set that the processor runs and the compiler knows; plain C for `cpu:baseline`.
- * @throws `compiler_missing`
+ * @throws `compiler_missing` where there is no generic library either
  */
 export async function prepareCpu(
   plan: Plan,
   target: CpuTarget = "cpu",
   shelf?: Shelf,
 ): Promise<CpuBuild> {
-  const compiler = await requireCompiler()
+  const found = await findCompiler()
+  const generic = found ? undefined : genericFor(target)
+  if (generic) return prepareGeneric(plan, generic, target)
+  const compiler = found ?? (await requireCompiler())
   const usable = levelsFor(target)
   for (const level of usable.slice(0, -1)) {
     const library = await prepareLevel(plan, target, compiler, level)
@@ -60,13 +65,16 @@ function levelsFor(target: CpuTarget): readonly [Level, ...Level[]] {
 }
 
 export async function lackOfCompiler(): Promise<Lack | undefined> {
-  if (await findCompiler()) return undefined
+  if (genericFor("cpu") || (await findCompiler())) return undefined
   return { problem: "No C compiler is here", cure: "install gcc or clang" }
 }
 
-/** What `prepareCpu` builds on this machine. @throws `compiler_missing` */
+/** What `prepareCpu` builds on this machine. @throws as that */
 export async function describeCpu(target: CpuTarget): Promise<string> {
-  const compiler = await requireCompiler()
+  const found = await findCompiler()
+  const generic = found ? undefined : genericFor(target)
+  if (generic) return generic.name
+  const compiler = found ?? (await requireCompiler())
   for (const level of levelsFor(target))
     if (await supports(compiler, level)) return `${level.name}, built by ${compiler.command}`
   throw new Error("internal: a C compiler that does not know C")
@@ -102,12 +110,54 @@ async function prepareLevel(
     builder: compiler.command,
     sources,
     level,
-    compiler,
     build: async (signal) =>
       seal(await build(compiler, level, sources, signal), {
         ...manifest,
         built: builtBy(level, compiler),
       }),
+  }
+}
+
+/** The generic library for this processor's best level, and what people call it. */
+function genericFor(target: CpuTarget): Generic | undefined {
+  for (const level of levelsFor(target)) {
+    const code = genericCode(level)
+    if (code)
+      return { level, code, name: `generic ${level.name} kernels, for want of a C compiler` }
+  }
+  return undefined
+}
+
+interface Generic {
+  level: Level
+  code: Buffer
+  name: string
+}
+
+/** What the generic library's code and the plan's tape make together. */
+export function prepareGeneric(
+  plan: Plan,
+  { level, code, name }: Generic,
+  target: CpuTarget = "cpu",
+): CpuBuild {
+  const layout = layoutOf(plan)
+  const tape = tapeOf(plan, layout)
+  const sources = shelfKey([level.name, libraryHash(code), JSON.stringify(tape)])
+  const manifest = manifestOf(plan, {
+    target,
+    kv: kvOf(plan),
+    bytes: programBytes(layout),
+    features: level.features,
+    sources,
+  })
+  return {
+    manifest,
+    name: `${shelfKey([JSON.stringify(manifest), sources])}.so`,
+    builder: name,
+    origin: name,
+    sources: [],
+    level,
+    build: async () => seal(code, { ...manifest, tape, built: { sinter: version } }),
   }
 }
 
@@ -120,7 +170,7 @@ function builtBy(
 
 /** Those that say nothing of this machine's folders. */
 function portableFlags(level: Level, family: Compiler["family"]): string[] {
-  return [...flagsOf(level, family), ...linking].filter((flag) => !flag.startsWith("-I"))
+  return [...flagsOf(level, family), ...linkingFor()].filter((flag) => !flag.startsWith("-I"))
 }
 
 /** The library of a plan from the shelf, built if it is not there yet. */

@@ -2,10 +2,12 @@
 // distinct products and attentions in files beside it, so that they compile side by side. What is emitted calls the kernels
 // under kernels/ with literal shapes; the compiler unfolds them.
 
+import type { RowSet } from "../../../runtime/step-rows.ts"
 import { STEP_WORDS, stepFields } from "../../../runtime/step-words.ts"
 import type { Buffer, Plan } from "../../plan.ts"
 import type { Source } from "../target.ts"
 import { type Kept, keptParameters } from "./kept.ts"
+import { panelsText } from "./kinds.ts"
 import {
   attentions,
   bufferName,
@@ -30,7 +32,7 @@ import {
   tableName,
   tokenTables,
 } from "./layout.ts"
-import { initialiser, longInitialiser, panelsText } from "./literals.ts"
+import { initialiser, longInitialiser } from "./literals.ts"
 import { stepCode } from "./steps.ts"
 
 type Emitted = Extract<Source, { text: string }>
@@ -43,7 +45,7 @@ export function emit(plan: Plan, layout: Layout = layoutOf(plan)): Emitted[] {
   const code = stepCode(plan, weights)
   const driver = [
     `// ${plan.architecture}, ${plan.format}: emitted by sinter compile. The plan's steps stand at the end, as a table.`,
-    ...constants(plan, code.count),
+    ...constants(plan, layout, code.count),
     "",
     '#include "driver_types.h"',
     "",
@@ -82,11 +84,17 @@ export function emit(plan: Plan, layout: Layout = layoutOf(plan)): Emitted[] {
 
 // ------------------------------------------------------------------ parameters
 
-function parameterTable(plan: Plan, weights: readonly Kept[], layout: Layout): string[] {
-  const lines = weights.flatMap(({ as, panels, stored }, id) => {
-    const { name, rows, columns, codec } = plan.parameters[id]!
+export function parametersOf(weights: readonly Kept[], layout: Layout) {
+  return weights.map(({ as, panels, stored }, id) => {
     const at = layout.weights.regions[id]!.at.fixed
-    const fields = { kept: as, at, panels: panelsText(panels), stored: panelsText(stored) }
+    return { kept: as, at, panels, stored }
+  })
+}
+
+function parameterTable(plan: Plan, weights: readonly Kept[], layout: Layout): string[] {
+  const lines = parametersOf(weights, layout).flatMap(({ kept, at, panels, stored }, id) => {
+    const { name, rows, columns, codec } = plan.parameters[id]!
+    const fields = { kept, at, panels: panelsText(panels), stored: panelsText(stored) }
     return [
       `  // p${id} ${name} [${rows}, ${columns}] ${codec}`,
       `  ${longInitialiser(fields, "  ")},`,
@@ -102,7 +110,7 @@ export function stepAssertions(): string[] {
 }
 
 /** That the kernels are written for what layout.ts takes for granted. */
-const layoutAssertions = [
+export const layoutAssertions = [
   `_Static_assert(LINE == ${LINE}, "a line");`,
   `_Static_assert(TILES_BEHIND <= ${ROWS_BEHIND}, "rows that tiles read behind the last");`,
   `_Static_assert(PLANES_BEHIND <= ${PLANES_BEHIND}, "planes that tiles read behind the last");`,
@@ -111,18 +119,10 @@ const layoutAssertions = [
 
 // ------------------------------------------------------------------ constants
 
-function constants(plan: Plan, steps: number): string[] {
+/** What a model makes constant, by the names that the driver has for it. */
+export function constantsOf(plan: Plan, { kv, work }: Layout, steps: number) {
   const { logits, hidden, shapes, sinks } = plan
-  const all = attentions(plan)
-  // As many queries a head as any layer has: pieces of work are made for all layers.
-  const widest = {
-    heads: Math.max(1, ...all.map(({ heads, kvHeads }) => heads / kvHeads)),
-    kv_heads: 1,
-    head_dim: Math.max(1, ...all.map(({ headDim }) => headDim)),
-    latent: Math.max(0, ...all.map(({ latent }) => latent ?? 0)) || undefined,
-    number: plan.kv.toUpperCase(),
-  }
-  const values = {
+  return {
     VOCABULARY: shapes.vocabulary,
     CONTEXT: shapes.context,
     SINKS: sinks,
@@ -130,25 +130,102 @@ function constants(plan: Plan, steps: number): string[] {
     BUFFERS: plan.buffers.length,
     PARAMETERS: plan.parameters.length,
     PLAN_STEPS: steps,
-    ATTENTION: `((struct attention)${initialiser(widest)})`,
+    KV_STORAGES: kv.length,
     LOGITS_BUFFER: logits.buffer,
     LOGITS_STRIDE: strideOf(plan, logits),
     HIDDEN_BUFFER: hidden.buffer,
     HIDDEN_COLUMNS: hidden.columns,
     HIDDEN_STRIDE: strideOf(plan, hidden),
+    SCRATCH_BYTES: regionOf(work, SCRATCH).bytes.thread, // of a thread
+    SAMPLER_BYTES: regionOf(work, SAMPLERS).bytes.thread,
+  }
+}
+
+export const constantNames = [
+  "VOCABULARY",
+  "CONTEXT",
+  "SINKS",
+  "TAKES_HIDDEN",
+  "BUFFERS",
+  "PARAMETERS",
+  "PLAN_STEPS",
+  "KV_STORAGES",
+  "LOGITS_BUFFER",
+  "LOGITS_STRIDE",
+  "HIDDEN_BUFFER",
+  "HIDDEN_COLUMNS",
+  "HIDDEN_STRIDE",
+  "SCRATCH_BYTES",
+  "SAMPLER_BYTES",
+] as const satisfies readonly (keyof ReturnType<typeof constantsOf>)[]
+
+/** As many queries a head as any layer has: pieces of work are made for all layers. */
+export function widestAttention(plan: Plan) {
+  const all = attentions(plan)
+  return {
+    heads: Math.max(1, ...all.map(({ heads, kvHeads }) => heads / kvHeads)),
+    kv_heads: 1,
+    head_dim: Math.max(1, ...all.map(({ headDim }) => headDim)),
+    latent: Math.max(0, ...all.map(({ latent }) => latent ?? 0)) || undefined,
+    number: plan.kv.toUpperCase() as "F32",
+  }
+}
+
+function constants(plan: Plan, layout: Layout, steps: number): string[] {
+  const values = {
+    ...constantsOf(plan, layout, steps),
+    ATTENTION: `((struct attention)${initialiser(widestAttention(plan))})`,
   }
   return Object.entries(values).map(([name, value]) => `#define ${name} ${value}`)
 }
 
+const tablesOf = (rows: RowSet) =>
+  (Object.keys(rowTables) as (keyof typeof rowTables)[]).map((table) => tableName(rows, table))
+
+/** Where everything lies but the buffers, by the driver's names; those of row sets have a point. */
+export const fixedExtents: readonly string[] = [
+  "weights_end",
+  "work_end",
+  "scratch_at",
+  "samplers_at",
+  "planes_at",
+  ...[...expertRegions, ...expertTables].map((what) => `experts_${what}_at`),
+  ...tokenTables.map((name) => `${name}_at`),
+  ...rowSets.flatMap(tablesOf),
+]
+
+/** Those, and behind them one for each buffer. */
+export function extentsOf(
+  plan: Plan,
+  { weights, work }: Layout,
+): readonly (readonly [name: string, at: Extent])[] {
+  const at = (name: string) => regionOf(work, name).at
+  const fixed = [
+    weights.end,
+    work.end,
+    at(SCRATCH),
+    at(SAMPLERS),
+    at(PLANES),
+    ...[...expertRegions, ...expertTables].map((what) => at(expertName(what))),
+    ...tokenTables.map(at),
+    ...rowSets.flatMap(tablesOf).map(at),
+  ]
+  // A buffer that has no region lies behind its row's codes.
+  const buffers = plan.buffers.map((_, id) => {
+    const region = work.regions.find(({ name }) => name === bufferName(id))
+    return [bufferName(id), region?.at ?? { fixed: 0, token: 0, row: 0, thread: 0 }] as const
+  })
+  return [...fixed.map((extent, i) => [fixedExtents[i]!, extent] as const), ...buffers]
+}
+
 /** What layout.ts decided, for driver_model.h to evaluate. */
-function placeTables(plan: Plan, { weights, kv, work }: Layout): string[] {
-  const at = (name: string) => extentText(regionOf(work, name).at)
-  const each = (name: string) => regionOf(work, name).bytes.thread
+function placeTables(plan: Plan, layout: Layout): string[] {
+  const places = new Map(extentsOf(plan, layout))
+  const at = (name: string) => extentText(places.get(name)!)
   const buffers = plan.buffers.map(({ capacity, columns, dtype }, id) => {
     const what = `b${id} [${capacity}, ${columns}] ${dtype}`
-    const region = work.regions.find(({ name }) => name === bufferName(id))
-    if (!region) return `  // ${what}: behind their row's codes`
-    return `  [${id}] = ${extentText(region.at)},  // ${what}`
+    if (dtype === "scales") return `  // ${what}: behind their row's codes`
+    return `  [${id}] = ${at(bufferName(id))},  // ${what}`
   })
   const sets = rowSets.map((rows) => {
     const tables = Object.keys(rowTables).map((table) => [
@@ -159,23 +236,15 @@ function placeTables(plan: Plan, { weights, kv, work }: Layout): string[] {
   })
   return [
     "// Where everything lies, in bytes from the beginning of its memory.",
-    `static const struct extent weights_end = ${extentText(weights.end)};`,
-    `static const struct extent work_end = ${extentText(work.end)};`,
-    `enum { KV_STORAGES = ${kv.length} };`,
     "static const size_t kv_block_bytes[KV_STORAGES + 1] = {",
-    ...kv.map(({ name, blockBytes }) => `  ${blockBytes},  // ${name}`),
+    ...layout.kv.map(({ name, blockBytes }) => `  ${blockBytes},  // ${name}`),
     "  0};",
     "static const struct extent buffer_at[BUFFERS] = {",
     ...buffers,
     "};",
-    `static const struct extent scratch_at = ${at(SCRATCH)};`,
-    `static const struct extent samplers_at = ${at(SAMPLERS)};`,
-    `enum { SCRATCH_BYTES = ${each(SCRATCH)}, SAMPLER_BYTES = ${each(SAMPLERS)} };  // of a thread`,
-    `static const struct extent planes_at = ${at(PLANES)};`,
-    ...[...expertRegions, ...expertTables].map(
-      (what) => `static const struct extent experts_${what}_at = ${at(expertName(what))};`,
-    ),
-    ...tokenTables.map((name) => `static const struct extent ${name}_at = ${at(name)};`),
+    ...fixedExtents
+      .filter((name) => !name.includes("."))
+      .map((name) => `static const struct extent ${name} = ${at(name)};`),
     "static const struct row_set_places row_sets_at[ROW_SETS] = {",
     ...sets,
     "};",

@@ -1,9 +1,10 @@
 // The plan's steps in C: a table that reads as the plan does, an entry for each step, or for as many neighbours as one loop
 // over rows can do; and the functions that entries name. Layers repeat: steps that differ only in their weights and their
 // layer share a function, and their entries say in what they differ.
+//
+// The same entries are made as words of a tape, for the generic library, whose functions are there before the plan is.
 
-import { dtypeOf, type GroupCodecName, isGroupCodec } from "../../../runtime/format.ts"
-import { elementwise } from "../../graph/elementwise.ts"
+import type { GroupCodecName } from "../../../runtime/format.ts"
 import type { Attention } from "../../graph/graph.ts"
 import {
   type BufferId,
@@ -14,19 +15,29 @@ import {
   type ProductInput,
   type Step,
   stepLine,
-  type View,
 } from "../../plan.ts"
 import { runs } from "../runs.ts"
 import { isHalves, type Kept, matrixBytes, panelsCount } from "./kept.ts"
-import { paddedColumns, quantizedBytes, roundedBytes, strideOf } from "./layout.ts"
 import {
-  double,
-  float,
-  initialiser,
-  longInitialiser,
+  attention,
+  attentionStep,
+  type Body,
+  codecFields,
+  type epilogues,
+  expertsStep,
+  headKind,
+  headStep,
+  type Kind,
+  type Lists,
+  type Names,
   panelsText,
-  type StructFields,
-} from "./literals.ts"
+  productStep,
+  type ValueOf,
+} from "./kinds.ts"
+import { paddedColumns, quantizedBytes, roundedBytes, strideOf } from "./layout.ts"
+import { double, longInitialiser, type StructFields } from "./literals.ts"
+import { productBody, productNumber } from "./products.ts"
+import { callText, callWords, rowCallOf, storageOf } from "./row-calls.ts"
 
 /**
  * Products with fewer columns have weights that lie in the cache as a whole, in any model that has them. They are compiled
@@ -34,20 +45,31 @@ import {
  */
 const FAR = 1024
 
+/** In the order of enum step_kind and enum rows. */
+const stepKinds = ["ROW_BY_ROW", "PRODUCT", "HEAD_PRODUCT", "EXPERTS", "ATTEND"] as const
+const rowSets = ["tokens", "wanted", "logits", "hidden"] as const
+
 export interface StepCode {
   /** Lines: the functions that belong into the driver, and declarations of the others. */
   functions: readonly string[]
   /** Lines: initialisers of a struct step each, under the plan's lines that they stand for. */
   entries: readonly string[]
   count: number
+  /** The entries as words of a tape: of each how many, its kind, its rows, and what it says. */
+  words: readonly number[]
   /** Bodies of functions that take long to compile, with NAME for their names. */
   units: ReadonlyMap<string, string>
   /** The same of those that any model of the format can have: each goes into a file of its own, which is compiled once. */
   shared: ReadonlyMap<string, string>
 }
 
-export function stepCode(plan: Plan, weights: readonly Kept[]): StepCode {
-  const code = new Code(plan, weights)
+/** @param lists of numbers that the words name */
+export function stepCode(
+  plan: Plan,
+  weights: readonly Kept[],
+  lists: Lists = { place: () => 0 },
+): StepCode {
+  const code = new Code(plan, weights, lists)
   for (const run of runs(plan.steps)) code.add(run)
   return code
 }
@@ -55,6 +77,7 @@ export function stepCode(plan: Plan, weights: readonly Kept[]): StepCode {
 class Code implements StepCode {
   readonly functions: string[] = []
   readonly entries: string[] = []
+  readonly words: number[] = []
   count = 0
   readonly units = new Map<string, string>()
   readonly shared = new Map<string, string>()
@@ -63,15 +86,18 @@ class Code implements StepCode {
   readonly #known = new Map<string, string>()
   readonly #frequencies = new Map<string, string>()
 
-  constructor(plan: Plan, weights: readonly Kept[]) {
+  readonly #lists: Lists
+
+  constructor(plan: Plan, weights: readonly Kept[], lists: Lists) {
     this.#plan = plan
     this.#weights = weights
+    this.#lists = lists
   }
 
   add(run: readonly number[]): void {
     const [first] = run
     const step = this.#plan.steps[first!]!
-    const { kind, ...fields } =
+    const { kind, words, fields } =
       step.op === "matmul"
         ? this.#product(step)
         : step.op === "experts"
@@ -82,6 +108,8 @@ class Code implements StepCode {
               ? this.#attention(step)
               : this.#rows(run)
     const entry = { kind, rows: step.rows.toUpperCase(), ...fields }
+    const said = [stepKinds.indexOf(kind), rowSets.indexOf(step.rows), ...words]
+    this.words.push(said.length + 1, ...said)
     this.entries.push(...this.#planLines(run, "  "), `  ${longInitialiser(entry, "  ")},`)
     this.count++
   }
@@ -103,7 +131,12 @@ class Code implements StepCode {
     return name
   }
 
-  #product(step: Extract<Step, { op: "matmul" }>): StructFields {
+  /** A struct of an entry, in both ways. */
+  #said<T>(kind: Kind<T>, value: T): { text: string; words: number[] } {
+    return { text: kind.c(value, noNames)!, words: kind.tape(value, this.#lists) }
+  }
+
+  #product(step: Extract<Step, { op: "matmul" }>): Entry {
     const { weight, bias, epilogue, output } = step
     const input = this.#productRows(step.input)
     const whole = this.#plan.buffers[output.buffer]!
@@ -112,13 +145,14 @@ class Code implements StepCode {
     if (epilogue.kind === "add" && epilogue.to.buffer !== output.buffer)
       throw new Error("internal: a product added to another buffer than its own")
     if (step.parts !== 1) throw new Error("internal: a product in parts")
-    const body = this.#productOf(input, weight, epilogue, strideOf(this.#plan, output))
-    const product = {
-      ...body.fields,
-      bias: bias ?? "NO_WEIGHT",
-      output: output.buffer,
+    const { body, fields } = this.#productOf(input, weight, epilogue, strideOf(this.#plan, output))
+    const product = { ...fields, bias: bias ?? "NO_WEIGHT", output: output.buffer } as const
+    const { text, words } = this.#said(productStep, product)
+    return {
+      kind: "PRODUCT",
+      words: [body.product, ...words],
+      fields: { body: body.name, product: text },
     }
-    return { kind: "PRODUCT", body: body.name, product: longInitialiser(product, "      ") }
   }
 
   /** The function of a product, and what it is told of rows and weights. */
@@ -127,7 +161,7 @@ class Code implements StepCode {
     weight: ParameterId,
     epilogue: Epilogue,
     outStride: number,
-  ): { name: string; fields: StructFields } {
+  ): { body: Body; fields: ProductFields } {
     const { panels } = this.#weights[weight]!
     const { isRounded, inStride, ...rows } = input
     const end = epilogue.kind === "gated" ? `gated_${epilogue.activation}` : epilogue.kind
@@ -140,16 +174,9 @@ class Code implements StepCode {
       epilogue: end.toUpperCase(),
       weights: panelsText(far ? panels : { ...panels, rows: 0, pair: 0, columns: "loop->columns" }),
     }
-    const body = [
-      "void NAME(void *context, int64_t index, int32_t thread) {",
-      "  const struct product_loop *loop = context;",
-      `  const struct product_kind kind = ${longInitialiser(kind, "  ")};`,
-      "  product_item(loop, kind, index);",
-      "}",
-    ]
     const name = this.#unit(
       "product",
-      body,
+      productBody(kind),
       far ? undefined : `near_${panels.codec}${isRounded ? "_int8" : ""}_${end}`,
     )
     const fields = {
@@ -162,8 +189,11 @@ class Code implements StepCode {
       columns: panels.columns,
       halves: isHalves(panels) ? 1 : 0,
       out_stride: outStride,
+      far: far ? 1 : 0,
+      zero: codecFields(panels.codec).zero,
+      epilogue: end.toUpperCase() as (typeof epilogues)[number],
     }
-    return { name, fields }
+    return { body: { name, product: productNumber(panels.codec) }, fields }
   }
 
   #productRows(input: ProductInput): ProductRows {
@@ -178,7 +208,7 @@ class Code implements StepCode {
     return { isRounded: false, buffer: view.buffer, from: 4 * view.from, bytes, inStride }
   }
 
-  #experts({ experts, input, weights, output }: ExpertsStep): StructFields {
+  #experts({ experts, input, weights, output }: ExpertsStep): Entry {
     const { count, active, intermediate, gateUp, down, biases, activation, limit, rounded, parts } =
       experts
     if (parts !== 1) throw new Error("internal: a product in parts")
@@ -195,42 +225,31 @@ class Code implements StepCode {
     const made = this.#productOf(hidden, down, { kind: "store" }, strideOf(this.#plan, output))
     if (output.from !== 0) throw new Error("internal: experts into some columns of a buffer")
     const bytes = (weight: ParameterId) => matrixBytes(this.#weights[weight]!.panels)
-    const fields = {
+    const { text, words } = this.#said(expertsStep, {
       count,
       active,
       weights: weights.buffer,
       weights_from: weights.from,
       weights_stride: strideOf(this.#plan, weights),
-      up: longInitialiser(
-        {
-          ...up.fields,
-          bias: biases?.gateUp ?? "NO_WEIGHT",
-          limit: limit === undefined ? undefined : float(limit),
-        },
-        "            ",
-      ),
-      up_body: up.name,
+      up: { ...up.fields, bias: biases?.gateUp ?? "NO_WEIGHT", limit },
+      up_body: up.body,
       up_bytes: bytes(gateUp),
       round: rounded && this.#rounding(intermediate, rounded),
-      down: longInitialiser(
-        { ...made.fields, bias: biases?.down ?? "NO_WEIGHT", output: output.buffer },
-        "            ",
-      ),
-      down_body: made.name,
+      rounded_for: rounded && { rows: 0, columns: intermediate, pair: 0, codec: rounded },
+      down: { ...made.fields, bias: biases?.down ?? "NO_WEIGHT", output: output.buffer },
+      down_body: made.body,
       down_bytes: bytes(down),
       out_columns: output.columns,
-    }
-    return {
-      kind: "EXPERTS",
-      experts: `&(const struct experts_step)${longInitialiser(fields, "      ")}`,
-    }
+    })
+    const fields = { experts: `&(const struct experts_step)${text}` }
+    return { kind: "EXPERTS", words, fields }
   }
 
   /** The function that rounds a row of what experts have activated. */
   #rounding(columns: number, codec: GroupCodecName): string {
     const weights = panelsText({ rows: 0, columns, pair: 0, codec })
     const body = [
-      "static void NAME(const float *input, uint8_t *output) {",
+      "static void NAME(const struct experts_step *step, const float *input, uint8_t *output) {",
       `  quantize((struct quantized){.input = input, .weights = ${weights}, .output = output});`,
       "}",
     ].join("\n")
@@ -243,11 +262,11 @@ class Code implements StepCode {
     return name
   }
 
-  #headProduct(step: Extract<Step, { op: "headMatmul" }>): StructFields {
+  #headProduct(step: Extract<Step, { op: "headMatmul" }>): Entry {
     const { input, weight, heads, kept, output } = step
     const { panels } = this.#weights[weight]!
     const kind = {
-      weights: panelsText(panels),
+      weights: panels,
       rows: panels.rows / heads,
       kept,
       in_stride: strideOf(this.#plan, input),
@@ -255,80 +274,74 @@ class Code implements StepCode {
     }
     const name = this.#unit("heads", [
       "void NAME(void *context, int64_t index, int32_t thread) {",
-      `  const struct head_kind kind = ${longInitialiser(kind, "  ")};`,
+      `  const struct head_kind kind = ${headKind.c(kind, noNames)};`,
       "  head_item(context, kind, index);",
       "}",
     ])
-    const fields = {
+    const { text, words } = this.#said(headStep, {
       input: input.buffer,
       from: input.from,
       weight,
       panels: panelsCount(panels),
       output: output.buffer,
-    }
-    return { kind: "HEAD_PRODUCT", body: name, heads: longInitialiser(fields, "      ") }
+      kind,
+    })
+    return { kind: "HEAD_PRODUCT", words, fields: { body: name, heads: text } }
   }
 
-  #attention(step: Extract<Step, { op: "attend" }>): StructFields {
-    const { attention, place, query, output } = step
+  #attention(step: Extract<Step, { op: "attend" }>): Entry {
+    const { place, query, output } = step
+    const shape = this.#attentionShape(step.attention, place)
     const name = this.#unit("attention", [
       "void NAME(void *context, int64_t index, int32_t thread) {",
-      `  const struct attention a = ${this.#attentionText(attention, place)};`,
+      `  const struct attention a = ${attention.c(shape, noNames)};`,
       "  attention_item(context, a, index, thread);",
       "}",
     ])
     if (output.from !== 0) throw new Error("internal: attention into some columns of a buffer")
     if (step.span !== undefined) throw new Error("internal: attention in spans")
-    const fields = {
+    const { text, words } = this.#said(attentionStep, {
       query: query.buffer,
       from: query.from,
       query_stride: strideOf(this.#plan, query),
-      kv_heads: attention.kvHeads,
+      kv_heads: step.attention.kvHeads,
       group: place.group,
       layer: place.layer,
       sink_logits: step.sinkLogits ?? "NO_WEIGHT",
       output: output.buffer,
       out_stride: strideOf(this.#plan, output),
-    }
-    return { kind: "ATTEND", body: name, attention: longInitialiser(fields, "      ") }
+      attention: shape,
+    })
+    return { kind: "ATTEND", words, fields: { body: name, attention: text } }
   }
 
-  /** How keys and values of a group lie in its blocks. */
-  #storage({ group }: Place): StructFields {
-    const { layers, kvHeads, headDim } = this.#plan.groups[group]!
+  #attentionShape(a: Attention, place: Place): ValueOf<typeof attention.fields> {
     return {
-      kv_heads: kvHeads,
-      head_dim: headDim.key,
-      layers: layers.length,
-      number: this.#plan.kv.toUpperCase(),
-    }
-  }
-
-  #attentionText(a: Attention, place: Place): string {
-    return initialiser({
       heads: a.heads,
-      ...this.#storage(place),
+      ...storageOf(this.#plan, place),
       latent: a.latent,
-      scale: float(a.scale),
-      cap: a.cap === undefined ? undefined : float(a.cap),
+      scale: a.scale,
+      cap: a.cap,
       window: a.window,
       sinks: a.sinks || undefined,
-      bidirectional: a.bidirectional && 1,
-    })
+      bidirectional: a.bidirectional ? 1 : undefined,
+    }
   }
 
   /** Functions of a row, one after the other in one loop. */
-  #rows(run: readonly number[]): StructFields {
+  #rows(run: readonly number[]): Entry {
     const weights: ParameterId[] = []
     const layers: number[] = []
-    const differing = {
-      weight: (id: ParameterId) => `WEIGHT(${weights.push(id) - 1})`,
-      layer: (layer: number) => {
+    const names: Names = {
+      weight: (id) => `WEIGHT(${weights.push(id) - 1})`,
+      layer: (layer) => {
         if (layers.push(layer) > 1) throw new Error("internal: two layers in one loop over rows")
-        return "loop->layer"
+        return "loop->step->layer"
       },
+      table: (numbers) => this.#table(numbers),
     }
-    const lines = run.map((i) => `    ${this.#rowCall(this.#plan.steps[i]!, differing)};`)
+    const calls = run.map((i) => rowCallOf(this.#plan.steps[i]!, this.#plan, this.#weights))
+    const lines = calls.map((said) => `    ${callText(said, names)};`)
     const body = [
       "static void NAME(void *context, int64_t index, int32_t thread) {",
       "  const struct row_loop *loop = context;",
@@ -350,177 +363,12 @@ class Code implements StepCode {
     }
     return {
       kind: "ROW_BY_ROW",
-      body: name,
-      weights: weights.length > 0 ? `(const int[]){${weights.join(", ")}}` : undefined,
-      layer: layers[0],
-    }
-  }
-
-  /** The row of a view: of `row`, or of another row of its buffer. */
-  #row({ buffer, from }: View, row = "row"): string {
-    return `b${buffer}(${row})${from ? ` + ${from}` : ""}`
-  }
-
-  #rowCall(step: Step, differing: Differing): string {
-    const row = (view: View, at?: string) => this.#row(view, at)
-    const call = (name: string, struct: string, fields: StructFields, ...before: string[]) => {
-      const text = `(struct ${struct})${longInitialiser(fields, " ".repeat(8))}`
-      return `${name}(${[...before, text].join(", ")})`
-    }
-    switch (step.op) {
-      case "embed": {
-        const { panels, as } = this.#weights[step.table]!
-        const { codec } = panels
-        const rounded = as === "MATRIX" && isGroupCodec(codec) ? dtypeOf(codec) : "f32"
-        return call("embed_row", "embed", {
-          index: `m->step->${step.by}s[token]`,
-          table: differing.weight(step.table),
-          panels: panelsText(panels),
-          rounded: rounded.toUpperCase(),
-          output: row(step.output),
-        })
-      }
-      case "hiddenIn": {
-        const { columns } = step.output
-        return call("copy_row", "elements", {
-          input: `m->step->hidden_in + token * ${columns}`,
-          columns,
-          output: row(step.output),
-        })
-      }
-      case "ropeTable": {
-        const { frequencies, factor, growth = { beta: 0, original: 0 } } = step.rotation
-        return call("rope_table_row", "rope_table", {
-          position: "m->step->positions[token]",
-          frequencies: this.#table(frequencies),
-          count: frequencies.length,
-          factor: double(factor),
-          beta: double(growth.beta),
-          original: double(growth.original),
-          output: row(step.output),
-        })
-      }
-      case "norm": {
-        const { kind, bias, width, epsilon, input } = step
-        return call(kind === "rms" ? "norm_heads" : "layer_norm_heads", "norm", {
-          input: row(input),
-          columns: input.columns,
-          width,
-          weight: differing.weight(step.weight),
-          bias: bias === undefined ? undefined : differing.weight(bias),
-          each: this.#plan.parameters[step.weight]!.rows === width ? 0 : 1,
-          epsilon: float(epsilon),
-          output: row(step.output),
-        })
-      }
-      case "quantize": {
-        const { codes, columns, codec } = step.output
-        return call("quantize", "quantized", {
-          input: row(step.input),
-          weights: panelsText({ rows: 0, columns, pair: 0, codec }),
-          output: `b${codes}(row, ${quantizedBytes(step.output)})`,
-        })
-      }
-      case "rope":
-        return call("rope_row", "rope", {
-          row: row(step.view),
-          columns: step.view.columns,
-          head_dim: step.headDim,
-          rope_table: row(step.ropeTable, "token"),
-          turned: step.ropeTable.columns,
-        })
-      case "storeKv": {
-        const { group, layer } = step.place
-        // Without values these are the keys, and write_kv looks at keys alone.
-        const latent = step.value ? undefined : step.key.columns
-        const fields = {
-          attention: initialiser({ ...this.#storage(step.place), latent }),
-          group,
-          layer: differing.layer(layer),
-          key: row(step.key),
-          value: row(step.value ?? step.key),
-          token: "token",
-        }
-        return call("store_kv_row", "stored_kv", fields, "m")
-      }
-      case "convolve": {
-        const { place, taps, count } = step
-        const fields = {
-          attention: initialiser({ ...this.#storage(place), latent: 1 }), // there are no values
-          group: place.group,
-          layer: differing.layer(place.layer),
-          taps: differing.weight(taps),
-          count,
-          token: "token",
-          output: row(step.output),
-        }
-        return call("convolve_row", "convolved", fields, "m")
-      }
-      case "apply": {
-        const result = elementwise[step.function].c("x", float(step.by ?? 0))
-        const fields = {
-          input: row(step.input),
-          columns: step.output.columns,
-          output: row(step.output),
-        }
-        return call("APPLY_ROW", "elements", fields, result)
-      }
-      case "weigh": {
-        const isOne = this.#plan.parameters[step.weight]!.rows === 1
-        return call(isOne ? "scale_row" : "multiply_row", "elements", {
-          input: row(step.input),
-          other: differing.weight(step.weight),
-          columns: step.output.columns,
-          output: row(step.output),
-        })
-      }
-      case "copy":
-        return call("copy_row", "elements", {
-          input: row(step.input),
-          columns: step.output.columns,
-          output: row(step.output),
-        })
-      case "route": {
-        const { active, score, normalized, factor, groups } = step.routing
-        const routing = {
-          count: step.input.columns,
-          active,
-          sigmoid: score === "sigmoid" ? 1 : 0,
-          normalized: normalized ? 1 : 0,
-          factor: float(factor),
-          groups: groups?.count,
-          open: groups?.open,
-          two_largest: groups?.rank === "two largest" ? 1 : undefined,
-        }
-        return call("route_row", "routed", {
-          routing: longInitialiser(routing, " ".repeat(12)),
-          input: row(step.input),
-          bias: step.bias === undefined ? undefined : differing.weight(step.bias),
-          output: row(step.output),
-        })
-      }
-      case "add":
-      case "multiply":
-        return call(
-          step.op === "multiply" && step.b.columns < step.a.columns
-            ? "scale_row"
-            : `${step.op}_row`,
-          "elements",
-          {
-            input: row(step.a),
-            other: row(step.b),
-            columns: step.output.columns,
-            output: row(step.output),
-          },
-        )
-      case "select":
-        return call("copy_row", "elements", {
-          input: row(step.input, step.from === "tokens" ? "token" : "loop->set->wanted[row]"),
-          columns: step.output.columns,
-          output: row(step.output),
-        })
-      default:
-        throw new Error(`internal: ${step.op} is no step of rows`)
+      words: [calls.length, ...calls.flatMap((said) => callWords(said, this.#lists))],
+      fields: {
+        body: name,
+        weights: weights.length > 0 ? `(const int[]){${weights.join(", ")}}` : undefined,
+        layer: layers[0],
+      },
     }
   }
 
@@ -536,6 +384,24 @@ class Code implements StepCode {
   }
 }
 
+/** Fields of a struct step, and the same for a tape. */
+interface Entry {
+  kind: (typeof stepKinds)[number]
+  words: readonly number[]
+  fields: StructFields
+}
+type ProductFields = ValueOf<typeof productStep.fields>
+
+/** Of what has no fields that steps differ in. */
+const noNames: Names = {
+  weight: () => nothing(),
+  layer: () => nothing(),
+  table: () => nothing(),
+}
+function nothing(): never {
+  throw new Error("internal: an entry that says what functions are told")
+}
+
 type ExpertsStep = Extract<Step, { op: "experts" }>
 
 /** Rows that a product reads: of a buffer, or of experts' slots. */
@@ -545,10 +411,4 @@ interface ProductRows {
   from?: number // bytes
   bytes: number // of a row
   inStride: number // of floats
-}
-
-/** What steps that share a function differ in, as that function says it. */
-interface Differing {
-  weight(id: ParameterId): string
-  layer(layer: number): string
 }

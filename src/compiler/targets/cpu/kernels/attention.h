@@ -261,9 +261,15 @@ INLINE void attend_rows(const struct attention a, const int rows, int64_t first,
   const int vectors = (int)(value_width(a) / 16);
   for (int v = 0; v + 4 <= vectors; v += 4)
     weigh_step(a, rows, 4, 16 * v, values, lo, hi, weights, correction, r->sum);
-  if (vectors % 4)
-    weigh_step(a, rows, vectors % 4, 16 * (vectors / 4 * 4), values, lo, hi, weights, correction,
-               r->sum);
+  // How many is said in numbers, since a generic library knows no head's width: sums stay in registers.
+  switch (vectors % 4) {
+#define REST(n)                                                                                 \
+  case n:                                                                                       \
+    weigh_step(a, rows, n, 16 * (vectors / 4 * 4), values, lo, hi, weights, correction, r->sum); \
+    break;
+    REST(1) REST(2) REST(3)
+#undef REST
+  }
 }
 
 // Where block number `number` of a sequence stands in its list: the list holds the blocks of the sinks and those from

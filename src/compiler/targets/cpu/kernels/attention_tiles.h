@@ -224,7 +224,9 @@ INLINE void weigh_tiles(const struct attention a, const struct tile_places p, co
   int64_t vector = 0;
   for (; vector + wide <= p.vectors; vector += wide)
     weigh_vectors(a, p, tall, wide, vector, tile, scratch, f);
-  if (rest) weigh_vectors(a, p, tall, rest, vector, tile, scratch, f);
+  if (rest == 1) weigh_vectors(a, p, tall, 1, vector, tile, scratch, f);
+  if (rest == 2) weigh_vectors(a, p, tall, 2, vector, tile, scratch, f);
+  if (rest == 3) weigh_vectors(a, p, tall, 3, vector, tile, scratch, f);
 }
 
 // ------------------------------------------------------------------ softmax

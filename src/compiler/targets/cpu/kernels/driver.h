@@ -1,7 +1,7 @@
 // How every emitted driver takes a step: the checks before it, the rows it is about, and the loops over them. The emitted
 // file around this one has defined the model's constants before; behind come the functions of rows and the table of steps.
 //
-// No shape is read at run time. What varies is how many tokens, sequences and wanted rows there are, and where they stand.
+// No shape is read at run time, unless the library is GENERIC: generic.h says where its constants come from. What varies is how many tokens, sequences and wanted rows there are, and where they stand.
 #ifndef SINTER_DRIVER_H
 #define SINTER_DRIVER_H
 
@@ -143,11 +143,10 @@ static void find_rows(sinter_model *m, const sinter_step_arrays *s) {
 struct row_loop {
   sinter_model *model;
   const struct row_set *set;
-  const int *weights;
-  int64_t layer;
+  const struct step *step;
   int64_t grain;
 };
-#define WEIGHT(number) ((void *)m->weights[loop->weights[number]])
+#define WEIGHT(number) ((void *)m->weights[loop->step->weights[number]])
 #define EACH_ROW(loop, index)                 \
   for (int64_t row = (index) * (loop)->grain; \
        row < (loop)->set->count && row < ((index) + 1) * (loop)->grain; row++)
@@ -156,8 +155,7 @@ static void rows_step(sinter_model *m, const struct step *s) {
   const struct row_set *set = &m->sets[s->rows];
   int64_t grain = set->count / (8 * m->host->threads);
   if (grain < 1) grain = 1;
-  struct row_loop loop = {
-      .model = m, .set = set, .weights = s->weights, .layer = s->layer, .grain = grain};
+  struct row_loop loop = {.model = m, .set = set, .step = s, .grain = grain};
   m->host->parallel_for(m->host, (set->count + grain - 1) / grain, s->body, &loop);
 }
 
@@ -222,6 +220,9 @@ static void product_step(sinter_model *m, const struct step *s) {
       .columns = p->columns,
       .in_stride = p->in_stride,
       .out_stride = p->out_stride,
+      .far = p->far,
+      .zero = p->zero,
+      .epilogue = p->epilogue,
   };
   m->host->parallel_for(m->host, blocks * grains, s->body, &loop);
 }
@@ -234,7 +235,8 @@ static void head_step(sinter_model *m, const struct step *s) {
                            .panels = m->weights[h->weight],
                            .in = (float *)m->buffers[h->input] + h->from,
                            .out = (float *)m->buffers[h->output],
-                           .count = m->sets[s->rows].count};
+                           .count = m->sets[s->rows].count,
+                           .kind = &h->kind};
   if (loop.count) m->host->parallel_for(m->host, h->panels, s->body, &loop);
 }
 
@@ -254,6 +256,7 @@ static void attention_step(sinter_model *m, const struct step *s) {
       .scratch_stride = SCRATCH_BYTES / 4,
       .tiles = m->tiles,
       .sink_logits = a->sink_logits == NO_WEIGHT ? NULL : (float *)m->weights[a->sink_logits],
+      .attention = &a->attention,
   };
   m->host->parallel_for(m->host, loop.set->run_count * a->kv_heads, s->body, &loop);
 }
@@ -420,8 +423,10 @@ INLINE void copy_row(const struct elements e) {
 
 // ------------------------------------------------------------------ a step
 
+#ifndef GENERIC
 // The plan, at the end of the emitted file.
 static const struct step plan_steps[PLAN_STEPS];
+#endif
 
 static int32_t run_plan(sinter_model *m) {
   for (const struct step *s = plan_steps; s < plan_steps + PLAN_STEPS; s++) {

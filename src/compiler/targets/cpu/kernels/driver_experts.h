@@ -154,7 +154,7 @@ static void round_slots(void *context, int64_t index, int32_t thread) {
   const sinter_model *m = l->model;
   const int64_t all = l->slots.starts[l->step->count];
   for (int64_t slot = index * l->grain; slot < all && slot < (index + 1) * l->grain; slot++)
-    l->step->round(m->experts.hidden + slot * l->step->up.out_stride,
+    l->step->round(l->step, m->experts.hidden + slot * l->step->up.out_stride,
                    m->experts.rounded + slot * l->step->down.row_bytes);
 }
 
@@ -230,7 +230,10 @@ static void multiply_slots(sinter_model *m, const struct product_step *p,
                .grains = (p->panels + grain - 1) / grain,
                .columns = p->columns,
                .in_stride = p->in_stride,
-               .out_stride = p->out_stride},
+               .out_stride = p->out_stride,
+               .far = p->far,
+               .zero = p->zero,
+               .epilogue = p->epilogue},
       .body = body,
       .slots = slots,
       .matrix_bytes = matrix_bytes,

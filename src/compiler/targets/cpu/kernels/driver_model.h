@@ -21,10 +21,9 @@ struct sinter_model {
   sinter_host *host;
   sinter_limits limits;
   // What layout.ts decides: memories, and where in `arena` and `work` everything lies.
-  uint8_t *arena, *work, *kv[KV_STORAGES + 1];
-  int32_t blocks[KV_STORAGES + 1];  // of each KV group; a plan may have none
-  uint8_t *weights[PARAMETERS];
-  uint8_t *buffers[BUFFERS];
+  uint8_t *arena, *work;
+  uint8_t **kv, **weights, **buffers;
+  int32_t *blocks;    // of each KV group; a plan may have none
   float *scratch;     // [threads, SCRATCH_BYTES]
   uint8_t *samplers;  // [threads, SAMPLER_BYTES]
   uint8_t *planes;    // [tokens + PLANES_BEHIND] rows of the product at hand
@@ -35,6 +34,9 @@ struct sinter_model {
   const sinter_step_arrays *step;
   int tiles;  // whether the system lets this process use the matrix unit
   char message[256];
+#ifdef GENERIC
+  struct generic_plan plan;
+#endif
 };
 
 static int32_t refuse(sinter_model *m, int32_t code, const char *format, ...) {
@@ -80,10 +82,40 @@ static void place(sinter_model *m) {
 #undef PLACE
 }
 
-int32_t sinter_open(sinter_host *host, const sinter_limits *limits, const int32_t *blocks,
-                    sinter_model **out) {
-  *out = NULL;
+static void free_model(sinter_model *m) {
+#ifdef GENERIC
+  free_plan(&m->plan);
+#endif
+  free(m->kv);
+  free(m->blocks);
+  free(m);
+}
+
+// The model before its memories, and its tables of them; null where there is no memory.
+static sinter_model *new_model(const double *tape) {
   sinter_model *m = calloc(1, sizeof *m);
+#ifdef GENERIC
+  if (m && !read_plan(&m->plan, tape)) {
+    free(m);
+    return NULL;
+  }
+#endif
+  if (!m) return NULL;
+  m->kv = calloc(KV_STORAGES + PARAMETERS + BUFFERS + 1, sizeof *m->kv);
+  m->blocks = calloc(KV_STORAGES + 1, sizeof *m->blocks);
+  if (!m->kv || !m->blocks) {
+    free_model(m);
+    return NULL;
+  }
+  m->weights = m->kv + KV_STORAGES;
+  m->buffers = m->weights + PARAMETERS;
+  return m;
+}
+
+int32_t sinter_open(sinter_host *host, const sinter_limits *limits, const int32_t *blocks,
+                    const double *tape, sinter_model **out) {
+  *out = NULL;
+  sinter_model *m = new_model(tape);
   if (!m) return SINTER_NO_MEMORY;
   m->host = host;
   m->limits = *limits;
@@ -108,7 +140,7 @@ void sinter_close(sinter_model *m) {
   m->host->release(m->host, m->arena, bytes_of(m, weights_end));
   m->host->release(m->host, m->work, bytes_of(m, work_end));
   for (int i = 0; i < KV_STORAGES; i++) m->host->release(m->host, m->kv[i], kv_bytes(m, i));
-  free(m);
+  free_model(m);
 }
 
 const char *sinter_message(const sinter_model *m) { return m->message; }

@@ -49,7 +49,10 @@ struct product_loop {
   struct product product;
   int64_t block;  // rows
   int64_t panels, grain, grains;
-  int64_t columns, in_stride, out_stride;  // where they are no constants
+  // Where they are no constants:
+  int64_t columns, in_stride, out_stride;
+  int far, zero;
+  enum epilogue epilogue;
 };
 
 // What is constant of a product where it is compiled for one shape.
@@ -81,6 +84,7 @@ struct head_loop {
   const float *in;
   float *out;
   int64_t count;  // rows of activations
+  const struct head_kind *kind;  // where it is no constant
 };
 struct head_kind {
   struct panels weights;
@@ -140,6 +144,7 @@ struct attention_loop {
   int64_t query_stride, out_stride, scratch_stride;
   int tiles;  // whether the matrix unit may be used
   const float *sink_logits;
+  const struct attention *attention;  // where it is no constant
 };
 
 // One run of rows and one KV head. Late positions, which have most to read, come first.
@@ -184,6 +189,9 @@ struct product_step {
   int halves;               // the weights are floats of 16 bits
   int output;
   int64_t out_stride;
+  // A generic library's: whether weights lie beyond the cache, the code that means 0, and how sums end.
+  int far, zero;
+  enum epilogue epilogue;
 };
 
 // Two products of every expert that rows go to: see driver_experts.h.
@@ -195,7 +203,9 @@ struct experts_step {
   void (*up_body)(void *context, int64_t index, int32_t thread);
   void (*down_body)(void *context, int64_t index, int32_t thread);
   size_t up_bytes, down_bytes;                        // from one expert's matrix to the next
-  void (*round)(const float *input, uint8_t *output);  // what `down` reads; or none: floats
+  // What `down` reads; or none: floats.
+  void (*round)(const struct experts_step *, const float *input, uint8_t *output);
+  struct panels rounded_for;  // a generic library's: whom it reads them for
   int64_t out_columns;
 };
 
@@ -205,6 +215,7 @@ struct head_step {
   int weight;
   int64_t panels;  // of the weight
   int output;
+  struct head_kind kind;  // a generic library's
 };
 
 struct attention_step {
@@ -214,6 +225,7 @@ struct attention_step {
   int sink_logits;  // or NO_WEIGHT
   int output;
   int64_t out_stride;
+  struct attention attention;  // a generic library's
 };
 
 struct step {
@@ -224,6 +236,7 @@ struct step {
     struct {
       const int *weights;  // in the order in which the function uses them
       int64_t layer;
+      const double *calls;  // a generic library's: the steps themselves, as words of its tape
     };
     struct product_step product;
     const struct experts_step *experts;

@@ -1,0 +1,158 @@
+// The generic library: the kernels and the driver of every compiled one, with what a model makes constant read from a tape
+// (tape.ts) instead of compiled in. One is built for each instruction set when the package is (scripts/generic.js), and serves
+// where there is no C compiler: a model's library is then its code with the model's tape behind it.
+
+import { existsSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import type { CodecName } from "../../../runtime/format.ts"
+import type { Source } from "../target.ts"
+import { constantNames, fixedExtents, layoutAssertions, stepAssertions } from "./emit.ts"
+import { attention, extent, parameter, reader, routing, structs } from "./kinds.ts"
+import type { Level } from "./levels.ts"
+import { codecNames, genericProducts, productNumber } from "./products.ts"
+import { callCases } from "./row-calls.ts"
+import { build, type Compiler, runtime } from "./toolchain.ts"
+
+/** In build/ alone: what runs from the sources has a compiler, and tests say what it is like without. */
+const folder = fileURLToPath(new URL("../../../generic/", import.meta.url))
+
+export const genericName = (platform: string, arch: string, level: Level) =>
+  `${platform}-${arch}-${level.name}.bin`
+
+/** The code for a level on this machine; undefined where none was built. */
+export function genericCode(level: Level): Buffer | undefined {
+  const path = join(folder, genericName(process.platform, process.arch, level))
+  return existsSync(path) ? readFileSync(path) : undefined
+}
+
+/**
+ * @param codecs that its products know; all, unless said: it takes a minute
+ * @returns the bytes of the shared object
+ */
+export function buildGeneric(
+  compiler: Compiler,
+  level: Level,
+  codecs: readonly CodecName[] = codecNames,
+): Promise<Buffer> {
+  return build(compiler, level, genericSources(new Set(codecs.map(productNumber))))
+}
+
+const NUMBERS = ["F32", "F16", "BF16", "Q8"] as const // in the order of enum number
+
+/** @param wanted numbers of products */
+function genericSources(wanted: ReadonlySet<number>): Source[] {
+  const file = (name: string, lines: readonly string[]) => ({
+    name: `${name}.c`,
+    text: ["#define GENERIC", '#include "driver_types.h"', "", ...lines, ""].join("\n"),
+  })
+  const attentions = NUMBERS.map((number) => file(`attention_${number}`, attentionBody(number)))
+  const products = genericProducts.filter((_, i) => wanted.has(i))
+  const productFiles = products.map(({ name, body }) =>
+    file(name, [body.join("\n").replace("NAME", name)]),
+  )
+  return [
+    { name: "driver.c", text: driver(wanted) },
+    ...productFiles,
+    ...attentions,
+    { name: "pool.c", path: join(runtime, "pool.c") },
+  ]
+}
+
+const PARAMETERS = "(void *context, int64_t index, int32_t thread)"
+
+function attentionBody(number: string): string[] {
+  return [
+    `void attention_${number}${PARAMETERS} {`,
+    "  const struct attention_loop *loop = context;",
+    "  struct attention a = *loop->attention;",
+    `  a.number = ${number};`,
+    "  attention_item(loop, a, index, thread);",
+    "}",
+  ]
+}
+
+function headBody(number: string): string[] {
+  return [
+    `static void head_${number}${PARAMETERS} {`,
+    "  const struct head_loop *loop = context;",
+    "  struct head_kind kind = *loop->kind;",
+    "  kind.weights.grouped = 0;",
+    `  kind.weights.number = ${number};`,
+    "  head_item(loop, kind, index);",
+    "}",
+  ]
+}
+
+function driver(wanted: ReadonlySet<number>): string {
+  const bodies = (kind: string, names: readonly string[]) =>
+    `static void (*const ${kind}_bodies[])${PARAMETERS} = {${names.join(", ")}};`
+  const products = genericProducts.map(({ name }, i) => (wanted.has(i) ? name : "NULL"))
+  const attentions = NUMBERS.map((number) => `attention_${number}`)
+  const floats = NUMBERS.filter((number) => number !== "Q8")
+  return [
+    "#define GENERIC",
+    '#include "driver_types.h"',
+    "",
+    ...stepAssertions(),
+    ...layoutAssertions,
+    "",
+    ...[...products, ...attentions]
+      .filter((name) => name !== "NULL")
+      .map((name) => `void ${name}${PARAMETERS};`),
+    ...floats.flatMap(headBody),
+    `static void generic_rows${PARAMETERS};`,
+    "static void round_generic(const struct experts_step *step, const float *input, uint8_t *output);",
+    bodies("product", products),
+    bodies("attention", attentions),
+    bodies(
+      "head",
+      floats.map((number) => `head_${number}`),
+    ),
+    "",
+    ...structs.map(reader),
+    "",
+    `enum { ${constantNames.map((name) => `CONSTANT_${name}`).join(", ")}, CONSTANTS };`,
+    `enum { EXTENT_WORDS = ${extent.words}, ATTENTION_WORDS = ${attention.words}, PARAMETER_WORDS = ${parameter.words} };`,
+    `enum { NAMED_EXTENTS = ${fixedExtents.length} };`,
+    '#include "generic.h"',
+    "",
+    "// What the driver knows by these names, of the model `m`.",
+    ...constantNames.map((name) => `#define ${name} ((int)m->plan.constants[CONSTANT_${name}])`),
+    "#define ATTENTION (read_attention(m->plan.attention))",
+    ...fixedExtents.flatMap((name, i) =>
+      name.includes(".") ? [] : [`#define ${name} (m->plan.extents[${i}])`],
+    ),
+    `#define row_sets_at ((const struct row_set_places *)(m->plan.extents + ${fixedExtents.findIndex((name) => name.includes("."))}))`,
+    "#define buffer_at (m->plan.extents + NAMED_EXTENTS)",
+    "#define kv_block_bytes (m->plan.kv_block_bytes)",
+    "#define parameters (m->plan.parameters)",
+    "#define plan_steps (m->plan.steps)",
+    "",
+    '#include "driver.h"',
+    reader(routing),
+    "",
+    "static void round_generic(const struct experts_step *step, const float *input, uint8_t *output) {",
+    "  quantize((struct quantized){.input = input, .weights = step->rounded_for, .output = output});",
+    "}",
+    "",
+    "// A row of a view: buffer, stride, first column, and which row.",
+    "INLINE float *row_at(const struct row_loop *loop, const double *w, int64_t row) {",
+    "  const int64_t of = w[3] == 0 ? row : w[3] == 1 ? loop->set->token[row] : loop->set->wanted[row];",
+    "  return (float *)loop->model->buffers[(int)w[0]] + of * (int64_t)w[1] + (int64_t)w[2];",
+    "}",
+    "",
+    `static void generic_rows${PARAMETERS} {`,
+    "  const struct row_loop *loop = context;",
+    "  sinter_model *m = loop->model;",
+    "  EACH_ROW(loop, index) {",
+    "    const int64_t token = loop->set->token[row];",
+    "    const double *w = loop->step->calls + 1;",
+    "    for (int calls = (int)loop->step->calls[0]; calls > 0; calls--, w += (size_t)w[0]) switch ((int)w[1]) {",
+    ...callCases().map((text) => `      ${text}`),
+    "    }",
+    "  }",
+    "}",
+    "",
+  ].join("\n")
+}

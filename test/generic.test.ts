@@ -1,0 +1,104 @@
+// Where there is no C compiler: kernels that are compiled for no model, which compute what a model's own library computes.
+
+import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterAll, beforeAll, expect, test } from "vitest"
+import { compile } from "../src/compiler/compile.ts"
+import type { Plan } from "../src/compiler/plan.ts"
+import { prepareGeneric, shelvedCpu } from "../src/compiler/targets/cpu/cpu.ts"
+import { buildGeneric, genericName } from "../src/compiler/targets/cpu/generic.ts"
+import { usableLevels } from "../src/compiler/targets/cpu/levels.ts"
+import { findCompiler } from "../src/compiler/targets/cpu/toolchain.ts"
+import { processorFeatures } from "../src/runtime/features.ts"
+import { openLibrary } from "../src/runtime/library.ts"
+import { isLeftOut } from "./left-out.ts"
+import { loadSmall, smallGraph } from "./model/small.ts"
+import { batch, blocksFor, take } from "./model/steps.ts"
+import { built, serve } from "./sinter.ts"
+
+const compiler = await findCompiler()
+const [level] = usableLevels(process.arch, processorFeatures())
+const folder = mkdtempSync(join(tmpdir(), "sinter-generic-"))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+let code: Buffer
+beforeAll(async () => {
+  if (compiler) code = await buildGeneric(compiler, level, ["f32", "q4f16_1", "q8f16_1"])
+}, 600_000)
+
+const plans: readonly (readonly [string, Plan])[] = [
+  [
+    "floats, sinks and a window",
+    compile(smallGraph({ window: 20, sinks: 3 }), {
+      format: "q0f32",
+      activations: "float",
+      kv: "f32",
+    }),
+  ],
+  [
+    "q4f16_1, products near and far",
+    compile(smallGraph({ intermediate: 1056 }), {
+      format: "q4f16_1",
+      activations: "int8",
+      kv: "f16",
+    }),
+  ],
+]
+
+async function logitsOf(path: string): Promise<Buffer> {
+  const limits = { blocks: [40], tokens: 200, sequences: 8, rows: 200 }
+  const program = await openLibrary(path, limits, 2)
+  await loadSmall(program)
+  const parts = [1, 37, 100, 5].map((length, s) => ({
+    tokens: Int32Array.from({ length }, (_, i) => (i * 7 + s * 13) % 70),
+    from: 0,
+    blocks: blocksFor(length, 10 * s),
+  }))
+  const { logits } = await take(program, batch(parts))
+  await program.close()
+  return Buffer.from(logits!.buffer, logits!.byteOffset, logits!.byteLength)
+}
+
+const skipped = isLeftOut(compiler)
+const note = skipped ? " (skipped: no C compiler builds it here)" : ""
+
+test.skipIf(skipped).each(plans)(
+  `%s: the bits of the model's own library${note}`,
+  async (name, plan) => {
+    const generic = join(folder, `${name}.so`)
+    writeFileSync(generic, await prepareGeneric(plan, { level, code, name: "generic" }).build())
+    const compiled = await shelvedCpu(plan)
+    const logits = await logitsOf(generic)
+    expect(new Set(logits).size).toBeGreaterThan(50)
+    expect(logits.equals(await logitsOf(compiled.path))).toBe(true)
+  },
+)
+
+test.skipIf(skipped)(
+  `a package that brings it serves without a compiler, and says so${note}`,
+  async () => {
+    const root = join(folder, "package")
+    mkdirSync(root)
+    for (const part of ["build", "models", "package.json"])
+      cpSync(join(built.folder, part), join(root, part), { recursive: true })
+    symlinkSync(join(built.folder, "node_modules"), join(root, "node_modules"))
+    mkdirSync(join(root, "build/generic"), { recursive: true })
+    writeFileSync(
+      join(root, "build/generic", genericName(process.platform, process.arch, level)),
+      code,
+    )
+    const bin = join(folder, "bin")
+    mkdirSync(bin)
+    symlinkSync(process.execPath, join(bin, "node"))
+    const where = { command: [process.execPath, join(root, "build/cli/main.js")], folder }
+    const server = await serve(["tiny", "--log-level", "warn"], where, {
+      PATH: bin,
+      CC: undefined,
+      XDG_CACHE_HOME: join(folder, "cache"),
+    })
+    expect(server.out()).toContain(`generic ${level.name} kernels, for want of a C compiler`)
+    const { code: ended, err } = await server.stop()
+    expect({ ended, err }).toEqual({ ended: 0, err: "" })
+  },
+)
