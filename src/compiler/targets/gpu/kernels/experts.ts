@@ -3,7 +3,7 @@
 // gathered by expert, up to eight together, so that an expert's matrices are read once for them. What a pair makes is the same
 // either way, and those of a row are added up in the order of experts, as the reference does.
 
-import { type CodecName, groupCodecs } from "../../../../runtime/format.ts"
+import { type CodecName, type GroupCodecName, groupCodecs } from "../../../../runtime/format.ts"
 import type { Plan, Step } from "../../../plan.ts"
 import {
   type Builder,
@@ -50,75 +50,97 @@ const kernels = {
 }
 
 export function expertsChoices(plan: Plan, step: ExpertsStep): Choice[] {
-  const { rows, experts, weights, output } = step
-  const { count, active, intermediate, rounded } = experts
-  if (experts.parts !== PARTS) throw new Error(`internal: experts in ${experts.parts} parts`)
-  const countOfRows: Binding = { kind: "step", region: { name: "count", of: rows } }
-  const bound = scratchOf(plan, step)
-  const each = (per: number): Groups => ({ rows, per })
-  const pairs: Launch = {
-    kernel: kernels.pairs(count, active),
-    operands: [
-      countOfRows,
-      { kind: "buffer", buffer: weights.buffer, from: weights.from },
-      bound.experts,
-      bound.shares,
-      strideOf(plan.buffers[weights.buffer]!),
-    ],
-    groups: [each(1), 1, 1],
-  }
-  const lists: Launch = {
-    kernel: kernels.lists(count, active),
-    operands: [countOfRows, bound.experts, bound.lists],
-    groups: [1, 1, 1],
-  }
-  const round: readonly Launch[] = rounded
-    ? [
-        {
-          kernel: kernels.round(intermediate, groupCodecs[rounded].group, active),
-          operands: [
-            countOfRows,
-            bound.experts,
-            bound.hidden,
-            bound.codes,
-            bound.scales,
-            ...[hiddenStride(step), codeStride(step) / 4, scaleStride(step)],
-          ],
-          groups: [each(1), active, 1],
-        },
-      ]
-    : []
-  const sum: Launch = {
-    kernel: kernels.sum(active),
-    operands: [
-      countOfRows,
-      bound.experts,
-      bound.shares,
-      bound.made,
-      { kind: "buffer", buffer: output.buffer, from: output.from },
-      ...[output.columns, madeStride(step), strideOf(plan.buffers[output.buffer]!)],
-    ],
-    groups: [Math.ceil(output.columns / THREADS), each(1), 1],
-  }
-  const products = (gathered: boolean) => {
-    const launch = (which: "gateUp" | "down"): Launch => {
-      const columns = which === "gateUp" ? intermediate : output.columns
-      // As many lists as there can be where there are more than FEW_ROWS rows: each expert has one that is not full.
-      const groups = gathered
-        ? ([each(TOGETHER), active + Math.ceil((count * TOGETHER) / FEW_ROWS)] as const)
-        : ([each(1), active] as const)
-      return {
-        kernel: kernels.product(kindOf(plan, step, which), active, which, gathered),
-        operands: productBindings(plan, step, which, countOfRows, gathered),
-        groups: [Math.ceil(columns / PANEL), ...groups],
-      }
-    }
-    return [launch("gateUp"), ...round, launch("down"), sum]
-  }
+  const { parts, rounded } = step.experts
+  if (parts !== PARTS) throw new Error(`internal: experts in ${parts} parts`)
+  const whole: Whole = { plan, step, scratch: scratchOf(step) }
+  const products = (gathered: boolean) => [
+    productLaunch(whole, "gateUp", gathered),
+    ...(rounded ? [roundLaunch(whole, rounded)] : []),
+    productLaunch(whole, "down", gathered),
+    sumLaunch(whole),
+  ]
+  const pairs = pairsLaunch(whole)
   return [
     { most: FEW_ROWS, launches: [pairs, ...products(false)] },
-    { most: undefined, launches: [pairs, lists, ...products(true)] },
+    { most: undefined, launches: [pairs, listsLaunch(whole), ...products(true)] },
   ]
+}
+
+/** What the launches of a step share. */
+interface Whole {
+  plan: Plan
+  step: ExpertsStep
+  scratch: ReturnType<typeof scratchOf>
+}
+
+const countOf = ({ step: { rows } }: Whole): Binding => ({
+  kind: "step",
+  region: { name: "count", of: rows },
+})
+const each = ({ step: { rows } }: Whole, per: number): Groups => ({ rows, per })
+
+function pairsLaunch(whole: Whole): Launch {
+  const { plan, step, scratch } = whole
+  const { weights, experts } = step
+  const given: Binding = { kind: "buffer", buffer: weights.buffer, from: weights.from }
+  const stride = strideOf(plan.buffers[weights.buffer]!)
+  return {
+    kernel: kernels.pairs(experts.count, experts.active),
+    operands: [countOf(whole), given, scratch.experts, scratch.shares, stride],
+    groups: [each(whole, 1), 1, 1],
+  }
+}
+
+function listsLaunch(whole: Whole): Launch {
+  const { count, active } = whole.step.experts
+  const { experts, lists } = whole.scratch
+  return {
+    kernel: kernels.lists(count, active),
+    operands: [countOf(whole), experts, lists],
+    groups: [1, 1, 1],
+  }
+}
+
+function productLaunch(whole: Whole, which: "gateUp" | "down", gathered: boolean): Launch {
+  const { plan, step } = whole
+  const { count, active, intermediate } = step.experts
+  const columns = which === "gateUp" ? intermediate : step.output.columns
+  // As many lists as there can be where there are more than FEW_ROWS rows: each expert has one that is not full.
+  const groups = gathered
+    ? ([each(whole, TOGETHER), active + Math.ceil((count * TOGETHER) / FEW_ROWS)] as const)
+    : ([each(whole, 1), active] as const)
+  return {
+    kernel: kernels.product(kindOf(plan, step, which), active, which, gathered),
+    operands: productBindings(whole, which, gathered),
+    groups: [Math.ceil(columns / PANEL), ...groups],
+  }
+}
+
+function roundLaunch(whole: Whole, rounded: GroupCodecName): Launch {
+  const { step, scratch } = whole
+  const { intermediate, active } = step.experts
+  const { experts, hidden, codes, scales } = scratch
+  const strides = [hiddenStride(step), codeStride(step) / 4, scaleStride(step)]
+  return {
+    kernel: kernels.round(intermediate, groupCodecs[rounded].group, active),
+    operands: [countOf(whole), experts, hidden, codes, scales, ...strides],
+    groups: [each(whole, 1), active, 1],
+  }
+}
+
+function sumLaunch(whole: Whole): Launch {
+  const { plan, step, scratch } = whole
+  const { experts, output } = step
+  const to: Binding = { kind: "buffer", buffer: output.buffer, from: output.from }
+  const strides = [madeStride(step), strideOf(plan.buffers[output.buffer]!)]
+  return {
+    kernel: kernels.sum(experts.active),
+    operands: [
+      ...[countOf(whole), scratch.experts, scratch.shares, scratch.made, to],
+      ...[output.columns, ...strides],
+    ],
+    groups: [Math.ceil(output.columns / THREADS), each(whole, 1), 1],
+  }
 }
 
 // ------------------------------------------------------------------ what lies between the kernels
@@ -132,7 +154,7 @@ const scaleStride = ({ experts: { intermediate, rounded } }: ExpertsStep) =>
 const madeStride = ({ output: { columns } }: ExpertsStep) => strideOf({ columns, dtype: "f32" })
 
 /** Memory that layers share. A row of each is a pair's. */
-function scratchOf(_: Plan, step: ExpertsStep) {
+function scratchOf(step: ExpertsStep) {
   const { count, active } = step.experts
   const perPair = (name: string, bytes: number): Binding => ({
     kind: "scratch",
@@ -333,21 +355,15 @@ function listTask({ k, pairs, perExpert, rowOf }: Task) {
 }
 
 /** In the order of productOperands, then those of pairProduct. */
-function productBindings(
-  plan: Plan,
-  step: ExpertsStep,
-  which: "gateUp" | "down",
-  count: Binding,
-  gathered: boolean,
-): Binding[] {
+function productBindings(whole: Whole, which: "gateUp" | "down", gathered: boolean): Binding[] {
+  const { plan, step, scratch } = whole
   const { experts, input, output } = step
-  const scratch = scratchOf(plan, step)
   const isGate = which === "gateUp"
   const columns = isGate ? experts.intermediate : output.columns
   const given = isGate ? givenRows(plan, input) : hiddenRows(step, scratch)
   const weight = experts[which]
   return [
-    count,
+    countOf(whole),
     ...given.buffers,
     ...weightBindings(plan, weight),
     ...(experts.biases
@@ -382,10 +398,7 @@ function givenRows({ buffers }: Plan, input: ExpertsStep["input"]): Given {
   }
 }
 
-function hiddenRows(
-  step: ExpertsStep,
-  { hidden, codes, scales }: ReturnType<typeof scratchOf>,
-): Given {
+function hiddenRows(step: ExpertsStep, { hidden, codes, scales }: Whole["scratch"]): Given {
   return step.experts.rounded
     ? { buffers: [codes, scales], strides: [codeStride(step) / 4, scaleStride(step)] }
     : { buffers: [hidden], strides: [hiddenStride(step)] }
