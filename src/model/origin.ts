@@ -4,10 +4,10 @@
 
 import { createHash } from "node:crypto"
 import { writeFile } from "node:fs/promises"
-import { join } from "node:path"
+import { basename, dirname, join } from "node:path"
 import { snapshotAround } from "../hub/cache.ts"
 import { version } from "../version.ts"
-import type { Folder, Json } from "./folder.ts"
+import { Folder, type Json } from "./folder.ts"
 
 const ORIGIN = "sinter.json"
 
@@ -43,7 +43,8 @@ export async function writeOrigin(
 }
 
 async function checksum(folder: Folder, file: string): Promise<Origin["files"][number]> {
-  const { handle, size } = await folder.open(file, file)
+  const within = new Folder(join(folder.path, dirname(file))) // a module's files lie in a folder of their own
+  const { handle, size } = await within.open(basename(file), file)
   const hash = createHash("sha256")
   for await (const piece of handle.createReadStream({ start: 0 })) hash.update(piece) // which closes it
   return { file, bytes: size, sha256: hash.digest("hex") }
