@@ -4,6 +4,7 @@
 
 import { Command, type CommanderError, Option as Flag, Help } from "commander"
 import { version } from "../version.ts"
+import { completion, installing, shells } from "./completion.ts"
 import { type ConfigFile, readConfigFile } from "./config-file.ts"
 import { isLikely } from "./likely.ts"
 import {
@@ -17,6 +18,7 @@ import {
   type Option,
   printedDefault,
   pruneOptions,
+  psOptions,
   serveOptions,
 } from "./options.ts"
 import { assertKnownNames, environmentName, readOptions, type Values } from "./read-options.ts"
@@ -87,6 +89,25 @@ export function commandLine(): Command {
     devicesOptions,
     async (options) => (await import("./devices.ts")).devices(options),
   )
+  withOptions(
+    program
+      .command("ps")
+      .description("List what a running server has in memory.")
+      .usage("[options]"),
+    psOptions,
+    async (options) => (await import("./ps.ts")).ps(options["--url"], options["--api-key"][0]),
+  )
+  const completing = program
+    .command("completion")
+    .description("Print what a shell needs to complete sinter's command lines.")
+    .argument("<SHELL>", shells.map((shell) => `${shell}: ${installing[shell]}`).join("; "))
+    .usage(shells.join("|"))
+  withOptions(completing, {}, async () => {
+    const [shell] = completing.args as [string]
+    const known = shells.find((name) => name === shell)
+    if (!known) refuse("completion", `expected ${shells.join(", ")}, got ${quoted(shell)}.`)
+    process.stdout.write(completion(known, program))
+  })
   const shelf = program
     .command("shelf")
     .description("What earlier starts have built and packed for the next ones.")

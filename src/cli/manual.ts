@@ -1,5 +1,6 @@
 // docs/options.md, printed from the tables that the command line is read with.
 
+import { installing } from "./completion.ts"
 import {
   chatOptions,
   compileOptions,
@@ -11,6 +12,7 @@ import {
   type Option,
   printedDefault,
   pruneOptions,
+  psOptions,
   serveOptions,
   unbuilt,
 } from "./options.ts"
@@ -65,6 +67,20 @@ ${Object.entries(modelCommands)
 The devices of this machine, what each can do, and why one cannot be used: [devices.md](devices.md).
 
 ${table(devicesOptions)}
+
+## sinter ps
+
+What a running server has in memory, and when it is unloaded.
+
+${table(psOptions)}
+
+## sinter completion bash, zsh, fish
+
+Prints what the shell needs to complete command lines:
+
+\`\`\`sh
+${Object.values(installing).join("\n")}
+\`\`\`
 
 ## sinter shelf list, sinter shelf prune
 

@@ -10,6 +10,7 @@ import { DRIVER_MILLISECONDS, deviceNames } from "../runtime/devices.ts"
 import { formatNames } from "../runtime/format.ts"
 import { compiledOverrides, overrideFields, overrides } from "./overrides.ts"
 import {
+  address,
   age,
   bytes,
   decimal,
@@ -472,6 +473,22 @@ export const devicesOptions = {
   },
 } as const satisfies Record<string, Option>
 
+export const psOptions = {
+  "--url": {
+    value: "URL",
+    absent: `http://${defaultHttpOptions.host}:8000`,
+    help: "Where the server answers.",
+    read: address,
+  },
+  "--api-key": {
+    value: "KEYS",
+    absent: [],
+    shown: "none",
+    help: "The keys that it requires, or one of them: the first is sent.",
+    read: list,
+  },
+} as const satisfies Record<string, Option>
+
 export const pruneOptions = {
   "--max-size": {
     value: "BYTES",
@@ -495,6 +512,7 @@ export const allTables: readonly Readonly<Record<string, Option>>[] = [
   compileOptions,
   inspectOptions,
   devicesOptions,
+  psOptions,
   pruneOptions,
 ]
 

@@ -14,6 +14,12 @@ export function refuse(option: string, problemText: string): never {
 export const text: Reader<string> = (given, option) =>
   given === "" ? refuse(option, "expected a text, got nothing.") : given
 
+/** Of a server. */
+export const address: Reader<string> = (given, option) =>
+  /^https?:/.test(given) && URL.canParse(given)
+    ? given
+    : refuse(option, `expected an address like http://127.0.0.1:8000, got ${quoted(given)}.`)
+
 export const flag: Reader<boolean> = (given, option) => {
   if (given === "true" || given === "1") return true
   if (given === "false" || given === "0") return false

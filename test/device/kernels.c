@@ -621,11 +621,17 @@ static void attention_case(struct attention a, int with_tiles, int64_t length, i
               from = kept / BLOCK < sinks ? sinks : kept / BLOCK;
       memcpy(list, ids, (size_t)(sinks < blocks ? sinks : blocks) * 4);
       for (int64_t b = from; b < blocks; b++) list[sinks + b - from] = ids[b];
-      struct attention_item item = {cache,         list,
-                                    positions + t, tokens,
-                                    kept,          q + t * q_stride,
-                                    q_stride,      out + t * out_stride,
-                                    out_stride,    sunk};
+      struct attention_item item = {.cache = cache,
+                                    .blocks = list,
+                                    .positions = positions + t,
+                                    .tokens = tokens,
+                                    .kept = kept,
+                                    .end = length - 1,
+                                    .query = q + t * q_stride,
+                                    .query_stride = q_stride,
+                                    .out = out + t * out_stride,
+                                    .out_stride = out_stride,
+                                    .sink_logits = sunk};
       for (int64_t h = 0; h < a.kv_heads; h++) attend_one(a, with_tiles, &item, h, scratch);
     }
     if (out == again)
@@ -713,7 +719,15 @@ static void broken_key_case(struct attention a, int with_tiles) {
   for (int64_t i = 0; i < LENGTH * width; i++)
     if (i % width < a.head_dim) k[i] = uniform(), v[i] = uniform();
   for (int32_t t = 0; t < LENGTH; t++) positions[t] = t;
-  struct attention_item all = {cache, ids, positions, LENGTH, 0, q, stride, sound, stride, NULL};
+  struct attention_item all = {.cache = cache,
+                               .blocks = ids,
+                               .positions = positions,
+                               .tokens = LENGTH,
+                               .end = LENGTH - 1,
+                               .query = q,
+                               .query_stride = stride,
+                               .out = sound,
+                               .out_stride = stride};
   for (int64_t t = 0; t < LENGTH; t++)
     write_one(a, block_head(a, cache, t / BLOCK, 0), t % BLOCK, k + t * width, v + t * width);
   attend_all(a, with_tiles, all, scratch);

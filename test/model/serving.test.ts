@@ -34,7 +34,13 @@ describe.each([
     const prompts = readGolden(folder)
     const model = await openModel(folder)
     const { sums } = targets[target].traits
-    const options = { format: model.format, activations: "float", kv: "f32" } as const
+    const { format, codecOf } = model
+    const options = {
+      format,
+      ...(codecOf && { codecOf }),
+      activations: "float",
+      kv: "f32",
+    } as const
     const plan = compile(model.graph, { ...options, ...(sums && { sums }) })
     const prepared = await targets[target].prepare(plan)
     const limits = chooseLimits({
