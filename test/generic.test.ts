@@ -84,10 +84,7 @@ test.skipIf(skipped)(
       cpSync(join(built.folder, part), join(root, part), { recursive: true })
     symlinkSync(join(built.folder, "node_modules"), join(root, "node_modules"))
     mkdirSync(join(root, "build/generic"), { recursive: true })
-    writeFileSync(
-      join(root, "build/generic", genericName(process.platform, process.arch, level)),
-      code,
-    )
+    writeFileSync(join(root, "build/generic", genericName(level)), code)
     const bin = join(folder, "bin")
     mkdirSync(bin)
     symlinkSync(process.execPath, join(bin, "node"))

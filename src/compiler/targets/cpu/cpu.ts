@@ -25,7 +25,7 @@ import {
   findCompiler,
   flagsOf,
   kernels,
-  linkingFor,
+  linking,
   requireCompiler,
   runtime,
   supports,
@@ -170,7 +170,7 @@ function builtBy(
 
 /** Those that say nothing of this machine's folders. */
 function portableFlags(level: Level, family: Compiler["family"]): string[] {
-  return [...flagsOf(level, family), ...linkingFor()].filter((flag) => !flag.startsWith("-I"))
+  return [...flagsOf(level, family), ...linking].filter((flag) => !flag.startsWith("-I"))
 }
 
 /** The library of a plan from the shelf, built if it is not there yet. */

@@ -1,5 +1,5 @@
 // The generic library: the kernels and the driver of every compiled one, with what a model makes constant read from a tape
-// (tape.ts) instead of compiled in. One is built for each instruction set when the package is (scripts/generic.js), and serves
+// (tape.ts) instead of compiled in. One is built for each instruction set when the package is (scripts/generic.ts), and serves
 // where there is no C compiler: a model's library is then its code with the model's tape behind it.
 
 import { existsSync, readFileSync } from "node:fs"
@@ -17,12 +17,11 @@ import { build, type Compiler, runtime } from "./toolchain.ts"
 /** In build/ alone: what runs from the sources has a compiler, and tests say what it is like without. */
 const folder = fileURLToPath(new URL("../../../generic/", import.meta.url))
 
-export const genericName = (platform: string, arch: string, level: Level) =>
-  `${platform}-${arch}-${level.name}.bin`
+export const genericName = (level: Level) => `${process.platform}-${process.arch}-${level.name}.bin`
 
 /** The code for a level on this machine; undefined where none was built. */
 export function genericCode(level: Level): Buffer | undefined {
-  const path = join(folder, genericName(process.platform, process.arch, level))
+  const path = join(folder, genericName(level))
   return existsSync(path) ? readFileSync(path) : undefined
 }
 

@@ -20,10 +20,6 @@ export interface Compiler {
   /** First line of what --version says: part of the shelf's key. */
   version: string
   family: "gcc" | "clang"
-  /** In front of what it is asked. */
-  first?: readonly string[]
-  /** What it compiles for; absent: this machine's. */
-  platform?: string
 }
 
 /** Folders of our headers. */
@@ -45,12 +41,9 @@ export async function findCompiler(): Promise<Compiler | undefined> {
  * What a compiler says it is: `cc` may be either of the families. Undefined where there is no such command.
  * @throws `system_refused` when it is there and no process is to be had
  */
-export async function identify(
-  command: string,
-  first: readonly string[] = [],
-): Promise<Compiler | undefined> {
+export async function identify(command: string): Promise<Compiler | undefined> {
   try {
-    const { stdout } = await execute(command, [...first, "--version"])
+    const { stdout } = await execute(command, ["--version"])
     const version = stdout.split("\n", 1)[0]!
     return { command, version, family: /clang/i.test(version) ? "clang" : "gcc" }
   } catch (error) {
@@ -58,21 +51,6 @@ export async function identify(
     if (code === "EAGAIN" || code === "ENOMEM") throw systemProblem(error) ?? error
     return undefined
   }
-}
-
-const zigTargets: Readonly<Record<string, string>> = {
-  "linux-x64": "x86_64-linux-gnu.2.17",
-  "linux-arm64": "aarch64-linux-gnu.2.17",
-  "darwin-x64": "x86_64-macos",
-  "darwin-arm64": "aarch64-macos",
-}
-
-/** Zig's, which compiles for machines that are not here; undefined where it is not, or does not know the machine. */
-export async function zigFor(platform: string, arch: string): Promise<Compiler | undefined> {
-  const command = process.env.ZIG ?? "python-zig"
-  const target = zigTargets[`${platform}-${arch}`]
-  const zig = target ? await identify(command, ["cc"]) : undefined
-  return zig && { ...zig, first: ["cc", "-target", target!], platform }
 }
 
 /** @throws `compiler_missing` */
@@ -126,9 +104,9 @@ export function supports(compiler: Compiler, level: Level): Promise<boolean> {
 }
 
 /** At the end of a process libraries are unloaded; threads of one that was not closed must still find their code. */
-export const linkingFor = (platform: string = process.platform): readonly string[] => [
+export const linking: readonly string[] = [
   "-shared",
-  ...(platform === "linux" ? ["-Wl,-z,nodelete"] : []),
+  ...(process.platform === "darwin" ? [] : ["-Wl,-z,nodelete"]),
   "-lpthread",
 ]
 
@@ -158,13 +136,9 @@ export async function build(
         const object = join(folder, `${source.name}.o`)
         const path = "path" in source ? source.path : join(folder, source.name)
         const flags = flagsOf(level, compiler.family)
-        const key = [
-          compiler.command,
-          ...(compiler.first ?? []),
-          compiler.version,
-          ...flags,
-          ...Object.values(source),
-        ].join("\n")
+        const key = [compiler.command, compiler.version, ...flags, ...Object.values(source)].join(
+          "\n",
+        )
         const before = made.get(key)
         if (before) await writeFile(object, before)
         else {
@@ -178,7 +152,7 @@ export async function build(
     await Promise.all(Array.from({ length: availableParallelism() }, worker))
     const library = join(folder, "library")
     objects.sort() // link order, and with it the bytes, must not depend on who finished first
-    await call("the library", ["-o", library, ...objects, ...linkingFor(compiler.platform)])
+    await call("the library", ["-o", library, ...objects, ...linking])
     return await readFile(library)
   })
 }
@@ -201,14 +175,14 @@ const MAX_OUTPUT = 1 << 16 // characters
  * @returns its exit code, undefined where there was none, and what it said
  */
 function run(
-  { command, first = [] }: Compiler,
+  { command }: Compiler,
   parameters: string[],
   scratch: Scratch,
   signal?: AbortSignal,
 ): Promise<{ code: number | undefined; output: string }> {
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted()
-    const child = spawn(command, [...first, ...parameters], {
+    const child = spawn(command, parameters, {
       detached: true,
       stdio: ["ignore", "ignore", "pipe"],
       env: { ...process.env, TMPDIR: scratch.folder },
