@@ -8,7 +8,7 @@ import { createLog } from "../log.ts"
 import { compileHeadFolder } from "../model/compile-folder.ts"
 import { type Head, headKindOf, openHead } from "../model/head.ts"
 import { type Model, openModel } from "../model/model.ts"
-import { type DraftingOptions, prepareDrafting } from "./drafting.ts"
+import { type DraftingOptions, draftingOfEach, prepareDrafting } from "./drafting.ts"
 
 const tiny = join(import.meta.dirname, "../../models/tiny")
 let model: Model
@@ -170,6 +170,29 @@ describe.each([
     const prepared = await prepare({ mode, models: output })
     expect(prepared.title).toContain(`${name}-${format}: ${mode}, `)
     await prepared.close()
+  })
+})
+
+describe("of several models", () => {
+  const draftsOf = (models: string | undefined, mode: DraftingOptions["mode"] = "small_draft") =>
+    draftingOfEach({ mode, models }, ["/at/a", "b", "org/c"])
+
+  test("each has its own draft, and those that are not named have none", () => {
+    expect(draftsOf("c=small,c.so;/at/a=x=y")).toEqual([
+      { mode: "small_draft", models: "x=y" },
+      { mode: "disable" },
+      { mode: "small_draft", models: "small,c.so" },
+    ])
+    expect(draftsOf(undefined, "lookup").map(({ mode }) => mode)).toEqual(Array(3).fill("lookup"))
+  })
+
+  test.each([
+    ["small", 'expected MODEL=PATH, as several models are served, got "small"'],
+    ["a=small;", 'expected MODEL=PATH, as several models are served, got ""'],
+    ["d=small", "d is none of the models that are served: /at/a, b, org/c"],
+    ["a=small;/at/a=other", "/at/a has two drafts; give one"],
+  ])("%s is refused", (models, sentence) => {
+    expect(() => draftsOf(models)).toThrow(sentence)
   })
 })
 

@@ -2,6 +2,7 @@
 // and refused in a sentence with both figures where it does not fit.
 
 import { existsSync } from "node:fs"
+import { basename } from "node:path"
 import { openWhole } from "../closing.ts"
 import type { Graph } from "../compiler/graph/graph.ts"
 import { prepareProgram, traitsOf } from "../compiler/targets/prepare.ts"
@@ -38,7 +39,7 @@ import { planOf } from "./plan.ts"
 
 export interface DraftingOptions {
   mode: Speculative["mode"]
-  /** A model's folder or name, and after a comma a library compiled for it. */
+  /** A model's folder or name, and after a comma a library compiled for it; of several models, as `draftingOfEach` reads it. */
   models?: string | undefined
 }
 
@@ -126,6 +127,37 @@ function checkModels(mode: DraftingOptions["mode"], models: string | undefined):
       option: "--additional-models",
       problem: `${given} additional model is given and --speculative-mode ${mode} takes ${needed}; choose small_draft, eagle or medusa, or leave it out.`,
     })
+}
+
+/**
+ * What drafts for each of several models: `MODEL=PATH` or `MODEL=PATH,LIBRARY`, with semicolons between them. For a model that is
+ * not named nothing drafts.
+ * @param models as they were asked for; the end of a path names it, too
+ * @throws `option_invalid` for an entry that names none of them, or one that has a draft already
+ */
+export function draftingOfEach(
+  { mode, models: drafts }: DraftingOptions,
+  models: readonly string[],
+): DraftingOptions[] {
+  if (models.length === 1 || drafts === undefined)
+    return models.map(() => ({ mode, models: drafts }))
+  const ends = models.map((model) => basename(model))
+  const owners = new Map<number, string>()
+  for (const entry of drafts.split(";")) {
+    const [, name, draft] = /^([^=]+)=(.+)$/.exec(entry) ?? []
+    if (!name || !draft)
+      throw misfit(
+        `expected MODEL=PATH, as several models are served, got ${JSON.stringify(entry)}`,
+      )
+    const at = [models.indexOf(name), ends.indexOf(name)].find((index) => index >= 0)
+    if (at === undefined)
+      throw misfit(`${name} is none of the models that are served: ${models.join(", ")}`)
+    if (owners.has(at)) throw misfit(`${name} has two drafts; give one`)
+    owners.set(at, draft)
+  }
+  return models.map((_, at) =>
+    owners.has(at) ? { mode, models: owners.get(at) } : { mode: "disable" },
+  )
 }
 
 /** `PATH` or `PATH,LIBRARY`; a comma may belong to a path that is there. */

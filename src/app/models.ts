@@ -8,6 +8,7 @@ import type { ModelCard, ServedModel } from "../http/service.ts"
 import type { Log } from "../log.ts"
 import { cardOf } from "./card.ts"
 import { appDefaults } from "./defaults.ts"
+import { draftingOfEach } from "./drafting.ts"
 import { type LoadedModel, loadModel, type Surroundings } from "./loaded-model.ts"
 import type { ModelOptions } from "./options.ts"
 import { type PreparedModel, prepareModel } from "./prepared-model.ts"
@@ -37,9 +38,12 @@ export function openModels(options: ModelsOptions, surroundings: Surroundings): 
   const sharers = Math.min(maxLoaded, models.length)
   return openWhole(async (closing) => {
     const seats: Seat[] = []
-    for (const model of models) {
+    const drafting = draftingOfEach(options.drafting ?? appDefaults.drafting, models)
+    for (const [at, model] of models.entries()) {
       const place = { sharers, isFirst: seats.length < sharers, isAlone, closing }
-      seats.push(await prepareSeat({ ...options, model }, place, surroundings))
+      seats.push(
+        await prepareSeat({ ...options, model, drafting: drafting[at]! }, place, surroundings),
+      )
     }
     const residents = closing.add(
       new Residents(

@@ -119,7 +119,7 @@ export const serveOptions = {
   "--additional-models": {
     value: "LIST",
     absent: undefined,
-    help: "The draft model or head for speculative decoding, as PATH or PATH,LIBRARY; without a library one is compiled.",
+    help: "The draft model or head for speculative decoding, as PATH or PATH,LIBRARY; without a library one is compiled. Of several models: MODEL=PATH for each that has one, with semicolons between them.",
     read: text,
   },
   "--speculative-mode": {

@@ -86,7 +86,7 @@ export async function serve(given: readonly string[], options: Options): Promise
 
 /** What is said of one model, and means nothing of several. */
 function refuseForOne(options: Options): void {
-  const names = ["--model-lib", "--additional-models", "--served-model-name"] as const
+  const names = ["--model-lib", "--served-model-name"] as const
   const said = names.find((name) => options[name] !== undefined)
   if (said) refuse(said, "belongs to one model, and several are to be served; leave it out.")
   if (options["--metrics-compat"] !== "none")

@@ -18,7 +18,8 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 const options = { model: paths, target: "reference", maxLoaded: 1 } as const
 const swapping = server(options)
-const resting = server({ ...options, maxLoaded: 2, idleUnload: 20 })
+const drafting = { mode: "small_draft", models: `qwen3=${paths[0]}` } as const
+const resting = server({ ...options, maxLoaded: 2, idleUnload: 20, drafting })
 
 const plain = { prompt: "Hello", max_tokens: 6, temperature: 0 }
 const alone = new Map<string, string>()
