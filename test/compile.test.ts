@@ -38,6 +38,7 @@ const cache = { XDG_CACHE_HOME: join(scratch, "cache") } // an empty shelf
 const compiled = join(scratch, "llama-wide-q4f16_1")
 const original = goldenFolder("models", "llama-wide")
 const library = join(compiled, "lib/cpu.so")
+const small = goldenFolder("models", "llama-tied") // in floats, of which a library is soon built
 
 beforeAll(async () => {
   if (!compiler) return
@@ -190,7 +191,7 @@ compiling(
 
 compiling("a library in the folder that fits no more is passed over with a warning", async () => {
   const folder = join(scratch, "odd")
-  execFileSync("cp", ["-r", goldenFolder("mlc", "llama-odd-q4f16_1"), folder])
+  execFileSync("cp", ["-r", small, folder])
   mkdirSync(join(folder, "lib"))
   execFileSync("cp", [library, join(folder, "lib/cpu.so")])
   const server = await serving([folder])
@@ -388,7 +389,7 @@ compiling("--target takes a list, and the folder gets a library for each", async
   const output = join(scratch, "both")
   const dump = join(scratch, "dump-both")
   const options = ["--library-only", "--target", "cpu:baseline,cpu", "--dump", dump]
-  const { code, err } = await run(["compile", "tiny", "--output", output, ...options])
+  const { code, err } = await run(["compile", small, "--output", output, ...options])
   expect({ code, err }).toEqual({ code: 0, err: "" })
   expect(readdirSync(join(output, "lib")).sort()).toEqual(["cpu-baseline.so", "cpu.so"])
   for (const [file, target] of [
@@ -506,9 +507,7 @@ test("a cache that cannot be written costs the caching alone", async () => {
 compiling("so it does with libraries: one is built at every start, which is said", async () => {
   const blocked = join(scratch, "blocked-too")
   writeFileSync(blocked, "a file where a folder should be")
-  const server = await serving([goldenFolder("mlc", "llama-odd-q4f16_1")], {
-    XDG_CACHE_HOME: blocked,
-  })
+  const server = await serving([small], { XDG_CACHE_HOME: blocked })
   expect(server.err()).toMatch(/built at every start: .+blocked-too.+ cannot hold it/)
   await server.stop()
 })

@@ -1,9 +1,17 @@
 // Where there is no C compiler: kernels that are compiled for no model, which compute what a model's own library computes.
 
-import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { afterAll, beforeAll, expect, test } from "vitest"
+import { afterAll, beforeAll, describe, expect, test } from "vitest"
 import { compile } from "../src/compiler/compile.ts"
 import type { Plan } from "../src/compiler/plan.ts"
 import { prepareGeneric, shelvedCpu } from "../src/compiler/targets/cpu/cpu.ts"
@@ -13,6 +21,8 @@ import { findCompiler } from "../src/compiler/targets/cpu/toolchain.ts"
 import { processorFeatures } from "../src/runtime/features.ts"
 import { openLibrary } from "../src/runtime/library.ts"
 import { isLeftOut } from "./left-out.ts"
+import { compiledModels, goldenFolder } from "./model/golden.ts"
+import { judgeGolden } from "./model/judged.ts"
 import { loadSmall, smallGraph } from "./model/small.ts"
 import { batch, blocksFor, take } from "./model/steps.ts"
 import { built, serve } from "./sinter.ts"
@@ -24,7 +34,8 @@ afterAll(() => rmSync(folder, { recursive: true }))
 
 let code: Buffer
 beforeAll(async () => {
-  if (compiler) code = await buildGeneric(compiler, level, ["f32", "q4f16_1", "q8f16_1"])
+  if (compiler)
+    code = await buildGeneric(compiler, level, ["f32", "f16", "bf16", "q4f16_1", "q8f16_1"])
 }, 600_000)
 
 const plans: readonly (readonly [string, Plan])[] = [
@@ -60,20 +71,35 @@ async function logitsOf(path: string): Promise<Buffer> {
   return Buffer.from(logits!.buffer, logits!.byteOffset, logits!.byteLength)
 }
 
+async function genericLibrary(plan: Plan): Promise<string> {
+  const { name, build } = prepareGeneric(plan, { level, code, name: "generic" })
+  const path = join(folder, name)
+  writeFileSync(path, await build())
+  return path
+}
+
 const skipped = isLeftOut(compiler)
 const note = skipped ? " (skipped: no C compiler builds it here)" : ""
 
 test.skipIf(skipped).each(plans)(
   `%s: the bits of the model's own library${note}`,
-  async (name, plan) => {
-    const generic = join(folder, `${name}.so`)
-    writeFileSync(generic, await prepareGeneric(plan, { level, code, name: "generic" }).build())
+  async (_, plan) => {
     const compiled = await shelvedCpu(plan)
-    const logits = await logitsOf(generic)
+    const logits = await logitsOf(await genericLibrary(plan))
     expect(new Set(logits).size).toBeGreaterThan(50)
     expect(logits.equals(await logitsOf(compiled.path))).toBe(true)
   },
 )
+
+describe.skipIf(skipped)(`models that are not compiled${note}`, () => {
+  judgeGolden({
+    open: async (plan, limits) => openLibrary(await genericLibrary(plan), limits, 2),
+    golden: readdirSync(goldenFolder("models", "."), { withFileTypes: true })
+      .filter((entry) => entry.isDirectory() && !compiledModels.some((name) => name === entry.name))
+      .map(({ name }) => `models/${name}` as const),
+    milliseconds: 120_000,
+  })
+})
 
 test.skipIf(skipped)(
   `a package that brings it serves without a compiler, and says so${note}`,

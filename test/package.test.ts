@@ -1,4 +1,4 @@
-// What users install: the tarball, in an empty folder, without development packages and without install scripts. And what
+// What users install, in an empty folder and without development packages. And what
 // the README promises, in a copy of the repository as a fresh clone would be.
 
 import { execFileSync, spawnSync } from "node:child_process"
@@ -10,6 +10,7 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  symlinkSync,
 } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, extname, join, resolve } from "node:path"
@@ -28,8 +29,7 @@ const inPackage = (...path: string[]) => join(empty, "node_modules/sinter", ...p
 
 /** npm in `cwd`; what it says on stderr is returned with what it prints. */
 function npm(cwd: string, ...args: string[]): string {
-  const env = { ...process.env, GENERIC_LEVELS: "" }
-  const { status, stdout, stderr } = spawnSync("npm", args, { cwd, env, encoding: "utf8" })
+  const { status, stdout, stderr } = spawnSync("npm", args, { cwd, encoding: "utf8" })
   if (status !== 0) throw new Error(`npm ${args.join(" ")} ended with ${status}: ${stderr}`)
   return stdout + stderr
 }
@@ -49,18 +49,20 @@ beforeAll(() => {
     mkdirSync(dirname(join(clone, file)), { recursive: true })
     if (file) cpSync(join(root, file), join(clone, file))
   }
-  // Nothing is installed or built in the clone: packing sees to that.
-  // Without generic libraries, which take minutes: generic.test.ts has one.
-  npm(clone, "pack", "--silent", "--prefer-offline", "--pack-destination", folder)
-  const tarball = readdirSync(folder).find((name) => name.endsWith(".tgz"))!
+  const git = (...args: string[]) => execFileSync("git", args, { cwd: clone, stdio: "ignore" })
+  git("init")
+  git("add", "--all")
+  git("-c", "user.name=test", "-c", "user.email=test@localhost", "commit", "-m", "all")
+  // From git npm does all that it does for a tarball, and before that installs what builds the package.
   newFolder(empty)
-  const options = ["--omit=dev", "--ignore-scripts", "--prefer-offline"]
-  installing = npm(empty, "install", ...options, join(folder, tarball))
+  const options = ["--omit=dev", "--prefer-offline"]
+  installing = npm(empty, "install", ...options, `git+file://${clone}`)
+  symlinkSync(join(root, "node_modules"), join(clone, "node_modules"))
 }, 600_000)
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-test("the tarball holds what serving needs and nothing else", () => {
+test("the package holds what serving needs and nothing else", () => {
   const files = readdirSync(inPackage(), { recursive: true, encoding: "utf8" })
   const built = files.filter((file) => file.startsWith("build/") && extname(file) !== "")
   const sources = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" }).filter(
@@ -91,16 +93,9 @@ test("nothing it brings asks for a newer Node than this one", () => {
 })
 
 test("npm installs it from git, built", () => {
-  const git = (...args: string[]) => execFileSync("git", args, { cwd: clone, stdio: "ignore" })
-  git("init")
-  git("add", "--all")
-  git("-c", "user.name=test", "-c", "user.email=test@localhost", "commit", "-m", "all")
-  const other = join(folder, "from-git")
-  newFolder(other)
-  npm(other, "install", "--omit=dev", "--prefer-offline", `git+file://${clone}`)
-  const sinter = join(other, "node_modules/.bin/sinter")
+  const sinter = join(empty, "node_modules/.bin/sinter")
   expect(execFileSync(sinter, ["--version"], { encoding: "utf8" })).toMatch(/^\d+\.\d+\.\d+\n$/)
-}, 600_000)
+})
 
 test("it serves the embedded model from an empty folder, and Ctrl-C ends it", async () => {
   const server = await serve(["tiny", "--log-level", "warn"], installed)

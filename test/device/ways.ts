@@ -24,7 +24,7 @@ const here = processorFeatures()
 export const best = usableLevels(process.arch, here)[0]
 
 const sanitizers = [
-  "-O1",
+  "-O0", // half the time to build, and more to see
   "-g",
   "-DBRIEF",
   "-fsanitize=address,undefined",

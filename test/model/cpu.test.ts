@@ -11,6 +11,7 @@ import { findCompiler } from "../../src/compiler/targets/cpu/toolchain.ts"
 import { processorFeatures } from "../../src/runtime/features.ts"
 import { openLibrary } from "../../src/runtime/library.ts"
 import { isLeftOut } from "../left-out.ts"
+import { compiledModels } from "./golden.ts"
 import { judge } from "./judged.ts"
 import { smallGraph } from "./small.ts"
 import { arithmeticHere } from "./steps.ts"
@@ -28,6 +29,11 @@ describe.skipIf(isLeftOut(compiler))(needsCompiler, () => {
       return openLibrary(path, limits, THREADS)
     },
     arithmetic: arithmeticHere,
+    golden: [
+      ...compiledModels.map((name) => `models/${name}` as const),
+      "mlc/llama-wide-q4f16_1",
+      "mlc/qwen3-q3f16_1",
+    ],
     // Plain C has no fused multiply-add; every other instruction set computes the reference's bits.
     isExact: usableLevels(process.arch, processorFeatures())[0].name !== "plain",
     milliseconds: BUILD,

@@ -15,11 +15,20 @@ describe.each([
   // Models that bring kernels of their own: windows and sinks of layers, heads of odd sizes, norms, gates and rotations.
   {
     target: "vulkan",
-    golden: ["llama-odd", "mistral-swa", "phi", "gpt-oss", "glm4-moe", "deepseek-v3", "lfm2"],
-    isBrief: false,
+    golden: [
+      "models/llama-odd",
+      "models/mistral-swa",
+      "models/phi",
+      "models/gpt-oss",
+      "models/glm4-moe",
+      "models/deepseek-v3",
+      "models/lfm2",
+      "mlc/qwen3-q3f16_1",
+    ],
+    breadth: "some",
   },
-  { target: "opencl", golden: ["llama-odd"], isBrief: true },
-] as const)("on $target", ({ target, golden, isBrief }) => {
+  { target: "opencl", golden: ["mlc/llama-wide-q4f16_1"], breadth: "one" },
+] as const)("on $target", ({ target, golden, breadth }) => {
   const device = found.find(({ name, obstacle }) => name === target && !obstacle)
   const left = isLeftOut(device)
   const { sums } = traitsOf(target)
@@ -31,7 +40,7 @@ describe.each([
         traits: { sums: sums! },
         isExact: true,
         golden,
-        isBrief,
+        breadth,
         milliseconds: MILLISECONDS,
       })
     },

@@ -1,7 +1,6 @@
 // What every target that compiles is judged by: logits that others computed, the reference target, and its own bits in other
 // company.
 
-import { readdirSync } from "node:fs"
 import { expect, test } from "vitest"
 import { type CompileOptions, compile } from "../../src/compiler/compile.ts"
 import type { CodecOf } from "../../src/compiler/graph/codecs.ts"
@@ -36,21 +35,24 @@ export interface Judged {
   arithmetic?: Arithmetic
   /** It rounds as the reference does, so that bits are equal. */
   isExact: boolean
-  /** Golden models; absent: all of them. */
-  golden?: readonly string[]
-  /** One case of each kind: for a driver that compiles for longer than it computes. */
-  isBrief?: boolean
+  /** Golden models, each behind its kind. */
+  golden: readonly `${"models" | "mlc"}/${string}`[]
+  /** Cases of each kind: some or one, for a driver that compiles for longer than it computes. */
+  breadth?: "all" | "some" | "one"
   /** For a test. */
   milliseconds: number
 }
 
-const everyGolden = readdirSync(goldenFolder("models", "."), { withFileTypes: true })
-  .filter((entry) => entry.isDirectory())
-  .map(({ name }) => name)
-
-/** Values in the keys: of the latter's first 14 columns, or of 40, which panels share and end in otherwise. */
-const latentCases: [FormatName, CompileOptions["activations"], KvType, number][] = [
+/** The last number: values in the keys, the latter's first 14 columns, or 40, which panels share and end in otherwise. */
+const formatCases: [FormatName, CompileOptions["activations"], KvType, number?][] = [
+  ["q4f16_1", "int8", "q8"],
+  ["q0f16", "float", "f16"],
   ["q4f16_1", "int8", "q8", 14],
+  ["q4f32_1", "int8", "bf16"],
+  ["q8f16_1", "int8", "f16"],
+  ["q3f16_1", "int8", "q8"],
+  ["q0bf16", "float", "f32"],
+  ["q4f16_1", "float", "bf16"],
   ["q0bf16", "float", "bf16", 40],
 ]
 
@@ -59,58 +61,14 @@ export function judge({
   traits = {},
   arithmetic = "vectors",
   isExact,
-  golden = everyGolden,
-  isBrief = false,
+  golden,
+  breadth = "all",
   milliseconds,
 }: Judged): void {
-  const few = <Case>(cases: readonly Case[]) => (isBrief ? cases.slice(0, 1) : cases)
+  const few = <Case>(cases: readonly Case[], some = 1) =>
+    breadth === "all" ? cases : cases.slice(0, breadth === "some" ? some : 1)
 
-  async function openGolden(kind: "models" | "mlc", name: string) {
-    const model = await openModel(goldenFolder(kind, name))
-    const { graph, format, codecOf } = model
-    const plan = compile(graph, {
-      format,
-      ...(codecOf && { codecOf }),
-      activations: "float",
-      kv: "f32",
-      ...traits,
-    })
-    const limits = limitsFor(plan, { blocks: 60, tokens: 700, sequences: 4, rows: 700 })
-    const program = await open(plan, limits)
-    await loadParameters(model.weights, program.manifest, program)
-    await model.close()
-    return program
-  }
-
-  test.each<["models" | "mlc", string]>([
-    ...golden.map((name) => ["models", name] as ["models", string]),
-    ...few<["mlc", string]>([
-      ["mlc", "llama-wide-q4f16_1"],
-      ["mlc", "qwen3-q3f16_1"],
-    ]),
-  ])(
-    "%s/%s: logits within 1e-3 of the golden ones, greedy tokens equal, chunks equal in bits",
-    async (kind, name) => {
-      const program = await openGolden(kind, name)
-      for (const { tokens, firstRow, logits, greedy } of readGolden(goldenFolder(kind, name))) {
-        const blocks = blocksFor(tokens.length + greedy.length).reverse()
-        const ours = await prefill(program, tokens, blocks, { firstRow })
-        expect(worstDifference(ours, logits)).toBeLessThan(1e-3)
-        const drawn = await continueGreedily(
-          program,
-          greedy[0]!,
-          tokens.length,
-          greedy.length,
-          blocks,
-        )
-        expect(drawn).toEqual([...greedy])
-        for (const chunk of tokens.length === 150 ? [1, 16, 17, 64] : [])
-          expect(await prefill(program, tokens, blocks, { firstRow, chunk })).toEqual(ours)
-      }
-      await program.close()
-    },
-    milliseconds,
-  )
+  judgeGolden({ open, traits, golden, milliseconds })
 
   const limits = { blocks: 60, tokens: 200, sequences: 16, rows: 200 }
   const prompt = (length: number, salt = 1) =>
@@ -133,18 +91,7 @@ export function judge({
     return { program, reference }
   }
 
-  test.each<[FormatName, CompileOptions["activations"], KvType, number?]>(
-    few([
-      ["q4f16_1", "int8", "q8"],
-      ["q4f32_1", "int8", "bf16"],
-      ["q8f16_1", "int8", "f16"],
-      ["q3f16_1", "int8", "q8"],
-      ["q0f16", "float", "f16"],
-      ["q0bf16", "float", "f32"],
-      ["q4f16_1", "float", "bf16"],
-      ...latentCases,
-    ]),
-  )(
+  test.each(few(formatCases, 3))(
     "%s with activations in %s, keys and values in %s, computes what the reference computes, the same in any company",
     async (format, activations, kv, latent) => {
       const shape = { hidden: 72, intermediate: 100, ...(latent ? { latent } : {}) }
@@ -184,7 +131,7 @@ export function judge({
 
   // A driver or a compiler makes kernels for each of them, half a minute where it is slow; the kernels are judged one by one
   // elsewhere, those for activations that are floats as well.
-  test.each(isBrief ? [] : (["int8"] as const))(
+  test.each(breadth === "all" ? (["int8"] as const) : [])(
     "the codecs of GGUF's blocks, all in one model, activations in %s, in any company",
     async (activations) => {
       const codecs = groupCodecNames.filter((name) => !/f(16|32)_1$/.test(name))
@@ -215,7 +162,7 @@ export function judge({
     ["q4f16_1", "int8", "q8"],
     ["q0bf16", "float", "bf16"],
   ] as const
-  test.each(isBrief ? [] : mixtures)(
+  test.each(breadth === "one" ? [] : few(mixtures))(
     "experts in %s with activations in %s, keys and values in %s: what the reference computes, the same however many rows share an expert",
     async (format, activations, kv) => {
       const shape = { hidden: 72, intermediate: 50, hasExperts: true }
@@ -369,6 +316,57 @@ export function judge({
       ])
       const { finite } = await take(program, { ...input, hiddenIn: new Float32Array(40) })
       expect([...finite]).toEqual([0, 1])
+      await program.close()
+    },
+    milliseconds,
+  )
+}
+
+/** That a target computes golden models. */
+export function judgeGolden({
+  open,
+  traits = {},
+  golden,
+  milliseconds,
+}: Pick<Judged, "open" | "traits" | "golden" | "milliseconds">): void {
+  async function openGolden(folder: string) {
+    const model = await openModel(folder)
+    const { graph, format, codecOf } = model
+    const plan = compile(graph, {
+      format,
+      ...(codecOf && { codecOf }),
+      activations: "float",
+      kv: "f32",
+      ...traits,
+    })
+    const limits = limitsFor(plan, { blocks: 60, tokens: 700, sequences: 4, rows: 700 })
+    const program = await open(plan, limits)
+    await loadParameters(model.weights, program.manifest, program)
+    await model.close()
+    return program
+  }
+
+  test.each(golden)(
+    "%s: logits within 1e-3 of the golden ones, greedy tokens equal, chunks equal in bits",
+    async (path) => {
+      const [kind, name] = path.split("/") as ["models" | "mlc", string]
+      const folder = goldenFolder(kind, name)
+      const program = await openGolden(folder)
+      for (const { tokens, firstRow, logits, greedy } of readGolden(folder)) {
+        const blocks = blocksFor(tokens.length + greedy.length).reverse()
+        const ours = await prefill(program, tokens, blocks, { firstRow })
+        expect(worstDifference(ours, logits)).toBeLessThan(1e-3)
+        const drawn = await continueGreedily(
+          program,
+          greedy[0]!,
+          tokens.length,
+          greedy.length,
+          blocks,
+        )
+        expect(drawn).toEqual([...greedy])
+        for (const chunk of tokens.length === 150 ? [1, 16, 17, 64] : [])
+          expect(await prefill(program, tokens, blocks, { firstRow, chunk })).toEqual(ours)
+      }
       await program.close()
     },
     milliseconds,

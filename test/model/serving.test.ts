@@ -16,7 +16,7 @@ import { chooseLimits } from "../../src/engine/limits.ts"
 import { openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
-import { type GoldenPrompt, goldenFolder, readGolden } from "./golden.ts"
+import { compiledModels, type GoldenPrompt, goldenFolder, readGolden } from "./golden.ts"
 
 const names = readdirSync(goldenFolder("models", "."), { withFileTypes: true })
   .filter((entry) => entry.isDirectory())
@@ -24,7 +24,7 @@ const names = readdirSync(goldenFolder("models", "."), { withFileTypes: true })
 
 describe.each([
   { target: "reference", models: names },
-  { target: "cpu", models: names },
+  { target: "cpu", models: compiledModels },
   { target: "vulkan", models: ["gemma3"] }, // with two kinds of layers, and so two groups of blocks
 ] as const)("on $target", ({ target, models }) => {
   const { isSkipped, why } = target === "vulkan" ? lackOf(target) : { isSkipped: false, why: "" }
