@@ -72,9 +72,9 @@ async function logitsOf(path: string): Promise<Buffer> {
 }
 
 async function genericLibrary(plan: Plan): Promise<string> {
-  const { name, build } = prepareGeneric(plan, { level, code, name: "generic" })
-  const path = join(folder, name)
-  writeFileSync(path, await build())
+  const library = prepareGeneric(plan, { level, code, name: "generic" })
+  const path = join(folder, library.name)
+  writeFileSync(path, await library.build())
   return path
 }
 
