@@ -41,9 +41,13 @@ export interface Losable {
 
 /**
  * Lavapipe, until there is a file of the name `lost`: from then on it answers that its device is lost.
+ * @param how or ends the process, as a driver does that crashes
  * @returns undefined without lavapipe or a compiler
  */
-export function plantLosableVulkan(folder: string): Losable | undefined {
+export function plantLosableVulkan(
+  folder: string,
+  how: "answers" | "crashes" = "answers",
+): Losable | undefined {
   if (!hasCompiler || !lavapipe) return undefined
   const { ICD: icd } = JSON.parse(readFileSync(join(MANIFESTS, lavapipe), "utf8"))
   const lost = join(folder, "lost")
@@ -55,7 +59,8 @@ export function plantLosableVulkan(folder: string): Losable | undefined {
     static Find ofDevice;
     static int (*submit)(void *, uint32_t, void *, uint64_t);
     static int submitUnlessLost(void *queue, uint32_t count, void *submits, uint64_t fence) {
-      return access("${lost}", F_OK) ? submit(queue, count, submits, fence) : -4;
+      if (access("${lost}", F_OK)) return submit(queue, count, submits, fence);
+      return ${how === "answers" ? "-4" : "(_exit(1), 0)"};
     }
     static Function ofPlanted(void *device, const char *name) {
       Function found = ofDevice(device, name);

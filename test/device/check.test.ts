@@ -1,18 +1,20 @@
 // `sinter devices --check` on lavapipe: a table of kernels, and a line where a driver is wrong, refuses or is gone.
 
-import { mkdtempSync, rmSync } from "node:fs"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, expect, onTestFinished, test, vi } from "vitest"
-import { checkDevice } from "../../src/compiler/targets/gpu/check.ts"
+import { checkDevice, checkedKernels } from "../../src/compiler/targets/gpu/check.ts"
 import { languageKernels, SHAPES } from "../../src/compiler/targets/gpu/check-cases.ts"
 import { checkShapes } from "../../src/compiler/targets/gpu/check-device.ts"
 import { weightKernels } from "../../src/compiler/targets/gpu/check-products.ts"
+import { printers } from "../../src/compiler/targets/gpu/printers.ts"
+import { traitsOf } from "../../src/compiler/targets/prepare.ts"
 import type { GpuDevice } from "../../src/runtime/gpu/device.ts"
 import { openVulkan } from "../../src/runtime/gpu/vulkan.ts"
 import { kvTypes } from "../../src/runtime/manifest.ts"
 import { isLeftOut } from "../left-out.ts"
-import { hasCompiler, plantDriver } from "../planted-drivers.ts"
+import { hasCompiler, plantDriver, plantLosableVulkan } from "../planted-drivers.ts"
 import { run } from "../sinter.ts"
 
 const MILLISECONDS = 240_000 // a driver makes a hundred and fifty kernels
@@ -20,30 +22,29 @@ const MILLISECONDS = 240_000 // a driver makes a hundred and fifty kernels
 const device = await openVulkan(0).catch(() => undefined)
 afterAll(() => device?.close())
 const without = isLeftOut(device)
+const kernels = without ? [] : [...checkedKernels(traitsOf("vulkan").sums!, printers.vulkan.units)] // seconds
 const titled = (what: string) => (without ? `${what} (skipped: no device of Vulkan)` : what)
 
 test.skipIf(without)(
-  titled("every kernel is a line of the device's table, equal on all of its shapes"),
+  titled("every kernel is equal on the first and the last of its shapes"),
   async () => {
-    const vulkanAlone = { OCL_ICD_VENDORS: "/nowhere" }
-    const command = ["devices", "--check", "--json", "--driver-timeout", "60"]
-    const { code, out, err } = await run(command, "", undefined, vulkanAlone)
-    expect({ code, err }).toEqual({ code: 0, err: "" })
-    const { devices } = JSON.parse(out)
-    const { checked } = devices.find((each: { device: string }) => each.device === "vulkan:0")
-    for (const each of checked) {
-      const shapes = /^(expert_lists|listed)_/.test(each.kernel) ? 3 : SHAPES
-      expect(each).toMatchObject({ shapes, equal: shapes, result: "equal", words: "" })
-    }
-    const names: string[] = checked.map((each: { kernel: string }) => each.kernel)
-    const known = [...languageKernels, ...weightKernels("dots")].map(({ name }) => name)
-    expect(names.slice(0, known.length)).toEqual(known)
+    const ends = kernels.map((kernel) => ({
+      ...kernel,
+      shapes: 2,
+      at: (shape: number) => kernel.at(shape * (kernel.shapes - 1)),
+    }))
+    const lines = await checkDevice({ kind: "vulkan", id: 0 }, 60_000, ends)
+    for (const line of lines)
+      expect(line).toMatchObject({ shapes: 2, equal: 2, result: "equal", words: "" })
+    for (const { name, shapes } of kernels)
+      expect([name, shapes]).toEqual([name, /^(expert_lists|listed)_/.test(name) ? 3 : SHAPES])
     // Of steps: attention for each type of keys and values, one row of an item or several.
-    const attention = names.slice(known.length).filter((name) => name.startsWith("attend_"))
+    const names = kernels.map(({ name }) => name)
     for (const kv of kvTypes)
-      expect(attention.filter((name) => name.includes(`_${kv}_`)).length).toBeGreaterThanOrEqual(2)
+      expect(
+        names.filter((name) => name.startsWith("attend_") && name.includes(`_${kv}_`)).length,
+      ).toBeGreaterThanOrEqual(2)
     expect(names).toEqual(expect.arrayContaining(["sampler_tell", "copy_blocks", "merge_16"]))
-    expect(devices.at(-1)).not.toHaveProperty("checked") // the processor
   },
   MILLISECONDS,
 )
@@ -116,3 +117,25 @@ test.skipIf(!canPlant).each([
   expect(lines[0]).toMatchObject({ result: "refused", words: expect.stringMatching(words) })
   expect(lines.at(-1)).toMatchObject({ result: "refused", words: "not tried any more" })
 })
+
+test.skipIf(without || !canPlant)(
+  titled("the command's table has a line for each kernel, of a driver that crashes as well"),
+  async () => {
+    const folder = mkdtempSync(join(tmpdir(), "sinter-check-"))
+    onTestFinished(() => rmSync(folder, { recursive: true }))
+    const { lost, env } = plantLosableVulkan(folder, "crashes")!
+    writeFileSync(lost, "")
+    const command = ["devices", "--check", "--json", "--driver-timeout", "60"]
+    const vulkanAlone = { ...env, OCL_ICD_VENDORS: "/nowhere" }
+    const { code, out, err } = await run(command, "", undefined, vulkanAlone)
+    expect({ code, err }).toEqual({ code: 0, err: "" })
+    const { devices } = JSON.parse(out)
+    const { checked } = devices.find((each: { device: string }) => each.device === "vulkan:0")
+    expect(checked.map(({ kernel }: { kernel: string }) => kernel)).toEqual(
+      kernels.map(({ name }) => name),
+    )
+    expect(checked[0]).toMatchObject({ result: "refused", words: expect.stringContaining("gone") })
+    expect(devices.at(-1)).not.toHaveProperty("checked") // the processor
+  },
+  MILLISECONDS,
+)
