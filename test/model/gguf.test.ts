@@ -18,6 +18,8 @@ import { ggufArchitectures } from "../../src/model/gguf/architectures.ts"
 import { unpackBlocks } from "../../src/model/gguf/blocks.ts"
 import { readContainer } from "../../src/model/gguf/container.ts"
 import { cuts } from "../../src/model/gguf/cuts.ts"
+import { Keys } from "../../src/model/gguf/keys.ts"
+import { readTokenizer } from "../../src/model/gguf/tokenizer.ts"
 import { type BlockTypeName, blockTypes, codecOfType } from "../../src/model/gguf/types.ts"
 import { ggufIn } from "../../src/model/locate.ts"
 import { type Model, openModel } from "../../src/model/model.ts"
@@ -246,6 +248,21 @@ test("each pre-tokenizer's name has the patterns that others cut texts with", ()
 })
 
 /** Whose texts the golden ids are of. */
+test("Gemma 4's tokenizer is one of pieces, whose merges are listed", async () => {
+  const file = ggufIn(join(root, "llama-q4_0"))!
+  const { pairs, handle } = await readContainer(new Folder(join(root, "llama-q4_0")), file)
+  await handle.close()
+  const textOf = (model: string) => {
+    const listed = new Map(pairs).set("tokenizer.ggml.merges", ["t h", "th e"])
+    const keys = new Keys(listed.set("tokenizer.ggml.model", model), (what) =>
+      new Folder(root).broken(file, what),
+    )
+    return readTokenizer(keys, (pairs.get("tokenizer.ggml.tokens") as unknown[]).length).json
+  }
+  expect(textOf("gemma4")).toBe(textOf("llama"))
+  expect(textOf("gemma4")).toContain('"merges":[["t","h"],["th","e"]]')
+})
+
 const tokenizers: [string, string][] = [
   ["llama-f32", "tokenizers/llama3"],
   ["qwen2-bf16", "tokenizers/qwen"],

@@ -5,7 +5,7 @@
 import { neighboursOf } from "../architectures/glm4.ts"
 import type { ModelConfig } from "../config.ts"
 import type { Json } from "../folder.ts"
-import { joinedRows, type Naming, type Part } from "../weights/names.ts"
+import { joinedRows, type Naming, type Part, stackedExperts } from "../weights/names.ts"
 import type { GgufArchitecture, GgufFile, Tensors } from "./config.ts"
 
 export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
@@ -60,6 +60,30 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
       rope_local_base_freq: file.numberIfThere("rope.freq_base_swa") ?? 10000,
     }),
   },
+  gemma4: {
+    model: "gemma4_text",
+    varies: true,
+    fields: gemma4Fields,
+    parts: (_, { blocks: [block], shapes: { hidden } }) => ({
+      "self_attn.v_norm": { name: "attn_v_norm", constant: 1 },
+      "router.scale": { name: "ffn_gate_inp.scale", bare: true },
+      "router.per_expert_scale": { name: "ffn_down_exps.scale", bare: true },
+      pre_feedforward_layernorm_2: "pre_ffw_norm_2",
+      post_feedforward_layernorm_1: "post_ffw_norm_1",
+      post_feedforward_layernorm_2: "post_ffw_norm_2",
+      layer_scalar: "layer_output_scale",
+      embed_tokens_per_layer: "per_layer_token_embd",
+      per_layer_model_projection: "per_layer_model_proj",
+      per_layer_projection_norm: "per_layer_proj_norm",
+      per_layer_input_gate: "inp_gate",
+      per_layer_projection: "proj",
+      post_per_layer_input_norm: "post_norm",
+      ...stackedExperts(
+        { count: block!.experts?.count ?? 1, intermediate: block!.mlp.intermediate, hidden },
+        { gateUp: "ffn_gate_up_exps", down: "ffn_down_exps" },
+      ),
+    }),
+  },
   phi2: { model: "phi", epsilon: "layer_norm_eps", turned: "partial_rotary_factor" },
   phi3: { model: "phi3", turned: "partial_rotary_factor" },
   olmo2: { model: (file) => (file.has("attention.sliding_window") ? "olmo3" : "olmo2") },
@@ -86,6 +110,71 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
     }),
   },
   glm4: { model: "glm4", neighbours: true, turned: "partial_rotary_factor" },
+  // DeepSeek V2 and V3, and GLM-4.7 Flash. The file has what a head makes of a position's row apart for keys and values, those for
+  // keys turned around, as they are multiplied with queries; and one head of keys as wide as that row.
+  deepseek2: {
+    model: (file) =>
+      file.countIfThere("expert_gating_func") === SIGMOID ? "deepseek_v3" : "deepseek_v2",
+    turned: "partial_rotary_factor",
+    guessesAhead: true,
+    fields: deepseekFields,
+    parts: ({ has }, { shapes: { heads }, blocks }) => {
+      const { rank, turned, straight } = blocks[0]!.attention.latent!
+      const of = rank + turned
+      const queries = has("blk.0.attn_q_b.weight") ? "attn_q_b" : "attn_q"
+      const row = (from: number, run: number) => ({
+        name: "attn_kv_a_mqa",
+        rows: { of, from, run, every: of },
+      })
+      return {
+        "self_attn.q_a_proj": "attn_q_a",
+        "self_attn.q_a_layernorm": "attn_q_a_norm",
+        "self_attn.kv_a_layernorm": "attn_kv_a_norm",
+        "self_attn.q_b_proj": {
+          name: queries,
+          neighbours: { headDim: straight + turned, turned, last: true },
+        },
+        "self_attn.kv_a_proj": row(0, rank),
+        "self_attn.k_turned_proj": {
+          ...row(rank, turned),
+          neighbours: { headDim: turned, turned },
+        },
+        "self_attn.k_up_proj": { name: "attn_k_b", stacked: heads },
+        "self_attn.v_up_proj": { name: "attn_v_b", stacked: heads },
+      }
+    },
+  },
+  glm4moe: {
+    model: "glm4_moe",
+    turned: "partial_rotary_factor",
+    guessesAhead: true,
+    fields: (file) => ({
+      ...sigmoidExperts(file),
+      use_qk_norm: file.hasPart("attn_q_norm.weight"),
+    }),
+    parts: () => ({ post_attention_layernorm: "post_attention_norm" }),
+  },
+  lfm2: {
+    model: "lfm2",
+    varies: true,
+    fields: (file, { rms_norm_eps, num_hidden_layers: layers }) => ({
+      norm_eps: rms_norm_eps,
+      block_auto_adjust_ff_dim: false,
+      conv_L_cache: file.count("shortconv.l_cache"),
+      layer_types: file
+        .counts("attention.head_count_kv", layers as number)
+        .map((heads) => (heads === 0 ? "conv" : "full_attention")),
+    }),
+    parts: ({ has }, { blocks }) => ({
+      norm: has("token_embd_norm.weight") ? "token_embd_norm" : "output_norm",
+      "conv.conv": {
+        name: "shortconv.conv",
+        taps: blocks.find(({ convolution }) => convolution)?.convolution?.taps ?? 1,
+      },
+      "conv.in_proj": "shortconv.in_proj",
+      "conv.out_proj": "shortconv.out_proj",
+    }),
+  },
   exaone4: { model: "exaone4" },
   ernie4_5: {
     model: "ernie4_5",
@@ -182,6 +271,62 @@ function localExperts(file: GgufFile): Json {
   }
 }
 
+function deepseekFields(file: GgufFile, usual: Json): Json {
+  const turned = file.count("rope.dimension_count")
+  const width = file.count("attention.key_length_mla")
+  const scaling = usual.rope_scaling as Json | null
+  const stretch = 10 * (file.factor("rope.scaling.yarn_log_multiplier") ?? 0) // the file has a tenth of it
+  file.count("attention.value_length") // as wide as what is remembered
+  return {
+    num_key_value_heads: usual.num_attention_heads,
+    head_dim: width,
+    partial_rotary_factor: 1,
+    q_lora_rank: file.countIfThere("attention.q_lora_rank") ?? null,
+    kv_lora_rank: file.count("attention.kv_lora_rank"),
+    qk_nope_head_dim: width - turned,
+    qk_rope_head_dim: turned,
+    v_head_dim: file.count("attention.value_length_mla"),
+    rope_scaling: scaling && { ...scaling, mscale: stretch, mscale_all_dim: stretch },
+    ...(file.factor("expert_count") ? deepseekExperts(file) : {}),
+  }
+}
+
+function deepseekExperts(file: GgufFile): Json {
+  if (file.countIfThere("expert_gating_func") === SIGMOID) return sigmoidExperts(file)
+  const groups = file.factor("expert_group_count") ?? 1
+  return {
+    ...sharingExperts(file),
+    topk_method: groups > 1 ? "group_limited_greedy" : "greedy",
+  }
+}
+
+/** As DeepSeek V3 has them: chosen by a sigmoid and a bias, behind the first layers, which are dense. */
+function sigmoidExperts(file: GgufFile): Json {
+  const gating = file.countIfThere("expert_gating_func") ?? 0
+  if (gating !== SIGMOID && gating !== 0)
+    throw file.wrong("expert_gating_func", `is ${gating}; known: ${SIGMOID}, a sigmoid`)
+  return {
+    ...sharingExperts(file),
+    norm_topk_prob: file.keys.flag(file.key("expert_weights_norm"), false),
+  }
+}
+
+/** Beside an MLP as wide as so many of them. */
+function sharingExperts(file: GgufFile): Json {
+  return {
+    n_routed_experts: file.count("expert_count"),
+    num_experts_per_tok: file.count("expert_used_count"),
+    moe_intermediate_size: file.count("expert_feed_forward_length"),
+    n_shared_experts: file.count("expert_shared_count"),
+    first_k_dense_replace: file.count("leading_dense_block_count"),
+    routed_scaling_factor: file.factor("expert_weights_scale") ?? 1,
+    n_group: file.factor("expert_group_count") ?? 1,
+    topk_group: file.factor("expert_group_used_count") ?? 1,
+  }
+}
+
+const SIGMOID = 2
+
 /** Layers without a router are dense. */
 function qwenExperts(file: GgufFile, { num_hidden_layers: layers }: Json): Json {
   const numbers = Array.from({ length: layers as number }, (_, layer) => layer)
@@ -215,6 +360,64 @@ function gemmaFields(
   }
 }
 
+/** The file's widths, turns and heads are those of layers that see everything; with a window they have others. */
+function gemma4Fields(file: GgufFile, usual: Json): Json {
+  const types = usual.layer_types as readonly string[] | undefined
+  const full = types?.indexOf("full_attention") ?? -1
+  if (!types || full < 0)
+    throw file.wrong("attention.sliding_window_pattern", "names no layer that sees everything")
+  const layers = types.length
+  const kvHeads = file.counts("attention.head_count_kv", layers)
+  const widths = file.counts("feed_forward_length", layers)
+  const headDim = file.count("attention.key_length_swa")
+  for (const rest of ["attention.value_length_swa", "rope.dimension_count_swa"])
+    if ((file.countIfThere(rest) ?? headDim) !== headDim)
+      throw file.wrong(rest, `is not ${headDim}, as wide as keys are`)
+  const sliding = types.indexOf("sliding_attention")
+  return {
+    head_dim: headDim,
+    global_head_dim: usual.head_dim,
+    num_key_value_heads: kvHeads[Math.max(0, sliding)],
+    num_global_key_value_heads: kvHeads[full],
+    attention_k_eq_v: !file.tensors.has(`blk.${full}.attn_v.weight`),
+    num_kv_shared_layers: file.factor("attention.shared_kv_layers") ?? 0,
+    intermediate_size: widths[0],
+    use_double_wide_mlp: widths.at(-1) !== widths[0],
+    rope_scaling: null,
+    rope_parameters: {
+      sliding_attention: {
+        rope_type: "default",
+        rope_theta: file.numberIfThere("rope.freq_base_swa") ?? 10000,
+      },
+      full_attention: {
+        rope_type: "proportional",
+        rope_theta: usual.rope_theta,
+        partial_rotary_factor: turnedShare(file),
+      },
+    },
+    final_logit_softcapping: file.factor("final_logit_softcapping") ?? null,
+    hidden_size_per_layer_input: file.factor("embedding_length_per_layer_input") ?? 0,
+    vocab_size_per_layer_input: usual.vocab_size,
+    ...(file.factor("expert_count")
+      ? {
+          enable_moe_block: true,
+          num_experts: file.count("expert_count"),
+          top_k_experts: file.count("expert_used_count"),
+          moe_intermediate_size: file.count("expert_feed_forward_length"),
+        }
+      : {}),
+  }
+}
+
+/** Of the pairs that see everything: the others have a divisor so large that they stand still. */
+function turnedShare({ tensors: { divisors }, wrong }: GgufFile): number {
+  const list = divisors?.long ?? [1]
+  const turned = list.filter((divisor) => divisor === 1).length
+  if (list.every((divisor, i) => (i < turned ? divisor === 1 : divisor >= 1e30)))
+    return turned / list.length
+  throw wrong("rope_freqs", "divides by more than nothing and everything")
+}
+
 const parts: Naming["parts"] = {
   embed_tokens: "token_embd",
   embed_positions: "position_embd",
@@ -231,6 +434,7 @@ const parts: Naming["parts"] = {
   "mlp.up_proj": "ffn_up",
   "mlp.down_proj": "ffn_down",
   "mlp.gate": "ffn_gate_inp",
+  "mlp.gate.e_score_correction_bias": "exp_probs_b.bias",
   "mlp.shared_expert_gate": "ffn_gate_inp_shexp",
   "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
   "mlp.shared_expert.up_proj": "ffn_up_shexp",
@@ -287,7 +491,7 @@ export function ggufNaming(
           }
         : {}),
       ...expertParts(config),
-      ...architecture.parts?.(tensors),
+      ...architecture.parts?.(tensors, config),
     },
   }
 }

@@ -3,6 +3,7 @@
 // Keys: llama-arch.cpp of llama.cpp. Not in a file, and so of the architecture: activations and the places of norms. A bias
 // is there when its tensor is.
 
+import type { ModelConfig } from "../config.ts"
 import type { Json } from "../folder.ts"
 import type { Naming } from "../weights/names.ts"
 import type { Keys } from "./keys.ts"
@@ -18,8 +19,12 @@ export interface GgufArchitecture {
   turned?: "partial_rotary_factor" | "rotary_pct"
   /** Fields that llama has not, or calls otherwise. */
   fields?: (file: GgufFile, usual: Json) => Json
+  /** Layers may differ in their heads of keys and in their MLP's width: what all share, `fields` says. */
+  varies?: true
+  /** Its last layers guess tokens further ahead. They are not read. */
+  guessesAhead?: true
   /** Tensors that have other names than most architectures give them. */
-  parts?: (tensors: Pick<Tensors, "has">) => Naming["parts"]
+  parts?: (tensors: Pick<Tensors, "has">, config: ModelConfig) => Naming["parts"]
 }
 
 export interface Tensors {
@@ -63,6 +68,14 @@ export class GgufFile {
     return this.keys.numberIfThere(this.key(rest))
   }
 
+  /** One for each layer, where the file says so, or the same for all. */
+  counts(rest: string, layers: number): readonly number[] {
+    const listed = this.keys.countsIfThere(this.key(rest))
+    if (!listed) return Array<number>(layers).fill(this.count(rest))
+    if (listed.length === layers) return listed
+    throw this.wrong(rest, `has ${listed.length} entries for ${layers} layers`)
+  }
+
   /** A number that 0 switches off. */
   factor(rest: string): number | undefined {
     return this.numberIfThere(rest) || undefined
@@ -82,24 +95,30 @@ export class GgufFile {
 export function configOf(file: GgufFile, architecture: GgufArchitecture): Json {
   const { tensors } = file
   const { model, epsilon = "rms_norm_eps", turned } = architecture
-  const layers = file.count("block_count")
-  if (layers > tensors.count)
+  const blocks = file.count("block_count")
+  if (blocks > tensors.count)
     throw file.wrong(
       "block_count",
-      `is ${layers}, but the file has ${tensors.count} tensors in all`,
+      `is ${blocks}, but the file has ${tensors.count} tensors in all`,
     )
+  const guessing = architecture.guessesAhead && file.countIfThere("nextn_predict_layers")
+  const layers = Math.max(0, blocks - (guessing ?? 0))
   const hidden = file.count("embedding_length")
   const heads = file.count("attention.head_count")
   const headDim =
     file.countIfThere("attention.key_length") ?? Math.floor(hidden / Math.max(1, heads))
+  const ofLayers = (rest: string) =>
+    architecture.varies ? Math.max(...file.counts(rest, layers)) : file.count(rest)
   const usual: Json = {
     model_type: typeof model === "string" ? model : model(file),
     vocab_size: tensors.vocabulary,
     hidden_size: hidden,
-    intermediate_size: file.count("feed_forward_length"),
+    intermediate_size: ofLayers("feed_forward_length"),
     num_hidden_layers: layers,
     num_attention_heads: heads,
-    num_key_value_heads: file.countIfThere("attention.head_count_kv") ?? heads,
+    num_key_value_heads: file.has("attention.head_count_kv")
+      ? ofLayers("attention.head_count_kv")
+      : heads,
     head_dim: headDim,
     max_position_embeddings: file.count("context_length"),
     [epsilon]: file.numberIfThere(

@@ -10,7 +10,7 @@ import { Fields } from "../fields.ts"
 import { type Folder, readExactly } from "../folder.ts"
 import type { AdvisedSampling, ModelTexts, TextFile } from "../texts.ts"
 import { type Source, type Sources, sourcesOf } from "../weights/names.ts"
-import { rowsOf } from "../weights/rows.ts"
+import { constantTensor, rowsOf } from "../weights/rows.ts"
 import type { Tensor, Weights } from "../weights/weights.ts"
 import { ggufArchitectures, ggufNaming } from "./architectures.ts"
 import { unpackBlocks } from "./blocks.ts"
@@ -51,7 +51,8 @@ export async function openGguf(folder: Folder, file: string): Promise<GgufModel>
       weights: (config) => {
         const naming = ggufNaming(architecture, config, its.tensors)
         const sources = sourcesOf(naming, (tensor) => tensors.has(tensor))
-        return weightsOf({ folder, file, tensors, sources, config, close })
+        const read = architecture.guessesAhead ? withoutBlocks(tensors, config) : tensors
+        return weightsOf({ folder, file, tensors: read, sources, config, close })
       },
       texts: ({ shapes }) => textsOf(folder, file, keys, shapes.vocabulary),
       close,
@@ -145,6 +146,15 @@ interface Opened {
   close: () => Promise<void>
 }
 
+/** Without the blocks behind the last layer. */
+function withoutBlocks(
+  tensors: ReadonlyMap<string, StoredTensor>,
+  { shapes }: ModelConfig,
+): ReadonlyMap<string, StoredTensor> {
+  const isRead = (name: string) => Number(/^blk\.(\d+)\./.exec(name)?.[1] ?? 0) < shapes.layers
+  return new Map([...tensors].filter(([name]) => isRead(name)))
+}
+
 function weightsOf(opened: Opened): Weights {
   const { tensors, close } = opened
   return {
@@ -164,6 +174,7 @@ function weightsOf(opened: Opened): Weights {
 function find(opened: Opened, name: string, rows: number, columns: number): Tensor {
   const { folder, file, tensors } = opened
   const source = sourceOf(opened, name)
+  if (source.constant !== undefined) return constantTensor(source.constant, columns)
   const tensor = tensors.get(source.tensor)
   if (!tensor) throw folder.broken(file, `there is no tensor ${source.tensor}`)
   const all = source.rows?.of ?? rows

@@ -67,6 +67,14 @@ export class Keys {
     )
   }
 
+  /** Nothing also where the key has one number. */
+  countsIfThere(key: string): readonly number[] | undefined {
+    if (!Array.isArray(this.#pairs.get(key))) return undefined
+    const list = this.numbersIfThere(key)!
+    if (list.every((count) => Number.isInteger(count) && count >= 0)) return list
+    throw this.wrong(key, "is not a list of whole numbers from 0 on")
+  }
+
   count(key: string): number {
     const value = this.countIfThere(key)
     if (value === undefined) throw this.wrong(key, "is missing")

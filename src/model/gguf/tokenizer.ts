@@ -29,9 +29,10 @@ export interface TokenizerTexts {
 /** @throws `model_broken` for a tokenizer that is not known, and for lists that do not fit */
 export function readTokenizer(keys: Keys, vocabulary: number): TokenizerTexts {
   const lists = readLists(keys, vocabulary)
-  const model = keys.text("tokenizer.ggml.model")
+  const kind = keys.text("tokenizer.ggml.model")
+  const model = kind === "gemma4" ? "llama" : kind // the same pieces, by merges
   if (model !== "gpt2" && model !== "llama")
-    throw keys.wrong("tokenizer.ggml.model", `is "${model}"; known: gpt2, llama`)
+    throw keys.wrong("tokenizer.ggml.model", `is "${kind}"; known: gpt2, llama, gemma4`)
   const pre = model === "gpt2" ? keys.textIfThere("tokenizer.ggml.pre") : undefined
   const ids = specialIds(keys, model, lists)
   const adds = {

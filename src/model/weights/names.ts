@@ -58,7 +58,10 @@ export interface Naming {
   roots: readonly { root: string; head: string }[]
   /** What stands before the number of a layer, behind the root. */
   layers: string
-  /** By llama's names, without what stands before them and without .weight and .bias; others are the same. */
+  /**
+   * By llama's names, without what stands before them and without .weight and .bias; others are the same. A name with its ending
+   * has another of its own.
+   */
   parts: Readonly<Record<string, Part>>
 }
 
@@ -167,8 +170,10 @@ export function sourcesOf(naming: Naming, stored: (name: string) => boolean): So
       const tensor = `${root}${layers}${number}.${own.replace("*", expert)}${ending(kind!, bare)}`
       return { tensor, ...rest, ...(rows && { rows: { ...rows, from } }) }
     }
-    const { name: own, bare, plus, plusRow, transposed, ...rest } = partOf(ofHead ?? stem)
     const place = inside ? root + (number === undefined ? "" : `${layers}${number}.`) : head
+    const whole = `${stem}.${kind}`
+    if (Object.hasOwn(parts, whole)) return { tensor: place + partOf(whole).name }
+    const { name: own, bare, plus, plusRow, transposed, ...rest } = partOf(ofHead ?? stem)
     return {
       tensor: `${place}${own}${of ?? ""}${ending(kind!, bare)}`,
       ...rest,

@@ -7,6 +7,16 @@ import type { StoredRows } from "./convert.ts"
 import { type Source, storedRow } from "./names.ts"
 import type { Tensor } from "./weights.ts"
 
+/** One that is not stored. */
+export function constantTensor(value: number, columns: number): Tensor {
+  return {
+    codec: "f32",
+    async read(_, rows) {
+      return { rows, values: narrow(new Float32Array(rows * columns).fill(value), "f32") }
+    },
+  }
+}
+
 /** A tensor as it is stored: `read` gives rows, or in a transposed one columns first to first + count - 1 of each row. */
 export interface StoredTensor extends Tensor {
   readPart?(row: number, first: number, count: number): Promise<Uint8Array>

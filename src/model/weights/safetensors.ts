@@ -6,7 +6,6 @@
 import type { FileHandle } from "node:fs/promises"
 import { openWhole } from "../../closing.ts"
 import type { Problem } from "../../errors.ts"
-import { narrow } from "../../runtime/dtype.ts"
 import { type FloatType, floatBytes } from "../../runtime/format.ts"
 import { isListOfCounts } from "../fields.ts"
 import { type Folder, isObject, type Json, readExactly } from "../folder.ts"
@@ -15,7 +14,7 @@ import { isPacked, type Orders, packedTensor, readOrders } from "../packed/packe
 import type { Packing } from "../packed/packing.ts"
 import { type Naming, type Source, sameNames, sourcesOf } from "./names.ts"
 import { pickled, pickleIn } from "./pickles.ts"
-import { rowsOf, type StoredTensor } from "./rows.ts"
+import { constantTensor, rowsOf, type StoredTensor } from "./rows.ts"
 import type { Entry, Tensor, Weights } from "./weights.ts"
 
 const SINGLE = "model.safetensors"
@@ -263,15 +262,6 @@ function addendOf(opened: Opened, { plusRow }: Source, columns: number): Tensor 
   const { tensor, row: from } = plusRow
   const of = opened.tensors.get(tensor)?.shape[0] ?? 1
   return find(opened, { tensor, rows: { of, from, run: 1, every: of } }, 1, columns)
-}
-
-function constantTensor(value: number, columns: number): Tensor {
-  return {
-    codec: "f32",
-    async read(_, rows) {
-      return { rows, values: narrow(new Float32Array(rows * columns).fill(value), "f32") }
-    },
-  }
 }
 
 /** Nothing where the tensor is stored as floats. */

@@ -6,7 +6,7 @@
 `MODEL.ARCHITECTURE` is a model written as one of an architecture that computes the same. Names of tensors and keys are those that the package has for the folders' own; what converters change beside names is below, an
 architecture a function. Matrices stay in bf16 where they can, floats of 4 bits as they are, all else becomes float32. Logits and greedy tokens are
 therefore those of the folder, but for smollm3: a file cannot say that its second layer is the one that is not turned. There it is every fourth; and for
-gpt-oss, whose limit of gates no file says: it is 7.
+gpt-oss, whose limit of gates no file says: it is 7; and for deepseek-v2: a file has one of its two stretches, 0.7 here.
 """
 import json
 import math
@@ -107,6 +107,44 @@ def gemma3(w, c, weights):
     full = c["rope_parameters"]["full_attention"]
     w.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
     w.add_rope_scaling_factor(full["factor"])
+
+
+def gemma4(w, c, weights):
+    """Heads of layers that see everything are what the file means, and those with a window an exception. What is not turned has a divisor."""
+    w.add_shared_kv_layers(c["num_kv_shared_layers"])
+    w.add_embedding_length_per_layer_input(c["hidden_size_per_layer_input"])
+    w.add_sliding_window(c["sliding_window"])
+    w.add_sliding_window_pattern([t == "sliding_attention" for t in c["layer_types"]])
+    w.add_key_length_swa(c["swa_head_dim"])
+    w.add_value_length_swa(c["swa_head_dim"])
+    w.add_rope_dimension_count(c["head_dim"])
+    w.add_rope_dimension_count_swa(c["swa_head_dim"])
+    w.add_rope_freq_base_swa(c["rope_parameters"]["sliding_attention"]["rope_theta"])
+    w.add_final_logit_softcapping(c["final_logit_softcapping"])
+    turned = int(c["head_dim"] * c["rope_parameters"]["full_attention"]["partial_rotary_factor"] / 2)
+    weights["rope_freqs.weight"] = np.array([1.0] * turned + [1e30] * (c["head_dim"] // 2 - turned), np.float32)
+    if c.get("num_experts"):
+        w.add_expert_count(c["num_experts"])
+        w.add_expert_used_count(c["top_k_experts"])
+        w.add_expert_feed_forward_length(c["moe_intermediate_size"])
+    for name in list(weights):
+        if match := re.fullmatch(r"model.layers.(\d+).router.(per_expert_)?scale", name):
+            weights[f"blk.{match[1]}.{'ffn_down_exps' if match[2] else 'ffn_gate_inp'}.scale"] = weights.pop(name)
+        elif not name.endswith((".weight", ".scale")):
+            weights[name + ".weight"] = weights.pop(name)
+
+
+def gemma4_config(c):
+    types = c["layer_types"]
+    own = len(types) - c["num_kv_shared_layers"]
+    wide = c.get("use_double_wide_mlp")
+    changed = {"swa_head_dim": c["head_dim"], "head_dim": c["global_head_dim"]}
+    if "num_global_key_value_heads" in c:
+        heads = (c["num_global_key_value_heads"], c["num_key_value_heads"])
+        changed["num_key_value_heads"] = [heads[t == "sliding_attention"] for t in types]
+    if wide:
+        changed["intermediate_size"] = [c["intermediate_size"] * (1 if i < own else 2) for i in range(len(types))]
+    return c | changed
 
 
 def ministral3(w, c, weights):
@@ -246,6 +284,79 @@ def experts(w, c, weights):
             weights[f"blk.{match[1]}.ffn_{match[2]}.weight"] = weights.pop(name)
 
 
+def shared_experts(w, c, weights):
+    w.add_expert_count(c["n_routed_experts"])
+    w.add_expert_used_count(c["num_experts_per_tok"])
+    w.add_expert_feed_forward_length(c["moe_intermediate_size"])
+    w.add_expert_shared_count(c["n_shared_experts"])
+    w.add_leading_dense_block_count(c["first_k_dense_replace"])
+    w.add_expert_gating_func(gguf.ExpertGatingFuncType[c.get("scoring_func", "sigmoid").upper()])
+    w.add_expert_weights_scale(c["routed_scaling_factor"])
+    w.add_expert_weights_norm(c["norm_topk_prob"])
+    if c["n_group"] > 1:
+        w.add_expert_group_count(c["n_group"])
+        w.add_expert_group_used_count(c["topk_group"])
+    for name in [n for n in weights if n.endswith("e_score_correction_bias")]:
+        weights[name.replace("_bias", ".bias")] = weights.pop(name)
+    stack(weights, "mlp.experts", {"ffn_gate_exps": "gate_proj", "ffn_up_exps": "up_proj", "ffn_down_exps": "down_proj"})
+
+
+def deepseek(w, c, weights):
+    """What makes keys and values of a position's row apart from each other, the former turned around."""
+    shared_experts(w, c, weights)
+    rank, turned = c["kv_lora_rank"], c["qk_rope_head_dim"]
+    straight, value = c["qk_nope_head_dim"], c["v_head_dim"]
+    w.add_q_lora_rank(c["q_lora_rank"])
+    w.add_kv_lora_rank(rank)
+    w.add_key_length(rank + turned)
+    w.add_value_length(rank)
+    w.add_key_length_mla(straight + turned)
+    w.add_value_length_mla(value)
+    w.add_rope_dimension_count(turned)
+    if s := c["rope_scaling"]:
+        yarn(w, s)
+        w.add_rope_scaling_yarn_log_mul(0.1 * s["mscale_all_dim"])
+    for i in range(c["num_hidden_layers"]):
+        both = weights.pop(f"model.layers.{i}.self_attn.kv_b_proj.weight")
+        both = both.reshape(c["num_attention_heads"], straight + value, rank)
+        weights[f"blk.{i}.attn_k_b.weight"] = both[:, :straight].swapaxes(1, 2)
+        weights[f"blk.{i}.attn_v_b.weight"] = both[:, straight:]
+
+
+def glm4_moe(w, c, weights):
+    """With a layer that guesses ahead behind the others, as published files have it."""
+    part(lambda c: c["partial_rotary_factor"])(w, c, weights)
+    shared_experts(w, c, weights)
+    w.add_nextn_predict_layers(1)
+    last = c["num_hidden_layers"] - 1
+    for name, a in list(weights.items()):
+        for at in (f"model.layers.{last}.", f"blk.{last}."):
+            if name.startswith(at):
+                weights[name.replace(str(last), str(last + 1), 1)] = np.flip(a, 0)
+    hidden = c["hidden_size"]
+    one = np.ones(hidden, np.float32)
+    at = f"blk.{last + 1}.nextn."
+    weights |= {at + "eh_proj.weight": np.ones((hidden, 2 * hidden), np.float32)}
+    weights |= {at + f"{name}.weight": one for name in ("enorm", "hnorm", "shared_head_norm")}
+
+
+def lfm2(w, c, weights):
+    w.add_shortconv_l_cache(c["conv_L_cache"])
+    for name in [n for n in weights if n.endswith("conv.conv.weight")]:
+        weights[name] = weights[name][:, 0]
+
+
+def lfm2_config(c):
+    """Its width is worked out, and heads of keys are counted layer by layer."""
+    width = int(c["block_ffn_dim_multiplier"] * int(2 * c["block_ff_dim"] / 3))
+    kv = c["num_key_value_heads"]
+    return c | {
+        "intermediate_size": -(-width // c["block_multiple_of"]) * c["block_multiple_of"],
+        "num_key_value_heads": [kv if t == "full_attention" else 0 for t in c["layer_types"]],
+        "rms_norm_eps": c["norm_eps"],
+    }
+
+
 def mixtral(w, c, weights):
     in_pairs(c, weights)
     experts(w, c, weights)
@@ -292,13 +403,19 @@ SAME = lambda w, c, weights: None
 A = gguf.MODEL_ARCH
 CONVERTERS = {
     "cohere2": (A.COHERE2, cohere2),
+    "deepseek-v2": (A.DEEPSEEK2, deepseek),
+    "deepseek-v3": (A.DEEPSEEK2, deepseek),
     "ernie4-5": (A.ERNIE4_5, SAME),
     "exaone4": (A.EXAONE4, exaone4),
     "falcon": (A.FALCON, falcon),
     "gemma": (A.GEMMA, PLUS),
     "gemma2": (A.GEMMA2, gemma2),
     "gemma3": (A.GEMMA3, gemma3),
+    "gemma4-experts": (A.GEMMA4, gemma4),
+    "gemma4-layer-inputs": (A.GEMMA4, gemma4),
     "glm4": (A.GLM4, part(lambda c: c["partial_rotary_factor"])),
+    "glm4-moe": (A.GLM4_MOE, glm4_moe),
+    "glm4-moe-lite": (A.DEEPSEEK2, deepseek),
     "gpt-neox": (A.GPTNEOX, gpt_neox),
     "gpt-oss": (A.GPT_OSS, gpt_oss),
     "gpt2": (A.GPT2, gpt2),
@@ -306,6 +423,7 @@ CONVERTERS = {
     "granite.minicpm": (A.MINICPM, minicpm),
     "granitemoe": (A.GRANITE_MOE, granite_moe),
     "hunyuan-dense": (A.HUNYUAN_DENSE, hunyuan),
+    "lfm2": (A.LFM2, lfm2),
     "llama-tied.exaone": (A.EXAONE, SAME),
     "llama-tied.internlm2": (A.INTERNLM2, internlm2),
     "ministral3": (A.MISTRAL3, ministral3),
@@ -324,6 +442,17 @@ CONVERTERS = {
     "starcoder2": (A.STARCODER2, lambda w, c, weights: w.add_sliding_window(c["sliding_window"])),
 }
 
+# What has to be known before the keys are written.
+CONFIGS = {
+    "deepseek-v2": lambda c: c | {"num_key_value_heads": 1},
+    "deepseek-v3": lambda c: c | {"num_key_value_heads": 1},
+    "glm4-moe-lite": lambda c: c | {"num_key_value_heads": 1},
+    "gemma4-experts": gemma4_config,
+    "gemma4-layer-inputs": gemma4_config,
+    "glm4-moe": lambda c: c | {"block_count": c["num_hidden_layers"] + 1},
+    "lfm2": lfm2_config,
+}
+
 # ---------------------------------------------------------------- what all of them say
 
 
@@ -337,7 +466,7 @@ def head_dim(c):
 
 def write_keys(w, c):
     hidden, heads = first(c, "hidden_size", "n_embd"), first(c, "num_attention_heads", "n_head")
-    w.add_block_count(first(c, "num_hidden_layers", "n_layer"))
+    w.add_block_count(first(c, "block_count", "num_hidden_layers", "n_layer"))
     w.add_context_length(first(c, "max_position_embeddings", "n_positions"))
     w.add_embedding_length(hidden)
     w.add_feed_forward_length(first(c, "intermediate_size", "ffn_hidden_size", "n_inner", otherwise=4 * hidden))
@@ -385,11 +514,12 @@ def convert(name):
     folder = HERE.parents[1] / "models" / name.split(".")[0]
     arch, change = CONVERTERS[name]
     config, weights = read_folder(folder)
+    config = CONFIGS.get(name, lambda c: c)(config)
     w = gguf.GGUFWriter(HERE / f"{name}.gguf", gguf.MODEL_ARCH_NAMES[arch])
     w.add_type("model")
     write_keys(w, config)
     change(w, config, weights)
-    names = gguf.get_tensor_name_map(arch, first(config, "num_hidden_layers", "n_layer"))
+    names = gguf.get_tensor_name_map(arch, first(config, "block_count", "num_hidden_layers", "n_layer"))
     embedding = next(v for n, v in weights.items() if re.search("embed_tokens|embed_in|wte|word_embeddings", n))
     write_tokenizer(w, folder, len(embedding))
     for long, array in weights.items():
@@ -397,7 +527,7 @@ def convert(name):
         assert own, long
         array = np.ascontiguousarray(array, np.float32)
         exact = not (array.view(np.uint32) & 0xFFFF).any()
-        if array.ndim == 1 or not exact or re.search("_norm.weight|position_embd|bias", own):
+        if array.ndim == 1 or not exact or re.search("_norm.weight|position_embd|shortconv.conv|bias", own):
             w.add_tensor(own, array)
         else:
             w.add_tensor(own, gguf.quants.quantize(array, TYPE.BF16), raw_dtype=TYPE.BF16)
