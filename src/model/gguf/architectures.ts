@@ -410,12 +410,12 @@ function gemma4Fields(file: GgufFile, usual: Json): Json {
 }
 
 /** Of the pairs that see everything: the others have a divisor so large that they stand still. */
-function turnedShare({ tensors: { divisors }, wrong }: GgufFile): number {
-  const list = divisors?.long ?? [1]
+function turnedShare(file: GgufFile): number {
+  const list = file.tensors.divisors?.long ?? [1]
   const turned = list.filter((divisor) => divisor === 1).length
   if (list.every((divisor, i) => (i < turned ? divisor === 1 : divisor >= 1e30)))
     return turned / list.length
-  throw wrong("rope_freqs", "divides by more than nothing and everything")
+  throw file.wrong("rope_freqs", "divides by more than nothing and everything")
 }
 
 const parts: Naming["parts"] = {
