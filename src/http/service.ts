@@ -124,6 +124,8 @@ export interface SamplingDefaults {
   topK?: number
   minP?: number
   repetitionPenalty?: number
+  presencePenalty?: number
+  frequencyPenalty?: number
 }
 
 /** A number for /metrics. Names that end in _total are counters and only rise; all others are gauges. */
