@@ -18,7 +18,7 @@ function terminal() {
     keys.write(text)
     await tick() // readline's own parser works within the turn
   }
-  const movements = /\x1b\[[0-9;]*[A-Za-z]/g
+  const movements = /\x1b\[\??[0-9;]*[A-Za-z]/g
   return {
     lines,
     reader: lines[Symbol.asyncIterator](),
@@ -58,6 +58,26 @@ test("lines pasted while an answer is printed do not mix into it, and follow in 
   expect(shown().endsWith("> hal")).toBe(true)
   await type("f\r")
   expect(await reader.next()).toEqual({ done: false, value: "half" })
+})
+
+test("what is pasted is one line, until a key ends it; it waits like any other", async () => {
+  const { lines, reader, type, print, shown } = terminal()
+  const paste = (text: string) => `\x1b[200~${text}\x1b[201~`
+  lines.ask()
+  await type(paste("one\rtwo\r"))
+  await type("three\r")
+  expect(await reader.next()).toEqual({ done: false, value: "one\ntwo\nthree" })
+  const before = shown()
+  await type(`${paste("four\rfi")}ve\r${paste("six\rsev")}`)
+  print("the answer\n")
+  expect(shown()).toBe(`${before}the answer\n`)
+  lines.ask()
+  expect(await reader.next()).toEqual({ done: false, value: "four\nfive" })
+  expect(shown()).toBe(`${before}the answer\n> four\nfive\n`)
+  lines.ask()
+  expect(shown()).toMatch(/> six\n ?sev$/) // readline makes sure of the line by a space
+  await type("en\r")
+  expect(await reader.next()).toEqual({ done: false, value: "six\nseven" })
 })
 
 test("Ctrl-C is heard while nothing is echoed; the end of the input ends the lines", async () => {
