@@ -100,8 +100,9 @@ function loss(): { lost: Promise<Problem>; onLost: (reason: Problem) => void } {
 async function opened(http: Http, models: Models): Promise<Ready> {
   const loaded = await models.loaded
   http.open(models.served)
-  const { chat, engine, summary, weightsFrom } = loaded[0]!
+  const { chat, engine, summary, weightsFrom, service } = loaded[0]!
   const summaries = loaded.map((each) => each.summary)
   const memory = memoryInUse()
-  return { chat: withDefaults(chat), engine, summary, weightsFrom, summaries, memory }
+  const answering = withDefaults(chat, service.defaults)
+  return { chat: answering, engine, summary, weightsFrom, summaries, memory }
 }

@@ -1,7 +1,13 @@
-// `sinter chat` and `sinter embed`, piped: one line in, one answer out.
+// `sinter chat`, `sinter run` and `sinter embed`, piped: one line in, one answer out.
 
-import { expect, test } from "vitest"
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join, resolve } from "node:path"
+import { afterAll, expect, test } from "vitest"
 import { run, start } from "./sinter.ts"
+
+const scratch = mkdtempSync(join(tmpdir(), "sinter-chat-"))
+afterAll(() => rmSync(scratch, { recursive: true }))
 
 test("answers each line, and remembers; /exit ends", async () => {
   const { code, out, err } = await run(
@@ -26,6 +32,77 @@ test("a message too long for the context is refused, the conversation goes on, a
   expect(code).toBe(2)
   expect(err).toMatch(/^The prompt has \d+ tokens; this server reads at most \d+, .+\n$/)
   expect(out).toMatch(/\w{2,}/)
+})
+
+test("commands of a chat: settings, files, and what they refuse", async () => {
+  const file = join(scratch, "kept.json")
+  const other = join(scratch, "other.json")
+  writeFileSync(other, '{"messages": [{"role": "user", "content": "Hi", "tool_calls": []}]}')
+  const said = [
+    "/set temperature 0",
+    '"""What is',
+    'the capital of France?"""',
+    `/save ${file}`,
+    "/reset",
+    `/load ${file}`,
+    `/load ${other}`,
+    `/save ${other}`,
+    "/set top-p 2",
+    "/set port 1",
+    "/save",
+    "/usr",
+    `/save ${file}`,
+  ]
+  const { code, out, err } = await run(["chat", "tiny", "--system", "Be brief."], said.join("\n"))
+  const [, content] = /^(.+)\n$/.exec(out)!
+  expect(JSON.parse(readFileSync(file, "utf8"))).toEqual({
+    model: "tiny",
+    messages: [
+      { role: "system", content: "Be brief." },
+      { role: "user", content: "What is\nthe capital of France?" },
+      { role: "assistant", content },
+    ],
+  })
+  expect(code).toBe(2)
+  expect(err.trimEnd().split("\n")).toEqual([
+    "temperature is 0",
+    "3 messages saved",
+    "forgotten",
+    "3 messages loaded",
+    expect.stringMatching(/^\/load: .+ no conversation: tool_calls is no field of messages\[0\]/),
+    expect.stringMatching(/^\/save: .+ exists and is no conversation; give it another name\.$/),
+    '/set top-p: expected a number from 0 to 1, got "2".',
+    expect.stringMatching(/^\/set: "port" is none of temperature, .+\.$/),
+    "/save: needs FILE behind it.",
+    expect.stringMatching(/^\/usr: is no command: /),
+    "3 messages saved",
+  ])
+})
+
+test("without options answers are drawn as the model's folder advises", async () => {
+  const folder = join(scratch, "greedy")
+  cpSync(resolve(import.meta.dirname, "../models/tiny"), folder, { recursive: true })
+  const advice = join(folder, "generation_config.json")
+  const advised = { ...JSON.parse(readFileSync(advice, "utf8")), do_sample: false }
+  writeFileSync(advice, JSON.stringify(advised))
+  const ask = (model: string, ...options: string[]) =>
+    run(["run", model, "Tell me a long story.", ...options])
+  const greedy = await ask("tiny", "--temperature", "0")
+  expect(await ask(folder)).toEqual(greedy)
+  expect(greedy).toMatchObject({ code: 0, err: "" })
+})
+
+test("run answers the prompt and what is piped in, and needs one of them", async () => {
+  const ask = (prompt: string[], piped: string) =>
+    run(["run", "tiny", ...prompt, "--temperature", "0"], piped)
+  const whole = await ask(["Repeat after me:\n\nred green"], "")
+  expect(whole).toMatchObject({ code: 0, err: "", out: expect.stringMatching(/^.*\w{2,}.*\n$/) })
+  expect(await ask(["Repeat after me:"], "red green\n")).toEqual(whole)
+  expect(await ask([], "Repeat after me:\n\nred green")).toEqual(whole)
+  expect(await ask([], "\n")).toMatchObject({
+    code: 2,
+    err: "sinter: run: there is no PROMPT, here or on stdin.\n",
+  })
 })
 
 test("Ctrl-C stops an answer, a second one ends", async () => {

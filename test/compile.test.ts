@@ -331,6 +331,19 @@ test.each([
   expect(out).toMatch(shown)
 })
 
+test("inspect --json prints for programs what it shows", async () => {
+  const shown = async (...part: string[]) =>
+    JSON.parse((await run(["inspect", "tiny", ...part, "--json"])).out)
+  expect(await shown()).toMatchObject({
+    architecture: "llama",
+    shapes: { layers: 6 },
+    kvBytesPerToken: 1536,
+    products: expect.arrayContaining([expect.objectContaining({ rows: 2560, times: 1 })]),
+  })
+  const { nodes, logits } = await shown("--show", "graph")
+  expect(nodes[logits]).toMatchObject({ op: "linear", columns: 2560, inputs: [expect.any(Number)] })
+})
+
 test.each([
   ["f32", "3.0"], // 6 layers of 2 heads, each of 32 columns, keys and values
   ["f16", "1.5"],

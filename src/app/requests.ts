@@ -3,7 +3,12 @@
 
 import { randomBytes, randomUUID } from "node:crypto"
 import type { OpenChat } from "../chat/chat.ts"
-import type { ChatReply, ChatRequest, CompletionRequest } from "../chat/conversation.ts"
+import type {
+  ChatMessage,
+  ChatReply,
+  ChatRequest,
+  CompletionRequest,
+} from "../chat/conversation.ts"
 import { plainSampling, type SamplingParams } from "../engine/generation.ts"
 import { problem } from "../errors.ts"
 import { said } from "./defaults.ts"
@@ -24,29 +29,35 @@ export interface AppChat extends Omit<OpenChat, "reply" | "complete"> {
   complete(call: CompletionCall, signal?: AbortSignal): Promise<ChatReply>
 }
 
-export function withDefaults(chat: OpenChat): AppChat {
+/** @param advised how answers are drawn where a call does not say */
+export function withDefaults(chat: OpenChat, advised: Partial<SamplingParams>): AppChat {
   return {
     ...chat,
-    reply: async (call, signal = NEVER) => chat.reply(chatRequest(call), signal),
-    complete: async (call, signal = NEVER) => chat.complete(completionRequest(call), signal),
+    reply: async (call, signal = NEVER) => chat.reply(chatRequest(call, advised), signal),
+    complete: async (call, signal = NEVER) =>
+      chat.complete(completionRequest(call, advised), signal),
   }
 }
 
 const NEVER = new AbortController().signal
 
-function chatRequest(call: ChatCall): ChatRequest {
+function chatRequest(call: ChatCall, advised: Partial<SamplingParams>): ChatRequest {
   const fields = { ...shared(), templateArguments: {}, reasoning: "split" } as const
   const tools = ["tools", "toolChoice", "parallelToolCalls"]
   checkNames("reply", call, ["messages", ...Object.keys(fields), ...OPTIONAL, ...tools])
-  const { messages } = call
+  checkMessages(call.messages)
+  return { ...fields, ...said(call), sampling: sampling(call.sampling, advised) }
+}
+
+/** @throws `invalid_value` of what is none */
+export function checkMessages(messages: unknown): asserts messages is readonly ChatMessage[] {
   if (!Array.isArray(messages)) throw wrong("messages", "must be a list of messages", messages)
   messages.forEach(checkMessage)
-  return { ...fields, ...said(call), sampling: sampling(call.sampling) }
 }
 
 const ROLES = ["system", "user", "assistant", "tool"]
 
-function checkMessage(message: ChatCall["messages"][number], i: number): void {
+function checkMessage(message: ChatMessage, i: number): void {
   const at = `messages[${i}]`
   if (typeof message !== "object" || message === null)
     throw wrong(at, "must be a message, like { role, content }", message)
@@ -56,13 +67,16 @@ function checkMessage(message: ChatCall["messages"][number], i: number): void {
     throw wrong(`${at}.content`, "must be a text or null", content)
 }
 
-function completionRequest(call: CompletionCall): CompletionRequest {
+function completionRequest(
+  call: CompletionCall,
+  advised: Partial<SamplingParams>,
+): CompletionRequest {
   const fields = { ...shared(), echo: false }
   checkNames("complete", call, ["prompt", "suffix", ...Object.keys(fields), ...OPTIONAL])
   const { prompt } = call
   if (typeof prompt !== "string" && !(prompt instanceof Int32Array))
     throw wrong("prompt", "must be a text or an Int32Array of token ids", prompt)
-  return { ...fields, ...said(call), sampling: sampling(call.sampling) }
+  return { ...fields, ...said(call), sampling: sampling(call.sampling, advised) }
 }
 
 /** What both may say and has no default. */
@@ -78,10 +92,13 @@ const shared = () => ({
   scope: "",
 })
 
-function sampling(given: Partial<SamplingParams> = {}): SamplingParams {
+function sampling(
+  given: Partial<SamplingParams> = {},
+  advised: Partial<SamplingParams>,
+): SamplingParams {
   const defaults: SamplingParams = { ...plainSampling, seed: randomBytes(8).readBigUInt64LE() }
   checkNames("sampling", given, Object.keys(defaults))
-  return { ...defaults, ...said(given) }
+  return { ...defaults, ...advised, ...said(given) }
 }
 
 /** A typing error must not become a default. */

@@ -1,133 +1,193 @@
-// `sinter chat MODEL`: a conversation in the terminal, over the same engine that serves. One line is one message. Piped, it
-// answers each line of stdin on stdout and says nothing else there; a line that is refused costs its answer, and ends the whole
-// with exit code 2. Ctrl-C stops an answer; between answers it ends.
+// `sinter chat MODEL`: a conversation in the terminal, over the same engine that serves. One line is one message, or all that
+// stands between two """; a line that begins with / is for the chat itself. Piped, it answers each message of stdin on stdout and
+// says nothing else there; what is refused costs its answer, and ends the whole with exit code 2. Ctrl-C stops an answer; between
+// answers it ends.
 
 import type { AppChat } from "../app/requests.ts"
-import { createApp } from "../app.ts"
 import type { ChatMessage } from "../chat/conversation.ts"
 import type { EngineStats } from "../engine/stats.ts"
 import { Problem } from "../errors.ts"
-import { openLines } from "./lines.ts"
-import { openingOf } from "./opening.ts"
-import type { chatOptions } from "./options.ts"
-import type { Values } from "./read-options.ts"
+import {
+  begunWith,
+  type ChatOptions,
+  counted,
+  openForOne,
+  printAnswer,
+  type SamplingOptions,
+} from "./answer.ts"
+import { loadConversation, saveConversation } from "./conversation-file.ts"
+import { type Lines, openLines } from "./lines.ts"
+import { samplingOptions } from "./options.ts"
+import { quoted, refuse } from "./values.ts"
 
-type Options = Values<typeof chatOptions>
-
-export async function chat(model: string, options: Options): Promise<void> {
-  const app = await createApp({
-    ...openingOf(options),
-    model,
-    mode: "interactive",
-    drafting: {
-      mode: options["--speculative-mode"],
-      models: options["--additional-models"],
-    },
-  })
+export async function chat(model: string, options: ChatOptions): Promise<void> {
+  const app = await openForOne(model, options)
   try {
     const { chat, engine } = await app.ready
-    await converse(chat, options, options["--stats"] ? () => engine.stats() : undefined)
+    const stats = options["--stats"] ? () => engine.stats() : undefined
+    const begin = begunWith(options)
+    await converse({ chat, stats, model, begin, messages: begin, sampling: options })
   } finally {
     await app.close()
   }
 }
 
-async function converse(
-  chat: AppChat,
-  options: Options,
-  stats: (() => EngineStats) | undefined,
-): Promise<void> {
-  const begin: ChatMessage[] = []
-  if (options["--system"]) begin.push({ role: "system", content: options["--system"] })
-  let messages = [...begin]
+const EXIT = "/exit"
+const QUOTES = '"""'
+
+interface Conversation {
+  chat: AppChat
+  stats: (() => EngineStats) | undefined
+  model: string
+  /** What it begins with, and begins again with. */
+  begin: readonly ChatMessage[]
+  messages: readonly ChatMessage[]
+  sampling: SamplingOptions
+}
+
+interface Command {
+  /** What stands behind its name. */
+  argument?: string
+  help: string
+  /** @returns what to say of it */
+  run(conversation: Conversation, argument: string): string
+}
+
+const commands: Readonly<Record<string, Command>> = {
+  "/help": { help: "Lists these.", run: help },
+  "/reset": {
+    help: "Forgets what was said.",
+    run: (conversation) => {
+      conversation.messages = conversation.begin
+      return "forgotten"
+    },
+  },
+  "/set": {
+    argument: "NAME VALUE",
+    help: "Draws answers otherwise: an option of sinter chat, without its dashes.",
+    run: (conversation, setting) => set(conversation, setting),
+  },
+  "/save": {
+    argument: "FILE",
+    help: "Writes the conversation, as a request that a server takes.",
+    run: ({ model, messages }, file) => {
+      saveConversation(file, model, messages)
+      return `${messages.length} messages saved`
+    },
+  },
+  "/load": {
+    argument: "FILE",
+    help: "Goes on with a conversation that was saved.",
+    run: (conversation, file) => {
+      conversation.messages = loadConversation(file)
+      return `${conversation.messages.length} messages loaded`
+    },
+  },
+  [EXIT]: { help: "Ends.", run: () => "" },
+}
+
+function help(): string {
+  const rows = Object.entries(commands).map(([name, { argument, help }]) => {
+    const usage = argument ? `${name} ${argument}` : name
+    return `${usage.padEnd(18)}${help}`
+  })
+  return [...rows, `${QUOTES}               Begins a message of several lines, and ends it.`].join(
+    "\n",
+  )
+}
+
+function settable(): string[] {
+  return Object.keys(samplingOptions).map((name) => name.slice(2))
+}
+
+/** @param setting "temperature 0.5" */
+function set(conversation: Conversation, setting: string): string {
+  const [name = "", value = ""] = setting.split(/\s+/)
+  const option = Object.entries(samplingOptions).find(([long]) => long === `--${name}`)?.[1]
+  if (!option) refuse("/set", `${quoted(name)} is none of ${settable().join(", ")}.`)
+  const read = option.read(value, `/set ${name}`)
+  conversation.sampling = { ...conversation.sampling, [`--${name}`]: read }
+  return `${name} is ${value}`
+}
+
+async function converse(conversation: Conversation): Promise<void> {
   let answering: AbortController | undefined
   const { stdin, stdout } = process
   const lines = openLines(stdin, stdout, stdin.isTTY === true)
   const interrupt = () => (answering ? answering.abort() : lines.close())
   lines.onInterrupt(interrupt)
   process.on("SIGINT", interrupt)
-  if (stdin.isTTY) console.log("Ctrl-C stops an answer, /reset forgets, /exit ends.")
-  lines.ask()
-  for await (const line of lines) {
-    if (line === "/exit") break
-    if (line === "/reset") messages = [...begin]
-    else if (line.trim() !== "") {
-      answering = new AbortController()
-      const [begun, before] = [performance.now(), stats?.()]
-      messages = await turn(chat, messages, line, options, answering.signal)
-      if (before) console.error(statsLine(before, stats!(), performance.now() - begun))
-      answering = undefined
-    }
-    lines.ask()
+  if (stdin.isTTY) console.log("Ctrl-C stops an answer; /help lists what else there is.")
+  for await (const said of messagesOf(lines)) {
+    if (said.command === EXIT) break
+    answering = new AbortController()
+    await react(conversation, said, answering.signal).catch(complain)
+    answering = undefined
   }
   lines.close()
   process.off("SIGINT", interrupt)
 }
 
-/** One message and its answer. @returns the conversation after it, or as it was when the message was refused. */
-async function turn(
-  chat: AppChat,
-  before: ChatMessage[],
-  said: string,
-  options: Options,
+/** What somebody has said: to the chat when it names a command, else to the model. */
+interface Said {
+  command?: string | undefined
+  /** The command's argument, or the message. */
+  text: string
+}
+
+async function react(
+  conversation: Conversation,
+  { command, text }: Said,
   signal: AbortSignal,
-): Promise<ChatMessage[]> {
-  const messages: ChatMessage[] = [...before, { role: "user", content: said }]
-  try {
-    const answer = await say(chat, messages, options, signal)
-    return [...messages, { role: "assistant", content: answer }]
-  } catch (error) {
-    if (!(error instanceof Problem)) throw error
-    console.error(error.message)
-    if (!process.stdin.isTTY) process.exitCode = 2 // nobody watches, so whoever runs it must be told
-    return before
+): Promise<void> {
+  if (command !== undefined) console.error(obey(conversation, command, text))
+  else if (text.trim() !== "") {
+    const { chat, messages, sampling, stats } = conversation
+    const asked: ChatMessage[] = [...messages, { role: "user", content: text }]
+    const content = await counted(stats, () => printAnswer(chat, asked, sampling, signal))
+    conversation.messages = [...asked, { role: "assistant", content }]
   }
 }
 
-/** Prints the answer as it comes. @returns its text, as far as it got. */
-async function say(
-  chat: AppChat,
-  messages: ChatMessage[],
-  options: Options,
-  signal: AbortSignal,
-): Promise<string> {
-  const [maxTokens, seed] = [options["--max-tokens"], options["--seed"]]
-  const call = {
-    messages,
-    maxTokens,
-    sampling: { temperature: options["--temperature"], ...(seed !== undefined && { seed }) },
-  }
-  let answer = ""
-  try {
-    const { events } = await chat.reply(call, signal)
-    for await (const event of events) {
-      if (event.kind === "reasoning") process.stdout.write(dim(event.text))
-      if (event.kind === "content") process.stdout.write(event.text)
-      if (event.kind === "content") answer += event.text
-      if (event.kind === "finish" && event.problem) throw event.problem
-      if (event.kind === "finish" && event.reason === "length") process.stdout.write(dim(" …"))
+function obey(conversation: Conversation, name: string, argument: string): string {
+  const command = commands[name]
+  if (!command)
+    refuse(name, `is no command: /help lists them; between two ${QUOTES} it is a message.`)
+  if (command.argument && argument === "") refuse(name, `needs ${command.argument} behind it.`)
+  return command.run(conversation, argument)
+}
+
+/** Of a refusal the conversation is as it was before. */
+function complain(error: unknown): void {
+  if (!(error instanceof Problem)) throw error
+  console.error(error.message)
+  if (!process.stdin.isTTY) process.exitCode = 2 // nobody watches, so whoever runs it must be told
+}
+
+/** A line each, or all lines from one """ to the next. */
+async function* messagesOf(lines: Lines): AsyncGenerator<Said> {
+  let open: string | undefined
+  lines.ask()
+  for await (const line of lines) {
+    if (open === undefined && !line.startsWith(QUOTES)) yield saidBy(line)
+    else {
+      const text: string = open === undefined ? line.slice(QUOTES.length) : `${open}\n${line}`
+      const isOver = text.trimEnd().endsWith(QUOTES)
+      open = isOver ? undefined : text
+      if (isOver)
+        yield {
+          text: text
+            .trimEnd()
+            .slice(0, -QUOTES.length)
+            .replace(/^\n|\n$/g, ""),
+        }
     }
-  } catch (error) {
-    if (!signal.aborted) throw error
-  } finally {
-    process.stdout.write("\n")
+    lines.ask(open === undefined ? undefined : "… ")
   }
-  return answer
+  if (open !== undefined) yield { text: open }
 }
 
-/** "41 tokens in 1.2 s, 34 a second; 31 of 44 proposed came true" */
-function statsLine(before: EngineStats, after: EngineStats, ms: number): string {
-  const tokens = after.replyTokens - before.replyTokens
-  const sum = (counts: readonly number[] = []) => counts.reduce((all, count) => all + count, 0)
-  const since = (counts: "drafted" | "accepted") =>
-    sum(after.drafts?.[counts]) - sum(before.drafts?.[counts])
-  const speed = `${tokens} tokens in ${(ms / 1000).toFixed(1)} s, ${((tokens * 1000) / ms).toFixed(0)} a second`
-  return after.drafts
-    ? `${speed}; ${since("accepted")} of ${since("drafted")} proposed came true`
-    : speed
-}
-
-/** Beside the answer itself: for eyes, not for pipes. */
-function dim(text: string): string {
-  return process.stdout.isTTY ? `\x1b[2m${text}\x1b[22m` : ""
+function saidBy(line: string): Said {
+  const [, command, argument = ""] = /^(\/[a-z]+)(?:\s+(.*))?$/.exec(line.trimEnd()) ?? []
+  return command === undefined ? { text: line } : { command, text: argument }
 }

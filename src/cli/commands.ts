@@ -52,6 +52,14 @@ export function commandLine(): Command {
   )
   command(
     program,
+    "run",
+    "Print one answer.",
+    chatOptions,
+    async (model, options, prompt) => (await import("./run.ts")).run(model, prompt, options),
+    ["[PROMPT]", "What to answer; what is piped in stands behind it. Without either: chat."],
+  )
+  command(
+    program,
     "embed",
     "Turn each line of stdin into a row of numbers.",
     embedOptions,
@@ -124,20 +132,19 @@ export function commandLine(): Command {
   return program
 }
 
-/** A command that takes a model. */
+/** A command that takes a model, and perhaps one thing more. */
 function command<Table extends Record<string, Option>>(
   program: Command,
   name: string,
   summary: string,
   options: Table,
-  run: (model: string, values: Values<Table>) => Promise<void>,
+  run: (model: string, values: Values<Table>, second?: string) => Promise<void>,
+  second?: readonly [name: string, help: string],
 ): void {
-  const added = program
-    .command(name)
-    .description(summary)
-    .argument("<MODEL>", MODEL_HELP)
-    .usage("MODEL [options]")
-  withOptions(added, options, (values) => run(added.args[0]!, values))
+  const added = program.command(name).description(summary).argument("<MODEL>", MODEL_HELP)
+  if (second) added.argument(...second)
+  added.usage(["MODEL", ...(second ? [second[0]] : []), "[options]"].join(" "))
+  withOptions(added, options, (values) => run(added.args[0]!, values, added.args[1]))
 }
 
 function withOptions<Table extends Record<string, Option>>(

@@ -4,7 +4,7 @@
 import { basename } from "node:path"
 import { findModel } from "../app/find-model.ts"
 import { planOf } from "../app.ts"
-import { printGraph } from "../compiler/graph/graph.ts"
+import { type Graph, type Node, printGraph } from "../compiler/graph/graph.ts"
 import { type Plan, printPlan } from "../compiler/plan.ts"
 import { libraryPath, parameterCount } from "../compiler/targets/prepare.ts"
 import { targets } from "../compiler/targets/targets.ts"
@@ -30,60 +30,103 @@ export async function inspect(name: string, options: Values<typeof inspectOption
     const target = targets[options["--target"]]
     const plan = planOf(model, format, options["--overrides"], target.traits)
     const library = () => target.library!.prepare(plan)
-    const origin = async () => ({
+    const making = async (): Promise<Making> => ({
       weights: await readOrigin(new Folder(model.path)),
       libraries: librariesIn(model.path),
     })
-    const parts = {
+    const parts: Record<PartName, () => Promise<Part> | Part> = {
       summary: async () => {
         const kv = await target.library!.kv(plan)
         const costs = await target.library!.costs?.(plan)
-        const lines = summary(model, plan, kv, [...madeFrom(await origin()), ...(costs ?? [])])
-        return costs ? lines : `${lines}\n\n${kernels(plan)}`
+        return summary(model, plan, kv, await making(), costs)
       },
-      config: () => JSON.stringify(model.config, undefined, 2),
-      parameters: () => plan.parameters.map(parameterLine).join("\n"),
-      graph: () => printGraph(model.graph),
-      plan: () => printPlan(plan),
-      source: async () =>
-        (await library()).sources
-          .flatMap((source) => ("text" in source ? [`// ${source.name}\n${source.text}`] : []))
-          .join("\n"),
-      library: async () => JSON.stringify((await library()).manifest, undefined, 2),
-      origin: async () =>
-        JSON.stringify(await origin(), undefined, 2)
-          .split("\n")
-          .map(printable)
-          .join("\n"),
+      config: () => ({ json: model.config }),
+      parameters: () => ({
+        json: plan.parameters.map((each) => ({ ...each, bytes: parameterBytes(each) })),
+        text: plan.parameters.map(parameterLine).join("\n"),
+      }),
+      graph: () => ({ json: flat(model.graph), text: printGraph(model.graph) }),
+      plan: () => ({ json: plan, text: printPlan(plan) }),
+      source: async () => {
+        const sources = (await library()).sources.filter((source) => "text" in source)
+        const text = sources.map((source) => `// ${source.name}\n${source.text}`).join("\n")
+        return { json: sources.map(({ name, text }) => ({ name, text })), text }
+      },
+      library: async () => ({ json: (await library()).manifest }),
+      origin: async () => ({ json: await making() }),
     }
-    console.log((await parts[options["--show"]]()).trimEnd())
+    const { json, text } = await parts[options["--show"]]()
+    const isText = text !== undefined && !options["--json"]
+    console.log(isText ? text.trimEnd() : jsonLines(json))
   } finally {
     await model.close()
   }
+}
+
+type PartName = Values<typeof inspectOptions>["--show"]
+
+/** What is shown, for programs and, where that is not the same, for people. */
+interface Part {
+  json: unknown
+  text?: string
+}
+
+/** A line of what a stranger wrote moves no cursor. */
+function jsonLines(value: unknown): string {
+  return JSON.stringify(value, undefined, 2).split("\n").map(printable).join("\n")
+}
+
+/** Nodes by their places in the list. */
+function flat(graph: Graph): unknown {
+  const { nodes, logits, hidden, ...rest } = graph
+  const places = new Map(nodes.map((node, place) => [node, place]))
+  const place = (node: Node) => places.get(node)
+  const flatNodes = nodes.map((node) => ({ ...node, inputs: node.inputs.map(place) }))
+  return { ...rest, nodes: flatNodes, logits: place(logits), hidden: place(hidden) }
 }
 
 function summary(
   model: Model,
   plan: Plan,
   kv: Manifest["kv"],
-  costs: readonly (readonly [string, string])[] = [],
-): string {
+  making: Making,
+  costs: readonly (readonly [string, string])[] | undefined,
+): Part {
   const { shapes } = plan
-  const rows = [
-    ["folder", model.path],
-    [
-      "architecture",
-      `${model.architecture}, ${(parameterCount(plan) / 1e6).toFixed(1)} M parameters`,
-    ],
-    ["format", `${plan.format}, stored as ${model.format}; keys and values ${plan.kv}`],
-    ...Object.entries(shapes).map(([name, value]) => [name, String(value)]),
-    ["window", plan.groups.map(({ window = "none" }) => window).join(", ") || "none"],
-    ["weights", mib(plan.parameters.reduce((sum, each) => sum + parameterBytes(each), 0))],
-    ["KV", `${(positionBytes(kv) / 1024).toFixed(1)} KiB a token`],
-    ["steps", `${plan.steps.length} over ${plan.buffers.length} buffers`],
-    ...costs,
+  const windows = plan.groups.map(({ window }) => window)
+  const facts = {
+    folder: model.path,
+    architecture: model.architecture,
+    parameters: parameterCount(plan),
+    format: plan.format,
+    storedFormat: model.format,
+    kv: plan.kv,
+    shapes,
+    windows: windows.map((window) => window ?? null),
+    weightBytes: plan.parameters.reduce((sum, each) => sum + parameterBytes(each), 0),
+    kvBytesPerToken: positionBytes(kv),
+    steps: plan.steps.length,
+    buffers: plan.buffers.length,
+  }
+  const rows: (readonly [string, string])[] = [
+    ["folder", facts.folder],
+    ["architecture", `${facts.architecture}, ${(facts.parameters / 1e6).toFixed(1)} M parameters`],
+    ["format", `${facts.format}, stored as ${facts.storedFormat}; keys and values ${facts.kv}`],
+    ...Object.entries(shapes).map(([name, value]) => [name, String(value)] as const),
+    ["window", windows.map((window) => window ?? "none").join(", ") || "none"],
+    ["weights", mib(facts.weightBytes)],
+    ["KV", `${(facts.kvBytesPerToken / 1024).toFixed(1)} KiB a token`],
+    ["steps", `${facts.steps} over ${facts.buffers} buffers`],
+    ...madeFrom(making),
+    ...(costs ?? []),
   ]
-  return rows.map(([name, value]) => `${name!.padEnd(13)} ${value}`).join("\n")
+  const lines = rows.map(([name, value]) => `${name.padEnd(13)} ${value}`).join("\n")
+  if (costs) return { json: { ...facts, ...making, costs: Object.fromEntries(costs) }, text: lines }
+  const [products, bandwidth] = [productsOf(plan), copyBandwidth()]
+  return {
+    json: { ...facts, ...making, products, bandwidth },
+    text: `${lines}\n\n${printProducts(products, bandwidth)}`,
+  }
 }
 
 /** What a compiled folder says of its making; nothing of others. */
@@ -108,8 +151,8 @@ function librariesIn(folder: string): Making["libraries"] {
   return Object.fromEntries(found)
 }
 
-function madeFrom({ weights, libraries }: Making): [string, string][] {
-  const rows: [string, string][] = Object.entries(libraries).map(([file, { built }]) => {
+function madeFrom({ weights, libraries }: Making): (readonly [string, string])[] {
+  const rows: (readonly [string, string])[] = Object.entries(libraries).map(([file, { built }]) => {
     const { sinter = "an older version", compiler } = built ?? {}
     return [file, `built by sinter ${sinter}${compiler ? ` with ${compiler}` : ""}`]
   })
@@ -119,7 +162,7 @@ function madeFrom({ weights, libraries }: Making): [string, string][] {
     const source = repository ? `${word(repository)}@${word(revision)}` : word(name)
     rows.unshift(["made from", `${source}, by sinter ${word(weights.sinter)}`])
   }
-  return rows.map(([what, text]) => [what, printable(text)])
+  return rows.map(([what, text]) => [what, printable(text)] as const)
 }
 
 function positionBytes({ groups }: Manifest["kv"]): number {
@@ -132,33 +175,46 @@ function parameterLine(parameter: Parameter): string {
   return `${name}  [${rows}, ${columns}] ${codec}, ${mib(parameterBytes(parameter))} = ${from}`
 }
 
-/**
- * What each product costs while one sequence is decoded, which reads every weight once a token. Bandwidth is
- * measured here and now, by copying. Many rows at once are bound by arithmetic instead: see operations a byte.
- */
-function kernels(plan: Plan): string {
-  const bandwidth = copyBandwidth()
-  const products = new Map<string, { count: number; bytes: number; macs: number }>()
+/** Products of one shape. */
+interface Product {
+  rows: number
+  columns: number
+  codec: Parameter["codec"]
+  input: "int8" | "f32"
+  /** Of one. */
+  bytes: number
+  /** How many there are. */
+  times: number
+}
+
+function productsOf(plan: Plan): Product[] {
+  const products = new Map<string, Product>()
   for (const step of plan.steps) {
     if (step.op !== "matmul") continue
     const parameter = plan.parameters[step.weight]!
     const { rows, columns, codec } = parameter
     const input = step.input.kind === "int8" ? "int8" : "f32"
     const key = `${rows} x ${columns} ${codec} by ${input}`
-    const row = products.get(key) ?? {
-      count: 0,
-      bytes: parameterBytes(parameter),
-      macs: rows * columns,
-    }
-    row.count++
-    products.set(key, row)
+    const bytes = parameterBytes(parameter)
+    const { times = 0 } = products.get(key) ?? {}
+    products.set(key, { rows, columns, codec, input, bytes, times: times + 1 })
   }
-  const lines = [...products].map(([name, { count, bytes, macs }]) => {
+  return [...products.values()]
+}
+
+/**
+ * What each product costs while one sequence is decoded, which reads every weight once a token. Many rows at once are bound by
+ * arithmetic instead: see operations a byte.
+ * @param bandwidth bytes a second, measured here and now, by copying
+ */
+function printProducts(products: readonly Product[], bandwidth: number): string {
+  const lines = products.map(({ rows, columns, codec, input, bytes, times }) => {
     const time = ((bytes / bandwidth) * 1e6).toFixed(1)
-    const intensity = ((2 * macs) / bytes).toFixed(1)
-    return [name, `${count}`, mib(bytes), `${time} µs`, intensity]
+    const intensity = ((2 * rows * columns) / bytes).toFixed(1)
+    const name = `${rows} x ${columns} ${codec} by ${input}`
+    return [name, `${times}`, mib(bytes), `${time} µs`, intensity]
   })
-  const all = [...products.values()].reduce((sum, { count, bytes }) => sum + count * bytes, 0)
+  const all = products.reduce((sum, { times, bytes }) => sum + times * bytes, 0)
   const rate = bandwidth / all
   return [
     table([["product", "times", "weights", "from memory", "operations a byte"], ...lines]),

@@ -37,6 +37,14 @@ ${table(serveOptions)}
 
 ${table(chatOptions)}
 
+A line is a message; so is all that stands between two \`"""\`, and what is pasted. \`/help\` lists the commands: \`/set temperature 0.5\`,
+\`/save FILE\` and \`/load FILE\`, which is the body of a request to \`/v1/chat/completions\`, \`/reset\`, \`/exit\`.
+
+## sinter run MODEL [PROMPT]
+
+One answer on stdout. What is piped in stands behind the prompt, or is it: \`sinter run MODEL "Summarise:" < notes.txt\`. Without either it is
+\`sinter chat\`, whose options it takes.
+
 ## sinter embed MODEL
 
 Each line of stdin is a text; its row of numbers is a line of stdout, as JSON.

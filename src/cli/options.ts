@@ -44,6 +44,8 @@ function explained(names: typeof targetNames): string {
   return names.map((name) => `${name} (${targets[name].help})`).join(", ")
 }
 
+const ADVISED = "as --generation-defaults says"
+
 /** What every command that opens a model takes. */
 export const modelOptions = {
   "--model-lib": {
@@ -96,6 +98,73 @@ export const modelOptions = {
     absent: "info",
     help: "What goes to stderr: debug, info, warn, error or silent.",
     read: oneOf("debug", "info", "warn", "error", "silent"),
+  },
+} as const satisfies Record<string, Option>
+
+/** How answers are drawn, by who talks to a model in a terminal. */
+export const samplingOptions = {
+  "--temperature": {
+    value: "T",
+    absent: undefined,
+    shown: ADVISED,
+    help: "Lower is less random; 0 always takes the likeliest token.",
+    read: decimal(0, 2),
+  },
+  "--top-p": {
+    value: "P",
+    absent: undefined,
+    shown: ADVISED,
+    help: "Draws from the likeliest tokens that are together this likely; 1 from all.",
+    read: decimal(0, 1),
+  },
+  "--top-k": {
+    value: "K",
+    absent: undefined,
+    shown: ADVISED,
+    help: "Draws from so many of the likeliest tokens; 0 from all.",
+    read: integer(0),
+  },
+  "--min-p": {
+    value: "P",
+    absent: undefined,
+    shown: ADVISED,
+    help: "Draws from tokens that are at least this fraction as likely as the likeliest.",
+    read: decimal(0, 1),
+  },
+  "--presence-penalty": {
+    value: "PENALTY",
+    absent: undefined,
+    shown: ADVISED,
+    help: "Taken off every token that the answer has already.",
+    read: decimal(-2, 2),
+  },
+  "--frequency-penalty": {
+    value: "PENALTY",
+    absent: undefined,
+    shown: ADVISED,
+    help: "The same for each time that it has it.",
+    read: decimal(-2, 2),
+  },
+  "--repetition-penalty": {
+    value: "FACTOR",
+    absent: undefined,
+    shown: ADVISED,
+    help: "Above 1, what prompt and answer have already is less likely.",
+    read: decimal(0.01, 10),
+  },
+  "--max-tokens": {
+    value: "N",
+    absent: undefined,
+    shown: "as far as the context reaches",
+    help: "The most tokens an answer may have.",
+    read: integer(1),
+  },
+  "--seed": {
+    value: "N",
+    absent: undefined,
+    shown: "a fresh one for every answer",
+    help: "The same seed and conversation give the same answers.",
+    read: seed,
   },
 } as const satisfies Record<string, Option>
 
@@ -338,32 +407,14 @@ export const chatOptions = {
     help: "The system message.",
     read: text,
   },
-  "--temperature": {
-    value: "T",
-    absent: 1,
-    help: "Lower is less random; 0 always takes the likeliest token.",
-    read: decimal(0, 2),
-  },
-  "--max-tokens": {
-    value: "N",
-    absent: undefined,
-    shown: "as far as the context reaches",
-    help: "The most tokens an answer may have.",
-    read: integer(1),
-  },
+  ...samplingOptions,
+  "--generation-defaults": { ...serveOptions["--generation-defaults"], absent: "model" },
   "--speculative-mode": serveOptions["--speculative-mode"],
   "--additional-models": serveOptions["--additional-models"],
   "--stats": {
     absent: false,
     help: "Prints on stderr after each answer its speed and how many proposed tokens were accepted.",
     read: flag,
-  },
-  "--seed": {
-    value: "N",
-    absent: undefined,
-    shown: "a fresh one for every answer",
-    help: "The same seed and conversation give the same answers.",
-    read: seed,
   },
 } as const satisfies Record<string, Option>
 
@@ -445,6 +496,11 @@ export const inspectOptions = {
     read: oneOf("summary", "config", "parameters", "graph", "plan", "source", "library", "origin"),
   },
   "--quantization": compileOptions["--quantization"],
+  "--json": {
+    absent: false,
+    help: "Prints the part as JSON.",
+    read: flag,
+  },
   "--target": {
     value: "TARGET",
     absent: libraryTargets[0]!,

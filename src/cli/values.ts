@@ -37,7 +37,7 @@ export function integer(least: number, most = Number.MAX_SAFE_INTEGER): Reader<n
 
 export function decimal(least: number, most: number): Reader<number> {
   return (given, option) => {
-    const value = /^\d*\.?\d+$/.test(given) ? Number(given) : Number.NaN
+    const value = /^-?\d*\.?\d+$/.test(given) ? Number(given) : Number.NaN
     if (value >= least && value <= most) return value
     return refuse(option, `expected a number from ${least} to ${most}, got ${quoted(given)}.`)
   }
