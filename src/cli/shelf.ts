@@ -1,6 +1,7 @@
 // `sinter shelf list` and `sinter shelf prune`: what earlier starts have kept for later ones, listed or removed.
 
 import { closeSync, openSync } from "node:fs"
+import { OBJECT } from "../compiler/targets/cpu/objects.ts"
 import { isLibraryName } from "../compiler/targets/targets.ts"
 import { Problem } from "../errors.ts"
 import { readHeader } from "../model/packed-copy.ts"
@@ -34,6 +35,7 @@ function row(item: Item): string[] {
 
 function contents(item: Item): string {
   if (item.name.endsWith(KEPT_KERNELS)) return sealed(item, "kernels")
+  if (item.name.endsWith(OBJECT)) return "kernels of libraries"
   return isLibraryName(item.name) ? sealed(item, "library") : weights(item)
 }
 

@@ -18,6 +18,7 @@ import { emit } from "./emit.ts"
 import { genericCode } from "./generic.ts"
 import { kvOf, layoutOf, programBytes } from "./layout.ts"
 import { type Level, usableLevels } from "./levels.ts"
+import { keptObjects } from "./objects.ts"
 import { tapeOf } from "./tape.ts"
 import {
   build,
@@ -52,11 +53,11 @@ export async function prepareCpu(
   const compiler = found ?? (await requireCompiler())
   const usable = levelsFor(target)
   for (const level of usable.slice(0, -1)) {
-    const library = await prepareLevel(plan, target, compiler, level)
+    const library = await prepareLevel(plan, target, compiler, level, shelf)
     // What lies on the shelf was built by this very compiler, which need not be asked then.
     if (shelf?.find(library.name) || (await supports(compiler, level))) return library
   }
-  return prepareLevel(plan, target, compiler, usable.at(-1)!)
+  return prepareLevel(plan, target, compiler, usable.at(-1)!, shelf)
 }
 
 function levelsFor(target: CpuTarget): readonly [Level, ...Level[]] {
@@ -85,17 +86,13 @@ async function prepareLevel(
   target: CpuTarget,
   compiler: Compiler,
   level: Level,
+  shelf: Shelf = openShelf(),
 ): Promise<CpuBuild> {
   const layout = layoutOf(plan)
   const emitted = emit(plan, layout)
   const sources = [...emitted, { name: "pool.c", path: join(runtime, "pool.c") }]
-  const made = [
-    level.name,
-    compiler.version,
-    ...level.flags,
-    ...emitted.map(({ text }) => text),
-    await sourcesHash(level, compiler),
-  ]
+  const shared = [level.name, compiler.version, ...level.flags, await sourcesHash(level, compiler)]
+  const made = [...shared, ...emitted.map(({ text }) => text)]
   const manifest = manifestOf(plan, {
     target,
     kv: kvOf(plan),
@@ -111,7 +108,7 @@ async function prepareLevel(
     sources,
     level,
     build: async (signal) =>
-      seal(await build(compiler, level, sources, signal), {
+      seal(await build(compiler, level, sources, keptObjects(shelf, shared), signal), {
         ...manifest,
         built: builtBy(level, compiler),
       }),

@@ -12,6 +12,7 @@ import { problem, systemProblem } from "../../../errors.ts"
 import { type Scratch, withScratch } from "../../../runtime/scratch.ts"
 import type { Source } from "../target.ts"
 import type { Level } from "./levels.ts"
+import type { Objects } from "./objects.ts"
 
 const execute = promisify(execFile)
 
@@ -110,11 +111,11 @@ export const linking: readonly string[] = [
   "-lpthread",
 ]
 
-/** Objects that this process has made and that another library may want: a draft's beside its model's. */
-const made = new Map<string, Buffer>()
-const shared = (source: Source) => "path" in source || source.name.startsWith("near_")
+/** Another library may want its object, too. */
+const isShared = (source: Source) => "path" in source || source.name.startsWith("near_")
 
 /**
+ * @param objects those of earlier builds; absent: everything is compiled
  * @param signal ends the compiler
  * @returns the bytes of the shared object
  * @throws `compiler_failed` with the compiler's own words behind the file's name
@@ -123,36 +124,34 @@ export async function build(
   compiler: Compiler,
   level: Level,
   sources: readonly Source[],
+  objects: Objects = (_, make) => make(),
   signal?: AbortSignal,
 ): Promise<Buffer> {
   return withScratch("sinter-build", async (scratch) => {
     const { folder } = scratch
     const waiting = [...sources]
-    const objects: string[] = []
+    const files: string[] = []
     const call = (file: string, parameters: string[]) =>
       compile(compiler, file, parameters, scratch, signal)
     const worker = async () => {
       for (let source = waiting.shift(); source; source = waiting.shift()) {
-        const object = join(folder, `${source.name}.o`)
+        const file = join(folder, `${source.name}.o`)
         const path = "path" in source ? source.path : join(folder, source.name)
-        const flags = flagsOf(level, compiler.family)
-        const key = [compiler.command, compiler.version, ...flags, ...Object.values(source)].join(
-          "\n",
-        )
-        const before = made.get(key)
-        if (before) await writeFile(object, before)
-        else {
+        const make = async () => {
           if ("text" in source) await writeFile(path, source.text)
-          await call(source.name, [...flags, "-c", path, "-o", object])
-          if (shared(source)) made.set(key, await readFile(object))
+          const flags = flagsOf(level, compiler.family)
+          await call(source.name, [...flags, "-c", path, "-o", file])
         }
-        objects.push(object)
+        if (isShared(source))
+          await writeFile(file, await objects(source, () => make().then(() => readFile(file))))
+        else await make()
+        files.push(file)
       }
     }
     await Promise.all(Array.from({ length: availableParallelism() }, worker))
     const library = join(folder, "library")
-    objects.sort() // link order, and with it the bytes, must not depend on who finished first
-    await call("the library", ["-o", library, ...objects, ...linking])
+    files.sort() // link order, and with it the bytes, must not depend on who finished first
+    await call("the library", ["-o", library, ...files, ...linking])
     return await readFile(library)
   })
 }
