@@ -26,14 +26,17 @@ const kernels = without ? [] : [...checkedKernels(traitsOf("vulkan").sums!, prin
 const titled = (what: string) => (without ? `${what} (skipped: no device of Vulkan)` : what)
 
 test.skipIf(without)(
-  titled("every kernel is equal on the first and the last of its shapes"),
+  titled("every third kernel is equal on the first and the last of its shapes"),
   async () => {
-    const ends = kernels.map((kernel) => ({
-      ...kernel,
-      shapes: 2,
-      at: (shape: number) => kernel.at(shape * (kernel.shapes - 1)),
-    }))
+    const ends = kernels
+      .filter((_, i) => i % 3 === 0) // the tests of kernels try them all
+      .map((kernel) => ({
+        ...kernel,
+        shapes: 2,
+        at: (shape: number) => kernel.at(shape * (kernel.shapes - 1)),
+      }))
     const lines = await checkDevice({ kind: "vulkan", id: 0 }, 60_000, ends)
+    expect(lines).toHaveLength(ends.length)
     for (const line of lines)
       expect(line).toMatchObject({ shapes: 2, equal: 2, result: "equal", words: "" })
     for (const { name, shapes } of kernels)

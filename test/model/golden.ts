@@ -10,22 +10,14 @@ type Kind = "models" | "embeddings" | "ranking" | "mlc" | "broken" | "gguf"
 /** Golden models that are compiled: between them every operation. The others the generic library computes (generic.test.ts). */
 export const compiledModels = [
   "deepseek-v3",
-  "falcon",
   "gemma2",
-  "gemma3",
   "gemma4-experts",
-  "glm4-moe-lite",
   "gpt-oss",
   "gpt2",
   "lfm2",
   "llama-odd",
-  "llama-untied",
-  "llama-wide",
-  "mistral-swa",
   "nemotron",
   "phi",
-  "qwen2",
-  "qwen3-moe",
 ] as const
 
 export const goldenFolder = (kind: Kind, name: string) => join(root, kind, name)

@@ -17,17 +17,14 @@ describe.each([
     target: "vulkan",
     golden: [
       "models/llama-odd",
-      "models/mistral-swa",
       "models/phi",
       "models/gpt-oss",
-      "models/glm4-moe",
       "models/deepseek-v3",
       "models/lfm2",
-      "mlc/qwen3-q3f16_1",
     ],
     breadth: "some",
   },
-  { target: "opencl", golden: ["mlc/llama-wide-q4f16_1"], breadth: "one" },
+  { target: "opencl", golden: ["models/llama-odd"], breadth: "one" },
 ] as const)("on $target", ({ target, golden, breadth }) => {
   const device = found.find(({ name, obstacle }) => name === target && !obstacle)
   const left = isLeftOut(device)
