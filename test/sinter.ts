@@ -68,6 +68,7 @@ export function run(
   env: Environment = {},
 ): Promise<Ended> {
   const running = start(args, where, env)
+  running.child.stdin.on("error", () => {}) // it may end before it has read anything
   running.child.stdin.end(input)
   return running.ended
 }

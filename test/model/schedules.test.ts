@@ -20,7 +20,7 @@ const latent: Row = ["deepseek-v2-dense", 320]
 const convolved: Row = ["lfm2", 320]
 
 describe.each([
-  { target: "reference", kv_dtype: "f32", models: [llama, windows, mixed] },
+  { target: "reference", kv_dtype: "f32", models: [mixed] },
   { target: "cpu", kv_dtype: "f32", models: [llama, windows, latent, convolved] },
   { target: "cpu", kv_dtype: "q8", models: [llama, mixed] },
   { target: "vulkan", kv_dtype: "q8", models: [llama] },
