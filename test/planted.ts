@@ -1099,9 +1099,30 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a tile is overwritten while some still multiply",
     file: "src/compiler/targets/gpu/kernels/tiles.ts",
-    text: "join(k, part, tile.totals, waiting))\n      k.barrier()\n",
-    fault: "join(k, part, tile.totals, waiting))\n",
+    text: "join(k, part, tile.totals, waiting, 1))\n      k.barrier()\n",
+    fault: "join(k, part, tile.totals, waiting, 1))\n",
     test: "src/compiler/targets/gpu/kernels/matmul.test.ts",
+  },
+  {
+    what: "every shard has the first one's rows",
+    file: "src/runtime/slices.ts",
+    text: "begin + shard * part",
+    fault: "begin",
+    test: "test/model/shards.test.ts",
+  },
+  {
+    what: "a GPU adds the sums of shards one after the other",
+    file: "src/compiler/targets/gpu/kernels/rows.ts",
+    text: "const sum = sumOfTree(own)",
+    fault: "const sum = own.reduce((a, b) => a.add(b))",
+    test: "test/model/shards.test.ts",
+  },
+  {
+    what: "queries are added up of columns, and no shard has its heads",
+    file: "src/compiler/shard.ts",
+    text: "if (split && this.#readers(output, index).some(isOfHeads))",
+    fault: "if (split && index < 0)",
+    test: "test/model/shards.test.ts",
   },
   {
     what: "codes around 7 are kept the way on which 15 does not fit",

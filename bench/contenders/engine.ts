@@ -105,7 +105,7 @@ async function open(
 ): Promise<LoadableProgram> {
   if (device.name === "cpu") return openLibrary((await shelvedCpu(plan)).path, limits, threads)
   const [target] = targetsOf(device.name)
-  const prepared = await targets[target!].prepare(plan, device.id)
+  const prepared = await targets[target!].prepare(plan, [device.id])
   return prepared.open(limits)
 }
 

@@ -49,6 +49,7 @@ export interface DraftingWish extends DraftingOptions {
   format: FormatName
   /** That of the model: a draft runs where its model runs. */
   device: Pick<Device, "name" | "id">
+  shards?: readonly number[] | undefined
   target: TargetName | "auto"
   trustLibraries?: boolean | undefined
   overrides: Overrides
@@ -189,7 +190,7 @@ interface Fitting extends Omit<WeightSource, "weights"> {
 }
 
 async function prepareModel(wish: DraftingWish, mode: SpeculativeMode): Promise<PreparedDrafting> {
-  const { model, device, target, trustLibraries, overrides, log } = wish
+  const { model, device, shards, target, trustLibraries, overrides, log } = wish
   const { path, library } = parseModels(wish.models!)
   return openWhole(async (closing) => {
     const fitting = closing.add(await openFitting(await findModel(path, wish), mode, wish))
@@ -200,6 +201,7 @@ async function prepareModel(wish: DraftingWish, mode: SpeculativeMode): Promise<
     const plan = planOf(fitting, programFormat, overrides, traitsOf(device.name))
     const prepared = await prepareProgram(plan, {
       device,
+      shards,
       target,
       library,
       folder: fitting.path,

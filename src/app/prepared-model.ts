@@ -21,7 +21,7 @@ import {
 import { chooseLimits, type EngineLimits, type Mode } from "../engine/limits.ts"
 import { checkFormat } from "../model/compile-folder.ts"
 import { type Model, openModel } from "../model/model.ts"
-import { chooseDevice, type Device, type DeviceName } from "../runtime/devices.ts"
+import { chooseDevice, type Device, type DeviceName, devicesFrom } from "../runtime/devices.ts"
 import type { FormatName } from "../runtime/format.ts"
 import type { Budget, Memory } from "../runtime/memory.ts"
 import { type PreparedDrafting, prepareDrafting } from "./drafting.ts"
@@ -42,6 +42,8 @@ export interface Summary {
   /** Where the program comes from. */
   program: string
   device: Device
+  /** Of each shard; the first is `device`, and the only one where the model is not divided. */
+  shards: readonly Device[]
   mode: Mode
   /** What proposes tokens, in words; absent: nothing does. */
   drafting?: string | undefined
@@ -53,6 +55,8 @@ export interface Summary {
 /** What a model runs on and what it may take there: decided once, and the same however often it is loaded. */
 export interface Place {
   device: Device
+  /** Of each shard; the first is `device`. */
+  shards: readonly Device[]
   budget: Budget
 }
 
@@ -78,7 +82,8 @@ export async function prepareModel(
   room: Place | { sharers: number } = { sharers: 1 },
 ): Promise<PreparedModel> {
   const settings = settingsOf(options)
-  const device = "device" in room ? room.device : await deviceFor(settings)
+  const shards = "shards" in room ? room.shards : await devicesFor(settings)
+  const device = shards[0]!
   const { onDownload } = settings
   const folder = await findModel(settings.model, { onDownload })
   return openWhole(async (closing) => {
@@ -89,13 +94,13 @@ export async function prepareModel(
     const format = settings.quantization ?? files.format
     checkFormat(files, format)
     const plan = planOf(files, format, overrides, traitsOf(device.name))
-    const wish = { device, target, trustLibraries, log }
+    const wish = { device, shards: shards.map(({ id }) => id), target, trustLibraries, log }
     const own = { library: settings.modelLib, folder: files.path }
     const program = await prepareProgram(plan, { ...wish, ...own })
     const drafts = { ...settings.drafting, model: files, format, overrides, onDownload }
     const drafting = closing.add(await prepareDrafting({ ...wish, ...drafts }))
-    const budget = "budget" in room ? room.budget : budgetFor(program, device, room.sharers)
-    const place = { device, budget }
+    const budget = "budget" in room ? room.budget : budgetFor(program, shards, room.sharers)
+    const place = { device, shards, budget }
     const chosen = chooseWithin(settings, place, program, drafting)
     const parameters = parameterCount(plan)
     return {
@@ -111,6 +116,7 @@ export async function prepareModel(
         target: program.manifest.target,
         program: program.origin,
         device,
+        shards,
         mode: settings.mode,
         drafting: drafting.title && `${drafting.mode}: ${drafting.title}`,
       },
@@ -134,6 +140,13 @@ async function deviceFor({ device, target, modelLib, log }: ModelSettings): Prom
   }
 }
 
+/** As many as are to share the model. A device that has none beside it runs it alone. */
+async function devicesFor(settings: ModelSettings): Promise<readonly Device[]> {
+  const { tensor_parallel_shards: shards = 1 } = settings.overrides
+  const device = await deviceFor(settings)
+  return device.memory ? devicesFrom(device, shards) : Array.from({ length: shards }, () => device)
+}
+
 function readTokenizer({ texts, config }: Model, encoder: Encoder): Promise<Tokenizer> {
   const { text, file } = texts.tokenizer
   const tokenizer = openTokenizer(text, file, config.shapes.vocabulary, encoder)
@@ -141,9 +154,12 @@ function readTokenizer({ texts, config }: Model, encoder: Encoder): Promise<Toke
   return tokenizer
 }
 
-/** An equal part of what is free for each. */
-function budgetFor({ manifest }: Prepared, on: Device, sharers: number): Budget {
-  const { device, host } = targetOf(manifest.target)!.memory(on)
+/** An equal part of what is free for each, on the device that has least. */
+function budgetFor({ manifest }: Prepared, shards: readonly Device[], sharers: number): Budget {
+  const target = targetOf(manifest.target)!
+  const { device, host } = shards
+    .map((on) => target.memory(on))
+    .reduce((least, each) => (each.device.available < least.device.available ? each : least))
   const part = (memory: Memory) => ({ ...memory, available: memory.available / sharers })
   return { device: part(device), ...(host && { host: part(host) }) }
 }

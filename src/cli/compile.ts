@@ -11,6 +11,7 @@ import type { Plan } from "../compiler/plan.ts"
 import { libraryPath, rememberBuild } from "../compiler/targets/prepare.ts"
 import type { LibraryKind } from "../compiler/targets/target.ts"
 import { targets } from "../compiler/targets/targets.ts"
+import type { Overrides } from "../engine/limits.ts"
 import {
   type CompileFolderOptions,
   checkFormat,
@@ -38,14 +39,19 @@ export async function compile(name: string, options: Values<typeof compileOption
     const format = options["--quantization"] ?? source.format
     source.check(format)
     const names = options["--target"]
+    const { tensor_parallel_shards: shards = 1 }: Overrides = options["--overrides"]
     const kinds = names.map((name) => {
-      const { library, traits } = targets[name]
+      const { library, traits, divides } = targets[name]
+      if (shards > 1 && !divides) {
+        refuse("--overrides tensor_parallel_shards", `${name} runs a model alone; only 1 works.`)
+      }
       const dump = dumper(options["--dump"], names.length > 1 ? parse(library!.file).name : "")
       const plan = planOf(source, format, options["--overrides"], traits, dump)
       return { library: library!, plan, dump }
     })
     const writeLibraries = async (folder: string) => {
-      for (const { library, plan, dump } of kinds) await putLibrary(plan, library, folder, dump)
+      for (const { library, plan, dump } of kinds)
+        await putLibrary(plan, shards, library, folder, dump)
     }
     if (options["--library-only"]) {
       await writeLibraries(output)
@@ -115,14 +121,15 @@ async function openHeadSource(path: string, baseName: string): Promise<Source> {
 /** Builds the library and puts it into the folder's lib/, whole or not at all. */
 async function putLibrary(
   plan: Plan,
+  shards: number,
   kind: LibraryKind,
   folder: string,
   dump: Dump | undefined,
 ): Promise<void> {
-  const library = await kind.prepare(plan)
+  const library = await kind.prepare(plan, shards)
   for (const source of library.sources) if ("text" in source) dump?.(source.name, source.text)
   dump?.("manifest.json", `${JSON.stringify(library.manifest, undefined, 1)}\n`)
-  const path = libraryPath(folder, kind)
+  const path = libraryPath(folder, kind, library.manifest.shards)
   const aside = `${path}.partial-${process.pid}`
   makeFolder(dirname(path))
   try {

@@ -8,6 +8,7 @@ import { type Graph, type Node, printGraph } from "../compiler/graph/graph.ts"
 import { type Plan, printPlan } from "../compiler/plan.ts"
 import { libraryPath, parameterCount } from "../compiler/targets/prepare.ts"
 import { targets } from "../compiler/targets/targets.ts"
+import type { Overrides } from "../engine/limits.ts"
 import { printable } from "../errors.ts"
 import { checkFormat } from "../model/compile-folder.ts"
 import { Folder, type Json } from "../model/folder.ts"
@@ -28,8 +29,9 @@ export async function inspect(name: string, options: Values<typeof inspectOption
     const format = options["--quantization"] ?? model.format
     checkFormat(model, format)
     const target = targets[options["--target"]]
+    const { tensor_parallel_shards: shards }: Overrides = options["--overrides"]
     const plan = planOf(model, format, options["--overrides"], target.traits)
-    const library = () => target.library!.prepare(plan)
+    const library = () => target.library!.prepare(plan, target.divides ? shards : 1)
     const making = async (): Promise<Making> => ({
       weights: await readOrigin(new Folder(model.path)),
       libraries: librariesIn(model.path),

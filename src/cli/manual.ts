@@ -14,7 +14,6 @@ import {
   pruneOptions,
   psOptions,
   serveOptions,
-  unbuilt,
 } from "./options.ts"
 import { overrideFields } from "./overrides.ts"
 import { environmentName } from "./read-options.ts"
@@ -105,16 +104,6 @@ Fields as \`field=value\`, several separated by \`;\`: \`--overrides "max_num_se
 |---|---|---|
 ${Object.entries(overrideFields)
   .map(([name, { type, help }]) => `| \`${name}\` | ${type} | ${help} |`)
-  .join("\n")}
-
-## Known by name, not built yet
-
-These are refused at start, with this sentence, rather than accepted and ignored.
-
-| Option | Why |
-|---|---|
-${Object.entries(unbuilt)
-  .map(([name, { because }]) => `| \`${name}\` | ${because} |`)
   .join("\n")}
 `
 }

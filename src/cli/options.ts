@@ -1,6 +1,5 @@
 // Every option of the command line, in one table. Parsing (read-options.ts), --help, the environment's names and
-// docs/options.md are made from it. An option is listed only when it works; one that the specification names and that is not built yet is known
-// by name and refused with its own sentence, in `unbuilt`.
+// docs/options.md are made from it. An option is listed only when it works.
 
 import { appDefaults } from "../app/defaults.ts"
 import { formats, type FormatName as ToolFormat } from "../chat/formats/formats.ts"
@@ -582,14 +581,6 @@ export const modelCommands = {
   show: "Show the files of a downloaded model.",
   rm: "Remove a downloaded model.",
 } as const
-
-/** Options known by name whose `refused` values are not built yet, and what to say then. */
-export const unbuilt: Record<string, { refused: (value: unknown) => boolean; because: string }> = {
-  "--overrides tensor_parallel_shards": {
-    refused: (shards) => shards !== 1,
-    because: "this version runs a model on one device; only 1 works.",
-  },
-}
 
 /** The default as help and documents print it. */
 export function printedDefault({ absent, shown }: Option): string {

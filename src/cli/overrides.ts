@@ -1,6 +1,7 @@
 // `--overrides "field=value;field=value"`: fields of the engine's configuration, each with a type. A field that is not in
 // the table, a value of another type, or a field given twice ends the start: a typing error must not become a default.
 
+import { shardCounts } from "../compiler/shard.ts"
 import type { Overrides } from "../engine/limits.ts"
 import { MAX_DRAFT } from "../engine/speculative.ts"
 import { kvTypes } from "../runtime/manifest.ts"
@@ -13,10 +14,12 @@ interface Field<Value = unknown> {
   help: string
 }
 
-/** One for each field of the engine's, and one that the specification names and nothing reads yet. */
-type Fields = { [Name in keyof Required<Overrides>]: Field<Required<Overrides>[Name]> } & {
-  tensor_parallel_shards: Field<number>
-}
+/** One for each field of the engine's. */
+type Fields = { [Name in keyof Required<Overrides>]: Field<Required<Overrides>[Name]> }
+
+const shards: Reader<number> = (given, option) =>
+  shardCounts.find((count) => String(count) === given) ??
+  refuse(option, `expected one of ${shardCounts.join(", ")}, got ${quoted(given)}.`)
 
 export const overrideFields = {
   max_num_sequence: {
@@ -61,8 +64,8 @@ export const overrideFields = {
   },
   tensor_parallel_shards: {
     type: "integer",
-    read: integer(1),
-    help: "Devices that share the model's tensors.",
+    read: shards,
+    help: "GPUs that share the model's tensors, from that of --device on: 1, 2, 4 or 8.",
   },
 } as const satisfies Fields
 
@@ -89,9 +92,13 @@ export const overrides: Reader<Overrides> = (given, option) => {
 /** Those that a library is compiled with. */
 export const compiledOverrides: Reader<Overrides> = (given, option) => {
   const values = overrides(given, option)
-  const other = Object.keys(values).find((field) => field !== "kv_dtype")
+  const compiled = ["kv_dtype", "tensor_parallel_shards"]
+  const other = Object.keys(values).find((field) => !compiled.includes(field))
   if (other)
-    refuse(option, `${other} is chosen when the model is served; only kv_dtype is compiled in.`)
+    refuse(
+      option,
+      `${other} is chosen when the model is served; only ${compiled.join(" and ")} are compiled in.`,
+    )
   return values
 }
 

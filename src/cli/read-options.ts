@@ -3,7 +3,7 @@
 
 import type { Configured } from "./config-file.ts"
 import { suggestion } from "./likely.ts"
-import { allTables, type Option, unbuilt } from "./options.ts"
+import { allTables, type Option } from "./options.ts"
 import { refuse } from "./values.ts"
 
 export type Values<Table extends Record<string, Option>> = {
@@ -32,7 +32,6 @@ export function readOptions<Table extends Record<string, Option>>(
     if (typed !== undefined) values[name] = option.read(typed === true ? "true" : typed, name)
     else if (text !== undefined) values[name] = option.read(text, where)
     else values[name] = option.absent
-    if (values[name] !== option.absent) refuseUnbuilt(name, values[name])
   }
   return values as Values<Table>
 }
@@ -67,13 +66,4 @@ function isServiceLink(name: string, text: string): boolean {
 
 export function environmentName(option: string): string {
   return `SINTER_${option.slice(2).replaceAll("-", "_").toUpperCase()}`
-}
-
-function refuseUnbuilt(name: string, value: unknown): void {
-  const row = unbuilt[name]
-  if (row?.refused(value)) refuse(name, row.because)
-  if (name !== "--overrides") return
-  for (const [field, inner] of Object.entries(value as object)) {
-    refuseUnbuilt(`${name} ${field}`, inner)
-  }
 }

@@ -145,7 +145,7 @@ function ownAddresses(): string[] {
 }
 
 function startUpTable(summary: Summary): string {
-  const { device, mode, limits, memoryOf } = summary
+  const { mode, limits, memoryOf } = summary
   const { context, sequences, total, chunk, program, memory } = limits
   const rows = [
     [
@@ -153,7 +153,7 @@ function startUpTable(summary: Summary): string {
       `${summary.name}: ${summary.architecture}, ${millions(summary.parameters)} parameters, ${summary.format}`,
     ],
     ["folder", summary.folder + packed(summary)],
-    ["device", `${device.name}:${device.id} (${device.description}), target ${summary.target}`],
+    ["device", `${devicesOf(summary)}, target ${summary.target}`],
     ["program", summary.program],
     ["mode", mode],
     ["sequences", `${count(sequences)} at once (${sequences.why})`],
@@ -196,6 +196,13 @@ const leftBy = {
 
 const count = ({ value, of }: Chosen) => (of === undefined ? `${value}` : `${value} of ${of}`)
 const percent = (share: number) => `${Number((share * 100).toFixed(1))} %`
+
+/** "cuda:0 (NVIDIA H100)", or "cuda:0, cuda:1 (NVIDIA H100) in 2 shards" */
+function devicesOf({ device, shards }: Summary): string {
+  const names = new Set(shards.map(({ name, id }) => `${name}:${id}`))
+  const parts = shards.length > 1 ? ` in ${shards.length} shards` : ""
+  return `${[...names].join(", ")} (${device.description})${parts}`
+}
 
 function packed({ format, storedFormat }: Summary): string {
   return format === storedFormat ? "" : ` (${storedFormat}, served as ${format})`

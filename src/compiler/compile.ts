@@ -72,6 +72,7 @@ export function compile(graph: Graph, options: CompileOptions): Plan {
 export interface TargetFacts {
   target: string
   kv: Manifest["kv"]
+  shards?: number
   bytes: Manifest["bytes"]
   features: readonly string[]
   /** Hash of what beside the plan decides the bits: kernels, compiler, flags. */
@@ -80,7 +81,7 @@ export interface TargetFacts {
 
 export function manifestOf(
   plan: Plan,
-  { target, kv, bytes, features, sources }: TargetFacts,
+  { target, kv, shards, bytes, features, sources }: TargetFacts,
 ): Manifest {
   const { architecture, format, shapes, sinks, parameters } = plan
   const bidirectional = plan.steps.some(
@@ -98,6 +99,7 @@ export function manifestOf(
     sinks,
     ...(bidirectional ? { bidirectional } : {}),
     kv,
+    ...(shards === undefined ? {} : { shards }),
     bytes,
     features,
     parameters,

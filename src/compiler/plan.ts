@@ -103,7 +103,7 @@ export type StepOp =
       input: ProductInput
       weight: ParameterId
       bias: ParameterId | undefined
-      parts: SumOrder["parts"]
+      parts: SumOrder["parts"] | 2 | 4
       epilogue: Epilogue
       output: View
     }
@@ -156,6 +156,20 @@ export type StepOp =
   /** Each column times its own number, or all times the one that there is. */
   | { op: "weigh"; input: View; weight: ParameterId; output: View }
   | { op: "copy"; input: View; output: View }
+  /** output = the `part` of each shard, side by side: the one step in which shards meet. */
+  | { op: "gather"; part: View; output: View }
+  /**
+   * output = to + (sum + bias), of what is there: the sum of as many columns of each of the `shards` whose partial sums lie side
+   * by side, added as the parts of a sum are.
+   */
+  | {
+      op: "reduce"
+      partials: View
+      shards: number
+      bias: ParameterId | undefined
+      to: View | undefined
+      output: View
+    }
   /** output = the rows of `rows` among the rows of `from` */
   | { op: "select"; input: View; from: RowSet; output: View }
 
@@ -312,6 +326,15 @@ function printStep(plan: Plan, step: Step): string {
       return on(`${view(step.output)} = ${functionText(step)} ${view(step.input)}`)
     case "weigh":
       return on(`${view(step.output)} = weigh ${view(step.input)} ${p(step.weight)}`)
+    case "gather":
+      return on(`${view(step.output)} = gather ${view(step.part)}`)
+    case "reduce": {
+      const bias = step.bias === undefined ? "" : ` bias ${p(step.bias)}`
+      const to = step.to ? ` add ${view(step.to)}` : ""
+      return on(
+        `${view(step.output)} = reduce ${view(step.partials)} of ${step.shards}${bias}${to}`,
+      )
+    }
     case "copy":
       return on(`${view(step.output)} = copy ${view(step.input)}`)
     case "add":

@@ -25,6 +25,8 @@ export interface Overrides {
   kv_dtype?: KvType
   /** Tokens proposed for a sequence in a step; 0: as many as pay. */
   spec_draft_length?: number
+  /** Devices that share the model. */
+  tensor_parallel_shards?: number
 }
 
 export interface Demand {

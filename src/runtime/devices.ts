@@ -113,11 +113,7 @@ export async function chooseDevice(
     const survey = await surveyOf(name)
     const free = survey.devices.filter((each) => mayTake(each, asked))
     const device = asked.name === "auto" ? free[asked.id] : free.find(({ id }) => id === asked.id)
-    if (device) {
-      const { id, description, memory, features } = device
-      const largest = Number(features.largest_allocation_bytes)
-      return { name, id, description, memory, ...(largest > 0 && { largestAllocation: largest }) }
-    }
+    if (device) return described(device)
     surveys.push(survey)
   }
   const others = [...names.filter((name) => asked.name === name), ...usable]
@@ -130,6 +126,33 @@ export async function chooseDevice(
     why: whyMissing(asked, usable, surveys, whyUnusable),
     found: list.join(", ") || "nothing",
   })
+}
+
+/**
+ * The devices that share a model, one for each shard: so many of a kind, from one on. A processor that a driver makes a GPU of
+ * may be taken several times.
+ * @throws `option_invalid` naming how many are here
+ */
+export async function devicesFrom(first: Device, shards: number): Promise<Device[]> {
+  if (shards === 1) return [first]
+  const { devices } = await surveyOf(first.name)
+  const isProcessor = ({ type }: FoundDevice) => type === "processor"
+  const own = devices.find(({ id }) => id === first.id)
+  const alike = devices.filter(
+    (each) =>
+      each.id >= first.id && !each.obstacle && isProcessor(each) === (own && isProcessor(own)),
+  )
+  if (alike.length < shards && !(own && isProcessor(own)))
+    throw problem("option_invalid", {
+      option: "--overrides tensor_parallel_shards",
+      problem: `${shards} devices are to share the model, and ${alike.length} of them ${alike.length === 1 ? "is" : "are"} here from ${first.name}:${first.id} on.`,
+    })
+  return Array.from({ length: shards }, (_, shard) => described(alike[shard % alike.length]!))
+}
+
+function described({ name, id, description, memory, features }: FoundDevice): Device {
+  const largest = Number(features.largest_allocation_bytes)
+  return { name, id, description, memory, ...(largest > 0 && { largestAllocation: largest }) }
 }
 
 function whyMissing(

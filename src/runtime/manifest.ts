@@ -34,6 +34,8 @@ export interface Manifest {
   bidirectional?: true
   /** KV cache: its groups of layers, whoever looks furthest back first. */
   kv: { dtype: KvType; groups: readonly KvGroup[] }
+  /** How many devices share it; absent: one. `kv` and `bytes` are then of one shard. */
+  shards?: number
   bytes: ProgramBytes
   /** What a library was built for, in the names of its target: of the cpu's, features of processors. */
   features: readonly string[]
@@ -156,6 +158,7 @@ export const manifestShape = record<Manifest>({
       }),
     ),
   }),
+  shards: absentOr(positive),
   bytes: record<ProgramBytes>({
     weights: number,
     perToken: number,

@@ -342,7 +342,7 @@ test.skipIf(isSkipped)(
     writeFileSync(library, addingLibrary((largest + 5) * 2 ** 20))
     const limits = { blocks: [], tokens: 1, sequences: 1, rows: 1 }
     const loan = { device: device(), giveBack: async () => {} }
-    await expect(openGpuLibrary(library, limits, async () => loan)).rejects.toThrow(
+    await expect(openGpuLibrary(library, limits, [async () => loan])).rejects.toThrow(
       `The model takes ${largest + 5} MiB in one piece, and ${device().description} gives at most ${largest} MiB at once`,
     )
   },
@@ -461,7 +461,7 @@ ${code}`
       const device = await failing(keeping)
       device.traits.isProcessor = false
       const loan = { device, giveBack: async () => {} }
-      const program = await openGpuLibrary(library, limits, async () => loan)
+      const program = await openGpuLibrary(library, limits, [async () => loan])
       const before = ran(await device.madeOf([]))
       const heard: string[] = []
       await program.warmUp!(

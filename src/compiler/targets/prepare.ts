@@ -9,7 +9,7 @@
 // Preparing is quick and says what the program will be and take; opening may run a compiler and allocates everything.
 
 import { existsSync } from "node:fs"
-import { extname, join } from "node:path"
+import { extname, join, parse } from "node:path"
 import { Problem, problem } from "../../errors.ts"
 import type { Log } from "../../log.ts"
 import type { Device, DeviceName } from "../../runtime/devices.ts"
@@ -18,8 +18,9 @@ import type { Manifest } from "../../runtime/manifest.ts"
 import { openShelf } from "../../runtime/shelf.ts"
 import { planHash } from "../compile.ts"
 import type { Plan } from "../plan.ts"
+import { shard } from "../shard.ts"
 import { prepared } from "./prepared.ts"
-import type { LibraryKind, PlanTraits, Prepared } from "./target.ts"
+import type { LibraryKind, PlanTraits, Prepared, Target } from "./target.ts"
 import { type TargetName, targetOf, targets, targetsOf } from "./targets.ts"
 
 export interface TargetWish {
@@ -31,6 +32,8 @@ export interface TargetWish {
 export interface ProgramWish extends TargetWish {
   /** What it is to run on. */
   device: Pick<Device, "name" | "id">
+  /** The devices that share it, one for each shard; absent: that one. */
+  shards?: readonly number[] | undefined
   /** The model's folder, which may bring libraries. */
   folder: string
   /** Whether those are opened though another machine built them; no unless said. */
@@ -72,32 +75,50 @@ const MAX_INTERPRETED = 50e6 // parameters
 
 /**
  * @param plan with the traits of the wish's device
- * @throws `library_unusable`, `option_invalid` for what was asked for; `compiler_missing` when there is none and the model is large
+ * @throws `library_unusable`, `option_invalid` for what was asked for, shards included; `compiler_missing` when there is none and the model is large
  */
 export async function prepareProgram(plan: Plan, wish: ProgramWish): Promise<Prepared> {
   const { device, library, log } = wish
   const target = requestedTarget(wish, device.name)
-  if (library) return prepareFile(library, plan, device.id)
+  const names = target ? [target] : targetsOf(device.name)
+  const devices = devicesFor(plan, wish, targets[names[0]!])
+  if (library) return prepareFile(library, plan, devices)
   if (target)
-    return (await shipped(plan, wish, [target])) ?? targets[target].prepare(plan, device.id, log)
-  const names = targetsOf(device.name)
-  const program = await shipped(plan, wish, names)
+    return (
+      (await shipped(plan, wish, devices, [target])) ?? targets[target].prepare(plan, devices, log)
+    )
+  const program = await shipped(plan, wish, devices, names)
   if (program) return program
   const best = targets[names[0]!]
   const mayInterpret = names.includes("reference") && parameterCount(plan) <= MAX_INTERPRETED
   const lack = mayInterpret ? await best.lacks() : undefined
-  if (!lack) return best.prepare(plan, device.id, log)
+  if (!lack) return best.prepare(plan, devices, log)
   log.warn(`${lack.problem}, so the model runs in the interpreter, which is slow; ${lack.cure}.`)
   return targets.reference.prepare(plan)
+}
+
+/** One for each shard; the first alone where nothing in the plan is divided, as in heads that draft. */
+function devicesFor(
+  plan: Plan,
+  { device, shards = [device.id] }: ProgramWish,
+  { divides }: Target,
+): readonly number[] {
+  if (shards.length > 1 && !divides)
+    throw problem("option_invalid", {
+      option: "--overrides tensor_parallel_shards",
+      problem: `several GPUs can share a model, and ${device.name} runs it alone; only 1 works.`,
+    })
+  return shard(plan, shards.length) ? shards : shards.slice(0, 1)
 }
 
 export function parameterCount({ parameters }: Plan): number {
   return parameters.reduce((sum, { rows, columns }) => sum + rows * columns, 0)
 }
 
-/** Where a compiled folder keeps libraries of this kind. */
-export function libraryPath(folder: string, { file }: LibraryKind): string {
-  return join(folder, "lib", file)
+/** Where a compiled folder keeps libraries of this kind, for so many shards: `vulkan.gpu`, `vulkan-x2.gpu`. */
+export function libraryPath(folder: string, { file }: LibraryKind, shards = 1): string {
+  const { name, ext } = parse(file)
+  return join(folder, "lib", shards === 1 ? file : `${name}-x${shards}${ext}`)
 }
 
 /** Puts a copy of a library on the shelf, so that it is known as built here wherever it lies. @returns whether it could. */
@@ -114,16 +135,17 @@ function buildName(library: Buffer | string, { file }: LibraryKind): string {
 /** A library that lies in the model folder and can be used here. */
 async function shipped(
   plan: Plan,
-  { device, folder, trustLibraries, log }: ProgramWish,
+  { folder, trustLibraries, log }: ProgramWish,
+  devices: readonly number[],
   names: readonly TargetName[],
 ): Promise<Prepared | undefined> {
   for (const name of names) {
     const { library } = targets[name]
-    const path = library && libraryPath(folder, library)
+    const path = library && libraryPath(folder, library, devices.length)
     if (!path || !existsSync(path)) continue
     try {
       const ours = openShelf().find(buildName(path, library))
-      if (ours || trustLibraries) return await prepareFile(path, plan, device.id, ours)
+      if (ours || trustLibraries) return await prepareFile(path, plan, devices, ours)
       log.warn(
         `${path} was not built on this machine and is not opened; the program is built from the model instead. --model-lib or --trust-libraries opens it.`,
       )
@@ -152,12 +174,18 @@ function targetOfLibrary(path: string, { target }: Manifest): TargetName {
 async function prepareFile(
   path: string,
   plan: Plan,
-  device: number,
+  devices: readonly number[],
   copy = path,
 ): Promise<Prepared> {
   const manifest = readManifest(path)
   const { library } = targets[targetOfLibrary(path, manifest)]
   await library!.check(path, manifest)
   checkManifest(path, manifest, { ...plan, kv: { dtype: plan.kv }, plan: planHash(plan) })
-  return prepared(manifest, path, (limits) => library!.open(copy, limits, device))
+  const { shards = 1 } = manifest
+  if (shards !== devices.length)
+    throw problem("library_unusable", {
+      file: path,
+      problem: `it was compiled with tensor_parallel_shards=${shards}, and ${devices.length} ${devices.length === 1 ? "device runs" : "devices share"} the model`,
+    })
+  return prepared(manifest, devices, path, (limits) => library!.open(copy, limits, devices))
 }

@@ -11,21 +11,28 @@ import type { LibraryKind, Prepared } from "./target.ts"
 export async function prepareBuilt(
   plan: Plan,
   kind: LibraryKind,
-  device = 0,
+  devices: readonly number[] = [0],
   log?: Log,
 ): Promise<Prepared> {
   const shelf = openShelf()
-  const library = await kind.prepare(plan, shelf)
+  const library = await kind.prepare(plan, devices.length, shelf)
   const { manifest, name } = library
   const origin = library.origin ?? shelf.find(name) ?? `built now by ${library.builder}`
-  return prepared(manifest, origin, async (limits, signal) => {
+  return prepared(manifest, devices, origin, async (limits, signal) => {
     const { path, kept } = await shelf.get(name, () => library.build(signal), signal)
     if (!kept) log?.warn(`The library is built at every start: ${shelf.folder} cannot hold it.`)
-    return kind.open(path, limits, device)
+    return kind.open(path, limits, devices)
   })
 }
 
-export function prepared(manifest: Manifest, origin: string, open: Prepared["open"]): Prepared {
+/** @param devices that it will be opened on, one for each shard */
+export function prepared(
+  library: Manifest,
+  devices: readonly number[],
+  origin: string,
+  open: Prepared["open"],
+): Prepared {
+  const manifest = library.shards ? ofFullest(library, devices) : library
   const { bytes } = manifest
   const threads = availableParallelism()
   return {
@@ -34,5 +41,25 @@ export function prepared(manifest: Manifest, origin: string, open: Prepared["ope
     weightBytes: bytes.weights,
     bufferBytes: (limits) => bufferBytes(bytes, limits, threads),
     open,
+  }
+}
+
+/** A library says what one shard takes; a device that has several is as full as all of them. */
+function ofFullest({ bytes, kv, ...manifest }: Manifest, devices: readonly number[]): Manifest {
+  const most = Math.max(...devices.map((id) => devices.filter((other) => other === id).length))
+  const { weights, perToken, perRow, perThread, fixed } = bytes
+  return {
+    ...manifest,
+    bytes: {
+      weights: most * weights,
+      perToken: most * perToken,
+      perRow: most * perRow,
+      perThread,
+      fixed: most * fixed,
+    },
+    kv: {
+      ...kv,
+      groups: kv.groups.map((group) => ({ ...group, bytesPerBlock: most * group.bytesPerBlock })),
+    },
   }
 }

@@ -3,7 +3,9 @@
 import type { BufferId, Step } from "../plan.ts"
 
 /** What is done to each row by itself. */
-export type RowStep = Exclude<Step, { op: "matmul" | "headMatmul" | "experts" | "attend" }>
+export type RowStep = Exclude<Step, { op: (typeof others)[number] }>
+
+const others = ["matmul", "headMatmul", "experts", "attend", "gather"] as const
 
 /** A step by itself, or several that each row takes in turn, by their places in the plan. */
 export function runs(steps: readonly Step[]): number[][] {
@@ -24,7 +26,7 @@ export function runs(steps: readonly Step[]): number[][] {
 }
 
 export function isRowStep(step: Step): step is RowStep {
-  return !["matmul", "headMatmul", "experts", "attend"].includes(step.op)
+  return !(others as readonly string[]).includes(step.op)
 }
 
 /**

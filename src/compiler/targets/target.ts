@@ -24,6 +24,8 @@ export interface Target {
    * @param kvs of the programs whose blocks have the same numbers
    */
   mostBlocks?(device: Device, kvs: readonly Manifest["kv"][]): StepTraits["mostBlocks"]
+  /** Whether several devices of it can share a model; absent: they cannot. */
+  divides?: true
   /** How its programs are kept as files; absent: it keeps none. */
   library?: LibraryKind
   /** What this machine lacks to make its programs; undefined: nothing. */
@@ -36,9 +38,9 @@ export interface Target {
   check?(device: number, milliseconds: number): Promise<readonly CheckLine[]>
   /**
    * Quick: says what a plan's program will be and take. Opening it may run a compiler.
-   * @param device which of them it will be opened on
+   * @param devices which of them it will be opened on, one for each shard
    */
-  prepare(plan: Plan, device?: number, log?: Log): Promise<Prepared>
+  prepare(plan: Plan, devices?: readonly number[], log?: Log): Promise<Prepared>
 }
 
 /** In words that sentences are made of. */
@@ -55,10 +57,14 @@ export interface LibraryKind {
   file: string
   /** @throws `library_unusable` where this machine lacks what the library was built for */
   check(path: string, manifest: Manifest): Promise<void>
-  /** @param device which of those that run it */
-  open(path: string, limits: ProgramLimits, device: number): Promise<LoadableProgram>
-  /** @param shelf where it may lie already */
-  prepare(plan: Plan, shelf?: Shelf): Promise<Build>
+  /** @param devices which of those that run it, one for each shard */
+  open(path: string, limits: ProgramLimits, devices: readonly number[]): Promise<LoadableProgram>
+  /**
+   * @param shards how many devices share the model; 1 unless the target divides
+   * @param shelf where it may lie already
+   * @throws `option_invalid` where the plan cannot be divided
+   */
+  prepare(plan: Plan, shards?: number, shelf?: Shelf): Promise<Build>
   /** What its programs keep, known without what builds them. */
   kv(plan: Plan): Promise<Manifest["kv"]>
   /** What its steps cost, as far as it can be counted on any machine; absent: the processor's roofline says it. */

@@ -84,7 +84,7 @@ function compiledFor(name: CpuTarget, help: string): Target {
       (await import("../../runtime/library.ts")).checkProcessor(path, manifest),
     open: async (path, limits) =>
       (await import("../../runtime/library.ts")).openLibrary(path, limits),
-    prepare: async (plan, shelf) => (await import("./cpu/cpu.ts")).prepareCpu(plan, name, shelf),
+    prepare: async (plan, _, shelf) => (await import("./cpu/cpu.ts")).prepareCpu(plan, name, shelf),
     kv: async (plan) => (await import("./cpu/layout.ts")).kvOf(plan),
   }
   return {
@@ -96,8 +96,8 @@ function compiledFor(name: CpuTarget, help: string): Target {
     lacks: async () => (await import("./cpu/cpu.ts")).lackOfCompiler(),
     makes: async () => (await import("./cpu/cpu.ts")).describeCpu(name),
     memory: () => ({ device: readMemory() }),
-    prepare: async (plan, device, log) =>
-      (await import("./prepared.ts")).prepareBuilt(plan, library, device, log),
+    prepare: async (plan, devices, log) =>
+      (await import("./prepared.ts")).prepareBuilt(plan, library, devices, log),
   }
 }
 
@@ -105,9 +105,9 @@ function kernelsFor(name: GpuKind, language: string): Target {
   const library: LibraryKind = {
     file: `${name}.gpu`,
     check: async () => {}, // any device takes the plainest of its profiles
-    open: async (path, limits, device) =>
-      (await import("../../runtime/gpu/open.ts")).openGpu(name, path, limits, device),
-    prepare: async (plan) => (await import("./gpu/gpu.ts")).prepareGpu(plan, name),
+    open: async (path, limits, devices) =>
+      (await import("../../runtime/gpu/open.ts")).openGpu(name, path, limits, devices),
+    prepare: async (plan, shards) => (await import("./gpu/gpu.ts")).prepareGpu(plan, name, shards),
     kv: async (plan) => (await import("./gpu/gpu.ts")).kvOf(plan),
     costs: async (plan) => (await import("./gpu/costs.ts")).costLines(plan, name),
   }
@@ -117,6 +117,7 @@ function kernelsFor(name: GpuKind, language: string): Target {
     traits: ofGpus,
     steps,
     mostBlocks,
+    divides: true,
     check: async (id, milliseconds) => {
       const { checkDevice, checkedKernels } = await import("./gpu/check.ts")
       const { printers } = await import("./gpu/printers.ts")
@@ -127,7 +128,7 @@ function kernelsFor(name: GpuKind, language: string): Target {
     lacks: async () => undefined,
     makes: async () => `kernels in ${language}`,
     memory: ({ memory }) => budgetOf(memory!),
-    prepare: async (plan, device, log) =>
-      (await import("./prepared.ts")).prepareBuilt(plan, library, device, log),
+    prepare: async (plan, devices, log) =>
+      (await import("./prepared.ts")).prepareBuilt(plan, library, devices, log),
   }
 }

@@ -18,6 +18,7 @@ import {
   type Shape,
   text,
 } from "../shape.ts"
+import { type Cut, cutIsSound, type Slice } from "../slices.ts"
 import type { RowSet } from "../step-rows.ts"
 import type { AttentionOrder, WorkCount } from "./attention-work.ts"
 import type { KernelCode, OperandKind } from "./device.ts"
@@ -173,6 +174,17 @@ const launch = record<TapeLaunch>({
   ),
 })
 
+const cutShapes: { [Kind in Cut["kind"]]: Shape } = {
+  whole: record({}),
+  rows: record<Omit<Extract<Cut, { kind: "rows" }>, "kind">>({ segments: listOf(positive) }),
+  columns: record({}),
+}
+
+const cutShape: Shape = (value, path) => {
+  record<Pick<Cut, "kind">>({ kind: oneOf(Object.keys(cutShapes)) })(value, path)
+  cutShapes[(value as Cut).kind](value, path)
+}
+
 const rows = record<TapeRows>({ place: count, at: count, stride: count })
 
 const tapeShape = record<Tape>({
@@ -203,6 +215,7 @@ const tapeShape = record<Tape>({
       ),
     }),
   ),
+  slices: absentOr(listOf(record<Slice>({ of: count, cut: cutShape }))),
   packs: listOf(listOf(launch)),
   copies: listOf(listOf(launch)),
   regions: listOf(region),
@@ -217,6 +230,9 @@ const tapeShape = record<Tape>({
           repeats: absentOr(text),
           launches: listOf(launch),
         }),
+      ),
+      gather: absentOr(
+        record<NonNullable<TapeStep["gather"]>>({ part: rows, columns: positive, output: rows }),
       ),
     }),
   ),
@@ -263,7 +279,12 @@ function checkTape(tape: Tape, manifest: Manifest, codeBytes: number): void {
       require(region.order.visible.group < kvGroups.length, "the KV group of items")
   }
   require(counts.every(isCounted), "what is counted")
-  require(packs.length === manifest.parameters.length, "the parameters")
+  const { shards = 1, parameters } = manifest
+  const { slices = parameters.map((_, of): Slice => ({ of, cut: { kind: "whole" } })) } = tape
+  require(shards === 1 || tape.slices !== undefined, "shards without slices")
+  require(packs.length === slices.length, "the parameters")
+  for (const { of, cut } of slices)
+    require(of < parameters.length && cutIsSound(parameters[of]!, cut, shards), "a slice")
   require(copies.length === kvGroups.length, "the KV groups")
   const checkLaunch = ({ kernel, operands, groups }: TapeLaunch, told: Told) => {
     const kinds = kernels[kernel]?.operands
@@ -285,13 +306,16 @@ function checkTape(tape: Tape, manifest: Manifest, codeBytes: number): void {
     }
   }
   for (const [parameter, launches] of packs.entries()) {
-    const { codec, columns } = manifest.parameters[parameter]!
+    const { codec, columns } = parameters[slices[parameter]!.of]!
     const hasScales = rowLayout(codec, columns).scaleBytes > 0
     const given = hasScales ? ["values", "scales"] : ["values"]
     for (const launch of launches) checkLaunch(launch, { given, numbers: ["row", "rows"] })
   }
   for (const launch of copies.flat()) checkLaunch(launch, { given: ["pairs"], numbers: ["count"] })
-  for (const { choices } of steps) {
+  for (const { choices, gather } of steps) {
+    if (gather)
+      for (const { place } of [gather.part, gather.output])
+        require(place < places.length, "what is gathered")
     require(choices.length > 0 && choices.at(-1)!.most === undefined, "the choices of a step")
     for (const { repeats, launches } of choices) {
       require(repeats === undefined || isWork(repeats), "the repeats of a step")

@@ -24,14 +24,15 @@ export function openDevice(kind: GpuKind, id: number): Promise<GpuDevice> {
 }
 
 /**
- * Opens a library on device `id` of a kind.
+ * Opens a library on devices of a kind, one for each shard; one may have several.
  * @throws `library_unusable`, `memory_refused`
  */
 export function openGpu(
   kind: GpuKind,
   path: string,
   limits: ProgramLimits,
-  id: number,
+  devices: readonly number[],
 ): Promise<LoadableProgram> {
-  return openGpuLibrary(path, limits, () => opened[kind].borrow(id, () => drivers[kind](id)))
+  const borrow = devices.map((id) => () => opened[kind].borrow(id, () => drivers[kind](id)))
+  return openGpuLibrary(path, limits, borrow)
 }

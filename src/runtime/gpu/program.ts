@@ -2,6 +2,7 @@
 // changes from step to step lies in the step block; launches depend on how many rows there are, rounded up to powers of two,
 // and are recorded once for each such shape. A kernel leaves at once where a row is beyond those that the step has.
 
+import { openWhole } from "../../closing.ts"
 import { problem } from "../../errors.ts"
 import { checkStep } from "../check-step.ts"
 import { checkGroups, type Manifest } from "../manifest.ts"
@@ -29,6 +30,7 @@ import type {
 import { readGpuLibrary } from "./gpu-library.ts"
 import { KeptKernels } from "./kept-kernels.ts"
 import type { CountName } from "./regions.ts"
+import { type Shard, ShardedProgram } from "./shards.ts"
 import { StepBlock, writeResults } from "./step-block.ts"
 import {
   everyLaunch,
@@ -39,27 +41,33 @@ import {
   type TapeLaunch,
   type TapeOperand,
   type TapeRows,
+  type TapeStep,
 } from "./tape.ts"
 
-/** @throws `library_unusable`; `memory_refused` and `piece_refused` when what `limits` ask for is not there */
+/**
+ * @param borrow the devices that share it, one for each shard of the library
+ * @throws `library_unusable`; `memory_refused` and `piece_refused` when what `limits` ask for is not there
+ */
 export async function openGpuLibrary(
   path: string,
   limits: ProgramLimits,
-  borrow: () => Promise<Loan<GpuDevice>>,
+  borrow: readonly (() => Promise<Loan<GpuDevice>>)[],
 ): Promise<LoadableProgram> {
   const library = readGpuLibrary(path)
   const { manifest, tape } = library
   checkGroups(manifest.kv.groups, limits)
-  const loan = await borrow()
-  const kept = new KeptKernels(path, manifest, loan.device.maker)
-  const program = new GpuProgram(manifest, tape, limits, loan, kept)
-  try {
-    await program.open(library.modulesOf(profileFor(tape, loan.device.traits)))
-    return program
-  } catch (error) {
-    await program.close()
-    throw error
-  }
+  return openWhole(async (closing) => {
+    const programs: GpuProgram[] = []
+    for (const one of borrow) {
+      const loan = await one()
+      const kept = new KeptKernels(path, manifest, loan.device.maker)
+      const program = closing.add(new GpuProgram(manifest, tape, limits, loan, kept))
+      const beside = programs.find(({ device }) => device === loan.device)
+      await program.open(library.modulesOf(profileFor(tape, loan.device.traits)), beside)
+      programs.push(program)
+    }
+    return tape.slices ? new ShardedProgram(manifest, tape.slices, programs) : programs[0]!
+  })
 }
 
 /** Shapes of steps whose recordings are kept; the oldest go. */
@@ -82,22 +90,26 @@ interface Given {
 const nothing: Given = { places: {}, numbers: {} }
 const never: CancelWord = new Int32Array(new SharedArrayBuffer(4))
 
-class GpuProgram implements LoadableProgram {
+/** One device's: the whole model, or a shard of it. */
+class GpuProgram implements Shard {
   readonly manifest: Manifest
   readonly limits: ProgramLimits
   readonly #tape: Tape
   readonly #loan: Loan<GpuDevice>
-  readonly #device: GpuDevice
+  readonly device: GpuDevice
   readonly #block: StepBlock
   /** Of each of the tape's counts, as the block has it. */
   readonly #counters: readonly (() => number)[]
   readonly #takesHidden: boolean
+  readonly #meetings: readonly (NonNullable<TapeStep["gather"]> & Pick<TapeStep, "rows">)[]
   readonly #kept: KeptKernels
   #kernels: readonly GpuKernel[] = []
   readonly #places: Place[] = []
   #step: Place | undefined
   readonly #windows = new Map<string, Place>()
-  readonly #recorded = new Map<string, readonly Recording[]>()
+  /** Of each shape, from one meeting of shards to the next. */
+  readonly #recorded = new Map<string, readonly (readonly Recording[])[]>()
+  #makesKernels = true
   #isClosed = false
 
   constructor(
@@ -114,13 +126,19 @@ class GpuProgram implements LoadableProgram {
     this.#tape = tape
     this.#loan = loan
     this.#kept = kept
-    this.#device = loan.device
+    this.device = loan.device
+    this.#meetings = tape.steps.flatMap(({ rows, gather }) => (gather ? [{ rows, ...gather }] : []))
     this.#block = new StepBlock({ limits, sinks, vocabulary, hidden }, tape.regions)
     this.#counters = tape.counts.map((of) => this.#block.counter(of))
     this.#takesHidden = tape.regions.some(({ name }) => name === "hiddenIn")
   }
 
-  async open(modules: readonly Uint8Array[]): Promise<void> {
+  get meetings(): number {
+    return this.#meetings.length
+  }
+
+  /** @param beside another shard on the same device, whose kernels are these */
+  async open(modules: readonly Uint8Array[], beside?: GpuProgram): Promise<void> {
     const { places, kernels } = this.#tape
     const { tokens, rows, blocks } = this.limits
     const sizes = places.map(({ fixed, perToken, perRow, perBlock }) => {
@@ -128,17 +146,20 @@ class GpuProgram implements LoadableProgram {
       return fixed + perToken * tokens + perRow * rows + ofBlocks
     })
     this.#checkLargest(Math.max(...sizes)) // before a driver takes seconds for the kernels
-    this.#kernels = await this.#device.load(modules, kernels, this.#kept.read())
-    for (const bytes of sizes) this.#places.push(await this.#device.allocate(bytes, "device"))
+    this.#makesKernels = !beside
+    this.#kernels = beside
+      ? beside.#kernels
+      : await this.device.load(modules, kernels, this.#kept.read())
+    for (const bytes of sizes) this.#places.push(await this.device.allocate(bytes, "device"))
     await this.#placeStep()
   }
 
   /** A place is one piece of the device's memory, however much of it is free. */
   #checkLargest(bytes: number): void {
-    const { largest } = this.#device.memory()
+    const { largest } = this.device.memory()
     if (bytes <= largest) return
     const needed = Math.ceil(bytes / 2 ** 20)
-    const device = this.#device.description
+    const device = this.device.description
     throw problem("piece_refused", { needed, device, largest: Math.floor(largest / 2 ** 20) })
   }
 
@@ -163,6 +184,7 @@ class GpuProgram implements LoadableProgram {
     progress: (done: number, total: number) => void,
     signal: AbortSignal,
   ): Promise<void> {
+    if (!this.#makesKernels) return
     const first = new Map<number, TapeLaunch>()
     for (const launch of everyLaunch(this.#tape))
       if (!first.has(launch.kernel)) first.set(launch.kernel, launch)
@@ -181,20 +203,50 @@ class GpuProgram implements LoadableProgram {
       await this.#runNow([this.#dispatch(launch, groups, { places, numbers })])
     }
     progress(done, first.size)
-    if (this.#device.traits.isProcessor) return
-    const made = await this.#device.madeOf(this.#kernels)
+    if (this.device.traits.isProcessor) return
+    const made = await this.device.madeOf(this.#kernels)
     if (made) await this.#kept.write(made)
   }
 
   async step(input: StepInput, cancel: CancelWord): Promise<StepOutput> {
+    await this.begin(input)
+    return this.end(input, cancel)
+  }
+
+  async begin(input: StepInput): Promise<void> {
     checkStep(input, this.manifest, this.limits, this.#takesHidden)
     if (this.#block.fill(input)) await this.#placeStep()
     const bytes = this.#block.bytes
     for (const { from, to } of this.#block.written())
-      await this.#device.write(this.#step!, from, bytes.subarray(from, to))
+      await this.device.write(this.#step!, from, bytes.subarray(from, to))
+  }
+
+  async meet(number: number, cancel: CancelWord): Promise<Uint8Array | "cancelled"> {
+    const { rows, part, columns } = this.#meetings[number]!
+    const brought = new Uint8Array(sizeOfRows(this.#block.countOf(rows), part.stride, columns))
+    const wanted = { place: this.#places[part.place]!, at: part.at, into: brought }
+    const run = this.#recordingsOf()[number]!
+    const outcome = await this.device.run(run, cancel, brought.length > 0 ? [wanted] : [])
+    return outcome === "cancelled" ? outcome : brought
+  }
+
+  async join(number: number, brought: readonly Uint8Array[]): Promise<void> {
+    const { rows, part, columns, output } = this.#meetings[number]!
+    const count = this.#block.countOf(rows)
+    const bytes = 4 * columns
+    const all = new Uint8Array(sizeOfRows(count, output.stride, columns * brought.length))
+    for (let row = 0; row < count; row++)
+      for (const [shard, each] of brought.entries()) {
+        const own = each.subarray(row * part.stride, row * part.stride + bytes)
+        all.set(own, row * output.stride + shard * bytes)
+      }
+    await this.device.write(this.#places[output.place]!, output.at, all)
+  }
+
+  async end(input: StepInput, cancel: CancelWord): Promise<StepOutput> {
     const results = this.#resultsOf(input)
     const wanted = results.map(({ wanted }) => wanted)
-    const outcome = await this.#device.run(this.#recordingsOf(), cancel, wanted)
+    const outcome = await this.device.run(this.#recordingsOf().at(-1)!, cancel, wanted)
     if (outcome === "cancelled") return { kind: "cancelled" }
     const out = newStepDone(input, this.manifest.shapes)
     for (const { write } of results) write(out)
@@ -220,21 +272,21 @@ class GpuProgram implements LoadableProgram {
     if (this.#isClosed) return
     this.#isClosed = true
     this.#forgetRecordings()
-    for (const place of [...this.#places, ...this.#windows.values()]) this.#device.free(place)
-    if (this.#step) this.#device.free(this.#step)
+    for (const place of [...this.#places, ...this.#windows.values()]) this.device.free(place)
+    if (this.#step) this.device.free(this.#step)
     await this.#loan.giveBack()
   }
 
   /** Anew where the step block has grown; what was recorded names the old place. */
   async #placeStep(): Promise<void> {
     this.#forgetRecordings()
-    if (this.#step) this.#device.free(this.#step)
+    if (this.#step) this.device.free(this.#step)
     this.#step = undefined
-    this.#step = await this.#device.allocate(this.#block.bytes.length, "host")
+    this.#step = await this.device.allocate(this.#block.bytes.length, "host")
   }
 
   #forgetRecordings(): void {
-    for (const recording of [...this.#recorded.values()].flat()) recording.free()
+    for (const recording of [...this.#recorded.values()].flat(2)) recording.free()
     this.#recorded.clear()
   }
 
@@ -242,12 +294,12 @@ class GpuProgram implements LoadableProgram {
   async #window(name: "values" | "scales" | "pairs", bytes: Uint8Array): Promise<Place> {
     let place = this.#windows.get(name)
     if (!place || place.bytes < bytes.length) {
-      if (place) this.#device.free(place)
+      if (place) this.device.free(place)
       this.#windows.delete(name)
-      place = await this.#device.allocate(bytes.length, "host")
+      place = await this.device.allocate(bytes.length, "host")
       this.#windows.set(name, place)
     }
-    await this.#device.write(place, 0, bytes)
+    await this.device.write(place, 0, bytes)
     return place
   }
 
@@ -256,32 +308,37 @@ class GpuProgram implements LoadableProgram {
   }
 
   async #runNow(dispatches: readonly Dispatch[]): Promise<void> {
-    const recording = this.#device.record(dispatches)
+    const recording = this.device.record(dispatches)
     try {
-      await this.#device.run([recording], never)
+      await this.device.run([recording], never)
     } finally {
       recording.free()
     }
   }
 
   /** Of the step that the block holds. */
-  #recordingsOf(): readonly Recording[] {
+  #recordingsOf(): readonly (readonly Recording[])[] {
     const shape = this.#counters.map((count) => rounded(count())).join(" ")
     const known = this.#recorded.get(shape)
     if (known) return known
     const oldest = this.#recorded.size >= MAX_SHAPES && this.#recorded.entries().next().value
     if (oldest) {
       this.#recorded.delete(oldest[0])
-      for (const recording of oldest[1]) recording.free()
+      for (const recording of oldest[1].flat()) recording.free()
     }
-    const dispatches = stepLaunches(this.#tape.steps, (of) => this.#bucket(of)).flatMap(
-      ({ launch, chunk }) => this.#dispatches(launch, nothing, chunk),
+    const recordings = betweenMeetings(this.#tape.steps).map((steps) => this.#record(steps))
+    this.#recorded.set(shape, recordings)
+    return recordings
+  }
+
+  #record(steps: readonly TapeStep[]): Recording[] {
+    const dispatches = stepLaunches(steps, (of) => this.#bucket(of)).flatMap(({ launch, chunk }) =>
+      this.#dispatches(launch, nothing, chunk),
     )
     const size = launchesAtOnce(this.#bucket("tokens"))
     const recordings: Recording[] = []
     for (let first = 0; first < dispatches.length; first += size)
-      recordings.push(this.#device.record(dispatches.slice(first, first + size)))
-    this.#recorded.set(shape, recordings)
+      recordings.push(this.device.record(dispatches.slice(first, first + size)))
     return recordings
   }
 
@@ -328,7 +385,7 @@ class GpuProgram implements LoadableProgram {
     const { vocabulary, hidden: width } = this.manifest.shapes
     const add = (rows: number, columns: number, { place, at, stride }: TapeRows, of: RowsOf) => {
       if (rows === 0) return
-      const into = new Uint8Array((rows - 1) * stride + columns * 4)
+      const into = new Uint8Array(sizeOfRows(rows, stride, columns))
       const write = (out: StepDone) => {
         for (let row = 0; row < rows; row++)
           of(out).set(new Float32Array(into.buffer, row * stride, columns), row * columns)
@@ -339,6 +396,21 @@ class GpuProgram implements LoadableProgram {
     if (wantLogits) add(logitRows.length, vocabulary, logits, (out) => out.logits!)
     return results
   }
+}
+
+/** Bytes of so many rows of floats, as far as the last of them. */
+function sizeOfRows(rows: number, stride: number, columns: number): number {
+  return rows === 0 ? 0 : (rows - 1) * stride + columns * 4
+}
+
+/** Steps without those in which shards meet, as these part them. */
+function betweenMeetings(steps: readonly TapeStep[]): TapeStep[][] {
+  const all: TapeStep[][] = [[]]
+  for (const step of steps) {
+    if (step.gather) all.push([])
+    else all.at(-1)!.push(step)
+  }
+  return all
 }
 
 /** To a power of two. */

@@ -3,6 +3,7 @@
 //
 //   | modules, one after the other | tape, JSON | length of the tape, 4 LE |     and all of that sealed as library.ts says
 
+import type { Slice } from "../slices.ts"
 import type { RowSet } from "../step-rows.ts"
 import type { GpuTraits, KernelCode } from "./device.ts"
 import type { CountName, Region } from "./regions.ts"
@@ -12,7 +13,9 @@ export interface Tape {
   profiles: readonly Profile[]
   kernels: readonly KernelCode[]
   places: readonly PlaceSize[]
-  /** How each of the manifest's parameters comes to its place. */
+  /** What the parameters of a shard are of the manifest's; absent: those themselves, of one device. */
+  slices?: readonly Slice[]
+  /** How each of its own parameters comes to its place. */
   packs: readonly (readonly TapeLaunch[])[]
   /** Of each KV group, how blocks are copied. */
   copies: readonly (readonly TapeLaunch[])[]
@@ -51,6 +54,8 @@ export interface TapeStep {
   /** The rows whose number chooses. */
   rows: RowSet
   choices: readonly TapeChoice[]
+  /** Of a step without launches: where shards meet. Each row's columns of all of them, side by side, become the output. */
+  gather?: { part: TapeRows; columns: number; output: TapeRows }
 }
 
 export interface TapeChoice {

@@ -16,6 +16,7 @@ import { shelfKey } from "../../../runtime/shelf.ts"
 import { version } from "../../../version.ts"
 import { manifestOf } from "../../compile.ts"
 import type { Plan } from "../../plan.ts"
+import { shard } from "../../shard.ts"
 import type { Build } from "../target.ts"
 import { printKernel } from "./ir/print.ts"
 import { bytesPerBlock } from "./kernels/kv.ts"
@@ -30,20 +31,23 @@ export function kvOf({ kv, groups }: Plan): Manifest["kv"] {
   }
 }
 
-/** @throws `target_lacks` */
-export async function prepareGpu(plan: Plan, target: GpuKind): Promise<Build> {
+/** @throws `target_lacks`; `option_invalid` where the plan cannot be divided */
+export async function prepareGpu(plan: Plan, target: GpuKind, shards = 1): Promise<Build> {
   if (plan.steps.some((step) => step.op === "attend" && step.attention.bidirectional))
     throw problem("target_lacks", {
       target,
       model: `bidirectional attention (${plan.architecture})`,
     })
-  const unprinted = tapeOf(plan, printers[target].units)
+  const sharded = shard(plan, shards)
+  const own = sharded?.plan ?? plan
+  const unprinted = tapeOf(own, printers[target].units, sharded)
   const { tape, kernels } = unprinted
   const made = [JSON.stringify(tape), JSON.stringify(kernels, replaceSets), printersHash()]
   const manifest = manifestOf(plan, {
     target,
-    kv: kvOf(plan),
-    bytes: bytesOf(plan, unprinted),
+    kv: kvOf(own),
+    ...(sharded && { shards }),
+    bytes: bytesOf(own, unprinted),
     features: [],
     sources: shelfKey(made),
   })

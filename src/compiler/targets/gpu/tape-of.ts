@@ -12,6 +12,7 @@ import type {
   TapeStep,
 } from "../../../runtime/gpu/tape.ts"
 import { type ParameterId, type Plan, type Step, stepLine, type View } from "../../plan.ts"
+import type { Sharded } from "../../shard.ts"
 import { type RowStep, runs } from "../runs.ts"
 import type { Kernel } from "./ir/ir.ts"
 import { attendLaunches, attentionOrder } from "./kernels/attend.ts"
@@ -33,14 +34,18 @@ export interface Unprinted {
   kernels: readonly Kernel[]
 }
 
-/** @param units what the devices of the target multiply codes with */
-export function tapeOf(plan: Plan, units: Units): Unprinted {
+/**
+ * @param units what the devices of the target multiply codes with
+ * @param sharded whose shards' plan it is; absent: the plan is whole
+ */
+export function tapeOf(plan: Plan, units: Units, sharded?: Sharded): Unprinted {
   const maker = new TapeMaker(plan, units)
   const steps = runs(plan.steps).map((run) => maker.step(run))
   steps.push(maker.draw())
   return {
     tape: {
       steps,
+      ...(sharded && { slices: sharded.slices }),
       packs: plan.parameters.map((_, id) => maker.pack(id)),
       copies: plan.groups.map((_, group) => maker.launches(copiesOf(plan, group))),
       logits: maker.rows(plan.logits),
@@ -84,6 +89,11 @@ class TapeMaker {
     const steps = run.map((i) => this.#plan.steps[i]!)
     const text = run.map((i) => stepLine(this.#plan, i))
     const [step] = steps
+    if (step!.op === "gather") {
+      const { rows, part, output } = step!
+      const gather = { part: this.rows(part), columns: part.columns, output: this.rows(output) }
+      return { text, rows, choices: [{ launches: [] }], gather }
+    }
     return { text, rows: step!.rows, choices: this.#choices(steps) }
   }
 

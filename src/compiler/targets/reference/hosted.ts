@@ -19,7 +19,7 @@ export interface Call {
 }
 
 export function prepareReference(plan: Plan): Prepared {
-  return prepared(referenceManifest(plan), "interpreted", async (limits) =>
+  return prepared(referenceManifest(plan), [0], "interpreted", async (limits) =>
     hostReference(plan, limits),
   )
 }

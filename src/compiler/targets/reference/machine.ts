@@ -113,12 +113,18 @@ export class Machine {
   }
 
   run(input: StepInput, cancel: CancelWord): StepOutput {
+    return runTogether([this], input, cancel)
+  }
+
+  /** Takes a step, and stops wherever shards meet. */
+  *steps(input: StepInput, cancel: CancelWord): Generator<Meeting, StepDone> {
     this.#stepRows.take(input)
-    try {
-      for (const step of this.#plan.steps) this.#take(step, input, cancel)
-    } catch (error) {
-      if (error === cancelled) return { kind: "cancelled" }
-      throw error
+    for (const step of this.#plan.steps) {
+      if (step.op !== "gather") this.#take(step, input, cancel)
+      else {
+        const rows = this.#stepRows.tokensOf(step.rows).length
+        yield { rows, part: this.#rows(step.part), output: this.#rows(step.output) }
+      }
     }
     return this.#results(input)
   }
@@ -140,7 +146,7 @@ export class Machine {
     }
   }
 
-  #take(step: Step, input: StepInput, cancel: CancelWord): void {
+  #take(step: Exclude<Step, { op: "gather" }>, input: StepInput, cancel: CancelWord): void {
     const count = this.#stepRows.tokensOf(step.rows).length
     if (step.op === "matmul") this.#multiply(step, count, cancel)
     else if (step.op === "experts") this.#experts(step, count, cancel)
@@ -213,6 +219,8 @@ export class Machine {
       }
       case "copy":
         return this.#eachElement(step.input, step.input, step.output, (x) => x)
+      case "reduce":
+        return this.#reduce(step)
       case "select": {
         const [x, out] = [this.#rows(step.input), this.#rows(step.output)]
         const rows = this.#stepRows.rowsIn(ofTokens(step.from))
@@ -235,6 +243,28 @@ export class Machine {
         Float32Array,
       ]
       for (let i = 0; i < to.length; i++) to[i] = what(x[i]!, y[y.length === 1 ? 0 : i]!)
+    }
+  }
+
+  #reduce({
+    partials,
+    shards,
+    bias,
+    to,
+    output,
+  }: Extract<Step, { op: "reduce" }>): (row: number) => void {
+    const [parts, out] = [this.#rows(partials), this.#rows(output)]
+    const added = to && this.#rows(to)
+    const biases = bias === undefined ? undefined : this.#vector(bias)
+    return (row) => {
+      const [x, y] = [kernels.rowOf(parts, row), kernels.rowOf(out, row)]
+      const other = added && kernels.rowOf(added, row)
+      for (let i = 0; i < y.length; i++) {
+        const own = Array.from({ length: shards }, (_, shard) => x[shard * y.length + i]!)
+        const sum = sumOfTree(own)
+        const biased = biases ? Math.fround(sum + biases[i]!) : sum
+        y[i] = other ? other[i]! + biased : biased
+      }
     }
   }
 
@@ -471,6 +501,43 @@ export class Machine {
   #vector(id: ParameterId): Float32Array {
     return (this.#parameters[id] as Floats).values
   }
+}
+
+/** Where shards meet: their parts of so many rows become the output of each, side by side. */
+export interface Meeting {
+  rows: number
+  part: kernels.Rows
+  output: kernels.Rows
+}
+
+/** A step of one machine, or of as many as share a model. All have the same results. */
+export function runTogether(
+  machines: readonly Machine[],
+  input: StepInput,
+  cancel: CancelWord,
+): StepOutput {
+  const steps = machines.map((machine) => machine.steps(input, cancel))
+  try {
+    for (;;) {
+      const [first, ...others] = steps.map((each) => each.next())
+      if (first!.done) return first!.value
+      const meetings = [first!, ...others].map(({ value }) => value as Meeting)
+      for (const { rows, output } of meetings)
+        for (let row = 0; row < rows; row++)
+          for (const [shard, { part }] of meetings.entries())
+            kernels.rowOf(output, row).set(kernels.rowOf(part, row), shard * part.columns)
+    }
+  } catch (error) {
+    if (error === cancelled) return { kind: "cancelled" }
+    throw error
+  }
+}
+
+/** Of floats, added as neighbours. */
+function sumOfTree(parts: readonly number[]): number {
+  if (parts.length === 1) return parts[0]!
+  const half = parts.length / 2
+  return Math.fround(sumOfTree(parts.slice(0, half)) + sumOfTree(parts.slice(half)))
 }
 
 /** Logits and hidden rows may name a token twice: they have no order of their own. */

@@ -12,9 +12,11 @@ import {
   type ProgramBytes,
 } from "../../../runtime/manifest.ts"
 import { BLOCK, type LoadableProgram, type ProgramLimits } from "../../../runtime/program.ts"
+import { cutWindow } from "../../../runtime/slices.ts"
 import { manifestOf } from "../../compile.ts"
 import type { Buffer, Plan } from "../../plan.ts"
-import { type Arithmetic, Machine } from "./machine.ts"
+import type { Sharded } from "../../shard.ts"
+import { type Arithmetic, Machine, runTogether } from "./machine.ts"
 import { allocateParameters, storedBytes, storeRows } from "./parameters.ts"
 
 export function referenceManifest(plan: Plan): Manifest {
@@ -56,26 +58,59 @@ export function openReference(
   arithmetic: Arithmetic = "vectors",
 ): LoadableProgram {
   checkGroups(plan.groups, limits)
-  const manifest = referenceManifest(plan)
   const parameters = allocateParameters(plan)
-  const machine = new Machine(plan, limits, parameters, arithmetic)
+  return programOf(plan, limits, [new Machine(plan, limits, parameters, arithmetic)], {
+    async load(parameter, row, rows, values, scales) {
+      storeRows(parameters[parameter]!, plan.parameters[parameter]!, row, rows, values, scales)
+    },
+  })
+}
+
+/** Shards in one thread, one after the other: what those of devices are judged by. @param whole the plan that was divided */
+export function openShards(
+  whole: Plan,
+  { plan, shards, slices }: Sharded,
+  limits: ProgramLimits,
+): LoadableProgram {
+  checkGroups(plan.groups, limits)
+  const stored = Array.from({ length: shards }, () => allocateParameters(plan))
+  const machines = stored.map((parameters) => new Machine(plan, limits, parameters, "vectors"))
+  return programOf(whole, limits, machines, {
+    async load(parameter, row, rows, values, scales) {
+      for (const [shard, parameters] of stored.entries())
+        for (const [own, { of, cut }] of slices.entries()) {
+          if (of !== parameter) continue
+          const window = { row, rows, values, scales }
+          const pieces = cutWindow(whole.parameters[of]!, cut, { shard, shards }, window)
+          for (const { row, rows, values, scales } of pieces)
+            storeRows(parameters[own]!, plan.parameters[own]!, row, rows, values, scales)
+        }
+    },
+  })
+}
+
+function programOf(
+  plan: Plan,
+  limits: ProgramLimits,
+  machines: readonly Machine[],
+  { load }: Pick<LoadableProgram, "load">,
+): LoadableProgram {
+  const manifest = referenceManifest(plan)
   const takesHidden = plan.steps.some((step) => step.op === "hiddenIn")
   return {
     manifest,
     limits,
-    async load(parameter, row, rows, values, scales) {
-      storeRows(parameters[parameter]!, plan.parameters[parameter]!, row, rows, values, scales)
-    },
+    load,
     async step(input, cancel) {
       checkStep(input, plan, limits, takesHidden)
-      return machine.run(input, cancel)
+      return runTogether(machines, input, cancel)
     },
     async copyBlocks(group, from, to) {
       const blocks = limits.blocks[group]
       if (blocks === undefined) throw new Error(`internal: no KV group ${group}`)
       for (const block of [...from, ...to])
         if (block < 0 || block >= blocks) throw new Error(`internal: no block ${block}`)
-      machine.copyBlocks(group, from, to)
+      for (const machine of machines) machine.copyBlocks(group, from, to)
     },
     async close() {},
   }

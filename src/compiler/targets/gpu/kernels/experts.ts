@@ -289,6 +289,7 @@ function kindOf(
     codec,
     bias: experts.biases !== undefined,
     end: isGate ? { gated: experts.activation, limit: experts.limit } : "store",
+    parts: PARTS,
   }
 }
 

@@ -10,7 +10,6 @@ import {
   type FewRows,
   fewProduct,
   halvesOf,
-  PARTS,
   type ProductEnd,
   type ProductKind,
 } from "./products.ts"
@@ -34,7 +33,6 @@ const FEW: readonly { most: number; rows: FewRows }[] = [
 
 /** @param units what the device multiplies codes with */
 export function matmulChoices(plan: Plan, step: Matmul, units: Units): Choice[] {
-  if (step.parts !== PARTS) throw new Error(`internal: a product in ${step.parts} parts`)
   const kind = kindOf(plan, step)
   const operands = operandsOf(plan, step)
   const { columns } = step.output
@@ -51,7 +49,7 @@ export function matmulChoices(plan: Plan, step: Matmul, units: Units): Choice[] 
   ]
 }
 
-function kindOf(plan: Plan, { input, weight, bias, epilogue, output }: Matmul): ProductKind {
+function kindOf(plan: Plan, { input, weight, bias, epilogue, output, parts }: Matmul): ProductKind {
   const { codec } = plan.parameters[weight]!
   const end = (): ProductEnd => {
     if (epilogue.kind === "store") return "store"
@@ -65,6 +63,7 @@ function kindOf(plan: Plan, { input, weight, bias, epilogue, output }: Matmul): 
     codec,
     bias: bias !== undefined,
     end: end(),
+    parts,
   }
 }
 

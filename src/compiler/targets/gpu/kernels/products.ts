@@ -42,6 +42,7 @@ import {
   weightRow,
 } from "./weights.ts"
 
+/** Teams of threads, one for each part of a sum; a shard's sums have fewer parts, and the other teams nothing to add. */
 export const PARTS = 8
 
 /** What is literal in a product's kernel. */
@@ -51,7 +52,11 @@ export interface ProductKind {
   codec: CodecName
   bias: boolean
   end: ProductEnd
+  /** Of a sum. */
+  parts: Parts
 }
+
+export type Parts = 1 | 2 | 4 | typeof PARTS
 
 /** As the plan's epilogues; "add" adds to what is in the output, "add to" to another buffer. */
 export type ProductEnd =
@@ -60,14 +65,15 @@ export type ProductEnd =
   | "add to"
   | { gated: Activation; limit?: number | undefined }
 
-export function productName({ input, codec, bias, end }: ProductKind): string {
+export function productName({ input, codec, bias, end, parts }: ProductKind): string {
   const floats = input === "floats" ? "_unaligned" : ""
   const packed = input !== "int8" && isGroupCodec(codec) ? "_unpacked" : ""
   const what =
     typeof end === "string"
       ? end.replace(" ", "_")
       : `gated_${end.gated}${end.limit === undefined ? "" : `_limit${end.limit}`}`
-  return `${codec}${packed}${floats}${bias ? "_bias" : ""}_${what}`
+  const few = parts === PARTS ? "" : `_parts${parts}`
+  return `${codec}${packed}${floats}${bias ? "_bias" : ""}_${what}${few}`
 }
 
 /** Operands of a product, in this order. Strides are in elements as the buffers are named here. */
@@ -162,15 +168,16 @@ function limited(k: Builder, limit: number, gate: Value, up: Value): [Value, Val
   return [own.add(gate.mul(0)), within.add(up.mul(0)).add(1)]
 }
 
-/** As partEnds has it: the groups of columns that a part of a sum has. */
+/** As partEnds has it: the groups of columns that a part of a sum has; none behind the last part. */
 export function groupsOfPart(
   k: Builder,
-  codec: CodecName,
+  { codec, parts }: Pick<ProductKind, "codec" | "parts">,
   columns: Value,
   part: Value,
 ): { from: Value; to: Value } {
   const groups = k.let(unitsOf(columns, groupWidth(codec)))
-  const endOf = (part: Value) => k.let(part.mul(groups).div(PARTS))
+  const within = (part: Value) => (parts === PARTS ? part : part.min(parts))
+  const endOf = (part: Value) => k.let(within(part).mul(groups).div(parts))
   return { from: endOf(part), to: endOf(part.add(1)) }
 }
 
@@ -292,7 +299,7 @@ export function multiplyFew(
     const first = task.matrixRow ? k.let(own.add(task.matrixRow())) : own
     const work: FewWork = {
       operands,
-      range: groupsOfPart(k, weight.codec, weight.columns, part),
+      range: groupsOfPart(k, kind, weight.columns, part),
       rows: task.rows(),
       weights: Array.from({ length: halves }, (_, half) =>
         weightRow(k, weight, half === 0 ? first : first.add(outputs)),
@@ -314,8 +321,8 @@ export function multiplyFew(
     const { row, isRow } = task.output(part)
     k.if(isRow, () => {
       const wholes = Array.from({ length: halves }, (_, half) => {
-        const parts = Array.from({ length: PARTS }, (_, p) => sums.load(at(half, part, u32(p))))
-        return k.let(sumOfTree(parts))
+        const sumOf = (p: number) => sums.load(at(half, part, u32(p)))
+        return k.let(sumOfTree(Array.from({ length: kind.parts }, (_, p) => sumOf(p))))
       })
       const matrixRow = () => (task.matrixRow ? column.add(task.matrixRow()) : column)
       finish(k, kind, operands, { row, column, matrixRow }, wholes)
@@ -323,7 +330,8 @@ export function multiplyFew(
   })
 }
 
-function sumOfTree(parts: readonly Value[]): Value {
+/** Neighbours are added, then those sums, until one is left. */
+export function sumOfTree(parts: readonly Value[]): Value {
   if (parts.length === 1) return parts[0]!
   const half = parts.length / 2
   return sumOfTree(parts.slice(0, half)).add(sumOfTree(parts.slice(half)))

@@ -40,6 +40,7 @@ import {
   valueIndex,
 } from "./kv.ts"
 import { inTurns, LaneSums, nearestBrain, type Term } from "./numbers.ts"
+import { sumOfTree } from "./products.ts"
 import { route } from "./route.ts"
 import { columnValue, weightBindings, weightBuffers, weightRow } from "./weights.ts"
 
@@ -406,6 +407,28 @@ const fragments: { [Op in RowStep["op"]]: Fragment<Of<Op>> } = {
       }
     },
   ),
+  reduce: {
+    touches: ({ partials, to, output }) => [
+      reads(partials, "any"),
+      ...(to ? [reads(to)] : []),
+      writes(output),
+    ],
+    write(to, step) {
+      const { columns } = step.output
+      const [parts, out] = [to.cells(step.partials), to.cells(step.output)]
+      const added = step.to && to.cells(step.to)
+      const bias = step.bias === undefined ? undefined : to.vector(step.bias)
+      to.eachColumn(columns, (i) => {
+        const own = Array.from({ length: step.shards }, (_, shard) =>
+          parts.load(i.add(shard * columns)),
+        )
+        const sum = sumOfTree(own)
+        const biased = bias ? sum.add(bias(i)) : sum
+        const whole = added ? added.load(i).add(biased) : biased
+        return () => out.store(i, whole)
+      })
+    },
+  },
   apply: columnwise<Of<"apply">>(
     ({ input }) => [input],
     ({ k }, step) =>

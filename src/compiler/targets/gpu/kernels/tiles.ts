@@ -25,7 +25,6 @@ import {
   halvesOf,
   inputFloats,
   inputWords,
-  PARTS,
   type ProductKind,
   type ProductOperands,
   productName,
@@ -149,17 +148,17 @@ export function tileProduct(kind: ProductKind, rows: TileRows, units: Units): Ke
       stage,
       multiply,
     } = kind.input === "int8" ? codesTile(tile) : floatsTile(tile)
-    const waiting = [variables(), variables(), variables()]
+    const waiting = Array.from({ length: Math.log2(kind.parts) }, variables)
     // One loop over the steps of all parts, each of which has as many: nothing but that has barriers.
     const perGroup = groupWidth(weight.codec) / block
     const groups = k.let(unitsOf(weight.columns, groupWidth(weight.codec)))
-    const blocks = unitsOf(groups, PARTS).mul(perGroup)
+    const blocks = unitsOf(groups, kind.parts).mul(perGroup)
     const perPart = k.let(unitsOf(blocks, atOnce))
-    const steps = select(firstRow.lt(count), perPart.mul(PARTS), 0)
+    const steps = select(firstRow.lt(count), perPart.mul(kind.parts), 0)
     k.for(0, steps, 1, (step) => {
       const part = k.let(step.div(perPart))
       const own = k.let(step.rem(perPart))
-      const { from, to } = groupsOfPart(k, weight.codec, weight.columns, part)
+      const { from, to } = groupsOfPart(k, kind, weight.columns, part)
       const first = k.let(from.mul(perGroup).add(own.mul(atOnce)))
       const count = k.let(to.mul(perGroup).max(first).sub(first).min(atOnce))
       k.if(own.eq(0), () => {
@@ -168,7 +167,7 @@ export function tileProduct(kind: ProductKind, rows: TileRows, units: Units): Ke
       stage(first, count)
       k.barrier()
       multiply(count)
-      k.if(own.eq(perPart.sub(1)), () => join(k, part, tile.totals, waiting))
+      k.if(own.eq(perPart.sub(1)), () => join(k, part, tile.totals, waiting, 1))
       k.barrier()
     })
     for (const [i, totals] of tile.totals.entries())
@@ -189,8 +188,15 @@ export function tileProduct(kind: ProductKind, rows: TileRows, units: Units): Ke
 /**
  * A part that has been added up goes into the tree: what waits at level l is the sum of 2^l parts. After the last part, totals
  * are whole.
+ * @param count of the parts that are in the totals
  */
-function join(k: Builder, part: Value, totals: Variable[][], waiting: Variable[][][]): void {
+function join(
+  k: Builder,
+  part: Value,
+  totals: Variable[][],
+  waiting: Variable[][][],
+  count: number,
+): void {
   const [level, ...above] = waiting
   if (!level) return
   const each = (what: (total: Variable, waiting: Variable) => void) => {
@@ -198,11 +204,11 @@ function join(k: Builder, part: Value, totals: Variable[][], waiting: Variable[]
       for (const [j, total] of row.entries()) what(total, level[i]![j]!)
   }
   k.if(
-    part.and(2 ** (3 - waiting.length)).eq(0),
+    part.and(count).eq(0),
     () => each((total, waiting) => waiting.set(total.now)),
     () => {
       each((total, waiting) => total.set(waiting.now.add(total.now)))
-      join(k, part, totals, above)
+      join(k, part, totals, above, 2 * count)
     },
   )
 }

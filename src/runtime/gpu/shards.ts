@@ -1,0 +1,102 @@
+// Several GPU programs as one: each has a slice of the parameters and of every layer's keys and values, and takes every step.
+// Where a step's rows are sums over all shards, what each has of them goes through the host's memory to all. Behind the last
+// meeting nothing is stored that another step reads, so only the first shard draws.
+
+import type { Manifest } from "../manifest.ts"
+import type {
+  CancelWord,
+  LoadableProgram,
+  ProgramLimits,
+  StepInput,
+  StepOutput,
+} from "../program.ts"
+import { cutWindow, type Slice } from "../slices.ts"
+import type { GpuDevice } from "./device.ts"
+
+/** One device's part of a model. A step is begun, run from one meeting to the next, and ended. */
+export interface Shard extends LoadableProgram {
+  readonly device: GpuDevice
+  /** How often shards meet in a step. */
+  readonly meetings: number
+  /** Hands a step over; what it is made of can then be run. */
+  begin(input: StepInput): Promise<void>
+  /** Runs the step as far as meeting `number`, and reads what this one brings there. */
+  meet(number: number, cancel: CancelWord): Promise<Uint8Array | "cancelled">
+  /** Takes in what all shards have brought to a meeting, in their order. */
+  join(number: number, brought: readonly Uint8Array[]): Promise<void>
+  /** Runs what comes behind the last meeting, or all there is, and reads the step's results. */
+  end(input: StepInput, cancel: CancelWord): Promise<StepOutput>
+}
+
+export class ShardedProgram implements LoadableProgram {
+  readonly manifest: Manifest
+  readonly limits: ProgramLimits
+  readonly #slices: readonly Slice[]
+  readonly #shards: readonly Shard[]
+
+  constructor(manifest: Manifest, slices: readonly Slice[], shards: readonly Shard[]) {
+    this.manifest = manifest
+    this.limits = shards[0]!.limits
+    this.#slices = slices
+    this.#shards = shards
+  }
+
+  async load(
+    parameter: number,
+    row: number,
+    rows: number,
+    values: Uint8Array,
+    scales?: Uint8Array,
+  ): Promise<void> {
+    const whole = this.manifest.parameters[parameter]!
+    const shards = this.#shards.length
+    await this.#each(async (program, shard) => {
+      for (const [own, { of, cut }] of this.#slices.entries()) {
+        if (of !== parameter) continue
+        const window = { row, rows, values, scales }
+        for (const each of cutWindow(whole, cut, { shard, shards }, window))
+          await program.load(own, each.row, each.rows, each.values, each.scales)
+      }
+    })
+  }
+
+  async warmUp(
+    progress: (done: number, total: number) => void,
+    signal: AbortSignal,
+  ): Promise<void> {
+    for (const program of this.#shards) await program.warmUp?.(progress, signal)
+  }
+
+  async step(input: StepInput, cancel: CancelWord): Promise<StepOutput> {
+    const [first] = this.#shards
+    await this.#each((program) => program.begin(input))
+    for (let number = 0; number < first!.meetings; number++) {
+      const brought = await this.#each((program) => program.meet(number, cancel))
+      const parts = brought.filter((each) => each !== "cancelled")
+      if (parts.length < brought.length) return { kind: "cancelled" }
+      await this.#each((program) => program.join(number, parts))
+    }
+    return first!.end(input, cancel)
+  }
+
+  async copyBlocks(group: number, from: Int32Array, to: Int32Array): Promise<void> {
+    await this.#each((program) => program.copyBlocks(group, from, to))
+  }
+
+  async close(): Promise<void> {
+    for (const program of this.#shards) await program.close()
+  }
+
+  /** Devices side by side, and the shards of one device one after the other, since it runs one thing at a time. */
+  async #each<T>(work: (program: Shard, shard: number) => Promise<T>): Promise<T[]> {
+    const turns = new Map<GpuDevice, Promise<unknown>>()
+    const all = this.#shards.map((program, shard) => {
+      const before = turns.get(program.device) ?? Promise.resolve()
+      const own = before.then(() => work(program, shard))
+      turns.set(program.device, own)
+      return own
+    })
+    await Promise.allSettled(all) // nobody is still at work when one has failed
+    return Promise.all(all)
+  }
+}

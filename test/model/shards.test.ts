@@ -1,0 +1,225 @@
+// One model in several shards: the bits of one, whatever is split and whatever stays whole. The reference runs shards in one
+// thread; GPUs, where one is here, run the same plans with an exchange between their steps.
+
+import { describe, expect, test } from "vitest"
+import { type CompileOptions, compile } from "../../src/compiler/compile.ts"
+import {
+  add,
+  apply,
+  attention,
+  embed,
+  finish,
+  linear,
+  multiply,
+  norm,
+  rope,
+  slice,
+  weigh,
+  weight,
+} from "../../src/compiler/graph/builder.ts"
+import type { Graph, Weight } from "../../src/compiler/graph/graph.ts"
+import { shard } from "../../src/compiler/shard.ts"
+import { traitsOf } from "../../src/compiler/targets/prepare.ts"
+import { openReference, openShards } from "../../src/compiler/targets/reference/reference.ts"
+import { targets } from "../../src/compiler/targets/targets.ts"
+import { openModel } from "../../src/model/model.ts"
+import { loadParameters } from "../../src/model/weights/weights.ts"
+import { findDevices } from "../../src/runtime/devices.ts"
+import type { Program } from "../../src/runtime/program.ts"
+import { isLeftOut } from "../left-out.ts"
+import { goldenFolder } from "./golden.ts"
+import { loadSmall, smallGraph } from "./small.ts"
+import { batch, blocksFor, limitsFor, take } from "./steps.ts"
+import { tinyFolder } from "./tiny.ts"
+
+const found = (await findDevices(60_000)).flatMap(({ devices }) => devices)
+const { sums } = traitsOf("vulkan")
+const sizes = { blocks: 12, tokens: 70, sequences: 3, rows: 4 }
+
+interface WideShape {
+  heads?: number
+  kvHeads?: number
+  intermediate?: number
+  /** Of q, k and v, of what becomes of attention, and of an MLP without gates. */
+  hasBiases?: boolean
+  /** What attention reads is a product itself, as in heads of EAGLE. */
+  hasDoor?: boolean
+  /** Over all heads together. */
+  normsAll?: boolean
+}
+
+const [HIDDEN, HEAD_DIM, VOCABULARY] = [48, 32, 72]
+
+/** Eight heads, of which every shard can have some; what is joined, biased, gated, weighed and normed by heads, and sinks. */
+function wideGraph(shape: WideShape = {}): Graph {
+  const { heads = 16, kvHeads = 8, intermediate = 512, hasBiases = false, normsAll } = shape
+  const width = heads * HEAD_DIM
+  const rotation = { frequencies: [1, 0.1, 0.01, 0.001], factor: 1 }
+  const table = weight("embed", "embed", VOCABULARY, HIDDEN)
+  let x = embed(table)
+  for (let layer = 0; layer < 2; layer++) {
+    const w = (name: string, rows: number, columns?: number): Weight =>
+      weight(`layers.${layer}.${name}`, `${layer}.${name}`, rows, columns)
+    const bias = (name: string, rows: number) => (hasBiases ? w(name, rows) : undefined)
+    const h = shape.hasDoor
+      ? linear(x, w("door", HIDDEN, HIDDEN))
+      : norm(x, w("attention_norm", HIDDEN), 1e-5)
+    const rows = width + 2 * kvHeads * HEAD_DIM
+    const all = linear(h, w("qkv", rows, HIDDEN), bias("qkv_bias", rows))
+    const of = (from: number, count: number) => slice(all, from * HEAD_DIM, count * HEAD_DIM)
+    const q = normsAll
+      ? norm(of(0, heads), w("q_norm", width), 1e-5)
+      : norm(of(0, heads), w("q_norm", width), 1e-5, { width: HEAD_DIM })
+    const mixed = attention(
+      rope(q, HEAD_DIM, rotation),
+      rope(norm(of(heads, kvHeads), w("k_norm", HEAD_DIM), 1e-5), HEAD_DIM, rotation),
+      of(heads + kvHeads, kvHeads),
+      {
+        layer,
+        heads,
+        kvHeads,
+        headDim: HEAD_DIM,
+        scale: HEAD_DIM ** -0.5,
+        cap: undefined,
+        window: undefined,
+        sinks: 0,
+      },
+      layer === 1 ? w("sinks", heads) : undefined,
+    )
+    x = add(x, linear(mixed, w("o", HIDDEN, width), bias("o_bias", HIDDEN)))
+    const m = norm(x, w("mlp_norm", HIDDEN), 1e-5)
+    const up = linear(m, w("up", intermediate, HIDDEN), bias("up_bias", intermediate))
+    const inner =
+      layer === 0
+        ? multiply(apply("silu", linear(m, w("gate", intermediate, HIDDEN))), up)
+        : weigh(apply("gelu", up), w("factors", intermediate))
+    x = add(x, linear(inner, w("down", HIDDEN, intermediate), bias("down_bias", HIDDEN)))
+  }
+  const shapes = {
+    vocabulary: VOCABULARY,
+    hidden: HIDDEN,
+    layers: 2,
+    heads,
+    kvHeads,
+    headDim: HEAD_DIM,
+    intermediate,
+    context: 512,
+  }
+  const last = norm(x, weight("norm", "norm", HIDDEN), 1e-5)
+  return finish({ architecture: "wide", shapes, window: undefined, sinks: 0 }, last, table)
+}
+
+const tokensOf = (length: number, salt: number) =>
+  Int32Array.from({ length }, (_, i) => (i * 7 + salt * 13 + ((i * i) % 5)) % 70)
+
+/** Prompts side by side and in chunks, then a token of each, behind a copy of a block; every logit and every hidden row. */
+async function results(program: Program): Promise<unknown> {
+  const [a, b] = [tokensOf(40, 1), tokensOf(21, 2)]
+  const [own, other] = [blocksFor(48), blocksFor(40, 4)]
+  const made: unknown[] = []
+  const step = async (parts: Parameters<typeof batch>[0]) => {
+    const { logits, hidden, tokens } = await take(program, batch(parts))
+    made.push({ logits, hidden, tokens })
+  }
+  await step([
+    { tokens: a, from: 0, blocks: own, logits: [3, 39], hidden: [1, 39] },
+    { tokens: b, from: 0, blocks: other },
+  ])
+  const groups = program.limits.blocks.keys()
+  for (const group of groups)
+    await program.copyBlocks(group, Int32Array.of(own[2]!), Int32Array.of(11))
+  own[2] = 11
+  await step([
+    { tokens: [5], from: 40, blocks: own, hidden: [0] },
+    { tokens: [9], from: 21, blocks: other },
+  ])
+  return made
+}
+
+type Options = Pick<CompileOptions, "format" | "activations" | "kv">
+const floats: Options = { format: "q0f32", activations: "float", kv: "f32" }
+
+describe("the reference", () => {
+  test.each<[string, WideShape, Options, readonly number[]]>([
+    ["floats", {}, floats, [4]],
+    ["a product before attention", { hasDoor: true }, floats, [2]],
+    [
+      "biases and codes",
+      { hasBiases: true },
+      { format: "q4f16_1", activations: "int8", kv: "q8" },
+      [2, 8],
+    ],
+  ])("computes %s in shards to the bit", async (_, shape, options, counts) => {
+    const plan = compile(wideGraph(shape), { ...options, sums: sums! })
+    const limits = limitsFor(plan, sizes)
+    const one = openReference(plan, limits)
+    await loadSmall(one)
+    const expected = await results(one)
+    for (const count of counts) {
+      const sharded = shard(plan, count)!
+      expect(sharded.plan.parameters.reduce((sum, p) => sum + p.rows * p.columns, 0)).toBeLessThan(
+        (plan.parameters.reduce((sum, p) => sum + p.rows * p.columns, 0) / count) * 2,
+      )
+      const several = openShards(plan, sharded, limits)
+      await loadSmall(several)
+      expect(await results(several)).toEqual(expected)
+    }
+  })
+
+  test.each([
+    tinyFolder,
+    ...["llama-wide", "mistral-swa"].map((name) => goldenFolder("models", name)),
+  ])("computes %s in two shards to the bit, where it can be divided", async (folder) => {
+    const model = await openModel(folder)
+    const { graph, format } = model
+    const plan = compile(graph, { format, activations: "int8", kv: "f32", sums: sums! })
+    if (plan.shapes.kvHeads % 2 !== 0)
+      expect(() => shard(plan, 2)).toThrow(/4 query heads and 1 of keys and values/)
+    else {
+      const limits = limitsFor(plan, sizes)
+      const programs = [openReference(plan, limits), openShards(plan, shard(plan, 2)!, limits)]
+      for (const program of programs) await loadParameters(model.weights, program.manifest, program)
+      const [expected, made] = await Promise.all(programs.map(results))
+      expect(made).toEqual(expected)
+    }
+    await model.close()
+  })
+})
+
+const vulkan = found.find(({ name, obstacle }) => name === "vulkan" && !obstacle)
+const left = isLeftOut(vulkan?.type === "processor")
+test.skipIf(left)(
+  `on Vulkan: four shards on one device that is a processor compute the reference's bits${left ? " (skipped: none of Vulkan)" : ""}`,
+  async () => {
+    const shape = { kvHeads: 4, heads: 8, hasBiases: true, intermediate: 256 }
+    // Small enough for a driver that compiles for longer than it computes.
+    const options = { format: "q4f16_1", activations: "int8", kv: "q8", sums: sums! } as const
+    const plan = compile(wideGraph(shape), options)
+    const limits = limitsFor(plan, sizes)
+    const devices = Array.from({ length: 4 }, () => vulkan!.id)
+    const programs = [
+      openReference(plan, limits),
+      await (await targets.vulkan.prepare(plan, devices)).open(limits),
+    ]
+    for (const program of programs) await loadSmall(program)
+    const [expected, made] = await Promise.all(programs.map(results))
+    expect(made).toEqual(expected)
+    for (const program of programs) await program.close()
+  },
+  240_000,
+)
+
+describe("what cannot be divided is said in a sentence:", () => {
+  const of = (graph: Graph, shards: number) => () =>
+    shard(compile(graph, { ...floats, sums: sums! }), shards)
+
+  test.each<[string, () => unknown, RegExp]>([
+    ["heads", of(wideGraph({ kvHeads: 2 }), 4), /16 query heads and 2 of keys and values/],
+    ["columns", of(wideGraph({ intermediate: 80 }), 2), /80 columns .* 2 equal parts .* of 32\.$/],
+    ["all heads together", of(wideGraph({ normsAll: true }), 2), /of all heads together/],
+    ["experts", of(smallGraph({ hasExperts: true }), 2), /its experts can run on one device alone/],
+    ["latents", of(smallGraph({ latent: 8 }), 2), /its latent attention can run on one device/],
+  ])("%s", (_, divide, sentence) => {
+    expect(divide).toThrow(sentence)
+  })
+})
