@@ -51,11 +51,17 @@ test.skipIf(isSkipped)(`what the driver refuses is said in its words${note}`, as
 
 const MILLISECONDS = 240_000
 
-test.skipIf(isSkipped)(
-  `a server answers, twice the same, and ends when its device is lost${note}`,
-  async () => {
-    const server = await serve(["tiny", "--device", "cuda"], fromSources, standIn.env)
-    expect(server.out()).toMatch(/device +cuda:0 \(Stand-in\), target cuda/)
+test.skipIf(isSkipped).each([
+  { devices: 1, named: "cuda:0 (Stand-in)" },
+  { devices: 2, named: "cuda:0, cuda:1 (Stand-in) in 2 shards" },
+])(
+  `a server on $devices answers, twice the same, and ends when its device is lost${note}`,
+  async ({ devices, named }) => {
+    rmSync(standIn.lost, { force: true })
+    const shards = ["--overrides", `tensor_parallel_shards=${devices}`]
+    const env = { ...standIn.env, STAND_IN_DEVICES: `${devices}` }
+    const server = await serve(["tiny", "--device", "cuda", ...shards], fromSources, env)
+    expect(server.out()).toContain(`  device     ${named}, target cuda\n`)
     const ask = async () => {
       const response = await fetch(`${server.url}/v1/chat/completions`, {
         method: "POST",

@@ -1,9 +1,9 @@
-// Stands in for CUDA's driver: one device that is this processor. What it takes for PTX is the kernels' text, which it has
-// compiled and runs thread by thread (simt.hpp). Nothing of a stream happens before somebody waits for it; memory begins as
-// nonsense and ends at a page that nobody may touch; a call without a context, an address outside of all memory and a graph or
-// kernel that nobody made are refused. Of several orders of threads it takes the shuffled one.
+// Stands in for CUDA's driver: devices that are this processor, one or as many as STAND_IN_DEVICES says. What they take for PTX
+// is the kernels' text, which is compiled and run thread by thread (simt.hpp). Nothing of a stream happens before somebody waits
+// for it; memory begins as nonsense and ends at a page that nobody may touch; a call without a context is refused, and an
+// address, a graph or a kernel that is none of its context's device. Of several orders of threads it takes the shuffled one.
 //
-// Where there is a file of the name that STAND_IN_LOST says, the device is lost.
+// Where there is a file of the name that STAND_IN_LOST says, the devices are lost.
 
 #include <algorithm>
 #include <cstdint>
@@ -46,30 +46,39 @@ struct Node {
 };
 using Graph = std::vector<Node>;
 
-std::mutex mutex;
-int contexts;
-int context; // its address is it
-thread_local void *current;
-std::map<uint64_t, size_t> allocated; // by address
-std::set<const Function *> functions;
-std::set<Graph *> graphs;
-std::map<void *, std::shared_ptr<Graph>> launchables;
-std::set<void *> streams;
-std::vector<std::function<int()>> queue;
-int sticky;
+using Allocated = std::map<uint64_t, size_t>; // by address
+struct Device { // its address is its context
+  int contexts;
+  Allocated allocated;
+  std::set<const Function *> functions;
+  std::set<Graph *> graphs;
+  std::map<void *, std::shared_ptr<Graph>> launchables;
+  std::set<void *> streams;
+  std::vector<std::function<int()>> queue;
+  int sticky;
+};
 
-bool is_inside(uint64_t at, size_t bytes) {
+std::mutex mutex;
+Device devices[8];
+thread_local Device *current;
+
+int device_count() {
+  const char *count = getenv("STAND_IN_DEVICES");
+  return count ? atoi(count) : 1;
+}
+
+bool is_inside(const Allocated &allocated, uint64_t at, size_t bytes) {
   auto above = allocated.upper_bound(at);
   if (above == allocated.begin()) return false;
   const auto &[from, length] = *--above;
   return at + bytes <= from + length;
 }
 
-int run(const Graph &graph) {
+int run(const Graph &graph, const Allocated &allocated) {
   for (const Node &node : graph) {
     std::vector<void *> operands;
     for (size_t i = 0; i < node.values.size(); i++) {
-      if (node.function->kernel.operands[i] == 'b' && !is_inside(node.values[i], 1)) return BAD_ADDRESS;
+      if (node.function->kernel.operands[i] == 'b' && !is_inside(allocated, node.values[i], 1)) return BAD_ADDRESS;
       operands.push_back((void *)&node.values[i]);
     }
     if (!node.function->launch(node.function->number, operands.data(), node.groups, 2)) return LOST;
@@ -109,7 +118,8 @@ std::string with_table(const std::string &text) {
 
 #define IN_CONTEXT \
   std::lock_guard<std::mutex> lock(mutex); \
-  if (current != &context || contexts == 0) return NO_CONTEXT; \
+  if (!current || current->contexts == 0) return NO_CONTEXT; \
+  auto &[contexts, allocated, functions, graphs, launchables, streams, queue, sticky] = *current; \
   if (sticky) return sticky;
 #define OF_STREAM(stream) \
   if (!streams.count(stream)) return BAD_HANDLE;
@@ -118,8 +128,8 @@ extern "C" {
 
 int cuInit(unsigned) { return DONE; }
 int cuDriverGetVersion(int *out) { return *out = 12040, DONE; }
-int cuDeviceGetCount(int *out) { return *out = 1, DONE; }
-int cuDeviceGet(int *out, int number) { return *out = number, number == 0 ? DONE : 101; }
+int cuDeviceGetCount(int *out) { return *out = device_count(), DONE; }
+int cuDeviceGet(int *out, int number) { return *out = number, number >= 0 && number < device_count() ? DONE : 101; }
 int cuDeviceGetName(char *name, int length, int) { return snprintf(name, length, "Stand-in"), DONE; }
 int cuDeviceGetAttribute(int *out, int what, int) {
   const std::map<int, int> values = {{1, 1024}, {10, 32}, {16, 1}, {18, 0}, {75, 7}, {76, 5}, {97, 49152}};
@@ -128,16 +138,19 @@ int cuDeviceGetAttribute(int *out, int what, int) {
 }
 int cuDeviceTotalMem_v2(size_t *bytes, int) { return *bytes = total, DONE; }
 
-int cuDevicePrimaryCtxRetain(void **out, int) {
+int cuDevicePrimaryCtxRetain(void **out, int number) {
   std::lock_guard<std::mutex> lock(mutex);
-  return contexts++, *out = &context, DONE;
+  return devices[number].contexts++, *out = &devices[number], DONE;
 }
-int cuDevicePrimaryCtxRelease_v2(int) {
+int cuDevicePrimaryCtxRelease_v2(int number) {
   std::lock_guard<std::mutex> lock(mutex);
-  if (contexts == 0) return NO_CONTEXT;
-  return contexts--, DONE;
+  if (devices[number].contexts == 0) return NO_CONTEXT;
+  return devices[number].contexts--, DONE;
 }
-int cuCtxSetCurrent(void *of) { return of == &context ? (current = of, DONE) : NO_CONTEXT; }
+int cuCtxSetCurrent(void *of) {
+  if (of < devices || of >= devices + device_count()) return NO_CONTEXT;
+  return current = (Device *)of, DONE;
+}
 
 int cuMemGetInfo_v2(size_t *free, size_t *all) {
   IN_CONTEXT
@@ -176,7 +189,7 @@ int cuStreamCreate(void **out, unsigned) {
 }
 int cuStreamDestroy_v2(void *stream) {
   std::lock_guard<std::mutex> lock(mutex);
-  return streams.erase(stream) ? DONE : BAD_HANDLE;
+  return current && current->streams.erase(stream) ? DONE : BAD_HANDLE;
 }
 int cuStreamSynchronize(void *stream) {
   IN_CONTEXT
@@ -190,21 +203,21 @@ int cuStreamSynchronize(void *stream) {
 int cuMemsetD8Async(uint64_t at, unsigned char value, size_t bytes, void *stream) {
   IN_CONTEXT
   OF_STREAM(stream)
-  if (!is_inside(at, bytes)) return INVALID;
+  if (!is_inside(allocated, at, bytes)) return INVALID;
   queue.push_back([=] { return memset((void *)at, value, bytes), DONE; });
   return DONE;
 }
 int cuMemcpyHtoDAsync_v2(uint64_t to, const char *from, size_t bytes, void *stream) {
   IN_CONTEXT
   OF_STREAM(stream)
-  if (!is_inside(to, bytes)) return INVALID;
+  if (!is_inside(allocated, to, bytes)) return INVALID;
   queue.push_back([to, copy = std::vector<char>(from, from + bytes)] { return memcpy((void *)to, copy.data(), copy.size()), DONE; });
   return DONE;
 }
 int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream) {
   IN_CONTEXT
   OF_STREAM(stream)
-  if (!is_inside(from, bytes)) return INVALID;
+  if (!is_inside(allocated, from, bytes)) return INVALID;
   queue.push_back([=] { return memcpy(to, (void *)from, bytes), DONE; });
   return DONE;
 }
@@ -289,7 +302,7 @@ int cuGraphLaunch(void *launchable, void *stream) {
   OF_STREAM(stream)
   const auto found = launchables.find(launchable);
   if (found == launchables.end()) return BAD_HANDLE;
-  queue.push_back([graph = found->second] { return run(*graph); });
+  queue.push_back([graph = found->second, &own = *current] { return run(*graph, own.allocated); });
   return DONE;
 }
 int cuGraphExecDestroy(void *launchable) {
