@@ -455,7 +455,7 @@ test("compile says what is missing or in the way", async () => {
     ],
     [
       [original, "--output", join(scratch, "x"), "--overrides", "max_num_sequence=1"],
-      "only kv_dtype is compiled in",
+      "only kv_dtype and tensor_parallel_shards are compiled in",
     ],
     [
       [
