@@ -24,7 +24,7 @@ import { isLeftOut } from "./left-out.ts"
 import { compiledModels, goldenFolder } from "./model/golden.ts"
 import { judgeGolden } from "./model/judged.ts"
 import { loadSmall, smallGraph } from "./model/small.ts"
-import { batch, blocksFor, take } from "./model/steps.ts"
+import { batch, blocksFor, limitsFor, take } from "./model/steps.ts"
 import { built, serve } from "./sinter.ts"
 
 const compiler = await findCompiler()
@@ -48,8 +48,8 @@ const plans: readonly (readonly [string, Plan])[] = [
     }),
   ],
   [
-    "q4f16_1, products near and far",
-    compile(smallGraph({ intermediate: 1056 }), {
+    "q4f16_1, products near and far, values in the keys and states",
+    compile(smallGraph({ intermediate: 1056, latent: 14, hasStates: true }), {
       format: "q4f16_1",
       activations: "int8",
       kv: "f16",
@@ -57,8 +57,8 @@ const plans: readonly (readonly [string, Plan])[] = [
   ],
 ]
 
-async function logitsOf(path: string): Promise<Buffer> {
-  const limits = { blocks: [40], tokens: 200, sequences: 8, rows: 200 }
+async function logitsOf(path: string, plan: Plan): Promise<Buffer> {
+  const limits = limitsFor(plan, { blocks: 40, tokens: 200, sequences: 8, rows: 200 })
   const program = await openLibrary(path, limits, 2)
   await loadSmall(program)
   const parts = [1, 37, 100, 5].map((length, s) => ({
@@ -85,9 +85,9 @@ test.skipIf(skipped).each(plans)(
   `%s: the bits of the model's own library${note}`,
   async (_, plan) => {
     const compiled = await shelvedCpu(plan)
-    const logits = await logitsOf(await genericLibrary(plan))
+    const logits = await logitsOf(await genericLibrary(plan), plan)
     expect(new Set(logits).size).toBeGreaterThan(50)
-    expect(logits.equals(await logitsOf(compiled.path))).toBe(true)
+    expect(logits.equals(await logitsOf(compiled.path, plan))).toBe(true)
   },
 )
 

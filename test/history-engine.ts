@@ -36,6 +36,7 @@ export interface Setting extends Partial<Omit<HistoryOptions, "limits">> {
   /** Of the first KV group, and of each one behind it; absent: as many as the first has. */
   blocks?: number
   otherBlocks?: readonly number[]
+  states?: number
   sequences?: number
   tokens?: number
   chunk?: number
@@ -47,8 +48,12 @@ export interface Setting extends Partial<Omit<HistoryOptions, "limits">> {
 export function limitsOf(setting: Setting, room: number) {
   const { blocks = 64, otherBlocks = [], sequences = 4, tokens = 64, windows = [0] } = setting
   const spares = Math.min(sequences, room)
+  const { hasStates, states = sequences * 4 } = setting
   return {
-    blocks: windows.map((_, group) => (otherBlocks[group - 1] ?? blocks) + spares),
+    blocks: [
+      ...windows.map((_, group) => (otherBlocks[group - 1] ?? blocks) + spares),
+      ...(hasStates ? [states] : []),
+    ],
     tokens: tokens + room,
     sequences,
     rows: sequences + room,
@@ -57,7 +62,7 @@ export function limitsOf(setting: Setting, room: number) {
 
 export function setUp(setting: Setting = {}) {
   const { blocks = 64, sequences = 4, tokens = 64, context = 1024 } = setting
-  const { chunk = tokens, options, otherBlocks: _, ...history } = setting
+  const { chunk = tokens, options, otherBlocks: _, states: __, ...history } = setting
   const room = options?.speculative?.room ?? 0
   const limits = limitsOf(setting, room)
   const program = historyProgram({ ...history, context, limits })

@@ -31,6 +31,8 @@ export interface HistoryOptions {
   /** Of each KV group, where there are several; undefined: all positions are seen. */
   windows?: readonly (number | undefined)[]
   sinks?: number
+  /** Behind the other groups, one that keeps a state of each sequence. */
+  hasStates?: boolean
   /** Event-loop turns that a step takes; the cancel word is looked at in each. */
   turns?: number
   /** Milliseconds that a step takes on the program's own clock. */
@@ -58,11 +60,16 @@ export interface HistoryProgram extends Program {
 }
 
 export function historyProgram(options: HistoryOptions): HistoryProgram {
-  const { limits, sinks = 0, turns = 0 } = options
+  const { limits, sinks = 0, turns = 0, hasStates } = options
   const windows = windowsOf(options)
-  const stores = limits.blocks.map((blocks) => ({
+  const stores = limits.blocks.slice(0, windows.length).map((blocks) => ({
     states: new Uint32Array(blocks * BLOCK),
     positions: new Int32Array(blocks * BLOCK).fill(-1),
+  }))
+  // Of each state, and behind how many positions it is.
+  const kept = Array.from({ length: hasStates ? limits.blocks.at(-1)! : 0 }, () => ({
+    state: 0,
+    length: -1,
   }))
   const faults: string[] = []
   const sample = createSampler(VOCABULARY)
@@ -89,13 +96,16 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
       sinks,
       kv: {
         dtype: "f32",
-        groups: windows.map((window, layer) => ({
-          layers: [layer],
-          kvHeads: 1,
-          headDim: { key: 1, value: 1 },
-          ...(window < Number.POSITIVE_INFINITY ? { window } : {}),
-          bytesPerBlock: 64,
-        })),
+        groups: [
+          ...windows.map((window, layer) => ({
+            layers: [layer],
+            kvHeads: 1,
+            headDim: { key: 1, value: 1 },
+            ...(window < Number.POSITIVE_INFINITY ? { window } : {}),
+            bytesPerBlock: 64,
+          })),
+          ...(hasStates ? [stateGroup] : []),
+        ],
       },
       bytes: { weights: 0, perToken: 0, perRow: 0, perThread: 0, fixed: 0 },
       features: [],
@@ -150,9 +160,11 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
     const logits = new Map<number, Float32Array>()
     const wanted = new Set(input.logitRows)
     for (let s = 0; s + 1 < input.starts.length; s++) {
+      let carried = hasStates ? carriedInto(input, s) : undefined
       for (let i = input.starts[s]!; i < input.starts[s + 1]!; i++) {
         const position = input.positions[i]!
-        const state = stateOf(position, input.tokens[i]!, windows, sinks, (seen, group) => {
+        if (carried !== undefined) carried = carriedOn(carried, input.tokens[i]!)
+        const seenState = stateOf(position, input.tokens[i]!, windows, sinks, (seen, group) => {
           const visibleFrom = input.visibleFrom[listOf(input, group, s)]!
           if (seen < visibleFrom && input.hiddenIn) return 0 // a head need not see all that stands before
           if (seen >= sinks && seen < visibleFrom) faults.push(`${seen} has slid away`)
@@ -161,9 +173,11 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
           if (positions[from] !== seen) faults.push(`position ${seen} was read and holds another`)
           return states[from]!
         })
+        const state = carried === undefined ? seenState : mix(seenState, carried)
         write(input, s, position, state)
         if (wanted.has(i)) logits.set(i, logitsOf(state))
       }
+      if (carried !== undefined) leave(input, s, carried)
     }
     const rows = input.logitRows.length
     const out = newStepDone(
@@ -180,6 +194,30 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
       sample.sample(values, row, input.sampling, out)
     }
     return out
+  }
+
+  function listedStates(input: StepInput, s: number): [from: number, to: number] {
+    const list = listOf(input, windows.length, s)
+    const [from, to, ...others] = input.blocks.subarray(
+      input.blockStarts[list],
+      input.blockStarts[list + 1],
+    )
+    if (to === undefined || others.length > 0) throw new Error("a sequence has two states")
+    return [from!, to]
+  }
+
+  function carriedInto(input: StepInput, s: number): number {
+    const [from] = listedStates(input, s)
+    const first = input.positions[input.starts[s]!]!
+    if (first === 0) return 0
+    const { state, length } = kept[from]!
+    if (length !== first) faults.push(`position ${first} goes on from the state behind ${length}`)
+    return state
+  }
+
+  function leave(input: StepInput, s: number, state: number, isSpoilt = false): void {
+    const length = input.positions[input.starts[s + 1]! - 1]! + 1
+    kept[listedStates(input, s)[1]] = { state, length: isSpoilt ? -1 : length }
   }
 
   /** Beside each token goes the row of the one before it. */
@@ -199,6 +237,7 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
       for (let i = input.starts[s]!; i < input.starts[s + 1]!; i++) {
         write(input, s, input.positions[i]!, Math.random() * 2 ** 32, -1)
       }
+      if (hasStates) leave(input, s, 0, true)
     }
     return { kind: "cancelled" }
   }
@@ -230,6 +269,7 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
     if (sequences > limits.sequences) faults.push("too many sequences")
     if (input.logitRows.length > limits.rows) faults.push("too many rows")
     for (const group of stores.keys()) checkReaders(input, group)
+    if (hasStates) checkStates(input)
   }
 
   function checkReaders(input: StepInput, group: number): void {
@@ -248,6 +288,18 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
     }
   }
 
+  function checkStates(input: StepInput): void {
+    const all = Array.from({ length: input.starts.length - 1 }, (_, s) => listedStates(input, s))
+    for (const [s, [, to]] of all.entries()) {
+      const isUsed = all.some(
+        (other, i) =>
+          (i !== s && other[1] === to) ||
+          (other[0] === to && input.positions[input.starts[i]!]! > 0),
+      )
+      if (isUsed) faults.push(`state ${to} is written while others use it`)
+    }
+  }
+
   function blocksOf(input: StepInput, group: number, s: number): Set<number> {
     const list = listOf(input, group, s)
     return new Set(input.blocks.subarray(input.blockStarts[list], input.blockStarts[list + 1]))
@@ -258,7 +310,7 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
 export function expectedReply(
   request: GenerationRequest,
   choice: number,
-  { context = 4096, sinks = 0, ...visible }: Visible & { context?: number } = {},
+  { context = 4096, sinks = 0, hasStates, ...visible }: Visible & { context?: number } = {},
 ): { tokens: number[]; logprobs: number[]; reason: "stop" | "length" } {
   const sample = createSampler(VOCABULARY)
   const windows = windowsOf(visible)
@@ -266,10 +318,14 @@ export function expectedReply(
   const history = [...request.prompt]
   const reply: number[] = []
   const logprobs: number[] = []
+  let carried = 0
   for (;;) {
     while (states.length < history.length) {
       const position = states.length
-      states.push(stateOf(position, history[position]!, windows, sinks, (seen) => states[seen]!))
+      const token = history[position]!
+      const state = stateOf(position, token, windows, sinks, (seen) => states[seen]!)
+      carried = carriedOn(carried, token)
+      states.push(hasStates ? mix(state, carried) : state)
     }
     const out = oneRow()
     const rows = rowOf(request, choice, history.length, reply)
@@ -336,7 +392,17 @@ function stateOf(
   return mix(state, position)
 }
 
-type Visible = Pick<HistoryOptions, "window" | "windows" | "sinks">
+type Visible = Pick<HistoryOptions, "window" | "windows" | "sinks" | "hasStates">
+
+const carriedOn = (state: number, token: number) => mix(mix(state, token), 0x2545f491)
+
+const stateGroup = {
+  layers: [0],
+  kvHeads: 0,
+  headDim: { key: 0, value: 0 },
+  state: 1,
+  bytesPerBlock: 4,
+}
 
 function windowsOf({ window, windows = [window] }: Visible): number[] {
   return windows.map((each) => each ?? Number.POSITIVE_INFINITY)

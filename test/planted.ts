@@ -1467,6 +1467,27 @@ export const planted: readonly PlantedFault[] = [
     fault: "this.#text(b, own)",
     test: "src/compiler/targets/gpu/ir/print.test.ts",
   },
+  {
+    what: "a step goes on from the state that it leaves",
+    file: "src/engine/batch.ts",
+    text: "this.#blocks[count] = from ?? to!",
+    fault: "this.#blocks[count] = to!",
+    test: "src/engine/states.test.ts",
+  },
+  {
+    what: "a state is found under a block that it does not stand behind",
+    file: "src/engine/states.ts",
+    text: "if (held.kept?.at !== at) return",
+    fault: "if (!held.kept) return",
+    test: "src/engine/states.test.ts",
+  },
+  {
+    what: "a prompt that parts from another's beginning leaves no state there",
+    file: "src/engine/memory.ts",
+    text: "if (last !== undefined && branch === computed)",
+    fault: "if (last !== undefined && branch < computed)",
+    test: "src/engine/states.test.ts",
+  },
   // ---- the hub
   {
     what: "the token follows a redirect to another host",

@@ -49,10 +49,10 @@ function change(head: string, fields: object): void {
   writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, "utf8")), ...fields }))
 }
 
-const prepare = (drafting: DraftingOptions, overrides = {}) =>
+const prepare = (drafting: DraftingOptions, overrides = {}, drawing = model) =>
   prepareDrafting({
     ...drafting,
-    model,
+    model: drawing,
     format: "q0bf16",
     device: { name: "cpu", id: 0 },
     target: "reference",
@@ -125,6 +125,13 @@ describe("refused in one sentence with both figures", () => {
     await expect(prepare({ mode: "medusa", models }, { spec_draft_length: 4 })).rejects.toThrow(
       "4 tokens are to be proposed at once and medusa has 3 heads",
     )
+  })
+
+  test("a model with states has none, whatever proposes", async () => {
+    const stateful = await openModel(join(import.meta.dirname, "../../test/golden/models/qwen3-5"))
+    for (const drafting of [{ mode: "lookup" }, { mode: "small_draft", models: tiny }] as const)
+      await expect(prepare(drafting, {}, stateful)).rejects.toThrow(/qwen3-5 remembers a state/)
+    await stateful.close()
   })
 
   test("a length without a mode", async () => {

@@ -85,6 +85,7 @@ export async function prepareDrafting(wish: DraftingWish): Promise<PreparedDraft
   const { mode, models } = wish
   const { spec_draft_length: length = 0 } = wish.overrides
   checkModels(mode, models)
+  if (mode !== "disable") checkStates(wish.model)
   switch (mode) {
     case "disable":
       if (length > 0)
@@ -198,6 +199,7 @@ async function prepareModel(wish: DraftingWish, mode: SpeculativeMode): Promise<
     const { spec_draft_length: length = 0 } = overrides
     checkLength(length, fitting)
     checkSinks(fitting, model)
+    checkStates(fitting)
     const plan = planOf(fitting, programFormat, overrides, traitsOf(device.name))
     const prepared = await prepareProgram(plan, {
       device,
@@ -316,6 +318,15 @@ async function openDraft(path: string, model: Model): Promise<Fitting> {
       hostBytesPerBlock: 0,
       draft: ([program], memory) => createSmallDraft(program, memory),
     }
+  })
+}
+
+/** A draft that is refused would have to be taken back. */
+function checkStates({ name, graph }: Pick<Fitting, "name" | "graph">): void {
+  if (!graph.nodes.some(({ op }) => op === "delta")) return
+  throw problem("option_invalid", {
+    option: "--speculative-mode",
+    problem: `${name} remembers a state, from which no step leads back; drafts are for models that keep keys and values in all layers.`,
   })
 }
 

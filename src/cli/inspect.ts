@@ -95,7 +95,8 @@ function summary(
   costs: readonly (readonly [string, string])[] | undefined,
 ): Part {
   const { shapes } = plan
-  const windows = plan.groups.map(({ window }) => window)
+  const windows = plan.groups.filter(({ state }) => !state).map(({ window }) => window)
+  const stateBytes = kv.groups.reduce((sum, each) => sum + (each.state ? each.bytesPerBlock : 0), 0)
   const facts = {
     folder: model.path,
     architecture: model.architecture,
@@ -107,6 +108,7 @@ function summary(
     windows: windows.map((window) => window ?? null),
     weightBytes: plan.parameters.reduce((sum, each) => sum + parameterBytes(each), 0),
     kvBytesPerToken: positionBytes(kv),
+    ...(stateBytes > 0 ? { stateBytes } : {}),
     steps: plan.steps.length,
     buffers: plan.buffers.length,
   }
@@ -118,6 +120,7 @@ function summary(
     ["window", windows.map((window) => window ?? "none").join(", ") || "none"],
     ["weights", mib(facts.weightBytes)],
     ["KV", `${(facts.kvBytesPerToken / 1024).toFixed(1)} KiB a token`],
+    ...(stateBytes > 0 ? [["state", `${mib(stateBytes)} a sequence`] as const] : []),
     ["steps", `${facts.steps} over ${facts.buffers} buffers`],
     ...madeFrom(making),
     ...(costs ?? []),
@@ -168,7 +171,7 @@ function madeFrom({ weights, libraries }: Making): (readonly [string, string])[]
 }
 
 function positionBytes({ groups }: Manifest["kv"]): number {
-  return groups.reduce((sum, group) => sum + group.bytesPerBlock, 0) / BLOCK
+  return groups.reduce((sum, group) => sum + (group.state ? 0 : group.bytesPerBlock), 0) / BLOCK
 }
 
 function parameterLine(parameter: Parameter): string {

@@ -175,7 +175,8 @@ function startUpTable(summary: Summary): string {
 /** Layers that are kept differently long, where there are such. */
 function perGroup({ groups }: MemoryShares): string {
   if (groups.length < 2) return ""
-  const parts = groups.map(({ layers, window, bytes }) => {
+  const parts = groups.map(({ layers, window, isState, bytes }) => {
+    if (isState) return `states of ${layers} ${layers === 1 ? "layer" : "layers"}: ${mib(bytes)}`
     const seen = window === undefined ? "all tokens" : `${window} tokens`
     return `${layers} ${layers === 1 ? "layer sees" : "layers see"} ${seen}: ${mib(bytes)}`
   })

@@ -4,7 +4,7 @@
 import { type FormatName, groupCodecs } from "../runtime/format.ts"
 import { type KvShape, type Parameter, reachOf } from "../runtime/manifest.ts"
 import type { CodecOf } from "./graph/codecs.ts"
-import { type Attention, type Graph, type Node, readers, type Weight } from "./graph/graph.ts"
+import { type Graph, type Node, readers, stateSize, type Weight } from "./graph/graph.ts"
 import type {
   Buffer,
   BufferId,
@@ -56,6 +56,10 @@ function groupsOf({ nodes, shapes: { context } }: Graph): KvShape[] {
       const { layer, count, heads } = node.convolution
       const headDim = { key: node.columns / heads, value: 0 }
       keep(layer, { kvHeads: heads, headDim, ...(count < context ? { window: count } : {}) })
+    }
+    if (node.op === "delta") {
+      const none = { kvHeads: 0, headDim: { key: 0, value: 0 } }
+      keep(node.delta.layer, { ...none, state: stateSize(node.delta) })
     }
     if (node.op !== "attention" || node.inputs.length === 1) continue
     const { layer, kvHeads, headDim, latent, window = context, bidirectional } = node.attention
@@ -218,7 +222,7 @@ class Lowering {
       case "attention": {
         const [q, k, v] = node.inputs
         const { attention, sinkLogits } = node
-        const place = this.#placeOf(attention)
+        const place = this.#placeOf(attention.layer)
         if (k) emit({ op: "storeKv", key: at(k), value: v && at(v), place }, "tokens")
         const { span } = this.#sums
         emit({
@@ -233,10 +237,19 @@ class Lowering {
         break
       }
       case "convolve": {
-        const place = this.#placeOf(node.convolution)
+        const place = this.#placeOf(node.convolution.layer)
         emit({ op: "storeKv", key: at(node.inputs[0]), value: undefined, place }, "tokens")
         const taps = this.#parameters.id(node.taps)
         emit({ op: "convolve", taps, count: node.convolution.count, place, output: fresh() })
+        break
+      }
+      case "delta": {
+        const [input, decays, shares] = node.inputs.map(at) as [View, View, View]
+        const { delta } = node
+        const decay = this.#parameters.id(node.decay)
+        const bias = this.#parameters.id(node.bias)
+        const place = this.#placeOf(delta.layer, true)
+        emit({ op: "delta", input, decays, shares, decay, bias, delta, place, output: fresh() })
         break
       }
       case "weigh": {
@@ -270,8 +283,11 @@ class Lowering {
     return codes ? { kind: "int8", codes } : floats(this.#at(x))
   }
 
-  #placeOf({ layer }: Pick<Attention, "layer">): Place {
-    const group = this.#groups.findIndex(({ layers }) => layers.includes(layer))
+  /** A layer may keep rows and a state. */
+  #placeOf(layer: number, isState = false): Place {
+    const keeps = ({ layers, state }: KvShape) =>
+      layers.includes(layer) && isState === (state !== undefined)
+    const group = this.#groups.findIndex(keeps)
     return { group, layer: this.#groups[group]!.layers.indexOf(layer) }
   }
 

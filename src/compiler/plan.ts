@@ -16,7 +16,14 @@ import type { KvShape, KvType, Parameter, Shapes } from "../runtime/manifest.ts"
 import type { Rotation } from "../runtime/rotation.ts"
 import type { RowSet } from "../runtime/step-rows.ts"
 import type { Activation, ElementwiseName } from "./graph/elementwise.ts"
-import { type Attention, functionText, type Routing, routingText } from "./graph/graph.ts"
+import {
+  type Attention,
+  type Delta,
+  deltaText,
+  functionText,
+  type Routing,
+  routingText,
+} from "./graph/graph.ts"
 
 export interface Plan {
   architecture: string
@@ -144,6 +151,23 @@ export type StepOp =
    * the order of positions. `taps`: [columns * count], those of a column side by side.
    */
   | { op: "convolve"; taps: ParameterId; count: number; place: Place; output: View }
+  /**
+   * One position of a sequence after the other, over all of the step's tokens, from the state that it goes on from, or from zeros
+   * where its first position is 0, to the one that it leaves: `StepInput.blocks`. As the graph says; every sum from 0, by fused
+   * multiply-adds, in the order of a key's columns. A unit is x times 1 / sqrt((columns * mean of squares + 1e-6) * w), the mean as of
+   * a norm; w is keyDim for queries and 1 for keys.
+   */
+  | {
+      op: "delta"
+      input: View
+      decays: View
+      shares: View
+      decay: ParameterId
+      bias: ParameterId
+      delta: Delta
+      place: Place
+      output: View
+    }
   /** output, a column for each expert = how much it counts: see Routing. */
   | { op: "route"; routing: Routing; input: View; bias: ParameterId | undefined; output: View }
   /** As the graph says. The matrices of an expert lie behind those of the one before it, products are summed in `parts`. */
@@ -320,6 +344,10 @@ function printStep(plan: Plan, step: Step): string {
       return on(
         `${view(step.output)} = convolve ${placeText(step.place)} ${p(step.taps)} count ${step.count}`,
       )
+    case "delta":
+      return on(
+        `${view(step.output)} = delta ${placeText(step.place)} ${view(step.input)} ${deltaText(step.delta)} ${view(step.decays)} ${p(step.decay)} ${p(step.bias)} ${view(step.shares)}`,
+      )
     case "select":
       return on(`${view(step.output)} = select ${view(step.input)} of ${step.from}`)
     case "apply":
@@ -343,7 +371,8 @@ function printStep(plan: Plan, step: Step): string {
   }
 }
 
-function groupText({ layers, kvHeads, headDim: { key, value }, window }: KvShape): string {
+function groupText({ layers, kvHeads, headDim: { key, value }, window, state }: KvShape): string {
+  if (state !== undefined) return `layers ${layers.join(" ")} a state of ${state}`
   return `layers ${layers.join(" ")} kv heads ${kvHeads} x ${key} + ${value} window ${window ?? "none"}`
 }
 

@@ -69,6 +69,7 @@ const undivided = {
   route: "its experts",
   headMatmul: "its latent attention",
   convolve: "its convolutions",
+  delta: "its states",
 } as const
 
 function checkHeads({ steps }: Plan, shards: number): void {

@@ -27,7 +27,7 @@ export interface BatchShape {
    * The program's KV groups: how many positions a token sees, itself included, Infinity being all; and which of a sequence's
    * holdings their blocks are.
    */
-  groups: readonly { window: number; held: number }[]
+  groups: readonly { window: number; held: number; isState?: boolean }[]
   sinks: number
   /** Whether tokens are drawn or drafted. */
   draws: boolean
@@ -100,11 +100,13 @@ export class Batch {
   #listBlocks(parts: readonly Part[]): number {
     let list = 0
     let count = 0
-    for (const { window, held } of this.#shape.groups)
+    for (const { window, held, isState } of this.#shape.groups)
       for (const part of parts) {
         const holding = part.sequence.held[held]!
-        const visibleFrom = firstSeen(part, window, holding)
-        count = this.#addBlocks(holding, part.end, visibleFrom, count)
+        const visibleFrom = isState ? 0 : firstSeen(part, window, holding)
+        count = isState
+          ? this.#addStates(holding, count)
+          : this.#addBlocks(holding, part.end, visibleFrom, count)
         this.#visibleFrom[list++] = visibleFrom
         this.#blockStarts[list] = count
       }
@@ -121,6 +123,14 @@ export class Batch {
       if (at < sinkBlocks || at >= firstSeen) this.#blocks[added++] = blocks[at] ?? spare!
     }
     return added
+  }
+
+  /** At the beginning there is none to go on from. */
+  #addStates({ states: { from, to } }: Holding, count: number): number {
+    this.#blocks = withRoom(this.#blocks, count + 2)
+    this.#blocks[count] = from ?? to!
+    this.#blocks[count + 1] = to!
+    return count + 2
   }
 
   #takeIn(parts: readonly Part[], tokens: number): Float32Array | undefined {

@@ -106,6 +106,7 @@ class Loop implements Engine {
       groups: manifest.kv.groups.map((group, i) => ({
         blocks: limits.blocks[i]!,
         window: reachOf(group),
+        isState: group.state !== undefined,
       })),
       spares: spareBlocks(sequences, room),
       sinks: manifest.sinks,
@@ -132,7 +133,11 @@ class Loop implements Engine {
     )
     const { vocabulary, hidden } = manifest.shapes
     const { sinks } = manifest
-    const groups = manifest.kv.groups.map((group, held) => ({ window: reachOf(group), held }))
+    const groups = manifest.kv.groups.map((group, held) => ({
+      window: reachOf(group),
+      held,
+      isState: group.state !== undefined,
+    }))
     this.#batch = new Batch({ limits, vocabulary, hidden, groups, sinks, draws: true })
     this.#closing.add(program)
     if (speculative) {

@@ -8,6 +8,7 @@ import { type Problem, problem } from "../errors.ts"
 import type { KvType, Manifest } from "../runtime/manifest.ts"
 import { BLOCK, type ProgramLimits, type StepTraits } from "../runtime/program.ts"
 import { HEADROOM } from "./scheduler.ts"
+import { STATES } from "./states.ts"
 
 export type Mode = "local" | "interactive" | "server"
 
@@ -70,7 +71,7 @@ export interface EngineLimits {
 export interface MemoryShares {
   weights: number
   kv: number
-  groups: readonly { layers: number; window: number | undefined; bytes: number }[] // of kv
+  groups: readonly KvShare[] // of kv
   activations: number // a row for each token of a step
   buffers: number // a row for each token that wants logits, and what there is once
   draft: number // all of the program that drafts
@@ -78,6 +79,13 @@ export interface MemoryShares {
   share: number // of what there is
   /** Where the device has memory of its own: the host's part, which no figure above counts. */
   host?: { taken: number; available: number }
+}
+
+export interface KvShare {
+  layers: number
+  window: number | undefined
+  isState?: true
+  bytes: number
 }
 
 export interface Chosen {
@@ -101,6 +109,7 @@ const FORCED = 16 // drafts of tokens that a constraint leaves no choice about h
 const SERVER_SHARE = 0.85 // of the memory: `server` takes what there is and keeps 15 % free
 /** Blocks that a window cuts at either end, and one that is seen by whoever goes on after the last full block. */
 const CUT = 3
+const KEPT_STATES = 8 // of prefixes, or one for each sequence if that is more
 const MEMORY_ALLOWS = "what memory allows"
 
 /** @throws `memory_short`, `option_invalid` */
@@ -179,7 +188,12 @@ function layOut(demand: Demand, context: number, sequences: number, most: number
     requested ??
     chooseTotal(mode, span, sequences, { value: Math.max(least, Math.min(wanted, fits)), why })
   const blocks = blocksOf(total.value) + (slides ? moving : 0)
-  const program = { ...step, blocks: mostOf(demand, step).map((m) => spares + Math.min(m, blocks)) }
+  const program = {
+    ...step,
+    blocks: mostOf(demand, step).map((m, group) =>
+      isState(manifest, group) ? m : spares + Math.min(m, blocks),
+    ),
+  }
   const fit = fits < least ? "not" : fits < enough ? "barely" : "well"
   return { total, slides, drafts, program, fit, why }
 }
@@ -283,11 +297,16 @@ type StepLimits = Omit<ProgramLimits, "blocks">
 function mostOf({ manifest }: Demand, { sequences, tokens }: StepLimits): number[] {
   const { groups } = manifest.kv
   const sinks = blocksOf(manifest.sinks)
-  return groups.map(({ window }, group) => {
+  return groups.map(({ window, state }, group) => {
+    if (state !== undefined) return sequences * STATES + Math.max(sequences, KEPT_STATES)
     if (group === 0 || window === undefined) return Number.POSITIVE_INFINITY
     return sequences * (sinks + blocksOf(window) + CUT + HEADROOM) + blocksOf(tokens)
   })
 }
+
+/** Of states there are as many as sequences need, whatever the number of blocks. */
+const isState = ({ kv }: Pick<Manifest, "kv">, group: number) =>
+  kv.groups[group]!.state !== undefined
 
 /**
  * How many blocks the first KV group may have, and what bounds them: memory, beside all else in it, or what the device can
@@ -307,15 +326,20 @@ function blocksOfMemory(demand: Demand, step: StepLimits, spares: number): numbe
   const { groups } = manifest.kv
   const empty = { ...step, blocks: groups.map(() => 0) }
   const { weights, activations, buffers, draft, available, host } = memoryShares(demand, empty)
-  const most = mostOf(demand, step).map((blocks) => blocks + spares)
+  const most = mostOf(demand, step).map((blocks, group) =>
+    isState(manifest, group) ? blocks : blocks + spares,
+  )
   const bytes = groups.map((group) => group.bytesPerBlock)
   bytes[0]! += bytesPerBlock + (host ? 0 : hostBytesPerBlock)
   const onHost =
     host && hostBytesPerBlock > 0
       ? Math.floor(host.available / hostBytesPerBlock)
       : Number.POSITIVE_INFINITY
-  let left = available - weights - activations - buffers - draft
-  const growing = new Set(groups.keys())
+  const numbers = [...groups.keys()]
+  const states = numbers.filter((group) => isState(manifest, group))
+  const held = sum(states, (group) => most[group]! * bytes[group]!)
+  let left = available - weights - activations - buffers - draft - held
+  const growing = new Set(numbers.filter((group) => !states.includes(group)))
   for (;;) {
     const blocks = Math.floor(left / sum([...growing], (group) => bytes[group]!))
     const full = [...growing].filter((group) => most[group]! < blocks)
@@ -330,9 +354,10 @@ function memoryShares(demand: Demand, program: ProgramLimits): MemoryShares {
   const buffers = bufferBytes({ ...program, tokens: 0 })
   const share = shareOf(demand)
   const onHost = program.blocks[0]! * (drafts?.model?.hostBytesPerBlock ?? 0)
-  const groups = manifest.kv.groups.map(({ layers, window, bytesPerBlock }, group) => ({
+  const groups = manifest.kv.groups.map(({ layers, window, state, bytesPerBlock }, group) => ({
     layers: layers.length,
     window,
+    ...(state === undefined ? {} : { isState: true as const }),
     bytes: program.blocks[group]! * bytesPerBlock,
   }))
   return {

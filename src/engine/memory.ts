@@ -1,7 +1,7 @@
 // What sequences hold: taking blocks, sharing those that somebody has computed, copying a shared one before writing into
 // it, giving up those that slid out of a window. Every KV group has a pool of its own (pool.ts), and a sequence gets only
 // what is free in all of them. The first group looks furthest back: prefixes are found in it, and the others follow as far
-// as they have what is seen after it.
+// as they have what is seen after it. States (states.ts) follow as blocks do.
 
 import { BLOCK } from "../runtime/program.ts"
 import type { Blocks } from "./blocks.ts"
@@ -9,10 +9,11 @@ import { Companions } from "./companions.ts"
 import { Pool, type Prefix } from "./pool.ts"
 import { type Miss, PrefixCache, type Serial, UNKNOWN } from "./prefix-cache.ts"
 import type { Sequence } from "./sequence.ts"
+import { lastBoundary, States } from "./states.ts"
 
 export interface MemoryShape {
   /** Whoever looks furthest back first; windows in positions, a token's own included, Infinity: all. */
-  groups: readonly { blocks: number; window: number }[]
+  groups: readonly { blocks: number; window: number; isState?: boolean }[]
   /** How many blocks of each group are kept for drafts. */
   spares: number
   /** Positions kept at the start whatever the windows. */
@@ -22,7 +23,7 @@ export interface MemoryShape {
 }
 
 interface Follower {
-  pool: Pool
+  pool: Pool | States
   companions: Companions
 }
 
@@ -33,7 +34,10 @@ export class Memory {
   readonly #recycling: number
   readonly #widest: Pool
   readonly #followers: readonly Follower[]
-  readonly #pools: readonly Pool[]
+  readonly #pools: readonly (Pool | States)[]
+  /** Those of blocks, which may be lent. */
+  readonly #lenders: readonly Pool[]
+  readonly #states: readonly States[]
   // Of the remembered sequences, where their number is limited: the blocks of each, and how many list a block.
   readonly #recycled: { block: number; serial: Serial }[][] = []
   readonly #listed = new Map<Serial, number>()
@@ -45,9 +49,14 @@ export class Memory {
     this.#widest = new Pool(widest!, this.cache)
     this.#followers = others.map((shape) => {
       const companions = new Companions(shape.blocks)
-      return { pool: new Pool(shape, companions), companions }
+      const pool = shape.isState
+        ? new States(shape.group, shape.blocks, companions)
+        : new Pool(shape, companions)
+      return { pool, companions }
     })
     this.#pools = [this.#widest, ...this.#followers.map(({ pool }) => pool)]
+    this.#lenders = this.#pools.filter((pool) => pool instanceof Pool)
+    this.#states = this.#pools.filter((pool) => pool instanceof States)
   }
 
   /** Of the group that looks furthest back. */
@@ -85,15 +94,31 @@ export class Memory {
 
   /** How long the sequence could get with the free blocks. */
   reach(sequence: Sequence): number {
-    return Math.min(...this.#pools.map((pool) => pool.reach(sequence, 0)))
+    return Math.min(...this.#pools.map((pool) => pool.reach(sequence)))
   }
 
   /** Whether it can hold all that it must before it can draw, beside what `others` still lack and so many blocks for each. */
   fits(sequence: Sequence, others: readonly Sequence[], headroom: number): boolean {
-    return this.#pools.every((pool) => {
-      const spared = others.reduce((sum, each) => sum + headroom + pool.lacking(each), 0)
-      return pool.reach(sequence, spared) >= pool.goal(sequence)
-    })
+    return this.#pools.every((pool) => pool.fits(sequence, others, headroom))
+  }
+
+  /**
+   * Where a chunk that could go on to `end` has to stop, for what it leaves of a state to be found again: at the last block, and
+   * where blocks end that somebody has of the same beginning.
+   */
+  stop(sequence: Sequence, end: number): number {
+    const { computed, shared, remaining, widest } = sequence
+    if (!this.#hasStates || remaining === 1 || !this.#mayShare(sequence)) return end
+    const known = this.#known(sequence, sequence.length - 1)
+    const branch = (shared + known.length) * BLOCK
+    const last = known.at(-1) ?? widest.blocks[shared - 1]
+    if (last !== undefined && branch === computed)
+      for (const states of this.#states) states.offer(sequence, this.cache.serial(last))
+    return Math.min(end, ...[branch, lastBoundary(sequence)].filter((at) => at > computed))
+  }
+
+  get #hasStates(): boolean {
+    return this.#states.length > 0
   }
 
   /** Takes blocks up to `length` positions; they are there, as `reach` said. */
@@ -108,11 +133,12 @@ export class Memory {
 
   /**
    * Blocks for drafts, if they need some and there are some left. They come from the spare ones, so that a draft takes
-   * nothing from anybody, nor from the prefix cache.
+   * nothing from anybody, nor from the prefix cache. Nothing leads back from a state: where there are such, nothing is lent.
    * @returns how many positions the sequence's blocks hold now
    */
   lend(sequence: Sequence, length: number): number {
-    return Math.min(...this.#pools.map((pool) => pool.lend(sequence, length)))
+    if (this.#hasStates) return sequence.length
+    return Math.min(...this.#lenders.map((pool) => pool.lend(sequence, length)))
   }
 
   /**
@@ -122,9 +148,9 @@ export class Memory {
   settle(sequence: Sequence): void {
     const { blocks, spare } = sequence.widest
     if (spare === undefined || sequence.computed <= blocks.length * BLOCK) {
-      for (const pool of this.#pools) pool.takeBack(sequence)
-    } else if (this.#pools.every((pool) => pool.blocks.free > 0)) {
-      for (const pool of this.#pools) pool.exchange(sequence)
+      for (const pool of this.#lenders) pool.takeBack(sequence)
+    } else if (this.#lenders.every((pool) => pool.blocks.free > 0)) {
+      for (const pool of this.#lenders) pool.exchange(sequence)
     }
   }
 
@@ -148,15 +174,8 @@ export class Memory {
 
   /** Blocks of the first group that hold the sequence's next tokens: as many as every group can go on after. */
   #find(sequence: Sequence, length: number): number[] {
-    const { shared, tokens } = sequence
-    const found: number[] = []
-    let parent = this.#parent(sequence, shared)
-    for (let at = shared; (at + 1) * BLOCK <= length; at++) {
-      const block = this.cache.find(parent, tokens, at * BLOCK)
-      if (block === undefined) break
-      found.push(block)
-      parent = this.cache.serial(block)
-    }
+    const { shared } = sequence
+    const found = this.#known(sequence, length)
     const { blocks } = sequence.widest
     const serialAt = (at: number) =>
       this.cache.serial(at < shared ? blocks[at]! : found[at - shared]!)
@@ -168,6 +187,20 @@ export class Memory {
       found.length = Math.max(0, lacking - shared)
     }
     return found
+  }
+
+  /** Blocks of the first group that hold what comes behind the sequence's shared ones. */
+  #known(sequence: Sequence, length: number): number[] {
+    const { shared, tokens } = sequence
+    const known: number[] = []
+    let parent = this.#parent(sequence, shared)
+    for (let at = shared; (at + 1) * BLOCK <= length; at++) {
+      const block = this.cache.find(parent, tokens, at * BLOCK)
+      if (block === undefined) break
+      known.push(block)
+      parent = this.cache.serial(block)
+    }
+    return known
   }
 
   /** A block that some group would lack for the prefix. */
@@ -197,13 +230,13 @@ export class Memory {
     return this.cache.miss(parent, tokens, shared * BLOCK)
   }
 
-  /** Takes over the prompt that a sibling holds; false when it does not hold all of it. */
+  /** Takes over the prompt that a sibling holds; false when it does not hold all of it, as where its state has moved on. */
   fork(sequence: Sequence, sibling: Sequence): boolean {
     const prompt = sequence.sequenceGroup.promptTokens
     const computed = Math.min(prompt, sequence.length - 1)
-    const isHeld = this.#pools.every((pool) => pool.canFork(sibling, computed))
-    if (sibling.computed < prompt || !isHeld) return false
-    for (const pool of this.#pools) pool.fork(sequence, sibling, prompt)
+    const isHeld = this.#lenders.every((pool) => pool.canFork(sibling, computed))
+    if (sibling.computed < prompt || !isHeld || this.#hasStates) return false
+    for (const pool of this.#lenders) pool.fork(sequence, sibling, prompt)
     sequence.shared = Math.min(sibling.shared, sequence.widest.blocks.length)
     sequence.computed = computed
     sequence.verified = Math.min(sibling.verified, computed)

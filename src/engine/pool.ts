@@ -49,21 +49,27 @@ export class Pool {
   }
 
   /** How long the sequence could get with the free blocks but `spared` of them. */
-  reach(sequence: Sequence, spared: number): number {
+  reach(sequence: Sequence, spared = 0): number {
     const free = Math.max(0, this.blocks.free - spared)
     const copied = this.#mustCopy(sequence) ? 1 : 0
     if (free < copied) return sequence.computed
     return (this.of(sequence).blocks.length + free - copied) * BLOCK
   }
 
+  /** Whether it can hold all that it must before it can draw, beside what `others` still lack and so many blocks for each. */
+  fits(sequence: Sequence, others: readonly Sequence[], headroom: number): boolean {
+    const spared = others.reduce((sum, each) => sum + headroom + this.#lacking(each), 0)
+    return this.reach(sequence, spared) >= this.#goal(sequence)
+  }
+
   /** How many of its positions must be held together before it can draw. */
-  goal({ length, computed }: Sequence): number {
+  #goal({ length, computed }: Sequence): number {
     return Math.min(length, computed + this.#shape.window)
   }
 
   /** How many blocks it still wants for that. */
-  lacking(sequence: Sequence): number {
-    return Math.max(0, Math.ceil(this.goal(sequence) / BLOCK) - this.of(sequence).blocks.length)
+  #lacking(sequence: Sequence): number {
+    return Math.max(0, Math.ceil(this.#goal(sequence) / BLOCK) - this.of(sequence).blocks.length)
   }
 
   /**

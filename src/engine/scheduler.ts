@@ -239,7 +239,8 @@ export class Scheduler {
     if (sequence.remaining > 1) memory.adopt(sequence)
     // The last token's row is drawn from, which takes the mask.
     const ready = sequence.remaining - (sequence.constraint?.pending ? 1 : 0)
-    const end = Math.min(sequence.computed + Math.min(most, ready), this.#scorable(sequence))
+    const last = Math.min(sequence.computed + Math.min(most, ready), this.#scorable(sequence))
+    const end = memory.stop(sequence, last)
     while (memory.reach(sequence) < end) if (!this.#preempt(sequence, () => true)) break
     const chunk = Math.min(end, memory.reach(sequence)) - sequence.computed
     if (chunk <= 0) return 0

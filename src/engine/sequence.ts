@@ -83,7 +83,29 @@ export interface Holding {
   spare: number | undefined
   /** Blocks that slid away before anybody could vouch for them, and to whom they belonged then; by their number. */
   readonly left: Map<number, { block: number; edition: number }>
+  /** Of a group of states, and then the fields above say nothing. */
+  readonly states: StateHolding
 }
+
+/** Of the states of one group (states.ts). */
+export interface StateHolding {
+  /** The state behind the first `at` positions; undefined: there are none. */
+  from: number | undefined
+  at: number
+  /** What the step leaves behind `next` positions. */
+  to: number | undefined
+  next: number
+  /** What was left at the end of block number `at`, until that may be shared. */
+  kept: { state: number; at: number } | undefined
+}
+
+export const noStates = (): StateHolding => ({
+  from: undefined,
+  at: 0,
+  to: undefined,
+  next: 0,
+  kept: undefined,
+})
 
 export class Sequence {
   readonly sequenceGroup: SequenceGroup
@@ -136,6 +158,7 @@ export class Sequence {
       gone: 0,
       spare: undefined,
       left: new Map(),
+      states: noStates(),
     }))
   }
 

@@ -39,6 +39,7 @@ import { nomicBertNaming, readNomicBert } from "./architectures/nomic-bert.ts"
 import { normsBehind, readOlmo2, readOlmo3 } from "./architectures/olmo.ts"
 import { phi3Naming, phiNaming, readPhi, readPhi3 } from "./architectures/phi.ts"
 import { readQwen2, readQwen2Moe, readQwen3, readQwen3Moe } from "./architectures/qwen.ts"
+import { qwen35Naming, readQwen35 } from "./architectures/qwen3-5.ts"
 import { readSmollm3 } from "./architectures/smollm3.ts"
 import { readStablelm, stablelmNaming } from "./architectures/stablelm.ts"
 import { readStarcoder2, starcoder2Naming } from "./architectures/starcoder2.ts"
@@ -110,6 +111,11 @@ export const architectures = {
   stablelm: row("StableLM 2", readStablelm, stablelmNaming),
   gpt_neox: row("GPT-NeoX, Pythia", readGptNeox, gptNeoxNaming),
   lfm2: row("LFM2 350M to 2.6B", readLfm2, lfm2Naming),
+  qwen3_5_text: row(
+    "Qwen 3.5 and 3.6, dense, the text model of those that see (`qwen3_5`), too",
+    readQwen35,
+    qwen35Naming,
+  ),
   gpt_oss: row("gpt-oss 20B and 120B", readGptOss, gptOssNaming),
   gpt2: row("GPT-2", readGpt2, gpt2Naming),
   falcon: row("Falcon 7B, 11B and 40B", readFalcon, falconNaming),
@@ -138,6 +144,7 @@ export type ArchitectureName = keyof typeof architectures
 const seeing: Readonly<Record<string, ArchitectureName>> = {
   gemma3: "gemma3_text",
   gemma4: "gemma4_text",
+  qwen3_5: "qwen3_5_text",
 }
 
 export function architectureOf(fields: Fields): ArchitectureName {

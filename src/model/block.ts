@@ -16,6 +16,8 @@ export interface Block {
   attention: SelfAttention
   /** It stands in the place of attention, with so many taps. */
   convolution?: { taps: number }
+  /** It stands in the place of attention. */
+  delta?: Delta
   /** Where there are experts, one of them. */
   mlp: Mlp
   experts?: Experts
@@ -67,6 +69,8 @@ export interface SelfAttention {
   normsValues?: true
   /** The layer whose keys and values are read: it has none itself. */
   reads?: number | undefined
+  /** What heads give is multiplied with the sigmoid of what is projected beside the queries. */
+  gated?: true
   /** Keys and values of all heads are made of one row, which is what is remembered. */
   latent?: Latent
 }
@@ -84,6 +88,18 @@ export interface Latent {
   value: number
   /** Of the norms over rank and queryRank columns. */
   epsilon: number
+}
+
+/**
+ * The gated delta rule: queries, keys and values of heads, each column convolved with so many taps, change a state and read it; what
+ * they read is normed head by head and gated.
+ */
+export interface Delta {
+  keyHeads: number
+  valueHeads: number
+  keyDim: number
+  valueDim: number
+  taps: number
 }
 
 export interface HeadNorms extends NormKind {

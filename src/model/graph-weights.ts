@@ -13,6 +13,8 @@ export function weightsOf({ nodes }: Graph): Weight[] {
     if (node.op === "attention" && node.sinkLogits)
       weights.set(node.sinkLogits.name, node.sinkLogits)
     if (node.op === "convolve") weights.set(node.taps.name, node.taps)
+    if (node.op === "delta")
+      for (const weight of [node.decay, node.bias]) weights.set(weight.name, weight)
     if (node.op === "experts")
       for (const weight of [node.gateUp, node.down, ...Object.values(node.biases ?? {})])
         weights.set(weight.name, weight)

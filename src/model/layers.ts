@@ -8,6 +8,7 @@ import {
   attention,
   concat,
   convolve,
+  deltaRule,
   embed,
   experts,
   finish,
@@ -24,7 +25,7 @@ import {
 } from "../compiler/graph/builder.ts"
 import type { Graph, Node, Weight } from "../compiler/graph/graph.ts"
 import type { Rotation } from "../runtime/rotation.ts"
-import type { Block, Experts, HeadNorms, Latent, Mlp, NormKind } from "./block.ts"
+import type { Block, Delta, Experts, HeadNorms, Latent, Mlp, NormKind } from "./block.ts"
 import { type ModelConfig, widestWindow } from "./config.ts"
 
 /** Embedding, one block after the other, a last norm, the head. */
@@ -99,11 +100,13 @@ export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
     wanted ? normed(value, block.norm, layer, name, tensor) : value
   const read = normIf(norms.beforeAttention, x, "attention_norm", "input_layernorm")
   const { latent } = block.attention
-  const attended = block.convolution
-    ? convolution(block.convolution, layer, read, place)
-    : latent
-      ? latentAttention(block, latent, layer, read, place)
-      : selfAttention(block, layer, read, place)
+  const attended = block.delta
+    ? gatedDelta(block, block.delta, layer, read, place)
+    : block.convolution
+      ? convolution(block.convolution, layer, read, place)
+      : latent
+        ? latentAttention(block, latent, layer, read, place)
+        : selfAttention(block, layer, read, place)
   const mixed = normIf(
     norms.afterAttention,
     attended,
@@ -161,7 +164,7 @@ function selfAttention(
   { index, hidden, sinks }: LayerPlace,
 ): Node {
   const { heads, kvHeads, headDim, scale, cap, window, bidirectional, rotation } = shape
-  const { norms, bias, sinkLogits, valuesAreKeys, normsValues, reads } = shape
+  const { norms, bias, gated, sinkLogits, valuesAreKeys, normsValues, reads } = shape
   const project = (name: string, input: Node, rows: number, biased: boolean) =>
     linear(
       input,
@@ -189,7 +192,41 @@ function selfAttention(
   const seen = bidirectional ? { ...memory, bidirectional } : memory
   const queries = prepared("q", q, rotation?.query)
   const [keys, values] = reads === undefined ? remembered() : []
-  return project("o", attention(queries, keys, values, seen, sunk), hidden, bias.o)
+  const mixed = attention(queries, keys, values, seen, sunk)
+  if (!gated) return project("o", mixed, hidden, bias.o)
+  const gate = apply("sigmoid", project("gate", x, mixed.columns, bias.qkv))
+  return project("o", multiply(mixed, gate), hidden, bias.o)
+}
+
+function gatedDelta(
+  { norm: { epsilon } }: Block,
+  { keyHeads, valueHeads, keyDim, valueDim, taps: count }: Delta,
+  layer: Named,
+  x: Node,
+  { index, hidden }: LayerPlace,
+): Node {
+  const columns = valueHeads * valueDim
+  const project = (name: string, rows: number) =>
+    linear(x, layer(`delta_${name}`, `linear_attn.${name}_proj.weight`, rows, hidden))
+  // Never packed: how long a state lasts hangs on them, and they are small.
+  const remembering = (name: string) => {
+    const weight = layer(`delta_${name}`, `linear_attn.${name}_proj.weight`, valueHeads, hidden)
+    return linear(x, { ...weight, exact: true })
+  }
+  const all = project("qkv", 2 * keyHeads * keyDim + columns)
+  const taps = layer("conv_taps", "linear_attn.conv.weight", count * all.columns)
+  const place = { layer: index, count, heads: headsFor(all.columns) }
+  const given = apply("silu", convolve(all, taps, place))
+  const ofHeads = (name: string) => layer(name, `linear_attn.${name}.weight`, valueHeads)
+  const read = deltaRule(
+    given,
+    { decays: remembering("a"), shares: apply("sigmoid", remembering("b")) },
+    { decay: ofHeads("decay"), bias: ofHeads("decay_bias") },
+    { layer: index, keyHeads, valueHeads, keyDim, valueDim },
+  )
+  const even = norm(read, layer("delta_norm", "linear_attn.norm.weight", valueDim), epsilon)
+  const gated = multiply(even, apply("silu", project("z", columns)))
+  return linear(gated, layer("delta_out", "linear_attn.out_proj.weight", hidden, columns))
 }
 
 /** Of a row, one third times another is convolved, and that times the one between is projected. */

@@ -2,7 +2,7 @@
 // a native target, and silently compute nonsense in this one. Every step pays for it, so a sentence is put together only where
 // something is wrong.
 
-import type { Manifest } from "./manifest.ts"
+import type { KvShape, Manifest } from "./manifest.ts"
 import {
   BLOCK,
   blockIndex,
@@ -18,6 +18,7 @@ import {
 export function checkStep(
   input: StepInput,
   { shapes, sinks }: Pick<Manifest, "shapes" | "sinks">,
+  groups: readonly Pick<KvShape, "state">[],
   limits: ProgramLimits,
   takesHidden: boolean,
 ): void {
@@ -29,9 +30,8 @@ export function checkStep(
   if (rows > limits.rows) refuse(`${rows} logits rows of at most ${limits.rows}`)
   if (input.hiddenRows.length > limits.tokens) refuse("more hidden rows than tokens")
   requireLength("positions", input.positions, total)
-  const groups = limits.blocks.length
-  requireLength("blockStarts", input.blockStarts, groups * sequences + 1)
-  requireLength("visibleFrom", input.visibleFrom, groups * sequences)
+  requireLength("blockStarts", input.blockStarts, groups.length * sequences + 1)
+  requireLength("visibleFrom", input.visibleFrom, groups.length * sequences)
   requireStarts("starts", input.starts, total)
   requireStarts("blockStarts", input.blockStarts, input.blocks.length)
   requireBelow("tokens", input.tokens, shapes.vocabulary)
@@ -41,7 +41,9 @@ export function checkStep(
     refuse(`hiddenIn is ${takesHidden ? "missing" : "not taken"}`)
   if (input.hiddenIn) requireLength("hiddenIn", input.hiddenIn, total * shapes.hidden)
   for (let s = 0; s < sequences; s++) checkSequence(input, s, shapes.context)
-  for (const [group, blocks] of limits.blocks.entries()) checkBlocks(input, group, blocks, sinks)
+  for (const [group, blocks] of limits.blocks.entries())
+    if (groups[group]!.state === undefined) checkBlocks(input, group, blocks, sinks)
+    else checkStates(input, group, blocks)
   checkSampling(input.sampling, rows, shapes.vocabulary)
 }
 
@@ -75,6 +77,28 @@ function checkBlocks(input: StepInput, group: number, blocks: number, sinks: num
     if (has < needed) refuse(`sequence ${s} has ${has} blocks and needs ${needed}`)
     requireBelow("blocks", input.blocks.subarray(blockStarts[list], blockStarts[list + 1]), blocks)
   }
+}
+
+/** Nobody's state is written by two, or while another reads it. */
+function checkStates(
+  { starts, positions, blocks, blockStarts }: StepInput,
+  group: number,
+  count: number,
+) {
+  const sequences = starts.length - 1
+  const read = new Set<number>()
+  const written = new Set<number>()
+  for (let s = 0; s < sequences; s++) {
+    const list = group * sequences + s
+    const states = blocks.subarray(blockStarts[list], blockStarts[list + 1])
+    requireLength("states", states, 2)
+    requireBelow("states", states, count)
+    const [from, to] = states
+    if (positions[starts[s]!]! > 0) read.add(from!)
+    if (written.has(to!)) refuse(`two sequences leave state ${to}`)
+    written.add(to!)
+  }
+  for (const state of read) if (written.has(state)) refuse(`state ${state} is read and written`)
 }
 
 const perRow = [

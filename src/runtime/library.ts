@@ -215,7 +215,7 @@ function program(
     packed: packedWeights(native, model),
     async step(input, cancel) {
       // Whether hidden rows are taken in is known to the library, which checks that, and all indices once more.
-      checkStep(input, manifest, limits, input.hiddenIn !== undefined)
+      checkStep(input, manifest, manifest.kv.groups, limits, input.hiddenIn !== undefined)
       const out = newStepDone(input, manifest.shapes)
       writeStepWords(words, { input, cancel, out, vocabulary: manifest.shapes.vocabulary })
       used.add(input).add(cancel).add(out)

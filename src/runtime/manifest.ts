@@ -64,14 +64,26 @@ export interface KvShape {
   headDim: { key: number; value: number }
   /** Positions that its layers look back, a token's own included, fewer than the context has; absent: all. */
   window?: number
+  /**
+   * Numbers that each layer keeps of a sequence in the place of keys and values, floats in any cache: a block is the state of one
+   * sequence behind one of its positions (`StepInput.blocks`), and the fields above say nothing.
+   */
+  state?: number
 }
 
 export interface KvGroup extends KvShape {
   bytesPerBlock: number
 }
 
-/** How far back a group looks. */
-export const reachOf = ({ window = Number.POSITIVE_INFINITY }: Pick<KvShape, "window">) => window
+/** How far back a group looks; at a state, which is behind the position before, least of all. */
+export const reachOf = ({
+  window = Number.POSITIVE_INFINITY,
+  state,
+}: Pick<KvShape, "window" | "state">) => (state === undefined ? window : 0)
+
+/** Of a block that is a state: floats, on every target. */
+export const stateBytes = ({ layers, state }: Pick<KvShape, "layers" | "state">) =>
+  layers.length * (state ?? 0) * 4
 
 /** Whoever opens a program says how many blocks each of its groups gets. */
 export function checkGroups(
@@ -154,6 +166,7 @@ export const manifestShape = record<Manifest>({
         kvHeads: count,
         headDim: record<KvGroup["headDim"]>({ key: count, value: count }),
         window: absentOr(positive),
+        state: absentOr(positive),
         bytesPerBlock: count,
       }),
     ),

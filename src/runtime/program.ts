@@ -91,6 +91,7 @@ export interface StepInput {
   starts: Int32Array // [sequences + 1]       where each sequence's tokens begin
   positions: Int32Array // [total]            position of each token in its sequence
   // Of each KV group a list for each sequence, group after group: that of group g and sequence s is number g * sequences + s.
+  // Of a group of states it is two: the one that the sequence goes on from, which is left as it is, and the one that it leaves.
   blocks: Int32Array // [blockStarts.at(-1)]  KV block ids, list after list, in position order: see `blockIndex`
   blockStarts: Int32Array // [groups * sequences + 1]
   visibleFrom: Int32Array // [groups * sequences] no earlier position is read, but the manifest's `sinks` first ones

@@ -14,10 +14,10 @@ export const compiledModels = [
   "gemma4-experts",
   "gpt-oss",
   "gpt2",
-  "lfm2",
   "llama-odd",
   "nemotron",
   "phi",
+  "qwen3-5",
 ] as const
 
 export const goldenFolder = (kind: Kind, name: string) => join(root, kind, name)

@@ -36,6 +36,7 @@ describe.each([
         open: async (plan, limits) => (await targets[target].prepare(plan)).open(limits),
         traits: { sums: sums! },
         isExact: true,
+        lacksStates: true,
         golden,
         breadth,
         milliseconds: MILLISECONDS,

@@ -35,6 +35,8 @@ export interface Judged {
   arithmetic?: Arithmetic
   /** It rounds as the reference does, so that bits are equal. */
   isExact: boolean
+  /** It has no states. */
+  lacksStates?: true
   /** Golden models, each behind its kind. */
   golden: readonly `${"models" | "mlc"}/${string}`[]
   /** Cases of each kind, some of them, or one format alone, for a driver that compiles for longer than it computes. */
@@ -60,6 +62,7 @@ export function judge({
   traits = {},
   arithmetic = "vectors",
   isExact,
+  lacksStates,
   golden,
   breadth = "all",
   milliseconds,
@@ -93,7 +96,10 @@ export function judge({
   test.each(few(formatCases, 3))(
     "%s with activations in %s, keys and values in %s, computes what the reference computes, the same in any company",
     async (format, activations, kv, latent) => {
-      const shape = { hidden: 72, intermediate: 100, ...(latent ? { latent } : {}) }
+      const shape = {
+        ...{ hidden: 72, intermediate: 100 },
+        ...(latent ? { latent, hasStates: !lacksStates } : {}),
+      }
       const { program, reference } = await both(shape, { format, activations, kv })
       for (const salt of [1, 2, 3]) {
         const tokens = prompt(100, salt)

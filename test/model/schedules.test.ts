@@ -17,11 +17,11 @@ const llama: Row = ["llama-odd", 320]
 const windows: Row = ["mistral-swa", 120] // its sequences hold a window each and never grow into each other
 const mixed: Row = ["gemma3", 320] // three layers of four hold a window each, one holds everything
 const latent: Row = ["deepseek-v2-dense", 320]
-const convolved: Row = ["lfm2", 320]
+const states: Row = ["qwen3-5", 320] // and convolutions
 
 describe.each([
   { target: "reference", kv_dtype: "f32", models: [mixed] },
-  { target: "cpu", kv_dtype: "f32", models: [llama, windows, latent, convolved] },
+  { target: "cpu", kv_dtype: "f32", models: [llama, windows, latent, states] },
   { target: "cpu", kv_dtype: "q8", models: [llama, mixed] },
   { target: "vulkan", kv_dtype: "q8", models: [llama] },
 ] as const)("on $target, keys and values in $kv_dtype", ({ target, kv_dtype, models }) => {

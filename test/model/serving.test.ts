@@ -18,7 +18,14 @@ import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
 import { compiledModels, type GoldenPrompt, goldenFolder, readGolden } from "./golden.ts"
 
 /** What differs in blocks, groups and rows remembered; all models are judged by their logits (reference.test.ts). */
-const remembering = ["deepseek-v2-dense", "gemma3", "gpt-oss", "lfm2", "llama-wide", "mistral-swa"]
+const remembering = [
+  "deepseek-v2-dense",
+  "gemma3",
+  "gpt-oss",
+  "llama-wide",
+  "mistral-swa",
+  "qwen3-5",
+]
 
 describe.each([
   { target: "reference", models: remembering },

@@ -6,6 +6,7 @@ import {
   attention,
   concat,
   convolve,
+  deltaRule,
   embed,
   experts,
   finish,
@@ -47,6 +48,8 @@ export interface SmallShape {
    * limit, behind attention that has sinks; what these count, and what the layer leaves, is weighed.
    */
   hasExperts?: boolean
+  /** And behind those of a `latent` one with a state, whose values are cut into vectors in every way. */
+  hasStates?: boolean
 }
 
 const EXPERTS = 12
@@ -92,6 +95,7 @@ export function smallGraph(shape: SmallShape = {}): Graph {
     hidden = 20,
     intermediate = 44,
     hasExperts,
+    hasStates,
     latent,
   } = shape
   const rotation = { frequencies: [1, 0.1, 0.01], factor: 1 }
@@ -129,6 +133,7 @@ export function smallGraph(shape: SmallShape = {}): Graph {
     if (latent) {
       const place = { layer: layers + layer, count: 3, heads: 2 }
       x = add(x, convolve(linear(x, w("conv", hidden, hidden)), w("taps", 3 * hidden), place))
+      if (hasStates) x = add(x, withState(x, layer, w))
     }
     const m = norm(x, w("mlp_norm", hidden), 1e-5)
     if (hasExperts) {
@@ -156,6 +161,27 @@ export function smallGraph(shape: SmallShape = {}): Graph {
     last,
     weight("head", "head", VOCABULARY, hidden),
   )
+}
+
+/** Two heads of 84 columns, under one key. */
+function withState(
+  x: Node,
+  layer: number,
+  w: (name: string, rows: number, columns?: number) => Weight,
+): Node {
+  const { columns: hidden } = x
+  const [keyHeads, valueHeads, keyDim, valueDim] = [1, 2, 6, 84]
+  const given = linear(x, w("given", 2 * keyDim + valueHeads * valueDim, hidden))
+  const read = deltaRule(
+    given,
+    {
+      decays: linear(x, w("decays", valueHeads, hidden)),
+      shares: apply("sigmoid", linear(x, w("shares", valueHeads, hidden))),
+    },
+    { decay: w("decay", valueHeads), bias: w("decay_bias", valueHeads) },
+    { layer, keyHeads, valueHeads, keyDim, valueDim },
+  )
+  return linear(read, w("read", hidden, valueHeads * valueDim))
 }
 
 /** Beside the experts their sum's gate, one column that is multiplied with all. */

@@ -3,6 +3,7 @@
 import { usableLevels } from "../../src/compiler/targets/cpu/levels.ts"
 import type { Arithmetic } from "../../src/compiler/targets/reference/machine.ts"
 import { processorFeatures } from "../../src/runtime/features.ts"
+import type { KvShape } from "../../src/runtime/manifest.ts"
 import {
   BLOCK,
   type Program,
@@ -76,32 +77,39 @@ export function batch(parts: readonly Part[]): StepInput {
 
 export const notCancelled = () => new Int32Array(new SharedArrayBuffer(4))
 
-/** `blocks` for each KV group of what is opened. */
+type Groups = readonly Pick<KvShape, "state">[]
+
+/** `blocks` for each KV group of what is opened, and a state for each of their positions. */
 export function limitsFor(
-  { groups }: { groups: readonly unknown[] },
+  { groups }: { groups: Groups },
   { blocks, ...limits }: Omit<ProgramLimits, "blocks"> & { blocks: number },
 ): ProgramLimits {
-  return { ...limits, blocks: groups.map(() => blocks) }
+  return { ...limits, blocks: groups.map(({ state }) => (state ? blocks * BLOCK : blocks)) }
 }
 
-/** The step with the same blocks in each KV group. */
-function inGroups(input: StepInput, groups: number): StepInput {
-  const { blocks, blockStarts, visibleFrom } = input
-  const each = <T>(one: (group: number) => T[]) =>
-    Array.from({ length: groups }, (_, group) => one(group)).flat()
+/** The step with the same blocks in each KV group; the state behind a position has the number of the position's place. */
+function inGroups(input: StepInput, groups: Groups): StepInput {
+  const { blocks, blockStarts, visibleFrom, starts, positions } = input
+  const sequences = [...visibleFrom.keys()]
+  const place = (s: number, position: number) =>
+    blocks[blockStarts[s]! + Math.floor(position / BLOCK)]! * BLOCK + (position % BLOCK)
+  const lists = groups.flatMap(({ state }) =>
+    sequences.map((s) => {
+      if (!state) return blocks.subarray(blockStarts[s], blockStarts[s + 1])
+      const [first, last] = [positions[starts[s]!]!, positions[starts[s + 1]! - 1]!]
+      return Int32Array.of(place(s, Math.max(0, first - 1)), place(s, last))
+    }),
+  )
   return {
     ...input,
-    blocks: Int32Array.from(each(() => [...blocks])),
-    blockStarts: Int32Array.from([
-      0,
-      ...each((group) => Array.from(blockStarts.subarray(1), (at) => group * blocks.length + at)),
-    ]),
-    visibleFrom: Int32Array.from(each(() => [...visibleFrom])),
+    blocks: Int32Array.from(lists.flatMap((list) => [...list])),
+    blockStarts: Int32Array.from(sums(lists.map(({ length }) => length))),
+    visibleFrom: Int32Array.from(groups.flatMap(() => [...visibleFrom])),
   }
 }
 
 export async function take(program: Program, input: StepInput): Promise<StepDone> {
-  const output = await program.step(inGroups(input, program.limits.blocks.length), notCancelled())
+  const output = await program.step(inGroups(input, program.manifest.kv.groups), notCancelled())
   if (output.kind !== "done") throw new Error("the step was cancelled")
   return output
 }

@@ -5,7 +5,7 @@
 import type { Rotation } from "../../runtime/rotation.ts"
 import type { RowSet } from "../../runtime/step-rows.ts"
 import type { Activation, ElementwiseName } from "./elementwise.ts"
-import type { Attention, Convolution, Graph, Node, Routing, Weight } from "./graph.ts"
+import type { Attention, Convolution, Delta, Graph, Node, Routing, Weight } from "./graph.ts"
 import { inOrder, valueDim } from "./graph.ts"
 
 /** A matrix `[rows, columns]`, or with no columns given a vector. */
@@ -97,6 +97,26 @@ export function convolve(x: Node, taps: Weight, convolution: Convolution): Node 
   check(taps.rows === count * x.columns && taps.columns === 1, `${taps.name} does not fit`)
   check(x.columns % heads === 0, "convolve: heads do not fit")
   return { op: "convolve", rows: x.rows, columns: x.columns, inputs: [x], convolution, taps }
+}
+
+/** @param shares how much of each value head's correction is put into its state */
+export function deltaRule(
+  x: Node,
+  { decays, shares }: Record<"decays" | "shares", Node>,
+  { decay, bias }: Record<"decay" | "bias", Weight>,
+  delta: Delta,
+): Node {
+  const { keyHeads, valueHeads, keyDim, valueDim } = delta
+  const columns = valueHeads * valueDim
+  check(x.columns === 2 * keyHeads * keyDim + columns, "delta: columns do not fit")
+  check(valueHeads % keyHeads === 0, "delta: heads do not fit")
+  for (const { columns } of [decays, shares])
+    check(columns === valueHeads, `delta: ${columns} columns for ${valueHeads} heads`)
+  for (const { name, rows } of [decay, bias])
+    check(rows === valueHeads, `${name} does not fit ${valueHeads} heads`)
+  sameRows(decays, shares)
+  const rows = sameRows(x, decays)
+  return { op: "delta", rows, columns, inputs: [x, decays, shares], delta, decay, bias }
 }
 
 /**

@@ -88,6 +88,19 @@ export type Op =
    * its tap, from the first on; before the first token there are none.
    */
   | { op: "convolve"; inputs: readonly [Node]; convolution: Convolution; taps: Weight }
+  /**
+   * x: queries, keys and values of heads; decays and shares: a column for each value head → what each of them reads of its
+   * state. A state is a matrix [keyDim, valueDim] of a sequence, which every position changes, one after the other, from zeros on:
+   * all of it is multiplied with its decay, e^(-e^decay * ln(1 + e^(a + bias))); the value less what the key reads is put under
+   * the key, times the share; then the query reads. Queries and keys are brought to unit length.
+   */
+  | {
+      op: "delta"
+      inputs: readonly [Node, Node, Node]
+      delta: Delta
+      decay: Weight
+      bias: Weight
+    }
   /** x, a column for each expert → how much each of them counts, 0 of those that the row does not go to. */
   | { op: "route"; inputs: readonly [Node]; routing: Routing; bias: Weight | undefined }
   /**
@@ -148,6 +161,18 @@ export interface Convolution {
   /** As what a row is kept: so many heads, as wide as each other. */
   heads: number
 }
+
+/** A layer that remembers a state of each sequence. Its columns are all queries, then all keys, then all values. */
+export interface Delta {
+  layer: number
+  keyHeads: number // key head j and its query serve value heads j * (valueHeads / keyHeads) and those behind it
+  valueHeads: number
+  keyDim: number
+  valueDim: number
+}
+
+/** Numbers in the state of a layer. */
+export const stateSize = ({ valueHeads, keyDim, valueDim }: Delta) => valueHeads * keyDim * valueDim
 
 /** Numbers in a head's value. */
 export const valueDim = ({ headDim, latent }: Pick<Attention, "headDim" | "latent">) =>
@@ -285,6 +310,13 @@ function details(node: Node): string[] {
       const { layer, count } = node.convolution
       return [`layer ${layer}`, `taps ${count} ${shown(node.taps)}`]
     }
+    case "delta":
+      return [
+        `layer ${node.delta.layer}`,
+        deltaText(node.delta),
+        shown(node.decay),
+        shown(node.bias),
+      ]
     case "route":
       return [routingText(node.routing), ...(node.bias ? [`bias ${shown(node.bias)}`] : [])]
     case "experts":
@@ -318,6 +350,10 @@ export function functionText(applied: {
 }): string {
   return applied.by === undefined ? applied.function : `${applied.function}(${applied.by})`
 }
+
+/** "heads 4/2 x 8 + 6" */
+export const deltaText = ({ keyHeads, valueHeads, keyDim, valueDim }: Delta) =>
+  `heads ${valueHeads}/${keyHeads} x ${keyDim} + ${valueDim}`
 
 /** "2 of the highest softmax, normalized" */
 export function routingText({ active, score, normalized, factor, groups }: Routing): string {

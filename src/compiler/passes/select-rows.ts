@@ -21,10 +21,11 @@ export function selectRows(graph: Graph): Graph {
   })
 }
 
-/** Keys, values, what is convolved, and what they are computed from. */
+/** Keys, values, what is convolved, what changes a state, and what they are computed from. */
 function neededOfAllTokens(graph: Graph): Set<Node> {
   const needed = new Set<Node>()
   for (const node of graph.nodes.toReversed()) {
+    if (node.op === "delta") needed.add(node)
     if (needed.has(node)) for (const input of node.inputs) needed.add(input)
     for (const input of remembered(node)) needed.add(input)
   }

@@ -214,7 +214,7 @@ class GpuProgram implements Shard {
   }
 
   async begin(input: StepInput): Promise<void> {
-    checkStep(input, this.manifest, this.limits, this.#takesHidden)
+    checkStep(input, this.manifest, this.manifest.kv.groups, this.limits, this.#takesHidden)
     if (this.#block.fill(input)) await this.#placeStep()
     const bytes = this.#block.bytes
     for (const { from, to } of this.#block.written())

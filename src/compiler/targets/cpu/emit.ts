@@ -239,6 +239,7 @@ function placeTables(plan: Plan, layout: Layout): string[] {
     "static const size_t kv_block_bytes[KV_STORAGES + 1] = {",
     ...layout.kv.map(({ name, blockBytes }) => `  ${blockBytes},  // ${name}`),
     "  0};",
+    `static const char kv_is_state[KV_STORAGES + 1] = {${[...layout.kv.map(({ isState }) => Number(isState)), 0].join(", ")}};`,
     "static const struct extent buffer_at[BUFFERS] = {",
     ...buffers,
     "};",

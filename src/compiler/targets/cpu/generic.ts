@@ -125,6 +125,7 @@ function driver(wanted: ReadonlySet<number>): string {
     `#define row_sets_at ((const struct row_set_places *)(m->plan.extents + ${fixedExtents.findIndex((name) => name.includes("."))}))`,
     "#define buffer_at (m->plan.extents + NAMED_EXTENTS)",
     "#define kv_block_bytes (m->plan.kv_block_bytes)",
+    "#define kv_is_state (m->plan.kv_is_state)",
     "#define parameters (m->plan.parameters)",
     "#define plan_steps (m->plan.steps)",
     "",

@@ -346,6 +346,28 @@ export const attentionStep = struct("attention_step", {
   attention: onTape(attention),
 })
 
+export const deltaStep = struct("delta_step", {
+  input: int,
+  from: int,
+  in_stride: int,
+  decays: int,
+  decays_from: int,
+  decays_stride: int,
+  shares: int,
+  shares_from: int,
+  shares_stride: int,
+  decay: int,
+  bias: int,
+  key_heads: int,
+  value_heads: int,
+  key_dim: int,
+  value_dim: int,
+  group: int,
+  layer: int,
+  output: int,
+  out_stride: int,
+})
+
 /** All of which a tape is made, each behind those that it is made of. */
 export const structs = [
   extent,
@@ -357,4 +379,5 @@ export const structs = [
   headKind,
   headStep,
   attentionStep,
+  deltaStep,
 ] as const satisfies readonly Named<never>[]

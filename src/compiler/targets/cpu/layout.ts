@@ -7,7 +7,13 @@
 // for it here is tested: test/device/layout.test.ts asks the kernels.
 
 import { type GroupCodecName, groupCodecs } from "../../../runtime/format.ts"
-import type { KvShape, KvType, Manifest, ProgramBytes } from "../../../runtime/manifest.ts"
+import {
+  type KvShape,
+  type KvType,
+  type Manifest,
+  type ProgramBytes,
+  stateBytes,
+} from "../../../runtime/manifest.ts"
 import { BLOCK } from "../../../runtime/program.ts"
 import type { RowSet } from "../../../runtime/step-rows.ts"
 import { type Attention, valueDim } from "../../graph/graph.ts"
@@ -47,6 +53,7 @@ export interface KvStorage {
   name: string
   /** From one block to the next. */
   blockBytes: number
+  isState: boolean
 }
 
 export const SCRATCH = "scratch" // [threads] of attention
@@ -92,6 +99,7 @@ function keysAndValues({ groups, kv }: Plan): KvStorage[] {
   return groups.map((group) => ({
     name: `layers ${group.layers.join(" ")}`,
     blockBytes: blockBytes(group, kv),
+    isState: group.state !== undefined,
   }))
 }
 
@@ -279,7 +287,10 @@ export const attentions = ({ steps }: Pick<Plan, "steps">): Attention[] =>
   steps.flatMap((step) => (step.op === "attend" ? [step.attention] : []))
 
 /** block_bytes of attention.h. */
-function blockBytes({ layers, kvHeads, headDim: { key, value } }: KvShape, kv: KvType): number {
+function blockBytes(group: KvShape, kv: KvType): number {
+  if (group.state !== undefined) return stateBytes(group)
+  const { layers, kvHeads, headDim } = group
+  const { key, value } = headDim
   const numbers = BLOCK * (key + upTo(value, 16))
   const scales = BLOCK * (value === 0 ? 1 : 2) * 4 // for each key and value
   const head = kv === "q8" ? numbers + scales : numbers * (kv === "f32" ? 4 : 2)

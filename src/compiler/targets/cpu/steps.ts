@@ -23,6 +23,7 @@ import {
   attentionStep,
   type Body,
   codecFields,
+  deltaStep,
   type epilogues,
   expertsStep,
   headKind,
@@ -46,7 +47,7 @@ import { callText, callWords, rowCallOf, storageOf } from "./row-calls.ts"
 const FAR = 1024
 
 /** In the order of enum step_kind and enum rows. */
-const stepKinds = ["ROW_BY_ROW", "PRODUCT", "HEAD_PRODUCT", "EXPERTS", "ATTEND"] as const
+const stepKinds = ["ROW_BY_ROW", "PRODUCT", "HEAD_PRODUCT", "EXPERTS", "ATTEND", "DELTA"] as const
 const rowSets = ["tokens", "wanted", "logits", "hidden"] as const
 
 export interface StepCode {
@@ -106,7 +107,9 @@ class Code implements StepCode {
             ? this.#headProduct(step)
             : step.op === "attend"
               ? this.#attention(step)
-              : this.#rows(run)
+              : step.op === "delta"
+                ? this.#delta(step)
+                : this.#rows(run)
     const entry = { kind, rows: step.rows.toUpperCase(), ...fields }
     const said = [stepKinds.indexOf(kind), rowSets.indexOf(step.rows), ...words]
     this.words.push(said.length + 1, ...said)
@@ -313,6 +316,34 @@ class Code implements StepCode {
       attention: shape,
     })
     return { kind: "ATTEND", words, fields: { body: name, attention: text } }
+  }
+
+  #delta(step: Extract<Step, { op: "delta" }>): Entry {
+    const { input, decays, shares, decay, bias, delta, place, output } = step
+    if (output.from !== 0)
+      throw new Error("internal: a state is read into some columns of a buffer")
+    const { text, words } = this.#said(deltaStep, {
+      input: input.buffer,
+      from: input.from,
+      in_stride: strideOf(this.#plan, input),
+      decays: decays.buffer,
+      decays_from: decays.from,
+      decays_stride: strideOf(this.#plan, decays),
+      shares: shares.buffer,
+      shares_from: shares.from,
+      shares_stride: strideOf(this.#plan, shares),
+      decay,
+      bias,
+      key_heads: delta.keyHeads,
+      value_heads: delta.valueHeads,
+      key_dim: delta.keyDim,
+      value_dim: delta.valueDim,
+      group: place.group,
+      layer: place.layer,
+      output: output.buffer,
+      out_stride: strideOf(this.#plan, output),
+    })
+    return { kind: "DELTA", words, fields: { delta: text } }
   }
 
   #attentionShape(a: Attention, place: Place): ValueOf<typeof attention.fields> {

@@ -1,7 +1,7 @@
 // A plan as a generic library reads it: what emit.ts says in C, as numbers, all of which a double holds exactly. kernels/generic.h
 // reads it when a model is opened, generic.ts has the names.
 //
-//   | how many words | constants | the widest attention | extents | bytes of a KV block, of each group | parameters | steps | lists |
+//   | how many words | constants | the widest attention | extents | bytes of a KV block, and whether it is a state, of each group | parameters | steps | lists |
 
 import type { Plan } from "../../plan.ts"
 import { constantsOf, extentsOf, parametersOf, widestAttention } from "./emit.ts"
@@ -20,6 +20,7 @@ export function tapeOf(plan: Plan, layout: Layout = layoutOf(plan)): number[] {
     ...attention.tape(widestAttention(plan), lists),
     ...extentsOf(plan, layout).flatMap(([, at]) => extent.tape(at, lists)),
     ...layout.kv.map(({ blockBytes }) => blockBytes),
+    ...layout.kv.map(({ isState }) => Number(isState)),
     ...parametersOf(weights, layout).flatMap((value) => parameter.tape(value, lists)),
     ...words,
     ...all,

@@ -2,6 +2,7 @@
 // is rounded to float, and sums are added in the order of arithmetic.ts or, within one lane, of the columns.
 
 import { nearestEven } from "../../../runtime/dtype.ts"
+import * as elementary from "../../../runtime/elementary.ts"
 import { type Attention, type Groups, type Routing, valueDim } from "../../graph/graph.ts"
 import * as arithmetic from "./arithmetic.ts"
 import type { Floats, Codes as StoredCodes } from "./parameters.ts"
@@ -392,4 +393,51 @@ function merged(softmaxes: readonly Softmax[]): Softmax {
     for (const [i, value] of mixed.entries()) all.mixed[i]! += fround(value * factor)
   }
   return all
+}
+
+/** x brought to unit length, over the root of `width`. */
+export function unit(x: Float32Array, width: number): Float32Array {
+  const mean = fround(sumOfSquares(x, 0, x.length) / x.length)
+  const square = fround(fround(mean * x.length) + fround(1e-6))
+  const root = fround(Math.sqrt(fround(square * width)))
+  const scale = fround(1 / root)
+  return x.map((value) => value * scale)
+}
+
+/** What all of a state is multiplied with. */
+export function decayOf(decay: number, input: number, bias: number): number {
+  const x = fround(input + bias)
+  const soft = x > 20 ? x : elementary.log(1 + elementary.exp(x))
+  return fround(elementary.exp(-elementary.exp(decay) * soft))
+}
+
+export interface Position {
+  query: Float32Array
+  key: Float32Array
+  value: Float32Array
+  decay: number
+  share: number
+  out: Float32Array
+}
+
+/** A head's state [columns of the key, columns of the value] goes on by a position, which reads it. */
+export function deltaRule(state: Float32Array, position: Position): void {
+  const { query, key, value, decay, share, out } = position
+  const width = value.length
+  for (let j = 0; j < width; j++) {
+    let known = 0
+    for (let i = 0; i < key.length; i++) {
+      const decayed = fround(state[i * width + j]! * decay)
+      state[i * width + j] = decayed
+      known = fma(key[i]!, decayed, known)
+    }
+    const correction = fround(fround(value[j]! - known) * share)
+    let read = 0
+    for (let i = 0; i < key.length; i++) {
+      const changed = fma(key[i]!, correction, state[i * width + j]!)
+      state[i * width + j] = changed
+      read = fma(query[i]!, changed, read)
+    }
+    out[j] = read
+  }
 }

@@ -42,6 +42,7 @@ type Matmul = Extract<Step, { op: "matmul" }>
 type HeadMatmul = Extract<Step, { op: "headMatmul" }>
 type Attend = Extract<Step, { op: "attend" }>
 type ExpertsStep = Extract<Step, { op: "experts" }>
+type DeltaStep = Extract<Step, { op: "delta" }>
 type Product = (row: number, wanted: Four, out: Float64Array) => void
 
 /**
@@ -75,6 +76,7 @@ export class Machine {
   readonly #parameters: readonly Stored[]
   readonly #buffers: readonly (Float32Array | Int8Array)[]
   readonly #caches: readonly (readonly kernels.Cache[])[] // of each group, of each of its layers
+  readonly #states: readonly (readonly Float32Array[])[] // likewise; of groups that keep keys and values nothing
   readonly #sampler: Sampler
   readonly #arithmetic: Arithmetic
   readonly #stepRows: StepRows
@@ -92,7 +94,8 @@ export class Machine {
       const size = (capacity === "tokens" ? limits.tokens : limits.rows) * columns
       return dtype === "i8" ? new Int8Array(size) : new Float32Array(size)
     })
-    this.#caches = plan.groups.map(({ layers, kvHeads, headDim }, group) => {
+    this.#caches = plan.groups.map(({ layers, kvHeads, headDim, state }, group) => {
+      if (state !== undefined) return []
       const heads = limits.blocks[group]! * BLOCK * kvHeads
       const pair = (key: number, value: number) => ({
         keys: new Float32Array(heads * key),
@@ -108,6 +111,9 @@ export class Machine {
         return { ...own, ...(scales ? { scales } : {}) }
       })
     })
+    this.#states = plan.groups.map(({ layers, state }, group) =>
+      layers.map(() => new Float32Array(limits.blocks[group]! * (state ?? 0))),
+    )
     this.#sampler = createSampler(plan.shapes.vocabulary)
     this.#stepRows = new StepRows(limits, plan.sinks)
   }
@@ -152,6 +158,7 @@ export class Machine {
     else if (step.op === "experts") this.#experts(step, count, cancel)
     else if (step.op === "headMatmul") this.#multiplyHeads(step, count, cancel)
     else if (step.op === "attend") this.#attend(step, cancel)
+    else if (step.op === "delta") this.#delta(step, input, cancel)
     else {
       const work = this.#rowWork(step, input)
       for (let row = 0; row < count; row++) {
@@ -364,6 +371,51 @@ export class Machine {
           const scale = scales?.keys[slot * kvHeads + Math.floor(i / headDim.key)] ?? 1
           const value = Math.fround(keys[slot * width + i]! * scale)
           sums[i] = fma(weights[i * count + tap]!, value, sums[i]!)
+        }
+      }
+    }
+  }
+
+  /** Sequence by sequence, head by head. */
+  #delta(
+    step: DeltaStep,
+    { starts, positions, blocks, blockStarts }: StepInput,
+    cancel: CancelWord,
+  ) {
+    const { delta, place } = step
+    const { keyHeads, valueHeads, keyDim, valueDim } = delta
+    const [x, decays, shares, out] = [step.input, step.decays, step.shares, step.output].map(
+      (view) => this.#rows(view),
+    ) as [kernels.Rows, kernels.Rows, kernels.Rows, kernels.Rows]
+    const [decay, bias] = [this.#vector(step.decay), this.#vector(step.bias)]
+    const states = this.#states[place.group]![place.layer]!
+    const size = keyDim * valueDim
+    for (let s = 0; s + 1 < starts.length; s++) {
+      const [from, to] = blocks.subarray(blockStarts[place.group * (starts.length - 1) + s])
+      const goesOn = positions[starts[s]!]! > 0
+      for (let head = 0; head < valueHeads; head++) {
+        const at = (to! * valueHeads + head) * size
+        const state = states.subarray(at, at + size)
+        if (goesOn) {
+          const before = (from! * valueHeads + head) * size
+          state.set(states.subarray(before, before + size))
+        } else state.fill(0)
+        const key = Math.floor(head / (valueHeads / keyHeads)) * keyDim
+        for (let token = starts[s]!; token < starts[s + 1]!; token++) {
+          poll(cancel)
+          const row = kernels.rowOf(x, token)
+          const own = (all: kernels.Rows) => all.data[kernels.at(all, token) + head]!
+          const query = kernels.unit(row.subarray(key, key + keyDim), keyDim)
+          const unitKey = kernels.unit(row.subarray(keyHeads * keyDim + key).subarray(0, keyDim), 1)
+          const first = 2 * keyHeads * keyDim + head * valueDim
+          kernels.deltaRule(state, {
+            query,
+            key: unitKey,
+            value: row.subarray(first, first + valueDim),
+            decay: kernels.decayOf(decay[head]!, own(decays), bias[head]!),
+            share: own(shares),
+            out: kernels.rowOf(out, token).subarray(head * valueDim, (head + 1) * valueDim),
+          })
         }
       }
     }

@@ -10,6 +10,7 @@ import {
   type KvType,
   type Manifest,
   type ProgramBytes,
+  stateBytes,
 } from "../../../runtime/manifest.ts"
 import { BLOCK, type LoadableProgram, type ProgramLimits } from "../../../runtime/program.ts"
 import { cutWindow } from "../../../runtime/slices.ts"
@@ -33,7 +34,10 @@ export function referenceManifest(plan: Plan): Manifest {
 }
 
 /** Floats, and one for each key and value that is codes. */
-function blockBytes({ layers, kvHeads, headDim: { key, value } }: KvShape, kv: KvType): number {
+function blockBytes(group: KvShape, kv: KvType): number {
+  const { layers, kvHeads, headDim, state } = group
+  if (state !== undefined) return stateBytes(group)
+  const { key, value } = headDim
   return layers.length * BLOCK * kvHeads * (key + value + (kv === "q8" ? 2 : 0)) * 4
 }
 
@@ -102,7 +106,7 @@ function programOf(
     limits,
     load,
     async step(input, cancel) {
-      checkStep(input, plan, limits, takesHidden)
+      checkStep(input, plan, plan.groups, limits, takesHidden)
       return runTogether(machines, input, cancel)
     },
     async copyBlocks(group, from, to) {

@@ -59,6 +59,24 @@ static int32_t check_blocks(sinter_model *m, const sinter_step_arrays *s, int64_
   return SINTER_OK;
 }
 
+// The state that it goes on from, and the one that it leaves, which nobody else of the step has anything to do with.
+static int32_t check_states(sinter_model *m, const sinter_step_arrays *s, int64_t sequence,
+                            int group) {
+  const int64_t first = group * s->sequences, own = s->block_starts[first + sequence];
+  const int32_t *states = s->blocks + own;
+  if (s->block_starts[first + sequence + 1] - own != 2)
+    return refuse(m, SINTER_BAD_INDEX, "a sequence goes on from one state to another");
+  if (!within(states, 2, m->blocks[group]))
+    return refuse(m, SINTER_BAD_INDEX, "a state is none of the %d there are", m->blocks[group]);
+  for (int64_t i = 0; i < s->sequences; i++) {
+    const int32_t *others = s->blocks + s->block_starts[first + i];
+    const int goes_on = s->positions[s->starts[i]] > 0;
+    if ((i < sequence && others[1] == states[1]) || (goes_on && others[0] == states[1]))
+      return refuse(m, SINTER_BAD_INDEX, "state %d has two uses", states[1]);
+  }
+  return SINTER_OK;
+}
+
 static int32_t check_step(sinter_model *m, const sinter_step_arrays *s) {
   if (s->total < 0 || s->total > m->limits.tokens || s->sequences < 0 ||
       s->sequences > m->limits.sequences || s->rows < 0 || s->rows > m->limits.rows ||
@@ -77,7 +95,8 @@ static int32_t check_step(sinter_model *m, const sinter_step_arrays *s) {
                   TAKES_HIDDEN ? "hidden rows are missing" : "hidden rows are not taken in");
   for (int64_t i = 0; i < s->sequences; i++) {
     int32_t code = check_sequence(m, s, i);
-    for (int group = 0; !code && group < KV_STORAGES; group++) code = check_blocks(m, s, i, group);
+    for (int group = 0; !code && group < KV_STORAGES; group++)
+      code = kv_is_state[group] ? check_states(m, s, i, group) : check_blocks(m, s, i, group);
     if (code) return code;
   }
   return SINTER_OK;
@@ -227,6 +246,7 @@ static void product_step(sinter_model *m, const struct step *s) {
   m->host->parallel_for(m->host, blocks * grains, s->body, &loop);
 }
 
+#include "driver_delta.h"
 #include "driver_experts.h"
 
 static void head_step(sinter_model *m, const struct step *s) {
@@ -446,6 +466,9 @@ static int32_t run_plan(sinter_model *m) {
         break;
       case ATTEND:
         attention_step(m, s);
+        break;
+      case DELTA:
+        delta_step(m, s);
         break;
     }
   }

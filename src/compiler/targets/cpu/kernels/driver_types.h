@@ -175,7 +175,7 @@ INLINE void attention_item(const struct attention_loop *loop, const struct atten
 
 // A step of the plan, as the emitted table has it: the function that computes it, and what of it others that share the
 // function have otherwise. Buffers and weights are the plan's numbers; strides and what views begin `from` are floats.
-enum step_kind { ROW_BY_ROW, PRODUCT, HEAD_PRODUCT, EXPERTS, ATTEND };
+enum step_kind { ROW_BY_ROW, PRODUCT, HEAD_PRODUCT, EXPERTS, ATTEND, DELTA };
 enum { NO_WEIGHT = -1 };
 
 struct product_step {
@@ -228,6 +228,21 @@ struct attention_step {
   struct attention attention;  // a generic library's
 };
 
+// See driver_delta.h.
+struct delta_step {
+  int input;
+  int64_t from, in_stride;
+  int decays;
+  int64_t decays_from, decays_stride;
+  int shares;
+  int64_t shares_from, shares_stride;
+  int decay, bias;  // weights
+  int64_t key_heads, value_heads, key_dim, value_dim;
+  int64_t group, layer;
+  int output;
+  int64_t out_stride;
+};
+
 struct step {
   enum step_kind kind;
   enum rows rows;
@@ -242,6 +257,7 @@ struct step {
     const struct experts_step *experts;
     struct head_step heads;
     struct attention_step attention;
+    struct delta_step delta;
   };
 };
 

@@ -1,4 +1,4 @@
-// log, cosine and sine in double precision: src/runtime/elementary.ts operation for operation. Only + - * / and work on the
+// exp, log, cosine and sine in double precision: src/runtime/elementary.ts operation for operation. Only + - * / and work on the
 // bits, in the order written; branches are choices between two values, so that compilers may take several numbers at once.
 #ifndef SINTER_ELEMENTARY_H
 #define SINTER_ELEMENTARY_H
@@ -26,6 +26,27 @@ ELEMENTARY uint64_t bits_of(double x) {
 ELEMENTARY double floor_of(double x) {
   double n = x + 6755399441055744.0 - 6755399441055744.0;
   return n - (n > x ? 1.0 : 0.0);
+}
+
+ELEMENTARY double exp_double(double x) {
+  if (x < -708) return 0;
+  if (x > 709) return __builtin_inf();
+  if (x != x) return x;  // has no integer
+  double n = floor_of(x * 1.4426950408889634 + 0.5);
+  double r = x - n * LN2_HIGH - n * LN2_LOW;
+  double p = 1.0 / 39916800;
+  p = p * r + 1.0 / 3628800;
+  p = p * r + 1.0 / 362880;
+  p = p * r + 1.0 / 40320;
+  p = p * r + 1.0 / 5040;
+  p = p * r + 1.0 / 720;
+  p = p * r + 1.0 / 120;
+  p = p * r + 1.0 / 24;
+  p = p * r + 1.0 / 6;
+  p = p * r + 0.5;
+  p = p * r + 1;
+  p = p * r + 1;
+  return p * double_of((uint64_t)((int64_t)n + 1023) << 52);
 }
 
 ELEMENTARY double log_double(double x) {

@@ -15,6 +15,7 @@ struct generic_plan {
   const double *constants, *attention, *lists;
   struct extent *extents;
   size_t *kv_block_bytes;
+  const double *kv_is_state;
   struct parameter *parameters;
   struct step *steps;
   struct experts_step *experts;  // a place for each step
@@ -54,6 +55,9 @@ static struct step read_step(const double *w, struct experts_step *experts) {
       s.attention = read_attention_step(fields);
       s.body = attention_bodies[s.attention.attention.number];
       break;
+    case DELTA:
+      s.delta = read_delta_step(fields);
+      break;
   }
   return s;
 }
@@ -84,6 +88,8 @@ static int read_plan(struct generic_plan *p, const double *tape) {
   }
   for (size_t i = 0; i < extents; i++, w += EXTENT_WORDS) p->extents[i] = read_extent(w);
   for (size_t i = 0; i < storages; i++) p->kv_block_bytes[i] = (size_t)*w++;
+  p->kv_is_state = w;
+  w += storages;
   for (size_t i = 0; i < parameters; i++, w += PARAMETER_WORDS)
     p->parameters[i] = read_parameter(w);
   for (size_t i = 0; i < steps; i++, w += (size_t)w[0])

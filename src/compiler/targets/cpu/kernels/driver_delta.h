@@ -1,0 +1,132 @@
+// The gated delta rule: a head's state goes on position by position, and each position reads it. Columns of a value depend on
+// nothing of each other, so a vector holds sixteen of them and every sum runs over the key, in its order. What a position is
+// to a state does not depend on the step that it comes in: neither chunks nor company show in the bits.
+#ifndef SINTER_DRIVER_DELTA_H
+#define SINTER_DRIVER_DELTA_H
+
+#include "driver_model.h"
+#include "elementary.h"
+#include "rows.h"
+
+// A head at a position. `before` and `state` are [key_dim, value_dim]; they may be one.
+struct delta_position {
+  int64_t key_dim, value_dim;
+  const float *query, *key, *value;
+  float query_scale, key_scale;
+  float decay, share;
+  const float *before;
+  float *state, *out;
+};
+
+INLINE vec delta_load(const float *p, const int64_t n) {
+  return n == 16 ? vec_load(p) : vec_load_some(p, n);
+}
+INLINE void delta_store(float *p, const int64_t n, vec v) {
+  if (n == 16)
+    vec_store(p, v);
+  else
+    vec_store_some(p, n, v);
+}
+
+// `vectors` of `n` columns each, from column j on.
+INLINE void delta_columns(const struct delta_position *p, const int64_t j, const int vectors,
+                          const int64_t n) {
+  const vec decay = vec_set(p->decay), share = vec_set(p->share);
+  vec known[4], correction[4], read[4];
+  for (int v = 0; v < vectors; v++) known[v] = read[v] = vec_zero();
+  for (int64_t i = 0; i < p->key_dim; i++) {
+    const vec key = vec_set(p->key[i] * p->key_scale);
+    const float *before = p->before + i * p->value_dim + j;
+    for (int v = 0; v < vectors; v++)
+      known[v] = vec_fma(key, vec_mul(delta_load(before + 16 * v, n), decay), known[v]);
+  }
+  for (int v = 0; v < vectors; v++)
+    correction[v] = vec_mul(vec_sub(delta_load(p->value + j + 16 * v, n), known[v]), share);
+  for (int64_t i = 0; i < p->key_dim; i++) {
+    const vec key = vec_set(p->key[i] * p->key_scale),
+              query = vec_set(p->query[i] * p->query_scale);
+    const int64_t at = i * p->value_dim + j;
+    for (int v = 0; v < vectors; v++) {
+      vec decayed = vec_mul(delta_load(p->before + at + 16 * v, n), decay);
+      vec changed = vec_fma(key, correction[v], decayed);
+      delta_store(p->state + at + 16 * v, n, changed);
+      read[v] = vec_fma(query, changed, read[v]);
+    }
+  }
+  for (int v = 0; v < vectors; v++) delta_store(p->out + j + 16 * v, n, read[v]);
+}
+
+static void delta_position(const struct delta_position *p) {
+  int64_t j = 0;
+  for (; j + 64 <= p->value_dim; j += 64) delta_columns(p, j, 4, 16);
+  for (; j + 16 <= p->value_dim; j += 16) delta_columns(p, j, 1, 16);
+  if (j < p->value_dim) delta_columns(p, j, 1, p->value_dim - j);
+}
+
+// What brings x to unit length, over the root of `width`.
+static float unit_scale(const float *x, const int64_t columns, const float width) {
+  return 1.0f / __builtin_sqrtf((mean_of(1, x, columns) * (float)columns + 1e-6f) * width);
+}
+
+// What all of a state is multiplied with.
+static float decay_of(const float decay, const float input, const float bias) {
+  const double x = (float)(input + bias);
+  const double soft = x > 20 ? x : log_double(1 + exp_double(x));
+  return (float)exp_double(-exp_double(decay) * soft);
+}
+
+struct delta_loop {
+  sinter_model *model;
+  const struct delta_step *step;
+};
+
+// One head of one sequence.
+static void delta_item(void *context, int64_t index, int32_t thread) {
+  const struct delta_loop *loop = context;
+  sinter_model *m = loop->model;
+  const sinter_step_arrays *s = m->step;
+  const struct delta_step *d = loop->step;
+  const int64_t sequence = index / d->value_heads, head = index % d->value_heads;
+  const int64_t size = d->key_dim * d->value_dim;
+  const int32_t *states = s->blocks + s->block_starts[d->group * s->sequences + sequence];
+  uint8_t *layer = m->kv[d->group] + (size_t)(d->layer * d->value_heads + head) * size * 4;
+  const size_t bytes = kv_block_bytes[d->group];
+  float *state = (float *)(layer + (size_t)states[1] * bytes);
+  const float *before = (const float *)(layer + (size_t)states[0] * bytes);
+  const int64_t first = s->starts[sequence];
+  if (s->positions[first] == 0) {
+    memset(state, 0, (size_t)size * 4);
+    before = state;
+  }
+  const int64_t keys = d->key_heads * d->key_dim,
+                key = head / (d->value_heads / d->key_heads) * d->key_dim;
+  for (int64_t t = first; t < s->starts[sequence + 1]; t++, before = state) {
+    if (is_set(s->cancel)) return;
+    const float *row = (float *)m->buffers[d->input] + d->from + t * d->in_stride;
+    const float *decays = (float *)m->buffers[d->decays] + d->decays_from + t * d->decays_stride;
+    const float *shares = (float *)m->buffers[d->shares] + d->shares_from + t * d->shares_stride;
+    const struct delta_position position = {
+        .key_dim = d->key_dim,
+        .value_dim = d->value_dim,
+        .query = row + key,
+        .key = row + keys + key,
+        .value = row + 2 * keys + head * d->value_dim,
+        .query_scale = unit_scale(row + key, d->key_dim, (float)d->key_dim),
+        .key_scale = unit_scale(row + keys + key, d->key_dim, 1),
+        .decay = decay_of(((float *)m->weights[d->decay])[head], decays[head],
+                          ((float *)m->weights[d->bias])[head]),
+        .share = shares[head],
+        .before = before,
+        .state = state,
+        .out = (float *)m->buffers[d->output] + t * d->out_stride + head * d->value_dim,
+    };
+    delta_position(&position);
+  }
+}
+
+static void delta_step(sinter_model *m, const struct step *s) {
+  struct delta_loop loop = {m, &s->delta};
+  m->host->parallel_for(m->host, m->step->sequences * s->delta.value_heads, delta_item, &loop);
+}
+
+#endif
