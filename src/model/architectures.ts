@@ -39,7 +39,13 @@ import { nomicBertNaming, readNomicBert } from "./architectures/nomic-bert.ts"
 import { normsBehind, readOlmo2, readOlmo3 } from "./architectures/olmo.ts"
 import { phi3Naming, phiNaming, readPhi, readPhi3 } from "./architectures/phi.ts"
 import { readQwen2, readQwen2Moe, readQwen3, readQwen3Moe } from "./architectures/qwen.ts"
-import { qwen35Naming, readQwen35 } from "./architectures/qwen3-5.ts"
+import {
+  qwen3NextNaming,
+  qwen35MoeNaming,
+  qwen35Naming,
+  readQwen35,
+  readQwen35Moe,
+} from "./architectures/qwen3-5.ts"
 import { readSmollm3 } from "./architectures/smollm3.ts"
 import { readStablelm, stablelmNaming } from "./architectures/stablelm.ts"
 import { readStarcoder2, starcoder2Naming } from "./architectures/starcoder2.ts"
@@ -116,6 +122,12 @@ export const architectures = {
     readQwen35,
     qwen35Naming,
   ),
+  qwen3_5_moe_text: row(
+    "Qwen 3.5 and 3.6 35B-A3B and larger, the text model of those that see (`qwen3_5_moe`), too",
+    readQwen35Moe,
+    qwen35MoeNaming,
+  ),
+  qwen3_next: row("Qwen 3 Next 80B-A3B, Qwen 3 Coder Next", readQwen35Moe, qwen3NextNaming),
   gpt_oss: row("gpt-oss 20B and 120B", readGptOss, gptOssNaming),
   gpt2: row("GPT-2", readGpt2, gpt2Naming),
   falcon: row("Falcon 7B, 11B and 40B", readFalcon, falconNaming),
@@ -145,6 +157,7 @@ const seeing: Readonly<Record<string, ArchitectureName>> = {
   gemma3: "gemma3_text",
   gemma4: "gemma4_text",
   qwen3_5: "qwen3_5_text",
+  qwen3_5_moe: "qwen3_5_moe_text",
 }
 
 export function architectureOf(fields: Fields): ArchitectureName {

@@ -205,28 +205,28 @@ function gatedDelta(
   x: Node,
   { index, hidden }: LayerPlace,
 ): Node {
-  const columns = valueHeads * valueDim
-  const project = (name: string, rows: number) =>
-    linear(x, layer(`delta_${name}`, `linear_attn.${name}_proj.weight`, rows, hidden))
+  const [keys, values] = [keyHeads * keyDim, valueHeads * valueDim]
+  const projection = (name: string, rows: number) =>
+    layer(`delta_${name}`, `linear_attn.${name}_proj.weight`, rows, hidden)
   // Never packed: how long a state lasts hangs on them, and they are small.
-  const remembering = (name: string) => {
-    const weight = layer(`delta_${name}`, `linear_attn.${name}_proj.weight`, valueHeads, hidden)
-    return linear(x, { ...weight, exact: true })
-  }
-  const all = project("qkv", 2 * keyHeads * keyDim + columns)
-  const taps = layer("conv_taps", "linear_attn.conv.weight", count * all.columns)
-  const place = { layer: index, count, heads: headsFor(all.columns) }
-  const given = apply("silu", convolve(all, taps, place))
+  const exact = (name: string) => linear(x, { ...projection(name, valueHeads), exact: true })
+  const given = stacked(layer("delta_qkv", "", 0).name, [
+    projection("q", keys),
+    projection("k", keys),
+    projection("v", values),
+  ])
+  const taps = layer("conv_taps", "linear_attn.conv.weight", count * given.rows)
+  const place = { layer: index, count, heads: headsFor(given.rows) }
   const ofHeads = (name: string) => layer(name, `linear_attn.${name}.weight`, valueHeads)
   const read = deltaRule(
-    given,
-    { decays: remembering("a"), shares: apply("sigmoid", remembering("b")) },
+    apply("silu", convolve(linear(x, given), taps, place)),
+    { decays: exact("a"), shares: apply("sigmoid", exact("b")) },
     { decay: ofHeads("decay"), bias: ofHeads("decay_bias") },
     { layer: index, keyHeads, valueHeads, keyDim, valueDim },
   )
   const even = norm(read, layer("delta_norm", "linear_attn.norm.weight", valueDim), epsilon)
-  const gated = multiply(even, apply("silu", project("z", columns)))
-  return linear(gated, layer("delta_out", "linear_attn.out_proj.weight", hidden, columns))
+  const gated = multiply(even, apply("silu", linear(x, projection("z", values))))
+  return linear(gated, layer("delta_out", "linear_attn.out_proj.weight", hidden, values))
 }
 
 /** Of a row, one third times another is convolved, and that times the one between is projected. */

@@ -29,16 +29,23 @@ export function readQwen3(fields: Fields): ModelConfig {
 
 export function readQwen2Moe(fields: Fields): ModelConfig {
   const intermediate = fields.count("shared_expert_intermediate_size")
-  return withExperts(fields, readQwen2(fields), { intermediate, gated: true })
+  return withExperts(fields, readQwen2(fields), { shared: { intermediate, gated: true } })
 }
 
 export function readQwen3Moe(fields: Fields): ModelConfig {
-  return withExperts(fields, readQwen3(fields), undefined)
+  return withExperts(fields, readQwen3(fields))
 }
 
-/** Experts in every `decoder_sparse_step`-th layer that is not in `mlp_only_layers`. */
-function withExperts(fields: Fields, config: ModelConfig, shared: Experts["shared"]): ModelConfig {
-  const normalized = fields.flag("norm_topk_prob", false)
+/**
+ * Experts in every `decoder_sparse_step`-th layer that is not in `mlp_only_layers`.
+ * @param normalized whether their weights are, where the configuration says nothing
+ */
+export function withExperts(
+  fields: Fields,
+  config: ModelConfig,
+  { shared, normalized: absent = false }: { shared?: Experts["shared"]; normalized?: boolean } = {},
+): ModelConfig {
+  const normalized = fields.flag("norm_topk_prob", absent)
   const names = { count: "num_experts", active: "num_experts_per_tok" }
   const experts = { ...readRouting(fields, names, { normalized }), chosenByBias: false, shared }
   const intermediate = fields.count("moe_intermediate_size")
