@@ -55,6 +55,25 @@ test("interactive: 1 sequence; total and chunk as in local", () => {
   expect(numbers({ mode: "interactive" })).toEqual([4096, 1, 4096, 4096])
 })
 
+test("states: three for each sequence and some for prefixes; where they do not fit, fewer sequences run", () => {
+  const state: KvGroup = { ...group(10 * MIB), layers: [1, 2], kvHeads: 0, state: 10 }
+  const manifest = {
+    ...demand().manifest,
+    kv: { dtype: "f32", groups: [group(MIB), state] },
+  } as const
+  const { program, memory, sequences } = chooseLimits(demand({ manifest }))
+  expect([program.blocks, sequences.value]).toEqual([[256, 4 * 3 + 8], 4])
+  expect(memory.groups).toEqual([
+    { layers: 1, window: undefined, bytes: 256 * MIB },
+    { layers: 2, window: undefined, isState: true, bytes: 200 * MIB },
+  ])
+  const server = chooseLimits(demand({ manifest, mode: "server" }))
+  const { value } = server.sequences
+  expect(value).toBeLessThan(128)
+  expect(server.program.blocks[1]).toBe(value * 3 + Math.max(value, 8))
+  expect(server.memory.kv + server.memory.weights).toBeLessThan(850 * MIB)
+})
+
 test("a sliding window stands for the context in total and chunk, and has room to move", () => {
   const manifest = {
     ...demand().manifest,
