@@ -90,10 +90,12 @@ function contenders(): (() => Promise<Contender>)[] {
     if (!open) throw new Error(`--against ${wish}: expected ${Object.keys(peers).join(", ")} = …`)
     return () => open(place, model)
   })
+  const computed = async () =>
+    served ? await openModel(served) : { graph: graphOf(shape), format }
   const own = {
     sinter: async () => sinter(served ?? (await modelFolder(shape, format)), task),
-    engine: async () =>
-      engine(stored, served ? await openModel(served) : { graph: graphOf(shape), format }, task),
+    engine: async () => engine(stored, await computed(), task),
+    generic: async () => engine(stored, await computed(), task, true),
   }
   const wanted = Object.entries(own).filter(([name]) => options.own.split(",").includes(name))
   return [...wanted.map(([, open]) => open), ...others]

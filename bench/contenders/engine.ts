@@ -1,14 +1,19 @@
 // Our own program without server and scheduler: the compiled library, weights straight into it, random ones where no file is
 // named, and steps of flat arrays. What is lost between this and the server is the price of serving.
 
-import { readFileSync } from "node:fs"
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { planOf } from "../../src/app/plan.ts"
 import type { CodecOf } from "../../src/compiler/graph/codecs.ts"
 import type { Graph } from "../../src/compiler/graph/graph.ts"
 import type { Plan } from "../../src/compiler/plan.ts"
-import { shelvedCpu } from "../../src/compiler/targets/cpu/cpu.ts"
+import { prepareGeneric, shelvedCpu } from "../../src/compiler/targets/cpu/cpu.ts"
+import { genericName } from "../../src/compiler/targets/cpu/generic.ts"
+import { usableLevels } from "../../src/compiler/targets/cpu/levels.ts"
 import { targets, targetsOf } from "../../src/compiler/targets/targets.ts"
 import { loadParameters, type Weights } from "../../src/model/weights/weights.ts"
+import { processorFeatures } from "../../src/runtime/features.ts"
 import { type FormatName, rowLayout } from "../../src/runtime/format.ts"
 import { openLibrary } from "../../src/runtime/library.ts"
 import { parameterBytes } from "../../src/runtime/manifest.ts"
@@ -42,11 +47,15 @@ export interface Computed {
 
 const CHUNK = 512 // tokens of a prompt in one step, as the server takes them
 
-/** @param name what it is called in the results */
+/**
+ * @param name what it is called in the results
+ * @param isGeneric with the kernels that a package brings where there is no C compiler (`npm run generic`)
+ */
 export async function engine(
   name: string,
   model: Computed,
   task: Task,
+  isGeneric = false,
 ): Promise<Contender | CpuEngine> {
   const { threads, context, device } = task
   const [target] = targetsOf(device.name)
@@ -55,7 +64,7 @@ export async function engine(
   const sequences = Math.max(16, task.sequences)
   const blocks = Math.ceil((sequences * 256 + 2 * context) / BLOCK)
   const limits = { blocks: [blocks], tokens: CHUNK, sequences, rows: sequences }
-  const program = await open(plan, limits, task)
+  const program = await (isGeneric ? openGeneric(plan, limits, task) : open(plan, limits, task))
   if (model.weights) {
     await loadParameters(model.weights, program.manifest, program)
     await model.weights.close()
@@ -63,7 +72,7 @@ export async function engine(
   const { manifest } = program
   const where = device.name === "cpu" ? `${threads} threads` : device.description
   return {
-    name: "sinter's engine",
+    name: isGeneric ? "sinter's engine, generic kernels" : "sinter's engine",
     about: `sinter ${commit()}, ${manifest.target}, ${name}, ${where}, ${CHUNK} tokens a step, ${manifest.kv.dtype} keys and values`,
     ...(device.name === "cpu" && limitedBy(plan)),
     async prefill(tokens) {
@@ -107,6 +116,24 @@ async function open(
   const [target] = targetsOf(device.name)
   const prepared = await targets[target!].prepare(plan, [device.id])
   return prepared.open(limits)
+}
+
+async function openGeneric(
+  plan: Plan,
+  limits: ProgramLimits,
+  { threads }: Task,
+): Promise<LoadableProgram> {
+  const [level] = usableLevels(process.arch, processorFeatures())
+  const code = readFileSync(join("build/generic", genericName(level)))
+  const library = prepareGeneric(plan, { level, code, name: "generic" })
+  const folder = mkdtempSync(join(tmpdir(), "sinter-bench-generic-"))
+  try {
+    const path = join(folder, library.name)
+    writeFileSync(path, await library.build())
+    return await openLibrary(path, limits, threads)
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
 }
 
 function limitedBy({ parameters }: Plan): Pick<CpuEngine, "weightBytes" | "operations"> {
