@@ -122,7 +122,9 @@ interface Running {
 async function openEngine(loading: Loading): Promise<Running> {
   const { files, program: prepared, summary, settings, ending } = loading
   const opening = openWhole(async (closing) => {
-    const program = closing.add(await prepared.open(summary.limits.program, ending.signal))
+    const { onProgress } = settings
+    const built = (done: number, total: number) => onProgress("building", done, total)
+    const program = closing.add(await prepared.open(summary.limits.program, ending.signal, built))
     const weights = await loadWeights(files, program, weightOptions(loading))
     const copying = { close: () => giveUp(weights, ending) }
     closing.add(copying)

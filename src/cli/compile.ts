@@ -133,7 +133,9 @@ async function putLibrary(
   const aside = `${path}.partial-${process.pid}`
   makeFolder(dirname(path))
   try {
-    const bytes = await library.build()
+    const bar = progressBar(process.stderr)
+    const building = `building for ${kind.file.replace(/\.\w+$/, "")}`
+    const bytes = await library.build(undefined, (done, total) => bar(building, done, total))
     writeFileSync(aside, bytes, { mode: 0o755 })
     renameSync(aside, path)
     if (!(await rememberBuild(bytes, kind)))

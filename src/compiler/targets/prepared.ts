@@ -18,8 +18,8 @@ export async function prepareBuilt(
   const library = await kind.prepare(plan, devices.length, shelf)
   const { manifest, name } = library
   const origin = library.origin ?? shelf.find(name) ?? `built now by ${library.builder}`
-  return prepared(manifest, devices, origin, async (limits, signal) => {
-    const { path, kept } = await shelf.get(name, () => library.build(signal), signal)
+  return prepared(manifest, devices, origin, async (limits, signal, progress) => {
+    const { path, kept } = await shelf.get(name, () => library.build(signal, progress), signal)
     if (!kept) log?.warn(`The library is built at every start: ${shelf.folder} cannot hold it.`)
     return kind.open(path, limits, devices)
   })

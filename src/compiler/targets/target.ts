@@ -81,9 +81,14 @@ export interface Build {
   /** Where its program comes from, for people, whether or not it is on the shelf; absent: the shelf, or the builder. */
   origin?: string
   sources: readonly Source[]
-  /** Seconds. The bytes of the library file, manifest included. */
-  build(signal?: AbortSignal): Promise<Buffer>
+  /**
+   * Seconds. The bytes of the library file, manifest included.
+   * @param progress told how many of its sources are compiled; a target that compiles none tells nothing
+   */
+  build(signal?: AbortSignal, progress?: BuildProgress): Promise<Buffer>
 }
+
+export type BuildProgress = (done: number, total: number) => void
 
 /** One translation unit: its text, or the path of a source that is shipped. */
 export type Source = { name: string; text: string } | { name: string; path: string }
@@ -95,6 +100,13 @@ export interface Prepared {
   /** Bytes of its parameters, and of the buffers that `limits` ask for. */
   weightBytes: number
   bufferBytes: (limits: ProgramLimits) => number
-  /** @param signal ends a compiler that runs */
-  open(limits: ProgramLimits, signal?: AbortSignal): Promise<LoadableProgram>
+  /**
+   * @param signal ends a compiler that runs
+   * @param progress told of one
+   */
+  open(
+    limits: ProgramLimits,
+    signal?: AbortSignal,
+    progress?: BuildProgress,
+  ): Promise<LoadableProgram>
 }

@@ -107,11 +107,11 @@ async function prepareLevel(
     builder: compiler.command,
     sources,
     level,
-    build: async (signal) =>
-      seal(await build(compiler, level, sources, keptObjects(shelf, shared), signal), {
-        ...manifest,
-        built: builtBy(level, compiler),
-      }),
+    build: async (signal, progress) => {
+      const objects = keptObjects(shelf, shared)
+      const code = await build(compiler, level, sources, { objects, signal, progress })
+      return seal(code, { ...manifest, built: builtBy(level, compiler) })
+    },
   }
 }
 

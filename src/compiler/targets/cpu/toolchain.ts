@@ -10,7 +10,7 @@ import { fileURLToPath } from "node:url"
 import { promisify } from "node:util"
 import { problem, systemProblem } from "../../../errors.ts"
 import { type Scratch, withScratch } from "../../../runtime/scratch.ts"
-import type { Source } from "../target.ts"
+import type { BuildProgress, Source } from "../target.ts"
 import type { Level } from "./levels.ts"
 import type { Objects } from "./objects.ts"
 
@@ -114,9 +114,15 @@ export const linking: readonly string[] = [
 /** Another library may want its object, too. */
 const isShared = (source: Source) => "path" in source || source.name.startsWith("near_")
 
+export interface BuildOptions {
+  /** Those of earlier builds; absent: everything is compiled. */
+  objects?: Objects
+  /** Ends the compiler. */
+  signal?: AbortSignal | undefined
+  progress?: BuildProgress | undefined
+}
+
 /**
- * @param objects those of earlier builds; absent: everything is compiled
- * @param signal ends the compiler
  * @returns the bytes of the shared object
  * @throws `compiler_failed` with the compiler's own words behind the file's name
  */
@@ -124,8 +130,7 @@ export async function build(
   compiler: Compiler,
   level: Level,
   sources: readonly Source[],
-  objects: Objects = (_, make) => make(),
-  signal?: AbortSignal,
+  { objects = (_, make) => make(), signal, progress = () => {} }: BuildOptions = {},
 ): Promise<Buffer> {
   return withScratch("sinter-build", async (scratch) => {
     const { folder } = scratch
@@ -146,6 +151,7 @@ export async function build(
           await writeFile(file, await objects(source, () => make().then(() => readFile(file))))
         else await make()
         files.push(file)
+        progress(files.length, sources.length)
       }
     }
     await Promise.all(Array.from({ length: availableParallelism() }, worker))
