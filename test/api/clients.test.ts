@@ -1,7 +1,9 @@
 // The clients people use, against the real server.
 
+import { createAnthropic } from "@ai-sdk/anthropic"
+import { createOpenAI } from "@ai-sdk/openai"
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible"
-import { generateText, streamText } from "ai"
+import { generateText, jsonSchema, stepCountIs, streamText, tool } from "ai"
 import { createParser } from "eventsource-parser"
 import OpenAI from "openai"
 import { beforeAll, describe, expect, test } from "vitest"
@@ -86,9 +88,16 @@ describe("openai", () => {
 describe("the AI SDK", () => {
   const provider = () =>
     createOpenAICompatible({ name: "sinter", baseURL: `${running.url}/v1`, includeUsage: true })
+  const openai = () => createOpenAI({ baseURL: `${running.url}/v1`, apiKey: "none" })
+  const anthropic = () => createAnthropic({ baseURL: `${running.url}/v1`, apiKey: "none" })
 
-  test("generateText and streamText agree, and count tokens", async () => {
-    const asked = { model: provider()(model), messages, temperature: 0, maxOutputTokens: 20 }
+  test.each([
+    ["openai-compatible", () => provider()(model)],
+    ["openai's chat", () => openai().chat(model)],
+    ["openai's responses", () => openai().responses(model)],
+    ["anthropic", () => anthropic()(model)],
+  ])("%s: generateText and streamText agree, and count tokens", async (_, modelOf) => {
+    const asked = { model: modelOf(), messages, temperature: 0, maxOutputTokens: 20 }
     const whole = await generateText(asked)
     expect(whole.text).toMatch(/\w/)
     expect(whole.usage.outputTokens).toBeGreaterThan(0)
@@ -98,6 +107,36 @@ describe("the AI SDK", () => {
     expect(text).toBe(whole.text)
     expect((await stream.usage).outputTokens).toBe(whole.usage.outputTokens)
     expect(await stream.finishReason).toBe(whole.finishReason)
+  })
+
+  test.each([
+    ["openai-compatible", () => provider()(model)],
+    ["openai's chat", () => openai().chat(model)],
+    ["openai's responses", () => openai().responses(model)],
+    ["anthropic", () => anthropic()(model)],
+  ])("%s: a tool is called and its result answered", async (_, modelOf) => {
+    const weather = tool({
+      inputSchema: jsonSchema<{ city: string }>({
+        type: "object",
+        properties: { city: { type: "string", enum: ["Oslo"] } },
+        required: ["city"],
+        additionalProperties: false,
+      }),
+      execute: ({ city }) => `Rain in ${city}.`,
+    })
+    const { steps, text } = await generateText({
+      model: modelOf(),
+      messages,
+      temperature: 0,
+      tools: { weather },
+      toolChoice: { type: "tool", toolName: "weather" },
+      stopWhen: stepCountIs(2),
+      maxOutputTokens: 60,
+      prepareStep: ({ stepNumber }) => (stepNumber > 0 ? { toolChoice: "none" } : {}),
+    })
+    expect(steps[0]!.toolCalls[0]).toMatchObject({ toolName: "weather", input: { city: "Oslo" } })
+    expect(steps[0]!.toolResults[0]!.output).toBe("Rain in Oslo.")
+    expect(text).toMatch(/\w/)
   })
 
   test("an error keeps its sentence", async () => {
