@@ -39,7 +39,9 @@ const here = ways.find(({ name }) => name === best.name)!
 test.skipIf(here.isSkipped)(`every header opens alone${here.note}`, () => {
   const { cc, level } = here.way()
   const headers = readdirSync(kernels)
-    .filter((name) => name.endsWith(".h") && !/^(driver(_model|_experts|_delta)?|generic)\.h$/.test(name))
+    .filter(
+      (name) => name.endsWith(".h") && !/^(driver(_model|_experts|_delta)?|generic)\.h$/.test(name),
+    )
     .map((name) => join(kernels, name))
   const flags = [...flagsOf(level, cc.family), "-fsyntax-only", "-x", "c"]
   execFileSync(cc.command, [...flags, ...headers], { stdio: "pipe" })
