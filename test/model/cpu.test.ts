@@ -65,8 +65,11 @@ describe.skipIf(isLeftOut(compiler))(needsCompiler, () => {
   test.skipIf(withoutProc)(
     `libraries share their threads, which end with the last program and start anew${withoutProc ? " (skipped: read from Linux's /proc)" : ""}`,
     async () => {
-      const plan = compile(smallGraph(), { format: "q0f32", activations: "float", kv: "f32" })
-      const both = [await shelvedCpu(plan, "cpu"), await shelvedCpu(plan, "cpu:baseline")]
+      const options = { format: "q0f32", activations: "float", kv: "f32" } as const
+      const shapes = [{}, { window: 20, sinks: 3 }]
+      const both = await Promise.all(
+        shapes.map((shape) => shelvedCpu(compile(smallGraph(shape), options))),
+      )
       const script = join(import.meta.dirname, "threads.ts")
       const paths = JSON.stringify(both.map(({ path }) => path))
       const run = ["--import", "tsx", script, paths, "4"]

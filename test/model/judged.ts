@@ -139,7 +139,8 @@ export function judge({
   test.each(breadth === "all" ? (["int8"] as const) : [])(
     "the codecs of GGUF's blocks, all in one model, activations in %s, in any company",
     async (activations) => {
-      const codecs = groupCodecNames.filter((name) => !/f(16|32)_1$/.test(name))
+      // Files of the others are judged by their logits (gguf.test.ts).
+      const codecs = groupCodecNames.filter((name, i) => !/f(16|32)_1$/.test(name) && i % 2 === 0)
       const codecOf: CodecOf = ({ name, columns }) => {
         const which = ["embed", "q", "k", "v", "o", "gate", "up", "down", "head"].indexOf(
           name.replace(/^.*\./, ""),
