@@ -24,7 +24,8 @@ export async function limitsProbe(threads: number): Promise<() => Limits> {
   const probe = join(folder, "limits")
   const sources = [join(import.meta.dirname, "limits.c"), join(runtime, "pool.c")]
   execFileSync(compiler.command, [
-    ...flagsOf(level, compiler.family),
+    ...compiler.leading,
+    ...flagsOf(level, compiler),
     ...sources,
     "-o",
     probe,

@@ -1,22 +1,51 @@
-// Builds the generic libraries of this machine's kind into build/generic/: kernels for whoever has no C compiler.
-// GENERIC_LEVELS names the instruction sets, where not all are wanted.
+// Builds build/generic/: kernels for whoever has no C compiler. With zig (on the path, or named by ZIG; `pip install ziglang`
+// brings it) for every system, else for this machine's by its own compiler. GENERIC_SYSTEMS and GENERIC_LEVELS name systems
+// ("win32-x64") and instruction sets where not all are wanted: all of them take half an hour on two cores.
 import { mkdirSync, writeFileSync } from "node:fs"
-import { arch } from "node:process"
-import { buildGeneric, genericName } from "../src/compiler/targets/cpu/generic.ts"
+import { buildGeneric, buildProcessor, genericName } from "../src/compiler/targets/cpu/generic.ts"
 import { levels } from "../src/compiler/targets/cpu/levels.ts"
-import { findCompiler, supports } from "../src/compiler/targets/cpu/toolchain.ts"
+import {
+  type Compiler,
+  findCompiler,
+  findZig,
+  type System,
+  supports,
+  thisSystem,
+} from "../src/compiler/targets/cpu/toolchain.ts"
+import { processorName } from "../src/runtime/features.ts"
 
-const wanted = process.env.GENERIC_LEVELS?.split(",")
-const compiler = await findCompiler()
-if (!compiler) {
-  console.error("build/generic/ is not made: no C compiler is here.")
-  process.exit()
+const FOLDER = "build/generic"
+const wanted = (names: string | undefined, name: string) => names?.split(",").includes(name) ?? true
+const { ZIG, GENERIC_SYSTEMS, GENERIC_LEVELS } = process.env
+
+const systems: readonly System[] = (["linux", "darwin", "win32"] as const)
+  .flatMap((platform) => (["x64", "arm64"] as const).map((arch) => ({ platform, arch })))
+  .filter(({ platform, arch }) => wanted(GENERIC_SYSTEMS, `${platform}-${arch}`))
+
+async function compilers(): Promise<(readonly [System, Compiler])[]> {
+  const found: [System, Compiler][] = []
+  for (const system of systems) {
+    const compiler = await findZig(system, ZIG)
+    if (compiler) found.push([system, compiler])
+  }
+  const own = found.length === 0 ? await findCompiler() : undefined
+  return own ? [[thisSystem, own]] : found
 }
-mkdirSync("build/generic", { recursive: true })
-for (const level of levels) {
-  if (![arch, "any"].includes(level.arch) || wanted?.includes(level.name) === false) continue
-  if (!(await supports(compiler, level))) continue
-  const name = genericName(level)
-  writeFileSync(`build/generic/${name}`, await buildGeneric(compiler, level))
-  console.error(`build/generic/${name}`)
+
+function keep(name: string, library: Buffer): void {
+  writeFileSync(`${FOLDER}/${name}`, library)
+  console.error(`${FOLDER}/${name}`)
+}
+
+const found = await compilers()
+if (found.length === 0) console.error(`${FOLDER} is not made: no C compiler is here.`)
+else mkdirSync(FOLDER, { recursive: true })
+for (const [system, compiler] of found) {
+  if (system.platform !== "linux" && system.arch === "x64")
+    keep(processorName(system.platform), await buildProcessor(compiler))
+  for (const level of levels) {
+    if (![system.arch, "any"].includes(level.arch) || !wanted(GENERIC_LEVELS, level.name)) continue
+    if (!(await supports(compiler, level))) continue // nobody but Linux lends the matrix unit in its way
+    keep(genericName(level, system), await buildGeneric(compiler, level))
+  }
 }

@@ -103,6 +103,19 @@ export function systemCall(number: number, first: number, second: number): numbe
   )
 }
 
+/** @param path of processor.c, compiled @returns its words */
+export function askProcessor(path: string): Uint32Array {
+  const words = new Uint32Array(5)
+  koffi.load(path).func("void sinter_processor(void *words)")(words)
+  return words
+}
+
+/** What Windows says of a feature of the processor, by its number. */
+export function windowsHas(feature: number): boolean {
+  const ask = koffi.load("kernel32.dll").func("int IsProcessorFeaturePresent(uint32_t feature)")
+  return ask(feature) !== 0
+}
+
 const LOCK_EXCLUSIVE = 2
 const LOCK_AT_ONCE = 4
 
@@ -164,9 +177,11 @@ export function openDriverLibrary(names: readonly string[]): DriverLibrary {
   throw new LibraryMissing(names.join(", "))
 }
 
-/** In the words of Linux, macOS and Windows. Where a library is here and needs one that is not, Linux names the other one. */
+/**
+ * In the words of Linux, macOS, Windows and Wine. Where a library is here and needs one that is not, Linux names the other one.
+ */
 function isMissing(why: string): boolean {
-  return /^cannot open shared object file: No such|tried:.*no such file|could not be found/s.test(
+  return /^cannot open shared object file: No such|tried:.*no such file|could not be found|Module not found/s.test(
     why,
   )
 }

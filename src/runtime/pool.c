@@ -6,14 +6,11 @@
 // and is not waited for.
 #define _GNU_SOURCE
 #include "abi.h"
+#include "system.h"
 
-#include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <sys/mman.h>
 
-enum { MAX_THREADS = 256, SPINS = 4000, LINE_BYTES = 64, HUGE_PAGE = 2 << 20 };
+enum { MAX_THREADS = 256, SPINS = 4000, LINE_BYTES = 64 };
 
 typedef struct {
   _Alignas(LINE_BYTES) _Atomic int64_t next;
@@ -22,19 +19,19 @@ typedef struct {
 
 typedef struct pool {
   sinter_host host;
-  pthread_mutex_t turn;  // one loop at a time
+  lock turn;  // one loop at a time
   // One word says which loop it is, whether it is open, and how many workers are inside: loop << 17 | open << 16 | inside.
   _Alignas(LINE_BYTES) _Atomic uint64_t gate;
   void (*body)(void *, int64_t, int32_t);
   void *context;
   run runs[MAX_THREADS];
-  _Alignas(LINE_BYTES) pthread_mutex_t lock;
-  pthread_cond_t wake;
+  _Alignas(LINE_BYTES) lock door;
+  condition wake;
   _Atomic int32_t sleeping, closing;
   int32_t workers;
   struct worker {
     struct pool *pool;
-    pthread_t thread;
+    thread thread;
     int32_t number;
   } worker[MAX_THREADS];
 } pool;
@@ -61,7 +58,7 @@ static void work(pool *p, int32_t thread) {
   }
 }
 
-static void *worker_main(void *argument) {
+static THREAD_RESULT worker_main(void *argument) {
   struct worker *me = argument;
   pool *p = me->pool;
   uint64_t seen = 0;
@@ -80,16 +77,16 @@ static void *worker_main(void *argument) {
       pause_briefly();
       continue;
     }
-    pthread_mutex_lock(&p->lock);
+    lock_take(&p->door);
     atomic_fetch_add(&p->sleeping, 1);
     for (;;) {
       gate = atomic_load(&p->gate);
       if (atomic_load(&p->closing) || ((gate & OPEN) && gate >> 17 != seen)) break;
-      pthread_cond_wait(&p->wake, &p->lock);
+      condition_await(&p->wake, &p->door);
     }
     atomic_fetch_sub(&p->sleeping, 1);
-    pthread_mutex_unlock(&p->lock);
-    if (atomic_load(&p->closing)) return NULL;
+    lock_give(&p->door);
+    if (atomic_load(&p->closing)) return 0;
     spins = 0;
   }
 }
@@ -97,10 +94,10 @@ static void *worker_main(void *argument) {
 static void parallel_for(sinter_host *host, int64_t count, void (*body)(void *, int64_t, int32_t),
                          void *context) {
   pool *p = (pool *)host;
-  pthread_mutex_lock(&p->turn);
+  lock_take(&p->turn);
   if (count <= 1 || p->host.threads == 1) {
     for (int64_t i = 0; i < count; i++) body(context, i, 0);
-    pthread_mutex_unlock(&p->turn);
+    lock_give(&p->turn);
     return;
   }
   p->body = body;
@@ -112,9 +109,9 @@ static void parallel_for(sinter_host *host, int64_t count, void (*body)(void *, 
   uint64_t loop = (atomic_load(&p->gate) >> 17) + 1;
   atomic_store(&p->gate, loop << 17 | OPEN);
   if (atomic_load(&p->sleeping)) {
-    pthread_mutex_lock(&p->lock);
-    pthread_cond_broadcast(&p->wake);
-    pthread_mutex_unlock(&p->lock);
+    lock_take(&p->door);
+    condition_tell_all(&p->wake);
+    lock_give(&p->door);
   }
   work(p, 0);
   atomic_fetch_and(&p->gate, ~(uint64_t)OPEN);
@@ -122,51 +119,33 @@ static void parallel_for(sinter_host *host, int64_t count, void (*body)(void *, 
     if (++spins < SPINS)
       pause_briefly();
     else
-      sched_yield();
-  pthread_mutex_unlock(&p->turn);
-}
-
-// Large memory begins and ends on huge pages, so that the kernel can use them: measured, 10 to 35 % of decode.
-static size_t mapped(size_t bytes) {
-  size_t unit = bytes >= HUGE_PAGE ? HUGE_PAGE : 4096;
-  return bytes ? (bytes + unit - 1) / unit * unit : unit;
+      let_others_run();
+  lock_give(&p->turn);
 }
 
 static void *allocate(sinter_host *host, size_t bytes) {
   (void)host;
-  size_t size = mapped(bytes), slack = bytes >= HUGE_PAGE ? HUGE_PAGE : 0;
-  uint8_t *at =
-      mmap(NULL, size + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (at == MAP_FAILED) return NULL;
-  if (!slack) return at;
-  size_t before = (HUGE_PAGE - (uintptr_t)at % HUGE_PAGE) % HUGE_PAGE;
-  if (before) munmap(at, before);
-  if (slack - before) munmap(at + before + size, slack - before);
-#ifdef MADV_HUGEPAGE
-  madvise(at + before, size, MADV_HUGEPAGE);
-#endif
-  return at + before;
+  return pages_take(bytes);
 }
 
 static void release(sinter_host *host, void *memory, size_t bytes) {
   (void)host;
-  if (memory) munmap(memory, mapped(bytes));
+  pages_give(memory, bytes);
 }
 
 sinter_host *sinter_host_open(int32_t threads) {
   if (threads < 1) threads = 1;
   if (threads > MAX_THREADS) threads = MAX_THREADS;
-  pool *p = aligned_alloc(LINE_BYTES, sizeof(pool));
+  pool *p = pages_take(sizeof(pool));
   if (!p) return NULL;
   *p = (pool){.host = {SINTER_ABI, threads, parallel_for, allocate, release}};
-  pthread_mutex_init(&p->turn, NULL);
-  pthread_mutex_init(&p->lock, NULL);
-  pthread_cond_init(&p->wake, NULL);
+  lock_open(&p->turn);
+  lock_open(&p->door);
+  condition_open(&p->wake);
   for (int32_t t = 1; t < threads; t++) {
     struct worker *w = &p->worker[p->workers];
     *w = (struct worker){.pool = p, .number = t};
-    if (pthread_create(&w->thread, NULL, worker_main, w))
-      break;  // fewer threads give the same bits
+    if (!thread_start(&w->thread, worker_main, w)) break;  // fewer threads give the same bits
     p->workers++;
   }
   return &p->host;
@@ -174,10 +153,10 @@ sinter_host *sinter_host_open(int32_t threads) {
 
 void sinter_host_close(sinter_host *host) {
   pool *p = (pool *)host;
-  pthread_mutex_lock(&p->lock);
+  lock_take(&p->door);
   atomic_store(&p->closing, 1);
-  pthread_cond_broadcast(&p->wake);
-  pthread_mutex_unlock(&p->lock);
-  for (int32_t i = 0; i < p->workers; i++) pthread_join(p->worker[i].thread, NULL);
-  free(p);
+  condition_tell_all(&p->wake);
+  lock_give(&p->door);
+  for (int32_t i = 0; i < p->workers; i++) thread_await(p->worker[i].thread);
+  pages_give(p, sizeof *p);
 }

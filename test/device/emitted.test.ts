@@ -72,7 +72,7 @@ for (const [i, command] of named.entries()) {
       for (const level of levels) {
         if (level.arch !== arch && level.arch !== "any") continue
         if (!(await supports(compiler, level))) continue
-        const flags = [...flagsOf(level, compiler.family), "-Werror", "-fsyntax-only"]
+        const flags = [...flagsOf(level, compiler), "-Werror", "-fsyntax-only"]
         const { status, stderr } = spawnSync(compiler.command, [...flags, ...sources])
         expect({ level: level.name, status, said: stderr.toString() }).toMatchObject({
           status: 0,

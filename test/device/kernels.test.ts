@@ -43,7 +43,7 @@ test.skipIf(here.isSkipped)(`every header opens alone${here.note}`, () => {
       (name) => name.endsWith(".h") && !/^(driver(_model|_experts|_delta)?|generic)\.h$/.test(name),
     )
     .map((name) => join(kernels, name))
-  const flags = [...flagsOf(level, cc.family), "-fsyntax-only", "-x", "c"]
+  const flags = [...flagsOf(level, cc), "-fsyntax-only", "-x", "c"]
   execFileSync(cc.command, [...flags, ...headers], { stdio: "pipe" })
 })
 

@@ -93,7 +93,7 @@ function built(plan: Plan, folder: string): string {
   )
   const program = join(folder, "layout")
   const sources = [join(import.meta.dirname, "layout.c"), join(folder, "stubs.c")]
-  const flags = [...flagsOf(best, cc.family), "-O0", "-Werror", `-I${folder}`]
+  const flags = [...flagsOf(best, cc), "-O0", "-Werror", `-I${folder}`]
   execFileSync(cc.command, [...flags, ...sources, "-o", program, "-lm"], { stdio: "pipe" })
   return program
 }

@@ -11,7 +11,7 @@ const cc = await identify("cc")
 
 function compiled(lines: readonly string[]) {
   if (!cc) throw new Error("no C compiler: cc")
-  const flags = [...flagsOf(best, cc.family), "-fsyntax-only", "-x", "c", "-"]
+  const flags = [...flagsOf(best, cc), "-fsyntax-only", "-x", "c", "-"]
   const input = ['#include "driver_types.h"', ...lines].join("\n")
   return spawnSync(cc.command, flags, { input, encoding: "utf8" })
 }

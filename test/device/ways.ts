@@ -74,7 +74,7 @@ function has(tool: string): boolean {
 export function build({ level, cc, flags }: Way, sources: readonly string[], path: string): void {
   // Of array elements that unrolling leaves out.
   const quiet = cc.family === "gcc" ? ["-Wno-maybe-uninitialized"] : []
-  const all = [...flagsOf(level, cc.family), ...quiet, ...flags, ...sources]
+  const all = [...flagsOf(level, cc), ...quiet, ...flags, ...sources]
   execFileSync(cc.command, [...all, "-o", path, "-lm", "-lpthread"])
 }
 

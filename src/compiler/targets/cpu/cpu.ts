@@ -26,7 +26,7 @@ import {
   findCompiler,
   flagsOf,
   kernels,
-  linking,
+  linkingOf,
   requireCompiler,
   runtime,
   supports,
@@ -158,16 +158,15 @@ export function prepareGeneric(
   }
 }
 
-function builtBy(
-  level: Level,
-  { version: compiler, family }: Compiler,
-): NonNullable<Manifest["built"]> {
-  return { sinter: version, compiler, flags: portableFlags(level, family) }
+function builtBy(level: Level, compiler: Compiler): NonNullable<Manifest["built"]> {
+  return { sinter: version, compiler: compiler.version, flags: portableFlags(level, compiler) }
 }
 
 /** Those that say nothing of this machine's folders. */
-function portableFlags(level: Level, family: Compiler["family"]): string[] {
-  return [...flagsOf(level, family), ...linking].filter((flag) => !flag.startsWith("-I"))
+function portableFlags(level: Level, compiler: Compiler): string[] {
+  return [...compiler.leading, ...flagsOf(level, compiler), ...linkingOf(compiler)].filter(
+    (flag) => !flag.startsWith("-I"),
+  )
 }
 
 /** The library of a plan from the shelf, built if it is not there yet. */
@@ -182,7 +181,7 @@ export async function shelvedCpu(
 }
 
 /** Of the kernels and headers that are compiled in: a library of other sources, or emitted otherwise, is another library. */
-async function sourcesHash(level: Level, { family }: Compiler): Promise<string> {
+async function sourcesHash(level: Level, compiler: Compiler): Promise<string> {
   const shared = (await readdir(kernels, { withFileTypes: true }))
     .filter((entry) => entry.isFile())
     .map(({ name }) => join(kernels, name))
@@ -191,8 +190,9 @@ async function sourcesHash(level: Level, { family }: Compiler): Promise<string> 
     join(kernels, level.folder, "vector.h"),
     join(runtime, "abi.h"),
     join(runtime, "pool.c"),
+    join(runtime, "system.h"),
   ]
   const hash = createHash("sha256")
   for (const file of files) hash.update(readFileSync(file))
-  return hash.update(portableFlags(level, family).join(" ")).digest("hex")
+  return hash.update(portableFlags(level, compiler).join(" ")).digest("hex")
 }

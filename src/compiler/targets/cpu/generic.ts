@@ -1,6 +1,6 @@
 // The generic library: the kernels and the driver of every compiled one, with what a model makes constant read from a tape
-// (tape.ts) instead of compiled in. One is built for each instruction set when the package is (scripts/generic.ts), and serves
-// where there is no C compiler: a model's library is then its code with the model's tape behind it.
+// (tape.ts) instead of compiled in. One is built for each system and instruction set when the package is (scripts/generic.ts), and
+// serves where there is no C compiler: a model's library is then its code with the model's tape behind it.
 
 import { existsSync, readFileSync } from "node:fs"
 import { join } from "node:path"
@@ -9,20 +9,29 @@ import type { CodecName } from "../../../runtime/format.ts"
 import type { Source } from "../target.ts"
 import { constantNames, fixedExtents, layoutAssertions, stepAssertions } from "./emit.ts"
 import { attention, extent, parameter, reader, routing, structs } from "./kinds.ts"
-import type { Level } from "./levels.ts"
+import { type Level, plain } from "./levels.ts"
 import { codecNames, genericProducts, productNumber } from "./products.ts"
 import { callCases } from "./row-calls.ts"
-import { build, type Compiler, runtime } from "./toolchain.ts"
+import { build, type Compiler, runtime, type System, thisSystem } from "./toolchain.ts"
 
 /** In build/ alone: what runs from the sources has a compiler, and tests say what it is like without. */
 const folder = fileURLToPath(new URL("../../../generic/", import.meta.url))
 
-export const genericName = (level: Level) => `${process.platform}-${process.arch}-${level.name}.bin`
+export function genericName(level: Level, { platform, arch }: System = thisSystem): string {
+  return `${platform}-${arch}-${level.name}.bin`
+}
 
 /** The code for a level on this machine; undefined where none was built. */
 export function genericCode(level: Level): Buffer | undefined {
   const path = join(folder, genericName(level))
-  return existsSync(path) ? readFileSync(path) : undefined
+  return existsSync(path) && hasItsLibc() ? readFileSync(path) : undefined
+}
+
+/** Linux has two; it is built for the one that nearly everybody has. */
+function hasItsLibc(): boolean {
+  if (process.platform !== "linux") return true
+  const { header } = process.report.getReport() as { header: { glibcVersionRuntime?: string } }
+  return header.glibcVersionRuntime !== undefined
 }
 
 /**
@@ -35,6 +44,11 @@ export function buildGeneric(
   codecs: readonly CodecName[] = codecNames,
 ): Promise<Buffer> {
   return build(compiler, level, genericSources(new Set(codecs.map(productNumber))))
+}
+
+/** What features.ts asks on systems that show nothing of their processor. */
+export function buildProcessor(compiler: Compiler): Promise<Buffer> {
+  return build(compiler, plain, [{ name: "processor.c", path: join(runtime, "processor.c") }])
 }
 
 const NUMBERS = ["F32", "F16", "BF16", "Q8"] as const // in the order of enum number

@@ -9,6 +9,8 @@ export interface Level {
   /** Folder under kernels/ that holds its vector.h. */
   folder: string
   flags: readonly string[]
+  /** Where zig has other words for them. */
+  zigFlags?: readonly string[]
   /** As /proc/cpuinfo names them. */
   features: readonly string[]
 }
@@ -29,6 +31,14 @@ const avx512: Level = {
     "-mprefer-vector-width=512",
   ],
   features: ["avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512_vnni", "avx2", "fma", "f16c"],
+}
+
+export const plain: Level = {
+  name: "plain",
+  arch: "any",
+  folder: "plain",
+  flags: ["-Wno-psabi"], // every function of plain C's vectors is inlined, so how gcc would pass one is of no matter
+  features: [],
 }
 
 export const levels: readonly Level[] = [
@@ -60,10 +70,10 @@ export const levels: readonly Level[] = [
     arch: "arm64",
     folder: "neon",
     flags: ["-march=armv8.2-a+dotprod"],
+    zigFlags: ["-mcpu=generic+v8_2a+dotprod"],
     features: ["asimddp"],
   },
-  // Every function of plain C's vectors is inlined, so how gcc would pass one is of no matter.
-  { name: "plain", arch: "any", folder: "plain", flags: ["-Wno-psabi"], features: [] },
+  plain,
 ]
 
 /** The levels this processor can run, best first; plain C always is among them. */

@@ -1,11 +1,12 @@
 // The machine's own C compiler: found, asked for its version, and driven. Sources are written to a folder of their own,
 // compiled side by side and linked into one shared object, whose bytes are the result; nothing stays behind, no compiler either,
-// however this process ends.
+// however this process ends. Zig is a clang that builds for every system; it is always told for which processor, or it takes all
+// that this machine's has.
 
 import { execFile, spawn } from "node:child_process"
 import { readFile, writeFile } from "node:fs/promises"
 import { availableParallelism } from "node:os"
-import { join } from "node:path"
+import { basename, join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { promisify } from "node:util"
 import { problem, systemProblem } from "../../../errors.ts"
@@ -18,35 +19,88 @@ const execute = promisify(execFile)
 
 export interface Compiler {
   command: string
+  /** Parameters that stand before all others. */
+  leading: readonly string[]
+  /** The system that it builds for. */
+  platform: NodeJS.Platform
   /** First line of what --version says: part of the shelf's key. */
   version: string
-  family: "gcc" | "clang"
+  family: "gcc" | "clang" | "zig"
 }
 
 /** Folders of our headers. */
 export const kernels = fileURLToPath(new URL("./kernels/", import.meta.url))
 export const runtime = fileURLToPath(new URL("../../../runtime/", import.meta.url))
 
-const looked = ["cc", "clang", "gcc"]
+const looked = ["cc", "clang", "gcc", "zig"]
 
-/** The compiler named by CC, else the first on PATH; undefined when there is none. */
+/** The compiler named by CC, which may have parameters behind it, else the first on PATH; undefined when there is none. */
 export async function findCompiler(): Promise<Compiler | undefined> {
-  for (const command of process.env.CC ? [process.env.CC] : looked) {
+  const { CC } = process.env
+  if (CC) {
+    const [command = CC, ...leading] = CC.trim().split(/\s+/)
+    return (await identify(CC)) ?? (await identify(command, ...leading))
+  }
+  for (const command of looked) {
     const compiler = await identify(command)
     if (compiler) return compiler
   }
   return undefined
 }
 
+/** A system and its kind of processor, in Node's names. */
+export interface System {
+  platform: NodeJS.Platform
+  arch: NodeJS.Architecture
+}
+
+export const thisSystem: System = { platform: process.platform, arch: process.arch }
+
+/** The oldest systems that a library for them runs on. */
+const zigSystems: Partial<Record<NodeJS.Platform, string>> = {
+  linux: "linux-gnu.2.28",
+  darwin: "macos.11.0",
+  win32: "windows-gnu",
+}
+const zigProcessors: Partial<Record<NodeJS.Architecture, string>> = {
+  x64: "x86_64",
+  arm64: "aarch64",
+}
+
+/** Zig, as a compiler for a system. Undefined where it is not, or does not know it. */
+export function findZig(
+  { platform, arch }: System = thisSystem,
+  command: string = "zig",
+): Promise<Compiler | undefined> {
+  const [processor, system] = [zigProcessors[arch], zigSystems[platform]]
+  if (!processor || !system) return Promise.resolve(undefined)
+  return ask(command, ["cc", "-target", `${processor}-${system}`], platform)
+}
+
 /**
  * What a compiler says it is: `cc` may be either of the families. Undefined where there is no such command.
  * @throws `system_refused` when it is there and no process is to be had
  */
-export async function identify(command: string): Promise<Compiler | undefined> {
+export function identify(
+  command: string,
+  ...leading: readonly string[]
+): Promise<Compiler | undefined> {
+  if (isZig(command) && !leading.includes("-target")) return findZig(thisSystem, command)
+  return ask(command, leading, process.platform)
+}
+
+const isZig = (command: string) => basename(command, ".exe") === "zig"
+
+async function ask(
+  command: string,
+  leading: readonly string[],
+  platform: NodeJS.Platform,
+): Promise<Compiler | undefined> {
   try {
-    const { stdout } = await execute(command, ["--version"])
+    const { stdout } = await execute(command, [...leading, "--version"])
     const version = stdout.split("\n", 1)[0]!
-    return { command, version, family: /clang/i.test(version) ? "clang" : "gcc" }
+    const family = isZig(command) ? "zig" : /clang/i.test(version) ? "clang" : "gcc"
+    return { command, leading, platform, version, family }
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (code === "EAGAIN" || code === "ENOMEM") throw systemProblem(error) ?? error
@@ -69,7 +123,6 @@ const common = [
   "-std=gnu11",
   "-O2", // -O3 takes three times as long and is no faster: the kernels are written out
   "-ftree-vectorize",
-  "-fPIC",
   "-fvisibility=hidden",
   "-ffp-contract=off",
   "-fno-math-errno",
@@ -80,13 +133,16 @@ const common = [
 ]
 
 /** Clang vectorizes so by itself, and does not know the word. */
-const own = { gcc: ["-fvect-cost-model=dynamic"], clang: [] } as const
+const own = { gcc: ["-fvect-cost-model=dynamic"], clang: [], zig: [] } as const
 
-export function flagsOf(level: Level, family: Compiler["family"]): string[] {
+type Builder = Pick<Compiler, "family" | "platform">
+
+export function flagsOf(level: Level, { family, platform }: Builder): string[] {
   return [
     ...common,
     ...own[family],
-    ...level.flags,
+    ...(platform === "win32" ? [] : ["-fPIC"]), // there all code is, and clang refuses the word
+    ...((family === "zig" && level.zigFlags) || level.flags),
     `-I${join(kernels, level.folder)}`,
     `-I${kernels}`,
     `-I${runtime}`,
@@ -98,18 +154,25 @@ export function supports(compiler: Compiler, level: Level): Promise<boolean> {
   return withScratch("sinter-probe", async (scratch) => {
     const file = join(scratch.folder, "probe.c")
     await writeFile(file, '#include "product.h"\n')
-    const flags = flagsOf(level, compiler.family)
-    const { code } = await run(compiler, [...flags, "-fsyntax-only", file], scratch)
+    const flags = flagsOf(level, compiler)
+    const { code } = await run(compiler, [...flags, "-c", file, "-o", `${file}.o`], scratch)
     return code === 0
   })
 }
 
-/** At the end of a process libraries are unloaded; threads of one that was not closed must still find their code. */
-export const linking: readonly string[] = [
-  "-shared",
-  ...(process.platform === "darwin" ? [] : ["-Wl,-z,nodelete"]),
-  "-lpthread",
-]
+/**
+ * At the end of a process libraries are unloaded; threads of one that was not closed must still find their code. Windows has
+ * ended them by then.
+ */
+const waysToLink: Partial<Record<NodeJS.Platform, readonly string[]>> = {
+  win32: ["-shared"],
+  darwin: ["-shared", "-lpthread"],
+}
+
+export function linkingOf({ family, platform }: Builder): string[] {
+  const way = waysToLink[platform] ?? ["-shared", "-Wl,-z,nodelete", "-lpthread"]
+  return family === "zig" ? [...way, "-s"] : [...way] // it adds what debuggers want: six times as much
+}
 
 /** Another library may want its object, too. */
 const isShared = (source: Source) => "path" in source || source.name.startsWith("near_")
@@ -144,7 +207,7 @@ export async function build(
         const path = "path" in source ? source.path : join(folder, source.name)
         const make = async () => {
           if ("text" in source) await writeFile(path, source.text)
-          const flags = flagsOf(level, compiler.family)
+          const flags = flagsOf(level, compiler)
           await call(source.name, [...flags, "-c", path, "-o", file])
         }
         if (isShared(source))
@@ -157,7 +220,7 @@ export async function build(
     await Promise.all(Array.from({ length: availableParallelism() }, worker))
     const library = join(folder, "library")
     files.sort() // link order, and with it the bytes, must not depend on who finished first
-    await call("the library", ["-o", library, ...files, ...linking])
+    await call("the library", ["-o", library, ...files, ...linkingOf(compiler)])
     return await readFile(library)
   })
 }
@@ -180,14 +243,14 @@ const MAX_OUTPUT = 1 << 16 // characters
  * @returns its exit code, undefined where there was none, and what it said
  */
 function run(
-  { command }: Compiler,
+  { command, leading }: Compiler,
   parameters: string[],
   scratch: Scratch,
   signal?: AbortSignal,
 ): Promise<{ code: number | undefined; output: string }> {
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted()
-    const child = spawn(command, parameters, {
+    const child = spawn(command, [...leading, ...parameters], {
       detached: true,
       stdio: ["ignore", "ignore", "pipe"],
       env: { ...process.env, TMPDIR: scratch.folder },
