@@ -71,9 +71,9 @@ INLINE vec nearest_bf16(vec v) {
 }
 // Pairs of the upper halves of two vectors: a's below b's.
 INLINE void store_pairs(void *to, vec a, vec b) {
-  const int either = 0xf8;  // a >> 16 | (b & UPPER_HALF)
+  enum { EITHER = 0xf8 };  // a >> 16 | (b & UPPER_HALF)
   _mm512_store_si512(to, _mm512_ternarylogic_epi32(_mm512_srli_epi32(bits_of_vec(a), 16),
-                                                   bits_of_vec(b), UPPER_HALF, either));
+                                                   bits_of_vec(b), UPPER_HALF, EITHER));
 }
 
 // Stored numbers: the second plane is exact, and absent where the first is all.
