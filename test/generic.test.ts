@@ -1,5 +1,6 @@
 // Where there is no C compiler: kernels that are compiled for no model, which compute what a model's own library computes.
 
+import { spawnSync } from "node:child_process"
 import {
   cpSync,
   mkdirSync,
@@ -123,5 +124,12 @@ test.skipIf(skipped)(
     expect(server.out()).toContain(`generic ${level.name} kernels, for want of a C compiler`)
     const { code: ended, err } = await server.stop()
     expect({ ended, err }).toEqual({ ended: 0, err: "" })
+    const broken = join(bin, "cc") // as one without its headers is
+    writeFileSync(broken, '#!/bin/sh\n[ "$1" = --version ] && echo cc 1.0\n', { mode: 0o755 })
+    const devices = spawnSync(process.execPath, [join(root, "build/cli/main.js"), "devices"], {
+      env: { PATH: bin, CC: broken },
+      encoding: "utf8",
+    })
+    expect(devices.stdout).toContain(`cpu (generic ${level.name} kernels`)
   },
 )

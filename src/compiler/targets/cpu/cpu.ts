@@ -39,7 +39,8 @@ export interface CpuBuild extends Build {
 }
 
 /**
- * For the best instruction set that the processor runs and the compiler knows; plain C for `cpu:baseline`.
+ * For the best instruction set that the processor runs and the compiler knows; plain C for `cpu:baseline`. A compiler that is
+ * here and builds nothing (it has no headers, say) is none, if there is a generic library.
  * @throws `compiler_missing` where there is no generic library either
  */
 export async function prepareCpu(
@@ -47,17 +48,19 @@ export async function prepareCpu(
   target: CpuTarget = "cpu",
   shelf?: Shelf,
 ): Promise<CpuBuild> {
-  const found = await findCompiler()
-  const generic = found ? undefined : genericFor(target)
-  if (generic) return prepareGeneric(plan, generic, target)
-  const compiler = found ?? (await requireCompiler())
+  const compiler = await findCompiler()
   const usable = levelsFor(target)
-  for (const level of usable.slice(0, -1)) {
-    const library = await prepareLevel(plan, target, compiler, level, shelf)
-    // What lies on the shelf was built by this very compiler, which need not be asked then.
-    if (shelf?.find(library.name) || (await supports(compiler, level))) return library
+  if (compiler) {
+    for (const level of usable) {
+      const library = await prepareLevel(plan, target, compiler, level, shelf)
+      // What lies on the shelf was built by this very compiler, which need not be asked then.
+      if (shelf?.find(library.name) || (await supports(compiler, level))) return library
+    }
   }
-  return prepareLevel(plan, target, compiler, usable.at(-1)!, shelf)
+  const generic = genericFor(target)
+  if (generic) return prepareGeneric(plan, generic, target)
+  // Such a compiler says in its own words what it lacks.
+  return prepareLevel(plan, target, compiler ?? (await requireCompiler()), usable.at(-1)!, shelf)
 }
 
 function levelsFor(target: CpuTarget): readonly [Level, ...Level[]] {
@@ -72,13 +75,12 @@ export async function lackOfCompiler(): Promise<Lack | undefined> {
 
 /** What `prepareCpu` builds on this machine. @throws as that */
 export async function describeCpu(target: CpuTarget): Promise<string> {
-  const found = await findCompiler()
-  const generic = found ? undefined : genericFor(target)
+  const compiler = await findCompiler()
+  for (const level of compiler ? levelsFor(target) : [])
+    if (await supports(compiler!, level)) return `${level.name}, built by ${compiler!.command}`
+  const generic = genericFor(target)
   if (generic) return generic.name
-  const compiler = found ?? (await requireCompiler())
-  for (const level of levelsFor(target))
-    if (await supports(compiler, level)) return `${level.name}, built by ${compiler.command}`
-  throw new Error("internal: a C compiler that does not know C")
+  return `nothing: ${(compiler ?? (await requireCompiler())).command} builds no C program here`
 }
 
 async function prepareLevel(
