@@ -25,7 +25,7 @@ import { weightsOf } from "./graph-weights.ts"
 import type { Head } from "./head.ts"
 import type { Model } from "./model.ts"
 import { writeOrigin } from "./origin.ts"
-import { poolingFiles } from "./pooling.ts"
+import { poolingFiles, writePooling } from "./pooling.ts"
 import { TOKENIZER_MODEL } from "./tokenizer-model.ts"
 import { convertible } from "./weights/convert.ts"
 import { mlcNames } from "./weights/mlc-names.ts"
@@ -120,7 +120,7 @@ async function copyFiles(
 }
 
 /** What a file that holds everything says of its tokens, as the files that a folder has for it. */
-async function writeTexts({ texts }: Model, directory: string): Promise<void> {
+async function writeTexts({ texts, pooling }: Model, directory: string): Promise<void> {
   const named = [...texts.templates].filter(([name]) => name !== "default")
   const config = {
     ...texts.specialTokens,
@@ -130,6 +130,7 @@ async function writeTexts({ texts }: Model, directory: string): Promise<void> {
   }
   await writeFile(join(directory, "tokenizer.json"), texts.tokenizer.text)
   await writeFile(join(directory, "tokenizer_config.json"), JSON.stringify(config))
+  if (pooling) await writePooling(pooling, directory)
 }
 
 /**

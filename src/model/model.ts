@@ -64,7 +64,7 @@ export async function openModel(path: string, { verify = true }: OpenOptions = {
   const { folder, source } = await openSource(resolve(path))
   const { architecture, fields, configuration } = source
   const isRanker = ranks(fields)
-  const pooling = (await readPooling(folder)) ?? usualPooling(source.config)
+  const pooling = source.pooling ?? (await readPooling(folder)) ?? usualPooling(source.config)
   const config = pooling ? withoutHead(source.config) : source.config
   return openWhole(async (closing) => {
     const weights = closing.add(await source.openWeights())
@@ -119,6 +119,8 @@ interface Source {
   format: FormatName | undefined
   /** What the format is called if matrices are in codes. */
   mixture: FormatName
+  /** Absent: the folder may say it. */
+  pooling?: Pooling | undefined
   openWeights: () => Promise<Weights>
   readTexts: () => Promise<ModelTexts>
 }
@@ -152,6 +154,7 @@ async function ggufSource(folder: Folder, file: string): Promise<Source> {
       config,
       format: undefined,
       mixture: "gguf",
+      pooling: gguf.pooling,
       openWeights: async () => gguf.weights(config),
       readTexts: async () => gguf.texts(config),
     }

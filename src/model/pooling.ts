@@ -1,6 +1,7 @@
 // How the rows of a text become one: what sentence-transformers writes beside a model that embeds (modules.json, and a folder for
 // each of its modules). https://sbert.net/docs/package_reference/sentence_transformer/models.html
 
+import { mkdir, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { widen } from "../runtime/dtype.ts"
 import { Fields } from "./fields.ts"
@@ -84,6 +85,19 @@ export async function poolingFiles(folder: Folder): Promise<string[]> {
       : [`${path}/config.json`]
   })
   return [MODULES, PROMPTS, ...files]
+}
+
+/** What `readPooling` reads of a folder, of a model whose rows go through no matrix. */
+export async function writePooling({ mode }: Pooling, directory: string): Promise<void> {
+  const path = "1_Pooling"
+  const name = Object.entries(MODES).find(([, known]) => known === mode)![0]
+  const modules = [
+    { type: "sentence_transformers.models.Transformer", path: "" },
+    { type: "sentence_transformers.models.Pooling", path },
+  ]
+  await mkdir(join(directory, path), { recursive: true })
+  await writeFile(join(directory, path, "config.json"), JSON.stringify({ [name]: true }))
+  await writeFile(join(directory, MODULES), JSON.stringify(modules))
 }
 
 async function modulesOf(folder: Folder): Promise<{ type: string; path: string }[]> {

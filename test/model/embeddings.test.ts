@@ -5,6 +5,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest"
 import { load, type Model } from "../../src/app/library.ts"
+import { compileFolder } from "../../src/model/compile-folder.ts"
 import { openModel } from "../../src/model/model.ts"
 import { goldenFolder, readTensors } from "./golden.ts"
 
@@ -17,6 +18,38 @@ const models = [
   ["modernbert", 512, {}],
   ["embeddinggemma", 512, {}],
 ] as const
+
+const encoders = join(import.meta.dirname, "../golden/gguf/encoders")
+
+describe.each(["bert", "xlm-roberta", "nomic-bert", "modernbert"])("%s as a GGUF file", (name) => {
+  const folder = goldenFolder("embeddings", name)
+  const all: string[] = JSON.parse(readFileSync(join(folder, "embeddings.json"), "utf8")).texts
+  const tensors = readTensors(join(folder, "embeddings.safetensors"))
+  const place = mkdtempSync(join(tmpdir(), "sinter-encoder-"))
+  afterAll(() => rmSync(place, { recursive: true }))
+
+  test("says what its folder says, and so does what is compiled from it", async () => {
+    const file = join(encoders, `${name}.gguf`)
+    const compiled = join(place, name)
+    const source = await openModel(file)
+    await compileFolder(source, compiled, { format: "q0f32" })
+    await source.close()
+    // A file has no normal forms but as a table, which this one's has not.
+    const texts = all
+      .map((text, i) => ({ text, i }))
+      .filter(({ text }) => text === text.normalize("NFKC"))
+    expect(texts.length).toBeGreaterThan(6)
+    for (const path of [file, compiled]) {
+      const model = await load(path, { target: "cpu", mode: "server" })
+      onTestFinished(() => model.close())
+      const vectors = await model.embed(texts.map(({ text }) => text))
+      for (const [n, { text, i }] of texts.entries()) {
+        const expected = Array.from(new Float32Array(tensors(`embedding.${i}`)))
+        expect(farthest(vectors[n]!, expected), text).toBeLessThan(1e-5)
+      }
+    }
+  }, 120_000)
+})
 
 /** The interpreter takes two of them. */
 const targetsOf = (name: string) =>

@@ -253,6 +253,47 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
         : {},
   },
   nemotron: { model: "nemotron", epsilon: "norm_eps", turned: "partial_rotary_factor" },
+  // Encoders. XLM-RoBERTa's positions are written from the first that a text has, so it is a BERT with other texts.
+  bert: {
+    model: "bert",
+    epsilon: "layer_norm_eps",
+    fields: encoderFields,
+    parts: () => sumsParts,
+  },
+  "nomic-bert": {
+    model: "nomic_bert",
+    epsilon: "layer_norm_eps",
+    fields: encoderFields,
+    parts: () => sumsParts,
+  },
+  "modern-bert": {
+    model: "modernbert",
+    epsilon: "norm_eps",
+    fields: (file, usual) => ({
+      ...encoderFields(file),
+      layer_types: undefined, // every n-th layer sees everything, from the first on
+      global_attn_every_n_layers: file.countIfThere("attention.sliding_window_pattern") ?? 3,
+      local_attention: file.count("attention.sliding_window"),
+      global_rope_theta: usual.rope_theta,
+      local_rope_theta: file.numberIfThere("rope.freq_base_swa") ?? 10000,
+      hidden_activation: file.keys.textIfThere(file.key("hidden_activation")) ?? "gelu",
+    }),
+    parts: () => ({ embed_norm: "token_embd_norm" }),
+  },
+}
+
+function encoderFields(file: GgufFile): Json {
+  if (file.keys.flag(file.key("attention.causal"), true))
+    throw file.wrong("attention.causal", "is true; only encoders are known of this architecture")
+  return {}
+}
+
+/** Norms are of the sums behind attention and MLP, and a token's type is added to the tokens. */
+const sumsParts: Naming["parts"] = {
+  embed_tokens: { name: "token_embd", plusRow: { tensor: "token_types", row: 0 } },
+  embed_norm: "token_embd_norm",
+  "attention.sum_norm": "attn_output_norm",
+  "mlp.sum_norm": "layer_output_norm",
 }
 
 function graniteFields(file: GgufFile, { head_dim }: Json): Json {

@@ -8,6 +8,7 @@ import { isGroupCodec } from "../../runtime/format.ts"
 import type { ModelConfig } from "../config.ts"
 import { Fields } from "../fields.ts"
 import { type Folder, readExactly } from "../folder.ts"
+import type { Pooling } from "../pooling.ts"
 import type { AdvisedSampling, ModelTexts, TextFile } from "../texts.ts"
 import { type Source, type Sources, sourcesOf } from "../weights/names.ts"
 import { constantTensor, rowsOf } from "../weights/rows.ts"
@@ -25,6 +26,8 @@ export interface GgufModel {
   fields: Fields
   weights: (config: ModelConfig) => Weights
   texts: (config: ModelConfig) => ModelTexts
+  /** Absent: the file says nothing of it. */
+  pooling: Pooling | undefined
   close(): Promise<void>
 }
 
@@ -55,9 +58,22 @@ export async function openGguf(folder: Folder, file: string): Promise<GgufModel>
         return weightsOf({ folder, file, tensors: read, sources, config, close })
       },
       texts: ({ shapes }) => textsOf(folder, file, keys, shapes.vocabulary),
+      pooling: poolingOf(its),
       close,
     }
   })
+}
+
+/** By llama.cpp's numbers. */
+const POOLINGS: Readonly<Record<number, Pooling["mode"]>> = { 1: "mean", 2: "cls", 3: "lasttoken" }
+
+function poolingOf(file: GgufFile): Pooling | undefined {
+  const number = file.factor("pooling_type")
+  if (number === undefined) return undefined
+  const mode = POOLINGS[number]
+  if (mode) return { mode, dense: [], prompts: {} }
+  const known = Object.entries(POOLINGS).map(([number, name]) => `${number} (${name})`)
+  throw file.wrong("pooling_type", `is ${number}; read from GGUF: ${known.join(", ")}`)
 }
 
 const PART = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/
@@ -172,8 +188,11 @@ function weightsOf(opened: Opened): Weights {
 }
 
 function find(opened: Opened, name: string, rows: number, columns: number): Tensor {
+  return findSource(opened, sourceOf(opened, name), rows, columns)
+}
+
+function findSource(opened: Opened, source: Source, rows: number, columns: number): Tensor {
   const { folder, file, tensors } = opened
-  const source = sourceOf(opened, name)
   if (source.constant !== undefined) return constantTensor(source.constant, columns)
   const tensor = tensors.get(source.tensor)
   if (!tensor) throw folder.broken(file, `there is no tensor ${source.tensor}`)
@@ -202,7 +221,15 @@ function find(opened: Opened, name: string, rows: number, columns: number): Tens
       ? unpackBlocks(type, codec, bytes, count, columns)
       : { rows: count, values: bytes }
   }
-  return rowsOf({ codec, read }, source, columns)
+  const { plusRow } = source
+  const addend = plusRow && rowOf(opened, plusRow, columns)
+  return rowsOf({ codec, read }, source, columns, addend)
+}
+
+function rowOf(opened: Opened, { tensor, row }: NonNullable<Source["plusRow"]>, columns: number) {
+  const all = opened.tensors.get(tensor)?.dims[1] ?? 1
+  const rows = { of: all, from: row, run: 1, every: all }
+  return findSource(opened, { tensor, rows }, 1, columns)
 }
 
 /** Lists of divisors are read with the keys; the others are what older converters left, and nobody reads. */
@@ -211,7 +238,8 @@ const APART =
 
 /** A bias or a norm that is not known of the architecture would be missing from what is computed. */
 function refuseOthers(opened: Opened, names: readonly string[]): void {
-  const read = new Set(names.map((name) => sourceOf(opened, name).tensor))
+  const sources = names.map((name) => sourceOf(opened, name))
+  const read = new Set(sources.flatMap(({ tensor, plusRow }) => [tensor, plusRow?.tensor]))
   for (const { name, file } of opened.tensors.values())
     if (!read.has(name) && !APART.test(name))
       throw opened.folder.broken(

@@ -1,5 +1,5 @@
-// A GGUF file's tokenizer as the text of a tokenizer.json, which the chat room reads. Two kinds: byte-level BPE by merges,
-// whose cuts the file only names (cuts.ts), and SentencePiece's BPE, by merges or by scores.
+// A GGUF file's tokenizer as the text of a tokenizer.json, which the chat room reads: byte-level BPE by merges, whose cuts the
+// file only names (cuts.ts), SentencePiece's BPE, by merges or by scores, its Unigram, and WordPiece.
 // Keys: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md#tokenizer
 
 import type { Json } from "../folder.ts"
@@ -17,7 +17,7 @@ import {
 import { composed, cuts, wholeWords } from "./cuts.ts"
 import type { Keys } from "./keys.ts"
 
-const { NORMAL, CONTROL, USER, UNUSED } = KINDS
+const { NORMAL, UNKNOWN, CONTROL, USER, UNUSED } = KINDS
 
 export interface TokenizerTexts {
   json: string // a tokenizer.json
@@ -26,28 +26,54 @@ export interface TokenizerTexts {
   beginToken: number | undefined
 }
 
+interface Kind {
+  partsOf: (keys: Keys, lists: Lists, pre: string | undefined) => Json
+  /** Ids where a file does not name them. */
+  usual: Partial<SpecialIds>
+  /** A text may spell the unknown token. */
+  unknown: boolean
+  /** Every text stands between two tokens, unless the file says otherwise. */
+  around?: true
+}
+
+const pieces: Kind = { partsOf: piecesOf, usual: { bos: 1, eos: 2, unknown: 0 }, unknown: true }
+
+const kinds: Readonly<Record<string, Kind>> = {
+  gpt2: { partsOf: bytePairs, usual: {}, unknown: false },
+  llama: pieces,
+  gemma4: pieces, // by merges
+  bert: {
+    partsOf: wordPieces,
+    usual: { bos: 101, eos: 102, unknown: 100, padding: 0 },
+    unknown: true,
+    around: true,
+  },
+  t5: { partsOf: unigram, usual: { unknown: 2 }, unknown: true, around: true },
+}
+
 /** @throws `model_broken` for a tokenizer that is not known, and for lists that do not fit */
 export function readTokenizer(keys: Keys, vocabulary: number): TokenizerTexts {
   const lists = readLists(keys, vocabulary)
   const kind = keys.text("tokenizer.ggml.model")
-  const model = kind === "gemma4" ? "llama" : kind // the same pieces, by merges
-  if (model !== "gpt2" && model !== "llama")
-    throw keys.wrong("tokenizer.ggml.model", `is "${kind}"; known: gpt2, llama, gemma4`)
-  const pre = model === "gpt2" ? keys.textIfThere("tokenizer.ggml.pre") : undefined
-  const ids = specialIds(keys, model, lists)
+  if (!Object.hasOwn(kinds, kind))
+    throw keys.wrong(
+      "tokenizer.ggml.model",
+      `is "${kind}"; known: ${Object.keys(kinds).join(", ")}`,
+    )
+  const { partsOf, usual, unknown, around } = kinds[kind]!
+  const pre = kind === "gpt2" ? keys.textIfThere("tokenizer.ggml.pre") : undefined
+  const ids = specialIds(keys, usual, lists)
+  const begins = around ?? (kind !== "gpt2" || wholeWords.has(pre ?? ""))
   const adds = {
-    begin: keys.flag(
-      "tokenizer.ggml.add_bos_token",
-      model === "llama" || wholeWords.has(pre ?? ""),
-    ),
-    end: keys.flag("tokenizer.ggml.add_eos_token", false),
+    begin: keys.flag("tokenizer.ggml.add_bos_token", begins),
+    end: keys.flag("tokenizer.ggml.add_eos_token", around ?? false),
   }
-  const parts = model === "gpt2" ? bytePairs(keys, lists, pre) : piecesOf(keys, lists)
+  const parts = partsOf(keys, lists, pre)
   const json = {
     version: "1.0",
     truncation: null,
     padding: null,
-    added_tokens: addedTokens(lists, { unknown: model === "llama" }),
+    added_tokens: addedTokens(lists, { unknown }),
     ...parts,
     post_processor: postProcessor(lists, ids, adds),
   }
@@ -95,17 +121,80 @@ function looksSpecial(token: string, kind: number | undefined): boolean {
 }
 
 /** What is outside of the vocabulary is as good as not there. */
-function specialIds(keys: Keys, model: "gpt2" | "llama", { tokens }: Lists): SpecialIds {
-  const usual = model === "llama" ? { bos: 1, eos: 2, unknown: 0 } : {}
-  const read = (name: string, otherwise?: number) => {
-    const id = keys.countIfThere(`tokenizer.ggml.${name}_token_id`) ?? otherwise
+function specialIds(keys: Keys, usual: Partial<SpecialIds>, { tokens }: Lists): SpecialIds {
+  const read = (names: readonly string[], otherwise?: number) => {
+    const named = names.map((name) => keys.countIfThere(`tokenizer.ggml.${name}_token_id`))
+    const id = named.find((id) => id !== undefined) ?? otherwise
     return id !== undefined && id < tokens.length ? id : undefined
   }
   return {
-    bos: read("bos", usual.bos),
-    eos: read("eos", usual.eos),
-    unknown: read("unknown", usual.unknown),
-    padding: read("padding"),
+    bos: read(["bos", "cls"], usual.bos),
+    eos: read(["eos", "seperator"], usual.eos), // the key is spelled so
+    unknown: read(["unknown"], usual.unknown),
+    padding: read(["padding"], usual.padding),
+  }
+}
+
+/** Pieces that begin a word are written with a blank before them, and the others without their ##. */
+function wordPieces(keys: Keys, { tokens, kinds }: Lists): Json {
+  const BLANK = "▁"
+  const spelled = (token: string) =>
+    token.startsWith(BLANK) ? token.slice(BLANK.length) : `##${token}`
+  const isWord = (id: number) => kinds[id] === NORMAL || kinds[id] === USER
+  const vocab = Object.fromEntries(
+    tokens.flatMap((token, id) =>
+      kinds[id] === UNUSED ? [] : [[isWord(id) ? spelled(token) : token, id]],
+    ),
+  )
+  const unknown = keys.countIfThere("tokenizer.ggml.unknown_token_id") ?? kinds.indexOf(UNKNOWN)
+  // No key says whether capitals count: a vocabulary that has any is of a model to which they do.
+  const lowercase = !tokens.some((token, id) => isWord(id) && token !== token.toLowerCase())
+  return {
+    normalizer: {
+      type: "BertNormalizer",
+      clean_text: true,
+      handle_chinese_chars: true,
+      strip_accents: null, // as lowercase
+      lowercase,
+    },
+    pre_tokenizer: { type: "BertPreTokenizer" },
+    decoder: { type: "WordPiece", prefix: "##", cleanup: true },
+    model: {
+      type: "WordPiece",
+      unk_token: tokens[unknown] ?? "[UNK]",
+      continuing_subword_prefix: "##",
+      max_input_chars_per_word: 100,
+      vocab,
+    },
+  }
+}
+
+/** As SentencePiece does it: its table of normal characters, single blanks, then the pieces that are likeliest together. */
+function unigram(keys: Keys, lists: Lists): Json {
+  const table = keys.numbersIfThere("tokenizer.ggml.precompiled_charsmap")
+  const characters = table && Buffer.from(table.map((byte) => byte & 0xff)).toString("base64")
+  const single = keys.flag("tokenizer.ggml.remove_extra_whitespaces", true)
+  const prefixed = keys.flag("tokenizer.ggml.add_space_prefix", true)
+  const normalizers = [
+    ...(characters ? [{ type: "Precompiled", precompiled_charsmap: characters }] : []),
+    ...(single ? [{ type: "Replace", pattern: { Regex: " {2,}" }, content: " " }] : []),
+  ]
+  const blanks = {
+    type: "Metaspace",
+    replacement: "▁",
+    prepend_scheme: prefixed ? "always" : "never",
+    split: true,
+  }
+  const pretokenizers = [...(single ? [{ type: "WhitespaceSplit" }] : []), blanks]
+  return {
+    ...sentencePieces({
+      ...lists,
+      by: { scores: scoresOf(keys, lists) },
+      prefixed: prefixed ? "first" : "none",
+      normalizers: [],
+    }),
+    normalizer: normalizers.length > 0 ? { type: "Sequence", normalizers } : null,
+    pre_tokenizer: { type: "Sequence", pretokenizers },
   }
 }
 

@@ -3,7 +3,7 @@
 // go to the even neighbour. Codes are never unpacked into another codec, as what was rounded away cannot be had back: but for
 // those that are floats.
 
-import { float8Values, narrow, nearestEven, rounding, widen } from "../../runtime/dtype.ts"
+import { narrow, nearestEven, rounding, widen } from "../../runtime/dtype.ts"
 import {
   type CodecName,
   type GroupCodec,
@@ -13,6 +13,7 @@ import {
   isIntegerCodec,
   rowLayout,
 } from "../../runtime/format.ts"
+import { unpackedRows } from "../../runtime/unpack.ts"
 
 /** Rows as a codec packs them: floats, or words of codes with the scales beside them. */
 export interface StoredRows {
@@ -34,28 +35,10 @@ export function convert(
   if (from === to) return stored
   if (isIntegerCodec(from)) throw new Error(`internal: ${from} cannot become ${to}`)
   const values = isGroupCodec(from)
-    ? unpackFloats(stored, columns, from)
+    ? unpackedRows(stored, columns, from)
     : widen(stored.values, from)
   if (!isGroupCodec(to)) return { rows: stored.rows, values: narrow(values, to) }
   return quantise(values, stored.rows, columns, to)
-}
-
-/** Codes that are floats, times their scales. */
-function unpackFloats(
-  { rows, values, scales }: StoredRows,
-  columns: number,
-  codec: GroupCodecName,
-): Float32Array {
-  const { group, dtype } = groupCodecs[codec]
-  const { bytes, groups } = rowLayout(codec, columns)
-  const numbers = widen(scales!, dtype)
-  const floats = new Float32Array(rows * columns)
-  for (let row = 0; row < rows; row++)
-    for (let k = 0; k < columns; k++) {
-      const scale = numbers[row * groups + Math.floor(k / group)]!
-      floats[row * columns + k] = float8Values[values[row * bytes + k]!]! * scale
-    }
-  return floats
 }
 
 /** Float rows as codes and scales of `name`. */

@@ -3,6 +3,7 @@
 
 import { narrow, widen } from "../../runtime/dtype.ts"
 import { type CodecName, type FloatType, isGroupCodec } from "../../runtime/format.ts"
+import { unpackedRows } from "../../runtime/unpack.ts"
 import type { StoredRows } from "./convert.ts"
 import { type Source, storedRow } from "./names.ts"
 import type { Tensor } from "./weights.ts"
@@ -46,7 +47,10 @@ export function rowsOf(
   return {
     codec: "f32",
     async read(first, count) {
-      const values = widen((await read(first, count)).values, codec as FloatType)
+      const stored = await read(first, count)
+      const values = isGroupCodec(codec)
+        ? unpackedRows(stored, columns, codec)
+        : widen(stored.values, codec)
       const row = addend && widen((await addend.read(0, 1)).values, addend.codec as FloatType)
       const sums = values.map((value, i) => value + (row ? row[i % columns]! : plus))
       return { rows: count, values: narrow(sums, "f32") }

@@ -1,16 +1,10 @@
 // Parameters as the reference target keeps them: float32, obvious. Where activations are integers the codes are kept too,
 // centred on zero, since a product of integers must not see what rounding a dequantised weight to f16 would do.
 
-import { float8Values, rounding, widen } from "../../../runtime/dtype.ts"
-import {
-  type FloatType,
-  type GroupCodec,
-  type GroupCodecName,
-  groupCodecs,
-  isGroupCodec,
-  rowLayout,
-} from "../../../runtime/format.ts"
+import { rounding, widen } from "../../../runtime/dtype.ts"
+import { type FloatType, groupCodecs, isGroupCodec, rowLayout } from "../../../runtime/format.ts"
 import type { Parameter } from "../../../runtime/manifest.ts"
+import { unpackedCodes, unpackedRows, unpackedValue } from "../../../runtime/unpack.ts"
 import type { ParameterId, Plan } from "../../plan.ts"
 
 export type Stored = Floats | Codes
@@ -96,54 +90,23 @@ export function storeRows(
     ;(stored as Floats).values.set(widen(values, codec), row * columns)
     return
   }
-  const codes = unpack(values, rows, columns, codec)
-  const numbers = widen(scales!, groupCodecs[codec].dtype) // [rows, scales, then minimums]
-  const { group, values: type, minimums } = groupCodecs[codec]
-  const { groups } = layout
-  const perRow = groups * (minimums ? 2 : 1)
-  if (stored.kind === "codes") {
-    stored.codes.set(codes, row * columns)
-    for (let r = 0; r < rows; r++) {
-      const [from, to] = [r * perRow, (row + r) * groups]
-      stored.scales.set(numbers.subarray(from, from + groups), to)
-      stored.minimums?.set(numbers.subarray(from + groups, from + perRow), to)
-    }
+  if (stored.kind === "floats") {
+    stored.values.set(
+      unpackedRows({ rows, values, ...(scales && { scales }) }, columns, codec),
+      row * columns,
+    )
     return
   }
-  for (let r = 0; r < rows; r++)
-    for (let k = 0; k < columns; k++) {
-      const at = r * perRow + Math.floor(k / group)
-      const minimum = minimums ? numbers[at + groups]! : undefined
-      const value = unpacked(codes[r * columns + k]!, numbers[at]!, minimum)
-      stored.values[(row + r) * columns + k] = rounding[type](value)
-    }
-}
-
-/** In single precision. */
-function unpacked(code: number, scale: number, minimum: number | undefined): number {
-  const value = Math.fround(code * scale)
-  return minimum === undefined ? value : Math.fround(value + minimum)
-}
-
-/** Codes less the zero code, or the floats that they are, from words filled from their low bits up. */
-function unpack(
-  values: Uint8Array,
-  rows: number,
-  columns: number,
-  codec: GroupCodecName,
-): Int16Array | Float32Array {
-  const { bits, perWord, zero, floats }: GroupCodec = groupCodecs[codec]
-  const perRow = rowLayout(codec, columns).words
-  const words = new Uint32Array(values.slice().buffer)
-  const codes = floats ? new Float32Array(rows * columns) : new Int16Array(rows * columns)
-  const mask = 2 ** bits - 1
-  for (let r = 0; r < rows; r++)
-    for (let k = 0; k < columns; k++) {
-      const word = words[r * perRow + Math.floor(k / perWord)]!
-      const code = (word >>> ((k % perWord) * bits)) & mask
-      codes[r * columns + k] = floats ? float8Values[code]! : code - zero
-    }
-  return codes
+  stored.codes.set(unpackedCodes(values, rows, columns, codec), row * columns)
+  const { minimums, dtype } = groupCodecs[codec]
+  const numbers = widen(scales!, dtype) // [rows, scales, then minimums]
+  const { groups } = layout
+  const perRow = groups * (minimums ? 2 : 1)
+  for (let r = 0; r < rows; r++) {
+    const [from, to] = [r * perRow, (row + r) * groups]
+    stored.scales.set(numbers.subarray(from, from + groups), to)
+    stored.minimums?.set(numbers.subarray(from + groups, from + perRow), to)
+  }
 }
 
 /** A row as floats: what an embedding reads. */
@@ -155,7 +118,7 @@ export function readRow(stored: Stored, row: number, out: Float32Array): void {
   }
   for (let k = 0; k < columns; k++) {
     const at = row * stored.groups + Math.floor(k / stored.group)
-    const value = unpacked(
+    const value = unpackedValue(
       stored.codes[row * columns + k]!,
       stored.scales[at]!,
       stored.minimums?.[at],
