@@ -120,7 +120,13 @@ async function copyFiles(
 }
 
 /** What a file that holds everything says of its tokens, as the files that a folder has for it. */
-async function writeTexts({ texts, pooling }: Model, directory: string): Promise<void> {
+async function writeTexts(model: Model, directory: string): Promise<void> {
+  const { texts, pooling } = model
+  if (pooling && pooling.dense.length > 0)
+    throw new Folder(model.path).broken(
+      model.configuration,
+      "its embeddings go through matrices that a compiled folder has no place for; serve the file",
+    )
   const named = [...texts.templates].filter(([name]) => name !== "default")
   const config = {
     ...texts.specialTokens,

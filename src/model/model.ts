@@ -89,7 +89,9 @@ export async function openModel(path: string, { verify = true }: OpenOptions = {
       graph,
       weights,
       texts: await source.readTexts(),
-      pooling: isRanker ? await readRanking(fields, config, weights) : pooling,
+      pooling: isRanker
+        ? await readRanking(fields, config, weights)
+        : pooling && { ...pooling, dense: (await source.readDense?.(weights)) ?? pooling.dense },
       ranks: isRanker,
       close: () => closing.close(),
     }
@@ -121,6 +123,8 @@ interface Source {
   mixture: FormatName
   /** Absent: the folder may say it. */
   pooling?: Pooling | undefined
+  /** The matrices that pooled rows go through, where they lie among the weights. */
+  readDense?: (weights: Weights) => Promise<Pooling["dense"]>
   openWeights: () => Promise<Weights>
   readTexts: () => Promise<ModelTexts>
 }
@@ -155,6 +159,7 @@ async function ggufSource(folder: Folder, file: string): Promise<Source> {
       format: undefined,
       mixture: "gguf",
       pooling: gguf.pooling,
+      readDense: gguf.readDense,
       openWeights: async () => gguf.weights(config),
       readTexts: async () => gguf.texts(config),
     }

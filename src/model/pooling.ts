@@ -4,9 +4,10 @@
 import { mkdir, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { widen } from "../runtime/dtype.ts"
+import { isGroupCodec } from "../runtime/format.ts"
+import { unpackedRows } from "../runtime/unpack.ts"
 import { Fields } from "./fields.ts"
 import { Folder } from "./folder.ts"
-import { convert } from "./weights/convert.ts"
 import { openSafetensors } from "./weights/safetensors.ts"
 import type { Weights } from "./weights/weights.ts"
 
@@ -167,7 +168,9 @@ export async function readMatrix(
   const floats = async (kind: string, width: number) => {
     const tensor = weights.tensor(`${name}.${kind}`, rows, width)
     const stored = await tensor.read(0, rows)
-    return widen(convert(stored, width, tensor.codec, "f32").values, "f32")
+    return isGroupCodec(tensor.codec)
+      ? unpackedRows(stored, width, tensor.codec)
+      : widen(stored.values, tensor.codec)
   }
   const bias = isBiased ? await floats("bias", 1) : undefined
   return { rows, columns, activation, weight: await floats("weight", columns), bias }

@@ -53,12 +53,13 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
   },
   gemma: { model: "gemma" },
   gemma2: { model: "gemma2", fields: (file, usual) => gemmaFields(file, usual, 46) },
-  gemma3: {
+  gemma3: { model: "gemma3_text", fields: gemma3Fields },
+  "gemma-embedding": {
     model: "gemma3_text",
-    fields: (file, usual) => ({
-      ...gemmaFields(file, usual, 62),
-      rope_local_base_freq: file.numberIfThere("rope.freq_base_swa") ?? 10000,
-    }),
+    fields: (file, usual) => {
+      file.keys.flag(file.key("attention.causal"), false) // its files may leave it out
+      return { ...gemma3Fields(file, usual), use_bidirectional_attention: true }
+    },
   },
   gemma4: {
     model: "gemma4_text",
@@ -398,6 +399,13 @@ function gemmaFields(
         : head_dim,
     attn_logit_softcapping: cap("attn_logit_softcapping"),
     final_logit_softcapping: cap("final_logit_softcapping"),
+  }
+}
+
+function gemma3Fields(file: GgufFile, usual: Json): Json {
+  return {
+    ...gemmaFields(file, usual, 62),
+    rope_local_base_freq: file.numberIfThere("rope.freq_base_swa") ?? 10000,
   }
 }
 

@@ -8,7 +8,7 @@ import { isGroupCodec } from "../../runtime/format.ts"
 import type { ModelConfig } from "../config.ts"
 import { Fields } from "../fields.ts"
 import { type Folder, readExactly } from "../folder.ts"
-import type { Pooling } from "../pooling.ts"
+import { type Dense, type Pooling, readMatrix } from "../pooling.ts"
 import type { AdvisedSampling, ModelTexts, TextFile } from "../texts.ts"
 import { type Source, type Sources, sourcesOf } from "../weights/names.ts"
 import { constantTensor, rowsOf } from "../weights/rows.ts"
@@ -26,8 +26,9 @@ export interface GgufModel {
   fields: Fields
   weights: (config: ModelConfig) => Weights
   texts: (config: ModelConfig) => ModelTexts
-  /** Absent: the file says nothing of it. */
+  /** Without the matrices that rows go through; absent: the file says nothing of it. */
   pooling: Pooling | undefined
+  readDense: (weights: Weights) => Promise<Dense[]>
   close(): Promise<void>
 }
 
@@ -59,6 +60,7 @@ export async function openGguf(folder: Folder, file: string): Promise<GgufModel>
       },
       texts: ({ shapes }) => textsOf(folder, file, keys, shapes.vocabulary),
       pooling: poolingOf(its),
+      readDense: (opened) => readDense(its, opened),
       close,
     }
   })
@@ -74,6 +76,19 @@ function poolingOf(file: GgufFile): Pooling | undefined {
   if (mode) return { mode, dense: [], prompts: {} }
   const known = Object.entries(POOLINGS).map(([number, name]) => `${number} (${name})`)
   throw file.wrong("pooling_type", `is ${number}; read from GGUF: ${known.join(", ")}`)
+}
+
+const DENSE = ["dense_2", "dense_3"] as const
+
+/** Those of EmbeddingGemma, as far as the file has them. */
+async function readDense(file: GgufFile, weights: Weights): Promise<Dense[]> {
+  const dense: Dense[] = []
+  for (const name of DENSE) {
+    if (!file.tensors.has(`${name}.weight`)) continue
+    const size = { rows: file.count(`${name}_feat_out`), columns: file.count(`${name}_feat_in`) }
+    dense.push(await readMatrix(weights, name, { ...size, activation: "none", isBiased: false }))
+  }
+  return dense
 }
 
 const PART = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/
@@ -232,9 +247,9 @@ function rowOf(opened: Opened, { tensor, row }: NonNullable<Source["plusRow"]>, 
   return findSource(opened, { tensor, rows }, 1, columns)
 }
 
-/** Lists of divisors are read with the keys; the others are what older converters left, and nobody reads. */
+/** Lists of divisors are read with the keys, matrices behind pooling by name; the others are what older converters left, and nobody reads. */
 const APART =
-  /^rope_(freqs|factors_(short|long))\.weight$|\.(attn_rot_embd|rope_freqs|masked_bias)\b/
+  /^rope_(freqs|factors_(short|long))\.weight$|^dense_[23]\.weight$|\.(attn_rot_embd|rope_freqs|masked_bias)\b/
 
 /** A bias or a norm that is not known of the architecture would be missing from what is computed. */
 function refuseOthers(opened: Opened, names: readonly string[]): void {

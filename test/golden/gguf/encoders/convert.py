@@ -45,6 +45,8 @@ def write_tokenizer(w, folder, rows):
     t = json.loads((folder / "tokenizer.json").read_text())
     special = {a["id"] for a in t["added_tokens"]}
     vocab = t["model"]["vocab"]
+    if t["model"]["type"] == "BPE":
+        return write_pairs(w, t, rows)
     pieces = t["model"]["type"] == "Unigram"
     ids = {text: i for i, (text, _) in enumerate(vocab)} if pieces else vocab
     ids = ids | {a["content"]: a["id"] for a in t["added_tokens"]}
@@ -71,6 +73,25 @@ def write_tokenizer(w, folder, rows):
     w.add_add_eos_token(True)
 
 
+def write_pairs(w, t, rows):
+    """SentencePiece's BPE, whose scores rank as the merges do."""
+    special = {a["id"] for a in t["added_tokens"]}
+    tokens = {i: text for text, i in t["model"]["vocab"].items()} | {a["id"]: a["content"] for a in t["added_tokens"]}
+    ranks = {"".join(m): -float(i) for i, m in reversed(list(enumerate(t["model"]["merges"])))}
+    byte = re.compile("<0x[0-9A-F]{2}>")
+    texts = [tokens.get(i, f"[PAD{i}]") for i in range(rows)]
+    w.add_tokenizer_model("llama")
+    w.add_token_list(texts)
+    w.add_token_types(
+        [5 if i not in tokens else 2 if x == "<unk>" else 3 if i in special else 6 if byte.fullmatch(x) else 1 for i, x in enumerate(texts)]
+    )
+    w.add_token_scores([ranks.get(x, -1e6) for x in texts])
+    w.add_bos_token_id(texts.index("<s>"))
+    w.add_eos_token_id(texts.index("</s>"))
+    w.add_add_bos_token(True)
+    w.add_add_eos_token(True)
+
+
 def convert(name, arch):
     folder = FOLDERS / name
     c = json.loads((folder / "config.json").read_text())
@@ -84,7 +105,25 @@ def convert(name, arch):
     w.add_embedding_length(first(c, "hidden_size", "n_embd"))
     w.add_feed_forward_length(first(c, "intermediate_size", "n_inner"))
     w.add_head_count(first(c, "num_attention_heads", "n_head"))
-    w.add_layer_norm_eps(first(c, "layer_norm_eps", "layer_norm_epsilon", "norm_eps"))
+    if arch == A.GEMMA_EMBEDDING:
+        w.add_layer_norm_rms_eps(c["rms_norm_eps"])
+        w.add_head_count_kv(c["num_key_value_heads"])
+        w.add_key_length(c["head_dim"])
+        w.add_value_length(c["head_dim"])
+        w.add_rope_freq_base(c["rope_theta"])
+        w.add_sliding_window(c["sliding_window"])
+        w.add_sliding_window_pattern([t == "sliding_attention" for t in c["layer_types"]])
+        for name in list(weights):
+            if name.endswith("norm.weight"):
+                weights[name] = weights[name] + np.float32(1)
+            if "q_norm" in name:  # the file has scores scaled by the width of a head
+                weights[name] *= np.float32((c["head_dim"] / c["query_pre_attn_scalar"]) ** 0.5)
+        for n in (2, 3):
+            dense = read_weights(folder / f"{n}_Dense")["linear.weight"]
+            weights[f"dense_{n}.weight"] = dense
+            w.add_dense_features_dims(f"dense_{n}", *dense.shape[::-1])
+    else:
+        w.add_layer_norm_eps(first(c, "layer_norm_eps", "layer_norm_epsilon", "norm_eps"))
     w.add_causal_attention(False)
     pooling = json.loads((folder / "1_Pooling/config.json").read_text()) if (folder / "1_Pooling").exists() else {}
     chosen = [n for n in POOLING if pooling.get(f"pooling_mode_{n}")]
@@ -98,15 +137,16 @@ def convert(name, arch):
         w.add_sliding_window_pattern(c["global_attn_every_n_layers"])
         w.add_rope_scaling_type(gguf.RopeScalingType.NONE)
         w.add_string("modern-bert.hidden_activation", c["hidden_activation"])
-    else:
+    elif arch != A.GEMMA_EMBEDDING:
         w.add_token_type_count(c["type_vocab_size"])
     names = gguf.get_tensor_name_map(arch, layers)
-    rows = next(len(v) for n, v in weights.items() if re.search("word_embeddings|tok_embeddings", n))
+    rows = next(len(v) for n, v in weights.items() if re.search("word_embeddings|tok_embeddings|embed_tokens", n))
     write_tokenizer(w, folder, rows)
     for long, array in weights.items():
         if "pooler" in long:
             continue
-        own = names.get_name(re.sub("^(bert|roberta|model)\\.", "", long), (".weight", ".bias"))
+        plain = re.sub("^(bert|roberta)\\.", "", long)
+        own = plain if plain.startswith("dense_") else names.get_name(plain, (".weight", ".bias"))
         assert own, long
         if own == "position_embd.weight":
             array = array[skipped:]
@@ -121,3 +161,4 @@ convert("bert", A.BERT)
 convert("xlm-roberta", A.BERT)
 convert("nomic-bert", A.NOMIC_BERT)
 convert("modernbert", A.MODERN_BERT)
+convert("embeddinggemma", A.GEMMA_EMBEDDING)
