@@ -1,5 +1,5 @@
-// Stands in for CUDA's driver: devices that are this processor, one or as many as STAND_IN_DEVICES says. What they take for PTX
-// is the kernels' text, which is compiled and run thread by thread (simt.hpp). Nothing of a stream happens before somebody waits
+// Stands in for CUDA's driver, and for HIP's with its compiler: devices that are this processor, one or as many as STAND_IN_DEVICES
+// says. What they take for PTX is the kernels' text, which is compiled and run thread by thread (simt.hpp); so is HIP's. Nothing of a stream happens before somebody waits
 // for it; memory begins as nonsense and ends at a page that nobody may touch; a call without a context is refused, and an
 // address, a graph or a kernel that is none of its context's device. Of several orders of threads it takes the shuffled one.
 //
@@ -114,6 +114,44 @@ std::string with_table(const std::string &text) {
          "  return simt::launch(kernels[i].call, kernels[i].threads, values, groups, order);\n}\n";
 }
 
+struct Built {
+  std::string code, words;
+};
+
+std::string contents(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+struct Folder {
+  char path[32] = "/tmp/stand-in-XXXXXX";
+  Folder() { mkdtemp(path); }
+  ~Folder() {
+    for (const char *name : {"/kernels.cpp", "/kernels.so", "/log"}) unlink((path + std::string(name)).c_str());
+    rmdir(path);
+  }
+};
+
+/** The kernels as a library's bytes; none, and the compiler's words, where it is refused. */
+Built build(const std::string &text) {
+  const Folder folder;
+  const std::string base = folder.path, library = base + "/kernels.so", log = base + "/log";
+  std::ofstream(base + "/kernels.cpp") << with_table(text);
+  const std::string command = "g++ -std=c++17 -O1 -ffp-contract=off -fwrapv -shared -fPIC -w -o " + library + " " + base + "/kernels.cpp 2>" + log;
+  const int failed = system(command.c_str());
+  return {failed ? "" : contents(library), contents(log)};
+}
+
+void *opened(const std::string &code, std::string &words) {
+  if (code.empty()) return nullptr;
+  const Folder folder;
+  const std::string library = folder.path + std::string("/kernels.so");
+  std::ofstream(library, std::ios::binary) << code;
+  void *const module = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!module) words = dlerror();
+  return module;
+}
+
 } // namespace
 
 #define IN_CONTEXT \
@@ -224,19 +262,10 @@ int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream) {
 
 int cuModuleLoadDataEx(void **out, const char *text, unsigned count, const int *options, void **values) {
   IN_CONTEXT
-  char folder[] = "/tmp/stand-in-XXXXXX";
-  if (!mkdtemp(folder)) return BAD_PTX;
-  const std::string base = folder, library = base + "/kernels.so", log = base + "/log";
-  std::ofstream(base + "/kernels.cpp") << with_table(text);
-  const std::string command = "g++ -std=c++17 -O1 -ffp-contract=off -fwrapv -shared -fPIC -w -o " + library + " " + base + "/kernels.cpp 2>" + log;
-  const int failed = system(command.c_str());
-  std::ifstream said(log);
-  std::string words((std::istreambuf_iterator<char>(said)), {});
-  *out = failed ? nullptr : dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!failed && !*out) words = dlerror();
+  const Built built = build(text);
+  std::string words = built.words;
+  *out = opened(built.code, words);
   if (count == 2 && options[0] == 5 && options[1] == 6) snprintf((char *)values[0], (size_t)values[1], "%s", words.c_str());
-  for (const char *name : {"/kernels.cpp", "/kernels.so", "/log"}) unlink((base + name).c_str());
-  rmdir(folder);
   return *out ? DONE : BAD_PTX;
 }
 int cuModuleUnload(void *module) { return dlclose(module) ? BAD_HANDLE : DONE; }
@@ -309,4 +338,86 @@ int cuGraphExecDestroy(void *launchable) {
   IN_CONTEXT
   return launchables.erase(launchable) ? DONE : BAD_HANDLE;
 }
+
+// HIP, where a thread names a device by its number and enters nothing.
+
+int hipInit(unsigned) { return DONE; }
+int hipDriverGetVersion(int *out) { return *out = 60342131, DONE; }
+int hipGetDeviceCount(int *out) { return cuDeviceGetCount(out); }
+int hipDeviceGetName(char *name, int length, int number) { return cuDeviceGetName(name, length, number); }
+int hipDeviceTotalMem(size_t *bytes, int number) { return cuDeviceTotalMem_v2(bytes, number); }
+int hipGetDevicePropertiesR0600(char *properties, int) { return strcpy(properties + 1000, "gfx90a:sramecc+:xnack-"), DONE; }
+int hipSetDevice(int number) {
+  if (number < 0 || number >= device_count()) return 101;
+  devices[number].contexts = 1;
+  return current = &devices[number], DONE;
+}
+int hipMemGetInfo(size_t *free, size_t *all) { return cuMemGetInfo_v2(free, all); }
+int hipMalloc(uint64_t *out, size_t bytes) { return cuMemAlloc_v2(out, bytes); }
+int hipFree(uint64_t at) { return cuMemFree_v2(at); }
+int hipStreamCreateWithFlags(void **out, unsigned flags) { return cuStreamCreate(out, flags); }
+int hipStreamDestroy(void *stream) { return cuStreamDestroy_v2(stream); }
+int hipStreamSynchronize(void *stream) { return cuStreamSynchronize(stream); }
+int hipMemsetD8Async(uint64_t at, unsigned char value, size_t bytes, void *stream) { return cuMemsetD8Async(at, value, bytes, stream); }
+int hipMemcpyHtoDAsync(uint64_t to, const char *from, size_t bytes, void *stream) { return cuMemcpyHtoDAsync_v2(to, from, bytes, stream); }
+int hipMemcpyDtoHAsync(void *to, uint64_t from, size_t bytes, void *stream) { return cuMemcpyDtoHAsync_v2(to, from, bytes, stream); }
+int hipModuleLoadDataEx(void **out, const char *image, unsigned count, const int *, void **) {
+  IN_CONTEXT
+  std::string words;
+  uint64_t bytes;
+  if (count || strncmp(image, "CODE", 4)) return 209;
+  memcpy(&bytes, image + 4, sizeof bytes);
+  *out = opened(std::string(image + 4 + sizeof bytes, bytes), words);
+  return *out ? DONE : 209;
+}
+int hipModuleUnload(void *module) { return cuModuleUnload(module); }
+int hipModuleGetFunction(const Function **out, void *module, const char *name) { return cuModuleGetFunction(out, module, name); }
+int hipFuncGetAttribute(int *out, int what, const Function *function) { return cuFuncGetAttribute(out, what, function); }
+int hipGraphCreate(Graph **out, unsigned flags) { return cuGraphCreate(out, flags); }
+int hipGraphAddKernelNode(void **out, Graph *graph, void **after, size_t count, const void *parameters) {
+  struct Parameters {
+    unsigned threads[3];
+    void **extra;
+    const Function *function;
+    unsigned groups[3];
+    void **values;
+    unsigned shared;
+  };
+  const auto &given = *(const Parameters *)parameters;
+  struct {
+    const Function *function;
+    unsigned groups[3], threads[3], shared;
+    void **values, **extra;
+  } cuda = {given.function, {}, {}, given.shared, given.values, given.extra};
+  memcpy(cuda.groups, given.groups, sizeof given.groups);
+  memcpy(cuda.threads, given.threads, sizeof given.threads);
+  return cuGraphAddKernelNode(out, graph, after, count, &cuda);
+}
+int hipGraphInstantiateWithFlags(void **out, Graph *graph, unsigned long long flags) { return cuGraphInstantiateWithFlags(out, graph, flags); }
+int hipGraphDestroy(Graph *graph) { return cuGraphDestroy(graph); }
+int hipGraphLaunch(void *launchable, void *stream) { return cuGraphLaunch(launchable, stream); }
+int hipGraphExecDestroy(void *launchable) { return cuGraphExecDestroy(launchable); }
+
+struct HipProgram {
+  std::string text;
+  Built built;
+};
+int hiprtcCreateProgram(HipProgram **out, const char *text, const char *, int headers, const char **, const char **) {
+  return headers ? INVALID : (*out = new HipProgram{text, {}}, DONE);
+}
+int hiprtcCompileProgram(HipProgram *program, int count, const char **options) {
+  bool is_apart = false;
+  for (int i = 0; i < count; i++) is_apart |= !strcmp(options[i], "-ffp-contract=off");
+  if (!is_apart) return 5;
+  program->built = build(program->text);
+  if (program->built.code.empty()) return 6;
+  const uint64_t bytes = program->built.code.size();
+  program->built.code = "CODE" + std::string((const char *)&bytes, sizeof bytes) + program->built.code;
+  return DONE;
+}
+int hiprtcGetProgramLogSize(HipProgram *program, size_t *size) { return *size = program->built.words.size() + 1, DONE; }
+int hiprtcGetProgramLog(HipProgram *program, char *out) { return strcpy(out, program->built.words.c_str()), DONE; }
+int hiprtcGetCodeSize(HipProgram *program, size_t *size) { return *size = program->built.code.size(), DONE; }
+int hiprtcGetCode(HipProgram *program, char *out) { return memcpy(out, program->built.code.data(), program->built.code.size()), DONE; }
+int hiprtcDestroyProgram(HipProgram **program) { return delete *program, DONE; }
 }

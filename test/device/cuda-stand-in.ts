@@ -1,7 +1,7 @@
-// Builds the stand-in for CUDA's driver, and an `nvcc` for it: one that hands text on as it is.
+// Builds the stand-in for CUDA's driver and HIP's, and an `nvcc` for it: one that hands text on as it is.
 
 import { execFileSync, spawnSync } from "node:child_process"
-import { writeFileSync } from "node:fs"
+import { symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 
 const compiler = "g++"
@@ -21,6 +21,8 @@ export function buildStandIn(folder: string): StandIn {
   const source = join(import.meta.dirname, "cuda-stand-in.cpp")
   const simt = `-DSIMT="${join(import.meta.dirname, "simt.hpp")}"`
   execFileSync(compiler, ["-std=c++17", "-w", "-shared", "-fPIC", simt, "-o", library, source])
+  for (const name of ["libamdhip64.so.7", "libhiprtc.so.7"])
+    symlinkSync(library, join(folder, name))
   const nvcc =
     '#!/bin/sh\nif [ "$1" = --version ]; then echo "release 0.0"; else cp "$6" "$5"; fi\n'
   writeFileSync(join(folder, "nvcc"), nvcc, { mode: 0o755 })

@@ -37,6 +37,7 @@ const rows = {
     lacks: async () => (await import("./gpu/cuda-compiler.ts")).lackOfCudaCompiler(),
     makes: async () => (await import("./gpu/cuda-compiler.ts")).describeCudaCompiler(),
   },
+  rocm: kernelsFor("rocm", "HIP C"),
   vulkan: kernelsFor("vulkan", "SPIR-V"),
   opencl: kernelsFor("opencl", "OpenCL C"),
 } as const satisfies Record<string, Target>

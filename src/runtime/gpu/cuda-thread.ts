@@ -1,19 +1,22 @@
-// The thread of a CUDA device: it has the device's context, and makes the calls that take long. It is handed addresses, and
-// whoever asks keeps what lies there.
+// The thread of a device of CUDA's or HIP's: it has entered the device, and makes the calls that take long. It is handed
+// addresses, and whoever asks keeps what lies there.
 
 import { serve } from "../../worker/serve.ts"
-import { openDriverLibrary, type Pointer } from "../ffi.ts"
+import { addressOf, openDriverLibrary, type Pointer } from "../ffi.ts"
+import { type CudaKind, callsOf, compileHip, entering } from "./cuda-api.ts"
 
 export interface CudaThread {
+  kind: CudaKind
   names: readonly string[]
-  context: Pointer
+  handle: Pointer
   stream: Pointer
 }
 
-/** Each is answered with CUDA's code, once all that was handed to the stream before it is done. */
 export type CudaOrder =
   | { call: "read" | "write"; copies: readonly Copy[] }
-  | { call: "load"; module: Pointer; image: Pointer; log: Pointer; logBytes: number }
+  /** HIP C becomes code. */
+  | { call: "build"; text: Uint8Array }
+  | { call: "load"; image: Uint8Array }
 
 interface Copy {
   device: Pointer
@@ -21,42 +24,49 @@ interface Copy {
   bytes: number
 }
 
+/** The driver's code, once all that was handed to the stream before is done, and what it said and made. */
+export interface CudaAnswer {
+  code: number
+  said?: string
+  made?: Uint8Array
+  module?: Pointer
+}
+
 const ERROR_LOG = 5
 const ERROR_LOG_BYTES = 6
 
-function opened({ names, context, stream }: CudaThread): (order: CudaOrder) => number {
-  const { take } = openDriverLibrary(names)
-  const setCurrent = take("int32_t cuCtxSetCurrent(void *context)")
-  const write = take(
-    "int32_t cuMemcpyHtoDAsync_v2(uint64_t to, void *from, size_t bytes, void *stream)",
-  )
-  const read = take(
-    "int32_t cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream)",
-  )
-  const wait = take("int32_t cuStreamSynchronize(void *stream)")
-  const load = take(
-    "int32_t cuModuleLoadDataEx(void *out, void *image, uint32_t count, void *options, void *values)",
-  )
-  const current = setCurrent(context)
+function opened({ kind, names, handle, stream }: CudaThread): (order: CudaOrder) => CudaAnswer {
+  const library = openDriverLibrary(names)
+  const { read, write, wait, load } = callsOf(kind, library)
+  const entered = entering(kind, library, handle).enter()
   return (order) => {
-    if (current !== 0) return current
+    if (entered !== 0) return { code: entered }
+    if (order.call === "build") return compileHip(names, order.text)
     if (order.call === "load") {
-      const { module, image, log, logBytes } = order
+      const module = new BigUint64Array(1)
+      const log = new Uint8Array(16 << 10)
+      const image = Buffer.concat([order.image, Buffer.of(0)]) // text ends in a zero byte
       const options = Int32Array.of(ERROR_LOG, ERROR_LOG_BYTES)
-      return load(module, image, 2, options, BigUint64Array.of(log, BigInt(logBytes)))
+      const values = BigUint64Array.of(addressOf(log), BigInt(log.length))
+      const code =
+        kind === "cuda"
+          ? load(module, image, 2, options, values)
+          : load(module, image, 0, null, null)
+      const said = Buffer.from(log.subarray(0, Math.max(0, log.indexOf(0)))).toString()
+      return { code, said, module: module[0]! }
     }
     for (const { device, host, bytes } of order.copies) {
       const code =
         order.call === "read"
           ? read(host, device, bytes, stream)
           : write(device, host, bytes, stream)
-      if (code !== 0) return code
+      if (code !== 0) return { code }
     }
-    return wait(stream)
+    return { code: wait(stream) }
   }
 }
 
-let answer: (order: CudaOrder) => number
+let answer: (order: CudaOrder) => CudaAnswer
 serve<CudaThread, CudaOrder>({
   open: (opening) => {
     answer = opened(opening)

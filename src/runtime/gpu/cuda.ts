@@ -1,19 +1,29 @@
-// CUDA's devices. Memory is taken in large pieces, and a place is a part of one; there is one stream, in order, so a kernel sees
-// what those before it have written. A recording is a graph, handed over in one call. All memory is the device's own: what
-// the host writes is copied into it.
+// CUDA's devices, and AMD's, whose HIP has the same calls (cuda-api.ts). Memory is taken in large pieces, and a place is a part of
+// one; there is one stream, in order, so a kernel sees what those before it have written. A recording is a graph, handed over in
+// one call. All memory is the device's own: what the host writes is copied into it.
 //
-// A context belongs to a thread, and Node's pool has many: whatever waits is done by one thread of this device's (cuda-thread.ts).
-// Names and numbers are those of cuda.h.
+// Which device is meant is a thread's, and Node's pool has many: whatever waits is done by one thread of this device's
+// (cuda-thread.ts). Names and numbers are those of cuda.h.
 
 import { problem } from "../../errors.ts"
 import { Worker } from "../../worker/worker.ts"
 import { driverLibraries } from "../devices.ts"
-import { listCuda } from "../drivers/cuda.ts"
+import { listCuda, listHip } from "../drivers/cuda.ts"
 import { type DriverDevice, DriverObstacle } from "../drivers/driver.ts"
-import { addressOf, type DriverLibrary, openDriverLibrary, type Pointer } from "../ffi.ts"
+import { addressOf, openDriverLibrary, type Pointer } from "../ffi.ts"
 import { type CancelWord, ProgramLost } from "../program.ts"
 import { Arena, PIECE } from "./arena.ts"
-import type { CudaOrder, CudaThread } from "./cuda-thread.ts"
+import {
+  type CallName,
+  type CudaCalls,
+  type CudaKind,
+  callsOf,
+  entering,
+  failureOf,
+  nameOf,
+  nodeParameters,
+} from "./cuda-api.ts"
+import type { CudaAnswer, CudaOrder, CudaThread } from "./cuda-thread.ts"
 import type {
   Dispatch,
   GpuDevice,
@@ -38,64 +48,58 @@ const SHORT_WRITE = 64 << 10 // bytes
  * @throws Error in the driver's words where it cannot be opened
  */
 export async function openCuda(id: number, names = driverLibraries("cuda")): Promise<GpuDevice> {
-  const described = listCuda(names)[id]
+  const described = found(listCuda(names), id)
+  const { take } = openDriverLibrary(names)
+  const device = new Int32Array(1)
+  check("cuda", take("int32_t cuDeviceGet(void *out, int32_t number)")(device, id), "cuDeviceGet")
+  const context = new BigUint64Array(1)
+  const retain = take("int32_t cuDevicePrimaryCtxRetain(void *context, int32_t device)")
+  check("cuda", retain(context, device[0]), "cuDevicePrimaryCtxRetain")
+  const release = take("int32_t cuDevicePrimaryCtxRelease_v2(int32_t device)")
+  const leave = () => void release(device[0])
+  return opened("cuda", names, { described, handle: context[0]!, leave })
+}
+
+/** The same of AMD's devices. */
+export async function openHip(id: number, names = driverLibraries("rocm")): Promise<GpuDevice> {
+  const described = found(listHip(names), id)
+  return opened("rocm", names, { described, handle: BigInt(id), leave: () => {} })
+}
+
+function found(devices: readonly DriverDevice[], id: number): DriverDevice {
+  const described = devices[id]
   if (!described) throw new DriverObstacle("no_device", `there is no device ${id}`)
   if (described.obstacle)
     throw new DriverObstacle(described.obstacle.reason, described.obstacle.problem)
-  const cuda = openApi(openDriverLibrary(names))
-  const device = new Int32Array(1)
-  check(cuda.deviceGet(device, id), "cuDeviceGet")
-  const context = new BigUint64Array(1)
-  check(cuda.retain(context, device[0]), "cuDevicePrimaryCtxRetain")
-  const stream = new BigUint64Array(1)
-  const opened = { described, device: device[0]!, context: context[0]! }
-  try {
-    check(cuda.setCurrent(context[0]), "cuCtxSetCurrent")
-    check(cuda.createStream(stream, NON_BLOCKING), "cuStreamCreate")
-    return new CudaDevice(cuda, names, { ...opened, stream: stream[0]! })
-  } catch (error) {
-    cuda.release(device[0])
-    throw error
-  }
+  return described
 }
 
-interface Opened {
+interface Entered {
   described: DriverDevice
-  device: number
-  context: Pointer
+  /** What a thread enters it by. */
+  handle: Pointer
+  leave: () => void
+}
+
+interface Opened extends Entered {
+  kind: CudaKind
+  names: readonly string[]
+  enter: () => number
   stream: Pointer
 }
 
-type Api = ReturnType<typeof openApi>
-
-function openApi({ take }: DriverLibrary) {
-  return {
-    deviceGet: take("int32_t cuDeviceGet(void *out, int32_t number)"),
-    retain: take("int32_t cuDevicePrimaryCtxRetain(void *context, int32_t device)"),
-    release: take("int32_t cuDevicePrimaryCtxRelease_v2(int32_t device)"),
-    setCurrent: take("int32_t cuCtxSetCurrent(void *context)"),
-    memory: take("int32_t cuMemGetInfo_v2(void *free, void *total)"),
-    createStream: take("int32_t cuStreamCreate(void *out, uint32_t flags)"),
-    destroyStream: take("int32_t cuStreamDestroy_v2(void *stream)"),
-    allocate: take("int32_t cuMemAlloc_v2(void *out, size_t bytes)"),
-    free: take("int32_t cuMemFree_v2(uint64_t at)"),
-    fill: take("int32_t cuMemsetD8Async(uint64_t at, uint8_t value, size_t bytes, void *stream)"),
-    write: take(
-      "int32_t cuMemcpyHtoDAsync_v2(uint64_t to, void *from, size_t bytes, void *stream)",
-    ),
-    functionOf: take("int32_t cuModuleGetFunction(void *out, void *module, const char *name)"),
-    functionAttribute: take("int32_t cuFuncGetAttribute(void *out, int32_t what, void *function)"),
-    unload: take("int32_t cuModuleUnload(void *module)"),
-    createGraph: take("int32_t cuGraphCreate(void *out, uint32_t flags)"),
-    addKernel: take(
-      "int32_t cuGraphAddKernelNode(void *out, void *graph, void *after, size_t count, void *parameters)",
-    ),
-    instantiate: take(
-      "int32_t cuGraphInstantiateWithFlags(void *out, void *graph, uint64_t flags)",
-    ),
-    destroyGraph: take("int32_t cuGraphDestroy(void *graph)"),
-    launch: take("int32_t cuGraphLaunch(void *graph, void *stream)"),
-    destroyLaunchable: take("int32_t cuGraphExecDestroy(void *graph)"),
+function opened(kind: CudaKind, names: readonly string[], entered: Entered): GpuDevice {
+  try {
+    const library = openDriverLibrary(names)
+    const calls = callsOf(kind, library)
+    const { call, enter } = entering(kind, library, entered.handle)
+    check(kind, enter(), call)
+    const stream = new BigUint64Array(1)
+    check(kind, calls.createStream(stream, NON_BLOCKING), nameOf(kind, "createStream"))
+    return new CudaDevice(calls, { ...entered, kind, names, enter, stream: stream[0]! })
+  } catch (error) {
+    entered.leave()
+    throw error
   }
 }
 
@@ -103,35 +107,27 @@ const NON_BLOCKING = 1
 const MAX_THREADS_OF_FUNCTION = 0
 const OUT_OF_MEMORY = 2
 
-/** What the codes are called that a sound program can meet. */
-const codes: Readonly<Record<number, string>> = {
-  2: "CUDA_ERROR_OUT_OF_MEMORY",
-  46: "CUDA_ERROR_DEVICE_UNAVAILABLE",
-  209: "CUDA_ERROR_NO_BINARY_FOR_GPU",
-  214: "CUDA_ERROR_ECC_UNCORRECTABLE",
-  218: "CUDA_ERROR_INVALID_PTX",
-  222: "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
-  500: "CUDA_ERROR_NOT_FOUND",
-  700: "CUDA_ERROR_ILLEGAL_ADDRESS",
-  701: "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
-  702: "CUDA_ERROR_LAUNCH_TIMEOUT",
-  714: "CUDA_ERROR_HARDWARE_STACK_ERROR",
-  715: "CUDA_ERROR_ILLEGAL_INSTRUCTION",
-  716: "CUDA_ERROR_MISALIGNED_ADDRESS",
-  717: "CUDA_ERROR_INVALID_ADDRESS_SPACE",
-  718: "CUDA_ERROR_INVALID_PC",
-  719: "CUDA_ERROR_LAUNCH_FAILED",
-}
-
-/** The context will do nothing more. */
+/** The device will do nothing more. */
 const LOSSES = new Set([46, 214, 700, 702, 714, 715, 716, 717, 718, 719])
 
-function failure(code: number, call: string): string {
-  return `${call} answers ${codes[code] ?? code}`
+function check(kind: CudaKind, code: number, call: string): void {
+  if (code !== 0) throw new DriverObstacle("driver_failed", failureOf(kind, code, call))
 }
 
-function check(code: number, call: string): void {
-  if (code !== 0) throw new DriverObstacle("driver_failed", failure(code, call))
+function traitsOf({ kind, described: { features } }: Opened): GpuTraits {
+  const shared = { dot4: true, fma: true, division: true, float64: true, isProcessor: false }
+  if (kind === "cuda")
+    return {
+      ...shared,
+      threads: Number(features.threads_per_group),
+      sharedBytes: 48 << 10, // more has to be asked for, kernel by kernel
+      operandBytes: 4096,
+      subgroup: Number(features.subgroup_size),
+      matrix: Number(features.compute_capability) >= 8,
+    }
+  const isWide = /^gfx9/.test(String(features.architecture))
+  const least = { threads: 1024, sharedBytes: 64 << 10, operandBytes: 1024 } // of all that it runs on
+  return { ...shared, ...least, subgroup: isWide ? 64 : 32, matrix: false }
 }
 
 /** A piece of memory, and which of its bytes are taken. */
@@ -167,39 +163,30 @@ class CudaDevice implements GpuDevice {
   readonly description: string
   readonly traits: GpuTraits
   readonly maker: string
-  readonly #cuda: Api
+  readonly #cuda: CudaCalls
   readonly #opened: Opened
-  readonly #thread: Worker<CudaOrder, number>
+  readonly #thread: Worker<CudaOrder, CudaAnswer>
   readonly #pieces = new Set<Piece>()
   readonly #modules: Pointer[] = []
   readonly #launchables = new Set<Pointer>()
+  /** Of HIP's compiler, of the last text. */
+  #made: Uint8Array | undefined
   #lost: ProgramLost | undefined
 
-  constructor(cuda: Api, names: readonly string[], opened: Opened) {
+  constructor(cuda: CudaCalls, opened: Opened) {
     const { description, driver, features } = opened.described
     this.#cuda = cuda
     this.#opened = opened
     this.description = description
-    this.maker = `${description}, ${driver}`
-    this.traits = {
-      threads: Number(features.threads_per_group),
-      sharedBytes: 48 << 10, // more has to be asked for, kernel by kernel
-      operandBytes: 4096,
-      subgroup: Number(features.subgroup_size),
-      dot4: true,
-      matrix: Number(features.compute_capability) >= 8,
-      fma: true,
-      division: true,
-      float64: true,
-      isProcessor: false,
-    }
-    const { context, stream } = opened
+    this.maker = [description, driver, features.architecture ?? []].flat().join(", ")
+    this.traits = traitsOf(opened)
+    const { kind, names, handle, stream } = opened
     this.#thread = new Worker({
-      name: "CUDA",
+      name: kind === "cuda" ? "CUDA" : "HIP",
       file: new URL("cuda-thread", import.meta.url),
       host: "thread",
       afterLoss: "end",
-      opening: { names, context, stream } satisfies CudaThread,
+      opening: { kind, names, handle, stream } satisfies CudaThread,
     })
     this.#thread.start()
   }
@@ -207,7 +194,7 @@ class CudaDevice implements GpuDevice {
   memory(): GpuMemory {
     this.#enter()
     const [free, total] = [new BigUint64Array(1), new BigUint64Array(1)]
-    this.#check(this.#cuda.memory(free, total), "cuMemGetInfo")
+    this.#check(this.#cuda.memory(free, total), "memory")
     const available = Number(free[0])
     return {
       total: Number(total[0]),
@@ -223,7 +210,7 @@ class CudaDevice implements GpuDevice {
     const piece = this.#pieceFor(length)
     const place = new CudaPlace(bytes, piece, piece.arena.take(length)!)
     const code = this.#cuda.fill(addressIn(place, 0), 0, length, this.#opened.stream)
-    this.#check(code, "cuMemsetD8Async")
+    this.#check(code, "fill")
     return place
   }
 
@@ -241,12 +228,8 @@ class CudaDevice implements GpuDevice {
     if (bytes.length === 0) return
     const to = within(place, at, bytes)
     if (bytes.length > SHORT_WRITE)
-      await this.#ask({ call: "write", copies: [copyOf(to, bytes)] }, "cuMemcpyHtoDAsync")
-    else
-      this.#check(
-        this.#cuda.write(to, bytes, bytes.length, this.#opened.stream),
-        "cuMemcpyHtoDAsync",
-      )
+      await this.#ask({ call: "write", copies: [copyOf(to, bytes)] }, "write")
+    else this.#check(this.#cuda.write(to, bytes, bytes.length, this.#opened.stream), "write")
   }
 
   async read(place: Place, at: number, into: Uint8Array): Promise<void> {
@@ -256,15 +239,18 @@ class CudaDevice implements GpuDevice {
   async load(
     modules: readonly Uint8Array[],
     kernels: readonly KernelCode[],
+    made?: Uint8Array,
   ): Promise<readonly GpuKernel[]> {
     const loaded: Pointer[] = []
-    for (const module of modules) loaded.push(await this.#loadModule(module))
+    for (const module of modules) loaded.push(await this.#loadModule(module, made))
     this.#enter()
     return kernels.map((code) => this.#kernelOf(loaded[code.module]!, code))
   }
 
-  /** The driver keeps what it makes of kernels itself. */
-  async madeOf(): Promise<undefined> {}
+  /** CUDA's driver keeps what it makes of PTX itself. */
+  async madeOf(): Promise<Uint8Array | undefined> {
+    return this.#made
+  }
 
   record(dispatches: readonly Dispatch[]): Recording {
     this.#enter()
@@ -290,7 +276,7 @@ class CudaDevice implements GpuDevice {
       const { launchable } = recording as CudaRecording
       if (launchable === undefined) continue
       this.#enter()
-      this.#check(this.#cuda.launch(launchable, this.#opened.stream), "cuGraphLaunch")
+      this.#check(this.#cuda.launch(launchable, this.#opened.stream), "launch")
       if (i < recordings.length - 1) await this.#finish([])
     }
     await this.#finish(wanted)
@@ -298,22 +284,23 @@ class CudaDevice implements GpuDevice {
   }
 
   async close(): Promise<void> {
-    const { device, stream } = this.#opened
+    const { enter, leave, stream } = this.#opened
     if (!this.#lost) await this.#finish([])
     await this.#thread.close()
     const cuda = this.#cuda
-    cuda.setCurrent(this.#opened.context)
+    enter()
     for (const launchable of this.#launchables) cuda.destroyLaunchable(launchable)
     for (const module of this.#modules) cuda.unload(module)
     for (const { address } of this.#pieces) cuda.free(address)
     cuda.destroyStream(stream)
-    cuda.release(device)
+    leave()
   }
 
   /** Calls from here on are about this device: another may have been used by this thread. */
   #enter(): void {
     if (this.#lost) throw this.#lost
-    this.#check(this.#cuda.setCurrent(this.#opened.context), "cuCtxSetCurrent")
+    const code = this.#opened.enter()
+    if (code !== 0) this.#fail(code, "entering it")
   }
 
   /** Waits for all that the stream has, and reads what is wanted of it. */
@@ -322,11 +309,11 @@ class CudaDevice implements GpuDevice {
     const copies = wanted
       .filter(({ into }) => into.length > 0)
       .map(({ place, at, into }) => copyOf(within(place, at, into), into))
-    await this.#ask({ call: "read", copies }, "cuStreamSynchronize")
+    await this.#ask({ call: "read", copies }, "wait")
   }
 
-  async #ask(order: CudaOrder, name: string): Promise<void> {
-    this.#check(await this.#thread.ask(order), name)
+  async #ask(order: CudaOrder, name: CallName): Promise<void> {
+    this.#check((await this.#thread.ask(order)).code, name)
   }
 
   /** One with room for so much. */
@@ -339,29 +326,37 @@ class CudaDevice implements GpuDevice {
       const what = `${Math.ceil(length / 2 ** 20)} MiB on ${this.description}`
       throw problem("memory_refused", { what })
     }
-    this.#check(code, "cuMemAlloc")
+    this.#check(code, "allocate")
     const piece = { address: address[0]!, arena: new Arena(size) }
     this.#pieces.add(piece)
     return piece
   }
 
-  async #loadModule(image: Uint8Array): Promise<Pointer> {
-    const module = new BigUint64Array(1)
-    const log = new Uint8Array(16 << 10)
-    const text = new Uint8Array(image.length + 1) // it ends in a zero byte
-    text.set(image)
-    const at = { module: addressOf(module), image: addressOf(text), log: addressOf(log) }
-    const code = await this.#thread.ask({ call: "load", ...at, logBytes: log.length })
-    if (code !== 0) {
-      const words = Buffer.from(log.subarray(0, Math.max(0, log.indexOf(0)))).toString()
-      const why = words.trim() || failure(code, "cuModuleLoadDataEx")
-      throw new DriverObstacle(
-        "driver_failed",
-        `${this.description} refuses ${text.length} bytes of kernels: ${why}`,
-      )
+  /** @param made HIP's code of the text, from an earlier start, which the device may not take */
+  async #loadModule(text: Uint8Array, made: Uint8Array | undefined): Promise<Pointer> {
+    const { kind } = this.#opened
+    const refuse = (code: number, said: string | undefined, call: string) => {
+      const why = said?.trim() || failureOf(kind, code, call)
+      const words = `${this.description} refuses ${text.length} bytes of kernels: ${why}`
+      return new DriverObstacle("driver_failed", words)
     }
-    this.#modules.push(module[0]!)
-    return module[0]!
+    const kept = made && (await this.#thread.ask({ call: "load", image: made }))
+    if (kept?.code === 0) return this.#keep(kept.module!)
+    let image = text
+    if (kind === "rocm") {
+      const built = await this.#thread.ask({ call: "build", text })
+      if (built.code !== 0) throw refuse(built.code, built.said, "hiprtcCompileProgram")
+      image = built.made!
+      this.#made = image
+    }
+    const { code, said, module } = await this.#thread.ask({ call: "load", image })
+    if (code !== 0) throw refuse(code, said, nameOf(kind, "load"))
+    return this.#keep(module!)
+  }
+
+  #keep(module: Pointer): Pointer {
+    this.#modules.push(module)
+    return module
   }
 
   #kernelOf(module: Pointer, code: KernelCode): CudaKernel {
@@ -371,11 +366,12 @@ class CudaDevice implements GpuDevice {
       return new DriverObstacle("driver_failed", words)
     }
     const answer = this.#cuda.functionOf(found, module, code.entry)
-    if (answer !== 0) throw refuse(failure(answer, "cuModuleGetFunction"))
+    const { kind } = this.#opened
+    if (answer !== 0) throw refuse(failureOf(kind, answer, nameOf(kind, "functionOf")))
     const most = new Int32Array(1)
     this.#check(
       this.#cuda.functionAttribute(most, MAX_THREADS_OF_FUNCTION, found[0]),
-      "cuFuncGetAttribute",
+      "functionAttribute",
     )
     if (most[0]! < code.threads)
       throw refuse(`it runs with ${most[0]} threads and not with ${code.threads}`)
@@ -385,37 +381,40 @@ class CudaDevice implements GpuDevice {
   /** A graph in which each kernel waits for the one before it. */
   #launchableOf(dispatches: readonly Dispatch[]): Pointer {
     const graph = new BigUint64Array(1)
-    this.#check(this.#cuda.createGraph(graph, 0), "cuGraphCreate")
+    this.#check(this.#cuda.createGraph(graph, 0), "createGraph")
     try {
       let before: BigUint64Array | null = null
       for (const dispatch of dispatches) {
         const node = new BigUint64Array(1)
-        const { parameters, held } = nodeParameters(dispatch)
+        const { parameters, held } = nodeOf(this.#opened.kind, dispatch)
         const count = before ? 1 : 0
         const code = this.#cuda.addKernel(node, graph[0], before, count, parameters)
         held.length = 0 // what the call points at is held until here
-        this.#check(code, "cuGraphAddKernelNode")
+        this.#check(code, "addKernel")
         before = node
       }
       const launchable = new BigUint64Array(1)
-      this.#check(this.#cuda.instantiate(launchable, graph[0], 0), "cuGraphInstantiateWithFlags")
+      this.#check(this.#cuda.instantiate(launchable, graph[0], 0), "instantiate")
       return launchable[0]!
     } finally {
       this.#cuda.destroyGraph(graph[0])
     }
   }
 
-  #check(code: number, call: string): void {
-    if (code === 0) return
-    const words = `${this.description}: ${failure(code, call)}`
+  #check(code: number, call: CallName): void {
+    if (code !== 0) this.#fail(code, nameOf(this.#opened.kind, call))
+  }
+
+  #fail(code: number, call: string): never {
+    const words = `${this.description}: ${failureOf(this.#opened.kind, code, call)}`
     if (!LOSSES.has(code)) throw new Error(`internal: ${words}`)
     this.#lost = new ProgramLost(words)
     throw this.#lost
   }
 }
 
-/** CUDA_KERNEL_NODE_PARAMS in its first form, and the arrays it points at. */
-function nodeParameters({ kernel, operands, groups }: Dispatch) {
+/** What describes a kernel to a graph, and the arrays it points at. */
+function nodeOf(kind: CudaKind, { kernel, operands, groups }: Dispatch) {
   const { function: called, code } = kernel as CudaKernel
   const values = BigUint64Array.from(operands, (operand) =>
     typeof operand === "number"
@@ -424,12 +423,7 @@ function nodeParameters({ kernel, operands, groups }: Dispatch) {
   )
   const first = addressOf(values)
   const pointers = BigUint64Array.from(operands, (_, i) => first + BigInt(8 * i))
-  const parameters = new Uint8Array(56)
-  const view = new DataView(parameters.buffer)
-  view.setBigUint64(0, called, true)
-  for (const [i, count] of [...groups, code.threads, 1, 1].entries())
-    view.setUint32(8 + 4 * i, count, true)
-  view.setBigUint64(40, addressOf(pointers), true)
+  const parameters = nodeParameters(kind, called, groups, code.threads, addressOf(pointers))
   return { parameters, held: [values, pointers] }
 }
 

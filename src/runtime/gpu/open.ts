@@ -8,6 +8,7 @@ import { openGpuLibrary } from "./program.ts"
 /** Kinds of devices that a driver is written for. */
 const drivers = {
   cuda: async (id) => (await import("./cuda.ts")).openCuda(id),
+  rocm: async (id) => (await import("./cuda.ts")).openHip(id),
   vulkan: async (id) => (await import("./vulkan.ts")).openVulkan(id),
   opencl: async (id) => (await import("./opencl.ts")).openOpencl(id),
 } as const satisfies Record<string, (id: number) => Promise<GpuDevice>>

@@ -49,6 +49,7 @@ function decodeCosts(plan: Plan, steps: readonly TapeStep[], sees: "one span" | 
 /** How often the host hands something to the device, so many pieces of a step's launches. */
 const submitted: Record<GpuKind, (pieces: number) => string> = {
   cuda: (pieces) => `${pieces} a decode step`,
+  rocm: (pieces) => `${pieces} a decode step`,
   vulkan: (pieces) => `${pieces} a decode step`,
   opencl: (pieces) => `${pieces} a decode step with command buffers, one a launch without`,
 }

@@ -42,6 +42,16 @@ export const printers: Record<GpuKind, Printer> = {
     },
     compile: compileCuda,
   },
+  // For every AMD device: the driver's own compiler knows which one is here.
+  rocm: {
+    units: "dots",
+    profiles: [[]],
+    print(kernels) {
+      checkOnce(kernels)
+      const { text, kernels: codes } = printCuda(kernels, ["dot4"])
+      return { modules: [Buffer.from(text)], kernels: codes }
+    },
+  },
   vulkan: {
     units: "dots",
     profiles: spirvProfiles,

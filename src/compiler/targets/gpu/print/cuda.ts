@@ -12,7 +12,7 @@ export const cudaProfiles: readonly (readonly Need[])[] = [["dot4"], []]
 
 /** @param needs one of the profiles above: what the text relies on */
 export function printCuda(kernels: readonly Kernel[], needs: readonly Need[]): PrintedProgram {
-  const text = needs.includes("dot4") ? dot4 : dot4InBytes
+  const text = needs.includes("dot4") ? dot4() : inBytes("dot4")
   const helpers = [
     { names: ["dot4"], text },
     { names: ["matrix_dot"], text: matrixDot },
@@ -77,7 +77,19 @@ WORD void meet() {
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
 WORD float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-WORD float root(float a) { return __builtin_sqrtf(a); }
+// Older compilers' roots are off by one in the last place at times; those beside it tell by what is left of a.
+WORD float root(float a) {
+  const bool is_small = a < 0x1p-96f;
+  const float of = is_small ? a * 0x1p32f : a;
+  float r = __builtin_sqrtf(of);
+  if (of > 0 && of < __builtin_inff()) {
+    const unsigned word = bits_as<unsigned>(r);
+    const float below = bits_as<float>(word - 1), above = bits_as<float>(word + 1);
+    if (__builtin_fmaf(-below, r, of) <= 0) r = below;
+    else if (__builtin_fmaf(-above, r, of) > 0) r = above;
+  }
+  return is_small ? r * 0x1p-16f : r;
+}
 WORD float quotient(float a, float b) { return a / b; }
 WORD float half_value(half_bits h) { return bits_as<_Float16>(h); }
 WORD half_bits half_of(float f) { return bits_as<half_bits>((_Float16)f); }
@@ -108,9 +120,14 @@ ${builtins}
 ${ptx}
 #endif`
 
-const dot4 = `WORD int dot4(unsigned a, unsigned b, int c) {
-#ifdef __HIP__
+const dot4 = (): string => `${inBytes("dot4_in_bytes")}
+WORD int dot4(unsigned a, unsigned b, int c) {
+#if defined(__GFX11__) || defined(__GFX12__)
+  return __builtin_amdgcn_sudot4(true, (int)a, true, (int)b, c, false);
+#elif defined(__HIP__) && !defined(__gfx900__) && !defined(__gfx902__) && !defined(__gfx1010__) && !defined(__gfx1013__)
   return __builtin_amdgcn_sdot4((int)a, (int)b, c, false);
+#elif defined(__HIP__)
+  return dot4_in_bytes(a, b, c);
 #else
   int sum;
   asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(c));
@@ -118,7 +135,7 @@ const dot4 = `WORD int dot4(unsigned a, unsigned b, int c) {
 #endif
 }`
 
-const dot4InBytes = `WORD int dot4(unsigned a, unsigned b, int c) {
+const inBytes = (name: string): string => `WORD int ${name}(unsigned a, unsigned b, int c) {
   const int sum = (signed char)a * (signed char)b + (signed char)(a >> 8) * (signed char)(b >> 8) +
       (signed char)(a >> 16) * (signed char)(b >> 16) + (signed char)(a >> 24) * (signed char)(b >> 24);
   return (int)((unsigned)sum + (unsigned)c);

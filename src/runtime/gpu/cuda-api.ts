@@ -1,0 +1,196 @@
+// The calls of CUDA's driver and of AMD's HIP: the same with other names, but for how a thread says which device it means, what
+// describes a kernel of a graph, and who compiles. CUDA is handed PTX. HIP is handed HIP C, which HIPRTC makes code of for the
+// device at hand; it comes with the driver.
+// Sources: cuda.h, and hip_runtime_api.h and hiprtc.h of ROCm.
+
+import { addressOf, type DriverLibrary, openDriverLibrary, type Pointer } from "../ffi.ts"
+
+export type CudaKind = "cuda" | "rocm"
+
+const SIDE: Record<CudaKind, 0 | 1> = { cuda: 0, rocm: 1 }
+
+/** Of both: the name, and what it takes. */
+const calls = {
+  memory: ["cuMemGetInfo_v2", "hipMemGetInfo", "void *free, void *total"],
+  createStream: ["cuStreamCreate", "hipStreamCreateWithFlags", "void *out, uint32_t flags"],
+  destroyStream: ["cuStreamDestroy_v2", "hipStreamDestroy", "void *stream"],
+  wait: ["cuStreamSynchronize", "hipStreamSynchronize", "void *stream"],
+  allocate: ["cuMemAlloc_v2", "hipMalloc", "void *out, size_t bytes"],
+  free: ["cuMemFree_v2", "hipFree", "uint64_t at"],
+  fill: [
+    "cuMemsetD8Async",
+    "hipMemsetD8Async",
+    "uint64_t at, uint8_t value, size_t bytes, void *stream",
+  ],
+  write: [
+    "cuMemcpyHtoDAsync_v2",
+    "hipMemcpyHtoDAsync",
+    "uint64_t to, void *from, size_t bytes, void *stream",
+  ],
+  read: [
+    "cuMemcpyDtoHAsync_v2",
+    "hipMemcpyDtoHAsync",
+    "void *to, uint64_t from, size_t bytes, void *stream",
+  ],
+  load: [
+    "cuModuleLoadDataEx",
+    "hipModuleLoadDataEx",
+    "void *out, void *image, uint32_t count, void *options, void *values",
+  ],
+  functionOf: [
+    "cuModuleGetFunction",
+    "hipModuleGetFunction",
+    "void *out, void *module, const char *name",
+  ],
+  functionAttribute: [
+    "cuFuncGetAttribute",
+    "hipFuncGetAttribute",
+    "void *out, int32_t what, void *function",
+  ],
+  unload: ["cuModuleUnload", "hipModuleUnload", "void *module"],
+  createGraph: ["cuGraphCreate", "hipGraphCreate", "void *out, uint32_t flags"],
+  addKernel: [
+    "cuGraphAddKernelNode",
+    "hipGraphAddKernelNode",
+    "void *out, void *graph, void *after, size_t count, void *parameters",
+  ],
+  instantiate: [
+    "cuGraphInstantiateWithFlags",
+    "hipGraphInstantiateWithFlags",
+    "void *out, void *graph, uint64_t flags",
+  ],
+  destroyGraph: ["cuGraphDestroy", "hipGraphDestroy", "void *graph"],
+  launch: ["cuGraphLaunch", "hipGraphLaunch", "void *graph, void *stream"],
+  destroyLaunchable: ["cuGraphExecDestroy", "hipGraphExecDestroy", "void *graph"],
+} as const satisfies Record<string, readonly [cuda: string, rocm: string, takes: string]>
+
+export type CallName = keyof typeof calls
+
+export type CudaCalls = Record<CallName, (...values: unknown[]) => number>
+
+export function callsOf(kind: CudaKind, { take }: DriverLibrary): CudaCalls {
+  const entries = Object.entries(calls).map(([name, row]) => [
+    name,
+    take(`int32_t ${row[SIDE[kind]]}(${row[2]})`),
+  ])
+  return Object.fromEntries(entries) as CudaCalls
+}
+
+/** What the codes are called that a sound program can meet. */
+const codes: Readonly<Record<number, readonly [cuda: string, rocm: string]>> = {
+  2: ["CUDA_ERROR_OUT_OF_MEMORY", "hipErrorOutOfMemory"],
+  46: ["CUDA_ERROR_DEVICE_UNAVAILABLE", "hipErrorDeviceUnavailable"],
+  209: ["CUDA_ERROR_NO_BINARY_FOR_GPU", "hipErrorNoBinaryForGpu"],
+  214: ["CUDA_ERROR_ECC_UNCORRECTABLE", "hipErrorECCNotCorrectable"],
+  218: ["CUDA_ERROR_INVALID_PTX", "hipErrorInvalidKernelFile"],
+  222: ["CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "222"],
+  500: ["CUDA_ERROR_NOT_FOUND", "hipErrorNotFound"],
+  700: ["CUDA_ERROR_ILLEGAL_ADDRESS", "hipErrorIllegalAddress"],
+  701: ["CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "hipErrorLaunchOutOfResources"],
+  702: ["CUDA_ERROR_LAUNCH_TIMEOUT", "hipErrorLaunchTimeOut"],
+  714: ["CUDA_ERROR_HARDWARE_STACK_ERROR", "714"],
+  715: ["CUDA_ERROR_ILLEGAL_INSTRUCTION", "715"],
+  716: ["CUDA_ERROR_MISALIGNED_ADDRESS", "716"],
+  717: ["CUDA_ERROR_INVALID_ADDRESS_SPACE", "717"],
+  718: ["CUDA_ERROR_INVALID_PC", "718"],
+  719: ["CUDA_ERROR_LAUNCH_FAILED", "hipErrorLaunchFailure"],
+}
+
+export function failureOf(kind: CudaKind, code: number, call: string): string {
+  return `${call} answers ${codes[code]?.[SIDE[kind]] ?? code}`
+}
+
+export function nameOf(kind: CudaKind, call: CallName): string {
+  return calls[call][SIDE[kind]].replace(/_v2$/, "")
+}
+
+/** A device's part of what a thread has to be told: CUDA's context, or HIP's number. */
+export function entering(
+  kind: CudaKind,
+  { take }: DriverLibrary,
+  handle: Pointer,
+): { call: string; enter: () => number } {
+  if (kind === "cuda") {
+    const enter = take("int32_t cuCtxSetCurrent(void *context)")
+    return { call: "cuCtxSetCurrent", enter: () => enter(handle) }
+  }
+  const enter = take("int32_t hipSetDevice(int32_t device)")
+  return { call: "hipSetDevice", enter: () => enter(Number(handle)) }
+}
+
+/**
+ * CUDA_KERNEL_NODE_PARAMS in its first form, or hipKernelNodeParams.
+ * @param values the address of a list of operands' addresses
+ */
+export function nodeParameters(
+  kind: CudaKind,
+  called: Pointer,
+  groups: readonly number[],
+  threads: number,
+  values: Pointer,
+): Uint8Array {
+  const parameters = new Uint8Array(kind === "cuda" ? 56 : 64)
+  const view = new DataView(parameters.buffer)
+  const three = (at: number, counts: readonly number[]) => {
+    for (const [i, count] of counts.entries()) view.setUint32(at + 4 * i, count, true)
+  }
+  if (kind === "cuda") {
+    view.setBigUint64(0, called, true)
+    three(8, groups)
+    three(20, [threads, 1, 1])
+    view.setBigUint64(40, values, true)
+  } else {
+    three(0, [threads, 1, 1])
+    view.setBigUint64(24, called, true)
+    three(32, groups)
+    view.setBigUint64(48, values, true)
+  }
+  return parameters
+}
+
+/** HIPRTC is a library of its own from ROCm 6 on, and was a part of the driver before. */
+const COMPILERS = [7, 6].map((version) => `libhiprtc.so.${version}`)
+
+/** Products and sums stay apart; nothing is relaxed and quotients are rounded once, unless one asks otherwise. */
+const OPTIONS = ["-O3", "-ffp-contract=off"]
+
+/**
+ * HIP C as code for the thread's device.
+ * @param driver names of its library
+ */
+export function compileHip(
+  driver: readonly string[],
+  text: Uint8Array,
+): { code: number; said: string; made: Uint8Array } {
+  const { take } = openDriverLibrary([...COMPILERS, ...driver])
+  const terminated = (bytes: Uint8Array | string) =>
+    Buffer.concat([Buffer.from(bytes), Buffer.of(0)])
+  const program = new BigUint64Array(1)
+  const create = take(
+    "int32_t hiprtcCreateProgram(void *out, void *text, const char *name, int32_t headers, void *texts, void *names)",
+  )
+  const source = terminated(text)
+  const none = { said: "", made: new Uint8Array() }
+  const created = create(program, source, "kernels.hip", 0, null, null)
+  if (created !== 0) return { code: created, ...none }
+  const sized = (what: "Code" | "ProgramLog", sizeOf: string) => {
+    const size = new BigUint64Array(1)
+    take(`int32_t hiprtcGet${sizeOf}(void *program, void *size)`)(program[0], size)
+    const bytes = new Uint8Array(Number(size[0]))
+    take(`int32_t hiprtcGet${what}(void *program, void *out)`)(program[0], bytes)
+    return bytes
+  }
+  try {
+    const options = OPTIONS.map(terminated)
+    const list = BigUint64Array.from(options, addressOf)
+    const compile = take(
+      "int32_t hiprtcCompileProgram(void *program, int32_t count, void *options)",
+    )
+    const code = compile(program[0], options.length, list)
+    options.length = 0 // what the call points at is held until here
+    const said = Buffer.from(sized("ProgramLog", "ProgramLogSize")).toString().replace(/\0.*$/s, "")
+    return { code, said, made: code === 0 ? sized("Code", "CodeSize") : none.made }
+  } finally {
+    take("int32_t hiprtcDestroyProgram(void *program)")(program)
+  }
+}
