@@ -16,9 +16,8 @@ import { availableParallelism } from "node:os"
 import { basename, dirname, resolve } from "node:path"
 import { parseArgs } from "node:util"
 import { device as deviceOf } from "../src/cli/values.ts"
-import { usableDevices, whyUnusable } from "../src/compiler/targets/targets.ts"
 import { openModel } from "../src/model/model.ts"
-import { chooseDevice } from "../src/runtime/devices.ts"
+import { chooseDevice, deviceNames } from "../src/runtime/devices.ts"
 import type { FormatName } from "../src/runtime/format.ts"
 import { bestOf } from "./contenders/best.ts"
 import type { Contender, Task } from "./contenders/contender.ts"
@@ -49,7 +48,7 @@ const { values: options } = parseArgs({
 })
 const shape = options.shape as ShapeName
 const format = options.format as FormatName
-const device = await chooseDevice(deviceOf(options.device, "--device"), usableDevices, whyUnusable)
+const device = await chooseDevice(deviceOf(options.device, "--device"), deviceNames)
 const threads = Number(options.threads)
 const task: Task = { shape, device, threads, sequences: 16, context: 8192 }
 const isGpu = device.name !== "cpu"

@@ -11,17 +11,17 @@ import {
   traitsOf,
 } from "../compiler/targets/prepare.ts"
 import type { Prepared } from "../compiler/targets/target.ts"
-import {
-  lackFor,
-  targetOf,
-  targets,
-  usableDevices,
-  whyUnusable,
-} from "../compiler/targets/targets.ts"
+import { lackFor, targetOf, targets } from "../compiler/targets/targets.ts"
 import { chooseLimits, type EngineLimits, type Mode } from "../engine/limits.ts"
 import { checkFormat } from "../model/compile-folder.ts"
 import { type Model, openModel } from "../model/model.ts"
-import { chooseDevice, type Device, type DeviceName, devicesFrom } from "../runtime/devices.ts"
+import {
+  chooseDevice,
+  type Device,
+  type DeviceName,
+  deviceNames,
+  devicesFrom,
+} from "../runtime/devices.ts"
 import type { FormatName } from "../runtime/format.ts"
 import type { Budget, Memory } from "../runtime/memory.ts"
 import { type PreparedDrafting, prepareDrafting } from "./drafting.ts"
@@ -129,9 +129,9 @@ export async function prepareModel(
 /** The device comes before the plan, which it brings its traits to; a target or a library that was asked for narrows the choice. */
 async function deviceFor({ device, target, modelLib, log }: ModelSettings): Promise<Device> {
   const requested = requestedTarget({ target, library: modelLib }, device.name)
-  let usable: readonly DeviceName[] = requested ? targets[requested].devices : usableDevices
+  let usable: readonly DeviceName[] = requested ? targets[requested].devices : deviceNames
   for (;;) {
-    const chosen = await chooseDevice(device, usable, whyUnusable)
+    const chosen = await chooseDevice(device, usable)
     if (requested || device.name !== "auto") return chosen
     const lack = await lackFor(chosen.name)
     if (!lack) return chosen

@@ -2,7 +2,7 @@
 // cannot be used. A driver that hangs or crashes is a line of it.
 
 import type { CheckLine } from "../compiler/targets/gpu/check.ts"
-import { targetOf, targets, targetsOf, whyUnusable } from "../compiler/targets/targets.ts"
+import { targetOf, targets, targetsOf } from "../compiler/targets/targets.ts"
 import { type FoundDevice, findDevices } from "../runtime/devices.ts"
 import type { Features, Obstacle } from "../runtime/drivers/driver.ts"
 import type { devicesOptions } from "./options.ts"
@@ -65,7 +65,6 @@ async function reportDevices(milliseconds: number): Promise<Report> {
 
 async function reportOf(device: FoundDevice): Promise<DeviceReport> {
   const { name, id, description, type, driver, memory, features, obstacle } = device
-  const problem = whyUnusable(name)
   return {
     device: `${name}:${id}`,
     name: description,
@@ -80,10 +79,7 @@ async function reportOf(device: FoundDevice): Promise<DeviceReport> {
         return { target, makes: lack ? null : await targets[target].makes(), lacks }
       }),
     ),
-    obstacles: [
-      ...(obstacle ? [obstacle] : []),
-      ...(problem ? [{ reason: "no_target" as const, problem }] : []),
-    ],
+    obstacles: obstacle ? [obstacle] : [],
   }
 }
 

@@ -3,7 +3,7 @@
 
 import { appDefaults } from "../app/defaults.ts"
 import { formats, type FormatName as ToolFormat } from "../chat/formats/formats.ts"
-import { libraryTargets, targetNames, targets, usableDevices } from "../compiler/targets/targets.ts"
+import { libraryTargets, targetNames, targets } from "../compiler/targets/targets.ts"
 import { defaultHttpOptions, defaultTimeouts } from "../http/service.ts"
 import { DRIVER_MILLISECONDS, deviceNames } from "../runtime/devices.ts"
 import { formatNames } from "../runtime/format.ts"
@@ -62,7 +62,7 @@ export const modelOptions = {
     value: "DEVICE",
     absent: appDefaults.device,
     shown: "auto",
-    help: `What to run on, as NAME or NAME:ID: ${usableDevices.join(", ")}, or auto, the best device found.${knownDevices()} sinter devices lists what is here.`,
+    help: `What to run on, as NAME or NAME:ID: ${deviceNames.join(", ")}, or auto, the best device found. sinter devices lists what is here.`,
     read: device,
   },
   "--target": {
@@ -587,10 +587,4 @@ export function printedDefault({ absent, shown }: Option): string {
   if (shown !== undefined) return shown
   if (absent === undefined) return "none"
   return absent === false ? "off" : String(absent as string | number)
-}
-
-/** Devices that are found and not used yet. */
-function knownDevices(): string {
-  const others = deviceNames.filter((name) => !usableDevices.includes(name))
-  return others.length > 0 ? ` Nothing runs yet on ${others.join(", ")}.` : ""
 }

@@ -95,15 +95,14 @@ native(title("devices that a driver lists can be chosen by their number"), async
   const chosen = await chooseDevice({ name: "rocm", id: 1 }, usable)
   const memory = { total: 3 * 2 ** 30, available: 2 * 2 ** 30, shared: false }
   expect(chosen).toEqual({ name: "rocm", id: 1, description: "Planted 1", memory })
-  const best = (hasGpu: boolean) => chooseDevice({ name: "auto", id: 0 }, usable, undefined, hasGpu)
+  const best = (hasGpu: boolean) => chooseDevice({ name: "auto", id: 0 }, usable, hasGpu)
   expect(await best(true)).toMatchObject({ name: "rocm", id: 0 })
   expect(await best(false)).toMatchObject({ name: "cpu", id: 0 })
   await expect(chooseDevice({ name: "rocm", id: 2 }, usable)).rejects.toThrow(
     /^--device rocm:2 is not on this machine; found: rocm:0 \(Planted 0\), rocm:1 \(Planted 1\), cpu:0/,
   )
-  const why = (name: DeviceName) => `sinter has no target for ${name} yet`
-  await expect(chooseDevice({ name: "rocm", id: 1 }, ["cpu"], why)).rejects.toThrow(
-    /^--device rocm:1 is here, but sinter has no target for rocm yet; found: rocm:0 \(Planted 0\), rocm:1 \(Planted 1\), cpu:0/,
+  await expect(chooseDevice({ name: "rocm", id: 1 }, ["cpu"])).rejects.toThrow(
+    /^--device rocm:1 is here, but what was asked for runs on cpu only; found: rocm:0 \(Planted 0\), rocm:1 \(Planted 1\), cpu:0/,
   )
   const [, survey] = await findDevices()
   expect(survey).toMatchObject({ name: "rocm", obstacles: [] })
@@ -148,12 +147,10 @@ test.skipIf(isLeftOut(software))(
   `auto takes no processor for a GPU, who names one gets it${isLeftOut(software) ? " (skipped: no driver here makes a GPU of it)" : ""}`,
   async () => {
     const { name, id, description, memory } = software!
-    expect(
-      await chooseDevice({ name: "auto", id: 0 }, [name, "cpu"], undefined, true),
-    ).toMatchObject({
+    expect(await chooseDevice({ name: "auto", id: 0 }, [name, "cpu"], true)).toMatchObject({
       name: "cpu",
     })
-    const choosing = chooseDevice({ name: "auto", id: 0 }, [name], undefined, true)
+    const choosing = chooseDevice({ name: "auto", id: 0 }, [name], true)
     await expect(choosing).rejects.toThrow(
       new RegExp(
         `^--device auto takes no processor .+ --device ${name}:${id} takes it; found: ${name}:${id} `,

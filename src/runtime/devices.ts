@@ -95,14 +95,12 @@ export const DRIVER_MILLISECONDS = 10_000
 
 /**
  * @param usable the kinds that may be chosen
- * @param whyUnusable for a kind that nothing runs on: says why
  * @param hasGpu whether drivers are worth asking when any device will do
  * @throws `device_missing` naming what was asked for, why it cannot be had, and what was found
  */
 export async function chooseDevice(
   asked: DeviceRequest,
   usable: readonly DeviceName[],
-  whyUnusable: (name: DeviceName) => string | undefined = () => undefined,
   hasGpu: boolean = mayHaveGpu(),
 ): Promise<Device> {
   const names = deviceNames.filter((name) => asked.name === "auto" || asked.name === name)
@@ -123,7 +121,7 @@ export async function chooseDevice(
   const list = present.map(({ name, id, description }) => `${name}:${id} (${description})`)
   throw problem("device_missing", {
     device: asked.name === "auto" && asked.id === 0 ? "auto" : `${asked.name}:${asked.id}`,
-    why: whyMissing(asked, usable, surveys, whyUnusable),
+    why: whyMissing(asked, usable, surveys),
     found: list.join(", ") || "nothing",
   })
 }
@@ -159,7 +157,6 @@ function whyMissing(
   asked: DeviceRequest,
   usable: readonly DeviceName[],
   surveys: readonly Survey[],
-  whyUnusable: (name: DeviceName) => string | undefined,
 ): string {
   const present = surveys.flatMap(({ devices }) => devices)
   const processor = present.find(({ name, obstacle }) => name !== "cpu" && !obstacle)
@@ -167,7 +164,7 @@ function whyMissing(
     return `takes no processor that a GPU's driver lists, and nothing else here is of ${usable.join(", ")}; --device ${processor.name}:${processor.id} takes it`
   const device = present.find(({ name, id }) => name === asked.name && id === asked.id)
   if (device)
-    return `is here, but ${device.obstacle?.problem ?? whyUnusable(device.name) ?? `what was asked for runs on ${usable.join(", ")} only`}`
+    return `is here, but ${device.obstacle?.problem ?? `what was asked for runs on ${usable.join(", ")} only`}`
   const isOfKind = ({ name }: Survey) => asked.name === "auto" || name === asked.name
   const obstacles = surveys.filter(isOfKind).flatMap(({ obstacles }) => obstacles)
   return `is not on this machine${obstacles.map((each) => `: ${each.problem}`).join("")}`

@@ -194,6 +194,15 @@ function takeFunction(library: LibraryHandle, prototype: string) {
   }
 }
 
+const structures = new Set<string>()
+
+/** A structure that prototypes may name, by its fields' types; it is handed over as an object. */
+export function defineStructure(name: string, fields: Readonly<Record<string, string>>): void {
+  if (structures.has(name)) return
+  koffi.struct(name, fields)
+  structures.add(name)
+}
+
 /** A function that a driver has handed out. */
 export interface FoundFunction {
   call: (...values: unknown[]) => number | bigint

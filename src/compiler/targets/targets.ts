@@ -2,7 +2,7 @@
 // is a row. What a row does stands in its own folder and is loaded when it is done: help must not wait for native packages.
 
 import { extname } from "node:path"
-import { type DeviceName, deviceNames } from "../../runtime/devices.ts"
+import type { DeviceName } from "../../runtime/devices.ts"
 import type { GpuKind } from "../../runtime/gpu/open.ts"
 import { budgetOf, readMemory } from "../../runtime/memory.ts"
 import type { StepTraits } from "../../runtime/program.ts"
@@ -38,6 +38,7 @@ const rows = {
     makes: async () => (await import("./gpu/cuda-compiler.ts")).describeCudaCompiler(),
   },
   rocm: kernelsFor("rocm", "HIP C"),
+  metal: kernelsFor("metal", "Metal's shading language"),
   vulkan: kernelsFor("vulkan", "SPIR-V"),
   opencl: kernelsFor("opencl", "OpenCL C"),
 } as const satisfies Record<string, Target>
@@ -64,18 +65,10 @@ export function isLibraryName(name: string): boolean {
   return libraryTargets.some((target) => extname(targets[target].library!.file) === extname(name))
 }
 
-/** Those that something can be compiled for; the others are known by name. */
-export const usableDevices = deviceNames.filter((device) => targetsOf(device).length > 0)
-
 /** What this machine lacks to make anything for a device; undefined: nothing, or it interprets. */
 export async function lackFor(device: DeviceName): Promise<Lack | undefined> {
   const names = targetsOf(device)
   return names.includes("reference") ? undefined : targets[names[0]!].lacks()
-}
-
-/** Why nothing runs on a device; undefined: something does. */
-export function whyUnusable(device: DeviceName): string | undefined {
-  return targetsOf(device).length > 0 ? undefined : `sinter has no target for ${device} yet`
 }
 
 function compiledFor(name: CpuTarget, help: string): Target {

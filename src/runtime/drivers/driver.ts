@@ -30,7 +30,6 @@ export type Features = Readonly<Record<string, boolean | number | string | reado
 /** Why something cannot be used. */
 export interface Obstacle {
   reason:
-    | "no_target" // sinter compiles nothing for it
     | "no_driver"
     | "no_device"
     | "no_permission"

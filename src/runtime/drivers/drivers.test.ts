@@ -260,6 +260,8 @@ const metal = `
   static int released;
   void *MTLCopyAllDevices(void) { return (void *)devices; }
   const char *sel_registerName(const char *selector) { return strdup(selector); }
+  void *objc_autoreleasePoolPush(void) { return &released; }
+  void objc_autoreleasePoolPop(void *pool) { if (pool != &released) abort(); }
   uint64_t objc_msgSend(const void *self, const char *selector, uint64_t operand) {
   #define ANSWER(object, text, value) if (self == object && !strcmp(selector, text)) return (uint64_t)(value)
     ANSWER(devices, "count", 1);

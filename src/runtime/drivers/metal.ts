@@ -24,6 +24,7 @@ export function listMetal(names: readonly string[], runtime: readonly string[]):
   )
   const number = (self: Pointer, name: string) => Number(numberOf(self, selector(name)))
 
+  const pool = objc.take<Pointer>("void *objc_autoreleasePoolPush(void)")()
   const devices = metal.take<Pointer | null>("void *MTLCopyAllDevices(void)")()
   const count = devices ? number(devices, "count") : 0
   if (!devices || count === 0)
@@ -53,5 +54,6 @@ export function listMetal(names: readonly string[], runtime: readonly string[]):
     }
   })
   objectOf(devices, selector("release"))
+  objc.take<void>("void objc_autoreleasePoolPop(void *pool)")(pool)
   return described
 }

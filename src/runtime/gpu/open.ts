@@ -9,6 +9,7 @@ import { openGpuLibrary } from "./program.ts"
 const drivers = {
   cuda: async (id) => (await import("./cuda.ts")).openCuda(id),
   rocm: async (id) => (await import("./cuda.ts")).openHip(id),
+  metal: async (id) => (await import("./metal.ts")).openMetal(id),
   vulkan: async (id) => (await import("./vulkan.ts")).openVulkan(id),
   opencl: async (id) => (await import("./opencl.ts")).openOpencl(id),
 } as const satisfies Record<string, (id: number) => Promise<GpuDevice>>

@@ -50,6 +50,7 @@ function decodeCosts(plan: Plan, steps: readonly TapeStep[], sees: "one span" | 
 const submitted: Record<GpuKind, (pieces: number) => string> = {
   cuda: (pieces) => `${pieces} a decode step`,
   rocm: (pieces) => `${pieces} a decode step`,
+  metal: (pieces) => `${pieces} a decode step`,
   vulkan: (pieces) => `${pieces} a decode step`,
   opencl: (pieces) => `${pieces} a decode step with command buffers, one a launch without`,
 }

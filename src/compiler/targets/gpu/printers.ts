@@ -8,6 +8,7 @@ import { checkKernel } from "./ir/check.ts"
 import { type Kernel, sharedBytes } from "./ir/ir.ts"
 import type { Units } from "./kernels/tiles.ts"
 import { printCuda } from "./print/cuda.ts"
+import { printMetal } from "./print/metal.ts"
 import { openclProfiles, printOpencl } from "./print/opencl.ts"
 import { printSpirv, spirvProfiles } from "./print/spirv.ts"
 
@@ -49,6 +50,15 @@ export const printers: Record<GpuKind, Printer> = {
     print(kernels) {
       checkOnce(kernels)
       const { text, kernels: codes } = printCuda(kernels, ["dot4"])
+      return { modules: [Buffer.from(text)], kernels: codes }
+    },
+  },
+  metal: {
+    units: "dots",
+    profiles: [[]],
+    print(kernels) {
+      checkOnce(kernels)
+      const { text, kernels: codes } = printMetal(kernels)
       return { modules: [Buffer.from(text)], kernels: codes }
     },
   },

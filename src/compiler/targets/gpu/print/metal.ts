@@ -1,0 +1,102 @@
+// Kernels as Metal's shading language, which is C++14 with words for where memory lies. Operands are bound one by one, a word as a
+// constant; where a thread stands it is told by parameters before them. The text is to be built without fast mathematics: then
+// quotients, roots and fma are rounded correctly (Metal Shading Language Specification, 8), and the pragmas keep products and
+// sums apart. It has no doubles, and nothing here wants any.
+
+import type { Kernel } from "../ir/ir.ts"
+import { type Dialect, type PrintedProgram, printProgram } from "./c.ts"
+
+/** Metal has places for so many buffers, and words take one each as well. */
+const MOST_OPERANDS = 31
+
+export function printMetal(kernels: readonly Kernel[]): PrintedProgram {
+  for (const { name, operands } of kernels)
+    if (operands.length > MOST_OPERANDS)
+      throw new Error(`internal: ${name} has ${operands.length} operands`)
+  return printProgram(kernels, dialect)
+}
+
+const opening = `#pragma METAL fp contract(off)
+#pragma clang fp contract(off)
+#include <metal_stdlib>
+using namespace metal;
+
+// What these do with what is no number is not left open.
+template <class Number> inline Number least(Number a, Number b) { return b < a ? b : a; }
+template <class Number> inline Number most(Number a, Number b) { return a < b ? b : a; }
+${["device", "threadgroup"]
+  .flatMap((space) =>
+    ["uint", "int"].map(
+      (type) => `inline void add_to(${space} ${type} &place, ${type} value) {
+  atomic_fetch_add_explicit((${space} atomic_${type} *)&place, value, memory_order_relaxed);
+}`,
+    ),
+  )
+  .join("\n")}`
+
+const dot4 = `inline int dot4(uint a, uint b, int c) {
+  const int sum = (char)a * (char)b + (char)(a >> 8) * (char)(b >> 8) +
+      (char)(a >> 16) * (char)(b >> 16) + (char)(a >> 24) * (char)(b >> 24);
+  return (int)((uint)sum + (uint)c);
+}`
+
+const POSITIONS = [
+  "uint3 lane_here [[thread_position_in_threadgroup]]",
+  "uint3 group_here [[threadgroup_position_in_grid]]",
+  "uint3 groups_here [[threadgroups_per_grid]]",
+]
+
+const dialect: Dialect = {
+  opening: [opening],
+  types: {
+    f32: "float",
+    i32: "int",
+    u32: "uint",
+    bool: "bool",
+    f16: "half",
+    u16: "ushort",
+    i8: "char",
+    u8: "uchar",
+  },
+  // What C++ has beyond C, and Metal beyond C++.
+  reserved:
+    "access alignas alignof and and_eq array asm atomic_int atomic_uint bitand bitor buffer catch class compl const_cast constant constexpr coordinates decltype delete depth2d device dynamic_cast explicit export fragment friend imageblock kernel level main mesh metal mutable namespace new noexcept not not_eq nullptr object operator or or_eq packed patch precise private protected public ray_data reinterpret_cast sampler size_t ptrdiff_t static_assert static_cast template texture this thread thread_local threadgroup threadgroup_imageblock throw try typeid typename ulong using vec vertex virtual visible xor xor_eq lane_here group_here groups_here add_to as_type quad".split(
+      " ",
+    ),
+  head: ({ threads }, entry, parameters) => {
+    const bound = parameters.map((each, i) => `${each} [[buffer(${i})]]`)
+    const all = [...POSITIONS, ...bound]
+    return [
+      `[[max_total_threads_per_threadgroup(${threads})]]`,
+      `kernel void ${entry}(`,
+      ...all.map((each, i) => `    ${each}${i < all.length - 1 ? "," : ") {"}`),
+    ]
+  },
+  operand({ name, ...operand }) {
+    if (operand.kind === "word")
+      return { parameter: `constant ${dialect.types[operand.type]} &${name}` }
+    const space = operand.access === "read" ? "device const" : "device"
+    return { parameter: `${space} ${dialect.types[operand.element]} *${name}` }
+  },
+  shared: (type, name, length) => `threadgroup ${type} ${name}[${length}];`,
+  lane: "lane_here.x",
+  group: (axis) => `group_here.${"xyz"[axis]}`,
+  groups: (axis) => `groups_here.${"xyz"[axis]}`,
+  barrier: "threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup)",
+  functions: {
+    fma: "fma",
+    sqrt: "precise::sqrt",
+    abs: "fabs",
+    min: "least",
+    max: "most",
+    mulHigh: "mulhi",
+    dot4: "dot4",
+  },
+  helpers: [{ names: ["dot4"], text: dot4 }],
+  bits: (to, _, value) => `as_type<${dialect.types[to]}>(${value})`,
+  loadHalf: (memory, index) => `float(${memory}[${index}])`,
+  storeHalf: (memory, index, value) => `${memory}[${index}] = half(${value})`,
+  four: (type) => `${type}4`,
+  loadFour: (type, memory, index) => `((device const ${type} *)${memory})[${index}]`,
+  atomicAdd: (element, value) => `add_to(${element}, ${value})`,
+}

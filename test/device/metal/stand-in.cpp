@@ -1,0 +1,279 @@
+// Stands in for Metal and the Objective-C runtime: one device that is this processor. Kernels' text is compiled by g++ with
+// metal_stdlib's words and run thread by thread (simt.hpp), when somebody waits for the commands. Memory begins as nonsense. It ends
+// the process over what an object does not know, what is used after its release or its end, and what is bound or dispatched out of
+// bounds.
+//
+// objc_msgSend is one function of many C types: on x86-64 whole numbers and addresses come in registers, in order, and structures of
+// 24 bytes behind each other on the stack.
+//
+// HERE is this folder, and where there is a file LOST, commands fail.
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <regex>
+#include <set>
+#include <string>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+
+struct Size {
+  uint64_t width, height, depth;
+};
+
+struct Object {
+  std::string kind;
+  int count = 1; // of those who hold it
+  std::string text;
+  std::vector<char> bytes;
+  std::vector<Object *> items;
+  std::map<std::string, Object *> parts;
+  uint64_t number = 0;
+  bool is_ended = false;
+  void *module = nullptr;
+};
+
+struct Bound {
+  Object *buffer;
+  uint64_t at;
+  uint32_t word;
+};
+struct Dispatch {
+  Object *pipeline;
+  std::map<uint64_t, Bound> bound;
+  Size groups, threads;
+};
+
+std::recursive_mutex mutex;
+std::set<Object *> alive;
+std::map<Object *, std::vector<Dispatch>> dispatches; // of commands
+std::vector<std::vector<Object *>> pools;
+uint64_t allocated = 0;
+
+[[noreturn]] void wrong(const std::string &what) {
+  fprintf(stderr, "Metal's stand-in: %s\n", what.c_str());
+  abort();
+}
+
+Object *fresh(const char *kind) {
+  Object *object = new Object{kind};
+  alive.insert(object);
+  return object;
+}
+Object *pooled(Object *object) {
+  if (pools.empty()) wrong(object->kind + " outside of any pool");
+  pools.back().push_back(object);
+  return object;
+}
+void release(Object *object) {
+  if (!alive.count(object)) wrong("something released once more");
+  if (--object->count > 0) return;
+  if (object->kind == "buffer") allocated -= object->number;
+  alive.erase(object);
+  dispatches.erase(object);
+  delete object;
+}
+Object *text(const std::string &of) {
+  Object *string = fresh("NSString");
+  return string->text = of, string;
+}
+
+std::string contents(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/** With a table of what is in it, and arrays of a threadgroup marked. */
+std::string with_table(std::string source) {
+  static const std::regex head("\\[\\[max_total_threads_per_threadgroup\\((\\d+)\\)\\]\\]\\s+kernel void (\\w+)\\(([^{]*)\\) \\{");
+  std::string rows;
+  for (std::sregex_iterator at(source.begin(), source.end(), head), end; at != end; at++) {
+    const std::string name = (*at)[2], parameters = (*at)[3];
+    static const std::regex operand("(device|constant)[^,]*\\[\\[buffer\\(");
+    std::string kinds;
+    for (std::sregex_iterator each(parameters.begin(), parameters.end(), operand); each != end; each++) kinds += (*each)[1] == "device" ? 'b' : 'w';
+    rows += "{\"" + name + "\", " + (*at)[1].str() + ", \"" + kinds + "\", [](void **values) { metal::call(" + name + ", values); }},\n";
+  }
+  static const std::regex array("threadgroup (\\w+) (\\w+)\\[(\\d+)\\];");
+  source = std::regex_replace(source, array, "SIMT_SHARED $1 $2[$3];");
+  return source + "\n#undef kernel\n"
+         "static const struct { const char *name; unsigned threads; const char *operands; void (*call)(void **); } table[] = {\n" + rows +
+         "};\nextern \"C\" const char *describe(const char *name, unsigned *threads, void (**call)(void **)) {\n"
+         "  for (auto &each : table) if (!strcmp(each.name, name)) return *threads = each.threads, *call = each.call, each.operands;\n  return nullptr;\n}\n"
+         "extern \"C\" int launch(void (*call)(void **), unsigned threads, void **values, const unsigned *groups) {\n"
+         "  return simt::launch(call, threads, values, groups, 2);\n}\n";
+}
+
+Object *built(const std::string &source, Object **error) {
+  char folder[] = "/tmp/stand-in-XXXXXX";
+  mkdtemp(folder);
+  const std::string base = folder;
+  std::ofstream(base + "/kernels.cpp") << with_table(source);
+  const std::string command = "g++ -std=c++17 -O0 -ffp-contract=off -fwrapv -shared -fPIC -w -I" HERE " -o " + base + "/kernels.so " + base + "/kernels.cpp 2>" + base + "/log";
+  const int failed = system(command.c_str());
+  Object *library = nullptr;
+  if (!failed) {
+    library = fresh("library");
+    library->module = dlopen((base + "/kernels.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!library->module) wrong(dlerror());
+  } else {
+    *error = fresh("NSError");
+    (*error)->text = contents(base + "/log");
+  }
+  for (const char *name : {"/kernels.cpp", "/kernels.so", "/log"}) unlink((base + name).c_str());
+  rmdir(folder);
+  return library;
+}
+
+void run(const Dispatch &dispatch) {
+  Object *function = dispatch.pipeline->parts["function"];
+  unsigned threads;
+  void (*call)(void **);
+  const auto describe = (const char *(*)(const char *, unsigned *, void (**)(void **)))dlsym(function->module, "describe");
+  const char *operands = describe(function->text.c_str(), &threads, &call);
+  if (dispatch.threads.width != threads || dispatch.threads.height != 1 || dispatch.threads.depth != 1) wrong(function->text + " with other threads than it says");
+  std::vector<uint64_t> addresses(strlen(operands));
+  std::vector<void *> values;
+  for (size_t i = 0; operands[i]; i++) {
+    const auto found = dispatch.bound.find(i);
+    if (found == dispatch.bound.end() || (operands[i] == 'b') != (found->second.buffer != nullptr)) wrong(function->text + ": operand " + std::to_string(i) + " is not bound as it is used");
+    addresses[i] = found->second.buffer ? (uint64_t)found->second.buffer->bytes.data() + found->second.at : found->second.word;
+    values.push_back(&addresses[i]);
+  }
+  const unsigned groups[3] = {(unsigned)dispatch.groups.width, (unsigned)dispatch.groups.height, (unsigned)dispatch.groups.depth};
+  const auto launch = (int (*)(void (*)(void **), unsigned, void **, const unsigned *))dlsym(function->module, "launch");
+  if (!launch(call, threads, values.data(), groups)) wrong(function->text + " is stuck at a barrier");
+}
+
+Object *device() {
+  static Object *only = fresh("device");
+  return only;
+}
+
+} // namespace
+
+extern "C" {
+
+void *objc_getClass(const char *name) {
+  static std::map<std::string, Object *> classes;
+  std::lock_guard<std::recursive_mutex> lock(mutex);
+  Object *&found = classes[name];
+  if (!found) found = fresh("class"), found->text = name;
+  return found;
+}
+const char *sel_registerName(const char *name) {
+  static std::set<std::string> names;
+  std::lock_guard<std::recursive_mutex> lock(mutex);
+  return names.insert(name).first->c_str();
+}
+void *objc_autoreleasePoolPush() { return pools.emplace_back(), (void *)pools.size(); }
+void objc_autoreleasePoolPop(void *pool) {
+  if ((size_t)pool != pools.size()) wrong("a pool that is not the last one");
+  for (Object *object : pools.back()) release(object);
+  pools.pop_back();
+}
+Object *MTLCopyAllDevices() {
+  Object *list = fresh("NSArray");
+  return list->items = {device()}, list;
+}
+void CGMainDisplayID() {}
+
+uint64_t objc_msgSend(Object *self, const char *selector, uint64_t a, uint64_t b, uint64_t c, uint64_t, Size first, Size second) {
+  std::lock_guard<std::recursive_mutex> lock(mutex);
+  if (!self) return 0;
+  if (!alive.count(self)) wrong(std::string(selector) + " to what is gone");
+  const std::string message = self->kind + " " + selector;
+  const auto answer = [](auto value) { return (uint64_t)value; };
+  if (!strcmp(selector, "retain")) return self->count++, answer(self);
+  if (!strcmp(selector, "release")) return release(self), 0;
+  if (message == "NSArray count") return self->items.size();
+  if (message == "NSArray objectAtIndex:") return answer(self->items.at(a));
+  if (message == "NSString UTF8String") return answer(self->text.c_str());
+  if (message == "class stringWithUTF8String:") return answer(pooled(text((const char *)a)));
+  if (message == "class new") return answer(fresh(self->text.c_str()));
+  if (message == "MTLCompileOptions setFastMathEnabled:") return self->number = (a & 0xff) ? 2 : 1, 0;
+  if (message == "NSError localizedDescription") return answer(pooled(text(self->text)));
+
+  if (message == "device name") return answer(pooled(text("Stand-in")));
+  if (message == "device recommendedMaxWorkingSetSize" || message == "device maxBufferLength") return 1ul << 30;
+  if (message == "device currentAllocatedSize") return allocated;
+  if (message == "device maxThreadgroupMemoryLength") return 32 << 10;
+  if (message == "device hasUnifiedMemory" || message == "device supportsFamily:") return 1;
+  if (message == "device isLowPower") return 0;
+  if (message == "device newCommandQueue") return answer(fresh("queue"));
+  if (message == "device newBufferWithLength:options:") {
+    if (a == 0 || a > (1ul << 30) - allocated) return 0;
+    Object *buffer = fresh("buffer");
+    buffer->bytes.assign(a, (char)0xcd);
+    allocated += buffer->number = a;
+    return answer(buffer);
+  }
+  if (message == "buffer contents") return answer(self->bytes.data());
+  if (message == "device newLibraryWithSource:options:error:") {
+    Object *options = (Object *)b;
+    if (!alive.count(options) || options->number != 1) wrong("kernels are built with fast mathematics");
+    return answer(built(((Object *)a)->text, (Object **)c));
+  }
+  if (message == "library newFunctionWithName:") {
+    const std::string name = ((Object *)a)->text;
+    unsigned threads;
+    void (*call)(void **);
+    if (!((const char *(*)(const char *, unsigned *, void (**)(void **)))dlsym(self->module, "describe"))(name.c_str(), &threads, &call)) return 0;
+    Object *function = fresh("function");
+    return function->text = name, function->module = self->module, answer(function);
+  }
+  if (message == "device newComputePipelineStateWithFunction:error:") {
+    Object *pipeline = fresh("pipeline"), *function = (Object *)a;
+    if (!alive.count(function)) wrong("a pipeline of a function that is gone");
+    return function->count++, pipeline->parts["function"] = function, answer(pipeline);
+  }
+  if (message == "pipeline maxTotalThreadsPerThreadgroup") return 1024;
+
+  if (message == "queue commandBuffer") return answer(pooled(fresh("commands")));
+  if (message == "commands computeCommandEncoder") {
+    Object *encoder = fresh("encoder");
+    return encoder->parts["commands"] = self, answer(pooled(encoder));
+  }
+  if (self->kind == "encoder") {
+    if (self->is_ended) wrong(message + " after its end");
+    std::vector<Dispatch> &list = dispatches[self->parts["commands"]];
+    static std::map<Object *, Dispatch> open;
+    Dispatch &next = open[self];
+    if (!strcmp(selector, "endEncoding")) return open.erase(self), self->is_ended = self->parts["commands"]->is_ended = true, 0;
+    if (!strcmp(selector, "setComputePipelineState:")) return next.pipeline = (Object *)a, 0;
+    if (!strcmp(selector, "setBuffer:offset:atIndex:")) {
+      Object *buffer = (Object *)a;
+      if (!alive.count(buffer) || b >= buffer->bytes.size() || b % 4) wrong("a buffer bound at " + std::to_string(b));
+      return next.bound[c] = {buffer, b, 0}, 0;
+    }
+    if (!strcmp(selector, "setBytes:length:atIndex:")) return next.bound[c] = {nullptr, 0, *(const uint32_t *)a}, b == 4 ? 0 : (wrong("words have 4 bytes"), 0);
+    if (!strcmp(selector, "dispatchThreadgroups:threadsPerThreadgroup:")) {
+      if (!next.pipeline || !alive.count(next.pipeline)) wrong("a dispatch without a pipeline");
+      next.groups = first, next.threads = second;
+      list.push_back(next);
+      return next.bound.clear(), 0; // each kernel must bind its own
+    }
+  }
+  if (message == "commands commit") return self->is_ended ? (self->number = 1, 0) : (wrong("commands without an end"), 0);
+  if (message == "commands waitUntilCompleted") {
+    if (self->number != 1) wrong("a wait before the commit");
+    if (access(LOST, F_OK) == 0) return self->number = 5, 0;
+    for (const Dispatch &each : dispatches[self]) run(each);
+    return self->number = 4, 0;
+  }
+  if (message == "commands status") return self->number;
+  if (message == "commands error") {
+    Object *error = fresh("NSError");
+    return error->text = "the device was removed", answer(pooled(error));
+  }
+  wrong("nobody knows " + message);
+}
+}
