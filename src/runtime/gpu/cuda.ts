@@ -12,7 +12,7 @@ import { listCuda, listHip } from "../drivers/cuda.ts"
 import { type DriverDevice, DriverObstacle } from "../drivers/driver.ts"
 import { addressOf, openDriverLibrary, type Pointer } from "../ffi.ts"
 import { type CancelWord, ProgramLost } from "../program.ts"
-import { Arena, PIECE } from "./arena.ts"
+import { Allocations, type Part, pieceOf } from "./arena.ts"
 import {
   type CallName,
   type CudaCalls,
@@ -35,9 +35,6 @@ import type {
   Recording,
   Wanted,
 } from "./device.ts"
-
-/** What is smaller shares a piece of memory with others. */
-const SHARED_PIECE = 32 << 20 // bytes
 
 /** The driver copies so much before it returns; longer writes are waited for. */
 const SHORT_WRITE = 64 << 10 // bytes
@@ -130,24 +127,8 @@ function traitsOf({ kind, described: { features } }: Opened): GpuTraits {
   return { ...shared, ...least, subgroup: isWide ? 64 : 32, matrix: false }
 }
 
-/** A piece of memory, and which of its bytes are taken. */
-interface Piece {
-  address: Pointer
-  arena: Arena
-}
-
-class CudaPlace implements Place {
-  readonly bytes: number
-  readonly piece: Piece
-  /** Where it begins there. */
-  readonly at: number
-
-  constructor(bytes: number, piece: Piece, at: number) {
-    this.bytes = bytes
-    this.piece = piece
-    this.at = at
-  }
-}
+/** In an allocation, which is its address. */
+type CudaPlace = Part<{ readonly address: Pointer }>
 
 interface CudaKernel extends GpuKernel {
   readonly function: Pointer
@@ -166,7 +147,10 @@ class CudaDevice implements GpuDevice {
   readonly #cuda: CudaCalls
   readonly #opened: Opened
   readonly #thread: Worker<CudaOrder, CudaAnswer>
-  readonly #pieces = new Set<Piece>()
+  readonly #allocations = new Allocations(
+    (bytes) => this.#allocate(bytes),
+    ({ address }) => void this.#cuda.free(address),
+  )
   readonly #modules: Pointer[] = []
   readonly #launchables = new Set<Pointer>()
   /** Of HIP's compiler, of the last text. */
@@ -206,21 +190,16 @@ class CudaDevice implements GpuDevice {
 
   async allocate(bytes: number): Promise<Place> {
     this.#enter()
+    const place = this.#allocations.take(bytes)
     const length = pieceOf(bytes)
-    const piece = this.#pieceFor(length)
-    const place = new CudaPlace(bytes, piece, piece.arena.take(length)!)
-    const code = this.#cuda.fill(addressIn(place, 0), 0, length, this.#opened.stream)
-    this.#check(code, "fill")
+    this.#check(this.#cuda.fill(addressIn(place, 0), 0, length, this.#opened.stream), "fill")
     return place
   }
 
   free(place: Place): void {
-    const { piece, at, bytes } = place as CudaPlace
-    piece.arena.giveBack(at, pieceOf(bytes))
-    if (!piece.arena.isEmpty || this.#lost) return
+    if (this.#lost) return
     this.#enter()
-    this.#pieces.delete(piece)
-    this.#cuda.free(piece.address)
+    this.#allocations.giveBack(place as CudaPlace)
   }
 
   async write(place: Place, at: number, bytes: Uint8Array): Promise<void> {
@@ -291,7 +270,7 @@ class CudaDevice implements GpuDevice {
     enter()
     for (const launchable of this.#launchables) cuda.destroyLaunchable(launchable)
     for (const module of this.#modules) cuda.unload(module)
-    for (const { address } of this.#pieces) cuda.free(address)
+    this.#allocations.freeAll()
     cuda.destroyStream(stream)
     leave()
   }
@@ -316,20 +295,15 @@ class CudaDevice implements GpuDevice {
     this.#check((await this.#thread.ask(order)).code, name)
   }
 
-  /** One with room for so much. */
-  #pieceFor(length: number): Piece {
-    for (const piece of this.#pieces) if (piece.arena.hasRoom(length)) return piece
-    const size = length > SHARED_PIECE / 2 ? length : SHARED_PIECE
+  #allocate(bytes: number): { address: Pointer } {
     const address = new BigUint64Array(1)
-    const code = this.#cuda.allocate(address, size)
+    const code = this.#cuda.allocate(address, bytes)
     if (code === OUT_OF_MEMORY) {
-      const what = `${Math.ceil(length / 2 ** 20)} MiB on ${this.description}`
+      const what = `${Math.ceil(bytes / 2 ** 20)} MiB on ${this.description}`
       throw problem("memory_refused", { what })
     }
     this.#check(code, "allocate")
-    const piece = { address: address[0]!, arena: new Arena(size) }
-    this.#pieces.add(piece)
-    return piece
+    return { address: address[0]! }
   }
 
   /** @param made HIP's code of the text, from an earlier start, which the device may not take */
@@ -427,13 +401,8 @@ function nodeOf(kind: CudaKind, { kernel, operands, groups }: Dispatch) {
   return { parameters, held: [values, pointers] }
 }
 
-/** What a place of so many bytes takes. */
-function pieceOf(bytes: number): number {
-  return Math.max(1, Math.ceil(bytes / PIECE)) * PIECE
-}
-
-function addressIn({ piece, at }: CudaPlace, offset: number): Pointer {
-  return piece.address + BigInt(at + offset)
+function addressIn({ of, at }: CudaPlace, offset: number): Pointer {
+  return of.address + BigInt(at + offset)
 }
 
 /** Where some bytes of a place lie. */

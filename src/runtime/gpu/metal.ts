@@ -18,7 +18,7 @@ import {
   textAt,
 } from "../ffi.ts"
 import { type CancelWord, ProgramLost } from "../program.ts"
-import { Arena, PIECE } from "./arena.ts"
+import { Allocations, type Part, pieceOf } from "./arena.ts"
 import type {
   Dispatch,
   GpuDevice,
@@ -208,28 +208,8 @@ const SHARED = 0
 /** MTLCommandBufferStatusError */
 const FAILED = 5
 
-/** What is smaller shares a buffer with others. */
-const SHARED_PIECE = 32 << 20 // bytes
-
-/** A buffer, its bytes as the processor sees them, and which of them are taken. */
-interface Piece {
-  buffer: Pointer
-  contents: Uint8Array
-  arena: Arena
-}
-
-class MetalPlace implements Place {
-  readonly bytes: number
-  readonly piece: Piece
-  /** Where it begins there. */
-  readonly at: number
-
-  constructor(bytes: number, piece: Piece, at: number) {
-    this.bytes = bytes
-    this.piece = piece
-    this.at = at
-  }
-}
+/** In a buffer, and its bytes as the processor sees them. */
+type MetalPlace = Part<{ readonly buffer: Pointer; readonly contents: Uint8Array }>
 
 interface MetalKernel extends GpuKernel {
   readonly pipeline: Pointer
@@ -248,7 +228,10 @@ class MetalDevice implements GpuDevice {
   readonly #device: Pointer
   readonly #described: DriverDevice
   readonly #queue: Pointer
-  readonly #pieces = new Set<Piece>()
+  readonly #allocations = new Allocations(
+    (bytes) => this.#allocate(bytes),
+    ({ buffer }) => this.#metal.send(buffer, "release"),
+  )
   readonly #kept: Pointer[] = []
   /** What runs now: the processor writes to no memory that a kernel may read. */
   #running: Promise<unknown> = Promise.resolve()
@@ -291,17 +274,13 @@ class MetalDevice implements GpuDevice {
   }
 
   async allocate(bytes: number): Promise<Place> {
-    const length = pieceOf(bytes)
-    const piece = this.#pieceFor(length)
-    const at = piece.arena.take(length)!
-    piece.contents.fill(0, at, at + length)
-    return new MetalPlace(bytes, piece, at)
+    const place = this.#allocations.take(bytes)
+    place.of.contents.fill(0, place.at, place.at + pieceOf(bytes))
+    return place
   }
 
   free(place: Place): void {
-    const { piece, at, bytes } = place as MetalPlace
-    piece.arena.giveBack(at, pieceOf(bytes))
-    if (piece.arena.isEmpty && this.#pieces.delete(piece)) this.#metal.send(piece.buffer, "release")
+    this.#allocations.giveBack(place as MetalPlace)
   }
 
   async write(place: Place, at: number, bytes: Uint8Array): Promise<void> {
@@ -352,8 +331,7 @@ class MetalDevice implements GpuDevice {
 
   async close(): Promise<void> {
     await this.#running
-    for (const { buffer } of this.#pieces) this.#metal.send(buffer, "release")
-    this.#pieces.clear()
+    this.#allocations.freeAll()
     for (const object of [...this.#kept, this.#queue, this.#device])
       this.#metal.send(object, "release")
   }
@@ -383,19 +361,13 @@ class MetalDevice implements GpuDevice {
     throw this.#lost
   }
 
-  /** One with room for so much. */
-  #pieceFor(length: number): Piece {
-    for (const piece of this.#pieces) if (piece.arena.hasRoom(length)) return piece
-    const size = length > SHARED_PIECE / 2 ? length : SHARED_PIECE
-    const buffer = this.#metal.newBuffer(this.#device, size)
+  #allocate(bytes: number): MetalPlace["of"] {
+    const buffer = this.#metal.newBuffer(this.#device, bytes)
     if (buffer === 0n) {
-      const what = `${Math.ceil(length / 2 ** 20)} MiB on ${this.description}`
+      const what = `${Math.ceil(bytes / 2 ** 20)} MiB on ${this.description}`
       throw problem("memory_refused", { what })
     }
-    const contents = bytesAt(this.#metal.object(buffer, "contents"), size)
-    const piece = { buffer, contents, arena: new Arena(size) }
-    this.#pieces.add(piece)
-    return piece
+    return { buffer, contents: bytesAt(this.#metal.object(buffer, "contents"), bytes) }
   }
 
   async #build(text: Uint8Array): Promise<Pointer> {
@@ -447,22 +419,17 @@ function encode(metal: Messages, encoder: Pointer, dispatch: Dispatch): void {
   for (const [index, operand] of dispatch.operands.entries()) {
     if (typeof operand === "number") metal.word(encoder, Uint32Array.of(operand), index)
     else {
-      const { piece, at } = operand.place as MetalPlace
-      metal.bind(encoder, piece.buffer, at + operand.at, index)
+      const { of, at } = operand.place as MetalPlace
+      metal.bind(encoder, of.buffer, at + operand.at, index)
     }
   }
   metal.dispatch(encoder, dispatch.groups, threads)
-}
-
-/** What a place of so many bytes takes. */
-function pieceOf(bytes: number): number {
-  return Math.max(1, Math.ceil(bytes / PIECE)) * PIECE
 }
 
 /** Some bytes of a place, as the processor sees them. */
 function within(place: Place, at: number, { length }: Uint8Array): Uint8Array {
   if (at < 0 || at + length > place.bytes)
     throw new Error(`internal: ${length} bytes at ${at} of a place of ${place.bytes}`)
-  const { piece, at: from } = place as MetalPlace
-  return piece.contents.subarray(from + at, from + at + length)
+  const { of, at: from } = place as MetalPlace
+  return of.contents.subarray(from + at, from + at + length)
 }

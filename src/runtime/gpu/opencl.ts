@@ -14,7 +14,7 @@ import { type Handle, type OpenedOpenCl, openOpenClDevice } from "../drivers/ope
 import { Structure } from "../drivers/structure.ts"
 import { addressOf, type DriverLibrary, openDriverLibrary, type Pointer } from "../ffi.ts"
 import { type CancelWord, ProgramLost } from "../program.ts"
-import { Arena, PIECE } from "./arena.ts"
+import { Arena, pieceOf } from "./arena.ts"
 import type {
   Dispatch,
   GpuDevice,
@@ -603,11 +603,6 @@ class OpenclDevice implements GpuDevice {
     ask(value.bytes.length, value.bytes, null)
     return value.text()
   }
-}
-
-/** What a place of so many bytes takes. */
-function pieceOf(bytes: number): number {
-  return Math.max(1, Math.ceil(bytes / PIECE)) * PIECE
 }
 
 /** Where some bytes of a place lie in a memory object. */

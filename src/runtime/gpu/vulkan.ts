@@ -21,7 +21,7 @@ import {
 } from "../drivers/vulkan.ts"
 import { bytesAt, type DriverLibrary, openDriverLibrary, type Pointer } from "../ffi.ts"
 import { type CancelWord, ProgramLost } from "../program.ts"
-import { Arena, PIECE } from "./arena.ts"
+import { Arena, pieceOf } from "./arena.ts"
 import {
   type Dispatch,
   type GpuDevice,
@@ -821,11 +821,6 @@ class Device implements GpuDevice {
     this.#lost ??= new ProgramLost(text)
     return this.#lost
   }
-}
-
-/** Bytes of an allocation that a place of so many takes. */
-function pieceOf(bytes: number): number {
-  return Math.max(1, Math.ceil(bytes / PIECE)) * PIECE
 }
 
 function addressIn(place: Place, at: number): bigint {

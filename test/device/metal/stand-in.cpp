@@ -55,7 +55,7 @@ struct Dispatch {
 std::recursive_mutex mutex;
 std::set<Object *> alive;
 std::map<Object *, std::vector<Dispatch>> dispatches; // of commands
-std::vector<std::vector<Object *>> pools;
+thread_local std::vector<std::vector<Object *>> pools;
 uint64_t allocated = 0;
 
 [[noreturn]] void wrong(const std::string &what) {
@@ -176,11 +176,13 @@ const char *sel_registerName(const char *name) {
 }
 void *objc_autoreleasePoolPush() { return pools.emplace_back(), (void *)pools.size(); }
 void objc_autoreleasePoolPop(void *pool) {
+  std::lock_guard<std::recursive_mutex> lock(mutex);
   if ((size_t)pool != pools.size()) wrong("a pool that is not the last one");
   for (Object *object : pools.back()) release(object);
   pools.pop_back();
 }
 Object *MTLCopyAllDevices() {
+  std::lock_guard<std::recursive_mutex> lock(mutex);
   Object *list = fresh("NSArray");
   return list->items = {device()}, list;
 }
