@@ -447,7 +447,7 @@ test("compile says what is missing or in the way", async () => {
     ],
     [
       [original, "--output", join(scratch, "x"), "--target", "cpu,tpu"],
-      "--target: expected one of cpu, cpu:baseline, cuda, vulkan, opencl, got",
+      "--target: expected one of cpu, cpu:baseline, cuda, rocm, metal, vulkan, opencl, got",
     ],
     [
       [original, "--output", join(scratch, "x"), "--weights-only", "--library-only"],
@@ -499,7 +499,7 @@ test("without a C compiler there is no --target cpu", async () => {
     withoutCompiler(),
   ).ended
   expect(code).toBe(2)
-  expect(err).toMatch(/^sinter: No C compiler is here \(looked for cc, clang, gcc\); install gcc/)
+  expect(err).toMatch(/^sinter: No C compiler is here \(looked for cc, clang, gcc, zig\); install gcc/)
 })
 
 test("a cache that cannot be written costs the caching alone", async () => {
