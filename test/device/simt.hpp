@@ -14,6 +14,8 @@
 
 namespace simt {
 
+// Variables are static: g++ gives inline ones a single address in the whole process, whatever library they come from.
+
 enum Order { forward, backward, shuffled };
 
 struct Fibre {
@@ -22,11 +24,11 @@ struct Fibre {
   enum { running, waiting, ended } state;
 };
 
-inline std::vector<Fibre> fibres;
-inline ucontext_t scheduler;
-inline unsigned lane, threads, group[3], groups[3];
-inline void (*body)(void **);
-inline void **operands;
+static std::vector<Fibre> fibres;
+static ucontext_t scheduler;
+static unsigned lane, threads, group[3], groups[3];
+static void (*body)(void **);
+static void **operands;
 
 constexpr size_t stack_bytes = 1 << 16;
 
@@ -101,7 +103,7 @@ inline int dot4(int a, int b, int c) {
 }
 
 /** Pieces of tiles as each thread brings them to a product: four words, two, and four sums. */
-inline std::vector<std::array<int, 10>> pieces;
+static std::vector<std::array<int, 10>> pieces;
 
 struct Sums {
   int of[4];
