@@ -499,7 +499,9 @@ test("without a C compiler there is no --target cpu", async () => {
     withoutCompiler(),
   ).ended
   expect(code).toBe(2)
-  expect(err).toMatch(/^sinter: No C compiler is here \(looked for cc, clang, gcc, zig\); install gcc/)
+  expect(err).toMatch(
+    /^sinter: No C compiler is here \(looked for cc, clang, gcc, zig\); install gcc/,
+  )
 })
 
 test("a cache that cannot be written costs the caching alone", async () => {
