@@ -45,7 +45,8 @@ async function said(completions: Completions, content: string) {
 
 /** Clients are told, and so is whoever started the server. @param code the driver's */
 async function lose(server: Serving, completions: Completions, lost: string, code: string) {
-  const reading = { ...asked, max_tokens: 2000, messages: messagesOf("Tell me a story.") }
+  const endless = { ...asked, max_tokens: 2000, ignore_eos: true } // not over before they are robbed
+  const reading = { ...endless, messages: messagesOf("Tell me a story.") }
   const whole = completions.create(reading)
   const stream = await completions.create({ ...reading, stream: true })
   const readAll = async () => {
