@@ -112,6 +112,10 @@ export class StepRows {
     return this.#sequences.subarray(0, this.#input.tokens.length)
   }
 
+  get sequenceCount(): number {
+    return this.#input.starts.length - 1
+  }
+
   /** Where a position of a sequence lies in a group's blocks, one that is kept there. */
   slotOf(group: number, sequence: number, position: number): number {
     const { blocks, blockStarts, visibleFrom } = this.#input

@@ -15,7 +15,13 @@ describe.each([
   // Models that bring kernels of their own: windows and sinks of layers, heads of odd sizes, norms, gates and rotations.
   {
     target: "vulkan",
-    golden: ["models/llama-odd", "models/phi", "models/deepseek-v3", "models/lfm2"],
+    golden: [
+      "models/llama-odd",
+      "models/phi",
+      "models/deepseek-v3",
+      "models/lfm2",
+      "models/qwen3-5",
+    ],
     breadth: "some",
   },
   { target: "opencl", golden: ["models/llama-odd"], breadth: "one" },
@@ -30,7 +36,6 @@ describe.each([
         open: async (plan, limits) => (await targets[target].prepare(plan)).open(limits),
         traits: { sums: sums! },
         isExact: true,
-        lacksStates: true,
         golden,
         breadth,
         milliseconds: MILLISECONDS,

@@ -35,8 +35,6 @@ export interface Judged {
   arithmetic?: Arithmetic
   /** It rounds as the reference does, so that bits are equal. */
   isExact: boolean
-  /** It has no states. */
-  lacksStates?: true
   /** Golden models, each behind its kind. */
   golden: readonly `${"models" | "mlc"}/${string}`[]
   /** Cases of each kind, some of them, or one format alone, for a driver that compiles for longer than it computes. */
@@ -62,7 +60,6 @@ export function judge({
   traits = {},
   arithmetic = "vectors",
   isExact,
-  lacksStates,
   golden,
   breadth = "all",
   milliseconds,
@@ -98,7 +95,7 @@ export function judge({
     async (format, activations, kv, latent) => {
       const shape = {
         ...{ hidden: 72, intermediate: 100 },
-        ...(latent ? { latent, hasStates: !lacksStates } : {}),
+        ...(latent ? { latent, hasStates: true } : {}),
       }
       const { program, reference } = await both(shape, { format, activations, kv })
       for (const salt of [1, 2, 3]) {

@@ -90,6 +90,8 @@ const regionShapes: { [Name in Region["name"]]: Shape } = {
   tokens: record({}),
   positions: record({}),
   sequences: record({}),
+  starts: record({}),
+  states: record<RegionOf<"states">>({ group: count }),
   tokensOf: record<RegionOf<"tokensOf">>({ set }),
   rowsInWanted: record({}),
   slots: record<RegionOf<"slots">>({ group: count }),
@@ -270,9 +272,11 @@ function checkTape(tape: Tape, manifest: Manifest, codeBytes: number): void {
     const space = name.indexOf(" ")
     return works.includes(name.slice(0, space)) && isItems(name.slice(space + 1))
   }
-  const isCounted = (name: string) => sets.includes(name) || isWork(name)
+  const isCounted = (name: string) => sets.includes(name) || name === "sequences" || isWork(name)
   for (const region of regions) {
     if ("group" in region) require(region.group < kvGroups.length, "a region's KV group")
+    if (region.name === "states")
+      require(kvGroups[region.group]!.state !== undefined, "a region's states")
     if (region.name === "count") require(isCounted(region.of), "a region's count")
     if (region.name === "chunkStarts") require(isItems(region.of), "a region's items")
     if (region.name === "items")
@@ -301,7 +305,7 @@ function checkTape(tape: Tape, manifest: Manifest, codeBytes: number): void {
     }
     for (const count of groups) {
       if (typeof count === "number") continue
-      if ("count" in count) require(isWork(count.count), "the count of a launch")
+      if ("count" in count) require(isCounted(count.count), "the count of a launch")
       if ("number" in count) require(told.numbers.includes(count.number), "the groups of a launch")
     }
   }

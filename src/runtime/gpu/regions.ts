@@ -12,6 +12,9 @@ export type Region =
   | { name: "tokens" } // [T]
   | { name: "positions" } // [T]
   | { name: "sequences" } // [T] of each token
+  | { name: "starts" } // [S + 1] of each sequence, its first token; and behind the last one's
+  /** [S, 2] of each sequence, the state in a group that it goes on from, or NO_STATE, and the one that it leaves. */
+  | { name: "states"; group: number }
   /** [rows of the set] of each row, its token. */
   | { name: "tokensOf"; set: Exclude<RowSet, "tokens"> }
   /** [T] of each token, its row among the wanted, or -1. */
@@ -81,4 +84,7 @@ export const RESULT_WORDS = 48
 /** Items of attention are counted and listed once for all layers that share them. */
 export type ItemsName = `${"tokens" | "wanted"} g${number} w${number | "all"} s${number}`
 /** Of attention's work: see attention-work.ts. */
-export type CountName = `${WorkCount} ${ItemsName}`
+export type CountName = "sequences" | `${WorkCount} ${ItemsName}`
+
+/** Of a sequence that begins. */
+export const NO_STATE = 0xffffffff

@@ -41,7 +41,10 @@ const regions: readonly Region[] = [
   { name: "count", of: "chunks tokens g0 wall s0" },
   { name: "positions" },
   { name: "turns", rotation },
+  { name: "count", of: "sequences" },
   { name: "sequences" },
+  { name: "starts" },
+  { name: "states", group: 0 },
   { name: "tokensOf", set: "wanted" },
   { name: "tokensOf", set: "logits" },
   { name: "tokensOf", set: "hidden" },
@@ -65,8 +68,8 @@ const below = (limit: number) => next() % limit
 function step(longest: number): StepInput {
   const parts = Array.from({ length: 1 + below(5) }, (): Part => {
     const tokens = Int32Array.from({ length: 1 + below(12) }, () => below(shape.vocabulary))
-    const from = below(longest)
-    const blocks = Array.from({ length: Math.ceil((from + 12) / 16) }, () => below(400))
+    const from = below(4) === 0 ? 0 : below(longest)
+    const blocks = Array.from({ length: 1 + Math.ceil((from + 12) / 16) }, () => below(400))
     const logits = [...tokens.keys()].filter(() => below(3) === 0)
     return { tokens, from, blocks, logits, hidden: [below(tokens.length)] }
   })
@@ -98,6 +101,7 @@ function expected(region: Region, input: StepInput): number[] | undefined {
   work.take(rows, input)
   switch (region.name) {
     case "count":
+      if (region.of === "sequences") return [input.starts.length - 1]
       return [region.of === "wanted" ? rows.tokensOf("wanted").length : work.chunkStarts.length - 1]
     case "tokens":
     case "positions":
@@ -105,6 +109,13 @@ function expected(region: Region, input: StepInput): number[] | undefined {
       return [...input[region.name]]
     case "sequences":
       return [...rows.sequences]
+    case "starts":
+      return [...input.starts]
+    case "states":
+      return Array.from(input.starts.subarray(1), (_, sequence) => {
+        const [from, to] = input.blocks.subarray(input.blockStarts[sequence]!)
+        return [input.positions[input.starts[sequence]!] === 0 ? -1 : from!, to!]
+      }).flat()
     case "tokensOf":
       return [...rows.tokensOf(region.set)]
     case "rowsInWanted":

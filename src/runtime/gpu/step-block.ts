@@ -22,6 +22,7 @@ import { AttentionWork, WORK, type WorkCount } from "./attention-work.ts"
 import {
   type CountName,
   NO_MASK,
+  NO_STATE,
   RESULT_WORDS,
   type Region,
   resultWord,
@@ -139,6 +140,7 @@ export class StepBlock {
   /** `countOf`, of each step anew: to be asked for once, since names are taken apart here. */
   counter(of: RowSet | CountName): () => number {
     if (isRowSet(of)) return () => this.#rows.tokensOf(of).length
+    if (of === "sequences") return () => this.#rows.sequenceCount
     const space = of.indexOf(" ")
     const work = this.#workOf(of.slice(space + 1))
     const count = of.slice(0, space) as WorkCount
@@ -211,6 +213,12 @@ export class StepBlock {
         return { capacity: tokens, take: (input) => input.positions }
       case "sequences":
         return { capacity: tokens, take: () => rows.sequences }
+      case "starts":
+        return { capacity: sequences + 1, take: (input) => input.starts }
+      case "states": {
+        const states = new Int32Array(2 * sequences)
+        return { capacity: states.length, take: (input) => statesOf(input, region.group, states) }
+      }
       case "tokensOf":
         return {
           capacity: region.set === "logits" ? limits.rows : tokens,
@@ -272,6 +280,20 @@ function isRowSet(of: RowSet | CountName): of is RowSet {
 function isList(region: Region): boolean {
   if (region.name === "sampling") return region.array !== "rows"
   return region.name === "blocks" || region.name === "items" || region.name === "chunkStarts"
+}
+
+function statesOf(
+  { starts, positions, blocks, blockStarts }: StepInput,
+  group: number,
+  states: Int32Array,
+): Int32Array {
+  const sequences = starts.length - 1
+  for (let s = 0; s < sequences; s++) {
+    const list = blockStarts[group * sequences + s]!
+    states[2 * s] = positions[starts[s]!]! > 0 ? blocks[list]! : NO_STATE
+    states[2 * s + 1] = blocks[list + 1]!
+  }
+  return states.subarray(0, 2 * sequences)
 }
 
 function firstSeen(

@@ -21,6 +21,7 @@ import {
   add,
   apply,
   attention,
+  deltaRule,
   embed,
   experts,
   finish,
@@ -58,6 +59,8 @@ interface Decoder {
   cap?: number
   /** Instead of its MLP it has experts. */
   routing?: Routing
+  /** The first layer has a state beside its attention. */
+  hasState?: true
 }
 
 const decoders: readonly Decoder[] = [
@@ -70,6 +73,7 @@ const decoders: readonly Decoder[] = [
     headDim: 16,
     heads: 4,
     sinks: 0,
+    hasState: true,
   },
   {
     kv: "f16",
@@ -118,9 +122,11 @@ const HIDDEN = 44
 const INTERMEDIATE = 52
 const KV_HEADS = 2
 const EXPERTS = 12
+/** A value of two groups of threads, the latter not full. */
+const DELTA = { keyHeads: 2, valueHeads: 4, keyDim: 6, valueDim: 40 }
 
 function graphOf(decoder: Decoder): Graph {
-  const { layers, kind, gate, headDim, heads, window, sinks, cap } = decoder
+  const { layers, kind, gate, headDim, heads, window, sinks, cap, hasState } = decoder
   const rotation = { frequencies: [1, 0.1, 0.01].slice(0, headDim / 2), factor: 1 }
   const vector = (name: string, rows: number) => weight(name, name, rows)
   const normed = (x: Node, name: string) =>
@@ -153,6 +159,20 @@ function graphOf(decoder: Decoder): Graph {
       sinks,
     })
     x = add(x, product(mixed, own("o"), HIDDEN))
+    if (hasState && layer === 0) {
+      const { keyHeads, valueHeads, keyDim, valueDim } = DELTA
+      const given = product(h, own("given"), 2 * keyHeads * keyDim + valueHeads * valueDim)
+      const read = deltaRule(
+        given,
+        {
+          decays: product(h, own("decays"), valueHeads),
+          shares: apply("sigmoid", product(h, own("shares"), valueHeads)),
+        },
+        { decay: vector(own("decay"), valueHeads), bias: vector(own("decay bias"), valueHeads) },
+        { layer, ...DELTA },
+      )
+      x = add(x, product(read, own("read"), HIDDEN))
+    }
     const m = normed(x, own("mlp norm"))
     if (decoder.routing) {
       x = add(x, mixture(m, own, decoder.routing, gate))
@@ -238,7 +258,7 @@ const MAX_FIXED = 1 << 17
 /** Those of the sequence that goes on, three of the other, and some to copy to. */
 const BLOCKS = LONG_BLOCKS + 8
 
-function stepOf(number: number, { window, sinks }: Decoder): StepInput {
+function stepOf(number: number, { window, sinks, hasState }: Decoder): StepInput {
   const [long, short] = steps[number]!
   const from = steps.slice(0, number).reduce((sum, [count]) => sum + count, 0)
   const next = mulberry32(number)
@@ -250,15 +270,24 @@ function stepOf(number: number, { window, sinks }: Decoder): StepInput {
   const list = Array.from({ length: last + 1 }, (_, block) => block)
   list.splice(sinkBlocks(sinks), gap)
   const others = Array.from({ length: Math.ceil(short / BLOCK) }, (_, block) => LONG_BLOCKS + block)
+  // From one state to another; who begins leaves one that nobody goes on from.
+  const states = [
+    [number % 2, (number + 1) % 2],
+    [3, 2],
+  ]
+  const lists = [list, others, ...(hasState ? states : [])]
   const wanted = Array.from({ length: Math.min(long, 2 + (number % 5)) }, (_, i) => long - 1 - i)
   const logitRows = Int32Array.from([...wanted, total - 1])
   return {
     tokens: Int32Array.from({ length: total }, () => next() % VOCABULARY),
     starts: Int32Array.of(0, long, total),
     positions: Int32Array.from({ length: total }, (_, i) => (i < long ? from + i : i - long)),
-    blocks: Int32Array.from([...list, ...others]),
-    blockStarts: Int32Array.of(0, list.length, list.length + others.length),
-    visibleFrom: Int32Array.of(visible, 0),
+    blocks: Int32Array.from(lists.flat()),
+    blockStarts: Int32Array.from(
+      { length: lists.length + 1 },
+      (_, i) => lists.slice(0, i).flat().length,
+    ),
+    visibleFrom: Int32Array.from({ length: lists.length }, (_, i) => (i === 0 ? visible : 0)),
     logitRows,
     hiddenRows: Int32Array.from({ length: 1 + (number % 3) }, (_, i) => i % total),
     sampling: samplingOf(logitRows, next),
@@ -350,7 +379,8 @@ class Play {
     const pairs = Int32Array.of(0, last, 1, last + 1, 2, last + 2)
     const count = 1 + (input.tokens.length % 3)
     this.#pairs = Memory.of(pairs.subarray(0, 2 * count))
-    for (const launch of this.#tape.copies.flat())
+    const [ofAttention] = this.#tape.copies // the one kernel copies states, too
+    for (const launch of ofAttention!)
       this.#run(launch, groupsOf(launch, countOf, { count }), { count }, shape)
   }
 

@@ -38,8 +38,6 @@ export async function prepareGpu(plan: Plan, target: GpuKind, shards = 1): Promi
       target,
       model: `bidirectional attention (${plan.architecture})`,
     })
-  if (plan.steps.some(({ op }) => op === "delta"))
-    throw problem("target_lacks", { target, model: `states (${plan.architecture})` })
   const sharded = shard(plan, shards)
   const own = sharded?.plan ?? plan
   const unprinted = tapeOf(own, printers[target].units, sharded)

@@ -17,9 +17,10 @@ import { type RowStep, runs } from "../runs.ts"
 import type { Kernel } from "./ir/ir.ts"
 import { attendLaunches, attentionOrder } from "./kernels/attend.ts"
 import { copiesOf } from "./kernels/copy.ts"
+import { deltaLaunches } from "./kernels/delta.ts"
 import { expertsChoices } from "./kernels/experts.ts"
 import { headChoices } from "./kernels/heads.ts"
-import { kvLayout } from "./kernels/kv.ts"
+import { blockBytesOf } from "./kernels/kv.ts"
 import { matmulChoices } from "./kernels/matmul.ts"
 import { packOf } from "./kernels/pack.ts"
 import { rowLaunches } from "./kernels/rows.ts"
@@ -79,8 +80,8 @@ class TapeMaker {
       this.#place(`p${id}`, { fixed: weightLayout(parameter).bytes })
     for (const [group, shape] of plan.groups.entries())
       for (const layer of shape.layers.keys()) {
-        const { blockBytes } = kvLayout(plan.kv, shape)
-        this.#place(`kv${group}.${layer}`, { perBlock: { group, bytes: blockBytes } })
+        const bytes = blockBytesOf(plan.kv, shape)
+        this.#place(`kv${group}.${layer}`, { perBlock: { group, bytes } })
       }
   }
 
@@ -110,6 +111,7 @@ class TapeMaker {
       const { name } = attentionOrder(plan, step)
       return [{ repeats: `chunks ${name}`, launches: this.launches(attendLaunches(plan, step)) }]
     }
+    if (step.op === "delta") return [{ launches: this.launches(deltaLaunches(plan, step)) }]
     return [{ launches: this.launches(rowLaunches(plan, steps as RowStep[])) }]
   }
 

@@ -2,7 +2,7 @@
 // (test/model/int8.test.ts).
 
 import { expect, test } from "vitest"
-import { exp, fma } from "./arithmetic.ts"
+import { exp, fma, softplus } from "./arithmetic.ts"
 
 const { fround } = Math
 const UNIT = 300n // floats as whole numbers of 2^-300
@@ -54,4 +54,12 @@ test("e^x is within two units of the last place, 0 far below and 1 at 0", () => 
     expect(Math.abs(exp(fround(x)) - exact) / exact).toBeLessThan(2 * 2 ** -23)
   }
   expect([exp(0), exp(-87.1), exp(Number.NEGATIVE_INFINITY)]).toEqual([1, 0, 0])
+})
+
+test("softplus is precise where it is next to nothing, too", () => {
+  for (let x = -86.9; x < 30; x += 0.0137) {
+    const exact = Math.log1p(Math.exp(fround(x)))
+    expect(Math.abs(softplus(fround(x)) - exact) / exact, `${x}`).toBeLessThan(4e-7)
+  }
+  expect(softplus(-100)).toBe(0)
 })

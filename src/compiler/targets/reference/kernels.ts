@@ -2,13 +2,12 @@
 // is rounded to float, and sums are added in the order of arithmetic.ts or, within one lane, of the columns.
 
 import { nearestEven } from "../../../runtime/dtype.ts"
-import * as elementary from "../../../runtime/elementary.ts"
 import { type Attention, type Groups, type Routing, valueDim } from "../../graph/graph.ts"
 import * as arithmetic from "./arithmetic.ts"
 import type { Floats, Codes as StoredCodes } from "./parameters.ts"
 
 const { fround } = Math
-const { cap, exp, fma, sigmoid, sumOf, sumOfSquares, total } = arithmetic // called a million times: not through a module's getters
+const { cap, exp, fma, sigmoid, softplus, sumOf, sumOfSquares, total } = arithmetic // called a million times: not through a module's getters
 
 /** Rows of float32, `stride` apart; the columns of interest begin at `from`. */
 export interface Rows {
@@ -404,11 +403,10 @@ export function unit(x: Float32Array, width: number): Float32Array {
   return x.map((value) => value * scale)
 }
 
-/** What all of a state is multiplied with. */
+/** What all of a state is multiplied with: e^(-e^decay * softplus(input + bias)). */
 export function decayOf(decay: number, input: number, bias: number): number {
   const x = fround(input + bias)
-  const soft = x > 20 ? x : elementary.log(1 + elementary.exp(x))
-  return fround(elementary.exp(-elementary.exp(decay) * soft))
+  return fround(exp(-fround(exp(decay) * softplus(x))) + x * 0)
 }
 
 export interface Position {

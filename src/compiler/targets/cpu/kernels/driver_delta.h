@@ -5,8 +5,9 @@
 #define SINTER_DRIVER_DELTA_H
 
 #include "driver_model.h"
-#include "elementary.h"
+#include "functions.h"
 #include "rows.h"
+#include "single.h"
 
 // A head at a position. `before` and `state` are [key_dim, value_dim]; they may be one.
 struct delta_position {
@@ -68,11 +69,17 @@ static float unit_scale(const float *x, const int64_t columns, const float width
   return 1.0f / __builtin_sqrtf((mean_of(1, x, columns) * (float)columns + 1e-6f) * width);
 }
 
+// log(1 + e^x): src/compiler/targets/reference/arithmetic.ts, operation for operation.
+static float softplus(const float x) {
+  const float power = exp_of(x);
+  if (x > 20) return x;
+  return power < 0.4f ? log_near_one(power) : log_single(1 + power);
+}
+
 // What all of a state is multiplied with.
 static float decay_of(const float decay, const float input, const float bias) {
-  const double x = (float)(input + bias);
-  const double soft = x > 20 ? x : log_double(1 + exp_double(x));
-  return (float)exp_double(-exp_double(decay) * soft);
+  const float x = input + bias;
+  return exp_of(-(exp_of(decay) * softplus(x))) + x * 0;
 }
 
 struct delta_loop {

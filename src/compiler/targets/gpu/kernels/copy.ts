@@ -4,7 +4,7 @@
 import type { Place, Plan } from "../../../plan.ts"
 import { kernel } from "../ir/builder.ts"
 import type { Kernel } from "../ir/ir.ts"
-import { kvLayout } from "./kv.ts"
+import { blockBytesOf } from "./kv.ts"
 
 /** The blocks of one layer: a kernel for each, since layers lie anywhere. */
 export interface Copy {
@@ -26,7 +26,7 @@ const PER_THREAD = 16
 /** How blocks of a group are copied, layer by layer. */
 export function copiesOf({ kv, groups }: Pick<Plan, "kv" | "groups">, group: number): Copy[] {
   const { layers } = groups[group]!
-  const words = kvLayout(kv, groups[group]!).blockBytes / 4
+  const words = blockBytesOf(kv, groups[group]!) / 4
   return layers.map((_, layer) => ({
     kernel: copyBlocks,
     operands: [{ given: "pairs" }, { kind: "kv", place: { group, layer } }, words],

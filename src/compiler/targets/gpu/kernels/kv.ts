@@ -35,6 +35,7 @@ export const kvElements = {
 } as const satisfies Record<KvType, Element>
 
 const CHUNK_BYTES = 16
+const CHUNK_NUMBERS = CHUNK_BYTES / 4
 
 /** Distances are in elements of `kvElements`, but those of scales, which are floats. */
 export interface KvLayout {
@@ -78,9 +79,18 @@ export function kvLayout(
   }
 }
 
+/** What a block of a layer takes: of floats, where it is a state. */
+export function blockBytesOf(
+  kv: KvType,
+  shape: Pick<KvShape, "kvHeads" | "headDim" | "state">,
+): number {
+  if (shape.state === undefined) return kvLayout(kv, shape).blockBytes
+  return Math.ceil(shape.state / CHUNK_NUMBERS) * CHUNK_BYTES
+}
+
 /** What a block of a group takes, in all of the group's layers: the manifest's `bytesPerBlock`. */
 export function bytesPerBlock(kv: KvType, shape: KvShape): number {
-  return shape.layers.length * kvLayout(kv, shape).blockBytes
+  return shape.layers.length * blockBytesOf(kv, shape)
 }
 
 /** A number of a kv head's key or value: of which block, and at which position in it. */

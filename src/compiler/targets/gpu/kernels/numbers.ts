@@ -90,6 +90,17 @@ export function sigmoid(k: Builder, x: Value): Value {
   return f32(1).div(onePlusExp(k, own)).add(own.mul(0))
 }
 
+/** log(1 + e^x) */
+export function softplus(k: Builder, x: Value): Value {
+  const own = k.let(x)
+  const power = k.let(exp(k, own))
+  const small = k.let(power.lt(0.4))
+  // Both are computed of what is theirs to compute.
+  const near = logNearOne(k, select(small, power, 0))
+  const far = logSingle(k, power.add(1))
+  return k.let(select(own.gt(20), own, select(small, near, far)))
+}
+
 /** by * tanh(x / by) */
 export function cap(k: Builder, x: Value, by: number): Value {
   const own = k.let(x)

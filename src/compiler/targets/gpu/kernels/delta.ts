@@ -1,0 +1,217 @@
+// The gated delta rule, as plan.ts says it, in two kernels: one that brings queries and keys of each token to unit length and
+// finds what each head's state is multiplied with, token by token at once; and one that takes a sequence's tokens in order. Of
+// that one a thread has a column of a head's value: its column of the state stays with it, in variables, from the step's first
+// token to its last, and every sum runs over the columns of the key in their order.
+
+import { NO_STATE } from "../../../../runtime/gpu/regions.ts"
+import type { Delta } from "../../../graph/graph.ts"
+import type { Plan, Step } from "../../../plan.ts"
+import { type Builder, f32, fma, kernel, type Operable, once, type Value } from "../ir/builder.ts"
+import type { Binding, Launch } from "../launch.ts"
+import { strideOf } from "../layout.ts"
+import { exp, inTurns, LaneSums, softplus } from "./numbers.ts"
+
+type DeltaStep = Extract<Step, { op: "delta" }>
+
+/** Of a kernel that takes a sequence's tokens. */
+const COLUMNS = 32
+/** Of a kernel that has a token. */
+const THREADS = 256
+const AT_ONCE = 4
+
+type Shape = Omit<Delta, "layer"> & {
+  /** Numbers from a row to the next. */
+  strides: Record<"input" | "decays" | "shares" | "output", number>
+}
+
+/** Of a token in memory between the kernels: a unit of each key head's query, of each key, and each value head's decay. */
+const unitStride = ({ keyDim }: Shape) => upToFour(keyDim)
+const decaysFrom = (shape: Shape) => 2 * shape.keyHeads * unitStride(shape)
+const tokenStride = (shape: Shape) => decaysFrom(shape) + upToFour(shape.valueHeads)
+
+export function deltaLaunches(plan: Plan, step: DeltaStep): Launch[] {
+  const { input, decays, shares, decay, bias, output, place } = step
+  const { keyHeads, valueHeads, keyDim, valueDim } = step.delta
+  const stride = ({ buffer }: { buffer: number }) => strideOf(plan.buffers[buffer]!)
+  const strides = {
+    input: stride(input),
+    decays: stride(decays),
+    shares: stride(shares),
+    output: stride(output),
+  }
+  const shape = { keyHeads, valueHeads, keyDim, valueDim, strides }
+  const rows = ({ buffer, from }: { buffer: number; from: number }): Binding => ({
+    kind: "buffer",
+    buffer,
+    from,
+  })
+  const vector = (parameter: number): Binding => ({ kind: "weight", parameter, part: "values" })
+  const units: Binding = {
+    kind: "scratch",
+    name: "units",
+    bytes: { perToken: 4 * tokenStride(shape) },
+  }
+  const count = (of: "tokens" | "sequences"): Binding => ({
+    kind: "step",
+    region: { name: "count", of },
+  })
+  return [
+    {
+      kernel: deltaUnits(shape),
+      operands: [count("tokens"), rows(input), rows(decays), vector(decay), vector(bias), units],
+      groups: [{ rows: "tokens", per: 1 }, 1, 1],
+    },
+    {
+      kernel: deltaRule(shape),
+      operands: [
+        count("sequences"),
+        { kind: "step", region: { name: "starts" } },
+        { kind: "step", region: { name: "states", group: place.group } },
+        rows(input),
+        rows(shares),
+        units,
+        { kind: "kv", place },
+        rows(output),
+      ],
+      groups: [valueHeads * Math.ceil(valueDim / COLUMNS), { count: "sequences", per: 1 }, 1],
+    },
+  ]
+}
+
+const deltaUnits = once((shape: Shape) =>
+  kernel("delta_units", THREADS, (k) => {
+    const { keyHeads, valueHeads, keyDim, strides } = shape
+    const count = k.buffer("count", "u32", "read")
+    const rows = k.buffer("rows", "f32", "read")
+    const decays = k.buffer("decays", "f32", "read")
+    const decay = k.buffer("decay", "f32", "read")
+    const bias = k.buffer("bias", "f32", "read")
+    const units = k.buffer("units", "f32", "write")
+    const token = k.group(0)
+    const isThere = k.let(token.lt(count.load(0)))
+    const sums = new LaneSums(k, isThere)
+    const row = k.let(token.mul(strides.input))
+    const own = k.let(token.mul(tokenStride(shape)))
+
+    const heads = 2 * keyHeads
+    const threads = LaneSums.threads(keyDim)
+    const atOnce = THREADS / threads
+    const [number, thread] = [k.let(k.lane.div(threads)), k.let(k.lane.rem(threads))]
+    const some = (first: Operable) => {
+      const head = k.let(number.add(first))
+      // Who has no head helps with the last one's sum for nothing, since all come to the barriers.
+      const begin = k.let(row.add(head.min(heads - 1).mul(keyDim)))
+      const squares = sums.sums(keyDim, (i) => {
+        const x = rows.load(begin.add(i))
+        return (before) => fma(x, x, before)
+      })
+      const square = squares.div(keyDim).mul(keyDim).add(1e-6)
+      // Of queries over the root of their length.
+      const width = k.variable(f32(1))
+      k.if(head.lt(keyHeads), () => width.set(keyDim))
+      const scale = k.let(f32(1).div(square.mul(width.now).sqrt()))
+      const to = k.let(own.add(head.mul(unitStride(shape))))
+      const turns = { count: keyDim, step: threads, most: AT_ONCE }
+      k.if(isThere.and(head.lt(heads)), () =>
+        inTurns(k, thread, turns, (columns) => {
+          for (const i of columns) units.store(to.add(i), rows.load(begin.add(i)).mul(scale))
+        }),
+      )
+    }
+    if (heads <= atOnce) some(0)
+    else {
+      sums.enterLoop()
+      k.for(0, heads, atOnce, some)
+    }
+    k.if(isThere, () =>
+      k.each(valueHeads, (head) => {
+        const input = decays.load(token.mul(strides.decays).add(head))
+        const value = decayOf(k, decay.load(head), input, bias.load(head))
+        units.store(own.add(decaysFrom(shape)).add(head), value)
+      }),
+    )
+  }),
+)
+
+/** As `decayOf` of reference/kernels.ts. */
+function decayOf(k: Builder, decay: Value, input: Value, bias: Value): Value {
+  const x = k.let(input.add(bias))
+  return exp(k, exp(k, decay).mul(softplus(k, x)).neg()).add(x.mul(0))
+}
+
+const deltaRule = once((shape: Shape) =>
+  kernel("delta_rule", COLUMNS, (k) => {
+    const { keyHeads, valueHeads, keyDim, valueDim, strides } = shape
+    const count = k.buffer("count", "u32", "read")
+    const starts = k.buffer("starts", "u32", "read")
+    const states = k.buffer("states", "u32", "read")
+    const rows = k.buffer("rows", "f32", "read")
+    const shares = k.buffer("shares", "f32", "read")
+    const units = k.buffer("units", "f32", "read")
+    const state = k.buffer("state", "f32", "readwrite")
+    const out = k.buffer("out", "f32", "write")
+    const parts = Math.ceil(valueDim / COLUMNS)
+    const sequence = k.group(1)
+    const head = k.let(k.group(0).div(parts))
+    const column = k.let(k.group(0).rem(parts).mul(COLUMNS).add(k.lane))
+    k.if(sequence.lt(count.load(0)).and(column.lt(valueDim)), () => {
+      const place = (block: Value) =>
+        k.let(
+          block
+            .mul(upToFour(valueHeads * keyDim * valueDim)) // blocks are whole fours: kv.ts
+            .add(head.mul(keyDim * valueDim))
+            .add(column),
+        )
+      const own = Array.from({ length: keyDim }, () => k.variable(f32(0)))
+      const before = k.let(states.load(sequence.mul(2)))
+      k.if(before.ne(NO_STATE), () => {
+        const from = place(before)
+        for (const [i, cell] of own.entries()) cell.set(state.load(from.add(i * valueDim)))
+      })
+      const keyHead = k.let(head.div(valueHeads / keyHeads))
+      const value = k.let(head.mul(valueDim).add(column))
+      k.for(starts.load(sequence), starts.load(sequence.add(1)), 1, (token) => {
+        const first = k.let(token.mul(tokenStride(shape)))
+        const unit = (head: Value) => {
+          const begin = k.let(first.add(head.mul(unitStride(shape))))
+          let four: readonly Value[] = []
+          return (i: number) => {
+            if (i >= keyDim - (keyDim % 4)) return units.load(begin.add(i)) // there is no whole four
+            if (i % 4 === 0) four = units.loadFour(begin.div(4).add(i / 4))
+            return four[i % 4]!
+          }
+        }
+        const decay = units.load(first.add(decaysFrom(shape)).add(head))
+        const known = k.variable(f32(0))
+        const key = unit(k.let(keyHead.add(keyHeads)))
+        for (const [i, cell] of own.entries()) {
+          const keyed = key(i)
+          cell.set(cell.now.mul(decay))
+          known.set(fma(keyed, cell.now, known.now))
+        }
+        const given = rows.load(
+          token
+            .mul(strides.input)
+            .add(2 * keyHeads * keyDim)
+            .add(value),
+        )
+        const share = shares.load(token.mul(strides.shares).add(head))
+        const correction = k.let(given.sub(known.now).mul(share))
+        const read = k.variable(f32(0))
+        const [query, again] = [unit(keyHead), unit(k.let(keyHead.add(keyHeads)))]
+        for (const [i, cell] of own.entries()) {
+          const [asked, keyed] = [query(i), again(i)]
+          cell.set(fma(keyed, correction, cell.now))
+          read.set(fma(asked, cell.now, read.now))
+        }
+        out.store(token.mul(strides.output).add(value), read.now)
+      })
+      const to = place(k.let(states.load(sequence.mul(2).add(1))))
+      for (const [i, cell] of own.entries()) state.store(to.add(i * valueDim), cell.now)
+    })
+  }),
+)
+
+function upToFour(n: number): number {
+  return Math.ceil(n / 4) * 4
+}
