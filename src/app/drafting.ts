@@ -85,7 +85,6 @@ export async function prepareDrafting(wish: DraftingWish): Promise<PreparedDraft
   const { mode, models } = wish
   const { spec_draft_length: length = 0 } = wish.overrides
   checkModels(mode, models)
-  if (mode !== "disable") checkStates(wish.model)
   switch (mode) {
     case "disable":
       if (length > 0)
@@ -321,12 +320,12 @@ async function openDraft(path: string, model: Model): Promise<Fitting> {
   })
 }
 
-/** A draft that is refused would have to be taken back. */
+/** What it has proposed is taken back by the number of positions, and a state has none. */
 function checkStates({ name, graph }: Pick<Fitting, "name" | "graph">): void {
   if (!graph.nodes.some(({ op }) => op === "delta")) return
   throw problem("option_invalid", {
     option: "--speculative-mode",
-    problem: `${name} remembers a state, from which no step leads back; drafts are for models that keep keys and values in all layers.`,
+    problem: `${name} remembers a state, from which no step leads back; a model that proposes keeps keys and values in all layers.`,
   })
 }
 

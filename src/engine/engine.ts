@@ -446,8 +446,8 @@ class Loop implements Engine {
   }
 
   #partOf(sequence: Sequence): Part {
-    const { computed: from, chunk, drafts, rows } = sequence
-    const end = from + chunk + drafts.length
+    const { from, computed, chunk, drafts, rows } = sequence
+    const end = computed + chunk + drafts.length
     const isRead = sequence.sequenceGroup.request.readHidden !== undefined
     const hidden = isRead ? chunk : (this.#speculation?.hiddenRows(sequence) ?? 0)
     return { sequence, from, end, rows, hidden }

@@ -31,6 +31,8 @@ export class Memory {
   readonly cache: PrefixCache
   /** Prompt tokens that were taken over, ever. */
   cachedTokens = 0
+  /** Positions that all sequences together compute again for their states' sake. */
+  replays = 0
   readonly #recycling: number
   readonly #widest: Pool
   readonly #followers: readonly Follower[]
@@ -133,16 +135,18 @@ export class Memory {
 
   /**
    * Blocks for drafts, if they need some and there are some left. They come from the spare ones, so that a draft takes
-   * nothing from anybody, nor from the prefix cache. Nothing leads back from a state: where there are such, nothing is lent.
-   * @returns how many positions the sequence's blocks hold now
+   * nothing from anybody, nor from the prefix cache. Where there are states a draft ends where a block does at the latest: what is
+   * left there can be found again.
+   * @returns how many positions drafts may reach to
    */
   lend(sequence: Sequence, length: number): number {
-    if (this.#hasStates) return sequence.length
-    return Math.min(...this.#lenders.map((pool) => pool.lend(sequence, length)))
+    const end = this.#hasStates ? Math.ceil(sequence.length / BLOCK) * BLOCK : length
+    const wanted = Math.min(length, end)
+    return Math.min(wanted, ...this.#lenders.map((pool) => pool.lend(sequence, wanted)))
   }
 
   /**
-   * Takes lent blocks back. Those that hold tokens of the sequence by now are changed for free ones, when there are some: in
+   * The sequence's drafts are over. Takes lent blocks back. Those that hold tokens of the sequence by now are changed for free ones, when there are some: in
    * all groups or in none, whose blocks are of the same positions.
    */
   settle(sequence: Sequence): void {
@@ -152,6 +156,12 @@ export class Memory {
     } else if (this.#lenders.every((pool) => pool.blocks.free > 0)) {
       for (const pool of this.#lenders) pool.exchange(sequence)
     }
+    for (const states of this.#states) this.#setReplay(sequence, states.settle(sequence))
+  }
+
+  #setReplay(sequence: Sequence, replay: number): void {
+    this.replays += replay - sequence.replay
+    sequence.replay = replay
   }
 
   /**
@@ -255,6 +265,7 @@ export class Memory {
   /** Gives back everything; what was computed is to be computed again. */
   release(sequence: Sequence): void {
     for (const pool of this.#pools) pool.release(sequence)
+    this.#setReplay(sequence, 0)
     sequence.shared = 0
     sequence.computed = 0
     sequence.verified = 0
@@ -304,6 +315,9 @@ export class Memory {
   /** Throws unless in every group every block is free once, spare, or owned by exactly those of all `sequences` that list it. */
   audit(sequences: readonly Sequence[]): void {
     for (const pool of this.#pools) pool.audit(sequences)
+    const replays = sequences.reduce((sum, { replay }) => sum + replay, 0)
+    if (replays !== this.replays)
+      throw new Error(`internal: ${this.replays} replays, not ${replays}`)
   }
 
   /** A prefix is found from its first block on. */

@@ -198,8 +198,8 @@ export class Pool {
    */
   slide(sequence: Sequence, publishable?: { from: number; end: number }): void {
     const held = this.of(sequence)
-    const { computed } = sequence
-    const kept = this.#goneAt(publishable ? Math.floor(computed / BLOCK) * BLOCK : computed)
+    const { from } = sequence
+    const kept = this.#goneAt(publishable ? Math.floor(from / BLOCK) * BLOCK : from)
     this.#giveUp(held, kept, (block, at) => {
       const keep = publishable !== undefined && at >= publishable.from && at < publishable.end
       if (keep) held.left.set(at, { block, edition: this.blocks.edition(block) })

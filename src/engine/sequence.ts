@@ -5,6 +5,8 @@
 //  │ K and V in its blocks │ still to be computed │ the next token drawn takes position `length`, as `drafts` propose
 //                          └── chunk ──┘ in the step being taken
 //
+// Where a draft was wrong, a sequence with states (states.ts) computes its last `replay` positions again in that step.
+//
 // Writing a reply and reading a prompt are the same thing: a sequence has tokens that are not computed yet. A running
 // reply has one, a prompt many, and a sequence whose blocks were taken from it has all of them once more.
 
@@ -126,6 +128,8 @@ export class Sequence {
   tokens: Int32Array // [≥ length]  prompt and reply; the request's own prompt until the first token is drawn
   length: number
   computed = 0
+  /** The last of those that are computed once more, since its states were left behind them with drafts that were wrong. */
+  replay = 0
   /** Positions whose rows were seen to be finite: their blocks may be shared. */
   verified = 0
   /** The most that was ever computed: everything below is recomputation. */
@@ -165,6 +169,11 @@ export class Sequence {
   /** Of the group that looks furthest back: what drafters go by. */
   get widest(): Holding {
     return this.held[0]!
+  }
+
+  /** Where its next step begins. */
+  get from(): number {
+    return this.computed - this.replay
   }
 
   get remaining(): number {

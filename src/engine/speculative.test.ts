@@ -204,8 +204,10 @@ describe.each(drafters)("a drafter: %s", (kind) => {
     // A third have layers that look less far back than the others, and half of their drafts have so too.
     const windows = !window && seed % 3 === 0 ? [undefined, 1 + ((7 * seed) % 50)] : undefined
     const draftWindows = windows && seed % 2 === 0 ? [undefined, 40] : [window]
+    const hasStates = seed % 4 === 1 // from which no step leads back
     const setting: Setting = {
       context: 160,
+      hasStates,
       ...(window ? { window, sinks } : {}),
       ...(windows && { windows }),
       sequences,
@@ -235,7 +237,10 @@ describe.each(drafters)("a drafter: %s", (kind) => {
       ...(window ? { sinks } : {}),
       windows: draftWindows,
       context: 130, // it cannot follow to the end
-      limits: { ...limitsOf({ ...setting, windows: draftWindows }, room), rows: sequences },
+      limits: {
+        ...limitsOf({ ...setting, hasStates: false, windows: draftWindows }, room),
+        rows: sequences,
+      },
     })
     const drafter = (memory: Memory) => {
       if (kind === "nobody") return nobody
@@ -384,6 +389,34 @@ test("drafts borrow blocks: the prefix cache and what is cached of later request
     return { cached, remembered: engine.stats().blocksRemembered }
   }
   expect(await usage(true)).toEqual(await usage(false))
+})
+
+test("a prefix goes on from the states that a reply of drafts has left", async () => {
+  const visible = { context: 1024, hasStates: true } as const
+  for (const rightInSeven of [0, 3, 7]) {
+    const replies = new Map<string, number[]>()
+    let drafted = 0
+    const options = {
+      speculative: speculative(
+        standIn(replies, () => drafted++ % 7 < rightInSeven),
+        6,
+      ),
+    }
+    const { engine, isClean } = setUp({ ...visible, states: 24, options })
+    const says = async (asked: GenerationRequest) => {
+      const { tokens } = expectedReply(asked, 0, visible)
+      replies.set(`${asked.id} 0`, tokens)
+      const generation = engine.generate(asked)
+      expect((await collect(generation.choices[0]!)).tokens).toEqual(tokens)
+      return { tokens, cached: generation.cachedTokens }
+    }
+    const input = request(161, { maxTokens: 100 })
+    const { tokens } = await says(input)
+    expect((await says({ ...input, id: "again" })).cached).toBe(160)
+    const prompt = Int32Array.from([...input.prompt, ...tokens, 1, 2, 3])
+    expect((await says(request(0, { prompt }))).cached).toBe(256)
+    isClean()
+  }
 })
 
 test("what has to come is computed ahead, whoever proposes", async () => {

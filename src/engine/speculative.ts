@@ -85,6 +85,7 @@ export class Speculation {
   // of the step being taken
   #begun = 0
   #drafted = 0
+  #replayed = 0
   #accepted = 0
 
   constructor(given: Speculative, mostSequences: number, memory: Memory, watchers: Watchers) {
@@ -107,7 +108,7 @@ export class Speculation {
    */
   async propose(step: readonly Sequence[], cancel: CancelWord): Promise<readonly Sequence[]> {
     const begun = this.#now()
-    let room = this.#room
+    let room = this.#room - this.#memory.replays
     this.#forced.clear()
     this.#resumed.clear()
     const candidates: Sequence[] = []
@@ -130,6 +131,7 @@ export class Speculation {
     }
     const able = step.some(waits) ? this.#withoutWaiting(step) : step
     this.#drafted = able.reduce((sum, { drafts }) => sum + drafts.length, 0)
+    this.#replayed = able.reduce((sum, { replay }) => sum + replay, 0)
     if (this.#drafted > 0) {
       const counts = { sequences: candidates.length, drafted: this.#drafted }
       this.#watchers.trace?.span(undefined, "propose", begun, counts)
@@ -186,7 +188,8 @@ export class Speculation {
   /** The step is over: everybody's next tokens are drawn. */
   end(sequences: number, promptTokens: number): void {
     if (promptTokens === 0 && this.#longest > 0) {
-      this.#lengths.noteStep(sequences + this.#drafted, this.#now() - this.#begun)
+      const rows = sequences + this.#replayed + this.#drafted
+      this.#lengths.noteStep(rows, this.#now() - this.#begun)
     }
     if (this.#drafted === 0) return
     const counts = { drafted: this.#drafted, accepted: this.#accepted }
@@ -205,9 +208,9 @@ export class Speculation {
 
   /** The sequence's drafts are over, whatever became of them: blocks that hold none of its own tokens go back. */
   forget(sequence: Sequence): void {
+    this.#memory.settle(sequence)
     sequence.drafts.length = 0
     sequence.wish = 0
-    this.#memory.settle(sequence)
   }
 
   /** The last token needs no draft: it is drawn in any case. */

@@ -1,8 +1,9 @@
 // The states of one KV group: matrices that every position changes, so there is one of a sequence and not a row of each position.
 // Nobody changes a state in place. A step goes on from one and leaves another, so whoever must take a step again goes on from
 // the same; what was left where a block ends is kept until the block may be shared, and then found again by whoever has the
-// same tokens. Nothing leads back from a state: such a model has no drafts, and a prefix goes on from a state that was kept or from
-// its beginning. A prompt keeps one at its last block; where many begin alike, the second of them keeps one where they part.
+// same tokens. Nothing leads back from a state: a prefix goes on from one that was kept or from its beginning, and where a draft was
+// wrong the step is taken again as far as it was right, together with the next one. A prompt keeps one at its last block; where
+// many begin alike, the second of them keeps one where they part.
 
 import { BLOCK } from "../runtime/program.ts"
 import { Blocks } from "./blocks.ts"
@@ -13,6 +14,9 @@ import { noStates, type Sequence, type StateHolding } from "./sequence.ts"
 
 /** What a sequence can hold: what it goes on from, what the step leaves, what it left where a block ended. */
 export const STATES = 3
+
+/** Behind as many positions nobody ever is. */
+const NOWHERE = -1 - BLOCK
 
 export class States {
   readonly blocks: Blocks
@@ -86,17 +90,34 @@ export class States {
       this.#companions.enter(serial, from)
   }
 
+  /** What was left at the end of block number `at`, be it kept or still to go on from, may be found. */
   publish(sequence: Sequence, at: number, serial: Serial): void {
     const held = this.#settled(sequence)
-    if (held.kept?.at !== at) return
-    if (this.#companions.find(serial) === undefined) this.#companions.enter(serial, held.kept.state)
-    this.blocks.letGo(held.kept.state)
+    const { from, kept } = held
+    const end = (at + 1) * BLOCK
+    const isFrom = from !== undefined && held.at === end && this.#isWorthKeeping(sequence, end)
+    const state = kept?.at === at ? kept.state : isFrom ? from : undefined
+    if (state === undefined) return
+    if (this.#companions.find(serial) === undefined) this.#companions.enter(serial, state)
+    if (state !== kept?.state) return
+    this.blocks.letGo(state)
     held.kept = undefined
   }
 
   // giving up
 
   slide(): void {}
+
+  /**
+   * What a step has left behind drafts of which some were wrong leads nowhere.
+   * @returns how many computed positions the sequence has to take again
+   */
+  settle(sequence: Sequence): number {
+    const held = this.#settled(sequence)
+    const replay = sequence.computed - held.at
+    if (replay > 0) held.next = NOWHERE
+    return replay
+  }
 
   release(sequence: Sequence): void {
     const held = this.#of(sequence)
@@ -109,10 +130,11 @@ export class States {
     this.blocks.audit(sequences.map((each) => this.#held(this.#of(each))))
   }
 
-  /** Once the step has been taken, the sequence goes on from what that has left. */
+  /** Once the step has been taken, and all its drafts were right, the sequence goes on from what that has left. */
   #settled(sequence: Sequence): StateHolding {
     const held = this.#of(sequence)
-    const { from, at, to, next, kept } = held
+    const { from, at, to, kept } = held
+    const next = held.next + sequence.drafts.length
     if (to === undefined || sequence.computed !== next) return held
     if (from !== undefined) {
       if (at % BLOCK === 0 && this.#isWorthKeeping(sequence, at)) {

@@ -1,17 +1,19 @@
 // The golden models through the engine: all six prompts at once, in chunks, on few blocks. Block tables, windows, prefixes
-// and preemption have to fit what each target reads, or a token differs.
+// and preemption have to fit what each target reads, or a token differs; and with drafts, half of them wrong, no bit does.
 
 import { describe, expect, test } from "vitest"
 import { compile } from "../../src/compiler/compile.ts"
 import { targets } from "../../src/compiler/targets/targets.ts"
-import { createEngine } from "../../src/engine/engine.ts"
+import { createEngine, type Engine } from "../../src/engine/engine.ts"
 import {
   type Generation,
   type GenerationEvent,
   type GenerationRequest,
   plainSampling,
+  type TokenEvent,
 } from "../../src/engine/generation.ts"
 import { chooseLimits } from "../../src/engine/limits.ts"
+import { type Drafter, nobody, type Speculative } from "../../src/engine/speculative.ts"
 import { openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
@@ -30,7 +32,7 @@ const remembering = [
 describe.each([
   { target: "reference", models: remembering },
   { target: "cpu", models: compiledModels },
-  { target: "vulkan", models: ["gemma3"] }, // with two kinds of layers, and so two groups of blocks
+  { target: "vulkan", models: ["gemma3", "qwen3-5"] }, // with two groups of blocks, and with states
 ] as const)("on $target", ({ target, models }) => {
   const { isSkipped, why } = target === "vulkan" ? lackOf(target) : { isSkipped: false, why: "" }
   const title = `%s says the golden tokens, six prompts at once${why}`
@@ -48,6 +50,7 @@ describe.each([
     } as const
     const plan = compile(model.graph, { ...options, ...(sums && { sums }) })
     const prepared = await targets[target].prepare(plan)
+    const drafts = { length: 4 }
     const limits = chooseLimits({
       mode: "local",
       overrides: { max_num_sequence: 6, max_total_seq_length: 800, prefill_chunk_size: 100 },
@@ -56,16 +59,35 @@ describe.each([
       available: 2 ** 30,
       weightBytes: prepared.weightBytes,
       bufferBytes: prepared.bufferBytes,
+      drafts,
     })
-    const program = await prepared.open(limits.program)
-    await loadParameters(model.weights, program.manifest, program)
-    const engine = createEngine(program, { limits, maxQueue: 10 })
-    try {
-      const replies = prompts.map(({ tokens, greedy }) =>
-        reply(engine.generate(greedily(tokens, greedy.length)).choices[0]!),
+    const open = async (speculative?: Speculative) => {
+      const program = await prepared.open(limits.program)
+      await loadParameters(model.weights, program.manifest, program)
+      return createEngine(program, { limits, maxQueue: 10, ...(speculative && { speculative }) })
+    }
+    const repliesOf = (engine: Engine) =>
+      Promise.all(
+        prompts.map(({ tokens, greedy }) =>
+          reply(engine.generate(greedily(tokens, greedy.length)).choices[0]!),
+        ),
       )
+    const engine = await open()
+    const drafting = await open({
+      mode: "lookup",
+      drafter: () => halfRight(prompts),
+      length: drafts.length,
+      room: limits.drafts,
+    })
+    try {
+      const replies = await repliesOf(engine)
       const golden = prompts.map(({ greedy }) => [...greedy])
-      expect(await Promise.all(replies)).toEqual(golden)
+      expect(replies.map((each) => each.map(({ token }) => token))).toEqual(golden)
+      expect(await repliesOf(drafting)).toEqual(replies)
+      drafting.audit()
+      const { accepted, drafted } = drafting.stats().drafts!
+      expect(accepted[0]).toBeGreaterThan(0)
+      expect(accepted[0]).toBeLessThan(drafted[0]!)
       for (const prompt of prompts) {
         const asked = { ...greedily(prompt.tokens, 0), scorePrompt: true }
         expectGolden(await scores(engine.generate(asked)), prompt)
@@ -73,6 +95,7 @@ describe.each([
       engine.audit()
     } finally {
       await engine.close()
+      await drafting.close()
       await model.close()
     }
   }
@@ -110,10 +133,31 @@ function greedily(prompt: Int32Array, maxTokens: number): GenerationRequest {
   }
 }
 
-async function reply(events: AsyncIterable<GenerationEvent>): Promise<number[]> {
-  const tokens: number[] = []
+/** Knows what will be said, and every third time says something else from some place on. */
+function halfRight(prompts: readonly GoldenPrompt[]): Drafter {
+  let asked = 0
+  return {
+    ...nobody,
+    longest: 4,
+    async propose(step) {
+      for (const { wish, drafts, tokens, length } of step) {
+        const { tokens: prompt, greedy } = prompts.find((each) =>
+          each.tokens.every((token, i) => token === tokens[i]),
+        )!
+        const wrongFrom = asked++ % 3 === 0 ? asked % 4 : wish
+        for (let i = 0; i < wish; i++) {
+          const right = greedy[length - prompt.length + i] ?? 0
+          drafts.push(i < wrongFrom ? right : right ^ 1)
+        }
+      }
+    },
+  }
+}
+
+async function reply(events: AsyncIterable<GenerationEvent>): Promise<TokenEvent[]> {
+  const tokens: TokenEvent[] = []
   for await (const event of events) {
-    if (event.kind === "token") tokens.push(event.token)
+    if (event.kind === "token") tokens.push(event)
     else if (event.kind === "end" && event.problem) throw event.problem
   }
   return tokens
