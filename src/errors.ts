@@ -277,11 +277,6 @@ export const errors = {
     type: "startup_error",
     text: "--device {device} {why}; found: {found}. sinter devices lists what is here and why it cannot be used.",
   },
-  target_lacks: {
-    status: 0,
-    type: "startup_error",
-    text: "The target {target} cannot compute models with {model} yet; serve it with --device cpu.",
-  },
   device_failed: {
     status: 0,
     type: "startup_error",

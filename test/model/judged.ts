@@ -260,6 +260,41 @@ export function judge({
     milliseconds,
   )
 
+  test.each(few(["f32", "q8"] as const))(
+    "texts that are read both ways, windows in every other layer, companies of 1 to 7, keys and values in %s",
+    async (kv) => {
+      const shape = { bidirectional: true, windows: [undefined, 20], layers: 4 } as const
+      const { program, reference } = await both(shape, { kv })
+      const text = (length: number, salt: number, first: number) => ({
+        tokens: prompt(length, salt),
+        from: 0,
+        blocks: blocksFor(length, first),
+        hidden: [...Array(length).keys()],
+      })
+      const own = text(90, 1, 0)
+      const ours = await take(program, batch([own]))
+      const theirs = await take(reference, batch([own]))
+      if (isExact) expect(ours.hidden).toEqual(theirs.hidden)
+      else expect(worstDifference(ours.hidden, theirs.hidden)).toBeLessThan(1e-4)
+      for (const others of [[1], [16, 17, 3], [20, 1, 2, 33, 15, 19]]) {
+        const parts = others.map((length, i) => text(length, 2 + i, 10 + 4 * i))
+        const { hidden } = await take(program, batch([...parts, own, text(10, 9, 50)]))
+        const before = others.reduce((sum, length) => sum + length, 0)
+        expect(hidden.subarray(before * 20, (before + 90) * 20)).toEqual(ours.hidden)
+      }
+      const one = await take(program, batch([{ ...own, hidden: [0] }]))
+      expect(one.hidden).toEqual(ours.hidden.subarray(0, 20))
+
+      // What comes last is seen by all.
+      const changed = { ...own, tokens: own.tokens.map((token, i) => (i === 89 ? 3 : token)) }
+      const { hidden: others } = await take(program, batch([changed]))
+      expect(others.subarray(0, 20)).not.toEqual(ours.hidden.subarray(0, 20))
+      await program.close()
+      await reference.close()
+    },
+    milliseconds,
+  )
+
   test(
     "every row is drawn as the sampler of this process would draw it, bit for bit",
     async () => {

@@ -38,6 +38,7 @@ export interface SmallShape {
   /** Of one layer after the other, over and over; undefined: all positions are seen. */
   windows?: readonly (number | undefined)[]
   sinks?: number
+  bidirectional?: true
   takesHidden?: boolean // concat(embedding, hiddenIn) goes in, as EAGLE's heads do
   hidden?: number
   intermediate?: number
@@ -91,6 +92,7 @@ export function smallGraph(shape: SmallShape = {}): Graph {
     window,
     windows = [window],
     sinks = 0,
+    bidirectional,
     takesHidden,
     hidden = 20,
     intermediate = 44,
@@ -119,6 +121,7 @@ export function smallGraph(shape: SmallShape = {}): Graph {
       cap: undefined,
       window: windows[layer % windows.length],
       sinks,
+      ...(bidirectional && { bidirectional }),
     }
     const mixed = latent
       ? latentAttention(rope(q, HEAD_DIM, rotation), h, w, { ...memory, latent })

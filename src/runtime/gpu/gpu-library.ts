@@ -97,6 +97,7 @@ const regionShapes: { [Name in Region["name"]]: Shape } = {
   slots: record<RegionOf<"slots">>({ group: count }),
   lastSlots: record<RegionOf<"lastSlots">>({ group: count, count: positive }),
   firstSeen: record<RegionOf<"firstSeen">>({ group: count, window: absentOr(positive) }),
+  lastSeen: record<RegionOf<"lastSeen">>({ window: absentOr(positive) }),
   blocks: record({}),
   items: record<RegionOf<"items">>({
     of: text,

@@ -25,6 +25,8 @@ export type Region =
   | { name: "lastSlots"; group: number; count: number }
   /** [T] of each token, the first position that it sees in a group with such a window, but for the sinks. */
   | { name: "firstSeen"; group: number; window: number | undefined }
+  /** [T] of each token, the last position that it sees in a bidirectional layer with such a window. */
+  | { name: "lastSeen"; window: number | undefined }
   | { name: "blocks" } // as they are; items of attention say where each list begins
   /** [items, WORK] the work of attention: see attention-work.ts. */
   | { name: "items"; of: ItemsName; order: AttentionOrder }
@@ -82,7 +84,8 @@ export const resultWord = {
 export const RESULT_WORDS = 48
 
 /** Items of attention are counted and listed once for all layers that share them. */
-export type ItemsName = `${"tokens" | "wanted"} g${number} w${number | "all"} s${number}`
+export type ItemsName =
+  `${"tokens" | "wanted"} g${number} w${number | "all"} s${number}${"" | " bidirectional"}`
 /** Of attention's work: see attention-work.ts. */
 export type CountName = "sequences" | `${WorkCount} ${ItemsName}`
 

@@ -51,6 +51,8 @@ const regions: readonly Region[] = [
   { name: "rowsInWanted" },
   { name: "slots", group: 0 },
   { name: "firstSeen", group: 0, window: 20 },
+  { name: "lastSeen", window: undefined },
+  { name: "lastSeen", window: 4 },
   { name: "blocks" },
   { name: "chunkStarts", of: "tokens g0 wall s0" },
   { name: "sampling", array: "rows" },
@@ -124,6 +126,13 @@ function expected(region: Region, input: StepInput): number[] | undefined {
       return [...rows.slotsIn(0)]
     case "firstSeen":
       return Array.from(input.tokens, (_, token) => rows.firstSeen(token, region))
+    case "lastSeen": {
+      const { window = Number.POSITIVE_INFINITY } = region
+      return Array.from(input.positions, (position, token) => {
+        const next = input.starts[rows.sequences[token]! + 1]!
+        return Math.min(input.positions[next - 1]!, position + window - 1)
+      })
+    }
     case "items":
       return [...work.items]
     case "chunkStarts": {

@@ -17,7 +17,7 @@ import {
 import { type Rotation, writeTurns } from "../rotation.ts"
 import { logOfShares, partOf } from "../sampling.ts"
 import { settled } from "../single.ts"
-import { type RowSet, StepRows, type Visible } from "../step-rows.ts"
+import { type RowSet, StepRows } from "../step-rows.ts"
 import { AttentionWork, WORK, type WorkCount } from "./attention-work.ts"
 import {
   type CountName,
@@ -237,7 +237,17 @@ export class StepBlock {
         }
       }
       case "firstSeen":
-        return { capacity: tokens, take: firstSeen(rows, region, tokens) }
+        return {
+          capacity: tokens,
+          take: ofTokens(rows, tokens, (token) => rows.firstSeen(token, region)),
+        }
+      case "lastSeen": {
+        const visible = { window: region.window, bidirectional: true } as const
+        return {
+          capacity: tokens,
+          take: ofTokens(rows, tokens, (token) => rows.lastSeen(token, visible)),
+        }
+      }
       case "blocks":
         return { capacity: 16 * sequences, take: (input) => input.blocks }
       case "items": {
@@ -296,16 +306,17 @@ function statesOf(
   return states.subarray(0, 2 * sequences)
 }
 
-function firstSeen(
+/** A number of each token of a step. */
+function ofTokens(
   rows: StepRows,
-  of: Pick<Visible, "group" | "window">,
   tokens: number,
+  numberOf: (token: number) => number,
 ): () => Int32Array {
-  const seen = new Int32Array(tokens)
+  const numbers = new Int32Array(tokens)
   return () => {
     const { length } = rows.sequences
-    for (let token = 0; token < length; token++) seen[token] = rows.firstSeen(token, of)
-    return seen.subarray(0, length)
+    for (let token = 0; token < length; token++) numbers[token] = numberOf(token)
+    return numbers.subarray(0, length)
   }
 }
 

@@ -4,7 +4,6 @@
 
 import { createHash } from "node:crypto"
 import { readdirSync, readFileSync } from "node:fs"
-import { problem } from "../../../errors.ts"
 import type { KernelCode } from "../../../runtime/gpu/device.ts"
 import type { GpuKind } from "../../../runtime/gpu/open.ts"
 import { StepBlock } from "../../../runtime/gpu/step-block.ts"
@@ -31,13 +30,8 @@ export function kvOf({ kv, groups }: Plan): Manifest["kv"] {
   }
 }
 
-/** @throws `target_lacks`; `option_invalid` where the plan cannot be divided */
+/** @throws `option_invalid` where the plan cannot be divided */
 export async function prepareGpu(plan: Plan, target: GpuKind, shards = 1): Promise<Build> {
-  if (plan.steps.some((step) => step.op === "attend" && step.attention.bidirectional))
-    throw problem("target_lacks", {
-      target,
-      model: `bidirectional attention (${plan.architecture})`,
-    })
   const sharded = shard(plan, shards)
   const own = sharded?.plan ?? plan
   const unprinted = tapeOf(own, printers[target].units, sharded)

@@ -50,7 +50,7 @@ const BLOCKS = 270
 /** The output of attention, by the kernels and by the reference. */
 function attended({ kv = "f32", span = 64, rows = "tokens", ...given }: Case) {
   const attention = { ...plain, ...given.attention }
-  const { heads, kvHeads, headDim, latent, window, sinks } = attention
+  const { heads, kvHeads, headDim, latent, window, sinks, bidirectional } = attention
   const next = mulberry32(heads * 1000 + headDim)
   const random = () => (next() / 2 ** 32 - 0.5) * 4
 
@@ -59,7 +59,7 @@ function attended({ kv = "f32", span = 64, rows = "tokens", ...given }: Case) {
   const plan = {
     kv,
     sinks,
-    groups: [window ? { ...shape, window } : shape],
+    groups: [window && !bidirectional ? { ...shape, window } : shape],
     shapes: { context: 16 * BLOCKS },
     buffers: [
       { capacity: "tokens", columns: queries + 7, dtype: "f32" },
@@ -130,6 +130,9 @@ function attended({ kv = "f32", span = 64, rows = "tokens", ...given }: Case) {
   const words = (array: ArrayLike<number>) => Memory.of(Uint32Array.from(array))
   const regions: Record<string, Memory> = {
     positions: words(input.positions),
+    lastSeen: words(
+      input.positions.map((_, t) => stepRows.lastSeen(t, { window, bidirectional: true })),
+    ),
     firstSeen: words(input.positions.map((_, t) => stepRows.firstSeen(t, { group: 0, window }))),
     tokensOf: words(tokens),
     blocks: words(input.blocks),
@@ -169,7 +172,8 @@ function attended({ kv = "f32", span = 64, rows = "tokens", ...given }: Case) {
         [groupsOf(groups[0]), groupsOf(groups[1]), groupsOf(groups[2])],
         { order: "shuffled" },
       )
-  expect(name).toBe(`${rows} g0 w${window ?? "all"} s${sinks}`)
+  const ways = bidirectional ? " bidirectional" : ""
+  expect(name).toBe(`${rows} g0 w${window ?? "all"} s${sinks}${ways}`)
 
   // The same by the reference.
   const all = { data: x, stride: strideOf(queries + 7), from: 5, columns: queries }
@@ -181,15 +185,18 @@ function attended({ kv = "f32", span = 64, rows = "tokens", ...given }: Case) {
   }
   for (const [row, token] of tokens.entries()) {
     const position = input.positions[token]!
+    const sequence = stepRows.sequences[token]!
     const first = stepRows.firstSeen(token, { group: 0, window })
-    const spans: number[][] = Array.from({ length: Math.floor(position / span) + 1 }, () => [])
-    for (let p = 0; p <= position; p++)
+    const end = bidirectional ? input.positions[input.starts[sequence + 1]! - 1]! : position
+    const last = window ? Math.min(end, position + window - 1) : end
+    const spans: number[][] = Array.from({ length: Math.floor(last / span) + 1 }, () => [])
+    for (let p = 0; p <= last; p++)
       if (p >= first || p < sinks) spans[Math.floor(p / span)]!.push(p)
     const seen = spans
       .filter((positions) => positions.length > 0)
       .map((positions) => ({
         positions: Int32Array.from(positions),
-        slots: Int32Array.from(positions, (p) => stepRows.slotOf(0, stepRows.sequences[token]!, p)),
+        slots: Int32Array.from(positions, (p) => stepRows.slotOf(0, sequence, p)),
       }))
     reference.attend(all, row, attention, cache, seen, wanted)
   }
@@ -333,6 +340,36 @@ describe("attention has the reference's bits", () => {
   test("a window that is narrower than a step", () => {
     const attention = { window: 3 }
     agrees({ attention, parts: [{ tokens: new Int32Array(9), from: 60, blocks: own(0, 69) }] })
+  })
+
+  describe("of layers that see both ways", () => {
+    const bidirectional = true
+    const parts = [
+      { tokens: new Int32Array(150), from: 0, blocks: own(0, 150) },
+      { tokens: [1], from: 0, blocks: own(1, 1) },
+      { tokens: new Int32Array(64), from: 0, blocks: own(2, 64) },
+      { tokens: new Int32Array(65), from: 0, blocks: own(3, 65) },
+    ]
+
+    test.each(["f32", "q8"] as const)("in %s", (kv) => {
+      agrees({ kv, attention: { bidirectional }, parts })
+      agrees({ kv, attention: { bidirectional }, span: 128, parts })
+    })
+
+    test.each([1, 3, 16, 65, 1000])("in windows of %i to each side", (window) => {
+      agrees({ attention: { bidirectional, window }, parts })
+    })
+
+    test("of the rows that are wanted alone", () => {
+      const [long] = parts
+      const some = [
+        { ...long!, logits: [0, 1, 62, 70, 149] },
+        { tokens: new Int32Array(70), from: 0, blocks: own(1, 70), logits: [] },
+        { tokens: new Int32Array(20), from: 0, blocks: own(2, 20), logits: [7] },
+      ]
+      agrees({ rows: "wanted", attention: { bidirectional }, parts: some })
+      agrees({ rows: "wanted", attention: { bidirectional, window: 9 }, parts: some })
+    })
   })
 
   test("of the rows that are wanted alone", () => {

@@ -102,15 +102,15 @@ export function attentionOrder(
     throw new Error(`internal: ${rows} rows are not those of tokens`)
   if (span === undefined || span > MAX_SPAN || span % STEP !== 0)
     throw new Error(`internal: attention in spans of ${span}`)
-  const { window, sinks } = attention
+  const { window, sinks, bidirectional } = attention
   const { height } = together(plan, step)
   const most = height * Math.ceil(plan.shapes.context / span)
   const fitting = Math.floor(PARTIAL_BYTES / (attention.heads * partialBytes(attention)))
   return {
-    name: `${rows} g${place.group} w${window ?? "all"} s${sinks}`,
+    name: `${rows} g${place.group} w${window ?? "all"} s${sinks}${bidirectional ? " bidirectional" : ""}`,
     order: {
       set: rows,
-      visible: { group: place.group, window, sinks, span },
+      visible: { group: place.group, window, sinks, span, ...(bidirectional && { bidirectional }) },
       height,
       slots: Math.max(most, fitting),
     },
@@ -144,7 +144,7 @@ function partialBytes(attention: Attention): number {
 export function attendLaunches(plan: Plan, step: Attend): readonly Launch[] {
   const { rows, query, attention, place, output } = step
   const { name, order } = attentionOrder(plan, step)
-  const { heads, kvHeads, window, sinks } = attention
+  const { heads, kvHeads, window, sinks, bidirectional } = attention
   const layout = kvLayout(plan.kv, plan.groups[place.group]!)
   const each = together(plan, step).heads
   const ratio = heads / kvHeads
@@ -179,7 +179,8 @@ export function attendLaunches(plan: Plan, step: Attend): readonly Launch[] {
     buffer(query),
     { kind: "kv", place } as const,
     ...work,
-    region({ name: "positions" }),
+    // A token of a causal layer sees itself last.
+    region(bidirectional ? { name: "lastSeen", window } : { name: "positions" }),
     region({ name: "firstSeen", group: place.group, window }),
     ...(rows === "wanted" ? [region({ name: "tokensOf", set: "wanted" })] : []),
     region({ name: "blocks" }),
@@ -246,7 +247,7 @@ function attendKernel(shape: AttendShape): Kernel {
     const stored = k.buffer("kv", kvReads[kv].element, "read")
     const items = k.buffer("items", "u32", "read")
     const chunkStarts = k.buffer("chunkStarts", "u32", "read")
-    const positions = k.buffer("positions", "u32", "read")
+    const lastSeen = k.buffer("lastSeen", "u32", "read")
     const firstSeen = k.buffer("firstSeen", "u32", "read")
     const tokensOf = set === "wanted" ? k.buffer("tokensOf", "u32", "read") : undefined
     const blocks = k.buffer("blocks", "u32", "read")
@@ -292,8 +293,8 @@ function attendKernel(shape: AttendShape): Kernel {
         const begin = k.let(numberOf("span").mul(span), "begin")
         const tokenOf = (row: Value) => tokensOf?.load(row) ?? row
         const [firstToken, lastToken] = [tokenOf(row), tokenOf(row.add(rows).sub(1))]
-        const [nearest, furthest] = [positions.load(firstToken), positions.load(lastToken)]
-        // The later a row, the later begins what it sees, and the more of the sinks lies before that.
+        // The later a row, the later begins and ends what it sees, and the more of the sinks lies before that.
+        const [nearest, furthest] = [lastSeen.load(firstToken), lastSeen.load(lastToken)]
         const [earliest, latest] = [firstSeen.load(firstToken), firstSeen.load(lastToken)]
         const some: Range = {
           first: earliest,
@@ -317,7 +318,7 @@ function attendKernel(shape: AttendShape): Kernel {
               const token = tokenOf(row.add(r))
               const first = firstSeen.load(token)
               sight.first.store(r, first)
-              sight.last.store(r, positions.load(token))
+              sight.last.store(r, lastSeen.load(token))
               if (sinks) sight.kept?.store(r, first.min(sinks))
             },
             () => {
