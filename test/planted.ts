@@ -87,6 +87,27 @@ export const planted: readonly PlantedFault[] = [
     test: "src/compiler/targets/gpu/kernels/attend.test.ts",
   },
   {
+    what: "on a GPU, layers that see both ways see what causal ones see",
+    file: "src/compiler/targets/gpu/kernels/attend.ts",
+    text: 'bidirectional ? { name: "lastSeen", window } : { name: "positions" }',
+    fault: '{ name: "positions" }',
+    test: "src/compiler/targets/gpu/kernels/attend.test.ts",
+  },
+  {
+    what: "a GPU is not told that a window reaches as far forward",
+    file: "src/runtime/gpu/step-block.ts",
+    text: "window: region.window, bidirectional: true",
+    fault: "window: undefined, bidirectional: true",
+    test: "src/runtime/gpu/step-block.test.ts",
+  },
+  {
+    what: "layers of a GPU that see both ways share the causal ones' work",
+    file: "src/compiler/targets/gpu/kernels/attend.ts",
+    text: "...(bidirectional && { bidirectional })",
+    fault: "",
+    test: "src/compiler/targets/gpu/kernels/attend.test.ts",
+  },
+  {
     what: "a chunk of attention's work has more partial softmaxes than slots",
     file: "src/runtime/gpu/attention-work.ts",
     text: "taken + wanted > slots",

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vit
 import { load, type Model } from "../../src/app/library.ts"
 import { compileFolder } from "../../src/model/compile-folder.ts"
 import { openModel } from "../../src/model/model.ts"
+import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
 import { goldenFolder, readTensors } from "./golden.ts"
 
 /** How long their texts may be; the first reads them piece by piece, the others see both ways and read them whole. */
@@ -58,9 +59,23 @@ describe.each(["bert", "xlm-roberta", "nomic-bert", "modernbert", "embeddinggemm
   },
 )
 
-/** The interpreter takes two of them. */
-const targetsOf = (name: string) =>
-  ["qwen3-embedding", "bert"].includes(name) ? (["reference", "cpu"] as const) : (["cpu"] as const)
+/** The interpreter takes two of them, drivers of GPUs those whose layers differ most. */
+const others: Readonly<Record<string, readonly ("reference" | "vulkan" | "opencl")[]>> = {
+  "qwen3-embedding": ["reference"],
+  bert: ["reference", "vulkan", "opencl"],
+  modernbert: ["vulkan"],
+  embeddinggemma: ["vulkan"],
+}
+
+function runsOf(name: string) {
+  return (["cpu", ...(others[name] ?? [])] as const).map((target) => {
+    if (target === "cpu" || target === "reference")
+      return { title: `on ${target}`, isSkipped: false, place: { target } }
+    const { isSkipped, why } = lackOf(target)
+    const place = { device: { name: target, id: 0 } }
+    return { title: `on ${target}${why}`, isSkipped, place }
+  })
+}
 
 describe.each(models)("%s", (name, context, overrides) => {
   const folder = goldenFolder("embeddings", name)
@@ -74,68 +89,69 @@ describe.each(models)("%s", (name, context, overrides) => {
   const tensors = readTensors(join(folder, "embeddings.safetensors"))
   const expected = texts.map((_, i) => Array.from(new Float32Array(tensors(`embedding.${i}`))))
 
-  describe.each(targetsOf(name))("on %s", (target) => {
-    let model: Model
-    beforeAll(async () => {
-      model = await load(folder, {
-        target,
-        quantization: "q0f32",
-        overrides,
-        mode: "server", // all texts at once
+  for (const { title, isSkipped, place } of runsOf(name))
+    describe.skipIf(isSkipped)(title, () => {
+      let model: Model
+      beforeAll(async () => {
+        model = await load(folder, {
+          ...place,
+          quantization: "q0f32",
+          overrides,
+          mode: "server", // all texts at once
+        })
+      }, GPU_MILLISECONDS)
+      afterAll(() => model?.close())
+
+      test("says what they computed", async () => {
+        const vectors = await model.embed(texts)
+        expect(vectors.map(({ length }) => length)).toEqual(expected.map(({ length }) => length))
+        for (const [i, vector] of vectors.entries())
+          expect(farthest(vector, expected[i]!), texts[i]).toBeLessThan(1e-5)
       })
-    }, 120_000)
-    afterAll(() => model?.close())
 
-    test("says what they computed", async () => {
-      const vectors = await model.embed(texts)
-      expect(vectors.map(({ length }) => length)).toEqual(expected.map(({ length }) => length))
-      for (const [i, vector] of vectors.entries())
-        expect(farthest(vector, expected[i]!), texts[i]).toBeLessThan(1e-5)
-    })
+      test("was made for nothing else", async () => {
+        const asked = [model.chat("Hi"), model.generate("Hi")]
+        for (const reply of asked) await expect(reply.text()).rejects.toThrow(/writes no text/)
+      })
 
-    test("was made for nothing else", async () => {
-      const asked = [model.chat("Hi"), model.generate("Hi")]
-      for (const reply of asked) await expect(reply.text()).rejects.toThrow(/writes no text/)
-    })
+      test("puts a prompt of its folder before a text where it is named", async () => {
+        for (const [prompt_name, prompt] of Object.entries(prompts))
+          expect(await model.embed(["Hi"], { prompt_name })).toEqual(
+            await model.embed([`${prompt}Hi`]),
+          )
+        const names = Object.keys(prompts).join(", ")
+        const words = names ? `prompt_name must be one of ${names}` : "must be left out"
+        await expect(model.embed(["Hi"], { prompt_name: "poem" })).rejects.toThrow(words)
+      })
 
-    test("puts a prompt of its folder before a text where it is named", async () => {
-      for (const [prompt_name, prompt] of Object.entries(prompts))
-        expect(await model.embed(["Hi"], { prompt_name })).toEqual(
-          await model.embed([`${prompt}Hi`]),
-        )
-      const names = Object.keys(prompts).join(", ")
-      const words = names ? `prompt_name must be one of ${names}` : "must be left out"
-      await expect(model.embed(["Hi"], { prompt_name: "poem" })).rejects.toThrow(words)
-    })
+      test("refuses what is longer than it reads", async () => {
+        const refused = {
+          code: "context_length_exceeded",
+          message: expect.stringContaining(`${context}`),
+        }
+        await expect(model.embed(["1 ".repeat(context)])).rejects.toMatchObject(refused)
+      })
 
-    test("refuses what is longer than it reads", async () => {
-      const refused = {
-        code: "context_length_exceeded",
-        message: expect.stringContaining(`${context}`),
-      }
-      await expect(model.embed(["1 ".repeat(context)])).rejects.toMatchObject(refused)
-    })
+      test("its first numbers at unit length, as many as it has", async () => {
+        const [whole] = await model.embed([texts[3]!])
+        const [short] = await model.embed([texts[3]!], { dimensions: 3 })
+        const length = Math.hypot(...whole!.slice(0, 3))
+        const scaled = whole!.slice(0, 3).map((value) => value / length)
+        expect(short).toHaveLength(3)
+        expect(farthest(short!, scaled)).toBeLessThan(1e-12)
+        const more = model.embed([texts[3]!], { dimensions: whole!.length + 1 })
+        await expect(more).rejects.toMatchObject({ code: "invalid_value", param: "dimensions" })
+      })
 
-    test("its first numbers at unit length, as many as it has", async () => {
-      const [whole] = await model.embed([texts[3]!])
-      const [short] = await model.embed([texts[3]!], { dimensions: 3 })
-      const length = Math.hypot(...whole!.slice(0, 3))
-      const scaled = whole!.slice(0, 3).map((value) => value / length)
-      expect(short).toHaveLength(3)
-      expect(farthest(short!, scaled)).toBeLessThan(1e-12)
-      const more = model.embed([texts[3]!], { dimensions: whole!.length + 1 })
-      await expect(more).rejects.toMatchObject({ code: "invalid_value", param: "dimensions" })
+      test("says the same of a text alone as in company", async () => {
+        const together = await model.embed([...texts, ...texts])
+        for (const i of [1, 3, texts.length - 1]) {
+          const [alone] = await model.embed([texts[i]!])
+          expect(alone).toEqual(together[i])
+          expect(alone).toEqual(together[texts.length + i])
+        }
+      })
     })
-
-    test("says the same of a text alone as in company", async () => {
-      const together = await model.embed([...texts, ...texts])
-      for (const i of [1, 3, texts.length - 1]) {
-        const [alone] = await model.embed([texts[i]!])
-        expect(alone).toEqual(together[i])
-        expect(alone).toEqual(together[texts.length + i])
-      }
-    })
-  })
 })
 
 describe.each(["bert", "xlm-roberta"])("%s ranks", (name) => {

@@ -18,14 +18,18 @@ import {
   weight,
 } from "../../src/compiler/graph/builder.ts"
 import type { Graph, Weight } from "../../src/compiler/graph/graph.ts"
+import type { Plan } from "../../src/compiler/plan.ts"
 import { shard } from "../../src/compiler/shard.ts"
 import { traitsOf } from "../../src/compiler/targets/prepare.ts"
 import { openReference, openShards } from "../../src/compiler/targets/reference/reference.ts"
 import { targets } from "../../src/compiler/targets/targets.ts"
+import { type ArchitectureName, architectures } from "../../src/model/architectures.ts"
+import { Fields } from "../../src/model/fields.ts"
+import { decoder } from "../../src/model/layers.ts"
 import { openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import { findDevices } from "../../src/runtime/devices.ts"
-import type { Program } from "../../src/runtime/program.ts"
+import type { LoadableProgram, Program, ProgramLimits } from "../../src/runtime/program.ts"
 import { isLeftOut } from "../left-out.ts"
 import { goldenFolder } from "./golden.ts"
 import { loadSmall, smallGraph } from "./small.ts"
@@ -109,6 +113,34 @@ function wideGraph(shape: WideShape = {}): Graph {
   return finish({ architecture: "wide", shapes, window: undefined, sinks: 0 }, last, table)
 }
 
+/** Of a model that embeds, wide enough for two shards. */
+function encoderGraph(architecture: ArchitectureName): Graph {
+  const json = {
+    vocab_size: 70,
+    hidden_size: 64,
+    num_hidden_layers: 3,
+    num_attention_heads: 4,
+    intermediate_size: 512,
+    max_position_embeddings: 512,
+    local_attention: 14,
+  }
+  const fields = new Fields(json, (what) => new Error(what) as never)
+  const config = architectures[architecture].read(fields)
+  return decoder(architecture, { ...config, head: { ...config.head, tied: true, bias: false } })
+}
+
+/** Every row of two texts, each read whole. */
+async function embedded(program: Program): Promise<Float32Array> {
+  const text = (length: number, first: number) => ({
+    tokens: tokensOf(length, first),
+    from: 0,
+    blocks: blocksFor(length, first),
+    logits: [],
+    hidden: [...Array(length).keys()],
+  })
+  return (await take(program, batch([text(40, 0), text(30, 4)]))).hidden
+}
+
 const tokensOf = (length: number, salt: number) =>
   Int32Array.from({ length }, (_, i) => (i * 7 + salt * 13 + ((i * i) % 5)) % 70)
 
@@ -134,6 +166,21 @@ async function results(program: Program): Promise<unknown> {
     { tokens: [9], from: 21, blocks: other },
   ])
   return made
+}
+
+/** That an encoder's rows are, by whoever opens it, those of the reference in one piece. */
+async function judgeEncoder(
+  name: ArchitectureName,
+  open: (plan: Plan, limits: ProgramLimits) => LoadableProgram | Promise<LoadableProgram>,
+): Promise<void> {
+  const plan = compile(encoderGraph(name), { ...floats, sums: sums! })
+  const limits = limitsFor(plan, sizes)
+  const programs = [openReference(plan, limits), await open(plan, limits)]
+  for (const program of programs) await loadSmall(program)
+  const [expected, made] = await Promise.all(programs.map(embedded))
+  expect(new Set(expected).size).toBeGreaterThan(70 * 32)
+  expect(made).toEqual(expected)
+  for (const program of programs) await program.close()
 }
 
 type Options = Pick<CompileOptions, "format" | "activations" | "kv">
@@ -184,6 +231,10 @@ describe("the reference", () => {
     }
     await model.close()
   })
+
+  test.each(["bert", "modernbert"] as const)("reads both ways in two shards: %s", async (name) => {
+    await judgeEncoder(name, (plan, limits) => openShards(plan, shard(plan, 2)!, limits))
+  })
 })
 
 const vulkan = found.find(({ name, obstacle }) => name === "vulkan" && !obstacle)
@@ -205,6 +256,17 @@ test.skipIf(left)(
     const [expected, made] = await Promise.all(programs.map(results))
     expect(made).toEqual(expected)
     for (const program of programs) await program.close()
+  },
+  240_000,
+)
+
+test.skipIf(left)(
+  `on Vulkan: two shards of an encoder${left ? " (skipped: none of Vulkan)" : ""}`,
+  async () => {
+    const devices = [vulkan!.id, vulkan!.id]
+    await judgeEncoder("modernbert", async (plan, limits) =>
+      (await targets.vulkan.prepare(plan, devices)).open(limits),
+    )
   },
   240_000,
 )
