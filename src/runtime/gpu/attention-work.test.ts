@@ -12,6 +12,8 @@ const order: AttentionOrder = {
   slots: 48,
 }
 
+type Item = Record<keyof typeof work, number>
+
 /** The items of a step in their chunks, each as its numbers by name. */
 function laidOut(given: AttentionOrder, parts: readonly Part[], sinks = 0) {
   const rows = new StepRows(limits, sinks)
@@ -23,7 +25,7 @@ function laidOut(given: AttentionOrder, parts: readonly Part[], sinks = 0) {
   const names = Object.keys(work) as (keyof typeof work)[]
   const all = Array.from({ length: items.length / WORK }, (_, item) => {
     const numbers = names.map((name) => [name, items[item * WORK + work[name]]!])
-    return Object.fromEntries(numbers) as Record<keyof typeof work, number>
+    return Object.fromEntries(numbers) as Item
   })
   expect(chunkStarts[0]).toBe(0)
   expect(chunkStarts.at(-1)).toBe(all.length)
@@ -54,14 +56,17 @@ describe("a step's items", () => {
       expect(items.flatMap(({ row, rows, span }) => [row, rows, span])).toEqual(
         [...wanted].filter((_, i) => i % ITEM !== 2),
       )
-      const atLeast = (of: WorkCount, count: number) => {
-        expect(laid.count(of)).toBeGreaterThanOrEqual(count)
-        expect(laid.count(of)).toBeLessThan(4 * count || 1)
+      const isOf: Record<Exclude<WorkCount, "chunks">, (item: Item) => boolean> = {
+        singles: ({ rows }) => rows === 1,
+        multiples: ({ rows }) => rows > 1,
+        merges: ({ spans, nth }) => spans > 1 && nth === 0,
       }
       expect(laid.count("chunks")).toBe(chunks.length)
-      atLeast("singles", items.filter(({ rows }) => rows === 1).length)
-      atLeast("multiples", items.filter(({ rows }) => rows > 1).length)
-      atLeast("merges", items.filter(({ spans, nth }) => spans > 1 && nth === 0).length)
+      for (const of of ["singles", "multiples", "merges"] as const) {
+        const most = Math.max(...chunks.map((chunk) => chunk.filter(isOf[of]).length))
+        expect(laid.count(of)).toBeGreaterThanOrEqual(most)
+        expect(laid.count(of)).toBeLessThan(4 * most || 1)
+      }
       for (const chunk of chunks) {
         expect(chunk.length).toBeGreaterThan(0)
         const taken = new Set<number>()
@@ -98,6 +103,17 @@ describe("a step's items", () => {
     const { chunks } = laidOut(wanted, [{ tokens: [1], from: 0, blocks: [3], logits: [] }])
     expect(chunks).toEqual([[]])
   })
+})
+
+test("no kernel is launched for more groups than every device takes", () => {
+  const long = { tokens: 40, blocks: [4096] }
+  const rows = new StepRows(long, 0)
+  const input = batch([{ tokens: new Int32Array(40), from: 65_000, blocks: blocksFor(65_040) }])
+  rows.take(input)
+  const work = new AttentionWork({ ...order, height: 1, slots: 1e6 }, 0)
+  work.take(rows, input)
+  expect(work.items.length / WORK).toBeGreaterThan(2 ** 15)
+  expect(work.count("singles")).toBe(2 ** 14)
 })
 
 test("rows whose spans outnumber all slots are refused", () => {

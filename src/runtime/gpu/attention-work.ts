@@ -30,10 +30,17 @@ export interface AttentionOrder {
 }
 
 /**
- * What is counted to say how often kernels run: chunks; and, rounded up, items of one row, items of several, and items at
- * which rows are merged.
+ * What is counted to say how often kernels run: chunks; and, rounded up, of the chunk that has most of them, items of one row,
+ * items of several, and items at which rows are merged.
  */
 export type WorkCount = "chunks" | "singles" | "multiples" | "merges"
+type Counts = Record<Exclude<WorkCount, "chunks">, number>
+
+const none: Readonly<Counts> = { singles: 0, multiples: 0, merges: 0 }
+const names = Object.keys(none) as (keyof Counts)[]
+
+/** As many groups fill any device, and none of Vulkan refuses them; more would only come for nothing. */
+const MOST_GROUPS = 4 ** 7
 
 export class AttentionWork {
   readonly #order: AttentionOrder
@@ -41,7 +48,7 @@ export class AttentionWork {
   #items = new Int32Array(0)
   #count = 0
   #chunkStarts: number[] = [0]
-  #counts = { singles: 0, multiples: 0, merges: 0 }
+  #counts: Counts = { ...none }
 
   /** @param sinks the manifest's */
   constructor(order: AttentionOrder, sinks: number) {
@@ -57,7 +64,8 @@ export class AttentionWork {
     if (this.#items.length < this.#count * WORK)
       this.#items = new Int32Array(2 * this.#count * WORK)
     this.#chunkStarts = [0]
-    const counts = { singles: 0, multiples: 0, merges: 0 }
+    const most = { ...none }
+    let counts = { ...none } // of the chunk
     let taken = 0
     for (let first = 0, next = 0; first < found.length; first = next) {
       while (next < found.length && found[next] === found[first]) next += ITEM
@@ -69,6 +77,7 @@ export class AttentionWork {
       if (wanted > slots) throw new Error(`internal: ${wanted} partial softmaxes in ${slots} slots`)
       if (taken + wanted > slots) {
         this.#chunkStarts.push(first / ITEM)
+        counts = { ...none }
         taken = 0
       }
       const list = visible.group * (input.starts.length - 1) + sequence
@@ -88,9 +97,10 @@ export class AttentionWork {
       taken += wanted
       counts[count === 1 ? "singles" : "multiples"] += spans
       if (spans > 1) counts.merges++
+      for (const of of names) most[of] = Math.max(most[of], counts[of])
     }
     this.#chunkStarts.push(this.#count)
-    this.#counts = counts
+    this.#counts = most
   }
 
   /** [items, WORK], good until the next step. */
@@ -107,6 +117,6 @@ export class AttentionWork {
   count(of: WorkCount): number {
     if (of === "chunks") return this.#chunkStarts.length - 1
     const count = this.#counts[of]
-    return count === 0 ? 0 : 4 ** Math.ceil(Math.log2(count) / 2)
+    return count === 0 ? 0 : Math.min(4 ** Math.ceil(Math.log2(count) / 2), MOST_GROUPS)
   }
 }
