@@ -22,6 +22,7 @@ export function modelsPage(): string {
     ...rows.map(([name, models]) => `| \`${name}\` | ${models} |`),
     "",
     "Each is compared with logits or embeddings that independent programs computed, on the interpreter and on compiled kernels.",
+    "All of them run on the processor and on GPUs of every kind ([devices.md](devices.md)).",
     "What a configuration says that would change the mathematics and is not known is refused by name, never left out.",
     "Models that also see or hear are served as the text model inside of them.",
     "Without a `tokenizer.json`, SentencePiece's `tokenizer.model` is read: BPE and Unigram.",
