@@ -115,6 +115,20 @@ export const planted: readonly PlantedFault[] = [
     test: "src/runtime/gpu/attention-work.test.ts",
   },
   {
+    what: "attention launches groups for the items of all chunks",
+    file: "src/runtime/gpu/attention-work.ts",
+    text: "        counts = { ...none }\n",
+    fault: "",
+    test: "src/runtime/gpu/attention-work.test.ts",
+  },
+  {
+    what: "attention launches more groups than Vulkan takes",
+    file: "src/runtime/gpu/attention-work.ts",
+    text: "Math.min(4 ** Math.ceil(Math.log2(count) / 2), MOST_GROUPS)",
+    fault: "4 ** Math.ceil(Math.log2(count) / 2)",
+    test: "src/runtime/gpu/attention-work.test.ts",
+  },
+  {
     what: "a driver is asked about devices that it cannot open",
     file: "src/runtime/drivers/vulkan.ts",
     text: "(physical) => tried(vulkan, physical)",
