@@ -1512,9 +1512,30 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a state is found under a block that it does not stand behind",
     file: "src/engine/states.ts",
-    text: "if (held.kept?.at !== at) return",
-    fault: "if (!held.kept) return",
+    text: "kept?.at === at ? kept.state",
+    fault: "kept ? kept.state",
     test: "src/engine/states.test.ts",
+  },
+  {
+    what: "a state is gone on from behind drafts that were wrong",
+    file: "src/engine/states.ts",
+    text: "if (replay > 0) held.next = NOWHERE",
+    fault: "",
+    test: "src/engine/speculative.test.ts",
+  },
+  {
+    what: "what is taken again of drafts' steps has no room of its own",
+    file: "src/engine/speculative.ts",
+    text: "this.#room - this.#memory.replays",
+    fault: "this.#room",
+    test: "src/engine/speculative.test.ts",
+  },
+  {
+    what: "drafts go past a block's end, and no state is left there",
+    file: "src/engine/memory.ts",
+    text: "this.#hasStates ? Math.ceil(sequence.length / BLOCK) * BLOCK : length",
+    fault: "length",
+    test: "src/engine/speculative.test.ts",
   },
   {
     what: "a prompt that parts from another's beginning leaves no state there",
