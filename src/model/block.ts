@@ -100,6 +100,8 @@ export interface Delta {
   keyDim: number
   valueDim: number
   taps: number
+  /** Value heads of a key head lie as far from each other as there are key heads, and not side by side. */
+  tiled?: true
 }
 
 export interface HeadNorms extends NormKind {

@@ -200,11 +200,12 @@ function selfAttention(
 
 function gatedDelta(
   { norm: { epsilon } }: Block,
-  { keyHeads, valueHeads, keyDim, valueDim, taps: count }: Delta,
+  { taps: count, ...delta }: Delta,
   layer: Named,
   x: Node,
   { index, hidden }: LayerPlace,
 ): Node {
+  const { keyHeads, valueHeads, keyDim, valueDim } = delta
   const [keys, values] = [keyHeads * keyDim, valueHeads * valueDim]
   const projection = (name: string, rows: number) =>
     layer(`delta_${name}`, `linear_attn.${name}_proj.weight`, rows, hidden)
@@ -222,7 +223,7 @@ function gatedDelta(
     apply("silu", convolve(linear(x, given), taps, place)),
     { decays: exact("a"), shares: apply("sigmoid", exact("b")) },
     { decay: ofHeads("decay"), bias: ofHeads("decay_bias") },
-    { layer: index, keyHeads, valueHeads, keyDim, valueDim },
+    { layer: index, ...delta },
   )
   const even = norm(read, layer("delta_norm", "linear_attn.norm.weight", valueDim), epsilon)
   const gated = multiply(even, apply("silu", linear(x, projection("z", values))))

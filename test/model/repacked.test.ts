@@ -1,6 +1,6 @@
 // Models that no golden folder holds, made of one that does: the same weights, as another architecture keeps them, give its logits.
 
-import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, expect, test } from "vitest"
@@ -90,6 +90,24 @@ function withExperts(tensors: Tensors): void {
   }
 }
 
+/** Stacked experts, each with tensors of its own. */
+function oneByOne(tensors: Tensors): void {
+  for (const name of [...tensors.keys()]) {
+    const [, at, kind] = /^(.+\.mlp\.experts)\.(gate_up|down)_proj$/.exec(name) ?? []
+    if (at === undefined) continue
+    const { shape, rows } = tensors.get(name)!
+    tensors.delete(name)
+    const [count, each, columns] = shape as [number, number, number]
+    for (let expert = 0; expert < count; expert++) {
+      const own = rows.slice(expert * each, (expert + 1) * each)
+      const parts =
+        kind === "down" ? { down: own } : { gate: own.slice(0, each / 2), up: own.slice(each / 2) }
+      for (const [part, matrix] of Object.entries(parts))
+        tensors.set(`${at}.${expert}.${part}_proj.weight`, whole(matrix, columns))
+    }
+  }
+}
+
 /** The projections of the delta rule, key head by key head. */
 function byKeyHead(tensors: Tensors): void {
   const [keyHeads, valueHeads, keyDim, valueDim] = [2, 4, 8, 6]
@@ -125,10 +143,18 @@ const experts = { num_experts: 3, num_experts_per_tok: 2, moe_intermediate_size:
 test.each([
   ["qwen3_5_moe_text", { ...experts, shared_expert_intermediate_size: 40 }, withExperts],
   ["qwen3_next", { ...experts, mlp_only_layers: [0, 1, 2, 3] }, byKeyHead],
+  [
+    "qwen3_next",
+    { ...experts, shared_expert_intermediate_size: 40 },
+    (tensors: Tensors) => {
+      byKeyHead(tensors)
+      withExperts(tensors)
+      oneByOne(tensors)
+    },
+  ],
 ] as const)("%s", async (model_type, fields, repack) => {
   const golden = goldenFolder("models", "qwen3-5")
-  const folder = join(scratch, model_type)
-  mkdirSync(folder)
+  const folder = mkdtempSync(join(scratch, model_type))
   for (const name of ["tokenizer.json", "tokenizer_config.json"])
     copyFileSync(join(golden, name), join(folder, name))
   const config = JSON.parse(readFileSync(join(golden, "config.json"), "utf8"))

@@ -165,7 +165,9 @@ export interface Convolution {
 /** A layer that remembers a state of each sequence. Its columns are all queries, then all keys, then all values. */
 export interface Delta {
   layer: number
-  keyHeads: number // key head j and its query serve value heads j * (valueHeads / keyHeads) and those behind it
+  keyHeads: number // key head j and its query serve value heads j * (valueHeads / keyHeads) and those behind it,
+  /** or every one of the same rest: j, j + keyHeads and so on. */
+  tiled?: true
   valueHeads: number
   keyDim: number
   valueDim: number
@@ -352,8 +354,12 @@ export function functionText(applied: {
 }
 
 /** "heads 4/2 x 8 + 6" */
-export const deltaText = ({ keyHeads, valueHeads, keyDim, valueDim }: Delta) =>
-  `heads ${valueHeads}/${keyHeads} x ${keyDim} + ${valueDim}`
+export const deltaText = ({ keyHeads, valueHeads, keyDim, valueDim, tiled }: Delta) =>
+  `heads ${valueHeads}/${keyHeads}${tiled ? " tiled" : ""} x ${keyDim} + ${valueDim}`
+
+/** Which key head, and query, serves a value head. */
+export const keyHeadOf = ({ keyHeads, valueHeads, tiled }: Omit<Delta, "layer">, head: number) =>
+  tiled ? head % keyHeads : Math.floor(head / (valueHeads / keyHeads))
 
 /** "2 of the highest softmax, normalized" */
 export function routingText({ active, score, normalized, factor, groups }: Routing): string {

@@ -53,6 +53,7 @@ function readDelta(fields: Fields): Delta {
     keyDim: fields.count("linear_key_head_dim", 128),
     valueDim: fields.count("linear_value_head_dim", 128),
     taps: fields.count("linear_conv_kernel_dim", 4),
+    ...(fields.flag("linear_value_heads_tiled", false) && { tiled: true as const }), // of GGUF files
   }
   const { keyHeads, valueHeads } = delta
   if (valueHeads % keyHeads !== 0)
@@ -85,20 +86,23 @@ function readTypes(fields: Fields, layers: number): string[] {
 }
 
 export function qwen35Naming(config: ModelConfig): Naming {
-  const parts = (delta: Delta): Naming["parts"] => {
-    const keys = delta.keyHeads * delta.keyDim
-    const rows = joinedRows({ q: keys, k: keys, v: delta.valueHeads * delta.valueDim })
-    const joined = (of: keyof typeof rows) => ({ name: "linear_attn.in_proj_qkv", rows: rows[of] })
-    return {
-      "linear_attn.q_proj": joined("q"),
-      "linear_attn.k_proj": joined("k"),
-      "linear_attn.v_proj": joined("v"),
-      "linear_attn.z_proj": "linear_attn.in_proj_z",
-      "linear_attn.a_proj": "linear_attn.in_proj_a",
-      "linear_attn.b_proj": "linear_attn.in_proj_b",
-    }
+  return namingOf(config, (delta) => ({
+    ...joinedProjections(delta, "linear_attn.in_proj_qkv"),
+    "linear_attn.z_proj": "linear_attn.in_proj_z",
+    "linear_attn.a_proj": "linear_attn.in_proj_a",
+    "linear_attn.b_proj": "linear_attn.in_proj_b",
+  }))
+}
+
+/** All queries, all keys, all values. */
+export function joinedProjections(delta: Delta, name: string): Naming["parts"] {
+  const keys = delta.keyHeads * delta.keyDim
+  const { q, k, v } = joinedRows({ q: keys, k: keys, v: delta.valueHeads * delta.valueDim })
+  return {
+    "linear_attn.q_proj": { name, rows: q },
+    "linear_attn.k_proj": { name, rows: k },
+    "linear_attn.v_proj": { name, rows: v },
   }
-  return namingOf(config, parts)
 }
 
 export function qwen35MoeNaming(config: ModelConfig): Naming {
@@ -108,38 +112,54 @@ export function qwen35MoeNaming(config: ModelConfig): Naming {
   return withParts(qwen35Naming(config), stackedExperts(sizes, names, { bare: true }))
 }
 
-/** Of each key head its queries, its keys, the values and the gates of its value heads; and shares before decays. */
 export function qwen3NextNaming(config: ModelConfig): Naming {
-  const parts = ({ keyHeads, valueHeads, keyDim, valueDim }: Delta): Naming["parts"] => {
-    const heads = valueHeads / keyHeads
-    const values = heads * valueDim
-    const part = <Size extends string>(name: string, sizes: Record<Size, number>, of: Size) => {
-      const { of: every, ...rows } = joinedRows(sizes)[of]
-      return { name, rows: { ...rows, of: keyHeads * every } }
-    }
-    const given = (of: "q" | "k" | "v" | "z") =>
-      part("linear_attn.in_proj_qkvz", { q: keyDim, k: keyDim, v: values, z: values }, of)
-    const remembering = (of: "a" | "b") =>
-      part("linear_attn.in_proj_ba", { b: heads, a: heads }, of)
-    return {
-      "linear_attn.q_proj": given("q"),
-      "linear_attn.k_proj": given("k"),
-      "linear_attn.v_proj": given("v"),
-      "linear_attn.z_proj": given("z"),
-      "linear_attn.a_proj": remembering("a"),
-      "linear_attn.b_proj": remembering("b"),
-    }
-  }
-  return namingOf(config, parts)
+  return namingOf(config, (delta) => ({
+    ...projectionsByKeyHead(delta, "linear_attn.in_proj_qkvz"),
+    ...sharesByKeyHead(delta, "linear_attn.in_proj_ba"),
+  }))
 }
 
-function namingOf(
-  { shapes: { heads, headDim }, blocks }: ModelConfig,
-  projections: (delta: Delta) => Naming["parts"],
-): Naming {
-  const delta = blocks.find((block) => block.delta)?.delta
+/** Of each key head its queries, its keys, the values and the gates of its value heads. */
+export function projectionsByKeyHead(delta: Delta, name: string): Naming["parts"] {
+  const { keyHeads, valueHeads, keyDim, valueDim } = delta
+  const values = (valueHeads / keyHeads) * valueDim
+  return byKeyHead(keyHeads, name, { q: keyDim, k: keyDim, v: values, z: values })
+}
+
+/** And shares before decays. */
+export function sharesByKeyHead({ keyHeads, valueHeads }: Delta, name: string): Naming["parts"] {
+  const heads = valueHeads / keyHeads
+  return byKeyHead(keyHeads, name, { b: heads, a: heads })
+}
+
+function byKeyHead(
+  keyHeads: number,
+  name: string,
+  sizes: Readonly<Record<string, number>>,
+): Naming["parts"] {
+  return Object.fromEntries(
+    Object.entries(joinedRows(sizes)).map(([part, { of, ...rows }]) => [
+      `linear_attn.${part}_proj`,
+      { name, rows: { ...rows, of: keyHeads * of } },
+    ]),
+  )
+}
+
+/** Of each head its queries before its gates. */
+export function gatedQueries(
+  { shapes: { heads, headDim } }: ModelConfig,
+  name: string,
+): Naming["parts"] {
+  const rows = { of: 2 * heads * headDim, run: headDim, every: 2 * headDim }
+  return {
+    "self_attn.q_proj": { name, rows: { ...rows, from: 0 } },
+    "self_attn.gate_proj": { name, rows: { ...rows, from: headDim } },
+  }
+}
+
+function namingOf(config: ModelConfig, projections: (delta: Delta) => Naming["parts"]): Naming {
+  const delta = config.blocks.find((block) => block.delta)?.delta
   const plusOne = (name: string) => ({ name, plus: 1 })
-  const queries = { of: 2 * heads * headDim, run: headDim, every: 2 * headDim }
   return nested(
     withParts(llamaNaming, {
       norm: plusOne("norm"),
@@ -147,8 +167,7 @@ function namingOf(
       post_attention_layernorm: plusOne("post_attention_layernorm"),
       "self_attn.q_norm": plusOne("self_attn.q_norm"),
       "self_attn.k_norm": plusOne("self_attn.k_norm"),
-      "self_attn.q_proj": { name: "self_attn.q_proj", rows: { ...queries, from: 0 } },
-      "self_attn.gate_proj": { name: "self_attn.q_proj", rows: { ...queries, from: headDim } },
+      ...gatedQueries(config, "self_attn.q_proj"),
       "linear_attn.decay": { name: "linear_attn.A_log", bare: true },
       "linear_attn.decay_bias": { name: "linear_attn.dt_bias", bare: true },
       ...(delta && {

@@ -3,10 +3,49 @@
 // convert_hf_to_gguf.py of llama.cpp. Weights of norms that are meant as 1 + weight are written with the 1.
 
 import { neighboursOf } from "../architectures/glm4.ts"
+import {
+  gatedQueries,
+  joinedProjections,
+  projectionsByKeyHead,
+  sharesByKeyHead,
+} from "../architectures/qwen3-5.ts"
 import type { ModelConfig } from "../config.ts"
 import type { Json } from "../folder.ts"
 import { joinedRows, type Naming, type Part, stackedExperts } from "../weights/names.ts"
 import type { GgufArchitecture, GgufFile, Tensors } from "./config.ts"
+
+/**
+ * Qwen 3.5 and Qwen 3 Next. Value heads of the former's files take turns with those of other key heads. Of the latter's, older
+ * files have what the delta rule is given in one tensor, key head by key head, as its folders do; and all have decays and shares so.
+ */
+const withDelta = {
+  turned: "partial_rotary_factor",
+  guessesAhead: true,
+  fields: deltaFields,
+  parts: ({ has }, config) => {
+    const delta = config.blocks.find((block) => block.delta)?.delta
+    const some = (name: string) => config.blocks.some((_, i) => has(`blk.${i}.${name}.weight`))
+    return {
+      post_attention_layernorm: "post_attention_norm",
+      ...gatedQueries(config, "attn_q"),
+      "self_attn.k_proj": "attn_k",
+      "self_attn.v_proj": "attn_v",
+      ...(delta && {
+        ...(some("ssm_in")
+          ? projectionsByKeyHead(delta, "ssm_in")
+          : { ...joinedProjections(delta, "attn_qkv"), "linear_attn.z_proj": "attn_gate" }),
+        ...(some("ssm_ba")
+          ? sharesByKeyHead(delta, "ssm_ba")
+          : { "linear_attn.a_proj": "ssm_alpha", "linear_attn.b_proj": "ssm_beta" }),
+        "linear_attn.conv": { name: "ssm_conv1d", taps: delta.taps },
+      }),
+      "linear_attn.decay": { name: "ssm_a", bare: true, exponential: true },
+      "linear_attn.decay_bias": { name: "ssm_dt.bias", bare: true },
+      "linear_attn.norm": "ssm_norm",
+      "linear_attn.out_proj": "ssm_out",
+    }
+  },
+} as const satisfies Omit<GgufArchitecture, "model">
 
 export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
   llama: {
@@ -44,12 +83,32 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
     model: "qwen2_moe",
     fields: (file, usual) => ({
       ...qwenExperts(file, usual),
-      shared_expert_intermediate_size: file.count("expert_shared_feed_forward_length"),
+      ...sharedExpert(file),
     }),
   },
   qwen3moe: {
     model: "qwen3_moe",
     fields: (file, usual) => ({ ...qwenExperts(file, usual), norm_topk_prob: true }),
+  },
+  qwen35: { model: "qwen3_5_text", ...withDelta },
+  qwen35moe: {
+    model: "qwen3_5_moe_text",
+    ...withDelta,
+    fields: (file, usual) => ({
+      ...withDelta.fields(file, usual),
+      ...qwenExperts(file, usual),
+      ...sharedExpert(file),
+    }),
+  },
+  qwen3next: {
+    model: "qwen3_next",
+    ...withDelta,
+    fields: (file, usual) => ({
+      ...withDelta.fields(file, usual),
+      linear_value_heads_tiled: false,
+      ...qwenExperts(file, usual),
+      ...sharedExpert(file),
+    }),
   },
   gemma: { model: "gemma" },
   gemma2: { model: "gemma2", fields: (file, usual) => gemmaFields(file, usual, 46) },
@@ -379,6 +438,30 @@ function qwenExperts(file: GgufFile, { num_hidden_layers: layers }: Json): Json 
     mlp_only_layers: numbers.filter(
       (layer) => !file.tensors.has(`blk.${layer}.ffn_gate_inp.weight`),
     ),
+  }
+}
+
+function sharedExpert(file: GgufFile): Json {
+  return { shared_expert_intermediate_size: file.count("expert_shared_feed_forward_length") }
+}
+
+function deltaFields(file: GgufFile, { num_hidden_layers: layers }: Json): Json {
+  const listed = file.keys.flagsIfThere(file.key("attention.recurrent_layers"))
+  const interval = file.countIfThere("full_attention_interval") ?? 4
+  const remembers = (layer: number) => listed?.[layer] ?? (layer + 1) % interval !== 0
+  const [heads, values] = [file.count("ssm.time_step_rank"), file.count("ssm.inner_size")]
+  if (values % heads !== 0)
+    throw file.wrong("ssm.inner_size", `is ${values}, no multiple of ${heads} heads`)
+  return {
+    layer_types: Array.from({ length: layers as number }, (_, layer) =>
+      remembers(layer) ? "linear_attention" : "full_attention",
+    ),
+    linear_conv_kernel_dim: file.count("ssm.conv_kernel"),
+    linear_num_key_heads: file.count("ssm.group_count"),
+    linear_key_head_dim: file.count("ssm.state_size"),
+    linear_num_value_heads: heads,
+    linear_value_head_dim: values / heads,
+    linear_value_heads_tiled: true,
   }
 }
 

@@ -113,7 +113,12 @@ export function configOf(file: GgufFile, architecture: GgufArchitecture): Json {
     model_type: typeof model === "string" ? model : model(file),
     vocab_size: tensors.vocabulary,
     hidden_size: hidden,
-    intermediate_size: ofLayers("feed_forward_length"),
+    intermediate_size: ofLayers(
+      // Of a model whose layers all have experts some files name but these.
+      file.has("feed_forward_length") || !file.has("expert_feed_forward_length")
+        ? "feed_forward_length"
+        : "expert_feed_forward_length",
+    ),
     num_hidden_layers: layers,
     num_attention_heads: heads,
     num_key_value_heads: file.has("attention.head_count_kv")

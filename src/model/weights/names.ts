@@ -22,6 +22,8 @@ export interface Source {
    * `last`: they are the last rows of a stored head.
    */
   neighbours?: { headDim: number; turned: number; last?: true }
+  /** It is stored as minus e to its power. */
+  exponential?: true
   /** Added to every value. */
   plus?: number
   /** A row of another tensor, which is added to each of its rows. */

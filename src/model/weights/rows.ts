@@ -2,6 +2,7 @@
 // other axis. Rows that lie side by side are read at once.
 
 import { narrow, widen } from "../../runtime/dtype.ts"
+import { log } from "../../runtime/elementary.ts"
 import { type CodecName, type FloatType, isGroupCodec } from "../../runtime/format.ts"
 import { unpackedRows } from "../../runtime/unpack.ts"
 import type { StoredRows } from "./convert.ts"
@@ -41,8 +42,8 @@ export function rowsOf(
       : source.rows || source.neighbours
         ? (first: number, count: number) => readScattered(stored, source, first, count)
         : (first: number, count: number) => stored.read(first, count)
-  const { plus = 0 } = source
-  if (plus === 0 && !addend) return { codec, read }
+  const { plus = 0, exponential } = source
+  if (plus === 0 && !addend && !exponential) return { codec, read }
   // The sum is rounded to float, not to what the tensor is stored in.
   return {
     codec: "f32",
@@ -52,8 +53,10 @@ export function rowsOf(
         ? unpackedRows(stored, columns, codec)
         : widen(stored.values, codec)
       const row = addend && widen((await addend.read(0, 1)).values, addend.codec as FloatType)
-      const sums = values.map((value, i) => value + (row ? row[i % columns]! : plus))
-      return { rows: count, values: narrow(sums, "f32") }
+      const changed = exponential
+        ? values.map((value) => log(-value))
+        : values.map((value, i) => value + (row ? row[i % columns]! : plus))
+      return { rows: count, values: narrow(changed, "f32") }
     },
   }
 }

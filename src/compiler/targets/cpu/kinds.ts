@@ -360,6 +360,7 @@ export const deltaStep = struct("delta_step", {
   bias: int,
   key_heads: int,
   value_heads: int,
+  tiled: int,
   key_dim: int,
   value_dim: int,
   group: int,

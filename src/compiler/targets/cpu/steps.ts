@@ -336,6 +336,7 @@ class Code implements StepCode {
       bias,
       key_heads: delta.keyHeads,
       value_heads: delta.valueHeads,
+      tiled: delta.tiled ? 1 : 0,
       key_dim: delta.keyDim,
       value_dim: delta.valueDim,
       group: place.group,

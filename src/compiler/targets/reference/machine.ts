@@ -20,6 +20,7 @@ import { writeTurns } from "../../../runtime/rotation.ts"
 import { createSampler, type Sampler } from "../../../runtime/sampling.ts"
 import { ITEM, type RowSet, StepRows, type Visible } from "../../../runtime/step-rows.ts"
 import { type Activation, elementwise } from "../../graph/elementwise.ts"
+import { keyHeadOf } from "../../graph/graph.ts"
 import {
   type BufferId,
   type Codes,
@@ -400,7 +401,7 @@ export class Machine {
           const before = (from! * valueHeads + head) * size
           state.set(states.subarray(before, before + size))
         } else state.fill(0)
-        const key = Math.floor(head / (valueHeads / keyHeads)) * keyDim
+        const key = keyHeadOf(delta, head) * keyDim
         for (let token = starts[s]!; token < starts[s + 1]!; token++) {
           poll(cancel)
           const row = kernels.rowOf(x, token)

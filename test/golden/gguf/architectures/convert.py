@@ -397,6 +397,87 @@ def gpt_oss(w, c, weights):
         weights[f"blk.{i}.ffn_down_exps.bias"] = take("down_proj_bias")
 
 
+def delta(w, c, weights, tiled):
+    """The gated delta rule, with value heads that take turns with those of other key heads or lie beside their own."""
+    part(lambda c: c["rope_parameters"]["partial_rotary_factor"])(w, c, weights)
+    keys, values = c["linear_num_key_heads"], c["linear_num_value_heads"]
+    key_dim, value_dim = c["linear_key_head_dim"], c["linear_value_head_dim"]
+    w.add_ssm_conv_kernel(c["linear_conv_kernel_dim"])
+    w.add_ssm_state_size(key_dim)
+    w.add_ssm_group_count(keys)
+    w.add_ssm_time_step_rank(values)
+    w.add_ssm_inner_size(values * value_dim)
+    w.add_full_attention_interval(c["full_attention_interval"])
+
+    def heads(a, width):
+        return a.reshape(keys, values // keys, width, *a.shape[1:]).swapaxes(0, 1).reshape(a.shape) if tiled else a
+
+    before = 2 * keys * key_dim
+    for name, a in list(weights.items()):
+        if name.endswith("norm.weight") and "linear_attn" not in name:
+            a = a + np.float32(1)
+        elif re.search("in_proj_[ab]", name):
+            a = heads(a, 1)
+        elif "in_proj_z" in name:
+            a = heads(a, value_dim)
+        elif re.search("in_proj_qkv|conv1d", name):
+            a = a[:, 0] if "conv1d" in name else a
+            a = np.concatenate([a[:before], heads(a[before:], value_dim)])
+        elif "linear_attn.out_proj" in name:
+            a = heads(a.T, value_dim).T
+        elif name.endswith("A_log"):
+            a = heads(-np.exp(a), 1)
+        elif name.endswith("dt_bias"):
+            del weights[name]
+            name, a = name.replace("dt_bias", "dt_proj.bias"), heads(a, 1)
+        weights[name] = a
+
+
+def qwen3_5(w, c, weights):
+    """With a layer that guesses ahead behind the others, as published files have it."""
+    delta(w, c, weights, True)
+    w.add_rope_dimension_sections([2, 1, 1, 0])
+    w.add_nextn_predict_layers(1)
+    layers, hidden = c["num_hidden_layers"], c["hidden_size"]
+    at = f"blk.{layers}."
+    weights |= {at + "nextn.eh_proj.weight": np.ones((hidden, 2 * hidden), np.float32)}
+    weights |= {at + f"{name}.weight": np.ones(hidden, np.float32) for name in ("attn_norm", "nextn.enorm", "nextn.hnorm")}
+
+
+def all_experts(w, c, weights):
+    """Three experts that are all the MLP, and a shared one that gives nothing."""
+    width = c.get("moe_intermediate_size") or c["intermediate_size"]
+    experts(w, c | {"num_experts": 3, "num_experts_per_tok": 2, "moe_intermediate_size": width, "shared_expert_intermediate_size": width}, {})
+    for i in range(c["num_hidden_layers"]):
+        gate, up, down = (weights.pop(f"model.layers.{i}.mlp.{name}_proj.weight") for name in ("gate", "up", "down"))
+        for name, a in {"gate": gate, "up": up, "down": down}.items():
+            weights[f"blk.{i}.ffn_{name}_exps.weight"] = np.stack([a] * 3)
+            weights[f"blk.{i}.ffn_{name}_shexp.weight"] = a if name != "down" else np.zeros_like(a)
+        weights[f"blk.{i}.ffn_gate_inp.weight"] = gate[:3]
+        weights[f"blk.{i}.ffn_gate_inp_shexp.weight"] = gate[0]
+
+
+def qwen3_5_moe(w, c, weights):
+    delta(w, c, weights, True)
+    all_experts(w, c, weights)
+
+
+def qwen3_next(w, c, weights, joined=False):
+    """Shares and decays key head by key head, and in older files (`joined`) all that the delta rule is given."""
+    delta(w, c, weights, False)
+    all_experts(w, c, weights)
+    keys = c["linear_num_key_heads"]
+    take = lambda name: np.split(weights.pop(name), keys)
+    together = lambda *parts: np.concatenate([a for head in zip(*parts) for a in head])
+    for at in [n[: -len("in_proj_a.weight")] for n in weights if n.endswith("in_proj_a.weight")]:
+        weights[at + "in_proj_ba.weight"] = together(take(at + "in_proj_b.weight"), take(at + "in_proj_a.weight"))
+        if joined:
+            of_keys = keys * c["linear_key_head_dim"]
+            q, k, v = np.split(weights.pop(at + "in_proj_qkv.weight"), [of_keys, 2 * of_keys])
+            parts = [np.split(a, keys) for a in (q, k, v)] + [take(at + "in_proj_z.weight")]
+            weights[at + "in_proj_qkvz.weight"] = together(*parts)
+
+
 PAIRS = lambda w, c, weights: in_pairs(c, weights)
 PLUS = lambda w, c, weights: plus_one(c, weights)
 SAME = lambda w, c, weights: None
@@ -437,6 +518,10 @@ CONVERTERS = {
     "qwen2.seed-oss": (A.SEED_OSS, SAME),
     "qwen2-moe": (A.QWEN2MOE, experts),
     "qwen3-moe": (A.QWEN3MOE, experts),
+    "qwen3-5": (A.QWEN35, qwen3_5),
+    "qwen3-5.moe": (A.QWEN35MOE, qwen3_5_moe),
+    "qwen3-5.next": (A.QWEN3NEXT, qwen3_next),
+    "qwen3-5.next-joined": (A.QWEN3NEXT, lambda w, c, weights: qwen3_next(w, c, weights, True)),
     "smollm3": (A.SMOLLM3, PAIRS),
     "stablelm": (A.STABLELM, stablelm),
     "starcoder2": (A.STARCODER2, lambda w, c, weights: w.add_sliding_window(c["sliding_window"])),
@@ -451,6 +536,8 @@ CONFIGS = {
     "gemma4-layer-inputs": gemma4_config,
     "glm4-moe": lambda c: c | {"block_count": c["num_hidden_layers"] + 1},
     "lfm2": lfm2_config,
+    "qwen3-5": lambda c: c | {"block_count": c["num_hidden_layers"] + 1},
+    "qwen3-5.moe": lambda c: c | {"moe_intermediate_size": c["intermediate_size"], "intermediate_size": 0},
 }
 
 # ---------------------------------------------------------------- what all of them say
@@ -469,7 +556,8 @@ def write_keys(w, c):
     w.add_block_count(first(c, "block_count", "num_hidden_layers", "n_layer"))
     w.add_context_length(first(c, "max_position_embeddings", "n_positions"))
     w.add_embedding_length(hidden)
-    w.add_feed_forward_length(first(c, "intermediate_size", "ffn_hidden_size", "n_inner", otherwise=4 * hidden))
+    if width := first(c, "intermediate_size", "ffn_hidden_size", "n_inner", otherwise=4 * hidden):
+        w.add_feed_forward_length(width)
     w.add_head_count(heads)
     w.add_head_count_kv(first(c, "num_key_value_heads", "num_kv_heads", otherwise=heads))
     if c.get("head_dim"):
@@ -527,7 +615,7 @@ def convert(name):
         assert own, long
         array = np.ascontiguousarray(array, np.float32)
         exact = not (array.view(np.uint32) & 0xFFFF).any()
-        if array.ndim == 1 or not exact or re.search("_norm.weight|position_embd|shortconv.conv|bias", own):
+        if array.ndim == 1 or not exact or re.search("_norm.weight|position_embd|shortconv.conv|ssm_conv1d|bias", own):
             w.add_tensor(own, array)
         else:
             w.add_tensor(own, gguf.quants.quantize(array, TYPE.BF16), raw_dtype=TYPE.BF16)

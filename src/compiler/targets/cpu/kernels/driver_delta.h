@@ -106,7 +106,9 @@ static void delta_item(void *context, int64_t index, int32_t thread) {
     before = state;
   }
   const int64_t keys = d->key_heads * d->key_dim,
-                key = head / (d->value_heads / d->key_heads) * d->key_dim;
+                key_head = d->tiled ? head % d->key_heads
+                                    : head / (d->value_heads / d->key_heads),
+                key = key_head * d->key_dim;
   for (int64_t t = first; t < s->starts[sequence + 1]; t++, before = state) {
     if (is_set(s->cancel)) return;
     const float *row = (float *)m->buffers[d->input] + d->from + t * d->in_stride;

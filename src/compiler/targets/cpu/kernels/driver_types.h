@@ -237,7 +237,7 @@ struct delta_step {
   int shares;
   int64_t shares_from, shares_stride;
   int decay, bias;  // weights
-  int64_t key_heads, value_heads, key_dim, value_dim;
+  int64_t key_heads, value_heads, tiled, key_dim, value_dim;
   int64_t group, layer;
   int output;
   int64_t out_stride;

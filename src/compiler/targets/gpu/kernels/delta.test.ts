@@ -3,6 +3,7 @@
 import { expect, test } from "vitest"
 import { mulberry32 } from "../../../../../test/random.ts"
 import { NO_STATE } from "../../../../runtime/gpu/regions.ts"
+import { type Delta, keyHeadOf } from "../../../graph/graph.ts"
 import type { Plan, Step } from "../../../plan.ts"
 import * as reference from "../../reference/kernels.ts"
 import { checkKernel } from "../ir/check.ts"
@@ -19,10 +20,11 @@ const states = [
   [NO_STATE, 3],
 ]
 
-test.each([
+test.each<Omit<Delta, "layer">>([
   { keyHeads: 1, valueHeads: 2, keyDim: 6, valueDim: 84 },
   { keyHeads: 3, valueHeads: 3, keyDim: 70, valueDim: 5 },
   { keyHeads: 10, valueHeads: 20, keyDim: 8, valueDim: 32 },
+  { keyHeads: 2, valueHeads: 6, keyDim: 4, valueDim: 8, tiled: true },
 ])("%o", (heads) => {
   const { keyHeads, valueHeads, keyDim, valueDim } = heads
   const next = mulberry32(keyDim)
@@ -89,7 +91,7 @@ test.each([
       const own = expected.subarray(at(to!), at(to!) + keyDim * valueDim)
       if (from === NO_STATE) own.fill(0)
       else own.set(expected.subarray(at(from!), at(from!) + keyDim * valueDim))
-      const key = Math.floor(head / (valueHeads / keyHeads)) * keyDim
+      const key = keyHeadOf(heads, head) * keyDim
       for (let token = starts[s]!; token < starts[s + 1]!; token++) {
         const [row, decays, shares] = rows.map((all, i) =>
           all.subarray(token * strides[i]! + (i < 3 ? shift : 0)),

@@ -31,7 +31,7 @@ const tokenStride = (shape: Shape) => decaysFrom(shape) + upToFour(shape.valueHe
 
 export function deltaLaunches(plan: Plan, step: DeltaStep): Launch[] {
   const { input, decays, shares, decay, bias, output, place } = step
-  const { keyHeads, valueHeads, keyDim, valueDim } = step.delta
+  const { layer: _, ...delta } = step.delta
   const stride = ({ buffer }: { buffer: number }) => strideOf(plan.buffers[buffer]!)
   const strides = {
     input: stride(input),
@@ -39,7 +39,8 @@ export function deltaLaunches(plan: Plan, step: DeltaStep): Launch[] {
     shares: stride(shares),
     output: stride(output),
   }
-  const shape = { keyHeads, valueHeads, keyDim, valueDim, strides }
+  const { valueHeads, valueDim } = delta
+  const shape = { ...delta, strides }
   const rows = ({ buffer, from }: { buffer: number; from: number }): Binding => ({
     kind: "buffer",
     buffer,
@@ -141,7 +142,7 @@ function decayOf(k: Builder, decay: Value, input: Value, bias: Value): Value {
 
 const deltaRule = once((shape: Shape) =>
   kernel("delta_rule", COLUMNS, (k) => {
-    const { keyHeads, valueHeads, keyDim, valueDim, strides } = shape
+    const { keyHeads, valueHeads, keyDim, valueDim, tiled, strides } = shape
     const count = k.buffer("count", "u32", "read")
     const starts = k.buffer("starts", "u32", "read")
     const states = k.buffer("states", "u32", "read")
@@ -168,7 +169,7 @@ const deltaRule = once((shape: Shape) =>
         const from = place(before)
         for (const [i, cell] of own.entries()) cell.set(state.load(from.add(i * valueDim)))
       })
-      const keyHead = k.let(head.div(valueHeads / keyHeads))
+      const keyHead = k.let(tiled ? head.rem(keyHeads) : head.div(valueHeads / keyHeads))
       const value = k.let(head.mul(valueDim).add(column))
       k.for(starts.load(sequence), starts.load(sequence.add(1)), 1, (token) => {
         const first = k.let(token.mul(tokenStride(shape)))
