@@ -22,46 +22,66 @@ export interface Position {
   readonly ended: Set<number>
 }
 
-/** What all frames of a grammar share: how its texts are spaced, names for equal stacks, and where it is being read. */
+/** How values are written: as JSON, or as Python's literals. */
+export type Notation = "json" | "python"
+
+/** What is being read between two bytes; undefined: nothing has asked yet. */
+interface Reader {
+  position: Position | undefined
+  isReading: boolean
+}
+
+/** What all frames of a grammar share: how its values are written, names for equal stacks, and where it is being read. */
 export class Context {
   /** One blank is allowed after a comma and after a colon. */
   readonly spaced: boolean
   readonly quotes: Quotes
+  readonly notation: Notation
   private readonly names = new Map<string, number>()
-  private reading: Position | undefined
-  private isReading = false
+  private readonly reader: Reader
+  private inPython: Context | undefined
 
-  constructor(spaced: boolean, quotes: Quotes) {
+  constructor(spaced: boolean, quotes: Quotes, notation: Notation = "json", reader?: Reader) {
     this.spaced = spaced
     this.quotes = quotes
+    this.notation = notation
+    this.reader = reader ?? { position: undefined, isReading: false }
+  }
+
+  /** The same grammar's, for values in a notation. */
+  in(notation: Notation): Context {
+    if (notation === this.notation) return this
+    this.inPython ??= new Context(this.spaced, this.quotes, notation, this.reader)
+    return this.inPython
   }
 
   /** Undefined where frames are made one by one. */
   get position(): Position | undefined {
-    if (this.isReading) this.reading ??= { begun: new Map(), ended: new Set() }
-    return this.reading
+    const { reader } = this
+    if (reader.isReading) reader.position ??= { begun: new Map(), ended: new Set() }
+    return reader.position
   }
 
   /** The frames that stand at a position of their own. */
   apart(add: (out: Frame[]) => void): Frame[] {
-    const { reading, isReading } = this
+    const { position, isReading } = this.reader
     const out: Frame[] = []
     this.enter()
     add(out)
-    this.reading = reading
-    this.isReading = isReading
+    this.reader.position = position
+    this.reader.isReading = isReading
     return out
   }
 
   /** What is asked for from now on stands at a new position. */
   enter(): void {
-    this.reading = undefined
-    this.isReading = true
+    this.reader.position = undefined
+    this.reader.isReading = true
   }
 
   leave(): void {
-    this.reading = undefined
-    this.isReading = false
+    this.reader.position = undefined
+    this.reader.isReading = false
   }
 
   /** Equal descriptions have equal numbers; numbers are never used twice, not even by another context. */

@@ -17,7 +17,7 @@ import { set, type Vocabulary } from "./vocabulary.ts"
 import { bounded, MAX_WORK, MAX_WORK_IN_ALL, TooLarge, worked } from "./work.ts"
 
 export { compileLanguage, type Language, LanguageRefusal } from "./languages/languages.ts"
-export { choice, list, literal, type Part, sequence, text, until } from "./parts.ts"
+export { choice, inPython, list, literal, type Part, sequence, text, until } from "./parts.ts"
 export type { Dialect, Fault } from "./schema-node.ts"
 export type { TextForm } from "./strings.ts"
 export { Vocabulary } from "./vocabulary.ts"
@@ -147,7 +147,7 @@ function compiled(
     const reason = "no value satisfies this schema"
     throw new SchemaRefusal({ pointer: "", keyword: "", reason }, true)
   }
-  const part: Part = { kind: "value", goal }
+  const part: Part = { kind: "value", goal, notation: "json" }
   return { part, unread: read.faults }
 }
 

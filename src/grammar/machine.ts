@@ -1,11 +1,13 @@
 // How a value is read: what its first byte begins, and what stands between the items of an array and the members of an
-// object. Punctuation is compact; where the format asks for it, one blank may follow a comma and a colon.
+// object. Punctuation is compact; where the format asks for it, one blank may follow a comma and a colon. In Python's notation
+// words and texts are Python's; the names of members are in double quotes, as in JSON.
 
 import { Distinct, type Kept } from "./distinct.ts"
 import {
   type Context,
   Frame,
   type Inside,
+  type Notation,
   type Reach,
   Rest,
   type Special,
@@ -20,13 +22,25 @@ import type {
   ObjectPlaces,
   ObjectState,
 } from "./goal.ts"
-import { NumberFrame, StringFrame, WordFrame } from "./scalars.ts"
+import { NumberFrame, StringFrame, type Word, WordFrame } from "./scalars.ts"
 import { types } from "./schema-node.ts"
-import { between, type Decoding, decode, type StringPlace } from "./strings.ts"
+import { APOSTROPHE, between, type Decoding, decode, QUOTE, type StringPlace } from "./strings.ts"
 
-const quote = 0x22
 const comma = 0x2c
 const blank = 0x20
+
+/** By their first bytes. */
+const words: Readonly<Record<Notation, ReadonlyMap<number, Word>>> = {
+  json: wordsOf({ true: "true", false: "false", null: "null" }),
+  python: wordsOf({ true: "True", false: "False", null: "None" }),
+}
+
+function wordsOf(written: Record<Word["value"], string>): ReadonlyMap<number, Word> {
+  const values = ["true", "false", "null"] as const
+  return new Map(
+    values.map((value) => [written[value].charCodeAt(0), { value, written: written[value] }]),
+  )
+}
 
 /** Before the first byte of a value. */
 export class ValueFrame extends Frame {
@@ -51,8 +65,10 @@ export class ValueFrame extends Frame {
     }
     for (const c of this.goal.cases) {
       switch (byte) {
-        case quote:
-          if (c.has(types.string)) this.startString(c, out)
+        case QUOTE:
+          if (c.has(types.string)) {
+            this.startString(c, context.notation === "python" ? "double" : "quoted", out)
+          }
           break
         case 0x7b:
           if (c.has(types.object)) {
@@ -69,24 +85,23 @@ export class ValueFrame extends Frame {
             pushLiving(new ArrayFrame(context, c.array, c.array.start, rest, "open", distinct), out)
           }
           break
-        case 0x74:
-          this.startWord(c, types.true, "true", out)
-          break
-        case 0x66:
-          this.startWord(c, types.false, "false", out)
-          break
-        case 0x6e:
-          this.startWord(c, types.null, "null", out)
+        case APOSTROPHE:
+          // Texts that are compared with others have one spelling of their quotes.
+          if (context.notation === "python" && !kept && c.has(types.string)) {
+            this.startString(c, "single", out)
+          }
           break
         default:
+          this.startWord(c, byte, out)
           if (c.has(types.number)) this.startNumber(c, byte, out)
       }
     }
   }
 
-  private startString(c: Case, out: Frame[]): void {
+  private startString(c: Case, form: "quoted" | "single" | "double", out: Frame[]): void {
     const { context, rest, kept } = this
-    const frame = new StringFrame(context, c.strings.start(), 0, rest, kept, "", 0)
+    const language = form === "quoted" ? c.strings : c.strings.as(form)
+    const frame = new StringFrame(context, language.start(), 0, rest, kept, "", 0)
     if (frame.lives()) out.push(frame)
   }
 
@@ -97,8 +112,9 @@ export class ValueFrame extends Frame {
     if (node) out.push(new NumberFrame(this.context, node, this.rest, raw))
   }
 
-  private startWord(c: Case, type: number, word: string, out: Frame[]): void {
-    if (!c.has(type) || this.kept?.avoid.has(word)) return
+  private startWord(c: Case, byte: number, out: Frame[]): void {
+    const word = words[this.context.notation].get(byte)
+    if (!word || !c.has(types[word.value]) || this.kept?.avoid.has(word.value)) return
     out.push(new WordFrame(this.context, word, 1, this.rest))
   }
 
@@ -247,7 +263,7 @@ class ObjectFrame extends Frame {
       if (!object.canClose(state)) return
       const value = distinct?.objectValue()
       if (value === undefined || !distinct?.avoids(value)) rest.resume(value, out)
-    } else if (byte === quote && this.phase !== "after") {
+    } else if (byte === QUOTE && this.phase !== "after") {
       if (this.grows()) out.push(new NameFrame(context, this, object.firstPlace, between))
     } else if (byte === comma && this.phase === "after") {
       if (this.grows()) out.push(new ObjectFrame(context, object, state, rest, "next", distinct))
@@ -323,7 +339,7 @@ export class NameFrame extends Frame {
 
   step(byte: number, out: Frame[]): void {
     const { object, state, distinct } = this.owner
-    if (byte === quote && this.decoding === between) {
+    if (byte === QUOTE && this.decoding === between) {
       out.push(...this.closed(this.place))
       return
     }

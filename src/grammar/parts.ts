@@ -2,7 +2,7 @@
 // lists, texts of a language, and free text in which a trigger opens something held. Parts are plain data, but for rules, which
 // may come again within themselves; `begin` turns one into frames.
 
-import { type Context, End, Frame, type Reach, Rest } from "./frames.ts"
+import { type Context, End, Frame, type Notation, type Reach, Rest } from "./frames.ts"
 import type { Goal } from "./goal.ts"
 import { LanguageFrame } from "./language-frame.ts"
 import { ValueFrame } from "./machine.ts"
@@ -10,7 +10,7 @@ import type { StringLanguage } from "./strings.ts"
 
 export type Part =
   | { kind: "literal"; bytes: Uint8Array }
-  | { kind: "value"; goal: Goal }
+  | { kind: "value"; goal: Goal; notation: Notation }
   | { kind: "sequence"; parts: readonly Part[] }
   | { kind: "choice"; parts: readonly Part[] }
   | { kind: "list"; part: Part; further: Part; min: number; max: number }
@@ -44,6 +44,11 @@ export function list(part: Part, separator: Part, min: number, max: number): Par
   return { kind: "list", part, further: sequence(separator, part), min, max }
 }
 
+/** A value as Python's literals have it; any other part as it is. */
+export function inPython(part: Part): Part {
+  return part.kind === "value" ? { ...part, notation: "python" } : part
+}
+
 /**
  * Any bytes, until one of the triggers has been written: then its part follows, and after it more text when `again` says
  * so. The text may also stop anywhere, before what comes after it.
@@ -66,7 +71,7 @@ export function begin(context: Context, part: Part, rest: Rest, out: Frame[]): v
       else out.push(new LiteralFrame(context, part.bytes, 0, rest))
       return
     case "value":
-      out.push(new ValueFrame(context, part.goal, rest))
+      out.push(new ValueFrame(context.in(part.notation), part.goal, rest))
       return
     case "sequence":
       new SequenceRest(context, part.parts, 0, rest).resume(undefined, out)

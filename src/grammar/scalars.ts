@@ -4,16 +4,20 @@ import type { Kept } from "./distinct.ts"
 import { type Context, Frame, type Inside, type Reach, type Rest, unmentioned } from "./frames.ts"
 import { decimalText, parseDecimal, parseJson } from "./json.ts"
 import type { NumberNode } from "./numbers.ts"
-import type { StringPlace } from "./strings.ts"
+import { QUOTE, type StringPlace } from "./strings.ts"
 
-const quote = 0x22
+/** A value that is one word, and how that is written. */
+export interface Word {
+  readonly value: "true" | "false" | "null"
+  readonly written: string
+}
 
 export class WordFrame extends Frame {
-  private readonly word: string
+  private readonly word: Word
   private readonly at: number
   private readonly rest: Rest
 
-  constructor(context: Context, word: string, at: number, rest: Rest) {
+  constructor(context: Context, word: Word, at: number, rest: Rest) {
     super(context)
     this.word = word
     this.at = at
@@ -21,13 +25,14 @@ export class WordFrame extends Frame {
   }
 
   step(byte: number, out: Frame[]): void {
-    if (this.word.charCodeAt(this.at) !== byte) return
-    if (this.at + 1 === this.word.length) this.rest.resume(this.word, out)
+    const { value, written } = this.word
+    if (written.charCodeAt(this.at) !== byte) return
+    if (this.at + 1 === written.length) this.rest.resume(value, out)
     else out.push(new WordFrame(this.context, this.word, this.at + 1, this.rest))
   }
 
   protected describe(reach: Reach): string {
-    return `w${this.word}${this.at}|${this.rest.signature(reach)}`
+    return `w${this.word.written}${this.at}|${this.rest.signature(reach)}`
   }
 }
 
@@ -114,7 +119,7 @@ export class StringFrame extends Frame {
   }
 
   step(byte: number, out: Frame[]): void {
-    if (byte === quote && this.place.isBetween) {
+    if (byte === this.place.language.quote && this.place.isBetween) {
       if (!this.place.language.accepts(this.place.state, this.length)) return
       out.push(...this.closed(this.kept ? this.text() : ""))
       return
@@ -141,6 +146,7 @@ export class StringFrame extends Frame {
   /** Undefined when it has to be asked byte by byte. */
   inside(): Inside | undefined {
     const { place, length, kept } = this
+    if (place.language.quote !== QUOTE) return undefined // what is known of tokens is of those with this one
     const mentions = kept ? [...kept.mentions] : []
     if (mentions.length > 0 && !place.isBetween) return undefined
     const text = mentions.length > 0 ? this.text() : ""

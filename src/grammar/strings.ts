@@ -1,7 +1,8 @@
 // Strings as bytes of a JSON text: UTF-8 and escapes on one side, characters of a language on the other. The decoder says
 // which characters a half-read one may still become, and the language whether one of them leads on. `\u0041` is `A`,
 // surrogate escapes pair up, an unpaired one is refused. Length bounds are counters beside the automaton, not states of it.
-// A text outside quotes is read by the same tables, where a quote and a backslash are characters like all others.
+// A text outside quotes is read by the same tables, where a quote and a backslash are characters like all others, and one
+// between Python's quotes, whose escapes are those that Python and JSON read alike: a pair of surrogates is none.
 
 import { anyChar, intersect, lastCodePoint } from "./charset.ts"
 import { anything, classesIn, type Dfa, step } from "./dfa.ts"
@@ -19,7 +20,11 @@ export interface Decoding {
     | "pairBackslash"
     | "pairU"
     | "pairHex"
-  /** What has been read of the character: its bits so far, or the high surrogate's and its own. */
+    | "single"
+    | "double"
+    | "pythonBackslash"
+    | "pythonHex"
+  /** What has been read of the character: its bits so far, or the high surrogate's and its own; or the quote around it. */
   readonly value: number
   /** Bytes (utf8) or hexadecimal digits still to come. */
   readonly missing: number
@@ -34,6 +39,12 @@ const known = new Map<string, Decoding>()
 export const between = decoding("between", 0, 0, 0, lastCodePoint)
 /** Between two characters of a text that is not quoted. */
 const plain = decoding("plain", 0, 0, 0, lastCodePoint)
+/** Between two characters of a Python string, by its quotes. */
+const single = decoding("single", 0, 0, 0, lastCodePoint)
+const double = decoding("double", 0, 0, 0, lastCodePoint)
+
+export const QUOTE = 0x22
+export const APOSTROPHE = 0x27
 
 /** After one more byte: a place inside a character, the finished character's code point, or -1. Quotes are the caller's. */
 export function decode(at: Decoding, byte: number): Decoding | number {
@@ -68,12 +79,29 @@ function read(at: Decoding, byte: number): Decoding | number {
       return byte === 0x75 ? decoding("pairHex", at.value, 4, at.from, at.to) : -1
     case "pairHex":
       return pairHex(at, byte)
+    case "single":
+      return firstOfPython(byte, APOSTROPHE)
+    case "double":
+      return firstOfPython(byte, QUOTE)
+    case "pythonBackslash": {
+      if (byte === 0x75) return decoding("pythonHex", 0, 4, 0, 0xffff)
+      const escaped = "\\bfnrt".indexOf(String.fromCharCode(byte))
+      if (escaped >= 0) return "\\\b\f\n\r\t".charCodeAt(escaped)
+      return byte === at.value ? byte : -1
+    }
+    case "pythonHex":
+      return pythonHex(at, byte)
   }
 }
 
 function first(byte: number): Decoding | number {
   if (byte === 0x5c) return decoding("backslash", 0, 0, 0, lastCodePoint)
-  return byte < 0x20 || byte === 0x22 ? -1 : firstOfPlain(byte)
+  return byte < 0x20 || byte === QUOTE ? -1 : firstOfPlain(byte)
+}
+
+function firstOfPython(byte: number, quote: number): Decoding | number {
+  if (byte === 0x5c) return decoding("pythonBackslash", quote, 0, 0, 0xffff)
+  return byte < 0x20 || byte === quote ? -1 : firstOfPlain(byte)
 }
 
 function firstOfPlain(byte: number): Decoding | number {
@@ -121,6 +149,18 @@ function hex(at: Decoding, byte: number): Decoding | number {
   )
 }
 
+function pythonHex(at: Decoding, byte: number): Decoding | number {
+  const digit = hexDigit(byte)
+  if (digit < 0) return -1
+  const value = at.value * 16 + digit
+  const missing = at.missing - 1
+  const low = value << (4 * missing)
+  if (low >= 0xd800 && low <= 0xdfff) return -1
+  if (missing === 0) return value
+  const high = ((value + 1) << (4 * missing)) - 1
+  return decoding("pythonHex", value, missing, low, low === 0xd000 ? 0xd7ff : high)
+}
+
 function pairHex(at: Decoding, byte: number): Decoding | number {
   const digit = hexDigit(byte)
   if (digit < 0) return -1
@@ -147,8 +187,18 @@ const escapeWorthy: readonly [number, number][] = [
   [0x7f, lastCodePoint],
 ]
 
+const pythonEscapeWorthy: readonly [number, number][] = [
+  [0, 0x1f],
+  [QUOTE, QUOTE],
+  [APOSTROPHE, APOSTROPHE],
+  [0x5c, 0x5c],
+  [0x7f, 0xd7ff],
+  [0xe000, 0xffff],
+]
+
 /** The characters that a place may become, as far as that is worth following. */
 export function rangesOf(decoding: Decoding): readonly (readonly [number, number])[] {
+  if (decoding.kind === "pythonBackslash") return pythonEscapeWorthy
   return decoding.kind === "backslash" ? escapeWorthy : spansOf(decoding)
 }
 
@@ -189,8 +239,10 @@ let made = 0
 const endless = Number.POSITIVE_INFINITY
 export const unread = -2
 
-/** As the characters of a JSON string, escapes and all, or as they are. */
-export type TextForm = "quoted" | "plain"
+/** As the characters of a JSON string, escapes and all; of a Python string in one of its quotes; or as they are. */
+export type TextForm = "quoted" | "single" | "double" | "plain"
+
+const betweenIn: Readonly<Record<TextForm, Decoding>> = { quoted: between, single, double, plain }
 
 /** The strings of a language whose lengths, in characters, lie within bounds. */
 export class StringLanguage {
@@ -200,6 +252,8 @@ export class StringLanguage {
   readonly max: number
   /** Where each of its characters begins. */
   readonly between: Decoding
+  /** The byte that closes its quotes. */
+  readonly quote: number
   /** Any characters will do; only their number counts. */
   readonly free: boolean
   readonly shortest: Float64Array // [states]  fewest characters to acceptance
@@ -208,6 +262,7 @@ export class StringLanguage {
   private readonly endlessStates: Uint8Array
   private readonly places = new Map<number, StringPlace>()
   private readonly list: StringPlace[] = []
+  private readonly inOtherForms = new Map<TextForm, StringLanguage>()
   /** Where each byte leads from each place, by index; `unread` where nobody asked yet. It is replaced when it grows. */
   table = new Int32Array(16 * 256).fill(unread) // [places, 256]
   /** The fewest characters from each place to the end of a string, the one being read included. It is replaced, too. */
@@ -222,13 +277,22 @@ export class StringLanguage {
     this.dfa = dfa
     this.min = min
     this.max = max
-    this.between = form === "plain" ? plain : between
+    this.between = betweenIn[form]
+    this.quote = form === "single" ? APOSTROPHE : QUOTE
     this.free = dfa === anything
     this.shortest = shortestPaths(dfa)
     this.longest = longestPaths(dfa)
     this.ways = min > 0 && !this.free ? new AcceptingLengths(dfa) : undefined
     this.farthest = this.shortest.reduce((most, n) => (n > most && n < endless ? n : most), 0) + 1
     this.endlessStates = Uint8Array.from(this.longest, (n) => (n === endless ? 1 : 0))
+  }
+
+  /** The same texts in another form. */
+  as(form: TextForm): StringLanguage {
+    const known = this.inOtherForms.get(form)
+    const language = known ?? new StringLanguage(this.dfa, this.min, this.max, form)
+    this.inOtherForms.set(form, language)
+    return language
   }
 
   /**
