@@ -186,6 +186,7 @@ const OPENINGS: Record<FormatName, string> = {
   mistral_args: "Well: [TOOL_CALLS]",
   json: '[{"name": "get_weather", "arguments": ',
   expressions: "[get_weather(",
+  lfm2: "Well: <|tool_call_start|>",
 }
 
 describe.each(FORMATS)("%s", (format) => {

@@ -4,18 +4,22 @@
 import type { ChatMessage, Tool } from "./conversation.ts"
 import type { Format } from "./formats/formats.ts"
 
-/** The same conversation for a template that shows neither tools nor calls. */
+/** Of a format what is needed where a template does not show it all. */
+export type WordedFormat = Pick<Format, "written" | "showsResults">
+
+/** The same conversation for a template that shows no calls, and with `tools` where it shows none of these either. */
 export function inPlainWords(
   messages: readonly ChatMessage[],
   tools: readonly Tool[],
-  written: Format["written"],
+  format: WordedFormat,
 ): ChatMessage[] {
-  const plain = messages.map((message) => plainMessage(message, written))
-  return tools.length === 0 ? plain : withInstructions(plain, blockFor(tools, written))
+  const plain = messages.map((message) => plainMessage(message, format))
+  return tools.length === 0 ? plain : withInstructions(plain, blockFor(tools, format))
 }
 
-function plainMessage(message: ChatMessage, written: Format["written"]): ChatMessage {
+function plainMessage(message: ChatMessage, { written, showsResults }: WordedFormat): ChatMessage {
   if (message.role === "tool") {
+    if (showsResults) return message
     const from = message.name === undefined ? "" : ` of ${message.name}`
     return { role: "user", content: `Result${from}:\n${message.content ?? ""}` }
   }
@@ -25,7 +29,7 @@ function plainMessage(message: ChatMessage, written: Format["written"]): ChatMes
   return { ...rest, content: said + written(toolCalls) }
 }
 
-function blockFor(tools: readonly Tool[], written: Format["written"]): string {
+function blockFor(tools: readonly Tool[], { written }: WordedFormat): string {
   const signatures = tools.map(({ definition }) => JSON.stringify(definition, inDoubles)).join("\n")
   const example = { name: "its_name", arguments: '{"an argument": "its value"}' }
   return `You can call these functions, one JSON signature per line:

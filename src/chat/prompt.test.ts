@@ -28,7 +28,7 @@ const prepare = (template: string, messages: ChatMessage[], more?: Partial<ChatR
   preparePrompt(
     requestOf(messages, more),
     openTemplate(template, "chat_template.jinja", plain),
-    formats.json.written,
+    formats.json,
     (text) => tokenizer.encode(text),
   )
 
@@ -45,11 +45,8 @@ test.each(["llama3", "qwen", "mistral"])("%s: a last answer is continued", async
     now: new Date(now),
   })
   const own = await openTokenizer(read("tokenizer.json"), "tokenizer.json", 1000)
-  const prompt = await preparePrompt(
-    requestOf(given.messages),
-    template,
-    formats.json.written,
-    (text) => own.encode(text),
+  const prompt = await preparePrompt(requestOf(given.messages), template, formats.json, (text) =>
+    own.encode(text),
   )
   expect([...prompt.tokens]).toEqual(given.ids)
   expect(prompt).toMatchObject({ continues: true, begun: "One, two," })

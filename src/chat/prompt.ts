@@ -4,8 +4,7 @@ import { createHash } from "node:crypto"
 import { Problem, problem } from "../errors.ts"
 import type { Caller } from "../worker/lane.ts"
 import type { ChatMessage, ConversationRequest, Tool } from "./conversation.ts"
-import type { Format } from "./formats/formats.ts"
-import { inPlainWords } from "./instructions.ts"
+import { inPlainWords, type WordedFormat } from "./instructions.ts"
 import type { Text } from "./jinja/text.ts"
 import { FROM_LAST_MESSAGE, type Rendering } from "./rendering.ts"
 import type { Template } from "./template.ts"
@@ -21,7 +20,7 @@ export interface Prompt {
 export async function preparePrompt(
   request: ConversationRequest,
   template: Template,
-  written: Format["written"],
+  format: WordedFormat,
   encode: (text: Text) => Promise<Int32Array>,
   caller?: Caller,
 ): Promise<Prompt> {
@@ -30,7 +29,7 @@ export async function preparePrompt(
     throw problem("invalid_value", { problem: "messages must not be empty." }, "messages")
   }
   const continues = isUnfinished(messages.at(-1)!)
-  const rendering = renderingOf(request, template, written, continues)
+  const rendering = renderingOf(request, template, format, continues)
   const rendered = await render(rendering, template, caller)
   const text = continues ? upToLastMessage(rendered) : rendered
   return {
@@ -53,15 +52,16 @@ function isUnfinished(last: ChatMessage): boolean {
 function renderingOf(
   request: ConversationRequest,
   template: Template,
-  written: Format["written"],
+  format: WordedFormat,
   continues: boolean,
 ): Rendering {
   const { messages, templateArguments: variables } = request
   const tools = visibleTools(request)
   const inWords = (tools.length > 0 && !template.knowsTools) || !template.knowsCalls
   const shown = tools.length > 0 && template.knowsTools
+  const worded = { ...format, showsResults: Boolean(format.showsResults) && template.knowsTools }
   return {
-    messages: inWords ? inPlainWords(messages, shown ? [] : tools, written) : messages,
+    messages: inWords ? inPlainWords(messages, shown ? [] : tools, worded) : messages,
     tools: shown ? tools.map(({ definition }) => definition) : undefined,
     variables,
     generationPrompt: !continues,

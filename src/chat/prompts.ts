@@ -72,8 +72,7 @@ export class Prompts {
   #rendered(request: ConversationRequest, encode: Encode, caller?: Caller): Promise<Prompt> {
     const { template, toolTemplate, toolFormat } = this.#model
     const chosen = visibleTools(request).length > 0 ? toolTemplate : template
-    const { written } = formats[toolFormat]
-    if (chosen) return preparePrompt(request, chosen, written, encode, caller)
+    if (chosen) return preparePrompt(request, chosen, formats[toolFormat], encode, caller)
     const words = "This model has no chat template; POST /v1/completions continues plain text."
     throw problem("unsupported_value", { problem: words }, "messages")
   }

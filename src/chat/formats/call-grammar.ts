@@ -1,7 +1,7 @@
 // What a format's grammar is made of, whatever its form: calls as JSON between marks (marked-json.ts), parameters in XML,
 // channels. It is given the tools, their arguments compiled, and makes parts of them.
 
-import type { Part } from "../../grammar/grammar.ts"
+import { choice, literal, type Part, sequence } from "../../grammar/grammar.ts"
 
 /** A call as text. */
 export interface CallText {
@@ -33,4 +33,20 @@ export interface CallGrammar {
   calls(tools: readonly CallableTool[], most: number): Part
   /** Free text in which calls may open, `most` of them; each, once it has opened, is held to one of the tools. */
   text(tools: readonly CallableTool[], most: number): Part
+}
+
+/** Those that are required and any of the others, in order, with a separator between any two. */
+export function membersPart(
+  members: readonly ToolMember[],
+  memberPart: (member: ToolMember) => Part,
+  separator: string,
+): Part {
+  const end = { first: literal(""), further: literal("") }
+  return members.reduceRight(({ first, further }, member) => {
+    const own = sequence(memberPart(member), further)
+    const next = sequence(literal(separator), own)
+    return member.required
+      ? { first: own, further: next }
+      : { first: choice(first, own), further: choice(further, next) }
+  }, end).first
 }

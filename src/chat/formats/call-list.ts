@@ -2,12 +2,13 @@
 // Writing and reading it are inverse: the maps come back exactly, numbers as they were spelled.
 
 import type { CallText } from "./call-grammar.ts"
+import { writeCall } from "./expressions.ts"
 import { CallReader, formats } from "./formats.ts"
 import type { CallPiece } from "./input.ts"
 
 /** `quoted` writes the older form, a list of strings. */
 export function writeCallList(calls: readonly CallText[], style: "plain" | "quoted"): string {
-  const written = calls.map(writeCall)
+  const written = calls.map((call) => writeCall(call, isArgument))
   return `[${(style === "quoted" ? written.map(quoted) : written).join(", ")}]`
 }
 
@@ -19,31 +20,8 @@ const KEYWORDS = new Set(
 )
 const IDENTIFIER = /^[\p{ID_Start}_][\p{ID_Continue}]*$/u
 
-function writeCall({ name, arguments: json }: CallText): string {
-  const keys = Object.keys(JSON.parse(json) as object)
-  const plain = keys.every((key) => IDENTIFIER.test(key) && !KEYWORDS.has(key))
-  return plain ? `${name}(${pythonOf(json, true)})` : `${name}(**${pythonOf(json, false)})`
-}
-
-const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|[^\s{}[\],:"]+/g
-const WORDS: Readonly<Record<string, string>> = { true: "True", false: "False", null: "None" }
-
-/** JSON as Python's literals; the outermost map as keyword arguments. */
-function pythonOf(json: string, asArguments: boolean): string {
-  let depth = 0
-  const tokens = json.match(TOKEN)!
-  const written = tokens.map((token, index) => {
-    if (token === "{" || token === "[") depth++
-    if (token === "}" || token === "]") depth--
-    const outermost = asArguments && (depth === 0 || (depth === 1 && token === "{" && index === 0))
-    if (outermost && (token === "{" || token === "}")) return ""
-    if (token === ",") return ", "
-    if (token === ":") return asArguments && depth === 1 ? "=" : ": "
-    if (!token.startsWith('"')) return WORDS[token] ?? token
-    const text = JSON.parse(token) as string
-    return asArguments && depth === 1 && tokens[index + 1] === ":" ? text : JSON.stringify(text)
-  })
-  return written.join("")
+function isArgument(name: string): boolean {
+  return IDENTIFIER.test(name) && !KEYWORDS.has(name)
 }
 
 function quoted(text: string): string {

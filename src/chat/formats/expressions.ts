@@ -1,7 +1,62 @@
-// Call expressions: name(key="value", …) with values as Python literals, and lists of them. One parser turns the arguments
-// into JSON while they are being written. Numbers pass as they are spelled.
+// Call expressions: name(key="value", …) with values as Python literals. They are written from JSON, and read by one parser
+// that turns the arguments into JSON while they are being written. Numbers pass as they are spelled, where JSON has them so.
 
-import { type Input, NotACall, type Reading } from "./input.ts"
+import type { CallText } from "./call-grammar.ts"
+import { type Input, NotACall, type Reading, type Tools } from "./input.ts"
+
+// ---- what is written ----
+
+/** `mayBeKey`: which names stand before an equals sign; with another one all arguments are one map. */
+export function writeCall(
+  { name, arguments: json }: CallText,
+  mayBeKey: (name: string) => boolean,
+): string {
+  const keys = Object.keys(JSON.parse(json) as object)
+  return keys.every(mayBeKey)
+    ? `${name}(${pythonOf(json, true)})`
+    : `${name}(**${pythonOf(json, false)})`
+}
+
+const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|[^\s{}[\],:"]+/g
+const WRITTEN: Readonly<Record<string, string>> = { true: "True", false: "False", null: "None" }
+
+/** JSON as Python's literals; the outermost map as keyword arguments. */
+function pythonOf(json: string, asArguments: boolean): string {
+  let depth = 0
+  const tokens = json.match(TOKEN)!
+  const written = tokens.map((token, index) => {
+    if (token === "{" || token === "[") depth++
+    if (token === "}" || token === "]") depth--
+    const outermost = asArguments && (depth === 0 || (depth === 1 && token === "{" && index === 0))
+    if (outermost && (token === "{" || token === "}")) return ""
+    if (token === ",") return ", "
+    if (token === ":") return asArguments && depth === 1 ? "=" : ": "
+    if (!token.startsWith('"')) return WRITTEN[token] ?? token
+    const text = JSON.parse(token) as string
+    return asArguments && depth === 1 && tokens[index + 1] === ":" ? text : JSON.stringify(text)
+  })
+  return written.join("")
+}
+
+/** Whether a name can stand before an equals sign as models write it, be it a word of Python's or none. */
+export function isKey(name: string): boolean {
+  return KEY.test(name)
+}
+
+const KEY = /^[^\s=,:*()[\]{}"'\\]+$/
+
+// ---- what is read ----
+
+/** Reads one call, and its name only where it is that of a tool. */
+export function* readExpression(input: Input, tools: Tools): Reading<void> {
+  let name = ""
+  while (/[\w.-]/.test(yield* input.peek())) name += yield* input.take()
+  yield* input.expect("(")
+  if (!tools.has(name)) throw new NotACall()
+  input.announce(name)
+  yield* readArgumentList(input)
+  input.settle("end")
+}
 
 /** Reads the arguments after "(" up to and with ")", and hands them on as the JSON text of an object. */
 export function* readArgumentList(input: Input): Reading<void> {
@@ -19,7 +74,7 @@ export function* readArgumentList(input: Input): Reading<void> {
   input.argue("{")
   while ((yield* input.peek()) !== ")") {
     let key = ""
-    while (/[\w\u0080-\uffff]/.test(yield* input.peek())) key += yield* input.take()
+    while (isKey(yield* input.peek())) key += yield* input.take()
     yield* input.blanks()
     yield* input.expect("=")
     if (key === "" || seen.has(key)) throw new NotACall()
@@ -84,6 +139,7 @@ function* separator(input: Input, close: string): Reading<void> {
   if ((yield* input.peek()) === close) return
   yield* input.expect(",")
   yield* input.blanks()
+  if ((yield* input.peek()) === "") throw new NotACall() // it may have been the last
 }
 
 const WORDS: Readonly<Record<string, string>> = {
@@ -94,7 +150,8 @@ const WORDS: Readonly<Record<string, string>> = {
   false: "false",
   null: "null",
 }
-const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/
+// As Python spells numbers, and models: points at an end, zeros before a whole number, _ between digits.
+const NUMBER = /^([-+]?)(\d[\d_]*)?(?:(\.)(\d[\d_]*)?)?([eE][+-]?\d+)?$/
 
 function* readWord(input: Input): Reading<void> {
   let word = ""
@@ -102,9 +159,18 @@ function* readWord(input: Input): Reading<void> {
     word += yield* input.take()
     if (word.length > 400) throw new NotACall()
   }
-  const json = Object.hasOwn(WORDS, word) ? WORDS[word] : NUMBER.test(word) ? word : undefined
+  if ((yield* input.peek()) === "") throw new NotACall() // who knows how it would have gone on
+  const json = Object.hasOwn(WORDS, word) ? WORDS[word] : numberOf(word)
   if (json === undefined) throw new NotACall()
   input.argue(json)
+}
+
+function numberOf(word: string): string | undefined {
+  const [whole, sign, before, point, behind, exponent = ""] = NUMBER.exec(word) ?? []
+  if (whole === undefined || (before ?? behind) === undefined) return undefined
+  const digits = (before ?? "0").replaceAll("_", "").replace(/^0+(?=\d)/, "")
+  const fraction = point ? `.${(behind ?? "0").replaceAll("_", "")}` : ""
+  return (sign === "-" ? "-" : "") + digits + fraction + exponent
 }
 
 function* readString(input: Input): Reading<void> {
@@ -113,7 +179,7 @@ function* readString(input: Input): Reading<void> {
   for (;;) {
     const character = yield* input.take()
     if (character === quote) break
-    if (character === "" || character === "\n") throw new NotACall()
+    if (character === "") throw new NotACall()
     input.argue(character === "\\" ? yield* readEscape(input) : inJson(character))
   }
   input.argue('"')
@@ -143,7 +209,8 @@ const DIGITS: Readonly<Record<string, number>> = { x: 2, u: 4, U: 8 }
 function* readEscape(input: Input): Reading<string> {
   const kind = yield* input.take()
   if (Object.hasOwn(ESCAPES, kind)) return ESCAPES[kind]!
-  if (!Object.hasOwn(DIGITS, kind)) throw new NotACall()
+  if (kind === "" || kind === "N" || /\d/.test(kind)) throw new NotACall()
+  if (!Object.hasOwn(DIGITS, kind)) return `\\\\${inJson(kind)}` // a backslash that escapes nothing stays, as in Python
   let digits = ""
   while (digits.length < DIGITS[kind]!) {
     if (!/[0-9a-fA-F]/.test(yield* input.peek())) throw new NotACall()

@@ -112,41 +112,6 @@ function* readList(input: Input, tools: Tools): Reading<void> {
     yield* input.blanks()
     yield* readCallObject(input, tools)
     yield* input.blanks()
-  } while (yield* comma(input))
+  } while (yield* input.comma())
   yield* input.expect("]")
-}
-
-/** Call expressions: the whole reply is [name(key="value", …), …], values as Python writes them. */
-export function* expressions(input: Input, tools: Tools): Reading<void> {
-  yield* input.attempt(
-    false,
-    (function* () {
-      yield* input.blanks()
-      yield* input.expect("[")
-      do {
-        yield* input.blanks()
-        yield* readExpression(input, tools)
-        yield* input.blanks()
-      } while (yield* comma(input))
-      yield* input.expect("]")
-      yield* input.blanks()
-      input.settle("nothing")
-    })(),
-  )
-}
-
-function* readExpression(input: Input, tools: Tools): Reading<void> {
-  let name = ""
-  while (/[\w.-]/.test(yield* input.peek())) name += yield* input.take()
-  yield* input.expect("(")
-  if (!tools.has(name)) throw new NotACall()
-  input.announce(name)
-  yield* readArgumentList(input)
-  input.settle("end")
-}
-
-function* comma(input: Input): Reading<boolean> {
-  if ((yield* input.peek()) !== ",") return false
-  yield* input.take()
-  return true
 }

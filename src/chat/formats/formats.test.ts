@@ -253,6 +253,60 @@ const cases: [FormatName, string, string, Partial<Read>][] = [
     `<|channel|>commentary to=functions.now code<|message|>now()`,
     { calls: [{ name: "now", arguments: "", ended: false }], text: "now()", broken: true },
   ],
+  [
+    "lfm2",
+    "text, two calls in quotes of either kind, and text",
+    `Let me see. <|tool_call_start|>[get_weather(place='Köln 🙂 "x" <tool_call>'), now()]<|tool_call_end|>Done.`,
+    { text: "Let me see.Done.", calls: [weather, now] },
+  ],
+  [
+    "lfm2",
+    "all kinds of values, as models spell them",
+    `<|tool_call_start|>[get_weather(place="a\\d\\'\n'", from=+07, x-y=1_000, n=[.5, 1., (-0,), -1e+5], m={'k': True, "l": None, 'é': [False, {}]})]<|tool_call_end|>`,
+    {
+      calls: [
+        {
+          ...weather,
+          arguments:
+            '{"place": "a\\\\d\'\\n\'", "from": 7, "x-y": 1000, "n": [0.5, 1.0, [-0], -1e+5], "m": {"k": true, "l": null, "é": [false, {}]}}',
+        },
+      ],
+    },
+  ],
+  [
+    "lfm2",
+    "calls as JSON, and lists one after the other",
+    `<|tool_call_start|>[{"name": "get_weather", "arguments": ${weather.arguments}}]<|tool_call_end|>\n<|tool_call_start|>[now()]<|tool_call_end|>`,
+    { calls: [weather, now] },
+  ],
+  [
+    "lfm2",
+    "a mark in a text",
+    `<|tool_call_start|>[get_weather(place="]<|tool_call_end|>")]<|tool_call_end|>`,
+    { calls: [{ ...weather, arguments: '{"place": "]<|tool_call_end|>"}' }] },
+  ],
+  [
+    "lfm2",
+    "a list that is cut",
+    `<|tool_call_start|>[now(), get_weather(place='x`,
+    { calls: [now, { ...weather, arguments: '{"place": "x', ended: false }], broken: true },
+  ],
+  [
+    "lfm2",
+    "no call",
+    "<|tool_call_start|>now()",
+    { text: "<|tool_call_start|>now()", broken: true },
+  ],
+  [
+    "lfm2",
+    "an expression that would be evaluated",
+    `<|tool_call_start|>[now(a=__import__('os'))]<|tool_call_end|>`,
+    {
+      calls: [{ ...now, arguments: '{"a": ', ended: false }],
+      text: "('os'))]<|tool_call_end|>",
+      broken: true,
+    },
+  ],
   ["expressions", "a list of something else", `[now, then]`, { text: `[now, then]` }],
   ["expressions", "an answer", `It is [now()] somewhere.`, { text: `It is [now()] somewhere.` }],
 ]
@@ -297,6 +351,8 @@ const NAMED: [FormatName, string][] = [
   ["gemma4", `<|tool_call>call:NAME{a:1}<tool_call|>`],
   ["qwen3_coder", `<tool_call><function=NAME><parameter=a>1</parameter></function></tool_call>`],
   ["glm45", `<tool_call>NAME<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>`],
+  ["lfm2", `<|tool_call_start|>[NAME(a=1)]<|tool_call_end|>`],
+  ["lfm2", `<|tool_call_start|>[{"name": "NAME", "arguments": {"a": 1}}]<|tool_call_end|>`],
   ["expressions", `[NAME(a=1)]`],
   ["expressions", `[NAME(**{"a": 1})]`],
   ["json", `{"name": "NAME", "arguments": {"a": 1}}`],
@@ -330,6 +386,10 @@ test.each([
   ['<tool_call>\n{"name": <function-name>, "arguments": <args-json-object>}', "hermes"],
   ["+ tool_call.name + '<|channel|>commentary ' }}", "harmony"],
   ["{{- '<|tool_call>call:' + function['name'] + '{' -}}", "gemma4"],
+  ['"List of tools: <|tool_list_start|>["', "lfm2"],
+  ['"List of tools: [" -%}', "lfm2"],
+  ['{{- "<|tool_call_start|>[" + (calls | join(", "))', "lfm2"],
+  ["[func_name1(params_name1=params_value1, params_name2=params_value2...)]", "expressions"],
   ["[TOOL_CALLS]name[ARGS]{}", "mistral_args"],
   ["[TOOL_CALLS] [", "mistral"],
   ["{{- '<|python_tag|>' }}", "llama3"],

@@ -10,6 +10,7 @@ import { harmony } from "./harmony.ts"
 import { type CallPiece, Input, type Reading, type Tools } from "./input.ts"
 import { heads, markedJson } from "./marked-json.ts"
 import { glm45, qwen3Coder } from "./parameters.ts"
+import { expressions, lfm2 } from "./python-calls.ts"
 
 export interface Format {
   /** Reads calls out of a reply. */
@@ -22,6 +23,8 @@ export interface Format {
   grammar: CallGrammar
   /** Calls in that form, for prompts whose templates show none. */
   written(calls: readonly CallText[]): string
+  /** Whether templates that know tools show their results as turns of their own, be it that they show no calls. */
+  showsResults?: boolean
 }
 
 const TOOL_CALL = ["<tool_call>", "</tool_call>"] as const
@@ -36,6 +39,12 @@ export const formats = {
   gemma4: {
     shownBy: /<\|tool_call>/,
     ...gemma4,
+  },
+  lfm2: {
+    // Most of its templates show tools and no calls, and some of LFM2.5 the tools without marks.
+    shownBy: /<\|tool_(?:call|list)_start\|>|List of tools: \[/,
+    ...lfm2,
+    showsResults: true,
   },
   qwen3_coder: {
     marks: [...TOOL_CALL],
@@ -103,18 +112,9 @@ export const formats = {
     }),
   },
   expressions: {
-    family: families.expressions,
     marks: [],
     shownBy: /\[\w+\(\w+=/,
-    ...markedJson({
-      // The arguments as one map: their schema speaks of JSON, and the grammar does.
-      open: "[",
-      between: ", ",
-      close: "]",
-      call: ["", "(**", ")"],
-      triggers: [{ before: "[", after: "(", rest: "**" }],
-      textAfter: false,
-    }),
+    ...expressions,
   },
   json: {
     family: families.json,

@@ -4,7 +4,13 @@
 //     <|tool_call>call:NAME{place:<|"|>Köln<|"|>,days:[1,2]}<tool_call|>
 
 import { choice, list, literal, type Part, sequence, text } from "../../grammar/grammar.ts"
-import type { CallableTool, CallGrammar, CallText, ToolMember } from "./call-grammar.ts"
+import {
+  type CallableTool,
+  type CallGrammar,
+  type CallText,
+  membersPart,
+  type ToolMember,
+} from "./call-grammar.ts"
 import { type Input, NotACall, type Reading, type Tools } from "./input.ts"
 import { readValue } from "./json.ts"
 import { isText, readUntil, upTo } from "./parameters.ts"
@@ -30,21 +36,13 @@ export const gemma4 = {
 function rests(tools: readonly CallableTool[]): Part {
   return choice(
     ...tools.map((tool) =>
-      sequence(literal(`${CALL}${tool.name}{`), membersPart(tool.members()), literal(`}${CLOSE}`)),
+      sequence(
+        literal(`${CALL}${tool.name}{`),
+        membersPart(tool.members(), memberPart, ","),
+        literal(`}${CLOSE}`),
+      ),
     ),
   )
-}
-
-/** Those that are required and any of the others, in order, with a comma between any two. */
-function membersPart(members: readonly ToolMember[]): Part {
-  const end = { first: literal(""), further: literal("") }
-  return members.reduceRight(({ first, further }, member) => {
-    const own = sequence(memberPart(member), further)
-    const next = sequence(literal(","), own)
-    return member.required
-      ? { first: own, further: next }
-      : { first: choice(first, own), further: choice(further, next) }
-  }, end).first
 }
 
 function memberPart({ name, schema, json, plain }: ToolMember): Part {

@@ -69,6 +69,13 @@ export class Input {
     while (isBlank(yield* this.peek())) this.#at++
   }
 
+  /** Reads on when a comma comes next. */
+  *comma(): Reading<boolean> {
+    if ((yield* this.peek()) !== ",") return false
+    yield* this.take()
+    return true
+  }
+
   /** Reads text up to and with a marker, which stays open with the blanks before it; false when the reply ends first. */
   *textUntil(markers: string | readonly string[]): Reading<boolean> {
     const all = typeof markers === "string" ? [markers] : markers

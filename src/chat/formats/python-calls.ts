@@ -1,0 +1,133 @@
+// Lists of calls as Python writes them, [name(key="value", …), …]: as a whole reply, which Llama 4 and others write, or between
+// marks anywhere in the text, as LFM2 has them.
+// https://docs.liquid.ai/lfm/key-concepts/tool-use
+//
+//     <|tool_call_start|>[get_weather(place="Köln", days=[1, 2])]<|tool_call_end|>
+
+import {
+  choice,
+  inPython,
+  list,
+  literal,
+  type Part,
+  sequence,
+  text,
+} from "../../grammar/grammar.ts"
+import {
+  type CallableTool,
+  type CallGrammar,
+  type CallText,
+  membersPart,
+  type ToolMember,
+} from "./call-grammar.ts"
+import { isKey, readExpression, writeCall } from "./expressions.ts"
+import type { Input, Reading, Tools } from "./input.ts"
+import { readCallObject } from "./json.ts"
+
+const OPEN = "<|tool_call_start|>"
+const CLOSE = "<|tool_call_end|>"
+const BETWEEN = ", "
+
+export const expressions = {
+  family: readReply,
+  grammar: {
+    calls: (tools, most) => sequence(literal("["), listPart(tools, most), literal("]")),
+    text: (tools, most) => {
+      const further = list(sequence(literal(BETWEEN), anyOf(tools)), literal(""), 0, most - 1)
+      const opened = tools.map((tool) => ({
+        open: `[${tool.name}(`,
+        // biome-ignore lint/suspicious/noThenProperty: nobody awaits a trigger
+        then: sequence(argumentsPart(tool), further, literal("]")),
+      }))
+      return text(opened, false)
+    },
+  } satisfies CallGrammar,
+  written,
+}
+
+export const lfm2 = {
+  marks: [OPEN, CLOSE],
+  family: readMarked,
+  grammar: {
+    calls: (tools, most) => sequence(literal(OPEN), markedPart(tools, most)),
+    // biome-ignore lint/suspicious/noThenProperty: nobody awaits a trigger
+    text: (tools, most) => text([{ open: OPEN, then: markedPart(tools, most) }], most > 1),
+  } satisfies CallGrammar,
+  written: (calls: readonly CallText[]) => OPEN + written(calls) + CLOSE,
+}
+
+function written(calls: readonly CallText[]): string {
+  return `[${calls.map((call) => writeCall(call, isKey)).join(BETWEEN)}]`
+}
+
+// ---- what a model may write ----
+
+function markedPart(tools: readonly CallableTool[], most: number): Part {
+  return sequence(literal("["), listPart(tools, most), literal(`]${CLOSE}`))
+}
+
+function listPart(tools: readonly CallableTool[], most: number): Part {
+  return list(anyOf(tools), literal(BETWEEN), 1, most)
+}
+
+function anyOf(tools: readonly CallableTool[]): Part {
+  return choice(...tools.map((tool) => sequence(literal(`${tool.name}(`), argumentsPart(tool))))
+}
+
+/** Arguments and what closes them. */
+function argumentsPart(tool: CallableTool): Part {
+  const members = tool.members()
+  const named = members.every(({ name }) => isKey(name))
+  const part = named
+    ? membersPart(members, memberPart, BETWEEN)
+    : sequence(literal("**"), inPython(tool.json))
+  return sequence(part, literal(")"))
+}
+
+function memberPart({ name, json }: ToolMember): Part {
+  return sequence(literal(`${name}=`), inPython(json))
+}
+
+// ---- what is read ----
+
+function* readReply(input: Input, tools: Tools): Reading<void> {
+  yield* input.attempt(
+    false,
+    (function* () {
+      yield* input.blanks()
+      yield* readList(input, () => readExpression(input, tools))
+      yield* input.blanks()
+      input.settle("nothing")
+    })(),
+  )
+}
+
+function* readMarked(input: Input, tools: Tools): Reading<void> {
+  while (yield* input.textUntil(OPEN)) {
+    if (!(yield* input.attempt(true, readMarkedList(input, tools))))
+      return yield* input.restIsText()
+  }
+}
+
+/** Some templates show past calls as JSON objects, and models follow them. */
+function* readMarkedList(input: Input, tools: Tools): Reading<void> {
+  yield* input.blanks()
+  yield* readList(input, function* () {
+    const isObject = (yield* input.peek()) === "{"
+    yield* isObject ? readCallObject(input, tools) : readExpression(input, tools)
+  })
+  yield* input.blanks()
+  if ((yield* input.peek()) !== "") yield* input.expect(CLOSE)
+  yield* input.blanks()
+  input.settle("nothing")
+}
+
+function* readList(input: Input, readOne: () => Reading<void>): Reading<void> {
+  yield* input.expect("[")
+  do {
+    yield* input.blanks()
+    yield* readOne()
+    yield* input.blanks()
+  } while (yield* input.comma())
+  yield* input.expect("]")
+}
