@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vit
 import { planOf } from "../../src/app/plan.ts"
 import { foreign, Text } from "../../src/chat/jinja/text.ts"
 import { openTokenizer } from "../../src/chat/tokenizer.ts"
+import { byteLevelCharacter } from "../../src/chat/vocabulary.ts"
 import { compile } from "../../src/compiler/compile.ts"
 import { shelvedCpu } from "../../src/compiler/targets/cpu/cpu.ts"
 import { findCompiler } from "../../src/compiler/targets/cpu/toolchain.ts"
@@ -249,13 +250,74 @@ test.each(broken.map((entry) => [entry.folder, entry.expect]))(
   },
 )
 
+interface Split {
+  pre: string
+  same: string[]
+  cuts: string[]
+  pieces: string[][]
+}
+const splitting = (file: string) => JSON.parse(readFileSync(join(root, "splitting", file), "utf8"))
+const { texts: cutTexts, splits } = splitting("split-golden.json")
+const more: { also: Record<string, string[]>; splits: Split[] } = splitting("more-golden.json")
+const allSplits: Split[] = [...splits, ...more.splits]
+
 test("each pre-tokenizer's name has the patterns that others cut texts with", () => {
-  const path = join(root, "splitting", "split-golden.json")
-  const golden: { pre: string; same: string[]; cuts: string[] }[] = JSON.parse(
-    readFileSync(path, "utf8"),
-  ).splits
-  const theirs = golden.map(({ pre, same, cuts }) => ({ names: [pre, ...same], patterns: cuts }))
+  const theirs = allSplits.map(({ pre, same, cuts }) => ({
+    names: [pre, ...same, ...(more.also[pre] ?? [])],
+    patterns: cuts,
+  }))
   expect(cuts).toEqual(theirs)
+})
+
+/** The keys of a vocabulary of byte pairs. */
+const bytePairKeys = (pre: string, tokens: readonly string[], merges: readonly string[]) =>
+  new Keys(
+    new Map<string, string | readonly string[]>([
+      ["tokenizer.ggml.model", "gpt2"],
+      ["tokenizer.ggml.pre", pre],
+      ["tokenizer.ggml.tokens", tokens],
+      ["tokenizer.ggml.merges", merges],
+    ]),
+    (what) => new Folder(root).broken("x.gguf", what),
+  )
+
+const byteLevel = (text: string) =>
+  [...Buffer.from(text)].map((byte) => byteLevelCharacter(byte)).join("")
+
+// Those of split-golden.json are of the very library that cuts texts here.
+test.each(more.splits.map((split) => [split.pre, split] as const))(
+  "%s cuts texts as others do",
+  async (pre, { pieces }) => {
+    // All pieces are tokens and no merge makes them: a text is whole tokens if, and only if, it is cut between them.
+    const bytes = Array.from({ length: 256 }, (_, byte) => byteLevelCharacter(byte))
+    const tokens = [...new Set([...bytes, ...pieces.flat().map(byteLevel)])]
+    const tokenizer = JSON.parse(readTokenizer(bytePairKeys(pre, tokens, []), tokens.length).json)
+    tokenizer.normalizer = null // which texts.test.ts is about
+    tokenizer.model.ignore_merges = true
+    const opened = await openTokenizer(JSON.stringify(tokenizer), "x.gguf", tokens.length)
+    for (const [i, text] of (cutTexts as string[]).entries()) {
+      const ids = [...(await opened.encode(new Text(text)))]
+      expect({ text, pieces: ids.map((id) => tokens[id]) }).toEqual({
+        text,
+        pieces: pieces[i]!.map(byteLevel),
+      })
+    }
+    await opened.close()
+  },
+)
+
+// GLM-4's own tokenizer.json ignores merges as well: https://github.com/unslothai/llama.cpp/pull/125
+test.each([
+  ["glm4", ["abc"]],
+  ["chatglm-bpe", ["a", "bc"]],
+])("%s: a word that merges do not reach is %j", async (pre, wanted) => {
+  const tokens = ["a", "b", "c", "bc", "ab", "abc"]
+  const keys = bytePairKeys(pre, tokens, ["b c", "a b", "ab c"])
+  const { json } = readTokenizer(keys, tokens.length)
+  const opened = await openTokenizer(json, "x.gguf", tokens.length)
+  const ids = [...(await opened.encode(new Text("abc")))]
+  expect(ids.map((id) => tokens[id])).toEqual(wanted)
+  await opened.close()
 })
 
 /** Whose texts the golden ids are of. */

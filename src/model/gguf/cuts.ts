@@ -59,6 +59,7 @@ export const cuts: readonly Cuts[] = [
       "solar-open",
       "grok-2",
       "kormo",
+      "f2llmv2",
     ],
     patterns: [
       "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
@@ -124,7 +125,7 @@ export const cuts: readonly Cuts[] = [
     ],
   },
   {
-    names: ["gpt-4o", "llama4", "kanana2", "minimax-m2"],
+    names: ["gpt-4o", "llama4", "kanana2", "minimax-m2", "granite-embed-multi-97m"],
     patterns: [
       "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
     ],
@@ -158,6 +159,33 @@ export const cuts: readonly Cuts[] = [
       "[0-9][0-9][0-9]",
     ],
   },
+  {
+    names: ["minicpm5"],
+    patterns: [
+      "\\p{N}{1,3}",
+      "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}+| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+    ],
+  },
+  {
+    names: ["tiny_aya"],
+    patterns: [
+      "\\d{1,3}(?=(?:\\d{3})*\\b)",
+      "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+    ],
+  },
+  {
+    names: ["kimi-k2"],
+    patterns: [
+      "[\\p{Han}]+|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+    ],
+  },
+  {
+    names: ["youtu"],
+    patterns: [
+      "[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+",
+      "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+    ],
+  },
 ]
 
 /** Models of these were trained on texts in Unicode's form NFC, which a file has no way to say. */
@@ -167,10 +195,18 @@ export const composed: ReadonlySet<string> = new Set([
   "deepseek-r1-qwen",
   "megrez",
   "stablelm2",
+  "f2llmv2",
 ])
 
-/** Vocabularies of Llama 3's kind: a word that is a token is taken whole, whatever its merges, and a text begins with a token. */
-export const wholeWords: ReadonlySet<string> = new Set([
+/** Vocabularies of Llama 3's kind, whose texts begin with a token unless the file says otherwise. */
+export const begun: ReadonlySet<string> = new Set([
   ...["llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "lfm2", "midm-2.0"],
   "tekken",
+])
+
+/** A word that is a token is taken whole, whatever its merges: not all tokens can be reached by merging. */
+export const wholeWords: ReadonlySet<string> = new Set([
+  ...begun,
+  ...["glm4", "minicpm5", "youtu", "granite-embed-multi-97m"],
+  "kimi-k2", // tiktoken's order, in which it was made
 ])

@@ -14,7 +14,7 @@ import {
   scoredMerges,
   sentencePieces,
 } from "../sentence-pieces.ts"
-import { composed, cuts, wholeWords } from "./cuts.ts"
+import { begun, composed, cuts, wholeWords } from "./cuts.ts"
 import type { Keys } from "./keys.ts"
 
 const { NORMAL, UNKNOWN, CONTROL, USER, UNUSED } = KINDS
@@ -63,7 +63,7 @@ export function readTokenizer(keys: Keys, vocabulary: number): TokenizerTexts {
   const { partsOf, usual, unknown, around } = kinds[kind]!
   const pre = kind === "gpt2" ? keys.textIfThere("tokenizer.ggml.pre") : undefined
   const ids = specialIds(keys, usual, lists)
-  const begins = around ?? (kind !== "gpt2" || wholeWords.has(pre ?? ""))
+  const begins = around ?? (kind !== "gpt2" || begun.has(pre ?? ""))
   const adds = {
     begin: keys.flag("tokenizer.ggml.add_bos_token", begins),
     end: keys.flag("tokenizer.ggml.add_eos_token", around ?? false),
