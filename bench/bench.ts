@@ -29,7 +29,7 @@ import { type Limits, limitsProbe, load, machine } from "./machine.ts"
 import { groups, measurements, unitOf } from "./measurements.ts"
 import { modelFolder } from "./models.ts"
 import { markdown, type Results, svg } from "./report.ts"
-import { graphOf, type ShapeName } from "./shapes.ts"
+import { denseOf, graphOf, type ShapeName } from "./shapes.ts"
 
 const { values: options } = parseArgs({
   options: {
@@ -94,7 +94,8 @@ function contenders(): (() => Promise<Contender>)[] {
   const own = {
     sinter: async () => sinter(served ?? (await modelFolder(shape, format)), task),
     engine: async () => engine(stored, await computed(), task),
-    generic: async () => engine(stored, await computed(), task, true),
+    generic: async () => engine(stored, await computed(), task, "generic"),
+    dense: async () => engine(format, { graph: graphOf(denseOf(shape)), format }, task, "dense"),
   }
   const wanted = Object.entries(own).filter(([name]) => options.own.split(",").includes(name))
   return [...wanted.map(([, open]) => open), ...others]
@@ -171,11 +172,12 @@ function noteShare(
   { shares }: Results,
   row: string,
   rate: number,
-  { weightBytes, operations }: CpuEngine,
+  { weightBytes, operations, isMixture }: CpuEngine,
   limit: Limits,
 ): void {
   if (unitOf(row) !== "tok/s" || row.includes("depth")) return // where keys and values are read beside the weights
   const together = /^decode (\d+) together/.exec(row)?.[1]
+  if (isMixture && together && together !== "1") return
   const reached: Record<string, number> = together
     ? { "read bandwidth": ((rate / Number(together)) * weightBytes) / (limit.read_gbs * 1e9) }
     : { "vector arithmetic in 8 bits": (rate * operations) / (limit.int8_gops * 1e9) }

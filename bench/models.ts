@@ -1,8 +1,9 @@
 // Makes a model folder of a real shape with random weights, for benchmarks without a download. Every program that reads such
 // folders can serve it; what it says is noise. Packed formats are written as compiled folders, `hf` as bf16 safetensors,
-// which other programs convert to formats of their own.
+// which other programs convert to formats of their own, and `hollow` as the same with a hole where the weights are, for
+// random_gguf.py, which reads none.
 //
-//   npx tsx bench/models.ts 1B|0.6B hf|q4f16_1|… OUTPUT
+//   npx tsx bench/models.ts 1B|0.6B|… hf|hollow|q4f16_1|… OUTPUT
 
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { open } from "node:fs/promises"
@@ -144,12 +145,13 @@ async function writeSafetensors(graph: Graph, path: string, filled: boolean): Pr
   const weights = weightsOf(graph)
   const header: Record<string, unknown> = {}
   let end = 0
-  for (const { rows, columns, sources } of weights) {
-    const begin = end
-    end += rows * columns * 2
-    const shape = columns === 1 ? [rows] : [rows, columns]
-    header[sources[0]!.tensor] = { dtype: "BF16", shape, data_offsets: [begin, end] }
-  }
+  for (const { columns, sources } of weights)
+    for (const { tensor, rows } of sources) {
+      const begin = end
+      end += rows * columns * 2
+      const shape = columns === 1 ? [rows] : [rows, columns]
+      header[tensor] = { dtype: "BF16", shape, data_offsets: [begin, end] }
+    }
   const json = JSON.stringify(header)
   const text = Buffer.from(json + " ".repeat(-json.length & 7)) // data begin on eight bytes
   const length = Buffer.alloc(8)
@@ -242,8 +244,11 @@ function byteCharacters(): string[] {
 if (process.argv[1] === import.meta.filename) {
   const [shape, kind, output] = process.argv.slice(2)
   if (!shape || !Object.hasOwn(shapes, shape) || !kind || !output)
-    throw new Error(`usage: bench/models.ts ${Object.keys(shapes).join("|")} hf|FORMAT OUTPUT`)
-  if (kind === "hf") await writePlain(shape as ShapeName, output, true)
+    throw new Error(
+      `usage: bench/models.ts ${Object.keys(shapes).join("|")} hf|hollow|FORMAT OUTPUT`,
+    )
+  if (kind === "hf" || kind === "hollow")
+    await writePlain(shape as ShapeName, output, kind === "hf")
   else if (isFormatName(kind)) await writePacked(shape as ShapeName, kind, output)
   else throw new Error(`${kind} is no format; known: ${formatNames.join(", ")}`)
 }

@@ -1,8 +1,9 @@
-"""Writes a model folder that bench/models.ts made (`hf`, weights are not read) as a GGUF file with random weights.
+"""Writes a model folder that bench/models.ts made (`hollow`: weights are not read) as a GGUF file with random weights.
 
     pip install gguf; python bench/random_gguf.py FOLDER OUTPUT.gguf [Q4_0 | F16 | BF16]
 
-Every matrix has the one type, the vocabulary's too, as in a file quantised with --pure. Q4_0 has as many bits as q4f16_1.
+Every matrix has the one type, the vocabulary's too, as in a file quantised with --pure, but routers, which are floats in every
+file. Q4_0 has as many bits as q4f16_1.
 """
 
 import json
@@ -40,7 +41,15 @@ def halves(rows, columns):
     return (values.view(numpy.uint32) >> 16).astype(numpy.uint16).view(numpy.uint8)
 
 
-architecture = config["model_type"]
+# By config.json's name: the file's, and of its cuts into words. Gemma's are of pieces; what a file says changes no speed.
+architecture, cuts = {
+    "llama": ("llama", "llama-bpe"),
+    "qwen3": ("qwen3", "qwen2"),
+    "qwen3_moe": ("qwen3moe", "qwen2"),
+    "gemma3_text": ("gemma3", "qwen2"),
+}[config["model_type"]]
+norms_heads, norms_behind = architecture != "llama", architecture == "gemma3"
+experts = config.get("num_experts", 0)
 out = GGUFWriter(output, architecture)
 out.add_name("random")
 out.add_context_length(config["max_position_embeddings"])
@@ -54,6 +63,14 @@ out.add_value_length(head)
 out.add_rope_dimension_count(head)
 out.add_rope_freq_base(config["rope_theta"])
 out.add_layer_norm_rms_eps(config["rms_norm_eps"])
+if experts:
+    out.add_expert_count(experts)
+    out.add_expert_used_count(config["num_experts_per_tok"])
+    out.add_expert_feed_forward_length(config["moe_intermediate_size"])
+if "sliding_window" in config:
+    out.add_sliding_window(config["sliding_window"])
+    out.add_sliding_window_pattern(config["sliding_window_pattern"])
+    out.add_rope_freq_base_swa(config["rope_local_base_freq"])
 out.add_vocab_size(vocabulary)
 out.add_file_type(file_type)
 
@@ -62,7 +79,7 @@ tokens = {id: token for token, id in model["vocab"].items()}
 special = {added["id"]: added["content"] for added in tokenizer["added_tokens"]}
 tokens.update(special)
 out.add_tokenizer_model("gpt2")
-out.add_tokenizer_pre("llama-bpe" if architecture == "llama" else "qwen2")
+out.add_tokenizer_pre(cuts)
 out.add_token_list([tokens[id] for id in range(vocabulary)])
 out.add_token_types([TokenType.CONTROL if id in special else TokenType.NORMAL for id in range(vocabulary)])
 out.add_token_merges([" ".join(merge) for merge in model["merges"]])
@@ -70,9 +87,16 @@ out.add_bos_token_id(config["bos_token_id"])
 out.add_eos_token_id(config["eos_token_id"])
 
 
-def matrix(name, rows, columns):
-    values = q4_0(rows, columns) if kind.name == "Q4_0" else halves(rows, columns)
-    out.add_tensor(f"{name}.weight", values, raw_dtype=kind)
+drawn = {}
+
+
+def matrix(name, rows, columns, count=None):
+    """One, or as many that lie one behind the other. Those of one size are drawn once: a mixture's would take minutes."""
+    size = ((count or 1) * rows, columns)
+    if size not in drawn:
+        drawn[size] = (q4_0 if kind.name == "Q4_0" else halves)(*size)
+    values = drawn[size]
+    out.add_tensor(f"{name}.weight", values.reshape(count, rows, -1) if count else values, raw_dtype=kind)
 
 
 def vector(name, length):
@@ -87,14 +111,24 @@ for layer in range(layers):
     matrix(f"{at}.attn_k", kv_heads * head, hidden)
     matrix(f"{at}.attn_v", kv_heads * head, hidden)
     matrix(f"{at}.attn_output", hidden, heads * head)
-    if architecture == "qwen3":
+    if norms_heads:
         vector(f"{at}.attn_q_norm", head)
         vector(f"{at}.attn_k_norm", head)
+    if norms_behind:
+        vector(f"{at}.post_attention_norm", hidden)
+        vector(f"{at}.post_ffw_norm", hidden)
     vector(f"{at}.ffn_norm", hidden)
-    matrix(f"{at}.ffn_gate", inner, hidden)
-    matrix(f"{at}.ffn_up", inner, hidden)
-    matrix(f"{at}.ffn_down", hidden, inner)
+    if experts:
+        router = random.standard_normal((experts, hidden), numpy.float32) / hidden**0.5
+        out.add_tensor(f"{at}.ffn_gate_inp.weight", router)
+        inner = config["moe_intermediate_size"]
+    each, of = ("_exps", experts) if experts else ("", None)
+    matrix(f"{at}.ffn_gate{each}", inner, hidden, of)
+    matrix(f"{at}.ffn_up{each}", inner, hidden, of)
+    matrix(f"{at}.ffn_down{each}", hidden, inner, of)
 vector("output_norm", hidden)
+if not config["tie_word_embeddings"]:
+    matrix("output", vocabulary, hidden)
 if architecture == "llama":
     vector("rope_freqs", head // 2)  # Llama 3's scaling, here by nothing
 out.write_header_to_file()

@@ -65,9 +65,79 @@ export const shapes = {
     bos_token_id: 49150,
     eos_token_id: 49151,
   },
+  // Gemma-3-1B, with its two special tokens at the end, too
+  "gemma3-1B": {
+    model_type: "gemma3_text",
+    hidden_size: 1152,
+    intermediate_size: 6912,
+    num_hidden_layers: 26,
+    num_attention_heads: 4,
+    num_key_value_heads: 1,
+    head_dim: 256,
+    vocab_size: 262144,
+    max_position_embeddings: 32768,
+    rms_norm_eps: 1e-6,
+    rope_theta: 1000000,
+    rope_local_base_freq: 10000,
+    sliding_window: 512,
+    sliding_window_pattern: 6,
+    query_pre_attn_scalar: 256,
+    hidden_activation: "gelu_pytorch_tanh",
+    tie_word_embeddings: true,
+    bos_token_id: 262142,
+    eos_token_id: 262143,
+  },
+  // Qwen3-30B-A3B with half of its layers: 16 billion weights, of which a token meets 1.7
+  "16B-A2B": {
+    model_type: "qwen3_moe",
+    hidden_size: 2048,
+    intermediate_size: 6144,
+    moe_intermediate_size: 768,
+    num_experts: 128,
+    num_experts_per_tok: 8,
+    norm_topk_prob: true,
+    num_hidden_layers: 24,
+    num_attention_heads: 32,
+    num_key_value_heads: 4,
+    head_dim: 128,
+    vocab_size: 151936,
+    max_position_embeddings: 40960,
+    rms_norm_eps: 1e-6,
+    rope_theta: 1000000,
+    tie_word_embeddings: false,
+    bos_token_id: 151643,
+    eos_token_id: 151645,
+  },
+  // 0.6B with eight experts in the place of its MLP, of which each token meets one: what it costs beside 0.6B is what choosing costs
+  "0.6B-of-8": {
+    model_type: "qwen3_moe",
+    hidden_size: 1024,
+    intermediate_size: 3072,
+    moe_intermediate_size: 3072,
+    num_experts: 8,
+    num_experts_per_tok: 1,
+    norm_topk_prob: true,
+    num_hidden_layers: 28,
+    num_attention_heads: 16,
+    num_key_value_heads: 8,
+    head_dim: 128,
+    vocab_size: 151936,
+    max_position_embeddings: 40960,
+    rms_norm_eps: 1e-6,
+    rope_theta: 1000000,
+    tie_word_embeddings: true,
+    bos_token_id: 151643,
+    eos_token_id: 151645,
+  },
 } as const
 
 export type ShapeName = keyof typeof shapes
+
+/** The dense shape whose weights are those that a token of a mixture meets, all but its routers. */
+export function denseOf(shape: ShapeName): ShapeName {
+  if (shape === "0.6B-of-8") return "0.6B"
+  throw new Error(`${shape} has no dense shape beside it; 0.6B-of-8 has`)
+}
 
 export function graphOf(shape: ShapeName): Graph {
   const fields = new Fields(shapes[shape], (what) => new Error(`internal: ${what}`) as never)

@@ -30,10 +30,12 @@ import { commit } from "./servers.ts"
 
 /** On the processor, whose limits are measured. */
 export interface CpuEngine extends Contender {
-  /** Bytes read for every step of decoding. */
+  /** Bytes read for a step of one sequence. */
   readonly weightBytes: number
   /** Operations of the layers' products for one token. */
   readonly operations: number
+  /** How much of the weights several sequences read together depends on the experts they choose. */
+  readonly isMixture: boolean
 }
 
 /** Of a model, what its steps are made of. */
@@ -47,24 +49,33 @@ export interface Computed {
 
 const CHUNK = 512 // tokens of a prompt in one step, as the server takes them
 
-/**
- * @param name what it is called in the results
- * @param isGeneric with the kernels that a package brings where there is no C compiler (`npm run generic`)
- */
+/** What the engine is called in the results, by what is special about it. */
+const names = {
+  compiled: "sinter's engine",
+  /** With the kernels that a package brings where there is no C compiler (`npm run generic`). */
+  generic: "sinter's engine, generic kernels",
+  /** On the dense shape whose weights are those that a token of a mixture meets. */
+  dense: "sinter's engine, a dense model of the active bytes",
+}
+
+/** @param name what the weights are called in the results */
 export async function engine(
   name: string,
   model: Computed,
   task: Task,
-  isGeneric = false,
+  kind: keyof typeof names = "compiled",
 ): Promise<Contender | CpuEngine> {
   const { threads, context, device } = task
   const [target] = targetsOf(device.name)
   const { traits } = targets[target!]
   const plan = planOf(model, model.format, { kv_dtype: "f16" }, traits)
   const sequences = Math.max(16, task.sequences)
-  const blocks = Math.ceil((sequences * 256 + 2 * context) / BLOCK)
-  const limits = { blocks: [blocks], tokens: CHUNK, sequences, rows: sequences }
-  const program = await (isGeneric ? openGeneric(plan, limits, task) : open(plan, limits, task))
+  const each = Math.ceil((sequences * 256 + 2 * context) / BLOCK)
+  const blocks = plan.groups.map(() => each)
+  const limits = { blocks, tokens: CHUNK, sequences, rows: sequences }
+  const program = await (kind === "generic"
+    ? openGeneric(plan, limits, task)
+    : open(plan, limits, task))
   if (model.weights) {
     await loadParameters(model.weights, program.manifest, program)
     await model.weights.close()
@@ -72,7 +83,7 @@ export async function engine(
   const { manifest } = program
   const where = device.name === "cpu" ? `${threads} threads` : device.description
   return {
-    name: isGeneric ? "sinter's engine, generic kernels" : "sinter's engine",
+    name: names[kind],
     about: `sinter ${commit()}, ${manifest.target}, ${name}, ${where}, ${CHUNK} tokens a step, ${manifest.kv.dtype} keys and values`,
     ...(device.name === "cpu" && limitedBy(plan)),
     async prefill(tokens) {
@@ -136,12 +147,22 @@ async function openGeneric(
   }
 }
 
-function limitedBy({ parameters }: Plan): Pick<CpuEngine, "weightBytes" | "operations"> {
+export function limitedBy({ parameters, steps }: Plan) {
+  // Of experts' weights a token meets a part.
+  const active = parameters.map(() => 1)
+  for (const step of steps) {
+    if (step.op !== "experts") continue
+    const { count, active: chosen, gateUp, down } = step.experts
+    for (const id of [gateUp, down]) active[id] = chosen / count
+  }
+  const sum = (each: (parameter: Plan["parameters"][number]) => number) =>
+    parameters.reduce((all, parameter, id) => all + active[id]! * each(parameter), 0)
   return {
-    weightBytes: parameters.reduce((sum, parameter) => sum + parameterBytes(parameter), 0),
-    operations: parameters
-      .filter(({ name, columns }) => name.startsWith("layers.") && columns > 1)
-      .reduce((sum, { rows, columns }) => sum + 2 * rows * columns, 0),
+    isMixture: steps.some(({ op }) => op === "experts"),
+    weightBytes: sum(parameterBytes),
+    operations: sum(({ name, rows, columns }) =>
+      name.startsWith("layers.") && columns > 1 ? 2 * rows * columns : 0,
+    ),
   }
 }
 
@@ -193,14 +214,15 @@ function inputOf(
     Int32Array.from({ length: count }, (_, i) => value(i))
   const floats = (value: number) => new Float32Array(sequences).fill(value)
   const total = sequences * tokens
-  const { shapes } = program.manifest
+  const { shapes, kv } = program.manifest
+  const lists = kv.groups.length * sequences // groups with windows keep all of their blocks, too
   return {
     tokens: all(total, (i) => (i * 7919) % shapes.vocabulary),
     starts: all(sequences + 1, (i) => i * tokens),
     positions: all(total, (i) => past + (i % tokens)),
-    blocks: all(sequences * each, (i) => i % program.limits.blocks[0]!),
-    blockStarts: all(sequences + 1, (i) => i * each),
-    visibleFrom: new Int32Array(sequences),
+    blocks: all(lists * each, (i) => i % program.limits.blocks[0]!),
+    blockStarts: all(lists + 1, (i) => i * each),
+    visibleFrom: new Int32Array(lists),
     logitRows: all(sequences, (i) => (i + 1) * tokens - 1),
     hiddenRows: new Int32Array(0),
     sampling: {
