@@ -14,6 +14,7 @@ export class Account {
   #admitted: { prompt: number; queued: () => number | undefined } | undefined
   #firstMs: number | undefined
   #usage: Usage | undefined
+  #hasLeft = false
   readonly #reasons: FinishReason[] = []
 
   /** Milliseconds since it arrived. */
@@ -36,6 +37,15 @@ export class Account {
     return this.#reasons.length > 0
   }
 
+  /** Whether its client left before it was answered: whatever is counted after that nobody was told of. */
+  get hasLeft(): boolean {
+    return this.#hasLeft
+  }
+
+  left(): void {
+    this.#hasLeft = true
+  }
+
   finished(reason: FinishReason): void {
     this.#reasons.push(reason)
   }
@@ -44,7 +54,7 @@ export class Account {
     this.#usage = usage
   }
 
-  /** @param status the answer's; 499: its client left */
+  /** @param status the answer's; of one whose client left it is none */
   tell(status: number): Told {
     const usage = this.#usage
     const queued = this.#admitted?.queued()
@@ -61,7 +71,7 @@ export class Account {
 
   /** A stream has its status long before it ends, so that 200 alone says nothing of one. */
   #outcome(status: number): Told["outcome"] {
-    if (status === 499) return "left"
+    if (this.#hasLeft) return "left"
     if (status >= 500) return "failed"
     if (status >= 400) return "refused"
     return this.#admitted && !this.#usage ? "failed" : "answered"

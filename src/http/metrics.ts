@@ -32,7 +32,7 @@ export class Metrics {
   })
   private readonly tokens = new Counter({
     name: "sinter_tokens_total",
-    help: "Tokens of finished replies: prompt (cached among them) and completion.",
+    help: "Tokens that clients were told of: prompt (cached among them) and completion; of those who left, none.",
     labelNames: ["kind"],
     registers: [this.registry],
   })
@@ -151,6 +151,7 @@ export class Metrics {
   }
 
   private replyEnded(usage: Usage, account: Account, first?: number) {
+    if (account.hasLeft) return // at times the engine ends what it was writing before the loop is left
     account.ended(usage)
     if (account.hasFinished) this.replySeconds.observe(account.age / 1000)
     this.tokens.inc({ kind: "prompt" }, usage.promptTokens)

@@ -48,6 +48,7 @@ export class Running {
     if (this.#accounts.size === 0) this.#activity?.busy()
     this.#accounts.set(request, account)
     reply.raw.once("close", () => {
+      if (!reply.raw.writableEnded) account.left()
       this.#accounts.delete(request)
       if (this.#accounts.size === 0) {
         this.#whenIdle()
@@ -75,7 +76,7 @@ export class Running {
   #record(request: FastifyRequest, { raw }: FastifyReply, account: Account): void {
     const { id, method } = request
     const path = pathOf(request)
-    const status = raw.writableEnded ? raw.statusCode : CLIENT_LEFT
+    const status = account.hasLeft ? CLIENT_LEFT : raw.statusCode
     const entry = account.tell(status)
     const [route] = routesOf(path)
     const level = route?.probe ? "debug" : "info"

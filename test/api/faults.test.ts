@@ -217,3 +217,29 @@ test("clients reset their connections, before and after the first word", async (
   const [told] = await Promise.all([ask(good), ...resets])
   expect(told).toEqual(alone)
 })
+
+test("tokens are counted that clients were told of, and none of those who left", async () => {
+  const metric = async (name: string) => {
+    const page = await (await fetch(new URL("/metrics", url))).text()
+    return Number(
+      page
+        .split("\n")
+        .find((line) => line.startsWith(`${name} `))!
+        .slice(name.length),
+    )
+  }
+  const counted = () => metric('sinter_tokens_total{kind="completion"}')
+  const before = await counted()
+  for (let i = 0; i < 20; i++) {
+    const leaving = new AbortController()
+    const body = bodyOf({ max_tokens: 400, stream: true })
+    const headers = { "content-type": "application/json" }
+    const { signal } = leaving
+    const response = await fetch(url, { method: "POST", headers, body, signal })
+    await response.body!.getReader().read()
+    leaving.abort()
+  }
+  await ask(good)
+  while ((await metric("sinter_http_requests_running")) > 1) await sleep(1) // one asks
+  expect((await counted()) - before).toBe(good.max_tokens)
+})
