@@ -1,16 +1,17 @@
 // A load on a running server that looks at every answer. Clients that read, cancel, vanish, dawdle and talk nonsense come
 // at once; each reply is held against what the same request was told alone. Closed loop: so many clients, each asking again
-// when it has been answered. Open loop: arrivals at a rate, whether or not the server keeps up. Both may go on at once.
+// when it has been answered. Open loop: arrivals at a rate, whether or not the server keeps up. Both may go on at once. At the
+// end, the tokens that the server has counted are those that clients were told of: who leaves asks for what cannot have ended.
 //
 //   npm run load -- --url http://127.0.0.1:8000 --clients 8 --seconds 600
 //
-// Exit code 1 when a stream was incomplete, an answer differed or something was left behind.
+// Exit code 1 when a stream was incomplete, an answer differed, a token was not told of or something was left behind.
 
 import { setTimeout as sleep } from "node:timers/promises"
 import { parseArgs } from "node:util"
 import { pick, prepareQuestions, type Question, type Random, randomFrom } from "./load/questions.ts"
 import { scrape, type Target, targetAt } from "./load/target.ts"
-import { type Outcome, type VisitorName, visitors } from "./load/visitors.ts"
+import { type Outcome, type Tokens, type VisitorName, visitors } from "./load/visitors.ts"
 
 export interface LoadOptions {
   url: string
@@ -45,6 +46,8 @@ export interface Report {
   outcomes: Record<Outcome["kind"], number>
   /** What the server did wrong, each sentence once, with how often. */
   faults: Record<string, number>
+  /** What the server counted less what clients were told, in tokens. */
+  unbalanced: Tokens
   tokensPerSecond: number
   /** Milliseconds. */
   firstToken: Quantiles
@@ -66,20 +69,37 @@ export interface Quantiles {
 const HELD = ["sinter_running", "sinter_waiting", "sinter_blocks_used"] as const
 
 export async function load(options: LoadOptions): Promise<Report> {
-  const target = targetAt(options.url, options.model, options.apiKey)
-  const random = randomFrom(options.seed)
-  const questions = await prepareQuestions(target, random)
-  const visit = visitMaker(target, questions, options.mix)
+  const crowd = await gather(options)
   try {
-    await arrive({ ...options, seconds: options.warmUp, seed: options.seed + 1 }, visit)
-    const before = await atRest(target)
+    await crowd.arrive({ ...options, seconds: options.warmUp, seed: options.seed + 1 })
+    const before = await crowd.atRest()
     const begun = performance.now()
-    const outcomes = await arrive(options, visit)
+    const outcomes = await crowd.arrive(options)
     const seconds = (performance.now() - begun) / 1000
-    const after = await atRest(target)
-    return report(outcomes, seconds, before, after)
+    return report(outcomes, seconds, before, await crowd.atRest())
   } finally {
-    target.agent.destroy()
+    crowd.leave()
+  }
+}
+
+/** Visitors of one server, who know its answers. */
+export interface Crowd {
+  /** Sends visitors for so many seconds and waits for the last of them. */
+  arrive(options: Arrival): Promise<Outcome[]>
+  /** The server's numbers once nobody is served any more, or as they are after ten seconds. */
+  atRest(): Promise<ReadonlyMap<string, number>>
+  leave(): void
+}
+
+/** Asks each question alone. */
+export async function gather({ url, model, apiKey, seed, mix }: LoadOptions): Promise<Crowd> {
+  const target = targetAt(url, model, apiKey)
+  const questions = await prepareQuestions(target, randomFrom(seed))
+  const visit = visitMaker(target, questions, mix)
+  return {
+    arrive: (options) => arrive(options, visit),
+    atRest: () => atRest(target),
+    leave: () => target.agent.destroy(),
   }
 }
 
@@ -106,9 +126,10 @@ function visitMaker(
   }
 }
 
-/** Sends visitors for so many seconds and waits for the last of them. */
+type Arrival = Pick<LoadOptions, "clients" | "rate" | "seconds" | "seed" | "isEnough">
+
 async function arrive(
-  { clients, rate, seconds, seed, isEnough = () => false }: LoadOptions,
+  { clients, rate, seconds, seed, isEnough = () => false }: Arrival,
   visit: (random: Random) => Promise<Outcome>,
 ): Promise<Outcome[]> {
   const until = performance.now() + seconds * 1000
@@ -133,7 +154,6 @@ async function arrive(
 
 const REST_SECONDS = 10
 
-/** The server's numbers once nobody is served any more, or as they are after ten seconds. */
 async function atRest(target: Target): Promise<ReadonlyMap<string, number>> {
   for (let tries = 0; ; tries++) {
     const numbers = await scrape(target)
@@ -142,31 +162,40 @@ async function atRest(target: Target): Promise<ReadonlyMap<string, number>> {
   }
 }
 
-function report(
+export function report(
   outcomes: readonly Outcome[],
   seconds: number,
   before: ReadonlyMap<string, number>,
   after: ReadonlyMap<string, number>,
 ): Report {
-  const counts = { answered: 0, left: 0, refused: 0, busy: 0, fault: 0 }
+  const counts = { answered: 0, left: 0, refused: 0, busy: 0, hit: 0, fault: 0 }
   const faults: Record<string, number> = {}
-  let tokens = 0
+  const told: Tokens = { prompt: 0, completion: 0 }
   const firsts: number[] = []
   const gaps: number[] = []
   for (const outcome of outcomes) {
     counts[outcome.kind]++
     if (outcome.kind === "fault") faults[outcome.fault] = (faults[outcome.fault] ?? 0) + 1
     if (outcome.kind !== "answered") continue
-    tokens += outcome.tokens
+    told.prompt += outcome.tokens.prompt
+    told.completion += outcome.tokens.completion
     if (!Number.isNaN(outcome.first)) firsts.push(outcome.first)
     gaps.push(...outcome.gaps)
   }
   const resident = after.get(RESIDENT)!
+  const counted = (kind: keyof Tokens) => {
+    const name = `sinter_tokens_total{kind="${kind}"}`
+    return (after.get(name) ?? 0) - (before.get(name) ?? 0)
+  }
   return {
     seconds,
     outcomes: counts,
     faults,
-    tokensPerSecond: tokens / seconds,
+    unbalanced: {
+      prompt: counted("prompt") - told.prompt,
+      completion: counted("completion") - told.completion,
+    },
+    tokensPerSecond: told.completion / seconds,
     firstToken: quantiles(firsts),
     betweenTokens: quantiles(gaps),
     loopDelayP99: after.get("sinter_event_loop_delay_p99_seconds")! * 1000,
@@ -184,8 +213,13 @@ function quantiles(values: number[]): Quantiles {
   return { p50: at(0.5), p95: at(0.95), p99: at(0.99) }
 }
 
-export function isSound({ faults, left }: Report): boolean {
-  return Object.keys(faults).length === 0 && Object.values(left).every((held) => held === 0)
+export function isSound({ faults, left, outcomes, unbalanced }: Report): boolean {
+  return [
+    ...Object.values(faults),
+    ...Object.values(left),
+    ...Object.values(unbalanced),
+    outcomes.hit,
+  ].every((count) => count === 0)
 }
 
 if (process.argv[1]?.endsWith("load.ts")) await main()
@@ -236,6 +270,7 @@ function printed(told: Report): string {
     `event loop     p99 ${told.loopDelayP99.toFixed(1)} ms late`,
     `memory         ${mib(told.resident)}, grown by ${mib(told.growth)}`,
     `left behind    ${list(told.left)}`,
+    `unbalanced     ${list({ ...told.unbalanced })} tokens`,
     ...Object.entries(told.faults).map(([fault, times]) => `${times} × ${fault}`),
   ].join("\n")
 }

@@ -15,6 +15,15 @@ export interface PlantedFault {
 }
 
 export const planted: readonly PlantedFault[] = [
+  // ---- accounts
+  {
+    what: "tokens of a client who left are counted when the engine is quick",
+    file: "src/http/metrics.ts",
+    text: "if (account.hasLeft) return",
+    fault: "if (false) return",
+    test: "test/api/faults.test.ts",
+    name: "tokens are counted",
+  },
   // ---- sampling
   {
     what: "min-p at 1 drops the likeliest token itself",

@@ -11,6 +11,7 @@ export interface Question {
     seed: number
     temperature: number
     max_tokens: number
+    ignore_eos?: true
     response_format?: object
     tools?: readonly object[]
     tool_choice?: "required"

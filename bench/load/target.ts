@@ -63,13 +63,13 @@ export async function textOf(response: IncomingMessage): Promise<string> {
   return text
 }
 
-/** Numbers of /metrics by name; those with labels are left out. */
+/** Numbers of /metrics by name, with their labels. */
 export async function scrape(target: Target): Promise<ReadonlyMap<string, number>> {
   const [response] = (await once(send(target, "", "/metrics", "GET"), "response")) as [
     IncomingMessage,
   ]
   const page = await textOf(response)
   if (response.statusCode !== 200) throw new Error(`/metrics answered ${response.statusCode}`)
-  const lines = page.matchAll(/^(\w+) (\S+)$/gm)
+  const lines = page.matchAll(/^(\w+(?:\{.*\})?) (\S+)$/gm)
   return new Map(Array.from(lines, ([, name, value]) => [name!, Number(value)]))
 }

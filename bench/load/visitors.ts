@@ -14,13 +14,20 @@ export interface Visit {
   random: Random
 }
 
+export interface Tokens {
+  prompt: number
+  completion: number
+}
+
 export type Outcome =
   /** A whole stream, with what it took: times in milliseconds. */
-  | { kind: "answered"; tokens: number; first: number; gaps: number[] }
+  | { kind: "answered"; tokens: Tokens; first: number; gaps: number[] }
   /** The visitor left, or sent what had to be refused and was. */
   | { kind: "left" | "refused" }
   /** 429 or 503, which an overloaded or draining server may say. */
   | { kind: "busy" }
+  /** What worked on it was killed: an answer that only somebody who kills may get. */
+  | { kind: "hit" }
   | { kind: "fault"; fault: string }
 
 export type VisitorName = keyof typeof visitors
@@ -33,7 +40,7 @@ export const visitors = {
   /** Asks for the whole answer at once. */
   whole: async ({ target, question }) => {
     const { response } = await open(target, question.body)
-    if (isBusy(response)) return turnedAway(response)
+    if (isTurnedAway(response)) return turnedAway(response)
     const body = JSON.parse(await textOf(response))
     const [choice] = body.choices ?? []
     if (!choice) return fault(`status ${response.statusCode}: ${body.message}`)
@@ -41,20 +48,21 @@ export const visitors = {
       text: choice.message.content ?? "",
       calls: callsText(choice.message.tool_calls),
       finish: choice.finish_reason,
+      promptTokens: body.usage.prompt_tokens,
       completionTokens: body.usage.completion_tokens,
     })
   },
   /** Stops listening in the middle. */
   cancel: async ({ target, question, random }) => {
-    const { response } = await open(target, streamed(question.body))
-    if (isBusy(response)) return turnedAway(response)
+    const { response } = await open(target, streamed(lasting(question, random)))
+    if (isTurnedAway(response)) return turnedAway(response)
     const most = 1 + Math.floor(random() * 6)
     await readStream(response, { leave: (events) => events >= most })
     return { kind: "left" }
   },
   /** Is gone before the first word, at times in the middle of its own. */
   disconnect: async ({ target, question, random }) => {
-    const text = JSON.stringify({ model: target.model, ...streamed(question.body) })
+    const text = JSON.stringify({ model: target.model, ...streamed(lasting(question, random)) })
     const sent = start(target, CHAT, "POST", { "content-length": Buffer.byteLength(text) })
     if (random() < 0.5) sent.end(text)
     else sent.write(text.slice(0, text.length / 2))
@@ -78,7 +86,7 @@ export const visitors = {
 async function listen({ target, question }: Visit, pause = 0): Promise<Outcome> {
   const begun = performance.now()
   const { response } = await open(target, streamed(question.body))
-  if (isBusy(response)) return turnedAway(response)
+  if (isTurnedAway(response)) return turnedAway(response)
   const reply = await readStream(response, { pause })
   if (reply.fault) return fault(reply.fault)
   const outcome = compared(question, reply)
@@ -88,7 +96,19 @@ async function listen({ target, question }: Visit, pause = 0): Promise<Outcome> 
   return { ...outcome, first: first - begun, gaps }
 }
 
-const COMPARED = ["text", "calls", "finish", "completionTokens"] as const
+const ENDLESS = { type: "array", items: { type: "integer" }, minItems: 2000, maxItems: 2000 }
+
+/** For who leaves: the same prompt, and a reply so long, at times held to a schema, that it has not ended by then. */
+function lasting({ body: { messages, seed } }: Question, random: Random): Question["body"] {
+  const json_schema = { name: "endless", schema: ENDLESS }
+  const held =
+    random() < 0.3
+      ? { response_format: { type: "json_schema", json_schema } }
+      : { ignore_eos: true as const }
+  return { messages, seed, temperature: 1, max_tokens: 3000, ...held }
+}
+
+const COMPARED = ["text", "calls", "finish", "promptTokens", "completionTokens"] as const
 
 /** Held against what was said when nobody else was there. */
 function compared({ alone }: Question, reply: Pick<Reply, (typeof COMPARED)[number]>): Outcome {
@@ -97,7 +117,8 @@ function compared({ alone }: Question, reply: Pick<Reply, (typeof COMPARED)[numb
     const [got, wanted] = [reply[part], alone[part]].map((value) => JSON.stringify(value))
     return fault(`${part} differs from the answer alone: ${got} instead of ${wanted}`)
   }
-  return { kind: "answered", tokens: reply.completionTokens, first: Number.NaN, gaps: [] }
+  const tokens = { prompt: reply.promptTokens, completion: reply.completionTokens }
+  return { kind: "answered", tokens, first: Number.NaN, gaps: [] }
 }
 
 async function refused(
@@ -105,20 +126,22 @@ async function refused(
   expected: readonly number[],
 ): Promise<Outcome> {
   const [response] = (await once(sent, "response")) as [IncomingMessage]
-  if (isBusy(response)) return turnedAway(response)
+  if (isTurnedAway(response)) return turnedAway(response)
   const text = await textOf(response)
   const status = response.statusCode!
   if (expected.includes(status)) return { kind: "refused" }
   return fault(`status ${status} instead of ${expected.join(" or ")}: ${text.slice(0, 200)}`)
 }
 
-function isBusy({ statusCode }: IncomingMessage): boolean {
-  return statusCode === 429 || statusCode === 503
+function isTurnedAway({ statusCode }: IncomingMessage): boolean {
+  return statusCode === 429 || statusCode === 503 || statusCode === 500
 }
 
 async function turnedAway(response: IncomingMessage): Promise<Outcome> {
-  await textOf(response)
-  return { kind: "busy" }
+  const text = await textOf(response)
+  if (response.statusCode !== 500) return { kind: "busy" }
+  const isHit = /has been replaced/.test(text)
+  return isHit ? { kind: "hit" } : fault(`status 500: ${text.slice(0, 200)}`)
 }
 
 function fault(words: string): Outcome {
