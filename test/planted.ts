@@ -802,10 +802,10 @@ export const planted: readonly PlantedFault[] = [
   },
   {
     what: "a tool that nobody declared is called by name and brackets",
-    file: "src/chat/formats/families.ts",
-    text: 'function* readExpression(input: Input, tools: Tools): Reading<void> {\n  let name = ""\n  while (/[\\w.-]/.test(yield* input.peek())) name += yield* input.take()\n  yield* input.expect("(")\n  if (!tools.has(name)) throw new NotACall()\n',
+    file: "src/chat/formats/expressions.ts",
+    text: 'export function* readExpression(input: Input, tools: Tools): Reading<void> {\n  let name = ""\n  while (/[\\w.-]/.test(yield* input.peek())) name += yield* input.take()\n  yield* input.expect("(")\n  if (!tools.has(name)) throw new NotACall()\n',
     fault:
-      'function* readExpression(input: Input, tools: Tools): Reading<void> {\n  let name = ""\n  while (/[\\w.-]/.test(yield* input.peek())) name += yield* input.take()\n  yield* input.expect("(")\n  if (name === "") throw new NotACall()\n',
+      'export function* readExpression(input: Input, tools: Tools): Reading<void> {\n  let name = ""\n  while (/[\\w.-]/.test(yield* input.peek())) name += yield* input.take()\n  yield* input.expect("(")\n  if (name === "") throw new NotACall()\n',
     test: "src/chat/formats/formats.test.ts",
   },
   {

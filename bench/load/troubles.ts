@@ -76,7 +76,7 @@ export const troubles = {
 const STORM = ["overlapping objects", "many different items", "many tools", "depth"]
 
 /** Processes that a process has started, as Linux tells. */
-export function childrenOf(pid: number): number[] {
+function childrenOf(pid: number): number[] {
   return readdirSync(`/proc/${pid}/task`).flatMap((task) =>
     readFileSync(`/proc/${pid}/task/${task}/children`, "utf8")
       .split(" ")
