@@ -172,7 +172,7 @@ function threadMilliseconds(): number {
   return Number(nanoseconds) / 1e6
 }
 
-async function fill(program: LoadableProgram): Promise<void> {
+export async function fill(program: LoadableProgram): Promise<void> {
   const noise = random(32 << 20)
   const scales = smallHalves(16 << 20)
   for (const [index, { rows, columns, codec }] of program.manifest.parameters.entries()) {
@@ -200,10 +200,10 @@ function smallHalves(count: number): Uint8Array {
   return new Uint8Array(halves.buffer)
 }
 
-const never = new Int32Array(new SharedArrayBuffer(4))
+export const never = new Int32Array(new SharedArrayBuffer(4))
 
 /** So many sequences of `past` tokens get so many more each, and draw the likeliest one. */
-function inputOf(
+export function inputOf(
   program: LoadableProgram,
   sequences: number,
   tokens: number,

@@ -448,9 +448,15 @@ INLINE void copy_row(const struct elements e) {
 static const struct step plan_steps[PLAN_STEPS];
 #endif
 
+// For whoever looks at where a step's time goes (bench/timeline): nothing in a library that is run.
+#ifndef AT_STEP
+#define AT_STEP(m, number)
+#endif
+
 static int32_t run_plan(sinter_model *m) {
   for (const struct step *s = plan_steps; s < plan_steps + PLAN_STEPS; s++) {
     if (cancelled(m)) return SINTER_CANCELLED;
+    AT_STEP(m, (int)(s - plan_steps));
     switch (s->kind) {
       case ROW_BY_ROW:
         rows_step(m, s);
@@ -495,6 +501,7 @@ int32_t sinter_step(sinter_model *m, const sinter_step_arrays *s) {
   for (int64_t i = 0; s->out_logits && i < s->rows; i++)
     memcpy(s->out_logits + i * VOCABULARY, (float *)m->buffers[LOGITS_BUFFER] + i * LOGITS_STRIDE,
            VOCABULARY * 4);
+  AT_STEP(m, PLAN_STEPS);
   m->host->parallel_for(m->host, s->rows, sample_row, m);
   return SINTER_OK;
 }
