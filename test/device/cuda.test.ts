@@ -26,7 +26,7 @@ afterAll(() => rmSync(scratch, { recursive: true }))
 const compilers = { c: "clang", cpp: "g++" } as const
 const answers = (command: string) => spawnSync(command, ["--version"]).status === 0
 /** Products on matrix units: groups of 32, of 40 and of 16 columns, with gates and with minimums. */
-const tileKernels = weightKernels("tiles").filter(({ name }) =>
+const tileKernels = weightKernels(["tiles"]).filter(({ name }) =>
   /^matrix64_(q4f16_1|q3f16_1|q8f16_1|q6_k|q2_k)_/.test(name),
 )
 const checked = [...languageKernels, ...tileKernels]

@@ -5,14 +5,17 @@ import { execFileSync, spawnSync } from "node:child_process"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { afterAll, beforeAll, expect, test } from "vitest"
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest"
 import { compile } from "../../src/compiler/compile.ts"
 import { languageKernels } from "../../src/compiler/targets/gpu/check-cases.ts"
 import { differences, runOn, twinOf } from "../../src/compiler/targets/gpu/check-device.ts"
+import { weightKernels } from "../../src/compiler/targets/gpu/check-products.ts"
 import { prepareGpu } from "../../src/compiler/targets/gpu/gpu.ts"
 import { printMetal } from "../../src/compiler/targets/gpu/print/metal.ts"
+import { printers } from "../../src/compiler/targets/gpu/printers.ts"
 import { openReference } from "../../src/compiler/targets/reference/reference.ts"
 import { targets } from "../../src/compiler/targets/targets.ts"
+import { openDriverLibrary } from "../../src/runtime/ffi.ts"
 import type { GpuDevice } from "../../src/runtime/gpu/device.ts"
 import { openMetal } from "../../src/runtime/gpu/metal.ts"
 import { openGpuLibrary } from "../../src/runtime/gpu/program.ts"
@@ -74,9 +77,13 @@ test.skipIf(isSkipped)(
     const { text, kernels } = printMetal(languageKernels.map(({ at }) => at(0).kernel))
     const loaded = await device.load([Buffer.from(text)], kernels)
     const { subgroup } = device.traits
+    onTestFinished(() => useOrder(orders.indexOf("shuffled")))
     for (const [i, { name, at }] of languageKernels.entries()) {
-      for (const shape of [0, 7]) {
-        const each = at(shape)
+      for (const [shape, order] of [0, 7].flatMap((shape) =>
+        [0, 1, 2].map((order) => [shape, order]),
+      )) {
+        const each = at(shape!)
+        useOrder(order!)
         const found = await runOn(device, loaded[i]!, each)
         const expected = twinOf(each, subgroup, ["forward"])
         expect(
@@ -85,6 +92,62 @@ test.skipIf(isSkipped)(
         ).toEqual([])
       }
     }
+  },
+  120_000,
+)
+
+const orders = ["forward", "backward", "shuffled"] as const
+const useOrder = (order: number) =>
+  openDriverLibrary([library]).take<void>("void use_order(int order)")(order)
+
+const tiles = weightKernels(printers.metal.units).filter(({ name }) =>
+  /^tile64_(q4f16_1|q3f16_1|q2_k|q8_zeros)_/.test(name),
+)
+
+test.skipIf(isSkipped).each([0, 1, 2])(
+  `tiles of halves have the slow twin's bits, in order %i of threads${note}`,
+  async (order) => {
+    const [needs] = printers.metal.profiles
+    const cases = tiles.map(({ at }) => at(0).kernel)
+    const { modules, kernels } = printers.metal.print(cases, needs!)
+    expect(Buffer.from(modules[0]!).toString()).toContain("simdgroup_multiply_accumulate(")
+    const loaded = await device.load(modules, kernels)
+    onTestFinished(() => useOrder(orders.indexOf("shuffled")))
+    useOrder(order)
+    for (const [i, { name, at }] of tiles.entries())
+      for (const shape of [0, 9, 15]) {
+        const each = at(shape)
+        const found = await runOn(device, loaded[i]!, each)
+        const expected = twinOf(each, 32, [orders[order]!])
+        expect(
+          found.flatMap((array, n) => differences(array, expected[n]!)),
+          name,
+        ).toEqual([])
+      }
+  },
+  120_000,
+)
+
+test.skipIf(isSkipped)(
+  `a barrier that is missing shows in some order of threads${note}`,
+  async () => {
+    onTestFinished(() => useOrder(orders.indexOf("shuffled")))
+    const wrong: boolean[] = []
+    const { at } = tiles[0]!
+    const each = at(0)
+    const { modules, kernels } = printers.metal.print([each.kernel], printers.metal.profiles[0]!)
+    const text = Buffer.from(modules[0]!).toString()
+    const barrier = /threadgroup_barrier\([^;]*\);/g
+    const last = [...text.matchAll(barrier)].at(-2)! // between the codes' arrival and their products
+    const faulty = text.slice(0, last.index) + text.slice(last.index + last[0].length)
+    const [loaded] = await device.load([Buffer.from(faulty)], kernels)
+    const expected = twinOf(each)
+    for (const order of orders.keys()) {
+      useOrder(order)
+      const found = await runOn(device, loaded!, each)
+      wrong.push(found.some((array, n) => differences(array, expected[n]!).length > 0))
+    }
+    expect(wrong).toContain(true)
   },
   120_000,
 )

@@ -19,6 +19,7 @@ import { findDevices } from "../../src/runtime/devices.ts"
 import { openDriverLibrary } from "../../src/runtime/ffi.ts"
 import type { GpuDevice } from "../../src/runtime/gpu/device.ts"
 import { openOpencl } from "../../src/runtime/gpu/opencl.ts"
+import { meets } from "../../src/runtime/gpu/tape.ts"
 import { ProgramLost } from "../../src/runtime/program.ts"
 import { isLeftOut } from "../left-out.ts"
 import { hasCompiler, plantDriver } from "../planted-drivers.ts"
@@ -55,7 +56,7 @@ describe.skipIf(isSkipped)(`kernels${note}`, () => {
     async ({ each }) => {
       const expected = twinOf(each)
       for (const needs of openclProfiles) {
-        if (!needs.every((need) => device().traits[need])) continue
+        if (!meets(device().traits, needs)) continue
         const [loaded] = await loadOn(device(), [each.kernel], needs)
         const found = await runOn(device(), loaded!, each)
         for (const [i, numbers] of found.entries())

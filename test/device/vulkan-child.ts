@@ -4,7 +4,7 @@ import { readdirSync } from "node:fs"
 import { gpuCases } from "../../src/compiler/targets/gpu/check-cases.ts"
 import { newCancel, runOn } from "../../src/compiler/targets/gpu/check-device.ts"
 import { spirvProfiles } from "../../src/compiler/targets/gpu/print/spirv.ts"
-import type { Need } from "../../src/runtime/gpu/tape.ts"
+import { meets, type Need } from "../../src/runtime/gpu/tape.ts"
 import { openVulkan } from "../../src/runtime/gpu/vulkan.ts"
 import { adds } from "./gpu-driver.ts"
 import { codeOf } from "./vulkan-kernels.ts"
@@ -13,7 +13,7 @@ const works = {
   async everything() {
     for (const staged of [false, true]) {
       const device = await openVulkan(0, { staged })
-      const canRun = (needs: readonly Need[]) => needs.every((need) => device.traits[need])
+      const canRun = (needs: readonly Need[]) => meets(device.traits, needs)
       for (const each of gpuCases)
         for (const needs of spirvProfiles.filter(canRun)) {
           const [loaded] = await device.load(...codeOf([each.kernel], needs))

@@ -2,7 +2,8 @@
 // version, and what was skipped reads as "cannot". Each device is opened once and closed again: a driver that answers questions
 // may still hang, or refuse, when it is to work.
 
-import { type DriverLibrary, openDriverLibrary } from "../ffi.ts"
+import { type DriverLibrary, openDriverLibrary, type Pointer } from "../ffi.ts"
+import type { TileShape } from "../gpu/tape.ts"
 import {
   deviceInfo,
   FEATURES,
@@ -13,6 +14,7 @@ import {
 } from "../gpu/vulkan-structs.ts"
 import { type DeviceType, type DriverDevice, DriverObstacle, versionText } from "./driver.ts"
 import { Structure } from "./structure.ts"
+import { findTiles, TILE_EXTENSIONS } from "./vulkan-tiles.ts"
 
 /** Buffers are reached by 64-bit addresses, which are a part of Vulkan from this version on. */
 const NEEDED = { word: (1 << 22) | (2 << 12), text: "1.2" }
@@ -21,17 +23,17 @@ export function listVulkan(names: readonly string[]): DriverDevice[] {
   const vulkan = takeInstanceFunctions(openDriverLibrary(names))
   const instance = createInstance(vulkan)
   try {
-    return physicalDevices(vulkan, instance).map((physical) => tried(vulkan, physical))
+    return physicalDevices(vulkan, instance).map((physical) => tried(vulkan, instance, physical))
   } finally {
     vulkan.destroyInstance(instance, null)
   }
 }
 
-function tried(vulkan: InstanceFunctions, physical: bigint): DriverDevice {
+function tried(vulkan: InstanceFunctions, instance: bigint, physical: bigint): DriverDevice {
   const described = describe(vulkan, physical)
   if (described.obstacle) return described
   try {
-    vulkan.destroyDevice(createDevice(vulkan, physical, described).device, null)
+    vulkan.destroyDevice(createDevice(vulkan, instance, physical, described).device, null)
     return described
   } catch (error) {
     if (!(error instanceof DriverObstacle)) throw error
@@ -48,22 +50,43 @@ const DOTS = "VK_KHR_shader_integer_dot_product"
  */
 export function createDevice(
   vulkan: InstanceFunctions,
+  instance: bigint,
   physical: bigint,
   { features }: DriverDevice,
-): { device: bigint; queueFamily: number; dot4: boolean } {
+): CreatedDevice {
   const queueFamily = computeQueue(vulkan, physical)!
-  const dot4 = features.int8_dot === true && extensionsOf(vulkan, physical).has(DOTS)
-  const wanted = wantedFeatures({ float64: features.f64_arithmetic === true, dot4 })
-  const info = deviceInfo(queueFamily, dot4 ? [DOTS] : [], wanted)
+  const extensions = extensionsOf(vulkan, physical)
+  const dot4 = features.int8_dot === true && extensions.has(DOTS)
+  const tiles = findTiles(vulkan, instance, physical, extensions)
+  const hasTiles = tiles.length > 0
+  const wanted = wantedFeatures({
+    float64: features.f64_arithmetic === true,
+    dot4,
+    tiles: hasTiles && {
+      bytes: features.int8_arithmetic === true,
+      halves: features.f16_arithmetic === true,
+    },
+  })
+  const names = [...(dot4 ? [DOTS] : []), ...(hasTiles ? TILE_EXTENSIONS : [])]
+  const info = deviceInfo(queueFamily, names, wanted)
   const out = new BigUint64Array(1)
   check("vkCreateDevice", vulkan.createDevice(physical, info.bytes, null, out))
-  return { device: out[0]!, queueFamily, dot4 }
+  return { device: out[0]!, queueFamily, dot4, tiles }
+}
+
+export interface CreatedDevice {
+  device: bigint
+  queueFamily: number
+  dot4: boolean
+  /** Of tiles that it says it multiplies. */
+  tiles: readonly TileShape[]
 }
 
 export type InstanceFunctions = ReturnType<typeof takeInstanceFunctions>
 
 export function takeInstanceFunctions({ take }: DriverLibrary) {
   return {
+    find: take<Pointer | null>("void *vkGetInstanceProcAddr(void *instance, const char *name)"),
     createInstance: take("int32_t vkCreateInstance(void *info, void *allocator, void *instance)"),
     destroyInstance: take<void>("void vkDestroyInstance(void *instance, void *allocator)"),
     enumerate: take(

@@ -121,10 +121,11 @@ function traitsOf({ kind, described: { features } }: Opened): GpuTraits {
       operandBytes: 4096,
       subgroup: Number(features.subgroup_size),
       matrix: Number(features.compute_capability) >= 8,
+      tiles: [],
     }
   const isWide = /^gfx9/.test(String(features.architecture))
   const least = { threads: 1024, sharedBytes: 64 << 10, operandBytes: 1024 } // of all that it runs on
-  return { ...shared, ...least, subgroup: isWide ? 64 : 32, matrix: false }
+  return { ...shared, ...least, subgroup: isWide ? 64 : 32, matrix: false, tiles: [] }
 }
 
 /** In an allocation, which is its address. */

@@ -4,6 +4,7 @@
 
 import type { OpenDevice } from "../open-device.ts"
 import type { CancelWord } from "../program.ts"
+import type { TileShape } from "./tape.ts"
 
 export interface GpuDevice extends OpenDevice {
   /** For people. */
@@ -70,6 +71,8 @@ export interface GpuTraits {
   dot4: boolean
   /** Multiplies tiles of [16, 32] and [32, 8] bytes in one instruction. */
   matrix: boolean
+  /** Shapes of tiles in shared memory that it multiplies. */
+  tiles: readonly TileShape[]
   /** Its instruction for a * b + c rounds once. */
   fma: boolean
   /** Division and square root are correctly rounded. */

@@ -23,15 +23,16 @@ import type { RowSet } from "../step-rows.ts"
 import type { AttentionOrder, WorkCount } from "./attention-work.ts"
 import type { KernelCode, OperandKind } from "./device.ts"
 import type { ItemsName, Region, SamplingArray } from "./regions.ts"
-import type {
-  Need,
-  PlaceSize,
-  Profile,
-  Tape,
-  TapeChoice,
-  TapeLaunch,
-  TapeRows,
-  TapeStep,
+import {
+  type Need,
+  type PlaceSize,
+  type Profile,
+  type Tape,
+  type TapeChoice,
+  type TapeLaunch,
+  type TapeRows,
+  type TapeStep,
+  tileShapes,
 } from "./tape.ts"
 
 export interface GpuLibrary {
@@ -193,7 +194,16 @@ const rows = record<TapeRows>({ place: count, at: count, stride: count })
 const tapeShape = record<Tape>({
   profiles: listOf(
     record<Profile>({
-      needs: listOf(oneOf(["dot4", "fma", "division", "float64", "matrix"] satisfies Need[])),
+      needs: listOf(
+        oneOf([
+          "dot4",
+          "fma",
+          "division",
+          "float64",
+          "matrix",
+          ...tileShapes,
+        ] satisfies readonly Need[]),
+      ),
       modules: listOf(record<Profile["modules"][number]>({ at: count, bytes: count })),
     }),
   ),

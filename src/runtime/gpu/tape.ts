@@ -36,7 +36,25 @@ export interface Profile {
 }
 
 /** What a device may have that makes kernels faster, never what they compute. */
-export type Need = "dot4" | "fma" | "division" | "float64" | "matrix"
+export type Need = "dot4" | "fma" | "division" | "float64" | "matrix" | TileShape
+
+/**
+ * Tiles that a subgroup multiplies, and how they lie is its device's to say: rows of the first by columns of the second, and how
+ * many numbers each of those has. Every thread holds eight elements of a product on Vulkan, so the subgroup has an eighth as many
+ * threads as there are elements; on Metal 32 hold two each.
+ */
+export type TileShape = (typeof tileShapes)[number]
+
+/** Those that kernels are written for: of Intel's, AMD's and NVIDIA's GPUs, of Mesa's processor, and of Apple's GPUs. */
+export const tileShapes = [
+  "bytes16x16x32",
+  "bytes16x16x16",
+  "bytes8x16x32",
+  "bytes8x8x32",
+  "bytes8x8x8",
+  "halves16x16x16",
+  "halves8x8x8",
+] as const
 
 /** The bytes of a place: so many at all, for each token, for each row of logits, and for each block of a KV group. */
 export interface PlaceSize {
@@ -143,5 +161,11 @@ export function writeTape(modules: readonly Uint8Array[], tape: Tape): Buffer {
 
 /** The first profile whose needs a device meets. */
 export function profileFor({ profiles }: Tape, traits: GpuTraits): Profile {
-  return profiles.find(({ needs }) => needs.every((need) => traits[need])) ?? profiles.at(-1)!
+  return profiles.find(({ needs }) => meets(traits, needs)) ?? profiles.at(-1)!
 }
+
+export const meets = (traits: GpuTraits, needs: readonly Need[]) =>
+  needs.every((need) => (isTileShape(need) ? traits.tiles.includes(need) : traits[need]))
+
+export const isTileShape = (need: Need): need is TileShape =>
+  (tileShapes as readonly Need[]).includes(need)

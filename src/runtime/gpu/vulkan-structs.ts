@@ -35,6 +35,10 @@ const kinds = {
   bufferAddress: { type: 1000244001, bytes: 24 },
   dotFeatures: { type: 1000280000, bytes: 24 },
   dots: { type: 1000280001, bytes: 136 },
+  subgroupSizes: { type: 1000225000, bytes: 32 },
+  subgroupSize: { type: 1000225001, bytes: 24 },
+  subgroupSizeFeatures: { type: 1000225002, bytes: 24 },
+  matrixFeatures: { type: 1000506000, bytes: 24 },
 } as const
 
 /** @param next what it is chained to, which lives as long as it does */
@@ -49,12 +53,17 @@ export function structure(kind: keyof typeof kinds, next?: Structure): Structure
 // ------------------------------------------------------------------ opening a device
 
 /** VkPhysicalDeviceFeatures2 and what is chained to it, with what kernels use switched on. */
-export function wantedFeatures({ float64, dot4 }: { float64: boolean; dot4: boolean }): Structure {
-  const dots = structure("dotFeatures")
+export function wantedFeatures({ float64, dot4, tiles }: Wishes): Structure {
+  const dots = structure("dotFeatures", tiles ? tileFeatures() : undefined)
   dots.setWord(16, dot4 ? 1 : 0)
   const features12 = structure("features12", dots)
   features12.setWord(FEATURES + 4 * features12Of.storage8, 1)
   features12.setWord(FEATURES + 4 * features12Of.addresses, 1)
+  if (tiles) {
+    features12.setWord(FEATURES + 4 * features12Of.memoryModel, 1)
+    features12.setWord(FEATURES + 4 * features12Of.int8, tiles.bytes ? 1 : 0)
+    features12.setWord(FEATURES + 4 * features12Of.float16, tiles.halves ? 1 : 0)
+  }
   const storage16 = structure("storage16", features12)
   storage16.setWord(16, 1)
   const features = structure("features", storage16)
@@ -63,12 +72,35 @@ export function wantedFeatures({ float64, dot4 }: { float64: boolean; dot4: bool
   return features
 }
 
+interface Wishes {
+  float64: boolean
+  dot4: boolean
+  /** Cooperative matrices, and numbers that they may be of. */
+  tiles: { bytes: boolean; halves: boolean } | false
+}
+
+/** Cooperative matrices, and subgroups that are full and of a size that is asked for. */
+function tileFeatures(): Structure {
+  const subgroups = structure("subgroupSizeFeatures")
+  subgroups.setWord(FEATURES, 1)
+  subgroups.setWord(FEATURES + 4, 1)
+  const matrices = structure("matrixFeatures", subgroups)
+  matrices.setWord(FEATURES, 1)
+  return matrices
+}
+
 /** Where the first feature lies in such a structure; each is a word. */
 export const FEATURES = 16
 /** Numbers in VkPhysicalDeviceFeatures. */
 export const featuresOf = { float64: 39, int64: 40 } as const
 /** Numbers in VkPhysicalDeviceVulkan12Features. */
-export const features12Of = { storage8: 2, float16: 7, int8: 8, addresses: 38 } as const
+export const features12Of = {
+  storage8: 2,
+  float16: 7,
+  int8: 8,
+  addresses: 38,
+  memoryModel: 41,
+} as const
 
 /** VkDeviceCreateInfo for one queue. */
 export function deviceInfo(
@@ -160,9 +192,25 @@ export function shaderModuleInfo(words: Uint32Array): Structure {
   return info
 }
 
-/** VkComputePipelineCreateInfo, with its VkPipelineShaderStageCreateInfo within. */
-export function computePipelineInfo(module: bigint, entry: string, layout: bigint): Structure {
+const FULL_SUBGROUPS = 2
+
+/**
+ * VkComputePipelineCreateInfo, with its VkPipelineShaderStageCreateInfo within.
+ * @param subgroup as many threads as each of its subgroups must have; absent: any number
+ */
+export function computePipelineInfo(
+  module: bigint,
+  entry: string,
+  layout: bigint,
+  subgroup?: number,
+): Structure {
   const info = structure("computePipeline")
+  if (subgroup !== undefined) {
+    const size = structure("subgroupSize")
+    size.setWord(16, subgroup)
+    info.pointTo(24 + 8, size)
+    info.setWord(24 + 16, FULL_SUBGROUPS)
+  }
   info.setWord(24, 18) // the type of the stage
   info.setWord(24 + 20, COMPUTE_STAGE)
   info.setPointer(24 + 24, module)

@@ -11,6 +11,7 @@ import { driverLibraries } from "../devices.ts"
 import { type DriverDevice, DriverObstacle } from "../drivers/driver.ts"
 import { Structure } from "../drivers/structure.ts"
 import {
+  type CreatedDevice,
   createDevice,
   createInstance,
   describe,
@@ -35,6 +36,7 @@ import {
   type Wanted,
 } from "./device.ts"
 import { withoutModes } from "./spirv-modes.ts"
+import { subgroupOf } from "./spirv-tiles.ts"
 import { probeRounding } from "./vulkan-probe.ts"
 import {
   allocationInfo,
@@ -53,6 +55,7 @@ import {
   structure,
   submitInfo,
 } from "./vulkan-structs.ts"
+import { probeTiles } from "./vulkan-tile-probe.ts"
 
 /** What is smaller shares an allocation with others: drivers take few, 4096 in all. */
 const SHARED_ALLOCATION = 64 << 20 // bytes
@@ -92,7 +95,7 @@ export async function openVulkan(id: number, options: VulkanOptions = {}): Promi
     const { obstacle } = described
     if (obstacle) throw new DriverObstacle(obstacle.reason, obstacle.problem)
     const vulkan = { ...instanceFunctions, ...takeDeviceFunctions(library) }
-    const created = createDevice(instanceFunctions, physical, described)
+    const created = createDevice(instanceFunctions, instance, physical, described)
     try {
       device = new Device(vulkan, { instance, physical, described, ...created }, options)
     } catch (error) {
@@ -105,6 +108,7 @@ export async function openVulkan(id: number, options: VulkanOptions = {}): Promi
   }
   try {
     Object.assign(device.traits, await probeRounding(device))
+    device.traits.tiles = await probeTiles(device)
     return device
   } catch (error) {
     await device.close()
@@ -246,13 +250,10 @@ const CACHED = 8
 /** Beyond these there are memories that are protected, or never quite there. */
 const ORDINARY = DEVICE_LOCAL | MAPPED | CACHED
 
-interface Opened {
+interface Opened extends CreatedDevice {
   instance: Pointer
   physical: Pointer
-  device: Pointer
-  queueFamily: number
   described: DriverDevice
-  dot4: boolean
 }
 
 /** Memory that the driver gave in one piece, and the buffer that is all of it. */
@@ -334,7 +335,7 @@ class Device implements GpuDevice {
     this.#vulkan = vulkan
     this.#opened = opened
     this.#device = opened.device
-    const { described, queueFamily, dot4 } = opened
+    const { described, queueFamily, dot4, tiles } = opened
     const { features } = described
     this.description = described.description
     this.traits = {
@@ -344,6 +345,7 @@ class Device implements GpuDevice {
       subgroup: features.subgroup_arithmetic === true ? Number(features.subgroup_size) : 0,
       dot4,
       matrix: false,
+      tiles, // until it is known which of them are right
       fma: false, // until it is known
       division: false,
       float64: features.f64_arithmetic === true,
@@ -615,7 +617,7 @@ class Device implements GpuDevice {
     const vulkan = this.#vulkan
     const module = this.#make("createModule", shaderModuleInfo(words))
     const out = new BigUint64Array(1)
-    const { bytes } = computePipelineInfo(module, entry, this.#layout)
+    const { bytes } = computePipelineInfo(module, entry, this.#layout, subgroupOf(words))
     const code = await vulkan.createPipelines(this.#device, this.#cache, 1, bytes, null, out)
     vulkan.destroyModule(this.#device, module, null)
     if (code === LOST) throw this.#failure(code, "vkCreateComputePipelines")

@@ -57,6 +57,7 @@ std::set<Object *> alive;
 std::map<Object *, std::vector<Dispatch>> dispatches; // of commands
 thread_local std::vector<std::vector<Object *>> pools;
 uint64_t allocated = 0;
+int order_of_threads = 2; // of simt.hpp's, shuffled
 
 [[noreturn]] void wrong(const std::string &what) {
   fprintf(stderr, "Metal's stand-in: %s\n", what.c_str());
@@ -108,8 +109,8 @@ std::string with_table(std::string source) {
          "static const struct { const char *name; unsigned threads; const char *operands; void (*call)(void **); } table[] = {\n" + rows +
          "};\nextern \"C\" const char *describe(const char *name, unsigned *threads, void (**call)(void **)) {\n"
          "  for (auto &each : table) if (!strcmp(each.name, name)) return *threads = each.threads, *call = each.call, each.operands;\n  return nullptr;\n}\n"
-         "extern \"C\" int launch(void (*call)(void **), unsigned threads, void **values, const unsigned *groups) {\n"
-         "  return simt::launch(call, threads, values, groups, 2);\n}\n";
+         "extern \"C\" int launch(void (*call)(void **), unsigned threads, void **values, const unsigned *groups, int order) {\n"
+         "  return simt::launch(call, threads, values, groups, order);\n}\n";
 }
 
 Object *built(const std::string &source, Object **error) {
@@ -149,8 +150,8 @@ void run(const Dispatch &dispatch) {
     values.push_back(&addresses[i]);
   }
   const unsigned groups[3] = {(unsigned)dispatch.groups.width, (unsigned)dispatch.groups.height, (unsigned)dispatch.groups.depth};
-  const auto launch = (int (*)(void (*)(void **), unsigned, void **, const unsigned *))dlsym(function->module, "launch");
-  if (!launch(call, threads, values.data(), groups)) wrong(function->text + " is stuck at a barrier");
+  const auto launch = (int (*)(void (*)(void **), unsigned, void **, const unsigned *, int))dlsym(function->module, "launch");
+  if (!launch(call, threads, values.data(), groups, order_of_threads)) wrong(function->text + " is stuck at a barrier");
 }
 
 Object *device() {
@@ -161,6 +162,9 @@ Object *device() {
 } // namespace
 
 extern "C" {
+
+/** Of threads, from here on: of tests, not of Metal's. */
+void use_order(int order) { order_of_threads = order; }
 
 void *objc_getClass(const char *name) {
   static std::map<std::string, Object *> classes;

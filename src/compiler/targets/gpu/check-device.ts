@@ -2,6 +2,7 @@
 
 import type { GpuDevice, GpuKernel, Place } from "../../../runtime/gpu/device.ts"
 import type { GpuKind } from "../../../runtime/gpu/open.ts"
+import { meets } from "../../../runtime/gpu/tape.ts"
 import type { CheckOrder, CheckOutcome } from "./check.ts"
 import type { GpuCase, Numbers } from "./check-cases.ts"
 import { Memory, type Order, runKernel } from "./ir/run.ts"
@@ -80,7 +81,7 @@ export async function checkShapes(
   const differing = new Map<number, string>() // numbers of shapes, and where each does first
   try {
     const expected = shapes.map((each) => twinOf(each, device.traits.subgroup, ["forward"]))
-    const usable = printer.profiles.filter((needs) => needs.every((need) => device.traits[need]))
+    const usable = printer.profiles.filter((needs) => meets(device.traits, needs))
     for (const needs of profiles === "all" ? usable : usable.slice(0, 1)) {
       const { modules, kernels } = printer.print([shapes[0]!.kernel], needs)
       const [loaded] = await device.load(modules, kernels)

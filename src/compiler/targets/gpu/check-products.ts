@@ -167,7 +167,7 @@ function productCase(
   codec: CodecName,
   number: number,
   choice: number,
-  units: Units,
+  units: readonly Units[],
   shape: number,
 ): ShapedCase {
   const [rows, columns, outputs] = sizes[shape]!
@@ -200,7 +200,7 @@ function productCase(
 }
 
 /** Of each codec one or four rows at a time, two or eight, and tiles. */
-const productKernels = (units: Units): CheckedKernel[] =>
+const productKernels = (units: readonly Units[]): CheckedKernel[] =>
   codecs.flatMap((codec, number) =>
     [number % 2, 2 + (number % 2), 4].map((choice) => {
       const at = (shape: number) => productCase(codec, number, choice, units, shape)
@@ -254,6 +254,6 @@ const packKernels: readonly CheckedKernel[] = [
   return { name: at(0).kernel.name, profiles: "first" as const, shapes: SHAPES, at }
 })
 
-export function weightKernels(units: Units): CheckedKernel[] {
+export function weightKernels(units: readonly Units[]): CheckedKernel[] {
   return [...packKernels, ...productKernels(units)]
 }

@@ -338,7 +338,7 @@ class Play {
   #pairs = new Memory(0)
 
   constructor(plan: Plan) {
-    const { tape, kernels } = tapeOf(plan, "dots")
+    const { tape, kernels } = tapeOf(plan, ["dots"])
     const { vocabulary, hidden } = plan.shapes
     const all: ProgramLimits = { ...limits, blocks: plan.groups.map(() => BLOCKS) }
     this.#tape = tape

@@ -39,7 +39,7 @@ const MAX_LOST = 3
 const GONE = "the driver's process is gone"
 
 /** All that there are: the language, each codec's, and those of steps. @param sums as the target's plans have them */
-export function* checkedKernels(sums: SumOrder, units: Units): Generator<CheckedKernel> {
+export function* checkedKernels(sums: SumOrder, units: readonly Units[]): Generator<CheckedKernel> {
   yield* languageKernels
   yield* weightKernels(units)
   yield* stepKernels(sums)

@@ -61,13 +61,14 @@ export async function prepareGpu(plan: Plan, target: GpuKind, shards = 1): Promi
   }
 }
 
-/** Kernels in every profile's words, one after the other, and the tape behind them. */
+/** Kernels in every profile's words, those that are the same in several once, and the tape behind them. */
 async function print(
   { tape, kernels }: Unprinted,
   printer: Printer,
   signal: AbortSignal | undefined,
 ): Promise<Buffer> {
   const modules: Uint8Array[] = []
+  const known = new Map<string, { at: number; bytes: number }>() // by what they hold
   let codes: readonly KernelCode[] = []
   let at = 0
   const profiles: Profile[] = []
@@ -78,9 +79,13 @@ async function print(
     const made = compile
       ? await Promise.all(printed.modules.map((module) => compile(module, needs, signal)))
       : printed.modules
-    modules.push(...made)
-    const places = made.map(({ length: bytes }) => {
-      const place = { at, bytes }
+    const places = made.map((module) => {
+      const bytes = module.length
+      const hash = createHash("sha256").update(module).digest("hex")
+      const place = known.get(hash) ?? { at, bytes }
+      if (known.has(hash)) return place
+      known.set(hash, place)
+      modules.push(module)
       at += bytes
       return place
     })

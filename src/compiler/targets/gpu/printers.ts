@@ -2,19 +2,19 @@
 
 import type { KernelCode } from "../../../runtime/gpu/device.ts"
 import type { GpuKind } from "../../../runtime/gpu/open.ts"
-import type { Need } from "../../../runtime/gpu/tape.ts"
+import { isTileShape, type Need } from "../../../runtime/gpu/tape.ts"
 import { compileCuda } from "./cuda-compiler.ts"
 import { checkKernel } from "./ir/check.ts"
-import { type Kernel, sharedBytes } from "./ir/ir.ts"
+import { type Kernel, type KernelNeed, sharedBytes } from "./ir/ir.ts"
 import type { Units } from "./kernels/tiles.ts"
 import { printCuda } from "./print/cuda.ts"
-import { printMetal } from "./print/metal.ts"
+import { metalProfiles, printMetal } from "./print/metal.ts"
 import { openclProfiles, printOpencl } from "./print/opencl.ts"
 import { printSpirv, spirvProfiles } from "./print/spirv.ts"
 
 export interface Printer {
-  /** What products of codes are written for. */
-  units: Units
+  /** What products of codes are written for, the best first: what a profile has not, it prints otherwise. */
+  units: readonly Units[]
   profiles: readonly (readonly Need[])[]
   /** @throws Error naming a kernel that is not well formed */
   print(kernels: readonly Kernel[], needs: readonly Need[]): Printed
@@ -34,7 +34,7 @@ interface Printed {
 
 export const printers: Record<GpuKind, Printer> = {
   cuda: {
-    units: "tiles",
+    units: ["tiles"],
     profiles: [["matrix"], []],
     print(kernels) {
       checkOnce(kernels)
@@ -45,7 +45,7 @@ export const printers: Record<GpuKind, Printer> = {
   },
   // For every AMD device: the driver's own compiler knows which one is here.
   rocm: {
-    units: "dots",
+    units: ["dots"],
     profiles: [[]],
     print(kernels) {
       checkOnce(kernels)
@@ -54,27 +54,30 @@ export const printers: Record<GpuKind, Printer> = {
     },
   },
   metal: {
-    units: "dots",
-    profiles: [[]],
-    print(kernels) {
+    units: ["halves", "dots"],
+    profiles: metalProfiles,
+    print(kernels, needs) {
       checkOnce(kernels)
-      const { text, kernels: codes } = printMetal(kernels)
-      return { modules: [Buffer.from(text)], kernels: codes }
+      const { text, kernels: codes } = printMetal(kernels.map((kernel) => fitting(kernel, needs)))
+      return {
+        modules: [Buffer.from(text)],
+        kernels: codes.map((code, i) => ({ ...code, sharedBytes: mostShared(kernels[i]!) })),
+      }
     },
   },
   vulkan: {
-    units: "dots",
+    units: ["bytes", "halves", "dots"],
     profiles: spirvProfiles,
     print(kernels, needs) {
       checkOnce(kernels)
       return {
-        modules: kernels.map((kernel) => printSpirv(kernel, needs)),
+        modules: kernels.map((kernel) => spirvOf(fitting(kernel, needs), needs)),
         kernels: kernels.map((kernel, module) => codeOf(kernel, module)),
       }
     },
   },
   opencl: {
-    units: "dots",
+    units: ["dots"],
     profiles: openclProfiles,
     print(kernels, needs) {
       checkOnce(kernels)
@@ -82,6 +85,35 @@ export const printers: Record<GpuKind, Printer> = {
       return { modules: [Buffer.from(text)], kernels: codes }
     },
   },
+}
+
+/** Of a kernel and what does the same, the first that a profile's devices can run. */
+function fitting(kernel: Kernel, profile: readonly Need[]): Kernel {
+  const [shape] = profile.filter(isTileShape)
+  const lacks = (need: KernelNeed) =>
+    (need === "byteTiles" && !shape?.startsWith("bytes")) ||
+    (need === "halfTiles" && !shape?.startsWith("halves"))
+  const { otherwise } = kernel
+  return otherwise && [...kernel.needs].some(lacks) ? fitting(otherwise, profile) : kernel
+}
+
+/** What any of them takes. */
+function mostShared(kernel: Kernel): number {
+  const own = sharedBytes(kernel)
+  return kernel.otherwise ? Math.max(own, mostShared(kernel.otherwise)) : own
+}
+
+/** A kernel without tiles is the same with every shape of them. */
+const spirv = new WeakMap<Kernel, Map<string, Uint8Array>>()
+
+function spirvOf(kernel: Kernel, profile: readonly Need[]): Uint8Array {
+  const hasTiles = kernel.needs.has("byteTiles") || kernel.needs.has("halfTiles")
+  const needs = hasTiles ? profile : profile.filter((need) => !isTileShape(need))
+  const known = spirv.get(kernel) ?? new Map<string, Uint8Array>()
+  spirv.set(kernel, known)
+  const module = known.get(needs.join(" ")) ?? printSpirv(kernel, needs)
+  known.set(needs.join(" "), module)
+  return module
 }
 
 /** Kernels never change, and are printed for one profile after the other. */
@@ -98,5 +130,5 @@ function checkOnce(kernels: readonly Kernel[]): void {
 function codeOf(kernel: Kernel, module: number): KernelCode {
   const { name, threads, operands } = kernel
   const kinds = operands.map(({ kind }) => kind)
-  return { name, module, entry: name, threads, sharedBytes: sharedBytes(kernel), operands: kinds }
+  return { name, module, entry: name, threads, sharedBytes: mostShared(kernel), operands: kinds }
 }

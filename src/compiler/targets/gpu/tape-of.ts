@@ -36,10 +36,10 @@ export interface Unprinted {
 }
 
 /**
- * @param units what the devices of the target multiply codes with
+ * @param units what the devices of the target may multiply codes with, the best first
  * @param sharded whose shards' plan it is; absent: the plan is whole
  */
-export function tapeOf(plan: Plan, units: Units, sharded?: Sharded): Unprinted {
+export function tapeOf(plan: Plan, units: readonly Units[], sharded?: Sharded): Unprinted {
   const maker = new TapeMaker(plan, units)
   const steps = runs(plan.steps).map((run) => maker.step(run))
   steps.push(maker.draw())
@@ -61,7 +61,7 @@ export function tapeOf(plan: Plan, units: Units, sharded?: Sharded): Unprinted {
 
 class TapeMaker {
   readonly #plan: Plan
-  readonly #units: Units
+  readonly #units: readonly Units[]
   readonly places: PlaceSize[] = []
   readonly regions: Region[] = []
   readonly kernels: Kernel[] = []
@@ -69,7 +69,7 @@ class TapeMaker {
   readonly #known = new Map<string, number>() // kernels and regions as text
   readonly #numbers = new Map<Kernel, number>()
 
-  constructor(plan: Plan, units: Units) {
+  constructor(plan: Plan, units: readonly Units[]) {
     this.#plan = plan
     this.#units = units
     for (const [id, { capacity, columns, dtype }] of plan.buffers.entries()) {

@@ -5,6 +5,7 @@
 import {
   type Access,
   type Binary,
+  type Eight,
   type Element,
   type Expression,
   type Four,
@@ -196,7 +197,7 @@ export const larger = (a: Value, b: Value) => select(a.gt(b), a, b)
 export class Elements {
   readonly #write: (statement: Statement) => void
   readonly #define: () => Id
-  readonly #memory: Memory
+  readonly memory: Memory
   readonly element: Element
 
   constructor(
@@ -205,7 +206,7 @@ export class Elements {
     write: (statement: Statement) => void,
     define: () => Id,
   ) {
-    this.#memory = memory
+    this.memory = memory
     this.element = element
     this.#write = write
     this.#define = define
@@ -214,7 +215,7 @@ export class Elements {
   load(index: Operable): Value {
     const type = loaded[this.element]
     const id = this.#define()
-    this.#write({ kind: "load", id, memory: this.#memory, index: indexOf(index) })
+    this.#write({ kind: "load", id, memory: this.memory, index: indexOf(index) })
     return new Value({ kind: "value", type, id })
   }
 
@@ -223,7 +224,7 @@ export class Elements {
     const type = loaded[this.element]
     const define = () => this.#define()
     const ids = [define(), define(), define(), define()] as const
-    this.#write({ kind: "loadFour", ids, memory: this.#memory, index: indexOf(index) })
+    this.#write({ kind: "loadFour", ids, memory: this.memory, index: indexOf(index) })
     const value = (id: Id) => new Value({ kind: "value", type, id })
     return [value(ids[0]), value(ids[1]), value(ids[2]), value(ids[3])]
   }
@@ -232,7 +233,7 @@ export class Elements {
     const { expression } = asValue(value, loaded[this.element])
     if (expression.type !== loaded[this.element])
       throw new Error(`internal: ${expression.type} into ${this.element}`)
-    this.#write({ kind: "store", memory: this.#memory, index: indexOf(index), value: expression })
+    this.#write({ kind: "store", memory: this.memory, index: indexOf(index), value: expression })
   }
 
   /** Of a shared array of whole numbers. */
@@ -240,7 +241,7 @@ export class Elements {
     const { expression } = asValue(value, loaded[this.element])
     this.#write({
       kind: "atomicAdd",
-      memory: this.#memory,
+      memory: this.memory,
       index: indexOf(index),
       value: expression,
     })
@@ -254,6 +255,13 @@ function indexOf(index: Operable): Expression {
   return expression
 }
 
+/** A tile in a shared array: ir.ts says how it lies. */
+export interface TileSide {
+  elements: Elements
+  from: Operable
+  stride: number
+}
+
 /** A variable of one thread. */
 export interface Variable {
   /** What it holds where this is used. */
@@ -265,6 +273,7 @@ export interface Variable {
 export class Builder {
   readonly threads: number
   readonly lane = new Value({ kind: "lane", type: "u32" })
+  readonly team = new Value({ kind: "team", type: "u32" })
   readonly #name: string
   readonly #operands: Operand[] = []
   readonly #shared: SharedArray[] = []
@@ -392,6 +401,31 @@ export class Builder {
     })
     const value = (id: Id) => new Value({ kind: "value", type: "i32", id })
     return [value(ids[0]), value(ids[1]), value(ids[2]), value(ids[3])]
+  }
+
+  /** Of the product of two tiles of `depth` numbers each, what this thread gets of it: see ir.ts. */
+  tileDot(a: TileSide, b: TileSide, depth: number): Eight<Value> {
+    const isBytes = a.elements.element === "u32"
+    this.#needs.add(isBytes ? "byteTiles" : "halfTiles")
+    const ids = this.#eight()
+    const side = ({ elements, from, stride }: TileSide) => {
+      return { memory: elements.memory, from: indexOf(from), stride }
+    }
+    this.#write({ kind: "tileDot", ids, a: side(a), b: side(b), depth })
+    return ids.map((id) => new Value({ kind: "value", type: "i32", id })) as unknown as Eight<Value>
+  }
+
+  /** Of 256 elements, those that a product would give this thread. */
+  tileElements(elements: Elements): Eight<Value> {
+    const type = loaded[elements.element]
+    this.#needs.add(type === "f32" ? "halfTiles" : "byteTiles")
+    const ids = this.#eight()
+    this.#write({ kind: "tileElements", ids, memory: elements.memory })
+    return ids.map((id) => new Value({ kind: "value", type, id })) as unknown as Eight<Value>
+  }
+
+  #eight(): Eight<Id> {
+    return Array.from({ length: 8 }, () => this.#define()) as unknown as Eight<Id>
   }
 
   finish(): Kernel {

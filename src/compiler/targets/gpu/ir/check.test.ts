@@ -26,7 +26,7 @@ test("every kernel that plans become is well formed", () => {
     const [kv, shape] = [kvs[i % kvs.length]!, shapes[i % shapes.length]!]
     const activations = format === "q4f32_1" ? "float" : "int8"
     const options = { format, kv, activations, sums: { parts: 8, span: 256 } } as const
-    for (const kernel of tapeOf(compile(smallGraph(shape), options), "tiles").kernels)
+    for (const kernel of tapeOf(compile(smallGraph(shape), options), ["tiles"]).kernels)
       checkKernel(kernel)
   }
 })
@@ -200,6 +200,20 @@ test("barriers stand where all threads come, and under no condition", () => {
     "not all threads of a subgroup may come to this product",
   )
   expect(() => checkKernel(kernel("small", 48, tiles))).toThrow("32 threads multiply tiles")
+  const team = (k: Builder) => {
+    const elements = k.shared("bytes", "u32", 256)
+    const side = { elements, from: 0, stride: 8 }
+    return k.tileDot(side, side, 32)
+  }
+  check((k) => void team(k))()
+  expect(check((k) => k.if(k.lane.lt(32), () => void team(k)))).toThrow(
+    "not all threads of a team may come to these tiles",
+  )
+  expect(() => checkKernel(kernel("small", 48, team))).toThrow("32 threads multiply tiles")
+  const other = kernel("other", 64, (k) => k.barrier())
+  expect(() => checkKernel({ ...kernel("one", 32, () => {}), otherwise: other })).toThrow(
+    "kernel one: what does the same has other threads or operands",
+  )
   const summed = check((k) => {
     const sum = k.subgroupSum(u32(1))
     k.for(0, sum, 1, () => k.barrier())

@@ -13,8 +13,11 @@ import {
   loaded,
   MATRIX_THREADS,
   type Memory,
+  type Side,
   type Statement,
   sharedBytes,
+  TILE,
+  TILE_DEPTHS,
   type Type,
   type Unary,
 } from "./ir.ts"
@@ -40,6 +43,14 @@ export function checkKernel(kernel: Kernel): void {
   if (sharedBytes(kernel) > MAX_SHARED_BYTES)
     refuse(`its shared arrays take ${sharedBytes(kernel)} bytes of ${MAX_SHARED_BYTES} at most`)
   new Checker(kernel).check()
+  const { otherwise } = kernel
+  if (!otherwise) return
+  if (
+    otherwise.threads !== threads ||
+    JSON.stringify(otherwise.operands) !== JSON.stringify(operands)
+  )
+    refuse("what does the same has other threads or operands")
+  checkKernel(otherwise)
 }
 
 /** The types that an operation takes. What it gives is told by `resultOf`. */
@@ -245,9 +256,56 @@ class Checker {
             define(id, { kind: "value", type: "i32", isUniform: false })
           break
         }
+        case "tileDot": {
+          const { ids, a, b, depth } = statement
+          const element = this.#side(a)
+          if (this.#side(b) !== element) this.#refuse("its tiles are of two kinds")
+          const need = element === "u32" ? "byteTiles" : "halfTiles"
+          this.#teams(need, isUniform, misplaced)
+          if (!(depth > 0 && depth % TILE_DEPTHS[need] === 0))
+            this.#refuse(`tiles are multiples of ${TILE_DEPTHS[need]} deep, not ${depth}`)
+          for (const id of ids) define(id, { kind: "value", type: "i32", isUniform: false })
+          break
+        }
+        case "tileElements": {
+          const { ids, memory } = statement
+          const element = this.#wholeTile(memory)
+          this.#teams(element === "u32" ? "byteTiles" : "halfTiles", isUniform, misplaced)
+          for (const id of ids) define(id, { kind: "value", type: element, isUniform: false })
+          break
+        }
       }
     }
     for (const id of own) this.#defined.delete(id)
+  }
+
+  /** @returns what the elements of a tile are */
+  #side({ memory, from, stride }: Side): "u32" | "f16" {
+    const array = memory.kind === "shared" ? this.#shared.get(memory.id) : undefined
+    const element = array?.element
+    if (element !== "u32" && element !== "f16")
+      return this.#refuse("its tiles are not in shared arrays of u32 or f16")
+    this.#typed(from, "u32")
+    if ((stride * elementBytes[element]) % 16 !== 0)
+      this.#refuse(`${stride} elements are no multiple of 16 bytes`)
+    return element
+  }
+
+  #wholeTile(memory: Memory): "u32" | "f32" {
+    const array = memory.kind === "shared" ? this.#shared.get(memory.id) : undefined
+    const element = array?.element
+    if (element !== "u32" && element !== "f32")
+      return this.#refuse("its tile is no shared array of u32 or f32")
+    if (array!.length !== TILE ** 2) this.#refuse(`its tile has ${array!.length} elements`)
+    return element
+  }
+
+  /** Whether whole teams come here. */
+  #teams(need: KernelNeed, isUniform: boolean, misplaced: (problem: string) => void): void {
+    this.#need(need)
+    if (this.#kernel.threads % MATRIX_THREADS !== 0)
+      this.#refuse(`${MATRIX_THREADS} threads multiply tiles, not a part of them`)
+    if (!isUniform) misplaced("not all threads of a team may come to these tiles")
   }
 
   /** One thread is never of two minds. */
@@ -315,6 +373,7 @@ class Checker {
         return true
       }
       case "lane":
+      case "team":
         return this.#isAlone
       case "group":
       case "groups":

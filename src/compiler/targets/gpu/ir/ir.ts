@@ -9,7 +9,10 @@
 /** What a value is. A bool is never stored. */
 export type Type = "f32" | "i32" | "u32" | "bool"
 
-/** What an element of a buffer is. A load widens it and a store rounds it (floats: to nearest, halves to even), or cuts it. */
+/**
+ * What an element of a buffer is. A load widens it and a store rounds it (floats: to nearest, halves to even), or cuts it. Shared
+ * arrays of halves take only what one holds: not every language rounds there.
+ */
 export type Element = "f32" | "i32" | "u32" | "f16" | "u16" | "i8" | "u8"
 
 /** What a load of an element gives, and what a store of one takes. */
@@ -46,6 +49,8 @@ export type Expression =
   | { kind: "operand"; type: Exclude<Type, "bool">; operand: number }
   /** The number of this thread in its group, always a u32. */
   | { kind: "lane"; type: "u32" }
+  /** The number of this thread's team: so many threads multiply tiles together, and which they are is the device's to choose. */
+  | { kind: "team"; type: "u32" }
   /** The number of this group along one of three axes, and how many there are. */
   | { kind: "group" | "groups"; type: "u32"; axis: 0 | 1 | 2 }
   | { kind: "binary"; type: Type; name: Binary; a: Expression; b: Expression }
@@ -143,12 +148,38 @@ export type Statement =
       b: Two<Expression>
       c: Four<Expression>
     }
+  /**
+   * Each team multiplies two tiles of whole numbers, [16, depth] and [depth, 16], which lie in shared arrays; all of them come
+   * here. Each thread gets eight elements of the product, whichever the device likes, but the same ones every time:
+   * `tileElements` tells. They are i32, and wrap where the numbers are bytes; halves are whole numbers, of which no sum reaches
+   * 2^24 in size, so that floats hold it in whatever order it comes.
+   */
+  | { kind: "tileDot"; ids: Eight<Id>; a: Side; b: Side; depth: number }
+  /** Of a tile [16, 16] that fills a shared array, row by row, the elements that a product would give this thread. */
+  | { kind: "tileElements"; ids: Eight<Id>; memory: Memory }
+
+/**
+ * A tile in a shared array, of words of four bytes (u32) or of halves (f16). Each row of the first tile of a product, and each
+ * column of the second, lies there as `depth` numbers side by side; elements, which are multiples of 16 bytes, count from where it begins to
+ * where the next one does.
+ */
+export interface Side {
+  memory: Memory
+  /** Of the first element; the same for all threads of a team. */
+  from: Expression
+  stride: number
+}
 
 /** Threads that multiply tiles together. */
 export const MATRIX_THREADS = 32
+/** Rows and columns of a team's product. */
+export const TILE = 16
+/** Tiles are so many numbers deep, or a multiple of it. */
+export const TILE_DEPTHS = { byteTiles: 32, halfTiles: 16 } as const
 
 export type Two<T> = readonly [T, T]
 export type Four<T> = readonly [T, T, T, T]
+export type Eight<T> = readonly [T, T, T, T, T, T, T, T]
 
 /** What a dispatch hands a kernel. */
 export type Operand =
@@ -161,12 +192,12 @@ export type Access = "read" | "write" | "readwrite"
 export interface SharedArray {
   id: Id
   name: string
-  element: "f32" | "i32" | "u32"
+  element: "f32" | "i32" | "u32" | "f16"
   length: number
 }
 
 /** What not every device can do, and not every printer has words for. */
-export type KernelNeed = "dot4" | "subgroups" | "matrix"
+export type KernelNeed = "dot4" | "subgroups" | "matrix" | "byteTiles" | "halfTiles"
 
 export interface Kernel {
   name: string
@@ -177,6 +208,8 @@ export interface Kernel {
   body: readonly Statement[]
   /** What a device must be able to do. */
   needs: ReadonlySet<KernelNeed>
+  /** What computes the same where it cannot, with as many threads and the same operands. */
+  otherwise?: Kernel
   /** How many ids there are: they are the numbers below it. */
   ids: number
   /** Of ids, what kernels' writers call them: for whoever reads a printed kernel. */

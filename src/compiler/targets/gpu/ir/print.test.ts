@@ -61,17 +61,24 @@ test("all kinds of statements are printed", () => {
     k.for(0, 9, 1, () => {})
     const zero = i32(0)
     k.matrixDot([k.lane, k.lane, k.lane, k.lane], [k.lane, k.lane], [zero, zero, zero, i32(1)])
+    const tile = k.shared("tile", "u32", 256)
+    const side = { elements: tile, from: k.team, stride: 8 }
+    k.tileDot(side, { ...side, from: 4 }, 32)
+    k.tileElements(tile)
   })
   expect(printKernel(all)).toBe(`kernel all of 32 threads
-needs dot4, subgroups, matrix
+needs dot4, subgroups, matrix, byteTiles
   readwrite u32 "a b"[]
   shared i32 bins[4]
+  shared u32 tile[256]
     0  v1, v2, v3, v4 = four "a b"[lane]
     1  atomic bins[2] += -3
     2  v5 = subgroup sum of dot4(lane, lane, 1)
     3  for v6 from 0 below 9 {
        }
     4  v7, v8, v9, v10 = matrix dot of (lane, lane, lane, lane) and (lane, lane) onto (0, 0, 0, 1)
+    5  v12, v13, v14, v15, v16, v17, v18, v19 = tile dot of tile[team] by 8 and tile[4] by 8, 32 deep
+    6  v20, v21, v22, v23, v24, v25, v26, v27 = elements of tile tile
 `)
 })
 

@@ -1,7 +1,17 @@
 // A kernel for people, in a notation of its own that looks like C: what `inspect` shows, whatever language a device is handed.
 // Statements have the numbers that refusals call them by. An expression has brackets only where it needs them.
 
-import type { Binary, Expression, Id, Kernel, Memory, Operand, Statement, Unary } from "./ir.ts"
+import type {
+  Binary,
+  Expression,
+  Id,
+  Kernel,
+  Memory,
+  Operand,
+  Side,
+  Statement,
+  Unary,
+} from "./ir.ts"
 import { memoryName } from "./names.ts"
 
 export function printKernel(kernel: Kernel): string {
@@ -52,7 +62,9 @@ class KernelText {
     for (const array of shared)
       this.#lines.push(`  shared ${array.element} ${quoted(array.name)}[${array.length}]`)
     this.#block(this.#kernel.body, 0)
-    return `${this.#lines.join("\n")}\n`
+    const text = `${this.#lines.join("\n")}\n`
+    const { otherwise } = this.#kernel
+    return otherwise ? `${text}or where it cannot:\n${printKernel(otherwise)}` : text
   }
 
   #block(statements: readonly Statement[], depth: number): void {
@@ -113,6 +125,17 @@ class KernelText {
         const names = ids.map((id) => this.#name(id)).join(", ")
         return `${names} = matrix dot of (${list(a)}) and (${list(b)}) onto (${list(c)})`
       }
+      case "tileDot": {
+        const { ids, a, b, depth } = statement
+        const side = ({ memory, from, stride }: Side) =>
+          `${this.#element({ memory, index: from })} by ${stride}`
+        const names = ids.map((id) => this.#name(id)).join(", ")
+        return `${names} = tile dot of ${side(a)} and ${side(b)}, ${depth} deep`
+      }
+      case "tileElements": {
+        const names = statement.ids.map((id) => this.#name(id)).join(", ")
+        return `${names} = elements of tile ${quoted(memoryName(this.#kernel, statement.memory))}`
+      }
     }
   }
 
@@ -135,7 +158,8 @@ class KernelText {
       case "operand":
         return quoted(this.#kernel.operands[expression.operand]!.name)
       case "lane":
-        return "lane"
+      case "team":
+        return expression.kind
       case "group":
       case "groups":
         return `${expression.kind}.${axes[expression.axis]}`
@@ -195,7 +219,7 @@ function shortest(value: number): string {
 
 /** Names that writers gave, one id each: of equal ones all but the first have their number too. */
 function uniqueNames({ names, operands, shared }: Kernel): ReadonlyMap<Id, string> {
-  const taken = new Set(["lane", ...operands.map(({ name }) => name)])
+  const taken = new Set(["lane", "team", ...operands.map(({ name }) => name)])
   const arrays = new Set(shared.map(({ id }) => id))
   for (const { name } of shared) taken.add(name)
   const unique = new Map<Id, string>()

@@ -1,11 +1,21 @@
 // Kernels on the twin: what they compute, against plain TypeScript, and what is refused. Each refusal is a fault that was
 // planted in a kernel that runs without it.
 
-import { expect, test } from "vitest"
+import { describe, expect, test } from "vitest"
 import { uniform } from "../../../../../test/random.ts"
 import { rounding } from "../../../../runtime/dtype.ts"
 import { fma as fmaOf } from "../../reference/arithmetic.ts"
-import { type Builder, fma, i32, kernel, select, u32, type Value } from "./builder.ts"
+import {
+  type Builder,
+  type Elements,
+  fma,
+  i32,
+  kernel,
+  select,
+  u32,
+  type Value,
+} from "./builder.ts"
+import { checkKernel } from "./check.ts"
 import type { Access, Element, Four, Kernel } from "./ir.ts"
 import { Memory, type Order, runKernel } from "./run.ts"
 
@@ -292,6 +302,99 @@ test("tiles are multiplied by 32 lanes, the pieces of each where they belong", (
     })
     expect(Array.from(out.i32())).toEqual(expected)
   }
+})
+
+/** Two teams multiply tiles of bytes or halves that begin 16 bytes on in their arrays, and store what they get where it belongs. */
+function tileKernel(
+  isBytes: boolean,
+  { barrier = true, from = (k: Builder) => k.team, stride = isBytes ? 12 : 40, large = 1 } = {},
+): Kernel {
+  return kernel("teams", 64, (k) => {
+    const out = k.buffer("out", "i32", "write")
+    const [rows, columns] = ["rows", "columns"].map((name) =>
+      k.shared(name, isBytes ? "u32" : "f16", isBytes ? 400 : 1300),
+    ) as [Elements, Elements]
+    const places = k.shared("places", isBytes ? "u32" : "f32", 256)
+    k.each(256, (i) => places.store(i, isBytes ? i : i.float()))
+    // Row r is r + 1 times 0 to 3, column c has c in its place c and 1 everywhere else.
+    k.each(2 * 16 * 32, (i) => {
+      const [row, at] = [k.let(i.div(32)), k.let(i.rem(32))]
+      const [r, c] = [row.add(1).mul(at.add(1).rem(4)), select(at.eq(row), row, u32(1))]
+      if (!isBytes) {
+        const place = row.mul(stride).add(at).add(8)
+        rows.store(place, r.float().mul(large))
+        columns.store(place, c.float().mul(large))
+        return
+      }
+      k.if(at.rem(4).eq(0), () => {
+        const word = (number: (at: Value) => Value) =>
+          [0, 1, 2, 3]
+            .map((j) =>
+              number(at.add(j))
+                .and(255)
+                .shl(8 * j),
+            )
+            .reduce((a, b) => a.or(b))
+        const place = row.mul(stride).add(at.div(4)).add(4)
+        rows.store(
+          place,
+          word((at) => row.add(1).mul(at.add(1).rem(4))),
+        )
+        columns.store(
+          place,
+          word((at) => select(at.eq(row), row, u32(1))),
+        )
+      })
+    })
+    if (barrier) k.barrier()
+    const begin = from(k)
+      .mul(16 * stride)
+      .add(isBytes ? 4 : 8)
+    const side = (elements: Elements) => ({ elements, from: begin, stride })
+    const sums = k.tileDot(side(rows), side(columns), 32)
+    for (const [i, place] of k.tileElements(places).entries())
+      out.store(k.team.mul(256).add(isBytes ? place : place.whole().bits("u32")), sums[i]!)
+  })
+}
+
+describe.each([true, false])("teams multiply tiles of bytes: %s;", (isBytes) => {
+  test("each thread has others of its elements in each order", () => {
+    const k = tileKernel(isBytes)
+    checkKernel(k)
+    const number = (row: number, at: number) => (row + 1) * ((at + 1) % 4)
+    const expected = Array.from({ length: 512 }, (_, i) => {
+      const [team, row, column] = [i >> 8, (i >> 4) & 15, i & 15]
+      const [r, c] = [16 * team + row, 16 * team + column]
+      let sum = 0
+      for (let at = 0; at < 32; at++) sum += number(r, at) * (at === c ? c : 1)
+      return sum
+    })
+    for (const order of orders) {
+      const out = new Memory(2048)
+      runKernel(k, [out], one, { order })
+      expect(Array.from(out.i32())).toEqual(expected)
+    }
+  })
+
+  test("what a device would do silently is refused", () => {
+    const run = (k: Kernel) => () => runKernel(k, [new Memory(2048)], one)
+    expect(run(tileKernel(isBytes, { barrier: false }))).toThrow(/a race: it reads element \d+ and/)
+    expect(run(tileKernel(isBytes, { from: (k) => k.lane.rem(2) }))).toThrow(
+      "lane 1 of group 0 0 0: its tile begins elsewhere than its team's",
+    )
+    expect(run(tileKernel(isBytes, { from: () => u32(9) }))).toThrow("out of bounds")
+    expect(() => checkKernel(tileKernel(isBytes, { stride: isBytes ? 9 : 36 }))).toThrow(
+      "elements are no multiple of 16 bytes",
+    )
+  })
+})
+
+test("halves that are not whole, no halves, or too large for an exact sum are refused", () => {
+  const run = (large: number) => () =>
+    runKernel(tileKernel(false, { large }), [new Memory(2048)], one)
+  expect(run(0.125)).toThrow("is not exact in floats")
+  expect(run(1.0009)).toThrow("is no half, and not every device rounds it")
+  expect(run(256)).toThrow(/a sum of \d+ is not exact in floats/)
 })
 
 test("loops begin, step and end where each lane says", () => {

@@ -5,6 +5,7 @@
 //
 // A kernel is compiled once, to closures over columns of numbers (lanes.ts), and kept as long as the kernel itself.
 
+import { halfValues, narrow } from "../../../../runtime/dtype.ts"
 import {
   type Expression,
   elementBytes,
@@ -13,7 +14,9 @@ import {
   loaded,
   MATRIX_THREADS,
   type Memory as MemoryName,
+  type Side,
   type Statement,
+  TILE,
   type Type,
 } from "./ir.ts"
 import {
@@ -87,6 +90,7 @@ class CompiledKernel {
   readonly #kernel: Kernel
   readonly #body: Step
   readonly #lane: Column
+  readonly #team: Column
   readonly #words: readonly (Column | undefined)[]
   readonly #group: readonly Column[]
   readonly #groups: readonly Column[]
@@ -102,12 +106,14 @@ class CompiledKernel {
   readonly #shared: ReadonlyMap<Id, Bound>
   #statements = 0
   #subgroup = 1
+  #order: Order = "forward"
   /** Which group this is, for whoever reads an error. */
   #where = "any group"
 
   constructor(kernel: Kernel) {
     this.#kernel = kernel
     this.#lane = this.#newColumn("u32").map((_, lane) => lane)
+    this.#team = this.#lane.map((lane) => Math.floor(lane / MATRIX_THREADS))
     this.#words = kernel.operands.map((operand) =>
       operand.kind === "word" ? this.#newColumn(operand.type) : undefined,
     )
@@ -116,7 +122,7 @@ class CompiledKernel {
     // To a shared array a group is what a launch is to a buffer: before it there was nothing.
     const clock = { ...this.#clock }
     const shared = kernel.shared.map(({ id, name, element, length }): [Id, Bound] => {
-      const { storage } = new Memory(length * 4)
+      const { storage } = new Memory(length * elementBytes[element])
       return [
         id,
         {
@@ -125,7 +131,7 @@ class CompiledKernel {
           storage,
           from: 0,
           length,
-          cells: storage.cells(4),
+          cells: storage.cells(elementBytes[element]),
           isSettled: false,
           clock,
         },
@@ -144,6 +150,7 @@ class CompiledKernel {
   ): void {
     this.#bind(operands)
     this.#subgroup = subgroup
+    this.#order = order
     groups.forEach((count, axis) => void this.#groups[axis]!.fill(count))
     this.#clock.launch = tick()
     const list = ordered(this.#kernel.threads, order)
@@ -260,12 +267,14 @@ class CompiledKernel {
         }
       }
       case "store": {
-        const { bound } = this.#memory(statement.memory, "read", refuse)
+        const { bound, element } = this.#memory(statement.memory, "read", refuse)
         const index = this.#source(statement.index, refuse)
         const value = this.#source(statement.value, refuse)
+        const mustFit = element === "f16" && statement.memory.kind === "shared"
         return (active) => {
           index.fill?.(active)
           value.fill?.(active)
+          if (mustFit) checkHalves(value.column, active, refuse)
           checkWrite(bound(), index.column, active, refuse)
           storeLanes(bound(), index.column, value.column, active)
         }
@@ -296,6 +305,10 @@ class CompiledKernel {
         return this.#subgroupSum(statement, refuse)
       case "matrixDot":
         return this.#matrixDot(statement, refuse)
+      case "tileDot":
+        return this.#tileDot(statement, refuse)
+      case "tileElements":
+        return this.#tileElements(statement, refuse)
     }
   }
 
@@ -383,6 +396,110 @@ class CompiledKernel {
     }
   }
 
+  /**
+   * Which lanes read a tile is nobody's to know: each number is read by two, so that a race shows whoever it is with.
+   */
+  #tileDot({ ids, a, b, depth }: Statement & { kind: "tileDot" }, refuse: Refuse): Step {
+    const [left, right] = [a, b].map((side) => this.#tile(side, depth, refuse)) as [Tile, Tile]
+    const outs = ids.map((id) => this.#define(id, "i32"))
+    return (active) => {
+      this.#wholeTeams(active, refuse)
+      for (const { from } of [left, right]) from.fill?.(active)
+      for (let first = 0; first < this.#kernel.threads; first += MATRIX_THREADS) {
+        const [rows, columns] = [left.read(first), right.read(first)]
+        this.#eachElement(first, (lane, i, row, column) => {
+          let [sum, size] = [0, 0]
+          for (let k = 0; k < depth; k++) {
+            const product = rows[row * depth + k]! * columns[column * depth + k]!
+            sum += product
+            size += Math.abs(product)
+          }
+          // Bytes are summed in whole numbers, and never that many of them.
+          if (size >= 2 ** 24 || !Number.isInteger(sum))
+            refuse(lane, `a sum of ${size} is not exact in floats`)
+          outs[i]![lane] = sum
+        })
+      }
+    }
+  }
+
+  /** What reads a tile for a team, row by row: numbers, `depth` of each. */
+  #tile({ memory, from, stride }: Side, depth: number, refuse: Refuse): Tile {
+    const { element, bound } = this.#memory(memory, "write", refuse)
+    const source = this.#source(from, refuse)
+    const perElement = element === "u32" ? 4 : 1
+    const width = depth / perElement
+    const [index, value] = [this.#newColumn("u32"), this.#newColumn(loaded[element])]
+    const move = loadLanes[element]
+    const read = (first: number) => {
+      const two: Lanes = { list: Int32Array.of(first, first + 1), count: 2 }
+      const numbers = new Float64Array(TILE * depth)
+      const begin = source.column[first]!
+      for (let lane = first; lane < first + MATRIX_THREADS; lane++)
+        if (source.column[lane] !== begin) refuse(lane, "its tile begins elsewhere than its team's")
+      if ((begin * elementBytes[element]) % 16 !== 0)
+        refuse(first, `element ${begin} does not lie on a multiple of 16 bytes`)
+      for (let n = 0; n < TILE * width; n++) {
+        const [row, at] = [Math.floor(n / width), n % width]
+        index[first] = index[first + 1] = begin + row * stride + at
+        checkRead(bound(), index, 1, two, refuse)
+        move(value, bound(), index, 1, 0, two)
+        for (let i = 0; i < perElement; i++) {
+          const word = value[first]!
+          numbers[row * depth + at * perElement + i] =
+            perElement === 1 ? word : (word << (24 - 8 * i)) >> 24
+        }
+      }
+      return numbers
+    }
+    return { from: source, read }
+  }
+
+  #tileElements({ ids, memory }: Statement & { kind: "tileElements" }, refuse: Refuse): Step {
+    const { element, bound } = this.#memory(memory, "write", refuse)
+    const outs = ids.map((id) => this.#define(id, loaded[element]))
+    const index = this.#newColumn("u32")
+    const move = loadLanes[element]
+    return (active) => {
+      this.#wholeTeams(active, refuse)
+      for (let first = 0; first < this.#kernel.threads; first += MATRIX_THREADS)
+        this.#eachElement(first, (lane, i, row, column) => {
+          const other = first + ((lane + 1) % MATRIX_THREADS)
+          index[lane] = index[other] = row * TILE + column
+          checkRead(bound(), index, 1, { list: Int32Array.of(lane, other), count: 2 }, refuse)
+          move(outs[i]!, bound(), index, 1, 0, { list: Int32Array.of(lane), count: 1 })
+        })
+    }
+  }
+
+  /** Which eight elements each lane of a team has: in another order of threads it has others. */
+  #eachElement(
+    first: number,
+    visit: (lane: number, i: number, row: number, column: number) => void,
+  ): void {
+    const all = TILE ** 2
+    for (let i = 0; i < all; i++) {
+      const place =
+        this.#order === "forward"
+          ? i
+          : this.#order === "backward"
+            ? all - 1 - i
+            : (i * 97 + 31) % all
+      visit(
+        first + (i % MATRIX_THREADS),
+        Math.floor(i / MATRIX_THREADS),
+        Math.floor(place / TILE),
+        place % TILE,
+      )
+    }
+  }
+
+  #wholeTeams(active: Lanes, refuse: Refuse): void {
+    const { threads } = this.#kernel
+    if (active.count < threads)
+      refuse(absent(active, threads), "its team multiplies tiles without it")
+  }
+
   /** What refuses a lane at a statement. */
   #refusal(statement: Statement): Refuse {
     const number = this.#statements++
@@ -443,6 +560,8 @@ class CompiledKernel {
         return { column: this.#words[expression.operand]! }
       case "lane":
         return { column: this.#lane }
+      case "team":
+        return { column: this.#team }
       case "group":
         return { column: this.#group[expression.axis]! }
       case "groups":
@@ -526,6 +645,21 @@ class CompiledKernel {
     }
     return { column: out, fill }
   }
+}
+
+function checkHalves(column: Column, { list, count }: Lanes, refuse: Refuse): void {
+  const numbers = Float32Array.from({ length: count }, (_, k) => column[list[k]!]!)
+  const halves = new Uint16Array(narrow(numbers, "f16").buffer)
+  const values = halfValues()
+  for (let k = 0; k < count; k++)
+    if (!Object.is(values[halves[k]!]!, numbers[k]!))
+      refuse(list[k]!, `${numbers[k]} is no half, and not every device rounds it`)
+}
+
+/** A tile of a product: where it begins, and what reads it for the team of a lane. */
+interface Tile {
+  from: Source
+  read: (first: number) => Float64Array
 }
 
 /** Lets those go on for whom something holds. */

@@ -113,7 +113,7 @@ class Case {
   }
 
   choices(units: Units = "dots"): Choice[] {
-    return matmulChoices(this.#plan, this.#step, units)
+    return matmulChoices(this.#plan, this.#step, [units])
   }
 
   /** The bits that a choice makes, and those that the reference makes of the same. */
@@ -219,7 +219,8 @@ function rowsFor({ launches }: Choice): number {
 
 function expectEqualBits(product: Product, rows = rowsFor): void {
   const own = new Case(product)
-  const choices = product.input === "int8" ? [own.choices("tiles").at(-1)!] : []
+  const others = product.input === "int8" ? (["tiles", "bytes", "halves"] as const) : []
+  const choices = others.map((units) => own.choices(units).at(-1)!)
   for (const choice of [...own.choices(), ...choices]) {
     const { computed, expected } = own.run(choice, rows(choice))
     expect(computed, choice.launches[0]!.kernel.name).toEqual(expected)

@@ -16,7 +16,7 @@ import {
 import { TILE_COLUMNS, tileProduct, type Units } from "./tiles.ts"
 import { weightBindings } from "./weights.ts"
 
-const [few, tile] = [once(fewProduct), once(tileProduct)]
+const [few, tile] = [once(fewProduct), once(tileOf)]
 
 type Matmul = Extract<Step, { op: "matmul" }>
 
@@ -31,8 +31,14 @@ const FEW: readonly { most: number; rows: FewRows }[] = [
   { most: 64, rows: 8 },
 ]
 
-/** @param units what the device multiplies codes with */
-export function matmulChoices(plan: Plan, step: Matmul, units: Units): Choice[] {
+/** @param units what a device may multiply codes with, the best first */
+function tileOf(kind: ProductKind, rows: 32 | 64, [best, ...others]: readonly Units[]): Kernel {
+  const made = tileProduct(kind, rows, best!)
+  return others.length > 0 ? { ...made, otherwise: tileOf(kind, rows, others) } : made
+}
+
+/** @param units what the devices of the target may multiply codes with, the best first */
+export function matmulChoices(plan: Plan, step: Matmul, units: readonly Units[]): Choice[] {
   const kind = kindOf(plan, step)
   const operands = operandsOf(plan, step)
   const { columns } = step.output
@@ -42,7 +48,7 @@ export function matmulChoices(plan: Plan, step: Matmul, units: Units): Choice[] 
   }
   // Groups of unpacked floats leave no room in shared memory for the larger tile.
   const tileRows = kind.input !== "int8" && isGroupCodec(kind.codec) ? 32 : 64
-  const tileUnits = kind.input === "int8" ? units : "dots"
+  const tileUnits = kind.input === "int8" ? units : (["dots"] as const)
   return [
     ...FEW.map(({ most, rows }) => choice(most, few(kind, rows), PANEL, rows)),
     choice(undefined, tile(kind, tileRows, tileUnits), TILE_COLUMNS / halvesOf(kind), tileRows),

@@ -1,7 +1,7 @@
 // Products of many rows with a matrix, in tiles of 64 columns of the output and 32 or 64 rows: some columns of both sides come
 // to shared memory, and 256 threads each make 4 columns of 2 or 4 rows of it. Sums are those of products.ts: the parts of
 // each element follow one another, and join their tree as soon as both of its sides are there. Where a device multiplies tiles
-// of bytes, 32 threads do so together, a group of columns at a time: those sums are whole numbers, so the bits are the same.
+// of bytes or halves, 32 threads do so together, a group of columns at a time: those sums are whole numbers, so the bits are the same.
 
 import type { GroupCodecName } from "../../../../runtime/format.ts"
 import {
@@ -16,7 +16,7 @@ import {
   type Value,
   type Variable,
 } from "../ir/builder.ts"
-import { type Kernel, MATRIX_THREADS } from "../ir/ir.ts"
+import { type Kernel, MATRIX_THREADS, TILE, TILE_DEPTHS } from "../ir/ir.ts"
 import { codingOf } from "../layout.ts"
 import {
   finish,
@@ -48,14 +48,13 @@ type TileRows = 32 | 64
 
 /** Threads along a side of a square. */
 const SIDE = 16
-const ACROSS = TILE_COLUMNS / SIDE
 
 /** Threads stand in a square, and take every 16th column and every 16th row. */
 function placesInSquare(k: Builder, rows: TileRows): Places {
   const every = (count: number) => Array.from({ length: count / SIDE }, (_, i) => i * SIDE)
   return {
-    down: { first: k.let(k.lane.div(SIDE)), offsets: every(rows) },
-    across: { first: k.let(k.lane.rem(SIDE)), offsets: every(TILE_COLUMNS) },
+    down: [{ first: k.let(k.lane.div(SIDE)), offsets: every(rows) }],
+    across: [{ first: k.let(k.lane.rem(SIDE)), offsets: every(TILE_COLUMNS) }],
   }
 }
 
@@ -66,10 +65,35 @@ function placesInSquare(k: Builder, rows: TileRows): Places {
 function placesInTiles(k: Builder): Places {
   const { quad, place, rows, columns } = pieceOf(k)
   return {
-    down: { first: k.let(rows.add(quad)), offsets: [0, 8, 16, 24] },
-    across: { first: k.let(columns.add(place.mul(2))), offsets: [0, 1, 32, 33] },
+    down: [{ first: k.let(rows.add(quad)), offsets: [0, 8, 16, 24] }],
+    across: [{ first: k.let(columns.add(place.mul(2))), offsets: [0, 1, 32, 33] }],
   }
 }
+
+/**
+ * A team has two tiles of 16 by 16 in the same rows, one in either half of the columns. A thread has eight elements of each, and
+ * asks a tile of the numbers 0 to 255 which ones.
+ */
+function placesOfTeam(k: Builder, units: "bytes" | "halves"): Places {
+  const { rows, columns } = tilesOfTeam(k)
+  const numbers = k.shared("places", units === "bytes" ? "u32" : "f32", TILE ** 2)
+  k.each(TILE ** 2, (i) => numbers.store(i, units === "bytes" ? i : i.float()))
+  k.barrier()
+  const own = k.tileElements(numbers).map((number) => {
+    const place = units === "bytes" ? number : number.whole().bits("u32")
+    return { row: place.div(TILE), column: place.rem(TILE) }
+  })
+  return {
+    down: own.map(({ row }) => ({ first: k.let(rows.add(row)), offsets: [0] })),
+    across: own.map(({ column }) => ({ first: k.let(columns.add(column)), offsets: [0, 32] })),
+  }
+}
+
+/** Where they begin: the first row, and the first column of the left one. */
+const tilesOfTeam = (k: Builder) => ({
+  rows: k.team.div(2).mul(TILE),
+  columns: k.team.rem(2).mul(TILE),
+})
 
 /** Thread 4 * quad + place of 32, and the first row and column that those have. */
 function pieceOf(k: Builder) {
@@ -83,6 +107,11 @@ function pieceOf(k: Builder) {
 }
 
 type Places = Pick<Tile, "down" | "across">
+
+const placesFor = (k: Builder, rows: TileRows, units: Units): Places => {
+  if (units === "dots") return placesInSquare(k, rows)
+  return units === "tiles" ? placesInTiles(k) : placesOfTeam(k, units)
+}
 
 /** Words of four codes of a row, or floats, that are in shared memory at once, where a block has no more. */
 const STAGED_WORDS = 16
@@ -99,14 +128,17 @@ interface Tile {
   matrixRow: (c: Value) => Value
   /** Of this thread, [its rows][its columns]. */
   totals: Variable[][]
-  /** Their numbers in the tile. */
-  down: Spread
-  across: Spread
-  /** What multiplies codes: dots of four, or tiles of them, in which 32 threads work together. */
+  /** Their numbers in the tile: of its rows, and of the columns it has in each of them, where it has the same in all but once. */
+  down: readonly Spread[]
+  across: readonly Spread[]
   units: Units
 }
 
-export type Units = "dots" | "tiles"
+/**
+ * What multiplies codes: dots of four, or tiles of them, in which 32 threads work together. Those of "tiles" lie in registers, in
+ * a known way (`matrixDot`), those of bytes and of halves in shared memory (`tileDot`).
+ */
+export type Units = "dots" | "tiles" | "bytes" | "halves"
 
 /** The first of some numbers, and how far from it each is. */
 interface Spread {
@@ -114,20 +146,23 @@ interface Spread {
   offsets: readonly number[]
 }
 
-/** Groups: [64 rows of the matrix each, `rows` rows of the input each]. @param units "tiles" only for 64 rows of codes */
+/** Groups: [64 rows of the matrix each, `rows` rows of the input each]. @param units others than "dots" only for 64 rows of codes */
 export function tileProduct(kind: ProductKind, rows: TileRows, units: Units): Kernel {
   const halves = halvesOf(kind)
   const width = TILE_COLUMNS / halves
+  // What takes the place of another is called the same.
   const name = units === "tiles" ? "matrix" : "tile"
   return kernel(`${name}${rows}_${productName(kind)}`, SIDE * SIDE, (k) => {
     const operands = productOperands(k, kind)
     const { weight, outputs } = operands
     const [firstColumn, firstRow] = [k.let(k.group(0).mul(width)), k.let(k.group(1).mul(rows))]
     const count = operands.count.load(0)
+    const places = placesFor(k, rows, units)
+    const { down, across } = places
+    const ownRows = down.flatMap(({ first, offsets }) => offsets.map((offset) => first.add(offset)))
+    const ownColumns = across[0]!.offsets.length
     const variables = () =>
-      Array.from({ length: rows / SIDE }, () =>
-        Array.from({ length: ACROSS }, () => k.variable(f32(0))),
-      )
+      ownRows.map(() => Array.from({ length: ownColumns }, () => k.variable(f32(0))))
     const tile: Tile = {
       k,
       kind,
@@ -139,7 +174,7 @@ export function tileProduct(kind: ProductKind, rows: TileRows, units: Units): Ke
         return k.let(halves === 1 ? own : own.add(select(c.lt(width), u32(0), outputs)))
       },
       totals: variables(),
-      ...(units === "tiles" ? placesInTiles(k) : placesInSquare(k, rows)),
+      ...places,
       units,
     }
     const {
@@ -171,12 +206,13 @@ export function tileProduct(kind: ProductKind, rows: TileRows, units: Units): Ke
       k.barrier()
     })
     for (const [i, totals] of tile.totals.entries())
-      for (let j = 0; j < ACROSS / halves; j++) {
-        const row = k.let(firstRow.add(tile.down.first).add(tile.down.offsets[i]!))
-        const column = k.let(firstColumn.add(tile.across.first).add(tile.across.offsets[j]!))
+      for (let j = 0; j < ownColumns / halves; j++) {
+        const { first, offsets } = acrossOf(across, i)
+        const row = k.let(firstRow.add(ownRows[i]!))
+        const column = k.let(firstColumn.add(first).add(offsets[j]!))
         const sums = Array.from(
           { length: halves },
-          (_, half) => totals[j + half * (ACROSS / 2)]!.now,
+          (_, half) => totals[j + half * (ownColumns / 2)]!.now,
         )
         k.if(row.lt(count).and(column.lt(outputs)), () =>
           finish(k, kind, operands, { row, column }, sums),
@@ -184,6 +220,9 @@ export function tileProduct(kind: ProductKind, rows: TileRows, units: Units): Ke
       }
   })
 }
+
+/** The columns that a thread has in its `i`th row. */
+const acrossOf = (across: readonly Spread[], i: number): Spread => across[i] ?? across[0]!
 
 /**
  * A part that has been added up goes into the tree: what waits at level l is the sum of 2^l parts. After the last part, totals
@@ -243,22 +282,104 @@ class Side {
   }
 
   /** Number `number` of some rows or columns. */
-  load(number: Value, { first, offsets }: Spread): Value[] {
-    const at = number.mul(this.#width).add(first)
-    return offsets.map((offset) => this.#elements.load(at.add(offset)))
+  load(number: Value, spreads: readonly Spread[]): Value[] {
+    return spreads.flatMap(({ first, offsets }) => {
+      const at = number.mul(this.#width).add(first)
+      return offsets.map((offset) => this.#elements.load(at.add(offset)))
+    })
   }
+}
+
+/** Codes of a tile's rows or columns in shared memory, as words of four. */
+interface Codes {
+  /** Word `w` of group `s`. */
+  store(s: Value, w: number, place: Value, word: Value): void
+}
+
+/** Words of neighbours side by side: what `Side` does, a number for each word. */
+class WordsApart implements Codes {
+  readonly side: Side
+  readonly #words: number
+
+  constructor(side: Side, words: number) {
+    this.side = side
+    this.#words = words
+  }
+
+  store(s: Value, w: number, place: Value, word: Value): void {
+    this.side.store(s.mul(this.#words).add(w), place, word)
+  }
+}
+
+/** Each row's codes side by side, as bytes or as halves, groups padded with zeros to what tiles are deep. */
+class CodesOfRows implements Codes {
+  readonly #elements: Elements
+  readonly #isBytes: boolean
+  /** Of a group, in numbers. */
+  readonly depth: number
+  /** In elements, from one row to the next: 16 bytes more than it takes, which puts rows into different banks. */
+  readonly #stride: number
+  /** What a word of codes takes. */
+  readonly #perWord: number
+
+  constructor(k: Builder, name: string, units: "bytes" | "halves", rows: number, groups: Groups) {
+    this.#isBytes = units === "bytes"
+    this.depth = groups.depth
+    this.#perWord = this.#isBytes ? 1 : 4
+    this.#stride = (groups.atOnce * this.depth * this.#perWord) / 4 + (this.#isBytes ? 4 : 8)
+    this.#elements = k.shared(name, this.#isBytes ? "u32" : "f16", rows * this.#stride)
+  }
+
+  store(s: Value, w: number, place: Value, word: Value): void {
+    const at = this.#at(s, place).add(w * this.#perWord)
+    if (this.#isBytes) this.#elements.store(at, word)
+    else
+      for (let i = 0; i < 4; i++) {
+        const code = word
+          .shl(24 - 8 * i)
+          .bits("i32")
+          .shr(24)
+        this.#elements.store(at.add(i), code.float())
+      }
+  }
+
+  /** A tile of 16 rows of group `s`. */
+  tile(s: Value, first: Value) {
+    return { elements: this.#elements, from: this.#at(s, first), stride: this.#stride }
+  }
+
+  #at(s: Value, place: Value): Value {
+    return place.mul(this.#stride).add(s.mul((this.depth * this.#perWord) / 4))
+  }
+}
+
+/** How deep tiles of a group are, and how many groups are in shared memory at once. */
+interface Groups {
+  depth: number
+  atOnce: number
+}
+
+function groupsFor(codec: GroupCodecName, units: Units): Groups {
+  const width = groupWidth(codec)
+  const whole = Math.max(1, Math.floor(STAGED_WORDS / (width / 4)))
+  if (units === "dots" || units === "tiles") return { depth: width, atOnce: whole }
+  const least = units === "bytes" ? TILE_DEPTHS.byteTiles : TILE_DEPTHS.halfTiles
+  const depth = Math.ceil(width / least) * least
+  // Halves take twice the room, and there is none for more than a group.
+  return { depth, atOnce: units === "bytes" ? Math.max(1, (4 * STAGED_WORDS) / depth) : 1 }
 }
 
 /** Both sides of some groups are brought to shared memory, each row of one by a thread, and multiplied by all. */
 function codesTile(tile: Tile): Staged {
-  const { k, kind, operands, rows, inputRow, totals, down, across } = tile
+  const { k, kind, operands, rows, inputRow, totals, down, across, units } = tile
   const codec = kind.codec as GroupCodecName
   const { weight } = operands
   const words = groupWidth(codec) / 4
-  const staged = Math.max(1, Math.floor(STAGED_WORDS / words)) // groups
-  const apart = tile.units === "tiles" ? 8 : 0 // banks between the numbers of a row
+  const groups = groupsFor(codec, units)
+  const staged = groups.atOnce
+  const codes = codesOf(tile, words, groups)
   const input = {
-    codes: new Side(k, "input codes", "u32", staged * words, rows + apart),
+    codes: codes.input,
     scales: new Side(k, "input scales", "f32", staged, rows),
     sums: weight.minimums && new Side(k, "input sums", "f32", staged, rows),
     wholeSums: codingOf(codec).less
@@ -266,7 +387,7 @@ function codesTile(tile: Tile): Staged {
       : undefined,
   }
   const matrix = {
-    codes: new Side(k, "codes", "u32", staged * words, TILE_COLUMNS + apart),
+    codes: codes.matrix,
     scales: new Side(k, "scales", "f32", staged, TILE_COLUMNS),
     minimums: weight.minimums && new Side(k, "minimums", "f32", staged, TILE_COLUMNS),
   }
@@ -274,7 +395,7 @@ function codesTile(tile: Tile): Staged {
   const stageInput = (r: Value, s: Value, group: Value) => {
     const row = inputRow(r)
     const own = inputWords(k, codec, operands, row, group)
-    for (const [w, word] of own.entries()) input.codes.store(s.mul(words).add(w), r, word)
+    storeWords(input.codes, s, r, own)
     const scale = operands.scales!.load(row.mul(operands.scaleStride!).add(group))
     input.scales.store(s, r, scale)
     if (!input.sums) return
@@ -285,23 +406,28 @@ function codesTile(tile: Tile): Staged {
   const stageMatrix = (c: Value, s: Value, group: Value) => {
     const row = weightRow(k, weight, tile.matrixRow(c))
     const own = groupBytes(k, codec, groupWords(k, row, group))
-    for (const [w, word] of own.entries()) matrix.codes.store(s.mul(words).add(w), c, word)
+    storeWords(matrix.codes, s, c, own)
     const { scale, minimum } = groupScales(k, row, group)
     matrix.scales.store(s, c, scale)
     if (minimum) matrix.minimums!.store(s, c, minimum)
   }
-  const sumsOf = tile.units === "tiles" ? sumsByTiles : sumsByDots
+  const storeWords = (to: Codes, s: Value, place: Value, own: readonly Value[]) => {
+    for (let w = 0; w < groups.depth / 4; w++) to.store(s, w, place, own[w] ?? u32(0))
+  }
   const multiply = (s: Value) => {
-    const sums = sumsOf(tile, input.codes, matrix.codes, s.mul(words), words)
-    const [inputScales, scales] = [input.scales.load(s, down), matrix.scales.load(s, across)]
+    const sums = codes.sums(s)
+    const inputScales = input.scales.load(s, down)
+    const scales = across.map((spread) => matrix.scales.load(s, [spread]))
     const inputSums = input.sums?.load(s, down)
     const wholeSums = input.wholeSums?.load(s, down).map((sum) => sum.bits("i32"))
-    const minimums = matrix.minimums?.load(s, across)
+    const minimums = matrix.minimums && across.map((spread) => matrix.minimums!.load(s, [spread]))
     for (const [i, row] of totals.entries())
       for (const [j, total] of row.entries()) {
         const product = sumOfBytes(codec, sums[i]![j]!, wholeSums?.[i])
-        total.set(fma(product, inputScales[i]!.mul(scales[j]!), total.now))
-        if (minimums) total.set(fma(minimums[j]!, inputSums![i]!, total.now))
+        const scale = (scales[i] ?? scales[0]!)[j]!
+        total.set(fma(product, inputScales[i]!.mul(scale), total.now))
+        if (!minimums) continue
+        total.set(fma((minimums[i] ?? minimums[0]!)[j]!, inputSums![i]!, total.now))
       }
   }
 
@@ -317,6 +443,42 @@ function codesTile(tile: Tile): Staged {
     stage,
     multiply: (count) => k.for(0, count, 1, multiply),
   }
+}
+
+/** Where the codes of both sides lie, and what multiplies those of group `s`. */
+interface TileCodes {
+  input: Codes
+  matrix: Codes
+  /** Of this thread's elements. */
+  sums: (s: Value) => Value[][]
+}
+
+function codesOf(tile: Tile, words: number, groups: Groups): TileCodes {
+  const { k, rows, units } = tile
+  if (units === "bytes" || units === "halves") {
+    const side = (name: string, count: number) => new CodesOfRows(k, name, units, count, groups)
+    const [input, matrix] = [side("input codes", rows), side("codes", TILE_COLUMNS)]
+    return { input, matrix, sums: (s) => sumsOfTeam(k, input, matrix, s) }
+  }
+  const apart = units === "tiles" ? 8 : 0 // banks between the numbers of a row
+  const side = (name: string, count: number) =>
+    new Side(k, name, "u32", groups.atOnce * words, count + apart)
+  const [input, matrix] = [side("input codes", rows), side("codes", TILE_COLUMNS)]
+  const sumsOf = units === "tiles" ? sumsByTiles : sumsByDots
+  return {
+    input: new WordsApart(input, words),
+    matrix: new WordsApart(matrix, words),
+    sums: (s) => sumsOf(tile, input, matrix, s.mul(words), words),
+  }
+}
+
+/** Of both of a team's tiles: [elements of a tile][tiles]. */
+function sumsOfTeam(k: Builder, input: CodesOfRows, matrix: CodesOfRows, s: Value): Value[][] {
+  const { rows, columns } = tilesOfTeam(k)
+  const [left, right] = [0, TILE_COLUMNS / 2].map((more) =>
+    k.tileDot(input.tile(s, rows), matrix.tile(s, columns.add(more)), input.depth),
+  )
+  return left!.map((sum, i) => [sum, right![i]!])
 }
 
 /** Of this thread's elements, sums of products of so many words of four codes. */
@@ -344,12 +506,12 @@ function sumsByTiles(
   words: number,
 ): Value[][] {
   const { quad, place, columns } = pieceOf(k)
-  const across = { first: k.let(columns.add(quad)), offsets: [0, 32] }
+  const across = [{ first: k.let(columns.add(quad)), offsets: [0, 32] }]
   const sums = totals.map((row) => row.map(() => i32(0)))
   for (let w = 0; w < words; w += 8) {
-    const [near, far] = [0, 4].map((more) => (side: Side, of: Spread): Value[] => {
+    const [near, far] = [0, 4].map((more) => (side: Side, of: readonly Spread[]): Value[] => {
       const left = words - w - more
-      if (left <= 0) return of.offsets.map(() => u32(0))
+      if (left <= 0) return of.flatMap(({ offsets }) => offsets.map(() => u32(0)))
       if (left >= 4) return side.load(first.add(place).add(w + more), of)
       const loaded = side.load(first.add(place.min(left - 1)).add(w + more), of)
       return loaded.map((word) => select(place.lt(left), word, 0))
@@ -370,7 +532,7 @@ function sumsByTiles(
   return sums
 }
 
-type WordsOf = (side: Side, of: Spread) => Value[]
+type WordsOf = (side: Side, of: readonly Spread[]) => Value[]
 
 /** The same with floats: a chain for each element. */
 function floatsTile(tile: Tile): Staged {

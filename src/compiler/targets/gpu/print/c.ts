@@ -7,6 +7,7 @@
 import type { KernelCode } from "../../../../runtime/gpu/device.ts"
 import {
   type Binary,
+  type Eight,
   type Element,
   type Expression,
   elementBytes,
@@ -50,8 +51,20 @@ export interface Dialect {
   four(type: string): string
   loadFour(type: string, memory: string, index: string): string
   atomicAdd(element: string, value: string): string
+  /** The number of this thread's team, and functions of tiles in shared arrays (ir.ts); not all have them. */
+  tiles?: Tiles
   /** A function of the pieces of two tiles and the sums they are added to, which gives four (ir.ts); not all have one. */
   matrixDot?: string
+}
+
+export interface Tiles {
+  /** The helper that has them. */
+  helper: string
+  team: string
+  /** The declaration of eight sums, i32, of tiles of halves: of each an address and a stride. */
+  dot(name: string, a: string, aStride: number, b: string, bStride: number, depth: number): string
+  /** That of eight elements of an array of floats. */
+  elements(name: string, array: string): string
 }
 
 /** What every dialect has a function for, under some name. */
@@ -207,7 +220,11 @@ class KernelPrinter {
       ...Object.values(functions),
       ...helpers.flatMap(({ names }) => names),
       ...Object.values(types).flatMap((type) => [type, dialect.four(type)]),
-      ...["lane", "x", "y", "z"].flatMap((place) => [place, `group_${place}`, `groups_${place}`]),
+      ...["lane", "team", "x", "y", "z"].flatMap((place) => [
+        place,
+        `group_${place}`,
+        `groups_${place}`,
+      ]),
     ])
     this.#operands = kernel.operands.map((operand) => ({
       ...operand,
@@ -306,6 +323,20 @@ class KernelPrinter {
         const [type, sums] = [this.#dialect.four(types.i32), this.#fourOf(ids, "sums")]
         return [`const ${type} ${sums} = ${this.#call(matrixDot, ...a, ...b, ...c).text};`]
       }
+      case "tileDot": {
+        const { ids, a, b, depth } = statement
+        const [left, right] = [a, b].map(({ memory, from }) => {
+          const { element, name } = this.#memory(memory)
+          if (element !== "f16") throw this.#noTiles()
+          return `&${name}[${this.#text(from)}]`
+        }) as [string, string]
+        return [`${this.#tiles.dot(this.#eightOf(ids), left, a.stride, right, b.stride, depth)};`]
+      }
+      case "tileElements": {
+        const { element, name } = this.#memory(statement.memory)
+        if (element !== "f32") throw this.#noTiles()
+        return [`${this.#tiles.elements(this.#eightOf(statement.ids), name)};`]
+      }
     }
   }
 
@@ -351,6 +382,24 @@ class KernelPrinter {
     return four
   }
 
+  /** What has eight. */
+  #eightOf(ids: Eight<Id>): string {
+    const eight = this.#names.give(`tile_${ids[0]}`)
+    for (const [i, id] of ids.entries()) this.#ids.set(id, `${eight}.of[${i}]`)
+    return eight
+  }
+
+  get #tiles(): Tiles {
+    const { tiles } = this.#dialect
+    if (!tiles) throw this.#noTiles()
+    this.#called.add(tiles.helper)
+    return tiles
+  }
+
+  #noTiles(): Error {
+    return new Error(`internal: no word for ${this.#kernel.name}'s tiles`)
+  }
+
   #name(id: Id): string {
     const name = this.#ids.get(id)
     if (name === undefined) throw new Error(`internal: ${this.#kernel.name} uses ${id} too early`)
@@ -389,6 +438,8 @@ class KernelPrinter {
         return whole(this.#operands[expression.operand]!.name)
       case "lane":
         return this.#place("lane", dialect.lane)
+      case "team":
+        return this.#place("team", this.#tiles.team)
       case "group":
       case "groups": {
         const { kind, axis } = expression

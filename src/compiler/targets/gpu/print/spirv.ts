@@ -7,7 +7,7 @@
 // that it does: whoever has a module printed says what the device has, and nothing has to be there.
 
 import { operandLayout } from "../../../../runtime/gpu/device.ts"
-import type { Need } from "../../../../runtime/gpu/tape.ts"
+import { isTileShape, type Need, tileShapes } from "../../../../runtime/gpu/tape.ts"
 import { Builder, type Value } from "../ir/builder.ts"
 import {
   type Binary,
@@ -18,7 +18,10 @@ import {
   type Kernel,
   loaded,
   type Memory,
+  type SharedArray,
+  type Side,
   type Statement,
+  TILE,
   type Type,
   type Unary,
 } from "../ir/ir.ts"
@@ -38,6 +41,11 @@ const capability = {
   addresses: 5347,
   dotOfWords: 6018,
   dot: 6019,
+  float16: 9,
+  int8: 39,
+  subgroups: 61,
+  vulkanMemory: 5345,
+  matrices: 6022,
 } as const
 
 const mode = {
@@ -60,11 +68,12 @@ const decoration = {
   noContraction: 42,
 } as const
 
-const builtIn = { groups: 24, group: 26, lane: 29 } as const
+const builtIn = { groups: 24, group: 26, lane: 29, subgroup: 40 } as const
 const extended = { abs: 4, sqrt: 31, minU: 38, minI: 39, maxU: 41, maxI: 42, fma: 50 } as const
 
 const ADDRESSES_OF_64_BITS = 5348
 const GLSL450 = 1
+const VULKAN = 3
 const ENTRY_OF_COMPUTE = 5
 const ALIGNED = 2
 const NEAREST = 0
@@ -73,10 +82,19 @@ const SCOPE_SUBGROUP = 3
 /** Acquire and release, of what lies in shared arrays and in buffers. */
 const ORDER_ALL = 0x8 | 0x100 | 0x40
 const REDUCE = 0
+/** Of an access to memory that other threads see: it is made visible before a load, and available after a store. */
+const SEEN = { load: 0x10 | 0x20, store: 0x8 | 0x20 } as const
+/** What a matrix is to a product, how it lies in memory, and that all numbers of a product have signs. */
+const uses = { rows: 0, columns: 1, sums: 2 } as const
+const ROW_MAJOR = 0
+const COLUMN_MAJOR = 1
+const SIGNED = 0x1 | 0x2 | 0x4 | 0x8
 const FOUR_BYTES = 0
 
 /** What devices have, the best first: GPUs fuse, and divide only nearly; lavapipe is the other way round. */
 export const spirvProfiles: readonly (readonly Need[])[] = [
+  ...tileShapes.map((shape): Need[] => ["fma", "division", "dot4", shape]),
+  ...tileShapes.map((shape): Need[] => ["fma", "dot4", shape]),
   ["fma", "division", "dot4"],
   ["fma", "dot4"],
   ["fma"],
@@ -103,9 +121,11 @@ class Printer {
   #variables = new Map<Id, SpirvId>()
   /** Within what spells an operation, the operation itself is the device's. */
   #isSpelling = false
-  #shared = new Map<Id, { array: SpirvId; type: Type }>()
+  #shared = new Map<Id, { array: SpirvId; element: SharedArray["element"] }>()
   /** Of values, those that a driver can find out: they may be 0. */
   #known = new Set<Id>()
+  /** Of tiles that it multiplies. */
+  readonly #shape: Shape | undefined
   /** What the function has made at its head. */
   #made = new Map<string, SpirvId>()
 
@@ -117,7 +137,14 @@ class Printer {
     module.require(op.Capability, capability.addresses)
     this.#extended = module.id()
     module.add("imports", op.ExtInstImport, this.#extended, ...wordsOfText("GLSL.std.450"))
-    module.add("model", op.MemoryModel, ADDRESSES_OF_64_BITS, GLSL450)
+    this.#shape = shapeOf(kernel, needs)
+    const model = this.#shape ? VULKAN : GLSL450
+    if (this.#shape) {
+      module.require(op.Extension, ...wordsOfText("SPV_KHR_cooperative_matrix"))
+      for (const each of ["vulkanMemory", "matrices", "subgroups"] as const)
+        module.require(op.Capability, capability[each])
+    }
+    module.add("model", op.MemoryModel, ADDRESSES_OF_64_BITS, model)
     this.#body = new SpirvFunction(module)
   }
 
@@ -128,7 +155,7 @@ class Printer {
     const entry = module.id()
     this.#loadOperands()
     for (const { id, element, length } of shared)
-      this.#shared.set(id, { array: this.#sharedArray(element, length), type: element })
+      this.#shared.set(id, { array: this.#sharedArray(element, length), element })
     this.#statements(body)
     this.#body.do(op.Return)
     this.#body.finish(entry, module.type(op.TypeFunction, [none]), none)
@@ -213,7 +240,8 @@ class Printer {
       module.decorateMember(block, 0, decoration.offset, 0)
       if (access === "read") module.decorateMember(block, 0, decoration.nonWritable)
       // What one thread writes another may read behind a barrier.
-      if (access === "readwrite") module.decorateMember(block, 0, decoration.coherent)
+      if (access === "readwrite" && !this.#shape)
+        module.decorateMember(block, 0, decoration.coherent)
       return module.pointer(storage.address, block)
     })
   }
@@ -224,8 +252,9 @@ class Printer {
     return operand
   }
 
-  #sharedArray(element: "f32" | "i32" | "u32", length: number): SpirvId {
+  #sharedArray(element: SharedArray["element"], length: number): SpirvId {
     const module = this.#module
+    if (element === "f16") module.require(op.Capability, capability.float16)
     const array = module.type(op.TypeArray, [this.#type(element), this.#constant("u32", length)])
     const variable = module.variable(module.pointer(storage.workgroup, array), storage.workgroup)
     this.#globals.push(variable)
@@ -404,7 +433,120 @@ class Printer {
       // Cooperative matrices lie as each device likes.
       case "matrixDot":
         throw new Error("internal: SPIR-V has no word for tiles that lie in a known way")
+      case "tileDot":
+        this.#tileDot(statement)
+        return
+      case "tileElements": {
+        const { rows, columns } = this.#piece()
+        const at = body.give(op.IAdd, this.#type("u32"), this.#times(rows, TILE), columns)
+        const sums = this.#sumsType()
+        this.#elements(statement.ids, this.#loadTile(statement.memory, at, sums, ROW_MAJOR, TILE))
+        if (this.#tileShape.isBytes) this.#convert(statement.ids, op.Bitcast, "u32")
+        return
+      }
     }
+  }
+
+  // ------------------------------------------------------------------ tiles
+
+  get #tileShape(): Shape {
+    if (!this.#shape) throw new Error(`internal: no shape for ${this.#kernel.name}'s tiles`)
+    return this.#shape
+  }
+
+  /** A subgroup's piece of its team's product: where it begins. */
+  #piece(): { rows: SpirvId; columns: SpirvId } {
+    const body = this.#body
+    const u32 = this.#type("u32")
+    const { rows, columns } = this.#tileShape
+    const [across, pieces] = [TILE / columns, TILE ** 2 / (rows * columns)]
+    const mask = (number: number) => this.#constant("u32", number)
+    const piece = body.give(op.BitwiseAnd, u32, this.#input("subgroup"), mask(pieces - 1))
+    const row = body.give(op.UDiv, u32, piece, mask(across))
+    const column = body.give(op.UMod, u32, piece, mask(across))
+    return { rows: this.#times(row, rows), columns: this.#times(column, columns) }
+  }
+
+  #times(value: SpirvId, by: number): SpirvId {
+    return this.#body.give(op.IMul, this.#type("u32"), value, this.#constant("u32", by))
+  }
+
+  #matrixType(element: SpirvId, rows: number, columns: number, use: number): SpirvId {
+    const [scope, ...words] = [SCOPE_SUBGROUP, rows, columns, use].map((word) =>
+      this.#constant("u32", word),
+    )
+    return this.#module.type(op.TypeCooperativeMatrix, [element, scope!, ...words])
+  }
+
+  #sumsType(): SpirvId {
+    const { isBytes, rows, columns } = this.#tileShape
+    return this.#matrixType(this.#type(isBytes ? "i32" : "f32"), rows, columns, uses.sums)
+  }
+
+  #loadTile(memory: Memory, at: SpirvId, type: SpirvId, order: number, stride: number): SpirvId {
+    if (memory.kind !== "shared") throw new Error("internal: tiles lie in shared arrays only")
+    const { array, element } = this.#shared.get(memory.id)!
+    const pointer = this.#module.pointer(storage.workgroup, this.#type(element))
+    const first = this.#body.give(op.AccessChain, pointer, array, at)
+    const [layout, step] = [order, stride].map((word) => this.#constant("u32", word))
+    return this.#body.give(
+      op.CooperativeMatrixLoad,
+      type,
+      first,
+      layout!,
+      step!,
+      SEEN.load,
+      this.#constant("u32", SCOPE_WORKGROUP),
+    )
+  }
+
+  #tileDot({ ids, a, b, depth }: Extract<Statement, { kind: "tileDot" }>): void {
+    const [body, module] = [this.#body, this.#module]
+    const shape = this.#tileShape
+    const u32 = this.#type("u32")
+    const number = shape.isBytes ? this.#byte() : this.#type("f16")
+    const left = this.#matrixType(number, shape.rows, shape.depth, uses.rows)
+    const right = this.#matrixType(number, shape.depth, shape.columns, uses.columns)
+    const sums = this.#sumsType()
+    const piece = this.#piece()
+    const begin = ({ from, stride }: Side, lines: SpirvId) =>
+      body.give(op.IAdd, u32, this.#value(from), this.#times(lines, stride))
+    const [rows, columns] = [begin(a, piece.rows), begin(b, piece.columns)]
+    const perElement = shape.isBytes ? 4 : 1
+    let sum = module.null(sums)
+    for (let k = 0; k < depth; k += shape.depth) {
+      const further = this.#constant("u32", k / perElement)
+      const [x, y] = [rows, columns].map((at) => body.give(op.IAdd, u32, at, further))
+      sum = body.give(
+        op.CooperativeMatrixMulAdd,
+        sums,
+        this.#loadTile(a.memory, x!, left, ROW_MAJOR, a.stride),
+        this.#loadTile(b.memory, y!, right, COLUMN_MAJOR, b.stride),
+        sum,
+        ...(shape.isBytes ? [SIGNED] : []),
+      )
+    }
+    this.#elements(ids, sum)
+    if (!shape.isBytes) this.#convert(ids, op.ConvertFToS, "i32")
+  }
+
+  #convert(ids: readonly Id[], opcode: number, type: Type): void {
+    for (const id of ids) {
+      const converted = this.#body.give(opcode, this.#type(type), this.#values.get(id)!)
+      this.#values.set(id, converted)
+    }
+  }
+
+  /** A number of matrices alone: nothing is computed with it. */
+  #byte(): SpirvId {
+    this.#module.require(op.Capability, capability.int8)
+    return this.#module.type(op.TypeInt, [8, 1])
+  }
+
+  #elements(ids: readonly Id[], matrix: SpirvId): void {
+    const type = this.#type(this.#tileShape.isBytes ? "i32" : "f32")
+    for (const [i, id] of ids.entries())
+      this.#values.set(id, this.#body.give(op.CompositeExtract, type, matrix, i))
   }
 
   #variableOf(id: Id): SpirvId {
@@ -465,16 +607,17 @@ class Printer {
     const module = this.#module
     const number = this.#value(index)
     if (memory.kind === "shared") {
-      const { array, type } = this.#shared.get(memory.id)!
-      const pointer = module.pointer(storage.workgroup, this.#type(type))
+      const { array, element } = this.#shared.get(memory.id)!
+      const pointer = module.pointer(storage.workgroup, this.#type(element))
       return {
         pointer: this.#body.give(op.AccessChain, pointer, array, number),
-        type,
-        element: type as Element,
-        alignment: [],
+        type: loaded[element],
+        element: element as Element,
+        says: (access: keyof typeof SEEN) => (this.#shape ? this.#seen(access) : []),
       }
     }
-    const { element } = this.#bufferOperand(memory.operand)
+    const { element, access } = this.#bufferOperand(memory.operand)
+    const alignment = [ALIGNED, elementBytes[element]] as const
     const pointer = this.#body.give(
       op.AccessChain,
       module.pointer(storage.address, this.#type(element)),
@@ -482,21 +625,30 @@ class Printer {
       this.#constant("u32", 0),
       number,
     )
-    return { pointer, type: loaded[element], element, alignment: [ALIGNED, elementBytes[element]] }
+    const isSeen = this.#shape !== undefined && access === "readwrite"
+    const says = (access: keyof typeof SEEN) =>
+      isSeen ? this.#seen(access, ...alignment) : alignment
+    return { pointer, type: loaded[element], element, says }
+  }
+
+  /** Where the order of threads is said by each access and not by where the memory is. */
+  #seen(access: keyof typeof SEEN, aligned = 0, ...alignment: readonly number[]): number[] {
+    return [SEEN[access] | aligned, ...alignment, this.#constant("u32", SCOPE_WORKGROUP)]
   }
 
   #load(memory: Memory, index: Expression): SpirvId {
-    const { pointer, type, element, alignment } = this.#cell(memory, index)
-    const found = this.#body.give(op.Load, this.#type(element), pointer, ...alignment)
+    const { pointer, type, element, says } = this.#cell(memory, index)
+    const found = this.#body.give(op.Load, this.#type(element), pointer, ...says("load"))
     return element === type ? found : this.#body.give(widening[type], this.#type(type), found)
   }
 
   #store({ memory, index, value }: Extract<Statement, { kind: "store" }>): void {
-    const { pointer, type, element, alignment } = this.#cell(memory, index)
+    const { pointer, type, element, says } = this.#cell(memory, index)
     let stored = this.#value(value)
     if (element !== type) stored = this.#body.give(widening[type], this.#type(element), stored)
-    if (element === "f16") this.#module.decorate(stored, decoration.rounding, NEAREST)
-    this.#body.do(op.Store, pointer, stored, ...alignment)
+    if (element === "f16" && memory.kind === "buffer")
+      this.#module.decorate(stored, decoration.rounding, NEAREST)
+    this.#body.do(op.Store, pointer, stored, ...says("store"))
   }
 
   #loadFour({ ids, memory, index }: Extract<Statement, { kind: "loadFour" }>): void {
@@ -516,7 +668,9 @@ class Printer {
       this.#constant("u32", 0),
       this.#value(index),
     )
-    const four = body.give(op.Load, vector, pointer, ALIGNED, 16)
+    const isSeen = this.#shape && this.#bufferOperand(memory.operand).access === "readwrite"
+    const says = isSeen ? this.#seen("load", ALIGNED, 16) : [ALIGNED, 16]
+    const four = body.give(op.Load, vector, pointer, ...says)
     for (const [number, id] of ids.entries())
       this.#values.set(id, body.give(op.CompositeExtract, this.#type(type), four, number))
   }
@@ -541,6 +695,11 @@ class Printer {
         return this.#operands[expression.operand]!
       case "lane":
         return this.#input("lane")
+      case "team": {
+        const { rows, columns } = this.#tileShape
+        const pieces = this.#constant("u32", TILE ** 2 / (rows * columns))
+        return body.give(op.UDiv, type, this.#input("subgroup"), pieces)
+      }
       case "group":
       case "groups":
         return this.#input(expression.kind, expression.axis)
@@ -751,6 +910,24 @@ class Printer {
     }
     return sum
   }
+}
+
+/** Of tiles as a device multiplies them: the numbers are bytes or halves, and subgroups have an eighth of the product's threads. */
+interface Shape {
+  isBytes: boolean
+  rows: number
+  columns: number
+  depth: number
+}
+
+/** @returns none for a kernel without tiles */
+function shapeOf({ name, needs }: Kernel, profile: readonly Need[]): Shape | undefined {
+  const wanted = needs.has("byteTiles") ? "bytes" : needs.has("halfTiles") ? "halves" : undefined
+  if (!wanted) return undefined
+  const shape = profile.find((need) => isTileShape(need) && need.startsWith(wanted))
+  if (!shape) throw new Error(`internal: no shape for ${name}'s tiles of ${wanted}`)
+  const [rows, columns, depth] = shape.match(/\d+/g)!.map(Number)
+  return { isBytes: wanted === "bytes", rows: rows!, columns: columns!, depth: depth! }
 }
 
 /** Between an element and what a load gives of it: to the wider one and back. */

@@ -23,6 +23,7 @@ export const op = {
   TypePointer: 32,
   TypeFunction: 33,
   Constant: 43,
+  ConstantNull: 46,
   Function: 54,
   FunctionParameter: 55,
   FunctionEnd: 56,
@@ -90,6 +91,9 @@ export const op = {
   ReturnValue: 254,
   GroupNonUniformIAdd: 349,
   SDot: 4450,
+  TypeCooperativeMatrix: 4456,
+  CooperativeMatrixLoad: 4457,
+  CooperativeMatrixMulAdd: 4459,
 } as const
 
 const MAGIC = 0x07230203
@@ -160,6 +164,15 @@ export class SpirvModule {
     return this.once(`constant ${type} ${bits.join(" ")}`, () => {
       const id = this.id()
       this.add("declarations", op.Constant, type, id, ...bits)
+      return id
+    })
+  }
+
+  /** Zeros of a type. */
+  null(type: SpirvId): SpirvId {
+    return this.once(`null ${type}`, () => {
+      const id = this.id()
+      this.add("declarations", op.ConstantNull, type, id)
       return id
     })
   }
