@@ -81,11 +81,14 @@ function heldTo(
   { begun, continues }: Prompt,
 ): ConstraintSpec {
   const thinking = markers && thinkingIn(begun, markers, continues)
-  const isOver = !markers || thinking === "over"
+  const over = thinking === "over"
   return {
     calls: callsOf(request),
     format: request.format,
-    reasoning: isOver ? undefined : { markers, inside: thinking === "inside" },
+    reasoning:
+      !markers || (over && (!markers.answer || continues))
+        ? undefined
+        : { markers, inside: thinking === "inside", ...(over && { over }) },
     continues,
   }
 }

@@ -68,7 +68,7 @@ async function replyTo(
   const forced = begun === "" ? [] : [...(await tokenizer.encode(new Text(begun)))]
   async function* choice(constraint: Constraint): AsyncGenerator<GenerationEvent> {
     const mask = new Uint32Array(Math.ceil(tokenizer.size / 32))
-    for (let count = 0; count < 600; count++) {
+    for (let count = 0; count < 1500; count++) {
       constraint.mask(mask)
       const allowed = allowedIn(mask)
       expect(allowed).not.toEqual([])
@@ -141,7 +141,7 @@ function draw(
   random: () => number,
 ): number {
   const closing = allowed.filter((token) =>
-    /^[\]}")\n]|^<\/|^$/.test(Buffer.from(tokenizer.bytes.of(token)).toString()),
+    /^[\]}")\n]|^<\/?|^$/.test(Buffer.from(tokenizer.bytes.of(token)).toString()),
   )
   const ends = allowed.filter((token) => tokenizer.special.has(token))
   if (count > 40 && ends.length > 0) return ends[0]!
@@ -187,6 +187,16 @@ const OPENINGS: Record<FormatName, string> = {
   json: '[{"name": "get_weather", "arguments": ',
   expressions: "[get_weather(",
   lfm2: "Well: <|tool_call_start|>",
+  olmo3: "Well: <function_calls>",
+  deepseek: "Well: <｜tool▁calls▁begin｜>",
+  deepseek_v31: "Well: <｜tool▁calls▁begin｜>",
+  cohere: "Well: <|START_ACTION|>",
+  granite: "Well: <|tool_call|>",
+  phi4: "Well: <|tool_call|>",
+  nemotron: "Well: <TOOLCALL>",
+  hunyuan: "Well: <tool_calls>",
+  glm4: "\nget_weather\n",
+  seed_oss: "Well: <seed:tool_call>",
 }
 
 describe.each(FORMATS)("%s", (format) => {
@@ -243,6 +253,12 @@ describe.each(FORMATS)("%s", (format) => {
   })
 })
 
+test("GLM-4: the name of a tool opens a call in the first line and nowhere else", async () => {
+  const reply = await replyTo("glm4", { tools: TOOLS }, "So:\nget_weather\nis", generator(3))
+  expect(reply.content.startsWith("So:\nget_weather\nis")).toBe(true)
+  await expect(replyTo("glm4", { tools: TOOLS }, "get_weather\nis", generator(3))).rejects.toThrow()
+})
+
 describe("a response format", () => {
   const schema = {
     type: "object",
@@ -271,6 +287,16 @@ describe("a response format", () => {
     assertValid(called.calls)
     const answered = await replyTo("hermes", more, '{"', random)
     expect(ajv.validate(schema, JSON.parse(answered.content))).toBe(true)
+  })
+
+  test("stands between the marks of an answer, or without them", async () => {
+    const source = "{# <think></think><answer> #}{{ tools }}"
+    const random = generator(12)
+    for (const begun of ["<answer>", "<answer>\n", '{"', "<think>\nhm {</think>\n<answer>\n"]) {
+      const more = { format: { schema }, templateArguments: {} }
+      const { content, reason } = await replyTo("hermes", more, begun, random, source)
+      expect([reason, ajv.validate(schema, JSON.parse(content))]).toEqual(["stop", true])
+    }
   })
 
   test("comes after the thinking, in which nothing ends", async () => {

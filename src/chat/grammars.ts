@@ -35,8 +35,8 @@ export type Arguments = Pick<Tool, "name" | "parameters" | "input" | "strict" | 
 export interface ConstraintSpec {
   calls: { tools: readonly Arguments[]; required: boolean; most: number } | undefined
   format: ResponseFormat | undefined
-  /** How thinking is marked, and whether the reply begins inside it; undefined: there is none. */
-  reasoning: { markers: Markers; inside: boolean } | undefined
+  /** How thinking is marked, and whether the reply begins inside or behind it; undefined: there is none. */
+  reasoning: { markers: Markers; inside: boolean; over?: boolean } | undefined
   /** The reply goes on with a text, of whose first blank nothing is dropped. */
   continues?: boolean
 }
@@ -140,14 +140,18 @@ export function keyOf({ calls, format, reasoning, continues = false }: Constrain
   return textOf([{ ...calls, tools }, format && asked, reasoning, continues])
 }
 
-/** The message that an answer is, where replies are messages. */
+/** The message that an answer is, where replies are messages; between marks, where the model knows some, or without. */
 function answering(answer: Part, reasoning: ConstraintSpec["reasoning"]): Part {
-  return reasoning?.markers.inChannels ? sequence(literal(ANSWER), answer) : answer
+  if (reasoning?.markers.inChannels) return sequence(literal(ANSWER), answer)
+  if (!reasoning?.markers.answer) return answer
+  const [open, close] = reasoning.markers.answer
+  const between = (blank: string) => sequence(literal(open + blank), answer, literal(blank + close))
+  return choice(answer, between(""), between("\n"))
 }
 
 /** A model may think first, between its markers, and writes line breaks after them. */
 function afterThinking(answer: Part, { calls, format, reasoning }: ConstraintSpec): Part {
-  if (!reasoning) return answer
+  if (!reasoning || reasoning.over) return answer
   const { open, close, inChannels } = reasoning.markers
   const mustAnswer = calls?.required || format !== undefined
   if (inChannels) {

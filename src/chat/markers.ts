@@ -6,13 +6,18 @@ export interface Markers {
   close: string
   /** The special tokens that they are made of; absent: each is one itself. */
   marks?: readonly string[]
+  /** What some models put around their answer, too, with a line break inside or without. */
+  answer?: readonly [open: string, close: string]
   /** All of the reply is messages in channels. */
   inChannels?: true
 }
 
-/** A run of text and what it is: `nothing` is markers and the line breaks around them. */
+/**
+ * A run of text and what it is: `nothing` is markers of thinking and the line breaks around them, and `mark` those of the
+ * answer.
+ */
 export interface Piece {
-  kind: "reasoning" | "content" | "nothing"
+  kind: "reasoning" | "content" | "nothing" | "mark"
   text: string
 }
 

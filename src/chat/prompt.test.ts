@@ -168,6 +168,71 @@ describe("thinking", () => {
   })
 })
 
+describe("tools and calls, where templates look for them", () => {
+  const definition = {
+    type: "function",
+    function: { name: "now", parameters: { type: "object", properties: {} } },
+  }
+  const tools = [
+    { name: "now", definition, parameters: definition.function.parameters, strict: false },
+  ]
+  const user: ChatMessage = { role: "user", content: "Hi" }
+  const toolCalls = [{ id: "1", name: "now", arguments: '{"a": 1.0}' }]
+  const text = async (template: string, messages: ChatMessage[], more?: Partial<ChatRequest>) => {
+    const { tokens } = await prepare(template, messages, more)
+    return Buffer.concat([...tokens].map((token) => tokenizer.bytes.of(token))).toString()
+  }
+  const knows = (source: string) => openTemplate(source, "chat_template.jinja", plain).knowsTools
+
+  test("in a variable of another name, as SmolLM3's does, and one that only speaks of them", async () => {
+    const smol =
+      "{% if xml_tools or python_tools %}<tools>{% for tool in xml_tools[:] %}{{ tool.function.name }}{% endfor %}</tools>{% endif %}{{ messages[-1].content }}"
+    expect(await text(smol, [user], { tools })).toBe("<tools>now</tools>Hi")
+    expect(await text(smol, [user])).toBe("Hi")
+    const own = { templateArguments: { xml_tools: [{ function: { name: "mine" } }] } }
+    expect(await text(smol, [user], own)).toBe("<tools>mine</tools>Hi")
+    expect([smol, "You have tools.{{ my_tools }}{{ x.tools }}"].map(knows)).toEqual([true, false])
+  })
+
+  test("as a text of the system message, as Phi 4 mini's does, be there one or not", async () => {
+    const phi =
+      "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% if m['role'] == 'system' and 'tools' in m and m['tools'] is not none %}<|tool|>{{ m['tools'] }}<|/tool|>{% endif %}{% endfor %}".replaceAll(
+        "m[",
+        "message[",
+      )
+    const named = phi.replace("for m in", "for message in").replaceAll(/\bm\b/g, "message")
+    const shown = `<|tool|>[${JSON.stringify(definition.function)}]<|/tool|>`
+    expect(await text(named, [user], { tools })).toContain(`<|system|>${shown}<|user|>Hi`)
+    const system: ChatMessage = { role: "system", content: "Be kind." }
+    expect(await text(named, [system, user], { tools })).toContain(
+      `<|system|>Be kind.${shown}<|user|>`,
+    )
+    expect(await text(named, [user])).not.toContain("tool|>")
+  })
+
+  test("arguments as text, as DeepSeek's join them with others, digit by digit as they were written", async () => {
+    const deepseek =
+      "{% for m in messages %}{% for tool in m.tool_calls or [] %}{{ tool['type'] + ' ' + tool['function']['arguments'] + '!' }}{% endfor %}{% endfor %}{{ tools }}"
+    const messages: ChatMessage[] = [user, { role: "assistant", content: null, toolCalls }, user]
+    expect(await text(deepseek, messages)).toContain('function {"a": 1.0}!')
+    await expect(text(`${deepseek}{{ raise_exception("no") }}`, messages)).rejects.toMatchObject({
+      code: "template_failed",
+    })
+  })
+
+  test("marks of an answer are those that its template shows", () => {
+    const of = (source: string) =>
+      markersOf(openTemplate(source, "chat_template.jinja", plain), tokenizer)?.answer
+    expect(of("<|START_THINKING|><|END_THINKING|><|START_RESPONSE|>")).toEqual([
+      "<|START_RESPONSE|>",
+      "<|END_RESPONSE|>",
+    ])
+    expect(of("<think>\n</think>\n<answer>\n")).toEqual(["<answer>", "</answer>"])
+    expect(of("<think></think><response></response>")).toEqual(["<response>", "</response>"])
+    expect([of("<think></think>"), of("<answer>")]).toEqual([undefined, undefined])
+  })
+})
+
 describe("hostile templates", () => {
   const rendering = {
     messages: [{ role: "user", content: "hi" }],

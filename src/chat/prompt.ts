@@ -68,8 +68,9 @@ function renderingOf(
   }
 }
 
-// Mistral's templates want call ids of nine letters and digits. Where a template refuses a conversation whose ids are
-// others, it is asked again with ids of that form, made from the given ones so that calls and results still meet.
+// Mistral's templates want call ids of nine letters and digits, and DeepSeek's arguments as text. Where a template refuses a
+// conversation with calls, it is asked again with what it may have wanted: ids of that form, made from the given ones so that
+// calls and results still meet, or arguments as they were written.
 async function render(
   rendering: Rendering,
   template: Template,
@@ -78,14 +79,22 @@ async function render(
   try {
     return await template.render(rendering, caller)
   } catch (refusal) {
-    const short = withShortIds(rendering)
-    if (!short || !(refusal instanceof Problem)) throw refusal
-    try {
-      return await template.render(short, caller)
-    } catch {
-      throw refusal
+    if (!(refusal instanceof Problem)) throw refusal
+    for (const other of otherwise(rendering)) {
+      try {
+        return await template.render(other, caller)
+      } catch {
+        // then the first refusal says why
+      }
     }
+    throw refusal
   }
+}
+
+function otherwise(rendering: Rendering): Rendering[] {
+  const short = withShortIds(rendering)
+  const hasCalls = rendering.messages.some(({ toolCalls }) => toolCalls?.length)
+  return [...(short ? [short] : []), ...(hasCalls ? [{ ...rendering, argumentsAsText: true }] : [])]
 }
 
 /** Undefined when no id would change. */

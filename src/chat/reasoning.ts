@@ -9,6 +9,13 @@ import type { Template } from "./template.ts"
 import type { Tokenizer } from "./tokenizer.ts"
 
 const KNOWN: readonly Markers[] = [
+  {
+    open: "<|START_THINKING|>",
+    close: "<|END_THINKING|>",
+    answer: ["<|START_RESPONSE|>", "<|END_RESPONSE|>"], // Command R7B and A
+  },
+  { open: "<think>", close: "</think>", answer: ["<answer>", "</answer>"] }, // Hunyuan
+  { open: "<think>", close: "</think>", answer: ["<response>", "</response>"] }, // Granite 3.3
   { open: "<think>", close: "</think>" },
   { open: "[THINK]", close: "[/THINK]" },
   { open: "<seed:think>", close: "</seed:think>" },
@@ -16,13 +23,21 @@ const KNOWN: readonly Markers[] = [
 ]
 
 /** Special tokens that show, where thinking is looked for. */
-export const marksOf = ({ open, close, marks = [open, close] }: Markers): readonly string[] => marks
+export const marksOf = ({
+  open,
+  close,
+  answer,
+  marks = [open, close, ...(answer ?? [])],
+}: Markers): readonly string[] => marks
 
 /** The markers of this model; undefined for one that knows none, whose text is never searched for them. */
 export function markersOf(template: Template, tokenizer: Tokenizer): Markers | undefined {
   if (template.source.includes(CHANNEL)) return channels
-  return KNOWN.find(
-    ({ close }) => template.source.includes(close) || tokenizer.control(close) !== undefined,
+  const { source } = template
+  return KNOWN.find(({ close, answer }) =>
+    answer
+      ? source.includes(close) && source.includes(answer[0])
+      : source.includes(close) || tokenizer.control(close) !== undefined,
   )
 }
 
@@ -31,7 +46,7 @@ export function thinkingIn(
   begun: string,
   { open, close, inChannels }: Markers,
   continues = false,
-): "ahead" | "inside" | "over" {
+): ThinkingAt {
   if (inChannels && continues) return "over"
   if (inChannels) return begun.endsWith(open) ? "inside" : "ahead"
   const closed = begun.lastIndexOf(close)
@@ -39,12 +54,17 @@ export function thinkingIn(
   return closed < 0 ? "ahead" : "over"
 }
 
-/** @param inside whether the reply begins in its thinking */
-export function splitterFor(markers: Markers, inside: boolean): Splitter {
-  return markers.inChannels ? new ChannelSplitter(inside) : new ReasoningSplitter(markers, inside)
+/** Whether a reply begins before its thinking, in it, or behind it. */
+export type ThinkingAt = "ahead" | "inside" | "over"
+
+export function splitterFor(markers: Markers, at: ThinkingAt): Splitter {
+  return markers.inChannels
+    ? new ChannelSplitter(at === "inside")
+    : new ReasoningSplitter(markers, at)
 }
 
-type State = "start" | "inside" | "after" | "content"
+/** `answer` is behind a mark, and its own is looked for; `content` is text to the end. */
+type State = "start" | "inside" | "after" | "over" | "answer" | "content"
 
 class ReasoningSplitter implements Splitter {
   readonly #markers: Markers
@@ -52,9 +72,9 @@ class ReasoningSplitter implements Splitter {
   #fresh = true // nothing of the thinking has been sent
   #waiting = ""
 
-  constructor(markers: Markers, inside: boolean) {
+  constructor(markers: Markers, at: ThinkingAt) {
     this.#markers = markers
-    this.#state = inside ? "inside" : "start"
+    this.#state = at === "ahead" ? "start" : at
   }
 
   /** Whether the thinking has begun and not ended. */
@@ -87,9 +107,11 @@ class ReasoningSplitter implements Splitter {
       case "inside":
         return this.#think(pieces)
       case "after":
-        this.#take(pieces, "nothing", lineBreaks(this.#waiting))
-        if (this.#waiting !== "") this.#state = "content"
-        return true
+      case "over":
+        this.#take(pieces, this.#state === "over" ? "mark" : "nothing", lineBreaks(this.#waiting))
+        return this.#waiting === "" || this.#open(pieces)
+      case "answer":
+        return this.#answer(pieces)
       case "content":
         this.#take(pieces, "content", this.#waiting.length)
         return true
@@ -105,6 +127,35 @@ class ReasoningSplitter implements Splitter {
       return true
     }
     if (open.startsWith(text)) return false
+    return this.#open(pieces)
+  }
+
+  /** The answer, behind its mark or without one. */
+  #open(pieces: Piece[]): boolean {
+    const text = this.#waiting.trimStart()
+    const mark = this.#markers.answer?.[0]
+    if (mark !== undefined && text.startsWith(mark)) {
+      this.#take(pieces, "mark", this.#waiting.length - text.length + mark.length)
+      this.#state = "answer"
+      this.#fresh = true
+      return true
+    }
+    if (mark?.startsWith(text)) return false
+    this.#state = "content"
+    return true
+  }
+
+  /** Up to its mark, and whatever is written behind that. */
+  #answer(pieces: Piece[]): boolean {
+    if (this.#fresh) this.#take(pieces, "mark", lineBreaks(this.#waiting))
+    const close = this.#markers.answer![1]
+    const end = this.#waiting.indexOf(close)
+    const known = end < 0 ? this.#waiting.length - overlap(this.#waiting, close) : end
+    const said = this.#waiting.slice(0, known).replace(/[\r\n]+$/, "")
+    if (said !== "") this.#fresh = false
+    this.#take(pieces, "content", said.length)
+    if (end < 0) return false
+    this.#take(pieces, "mark", known - said.length + close.length)
     this.#state = "content"
     return true
   }

@@ -5,6 +5,7 @@
 import { CHANNEL } from "./channels.ts"
 import { interpret } from "./jinja/interpreter.ts"
 import { metered, spend, spendOnCharacters, TemplateError } from "./jinja/meter.ts"
+import { namesIn } from "./jinja/names.ts"
 import { parse } from "./jinja/parser.ts"
 import type { Statement } from "./jinja/syntax.ts"
 import { foreign, replaceEach, Text } from "./jinja/text.ts"
@@ -32,6 +33,8 @@ export interface Rendering {
   variables: Readonly<Record<string, unknown>>
   /** Ends with the header of an answer; false to continue the last message. */
   generationPrompt: boolean
+  /** Arguments of calls as the text they are; else as maps, which is what most templates expect. */
+  argumentsAsText?: boolean
 }
 
 export interface TemplateMessage {
@@ -50,6 +53,17 @@ export interface TemplateOptions {
   now: Date
 }
 
+/** Where templates look for tools: a variable of that name, another's, or a text that comes with the system message. */
+type ToolsPlace = "tools" | "xml_tools" | "system message"
+
+/** Undefined where a template looks nowhere: it shows none. */
+export function whereToolsStand(source: string): ToolsPlace | undefined {
+  const names = namesIn(source)
+  if (names.has("tools")) return "tools"
+  if (names.has("xml_tools")) return "xml_tools" // SmolLM3
+  return /message\[(['"])tools\1\]/.test(source) ? "system message" : undefined // Phi 4 mini
+}
+
 /** Throws a TemplateError with the template's or the interpreter's words, OutOfSteps after `steps` of them. */
 export type Renderer = (rendering: Rendering, steps: number) => Text
 
@@ -64,11 +78,11 @@ export function openRenderer(source: string, options: TemplateOptions): Renderer
   for (const [name, text] of Object.entries(options.specialTokens)) {
     globals.set(name, new Text(text))
   }
-  const inChannels = source.includes(CHANNEL)
+  const traits = { inChannels: source.includes(CHANNEL), toolsPlace: whereToolsStand(source) }
   return (rendering, steps) => {
     try {
       return metered(steps, () =>
-        interpret(program, new Map([...globals, ...variablesOf(rendering, inChannels)])),
+        interpret(program, new Map([...globals, ...variablesOf(rendering, traits)])),
       )
     } catch (error) {
       if (error instanceof RangeError) throw new TemplateError("it is nested too deeply.")
@@ -77,22 +91,36 @@ export function openRenderer(source: string, options: TemplateOptions): Renderer
   }
 }
 
-function variablesOf(rendering: Rendering, inChannels: boolean): [string, Value][] {
+interface Traits {
+  inChannels: boolean
+  toolsPlace: ToolsPlace | undefined
+}
+
+function variablesOf(rendering: Rendering, { inChannels, toolsPlace }: Traits): [string, Value][] {
   const last = rendering.generationPrompt ? -1 : rendering.messages.length - 1
   const messages = rendering.messages.map((message, index) =>
     messageValue(
       inChannels ? channelMessage(message) : message,
       index === last ? FROM_LAST_MESSAGE : FROM_REQUEST,
       inChannels ? "thinking" : "reasoning_content",
+      rendering.argumentsAsText ? textualCall : callValue,
     ),
   )
+  const tools = rendering.tools?.map((tool) => fromHost(tool, FROM_REQUEST))
+  if (tools && toolsPlace === "system message") {
+    const first = messages[0]?.get(new Text("role"))
+    const isSystem = first instanceof Text && first.value === "system"
+    if (!isSystem) messages.unshift(dict({ role: new Text("system"), content: new Text("") }))
+    messages[0]!.set(new Text("tools"), foreign(textOfTools(rendering.tools!), FROM_REQUEST))
+  }
   return [
     ...Object.entries(rendering.variables).map(([name, value]): [string, Value] => [
       name,
       fromHost(value, FROM_REQUEST),
     ]),
     ["messages", messages],
-    ["tools", rendering.tools ? rendering.tools.map((tool) => fromHost(tool, FROM_REQUEST)) : NONE],
+    ["tools", tools ?? NONE],
+    ...(tools && toolsPlace === "xml_tools" ? [["xml_tools", tools] as [string, Value]] : []),
     ["add_generation_prompt", rendering.generationPrompt],
   ]
 }
@@ -107,7 +135,20 @@ function channelMessage({ content, reasoning, ...message }: TemplateMessage): Te
   }
 }
 
-function messageValue(message: TemplateMessage, source: number, reasoning: string): Value {
+/** As JSON, without what says that they are functions. */
+function textOfTools(tools: readonly unknown[]): string {
+  const functions = tools.map((tool) => (tool as { function?: unknown }).function ?? tool)
+  return JSON.stringify(functions, (_, value: unknown) =>
+    typeof value === "bigint" ? Number(value) : value,
+  )
+}
+
+function messageValue(
+  message: TemplateMessage,
+  source: number,
+  reasoning: string,
+  callOf: typeof callValue,
+): Dict {
   const value = dict({
     role: new Text(message.role),
     content: fromHost(message.content, source),
@@ -117,7 +158,10 @@ function messageValue(message: TemplateMessage, source: number, reasoning: strin
     value.set(new Text(reasoning), foreign(message.reasoning, FROM_REQUEST))
   }
   if (message.toolCalls !== undefined) {
-    value.set(new Text("tool_calls"), message.toolCalls.map(callValue))
+    value.set(
+      new Text("tool_calls"),
+      message.toolCalls.map((call) => callOf(call)),
+    )
   }
   if (message.toolCallId !== undefined) {
     value.set(new Text("tool_call_id"), foreign(message.toolCallId, FROM_REQUEST))
@@ -125,17 +169,21 @@ function messageValue(message: TemplateMessage, source: number, reasoning: strin
   return value
 }
 
-// Arguments are handed over as a map, which is what templates expect; text that is no JSON stays text.
-function callValue(call: { id: string; name: string; arguments: string }): Value {
+type Call = NonNullable<TemplateMessage["toolCalls"]>[number]
+
+/** Text that is no JSON stays text. */
+function callValue(call: Call, given = readJson(call.arguments, FROM_REQUEST)): Value {
   return dict({
     id: foreign(call.id, FROM_REQUEST),
     type: new Text("function"),
     function: dict({
       name: foreign(call.name, FROM_REQUEST),
-      arguments: readJson(call.arguments, FROM_REQUEST) ?? foreign(call.arguments, FROM_REQUEST),
+      arguments: given ?? foreign(call.arguments, FROM_REQUEST),
     }),
   })
 }
+
+const textualCall = (call: Call) => callValue(call, foreign(call.arguments, FROM_REQUEST))
 
 function dict(members: Record<string, Value>): Dict {
   const value = new Dict()

@@ -84,6 +84,20 @@ describe("one choice", () => {
     })
   })
 
+  test("an answer between marks of its own, behind thinking or without, and text that has none", async () => {
+    const markers = { ...THINK, answer: ["<answer>", "</answer>"] as const }
+    const of = async (deltas: string[], over = false) =>
+      summary(await read(deltas, { reasoning: { markers, inside: false, over, inline: false } }))
+    const marked = ["<think>\nhm\n</think>\n<ans", "wer>\nFour <b", ">\n\n.\n</answer", ">"]
+    expect(await of(marked)).toMatchObject({ reasoning: "hm", content: "Four <b>\n\n." })
+    const answered = { reasoning: "", content: "Four", reasoningTokens: 0, completionTokens: 3 }
+    expect(await of(["<answer>", "Four", "</answer>"])).toMatchObject(answered)
+    expect(await of(["\n<answer>", "Four", "</answer>"], true)).toMatchObject(answered)
+    expect(await of(["<answe", "Four"])).toMatchObject({ content: "<answeFour" })
+    expect(await of(["So <answer>", " it"], true)).toMatchObject({ content: "So <answer> it" })
+    expect(await of(["<answer>Four\n</ans"])).toMatchObject({ content: "Four\n</ans" })
+  })
+
   test("stop strings and markers are not looked for where they do not belong", async () => {
     const options = { stop: ["hm"], reasoning: { markers: THINK, inside: true, inline: false } }
     const events = await read(["hm</think>a <think> b hm c"], options)
@@ -109,12 +123,15 @@ describe("one choice", () => {
   })
 })
 
+const ANSWERED = { ...THINK, answer: ["<answer>", "</answer>"] as const }
+
 describe("however the bytes are cut into tokens", () => {
   const texts = [
     "<think>\nüber 🙂 and 水\n</think>\n\nThe answer is STOPless. No: ST OP, S🙂TOP STOP after",
     " \n<think></think>é",
     "no thinking, only text with <think> in it and half a </think",
     "<think>never closed\n\n",
+    "<think>hm</think>\n<answer>\nüber 🙂 STOPless\n\n</answer> after",
     "aab aaab aaaab",
   ]
   const choices: Partial<Reading>[] = [
@@ -122,6 +139,7 @@ describe("however the bytes are cut into tokens", () => {
     { stop: ["aaab", "🙂T"], reasoning: { markers: THINK, inside: true, inline: false } },
     { stop: ["aaab", "🙂T"] },
     { stop: [] },
+    { stop: [], reasoning: { markers: ANSWERED, inside: false, inline: false } },
   ]
 
   test.each(texts)("%j", async (text) => {
@@ -137,7 +155,8 @@ describe("however the bytes are cut into tokens", () => {
           whole.reasoning,
           whole.reason,
         ])
-        for (const event of events) {
+        // Of marks around an answer only the tokens are told.
+        for (const event of options.reasoning?.markers.answer ? [] : events) {
           if (event.kind === "content") expect(event.text).not.toBe("")
         }
         expect(cut.tokens.length + cut.thoughts.length).toBe(cut.completionTokens)

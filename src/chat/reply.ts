@@ -16,7 +16,7 @@ import { CallReader, type Format } from "./formats/formats.ts"
 import type { CallPiece, Tools } from "./formats/input.ts"
 import type { Markers, Piece, Splitter } from "./markers.ts"
 import { merged } from "./merged.ts"
-import { marksOf, splitterFor } from "./reasoning.ts"
+import { marksOf, splitterFor, type ThinkingAt } from "./reasoning.ts"
 import { Stops, StopTable } from "./stops.ts"
 import type { Tokenizer } from "./tokenizer.ts"
 
@@ -31,10 +31,10 @@ export interface Reading {
   /** What every choice begins with; undefined: with the reply. */
   echo?: Echo | undefined
   /**
-   * How thinking is marked, and whether the reply begins inside it; undefined: it is not looked for. `inline` leaves it in
+   * How thinking is marked, and whether the reply begins inside or behind it; undefined: it is not looked for. `inline` leaves it in
    * the content as it is written, where stop strings and calls still are not looked for.
    */
-  reasoning: { markers: Markers; inside: boolean; inline: boolean } | undefined
+  reasoning: { markers: Markers; inside: boolean; over?: boolean; inline: boolean } | undefined
   /** How calls are written, and which may be made; undefined: they are not looked for. */
   calls: CallReading | undefined
 }
@@ -103,7 +103,7 @@ class ChoiceReader {
     this.#index = index
     this.#reading = reading
     this.#text = new Detokenizer(tokenizer, continues, visibleTokens(reading))
-    this.#thinking = reasoning && splitterFor(reasoning.markers, reasoning.inside)
+    this.#thinking = reasoning && splitterFor(reasoning.markers, placeOf(reasoning))
     this.#calls = calls && new CallReader(calls.format, calls.tools)
     this.#stops = new Stops(stops)
     this.#echo = echo
@@ -225,6 +225,10 @@ class ChoiceReader {
 
   *#send(kind: Piece["kind"], text: string): Generator<ReplyEvent, void, undefined> {
     if (text === "") return
+    if (kind === "mark") {
+      yield* this.#pass("content", text.length)
+      return
+    }
     const thought = kind !== "content"
     const shown = thought && this.#reading.reasoning?.inline ? "content" : kind
     if (shown === "nothing") {
@@ -270,6 +274,11 @@ class ChoiceReader {
     const { token, logprob, top } = event
     return { token, shows: true, offset: this.#offset + broken, logprob, top }
   }
+}
+
+function placeOf({ inside, over }: NonNullable<Reading["reasoning"]>): ThinkingAt {
+  if (over) return "over"
+  return inside ? "inside" : "ahead"
 }
 
 const MAX_TEXTS = 4096

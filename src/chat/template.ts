@@ -7,7 +7,13 @@ import type { Caller } from "../worker/lane.ts"
 import { OutOfSteps, TemplateError } from "./jinja/meter.ts"
 import type { Text } from "./jinja/text.ts"
 import { RenderThread } from "./render-thread.ts"
-import { openRenderer, type Renderer, type Rendering, type TemplateOptions } from "./rendering.ts"
+import {
+  openRenderer,
+  type Renderer,
+  type Rendering,
+  type TemplateOptions,
+  whereToolsStand,
+} from "./rendering.ts"
 
 export interface Template {
   readonly source: string
@@ -32,7 +38,7 @@ export function openTemplate(source: string, file: string, options: TemplateOpti
   const thread = new RenderThread(source, options)
   return {
     source,
-    knowsTools: /\btools\b/.test(source),
+    knowsTools: whereToolsStand(source) !== undefined,
     knowsCalls: /\btool_calls\b/.test(source),
     render: async (rendering, caller = { client: "" }) => {
       try {

@@ -17,7 +17,17 @@ import { set, type Vocabulary } from "./vocabulary.ts"
 import { bounded, MAX_WORK, MAX_WORK_IN_ALL, TooLarge, worked } from "./work.ts"
 
 export { compileLanguage, type Language, LanguageRefusal } from "./languages/languages.ts"
-export { choice, inPython, list, literal, type Part, sequence, text, until } from "./parts.ts"
+export {
+  choice,
+  inPython,
+  list,
+  literal,
+  type Part,
+  sequence,
+  text,
+  textOpenedBy,
+  until,
+} from "./parts.ts"
 export type { Dialect, Fault } from "./schema-node.ts"
 export type { TextForm } from "./strings.ts"
 export { Vocabulary } from "./vocabulary.ts"

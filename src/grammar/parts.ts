@@ -57,6 +57,11 @@ export function text(triggers: readonly { open: string; then: Part }[], again: b
   return { kind: "text", text: new Text(triggers, again, true) }
 }
 
+/** The same, but triggers count only where the text begins, behind line breaks at most. */
+export function textOpenedBy(triggers: readonly { open: string; then: Part }[]): Part {
+  return { kind: "text", text: new Text(triggers, false, true, "at the start") }
+}
+
 /** Any bytes up to a mark, the mark, and then a part. */
 export function until(mark: string, part: Part): Part {
   // biome-ignore lint/suspicious/noThenProperty: nobody awaits a trigger
@@ -243,6 +248,8 @@ class ListRest extends Rest {
   }
 }
 
+const LINE_BREAK = 0x0a
+
 /** Free text as an automaton that knows how much of which trigger has just been written (Aho and Corasick, 1975). */
 export class Text {
   readonly again: boolean
@@ -252,22 +259,25 @@ export class Text {
   private readonly moves: Map<number, number>[] = [new Map()]
   private readonly back: number[] = [0]
   private readonly done: (Part | undefined)[] = [undefined]
+  /** Where a text that has begun without a trigger stays, if only its beginning counts. */
+  private readonly begun: number | undefined
   /** Where each byte leads from each state. */
   readonly table: Int32Array // [states, 256]
 
-  constructor(triggers: readonly { open: string; then: Part }[], again: boolean, stops: boolean) {
+  constructor(
+    triggers: readonly { open: string; then: Part }[],
+    again: boolean,
+    stops: boolean,
+    where: "anywhere" | "at the start" = "anywhere",
+  ) {
     this.triggers = triggers
     this.again = again
     this.stops = stops
     for (const { open, then } of this.triggers) this.add(Buffer.from(open), then)
-    const queue = [...this.moves[0]!.values()]
-    for (const state of queue) {
-      for (const [byte, to] of this.moves[state]!) {
-        this.back[to] = this.next(this.back[state]!, byte)
-        this.done[to] ??= this.done[this.back[to]!]
-        queue.push(to)
-      }
-    }
+    if (where === "at the start") {
+      this.begun = this.state()
+      this.moves[0]!.set(LINE_BREAK, 0)
+    } else this.link()
     this.table = Int32Array.from({ length: this.moves.length * 256 }, (_, i) =>
       this.next(i >> 8, i & 255),
     )
@@ -277,7 +287,20 @@ export class Text {
     for (let at = state; ; at = this.back[at]!) {
       const to = this.moves[at]!.get(byte)
       if (to !== undefined) return to
+      if (this.begun !== undefined) return this.begun
       if (at === 0) return 0
+    }
+  }
+
+  /** Finds for each state the one that a byte is tried in when it leads nowhere. */
+  private link(): void {
+    const queue = [...this.moves[0]!.values()]
+    for (const state of queue) {
+      for (const [byte, to] of this.moves[state]!) {
+        this.back[to] = this.next(this.back[state]!, byte)
+        this.done[to] ??= this.done[this.back[to]!]
+        queue.push(to)
+      }
     }
   }
 
@@ -292,14 +315,18 @@ export class Text {
     for (const byte of bytes) {
       let to = this.moves[state]!.get(byte)
       if (to === undefined) {
-        to = this.moves.push(new Map()) - 1
-        this.back.push(0)
-        this.done.push(undefined)
+        to = this.state()
         this.moves[state]!.set(byte, to)
       }
       state = to
     }
     this.done[state] ??= then
+  }
+
+  private state(): number {
+    this.back.push(0)
+    this.done.push(undefined)
+    return this.moves.push(new Map()) - 1
   }
 }
 

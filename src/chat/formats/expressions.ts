@@ -6,22 +6,26 @@ import { type Input, NotACall, type Reading, type Tools } from "./input.ts"
 
 // ---- what is written ----
 
-/** `mayBeKey`: which names stand before an equals sign; with another one all arguments are one map. */
+/**
+ * `mayBeKey`: which names stand before an equals sign; with another one all arguments are one map. Words among the values are
+ * Python's or JSON's.
+ */
 export function writeCall(
   { name, arguments: json }: CallText,
   mayBeKey: (name: string) => boolean,
+  words: "python" | "json" = "python",
 ): string {
   const keys = Object.keys(JSON.parse(json) as object)
   return keys.every(mayBeKey)
-    ? `${name}(${pythonOf(json, true)})`
-    : `${name}(**${pythonOf(json, false)})`
+    ? `${name}(${literalsOf(json, words, true)})`
+    : `${name}(**${literalsOf(json, words, false)})`
 }
 
 const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|[^\s{}[\],:"]+/g
 const WRITTEN: Readonly<Record<string, string>> = { true: "True", false: "False", null: "None" }
 
 /** JSON as Python's literals; the outermost map as keyword arguments. */
-function pythonOf(json: string, asArguments: boolean): string {
+function literalsOf(json: string, words: "python" | "json", asArguments: boolean): string {
   let depth = 0
   const tokens = json.match(TOKEN)!
   const written = tokens.map((token, index) => {
@@ -31,7 +35,7 @@ function pythonOf(json: string, asArguments: boolean): string {
     if (outermost && (token === "{" || token === "}")) return ""
     if (token === ",") return ", "
     if (token === ":") return asArguments && depth === 1 ? "=" : ": "
-    if (!token.startsWith('"')) return WRITTEN[token] ?? token
+    if (!token.startsWith('"')) return (words === "python" && WRITTEN[token]) || token
     const text = JSON.parse(token) as string
     return asArguments && depth === 1 && tokens[index + 1] === ":" ? text : JSON.stringify(text)
   })

@@ -3,7 +3,7 @@
 
 import { readArgumentList } from "./expressions.ts"
 import { type Input, NotACall, type Reading, type Tools } from "./input.ts"
-import { readCallObject, readValue } from "./json.ts"
+import { type CallMembers, readCallObject, readValue } from "./json.ts"
 
 export type Family = (input: Input, tools: Tools) => Reading<void>
 
@@ -106,11 +106,40 @@ export function* json(input: Input, tools: Tools): Reading<void> {
   )
 }
 
-function* readList(input: Input, tools: Tools): Reading<void> {
+/** Behind a mark an object of a call or a list of them, anywhere in the text; what closes it may be missing. */
+export function behind(
+  marks: readonly string[],
+  close: string | undefined,
+  members?: CallMembers,
+): Family {
+  return function* (input, tools) {
+    while (yield* input.textUntil(marks)) {
+      if (!(yield* input.attempt(true, readBehind(input, tools, close, members))))
+        return yield* input.restIsText()
+    }
+  }
+}
+
+function* readBehind(
+  input: Input,
+  tools: Tools,
+  close: string | undefined,
+  members: CallMembers | undefined,
+): Reading<void> {
+  yield* input.blanks()
+  if ((yield* input.peek()) === "[") yield* readList(input, tools, members)
+  else yield* readCallObject(input, tools, members)
+  yield* input.blanks()
+  if (close !== undefined && (yield* input.peek()) === close[0]) yield* input.expect(close)
+  yield* input.blanks()
+  input.settle("nothing")
+}
+
+export function* readList(input: Input, tools: Tools, members?: CallMembers): Reading<void> {
   yield* input.expect("[")
   do {
     yield* input.blanks()
-    yield* readCallObject(input, tools)
+    yield* readCallObject(input, tools, members)
     yield* input.blanks()
   } while (yield* input.comma())
   yield* input.expect("]")

@@ -307,6 +307,112 @@ const cases: [FormatName, string, string, Partial<Read>][] = [
       broken: true,
     },
   ],
+  [
+    "olmo3",
+    "text, a line for each call, and text",
+    `Let me see.\n<function_calls>get_weather(place="Köln 🙂 \\"x\\" <tool_call>")\nnow()</function_calls> Done.`,
+    { text: "Let me see.Done.", calls: [weather, now] },
+  ],
+  [
+    "olmo3",
+    "values in either notation, and a list",
+    `<function_calls>[now(a=true, b=None, c=[1, {"d": 'e'}])]</function_calls>`,
+    { calls: [{ ...now, arguments: '{"a": true, "b": null, "c": [1, {"d": "e"}]}' }] },
+  ],
+  [
+    "olmo3",
+    "a call that is cut",
+    `<function_calls>now()\nget_weather(place="x`,
+    { calls: [now, { ...weather, arguments: '{"place": "x', ended: false }], broken: true },
+  ],
+  [
+    "deepseek",
+    "text and two calls",
+    `Let me see.\n\n<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n\`\`\`json\n${weather.arguments}\n\`\`\`<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>now\n\`\`\`json\n{}\n\`\`\`<｜tool▁call▁end｜><｜tool▁calls▁end｜>`,
+    { text: "Let me see.", calls: [weather, now] },
+  ],
+  [
+    "deepseek",
+    "without a fence, without what opens them all, cut before its end mark",
+    `<｜tool▁call▁begin｜>function<｜tool▁sep｜>now\n{}\n`,
+    { calls: [now] },
+  ],
+  [
+    "deepseek",
+    "a call that is no JSON",
+    `<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>now\n\`\`\`json\nnow()`,
+    { calls: [{ name: "now", arguments: "", ended: false }], text: "now()", broken: true },
+  ],
+  [
+    "deepseek_v31",
+    "two calls, and text",
+    `<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>${weather.arguments}<｜tool▁call▁end｜><｜tool▁call▁begin｜>now<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>Done.`,
+    { text: "Done.", calls: [weather, now] },
+  ],
+  [
+    "cohere",
+    "two calls and text",
+    `<|START_ACTION|>[\n    {"tool_call_id": "0", "tool_name": "get_weather", "parameters": ${weather.arguments}},\n    {"tool_call_id": "1", "tool_name": "now", "parameters": {}}\n]<|END_ACTION|> Done.`,
+    { text: "Done.", calls: [weather, now] },
+  ],
+  [
+    "cohere",
+    "some other list",
+    `<|START_ACTION|>[{"name": "now"}]`,
+    { text: `<|START_ACTION|>[{"name": "now"}]`, broken: true },
+  ],
+  [
+    "granite",
+    "a list, and text around it",
+    `Yes. <|tool_call|>[{"name": "now", "arguments": {}}, {"name": "get_weather", "arguments": ${weather.arguments}}] Done.`,
+    { text: "Yes.Done.", calls: [now, weather] },
+  ],
+  ["granite", "an object", `<|tool_call|>{"name": "now"}`, { calls: [now] }],
+  [
+    "phi4",
+    "a list between marks, and one behind a word",
+    `<|tool_call|>[{"name": "get_weather", "arguments": ${weather.arguments}}]<|/tool_call|>functools[{"name": "now", "arguments": {}}]`,
+    { calls: [weather, now] },
+  ],
+  [
+    "nemotron",
+    "a list",
+    `<TOOLCALL>[{"name": "get_weather", "arguments": ${weather.arguments}}, {"name": "now"}]</TOOLCALL>`,
+    { calls: [weather, now] },
+  ],
+  [
+    "hunyuan",
+    "text and two calls",
+    `Let me see.\n<tool_calls>\n<tool_call>get_weather\n\`\`\`json\n${weather.arguments}\n\`\`\`</tool_call>\n<tool_call>now\n\`\`\`json\n{}\n\`\`\`</tool_call>\n</tool_calls> Done.`,
+    { text: "Let me see.Done.", calls: [weather, now] },
+  ],
+  [
+    "hunyuan",
+    "calls one by one, as objects and as a list",
+    `<tool_call>now\n{}\n</tool_call><tool_call>{"name": "now"}</tool_call><tool_calls>[{"name": "now"}, {"name": "get_weather", "arguments": ${weather.arguments}}]</tool_calls>`,
+    { calls: [now, now, now, weather] },
+  ],
+  [
+    "hunyuan",
+    "marks that do not fit",
+    `<tool_calls><tool_call>now\n{}</tool_call></tool_call></tool_calls>`,
+    { calls: [now], text: "</tool_call></tool_call></tool_calls>", broken: true },
+  ],
+  [
+    "glm4",
+    "two calls behind a line break",
+    `\nget_weather\n${weather.arguments}\nnow\n{}`,
+    { calls: [weather, now] },
+  ],
+  ["glm4", "a name in a text", "now\nis the time", { text: "now\nis the time" }],
+  ["glm4", "text behind a call", "now\n{}\nThat was it.", { calls: [now], text: "That was it." }],
+  ["glm4", "text before a call", "So:\nnow\n{}", { text: "So:\nnow\n{}" }],
+  [
+    "seed_oss",
+    "two calls and text",
+    `<seed:tool_call>\n<function=get_weather>\n<parameter=place>Köln 🙂 "x" <tool_call></parameter>\n</function>\n</seed:tool_call><seed:tool_call><function=now></function></seed:tool_call> Done.`,
+    { text: "Done.", calls: [weather, now] },
+  ],
   ["expressions", "a list of something else", `[now, then]`, { text: `[now, then]` }],
   ["expressions", "an answer", `It is [now()] somewhere.`, { text: `It is [now()] somewhere.` }],
 ]
@@ -353,6 +459,23 @@ const NAMED: [FormatName, string][] = [
   ["glm45", `<tool_call>NAME<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>`],
   ["lfm2", `<|tool_call_start|>[NAME(a=1)]<|tool_call_end|>`],
   ["lfm2", `<|tool_call_start|>[{"name": "NAME", "arguments": {"a": 1}}]<|tool_call_end|>`],
+  ["olmo3", `<function_calls>NAME(a=1)</function_calls>`],
+  [
+    "deepseek",
+    "<｜tool▁call▁begin｜>function<｜tool▁sep｜>NAME\n```json\n{}\n```<｜tool▁call▁end｜>",
+  ],
+  [
+    "deepseek_v31",
+    "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>NAME<｜tool▁sep｜>{}<｜tool▁call▁end｜>",
+  ],
+  ["cohere", `<|START_ACTION|>[{"tool_name": "NAME", "parameters": {}}]<|END_ACTION|>`],
+  ["granite", `<|tool_call|>[{"name": "NAME", "arguments": {"a": 1}}]`],
+  ["phi4", `functools[{"name": "NAME", "arguments": {"a": 1}}]`],
+  ["nemotron", `<TOOLCALL>[{"name": "NAME", "arguments": {"a": 1}}]</TOOLCALL>`],
+  ["hunyuan", "<tool_calls><tool_call>NAME\n```json\n{}\n```</tool_call></tool_calls>"],
+  ["hunyuan", `<tool_calls>[{"name": "NAME"}]</tool_calls>`],
+  ["glm4", `NAME\n{"a": 1}`],
+  ["seed_oss", `<seed:tool_call><function=NAME></function></seed:tool_call>`],
   ["expressions", `[NAME(a=1)]`],
   ["expressions", `[NAME(**{"a": 1})]`],
   ["json", `{"name": "NAME", "arguments": {"a": 1}}`],
@@ -390,6 +513,19 @@ test.each([
   ['"List of tools: [" -%}', "lfm2"],
   ['{{- "<|tool_call_start|>[" + (calls | join(", "))', "lfm2"],
   ["[func_name1(params_name1=params_value1, params_name2=params_value2...)]", "expressions"],
+  ["{{- '<function_calls>' -}}{%- for tool_call in message['tool_calls'] %}", "olmo3"],
+  ["'<｜tool▁call▁begin｜>' + tool['type'] + '<｜tool▁sep｜>' + n + '\\n' + '```json'", "deepseek"],
+  [
+    "'<｜tool▁call▁begin｜>' + n + '<｜tool▁sep｜>' + tool['function']['arguments']",
+    "deepseek_v31",
+  ],
+  ['<|START_ACTION|>[\n {"tool_call_id": "{{ n }}", "tool_name": "', "cohere"],
+  ["respond only with <|tool_call|> followed by a JSON list of tools used.", "granite"],
+  ["'<|tool|>' + message['tools'] + '<|/tool|>'", "phi4"],
+  ['<TOOLCALL>[{"name": "tool_name1", "arguments": "tool_args1"}]</TOOLCALL>', "nemotron"],
+  ["first print <tool_calls>For each function call, …\n<tool_call>function_name", "hunyuan"],
+  ["在调用上述函数时，请使用 Json 格式表示调用的参数。", "glm4"],
+  ["<seed:tool_call>\n<function=example_function_name>\n<parameter=", "seed_oss"],
   ["[TOOL_CALLS]name[ARGS]{}", "mistral_args"],
   ["[TOOL_CALLS] [", "mistral"],
   ["{{- '<|python_tag|>' }}", "llama3"],
@@ -398,6 +534,12 @@ test.each([
 ] as const)("%j shows %s", (source, name) => {
   expect(formatOf({ source, knowsTools: true } as Template)).toBe(name)
   expect(formatOf({ source, knowsTools: false } as Template)).toBeUndefined()
+})
+
+test("a template that shows calls and no tools shows a form, too", () => {
+  const source = "{% for tool in message['tool_calls'] %}<｜tool▁call▁begin｜>"
+  const template = { source, knowsTools: false, knowsCalls: true } as Template
+  expect(formatOf(template)).toBe("deepseek_v31")
 })
 
 test("every family has its line", () => {

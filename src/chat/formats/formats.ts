@@ -4,15 +4,21 @@
 import { channels } from "../channels.ts"
 import type { Template } from "../template.ts"
 import type { CallGrammar, CallText } from "./call-grammar.ts"
+import { cohere } from "./cohere.ts"
+import { deepseek, deepseek31 } from "./deepseek.ts"
 import * as families from "./families.ts"
 import { gemma4 } from "./gemma4.ts"
+import { glm4 } from "./glm4.ts"
 import { harmony } from "./harmony.ts"
+import { hunyuan } from "./hunyuan.ts"
 import { type CallPiece, Input, type Reading, type Tools } from "./input.ts"
 import { heads, markedJson } from "./marked-json.ts"
-import { glm45, qwen3Coder } from "./parameters.ts"
-import { expressions, lfm2 } from "./python-calls.ts"
+import { glm45, qwen3Coder, seedOss } from "./parameters.ts"
+import { expressions, lfm2, olmo3 } from "./python-calls.ts"
 
 export interface Format {
+  /** Who writes calls this way. */
+  models: string
   /** Reads calls out of a reply. */
   family: families.Family
   /** Marks that may be special tokens, which show as nothing unless they are asked for. */
@@ -32,31 +38,116 @@ const TOOL_CALL = ["<tool_call>", "</tool_call>"] as const
 /** In the order in which templates are asked: the first that fits. */
 export const formats = {
   harmony: {
+    models: "gpt-oss",
     marks: channels.marks!,
     shownBy: /<\|channel\|>/,
     ...harmony,
   },
   gemma4: {
+    models: "Gemma 4",
     shownBy: /<\|tool_call>/,
     ...gemma4,
   },
   lfm2: {
+    models: "LFM2 and LFM2.5",
     // Most of its templates show tools and no calls, and some of LFM2.5 the tools without marks.
     shownBy: /<\|tool_(?:call|list)_start\|>|List of tools: \[/,
     ...lfm2,
     showsResults: true,
   },
+  olmo3: {
+    models: "OLMo 3",
+    shownBy: /<function_calls>/,
+    ...olmo3,
+  },
+  deepseek: {
+    models: "DeepSeek V3 and R1, R1's distillates",
+    // With a fence, behind the type of call that the template hands on.
+    shownBy: /<｜tool▁call▁begin｜>[\s\S]*```json/,
+    ...deepseek,
+  },
+  deepseek_v31: {
+    models: "DeepSeek V3.1",
+    shownBy: /<｜tool▁call▁begin｜>/,
+    ...deepseek31,
+  },
+  cohere: {
+    models: "Command R7B, Command A",
+    shownBy: /<\|START_ACTION\|>/,
+    ...cohere,
+  },
+  granite: {
+    models: "Granite 3",
+    family: families.behind(["<|tool_call|>"], undefined),
+    marks: ["<|tool_call|>"],
+    shownBy: /<\|tool_call\|> followed by a JSON list|<\|start_of_role\|>[\s\S]*<\|tool_call\|>/,
+    ...markedJson({
+      open: "<|tool_call|>[",
+      between: ", ",
+      close: "]",
+      call: ['{"name": "', '", "arguments": ', "}"],
+      triggers: [{ before: "<|tool_call|>", rest: '[{"name": "' }],
+      textAfter: false,
+    }),
+  },
+  phi4: {
+    models: "Phi 4 mini",
+    family: families.behind(["<|tool_call|>", "functools"], "<|/tool_call|>"),
+    marks: ["<|tool_call|>", "<|/tool_call|>"],
+    shownBy: /<\|tool\|>/,
+    ...markedJson({
+      open: "<|tool_call|>[",
+      between: ", ",
+      close: "]<|/tool_call|>",
+      call: ['{"name": "', '", "arguments": ', "}"],
+      triggers: [{ before: "<|tool_call|>", rest: '[{"name": "' }],
+      textAfter: false,
+    }),
+  },
+  nemotron: {
+    models: "Llama Nemotron, Nemotron Mini",
+    family: families.behind(["<TOOLCALL>"], "</TOOLCALL>"),
+    marks: ["<TOOLCALL>", "</TOOLCALL>"],
+    shownBy: /<TOOLCALL>/,
+    ...markedJson({
+      open: "<TOOLCALL>[",
+      between: ", ",
+      close: "]</TOOLCALL>",
+      call: ['{"name": "', '", "arguments": ', "}"],
+      triggers: [{ before: "<TOOLCALL>", rest: '[{"name": "' }],
+      textAfter: false,
+    }),
+  },
+  hunyuan: {
+    models: "Hunyuan",
+    shownBy: /<tool_calls>/,
+    ...hunyuan,
+  },
+  glm4: {
+    models: "GLM-4 9B and 32B of April 2025",
+    shownBy: /在调用上述函数时，请使用 Json 格式/,
+    ...glm4,
+  },
+  seed_oss: {
+    models: "Seed OSS",
+    marks: ["<seed:tool_call>", "</seed:tool_call>"],
+    shownBy: /<seed:tool_call>/,
+    ...seedOss,
+  },
   qwen3_coder: {
+    models: "Qwen 3 Coder, Qwen 3.5 and 3.6",
     marks: [...TOOL_CALL],
     shownBy: /<parameter=/,
     ...qwen3Coder,
   },
   glm45: {
+    models: "GLM-4.5, 4.6 and 4.7",
     marks: [...TOOL_CALL, "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"],
     shownBy: /<arg_key>/,
     ...glm45,
   },
   hermes: {
+    models: "Qwen 2.5 and 3, Hermes, SmolLM3, EXAONE 4, Granite 4",
     family: families.hermes,
     marks: [...TOOL_CALL],
     shownBy: /<tool_call>/,
@@ -70,6 +161,7 @@ export const formats = {
     }),
   },
   mistral_args: {
+    models: "Ministral 3, Mistral Small from 3.1 on, Magistral, Devstral",
     family: families.mistral,
     marks: ["[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"],
     shownBy: /\[ARGS\]/,
@@ -83,6 +175,7 @@ export const formats = {
     }),
   },
   mistral: {
+    models: "Mistral 7B and Nemo, Ministral 8B",
     family: families.mistral,
     marks: ["[TOOL_CALLS]"],
     shownBy: /\[TOOL_CALLS\]/,
@@ -96,6 +189,7 @@ export const formats = {
     }),
   },
   llama3: {
+    models: "Llama 3.1 to 3.3",
     family: families.llama3,
     marks: ["<|python_tag|>"],
     shownBy: /<\|python_tag\|>|ipython/,
@@ -112,11 +206,13 @@ export const formats = {
     }),
   },
   expressions: {
+    models: "Llama 4, and others that write Python",
     marks: [],
     shownBy: /\[\w+\(\w+=/,
     ...expressions,
   },
   json: {
+    models: "all others, which are told in words",
     family: families.json,
     marks: [],
     shownBy: undefined,
@@ -136,12 +232,12 @@ export type FormatName = keyof typeof formats
 // A family that writes the marks of others around something else: <function=name>, and JSON behind it.
 const OTHERS = /<function=/
 
-/** Undefined when the template shows none that is known here. */
-export function formatOf({ knowsTools, source }: Template): FormatName | undefined {
-  if (!knowsTools) return undefined
+/** Undefined when the template shows none that is known here. DeepSeek's show calls, and leave it to others to show tools. */
+export function formatOf({ knowsTools, knowsCalls, source }: Template): FormatName | undefined {
+  if (!knowsTools && !knowsCalls) return undefined
   const names = Object.keys(formats) as FormatName[]
   const shown = names.find((name) => formats[name].shownBy?.test(source))
-  return OTHERS.test(source) && shown !== "qwen3_coder" ? undefined : shown
+  return OTHERS.test(source) && shown !== "qwen3_coder" && shown !== "seed_oss" ? undefined : shown
 }
 
 /** Reads the calls of one reply. All text given comes back as pieces, in order; what is undecided waits. */

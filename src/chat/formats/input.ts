@@ -76,19 +76,19 @@ export class Input {
     return true
   }
 
-  /** Reads text up to and with a marker, which stays open with the blanks before it; false when the reply ends first. */
-  *textUntil(markers: string | readonly string[]): Reading<boolean> {
+  /** Reads text up to and with a marker, which stays open with the blanks before it and is given back; "" when the reply ends first. */
+  *textUntil(markers: string | readonly string[]): Reading<string> {
     const all = typeof markers === "string" ? [markers] : markers
     for (;;) {
       const marker = firstOf(this.#text, all)
       if (marker !== undefined) {
         this.#settleText(withoutTrailingBlanks(this.#text, this.#text.indexOf(marker)))
         this.#at = this.#text.indexOf(marker) + marker.length
-        return true
+        return marker
       }
       if (this.#over) {
         this.#settleText(this.#text.length)
-        return false
+        return END
       }
       const begun = Math.max(...all.map((each) => overlap(this.#text, each)))
       this.#settleText(withoutTrailingBlanks(this.#text, this.#text.length - begun))

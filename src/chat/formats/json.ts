@@ -96,13 +96,21 @@ function* textOfValue(input: Input): Reading<string> {
   return text
 }
 
+/** Which members of an object name its function, and are passed over. */
+export interface CallMembers {
+  name: string
+  others: readonly string[]
+}
+
+const MEMBERS: CallMembers = { name: "name", others: ["type", "id"] }
+
 /**
  * Reads {"name": …, "arguments": {…}} in the spellings of the families: "parameters" for "arguments", arguments as a
  * string of JSON, all of it inside {"type": "function", "function": {…}}, members in any order. The call is announced when
  * its name is known to be one of `tools`; its arguments follow as they are written.
  */
-export function* readCallObject(input: Input, tools: Tools): Reading<void> {
-  const call: Call = { name: undefined, early: undefined, argued: false }
+export function* readCallObject(input: Input, tools: Tools, members = MEMBERS): Reading<void> {
+  const call: Call = { members, name: undefined, early: undefined, argued: false }
   yield* readMembers(input, tools, call)
   if (call.name === undefined) throw new NotACall()
   if (!call.argued) input.argue("{}")
@@ -110,6 +118,7 @@ export function* readCallObject(input: Input, tools: Tools): Reading<void> {
 }
 
 interface Call {
+  members: CallMembers
   name: string | undefined
   early: string | undefined // arguments that came before the name
   argued: boolean
@@ -134,8 +143,9 @@ function* readMembers(input: Input, tools: Tools, call: Call): Reading<void> {
 }
 
 function* readMember(input: Input, tools: Tools, call: Call, key: string): Reading<void> {
+  if (call.members.others.includes(key)) return void (yield* textOfValue(input))
   switch (key) {
-    case "name": {
+    case call.members.name: {
       const name: unknown = JSON.parse(yield* textOfValue(input))
       if (call.name !== undefined || typeof name !== "string" || !tools.has(name)) {
         throw new NotACall()
@@ -150,9 +160,6 @@ function* readMember(input: Input, tools: Tools, call: Call, key: string): Readi
       return yield* readArguments(input, call)
     case "function":
       return yield* readMembers(input, tools, call)
-    case "type":
-    case "id":
-      return void (yield* textOfValue(input))
     default:
       // Before the name anything else shows that this is some other JSON.
       if (call.name === undefined) throw new NotACall()

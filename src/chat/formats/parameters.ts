@@ -1,6 +1,6 @@
-// Calls whose arguments stand one by one between marks: Qwen3-Coder's XML, GLM's keys and values. A text stands there as it is,
-// without quotes, so that only the tool's schema says whether 5 is a text or a number; all else is JSON. The forms are those of the
-// chat templates that Qwen3-Coder and GLM-4.5 are published with.
+// Calls whose arguments stand one by one between marks: Qwen3-Coder's XML, which Seed-OSS marks otherwise, GLM's keys and values. A
+// text stands there as it is, without quotes, so that only the tool's schema says whether 5 is a text or a number; all else is JSON.
+// The forms are those of the chat templates that Qwen3-Coder, Seed-OSS and GLM-4.5 are published with.
 
 import { choice, list, literal, type Part, sequence, text } from "../../grammar/grammar.ts"
 import { overlap } from "../stops.ts"
@@ -10,7 +10,9 @@ import { type Input, NotACall, type Reading, type Tools } from "./input.ts"
 
 /** How calls are written; what stands between the marks is blanks. */
 interface Spelling {
-  /** Before a call, and between its name and its arguments. */
+  /** What a call opens with, before anything of it is known. */
+  mark: string
+  /** Before a call, the mark included, and between its name and its arguments. */
   open: string
   named: string
   /** Around the name of an argument, and behind its value. */
@@ -19,27 +21,39 @@ interface Spelling {
 }
 
 const OPEN = "<tool_call>"
+const SEED = "<seed:tool_call>"
 
 const qwen: Spelling = {
+  mark: OPEN,
   open: `${OPEN}\n<function=`,
   named: ">\n",
   member: ["<parameter=", ">\n", "\n</parameter>\n"],
   close: "</function>\n</tool_call>",
 }
 
+const seed: Spelling = {
+  mark: SEED,
+  open: `${SEED}\n<function=`,
+  named: ">\n",
+  member: ["<parameter=", ">", "</parameter>\n"],
+  close: "</function>\n</seed:tool_call>",
+}
+
 const glm: Spelling = {
+  mark: OPEN,
   open: OPEN,
   named: "\n",
   member: ["<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>\n"],
   close: "</tool_call>",
 }
 
-export const qwen3Coder = parameters(qwen, readQwen)
+export const qwen3Coder = parameters(qwen, readTags("/tool_call"))
+export const seedOss = parameters(seed, readTags("/seed:tool_call"))
 export const glm45 = parameters(glm, readGlm)
 
 function parameters(spelling: Spelling, read: (input: Input, tools: Tools) => Reading<void>) {
   return {
-    family: familyOf(read),
+    family: familyOf(spelling.mark, read),
     grammar: grammarOf(spelling),
     written: (calls: readonly CallText[]) =>
       calls.map((call) => written(call, spelling)).join("\n"),
@@ -54,15 +68,15 @@ export function isText(schema: unknown): boolean {
 // ---- what a model may write ----
 
 function grammarOf(spelling: Spelling): CallGrammar {
-  const { open } = spelling
+  const { open, mark } = spelling
   const rests = (tools: readonly CallableTool[]) =>
     choice(...tools.map((tool) => rest(tool, spelling)))
-  const behind = open.slice(OPEN.length)
+  const behind = open.slice(mark.length)
   return {
     calls: (tools, most) => list(sequence(literal(open), rests(tools)), literal("\n"), 1, most),
     text: (tools, most) => {
       // biome-ignore lint/suspicious/noThenProperty: nobody awaits a trigger
-      return text([{ open: OPEN, then: sequence(literal(behind), rests(tools)) }], most > 1)
+      return text([{ open: mark, then: sequence(literal(behind), rests(tools)) }], most > 1)
     },
   }
 }
@@ -98,26 +112,28 @@ function written(
 
 // ---- what is read ----
 
-function familyOf(read: (input: Input, tools: Tools) => Reading<void>): Family {
+function familyOf(mark: string, read: (input: Input, tools: Tools) => Reading<void>): Family {
   return function* (input, tools) {
-    while (yield* input.textUntil(OPEN)) {
+    while (yield* input.textUntil(mark)) {
       if (!(yield* input.attempt(true, read(input, tools)))) return yield* input.restIsText()
     }
   }
 }
 
-function* readQwen(input: Input, tools: Tools): Reading<void> {
-  const opened = yield* tag(input)
-  if (!opened.startsWith("function=")) throw new NotACall()
-  const values = announced(input, tools, opened.slice("function=".length))
-  for (let next = yield* tag(input); next !== "/function"; next = yield* tag(input)) {
-    if (!next.startsWith("parameter=")) throw new NotACall()
-    if ((yield* input.peek()) === "\n") yield* input.take()
-    yield* values.read(next.slice("parameter=".length), "</parameter>")
+function readTags(close: string) {
+  return function* (input: Input, tools: Tools): Reading<void> {
+    const opened = yield* tag(input)
+    if (!opened.startsWith("function=")) throw new NotACall()
+    const values = announced(input, tools, opened.slice("function=".length))
+    for (let next = yield* tag(input); next !== "/function"; next = yield* tag(input)) {
+      if (!next.startsWith("parameter=")) throw new NotACall()
+      if ((yield* input.peek()) === "\n") yield* input.take()
+      yield* values.read(next.slice("parameter=".length), "</parameter>")
+    }
+    values.end()
+    if ((yield* tag(input)) !== close) throw new NotACall()
+    yield* afterwards(input)
   }
-  values.end()
-  if ((yield* tag(input)) !== "/tool_call") throw new NotACall()
-  yield* afterwards(input)
 }
 
 function* readGlm(input: Input, tools: Tools): Reading<void> {
@@ -140,7 +156,7 @@ function* afterwards(input: Input): Reading<void> {
 }
 
 /** What stands between the next < and its >, after blanks. */
-function* tag(input: Input): Reading<string> {
+export function* tag(input: Input): Reading<string> {
   yield* input.blanks()
   yield* input.expect("<")
   const name = yield* upTo(input, />/)

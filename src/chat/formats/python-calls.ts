@@ -1,8 +1,10 @@
 // Lists of calls as Python writes them, [name(key="value", …), …]: as a whole reply, which Llama 4 and others write, or between
-// marks anywhere in the text, as LFM2 has them.
-// https://docs.liquid.ai/lfm/key-concepts/tool-use
+// marks anywhere in the text, as LFM2 has them (docs.liquid.ai/lfm/key-concepts/tool-use). OLMo 3's template has a line for each
+// call, whose values are JSON.
 //
 //     <|tool_call_start|>[get_weather(place="Köln", days=[1, 2])]<|tool_call_end|>
+//     <function_calls>get_weather(place="Köln", rain=true)
+//     now()</function_calls>
 
 import {
   choice,
@@ -26,6 +28,8 @@ import { readCallObject } from "./json.ts"
 
 const OPEN = "<|tool_call_start|>"
 const CLOSE = "<|tool_call_end|>"
+const OLMO_OPEN = "<function_calls>"
+const OLMO_CLOSE = "</function_calls>"
 const BETWEEN = ", "
 
 export const expressions = {
@@ -56,6 +60,18 @@ export const lfm2 = {
   written: (calls: readonly CallText[]) => OPEN + written(calls) + CLOSE,
 }
 
+export const olmo3 = {
+  marks: [OLMO_OPEN, OLMO_CLOSE],
+  family: readLines,
+  grammar: {
+    calls: (tools, most) => sequence(literal(OLMO_OPEN), linesPart(tools, most)),
+    // biome-ignore lint/suspicious/noThenProperty: nobody awaits a trigger
+    text: (tools, most) => text([{ open: OLMO_OPEN, then: linesPart(tools, most) }], most > 1),
+  } satisfies CallGrammar,
+  written: (calls: readonly CallText[]) =>
+    OLMO_OPEN + calls.map((call) => writeCall(call, isKey, "json")).join("\n") + OLMO_CLOSE,
+}
+
 function written(calls: readonly CallText[]): string {
   return `[${calls.map((call) => writeCall(call, isKey)).join(BETWEEN)}]`
 }
@@ -66,26 +82,30 @@ function markedPart(tools: readonly CallableTool[], most: number): Part {
   return sequence(literal("["), listPart(tools, most), literal(`]${CLOSE}`))
 }
 
+function linesPart(tools: readonly CallableTool[], most: number): Part {
+  const asJson = (part: Part) => part
+  return sequence(list(anyOf(tools, asJson), literal("\n"), 1, most), literal(OLMO_CLOSE))
+}
+
 function listPart(tools: readonly CallableTool[], most: number): Part {
   return list(anyOf(tools), literal(BETWEEN), 1, most)
 }
 
-function anyOf(tools: readonly CallableTool[]): Part {
-  return choice(...tools.map((tool) => sequence(literal(`${tool.name}(`), argumentsPart(tool))))
+function anyOf(tools: readonly CallableTool[], valuePart = inPython): Part {
+  return choice(
+    ...tools.map((tool) => sequence(literal(`${tool.name}(`), argumentsPart(tool, valuePart))),
+  )
 }
 
 /** Arguments and what closes them. */
-function argumentsPart(tool: CallableTool): Part {
+function argumentsPart(tool: CallableTool, valuePart = inPython): Part {
   const members = tool.members()
   const named = members.every(({ name }) => isKey(name))
+  const memberPart = ({ name, json }: ToolMember) => sequence(literal(`${name}=`), valuePart(json))
   const part = named
     ? membersPart(members, memberPart, BETWEEN)
-    : sequence(literal("**"), inPython(tool.json))
+    : sequence(literal("**"), valuePart(tool.json))
   return sequence(part, literal(")"))
-}
-
-function memberPart({ name, json }: ToolMember): Part {
-  return sequence(literal(`${name}=`), inPython(json))
 }
 
 // ---- what is read ----
@@ -118,6 +138,28 @@ function* readMarkedList(input: Input, tools: Tools): Reading<void> {
   })
   yield* input.blanks()
   if ((yield* input.peek()) !== "") yield* input.expect(CLOSE)
+  yield* input.blanks()
+  input.settle("nothing")
+}
+
+/** A line for each call, or one list of them. */
+function* readLines(input: Input, tools: Tools): Reading<void> {
+  while (yield* input.textUntil(OLMO_OPEN)) {
+    if (!(yield* input.attempt(true, readMarkedLines(input, tools))))
+      return yield* input.restIsText()
+  }
+}
+
+function* readMarkedLines(input: Input, tools: Tools): Reading<void> {
+  yield* input.blanks()
+  if ((yield* input.peek()) === "[") yield* readList(input, () => readExpression(input, tools))
+  else
+    do {
+      yield* readExpression(input, tools)
+      yield* input.blanks()
+    } while (!["<", ""].includes(yield* input.peek()))
+  yield* input.blanks()
+  if ((yield* input.peek()) !== "") yield* input.expect(OLMO_CLOSE)
   yield* input.blanks()
   input.settle("nothing")
 }

@@ -1,0 +1,32 @@
+// The part of docs/models.md that says how calls are written, printed from the table of formats.
+
+import { formats } from "./formats.ts"
+
+const CALL = { name: "get_weather", arguments: '{"place": "Köln"}' }
+
+export function formatsSection(): string {
+  const rows = Object.entries(formats).map(
+    ([name, { models, written }]) => `| \`${name}\` | ${models} | ${code(written([CALL]))} |`,
+  )
+  return [
+    "## How they write tool calls",
+    "",
+    "The chat template of a folder shows which of these forms its model writes; `--tool-format` names another. Each is read, whole and",
+    "while it is streamed, and is what a reply is held to where it calls ([structured-output.md](structured-output.md)). Templates that show",
+    "no tools, or no calls, get them in words.",
+    "",
+    "| `--tool-format` | written by | a call |",
+    "|---|---|---|",
+    ...rows,
+    "",
+    "Thinking is told from the answer by the marks that a template shows: `<think>`, `[THINK]`, `<seed:think>`, gpt-oss' and Gemma 4's",
+    "channels, Command's `<|START_THINKING|>`. Marks around the answer itself, which Command, Hunyuan and Granite 3.3 write, are not part",
+    "of it.",
+    "",
+  ].join("\n")
+}
+
+/** In one line of a table: line breaks as ⏎. */
+function code(text: string): string {
+  return `\`\` ${text.replaceAll("|", "\\|").replaceAll("\n", " ⏎ ")} \`\``
+}
