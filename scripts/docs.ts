@@ -5,6 +5,7 @@ import { besideOthers, draftGains, readResults } from "../bench/figures.ts"
 import { readmeTables } from "../bench/readme.ts"
 import { markdown } from "../bench/report.ts"
 import { type Drafts, draftsPage } from "../bench/speculation-report.ts"
+import { formatsSection } from "../src/chat/formats/manual.ts"
 import { optionsPage } from "../src/cli/manual.ts"
 import { apiPage, errorsPage } from "../src/http/manual.ts"
 import { modelsPage } from "../src/model/manual.ts"
@@ -13,7 +14,7 @@ import { modelsPage } from "../src/model/manual.ts"
 export const pages: Record<string, () => string> = {
   "api.md": apiPage,
   "errors.md": errorsPage,
-  "models.md": modelsPage,
+  "models.md": () => `${modelsPage()}\n${formatsSection()}`,
   "options.md": optionsPage,
   "performance.md": () => withPassage("performance.md", besideOthers()),
   "speculation.md": () => withPassage("speculation.md", draftGains()),

@@ -6,7 +6,7 @@ import { blockTypeNames, codecOfType } from "./gguf/types.ts"
 
 export function modelsPage(): string {
   const rows = Object.entries(architectures)
-    .map(([name, { models }]): [string, string] => [name, models])
+    .map(([name, { models, special }]) => [name, models, special] as const)
     .sort(([a], [b]) => (a < b ? -1 : 1))
   const types = blockTypeNames.filter((type) => codecOfType(type) !== undefined)
   const gguf = Object.keys(ggufArchitectures)
@@ -17,9 +17,9 @@ export function modelsPage(): string {
     "",
     "A folder opens by its architecture, the `model_type` of its `config.json`. These are known:",
     "",
-    "| `model_type` | models |",
-    "|---|---|",
-    ...rows.map(([name, models]) => `| \`${name}\` | ${models} |`),
+    "| `model_type` | models | what sets it apart |",
+    "|---|---|---|",
+    ...rows.map(([name, models, special]) => `| \`${name}\` | ${models} | ${special} |`),
     "",
     "Each is compared with logits or embeddings that independent programs computed, on the interpreter and on compiled kernels.",
     "All of them run on the processor and on GPUs of every kind ([devices.md](devices.md)).",
