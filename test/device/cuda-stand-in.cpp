@@ -93,7 +93,7 @@ bool is_lost() {
 
 /** The kernels' text with a table of what is in it. */
 std::string with_table(const std::string &text) {
-  static const std::regex head("__launch_bounds__\\((\\d+)\\) (\\w+)\\(([^)]*)\\) \\{");
+  static const std::regex head("THREADS\\((\\d+)(?:, \\d+)?\\) (\\w+)\\(([^)]*)\\) \\{");
   std::string rows;
   for (std::sregex_iterator at(text.begin(), text.end(), head), end; at != end; at++) {
     const std::string name = (*at)[2], parameters = (*at)[3];

@@ -134,7 +134,7 @@ inline Sums multiply_tiles(const std::array<int, 10> &own) {
 #define __global__
 #define __device__
 #define __shared__ static __attribute__((section("simt_shared")))
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 #define __builtin_amdgcn_workitem_id_x() simt::lane
 #define __builtin_amdgcn_workgroup_id_x() simt::group[0]
 #define __builtin_amdgcn_workgroup_id_y() simt::group[1]

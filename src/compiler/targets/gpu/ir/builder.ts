@@ -281,10 +281,16 @@ export class Builder {
   readonly #names = new Map<Id, string>()
   #ids = 0
   #body: Statement[] = []
+  #groupsAtOnce: number | undefined
 
   constructor(name: string, threads: number) {
     this.#name = name
     this.threads = threads
+  }
+
+  /** Says that there need be room for so many threads at once and no more: `groupsAtOnce`. */
+  roomFor(threads: number): void {
+    this.#groupsAtOnce = Math.max(1, Math.floor(threads / this.threads))
   }
 
   group(axis: 0 | 1 | 2): Value {
@@ -432,6 +438,7 @@ export class Builder {
     return {
       name: this.#name,
       threads: this.threads,
+      ...(this.#groupsAtOnce && { groupsAtOnce: this.#groupsAtOnce }),
       operands: this.#operands,
       shared: this.#shared,
       body: this.#body,

@@ -170,6 +170,12 @@ export interface Side {
   stride: number
 }
 
+/**
+ * Threads that there is room for at once where each keeps many numbers: 128 registers of an NVIDIA device. A compiler left to
+ * itself puts a few of them into memory, to have room for more threads than these kernels gain by.
+ */
+export const ROOMY = 512
+
 /** Threads that multiply tiles together. */
 export const MATRIX_THREADS = 32
 /** Rows and columns of a team's product. */
@@ -203,6 +209,11 @@ export interface Kernel {
   name: string
   /** In a group, along one axis. */
   threads: number
+  /**
+   * How many groups there is to be room for at once, where many run side by side, so how many registers a thread may take at
+   * most. Absent: as the compiler likes, which may keep some numbers in memory to have room for more.
+   */
+  groupsAtOnce?: number
   operands: readonly Operand[]
   shared: readonly SharedArray[]
   body: readonly Statement[]

@@ -32,7 +32,7 @@ import {
   type Value,
   type Variable,
 } from "../ir/builder.ts"
-import type { Kernel } from "../ir/ir.ts"
+import { type Kernel, ROOMY } from "../ir/ir.ts"
 import { type Binding, floatWord, type Launch } from "../launch.ts"
 import {
   type KvLayout,
@@ -243,6 +243,7 @@ function attendKernel(shape: AttendShape): Kernel {
     set,
   ].join("_")
   return kernel(name, threads, (k) => {
+    k.roomFor(ROOMY)
     const query = k.buffer("query", "f32", "read")
     const stored = k.buffer("kv", kvReads[kv].element, "read")
     const items = k.buffer("items", "u32", "read")

@@ -25,7 +25,7 @@ import {
   type Value,
   type Variable,
 } from "../ir/builder.ts"
-import type { Kernel } from "../ir/ir.ts"
+import { type Kernel, ROOMY } from "../ir/ir.ts"
 import { codingOf, PANEL } from "../layout.ts"
 import { gelu, geluTanh, quickGelu, relu2, silu } from "./numbers.ts"
 import {
@@ -280,6 +280,7 @@ export function multiplyFew(
   rows: FewRows,
   task: FewTask,
 ): void {
+  k.roomFor(ROOMY)
   const halves = halvesOf(kind)
   const { weight, outputs } = operands
   const sums = k.shared("sums", "f32", halves * rows * PARTS * PANEL)

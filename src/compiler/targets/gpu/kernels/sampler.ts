@@ -740,6 +740,7 @@ interface Phase {
 function phase(name: string, write: (draw: Draw) => void): Phase {
   let operands: Phase["operands"] = []
   const made = kernel(`sampler_${name}`, THREADS, (k) => {
+    k.roomFor(THREADS)
     const draw = new Draw(k)
     write(draw)
     operands = draw.operands

@@ -205,22 +205,27 @@ export interface Numbers {
   load: (row: WeightRow, index: Value) => () => Value[]
 }
 
-/** Floats are read eight at a time, packed ones a group. What has been read becomes numbers when the result is called. */
+/**
+ * Floats are read eight at a time, packed ones a group, or the part of one that 16 bytes hold: numbers of more would not all
+ * find a register. What has been read becomes numbers when the result is called.
+ */
 export function numbersOf(k: Builder, codec: CodecName): Numbers {
   if (isGroupCodec(codec)) {
-    const { group } = groupCodecs[codec]
+    const { chunks: pieces } = unitOf(codec)
+    const columns = groupCodecs[codec].group / pieces
     const load = (row: WeightRow, index: Value) => {
-      const words = groupWords(k, row, index)
-      const { scale, minimum } = groupScales(k, row, index)
+      const words =
+        pieces === 1 ? groupWords(k, row, index) : row.weight.values.loadFour(row.chunkAt(index))
+      const { scale, minimum } = groupScales(k, row, index.div(pieces))
       return () => {
         const bytes = groupBytes(k, codec, words)
-        return Array.from({ length: group }, (_, i) => {
+        return Array.from({ length: columns }, (_, i) => {
           const number = byteOf(k, codec, bytes[Math.floor(i / 4)]!, i % 4)
           return decoded(k, codec, number, scale, minimum)
         })
       }
     }
-    return { columns: group, load }
+    return { columns, load }
   }
   const chunks = codec === "f32" ? 2 : 1
   const load = ({ weight, chunkAt }: WeightRow, index: Value) => {

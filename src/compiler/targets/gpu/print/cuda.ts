@@ -25,7 +25,13 @@ const attributes = `// Where the compiler is handed no header, these are words o
 #define __global__ __attribute__((global))
 #define __device__ __attribute__((device))
 #define __shared__ __attribute__((shared))
-#define __launch_bounds__(threads) __attribute__((launch_bounds(threads)))
+#define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
+#endif
+// HIP's compiler takes a group to have 1,024 threads unless it is told so.
+#ifdef __HIP__
+#define THREADS(threads, ...) __attribute__((amdgpu_flat_work_group_size(threads, threads)))
+#else
+#define THREADS(...) __launch_bounds__(__VA_ARGS__)
 #endif
 #define WORD static inline __device__`
 
@@ -185,11 +191,11 @@ const dialect: Dialect = {
   },
   // What C++ has beyond C, and what these compilers know without a header.
   reserved:
-    "alignas alignof and and_eq asm bitand bitor bool catch char16_t char32_t class compl const_cast constexpr decltype delete dynamic_cast explicit export friend mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public reinterpret_cast static_assert static_cast template this thread_local throw try typeid typename using virtual wchar_t xor xor_eq atomicAdd fmaf sqrtf warpSize threadIdx blockIdx blockDim gridDim double3 double4 WORD Four bits_as half_value half_of add_to meet lane_here".split(
+    "alignas alignof and and_eq asm bitand bitor bool catch char16_t char32_t class compl const_cast constexpr decltype delete dynamic_cast explicit export friend mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public reinterpret_cast static_assert static_cast template this thread_local throw try typeid typename using virtual wchar_t xor xor_eq atomicAdd fmaf sqrtf warpSize threadIdx blockIdx blockDim gridDim double3 double4 WORD THREADS Four bits_as half_value half_of add_to meet lane_here".split(
       " ",
     ),
-  head: ({ threads }, entry, parameters) => [
-    `extern "C" __global__ void __launch_bounds__(${threads}) ${entry}(`,
+  head: ({ threads, groupsAtOnce }, entry, parameters) => [
+    `extern "C" __global__ void THREADS(${[threads, groupsAtOnce ?? []].flat().join(", ")}) ${entry}(`,
     ...parameters.map((each, i) => `    ${each}${i < parameters.length - 1 ? "," : ") {"}`),
   ],
   operand({ name, ...operand }) {
