@@ -300,7 +300,12 @@ export const errors = {
   cuda_compiler_missing: {
     status: 0,
     type: "startup_error",
-    text: "No compiler for CUDA is here (looked for {looked}); install clang or NVIDIA's CUDA toolkit, or serve a folder that was compiled for cuda elsewhere.",
+    text: "No compiler for CUDA is here (looked for {looked}); install NVRTC (of NVIDIA's CUDA toolkit, or of the Python package nvidia-cuda-nvrtc; NVRTC=PATH names it) or clang, or serve a folder that was compiled for cuda elsewhere.",
+  },
+  rocm_compiler_missing: {
+    status: 0,
+    type: "startup_error",
+    text: "No compiler for ROCm is here, which code for {architecture} takes (looked for HIPRTC and clang); install ROCm, or clang and lld, or name rocm alone: its driver compiles the kernels.",
   },
   option_invalid: { status: 0, type: "startup_error", text: "{option}: {problem}" },
 } as const satisfies Record<string, Row>

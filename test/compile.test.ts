@@ -450,6 +450,10 @@ test("compile says what is missing or in the way", async () => {
       "--target: expected one of cpu, cpu:baseline, cuda, rocm, metal, vulkan, opencl, got",
     ],
     [
+      [original, "--output", join(scratch, "x"), "--target", "cuda:gfx90a"],
+      '--target: expected an architecture behind cuda: like cuda:sm_90a, got "cuda:gfx90a".',
+    ],
+    [
       [original, "--output", join(scratch, "x"), "--weights-only", "--library-only"],
       "nothing is left to write",
     ],

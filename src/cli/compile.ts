@@ -7,9 +7,8 @@ import { findModel } from "../app/find-model.ts"
 import { checkTexts } from "../app/texts.ts"
 import { planOf } from "../app.ts"
 import { openWhole } from "../closing.ts"
-import type { Plan } from "../compiler/plan.ts"
 import { libraryPath, rememberBuild } from "../compiler/targets/prepare.ts"
-import type { LibraryKind } from "../compiler/targets/target.ts"
+import type { Build, LibraryKind } from "../compiler/targets/target.ts"
 import { targets } from "../compiler/targets/targets.ts"
 import type { Overrides } from "../engine/limits.ts"
 import {
@@ -38,20 +37,21 @@ export async function compile(name: string, options: Values<typeof compileOption
   try {
     const format = options["--quantization"] ?? source.format
     source.check(format)
-    const names = options["--target"]
+    const wanted = options["--target"]
     const { tensor_parallel_shards: shards = 1 }: Overrides = options["--overrides"]
-    const kinds = names.map((name) => {
+    const kinds = wanted.map(({ name, variants: architectures }) => {
       const { library, traits, divides } = targets[name]
       if (shards > 1 && !divides) {
         refuse("--overrides tensor_parallel_shards", `${name} runs a model alone; only 1 works.`)
       }
-      const dump = dumper(options["--dump"], names.length > 1 ? parse(library!.file).name : "")
+      const dump = dumper(options["--dump"], wanted.length > 1 ? parse(library!.file).name : "")
       const plan = planOf(source, format, options["--overrides"], traits, dump)
-      return { library: library!, plan, dump }
+      const build = () => library!.prepare(plan, shards, undefined, architectures)
+      return { library: library!, build, dump }
     })
     const writeLibraries = async (folder: string) => {
-      for (const { library, plan, dump } of kinds)
-        await putLibrary(plan, shards, library, folder, dump)
+      for (const { library, build, dump } of kinds)
+        await putLibrary(await build(), library, folder, dump)
     }
     if (options["--library-only"]) {
       await writeLibraries(output)
@@ -120,13 +120,11 @@ async function openHeadSource(path: string, baseName: string): Promise<Source> {
 
 /** Builds the library and puts it into the folder's lib/, whole or not at all. */
 async function putLibrary(
-  plan: Plan,
-  shards: number,
+  library: Build,
   kind: LibraryKind,
   folder: string,
   dump: Dump | undefined,
 ): Promise<void> {
-  const library = await kind.prepare(plan, shards)
   for (const source of library.sources) if ("text" in source) dump?.(source.name, source.text)
   dump?.("manifest.json", `${JSON.stringify(library.manifest, undefined, 1)}\n`)
   const path = libraryPath(folder, kind, library.manifest.shards)

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest"
 import { commandLine } from "./commands.ts"
-import { chatOptions, serveOptions } from "./options.ts"
+import { chatOptions, compileOptions, serveOptions } from "./options.ts"
 import { readOptions } from "./read-options.ts"
 
 // Specification §1.1, row by row: option, type or format, default.
@@ -52,6 +52,20 @@ test("the help names every device and every override of the specification", () =
   ]) {
     expect(serveOptions["--overrides"].help).toContain(field)
   }
+})
+
+test("what is compiled for one device, with and without its name, is one library", () => {
+  const target = (given: string) =>
+    readOptions(compileOptions, { "--target": given }, {})["--target"]
+  expect(target("cuda:sm_90a,cpu:baseline,rocm:gfx1100,cuda,cuda:sm_86,metal")).toEqual([
+    { name: "cuda", variants: ["sm_90a", "sm_86"] },
+    { name: "cpu:baseline", variants: [] },
+    { name: "rocm", variants: ["gfx1100"] },
+    { name: "metal", variants: [] },
+  ])
+  expect(() => target("cuda:sm_90a,cuda:sm_90a")).toThrow("expected each entry once")
+  for (const wrong of ["metal:m3", "cuda:", "cuda:sm_35", "rocm:sm_90", "tpu:v1"])
+    expect(() => target(wrong), wrong).toThrow(/expected (one of|an architecture)/)
 })
 
 const read = (given: Record<string, string | true>, environment: Record<string, string> = {}) =>

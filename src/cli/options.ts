@@ -18,11 +18,11 @@ import {
   integer,
   jsonList,
   list,
-  listOf,
   oneOf,
   type Reader,
   seed,
   text,
+  variantsOf,
 } from "./values.ts"
 
 export interface Option {
@@ -436,7 +436,16 @@ export const embedOptions = {
   },
 } as const satisfies Record<string, Option>
 
-const firstTargets = libraryTargets.slice(0, 1)
+const firstTarget = libraryTargets[0]!
+
+/** What stands behind a target's name and a colon. */
+const architectures = Object.fromEntries(
+  libraryTargets.flatMap((name) => {
+    const kind = targets[name].library!.architectures
+    return kind ? [[name, kind]] : []
+  }),
+)
+const named = Object.entries(architectures).map(([name, { example }]) => `${name}:${example}`)
 
 export const compileOptions = {
   "--output": {
@@ -452,10 +461,10 @@ export const compileOptions = {
   },
   "--target": {
     value: "LIST",
-    absent: firstTargets,
-    shown: firstTargets.join(", "),
-    help: `What to compile for, one or several separated by commas: ${explained(libraryTargets)}.`,
-    read: listOf(...libraryTargets),
+    absent: [{ name: firstTarget, variants: [] }],
+    shown: firstTarget,
+    help: `What to compile for, one or several separated by commas: ${explained(libraryTargets)}. An architecture behind a name, as in ${named.join(" or ")}, adds its code, so that the driver has nothing to compile there; other devices of the kind are served by the same library.`,
+    read: variantsOf(libraryTargets, architectures),
   },
   "--overrides": {
     ...modelOptions["--overrides"],
@@ -502,7 +511,7 @@ export const inspectOptions = {
   },
   "--target": {
     value: "TARGET",
-    absent: libraryTargets[0]!,
+    absent: firstTarget,
     help: `What source and library are shown for: ${libraryTargets.join(", ")}.`,
     read: oneOf(...libraryTargets),
   },

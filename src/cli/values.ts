@@ -63,13 +63,42 @@ export const list: Reader<string[]> = (given, option) => {
   return texts
 }
 
-/** Some of these, each once, separated by commas. */
-export function listOf<const T extends string>(...names: readonly T[]): Reader<T[]> {
-  const one = oneOf(...names)
+/** An entry of `variantsOf`, and what stood behind its name. */
+export interface Variants<T extends string> {
+  name: T
+  variants: string[]
+}
+
+/**
+ * Some of these, separated by commas, and `NAME:VARIANT` where a name has such; those of one name become one entry.
+ * @param variants what they look like
+ */
+export function variantsOf<const T extends string>(
+  names: readonly T[],
+  variants: Partial<Record<T, { pattern: RegExp; example: string }>>,
+): Reader<Variants<T>[]> {
+  const known = oneOf(...names)
+  const read = (entry: string, option: string): Variants<T> => {
+    const colon = entry.indexOf(":")
+    const name = names.find((name) => name === entry.slice(0, colon))
+    const kind = name && variants[name]
+    if (!name || !kind) return { name: known(entry, option), variants: [] }
+    const variant = entry.slice(colon + 1)
+    if (kind.pattern.test(variant)) return { name, variants: [variant] }
+    return refuse(
+      option,
+      `expected an architecture behind ${name}: like ${name}:${kind.example}, got ${quoted(entry)}.`,
+    )
+  }
   return (given, option) => {
-    const chosen = list(given, option).map((name) => one(name, option))
-    if (new Set(chosen).size === chosen.length) return chosen
-    return refuse(option, `expected each entry once, got ${quoted(given)}.`)
+    const entries = list(given, option)
+    if (new Set(entries).size !== entries.length)
+      return refuse(option, `expected each entry once, got ${quoted(given)}.`)
+    const own = entries.map((entry) => read(entry, option))
+    return [...new Set(own.map(({ name }) => name))].map((name) => ({
+      name,
+      variants: own.filter((each) => each.name === name).flatMap(({ variants }) => variants),
+    }))
   }
 }
 

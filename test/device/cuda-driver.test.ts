@@ -8,7 +8,7 @@ import { printCuda } from "../../src/compiler/targets/gpu/print/cuda.ts"
 import { openCuda, openHip } from "../../src/runtime/gpu/cuda.ts"
 import type { GpuDevice } from "../../src/runtime/gpu/device.ts"
 import { isLeftOut } from "../left-out.ts"
-import { fromSources, serve } from "../sinter.ts"
+import { fromSources, run, serve } from "../sinter.ts"
 import { buildStandIn, hasStandIn, type StandIn } from "./cuda-stand-in.ts"
 import { adds, describeDriver } from "./gpu-driver.ts"
 
@@ -127,6 +127,44 @@ test.skipIf(isSkipped)(
     expect(made?.length).toBeGreaterThan(0)
     expect(await load(made)).toBeUndefined()
     expect((await load(made!.slice(1)))?.length).toBeGreaterThan(0)
+  },
+  MILLISECONDS,
+)
+
+const architectures = [
+  { kind: "cuda", named: "cuda:sm_75" },
+  { kind: "rocm", named: "rocm:gfx90a" },
+]
+test.skipIf(isSkipped).each(architectures)(
+  `a folder for $named is served without a compiler, and leaves the driver none to do${note}`,
+  async ({ kind, named }) => {
+    rmSync(standIn.lost, { force: true })
+    const output = join(folder, `compiled-${kind}`)
+    const compiled = await run(
+      ["compile", "tiny", "--output", output, "--target", named],
+      "",
+      fromSources,
+      standIn.env,
+    )
+    expect(compiled).toMatchObject({ code: 0, err: "" })
+    // No PTX is old enough for this driver, and nothing makes any.
+    const env = { ...standIn.env, NVRTC: "/nowhere", STAND_IN_OLD: "yes" }
+    const server = await serve([output, "--device", kind], fromSources, env)
+    expect(server.out()).toContain(`  program    ${join(output, "lib", `${kind}.gpu`)}\n`)
+    await server.stop()
+  },
+  MILLISECONDS,
+)
+
+test.skipIf(isSkipped)(
+  `PTX that is newer than the driver is refused with what helps${note}`,
+  async () => {
+    const env = { ...standIn.env, STAND_IN_OLD: "yes" }
+    const { code, err } = await run(["serve", "tiny", "--device", "cuda"], "", fromSources, env)
+    expect(code).toBe(2)
+    expect(err).toContain(
+      "they are PTX, which is newer than its driver (CUDA 12.4); update the driver, or compile the model for it by name (--target cuda:sm_75), or with an older CUDA",
+    )
   },
   MILLISECONDS,
 )

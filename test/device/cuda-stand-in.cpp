@@ -3,7 +3,8 @@
 // for it; memory begins as nonsense and ends at a page that nobody may touch; a call without a context is refused, and an
 // address, a graph or a kernel that is none of its context's device. Of several orders of threads it takes the shuffled one.
 //
-// Where there is a file of the name that STAND_IN_LOST says, the devices are lost.
+// Where there is a file of the name that STAND_IN_LOST says, the devices are lost. With STAND_IN_OLD no PTX is old enough for
+// the driver, and HIPRTC compiles nothing. It is NVRTC as well: what that makes of text is the text, behind a mark where it is to be an architecture's code.
 
 #include <algorithm>
 #include <cstdint>
@@ -25,7 +26,9 @@
 
 namespace {
 
-enum { DONE = 0, INVALID = 1, NO_MEMORY = 2, BAD_PTX = 218, NO_CONTEXT = 201, BAD_HANDLE = 400, NOT_FOUND = 500, BAD_ADDRESS = 700, LOST = 719 };
+enum { DONE = 0, INVALID = 1, NO_MEMORY = 2, NO_BINARY = 209, BAD_PTX = 218, NEW_PTX = 222, NO_CONTEXT = 201, BAD_HANDLE = 400, NOT_FOUND = 500, BAD_ADDRESS = 700, LOST = 719 };
+#define ELF "\x7f" "ELF"
+#define CAPABILITY "sm_75"
 constexpr size_t total = 1ul << 30, page = 4096;
 
 struct Kernel {
@@ -262,6 +265,12 @@ int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream) {
 
 int cuModuleLoadDataEx(void **out, const char *text, unsigned count, const int *options, void **values) {
   IN_CONTEXT
+  if (strncmp(text, ELF, 4) == 0) {
+    const std::string mark = ELF CAPABILITY "\n";
+    if (mark.compare(0, mark.size(), text, mark.size())) return NO_BINARY;
+    text += mark.size();
+  } else if (getenv("STAND_IN_OLD"))
+    return NEW_PTX;
   const Built built = build(text);
   std::string words = built.words;
   *out = opened(built.code, words);
@@ -365,10 +374,10 @@ int hipModuleLoadDataEx(void **out, const char *image, unsigned count, const int
   IN_CONTEXT
   std::string words;
   uint64_t bytes;
-  if (count || strncmp(image, "CODE", 4)) return 209;
+  if (count || strncmp(image, ELF, 4)) return NO_BINARY;
   memcpy(&bytes, image + 4, sizeof bytes);
   *out = opened(std::string(image + 4 + sizeof bytes, bytes), words);
-  return *out ? DONE : 209;
+  return *out ? DONE : NO_BINARY;
 }
 int hipModuleUnload(void *module) { return cuModuleUnload(module); }
 int hipModuleGetFunction(const Function **out, void *module, const char *name) { return cuModuleGetFunction(out, module, name); }
@@ -408,11 +417,11 @@ int hiprtcCreateProgram(HipProgram **out, const char *text, const char *, int he
 int hiprtcCompileProgram(HipProgram *program, int count, const char **options) {
   bool is_apart = false;
   for (int i = 0; i < count; i++) is_apart |= !strcmp(options[i], "-ffp-contract=off");
-  if (!is_apart) return 5;
+  if (!is_apart || getenv("STAND_IN_OLD")) return 5;
   program->built = build(program->text);
   if (program->built.code.empty()) return 6;
   const uint64_t bytes = program->built.code.size();
-  program->built.code = "CODE" + std::string((const char *)&bytes, sizeof bytes) + program->built.code;
+  program->built.code = ELF + std::string((const char *)&bytes, sizeof bytes) + program->built.code;
   return DONE;
 }
 int hiprtcGetProgramLogSize(HipProgram *program, size_t *size) { return *size = program->built.words.size() + 1, DONE; }
@@ -420,4 +429,30 @@ int hiprtcGetProgramLog(HipProgram *program, char *out) { return strcpy(out, pro
 int hiprtcGetCodeSize(HipProgram *program, size_t *size) { return *size = program->built.code.size(), DONE; }
 int hiprtcGetCode(HipProgram *program, char *out) { return memcpy(out, program->built.code.data(), program->built.code.size()), DONE; }
 int hiprtcDestroyProgram(HipProgram **program) { return delete *program, DONE; }
+int hiprtcVersion(int *major, int *minor) { return *major = 0, *minor = 1, DONE; }
+
+struct CudaProgram {
+  std::string text, architecture;
+};
+int nvrtcVersion(int *major, int *minor) { return *major = 0, *minor = 1, DONE; }
+int nvrtcCreateProgram(CudaProgram **out, const char *text, const char *, int headers, const char **, const char **) {
+  return headers ? INVALID : (*out = new CudaProgram{text, ""}, DONE);
+}
+int nvrtcCompileProgram(CudaProgram *program, int count, const char **options) {
+  bool is_apart = false;
+  const std::string option = "--gpu-architecture=";
+  for (int i = 0; i < count; i++) {
+    is_apart |= !strcmp(options[i], "--fmad=false");
+    if (option.compare(0, option.size(), options[i], option.size()) == 0) program->architecture = options[i] + option.size();
+  }
+  return is_apart && !program->architecture.empty() ? DONE : 5;
+}
+int nvrtcGetProgramLogSize(CudaProgram *, size_t *size) { return *size = 1, DONE; }
+int nvrtcGetProgramLog(CudaProgram *, char *out) { return *out = 0, DONE; }
+int nvrtcGetPTXSize(CudaProgram *program, size_t *size) { return *size = program->text.size() + 1, DONE; }
+int nvrtcGetPTX(CudaProgram *program, char *out) { return strcpy(out, program->text.c_str()), DONE; }
+std::string cubin(const CudaProgram &program) { return ELF + program.architecture + "\n" + program.text; }
+int nvrtcGetCUBINSize(CudaProgram *program, size_t *size) { return *size = cubin(*program).size(), DONE; }
+int nvrtcGetCUBIN(CudaProgram *program, char *out) { return memcpy(out, cubin(*program).data(), cubin(*program).size()), DONE; }
+int nvrtcDestroyProgram(CudaProgram **program) { return delete *program, DONE; }
 }

@@ -1,7 +1,7 @@
-// Builds the stand-in for CUDA's driver and HIP's, and an `nvcc` for it: one that hands text on as it is.
+// Builds the stand-in for CUDA's driver and HIP's, and for NVRTC and HIPRTC.
 
 import { execFileSync, spawnSync } from "node:child_process"
-import { symlinkSync, writeFileSync } from "node:fs"
+import { symlinkSync } from "node:fs"
 import { join } from "node:path"
 
 const compiler = "g++"
@@ -23,13 +23,6 @@ export function buildStandIn(folder: string): StandIn {
   execFileSync(compiler, ["-std=c++17", "-w", "-shared", "-fPIC", simt, "-o", library, source])
   for (const name of ["libamdhip64.so.7", "libhiprtc.so.7"])
     symlinkSync(library, join(folder, name))
-  const nvcc =
-    '#!/bin/sh\nif [ "$1" = --version ]; then echo "release 0.0"; else cp "$6" "$5"; fi\n'
-  writeFileSync(join(folder, "nvcc"), nvcc, { mode: 0o755 })
-  const env = {
-    LD_LIBRARY_PATH: folder,
-    PATH: `${folder}:${process.env.PATH}`,
-    STAND_IN_LOST: lost,
-  }
+  const env = { LD_LIBRARY_PATH: folder, NVRTC: library, STAND_IN_LOST: lost }
   return { library, env, lost }
 }

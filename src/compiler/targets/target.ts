@@ -55,6 +55,8 @@ export type PlanTraits = Pick<CompileOptions, "activations" | "sums">
 export interface LibraryKind {
   /** Its name in lib/ of a compiled folder. */
   file: string
+  /** What it may hold code of, beside what all its devices take; absent: of nothing that has a name. */
+  architectures?: { pattern: RegExp; example: string }
   /** @throws `library_unusable` where this machine lacks what the library was built for */
   check(path: string, manifest: Manifest): Promise<void>
   /** @param devices which of those that run it, one for each shard */
@@ -62,9 +64,15 @@ export interface LibraryKind {
   /**
    * @param shards how many devices share the model; 1 unless the target divides
    * @param shelf where it may lie already
+   * @param architectures that it is to hold code of
    * @throws `option_invalid` where the plan cannot be divided
    */
-  prepare(plan: Plan, shards?: number, shelf?: Shelf): Promise<Build>
+  prepare(
+    plan: Plan,
+    shards?: number,
+    shelf?: Shelf,
+    architectures?: readonly string[],
+  ): Promise<Build>
   /** What its programs keep, known without what builds them. */
   kv(plan: Plan): Promise<Manifest["kv"]>
   /** What its steps cost, as far as it can be counted on any machine; absent: the processor's roofline says it. */

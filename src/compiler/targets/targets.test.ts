@@ -61,14 +61,15 @@ test("reading the table loads no native package", () => {
 })
 
 test("where nothing makes PTX, CUDA's devices lack it and the processor lacks nothing", async () => {
-  const { PATH } = process.env
-  process.env.PATH = "/nowhere"
+  const { NVRTC } = process.env
+  process.env.NVRTC = "/nowhere/libnvrtc.so"
   try {
     expect((await lackFor("cuda"))?.problem).toBe(
-      "No compiler for CUDA is here (looked for nvcc, clang)",
+      "No compiler for CUDA is here (looked for /nowhere/libnvrtc.so)",
     )
     expect(await lackFor("cpu")).toBeUndefined()
   } finally {
-    process.env.PATH = PATH
+    if (NVRTC === undefined) delete process.env.NVRTC
+    else process.env.NVRTC = NVRTC
   }
 })

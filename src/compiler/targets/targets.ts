@@ -33,11 +33,11 @@ const rows = {
     prepare: async (plan) => (await import("./reference/hosted.ts")).prepareReference(plan),
   },
   cuda: {
-    ...kernelsFor("cuda", "PTX"),
+    ...kernelsFor("cuda", "PTX", { pattern: /^sm_(7[5-9]|[89]\d|1\d\d)[af]?$/, example: "sm_90a" }),
     lacks: async () => (await import("./gpu/cuda-compiler.ts")).lackOfCudaCompiler(),
     makes: async () => (await import("./gpu/cuda-compiler.ts")).describeCudaCompiler(),
   },
-  rocm: kernelsFor("rocm", "HIP C"),
+  rocm: kernelsFor("rocm", "HIP C", { pattern: /^gfx[0-9a-f]{3,4}$/, example: "gfx1100" }),
   metal: kernelsFor("metal", "Metal's shading language"),
   vulkan: kernelsFor("vulkan", "SPIR-V"),
   opencl: kernelsFor("opencl", "OpenCL C"),
@@ -95,13 +95,19 @@ function compiledFor(name: CpuTarget, help: string): Target {
   }
 }
 
-function kernelsFor(name: GpuKind, language: string): Target {
+function kernelsFor(
+  name: GpuKind,
+  language: string,
+  architectures?: LibraryKind["architectures"],
+): Target {
   const library: LibraryKind = {
     file: `${name}.gpu`,
+    ...(architectures && { architectures }),
     check: async () => {}, // any device takes the plainest of its profiles
     open: async (path, limits, devices) =>
       (await import("../../runtime/gpu/open.ts")).openGpu(name, path, limits, devices),
-    prepare: async (plan, shards) => (await import("./gpu/gpu.ts")).prepareGpu(plan, name, shards),
+    prepare: async (plan, shards, _, architectures) =>
+      (await import("./gpu/gpu.ts")).prepareGpu(plan, name, shards, architectures),
     kv: async (plan) => (await import("./gpu/gpu.ts")).kvOf(plan),
     costs: async (plan) => (await import("./gpu/costs.ts")).costLines(plan, name),
   }

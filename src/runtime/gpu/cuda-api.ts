@@ -1,9 +1,9 @@
 // The calls of CUDA's driver and of AMD's HIP: the same with other names, but for how a thread says which device it means, what
-// describes a kernel of a graph, and who compiles. CUDA is handed PTX. HIP is handed HIP C, which HIPRTC makes code of for the
-// device at hand; it comes with the driver.
-// Sources: cuda.h, and hip_runtime_api.h and hiprtc.h of ROCm.
+// describes a kernel of a graph, and who compiles. CUDA is handed PTX, or code for its device. HIP is handed code, or HIP C,
+// which HIPRTC (run-time-compiler.ts) makes code of for the device at hand; it comes with the driver.
+// Sources: cuda.h, and hip_runtime_api.h of ROCm.
 
-import { addressOf, type DriverLibrary, openDriverLibrary, type Pointer } from "../ffi.ts"
+import type { DriverLibrary, Pointer } from "../ffi.ts"
 
 export type CudaKind = "cuda" | "rocm"
 
@@ -146,51 +146,4 @@ export function nodeParameters(
     view.setBigUint64(48, values, true)
   }
   return parameters
-}
-
-/** HIPRTC is a library of its own from ROCm 6 on, and was a part of the driver before. */
-const COMPILERS = [7, 6].map((version) => `libhiprtc.so.${version}`)
-
-/** Products and sums stay apart; nothing is relaxed and quotients are rounded once, unless one asks otherwise. */
-const OPTIONS = ["-O3", "-ffp-contract=off"]
-
-/**
- * HIP C as code for the thread's device.
- * @param driver names of its library
- */
-export function compileHip(
-  driver: readonly string[],
-  text: Uint8Array,
-): { code: number; said: string; made: Uint8Array } {
-  const { take } = openDriverLibrary([...COMPILERS, ...driver])
-  const terminated = (bytes: Uint8Array | string) =>
-    Buffer.concat([Buffer.from(bytes), Buffer.of(0)])
-  const program = new BigUint64Array(1)
-  const create = take(
-    "int32_t hiprtcCreateProgram(void *out, void *text, const char *name, int32_t headers, void *texts, void *names)",
-  )
-  const source = terminated(text)
-  const none = { said: "", made: new Uint8Array() }
-  const created = create(program, source, "kernels.hip", 0, null, null)
-  if (created !== 0) return { code: created, ...none }
-  const sized = (what: "Code" | "ProgramLog", sizeOf: string) => {
-    const size = new BigUint64Array(1)
-    take(`int32_t hiprtcGet${sizeOf}(void *program, void *size)`)(program[0], size)
-    const bytes = new Uint8Array(Number(size[0]))
-    take(`int32_t hiprtcGet${what}(void *program, void *out)`)(program[0], bytes)
-    return bytes
-  }
-  try {
-    const options = OPTIONS.map(terminated)
-    const list = BigUint64Array.from(options, addressOf)
-    const compile = take(
-      "int32_t hiprtcCompileProgram(void *program, int32_t count, void *options)",
-    )
-    const code = compile(program[0], options.length, list)
-    options.length = 0 // what the call points at is held until here
-    const said = Buffer.from(sized("ProgramLog", "ProgramLogSize")).toString().replace(/\0.*$/s, "")
-    return { code, said, made: code === 0 ? sized("Code", "CodeSize") : none.made }
-  } finally {
-    take("int32_t hiprtcDestroyProgram(void *program)")(program)
-  }
 }

@@ -3,7 +3,8 @@
 
 import { serve } from "../../worker/serve.ts"
 import { addressOf, openDriverLibrary, type Pointer } from "../ffi.ts"
-import { type CudaKind, callsOf, compileHip, entering } from "./cuda-api.ts"
+import { type CudaKind, callsOf, entering } from "./cuda-api.ts"
+import { compileAtRunTime, HIPRTC_OPTIONS, hiprtcLibraries } from "./run-time-compiler.ts"
 
 export interface CudaThread {
   kind: CudaKind
@@ -41,7 +42,10 @@ function opened({ kind, names, handle, stream }: CudaThread): (order: CudaOrder)
   const entered = entering(kind, library, handle).enter()
   return (order) => {
     if (entered !== 0) return { code: entered }
-    if (order.call === "build") return compileHip(names, order.text)
+    if (order.call === "build") {
+      const wanted = { text: order.text, options: HIPRTC_OPTIONS, form: "Code" } as const
+      return compileAtRunTime("hiprtc", hiprtcLibraries(names), wanted)
+    }
     if (order.call === "load") {
       const module = new BigUint64Array(1)
       const log = new Uint8Array(16 << 10)

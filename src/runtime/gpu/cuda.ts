@@ -104,6 +104,11 @@ const NON_BLOCKING = 1
 const MAX_THREADS_OF_FUNCTION = 0
 const OUT_OF_MEMORY = 2
 
+const UNSUPPORTED_PTX = 222
+
+/** Not text that is to be compiled: an ELF file. */
+const isCode = (module: Uint8Array) => module[0] === 0x7f && module[1] === 0x45
+
 /** The device will do nothing more. */
 const LOSSES = new Set([46, 214, 700, 702, 714, 715, 716, 717, 718, 719])
 
@@ -111,8 +116,26 @@ function check(kind: CudaKind, code: number, call: string): void {
   if (code !== 0) throw new DriverObstacle("driver_failed", failureOf(kind, code, call))
 }
 
-function traitsOf({ kind, described: { features } }: Opened): GpuTraits {
-  const shared = { dot4: true, fma: true, division: true, float64: true, isProcessor: false }
+/** Code runs on the device that it names; a letter behind says that it uses what only that device has. */
+function architecturesOf({ kind, described: { features } }: Opened): string[] {
+  if (kind === "rocm") return features.architecture ? [String(features.architecture)] : []
+  const name = `sm_${String(features.compute_capability).replace(".", "")}`
+  return ["", "a", "f"].map((letter) => name + letter)
+}
+
+function traitsOf(opened: Opened): GpuTraits {
+  const {
+    kind,
+    described: { features },
+  } = opened
+  const shared = {
+    dot4: true,
+    fma: true,
+    division: true,
+    float64: true,
+    isProcessor: false,
+    architectures: architecturesOf(opened),
+  }
   if (kind === "cuda")
     return {
       ...shared,
@@ -308,25 +331,35 @@ class CudaDevice implements GpuDevice {
   }
 
   /** @param made HIP's code of the text, from an earlier start, which the device may not take */
-  async #loadModule(text: Uint8Array, made: Uint8Array | undefined): Promise<Pointer> {
+  async #loadModule(module: Uint8Array, made: Uint8Array | undefined): Promise<Pointer> {
     const { kind } = this.#opened
     const refuse = (code: number, said: string | undefined, call: string) => {
-      const why = said?.trim() || failureOf(kind, code, call)
-      const words = `${this.description} refuses ${text.length} bytes of kernels: ${why}`
+      const why =
+        kind === "cuda" && code === UNSUPPORTED_PTX
+          ? this.#tooNew(module)
+          : said?.trim() || failureOf(kind, code, call)
+      const words = `${this.description} refuses ${module.length} bytes of kernels: ${why}`
       return new DriverObstacle("driver_failed", words)
     }
     const kept = made && (await this.#thread.ask({ call: "load", image: made }))
     if (kept?.code === 0) return this.#keep(kept.module!)
-    let image = text
-    if (kind === "rocm") {
-      const built = await this.#thread.ask({ call: "build", text })
+    let image = module
+    if (kind === "rocm" && !isCode(module)) {
+      const built = await this.#thread.ask({ call: "build", text: module })
       if (built.code !== 0) throw refuse(built.code, built.said, "hiprtcCompileProgram")
       image = built.made!
       this.#made = image
     }
-    const { code, said, module } = await this.#thread.ask({ call: "load", image })
-    if (code !== 0) throw refuse(code, said, nameOf(kind, "load"))
-    return this.#keep(module!)
+    const loaded = await this.#thread.ask({ call: "load", image })
+    if (loaded.code !== 0) throw refuse(loaded.code, loaded.said, nameOf(kind, "load"))
+    return this.#keep(loaded.module!)
+  }
+
+  #tooNew(ptx: Uint8Array): string {
+    const { driver } = this.#opened.described
+    const version = /^\s*\.version\s+([\d.]+)/m.exec(Buffer.from(ptx).toString())?.[1]
+    const [architecture] = this.traits.architectures!
+    return `they are PTX${version ? ` ${version}` : ""}, which is newer than its driver (${driver}); update the driver, or compile the model for it by name (--target cuda:${architecture}), or with an older CUDA`
   }
 
   #keep(module: Pointer): Pointer {

@@ -79,6 +79,8 @@ export interface GpuTraits {
   division: boolean
   /** Has doubles. */
   float64: boolean
+  /** Whose code it runs, in the words of its maker; absent: only its driver's compiler makes any. */
+  architectures?: readonly string[]
   /** A processor that poses as a GPU may be taken several times. */
   isProcessor: boolean
 }

@@ -204,6 +204,7 @@ const tapeShape = record<Tape>({
           ...tileShapes,
         ] satisfies readonly Need[]),
       ),
+      architecture: absentOr(text),
       modules: listOf(record<Profile["modules"][number]>({ at: count, bytes: count })),
     }),
   ),
@@ -270,7 +271,8 @@ function checkTape(tape: Tape, manifest: Manifest, codeBytes: number): void {
   const require = (holds: boolean, what: string) => {
     if (!holds) throw new Error(`its tape is not sound: ${what}`)
   }
-  require(profiles.at(-1)?.needs.length === 0, "profiles")
+  const last = profiles.at(-1)
+  require(last?.needs.length === 0 && last.architecture === undefined, "profiles")
   for (const { modules } of profiles) {
     for (const { at, bytes } of modules) require(at + bytes <= codeBytes, "a module")
     for (const { module } of kernels) require(module < modules.length, "a kernel")

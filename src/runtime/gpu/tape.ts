@@ -9,7 +9,7 @@ import type { GpuTraits, KernelCode } from "./device.ts"
 import type { CountName, Region } from "./regions.ts"
 
 export interface Tape {
-  /** The same kernels in other words; a device takes the first whose needs it meets. The last needs nothing. */
+  /** The same kernels in other words; a device takes the first that is for it. The last is for all. */
   profiles: readonly Profile[]
   kernels: readonly KernelCode[]
   places: readonly PlaceSize[]
@@ -31,6 +31,8 @@ export interface Tape {
 
 export interface Profile {
   needs: readonly Need[]
+  /** The modules are code of this architecture, in the words of its maker: "sm_90a", "gfx1100". Absent: whatever the kind takes. */
+  architecture?: string
   /** Where the modules lie in the file. */
   modules: readonly { at: number; bytes: number }[]
 }
@@ -159,9 +161,12 @@ export function writeTape(modules: readonly Uint8Array[], tape: Tape): Buffer {
   return Buffer.concat([...modules, json, length])
 }
 
-/** The first profile whose needs a device meets. */
+/** The first profile whose needs a device meets, and whose code it runs. */
 export function profileFor({ profiles }: Tape, traits: GpuTraits): Profile {
-  return profiles.find(({ needs }) => meets(traits, needs)) ?? profiles.at(-1)!
+  const runs = ({ needs, architecture }: Profile) =>
+    meets(traits, needs) &&
+    (architecture === undefined || traits.architectures?.includes(architecture))
+  return profiles.find(runs) ?? profiles.at(-1)!
 }
 
 export const meets = (traits: GpuTraits, needs: readonly Need[]) =>

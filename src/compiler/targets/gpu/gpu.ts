@@ -1,5 +1,5 @@
 // The targets of GPUs: a plan becomes kernels and a tape. Those of Vulkan and OpenCL need no compiler of this machine's, those of
-// CUDA one; what a driver makes of the kernels is the driver's. A library holds its kernels in several ways of saying the same, for devices that have
+// CUDA one, and so does code for architectures that are named; what a driver makes of the kernels is the driver's. A library holds its kernels in several ways of saying the same, for devices that have
 // an instruction for something and for those that have not.
 
 import { createHash } from "node:crypto"
@@ -30,13 +30,22 @@ export function kvOf({ kv, groups }: Plan): Manifest["kv"] {
   }
 }
 
-/** @throws `option_invalid` where the plan cannot be divided */
-export async function prepareGpu(plan: Plan, target: GpuKind, shards = 1): Promise<Build> {
+/**
+ * @param architectures whose code the library holds beside what all devices of the kind take
+ * @throws `option_invalid` where the plan cannot be divided
+ */
+export async function prepareGpu(
+  plan: Plan,
+  target: GpuKind,
+  shards = 1,
+  architectures: readonly string[] = [],
+): Promise<Build> {
   const sharded = shard(plan, shards)
   const own = sharded?.plan ?? plan
   const unprinted = tapeOf(own, printers[target].units, sharded)
   const { tape, kernels } = unprinted
   const made = [JSON.stringify(tape), JSON.stringify(kernels, replaceSets), printersHash()]
+  const printed = { ...printers[target], architectures }
   const manifest = manifestOf(plan, {
     target,
     kv: kvOf(own),
@@ -47,14 +56,14 @@ export async function prepareGpu(plan: Plan, target: GpuKind, shards = 1): Promi
   })
   return {
     manifest,
-    name: `${shelfKey([JSON.stringify(manifest), ...made])}.gpu`,
+    name: `${shelfKey([JSON.stringify(manifest), ...made, ...architectures])}.gpu`,
     builder: "sinter",
     sources: [
       { name: "tape", text: tapeText(unprinted) },
       { name: "kernels", text: kernels.map(printKernel).join("\n") },
     ],
     build: async (signal) =>
-      seal(await print(unprinted, printers[target], signal), {
+      seal(await print(unprinted, printed, signal), {
         ...manifest,
         built: { sinter: version },
       }),
@@ -64,7 +73,7 @@ export async function prepareGpu(plan: Plan, target: GpuKind, shards = 1): Promi
 /** Kernels in every profile's words, those that are the same in several once, and the tape behind them. */
 async function print(
   { tape, kernels }: Unprinted,
-  printer: Printer,
+  printer: Printer & { architectures: readonly string[] },
   signal: AbortSignal | undefined,
 ): Promise<Buffer> {
   const modules: Uint8Array[] = []
@@ -72,12 +81,16 @@ async function print(
   let codes: readonly KernelCode[] = []
   let at = 0
   const profiles: Profile[] = []
-  for (const needs of printer.profiles) {
-    const printed = printer.print(kernels, needs)
+  const wanted: Pick<Profile, "needs" | "architecture">[] = [
+    ...printer.architectures.map((architecture) => ({ needs: [], architecture })),
+    ...printer.profiles.map((needs) => ({ needs })),
+  ]
+  for (const profile of wanted) {
+    const printed = printer.print(kernels, profile.needs)
     codes = printed.kernels
     const { compile } = printer
     const made = compile
-      ? await Promise.all(printed.modules.map((module) => compile(module, needs, signal)))
+      ? await Promise.all(printed.modules.map((module) => compile(module, profile, signal)))
       : printed.modules
     const places = made.map((module) => {
       const bytes = module.length
@@ -89,7 +102,7 @@ async function print(
       at += bytes
       return place
     })
-    profiles.push({ needs, modules: places })
+    profiles.push({ ...profile, modules: places })
   }
   return writeTape(modules, { ...tape, profiles, kernels: codes } satisfies Tape)
 }

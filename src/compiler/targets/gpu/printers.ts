@@ -2,7 +2,7 @@
 
 import type { KernelCode } from "../../../runtime/gpu/device.ts"
 import type { GpuKind } from "../../../runtime/gpu/open.ts"
-import { isTileShape, type Need } from "../../../runtime/gpu/tape.ts"
+import { isTileShape, type Need, type Profile } from "../../../runtime/gpu/tape.ts"
 import { compileCuda } from "./cuda-compiler.ts"
 import { checkKernel } from "./ir/check.ts"
 import { type Kernel, type KernelNeed, sharedBytes } from "./ir/ir.ts"
@@ -11,6 +11,7 @@ import { printCuda } from "./print/cuda.ts"
 import { metalProfiles, printMetal } from "./print/metal.ts"
 import { openclProfiles, printOpencl } from "./print/opencl.ts"
 import { printSpirv, spirvProfiles } from "./print/spirv.ts"
+import { compileRocm } from "./rocm-compiler.ts"
 
 export interface Printer {
   /** What products of codes are written for, the best first: what a profile has not, it prints otherwise. */
@@ -21,7 +22,7 @@ export interface Printer {
   /** What a device is handed is made of a module by a compiler of this machine's; absent: the module is it. */
   compile?: (
     module: Uint8Array,
-    needs: readonly Need[],
+    profile: Pick<Profile, "needs" | "architecture">,
     signal?: AbortSignal,
   ) => Promise<Uint8Array>
 }
@@ -43,7 +44,7 @@ export const printers: Record<GpuKind, Printer> = {
     },
     compile: compileCuda,
   },
-  // For every AMD device: the driver's own compiler knows which one is here.
+  // Text for every AMD device: the driver's own compiler knows which one is here.
   rocm: {
     units: ["dots"],
     profiles: [[]],
@@ -52,6 +53,8 @@ export const printers: Record<GpuKind, Printer> = {
       const { text, kernels: codes } = printCuda(kernels, ["dot4"])
       return { modules: [Buffer.from(text)], kernels: codes }
     },
+    compile: async (text, { architecture }, signal) =>
+      architecture === undefined ? text : compileRocm(text, architecture, signal),
   },
   metal: {
     units: ["halves", "dots"],
