@@ -147,6 +147,14 @@ const latent = {
   v_head_dim: 14,
 }
 
+const mixed = {
+  ...latent,
+  n_routed_experts: 6,
+  n_shared_experts: 1,
+  moe_intermediate_size: 8,
+  num_experts_per_tok: 2,
+}
+
 test.each<[Json, string]>([
   [{ hidden_act: "softplus" }, 'hidden_act is "softplus"; known: silu, swish, gelu'],
   [{ partial_rotary_factor: 0.5 }, "partial_rotary_factor is 0.5; only 1 is known"],
@@ -167,15 +175,12 @@ test.each<[Json, string]>([
   [{ model_type: "nomic_bert", causal: true }, "causal is true; only false is known"],
   [{ model_type: "nomic_bert", rotary_scaling_factor: 2 }, "rotary_scaling_factor is given"],
   [{ ...latent, rope_interleave: false }, "rope_interleave is false; only true is known"],
+  [{ ...mixed, topk_method: "any" }, 'topk_method is "any"; known: noaux_tc'],
+  [{ ...mixed, n_group: 4 }, "n_group is 4, which does not divide 6 experts"],
+  [{ ...mixed, n_group: 3, topk_group: 4 }, "topk_group is 4, but there are 3 groups"],
   [
-    {
-      ...latent,
-      n_routed_experts: 6,
-      moe_intermediate_size: 8,
-      num_experts_per_tok: 2,
-      topk_method: "any",
-    },
-    'topk_method is "any"; known: noaux_tc',
+    { ...mixed, n_group: 3, num_experts_per_tok: 3 },
+    "topk_group opens 2 experts, and each token goes to 3",
   ],
   [{ rope_scaling: { type: "dynamic", factor: 2 } }, 'rope_scaling.type is "dynamic"'],
   [{ rope_scaling: { type: "longrope", short_factor: [1] } }, "short_factor has 1 numbers for 4"],

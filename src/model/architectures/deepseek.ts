@@ -86,6 +86,7 @@ export function withExperts(fields: Fields, config: ModelConfig, family: Mixture
   const intermediate = fields.count("moe_intermediate_size")
   const names = { count: "n_routed_experts", active: "num_experts_per_tok" }
   const routed = readRouting(fields, names, family.routing(fields))
+  checkGroups(fields, routed.count, routed.routing)
   const beside = intermediate * fields.count("n_shared_experts")
   const experts = {
     ...routed,
@@ -131,6 +132,18 @@ function known(fields: Fields, name: string, values: readonly string[]): string 
 function groupsOf(fields: Fields, rank: Groups["rank"]): Groups | undefined {
   const count = fields.count("n_group", 1)
   return count === 1 ? undefined : { count, open: fields.count("topk_group", 1), rank }
+}
+
+/** Groups are equal, and those that are open hold as many experts as a token goes to. */
+function checkGroups(fields: Fields, experts: number, { active, groups }: Routing): void {
+  if (!groups) return
+  const { count, open } = groups
+  if (experts % count !== 0)
+    throw fields.wrong("n_group", `is ${count}, which does not divide ${experts} experts`)
+  if (open > count) throw fields.wrong("topk_group", `is ${open}, but there are ${count} groups`)
+  const inOpen = (experts / count) * open
+  if (active > inOpen)
+    throw fields.wrong("topk_group", `opens ${inOpen} experts, and each token goes to ${active}`)
 }
 
 export const sharedExpertNames = {
