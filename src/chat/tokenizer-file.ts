@@ -21,6 +21,7 @@ export function readTokenizer({ json, limit }: TokenizerSource): {
 } {
   const parsed = parse(json)
   const vocabulary = readVocabulary(parsed, limit)
+  checkUnknown(parsed.model)
   const controls = controlsOf(vocabulary)
   const ids = new Map(controls.map(({ content, id }) => [content, id]))
   const plain = {
@@ -34,6 +35,13 @@ export function readTokenizer({ json, limit }: TokenizerSource): {
     controls,
   }
   return { vocabulary, files, longest: longestToken(parsed, vocabulary) }
+}
+
+/** Whoever cuts texts into words has a token for those that it cannot write. The library asks for it when it meets one. */
+function checkUnknown({ type, vocab, unk_token: unknown }: EncoderModel): void {
+  if (type !== "WordPiece" && type !== "WordLevel") return
+  if (typeof unknown !== "string" || Object.hasOwn(vocab, unknown)) return
+  throw new Error(`its unknown token ${JSON.stringify(unknown)} is not in its vocabulary`)
 }
 
 /** Runs of blanks among the added tokens (phi-2 has them) are text like any other. */

@@ -89,6 +89,11 @@ describe("a broken tokenizer.json is refused in one sentence", () => {
       changed({ model: { type: "Oracle", vocab: { a: 0 } } }),
       /did not match|Oracle/,
     ],
+    [
+      "no token for what is unknown",
+      changed({ model: { type: "WordPiece", unk_token: "[UNK]", vocab: { a: 0 } } }),
+      /its unknown token "\[UNK\]" is not in its vocabulary/,
+    ],
     ["a decoder nobody knows", changed({ decoder: { type: "CTC" } }), /its decoder \(CTC\)/],
     ["a list of no decoders", changed({ decoder: { decoders: [] } }), /its decoder \(empty\)/],
   ]
