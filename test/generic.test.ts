@@ -42,7 +42,7 @@ beforeAll(async () => {
 const plans: readonly (readonly [string, Plan])[] = [
   [
     "floats, sinks and a window",
-    compile(smallGraph({ window: 20, sinks: 3 }), {
+    compile(smallGraph({ window: 20, sinks: 3, hasOrder: true }), {
       format: "q0f32",
       activations: "float",
       kv: "f32",

@@ -257,6 +257,11 @@ class Lowering {
         emit({ op: "weigh", input: at(node.inputs[0]), weight, output: fresh() })
         break
       }
+      case "reorder": {
+        const order = this.#parameters.id(node.order)
+        emit({ op: "reorder", input: at(node.inputs[0]), order, output: fresh() })
+        break
+      }
       case "slice": // a place in what it was cut from, given with it
         break
       case "select": {

@@ -179,6 +179,7 @@ export type StepOp =
   | { op: "multiply"; a: View; b: View; output: View }
   /** Each column times its own number, or all times the one that there is. */
   | { op: "weigh"; input: View; weight: ParameterId; output: View }
+  | { op: "reorder"; input: View; order: ParameterId; output: View }
   | { op: "copy"; input: View; output: View }
   /** output = the `part` of each shard, side by side: the one step in which shards meet. */
   | { op: "gather"; part: View; output: View }
@@ -354,6 +355,8 @@ function printStep(plan: Plan, step: Step): string {
       return on(`${view(step.output)} = ${functionText(step)} ${view(step.input)}`)
     case "weigh":
       return on(`${view(step.output)} = weigh ${view(step.input)} ${p(step.weight)}`)
+    case "reorder":
+      return on(`${view(step.output)} = reorder ${view(step.input)} ${p(step.order)}`)
     case "gather":
       return on(`${view(step.output)} = gather ${view(step.part)}`)
     case "reduce": {

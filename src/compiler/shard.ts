@@ -186,6 +186,8 @@ class Sharding {
           { ...step, input: this.#same(step.input, split), output: this.#made(step.output, split) },
         ]
       }
+      case "reorder":
+        return this.#reorder(step)
       case "add":
       case "multiply":
         return [this.#twoOf(step)]
@@ -208,6 +210,22 @@ class Sharding {
       bias: step.bias === undefined ? undefined : vector(step.bias),
       output: this.#made(output, split),
     }
+  }
+
+  /** Columns come from everywhere: every shard has the row whole first, and then in its other order. */
+  #reorder(step: Extract<StepOp, { op: "reorder" }>): StepOp[] {
+    const split = this.#splitOf(step.input)
+    const order = this.#parameter(step.order)
+    const from = (input: View): StepOp => ({
+      ...step,
+      input,
+      order,
+      output: this.#made(step.output),
+    })
+    if (!split) return [from(this.#wholeView(step.input))]
+    this.#requireOne(split)
+    const output = this.#ownBuffer("row of all", step.input.buffer, step.input.columns)
+    return [{ op: "gather", part: this.#part(step.input), output }, from(output)]
   }
 
   #quantize(step: Extract<StepOp, { op: "quantize" }>): StepOp {
@@ -478,6 +496,7 @@ function viewsRead(step: Step): View[] {
     case "quantize":
     case "apply":
     case "weigh":
+    case "reorder":
     case "copy":
     case "select":
       return [step.input]

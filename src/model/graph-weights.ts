@@ -12,6 +12,7 @@ export function weightsOf({ nodes }: Graph): Weight[] {
       weights.set(node.bias.name, node.bias)
     if (node.op === "attention" && node.sinkLogits)
       weights.set(node.sinkLogits.name, node.sinkLogits)
+    if (node.op === "reorder") weights.set(node.order.name, node.order)
     if (node.op === "convolve") weights.set(node.taps.name, node.taps)
     if (node.op === "delta")
       for (const weight of [node.decay, node.bias]) weights.set(weight.name, weight)

@@ -22,6 +22,7 @@ import { weightsOf } from "./graph-weights.ts"
 import { decoder } from "./layers.ts"
 import { ggufIn } from "./locate.ts"
 import { MLC, readMlcConfig } from "./mlc-config.ts"
+import { withOrders } from "./packed/orders.ts"
 import { type Packing, readPacking } from "./packed/packing.ts"
 import { type Pooling, readPooling } from "./pooling.ts"
 import { ranks, readRanking } from "./ranking.ts"
@@ -69,7 +70,7 @@ export async function openModel(path: string, { verify = true }: OpenOptions = {
   return openWhole(async (closing) => {
     const weights = closing.add(await source.openWeights())
     checkLayers(fields, config, weights)
-    const graph = decoder(architecture, config)
+    const graph = withOrders(decoder(architecture, config), weights)
     checkTensors(graph, weights)
     if (verify) await weights.verify()
     const codecs = source.format === undefined ? codecsOf(weights, graph) : undefined

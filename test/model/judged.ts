@@ -94,7 +94,7 @@ export function judge({
     "%s with activations in %s, keys and values in %s, computes what the reference computes, the same in any company",
     async (format, activations, kv, latent) => {
       const shape = {
-        ...{ hidden: 72, intermediate: 100 },
+        ...{ hidden: 72, intermediate: 100, hasOrder: true },
         ...(latent ? { latent, hasStates: true } : {}),
       }
       const { program, reference } = await both(shape, { format, activations, kv })

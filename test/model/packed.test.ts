@@ -16,6 +16,7 @@ import { openReference } from "../../src/compiler/targets/reference/reference.ts
 import { checkFormat } from "../../src/model/compile-folder.ts"
 import { type Model, openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
+import { widen } from "../../src/runtime/dtype.ts"
 import { openLibrary } from "../../src/runtime/library.ts"
 import { goldenFolder } from "./golden.ts"
 import { arithmeticHere, blocksFor, prefill, worstDifference } from "./steps.ts"
@@ -79,13 +80,21 @@ async function open(
   return openModel(folder)
 }
 
-/** A matrix unpacked, as numpy hashes it. */
-async function hashOf(model: Model, name: string): Promise<string> {
-  const tensor = `model.layers.0.${name}.weight`
-  const { rows, columns } = model.graph.nodes
+/** The matrix as the graph reads it: "X.weight", or "X.sorted" where its columns are in another order. */
+function matrixOf(model: Model, name: string) {
+  const stem = `model.layers.0.${name}`
+  const { rows, columns, sources } = model.graph.nodes
     .flatMap((node) => (node.op === "linear" ? [node.weight] : []))
-    .find(({ sources }) => sources[0]!.tensor === tensor)!
-  const stored = model.weights.tensor(tensor, rows, columns)
+    .find(({ sources: [first] }) => first!.tensor.startsWith(`${stem}.`))!
+  const { tensor } = sources[0]!
+  return { stem, tensor, rows, columns, stored: model.weights.tensor(tensor, rows, columns) }
+}
+
+/** A matrix unpacked, as numpy hashes it; `whole`: as those that are read together with others are. */
+async function hashOf(model: Model, name: string, whole = false): Promise<string> {
+  const { stem, tensor, rows, columns, stored: read } = matrixOf(model, name)
+  const isSorted = tensor.endsWith(".sorted") && !whole
+  const stored = whole ? model.weights.tensor(`${stem}.weight`, rows, columns) : read
   const floats = { kind: "floats", columns, values: new Float32Array(rows * columns) } as const
   const half = Math.floor(rows / 2)
   for (const [first, count] of [
@@ -96,7 +105,18 @@ async function hashOf(model: Model, name: string): Promise<string> {
     const parameter = { name, rows, columns, codec: stored.codec, sources: [] }
     storeRows(floats, parameter, first, count, values, scales)
   }
-  const bytes = Buffer.from(floats.values.map((value) => value + 0).buffer) // no negative zeros
+  const values = floats.values.map((value) => value + 0) // no negative zeros
+  if (isSorted) {
+    const { values: bytes } = await model.weights
+      .tensor(`${stem}.order`, columns, 1)
+      .read(0, columns)
+    const order = widen(bytes, "f32")
+    for (let row = 0; row < rows; row++) {
+      const from = floats.values.subarray(row * columns, (row + 1) * columns)
+      for (const [k, column] of order.entries()) values[row * columns + column] = from[k]! + 0
+    }
+  }
+  const bytes = Buffer.from(values.buffer)
   return createHash("sha256").update(bytes).digest("hex")
 }
 
@@ -104,7 +124,8 @@ describe.each(Object.entries(golden.models))("%s", (name, { weights, logits }) =
   test("every weight is the packer's, and the logits are those of its weights", async () => {
     const model = await open(name)
     for (const [matrix, hash] of Object.entries(weights))
-      expect({ matrix, hash: await hashOf(model, matrix) }).toEqual({ matrix, hash })
+      for (const whole of [false, true])
+        expect({ matrix, hash: await hashOf(model, matrix, whole) }).toEqual({ matrix, hash })
     const { codecOf, format } = model
     const options = { format, activations: "float", kv: "f32" } as const
     const plan = compile(model.graph, { ...options, ...(codecOf && { codecOf }) })
@@ -118,7 +139,7 @@ describe.each(Object.entries(golden.models))("%s", (name, { weights, logits }) =
 })
 
 const compiler = await findCompiler()
-test.skipIf(!compiler).each(["awq-64", "fp8-blocks", "gptq-8-32-zeros"])(
+test.skipIf(!compiler).each(["awq-64", "fp8-blocks", "gptq-8-32-zeros", "gptq-4-order"])(
   `the compiled kernels compute the reference's bits of %s${compiler ? "" : ": no C compiler on this machine"}`,
   async (name) => {
     const model = await open(name)
@@ -141,7 +162,7 @@ test.each([
   ["gptq-4-32", "q4_0"],
   ["gptq-4-128-zeros", "q4_zeros"],
   ["gptq-4-row-v2", "q4_zeros"],
-  ["gptq-4-order", "f32"],
+  ["gptq-4-order", "q4_0"],
   ["gptq-8-64", "q8_0"],
   ["gptq-8-32-zeros", "q8_zeros"],
   ["awq-64", "q4_zeros"],
@@ -151,7 +172,7 @@ test.each([
   ["compressed-mxfp4", "mxfp4"],
 ])("the matrices of %s are kept as %s, and packed anew only from floats", async (name, codec) => {
   const model = await open(name)
-  expect(model.weights.tensor("model.layers.0.mlp.up_proj.weight", 256, 64).codec).toBe(codec)
+  expect(matrixOf(model, "mlp.up_proj").stored.codec).toBe(codec)
   const again = () => checkFormat(model, "q4f16_1")
   if (codec === "f32" || codec === "e4m3") expect(again).not.toThrow()
   else expect(again).toThrow("already; q4f16_1 needs the original weights")

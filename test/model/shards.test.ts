@@ -12,6 +12,7 @@ import {
   linear,
   multiply,
   norm,
+  reorder,
   rope,
   slice,
   weigh,
@@ -46,6 +47,8 @@ interface WideShape {
   intermediate?: number
   /** Of q, k and v, of what becomes of attention, and of an MLP without gates. */
   hasBiases?: boolean
+  /** What becomes of attention, and what MLPs end with, is read in another order, which every shard needs whole. */
+  hasOrder?: boolean
   /** What attention reads is a product itself, as in heads of EAGLE. */
   hasDoor?: boolean
   /** Over all heads together. */
@@ -56,7 +59,14 @@ const [HIDDEN, HEAD_DIM, VOCABULARY] = [48, 32, 72]
 
 /** Eight heads, of which every shard can have some; what is joined, biased, gated, weighed and normed by heads, and sinks. */
 function wideGraph(shape: WideShape = {}): Graph {
-  const { heads = 16, kvHeads = 8, intermediate = 512, hasBiases = false, normsAll } = shape
+  const {
+    heads = 16,
+    kvHeads = 8,
+    intermediate = 512,
+    hasBiases = false,
+    hasOrder,
+    normsAll,
+  } = shape
   const width = heads * HEAD_DIM
   const rotation = { frequencies: [1, 0.1, 0.01, 0.001], factor: 1 }
   const table = weight("embed", "embed", VOCABULARY, HIDDEN)
@@ -90,14 +100,16 @@ function wideGraph(shape: WideShape = {}): Graph {
       },
       layer === 1 ? w("sinks", heads) : undefined,
     )
-    x = add(x, linear(mixed, w("o", HIDDEN, width), bias("o_bias", HIDDEN)))
+    const read = hasOrder && layer === 1 ? reorder(mixed, w("o_order", width)) : mixed
+    x = add(x, linear(read, w("o", HIDDEN, width), bias("o_bias", HIDDEN)))
     const m = norm(x, w("mlp_norm", HIDDEN), 1e-5)
     const up = linear(m, w("up", intermediate, HIDDEN), bias("up_bias", intermediate))
     const inner =
       layer === 0
         ? multiply(apply("silu", linear(m, w("gate", intermediate, HIDDEN))), up)
         : weigh(apply("gelu", up), w("factors", intermediate))
-    x = add(x, linear(inner, w("down", HIDDEN, intermediate), bias("down_bias", HIDDEN)))
+    const given = hasOrder ? reorder(inner, w("down_order", intermediate)) : inner
+    x = add(x, linear(given, w("down", HIDDEN, intermediate), bias("down_bias", HIDDEN)))
   }
   const shapes = {
     vocabulary: VOCABULARY,
@@ -191,6 +203,12 @@ describe("the reference", () => {
     ["floats", {}, floats, [4]],
     ["a product before attention", { hasDoor: true }, floats, [2]],
     [
+      "columns in another order",
+      { hasOrder: true },
+      { format: "q4f16_1", activations: "int8", kv: "f16" },
+      [2],
+    ],
+    [
       "biases and codes",
       { hasBiases: true },
       { format: "q4f16_1", activations: "int8", kv: "q8" },
@@ -242,7 +260,7 @@ const left = isLeftOut(vulkan?.type === "processor")
 test.skipIf(left)(
   `on Vulkan: four shards on one device that is a processor compute the reference's bits${left ? " (skipped: none of Vulkan)" : ""}`,
   async () => {
-    const shape = { kvHeads: 4, heads: 8, hasBiases: true, intermediate: 256 }
+    const shape = { kvHeads: 4, heads: 8, hasBiases: true, hasOrder: true, intermediate: 256 }
     // Small enough for a driver that compiles for longer than it computes.
     const options = { format: "q4f16_1", activations: "int8", kv: "q8", sums: sums! } as const
     const plan = compile(wideGraph(shape), options)

@@ -15,6 +15,7 @@ import {
   linear,
   multiply,
   norm,
+  reorder,
   rope,
   route,
   weigh,
@@ -49,6 +50,8 @@ export interface SmallShape {
    * limit, behind attention that has sinks; what these count, and what the layer leaves, is weighed.
    */
   hasExperts?: boolean
+  /** What queries and the outputs of attention are computed from is put in another order first. */
+  hasOrder?: boolean
   /** And behind those of a `latent` one with a state, whose values are cut into vectors in every way. */
   hasStates?: boolean
 }
@@ -97,6 +100,7 @@ export function smallGraph(shape: SmallShape = {}): Graph {
     hidden = 20,
     intermediate = 44,
     hasExperts,
+    hasOrder,
     hasStates,
     latent,
   } = shape
@@ -113,7 +117,10 @@ export function smallGraph(shape: SmallShape = {}): Graph {
     const w = (name: string, rows: number, columns?: number) =>
       weight(`layers.${layer}.${name}`, `${layer}.${name}`, rows, columns)
     const h = norm(x, w("attention_norm", hidden), 1e-5)
-    const q = norm(linear(h, w("q", HEADS * HEAD_DIM, hidden)), w("q_norm", HEAD_DIM), 1e-5)
+    const inOrder = (row: Node, name: string) =>
+      hasOrder ? reorder(row, w(name, row.columns)) : row
+    const queries = linear(inOrder(h, "q_order"), w("q", HEADS * HEAD_DIM, hidden))
+    const q = norm(queries, w("q_norm", HEAD_DIM), 1e-5)
     const memory = {
       layer,
       heads: HEADS,
@@ -132,7 +139,7 @@ export function smallGraph(shape: SmallShape = {}): Graph {
           { ...memory, kvHeads: KV_HEADS, headDim: HEAD_DIM },
           hasExperts && layer % 2 === 1 ? w("sinks", HEADS) : undefined,
         )
-    x = add(x, linear(mixed, w("o", hidden, HEADS * HEAD_DIM)))
+    x = add(x, linear(inOrder(mixed, "o_order"), w("o", hidden, HEADS * HEAD_DIM)))
     if (latent) {
       const place = { layer: layers + layer, count: 3, heads: 2 }
       x = add(x, convolve(linear(x, w("conv", hidden, hidden)), w("taps", 3 * hidden), place))
@@ -219,8 +226,13 @@ function mixture(
   return multiply(made, apply("sigmoid", gate))
 }
 
-/** Values between -1 and 1 that depend on the source tensor and the element alone, whatever it is joined with. */
+/**
+ * Values between -1 and 1 that depend on the source tensor and the element alone, whatever it is joined with; of an order the
+ * columns, each once.
+ */
 export function smallWeights(tensor: string, count: number): Float32Array {
+  if (tensor.endsWith("_order"))
+    return Float32Array.from({ length: count }, (_, i) => (i * 7 + 3) % count)
   let state = Array.from(tensor).reduce((hash, c) => Math.imul(hash, 31) + c.charCodeAt(0), 7) | 1
   return Float32Array.from({ length: count }, () => {
     state ^= state << 13

@@ -202,6 +202,11 @@ export function weigh(x: Node, weight: Weight): Node {
   return { op: "weigh", rows: x.rows, columns: x.columns, inputs: [x], weight }
 }
 
+export function reorder(x: Node, order: Weight): Node {
+  check(order.rows === x.columns, `${order.name} does not fit ${x.columns} columns`)
+  return { op: "reorder", rows: x.rows, columns: x.columns, inputs: [x], order }
+}
+
 export function slice(x: Node, from: number, columns: number): Node {
   check(from + columns <= x.columns, "slice: beyond the last column")
   return { op: "slice", rows: x.rows, columns, inputs: [x], from }

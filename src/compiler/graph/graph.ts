@@ -126,6 +126,8 @@ export type Op =
   | { op: "multiply"; inputs: readonly [Node, Node] }
   /** x → each column times its own number, or all times the one that there is */
   | { op: "weigh"; inputs: readonly [Node]; weight: Weight }
+  /** x → its columns in another order: `order` has for each of them, as whole numbers, which of x's it is. */
+  | { op: "reorder"; inputs: readonly [Node]; order: Weight }
   /** x → `columns` columns of it, beginning at `from`. */
   | { op: "slice"; inputs: readonly [Node]; from: number }
   /** x → fewer of its rows. */
@@ -336,6 +338,8 @@ function details(node: Node): string[] {
       return [functionText(node)]
     case "weigh":
       return [shown(node.weight)]
+    case "reorder":
+      return [shown(node.order)]
     case "slice":
       return [`from ${node.from}`]
     case "quantize":

@@ -3,9 +3,8 @@
 // of 4. What it says of activations is left to us: they are rounded as ours are, or not at all.
 // https://github.com/vllm-project/compressed-tensors
 
-import type { Tensor } from "../weights/weights.ts"
 import { float8Tensor, isFloat8 } from "./float8.ts"
-import { type Groups, groupedTensor, type Opened } from "./groups.ts"
+import { type Groups, groupedTensor, type Opened, type PackedTensor } from "./groups.ts"
 import {
   floatTypes,
   type Matrix,
@@ -17,7 +16,7 @@ import {
 } from "./matrix.ts"
 import { mxfp4Tensor } from "./mxfp4.ts"
 
-export function compressedTensor(matrix: Matrix, order: Int32Array | undefined): Tensor {
+export function compressedTensor(matrix: Matrix, order: Int32Array | undefined): PackedTensor {
   if (isFloat8(matrix)) return float8Tensor(matrix, "weight_scale", [1, 1])
   if (matrix.part("weight_packed")?.dtype === "U8") return mxfp4Tensor(matrix)
   const { columns } = matrix

@@ -8,7 +8,7 @@
 // https://github.com/AutoGPTQ/AutoGPTQ, https://github.com/casper-hansen/AutoAWQ
 
 import type { Tensor } from "../weights/weights.ts"
-import { groupedTensor } from "./groups.ts"
+import { groupedTensor, type PackedTensor } from "./groups.ts"
 import { floatTypes, type Matrix, type Part, partOf, readFloats, readWords } from "./matrix.ts"
 import type { Packing } from "./packing.ts"
 
@@ -18,7 +18,7 @@ export function gptqTensor(
   matrix: Matrix,
   { group, symmetric, zeroOffset }: Packing & { method: "gptq" },
   order: Int32Array | undefined,
-): Tensor {
+): PackedTensor {
   const { rows, columns } = matrix
   const bits = gptqBits(matrix)
   const perWord = 32 / bits

@@ -3,7 +3,8 @@
 // -zero * scale as a minimum, which single precision holds exactly for scales of 16 bits. A group
 // wider than the codec's is several, each with its scale.
 //
-// Where columns were quantised out of order (act-order), neighbours have different scales: such a matrix is kept in f32.
+// Where columns were quantised out of order (act-order), neighbours have different scales: such a matrix is kept with its columns
+// sorted by group where it is read by itself (orders.ts), and as one of several, as those of experts are, in f32.
 // The packed matrix is in memory while it is read, as its rows run across the file.
 
 import { narrow } from "../../runtime/dtype.ts"
@@ -39,24 +40,72 @@ export interface Opened {
   zero: (row: number, group: number) => number
 }
 
-export function groupedTensor(matrix: Matrix, groups: Groups): Tensor {
-  const { columns } = matrix
-  const { width } = groups
+export interface PackedTensor extends Tensor {
+  /** The same with its columns in another order: which they are, and in what. */
+  sorted?: { order: Int32Array; tensor: Tensor }
+}
+
+export function groupedTensor(matrix: Matrix, groups: Groups): PackedTensor {
   const order = outOfOrder(matrix, groups)
-  const codec = order ? "f32" : codecFor(groups)
-  if (!order && width % groupCodecs[codec as GroupCodecName].group !== 0 && width < columns)
+  const codec = codecFor(groups)
+  const fits = groups.width % groupCodecs[codec].group === 0
+  if (!order && !fits && groups.width < matrix.columns)
     throw matrix.broken(
       "weight",
-      `has groups of ${width} columns; those of 32, or a multiple of it, are read`,
+      `has groups of ${groups.width} columns; those of 32, or a multiple of it, are read`,
     )
-  let opened: Promise<Opened> | undefined
+  let opening: Promise<Opened> | undefined
+  const opened = () => {
+    opening ??= groups.open()
+    return opening
+  }
+  if (!order)
+    return {
+      codec,
+      read: async (first, count) => grouped(matrix, groups, await opened(), codec, first, count),
+    }
+  const sorted = fits ? sortedColumns(order, groups) : undefined
   return {
-    codec,
-    async read(first, count) {
-      opened ??= groups.open()
-      return order
-        ? ordered(matrix, groups, order, await opened, first, count)
-        : grouped(matrix, groups, await opened, codec as GroupCodecName, first, count)
+    codec: "f32",
+    read: async (first, count) => ordered(matrix, groups, order, await opened(), first, count),
+    ...(sorted && {
+      sorted: {
+        order: sorted,
+        tensor: {
+          codec,
+          read: async (first, count) => {
+            const own = inOrder(sorted, groups, await opened())
+            return grouped(matrix, groups, own, codec, first, count)
+          },
+        },
+      },
+    }),
+  }
+}
+
+/** The columns by their groups; undefined where these are not equally wide. */
+function sortedColumns(order: Int32Array, { width }: Groups): Int32Array | undefined {
+  const columns = Int32Array.from(order.keys()).sort((a, b) => order[a]! - order[b]! || a - b)
+  const isEven = columns.every((column, k) => order[column] === Math.floor(k / width))
+  return isEven ? columns : undefined
+}
+
+function inOrder(columns: Int32Array, { bits }: Groups, opened: Opened): Opened {
+  const perWord = 32 / bits
+  const mask = 2 ** bits - 1
+  const words = columns.map((column) => Math.floor(column / perWord))
+  const shifts = columns.map((column) => (column % perWord) * bits)
+  const own = Math.ceil(columns.length / perWord)
+  return {
+    ...opened,
+    unpack(first, count, to, stride) {
+      const from = new Uint32Array(count * own)
+      opened.unpack(first, count, from, own)
+      for (let row = 0; row < count; row++)
+        for (let k = 0; k < columns.length; k++) {
+          const code = (from[row * own + words[k]!]! >>> shifts[k]!) & mask
+          to[row * stride + Math.floor(k / perWord)]! |= code << ((k % perWord) * bits)
+        }
     },
   }
 }

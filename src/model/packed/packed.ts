@@ -1,10 +1,10 @@
 // The matrices of a folder that was quantised before it was published, by the method that its configuration names. A matrix
 // that the quantiser left alone is a tensor like any other.
 
-import type { Tensor } from "../weights/weights.ts"
 import { compressedTensor } from "./compressed.ts"
 import { float8Tensor, isFloat8 } from "./float8.ts"
 import { awqTensor, gptqTensor } from "./gptq.ts"
+import type { PackedTensor } from "./groups.ts"
 import { type Matrix, type Part, readInts } from "./matrix.ts"
 import { mxfp4Stack } from "./mxfp4.ts"
 import type { Packing } from "./packing.ts"
@@ -32,7 +32,11 @@ export function isPacked(parts: readonly Part[], { method }: Packing): boolean {
 }
 
 /** Nothing for a matrix that is not packed. */
-export function packedTensor(matrix: Matrix, packing: Packing, orders: Orders): Tensor | undefined {
+export function packedTensor(
+  matrix: Matrix,
+  packing: Packing,
+  orders: Orders,
+): PackedTensor | undefined {
   const order = orders.get(matrix.name)
   switch (packing.method) {
     case "gptq":

@@ -9,7 +9,9 @@ import type { Problem } from "../../errors.ts"
 import { type FloatType, floatBytes } from "../../runtime/format.ts"
 import { isListOfCounts } from "../fields.ts"
 import { type Folder, isObject, type Json, readExactly } from "../folder.ts"
+import type { PackedTensor } from "../packed/groups.ts"
 import type { Matrix, Part } from "../packed/matrix.ts"
+import { partNamed } from "../packed/orders.ts"
 import { isPacked, type Orders, packedTensor, readOrders } from "../packed/packed.ts"
 import type { Packing } from "../packed/packing.ts"
 import { type Naming, type Source, sameNames, sourcesOf } from "./names.ts"
@@ -84,10 +86,22 @@ export async function openSafetensors(
       )
     const packed = packing && { packing, orders: await readOrders(parts) }
     const sources = naming ? sourcesOf(naming, (name) => tensors.has(name)) : sameNames
+    const opened = { folder, anyFile: files[0]!, tensors, packed }
+    const orders = new Map<string, Int32Array>()
     return {
       entries: [...tensors.values()],
-      tensor: (name, rows, columns) =>
-        find({ folder, anyFile: files[0]!, tensors, packed }, sources(name), rows, columns),
+      tensor(name, rows, columns) {
+        const { matrix, part } = partNamed(name)
+        const source = sources(matrix)
+        if (part === undefined) return find(opened, source, rows, columns)
+        if (part === "order") return orderTensor(orders.get(matrix)!)
+        return rowsOf(findPacked(opened, source, rows, columns)!.sorted!.tensor, source, columns)
+      },
+      columnOrder(name, rows, columns) {
+        const order = findPacked(opened, sources(name), rows, columns)?.sorted?.order
+        if (order) orders.set(name, order)
+        return order
+      },
       verify: async () => {}, // the format has no checksums
       close: () => closing.close(),
     }
@@ -219,8 +233,7 @@ function partFor({ name, dtype, shape, handle, position }: Located): Part {
 function find(opened: Opened, source: Source, rows: number, columns: number): Tensor {
   const { folder, anyFile, tensors } = opened
   if (source.constant !== undefined) return constantTensor(source.constant, columns)
-  const isPacked = columns > 1 && !source.turnedRuns
-  const packed = isPacked && findPacked(opened, source, rows, columns)
+  const packed = findPacked(opened, source, rows, columns)
   if (packed) return rowsOf(packed, source, columns)
   const tensor = tensors.get(source.tensor)
   if (!tensor) throw folder.broken(anyFile, `there is no tensor ${source.tensor}`)
@@ -264,13 +277,26 @@ function addendOf(opened: Opened, { plusRow }: Source, columns: number): Tensor 
   return find(opened, { tensor, rows: { of, from, run: 1, every: of } }, 1, columns)
 }
 
+/** Which columns of a matrix come one after the other. */
+function orderTensor(order: Int32Array): Tensor {
+  return {
+    codec: "f32",
+    async read(first, rows) {
+      const numbers = Float32Array.from(order.subarray(first, first + rows))
+      return { rows, values: new Uint8Array(numbers.buffer) }
+    },
+  }
+}
+
 /** Nothing where the tensor is stored as floats. */
 function findPacked(
   { folder, anyFile, tensors, packed }: Opened,
   source: Source,
   rows: number,
   columns: number,
-): Tensor | undefined {
+): PackedTensor | undefined {
+  if (!packed || columns === 1 || source.turnedRuns || source.constant !== undefined)
+    return undefined
   const name = source.tensor.replace(/\.weight$/, "")
   const between = name === source.tensor ? "_" : "."
   const nameOf = (kind: string) => name + between + kind
@@ -287,7 +313,7 @@ function findPacked(
     broken: (kind, what) =>
       folder.broken(part(kind)?.file ?? anyFile, `tensor ${nameOf(kind)} ${what}`),
   }
-  const tensor = packed && packedTensor(matrix, packed.packing, packed.orders)
+  const tensor = packedTensor(matrix, packed.packing, packed.orders)
   if (tensor && source.transposed)
     throw matrix.broken("weight", "is packed, and this architecture keeps it turned around")
   return tensor

@@ -14,6 +14,8 @@ export interface Weights {
    * @throws `model_broken` when it is missing, or has another shape or a type that cannot be read.
    */
   tensor(name: string, rows: number, columns: number): Tensor
+  /** Of a matrix that is kept sorted (packed/orders.ts), which of its columns comes where; undefined: as they are. */
+  columnOrder?(name: string, rows: number, columns: number): Int32Array | undefined
   /**
    * Refuses tensors besides those named, which another mathematics would read. Absent: files may hold more than is read.
    * @throws `model_broken`

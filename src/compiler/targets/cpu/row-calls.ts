@@ -113,6 +113,7 @@ const rowCalls = {
   ),
   weigh: call("multiply_row", "elements", weighed),
   weighByOne: call("scale_row", "elements", weighed),
+  reorder: call("reorder_row", "elements", weighed),
   copy: call("copy_row", "elements", one),
 } satisfies Record<string, RowCall<never>>
 
@@ -254,6 +255,16 @@ export function rowCallOf(step: Step, plan: Plan, kept: readonly Kept[]): Said {
         },
       }
     }
+    case "reorder":
+      return {
+        name: "reorder",
+        value: {
+          input: rowOf(step.input),
+          other: step.order,
+          columns: step.output.columns,
+          output: rowOf(step.output),
+        },
+      }
     case "apply": {
       const { columns } = step.output
       const value = { input: rowOf(step.input), columns, output: rowOf(step.output) }

@@ -64,6 +64,11 @@ export function weigh(x: Rows, weight: Float32Array, out: Rows, row: number): vo
   for (let i = 0; i < to.length; i++) to[i] = from[i]! * weight[weight.length === 1 ? 0 : i]!
 }
 
+export function reorder(x: Rows, order: Float32Array, out: Rows, row: number): void {
+  const [from, to] = [rowOf(x, row), rowOf(out, row)]
+  for (let i = 0; i < to.length; i++) to[i] = from[order[i]!]!
+}
+
 /** docs/determinism.md has the definition; all in float32. */
 export function quantize(x: Rows, out: QuantizedRows, row: number): void {
   const { columns, group, codes, scales } = out

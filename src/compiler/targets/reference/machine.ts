@@ -225,6 +225,11 @@ export class Machine {
         const weight = this.#vector(step.weight)
         return (row) => kernels.weigh(x, weight, out, row)
       }
+      case "reorder": {
+        const [x, out] = [this.#rows(step.input), this.#rows(step.output)]
+        const order = this.#vector(step.order)
+        return (row) => kernels.reorder(x, order, out, row)
+      }
       case "copy":
         return this.#eachElement(step.input, step.input, step.output, (x) => x)
       case "reduce":

@@ -437,6 +437,10 @@ INLINE void multiply_row(const struct elements e) {
 INLINE void scale_row(const struct elements e) {
   for (int64_t i = 0; i < e.columns; i++) e.output[i] = e.input[i] * e.other[0];
 }
+// `other`: which of the columns comes where.
+INLINE void reorder_row(const struct elements e) {
+  for (int64_t i = 0; i < e.columns; i++) e.output[i] = e.input[(int64_t)e.other[i]];
+}
 INLINE void copy_row(const struct elements e) {
   memmove(e.output, e.input, (size_t)e.columns * 4);
 }

@@ -2,7 +2,7 @@
 // that a run touches, what lies behind its columns, and the blocks of keys and values.
 
 import { describe, expect, test } from "vitest"
-import { smallGraph } from "../../../../../test/model/small.ts"
+import { smallGraph, smallWeights } from "../../../../../test/model/small.ts"
 import { batch } from "../../../../../test/model/steps.ts"
 import { uniform } from "../../../../../test/random.ts"
 import { rounding } from "../../../../runtime/dtype.ts"
@@ -253,6 +253,11 @@ class World {
       case "multiply":
         each([step.a, step.b], step.output, (a, b) => a! * b!)
         break
+      case "reorder": {
+        const { values } = this.parameters[step.order] as Floats
+        kernels.reorder(rows(step.input), values, rows(step.output), row)
+        break
+      }
       case "copy":
         each([step.input], step.output, (x) => x!)
         break
@@ -368,12 +373,14 @@ function halfOf(word: number): number {
 const brainOf = (word: number) => new Float32Array(Int32Array.of(word << 16).buffer)[0]!
 
 /** Bytes of a parameter as its codec stores them. */
-function someBytes({ rows, columns, codec }: Parameter, random: () => number) {
+function someBytes({ rows, columns, codec, name }: Parameter, random: () => number) {
   const { bytes, scaleBytes, words } = rowLayout(codec, columns)
   const values = new Uint8Array(rows * bytes)
   // Floats from 1 to 2 with a sign; codes of any bits that are codes.
   if (words === 0) {
-    const floats = Float32Array.from({ length: rows * columns }, () => 4 * random() - 2)
+    const floats = name.endsWith("_order")
+      ? smallWeights(name, rows)
+      : Float32Array.from({ length: rows * columns }, () => 4 * random() - 2)
     values.set(new Uint8Array(floats.buffer).subarray(0, values.length))
     return { values }
   }
@@ -614,7 +621,7 @@ const models = {
     sums,
   }),
   "hidden rows and two windows": compile(
-    smallGraph({ takesHidden: true, windows: [16, undefined], sinks: 2 }),
+    smallGraph({ takesHidden: true, windows: [16, undefined], sinks: 2, hasOrder: true }),
     { format: "q4f32_1", activations: "int8", kv: "bf16", sums },
   ),
 }

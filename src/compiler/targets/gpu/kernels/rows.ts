@@ -461,6 +461,16 @@ const fragments: { [Op in RowStep["op"]]: Fragment<Of<Op>> } = {
       return (i, x) => x!.mul(own(isOne ? u32(0) : i))
     },
   ),
+  reorder: {
+    touches: ({ input, output }) => [reads(input, "any"), writes(output)],
+    write(to, { input, order, output }) {
+      const [x, out, own] = [to.cells(input), to.cells(output), to.vector(order)]
+      to.eachColumn(output.columns, (i) => {
+        const value = x.load(own(i).whole().bits("u32"))
+        return () => out.store(i, value)
+      })
+    },
+  },
   copy: columnwise<Of<"copy">>(
     ({ input }) => [input],
     () => (_, x) => x!,
