@@ -47,6 +47,11 @@ const withDelta = {
   },
 } as const satisfies Omit<GgufArchitecture, "model">
 
+const qwen3Mixture: GgufArchitecture = {
+  model: "qwen3_moe",
+  fields: (file, usual) => ({ ...qwenExperts(file, usual), norm_topk_prob: true }),
+}
+
 export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
   llama: {
     // Mistral's and Mixtral's files say llama; their window, where one is written, and their experts tell them apart.
@@ -86,10 +91,11 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
       ...sharedExpert(file),
     }),
   },
-  qwen3moe: {
-    model: "qwen3_moe",
-    fields: (file, usual) => ({ ...qwenExperts(file, usual), norm_topk_prob: true }),
-  },
+  qwen3moe: qwen3Mixture,
+  // Of those that see, the text model: a token's position in time, height and width is one and the same.
+  qwen2vl: { model: "qwen2" },
+  qwen3vl: { model: "qwen3" },
+  qwen3vlmoe: qwen3Mixture,
   qwen35: { model: "qwen3_5_text", ...withDelta },
   qwen35moe: {
     model: "qwen3_5_moe_text",

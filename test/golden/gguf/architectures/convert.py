@@ -227,6 +227,18 @@ def minicpm(w, c, weights):
     w.add_logit_scale(c["logits_scaling"])
 
 
+def seeing(layers=0, change=None):
+    """The text model of one that sees: how rotations are shared out among time, height and width, which are one position for a token."""
+    def convert(w, c, weights):
+        half = head_dim(c) // 2
+        w.add_rope_dimension_sections([half // 2, half // 4, half - half // 2 - half // 4, 0])
+        if layers:
+            w.add_num_deepstack_layers(layers)
+        if change:
+            change(w, c, weights)
+    return convert
+
+
 def stablelm(w, c, weights):
     part(lambda c: c["partial_rotary_factor"])(w, c, weights)
     w.add_parallel_residual(c["use_parallel_residual"])
@@ -516,8 +528,11 @@ CONVERTERS = {
     "phi3": (A.PHI3, phi3),
     "phi3-longrope": (A.PHI3, phi3),
     "qwen2.seed-oss": (A.SEED_OSS, SAME),
+    "qwen2.qwen2vl": (A.QWEN2VL, seeing()),
     "qwen2-moe": (A.QWEN2MOE, experts),
     "qwen3-moe": (A.QWEN3MOE, experts),
+    "qwen3.qwen3vl": (A.QWEN3VL, seeing(1)),
+    "qwen3-moe.qwen3vlmoe": (A.QWEN3VLMOE, seeing(1, experts)),
     "qwen3-5": (A.QWEN35, qwen3_5),
     "qwen3-5.moe": (A.QWEN35MOE, qwen3_5_moe),
     "qwen3-5.next": (A.QWEN3NEXT, qwen3_next),
