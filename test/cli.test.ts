@@ -1,8 +1,12 @@
 // The command line from outside: what a user typed wrong is one line on stderr and exit code 2.
 
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs"
+import module from "node:module"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { expect, test } from "vitest"
 import { chatOptions, serveOptions } from "../src/cli/options.ts"
-import { run } from "./sinter.ts"
+import { built, run } from "./sinter.ts"
 
 test.each([
   [["serv", "tiny"], "unknown command 'serv' (Did you mean serve?)"],
@@ -60,4 +64,22 @@ test("no command: the help, and exit code 2", async () => {
   const { code, err } = await run([])
   expect(code).toBe(2)
   expect(err).toContain("chat [options] <MODEL>")
+})
+
+test("compiled modules are kept where Node can do that, and a cache that is none keeps nobody", async () => {
+  const home = mkdtempSync(join(tmpdir(), "sinter-modules-"))
+  const within = (XDG_CACHE_HOME: string) => run(["--version"], "", built, { XDG_CACHE_HOME })
+  try {
+    const made = await within(home)
+    expect(made).toMatchObject({ code: 0, err: "" })
+    const kept = (readdirSync(home, { recursive: true }) as string[]).filter((path) =>
+      path.startsWith(join("sinter", "modules")),
+    )
+    expect(kept.length > 0).toBe("enableCompileCache" in module)
+    expect(await within(home)).toEqual(made)
+    writeFileSync(join(home, "file"), "")
+    expect(await within(join(home, "file"))).toEqual(made)
+  } finally {
+    rmSync(home, { recursive: true })
+  }
 })
