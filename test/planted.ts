@@ -594,6 +594,20 @@ export const planted: readonly PlantedFault[] = [
     test: "test/model/shards.test.ts",
   },
   {
+    what: "attention's gate has the MLP's name",
+    file: "src/model/layers.ts",
+    text: 'bias.qkv, "attention_gate"))',
+    fault: "bias.qkv))",
+    test: "test/model/gguf.test.ts",
+  },
+  {
+    what: "layers with heads of two widths are joined as if they had one",
+    file: "src/model/weights/mlc-names.ts",
+    text: "attention: isOne(heads) ? attention : undefined,",
+    fault: "attention,",
+    test: "test/model/compile.test.ts",
+  },
+  {
     what: "words of GLM-4 are made by merges alone",
     file: "src/model/gguf/cuts.ts",
     text: '...["glm4", "minicpm5",',

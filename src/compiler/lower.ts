@@ -369,7 +369,12 @@ class ParameterList {
   id(weight: Weight): ParameterId {
     const { name, rows, columns, sources } = weight
     const known = this.#ids.get(name)
-    if (known !== undefined) return known
+    if (known !== undefined) {
+      const before = this.all[known]!.sources
+      if (before.some(({ tensor }, i) => tensor !== sources[i]?.tensor))
+        throw new Error(`internal: two weights are called ${name}`)
+      return known
+    }
     this.#ids.set(name, this.all.length)
     return this.all.push({ name, rows, columns, codec: this.#codecOf(weight), sources }) - 1
   }

@@ -165,11 +165,11 @@ function selfAttention(
 ): Node {
   const { heads, kvHeads, headDim, scale, cap, window, bidirectional, rotation } = shape
   const { norms, bias, gated, sinkLogits, valuesAreKeys, normsValues, reads } = shape
-  const project = (name: string, input: Node, rows: number, biased: boolean) =>
+  const project = (name: string, input: Node, rows: number, biased: boolean, own = name) =>
     linear(
       input,
-      layer(name, `self_attn.${name}_proj.weight`, rows, input.columns),
-      biased ? layer(`${name}_bias`, `self_attn.${name}_proj.bias`, rows) : undefined,
+      layer(own, `self_attn.${name}_proj.weight`, rows, input.columns),
+      biased ? layer(`${own}_bias`, `self_attn.${name}_proj.bias`, rows) : undefined,
     )
   const prepared = (name: "q" | "k", value: Node, turn: Rotation | undefined) => {
     const normIf = (place: HeadNorms["place"], x: Node) =>
@@ -194,7 +194,8 @@ function selfAttention(
   const [keys, values] = reads === undefined ? remembered() : []
   const mixed = attention(queries, keys, values, seen, sunk)
   if (!gated) return project("o", mixed, hidden, bias.o)
-  const gate = apply("sigmoid", project("gate", x, mixed.columns, bias.qkv))
+  // The MLP has a gate, too.
+  const gate = apply("sigmoid", project("gate", x, mixed.columns, bias.qkv, "attention_gate"))
   return project("o", multiply(mixed, gate), hidden, bias.o)
 }
 

@@ -6,17 +6,29 @@ import type { ModelConfig } from "../config.ts"
 
 export interface MlcNames {
   shapes: Shapes
-  /** What joined queries, keys and values are called. */
-  attention: "qkv_proj" | "c_attn"
-  /** Whether an MLP has a gate, which is joined with what it is multiplied with. */
+  /** What joined queries, keys and values are called; undefined: they are not joined. */
+  attention: "qkv_proj" | "c_attn" | undefined
+  /** Whether an MLP has a gate that is joined with what it is multiplied with. */
   gated: boolean
 }
 
+/** Where layers differ in their heads, or in the widths of their MLPs, these are not joined: MLC has no such models. */
 export function mlcNames(
   { shapes, blocks }: ModelConfig,
-  attention: MlcNames["attention"],
+  attention: "qkv_proj" | "c_attn",
 ): MlcNames {
-  return { shapes, attention, gated: blocks.every(({ mlp }) => mlp.gated) }
+  const heads = blocks.map(({ attention: { heads, kvHeads, headDim, valuesAreKeys, reads } }) =>
+    [heads, kvHeads, headDim, valuesAreKeys, reads].join(" "),
+  )
+  const widths = blocks.flatMap(
+    ({ mlp, experts }) => (experts ? experts.beside : mlp)?.intermediate ?? [],
+  )
+  const isOne = (list: readonly unknown[]) => new Set(list).size <= 1
+  return {
+    shapes,
+    attention: isOne(heads) ? attention : undefined,
+    gated: blocks.every(({ mlp }) => mlp.gated) && isOne(widths),
+  }
 }
 
 /** The joined tensor that holds a Hugging Face tensor, and at which of its rows. */
@@ -31,9 +43,11 @@ export function homeOf(tensor: string, rows: number, names: MlcNames): Home {
   const { heads, kvHeads, headDim, intermediate } = shapes
   const [q, kv] = [heads * headDim, kvHeads * headDim]
   const parts: Record<string, Home> = {
-    "self_attn.q_proj": { name: `self_attn.${attention}`, firstRow: 0, rows: q + 2 * kv },
-    "self_attn.k_proj": { name: `self_attn.${attention}`, firstRow: q, rows: q + 2 * kv },
-    "self_attn.v_proj": { name: `self_attn.${attention}`, firstRow: q + kv, rows: q + 2 * kv },
+    ...(attention && {
+      "self_attn.q_proj": { name: `self_attn.${attention}`, firstRow: 0, rows: q + 2 * kv },
+      "self_attn.k_proj": { name: `self_attn.${attention}`, firstRow: q, rows: q + 2 * kv },
+      "self_attn.v_proj": { name: `self_attn.${attention}`, firstRow: q + kv, rows: q + 2 * kv },
+    }),
     ...(gated && {
       "mlp.gate_proj": { name: "mlp.gate_up_proj", firstRow: 0, rows: 2 * intermediate },
       "mlp.up_proj": { name: "mlp.gate_up_proj", firstRow: intermediate, rows: 2 * intermediate },
@@ -51,8 +65,7 @@ export function homeOf(tensor: string, rows: number, names: MlcNames): Home {
 export function orderInLayer({ attention }: MlcNames): readonly string[] {
   return [
     "input_layernorm.weight",
-    `self_attn.${attention}.weight`,
-    `self_attn.${attention}.bias`,
+    ...(attention ? [`self_attn.${attention}.weight`, `self_attn.${attention}.bias`] : []),
     "self_attn.o_proj.weight",
     "self_attn.o_proj.bias",
     "self_attn.q_norm.weight",
