@@ -15,7 +15,9 @@ import {
 import { differences, twinOf } from "../../src/compiler/targets/gpu/check-device.ts"
 import { weightKernels } from "../../src/compiler/targets/gpu/check-products.ts"
 import type { Kernel } from "../../src/compiler/targets/gpu/ir/ir.ts"
+import type { PrintedProgram } from "../../src/compiler/targets/gpu/print/c.ts"
 import { cudaProfiles, printCuda } from "../../src/compiler/targets/gpu/print/cuda.ts"
+import { printers } from "../../src/compiler/targets/gpu/printers.ts"
 import { addressOf, openDriverLibrary } from "../../src/runtime/ffi.ts"
 import { isLeftOut } from "../left-out.ts"
 import { randomCases } from "./random-kernels.ts"
@@ -52,15 +54,19 @@ test.skipIf(noClang).each([
 const orders = ["forward", "backward", "shuffled"] as const
 type Run = (each: GpuCase, kernel: number, order: number) => Numbers[] | "stuck"
 
-/** Kernels as a library of this machine. */
-function built(kernels: readonly Kernel[]): Run {
-  const { text, kernels: codes } = printCuda(kernels, [])
+const printed = (kernels: readonly Kernel[]) => printCuda(kernels, [])
+
+/**
+ * Kernels as a library of this machine.
+ * @param defines what the compiler of an architecture says that it compiles for
+ */
+function built({ text, kernels: codes }: PrintedProgram, defines: readonly string[] = []): Run {
   const rows = codes.map(
     ({ entry, threads }) => `{[](void **values) { simt::call(${entry}, values); }, ${threads}},`,
   )
   const [source, path] = [
     join(scratch, "kernels.cpp"),
-    join(scratch, `kernels-${kernels.length}.so`),
+    join(scratch, `kernels-${codes.length}-${defines.join("-")}.so`),
   ]
   writeFileSync(
     source,
@@ -75,7 +81,8 @@ extern "C" int launch(int which, void **values, const unsigned *groups, int orde
 `,
   )
   const options = "-std=c++17 -O1 -ffp-contract=off -fwrapv -shared -fPIC -w".split(" ")
-  execFileSync(compilers.cpp, [...options, "-o", path, source], { stdio: "pipe" })
+  const all = [...options, ...defines.map((name) => `-D${name}`), "-o", path, source]
+  execFileSync(compilers.cpp, all, { stdio: "pipe" })
   const launch = openDriverLibrary([path]).take<number>(
     "int launch(int which, void *values, void *groups, int order)",
   )
@@ -97,27 +104,54 @@ const noCompiler = isLeftOut(answers(compilers.cpp))
 test.skipIf(noCompiler)(
   `what it computes are the slow twin's bits, in every order of threads${noCompiler ? " (skipped: no g++)" : ""}`,
   () => {
-    const run = built(kernels)
+    const run = built(printed(kernels))
     const random = randomCases(4)
-    for (const [i, { name }] of kernels.entries()) {
+    for (const i of kernels.keys()) {
       const shaped = checked[i]
       const cases = shaped
         ? [0, 7, 19].map((shape) => shaped.at(shape))
         : [random[i - checked.length]!]
-      for (const each of cases) {
-        const expected = twinOf(each)
-        for (const order of orders.keys()) {
-          const found = run(each, i, order)
-          if (found === "stuck") throw new Error(`${name}: not all threads reach a barrier`)
-          for (const [operand, numbers] of found.entries())
-            expect(
-              differences(numbers, expected[operand]!),
-              `${name}, ${orders[order]}: operand ${operand}`,
-            ).toEqual([])
-        }
-      }
+      for (const each of cases) expectTwinsBits(run, each, i)
     }
   },
+)
+
+function expectTwinsBits(run: Run, each: GpuCase, number: number): void {
+  const { name } = each.kernel
+  const expected = twinOf(each)
+  for (const order of orders.keys()) {
+    const found = run(each, number, order)
+    if (found === "stuck") throw new Error(`${name}: not all threads reach a barrier`)
+    for (const [operand, numbers] of found.entries())
+      expect(
+        differences(numbers, expected[operand]!),
+        `${name}, ${orders[order]}: operand ${operand}`,
+      ).toEqual([])
+  }
+}
+
+/** Groups of 32, of 40 and of 16 columns, with gates and with minimums, on AMD's matrix units. */
+const amdKernels = weightKernels(printers.rocm.units).filter(({ name }) =>
+  /^tile64_(q4f16_1|q3f16_1|q2_k|q8_zeros)_/.test(name),
+)
+test.skipIf(noCompiler).each([
+  ["__gfx90a__", "mfma_i32_16x16x16i8("],
+  ["__gfx942__", "mfma_i32_16x16x32_i8("],
+  ["__GFX11__", "wmma_i32_16x16x16_iu8_w32("],
+  ["__GFX12__", "wmma_i32_16x16x16_iu8_w32_gfx12("],
+])(
+  `tiles on the matrix units of %s have the slow twin's bits, in every order of threads${noCompiler ? " (skipped: no g++)" : ""}`,
+  (architecture, unit) => {
+    const [profile] = printers.rocm.profiles
+    const own = amdKernels.map(({ at }) => at(0).kernel)
+    const { modules, kernels } = printers.rocm.print(own, profile!)
+    const text = Buffer.from(modules[0]!).toString()
+    expect(text).toContain(unit)
+    const run = built({ text, kernels: [...kernels] }, [architecture])
+    for (const [i, { at }] of amdKernels.entries())
+      for (const shape of [0, 9, 15]) expectTwinsBits(run, at(shape), i)
+  },
+  120_000,
 )
 
 test.skipIf(noCompiler)(
@@ -125,7 +159,7 @@ test.skipIf(noCompiler)(
   () => {
     const sound = normalized()
     const faulty = normalized({ barriers: false })
-    const run = built([faulty.kernel])
+    const run = built(printed([faulty.kernel]))
     const expected = twinOf(sound)
     const wrong = orders.map((_, order) => {
       const found = run(faulty, 0, order)

@@ -128,8 +128,60 @@ inline Sums multiply_tiles(const std::array<int, 10> &own) {
   return sums;
 }
 
+// AMD's matrix units, for a text that is compiled as for one of their architectures (`-D__gfx90a__`). Threads of a group come to
+// all of these, and hand each other what they bring.
+
+struct Brought {
+  int words[8];
+};
+static std::vector<Brought> brought;
+
+template <class Value> void bring(const Value &own) {
+  static_assert(sizeof own <= sizeof(Brought));
+  if (brought.size() < threads) brought.resize(threads);
+  memcpy(brought[lane].words, &own, sizeof own);
+  meet();
+}
+
+/** Threads of a wave that have other columns of the same row are 16 apart; so are those of the same rows' sums. */
+template <class Piece, class Sums> Sums multiply(unsigned wave, Piece a, Piece b, Sums sums, unsigned (*row_of)(unsigned slice, unsigned i)) {
+  const struct { Piece a, b; } own = {a, b};
+  bring(own);
+  constexpr unsigned words = sizeof(Piece) / 4, count = sizeof(Sums) / 4;
+  const unsigned first = lane / wave * wave, slice = lane % wave / 16, column = lane % 16;
+  // Sixteen bytes of a row are its first thread's alone, and those of the second slice the same again.
+  const unsigned slices = words == 4 ? 1 : wave / 16;
+  for (unsigned i = 0; i < count; i++)
+    for (unsigned s = 0; s < slices; s++)
+      for (unsigned w = 0; w < words; w++) {
+        const int left = brought[first + row_of(slice, i) + 16 * s].words[w];
+        sums[i] = dot4(left, brought[first + column + 16 * s].words[words + w], sums[i]);
+      }
+  meet();
+  return sums;
+}
+inline unsigned row_of_gfx11(unsigned slice, unsigned i) { return 2 * i + slice; }
+inline unsigned row_of_gfx12(unsigned slice, unsigned i) { return i + 8 * slice; }
+inline unsigned row_of_gfx9(unsigned slice, unsigned i) { return 4 * slice + i; }
+
+inline int read_lane(int own, unsigned which) {
+  bring(own);
+  const int read = brought[lane / 64 * 64 + which].words[0];
+  meet();
+  return read;
+}
+
 } // namespace simt
 
+#define __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32(a_signed, a, b_signed, b, sums, clamp) \
+  simt::multiply(32, a, b, sums, simt::row_of_gfx11)
+#define __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32_gfx12(a_signed, a, b_signed, b, sums, clamp) \
+  simt::multiply(32, a, b, sums, simt::row_of_gfx12)
+#define __builtin_amdgcn_mfma_i32_16x16x16i8(a, b, sums, ...) simt::multiply(64, a, b, sums, simt::row_of_gfx9)
+#define __builtin_amdgcn_mfma_i32_16x16x32_i8(a, b, sums, ...) simt::multiply(64, a, b, sums, simt::row_of_gfx9)
+#define __builtin_amdgcn_readlane(value, which) simt::read_lane(value, which)
+#define __builtin_amdgcn_ds_bpermute(at, value) simt::read_lane(value, (at) / 4)
+#define __builtin_amdgcn_sudot4(a_signed, a, b_signed, b, c, clamp) simt::dot4(a, b, c)
 #define __HIP__
 #define __global__
 #define __device__

@@ -4,6 +4,7 @@
 // Sources: cuda.h, and hip_runtime_api.h of ROCm.
 
 import type { DriverLibrary, Pointer } from "../ffi.ts"
+import type { TileShape } from "./tape.ts"
 
 export type CudaKind = "cuda" | "rocm"
 
@@ -146,4 +147,11 @@ export function nodeParameters(
     view.setBigUint64(48, values, true)
   }
   return parameters
+}
+
+/** Tiles that AMD's matrix units multiply, on the devices that have some: CDNA from the first on, RDNA from the third. */
+export const ROCM_TILES: TileShape = "bytes16x16x16"
+
+export function hasRocmTiles(architecture: string): boolean {
+  return /^gfx(908|90a|94[0-2]|950|1[12][0-9a-f]{2})$/.test(architecture)
 }

@@ -20,8 +20,10 @@ import {
   callsOf,
   entering,
   failureOf,
+  hasRocmTiles,
   nameOf,
   nodeParameters,
+  ROCM_TILES,
 } from "./cuda-api.ts"
 import type { CudaAnswer, CudaOrder, CudaThread } from "./cuda-thread.ts"
 import type {
@@ -146,9 +148,11 @@ function traitsOf(opened: Opened): GpuTraits {
       matrix: Number(features.compute_capability) >= 8,
       tiles: [],
     }
-  const isWide = /^gfx9/.test(String(features.architecture))
+  const architecture = String(features.architecture)
+  const isWide = /^gfx9/.test(architecture)
+  const tiles = hasRocmTiles(architecture) ? [ROCM_TILES] : []
   const least = { threads: 1024, sharedBytes: 64 << 10, operandBytes: 1024 } // of all that it runs on
-  return { ...shared, ...least, subgroup: isWide ? 64 : 32, matrix: false, tiles: [] }
+  return { ...shared, ...least, subgroup: isWide ? 64 : 32, matrix: false, tiles }
 }
 
 /** In an allocation, which is its address. */

@@ -82,7 +82,10 @@ async function print(
   let at = 0
   const profiles: Profile[] = []
   const wanted: Pick<Profile, "needs" | "architecture">[] = [
-    ...printer.architectures.map((architecture) => ({ needs: [], architecture })),
+    ...printer.architectures.map((architecture) => ({
+      needs: printer.needsOf?.(architecture) ?? [],
+      architecture,
+    })),
     ...printer.profiles.map((needs) => ({ needs })),
   ]
   for (const profile of wanted) {

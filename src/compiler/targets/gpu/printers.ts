@@ -1,5 +1,6 @@
 // In whose words each kind of device is handed its kernels. None that is not well formed is printed.
 
+import { hasRocmTiles, ROCM_TILES } from "../../../runtime/gpu/cuda-api.ts"
 import type { KernelCode } from "../../../runtime/gpu/device.ts"
 import type { GpuKind } from "../../../runtime/gpu/open.ts"
 import { isTileShape, type Need, type Profile } from "../../../runtime/gpu/tape.ts"
@@ -7,6 +8,7 @@ import { compileCuda } from "./cuda-compiler.ts"
 import { checkKernel } from "./ir/check.ts"
 import { type Kernel, type KernelNeed, sharedBytes } from "./ir/ir.ts"
 import type { Units } from "./kernels/tiles.ts"
+import type { PrintedProgram } from "./print/c.ts"
 import { printCuda } from "./print/cuda.ts"
 import { metalProfiles, printMetal } from "./print/metal.ts"
 import { openclProfiles, printOpencl } from "./print/opencl.ts"
@@ -17,6 +19,8 @@ export interface Printer {
   /** What products of codes are written for, the best first: what a profile has not, it prints otherwise. */
   units: readonly Units[]
   profiles: readonly (readonly Need[])[]
+  /** What a device of this architecture has, of what profiles need; absent: kernels are the same for all. */
+  needsOf?: (architecture: string) => readonly Need[]
   /** @throws Error naming a kernel that is not well formed */
   print(kernels: readonly Kernel[], needs: readonly Need[]): Printed
   /** What a device is handed is made of a module by a compiler of this machine's; absent: the module is it. */
@@ -46,12 +50,13 @@ export const printers: Record<GpuKind, Printer> = {
   },
   // Text for every AMD device: the driver's own compiler knows which one is here.
   rocm: {
-    units: ["dots"],
-    profiles: [[]],
-    print(kernels) {
+    units: ["bytes", "dots"],
+    profiles: [[ROCM_TILES], []],
+    needsOf: (architecture) => (hasRocmTiles(architecture) ? [ROCM_TILES] : []),
+    print(kernels, needs) {
       checkOnce(kernels)
-      const { text, kernels: codes } = printCuda(kernels, ["dot4"])
-      return { modules: [Buffer.from(text)], kernels: codes }
+      const fitted = kernels.map((kernel) => fitting(kernel, needs))
+      return textOf(printCuda(fitted, ["dot4"]), kernels)
     },
     compile: async (text, { architecture }, signal) =>
       architecture === undefined ? text : compileRocm(text, architecture, signal),
@@ -61,11 +66,7 @@ export const printers: Record<GpuKind, Printer> = {
     profiles: metalProfiles,
     print(kernels, needs) {
       checkOnce(kernels)
-      const { text, kernels: codes } = printMetal(kernels.map((kernel) => fitting(kernel, needs)))
-      return {
-        modules: [Buffer.from(text)],
-        kernels: codes.map((code, i) => ({ ...code, sharedBytes: mostShared(kernels[i]!) })),
-      }
+      return textOf(printMetal(kernels.map((kernel) => fitting(kernel, needs))), kernels)
     },
   },
   vulkan: {
@@ -98,6 +99,14 @@ function fitting(kernel: Kernel, profile: readonly Need[]): Kernel {
     (need === "halfTiles" && !shape?.startsWith("halves"))
   const { otherwise } = kernel
   return otherwise && [...kernel.needs].some(lacks) ? fitting(otherwise, profile) : kernel
+}
+
+/** Shared memory is of whichever does the same and takes most, since kernels are described the same for every profile. */
+function textOf({ text, kernels: codes }: PrintedProgram, kernels: readonly Kernel[]): Printed {
+  return {
+    modules: [Buffer.from(text)],
+    kernels: codes.map((code, i) => ({ ...code, sharedBytes: mostShared(kernels[i]!) })),
+  }
 }
 
 /** What any of them takes. */

@@ -61,10 +61,19 @@ export interface Tiles {
   /** The helper that has them. */
   helper: string
   team: string
-  /** The declaration of eight sums, i32, of tiles of halves: of each an address and a stride. */
-  dot(name: string, a: string, aStride: number, b: string, bStride: number, depth: number): string
-  /** That of eight elements of an array of floats. */
+  /** What they hold: bytes, as words of four, or halves. */
+  element: "u32" | "f16"
+  /** The declaration of eight sums, i32. */
+  dot(name: string, a: TileSide, b: TileSide, depth: number): string
+  /** That of eight elements of an array of words, or for tiles of halves of floats. */
   elements(name: string, array: string): string
+}
+
+/** A shared array, and of a tile in it the first element and the stride. */
+interface TileSide {
+  array: string
+  from: string
+  stride: number
 }
 
 /** What every dialect has a function for, under some name. */
@@ -325,16 +334,16 @@ class KernelPrinter {
       }
       case "tileDot": {
         const { ids, a, b, depth } = statement
-        const [left, right] = [a, b].map(({ memory, from }) => {
+        const [left, right] = [a, b].map(({ memory, from, stride }) => {
           const { element, name } = this.#memory(memory)
-          if (element !== "f16") throw this.#noTiles()
-          return `&${name}[${this.#text(from)}]`
-        }) as [string, string]
-        return [`${this.#tiles.dot(this.#eightOf(ids), left, a.stride, right, b.stride, depth)};`]
+          if (element !== this.#tiles.element) throw this.#noTiles()
+          return { array: name, from: this.#text(from), stride }
+        }) as [TileSide, TileSide]
+        return [`${this.#tiles.dot(this.#eightOf(ids), left, right, depth)};`]
       }
       case "tileElements": {
         const { element, name } = this.#memory(statement.memory)
-        if (element !== "f32") throw this.#noTiles()
+        if (element !== (this.#tiles.element === "u32" ? "u32" : "f32")) throw this.#noTiles()
         return [`${this.#tiles.elements(this.#eightOf(statement.ids), name)};`]
       }
     }

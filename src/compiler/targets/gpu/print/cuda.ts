@@ -16,6 +16,7 @@ export function printCuda(kernels: readonly Kernel[], needs: readonly Need[]): P
   const helpers = [
     { names: ["dot4"], text },
     { names: ["matrix_dot"], text: matrixDot },
+    { names: ["tile_dot"], text: tiles },
   ]
   return printProgram(kernels, { ...dialect, helpers })
 }
@@ -177,6 +178,116 @@ ${[
 }
 #endif`
 
+/**
+ * Tiles of bytes on AMD's matrix units, which have 16 rows and 16 columns whatever the device. A thread brings some columns of row
+ * `thread % 16` of one side, and the same rows of that column of the other: which ones does not matter, as long as both sides have the
+ * same, so every number meets its own. Where a thread's sums belong is not taken from a manual: `tile_elements` multiplies tiles whose product says
+ * it. In waves of 64 threads two teams share a product, and so make one for each of them, of which either has half.
+ */
+const tiles = `#if defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__) || defined(__gfx950__)
+#define WIDE_TILES
+#endif
+typedef int Two_words __attribute__((vector_size(8)));
+typedef int Four_words __attribute__((vector_size(16)));
+typedef int Eight_words __attribute__((vector_size(32)));
+struct Sums { int of[8]; };
+struct Elements { unsigned of[8]; };
+#if defined(__GFX11__)
+enum { PIECE_WORDS = 4, PIECE_DEPTH = 16 };
+typedef Four_words Piece;
+typedef Eight_words Piece_sums;
+WORD unsigned slice_here() { return 0; }
+WORD Piece_sums multiplied(Piece a, Piece b, Piece_sums sums) {
+  return __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32(true, a, true, b, sums, false);
+}
+#elif defined(__GFX12__)
+enum { PIECE_WORDS = 2, PIECE_DEPTH = 16 };
+typedef Two_words Piece;
+typedef Eight_words Piece_sums;
+WORD unsigned slice_here() { return lane_here() / 16 % 2; }
+WORD Piece_sums multiplied(Piece a, Piece b, Piece_sums sums) {
+  return __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32_gfx12(true, a, true, b, sums, false);
+}
+#elif defined(__gfx908__) || defined(__gfx90a__)
+enum { PIECE_WORDS = 1, PIECE_DEPTH = 16 };
+typedef int Piece __attribute__((vector_size(4)));
+typedef Four_words Piece_sums;
+WORD unsigned slice_here() { return lane_here() / 16 % 4; }
+WORD Piece_sums multiplied(Piece a, Piece b, Piece_sums sums) {
+  return __builtin_amdgcn_mfma_i32_16x16x16i8(a[0], b[0], sums, 0, 0, 0);
+}
+#else
+enum { PIECE_WORDS = 2, PIECE_DEPTH = 32 };
+typedef Two_words Piece;
+typedef Four_words Piece_sums;
+WORD unsigned slice_here() { return lane_here() / 16 % 4; }
+WORD Piece_sums multiplied(Piece a, Piece b, Piece_sums sums) {
+  return __builtin_amdgcn_mfma_i32_16x16x32_i8(bits_as<long>(a), bits_as<long>(b), sums, 0, 0, 0);
+}
+#endif
+WORD Piece_sums product_of(const unsigned *a, unsigned a_stride, const unsigned *b, unsigned b_stride, unsigned depth) {
+  const unsigned row = lane_here() % 16, first = PIECE_WORDS * slice_here();
+  Piece_sums sums = {};
+  for (unsigned k = 0; k < depth; k += PIECE_DEPTH) {
+    Piece left = {}, right = {};
+#pragma unroll
+    for (unsigned w = 0; w < PIECE_WORDS; w++) {
+      left[w] = (int)a[row * a_stride + k / 4 + first + w];
+      right[w] = (int)b[row * b_stride + k / 4 + first + w];
+    }
+    sums = multiplied(left, right, sums);
+  }
+  return sums;
+}
+#ifdef WIDE_TILES
+// Of the sums of both teams' tiles, own ones: half of them are here, and half where the other team's thread is.
+WORD Sums own_of(Piece_sums first, Piece_sums second) {
+  const bool is_second = lane_here() & 32;
+  const int other = 4 * ((lane_here() ^ 32) & 63);
+  Sums own;
+#pragma unroll
+  for (unsigned i = 0; i < 4; i++) {
+    own.of[i] = is_second ? second[i] : first[i];
+    own.of[4 + i] = __builtin_amdgcn_ds_bpermute(other, is_second ? first[i] : second[i]);
+  }
+  return own;
+}
+WORD Sums tile_dot(const unsigned *a, unsigned a_from, unsigned a_stride, const unsigned *b, unsigned b_from, unsigned b_stride, unsigned depth) {
+  Piece_sums sums[2];
+#pragma unroll
+  for (int team = 0; team < 2; team++)
+    sums[team] = product_of(
+        a + (unsigned)__builtin_amdgcn_readlane((int)a_from, 32 * team), a_stride,
+        b + (unsigned)__builtin_amdgcn_readlane((int)b_from, 32 * team), b_stride, depth);
+  return own_of(sums[0], sums[1]);
+}
+#else
+WORD Sums own_of(Piece_sums sums, Piece_sums) {
+  Sums own;
+#pragma unroll
+  for (unsigned i = 0; i < 8; i++) own.of[i] = sums[i];
+  return own;
+}
+WORD Sums tile_dot(const unsigned *a, unsigned a_from, unsigned a_stride, const unsigned *b, unsigned b_from, unsigned b_stride, unsigned depth) {
+  const Piece_sums sums = product_of(a + a_from, a_stride, b + b_from, b_stride, depth);
+  return own_of(sums, sums);
+}
+#endif
+// Rows of (row, 1) times columns of (16, column): each sum is the number of its place.
+WORD Elements tile_elements(const unsigned *tile) {
+  const int row = lane_here() % 16;
+  Piece left = {}, right = {};
+  left[0] = slice_here() == 0 ? row | 1 << 8 : 0;
+  right[0] = slice_here() == 0 ? 16 | row << 8 : 0;
+  Piece_sums sums = {};
+  sums = multiplied(left, right, sums);
+  const Sums places = own_of(sums, sums);
+  Elements own;
+#pragma unroll
+  for (unsigned i = 0; i < 8; i++) own.of[i] = tile[places.of[i]];
+  return own;
+}`
+
 const dialect: Dialect = {
   opening: [opening],
   types: {
@@ -191,7 +302,7 @@ const dialect: Dialect = {
   },
   // What C++ has beyond C, and what these compilers know without a header.
   reserved:
-    "alignas alignof and and_eq asm bitand bitor bool catch char16_t char32_t class compl const_cast constexpr decltype delete dynamic_cast explicit export friend mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public reinterpret_cast static_assert static_cast template this thread_local throw try typeid typename using virtual wchar_t xor xor_eq atomicAdd fmaf sqrtf warpSize threadIdx blockIdx blockDim gridDim double3 double4 WORD THREADS Four bits_as half_value half_of add_to meet lane_here".split(
+    "alignas alignof and and_eq asm bitand bitor bool catch char16_t char32_t class compl const_cast constexpr decltype delete dynamic_cast explicit export friend mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public reinterpret_cast static_assert static_cast template this thread_local throw try typeid typename using virtual wchar_t xor xor_eq atomicAdd fmaf sqrtf warpSize threadIdx blockIdx blockDim gridDim double3 double4 WORD THREADS Four Sums Elements Piece tile_dot tile_elements bits_as half_value half_of add_to meet lane_here".split(
       " ",
     ),
   head: ({ threads, groupsAtOnce }, entry, parameters) => [
@@ -226,4 +337,14 @@ const dialect: Dialect = {
   loadFour: (type, memory, index) => `((const ${type} *)${memory})[${index}]`,
   atomicAdd: (element, value) => `add_to(&${element}, ${value})`,
   matrixDot: "matrix_dot",
+  tiles: {
+    helper: "tile_dot",
+    team: "lane_here() / 32",
+    element: "u32",
+    dot: (name, a, b, depth) => {
+      const sides = [a, b].map(({ array, from, stride }) => `${array}, ${from}, ${stride}`)
+      return `const Sums ${name} = tile_dot(${sides.join(", ")}, ${depth})`
+    },
+    elements: (name, array) => `const Elements ${name} = tile_elements(${array})`,
+  },
 }

@@ -137,8 +137,11 @@ const dialect: Dialect = {
   tiles: {
     helper: "tile_dot",
     team: "team_here",
-    dot: (name, a, aStride, b, bStride, depth) =>
-      `const Sums ${name} = tile_dot(${a}, ${aStride}, ${b}, ${bStride}, ${depth})`,
+    element: "f16",
+    dot: (name, a, b, depth) => {
+      const sides = [a, b].map(({ array, from, stride }) => `&${array}[${from}], ${stride}`)
+      return `const Sums ${name} = tile_dot(${sides.join(", ")}, ${depth})`
+    },
     elements: (name, array) => `const Elements ${name} = tile_elements(${array})`,
   },
   bits: (to, _, value) => `as_type<${dialect.types[to]}>(${value})`,
