@@ -15,6 +15,7 @@ const LONG = [
   "test/model/gguf",
   "test/model/serving",
   "test/device/check",
+  "test/device/accept",
   "test/model/reference",
   "test/soak",
   "test/gpu",

@@ -1219,6 +1219,13 @@ export const planted: readonly PlantedFault[] = [
     test: "test/device/accept.test.ts",
   },
   {
+    what: "two teams of a wave exchange the wrong halves of their sums",
+    file: "src/compiler/targets/gpu/print/cuda.ts",
+    text: "is_second ? first[i] : second[i]);",
+    fault: "is_second ? second[i] : first[i]);",
+    test: "test/device/cuda.test.ts",
+  },
+  {
     what: "NVRTC that is named and missing is replaced by another compiler",
     file: "src/compiler/targets/gpu/cuda-compiler.ts",
     text: "if (process.env.NVRTC) return undefined",
