@@ -163,6 +163,7 @@ test.each([
   ["gptq-4-128-zeros", "q4_zeros"],
   ["gptq-4-row-v2", "q4_zeros"],
   ["gptq-4-order", "q4_0"],
+  ["gptq-8-order", "q8_zeros"],
   ["gptq-8-64", "q8_0"],
   ["gptq-8-32-zeros", "q8_zeros"],
   ["awq-64", "q4_zeros"],

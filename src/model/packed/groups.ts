@@ -91,21 +91,30 @@ function sortedColumns(order: Int32Array, { width }: Groups): Int32Array | undef
 }
 
 function inOrder(columns: Int32Array, { bits }: Groups, opened: Opened): Opened {
-  const perWord = 32 / bits
-  const mask = 2 ** bits - 1
-  const words = columns.map((column) => Math.floor(column / perWord))
-  const shifts = columns.map((column) => (column % perWord) * bits)
-  const own = Math.ceil(columns.length / perWord)
+  const own = Math.ceil((columns.length * bits) / 32)
+  const codes = new Uint8Array((own * 32) / bits + 1) // of a row, in its own order; behind them a zero
+  const zero = codes.length - 1
+  const from = Int32Array.from({ length: zero }, (_, k) => columns[k] ?? zero)
   return {
     ...opened,
     unpack(first, count, to, stride) {
-      const from = new Uint32Array(count * own)
-      opened.unpack(first, count, from, own)
-      for (let row = 0; row < count; row++)
-        for (let k = 0; k < columns.length; k++) {
-          const code = (from[row * own + words[k]!]! >>> shifts[k]!) & mask
-          to[row * stride + Math.floor(k / perWord)]! |= code << ((k % perWord) * bits)
+      const words = new Uint32Array(count * own)
+      opened.unpack(first, count, words, own)
+      for (let row = 0; row < count; row++) {
+        const given = new Uint8Array(words.buffer, 4 * row * own, 4 * own)
+        const made = new Uint8Array(to.buffer, to.byteOffset + 4 * row * stride, 4 * own)
+        if (bits === 8) {
+          codes.set(given)
+          for (let i = 0; i < made.length; i++) made[i] = codes[from[i]!]!
+          continue
         }
+        for (let i = 0; i < given.length; i++) {
+          codes[2 * i] = given[i]! & 15
+          codes[2 * i + 1] = given[i]! >> 4
+        }
+        for (let i = 0; i < made.length; i++)
+          made[i] = codes[from[2 * i]!]! | (codes[from[2 * i + 1]!]! << 4)
+      }
     },
   }
 }
@@ -154,8 +163,8 @@ function grouped(
         throw broken("weight", `has the zero ${off}, and is said to be symmetric (${bits} bits)`)
       const to = Math.min(from + across, groups)
       const at = row * perRow
-      numbers.fill(its, at + from, at + to)
-      if (minimums) numbers.fill(-off * its, at + groups + from, at + groups + to)
+      for (let g = at + from; g < at + to; g++) numbers[g] = its
+      if (minimums) for (let g = at + from; g < at + to; g++) numbers[groups + g] = -off * its
     }
   return {
     rows: count,

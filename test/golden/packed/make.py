@@ -204,6 +204,7 @@ VARIANTS = {
     "fp8-blocks": float8({"quant_method": "fp8", "weight_block_size": [128, 128]}, "weight_scale_inv", (128, 128)),
     "fp8-ragged": float8({"quant_method": "fp8", "weight_block_size": [48, 40]}, "weight_scale_inv", (48, 40), bf16),
     "compressed-mxfp4": mxfp4(),
+    "gptq-8-order": gptq(bits=8, symmetric=False, act_order=True),
 }
 
 
