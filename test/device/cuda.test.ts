@@ -14,6 +14,7 @@ import {
 } from "../../src/compiler/targets/gpu/check-cases.ts"
 import { differences, twinOf } from "../../src/compiler/targets/gpu/check-device.ts"
 import { weightKernels } from "../../src/compiler/targets/gpu/check-products.ts"
+import { kernel } from "../../src/compiler/targets/gpu/ir/builder.ts"
 import type { Kernel } from "../../src/compiler/targets/gpu/ir/ir.ts"
 import type { PrintedProgram } from "../../src/compiler/targets/gpu/print/c.ts"
 import { cudaProfiles, printCuda } from "../../src/compiler/targets/gpu/print/cuda.ts"
@@ -152,6 +153,17 @@ test.skipIf(noCompiler).each([
       for (const shape of [0, 9, 15]) expectTwinsBits(run, at(shape), i)
   },
   120_000,
+)
+
+test.skipIf(noCompiler)(
+  `the orders of threads are three${noCompiler ? " (skipped: no g++)" : ""}`,
+  () => {
+    const last = kernel("last", 64, (k) => k.buffer("last", "u32", "write").store(0, k.lane))
+    const each: GpuCase = { kernel: last, operands: [new Uint32Array(1)], groups: [1, 1, 1] }
+    const run = built(printed([last]))
+    const found = orders.map((_, order) => run(each, 0, order))
+    expect(found).toEqual([63, 0, 62].map((thread) => [Uint32Array.of(thread)]))
+  },
 )
 
 test.skipIf(noCompiler)(
