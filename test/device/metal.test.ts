@@ -1,11 +1,11 @@
 // Metal's devices on a stand-in for the framework and the Objective-C runtime: what every driver promises, kernels of the language
-// beside the slow twin's bits, and a model. It knows the calls of x86-64 alone.
+// beside the slow twin's bits, a model, and whole servers.
 
-import { execFileSync, spawnSync } from "node:child_process"
+import { spawnSync } from "node:child_process"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest"
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest"
 import { compile } from "../../src/compiler/compile.ts"
 import { languageKernels } from "../../src/compiler/targets/gpu/check-cases.ts"
 import { differences, runOn, twinOf } from "../../src/compiler/targets/gpu/check-device.ts"
@@ -17,34 +17,32 @@ import { openReference } from "../../src/compiler/targets/reference/reference.ts
 import { targets } from "../../src/compiler/targets/targets.ts"
 import { openDriverLibrary } from "../../src/runtime/ffi.ts"
 import type { GpuDevice } from "../../src/runtime/gpu/device.ts"
+import { readGpuLibrary } from "../../src/runtime/gpu/gpu-library.ts"
 import { openMetal } from "../../src/runtime/gpu/metal.ts"
 import { openGpuLibrary } from "../../src/runtime/gpu/program.ts"
 import { isLeftOut } from "../left-out.ts"
 import { loadSmall, smallGraph } from "../model/small.ts"
 import { batch, blocksFor, limitsFor, take } from "../model/steps.ts"
+import { fromSources, run, serve } from "../sinter.ts"
 import { adds, describeDriver } from "./gpu-driver.ts"
+import {
+  asMac,
+  buildStandIn,
+  environment,
+  hasStandIn,
+  type MetalStandIn,
+} from "./metal/metal-stand-in.ts"
 
-const compiler = "g++"
-const hasStandIn = process.arch === "x64" && spawnSync(compiler, ["--version"]).status === 0
 const isSkipped = isLeftOut(hasStandIn)
-const note = isSkipped ? " (skipped: no g++, or not x86-64)" : ""
+const note = isSkipped ? " (skipped: no g++, or not Linux on x86-64)" : ""
 const folder = mkdtempSync(join(tmpdir(), "sinter-metal-"))
-const [library, lost] = [join(folder, "metal.so"), join(folder, "lost")]
 
+let standIn: MetalStandIn
 let device: GpuDevice
 beforeAll(async () => {
   if (isSkipped) return
-  const here = join(import.meta.dirname, "metal")
-  const flags = [
-    "-std=c++17",
-    "-w",
-    "-O1",
-    "-shared",
-    "-fPIC",
-    `-DHERE="${here}"`,
-    `-DLOST="${lost}"`,
-  ]
-  execFileSync(compiler, [...flags, "-o", library, join(here, "stand-in.cpp")])
+  standIn = buildStandIn(folder)
+  const { library } = standIn
   device = await openMetal(0, [library], { runtime: [library], graphics: [library] })
 }, 60_000)
 afterAll(async () => {
@@ -98,7 +96,7 @@ test.skipIf(isSkipped)(
 
 const orders = ["forward", "backward", "shuffled"] as const
 const useOrder = (order: number) =>
-  openDriverLibrary([library]).take<void>("void use_order(int order)")(order)
+  openDriverLibrary([standIn.library]).take<void>("void use_order(int order)")(order)
 
 const tiles = weightKernels(printers.metal.units).filter(({ name }) =>
   /^tile64_(q4f16_1|q3f16_1|q2_k|q8_zeros)_/.test(name),
@@ -180,9 +178,109 @@ test.skipIf(isSkipped)(
     }
     expect(new Set(logits[0]).size).toBeGreaterThan(50)
     expect(logits[0]).toEqual(logits[1])
-    writeFileSync(lost, "")
+    writeFileSync(standIn.lost, "")
     await expect(take(own, batch(parts))).rejects.toThrow("Stand-in: the device was removed")
-    rmSync(lost)
+    rmSync(standIn.lost)
   },
   120_000,
 )
+
+const MILLISECONDS = 240_000
+
+interface Models {
+  data: { id: string }[]
+}
+
+interface Answer {
+  choices: { message: { content: string } }[]
+}
+
+test.skipIf(isSkipped)(
+  `servers on one device, of a folder made without any, and on two answer alike, alone and in company, and end with a device${note}`,
+  async () => {
+    const made = join(folder, "made")
+    const compiled = ["compile", "tiny", "--target", "metal", "--output", made]
+    expect(await run(compiled, "", fromSources)).toMatchObject({ code: 0 })
+    const path = join(made, "lib", "metal.gpu")
+    const library = readGpuLibrary(path)
+    const { tape } = library
+    const [withTiles, without] = tape.profiles.map((each) => {
+      const text = Buffer.from(library.modulesOf(each)[0]!).toString()
+      expect(text.match(/^kernel void /gm)).toHaveLength(tape.kernels.length)
+      expect(text.match(/^#include .*/gm)).toEqual(["#include <metal_stdlib>"])
+      return text
+    })
+    expect(withTiles).toContain("simdgroup_multiply_accumulate(")
+    expect(without).not.toContain("simdgroup")
+    const said: Answer["choices"][] = []
+    for (const devices of [1, 2]) {
+      rmSync(standIn.lost, { force: true })
+      const shards = ["--overrides", `tensor_parallel_shards=${devices}`]
+      const env = environment(standIn, devices)
+      const own = devices === 1 ? [made, "--model-lib", path] : ["tiny"]
+      const server = await serve([...own, "--device", "metal", ...shards], asMac, env)
+      const models = (await (await fetch(`${server.url}/v1/models`)).json()) as Models
+      const named = devices === 1 ? "metal:0 (Stand-in)" : "metal:0, metal:1 (Stand-in) in 2 shards"
+      expect(server.out()).toContain(`  device     ${named}, target metal\n`)
+      const request = (more: object) =>
+        fetch(`${server.url}/v1/chat/completions`, {
+          method: "POST",
+          headers: { "content-type": "application/json" },
+          body: JSON.stringify({
+            model: models.data[0]!.id,
+            temperature: 0,
+            max_tokens: 8,
+            logprobs: true,
+            messages: [{ role: "user", content: "Who are you?" }],
+            ...more,
+          }),
+        })
+      const whole = async () => ((await (await request({})).json()) as Answer).choices
+      const streamed = async () => {
+        const text = await (await request({ stream: true })).text()
+        const events = text.matchAll(/^data: (\{.*)$/gm)
+        return [...events]
+          .map(([, json]) => JSON.parse(json!).choices[0]?.delta?.content ?? "")
+          .join("")
+      }
+      const alone = await whole()
+      const words = alone[0]!.message.content
+      expect(words).toBe("I am the tiny model inside sinter.")
+      const together = await Promise.all([whole(), streamed(), whole(), streamed()])
+      expect(together).toEqual([alone, words, alone, words])
+      said.push(alone)
+      writeFileSync(standIn.lost, "")
+      const lost = await request({})
+      expect(lost.status).toBe(503)
+      expect(await lost.text()).toContain("the device was removed")
+      expect((await server.ended).code).toBe(1)
+    }
+    expect(said[1]).toEqual(said[0])
+  },
+  2 * MILLISECONDS,
+)
+
+describe.skipIf(isSkipped)(`the stand-in ends a process that${note}`, () => {
+  test.each([
+    ["commits what is not encoded", "commands without an end"],
+    ["commits twice", "commands committed once more"],
+    ["waits too early", "a wait before the commit"],
+    ["encodes behind the end", "encoder setComputePipelineState: after its end"],
+    ["opens two encoders", "two encoders at once"],
+    ["binds beyond a buffer", "a buffer bound at 64"],
+    ["binds another device's buffer", "a buffer of another device"],
+    ["releases twice", "something released once more"],
+    ["leaves the pool out", "commands outside of any pool"],
+    ["has fast mathematics", "kernels are built with fast mathematics"],
+    ["says what nobody knows", "nobody knows device whatever"],
+  ])("%s", (does, words) => {
+    const file = join(import.meta.dirname, "metal", "misuse-child.ts")
+    const { status, stderr } = spawnSync(
+      process.execPath,
+      ["--import", "tsx", file, standIn.library, does],
+      { env: { ...process.env, STAND_IN_DEVICES: "2" }, encoding: "utf8" },
+    )
+    expect(stderr).toContain(`Metal's stand-in: ${words}`)
+    expect(status).not.toBe(0)
+  })
+})

@@ -1,7 +1,10 @@
-// Stands in for Metal and the Objective-C runtime: one device that is this processor. Kernels' text is compiled by g++ with
-// metal_stdlib's words and run thread by thread (simt.hpp), when somebody waits for the commands. Memory begins as nonsense. It ends
-// the process over what an object does not know, what is used after its release or its end, and what is bound or dispatched out of
-// bounds.
+// Stands in for Metal and the Objective-C runtime: as many devices as STAND_IN_DEVICES says, or one, each of them this processor.
+// Kernels' text is compiled by g++ with metal_stdlib's words and run thread by thread (simt.hpp), when somebody waits for the commands.
+// Memory begins as nonsense, and behind a buffer lies a page that nobody may touch. It ends the process over what an object does
+// not know, what is used after its release or its end or in another order than Metal's, what is bound or dispatched out of bounds, and
+// what one device is handed of another's.
+//
+// Where it is preloaded, the libraries of a Mac are found: they are all this one.
 //
 // objc_msgSend is one function of many C types: on x86-64 whole numbers and addresses come in registers, in order, and structures of
 // 24 bytes behind each other on the stack.
@@ -12,6 +15,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include <dlfcn.h>
 #include <fstream>
 #include <map>
@@ -33,7 +39,8 @@ struct Object {
   std::string kind;
   int count = 1; // of those who hold it
   std::string text;
-  std::vector<char> bytes;
+  char *bytes = nullptr;
+  Object *device = nullptr; // whose it is
   std::vector<Object *> items;
   std::map<std::string, Object *> parts;
   uint64_t number = 0;
@@ -57,6 +64,9 @@ std::set<Object *> alive;
 std::map<Object *, std::vector<Dispatch>> dispatches; // of commands
 thread_local std::vector<std::vector<Object *>> pools;
 uint64_t allocated = 0;
+constexpr uint64_t page = 4096;
+uint64_t upToPage(uint64_t bytes) { return (bytes + page - 1) / page * page; }
+std::mutex running; // by whoever runs kernels, which takes too long to keep others from saying anything
 int order_of_threads = 2; // of simt.hpp's, shuffled
 
 [[noreturn]] void wrong(const std::string &what) {
@@ -77,7 +87,10 @@ Object *pooled(Object *object) {
 void release(Object *object) {
   if (!alive.count(object)) wrong("something released once more");
   if (--object->count > 0) return;
-  if (object->kind == "buffer") allocated -= object->number;
+  if (object->kind == "buffer") {
+    allocated -= object->number;
+    munmap((void *)((uint64_t)object->bytes & ~(page - 1)), upToPage(object->number) + page);
+  }
   alive.erase(object);
   dispatches.erase(object);
   delete object;
@@ -146,7 +159,7 @@ void run(const Dispatch &dispatch) {
   for (size_t i = 0; operands[i]; i++) {
     const auto found = dispatch.bound.find(i);
     if (found == dispatch.bound.end() || (operands[i] == 'b') != (found->second.buffer != nullptr)) wrong(function->text + ": operand " + std::to_string(i) + " is not bound as it is used");
-    addresses[i] = found->second.buffer ? (uint64_t)found->second.buffer->bytes.data() + found->second.at : found->second.word;
+    addresses[i] = found->second.buffer ? (uint64_t)found->second.buffer->bytes + found->second.at : found->second.word;
     values.push_back(&addresses[i]);
   }
   const unsigned groups[3] = {(unsigned)dispatch.groups.width, (unsigned)dispatch.groups.height, (unsigned)dispatch.groups.depth};
@@ -154,14 +167,43 @@ void run(const Dispatch &dispatch) {
   if (!launch(call, threads, values.data(), groups, order_of_threads)) wrong(function->text + " is stuck at a barrier");
 }
 
-Object *device() {
-  static Object *only = fresh("device");
-  return only;
+const std::vector<Object *> &devices() {
+  static std::vector<Object *> all;
+  const char *count = getenv("STAND_IN_DEVICES");
+  for (int i = all.size(); i < (count ? atoi(count) : 1); i++) all.push_back(fresh("device"));
+  return all;
+}
+
+/** Its end lies at the end of a page. */
+Object *buffer_of(Object *device, uint64_t bytes) {
+  const uint64_t whole = upToPage(bytes);
+  char *from = (char *)mmap(nullptr, whole + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  mprotect(from + whole, page, PROT_NONE);
+  Object *buffer = fresh("buffer");
+  buffer->device = device, buffer->number = bytes;
+  buffer->bytes = from + (whole - bytes) / 16 * 16;
+  memset(buffer->bytes, 0xcd, bytes);
+  allocated += bytes;
+  return buffer;
 }
 
 } // namespace
 
 extern "C" {
+
+/** Preloaded, it is what a Mac's libraries are. */
+void *dlopen(const char *name, int flags) {
+  static const auto real = (void *(*)(const char *, int))dlsym(RTLD_NEXT, "dlopen");
+  static const char *const ofMac[] = {"/Metal.framework/Metal", "/libobjc.A.dylib", "/CoreGraphics.framework/CoreGraphics"};
+  if (name)
+    for (const char *end : ofMac)
+      if (strlen(name) > strlen(end) && !strcmp(name + strlen(name) - strlen(end), end)) {
+        Dl_info own;
+        dladdr((void *)dlopen, &own);
+        return real(own.dli_fname, flags);
+      }
+  return real(name, flags);
+}
 
 /** Of threads, from here on: of tests, not of Metal's. */
 void use_order(int order) { order_of_threads = order; }
@@ -188,12 +230,12 @@ void objc_autoreleasePoolPop(void *pool) {
 Object *MTLCopyAllDevices() {
   std::lock_guard<std::recursive_mutex> lock(mutex);
   Object *list = fresh("NSArray");
-  return list->items = {device()}, list;
+  return list->items = devices(), list;
 }
 void CGMainDisplayID() {}
 
 uint64_t objc_msgSend(Object *self, const char *selector, uint64_t a, uint64_t b, uint64_t c, uint64_t, Size first, Size second) {
-  std::lock_guard<std::recursive_mutex> lock(mutex);
+  std::unique_lock<std::recursive_mutex> lock(mutex);
   if (!self) return 0;
   if (!alive.count(self)) wrong(std::string(selector) + " to what is gone");
   const std::string message = self->kind + " " + selector;
@@ -214,15 +256,15 @@ uint64_t objc_msgSend(Object *self, const char *selector, uint64_t a, uint64_t b
   if (message == "device maxThreadgroupMemoryLength") return 32 << 10;
   if (message == "device hasUnifiedMemory" || message == "device supportsFamily:") return 1;
   if (message == "device isLowPower") return 0;
-  if (message == "device newCommandQueue") return answer(fresh("queue"));
+  if (message == "device newCommandQueue") {
+    Object *queue = fresh("queue");
+    return queue->device = self, answer(queue);
+  }
   if (message == "device newBufferWithLength:options:") {
     if (a == 0 || a > (1ul << 30) - allocated) return 0;
-    Object *buffer = fresh("buffer");
-    buffer->bytes.assign(a, (char)0xcd);
-    allocated += buffer->number = a;
-    return answer(buffer);
+    return answer(buffer_of(self, a));
   }
-  if (message == "buffer contents") return answer(self->bytes.data());
+  if (message == "buffer contents") return answer(self->bytes);
   if (message == "device newLibraryWithSource:options:error:") {
     Object *options = (Object *)b;
     if (!alive.count(options) || options->number != 1) wrong("kernels are built with fast mathematics");
@@ -239,13 +281,20 @@ uint64_t objc_msgSend(Object *self, const char *selector, uint64_t a, uint64_t b
   if (message == "device newComputePipelineStateWithFunction:error:") {
     Object *pipeline = fresh("pipeline"), *function = (Object *)a;
     if (!alive.count(function)) wrong("a pipeline of a function that is gone");
+    pipeline->device = self;
     return function->count++, pipeline->parts["function"] = function, answer(pipeline);
   }
   if (message == "pipeline maxTotalThreadsPerThreadgroup") return 1024;
 
-  if (message == "queue commandBuffer") return answer(pooled(fresh("commands")));
+  if (message == "queue commandBuffer") {
+    Object *commands = fresh("commands");
+    return commands->device = self->device, answer(pooled(commands));
+  }
   if (message == "commands computeCommandEncoder") {
+    if (self->parts["encoder"] && !self->is_ended) wrong("two encoders at once");
+    if (self->number != 0) wrong("an encoder after the commit");
     Object *encoder = fresh("encoder");
+    encoder->device = self->device, self->parts["encoder"] = encoder, self->is_ended = false;
     return encoder->parts["commands"] = self, answer(pooled(encoder));
   }
   if (self->kind == "encoder") {
@@ -254,10 +303,14 @@ uint64_t objc_msgSend(Object *self, const char *selector, uint64_t a, uint64_t b
     static std::map<Object *, Dispatch> open;
     Dispatch &next = open[self];
     if (!strcmp(selector, "endEncoding")) return open.erase(self), self->is_ended = self->parts["commands"]->is_ended = true, 0;
-    if (!strcmp(selector, "setComputePipelineState:")) return next.pipeline = (Object *)a, 0;
+    if (!strcmp(selector, "setComputePipelineState:")) {
+      if (((Object *)a)->device != self->device) wrong("a pipeline of another device");
+      return next.pipeline = (Object *)a, 0;
+    }
     if (!strcmp(selector, "setBuffer:offset:atIndex:")) {
       Object *buffer = (Object *)a;
-      if (!alive.count(buffer) || b >= buffer->bytes.size() || b % 4) wrong("a buffer bound at " + std::to_string(b));
+      if (!alive.count(buffer) || b >= buffer->number || b % 4) wrong("a buffer bound at " + std::to_string(b));
+      if (buffer->device != self->device) wrong("a buffer of another device");
       return next.bound[c] = {buffer, b, 0}, 0;
     }
     if (!strcmp(selector, "setBytes:length:atIndex:")) return next.bound[c] = {nullptr, 0, *(const uint32_t *)a}, b == 4 ? 0 : (wrong("words have 4 bytes"), 0);
@@ -268,11 +321,20 @@ uint64_t objc_msgSend(Object *self, const char *selector, uint64_t a, uint64_t b
       return next.bound.clear(), 0; // each kernel must bind its own
     }
   }
-  if (message == "commands commit") return self->is_ended ? (self->number = 1, 0) : (wrong("commands without an end"), 0);
+  if (message == "commands commit") {
+    if (self->number != 0) wrong("commands committed once more");
+    return self->is_ended ? (self->number = 1, 0) : (wrong("commands without an end"), 0);
+  }
   if (message == "commands waitUntilCompleted") {
     if (self->number != 1) wrong("a wait before the commit");
     if (access(LOST, F_OK) == 0) return self->number = 5, 0;
-    for (const Dispatch &each : dispatches[self]) run(each);
+    const std::vector<Dispatch> list = dispatches[self];
+    lock.unlock();
+    {
+      std::lock_guard<std::mutex> alone(running);
+      for (const Dispatch &each : list) run(each);
+    }
+    lock.lock();
     return self->number = 4, 0;
   }
   if (message == "commands status") return self->number;

@@ -1,0 +1,53 @@
+// Builds the stand-in for Metal and the Objective-C runtime, and says how a process is started that finds its devices.
+
+import { execFileSync, spawnSync } from "node:child_process"
+import { join } from "node:path"
+import { fromSources, type Installed } from "../../sinter.ts"
+
+const compiler = "g++"
+/** It knows the calls of x86-64 alone. */
+export const hasStandIn =
+  process.arch === "x64" &&
+  process.platform === "linux" &&
+  spawnSync(compiler, ["--version"]).status === 0
+
+export interface MetalStandIn {
+  library: string
+  /** Once there is a file of this name, commands fail. */
+  lost: string
+}
+
+export function buildStandIn(folder: string): MetalStandIn {
+  const [library, lost] = [join(folder, "metal.so"), join(folder, "lost")]
+  const here = import.meta.dirname
+  const flags = [
+    "-std=c++17",
+    "-w",
+    "-O1",
+    "-shared",
+    "-fPIC",
+    `-DHERE="${here}"`,
+    `-DLOST="${lost}"`,
+  ]
+  execFileSync(compiler, [...flags, "-o", library, join(here, "stand-in.cpp"), "-ldl"])
+  return { library, lost }
+}
+
+/** What a process has in its environment. */
+export const environment = ({ library }: MetalStandIn, devices: number) => ({
+  LD_PRELOAD: library,
+  STAND_IN_DEVICES: `${devices}`,
+})
+
+const [program, ...rest] = fromSources.command
+/** As contributors start it, on what takes itself for a Mac. */
+export const asMac: Installed = {
+  command: [
+    program!,
+    ...rest.slice(0, -1),
+    "--import",
+    join(import.meta.dirname, "as-mac.ts"),
+    ...rest.slice(-1),
+  ],
+  folder: fromSources.folder,
+}
