@@ -18,6 +18,7 @@ import {
   type StepOutput,
 } from "../src/runtime/program.ts"
 import { createSampler } from "../src/runtime/sampling.ts"
+import { StepQueue } from "../src/runtime/step-queue.ts"
 
 export const VOCABULARY = 67
 
@@ -33,6 +34,8 @@ export interface HistoryOptions {
   sinks?: number
   /** Behind the other groups, one that keeps a state of each sequence. */
   hasStates?: boolean
+  /** Whether it takes a step while one runs. */
+  chains?: boolean
   /** Event-loop turns that a step takes; the cancel word is looked at in each. */
   turns?: number
   /** Milliseconds that a step takes on the program's own clock. */
@@ -46,6 +49,8 @@ export interface StepRecord {
   /** Tokens of each sequence. */
   chunks: number[]
   cancelled: boolean
+  /** Whether it was handed over while the one before it ran. */
+  isChained: boolean
 }
 
 export interface HistoryProgram extends Program {
@@ -74,6 +79,7 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
   const faults: string[] = []
   const sample = createSampler(VOCABULARY)
   let busy = false
+  const queue = new StepQueue(take)
 
   const program: HistoryProgram = {
     manifest: {
@@ -119,26 +125,8 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
     closed: false,
     before: () => undefined,
 
-    async step(input: StepInput, cancel: CancelWord): Promise<StepOutput> {
-      if (busy) faults.push("two steps at a time")
-      busy = true
-      try {
-        checkShapes(input)
-        const broken = program.before(input)
-        const record = recordOf(input)
-        program.steps.push(record)
-        for (let i = 0; i < turns && !record.cancelled; i++) {
-          await turn()
-          record.cancelled = Atomics.load(cancel, 0) !== 0
-        }
-        program.clock += options.cost?.(record) ?? 1
-        if (record.cancelled) return spoil(input)
-        return compute(input, broken)
-      } finally {
-        busy = false
-      }
-    },
-
+    step: (input, cancel) => queue.step(input, cancel),
+    ...(options.chains && { chains: true as const }),
     async copyBlocks(group, from, to) {
       if (busy) faults.push("blocks copied during a step")
       const { states, positions } = stores[group]!
@@ -155,6 +143,26 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
     },
   }
   return program
+
+  async function take(input: StepInput, cancel: CancelWord): Promise<StepOutput> {
+    if (busy) faults.push("two steps at a time")
+    busy = true
+    try {
+      checkShapes(input)
+      const broken = program.before(input)
+      const record = recordOf(input)
+      program.steps.push(record)
+      for (let i = 0; i < turns && !record.cancelled; i++) {
+        await turn()
+        record.cancelled = Atomics.load(cancel, 0) !== 0
+      }
+      program.clock += options.cost?.(record) ?? 1
+      if (record.cancelled) return spoil(input)
+      return compute(input, broken)
+    } finally {
+      busy = false
+    }
+  }
 
   function compute(input: StepInput, broken: ReadonlySet<number> | undefined): StepDone {
     const logits = new Map<number, Float32Array>()
@@ -427,6 +435,7 @@ function recordOf(input: StepInput): StepRecord {
     rows: input.logitRows.length,
     chunks: Array.from({ length: sequences }, (_, s) => input.starts[s + 1]! - input.starts[s]!),
     cancelled: false,
+    isChained: input.drawnBy !== undefined,
   }
 }
 

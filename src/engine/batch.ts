@@ -2,7 +2,7 @@
 // handed out is a set of views that the next step overwrites.
 
 import { type Manifest, reachOf } from "../runtime/manifest.ts"
-import { BLOCK, type ProgramLimits, type StepInput } from "../runtime/program.ts"
+import { BLOCK, type ProgramLimits, type StepInput, TOLD } from "../runtime/program.ts"
 import { withRoom } from "./growing.ts"
 import { Sampler } from "./sampler.ts"
 import type { Holding, Sequence } from "./sequence.ts"
@@ -17,6 +17,8 @@ export interface Part {
   /** Earlier positions are not looked at, as if they had slid out of a window; absent: 0. */
   first?: number
   hiddenIn?: Float32Array // [end - from, hidden] rows that go in beside the tokens
+  /** Its one token is still to be drawn, in the step before this, at that row. */
+  drawnBy?: number
 }
 
 export interface BatchShape {
@@ -37,6 +39,7 @@ export class Batch {
   readonly #shape: BatchShape
   readonly #sampler: Sampler
   readonly #tokens: Int32Array
+  readonly #drawnBy: Int32Array
   readonly #positions: Int32Array
   readonly #starts: Int32Array
   readonly #blockStarts: Int32Array
@@ -51,6 +54,7 @@ export class Batch {
     this.#shape = shape
     this.#sampler = new Sampler(limits.rows, vocabulary, draws)
     this.#tokens = new Int32Array(limits.tokens)
+    this.#drawnBy = new Int32Array(limits.tokens)
     this.#positions = new Int32Array(limits.tokens)
     this.#starts = new Int32Array(limits.sequences + 1)
     this.#blockStarts = new Int32Array(groups.length * limits.sequences + 1)
@@ -68,7 +72,8 @@ export class Batch {
     for (const [i, part] of parts.entries()) {
       const { sequence, from, end } = part
       for (let position = from; position < end; position++) {
-        this.#tokens[tokens] = sequence.tokenAt(position)
+        this.#tokens[tokens] = part.drawnBy === undefined ? sequence.tokenAt(position) : 0
+        this.#drawnBy[tokens] = part.drawnBy ?? TOLD
         this.#positions[tokens++] = position
       }
       for (let row = part.rows; row > 0; row--) {
@@ -82,8 +87,10 @@ export class Batch {
     }
     const lists = this.#listBlocks(parts)
     const hiddenIn = this.#takeIn(parts, tokens)
+    const isChained = parts.some(({ drawnBy }) => drawnBy !== undefined)
     return {
       tokens: this.#tokens.subarray(0, tokens),
+      ...(isChained && { drawnBy: this.#drawnBy.subarray(0, tokens) }),
       starts: this.#starts.subarray(0, parts.length + 1),
       positions: this.#positions.subarray(0, tokens),
       blocks: this.#blocks.subarray(0, this.#blockStarts[lists]),

@@ -1,6 +1,9 @@
 // The loop: choose, flatten, step, hand out (results.ts). One step holds everybody who can go on, so whoever comes joins the
 // next one and whoever leaves (endings.ts) frees its blocks at once; that is all that continuous batching is.
 //
+// Where the program takes a step while another runs, the next one is put together meanwhile and waits for no more than the tokens
+// (riders.ts).
+//
 // A reader that leaves while a step computes its sequence is let go when the step is over. A step that has nobody left is
 // told to give up, and a step with several sequences is short, so both come within 100 ms.
 
@@ -9,7 +12,7 @@ import { Closing } from "../closing.ts"
 import { type Problem, problem } from "../errors.ts"
 import type { Log } from "../log.ts"
 import { reachOf } from "../runtime/manifest.ts"
-import { type CancelWord, type Program, ProgramLost } from "../runtime/program.ts"
+import { type CancelWord, type Program, ProgramLost, type StepOutput } from "../runtime/program.ts"
 import { Batch, type Part } from "./batch.ts"
 import { Endings, failure } from "./endings.ts"
 import type { Generation, GenerationRequest } from "./generation.ts"
@@ -17,6 +20,7 @@ import { type Context, type EngineLimits, spareBlocks } from "./limits.ts"
 import { Memory } from "./memory.ts"
 import { Outbox } from "./outbox.ts"
 import { Results, scoresOf } from "./results.ts"
+import { ridersOf } from "./riders.ts"
 import { Scheduler } from "./scheduler.ts"
 import { Sequence, SequenceGroup } from "./sequence.ts"
 import { Speculation, type Speculative } from "./speculative.ts"
@@ -80,13 +84,17 @@ class Loop implements Engine {
   readonly #now: () => number
   readonly #scheduler: Scheduler
   readonly #batch: Batch
+  /** For a step that is put together while the other one's runs; absent: there is none. */
+  readonly #other: Batch | undefined
   readonly #speculation: Speculation | undefined
   readonly #endings: Endings
   readonly #results: Results
   readonly #cancel: CancelWord = new Int32Array(new SharedArrayBuffer(4))
   readonly #counts = noCounts()
   #arrivals = 0
-  #step: readonly Sequence[] = [] // the one being taken
+  #step: readonly Sequence[] = [] // the one being taken, with those that are chained to it
+  /** Whether somebody has come, left or caught up since the last choice. */
+  #isCalled = false
   /** Those whose step failed together: each is taken alone once, so that only the one to blame fails. */
   readonly #suspects = new WeakSet<Sequence>()
   #stepTime = 0 // milliseconds that the last one took
@@ -138,7 +146,12 @@ class Loop implements Engine {
       held,
       isState: group.state !== undefined,
     }))
-    this.#batch = new Batch({ limits, vocabulary, hidden, groups, sinks, draws: true })
+    const shape = { limits, vocabulary, hidden, groups, sinks, draws: true }
+    this.#batch = new Batch(shape)
+    // A state is left for the step behind, not beside it; and drafts are proposed behind tokens that are known.
+    const isAlone =
+      groups.some(({ isState }) => isState) || (speculative?.mode ?? "disable") !== "disable"
+    if (program.chains && !isAlone) this.#other = new Batch(shape)
     this.#closing.add(program)
     if (speculative) {
       this.#speculation = new Speculation(speculative, sequences, memory, options)
@@ -292,12 +305,13 @@ class Loop implements Engine {
     }
     if (reason) sequence.outbox.put({ kind: "end", reason: "error", problem: reason })
     else sequence.outbox.close()
+    this.#isCalled = true
     if (!this.#step.includes(sequence)) {
       this.#endings.letGo(sequence)
       return
     }
     sequence.state = "leaving"
-    if (this.#step.every((each) => each.state === "leaving")) Atomics.store(this.#cancel, 0, 1)
+    if (!this.#step.some(isRunning)) Atomics.store(this.#cancel, 0, 1)
   }
 
   #stopAll(sequenceGroup: SequenceGroup, reason?: Problem): void {
@@ -307,6 +321,7 @@ class Loop implements Engine {
   // the loop
 
   #wake(): void {
+    this.#isCalled = true
     this.#serving ??= this.#serve()
   }
 
@@ -342,6 +357,7 @@ class Loop implements Engine {
   /** A mistake of ours must not end the loop: it costs those who are here, and the log tells of it. */
   #choose(): readonly Sequence[] {
     try {
+      this.#isCalled = false
       return this.#scheduler.choose()
     } catch (error) {
       this.#options.log?.error({ err: error }, "no step could be chosen")
@@ -382,23 +398,59 @@ class Loop implements Engine {
       if (able.length === 0) return
       members = this.#withoutSuspects(able)
       this.#speculation?.begin()
-      const parts = members.map((sequence) => this.#partOf(sequence))
-      const output = await this.#program.step(this.#batch.flatten(parts), this.#cancel)
-      if (output.kind === "done") this.#results.handOut(parts, output, begun)
-      else if (Atomics.load(this.#cancel, 0) === 0) throw new Error("it gave up unasked")
+      await this.#run(
+        members.map((sequence) => this.#partOf(sequence)),
+        begun,
+      )
       for (const sequence of members) this.#suspects.delete(sequence)
     } catch (error) {
       if (error instanceof ProgramLost) this.#lose(error)
       else this.#blame(members, error)
     } finally {
       this.#step = []
-      this.#stepTime = this.#now() - begun
       for (const sequence of step) {
         sequence.chunk = 0
         this.#speculation?.forget(sequence)
         if (sequence.state === "leaving") this.#endings.letGo(sequence)
       }
     }
+  }
+
+  /** A step, and those that are chained to it: each begins behind the one before it, whose tokens are handed out meanwhile. */
+  async #run(first: readonly Part[], begun: number): Promise<void> {
+    let step = this.#begin(first, this.#batch)
+    let next: RunningStep | undefined
+    try {
+      for (let since = begun; ; since = this.#now()) {
+        next = this.#chain(step)
+        const output = await step.output
+        if (next) await breathe() // it has begun
+        if (output.kind === "cancelled" && Atomics.load(this.#cancel, 0) === 0)
+          throw new Error("it gave up unasked")
+        this.#stepTime = this.#now() - since
+        const isOver = step.parts.every(({ sequence }) => sequence.state === "ended")
+        if (output.kind === "done" && !isOver) this.#results.handOut(step.parts, output, since)
+        if (!next) return
+        if (!this.#step.some(isRunning)) Atomics.store(this.#cancel, 0, 1)
+        await breathe() // for whoever reads what was handed out, and may leave
+        this.#expire()
+        step = next
+      }
+    } finally {
+      await Promise.allSettled([step.output, next?.output])
+    }
+  }
+
+  #begin(parts: readonly Part[], batch: Batch): RunningStep {
+    return { parts, batch, output: this.#program.step(batch.flatten(parts), this.#cancel) }
+  }
+
+  /** Hands over the step behind one that runs, where all who run are in both: `riders.ts`. */
+  #chain({ parts, batch }: RunningStep): RunningStep | undefined {
+    if (!this.#other || this.#isCalled || parts.length !== this.#scheduler.running) return undefined
+    const riders = ridersOf(parts, this.#scheduler)
+    if (riders.length === 0) return undefined
+    return this.#begin(riders, batch === this.#batch ? this.#other : this.#batch)
   }
 
   /** Nothing is tried again: no step would come to an end. */
@@ -453,6 +505,15 @@ class Loop implements Engine {
     return { sequence, from, end, rows, hidden }
   }
 }
+
+/** A step that was handed to the program. */
+interface RunningStep {
+  parts: readonly Part[]
+  batch: Batch
+  output: Promise<StepOutput>
+}
+
+const isRunning = ({ state }: Sequence) => state === "running"
 
 /** For whoever asks for more than a sequence may have, by what bound it. */
 const cures = {

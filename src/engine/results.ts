@@ -41,6 +41,11 @@ export class Results {
     let drawing = parts.length
     for (const part of parts) {
       const { sequence, rows } = part
+      if (sequence.state === "ended") {
+        row += rows // by the token before: what was drawn behind it is nobody's
+        drawing--
+        continue
+      }
       const { scores, draws } = sequence
       if (sequence.remaining > 1) {
         promptTokens += sequence.chunk

@@ -171,7 +171,8 @@ export class Sampler {
   }
 }
 
-function penalises(sampling: SamplingParams): boolean {
+/** Whether its rows are told what the reply has so far. */
+export function penalises(sampling: SamplingParams): boolean {
   const { presencePenalty, frequencyPenalty, repetitionPenalty } = sampling
   return presencePenalty !== 0 || frequencyPenalty !== 0 || repetitionPenalty !== 1
 }

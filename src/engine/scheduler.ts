@@ -114,6 +114,19 @@ export class Scheduler {
     return this.#step
   }
 
+  /**
+   * Takes blocks for the token behind the one that is being drawn, as far as there are free ones.
+   * @returns whether there were
+   */
+  ride(sequence: Sequence): boolean {
+    const { memory } = this
+    const next = sequence.length + 1
+    memory.slide(sequence)
+    if (memory.reach(sequence) < next) return false
+    memory.grow(sequence, next)
+    return true
+  }
+
   /** First come, first served, and whoever fits behind them. */
   #giveWholePrompts(budget: number): void {
     let left = budget

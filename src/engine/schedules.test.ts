@@ -90,10 +90,18 @@ test.each(seeds)("schedule %i of several KV groups", async (seed) => {
   await run(pick, { windows })
 })
 
+/** Steps are handed over while others run. */
+test.each(seeds)("schedule %i, chained", async (seed) => {
+  const pick = random(seed + 2 * SCHEDULES)
+  const windows = pick(4) === 0 ? [undefined, 20 + pick(60)] : undefined
+  await run(pick, { chains: true, ...(windows ? { windows } : {}) })
+})
+
 async function run(
   pick: Random,
-  kinds: { window?: number; windows?: (number | undefined)[] },
+  given: { window?: number; windows?: (number | undefined)[]; chains?: true },
 ): Promise<void> {
+  const { chains, ...kinds } = given
   const { window, windows } = kinds
   const slides = window ?? windows
   const sinks = slides && pick(2) ? pick(20) : 0
@@ -103,6 +111,7 @@ async function run(
   const { engine, isClean } = setUp({
     context,
     ...kinds,
+    ...(chains && { chains }),
     sinks,
     blocks: 13 + pick(30),
     ...(windows ? { otherBlocks: windows.slice(1).map(() => 13 + pick(30)) } : {}),

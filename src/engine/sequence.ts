@@ -209,7 +209,13 @@ export class Sequence {
 
   /** Whether its reader is too far behind for more. One that was paused waits until half is read. */
   get isBehind(): boolean {
-    return this.outbox.unread >= (this.state === "running" ? MAX_UNREAD : MAX_UNREAD / 2)
+    return this.isBehindWith(0)
+  }
+
+  /** Whether it is with so many more that are being drawn. */
+  isBehindWith(more: number): boolean {
+    const most = this.state === "running" ? MAX_UNREAD : MAX_UNREAD / 2
+    return this.outbox.unread + more >= most
   }
 
   append(token: number): void {

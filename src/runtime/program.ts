@@ -18,6 +18,10 @@ export interface Program {
    *  KV positions hold garbage and may simply be written again. One step at a time; throws when the program fails. */
   step(input: StepInput, cancel: CancelWord): Promise<StepOutput>
 
+  /** Takes a second step while one runs, to run it behind that one: `drawnBy` of a step names tokens of the one before. One that
+   *  is behind a step which failed or was cancelled ends as that one did, and has computed nothing. Absent: one at a time. */
+  readonly chains?: true
+
   /** Copies whole KV blocks of a group, `from[i]` to `to[i]`, in order. Not while a step runs. */
   copyBlocks(group: number, from: Int32Array, to: Int32Array): Promise<void>
 
@@ -89,6 +93,7 @@ export type CancelWord = Int32Array // [1], over a SharedArrayBuffer
 export interface StepInput {
   tokens: Int32Array // [total]               every sequence's new tokens, end to end
   starts: Int32Array // [sequences + 1]       where each sequence's tokens begin
+  drawnBy?: Int32Array // [total]             which row of the step before draws each token, or TOLD; see `Program.chains`
   positions: Int32Array // [total]            position of each token in its sequence
   // Of each KV group a list for each sequence, group after group: that of group g and sequence s is number g * sequences + s.
   // Of a group of states it is two: the one that the sequence goes on from, which is left as it is, and the one that it leaves.
@@ -147,6 +152,8 @@ export interface SamplingRows {
   topLogprobs: Int32Array // [rows]  how many likeliest tokens to list, at most 20, or NO_LOGPROBS
 }
 
+/** A token that is known: it stands in `tokens`. */
+export const TOLD = -1
 export const UNMASKED = -1
 export const MAX_TOP_LOGPROBS = 20
 /** Not even the drawn token's: its place then holds 0. The sum over a large vocabulary takes as long as the rest of a row. */

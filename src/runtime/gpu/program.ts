@@ -16,6 +16,7 @@ import {
   type StepInput,
   type StepOutput,
 } from "../program.ts"
+import { StepQueue } from "../step-queue.ts"
 import type { RowSet } from "../step-rows.ts"
 import { independentPairs } from "./block-pairs.ts"
 import type {
@@ -92,6 +93,11 @@ const never: CancelWord = new Int32Array(new SharedArrayBuffer(4))
 
 /** One device's: the whole model, or a shard of it. */
 class GpuProgram implements Shard {
+  readonly chains = true
+  readonly #queue = new StepQueue(async (input, cancel) => {
+    await this.begin(input)
+    return this.end(input, cancel)
+  })
   readonly manifest: Manifest
   readonly limits: ProgramLimits
   readonly #tape: Tape
@@ -208,9 +214,8 @@ class GpuProgram implements Shard {
     if (made) await this.#kept.write(made)
   }
 
-  async step(input: StepInput, cancel: CancelWord): Promise<StepOutput> {
-    await this.begin(input)
-    return this.end(input, cancel)
+  step(input: StepInput, cancel: CancelWord): Promise<StepOutput> {
+    return this.#queue.step(input, cancel)
   }
 
   async begin(input: StepInput): Promise<void> {

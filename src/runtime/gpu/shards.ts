@@ -11,6 +11,7 @@ import type {
   StepOutput,
 } from "../program.ts"
 import { cutWindow, type Slice } from "../slices.ts"
+import { StepQueue } from "../step-queue.ts"
 import type { GpuDevice } from "./device.ts"
 
 /** One device's part of a model. A step is begun, run from one meeting to the next, and ended. */
@@ -29,6 +30,8 @@ export interface Shard extends LoadableProgram {
 }
 
 export class ShardedProgram implements LoadableProgram {
+  readonly chains = true
+  readonly #queue = new StepQueue((input, cancel) => this.#take(input, cancel))
   readonly manifest: Manifest
   readonly limits: ProgramLimits
   readonly #slices: readonly Slice[]
@@ -67,7 +70,11 @@ export class ShardedProgram implements LoadableProgram {
     for (const program of this.#shards) await program.warmUp?.(progress, signal)
   }
 
-  async step(input: StepInput, cancel: CancelWord): Promise<StepOutput> {
+  step(input: StepInput, cancel: CancelWord): Promise<StepOutput> {
+    return this.#queue.step(input, cancel)
+  }
+
+  async #take(input: StepInput, cancel: CancelWord): Promise<StepOutput> {
     const [first] = this.#shards
     await this.#each((program) => program.begin(input))
     for (let number = 0; number < first!.meetings; number++) {
