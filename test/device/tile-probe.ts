@@ -4,7 +4,7 @@
 import { type Elements, kernel, type Value } from "../../src/compiler/targets/gpu/ir/builder.ts"
 import { type Kernel, MATRIX_THREADS, TILE } from "../../src/compiler/targets/gpu/ir/ir.ts"
 import { printSpirv } from "../../src/compiler/targets/gpu/print/spirv.ts"
-import { type TileShape, tileShapes } from "../../src/runtime/gpu/tape.ts"
+import { type TileShape, tileShapes } from "../../src/runtime/gpu/tile-shapes.ts"
 
 const DEPTH = 32
 const WORDS = DEPTH / 4

@@ -15,13 +15,8 @@ import { printers } from "../../src/compiler/targets/gpu/printers.ts"
 import { subgroupFor } from "../../src/runtime/drivers/vulkan-tiles.ts"
 import type { GpuDevice, Place } from "../../src/runtime/gpu/device.ts"
 import { subgroupOf } from "../../src/runtime/gpu/spirv-tiles.ts"
-import {
-  isTileShape,
-  meets,
-  type Need,
-  type TileShape,
-  tileShapes,
-} from "../../src/runtime/gpu/tape.ts"
+import { isTileShape, meets, type Need } from "../../src/runtime/gpu/tape.ts"
+import { type TileShape, tileShapes } from "../../src/runtime/gpu/tile-shapes.ts"
 import { openVulkan } from "../../src/runtime/gpu/vulkan.ts"
 import { probeModules, probeTile, probeTiles } from "../../src/runtime/gpu/vulkan-tile-probe.ts"
 import { probeModules as printedProbes, tileProbe } from "./tile-probe.ts"

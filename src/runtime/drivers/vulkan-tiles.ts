@@ -2,10 +2,10 @@
 // be told how many threads a subgroup has, which they count on.
 
 import { functionAt, type Pointer } from "../ffi.ts"
-import { type TileShape, tileShapes } from "../gpu/tape.ts"
+import { type TileShape, tileShapes } from "../gpu/tile-shapes.ts"
 import { FEATURES, features12Of, structure } from "../gpu/vulkan-structs.ts"
 import { Structure } from "./structure.ts"
-import type { InstanceFunctions } from "./vulkan.ts"
+import type { InstanceFunctions } from "./vulkan-calls.ts"
 
 /** What a device must name to be asked for tiles, in this order. */
 export const TILE_EXTENSIONS = [

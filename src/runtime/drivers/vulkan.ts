@@ -2,8 +2,8 @@
 // version, and what was skipped reads as "cannot". Each device is opened once and closed again: a driver that answers questions
 // may still hang, or refuse, when it is to work.
 
-import { type DriverLibrary, openDriverLibrary, type Pointer } from "../ffi.ts"
-import type { TileShape } from "../gpu/tape.ts"
+import { openDriverLibrary } from "../ffi.ts"
+import type { TileShape } from "../gpu/tile-shapes.ts"
 import {
   deviceInfo,
   FEATURES,
@@ -14,6 +14,7 @@ import {
 } from "../gpu/vulkan-structs.ts"
 import { type DeviceType, type DriverDevice, DriverObstacle, versionText } from "./driver.ts"
 import { Structure } from "./structure.ts"
+import { type InstanceFunctions, takeInstanceFunctions } from "./vulkan-calls.ts"
 import { findTiles, TILE_EXTENSIONS } from "./vulkan-tiles.ts"
 
 /** Buffers are reached by 64-bit addresses, which are a part of Vulkan from this version on. */
@@ -80,31 +81,6 @@ export interface CreatedDevice {
   dot4: boolean
   /** Of tiles that it says it multiplies. */
   tiles: readonly TileShape[]
-}
-
-export type InstanceFunctions = ReturnType<typeof takeInstanceFunctions>
-
-export function takeInstanceFunctions({ take }: DriverLibrary) {
-  return {
-    find: take<Pointer | null>("void *vkGetInstanceProcAddr(void *instance, const char *name)"),
-    createInstance: take("int32_t vkCreateInstance(void *info, void *allocator, void *instance)"),
-    destroyInstance: take<void>("void vkDestroyInstance(void *instance, void *allocator)"),
-    enumerate: take(
-      "int32_t vkEnumeratePhysicalDevices(void *instance, void *count, void *devices)",
-    ),
-    extensions: take(
-      "int32_t vkEnumerateDeviceExtensionProperties(void *device, void *layer, void *count, void *properties)",
-    ),
-    queues: take<void>(
-      "void vkGetPhysicalDeviceQueueFamilyProperties(void *device, void *count, void *properties)",
-    ),
-    createDevice: take("int32_t vkCreateDevice(void *physical, void *info, void *_, void *out)"),
-    destroyDevice: take<void>("void vkDestroyDevice(void *device, void *_)"),
-    // From 1.1 on.
-    properties: take<void>("void vkGetPhysicalDeviceProperties2(void *device, void *properties)"),
-    features: take<void>("void vkGetPhysicalDeviceFeatures2(void *device, void *features)"),
-    memory: take<void>("void vkGetPhysicalDeviceMemoryProperties2(void *device, void *memory)"),
-  }
 }
 
 const INCOMPATIBLE_DRIVER = -9

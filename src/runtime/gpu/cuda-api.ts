@@ -4,7 +4,7 @@
 // Sources: cuda.h, and hip_runtime_api.h of ROCm.
 
 import type { DriverLibrary, Pointer } from "../ffi.ts"
-import type { TileShape } from "./tape.ts"
+import type { TileShape } from "./tile-shapes.ts"
 
 export type CudaKind = "cuda" | "rocm"
 

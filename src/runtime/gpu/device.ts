@@ -4,7 +4,7 @@
 
 import type { OpenDevice } from "../open-device.ts"
 import type { CancelWord } from "../program.ts"
-import type { TileShape } from "./tape.ts"
+import type { TileShape } from "./tile-shapes.ts"
 
 export interface GpuDevice extends OpenDevice {
   /** For people. */

@@ -23,17 +23,17 @@ import type { RowSet } from "../step-rows.ts"
 import type { AttentionOrder, WorkCount } from "./attention-work.ts"
 import type { KernelCode, OperandKind } from "./device.ts"
 import type { ItemsName, Region, SamplingArray } from "./regions.ts"
-import {
-  type Need,
-  type PlaceSize,
-  type Profile,
-  type Tape,
-  type TapeChoice,
-  type TapeLaunch,
-  type TapeRows,
-  type TapeStep,
-  tileShapes,
+import type {
+  Need,
+  PlaceSize,
+  Profile,
+  Tape,
+  TapeChoice,
+  TapeLaunch,
+  TapeRows,
+  TapeStep,
 } from "./tape.ts"
+import { tileShapes } from "./tile-shapes.ts"
 
 export interface GpuLibrary {
   manifest: Manifest

@@ -7,6 +7,7 @@ import type { Slice } from "../slices.ts"
 import type { RowSet } from "../step-rows.ts"
 import type { GpuTraits, KernelCode } from "./device.ts"
 import type { CountName, Region } from "./regions.ts"
+import { type TileShape, tileShapes } from "./tile-shapes.ts"
 
 export interface Tape {
   /** The same kernels in other words; a device takes the first that is for it. The last is for all. */
@@ -39,24 +40,6 @@ export interface Profile {
 
 /** What a device may have that makes kernels faster, never what they compute. */
 export type Need = "dot4" | "fma" | "division" | "float64" | "matrix" | TileShape
-
-/**
- * Tiles that a subgroup multiplies, and how they lie is its device's to say: rows of the first by columns of the second, and how
- * many numbers each of those has. Every thread holds eight elements of a product on Vulkan, so the subgroup has an eighth as many
- * threads as there are elements; on Metal 32 hold two each.
- */
-export type TileShape = (typeof tileShapes)[number]
-
-/** Those that kernels are written for: of Intel's, AMD's and NVIDIA's GPUs, of Mesa's processor, and of Apple's GPUs. */
-export const tileShapes = [
-  "bytes16x16x32",
-  "bytes16x16x16",
-  "bytes8x16x32",
-  "bytes8x8x32",
-  "bytes8x8x8",
-  "halves16x16x16",
-  "halves8x8x8",
-] as const
 
 /** The bytes of a place: so many at all, for each token, for each row of logits, and for each block of a KV group. */
 export interface PlaceSize {

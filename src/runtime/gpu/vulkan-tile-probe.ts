@@ -4,7 +4,7 @@
 
 import { inflateRawSync } from "node:zlib"
 import type { GpuDevice } from "./device.ts"
-import { type TileShape, tileShapes } from "./tape.ts"
+import { type TileShape, tileShapes } from "./tile-shapes.ts"
 
 const THREADS = 32
 /** Rows and columns of the product, and how many numbers each has. */

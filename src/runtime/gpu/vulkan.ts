@@ -15,11 +15,10 @@ import {
   createDevice,
   createInstance,
   describe,
-  type InstanceFunctions,
   memoryOf,
   physicalDevices,
-  takeInstanceFunctions,
 } from "../drivers/vulkan.ts"
+import { type InstanceFunctions, takeInstanceFunctions } from "../drivers/vulkan-calls.ts"
 import { bytesAt, type DriverLibrary, openDriverLibrary, type Pointer } from "../ffi.ts"
 import { type CancelWord, ProgramLost } from "../program.ts"
 import { Arena, pieceOf } from "./arena.ts"

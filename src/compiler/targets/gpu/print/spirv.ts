@@ -7,7 +7,8 @@
 // that it does: whoever has a module printed says what the device has, and nothing has to be there.
 
 import { operandLayout } from "../../../../runtime/gpu/device.ts"
-import { isTileShape, type Need, tileShapes } from "../../../../runtime/gpu/tape.ts"
+import { isTileShape, type Need } from "../../../../runtime/gpu/tape.ts"
+import { tileShapes } from "../../../../runtime/gpu/tile-shapes.ts"
 import { Builder, type Value } from "../ir/builder.ts"
 import {
   type Binary,
