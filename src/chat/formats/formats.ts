@@ -12,7 +12,7 @@ import { glm4 } from "./glm4.ts"
 import { harmony } from "./harmony.ts"
 import { hunyuan } from "./hunyuan.ts"
 import { type CallPiece, Input, type Reading, type Tools } from "./input.ts"
-import { heads, markedJson } from "./marked-json.ts"
+import { heads, listBehind, markedJson } from "./marked-json.ts"
 import { glm45, qwen3Coder, seedOss } from "./parameters.ts"
 import { expressions, lfm2, olmo3 } from "./python-calls.ts"
 
@@ -81,42 +81,21 @@ export const formats = {
     family: families.behind(["<|tool_call|>"], undefined),
     marks: ["<|tool_call|>"],
     shownBy: /<\|tool_call\|> followed by a JSON list|<\|start_of_role\|>[\s\S]*<\|tool_call\|>/,
-    ...markedJson({
-      open: "<|tool_call|>[",
-      between: ", ",
-      close: "]",
-      call: ['{"name": "', '", "arguments": ', "}"],
-      triggers: [{ before: "<|tool_call|>", rest: '[{"name": "' }],
-      textAfter: false,
-    }),
+    ...listBehind("<|tool_call|>"),
   },
   phi4: {
     models: "Phi 4 mini",
     family: families.behind(["<|tool_call|>", "functools"], "<|/tool_call|>"),
     marks: ["<|tool_call|>", "<|/tool_call|>"],
     shownBy: /<\|tool\|>/,
-    ...markedJson({
-      open: "<|tool_call|>[",
-      between: ", ",
-      close: "]<|/tool_call|>",
-      call: ['{"name": "', '", "arguments": ', "}"],
-      triggers: [{ before: "<|tool_call|>", rest: '[{"name": "' }],
-      textAfter: false,
-    }),
+    ...listBehind("<|tool_call|>", "<|/tool_call|>"),
   },
   nemotron: {
     models: "Llama Nemotron, Nemotron Mini",
     family: families.behind(["<TOOLCALL>"], "</TOOLCALL>"),
     marks: ["<TOOLCALL>", "</TOOLCALL>"],
     shownBy: /<TOOLCALL>/,
-    ...markedJson({
-      open: "<TOOLCALL>[",
-      between: ", ",
-      close: "]</TOOLCALL>",
-      call: ['{"name": "', '", "arguments": ', "}"],
-      triggers: [{ before: "<TOOLCALL>", rest: '[{"name": "' }],
-      textAfter: false,
-    }),
+    ...listBehind("<TOOLCALL>", "</TOOLCALL>"),
   },
   hunyuan: {
     models: "Hunyuan",
@@ -179,14 +158,7 @@ export const formats = {
     family: families.mistral,
     marks: ["[TOOL_CALLS]"],
     shownBy: /\[TOOL_CALLS\]/,
-    ...markedJson({
-      open: "[TOOL_CALLS] [",
-      between: ", ",
-      close: "]",
-      call: ['{"name": "', '", "arguments": ', "}"],
-      triggers: [{ before: "[TOOL_CALLS]", rest: ' [{"name": "' }],
-      textAfter: false,
-    }),
+    ...listBehind("[TOOL_CALLS]", "", " "),
   },
   llama3: {
     models: "Llama 3.1 to 3.3",

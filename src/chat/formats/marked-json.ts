@@ -34,6 +34,18 @@ export function markedJson(spelling: Spelling): {
   }
 }
 
+/** A list of objects with name and arguments behind a mark, which is all that the rest of the reply is. */
+export function listBehind(mark: string, end = "", blank = ""): ReturnType<typeof markedJson> {
+  return markedJson({
+    open: `${mark}${blank}[`,
+    between: ", ",
+    close: `]${end}`,
+    call: ['{"name": "', '", "arguments": ', "}"],
+    triggers: [{ before: mark, rest: `${blank}[{"name": "` }],
+    textAfter: false,
+  })
+}
+
 function written(calls: readonly CallText[], { open, between, close, call }: Spelling): string {
   const [before, after, end] = call
   const each = calls.map(({ name, arguments: json }) => before + name + after + json + end)
