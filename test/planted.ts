@@ -784,15 +784,15 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "Python's texts pair surrogates, as JSON's do",
     file: "src/grammar/strings.ts",
-    text: "    if (low >= 0xd800 && low <= 0xdfff) return -1\n",
+    text: "  if (low >= 0xd800 && low <= 0xdfff) return -1\n",
     fault: "",
     test: "src/grammar/python.test.ts",
   },
   {
     what: "values beside Python's are in Python, too",
     file: "src/grammar/frames.ts",
-    text: "    this.inPython ??= new Context(",
-    fault: "    Object.assign(this, { notation })\n    this.inPython ??= new Context(",
+    text: "if (notation === this.notation) return this\n",
+    fault: "if (notation === this.notation) return this.inPython ?? this\n",
     test: "src/grammar/python.test.ts",
   },
   {
@@ -820,9 +820,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "what closes an answer is text",
     file: "src/chat/reasoning.ts",
-    text: '    if (end < 0) return false\n    this.#take(pieces, "mark", known - said.length + close.length)',
-    fault:
-      '    if (end < 0) return false\n    this.#take(pieces, "content", known - said.length + close.length)',
+    text: '["content", "mark"], "content")',
+    fault: '["content", "content"], "content")',
     test: "src/chat/reply.test.ts",
   },
   {
@@ -831,6 +830,21 @@ export const planted: readonly PlantedFault[] = [
     text: 'if (names.has("xml_tools")) return "xml_tools"',
     fault: 'if (names.has("xml_tools")) return "tools"',
     test: "src/chat/prompt.test.ts",
+  },
+  {
+    what: "of a stack that is turned around the first matrix is read for all experts",
+    file: "src/model/weights/rows.ts",
+    text: "whole ??= stored.read(matrix * columns, columns)",
+    fault: "whole ??= stored.read(0, columns)",
+    test: "test/model/reference.test.ts",
+    name: "models/gpt-oss-bf16",
+  },
+  {
+    what: "a window that mixtures switch on is left out",
+    file: "src/model/architectures/qwen.ts",
+    text: 'fields.flag("use_sliding_window", false) && fields.has("sliding_window")',
+    fault: "false",
+    test: "src/model/config.test.ts",
   },
   {
     what: "a query sees the position after its own",

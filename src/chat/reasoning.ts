@@ -69,7 +69,7 @@ type State = "start" | "inside" | "after" | "over" | "answer" | "content"
 class ReasoningSplitter implements Splitter {
   readonly #markers: Markers
   #state: State
-  #fresh = true // nothing of the thinking has been sent
+  #fresh = true // nothing of the thinking, or of a marked answer, has been sent
   #waiting = ""
 
   constructor(markers: Markers, at: ThinkingAt) {
@@ -145,32 +145,30 @@ class ReasoningSplitter implements Splitter {
     return true
   }
 
-  /** Up to its mark, and whatever is written behind that. */
   #answer(pieces: Piece[]): boolean {
-    if (this.#fresh) this.#take(pieces, "mark", lineBreaks(this.#waiting))
-    const close = this.#markers.answer![1]
-    const end = this.#waiting.indexOf(close)
-    const known = end < 0 ? this.#waiting.length - overlap(this.#waiting, close) : end
-    const said = this.#waiting.slice(0, known).replace(/[\r\n]+$/, "")
-    if (said !== "") this.#fresh = false
-    this.#take(pieces, "content", said.length)
-    if (end < 0) return false
-    this.#take(pieces, "mark", known - said.length + close.length)
-    this.#state = "content"
-    return true
+    return this.#upTo(this.#markers.answer![1], pieces, ["content", "mark"], "content")
   }
 
   #think(pieces: Piece[]): boolean {
-    if (this.#fresh) this.#take(pieces, "nothing", lineBreaks(this.#waiting))
-    const { close } = this.#markers
+    return this.#upTo(this.#markers.close, pieces, ["reasoning", "nothing"], "after")
+  }
+
+  /** Text up to its mark, without the line breaks that stand beside marks; false where more of it may come. */
+  #upTo(
+    close: string,
+    pieces: Piece[],
+    [kind, hidden]: readonly [Piece["kind"], Piece["kind"]],
+    next: State,
+  ): boolean {
+    if (this.#fresh) this.#take(pieces, hidden, lineBreaks(this.#waiting))
     const end = this.#waiting.indexOf(close)
     const known = end < 0 ? this.#waiting.length - overlap(this.#waiting, close) : end
-    const thought = this.#waiting.slice(0, known).replace(/[\r\n]+$/, "")
-    if (thought !== "") this.#fresh = false
-    this.#take(pieces, "reasoning", thought.length)
+    const text = this.#waiting.slice(0, known).replace(/[\r\n]+$/, "")
+    if (text !== "") this.#fresh = false
+    this.#take(pieces, kind, text.length)
     if (end < 0) return false
-    this.#take(pieces, "nothing", known - thought.length + close.length)
-    this.#state = "after"
+    this.#take(pieces, hidden, known - text.length + close.length)
+    this.#state = next
     return true
   }
 
