@@ -182,6 +182,10 @@ test.each<[Json, string]>([
     { ...mixed, n_group: 3, num_experts_per_tok: 3 },
     "topk_group opens 2 experts, and each token goes to 3",
   ],
+  [
+    { model_type: "qwen2_moe", use_sliding_window: true, sliding_window: 24 },
+    "use_sliding_window is true; known: mixtures that see everything",
+  ],
   [{ rope_scaling: { type: "dynamic", factor: 2 } }, 'rope_scaling.type is "dynamic"'],
   [{ rope_scaling: { type: "longrope", short_factor: [1] } }, "short_factor has 1 numbers for 4"],
   [

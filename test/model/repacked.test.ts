@@ -142,6 +142,14 @@ const experts = { num_experts: 3, num_experts_per_tok: 2, moe_intermediate_size:
 
 test.each([
   ["qwen3_5_moe_text", { ...experts, shared_expert_intermediate_size: 40 }, withExperts],
+  [
+    "qwen3_5_moe_text",
+    { ...experts, shared_expert_intermediate_size: 40 },
+    (tensors: Tensors) => {
+      withExperts(tensors)
+      oneByOne(tensors)
+    },
+  ],
   ["qwen3_next", { ...experts, mlp_only_layers: [0, 1, 2, 3] }, byKeyHead],
   [
     "qwen3_next",

@@ -1,12 +1,14 @@
 // Real arithmetic under random company: what a sequence says, and every bit of its logprobs, is what it says alone.
 // Too few blocks, chunks of odd sizes, shared prefixes warm and cold, siblings, and neighbours that leave.
 
+import { readdirSync } from "node:fs"
 import { describe, expect, test } from "vitest"
 import { compile } from "../../src/compiler/compile.ts"
 import { targets } from "../../src/compiler/targets/targets.ts"
 import { createEngine, type Engine } from "../../src/engine/engine.ts"
 import type { GenerationEvent, GenerationRequest } from "../../src/engine/generation.ts"
 import { chooseLimits, type Overrides } from "../../src/engine/limits.ts"
+import { type Drafter, nobody, type Speculative } from "../../src/engine/speculative.ts"
 import { openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
@@ -55,17 +57,91 @@ describe.each([
   run(title, judge, GPU_MILLISECONDS)
 })
 
+const every = readdirSync(goldenFolder("models", "."), { withFileTypes: true })
+  .filter((entry) => entry.isDirectory())
+  .map(({ name }) => name)
+
+/** Prompts that are longer than all that any layer sees, whose beginnings are gone when others ask for them. */
+const sliding = ["mistral-swa", "phi3"]
+/** Whose sequences find room side by side: their blocks are those of a window, or few layers have any. */
+const roomy = [...sliding, "starcoder2", "qwen3-5", "qwen3-5-moe", "qwen3-next"]
+
+test.each(every)("%s: chunked, cached, preempted and drafted, no bit differs", async (name) => {
+  const asked = [0, 1].map((i) => request(i, { maxTokens: 68, choices: 1 + i }))
+  const alone = await opened(name, "reference", { kv_dtype: "f32", max_num_sequence: 1 }, 0)
+  const expected: Said[][] = []
+  for (const each of asked) expected.push(await replies(alone, each))
+  await alone.close()
+
+  const tight = {
+    kv_dtype: "f32",
+    max_num_sequence: 4,
+    max_total_seq_length: 256,
+    context_window_size: 144,
+    prefill_chunk_size: 17,
+  } as const
+  const speculative = { mode: "lookup", length: 3, room: 3 } as const
+  for (const drafts of [undefined, () => mostlyRight(asked, expected)]) {
+    const busy = await opened(
+      name,
+      "reference",
+      tight,
+      undefined,
+      drafts && { ...speculative, drafter: drafts },
+    )
+    const together = () => Promise.all(asked.map((each) => replies(busy, each)))
+    expect(await together()).toEqual(expected)
+    if (!drafts) expect(await together()).toEqual(expected)
+    const { preemptions, cachedTokens, drafts: made } = busy.stats()
+    if (!drafts) {
+      expect(preemptions > 0).toBe(!roomy.includes(name))
+      expect(cachedTokens > 0).toBe(!sliding.includes(name))
+    } else expect(made!.accepted[0]).toBeGreaterThan(0)
+    busy.audit()
+    await busy.close()
+  }
+})
+
+/** Knows what will be said, and every third time says something else from some place on. */
+function mostlyRight(asked: readonly GenerationRequest[], said: readonly Said[][]): Drafter {
+  const texts = asked.flatMap(({ prompt }, i) =>
+    said[i]!.map((events) => [
+      ...prompt,
+      ...events.flatMap((event) => (event.kind === "token" ? [event.token] : [])),
+    ]),
+  )
+  let turns = 0
+  return {
+    ...nobody,
+    longest: 3,
+    async propose(step) {
+      for (const { wish, drafts, tokens, length } of step) {
+        const text = texts.find((one) =>
+          one.slice(0, length).every((token, i) => token === tokens[i]),
+        )
+        const wrongFrom = turns++ % 3 === 0 ? turns % 3 : wish
+        for (let i = 0; i < wish; i++) {
+          const right = text?.[length + i] ?? 0
+          drafts.push(i < wrongFrom ? right : right === 0 ? 1 : right - 1)
+        }
+      }
+    },
+  }
+}
+
 async function opened(
   name: string,
   target: "reference" | "cpu" | "vulkan",
   overrides: Overrides,
   recycledSequences?: number,
+  speculative?: Speculative,
 ): Promise<Engine> {
   const model = await openModel(goldenFolder("models", name))
   const kv = overrides.kv_dtype!
   const { sums } = targets[target].traits
   const plan = compile(model.graph, {
     format: model.format,
+    ...(model.codecOf && { codecOf: model.codecOf }),
     activations: "float",
     kv,
     ...(sums && { sums }),
@@ -81,6 +157,7 @@ async function opened(
     available,
     weightBytes,
     bufferBytes,
+    ...(speculative && { drafts: { length: speculative.length } }),
   })
   const program = await prepared.open(limits.program)
   await loadParameters(model.weights, program.manifest, program)
@@ -88,6 +165,7 @@ async function opened(
   return createEngine(program, {
     limits,
     maxQueue: 10,
+    ...(speculative && { speculative: { ...speculative, room: limits.drafts } }),
     ...(recycledSequences === undefined ? {} : { recycledSequences }),
   })
 }

@@ -1,6 +1,7 @@
 // gpt-oss: experts whose gates are limited and whose matrices have biases, windows in every other layer, and in every softmax of a
 // head a learned score of what is not there. Source: modeling_gpt_oss.py of transformers. Folders keep the matrices of all
-// experts in one tensor, in floats of 4 bits; a gate's row stands before its up row.
+// experts in one tensor, in floats of 4 bits; a gate's row stands before its up row. Copies in larger floats, as fine-tunes are
+// saved, keep them turned around.
 
 import { withAttention, withBlocks, withMlp } from "../block.ts"
 import { type ModelConfig, readDecoder, readLayerTypes } from "../config.ts"
@@ -45,14 +46,19 @@ export function readGptOss(fields: Fields): ModelConfig {
 }
 
 export function gptOssNaming({ shapes, blocks: [block] }: ModelConfig): Naming {
-  const { count } = block!.experts!
-  return withParts(llamaNaming, {
-    "self_attn.sinks": { name: "self_attn.sinks", bare: true },
-    "mlp.gate": "mlp.router",
-    ...stackedExperts(
-      { count, ...shapes },
-      { gateUp: "mlp.experts.gate_up_proj", down: "mlp.experts.down_proj" },
-      { alternate: true, bare: true },
-    ),
-  })
+  const names = { gateUp: "mlp.experts.gate_up_proj", down: "mlp.experts.down_proj" }
+  const kept = (how: { transposed?: true }) =>
+    stackedExperts({ count: block!.experts!.count, ...shapes }, names, {
+      alternate: true,
+      bare: true,
+      ...how,
+    })
+  return {
+    ...withParts(llamaNaming, {
+      "self_attn.sinks": { name: "self_attn.sinks", bare: true },
+      "mlp.gate": "mlp.router",
+      ...kept({}),
+    }),
+    instead: { stored: names.gateUp, parts: kept({ transposed: true }) },
+  }
 }

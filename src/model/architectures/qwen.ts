@@ -28,12 +28,20 @@ export function readQwen3(fields: Fields): ModelConfig {
 }
 
 export function readQwen2Moe(fields: Fields): ModelConfig {
+  refuseWindow(fields)
   const intermediate = fields.count("shared_expert_intermediate_size")
   return withExperts(fields, readQwen2(fields), { shared: { intermediate, gated: true } })
 }
 
 export function readQwen3Moe(fields: Fields): ModelConfig {
+  refuseWindow(fields)
   return withExperts(fields, readQwen3(fields))
+}
+
+/** Which layers of a mixture have one is read in two ways, and published configurations switch it off. */
+function refuseWindow(fields: Fields): void {
+  if (fields.flag("use_sliding_window", false) && fields.has("sliding_window"))
+    throw fields.wrong("use_sliding_window", "is true; known: mixtures that see everything")
 }
 
 /**

@@ -11,6 +11,7 @@ import {
   llamaNaming,
   type Naming,
   nested,
+  singleExperts,
   stackedExperts,
   withParts,
 } from "../weights/names.ts"
@@ -109,7 +110,10 @@ export function qwen35MoeNaming(config: ModelConfig): Naming {
   const { mlp, experts } = config.blocks[0]!
   const sizes = { ...mlp, count: experts!.count, hidden: config.shapes.hidden }
   const names = { gateUp: "mlp.experts.gate_up_proj", down: "mlp.experts.down_proj" }
-  return withParts(qwen35Naming(config), stackedExperts(sizes, names, { bare: true }))
+  return {
+    ...withParts(qwen35Naming(config), stackedExperts(sizes, names, { bare: true })),
+    instead: { stored: "mlp.experts.0.gate_proj.weight", parts: singleExperts },
+  }
 }
 
 export function qwen3NextNaming(config: ModelConfig): Naming {

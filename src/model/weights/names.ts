@@ -10,7 +10,7 @@ export interface Source {
   stacked?: number
   /** A vector that is stored as filters of so many taps: [rows / taps, 1, taps]. */
   taps?: number
-  /** It is stored [columns, rows]. */
+  /** It is stored [columns, rows], and so is each matrix of a stack. */
   transposed?: true
   /**
    * Each run of its rows is stored as columns: row r of run n is column r of the stored rows of that run, of which there are
@@ -65,6 +65,8 @@ export interface Naming {
    * has another of its own.
    */
   parts: Readonly<Record<string, Part>>
+  /** Other parts, where the folder has a tensor of that name in its first layer: some are kept in two ways. */
+  instead?: { stored: string; parts: Naming["parts"] }
 }
 
 export const llamaNaming: Naming = {
@@ -116,11 +118,18 @@ export function expertNames(names: Record<"gate" | "up" | "down", string>): Nami
   )
 }
 
+/** Of experts that are kept one by one, under llama's names. */
+export const singleExperts = expertNames({
+  gate: "mlp.experts.*.gate_proj",
+  up: "mlp.experts.*.up_proj",
+  down: "mlp.experts.*.down_proj",
+})
+
 /** The same of experts that are stacked, their gates' rows before their up rows, or each before its own. */
 export function stackedExperts(
   { count, intermediate, hidden }: Record<"count" | "intermediate" | "hidden", number>,
   names: Record<"gateUp" | "down", string>,
-  { alternate, bare }: { alternate?: true; bare?: true } = {},
+  { alternate, bare, transposed }: { alternate?: true; bare?: true; transposed?: true } = {},
 ): Naming["parts"] {
   const { gate, up } = alternate
     ? alternating(intermediate)
@@ -128,6 +137,7 @@ export function stackedExperts(
   const part = (name: string, { of, ...rows }: RowRuns) => ({
     name,
     ...(bare && { bare }),
+    ...(transposed && { transposed }),
     stacked: count,
     rows: { ...rows, of: of * count },
   })
@@ -150,14 +160,15 @@ function alternating(each: number): Record<"gate" | "up", RowRuns> {
 
 /** @param stored whether the folder has a tensor of that name */
 export function sourcesOf(naming: Naming, stored: (name: string) => boolean): Sources {
-  const { layers, parts } = naming
-  const partOf = (name: string): NamedPart => {
-    const part = Object.hasOwn(parts, name) ? parts[name]! : name
-    return typeof part === "string" ? { name: part } : part
-  }
-  const embedding = partOf("embed_tokens").name
+  const { layers, instead } = naming
+  const embedding = partIn(naming.parts, "embed_tokens").name
   const match = naming.roots.find(({ root }) => stored(`${root}${embedding}.weight`))
   const { root, head } = match ?? naming.roots[0]!
+  const parts =
+    instead && stored(`${root}${layers}0.${instead.stored}`)
+      ? { ...naming.parts, ...instead.parts }
+      : naming.parts
+  const partOf = (name: string) => partIn(parts, name)
   return (name) => {
     const [, inside, number, stem, kind] =
       /^(model\.)?(?:layers\.(\d+)\.)?(.+)\.(weight|bias|e_score_correction_bias)$/.exec(name) ?? []
@@ -166,11 +177,12 @@ export function sourcesOf(naming: Naming, stored: (name: string) => boolean): So
     const [, experts, expert, projection] = /^(.+\.experts)\.(\d+)\.(.+)$/.exec(stem) ?? []
     if (expert !== undefined) {
       const part = partOf(`${experts}.*.${projection}`)
-      const { name: own, bare, ...rest } = part
+      const { name: own, bare, transposed, ...rest } = part
       const { rows, stacked = 1 } = part
       const from = (rows?.from ?? 0) + ((rows?.of ?? 0) / stacked) * Number(expert)
       const tensor = `${root}${layers}${number}.${own.replace("*", expert)}${ending(kind!, bare)}`
-      return { tensor, ...rest, ...(rows && { rows: { ...rows, from } }) }
+      const turned = kind === "weight" && transposed ? { transposed } : {}
+      return { tensor, ...rest, ...turned, ...(rows && { rows: { ...rows, from } }) }
     }
     const place = inside ? root + (number === undefined ? "" : `${layers}${number}.`) : head
     const whole = `${stem}.${kind}`
@@ -186,6 +198,11 @@ export function sourcesOf(naming: Naming, stored: (name: string) => boolean): So
       ...(kind === "weight" && transposed ? { transposed } : {}),
     }
   }
+}
+
+function partIn(parts: Naming["parts"], name: string): NamedPart {
+  const part = Object.hasOwn(parts, name) ? parts[name]! : name
+  return typeof part === "string" ? { name: part } : part
 }
 
 function ending(kind: string, bare: true | undefined): string {

@@ -36,7 +36,9 @@ export function rowsOf(
 ): Tensor {
   const { codec } = stored
   const read = source.transposed
-    ? (first: number, count: number) => readTransposed(stored, source, columns, first, count)
+    ? source.stacked
+      ? turnedMatrix(stored, source, source.stacked, columns)
+      : (first: number, count: number) => readTransposed(stored, source, columns, first, count)
     : source.turnedRuns
       ? (first: number, count: number) => readTurnedRuns(stored, source, columns, first, count)
       : source.rows || source.neighbours
@@ -126,6 +128,33 @@ async function readTransposed(
         values[(row * columns + column) * size + byte] = part[row * size + byte]!
   }
   return { rows: count, values }
+}
+
+/** Of a stack of matrices [columns, rows] the rows of one, which is read once for all that is asked of it in order. */
+function turnedMatrix(
+  stored: StoredTensor,
+  source: Source,
+  stacked: number,
+  columns: number,
+): StoredTensor["read"] {
+  const size = elementBytes(stored.codec)
+  const each = source.rows!.of / stacked
+  let whole: Promise<StoredRows> | undefined
+  return async (first, count) => {
+    const wanted = Array.from({ length: count }, (_, i) => storedRow(source, first + i))
+    const matrix = Math.floor(wanted[0]! / each)
+    whole ??= stored.read(matrix * columns, columns)
+    const { values: all } = await whole
+    const values = new Uint8Array(count * columns * size)
+    wanted.forEach((row, i) => {
+      for (let column = 0; column < columns; column++) {
+        const from = (column * each + row - matrix * each) * size
+        const to = (i * columns + column) * size
+        for (let byte = 0; byte < size; byte++) values[to + byte] = all[from + byte]!
+      }
+    })
+    return { rows: count, values }
+  }
 }
 
 /** Run by run, each whole: its rows become columns. */

@@ -241,7 +241,8 @@ function find(opened: Opened, source: Source, rows: number, columns: number): Te
   const all = source.rows?.of ?? rows
   const { stacked, turnedRuns } = source
   const straight = stacked ? [stacked, all / stacked, columns] : [all, turnedRuns?.width ?? columns]
-  const matrix = source.transposed ? [columns, all] : straight
+  const turned = stacked ? [stacked, columns, all / stacked] : [columns, all]
+  const matrix = source.transposed ? turned : straight
   const vector = source.taps ? [all / source.taps, 1, source.taps] : straight.slice(0, -1)
   const wanted = columns === 1 ? vector : matrix
   if (shape.length !== wanted.length || shape.some((n, i) => n !== wanted[i]))
