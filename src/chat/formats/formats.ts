@@ -91,7 +91,7 @@ export const formats = {
     ...listBehind("<|tool_call|>", "<|/tool_call|>"),
   },
   nemotron: {
-    models: "Llama Nemotron, Nemotron Mini",
+    models: "Llama Nemotron",
     family: families.behind(["<TOOLCALL>"], "</TOOLCALL>"),
     marks: ["<TOOLCALL>", "</TOOLCALL>"],
     shownBy: /<TOOLCALL>/,
