@@ -39,6 +39,10 @@ class Run {
     return median(ratios(row, this.#rounds(row, this.#ours), this.#rounds(row, peer)))
   }
 
+  has(row: string): boolean {
+    return this.#results.samples[row] !== undefined
+  }
+
   share(of: string): number {
     return median(this.#results.shares[of]!)
   }
@@ -111,6 +115,36 @@ ${table(["server", "sinter", "llama-server", "times better"], servers)}
 - Qwen3-0.6B's shape ([results](../bench/results/0.6B-q4f16_1.md), ${small.rounds === 1 ? "one round" : `${small.rounds} rounds`}), beside llama.cpp: prompts ${rows(small, PROMPTS)}, one sequence
   ${times(small.ratio(decode(1), bench))}, 4 to 16 together ${rows(small, TOGETHER)}. There the server is ${percent(Math.min(...behind))} to ${percent(Math.max(...behind))} behind its own engine with many sequences:
   steps are so short that drawing tokens, writing events and the clients on the same two processors count.`
+}
+
+/** Other files and models, engines alone beside llama.cpp on the same file: results, and the words for them. */
+const without: Record<string, string> = {
+  "1B-q4f16_1-vnni": "1B, `q4f16_1` and Q4_0",
+  "1B-q8_0": "1B, a GGUF file in Q8_0",
+  "1B-q4_k_m": "1B, a GGUF file in Q4_K_M",
+  "gemma3-1B-q4_0": "Gemma 3 1B, a GGUF file in Q4_0",
+  "16B-A2B-q4_0": "half of Qwen3-30B-A3B, a GGUF file in Q4_0",
+}
+
+const MIXTURE = "0.6B-of-8-q4f16_1"
+
+export const runsWithoutMatrixUnit: readonly string[] = [...Object.keys(without), MIXTURE]
+
+/** For docs/performance.md. */
+export function withoutMatrixUnit(): string {
+  const rows = Object.entries(without).map(([name, words]) => {
+    const run = new Run(name, "sinter's engine")
+    const cells = [prefill(512), ...[1, 8, 16].map(decode)].map((row) =>
+      run.has(row) ? times(run.ratio(row, "llama-bench")) : "–",
+    )
+    return [`[${words}](../bench/results/${name}.md)`, ...cells]
+  })
+  const mixture = new Run(MIXTURE, "sinter's engine")
+  const dense = mixture.ratio(decode(1), "sinter's engine, a dense model of the active bytes")
+  return `${table(["times as fast as llama.cpp", "prompt of 512", "one sequence", "8 together", "16 together"], rows)}
+
+A mixture of which a token meets one expert in eight is decoded ${times(dense)} times as fast as a dense model of the bytes that it reads
+([results](../bench/results/${MIXTURE}.md)).`
 }
 
 const table = (head: readonly string[], rows: readonly string[][]) =>

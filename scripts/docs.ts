@@ -1,7 +1,13 @@
 // Writes the pages that are printed from tables: `npm run docs`. test/docs.test.ts fails when a committed page differs.
 
 import { readFileSync, writeFileSync } from "node:fs"
-import { besideOthers, draftGains, readResults } from "../bench/figures.ts"
+import {
+  besideOthers,
+  draftGains,
+  readResults,
+  runsWithoutMatrixUnit,
+  withoutMatrixUnit,
+} from "../bench/figures.ts"
 import { readmeTables } from "../bench/readme.ts"
 import { markdown } from "../bench/report.ts"
 import { type Drafts, draftsPage } from "../bench/speculation-report.ts"
@@ -16,35 +22,36 @@ export const pages: Record<string, () => string> = {
   "errors.md": errorsPage,
   "models.md": () => `${modelsPage()}\n${formatsSection()}`,
   "options.md": optionsPage,
-  "performance.md": () => withPassage("performance.md", besideOthers()),
-  "speculation.md": () => withPassage("speculation.md", draftGains()),
-  "../README.md": () => withPassage("../README.md", readmeTables()),
-  ...resultsPage("1B-q4f16_1"),
-  ...resultsPage("1B-q0bf16"),
-  ...resultsPage("0.6B-q4f16_1"),
+  "performance.md": () => withPassages("performance.md", [besideOthers(), withoutMatrixUnit()]),
+  "speculation.md": () => withPassages("speculation.md", [draftGains()]),
+  "../README.md": () => withPassages("../README.md", [readmeTables()]),
+  ...resultsPages(["1B-q4f16_1", "1B-q0bf16", "0.6B-q4f16_1", ...runsWithoutMatrixUnit]),
   "../bench/results/speculation-1B-q4f16_1.md": () =>
     draftsPage(readResults<Drafts>("speculation-1B-q4f16_1")),
 }
 
 export const pagePath = (name: string) => new URL(`../docs/${name}`, import.meta.url)
 
-/** A page as it stands, with its figures printed anew. */
-function withPassage(name: string, passage: string): string {
-  const text = readFileSync(pagePath(name), "utf8")
-  const between = /(<!-- printed by npm run docs -->\n).*?(\n<!-- end -->)/s
-  if (!between.test(text)) throw new Error(`internal: ${name} has no place for its figures`)
-  return text.replace(between, (_, begin: string, end: string) => begin + passage + end)
+/** A page as it stands, with its figures printed anew, passage by passage. */
+function withPassages(name: string, passages: readonly string[]): string {
+  const left = [...passages]
+  const places = /(<!-- printed by npm run docs -->\n).*?\n?<!-- end -->/gs
+  const text = readFileSync(pagePath(name), "utf8").replace(
+    places,
+    (_, begin: string) => `${begin}${left.shift()}\n<!-- end -->`,
+  )
+  if (left.length > 0) throw new Error(`internal: ${name} has no place for its figures`)
+  return text
 }
 
-/** The report of a run, and behind it what somebody wrote who looked at it. */
-function resultsPage(name: string): typeof pages {
-  const page = `../bench/results/${name}.md`
-  return {
-    [page]: () => {
-      const [, remarks = ""] = readFileSync(pagePath(page), "utf8").split(/^(?=## )/m)
-      return `${markdown(readResults(name), `${name}.svg`)}${remarks && `\n${remarks}`}`
-    },
+/** Reports of runs, and behind each what somebody wrote who looked at it. */
+function resultsPages(names: readonly string[]): typeof pages {
+  const page = (name: string) => `../bench/results/${name}.md`
+  const print = (name: string) => {
+    const [, remarks = ""] = readFileSync(pagePath(page(name)), "utf8").split(/^(?=## )/m)
+    return `${markdown(readResults(name), `${name}.svg`)}${remarks && `\n${remarks}`}`
   }
+  return Object.fromEntries(names.map((name) => [page(name), () => print(name)]))
 }
 
 if (process.argv[1]?.endsWith("docs.ts")) {
