@@ -805,7 +805,7 @@ export const planted: readonly PlantedFault[] = [
   },
   {
     what: "DeepSeek's fence stays in front of the arguments",
-    file: "src/chat/formats/deepseek.ts",
+    file: "src/chat/formats/fenced.ts",
     text: "    yield* upTo(input, /[\\n{]/)\n",
     fault: "",
     test: "src/chat/formats/formats.test.ts",

@@ -7,8 +7,8 @@
 //     ```<｜tool▁call▁end｜><｜tool▁calls▁end｜>
 
 import type { Family } from "./families.ts"
+import { readFencedArguments } from "./fenced.ts"
 import { type Input, NotACall, type Reading, type Tools } from "./input.ts"
-import { readValue } from "./json.ts"
 import { markedJson } from "./marked-json.ts"
 import { upTo } from "./parameters.ts"
 
@@ -17,7 +17,6 @@ const CALLS_END = "<｜tool▁calls▁end｜>"
 const CALL = "<｜tool▁call▁begin｜>"
 const CALL_END = "<｜tool▁call▁end｜>"
 const NAMED = "<｜tool▁sep｜>"
-const FENCE = "```"
 
 const marks = [CALLS, CALLS_END, CALL, CALL_END, NAMED]
 
@@ -62,18 +61,7 @@ function* readCall(input: Input, tools: Tools): Reading<void> {
   const name = (yield* input.peek()) === "{" ? head : yield* upTo(input, /[\n{`]/)
   if (!tools.has(name)) throw new NotACall()
   input.announce(name)
-  yield* input.blanks()
-  const isFenced = (yield* input.peek()) === FENCE[0]
-  if (isFenced) {
-    yield* input.expect(FENCE)
-    yield* upTo(input, /[\n{]/)
-    yield* input.blanks()
-  }
-  if ((yield* input.peek()) !== "{") throw new NotACall()
-  yield* readValue(input, (character) => input.argue(character))
-  input.settle("end")
-  yield* input.blanks()
-  if (isFenced && (yield* input.peek()) !== "") yield* input.expect(FENCE)
+  yield* readFencedArguments(input)
   yield* input.blanks()
   if ((yield* input.peek()) !== "") yield* input.expect(CALL_END)
   input.settle("nothing")

@@ -9,8 +9,9 @@
 //     </tool_calls>
 
 import { readList } from "./families.ts"
+import { readFencedArguments } from "./fenced.ts"
 import { type Input, NotACall, type Reading, type Tools } from "./input.ts"
-import { readCallObject, readValue } from "./json.ts"
+import { readCallObject } from "./json.ts"
 import { markedJson } from "./marked-json.ts"
 import { tag, upTo } from "./parameters.ts"
 
@@ -18,7 +19,6 @@ const CALLS = "<tool_calls>"
 const CALLS_END = "</tool_calls>"
 const CALL = "<tool_call>"
 const CALL_END = "</tool_call>"
-const FENCE = "```"
 
 export const hunyuan = {
   marks: [CALLS, CALLS_END, CALL, CALL_END],
@@ -69,16 +69,5 @@ function* readCall(input: Input, tools: Tools, next: string): Reading<void> {
   const name = yield* upTo(input, /[\n{`<]/)
   if (!tools.has(name)) throw new NotACall()
   input.announce(name)
-  yield* input.blanks()
-  const isFenced = (yield* input.peek()) === FENCE[0]
-  if (isFenced) {
-    yield* input.expect(FENCE)
-    yield* upTo(input, /[\n{]/)
-    yield* input.blanks()
-  }
-  if ((yield* input.peek()) !== "{") throw new NotACall()
-  yield* readValue(input, (character) => input.argue(character))
-  input.settle("end")
-  yield* input.blanks()
-  if (isFenced && (yield* input.peek()) !== "") yield* input.expect(FENCE)
+  yield* readFencedArguments(input)
 }
