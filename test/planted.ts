@@ -15,6 +15,21 @@ export interface PlantedFault {
 }
 
 export const planted: readonly PlantedFault[] = [
+  // ---- chained steps
+  {
+    what: "who rides takes its neighbour's token",
+    file: "src/engine/riders.ts",
+    text: "drawnBy: row - 1",
+    fault: "drawnBy: 0",
+    test: "src/engine/riders.test.ts",
+  },
+  {
+    what: "who rides writes one token more than it was asked for",
+    file: "src/engine/riders.ts",
+    text: "length + 1 < sequenceGroup.end",
+    fault: "length < sequenceGroup.end",
+    test: "src/engine/riders.test.ts",
+  },
   // ---- accounts
   {
     what: "tokens of a client who left are counted when the engine is quick",
