@@ -87,9 +87,7 @@ describe.each([
       drafting.audit()
       const { accepted, drafted } = drafting.stats().drafts!
       expect(accepted[0]).toBeGreaterThan(0)
-      // How long drafts are depends on the times of steps, and so does where a wrong one stands.
-      const sum = (counts: readonly number[]) => counts.reduce((all, count) => all + count, 0)
-      expect(sum(accepted)).toBeLessThan(sum(drafted))
+      expect(accepted[0]).toBeLessThan(drafted[0]!)
       for (const prompt of prompts) {
         const asked = { ...greedily(prompt.tokens, 0), scorePrompt: true }
         expectGolden(await scores(engine.generate(asked)), prompt)
@@ -146,7 +144,8 @@ function halfRight(prompts: readonly GoldenPrompt[]): Drafter {
         const { tokens: prompt, greedy } = prompts.find((each) =>
           each.tokens.every((token, i) => token === tokens[i]),
         )!
-        const wrongFrom = asked++ % 3 === 0 ? asked % 4 : wish
+        // Only who wants a draft counts: how many do depends on the times of steps.
+        const wrongFrom = wish > 0 && asked++ % 3 === 0 ? asked % 4 : wish
         for (let i = 0; i < wish; i++) {
           const right = greedy[length - prompt.length + i] ?? 0
           drafts.push(i < wrongFrom ? right : right ^ 1)
