@@ -2,6 +2,8 @@
 // its log is full, schemas storm, a crowd asks for long prompts and is gone. They come from one table, and each ends by itself.
 
 import { readdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs"
+import type { ClientRequest } from "node:http"
+import { dirname } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { attack } from "./attacks.ts"
 import { pick, type Random, sentence } from "./questions.ts"
@@ -66,7 +68,9 @@ export const troubles = {
       }
       return send(target, JSON.stringify(body), CHAT)
     })
-    await sleep(100 + random() * 900)
+    // Those who leave are not told how many tokens were counted, so nobody's reply may have ended.
+    const early = crowd.map((sent) => answeredBytes(sent, EARLY))
+    await Promise.race([sleep(100 + random() * 900), ...early])
     for (const sent of crowd) sent.destroy()
     return "forty prompts of 2,000 words left at once"
   },
@@ -74,6 +78,21 @@ export const troubles = {
 
 /** Attacks (attacks.ts) that write no token. */
 const STORM = ["overlapping objects", "many different items", "many tools", "depth"]
+
+const EARLY = 30_000 // bytes of a stream, of which every token takes more than a hundred
+
+/** Resolves when so many bytes of an answer have come; never where the request ends before. */
+function answeredBytes(sent: ClientRequest, bytes: number): Promise<void> {
+  return new Promise((resolve) => {
+    let come = 0
+    sent.on("response", (response) => {
+      response.on("data", (piece: Buffer) => {
+        come += piece.length
+        if (come >= bytes) resolve()
+      })
+    })
+  })
+}
 
 /** Processes that a process has started, as Linux tells. */
 function childrenOf(pid: number): number[] {
@@ -85,7 +104,12 @@ function childrenOf(pid: number): number[] {
   )
 }
 
+/** Takes all that is left of a disk, also where somebody else writes to it meanwhile. */
 function fill(file: string): void {
-  const { bavail, bsize } = statfsSync(file.slice(0, file.lastIndexOf("/")))
-  writeFileSync(file, Buffer.alloc(Math.max(0, bavail) * bsize))
+  const { bavail, bsize } = statfsSync(dirname(file))
+  try {
+    writeFileSync(file, Buffer.alloc((bavail + 1) * bsize))
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOSPC") throw error
+  }
 }
