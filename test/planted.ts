@@ -520,6 +520,13 @@ export const planted: readonly PlantedFault[] = [
     test: "test/model/reference.test.ts",
   },
   {
+    what: "pieces of a KV head's values are divided by the first query head's sum",
+    file: "src/compiler/targets/cpu/kernels/attention_pieces.h",
+    text: "vec_set(1.0f / total[i])",
+    fault: "vec_set(1.0f / total[0])",
+    test: "test/model/cpu.test.ts",
+  },
+  {
     what: "halves are rounded up where MLC rounds them to even",
     file: "src/model/weights/convert.ts",
     text: "Math.max(0, nearestEven(centred))",

@@ -61,6 +61,24 @@ describe.skipIf(isLeftOut(compiler))(needsCompiler, () => {
     BUILD,
   )
 
+  test.each(["f32", "f16", "q8"] as const)(
+    "one thread or several that share a KV head's context (%s): the same bits",
+    async (kv) => {
+      const plan = compile(smallGraph(), { format: "q0f32", activations: "float", kv })
+      const { path } = await shelvedCpu(plan)
+      const bits = [1, 3, 7].map((threads) =>
+        execFileSync(
+          process.execPath,
+          ["--import", "tsx", join(import.meta.dirname, "pieces.ts"), path, String(threads)],
+          { encoding: "utf8" },
+        ),
+      )
+      expect(bits[0]).toMatch(/^[0-9a-f]{64}$/)
+      expect(bits.slice(1)).toEqual([bits[0], bits[0]])
+    },
+    BUILD,
+  )
+
   const withoutProc = process.platform !== "linux"
   test.skipIf(withoutProc)(
     `libraries share their threads, which end with the last program and start anew${withoutProc ? " (skipped: read from Linux's /proc)" : ""}`,

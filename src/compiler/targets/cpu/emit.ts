@@ -27,6 +27,7 @@ import {
   rowSets,
   rowTables,
   SAMPLERS,
+  SCORES,
   SCRATCH,
   strideOf,
   tableName,
@@ -137,6 +138,7 @@ export function constantsOf(plan: Plan, { kv, work }: Layout, steps: number) {
     HIDDEN_COLUMNS: hidden.columns,
     HIDDEN_STRIDE: strideOf(plan, hidden),
     SCRATCH_BYTES: regionOf(work, SCRATCH).bytes.thread, // of a thread
+    SCORE_BYTES: regionOf(work, SCORES).bytes.thread,
     SAMPLER_BYTES: regionOf(work, SAMPLERS).bytes.thread,
   }
 }
@@ -156,6 +158,7 @@ export const constantNames = [
   "HIDDEN_COLUMNS",
   "HIDDEN_STRIDE",
   "SCRATCH_BYTES",
+  "SCORE_BYTES",
   "SAMPLER_BYTES",
 ] as const satisfies readonly (keyof ReturnType<typeof constantsOf>)[]
 
@@ -187,6 +190,7 @@ export const fixedExtents: readonly string[] = [
   "weights_end",
   "work_end",
   "scratch_at",
+  "scores_at",
   "samplers_at",
   "planes_at",
   ...[...expertRegions, ...expertTables].map((what) => `experts_${what}_at`),
@@ -204,6 +208,7 @@ export function extentsOf(
     weights.end,
     work.end,
     at(SCRATCH),
+    at(SCORES),
     at(SAMPLERS),
     at(PLANES),
     ...[...expertRegions, ...expertTables].map((what) => at(expertName(what))),

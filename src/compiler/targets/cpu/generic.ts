@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url"
 import type { CodecName } from "../../../runtime/format.ts"
 import type { Source } from "../target.ts"
 import { constantNames, fixedExtents, layoutAssertions, stepAssertions } from "./emit.ts"
-import { attention, extent, parameter, reader, routing, structs } from "./kinds.ts"
+import { attention, extent, numbers, parameter, reader, routing, structs } from "./kinds.ts"
 import { type Level, plain } from "./levels.ts"
 import { codecNames, genericProducts, productNumber } from "./products.ts"
 import { callCases } from "./row-calls.ts"
@@ -51,15 +51,13 @@ export function buildProcessor(compiler: Compiler): Promise<Buffer> {
   return build(compiler, plain, [{ name: "processor.c", path: join(runtime, "processor.c") }])
 }
 
-const NUMBERS = ["F32", "F16", "BF16", "Q8"] as const // in the order of enum number
-
 /** @param wanted numbers of products */
 function genericSources(wanted: ReadonlySet<number>): Source[] {
   const file = (name: string, lines: readonly string[]) => ({
     name: `${name}.c`,
     text: ["#define GENERIC", '#include "driver_types.h"', "", ...lines, ""].join("\n"),
   })
-  const attentions = NUMBERS.map((number) => file(`attention_${number}`, attentionBody(number)))
+  const attentions = numbers.map((number) => file(`attention_${number}`, attentionBody(number)))
   const products = genericProducts.filter((_, i) => wanted.has(i))
   const productFiles = products.map(({ name, body }) =>
     file(name, [body.join("\n").replace("NAME", name)]),
@@ -82,6 +80,13 @@ function attentionBody(number: string): string[] {
     `  a.number = ${number};`,
     "  attention_item(loop, a, index, thread);",
     "}",
+    `void pieces_${number}${PARAMETERS} {`,
+    "  const struct pieces_loop *loop = context;",
+    "  struct attention a = *loop->items.attention;",
+    `  a.number = ${number};`,
+    "  a.latent = 0;",
+    "  attention_piece_item(loop, a, index, thread);",
+    "}",
   ]
 }
 
@@ -101,8 +106,9 @@ function driver(wanted: ReadonlySet<number>): string {
   const bodies = (kind: string, names: readonly string[]) =>
     `static void (*const ${kind}_bodies[])${PARAMETERS} = {${names.join(", ")}};`
   const products = genericProducts.map(({ name }, i) => (wanted.has(i) ? name : "NULL"))
-  const attentions = NUMBERS.map((number) => `attention_${number}`)
-  const floats = NUMBERS.filter((number) => number !== "Q8")
+  const attentions = numbers.map((number) => `attention_${number}`)
+  const pieces = numbers.map((number) => `pieces_${number}`)
+  const floats = numbers.filter((number) => number !== "Q8")
   return [
     "#define GENERIC",
     '#include "driver_types.h"',
@@ -110,7 +116,7 @@ function driver(wanted: ReadonlySet<number>): string {
     ...stepAssertions(),
     ...layoutAssertions,
     "",
-    ...[...products, ...attentions]
+    ...[...products, ...attentions, ...pieces]
       .filter((name) => name !== "NULL")
       .map((name) => `void ${name}${PARAMETERS};`),
     ...floats.flatMap(headBody),
@@ -118,6 +124,7 @@ function driver(wanted: ReadonlySet<number>): string {
     "static void round_generic(const struct experts_step *step, const float *input, uint8_t *output);",
     bodies("product", products),
     bodies("attention", attentions),
+    bodies("pieces", pieces),
     bodies(
       "head",
       floats.map((number) => `head_${number}`),

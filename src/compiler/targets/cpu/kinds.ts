@@ -167,7 +167,9 @@ export function reader(of: Named<never>): string {
 
 export const extent = struct("extent", { fixed: int, token: int, row: int, thread: int })
 
-export const number = oneOf("F32", "F16", "BF16", "Q8")
+/** In the order of C's enum number. */
+export const numbers = ["F32", "F16", "BF16", "Q8"] as const
+export const number = oneOf(...numbers)
 
 const panelsStruct = struct("panels", {
   rows: int,
@@ -333,6 +335,13 @@ export const headStep = struct("head_step", {
   kind: onTape(headKind),
 })
 
+/** The function of a compiled library; a generic one has one for each number that keys and values may be. */
+const piecesBody: Kind<{ name: string; number: (typeof numbers)[number] }> = word(
+  ({ name }) => name,
+  ({ number }) => numbers.indexOf(number) + 1,
+  (at) => `w[${at}] ? pieces_bodies[(int)w[${at}] - 1] : NULL`,
+)
+
 export const attentionStep = struct("attention_step", {
   query: int,
   from: int,
@@ -340,6 +349,9 @@ export const attentionStep = struct("attention_step", {
   kv_heads: int,
   group: int,
   layer: int,
+  heads_of_kv: int,
+  vectors: int,
+  pieces: piecesBody,
   sink_logits: optional,
   output: int,
   out_stride: int,

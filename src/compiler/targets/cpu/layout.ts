@@ -57,6 +57,7 @@ export interface KvStorage {
 }
 
 export const SCRATCH = "scratch" // [threads] of attention
+export const SCORES = "scores" // [threads] of attention in pieces
 export const SAMPLERS = "samplers" // [threads]
 export const PLANES = "planes" // [tokens, or slots] rows of a product as a matrix unit takes them
 
@@ -128,6 +129,7 @@ function work(plan: Plan): Memory {
   return placed([
     ...buffers,
     lines(SCRATCH, { thread: scratchBytes(plan) }),
+    lines(SCORES, { thread: scoreBytes(plan) }),
     lines(SAMPLERS, { thread: samplerBytes(plan.shapes.vocabulary) }),
     lines(PLANES, { token: planes, fixed: PLANES_BEHIND * planes }),
     ...expertRegions.map((what) =>
@@ -303,6 +305,24 @@ function blockBytes(group: KvShape, kv: KvType): number {
  */
 function scratchBytes(plan: Plan): number {
   return Math.max(0, ...attentions(plan).map((attention) => itemBytes(attention, plan.kv)))
+}
+
+/** Of a thread: attention that would need more is not taken in pieces. */
+const MAX_SCORES = 4 << 20
+
+/**
+ * Whether threads may share one KV head's context (attention_pieces.h): where all of it is seen, and values do not lie in keys.
+ */
+export const isInPieces = ({ latent, bidirectional, window }: Attention) =>
+  latent === undefined && window === undefined && !bidirectional
+
+/** As much for each thread as one KV head's queries have scores of a whole context. */
+function scoreBytes(plan: Plan): number {
+  const positions = upTo(plan.shapes.context, 64)
+  const bytes = attentions(plan)
+    .filter(isInPieces)
+    .map(({ heads, kvHeads }) => (heads / kvHeads) * positions * 4)
+  return Math.min(MAX_SCORES, Math.max(0, ...bytes))
 }
 
 function itemBytes(attention: Attention, kv: Plan["kv"]): number {

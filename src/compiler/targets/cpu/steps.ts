@@ -35,7 +35,7 @@ import {
   productStep,
   type ValueOf,
 } from "./kinds.ts"
-import { paddedColumns, quantizedBytes, roundedBytes, strideOf } from "./layout.ts"
+import { isInPieces, paddedColumns, quantizedBytes, roundedBytes, strideOf } from "./layout.ts"
 import { double, longInitialiser, type StructFields } from "./literals.ts"
 import { productBody, productNumber } from "./products.ts"
 import { callText, callWords, rowCallOf, storageOf } from "./row-calls.ts"
@@ -301,6 +301,14 @@ class Code implements StepCode {
       "  attention_item(context, a, index, thread);",
       "}",
     ])
+    const pieces = isInPieces(step.attention)
+      ? this.#unit("pieces", [
+          "void NAME(void *context, int64_t index, int32_t thread) {",
+          `  const struct attention a = ${attention.c(shape, noNames)};`,
+          "  attention_piece_item(context, a, index, thread);",
+          "}",
+        ])
+      : undefined
     if (output.from !== 0) throw new Error("internal: attention into some columns of a buffer")
     if (step.span !== undefined) throw new Error("internal: attention in spans")
     const { text, words } = this.#said(attentionStep, {
@@ -310,6 +318,9 @@ class Code implements StepCode {
       kv_heads: step.attention.kvHeads,
       group: place.group,
       layer: place.layer,
+      heads_of_kv: step.attention.heads / step.attention.kvHeads,
+      vectors: Math.ceil(step.attention.headDim / 16),
+      pieces: pieces === undefined ? undefined : { name: pieces, number: shape.number! },
       sink_logits: step.sinkLogits ?? "NO_WEIGHT",
       output: output.buffer,
       out_stride: strideOf(this.#plan, output),

@@ -148,9 +148,11 @@ INLINE vec scaled_score(const struct attention a, vec score) {
   return a.cap > 0 ? vec_cap(scaled, a.cap) : scaled;
 }
 
-// Scores of `rows` rows against the step's four blocks; a missing block's are never looked at.
-INLINE void score_step(const struct attention a, const int rows, uint8_t *const heads[4],
-                       const struct attention_rows *r, vec scores[ATTENTION_ROWS][4]) {
+// Scores of `rows` rows against the step's four blocks; a missing block's are never looked at. `keys_alone`: the values of the
+// following step are not wanted.
+INLINE void score_step(const struct attention a, const int rows, const int keys_alone,
+                       uint8_t *const heads[4], const struct attention_rows *r,
+                       vec scores[ATTENTION_ROWS][4]) {
   const size_t size = number_size(a.number);
   vec sum[ATTENTION_ROWS][4];
 #pragma GCC unroll 4
@@ -158,7 +160,7 @@ INLINE void score_step(const struct attention a, const int rows, uint8_t *const 
   for (int64_t d = 0; d < a.head_dim; d++) {
     // Blocks lie anywhere, so the processor does not foresee the next one: without, a single row takes 1.1 to 1.2 times as
     // long. Every column fetches its share of the block, size / 2 lines of 64 bytes.
-    if (r->next && (a.number != Q8 || d % 2 == 0))
+    if (r->next && (a.number != Q8 || d % 2 == 0) && (!keys_alone || 2 * d < a.head_dim))
 #pragma GCC unroll 4
       for (int b = 0; b < 4; b++)
 #pragma GCC unroll 2
@@ -184,11 +186,12 @@ INLINE void score_step(const struct attention a, const int rows, uint8_t *const 
     }
 }
 
-// sum = sum * correction + weights x values, over `width` vectors of the head from `d` on.
+// sum = sum * correction + weights x values, over `width` vectors of the head from `d` on. `next`: where the following step's
+// values lie, if they are to be fetched here.
 INLINE void weigh_step(const struct attention a, const int rows, const int width, int64_t d,
                        const uint8_t *const values_of[4], uint32_t seen_lo, uint32_t seen_hi,
                        float weights[ATTENTION_ROWS][STEP], const float correction[ATTENTION_ROWS],
-                       float *sums) {
+                       const uint8_t *const *next, float *sums) {
   const size_t size = number_size(a.number);
   const int64_t stride = value_width(a);
   vec sum[ATTENTION_ROWS][4];
@@ -199,6 +202,9 @@ INLINE void weigh_step(const struct attention a, const int rows, const int width
       sum[i][v] = vec_mul(vec_load(sums + i * stride + d + 16 * v), vec_set(correction[i]));
   uint64_t seen = (uint64_t)seen_hi << 32 | seen_lo;
   for (int t = 0; t < STEP; t++) {
+    if (next)
+      for (size_t at = 0; at < (size_t)(16 * width) * size; at += LINE)
+        __builtin_prefetch(next[t / BLOCK] + (size_t)(t % BLOCK * stride + d) * size + at, 0, 2);
     // A position that no row sees may hold another sequence's leavings; zero times NaN would be NaN.
     if (!(seen >> t & 1)) continue;
     const uint8_t *at = values_of[t / BLOCK] + (size_t)(t % BLOCK * stride + d) * size;
@@ -219,20 +225,14 @@ INLINE void weigh_step(const struct attention a, const int rows, const int width
     for (int v = 0; v < width; v++) vec_store(sums + i * stride + d + 16 * v, sum[i][v]);
 }
 
-INLINE void attend_rows(const struct attention a, const int rows, int64_t first, int64_t kept,
-                        uint8_t *const heads[4], const uint8_t *const values[4],
-                        const struct attention_rows *r) {
-  vec scores[ATTENTION_ROWS][4];
+// Merges a step's scores into what softmax has weighed, in the vectors of the values' columns `from` to `to`. Of the step's
+// positions each row sees its `bits`, and some row those that are `seen`.
+INLINE void weigh_rows(const struct attention a, const int rows, const int from, const int to,
+                       uint8_t *const heads[4], const uint8_t *const values[4],
+                       const uint8_t *const *next, uint32_t bits[ATTENTION_ROWS][4],
+                       const uint32_t seen[4], vec scores[ATTENTION_ROWS][4],
+                       const struct attention_rows *r) {
   float weights[ATTENTION_ROWS][STEP], correction[ATTENTION_ROWS];
-  uint32_t seen[4] = {0};
-  uint32_t bits[ATTENTION_ROWS][4];
-#pragma GCC unroll 4
-  for (int i = 0; i < rows; i++)
-#pragma GCC unroll 4
-    for (int b = 0; b < 4; b++)
-      seen[b] |= bits[i][b] = visible(a, first + b * BLOCK, r->position[i], r->end, kept);
-  if (!(seen[0] | seen[1] | seen[2] | seen[3])) return;
-  score_step(a, rows, heads, r, scores);
 #pragma GCC unroll 4
   for (int i = 0; i < rows; i++) {
 #pragma GCC unroll 4
@@ -258,18 +258,33 @@ INLINE void attend_rows(const struct attention a, const int rows, int64_t first,
     r->largest[i] = largest;
   }
   uint32_t lo = seen[0] | seen[1] << 16, hi = seen[2] | seen[3] << 16;
-  const int vectors = (int)(value_width(a) / 16);
-  for (int v = 0; v + 4 <= vectors; v += 4)
-    weigh_step(a, rows, 4, 16 * v, values, lo, hi, weights, correction, r->sum);
+  for (int v = from; v + 4 <= to; v += 4)
+    weigh_step(a, rows, 4, 16 * v, values, lo, hi, weights, correction, next, r->sum);
   // How many is said in numbers, since a generic library knows no head's width: sums stay in registers.
-  switch (vectors % 4) {
-#define REST(n)                                                                                 \
-  case n:                                                                                       \
-    weigh_step(a, rows, n, 16 * (vectors / 4 * 4), values, lo, hi, weights, correction, r->sum); \
+  switch ((to - from) % 4) {
+#define REST(n)                                                                                  \
+  case n:                                                                                        \
+    weigh_step(a, rows, n, 16 * (to - n), values, lo, hi, weights, correction, next, r->sum);    \
     break;
     REST(1) REST(2) REST(3)
 #undef REST
   }
+}
+
+INLINE void attend_rows(const struct attention a, const int rows, int64_t first, int64_t kept,
+                        uint8_t *const heads[4], const uint8_t *const values[4],
+                        const struct attention_rows *r) {
+  vec scores[ATTENTION_ROWS][4];
+  uint32_t seen[4] = {0};
+  uint32_t bits[ATTENTION_ROWS][4];
+#pragma GCC unroll 4
+  for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+    for (int b = 0; b < 4; b++)
+      seen[b] |= bits[i][b] = visible(a, first + b * BLOCK, r->position[i], r->end, kept);
+  if (!(seen[0] | seen[1] | seen[2] | seen[3])) return;
+  score_step(a, rows, 0, heads, r, scores);
+  weigh_rows(a, rows, 0, (int)(value_width(a) / 16), heads, values, NULL, bits, seen, scores, r);
 }
 
 // Where block number `number` of a sequence stands in its list: the list holds the blocks of the sinks and those from

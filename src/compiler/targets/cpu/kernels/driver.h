@@ -260,6 +260,40 @@ static void head_step(sinter_model *m, const struct step *s) {
   if (loop.count) m->host->parallel_for(m->host, h->panels, s->body, &loop);
 }
 
+// Positions from which on pieces are worth a second loop.
+enum { LONG_CONTEXT = 512 };
+
+// How many positions the longest of the runs sees where items leave threads without work and may be taken in pieces; else 0.
+static int64_t positions_in_pieces(const sinter_model *m, const struct attention_step *a,
+                                   const struct row_set *set) {
+  const int64_t items = set->run_count * a->kv_heads, threads = m->host->threads,
+                rounds = (items + threads - 1) / threads;
+  // With fewer than a fifth of the threads' time idle, pieces bring less than they cost.
+  if (!a->pieces || m->tiles || !items || 4 * rounds * threads < 5 * items) return 0;
+  int64_t most = 0;
+  for (int64_t i = 0; i < set->run_count; i++) {
+    if (set->runs[i].count > 1) return 0;
+    const int64_t sees = m->step->positions[set->token[set->runs[i].row]] + 1;
+    if (sees > most) most = sees;
+  }
+  most = round_up(most, STEP);
+  return most < LONG_CONTEXT || items * a->heads_of_kv * most * 4 > threads * SCORE_BYTES ? 0 : most;
+}
+
+// Its scores, then its values. An item's pieces of values are as many as give every thread the same share of all columns.
+static void attention_in_pieces(sinter_model *m, const struct attention_step *a,
+                                const struct attention_loop items, int64_t positions) {
+  const int64_t count = items.set->run_count * a->kv_heads, threads = m->host->threads;
+  struct pieces_loop loop = {.items = items, .scores = m->scores, .stride = positions};
+  loop.positions = round_up((positions * count + 4 * threads - 1) / (4 * threads), STEP);
+  loop.pieces = (positions + loop.positions - 1) / loop.positions;
+  m->host->parallel_for(m->host, count * loop.pieces, a->pieces, &loop);
+  loop.weighs = 1;
+  loop.pieces = 1;
+  while (loop.pieces < a->vectors && count * loop.pieces % threads) loop.pieces++;
+  m->host->parallel_for(m->host, count * loop.pieces, a->pieces, &loop);
+}
+
 static void attention_step(sinter_model *m, const struct step *s) {
   const struct attention_step *a = &s->attention;
   struct attention_loop loop = {
@@ -278,7 +312,11 @@ static void attention_step(sinter_model *m, const struct step *s) {
       .sink_logits = a->sink_logits == NO_WEIGHT ? NULL : (float *)m->weights[a->sink_logits],
       .attention = &a->attention,
   };
-  m->host->parallel_for(m->host, loop.set->run_count * a->kv_heads, s->body, &loop);
+  const int64_t positions = positions_in_pieces(m, a, loop.set);
+  if (positions)
+    attention_in_pieces(m, a, loop, positions);
+  else
+    m->host->parallel_for(m->host, loop.set->run_count * a->kv_heads, s->body, &loop);
 }
 
 // ------------------------------------------------------------------ single rows, as the emitted loops call them

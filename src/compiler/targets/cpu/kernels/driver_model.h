@@ -25,6 +25,7 @@ struct sinter_model {
   uint8_t **kv, **weights, **buffers;
   int32_t *blocks;    // of each KV group; a plan may have none
   float *scratch;     // [threads, SCRATCH_BYTES]
+  float *scores;      // [threads, SCORE_BYTES] of all threads together
   uint8_t *samplers;  // [threads, SAMPLER_BYTES]
   uint8_t *planes;    // [tokens + PLANES_BEHIND] rows of the product at hand
   struct expert_memory experts;
@@ -62,6 +63,7 @@ static void place(sinter_model *m) {
 #define PLACE(pointer, extent) pointer = (void *)(m->work + bytes_of(m, extent))
   for (int i = 0; i < BUFFERS; i++) PLACE(m->buffers[i], buffer_at[i]);
   PLACE(m->scratch, scratch_at);
+  PLACE(m->scores, scores_at);
   PLACE(m->samplers, samplers_at);
   PLACE(m->planes, planes_at);
   PLACE(m->experts.rows, experts_rows_at);

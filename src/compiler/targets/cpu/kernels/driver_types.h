@@ -3,6 +3,7 @@
 #define SINTER_DRIVER_TYPES_H
 
 #include "abi.h"
+#include "attention_pieces.h"
 #include "attention_tiles.h"
 #include "product.h"
 
@@ -147,17 +148,16 @@ struct attention_loop {
   const struct attention *attention;  // where it is no constant
 };
 
-// One run of rows and one KV head. Late positions, which have most to read, come first.
-INLINE void attention_item(const struct attention_loop *loop, const struct attention a,
-                           int64_t index, int64_t thread) {
+// One run of rows and one KV head. Late positions, which have most to read, come first. `positions`: room for the run's.
+INLINE struct attention_item attention_item_of(const struct attention_loop *loop,
+                                               const struct attention a, int64_t index,
+                                               int32_t *positions) {
   const sinter_step_arrays *step = loop->step;
-  if (is_set(step->cancel)) return;
   const struct attention_run *run = &loop->set->runs[loop->set->run_count - 1 - index / a.kv_heads];
   const int64_t list = loop->lists + run->sequence;
-  int32_t positions[MAX_POSITIONS];
   for (int32_t i = 0; i < run->count; i++)
     positions[i] = step->positions[loop->set->token[run->row + i]];
-  const struct attention_item item = {
+  return (struct attention_item){
       .cache = loop->cache + (size_t)(loop->layer * a.kv_heads) * head_bytes(a),
       .blocks = step->blocks + step->block_starts[list],
       .positions = positions,
@@ -170,7 +170,42 @@ INLINE void attention_item(const struct attention_loop *loop, const struct atten
       .out_stride = loop->out_stride,
       .sink_logits = loop->sink_logits,
   };
+}
+INLINE void attention_item(const struct attention_loop *loop, const struct attention a,
+                           int64_t index, int64_t thread) {
+  if (is_set(loop->step->cancel)) return;
+  int32_t positions[MAX_POSITIONS];
+  const struct attention_item item = attention_item_of(loop, a, index, positions);
   attend_item(a, loop->tiles, &item, index % a.kv_heads, loop->scratch + thread * loop->scratch_stride);
+}
+
+// The same of runs of one token, whose items are so many pieces each: scores first, then columns of values.
+struct pieces_loop {
+  struct attention_loop items;
+  int weighs;
+  int64_t pieces;     // of an item
+  int64_t positions;  // of a piece of scores
+  float *scores;      // [items, query heads of a KV head, stride]
+  int64_t stride;
+};
+
+INLINE void attention_piece_item(const struct pieces_loop *loop, const struct attention a,
+                                 int64_t number, int64_t thread) {
+  const struct attention_loop *items = &loop->items;
+  if (is_set(items->step->cancel)) return;
+  const int64_t index = number / loop->pieces, piece = number % loop->pieces,
+                kv_head = index % a.kv_heads, vectors = value_width(a) / 16;
+  int32_t position;
+  const struct attention_item item = attention_item_of(items, a, index, &position);
+  struct attention_piece p = {.scores = loop->scores + index * (a.heads / a.kv_heads) * loop->stride,
+                              .stride = loop->stride};
+  if (loop->weighs) {
+    p.from = vectors * piece / loop->pieces, p.to = vectors * (piece + 1) / loop->pieces;
+    weigh_piece(a, &item, kv_head, p, items->scratch + thread * items->scratch_stride);
+  } else {
+    p.from = piece * loop->positions, p.to = p.from + loop->positions;
+    score_piece(a, &item, kv_head, p);
+  }
 }
 
 // A step of the plan, as the emitted table has it: the function that computes it, and what of it others that share the
@@ -222,6 +257,9 @@ struct attention_step {
   int query;
   int64_t from, query_stride;
   int64_t kv_heads, group, layer;
+  // Of those that may be taken in pieces, see attention_pieces.h: query heads of a KV head, vectors of a value, and the function; or none.
+  int64_t heads_of_kv, vectors;
+  void (*pieces)(void *context, int64_t index, int32_t thread);
   int sink_logits;  // or NO_WEIGHT
   int output;
   int64_t out_stride;

@@ -1,0 +1,122 @@
+// Attention of one token to a long context, taken by several threads where there are fewer KV heads than they could share: first
+// the scores, some positions to each piece, and when all are there the values, some of their columns to each.
+//
+// Every score is the dot product that attention.h computes, and every column's sum goes through the positions in its order, so
+// pieces change no bit, whatever their number. Softmax is worked out again for every piece of columns: little beside the products.
+#ifndef SINTER_ATTENTION_PIECES_H
+#define SINTER_ATTENTION_PIECES_H
+
+#include "attention.h"
+
+// A part of an item of one token.
+struct attention_piece {
+  float *scores;   // [query heads of the KV head, stride]
+  int64_t stride;  // positions
+  int64_t from, to;  // positions, of scores, whole steps; or vectors of the values' columns
+};
+
+// Rows `row` and behind of the item's, with room for what softmax has weighed of all.
+INLINE struct attention_rows piece_rows(const struct attention a, const struct attention_item *item,
+                                        int64_t kv_head, int64_t row, const int count,
+                                        uint8_t *const *next, float *scratch) {
+  const int64_t group = a.heads / a.kv_heads, width = value_width(a);
+  struct attention_rows r = {.end = item->end, .next = next};
+  if (scratch) {
+    r.sum = scratch + row * width;
+    r.largest = scratch + group * width + row;
+    r.total = r.largest + group;
+  }
+  for (int i = 0; i < count; i++) {
+    r.query[i] = item->query + (kv_head * group + row + i) * a.head_dim;
+    r.position[i] = item->positions[0];
+  }
+  return r;
+}
+
+// As many rows at once as attention.h takes, and the rest.
+#define EACH_ROWS(TAKE)                                  \
+  do {                                                   \
+    int64_t row = 0;                                     \
+    for (; row + ATTENTION_ROWS <= group; row += 4) TAKE(4) \
+    switch (group % ATTENTION_ROWS) {                    \
+      case 3:                                            \
+        TAKE(3) break;                                   \
+      case 2:                                            \
+        TAKE(2) break;                                   \
+      case 1:                                            \
+        TAKE(1) break;                                   \
+    }                                                    \
+  } while (0)
+
+INLINE void score_piece(const struct attention a, const struct attention_item *item,
+                        int64_t kv_head, const struct attention_piece p) {
+  const int64_t group = a.heads / a.kv_heads, last = item_end(a, item);
+  for (int64_t first = p.from; first < p.to && first <= last; first += STEP) {
+    uint8_t *heads[4], *next[4];
+    step_heads(a, item, kv_head, first, heads);
+    step_heads(a, item, kv_head, first + STEP, next);
+    const int fetches = first + STEP < p.to && first + STEP <= last;
+#define SCORE(n)                                                                                  \
+  {                                                                                               \
+    vec scores[ATTENTION_ROWS][4];                                                                \
+    struct attention_rows r =                                                                     \
+        piece_rows(a, item, kv_head, row, n, row == 0 && fetches ? next : NULL, NULL);            \
+    score_step(a, n, 1, heads, &r, scores);                                                       \
+    for (int i = 0; i < n; i++)                                                                   \
+      for (int b = 0; b < 4; b++)                                                                 \
+        vec_store(p.scores + (row + i) * p.stride + first + b * BLOCK, scores[i][b]);             \
+  }
+    EACH_ROWS(SCORE);
+#undef SCORE
+  }
+}
+
+// `scratch`: attention_scratch floats.
+INLINE void weigh_piece(const struct attention a, const struct attention_item *item,
+                        int64_t kv_head, const struct attention_piece p, float *scratch) {
+  const int64_t group = a.heads / a.kv_heads, width = value_width(a), last = item_end(a, item);
+  float *largest = scratch + group * width, *total = largest + group;
+  for (int64_t i = 0; i < group; i++) {
+    for (int64_t d = 16 * p.from; d < 16 * p.to; d++) scratch[i * width + d] = 0;
+    largest[i] = first_largest(item, kv_head * group + i);
+    total[i] = first_total(item, kv_head * group + i);
+  }
+  for (int64_t first = 0; first <= last; first += STEP) {
+    uint8_t *heads[4], *ahead[4];
+    const uint8_t *values[4], *next[4];
+    step_heads(a, item, kv_head, first, heads);
+    step_heads(a, item, kv_head, first + STEP, ahead);
+    for (int b = 0; b < 4; b++)
+      values[b] = heads[b] + keys_bytes(a), next[b] = ahead[b] + keys_bytes(a);
+    uint32_t seen[4], bits[ATTENTION_ROWS][4];
+    for (int b = 0; b < 4; b++) {
+      seen[b] = visible(a, first + b * BLOCK, item->positions[0], item->end, item->kept);
+      for (int i = 0; i < ATTENTION_ROWS; i++) bits[i][b] = seen[b];
+    }
+    if (!(seen[0] | seen[1] | seen[2] | seen[3])) continue;
+#define WEIGH(n)                                                                                  \
+  {                                                                                               \
+    vec scores[ATTENTION_ROWS][4];                                                                \
+    for (int i = 0; i < n; i++)                                                                   \
+      for (int b = 0; b < 4; b++)                                                                 \
+        scores[i][b] = vec_load(p.scores + (row + i) * p.stride + first + b * BLOCK);             \
+    struct attention_rows r = piece_rows(a, item, kv_head, row, n, NULL, scratch);                \
+    weigh_rows(a, n, (int)p.from, (int)p.to, heads, values,                                       \
+               row == 0 && first + STEP <= last ? next : NULL, bits, seen, scores, &r);           \
+  }
+    EACH_ROWS(WEIGH);
+#undef WEIGH
+  }
+  for (int64_t i = 0; i < group; i++) {
+    float *out = item->out + (kv_head * group + i) * a.head_dim;
+    vec inverse = vec_set(1.0f / total[i]);
+    float lanes[16];
+    for (int64_t d = 16 * p.from; d < a.head_dim && d < 16 * p.to; d += 16) {
+      vec_store(lanes, vec_mul(vec_load(scratch + i * width + d), inverse));
+      memcpy(out + d, lanes, (size_t)(a.head_dim - d < 16 ? a.head_dim - d : 16) * 4);
+    }
+  }
+}
+#undef EACH_ROWS
+
+#endif
