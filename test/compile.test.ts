@@ -85,7 +85,7 @@ compiling("a compiled folder has everything, and --dump every phase", () => {
   ])
   expect(readdirSync(join(compiled, "lib"))).toEqual(["cpu.so"])
   expect(readdirSync(join(scratch, "dump"))).toEqual(
-    expect.arrayContaining(["0-graph.txt", "6-plan.txt", "driver.c", "manifest.json"]),
+    expect.arrayContaining(["0-graph.txt", "7-plan.txt", "driver.c", "manifest.json"]),
   )
 })
 

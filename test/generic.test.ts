@@ -24,7 +24,7 @@ import { openLibrary } from "../src/runtime/library.ts"
 import { isLeftOut } from "./left-out.ts"
 import { compiledModels, goldenFolder } from "./model/golden.ts"
 import { judgeGolden } from "./model/judged.ts"
-import { loadSmall, smallGraph } from "./model/small.ts"
+import { loadSmall, smallGraph, withExpertsIn } from "./model/small.ts"
 import { batch, blocksFor, limitsFor, take } from "./model/steps.ts"
 import { built, serve } from "./sinter.ts"
 
@@ -52,6 +52,18 @@ const plans: readonly (readonly [string, Plan])[] = [
     "q4f16_1, products near and far, values in the keys and states",
     compile(smallGraph({ intermediate: 1056, latent: 14, hasStates: true }), {
       format: "q4f16_1",
+      activations: "int8",
+      kv: "f16",
+    }),
+  ],
+  [
+    "experts whose gates are in other codecs than what they are multiplied with",
+    compile(smallGraph({ hasExperts: true, intermediate: 50 }), {
+      format: "gguf",
+      codecOf: withExpertsIn([
+        ["q4f16_1", "q8f16_1", "f16"],
+        ["bf16", "q4f16_1", "q8f16_1"],
+      ]),
       activations: "int8",
       kv: "f16",
     }),

@@ -12,6 +12,7 @@ import { fuseResidual } from "./passes/fuse-residual.ts"
 import { joinLinears } from "./passes/join-linears.ts"
 import { quantizeActivations } from "./passes/quantize-activations.ts"
 import { selectRows } from "./passes/select-rows.ts"
+import { splitExperts } from "./passes/split-experts.ts"
 import { type Plan, printPlan, type SumOrder } from "./plan.ts"
 
 export interface CompileOptions {
@@ -38,6 +39,7 @@ interface Pass {
 /** In this order: rows are chosen before products of one input are joined, since a select makes another input. */
 export const passes: readonly Pass[] = [
   { name: "select-rows", run: selectRows },
+  { name: "split-experts", run: (graph, { codecOf }) => splitExperts(graph, codecOf) },
   { name: "join-linears", run: (graph, { codecOf }) => joinLinears(graph, codecOf) },
   { name: "fuse-gated", run: fuseGated },
   { name: "fuse-residual", run: fuseResidual },

@@ -174,17 +174,20 @@ class Lowering {
         break
       }
       case "experts": {
-        const [x, weights] = node.inputs
-        const { active, biases, activation, limit, rounded } = node
+        const [x, weights, xOfUp] = node.inputs
+        const { active, gateUp, up, down, biases, activation, limit, rounded } = node
+        const idOf = (weight: Weight) => this.#parameters.id(weight)
         const experts = {
           count: weights.columns,
           active,
-          intermediate: node.down.columns,
-          gateUp: this.#parameters.id(node.gateUp),
-          down: this.#parameters.id(node.down),
+          intermediate: down.columns,
+          gateUp: idOf(gateUp),
+          up: up && xOfUp && { weight: idOf(up), input: this.#productInput(xOfUp) },
+          down: idOf(down),
           biases: biases && {
-            gateUp: this.#parameters.id(biases.gateUp),
-            down: this.#parameters.id(biases.down),
+            gateUp: idOf(biases.gateUp),
+            up: biases.up && idOf(biases.up),
+            down: idOf(biases.down),
           },
           activation,
           limit,

@@ -10,6 +10,7 @@ import type { CodecOf } from "./graph/codecs.ts"
 import { type Graph, printGraph } from "./graph/graph.ts"
 import { lower } from "./lower.ts"
 import { joinLinears } from "./passes/join-linears.ts"
+import { splitExperts } from "./passes/split-experts.ts"
 import { openReference } from "./targets/reference/reference.ts"
 
 const options: CompileOptions = { format: "q0f32", activations: "float", kv: "f32" }
@@ -135,14 +136,29 @@ test("every phase can be read", () => {
   expect([...files.keys()]).toEqual([
     "0-graph.txt",
     "1-select-rows.txt",
-    "2-join-linears.txt",
-    "3-fuse-gated.txt",
-    "4-fuse-residual.txt",
-    "5-quantize-activations.txt",
-    "6-plan.txt",
+    "2-split-experts.txt",
+    "3-join-linears.txt",
+    "4-fuse-gated.txt",
+    "5-fuse-residual.txt",
+    "6-quantize-activations.txt",
+    "7-plan.txt",
   ])
   expect(files.get("0-graph.txt")).toMatch(/%2 = linear\(%1, layers.0.q \[24, 20\]\) +tokens x 24/)
-  expect(files.get("6-plan.txt")).toMatch(/matmul b\d\[0:20\] layers.0.gate\+up gated silu +tokens/)
+  expect(files.get("7-plan.txt")).toMatch(/matmul b\d\[0:20\] layers.0.gate\+up gated silu +tokens/)
+})
+
+test("experts whose gates are in another codec than what they are multiplied with have two matrices, which compute the same bits", async () => {
+  const graph = smallGraph({ hasExperts: true, intermediate: 42 })
+  const apart: CodecOf = ({ sources: [first] }) => (first!.tensor.endsWith(".up") ? "f16" : "f32")
+  expect(splitExperts(graph, codecOf)).toEqual(graph)
+  const split = splitExperts(graph, apart)
+  const [first, second] = split.nodes.filter((node) => node.op === "experts")
+  expect([first!.gateUp.rows, first!.up!.name]).toEqual([12 * 42, "layers.0.experts_up"])
+  expect(first!.gateUp.sources.map(({ tensor }) => tensor)).toEqual(
+    Array.from({ length: 12 }, (_, expert) => `0.${expert}.gate`),
+  )
+  expect(second!.biases!.up!.sources[11]).toEqual({ tensor: "1.11.up_bias", rows: 42 })
+  expect(await logitsOf(split)).toEqual(await logitsOf(graph)) // in one codec all the same
 })
 
 test("weights of several codecs: what reads one input is joined and rounded codec by codec", () => {

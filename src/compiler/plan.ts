@@ -20,6 +20,7 @@ import {
   type Attention,
   type Delta,
   deltaText,
+  type ExpertBiases,
   functionText,
   type Routing,
   routingText,
@@ -202,9 +203,11 @@ export interface Experts {
   count: number
   active: number // at most so many of a row
   intermediate: number
-  gateUp: ParameterId // [count * 2 * intermediate, columns of the input]
+  gateUp: ParameterId // [count * 2 * intermediate, columns of the input]; gates alone, half as many, beside `up`
+  /** As many rows as gates have, and its own way to read what they read. */
+  up: { weight: ParameterId; input: ProductInput } | undefined
   down: ParameterId // [count * columns of the output, intermediate]
-  biases: Record<"gateUp" | "down", ParameterId> | undefined
+  biases: ExpertBiases<ParameterId> | undefined
   activation: Activation
   limit: number | undefined
   /** What the activated rows are rounded for; undefined: they stay floats. */
@@ -311,16 +314,18 @@ function printStep(plan: Plan, step: Step): string {
       )
     }
     case "experts": {
-      const { count, active, gateUp, down, biases, activation, limit, rounded, parts } =
+      const { count, active, gateUp, up, down, biases, activation, limit, rounded, parts } =
         step.experts
-      const [upBias, downBias] = biases
-        ? [` bias ${p(biases.gateUp)}`, ` bias ${p(biases.down)}`]
-        : ["", ""]
-      const input = step.input.kind === "float" ? view(step.input.view) : codes(step.input.codes)
+      const biased = (id: ParameterId, bias: ParameterId | undefined) =>
+        bias === undefined ? p(id) : `${p(id)} bias ${p(bias)}`
+      const rowsOf = (input: ProductInput) =>
+        input.kind === "float" ? view(input.view) : codes(input.codes)
+      const first = `${rowsOf(step.input)} ${biased(gateUp, biases?.gateUp)}`
+      const second = up ? ` ${rowsOf(up.input)} ${biased(up.weight, biases?.up)}` : ""
       const gate = limit === undefined ? activation : `${activation} limit ${limit}`
       const between = rounded ? `${gate} for ${rounded}` : gate
       return on(
-        `${view(step.output)} = experts ${active} of ${count} by ${view(step.weights)} ${input} ${p(gateUp)}${upBias} ${between} ${p(down)}${downBias}${parts === 1 ? "" : ` parts ${parts}`}`,
+        `${view(step.output)} = experts ${active} of ${count} by ${view(step.weights)} ${first}${second} ${between} ${biased(down, biases?.down)}${parts === 1 ? "" : ` parts ${parts}`}`,
       )
     }
     case "rope":

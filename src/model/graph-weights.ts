@@ -1,6 +1,6 @@
 // The weights that a graph reads, each once, in the order in which it reads them.
 
-import type { Graph, Weight } from "../compiler/graph/graph.ts"
+import { expertWeights, type Graph, type Weight } from "../compiler/graph/graph.ts"
 
 export function weightsOf({ nodes }: Graph): Weight[] {
   const weights = new Map<string, Weight>()
@@ -20,9 +20,7 @@ export function weightsOf({ nodes }: Graph): Weight[] {
     if (node.op === "reorder") read(node.order)
     if (node.op === "convolve") read(node.taps)
     if (node.op === "delta") for (const weight of [node.decay, node.bias]) read(weight)
-    if (node.op === "experts")
-      for (const weight of [node.gateUp, node.down, ...Object.values(node.biases ?? {})])
-        read(weight)
+    if (node.op === "experts") for (const weight of expertWeights(node)) read(weight)
   }
   return [...weights.values()]
 }

@@ -7,6 +7,7 @@ import { basename, dirname, resolve } from "node:path"
 import { openWhole } from "../closing.ts"
 import type { CodecOf } from "../compiler/graph/codecs.ts"
 import type { Graph } from "../compiler/graph/graph.ts"
+import { splitExperts } from "../compiler/passes/split-experts.ts"
 import { type CodecName, type FloatType, type FormatName, isGroupCodec } from "../runtime/format.ts"
 import {
   type ArchitectureName,
@@ -74,10 +75,13 @@ export async function openModel(path: string, { verify = true }: OpenOptions = {
     checkTensors(graph, weights)
     if (verify) await weights.verify()
     const codecs = source.format === undefined ? codecsOf(weights, graph) : undefined
-    if (codecs) checkStacks(graph, codecs, (what) => folder.broken(source.configuration, what))
     const mixed = codecs && [...codecs.values()].some(isGroupCodec)
     const codecOf: CodecOf = ({ columns, sources: [first], exact }) =>
       columns > 1 && !exact ? codecs!.get(first!.tensor)! : "f32"
+    if (codecs)
+      checkStacks(splitExperts(graph, codecOf), codecs, (what) =>
+        folder.broken(source.configuration, what),
+      )
     return {
       path: folder.path,
       name: source.name ?? folder.name,
@@ -230,7 +234,7 @@ function checkTensors(graph: Graph, weights: Weights): void {
   weights.refuseOthers?.(read.flatMap(({ sources }) => sources.map(({ tensor }) => tensor)))
 }
 
-/** Experts' matrices are kept as one, so in one codec. */
+/** Of all experts gates are kept as one matrix, so in one codec, and so are up and down. */
 function checkStacks(
   graph: Graph,
   codecs: ReadonlyMap<string, CodecName>,

@@ -366,8 +366,10 @@ static void product_case(struct panels w, enum epilogue e) {
           double product = a * values[(c + half * w.pair) * columns + k];
           sum[half] += product, size_of += fabs(product);
         }
-      double want = is_gated(e) ? sum[0] / (1 + exp(-sum[0])) * sum[1]
-                                : sum[0] + bias[c] + (e == ADD ? 0.5 : 0);
+      double whole = sum[0] + bias[c];
+      double want = is_gated(e)   ? sum[0] / (1 + exp(-sum[0])) * sum[1]
+                    : is_under(e) ? 0.5 / (1 + exp(-0.5)) * whole
+                                  : whole + (e == ADD ? 0.5 : 0);
       near(first[r * out_stride + c], want, size_of + 1, planes ? 0x1p-17 : 2e-6, "product");
     }
   for (int64_t count = 1; count <= MAX_ROWS; count += COMPANIES) {
@@ -532,6 +534,16 @@ static void products(void) {
                                  .zero = 7,
                                  .number = F16},
                  GATED_SILU);
+    part = "products under a gate";
+    product_case((struct panels){.rows = half, .columns = 72, .number = F16}, UNDER_SILU);
+    product_case((struct panels){.rows = half,
+                                 .columns = 72,
+                                 .grouped = 1,
+                                 .codes = CODES_6,
+                                 .group = 16,
+                                 .zero = 32,
+                                 .number = F32},
+                 UNDER_SILU);
   }
 }
 

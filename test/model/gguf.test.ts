@@ -166,6 +166,7 @@ describe.skipIf(!compiler)(`compiled${compiler ? "" : ": no C compiler on this m
   test.each([
     ["llama-q4_k_m", join(root, "llama-q4_k_m"), join(root, "llama-q4_k_m")],
     ["qwen2-q2_k", join(root, "qwen2-q2_k"), join(root, "qwen2-q2_k")],
+    ["qwen3-mixed-experts", join(root, "qwen3-mixed-experts"), join(root, "qwen3-mixed-experts")],
     ["qwen3-5", convertedFile("qwen3-5"), join(models, "qwen3-5")],
   ])(
     "%s with activations in 8 bits computes the reference's bits",

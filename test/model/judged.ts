@@ -14,7 +14,14 @@ import type { KvType } from "../../src/runtime/manifest.ts"
 import type { LoadableProgram, ProgramLimits, StepInput } from "../../src/runtime/program.ts"
 import { createSampler } from "../../src/runtime/sampling.ts"
 import { goldenFolder, readGolden } from "./golden.ts"
-import { loadInfiniteKey, loadSmall, type SmallShape, smallGraph } from "./small.ts"
+import {
+  type ExpertCodecs,
+  loadInfiniteKey,
+  loadSmall,
+  type SmallShape,
+  smallGraph,
+  withExpertsIn,
+} from "./small.ts"
 import {
   batch,
   blocksFor,
@@ -170,6 +177,34 @@ export function judge({
     async (format, activations, kv) => {
       const shape = { hidden: 72, intermediate: 50, hasExperts: true }
       const { program, reference } = await both(shape, { format, activations, kv })
+      const ours = await prefill(program, prompt(100), blocksFor(100))
+      const theirs = await prefill(reference, prompt(100), blocksFor(100))
+      if (isExact) expect(ours).toEqual(theirs)
+      else expect(relativeError(ours, theirs)).toBeLessThan(5e-2)
+      for (const chunk of [1, 17])
+        expect(await prefill(program, prompt(100), blocksFor(100, 9), { chunk })).toEqual(ours)
+      await program.close()
+      await reference.close()
+    },
+    milliseconds,
+  )
+
+  // Of each layer the codecs of gates, of what they are multiplied with, and of what reads both; one after the other in both ways.
+  const apart: [CompileOptions["activations"], ...ExpertCodecs[]][] = [
+    ["int8", ["q4_k", "q6_k", "q5_1"], ["q8_0", "bf16", "f16"]],
+    ["int8", ["f16", "q5_k", "q8_0"], ["q3_k", "q2_k", "mxfp4"]],
+    ["float", ["bf16", "f16", "f32"], ["f16", "bf16", "bf16"]],
+  ]
+  test.each(breadth === "one" ? [] : few(apart))(
+    "experts whose gates are in other codecs than what they are multiplied with, activations in %s: what the reference computes, in any company",
+    async (activations, ...layers) => {
+      const codecOf = withExpertsIn(layers)
+      const shape = { hidden: 72, intermediate: 50, hasExperts: true }
+      const { program, reference } = await both(shape, { activations, codecOf })
+      const names = program.manifest.parameters.map(({ name }) => name)
+      expect(names).toEqual(
+        expect.arrayContaining(["layers.0.experts_gate", "layers.1.experts_up"]),
+      )
       const ours = await prefill(program, prompt(100), blocksFor(100))
       const theirs = await prefill(reference, prompt(100), blocksFor(100))
       if (isExact) expect(ours).toEqual(theirs)

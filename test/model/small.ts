@@ -18,13 +18,16 @@ import {
   reorder,
   rope,
   route,
+  stacked,
   weigh,
   weight,
 } from "../../src/compiler/graph/builder.ts"
+import type { CodecOf } from "../../src/compiler/graph/codecs.ts"
 import type { Attention, Graph, Node, Routing, Weight } from "../../src/compiler/graph/graph.ts"
 import { quantise } from "../../src/model/weights/convert.ts"
 import { narrow } from "../../src/runtime/dtype.ts"
 import {
+  type CodecName,
   type GroupCodec,
   type GroupCodecName,
   groupCodecs,
@@ -204,17 +207,24 @@ function mixture(
   const hidden = x.columns
   const router = linear(x, { ...w("router", EXPERTS, hidden), exact: true })
   const biased = routing === grouped
-  const [upRows, downRows] = [EXPERTS * 2 * intermediate, EXPERTS * hidden]
+  const downRows = EXPERTS * hidden
+  // A gate and its up row follow each other, as a model's do.
+  const gateUp = (name: string, kind: string, columns?: number) => {
+    const sources = Array.from({ length: EXPERTS }, (_, expert) =>
+      ["gate", "up"].map((part) => w(`${expert}.${part}${kind}`, intermediate, columns)),
+    )
+    return stacked(w(name, 0).name, sources.flat())
+  }
   const bias = biased ? w("router_bias", EXPERTS) : undefined
   const shares = route(router, routing, bias)
   const made = experts(x, biased ? weigh(shares, w("factors", EXPERTS)) : shares, {
     active: routing.active,
-    gateUp: w("experts_gate+up", upRows, hidden),
+    gateUp: gateUp("experts_gate+up", "", hidden),
     down: w("experts_down", downRows, intermediate),
     ...(biased
       ? {
           biases: {
-            gateUp: w("experts_gate+up_bias", upRows),
+            gateUp: gateUp("experts_gate+up_bias", "_bias"),
             down: w("experts_down_bias", downRows),
           },
           activation: "quick_gelu",
@@ -224,6 +234,19 @@ function mixture(
   })
   const gate = linear(x, { ...w("gate", 1, hidden), exact: true })
   return multiply(made, apply("sigmoid", gate))
+}
+
+/** What gates, up and down are in. */
+export type ExpertCodecs = readonly [CodecName, CodecName, CodecName]
+
+/** Experts in the codecs of their layer, all else in floats. */
+export function withExpertsIn(layers: readonly ExpertCodecs[]): CodecOf {
+  return ({ columns, sources: [first], exact }) => {
+    const [, layer, which] =
+      /^(\d+)\.(?:\d+\.(?=gate|up)|experts_(?=down))(\w+)$/.exec(first!.tensor) ?? []
+    if (columns === 1 || exact || which === undefined) return "f32"
+    return layers[Number(layer)]![["gate", "up", "down"].indexOf(which)]!
+  }
 }
 
 /**

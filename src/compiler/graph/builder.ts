@@ -176,9 +176,21 @@ export function experts(
   check(Number.isInteger(columns), `${down.name} does not fit ${count} experts`)
   const fits = !biases || (biases.gateUp.rows === gateUp.rows && biases.down.rows === down.rows)
   check(fits, `${biases?.gateUp.name} does not fit ${gateUp.name}`)
-  const rounded = undefined
-  const fields = { active, gateUp, down, biases, activation, limit, rounded }
-  return { op: "experts", rows, columns, inputs: [x, weights], ...fields }
+  const [up, rounded] = [undefined, undefined]
+  return {
+    op: "experts",
+    rows,
+    columns,
+    inputs: [x, weights],
+    active,
+    gateUp,
+    up,
+    down,
+    biases: biases && { ...biases, up },
+    activation,
+    limit,
+    rounded,
+  }
 }
 
 /** A function of each element; `by`: the number that it takes beside it. */

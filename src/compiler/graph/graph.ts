@@ -106,15 +106,17 @@ export type Op =
   /**
    * x, what each expert counts → the sum of what they make of x, each times that, in the order of experts from zero; those that
    * count 0 are left out. An expert is a gated MLP, and `rounded` what its activated rows are rounded for, as `quantize` does.
-   * With a `limit` the gate is cut off above it and up on either side, and up counts one more.
+   * With a `limit` the gate is cut off above it and up on either side, and up counts one more. Where gate and up are matrices by
+   * themselves, x stands there once more, as the latter reads it.
    */
   | {
       op: "experts"
-      inputs: readonly [Node, Node]
+      inputs: readonly [Node, Node] | readonly [Node, Node, Node]
       active: number // at most so many of a row
-      gateUp: Weight // of each expert its gate's rows, then as many up rows
-      down: Weight // one expert behind the other
-      biases: Record<"gateUp" | "down", Weight> | undefined
+      gateUp: Weight // of each expert its gate's rows, then as many up rows unless there is `up`
+      up: Weight | undefined // one expert behind the other, as `down`
+      down: Weight
+      biases: ExpertBiases<Weight> | undefined
       activation: Activation
       limit: number | undefined
       rounded: GroupCodecName | undefined
@@ -137,6 +139,19 @@ export type Op =
    * for targets that multiply integers; only `linear` and `experts` read it.
    */
   | { op: "quantize"; inputs: readonly [Node]; codec: GroupCodecName }
+
+/** Matrices and biases of experts, as many as there are. */
+export function expertWeights({ gateUp, up, down, biases }: Node & { op: "experts" }): Weight[] {
+  const all = [gateUp, up, down, biases?.gateUp, biases?.up, biases?.down]
+  return all.filter((weight) => weight !== undefined)
+}
+
+/** Of each of the matrices. */
+export interface ExpertBiases<Vector> {
+  gateUp: Vector
+  up: Vector | undefined
+  down: Vector
+}
 
 /**
  * Position t sees positions p <= t; with a window only p > t - window, and p < sinks always. Where it is bidirectional it sees
@@ -328,6 +343,8 @@ function details(node: Node): string[] {
         `${node.active} of ${node.inputs[1].columns}`,
         shown(node.gateUp),
         ...(node.biases ? [`bias ${shown(node.biases.gateUp)}`] : []),
+        ...(node.up ? [shown(node.up)] : []),
+        ...(node.biases?.up ? [`bias ${shown(node.biases.up)}`] : []),
         node.activation,
         ...(node.limit === undefined ? [] : [`limit ${node.limit}`]),
         ...(node.rounded ? [`rounded for ${node.rounded}`] : []),

@@ -3,24 +3,31 @@
 
 import { type CodecName, isIntegerCodec } from "../../runtime/format.ts"
 import type { CodecOf } from "../graph/codecs.ts"
-import { type Graph, type Node, rewrite, withInputs } from "../graph/graph.ts"
+import { type Graph, type Node, rewrite, type Weight, withInputs } from "../graph/graph.ts"
 
 export function quantizeActivations(graph: Graph, codecOf: CodecOf): Graph {
   const made = new Map<Node, Map<CodecName, Node>>()
-  return rewrite(graph, (node) => {
-    if (node.op !== "linear" && node.op !== "experts") return node
-    if (node.op === "experts") {
-      const codec = codecOf(node.down)
-      if (isIntegerCodec(codec)) node = { ...node, rounded: codec }
-    }
-    const codec = codecOf(node.op === "linear" ? node.weight : node.gateUp)
-    if (!isIntegerCodec(codec)) return node
-    const [input, ...others] = node.inputs
+  const roundedFor = (weight: Weight, input: Node): Node => {
+    const codec = codecOf(weight)
+    if (!isIntegerCodec(codec)) return input
     const { rows, columns } = input
-    const rounded = made.get(input) ?? new Map<CodecName, Node>()
-    made.set(input, rounded)
-    if (!rounded.has(codec))
-      rounded.set(codec, { op: "quantize", rows, columns, inputs: [input], codec })
-    return withInputs(node, [rounded.get(codec)!, ...others])
+    const known = made.get(input) ?? new Map<CodecName, Node>()
+    made.set(input, known)
+    if (!known.has(codec))
+      known.set(codec, { op: "quantize", rows, columns, inputs: [input], codec })
+    return known.get(codec)!
+  }
+  return rewrite(graph, (node) => {
+    if (node.op === "linear") {
+      const [input, ...others] = node.inputs
+      return withInputs(node, [roundedFor(node.weight, input), ...others])
+    }
+    if (node.op !== "experts") return node
+    const [input, shares, inputOfUp] = node.inputs
+    const { gateUp, up, down } = node
+    const codec = codecOf(down)
+    const rounded = isIntegerCodec(codec) ? codec : undefined
+    const ofUp = up && inputOfUp ? [roundedFor(up, inputOfUp)] : []
+    return { ...withInputs(node, [roundedFor(gateUp, input), shares, ...ofUp]), rounded } as Node
   })
 }

@@ -10,7 +10,7 @@ import {
   isGroupCodec,
   isIntegerCodec,
 } from "../../../runtime/format.ts"
-import type { ParameterId, Plan } from "../../plan.ts"
+import type { ParameterId, Plan, ProductInput } from "../../plan.ts"
 
 /** What the library makes of a parameter on its way in. */
 export interface Kept {
@@ -60,13 +60,19 @@ export function keptParameters(plan: Plan): Kept[] {
       if (bias !== undefined) keepBias(bias, panels, 1)
     }
     if (step.op === "experts") {
-      const { gateUp, down, biases, rounded, count: matrices } = step.experts
-      const up = keep(gateUp, { rounded: step.input.kind === "int8", paired: true, matrices })
-      const made = keep(down, { rounded: rounded !== undefined, paired: false, matrices })
-      if (biases) {
-        keepBias(biases.gateUp, up, matrices)
-        keepBias(biases.down, made, matrices)
+      const { gateUp, up, down, biases, rounded, count: matrices } = step.experts
+      const keepStack = (
+        id: ParameterId,
+        bias: ParameterId | undefined,
+        read: Omit<Multiplied, "matrices">,
+      ) => {
+        const panels = keep(id, { ...read, matrices })
+        if (bias !== undefined) keepBias(bias, panels, matrices)
       }
+      const isRounded = ({ kind }: ProductInput) => kind === "int8"
+      keepStack(gateUp, biases?.gateUp, { rounded: isRounded(step.input), paired: !up })
+      if (up) keepStack(up.weight, biases?.up, { rounded: isRounded(up.input), paired: false })
+      keepStack(down, biases?.down, { rounded: rounded !== undefined, paired: false })
     }
     if (step.op === "headMatmul") keep(step.weight, { rounded: false, paired: false, matrices: 1 })
   }

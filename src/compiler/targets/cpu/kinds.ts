@@ -272,6 +272,11 @@ export const epilogues = [
   "GATED_GELU_TANH",
   "GATED_QUICK_GELU",
   "GATED_RELU2",
+  "UNDER_SILU",
+  "UNDER_GELU",
+  "UNDER_GELU_TANH",
+  "UNDER_QUICK_GELU",
+  "UNDER_RELU2",
 ] as const
 const optional: Kind<ParameterId | "NO_WEIGHT"> = word(
   String,
@@ -303,6 +308,10 @@ export const expertsStep = struct("experts_step", {
   weights: int,
   weights_from: int,
   weights_stride: int,
+  apart: int,
+  gate: productStep,
+  gate_body: body,
+  gate_bytes: int,
   up: productStep,
   up_body: body,
   up_bytes: int,

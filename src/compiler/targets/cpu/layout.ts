@@ -17,7 +17,7 @@ import {
 import { BLOCK } from "../../../runtime/program.ts"
 import type { RowSet } from "../../../runtime/step-rows.ts"
 import { type Attention, valueDim } from "../../graph/graph.ts"
-import type { Codes, ParameterId, Plan, View } from "../../plan.ts"
+import type { Codes, ParameterId, Plan, ProductInput, View } from "../../plan.ts"
 import { isHalves, keptBytes, keptParameters } from "./kept.ts"
 
 /** Bytes: a constant, and so many for each token and each row of logits in a step, and for each thread. */
@@ -241,12 +241,14 @@ function slotBytes({ steps, parameters }: Plan) {
   for (const step of steps) {
     if (step.op !== "experts") continue
     const { experts, input, output } = step
-    const { rounded, intermediate, gateUp } = experts
+    const { rounded, intermediate, gateUp, up } = experts
     const { columns } = parameters[gateUp]!
+    const rowBytes = (read: ProductInput) =>
+      read.kind === "int8" ? quantizedBytes(read.codes) : 4 * paddedColumns(columns)
     const own = {
       active: experts.active,
       count: experts.count,
-      rows: input.kind === "int8" ? quantizedBytes(input.codes) : 4 * paddedColumns(columns),
+      rows: Math.max(rowBytes(input), up ? rowBytes(up.input) : 0), // gates' first, then the others
       hidden: 4 * paddedColumns(intermediate),
       rounded: rounded ? roundedBytes(intermediate, rounded) : 0,
       made: 4 * paddedColumns(output.columns),
@@ -276,8 +278,8 @@ function planesBytes(plan: Plan): number {
   const all = plan.steps.map((step) => {
     if (step.op === "matmul") return widest([step.weight])
     if (step.op !== "experts") return 0
-    const { active, gateUp, down } = step.experts
-    return active * widest([gateUp, down])
+    const { active, gateUp, up, down } = step.experts
+    return active * widest([gateUp, ...(up ? [up.weight] : []), down])
   })
   return Math.max(0, ...all)
 }

@@ -5,6 +5,7 @@
 // The same entries are made as words of a tape, for the generic library, whose functions are there before the plan is.
 
 import type { GroupCodecName } from "../../../runtime/format.ts"
+import type { Activation } from "../../graph/elementwise.ts"
 import type { Attention } from "../../graph/graph.ts"
 import {
   type BufferId,
@@ -162,12 +163,12 @@ class Code implements StepCode {
   #productOf(
     input: ProductRows,
     weight: ParameterId,
-    epilogue: Epilogue,
+    epilogue: ProductEnd,
     outStride: number,
   ): { body: Body; fields: ProductFields } {
     const { panels } = this.#weights[weight]!
     const { isRounded, inStride, ...rows } = input
-    const end = epilogue.kind === "gated" ? `gated_${epilogue.activation}` : epilogue.kind
+    const end = "activation" in epilogue ? `${epilogue.kind}_${epilogue.activation}` : epilogue.kind
     const far = panels.columns >= FAR
     const kind = {
       quantized: isRounded ? 1 : 0,
@@ -212,16 +213,16 @@ class Code implements StepCode {
   }
 
   #experts({ experts, input, weights, output }: ExpertsStep): Entry {
-    const { count, active, intermediate, gateUp, down, biases, activation, limit, rounded, parts } =
-      experts
+    const { count, active, intermediate, gateUp, up, down } = experts
+    const { biases, activation, limit, rounded, parts } = experts
     if (parts !== 1) throw new Error("internal: a product in parts")
     const hiddenStride = paddedColumns(intermediate)
-    const up = this.#productOf(
-      this.#productRows(input),
-      gateUp,
-      { kind: "gated", activation },
-      hiddenStride,
-    )
+    const toHidden = (read: ProductInput, weight: ParameterId, end: ProductEnd) =>
+      this.#productOf(this.#productRows(read), weight, end, hiddenStride)
+    const gate = up && toHidden(input, gateUp, { kind: "store" })
+    const gated = up
+      ? toHidden(up.input, up.weight, { kind: "under", activation })
+      : toHidden(input, gateUp, { kind: "gated", activation })
     const hidden = rounded
       ? { isRounded: true, bytes: roundedBytes(intermediate, rounded), inStride: 0 }
       : { isRounded: false, bytes: 4 * hiddenStride, inStride: hiddenStride }
@@ -234,9 +235,15 @@ class Code implements StepCode {
       weights: weights.buffer,
       weights_from: weights.from,
       weights_stride: strideOf(this.#plan, weights),
-      up: { ...up.fields, bias: biases?.gateUp ?? "NO_WEIGHT", limit },
-      up_body: up.body,
-      up_bytes: bytes(gateUp),
+      ...(gate && {
+        apart: 1,
+        gate: { ...gate.fields, bias: biases?.gateUp ?? "NO_WEIGHT" },
+        gate_body: gate.body,
+        gate_bytes: bytes(gateUp),
+      }),
+      up: { ...gated.fields, bias: (up ? biases?.up : biases?.gateUp) ?? "NO_WEIGHT", limit },
+      up_body: gated.body,
+      up_bytes: bytes(up ? up.weight : gateUp),
       round: rounded && this.#rounding(intermediate, rounded),
       rounded_for: rounded && { rows: 0, columns: intermediate, pair: 0, codec: rounded },
       down: { ...made.fields, bias: biases?.down ?? "NO_WEIGHT", output: output.buffer },
@@ -433,6 +440,8 @@ interface Entry {
   words: readonly number[]
   fields: StructFields
 }
+/** As the plan has it; or the output holds gates, and becomes activation(output) * y. */
+type ProductEnd = Epilogue | { kind: "under"; activation: Activation }
 type ProductFields = ValueOf<typeof productStep.fields>
 
 /** Of what has no fields that steps differ in. */

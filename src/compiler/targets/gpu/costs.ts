@@ -89,8 +89,9 @@ function readsOf({ parameters }: Plan, step: Step): { read: number; stored: numb
     return [{ read: read / rows, stored: stored / rows }]
   }
   if (step.op === "experts") {
-    const { count, active, gateUp, down } = step.experts
-    return [gateUp, down].map(whole).map(({ read, stored }) => ({
+    const { count, active, gateUp, up, down } = step.experts
+    const matrices = up ? [gateUp, up.weight, down] : [gateUp, down]
+    return matrices.map(whole).map(({ read, stored }) => ({
       read: (read * active) / count,
       stored: (stored * active) / count,
     }))

@@ -62,6 +62,7 @@ interface Products {
   first: number
   bias: Float32Array | undefined
   gate: ((gate: number, up: number) => number) | undefined
+  /** What the product is added to, or where there is a gate, the gates. */
   to: kernels.Rows | undefined
   out: kernels.Rows
 }
@@ -449,12 +450,13 @@ export class Machine {
 
   /** One expert after the other, each for all rows that go to it. */
   #experts({ experts, input, weights, output }: ExpertsStep, count: number, cancel: CancelWord) {
-    const { gateUp, down, biases, activation, limit, rounded, intermediate, parts } = experts
-    const [upBias, downBias] = [biases?.gateUp, biases?.down].map((id) =>
+    const { gateUp, up, down, biases, activation, limit, rounded, intermediate, parts } = experts
+    const [gateBias, upBias, downBias] = [biases?.gateUp, biases?.up, biases?.down].map((id) =>
       id === undefined ? undefined : this.#vector(id),
     )
     const [counts, out] = [this.#rows(weights), this.#rows(output)]
     const given = this.#product(this.#input(input), gateUp, parts)
+    const givenUp = up && this.#product(this.#input(up.input), up.weight, parts)
     const gate = gateOf(activation, limit)
     for (let row = 0; row < count; row++) kernels.rowOf(out, row).fill(0)
     for (let expert = 0; expert < experts.count; expert++) {
@@ -463,14 +465,23 @@ export class Machine {
         (row) => weightOf(row) !== 0,
       )
       const hidden = newRows(rows.length, intermediate)
-      const first = expert * 2 * intermediate
-      const up = { product: given, rows, first, bias: upBias, gate, to: undefined, out: hidden }
-      multiplyRows(up, cancel)
+      const own = rows.map((_, i) => i)
+      const plain = { gate: undefined, to: undefined }
+      if (givenUp) {
+        const first = expert * intermediate
+        const gates = newRows(rows.length, intermediate)
+        multiplyRows({ product: given, rows, first, bias: gateBias, ...plain, out: gates }, cancel)
+        const ends = { gate, to: gates }
+        multiplyRows({ product: givenUp, rows, first, bias: upBias, ...ends, out: hidden }, cancel)
+      } else {
+        const first = expert * 2 * intermediate
+        const ends = { bias: gateBias, gate, to: undefined }
+        multiplyRows({ product: given, rows, first, ...ends, out: hidden }, cancel)
+      }
       const made = newRows(rows.length, out.columns)
       const product = this.#product(rounded ? roundedRows(hidden, rounded) : hidden, down, parts)
-      const own = rows.map((_, i) => i)
-      const plain = { bias: downBias, gate: undefined, to: undefined }
-      multiplyRows({ product, rows: own, first: expert * out.columns, out: made, ...plain }, cancel)
+      const downRows = { rows: own, first: expert * out.columns, bias: downBias }
+      multiplyRows({ product, ...downRows, ...plain, out: made }, cancel)
       for (const [i, row] of rows.entries()) {
         const [sums, values, weight] = [
           kernels.rowOf(out, row),
@@ -610,12 +621,13 @@ function multiplyRows(
   cancel: CancelWord,
 ): void {
   const four = new Float64Array(4)
-  // A gated product takes two elements at a time, each from its gate row and its up row.
-  const width = gate ? 2 : 4
+  // Where gates are rows of the same matrix, two elements are taken at a time, each from its gate row and its up row.
+  const isPaired = gate !== undefined && to === undefined
+  const width = isPaired ? 2 : 4
   for (let n = 0; n < out.columns; n += width) {
     poll(cancel)
     const next = (i: number) => first + Math.min(n + i, out.columns - 1)
-    const wanted: Four = gate
+    const wanted: Four = isPaired
       ? [next(0), next(1), next(0) + out.columns, next(1) + out.columns]
       : [next(0), next(1), next(2), next(3)]
     const last = Math.min(width, out.columns - n)
@@ -624,9 +636,10 @@ function multiplyRows(
       if (bias) for (let i = 0; i < 4; i++) four[i] = Math.fround(four[i]! + bias[wanted[i]!]!)
       const at = row * out.stride + out.from + n
       for (let i = 0; i < last; i++) {
-        if (gate) out.data[at + i] = gate(four[i]!, four[i + 2]!)
-        else if (to) out.data[at + i] = to.data[row * to.stride + to.from + n + i]! + four[i]!
-        else out.data[at + i] = four[i]!
+        const there = to ? to.data[row * to.stride + to.from + n + i]! : 0
+        if (isPaired) out.data[at + i] = gate(four[i]!, four[i + 2]!)
+        else if (gate) out.data[at + i] = gate(there, four[i]!)
+        else out.data[at + i] = to ? there + four[i]! : four[i]!
       }
     }
   }

@@ -53,8 +53,9 @@ function multipliedAsIntegers({ steps }: Plan): Set<ParameterId> {
   for (const step of steps) {
     if (step.op === "matmul" && step.input.kind === "int8") weights.add(step.weight)
     if (step.op === "experts") {
-      const { gateUp, down, rounded } = step.experts
+      const { gateUp, up, down, rounded } = step.experts
       if (step.input.kind === "int8") weights.add(gateUp)
+      if (up?.input.kind === "int8") weights.add(up.weight)
       if (rounded) weights.add(down)
     }
   }

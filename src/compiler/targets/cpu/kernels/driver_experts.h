@@ -133,6 +133,7 @@ static int64_t place_slots(const struct experts_step *e, const float *weights, i
 struct experts_loop {
   sinter_model *model;
   const struct experts_step *step;
+  const struct product_step *reader;  // of the rows that are gathered
   struct slots slots;
   const float *weights;  // [rows, weights_stride]
   int64_t grain;
@@ -140,7 +141,7 @@ struct experts_loop {
 
 static void gather_rows(void *context, int64_t index, int32_t thread) {
   const struct experts_loop *l = context;
-  const struct product_step *p = &l->step->up;
+  const struct product_step *p = l->reader;
   const sinter_model *m = l->model;
   const int64_t all = l->slots.starts[l->step->count];
   for (int64_t slot = index * l->grain; slot < all && slot < (index + 1) * l->grain; slot++)
@@ -249,6 +250,7 @@ static void experts_step(sinter_model *m, const struct step *s) {
   struct experts_loop loop = {
       .model = m,
       .step = e,
+      .reader = e->apart ? &e->gate : &e->up,
       .slots = {.starts = m->experts.starts,
                 .used = m->experts.used,
                 .row_of = m->experts.row_of,
@@ -257,9 +259,17 @@ static void experts_step(sinter_model *m, const struct step *s) {
   };
   const int64_t count = place_slots(e, loop.weights, rows, &loop.slots);
   // So many bytes cost less than to hand them out.
-  loop.grain = 1 + 65536 / e->up.row_bytes;
+  loop.grain = 1 + 65536 / loop.reader->row_bytes;
   const int64_t grains = (count + loop.grain - 1) / loop.grain;
   m->host->parallel_for(m->host, grains, gather_rows, &loop);
+  if (e->apart) {
+    multiply_slots(m, &e->gate, e->gate_body, e->gate_bytes, &loop.slots, count, m->experts.rows,
+                   m->experts.hidden);
+    if (e->up.input != e->gate.input) {
+      loop.reader = &e->up;
+      m->host->parallel_for(m->host, grains, gather_rows, &loop);
+    }
+  }
   multiply_slots(m, &e->up, e->up_body, e->up_bytes, &loop.slots, count, m->experts.rows,
                  m->experts.hidden);
   if (e->round) m->host->parallel_for(m->host, grains, round_slots, &loop);

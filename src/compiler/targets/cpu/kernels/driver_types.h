@@ -229,15 +229,18 @@ struct product_step {
   enum epilogue epilogue;
 };
 
-// Two products of every expert that rows go to: see driver_experts.h.
+// Two products of every expert that rows go to, or three: see driver_experts.h.
 struct experts_step {
   int64_t count, active;  // at most so many of a row
   int weights;            // what each counts, a column for each
   int64_t weights_from, weights_stride;
-  struct product_step up, down;  // of one expert; only `up` reads a buffer, only `down` writes one
+  int apart;              // gates have a product of their own, and `up` is under them
+  // Of one expert; only `gate` and `up` read a buffer, only `down` writes one.
+  struct product_step gate, up, down;
+  void (*gate_body)(void *context, int64_t index, int32_t thread);
   void (*up_body)(void *context, int64_t index, int32_t thread);
   void (*down_body)(void *context, int64_t index, int32_t thread);
-  size_t up_bytes, down_bytes;                        // from one expert's matrix to the next
+  size_t gate_bytes, up_bytes, down_bytes;            // from one expert's matrix to the next
   // What `down` reads; or none: floats.
   void (*round)(const struct experts_step *, const float *input, uint8_t *output);
   struct panels rounded_for;  // a generic library's: whom it reads them for

@@ -56,7 +56,8 @@ INLINE void fetch_lines(struct fetch *f) {
   for (int64_t i = 0; i < f->lines; i++, f->from += LINE) __builtin_prefetch(f->from, 0, 2);
 }
 
-// The gated ones take a paired panel: activation(gate) * up, 16 columns out of 32.
+// The gated ones take a paired panel: activation(gate) * up, 16 columns out of 32. Those under a gate find it in the output, of
+// which they leave activation(output) * up.
 enum epilogue {
   STORE,
   ADD,
@@ -64,23 +65,39 @@ enum epilogue {
   GATED_GELU,
   GATED_GELU_TANH,
   GATED_QUICK_GELU,
-  GATED_RELU2
+  GATED_RELU2,
+  UNDER_SILU,
+  UNDER_GELU,
+  UNDER_GELU_TANH,
+  UNDER_QUICK_GELU,
+  UNDER_RELU2
 };
 
-INLINE int is_gated(const enum epilogue e) { return e >= GATED_SILU; }
-
-INLINE vec activated(const enum epilogue e, vec gate) {
-  return e == GATED_GELU         ? vec_gelu(gate)
-         : e == GATED_GELU_TANH  ? vec_gelu_tanh(gate)
-         : e == GATED_QUICK_GELU ? vec_quick_gelu(gate)
-         : e == GATED_RELU2      ? vec_relu2(gate)
-                                 : vec_silu(gate);
-}
+INLINE int is_gated(const enum epilogue e) { return e >= GATED_SILU && e < UNDER_SILU; }
+INLINE int is_under(const enum epilogue e) { return e >= UNDER_SILU; }
 
 // What is no number shows, on whichever side it was cut off.
 INLINE vec at_most(vec x, vec limit) { return vec_fma(x, vec_zero(), vec_min(x, limit)); }
 INLINE vec within_limits(vec x, vec limit) {
   return vec_fma(x, vec_zero(), vec_max(vec_min(x, limit), vec_sub(vec_zero(), limit)));
+}
+
+INLINE vec activated(const enum epilogue gated, vec gate) {
+  return gated == GATED_GELU         ? vec_gelu(gate)
+         : gated == GATED_GELU_TANH  ? vec_gelu_tanh(gate)
+         : gated == GATED_QUICK_GELU ? vec_quick_gelu(gate)
+         : gated == GATED_RELU2      ? vec_relu2(gate)
+                                     : vec_silu(gate);
+}
+
+INLINE vec gated(const enum epilogue e, float limit, vec gate, vec up) {
+  const enum epilogue own = is_under(e) ? e - UNDER_SILU + GATED_SILU : e;
+  // The one gate that any model limits, so that no other product asks.
+  if (own == GATED_QUICK_GELU && limit > 0) {
+    gate = at_most(gate, vec_set(limit));
+    up = vec_add(within_limits(up, vec_set(limit)), vec_set(1.0f));
+  }
+  return vec_mul(activated(own, gate), up);
 }
 
 // A generic library learns how sums end when it is opened: ends are no part of its tiles, which would have all of them.
@@ -97,14 +114,13 @@ ENDS void finish(const enum epilogue e, const struct product *p, int64_t index, 
     left = vec_add(left, vec_load(p->bias + index * PANEL));
     right = vec_add(right, vec_load(p->bias + index * PANEL + 16));
   }
-  // The one gate that any model limits, so that no other product asks.
-  if (e == GATED_QUICK_GELU && p->limit > 0) {
-    left = at_most(left, vec_set(p->limit));
-    right = vec_add(within_limits(right, vec_set(p->limit)), vec_set(1.0f));
-  }
   if (is_gated(e)) {
-    vec_store(out, vec_mul(activated(e, left), right));
+    vec_store(out, gated(e, p->limit, left, right));
     return;
+  }
+  if (is_under(e)) {
+    left = gated(e, p->limit, vec_load(out), left);
+    right = gated(e, p->limit, vec_load(out + 16), right);
   }
   if (e == ADD) {
     left = vec_add(vec_load(out), left);

@@ -4,7 +4,7 @@
 // either way, and those of a row are added up in the order of experts, as the reference does.
 
 import { type CodecName, type GroupCodecName, groupCodecs } from "../../../../runtime/format.ts"
-import type { Plan, Step } from "../../../plan.ts"
+import type { Plan, ProductInput, Step } from "../../../plan.ts"
 import {
   type Builder,
   type Elements,
@@ -55,6 +55,7 @@ export function expertsChoices(plan: Plan, step: ExpertsStep): Choice[] {
   const whole: Whole = { plan, step, scratch: scratchOf(step) }
   const products = (gathered: boolean) => [
     productLaunch(whole, "gateUp", gathered),
+    ...(step.experts.up ? [productLaunch(whole, "up", gathered)] : []),
     ...(rounded ? [roundLaunch(whole, rounded)] : []),
     productLaunch(whole, "down", gathered),
     sumLaunch(whole),
@@ -101,10 +102,10 @@ function listsLaunch(whole: Whole): Launch {
   }
 }
 
-function productLaunch(whole: Whole, which: "gateUp" | "down", gathered: boolean): Launch {
+function productLaunch(whole: Whole, which: MatrixName, gathered: boolean): Launch {
   const { plan, step } = whole
   const { count, active, intermediate } = step.experts
-  const columns = which === "gateUp" ? intermediate : step.output.columns
+  const columns = which === "down" ? step.output.columns : intermediate
   // As many lists as there can be where there are more than FEW_ROWS rows: each expert has one that is not full.
   const groups = gathered
     ? ([each(whole, TOGETHER), active + Math.ceil((count * TOGETHER) / FEW_ROWS)] as const)
@@ -275,29 +276,47 @@ function listsKernel(count: number, active: number): Kernel {
 
 // ------------------------------------------------------------------ products
 
-function kindOf(
-  plan: Plan,
-  { experts, input }: ExpertsStep,
-  which: "gateUp" | "down",
-): ProductKind {
-  const isGate = which === "gateUp"
-  const codec: CodecName = plan.parameters[experts[which]]!.codec
-  const isAligned = !isGate || (input.kind === "float" && input.view.from % 4 === 0)
-  const isInt8 = isGate ? input.kind === "int8" : experts.rounded !== undefined
+type MatrixName = "gateUp" | "up" | "down"
+
+const weightOf = ({ gateUp, up, down }: ExpertsStep["experts"], which: MatrixName) =>
+  which === "up" ? up!.weight : which === "gateUp" ? gateUp : down
+
+function kindOf(plan: Plan, step: ExpertsStep, which: MatrixName): ProductKind {
+  const { experts } = step
+  const codec: CodecName = plan.parameters[weightOf(experts, which)]!.codec
   return {
-    input: isInt8 ? "int8" : isAligned ? "aligned floats" : "floats",
+    input: which === "down" ? hiddenKind(experts) : inputKind(inputOf(step, which)),
     codec,
     bias: experts.biases !== undefined,
-    end: isGate ? { gated: experts.activation, limit: experts.limit } : "store",
+    end: endOf(experts, which),
     parts: PARTS,
   }
+}
+
+const inputOf = ({ experts, input }: ExpertsStep, which: "gateUp" | "up") =>
+  which === "up" ? experts.up!.input : input
+
+function inputKind(input: ProductInput): ProductKind["input"] {
+  if (input.kind === "int8") return "int8"
+  return input.view.from % 4 === 0 ? "aligned floats" : "floats"
+}
+
+const hiddenKind = ({ rounded }: ExpertsStep["experts"]) => (rounded ? "int8" : "aligned floats")
+
+/** Gates that have a matrix to themselves are stored, for the other product to find. */
+function endOf(
+  { up, activation, limit }: ExpertsStep["experts"],
+  which: MatrixName,
+): ProductKind["end"] {
+  if (which === "up") return { under: activation, limit }
+  return which === "gateUp" && !up ? { gated: activation, limit } : "store"
 }
 
 /** Groups: [32 columns each, rows, pairs of one], or [32 columns each, and of lists any two numbers whose product is enough]. */
 function pairProduct(
   kind: ProductKind,
   active: number,
-  which: "gateUp" | "down",
+  which: MatrixName,
   gathered: boolean,
 ): Kernel {
   const rows = gathered ? TOGETHER : 1
@@ -306,7 +325,7 @@ function pairProduct(
     const operands = productOperands(k, kind)
     const pairs = k.buffer(gathered ? "lists" : "experts", "u32", "read")
     const perExpert = k.word("rowsOfExpert")
-    const rowOf = (pair: Value) => (which === "gateUp" ? pair.div(active) : pair)
+    const rowOf = (pair: Value) => (which === "down" ? pair : pair.div(active))
     const task = { k, operands, pairs, perExpert, rowOf }
     multiplyFew(k, kind, operands, rows, gathered ? listTask(task) : pairTask(task, active))
   })
@@ -356,27 +375,27 @@ function listTask({ k, pairs, perExpert, rowOf }: Task) {
 }
 
 /** In the order of productOperands, then those of pairProduct. */
-function productBindings(whole: Whole, which: "gateUp" | "down", gathered: boolean): Binding[] {
+function productBindings(whole: Whole, which: MatrixName, gathered: boolean): Binding[] {
   const { plan, step, scratch } = whole
-  const { experts, input, output } = step
-  const isGate = which === "gateUp"
-  const columns = isGate ? experts.intermediate : output.columns
-  const given = isGate ? givenRows(plan, input) : hiddenRows(step, scratch)
-  const weight = experts[which]
+  const { experts, output } = step
+  const isDown = which === "down"
+  const columns = isDown ? output.columns : experts.intermediate
+  const given = isDown ? hiddenRows(step, scratch) : givenRows(plan, inputOf(step, which))
+  const weight = weightOf(experts, which)
+  const { rows, columns: read } = plan.parameters[weight]!
+  const bias = experts.biases?.[which]
   return [
     countOf(whole),
     ...given.buffers,
     ...weightBindings(plan, weight),
-    ...(experts.biases
-      ? [{ kind: "weight", parameter: experts.biases[which], part: "values" } as const]
-      : []),
-    isGate ? scratch.hidden : scratch.made,
-    plan.parameters[weight]!.columns,
+    ...(bias === undefined ? [] : [{ kind: "weight", parameter: bias, part: "values" } as const]),
+    isDown ? scratch.made : scratch.hidden,
+    read,
     columns,
     ...given.strides,
-    isGate ? hiddenStride(step) : madeStride(step),
+    isDown ? madeStride(step) : hiddenStride(step),
     gathered ? scratch.lists : scratch.experts,
-    isGate ? 2 * columns : columns,
+    rows / experts.count,
   ]
 }
 
@@ -386,7 +405,7 @@ interface Given {
   strides: number[]
 }
 
-function givenRows({ buffers }: Plan, input: ExpertsStep["input"]): Given {
+function givenRows({ buffers }: Plan, input: ProductInput): Given {
   const of = (buffer: number, from = 0): Binding => ({ kind: "buffer", buffer, from })
   if (input.kind === "float") {
     const { buffer, from } = input.view

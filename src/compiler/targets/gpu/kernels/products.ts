@@ -58,12 +58,15 @@ export interface ProductKind {
 
 export type Parts = 1 | 2 | 4 | typeof PARTS
 
-/** As the plan's epilogues; "add" adds to what is in the output, "add to" to another buffer. */
+/**
+ * As the plan's epilogues; "add" adds to what is in the output, "add to" to another buffer. A product is `under` gates where these
+ * are in the output, which becomes activation(output) * y.
+ */
 export type ProductEnd =
   | "store"
   | "add"
   | "add to"
-  | { gated: Activation; limit?: number | undefined }
+  | ({ limit?: number | undefined } & ({ gated: Activation } | { under: Activation }))
 
 export function productName({ input, codec, bias, end, parts }: ProductKind): string {
   const floats = input === "floats" ? "_unaligned" : ""
@@ -71,7 +74,7 @@ export function productName({ input, codec, bias, end, parts }: ProductKind): st
   const what =
     typeof end === "string"
       ? end.replace(" ", "_")
-      : `gated_${end.gated}${end.limit === undefined ? "" : `_limit${end.limit}`}`
+      : `${"gated" in end ? `gated_${end.gated}` : `under_${end.under}`}${end.limit === undefined ? "" : `_limit${end.limit}`}`
   const few = parts === PARTS ? "" : `_parts${parts}`
   return `${codec}${packed}${floats}${bias ? "_bias" : ""}_${what}${few}`
 }
@@ -104,7 +107,8 @@ export function productOperands(k: Builder, kind: ProductKind): ProductOperands 
   const parts = weightBuffers(k, codec)
   const biases = bias ? k.buffer("bias", "f32", "read") : undefined
   const to = end === "add to" ? k.buffer("to", "f32", "read") : undefined
-  const output = k.buffer("output", "f32", end === "add" ? "readwrite" : "write")
+  const isRead = end === "add" || (typeof end === "object" && "under" in end)
+  const output = k.buffer("output", "f32", isRead ? "readwrite" : "write")
   const columns = words("columns")
   return {
     count,
@@ -124,7 +128,7 @@ export function productOperands(k: Builder, kind: ProductKind): ProductOperands 
 
 /** Rows of the matrix that make one column of the output: a gate and its up row, or one. */
 export function halvesOf({ end }: ProductKind): number {
-  return typeof end === "string" ? 1 : 2
+  return typeof end === "object" && "gated" in end ? 2 : 1
 }
 
 const activations = {
@@ -155,8 +159,10 @@ export function finish(
   else if (end === "add") output.store(at, output.load(at).add(y!))
   else if (end === "add to") output.store(at, to!.load(row.mul(toStride!).add(column)).add(y!))
   else {
-    const [gate, other] = end.limit === undefined ? [y!, up!] : limited(k, end.limit, y!, up!)
-    output.store(at, activations[end.gated](k, gate).mul(other))
+    const [name, gate, other] =
+      "gated" in end ? [end.gated, y!, up!] : [end.under, k.let(output.load(at)), y!]
+    const [own, by] = end.limit === undefined ? [gate, other] : limited(k, end.limit, gate, other)
+    output.store(at, activations[name](k, own).mul(by))
   }
 }
 
