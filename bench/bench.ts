@@ -26,7 +26,7 @@ import { FLASH_ATTENTION, llamaBench } from "./contenders/llama-bench.ts"
 import { llamaServer, running, sinter } from "./contenders/servers.ts"
 import { nodeLlamaCpp, openvino } from "./contenders/worker.ts"
 import { type Limits, limitsProbe, load, machine } from "./machine.ts"
-import { groups, measurements, unitOf } from "./measurements.ts"
+import { measurements, unitOf, usualGroups } from "./measurements.ts"
 import { modelFolder } from "./models.ts"
 import { markdown, type Results, svg } from "./report.ts"
 import { denseOf, graphOf, type ShapeName } from "./shapes.ts"
@@ -40,7 +40,7 @@ const { values: options } = parseArgs({
     own: { type: "string", default: "sinter,engine" },
     "own-model": { type: "string" },
     against: { type: "string", multiple: true, default: [] },
-    only: { type: "string", default: groups.join(",") },
+    only: { type: "string", default: usualGroups.join(",") },
     rounds: { type: "string", default: "3" },
     seconds: { type: "string", default: "3600" },
     output: { type: "string" },
@@ -50,7 +50,17 @@ const shape = options.shape as ShapeName
 const format = options.format as FormatName
 const device = await chooseDevice(deviceOf(options.device, "--device"), deviceNames)
 const threads = Number(options.threads)
-const task: Task = { shape, device, threads, sequences: 16, context: 8192 }
+const wanted = options.only.split(",")
+const chosen = measurements.filter(
+  ({ group, name = group }) => wanted.includes(group) || wanted.includes(name),
+)
+const task: Task = {
+  shape,
+  device,
+  threads,
+  sequences: 16,
+  context: Math.max(8192, ...chosen.map(({ depth = 0 }) => depth)),
+}
 const isGpu = device.name !== "cpu"
 const served = options["own-model"] && resolve(options["own-model"])
 const stored = served ? basename(served, ".gguf") : format
@@ -134,16 +144,15 @@ async function takeRound(
 ): Promise<boolean> {
   results.limits[round] ??= limits()
   results.load[round] ??= load()
-  const wanted = options.only.split(",")
-  for (const [number, { group, name = group, sample }] of measurements.entries()) {
-    if (!wanted.includes(group) && !wanted.includes(name)) continue
+  for (const measurement of chosen) {
+    const number = measurements.indexOf(measurement)
     // Who begins changes from round to round, so that nobody always comes after the same one.
     for (const contender of round % 2 ? opened.toReversed() : opened) {
       const done = `${number} ${round} ${contender.name}`
       if (results.done.includes(done)) continue
       if (performance.now() > deadline) return false
       const limit = "weightBytes" in contender ? limits() : undefined
-      const rows = await sample(contender).catch((error: Error) => {
+      const rows = await measurement.sample(contender).catch((error: Error) => {
         console.error(`${contender.name}: ${error.message}`)
         return undefined
       })

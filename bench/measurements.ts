@@ -9,6 +9,8 @@ interface Measurement {
   /** Names a group of rows, and one of them: `--only prefill,decode 4`. */
   group: string
   name?: string
+  /** Tokens that a sequence holds, where that is more than others ask for. */
+  depth?: number
   /** What a reader of its row must know. */
   note?: string
   sample: (contender: Contender) => Promise<Sample>
@@ -39,6 +41,22 @@ const decode = (sequences: number, depth: number): Measurement => ({
     return (
       decode && { [`decode ${sequences} together${where}, tok/s`]: await decode(sequences, depth) }
     )
+  },
+})
+
+/** One sequence behind a context of which 512 tokens were read, and copied until it is full: only engines can do that. */
+const long = (depth: number): Measurement => ({
+  group: "long",
+  name: `long ${depth}`,
+  depth,
+  note: "Behind 32,768 tokens and more, a context is the keys and values of 512, copied until it is full: reading one would take hours. Memory is what the sample's process has resident at the end: weights, keys and values, and what it works with.",
+  sample: async ({ long }) => {
+    if (!long) return undefined
+    const { tokensPerSecond, bytes } = await long(depth)
+    return {
+      [`one sequence at depth ${depth}: between tokens, ms`]: 1000 / tokensPerSecond,
+      [`one sequence at depth ${depth}: memory, MiB`]: bytes / 2 ** 20,
+    }
   },
 })
 
@@ -93,6 +111,7 @@ export const measurements: readonly Measurement[] = [
     },
   },
   { group: "start", sample: async ({ start }) => start && { "start to ready, s": await start() } },
+  ...[32_768, 131_072].map(long),
   {
     group: "memory",
     note: "Memory in use is what is resident after a round. Keys and values count once they have been written: where a program reserves them and writes them as requests come, it grows from round to round up to its reserve.",
@@ -101,3 +120,5 @@ export const measurements: readonly Measurement[] = [
 ]
 
 export const groups = [...new Set(measurements.map(({ group }) => group))]
+/** Contexts so long ask for gigabytes of keys and values: they are measured when they are named. */
+export const usualGroups = groups.filter((group) => group !== "long")

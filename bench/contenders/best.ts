@@ -14,6 +14,14 @@ export function bestOf(settings: readonly [Contender, ...Contender[]]): Contende
     ...(first.decode && {
       decode: (sequences, depth) => highest(all("decode"), (ask) => ask(sequences, depth)),
     }),
+    ...(first.long && {
+      long: (depth) =>
+        best(
+          all("long"),
+          (ask) => ask(depth),
+          ({ tokensPerSecond }) => tokensPerSecond,
+        ),
+    }),
     ...(first.javascript && {
       javascript: (sequences) =>
         best(

@@ -11,6 +11,8 @@ export interface Contender {
   prefill?: (tokens: number) => Promise<number>
   /** Tokens a second of so many sequences together, each with `depth` tokens before. */
   decode?: (sequences: number, depth: number) => Promise<number>
+  /** Tokens a second of one sequence behind a context that was filled with copies, and the bytes that its process then holds. */
+  long?: (depth: number) => Promise<{ tokensPerSecond: number; bytes: number }>
   /** Milliseconds of the thread that runs JavaScript, for a step of so many sequences. */
   javascript?: (sequences: number) => Promise<number>
   /** So many clients at once, each with a prompt of its own. */

@@ -1,6 +1,8 @@
-// llama.cpp without its server: llama-bench for prompts, llama-batched-bench, which lies beside it, for sequences together.
+// llama.cpp without its server: llama-bench for prompts, llama-batched-bench, which lies beside it, for sequences together, and where it
+// was built llama-depth for long contexts.
 
 import { execFile, spawnSync } from "node:child_process"
+import { existsSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { promisify } from "node:util"
 import type { Contender, Task } from "./contender.ts"
@@ -30,6 +32,7 @@ export async function llamaBench(
   flash: FlashAttention,
 ): Promise<Contender> {
   const batched = join(dirname(binary), "llama-batched-bench")
+  const behind = join(dirname(binary), "llama-depth") // built from llama_depth.cpp beside this file
   const flashed = flashOption(helpOf(batched), flash)
   const bench = async (...args: (string | number)[]) => {
     const options = ["-m", model, "-t", threads, "-fa", flash, "-r", 1, "-o", "json", ...args]
@@ -53,6 +56,13 @@ export async function llamaBench(
       const line = stdout.split("\n").find((text) => text.startsWith("{"))!
       return (JSON.parse(line) as { speed_tg: number }).speed_tg
     },
+    ...(existsSync(behind) && {
+      async long(depth) {
+        const { stdout } = await run(behind, [model, threads, flash, depth].map(String))
+        const [tokensPerSecond, bytes] = stdout.split(" ").map(Number)
+        return { tokensPerSecond: tokensPerSecond!, bytes: bytes! }
+      },
+    }),
     close: async () => {},
   }
 }
