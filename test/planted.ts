@@ -742,6 +742,14 @@ export const planted: readonly PlantedFault[] = [
     name: "models/gpt-oss",
   },
   {
+    what: "a file of llama's with a window and biases sees everything",
+    file: "src/model/gguf/architectures.ts",
+    text: "max_window_layers: 0,",
+    fault: "",
+    test: "test/model/gguf.test.ts",
+    name: "llama-window-biases",
+  },
+  {
     what: "of experts that are split, gates are the others",
     file: "src/compiler/passes/split-experts.ts",
     text: '(i % 2 === 0) === (which === "gate")',

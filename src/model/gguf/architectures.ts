@@ -54,15 +54,19 @@ const qwen3Mixture: GgufArchitecture = {
 
 export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
   llama: {
-    // Mistral's and Mixtral's files say llama; their window, where one is written, and their experts tell them apart.
-    model: (file) =>
-      file.factor("expert_count")
-        ? "mixtral"
-        : file.has("attention.sliding_window")
-          ? "mistral"
-          : "llama",
+    // Mistral's and Mixtral's files say llama; their window, where one is written, and their experts tell them apart. With
+    // biases on queries, keys and values and a window in every layer it is what Qwen 2 can be.
+    model: (file) => {
+      if (file.factor("expert_count")) return "mixtral"
+      if (!file.has("attention.sliding_window")) return "llama"
+      return file.hasPart("attn_q.bias") ? "qwen2" : "mistral"
+    },
     neighbours: true,
-    fields: (file) => localExperts(file),
+    fields: (file) => ({
+      ...localExperts(file),
+      use_sliding_window: true,
+      max_window_layers: 0,
+    }),
   },
   internlm2: { model: "llama", neighbours: true },
   exaone: { model: "llama" },
