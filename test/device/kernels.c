@@ -187,8 +187,8 @@ static void rows(void) {
     for (int64_t i = n; i < stride; i++) expect(y[i] == 0, "norm's padding", y[i], 0);
 
     for (int group = 32; group <= 40; group += 8) {
-      uint8_t *q = memory(quantized_bytes(n, group));
-      quantize_row(x, n, group, 7, q);
+      uint8_t *q = memory(quantized_bytes(n, group)), *scaled = memory(quantized_bytes(n, group));
+      quantize_row(x, n, group, (struct kept_sums){7, 0}, q);
       for (int g = 0; g * group < n; g++) {
         float largest = 0, scale;
         int32_t start, sum = 0;
@@ -206,14 +206,17 @@ static void rows(void) {
             expect(code == 0, "tail code", code, 0);
         }
         expect(start == -7 * sum, "start", start, -7 * sum);
+        quantize_row(x, n, group, (struct kept_sums){-1, 1}, scaled);
+        const float times = load_float(scaled + quantized_starts(n, group) + 4 * g);
+        expect(times == scale * (float)sum, "scaled sum", times, scale * (float)sum);
       }
       x[n - 1] = NAN;
-      quantize_row(x, n, group, 7, q);
+      quantize_row(x, n, group, (struct kept_sums){7, 0}, q);
       float scale;
       memcpy(&scale, q + quantized_scales(n, group) + 4 * ((n - 1) / group), 4);
       expect(isnan(scale), "NaN must show", scale, 0);
       x[n - 1] = 1;
-      free(q);
+      free(q), free(scaled);
     }
     free(x), free(y), free(weight);
   }
@@ -334,7 +337,7 @@ static void product_case(struct panels w, enum epilogue e) {
   for (int64_t r = 0; r < MAX_ROWS; r++) {
     for (int64_t k = 0; k < columns; k++) x[r * in_stride + k] = uniform();
     if (w.grouped)
-      quantize_row(x + r * in_stride, columns, w.group, quantized_above(w),
+      quantize_row(x + r * in_stride, columns, w.group, quantized_sums(w),
                    quantized + r * row_bytes);
   }
   for (int64_t i = 0; i < (is_gated(e) ? 0 : rows); i++) bias[i] = uniform();
@@ -389,7 +392,7 @@ static void product_case(struct panels w, enum epilogue e) {
   const uint32_t all_ones = 0x7fffffff;
   memcpy(x + broken * in_stride + columns / 2, &all_ones, 4);
   if (w.grouped)
-    quantize_row(x + broken * in_stride, columns, w.group, quantized_above(w),
+    quantize_row(x + broken * in_stride, columns, w.group, quantized_sums(w),
                  quantized + broken * row_bytes);
   uint8_t *split = planes ? rows_as_planes(x, columns, in_stride, MAX_ROWS) : NULL;
   struct product with = all;
@@ -451,7 +454,7 @@ static void long_product(struct panels w, int64_t count) {
   for (int64_t i = 0; i < count * stride; i++) x[i] = i % stride < w.columns ? uniform() : 0;
   for (int64_t r = 0; r < count; r++)
     if (w.grouped)
-      quantize_row(x + r * stride, w.columns, w.group, quantized_above(w),
+      quantize_row(x + r * stride, w.columns, w.group, quantized_sums(w),
                    in + r * row_bytes);
     else
       memcpy(in + r * row_bytes, x + r * stride, (size_t)row_bytes);

@@ -374,7 +374,7 @@ struct quantized {
   uint8_t *output;
 };
 INLINE void quantize(const struct quantized q) {
-  quantize_row(q.input, q.weights.columns, q.weights.group, quantized_above(q.weights), q.output);
+  quantize_row(q.input, q.weights.columns, q.weights.group, quantized_sums(q.weights), q.output);
 }
 
 struct rope {

@@ -155,7 +155,7 @@ INLINE int few_rows(const struct panels w, const int64_t out_stride, const enum 
   tiles_configure(p->count, LINE);
 #define CHUNK(shape)                                                                     \
   multiply_chunk(w, shape, 1, AHEAD_OF_USE, lines, w.columns, rows, stride, 0, steps, 1, \
-                 (struct fetch){NULL, 0}, t->sums[0], t->weights)
+                 NO_FETCH, t->sums[0], t->weights)
   if (panels == 2)
     CHUNK(TWO_PANELS);
   else
@@ -187,7 +187,8 @@ INLINE void many_rows(const struct panels w, const int64_t out_stride, const enu
       const int64_t at = p->first + pair * PAIR_ROWS, rest = p->count - pair * PAIR_ROWS,
                     real = rest < PAIR_ROWS ? rest : PAIR_ROWS;
       const uint8_t *rows = p->rows + at * stride + first * 2 * LINE;
-      struct fetch behind = {next + pair * share * steps * LINE, pairs > 1 ? share : 0};
+      const uint8_t *from = next + pair * share * steps * LINE;
+      struct fetch behind = {from, pairs > 1 ? share : 0, from + share * steps * LINE};
 #define CHUNK(shape, splits, ahead)                                                         \
   multiply_chunk(w, shape, splits, ahead, lines, left, rows, stride, height *stride, steps, \
                  first == 0, behind, t->sums[pair], t->weights)

@@ -6,7 +6,8 @@
 #include "panels.h"
 
 // A quantised row is its codes, then a scale per group, then per group the integer a sum starts from, which takes the
-// weights' zero point off: -zero * (sum of the group's codes). Where weights have minimums it is that sum itself.
+// weights' zero point off: -zero * (sum of the group's codes). Where weights have minimums it is what these are multiplied
+// with, a float: that sum times the scale. Where sums start from something, too, it is the sum.
 INLINE int64_t quantized_codes(int64_t columns, int group) { return round_up(columns, group); }
 INLINE int64_t quantized_scales(int64_t columns, int group) {
   return round_up(quantized_codes(columns, group), 4);
@@ -18,16 +19,32 @@ INLINE int64_t quantized_bytes(int64_t columns, int group) {
   return round_up(quantized_starts(columns, group) + 4 * (quantized_codes(columns, group) / group),
                   LINE);
 }
-// How often the sum of the activations is taken off: what the dot product's weight bytes lie above their values.
-// BYTES_ABOVE_ZERO says it of bytes whose zero is 127.
-INLINE int quantized_above(const struct panels w) {
-  if (w.minimums) return -1;
-  return w.codes == CODES_8 ? w.zero - 127 + BYTES_ABOVE_ZERO : w.zero;
+// What a row keeps of its groups: how often the sum of the activations is taken off, which is what the dot product's weight bytes
+// lie above their values (BYTES_ABOVE_ZERO says it of bytes whose zero is 127), and whether as a float, times the scale.
+struct kept_sums {
+  int above, scaled;
+};
+INLINE struct kept_sums quantized_sums(const struct panels w) {
+  if (w.minimums) return (struct kept_sums){-1, w.codes != CODES_8 || BYTES_ABOVE_ZERO == 127};
+  return (struct kept_sums){w.codes == CODES_8 ? w.zero - 127 + BYTES_ABOVE_ZERO : w.zero, 0};
 }
-// What a group's dot products are added to, of the integer that the row keeps.
-INLINE int32_t sum_start(const struct panels w, int32_t kept) {
-  if (!w.minimums) return kept;
-  return w.codes == CODES_8 ? (127 - BYTES_ABOVE_ZERO) * kept : 0;
+INLINE float load_float(const uint8_t *p) {
+  float x;
+  memcpy(&x, p, 4);
+  return x;
+}
+INLINE int32_t load_four(const uint8_t *p) {
+  int32_t four;
+  memcpy(&four, p, 4);
+  return four;
+}
+// What a group's dot products are added to, and what its minimums are multiplied with, of what the row keeps.
+INLINE int32_t sum_start(const struct panels w, const uint8_t *kept) {
+  if (!w.minimums) return load_four(kept);
+  return quantized_sums(w).scaled ? 0 : (127 - BYTES_ABOVE_ZERO) * load_four(kept);
+}
+INLINE float scaled_sum(const struct panels w, const uint8_t *kept, float scale) {
+  return quantized_sums(w).scaled ? load_float(kept) : scale * (float)load_four(kept);
 }
 
 // Rows of a product that one panel after another is multiplied with.
@@ -41,20 +58,24 @@ struct product {
   float limit;        // of a gate and what it is multiplied with, as the graph says; 0: none
 };
 
-// Weights that tiles fetch for the tiles to come: so many lines at every group.
+// Weights that tiles fetch for the tiles to come: so many lines at a time, until the end.
 struct fetch {
   const uint8_t *from;
   int64_t lines;
+  const uint8_t *end;
 };
-// The shares of so many tiles, of what lies `from` on.
-INLINE struct fetch fetch_shares(struct panels w, const uint8_t *from, int64_t tiles) {
-  const int64_t front = w.block ? (int64_t)panels_front_bytes(w) / w.block : 0,
-                lines = ((int64_t)panels_group_bytes(w) + front) / LINE;
-  return (struct fetch){from, (lines + tiles - 1) / tiles};
+static const struct fetch NO_FETCH = {NULL, 0, NULL};
+// So many bytes `from` on, in so many shares.
+INLINE struct fetch fetch_shares(const uint8_t *from, size_t bytes, int64_t shares) {
+  const int64_t lines = ((int64_t)bytes + LINE - 1) / LINE;
+  return (struct fetch){from, (lines + shares - 1) / shares, from + lines * LINE};
 }
 INLINE void fetch_lines(struct fetch *f) {
-  for (int64_t i = 0; i < f->lines; i++, f->from += LINE) __builtin_prefetch(f->from, 0, 2);
+  for (int64_t i = 0; i < f->lines && f->from < f->end; i++, f->from += LINE)
+    __builtin_prefetch(f->from, 0, 2);
 }
+// What somebody else has fetched, so many shares.
+INLINE void skip_lines(struct fetch *f, int64_t shares) { f->from += f->lines * shares * LINE; }
 
 // The gated ones take a paired panel: activation(gate) * up, 16 columns out of 32. Those under a gate find it in the output, of
 // which they leave activation(output) * up.

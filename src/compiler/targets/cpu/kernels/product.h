@@ -10,12 +10,6 @@
 #include "operands.h"
 #include "tiles.h"
 
-INLINE int32_t load_four(const uint8_t *p) {
-  int32_t four;
-  memcpy(&four, p, 4);
-  return four;
-}
-
 // How weights come from memory in time. One tile alone takes two panels at a time: two streams, and twice the work that does
 // not wait for what comes from memory. Then it is a matter of the processor:
 //
@@ -23,34 +17,50 @@ INLINE int32_t load_four(const uint8_t *p) {
 // of 4 KiB; of several tiles each fetches its share of the next panel, so that memory never rests. 1 row takes 0.82 of the
 // time, 4 rows 0.67, 8 rows 0.82, 16 rows 0.76, 24 to 48 rows on the matrix unit 0.72 to 0.77, 384 rows 0.93.
 // Floats, too: f16, 1 row 0.86, 4 rows 0.69, 8 rows 0.81.
-// Without (measured on AMD): the first tile fetches 18 KiB ahead (4.5 KiB: 0.9 of the rate at 8 rows, nothing: 0.6), and into
-// the second cache: what two panels fetch is more than the first one holds. Q4_K, 1 row 0.83 of the time, Q6_K 0.68, Q8_0
-// 0.84, q4f16_1 0.75.
+// Without (measured on AMD): 18 KiB ahead (4.5 KiB: 0.9 of the rate at 8 rows, nothing: 0.6), and into the second cache: what
+// two panels fetch is more than the first one holds. Q4_K, 1 row 0.83 of the time, Q6_K 0.68, Q8_0 0.84, q4f16_1 0.75. Several
+// tiles take a chunk of the panel each before any goes on to the next, so that their shares are what comes 18 KiB later: Q8_0,
+// 8 rows 0.74. A chunk's scales are multiplied out once for all of them, since every multiplication takes a dot product's place
+// here: Q4_K, 120 rows 0.97.
 #ifdef __AMX_INT8__
 enum { AHEAD = 32 * LINE, TILES_FETCH = 1, NEARNESS = 3 };
 #else
 enum { AHEAD = 288 * LINE, TILES_FETCH = 0, NEARNESS = 2 };
 #endif
 
-// `tile` rows against `across` panels that lie side by side, which are themselves fetched `ahead` bytes before use; 0 leaves
-// that to the hardware.
+// Values of K in a chunk, of a group as small as any. Rows of a pass: their sums wait in memory from chunk to chunk.
+enum { CHUNK_COLUMNS = 512, MIN_GROUP = 16, MAX_PASS = 384 };
+// Of more tiles the first fetches all, and the others are not held up.
+enum { FETCHING_TILES = 4 };
+
+// Groups of a panel that all tiles take before the next ones.
+struct chunk {
+  const uint8_t *panel;  // where its groups begin
+  int64_t first, groups;
+  const float *scales;  // of each group 32, then 32 minimums, multiplied out; or none
+};
+
+// `tile` rows against a chunk of `across` panels that lie side by side, which are themselves fetched `ahead` bytes before use;
+// 0 leaves that to the hardware. What the chunk gives is added to the sums.
 INLINE void tile_codes(const struct panels w, const int tile, const int across, const int ahead,
-                       struct fetch behind, const uint8_t *panel, const uint8_t *rows,
+                       struct fetch behind, const struct chunk chunk, const uint8_t *rows,
                        vec sums[TILE_ROWS][4]) {
   const int64_t stride = quantized_bytes(w.columns, w.group), lines = panels_lines(w);
   const int64_t scales = quantized_scales(w.columns, w.group),
                 starts = quantized_starts(w.columns, w.group);
   const int vectors = 2 * across;
-  const int64_t group_bytes = (int64_t)panels_group_bytes(w), groups = panels_groups(w);
+  const int64_t group_bytes = (int64_t)panels_group_bytes(w);
+  const uint8_t *panel = chunk.panel, *kept = rows + 4 * chunk.first;
+  rows += chunk.first * w.group;
   // Of a vector's 16 columns: its line among those that lie `at` bytes behind the group's beginning.
 #define LINE_OF(v, at) (panel + (size_t)((v) / 2) * panels_panel_bytes(w) + (at) + (v) % 2 * LINE)
   vec total[TILE_ROWS][4];
 #pragma GCC unroll 6
   for (int r = 0; r < tile; r++)
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; v++) total[r][v] = vec_zero();
+    for (int v = 0; v < vectors; v++) total[r][v] = sums[r][v];
   const uint8_t *const begin = panel, *front = panel;
-  for (int64_t g = 0; g < groups; g++) {
+  for (int64_t g = 0; g < chunk.groups; g++) {
     // What is fetched at the end of the second panel are the next two's first lines; the first panel's end fetches those of
     // the second of these. One row takes 0.97 of the time.
     const int64_t all = (int64_t)panels_panel_bytes(w),
@@ -68,7 +78,7 @@ INLINE void tile_codes(const struct panels w, const int tile, const int across, 
     for (int r = 0; r < tile; r++)
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; v++)
-        sum[r][v] = ivec_set(sum_start(w, load_four(rows + r * stride + starts + 4 * g)));
+        sum[r][v] = ivec_set(sum_start(w, kept + r * stride + starts + 4 * g));
     ivec upper[4];  // of 6 bits
 #pragma GCC unroll 10
     for (int64_t j = 0; j < lines; j++) {
@@ -117,6 +127,12 @@ INLINE void tile_codes(const struct panels w, const int tile, const int across, 
     vec scale[4], minimum[4];
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; v++) {
+      if (chunk.scales) {
+        const float *of = chunk.scales + g * (w.minimums ? 2 : 1) * PANEL + 16 * v;
+        scale[v] = vec_load(of);
+        if (w.minimums) minimum[v] = vec_load(of + PANEL);
+        continue;
+      }
       if (w.block) {
         const uint8_t *of = front + (size_t)(v / 2) * panels_panel_bytes(w);
         scale[v] = load_multiples(w, of, g % w.block, 0, v % 2);
@@ -132,13 +148,12 @@ INLINE void tile_codes(const struct panels w, const int tile, const int across, 
     }
 #pragma GCC unroll 6
     for (int r = 0; r < tile; r++) {
-      float f;
-      memcpy(&f, rows + r * stride + scales + 4 * g, 4);
+      const float f = load_float(kept + r * stride + scales + 4 * g);
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; v++)
         total[r][v] = vec_fma(vec_from_ivec(sum[r][v]), vec_mul(scale[v], vec_set(f)), total[r][v]);
       if (w.minimums) {
-        vec all = vec_set(f * (float)load_four(rows + r * stride + starts + 4 * g));
+        vec all = vec_set(scaled_sum(w, kept + r * stride + starts + 4 * g, f));
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) total[r][v] = vec_fma(minimum[v], all, total[r][v]);
       }
@@ -207,13 +222,16 @@ INLINE void tile_e4m3(const struct panels w, const int tile, const int ahead, co
 }
 
 INLINE void product_tile(const struct panels w, const int quantized, const int tile,
-                         const int across, const int ahead, struct fetch behind,
-                         const int64_t in_stride, const int64_t out_stride, const enum epilogue e,
+                         const int across, const int ahead, const int64_t in_stride, const int64_t out_stride, const enum epilogue e,
                          const struct product *p, int64_t index, int64_t row) {
   vec sums[TILE_ROWS][4];
   const uint8_t *panel = p->panels + (size_t)index * panels_panel_bytes(w);
+#pragma GCC unroll 6
+  for (int r = 0; r < tile; r++)
+#pragma GCC unroll 4
+    for (int v = 0; v < 2 * across; v++) sums[r][v] = vec_zero();
   if (quantized)
-    tile_codes(w, tile, across, ahead, behind, panel,
+    tile_codes(w, tile, across, ahead, NO_FETCH, (struct chunk){panel, 0, panels_groups(w), NULL},
                p->rows + row * quantized_bytes(w.columns, w.group), sums);
   else if (w.codes == CODES_E4M3)
     tile_e4m3(w, tile, ahead, panel, (const float *)p->rows + row * in_stride, in_stride, sums);
@@ -227,6 +245,78 @@ INLINE void product_tile(const struct panels w, const int quantized, const int t
              p->out + (row + r) * out_stride + (index + n) * finished_columns(e));
 }
 
+#if TILE_ROWS == 6
+// One chunk's groups added to the sums of a tile's rows, which are finished behind the last.
+INLINE void chunk_tile(const struct panels w, const int tile, struct fetch behind,
+                       const struct chunk chunk, const int64_t out_stride, const enum epilogue e,
+                       const struct product *p, int64_t index, int64_t row, float (*totals)[PANEL]) {
+  vec sums[TILE_ROWS][4];
+#pragma GCC unroll 6
+  for (int r = 0; r < tile; r++)
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; v++)
+      sums[r][v] = chunk.first ? vec_load(totals[r] + 16 * v) : vec_zero();
+  tile_codes(w, tile, 1, 0, behind, chunk, p->rows + row * quantized_bytes(w.columns, w.group),
+             sums);
+  const int last = chunk.first + chunk.groups == panels_groups(w);
+#pragma GCC unroll 6
+  for (int r = 0; r < tile; r++) {
+    if (last)
+      finish(e, p, index, sums[r][0], sums[r][1],
+             p->out + (row + r) * out_stride + index * finished_columns(e));
+    else
+      vec_store(totals[r], sums[r][0]), vec_store(totals[r] + 16, sums[r][1]);
+  }
+}
+
+// The scales of a chunk that begins with a block, as struct chunk has them.
+INLINE void widen_scales(const struct panels w, const struct chunk chunk, float *scales) {
+  for (int64_t g = 0; g < chunk.groups; g++)
+    for (int kind = 0; kind <= w.minimums; kind++, scales += PANEL)
+      for (int half = 0; half < 2; half++)
+        vec_store(scales + 16 * half, load_scales(w, chunk.panel, g, kind, half));
+}
+
+// Rows `row` .. `row + count - 1`, at most MAX_PASS, against a panel in codes, in tiles of 3 rows or more.
+INLINE void chunks_pass(const struct panels w, const int far, const int64_t out_stride,
+                        const enum epilogue e, const struct product *p, int64_t index, int64_t row,
+                        int64_t count) {
+  _Alignas(LINE) float totals[MAX_PASS][PANEL], scales[CHUNK_COLUMNS / MIN_GROUP * 2 * PANEL];
+  const int64_t all = panels_groups(w), most = TILES_FETCH ? all : CHUNK_COLUMNS / w.group,
+                tiles = (count + TILE_ROWS - 1) / TILE_ROWS,
+                fetching = !far ? 0 : TILES_FETCH || tiles <= FETCHING_TILES ? tiles : 1;
+  struct chunk chunk = {.panel = p->panels + (size_t)index * panels_panel_bytes(w)};
+  for (; chunk.first < all; chunk.first += most) {
+    chunk.groups = all - chunk.first < most ? all - chunk.first : most;
+    const size_t bytes = panels_groups_bytes(w, chunk.groups);
+    if (w.block && !TILES_FETCH) widen_scales(w, chunk, scales), chunk.scales = scales;
+    struct fetch behind = NO_FETCH;
+    if (fetching)
+      behind = fetch_shares(chunk.panel + (TILES_FETCH ? (int64_t)bytes : AHEAD), bytes,
+                            fetching * chunk.groups);
+    for (int64_t t = 0, done = 0; t < tiles; t++) {
+      const int64_t height = count / tiles + (t < count % tiles);
+#define TILE(n, fetch)                                                                       \
+  case n:                                                                                    \
+    chunk_tile(w, n, fetch, chunk, out_stride, e, p, index, row + done, totals + done);      \
+    break;
+#define EVERY_TILE(fetch) \
+  TILE(3, fetch) TILE(4, fetch) TILE(5, fetch) TILE(6, fetch)
+      if (t < fetching) switch (height) {
+          EVERY_TILE(behind)
+        }
+      else
+        switch (height) { EVERY_TILE(NO_FETCH) }
+#undef EVERY_TILE
+#undef TILE
+      skip_lines(&behind, chunk.groups);
+      done += height;
+    }
+    chunk.panel += bytes;
+  }
+}
+#endif
+
 // A panel against all rows, in tiles of nearly equal height: 8 rows are 4 + 4, not 6 + 2. Weights that are not `far` lie in the
 // cache as a whole, and no tile fetches them. Returns how many of the panels from `index` to `end` were taken: 1 or 2.
 INLINE int product_panel(const struct panels w, const int quantized, const int far,
@@ -234,7 +324,7 @@ INLINE int product_panel(const struct panels w, const int quantized, const int f
                          const struct product *p, int64_t index, int64_t end) {
 #define TILE(n, across, ahead)                                                                     \
   case n:                                                                                          \
-    product_tile(w, quantized, n, across, ahead, behind, in_stride, out_stride, e, p, index, row); \
+    product_tile(w, quantized, n, across, ahead, in_stride, out_stride, e, p, index, row);         \
     break;
 #define EVERY_TILE(across, ahead) \
   TILE(6, across, ahead)          \
@@ -245,7 +335,6 @@ INLINE int product_panel(const struct panels w, const int quantized, const int f
     return float_tiles_panels(w, out_stride, e, p, index, end);
 #endif
   int64_t row = p->first, count = p->count;
-  struct fetch behind = {NULL, 0};
 #if TILE_ROWS == 6
   if (quantized && far && count <= TILE_ROWS && index + 1 < end) {
     switch (count) { EVERY_TILE(2, AHEAD) }
@@ -260,8 +349,16 @@ INLINE int product_panel(const struct panels w, const int quantized, const int f
 #endif
   int64_t tiles = (count + TILE_ROWS - 1) / TILE_ROWS;
 #if TILE_ROWS == 6
-  if (quantized && far && TILES_FETCH && tiles > 1)
-    behind = fetch_shares(w, p->panels + (size_t)(index + 1) * panels_panel_bytes(w), tiles);
+  const int chunked = TILES_FETCH ? far : w.block || (far && tiles <= FETCHING_TILES);
+  if (quantized && tiles > 1 && chunked) {
+    const int64_t passes = (count + MAX_PASS - 1) / MAX_PASS;
+    for (int64_t pass = 0, done = 0; pass < passes; pass++) {
+      const int64_t height = count / passes + (pass < count % passes);
+      chunks_pass(w, far, out_stride, e, p, index, row + done, height);
+      done += height;
+    }
+    return 1;
+  }
 #endif
   for (int64_t t = 0; t < tiles; t++) {
     int64_t height = count / tiles + (t < count % tiles);
@@ -275,7 +372,6 @@ INLINE int product_panel(const struct panels w, const int quantized, const int f
     switch (height) { TILE(1, 1, 0) }
 #endif
     row += height;
-    if (behind.lines) behind.from += behind.lines * panels_groups(w) * LINE;
   }
 #undef EVERY_TILE
 #undef TILE

@@ -69,8 +69,8 @@ INLINE void layer_norm_row(const float *x, const float *weight, const float *bia
 // Rounds a row to int8 in groups: scale = largest / 127, code = x / scale to the nearest, halves to even. The layout is
 // product.h's. A NaN or an infinity anywhere in a group makes its scale NaN: it must not come out as a number. Rows come from
 // the cache behind the second one, which the hardware fetches too late.
-INLINE void quantize_row(const float *x, const int64_t columns, const int group, const int above,
-                         uint8_t *out) {
+INLINE void quantize_row(const float *x, const int64_t columns, const int group,
+                         const struct kept_sums sums, uint8_t *out) {
   const int64_t scales = quantized_scales(columns, group),
                 starts = quantized_starts(columns, group);
   for (int64_t g = 0; g * group < columns; g++) {
@@ -102,10 +102,11 @@ INLINE void quantize_row(const float *x, const int64_t columns, const int group,
       vec_store_i8(codes + i, whole);
     }
     float scale = most / 127.0f + vec_total(sound), total = vec_total(sum);
-    int32_t start = total * 0 == 0 ? -above * (int32_t)total : 0;  // a sum of NaN has no integer
+    int32_t start = total * 0 == 0 ? -sums.above * (int32_t)total : 0;  // a sum of NaN has no integer
     memcpy(out + g * group, codes, (size_t)group);
     memcpy(out + scales + 4 * g, &scale, 4);
-    memcpy(out + starts + 4 * g, &start, 4);
+    const float scaled = scale * (float)start;
+    memcpy(out + starts + 4 * g, sums.scaled ? (const void *)&scaled : &start, 4);
   }
 }
 #undef ROUNDING

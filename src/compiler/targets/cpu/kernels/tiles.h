@@ -26,7 +26,7 @@ struct tiles {
   _Alignas(LINE) int8_t weights[2][TILE_CHUNK * TILE_GROUP * 16];  // [half][k / 4][column][4]
   _Alignas(LINE) int32_t integers[16][16];
   _Alignas(LINE) int32_t out[2][2][16][16];             // [group mod 2][half][row][column]
-  // Bytes: takes the zero point off. Where there are minimums: the group's activations, added up.
+  // Bytes: takes the zero point off. Where there are minimums: the group's activations, added up and scaled.
   _Alignas(LINE) float start[TILE_HEIGHT][TILE_CHUNK];
   _Alignas(LINE) float sums[MAX_TILE_ROWS][PANEL];
 };
@@ -85,9 +85,9 @@ INLINE void tiles_rows(const struct panels w, const uint8_t *panel, const uint8_
     total[r][0] = vec_load(sums[r]), total[r][1] = vec_load(sums[r] + 16);
   if (w.codes == CODES_8 || w.minimums)
     for (int r = 0; r < TILE_HEIGHT; r++) {
-      vec kept = vec_from_ivec(ivec_load(starts + r * stride));
-      vec_store(t->start[r], w.minimums ? vec_mul(vec_load((float *)(scales + r * stride)), kept)
-                                        : vec_add(kept, back));
+      const uint8_t *kept = starts + r * stride;
+      vec_store(t->start[r], w.minimums ? vec_load((const float *)kept)
+                                        : vec_add(vec_from_ivec(ivec_load(kept)), back));
     }
 
 // A group's four tiles, its way to memory, and what becomes of it there.
@@ -176,7 +176,8 @@ INLINE void tiles_pass(const struct panels w, const int64_t out_stride, const en
     const int last = first + groups == all;
     if (w.codes != CODES_8) tiles_expand(w, panel, groups, t);
     const uint8_t *next = panel + panels_groups_bytes(w, groups);
-    struct fetch behind = fetch_shares(w, next, (count + TILE_HEIGHT - 1) / TILE_HEIGHT);
+    struct fetch behind = fetch_shares(next, panels_groups_bytes(w, groups),
+                                       (count + TILE_HEIGHT - 1) / TILE_HEIGHT * groups);
     for (int64_t r = 0; r < count; r += TILE_HEIGHT) {
       int64_t height = count - r < TILE_HEIGHT ? count - r : TILE_HEIGHT;
       float *out = p->out + (row + r) * out_stride + index * finished_columns(e);
@@ -186,7 +187,7 @@ INLINE void tiles_pass(const struct panels w, const int64_t out_stride, const en
         if (!is_gated(e)) __builtin_prefetch(out + i * out_stride + 16, 1, 3);
       }
       tiles_rows(w, panel, p->rows + (row + r) * stride, first, groups, behind, t->sums + r, t);
-      behind.from += behind.lines * groups * LINE;
+      skip_lines(&behind, groups);
       for (int64_t i = 0; i < (last ? height : 0); i++)
         finish(e, p, index, vec_load(t->sums[r + i]), vec_load(t->sums[r + i] + 16),
                out + i * out_stride);
