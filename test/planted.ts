@@ -611,7 +611,7 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "shards put only their own columns in another order",
     file: "src/compiler/shard.ts",
-    text: '{ op: "gather", part: this.#part(step.input), output }, from(output)',
+    text: '{ op: "gather", part: this.#view(step.input), pieces: 1, output }, from(output)',
     fault: "from(output)",
     test: "test/model/shards.test.ts",
   },
@@ -784,8 +784,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "of two products on a GPU the second reads what was rounded for the first",
     file: "src/compiler/targets/gpu/kernels/experts.ts",
-    text: 'which === "up" ? experts.up!.input : input',
-    fault: "input",
+    text: 'which === "up" ? step.experts.up!.input : step.input',
+    fault: "step.input",
     test: "test/model/gpu.test.ts",
     name: "experts whose gates",
   },
@@ -1421,8 +1421,36 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "every shard has the first one's rows",
     file: "src/runtime/slices.ts",
-    text: "begin + shard * part",
+    text: "begin + part * partOf(segment, shard, shards)",
     fault: "begin",
+    test: "test/model/shards.test.ts",
+  },
+  {
+    what: "heads of keys that several shards share lie on others than those that read them",
+    file: "src/runtime/slices.ts",
+    text: "return cyclic ? shard % parts : Math.floor((shard * parts) / shards)",
+    fault: "return shard % parts",
+    test: "test/model/shards.test.ts",
+  },
+  {
+    what: "key heads of states that come round again are cut as if neighbours shared them",
+    file: "src/runtime/slices.ts",
+    text: "return cyclic ? shard % parts : Math.floor((shard * parts) / shards)",
+    fault: "return Math.floor((shard * parts) / shards)",
+    test: "test/model/shards.test.ts",
+  },
+  {
+    what: "what shards make of a row's experts is gathered as if it were one expert's",
+    file: "src/compiler/shard.ts",
+    text: 'op: "gather", part: some, pieces: active, output: all',
+    fault: 'op: "gather", part: some, pieces: 1, output: all',
+    test: "test/model/shards.test.ts",
+  },
+  {
+    what: "on a GPU the parts of shards are gathered without regard to pieces",
+    file: "src/runtime/gpu/program.ts",
+    text: "(piece * brought.length + shard) * bytes",
+    fault: "(shard * pieces + piece) * bytes",
     test: "test/model/shards.test.ts",
   },
   {

@@ -173,6 +173,13 @@ export type StepOp =
   | { op: "route"; routing: Routing; input: View; bias: ParameterId | undefined; output: View }
   /** As the graph says. The matrices of an expert lie behind those of the one before it, products are summed in `parts`. */
   | { op: "experts"; experts: Experts; input: ProductInput; weights: View; output: View }
+  /**
+   * The two halves of `experts`, of shards: between them they meet, since what a row's experts make is added up by their shares,
+   * and no part of a sum is. The rows between, before they are rounded, lie side by side: of each of a row's experts, in the order
+   * of experts; what is behind the last one is nothing. `intermediate` is what a shard makes of it, and then all.
+   */
+  | { op: "expertRows"; experts: Experts; input: ProductInput; weights: View; output: View }
+  | { op: "expertSums"; experts: Experts; input: View; weights: View; output: View }
   /** output = a function of each element */
   | { op: "apply"; function: ElementwiseName; by: number | undefined; input: View; output: View }
   | { op: "add"; a: View; b: View; output: View }
@@ -182,8 +189,11 @@ export type StepOp =
   | { op: "weigh"; input: View; weight: ParameterId; output: View }
   | { op: "reorder"; input: View; order: ParameterId; output: View }
   | { op: "copy"; input: View; output: View }
-  /** output = the `part` of each shard, side by side: the one step in which shards meet. */
-  | { op: "gather"; part: View; output: View }
+  /**
+   * output = the `part` of each shard, side by side: the one step in which shards meet. Of equal `pieces` of the part each by
+   * itself: the first of each shard, then the second of each.
+   */
+  | { op: "gather"; part: View; pieces: number; output: View }
   /**
    * output = to + (sum + bias), of what is there: the sum of as many columns of each of the `shards` whose partial sums lie side
    * by side, added as the parts of a sum are.
@@ -284,6 +294,8 @@ export function stepLine(plan: Plan, index: number): string {
 
 function printStep(plan: Plan, step: Step): string {
   const p = (id: ParameterId) => plan.parameters[id]!.name
+  const biased = (id: ParameterId, bias: ParameterId | undefined) =>
+    bias === undefined ? p(id) : `${p(id)} bias ${p(bias)}`
   const on = (text: string) => `${text.padEnd(92)} ${step.rows}`
   switch (step.op) {
     case "embed":
@@ -301,7 +313,7 @@ function printStep(plan: Plan, step: Step): string {
         `${codes(step.output)} = quantize ${view(step.input)} group ${step.output.group} for ${step.output.codec}`,
       )
     case "matmul": {
-      const input = step.input.kind === "float" ? view(step.input.view) : codes(step.input.codes)
+      const input = inputText(step.input)
       const bias = step.bias === undefined ? "" : ` bias ${p(step.bias)}`
       return on(
         `${view(step.output)} = matmul ${input} ${p(step.weight)}${bias} ${epilogue(step.epilogue)}${step.parts === 1 ? "" : ` parts ${step.parts}`}`,
@@ -313,16 +325,25 @@ function printStep(plan: Plan, step: Step): string {
         `${view(step.output)} = route ${view(step.input)}${bias} ${routingText(step.routing)}`,
       )
     }
+    case "expertRows": {
+      const { count, active, gateUp, up, biases, parts } = step.experts
+      const first = `${inputText(step.input)} ${biased(gateUp, biases?.gateUp)}`
+      const second = up ? ` ${inputText(up.input)} ${biased(up.weight, biases?.up)}` : ""
+      return on(
+        `${view(step.output)} = rows of experts ${active} of ${count} by ${view(step.weights)} ${first}${second} ${activationText(step.experts)}${parts === 1 ? "" : ` parts ${parts}`}`,
+      )
+    }
+    case "expertSums": {
+      const { count, active, down, biases, rounded, parts } = step.experts
+      return on(
+        `${view(step.output)} = sums of experts ${active} of ${count} by ${view(step.weights)} ${view(step.input)}${rounded ? ` for ${rounded}` : ""} ${biased(down, biases?.down)}${parts === 1 ? "" : ` parts ${parts}`}`,
+      )
+    }
     case "experts": {
-      const { count, active, gateUp, up, down, biases, activation, limit, rounded, parts } =
-        step.experts
-      const biased = (id: ParameterId, bias: ParameterId | undefined) =>
-        bias === undefined ? p(id) : `${p(id)} bias ${p(bias)}`
-      const rowsOf = (input: ProductInput) =>
-        input.kind === "float" ? view(input.view) : codes(input.codes)
-      const first = `${rowsOf(step.input)} ${biased(gateUp, biases?.gateUp)}`
-      const second = up ? ` ${rowsOf(up.input)} ${biased(up.weight, biases?.up)}` : ""
-      const gate = limit === undefined ? activation : `${activation} limit ${limit}`
+      const { count, active, gateUp, up, down, biases, rounded, parts } = step.experts
+      const first = `${inputText(step.input)} ${biased(gateUp, biases?.gateUp)}`
+      const second = up ? ` ${inputText(up.input)} ${biased(up.weight, biases?.up)}` : ""
+      const gate = activationText(step.experts)
       const between = rounded ? `${gate} for ${rounded}` : gate
       return on(
         `${view(step.output)} = experts ${active} of ${count} by ${view(step.weights)} ${first}${second} ${between} ${biased(down, biases?.down)}${parts === 1 ? "" : ` parts ${parts}`}`,
@@ -363,7 +384,9 @@ function printStep(plan: Plan, step: Step): string {
     case "reorder":
       return on(`${view(step.output)} = reorder ${view(step.input)} ${p(step.order)}`)
     case "gather":
-      return on(`${view(step.output)} = gather ${view(step.part)}`)
+      return on(
+        `${view(step.output)} = gather ${view(step.part)}${step.pieces === 1 ? "" : ` in ${step.pieces} pieces`}`,
+      )
     case "reduce": {
       const bias = step.bias === undefined ? "" : ` bias ${p(step.bias)}`
       const to = step.to ? ` add ${view(step.to)}` : ""
@@ -378,6 +401,12 @@ function printStep(plan: Plan, step: Step): string {
       return on(`${view(step.output)} = ${step.op} ${view(step.a)} ${view(step.b)}`)
   }
 }
+
+const inputText = (input: ProductInput) =>
+  input.kind === "float" ? view(input.view) : codes(input.codes)
+
+const activationText = ({ activation, limit }: Experts) =>
+  limit === undefined ? activation : `${activation} limit ${limit}`
 
 function groupText({ layers, kvHeads, headDim: { key, value }, window, state }: KvShape): string {
   if (state !== undefined) return `layers ${layers.join(" ")} a state of ${state}`

@@ -3,17 +3,36 @@
 //
 //   q, k, v, gate, up   rows of their matrices; the head's too, whose logits are gathered
 //   o, down             columns, so that each shard has partial sums: `gather` brings those of all together, `reduce` adds them
+//   experts             rows of gate and up; what they make is gathered, since a row's sums are added up by their shares and parts
+//                       of sums cannot be; then rows of down
+//   latent attention    heads of queries, and the rows that bring them to what is remembered and back; that is whole everywhere
+//   states              heads, with their keys; convolutions, their columns
 //   all else            whole, in every shard
 //
+// Heads of keys that are fewer than the shards lie in several of them, with their keys and values.
+//
 // A shard's columns are whole parts of a sum (`partEnds`), and `reduce` adds on as those are added: the bits are one device's.
-// What is split is found by following values through the steps. A product whose rows somebody wants whole (a norm over all
-// of them, the sum of two values) stays whole.
+// What is divided is found by following values through the steps. A product whose rows somebody wants otherwise (whole, for a norm
+// over all of them; an expert's, a head's) is remembered with that, and all is done once more.
 
 import { problem } from "../errors.ts"
 import { groupCodecs, isGroupCodec } from "../runtime/format.ts"
 import type { KvShape, Parameter } from "../runtime/manifest.ts"
-import { type Cut, type Slice, sliceSizes } from "../runtime/slices.ts"
-import type { Buffer, BufferId, Codes, ParameterId, Plan, Step, StepOp, View } from "./plan.ts"
+import { type Cut, ownLength, type Segment, type Slice, sliceSizes } from "../runtime/slices.ts"
+import { type Delta, stateSize } from "./graph/graph.ts"
+import type {
+  Buffer,
+  BufferId,
+  Codes,
+  Experts,
+  ParameterId,
+  Place,
+  Plan,
+  ProductInput,
+  Step,
+  StepOp,
+  View,
+} from "./plan.ts"
 
 export const shardCounts = [1, 2, 4, 8] as const
 
@@ -26,32 +45,56 @@ export interface Sharded {
 }
 
 /**
- * The plan of each of several shards; undefined where nothing in a plan can be split, so that one device computes it.
+ * The plan of each of several shards; undefined where nothing in a plan can be divided, so that one device computes it.
  * @param plan sums its products in eight parts
- * @throws `option_invalid` where it has what does not split, or figures that do not divide
+ * @throws `option_invalid` where it has what does not divide, or figures that do not
  */
 export function shard(plan: Plan, shards: number): Sharded | undefined {
   if (shards === 1) return undefined
   checkHeads(plan, shards)
-  const whole = new Set<number>()
+  const wishes = new Wishes()
   for (;;) {
     try {
-      const sharded = new Sharding(plan, shards, whole).sharded()
+      const sharded = new Sharding(plan, shards, wishes).sharded()
       return sharded.slices.some(({ cut }) => cut.kind !== "whole") ? sharded : undefined
     } catch (error) {
-      if (!(error instanceof WantedWhole)) throw error
-      for (const step of error.steps) whole.add(step)
+      if (!(error instanceof WantedOtherwise)) throw error
+      wishes.add(error.wishes)
     }
   }
 }
 
-/** Somebody wants all columns of what these products make. */
-class WantedWhole extends Error {
-  readonly steps: ReadonlySet<number>
+/** Columns of what a product makes, and how they are to be divided. */
+interface Wish extends Segment {
+  product: number // a step
+  from: number
+}
 
-  constructor(steps: ReadonlySet<number>) {
-    super("internal: rows of a product are wanted whole")
-    this.steps = steps
+/** Somebody wants columns divided otherwise than they are. */
+class WantedOtherwise extends Error {
+  readonly wishes: readonly Wish[]
+
+  constructor(wishes: readonly Wish[]) {
+    super("internal: rows of a product are wanted otherwise")
+    this.wishes = wishes
+  }
+}
+
+/** What has been wanted of each product. */
+class Wishes {
+  readonly #of = new Map<number, Wish[]>()
+
+  /** Of which one at least is new: else it would be wished for ever. */
+  add(wishes: readonly Wish[]): void {
+    const isKnown = (wish: Wish) =>
+      this.of(wish.product).some((known) => JSON.stringify(known) === JSON.stringify(wish))
+    const added = wishes.filter((wish) => !isKnown(wish))
+    if (added.length === 0) throw new Error("internal: rows of a product are wanted in two ways")
+    for (const wish of added) this.#of.set(wish.product, [...this.of(wish.product), wish])
+  }
+
+  of(product: number): readonly Wish[] {
+    return this.#of.get(product) ?? []
   }
 }
 
@@ -62,41 +105,86 @@ function refuse(shards: number, why: string): Error {
   })
 }
 
-const ALONE = "can run on one device alone"
-
-const undivided = {
-  experts: "its experts",
-  route: "its experts",
-  headMatmul: "its latent attention",
-  convolve: "its convolutions",
-  delta: "its states",
-} as const
-
 function checkHeads({ steps }: Plan, shards: number): void {
+  const whole = "which each device needs whole ones of"
   for (const step of steps) {
-    if (step.op in undivided)
-      throw refuse(shards, `${undivided[step.op as keyof typeof undivided]} ${ALONE}`)
+    if (step.op === "delta") {
+      const { keyHeads, valueHeads } = step.delta
+      if (keysOfStates(step.delta, shards) === undefined)
+        throw refuse(
+          shards,
+          `its states have ${valueHeads} heads and ${keyHeads} of keys, ${whole}`,
+        )
+    }
+    if (step.op === "experts") {
+      const { intermediate } = step.experts
+      if (intermediate % (4 * shards) !== 0 || step.output.columns % shards !== 0)
+        throw refuse(
+          shards,
+          `${intermediate} columns of an expert have no ${shards} equal parts of whole fours`,
+        )
+    }
     if (step.op !== "attend") continue
     const { heads, kvHeads, latent } = step.attention
-    if (latent !== undefined) throw refuse(shards, `${undivided.headMatmul} ${ALONE}`)
-    if (kvHeads % shards !== 0)
-      throw refuse(
-        shards,
-        `it has ${heads} query heads and ${kvHeads} of keys and values, which each device needs whole ones of`,
-      )
+    if (heads % shards === 0 && (kvHeads % shards === 0 || shards % kvHeads === 0)) continue
+    const ofKeys = latent === undefined ? ` and ${kvHeads} of keys and values` : ""
+    throw refuse(shards, `it has ${heads} query heads${ofKeys}, ${whole}`)
   }
 }
 
-/** Columns of which each shard has a part: of each segment, by its length, and which products made them. */
-interface Split {
-  segments: readonly number[]
-  madeBy: ReadonlySet<number>
+/** How key heads of states lie: those that a shard's value heads read; undefined: they are no part. */
+function keysOfStates(
+  { keyHeads, valueHeads, tiled }: Delta,
+  shards: number,
+): Pick<Segment, "parts" | "cyclic"> | undefined {
+  if (valueHeads % shards !== 0) return undefined
+  if (!tiled || valueHeads === keyHeads) {
+    if (keyHeads % shards === 0) return { parts: shards }
+    return shards % keyHeads === 0 ? { parts: keyHeads } : undefined
+  }
+  const own = valueHeads / shards // neighbours, and so are the keys they read, begun again behind the last
+  if (own % keyHeads === 0) return { parts: 1 }
+  return keyHeads % own === 0 ? { parts: keyHeads / own, cyclic: true } : undefined
 }
+
+/** Neighbouring columns, and which products' they are. */
+interface Part extends Segment {
+  madeBy: readonly Origin[]
+}
+
+/** Columns of a product, divided as what has become of them. */
+interface Origin {
+  product: number
+  from: number
+  length: number
+}
+
+/** Columns of which each shard has a part; of some of them it may have all. */
+type Split = readonly Part[]
+
+const wholeWishes = (split: Split): Wish[] =>
+  split.flatMap(({ madeBy }) => madeBy.map((origin) => ({ ...origin, parts: 1 })))
+
+const wantedWhole = (split: Split) => new WantedOtherwise(wholeWishes(split))
+
+/** As it is cut. */
+const cutOf = (split: Split, factor = 1): Segment[] =>
+  split.map(({ length, parts, cyclic }) => ({
+    length: length * factor,
+    parts,
+    ...(cyclic && { cyclic }),
+  }))
+
+const isAlike = (a: Split | undefined, b: Split | undefined) =>
+  JSON.stringify(a && cutOf(a)) === JSON.stringify(b && cutOf(b))
+
+const columnsOf = (split: Split) => split.reduce((sum, { length }) => sum + length, 0)
+const ownColumns = (split: Split) => split.reduce((sum, part) => sum + ownLength(part), 0)
 
 class Sharding {
   readonly #plan: Plan
   readonly #shards: number
-  readonly #whole: ReadonlySet<number> // products
+  readonly #wishes: Wishes
   readonly #steps: Step[] = []
   readonly #buffers: Buffer[] = []
   readonly #bufferIds = new Map<string, BufferId>()
@@ -105,11 +193,15 @@ class Sharding {
   readonly #parameterIds = new Map<string, ParameterId>()
   /** What lies in the whole plan's buffers now; absent: it is whole. */
   readonly #splits = new Map<BufferId, Split>()
+  /** Of the rows that layers with convolutions remember. */
+  readonly #stored = new Map<string, Split | undefined>()
+  /** What a shard keeps of each group. */
+  readonly #groups = new Map<number, KvShape>()
 
-  constructor(plan: Plan, shards: number, whole: ReadonlySet<number>) {
+  constructor(plan: Plan, shards: number, wishes: Wishes) {
     this.#plan = plan
     this.#shards = shards
-    this.#whole = whole
+    this.#wishes = wishes
   }
 
   sharded(): Sharded {
@@ -117,9 +209,10 @@ class Sharding {
       for (const own of this.#step(op as StepOp, i)) this.#steps.push({ rows, ...own })
     const { logits, hidden, groups } = this.#plan
     const gathered = this.#gathered(logits)
+    this.#checkStored()
     const plan: Plan = {
       ...this.#plan,
-      groups: groups.map((group): KvShape => ({ ...group, kvHeads: group.kvHeads / this.#shards })),
+      groups: groups.map((group, number) => this.#groups.get(number) ?? group),
       parameters: this.#parameters,
       hidden: this.#wholeView(hidden),
       logits: gathered,
@@ -133,9 +226,9 @@ class Sharding {
   #gathered(logits: View): View {
     const split = this.#splitOf(logits)
     if (!split) return this.#wholeView(logits)
-    if (split.segments.length > 1) throw new WantedWhole(split.madeBy)
+    this.#requireOne(split)
     const output = this.#ownBuffer("logits of all", logits.buffer, logits.columns)
-    this.#steps.push({ rows: "logits", op: "gather", part: this.#part(logits), output })
+    this.#steps.push({ rows: "logits", op: "gather", part: this.#view(logits), pieces: 1, output })
     return output
   }
 
@@ -153,38 +246,45 @@ class Sharding {
         return [this.#quantize(step)]
       case "matmul":
         return this.#matmul(step, index)
+      case "headMatmul":
+        return [this.#headMatmul(step)]
       case "rope": {
         const split = this.#splitOf(step.view)
         if (split) this.#requireWholes(split, step.headDim)
         const ropeTable = this.#wholeView(step.ropeTable)
-        return [{ ...step, view: this.#same(step.view, split), ropeTable }]
+        return [{ ...step, view: this.#view(step.view), ropeTable }]
       }
       case "storeKv":
-        return [
-          { ...step, key: this.#heads(step.key), value: step.value && this.#heads(step.value) },
-        ]
+        return [this.#isConvolved(step.place) ? this.#storeRows(step) : this.#storeHeads(step)]
       case "attend":
         return [this.#attend(step)]
+      case "convolve": {
+        const split = this.#stored.get(JSON.stringify(step.place))
+        const taps = this.#parameter(step.taps, split && cutOf(split, step.count))
+        return [{ ...step, taps, output: this.#made(step.output, split) }]
+      }
+      case "delta":
+        return [this.#delta(step)]
+      case "route": {
+        const bias = step.bias === undefined ? undefined : this.#parameter(step.bias)
+        return [
+          { ...step, input: this.#wholeView(step.input), bias, output: this.#made(step.output) },
+        ]
+      }
+      case "experts":
+        return this.#experts(step)
       case "weigh": {
         const split = this.#splitOf(step.input)
         const { rows } = this.#plan.parameters[step.weight]!
-        const weight = this.#parameter(step.weight, rows === 1 ? undefined : split)
-        return [
-          {
-            ...step,
-            input: this.#same(step.input, split),
-            weight,
-            output: this.#made(step.output, split),
-          },
-        ]
+        const weight = this.#parameter(step.weight, rows === 1 ? undefined : split && cutOf(split))
+        const input = this.#view(step.input)
+        return [{ ...step, input, weight, output: this.#made(step.output, split) }]
       }
       case "apply":
       case "copy":
       case "select": {
         const split = this.#splitOf(step.input)
-        return [
-          { ...step, input: this.#same(step.input, split), output: this.#made(step.output, split) },
-        ]
+        return [{ ...step, input: this.#view(step.input), output: this.#made(step.output, split) }]
       }
       case "reorder":
         return this.#reorder(step)
@@ -199,16 +299,17 @@ class Sharding {
   #norm(step: Extract<StepOp, { op: "norm" }>): StepOp {
     const { input, output, width } = step
     const split = this.#splitOf(input)
-    if (split && width === input.columns) throw new WantedWhole(split.madeBy)
+    if (split && width === input.columns) throw wantedWhole(split)
     if (split) this.#requireWholes(split, width)
     const isEach = (id: ParameterId) => this.#plan.parameters[id]!.rows === width
-    const vector = (id: ParameterId) => this.#parameter(id, isEach(id) ? undefined : split)
+    const vector = (id: ParameterId) =>
+      this.#parameter(id, isEach(id) ? undefined : split && cutOf(split))
     return {
       ...step,
-      input: this.#same(input, split),
+      input: this.#view(input),
       weight: vector(step.weight),
       bias: step.bias === undefined ? undefined : vector(step.bias),
-      output: this.#made(output, split),
+      output: input.buffer === output.buffer ? this.#view(output) : this.#made(output, split),
     }
   }
 
@@ -225,7 +326,7 @@ class Sharding {
     if (!split) return [from(this.#wholeView(step.input))]
     this.#requireOne(split)
     const output = this.#ownBuffer("row of all", step.input.buffer, step.input.columns)
-    return [{ op: "gather", part: this.#part(step.input), output }, from(output)]
+    return [{ op: "gather", part: this.#view(step.input), pieces: 1, output }, from(output)]
   }
 
   #quantize(step: Extract<StepOp, { op: "quantize" }>): StepOp {
@@ -236,26 +337,31 @@ class Sharding {
       this.#requireGroups(output.columns, output.group)
       this.#splits.set(output.codes, split)
     } else this.#splits.delete(output.codes)
-    return { ...step, input: this.#same(input, split), output: this.#codes(output, split) }
+    return { ...step, input: this.#view(input), output: this.#codes(output, split) }
+  }
+
+  #splitOfInput(input: ProductInput): Split | undefined {
+    if (input.kind === "float") return this.#splitOf(input.view)
+    return this.#splits.get(input.codes.codes)
+  }
+
+  #input(input: ProductInput): ProductInput {
+    if (input.kind === "float") return { kind: "float", view: this.#view(input.view) }
+    return { kind: "int8", codes: this.#codes(input.codes, this.#splitOfInput(input)) }
   }
 
   #matmul(step: Extract<StepOp, { op: "matmul" }>, index: number): StepOp[] {
     const { input, weight, bias, epilogue, output } = step
-    const split =
-      input.kind === "float" ? this.#splitOf(input.view) : this.#splits.get(input.codes.codes)
-    const own: typeof input =
-      input.kind === "float"
-        ? { kind: "float", view: this.#same(input.view, split) }
-        : { kind: "int8", codes: this.#codes(input.codes, split) }
-    if (split && this.#readers(output, index).some(isOfHeads)) throw new WantedWhole(split.madeBy)
-    if (split) return this.#partial({ ...step, input: own }, split)
-    const segments = epilogue.kind === "add" ? undefined : this.#segmentsFor(output, index)
-    const made = segments && { segments, madeBy: new Set([index]) }
-    const rows = made && epilogue.kind === "gated" ? { segments: [...segments, ...segments] } : made
+    const split = this.#splitOfInput(input)
+    if (split && this.#readers(output, index).some(isOfHeads)) throw wantedWhole(split)
+    if (split) return this.#partial(step, split)
+    const made = epilogue.kind === "add" ? undefined : this.#splitFor(output, index)
+    const rows =
+      made && (epilogue.kind === "gated" ? [...cutOf(made), ...cutOf(made)] : cutOf(made))
     return [
       {
         ...step,
-        input: own,
+        input: this.#input(input),
         weight: this.#parameter(weight, rows),
         bias: bias === undefined ? undefined : this.#parameter(bias, rows),
         epilogue:
@@ -267,8 +373,8 @@ class Sharding {
 
   /** A product of which every shard has some columns of its sums. */
   #partial(step: Extract<StepOp, { op: "matmul" }>, split: Split): StepOp[] {
-    const { weight, bias, epilogue, output, parts } = step
-    if (epilogue.kind === "gated") throw new WantedWhole(split.madeBy)
+    const { input, weight, bias, epilogue, output, parts } = step
+    if (epilogue.kind === "gated") throw wantedWhole(split)
     this.#requireOne(split)
     const { columns, codec } = this.#plan.parameters[weight]!
     this.#requireGroups(columns, isGroupCodec(codec) ? groupCodecs[codec].group : 32)
@@ -280,13 +386,14 @@ class Sharding {
     return [
       {
         ...step,
+        input: this.#input(input),
         weight: this.#parameterOf(weight, { kind: "columns" }),
         bias: undefined,
         parts: (8 / shards) as 1 | 2 | 4,
         epilogue: { kind: "store" },
         output: part,
       },
-      { op: "gather", part, output: partials },
+      { op: "gather", part, pieces: 1, output: partials },
       {
         op: "reduce",
         partials,
@@ -298,63 +405,253 @@ class Sharding {
     ]
   }
 
+  /** Rows of each head are neighbours, and so are heads. */
+  #headMatmul(step: Extract<StepOp, { op: "headMatmul" }>): StepOp {
+    const { input, weight, heads, output } = step
+    const split = this.#splitOf(input)
+    if (!split) {
+      const own = this.#parameter(weight)
+      return { ...step, input: this.#wholeView(input), weight: own, output: this.#made(output) }
+    }
+    this.#requireOne(split)
+    const parts = this.#shards
+    const { rows } = this.#plan.parameters[weight]!
+    return {
+      ...step,
+      input: this.#view(input),
+      weight: this.#parameter(weight, [{ length: rows, parts }]),
+      heads: heads / parts,
+      output: this.#made(output, [{ length: output.columns, parts, madeBy: originsOf(split) }]),
+    }
+  }
+
+  /**
+   * Every shard makes some columns of what all experts of a row have between their products, and then, of those of all shards,
+   * some columns of their sums.
+   */
+  #experts(step: Extract<StepOp, { op: "experts" }>): StepOp[] {
+    const { experts, input, weights, output } = step
+    const split = this.#splitOfInput(input)
+    if (split) throw wantedWhole(split)
+    const parts = this.#shards
+    const { count, active, intermediate, gateUp, up, down, biases } = experts
+    const upSplit = up && this.#splitOfInput(up.input)
+    if (upSplit) throw wantedWhole(upSplit)
+    const rowsOf = (id: ParameterId, length: number, times: number) =>
+      this.#parameterOf(id, { kind: "rows", segments: [{ length, parts }], times })
+    const ofGates = (id: ParameterId) => rowsOf(id, intermediate, up ? count : 2 * count)
+    const ofUp = (id: ParameterId) => rowsOf(id, intermediate, count)
+    const ofSums = (id: ParameterId) => rowsOf(id, output.columns, count)
+    const own: Omit<Experts, "intermediate" | "up"> = {
+      ...experts,
+      gateUp: ofGates(gateUp),
+      down: ofSums(down),
+      biases: biases && {
+        gateUp: ofGates(biases.gateUp),
+        up: biases.up === undefined ? undefined : ofUp(biases.up),
+        down: ofSums(biases.down),
+      },
+    }
+    const ownUp = up && { weight: ofUp(up.weight), input: this.#input(up.input) }
+    const width = active * intermediate
+    const some = this.#ownBuffer("rows of experts", output.buffer, width / parts)
+    const all = this.#ownBuffer("whole rows of experts", output.buffer, width)
+    const sums = this.#ownBuffer("sums of experts", output.buffer, output.columns / parts)
+    const shares = this.#wholeView(weights)
+    return [
+      {
+        op: "expertRows",
+        experts: { ...own, up: ownUp, intermediate: intermediate / parts },
+        input: this.#input(input),
+        weights: shares,
+        output: some,
+      },
+      { op: "gather", part: some, pieces: active, output: all },
+      {
+        op: "expertSums",
+        experts: { ...own, up: undefined, intermediate },
+        input: all,
+        weights: shares,
+        output: sums,
+      },
+      { op: "gather", part: sums, pieces: 1, output: this.#made(output) },
+    ]
+  }
+
+  #isConvolved({ group, layer }: Place): boolean {
+    return this.#plan.steps.some(
+      ({ ...step }) =>
+        step.op === "convolve" && step.place.group === group && step.place.layer === layer,
+    )
+  }
+
+  /** What a convolution reads again: columns as they come. */
+  #storeRows(step: Extract<StepOp, { op: "storeKv" }>): StepOp {
+    const { key, place } = step
+    const split = this.#splitOf(key)
+    this.#stored.set(JSON.stringify(place), split)
+    const group = this.#plan.groups[place.group]!
+    const columns = split ? ownColumns(split) : key.columns
+    this.#keep(place, { ...group, kvHeads: columns / group.headDim.key })
+    return { ...step, key: this.#view(key), value: undefined }
+  }
+
+  /** Rows are rounded in pieces: only whole ones are as one device keeps them. */
+  #checkStored(): void {
+    for (const [place, split] of this.#stored) {
+      const { group } = JSON.parse(place) as Place
+      const { kvHeads, headDim } = this.#plan.groups[group]!
+      if (split?.some((part) => ownLength(part) % headDim.key !== 0))
+        throw refuse(
+          this.#shards,
+          `its convolutions keep rows in ${kvHeads} pieces of ${headDim.key} columns, which each device needs whole ones of`,
+        )
+    }
+  }
+
+  /** Keys and values of heads; or what all heads read, which is one key. */
+  #storeHeads(step: Extract<StepOp, { op: "storeKv" }>): StepOp {
+    const { key, value, place } = step
+    const group = this.#plan.groups[place.group]!
+    const parts = Math.min(group.kvHeads, this.#shards)
+    this.#keep(place, { ...group, kvHeads: group.kvHeads / parts })
+    return { ...step, key: this.#heads(key, parts), value: value && this.#heads(value, parts) }
+  }
+
+  #keep({ group }: Place, shape: KvShape): void {
+    const known = this.#groups.get(group)
+    if (known && JSON.stringify(known) !== JSON.stringify(shape))
+      throw new Error("internal: layers of a group are divided in two ways")
+    this.#groups.set(group, shape)
+  }
+
   #attend(step: Extract<StepOp, { op: "attend" }>): StepOp {
     const { query, attention, sinkLogits, output } = step
-    const shards = this.#shards
-    const own = this.#heads(query)
-    const { segments, madeBy } = this.#splitOf(query)!
+    const parts = this.#shards
+    const { heads, kvHeads } = attention
+    const own = this.#heads(query, parts)
+    const madeBy = originsOf(this.#splitOf(query)!)
     return {
       ...step,
       query: own,
       attention: {
         ...attention,
-        heads: attention.heads / shards,
-        kvHeads: attention.kvHeads / shards,
+        heads: heads / parts,
+        kvHeads: kvHeads / Math.min(kvHeads, parts),
       },
       sinkLogits:
         sinkLogits === undefined
           ? undefined
-          : this.#parameter(sinkLogits, { segments: [attention.heads] }),
-      output: this.#made(output, { segments, madeBy }),
+          : this.#parameter(sinkLogits, [{ length: heads, parts }]),
+      output: this.#made(output, [{ length: output.columns, parts, madeBy }]),
     }
+  }
+
+  #delta(step: Extract<StepOp, { op: "delta" }>): StepOp {
+    const { input, decays, shares, decay, bias, delta, place, output } = step
+    const parts = this.#shards
+    const { keyHeads, valueHeads, keyDim, valueDim } = delta
+    const keys = keysOfStates(delta, parts)!
+    const ofKeys = { length: keyHeads * keyDim, ...keys }
+    const values = { length: valueHeads * valueDim, parts }
+    const split = this.#divided(input, [ofKeys, ofKeys, values])
+    const heads = { length: valueHeads, parts }
+    for (const view of [decays, shares]) this.#divided(view, [heads])
+    const own = { ...delta, keyHeads: keyHeads / keys.parts, valueHeads: valueHeads / parts }
+    this.#keep(place, { ...this.#plan.groups[place.group]!, state: stateSize(own) })
+    return {
+      ...step,
+      input: this.#view(input),
+      decays: this.#view(decays),
+      shares: this.#view(shares),
+      decay: this.#parameter(decay, [heads]),
+      bias: this.#parameter(bias, [heads]),
+      delta: own,
+      output: this.#made(output, [{ ...values, madeBy: split.at(-1)!.madeBy }]),
+    }
+  }
+
+  /** How a view is divided, which must be like that. */
+  #divided(view: View, wanted: readonly Segment[]): Split {
+    const split = this.#splitOf(view)
+    if (!split)
+      throw refuse(this.#shards, "something in its states is computed of all heads together")
+    if (JSON.stringify(cutOf(split)) === JSON.stringify(wanted)) return split
+    let at = 0
+    const wishes = wanted.flatMap((segment): Wish[] => {
+      const [from, end] = [at, at + segment.length]
+      at = end
+      let begin = 0
+      for (const part of split) {
+        if (begin <= from && end <= begin + part.length) {
+          const offset = from - begin
+          return part.madeBy.map(({ product, ...origin }) => ({
+            ...segment,
+            product,
+            from: origin.from + offset,
+          }))
+        }
+        begin += part.length
+      }
+      return wholeWishes(split)
+    })
+    throw new WantedOtherwise(wishes)
   }
 
   #twoOf(step: Extract<StepOp, { op: "add" | "multiply" }>): StepOp {
     const [a, b] = [this.#splitOf(step.a), this.#splitOf(step.b)]
     const isOne = step.b.columns === 1 && step.a.columns > 1
-    const isAlike = String(a?.segments) === String(b?.segments)
-    if ((a || b) && !(isOne ? !b : isAlike))
-      throw new WantedWhole(new Set([...(a?.madeBy ?? []), ...(b?.madeBy ?? [])]))
-    const split = a && { ...a, madeBy: new Set([...a.madeBy, ...(b?.madeBy ?? [])]) }
+    if ((a || b) && !(isOne ? !b : isAlike(a, b)))
+      throw new WantedOtherwise(wholeWishes([...(a ?? []), ...(b ?? [])]))
+    const split = a?.map((part, i) => ({
+      ...part,
+      madeBy: [...part.madeBy, ...(b?.[i]?.madeBy ?? [])],
+    }))
     return {
       ...step,
-      a: this.#same(step.a, a),
-      b: this.#same(step.b, b),
+      a: this.#view(step.a),
+      b: this.#view(step.b),
       output: this.#made(step.output, split),
     }
   }
 
-  /** Heads of queries, of keys or of values, of which each shard has some. */
-  #heads(view: View): View {
+  /** Heads of queries, of keys or of values, in so many parts. */
+  #heads(view: View, parts: number): View {
     const split = this.#splitOf(view)
-    if (split?.segments.length !== 1)
+    const [part, ...others] = split ?? []
+    if (split && parts < this.#shards) {
+      const isDivided = others.length === 0 && part!.parts === parts
+      if (!isDivided) throw new WantedOtherwise(wishesFor(split, parts))
+    } else if (parts > 1 && (part?.parts !== parts || others.length > 0))
       throw refuse(this.#shards, "something in its attention is computed of all heads together")
-    return this.#part(view)
+    return this.#view(view)
   }
 
-  /** How the columns that a product makes are split: by whatever is read of them. Undefined: they are not. */
-  #segmentsFor(output: View, index: number): number[] | undefined {
+  /** How the columns that a product makes are divided: by whatever is read of them, and as has been wished. */
+  #splitFor(output: View, index: number): Split | undefined {
     const { buffers, logits, hidden } = this.#plan
     const { buffer, columns } = output
-    if (this.#whole.has(index) || columns !== buffers[buffer]!.columns) return undefined
+    if (columns !== buffers[buffer]!.columns) return undefined
     const results = this.#lastWith(buffer, index) === Infinity ? [logits, hidden] : []
     const read = [...this.#readers(output, index).flatMap(viewsRead), ...results]
     const bounds = new Set([columns])
     for (const view of read)
       if (view.buffer === buffer) bounds.add(view.from).add(view.from + view.columns)
+    const wishes = this.#wishes.of(index)
+    for (const { from, length } of wishes) bounds.add(from).add(from + length)
     const ends = [...bounds].filter((bound) => bound > 0).sort((a, b) => a - b)
-    const segments = ends.map((end, i) => end - (ends[i - 1] ?? 0))
-    return segments.every((length) => length % this.#shards === 0) ? segments : undefined
+    const split = ends.map((end, i): Part => {
+      const from = ends[i - 1] ?? 0
+      const length = end - from
+      const of = wishes.filter((wish) => wish.from <= from && end <= wish.from + wish.length)
+      const most = { parts: largestPart(length, this.#shards) }
+      const { parts, cyclic } = [most, ...of].reduce((least, each) =>
+        each.parts <= least.parts ? each : least,
+      ) as Segment
+      const madeBy = [{ product: index, from, length }]
+      return { length, parts, ...(cyclic && { cyclic }), madeBy }
+    })
+    return split.some(({ parts }) => parts > 1) ? split : undefined
   }
 
   /** Steps that read what a step has made, before something else lies there. */
@@ -370,29 +667,31 @@ class Sharding {
     return at < 0 ? Infinity : at
   }
 
-  /** How a view's columns are split, if they are. */
+  /** How a view's columns are divided; undefined where the shard has them all. */
   #splitOf({ buffer, from, columns }: View): Split | undefined {
-    const split = this.#splits.get(buffer)
-    if (!split) return undefined
     let at = 0
-    const segments = split.segments.filter((length) => {
+    const within = (this.#splits.get(buffer) ?? []).filter(({ length }) => {
       const begin = at
       at += length
-      return begin >= from && at <= from + columns
+      return begin < from + columns && at > from
     })
-    if (segments.reduce((sum, length) => sum + length, 0) !== columns)
-      throw new WantedWhole(split.madeBy)
-    return { segments, madeBy: split.madeBy }
+    if (within.every(({ parts }) => parts === 1)) return undefined
+    if (columnsOf(within) !== columns) throw wantedWhole(within)
+    return within
   }
 
-  #requireOne({ segments, madeBy }: Split): void {
-    if (segments.length > 1) throw new WantedWhole(madeBy)
+  #requireOne(split: Split): void {
+    const [{ parts, cyclic }] = split as [Part]
+    if (split.length > 1 || parts !== this.#shards || cyclic) throw wantedWhole(split)
   }
 
   /** That a shard's part of each segment has whole heads. */
-  #requireWholes({ segments, madeBy }: Split, width: number): void {
-    if (segments.some((length) => length % (this.#shards * width) !== 0))
-      throw new WantedWhole(madeBy)
+  #requireWholes(split: Split, width: number): void {
+    const torn = split.filter((part) => ownLength(part) % width !== 0)
+    if (torn.length === 0) return
+    throw new WantedOtherwise(
+      torn.flatMap((part) => wishesFor([part], largestPart(part.length / width, part.parts))),
+    )
   }
 
   #requireGroups(columns: number, group: number): void {
@@ -403,45 +702,47 @@ class Sharding {
     )
   }
 
-  /** A view of what has been made. */
-  #same(view: View, split: Split | undefined): View {
-    return split ? this.#part(view) : this.#wholeView(view)
-  }
-
-  /** What lies in a view from now on. Of a buffer that is split, a step in place may do some columns. */
+  /** What lies in a view from now on. */
   #made(view: View, split?: Split): View {
     if (!split) this.#splits.delete(view.buffer)
     else if (view.columns === this.#plan.buffers[view.buffer]!.columns)
       this.#splits.set(view.buffer, split)
-    else if (String(this.#splitOf(view)?.segments) !== String(split.segments))
-      throw new WantedWhole(split.madeBy)
-    return this.#same(view, split)
+    else throw wantedWhole(split)
+    return this.#view(view)
   }
 
-  #part({ buffer, from, columns }: View): View {
-    const own = this.#buffer(buffer, true)
-    return { buffer: own, from: from / this.#shards, columns: columns / this.#shards }
-  }
-
-  #wholeView(view: View): View {
-    if (this.#splits.has(view.buffer)) throw new WantedWhole(this.#splits.get(view.buffer)!.madeBy)
-    return { ...view, buffer: this.#buffer(view.buffer, false) }
-  }
-
-  #codes(codes: Codes, split: Split | undefined): Codes {
+  /** What a shard has of a view. */
+  #view({ buffer, from, columns }: View): View {
+    const split = this.#splits.get(buffer)
+    const { columns: all } = this.#plan.buffers[buffer]!
+    const own = (end: number) => (split ? ownBefore(split, end) : end)
     return {
-      ...codes,
-      codes: this.#buffer(codes.codes, split !== undefined),
-      scales: this.#buffer(codes.scales, split !== undefined),
-      columns: split ? codes.columns / this.#shards : codes.columns,
+      buffer: this.#buffer(buffer, own(all)),
+      from: own(from),
+      columns: own(from + columns) - own(from),
     }
   }
 
-  /** A buffer of the whole plan's, or one for a shard's part of what lies in it. */
-  #buffer(id: BufferId, isPart: boolean): BufferId {
-    const { columns, ...buffer } = this.#plan.buffers[id]!
-    const own = isPart ? columns / this.#shards : columns
-    return this.#bufferOf(`${id} ${isPart}`, { ...buffer, columns: own })
+  #wholeView(view: View): View {
+    const split = this.#splitOf(view)
+    if (split) throw wantedWhole(split)
+    return this.#view(view)
+  }
+
+  #codes(codes: Codes, split: Split | undefined): Codes {
+    const part = (columns: number) => (split ? columns / this.#shards : columns)
+    const own = (id: BufferId) => this.#buffer(id, part(this.#plan.buffers[id]!.columns))
+    return {
+      ...codes,
+      codes: own(codes.codes),
+      scales: own(codes.scales),
+      columns: part(codes.columns),
+    }
+  }
+
+  /** A buffer of the whole plan's, with so many columns. */
+  #buffer(id: BufferId, columns: number): BufferId {
+    return this.#bufferOf(`${id} ${columns}`, { ...this.#plan.buffers[id]!, columns })
   }
 
   /** One for what only shards have, shared by all who need such a one beside the same buffer. */
@@ -458,12 +759,9 @@ class Sharding {
     return this.#buffers.push(buffer) - 1
   }
 
-  /** A parameter, whole or with a part of its rows. */
-  #parameter(id: ParameterId, split?: Pick<Split, "segments">): ParameterId {
-    return this.#parameterOf(
-      id,
-      split ? { kind: "rows", segments: split.segments } : { kind: "whole" },
-    )
+  /** A parameter, whole or with parts of its rows. */
+  #parameter(id: ParameterId, segments?: readonly Segment[]): ParameterId {
+    return this.#parameterOf(id, segments ? { kind: "rows", segments } : { kind: "whole" })
   }
 
   #parameterOf(of: ParameterId, cut: Cut): ParameterId {
@@ -477,10 +775,38 @@ class Sharding {
   }
 }
 
+const originsOf = (split: Split): Origin[] => split.flatMap(({ madeBy }) => madeBy)
+
+/** That each is in so many parts. */
+function wishesFor(split: Split, parts: number): Wish[] {
+  return originsOf(split).map((origin) => ({ ...origin, parts }))
+}
+
+/** Into how many equal parts something can be divided, of which several shards may have the same. */
+function largestPart(length: number, shards: number): number {
+  let parts = shards
+  while (length % parts !== 0) parts /= 2
+  return parts
+}
+
+/** How much a shard has of the columns before one. */
+function ownBefore(split: Split, end: number): number {
+  let [begin, own] = [0, 0]
+  for (const part of split) {
+    if (end < begin + part.length) {
+      if (end > begin && part.parts > 1) throw wantedWhole([part])
+      return own + end - begin
+    }
+    begin += part.length
+    own += ownLength(part)
+  }
+  return own
+}
+
 /** Whether a step takes heads by themselves, of which a shard has whole ones. */
 function isOfHeads(step: Step): boolean {
   if (step.op === "norm") return step.width < step.input.columns
-  return step.op === "rope" || step.op === "storeKv" || step.op === "attend"
+  return ["rope", "storeKv", "attend", "headMatmul", "delta"].includes(step.op)
 }
 
 /** Whether all of a buffer is something else after a step. */
@@ -499,7 +825,15 @@ function viewsRead(step: Step): View[] {
     case "reorder":
     case "copy":
     case "select":
+    case "headMatmul":
+    case "route":
       return [step.input]
+    case "delta":
+      return [step.input, step.decays, step.shares]
+    case "experts":
+      return [step.input, ...(step.experts.up ? [step.experts.up.input] : [])]
+        .flatMap((input) => (input.kind === "float" ? [input.view] : []))
+        .concat(step.weights)
     case "rope":
       return [step.view, step.ropeTable]
     case "matmul": {

@@ -18,7 +18,8 @@ import {
   weigh,
   weight,
 } from "../../src/compiler/graph/builder.ts"
-import type { Graph, Weight } from "../../src/compiler/graph/graph.ts"
+import type { CodecOf } from "../../src/compiler/graph/codecs.ts"
+import { type Graph, rewrite, type Weight } from "../../src/compiler/graph/graph.ts"
 import type { Plan } from "../../src/compiler/plan.ts"
 import { shard } from "../../src/compiler/shard.ts"
 import { traitsOf } from "../../src/compiler/targets/prepare.ts"
@@ -32,6 +33,7 @@ import { loadParameters } from "../../src/model/weights/weights.ts"
 import { findDevices } from "../../src/runtime/devices.ts"
 import type { LoadableProgram, Program, ProgramLimits } from "../../src/runtime/program.ts"
 import { isLeftOut } from "../left-out.ts"
+import { type FamilyName, familyGraph } from "./families.ts"
 import { goldenFolder } from "./golden.ts"
 import { loadSmall, smallGraph } from "./small.ts"
 import { batch, blocksFor, limitsFor, take } from "./steps.ts"
@@ -156,7 +158,16 @@ async function embedded(program: Program): Promise<Float32Array> {
 const tokensOf = (length: number, salt: number) =>
   Int32Array.from({ length }, (_, i) => (i * 7 + salt * 13 + ((i * i) % 5)) % 70)
 
-/** Prompts side by side and in chunks, then a token of each, behind a copy of a block; every logit and every hidden row. */
+/** The value heads of a state of the same rest read one key head. */
+const tiled = (graph: Graph): Graph =>
+  rewrite(graph, (node) =>
+    node.op === "delta" ? { ...node, delta: { ...node.delta, tiled: true } } : node,
+  )
+
+/**
+ * Prompts side by side and in chunks, then a token of each, behind a copy of a block where no state lies in its place; every logit
+ * and every hidden row.
+ */
 async function results(program: Program): Promise<unknown> {
   const [a, b] = [tokensOf(40, 1), tokensOf(21, 2)]
   const [own, other] = [blocksFor(48), blocksFor(40, 4)]
@@ -169,10 +180,12 @@ async function results(program: Program): Promise<unknown> {
     { tokens: a, from: 0, blocks: own, logits: [3, 39], hidden: [1, 39] },
     { tokens: b, from: 0, blocks: other },
   ])
-  const groups = program.limits.blocks.keys()
-  for (const group of groups)
-    await program.copyBlocks(group, Int32Array.of(own[2]!), Int32Array.of(11))
-  own[2] = 11
+  const { groups } = program.manifest.kv
+  if (groups.every(({ state }) => state === undefined)) {
+    for (const group of groups.keys())
+      await program.copyBlocks(group, Int32Array.of(own[2]!), Int32Array.of(11))
+    own[2] = 11
+  }
   await step([
     { tokens: [5], from: 40, blocks: own, hidden: [0] },
     { tokens: [9], from: 21, blocks: other },
@@ -195,58 +208,73 @@ async function judgeEncoder(
   for (const program of programs) await program.close()
 }
 
-type Options = Pick<CompileOptions, "format" | "activations" | "kv">
+type Options = Pick<CompileOptions, "format" | "activations" | "kv" | "codecOf">
 const floats: Options = { format: "q0f32", activations: "float", kv: "f32" }
+const codes: Options = { format: "q4f16_1", activations: "int8", kv: "q8" }
+
+/** That so many shards compute what one device does, each with about its part of the numbers. */
+async function judge(graph: Graph, options: Options, counts: readonly number[]): Promise<void> {
+  const plan = compile(graph, { ...options, sums: sums! })
+  const numbersOf = ({ parameters }: Plan) =>
+    parameters.reduce((sum, { rows, columns }) => sum + rows * columns, 0)
+  const limits = limitsFor(plan, sizes)
+  const one = openReference(plan, limits)
+  await loadSmall(one)
+  const expected = await results(one)
+  for (const count of counts) {
+    const sharded = shard(plan, count)!
+    expect(numbersOf(sharded.plan)).toBeLessThan((numbersOf(plan) / count) * 2)
+    const several = openShards(plan, sharded, limits)
+    await loadSmall(several)
+    expect(await results(several)).toEqual(expected)
+  }
+}
 
 describe("the reference", () => {
   test.each<[string, WideShape, Options, readonly number[]]>([
     ["floats", {}, floats, [4]],
     ["a product before attention", { hasDoor: true }, floats, [2]],
-    [
-      "columns in another order",
-      { hasOrder: true },
-      { format: "q4f16_1", activations: "int8", kv: "f16" },
-      [2],
-    ],
-    [
-      "biases and codes",
-      { hasBiases: true },
-      { format: "q4f16_1", activations: "int8", kv: "q8" },
-      [2, 8],
-    ],
+    ["columns in another order", { hasOrder: true }, { ...codes, kv: "f16" }, [2]],
+    ["biases and codes", { hasBiases: true }, codes, [2, 8]],
+    ["fewer heads of keys than shards", { kvHeads: 2, hasBiases: true }, codes, [4]],
+    ["one head of keys", { kvHeads: 1, hasDoor: true }, floats, [8]],
   ])("computes %s in shards to the bit", async (_, shape, options, counts) => {
-    const plan = compile(wideGraph(shape), { ...options, sums: sums! })
-    const limits = limitsFor(plan, sizes)
-    const one = openReference(plan, limits)
-    await loadSmall(one)
-    const expected = await results(one)
-    for (const count of counts) {
-      const sharded = shard(plan, count)!
-      expect(sharded.plan.parameters.reduce((sum, p) => sum + p.rows * p.columns, 0)).toBeLessThan(
-        (plan.parameters.reduce((sum, p) => sum + p.rows * p.columns, 0) / count) * 2,
-      )
-      const several = openShards(plan, sharded, limits)
-      await loadSmall(several)
-      expect(await results(several)).toEqual(expected)
-    }
+    await judge(wideGraph(shape), options, counts)
+  })
+
+  test.each<[FamilyName, Options, readonly number[]]>([
+    ["experts", codes, [2, 8]],
+    ["experts beside others", floats, [4]],
+    ["latents", { ...codes, kv: "f16" }, [2, 8]],
+    ["latents of queries as they are", codes, [4]],
+    ["states", codes, [4, 8]],
+    ["convolutions", codes, [2]],
+  ])("computes layers of %s in shards to the bit", async (family, options, counts) => {
+    await judge(familyGraph(family), options, counts)
+  })
+
+  test("computes experts whose gates are in another codec than ups in shards to the bit", async () => {
+    const codecOf: CodecOf = ({ columns, sources: [first] }) =>
+      columns > 1 && /experts\.\d+\.(gate|down)/.test(first!.tensor) ? "q4f16_1" : "f32"
+    await judge(familyGraph("experts"), { ...codes, codecOf }, [4])
+  })
+
+  test("computes states whose keys come round again in shards to the bit", async () => {
+    await judge(tiled(familyGraph("states")), floats, [2, 8])
   })
 
   test.each([
     tinyFolder,
     ...["llama-wide", "mistral-swa"].map((name) => goldenFolder("models", name)),
-  ])("computes %s in two shards to the bit, where it can be divided", async (folder) => {
+  ])("computes %s in two shards to the bit", async (folder) => {
     const model = await openModel(folder)
     const { graph, format } = model
     const plan = compile(graph, { format, activations: "int8", kv: "f32", sums: sums! })
-    if (plan.shapes.kvHeads % 2 !== 0)
-      expect(() => shard(plan, 2)).toThrow(/4 query heads and 1 of keys and values/)
-    else {
-      const limits = limitsFor(plan, sizes)
-      const programs = [openReference(plan, limits), openShards(plan, shard(plan, 2)!, limits)]
-      for (const program of programs) await loadParameters(model.weights, program.manifest, program)
-      const [expected, made] = await Promise.all(programs.map(results))
-      expect(made).toEqual(expected)
-    }
+    const limits = limitsFor(plan, sizes)
+    const programs = [openReference(plan, limits), openShards(plan, shard(plan, 2)!, limits)]
+    for (const program of programs) await loadParameters(model.weights, program.manifest, program)
+    const [expected, made] = await Promise.all(programs.map(results))
+    expect(made).toEqual(expected)
     await model.close()
   })
 
@@ -289,16 +317,51 @@ test.skipIf(left)(
   240_000,
 )
 
+test.skipIf(left).each(["latents", "states", "convolutions"] as const)(
+  `on Vulkan: two shards of %s${left ? " (skipped: none of Vulkan)" : ""}`,
+  async (family) => {
+    const plan = compile(familyGraph(family), { ...codes, sums: sums! })
+    const limits = limitsFor(plan, sizes)
+    const programs = [
+      openReference(plan, limits),
+      await (await targets.vulkan.prepare(plan, [vulkan!.id, vulkan!.id])).open(limits),
+    ]
+    for (const program of programs) await loadSmall(program)
+    const [expected, made] = await Promise.all(programs.map(results))
+    expect(made).toEqual(expected)
+    for (const program of programs) await program.close()
+  },
+  240_000,
+)
+
 describe("what cannot be divided is said in a sentence:", () => {
   const of = (graph: Graph, shards: number) => () =>
     shard(compile(graph, { ...floats, sums: sums! }), shards)
 
   test.each<[string, () => unknown, RegExp]>([
-    ["heads", of(wideGraph({ kvHeads: 2 }), 4), /16 query heads and 2 of keys and values/],
+    [
+      "heads",
+      of(wideGraph({ heads: 12, kvHeads: 3 }), 4),
+      /12 query heads and 3 of keys and values/,
+    ],
+    [
+      "heads of queries",
+      of(familyGraph("latents", { num_attention_heads: 6, num_key_value_heads: 6 }), 4),
+      /6 query heads,/,
+    ],
     ["columns", of(wideGraph({ intermediate: 80 }), 2), /80 columns .* 2 equal parts .* of 32\.$/],
     ["all heads together", of(wideGraph({ normsAll: true }), 2), /of all heads together/],
-    ["experts", of(smallGraph({ hasExperts: true }), 2), /its experts can run on one device alone/],
-    ["latents", of(smallGraph({ latent: 8 }), 2), /its latent attention can run on one device/],
+    ["experts", of(smallGraph({ hasExperts: true }), 2), /44 columns of an expert .* whole fours/],
+    [
+      "heads of states",
+      of(familyGraph("states", { linear_num_value_heads: 4 }), 8),
+      /states have 4 heads and 2 of keys/,
+    ],
+    [
+      "rows of convolutions",
+      of(familyGraph("convolutions"), 4),
+      /keep rows in 2 pieces of 128 columns/,
+    ],
   ])("%s", (_, divide, sentence) => {
     expect(divide).toThrow(sentence)
   })

@@ -5,7 +5,16 @@ import type { BufferId, Step } from "../plan.ts"
 /** What is done to each row by itself. */
 export type RowStep = Exclude<Step, { op: (typeof others)[number] }>
 
-const others = ["matmul", "headMatmul", "experts", "attend", "delta", "gather"] as const
+const others = [
+  "matmul",
+  "headMatmul",
+  "experts",
+  "expertRows",
+  "expertSums",
+  "attend",
+  "delta",
+  "gather",
+] as const
 
 /** A step by itself, or several that each row takes in turn, by their places in the plan. */
 export function runs(steps: readonly Step[]): number[][] {

@@ -18,7 +18,7 @@ import {
   type Shape,
   text,
 } from "../shape.ts"
-import { type Cut, cutIsSound, type Slice } from "../slices.ts"
+import { type Cut, cutIsSound, type Segment, type Slice } from "../slices.ts"
 import type { RowSet } from "../step-rows.ts"
 import type { AttentionOrder, WorkCount } from "./attention-work.ts"
 import type { KernelCode, OperandKind } from "./device.ts"
@@ -180,7 +180,12 @@ const launch = record<TapeLaunch>({
 
 const cutShapes: { [Kind in Cut["kind"]]: Shape } = {
   whole: record({}),
-  rows: record<Omit<Extract<Cut, { kind: "rows" }>, "kind">>({ segments: listOf(positive) }),
+  rows: record<Omit<Extract<Cut, { kind: "rows" }>, "kind">>({
+    segments: listOf(
+      record<Segment>({ length: positive, parts: positive, cyclic: absentOr(isTrue) }),
+    ),
+    times: absentOr(positive),
+  }),
   columns: record({}),
 }
 
@@ -246,7 +251,12 @@ const tapeShape = record<Tape>({
         }),
       ),
       gather: absentOr(
-        record<NonNullable<TapeStep["gather"]>>({ part: rows, columns: positive, output: rows }),
+        record<NonNullable<TapeStep["gather"]>>({
+          part: rows,
+          columns: positive,
+          pieces: absentOr(positive),
+          output: rows,
+        }),
       ),
     }),
   ),
@@ -330,9 +340,11 @@ function checkTape(tape: Tape, manifest: Manifest, codeBytes: number): void {
   }
   for (const launch of copies.flat()) checkLaunch(launch, { given: ["pairs"], numbers: ["count"] })
   for (const { choices, gather } of steps) {
-    if (gather)
+    if (gather) {
       for (const { place } of [gather.part, gather.output])
         require(place < places.length, "what is gathered")
+      require(gather.columns % (gather.pieces ?? 1) === 0, "pieces of what is gathered")
+    }
     require(choices.length > 0 && choices.at(-1)!.most === undefined, "the choices of a step")
     for (const { repeats, launches } of choices) {
       require(repeats === undefined || isWork(repeats), "the repeats of a step")

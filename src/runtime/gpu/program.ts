@@ -236,15 +236,17 @@ class GpuProgram implements Shard {
   }
 
   async join(number: number, brought: readonly Uint8Array[]): Promise<void> {
-    const { rows, part, columns, output } = this.#meetings[number]!
+    const { rows, part, columns, pieces = 1, output } = this.#meetings[number]!
     const count = this.#block.countOf(rows)
-    const bytes = 4 * columns
+    const bytes = (4 * columns) / pieces
     const all = new Uint8Array(sizeOfRows(count, output.stride, columns * brought.length))
     for (let row = 0; row < count; row++)
-      for (const [shard, each] of brought.entries()) {
-        const own = each.subarray(row * part.stride, row * part.stride + bytes)
-        all.set(own, row * output.stride + shard * bytes)
-      }
+      for (const [shard, each] of brought.entries())
+        for (let piece = 0; piece < pieces; piece++) {
+          const from = row * part.stride + piece * bytes
+          const to = row * output.stride + (piece * brought.length + shard) * bytes
+          all.set(each.subarray(from, from + bytes), to)
+        }
     await this.device.write(this.#places[output.place]!, output.at, all)
   }
 

@@ -57,8 +57,11 @@ export interface TapeStep {
   /** The rows whose number chooses. */
   rows: RowSet
   choices: readonly TapeChoice[]
-  /** Of a step without launches: where shards meet. Each row's columns of all of them, side by side, become the output. */
-  gather?: { part: TapeRows; columns: number; output: TapeRows }
+  /**
+   * Of a step without launches: where shards meet. Each row's columns of all of them, side by side, become the output; where
+   * they are several equal pieces, each piece of all of them by itself.
+   */
+  gather?: { part: TapeRows; columns: number; pieces?: number; output: TapeRows }
 }
 
 export interface TapeChoice {

@@ -91,8 +91,11 @@ class TapeMaker {
     const text = run.map((i) => stepLine(this.#plan, i))
     const [step] = steps
     if (step!.op === "gather") {
-      const { rows, part, output } = step!
-      const gather = { part: this.rows(part), columns: part.columns, output: this.rows(output) }
+      const { rows, part, pieces, output } = step!
+      const gather = {
+        ...{ part: this.rows(part), columns: part.columns, output: this.rows(output) },
+        ...(pieces > 1 && { pieces }),
+      }
       return { text, rows, choices: [{ launches: [] }], gather }
     }
     return { text, rows: step!.rows, choices: this.#choices(steps) }
@@ -118,7 +121,8 @@ class TapeMaker {
   /** Of operations with other kernels for few rows than for many. */
   #chosenByRows(step: Step): Choice[] | undefined {
     if (step.op === "matmul") return matmulChoices(this.#plan, step, this.#units)
-    if (step.op === "experts") return expertsChoices(this.#plan, step)
+    if (step.op === "experts" || step.op === "expertRows" || step.op === "expertSums")
+      return expertsChoices(this.#plan, step)
     return step.op === "headMatmul" ? headChoices(this.#plan, step) : undefined
   }
 

@@ -42,7 +42,8 @@ type Four = readonly [number, number, number, number]
 type Matmul = Extract<Step, { op: "matmul" }>
 type HeadMatmul = Extract<Step, { op: "headMatmul" }>
 type Attend = Extract<Step, { op: "attend" }>
-type ExpertsStep = Extract<Step, { op: "experts" }>
+type ExpertsStep = Extract<Step, { op: "experts" | "expertRows" | "expertSums" }>
+type GivenExperts = Extract<Step, { op: "experts" | "expertRows" }>
 type DeltaStep = Extract<Step, { op: "delta" }>
 type Product = (row: number, wanted: Four, out: Float64Array) => void
 
@@ -131,7 +132,8 @@ export class Machine {
       if (step.op !== "gather") this.#take(step, input, cancel)
       else {
         const rows = this.#stepRows.tokensOf(step.rows).length
-        yield { rows, part: this.#rows(step.part), output: this.#rows(step.output) }
+        const { part, pieces, output } = step
+        yield { rows, part: this.#rows(part), pieces, output: this.#rows(output) }
       }
     }
     return this.#results(input)
@@ -158,6 +160,8 @@ export class Machine {
     const count = this.#stepRows.tokensOf(step.rows).length
     if (step.op === "matmul") this.#multiply(step, count, cancel)
     else if (step.op === "experts") this.#experts(step, count, cancel)
+    else if (step.op === "expertRows") this.#expertRows(step, count, cancel)
+    else if (step.op === "expertSums") this.#expertSums(step, count, cancel)
     else if (step.op === "headMatmul") this.#multiplyHeads(step, count, cancel)
     else if (step.op === "attend") this.#attend(step, cancel)
     else if (step.op === "delta") this.#delta(step, input, cancel)
@@ -449,46 +453,96 @@ export class Machine {
   }
 
   /** One expert after the other, each for all rows that go to it. */
-  #experts({ experts, input, weights, output }: ExpertsStep, count: number, cancel: CancelWord) {
-    const { gateUp, up, down, biases, activation, limit, rounded, intermediate, parts } = experts
-    const [gateBias, upBias, downBias] = [biases?.gateUp, biases?.up, biases?.down].map((id) =>
+  #experts(step: Extract<Step, { op: "experts" }>, count: number, cancel: CancelWord) {
+    const [rowsOf, add] = [
+      this.#rowsOfExpert(step, cancel),
+      this.#sumsOfExperts(step, count, cancel),
+    ]
+    for (const { expert, rows } of this.#visits(step, count))
+      add(expert, rows, rowsOf(expert, rows))
+  }
+
+  /** What an expert makes of a row stands behind what those before it make of that one. */
+  #expertRows(step: Extract<Step, { op: "expertRows" }>, count: number, cancel: CancelWord) {
+    const rowsOf = this.#rowsOfExpert(step, cancel)
+    const out = this.#rows(step.output)
+    for (const { expert, rows, places } of this.#visits(step, count)) {
+      const hidden = rowsOf(expert, rows)
+      for (const [i, row] of rows.entries())
+        kernels.rowOf(out, row).set(kernels.rowOf(hidden, i), places[i]! * hidden.columns)
+    }
+  }
+
+  #expertSums(step: Extract<Step, { op: "expertSums" }>, count: number, cancel: CancelWord) {
+    const add = this.#sumsOfExperts(step, count, cancel)
+    const given = this.#rows(step.input)
+    const { intermediate } = step.experts
+    for (const { expert, rows, places } of this.#visits(step, count)) {
+      const hidden = newRows(rows.length, intermediate)
+      for (const [i, row] of rows.entries()) {
+        const own = kernels.rowOf(given, row).subarray(places[i]! * intermediate)
+        kernels.rowOf(hidden, i).set(own.subarray(0, intermediate))
+      }
+      add(expert, rows, hidden)
+    }
+  }
+
+  /** Of each expert the rows that go to it, and how many experts before it each of them goes to. */
+  #visits({ experts, weights }: ExpertsStep, count: number) {
+    const shares = this.#rows(weights)
+    const before = new Int32Array(count)
+    return Array.from({ length: experts.count }, (_, expert) => {
+      const rows = Array.from({ length: count }, (_, row) => row).filter(
+        (row) => shares.data[kernels.at(shares, row) + expert]! !== 0,
+      )
+      return { expert, rows, places: rows.map((row) => before[row]!++) }
+    })
+  }
+
+  #rowsOfExpert({ experts, input }: GivenExperts, cancel: CancelWord) {
+    const { gateUp, up, biases, activation, limit, intermediate, parts } = experts
+    const [bias, upBias] = [biases?.gateUp, biases?.up].map((id) =>
       id === undefined ? undefined : this.#vector(id),
     )
-    const [counts, out] = [this.#rows(weights), this.#rows(output)]
-    const given = this.#product(this.#input(input), gateUp, parts)
-    const givenUp = up && this.#product(this.#input(up.input), up.weight, parts)
+    const product = this.#product(this.#input(input), gateUp, parts)
+    const upProduct = up && this.#product(this.#input(up.input), up.weight, parts)
     const gate = gateOf(activation, limit)
-    for (let row = 0; row < count; row++) kernels.rowOf(out, row).fill(0)
-    for (let expert = 0; expert < experts.count; expert++) {
-      const weightOf = (row: number) => counts.data[kernels.at(counts, row) + expert]!
-      const rows = Array.from({ length: count }, (_, row) => row).filter(
-        (row) => weightOf(row) !== 0,
-      )
-      const hidden = newRows(rows.length, intermediate)
-      const own = rows.map((_, i) => i)
-      const plain = { gate: undefined, to: undefined }
-      if (givenUp) {
-        const first = expert * intermediate
-        const gates = newRows(rows.length, intermediate)
-        multiplyRows({ product: given, rows, first, bias: gateBias, ...plain, out: gates }, cancel)
-        const ends = { gate, to: gates }
-        multiplyRows({ product: givenUp, rows, first, bias: upBias, ...ends, out: hidden }, cancel)
-      } else {
+    return (expert: number, rows: readonly number[]): kernels.Rows => {
+      const out = newRows(rows.length, intermediate)
+      if (!upProduct) {
         const first = expert * 2 * intermediate
-        const ends = { bias: gateBias, gate, to: undefined }
-        multiplyRows({ product: given, rows, first, ...ends, out: hidden }, cancel)
+        multiplyRows({ product, rows, first, bias, gate, to: undefined, out }, cancel)
+        return out
       }
-      const made = newRows(rows.length, out.columns)
+      const first = expert * intermediate
+      const gates = newRows(rows.length, intermediate)
+      const plain = { gate: undefined, to: undefined }
+      multiplyRows({ product, rows, first, bias, ...plain, out: gates }, cancel)
+      const ends = { gate, to: gates, out }
+      multiplyRows({ product: upProduct, rows, first, bias: upBias, ...ends }, cancel)
+      return out
+    }
+  }
+
+  /** Adds what an expert makes of rows, each times its share. */
+  #sumsOfExperts({ experts, weights, output }: ExpertsStep, count: number, cancel: CancelWord) {
+    const { down, biases, rounded, parts } = experts
+    const bias = biases?.down === undefined ? undefined : this.#vector(biases.down)
+    const [shares, out] = [this.#rows(weights), this.#rows(output)]
+    const { columns } = out
+    for (let row = 0; row < count; row++) kernels.rowOf(out, row).fill(0)
+    return (expert: number, rows: readonly number[], hidden: kernels.Rows): void => {
+      const made = newRows(rows.length, columns)
       const product = this.#product(rounded ? roundedRows(hidden, rounded) : hidden, down, parts)
-      const downRows = { rows: own, first: expert * out.columns, bias: downBias }
-      multiplyRows({ product, ...downRows, ...plain, out: made }, cancel)
+      const plain = { bias, gate: undefined, to: undefined }
+      multiplyRows(
+        { product, rows: [...rows.keys()], first: expert * columns, out: made, ...plain },
+        cancel,
+      )
       for (const [i, row] of rows.entries()) {
-        const [sums, values, weight] = [
-          kernels.rowOf(out, row),
-          kernels.rowOf(made, i),
-          weightOf(row),
-        ]
-        for (let n = 0; n < sums.length; n++) sums[n] = fma(weight, values[n]!, sums[n]!)
+        const share = shares.data[kernels.at(shares, row) + expert]!
+        const [sums, values] = [kernels.rowOf(out, row), kernels.rowOf(made, i)]
+        for (let n = 0; n < sums.length; n++) sums[n] = fma(share, values[n]!, sums[n]!)
       }
     }
   }
@@ -572,10 +626,12 @@ export class Machine {
   }
 }
 
-/** Where shards meet: their parts of so many rows become the output of each, side by side. */
+/** Where shards meet: their parts of so many rows become the output of each, piece by piece side by side. */
 export interface Meeting {
   rows: number
   part: kernels.Rows
+  /** Of the part. */
+  pieces: number
   output: kernels.Rows
 }
 
@@ -591,10 +647,15 @@ export function runTogether(
       const [first, ...others] = steps.map((each) => each.next())
       if (first!.done) return first!.value
       const meetings = [first!, ...others].map(({ value }) => value as Meeting)
-      for (const { rows, output } of meetings)
+      for (const { rows, pieces, output } of meetings)
         for (let row = 0; row < rows; row++)
-          for (const [shard, { part }] of meetings.entries())
-            kernels.rowOf(output, row).set(kernels.rowOf(part, row), shard * part.columns)
+          for (const [shard, { part }] of meetings.entries()) {
+            const [brought, width] = [kernels.rowOf(part, row), part.columns / pieces]
+            for (let piece = 0; piece < pieces; piece++) {
+              const own = brought.subarray(piece * width, (piece + 1) * width)
+              kernels.rowOf(output, row).set(own, (piece * meetings.length + shard) * width)
+            }
+          }
     }
   } catch (error) {
     if (error === cancelled) return { kind: "cancelled" }

@@ -52,12 +52,13 @@ function multipliedAsIntegers({ steps }: Plan): Set<ParameterId> {
   const weights = new Set<ParameterId>()
   for (const step of steps) {
     if (step.op === "matmul" && step.input.kind === "int8") weights.add(step.weight)
-    if (step.op === "experts") {
-      const { gateUp, up, down, rounded } = step.experts
+    if (step.op === "experts" || step.op === "expertRows") {
+      const { gateUp, up } = step.experts
       if (step.input.kind === "int8") weights.add(gateUp)
       if (up?.input.kind === "int8") weights.add(up.weight)
-      if (rounded) weights.add(down)
     }
+    if ((step.op === "experts" || step.op === "expertSums") && step.experts.rounded)
+      weights.add(step.experts.down)
   }
   return weights
 }

@@ -31,7 +31,7 @@ import {
 import { THREADS } from "./threads.ts"
 import { weightBindings } from "./weights.ts"
 
-type ExpertsStep = Extract<Step, { op: "experts" }>
+type ExpertsStep = Extract<Step, { op: "experts" | "expertRows" | "expertSums" }>
 
 /** Up to so many rows, pairs are taken one by one. */
 const FEW_ROWS = 32
@@ -53,13 +53,20 @@ export function expertsChoices(plan: Plan, step: ExpertsStep): Choice[] {
   const { parts, rounded } = step.experts
   if (parts !== PARTS) throw new Error(`internal: experts in ${parts} parts`)
   const whole: Whole = { plan, step, scratch: scratchOf(step) }
-  const products = (gathered: boolean) => [
+  const rows = (gathered: boolean) => [
     productLaunch(whole, "gateUp", gathered),
     ...(step.experts.up ? [productLaunch(whole, "up", gathered)] : []),
+  ]
+  const sums = (gathered: boolean) => [
     ...(rounded ? [roundLaunch(whole, rounded)] : []),
     productLaunch(whole, "down", gathered),
     sumLaunch(whole),
   ]
+  const products = (gathered: boolean) =>
+    [
+      step.op === "expertSums" ? [] : rows(gathered),
+      step.op === "expertRows" ? [] : sums(gathered),
+    ].flat()
   const pairs = pairsLaunch(whole)
   return [
     { most: FEW_ROWS, launches: [pairs, ...products(false)] },
@@ -154,7 +161,10 @@ const scaleStride = ({ experts: { intermediate, rounded } }: ExpertsStep) =>
   rounded ? Math.ceil(intermediate / groupCodecs[rounded].group) : 0
 const madeStride = ({ output: { columns } }: ExpertsStep) => strideOf({ columns, dtype: "f32" })
 
-/** Memory that layers share. A row of each is a pair's. */
+/**
+ * Memory that layers share. A row of each is a pair's; where a step ends or begins with hidden rows, those lie in its buffer, whose
+ * rows are then as long as their pairs': these have whole fours of columns.
+ */
 function scratchOf(step: ExpertsStep) {
   const { count, active } = step.experts
   const perPair = (name: string, bytes: number): Binding => ({
@@ -165,7 +175,7 @@ function scratchOf(step: ExpertsStep) {
   return {
     experts: perPair("numbers", 4),
     shares: perPair("shares", 4),
-    hidden: perPair("hidden rows", 4 * hiddenStride(step)),
+    hidden: hiddenBuffer(step) ?? perPair("hidden rows", 4 * hiddenStride(step)),
     codes: perPair("codes", codeStride(step)),
     scales: perPair("scales", 4 * scaleStride(step)),
     made: perPair("results", 4 * madeStride(step)),
@@ -175,6 +185,14 @@ function scratchOf(step: ExpertsStep) {
       bytes: { fixed: 4 * (1 + count * LIST), perToken: 4 * Math.ceil((active * LIST) / TOGETHER) },
     } satisfies Binding,
   }
+}
+
+function hiddenBuffer(step: ExpertsStep): Binding | undefined {
+  if (step.op === "experts") return undefined
+  const { buffer, from } = step.op === "expertRows" ? step.output : step.input
+  if (step.experts.intermediate % 4 !== 0)
+    throw new Error("internal: pairs that have no whole fours")
+  return { kind: "buffer", buffer, from }
 }
 
 // ------------------------------------------------------------------ pairs
@@ -293,8 +311,10 @@ function kindOf(plan: Plan, step: ExpertsStep, which: MatrixName): ProductKind {
   }
 }
 
-const inputOf = ({ experts, input }: ExpertsStep, which: "gateUp" | "up") =>
-  which === "up" ? experts.up!.input : input
+function inputOf(step: ExpertsStep, which: "gateUp" | "up"): ProductInput {
+  if (step.op === "expertSums") throw new Error("internal: sums of experts have no gates")
+  return which === "up" ? step.experts.up!.input : step.input
+}
 
 function inputKind(input: ProductInput): ProductKind["input"] {
   if (input.kind === "int8") return "int8"

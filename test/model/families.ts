@@ -1,0 +1,103 @@
+// Small models of the families whose layers are divided by other things than heads and hidden columns: graphs that the readers
+// of configurations make, as large as eight shards need.
+
+import type { Graph } from "../../src/compiler/graph/graph.ts"
+import { type ArchitectureName, architectures } from "../../src/model/architectures.ts"
+import { Fields } from "../../src/model/fields.ts"
+import { decoder } from "../../src/model/layers.ts"
+
+const common = {
+  vocab_size: 72,
+  hidden_size: 64,
+  intermediate_size: 256,
+  moe_intermediate_size: 32,
+  num_hidden_layers: 2,
+  num_attention_heads: 8,
+  num_key_value_heads: 2,
+  head_dim: 32,
+  max_position_embeddings: 512,
+  hidden_act: "silu",
+  rms_norm_eps: 1e-6,
+  rope_theta: 10_000,
+  tie_word_embeddings: true,
+}
+
+/** Keys of states are fewer than the heads that read them, and rows of convolutions are kept in pieces of one of them. */
+const states = {
+  num_attention_heads: 8,
+  head_dim: 32,
+  layer_types: ["linear_attention", "full_attention"],
+  linear_conv_kernel_dim: 3,
+  linear_key_head_dim: 128,
+  linear_value_head_dim: 128,
+  linear_num_key_heads: 2,
+  linear_num_value_heads: 8,
+  rope_parameters: { rope_type: "default", rope_theta: 10_000, partial_rotary_factor: 0.5 },
+  attn_output_gate: true,
+}
+
+const latents = {
+  num_key_value_heads: 8,
+  q_lora_rank: 24,
+  kv_lora_rank: 16,
+  qk_nope_head_dim: 20,
+  qk_rope_head_dim: 12,
+  v_head_dim: 32,
+}
+
+const families = {
+  experts: ["qwen3_moe", { num_experts: 6, num_experts_per_tok: 2, norm_topk_prob: true }],
+  "experts beside others": [
+    "qwen2_moe",
+    {
+      num_key_value_heads: 8,
+      num_experts: 6,
+      num_experts_per_tok: 2,
+      shared_expert_intermediate_size: 256,
+    },
+  ],
+  latents: [
+    "deepseek_v3",
+    {
+      ...latents,
+      moe_intermediate_size: 256,
+      n_routed_experts: 8,
+      n_shared_experts: 1,
+      num_experts_per_tok: 2,
+      topk_method: "noaux_tc",
+      scoring_func: "sigmoid",
+      n_group: 2,
+      topk_group: 1,
+      routed_scaling_factor: 2.5,
+      norm_topk_prob: true,
+      first_k_dense_replace: 1,
+    },
+  ],
+  "latents of queries as they are": [
+    "deepseek_v2",
+    { ...latents, q_lora_rank: null, first_k_dense_replace: 2, n_routed_experts: null },
+  ],
+  states: ["qwen3_5_text", states],
+  convolutions: [
+    "lfm2",
+    {
+      hidden_size: 256,
+      block_ff_dim: 256,
+      block_auto_adjust_ff_dim: false,
+      conv_L_cache: 3,
+      conv_bias: false,
+      layer_types: ["conv", "full_attention"],
+      norm_eps: 1e-5,
+    },
+  ],
+} as const satisfies Record<string, readonly [ArchitectureName, object]>
+
+export type FamilyName = keyof typeof families
+
+/** @param changes in its configuration */
+export function familyGraph(name: FamilyName, changes: object = {}): Graph {
+  const [architecture, own] = families[name]
+  const json = { ...common, ...own, ...changes }
+  const fields = new Fields(json, (what) => new Error(what) as never)
+  return decoder(architecture, architectures[architecture].read(fields))
+}
