@@ -21,11 +21,13 @@ import { chooseDevice, deviceNames } from "../src/runtime/devices.ts"
 import type { FormatName } from "../src/runtime/format.ts"
 import { bestOf } from "./contenders/best.ts"
 import type { Contender, Task } from "./contenders/contender.ts"
-import { type CpuEngine, engine } from "./contenders/engine.ts"
+import { engine, type MeasuredEngine } from "./contenders/engine.ts"
 import { FLASH_ATTENTION, llamaBench } from "./contenders/llama-bench.ts"
 import { llamaServer, running, sinter } from "./contenders/servers.ts"
 import { nodeLlamaCpp, openvino } from "./contenders/worker.ts"
-import { type Limits, limitsProbe, load, machine } from "./machine.ts"
+import { deviceLimits } from "./device-limits.ts"
+import { sharesOf } from "./limit-shares.ts"
+import { type Limits, type LimitsProbe, limitsProbe, load, machine } from "./machine.ts"
 import { measurements, unitOf, usualGroups } from "./measurements.ts"
 import { modelFolder } from "./models.ts"
 import { markdown, type Results, svg } from "./report.ts"
@@ -113,7 +115,8 @@ function contenders(): (() => Promise<Contender>)[] {
 
 async function main(): Promise<void> {
   const deadline = performance.now() + Number(options.seconds) * 1000
-  const limits = await limitsProbe(task.threads)
+  const { name: kind, id } = device
+  const limits = kind === "cpu" ? await limitsProbe(task.threads) : await deviceLimits(kind, id)
   const results = readResults()
   const opened: Contender[] = []
   try {
@@ -130,6 +133,7 @@ async function main(): Promise<void> {
     }
   } finally {
     for (const contender of opened) await contender.close()
+    await limits.close()
   }
   console.log(markdown(results, `${basename(output)}.svg`))
 }
@@ -139,10 +143,10 @@ async function takeRound(
   round: number,
   opened: readonly Contender[],
   results: Results,
-  limits: () => Limits,
+  limits: LimitsProbe,
   deadline: number,
 ): Promise<boolean> {
-  results.limits[round] ??= limits()
+  results.limits[round] ??= await limits.measure()
   results.load[round] ??= load()
   for (const measurement of chosen) {
     const number = measurements.indexOf(measurement)
@@ -151,7 +155,7 @@ async function takeRound(
       const done = `${number} ${round} ${contender.name}`
       if (results.done.includes(done)) continue
       if (performance.now() > deadline) return false
-      const limit = "weightBytes" in contender ? limits() : undefined
+      const limit = "weightBytes" in contender ? await limits.measure() : undefined
       const rows = await measurement.sample(contender).catch((error: Error) => {
         console.error(`${contender.name}: ${error.message}`)
         return undefined
@@ -160,7 +164,7 @@ async function takeRound(
       for (const [row, value] of Object.entries(rows ?? {})) {
         console.error(`${round + 1}. ${row}: ${contender.name} ${value.toFixed(1)}`)
         note(results, row, contender.name, round, value)
-        if (limit) noteShare(results, row, value, contender as CpuEngine, limit)
+        if (limit) noteShare(results, row, value, contender as MeasuredEngine, limit)
       }
       write(results)
     }
@@ -176,23 +180,15 @@ function note({ samples }: Results, row: string, name: string, round: number, va
   rounds[round] = value
 }
 
-/** How near our engine comes to what the machine can do: of its bandwidth in decoding, of its arithmetic in prefill. */
 function noteShare(
   { shares }: Results,
   row: string,
   rate: number,
-  { weightBytes, operations, isMixture }: CpuEngine,
+  engine: MeasuredEngine,
   limit: Limits,
 ): void {
   if (unitOf(row) !== "tok/s" || row.includes("depth")) return // where keys and values are read beside the weights
-  const together = /^decode (\d+) together/.exec(row)?.[1]
-  if (isMixture && together && together !== "1") return
-  const reached: Record<string, number> = together
-    ? { "read bandwidth": ((rate / Number(together)) * weightBytes) / (limit.read_gbs * 1e9) }
-    : { "vector arithmetic in 8 bits": (rate * operations) / (limit.int8_gops * 1e9) }
-  if (!together && limit.matrix_gops > 0)
-    reached["the matrix unit's arithmetic"] = (rate * operations) / (limit.matrix_gops * 1e9)
-  for (const [of, share] of Object.entries(reached)) {
+  for (const [of, share] of Object.entries(sharesOf(row, rate, engine, limit))) {
     const name = `${row.split(", ")[0]}: ${of}`
     shares[name] ??= []
     shares[name].push(share)

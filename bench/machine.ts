@@ -13,14 +13,23 @@ export interface Limits {
   read_gbs: number
   int8_gops: number // of vector instructions
   matrix_gops: number // of the matrix unit, in 8 bits; 0 where there is none, or none is lent
+  f32_gflops?: number // multiply-adds, of a GPU (device-limits.ts)
+  launch_us?: number // from one empty kernel to the next that waits for it
+  submission_us?: number // of one, from the host's call to its return
 }
 
-/** Builds the probe; each call of the result measures anew, in a quarter of a second. */
-export async function limitsProbe(threads: number): Promise<() => Limits> {
+/** Measures anew each time, in some tenths of a second. */
+export interface LimitsProbe {
+  measure(): Promise<Limits>
+  close(): Promise<void>
+}
+
+/** Builds the processor's. */
+export async function limitsProbe(threads: number): Promise<LimitsProbe> {
   const compiler = await requireCompiler()
   const [level] = usableLevels(process.arch, processorFeatures())
   const folder = mkdtempSync(join(tmpdir(), "sinter-limits-"))
-  process.once("exit", () => rmSync(folder, { recursive: true }))
+  process.once("exit", () => rmSync(folder, { recursive: true, force: true }))
   const probe = join(folder, "limits")
   const sources = [join(import.meta.dirname, "limits.c"), join(runtime, "pool.c")]
   execFileSync(compiler.command, [
@@ -31,7 +40,10 @@ export async function limitsProbe(threads: number): Promise<() => Limits> {
     probe,
     "-lpthread",
   ])
-  return () => JSON.parse(execFileSync(probe, [String(threads)], { encoding: "utf8" }))
+  return {
+    measure: async () => JSON.parse(execFileSync(probe, [String(threads)], { encoding: "utf8" })),
+    close: async () => rmSync(folder, { recursive: true, force: true }),
+  }
 }
 
 const NAMED = ["avx2", "avx_vnni", "avx512_vnni", "avx512_bf16", "amx_int8", "asimddp", "i8mm"]

@@ -36,8 +36,7 @@ export function markdown(results: Results, plot: string): string {
   ])
   return `# ${title}
 
-${machine}, ${date}. Limits of the machine in the same minutes: reads ${range(limits.map((l) => l.read_gbs))} GB/s, 8-bit
-vector operations ${range(limits.map((l) => l.int8_gops))} GOPS${matrixUnit(limits)}. Programs that wanted to run a minute before (load):
+${machine}, ${date}. ${limitsOf(limits)}. Programs that wanted to run a minute before (load):
 ${range(load)}${busy(load) ? ". **Others were at work: compare ratios, not rates**" : ""}.
 
 Medians of the rounds, with the least and the most; contenders took turns within every round. The last columns are medians of
@@ -93,10 +92,22 @@ function ratio(...of: Parameters<typeof ratios>): string {
   return `**${median(values).toFixed(2)}** [${least.toFixed(2)}–${most.toFixed(2)}]`
 }
 
-/** Runs from before it was measured do not say. */
-function matrixUnit(limits: readonly Limits[]): string {
-  const peaks = limits.map(({ matrix_gops: gops = 0 }) => gops).filter((gops) => gops > 0)
-  return peaks.length > 0 ? `, those of its matrix unit ${range(peaks)} GOPS` : ""
+function limitsOf(limits: readonly Limits[]): string {
+  const of = (name: keyof Limits) => limits.flatMap((each) => each[name] ?? [])
+  const reads = `in the same minutes: reads ${range(of("read_gbs"))} GB/s`
+  const units = of("matrix_gops").filter((gops) => gops > 0) // older runs do not say
+  const int8 = range(of("int8_gops"))
+  if (of("f32_gflops").length === 0) {
+    const matrix = units.length > 0 ? `, those of its matrix unit ${range(units)} GOPS` : ""
+    return `Limits of the machine ${reads}, 8-bit\nvector operations ${int8} GOPS${matrix}`
+  }
+  return [
+    `Limits of the device ${reads}`,
+    `dots of four bytes ${int8} GOPS`,
+    ...(units.length > 0 ? [`products on its matrix units ${range(units)} GOPS`] : []),
+    `multiply-adds ${range(of("f32_gflops"))} GFLOPS`,
+    `a launch\nbehind another ${range(of("launch_us"))} µs, a submission ${range(of("submission_us"))} µs`,
+  ].join(", ")
 }
 
 function shares({ shares }: Results): string {

@@ -31,6 +31,47 @@ export const shapes = {
     bos_token_id: 128000,
     eos_token_id: 128001,
   },
+  // Llama-3.1-8B
+  "8B": {
+    model_type: "llama",
+    hidden_size: 4096,
+    intermediate_size: 14336,
+    num_hidden_layers: 32,
+    num_attention_heads: 32,
+    num_key_value_heads: 8,
+    head_dim: 128,
+    vocab_size: 128256,
+    max_position_embeddings: 131072,
+    rms_norm_eps: 1e-5,
+    rope_theta: 500000,
+    rope_scaling: {
+      rope_type: "llama3",
+      factor: 8,
+      low_freq_factor: 1,
+      high_freq_factor: 4,
+      original_max_position_embeddings: 8192,
+    },
+    tie_word_embeddings: false,
+    bos_token_id: 128000,
+    eos_token_id: 128001,
+  },
+  // Nobody's: for seeing that a benchmark runs, where a processor poses as a GPU
+  "2M": {
+    model_type: "llama",
+    hidden_size: 256,
+    intermediate_size: 512,
+    num_hidden_layers: 3,
+    num_attention_heads: 4,
+    num_key_value_heads: 2,
+    head_dim: 64,
+    vocab_size: 2048,
+    max_position_embeddings: 8192,
+    rms_norm_eps: 1e-5,
+    rope_theta: 10000,
+    tie_word_embeddings: true,
+    bos_token_id: 2046,
+    eos_token_id: 2047,
+  },
   // Qwen3-0.6B
   "0.6B": {
     model_type: "qwen3",
@@ -139,8 +180,10 @@ export function denseOf(shape: ShapeName): ShapeName {
   throw new Error(`${shape} has no dense shape beside it; 0.6B-of-8 has`)
 }
 
-export function graphOf(shape: ShapeName): Graph {
-  const fields = new Fields(shapes[shape], (what) => new Error(`internal: ${what}`) as never)
+/** @param layers instead of the shape's own */
+export function graphOf(shape: ShapeName, layers?: number): Graph {
+  const config = { ...shapes[shape], ...(layers && { num_hidden_layers: layers }) }
+  const fields = new Fields(config, (what) => new Error(`internal: ${what}`) as never)
   const { model_type: name } = shapes[shape]
   return decoder(name, architectures[name].read(fields))
 }

@@ -11,12 +11,13 @@ import type { Plan } from "../../src/compiler/plan.ts"
 import { prepareGeneric, shelvedCpu } from "../../src/compiler/targets/cpu/cpu.ts"
 import { genericName } from "../../src/compiler/targets/cpu/generic.ts"
 import { usableLevels } from "../../src/compiler/targets/cpu/levels.ts"
+import { decodeCosts } from "../../src/compiler/targets/gpu/costs.ts"
 import { targets, targetsOf } from "../../src/compiler/targets/targets.ts"
 import { loadParameters, type Weights } from "../../src/model/weights/weights.ts"
 import { processorFeatures } from "../../src/runtime/features.ts"
 import { type FormatName, rowLayout } from "../../src/runtime/format.ts"
 import { openLibrary } from "../../src/runtime/library.ts"
-import { parameterBytes } from "../../src/runtime/manifest.ts"
+import { type Manifest, parameterBytes } from "../../src/runtime/manifest.ts"
 import {
   BLOCK,
   type LoadableProgram,
@@ -28,14 +29,18 @@ import {
 import type { Contender, Task } from "./contender.ts"
 import { commit } from "./servers.ts"
 
-/** On the processor, whose limits are measured. */
-export interface CpuEngine extends Contender {
+/** On a device whose limits are measured. */
+export interface MeasuredEngine extends Contender {
   /** Bytes read for a step of one sequence. */
   readonly weightBytes: number
   /** Operations of the layers' products for one token. */
   readonly operations: number
   /** How much of the weights several sequences read together depends on the experts they choose. */
   readonly isMixture: boolean
+  /** Its products are of codes of 8 bits. */
+  readonly isCoded: boolean
+  /** Kernels of a step of one sequence, one behind the other; 0 on the processor. */
+  readonly launches: number
 }
 
 /** Of a model, what its steps are made of. */
@@ -64,7 +69,7 @@ export async function engine(
   model: Computed,
   task: Task,
   kind: keyof typeof names = "compiled",
-): Promise<Contender | CpuEngine> {
+): Promise<MeasuredEngine> {
   const { threads, context, device } = task
   const [target] = targetsOf(device.name)
   const { traits } = targets[target!]
@@ -75,7 +80,7 @@ export async function engine(
   const limits = { blocks, tokens: CHUNK, sequences, rows: sequences }
   const program = await (kind === "generic"
     ? openGeneric(plan, limits, task)
-    : open(plan, limits, task))
+    : openProgram(plan, limits, task))
   if (model.weights) {
     await loadParameters(model.weights, program.manifest, program)
     await model.weights.close()
@@ -111,7 +116,8 @@ export async function engine(
   return {
     name: names[kind],
     about: `sinter ${commit()}, ${manifest.target}, ${name}, ${where}, ${CHUNK} tokens a step, ${manifest.kv.dtype} keys and values`,
-    ...(device.name === "cpu" && limitedBy(plan)),
+    ...limitedBy(plan),
+    launches: device.name === "cpu" ? 0 : decodeCosts(plan, device.name, "one span").launches,
     async prefill(tokens) {
       const begun = performance.now()
       for (let past = 0; past < tokens; past += CHUNK)
@@ -141,7 +147,8 @@ export async function engine(
 const STEPS = 32
 const seconds = (begun: number) => (performance.now() - begun) / 1000
 
-async function open(
+/** Without its weights. */
+export async function openProgram(
   plan: Plan,
   limits: ProgramLimits,
   { device, threads }: Task,
@@ -182,6 +189,7 @@ export function limitedBy({ parameters, steps }: Plan) {
     parameters.reduce((all, parameter, id) => all + active[id]! * each(parameter), 0)
   return {
     isMixture: steps.some(({ op }) => op === "experts"),
+    isCoded: steps.some(({ op }) => op === "quantize"),
     weightBytes: sum(parameterBytes),
     operations: sum(({ name, rows, columns }) =>
       name.startsWith("layers.") && columns > 1 ? 2 * rows * columns : 0,
@@ -225,9 +233,15 @@ function smallHalves(count: number): Uint8Array {
 
 export const never = new Int32Array(new SharedArrayBuffer(4))
 
+/** What a step's input is made for. */
+interface Sized {
+  manifest: Pick<Manifest, "shapes" | "kv">
+  limits: Pick<ProgramLimits, "blocks">
+}
+
 /** So many sequences of `past` tokens get so many more each, and draw the likeliest one. */
 export function inputOf(
-  program: LoadableProgram,
+  program: Sized,
   sequences: number,
   tokens: number,
   past: number,

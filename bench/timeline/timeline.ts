@@ -194,9 +194,9 @@ async function main(): Promise<void> {
     depth: Number(options.depth),
     steps: Number(options.steps),
   }
-  const before = limits()
+  const before = await limits.measure()
   const passes = await watch(plan, level, wish)
-  const read = Math.max(before.read_gbs, limits().read_gbs)
+  const read = Math.max(before.read_gbs, (await limits.measure()).read_gbs)
   console.log(report(plan, passes, Number(options.quickest), read))
   const output = resolve(options.output)
   mkdirSync(dirname(output), { recursive: true })

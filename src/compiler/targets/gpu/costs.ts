@@ -6,13 +6,14 @@ import { launchesAtOnce } from "../../../runtime/gpu/program.ts"
 import { groupsOf, stepLaunches, type TapeStep } from "../../../runtime/gpu/tape.ts"
 import { parameterBytes } from "../../../runtime/manifest.ts"
 import type { Plan, Step } from "../../plan.ts"
+import { runs } from "../runs.ts"
 import { weightLayout } from "./layout.ts"
 import { printers } from "./printers.ts"
 import { tapeOf } from "./tape-of.ts"
 
 interface StepCosts {
   launches: number
-  /** Of them, from one layer's attention to the next one's: as most layers have it. The last takes more, for it leaves rows out. */
+  /** Of them, of a layer, as most have it. The last takes more, for it leaves rows out. */
   ofLayer: number
   submissions: number
   /** Of the host, until the device has done something. */
@@ -22,18 +23,13 @@ interface StepCosts {
   weights: number
 }
 
+type Sees = "one span" | "all"
+
 /** @param sees "all": more positions than a span of attention, whose spans are then merged */
-function decodeCosts(plan: Plan, steps: readonly TapeStep[], sees: "one span" | "all"): StepCosts {
-  const merges = sees === "all" ? 1 : 0
-  const works: Record<string, number> = { chunks: 1, singles: 1, multiples: 0, merges }
-  const countOf = (of: string) => works[of.split(" ")[0]!] ?? (of === "hidden" ? 0 : 1)
-  const launchesOf = (some: readonly TapeStep[]) =>
-    stepLaunches(some, countOf).filter(({ launch }) => !groupsOf(launch, countOf).includes(0))
-      .length
-  const attends = [...steps.keys()].filter((i) => steps[i]!.choices[0]!.repeats !== undefined)
-  const launches = launchesOf(steps)
-  const layers = attends.slice(1).map((end, i) => launchesOf(steps.slice(attends[i], end)))
-  layers.sort((a, b) => a - b)
+export function decodeCosts(plan: Plan, kind: GpuKind, sees: Sees): StepCosts {
+  const { steps } = tapeOf(plan, printers[kind].units).tape
+  const launches = launchesOf(steps, sees)
+  const layers = layerLaunches(plan, steps, sees).sort((a, b) => a - b)
   const submissions = Math.ceil(launches / Math.min(launches, launchesAtOnce(1)))
   const reads = plan.steps.flatMap((step) => readsOf(plan, step))
   return {
@@ -44,6 +40,33 @@ function decodeCosts(plan: Plan, steps: readonly TapeStep[], sees: "one span" | 
     read: reads.reduce((sum, { read }) => sum + read, 0),
     weights: reads.reduce((sum, { stored }) => sum + stored, 0),
   }
+}
+
+/** Of a decode step of one sequence. */
+function launchesOf(steps: readonly TapeStep[], sees: Sees): number {
+  const works: Record<string, number> = {
+    ...{ chunks: 1, singles: 1, multiples: 0 },
+    merges: sees === "all" ? 1 : 0,
+  }
+  const countOf = (of: string) => works[of.split(" ")[0]!] ?? (of === "hidden" ? 0 : 1)
+  const all = stepLaunches(steps, countOf)
+  return all.filter(({ launch }) => !groupsOf(launch, countOf).includes(0)).length
+}
+
+/** Of each layer but the last: from its first product to the next one's. @param tape the plan's steps, and the draw behind them */
+export function layerLaunches(plan: Plan, tape: readonly TapeStep[], sees: Sees): number[] {
+  const begins: number[] = [] // of each layer, the tape's step
+  for (const [at, run] of runs(plan.steps).entries()) {
+    const weight = productOf(plan.steps[run[0]!]!)
+    const [, layer] = /^layers\.(\d+)\./.exec(plan.parameters[weight ?? -1]?.name ?? "") ?? []
+    if (layer !== undefined) begins[Number(layer)] ??= at
+  }
+  return begins.slice(1).map((end, layer) => launchesOf(tape.slice(begins[layer], end), sees))
+}
+
+function productOf(step: Step): number | undefined {
+  if (step.op === "experts") return step.experts.gateUp
+  return step.op === "matmul" || step.op === "headMatmul" ? step.weight : undefined
 }
 
 /** How often the host hands something to the device, so many pieces of a step's launches. */
@@ -57,8 +80,7 @@ const submitted: Record<GpuKind, (pieces: number) => string> = {
 
 /** For people. */
 export function costLines(plan: Plan, kind: GpuKind): [name: string, value: string][] {
-  const { steps } = tapeOf(plan, printers[kind].units).tape
-  const [near, far] = (["one span", "all"] as const).map((sees) => decodeCosts(plan, steps, sees))
+  const [near, far] = (["one span", "all"] as const).map((sees) => decodeCosts(plan, kind, sees))
   const { submissions, waits, read, weights } = far!
   const both = (of: "launches" | "ofLayer") =>
     near![of] === far![of] ? `${far![of]}` : `${near![of]} to ${far![of]}`
