@@ -1,0 +1,106 @@
+// How many kernels a decode step of one sequence launches for a layer, of every architecture that has golden logits: what stands between
+// a GPU and its memory once kernels are quick. The golden configurations with twice as many layers, so that there are layers which
+// neither begin nor end a model; no weights are read.
+
+import { readdirSync, readFileSync } from "node:fs"
+import { expect, test } from "vitest"
+import { compile } from "../../src/compiler/compile.ts"
+import { layerLaunches } from "../../src/compiler/targets/gpu/costs.ts"
+import { printers } from "../../src/compiler/targets/gpu/printers.ts"
+import { tapeOf } from "../../src/compiler/targets/gpu/tape-of.ts"
+import { traitsOf } from "../../src/compiler/targets/prepare.ts"
+import { architectures } from "../../src/model/architectures.ts"
+import { Fields } from "../../src/model/fields.ts"
+import { decoder } from "../../src/model/layers.ts"
+import { goldenFolder } from "./golden.ts"
+
+type ArchitectureName = keyof typeof architectures
+
+function longer(name: string): Record<string, unknown> {
+  const config = JSON.parse(readFileSync(`${goldenFolder("models", name)}/config.json`, "utf8"))
+  const own = config.text_config ? { ...config, ...config.text_config } : config
+  const layers = own.num_hidden_layers ?? own.n_layer
+  const twice = ([key, value]: [string, unknown]) =>
+    Array.isArray(value) && value.length === layers ? [key, [...value, ...value]] : [key, value]
+  const counts = Object.fromEntries(
+    ["num_hidden_layers", "n_layer"].flatMap((key) => (key in own ? [[key, 2 * layers]] : [])),
+  )
+  return { ...Object.fromEntries(Object.entries(own).map(twice as never)), ...counts }
+}
+
+/** Different counts of its layers, of whichever kinds they are; the last two are left out, which end the model. */
+function countsOf(name: string): number[] {
+  const config = longer(name)
+  const type = config.model_type as ArchitectureName
+  const fields = new Fields(config, (what) => new Error(`${name}: ${what}`) as never)
+  const graph = decoder(
+    type,
+    (architectures[type] as never as { read: (f: Fields) => never }).read(fields),
+  )
+  const { sums } = traitsOf("cuda")
+  const plan = compile(graph, { format: "q4f16_1", activations: "int8", kv: "f16", sums: sums! })
+  const { tape } = tapeOf(plan, printers.cuda.units)
+  return [...new Set(layerLaunches(plan, tape.steps, "one span").slice(0, -1))].sort(
+    (a, b) => a - b,
+  )
+}
+
+const names = readdirSync(goldenFolder("models", "."), { withFileTypes: true })
+  .filter((each) => each.isDirectory())
+  .map(({ name }) => name)
+
+test("launches of a layer in q4f16_1, within a span of 256 positions", () => {
+  expect(
+    Object.fromEntries(names.map((name) => [name, countsOf(name).join(" ")])),
+  ).toMatchInlineSnapshot(`
+    {
+      "cohere2": "7",
+      "deepseek-v2": "15 22",
+      "deepseek-v2-dense": "13",
+      "deepseek-v3": "15 22",
+      "ernie4-5": "10",
+      "exaone4": "10",
+      "falcon": "9",
+      "gemma": "10",
+      "gemma2": "10",
+      "gemma3": "10",
+      "gemma3-nested": "10",
+      "gemma4-experts": "18",
+      "gemma4-layer-inputs": "14 16 17",
+      "glm4": "10",
+      "glm4-moe": "10 17",
+      "glm4-moe-lite": "15 22",
+      "gpt-neox": "9",
+      "gpt-oss": "14",
+      "gpt-oss-bf16": "14",
+      "gpt2": "10",
+      "granite": "10",
+      "granitemoe": "14",
+      "hunyuan-dense": "10",
+      "lfm2": "9 10",
+      "llama-odd": "10",
+      "llama-tied": "10",
+      "llama-untied": "10",
+      "llama-wide": "10",
+      "ministral3": "10",
+      "mistral-swa": "10",
+      "mixtral": "14",
+      "nemotron": "10",
+      "olmo2": "10",
+      "olmo3": "10",
+      "phi": "7",
+      "phi3": "10",
+      "phi3-longrope": "10",
+      "qwen2": "10",
+      "qwen2-moe": "17",
+      "qwen3": "10",
+      "qwen3-5": "10 14",
+      "qwen3-5-moe": "17 21",
+      "qwen3-moe": "10 14",
+      "qwen3-next": "17 21",
+      "smollm3": "10",
+      "stablelm": "7",
+      "starcoder2": "10",
+    }
+  `)
+})
