@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from "node:fs"
 import { dirname, join, relative, resolve } from "node:path"
 import { expect, test } from "vitest"
 
-const OPEN = ["closing", "errors", "log", "version", "worker"] // open to all
+const OPEN = ["closing", "errors", "log", "node-http", "version", "worker"] // open to all
 
 const floors: Record<string, string[]> = {
   runtime: [],
@@ -21,6 +21,7 @@ const floors: Record<string, string[]> = {
   closing: [],
   errors: [],
   log: [],
+  "node-http": [],
   version: [],
   worker: [],
 }
@@ -83,4 +84,10 @@ test("model takes only graphs from the compiler", () => {
       /from "[./]+compiler\/(?!graph\/)/.test(readFileSync(join(source, "model", name), "utf8")),
     )
   expect(wrong).toEqual([])
+})
+
+test("Node's modules of HTTP are imported for their types alone", () => {
+  const imports = /^import (?!type )[^"]*"node:https?"|[^f] import\("node:https?"\)/m
+  const wrong = sources.filter((file) => imports.test(readFileSync(file, "utf8")))
+  expect(wrong.map((file) => relative(source, file))).toEqual([])
 })

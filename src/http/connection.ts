@@ -2,9 +2,9 @@
 // there is no response to write into, and the connection ends.
 
 import { randomUUID } from "node:crypto"
-import { STATUS_CODES } from "node:http"
 import type { Duplex } from "node:stream"
 import { type Problem, problem } from "../errors.ts"
+import { http } from "../node-http.ts"
 import type { DialectName } from "./apis/chat/dialects/choose.ts"
 import { openaiApi } from "./apis/openai.ts"
 import { cut } from "./check.ts"
@@ -32,7 +32,7 @@ function endWith(failure: Problem, socket: Duplex, dialect: DialectName): void {
   const body = openaiApi.errorBody(failure) // whose API it is nobody knows
   socket.end(
     [
-      `HTTP/1.1 ${failure.status} ${STATUS_CODES[failure.status]}`,
+      `HTTP/1.1 ${failure.status} ${http.STATUS_CODES[failure.status]}`,
       `x-request-id: ${randomUUID()}`,
       `x-api-dialect: ${dialect}`,
       "Content-Type: application/json; charset=utf-8",

@@ -2,17 +2,12 @@
 // of them may have open, and what never becomes a request. Fastify asks for one server, or for two where a name has two
 // addresses (localhost); both keep one count.
 
-import {
-  createServer,
-  type IncomingMessage,
-  type Server,
-  type ServerOptions,
-  type ServerResponse,
-} from "node:http"
-import { createServer as createTlsServer, type Server as TlsServer } from "node:https"
+import type { IncomingMessage, Server, ServerOptions, ServerResponse } from "node:http"
+import type { Server as TlsServer } from "node:https"
 import type { Socket } from "node:net"
 import { problem } from "../errors.ts"
 import type { Log } from "../log.ts"
+import { http, https } from "../node-http.ts"
 import type { DialectName } from "./apis/chat/dialects/choose.ts"
 import { type Certificate, watchCertificate } from "./certificate.ts"
 import { answerBrokenHttp, answerConnect } from "./connection.ts"
@@ -86,9 +81,9 @@ export class Servers {
       keepAlive: true, // finds clients that vanished without a word
       keepAliveInitialDelay: 30_000,
     }
-    if (!this.#certificate) return createServer(options, take)
+    if (!this.#certificate) return http.createServer(options, take)
     const secured = { ...options, ...this.#certificate.value, handshakeTimeout: header }
-    const server = createTlsServer(secured, take)
+    const server = https.createServer(secured, take)
     this.#secure.push(server)
     return server
   }

@@ -3,13 +3,14 @@
 // Proxies as the environment names them; what Node 20 has of its own knows none.
 
 import { readFileSync } from "node:fs"
-import http, { type IncomingMessage } from "node:http"
-import https from "node:https"
+import type { IncomingHttpHeaders, IncomingMessage } from "node:http"
+import type { RequestOptions } from "node:https"
 import { isIP, type Socket } from "node:net"
 import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import tls from "node:tls"
 import { problem } from "../errors.ts"
+import { http, https } from "../node-http.ts"
 import { version } from "../version.ts"
 import { type Environment, expanded, hubHome } from "./cache.ts"
 import { isLoopback } from "./names.ts"
@@ -35,7 +36,7 @@ export interface Answer {
   /** Who gave it. */
   origin: string
   /** Of all answers on the way, the first one's counting: what the hub says of a file stands in its redirect. */
-  headers: http.IncomingHttpHeaders
+  headers: IncomingHttpHeaders
   body: IncomingMessage
 }
 
@@ -85,7 +86,7 @@ export class Client {
     headers: Record<string, string> = {},
     follow: "all" | "none" = "all",
   ): Promise<Answer> {
-    let said: http.IncomingHttpHeaders = {}
+    let said: IncomingHttpHeaders = {}
     for (let hops = 0; ; hops++) {
       const body = await this.#send(url, headers)
       const status = body.statusCode!
@@ -141,7 +142,7 @@ export class Client {
     return this.#request({ ...hostOf(url), headers, agent: false, createConnection: () => secure })
   }
 
-  #request(options: https.RequestOptions): Promise<IncomingMessage> {
+  #request(options: RequestOptions): Promise<IncomingMessage> {
     return new Promise((resolve, reject) => {
       const { request } = options.protocol === "https:" ? https : http
       const asking = request({ ...options, ...this.#ending() }, resolve)
@@ -198,10 +199,7 @@ const LINKED = [
   "x-error-message",
 ]
 
-function pick(
-  headers: http.IncomingHttpHeaders,
-  names: readonly string[],
-): http.IncomingHttpHeaders {
+function pick(headers: IncomingHttpHeaders, names: readonly string[]): IncomingHttpHeaders {
   return Object.fromEntries(Object.entries(headers).filter(([name]) => names.includes(name)))
 }
 
@@ -229,7 +227,7 @@ function refused(url: URL, what: string): Error {
 }
 
 /** Of an address all that a request needs, without a password: Node would send that on as one for the other side. */
-function hostOf({ protocol, hostname, port, pathname, search }: URL): https.RequestOptions {
+function hostOf({ protocol, hostname, port, pathname, search }: URL): RequestOptions {
   const path = `${pathname}${search}`
   return { protocol, hostname: bare(hostname), path, ...(port ? { port } : {}) }
 }
