@@ -15,7 +15,7 @@ import facts
 import fresh
 import skills
 import talking
-from skills import itself, tools
+from skills import itself, numbers, tools
 from skills import memory as memories
 
 HERE = Path(__file__).parent
@@ -25,6 +25,7 @@ LIMIT = 160
 def main():
     a = argparse.ArgumentParser()
     a.add_argument("--name", default="base")
+    a.add_argument("--runs", default=str(HERE / "runs"), help="where checkpoints are kept")
     a.add_argument("--packed", help="a q8f16_1 folder, asked in float32")
     a.add_argument("--url")
     a.add_argument("--model", default="tiny")
@@ -40,7 +41,7 @@ def main():
     a.add_argument("--fresh", action="store_true", help="ask the second set, which nobody tuned anything on (fresh.py)")
     a.add_argument("--json")
     args = a.parse_args()
-    ask = Server(args.url, args.model) if args.url else Checkpoint(args.name, args.packed)
+    ask = Server(args.url, args.model) if args.url else Checkpoint(Path(args.runs) / args.name, args.packed)
     right, total, ended, prompts = defaultdict(int), defaultdict(int), [], []
     table = fresh.CASES if args.fresh else CASES
     for name in args.skill or table:
@@ -116,6 +117,7 @@ CASES = {name: f for name, (_, f) in skills.TABLE.items() if name not in ("tool"
     "tool made up": tool_of(None),
     "tool answer": tool_answer,
     "no tool": skills.TABLE["no_tool"][1],
+    "sums, two digits": numbers.two_digits,
     "about, recombined": lambda p, talk: itself.about(p, talk, 1),
     "about, other": lambda p, talk: itself.about(p, talk, 0),
 }
@@ -169,7 +171,7 @@ def said(message):
 
 
 class Checkpoint:
-    def __init__(self, name, packed=None):
+    def __init__(self, run, packed=None):
         import torch
         from tokenizers import Tokenizer
 
@@ -180,8 +182,8 @@ class Checkpoint:
         if packed:
             self.model = export.load_packed(Path(packed))
             return
-        self.model, state = export.load(HERE / "runs" / name / "last.pt")
-        print(f"{name}: {state['tokens'] / 1e6:.2f} M tokens, {state['seconds']:.0f} s")
+        self.model, state = export.load(run / "last.pt")
+        print(f"{run.name}: {state['tokens'] / 1e6:.2f} M tokens, {state['seconds']:.0f} s")
 
     def __call__(self, talk):
         ids, _ = talking.encode(self.tokenizer, talk, prompt=True)

@@ -25,6 +25,7 @@ END_IDS = {0, 2}  # <|endoftext|>, <|im_end|>
 def main():
     a = argparse.ArgumentParser()
     a.add_argument("--name", default="base")
+    a.add_argument("--runs", default=str(HERE / "runs"), help="where checkpoints are kept")
     a.add_argument("--out", help="default: runs/NAME/folder")
     a.add_argument("--golden", action="store_true", help="golden words of models/tiny, to test/golden/tiny.json")
     args = a.parse_args()
@@ -33,9 +34,9 @@ def main():
     if args.golden:
         write_json(HERE.parent / "test/golden/tiny.json", golden(load_packed(TINY), tokenizer, template))
         return
-    out = Path(args.out or HERE / "runs" / args.name / "folder")
+    out = Path(args.out or Path(args.runs) / args.name / "folder")
     out.mkdir(parents=True, exist_ok=True)
-    model, _ = load(HERE / "runs" / args.name / "last.pt")
+    model, _ = load(Path(args.runs) / args.name / "last.pt")
     write_safetensors(out / "model.safetensors", tensors(model))
     write_json(out / "config.json", config(model.shape))
     write_json(

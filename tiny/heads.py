@@ -14,6 +14,7 @@ import hashlib
 import random
 import time
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -25,7 +26,7 @@ import corpus
 import export
 import model as model_module
 import talking
-from model import Llama, Shape
+from model import Llama
 from train import Muon, open_tokenizer
 
 HERE = Path(__file__).parent
@@ -133,7 +134,9 @@ def marks(rows, width):
 
 
 def draft(base):
-    shape = Shape(layers=2, intermediate=192)  # the vocabulary's vectors are the model's own to begin with
+    shape = replace(
+        base.shape, layers=2, intermediate=192
+    )  # the vocabulary's vectors are the model's own to begin with
     made = Llama(shape)
     with torch.no_grad():
         made.embed.copy_(base.embed)

@@ -54,33 +54,44 @@ class Llama(nn.Module):
     def vector_parameters(self):
         return [self.attention_norm, self.mlp_norm, self.final_norm]
 
-    def forward(self, ids, cache=None):
-        """ids [B, T] → hidden rows [B, T, hidden]. With a cache (a list of (k, v) per layer) T new positions follow those in it."""
+    def forward(self, ids, cache=None, talks=None, layer=None):
+        """ids [B, T] → hidden rows [B, T, hidden]. With a cache (a list of (k, v) per layer) T new positions follow those in it.
+        In training `talks` [B, T] numbers the conversations that were put into a row side by side: none sees another. `layer` is then
+        the compiled one, products are bfloat16, and there is no cache."""
         s = self.shape
         start = cache[0][0].shape[2] if cache and cache[0] is not None else 0
         cos, sin = self.cos[start : start + ids.shape[1]], self.sin[start : start + ids.shape[1]]
         x = F.embedding(ids, self.embed)  # [B, T, hidden]
-        for layer in range(s.layers):
-            h = norm(x, self.attention_norm[layer], s.eps)
-            q = F.linear(h, self.q[layer]).unflatten(-1, (s.heads, -1)).transpose(1, 2)  # [B, heads, T, head_dim]
-            k = F.linear(h, self.k[layer]).unflatten(-1, (s.kv_heads, -1)).transpose(1, 2)  # [B, kv_heads, T, head_dim]
-            v = F.linear(h, self.v[layer]).unflatten(-1, (s.kv_heads, -1)).transpose(1, 2)
-            q, k = rotate(q, cos, sin), rotate(k, cos, sin)
-            if cache is not None:
-                if start:
-                    k, v = torch.cat([cache[layer][0], k], 2), torch.cat([cache[layer][1], v], 2)
-                cache[layer] = (k, v)
-            k, v = (
-                t.repeat_interleave(s.heads // s.kv_heads, 1) for t in (k, v)
-            )  # query head h reads kv head h // group
-            a = attention(q, k, v)  # [B, heads, T, head_dim]
-            x = x + F.linear(a.transpose(1, 2).flatten(2), self.o[layer])
-            h = norm(x, self.mlp_norm[layer], s.eps)
-            x = x + F.linear(gated(F.linear(h, self.gate[layer]), F.linear(h, self.up[layer])), self.down[layer])
+        shown = visible(ids.shape[1], start, talks)
+        stacks = (*self.matrix_parameters(), self.attention_norm, self.mlp_norm)
+        for i, weights in enumerate(zip(*(p.unbind(0) for p in stacks))):
+            if layer:
+                x = layer(x, weights, shown, cos, sin, s.kv_heads, s.eps, torch.bfloat16)
+            else:
+                x = block(x, weights, shown, cos, sin, s.kv_heads, s.eps, x.dtype, cache, i)
         return norm(x, self.final_norm, s.eps)
 
     def logits(self, hidden):
-        return F.linear(hidden, self.embed)  # [.., vocabulary]
+        return F.linear(hidden, self.embed.to(hidden.dtype))  # [.., vocabulary]
+
+
+def block(x, weights, shown, cos, sin, kv_heads, eps, kind, cache=None, i=0):
+    """Layer i: rows [B, T, hidden] → the rows after it. Products are of type `kind`; the keys and values are added to those of `cache`."""
+    q, k, v, o, gate, up, down, attention_norm, mlp_norm = weights
+    (b, t, _), head_dim = x.shape, cos.shape[-1]
+    h = norm(x, attention_norm, eps).to(kind)
+    qkv = F.linear(h, torch.cat([q, k, v]).to(kind)).unflatten(-1, (-1, head_dim)).transpose(1, 2)
+    q, k, v = qkv.split([qkv.shape[1] - 2 * kv_heads, kv_heads, kv_heads], 1)  # [B, heads, T, head_dim]
+    q, k = rotate(q, cos, sin), rotate(k, cos, sin)
+    if cache is not None:
+        if cache[i] is not None:
+            k, v = torch.cat([cache[i][0], k], 2), torch.cat([cache[i][1], v], 2)
+        cache[i] = (k, v)
+    a = attention(q, k, v, shown)  # [B, heads, T, head_dim]
+    x = x + F.linear(a.transpose(1, 2).reshape(b, t, -1), o.to(kind))
+    h = norm(x, mlp_norm, eps).to(kind)
+    gate, up = F.linear(h, torch.cat([gate, up]).to(kind)).chunk(2, -1)
+    return x + F.linear(gated(gate, up), down.to(kind))
 
 
 def norm(x, weight, eps):
@@ -89,24 +100,35 @@ def norm(x, weight, eps):
 
 
 def rotate(x, cos, sin):
-    left, right = x.chunk(2, -1)
-    return x * cos.to(x.dtype) + torch.cat([-right, left], -1) * sin.to(x.dtype)
+    left, right = x.float().chunk(2, -1)
+    return (torch.cat([left, right], -1) * cos + torch.cat([-right, left], -1) * sin).to(x.dtype)
 
 
 def gated(gate, up):
-    return F.silu(gate) * up
+    return (F.silu(gate.float()) * up.float()).to(up.dtype)
 
 
-def attention(q, k, v):
+def visible(t, start, talks):
+    """Which positions each sees, [B or 1, 1, T, start + T]; none where fused attention is to be used, which is causal by itself."""
+    if t > 512:
+        return None
+    causal = torch.ones(t, start + t, dtype=torch.bool).tril_(start)[None, None]
+    return causal if talks is None else causal & (talks[:, None, :, None] == talks[:, None, None, :])
+
+
+def attention(q, k, v, shown=None):
     """Causal attention of the last T positions. Plain products while they are small: on a CPU, fused attention's backward is far slower."""
-    t, all_ = q.shape[2], k.shape[2]
-    if t > 512 or t == 1:
-        return F.scaled_dot_product_attention(q, k, v, is_causal=t > 1)
-    hide = torch.full((t, all_), -1e4, dtype=q.dtype).triu_(1 + all_ - t)
-    scores = torch.baddbmm(
-        hide.expand(q.shape[0] * q.shape[1], t, all_), q.flatten(0, 1), k.flatten(0, 1).mT, alpha=q.shape[-1] ** -0.5
-    )
-    return (scores.softmax(-1) @ v.flatten(0, 1)).view_as(q)
+    b, heads, t, d = q.shape
+    kv_heads, all_ = k.shape[1:3]
+    shown = visible(t, all_ - t, None) if shown is None else shown
+    if shown is None:
+        k, v = (x.repeat_interleave(heads // kv_heads, 1) for x in (k, v))  # query head h reads kv head h // group
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    q = q.reshape(b * kv_heads, -1, d)  # the query heads of one kv head, one after the other
+    k, v = k.reshape(b * kv_heads, all_, d), v.reshape(b * kv_heads, all_, d)
+    scores = (q @ k.mT).view(b, heads, t, all_).float() * d**-0.5
+    shares = torch.where(shown, scores, -1e4).softmax(-1).to(q.dtype)
+    return (shares.view(b * kv_heads, -1, all_) @ v).view(b, heads, t, d)
 
 
 @torch.no_grad()

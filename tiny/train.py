@@ -7,68 +7,66 @@ Set the MALLOC_ variables of the README: without them glibc gives large tensors 
 import argparse
 import os
 import random
+import signal
 import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import torch
+import torch._inductor.config as inductor
 import torch.nn.functional as F
 from tokenizers import Tokenizer
 
 import corpus
-import model as model_module
+import fresh
 import words
-from model import Llama, Shape
+from model import Llama, Shape, block
 
 HERE = Path(__file__).parent
-BATCH, GROUP = 2048, 16  # tokens a step, padding included; steps made together
-STAGES = [  # until so many tokens (millions): how often each length is drawn, and how often a turn is plain copying whatever the table says
-    (1.2, {64: 1}, 0.5),
-    (2.2, {64: 1, 128: 3}, 0.3),
-    (6, {64: 1, 128: 2, 256: 4}, 0.15),
-    (22, {64: 1, 128: 2.5, 256: 4, 512: 1}, 0.1),
-    (23, {64: 1, 128: 2.5, 256: 4, 512: 1.2, 1024: 0.3, 2048: 0.1, 4096: 0.05}, 0.1),
-    (1e9, {64: 0.4, 128: 2, 256: 5, 512: 1, 1024: 0.2, 2048: 0.07, 4096: 0.03}, 0.08),
+PIECE, GROUP = 2048, 16  # positions computed at once; so many of those are made together
+STAGES = [  # until so many tokens (millions): pieces a step, how often each length is drawn, how often a turn is plain copying whatever the table says
+    (1.2, 1, {64: 1}, 0.5),
+    (2.2, 1, {64: 1, 128: 3}, 0.3),
+    (8, 2, {64: 1, 128: 2, 256: 4}, 0.15),
+    (30, 2, {64: 1, 128: 2.5, 256: 4, 512: 1, 1024: 0.1, 2048: 0.05}, 0.1),
+    (1e9, 4, {64: 0.4, 128: 2, 256: 5, 512: 1, 1024: 0.2, 2048: 0.07, 4096: 0.03}, 0.06),
 ]
+NEXT = Shape(layers=7, hidden=256, heads=8, intermediate=640)  # 5.25 million parameters
 
 
 def main():
     a = argparse.ArgumentParser()
+    a.add_argument("--tokens", type=float, default=150e6, help="how many in all, padding not counted")
     a.add_argument(
-        "--tokens", type=float, default=1e9, help="how many in all; the learning rate falls over the last half"
+        "--fall", type=float, default=0.3, help="the last part of them, in which the learning rate falls to nothing"
     )
-    a.add_argument(
-        "--minutes", type=float, default=1e9, help="or how long in all, earlier sittings counted, whichever ends first"
-    )
-    a.add_argument("--until", help="or till when, as 19:07 by this machine's clock: pauses then shorten the run")
     a.add_argument("--name", default="base")
+    a.add_argument("--runs", default=str(HERE / "runs"), help="where checkpoints are kept")
     a.add_argument("--tokenizer", default=str(HERE.parent / "models/tiny/tokenizer.json"))
     a.add_argument(
-        "--threads",
-        type=int,
-        default=2,
-        help="at most; on a busy machine one thread can be faster than two that wait for each other",
+        "--threads", type=int, default=1, help="at most: one thread or so many, whichever was faster of late"
     )
     a.add_argument("--seed", type=int, default=1)
-    a.add_argument("--muon", type=float, default=0.02)
-    a.add_argument("--adam", type=float, default=5e-3)
+    a.add_argument("--muon", type=float, default=0.015)
+    a.add_argument("--adam", type=float, default=4e-3)
     args = a.parse_args()
     torch.manual_seed(args.seed)
-    until = args.until and time.mktime(time.strptime(time.strftime("%Y-%m-%d ") + args.until, "%Y-%m-%d %H:%M"))
-    run = HERE / "runs" / args.name
+    torch.set_num_threads(args.threads)
+    inductor.cpp.dynamic_threads = True
+    run = Path(args.runs) / args.name
     run.mkdir(parents=True, exist_ok=True)
+    layer, said = torch.compile(block, dynamic=False), torch.compile(loss_of, dynamic=True)
+    torch._dynamo.config.cache_size_limit = 32
 
-    for name in ("norm", "rotate", "gated"):  # fused loops for what is not a product: a third faster
-        setattr(model_module, name, torch.compile(getattr(model_module, name), dynamic=True))
-    model = Llama(Shape())
+    state = torch.load(run / "last.pt") if (run / "last.pt").exists() else None
+    model = Llama(Shape(**state["shape"]) if state else NEXT)
     mean = [p.detach().clone() for p in model.parameters()]  # a running mean of the weights: what is exported
     muon = Muon(model.matrix_parameters(), args.muon)
     adam = torch.optim.AdamW(
         [model.embed, *model.vector_parameters()], lr=args.adam, betas=(0.9, 0.95), weight_decay=0.0, fused=True
     )
     step = tokens = seconds = group = 0
-    if (run / "last.pt").exists():
-        state = torch.load(run / "last.pt")
+    if state:
         model.load_state_dict(state["model"]), adam.load_state_dict(state["adam"])
         mean, muon.momentum = state["mean"], state["muon"]
         step, tokens, seconds, group = (state[k] for k in ("step", "tokens", "seconds", "group"))
@@ -88,50 +86,61 @@ def main():
         torch.save(state, run / "new.pt")
         os.replace(run / "new.pt", run / "last.pt")
 
+    asked_to_stop = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: asked_to_stop.append(True))
     feed = Feed(args.tokenizer, args.seed, group, tokens)
-    log, last, saved = open(run / "log.csv", "a", buffering=1), time.time(), time.time()
-    smooth, pace = None, Pace(args.threads)
-    progress = 0.0
-    while progress < 1:
-        ids, trained = feed.next()  # [rows, length]
-        began = time.time()
-        torch.set_num_threads(threads := pace.threads(step))
-        rate = min(1, (step + 1) / 50, max(0.02, (1 - progress) * 2))
-        with torch.autocast("cpu", torch.bfloat16):
-            hidden = model(ids)[:, :-1][trained[:, 1:]]  # [words to say, hidden]
-            logits = model.logits(hidden)
-        loss = F.cross_entropy(logits.float(), ids[:, 1:][trained[:, 1:]])
-        loss.backward()
+    log, last, saved = open(run / "log.csv", "a", buffering=1), time.process_time(), time.time()
+    smooth, pace, recent = None, Pace(args.threads), (tokens, time.time(), seconds)
+    while tokens < args.tokens and not asked_to_stop:
+        pieces = [feed.next() for _ in range(stage_of(tokens)[1])]
+        began, threads = time.time(), pace.threads(step)
+        torch.set_num_threads(threads)
+        count, total = sum(int(trained[:, 1:].sum()) for _, trained, _ in pieces), 0.0
+        for ids, trained, talks in pieces:
+            hidden = model(ids, talks=talks, layer=layer if ids.shape[1] in COMPILED else block)
+            loss = said(hidden[:, :-1][trained[:, 1:]], model.embed, ids[:, 1:][trained[:, 1:]]) / count
+            loss.backward()
+            total += loss.item()
+        rate = min(1, (step + 1) / 100, max(0.02, (1 - tokens / args.tokens) / args.fall))
         torch.nn.utils.clip_grad_norm_([model.embed, *model.vector_parameters()], 1.0)
         muon.step(args.muon * rate, 0.85 + 0.10 * min(1, step / 300))
         for group in adam.param_groups:
             group["lr"] = args.adam * rate
         adam.step()
         model.zero_grad(set_to_none=True)
-        step, tokens, seconds = (
-            step + 1,
-            tokens + ids.numel(),
-            seconds + min(5, time.time() - last),
-        )  # a pause is no work
-        last = time.time()
-        progress = max(tokens / args.tokens, seconds / 60 / args.minutes)
-        if until:
-            progress = max(progress, seconds / (seconds + max(0, until - time.time())))
         with torch.no_grad():
             torch._foreach_lerp_(mean, [p.detach() for p in model.parameters()], 1 - min(0.998, step / (step + 20)))
-        pace.note(threads, ids.numel() / (time.time() - began))
-        smooth = loss.item() if smooth is None else 0.95 * smooth + 0.05 * loss.item()
+        seen = sum(int((talks >= 0).sum()) for *_, talks in pieces)
+        step, tokens, seconds, last = step + 1, tokens + seen, seconds + time.process_time() - last, time.process_time()
+        pace.note(threads, seen / (time.time() - began))
+        smooth = total if smooth is None else 0.95 * smooth + 0.05 * total
         if step % 20 == 0:
             log.write(f"{step},{tokens},{seconds:.0f},{smooth:.4f}\n")
         if step % 100 == 0:
+            of_late, recent = (
+                [now - then for now, then in zip((tokens, time.time(), seconds), recent)],
+                (tokens, time.time(), seconds),
+            )
             print(
-                f"step {step}  {tokens / 1e6:.2f} M tokens  {seconds:.0f} s  loss {smooth:.4f}  rate {rate:.2f}  length {ids.shape[1]}  tokens/s {pace}",
+                f"{time.strftime('%H:%M:%S')}  step {step}  {tokens / 1e6:.2f} M tokens  loss {smooth:.4f}  rate {rate:.2f}  "
+                f"tokens/s {of_late[0] / of_late[1]:.0f}, of a processor {of_late[0] / of_late[2]:.0f}; by threads {pace}",
                 flush=True,
             )
-        if time.time() - saved > 60:
+        if time.time() - saved > 120:
             save()
             saved = time.time()
     save()
+    print(f"stopped at step {step}, {tokens / 1e6:.2f} M tokens, {seconds:.0f} s of a processor", flush=True)
+
+
+def stage_of(tokens):
+    return next(stage for stage in STAGES if tokens < stage[0] * 1e6)
+
+
+def loss_of(hidden, embed, wanted):
+    """The sum over all words to say: hidden [words, hidden], wanted [words]."""
+    return F.cross_entropy(F.linear(hidden.bfloat16(), embed.bfloat16()).float(), wanted, reduction="sum")
 
 
 class Pace:
@@ -178,7 +187,7 @@ def orthogonal(g):
 
 
 class Feed:
-    """Batches made ahead by another process, in groups; group k of a seed depends on (seed, k) and its length alone."""
+    """Pieces made ahead by another process, in groups; group k of a seed depends on (seed, k), its length and the share of copying alone."""
 
     def __init__(self, tokenizer, seed, group, tokens):
         self.pool = ProcessPoolExecutor(1, initializer=open_tokenizer, initargs=(tokenizer,))
@@ -188,38 +197,77 @@ class Feed:
     def next(self):
         while len(self.waiting) < 2:
             draw = random.Random(f"{self.seed} {self.asked}")
-            _, lengths, copying = next(stage for stage in STAGES if self.tokens < stage[0] * 1e6)
+            _, _, lengths, copying = stage_of(self.tokens)
             length = draw.choices(list(lengths), list(lengths.values()))[0]
             self.waiting.append(self.pool.submit(make_group, f"{self.seed} {self.asked}", length, copying))
-            self.asked, self.tokens = self.asked + 1, self.tokens + GROUP * BATCH
+            self.asked, self.tokens = self.asked + 1, self.tokens + GROUP * PIECE
         if not self.ready:
             self.ready, self.group = self.waiting.pop(0).result(), self.group + 1
-        ids, trained = self.ready.pop()
-        return torch.tensor(ids), torch.tensor(trained)
+        return [torch.from_numpy(part) for part in self.ready.pop()]
 
 
 def open_tokenizer(path):
     global TOKENIZER
+    signal.signal(signal.SIGINT, signal.SIG_IGN), signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    torch.set_num_threads(1)
     TOKENIZER = Tokenizer.from_file(path)
     texts = (TOKENIZER.decode([i]).strip() for i in range(263, TOKENIZER.get_vocab_size()))
     words.PIECES[:] = [t for t in texts if t and "\ufffd" not in t]
+    words.LETTERS[:] = [t for t in words.PIECES if t.isalpha() and t.isascii() and len(t) > 1]
+    words.NEVER.update(fresh.shapes())
+
+
+COMPILED = (128, 256, 512)  # lengths of rows; longer ones are few and cut to their longest conversation
 
 
 def make_group(seed, length, copying):
-    """Conversations of up to `length` tokens, those of like length together in a batch: ids and trained, padded with 0."""
-    talks = sorted(
-        corpus.batch(TOKENIZER, seed, GROUP * BATCH, length, copying), key=lambda talk: len(talk[0]), reverse=True
-    )
-    batches = []
-    while talks:
-        widest = -(-len(talks[0][0]) // 8) * 8
-        rows, talks = talks[: max(1, BATCH // widest)], talks[max(1, BATCH // widest) :]
-        batches.append(
-            ([ids + [0] * (widest - len(ids)) for ids, _ in rows], [t + [False] * (widest - len(t)) for _, t in rows])
+    """Pieces of rows with conversations of up to `length` tokens side by side: (ids, trained, talks), each [rows, width]. `talks` numbers the
+    conversations of a row and is -1 where nothing is. Beyond 512 tokens a row has one conversation."""
+    talks = corpus.batch(TOKENIZER, seed, GROUP * PIECE * (1.04 if length <= 512 else 0.8), length, copying)
+    talks.sort(key=lambda talk: len(talk[0]), reverse=True)
+    width, rows = max(128, length), []
+    if length <= 512:
+        missing = GROUP * PIECE - sum(
+            len(ids) for row in packed(talks, width, GROUP * PIECE // width) for ids, _ in row
         )
-    random.Random(seed).shuffle(batches)
-    return batches
+        short = corpus.batch(
+            TOKENIZER, seed + " short", missing, min(length, 48), copying
+        )  # for what is left of the rows
+        rows = packed(talks + short, width, GROUP * PIECE // width)
+        random.Random(seed).shuffle(rows)
+        pieces = [rows[i : i + PIECE // width] for i in range(0, len(rows), PIECE // width)]
+    else:
+        pieces = []
+        while talks:
+            n = max(1, PIECE // (-(-len(talks[0][0]) // 64) * 64))
+            pieces.append([[talk] for talk in talks[:n]])
+            talks = talks[n:]
+        random.Random(seed).shuffle(pieces)
+    return [tensors(piece, width if length <= 512 else -(-len(piece[0][0][0]) // 64) * 64) for piece in pieces]
+
+
+def packed(talks, width, n):
+    """`n` rows of `width` tokens, each talk in the first row that has room for it; what has room nowhere is left out."""
+    rows, room = [[] for _ in range(n)], [width] * n
+    for talk in talks:
+        at = next((i for i in range(n) if room[i] >= len(talk[0])), None)
+        if at is not None:
+            rows[at].append(talk)
+            room[at] -= len(talk[0])
+    return rows
+
+
+def tensors(rows, width):
+    ids = torch.zeros(len(rows), width, dtype=torch.long)
+    trained, numbers = torch.zeros(len(rows), width, dtype=torch.bool), torch.full((len(rows), width), -1)
+    for i, row in enumerate(rows):
+        at = 0
+        for number, (talk, say) in enumerate(row):
+            end = at + len(talk)
+            ids[i, at:end], trained[i, at:end], numbers[i, at:end] = torch.tensor(talk), torch.tensor(say), number
+            at = end
+    return ids.numpy(), trained.numpy(), numbers.numpy()
 
 
 if __name__ == "__main__":
