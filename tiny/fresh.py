@@ -13,7 +13,7 @@ import skills
 import talking
 import words
 from skills import memory, records, repeating, tools
-from talking import bare, call, fix, say, user
+from talking import bare, call, fix, say, shape, user
 
 GREET = {
     "Hello! How can I help you?": [
@@ -284,13 +284,19 @@ CASES = {
 }
 
 
-def check(n=40000):
-    """The wordings here that `n` conversations of the training side say as well."""
-    shapes = [t for texts in itertools.chain(GREET.values(), ABOUT.values()) for t in texts] + COPY + CAPITAL + UNKNOWN
-    shapes += [t for pair in MEMORY.values() for texts in pair for t in texts] + [
+def shapes():
+    """All wordings of this set, without the places where values go."""
+    texts = [t for texts in itertools.chain(GREET.values(), ABOUT.values()) for t in texts] + COPY + CAPITAL + UNKNOWN
+    texts += [t for pair in MEMORY.values() for texts in pair for t in texts] + [
         t for _, _, asks in KINDS.values() for t in asks
     ]
-    mine = {bare(re.sub(r"\{\d?\}", "", t)) for t in shapes}
+    texts += OPINION + JUDGE + WITH_SCHEMA + [t for texts in SAID.values() for t in texts]
+    return {shape(t) for t in texts}
+
+
+def check(n=40000):
+    """The wordings here that `n` conversations of the training side say as well."""
+    mine = shapes()
     p, found, lists = talking.Pick("fresh"), set(), [*words.CITIES, *words.NAMES, *facts.CAPITALS]
     values = re.compile(r"\b(" + "|".join(map(re.escape, lists)) + r")\b|\d+")
     for _ in range(n):

@@ -22,6 +22,11 @@ def bare(text):
     return re.sub(r"[^a-z0-9{} ]", "", text.lower()).strip()
 
 
+def shape(text):
+    """The same without the places where values go."""
+    return re.sub(" +", " ", bare(re.sub(r"\{\w*\}", "", text))).strip()
+
+
 class Pick:
     """Random choices that know which side of the split they are on."""
 
@@ -50,7 +55,9 @@ class Pick:
         while True:
             text = self.unfold(self.any(patterns))
             key = bare(text)
-            if (zlib.crc32(key.encode()) % 5 == 0) == self.held and (self.held or key not in never):
+            if (zlib.crc32(key.encode()) % 5 == 0) == self.held and (
+                self.held or key not in never and shape(text) not in words.NEVER
+            ):
                 return text[0].upper() + text[1:]
 
     def unfold(self, pattern):
@@ -71,6 +78,13 @@ class Pick:
         if kind < 0.4 and words.PIECES:
             return self.any(words.PIECES)
         return self.pseudo() if kind < 0.8 else self.value(words.ADJECTIVES + words.THINGS)
+
+    def pair(self, low, high):
+        """Two numbers; a sixth of all pairs, whichever comes first, is held out."""
+        while True:
+            a, b = self.int(low, high), self.int(low, high)
+            if (zlib.crc32(f"{min(a, b)} {max(a, b)}".encode()) % 6 == 0) == self.held:
+                return a, b
 
     def values(self, items, n):
         kept = [x for i, x in enumerate(items) if (i % 6 == 5) == self.held]
@@ -101,8 +115,7 @@ class Pick:
 
     def piece(self):
         """A piece of the vocabulary, so that every token is met where something is to be copied; a made-up word where there is none."""
-        letters = [t for t in words.PIECES if t.isalpha() and t.isascii() and len(t) > 1]
-        return self.any(letters) if letters and not self.held else self.pseudo()
+        return self.any(words.LETTERS) if words.LETTERS and not self.held else self.pseudo()
 
     def noun(self):
         return self.value(words.THINGS if self.chance(0.6) else words.ANIMALS + words.FRUITS + words.FOODS)

@@ -120,3 +120,5 @@ played began learned never afraid again village old tree river warm path slept d
 KEPT = "given own full best".split()  # in keys and names only when evaluating
 
 PIECES = []  # the words of the vocabulary itself, filled in when there is one (train.py), so that all of it is met in copying
+LETTERS = []  # those of them that are two letters or more
+NEVER = set()  # wordings of the second set (fresh.py), filled in before training: whatever a pattern can say, training does not say these

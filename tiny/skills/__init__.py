@@ -27,29 +27,12 @@ SYSTEMS = [
 
 # said before the question, now and then
 LEADS = [
-    "Please ",
-    "Now ",
-    "OK, ",
-    "Next: ",
-    "And ",
-    "Hey, ",
-    "So, ",
-    "I have a question: ",
-    "Quick question: ",
-    "Tell me: ",
-    "Well, ",
-    "Tiny, ",
-    "One more: ",
-    "Then: ",
-    "Hello! ",
-    "Hi, ",
-    "Thanks. ",
-    "Good. ",
-    "Listen: ",
-    "Right, ",
-    "Great. ",
-    "Fine. ",
-    "Also: ",
+    "(please|now|OK,|next:|and|hey,|so,|well,|tiny,|then:|listen:|right,|great.|fine.|also:|thanks.|good.|hello!|hi,|now then,|all right,|first,|oh,|hm,)",
+    "(I have|here is|here comes|now|and|may I ask|let me ask|there is) (a|one|another|one more|a small|a quick|an easy|my first|my next|the next|my) (question|thing|task|request|one)(:|.)",
+    "(tell me|quick question|one more|a question|next question|next task|new topic|something else|by the way|now for you|for you|your turn|question|user|me|my turn)(:)",
+    "(I am|we are|I was|she is|my boss is) (curious|in a hurry|new here|at work|testing you|waiting|just asking|not sure|learning|trying this)(.|:)",
+    "(thank you|thanks|good|nice|I see|all right|great|perfect|very well|yes|interesting|aha)(,|.|!) (now|next|and now|then|so|but|now this)(:)",
+    "(it is|today is|this is) (late|early|Monday|a nice day|my first day|important|urgent|for a friend|for my work|a test|only a test)(.)",
 ]
 
 
@@ -63,25 +46,25 @@ def turn(p, talk, skill=None):
     start = len(talk["messages"])
     TABLE[name][1](p, talk)
     if name not in ("greet", "chat", "persona") and p.chance(0.15):
-        talk["messages"][start]["content"] = p.template(LEADS) + talk["messages"][start]["content"]
+        talk["messages"][start]["content"] = p.wording(LEADS) + " " + talk["messages"][start]["content"]
     talk.setdefault("skills", []).append((name, start))
 
 
 TABLE = {  # skill: (how often, function)
-    "repeat": (10, repeating.repeat),
+    "repeat": (12, repeating.repeat),
     "repeat_times": (0.4, repeating.repeat_times),
     "lookup": (6, records.lookup),
     "form": (0.6, records.form),
     "extract": (13, records.extract),
     "make_json": (2, records.make_json),
-    "greet": (3, itself.greet),
-    "about": (10, itself.about),
+    "greet": (4, itself.greet),
+    "about": (12, itself.about),
     "option": (2, itself.option),
     "endpoint": (1, itself.endpoint),
     "chat": (3, itself.chat),
     "count": (0.7, order.count),
     "sort": (0.4, order.sort),
-    "sums": (1.5, numbers.sums),
+    "sums": (7, numbers.sums),
     "compare": (0.8, numbers.compare),
     "capital": (3, knowledge.capital),
     "colour": (0.8, knowledge.colour),
@@ -96,6 +79,6 @@ TABLE = {  # skill: (how often, function)
     "topic": (1.2, reading.topic),
     "story": (0.6, reading.story),
     "persona": (2.5, persona.persona),
-    "tool": (20, tools.tool),
+    "tool": (24, tools.tool),
     "no_tool": (2, tools.no_tool),
 }

@@ -5,7 +5,10 @@ A row: names, what it does, parameters (names, type or the allowed words, what i
 
 import words
 
-PLEASE = "(|||please |can you |could you |I want you to |now |would you )"
+PLEASE = (
+    "(||||please |can you |could you |I want you to |now |would you |will you |I need you to |go and |help me and |be so kind and |you should |try to "
+    "|I would like you to |it is time to |just |quickly |kindly |do |let us |I ask you to |your task: |next, |tiny, |I have to |I want to |we need to )"
+)
 
 
 def kind(names, does, parameters, asks, gives):
@@ -308,5 +311,145 @@ ERRANDS = [
             "{0} is (new|our new {1}|starting as {1}), (age|aged) {2}, (a {1}|working as {1}|{1})",
         ],
         lambda p, a: {"id": p.number(4)},
+    ),
+    kind(
+        "borrow_book library_loan loan lend_book reserve_book",
+        "Borrow a book | A loan from the library | Reserve a book",
+        [("title book name", "string", "The book", lambda p: f"The {p.value(words.ADJECTIVES).capitalize()} {p.noun().capitalize()}"), ("weeks duration for_weeks", "integer", "How many weeks", lambda p: p.int(1, 8))],
+        [PLEASE + "(borrow|lend me|reserve|take out) (the book |){0} for {1} weeks", "(I want|I need) (the book |){0} for {1} weeks", "{1} weeks of {0}( please|)"],
+        lambda p, a: {"due": p.any(words.DAYS)},
+    ),
+    kind(
+        "water_plants watering irrigate garden_water sprinkler",
+        "Water the plants | Watering of a part of the garden",
+        [("area place where bed", "string", "Where", place), ("minutes duration time", "integer", "How long", lambda p: p.int(1, 60))],
+        [PLEASE + "(water|sprinkle) the (plants in the |){0} for {1} minutes", "(the {0} is dry|the plants in the {0} are dry)(, | - |: ){1} minutes of water", "{1} minutes of water for the {0}"],
+        done("watering"),
+    ),
+    kind(
+        "charge_car charger car_charging charge start_charging",
+        "Charge the car | Charging up to a level",
+        [("percent level target up_to", "integer", "Up to how many percent", lambda p: p.int(20, 100))],
+        [PLEASE + "(charge|load|fill) the (car|battery) (to|up to) {0} percent", "(the car|the battery) (should have|needs|must have) {0} percent"],
+        done("charging"),
+    ),
+    kind(
+        "send_package ship parcel post_parcel ship_package",
+        "Send a parcel | Ship a thing to somebody",
+        [("item content thing what", "string", "What is sent", thing), ("to receiver person name", "string", "To whom", lambda p: p.name()), ("city place where", "string", "The city", lambda p: p.city())],
+        [PLEASE + "(send|ship|post|mail) (the|a) {0} to {1} in {2}", "{1} in {2} (gets|wants|is waiting for|should get|ordered) (the|a) {0}"],
+        lambda p, a: {"parcel": p.code()},
+    ),
+    kind(
+        "exchange_gift wrap gift gift_wrap present",
+        "Order a present | A gift for somebody",
+        [("for person to who", "string", "For whom", lambda p: p.name()), ("gift item present", "string", "The present", thing)],
+        [PLEASE + "(order|buy|get|wrap) a {1} (for|as a present for|as a gift for) {0}", "{0} (gets|wants|should get|would like) a {1}( for the birthday| as a present|)"],
+        lambda p, a: {"order": p.code()},
+    ),
+    kind(
+        "log_hours work_hours track_time add_hours time_sheet",
+        "Write down working hours | Hours worked on a project",
+        [("project on task job", "string", "The project", lambda p: p.word()), ("hours count n", "number", "How many hours", lambda p: p.int(1, 12))],
+        [PLEASE + "(log|note|enter|track|book) {1} hours (on|for) {0}", "I (worked|have worked|spent) {1} hours on {0}", "{1} hours for {0}"],
+        done("logged"),
+    ),
+    kind(
+        "get_score match_result score result_of game_score",
+        "The result of a match | How a game ended",
+        [("home team_a first team", "string", "One team", lambda p: p.city()), ("away team_b second against", "string", "The other team", lambda p: p.city())],
+        ["(how did|what did) {0} (play|do) against {1}", "(what is|tell me|give me|I need) the (score|result) of {0} (against|and|versus) {1}", "{0} (against|versus) {1}(, how did it end|, who won|, the result please)"],
+        lambda p, a: {"score": f"{p.int(0, 5)}:{p.int(0, 5)}"},
+    ),
+    kind(
+        "count_words word_count text_length length_of wc",
+        "Count the words of a text | How long a text is",
+        [("text content sentence", "string", "The text", lambda p: " ".join(p.word() for _ in range(p.int(2, 5))))],
+        [PLEASE + "count the words (of|in): {0}", "(how many words|how many words are) in this( text|): {0}", "(word count|length|number of words)( of|): {0}"],
+        lambda p, a: {"words": p.number(2)},
+    ),
+    kind(
+        "set_color light_color lamp_colour color_of colour_lamp",
+        "Set the colour of a lamp | Coloured light in a room",
+        [("room where lamp", "string", "Which room", place), ("colour color value", "string", "The colour", lambda p: p.slot(words.COLOURS))],
+        [PLEASE + "(make|set|turn|paint) the (light|lamp) (in|of) the {0} {1}", "(I want|we want|I need) {1} light in the {0}", "{1} in the {0}( please|)"],
+        done("set"),
+    ),
+    kind(
+        "start_machine washing_machine wash start_wash laundry",
+        "Start the washing machine | A program of the washing machine",
+        [("program cycle mode", ["cotton", "wool", "quick", "eco"], "Which program", None), ("degrees temperature temp", "integer", "How warm", lambda p: p.any([20, 30, 40, 60, 90]))],
+        [PLEASE + "(wash|start the washing machine|run the laundry) (with|on) {0} at {1} degrees", "(the {0} program|{0}|a {0} wash)(, | at ){1} degrees", PLEASE + "(start|run) the {0} program at {1} degrees"],
+        done("running"),
+    ),
+    kind(
+        "subscribe newsletter sign_up join_list add_subscriber",
+        "Subscribe to a newsletter | Add an address to a list",
+        [("email address mail", "string", "The address", lambda p: f"{p.pseudo(1)}@{p.pseudo(2)}.com"), ("list topic newsletter", "string", "Which list", lambda p: p.noun())],
+        [PLEASE + "(subscribe|add|sign up) {0} (to|for) the {1} (list|newsletter)", "{0} (wants|would like|should get) the {1} newsletter"],
+        done("subscribed"),
+    ),
+    kind(
+        "get_definition_of country_info country about_country facts_about",
+        "Facts about a country | Information on a country",
+        [("country name land", "string", "The country", lambda p: p.value(words.REGIONS[12:]))],
+        [PLEASE + "(tell me|find|get|show|look up) (something|facts|information|the facts) (about|on) {0}", "(what|anything) (is known|do you find|is there) about {0}"],
+        lambda p, a: {"capital": p.city(), "people": p.number(4)},
+    ),
+    kind(
+        "park_car parking find_parking reserve_parking garage",
+        "Find a place to park | Reserve parking",
+        [("city where near place", "string", "Where", lambda p: p.city()), ("hours duration for_hours", "integer", "How many hours", lambda p: p.int(1, 24))],
+        [PLEASE + "(find|reserve|book|get) (parking|a parking place|a place to park) in {0} for {1} hours", "I (park|want to park|need to park|must park) in {0} for {1} hours", "{1} hours of parking in {0}"],
+        lambda p, a: {"place": p.code()},
+    ),
+    kind(
+        "train_times next_train trains timetable departures",
+        "The next train | Trains from a station",
+        [("station from city", "string", "Where it leaves", lambda p: p.city()), ("to destination towards", "string", "Where it goes", lambda p: p.city())],
+        ["(when|at what time) (is|does|goes|leaves) (the next|a|the) train from {0} to {1}( leave| go|)", PLEASE + "(find|look up|tell me) (a train|the trains|the next train) from {0} to {1}", "(trains|a train|the train) (from {0} to {1}|to {1} from {0})"],
+        lambda p, a: {"time": f"{p.int(0, 23)}:{p.int(10, 59)}"},
+    ),
+    kind(
+        "set_status status presence my_status show_as",
+        "Set my status | What others see of me",
+        [("status state value", ["away", "busy", "free", "offline"], "The status", None), ("minutes duration for_minutes", "integer", "How long", lambda p: p.int(5, 120))],
+        [PLEASE + "(set me|show me|mark me) (to|as) {0} for {1} minutes", "I am {0} for {1} minutes", "(for the next|the next) {1} minutes I am {0}"],
+        done("set"),
+    ),
+    kind(
+        "mix_drink bar cocktail order_drink drinks",
+        "Order a drink | Drinks brought to a table",
+        [("drink what beverage", "string", "The drink", lambda p: p.slot(words.DRINKS)), ("table number seat", "integer", "The table", lambda p: p.int(1, 60))],
+        [PLEASE + "(bring|order|serve|take) (a |some |){0} to table {1}", "table {1} (wants|would like|ordered|needs|gets) (a |some |){0}", "{0} for table {1}"],
+        lambda p, a: {"order": p.code()},
+    ),
+    kind(
+        "run_query sql database_query query_table select",
+        "Ask the database | Rows of a table",
+        [("table from_table name", "string", "The table", lambda p: p.word()), ("limit rows n", "integer", "How many rows", lambda p: p.int(1, 500))],
+        [PLEASE + "(show|get|fetch|read|give me) {1} rows (of|from) (the table |){0}", "(the first|the last|any) {1} rows (of|from|in) {0}"],
+        lambda p, a: {"rows": p.number(3)},
+    ),
+    kind(
+        "deploy release ship_version rollout publish_version",
+        "Deploy a version | Release a service",
+        [("service app name", "string", "The service", lambda p: p.word()), ("version tag build", "string", "The version", lambda p: f"{p.int(0, 9)}.{p.int(0, 20)}.{p.int(0, 9)}"), ("stage environment where", ["test", "staging", "production"], "Where", None)],
+        [PLEASE + "(deploy|release|roll out|ship) {0} {1} (to|on|in) {2}", "(version |){1} of {0} (goes|should go|has to go|belongs) to {2}"],
+        lambda p, a: {"status": "deployed", "build": p.number(4)},
+    ),
+    kind(
+        "assign_ticket assign give_task set_owner assign_issue",
+        "Assign a ticket | Who works on a ticket",
+        [("ticket id number issue", "string", "The ticket", lambda p: p.code()), ("to person owner who", "string", "Who gets it", lambda p: p.name())],
+        [PLEASE + "(assign|give|hand) (ticket |the ticket |){0} to {1}", "{1} (takes|should take|works on|will do) (ticket |){0}", "(ticket |){0} (is for|goes to|belongs to) {1}"],
+        done("assigned"),
+    ),
+    kind(
+        "percentage percent_of calculate_percent discount share_of",
+        "A percentage of a number | Calculates percent",
+        [("percent rate p", "number", "How many percent", lambda p: p.int(1, 99)), ("of number value total", "number", "Of what", lambda p: p.number(4))],
+        ["(what is|how much is|calculate|tell me|work out) {0} percent of {1}", "{0} percent of {1}( please|)", "(of|from) {1}, (take|what is|how much is) {0} percent"],
+        lambda p, a: {"result": p.number(3)},
     ),
 ]  # fmt: skip

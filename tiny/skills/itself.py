@@ -50,18 +50,76 @@ GREETINGS = [  # how often, what is said, the answer
 HELLOS = GREETINGS[0][1].split(" | ")
 
 
+YOU = "(||||, tiny| tiny|, model| model|, sinter|, friend|, little one|, assistant|, bot|, computer|, dear model|, you|, tiny model|, my tiny model|, machine)"
+HI = "(hi|hello|hey|hello there|hi there|hey there|greetings|good day|hello again|hi again|welcome back|howdy|salute|hallo|hello hello|yo|hiya|ahoy|nice to see you|nice to meet you|good to see you|good afternoon)"
+MORE_GREETINGS = [  # the same rows, as patterns; a fifth of what they stand for is held out
+    [
+        f"{HI}{YOU}",
+        f"{HI}(,|!| and) {HI}{YOU}",
+        "(I say|I just say|just|only|let me say|I want to say|I wanted to say|a big|a warm|one) (hello|hi)( to you|)",
+        f"(well|oh|ah|and|so)(,|) {HI}{YOU}",
+        "(is anybody there|anybody there|anyone there|can we talk|shall we talk|let us talk|let's start|let us begin|I am here|here I am|I am back)",
+        f"{HI} (from me|from Rome|from my desk|everybody|all|everyone|world|my dear|sir|good model|old friend|dear friend)",
+    ],
+    [
+        f"(|hi, |hello, |hey, |a |and a |oh, )good morning(| to you| again| to all| everybody| from me| dear){YOU}",
+        f"(morning|mornin|top of the morning|good good morning){YOU}",
+    ],
+    [
+        f"(|hi, |hello, |hey, |a |and a |oh, )good evening(| to you| again| to all| everybody| from me| dear){YOU}",
+        f"(evening|good good evening){YOU}",
+    ],
+    [
+        f"(|hi, |hello, |hey, |and |so |now, |well, |good morning, )how (are you|do you do|are you doing|is it going|are things|do you feel|have you been|goes it|is life|is everything|are things going|is your day|is your day going){YOU}",
+        "(are|do) you (well|fine|OK|all right|feel well|feel good|doing well|doing OK|feeling well)( today| now| tiny|)",
+        "(is|are) (everything|all|things) (fine|well|good|OK|all right)( with you| there| today|)",
+        "how (are|is) (you|it|your day|everything) (today|now|these days|so far|this evening|at the moment|right now)",
+    ],
+    [
+        f"(|OK, |good, |great, |perfect, |nice, |super, |ah, |fine, |yes, |wonderful, )(thanks|thank you|many thanks|thanks a lot|thank you very much|thank you so much|thanks so much|a thousand thanks|cheers|much obliged|thx)(| again| for that| for this| for your help| for everything| for your time| for telling me| for helping me| indeed){YOU}",
+        "(thanks|thank you)(,|.) (that helps|that helped|that was good|that was helpful|very helpful|very kind|you are kind|that is nice|this is what I needed|that is all I wanted)",
+        "(that|this) (was|is) (helpful|kind|kind of you|nice of you)(, thanks|, thank you)",
+    ],
+    [
+        f"(|OK, |well, |so, |thanks, |thank you, |and |right, )(bye|goodbye|bye bye|good night|see you|see you later|see you soon|see you tomorrow|farewell|so long|ciao|take care|have a good day|good bye|till tomorrow|until next time|cheerio){YOU}",
+        "(I must|I have to|I need to|I am going to|I will|let me) (go|leave|stop|sleep|go now|leave now|go home|go to bed)(, bye|, goodbye| now, bye|, see you|, good night)",
+        "(bye|goodbye) (for now|for today|then|and thanks|and thank you|till next time|and take care|until later|everybody|and sleep well)",
+    ],
+    [
+        f"(|that was |this was |you did |very |really |so )(good|great|nice|fine|excellent|super)(| job| work| answer| reply){YOU}",
+        "(well done|bravo|right|correct|exactly|good for you|you did well|you are (great|good|nice|clever|the best|very good|wonderful|helpful))( tiny|, tiny|, model|)",
+        "I (like|love) (you|your answer|your answers|that answer|how you answer|this)",
+    ],
+]
+
+
 def greet(p, talk):
-    _, questions, answer = p.random.choices(GREETINGS, [row[0] for row in GREETINGS])[0]
-    say(talk, typed(p, p.template(questions.split(" | "))), answer)
+    at = p.random.choices(range(len(GREETINGS)), [row[0] for row in GREETINGS])[0]
+    _, questions, answer = GREETINGS[at]
+    if p.chance(0.5):
+        question = p.wording(MORE_GREETINGS[at], HELD_GREETINGS)
+        question += (
+            p.any(["?", "?", ""])
+            if at == 3 or question.startswith(("Is any", "Any", "Can", "Shall"))
+            else p.any(["!", ".", "", ""])
+        )
+    else:
+        question = p.template(questions.split(" | "))
+    say(talk, typed(p, question), answer)
 
 
+HELD_GREETINGS = {
+    bare(q)
+    for _, questions, _ in GREETINGS
+    for q in questions.split(" | ")[-max(1, len(questions.split(" | ")) // 5) :]
+}
 HELD_QUESTIONS = {bare(q) for _, questions, _ in facts.ABOUT for q in questions[-max(1, len(questions) // 5) :]}
 
 
 def about(p, talk, patterns=0.6):
     answer, questions, more = p.any(facts.ABOUT)
     if p.chance(patterns):
-        question = p.wording(more, HELD_QUESTIONS)
+        question = p.wording(more if p.chance(0.6) else facts.MORE_ABOUT[answer], HELD_QUESTIONS)
         question += "." if question.startswith(TELLING) else "?"
     else:
         question = p.template(questions)
@@ -84,6 +142,11 @@ TELLING = (
     "I ",
     "So you",
     "Is there a way",
+    "Let me",
+    "Write",
+    "You ",
+    "My ",
+    "Could I",
 )
 
 

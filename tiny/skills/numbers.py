@@ -2,63 +2,62 @@
 
 from talking import say
 
+DO = "(|||please |now |can you |could you |quickly |will you |I want you to |so |and |then )"
+ASK = "(|||and |so |now |tell me: |please: |OK, |then |quick: |do you know |a sum: )"
+SAYS = "(what is|what's|how much is|what makes|what gives|how many are|what do you get for|what comes out of)"
+SUMS = [
+    ASK + SAYS + " {0} (+|plus|and) {1}",
+    "{0} (+|plus|and) {1}( =| is| makes| equals|?|)",
+    "{0}+{1}(=|)",
+    DO + "(add|sum|sum up|add up|total|count together) {0} (and|+|with) {1}",
+    DO + "add to {0} (|another |the number ){1}",
+    DO + "(calculate|compute|work out|solve|reckon|find|do) (|the sum |this sum: ){0} (+|plus) {1}",
+    ASK
+    + "(what|how much) (do|does|will|would) {0} (and|plus|+) {1} (make|give|come to|add up to|be)( together| in all|)",
+    ASK + "what is the (sum|total) of {0} and {1}",
+    DO + "(give me|tell me|find|I need) the (sum|total|result) of {0} (and|plus|+) {1}",
+    "(I have|there are|take) {0} and {1} more( come|)(, how many is that|, what is that in all|: how many)",
+]
+LESS = [
+    ASK + SAYS + " {0} (-|minus|less) {1}",
+    "{0} (-|minus|less) {1}( =| is| makes|)",
+    "{0}-{1}(=|)",
+    DO + "(subtract|take|take away) {1} from {0}",
+    DO + "(calculate|compute|work out|solve) {0} (-|minus) {1}",
+    ASK + "what (is left|remains|stays) of {0} without {1}",
+]
+TIMES = [
+    ASK + SAYS + " {0} (*|times|x) {1}",
+    "{0} (*|times) {1}( =|)",
+    DO + "multiply {0} (by|with|and) {1}",
+    DO + "(calculate|compute|work out) {0} (*|times) {1}",
+]
+
 
 def sums(p, talk):
     kind = p.int(0, 9)
     if kind < 6:
-        top = p.any([9, 9, 20, 99])
-        a, b = p.int(0, top), p.int(0, top)
-        say(
-            talk,
-            p.template(
-                [
-                    "What is {0} + {1}?",
-                    "{0} + {1} =",
-                    "{0}+{1}",
-                    "How much is {0} plus {1}?",
-                    "Add {0} and {1}.",
-                    "{0} plus {1}",
-                    "What is {0} plus {1}?",
-                    "Calculate {0} + {1}.",
-                    "What do {0} and {1} make?",
-                    "What is the sum of {0} and {1}?",
-                ]
-            ).format(a, b),
-            f"{a} + {b} = {a + b}",
-        )
+        two_digits(p, talk) if kind < 4 else sum_of(p, talk, p.int(0, p.any([9, 9, 20, 99])), p.int(0, 9))
     elif kind < 9:
         a = p.int(0, p.any([9, 20, 99]))
         b = p.int(0, a)
-        say(
-            talk,
-            p.template(
-                [
-                    "What is {0} - {1}?",
-                    "{0} - {1} =",
-                    "How much is {0} minus {1}?",
-                    "Subtract {1} from {0}.",
-                    "{0} minus {1}",
-                    "What is {0} minus {1}?",
-                    "Take {1} from {0}.",
-                ]
-            ).format(a, b),
-            f"{a} - {b} = {a - b}",
-        )
+        say(talk, asked(p.wording(LESS).format(a, b)), f"{a} - {b} = {a - b}")
     else:
         a, b = p.int(0, 10), p.int(0, 10)
-        say(
-            talk,
-            p.template(
-                [
-                    "What is {0} * {1}?",
-                    "What is {0} times {1}?",
-                    "{0} times {1}",
-                    "How much is {0} times {1}?",
-                    "Multiply {0} by {1}.",
-                ]
-            ).format(a, b),
-            f"{a} * {b} = {a * b}",
-        )
+        say(talk, asked(p.wording(TIMES).format(a, b)), f"{a} * {b} = {a * b}")
+
+
+def two_digits(p, talk):
+    sum_of(p, talk, *p.pair(10, 99))
+
+
+def sum_of(p, talk, a, b):
+    say(talk, asked(p.wording(SUMS).format(a, b)), f"{a} + {b} = {a + b}")
+
+
+def asked(text):
+    """With a question mark where it is a question in words."""
+    return text + "?" if text.startswith(("What", "How", "Do ", "Can", "Could", "Will")) else text
 
 
 def compare(p, talk):

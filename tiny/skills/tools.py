@@ -393,7 +393,10 @@ KINDS = {
     ),
 }
 # more ways to ask for the kinds that are trained on, as patterns
-DO = "(|||please |can you |could you |I want you to |now |would you )"
+DO = (
+    "(||||please |can you |could you |I want you to |now |would you |will you |I need you to |go and |help me and |be so kind and |you should |try to "
+    "|I would like you to |it is time to |just |quickly |kindly |do |let us |I ask you to |your task: |next, |tiny, |I have to |I want to |we need to )"
+)
 MORE = {
     "weather": [
         "(|so |and |now |tell me, )(what is|how is|what's|what will be) the (weather|forecast|temperature)( like|)( today| now| tomorrow|) in {0}",
@@ -633,7 +636,10 @@ def draw(p, kind=None):
     name, does = p.template(kind["names"]), p.template(kind["does"])
     if "more" in kind and not p.held and p.chance(0.45):
         name, does = in_other_words(p, kind, name)
-    if not p.held and p.chance(0.4):
+    if not p.held and "more" in kind and p.chance(0.25):
+        parts = list(dict.fromkeys(part for n in kind["names"] for part in n.split("_")))
+        name = "_".join(p.random.sample(parts, min(len(parts), p.int(2, 3))))
+    if not p.held and p.chance(0.25):
         name = p.any(["{}", "{}_{}", "{}_{}", "{}{}"]).format(p.piece(), p.piece())
     function = {
         "name": p.renamed(name) if not p.held and p.chance(0.4) else name,
@@ -674,12 +680,35 @@ def ask(p, tool):
     else:
         text = p.template(kind["asks"])
     text = text.format(*(str(v).lower() if isinstance(v, bool) else v for v in values))
+    if not p.held and p.chance(0.08):
+        text = aside(p, text)
     arguments = dict(zip(names, values))
     if extra and p.chance(0.5):
         arguments[extra[0]] = p.any(extra[1])
         end = text[-1] if text[-1] in ".?" else ""
         text = text.rstrip(".?") + p.any(extra[2]).format(arguments[extra[0]]) + end
     return text, arguments, values
+
+
+def aside(p, text):
+    """The request with a sentence beside it that has nothing to do with it. Training alone: what belongs to the request must be told apart."""
+    before = p.wording(
+        [
+            "(I am|we are|my friend is|my boss is|she is) (late|busy|tired|here|at home|on the way|in a hurry|waiting|new|at work)",
+            "(it is|today is|tomorrow is) (late|cold|early|a holiday|my birthday|Sunday|important|urgent)",
+            "(I have|we have|there is) (a guest|a question|no time|a problem|a job for you|work to do|something to do)",
+            f"(I met|I saw|I like) {p.name()}",
+            f"(my|our|the) {p.noun()} is {p.value(words.ADJECTIVES)}",
+        ]
+    )
+    if p.chance(0.6) and not text.startswith(("On", "In")):
+        return f"{before}. {text}"
+    after = p.wording(
+        [
+            "(thank you|thanks|please|many thanks|it is urgent|that is all|be quick|as soon as you can|I am waiting|you know how)"
+        ]
+    )
+    return f"{text} {after}." if text[-1] in ".?!" else text
 
 
 def tool(p, talk):
