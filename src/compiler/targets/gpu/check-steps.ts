@@ -30,6 +30,7 @@ import {
   norm,
   rope,
   route,
+  stacked,
   weight,
 } from "../../graph/builder.ts"
 import type { Activation } from "../../graph/elementwise.ts"
@@ -59,6 +60,8 @@ interface Decoder {
   cap?: number
   /** Instead of its MLP it has experts. */
   routing?: Routing
+  /** What gates of experts are multiplied with is in this, and so is a matrix by itself. */
+  ups?: CodecName
   /** The first layer has a state beside its attention. */
   hasState?: true
 }
@@ -105,7 +108,7 @@ const decoders: readonly Decoder[] = [
   },
   {
     kv: "q8",
-    layers: 1,
+    layers: 2,
     table: "q5_1",
     kind: "rms",
     gate: "gelu",
@@ -114,6 +117,7 @@ const decoders: readonly Decoder[] = [
     sinks: 0,
     cap: 20,
     routing: { active: 2, score: "softmax", normalized: false, factor: 1, groups: undefined },
+    ups: "q5_k",
   },
 ]
 
@@ -209,9 +213,12 @@ function mixture(
   const logits = linear(x, { ...matrix("router", EXPERTS, HIDDEN), exact: true })
   const isCompared = routing.score === "sigmoid"
   const bias = isCompared ? weight(own("router bias"), own("router bias"), EXPERTS) : undefined
+  const gatesAndUps = Array.from({ length: EXPERTS }, (_, expert) =>
+    ["gate", "up"].map((half) => matrix(`expert ${expert}'s ${half}`, INTERMEDIATE, HIDDEN)),
+  )
   return experts(x, route(logits, routing, bias), {
     active: routing.active,
-    gateUp: matrix("experts' gate and up", EXPERTS * 2 * INTERMEDIATE, HIDDEN),
+    gateUp: stacked(own("experts' gate+up"), gatesAndUps.flat()),
     down: matrix("experts' down", EXPERTS * HIDDEN, INTERMEDIATE),
     activation,
   })
@@ -425,11 +432,14 @@ class Play {
 export function* stepKernels(sums: SumOrder): Generator<CheckedKernel> {
   const known = new Set<string>()
   for (const decoder of decoders) {
-    const { kv, table } = decoder
+    const { kv, table, ups } = decoder
     const plan = compile(graphOf(decoder), {
       format: "q4f16_1",
-      codecOf: ({ name, columns }) =>
-        columns === 1 ? "f32" : name === "embed" ? table : "q4f16_1",
+      codecOf: ({ name, columns, sources: [first] }) => {
+        if (columns === 1) return "f32"
+        if (name === "embed") return table
+        return ups && first!.tensor.endsWith("'s up") ? ups : "q4f16_1"
+      },
       activations: "int8",
       kv,
       sums,
