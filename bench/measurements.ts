@@ -87,7 +87,7 @@ export const measurements: readonly Measurement[] = [
   ...[1, 2, 4, 8, 16].map((sequences) => decode(sequences, 0)),
   decode(1, 4096),
   javascript(16),
-  ...[1, 4, 8, 16].map(crowd),
+  ...[1, 2, 4, 8, 16].map(crowd),
   {
     group: "prefix",
     sample: async ({ twice }) => {
