@@ -220,6 +220,11 @@ export const serveOptions = {
     help: "Other names under which /metrics repeats its numbers: vllm, for gateways that know vLLM's, or none.",
     read: oneOf("none", "vllm"),
   },
+  "--open-metrics": {
+    absent: defaultHttpOptions.openMetrics,
+    help: "Answers /metrics without a key where keys are asked for, as pickers and some scrapers need it.",
+    read: flag,
+  },
   "--host": {
     value: "HOST",
     absent: defaultHttpOptions.host,
@@ -276,7 +281,7 @@ export const serveOptions = {
     value: "KEYS",
     absent: defaultHttpOptions.apiKeys,
     shown: "none",
-    help: "Requires one of these keys, separated by commas, as a bearer token of every request but health checks.",
+    help: "Requires one of these keys, separated by commas, as a bearer token of every request but health checks (and /metrics with --open-metrics).",
     read: list,
   },
   "--api-key-file": {

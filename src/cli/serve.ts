@@ -50,6 +50,7 @@ export async function serve(given: readonly string[], options: Options): Promise
       maxBody: options["--max-body"],
       maxConnections: options["--max-connections"],
       metricsCompat: options["--metrics-compat"],
+      openMetrics: options["--open-metrics"],
       timeouts: {
         header: options["--header-timeout"] * 1000,
         body: options["--body-timeout"] * 1000,

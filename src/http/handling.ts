@@ -16,7 +16,8 @@ export async function handle(
   reply: FastifyReply,
 ) {
   const { options, state, log, running, trace } = room
-  const scope = route.open ? "" : readScope(room.keys, request.headers)
+  const isOpen = route.open === true || (route.open === "metrics" && options.openMetrics)
+  const scope = isOpen ? "" : readScope(room.keys, request.headers)
   if (!route.early) assertReady(state)
   if (route.body) trace?.mark(request.id, "received")
   const signal = leavingSignal(reply)

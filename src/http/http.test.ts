@@ -475,7 +475,7 @@ test("with a key set, everything but health asks for it", async () => {
   })
   for (const { method, path, open } of routes) {
     const answer = await server.inject({ method, url: path.replace("{id}", "tiny") })
-    expect(answer.statusCode, path).toBe(open ? 200 : 401)
+    expect(answer.statusCode, path).toBe(open === true ? 200 : 401)
   }
   expect((await server.inject("/nothing")).statusCode).toBe(401)
   expect((await post(hi, { authorization: "Bearer wrong" })).json().error).toMatchObject({
@@ -494,6 +494,14 @@ test("with a key set, everything but health asks for it", async () => {
   await post({ prompt: "a" }, basicAuth, "/tokenize")
   expect(clients).toEqual([first, second, third, first])
   expect(signals).toHaveLength(4)
+})
+
+test("--open-metrics: /metrics asks for no key, and nothing else is open for it", async () => {
+  const { server } = parrot(saying("x"), { apiKeys: ["s3cret"], openMetrics: true })
+  for (const { method, path, open } of routes) {
+    const answer = await server.inject({ method, url: path.replace("{id}", "tiny") })
+    expect(answer.statusCode, path).toBe(open ? 200 : 401)
+  }
 })
 
 test("cross-origin headers stand on errors and streams too, and only when asked for", async () => {
@@ -541,10 +549,10 @@ test("of several models each answers to its own names, and whoever names none ge
   expect((await server.post({ prompt: "Hi" }, {}, "/tokenize")).json().count).toBe(2)
 })
 
-test("until a model is there, and once the server drains, only health answers", async () => {
-  const loading = parrot()
+test("until a model is there, and once the server drains, only health and metrics answer", async () => {
+  const loading = parrot(undefined, { metricsCompat: "vllm" })
   loading.open([])
-  const draining = parrot()
+  const draining = parrot(undefined, { metricsCompat: "vllm" })
   await draining.drain()
   for (const { server, post } of [loading, draining]) {
     expect((await server.inject("/live")).statusCode).toBe(200)
@@ -553,6 +561,11 @@ test("until a model is there, and once the server drains, only health answers", 
     expect(refused.statusCode).toBe(503)
     expect(refused.headers["retry-after"]).toBe("1")
     expect(refused.json().error.code).toBe("not_ready")
+    const { statusCode, body } = await server.inject("/metrics")
+    expect(statusCode).toBe(200)
+    // What a model would tell is not told as zeros before there is one.
+    expect(body.includes("vllm:kv_cache_usage_perc")).toBe(server === draining.server)
+    expect(body.includes("sinter_test_gauge")).toBe(server === draining.server)
   }
 })
 

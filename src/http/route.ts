@@ -10,9 +10,9 @@ export interface Route {
   method: "GET" | "POST" | "DELETE"
   path: string // parameters as {name}; the last one may hold slashes
   summary: string
-  /** Answered without a key. */
-  open?: true
-  /** Answered while the model is still loading, too. */
+  /** Answered without a key; "metrics": with --open-metrics. */
+  open?: true | "metrics"
+  /** Answered while the model is still loading and while the server drains, too. */
   early?: true
   /** Asked every few seconds by machines: its lines are for those who log at debug. */
   probe?: true

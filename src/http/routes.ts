@@ -354,6 +354,8 @@ export const routes: readonly Route[] = [
     method: "GET",
     path: "/metrics",
     summary: "Counters and times, for Prometheus.",
+    open: "metrics",
+    early: true,
     probe: true,
     answer: "text",
     handle: metricsPage,

@@ -27,6 +27,8 @@ export interface HttpOptions {
   maxConnections: number
   /** Whose names /metrics uses beside our own. */
   metricsCompat: "none" | "vllm"
+  /** Whether /metrics asks for no key. */
+  openMetrics: boolean
   timeouts: Timeouts
 }
 
@@ -73,6 +75,7 @@ export const defaultHttpOptions: Omit<HttpOptions, "version"> = {
   maxBody: undefined,
   maxConnections: 4096,
   metricsCompat: "none",
+  openMetrics: false,
   timeouts: defaultTimeouts,
 }
 

@@ -26,7 +26,8 @@ export function version({ options }: Exchange): Answer {
 export async function metricsPage({ metrics, options, state }: Exchange): Promise<Answer> {
   const page = await metrics.print()
   const [first] = state.models
-  const names = options.metricsCompat === "vllm" ? vllmNames(page, first?.card.names[0]) : ""
+  const isAliased = first && options.metricsCompat === "vllm"
+  const names = isAliased ? vllmNames(page, first.card.names[0]) : ""
   return { type: METRICS_TYPE, text: page + names }
 }
 
