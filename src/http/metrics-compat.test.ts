@@ -9,6 +9,7 @@ const WANTED = [
   ["vllm:num_requests_running", "gauge"],
   ["vllm:kv_cache_usage_perc", "gauge"],
   ["vllm:cache_config_info", "gauge"],
+  ["vllm:lora_requests_info", "gauge"],
   ["vllm:time_to_first_token_seconds", "histogram"],
   ["vllm:inter_token_latency_seconds", "histogram"],
   ["vllm:e2e_request_latency_seconds", "histogram"],

@@ -81,7 +81,14 @@ export function vllmNames(page: string, model = ""): string {
     "How the KV cache is divided; always 1.",
     `vllm:cache_config_info{${blocks},${label}} 1`,
   )
-  return info + vllmRows.map((row) => printed(row, page, read, label)).join("")
+  const adapters = `max_lora="0",running_lora_adapters="",waiting_lora_adapters=""`
+  const lora = family(
+    "vllm:lora_requests_info",
+    "gauge",
+    "The LoRA adapters in use, of which there are none; since when, in Unix time.",
+    `vllm:lora_requests_info{${adapters},${label}} ${read("process_start_time_seconds")}`,
+  )
+  return info + lora + vllmRows.map((row) => printed(row, page, read, label)).join("")
 }
 
 function printed(row: Row, page: string, read: Read, label: string): string {
