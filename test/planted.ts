@@ -751,7 +751,7 @@ export const planted: readonly PlantedFault[] = [
   },
   {
     what: "of experts that are split, gates are the others",
-    file: "src/compiler/passes/split-experts.ts",
+    file: "src/compiler/graph/split-experts.ts",
     text: '(i % 2 === 0) === (which === "gate")',
     fault: '(i % 2 === 1) === (which === "gate")',
     test: "src/compiler/passes.test.ts",

@@ -8,9 +8,9 @@ import { type CompileOptions, compile, passes, usualCodecs } from "./compile.ts"
 import { add, embed, finish, linear, weight } from "./graph/builder.ts"
 import type { CodecOf } from "./graph/codecs.ts"
 import { type Graph, printGraph } from "./graph/graph.ts"
+import { splitExperts } from "./graph/split-experts.ts"
 import { lower } from "./lower.ts"
 import { joinLinears } from "./passes/join-linears.ts"
-import { splitExperts } from "./passes/split-experts.ts"
 import { openReference } from "./targets/reference/reference.ts"
 
 const options: CompileOptions = { format: "q0f32", activations: "float", kv: "f32" }

@@ -7,7 +7,7 @@ import { basename, dirname, resolve } from "node:path"
 import { openWhole } from "../closing.ts"
 import type { CodecOf } from "../compiler/graph/codecs.ts"
 import type { Graph } from "../compiler/graph/graph.ts"
-import { splitExperts } from "../compiler/passes/split-experts.ts"
+import { splitExperts } from "../compiler/graph/split-experts.ts"
 import { type CodecName, type FloatType, type FormatName, isGroupCodec } from "../runtime/format.ts"
 import {
   type ArchitectureName,

@@ -1,8 +1,9 @@
 // Experts' gate and up rows are one matrix, an expert's behind the other's, as long as they are in one codec. Where a file has
-// them in two, they become two matrices, each with the codes that it has, and their products meet as the second one ends.
+// them in two, they become two matrices, each with the codes that it has, and their products meet as the second one ends. It
+// is a pass, and what the model room asks whether a file's codecs can be had.
 
-import type { CodecOf } from "../graph/codecs.ts"
-import { type Graph, type Node, rewrite, type Weight } from "../graph/graph.ts"
+import type { CodecOf } from "./codecs.ts"
+import { type Graph, type Node, rewrite, type Weight } from "./graph.ts"
 
 export function splitExperts(graph: Graph, codecOf: CodecOf): Graph {
   return rewrite(graph, (node) => {
