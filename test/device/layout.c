@@ -52,7 +52,7 @@ int main(int count, char **values) {
   }
   for (int i = 0; i < BUFFERS; i++) say_one("at.b", i, m->buffers[i] - memories[1]);
   say_at("at.scratch", m->scratch), say_at("at.samplers", m->samplers);
-  say_at("at.planes", m->planes);
+  say_at("at.planes", m->planes), say_at("at.scores", m->scores);
   say_at("at.sequence_of", m->sequence_of), say_at("at.wanted_of", m->wanted_of);
 #define SAY(name) say_at("at.experts." #name, m->experts.name)
   SAY(rows), SAY(hidden), SAY(rounded), SAY(made);
