@@ -20,7 +20,7 @@ export interface GroupCodec {
   sixBits?: true
   /** Codes are floats of 8 bits, e4m3 (dtype.ts), which no product of integers takes. */
   floats?: true
-  /** So many groups, one behind the other, whose scales, and whose minimums, are multiples of one number: by -128 to 127. */
+  /** So many groups, one behind the other, whose scales, and whose minimums, are multiples of one f16: by -128 to 127. */
   block?: 8 | 16
 }
 
@@ -160,13 +160,13 @@ export function rowLayout(codec: CodecName, columns: number): RowLayout {
 
 /**
  * Bytes of a row where nothing is stored wider than it is, which is about what a file takes and a processor keeps: codes of 6 bits
- * are no bytes, and scales of a block are one number and a byte each.
+ * are no bytes, and scales of a block are an f16 and a byte each.
  */
 export function denseRowBytes(codec: CodecName, columns: number): number {
   const { bytes, groups, scaleBytes } = rowLayout(codec, columns)
   if (!isGroupCodec(codec)) return bytes
-  const { sixBits, block, dtype, minimums }: GroupCodec = groupCodecs[codec]
+  const { sixBits, block, minimums }: GroupCodec = groupCodecs[codec]
   const codes = sixBits ? bytes * 0.75 : bytes
   if (!block) return codes + scaleBytes
-  return codes + Math.ceil(groups / block) * (floatBytes[dtype] + block) * (minimums ? 2 : 1)
+  return codes + Math.ceil(groups / block) * (floatBytes.f16 + block) * (minimums ? 2 : 1)
 }

@@ -266,13 +266,10 @@ static __attribute__((noinline)) void multiply(struct panels w, int64_t in_strid
     i += product_panel(w, w.grouped, w.columns >= 72, in_stride, out_stride, e, p, i, end);
 }
 
-// The nearest number towards zero that a half could be.
-static float truncated_half(float x) {
-  uint32_t bits;
-  memcpy(&bits, &x, 4);
-  bits &= 0xffffe000;
-  memcpy(&x, &bits, 4);
-  return x;
+static float rounded_half(float x) {
+  uint8_t half[2];
+  store_number(F16, half, x);
+  return (float)stored_number(F16, half);
 }
 
 static void product_case(struct panels w, enum epilogue e) {
@@ -291,7 +288,7 @@ static void product_case(struct panels w, enum epilogue e) {
       for (int64_t g = 0; g < groups * (w.minimums ? 2 : 1); g++) {
         if (w.block && g % groups % w.block == 0) factor[g >= groups] *= 1.1f;
         // As a half times any byte, which a float can say.
-        float multiple = truncated_half(factor[g >= groups]) * (float)(int8_t)random_bits();
+        float multiple = rounded_half(factor[g >= groups]) * (float)(int8_t)random_bits();
         store_number(w.number, scales + (size_t)g * size,
                      w.block ? multiple : 0.01f + 0.01f * uniform());
       }
@@ -415,15 +412,18 @@ static void multiples(void) {
   const struct panels w = {.rows = 1, .columns = 256, .grouped = 1, .codes = CODES_4,
                            .group = 32, .number = F32, .block = 8};
   static const float kept[][8] = {
-      {0.1f},
+      {0x1.554p-4f},
+      {0x1.554p-4f * 63},
+      {0x1.554p-4f * -127, 0x1.554p-4f * 127},
+      {0x1p-24f * 33, 0x1p-24f * 66},
       {-128, 127, 3, -5, 0, 1, 64, 2},
       {128, -127, -3, 5, -0.0f, -1, -64, -2},
       {128, 64, 32},
-      {0x1.554p-20f * 63, 0x1.554p-20f * 62, 0x1.554p-20f * 12},
+      {0x1.554p-14f * 63, 0x1.554p-14f * 62, 0x1.554p-14f * 12},
       {-0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f},
       {INFINITY, -INFINITY, NAN, INFINITY, NAN, NAN, NAN, NAN},
   };
-  static const float refused[][8] = {{1, 129}, {1, 1.1f}, {1e30f, 1e-30f}, {INFINITY, 1}, {-0.0f}};
+  static const float refused[][8] = {{0.1f}, {0x1p-25f}, {1, 129}, {1, 1.1f}, {1e30f, 1e-30f}, {INFINITY, 1}, {-0.0f}};
   const uint32_t words[32] = {0};
   uint8_t *arena = memory(panels_bytes(w));
   for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {

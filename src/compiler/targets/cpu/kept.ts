@@ -110,7 +110,7 @@ export function matrixBytes(panels: Panels): number {
   const groups = Math.ceil(columns / group)
   const rows = PANEL * (minimums ? 2 : 1)
   const scales = block
-    ? Math.ceil(groups / block) * (4 + block) * rows
+    ? Math.ceil(groups / block) * (2 + block) * rows
     : groups * floatBytes[dtype] * rows
   return count * (groups * lines * 2 * LINE + scales)
 }

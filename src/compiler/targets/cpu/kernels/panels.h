@@ -7,7 +7,7 @@
 //             a 64-byte line is 16 rows x 4 bytes; a byte's low nibble is one of k .. k + 3, its high one of k + 4 .. k + 7
 //             6 bits: of 16 values of K the nibbles, then the bits above them, two i of a byte being one of k + 4 i .. k + 4 i + 3
 //   blocks    where the scales of several groups are multiples of one number, these lie in front of the groups' codes:
-//             | 32 factors, f32 | the same of minimums | group after group: 32 bytes, of minimums 32 more |
+//             | 32 factors, f16 | the same of minimums | group after group: 32 bytes, of minimums 32 more |
 //   float     k after k: 32 rows of one k, as f32, f16 or bf16
 //   e4m3      group after group, k after k: 32 rows of one k, a byte each; behind a group 32 scales
 //
@@ -52,7 +52,7 @@ INLINE size_t panels_group_bytes(struct panels p) {
 }
 // What lies in front of a block's groups.
 INLINE size_t panels_front_bytes(struct panels p) {
-  return (size_t)(p.block ? 4 + p.block : 0) * PANEL * (p.minimums ? 2 : 1);
+  return (size_t)(p.block ? 2 + p.block : 0) * PANEL * (p.minimums ? 2 : 1);
 }
 // So many groups from a block's beginning on, and where the codes of one of them begin.
 INLINE size_t panels_groups_bytes(struct panels p, int64_t groups) {
@@ -165,17 +165,40 @@ INLINE float common_factor(const float *numbers, int64_t count) {
   return (float)factor;
 }
 
+INLINE void store_half(float x, uint8_t *to) {
+  const float lanes[16] = {x};
+  uint16_t halves[16];
+  vec_store_f16(halves, vec_load(lanes));
+  memcpy(to, halves, 2);
+}
+INLINE int is_half(float x) {
+  uint16_t halves[16] = {0};
+  float lanes[16];
+  store_half(x, (uint8_t *)halves);
+  vec_store(lanes, vec_load_f16(halves));
+  return lanes[0] == x;
+}
+// The largest f16 of which a number is a multiple, by 127 at most; where there is none, the number.
+INLINE float half_factor(float number) {
+  for (int multiple = 1; multiple <= 127; multiple++) {
+    const float factor = number / (float)multiple;
+    if (factor * (float)multiple == number && is_half(factor)) return factor;
+  }
+  return number;
+}
+
 // One row's scales of a block, or its minimums, as a factor and bytes. Zeros keep their sign: it is the factor's then.
-// Returns whether they are multiples, which those of GGUF's blocks always are.
+// Returns whether they are multiples of an f16, which those of GGUF's blocks always are.
 INLINE int pack_multiples(const float *numbers, int64_t count, uint8_t *factor, uint8_t *bytes) {
-  float one = common_factor(numbers, count);
+  float one = half_factor(common_factor(numbers, count));
+  if (!is_half(one)) return 0;
   for (int64_t i = 0; i < count; i++)
     if (numbers[i] == 0 ? __builtin_signbit(numbers[i]) : numbers[i] / one > 127) {
       one = -one;
       break;
     }
   const int infinite = one - one != 0;
-  memcpy(factor, &one, 4);
+  store_half(one, factor);
   for (int64_t i = 0; i < count; i++) {
     const float x = numbers[i];
     float multiple = infinite ? (float)((x > 0) - (x < 0)) : one == 0 ? 0 : x / one;
@@ -198,8 +221,8 @@ INLINE int pack_fronts(const struct panels p, uint8_t *panel, int lane, const ui
       float numbers[MAX_BLOCK];
       memcpy(numbers, scales + 4 * (kind * panels_groups(p) + first), 4 * (size_t)count);
       uint8_t *front = panel + panels_groups_bytes(p, first);
-      if (!pack_multiples(numbers, count, front + 4 * (kind * PANEL + lane),
-                          front + PANEL * (4 * kinds + kind * p.block) + lane))
+      if (!pack_multiples(numbers, count, front + 2 * (kind * PANEL + lane),
+                          front + PANEL * (2 * kinds + kind * p.block) + lane))
         return 0;
     }
   }
@@ -219,9 +242,9 @@ INLINE vec vec_load_number(enum number n, const void *p) {
 // A group's scales of sixteen of a panel's rows, or its minimums (kind 1), where they lie in front of blocks.
 INLINE vec load_multiples(const struct panels p, const uint8_t *front, int64_t group, int kind,
                           int half) {
-  const uint8_t *bytes = front + PANEL * (4 * (p.minimums ? 2 : 1) + kind * p.block + group);
+  const uint8_t *bytes = front + PANEL * (2 * (p.minimums ? 2 : 1) + kind * p.block + group);
   return vec_mul(vec_load_i8((const int8_t *)bytes + 16 * half),
-                 vec_load((const float *)front + kind * PANEL + 16 * half));
+                 vec_load_f16((const uint16_t *)front + kind * PANEL + 16 * half));
 }
 // Wherever they lie: of group `g` of a panel, or of what begins with one of its blocks.
 INLINE vec load_scales(const struct panels p, const uint8_t *panel, int64_t g, int kind, int half) {
