@@ -125,6 +125,27 @@ native(title("devices that a driver lists can be chosen by their number"), async
   ])
 })
 
+test("auto looks for CUDA's devices first, and for the processor last", () => {
+  expect(deviceNames).toEqual(["cuda", "rocm", "metal", "vulkan", "opencl", "cpu"])
+})
+
+native(
+  title("auto takes the best kind that has a device, however the kinds are named"),
+  async () => {
+    const folder = newFolder()
+    plantDriver(folder, "libamdhip64.so.7", `static int chosen; ${one}`)
+    useDrivers(folder)
+    const best = (usable: DeviceName[]) => chooseDevice({ name: "auto", id: 0 }, usable, true)
+    expect(await best(["cpu", "rocm", "cuda"])).toMatchObject({ name: "rocm", id: 0 })
+    plantCuda(folder, "libcuda.so.1", { count: 1 })
+    expect(await best(["cpu", "rocm", "cuda"])).toMatchObject({ name: "cuda", id: 0 })
+    expect(await best(["cpu", "rocm"])).toMatchObject({ name: "rocm", id: 0 })
+    await expect(chooseDevice({ name: "cuda", id: 1 }, ["cuda", "rocm"])).rejects.toThrow(
+      "--device cuda:1 is not on this machine; found: cuda:0 (Planted 0), rocm:0 (Planted 0), rocm:1 (Planted 1). ",
+    )
+  },
+)
+
 native(title("a device that something speaks against is refused with that"), async () => {
   const folder = newFolder()
   plantCuda(folder, "libcuda.so.1", { count: 2, retain: 46 })
