@@ -10,8 +10,10 @@ import { HTTPRoute } from "@kubernetes-models/gateway-api/gateway.networking.k8s
 import { Ajv } from "ajv"
 import { Deployment } from "kubernetes-models/apps/v1/Deployment"
 import { HorizontalPodAutoscaler } from "kubernetes-models/autoscaling/v2/HorizontalPodAutoscaler"
+import { Service } from "kubernetes-models/v1/Service"
 import { describe, expect, onTestFinished, test } from "vitest"
 import { parseAllDocuments } from "yaml"
+import { routes } from "../src/http/routes.ts"
 import { configurationsOf } from "./proxies.ts"
 import { serve } from "./sinter.ts"
 
@@ -45,6 +47,7 @@ function manifestOf<T = Manifest>(kind: string): T {
 
 const published = {
   Deployment: { Model: Deployment, from: "kubernetes-models/apps/v1" },
+  Service: { Model: Service, from: "kubernetes-models/v1" },
   HorizontalPodAutoscaler: {
     Model: HorizontalPodAutoscaler,
     from: "kubernetes-models/autoscaling/v2",
@@ -139,6 +142,28 @@ describe("the manifests of docs/scaling.md", () => {
     const validate = new Ajv().compile(pool)
     validate(manifestOf("InferencePool"))
     expect(validate.errors).toBe(null)
+  })
+
+  test("a path leads to the pool if the picker reads its body, and the rest to the same port", () => {
+    interface Rule {
+      matches: { path: { type: string; value: string } }[]
+      backendRefs: { kind?: string; name: string; port?: number }[]
+    }
+    const [read, rest, ...more] = manifestOf<{ spec: { rules: Rule[] } }>("HTTPRoute").spec.rules
+    expect(more).toEqual([])
+    expect(read!.backendRefs).toMatchObject([{ kind: "InferencePool", name: "sinter" }])
+    const posted = routes.filter(({ method }) => method === "POST").map(({ path }) => path)
+    for (const { path } of read!.matches) {
+      expect(path.type).toBe("Exact") // below /v1/responses nothing has a body
+      expect(posted).toContain(path.value)
+      expect(path.value).toMatch(/\/(completions|responses|embeddings)$/) // as its parser tells them apart
+    }
+    expect(rest!.matches).toEqual([{ path: { type: "PathPrefix", value: "/" } }])
+    const { spec } = manifestOf<{ spec: { ports: { port: number }[] } }>("Service")
+    const pool = manifestOf<{ spec: { targetPorts: { number: number }[] } }>("InferencePool")
+    const [{ port }] = spec.ports as [{ port: number }]
+    expect(rest!.backendRefs).toEqual([{ name: "sinter", port }])
+    expect(pool.spec.targetPorts).toEqual([{ number: port }])
   })
 
   test("what they start is there: its options, its probes, the numbers that it is scaled by", async () => {
