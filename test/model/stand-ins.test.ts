@@ -1,7 +1,7 @@
 // The targets of CUDA, ROCm and Metal on the stand-ins for their drivers, which run the very text of their kernels: golden logits, and
-// the reference's bits in any company.
+// the reference's bits in any company. One golden model in every run; GOLDEN=all takes them all, for an hour of a quiet machine.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe } from "vitest"
@@ -14,9 +14,17 @@ import { openGpuLibrary } from "../../src/runtime/gpu/program.ts"
 import * as cuda from "../device/cuda-stand-in.ts"
 import * as metal from "../device/metal/metal-stand-in.ts"
 import { isLeftOut } from "../left-out.ts"
-import { judge } from "./judged.ts"
+import { goldenFolder } from "./golden.ts"
+import { type Judged, judge } from "./judged.ts"
 
 const MILLISECONDS = 240_000 // g++ makes a model's kernels, and a processor runs them thread by thread
+
+/** Those that are judged by logits. */
+const every = (["models", "mlc"] as const).flatMap((kind) =>
+  readdirSync(goldenFolder(kind, "."), { withFileTypes: true })
+    .filter((each) => each.isDirectory())
+    .map(({ name }): Judged["golden"][number] => `${kind}/${name}`),
+)
 
 const folder = mkdtempSync(join(tmpdir(), "sinter-stand-ins-"))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -65,7 +73,7 @@ describe.each(["cuda", "rocm", "metal"] as const)("on %s", (target) => {
         },
         traits: { sums: traitsOf(target).sums! },
         isExact: true,
-        golden: ["models/llama-odd"],
+        golden: process.env.GOLDEN === "all" ? every : ["models/llama-odd"],
         breadth: "one",
         milliseconds: MILLISECONDS,
       })
