@@ -117,6 +117,8 @@ ${table(["server", "sinter", "llama-server", "times better"], servers)}
   steps are so short that drawing tokens, writing events and the clients on the same two processors count.`
 }
 
+const COMPARED = [prefill(512), ...[1, 8, 16].map(decode)]
+
 /** Other files and models, engines alone beside llama.cpp on the same file: results, and the words for them. */
 const without: Record<string, string> = {
   "1B-q4f16_1-vnni": "1B, `q4f16_1` and Q4_0",
@@ -127,21 +129,28 @@ const without: Record<string, string> = {
 }
 
 const MIXTURE = "0.6B-of-8-q4f16_1"
+const LONG = "1B-q4f16_1-long"
 
-export const runsWithoutMatrixUnit: readonly string[] = [...Object.keys(without), MIXTURE]
+export const runsWithoutMatrixUnit: readonly string[] = [...Object.keys(without), MIXTURE, LONG]
 
 /** For docs/performance.md. */
 export function withoutMatrixUnit(): string {
   const rows = Object.entries(without).map(([name, words]) => {
     const run = new Run(name, "sinter's engine")
-    const cells = [prefill(512), ...[1, 8, 16].map(decode)].map((row) =>
-      run.has(row) ? times(run.ratio(row, "llama-bench")) : "–",
-    )
+    const cells = COMPARED.map((row) => (run.has(row) ? times(run.ratio(row, "llama-bench")) : "–"))
     return [`[${words}](../bench/results/${name}.md)`, ...cells]
   })
-  const mixture = new Run(MIXTURE, "sinter's engine")
+  const [packed, mixture, long] = [Object.keys(without)[0]!, MIXTURE, LONG].map(
+    (name) => new Run(name, "sinter's engine"),
+  ) as [Run, Run, Run]
+  const others = COMPARED.map((row) => times(packed.ratio(row, "OpenVINO GenAI")))
+  const behind = (depth: number) =>
+    times(long.ratio(`one sequence at depth ${depth}: between tokens, ms`, "llama-bench"))
   const dense = mixture.ratio(decode(1), "sinter's engine, a dense model of the active bytes")
   return `${table(["times as fast as llama.cpp", "prompt of 512", "one sequence", "8 together", "16 together"], rows)}
+
+The first row beside OpenVINO: ${others.join(", ")}. Its next token behind a context of 32,768 tokens comes ${behind(32_768)} times
+as fast as llama.cpp's, behind 131,072 ${behind(131_072)} times ([one round](../bench/results/${LONG}.md)).
 
 A mixture of which a token meets one expert in eight is decoded ${times(dense)} times as fast as a dense model of the bytes that it reads
 ([results](../bench/results/${MIXTURE}.md)).`
