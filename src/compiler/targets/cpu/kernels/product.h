@@ -296,18 +296,12 @@ INLINE void chunks_pass(const struct panels w, const int far, const int64_t out_
                             fetching * chunk.groups);
     for (int64_t t = 0, done = 0; t < tiles; t++) {
       const int64_t height = count / tiles + (t < count % tiles);
-#define TILE(n, fetch)                                                                       \
-  case n:                                                                                    \
-    chunk_tile(w, n, fetch, chunk, out_stride, e, p, index, row + done, totals + done);      \
+      const struct fetch share = t < fetching ? behind : NO_FETCH;
+#define TILE(n)                                                                                      \
+  case n:                                                                                            \
+    chunk_tile(w, n, share, chunk, out_stride, e, p, index, row + done, totals + done);              \
     break;
-#define EVERY_TILE(fetch) \
-  TILE(3, fetch) TILE(4, fetch) TILE(5, fetch) TILE(6, fetch)
-      if (t < fetching) switch (height) {
-          EVERY_TILE(behind)
-        }
-      else
-        switch (height) { EVERY_TILE(NO_FETCH) }
-#undef EVERY_TILE
+      switch (height) { TILE(3) TILE(4) TILE(5) TILE(6) }
 #undef TILE
       skip_lines(&behind, chunk.groups);
       done += height;
