@@ -224,8 +224,8 @@ class Probe {
   }
 
   async measure(): Promise<Limits> {
-    const submission = await this.#quickest(this.#empty(1))
-    const launch = (await this.#quickest(this.#empty(LAUNCHES))) / LAUNCHES
+    const submission = await quickest(this.#device, this.#empty(1))
+    const launch = (await quickest(this.#device, this.#empty(LAUNCHES))) / LAUNCHES
     const out = { place: this.#out, at: 0 }
     const memory = { place: this.#memory, at: 0 }
     const groups = this.#memory.bytes / READ_BYTES
@@ -270,23 +270,26 @@ class Probe {
     let repeats = 1
     const isCounted = dispatch(1).operands.length > 2 // the reads are as many as there is memory
     for (;;) {
-      const seconds = await this.#quickest(Array(repeats).fill(dispatch(turns)))
+      const seconds = await quickest(this.#device, Array(repeats).fill(dispatch(turns)))
       if (seconds >= SECONDS || repeats >= MOST_REPEATS) return seconds / (repeats * turns)
       if (isCounted && turns < 1 << 16) turns *= 4
       else repeats *= 4
     }
   }
+}
 
-  /** Of a run, from the host's call to its return. */
-  async #quickest(dispatches: readonly Dispatch[]): Promise<number> {
-    const recording = this.#device.record(dispatches)
-    let best = Number.POSITIVE_INFINITY
-    for (let round = 0; round <= ROUNDS; round++) {
-      const begun = performance.now()
-      await this.#device.run([recording], newCancel())
-      if (round > 0) best = Math.min(best, (performance.now() - begun) / 1000) // the first may still compile
-    }
-    recording.free()
-    return best
+/** Seconds of a run, from the host's call to its return: the least of some, of which the first is not asked, since it may compile. */
+export async function quickest(
+  device: GpuDevice,
+  dispatches: readonly Dispatch[],
+): Promise<number> {
+  const recording = device.record(dispatches)
+  let best = Number.POSITIVE_INFINITY
+  for (let round = 0; round <= ROUNDS; round++) {
+    const begun = performance.now()
+    await device.run([recording], newCancel())
+    if (round > 0) best = Math.min(best, (performance.now() - begun) / 1000)
   }
+  recording.free()
+  return best
 }

@@ -27,6 +27,7 @@ import {
 } from "../src/runtime/gpu/tape.ts"
 import type { ProgramLimits, StepInput } from "../src/runtime/program.ts"
 import { inputOf } from "./contenders/engine.ts"
+import { quickest } from "./device-limits.ts"
 
 type Product = Step & { op: "matmul" }
 
@@ -34,7 +35,6 @@ type Product = Step & { op: "matmul" }
 const COPIES_BYTES = 1 << 28
 const MAX_COPIES = 16
 const WINDOW = 16 << 20
-const ROUNDS = 3
 const SECONDS = 0.02 // that a run takes, at least
 const MAX_TURNS = 1024
 
@@ -154,21 +154,9 @@ export class StepPlayer {
     for (let turns = 1; ; turns *= 4) {
       const all: Dispatch[] = []
       for (let turn = 0; turn < turns; turn++) all.push(...(await this.#dispatches(step, turn)))
-      const seconds = await this.#quickest(all)
+      const seconds = await quickest(this.#device, all)
       if (seconds >= SECONDS || turns >= MAX_TURNS) return seconds / turns
     }
-  }
-
-  async #quickest(dispatches: readonly Dispatch[]): Promise<number> {
-    const recording = this.#device.record(dispatches)
-    let best = Number.POSITIVE_INFINITY
-    for (let round = 0; round <= ROUNDS; round++) {
-      const begun = performance.now()
-      await this.#device.run([recording], newCancel())
-      if (round > 0) best = Math.min(best, (performance.now() - begun) / 1000)
-    }
-    recording.free()
-    return best
   }
 
   async #run(dispatches: readonly Dispatch[]): Promise<void> {

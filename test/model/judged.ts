@@ -168,6 +168,17 @@ export function judge({
     milliseconds,
   )
 
+  const judgeMixture = async (program: LoadableProgram, reference: LoadableProgram) => {
+    const ours = await prefill(program, prompt(100), blocksFor(100))
+    const theirs = await prefill(reference, prompt(100), blocksFor(100))
+    if (isExact) expect(ours).toEqual(theirs)
+    else expect(relativeError(ours, theirs)).toBeLessThan(5e-2)
+    for (const chunk of [1, 17])
+      expect(await prefill(program, prompt(100), blocksFor(100, 9), { chunk })).toEqual(ours)
+    await program.close()
+    await reference.close()
+  }
+
   const mixtures = [
     ["q4f16_1", "int8", "q8"],
     ["q0bf16", "float", "bf16"],
@@ -177,14 +188,7 @@ export function judge({
     async (format, activations, kv) => {
       const shape = { hidden: 72, intermediate: 50, hasExperts: true }
       const { program, reference } = await both(shape, { format, activations, kv })
-      const ours = await prefill(program, prompt(100), blocksFor(100))
-      const theirs = await prefill(reference, prompt(100), blocksFor(100))
-      if (isExact) expect(ours).toEqual(theirs)
-      else expect(relativeError(ours, theirs)).toBeLessThan(5e-2)
-      for (const chunk of [1, 17])
-        expect(await prefill(program, prompt(100), blocksFor(100, 9), { chunk })).toEqual(ours)
-      await program.close()
-      await reference.close()
+      await judgeMixture(program, reference)
     },
     milliseconds,
   )
@@ -205,14 +209,7 @@ export function judge({
       expect(names).toEqual(
         expect.arrayContaining(["layers.0.experts_gate", "layers.1.experts_up"]),
       )
-      const ours = await prefill(program, prompt(100), blocksFor(100))
-      const theirs = await prefill(reference, prompt(100), blocksFor(100))
-      if (isExact) expect(ours).toEqual(theirs)
-      else expect(relativeError(ours, theirs)).toBeLessThan(5e-2)
-      for (const chunk of [1, 17])
-        expect(await prefill(program, prompt(100), blocksFor(100, 9), { chunk })).toEqual(ours)
-      await program.close()
-      await reference.close()
+      await judgeMixture(program, reference)
     },
     milliseconds,
   )
