@@ -617,8 +617,8 @@ def draw(p, kind=None):
         name = p.template(choices)
         if not p.held and p.chance(0.35):
             name = p.renamed(name) if p.chance(0.7) else p.any(["{}", "{}_{}", "{}{}"]).format(p.piece(), p.piece())
-        while name in properties:
-            name = p.any(choices)
+        while name in properties:  # two parameters may share all their names
+            name = p.any(choices) if any(c not in properties for c in choices) else p.renamed(name)
         names.append(name)
         required.append(name)
         properties[name] = {"type": "string", "enum": type_} if isinstance(type_, list) else {"type": type_}
