@@ -1,7 +1,8 @@
 // The product's own version, as package.json says it.
 
 import { readFileSync } from "node:fs"
+import { codeRoot } from "./code-root.ts"
 
 export const version: string = JSON.parse(
-  readFileSync(new URL("../package.json", import.meta.url), "utf8"),
+  readFileSync(new URL("../package.json", codeRoot), "utf8"),
 ).version

@@ -14,7 +14,8 @@ export default function setup(project: TestProject): void {
 }
 
 function build(): void {
-  if (changed("build") > Math.max(changed("src"), changed("tsconfig.build.json"))) return
+  const made = ["src", "scripts/build.js", "tsconfig.build.json"]
+  if (changed("build") > Math.max(...made.map(changed))) return
   execFileSync(process.execPath, ["scripts/build.js", "--unchecked"], {
     cwd: root,
     stdio: "inherit",

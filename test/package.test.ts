@@ -69,6 +69,14 @@ test("the package holds what serving needs and nothing else", () => {
     (file) => extname(file) !== "" && !file.endsWith(".ts"),
   )
   expect(built).toEqual(expect.arrayContaining(sources.map((file) => join("build", file))))
+  const workers = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" }).filter(
+    (file) =>
+      file.endsWith(".ts") &&
+      readFileSync(join(root, "src", file), "utf8").includes('../worker/serve.ts"'),
+  )
+  const started = workers.map((file) => join("build", file.replace(/ts$/, "js")))
+  expect(started).toContain("build/chat/encode-worker.js")
+  expect(built).toEqual(expect.arrayContaining(started))
   expect(files).toEqual(
     expect.arrayContaining(["models/tiny/tokenizer.json", "README.md", "LICENSE"]),
   )

@@ -1,6 +1,7 @@
 // Schemas are compiled away from the event loop, and away from the thread that makes masks: one after the other, in fair turns.
 // One that takes too long or too much memory is refused, and remembered: asked for again it is refused at once.
 
+import { codeRoot } from "../code-root.ts"
 import { problem } from "../errors.ts"
 import type { Log } from "../log.ts"
 import { type Caller, Lane } from "../worker/lane.ts"
@@ -61,7 +62,7 @@ export class CompileThread {
     this.#worker = new Worker({
       ...bounds,
       name: "schema compiler",
-      file: new URL("compile-worker", import.meta.url),
+      file: new URL("chat/compile-worker", codeRoot),
       host: "thread",
       nice: 5, // whoever waits for a mask comes first
       afterLoss: "resume",

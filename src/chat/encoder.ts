@@ -3,6 +3,7 @@
 //
 // Two lanes, long texts and short ones, each in fair turns and one at a time: a short one never waits for a long one.
 
+import { codeRoot } from "../code-root.ts"
 import { problem } from "../errors.ts"
 import type { Log } from "../log.ts"
 import { type Caller, Lane } from "../worker/lane.ts"
@@ -43,7 +44,7 @@ export class Encoder {
   constructor(log?: Log) {
     this.#worker = new Worker({
       name: "tokenizer",
-      file: new URL("encode-worker", import.meta.url),
+      file: new URL("chat/encode-worker", codeRoot),
       host: "process",
       nice: 5, // a long text is not worth others' next tokens
       isParallel: true,

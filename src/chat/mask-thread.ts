@@ -3,6 +3,7 @@
 // beside, so that nobody else waits for it. A thread that is lost is replaced, and the new one told the tokens again: what
 // a constraint says depends on its tokens alone.
 
+import { codeRoot } from "../code-root.ts"
 import type { Constraint } from "../engine/generation.ts"
 import { problem } from "../errors.ts"
 import type { Log } from "../log.ts"
@@ -48,7 +49,7 @@ export function maskThread(options: ConstraintOptions, limits: MaskLimits): Mask
   return new Worker({
     ...limits,
     name: "schema masks",
-    file: new URL("mask-worker", import.meta.url),
+    file: new URL("chat/mask-worker", codeRoot),
     host: "thread",
     afterLoss: "reset",
     opening: options,

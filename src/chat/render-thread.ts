@@ -1,6 +1,7 @@
 // Renders conversations away from the event loop, one after the other, in fair turns. The thread starts with the first that
 // needs it. One that takes too much time or memory costs that request alone.
 
+import { codeRoot } from "../code-root.ts"
 import { type Caller, Lane } from "../worker/lane.ts"
 import { Worker, WorkerLost } from "../worker/worker.ts"
 import { TemplateError } from "./jinja/meter.ts"
@@ -45,7 +46,7 @@ export class RenderThread {
     this.#worker = new Worker({
       ...bounds,
       name: "chat template",
-      file: new URL("render-worker", import.meta.url),
+      file: new URL("chat/render-worker", codeRoot),
       host: "thread",
       nice: 5, // as for long texts
       afterLoss: "resume",

@@ -5,6 +5,7 @@
 import { readdirSync, type Stats, statSync } from "node:fs"
 import { isAbsolute, join, resolve } from "node:path"
 import { fileURLToPath } from "node:url"
+import { codeRoot } from "../code-root.ts"
 import { problem } from "../errors.ts"
 import { cacheHome } from "../runtime/cache.ts"
 
@@ -63,7 +64,7 @@ function placesOf(name: string, roots: readonly Root[]): string[] {
 /** In this order. */
 function rootsOf(cwd: string, options: LocateOptions): Root[] {
   const env = options.env ?? process.env
-  const packaged = options.packaged ?? fileURLToPath(new URL("../../models", import.meta.url))
+  const packaged = options.packaged ?? fileURLToPath(new URL("../models", codeRoot))
   const home = env.SINTER_HOME
   return [
     { folder: cwd, inside: ["."] },

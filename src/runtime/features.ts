@@ -5,6 +5,7 @@
 
 import { existsSync, readFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
+import { codeRoot } from "../code-root.ts"
 import { askProcessor, systemCall, windowsHas } from "./ffi.ts"
 
 /** Every Mac with an ARM processor has these; the system does not list them by these names. */
@@ -24,7 +25,7 @@ function featuresHere(): Iterable<string> {
     return lentFeatures(parseFeatures(readFileSync("/proc/cpuinfo", "utf8")))
   if (platform === "darwin" && arch === "arm64") return appleFeatures
   if (platform === "win32" && arch === "arm64") return windowsHas(DOT_PRODUCTS) ? ["asimddp"] : []
-  const library = fileURLToPath(new URL(`../generic/${processorName(platform)}`, import.meta.url))
+  const library = fileURLToPath(new URL(`generic/${processorName(platform)}`, codeRoot))
   return existsSync(library) ? featuresOf(askProcessor(library)) : []
 }
 

@@ -1,6 +1,7 @@
 // Asks a driver which devices it knows, in a process of its own with a time limit: a driver that hangs, crashes or is half
 // installed costs a line of the answer and nothing else.
 
+import { codeRoot } from "../../code-root.ts"
 import type { Ending } from "../../worker/protocol.ts"
 import { Worker, WorkerLost } from "../../worker/worker.ts"
 import type { DriverDevice, Obstacle } from "./driver.ts"
@@ -18,7 +19,7 @@ export async function askDriver(order: DriverOrder, milliseconds: number): Promi
   let ending: Ending | undefined
   const worker = new Worker<DriverOrder, DriverAnswer>({
     name: `${order.driver} driver`,
-    file: new URL("worker", import.meta.url),
+    file: new URL("runtime/drivers/worker", codeRoot),
     host: "process",
     afterLoss: "end",
     opening: undefined,

@@ -5,6 +5,7 @@
 // Which device is meant is a thread's, and Node's pool has many: whatever waits is done by one thread of this device's
 // (cuda-thread.ts). Names and numbers are those of cuda.h.
 
+import { codeRoot } from "../../code-root.ts"
 import { problem } from "../../errors.ts"
 import { Worker } from "../../worker/worker.ts"
 import { driverLibraries } from "../devices.ts"
@@ -195,7 +196,7 @@ class CudaDevice implements GpuDevice {
     const { kind, names, handle, stream } = opened
     this.#thread = new Worker({
       name: kind === "cuda" ? "CUDA" : "HIP",
-      file: new URL("cuda-thread", import.meta.url),
+      file: new URL("runtime/gpu/cuda-thread", codeRoot),
       host: "thread",
       afterLoss: "end",
       opening: { kind, names, handle, stream } satisfies CudaThread,

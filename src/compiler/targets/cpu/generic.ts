@@ -5,6 +5,7 @@
 import { existsSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
+import { codeRoot } from "../../../code-root.ts"
 import type { CodecName } from "../../../runtime/format.ts"
 import type { Source } from "../target.ts"
 import { constantNames, fixedExtents, layoutAssertions, stepAssertions } from "./emit.ts"
@@ -15,7 +16,7 @@ import { callCases } from "./row-calls.ts"
 import { build, type Compiler, runtime, type System, thisSystem } from "./toolchain.ts"
 
 /** In build/ alone: what runs from the sources has a compiler, and tests say what it is like without. */
-const folder = fileURLToPath(new URL("../../../generic/", import.meta.url))
+const folder = fileURLToPath(new URL("generic/", codeRoot))
 
 export function genericName(level: Level, { platform, arch }: System = thisSystem): string {
   return `${platform}-${arch}-${level.name}.bin`

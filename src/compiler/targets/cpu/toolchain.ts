@@ -9,6 +9,7 @@ import { availableParallelism } from "node:os"
 import { basename, join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { promisify } from "node:util"
+import { codeRoot } from "../../../code-root.ts"
 import { problem, systemProblem } from "../../../errors.ts"
 import { type Scratch, withScratch } from "../../../runtime/scratch.ts"
 import type { BuildProgress, Source } from "../target.ts"
@@ -29,8 +30,8 @@ export interface Compiler {
 }
 
 /** Folders of our headers. */
-export const kernels = fileURLToPath(new URL("./kernels/", import.meta.url))
-export const runtime = fileURLToPath(new URL("../../../runtime/", import.meta.url))
+export const kernels = fileURLToPath(new URL("compiler/targets/cpu/kernels/", codeRoot))
+export const runtime = fileURLToPath(new URL("runtime/", codeRoot))
 
 const looked = ["cc", "clang", "gcc", "zig"]
 

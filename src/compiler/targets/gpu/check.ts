@@ -1,6 +1,7 @@
 // Whether a device computes what the slow twin computes, kernel by kernel, in a process of its own: a driver that hangs or
 // crashes costs a line of the table.
 
+import { codeRoot } from "../../../code-root.ts"
 import type { GpuKind } from "../../../runtime/gpu/open.ts"
 import { Worker, WorkerLost } from "../../../worker/worker.ts"
 import type { SumOrder } from "../../plan.ts"
@@ -53,7 +54,7 @@ export async function checkDevice(
 ): Promise<CheckLine[]> {
   const worker = new Worker<CheckOrder, CheckOutcome>({
     name: `check of ${opening.kind}:${opening.id}`,
-    file: new URL("check-worker", import.meta.url),
+    file: new URL("compiler/targets/gpu/check-worker", codeRoot),
     host: "process",
     afterLoss: "resume",
     opening,

@@ -4,6 +4,8 @@
 
 import { createHash } from "node:crypto"
 import { readdirSync, readFileSync } from "node:fs"
+import { basename } from "node:path"
+import { codeRoot } from "../../../code-root.ts"
 import type { KernelCode } from "../../../runtime/gpu/device.ts"
 import type { GpuKind } from "../../../runtime/gpu/open.ts"
 import { StepBlock } from "../../../runtime/gpu/step-block.ts"
@@ -115,12 +117,16 @@ function replaceSets(_: string, value: unknown): unknown {
   return value instanceof Set || value instanceof Map ? [...value] : value
 }
 
-/** Of the files that print: a library that was printed otherwise is another library. */
+/**
+ * Of the files that print: a library that was printed otherwise is another library. Built, a module lies in a part of the program
+ * whose name is a hash of it and of all that it imports.
+ */
 function printersHash(): string {
-  const folder = new URL("./print/", import.meta.url)
+  if (!import.meta.url.endsWith(".ts")) return basename(import.meta.url)
+  const folder = new URL("compiler/targets/gpu/print/", codeRoot)
   const hash = createHash("sha256")
   for (const name of readdirSync(folder).sort())
-    if (/^\w+\.[jt]s$/.test(name)) hash.update(readFileSync(new URL(name, folder)))
+    if (/^\w+\.ts$/.test(name)) hash.update(readFileSync(new URL(name, folder)))
   return hash.digest("hex")
 }
 

@@ -1,5 +1,6 @@
 // Compilers that are libraries (runtime/gpu/run-time-compiler.ts), asked in a process of their own.
 
+import { codeRoot } from "../../../code-root.ts"
 import { problem } from "../../../errors.ts"
 import { Worker, WorkerLost } from "../../../worker/worker.ts"
 import type { CompileAnswer, CompileOrder } from "./compile-worker.ts"
@@ -37,7 +38,7 @@ export async function askRunTimeCompiler(
 async function ask(order: CompileOrder, signal?: AbortSignal): Promise<CompileAnswer> {
   const worker = new Worker<CompileOrder, CompileAnswer>({
     name: order.compiler.toUpperCase(),
-    file: new URL("compile-worker", import.meta.url),
+    file: new URL("compiler/targets/gpu/compile-worker", codeRoot),
     host: "process",
     afterLoss: "end",
     opening: undefined,

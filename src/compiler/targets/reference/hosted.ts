@@ -1,6 +1,7 @@
 // The reference program, hosted: the same interface, with the arithmetic in a worker thread, so that a step never holds up
 // the event loop. Arrays are copied there and back, the cancel word is shared.
 
+import { codeRoot } from "../../../code-root.ts"
 import { type LoadableProgram, type ProgramLimits, ProgramLost } from "../../../runtime/program.ts"
 import { Worker, WorkerLost } from "../../../worker/worker.ts"
 import type { Plan } from "../../plan.ts"
@@ -28,7 +29,7 @@ export function prepareReference(plan: Plan): Prepared {
 export function hostReference(plan: Plan, limits: ProgramLimits): LoadableProgram {
   const worker = new Worker<Call, never>({
     name: "reference program",
-    file: new URL("worker", import.meta.url),
+    file: new URL("compiler/targets/reference/worker", codeRoot),
     host: "thread",
     afterLoss: "end", // the weights are gone with it
     opening: { plan, limits } satisfies Opening,

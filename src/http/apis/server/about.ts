@@ -1,14 +1,15 @@
 // What the server says of itself: health, and the API's documents.
 
 import { readFileSync } from "node:fs"
+import { codeRoot } from "../../../code-root.ts"
 import { type Answer, type Exchange, json } from "../../exchange.ts"
 import { writeJson } from "../../json.ts"
 import { METRICS_TYPE } from "../../metrics.ts"
 import { vllmNames } from "../../metrics-compat.ts"
 
-const read = (name: string) => readFileSync(new URL(name, import.meta.url), "utf8")
-const docs = read("./docs.html")
-const chat = read("./chat.html")
+const read = (name: string) => readFileSync(new URL(`http/apis/server/${name}`, codeRoot), "utf8")
+const docs = read("docs.html")
+const chat = read("chat.html")
 
 export function health({ state }: Exchange): Answer {
   if (state.draining) return json('{"status":"draining"}', 503)
