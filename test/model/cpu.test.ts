@@ -2,12 +2,16 @@
 // judge. Libraries lie on this machine's shelf, under the hash of all they are made of: other files want the same ones.
 
 import { execFileSync } from "node:child_process"
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { describe, expect, test } from "vitest"
+import { describe, expect, onTestFinished, test, vi } from "vitest"
 import { compile } from "../../src/compiler/compile.ts"
 import { prepareCpu, shelvedCpu } from "../../src/compiler/targets/cpu/cpu.ts"
 import { usableLevels } from "../../src/compiler/targets/cpu/levels.ts"
 import { findCompiler } from "../../src/compiler/targets/cpu/toolchain.ts"
+import { prepareProgram } from "../../src/compiler/targets/prepare.ts"
+import { createLog } from "../../src/log.ts"
 import { processorFeatures } from "../../src/runtime/features.ts"
 import { openLibrary } from "../../src/runtime/library.ts"
 import { isLeftOut } from "../left-out.ts"
@@ -97,6 +101,21 @@ describe.skipIf(isLeftOut(compiler))(needsCompiler, () => {
     },
     BUILD,
   )
+
+  test("the compiler is asked once what it is, though the interpreter would do without one", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "sinter-asked-"))
+    onTestFinished(() => rmSync(folder, { recursive: true }))
+    const [path, asked] = [join(folder, "cc"), join(folder, "asked")]
+    const script = `#!/bin/sh\n[ "$1" = --version ] && echo >> ${asked}\nexec ${compiler!.command} "$@"\n`
+    writeFileSync(path, script, { mode: 0o755 })
+    vi.stubEnv("CC", path)
+    onTestFinished(() => void vi.unstubAllEnvs())
+    const plan = compile(smallGraph(), { format: "q0f32", activations: "float", kv: "f32" })
+    const device = { name: "cpu", id: 0 } as const
+    const log = createLog("silent", false)
+    await prepareProgram(plan, { target: "auto", library: undefined, device, folder, log })
+    expect(readFileSync(asked, "utf8")).toBe("\n")
+  })
 
   test("two models of different shapes differ in every constant of their drivers", async () => {
     const options = { format: "q0f32", activations: "float", kv: "f32" } as const

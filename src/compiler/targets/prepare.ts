@@ -10,7 +10,7 @@
 
 import { existsSync } from "node:fs"
 import { extname, join, parse } from "node:path"
-import { Problem, problem } from "../../errors.ts"
+import { type ErrorCode, Problem, problem } from "../../errors.ts"
 import type { Log } from "../../log.ts"
 import type { Device, DeviceName } from "../../runtime/devices.ts"
 import { checkManifest, libraryHash, readManifest } from "../../runtime/library.ts"
@@ -91,11 +91,17 @@ export async function prepareProgram(plan: Plan, wish: ProgramWish): Promise<Pre
   if (program) return program
   const best = targets[names[0]!]
   const mayInterpret = names.includes("reference") && parameterCount(plan) <= MAX_INTERPRETED
-  const lack = mayInterpret ? await best.lacks() : undefined
-  if (!lack) return best.prepare(plan, devices, log)
-  log.warn(`${lack.problem}, so the model runs in the interpreter, which is slow; ${lack.cure}.`)
-  return targets.reference.prepare(plan)
+  try {
+    return await best.prepare(plan, devices, log) // which finds out what it lacks
+  } catch (error) {
+    const lack = mayInterpret && isOf(error, "compiler_missing") ? await best.lacks() : undefined
+    if (!lack) throw error
+    log.warn(`${lack.problem}, so the model runs in the interpreter, which is slow; ${lack.cure}.`)
+    return targets.reference.prepare(plan)
+  }
 }
+
+const isOf = (error: unknown, code: ErrorCode) => error instanceof Problem && error.code === code
 
 /** One for each shard; the first alone where nothing in the plan is divided, as in heads that draft. */
 function devicesFor(
