@@ -70,6 +70,10 @@ export class CompileThread {
       unwantedMilliseconds: UNWANTED,
       onLoss: (ending) => this.#remember(ending),
     })
+  }
+
+  /** Before the first schema: it loads its code. */
+  start(): void {
     this.#worker.start()
   }
 

@@ -34,6 +34,9 @@ const QUICKLY_COMPILED = 250 // milliseconds
 
 const MAX_KNOWN = 1024
 
+/** Threads that nobody has asked for yet leave the processors to the server's start, and to the answer it was started for. */
+const BEFORE_START = 1000 // milliseconds
+
 export class ConstraintThreads {
   readonly #words: number
   readonly #compiler: CompileThread
@@ -54,12 +57,20 @@ export class ConstraintThreads {
       slow: maskThread(options, { ...SLOW, ...limits.slow }),
     }
     for (const each of [this.#compiler, ...Object.values(this.#threads)]) this.#closing.add(each)
-    this.#threads.quick.start() // at once: the vocabulary takes too long for the first request to wait
+    const timer = setTimeout(() => this.#start(), BEFORE_START).unref()
+    this.#closing.add({ close: async () => clearTimeout(timer) })
+  }
+
+  /** Before the first request that needs them, or with it: the vocabulary takes too long to begin behind its schema. */
+  #start(): void {
+    this.#compiler.start()
+    this.#threads.quick.start()
   }
 
   /** Rejects with the problem that refuses a schema, `queue_full`, or the signal's reason. */
   async hold(spec: ConstraintSpec, caller: Caller): Promise<ConstraintHandle> {
     caller.signal?.throwIfAborted()
+    this.#start()
     const text = keyOf(spec)
     const key = createHash("sha256").update(text).digest("base64")
     const known = this.#known.get(key) ?? (await this.#compiled(spec, text.length, caller))
