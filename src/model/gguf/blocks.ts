@@ -64,8 +64,7 @@ interface Block {
 
 type Take = (block: Block) => void
 
-const halves = halfValues()
-const half = ({ bytes, from }: Block, at: number) => halves[bytes.getUint16(from + at, true)]!
+const half = ({ bytes, from }: Block, at: number) => halfValues()[bytes.getUint16(from + at, true)]!
 const four = ({ bytes, from }: Block, at: number) => bytes.getUint32(from + at, true)
 
 /** An f16 of the block as its scale, and one as its minimum. */
