@@ -105,6 +105,7 @@ function contenders(): (() => Promise<Contender>)[] {
     served ? await openModel(served) : { graph: graphOf(shape), format }
   const own = {
     sinter: async () => sinter(served ?? (await modelFolder(shape, format)), task),
+    packaged: async () => sinter(served ?? (await modelFolder(shape, format)), task, "generic"),
     engine: async () => engine(stored, await computed(), task),
     generic: async () => engine(stored, await computed(), task, "generic"),
     dense: async () => engine(format, { graph: graphOf(denseOf(shape)), format }, task, "dense"),
@@ -123,7 +124,7 @@ async function main(): Promise<void> {
     for (const open of contenders()) {
       const contender = await open()
       opened.push(contender)
-      await contender.prefill?.(isGpu ? 32 : 512) // the first touch of memory is nobody's speed
+      await touch(contender)
       results.contenders[contender.name] = contender.about
     }
     for (let round = 0; round < Number(options.rounds); round++) {
@@ -138,6 +139,9 @@ async function main(): Promise<void> {
   console.log(markdown(results, `${basename(output)}.svg`))
 }
 
+/** The first touch of memory is nobody's speed. */
+const touch = (contender: Contender) => contender.prefill?.(isGpu ? 32 : 512)
+
 /** @returns whether there was time for all of it */
 async function takeRound(
   round: number,
@@ -150,6 +154,9 @@ async function takeRound(
   results.load[round] ??= load()
   for (const measurement of chosen) {
     const number = measurements.indexOf(measurement)
+    const isDone = opened.every(({ name }) => results.done.includes(`${number} ${round} ${name}`))
+    const resting = measurement.isAlone && !isDone ? opened : []
+    for (const contender of resting) await contender.rest?.()
     // Who begins changes from round to round, so that nobody always comes after the same one.
     for (const contender of round % 2 ? opened.toReversed() : opened) {
       const done = `${number} ${round} ${contender.name}`
@@ -167,6 +174,10 @@ async function takeRound(
         if (limit) noteShare(results, row, value, contender as MeasuredEngine, limit)
       }
       write(results)
+    }
+    for (const contender of resting) {
+      await contender.wake?.()
+      await touch(contender)
     }
   }
   return true

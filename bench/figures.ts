@@ -83,6 +83,7 @@ const serverRows: Record<string, string> = {
   "between tokens p95, beside a prompt of 2000, ms":
     "between tokens while another's 2,000 tokens are read, 95th percentile, ms",
   "start to ready, s": "start to ready, s",
+  "cold start to ready, s": "cold start to ready, s",
   "memory in use, MiB": "memory in use, MiB",
 }
 
@@ -96,7 +97,8 @@ export function besideOthers(): string {
     words,
     ...[bench, "OpenVINO GenAI", "node-llama-cpp"].map((peer) => times(packed.ratio(row, peer))),
   ])
-  const servers = Object.entries(serverRows).map(([row, words]) => [
+  const measured = Object.entries(serverRows).filter(([row]) => packed.has(row))
+  const servers = measured.map(([row, words]) => [
     words,
     ...["sinter", "llama-server"].map((server) => shown(packed.median(row, server))),
     times(packed.ratio(row, "llama-server")),

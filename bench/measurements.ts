@@ -11,6 +11,8 @@ interface Measurement {
   name?: string
   /** Tokens that a sequence holds, where that is more than others ask for. */
   depth?: number
+  /** Everybody rests meanwhile, as whoever runs has the files mapped that a start reads. */
+  isAlone?: boolean
   /** What a reader of its row must know. */
   note?: string
   sample: (contender: Contender) => Promise<Sample>
@@ -116,6 +118,12 @@ export const measurements: readonly Measurement[] = [
     group: "memory",
     note: "Memory in use is what is resident after a round. Keys and values count once they have been written: where a program reserves them and writes them as requests come, it grows from round to round up to its reserve.",
     sample: async ({ memory }) => memory && { "memory in use, MiB": memory() / 2 ** 20 },
+  },
+  {
+    group: "cold",
+    isAlone: true,
+    note: "A cold start finds an empty cache folder, and the files of program and model on the disk alone. Where a program compiles for the model, and a compiler is here, that is part of it.",
+    sample: async ({ coldStart }) => coldStart && { "cold start to ready, s": await coldStart() },
   },
 ]
 

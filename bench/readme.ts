@@ -28,6 +28,7 @@ const tables: readonly Table[] = [
       "decode 1 together, tok/s": "decoding, tok/s",
       "decode 1 together at depth 4096, tok/s": "decoding after 4,096 tokens, tok/s",
       "start to ready, s": "start to ready, s",
+      "cold start to ready, s": "cold start to ready, s",
     },
   },
   {
@@ -49,7 +50,8 @@ export function readmeTables(): string {
 }
 
 function print({ title, columns, rows }: Table, { samples }: Results): string {
-  const lines = Object.entries(rows).map(([row, words]) => {
+  const measured = Object.entries(rows).filter(([row]) => samples[row])
+  const lines = measured.map(([row, words]) => {
     const medians = Object.keys(columns).map((name) => medianOf(samples[row]?.[name]))
     const known = medians.filter((value) => value !== undefined)
     const best = units[unitOf(row)].better === "higher" ? Math.max(...known) : Math.min(...known)

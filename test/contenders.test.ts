@@ -1,10 +1,11 @@
 // How the benchmark treats its peers: in the setting that suits them best. The peer is a stand-in that says what it was asked.
 
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { afterAll, expect, test } from "vitest"
+import { afterAll, expect, onTestFinished, test } from "vitest"
 import { bestOf } from "../bench/contenders/best.ts"
+import { canForget, startCold } from "../bench/contenders/cold.ts"
 import type { Contender } from "../bench/contenders/contender.ts"
 import { llamaBench } from "../bench/contenders/llama-bench.ts"
 
@@ -12,7 +13,7 @@ const folder = mkdtempSync(join(tmpdir(), "sinter-contenders-"))
 afterAll(() => rmSync(folder, { recursive: true }))
 
 test("of two settings the better sample counts, row by row, and both are closed", async () => {
-  const closed: string[] = []
+  const told: string[] = []
   const setting = (name: string, rate: number, seconds: number): Contender => ({
     name: "peer",
     about: name,
@@ -22,8 +23,11 @@ test("of two settings the better sample counts, row by row, and both are closed"
     twice: async () => ({ first: seconds, again: rate }),
     disturbed: async () => ({ alone: rate, beside: seconds }),
     start: async () => seconds,
+    coldStart: async () => 2 * seconds,
+    rest: async () => void told.push(`${name} rests`),
+    wake: async () => void told.push(`${name} wakes`),
     memory: () => seconds,
-    close: async () => void closed.push(name),
+    close: async () => void told.push(name),
   })
   const best = bestOf([setting("one", 2, 5), setting("other", 3, 7)])
   expect(best).toMatchObject({ name: "peer", about: "one; or, whichever is better: other" })
@@ -32,10 +36,34 @@ test("of two settings the better sample counts, row by row, and both are closed"
   expect(await best.crowd!(4)).toMatchObject({ firstToken: 7, tokensPerSecond: 3 })
   expect(await best.twice!()).toEqual({ first: 5, again: 2 })
   expect(await best.disturbed!()).toEqual({ alone: 2, beside: 5 })
-  expect([await best.start!(), best.memory!()]).toEqual([5, 5])
-  await best.close()
-  expect(closed).toEqual(["one", "other"])
+  expect([await best.start!(), await best.coldStart!(), best.memory!()]).toEqual([5, 10, 5])
+  for (const tell of [best.rest!, best.wake!, best.close]) await tell()
+  const both = (does: string) => [`one${does}`, `other${does}`]
+  expect(told).toEqual([...both(" rests"), ...both(" wakes"), ...both("")])
 })
+
+test.skipIf(!canForget)(
+  "a cold start finds its files on the disk alone, and an empty cache",
+  async () => {
+    const place = join(folder, "places")
+    mkdirSync(join(place, "below"), { recursive: true })
+    const file = join(place, "below", "weights")
+    writeFileSync(file, Buffer.alloc(1 << 20, 1))
+    let cache: string | undefined
+    const seconds = await startCold([place], async ({ XDG_CACHE_HOME }) => {
+      cache = XDG_CACHE_HOME!
+      writeFileSync(join(cache, "left"), "by this start")
+      return 3
+    })
+    expect([seconds, existsSync(cache!)]).toEqual([3, false])
+    // What lies in memory alone cannot be forgotten, and what is no cold start is none.
+    const kept = mkdtempSync("/dev/shm/sinter-cold-")
+    onTestFinished(() => rmSync(kept, { recursive: true }))
+    writeFileSync(join(kept, "weights"), Buffer.alloc(1 << 20, 1))
+    const asked = startCold([place, kept], async () => 3)
+    await expect(asked).rejects.toThrow("50 % of its files are still in memory")
+  },
+)
 
 test("what a contender cannot do, its settings cannot", () => {
   const engine = { name: "engine", about: "", prefill: async () => 1, close: async () => {} }

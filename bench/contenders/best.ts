@@ -62,15 +62,27 @@ export function bestOf(settings: readonly [Contender, ...Contender[]]): Contende
           (seconds) => -seconds,
         ),
     }),
+    ...(first.coldStart && {
+      coldStart: () =>
+        best(
+          all("coldStart"),
+          (ask) => ask(),
+          (seconds) => -seconds,
+        ),
+    }),
+    ...(first.rest && { rest: () => inTurn(all("rest")) }),
+    ...(first.wake && { wake: () => inTurn(all("wake")) }),
     ...(first.memory && { memory: () => Math.min(...all("memory").map((ask) => ask())) }),
-    close: async () => {
-      for (const { close } of settings) await close()
-    },
+    close: () => inTurn(all("close")),
   }
 }
 
 const highest = <Ask>(asks: readonly Ask[], sample: (ask: Ask) => Promise<number>) =>
   best(asks, sample, (rate) => rate)
+
+async function inTurn(asks: readonly (() => Promise<void>)[]): Promise<void> {
+  for (const ask of asks) await ask()
+}
 
 /** One after the other, since each wants the whole machine. */
 async function best<Ask, Sample>(

@@ -23,8 +23,13 @@ export interface Contender {
   disturbed?: () => Promise<{ alone: number; beside: number }>
   /** Seconds from starting the process to being ready. */
   start?: () => Promise<number>
+  /** The same with nothing left of earlier starts (cold.ts), while everybody who takes part rests. */
+  coldStart?: () => Promise<number>
   /** Bytes in memory, once all of the above has run. */
   memory?: () => number
+  /** Ends its process, which has files mapped and takes memory, until it is woken. */
+  rest?: () => Promise<void>
+  wake?: () => Promise<void>
   close: () => Promise<void>
 }
 

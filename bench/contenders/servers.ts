@@ -5,31 +5,51 @@ import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_pr
 import { once } from "node:events"
 import { readFileSync } from "node:fs"
 import { createServer } from "node:net"
-import { basename, join } from "node:path"
+import { basename, dirname, join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { shapes } from "../shapes.ts"
 import { measureApi } from "./api.ts"
+import { canForget, type Places, startCold } from "./cold.ts"
 import type { Contender, Task } from "./contender.ts"
 import { type FlashAttention, flashOption, helpOf } from "./llama-bench.ts"
 
 const root = join(import.meta.dirname, "..", "..")
 
+/** What our server is called in the results, and what its environment says. */
+const names = {
+  compiled: { name: "sinter", env: {} },
+  /** With the kernels that a package brings (`npm run generic`). */
+  generic: { name: "sinter without a compiler", env: { CC: "/nowhere/cc" } },
+}
+
 /** This program, as it was built, serving a compiled folder or a file. */
-export function sinter(served: string, task: Task): Promise<Contender> {
+export function sinter(
+  served: string,
+  task: Task,
+  kernels: keyof typeof names = "compiled",
+): Promise<Contender> {
   const total = task.sequences * 1024 + 2 * task.context
   const overrides = `max_num_sequence=${task.sequences};max_total_seq_length=${total};context_window_size=${task.context}`
   const device = `${task.device.name}:${task.device.id}`
   const mode = ["--mode", "server", "--overrides", overrides]
   const options = ["serve", served, "--device", device, ...mode]
   return startServer({
-    name: "sinter",
+    ...names[kernels],
     about: `sinter ${commit()}, \`${options.slice(2).join(" ")}\``,
     task,
     command: process.execPath,
     options: (port) => [join(root, "build/cli/main.js"), ...options, "--port", `${port}`],
+    places: [served, join(root, "build"), ...packages()],
     model: basename(served, ".gguf"),
     headers: { "x-api-dialect": "openai" },
   })
+}
+
+/** Folders of those that the program needs. */
+function packages(): string[] {
+  const list = ["ls", "--omit=dev", "--all", "--parseable"]
+  const folders = execFileSync("npm", list, { cwd: root, encoding: "utf8" }).trim().split("\n")
+  return folders.slice(1) // the first is this one
 }
 
 /** llama.cpp's server; no cache between requests but the prefix that a slot holds. */
@@ -57,6 +77,7 @@ export function llamaServer(
     task,
     command: binary,
     options: (port) => ["-m", model, ...said, "--host", "127.0.0.1", "--port", `${port}`],
+    places: [model, dirname(binary)],
     model: "any",
   })
 }
@@ -87,7 +108,10 @@ interface Program {
   about: string
   task: Task
   command: string
+  env?: NodeJS.ProcessEnv
   options: (port: number) => string[]
+  /** What a start reads. */
+  places: Places
   /** What the API calls the model. */
   model: string
   headers?: Record<string, string>
@@ -95,16 +119,23 @@ interface Program {
 
 async function startServer(program: Program): Promise<Contender> {
   const { name, about, model, headers, task } = program
-  const { child, url } = await launch(program)
+  const port = await freePort()
+  let { child, url } = await launch(program, port)
+  const start = async (env?: NodeJS.ProcessEnv) => {
+    const another = await launch(program, await freePort(), env)
+    await end(another.child)
+    return another.seconds
+  }
   const { vocab_size: vocabulary } = shapes[task.shape as keyof typeof shapes]
   return {
     name,
     about,
     ...measureApi({ url, model, vocabulary, ...(headers && { headers }) }),
-    async start() {
-      const another = await launch(program)
-      await end(another.child)
-      return another.seconds
+    start: () => start(),
+    ...(canForget && { coldStart: () => startCold(program.places, start) }),
+    rest: () => end(child),
+    wake: async () => {
+      child = (await launch(program, port)).child
     },
     memory: () => residentBytes(child.pid!),
     close: () => end(child),
@@ -112,10 +143,17 @@ async function startServer(program: Program): Promise<Contender> {
 }
 
 /** Starts it and waits until it says that it is healthy, which both kinds do once the model is loaded. */
-async function launch({ name, command, options }: Program) {
-  const port = await freePort()
+async function launch(
+  { name, command, options, env: own }: Program,
+  port: number,
+  added: NodeJS.ProcessEnv = {},
+) {
   const begun = performance.now()
-  const child = spawn(command, options(port), { stdio: ["ignore", "ignore", "pipe"] })
+  const stdio = ["ignore", "ignore", "pipe"] as const
+  const child = spawn(command, options(port), {
+    stdio: [...stdio],
+    env: { ...process.env, ...own, ...added },
+  })
   let words = ""
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
     words = (words + text).slice(-2000)
@@ -148,7 +186,7 @@ async function freePort(): Promise<number> {
 }
 
 async function end(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null) return
+  if (child.exitCode !== null || child.signalCode !== null) return
   child.kill("SIGTERM")
   await once(child, "exit")
 }

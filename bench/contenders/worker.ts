@@ -2,9 +2,10 @@
 
 import { type ChildProcessByStdio, spawn } from "node:child_process"
 import { once } from "node:events"
-import { join } from "node:path"
+import { dirname, join } from "node:path"
 import { createInterface } from "node:readline"
 import type { Readable, Writable } from "node:stream"
+import { canForget, type Places, startCold } from "./cold.ts"
 import type { Contender, Task } from "./contender.ts"
 
 /**
@@ -16,40 +17,59 @@ export const openvino = (
   model: string,
   { threads, context }: Task,
   group?: number,
-) => library("OpenVINO GenAI", python, "openvino_worker.py", { model, threads, context, group })
+) =>
+  library(
+    "OpenVINO GenAI",
+    python,
+    "openvino_worker.py",
+    { model, threads, context, group },
+    [model, dirname(dirname(python))], // of a virtual environment
+  )
 
 /** @param folder where node-llama-cpp is installed */
 export const nodeLlamaCpp = (folder: string, model: string, { threads, context }: Task) =>
-  library("node-llama-cpp", process.execPath, "node_llama_cpp_worker.js", {
-    folder,
-    model,
-    threads,
-    context,
-  })
+  library(
+    "node-llama-cpp",
+    process.execPath,
+    "node_llama_cpp_worker.js",
+    { folder, model, threads, context },
+    [model, folder],
+  )
 
 async function library(
   name: string,
   command: string,
   script: string,
   options: object,
+  places: Places,
 ): Promise<Contender> {
-  const launch = async () => {
+  const launch = async (env: NodeJS.ProcessEnv = {}) => {
     const begun = performance.now()
     const args = [join(import.meta.dirname, script), JSON.stringify(options)]
-    const worker = new Worker(name, spawn(command, args, { stdio: ["pipe", "pipe", "inherit"] }))
+    const child = spawn(command, args, {
+      stdio: ["pipe", "pipe", "inherit"],
+      env: { ...process.env, ...env },
+    })
+    const worker = new Worker(name, child)
     const { about } = (await worker.next()) as { about: string }
     return { worker, about, seconds: (performance.now() - begun) / 1000 }
   }
-  const { worker, about } = await launch()
+  const start = async (env?: NodeJS.ProcessEnv) => {
+    const another = await launch(env)
+    await another.worker.close()
+    return another.seconds
+  }
+  let { worker, about } = await launch()
   return {
     name,
     about,
     prefill: (tokens) => worker.rate({ prefill: tokens }),
     decode: (sequences, depth) => worker.rate({ sequences, depth }),
-    async start() {
-      const another = await launch()
-      await another.worker.close()
-      return another.seconds
+    start: () => start(),
+    ...(canForget && { coldStart: () => startCold(places, start) }),
+    rest: () => worker.close(),
+    wake: async () => {
+      worker = (await launch()).worker
     },
     close: () => worker.close(),
   }
