@@ -34,12 +34,10 @@ import {
   tokenTables,
 } from "./layout.ts"
 import { initialiser, longInitialiser } from "./literals.ts"
+import { DRIVER } from "./objects.ts"
 import { stepCode } from "./steps.ts"
 
 type Emitted = Extract<Source, { text: string }>
-
-/** Files beside the driver, for what knows this model's shapes. Each costs a fifth of a second for headers alone. */
-const UNITS = 3
 
 export function emit(plan: Plan, layout: Layout = layoutOf(plan)): Emitted[] {
   const weights = keptParameters(plan)
@@ -68,19 +66,11 @@ export function emit(plan: Plan, layout: Layout = layoutOf(plan)): Emitted[] {
     "};",
     "",
   ]
-  const bodies = [...code.units].map(([body, name]) => body.replaceAll("NAME", name))
-  const file = (name: string, functions: readonly string[]) => ({
+  const units = [...code.units].map(([name, body]) => ({
     name: `${name}.c`,
-    text: ['#include "driver_types.h"', "", ...functions, ""].join("\n"),
-  })
-  const units = Array.from({ length: Math.min(UNITS, bodies.length) }, (_, unit) =>
-    file(
-      `kernels_${unit}`,
-      bodies.filter((_, i) => i % UNITS === unit),
-    ),
-  )
-  for (const [body, name] of code.shared) units.push(file(name, [body.replaceAll("NAME", name)]))
-  return [{ name: "driver.c", text: driver.join("\n") }, ...units]
+    text: ['#include "driver_types.h"', "", body, ""].join("\n"),
+  }))
+  return [{ name: DRIVER, text: driver.join("\n") }, ...units]
 }
 
 // ------------------------------------------------------------------ parameters

@@ -11,6 +11,7 @@ import type { Source } from "../target.ts"
 import { constantNames, fixedExtents, layoutAssertions, stepAssertions } from "./emit.ts"
 import { attention, extent, numbers, parameter, reader, routing, structs } from "./kinds.ts"
 import { type Level, plain } from "./levels.ts"
+import { DRIVER } from "./objects.ts"
 import { codecNames, genericProducts, productNumber } from "./products.ts"
 import { callCases } from "./row-calls.ts"
 import { build, type Compiler, runtime, type System, thisSystem } from "./toolchain.ts"
@@ -64,7 +65,7 @@ function genericSources(wanted: ReadonlySet<number>): Source[] {
     file(name, [body.join("\n").replace("NAME", name)]),
   )
   return [
-    { name: "driver.c", text: driver(wanted) },
+    { name: DRIVER, text: driver(wanted) },
     ...productFiles,
     ...attentions,
     { name: "pool.c", path: join(runtime, "pool.c") },

@@ -296,10 +296,10 @@ export const productStep = struct("product_step", {
   out_stride: int,
   bias: optional,
   limit: single,
+  epilogue: oneOf(...epilogues),
   output: int,
   far: onTape(int),
   zero: onTape(int),
-  epilogue: onTape(oneOf(...epilogues)),
 })
 
 export const expertsStep = struct("experts_step", {

@@ -1,11 +1,14 @@
-// Objects that the libraries of several models have in common: the products of a number format, the threads. They are kept on
-// the shelf, so that a library takes half the time to build where one of its format was built before.
+// Objects that the libraries of several models have in common: products, attention, the threads. They are kept on the shelf, so
+// that a library takes a fraction of the time to build where one with such shapes was built before.
 
 import { createHash } from "node:crypto"
 import { readFileSync } from "node:fs"
 import { writeFile } from "node:fs/promises"
 import { type Shelf, shelfKey } from "../../../runtime/shelf.ts"
 import type { Source } from "../target.ts"
+
+/** The file that is one library's own. */
+export const DRIVER = "driver.c"
 
 /** What they are called on the shelf. */
 export const OBJECT = ".o"

@@ -42,13 +42,11 @@ export const genericProducts = products.map(({ name, weights, isRounded }) => ({
     quantized: isRounded ? 1 : 0,
     far: "loop->far",
     in_stride: "loop->in_stride",
-    out_stride: "loop->out_stride",
-    epilogue: "loop->epilogue",
     weights,
   }),
 }))
 
-/** Lines of a function of products, with NAME for its name. */
+/** Lines of a function of products, with NAME for its name. Where sums go and how they end is told when it is run. */
 export function productBody(kind: StructFields): string[] {
   return [
     "void NAME(void *context, int64_t index, int32_t thread) {",

@@ -4,6 +4,7 @@
 //
 // The same entries are made as words of a tape, for the generic library, whose functions are there before the plan is.
 
+import { createHash } from "node:crypto"
 import type { GroupCodecName } from "../../../runtime/format.ts"
 import type { Activation } from "../../graph/elementwise.ts"
 import type { Attention } from "../../graph/graph.ts"
@@ -43,7 +44,7 @@ import { callText, callWords, rowCallOf, storageOf } from "./row-calls.ts"
 
 /**
  * Products with fewer columns have weights that lie in the cache as a whole, in any model that has them. They are compiled
- * once for all shapes: a third of the compiler's time, for a model that is quick in any case.
+ * once for all shapes, for models that are quick in any case; others once for each number of columns.
  */
 const FAR = 1024
 
@@ -59,10 +60,8 @@ export interface StepCode {
   count: number
   /** The entries as words of a tape: of each how many, its kind, its rows, and what it says. */
   words: readonly number[]
-  /** Bodies of functions that take long to compile, with NAME for their names. */
+  /** By their names, functions that take long to compile and that other models can have as well: each is compiled once. */
   units: ReadonlyMap<string, string>
-  /** The same of those that any model of the format can have: each goes into a file of its own, which is compiled once. */
-  shared: ReadonlyMap<string, string>
 }
 
 /** @param lists of numbers that the words name */
@@ -82,7 +81,6 @@ class Code implements StepCode {
   readonly words: number[] = []
   count = 0
   readonly units = new Map<string, string>()
-  readonly shared = new Map<string, string>()
   readonly #plan: Plan
   readonly #weights: readonly Kept[]
   readonly #known = new Map<string, string>()
@@ -122,14 +120,12 @@ class Code implements StepCode {
     return run.map((i) => `${indent}//${stepLine(this.#plan, i)}`)
   }
 
-  /** The name of the function with this body, in a file beside the driver; `own`: its name, where others share it. */
-  #unit(kind: string, body: readonly string[], own?: string): string {
+  /** The name of the function with this body, in a file beside the driver: it is the same in every model. */
+  #unit(kind: string, body: readonly string[]): string {
     const text = body.join("\n")
-    const units = own ? this.shared : this.units
-    let name = units.get(text)
-    if (name === undefined) {
-      name = own ?? `${kind}_${units.size}`
-      units.set(text, name)
+    const name = `${kind}_${createHash("sha256").update(text).digest("hex").slice(0, 8)}`
+    if (!this.units.has(name)) {
+      this.units.set(name, text.replaceAll("NAME", name))
       this.functions.push(`void ${name}(void *context, int64_t index, int32_t thread);`, "")
     }
     return name
@@ -168,20 +164,19 @@ class Code implements StepCode {
   ): { body: Body; fields: ProductFields } {
     const { panels } = this.#weights[weight]!
     const { isRounded, inStride, ...rows } = input
+    const { codec, columns } = panels
     const end = "activation" in epilogue ? `${epilogue.kind}_${epilogue.activation}` : epilogue.kind
-    const far = panels.columns >= FAR
+    const far = columns >= FAR
+    const weights = { rows: 0, pair: 0, codec, columns: far ? columns : "loop->columns" }
     const kind = {
       quantized: isRounded ? 1 : 0,
       far: far ? 1 : 0,
       in_stride: far ? inStride : "loop->in_stride",
-      out_stride: far ? outStride : "loop->out_stride",
-      epilogue: end.toUpperCase(),
-      weights: panelsText(far ? panels : { ...panels, rows: 0, pair: 0, columns: "loop->columns" }),
+      weights: panelsText(weights),
     }
     const name = this.#unit(
-      "product",
+      ["product", codec, ...(isRounded ? ["int8"] : []), far ? columns : "near"].join("_"),
       productBody(kind),
-      far ? undefined : `near_${panels.codec}${isRounded ? "_int8" : ""}_${end}`,
     )
     const fields = {
       input: rows.buffer,
@@ -193,7 +188,7 @@ class Code implements StepCode {
       columns: panels.columns,
       halves: isHalves(panels) ? 1 : 0,
       out_stride: outStride,
-      far: far ? 1 : 0,
+      far: kind.far,
       zero: codecFields(panels.codec).zero,
       epilogue: end.toUpperCase() as (typeof epilogues)[number],
     }

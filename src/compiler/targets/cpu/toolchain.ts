@@ -14,7 +14,7 @@ import { problem, systemProblem } from "../../../errors.ts"
 import { type Scratch, withScratch } from "../../../runtime/scratch.ts"
 import type { BuildProgress, Source } from "../target.ts"
 import type { Level } from "./levels.ts"
-import type { Objects } from "./objects.ts"
+import { DRIVER, type Objects } from "./objects.ts"
 
 const execute = promisify(execFile)
 
@@ -175,9 +175,6 @@ export function linkingOf({ family, platform }: Builder): string[] {
   return family === "zig" ? [...way, "-s"] : [...way] // it adds what debuggers want: six times as much
 }
 
-/** Another library may want its object, too. */
-const isShared = (source: Source) => "path" in source || source.name.startsWith("near_")
-
 export interface BuildOptions {
   /** Those of earlier builds; absent: everything is compiled. */
   objects?: Objects
@@ -211,7 +208,7 @@ export async function build(
           const flags = flagsOf(level, compiler)
           await call(source.name, [...flags, "-c", path, "-o", file])
         }
-        if (isShared(source))
+        if (source.name !== DRIVER)
           await writeFile(file, await objects(source, () => make().then(() => readFile(file))))
         else await make()
         files.push(file)

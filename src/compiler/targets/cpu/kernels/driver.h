@@ -230,7 +230,9 @@ static void product_step(sinter_model *m, const struct step *s) {
                   .rows = rows,
                   .count = count,
                   .out = (float *)m->buffers[p->output],
+                  .out_stride = p->out_stride,
                   .bias = p->bias == NO_WEIGHT ? NULL : (float *)m->weights[p->bias],
+                  .epilogue = p->epilogue,
                   .tiles = m->tiles},
       .block = block,
       .panels = p->panels,
@@ -238,10 +240,8 @@ static void product_step(sinter_model *m, const struct step *s) {
       .grains = grains,
       .columns = p->columns,
       .in_stride = p->in_stride,
-      .out_stride = p->out_stride,
       .far = p->far,
       .zero = p->zero,
-      .epilogue = p->epilogue,
   };
   m->host->parallel_for(m->host, blocks * grains, s->body, &loop);
 }

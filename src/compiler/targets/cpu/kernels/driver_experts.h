@@ -200,7 +200,7 @@ static void slot_product_item(void *context, int64_t index, int32_t thread) {
   loop.product.panels += (size_t)expert * p->matrix_bytes;
   if (loop.product.bias) loop.product.bias += expert * loop.panels * PANEL;
   loop.product.rows += first * p->row_bytes;
-  loop.product.out += first * loop.out_stride;
+  loop.product.out += first * loop.product.out_stride;
   loop.product.count = loop.block = p->slots->starts[expert + 1] - first;
   p->body(&loop, index % loop.grains, thread);
 }
@@ -223,18 +223,18 @@ static void multiply_slots(sinter_model *m, const struct product_step *p,
                .product = {.panels = m->weights[p->weight],
                            .rows = rows,
                            .out = out,
+                           .out_stride = p->out_stride,
                            .bias = p->bias == NO_WEIGHT ? NULL : (float *)m->weights[p->bias],
-                           .tiles = m->tiles,
-                           .limit = p->limit},
+                           .epilogue = p->epilogue,
+                           .limit = p->limit,
+                           .tiles = m->tiles},
                .panels = p->panels,
                .grain = grain,
                .grains = (p->panels + grain - 1) / grain,
                .columns = p->columns,
                .in_stride = p->in_stride,
-               .out_stride = p->out_stride,
                .far = p->far,
-               .zero = p->zero,
-               .epilogue = p->epilogue},
+               .zero = p->zero},
       .body = body,
       .slots = slots,
       .matrix_bytes = matrix_bytes,

@@ -51,17 +51,15 @@ struct product_loop {
   int64_t block;  // rows
   int64_t panels, grain, grains;
   // Where they are no constants:
-  int64_t columns, in_stride, out_stride;
+  int64_t columns, in_stride;
   int far, zero;
-  enum epilogue epilogue;
 };
 
 // What is constant of a product where it is compiled for one shape.
 struct product_kind {
   struct panels weights;
   int quantized, far;  // far: the weights do not lie in the cache as a whole
-  int64_t in_stride, out_stride;
-  enum epilogue epilogue;
+  int64_t in_stride;
 };
 
 // The panels of one piece of work, as many at a time as the product takes, and the rows they meet.
@@ -74,8 +72,8 @@ INLINE void product_item(const struct product_loop *loop, const struct product_k
   int64_t panel = index % loop->grains * loop->grain,
           end = panel + loop->grain < loop->panels ? panel + loop->grain : loop->panels;
   while (panel < end && !is_set(loop->cancel))
-    panel += product_panel(kind.weights, kind.quantized, kind.far, kind.in_stride, kind.out_stride,
-                           kind.epilogue, &part, panel, end);
+    panel +=
+        product_panel(kind.weights, kind.quantized, kind.far, kind.in_stride, &part, panel, end);
 }
 
 // Heads, each by rows of its own of one matrix.
@@ -224,9 +222,9 @@ struct product_step {
   int halves;               // the weights are floats of 16 bits
   int output;
   int64_t out_stride;
-  // A generic library's: whether weights lie beyond the cache, the code that means 0, and how sums end.
-  int far, zero;
   enum epilogue epilogue;
+  // A generic library's: whether weights lie beyond the cache, and the code that means 0.
+  int far, zero;
 };
 
 // Two products of every expert that rows go to, or three: see driver_experts.h.

@@ -146,8 +146,8 @@ INLINE void multiply_chunk(const struct panels w, const enum shape shape, const 
 }
 
 // Up to sixteen rows against as many panels as are left up to two; returns how many.
-INLINE int few_rows(const struct panels w, const int64_t out_stride, const enum epilogue e,
-                    const struct product *p, int64_t index, int64_t end, struct float_tiles *t) {
+INLINE int few_rows(const struct panels w, const struct product *p, int64_t index, int64_t end,
+                    struct float_tiles *t) {
   const int64_t stride = planes_bytes(w.columns), steps = (w.columns + 2 * TILE - 1) / (2 * TILE);
   const uint8_t *lines = p->panels + (size_t)index * panels_panel_bytes(w),
                 *rows = p->rows + p->first * stride;
@@ -163,14 +163,14 @@ INLINE int few_rows(const struct panels w, const int64_t out_stride, const enum 
 #undef CHUNK
   for (int64_t i = 0; i < p->count; i++)
     for (int n = 0; n < panels; n++)
-      finish(e, p, index + n, vec_load(t->sums[0][2 * n][i]), vec_load(t->sums[0][2 * n + 1][i]),
-             p->out + (p->first + i) * out_stride + (index + n) * finished_columns(e));
+      finish(p, index + n, p->first + i, vec_load(t->sums[0][2 * n][i]),
+             vec_load(t->sums[0][2 * n + 1][i]));
   return panels;
 }
 
 // More rows than one tile has, and at most MAX_PAIRS pairs of tiles, against a panel.
-INLINE void many_rows(const struct panels w, const int64_t out_stride, const enum epilogue e,
-                      const struct product *p, int64_t index, struct float_tiles *t) {
+INLINE void many_rows(const struct panels w, const struct product *p, int64_t index,
+                      struct float_tiles *t) {
   const int64_t stride = planes_bytes(w.columns), all = (w.columns + 2 * TILE - 1) / (2 * TILE),
                 pairs = (p->count + PAIR_ROWS - 1) / PAIR_ROWS,
                 height = pairs > 1 ? TILE : (p->count + 1) / 2,
@@ -203,8 +203,7 @@ INLINE void many_rows(const struct panels w, const int64_t out_stride, const enu
 #undef CHUNK
       for (int64_t i = 0; i < (last ? real : 0); i++) {
         float (*sums)[TILE][TILE] = t->sums[pair] + i / height * 2;
-        finish(e, p, index, vec_load(sums[0][i % height]), vec_load(sums[1][i % height]),
-               p->out + (at + i) * out_stride + index * finished_columns(e));
+        finish(p, index, at + i, vec_load(sums[0][i % height]), vec_load(sums[1][i % height]));
       }
     }
     lines = next;
@@ -212,13 +211,12 @@ INLINE void many_rows(const struct panels w, const int64_t out_stride, const enu
 }
 
 // The rows of a product against the panels from `index` on, of which `end` is none any more. Returns how many were taken.
-INLINE int float_tiles_panels(const struct panels w, const int64_t out_stride,
-                              const enum epilogue e, const struct product *p, int64_t index,
+INLINE int float_tiles_panels(const struct panels w, const struct product *p, int64_t index,
                               int64_t end) {
   enum { MAX_ROWS = MAX_PAIRS * PAIR_ROWS };
   struct float_tiles t;
   if (p->count <= TILE) {
-    const int taken = few_rows(w, out_stride, e, p, index, end, &t);
+    const int taken = few_rows(w, p, index, end, &t);
     tiles_release();
     return taken;
   }
@@ -226,9 +224,9 @@ INLINE int float_tiles_panels(const struct panels w, const int64_t out_stride,
   for (int64_t left = p->count; left > 0; left -= MAX_ROWS, part.first += MAX_ROWS) {
     part.count = left < MAX_ROWS ? left : MAX_ROWS;
     if (part.count > TILE)
-      many_rows(w, out_stride, e, &part, index, &t);
+      many_rows(w, &part, index, &t);
     else
-      few_rows(w, out_stride, e, &part, index, index + 1, &t);
+      few_rows(w, &part, index, index + 1, &t);
   }
   tiles_release();
   return 1;

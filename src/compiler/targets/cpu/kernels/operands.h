@@ -47,15 +47,34 @@ INLINE float scaled_sum(const struct panels w, const uint8_t *kept, float scale)
   return quantized_sums(w).scaled ? load_float(kept) : scale * (float)load_four(kept);
 }
 
+// The gated ones take a paired panel: activation(gate) * up, 16 columns out of 32. Those under a gate find it in the output, of
+// which they leave activation(output) * up.
+enum epilogue {
+  STORE,
+  ADD,
+  GATED_SILU,
+  GATED_GELU,
+  GATED_GELU_TANH,
+  GATED_QUICK_GELU,
+  GATED_RELU2,
+  UNDER_SILU,
+  UNDER_GELU,
+  UNDER_GELU_TANH,
+  UNDER_QUICK_GELU,
+  UNDER_RELU2
+};
+
 // Rows of a product that one panel after another is multiplied with.
 struct product {
   const uint8_t *panels;
   const uint8_t *rows;  // quantised rows, floats, or planes of floats
   int64_t first, count;
-  float *out;
+  float *out;         // [first + count, out_stride]
+  int64_t out_stride;
   const float *bias;  // by column of the product, padded to whole panels; or none
-  int tiles;          // whether the matrix unit may be used: see tiles.h
+  enum epilogue epilogue;
   float limit;        // of a gate and what it is multiplied with, as the graph says; 0: none
+  int tiles;          // whether the matrix unit may be used: see tiles.h
 };
 
 // Weights that tiles fetch for the tiles to come: so many lines at a time, until the end.
@@ -76,23 +95,6 @@ INLINE void fetch_lines(struct fetch *f) {
 }
 // What somebody else has fetched, so many shares.
 INLINE void skip_lines(struct fetch *f, int64_t shares) { f->from += f->lines * shares * LINE; }
-
-// The gated ones take a paired panel: activation(gate) * up, 16 columns out of 32. Those under a gate find it in the output, of
-// which they leave activation(output) * up.
-enum epilogue {
-  STORE,
-  ADD,
-  GATED_SILU,
-  GATED_GELU,
-  GATED_GELU_TANH,
-  GATED_QUICK_GELU,
-  GATED_RELU2,
-  UNDER_SILU,
-  UNDER_GELU,
-  UNDER_GELU_TANH,
-  UNDER_QUICK_GELU,
-  UNDER_RELU2
-};
 
 INLINE int is_gated(const enum epilogue e) { return e >= GATED_SILU && e < UNDER_SILU; }
 INLINE int is_under(const enum epilogue e) { return e >= UNDER_SILU; }
@@ -121,16 +123,16 @@ INLINE vec gated(const enum epilogue e, float limit, vec gate, vec up) {
   return vec_mul(activated(own, gate), up);
 }
 
-// A generic library learns how sums end when it is opened: ends are no part of its tiles, which would have all of them.
-#ifdef GENERIC
-#define ENDS static __attribute__((noinline))
-#else
-#define ENDS INLINE
-#endif
+INLINE int64_t finished_columns(const enum epilogue e) { return is_gated(e) ? 16 : PANEL; }
+INLINE float *finished_row(const struct product *p, int64_t index, int64_t row) {
+  return p->out + row * p->out_stride + index * finished_columns(p->epilogue);
+}
 
-// One row's sums of panel number `index`; `out` is where the row's columns of this panel begin.
-ENDS void finish(const enum epilogue e, const struct product *p, int64_t index, vec left,
-                   vec right, float *out) {
+// A row's sums of panel number `index`. This is no part of the tiles: each of them would have every end.
+static __attribute__((noinline)) void finish(const struct product *p, int64_t index, int64_t row,
+                                             vec left, vec right) {
+  const enum epilogue e = p->epilogue;
+  float *out = finished_row(p, index, row);
   if (p->bias) {
     left = vec_add(left, vec_load(p->bias + index * PANEL));
     right = vec_add(right, vec_load(p->bias + index * PANEL + 16));
@@ -150,6 +152,5 @@ ENDS void finish(const enum epilogue e, const struct product *p, int64_t index, 
   vec_store(out, left);
   vec_store(out + 16, right);
 }
-INLINE int64_t finished_columns(const enum epilogue e) { return is_gated(e) ? 16 : PANEL; }
 
 #endif

@@ -222,7 +222,7 @@ INLINE void tile_e4m3(const struct panels w, const int tile, const int ahead, co
 }
 
 INLINE void product_tile(const struct panels w, const int quantized, const int tile,
-                         const int across, const int ahead, const int64_t in_stride, const int64_t out_stride, const enum epilogue e,
+                         const int across, const int ahead, const int64_t in_stride,
                          const struct product *p, int64_t index, int64_t row) {
   vec sums[TILE_ROWS][4];
   const uint8_t *panel = p->panels + (size_t)index * panels_panel_bytes(w);
@@ -241,15 +241,14 @@ INLINE void product_tile(const struct panels w, const int quantized, const int t
   for (int r = 0; r < tile; r++)
 #pragma GCC unroll 2
     for (int n = 0; n < across; n++)
-      finish(e, p, index + n, sums[r][2 * n], sums[r][2 * n + 1],
-             p->out + (row + r) * out_stride + (index + n) * finished_columns(e));
+      finish(p, index + n, row + r, sums[r][2 * n], sums[r][2 * n + 1]);
 }
 
 #if TILE_ROWS == 6
 // One chunk's groups added to the sums of a tile's rows, which are finished behind the last.
 INLINE void chunk_tile(const struct panels w, const int tile, struct fetch behind,
-                       const struct chunk chunk, const int64_t out_stride, const enum epilogue e,
-                       const struct product *p, int64_t index, int64_t row, float (*totals)[PANEL]) {
+                       const struct chunk chunk, const struct product *p, int64_t index,
+                       int64_t row, float (*totals)[PANEL]) {
   vec sums[TILE_ROWS][4];
 #pragma GCC unroll 6
   for (int r = 0; r < tile; r++)
@@ -262,8 +261,7 @@ INLINE void chunk_tile(const struct panels w, const int tile, struct fetch behin
 #pragma GCC unroll 6
   for (int r = 0; r < tile; r++) {
     if (last)
-      finish(e, p, index, sums[r][0], sums[r][1],
-             p->out + (row + r) * out_stride + index * finished_columns(e));
+      finish(p, index, row + r, sums[r][0], sums[r][1]);
     else
       vec_store(totals[r], sums[r][0]), vec_store(totals[r] + 16, sums[r][1]);
   }
@@ -278,9 +276,8 @@ INLINE void widen_scales(const struct panels w, const struct chunk chunk, float 
 }
 
 // Rows `row` .. `row + count - 1`, at most MAX_PASS, against a panel in codes, in tiles of 3 rows or more.
-INLINE void chunks_pass(const struct panels w, const int far, const int64_t out_stride,
-                        const enum epilogue e, const struct product *p, int64_t index, int64_t row,
-                        int64_t count) {
+INLINE void chunks_pass(const struct panels w, const int far, const struct product *p,
+                        int64_t index, int64_t row, int64_t count) {
   _Alignas(LINE) float totals[MAX_PASS][PANEL], scales[CHUNK_COLUMNS / MIN_GROUP * 2 * PANEL];
   const int64_t all = panels_groups(w), most = TILES_FETCH ? all : CHUNK_COLUMNS / w.group,
                 tiles = (count + TILE_ROWS - 1) / TILE_ROWS,
@@ -299,7 +296,7 @@ INLINE void chunks_pass(const struct panels w, const int far, const int64_t out_
       const struct fetch share = t < fetching ? behind : NO_FETCH;
 #define TILE(n)                                                                                      \
   case n:                                                                                            \
-    chunk_tile(w, n, share, chunk, out_stride, e, p, index, row + done, totals + done);              \
+    chunk_tile(w, n, share, chunk, p, index, row + done, totals + done);                             \
     break;
       switch (height) { TILE(3) TILE(4) TILE(5) TILE(6) }
 #undef TILE
@@ -313,23 +310,27 @@ INLINE void chunks_pass(const struct panels w, const int far, const int64_t out_
 
 // A panel against all rows, in tiles of nearly equal height: 8 rows are 4 + 4, not 6 + 2. Weights that are not `far` lie in the
 // cache as a whole, and no tile fetches them. Returns how many of the panels from `index` to `end` were taken: 1 or 2.
+//
+// Every height that a tile can have is compiled for itself, and a library is compiled when a model is first served: where a tile
+// has no need of its own, it is one of those that take chunks.
 INLINE int product_panel(const struct panels w, const int quantized, const int far,
-                         const int64_t in_stride, const int64_t out_stride, const enum epilogue e,
-                         const struct product *p, int64_t index, int64_t end) {
+                         const int64_t in_stride, const struct product *p, int64_t index,
+                         int64_t end) {
 #define TILE(n, across, ahead)                                                                     \
   case n:                                                                                          \
-    product_tile(w, quantized, n, across, ahead, in_stride, out_stride, e, p, index, row);         \
+    product_tile(w, quantized, n, across, ahead, in_stride, p, index, row);                        \
     break;
-#define EVERY_TILE(across, ahead) \
-  TILE(6, across, ahead)          \
-  TILE(5, across, ahead)          \
-  TILE(4, across, ahead) TILE(3, across, ahead) TILE(2, across, ahead) TILE(1, across, ahead)
 #ifdef __AMX_BF16__
   if (!quantized && takes_planes(w.number, p->tiles))
-    return float_tiles_panels(w, out_stride, e, p, index, end);
+    return float_tiles_panels(w, p, index, end);
 #endif
   int64_t row = p->first, count = p->count;
 #if TILE_ROWS == 6
+#define LOW_TILES(across, ahead) TILE(2, across, ahead) TILE(1, across, ahead)
+#define EVERY_TILE(across, ahead) \
+  TILE(6, across, ahead)          \
+  TILE(5, across, ahead)          \
+  TILE(4, across, ahead) TILE(3, across, ahead) LOW_TILES(across, ahead)
   if (quantized && far && count <= TILE_ROWS && index + 1 < end) {
     switch (count) { EVERY_TILE(2, AHEAD) }
     return 2;
@@ -337,27 +338,30 @@ INLINE int product_panel(const struct panels w, const int quantized, const int f
 #endif
 #ifdef __AMX_INT8__
   if (quantized && p->tiles && tiles_count(count)) {
-    tiles_panel(w, out_stride, e, p, index, tiles_count(count));
+    tiles_panel(w, p, index, tiles_count(count));
     row += tiles_count(count), count -= tiles_count(count);
   }
 #endif
-  int64_t tiles = (count + TILE_ROWS - 1) / TILE_ROWS;
+  const int64_t tiles = (count + TILE_ROWS - 1) / TILE_ROWS;
 #if TILE_ROWS == 6
-  const int chunked = TILES_FETCH ? far : w.block || (far && tiles <= FETCHING_TILES);
-  if (quantized && tiles > 1 && chunked) {
+  if (quantized && count > 2 && (far || (w.block && tiles > 1))) {
     const int64_t passes = (count + MAX_PASS - 1) / MAX_PASS;
     for (int64_t pass = 0, done = 0; pass < passes; pass++) {
       const int64_t height = count / passes + (pass < count % passes);
-      chunks_pass(w, far, out_stride, e, p, index, row + done, height);
+      chunks_pass(w, far, p, index, row + done, height);
       done += height;
     }
+    return 1;
+  }
+  if (quantized && far) {
+    switch (count) { LOW_TILES(1, AHEAD) }
     return 1;
   }
 #endif
   for (int64_t t = 0; t < tiles; t++) {
     int64_t height = count / tiles + (t < count % tiles);
 #if TILE_ROWS == 6
-    if (far && t == 0 && quantized != TILES_FETCH) switch (height) {
+    if (far && t == 0 && TILES_FETCH) switch (height) {
         EVERY_TILE(1, AHEAD)
       }
     else
@@ -367,6 +371,7 @@ INLINE int product_panel(const struct panels w, const int quantized, const int f
 #endif
     row += height;
   }
+#undef LOW_TILES
 #undef EVERY_TILE
 #undef TILE
   return 1;

@@ -164,9 +164,8 @@ INLINE int64_t tiles_count(int64_t count) {
 }
 
 // Rows `row` .. `row + count - 1`, at most MAX_TILE_ROWS, against a panel.
-INLINE void tiles_pass(const struct panels w, const int64_t out_stride, const enum epilogue e,
-                       const struct product *p, int64_t index, int64_t row, int64_t count,
-                       struct tiles *t) {
+INLINE void tiles_pass(const struct panels w, const struct product *p, int64_t index, int64_t row,
+                       int64_t count, struct tiles *t) {
   const int64_t stride = quantized_bytes(w.columns, w.group), all = panels_groups(w);
   const uint8_t *panel = p->panels + (size_t)index * panels_panel_bytes(w);
   for (int64_t r = 0; r < count; r++)
@@ -180,29 +179,28 @@ INLINE void tiles_pass(const struct panels w, const int64_t out_stride, const en
                                        (count + TILE_HEIGHT - 1) / TILE_HEIGHT * groups);
     for (int64_t r = 0; r < count; r += TILE_HEIGHT) {
       int64_t height = count - r < TILE_HEIGHT ? count - r : TILE_HEIGHT;
-      float *out = p->out + (row + r) * out_stride + index * finished_columns(e);
       // Lines of the results are fetched while what goes there is computed.
       for (int64_t i = 0; i < (last ? height : 0); i++) {
-        __builtin_prefetch(out + i * out_stride, 1, 3);
-        if (!is_gated(e)) __builtin_prefetch(out + i * out_stride + 16, 1, 3);
+        const float *out = finished_row(p, index, row + r + i);
+        __builtin_prefetch(out, 1, 3);
+        if (!is_gated(p->epilogue)) __builtin_prefetch(out + 16, 1, 3);
       }
       tiles_rows(w, panel, p->rows + (row + r) * stride, first, groups, behind, t->sums + r, t);
       skip_lines(&behind, groups);
       for (int64_t i = 0; i < (last ? height : 0); i++)
-        finish(e, p, index, vec_load(t->sums[r + i]), vec_load(t->sums[r + i] + 16),
-               out + i * out_stride);
+        finish(p, index, row + r + i, vec_load(t->sums[r + i]), vec_load(t->sums[r + i] + 16));
     }
     panel = next;
   }
 }
 
-INLINE void tiles_panel(const struct panels w, const int64_t out_stride, const enum epilogue e,
-                        const struct product *p, int64_t index, int64_t count) {
+INLINE void tiles_panel(const struct panels w, const struct product *p, int64_t index,
+                        int64_t count) {
   struct tiles t;
   for (int i = 0; i < 16; i++) _mm512_store_si512(t.integers[i], ivec_set(INTEGER_BITS));
   tiles_configure(TILE_HEIGHT, w.group);
   for (int64_t done = 0; done < count; done += MAX_TILE_ROWS)
-    tiles_pass(w, out_stride, e, p, index, p->first + done,
+    tiles_pass(w, p, index, p->first + done,
                count - done < MAX_TILE_ROWS ? count - done : MAX_TILE_ROWS, &t);
   tiles_release();
 }
