@@ -178,6 +178,10 @@ export function plantCuda(folder: string, name: string, planted: PlantedCuda): r
         default: return 1;
       }
     }`,
+    cuDeviceCanAccessPeer: `int cuDeviceCanAccessPeer(int *out, int device, int other) {
+      *out = device < other; // one way alone
+      return 0;
+    }`,
     cuDeviceTotalMem_v2:
       "int cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = 80ul << 30; return 0; }",
     cuDevicePrimaryCtxRetain: `static int held;

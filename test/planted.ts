@@ -30,6 +30,23 @@ export const planted: readonly PlantedFault[] = [
     fault: "length < sequenceGroup.end",
     test: "src/engine/riders.test.ts",
   },
+  // ---- shards
+  {
+    what: "devices copy what others have not computed yet",
+    file: "src/runtime/gpu/shards.ts",
+    text: "meet(peers) // parts are there",
+    fault: "",
+    test: "test/model/stand-in-shards.test.ts",
+    name: "from device to device",
+  },
+  {
+    what: "devices write over what others have not copied yet",
+    file: "src/runtime/gpu/shards.ts",
+    text: "meet(peers) // and may be written again",
+    fault: "",
+    test: "test/model/stand-in-shards.test.ts",
+    name: "from device to device",
+  },
   // ---- accounts
   {
     what: "tokens of a client who left are counted when the engine is quick",

@@ -80,7 +80,9 @@ describe.each(kinds)("$kind", ({ kind, open, missing, lost, servers }) => {
     async ({ devices, named }) => {
       rmSync(standIn.lost, { force: true })
       const shards = ["--overrides", `tensor_parallel_shards=${devices}`]
-      const env = { ...standIn.env, STAND_IN_DEVICES: `${devices}` }
+      // Shards exchange through the host on CUDA's stand-in, and from device to device on HIP's.
+      const peers = kind === "rocm" ? { STAND_IN_PEERS: "yes" } : {}
+      const env = { ...standIn.env, STAND_IN_DEVICES: `${devices}`, ...peers }
       const server = await serve(["tiny", "--device", kind, ...shards], fromSources, env)
       expect(server.out()).toContain(`  device     ${named}, target ${kind}\n`)
       const ask = async () => {

@@ -3,6 +3,9 @@
 // for it; memory begins as nonsense and ends at a page that nobody may touch; a call without a context is refused, and an
 // address, a graph or a kernel that is none of its context's device. Of several orders of threads it takes the shuffled one.
 //
+// With STAND_IN_PEERS devices reach each other, the memory of those alone that they have been let into, and nothing keeps order between
+// them but events: a device does what it was handed as late as it can, which is when somebody waits for it or for an event of its.
+//
 // Where there is a file of the name that STAND_IN_LOST says, the devices are lost. With STAND_IN_OLD no PTX is old enough for
 // the driver, and HIPRTC compiles nothing. It is NVRTC as well: what that makes of text is the text, behind a mark where it is to be an architecture's code.
 
@@ -11,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <dlfcn.h>
 #include <fstream>
 #include <functional>
@@ -26,7 +30,7 @@
 
 namespace {
 
-enum { DONE = 0, INVALID = 1, NO_MEMORY = 2, NO_BINARY = 209, BAD_PTX = 218, NEW_PTX = 222, NO_CONTEXT = 201, BAD_HANDLE = 400, NOT_FOUND = 500, BAD_ADDRESS = 700, LOST = 719 };
+enum { DONE = 0, INVALID = 1, NO_MEMORY = 2, NO_BINARY = 209, BAD_PTX = 218, NEW_PTX = 222, NO_CONTEXT = 201, NO_PEER = 217, BAD_HANDLE = 400, NOT_FOUND = 500, BAD_ADDRESS = 700, IS_PEER = 704, LOST = 719 };
 #define ELF "\x7f" "ELF"
 #define CAPABILITY "sm_75"
 constexpr size_t total = 1ul << 30, page = 4096;
@@ -57,24 +61,56 @@ struct Device { // its address is its context
   std::set<Graph *> graphs;
   std::map<void *, std::shared_ptr<Graph>> launchables;
   std::set<void *> streams;
-  std::vector<std::function<int()>> queue;
+  std::set<Device *> peers; // whose memory it reaches
+  std::deque<std::function<int()>> queue;
+  uint64_t handed, done; // how much ever was in the queue, and how much of that has left it
   int sticky;
+  void hand(std::function<int()> work) { queue.push_back(work), handed++; }
+};
+struct Event {
+  Device *device;
+  uint64_t at; // how much the device had been handed; 0: never recorded
 };
 
 std::mutex mutex;
 Device devices[8];
 thread_local Device *current;
+std::set<Event *> events;
+struct {
+  int devices, are_peers; // 0: the environment says it
+  uint64_t reads, writes, peer_copies;
+} machine;
 
 int device_count() {
+  if (machine.devices) return machine.devices;
   const char *count = getenv("STAND_IN_DEVICES");
   return count ? atoi(count) : 1;
 }
+
+bool are_peers() { return machine.are_peers || getenv("STAND_IN_PEERS"); }
 
 bool is_inside(const Allocated &allocated, uint64_t at, size_t bytes) {
   auto above = allocated.upper_bound(at);
   if (above == allocated.begin()) return false;
   const auto &[from, length] = *--above;
   return at + bytes <= from + length;
+}
+
+/** In one of them; 0: in none. */
+const Device *owner(uint64_t at, size_t bytes) {
+  for (const Device &device : devices)
+    if (is_inside(device.allocated, at, bytes)) return &device;
+  return nullptr;
+}
+
+/** Does what the device was handed, as far as some number of it. */
+int advance(Device &device, uint64_t to) {
+  while (device.done < to && !device.sticky) {
+    const auto work = device.queue.front();
+    device.queue.pop_front(), device.done++;
+    device.sticky = work();
+  }
+  return device.sticky;
 }
 
 int run(const Graph &graph, const Allocated &allocated) {
@@ -135,14 +171,17 @@ struct Folder {
   }
 };
 
-/** The kernels as a library's bytes; none, and the compiler's words, where it is refused. */
-Built build(const std::string &text) {
+/** The kernels as a library's bytes; none, and the compiler's words, where it is refused. Several devices are handed one text. */
+const Built &build(const std::string &text) {
+  static std::map<std::string, Built> known;
+  const auto found = known.find(text);
+  if (found != known.end()) return found->second;
   const Folder folder;
   const std::string base = folder.path, library = base + "/kernels.so", log = base + "/log";
   std::ofstream(base + "/kernels.cpp") << with_table(text);
   const std::string command = "g++ -std=c++17 -O1 -D__gfx90a__ -ffp-contract=off -fwrapv -shared -fPIC -w -o " + library + " " + base + "/kernels.cpp 2>" + log;
   const int failed = system(command.c_str());
-  return {failed ? "" : contents(library), contents(log)};
+  return known[text] = {failed ? "" : contents(library), contents(log)};
 }
 
 void *opened(const std::string &code, std::string &words) {
@@ -160,12 +199,17 @@ void *opened(const std::string &code, std::string &words) {
 #define IN_CONTEXT \
   std::lock_guard<std::mutex> lock(mutex); \
   if (!current || current->contexts == 0) return NO_CONTEXT; \
-  auto &[contexts, allocated, functions, graphs, launchables, streams, queue, sticky] = *current; \
+  auto &[contexts, allocated, functions, graphs, launchables, streams, peers, queue, handed, done, sticky] = *current; \
   if (sticky) return sticky;
 #define OF_STREAM(stream) \
   if (!streams.count(stream)) return BAD_HANDLE;
 
 extern "C" {
+
+/** For who has it in his own process: as many devices, peers or not. What it counts begins anew. */
+void stand_in_machine(int devices, int are_peers) { machine = {devices, are_peers, 0, 0, 0}; }
+/** Copies to the host, from it, and between devices. */
+void stand_in_counts(uint64_t *out) { memcpy(out, &machine.reads, 3 * sizeof *out); }
 
 int cuInit(unsigned) { return DONE; }
 int cuDriverGetVersion(int *out) { return *out = 12040, DONE; }
@@ -217,6 +261,7 @@ int cuMemFree_v2(uint64_t at) {
   IN_CONTEXT
   const auto found = allocated.find(at);
   if (found == allocated.end()) return INVALID;
+  advance(*current, handed); // drivers wait for the device here
   const uint64_t first = at / page * page;
   munmap((void *)first, (at + found->second + page - 1) / page * page - first + page);
   allocated.erase(found);
@@ -236,30 +281,87 @@ int cuStreamSynchronize(void *stream) {
   IN_CONTEXT
   OF_STREAM(stream)
   if (is_lost()) return sticky = LOST;
-  for (const auto &step : queue)
-    if (const int code = step()) return sticky = code;
-  queue.clear();
-  return DONE;
+  return advance(*current, handed);
 }
 int cuMemsetD8Async(uint64_t at, unsigned char value, size_t bytes, void *stream) {
   IN_CONTEXT
   OF_STREAM(stream)
   if (!is_inside(allocated, at, bytes)) return INVALID;
-  queue.push_back([=] { return memset((void *)at, value, bytes), DONE; });
+  current->hand([=] { return memset((void *)at, value, bytes), DONE; });
   return DONE;
 }
 int cuMemcpyHtoDAsync_v2(uint64_t to, const char *from, size_t bytes, void *stream) {
   IN_CONTEXT
   OF_STREAM(stream)
   if (!is_inside(allocated, to, bytes)) return INVALID;
-  queue.push_back([to, copy = std::vector<char>(from, from + bytes)] { return memcpy((void *)to, copy.data(), copy.size()), DONE; });
+  machine.writes++;
+  current->hand([to, copy = std::vector<char>(from, from + bytes)] { return memcpy((void *)to, copy.data(), copy.size()), DONE; });
   return DONE;
 }
 int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream) {
   IN_CONTEXT
   OF_STREAM(stream)
   if (!is_inside(allocated, from, bytes)) return INVALID;
-  queue.push_back([=] { return memcpy(to, (void *)from, bytes), DONE; });
+  machine.reads++;
+  current->hand([=] { return memcpy(to, (void *)from, bytes), DONE; });
+  return DONE;
+}
+
+int cuDeviceCanAccessPeer(int *out, int device, int other) {
+  if (std::max(device, other) >= device_count()) return 101;
+  return *out = are_peers() && device != other, DONE;
+}
+int cuCtxEnablePeerAccess(void *of, unsigned flags) {
+  IN_CONTEXT
+  if (!are_peers()) return NO_PEER;
+  if (of < devices || of >= devices + device_count() || of == current || flags) return INVALID;
+  return peers.insert((Device *)of).second ? DONE : IS_PEER;
+}
+int cuMemcpy2DAsync_v2(const uint64_t *copy, void *stream) {
+  IN_CONTEXT
+  OF_STREAM(stream)
+  enum { UNIFIED = 4 };
+  for (const int zero : {0, 1, 3, 5, 7, 8, 10, 12})
+    if (copy[zero]) return INVALID;
+  const uint64_t from = copy[4], from_stride = copy[6], to = copy[11], to_stride = copy[13], bytes = copy[14], rows = copy[15];
+  if (copy[2] != UNIFIED || copy[9] != UNIFIED || bytes > std::min(from_stride, to_stride) || bytes * rows == 0) return INVALID;
+  const Device *source = owner(from, (rows - 1) * from_stride + bytes);
+  if (!source || (source != current && !peers.count((Device *)source))) return INVALID;
+  if (!is_inside(allocated, to, (rows - 1) * to_stride + bytes)) return INVALID;
+  machine.peer_copies += source != current;
+  current->hand([=] {
+    for (uint64_t row = 0; row < rows; row++) memcpy((char *)to + row * to_stride, (char *)from + row * from_stride, bytes);
+    return DONE;
+  });
+  return DONE;
+}
+int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream) {
+  const uint64_t one_row[] = {0, 0, 4, 0, from, 0, bytes, 0, 0, 4, 0, to, 0, bytes, bytes, 1};
+  return cuMemcpy2DAsync_v2(one_row, stream);
+}
+
+int cuEventCreate(Event **out, unsigned flags) {
+  IN_CONTEXT
+  if (flags != 2) return INVALID; // nobody asks when
+  *out = new Event{current, 0};
+  return events.insert(*out), DONE;
+}
+int cuEventDestroy_v2(Event *event) {
+  std::lock_guard<std::mutex> lock(mutex);
+  return events.erase(event) ? delete event, DONE : BAD_HANDLE;
+}
+int cuEventRecord(Event *event, void *stream) {
+  IN_CONTEXT
+  OF_STREAM(stream)
+  if (!events.count(event) || event->device != current) return BAD_HANDLE;
+  return event->at = handed, DONE;
+}
+int cuStreamWaitEvent(void *stream, Event *event, unsigned flags) {
+  IN_CONTEXT
+  OF_STREAM(stream)
+  if (!events.count(event) || event->at == 0) return BAD_HANDLE;
+  if (flags) return INVALID;
+  current->hand([device = event->device, at = event->at] { return advance(*device, at); });
   return DONE;
 }
 
@@ -340,7 +442,7 @@ int cuGraphLaunch(void *launchable, void *stream) {
   OF_STREAM(stream)
   const auto found = launchables.find(launchable);
   if (found == launchables.end()) return BAD_HANDLE;
-  queue.push_back([graph = found->second, &own = *current] { return run(*graph, own.allocated); });
+  current->hand([graph = found->second, &own = *current] { return run(*graph, own.allocated); });
   return DONE;
 }
 int cuGraphExecDestroy(void *launchable) {
@@ -368,6 +470,17 @@ int hipStreamCreateWithFlags(void **out, unsigned flags) { return cuStreamCreate
 int hipStreamDestroy(void *stream) { return cuStreamDestroy_v2(stream); }
 int hipStreamSynchronize(void *stream) { return cuStreamSynchronize(stream); }
 int hipMemsetD8Async(uint64_t at, unsigned char value, size_t bytes, void *stream) { return cuMemsetD8Async(at, value, bytes, stream); }
+int hipDeviceCanAccessPeer(int *out, int device, int other) { return cuDeviceCanAccessPeer(out, device, other); }
+int hipDeviceEnablePeerAccess(int other, unsigned flags) { return cuCtxEnablePeerAccess(devices + other, flags); }
+int hipMemcpyDtoDAsync(uint64_t to, uint64_t from, size_t bytes, void *stream) { return cuMemcpyDtoDAsync_v2(to, from, bytes, stream); }
+int hipMemcpy2DAsync(uint64_t to, size_t to_stride, uint64_t from, size_t from_stride, size_t bytes, size_t rows, int kind, void *stream) {
+  const uint64_t copy[] = {0, 0, (uint64_t)kind, 0, from, 0, from_stride, 0, 0, (uint64_t)kind, 0, to, 0, to_stride, bytes, rows};
+  return cuMemcpy2DAsync_v2(copy, stream);
+}
+int hipEventCreateWithFlags(Event **out, unsigned flags) { return cuEventCreate(out, flags); }
+int hipEventDestroy(Event *event) { return cuEventDestroy_v2(event); }
+int hipEventRecord(Event *event, void *stream) { return cuEventRecord(event, stream); }
+int hipStreamWaitEvent(void *stream, Event *event, unsigned flags) { return cuStreamWaitEvent(stream, event, flags); }
 int hipMemcpyHtoDAsync(uint64_t to, const char *from, size_t bytes, void *stream) { return cuMemcpyHtoDAsync_v2(to, from, bytes, stream); }
 int hipMemcpyDtoHAsync(void *to, uint64_t from, size_t bytes, void *stream) { return cuMemcpyDtoHAsync_v2(to, from, bytes, stream); }
 int hipModuleLoadDataEx(void **out, const char *image, unsigned count, const int *, void **) {

@@ -35,13 +35,13 @@ import type { LoadableProgram, Program, ProgramLimits } from "../../src/runtime/
 import { isLeftOut } from "../left-out.ts"
 import { type FamilyName, familyGraph } from "./families.ts"
 import { goldenFolder } from "./golden.ts"
+import { results, sizes, tokensOf } from "./sharded.ts"
 import { loadSmall, smallGraph } from "./small.ts"
 import { batch, blocksFor, limitsFor, take } from "./steps.ts"
 import { tinyFolder } from "./tiny.ts"
 
 const found = (await findDevices(60_000)).flatMap(({ devices }) => devices)
 const { sums } = traitsOf("vulkan")
-const sizes = { blocks: 12, tokens: 70, sequences: 3, rows: 4 }
 
 interface WideShape {
   heads?: number
@@ -155,43 +155,11 @@ async function embedded(program: Program): Promise<Float32Array> {
   return (await take(program, batch([text(40, 0), text(30, 4)]))).hidden
 }
 
-const tokensOf = (length: number, salt: number) =>
-  Int32Array.from({ length }, (_, i) => (i * 7 + salt * 13 + ((i * i) % 5)) % 70)
-
 /** The value heads of a state of the same rest read one key head. */
 const tiled = (graph: Graph): Graph =>
   rewrite(graph, (node) =>
     node.op === "delta" ? { ...node, delta: { ...node.delta, tiled: true } } : node,
   )
-
-/**
- * Prompts side by side and in chunks, then a token of each, behind a copy of a block where no state lies in its place; every logit
- * and every hidden row.
- */
-async function results(program: Program): Promise<unknown> {
-  const [a, b] = [tokensOf(40, 1), tokensOf(21, 2)]
-  const [own, other] = [blocksFor(48), blocksFor(40, 4)]
-  const made: unknown[] = []
-  const step = async (parts: Parameters<typeof batch>[0]) => {
-    const { logits, hidden, tokens } = await take(program, batch(parts))
-    made.push({ logits, hidden, tokens })
-  }
-  await step([
-    { tokens: a, from: 0, blocks: own, logits: [3, 39], hidden: [1, 39] },
-    { tokens: b, from: 0, blocks: other },
-  ])
-  const { groups } = program.manifest.kv
-  if (groups.every(({ state }) => state === undefined)) {
-    for (const group of groups.keys())
-      await program.copyBlocks(group, Int32Array.of(own[2]!), Int32Array.of(11))
-    own[2] = 11
-  }
-  await step([
-    { tokens: [5], from: 40, blocks: own, hidden: [0] },
-    { tokens: [9], from: 21, blocks: other },
-  ])
-  return made
-}
 
 /** That an encoder's rows are, by whoever opens it, those of the reference in one piece. */
 async function judgeEncoder(

@@ -2,7 +2,7 @@
 // to a context alone, so each device gets one for a moment: that also tells a device that another process has for itself.
 
 import { type DriverLibrary, FunctionMissing, openDriverLibrary } from "../ffi.ts"
-import { type DriverDevice, DriverObstacle, type Obstacle } from "./driver.ts"
+import { type DriverDevice, DriverObstacle, type Features, type Obstacle } from "./driver.ts"
 import { Structure } from "./structure.ts"
 
 /** The first that makes graphs ready as gpu/cuda.ts asks for it. */
@@ -66,10 +66,16 @@ export function listCuda(names: readonly string[]): DriverDevice[] {
     )
   const count = asked(cuda.take("int32_t cuDeviceGetCount(void *out)"), "cuDeviceGetCount")
   if (count === 0) throw failed("cuDeviceGetCount", NO_DEVICE)
-  return Array.from({ length: count }, (_, id) => describeCuda(cuda, id, text))
+  const reach = reachOf(cuda, "cuDeviceCanAccessPeer", count)
+  return Array.from({ length: count }, (_, id) => describeCuda(cuda, id, text, reach(id)))
 }
 
-function describeCuda(cuda: DriverLibrary, id: number, driver: string): DriverDevice {
+function describeCuda(
+  cuda: DriverLibrary,
+  id: number,
+  driver: string,
+  reach: Features,
+): DriverDevice {
   const get = cuda.take("int32_t cuDeviceGet(void *out, int32_t number)")
   const device = asked((out) => get(out, id), "cuDeviceGet")
   const name = new Structure(NAME_BYTES)
@@ -112,6 +118,7 @@ function describeCuda(cuda: DriverLibrary, id: number, driver: string): DriverDe
       units: attributeOf("units"),
       threads_per_group: attributeOf("threads"),
       shared_bytes: attributeOf("shared"),
+      ...reach,
     },
     ...(typeof memory !== "number" ? { obstacle: memory } : tooOld(capability)),
   }
@@ -147,7 +154,10 @@ export function listHip(names: readonly string[]): DriverDevice[] {
   const version = asked(hip.take("int32_t hipDriverGetVersion(void *out)"), "hipDriverGetVersion")
   const count = asked(hip.take("int32_t hipGetDeviceCount(void *out)"), "hipGetDeviceCount")
   if (count === 0) throw failed("hipGetDeviceCount", NO_DEVICE)
-  return Array.from({ length: count }, (_, id) => describeHip(hip, id, hipVersion(version)))
+  const reach = reachOf(hip, "hipDeviceCanAccessPeer", count)
+  return Array.from({ length: count }, (_, id) =>
+    describeHip(hip, id, hipVersion(version), reach(id)),
+  )
 }
 
 /** 60342131: 6.3.42131. */
@@ -155,7 +165,12 @@ function hipVersion(word: number): string {
   return `HIP ${Math.floor(word / 1e7)}.${Math.floor(word / 1e5) % 100}.${word % 1e5}`
 }
 
-function describeHip(hip: DriverLibrary, id: number, driver: string): DriverDevice {
+function describeHip(
+  hip: DriverLibrary,
+  id: number,
+  driver: string,
+  reach: Features,
+): DriverDevice {
   const name = new Structure(NAME_BYTES)
   check(
     "hipDeviceGetName",
@@ -185,6 +200,7 @@ function describeHip(hip: DriverLibrary, id: number, driver: string): DriverDevi
       ...(architecture && { architecture }),
       f16_storage: true,
       matrix_units: /^gfx(908|90a|9[45]\d|1[12]\d\d)/.test(architecture ?? ""),
+      ...reach,
     },
   }
 }
@@ -207,6 +223,18 @@ function hipArchitecture(hip: DriverLibrary, id: number): string | undefined {
 }
 
 // ------------------------------------------------------------------ both
+
+/** Whose memory each of several devices can read without the host: their numbers, or that it can nobody's. */
+function reachOf(library: DriverLibrary, name: string, count: number): (id: number) => Features {
+  if (count < 2) return () => ({})
+  const can = library.take(`int32_t ${name}(void *out, int32_t device, int32_t other)`)
+  return (id) => {
+    const reached = Array.from({ length: count }, (_, other) => other).filter(
+      (other) => other !== id && asked((out) => can(out, id, other), name) === 1,
+    )
+    return { reaches: reached.length > 0 && reached.join(" and ") }
+  }
+}
 
 /** A whole number that a call writes. */
 function asked(call: (out: Int32Array) => number, name: string): number {

@@ -184,11 +184,17 @@ native(titled("CUDA's devices, as its driver describes them"), () => {
       units: 114,
       threads_per_group: 1024,
       shared_bytes: 232448,
+      reaches: "1",
     },
   })
   expect(second).toMatchObject({
     description: "Planted 1",
-    features: { compute_capability: "7.0", int8_dot: true, matrix_units: false },
+    features: {
+      compute_capability: "7.0",
+      int8_dot: true,
+      matrix_units: false,
+      reaches: false,
+    },
   })
   expect(second!.obstacle).toEqual({
     reason: "unsuitable",

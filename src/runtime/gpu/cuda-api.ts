@@ -63,6 +63,24 @@ const calls = {
   destroyGraph: ["cuGraphDestroy", "hipGraphDestroy", "void *graph"],
   launch: ["cuGraphLaunch", "hipGraphLaunch", "void *graph, void *stream"],
   destroyLaunchable: ["cuGraphExecDestroy", "hipGraphExecDestroy", "void *graph"],
+  copy: [
+    "cuMemcpyDtoDAsync_v2",
+    "hipMemcpyDtoDAsync",
+    "uint64_t to, uint64_t from, size_t bytes, void *stream",
+  ],
+  createEvent: ["cuEventCreate", "hipEventCreateWithFlags", "void *out, uint32_t flags"],
+  destroyEvent: ["cuEventDestroy_v2", "hipEventDestroy", "void *event"],
+  recordEvent: ["cuEventRecord", "hipEventRecord", "void *event, void *stream"],
+  waitEvent: [
+    "cuStreamWaitEvent",
+    "hipStreamWaitEvent",
+    "void *stream, void *event, uint32_t flags",
+  ],
+  canReach: [
+    "cuDeviceCanAccessPeer",
+    "hipDeviceCanAccessPeer",
+    "void *out, int32_t device, int32_t other",
+  ],
 } as const satisfies Record<string, readonly [cuda: string, rocm: string, takes: string]>
 
 export type CallName = keyof typeof calls
@@ -117,6 +135,52 @@ export function entering(
   }
   const enter = take("int32_t hipSetDevice(int32_t device)")
   return { call: "hipSetDevice", enter: () => enter(Number(handle)) }
+}
+
+/** Lets the device that a thread has entered read another's memory: CUDA is told its context, HIP its number. */
+export function reaching(kind: CudaKind, { take }: DriverLibrary): (other: Pointer) => number {
+  if (kind === "cuda") {
+    const reach = take("int32_t cuCtxEnablePeerAccess(void *other, uint32_t flags)")
+    return (other) => reach(other, 0)
+  }
+  const reach = take("int32_t hipDeviceEnablePeerAccess(int32_t other, uint32_t flags)")
+  return (other) => reach(Number(other), 0)
+}
+
+/** Rows of a device's memory, or of one that it reaches, so many bytes from one to the next. */
+export interface CudaRows {
+  at: Pointer
+  stride: number
+}
+
+type CopyRows = (
+  to: CudaRows,
+  from: CudaRows,
+  bytes: number,
+  rows: number,
+  stream: Pointer,
+) => number
+
+const UNIFIED = 4 // CU_MEMORYTYPE_UNIFIED: the address says whose memory it is
+const DEFAULT = 4 // hipMemcpyDefault, which means the same
+
+/** CUDA_MEMCPY2D. */
+function rowsParameters(to: CudaRows, from: CudaRows, bytes: number, rows: number): BigUint64Array {
+  const side = ({ at, stride }: CudaRows) => [0, 0, UNIFIED, 0, at, 0, stride]
+  return BigUint64Array.from([...side(from), ...side(to), bytes, rows], BigInt)
+}
+
+/** The first `bytes` of each row. */
+export function rowsCopying(kind: CudaKind, { take }: DriverLibrary): CopyRows {
+  if (kind === "cuda") {
+    const copy = take("int32_t cuMemcpy2DAsync_v2(void *copy, void *stream)")
+    return (to, from, bytes, rows, stream) => copy(rowsParameters(to, from, bytes, rows), stream)
+  }
+  const copy = take(
+    "int32_t hipMemcpy2DAsync(uint64_t to, size_t toStride, uint64_t from, size_t fromStride, size_t bytes, size_t rows, int32_t kind, void *stream)",
+  )
+  return (to, from, bytes, rows, stream) =>
+    copy(to.at, to.stride, from.at, from.stride, bytes, rows, DEFAULT, stream)
 }
 
 /**

@@ -1,6 +1,7 @@
 // CUDA's devices, and AMD's, whose HIP has the same calls (cuda-api.ts). Memory is taken in large pieces, and a place is a part of
 // one; there is one stream, in order, so a kernel sees what those before it have written. A recording is a graph, handed over in
-// one call. All memory is the device's own: what the host writes is copied into it.
+// one call. All memory is the device's own: what the host writes is copied into it. Devices that reach each other copy from one
+// another, in an order that events keep.
 //
 // Which device is meant is a thread's, and Node's pool has many: whatever waits is done by one thread of this device's
 // (cuda-thread.ts). Names and numbers are those of cuda.h.
@@ -18,6 +19,7 @@ import {
   type CallName,
   type CudaCalls,
   type CudaKind,
+  type CudaRows,
   callsOf,
   entering,
   failureOf,
@@ -25,6 +27,8 @@ import {
   nameOf,
   nodeParameters,
   ROCM_TILES,
+  reaching,
+  rowsCopying,
 } from "./cuda-api.ts"
 import type { CudaAnswer, CudaOrder, CudaThread } from "./cuda-thread.ts"
 import type {
@@ -34,8 +38,10 @@ import type {
   GpuMemory,
   GpuTraits,
   KernelCode,
+  PeerDevice,
   Place,
   Recording,
+  Rows,
   Wanted,
 } from "./device.ts"
 
@@ -57,13 +63,13 @@ export async function openCuda(id: number, names = driverLibraries("cuda")): Pro
   check("cuda", retain(context, device[0]), "cuDevicePrimaryCtxRetain")
   const release = take("int32_t cuDevicePrimaryCtxRelease_v2(int32_t device)")
   const leave = () => void release(device[0])
-  return opened("cuda", names, { described, handle: context[0]!, leave })
+  return opened("cuda", names, { described, number: device[0]!, handle: context[0]!, leave })
 }
 
 /** The same of AMD's devices. */
 export async function openHip(id: number, names = driverLibraries("rocm")): Promise<GpuDevice> {
   const described = found(listHip(names), id)
-  return opened("rocm", names, { described, handle: BigInt(id), leave: () => {} })
+  return opened("rocm", names, { described, number: id, handle: BigInt(id), leave: () => {} })
 }
 
 function found(devices: readonly DriverDevice[], id: number): DriverDevice {
@@ -76,6 +82,8 @@ function found(devices: readonly DriverDevice[], id: number): DriverDevice {
 
 interface Entered {
   described: DriverDevice
+  /** The driver's. */
+  number: number
   /** What a thread enters it by. */
   handle: Pointer
   leave: () => void
@@ -85,7 +93,11 @@ interface Opened extends Entered {
   kind: CudaKind
   names: readonly string[]
   enter: () => number
+  reach: ReturnType<typeof reaching>
+  copyRows: ReturnType<typeof rowsCopying>
   stream: Pointer
+  /** Where the stream was at the last mark. */
+  event: Pointer
 }
 
 function opened(kind: CudaKind, names: readonly string[], entered: Entered): GpuDevice {
@@ -96,7 +108,11 @@ function opened(kind: CudaKind, names: readonly string[], entered: Entered): Gpu
     check(kind, enter(), call)
     const stream = new BigUint64Array(1)
     check(kind, calls.createStream(stream, NON_BLOCKING), nameOf(kind, "createStream"))
-    return new CudaDevice(calls, { ...entered, kind, names, enter, stream: stream[0]! })
+    const event = new BigUint64Array(1)
+    check(kind, calls.createEvent(event, WITHOUT_TIME), nameOf(kind, "createEvent"))
+    const [reach, copyRows] = [reaching(kind, library), rowsCopying(kind, library)]
+    const own = { kind, names, enter, reach, copyRows, stream: stream[0]!, event: event[0]! }
+    return new CudaDevice(calls, { ...entered, ...own })
   } catch (error) {
     entered.leave()
     throw error
@@ -104,10 +120,12 @@ function opened(kind: CudaKind, names: readonly string[], entered: Entered): Gpu
 }
 
 const NON_BLOCKING = 1
+const WITHOUT_TIME = 2
 const MAX_THREADS_OF_FUNCTION = 0
 const OUT_OF_MEMORY = 2
 
 const UNSUPPORTED_PTX = 222
+const REACHED_ALREADY = 704
 
 /** Not text that is to be compiled: an ELF file. */
 const isCode = (module: Uint8Array) => module[0] === 0x7f && module[1] === 0x45
@@ -169,7 +187,7 @@ interface CudaRecording extends Recording {
   readonly launchable: Pointer | undefined
 }
 
-class CudaDevice implements GpuDevice {
+class CudaDevice implements PeerDevice {
   readonly description: string
   readonly traits: GpuTraits
   readonly maker: string
@@ -182,6 +200,7 @@ class CudaDevice implements GpuDevice {
   )
   readonly #modules: Pointer[] = []
   readonly #launchables = new Set<Pointer>()
+  readonly #reached = new Map<PeerDevice, boolean>()
   /** Of HIP's compiler, of the last text. */
   #made: Uint8Array | undefined
   #lost: ProgramLost | undefined
@@ -280,19 +299,56 @@ class CudaDevice implements GpuDevice {
     wanted: readonly Wanted[] = [],
   ): Promise<"done" | "cancelled"> {
     for (const [i, recording] of recordings.entries()) {
-      if (Atomics.load(cancel, 0) !== 0) return "cancelled"
-      const { launchable } = recording as CudaRecording
-      if (launchable === undefined) continue
-      this.#enter()
-      this.#check(this.#cuda.launch(launchable, this.#opened.stream), "launch")
+      if (this.hand([recording], cancel) === "cancelled") return "cancelled"
       if (i < recordings.length - 1) await this.#finish([])
     }
     await this.#finish(wanted)
     return "done"
   }
 
+  hand(recordings: readonly Recording[], cancel: CancelWord): "done" | "cancelled" {
+    for (const recording of recordings) {
+      if (Atomics.load(cancel, 0) !== 0) return "cancelled"
+      const { launchable } = recording as CudaRecording
+      if (launchable === undefined) continue
+      this.#enter()
+      this.#check(this.#cuda.launch(launchable, this.#opened.stream), "launch")
+    }
+    return "done"
+  }
+
+  reaches(other: PeerDevice): boolean {
+    if (other === this) return true
+    const known = this.#reached.get(other)
+    if (known !== undefined) return known
+    const does = other instanceof CudaDevice && this.#reach(other.#opened)
+    this.#reached.set(other, does)
+    return does
+  }
+
+  copyRows(to: Rows, from: Rows, bytes: number, rows: number): void {
+    if (rows === 0) return
+    this.#enter()
+    const { copyRows, stream } = this.#opened
+    const [into, own] = [rowsIn(to, bytes, rows), rowsIn(from, bytes, rows)]
+    if (rows === 1) this.#check(this.#cuda.copy(into.at, own.at, bytes, stream), "copy")
+    else this.#check(copyRows(into, own, bytes, rows, stream), "copy")
+  }
+
+  mark(): void {
+    this.#enter()
+    const { event, stream } = this.#opened
+    this.#check(this.#cuda.recordEvent(event, stream), "recordEvent")
+  }
+
+  waitFor(other: PeerDevice): void {
+    this.#enter()
+    const { event } = (other as CudaDevice).#opened
+    this.#check(this.#cuda.waitEvent(this.#opened.stream, event, 0), "waitEvent")
+  }
+
   async close(): Promise<void> {
-    const { enter, leave, stream } = this.#opened
+    const { enter, leave, stream, event } = this.#opened
     if (!this.#lost) await this.#finish([])
     await this.#thread.close()
     const cuda = this.#cuda
@@ -300,8 +356,20 @@ class CudaDevice implements GpuDevice {
     for (const launchable of this.#launchables) cuda.destroyLaunchable(launchable)
     for (const module of this.#modules) cuda.unload(module)
     this.#allocations.freeAll()
+    cuda.destroyEvent(event)
     cuda.destroyStream(stream)
     leave()
+  }
+
+  /** What a driver has reached stays reached for all who have entered the device in this process. */
+  #reach(other: Opened): boolean {
+    const { kind, number, reach } = this.#opened
+    if (other.kind !== kind) return false
+    this.#enter()
+    const can = new Int32Array(1)
+    this.#check(this.#cuda.canReach(can, number, other.number), "canReach")
+    if (can[0] === 0) return false
+    return [0, REACHED_ALREADY].includes(reach(other.handle))
   }
 
   /** Calls from here on are about this device: another may have been used by this thread. */
@@ -444,8 +512,13 @@ function addressIn({ of, at }: CudaPlace, offset: number): Pointer {
   return of.address + BigInt(at + offset)
 }
 
+function rowsIn({ place, at, stride }: Rows, bytes: number, rows: number): CudaRows {
+  within(place, at, { length: (rows - 1) * stride + bytes })
+  return { at: addressIn(place as CudaPlace, at), stride }
+}
+
 /** Where some bytes of a place lie. */
-function within(place: Place, at: number, { length }: Uint8Array): Pointer {
+function within(place: Place, at: number, { length }: { length: number }): Pointer {
   if (at < 0 || at + length > place.bytes)
     throw new Error(`internal: ${length} bytes at ${at} of a place of ${place.bytes}`)
   return addressIn(place as CudaPlace, at)

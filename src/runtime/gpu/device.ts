@@ -51,6 +51,34 @@ export interface GpuDevice extends OpenDevice {
   ): Promise<"done" | "cancelled">
 }
 
+/**
+ * A device that may reach others of its kind: what goes between them then needs no host. Calls wait for nothing, and what they
+ * hand over is done in their order.
+ */
+export interface PeerDevice extends GpuDevice {
+  /** Whether it can read the other's memory, which it may from here on. */
+  reaches(other: PeerDevice): boolean
+  /** As `run`, and does not wait. */
+  hand(recordings: readonly Recording[], cancel: CancelWord): "done" | "cancelled"
+  /** Copies the first `bytes` of each row. `from` is its own memory, or that of a device that it reaches. */
+  copyRows(to: Rows, from: Rows, bytes: number, rows: number): void
+  /** Ends what another may wait for. */
+  mark(): void
+  /** What is handed over from here on begins once the other has done all that it had been handed at its last mark. */
+  waitFor(other: PeerDevice): void
+}
+
+export function isPeer(device: GpuDevice): device is PeerDevice {
+  return "reaches" in device
+}
+
+/** Rows of a place: where the first begins, and how far it is from one to the next, in bytes. */
+export interface Rows {
+  place: Place
+  at: number
+  stride: number
+}
+
 /** Bytes of a place, and where they are to be copied to. */
 export interface Wanted {
   place: Place

@@ -24,8 +24,10 @@ import type {
   GpuDevice,
   GpuKernel,
   OperandValue,
+  PeerDevice,
   Place,
   Recording,
+  Rows,
   Wanted,
 } from "./device.ts"
 import { readGpuLibrary } from "./gpu-library.ts"
@@ -79,8 +81,10 @@ const LAUNCHES_AT_ONCE = 24
 
 /** How many launches of a step of so many tokens are handed to the device in one piece, and waited for. */
 export function launchesAtOnce(tokens: number): number {
-  return tokens <= SHORT_STEP ? Number.POSITIVE_INFINITY : LAUNCHES_AT_ONCE
+  return isShort(tokens) ? Number.POSITIVE_INFINITY : LAUNCHES_AT_ONCE
 }
+
+const isShort = (tokens: number) => tokens <= SHORT_STEP
 
 /** What launches beside a step's are told. */
 interface Given {
@@ -248,6 +252,35 @@ class GpuProgram implements Shard {
           all.set(each.subarray(from, from + bytes), to)
         }
     await this.device.write(this.#places[output.place]!, output.at, all)
+  }
+
+  async go(number: number, cancel: CancelWord): Promise<"done" | "cancelled"> {
+    const device = this.device as PeerDevice
+    const recordings = this.#recordingsOf()[number]!
+    return isShort(this.#bucket("tokens"))
+      ? device.hand(recordings, cancel)
+      : device.run(recordings, cancel)
+  }
+
+  /** What it brings to a meeting. */
+  #part(number: number): Rows {
+    const { place, at, stride } = this.#meetings[number]!.part
+    return { place: this.#places[place]!, at, stride }
+  }
+
+  fetch(number: number, shards: readonly Shard[]): void {
+    const device = this.device as PeerDevice
+    const { rows, columns, pieces = 1, output } = this.#meetings[number]!
+    const count = this.#block.countOf(rows)
+    const bytes = (4 * columns) / pieces
+    const [place, { stride }] = [this.#places[output.place]!, output]
+    for (const [shard, each] of (shards as readonly GpuProgram[]).entries()) {
+      const part = each.#part(number)
+      for (let piece = 0; piece < pieces; piece++) {
+        const to = { place, at: output.at + (piece * shards.length + shard) * bytes, stride }
+        device.copyRows(to, { ...part, at: part.at + piece * bytes }, bytes, count)
+      }
+    }
   }
 
   async end(input: StepInput, cancel: CancelWord): Promise<StepOutput> {

@@ -1,6 +1,7 @@
 // Several GPU programs as one: each has a slice of the parameters and of every layer's keys and values, and takes every step.
-// Where a step's rows are sums over all shards, what each has of them goes through the host's memory to all. Behind the last
-// meeting nothing is stored that another step reads, so only the first shard draws.
+// Where a step's rows are sums over all shards, what each has of them goes to all: from device to device where all of them reach
+// each other's memory, and then nobody waits for the host; else through the host's memory. Behind the last meeting nothing is
+// stored that another step reads, so only the first shard draws.
 
 import type { Manifest } from "../manifest.ts"
 import type {
@@ -12,7 +13,7 @@ import type {
 } from "../program.ts"
 import { cutWindow, type Slice } from "../slices.ts"
 import { StepQueue } from "../step-queue.ts"
-import type { GpuDevice } from "./device.ts"
+import { type GpuDevice, isPeer, type PeerDevice } from "./device.ts"
 
 /** One device's part of a model. A step is begun, run from one meeting to the next, and ended. */
 export interface Shard extends LoadableProgram {
@@ -25,6 +26,10 @@ export interface Shard extends LoadableProgram {
   meet(number: number, cancel: CancelWord): Promise<Uint8Array | "cancelled">
   /** Takes in what all shards have brought to a meeting, in their order. */
   join(number: number, brought: readonly Uint8Array[]): Promise<void>
+  /** `meet` without the host: hands over the step as far as a meeting. A long step is waited for, so that it can be cancelled. */
+  go(number: number, cancel: CancelWord): Promise<"done" | "cancelled">
+  /** `join` without the host: copies what all shards have brought, once that is handed over. */
+  fetch(number: number, shards: readonly Shard[]): void
   /** Runs what comes behind the last meeting, or all there is, and reads the step's results. */
   end(input: StepInput, cancel: CancelWord): Promise<StepOutput>
 }
@@ -36,12 +41,15 @@ export class ShardedProgram implements LoadableProgram {
   readonly limits: ProgramLimits
   readonly #slices: readonly Slice[]
   readonly #shards: readonly Shard[]
+  /** Where all devices reach each other. */
+  readonly #peers: readonly PeerDevice[] | undefined
 
   constructor(manifest: Manifest, slices: readonly Slice[], shards: readonly Shard[]) {
     this.manifest = manifest
     this.limits = shards[0]!.limits
     this.#slices = slices
     this.#shards = shards
+    this.#peers = peersOf(shards.map(({ device }) => device))
   }
 
   async load(
@@ -76,14 +84,42 @@ export class ShardedProgram implements LoadableProgram {
 
   async #take(input: StepInput, cancel: CancelWord): Promise<StepOutput> {
     const [first] = this.#shards
-    await this.#each((program) => program.begin(input))
-    for (let number = 0; number < first!.meetings; number++) {
-      const brought = await this.#each((program) => program.meet(number, cancel))
-      const parts = brought.filter((each) => each !== "cancelled")
-      if (parts.length < brought.length) return { kind: "cancelled" }
-      await this.#each((program) => program.join(number, parts))
+    const peers = this.#peers
+    try {
+      await this.#each((program) => program.begin(input))
+      for (let number = 0; number < first!.meetings; number++) {
+        const met = peers
+          ? await this.#exchange(peers, number, cancel)
+          : await this.#pass(number, cancel)
+        if (met === "cancelled") return { kind: "cancelled" }
+      }
+      return await first!.end(input, cancel)
+    } finally {
+      if (peers) await this.#each(({ device }) => device.run([], cancel)) // nobody is still at work
     }
-    return first!.end(input, cancel)
+  }
+
+  /** Each device's part from device to device. */
+  async #exchange(
+    peers: readonly PeerDevice[],
+    number: number,
+    cancel: CancelWord,
+  ): Promise<"done" | "cancelled"> {
+    const gone = await this.#each((program) => program.go(number, cancel))
+    if (gone.includes("cancelled")) return "cancelled"
+    meet(peers) // parts are there
+    for (const program of this.#shards) program.fetch(number, this.#shards)
+    meet(peers) // and may be written again
+    return "done"
+  }
+
+  /** Through the host. */
+  async #pass(number: number, cancel: CancelWord): Promise<"done" | "cancelled"> {
+    const brought = await this.#each((program) => program.meet(number, cancel))
+    const parts = brought.filter((each) => each !== "cancelled")
+    if (parts.length < brought.length) return "cancelled"
+    await this.#each((program) => program.join(number, parts))
+    return "done"
   }
 
   async copyBlocks(group: number, from: Int32Array, to: Int32Array): Promise<void> {
@@ -106,4 +142,18 @@ export class ShardedProgram implements LoadableProgram {
     await Promise.allSettled(all) // nobody is still at work when one has failed
     return Promise.all(all)
   }
+}
+
+function peersOf(devices: readonly GpuDevice[]): readonly PeerDevice[] | undefined {
+  const peers = [...new Set(devices)].filter(isPeer)
+  if (peers.length < new Set(devices).size) return undefined
+  const reach = peers.map((device) => peers.map((other) => device.reaches(other)))
+  return reach.flat().every((does) => does) ? peers : undefined
+}
+
+/** What any of them is handed from here on begins once all of them have done what they had been handed. */
+function meet(devices: readonly PeerDevice[]): void {
+  for (const device of devices) device.mark()
+  for (const device of devices)
+    for (const other of devices) if (other !== device) device.waitFor(other)
 }

@@ -167,10 +167,13 @@ void run(const Dispatch &dispatch) {
   if (!launch(call, threads, values.data(), groups, order_of_threads)) wrong(function->text + " is stuck at a barrier");
 }
 
+int device_count; // 0: the environment says it
+
 const std::vector<Object *> &devices() {
   static std::vector<Object *> all;
-  const char *count = getenv("STAND_IN_DEVICES");
-  for (int i = all.size(); i < (count ? atoi(count) : 1); i++) all.push_back(fresh("device"));
+  const char *said = getenv("STAND_IN_DEVICES");
+  const int count = device_count ? device_count : said ? atoi(said) : 1;
+  for (int i = all.size(); i < count; i++) all.push_back(fresh("device"));
   return all;
 }
 
@@ -190,6 +193,9 @@ Object *buffer_of(Object *device, uint64_t bytes) {
 } // namespace
 
 extern "C" {
+
+/** For who has it in his own process. */
+void stand_in_machine(int count) { device_count = count; }
 
 /** Preloaded, it is what a Mac's libraries are. */
 void *dlopen(const char *name, int flags) {
