@@ -80,6 +80,7 @@ const one = `
     return 0;
   }
   int hipDeviceTotalMem(size_t *bytes, int device) { *bytes = (2ul + device) << 30; return 0; }
+  int hipDeviceCanAccessPeer(int *out, int device, int other) { *out = 1; return 0; }
   int hipMemGetInfo(size_t *left, size_t *total) { *left = (1ul + chosen) << 30; return 0; }
   int hipGetDevicePropertiesR0600(char *properties, int device) {
     strcpy(properties + 1160, device ? "gfx1100" : "gfx942:sramecc+:xnack-");
@@ -115,12 +116,12 @@ native(title("devices that a driver lists can be chosen by their number"), async
     {
       driver: "HIP 6.3.42131",
       memory: { total: 2 ** 31, available: 2 ** 30, shared: false },
-      features: { architecture: "gfx942", f16_storage: true, matrix_units: true },
+      features: { architecture: "gfx942", f16_storage: true, matrix_units: true, reaches: "1" },
     },
     {
       driver: "HIP 6.3.42131",
       memory: { total: 3 * 2 ** 30, available: 2 ** 31, shared: false },
-      features: { architecture: "gfx1100", f16_storage: true, matrix_units: true },
+      features: { architecture: "gfx1100", f16_storage: true, matrix_units: true, reaches: "0" },
     },
   ])
 })

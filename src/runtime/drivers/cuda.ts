@@ -228,9 +228,10 @@ function hipArchitecture(hip: DriverLibrary, id: number): string | undefined {
 function reachOf(library: DriverLibrary, name: string, count: number): (id: number) => Features {
   if (count < 2) return () => ({})
   const can = library.take(`int32_t ${name}(void *out, int32_t device, int32_t other)`)
+  const out = new Int32Array(1)
   return (id) => {
     const reached = Array.from({ length: count }, (_, other) => other).filter(
-      (other) => other !== id && asked((out) => can(out, id, other), name) === 1,
+      (other) => other !== id && can(out, id, other) === 0 && out[0] === 1,
     )
     return { reaches: reached.length > 0 && reached.join(" and ") }
   }
