@@ -10,6 +10,7 @@ import random
 import signal
 import time
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import torch
@@ -24,11 +25,12 @@ from model import Llama, Shape, block
 
 HERE = Path(__file__).parent
 PIECE, GROUP = 2048, 16  # positions computed at once; so many of those are made together
+SECONDS = 60  # of a processor, for a group at most; one takes half a second
 STAGES = [  # until so many tokens (millions): pieces a step, how often each length is drawn, how often a turn is plain copying whatever the table says
     (1.2, 1, {64: 1}, 0.5),
     (2.2, 1, {64: 1, 128: 3}, 0.3),
     (8, 2, {64: 1, 128: 2, 256: 4}, 0.15),
-    (30, 2, {64: 1, 128: 2.5, 256: 4, 512: 1, 1024: 0.1, 2048: 0.05}, 0.1),
+    (30, 4, {64: 1, 128: 2.5, 256: 4, 512: 1, 1024: 0.1, 2048: 0.05}, 0.1),
     (1e9, 4, {64: 0.4, 128: 2, 256: 5, 512: 1, 1024: 0.2, 2048: 0.07, 4096: 0.03}, 0.06),
 ]
 NEXT = Shape(layers=7, hidden=256, heads=8, intermediate=640)  # 5.25 million parameters
@@ -55,7 +57,7 @@ def main():
     inductor.cpp.dynamic_threads = True
     run = Path(args.runs) / args.name
     run.mkdir(parents=True, exist_ok=True)
-    layer, said = torch.compile(block, dynamic=False), torch.compile(loss_of, dynamic=True)
+    layer, last, said = torch.compile(block, dynamic=False), torch.compile(block), torch.compile(loss_of, dynamic=True)
     torch._dynamo.config.cache_size_limit = 32
 
     state = torch.load(run / "last.pt") if (run / "last.pt").exists() else None
@@ -90,7 +92,7 @@ def main():
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: asked_to_stop.append(True))
     feed = Feed(args.tokenizer, args.seed, group, tokens)
-    log, last, saved = open(run / "log.csv", "a", buffering=1), time.process_time(), time.time()
+    log, then, saved = open(run / "log.csv", "a", buffering=1), time.process_time(), time.time()
     smooth, pace, recent = None, Pace(args.threads), (tokens, time.time(), seconds)
     while tokens < args.tokens and not asked_to_stop:
         pieces = [feed.next() for _ in range(stage_of(tokens)[1])]
@@ -98,8 +100,11 @@ def main():
         torch.set_num_threads(threads)
         count, total = sum(int(trained[:, 1:].sum()) for _, trained, _ in pieces), 0.0
         for ids, trained, talks in pieces:
-            hidden = model(ids, talks=talks, layer=layer if ids.shape[1] in COMPILED else block)
-            loss = said(hidden[:, :-1][trained[:, 1:]], model.embed, ids[:, 1:][trained[:, 1:]]) / count
+            rows = F.pad(trained[:, 1:], (0, 1)).flatten().nonzero()[:, 0]  # the places before the words to say
+            torch._dynamo.mark_dynamic(rows, 0)
+            compiled = ids.shape[1] in COMPILED
+            hidden = model.rows(ids, talks, rows, layer if compiled else block, last if compiled else block)
+            loss = said(hidden, model.embed, ids.flatten()[rows + 1]) / count
             loss.backward()
             total += loss.item()
         rate = min(1, (step + 1) / 100, max(0.02, (1 - tokens / args.tokens) / args.fall))
@@ -112,14 +117,14 @@ def main():
         with torch.no_grad():
             torch._foreach_lerp_(mean, [p.detach() for p in model.parameters()], 1 - min(0.998, step / (step + 20)))
         seen = sum(int((talks >= 0).sum()) for *_, talks in pieces)
-        step, tokens, seconds, last = step + 1, tokens + seen, seconds + time.process_time() - last, time.process_time()
+        step, tokens, seconds, then = step + 1, tokens + seen, seconds + time.process_time() - then, time.process_time()
         pace.note(threads, seen / (time.time() - began))
         smooth = total if smooth is None else 0.95 * smooth + 0.05 * total
         if step % 20 == 0:
             log.write(f"{step},{tokens},{seconds:.0f},{smooth:.4f}\n")
         if step % 100 == 0:
             of_late, recent = (
-                [now - then for now, then in zip((tokens, time.time(), seconds), recent)],
+                [now - old for now, old in zip((tokens, time.time(), seconds), recent)],
                 (tokens, time.time(), seconds),
             )
             print(
@@ -187,28 +192,50 @@ def orthogonal(g):
 
 
 class Feed:
-    """Pieces made ahead by another process, in groups; group k of a seed depends on (seed, k), its length and the share of copying alone."""
+    """Pieces made ahead by another process, in groups; group k of a seed depends on (seed, k), its length and the share of copying alone.
+    Where that process is ended another takes its place; a group that takes longer than any can is left out."""
 
     def __init__(self, tokenizer, seed, group, tokens):
-        self.pool = ProcessPoolExecutor(1, initializer=open_tokenizer, initargs=(tokenizer,))
-        self.seed, self.asked, self.tokens = seed, group, tokens
-        self.waiting, self.ready, self.group = [], [], group  # `group`: how many have been taken
+        self.tokenizer, self.seed, self.asked, self.tokens = tokenizer, seed, group, tokens
+        self.waiting, self.ready, self.group, self.ended = [], [], group, 0  # `group`: how many have been taken
+        self.open()
+
+    def open(self):
+        self.pool = ProcessPoolExecutor(1, initializer=open_tokenizer, initargs=(self.tokenizer,))
 
     def next(self):
-        while len(self.waiting) < 2:
-            draw = random.Random(f"{self.seed} {self.asked}")
-            _, _, lengths, copying = stage_of(self.tokens)
-            length = draw.choices(list(lengths), list(lengths.values()))[0]
-            self.waiting.append(self.pool.submit(make_group, f"{self.seed} {self.asked}", length, copying))
-            self.asked, self.tokens = self.asked + 1, self.tokens + GROUP * PIECE
-        if not self.ready:
-            self.ready, self.group = self.waiting.pop(0).result(), self.group + 1
+        while not self.ready:
+            while len(self.waiting) < 2:
+                self.waiting.append((self.draw(), None))
+            try:
+                self.waiting = [(job, made or self.pool.submit(make_group, *job)) for job, made in self.waiting]
+                self.ready = self.waiting[0][1].result()
+            except BrokenProcessPool:
+                self.ended += 1
+                if self.ended == 4:
+                    raise
+                print(f"the maker of group {self.group} was ended; another goes on", flush=True)
+                self.waiting = [(job, None) for job, _ in self.waiting]
+                self.open()
+                continue
+            except TimeoutError as error:
+                print(f"group {self.group} is left out: {error}", flush=True)
+            self.waiting.pop(0)
+            self.group, self.ended = self.group + 1, 0
         return [torch.from_numpy(part) for part in self.ready.pop()]
+
+    def draw(self):
+        draw = random.Random(f"{self.seed} {self.asked}")
+        _, _, lengths, copying = stage_of(self.tokens)
+        length = draw.choices(list(lengths), list(lengths.values()))[0]
+        self.asked, self.tokens = self.asked + 1, self.tokens + GROUP * PIECE
+        return f"{self.seed} {self.asked - 1}", length, copying
 
 
 def open_tokenizer(path):
     global TOKENIZER
     signal.signal(signal.SIGINT, signal.SIG_IGN), signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGPROF, out_of_time)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     torch.set_num_threads(1)
     TOKENIZER = Tokenizer.from_file(path)
@@ -218,12 +245,17 @@ def open_tokenizer(path):
     words.NEVER.update(fresh.shapes())
 
 
+def out_of_time(*_):
+    raise TimeoutError(f"not made within {SECONDS} s of a processor")
+
+
 COMPILED = (128, 256, 512)  # lengths of rows; longer ones are few and cut to their longest conversation
 
 
 def make_group(seed, length, copying):
     """Pieces of rows with conversations of up to `length` tokens side by side: (ids, trained, talks), each [rows, width]. `talks` numbers the
     conversations of a row and is -1 where nothing is. Beyond 512 tokens a row has one conversation."""
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     talks = corpus.batch(TOKENIZER, seed, GROUP * PIECE * (1.04 if length <= 512 else 0.8), length, copying)
     talks.sort(key=lambda talk: len(talk[0]), reverse=True)
     width, rows = max(128, length), []
@@ -244,7 +276,9 @@ def make_group(seed, length, copying):
             pieces.append([[talk] for talk in talks[:n]])
             talks = talks[n:]
         random.Random(seed).shuffle(pieces)
-    return [tensors(piece, width if length <= 512 else -(-len(piece[0][0][0]) // 64) * 64) for piece in pieces]
+    made = [tensors(piece, width if length <= 512 else -(-len(piece[0][0][0]) // 64) * 64) for piece in pieces]
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    return made
 
 
 def packed(talks, width, n):
