@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <setjmp.h>
 #include <ucontext.h>
 #include <utility>
 #include <vector>
@@ -18,30 +19,46 @@ namespace simt {
 
 enum Order { forward, backward, shuffled };
 
+/** Of a group's threads one: it goes from one group to the next, and from barrier to barrier. */
 struct Fibre {
-  ucontext_t context;
+  jmp_buf place; // where it goes on
   std::unique_ptr<char[]> stack;
-  enum { running, waiting, ended } state;
+  enum { fresh, running, waiting, ended } state;
 };
 
 static std::vector<Fibre> fibres;
-static ucontext_t scheduler;
+static jmp_buf scheduler;
 static unsigned lane, threads, group[3], groups[3];
 static void (*body)(void **);
 static void **operands;
 
 constexpr size_t stack_bytes = 1 << 16;
 
-inline void enter() {
-  body(operands);
-  fibres[lane].state = Fibre::ended;
+// Contexts are for a fibre's first step alone: changing them asks the system, half of what such a test took.
+
+inline void leave(unsigned own, decltype(Fibre::state) state) {
+  fibres[own].state = state;
+  if (!_setjmp(fibres[own].place)) _longjmp(scheduler, 1);
+  lane = own;
 }
 
-inline void meet() {
-  const unsigned own = lane;
-  fibres[own].state = Fibre::waiting;
-  swapcontext(&fibres[own].context, &scheduler);
-  lane = own;
+inline void enter() {
+  for (const unsigned own = lane;; leave(own, Fibre::ended)) body(operands);
+}
+
+inline void meet() { leave(lane, Fibre::waiting); }
+
+inline void go_on(Fibre &fibre) {
+  const bool is_fresh = fibre.state == Fibre::fresh;
+  fibre.state = Fibre::running;
+  if (_setjmp(scheduler)) return;
+  if (!is_fresh) _longjmp(fibre.place, 1);
+  ucontext_t context;
+  getcontext(&context);
+  context.uc_stack = {.ss_sp = fibre.stack.get(), .ss_flags = 0, .ss_size = stack_bytes};
+  context.uc_link = nullptr;
+  makecontext(&context, enter, 0);
+  setcontext(&context);
 }
 
 extern "C" char __start_simt_shared[], __stop_simt_shared[];
@@ -49,22 +66,15 @@ extern "C" char __start_simt_shared[], __stop_simt_shared[];
 /** Whether every thread came to its end, and all of them by the same barriers. */
 inline bool run_group(Order order) {
   memset(__start_simt_shared, 0xcd, __stop_simt_shared - __start_simt_shared);
-  while (fibres.size() < threads) fibres.push_back({{}, std::make_unique<char[]>(stack_bytes), Fibre::ended});
-  for (unsigned i = 0; i < threads; i++) {
-    Fibre &fibre = fibres[i];
-    getcontext(&fibre.context);
-    fibre.context.uc_stack = {.ss_sp = fibre.stack.get(), .ss_flags = 0, .ss_size = stack_bytes};
-    fibre.context.uc_link = &scheduler;
-    makecontext(&fibre.context, enter, 0);
-  }
+  while (fibres.size() < threads) fibres.push_back({{}, std::make_unique<char[]>(stack_bytes), Fibre::fresh});
+  for (Fibre &fibre : fibres)
+    if (fibre.state != Fibre::ended) fibre.state = Fibre::fresh; // a run that ended early left it at a barrier
   for (unsigned round = 1;; round++) {
     unsigned waiting = 0, ended = 0;
     for (unsigned i = 0; i < threads; i++) {
       // 97 shares no divisor with a number of threads that is a power of two.
       lane = order == forward ? i : order == backward ? threads - 1 - i : (i * 97 + round * 31) % threads;
-      Fibre &fibre = fibres[lane];
-      fibre.state = Fibre::running;
-      swapcontext(&scheduler, &fibre.context);
+      go_on(fibres[lane]);
     }
     for (unsigned i = 0; i < threads; i++) {
       waiting += fibres[i].state == Fibre::waiting;
