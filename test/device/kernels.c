@@ -259,11 +259,10 @@ static uint8_t *rows_as_planes(const float *x, int64_t columns, int64_t stride, 
 
 // Shapes are no constants here; one copy of the kernel serves them all.
 static __attribute__((noinline)) void multiply(struct panels w, int64_t in_stride,
-                                               int64_t out_stride, enum epilogue e,
                                                const struct product *p) {
   const int64_t end = panels_count(w);
   for (int64_t i = 0; i < end;)
-    i += product_panel(w, w.grouped, w.columns >= 72, in_stride, out_stride, e, p, i, end);
+    i += product_panel(w, w.grouped, w.columns >= 72, in_stride, p, i, end);
 }
 
 static float rounded_half(float x) {
@@ -344,10 +343,16 @@ static void product_case(struct panels w, enum epilogue e) {
   const uint8_t *in = w.grouped ? quantized
                       : planes  ? rows_as_planes(x, columns, in_stride, MAX_ROWS)
                                 : (uint8_t *)x;
-  struct product all = {
-      .panels = arena, .rows = in, .count = MAX_ROWS, .out = first, .bias = bias, .tiles = tiles};
+  struct product all = {.panels = arena,
+                        .rows = in,
+                        .count = MAX_ROWS,
+                        .out = first,
+                        .out_stride = out_stride,
+                        .bias = bias,
+                        .epilogue = e,
+                        .tiles = tiles};
   for (int64_t i = 0; i < MAX_ROWS * out_stride; i++) first[i] = again[i] = 0.5f;
-  multiply(w, in_stride, out_stride, e, &all);
+  multiply(w, in_stride, &all);
 
   for (int64_t r = 0; r < MAX_ROWS; r++)
     for (int64_t c = 0; c < out_columns; c++) {
@@ -378,7 +383,7 @@ static void product_case(struct panels w, enum epilogue e) {
       some.first = from, some.count = count, some.out = again,
       some.tiles = tiles && (planes || count % 2);
       for (int64_t i = 0; i < count * out_stride; i++) again[from * out_stride + i] = 0.5f;
-      multiply(w, in_stride, out_stride, e, &some);
+      multiply(w, in_stride, &some);
       expect(!memcmp(again + from * out_stride, first + from * out_stride,
                      (size_t)(count * out_stride) * 4),
              "bits by company", (double)count, (double)from);
@@ -395,7 +400,7 @@ static void product_case(struct panels w, enum epilogue e) {
   struct product with = all;
   with.rows = planes ? split : in, with.out = again;
   for (int64_t i = 0; i < MAX_ROWS * out_stride; i++) again[i] = 0.5f;
-  multiply(w, in_stride, out_stride, e, &with);
+  multiply(w, in_stride, &with);
   for (int64_t r = 0; r < MAX_ROWS; r++)
     for (int64_t c = 0; c < out_columns; c++)
       expect(r == broken ? isnan(again[r * out_stride + c])
@@ -460,14 +465,18 @@ static void long_product(struct panels w, int64_t count) {
       memcpy(in + r * row_bytes, x + r * stride, (size_t)row_bytes);
   const int planes = !w.grouped && takes_planes(w.number, tiles);
   uint8_t *split = planes ? rows_as_planes(x, w.columns, stride, count) : NULL;
-  struct product all = {
-      .panels = arena, .rows = planes ? split : in, .count = count, .out = out, .tiles = tiles};
-  multiply(w, stride, out_stride, STORE, &all);
+  struct product all = {.panels = arena,
+                        .rows = planes ? split : in,
+                        .count = count,
+                        .out = out,
+                        .out_stride = out_stride,
+                        .tiles = tiles};
+  multiply(w, stride, &all);
   for (int i = 0; i < 4; i++) {
     struct product one = all;
     uint8_t *own = planes ? rows_as_planes(x + chosen[i] * stride, w.columns, stride, 1) : NULL;
     one.rows = planes ? own : in + chosen[i] * row_bytes, one.count = 1, one.out = alone;
-    multiply(w, stride, out_stride, STORE, &one);
+    multiply(w, stride, &one);
     expect(!memcmp(alone, out + chosen[i] * out_stride, (size_t)w.rows * 4), "bits of many rows",
            (double)count, (double)chosen[i]);
     free(own);
