@@ -2,9 +2,9 @@
 // the numbers that the rooms below hand over.
 
 import { monitorEventLoopDelay } from "node:perf_hooks"
-import { Counter, Gauge, Histogram, Registry } from "prom-client"
 import type { ChatReply, ReplyEvent, Usage } from "../chat/conversation.ts"
 import type { Account } from "./account.ts"
+import { Families } from "./prometheus.ts"
 import type { Sample } from "./service.ts"
 
 const SECONDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120]
@@ -13,82 +13,75 @@ const SECONDS_A_TOKEN = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5
 const LOOP_TICK = 10 // milliseconds; the monitor counts them as part of every delay
 
 export class Metrics {
-  private readonly registry = new Registry()
+  private readonly families = new Families()
   private readonly loopDelay = monitorEventLoopDelay({ resolution: LOOP_TICK })
   private readonly handed: () => readonly Sample[]
 
-  private readonly requests = new Counter({
-    name: "sinter_http_requests_total",
-    help: "Requests that have ended; status 499: the client left.",
-    labelNames: ["route", "status"],
-    registers: [this.registry],
-  })
-  private readonly requestSeconds = new Histogram({
-    name: "sinter_http_request_seconds",
-    help: "From the first byte of a request to the last of its answer.",
-    labelNames: ["route"],
-    buckets: SECONDS,
-    registers: [this.registry],
-  })
-  private readonly tokens = new Counter({
-    name: "sinter_tokens_total",
-    help: "Tokens that clients were told of: prompt (cached among them) and completion; of those who left, none.",
-    labelNames: ["kind"],
-    registers: [this.registry],
-  })
-  private readonly firstToken = new Histogram({
-    name: "sinter_time_to_first_token_seconds",
-    help: "From a request's arrival to the first piece of its reply.",
-    buckets: SECONDS,
-    registers: [this.registry],
-  })
-  private readonly pieceSeconds = new Histogram({
-    name: "sinter_inter_token_seconds",
-    help: "Between two pieces of one reply; nearly every piece is a token.",
-    buckets: SECONDS_A_TOKEN,
-    registers: [this.registry],
-  })
-  private readonly replySeconds = new Histogram({
-    name: "sinter_reply_seconds",
-    help: "From a request's arrival to the end of its reply, of replies that were finished.",
-    buckets: SECONDS,
-    registers: [this.registry],
-  })
-  private readonly replies = new Counter({
-    name: "sinter_replies_total",
-    help: "Choices that have ended, by finish_reason.",
-    labelNames: ["reason"],
-    registers: [this.registry],
-  })
-  private readonly tokenSeconds = new Histogram({
-    name: "sinter_seconds_per_token",
-    help: "A reply's time after its first piece, over its tokens.",
-    buckets: SECONDS_A_TOKEN,
-    registers: [this.registry],
-  })
+  private readonly requests = this.families.counter(
+    "sinter_http_requests_total",
+    "Requests that have ended; status 499: the client left.",
+  )
+  private readonly requestSeconds = this.families.histogram(
+    "sinter_http_request_seconds",
+    "From the first byte of a request to the last of its answer.",
+    SECONDS,
+    true,
+  )
+  private readonly tokens = this.families.counter(
+    "sinter_tokens_total",
+    "Tokens that clients were told of: prompt (cached among them) and completion; of those who left, none.",
+  )
+  private readonly firstToken = this.families.histogram(
+    "sinter_time_to_first_token_seconds",
+    "From a request's arrival to the first piece of its reply.",
+    SECONDS,
+  )
+  private readonly pieceSeconds = this.families.histogram(
+    "sinter_inter_token_seconds",
+    "Between two pieces of one reply; nearly every piece is a token.",
+    SECONDS_A_TOKEN,
+  )
+  private readonly replySeconds = this.families.histogram(
+    "sinter_reply_seconds",
+    "From a request's arrival to the end of its reply, of replies that were finished.",
+    SECONDS,
+  )
+  private readonly replies = this.families.counter(
+    "sinter_replies_total",
+    "Choices that have ended, by finish_reason.",
+  )
+  private readonly tokenSeconds = this.families.histogram(
+    "sinter_seconds_per_token",
+    "A reply's time after its first piece, over its tokens.",
+    SECONDS_A_TOKEN,
+  )
 
   /** @param handed what the rooms below tell, read at each scrape. */
   constructor(running: () => number, handed: () => readonly Sample[]) {
     this.handed = handed
     this.loopDelay.enable()
-    this.gauge("sinter_http_requests_running", "Requests that are being answered.", running)
+    this.families.gauge(
+      "sinter_http_requests_running",
+      "Requests that are being answered.",
+      running,
+    )
     const lateness = "How late the event loop was, 99th percentile since the last scrape."
-    this.gauge("sinter_event_loop_delay_p99_seconds", lateness, () => {
+    this.families.gauge("sinter_event_loop_delay_p99_seconds", lateness, () => {
       const seconds = this.loopDelay.percentile(99) / 1e9 - LOOP_TICK / 1000
       this.loopDelay.reset()
       return Math.max(0, seconds)
     })
-    this.gauge("process_resident_memory_bytes", "Memory that the process holds.", () =>
+    this.families.gauge("process_resident_memory_bytes", "Memory that the process holds.", () =>
       process.memoryUsage.rss(),
     )
     const start = Date.now() / 1000 - process.uptime()
-    this.gauge("process_start_time_seconds", "Unix time.", () => start)
+    this.families.gauge("process_start_time_seconds", "Unix time.", () => start)
   }
 
   /** @param route a path of the routes table; anything else would let clients make up labels. */
   requestEnded(route: string, status: number, { age }: Account): void {
-    this.requests.inc({ route, status })
-    this.requestSeconds.observe({ route }, age / 1000)
+    this.requests.add({ route, status })
+    this.requestSeconds.observe(age / 1000, { route })
   }
 
   /** Passes a reply's events on and takes their times, for the metrics and for the request's account. */
@@ -128,8 +121,8 @@ export class Metrics {
   }
 
   /** The whole page. */
-  async print(): Promise<string> {
-    const own = await this.registry.metrics()
+  print(): string {
+    const own = this.families.print()
     const samples = this.handed()
     const handed = samples.map(({ name, help, labels = {}, value }, i) => {
       const type = name.endsWith("_total") ? "counter" : "gauge"
@@ -147,32 +140,21 @@ export class Metrics {
 
   private choiceEnded({ reason }: Extract<ReplyEvent, { kind: "finish" }>, account: Account) {
     account.finished(reason)
-    this.replies.inc({ reason })
+    this.replies.add({ reason })
   }
 
   private replyEnded(usage: Usage, account: Account, first?: number) {
     if (account.hasLeft) return // at times the engine ends what it was writing before the loop is left
     account.ended(usage)
     if (account.hasFinished) this.replySeconds.observe(account.age / 1000)
-    this.tokens.inc({ kind: "prompt" }, usage.promptTokens)
-    this.tokens.inc({ kind: "cached" }, usage.cachedTokens)
-    this.tokens.inc({ kind: "completion" }, usage.completionTokens)
+    this.tokens.add({ kind: "prompt" }, usage.promptTokens)
+    this.tokens.add({ kind: "cached" }, usage.cachedTokens)
+    this.tokens.add({ kind: "completion" }, usage.completionTokens)
     if (first === undefined || usage.completionTokens < 2) return
     const seconds = (performance.now() - first) / 1000
     this.tokenSeconds.observe(seconds / (usage.completionTokens - 1))
   }
-
-  private gauge(name: string, help: string, read: () => number): void {
-    const gauge: Gauge = new Gauge({
-      name,
-      help,
-      registers: [this.registry],
-      collect: () => gauge.set(read()),
-    })
-  }
 }
-
-export const METRICS_TYPE = Registry.PROMETHEUS_CONTENT_TYPE
 
 function longest(times: readonly (number | undefined)[]): number | undefined {
   const known = times.filter((time) => time !== undefined)

@@ -4,8 +4,8 @@ import { readFileSync } from "node:fs"
 import { codeRoot } from "../../../code-root.ts"
 import { type Answer, type Exchange, json } from "../../exchange.ts"
 import { writeJson } from "../../json.ts"
-import { METRICS_TYPE } from "../../metrics.ts"
 import { vllmNames } from "../../metrics-compat.ts"
+import { PROMETHEUS_TYPE } from "../../prometheus.ts"
 
 const read = (name: string) => readFileSync(new URL(`http/apis/server/${name}`, codeRoot), "utf8")
 const docs = read("docs.html")
@@ -24,12 +24,12 @@ export function version({ options }: Exchange): Answer {
   return json(writeJson({ version: options.version }))
 }
 
-export async function metricsPage({ metrics, options, state }: Exchange): Promise<Answer> {
-  const page = await metrics.print()
+export function metricsPage({ metrics, options, state }: Exchange): Answer {
+  const page = metrics.print()
   const [first] = state.models
   const isAliased = first && options.metricsCompat === "vllm"
   const names = isAliased ? vllmNames(page, first.card.names[0]) : ""
-  return { type: METRICS_TYPE, text: page + names }
+  return { type: PROMETHEUS_TYPE, text: page + names }
 }
 
 export function docsPage(exchange: Exchange): Answer {
