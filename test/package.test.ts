@@ -130,6 +130,21 @@ test("a temporary folder that cannot be written is a sentence", async () => {
   expect(err).toMatch(/^sinter: [^\n]+\n$/)
 })
 
+test("what its library says of types names no package that it does not bring", () => {
+  const { dependencies } = JSON.parse(readFileSync(inPackage("package.json"), "utf8"))
+  const files = new Set([inPackage("build/index.d.ts")])
+  const packages = new Set<string>()
+  for (const file of files) {
+    const imports = readFileSync(file, "utf8").matchAll(/(?:from |import\()"([^"\n]+)"/g)
+    for (const [, name] of imports) {
+      if (name!.startsWith(".")) files.add(join(dirname(file), name!.replace(/\.[jt]s$/, ".d.ts")))
+      else if (!name!.startsWith("node:")) packages.add(name!.split("/")[0]!)
+    }
+  }
+  expect(files.size).toBeGreaterThan(100)
+  expect(Object.keys(dependencies)).toEqual(expect.arrayContaining([...packages]))
+})
+
 test("its library can be imported", () => {
   const script =
     'import("sinter").then(({ createApp, load }) => console.log(typeof createApp, typeof load))'

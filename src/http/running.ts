@@ -8,15 +8,9 @@ import { cut } from "./check.ts"
 import type { State } from "./exchange.ts"
 import { Metrics } from "./metrics.ts"
 import { pathOf, routesOf } from "./paths.ts"
-import type { Sample, ServedModel } from "./service.ts"
+import type { Activity, Sample, ServedModel } from "./service.ts"
 
 const CLIENT_LEFT = 499 // in the log alone, as nginx writes it
-
-/** Told when the first of some requests begins to be answered, and when the last of them is. */
-export interface Activity {
-  busy(): void
-  idle(): void
-}
 
 export interface Watchers {
   activity?: Activity | undefined

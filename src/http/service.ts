@@ -3,6 +3,12 @@
 
 import type { Chat, Embeddings, PlainText, Rankings, SchemaChecks } from "../chat/conversation.ts"
 
+/** Told when the first of some requests begins to be answered, and when the last of them is. */
+export interface Activity {
+  busy(): void
+  idle(): void
+}
+
 export interface HttpOptions {
   /** The product's own, for /version and /openapi.json. */
   version: string
