@@ -15,6 +15,7 @@ import facts
 import fresh
 import skills
 import talking
+import third
 from skills import itself, numbers, tools
 from skills import memory as memories
 
@@ -39,11 +40,12 @@ def main():
         help="draw from the training side instead: what was learnt, not how it carries over",
     )
     a.add_argument("--fresh", action="store_true", help="ask the second set, which nobody tuned anything on (fresh.py)")
+    a.add_argument("--third", action="store_true", help="ask the third set (third.py): once, when training is over")
     a.add_argument("--json")
     args = a.parse_args()
     ask = Server(args.url, args.model) if args.url else Checkpoint(Path(args.runs) / args.name, args.packed)
     right, total, ended, prompts = defaultdict(int), defaultdict(int), [], []
-    table = fresh.CASES if args.fresh else CASES
+    table = third.CASES if args.third else fresh.CASES if args.fresh else CASES
     for name in args.skill or table:
         shown = 0
         for talk, at in cases(name, args.n, not args.seen, table):
@@ -124,7 +126,8 @@ CASES = {name: f for name, (_, f) in skills.TABLE.items() if name not in ("tool"
 
 
 def cases(name, n, held, table):
-    p = talking.Pick(f"{'fresh' if table is fresh.CASES else 'evaluation'} {name}", held)
+    which = "third" if table is third.CASES else "fresh" if table is fresh.CASES else "evaluation"
+    p = talking.Pick(f"{which} {name}", held)
     for _ in range(n):
         talk = skills.opening(p)
         table[name](p, talk)

@@ -294,9 +294,9 @@ def shapes():
     return {shape(t) for t in texts}
 
 
-def check(n=40000):
-    """The wordings here that `n` conversations of the training side say as well."""
-    words.NEVER.update(mine := shapes())  # as training does
+def check(mine, n=40000):
+    """Which of the shapes `mine` `n` conversations of the training side say as well."""
+    words.NEVER.update(mine)  # as training does
     p, found, lists = talking.Pick("fresh"), set(), [*words.CITIES, *words.NAMES, *facts.CAPITALS]
     values = re.compile(r"\b(" + "|".join(map(re.escape, lists)) + r")\b|\d+")
     for _ in range(n):
@@ -307,4 +307,4 @@ def check(n=40000):
 
 
 if __name__ == "__main__":
-    print("also in the corpus:", check() or "none")
+    print("also in the corpus:", check(shapes()) or "none")

@@ -20,6 +20,7 @@ from tokenizers import Tokenizer
 
 import corpus
 import fresh
+import third
 import words
 from model import Llama, Shape, block
 
@@ -242,7 +243,7 @@ def open_tokenizer(path):
     texts = (TOKENIZER.decode([i]).strip() for i in range(263, TOKENIZER.get_vocab_size()))
     words.PIECES[:] = [t for t in texts if t and "\ufffd" not in t]
     words.LETTERS[:] = [t for t in words.PIECES if t.isalpha() and t.isascii() and len(t) > 1]
-    words.NEVER.update(fresh.shapes())
+    words.NEVER.update(fresh.shapes() | third.shapes())
 
 
 def out_of_time(*_):
