@@ -1,13 +1,15 @@
 // Passages of the documents that tell figures, printed from the results' files by `npm run docs`, so that none can say what no
 // run has found. Their words are few: what figures mean stands in the documents around them.
 
-import { readFileSync } from "node:fs"
+import { existsSync, readFileSync } from "node:fs"
 import { median } from "./contenders/api.ts"
 import { type Results, ratios } from "./report.ts"
 import { CHANCES, type Drafts, gains, type Sequences } from "./speculation-report.ts"
 
+const fileOf = (name: string) => new URL(`results/${name}.json`, import.meta.url)
+
 export function readResults<Kind = Results>(name: string): Kind {
-  return JSON.parse(readFileSync(new URL(`results/${name}.json`, import.meta.url), "utf8"))
+  return JSON.parse(readFileSync(fileOf(name), "utf8"))
 }
 
 /** Of the rounds that have a number. */
@@ -155,7 +157,26 @@ The first row beside OpenVINO: ${others.join(", ")}. Its next token behind a con
 as fast as llama.cpp's, behind 131,072 ${behind(131_072)} times ([one round](../bench/results/${LONG}.md)).
 
 A mixture of which a token meets one expert in eight is decoded ${times(dense)} times as fast as a dense model of the bytes that it reads
-([results](../bench/results/${MIXTURE}.md)).`
+([results](../bench/results/${MIXTURE}.md)).${existsSync(fileOf(START)) ? starts(readResults(START)) : ""}`
+}
+
+const START = "1B-q4f16_1-start"
+
+/** Warm and cold, of everybody who starts; nothing where no run has it. */
+function starts({ samples, contenders }: Results): string {
+  const names = Object.keys(contenders)
+  const rows = ["start to ready, s", "cold start to ready, s"].map((row) => [
+    row,
+    ...names.map((name) => {
+      const seconds = medianOf(samples[row]?.[name])
+      return seconds === undefined ? "–" : shown(seconds)
+    }),
+  ])
+  return `
+
+Starts ([results](../bench/results/${START}.md)); a cold one finds an empty cache and no file of program and model in memory:
+
+${table(["", ...names], rows)}`
 }
 
 const table = (head: readonly string[], rows: readonly string[][]) =>
