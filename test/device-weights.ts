@@ -5,7 +5,7 @@ import { Memory, runKernel } from "../src/compiler/targets/gpu/ir/run.ts"
 import { packOf } from "../src/compiler/targets/gpu/kernels/pack.ts"
 import { weightLayout } from "../src/compiler/targets/gpu/layout.ts"
 import type { Stored } from "../src/compiler/targets/reference/parameters.ts"
-import { storeRows } from "../src/compiler/targets/reference/parameters.ts"
+import { newWide, storeRows } from "../src/compiler/targets/reference/parameters.ts"
 import { narrow } from "../src/runtime/dtype.ts"
 import {
   type CodecName,
@@ -58,15 +58,17 @@ export function randomWeights(codec: CodecName, rows: number, columns: number): 
   return { parameter, values: new Uint8Array(values.buffer), scales }
 }
 
-/** As the reference keeps them: for products of integers, or as floats. */
+/** As the reference keeps them: for products of integers, or as floats; "wide" ones for both. */
 export function referenceWeights(
   { parameter, values, scales }: StoredWeights,
-  kind: Stored["kind"],
+  kind: Stored["kind"] | "wide",
 ): Stored {
   const { codec, rows, columns } = parameter
   const stored = (): Stored => {
-    if (kind === "floats" || !isIntegerCodec(codec))
-      return { kind: "floats", columns, values: new Float32Array(rows * columns) }
+    if (kind !== "codes" || !isIntegerCodec(codec)) {
+      const wide = kind === "wide" && { wide: newWide(rows, columns) }
+      return { kind: "floats", columns, values: new Float32Array(rows * columns), ...wide }
+    }
     const { groups } = rowLayout(codec, columns)
     const { group, values, minimums: has } = groupCodecs[codec]
     const floats = () => new Float32Array(rows * groups)

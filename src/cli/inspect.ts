@@ -185,7 +185,7 @@ interface Product {
   rows: number
   columns: number
   codec: Parameter["codec"]
-  input: "int8" | "f32"
+  input: "int8" | "int16" | "f32"
   /** Of one. */
   bytes: number
   /** How many there are. */
@@ -198,7 +198,7 @@ function productsOf(plan: Plan): Product[] {
     if (step.op !== "matmul") continue
     const parameter = plan.parameters[step.weight]!
     const { rows, columns, codec } = parameter
-    const input = step.input.kind === "int8" ? "int8" : "f32"
+    const input = step.input.kind === "float" ? "f32" : step.input.kind
     const key = `${rows} x ${columns} ${codec} by ${input}`
     const bytes = parameterBytes(parameter)
     const { times = 0 } = products.get(key) ?? {}

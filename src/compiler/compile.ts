@@ -19,8 +19,11 @@ export interface CompileOptions {
   format: FormatName
   /** What each weight is kept in; absent: what the format says of its kind. */
   codecOf?: CodecOf
-  /** "int8": inputs of packed matrices are rounded to 8 bits, an operation of the plan; those of float matrices are not. */
-  activations: "float" | "int8"
+  /**
+   * "int8": inputs of packed matrices are rounded to 8 bits, an operation of the plan; those of float matrices are not. "int16":
+   * those of matrices of 16-bit floats are rounded too, to 16 bits.
+   */
+  activations: "float" | "int8" | "int16"
   /** What keys and values are kept in. */
   kv: Plan["kv"]
   /** In which order sums are added; absent: as processors add. */
@@ -46,7 +49,7 @@ export const passes: readonly Pass[] = [
   {
     name: "quantize-activations",
     run: (graph, { activations, codecOf }) =>
-      activations === "int8" ? quantizeActivations(graph, codecOf) : graph,
+      activations === "float" ? graph : quantizeActivations(graph, codecOf, activations),
   },
 ]
 

@@ -1,23 +1,25 @@
 // Graph to plan: nodes in order become steps, values become columns of buffers. A buffer is used again once nobody will
 // read what lies in it; slices are views and cost nothing; what may be done in place is.
 
-import { type FormatName, groupCodecs } from "../runtime/format.ts"
+import { type FormatName, groupCodecs, isGroupCodec } from "../runtime/format.ts"
 import { type KvShape, type Parameter, reachOf } from "../runtime/manifest.ts"
 import type { CodecOf } from "./graph/codecs.ts"
 import { type Graph, type Node, readers, stateSize, type Weight } from "./graph/graph.ts"
-import type {
-  Buffer,
-  BufferId,
-  Codes,
-  Epilogue,
-  ParameterId,
-  Place,
-  Plan,
-  ProductInput,
-  Step,
-  StepOp,
-  SumOrder,
-  View,
+import {
+  type Buffer,
+  type BufferId,
+  type Codes,
+  type Epilogue,
+  type ParameterId,
+  type Place,
+  type Plan,
+  type ProductInput,
+  type Step,
+  type StepOp,
+  type SumOrder,
+  type View,
+  WIDE_GROUP,
+  wideCodes,
 } from "./plan.ts"
 
 export interface Lowered {
@@ -148,8 +150,9 @@ class Lowering {
       }
       case "quantize": {
         const { columns, codec } = node
-        const { group } = groupCodecs[codec]
-        const codes = this.#take(node, columns, "i8").buffer
+        const isWide = !isGroupCodec(codec)
+        const group = isWide ? WIDE_GROUP : groupCodecs[codec].group
+        const codes = this.#take(node, isWide ? wideCodes(columns) : columns, "i8").buffer
         const scales = this.#take(node, Math.ceil(columns / group), "scales").buffer
         const output = { codes, scales, columns, group, codec }
         this.#codes.set(node, output)
@@ -288,7 +291,8 @@ class Lowering {
 
   #productInput(x: Node): ProductInput {
     const codes = this.#codes.get(x)
-    return codes ? { kind: "int8", codes } : floats(this.#at(x))
+    if (!codes) return floats(this.#at(x))
+    return { kind: isGroupCodec(codes.codec) ? "int8" : "int16", codes }
   }
 
   /** A layer may keep rows and a state. */

@@ -11,6 +11,7 @@ import { type Graph, printGraph } from "./graph/graph.ts"
 import { splitExperts } from "./graph/split-experts.ts"
 import { lower } from "./lower.ts"
 import { joinLinears } from "./passes/join-linears.ts"
+import { printPlan } from "./plan.ts"
 import { openReference } from "./targets/reference/reference.ts"
 
 const options: CompileOptions = { format: "q0f32", activations: "float", kv: "f32" }
@@ -117,6 +118,24 @@ test("activations are rounded once for every product that reads them", () => {
   for (const step of steps) if (step.op === "matmul") expect(step.input.kind).toBe("int8")
   const floats = compile(smallGraph(), { ...options, format: "q4f16_1" })
   expect(floats.steps.some(({ op }) => op === "quantize")).toBe(false)
+})
+
+test("16-bit floats take codes of 16 bits where integers of that width are multiplied", () => {
+  const kindsIn = (activations: CompileOptions["activations"]) => {
+    const { steps } = compile(smallGraph(), { ...options, format: "q0bf16", activations })
+    return new Set(steps.flatMap((step) => (step.op === "matmul" ? [step.input.kind] : [])))
+  }
+  expect(kindsIn("int16")).toEqual(new Set(["int16"]))
+  expect(kindsIn("int8")).toEqual(new Set(["float"]))
+  const packed = { ...options, format: "q4f16_1" } as const
+  const [narrow, wide] = (["int8", "int16"] as const).map((activations) =>
+    printPlan(compile(smallGraph(), { ...packed, activations })),
+  )
+  expect(wide).toBe(narrow)
+  const mixture = smallGraph({ hasExperts: true })
+  for (const step of compile(mixture, { ...options, format: "q0f16", activations: "int16" }).steps)
+    if (step.op === "experts")
+      expect([step.input.kind, step.experts.rounded]).toEqual(["float", undefined])
 })
 
 test("nothing lies where scales lie, even if it is as wide", () => {

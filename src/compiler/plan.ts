@@ -11,6 +11,7 @@ import {
   type GroupCodecName,
   groupCodecs,
   isGroupCodec,
+  type RoundingCodec,
 } from "../runtime/format.ts"
 import type { KvShape, KvType, Parameter, Shapes } from "../runtime/manifest.ts"
 import type { Rotation } from "../runtime/rotation.ts"
@@ -64,11 +65,25 @@ export interface View {
 
 /** Quantised rows: code c of a row stands for codes[c] * scales[floor(c / group)]. */
 export interface Codes {
-  codes: BufferId // i8 [rows, columns]
+  codes: BufferId // i8 [rows, columns]; those of 16 bits as `wideCodes` says
   scales: BufferId // f32 [rows, ceil(columns / group)]
   columns: number
   group: number
-  codec: GroupCodecName // of the matrices that read it
+  codec: RoundingCodec // of the matrices that read it
+}
+
+/** Columns of a group of codes of 16 bits. */
+export const WIDE_GROUP = 32
+/** The largest of them, in rows; and of the floats of a matrix, the power of two below which all of a group's stay. */
+export const WIDE_MOST = 127 * 256 + 127
+export const WIDE_BITS = 14
+
+/**
+ * Bytes that a row of codes of 16 bits takes: code = 256 * upper + lower, both bytes signed. Of each group the upper bytes come
+ * first, then the lower ones; behind the last column they are 0.
+ */
+export function wideCodes(columns: number): number {
+  return 2 * WIDE_GROUP * Math.ceil(columns / WIDE_GROUP)
 }
 
 /** Where a layer's keys and values lie: in the blocks of an entry of `plan.groups`, as number `layer` of its layers. */
@@ -80,7 +95,10 @@ export interface Place {
 export type Step = { rows: RowSet } & StepOp
 
 /** Rows that a product reads: as they are, or rounded. */
-export type ProductInput = { kind: "float"; view: View } | { kind: "int8"; codes: Codes }
+export type ProductInput =
+  | { kind: "float"; view: View }
+  | { kind: "int8"; codes: Codes }
+  | { kind: "int16"; codes: Codes }
 
 export type StepOp =
   /** output = the table's row of each token, or of its position; packed values are rounded to the codec's dtype. */
@@ -103,9 +121,18 @@ export type StepOp =
       width: number
       output: View
     }
-  /** For each row and group: scale = largest magnitude / 127, code = round(input * (127 / largest)), halves to even. */
+  /**
+   * For each row and group: scale = largest magnitude / 127, code = round(input * (127 / largest)), halves to even. Of 16 bits,
+   * for matrices of 16-bit floats: the same with WIDE_MOST in place of 127.
+   */
   | { op: "quantize"; input: View; output: Codes }
-  /** The products of input and weight are summed in `parts`: see `partEnds`. */
+  /**
+   * The products of input and weight are summed in `parts`: see `partEnds`. Where codes of 16 bits meet floats, a group of a row of
+   * the matrix is whole numbers too, each its float times 2^(13 - e), rounded, halves to even: e is the exponent of the largest, or
+   * -113 where that is less. The group's sum of products is their exact one in two pieces: u of the upper bytes' products
+   * with each other, and all of the rest as a float, which joins 65536 u rounded once. It is multiplied with the scales as
+   * any group's.
+   */
   | {
       op: "matmul"
       input: ProductInput

@@ -347,7 +347,7 @@ class Sharding {
 
   #input(input: ProductInput): ProductInput {
     if (input.kind === "float") return { kind: "float", view: this.#view(input.view) }
-    return { kind: "int8", codes: this.#codes(input.codes, this.#splitOfInput(input)) }
+    return { kind: input.kind, codes: this.#codes(input.codes, this.#splitOfInput(input)) }
   }
 
   #matmul(step: Extract<StepOp, { op: "matmul" }>, index: number): StepOp[] {

@@ -74,6 +74,14 @@ export const groupCodecNames = Object.keys(groupCodecs) as GroupCodecName[]
 /** What one parameter is stored in. */
 export type CodecName = FloatType | GroupCodecName
 
+/** What rows are rounded for: matrices of these floats take codes of 16 bits, all others those of 8. */
+export type RoundingCodec = GroupCodecName | WideCodec
+export type WideCodec = Extract<FloatType, "f16" | "bf16">
+
+export function isWideCodec(codec: CodecName): codec is WideCodec {
+  return codec === "f16" || codec === "bf16"
+}
+
 export function isGroupCodec(codec: CodecName): codec is GroupCodecName {
   return !Object.hasOwn(floatBytes, codec)
 }

@@ -28,9 +28,9 @@ afterAll(() => rmSync(scratch, { recursive: true }))
 
 const compilers = { c: "clang", cpp: "g++" } as const
 const answers = (command: string) => spawnSync(command, ["--version"]).status === 0
-/** Products on matrix units: groups of 32, of 40 and of 16 columns, with gates and with minimums. */
+/** Products on matrix units: groups of 32, of 40 and of 16 columns, with gates and with minimums, and 16-bit floats. */
 const tileKernels = weightKernels(["tiles"]).filter(({ name }) =>
-  /^matrix64_(q4f16_1|q3f16_1|q8f16_1|q6_k|q2_k)_/.test(name),
+  /^matrix64_(q4f16_1|q3f16_1|q8f16_1|q6_k|q2_k|f16_wide)_/.test(name),
 )
 const checked = [...languageKernels, ...tileKernels]
 const kernels = [...checked.map(({ at }) => at(0)), ...randomCases(4)].map((each) => each.kernel)
@@ -131,9 +131,9 @@ function expectTwinsBits(run: Run, each: GpuCase, number: number): void {
   }
 }
 
-/** Groups of 32, of 40 and of 16 columns, with gates and with minimums, on AMD's matrix units. */
+/** Groups of 32, of 40 and of 16 columns, with gates and with minimums, and 16-bit floats, on AMD's matrix units. */
 const amdKernels = weightKernels(printers.rocm.units).filter(({ name }) =>
-  /^tile64_(q4f16_1|q3f16_1|q2_k|q8_zeros)_/.test(name),
+  /^tile64_(q4f16_1|q3f16_1|q2_k|q8_zeros|bf16_wide)_/.test(name),
 )
 test.skipIf(noCompiler).each([
   ["__gfx90a__", "mfma_i32_16x16x16i8("],

@@ -99,7 +99,7 @@ const useOrder = (order: number) =>
   openDriverLibrary([standIn.library]).take<void>("void use_order(int order)")(order)
 
 const tiles = weightKernels(printers.metal.units).filter(({ name }) =>
-  /^tile64_(q4f16_1|q3f16_1|q2_k|q8_zeros)_/.test(name),
+  /^tile64_(q4f16_1|q3f16_1|q2_k|q8_zeros|bf16_wide)_/.test(name),
 )
 
 test.skipIf(isSkipped).each([0, 1, 2])(

@@ -23,9 +23,9 @@ import { probeModules as printedProbes, tileProbe } from "./tile-probe.ts"
 
 const wordsOf = (module: Uint8Array) => new Uint32Array(new Uint8Array(module).buffer)
 
-/** With gates and with minimums; of groups of 16, of 32 and of 40 columns. */
+/** With gates and with minimums; of groups of 16, of 32 and of 40 columns; and of floats. */
 const products = weightKernels(printers.vulkan.units).filter(({ name }) =>
-  /^tile64_(q4f16_1|q3f16_1|q2_k|q8_zeros)_/.test(name),
+  /^tile64_(q4f16_1|q3f16_1|q2_k|q8_zeros|f16_wide)_/.test(name),
 )
 
 describe("a device is asked how its tiles lie", () => {

@@ -28,7 +28,7 @@ describe.each([
 ] as const)("on $target", ({ target, golden, breadth }) => {
   const device = found.find(({ name, obstacle }) => name === target && !obstacle)
   const left = isLeftOut(device)
-  const { sums } = traitsOf(target)
+  const { sums, activations } = traitsOf(target)
   describe.skipIf(left)(
     `its first device${left ? ` (skipped: no device of ${target})` : ""}`,
     () => {
@@ -36,6 +36,7 @@ describe.each([
         open: async (plan, limits) => (await targets[target].prepare(plan)).open(limits),
         traits: { sums: sums! },
         isExact: true,
+        isWide: activations === "int16",
         golden,
         breadth,
         milliseconds: MILLISECONDS,

@@ -18,7 +18,14 @@ import { openLibrary } from "../../src/runtime/library.ts"
 import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
 import { isLeftOut } from "../left-out.ts"
 import { type GoldenPrompt, goldenFolder, readGolden } from "./golden.ts"
-import { arithmeticHere, blocksFor, limitsFor, prefill } from "./steps.ts"
+import {
+  arithmeticHere,
+  blocksFor,
+  continueGreedily,
+  limitsFor,
+  prefill,
+  worstDifference,
+} from "./steps.ts"
 
 const BUILD = 240_000 // ms: a build takes seconds, on a busy machine many
 const limits = { blocks: 50, tokens: 700, sequences: 1, rows: 700 }
@@ -88,6 +95,42 @@ describe.each<[string, Plan["kv"]]>([
     BUILD,
   )
 })
+
+// What a GPU's plan rounds to 16 bits moves a logit by thousandths, which is a ten-millionth of a nat, and no token of forty.
+test.each(["llama-tied-q0f16", "llama-tied-q0bf16"])(
+  "%s says with activations of 16 bits what it says with floats",
+  async (name) => {
+    const model = await openModel(goldenFolder("mlc", name))
+    const options = { ...traitsOf("vulkan"), format: model.format, kv: "f32" } as const
+    const plan = compile(model.graph, options)
+    expect(plan.steps.some((step) => step.op === "quantize")).toBe(true)
+    const { vocabulary } = plan.shapes
+    const program = openReference(plan, limitsFor(plan, limits))
+    await loadParameters(model.weights, program.manifest, program)
+    const divergences: number[] = []
+    const prompts = readGolden(model.path).filter(({ tokens }) => tokens.length <= 40)
+    for (const { tokens, firstRow, logits, greedy } of prompts) {
+      const blocks = blocksFor(tokens.length + greedy.length)
+      const ours = await prefill(program, tokens, blocks, { firstRow })
+      expect(worstDifference(ours, logits)).toBeLessThan(5e-3)
+      for (let at = 0; at < logits.length; at += vocabulary) {
+        const row = (of: Float32Array) => of.subarray(at, at + vocabulary)
+        divergences.push(divergence(row(logits), row(ours)))
+      }
+      const drawn = await continueGreedily(
+        program,
+        greedy[0]!,
+        tokens.length,
+        greedy.length,
+        blocks,
+      )
+      expect(drawn).toEqual([...greedy])
+    }
+    expect(divergences.reduce((a, b) => a + b) / divergences.length).toBeLessThan(2e-7)
+    await program.close()
+    await model.close()
+  },
+)
 
 // Other norms, activations and places than MLC's goldens have, packed on the way in.
 describe.skipIf(isSkipped)(`packed on the way in${isSkipped ? ` (skipped: ${why})` : ""}`, () => {

@@ -9,7 +9,7 @@ import type { Arithmetic } from "../../src/compiler/targets/reference/machine.ts
 import { openReference } from "../../src/compiler/targets/reference/reference.ts"
 import { openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
-import { type FormatName, groupCodecNames } from "../../src/runtime/format.ts"
+import { type FormatName, formats, groupCodecNames, isWideCodec } from "../../src/runtime/format.ts"
 import type { KvType } from "../../src/runtime/manifest.ts"
 import type { LoadableProgram, ProgramLimits, StepInput } from "../../src/runtime/program.ts"
 import { createSampler } from "../../src/runtime/sampling.ts"
@@ -42,6 +42,8 @@ export interface Judged {
   arithmetic?: Arithmetic
   /** It rounds as the reference does, so that bits are equal. */
   isExact: boolean
+  /** It multiplies 16-bit floats by codes of 16 bits. */
+  isWide?: boolean
   /** Golden models, each behind its kind. */
   golden: readonly `${"models" | "mlc"}/${string}`[]
   /** Cases of each kind, some of them, or one format alone, for a driver that compiles for longer than it computes. */
@@ -67,6 +69,7 @@ export function judge({
   traits = {},
   arithmetic = "vectors",
   isExact,
+  isWide = false,
   golden,
   breadth = "all",
   milliseconds,
@@ -97,7 +100,11 @@ export function judge({
     return { program, reference }
   }
 
-  test.each(few(formatCases, 3))(
+  const ownCases = formatCases.map(([format, activations, ...kv]): (typeof formatCases)[number] => {
+    const isRounded = isWide && isWideCodec(formats[format].matrix)
+    return [format, isRounded ? "int16" : activations, ...kv]
+  })
+  test.each(few(ownCases, 3))(
     "%s with activations in %s, keys and values in %s, computes what the reference computes, the same in any company",
     async (format, activations, kv, latent) => {
       const shape = {

@@ -201,6 +201,12 @@ async function judge(graph: Graph, options: Options, counts: readonly number[]):
 describe("the reference", () => {
   test.each<[string, WideShape, Options, readonly number[]]>([
     ["floats", {}, floats, [4]],
+    [
+      "codes of 16 bits",
+      { kvHeads: 2 },
+      { ...floats, format: "q0bf16", activations: "int16" },
+      [2],
+    ],
     ["a product before attention", { hasDoor: true }, floats, [2]],
     ["columns in another order", { hasOrder: true }, { ...codes, kv: "f16" }, [2]],
     ["biases and codes", { hasBiases: true }, codes, [2, 8]],

@@ -3,7 +3,7 @@
 // operands come first. Nothing here knows formats, memory or targets; keys and values of earlier tokens are not values but
 // what `attention` of a layer remembers.
 
-import type { GroupCodecName } from "../../runtime/format.ts"
+import type { GroupCodecName, RoundingCodec } from "../../runtime/format.ts"
 import type { Shapes } from "../../runtime/manifest.ts"
 import type { Rotation } from "../../runtime/rotation.ts"
 import type { RowSet } from "../../runtime/step-rows.ts"
@@ -135,10 +135,11 @@ export type Op =
   /** x → fewer of its rows. */
   | { op: "select"; inputs: readonly [Node] }
   /**
-   * x → codes of 8 bits, a scale for each group of the matrices that read it, which are all of one codec. Put in by a pass,
-   * for targets that multiply integers; only `linear` and `experts` read it.
+   * x → codes of 8 bits, a scale for each group of the matrices that read it, which are all of one codec; for matrices of 16-bit
+   * floats, codes of 16 bits. Put in by a pass, for targets that multiply integers; only `linear` and `experts` read it, and
+   * `experts` no codes of 16 bits.
    */
-  | { op: "quantize"; inputs: readonly [Node]; codec: GroupCodecName }
+  | { op: "quantize"; inputs: readonly [Node]; codec: RoundingCodec }
 
 /** Matrices and biases of experts, as many as there are. */
 export function expertWeights({ gateUp, up, down, biases }: Node & { op: "experts" }): Weight[] {

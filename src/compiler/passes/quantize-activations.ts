@@ -1,15 +1,34 @@
 // For targets that multiply integers: what a packed matrix is multiplied with is rounded to 8 bits first, in groups as wide
-// as the matrix's own. An input of several products is rounded once for each codec that they have.
+// as the matrix's own. What is multiplied with a matrix of 16-bit floats may be rounded to 16 bits, in groups of 32: then a matrix
+// unit for bytes makes that product as well. (Not of experts: they are multiplied a few rows at a time, which takes none.) An
+// input of several products is rounded once for each codec that they have.
 
-import { type CodecName, isIntegerCodec } from "../../runtime/format.ts"
+import {
+  type CodecName,
+  isIntegerCodec,
+  isWideCodec,
+  type RoundingCodec,
+} from "../../runtime/format.ts"
 import type { CodecOf } from "../graph/codecs.ts"
 import { type Graph, type Node, rewrite, type Weight, withInputs } from "../graph/graph.ts"
 
-export function quantizeActivations(graph: Graph, codecOf: CodecOf): Graph {
+export function quantizeActivations(
+  graph: Graph,
+  codecOf: CodecOf,
+  activations: "int8" | "int16",
+): Graph {
   const made = new Map<Node, Map<CodecName, Node>>()
   const roundedFor = (weight: Weight, input: Node): Node => {
     const codec = codecOf(weight)
-    if (!isIntegerCodec(codec)) return input
+    return isIntegerCodec(codec) ? codes(codec, input) : input
+  }
+  const roundedForLinear = (weight: Weight, input: Node): Node => {
+    const codec = codecOf(weight)
+    return activations === "int16" && isWideCodec(codec)
+      ? codes(codec, input)
+      : roundedFor(weight, input)
+  }
+  const codes = (codec: RoundingCodec, input: Node): Node => {
     const { rows, columns } = input
     const known = made.get(input) ?? new Map<CodecName, Node>()
     made.set(input, known)
@@ -20,7 +39,7 @@ export function quantizeActivations(graph: Graph, codecOf: CodecOf): Graph {
   return rewrite(graph, (node) => {
     if (node.op === "linear") {
       const [input, ...others] = node.inputs
-      return withInputs(node, [roundedFor(node.weight, input), ...others])
+      return withInputs(node, [roundedForLinear(node.weight, input), ...others])
     }
     if (node.op !== "experts") return node
     const [input, shares, inputOfUp] = node.inputs

@@ -16,8 +16,8 @@ const steps: StepTraits = {
   drafts: 64,
 }
 
-/** Thousands of lanes add one row's products: in eight parts, and attention in spans. */
-const ofGpus = { activations: "int8", sums: { parts: 8, span: 256 } } as const satisfies PlanTraits
+/** Thousands of lanes add one row's products: in eight parts, and attention in spans. Whole numbers are what matrix units add exactly. */
+const ofGpus = { activations: "int16", sums: { parts: 8, span: 256 } } as const satisfies PlanTraits
 
 const rows = {
   cpu: compiledFor("cpu", "for exactly this processor"),

@@ -201,6 +201,7 @@ class Code implements StepCode {
       const bytes = quantizedBytes(codes)
       return { isRounded: true, buffer: codes.codes, from: 0, bytes, inStride: 0 }
     }
+    if (input.kind === "int16") throw new Error("internal: codes of 16 bits on a processor")
     const { view } = input
     const inStride = strideOf(this.#plan, view)
     const bytes = 4 * inStride

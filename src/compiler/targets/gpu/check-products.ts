@@ -9,15 +9,17 @@ import {
   groupCodecs,
   isGroupCodec,
   isIntegerCodec,
+  type RoundingCodec,
   rowLayout,
 } from "../../../runtime/format.ts"
 import type { Parameter } from "../../../runtime/manifest.ts"
-import type { Buffer, Plan, Step } from "../../plan.ts"
+import { type Buffer, type Plan, type Step, wideCodes } from "../../plan.ts"
 import { arrays, type CheckedKernel, type Numbers, SHAPES, type ShapedCase } from "./check-cases.ts"
 import { mulberry32 } from "./check-random.ts"
 import { elementBytes, type Kernel } from "./ir/ir.ts"
 import { matmulChoices } from "./kernels/matmul.ts"
 import { packOf } from "./kernels/pack.ts"
+import { groupWidth } from "./kernels/products.ts"
 import type { Units } from "./kernels/tiles.ts"
 import type { Binding } from "./launch.ts"
 import { type PartName, strideOf, weightLayout } from "./layout.ts"
@@ -26,6 +28,17 @@ type Matmul = Extract<Step, { op: "matmul" }>
 type Random = () => number
 
 const codecs: readonly CodecName[] = ["f32", "f16", "bf16", ...groupCodecNames]
+
+/** A matrix and what it meets: codes of its own width where it has such. */
+interface Pair {
+  codec: CodecName
+  input: Matmul["input"]["kind"]
+}
+
+const pairs: readonly Pair[] = [
+  ...codecs.map((codec): Pair => ({ codec, input: isIntegerCodec(codec) ? "int8" : "float" })),
+  ...(["f16", "bf16"] as const).map((codec): Pair => ({ codec, input: "int16" })),
+]
 
 /** Rows, columns and columns of the output: of each one, few, odd ones, and more than threads, groups and tiles take. */
 const sizes: readonly (readonly [number, number, number])[] = [
@@ -103,7 +116,7 @@ const epilogues = [
 
 /** A plan of one product. */
 function productPlan(
-  codec: CodecName,
+  { codec, input: kind }: Pair,
   [columns, outputs]: readonly [number, number],
   number: number,
 ): { plan: Plan; step: Matmul } {
@@ -115,13 +128,23 @@ function productPlan(
   }
   const view = (id: number, width: number) => ({ buffer: id, from: 0, columns: width })
   const output = view(OUTPUT, outputs)
-  const group = isGroupCodec(codec) ? groupCodecs[codec].group : columns
+  const group = groupWidth(codec)
   const step: Matmul = {
     rows: "wanted",
     op: "matmul",
-    input: isIntegerCodec(codec)
-      ? { kind: "int8", codes: { codes: CODES, scales: SCALES, columns, group, codec } }
-      : { kind: "float", view: view(INPUT, columns) },
+    input:
+      kind === "float"
+        ? { kind, view: view(INPUT, columns) }
+        : {
+            kind,
+            codes: {
+              codes: CODES,
+              scales: SCALES,
+              columns,
+              group,
+              codec: codec as RoundingCodec,
+            },
+          },
     weight: WEIGHT,
     bias: hasBias ? BIAS : undefined,
     parts: 8,
@@ -149,7 +172,7 @@ function productPlan(
     groups: [],
     parameters: [parameter("weight", columns, codec), parameter("bias", 1, "f32")],
     buffers: [
-      buffer(columns, "i8"),
+      buffer(kind === "int16" ? wideCodes(columns) : columns, "i8"),
       buffer(Math.ceil(columns / group), "scales"),
       buffer(columns, "f32"),
       buffer(outputs, "f32"),
@@ -164,14 +187,14 @@ function productPlan(
 
 /** @param choice which of those that rows choose among; each takes any number of rows */
 function productCase(
-  codec: CodecName,
+  pair: Pair,
   number: number,
   choice: number,
   units: readonly Units[],
   shape: number,
 ): ShapedCase {
   const [rows, columns, outputs] = sizes[shape]!
-  const { plan, step } = productPlan(codec, [columns, outputs], number)
+  const { plan, step } = productPlan(pair, [columns, outputs], number)
   const { kernel, operands, groups } = matmulChoices(plan, step, units)[choice]!.launches[0]!
   const next = mulberry32(1000 * shape + number)
   const parameters = plan.parameters.map((parameter) => randomParts(parameter, next))
@@ -201,9 +224,9 @@ function productCase(
 
 /** Of each codec one or four rows at a time, two or eight, and tiles. */
 const productKernels = (units: readonly Units[]): CheckedKernel[] =>
-  codecs.flatMap((codec, number) =>
+  pairs.flatMap((pair, number) =>
     [number % 2, 2 + (number % 2), 4].map((choice) => {
-      const at = (shape: number) => productCase(codec, number, choice, units, shape)
+      const at = (shape: number) => productCase(pair, number, choice, units, shape)
       return { name: at(0).kernel.name, profiles: "first" as const, shapes: SHAPES, at }
     }),
   )

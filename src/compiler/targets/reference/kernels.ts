@@ -3,6 +3,7 @@
 
 import { nearestEven } from "../../../runtime/dtype.ts"
 import { type Attention, type Groups, type Routing, valueDim } from "../../graph/graph.ts"
+import { WIDE_GROUP, WIDE_MOST } from "../../plan.ts"
 import * as arithmetic from "./arithmetic.ts"
 import type { Floats, Codes as StoredCodes } from "./parameters.ts"
 
@@ -85,6 +86,28 @@ export function quantize(x: Rows, out: QuantizedRows, row: number): void {
   }
 }
 
+/** Codes of 16 bits, as the plan has them. */
+export function quantizeWide(x: Rows, out: QuantizedRows, row: number): void {
+  const { columns, codes, scales } = out
+  const groups = Math.ceil(columns / WIDE_GROUP)
+  const from = at(x, row)
+  for (let g = 0; g < groups; g++) {
+    const last = Math.min(columns, (g + 1) * WIDE_GROUP)
+    let largest = 0
+    for (let k = g * WIDE_GROUP; k < last; k++)
+      largest = Math.max(largest, Math.abs(x.data[from + k]!))
+    const inverse = largest > 0 ? fround(WIDE_MOST / largest) : 0
+    scales[row * groups + g] = largest / WIDE_MOST
+    const to = (row * groups + g) * 2 * WIDE_GROUP
+    codes.fill(0, to, to + 2 * WIDE_GROUP)
+    for (let k = g * WIDE_GROUP; k < last; k++) {
+      const code = nearestEven(fround(x.data[from + k]! * inverse))
+      codes[to + (k % WIDE_GROUP)] = (code + 128) >> 8
+      codes[to + WIDE_GROUP + (k % WIDE_GROUP)] = code
+    }
+  }
+}
+
 /**
  * Four elements of a product of floats, over the columns `from` … `to`: row `row` of x times four rows of the matrix, which
  * keeps four sums going at once. Each is added up in the order of the columns, a fused multiply-add for each.
@@ -160,6 +183,38 @@ export function dotCodesFour(
     for (let k = g * group; k < last; k++) all += x.codes[a + k]!
     const sum = fround(scale * all)
     for (let i = 0; i < 4; i++) out[i] = fma(minimums[rows[i]! * groups + g]!, sum, out[i]!)
+  }
+}
+
+/** The same with codes of 16 bits and floats that became such: exact within a group but for the one rounding that the plan has. */
+export function dotWideFour(
+  x: QuantizedRows,
+  row: number,
+  { columns, wide }: Floats,
+  rows: readonly [number, number, number, number],
+  from: number,
+  to: number,
+  out: Float64Array, // [4]
+): void {
+  const { codes, scales } = wide!
+  const groups = Math.ceil(columns / WIDE_GROUP)
+  out.fill(0)
+  for (let g = from / WIDE_GROUP; g * WIDE_GROUP < to; g++) {
+    const last = Math.min(to, (g + 1) * WIDE_GROUP)
+    const upper = (row * groups + g) * 2 * WIDE_GROUP
+    for (let i = 0; i < 4; i++) {
+      const b = rows[i]! * columns
+      let [all, uppers] = [0, 0] // doubles hold all of 36 bits
+      for (let k = g * WIDE_GROUP; k < last; k++) {
+        const a = upper + (k % WIDE_GROUP)
+        const code = codes[b + k]!
+        all += (256 * x.codes[a]! + x.codes[a + WIDE_GROUP]!) * code
+        uppers += x.codes[a]! * ((code + 128) >> 8)
+      }
+      const sum = fround(65536 * uppers + fround(all - 65536 * uppers))
+      const scale = fround(x.scales[row * groups + g]! * scales[rows[i]! * groups + g]!)
+      out[i] = fma(sum, scale, out[i]!)
+    }
   }
 }
 

@@ -6,6 +6,7 @@ import {
   type FloatType,
   type GroupCodecName,
   groupCodecs,
+  isWideCodec,
 } from "../../../runtime/format.ts"
 import {
   BLOCK,
@@ -207,7 +208,8 @@ export class Machine {
       }
       case "quantize": {
         const [x, out] = [this.#rows(step.input), this.#codes(step.output)]
-        return (row) => kernels.quantize(x, out, row)
+        const quantize = isWideCodec(step.output.codec) ? kernels.quantizeWide : kernels.quantize
+        return (row) => quantize(x, out, row)
       }
       case "rope": {
         const [view, ropeTable] = [this.#rows(step.view), this.#rows(step.ropeTable)]
@@ -593,7 +595,10 @@ export class Machine {
         kernels.dotFour(x, row, matrix, wanted, from, to, out),
       )
     }
-    if (matrix.kind === "floats") throw new Error("internal: codes meet floats")
+    if (matrix.kind === "floats")
+      return inParts(ends, (row, wanted, from, to, out) =>
+        kernels.dotWideFour(x, row, matrix, wanted, from, to, out),
+      )
     return inParts(ends, (row, wanted, from, to, out) =>
       kernels.dotCodesFour(x, row, matrix, wanted, from, to, out),
     )

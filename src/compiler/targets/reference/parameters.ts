@@ -1,11 +1,11 @@
 // Parameters as the reference target keeps them: float32, obvious. Where activations are integers the codes are kept too,
 // centred on zero, since a product of integers must not see what rounding a dequantised weight to f16 would do.
 
-import { rounding, widen } from "../../../runtime/dtype.ts"
+import { nearestEven, rounding, widen } from "../../../runtime/dtype.ts"
 import { type FloatType, groupCodecs, isGroupCodec, rowLayout } from "../../../runtime/format.ts"
 import type { Parameter } from "../../../runtime/manifest.ts"
 import { unpackedCodes, unpackedRows, unpackedValue } from "../../../runtime/unpack.ts"
-import type { ParameterId, Plan } from "../../plan.ts"
+import { type ParameterId, type Plan, WIDE_BITS, WIDE_GROUP } from "../../plan.ts"
 
 export type Stored = Floats | Codes
 
@@ -13,6 +13,14 @@ export interface Floats {
   kind: "floats"
   columns: number
   values: Float32Array // [rows, columns]
+  /** As codes of 16 bits, where they are multiplied with such. */
+  wide?: WideFloats
+}
+
+/** Number k of a row is codes[k] * scales[floor(k / WIDE_GROUP)], rounded. */
+export interface WideFloats {
+  codes: Int16Array // [rows, columns]
+  scales: Float32Array // [rows, groups], powers of two
 }
 
 export interface Codes {
@@ -32,8 +40,15 @@ export function allocateParameters(plan: Plan): Stored[] {
   const integer = multipliedAsIntegers(plan)
   return parameters.map((parameter, id) => {
     const { rows, columns, codec } = parameter
-    if (!integer.has(id) || !isGroupCodec(codec))
-      return { kind: "floats", columns, values: new Float32Array(rows * columns) }
+    if (!integer.has(id) || !isGroupCodec(codec)) {
+      const values = new Float32Array(rows * columns)
+      return {
+        kind: "floats",
+        columns,
+        values,
+        ...(integer.has(id) && { wide: newWide(rows, columns) }),
+      }
+    }
     const { groups } = rowLayout(codec, columns)
     const { group, values, minimums: has } = groupCodecs[codec]
     const codes = new Int16Array(rows * columns)
@@ -41,6 +56,11 @@ export function allocateParameters(plan: Plan): Stored[] {
     const minimums = has ? new Float32Array(rows * groups) : undefined
     return { kind: "codes", columns, group, groups, values, codes, scales, minimums }
   })
+}
+
+export function newWide(rows: number, columns: number): WideFloats {
+  const groups = Math.ceil(columns / WIDE_GROUP)
+  return { codes: new Int16Array(rows * columns), scales: new Float32Array(rows * groups) }
 }
 
 /** Bytes that `allocateParameters` takes. */
@@ -51,7 +71,7 @@ export function storedBytes(plan: Plan): number {
 function multipliedAsIntegers({ steps }: Plan): Set<ParameterId> {
   const weights = new Set<ParameterId>()
   for (const step of steps) {
-    if (step.op === "matmul" && step.input.kind === "int8") weights.add(step.weight)
+    if (step.op === "matmul" && step.input.kind !== "float") weights.add(step.weight)
     if (step.op === "experts" || step.op === "expertRows") {
       const { gateUp, up } = step.experts
       if (step.input.kind === "int8") weights.add(gateUp)
@@ -66,7 +86,8 @@ function multipliedAsIntegers({ steps }: Plan): Set<ParameterId> {
 function allocated(plan: Plan): number[] {
   const integer = multipliedAsIntegers(plan)
   return plan.parameters.map(({ rows, columns, codec }, id) => {
-    if (!integer.has(id) || !isGroupCodec(codec)) return rows * columns * 4
+    if (!integer.has(id)) return rows * columns * 4
+    if (!isGroupCodec(codec)) return rows * (columns * 6 + Math.ceil(columns / WIDE_GROUP) * 4)
     const numbers = rowLayout(codec, columns).groups * (groupCodecs[codec].minimums ? 2 : 1)
     return rows * (columns * 2 + numbers * 4)
   })
@@ -89,7 +110,9 @@ export function storeRows(
     (scales?.length ?? 0) === rows * layout.scaleBytes
   if (!fits) throw new Error(`internal: rows ${row} … of ${name} do not fit`)
   if (!isGroupCodec(codec)) {
-    ;(stored as Floats).values.set(widen(values, codec), row * columns)
+    const floats = stored as Floats
+    floats.values.set(widen(values, codec), row * columns)
+    if (floats.wide) for (let r = row; r < row + rows; r++) widenRow(floats, floats.wide, r)
     return
   }
   if (stored.kind === "floats") {
@@ -108,6 +131,21 @@ export function storeRows(
     const [from, to] = [r * perRow, (row + r) * groups]
     stored.scales.set(numbers.subarray(from, from + groups), to)
     stored.minimums?.set(numbers.subarray(from + groups, from + perRow), to)
+  }
+}
+
+/** Codes of 16 bits of a row, as `matmul` of the plan says. */
+function widenRow({ values, columns }: Floats, { codes, scales }: WideFloats, row: number): void {
+  const groups = Math.ceil(columns / WIDE_GROUP)
+  for (let group = 0; group < groups; group++) {
+    const from = row * columns + group * WIDE_GROUP
+    const own = values.subarray(from, Math.min(from + WIDE_GROUP, (row + 1) * columns))
+    const largest = own.reduce((most, x) => Math.max(most, Math.abs(x)), 0)
+    // A NaN is no exponent, and neither is an infinity: all that is multiplied with them is NaN.
+    const exponent = (new Uint32Array(Float32Array.of(largest).buffer)[0]! >>> 23) & 255
+    const bits = Math.max(exponent - 127, -113) - (WIDE_BITS - 1)
+    scales[row * groups + group] = exponent === 255 ? Number.NaN : 2 ** bits
+    for (const [i, x] of own.entries()) codes[from + i] = nearestEven(x * 2 ** -bits)
   }
 }
 

@@ -1,7 +1,10 @@
 // Numbers as codes of 8 bits and a scale, as `quantize` of the reference makes them of a group: what rows, keys and values, and
-// what lies between the products of experts, are rounded with.
+// what lies between the products of experts, are rounded with. And codes of 16 bits, of rows and of floats of 16 bits.
 
-import { type Builder, f32, select, u32, type Value } from "../ir/builder.ts"
+import type { WideCodec } from "../../../../runtime/format.ts"
+import { WIDE_BITS, WIDE_MOST } from "../../../plan.ts"
+import { type Builder, f32, fma, select, u32, type Value } from "../ir/builder.ts"
+import { halfOf } from "./numbers.ts"
 
 const MAGIC = 12582912 // as in numbers.ts; what is added stands in the low bits of the sum
 const INFINITY = 0x7f800000 // as bits
@@ -11,16 +14,22 @@ const NAN = 0x7fc00000
 export const sizeBits = (x: Value) => x.bits("u32").and(0x7fffffff)
 
 /** How numbers become codes, by the bits of the largest size among them. */
-export function coding(k: Builder, largest: Value) {
+export function coding(k: Builder, largest: Value, most = 127) {
   const size = k.let(largest.bits("f32"))
-  const inverse = k.let(select(largest.ne(0), f32(127).div(size), 0))
+  const inverse = k.let(select(largest.ne(0), f32(most).div(size), 0))
   // Codes of what is no number are 0; and of numbers so small that nothing comes of them, though they are not 0.
   const isSound = k.let(largest.lt(INFINITY).and(inverse.bits("u32").lt(INFINITY)))
   return {
     /** It must not come out as a number where there was none. */
-    scale: select(largest.lt(INFINITY), size.div(127), u32(NAN).bits("f32")),
+    scale: select(largest.lt(INFINITY), size.div(most), u32(NAN).bits("f32")),
     /** In the lowest byte. */
     code: (x: Value) => x.mul(inverse).add(MAGIC).bits("u32"),
+    /** In the lower half, 128 more than it is. */
+    wideCode: (x: Value) =>
+      x
+        .mul(inverse)
+        .add(MAGIC + 128)
+        .bits("u32"),
     isSound,
   }
 }
@@ -43,4 +52,61 @@ export function codedGroup(
     return select(isSound, four, 0)
   }
   return { scale, words: Array.from({ length: words }, (_, word) => wordOf(word)) }
+}
+
+/** Words of four bytes of codes of 16 bits: 256 times the upper ones, and the lower ones, all with a sign. */
+export interface WideWords {
+  upper: Value[]
+  lower: Value[]
+}
+
+/** A group of at most 32 numbers; eight words of either half, zeros behind the last number. */
+export function wideGroup(
+  k: Builder,
+  values: readonly Value[],
+): { scale: Value; words: WideWords } {
+  const largest = values.map(sizeBits).reduce((a, b) => a.max(b))
+  const { scale, wideCode, isSound } = coding(k, k.let(largest), WIDE_MOST)
+  const codes = values.map((x) => k.let(select(isSound, wideCode(x), 128)))
+  return { scale, words: wideWords(k, codes, 8) }
+}
+
+/** Of codes as wideCode makes them, eight for two words. */
+function wideWords(k: Builder, codes: readonly Value[], count: number): WideWords {
+  const words: WideWords = { upper: [], lower: [] }
+  for (let word = 0; word < count; word++) {
+    const four = Array.from({ length: 4 }, (_, i) => codes[4 * word + i] ?? u32(128))
+    const [even, odd] = [0, 1].map((i) => k.let(four[i]!.and(0xffff).or(four[i + 2]!.shl(16))))
+    const upper = even!.shr(8).and(0x00ff00ff).or(odd!.and(0xff00ff00))
+    const lower = even!.and(0x00ff00ff).or(odd!.and(0x00ff00ff).shl(8)).xor(0x80808080)
+    words.upper.push(k.let(upper))
+    words.lower.push(k.let(lower))
+  }
+  return words
+}
+
+/** How a group of floats of 16 bits, two in a word, become codes of 16 bits. */
+export function wideFloats(k: Builder, codec: WideCodec, words: readonly Value[]) {
+  const sizes = words.flatMap((word) => [word.and(0x7fff), word.shr(16).and(0x7fff)])
+  const largest = k.let(sizes.reduce((a, b) => k.let(a.max(b))))
+  const exponent = k.let(halfOf(k, largest, codec).bits("u32").shr(23))
+  // Of the float that codes are made with: it multiplies by a power of two, which is exact.
+  const raised = k.let(
+    u32(254 + WIDE_BITS - 1)
+      .sub(exponent)
+      .min(253),
+  )
+  const by = k.let(raised.shl(23).bits("f32"))
+  const scale = u32(254).sub(raised).shl(23).bits("f32")
+  return {
+    scale: select(exponent.eq(255), u32(NAN).bits("f32"), scale),
+    /** Of some of the words, an even number of them; anything where the scale is NaN. */
+    codes: (words: readonly Value[]) => {
+      const floats = words.flatMap((word) => [word, word.shr(16)])
+      const codes = floats.map((float) =>
+        k.let(fma(halfOf(k, float, codec, true), by, MAGIC + 128).bits("u32")),
+      )
+      return wideWords(k, codes, words.length / 2)
+    },
+  }
 }

@@ -317,7 +317,7 @@ function inputOf(step: ExpertsStep, which: "gateUp" | "up"): ProductInput {
 }
 
 function inputKind(input: ProductInput): ProductKind["input"] {
-  if (input.kind === "int8") return "int8"
+  if (input.kind !== "float") return input.kind
   return input.view.from % 4 === 0 ? "aligned floats" : "floats"
 }
 

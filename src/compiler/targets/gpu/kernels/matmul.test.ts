@@ -17,10 +17,11 @@ import {
   groupCodecs,
   isGroupCodec,
   isIntegerCodec,
+  type RoundingCodec,
 } from "../../../../runtime/format.ts"
 import { type Activation, activations, elementwise } from "../../../graph/elementwise.ts"
-import { type Buffer, type Plan, partEnds, type Step } from "../../../plan.ts"
-import { addParts, dotCodesFour, dotFour } from "../../reference/kernels.ts"
+import { type Buffer, type Plan, partEnds, type Step, wideCodes } from "../../../plan.ts"
+import { addParts, dotCodesFour, dotFour, dotWideFour } from "../../reference/kernels.ts"
 import type { Codes, Floats } from "../../reference/parameters.ts"
 import { checkKernel } from "../ir/check.ts"
 import { Memory, runKernel } from "../ir/run.ts"
@@ -34,7 +35,7 @@ type Matmul = Extract<Step, { op: "matmul" }>
 
 interface Product {
   codec: CodecName
-  input: "int8" | "float"
+  input: "int8" | "int16" | "float"
   columns: number
   outputs: number
   /** "add to" another buffer than the output. */
@@ -84,13 +85,13 @@ class Case {
         input === "float"
           ? { kind: "float", view: view(INPUT, columns) }
           : {
-              kind: "int8",
+              kind: input,
               codes: {
                 codes: CODES,
                 scales: SCALES,
                 columns,
                 group,
-                codec: codec as GroupCodecName,
+                codec: codec as RoundingCodec,
               },
             },
       weight: WEIGHT,
@@ -102,7 +103,7 @@ class Case {
     this.#plan = {
       parameters: [this.#weights.parameter, this.#bias.parameter],
       buffers: [
-        buffer(columns, "i8"),
+        buffer(input === "int16" ? wideCodes(columns) : columns, "i8"),
         buffer(Math.ceil(columns / group), "scales"),
         buffer(from + columns + 1, "f32"),
         buffer(from + outputs, "f32"),
@@ -151,13 +152,17 @@ class Case {
     return { computed: bitsOf(computed), expected: bitsOf(expected) }
   }
 
-  /** Rows of a buffer. Behind the last column of codes there are zeros. */
+  /** Rows of a buffer. Behind the last column of codes there are zeros; of 16 bits, the upper byte is no -128. */
   #rowsOf(buffer: Buffer, count: number): Float32Array | Int8Array {
     const { columns, dtype } = buffer
     const stride = strideOf(buffer)
     const { from = 0 } = this.#product
     const first = dtype === "f32" ? from : 0
-    const isOwn = (i: number) => i % stride >= first && i % stride < columns
+    const isThere = (i: number) => {
+      if (dtype !== "i8" || this.#product.input !== "int16") return i < columns
+      return Math.floor(i / 64) * 32 + (i % 32) < this.#product.columns
+    }
+    const isOwn = (i: number) => i % stride >= first && isThere(i % stride)
     const length = count * stride
     if (dtype === "i8")
       return Int8Array.from({ length }, (_, i) => (isOwn(i) ? (this.#next() % 255) - 127 : 0))
@@ -170,7 +175,8 @@ class Case {
     const { codec, input, columns, outputs, end = "store", bias, from = 0 } = this.#product
     const { epilogue } = this.#step
     const { buffers } = this.#plan
-    const stored = referenceWeights(this.#weights, input === "int8" ? "codes" : "floats")
+    const kept = { int8: "codes", int16: "wide", float: "floats" } as const
+    const stored = referenceWeights(this.#weights, kept[input])
     const { values: biases } = referenceWeights(this.#bias, "floats") as Floats
     const strideIn = (buffer: number) => strideOf(buffers[buffer]!)
     const tight = <T extends Float32Array | Int8Array>(buffer: number) => {
@@ -191,6 +197,8 @@ class Case {
           const [first, own] = [ends[part - 1] ?? 0, sums.subarray(4 * part, 4 * part + 4)]
           if (input === "int8")
             dotCodesFour(quantized, row, stored as Codes, wanted, first, last, own)
+          else if (input === "int16")
+            dotWideFour(quantized, row, stored as Floats, wanted, first, last, own)
           else dotFour(floats, row, stored as Floats, wanted, first, last, own)
         }
         addParts(sums)
@@ -219,7 +227,7 @@ function rowsFor({ launches }: Choice): number {
 
 function expectEqualBits(product: Product, rows = rowsFor): void {
   const own = new Case(product)
-  const others = product.input === "int8" ? (["tiles", "bytes", "halves"] as const) : []
+  const others = product.input === "float" ? [] : (["tiles", "bytes", "halves"] as const)
   const choices = others.map((units) => own.choices(units).at(-1)!)
   for (const choice of [...own.choices(), ...choices]) {
     const { computed, expected } = own.run(choice, rows(choice))
@@ -234,6 +242,21 @@ describe("codes meet", () => {
   test.each(groupCodecNames.filter(isIntegerCodec))("%s", (codec) => {
     const columns = 18 * groupCodecs[codec].group + 5
     expectEqualBits({ codec, input: "int8", columns, outputs: 70 })
+  })
+})
+
+describe("codes of 16 bits meet", () => {
+  test.each([
+    ["f16", 33],
+    ["bf16", 20],
+  ] as const)("%s", (codec, outputs) => {
+    expectEqualBits({ codec, input: "int16", columns: 9 * 32 + 5, outputs })
+  })
+
+  test("gates, biases and few columns", () => {
+    const what = { codec: "bf16", input: "int16", bias: true, from: 4 } as const
+    expectEqualBits({ ...what, columns: 41, outputs: 37, end: "silu" }, () => 3)
+    expectEqualBits({ ...what, columns: 7, outputs: 3, end: "add to" }, () => 3)
   })
 })
 

@@ -46,9 +46,10 @@ export function matmulChoices(plan: Plan, step: Matmul, units: readonly Units[])
     const groups = [Math.ceil(columns / width), { rows: step.rows, per }, 1] as const
     return { most, launches: [{ kernel, operands, groups }] }
   }
+  const hasCodes = step.input.kind !== "float"
   // Groups of unpacked floats leave no room in shared memory for the larger tile.
-  const tileRows = kind.input !== "int8" && isGroupCodec(kind.codec) ? 32 : 64
-  const tileUnits = kind.input === "int8" ? units : (["dots"] as const)
+  const tileRows = !hasCodes && isGroupCodec(kind.codec) ? 32 : 64
+  const tileUnits = hasCodes ? units : (["dots"] as const)
   return [
     ...FEW.map(({ most, rows }) => choice(most, few(kind, rows), PANEL, rows)),
     choice(undefined, tile(kind, tileRows, tileUnits), TILE_COLUMNS / halvesOf(kind), tileRows),
@@ -63,9 +64,9 @@ function kindOf(plan: Plan, { input, weight, bias, epilogue, output, parts }: Ma
     const { buffer, from } = epilogue.to
     return buffer === output.buffer && from === output.from ? "add" : "add to"
   }
-  const isAligned = input.kind === "float" && input.view.from % 4 === 0
+  const floats = (from: number) => (from % 4 === 0 ? "aligned floats" : "floats")
   return {
-    input: input.kind === "int8" ? "int8" : isAligned ? "aligned floats" : "floats",
+    input: input.kind === "float" ? floats(input.view.from) : input.kind,
     codec,
     bias: bias !== undefined,
     end: end(),
@@ -82,7 +83,7 @@ function operandsOf(plan: Plan, step: Matmul): Binding[] {
     kindOf(plan, step).end === "add to" && epilogue.kind === "add" ? epilogue.to : undefined
   const buffers: Binding[] = [{ kind: "step", region: { name: "count", of: rows } }]
   const strides: number[] = []
-  if (input.kind === "int8") {
+  if (input.kind !== "float") {
     const { codes, scales } = input.codes
     buffers.push(of(codes, 0), of(scales, 0))
     strides.push(strideIn(codes) / 4, strideIn(scales))

@@ -120,6 +120,31 @@ export function widenedBrain(word: Value): Value {
   return word.shl(16).bits("f32")
 }
 
+/**
+ * The 16-bit float in a word's lower half.
+ * @param isNumber whether it does not matter what an infinity or a NaN becomes
+ */
+export function halfOf(k: Builder, word: Value, dtype: "f16" | "bf16", isNumber = false): Value {
+  return dtype === "bf16" ? widenedBrain(word) : widenedHalf(k, word, isNumber)
+}
+
+/** The float of the f16 in a word's lower half. Made of its bits: no number on the way is too small for any device. */
+function widenedHalf(k: Builder, word: Value, isNumber: boolean): Value {
+  const size = k.let(word.and(0x7fff).shl(13))
+  const moved = k.let(size.add((127 - 15) << 23))
+  const exponent = k.let(size.and(0x7c00 << 13))
+  // Infinities and NaNs have the last exponent here and there; of those without a leading bit, it is added and taken away.
+  const isLast = exponent.eq(0x7c00 << 13)
+  const last = isNumber ? moved : select(isLast, moved.add((128 - 16) << 23), moved)
+  const small = moved
+    .add(1 << 23)
+    .bits("f32")
+    .sub(f32(2 ** -14))
+    .bits("u32")
+  const own = select(exponent.eq(0), small, last)
+  return own.or(word.and(0x8000).shl(16)).bits("f32")
+}
+
 /** The bf16 nearest to a float, halves to even, in a word; beyond the largest nothing is rounded up: see runtime/dtype.ts. */
 export function nearestBrain(k: Builder, x: Value): Value {
   const bits = k.let(x.bits("u32"))

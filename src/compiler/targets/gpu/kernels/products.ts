@@ -11,8 +11,10 @@ import {
   type GroupCodecName,
   groupCodecs,
   isGroupCodec,
+  type WideCodec,
 } from "../../../../runtime/format.ts"
 import type { Activation } from "../../../graph/elementwise.ts"
+import { WIDE_GROUP, wideCodes } from "../../../plan.ts"
 import {
   type Builder,
   type Elements,
@@ -27,6 +29,7 @@ import {
 } from "../ir/builder.ts"
 import { type Kernel, ROOMY } from "../ir/ir.ts"
 import { codingOf, PANEL } from "../layout.ts"
+import { wideFloats } from "./codes.ts"
 import { gelu, geluTanh, quickGelu, relu2, silu } from "./numbers.ts"
 import {
   byteShift,
@@ -40,6 +43,7 @@ import {
   type WeightRow,
   weightBuffers,
   weightRow,
+  wideGroupWords,
 } from "./weights.ts"
 
 /** Teams of threads, one for each part of a sum; a shard's sums have fewer parts, and the other teams nothing to add. */
@@ -48,7 +52,7 @@ export const PARTS = 8
 /** What is literal in a product's kernel. */
 export interface ProductKind {
   /** Floats are `aligned` where each row begins at a multiple of 16 bytes. */
-  input: "int8" | "floats" | "aligned floats"
+  input: "int8" | "int16" | "floats" | "aligned floats"
   codec: CodecName
   bias: boolean
   end: ProductEnd
@@ -70,13 +74,14 @@ export type ProductEnd =
 
 export function productName({ input, codec, bias, end, parts }: ProductKind): string {
   const floats = input === "floats" ? "_unaligned" : ""
-  const packed = input !== "int8" && isGroupCodec(codec) ? "_unpacked" : ""
+  const packed = isGroupCodec(codec) && input !== "int8" ? "_unpacked" : ""
+  const wide = input === "int16" ? "_wide" : ""
   const what =
     typeof end === "string"
       ? end.replace(" ", "_")
       : `${"gated" in end ? `gated_${end.gated}` : `under_${end.under}`}${end.limit === undefined ? "" : `_limit${end.limit}`}`
   const few = parts === PARTS ? "" : `_parts${parts}`
-  return `${codec}${packed}${floats}${bias ? "_bias" : ""}_${what}${few}`
+  return `${codec}${packed}${wide}${floats}${bias ? "_bias" : ""}_${what}${few}`
 }
 
 /** Operands of a product, in this order. Strides are in elements as the buffers are named here. */
@@ -99,11 +104,11 @@ export interface ProductOperands {
 
 export function productOperands(k: Builder, kind: ProductKind): ProductOperands {
   const { codec, end, bias } = kind
-  const isInt8 = kind.input === "int8"
+  const hasCodes = kind.input === "int8" || kind.input === "int16"
   const words = (name: string) => k.word(name)
   const count = k.buffer("count", "u32", "read")
-  const input = isInt8 ? k.buffer("codes", "u32", "read") : k.buffer("input", "f32", "read")
-  const scales = isInt8 ? k.buffer("input scales", "f32", "read") : undefined
+  const input = hasCodes ? k.buffer("codes", "u32", "read") : k.buffer("input", "f32", "read")
+  const scales = hasCodes ? k.buffer("input scales", "f32", "read") : undefined
   const parts = weightBuffers(k, codec)
   const biases = bias ? k.buffer("bias", "f32", "read") : undefined
   const to = end === "add to" ? k.buffer("to", "f32", "read") : undefined
@@ -120,7 +125,7 @@ export function productOperands(k: Builder, kind: ProductKind): ProductOperands 
     output,
     outputs: words("outputs"),
     inputStride: words("inputStride"),
-    scaleStride: isInt8 ? words("scaleStride") : undefined,
+    scaleStride: hasCodes ? words("scaleStride") : undefined,
     outputStride: words("outputStride"),
     toStride: end === "add to" ? words("toStride") : undefined,
   }
@@ -217,6 +222,27 @@ export function inputWords(
     const own = group.mul(words / 4).add(piece)
     return input.loadFour(first.add(piece === 0 ? own : own.min(pieces.sub(1))))
   }).flat()
+}
+
+/** Words of codes of 16 bits that lie side by side: eight of a group's upper bytes, then eight of its lower ones. */
+const WIDE_WORDS = wideCodes(WIDE_GROUP) / 4
+
+/** Those of a group of a row of the input, `count` from number `from` on: both multiples of four. */
+export function wideInputWords(
+  k: Builder,
+  { input, inputStride }: ProductOperands,
+  row: Value,
+  group: Value,
+  { from, count }: { from: Value; count: number },
+): Value[] {
+  const place = group.mul(WIDE_WORDS).add(from)
+  const first = k.let(row.mul(inputStride).add(place).div(4))
+  return Array.from({ length: count / 4 }, (_, i) => input.loadFour(first.add(i))).flat()
+}
+
+/** What sums of upper and lower bytes make together, which are in all cases exact: `middle` of both crosswise. */
+export function wideSum(uppers: Value, middle: Value, lowers: Value): Value {
+  return fma(uppers.float(), 65536, middle.shl(8).add(lowers).float())
 }
 
 /** The sum of a group's codes in a row of the input: what a minimum is multiplied with, before the scale. */
@@ -318,6 +344,7 @@ export function multiplyFew(
       atOnce: Math.max(1, Math.min(4, 8 / (rows * halves))),
     }
     if (kind.input === "int8") sumCodes(k, weight.codec as GroupCodecName, work)
+    else if (kind.input === "int16") sumWide(k, weight.codec as WideCodec, work)
     else sumFloats(k, kind, work)
     for (const [half, totals] of work.totals.entries())
       for (const [r, total] of totals.entries()) sums.store(at(half, u32(r), part), total.now)
@@ -394,6 +421,31 @@ function sumCodes(k: Builder, codec: GroupCodecName, work: FewWork): void {
         const sum = minimum && sumOfCodes(k, codec, operands.weight.columns, group, input)
         total.set(fma(sumOfBytes(codec, dots, sum), inputScale.mul(scale), total.now))
         if (sum) total.set(fma(minimum, inputScale.mul(sum.float()), total.now))
+      }
+    }
+  })
+}
+
+/** Words of a matrix are made to codes once for all rows. */
+function sumWide(k: Builder, codec: WideCodec, work: FewWork): void {
+  const { operands, range, rows, weights, totals, atOnce } = work
+  const read = (group: Value) => weights.map((row) => wideGroupWords(k, row, group))
+  eachAhead(k, range, Math.min(2, atOnce), read, (group, groups) => {
+    const floats = groups.map((words) => {
+      const { scale, codes } = wideFloats(k, codec, words)
+      return { scale: k.let(scale), ...codes(words) }
+    })
+    for (const [r, row] of rows.entries()) {
+      const input = wideInputWords(k, operands, row, group, { from: u32(0), count: WIDE_WORDS })
+      const [upperInput, lowerInput] = [input.slice(0, WIDE_WORDS / 2), input.slice(WIDE_WORDS / 2)]
+      const inputScale = operands.scales!.load(row.mul(operands.scaleStride!).add(group))
+      const dots = (a: readonly Value[], b: readonly Value[], first: Value = i32(0)) =>
+        a.reduce<Value>((sum, word, w) => k.let(k.dot4(word, b[w]!, sum)), first)
+      for (const [half, { scale, upper, lower }] of floats.entries()) {
+        const middle = dots(lowerInput, upper, dots(upperInput, lower))
+        const sum = wideSum(dots(upperInput, upper), middle, dots(lowerInput, lower))
+        const total = totals[half]![r]!
+        total.set(fma(sum, inputScale.mul(scale), total.now))
       }
     }
   })

@@ -6,7 +6,7 @@ import { smallGraph, smallWeights } from "../../../../../test/model/small.ts"
 import { batch } from "../../../../../test/model/steps.ts"
 import { uniform } from "../../../../../test/random.ts"
 import { rounding } from "../../../../runtime/dtype.ts"
-import { type FloatType, rowLayout } from "../../../../runtime/format.ts"
+import { type FloatType, isWideCodec, rowLayout } from "../../../../runtime/format.ts"
 import type { Region } from "../../../../runtime/gpu/regions.ts"
 import type { KvType, Parameter } from "../../../../runtime/manifest.ts"
 import { BLOCK, type StepInput } from "../../../../runtime/program.ts"
@@ -14,7 +14,7 @@ import { writeTurns } from "../../../../runtime/rotation.ts"
 import { StepRows } from "../../../../runtime/step-rows.ts"
 import { compile } from "../../../compile.ts"
 import { elementwise } from "../../../graph/elementwise.ts"
-import type { Buffer, Plan, View } from "../../../plan.ts"
+import { type Buffer, type Plan, type View, wideCodes } from "../../../plan.ts"
 import * as kernels from "../../reference/kernels.ts"
 import { allocateParameters, type Floats, readRow, storeRows } from "../../reference/parameters.ts"
 import { isRowStep, type RowStep, runs } from "../../runs.ts"
@@ -228,14 +228,15 @@ class World {
         break
       }
       case "quantize": {
-        const { codes, scales, columns, group } = step.output
+        const { codes, scales, columns, group, codec } = step.output
         const out = {
           codes: this.buffers[codes] as Int8Array,
           scales: this.buffers[scales] as Float32Array,
           columns,
           group,
         }
-        kernels.quantize(rows(step.input), out, row)
+        const quantize = isWideCodec(codec) ? kernels.quantizeWide : kernels.quantize
+        quantize(rows(step.input), out, row)
         break
       }
       case "rope":
@@ -482,17 +483,18 @@ describe("norm", () => {
 })
 
 describe("quantize", () => {
-  const codecs = { 16: "q6_k", 32: "q4f16_1", 40: "q3f16_1" } as const
-  for (const group of [16, 32, 40] as const)
+  const groups = { q6_k: 16, q4f16_1: 32, q3f16_1: 40, f16: 32 } as const
+  for (const codec of ["q6_k", "q4f16_1", "q3f16_1", "f16"] as const)
     for (const columns of [1, 16, 20, 44, 80, 96, 120, 1291])
       for (const from of [0, 4, 3])
-        test(`${columns} columns from ${from} on in groups of ${group}`, () => {
-          const groups = Math.ceil(columns / group)
-          const output = { codes: 1, scales: 2, columns, group, codec: codecs[group] }
+        test(`${columns} columns from ${from} on for ${codec}`, () => {
+          const group = groups[codec]
+          const output = { codes: 1, scales: 2, columns, group, codec }
+          const bytes = isWideCodec(codec) ? wideCodes(columns) : columns
           const buffers: Buffer[] = [
             floats(columns + from),
-            { capacity: "tokens", columns, dtype: "i8" },
-            { capacity: "tokens", columns: groups, dtype: "scales" },
+            { capacity: "tokens", columns: bytes, dtype: "i8" },
+            { capacity: "tokens", columns: Math.ceil(columns / group), dtype: "scales" },
           ]
           const steps: RowStep[] = [
             { ...tokens, op: "quantize", input: view(0, columns, from), output },
@@ -503,28 +505,34 @@ describe("quantize", () => {
           expectRun({ buffers, steps }, change)
         })
 
-  test("a NaN or an infinity makes its group's scale NaN, and its codes 0", () => {
-    const columns = 96
-    const plan = planOf({
-      buffers: [
-        floats(columns),
-        { capacity: "tokens", columns, dtype: "i8" },
-        { capacity: "tokens", columns: 3, dtype: "scales" },
-      ],
-      steps: [],
-    })
-    const output = { codes: 1, scales: 2, columns, group: 32, codec: "q4f16_1" } as const
-    const step: RowStep = { ...tokens, op: "quantize", input: view(0, columns), output }
-    const bad = [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]
-    for (const value of bad) {
-      const world = new World(plan, (x, i) => (i % columns === 40 ? value : x))
-      for (const launch of rowLaunches(plan, [step])) world.launch(launch)
-      const scales = world.device[2]!.f32()
-      expect([0, 1, 2].map((group) => Number.isNaN(scales[group]))).toEqual([false, true, false])
-      const codes = world.device[1]!.i8()
-      expect(codes.subarray(32, 64).every((code) => code === 0)).toBe(true)
-    }
-  })
+  test.each([
+    ["q4f16_1", 32],
+    ["bf16", 64],
+  ] as const)(
+    "a NaN or an infinity makes its group's scale NaN, and its codes for %s 0",
+    (codec, bytes) => {
+      const columns = 96
+      const plan = planOf({
+        buffers: [
+          floats(columns),
+          { capacity: "tokens", columns: 3 * bytes, dtype: "i8" },
+          { capacity: "tokens", columns: 3, dtype: "scales" },
+        ],
+        steps: [],
+      })
+      const output = { codes: 1, scales: 2, columns, group: 32, codec }
+      const step: RowStep = { ...tokens, op: "quantize", input: view(0, columns), output }
+      const bad = [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]
+      for (const value of bad) {
+        const world = new World(plan, (x, i) => (i % columns === 40 ? value : x))
+        for (const launch of rowLaunches(plan, [step])) world.launch(launch)
+        const scales = world.device[2]!.f32()
+        expect([0, 1, 2].map((group) => Number.isNaN(scales[group]))).toEqual([false, true, false])
+        const codes = world.device[1]!.i8()
+        expect(codes.subarray(bytes, 2 * bytes).every((code) => code === 0)).toBe(true)
+      }
+    },
+  )
 })
 
 describe("rope", () => {
@@ -611,6 +619,12 @@ const models = {
   "codes of 4 bits": compile(smallGraph({ layers: 4 }), {
     format: "q4f16_1",
     activations: "int8",
+    kv: "f16",
+    sums,
+  }),
+  "floats of 16 bits": compile(smallGraph({ hidden: 84 }), {
+    format: "q0bf16",
+    activations: "int16",
     kv: "f16",
     sums,
   }),

@@ -6,12 +6,21 @@
 // All that layers share is a constant of the kernel, widths and places in a row included; which buffers and weights, operands
 // say. So layers of one shape have one kernel.
 
+import { isWideCodec } from "../../../../runtime/format.ts"
 import { operandLayout } from "../../../../runtime/gpu/device.ts"
 import type { Region } from "../../../../runtime/gpu/regions.ts"
 import { BLOCK } from "../../../../runtime/program.ts"
 import type { RowSet } from "../../../../runtime/step-rows.ts"
 import { elementwise } from "../../../graph/elementwise.ts"
-import type { BufferId, Codes, ParameterId, Place, Plan, View } from "../../../plan.ts"
+import {
+  type BufferId,
+  type Codes,
+  type ParameterId,
+  type Place,
+  type Plan,
+  type View,
+  wideCodes,
+} from "../../../plan.ts"
 import type { RowStep } from "../../runs.ts"
 import {
   type Builder,
@@ -27,7 +36,7 @@ import {
 import type { Access, Element } from "../ir/ir.ts"
 import type { Binding, Launch } from "../launch.ts"
 import { strideOf } from "../layout.ts"
-import { codedGroup, coding, sizeBits } from "./codes.ts"
+import { codedGroup, coding, sizeBits, wideGroup } from "./codes.ts"
 import {
   type KvLayout,
   keyIndex,
@@ -350,7 +359,7 @@ const fragments: { [Op in RowStep["op"]]: Fragment<Of<Op>> } = {
   quantize: {
     touches: ({ input, output }) => [
       reads(input, "any"),
-      writes({ buffer: output.codes, from: 0, columns: output.columns }, "any"),
+      writes({ buffer: output.codes, from: 0, columns: bytesOf(output) }, "any"),
       writes({ buffer: output.scales, from: 0, columns: groupsOf(output) }, "any"),
     ],
     write: quantize,
@@ -576,9 +585,10 @@ function normed(to: Fragments, { kind, input, weight, bias, epsilon, width }: Of
   }
 }
 
-// ------------------------------------------------------------------ codes of 8 bits
+// ------------------------------------------------------------------ codes
 
 const groupsOf = ({ columns, group }: Codes) => Math.ceil(columns / group)
+const bytesOf = ({ columns, codec }: Codes) => (isWideCodec(codec) ? wideCodes(columns) : columns)
 
 /** A group is a thread's, which needs nobody else for it. */
 function quantize(to: Fragments, { input, output }: Of<"quantize">): void {
@@ -588,11 +598,22 @@ function quantize(to: Fragments, { input, output }: Of<"quantize">): void {
   const wholeRow = { from: 0, columns }
   const codes = to.cells({ ...wholeRow, buffer: output.codes })
   const scales = to.cells({ ...wholeRow, buffer: output.scales })
+  const store = (number: Value, scale: Value, first: Value, words: readonly Value[]) => {
+    scales.store(number, scale)
+    for (const [word, four] of words.entries()) codes.store(first.add(word), four)
+  }
+  const isWide = isWideCodec(output.codec)
   const write = (number: Value, values: readonly Value[], words: number) => {
-    const own = codedGroup(k, values, words)
-    scales.store(number, own.scale)
-    const first = k.let(number.mul(group / 4))
-    for (const [word, four] of own.words.entries()) codes.store(first.add(word), four)
+    if (isWide) {
+      const { scale, words } = wideGroup(k, values)
+      store(number, scale, k.let(number.mul(wideCodes(group) / 4)), [
+        ...words.upper,
+        ...words.lower,
+      ])
+    } else {
+      const own = codedGroup(k, values, words)
+      store(number, own.scale, k.let(number.mul(group / 4)), own.words)
+    }
   }
   const whole = Math.floor(columns / group)
   k.each(whole, (number) => {
@@ -605,7 +626,9 @@ function quantize(to: Fragments, { input, output }: Of<"quantize">): void {
   })
   // What is left of a group, and the zeros behind the last column.
   const begin = whole * group
-  const words = (strideOf(to.plan.buffers[output.codes]!) - begin) / 4
+  const words = isWide
+    ? columns - begin // its groups are whole
+    : (strideOf(to.plan.buffers[output.codes]!) - begin) / 4
   if (words > 0)
     k.if(k.lane.eq(whole % k.threads), () => {
       const values = Array.from({ length: columns - begin }, (_, i) => x.load(begin + i))

@@ -3,7 +3,8 @@
 // each element follow one another, and join their tree as soon as both of its sides are there. Where a device multiplies tiles
 // of bytes or halves, 32 threads do so together, a group of columns at a time: those sums are whole numbers, so the bits are the same.
 
-import type { GroupCodecName } from "../../../../runtime/format.ts"
+import type { GroupCodecName, WideCodec } from "../../../../runtime/format.ts"
+import { WIDE_GROUP } from "../../../plan.ts"
 import {
   type Builder,
   type Elements,
@@ -18,6 +19,7 @@ import {
 } from "../ir/builder.ts"
 import { type Kernel, MATRIX_THREADS, TILE, TILE_DEPTHS } from "../ir/ir.ts"
 import { codingOf } from "../layout.ts"
+import { wideFloats } from "./codes.ts"
 import {
   finish,
   groupsOfPart,
@@ -31,6 +33,8 @@ import {
   productOperands,
   sumOfBytes,
   sumOfCodes,
+  wideInputWords,
+  wideSum,
 } from "./products.ts"
 import {
   columnValue,
@@ -40,6 +44,7 @@ import {
   numbersOf,
   unitsOf,
   weightRow,
+  wideGroupWords,
 } from "./weights.ts"
 
 /** Rows of the matrix in a tile: of a gated product, half of them gates and half the rows that belong to them. */
@@ -177,12 +182,7 @@ export function tileProduct(kind: ProductKind, rows: TileRows, units: Units): Ke
       ...places,
       units,
     }
-    const {
-      width: block,
-      atOnce,
-      stage,
-      multiply,
-    } = kind.input === "int8" ? codesTile(tile) : floatsTile(tile)
+    const { width: block, atOnce, stage, multiply } = stagedOf(tile)
     const waiting = Array.from({ length: Math.log2(kind.parts) }, variables)
     // One loop over the steps of all parts, each of which has as many: nothing but that has barriers.
     const perGroup = groupWidth(weight.codec) / block
@@ -219,6 +219,12 @@ export function tileProduct(kind: ProductKind, rows: TileRows, units: Units): Ke
         )
       }
   })
+}
+
+function stagedOf(tile: Tile): Staged {
+  const { input } = tile.kind
+  if (input === "int8") return codesTile(tile)
+  return input === "int16" ? wideTile(tile) : floatsTile(tile)
 }
 
 /** The columns that a thread has in its `i`th row. */
@@ -293,7 +299,7 @@ class Side {
 /** Codes of a tile's rows or columns in shared memory, as words of four. */
 interface Codes {
   /** Word `w` of group `s`. */
-  store(s: Value, w: number, place: Value, word: Value): void
+  store(s: Value, w: Value | number, place: Value, word: Value): void
 }
 
 /** Words of neighbours side by side: what `Side` does, a number for each word. */
@@ -306,7 +312,7 @@ class WordsApart implements Codes {
     this.#words = words
   }
 
-  store(s: Value, w: number, place: Value, word: Value): void {
+  store(s: Value, w: Value | number, place: Value, word: Value): void {
     this.side.store(s.mul(this.#words).add(w), place, word)
   }
 }
@@ -330,8 +336,10 @@ class CodesOfRows implements Codes {
     this.#elements = k.shared(name, this.#isBytes ? "u32" : "f16", rows * this.#stride)
   }
 
-  store(s: Value, w: number, place: Value, word: Value): void {
-    const at = this.#at(s, place).add(w * this.#perWord)
+  store(s: Value, w: Value | number, place: Value, word: Value): void {
+    const at = this.#at(s, place).add(
+      typeof w === "number" ? w * this.#perWord : w.mul(this.#perWord),
+    )
     if (this.#isBytes) this.#elements.store(at, word)
     else
       for (let i = 0; i < 4; i++) {
@@ -377,7 +385,7 @@ function codesTile(tile: Tile): Staged {
   const words = groupWidth(codec) / 4
   const groups = groupsFor(codec, units)
   const staged = groups.atOnce
-  const codes = codesOf(tile, words, groups)
+  const codes = codesOf(tile, words, { input: groups, matrix: groups })
   const input = {
     codes: codes.input,
     scales: new Side(k, "input scales", "f32", staged, rows),
@@ -415,7 +423,7 @@ function codesTile(tile: Tile): Staged {
     for (let w = 0; w < groups.depth / 4; w++) to.store(s, w, place, own[w] ?? u32(0))
   }
   const multiply = (s: Value) => {
-    const sums = codes.sums(s)
+    const sums = codes.sums(s, s)
     const inputScales = input.scales.load(s, down)
     const scales = across.map((spread) => matrix.scales.load(s, [spread]))
     const inputSums = input.sums?.load(s, down)
@@ -445,38 +453,135 @@ function codesTile(tile: Tile): Staged {
   }
 }
 
-/** Where the codes of both sides lie, and what multiplies those of group `s`. */
+/**
+ * Codes of 16 bits: of a group the upper and the lower bytes are multiplied like two groups, each with each. Floats of the matrix
+ * become codes on their way to shared memory. Where tiles are of halves it has no room for all of it: the input's lower bytes
+ * come there when its upper ones have been multiplied.
+ */
+function wideTile(tile: Tile): Staged {
+  const { k, kind, operands, rows, inputRow, totals, down, across, units } = tile
+  const codec = kind.codec as WideCodec
+  const words = WIDE_GROUP / 4
+  const depth = WIDE_GROUP
+  const isSplit = units === "halves"
+  const codes = codesOf(tile, words, {
+    input: { depth, atOnce: isSplit ? 1 : 2 },
+    matrix: { depth, atOnce: 2 },
+  })
+  const inputScales = new Side(k, "input scales", "f32", 1, rows)
+  const scales = new Side(k, "scales", "f32", 1, TILE_COLUMNS)
+  const current = k.variable(u32(0), "group")
+
+  /** Four words of a row are a thread's. */
+  const stageInput = (first: Value, group: Value, pieces: number) =>
+    k.each(pieces * rows, (job) => {
+      const [piece, r] = [k.let(job.div(rows)), k.let(job.rem(rows))]
+      const own = k.let(first.add(piece))
+      const row = inputRow(r)
+      const loaded = wideInputWords(k, operands, row, group, { from: own.mul(4), count: 4 })
+      const [half, w] = [isSplit ? u32(0) : own.div(2), own.and(1).mul(4)]
+      for (const [i, word] of loaded.entries()) codes.input.store(half, w.add(i), r, word)
+      k.if(own.eq(0), () => {
+        const scale = operands.scales!.load(row.mul(operands.scaleStride!).add(group))
+        inputScales.store(u32(0), r, scale)
+      })
+    })
+  /** Eight floats of a row become a thread's two words of either half; what the group is scaled with, each finds for itself. */
+  const stageMatrix = (group: Value) => {
+    const pieces = WIDE_GROUP / 8
+    k.each(pieces * TILE_COLUMNS, (job) => {
+      const [piece, c] = [k.let(job.div(TILE_COLUMNS)), k.let(job.rem(TILE_COLUMNS))]
+      const row = weightRow(k, operands.weight, tile.matrixRow(c))
+      const all = wideGroupWords(k, row, group)
+      const { scale, codes: codesIn } = wideFloats(k, codec, all)
+      const own = Array.from({ length: 4 }, (_, i) =>
+        k.let(
+          select(
+            piece.lt(2),
+            select(piece.eq(0), all[i]!, all[4 + i]!),
+            select(piece.eq(2), all[8 + i]!, all[12 + i]!),
+          ),
+        ),
+      )
+      const { upper, lower } = codesIn(own)
+      for (const [half, made] of [upper, lower].entries())
+        for (const [i, word] of made.entries())
+          codes.matrix.store(u32(half), piece.mul(2).add(i), c, word)
+      k.if(piece.eq(0), () => scales.store(u32(0), c, scale))
+    })
+  }
+  const multiply = () => {
+    const sums = (ofInput: number, ofMatrix: number) =>
+      codes.sums(u32(isSplit ? 0 : ofInput), u32(ofMatrix))
+    const [uppers, upperByLower] = [sums(0, 0), sums(0, 1)]
+    if (isSplit) {
+      k.barrier()
+      stageInput(u32(2), current.now, 2)
+      k.barrier()
+    }
+    const [lowerByUpper, lowers] = [sums(1, 0), sums(1, 1)]
+    const ofInput = inputScales.load(u32(0), down)
+    const ofMatrix = across.map((spread) => scales.load(u32(0), [spread]))
+    for (const [i, row] of totals.entries())
+      for (const [j, total] of row.entries()) {
+        const middle = upperByLower[i]![j]!.add(lowerByUpper[i]![j]!)
+        const sum = wideSum(uppers[i]![j]!, middle, lowers[i]![j]!)
+        const scale = (ofMatrix[i] ?? ofMatrix[0]!)[j]!
+        total.set(fma(sum, ofInput[i]!.mul(scale), total.now))
+      }
+  }
+  return {
+    width: WIDE_GROUP,
+    atOnce: 1,
+    stage: (first, count) => {
+      current.set(first)
+      k.for(0, count, 1, () => {
+        stageMatrix(first)
+        stageInput(u32(0), first, isSplit ? 2 : 4)
+      })
+    },
+    multiply: (count) => k.for(0, count, 1, multiply),
+  }
+}
+
+/** Where the codes of both sides lie, and what multiplies those of a group of either. */
 interface TileCodes {
   input: Codes
   matrix: Codes
   /** Of this thread's elements. */
-  sums: (s: Value) => Value[][]
+  sums: (ofInput: Value, ofMatrix: Value) => Value[][]
 }
 
-function codesOf(tile: Tile, words: number, groups: Groups): TileCodes {
+/** @param words of a group */
+function codesOf(tile: Tile, words: number, groups: { input: Groups; matrix: Groups }): TileCodes {
   const { k, rows, units } = tile
   if (units === "bytes" || units === "halves") {
-    const side = (name: string, count: number) => new CodesOfRows(k, name, units, count, groups)
-    const [input, matrix] = [side("input codes", rows), side("codes", TILE_COLUMNS)]
-    return { input, matrix, sums: (s) => sumsOfTeam(k, input, matrix, s) }
+    const input = new CodesOfRows(k, "input codes", units, rows, groups.input)
+    const matrix = new CodesOfRows(k, "codes", units, TILE_COLUMNS, groups.matrix)
+    return { input, matrix, sums: (a, b) => sumsOfTeam(k, [input, a], [matrix, b]) }
   }
   const apart = units === "tiles" ? 8 : 0 // banks between the numbers of a row
-  const side = (name: string, count: number) =>
-    new Side(k, name, "u32", groups.atOnce * words, count + apart)
-  const [input, matrix] = [side("input codes", rows), side("codes", TILE_COLUMNS)]
+  const side = (name: string, count: number, { atOnce }: Groups) =>
+    new Side(k, name, "u32", atOnce * words, count + apart)
+  const input = side("input codes", rows, groups.input)
+  const matrix = side("codes", TILE_COLUMNS, groups.matrix)
   const sumsOf = units === "tiles" ? sumsByTiles : sumsByDots
   return {
     input: new WordsApart(input, words),
     matrix: new WordsApart(matrix, words),
-    sums: (s) => sumsOf(tile, input, matrix, s.mul(words), words),
+    sums: (a, b) => sumsOf(tile, [input, a.mul(words)], [matrix, b.mul(words)], words),
   }
 }
 
 /** Of both of a team's tiles: [elements of a tile][tiles]. */
-function sumsOfTeam(k: Builder, input: CodesOfRows, matrix: CodesOfRows, s: Value): Value[][] {
+function sumsOfTeam(
+  k: Builder,
+  [input, ofInput]: readonly [CodesOfRows, Value],
+  [matrix, ofMatrix]: readonly [CodesOfRows, Value],
+): Value[][] {
   const { rows, columns } = tilesOfTeam(k)
   const [left, right] = [0, TILE_COLUMNS / 2].map((more) =>
-    k.tileDot(input.tile(s, rows), matrix.tile(s, columns.add(more)), input.depth),
+    k.tileDot(input.tile(ofInput, rows), matrix.tile(ofMatrix, columns.add(more)), input.depth),
   )
   return left!.map((sum, i) => [sum, right![i]!])
 }
@@ -484,14 +589,14 @@ function sumsOfTeam(k: Builder, input: CodesOfRows, matrix: CodesOfRows, s: Valu
 /** Of this thread's elements, sums of products of so many words of four codes. */
 function sumsByDots(
   { k, totals, down, across }: Tile,
-  input: Side,
-  matrix: Side,
-  first: Value,
+  [input, inputFirst]: readonly [Side, Value],
+  [matrix, matrixFirst]: readonly [Side, Value],
   words: number,
 ): Value[][] {
   let sums = totals.map((row) => row.map(() => i32(0)))
   for (let w = 0; w < words; w++) {
-    const [a, b] = [input.load(first.add(w), down), matrix.load(first.add(w), across)]
+    const a = input.load(inputFirst.add(w), down)
+    const b = matrix.load(matrixFirst.add(w), across)
     sums = sums.map((row, i) => row.map((sum, j) => k.let(k.dot4(a[i]!, b[j]!, sum))))
   }
   return sums
@@ -500,24 +605,26 @@ function sumsByDots(
 /** The same, eight words at a time; words that are missing in the last eight are zeros. */
 function sumsByTiles(
   { k, totals, down }: Tile,
-  input: Side,
-  matrix: Side,
-  first: Value,
+  [input, inputFirst]: readonly [Side, Value],
+  [matrix, matrixFirst]: readonly [Side, Value],
   words: number,
 ): Value[][] {
   const { quad, place, columns } = pieceOf(k)
   const across = [{ first: k.let(columns.add(quad)), offsets: [0, 32] }]
   const sums = totals.map((row) => row.map(() => i32(0)))
   for (let w = 0; w < words; w += 8) {
-    const [near, far] = [0, 4].map((more) => (side: Side, of: readonly Spread[]): Value[] => {
-      const left = words - w - more
-      if (left <= 0) return of.flatMap(({ offsets }) => offsets.map(() => u32(0)))
-      if (left >= 4) return side.load(first.add(place).add(w + more), of)
-      const loaded = side.load(first.add(place.min(left - 1)).add(w + more), of)
-      return loaded.map((word) => select(place.lt(left), word, 0))
-    }) as [WordsOf, WordsOf]
-    const [a, b] = [near(input, down), near(matrix, across)]
-    const [aFar, bFar] = [far(input, down), far(matrix, across)]
+    const [near, far] = [0, 4].map(
+      (more) =>
+        (side: Side, first: Value, of: readonly Spread[]): Value[] => {
+          const left = words - w - more
+          if (left <= 0) return of.flatMap(({ offsets }) => offsets.map(() => u32(0)))
+          if (left >= 4) return side.load(first.add(place).add(w + more), of)
+          const loaded = side.load(first.add(place.min(left - 1)).add(w + more), of)
+          return loaded.map((word) => select(place.lt(left), word, 0))
+        },
+    ) as [WordsOf, WordsOf]
+    const [a, b] = [near(input, inputFirst, down), near(matrix, matrixFirst, across)]
+    const [aFar, bFar] = [far(input, inputFirst, down), far(matrix, matrixFirst, across)]
     for (const i of [0, 2])
       for (const j of [0, 2]) {
         const [upper, lower] = [sums[i]!, sums[i + 1]!]
@@ -532,7 +639,7 @@ function sumsByTiles(
   return sums
 }
 
-type WordsOf = (side: Side, of: readonly Spread[]) => Value[]
+type WordsOf = (side: Side, first: Value, of: readonly Spread[]) => Value[]
 
 /** The same with floats: a chain for each element. */
 function floatsTile(tile: Tile): Staged {

@@ -9,11 +9,12 @@ import {
   isGroupCodec,
   isIntegerCodec,
 } from "../../../../runtime/format.ts"
-import type { ParameterId, Plan } from "../../../plan.ts"
+import { type ParameterId, type Plan, WIDE_GROUP } from "../../../plan.ts"
 import { type Builder, type Elements, f32, select, u32, type Value } from "../ir/builder.ts"
 import type { Element } from "../ir/ir.ts"
 import type { Binding } from "../launch.ts"
 import { CHUNK_WORDS, codingOf, PANEL, unitOf, weightLayout } from "../layout.ts"
+import { halfOf } from "./numbers.ts"
 
 /** A matrix among a kernel's operands. */
 export interface Weight extends WeightParts {
@@ -168,6 +169,17 @@ export function groupWords(k: Builder, { weight, chunkAt }: WeightRow, group: Va
   ).flat()
 }
 
+/** The words of a group of 32 floats of 16 bits, two in each; behind the row's last ones, those again. */
+export function wideGroupWords(k: Builder, { weight, chunkAt }: WeightRow, group: Value): Value[] {
+  const { columns } = unitOf(weight.codec)
+  const last = unitsOf(weight.columns, columns).sub(1)
+  const perGroup = WIDE_GROUP / columns
+  return Array.from({ length: perGroup }, (_, i) => {
+    const chunk = k.let(group.mul(perGroup).add(i).min(last))
+    return weight.values.loadFour(chunkAt(chunk))
+  }).flat()
+}
+
 /**
  * A group's codes as bytes, four columns in a word: a few masks and shifts, as codeFields allows. Those with a sign end up in
  * the upper bits of their bytes, which are so 2 ** byteShift times as much.
@@ -268,27 +280,6 @@ function widenedFloat8(k: Builder, word: Value): Value {
     .bits("u32")
   const own = select(size.lt(1 << 23), small, moved)
   return k.let(own.or(word.and(0x80).shl(24)).bits("f32"))
-}
-
-/** The 16-bit float in a word's lower half. */
-function halfOf(k: Builder, word: Value, dtype: "f16" | "bf16"): Value {
-  return dtype === "bf16" ? word.shl(16).bits("f32") : widenedHalf(k, word)
-}
-
-/** The float of the f16 in a word's lower half. Made of its bits: no number on the way is too small for any device. */
-function widenedHalf(k: Builder, word: Value): Value {
-  const size = k.let(word.and(0x7fff).shl(13))
-  const moved = k.let(size.add((127 - 15) << 23))
-  const exponent = k.let(size.and(0x7c00 << 13))
-  // Infinities and NaNs have the last exponent here and there; of those without a leading bit, it is added and taken away.
-  const last = select(exponent.eq(0x7c00 << 13), moved.add((128 - 16) << 23), moved)
-  const small = moved
-    .add(1 << 23)
-    .bits("f32")
-    .sub(f32(2 ** -14))
-    .bits("u32")
-  const own = select(exponent.eq(0), small, last)
-  return own.or(word.and(0x8000).shl(16)).bits("f32")
 }
 
 /** A float rounded to what an f16 can hold, as runtime/dtype.ts does: halves to even, and what becomes 0 has no sign. */
