@@ -6,6 +6,7 @@
 //   npm run bench -- --against llama-server=PATH,FILE.gguf     beside others: see bench/README.md
 //   npm run bench -- --own engine                              the kernels, without the server
 //   npm run bench -- --own-model FILE.gguf --against …         the file that the others read, too
+//   npm run bench -- --own engine --level avx2                 as on a processor that has no more than that
 //   npm run bench -- --device vulkan --shape 135M              the same on a GPU
 //   npm run bench -- --only "prefill,decode 4" --rounds 5 --seconds 80 --output bench/results/NAME
 //
@@ -16,8 +17,10 @@ import { availableParallelism } from "node:os"
 import { basename, dirname, resolve } from "node:path"
 import { parseArgs } from "node:util"
 import { device as deviceOf } from "../src/cli/values.ts"
+import { type Level, usableLevels } from "../src/compiler/targets/cpu/levels.ts"
 import { openModel } from "../src/model/model.ts"
 import { chooseDevice, deviceNames } from "../src/runtime/devices.ts"
+import { processorFeatures } from "../src/runtime/features.ts"
 import type { FormatName } from "../src/runtime/format.ts"
 import { bestOf } from "./contenders/best.ts"
 import type { Contender, Task } from "./contenders/contender.ts"
@@ -38,6 +41,7 @@ const { values: options } = parseArgs({
     shape: { type: "string", default: "1B" },
     format: { type: "string", default: "q4f16_1" },
     device: { type: "string", default: "cpu" },
+    level: { type: "string" },
     threads: { type: "string", default: `${availableParallelism()}` },
     own: { type: "string", default: "sinter,engine" },
     "own-model": { type: "string" },
@@ -52,6 +56,7 @@ const shape = options.shape as ShapeName
 const format = options.format as FormatName
 const device = await chooseDevice(deviceOf(options.device, "--device"), deviceNames)
 const threads = Number(options.threads)
+const level = options.level ? levelNamed(options.level) : undefined
 const wanted = options.only.split(",")
 const chosen = measurements.filter(
   ({ group, name = group }) => wanted.includes(group) || wanted.includes(name),
@@ -60,6 +65,7 @@ const task: Task = {
   shape,
   device,
   threads,
+  ...(level && { level }),
   sequences: 16,
   context: Math.max(8192, ...chosen.map(({ depth = 0 }) => depth)),
 }
@@ -68,6 +74,14 @@ const served = options["own-model"] && resolve(options["own-model"])
 const stored = served ? basename(served, ".gguf") : format
 const name = `${shape}-${stored}${isGpu ? `-${device.name}` : ""}`
 const output = resolve(options.output ?? `bench/results/${name}`)
+
+function levelNamed(name: string): Level {
+  const usable = usableLevels(process.arch, processorFeatures())
+  const level = usable.find((level) => level.name === name)
+  if (!level)
+    throw new Error(`--level ${name}: expected ${usable.map(({ name }) => name).join(", ")}`)
+  return level
+}
 
 /** `--against KIND=PLACE[,MODEL]`: who else takes part. */
 const peers: Record<string, (place: string, model: string) => Promise<Contender>> = {
@@ -117,7 +131,10 @@ function contenders(): (() => Promise<Contender>)[] {
 async function main(): Promise<void> {
   const deadline = performance.now() + Number(options.seconds) * 1000
   const { name: kind, id } = device
-  const limits = kind === "cpu" ? await limitsProbe(task.threads) : await deviceLimits(kind, id)
+  const limits =
+    kind === "cpu"
+      ? await limitsProbe(task.threads, level && [level])
+      : await deviceLimits(kind, id)
   const results = readResults()
   const opened: Contender[] = []
   try {

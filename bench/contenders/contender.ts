@@ -1,6 +1,7 @@
 // What can be measured of whoever takes part. A contender does what it can: an engine without a server has no clients, a
 // server somewhere else no start. Every call is one sample, short enough to alternate with the others' within seconds.
 
+import type { Level } from "../../src/compiler/targets/cpu/levels.ts"
 import type { Device } from "../../src/runtime/devices.ts"
 
 export interface Contender {
@@ -45,6 +46,8 @@ export interface Task {
   /** What our own program runs on; threads are a processor's. */
   device: Device
   threads: number
+  /** The instruction set that our kernels are held to; absent: the best one. */
+  level?: Level
   /** Most sequences at once, and the longest of them. */
   sequences: number
   context: number

@@ -151,9 +151,12 @@ const seconds = (begun: number) => (performance.now() - begun) / 1000
 export async function openProgram(
   plan: Plan,
   limits: ProgramLimits,
-  { device, threads }: Task,
+  { device, threads, level }: Task,
 ): Promise<LoadableProgram> {
-  if (device.name === "cpu") return openLibrary((await shelvedCpu(plan)).path, limits, threads)
+  if (device.name === "cpu") {
+    const { path } = await shelvedCpu(plan, "cpu", undefined, level)
+    return openLibrary(path, limits, threads)
+  }
   const [target] = targetsOf(device.name)
   const prepared = await targets[target!].prepare(plan, [device.id])
   return prepared.open(limits)

@@ -38,6 +38,9 @@ export interface CpuBuild extends Build {
   level: Level
 }
 
+/** Best first. */
+type Usable = readonly [Level, ...Level[]]
+
 /**
  * For the best instruction set that the processor runs and the compiler knows; plain C for `cpu:baseline`. A compiler that is
  * here and builds nothing (it has no headers, say) is none, if there is a generic library.
@@ -47,9 +50,9 @@ export async function prepareCpu(
   plan: Plan,
   target: CpuTarget = "cpu",
   shelf?: Shelf,
+  usable: Usable = levelsFor(target),
 ): Promise<CpuBuild> {
   const compiler = await findCompiler()
-  const usable = levelsFor(target)
   if (compiler) {
     for (const level of usable) {
       const library = await prepareLevel(plan, target, compiler, level, shelf)
@@ -63,7 +66,7 @@ export async function prepareCpu(
   return prepareLevel(plan, target, compiler ?? (await requireCompiler()), usable.at(-1)!, shelf)
 }
 
-function levelsFor(target: CpuTarget): readonly [Level, ...Level[]] {
+function levelsFor(target: CpuTarget): Usable {
   const features = target === "cpu:baseline" ? new Set<string>() : processorFeatures()
   return usableLevels(process.arch, features)
 }
@@ -171,13 +174,14 @@ function portableFlags(level: Level, compiler: Compiler): string[] {
   )
 }
 
-/** The library of a plan from the shelf, built if it is not there yet. */
+/** The library of a plan from the shelf, built if it is not there yet. `level`: for that one, of those that this processor runs. */
 export async function shelvedCpu(
   plan: Plan,
   target: CpuTarget = "cpu",
   shelf: Shelf = openShelf(),
+  level?: Level,
 ): Promise<{ path: string; manifest: Manifest; kept: boolean }> {
-  const library = await prepareCpu(plan, target, shelf)
+  const library = await prepareCpu(plan, target, shelf, level && [level])
   const { path, kept } = await shelf.get(library.name, () => library.build())
   return { path, manifest: library.manifest, kept }
 }
