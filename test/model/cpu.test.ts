@@ -7,18 +7,20 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { describe, expect, onTestFinished, test, vi } from "vitest"
 import { compile } from "../../src/compiler/compile.ts"
+import type { CodecOf } from "../../src/compiler/graph/codecs.ts"
 import { prepareCpu, shelvedCpu } from "../../src/compiler/targets/cpu/cpu.ts"
 import { usableLevels } from "../../src/compiler/targets/cpu/levels.ts"
 import { findCompiler } from "../../src/compiler/targets/cpu/toolchain.ts"
 import { prepareProgram } from "../../src/compiler/targets/prepare.ts"
+import { openReference } from "../../src/compiler/targets/reference/reference.ts"
 import { createLog } from "../../src/log.ts"
 import { processorFeatures } from "../../src/runtime/features.ts"
 import { openLibrary } from "../../src/runtime/library.ts"
 import { isLeftOut } from "../left-out.ts"
 import { compiledModels } from "./golden.ts"
 import { judge } from "./judged.ts"
-import { smallGraph } from "./small.ts"
-import { arithmeticHere } from "./steps.ts"
+import { loadSmall, smallGraph } from "./small.ts"
+import { arithmeticHere, blocksFor, limitsFor, prefill } from "./steps.ts"
 
 const compiler = await findCompiler()
 
@@ -79,6 +81,36 @@ describe.skipIf(isLeftOut(compiler))(needsCompiler, () => {
       )
       expect(bits[0]).toMatch(/^[0-9a-f]{64}$/)
       expect(bits.slice(1)).toEqual([bits[0], bits[0]])
+    },
+    BUILD,
+  )
+
+  // What this processor could do without: the best level is judged above.
+  const lesser = usableLevels(process.arch, processorFeatures())
+    .slice(1)
+    .filter(({ name }) => name !== "plain" && name !== "avx512")
+    .map((level) => [level.name, level] as const)
+  test.each(lesser)(
+    "kernels of %s: the reference's bits, however many rows come together",
+    async (_, level) => {
+      const codecs = ["q4f16_1", "q8f16_1", "q4_k", "q6_k"] as const
+      const codecOf: CodecOf = ({ name, columns }) => {
+        if (columns === 1) return "f32"
+        return name.endsWith(".down") ? codecs[Number(/\d+/.exec(name)![0])]! : "q4f16_1"
+      }
+      const graph = smallGraph({ layers: codecs.length, hidden: 72, intermediate: 544 })
+      const plan = compile(graph, { format: "gguf", codecOf, activations: "int8", kv: "f16" })
+      const limits = limitsFor(plan, { blocks: 30, tokens: 60, sequences: 1, rows: 60 })
+      const { path } = await shelvedCpu(plan, "cpu", undefined, level)
+      const reference = openReference(plan, limits, "vectors")
+      const program = await openLibrary(path, limits, THREADS)
+      for (const each of [reference, program]) await loadSmall(each)
+      const tokens = Int32Array.from({ length: 60 }, (_, i) => (i * 7) % 70)
+      const theirs = await prefill(reference, tokens, blocksFor(60))
+      expect(new Set(theirs).size).toBeGreaterThan(1000)
+      for (const chunk of [1, 2, 3, 5, 17, 60])
+        expect(await prefill(program, tokens, blocksFor(60), { chunk })).toEqual(theirs)
+      await program.close()
     },
     BUILD,
   )

@@ -156,35 +156,52 @@ INLINE ivec ivec_with_upper(ivec nibbles, ivec upper, const int i) {
 }
 
 #ifdef __AVXVNNI__
-INLINE __m256i dot_nibbles_half(__m256i sum, __m256i w, __m256i a) {
-  return _mm256_dpbusd_avx_epi32(sum, w, a);
+INLINE __m256i pairs_half(__m256i pairs, __m256i w, __m256i a) {
+  return _mm256_dpbusd_avx_epi32(pairs, w, a);
 }
+INLINE __m256i settled_half(__m256i sum, __m256i pairs) { return _mm256_add_epi32(sum, pairs); }
 INLINE __m256i dot_bytes_half(__m256i sum, __m256i w, __m256i a) {
   return _mm256_dpbusd_avx_epi32(sum, w, a);
 }
+#define BYTES_ABOVE_ZERO 127
 #else
-// Two codes of 6 bits times two bytes stay below 2 * 63 * 128: the saturating pair sum never saturates.
-INLINE __m256i dot_nibbles_half(__m256i sum, __m256i w, __m256i a) {
-  __m256i pairs = _mm256_maddubs_epi16(w, a);
-  return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+// One after the other: a compiler that adds them up in another order (gcc) runs out of registers for those that wait.
+INLINE __m256i in_order(__m256i sums) {
+  __asm__("" : "+x"(sums));
+  return sums;
 }
-// Whole bytes would saturate there, so even and odd bytes are widened and multiplied apart.
+// Products of two bytes are added in 16 bits, where as many fit as STEPS_OF_NIBBLES and STEPS_OF_6 say.
+INLINE __m256i pairs_half(__m256i pairs, __m256i w, __m256i a) {
+  return in_order(_mm256_add_epi16(pairs, _mm256_maddubs_epi16(w, a)));
+}
+INLINE __m256i settled_half(__m256i sum, __m256i pairs) {
+  return in_order(_mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1))));
+}
+// Two whole bytes would not fit. Those less 128 do, when their sign is the activation's.
 INLINE __m256i dot_bytes_half(__m256i sum, __m256i w, __m256i a) {
-  __m256i even = _mm256_madd_epi16(_mm256_and_si256(w, _mm256_set1_epi16(255)),
-                                   _mm256_srai_epi16(_mm256_slli_epi16(a, 8), 8));
-  __m256i odd = _mm256_madd_epi16(_mm256_srli_epi16(w, 8), _mm256_srai_epi16(a, 8));
-  return _mm256_add_epi32(sum, _mm256_add_epi32(even, odd));
+  __m256i code = _mm256_xor_si256(w, _mm256_set1_epi8(-128));
+  return settled_half(sum, _mm256_maddubs_epi16(_mm256_abs_epi8(code), _mm256_sign_epi8(a, code)));
 }
+#define BYTES_ABOVE_ZERO (-1)
 #endif
+// Sums in the making, which a step of four values of K is added to, and which are added to those of a group.
+enum { STEPS_OF_NIBBLES = 8, STEPS_OF_6 = 2 };
+INLINE ivec ivec_pairs(ivec pairs, ivec w, ivec a) {
+  return (ivec){pairs_half(pairs.lo, w.lo, a.lo), pairs_half(pairs.hi, w.hi, a.hi)};
+}
+INLINE ivec ivec_settled(ivec sum, ivec pairs) {
+  return (ivec){settled_half(sum.lo, pairs.lo), settled_half(sum.hi, pairs.hi)};
+}
 INLINE ivec ivec_dot_nibbles(ivec sum, ivec w, ivec a) {
-  return (ivec){dot_nibbles_half(sum.lo, w.lo, a.lo), dot_nibbles_half(sum.hi, w.hi, a.hi)};
+  return ivec_settled(sum, ivec_pairs(ivec_set(0), w, a));
 }
 INLINE ivec ivec_dot_bytes(ivec sum, ivec w, ivec a) {
   return (ivec){dot_bytes_half(sum.lo, w.lo, a.lo), dot_bytes_half(sum.hi, w.hi, a.hi)};
 }
-#define BYTES_ABOVE_ZERO 127
 
-// One row's sums fill eight of the sixteen registers; with two the weights would be spilled.
+// Of floats, one row's sums fill eight of the sixteen registers.
 #define TILE_ROWS 1
+// Of codes, tiles are half as wide, and so many rows' sums in the making fill eight.
+#define NARROW_ROWS 4
 
 #endif
