@@ -11,6 +11,7 @@ import {
   f32,
   fma,
   kernel,
+  type Operable,
   once,
   select,
   u32,
@@ -28,6 +29,7 @@ import {
   productName,
   productOperands,
 } from "./products.ts"
+import { NONE, storePairs } from "./route.ts"
 import { THREADS } from "./threads.ts"
 import { weightBindings } from "./weights.ts"
 
@@ -38,8 +40,6 @@ const FEW_ROWS = 32
 /** Pairs of one expert that are taken together, and the words of such a list: the expert, then they. */
 const TOGETHER: FewRows & 8 = 8
 const LIST = TOGETHER + 1
-/** In place of an expert, or a pair, where there is none. */
-const NONE = 0xffffffff
 
 const kernels = {
   pairs: once(pairsKernel),
@@ -67,12 +67,39 @@ export function expertsChoices(plan: Plan, step: ExpertsStep): Choice[] {
       step.op === "expertSums" ? [] : rows(gathered),
       step.op === "expertRows" ? [] : sums(gathered),
     ].flat()
-  const pairs = pairsLaunch(whole)
+  const pairs = routeOf(plan, step) ? [] : [pairsLaunch(whole)]
   return [
-    { most: FEW_ROWS, launches: [pairs, ...products(false)] },
-    { most: undefined, launches: [pairs, listsLaunch(whole), ...products(true)] },
+    { most: FEW_ROWS, launches: [...pairs, ...products(false)] },
+    { most: undefined, launches: [...pairs, listsLaunch(whole), ...products(true)] },
   ]
 }
+
+/** The step that writes the pairs of an experts' step, since nobody changes the weights behind it; undefined: these are read. */
+function routeOf({ steps }: Plan, step: ExpertsStep): Step | undefined {
+  const { weights, rows } = step
+  const before = steps.slice(0, steps.indexOf(step))
+  const isWriter = (each: Step) =>
+    "output" in each && "buffer" in each.output && each.output.buffer === weights.buffer
+  const at = before.findLastIndex((each) => each.op === "route" || isWriter(each))
+  const last = before[at]
+  if (last?.op !== "route" || last.rows !== rows) return undefined
+  const { buffer, from } = last.output
+  return buffer === weights.buffer && from === weights.from ? last : undefined
+}
+
+/** Where a route's pairs go, beginning with its rows' first ones; undefined: whoever reads its weights finds them himself. */
+export function pairsOf(
+  plan: Plan,
+  route: Step,
+): { active: number; experts: Binding; shares: Binding } | undefined {
+  const step = plan.steps.find(
+    (each): each is ExpertsStep => isExperts(each) && routeOf(plan, each) === route,
+  )
+  return step && { active: step.experts.active, ...scratchOf(step) }
+}
+
+const isExperts = (step: Step): step is ExpertsStep =>
+  step.op === "experts" || step.op === "expertRows" || step.op === "expertSums"
 
 /** What the launches of a step share. */
 interface Whole {
@@ -210,27 +237,11 @@ function pairsKernel(count: number, active: number): Kernel {
     const row = k.group(0)
     k.if(row.lt(rows), () => {
       const [first, pair] = [k.let(row.mul(stride)), k.let(row.mul(active))]
-      const isChosen = (expert: Value) => weights.load(first.add(expert)).ne(0)
-      const before = (end: Value) => {
-        const chosen = k.variable(u32(0))
-        k.for(0, end, 1, (other) => chosen.set(chosen.now.add(select(isChosen(other), u32(1), 0))))
-        return k.let(chosen.now)
+      const store = (place: Value, expert: Operable, share: Operable) => {
+        experts.store(pair.add(place), expert)
+        shares.store(pair.add(place), share)
       }
-      k.each(count, (expert) => {
-        const share = weights.load(first.add(expert))
-        const place = before(expert)
-        k.if(share.ne(0).and(place.lt(active)), () => {
-          experts.store(pair.add(place), expert)
-          shares.store(pair.add(place), share)
-        })
-      })
-      // A row that counts an expert as nothing has fewer.
-      k.if(k.lane.eq(0), () =>
-        k.for(before(u32(count)), active, 1, (place) => {
-          experts.store(pair.add(place), NONE)
-          shares.store(pair.add(place), 0)
-        }),
-      )
+      storePairs(k, count, (expert) => weights.load(first.add(expert)), { active, store })
     })
   })
 }

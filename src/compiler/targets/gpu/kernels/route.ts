@@ -25,8 +25,40 @@ export interface RoutedRow {
   load: (expert: Value) => Value
   bias: ((expert: Value) => Value) | undefined
   store: (expert: Value, weight: Operable) => void
+  /** Where its pairs go, if whoever reads them is told of no other weights. */
+  pairs: RowPairs | undefined
   /** Writes what is done where there is a row; with no barrier in it. */
   ifThere: (write: () => void) => void
+}
+
+/** A row's pairs: as many as it can have. */
+export interface RowPairs {
+  active: number
+  store: (place: Value, expert: Operable, share: Operable) => void
+}
+
+/** In place of an expert, where a row has fewer than it can have. */
+export const NONE = 0xffffffff
+
+/** Of a row, the experts that count, in their order. */
+export function storePairs(
+  k: Builder,
+  count: number,
+  shareOf: (expert: Value) => Value,
+  { active, store }: RowPairs,
+): void {
+  const before = (end: Value) => {
+    const chosen = k.variable(u32(0))
+    k.for(0, end, 1, (other) => chosen.set(chosen.now.add(select(shareOf(other).ne(0), u32(1), 0))))
+    return k.let(chosen.now)
+  }
+  k.each(count, (expert) => {
+    const share = shareOf(expert)
+    const place = before(expert)
+    k.if(share.ne(0).and(place.lt(active)), () => store(place, expert, share))
+  })
+  // A row that counts an expert as nothing has fewer.
+  k.if(k.lane.eq(0), () => k.for(before(u32(count)), active, 1, (place) => store(place, NONE, 0)))
 }
 
 export function route(k: Builder, routing: Routing, row: RoutedRow): void {
@@ -62,9 +94,15 @@ export function route(k: Builder, routing: Routing, row: RoutedRow): void {
     k.each(experts, (i) => {
       const score = scores.load(i)
       const weight = (whole ? score.div(whole) : score).mul(Math.fround(routing.factor))
-      row.store(i, select(chosen.load(i).ne(0), weight, 0))
+      const own = k.let(select(chosen.load(i).ne(0), weight, 0))
+      row.store(i, own)
+      if (row.pairs) logits.store(i, own) // which have been read
     })
   })
+  const { pairs } = row
+  if (!pairs) return
+  k.barrier()
+  ifThere(() => storePairs(k, experts, (i) => logits.load(i), pairs))
 }
 
 function scoreRow(

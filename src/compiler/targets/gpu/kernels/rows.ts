@@ -37,6 +37,7 @@ import type { Access, Element } from "../ir/ir.ts"
 import type { Binding, Launch } from "../launch.ts"
 import { strideOf } from "../layout.ts"
 import { codedGroup, coding, sizeBits, wideGroup } from "./codes.ts"
+import { pairsOf } from "./experts.ts"
 import {
   type KvLayout,
   keyIndex,
@@ -50,7 +51,7 @@ import {
 } from "./kv.ts"
 import { inTurns, LaneSums, nearestBrain, type Term } from "./numbers.ts"
 import { sumOfTree } from "./products.ts"
-import { route } from "./route.ts"
+import { type RowPairs, route } from "./route.ts"
 import { columnValue, weightBindings, weightBuffers, weightRow } from "./weights.ts"
 
 /** Of one thread, so that they are under way together. */
@@ -275,6 +276,21 @@ class Fragments {
     return this.#operand(key, { kind: "kv", place }, element, access, `kv ${element}`)
   }
 
+  /** Where the pairs of a row and its experts go. */
+  pairs(route: Of<"route">): RowPairs | undefined {
+    const made = pairsOf(this.plan, route)
+    if (!made) return undefined
+    const { active } = made
+    const experts = this.#operand("experts", made.experts, "u32", "write", "experts")
+    const shares = this.#operand("shares", made.shares, "f32", "write", "shares")
+    const first = this.k.let(this.#row.mul(active))
+    const store = (place: Value, expert: Operable, share: Operable) => {
+      experts.store(first.add(place), expert)
+      shares.store(first.add(place), share)
+    }
+    return { active, store }
+  }
+
   #operand(
     key: string,
     binding: Binding,
@@ -487,13 +503,15 @@ const fragments: { [Op in RowStep["op"]]: Fragment<Of<Op>> } = {
   route: {
     touches: ({ input, output }) => [{ ...reads(input, "any"), ahead: true }, writes(output)],
     hasBarriers: () => true,
-    write(to, { routing, input, bias, output }) {
+    write(to, step) {
+      const { routing, input, bias, output } = step
       const [x, out] = [to.cells(input), to.cells(output)]
       route(to.k, routing, {
         experts: input.columns,
         bias: bias === undefined ? undefined : to.vector(bias),
         load: x.load,
         store: out.store,
+        pairs: to.pairs(step),
         ifThere: (write) => to.ifThere(write),
       })
     },
