@@ -131,10 +131,7 @@ function contenders(): (() => Promise<Contender>)[] {
 async function main(): Promise<void> {
   const deadline = performance.now() + Number(options.seconds) * 1000
   const { name: kind, id } = device
-  const limits =
-    kind === "cpu"
-      ? await limitsProbe(task.threads, level && [level])
-      : await deviceLimits(kind, id)
+  const limits = kind === "cpu" ? await limitsProbe(task.threads) : await deviceLimits(kind, id)
   const results = readResults()
   const opened: Contender[] = []
   try {

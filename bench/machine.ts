@@ -5,7 +5,7 @@ import { execFileSync } from "node:child_process"
 import { mkdtempSync, rmSync } from "node:fs"
 import { cpus, loadavg, tmpdir } from "node:os"
 import { join } from "node:path"
-import { type Level, usableLevels } from "../src/compiler/targets/cpu/levels.ts"
+import { usableLevels } from "../src/compiler/targets/cpu/levels.ts"
 import { flagsOf, requireCompiler, runtime } from "../src/compiler/targets/cpu/toolchain.ts"
 import { processorFeatures } from "../src/runtime/features.ts"
 
@@ -24,12 +24,10 @@ export interface LimitsProbe {
   close(): Promise<void>
 }
 
-/** Builds the processor's, or those of an instruction set that is less than all it has. */
-export async function limitsProbe(
-  threads: number,
-  [level]: readonly [Level, ...unknown[]] = usableLevels(process.arch, processorFeatures()),
-): Promise<LimitsProbe> {
+/** Builds the processor's. */
+export async function limitsProbe(threads: number): Promise<LimitsProbe> {
   const compiler = await requireCompiler()
+  const [level] = usableLevels(process.arch, processorFeatures())
   const folder = mkdtempSync(join(tmpdir(), "sinter-limits-"))
   process.once("exit", () => rmSync(folder, { recursive: true, force: true }))
   const probe = join(folder, "limits")
