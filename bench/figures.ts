@@ -41,8 +41,8 @@ class Run {
     return median(ratios(row, this.#rounds(row, this.#ours), this.#rounds(row, peer)))
   }
 
-  has(row: string): boolean {
-    return this.#results.samples[row] !== undefined
+  has(row: string, contender: string): boolean {
+    return this.#results.samples[row]?.[contender] !== undefined
   }
 
   share(of: string): number {
@@ -99,7 +99,7 @@ export function besideOthers(): string {
     words,
     ...[bench, "OpenVINO GenAI", "node-llama-cpp"].map((peer) => times(packed.ratio(row, peer))),
   ])
-  const measured = Object.entries(serverRows).filter(([row]) => packed.has(row))
+  const measured = Object.entries(serverRows).filter(([row]) => packed.has(row, "sinter"))
   const servers = measured.map(([row, words]) => [
     words,
     ...["sinter", "llama-server"].map((server) => shown(packed.median(row, server))),
@@ -126,6 +126,7 @@ const COMPARED = [prefill(512), ...[1, 8, 16].map(decode)]
 /** Other files and models, engines alone beside llama.cpp on the same file: results, and the words for them. */
 const without: Record<string, string> = {
   "1B-q4f16_1-vnni": "1B, `q4f16_1` and Q4_0",
+  "1B-q4f16_1-avx2": "the same, both held to AVX2",
   "1B-q8_0": "1B, a GGUF file in Q8_0",
   "1B-q4_k_m": "1B, a GGUF file in Q4_K_M",
   "gemma3-1B-q4_0": "Gemma 3 1B, a GGUF file in Q4_0",
@@ -141,7 +142,9 @@ export const runsWithoutMatrixUnit: readonly string[] = [...Object.keys(without)
 export function withoutMatrixUnit(): string {
   const rows = Object.entries(without).map(([name, words]) => {
     const run = new Run(name, "sinter's engine")
-    const cells = COMPARED.map((row) => (run.has(row) ? times(run.ratio(row, "llama-bench")) : "–"))
+    const cells = COMPARED.map((row) =>
+      run.has(row, "llama-bench") ? times(run.ratio(row, "llama-bench")) : "–",
+    )
     return [`[${words}](../bench/results/${name}.md)`, ...cells]
   })
   const [packed, mixture, long] = [Object.keys(without)[0]!, MIXTURE, LONG].map(
