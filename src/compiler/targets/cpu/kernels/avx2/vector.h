@@ -119,11 +119,10 @@ INLINE void vec_store_bf16(uint16_t *p, vec v) {
 }
 
 // Sixteen signed bytes as floats.
-INLINE vec vec_load_i8(const int8_t *p) {
-  __m128i bytes = _mm_loadu_si128((const __m128i *)p);
-  return (vec){_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
-               _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)))};
+INLINE __m256 load_i8_half(const int8_t *p) {
+  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
 }
+INLINE vec vec_load_i8(const int8_t *p) { return (vec){load_i8_half(p), load_i8_half(p + 8)}; }
 INLINE void vec_store_i8(int8_t *p, vec v) {
   __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(v.lo), _mm256_cvtps_epi32(v.hi));
   words = _mm256_permute4x64_epi64(words, 0xd8);
