@@ -80,11 +80,12 @@ const cc = await identify("cc")
 const scratch = mkdtempSync(join(tmpdir(), "sinter-layout-"))
 afterAll(() => rmSync(scratch, { recursive: true }))
 
-/** layout.c around the plan's driver, with stubs for the functions in files beside it. */
+/** layout.c around the plan's driver, with the sampler and stubs for the other functions in files beside it. */
 function built(plan: Plan, folder: string): string {
   if (!cc) throw new Error("no C compiler: cc")
   mkdirSync(folder)
-  const { text } = emit(plan).find(({ name }) => name === "driver.c")!
+  const textOf = (file: string) => emit(plan).find(({ name }) => name === file)!.text
+  const text = textOf("driver.c")
   const beside = text.matchAll(/^(void \w+\(void \*context, int64_t index, int32_t thread\));$/gm)
   writeFileSync(join(folder, "driver.c"), text)
   writeFileSync(
@@ -92,7 +93,9 @@ function built(plan: Plan, folder: string): string {
     ["#include <stdint.h>", ...Array.from(beside, ([, head]) => `${head} {}`)].join("\n"),
   )
   const program = join(folder, "layout")
-  const sources = [join(import.meta.dirname, "layout.c"), join(folder, "stubs.c")]
+  writeFileSync(join(folder, "sampler.c"), textOf("sampler.c"))
+  const own = ["stubs.c", "sampler.c"].map((name) => join(folder, name))
+  const sources = [join(import.meta.dirname, "layout.c"), ...own]
   const flags = [...flagsOf(best, cc), "-O0", "-Werror", `-I${folder}`]
   execFileSync(cc.command, [...flags, ...sources, "-o", program, "-lm"], { stdio: "pipe" })
   return program

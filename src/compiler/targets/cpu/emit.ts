@@ -70,7 +70,21 @@ export function emit(plan: Plan, layout: Layout = layoutOf(plan)): Emitted[] {
     name: `${name}.c`,
     text: ['#include "driver_types.h"', "", body, ""].join("\n"),
   }))
-  return [{ name: DRIVER, text: driver.join("\n") }, ...units]
+  return [{ name: DRIVER, text: driver.join("\n") }, sampler, ...units]
+}
+
+/** What draws a row's token: the same in every library. */
+export const sampler: Emitted = {
+  name: "sampler.c",
+  text: [
+    '#include "sampler.h"',
+    "",
+    "void sample_from(const sinter_step_arrays *a, const float *logits, int64_t vocabulary, int64_t row,",
+    "                 uint8_t *workspace) {",
+    "  sample(a, logits, vocabulary, row, workspace);",
+    "}",
+    "",
+  ].join("\n"),
 }
 
 // ------------------------------------------------------------------ parameters

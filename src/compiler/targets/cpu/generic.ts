@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url"
 import { codeRoot } from "../../../code-root.ts"
 import type { CodecName } from "../../../runtime/format.ts"
 import type { Source } from "../target.ts"
-import { constantNames, fixedExtents, layoutAssertions, stepAssertions } from "./emit.ts"
+import { constantNames, fixedExtents, layoutAssertions, sampler, stepAssertions } from "./emit.ts"
 import { attention, extent, numbers, parameter, reader, routing, structs } from "./kinds.ts"
 import { type Level, plain } from "./levels.ts"
 import { DRIVER } from "./objects.ts"
@@ -66,6 +66,7 @@ function genericSources(wanted: ReadonlySet<number>): Source[] {
   )
   return [
     { name: DRIVER, text: driver(wanted) },
+    sampler,
     ...productFiles,
     ...attentions,
     { name: "pool.c", path: join(runtime, "pool.c") },

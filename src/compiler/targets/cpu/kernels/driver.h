@@ -523,10 +523,14 @@ static int32_t run_plan(sinter_model *m) {
   return cancelled(m) ? SINTER_CANCELLED : SINTER_OK;
 }
 
+// In a file of its own, which the libraries of several models have in common.
+void sample_from(const sinter_step_arrays *a, const float *logits, int64_t vocabulary, int64_t row,
+                 uint8_t *workspace);
+
 static void sample_row(void *context, int64_t row, int32_t thread) {
   sinter_model *m = context;
-  sample(m->step, (float *)m->buffers[LOGITS_BUFFER] + row * LOGITS_STRIDE, VOCABULARY, row,
-         m->samplers + (size_t)thread * SAMPLER_BYTES);
+  sample_from(m->step, (float *)m->buffers[LOGITS_BUFFER] + row * LOGITS_STRIDE, VOCABULARY, row,
+              m->samplers + (size_t)thread * SAMPLER_BYTES);
 }
 
 int32_t sinter_step(sinter_model *m, const sinter_step_arrays *s) {
