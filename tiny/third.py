@@ -277,7 +277,7 @@ UNKNOWN = [
     "What is the square root of 5041?", "who sang that song about umbrellas", "What year did the Titanic sink?", "How long do elephants live?",
     "What is the share price of Siemens?", "Who discovered penicillin?", "When does the library in Fenwyck open?", "Which is the longest river in Asia?",
     "What is the tallest tree in Norway called?", "how do vaccines work", "Who was the first woman in space?", "How many moons has Saturn?", "What's the phone number of the town hall in Lissmore?",
-    "Why did the Roman empire fall?", "Who is the CEO of Toyota?", "What is the atomic number of copper?", "how old is the queen of denmark",
+    "Why did the Roman empire fall?", "Who is the head of Toyota?", "What is the atomic number of copper?", "how old is the queen of denmark",
     "Which language has the most speakers?", "When is the next solar eclipse?", "Who composed the Moonlight Sonata?", "What does an aircraft carrier weigh?",
     "how many people live in texas", "What was the score of the final yesterday?", "Who founded the city of Kelvray?", "In what year was the telephone invented?",
     "How fast can a cheetah run?", "Who is Wystan Brannoch's sister?",
