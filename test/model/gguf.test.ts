@@ -33,7 +33,7 @@ import { type GoldenPrompt, readGolden, readTensors } from "./golden.ts"
 import {
   arithmeticHere,
   blocksFor,
-  continueGreedily,
+  expectGolden,
   limitsFor,
   prefill,
   worstDifference,
@@ -70,18 +70,9 @@ describe.each(names)("%s", (name) => {
   })
 
   test("logits are within 1e-3 of the golden ones, greedy tokens are equal", async () => {
-    for (const { tokens, firstRow, logits, greedy } of prompts) {
-      const blocks = blocksFor(tokens.length + greedy.length)
-      const ours = await prefill(program, tokens, blocks, { firstRow })
-      expect(worstDifference(ours, logits)).toBeLessThan(1e-3)
-      const drawn = await continueGreedily(
-        program,
-        greedy[0]!,
-        tokens.length,
-        greedy.length,
-        blocks,
-      )
-      expect(drawn).toEqual([...greedy])
+    for (const prompt of prompts) {
+      const blocks = blocksFor(prompt.tokens.length + prompt.greedy.length)
+      await expectGolden(program, prompt, blocks, 1e-3)
     }
   })
 })

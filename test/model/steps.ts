@@ -1,5 +1,6 @@
 // Steps as tests write them: sequences with their blocks, and which rows are wanted. For any Program.
 
+import { expect } from "vitest"
 import { usableLevels } from "../../src/compiler/targets/cpu/levels.ts"
 import type { Arithmetic } from "../../src/compiler/targets/reference/machine.ts"
 import { processorFeatures } from "../../src/runtime/features.ts"
@@ -12,6 +13,7 @@ import {
   type StepInput,
   UNMASKED,
 } from "../../src/runtime/program.ts"
+import type { GoldenPrompt } from "./golden.ts"
 
 /** How the cpu target computes attention over keys and values of 16 bits, and products of such weights, on this processor. */
 export const arithmeticHere: Arithmetic = usableLevels(
@@ -151,6 +153,23 @@ export async function continueGreedily(
     tokens.push(done.tokens[0]!)
   }
   return tokens
+}
+
+/**
+ * Holds a program to a golden prompt: logits of the rows that are known within `distance`, and the greedy tokens behind them.
+ * @returns its logits
+ */
+export async function expectGolden(
+  program: Program,
+  { tokens, firstRow, logits, greedy }: GoldenPrompt,
+  blocks: readonly number[],
+  distance: number,
+): Promise<Float32Array> {
+  const ours = await prefill(program, tokens, blocks, { firstRow })
+  expect(worstDifference(ours, logits)).toBeLessThan(distance)
+  const drawn = await continueGreedily(program, greedy[0]!, tokens.length, greedy.length, blocks)
+  expect(drawn).toEqual([...greedy])
+  return ours
 }
 
 export function worstDifference(a: Float32Array, b: Float32Array): number {
