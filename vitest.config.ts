@@ -6,6 +6,7 @@ import { LongestFirst } from "./test/order.ts"
 export default defineConfig({
   test: {
     globalSetup: "test/build.ts",
+    setupFiles: "test/environment.ts",
     include: ["src/**/*.test.ts", "test/**/*.test.ts"],
     sequence: { sequencer: LongestFirst },
     pool: "threads",

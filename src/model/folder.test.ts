@@ -7,17 +7,11 @@ import { afterEach, beforeEach, expect, test } from "vitest"
 import { Folder } from "./folder.ts"
 
 let root: string
-let hub: string | undefined
 beforeEach(() => {
   root = realpathSync(mkdtempSync(join(tmpdir(), "folder-")))
-  hub = process.env.HF_HUB_CACHE
   process.env.HF_HUB_CACHE = join(root, "hub")
 })
-afterEach(() => {
-  rmSync(root, { recursive: true })
-  if (hub === undefined) delete process.env.HF_HUB_CACHE
-  else process.env.HF_HUB_CACHE = hub
-})
+afterEach(() => rmSync(root, { recursive: true }))
 
 function put(path: string, text = "words"): string {
   const file = join(root, path)

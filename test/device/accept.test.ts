@@ -6,7 +6,7 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { promisify } from "node:util"
-import { afterAll, describe, expect, test } from "vitest"
+import { afterAll, beforeAll, describe, expect, test } from "vitest"
 import { checkedKernels } from "../../src/compiler/targets/gpu/check.ts"
 import { compileCuda } from "../../src/compiler/targets/gpu/cuda-compiler.ts"
 import { printers } from "../../src/compiler/targets/gpu/printers.ts"
@@ -48,11 +48,8 @@ const noCuda = isLeftOut(nvrtc && ptxas)
 const cudaNote = noCuda ? " (skipped: no NVRTC or no ptxas)" : ""
 
 describe.skipIf(noCuda)("NVRTC and ptxas", () => {
-  const { NVRTC } = process.env
-  process.env.NVRTC = nvrtc
-  afterAll(() => {
-    if (NVRTC === undefined) delete process.env.NVRTC
-    else process.env.NVRTC = NVRTC
+  beforeAll(() => {
+    process.env.NVRTC = nvrtc
   })
   let made: Promise<{ path: string; count: number }> | undefined
   const compiled = async () => {

@@ -7,7 +7,6 @@ import { afterEach, beforeEach, expect, test } from "vitest"
 import { compileCuda, describeCudaCompiler } from "./cuda-compiler.ts"
 import { findRunTimeCompiler } from "./run-time-compiler.ts"
 
-const { PATH, NVRTC } = process.env
 const system = await findRunTimeCompiler({ compiler: "nvrtc", names: ["libnvrtc.so"] })
 let folder: string
 
@@ -16,12 +15,7 @@ beforeEach(() => {
   process.env.PATH = `${folder}:/bin`
   delete process.env.NVRTC
 })
-afterEach(() => {
-  rmSync(folder, { recursive: true })
-  process.env.PATH = PATH
-  if (NVRTC === undefined) delete process.env.NVRTC
-  else process.env.NVRTC = NVRTC
-})
+afterEach(() => rmSync(folder, { recursive: true }))
 
 /** A program that writes down how it was called, into the file that is wanted of it, behind what it was handed. */
 function plant(name: string): void {
