@@ -1,9 +1,18 @@
 import { availableParallelism } from "node:os"
+import { resolve } from "node:path"
 import { defineConfig } from "vitest/config"
 import { LongestFirst } from "./test/order.ts"
 
 // Threads without isolation: a fresh module graph per file costs ten times the tests themselves.
 export default defineConfig({
+  resolve: {
+    alias: [
+      {
+        find: /^(\.{1,2}\/)+code-root\.ts$/,
+        replacement: resolve(import.meta.dirname, "test/code-root.ts"),
+      },
+    ],
+  },
   test: {
     globalSetup: "test/build.ts",
     setupFiles: "test/environment.ts",

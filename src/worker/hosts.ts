@@ -5,6 +5,7 @@
 // process exits.
 
 import { type ChildProcess, spawn } from "node:child_process"
+import { existsSync } from "node:fs"
 import type { Socket } from "node:net"
 import { platform, setPriority } from "node:os"
 import { fileURLToPath } from "node:url"
@@ -168,7 +169,8 @@ const withoutStack = (words: string) => words.split("\n----- ", 1)[0]!.trimEnd()
 
 /** Built, a worker is a file; from the sources, it is a script that learns to read one. */
 function entryOf(file: URL): { url: URL | undefined; script: string } {
-  if (!import.meta.url.endsWith(".ts")) return { url: new URL(`${file.href}.js`), script: "" }
+  const built = new URL(`${file.href}.js`)
+  if (existsSync(built)) return { url: built, script: "" }
   const [first, then] = [import.meta.resolve("tsx/esm/api"), `${file.href}.ts`].map((name) =>
     JSON.stringify(name),
   )
