@@ -85,7 +85,7 @@ async function logitsOf(path: string, plan: Plan): Promise<Buffer> {
 }
 
 async function genericLibrary(plan: Plan): Promise<string> {
-  const library = prepareGeneric(plan, { level, code, name: "generic" })
+  const library = await prepareGeneric(plan, { level, code, name: "generic" })
   const path = join(folder, library.name)
   writeFileSync(path, await library.build())
   return path

@@ -169,7 +169,7 @@ async function openGeneric(
 ): Promise<LoadableProgram> {
   const [level] = usableLevels(process.arch, processorFeatures())
   const code = readFileSync(join("build/generic", genericName(level)))
-  const library = prepareGeneric(plan, { level, code, name: "generic" })
+  const library = await prepareGeneric(plan, { level, code, name: "generic" })
   const folder = mkdtempSync(join(tmpdir(), "sinter-bench-generic-"))
   try {
     const path = join(folder, library.name)

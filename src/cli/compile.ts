@@ -125,7 +125,8 @@ async function putLibrary(
   folder: string,
   dump: Dump | undefined,
 ): Promise<void> {
-  for (const source of library.sources) if ("text" in source) dump?.(source.name, source.text)
+  for (const source of await library.sources())
+    if ("text" in source) dump?.(source.name, source.text)
   dump?.("manifest.json", `${JSON.stringify(library.manifest, undefined, 1)}\n`)
   const path = libraryPath(folder, kind, library.manifest.shards)
   const aside = `${path}.partial-${process.pid}`

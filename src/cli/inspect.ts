@@ -50,7 +50,8 @@ export async function inspect(name: string, options: Values<typeof inspectOption
       graph: () => ({ json: flat(model.graph), text: printGraph(model.graph) }),
       plan: () => ({ json: plan, text: printPlan(plan) }),
       source: async () => {
-        const sources = (await library()).sources.filter((source) => "text" in source)
+        const all = await (await library()).sources()
+        const sources = all.filter((source) => "text" in source)
         const text = sources.map((source) => `// ${source.name}\n${source.text}`).join("\n")
         return { json: sources.map(({ name, text }) => ({ name, text })), text }
       },

@@ -1,6 +1,7 @@
 // `sinter shelf list` and `sinter shelf prune`: what earlier starts have kept for later ones, listed or removed.
 
 import { closeSync, openSync } from "node:fs"
+import { KNOWN } from "../compiler/targets/cpu/known.ts"
 import { OBJECT } from "../compiler/targets/cpu/objects.ts"
 import { isLibraryName } from "../compiler/targets/targets.ts"
 import { Problem } from "../errors.ts"
@@ -36,6 +37,7 @@ function row(item: Item): string[] {
 function contents(item: Item): string {
   if (item.name.endsWith(KEPT_KERNELS)) return sealed(item, "kernels")
   if (item.name.endsWith(OBJECT)) return "kernels of libraries"
+  if (item.name.endsWith(KNOWN)) return "names of libraries"
   return isLibraryName(item.name) ? sealed(item, "library") : weights(item)
 }
 

@@ -19,6 +19,8 @@ const MAX_TEXT = 128 << 20
 
 export class Folder {
   readonly path: string
+  /** Where it really lies: asked once, for the first file. */
+  #real: string | undefined
 
   constructor(path: string) {
     this.path = path
@@ -63,7 +65,8 @@ export class Folder {
     if (path === undefined) return undefined
     const stats = await stat(path).catch(() => undefined)
     if (!stats?.isFile()) return undefined
-    if (!belongsTo(this.path, path))
+    this.#real ??= realpathSync.native(this.path)
+    if (!belongsTo(this.#real, path))
       throw this.broken(
         file,
         "it is a link that leads out of the model folder; put the file itself there",
@@ -141,15 +144,14 @@ export class Folder {
 }
 
 /**
- * Whether a file that really lies at `path` may be read as one of the model folder's: it lies in the folder, wherever that is
- * linked from, or among the blobs of a Hugging Face hub cache, since a snapshot in there is nothing but links to those:
+ * Whether a file that really lies at `path` may be read as one of the model folder that really lies at `real`: it lies in there,
+ * or among the blobs of a Hugging Face hub cache, since a snapshot in there is nothing but links to those:
  *
  *     models--OWNER--NAME/snapshots/REVISION/config.json -> ../../blobs/HASH
  *
  * A cache may share blobs among its repositories; those lie beside them.
  */
-function belongsTo(folder: string, path: string): boolean {
-  const real = realpathSync(folder)
+function belongsTo(real: string, path: string): boolean {
   if (isInside(path, real)) return true
   const snapshot = snapshotAround(real)
   if (!snapshot) return isBlob(path) // older downloads link there from any folder

@@ -8,6 +8,9 @@ const bits = new Uint32Array(float.buffer)
 
 let halves: Float32Array | undefined // made when it is first asked for
 
+/** Numbers for which a table of 65,536 is not worth making: the vectors of a model, for which a start waits. */
+const FEW = 4096
+
 /** Reads numbers of `dtype` from bytes into float32. */
 export function widen(bytes: Uint8Array, dtype: FloatType): Float32Array {
   const count = bytes.length / floatBytes[dtype]
@@ -15,6 +18,7 @@ export function widen(bytes: Uint8Array, dtype: FloatType): Float32Array {
   const stored = new Uint16Array(aligned(bytes, 2), 0, count)
   const values = new Float32Array(count)
   if (dtype === "f16") {
+    if (!halves && count < FEW) return values.map((_, i) => fromHalf(stored[i]!))
     const table = halfValues()
     for (let i = 0; i < count; i++) values[i] = table[stored[i]!]!
     return values
@@ -33,11 +37,7 @@ export function halfValues(): Float32Array {
 /** In a plain loop, as a start waits for it. */
 function makeHalves(): Float32Array {
   const values = new Float32Array(65536)
-  for (let word = 0; word < 0x8000; word++) {
-    const value = fromHalf(word)
-    values[word] = value
-    values[0x8000 | word] = -value
-  }
+  for (let word = 0; word < 65536; word++) values[word] = fromHalf(word)
   return values
 }
 
@@ -95,12 +95,12 @@ function toHalf(x: number): number {
   return sign + Math.abs(rounded) * halfSteps[exponent]! + ((Math.max(exponent, 113) - 113) << 10)
 }
 
-/** Without a sign. */
 function fromHalf(word: number): number {
-  const exponent = word >>> 10
+  const sign = word & 0x8000 ? -1 : 1
+  const exponent = (word >>> 10) & 31
   const fraction = word & 1023
-  if (exponent === 31) return fraction ? Number.NaN : Number.POSITIVE_INFINITY
-  return (exponent === 0 ? fraction : fraction + 1024) * 2 ** (Math.max(exponent, 1) - 25)
+  if (exponent === 31) return fraction ? Number.NaN : sign * Number.POSITIVE_INFINITY
+  return sign * (exponent === 0 ? fraction : fraction + 1024) * 2 ** (Math.max(exponent, 1) - 25)
 }
 
 const MAX_BF16 = 0x7f7f0000

@@ -155,7 +155,7 @@ describe.skipIf(isLeftOut(compiler))(needsCompiler, () => {
       [
         { hidden: 72, intermediate: 100 },
         { hidden: 136, intermediate: 300 },
-      ].map(async (shape) => (await prepareCpu(compile(smallGraph(shape), options))).sources),
+      ].map(async (shape) => (await prepareCpu(compile(smallGraph(shape), options))).sources()),
     )
     const text = (sources: NonNullable<typeof a>) =>
       sources.map((source) => ("text" in source ? source.text : "")).join("\n")

@@ -88,7 +88,8 @@ export interface Build {
   builder: string
   /** Where its program comes from, for people, whether or not it is on the shelf; absent: the shelf, or the builder. */
   origin?: string
-  sources: readonly Source[]
+  /** What it is built of: written when it is asked for. */
+  sources(): Promise<readonly Source[]>
   /**
    * Seconds. The bytes of the library file, manifest included.
    * @param progress told how many of its sources are compiled; a target that compiles none tells nothing

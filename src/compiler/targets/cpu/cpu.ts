@@ -1,6 +1,7 @@
 // The target cpu: a plan becomes a shared library built by this machine's C compiler for exactly this processor, or, as
 // cpu:baseline, for any processor of its architecture. Where there is no compiler it is the generic library with the plan as
-// a tape behind it, as long as the package brings one. The library carries its manifest and can be shipped alone.
+// a tape behind it, as long as the package brings one. The library carries its manifest and can be shipped alone. What writes C or a
+// tape is loaded when that is written: a start whose library lies on the shelf needs neither.
 
 import { createHash } from "node:crypto"
 import { readFileSync } from "node:fs"
@@ -11,15 +12,13 @@ import { libraryHash, seal } from "../../../runtime/library.ts"
 import type { Manifest } from "../../../runtime/manifest.ts"
 import { openShelf, type Shelf, shelfKey } from "../../../runtime/shelf.ts"
 import { version } from "../../../version.ts"
-import { manifestOf } from "../../compile.ts"
+import { manifestOf, planHash } from "../../compile.ts"
 import type { Plan } from "../../plan.ts"
-import type { Build, Lack } from "../target.ts"
-import { emit } from "./emit.ts"
-import { genericCode } from "./generic.ts"
+import type { Build, Lack, Source } from "../target.ts"
+import { codeHash, known } from "./known.ts"
 import { kvOf, layoutOf, programBytes } from "./layout.ts"
 import { type Level, usableLevels } from "./levels.ts"
 import { keptObjects } from "./objects.ts"
-import { tapeOf } from "./tape.ts"
 import {
   build,
   type Compiler,
@@ -60,7 +59,7 @@ export async function prepareCpu(
       if (shelf?.find(library.name) || (await supports(compiler, level))) return library
     }
   }
-  const generic = genericFor(target)
+  const generic = await genericFor(target)
   if (generic) return prepareGeneric(plan, generic, target)
   // Such a compiler says in its own words what it lacks.
   return prepareLevel(plan, target, compiler ?? (await requireCompiler()), usable.at(-1)!, shelf)
@@ -72,7 +71,7 @@ function levelsFor(target: CpuTarget): Usable {
 }
 
 export async function lackOfCompiler(): Promise<Lack | undefined> {
-  if (genericFor("cpu") || (await findCompiler())) return undefined
+  if ((await genericFor("cpu")) || (await findCompiler())) return undefined
   return { problem: "No C compiler is here", cure: "install gcc or clang" }
 }
 
@@ -81,7 +80,7 @@ export async function describeCpu(target: CpuTarget): Promise<string> {
   const compiler = await findCompiler()
   for (const level of compiler ? levelsFor(target) : [])
     if (await supports(compiler!, level)) return `${level.name}, built by ${compiler!.command}`
-  const generic = genericFor(target)
+  const generic = await genericFor(target)
   if (generic) return generic.name
   return `nothing: ${(compiler ?? (await requireCompiler())).command} builds no C program here`
 }
@@ -93,19 +92,24 @@ async function prepareLevel(
   level: Level,
   shelf: Shelf = openShelf(),
 ): Promise<CpuBuild> {
-  const layout = layoutOf(plan)
-  const emitted = emit(plan, layout)
-  const sources = [...emitted, { name: "pool.c", path: join(runtime, "pool.c") }]
   const shared = [level.name, compiler.version, ...level.flags, await sourcesHash(level, compiler)]
-  const made = [...shared, ...emitted.map(({ text }) => text)]
-  const manifest = manifestOf(plan, {
-    target,
-    kv: kvOf(plan),
-    bytes: programBytes(layout),
-    features: level.features,
-    sources: shelfKey(made),
+  const sources = async (): Promise<Source[]> => {
+    const { emit } = await import("./emit.ts")
+    return [...emit(plan, layoutOf(plan)), { name: "pool.c", path: join(runtime, "pool.c") }]
+  }
+  const decided = [target, planHash(plan), ...shared]
+  const { name, manifest } = await known(shelf, codeHash(), decided, async () => {
+    const texts = (await sources()).flatMap((source) => ("text" in source ? source.text : []))
+    const made = [...shared, ...texts]
+    const manifest = manifestOf(plan, {
+      target,
+      kv: kvOf(plan),
+      bytes: programBytes(layoutOf(plan)),
+      features: level.features,
+      sources: shelfKey(made),
+    })
+    return { name: `${shelfKey([JSON.stringify(manifest), ...made])}.so`, manifest }
   })
-  const name = `${shelfKey([JSON.stringify(manifest), ...made])}.so`
   return {
     manifest,
     name,
@@ -114,14 +118,15 @@ async function prepareLevel(
     level,
     build: async (signal, progress) => {
       const objects = keptObjects(shelf, shared)
-      const code = await build(compiler, level, sources, { objects, signal, progress })
+      const code = await build(compiler, level, await sources(), { objects, signal, progress })
       return seal(code, { ...manifest, built: builtBy(level, compiler) })
     },
   }
 }
 
 /** The generic library for this processor's best level, and what people call it. */
-function genericFor(target: CpuTarget): Generic | undefined {
+async function genericFor(target: CpuTarget): Promise<Generic | undefined> {
+  const { genericCode } = await import("./generic.ts")
   for (const level of levelsFor(target)) {
     const code = genericCode(level)
     if (code)
@@ -137,11 +142,12 @@ interface Generic {
 }
 
 /** What the generic library's code and the plan's tape make together. */
-export function prepareGeneric(
+export async function prepareGeneric(
   plan: Plan,
   { level, code, name }: Generic,
   target: CpuTarget = "cpu",
-): CpuBuild {
+): Promise<CpuBuild> {
+  const { tapeOf } = await import("./tape.ts")
   const layout = layoutOf(plan)
   const tape = tapeOf(plan, layout)
   const sources = shelfKey([level.name, libraryHash(code), JSON.stringify(tape)])
@@ -157,7 +163,7 @@ export function prepareGeneric(
     name: `${shelfKey([JSON.stringify(manifest), sources])}.so`,
     builder: name,
     origin: name,
-    sources: [],
+    sources: async () => [],
     level,
     build: async () => seal(code, { ...manifest, tape, built: { sinter: version } }),
   }

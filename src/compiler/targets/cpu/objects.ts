@@ -33,11 +33,11 @@ export function keptObjects(shelf: Shelf, decided: readonly string[]): Objects {
 const DIGEST = 32 // bytes
 
 /** A file that a crash has cut must not reach the linker. */
-function sealed(object: Buffer): Buffer {
+export function sealed(object: Buffer): Buffer {
   return Buffer.concat([createHash("sha256").update(object).digest(), object])
 }
 
-function unsealed(file: Buffer): Buffer | undefined {
+export function unsealed(file: Buffer): Buffer | undefined {
   const [digest, object] = [file.subarray(0, DIGEST), file.subarray(DIGEST)]
   return createHash("sha256").update(object).digest().equals(digest) ? object : undefined
 }

@@ -60,7 +60,7 @@ export async function prepareGpu(
     manifest,
     name: `${shelfKey([JSON.stringify(manifest), ...made, ...architectures])}.gpu`,
     builder: "sinter",
-    sources: [
+    sources: async () => [
       { name: "tape", text: tapeText(unprinted) },
       { name: "kernels", text: kernels.map(printKernel).join("\n") },
     ],
