@@ -766,7 +766,8 @@ class Mixes {
           () => {
             // Many values are under way before the first of them is waited for.
             for (let first = 0; first < BLOCK; first += atOnce) {
-              const values = Array.from({ length: atOnce }, (_, i) => read(first + i))
+              const count = Math.min(atOnce, BLOCK - first)
+              const values = Array.from({ length: count }, (_, i) => read(first + i))
               for (const [i, numbers] of values.entries()) add(first + i, numbers, true)
             }
           },
