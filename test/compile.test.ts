@@ -363,10 +363,10 @@ const submissions = {
 test.each(gpus)("inspect --target %s counts what a step costs without a GPU", async (target) => {
   const { code, out, err } = await run(["inspect", "tiny", "--target", target])
   expect({ code, err }).toEqual({ code: 0, err: "" })
-  const [, least, most] = /^launches .* step, (\d+) to (\d+) a layer$/m.exec(out)!
-  expect(Number(least)).toBeGreaterThanOrEqual(6) // four products, attention, and rows between
-  expect(Number(most)).toBe(Number(least) + 1) // spans are merged
-  expect(Number(least)).toBeLessThanOrEqual(10)
+  // At any context: spans of attention are merged by a kernel that is there for other things.
+  const [, count] = /^launches +\d+ of kernels a decode step, (\d+) a layer$/m.exec(out)!
+  expect(Number(count)).toBeGreaterThanOrEqual(6) // four products, attention, and rows between
+  expect(Number(count)).toBeLessThanOrEqual(10)
   expect(/^submissions +(.*)$/m.exec(out)![1]).toBe(submissions[target])
   const [, share] = /^reads .* as stored: ([\d.]+) of them$/m.exec(out)!
   expect(Number(share)).toBeGreaterThanOrEqual(1)

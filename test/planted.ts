@@ -192,6 +192,21 @@ export const planted: readonly PlantedFault[] = [
     test: "src/runtime/gpu/attention-work.test.ts",
   },
   {
+    what: "behind all chunks the softmaxes of earlier ones are merged",
+    file: "src/runtime/gpu/attention-work.ts",
+    text: 'this.count("chunks") > 1',
+    fault: "false",
+    test: "src/runtime/gpu/attention-work.test.ts",
+  },
+  {
+    what: "rows of one item are all merged from the first one's softmaxes",
+    file: "src/compiler/targets/gpu/kernels/rows.ts",
+    text: "r: this.#row.sub(row)",
+    fault: "r: u32(0)",
+    test: "src/compiler/targets/gpu/kernels/attend.test.ts",
+    name: "kernel behind",
+  },
+  {
     what: "attention launches groups for the items of all chunks",
     file: "src/runtime/gpu/attention-work.ts",
     text: "        counts = { ...none }\n",

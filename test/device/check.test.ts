@@ -47,7 +47,9 @@ test.skipIf(without)(
       expect(
         names.filter((name) => name.startsWith("attend_") && name.includes(`_${kv}_`)).length,
       ).toBeGreaterThanOrEqual(2)
-    expect(names).toEqual(expect.arrayContaining(["sampler_tell", "copy_blocks", "merge_16"]))
+    expect(names).toEqual(expect.arrayContaining(["sampler_tell", "copy_blocks", "merge_32"]))
+    // Spans that whoever rounds rows merges before that.
+    expect(names).toContain("merge4_rows_quantize")
     // Experts of a few rows and of many, whose gates are in the same matrix and in another.
     for (const name of ["pair_gateUp_3", "listed_gateUp_2", "listed_up_2", "expert_lists_2"])
       expect(names.some((own) => own.startsWith(name))).toBe(true)

@@ -2,7 +2,14 @@ import { describe, expect, test } from "vitest"
 import { batch, blocksFor, type Part } from "../../../test/model/steps.ts"
 import { mulberry32 } from "../../../test/random.ts"
 import { ITEM, StepRows } from "../step-rows.ts"
-import { type AttentionOrder, AttentionWork, WORK, type WorkCount, work } from "./attention-work.ts"
+import {
+  type AttentionOrder,
+  AttentionWork,
+  NO_ITEM,
+  WORK,
+  type WorkCount,
+  work,
+} from "./attention-work.ts"
 
 const limits = { tokens: 600, blocks: [64] }
 const order: AttentionOrder = {
@@ -56,7 +63,7 @@ describe("a step's items", () => {
       expect(items.flatMap(({ row, rows, span }) => [row, rows, span])).toEqual(
         [...wanted].filter((_, i) => i % ITEM !== 2),
       )
-      const isOf: Record<Exclude<WorkCount, "chunks">, (item: Item) => boolean> = {
+      const isOf: Record<Exclude<WorkCount, "chunks" | "chunkMerges">, (item: Item) => boolean> = {
         singles: ({ rows }) => rows === 1,
         multiples: ({ rows }) => rows > 1,
         merges: ({ spans, nth }) => spans > 1 && nth === 0,
@@ -67,6 +74,13 @@ describe("a step's items", () => {
         expect(laid.count(of)).toBeGreaterThanOrEqual(most)
         expect(laid.count(of)).toBeLessThan(4 * most || 1)
       }
+      // Whoever comes behind a chunk that is all merges its rows.
+      const isOne = chunks.length === 1
+      expect(laid.count("chunkMerges")).toBe(isOne ? 0 : laid.count("merges"))
+      const waiting = new Int32Array(input.tokens.length).fill(NO_ITEM)
+      for (const [at, { row, rows: count, spans, nth }] of isOne ? items.entries() : [])
+        if (spans > 1 && nth === 0) waiting.fill(at, row, row + count)
+      expect(laid.waiting).toEqual(waiting)
       for (const chunk of chunks) {
         expect(chunk.length).toBeGreaterThan(0)
         const taken = new Set<number>()

@@ -29,12 +29,16 @@ export interface AttentionOrder {
   slots: number
 }
 
+/** Of a row that waits for nobody to merge its softmaxes, in place of its item. */
+export const NO_ITEM = 0xffffffff
+
 /**
  * What is counted to say how often kernels run: chunks; and, rounded up, of the chunk that has most of them, items of one row,
- * items of several, and items at which rows are merged.
+ * items of several, and items at which rows are merged; of those also how many there are where one chunk is not all, since
+ * whoever comes behind all chunks can merge the last one's alone.
  */
-export type WorkCount = "chunks" | "singles" | "multiples" | "merges"
-type Counts = Record<Exclude<WorkCount, "chunks">, number>
+export type WorkCount = "chunks" | "singles" | "multiples" | "merges" | "chunkMerges"
+type Counts = Record<Exclude<WorkCount, "chunks" | "chunkMerges">, number>
 
 const none: Readonly<Counts> = { singles: 0, multiples: 0, merges: 0 }
 const names = Object.keys(none) as (keyof Counts)[]
@@ -49,6 +53,8 @@ export class AttentionWork {
   #count = 0
   #chunkStarts: number[] = [0]
   #counts: Counts = { ...none }
+  #waiting = new Int32Array(0)
+  #rows = 0
 
   /** @param sinks the manifest's */
   constructor(order: AttentionOrder, sinks: number) {
@@ -64,6 +70,9 @@ export class AttentionWork {
     if (this.#items.length < this.#count * WORK)
       this.#items = new Int32Array(2 * this.#count * WORK)
     this.#chunkStarts = [0]
+    this.#rows = rows.tokensOf(set).length
+    if (this.#waiting.length < this.#rows) this.#waiting = new Int32Array(2 * this.#rows)
+    this.#waiting.fill(NO_ITEM, 0, this.#rows)
     const most = { ...none }
     let counts = { ...none } // of the chunk
     let taken = 0
@@ -96,10 +105,14 @@ export class AttentionWork {
       }
       taken += wanted
       counts[count === 1 ? "singles" : "multiples"] += spans
-      if (spans > 1) counts.merges++
+      if (spans > 1) {
+        counts.merges++
+        this.#waiting.fill(first / ITEM, row, row + count)
+      }
       for (const of of names) most[of] = Math.max(most[of], counts[of])
     }
     this.#chunkStarts.push(this.#count)
+    if (this.count("chunks") > 1) this.#waiting.fill(NO_ITEM, 0, this.#rows)
     this.#counts = most
   }
 
@@ -113,9 +126,16 @@ export class AttentionWork {
     return this.#chunkStarts
   }
 
+  /** [rows of the set] of each row whose softmaxes are to be merged behind all chunks, its first item, or NO_ITEM. */
+  get waiting(): Int32Array {
+    return this.#waiting.subarray(0, this.#rows)
+  }
+
   /** The more, the coarser: kernels take items by turns, so any number of groups is right, and steps alike are few. */
   count(of: WorkCount): number {
-    if (of === "chunks") return this.#chunkStarts.length - 1
+    const chunks = this.#chunkStarts.length - 1
+    if (of === "chunks") return chunks
+    if (of === "chunkMerges") return chunks > 1 ? this.count("merges") : 0
     const count = this.#counts[of]
     return count === 0 ? 0 : Math.min(4 ** Math.ceil(Math.log2(count) / 2), MOST_GROUPS)
   }

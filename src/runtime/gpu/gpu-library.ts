@@ -82,7 +82,13 @@ function parseTape(json: string): Tape {
 
 const sets: readonly string[] = ["tokens", "wanted", "logits", "hidden"] satisfies RowSet[]
 const set = oneOf(sets)
-const works: readonly string[] = ["chunks", "singles", "multiples", "merges"] satisfies WorkCount[]
+const works: readonly string[] = [
+  "chunks",
+  "singles",
+  "multiples",
+  "merges",
+  "chunkMerges",
+] satisfies WorkCount[]
 
 type RegionOf<Name extends Region["name"]> = Omit<Extract<Region, { name: Name }>, "name">
 
@@ -116,6 +122,7 @@ const regionShapes: { [Name in Region["name"]]: Shape } = {
     }),
   }),
   chunkStarts: record<RegionOf<"chunkStarts">>({ of: text }),
+  waiting: record<RegionOf<"waiting">>({ of: text }),
   turns: record<RegionOf<"turns">>({
     rotation: record<Rotation>({
       frequencies: listOf(number),
@@ -301,7 +308,8 @@ function checkTape(tape: Tape, manifest: Manifest, codeBytes: number): void {
     if (region.name === "states")
       require(kvGroups[region.group]!.state !== undefined, "a region's states")
     if (region.name === "count") require(isCounted(region.of), "a region's count")
-    if (region.name === "chunkStarts") require(isItems(region.of), "a region's items")
+    if (region.name === "chunkStarts" || region.name === "waiting")
+      require(isItems(region.of), "a region's items")
     if (region.name === "items")
       require(region.order.visible.group < kvGroups.length, "the KV group of items")
   }

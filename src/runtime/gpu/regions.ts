@@ -32,6 +32,8 @@ export type Region =
   | { name: "items"; of: ItemsName; order: AttentionOrder }
   /** [chunks + 1] of the work of attention, where each chunk's items begin; chunks that are empty repeat the end. */
   | { name: "chunkStarts"; of: ItemsName }
+  /** [rows of the set] of that work, of each row whose softmaxes are to be merged, its first item: see attention-work.ts. */
+  | { name: "waiting"; of: ItemsName }
   /** Floats, [T, 2 * frequencies] of each token: cosines, then sines. */
   | { name: "turns"; rotation: Rotation }
   /** Rows of floats, [T, hidden]. */

@@ -258,6 +258,10 @@ export class StepBlock {
         const work = this.#workOf(region.of)
         return { capacity: FEW_CHUNKS, take: () => padded(work.chunkStarts) }
       }
+      case "waiting": {
+        const work = this.#workOf(region.of)
+        return { capacity: tokens, take: () => work.waiting }
+      }
       case "turns": {
         const turns = new Turns(region.rotation, tokens)
         return { capacity: tokens * turns.columns, take: ({ positions }) => turns.of(positions) }

@@ -36,6 +36,7 @@ import {
 import type { Activation } from "../../graph/elementwise.ts"
 import type { Graph, Node, Routing } from "../../graph/graph.ts"
 import type { Plan, SumOrder } from "../../plan.ts"
+import { runs } from "../runs.ts"
 import { type CheckedKernel, type Numbers, SHAPES, type ShapedCase } from "./check-cases.ts"
 import { asOperand, randomParts } from "./check-products.ts"
 import { mulberry32 } from "./check-random.ts"
@@ -64,6 +65,8 @@ interface Decoder {
   ups?: CodecName
   /** The first layer has a state beside its attention. */
   hasState?: true
+  /** What attention's rows are multiplied with is in this. Floats: nobody rounds rows, and merges their spans before that. */
+  outs?: CodecName
 }
 
 const decoders: readonly Decoder[] = [
@@ -118,6 +121,7 @@ const decoders: readonly Decoder[] = [
     cap: 20,
     routing: { active: 2, score: "softmax", normalized: false, factor: 1, groups: undefined },
     ups: "q5_k",
+    outs: "f16",
   },
 ]
 
@@ -341,6 +345,7 @@ class Play {
   readonly #kernels: readonly Kernel[]
   readonly #block: StepBlock
   readonly #places: readonly Memory[]
+  readonly #products: ReadonlySet<number> // among the tape's steps
   #step = new Memory(0)
   #pairs = new Memory(0)
 
@@ -350,6 +355,8 @@ class Play {
     const all: ProgramLimits = { ...limits, blocks: plan.groups.map(() => BLOCKS) }
     this.#tape = tape
     this.#kernels = kernels
+    const ops = runs(plan.steps).map(([first]) => plan.steps[first!]!.op)
+    this.#products = new Set(ops.flatMap((op, i) => (op === "matmul" ? [i] : [])))
     this.#block = new StepBlock(
       { limits: all, sinks: plan.sinks, vocabulary, hidden },
       tape.regions,
@@ -376,9 +383,9 @@ class Play {
       const count = block.countOf(of)
       return count === 0 ? 0 : 2 ** Math.ceil(Math.log2(count)) // as many groups as a recording has
     }
-    for (const step of this.#tape.steps.slice(0, draws ? undefined : -1)) {
+    for (const [i, step] of this.#tape.steps.slice(0, draws ? undefined : -1).entries()) {
       // Products of every codec have shapes of their own; those of experts, which take several launches, have these.
-      const isProduct = step.choices.length > 1 && step.choices[0]!.launches.length === 1
+      const isProduct = this.#products.has(i)
       for (const { launch, chunk } of stepLaunches([step], countOf))
         this.#run(launch, groupsOf(launch, countOf), { chunk }, isProduct ? undefined : shape)
     }
@@ -432,13 +439,14 @@ class Play {
 export function* stepKernels(sums: SumOrder): Generator<CheckedKernel> {
   const known = new Set<string>()
   for (const decoder of decoders) {
-    const { kv, table, ups } = decoder
+    const { kv, table, ups, outs = "q4f16_1" } = decoder
     const plan = compile(graphOf(decoder), {
       format: "q4f16_1",
       codecOf: ({ name, columns, sources: [first] }) => {
         if (columns === 1) return "f32"
         if (name === "embed") return table
-        return ups && first!.tensor.endsWith("'s up") ? ups : "q4f16_1"
+        if (ups && first!.tensor.endsWith("'s up")) return ups
+        return first!.tensor.endsWith(" o") ? outs : "q4f16_1"
       },
       activations: "int8",
       kv,

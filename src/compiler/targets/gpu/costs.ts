@@ -45,7 +45,7 @@ export function decodeCosts(plan: Plan, kind: GpuKind, sees: Sees): StepCosts {
 /** Of a decode step of one sequence. */
 function launchesOf(steps: readonly TapeStep[], sees: Sees): number {
   const works: Record<string, number> = {
-    ...{ chunks: 1, singles: 1, multiples: 0 },
+    ...{ chunks: 1, singles: 1, multiples: 0, chunkMerges: 0 },
     merges: sees === "all" ? 1 : 0,
   }
   const countOf = (of: string) => works[of.split(" ")[0]!] ?? (of === "hidden" ? 0 : 1)

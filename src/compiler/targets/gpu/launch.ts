@@ -20,6 +20,8 @@ export interface Launch {
  */
 export interface Choice {
   most: number | undefined
+  /** What is counted to say how often the launches come again; absent: once. */
+  repeats?: CountName
   launches: readonly Launch[]
 }
 

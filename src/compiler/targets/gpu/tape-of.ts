@@ -13,9 +13,9 @@ import type {
 } from "../../../runtime/gpu/tape.ts"
 import { type ParameterId, type Plan, type Step, stepLine, type View } from "../../plan.ts"
 import type { Sharded } from "../../shard.ts"
-import { type RowStep, runs } from "../runs.ts"
+import { isRowStep, type RowStep, runs } from "../runs.ts"
 import type { Kernel } from "./ir/ir.ts"
-import { attendLaunches, attentionOrder } from "./kernels/attend.ts"
+import { attendChoices } from "./kernels/attend.ts"
 import { copiesOf } from "./kernels/copy.ts"
 import { deltaLaunches } from "./kernels/delta.ts"
 import { expertsChoices } from "./kernels/experts.ts"
@@ -23,7 +23,7 @@ import { headChoices } from "./kernels/heads.ts"
 import { blockBytesOf } from "./kernels/kv.ts"
 import { matmulChoices } from "./kernels/matmul.ts"
 import { packOf } from "./kernels/pack.ts"
-import { rowLaunches } from "./kernels/rows.ts"
+import { MOST_MERGED, type Pieces, piecesOf, rowChoices } from "./kernels/rows.ts"
 import { samplerLaunches } from "./kernels/sampler.ts"
 import type { Units } from "./kernels/tiles.ts"
 import type { Binding, Choice, Groups } from "./launch.ts"
@@ -41,7 +41,8 @@ export interface Unprinted {
  */
 export function tapeOf(plan: Plan, units: readonly Units[], sharded?: Sharded): Unprinted {
   const maker = new TapeMaker(plan, units)
-  const steps = runs(plan.steps).map((run) => maker.step(run))
+  const all = runs(plan.steps)
+  const steps = all.map((run, i) => maker.step(run, { before: all[i - 1], behind: all[i + 1] }))
   steps.push(maker.draw())
   return {
     tape: {
@@ -58,6 +59,9 @@ export function tapeOf(plan: Plan, units: readonly Units[], sharded?: Sharded): 
     kernels: maker.kernels,
   }
 }
+
+/** Places of steps in the plan. */
+type Run = readonly number[]
 
 class TapeMaker {
   readonly #plan: Plan
@@ -85,9 +89,9 @@ class TapeMaker {
       }
   }
 
-  /** A step of the plan, or neighbours that one kernel does. */
-  step(run: readonly number[]): TapeStep {
-    const steps = run.map((i) => this.#plan.steps[i]!)
+  /** A step of the plan, or neighbours that one kernel does; and what stands before and behind them. */
+  step(run: Run, beside: { before: Run | undefined; behind: Run | undefined }): TapeStep {
+    const steps = this.#steps(run)
     const text = run.map((i) => stepLine(this.#plan, i))
     const [step] = steps
     if (step!.op === "gather") {
@@ -98,32 +102,48 @@ class TapeMaker {
       }
       return { text, rows, choices: [{ launches: [] }], gather }
     }
-    return { text, rows: step!.rows, choices: this.#choices(steps) }
+    const [before, behind] = [this.#steps(beside.before), this.#steps(beside.behind)]
+    const choices = this.#choices(steps, before, behind).map(({ most, repeats, launches }) => ({
+      ...(most === undefined ? {} : { most }),
+      ...(repeats && { repeats }),
+      launches: this.launches(launches),
+    }))
+    return { text, rows: step!.rows, choices }
   }
 
-  #choices(steps: readonly Step[]): TapeStep["choices"] {
+  #steps(run: Run = []): Step[] {
+    return run.map((i) => this.#plan.steps[i]!)
+  }
+
+  #choices(
+    steps: readonly Step[],
+    before: readonly Step[],
+    behind: readonly Step[],
+  ): readonly Choice[] {
     const plan = this.#plan
     const [step] = steps as [Step]
-    const choices = this.#chosenByRows(step)
-    if (choices)
-      return choices.map(({ most, launches }) => ({
-        ...(most === undefined ? {} : { most }),
-        launches: this.launches(launches),
-      }))
-    if (step.op === "attend") {
-      const { name } = attentionOrder(plan, step)
-      return [{ repeats: `chunks ${name}`, launches: this.launches(attendLaunches(plan, step)) }]
+    switch (step.op) {
+      case "matmul":
+        return matmulChoices(plan, step, this.#units)
+      case "experts":
+      case "expertRows":
+      case "expertSums":
+        return expertsChoices(plan, step)
+      case "headMatmul":
+        return headChoices(plan, step)
+      case "attend":
+        return attendChoices(plan, step, this.#pieces(step, behind) && MOST_MERGED)
+      case "delta":
+        return [{ most: undefined, launches: deltaLaunches(plan, step) }]
+      default:
+        return rowChoices(plan, steps as RowStep[], this.#pieces(before[0], steps))
     }
-    if (step.op === "delta") return [{ launches: this.launches(deltaLaunches(plan, step)) }]
-    return [{ launches: this.launches(rowLaunches(plan, steps as RowStep[])) }]
   }
 
-  /** Of operations with other kernels for few rows than for many. */
-  #chosenByRows(step: Step): Choice[] | undefined {
-    if (step.op === "matmul") return matmulChoices(this.#plan, step, this.#units)
-    if (step.op === "experts" || step.op === "expertRows" || step.op === "expertSums")
-      return expertsChoices(this.#plan, step)
-    return step.op === "headMatmul" ? headChoices(this.#plan, step) : undefined
+  /** How a run merges the softmaxes of attention, if that is what stands before it. */
+  #pieces(before: Step | undefined, run: readonly Step[]): Pieces | undefined {
+    if (before?.op !== "attend" || !run[0] || !isRowStep(run[0])) return undefined
+    return piecesOf(this.#plan, before, run as RowStep[])
   }
 
   /** Tokens from logits. */

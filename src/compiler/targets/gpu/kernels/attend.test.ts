@@ -10,13 +10,15 @@ import type { KvType } from "../../../../runtime/manifest.ts"
 import { BLOCK } from "../../../../runtime/program.ts"
 import { StepRows } from "../../../../runtime/step-rows.ts"
 import { type Attention, valueDim } from "../../../graph/graph.ts"
-import type { Plan, Step } from "../../../plan.ts"
+import type { Plan, Step, View } from "../../../plan.ts"
 import * as reference from "../../reference/kernels.ts"
+import type { RowStep } from "../../runs.ts"
 import type { Statement } from "../ir/ir.ts"
 import { Memory, runKernel } from "../ir/run.ts"
-import type { Groups, Launch } from "../launch.ts"
-import { attendLaunches, attentionOrder } from "./attend.ts"
+import type { Choice, Groups, Launch } from "../launch.ts"
+import { attendChoices, attentionOrder } from "./attend.ts"
 import { kvLayout } from "./kv.ts"
+import { MOST_MERGED, piecesOf, rowChoices } from "./rows.ts"
 
 interface Case {
   kv?: KvType
@@ -31,6 +33,8 @@ interface Case {
   notNumber?: { of: "keys" | "values"; position: number }
   /** Of each position; absent: random ones. */
   value?: (position: number) => number
+  /** Rows are rounded behind, by the kernel that merges them; or multiplied with others before that. */
+  behind?: "rounded" | "gated"
   /** What is made of the launches before they run. */
   planted?: (launches: readonly Launch[]) => readonly Launch[]
 }
@@ -46,6 +50,22 @@ const plain: Attention = {
   sinks: 0,
 }
 const BLOCKS = 270
+
+const GROUP = 32
+
+/** Those that are done to attention's rows: these times what was asked, and codes of 8 bits. */
+function stepsBehind(
+  what: Case["behind"],
+  rows: "tokens" | "wanted",
+  query: View,
+  output: View,
+): RowStep[] {
+  const { columns } = output
+  const codes = { codes: 2, scales: 3, columns, group: GROUP, codec: "q4f16_1" } as const
+  const gated = { rows, op: "multiply", a: output, b: query, output } as const
+  const rounded = { rows, op: "quantize", input: output, output: codes } as const
+  return what === undefined ? [] : what === "gated" ? [gated, rounded] : [rounded]
+}
 
 /** The output of attention, by the kernels and by the reference. */
 function attended({ kv = "f32", span = 64, rows = "tokens", ...given }: Case) {
@@ -64,10 +84,13 @@ function attended({ kv = "f32", span = 64, rows = "tokens", ...given }: Case) {
     buffers: [
       { capacity: "tokens", columns: queries + 7, dtype: "f32" },
       { capacity: "tokens", columns: columns + 2, dtype: "f32" },
+      { capacity: "tokens", columns, dtype: "i8" },
+      { capacity: "tokens", columns: columns / GROUP, dtype: "scales" },
     ],
   } as unknown as Plan
   const query = { buffer: 0, from: 5, columns: queries }
   const output = { buffer: 1, from: 1, columns }
+  const behind = stepsBehind(given.behind, rows, query, output)
   const step = {
     op: "attend",
     rows,
@@ -126,6 +149,8 @@ function attended({ kv = "f32", span = 64, rows = "tokens", ...given }: Case) {
   const laid = new AttentionWork({ ...order, slots }, sinks)
   laid.take(stepRows, input)
   const out = new Memory(4 * tokens.length * strideOf(columns + 2))
+  const codes = new Memory(tokens.length * columns)
+  const scales = new Memory(4 * tokens.length * strideOf(columns / GROUP))
   const partials = new Memory(4 * slots * heads * (valueDim(attention) + 2))
   const words = (array: ArrayLike<number>) => Memory.of(Uint32Array.from(array))
   const regions: Record<string, Memory> = {
@@ -138,13 +163,15 @@ function attended({ kv = "f32", span = 64, rows = "tokens", ...given }: Case) {
     blocks: words(input.blocks),
     items: words(laid.items),
     chunkStarts: words(laid.chunkStarts),
+    waiting: words(laid.waiting),
+    count: words([tokens.length]),
   }
   const blocks = onDevice(kv, attention, cache, stored)
   const memoryOf = (binding: Launch["operands"][number], chunk: number): Memory | number => {
     if (typeof binding === "number") return binding
     switch (binding.kind) {
       case "buffer":
-        return (binding.buffer === 0 ? Memory.of(x) : out).at(4 * binding.from)
+        return [Memory.of(x), out, codes, scales][binding.buffer]!.at(4 * binding.from)
       case "kv":
         return blocks
       case "step":
@@ -159,19 +186,26 @@ function attended({ kv = "f32", span = 64, rows = "tokens", ...given }: Case) {
   }
   const groupsOf = (groups: Groups) => {
     if (typeof groups === "number") return groups
-    if ("rows" in groups) throw new Error(groups.rows)
+    if ("rows" in groups) return tokens.length + 1
     const count = laid.count(groups.count.slice(0, groups.count.indexOf(" ")) as WorkCount)
     return count === 0 ? 0 : (given.groups ?? Math.ceil(count / groups.per))
   }
-  const launches = attendLaunches(plan, step)
-  for (let chunk = 0; chunk + 1 < laid.chunkStarts.length; chunk++)
-    for (const { kernel, operands, groups } of given.planted?.(launches) ?? launches)
+  const pieces = behind.length > 0 ? piecesOf(plan, step, behind) : undefined
+  const [{ launches }] = attendChoices(plan, step, pieces && MOST_MERGED) as [Choice]
+  const last = behind.length > 0 ? rowChoices(plan, behind, pieces)[0]!.launches : []
+  const made = given.planted?.([...launches, ...last]) ?? [...launches, ...last]
+  const run = (launches: readonly Launch[], chunk: number) => {
+    for (const { kernel, operands, groups } of launches)
       runKernel(
         kernel,
         operands.map((binding) => memoryOf(binding, chunk)),
         [groupsOf(groups[0]), groupsOf(groups[1]), groupsOf(groups[2])],
         { order: "shuffled" },
       )
+  }
+  for (let chunk = 0; chunk + 1 < laid.chunkStarts.length; chunk++)
+    run(made.slice(0, launches.length), chunk)
+  run(made.slice(launches.length), 0)
   const ways = bidirectional ? " bidirectional" : ""
   expect(name).toBe(`${rows} g0 w${window ?? "all"} s${sinks}${ways}`)
 
@@ -199,13 +233,30 @@ function attended({ kv = "f32", span = 64, rows = "tokens", ...given }: Case) {
         slots: Int32Array.from(positions, (p) => stepRows.slotOf(0, sequence, p)),
       }))
     reference.attend(all, row, attention, cache, seen, wanted)
+    if (given.behind === "gated")
+      for (let i = 0; i < columns; i++)
+        wanted.data[row * columns + i]! *= x[row * strideOf(queries + 7) + 5 + i]!
+  }
+  const rounded = {
+    ...{ codes: new Int8Array(tokens.length * columns), columns, group: GROUP },
+    scales: new Float32Array((tokens.length * columns) / GROUP),
+  }
+  if (behind.length > 0) {
+    for (const row of tokens.keys()) reference.quantize(wanted, rounded, row)
+    expect(codes.i8()).toEqual(rounded.codes)
+    const perRow = columns / GROUP
+    for (const row of tokens.keys()) {
+      const own = scales.f32().subarray(row * strideOf(perRow), row * strideOf(perRow) + perRow)
+      expect(own).toEqual(rounded.scales.subarray(row * perRow, (row + 1) * perRow))
+    }
   }
   const found = new Float32Array(wanted.data.length)
   for (const row of tokens.keys()) {
     const from = row * strideOf(columns + 2) + 1
     found.set(out.f32().subarray(from, from + columns), row * columns)
   }
-  return { found, wanted: wanted.data, chunks: laid.chunkStarts.length - 1 }
+  const groups = pieces?.count
+  return { found, wanted: wanted.data, chunks: laid.chunkStarts.length - 1, groups }
 }
 
 const strideOf = (columns: number) => Math.ceil(columns / 4) * 4
@@ -394,6 +445,40 @@ test("items are computed by any number of groups, in as many chunks as it takes"
   expect(agrees({ parts, groups: 2, slots: 32 })).toBe(2)
 })
 
+describe("softmaxes are merged by the kernel behind, where all have room at once", () => {
+  const one = { tokens: [1], from: 130, blocks: own(0, 131) }
+  const parts = [
+    one,
+    { tokens: new Int32Array(3), from: 62, blocks: own(1, 65), logits: [0, 2] },
+    { tokens: [1], from: 30, blocks: own(2, 31) },
+  ]
+
+  test.each([
+    // Two heads at a time, and four at a time of which there are two more.
+    { behind: "rounded", attention: { heads: 2, headDim: 16 }, parts, groups: 1 },
+    { behind: "rounded", attention: { heads: 6, headDim: 16 }, parts, groups: 1, rows: "wanted" },
+    { behind: "gated", attention: { heads: 8, headDim: 128 }, parts: [one], groups: 2 },
+    // Of three groups of threads the last has two heads, the others four.
+    { behind: "gated", attention: { heads: 10, headDim: 144 }, parts: [one], groups: 3 },
+  ] as const)("$behind, $attention", ({ groups, ...given }) => {
+    const { found, wanted, ...how } = attended(given)
+    expect(bits(found)).toEqual(bits(wanted))
+    expect(how).toEqual({ chunks: 1, groups })
+  })
+
+  test("and else by their own, chunk by chunk", () => {
+    const attention = { heads: 4, headDim: 16 }
+    expect(agrees({ behind: "rounded", attention, parts, slots: 6 })).toBe(2)
+  })
+
+  test("of more heads than a group has the time for, by their own", () => {
+    const attention = { heads: 32, kvHeads: 2, headDim: 33 } // no fewer have whole groups of columns
+    const { found, wanted, groups } = attended({ behind: "rounded", attention, parts: [one] })
+    expect(bits(found)).toEqual(bits(wanted))
+    expect(groups).toBeUndefined()
+  })
+})
+
 describe("what is no number", () => {
   const part = { tokens: new Int32Array(3), from: 80, blocks: own(0, 83) }
 
@@ -452,13 +537,17 @@ describe("a fault that is planted is found", () => {
     parts: [{ tokens: [1], from: 4200, blocks: own(0, 4201) }],
   }
 
+  // Whose kernel begins as the last one's does; then rows are rounded.
+  const rounded: Case = { ...short, behind: "rounded" }
+
   test.each([
     { launch: 0, barriers: 8, given: short },
     { launch: 1, barriers: 8, given: short },
     { launch: 2, barriers: 3, given: manySpans },
-  ])("a barrier less in the kernel of launch $launch", ({ launch, barriers, given }) => {
+    { launch: 3, barriers: 4, given: rounded, first: 3 },
+  ])("a barrier less in the kernel of launch $launch", ({ launch, barriers, given, first = 0 }) => {
     agrees(given)
-    for (let nth = 0; nth < barriers; nth++) {
+    for (let nth = first; nth < barriers; nth++) {
       let left = nth
       const rule = (statement: Statement) =>
         statement.kind === "barrier" && left-- === 0 ? undefined : statement

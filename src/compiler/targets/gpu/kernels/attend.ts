@@ -1,7 +1,7 @@
 // Attention, bit for bit as reference/kernels.ts computes it. A group of threads takes one item (some rows of a sequence and
 // one span of what they see) and some query heads of one kv head, and makes of each row a softmax of its own: scores by a
 // thread for some positions, values by a thread for some columns. Rows that see one span are done then; the others'
-// softmaxes wait in scratch memory until `merge` adds them up in the order that the plan says.
+// softmaxes wait in scratch memory until merge.ts adds them up in the order that the plan says.
 //
 // What must not depend on threads does not: within a step of 64 positions, weights are added in sixteen lanes and those as a
 // tree, and values are added to the mix position after position. A position that a row does not see takes no part: its
@@ -33,7 +33,7 @@ import {
   type Variable,
 } from "../ir/builder.ts"
 import { type Kernel, ROOMY } from "../ir/ir.ts"
-import { type Binding, floatWord, type Launch } from "../launch.ts"
+import { type Binding, type Choice, floatWord, type Launch } from "../launch.ts"
 import {
   type KvLayout,
   keyChunkIndex,
@@ -44,9 +44,10 @@ import {
   type Spot,
   scaleIndex,
 } from "./kv.ts"
+import { mergeKernel, partialNumbers } from "./merge.ts"
 import { cap, exp } from "./numbers.ts"
 
-type Attend = Step & { op: "attend" }
+export type Attend = Step & { op: "attend" }
 
 /** Positions whose weights are merged at once: from one multiple of this to the next. */
 const STEP = 64
@@ -134,14 +135,52 @@ function together(
   return { heads: each, height: Math.max(1, Math.floor(fitting(1, MAX_QUERIES) / each)) }
 }
 
-/** The values' mix of one head of one row, its largest score and the sum of its weights. */
-const partialNumbers = (values: number) => values + 2
 function partialBytes(attention: Attention): number {
   return 4 * partialNumbers(valueDim(attention))
 }
 
-/** What a step is computed by, once for each chunk of its work. */
-export function attendLaunches(plan: Plan, step: Attend): readonly Launch[] {
+/** The softmaxes that a step leaves to be merged, and by what it is known which these are. */
+export interface Waiting {
+  of: ItemsName
+  items: Binding
+  partials: Binding
+  heads: number
+  values: number
+}
+
+export function waitingOf(plan: Plan, step: Attend): Waiting {
+  const { attention } = step
+  const { heads } = attention
+  const { name: of, order } = attentionOrder(plan, step)
+  return {
+    of,
+    items: { kind: "step", region: { name: "items", of, order } },
+    partials: {
+      kind: "scratch",
+      name: "partials",
+      bytes: { fixed: order.slots * heads * partialBytes(attention) },
+    },
+    heads,
+    values: valueDim(attention),
+  }
+}
+
+/**
+ * What a step is computed by, once for each chunk of its work.
+ * @param mostMerged up to so many rows, the next kernel merges softmaxes that have all had room at once
+ */
+export function attendChoices(plan: Plan, step: Attend, mostMerged: number | undefined): Choice[] {
+  const repeats = `chunks ${attentionOrder(plan, step).name}` as const
+  const choice = (most: number | undefined, isMergedBehind: boolean): Choice => ({
+    most,
+    repeats,
+    launches: launchesOf(plan, step, isMergedBehind),
+  })
+  const all = choice(undefined, false)
+  return mostMerged === undefined ? [all] : [choice(mostMerged, true), all]
+}
+
+function launchesOf(plan: Plan, step: Attend, isMergedBehind: boolean): readonly Launch[] {
   const { rows, query, attention, place, output } = step
   const { name, order } = attentionOrder(plan, step)
   const { heads, kvHeads, window, sinks, bidirectional } = attention
@@ -149,15 +188,8 @@ export function attendLaunches(plan: Plan, step: Attend): readonly Launch[] {
   const each = together(plan, step).heads
   const ratio = heads / kvHeads
   const region = (region: Region): Binding => ({ kind: "step", region })
-  const work = [
-    region({ name: "items", of: name, order }),
-    region({ name: "chunkStarts", of: name }),
-  ]
-  const partials: Binding = {
-    kind: "scratch",
-    name: "partials",
-    bytes: { fixed: order.slots * heads * partialBytes(attention) },
-  }
+  const { items, partials } = waitingOf(plan, step)
+  const work = [items, region({ name: "chunkStarts", of: name })]
   const buffer = ({ buffer, from }: View): Binding => ({ kind: "buffer", buffer, from })
   const chunk: Binding = { kind: "chunk", of: name }
   const kernelOf = (height: number) =>
@@ -210,7 +242,7 @@ export function attendLaunches(plan: Plan, step: Attend): readonly Launch[] {
   const merge: Launch = {
     kernel: merging(valueDim(attention)),
     operands: [...work, partials, buffer(output), chunk, strideOf(plan, output)],
-    groups: [{ count: `merges ${name}`, per: 1 }, heads, 1],
+    groups: [{ count: `${isMergedBehind ? "chunkMerges" : "merges"} ${name}`, per: 1 }, heads, 1],
   }
   return order.height === 1 ? [single, merge] : [single, several, merge]
 }
@@ -826,76 +858,4 @@ function treeOf(k: Builder, lanes: readonly Value[]): Value {
     k,
     lanes.slice(0, half).map((lane, i) => k.let(lane.add(lanes[i + half]!))),
   )
-}
-
-/** Threads of a group that merges. */
-const MERGE_THREADS = 64
-
-/** The partial softmaxes of an item's rows, one head of them, made to one in the order of the spans. */
-function mergeKernel(columns: number): Kernel {
-  return kernel(`merge_${columns}`, MERGE_THREADS, (k) => {
-    const items = k.buffer("items", "u32", "read")
-    const chunkStarts = k.buffer("chunkStarts", "u32", "read")
-    const partials = k.buffer("partials", "f32", "read")
-    const output = k.buffer("output", "f32", "write")
-    const chunk = k.word("chunk")
-    const outputStride = k.word("outputStride")
-
-    const most = k.shared("most", "f32", MERGE_THREADS)
-    const factors = k.shared("factors", "f32", MERGE_THREADS)
-    const sums = k.shared("sums", "f32", MERGE_THREADS)
-
-    const head = k.group(1)
-    const firstItem = chunkStarts.load(chunk).add(k.group(0))
-    const endOfItems = chunkStarts.load(chunk.add(1))
-    k.for(firstItem, endOfItems, k.groups(0), (item) => {
-      const numberOf = (which: keyof typeof work) => items.load(item.mul(WORK).add(work[which]))
-      const [spans, nth] = [numberOf("spans"), numberOf("nth")]
-      const [row, rows, slot] = [numberOf("row"), numberOf("rows"), numberOf("slot")]
-      // An item that has nothing to merge has no turns: see onceIf.
-      const turns = select(nth.eq(0).and(spans.gt(1)), rows, 0)
-      k.for(0, turns, 1, (r) => {
-        const partialAt = (n: Value) =>
-          slot.add(n.mul(rows)).add(r).mul(k.groups(1)).add(head).mul(partialNumbers(columns))
-        const own = k.variable(f32(LOWEST))
-        k.each(spans, (n) => own.set(larger(partials.load(partialAt(n).add(columns)), own.now)))
-        most.store(k.lane, own.now)
-        k.barrier()
-        const all = k.variable(f32(LOWEST))
-        k.for(0, MERGE_THREADS, 1, (i) => all.set(larger(most.load(i), all.now)))
-        const sum = k.variable(f32(0))
-        const perThread = Math.ceil(columns / MERGE_THREADS)
-        const mixed = Array.from({ length: perThread }, () => k.variable(f32(0)))
-        const eachColumn = (body: (column: Value, mixed: Variable) => void) => {
-          for (const [i, value] of mixed.entries()) {
-            const column = k.let(k.lane.add(i * MERGE_THREADS))
-            if ((i + 1) * MERGE_THREADS <= columns) body(column, value)
-            else k.if(column.lt(columns), () => body(column, value))
-          }
-        }
-        // As many spans at a time as there are threads to make their factors.
-        k.for(0, spans, MERGE_THREADS, (from) => {
-          const n = k.let(from.add(k.lane))
-          k.if(n.lt(spans), () => {
-            const at = k.let(partialAt(n).add(columns))
-            factors.store(k.lane, exp(k, partials.load(at).sub(all.now)))
-            sums.store(k.lane, partials.load(at.add(1)))
-          })
-          k.barrier()
-          k.for(0, spans.sub(from).min(MERGE_THREADS), 1, (i) => {
-            const factor = factors.load(i)
-            sum.set(sum.now.add(sums.load(i).mul(factor)))
-            const at = k.let(partialAt(from.add(i)))
-            eachColumn((column, value) =>
-              value.set(value.now.add(partials.load(at.add(column)).mul(factor))),
-            )
-          })
-          k.barrier()
-        })
-        const inverse = k.let(f32(1).div(sum.now))
-        const to = k.let(row.add(r).mul(outputStride).add(head.mul(columns)))
-        eachColumn((column, value) => output.store(to.add(column), value.now.mul(inverse)))
-      })
-    })
-  })
 }

@@ -5,8 +5,12 @@
 //
 // All that layers share is a constant of the kernel, widths and places in a row included; which buffers and weights, operands
 // say. So layers of one shape have one kernel.
+//
+// A run behind attention first merges the softmaxes of its rows' spans, where any wait: some heads are a group's, and so are their
+// columns in all of the run. Of many rows attention merges them itself, with more groups than a run has.
 
 import { isWideCodec } from "../../../../runtime/format.ts"
+import { NO_ITEM } from "../../../../runtime/gpu/attention-work.ts"
 import { operandLayout } from "../../../../runtime/gpu/device.ts"
 import type { Region } from "../../../../runtime/gpu/regions.ts"
 import { BLOCK } from "../../../../runtime/program.ts"
@@ -34,8 +38,9 @@ import {
   type Value,
 } from "../ir/builder.ts"
 import type { Access, Element } from "../ir/ir.ts"
-import type { Binding, Launch } from "../launch.ts"
+import type { Binding, Choice, Launch } from "../launch.ts"
 import { strideOf } from "../layout.ts"
+import { type Attend, waitingOf } from "./attend.ts"
 import { codedGroup, coding, sizeBits, wideGroup } from "./codes.ts"
 import { pairsOf } from "./experts.ts"
 import {
@@ -49,6 +54,7 @@ import {
   scaleIndex,
   valueIndex,
 } from "./kv.ts"
+import { MERGE_THREADS, Merge, workOf } from "./merge.ts"
 import { inTurns, LaneSums, nearestBrain, type Term } from "./numbers.ts"
 import { sumOfTree } from "./products.ts"
 import { type RowPairs, route } from "./route.ts"
@@ -60,7 +66,13 @@ const COLUMNS_AT_ONCE = 4
 /** Operands that every device takes. */
 const OPERAND_BYTES = 128
 
-/** What a run becomes: one launch, or several where one has not operands enough. */
+/** What a run becomes, and behind attention whose softmaxes it can merge (`Pieces`) what it becomes of few rows. */
+export function rowChoices(plan: Plan, run: readonly RowStep[], pieces?: Pieces): Choice[] {
+  const plain: Choice = { most: undefined, launches: rowLaunches(plan, run) }
+  return pieces ? [{ most: MOST_MERGED, launches: [rowLaunch(plan, run, pieces)] }, plain] : [plain]
+}
+
+/** One launch, or several where one has not operands enough. */
 export function rowLaunches(plan: Plan, run: readonly RowStep[]): Launch[] {
   const launch = rowLaunch(plan, run)
   if (operandLayout(launch.kernel.operands.map(({ kind }) => kind)).bytes <= OPERAND_BYTES)
@@ -70,17 +82,79 @@ export function rowLaunches(plan: Plan, run: readonly RowStep[]): Launch[] {
   return [run.slice(0, half), run.slice(half)].flatMap((part) => rowLaunches(plan, part))
 }
 
-function rowLaunch(plan: Plan, run: readonly RowStep[]): Launch {
+function rowLaunch(plan: Plan, run: readonly RowStep[], pieces?: Pieces): Launch {
   const { rows } = run[0]!
   const touches = run.map((step) => fragmentOf(step).touches(step))
+  const merged = pieces ? [writes(pieces.attend.output, "any")] : []
   const operands: Binding[] = []
-  const made = kernel(nameOf(run), threadsFor(touches.flat()), (k) => {
-    const fragments = new Fragments(k, plan, rows, touches.flat(), operands)
+  const name = pieces ? `merge${pieces.heads}_${nameOf(run)}` : nameOf(run)
+  const threads = pieces ? pieces.threads : threadsFor(touches.flat())
+  const made = kernel(name, threads, (k) => {
+    const all = [...merged, ...touches.flat()]
+    const fragments = new Fragments(k, plan, rows, all, operands, pieces)
+    if (pieces) fragments.merge(merged, pieces)
     for (const [i, step] of run.entries()) fragments.add(touches[i]!, fragmentOf(step), step)
     fragments.finish()
   })
-  return { kernel: made, operands, groups: [{ rows, per: 1 }, 1, 1] }
+  return { kernel: made, operands, groups: [{ rows, per: 1 }, pieces?.count ?? 1, 1] }
 }
+
+// ------------------------------------------------------------------ behind attention
+
+/** Up to so many rows a run merges. */
+export const MOST_MERGED = 256
+/** A group has as many columns at least, where there are so many, and of heads that have fewer at most so many. */
+const PIECE = 512
+const MOST_HEADS = 16
+/** Heads that a group merges at a time. */
+const MERGED_AT_ONCE = 4
+
+/** How a run behind attention is cut, to merge before anything else: so many pieces, of so many heads' columns or what is left. */
+export interface Pieces {
+  attend: Attend
+  count: number
+  heads: number
+  threads: number
+}
+
+/**
+ * @param attend the step before the run
+ * @returns undefined: the run looks at other columns than attention's, or cannot be cut into so many pieces as take the time of one
+ */
+export function piecesOf(plan: Plan, attend: Attend, run: readonly RowStep[]): Pieces | undefined {
+  const { output, rows, attention } = attend
+  const { columns } = output
+  const groups: number[] = []
+  for (const step of run) {
+    if (step.rows !== rows) return undefined
+    if (step.op === "quantize") groups.push(step.output.group)
+    else if (!byColumn.has(step.op)) return undefined
+  }
+  const touches = [writes(output), ...run.flatMap((step) => fragmentOf(step).touches(step))]
+  const widths = touches.filter(({ view }) => plan.buffers[view.buffer]!.dtype === "f32")
+  if (widths.some(({ view }) => view.columns !== columns)) return undefined
+  // What one group writes no other touches.
+  for (const { view, writes } of widths)
+    for (const { view: other } of writes ? widths : [])
+      if (view.buffer === other.buffer && view.from !== other.from) return undefined
+  const ofHead = columns / attention.heads
+  const isWhole = (heads: number) => groups.every((group) => (heads * ofHead) % group === 0)
+  let heads = Math.min(attention.heads, Math.ceil(PIECE / ofHead))
+  while (heads < attention.heads && !isWhole(heads)) heads++
+  if (heads > MOST_HEADS && columns > PIECE) return undefined
+  const atOnce = heads < 2 ? 1 : heads < MERGED_AT_ONCE ? 2 : MERGED_AT_ONCE
+  const count = Math.ceil(attention.heads / heads)
+  return { attend, heads, count, threads: atOnce * MERGE_THREADS }
+}
+
+/** Each column of what these write is made of the same one of what they read. */
+const byColumn: ReadonlySet<RowStep["op"]> = new Set([
+  "add",
+  "apply",
+  "copy",
+  "multiply",
+  "weigh",
+] as const)
 
 /** The operations in order; those of one name that follow each other count once. */
 function nameOf(run: readonly RowStep[]): string {
@@ -125,6 +199,7 @@ class Fragments {
   readonly sums: LaneSums
   readonly #row: Value
   readonly #rows: RowSet
+  readonly #pieces: Pieces | undefined
   readonly #isThere: Value
   #token: Value | undefined // of this section
   readonly #operands: Binding[]
@@ -140,10 +215,12 @@ class Fragments {
     rows: RowSet,
     touches: readonly Touch[],
     operands: Binding[],
+    pieces?: Pieces,
   ) {
     this.k = k
     this.plan = plan
     this.#rows = rows
+    this.#pieces = pieces
     this.#operands = operands
     const accesses = new Map<BufferId, Access>()
     for (const { view, writes } of touches) {
@@ -179,6 +256,34 @@ class Fragments {
     this.#pending.push(...own.filter(({ ahead }) => !ahead))
   }
 
+  /** What attention has left of the piece's heads, made to one, where it has not been. */
+  merge(touches: readonly Touch[], { attend, heads }: Pieces): void {
+    const { k } = this
+    const { of, items, partials, heads: all, values } = waitingOf(this.plan, attend)
+    const out = this.cells(attend.output)
+    const waiting = this.region({ name: "waiting", of })
+    const work = this.#operand("items", items, "u32", "read", "items")
+    const merge = new Merge(k, values, this.#operand("partials", partials, "f32", "read"))
+    const item = k.variable(u32(NO_ITEM))
+    this.ifThere(() => item.set(waiting.load(this.#row)))
+    const atOnce = k.threads / MERGE_THREADS
+    const number = k.let(k.lane.div(MERGE_THREADS))
+    const firstHead = k.let(k.group(1).mul(heads))
+    const last = k.let(firstHead.add(heads - 1).min(all - 1))
+    // Barriers stand under no condition: a loop has turns, or none.
+    const end = select(item.now.ne(NO_ITEM), last.add(1), firstHead)
+    k.for(firstHead, end, atOnce, (first) => {
+      const own = k.let(first.add(number))
+      // Who has no head of its own helps with the last one's for nothing, since all come to the barriers.
+      const head = k.let(own.min(last))
+      const { row, ...found } = workOf(work, item.now)
+      merge.head({ ...found, r: this.#row.sub(row), heads: all, head }, (column, value) =>
+        k.if(own.le(last), () => out.store(head.mul(values).add(column), value)),
+      )
+    })
+    this.#pending = [...touches]
+  }
+
   /** Writes what has been held back, to stand under one condition. */
   finish(): void {
     const section = this.#section
@@ -203,12 +308,39 @@ class Fragments {
     return this.#token
   }
 
-  /** Each thread takes every `threads`th of 0 … count - 1. `load` reads all that it needs, and returns what stores. */
+  /** Each thread takes every `threads`th of the group's columns. `load` reads all that it needs, and returns what stores. */
   eachColumn(count: number, load: (column: Value) => () => void): void {
     const { k } = this
-    inTurns(k, k.lane, { count, step: k.threads, most: COLUMNS_AT_ONCE }, (columns) => {
-      for (const store of columns.map(load)) store()
+    const { most, first } = this.#ofPiece(count)
+    inTurns(k, k.lane, { count: most, step: k.threads, most: COLUMNS_AT_ONCE }, (columns) => {
+      if (first) for (const i of columns) this.#ifBelow(count, i.add(first), (i) => load(i)())
+      else for (const store of columns.map(load)) store()
     })
+  }
+
+  /** The same, of what is not columns. */
+  each(count: number, body: (number: Value) => void): void {
+    const { most, first } = this.#ofPiece(count)
+    this.k.each(most, (i) => (first ? this.#ifBelow(count, i.add(first), body) : body(i)))
+  }
+
+  /** Whether the group has what is last of a row. */
+  get hasEnd(): Value | undefined {
+    return this.#pieces && this.k.group(1).eq(this.#pieces.count - 1)
+  }
+
+  /** Of `count` things of the row, how many a group has at most, and the first of them; absent: it has them all. */
+  #ofPiece(count: number): { most: number; first?: Value } {
+    if (!this.#pieces || this.#pieces.count === 1) return { most: count }
+    const { heads, attend } = this.#pieces
+    const most = Math.floor((count * heads) / attend.attention.heads)
+    return { most, first: this.k.let(this.k.group(1).mul(most)) }
+  }
+
+  #ifBelow(count: number, i: Value, body: (i: Value) => void): void {
+    const { k } = this
+    const own = k.let(i)
+    k.if(own.lt(count), () => body(own))
   }
 
   #conflict(before: Touch, after: Touch): boolean {
@@ -634,7 +766,7 @@ function quantize(to: Fragments, { input, output }: Of<"quantize">): void {
     }
   }
   const whole = Math.floor(columns / group)
-  k.each(whole, (number) => {
+  to.each(whole, (number) => {
     const first = k.let(number.mul(group))
     const values =
       input.from % 4 === 0
@@ -647,8 +779,9 @@ function quantize(to: Fragments, { input, output }: Of<"quantize">): void {
   const words = isWide
     ? columns - begin // its groups are whole
     : (strideOf(to.plan.buffers[output.codes]!) - begin) / 4
+  const isLast = k.lane.eq(whole % k.threads)
   if (words > 0)
-    k.if(k.lane.eq(whole % k.threads), () => {
+    k.if(to.hasEnd ? isLast.and(to.hasEnd) : isLast, () => {
       const values = Array.from({ length: columns - begin }, (_, i) => x.load(begin + i))
       if (values.length > 0) write(u32(whole), values, words)
       else for (let word = 0; word < words; word++) codes.store(begin / 4 + word, 0)
