@@ -199,6 +199,22 @@ export const planted: readonly PlantedFault[] = [
     test: "src/runtime/gpu/attention-work.test.ts",
   },
   {
+    what: "of a panel that a product rounds, all groups have the first one's scale",
+    file: "src/compiler/targets/gpu/kernels/products.ts",
+    text: "const nth = k.let(place.div(group / 4))",
+    fault: "const nth = u32(0)",
+    test: "src/compiler/targets/gpu/kernels/matmul.test.ts",
+    name: "rounds itself",
+  },
+  {
+    what: "a product rounds its rows to where others still read its input",
+    file: "src/compiler/targets/gpu/kernels/matmul.ts",
+    text: "input.codes.codes === codes ||",
+    fault: "",
+    test: "src/compiler/targets/gpu/kernels/matmul.test.ts",
+    name: "rounds itself",
+  },
+  {
     what: "rows of one item are all merged from the first one's softmaxes",
     file: "src/compiler/targets/gpu/kernels/rows.ts",
     text: "r: this.#row.sub(row)",

@@ -315,8 +315,9 @@ class Lowering {
     for (const { buffer } of this.#ropeTables.values()) alive.add(buffer)
     for (const [node, view] of this.#places)
       if (this.#last.get(node)! > index) alive.add(view.buffer)
+    // Codes for a node longer: whoever reads them may round what it makes of them for the next.
     for (const [node, { codes, scales }] of this.#codes)
-      if (this.#last.get(node)! > index) alive.add(codes).add(scales)
+      if (this.#last.get(node)! >= index) alive.add(codes).add(scales)
     this.#buffers.keep(alive)
   }
 

@@ -1,6 +1,6 @@
 // Which steps of a plan are done together: neighbours that look at nothing but their own row, one after the other on each row.
 
-import type { BufferId, Step } from "../plan.ts"
+import type { BufferId, Plan, Step, View } from "../plan.ts"
 
 /** What is done to each row by itself. */
 export type RowStep = Exclude<Step, { op: (typeof others)[number] }>
@@ -47,6 +47,32 @@ function joins(run: readonly Step[], step: Step): boolean {
   if (step.op === "convolve" && run.some(({ op }) => op === "storeKv")) return false
   const written = writtenBy(step)
   return run.every((before) => isRowStep(before) && !written.includes(readElsewhere(before)!))
+}
+
+/** Columns of floats that a step reads, in whichever rows. */
+export function viewsRead(step: Step): View[] {
+  const found: View[] = []
+  const look = (value: unknown) => {
+    if (typeof value !== "object" || value === null) return
+    if ("buffer" in value && "from" in value) found.push(value as View)
+    else for (const part of Object.values(value)) look(part)
+  }
+  const { output, ...rest } = step as Step & { output?: unknown }
+  look(rest)
+  return found
+}
+
+/** Whether some step behind number `at` reads what lies in a view there, or the host does at the end. */
+export function isReadBehind({ steps, logits, hidden }: Plan, at: number, view: View): boolean {
+  const overlaps = ({ buffer, from, columns }: View) =>
+    buffer === view.buffer && from < view.from + view.columns && view.from < from + columns
+  const covers = ({ buffer, from, columns }: View) =>
+    buffer === view.buffer && from <= view.from && from + columns >= view.from + view.columns
+  for (const step of steps.slice(at + 1)) {
+    if (viewsRead(step).some(overlaps)) return true
+    if ("output" in step && "buffer" in step.output && covers(step.output)) return false
+  }
+  return [logits, hidden].some(overlaps)
 }
 
 /** The buffer that a step reads in another row than its own. */

@@ -21,7 +21,7 @@ import { deltaLaunches } from "./kernels/delta.ts"
 import { expertsChoices } from "./kernels/experts.ts"
 import { headChoices } from "./kernels/heads.ts"
 import { blockBytesOf } from "./kernels/kv.ts"
-import { matmulChoices } from "./kernels/matmul.ts"
+import { codesBehind, MOST_FEW, matmulChoices } from "./kernels/matmul.ts"
 import { packOf } from "./kernels/pack.ts"
 import { MOST_MERGED, type Pieces, piecesOf, rowChoices } from "./kernels/rows.ts"
 import { samplerLaunches } from "./kernels/sampler.ts"
@@ -124,7 +124,7 @@ class TapeMaker {
     const [step] = steps as [Step]
     switch (step.op) {
       case "matmul":
-        return matmulChoices(plan, step, this.#units)
+        return matmulChoices(plan, step, this.#units, codesBehind(plan, step, behind))
       case "experts":
       case "expertRows":
       case "expertSums":
@@ -136,8 +136,15 @@ class TapeMaker {
       case "delta":
         return [{ most: undefined, launches: deltaLaunches(plan, step) }]
       default:
-        return rowChoices(plan, steps as RowStep[], this.#pieces(before[0], steps))
+        return this.#rowChoices(steps as RowStep[], before[0])
     }
+  }
+
+  #rowChoices(run: readonly RowStep[], before: Step | undefined): Choice[] {
+    const plan = this.#plan
+    const all = rowChoices(plan, run, this.#pieces(before, run))
+    const isDone = before?.op === "matmul" && codesBehind(plan, before, run) !== undefined
+    return isDone ? [{ most: MOST_FEW, launches: [] }, ...all] : all
   }
 
   /** How a run merges the softmaxes of attention, if that is what stands before it. */

@@ -41,17 +41,23 @@ export function codedGroup(
   words: number,
 ): { scale: Value; words: Value[] } {
   const largest = values.map(sizeBits).reduce((a, b) => a.max(b))
-  const { scale, code, isSound } = coding(k, k.let(largest))
-  const wordOf = (word: number) => {
-    const bytes = values.slice(4 * word, 4 * word + 4).map((x, i) =>
-      code(x)
-        .and(0xff)
-        .shl(8 * i),
-    )
-    const four = bytes.reduce((a, b) => a.or(b), u32(0))
-    return select(isSound, four, 0)
-  }
-  return { scale, words: Array.from({ length: words }, (_, word) => wordOf(word)) }
+  const made = coding(k, k.let(largest))
+  const wordOf = (word: number) => codedWord(made, values.slice(4 * word, 4 * word + 4))
+  return { scale: made.scale, words: Array.from({ length: words }, (_, word) => wordOf(word)) }
+}
+
+/** Four numbers, or fewer. */
+export function codedWord(
+  { code, isSound }: Pick<ReturnType<typeof coding>, "code" | "isSound">,
+  values: readonly Value[],
+): Value {
+  const bytes = values.map((x, i) =>
+    code(x)
+      .and(0xff)
+      .shl(8 * i),
+  )
+  const four = bytes.reduce((a, b) => a.or(b), u32(0))
+  return select(isSound, four, 0)
 }
 
 /** Words of four bytes of codes of 16 bits: 256 times the upper ones, and the lower ones, all with a sign. */

@@ -22,6 +22,7 @@ import type { Binding, Choice, Groups, Launch } from "../launch.ts"
 import { PANEL, strideOf } from "../layout.ts"
 import { codedGroup } from "./codes.ts"
 import {
+  canRound,
   type FewRows,
   multiplyFew,
   PARTS,
@@ -58,7 +59,7 @@ export function expertsChoices(plan: Plan, step: ExpertsStep): Choice[] {
     ...(step.experts.up ? [productLaunch(whole, "up", gathered)] : []),
   ]
   const sums = (gathered: boolean) => [
-    ...(rounded ? [roundLaunch(whole, rounded)] : []),
+    ...(rounded && !roundsItself(step) ? [roundLaunch(whole, rounded)] : []),
     productLaunch(whole, "down", gathered),
     sumLaunch(whole),
   ]
@@ -72,6 +73,11 @@ export function expertsChoices(plan: Plan, step: ExpertsStep): Choice[] {
     { most: FEW_ROWS, launches: [...pairs, ...products(false)] },
     { most: undefined, launches: [...pairs, listsLaunch(whole), ...products(true)] },
   ]
+}
+
+/** Whether the product before it rounds what lies between the products: the step has both, and a panel is whole groups. */
+function roundsItself({ op, experts: { rounded } }: ExpertsStep): boolean {
+  return op === "experts" && rounded !== undefined && canRound(groupCodecs[rounded].group)
 }
 
 /** The step that writes the pairs of an experts' step, since nobody changes the weights behind it; undefined: these are read. */
@@ -319,7 +325,13 @@ function kindOf(plan: Plan, step: ExpertsStep, which: MatrixName): ProductKind {
     bias: experts.biases !== undefined,
     end: endOf(experts, which),
     parts: PARTS,
+    ...(isLastBefore(step, which) && { rounds: groupCodecs[experts.rounded!].group }),
   }
+}
+
+/** Whether a product makes the rows that are rounded for `down`, and does so itself. */
+function isLastBefore(step: ExpertsStep, which: MatrixName): boolean {
+  return roundsItself(step) && which === (step.experts.up ? "up" : "gateUp")
 }
 
 function inputOf(step: ExpertsStep, which: "gateUp" | "up"): ProductInput {
@@ -415,16 +427,21 @@ function productBindings(whole: Whole, which: MatrixName, gathered: boolean): Bi
   const weight = weightOf(experts, which)
   const { rows, columns: read } = plan.parameters[weight]!
   const bias = experts.biases?.[which]
+  const { hidden, codes, scales } = scratch
+  const isRounded = isLastBefore(step, which)
+  const isRead = which === "up" // gates
   return [
     countOf(whole),
     ...given.buffers,
     ...weightBindings(plan, weight),
     ...(bias === undefined ? [] : [{ kind: "weight", parameter: bias, part: "values" } as const]),
-    isDown ? scratch.made : scratch.hidden,
+    ...(isDown ? [scratch.made] : isRead || !isRounded ? [hidden] : []),
+    ...(isRounded ? [codes, scales] : []),
     read,
     columns,
     ...given.strides,
-    isDown ? madeStride(step) : hiddenStride(step),
+    ...(isDown ? [madeStride(step)] : isRead || !isRounded ? [hiddenStride(step)] : []),
+    ...(isRounded ? [codeStride(step) / 4, scaleStride(step)] : []),
     gathered ? scratch.lists : scratch.experts,
     rows / experts.count,
   ]

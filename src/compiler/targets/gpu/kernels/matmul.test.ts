@@ -21,13 +21,13 @@ import {
 } from "../../../../runtime/format.ts"
 import { type Activation, activations, elementwise } from "../../../graph/elementwise.ts"
 import { type Buffer, type Plan, partEnds, type Step, wideCodes } from "../../../plan.ts"
-import { addParts, dotCodesFour, dotFour, dotWideFour } from "../../reference/kernels.ts"
+import { addParts, dotCodesFour, dotFour, dotWideFour, quantize } from "../../reference/kernels.ts"
 import type { Codes, Floats } from "../../reference/parameters.ts"
 import { checkKernel } from "../ir/check.ts"
 import { Memory, runKernel } from "../ir/run.ts"
-import type { Binding, Choice } from "../launch.ts"
+import type { Binding, Choice, Launch } from "../launch.ts"
 import { strideOf } from "../layout.ts"
-import { matmulChoices } from "./matmul.ts"
+import { codesBehind, matmulChoices } from "./matmul.ts"
 import type { Units } from "./tiles.ts"
 
 const { fround } = Math
@@ -43,10 +43,13 @@ interface Product {
   bias?: boolean
   /** Where the views of floats begin. */
   from?: number
+  /** The step behind rounds the output for matrices in this, to where the input was or elsewhere. */
+  rounds?: GroupCodecName
+  roundsInPlace?: true
 }
 
 /** Buffers of the plan that computes nothing else. */
-const [CODES, SCALES, INPUT, OUTPUT, TO] = [0, 1, 2, 3, 4]
+const [CODES, SCALES, INPUT, OUTPUT, TO, ROUNDED, ROUNDED_SCALES] = [0, 1, 2, 3, 4, 5, 6]
 const [WEIGHT, BIAS] = [0, 1]
 
 /** A plan of one product, and memory that a device would have: with what is no number wherever the plan keeps nothing. */
@@ -108,22 +111,50 @@ class Case {
         buffer(from + columns + 1, "f32"),
         buffer(from + outputs, "f32"),
         buffer(from + outputs + 9, "f32"),
+        buffer(outputs, "i8"),
+        buffer(Math.ceil(outputs / this.#roundedGroup), "scales"),
       ],
-      steps: [this.#step],
+      steps: [this.#step, ...this.#behind()],
     } as unknown as Plan
   }
 
+  get #roundedGroup(): number {
+    return groupCodecs[this.#product.rounds ?? "q4f16_1"].group
+  }
+
+  #behind(): Step[] {
+    const { rounds, outputs } = this.#product
+    if (!rounds) return []
+    const group = this.#roundedGroup
+    const codes = this.#product.roundsInPlace ? CODES : ROUNDED
+    const output = { codes, scales: ROUNDED_SCALES, columns: outputs, group } as const
+    return [
+      {
+        rows: "wanted",
+        op: "quantize",
+        input: this.#step.output,
+        output: { ...output, codec: rounds as RoundingCodec },
+      },
+    ]
+  }
+
   choices(units: Units = "dots"): Choice[] {
-    return matmulChoices(this.#plan, this.#step, [units])
+    const codes = codesBehind(this.#plan, this.#step, this.#behind())
+    return matmulChoices(this.#plan, this.#step, [units], codes)
   }
 
   /** The bits that a choice makes, and those that the reference makes of the same. */
-  run({ launches }: Choice, count: number): { computed: Uint32Array; expected: Uint32Array } {
+  run(
+    { launches, most }: Choice,
+    count: number,
+  ): { computed: ArrayLike<number>; expected: ArrayLike<number> } {
     const { outputs, from = 0 } = this.#product
     const data = this.#plan.buffers.map((buffer) => this.#rowsOf(buffer, count))
     const places = data.map((rows) => Memory.of(rows))
     const expected = this.#expected(data, count)
-    if (this.#step.epilogue.kind !== "add") places[OUTPUT] = new Memory(data[OUTPUT]!.byteLength)
+    const written = [ROUNDED, ROUNDED_SCALES]
+    if (this.#step.epilogue.kind !== "add") written.push(OUTPUT)
+    for (const id of written) places[id] = new Memory(data[id]!.byteLength)
     const operandOf = (binding: Binding) => {
       if (typeof binding === "number") return binding
       if (binding.kind === "buffer") return places[binding.buffer]!.at(binding.from * 4)
@@ -143,6 +174,7 @@ class Case {
       })
       runKernel(kernel, operands.map(operandOf), all as [number, number, number])
     }
+    if (this.#product.rounds && most !== undefined) return this.#rounded(places, expected, count)
     const stride = strideOf(this.#plan.buffers[OUTPUT]!)
     const rows = places[OUTPUT]!.f32()
     const computed = Float32Array.from(
@@ -150,6 +182,30 @@ class Case {
       (_, i) => rows[Math.floor(i / outputs) * stride + from + (i % outputs)]!,
     )
     return { computed: bitsOf(computed), expected: bitsOf(expected) }
+  }
+
+  /** Codes and zeros behind them, then the bits of scales. */
+  #rounded(places: readonly Memory[], expected: Float32Array, count: number) {
+    const { outputs } = this.#product
+    const group = this.#roundedGroup
+    const [codes, scales] = [ROUNDED, ROUNDED_SCALES].map((id) => strideOf(this.#plan.buffers[id]!))
+    const perRow = Math.ceil(outputs / group)
+    const rounded = {
+      ...{ codes: new Int8Array(count * outputs), columns: outputs, group },
+      scales: new Float32Array(count * perRow),
+    }
+    const rows = { data: expected, stride: outputs, from: 0, columns: outputs }
+    for (let row = 0; row < count; row++) quantize(rows, rounded, row)
+    const wanted = Array.from({ length: count }, (_, row) => [
+      ...rounded.codes.subarray(row * outputs, (row + 1) * outputs),
+      ...new Int8Array(codes! - outputs),
+      ...bitsOf(rounded.scales.slice(row * perRow, (row + 1) * perRow)),
+    ])
+    const found = Array.from({ length: count }, (_, row) => [
+      ...places[ROUNDED]!.i8().subarray(row * codes!, (row + 1) * codes!),
+      ...bitsOf(places[ROUNDED_SCALES]!.f32().slice(row * scales!, row * scales! + perRow)),
+    ])
+    return { computed: found.flat(), expected: wanted.flat() }
   }
 
   /** Rows of a buffer. Behind the last column of codes there are zeros; of 16 bits, the upper byte is no -128. */
@@ -281,6 +337,43 @@ describe.each([
 
   test("gates that lie in their panels as their up rows do", () => {
     expectEqualBits({ ...what, columns: 40, outputs: 64, end: "silu" }, () => 3)
+  })
+})
+
+describe("rows that a product of few rounds itself", () => {
+  test.each([
+    ["q4f16_1", 70, "silu"],
+    ["q6_k", 37, "gelu"],
+    ["q4f16_1", 64, "store"],
+  ] as const)("for %s, %i columns, %s", (rounds, outputs, end) => {
+    const what = { codec: "q4f16_1", input: "int8", columns: 100, bias: true } as const
+    const product = { ...what, outputs, end, rounds }
+    const names = new Case(product).choices().map(({ launches }) => launches[0]!.kernel.name)
+    expect(names.map((name) => name.includes("codes"))).toEqual([true, true, true, true, false])
+    expectEqualBits(product, () => 3)
+  })
+
+  test("of groups that no panel is whole ones of, of what is added up and in place of its input, others do", () => {
+    const what = { codec: "q4f16_1", input: "int8", columns: 64, outputs: 80 } as const
+    for (const other of [
+      { rounds: "q3f16_1" },
+      { rounds: "q4f16_1", end: "add" },
+      { rounds: "q4f16_1", roundsInPlace: true },
+    ] as const)
+      for (const { launches } of new Case({ ...what, ...other }).choices())
+        expect(launches[0]!.kernel.name).not.toContain("codes")
+  })
+
+  test("a barrier less is a race", () => {
+    const what = { codec: "q4f16_1", input: "int8", columns: 64, outputs: 40 } as const
+    const own = new Case({ ...what, end: "silu", rounds: "q4f16_1" })
+    const [one] = own.choices() as [Choice]
+    const [launch] = one.launches as [Launch]
+    const { body } = launch.kernel
+    for (const barrier of body.filter(({ kind }) => kind === "barrier")) {
+      const kernel = { ...launch.kernel, body: body.filter((each) => each !== barrier) }
+      expect(() => own.run({ ...one, launches: [{ ...launch, kernel }] }, 1)).toThrow("a race")
+    }
   })
 })
 

@@ -1,12 +1,14 @@
 // Which kernels compute a product of the plan, by how many rows it has. All of them compute the same bits.
 
-import { isGroupCodec } from "../../../../runtime/format.ts"
-import type { Plan, Step } from "../../../plan.ts"
+import { isGroupCodec, isWideCodec } from "../../../../runtime/format.ts"
+import type { Codes, Plan, Step } from "../../../plan.ts"
+import { isReadBehind } from "../../runs.ts"
 import { once } from "../ir/builder.ts"
 import type { Kernel } from "../ir/ir.ts"
 import type { Binding, Choice } from "../launch.ts"
 import { PANEL, strideOf } from "../layout.ts"
 import {
+  canRound,
   type FewRows,
   fewProduct,
   halvesOf,
@@ -18,7 +20,10 @@ import { weightBindings } from "./weights.ts"
 
 const [few, tile] = [once(fewProduct), once(tileOf)]
 
-type Matmul = Extract<Step, { op: "matmul" }>
+export type Matmul = Extract<Step, { op: "matmul" }>
+
+/** Up to so many rows a product is one of a few rows at a time. */
+export const MOST_FEW = 64
 
 /**
  * Up to how many rows are taken a few at a time, and how many then. Beyond eight the matrix is read again, mostly from a cache,
@@ -28,7 +33,7 @@ const FEW: readonly { most: number; rows: FewRows }[] = [
   { most: 1, rows: 1 },
   { most: 2, rows: 2 },
   { most: 4, rows: 4 },
-  { most: 64, rows: 8 },
+  { most: MOST_FEW, rows: 8 },
 ]
 
 /** @param units what a device may multiply codes with, the best first */
@@ -37,12 +42,42 @@ function tileOf(kind: ProductKind, rows: 32 | 64, [best, ...others]: readonly Un
   return others.length > 0 ? { ...made, otherwise: tileOf(kind, rows, others) } : made
 }
 
-/** @param units what the devices of the target may multiply codes with, the best first */
-export function matmulChoices(plan: Plan, step: Matmul, units: readonly Units[]): Choice[] {
+/**
+ * The codes that the step behind a product makes of its rows, and nobody else reads these: of up to MOST_FEW rows the product makes
+ * them itself.
+ */
+export function codesBehind(plan: Plan, step: Matmul, behind: readonly Step[]): Codes | undefined {
+  const [next, ...others] = behind
+  if (next?.op !== "quantize" || others.length > 0 || next.rows !== step.rows) return undefined
+  const { output, epilogue } = step
+  const { buffer, from, columns } = next.input
+  if (epilogue.kind === "add" || isWideCodec(next.output.codec) || !canRound(next.output.group))
+    return undefined
+  if (buffer !== output.buffer || from !== output.from || columns !== output.columns)
+    return undefined
+  // Some groups of threads are done when others begin to read.
+  const { input } = step
+  const { codes, scales } = next.output
+  if (input.kind !== "float" && (input.codes.codes === codes || input.codes.scales === scales))
+    return undefined
+  return isReadBehind(plan, plan.steps.indexOf(next), output) ? undefined : next.output
+}
+
+/**
+ * @param units what the devices of the target may multiply codes with, the best first
+ * @param codes what becomes of few rows
+ */
+export function matmulChoices(
+  plan: Plan,
+  step: Matmul,
+  units: readonly Units[],
+  codes?: Codes,
+): Choice[] {
   const kind = kindOf(plan, step)
-  const operands = operandsOf(plan, step)
+  const fewKind = codes ? { ...kind, rounds: codes.group } : kind
   const { columns } = step.output
   const choice = (most: number | undefined, kernel: Kernel, width: number, per: number): Choice => {
+    const operands = operandsOf(plan, step, most === undefined ? undefined : codes)
     const groups = [Math.ceil(columns / width), { rows: step.rows, per }, 1] as const
     return { most, launches: [{ kernel, operands, groups }] }
   }
@@ -51,7 +86,7 @@ export function matmulChoices(plan: Plan, step: Matmul, units: readonly Units[])
   const tileRows = !hasCodes && isGroupCodec(kind.codec) ? 32 : 64
   const tileUnits = hasCodes ? units : (["dots"] as const)
   return [
-    ...FEW.map(({ most, rows }) => choice(most, few(kind, rows), PANEL, rows)),
+    ...FEW.map(({ most, rows }) => choice(most, few(fewKind, rows), PANEL, rows)),
     choice(undefined, tile(kind, tileRows, tileUnits), TILE_COLUMNS / halvesOf(kind), tileRows),
   ]
 }
@@ -75,7 +110,7 @@ function kindOf(plan: Plan, { input, weight, bias, epilogue, output, parts }: Ma
 }
 
 /** In the order of productOperands. */
-function operandsOf(plan: Plan, step: Matmul): Binding[] {
+function operandsOf(plan: Plan, step: Matmul, codes?: Codes): Binding[] {
   const { rows, input, weight, bias, epilogue, output } = step
   const of = (buffer: number, from: number): Binding => ({ kind: "buffer", buffer, from })
   const strideIn = (buffer: number) => strideOf(plan.buffers[buffer]!)
@@ -94,8 +129,13 @@ function operandsOf(plan: Plan, step: Matmul): Binding[] {
   buffers.push(...weightBindings(plan, weight))
   if (bias !== undefined) buffers.push(...weightBindings(plan, bias))
   if (to) buffers.push(of(to.buffer, to.from))
-  buffers.push(of(output.buffer, output.from))
-  strides.push(strideIn(output.buffer))
+  if (codes) {
+    buffers.push(of(codes.codes, 0), of(codes.scales, 0))
+    strides.push(strideIn(codes.codes) / 4, strideIn(codes.scales))
+  } else {
+    buffers.push(of(output.buffer, output.from))
+    strides.push(strideIn(output.buffer))
+  }
   if (to) strides.push(strideIn(to.buffer))
   return [...buffers, plan.parameters[weight]!.columns, output.columns, ...strides]
 }

@@ -29,7 +29,7 @@ import {
 } from "../ir/builder.ts"
 import { type Kernel, ROOMY } from "../ir/ir.ts"
 import { codingOf, PANEL } from "../layout.ts"
-import { wideFloats } from "./codes.ts"
+import { codedWord, coding, sizeBits, wideFloats } from "./codes.ts"
 import { gelu, geluTanh, quickGelu, relu2, silu } from "./numbers.ts"
 import {
   byteShift,
@@ -58,7 +58,12 @@ export interface ProductKind {
   end: ProductEnd
   /** Of a sum. */
   parts: Parts
+  /** Of products of a few rows, which may be rounded to codes of 8 bits instead of stored: so many columns have one scale. */
+  rounds?: number
 }
+
+/** Whether a group of threads has whole groups of columns, and so can round them. */
+export const canRound = (group: number) => PANEL % group === 0 && group % 4 === 0
 
 export type Parts = 1 | 2 | 4 | typeof PARTS
 
@@ -72,7 +77,7 @@ export type ProductEnd =
   | "add to"
   | ({ limit?: number | undefined } & ({ gated: Activation } | { under: Activation }))
 
-export function productName({ input, codec, bias, end, parts }: ProductKind): string {
+export function productName({ input, codec, bias, end, parts, rounds }: ProductKind): string {
   const floats = input === "floats" ? "_unaligned" : ""
   const packed = isGroupCodec(codec) && input !== "int8" ? "_unpacked" : ""
   const wide = input === "int16" ? "_wide" : ""
@@ -81,7 +86,8 @@ export function productName({ input, codec, bias, end, parts }: ProductKind): st
       ? end.replace(" ", "_")
       : `${"gated" in end ? `gated_${end.gated}` : `under_${end.under}`}${end.limit === undefined ? "" : `_limit${end.limit}`}`
   const few = parts === PARTS ? "" : `_parts${parts}`
-  return `${codec}${packed}${wide}${floats}${bias ? "_bias" : ""}_${what}${few}`
+  const codes = rounds === undefined ? "" : `_codes${rounds}`
+  return `${codec}${packed}${wide}${floats}${bias ? "_bias" : ""}_${what}${codes}${few}`
 }
 
 /** Operands of a product, in this order. Strides are in elements as the buffers are named here. */
@@ -93,13 +99,23 @@ export interface ProductOperands {
   weight: Weight
   bias: Elements | undefined
   to: Elements | undefined
-  output: Elements
+  /** Absent: rows are rounded, and nothing is read of the output. */
+  output: Elements | undefined
+  rounded: RoundedOperands | undefined
   /** Columns of the output: of a gated product half the rows of its matrix. */
   outputs: Value
   inputStride: Value
   scaleStride: Value | undefined
-  outputStride: Value
+  outputStride: Value | undefined
   toStride: Value | undefined
+}
+
+/** Where rounded rows go. */
+interface RoundedOperands {
+  codes: Elements // words of four
+  scales: Elements // f32
+  codeStride: Value
+  scaleStride: Value
 }
 
 export function productOperands(k: Builder, kind: ProductKind): ProductOperands {
@@ -113,7 +129,13 @@ export function productOperands(k: Builder, kind: ProductKind): ProductOperands 
   const biases = bias ? k.buffer("bias", "f32", "read") : undefined
   const to = end === "add to" ? k.buffer("to", "f32", "read") : undefined
   const isRead = end === "add" || (typeof end === "object" && "under" in end)
-  const output = k.buffer("output", "f32", isRead ? "readwrite" : "write")
+  const isRounded = kind.rounds !== undefined
+  const access = isRounded ? "read" : isRead ? "readwrite" : "write"
+  const output = isRead || !isRounded ? k.buffer("output", "f32", access) : undefined
+  const roundedTo = isRounded && {
+    codes: k.buffer("rounded", "u32", "write"),
+    scales: k.buffer("rounded scales", "f32", "write"),
+  }
   const columns = words("columns")
   return {
     count,
@@ -126,8 +148,11 @@ export function productOperands(k: Builder, kind: ProductKind): ProductOperands 
     outputs: words("outputs"),
     inputStride: words("inputStride"),
     scaleStride: hasCodes ? words("scaleStride") : undefined,
-    outputStride: words("outputStride"),
+    outputStride: output && words("outputStride"),
     toStride: end === "add to" ? words("toStride") : undefined,
+    rounded: roundedTo
+      ? { ...roundedTo, codeStride: words("codeStride"), scaleStride: words("roundedStride") }
+      : undefined,
   }
 }
 
@@ -144,31 +169,46 @@ const activations = {
   relu2,
 } as const satisfies Record<Activation, (k: Builder, x: Value) => Value>
 
-/**
- * Puts an element where it belongs: the sums of `halvesOf` rows of the matrix, whole.
- * @param matrixRow of its rows in the matrix the first, where that is not its column
- */
+/** Which element it is of the output; and of its rows in the matrix the first, where that is not its column. */
+interface Element {
+  row: Value
+  column: Value
+  matrixRow?: () => Value
+}
+
+/** Puts an element where it belongs: the sums of `halvesOf` rows of the matrix, whole. */
 export function finish(
+  k: Builder,
+  kind: ProductKind,
+  operands: ProductOperands,
+  element: Element,
+  sums: readonly Value[],
+): void {
+  const { output, outputStride } = operands
+  const value = finished(k, kind, operands, element, sums)
+  output!.store(element.row.mul(outputStride!).add(element.column), value)
+}
+
+/** What becomes of an element. */
+function finished(
   k: Builder,
   { end }: ProductKind,
   operands: ProductOperands,
-  { row, column, matrixRow = () => column }: { row: Value; column: Value; matrixRow?: () => Value },
+  { row, column, matrixRow = () => column }: Element,
   sums: readonly Value[],
-): void {
+): Value {
   const { bias, to, output, outputs, outputStride, toStride } = operands
   const [y, up] = sums.map((sum, half) =>
     bias ? k.let(sum.add(bias.load(half === 0 ? matrixRow() : outputs.add(matrixRow())))) : sum,
   )
-  const at = k.let(row.mul(outputStride).add(column))
-  if (end === "store") output.store(at, y!)
-  else if (end === "add") output.store(at, output.load(at).add(y!))
-  else if (end === "add to") output.store(at, to!.load(row.mul(toStride!).add(column)).add(y!))
-  else {
-    const [name, gate, other] =
-      "gated" in end ? [end.gated, y!, up!] : [end.under, k.let(output.load(at)), y!]
-    const [own, by] = end.limit === undefined ? [gate, other] : limited(k, end.limit, gate, other)
-    output.store(at, activations[name](k, own).mul(by))
-  }
+  const before = () => output!.load(row.mul(outputStride!).add(column))
+  if (end === "store") return y!
+  if (end === "add") return before().add(y!)
+  if (end === "add to") return to!.load(row.mul(toStride!).add(column)).add(y!)
+  const [name, gate, other] =
+    "gated" in end ? [end.gated, y!, up!] : [end.under, k.let(before()), y!]
+  const [own, by] = end.limit === undefined ? [gate, other] : limited(k, end.limit, gate, other)
+  return activations[name](k, own).mul(by)
 }
 
 /** Cut off as the graph says; what is no number shows. */
@@ -351,6 +391,7 @@ export function multiplyFew(
   })
   k.barrier()
   // Each 32 threads finish a row.
+  const value = k.variable(f32(0))
   k.if(isThere.and(part.lt(rows)).and(column.lt(outputs)), () => {
     const { row, isRow } = task.output(part)
     k.if(isRow, () => {
@@ -359,9 +400,59 @@ export function multiplyFew(
         return k.let(sumOfTree(Array.from({ length: kind.parts }, (_, p) => sumOf(p))))
       })
       const matrixRow = () => (task.matrixRow ? column.add(task.matrixRow()) : column)
-      finish(k, kind, operands, { row, column, matrixRow }, wholes)
+      const element = { row, column, matrixRow }
+      if (kind.rounds === undefined) finish(k, kind, operands, element, wholes)
+      else value.set(finished(k, kind, operands, element, wholes))
     })
   })
+  if (kind.rounds === undefined) return
+  // Where the thread's first sum was, which nobody else reads.
+  k.if(part.lt(rows), () => sums.store(at(0, part, u32(0)), value.now))
+  k.barrier()
+  // Eight threads of these make a word of four codes each, of which those behind the last column are 0.
+  k.if(isThere.and(part.lt(rows)).and(place.lt(PANEL / 4)), () => {
+    const { row, isRow } = task.output(part)
+    const first = k.let(part.mul(PARTS * PANEL))
+    k.if(isRow, () => storeWord(k, kind.rounds!, operands, { row, place, first }, sums))
+  })
+}
+
+/**
+ * Rounds as `quantize` does.
+ * @param numbers a panel of the row from `first` on
+ */
+function storeWord(
+  k: Builder,
+  group: number,
+  { outputs, rounded }: ProductOperands,
+  { row, place, first }: { row: Value; place: Value; first: Value },
+  numbers: Elements,
+): void {
+  const { codes, scales, codeStride, scaleStride } = rounded!
+  const nth = k.let(place.div(group / 4)) // group of the panel's
+  const begin = k.let(first.add(nth.mul(group)))
+  const sizes = Array.from({ length: group }, (_, i) => sizeBits(numbers.load(begin.add(i))))
+  const made = coding(k, k.let(sizes.reduce((a, b) => k.let(a.max(b)))))
+  const own = k.let(first.add(place.mul(4)))
+  const four = Array.from({ length: 4 }, (_, i) => numbers.load(own.add(i)))
+  const word = k.let(
+    k
+      .group(0)
+      .mul(PANEL / 4)
+      .add(place),
+  )
+  const store = () => codes.store(row.mul(codeStride).add(word), codedWord(made, four))
+  k.if(word.lt(codeStride), store)
+  const number = k.let(
+    k
+      .group(0)
+      .mul(PANEL / group)
+      .add(nth),
+  )
+  const isFirst = place.rem(group / 4).eq(0)
+  k.if(isFirst.and(number.mul(group).lt(outputs)), () =>
+    scales.store(row.mul(scaleStride).add(number), made.scale),
+  )
 }
 
 /** Neighbours are added, then those sums, until one is left. */
