@@ -199,6 +199,22 @@ export const planted: readonly PlantedFault[] = [
     test: "src/runtime/gpu/attention-work.test.ts",
   },
   {
+    what: "what experts make is added up from the last of them",
+    file: "src/compiler/targets/gpu/kernels/rows.ts",
+    text: "const sum = pairs.reduce<Value>(",
+    fault: "const sum = pairs.reduceRight<Value>(",
+    test: "test/model/gpu.test.ts",
+    name: "experts in",
+  },
+  {
+    what: "groups that choose experts tell those behind what the last of them has found",
+    file: "src/compiler/targets/gpu/kernels/experts.ts",
+    text: "const pair = k.let(row.mul(active).add(place))\n          experts",
+    fault: "const pair = k.let(place)\n          experts",
+    test: "test/model/gpu.test.ts",
+    name: "experts in",
+  },
+  {
     what: "of a panel that a product rounds, all groups have the first one's scale",
     file: "src/compiler/targets/gpu/kernels/products.ts",
     text: "const nth = k.let(place.div(group / 4))",

@@ -1,4 +1,5 @@
-// x + product becomes the product's end: it adds to what is there already.
+// x + product becomes the product's end: it adds to what is there already. Not to what experts make, which a device may add up
+// only where it is read, with whatever rows are added to.
 
 import { type Graph, readers, rewrite } from "../graph/graph.ts"
 
@@ -9,6 +10,7 @@ export function fuseResidual(graph: Graph): Graph {
     const [residual, product] = node.inputs
     const readOnce = read.get(before.inputs[1]!)?.length === 1
     if (product.op !== "linear" || product.epilogue !== "store" || !readOnce) return node
+    if (residual.op === "experts") return node
     return { ...product, epilogue: "add", inputs: [product.inputs[0], residual] }
   })
 }

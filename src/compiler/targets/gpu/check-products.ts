@@ -17,7 +17,7 @@ import { type Buffer, type Plan, type Step, wideCodes } from "../../plan.ts"
 import { arrays, type CheckedKernel, type Numbers, SHAPES, type ShapedCase } from "./check-cases.ts"
 import { mulberry32 } from "./check-random.ts"
 import { elementBytes, type Kernel } from "./ir/ir.ts"
-import { matmulChoices } from "./kernels/matmul.ts"
+import { codesBehind, matmulChoices } from "./kernels/matmul.ts"
 import { packOf } from "./kernels/pack.ts"
 import { groupWidth } from "./kernels/products.ts"
 import type { Units } from "./kernels/tiles.ts"
@@ -104,7 +104,7 @@ export function asOperand({ operands }: Kernel, i: number, bytes: Uint8Array): N
 
 // ------------------------------------------------------------------ products
 
-const [CODES, SCALES, INPUT, OUTPUT, TO] = [0, 1, 2, 3, 4]
+const [CODES, SCALES, INPUT, OUTPUT, TO, ROUNDED, ROUNDED_SCALES] = [0, 1, 2, 3, 4, 5, 6]
 const [WEIGHT, BIAS] = [0, 1]
 
 const epilogues = [
@@ -119,7 +119,7 @@ function productPlan(
   { codec, input: kind }: Pair,
   [columns, outputs]: readonly [number, number],
   number: number,
-): { plan: Plan; step: Matmul } {
+): { plan: Plan; step: Matmul; rounding: Step } {
   const end = epilogues[number % epilogues.length]!
   const rows = end.kind === "gated" ? 2 * outputs : outputs
   const hasBias = number % 3 === 1
@@ -151,6 +151,15 @@ function productPlan(
     epilogue: end.kind === "add" ? { kind: "add", to: view(end.to, outputs) } : end,
     output,
   }
+  const rounding: Extract<Step, { op: "quantize" }> = {
+    rows: "wanted",
+    op: "quantize",
+    input: output,
+    output: {
+      ...{ codes: ROUNDED, scales: ROUNDED_SCALES, columns: outputs },
+      ...{ group: number % 16 < 8 ? 32 : 16, codec: number % 16 < 8 ? "q4f16_1" : "q6_k" },
+    },
+  }
   const parameter = (name: string, width: number, own: CodecName): Parameter => {
     return { name, rows, columns: width, codec: own, sources: [] }
   }
@@ -177,12 +186,14 @@ function productPlan(
       buffer(columns, "f32"),
       buffer(outputs, "f32"),
       buffer(outputs, "f32"),
+      buffer(outputs, "i8"),
+      buffer(Math.ceil(outputs / rounding.output.group), "scales"),
     ],
-    steps: [step],
-    logits: output,
-    hidden: output,
+    steps: [step, rounding],
+    logits: view(TO, outputs),
+    hidden: view(TO, outputs),
   }
-  return { plan, step }
+  return { plan, step, rounding }
 }
 
 /** @param choice which of those that rows choose among; each takes any number of rows */
@@ -194,8 +205,11 @@ function productCase(
   shape: number,
 ): ShapedCase {
   const [rows, columns, outputs] = sizes[shape]!
-  const { plan, step } = productPlan(pair, [columns, outputs], number)
-  const { kernel, operands, groups } = matmulChoices(plan, step, units)[choice]!.launches[0]!
+  const { plan, step, rounding } = productPlan(pair, [columns, outputs], number)
+  // Of gated ones every other is rounded.
+  const codes = number % 8 < 4 ? codesBehind(plan, step, [rounding]) : undefined
+  const made = matmulChoices(plan, step, units, codes)
+  const { kernel, operands, groups } = made[choice]!.launches[0]!
   const next = mulberry32(1000 * shape + number)
   const parameters = plan.parameters.map((parameter) => randomParts(parameter, next))
   const bytesFor = (binding: Exclude<Binding, number>): Uint8Array => {

@@ -384,12 +384,10 @@ class Play {
       return count === 0 ? 0 : 2 ** Math.ceil(Math.log2(count)) // as many groups as a recording has
     }
     for (const [i, step] of this.#tape.steps.slice(0, draws ? undefined : -1).entries()) {
-      for (const { launch, chunk } of stepLaunches([step], countOf)) {
-        // Products of every codec have shapes of their own; those of experts, and those that round what they make, have these.
-        const isProduct =
-          this.#products.has(i) && !this.#kernels[launch.kernel]!.name.includes("_codes")
+      // Products of every codec have shapes of their own; those of experts, which take several launches, have these.
+      const isProduct = this.#products.has(i)
+      for (const { launch, chunk } of stepLaunches([step], countOf))
         this.#run(launch, groupsOf(launch, countOf), { chunk }, isProduct ? undefined : shape)
-      }
     }
     const last = LONG_BLOCKS + 3
     const pairs = Int32Array.of(0, last, 1, last + 1, 2, last + 2)

@@ -25,6 +25,9 @@ export interface Choice {
   launches: readonly Launch[]
 }
 
+/** Bytes of operands that every device takes. */
+export const OPERAND_BYTES = 128
+
 /** How many groups there are: a number, or as many as it takes to give each `per` rows of a set. */
 export type Groups = number | { rows: RowSet; per: number } | { count: CountName; per: number }
 

@@ -18,7 +18,7 @@ import type { Kernel } from "./ir/ir.ts"
 import { attendChoices } from "./kernels/attend.ts"
 import { copiesOf } from "./kernels/copy.ts"
 import { deltaLaunches } from "./kernels/delta.ts"
-import { expertsChoices } from "./kernels/experts.ts"
+import { expertsChoices, MOST_ROUTED, routedLaunch } from "./kernels/experts.ts"
 import { headChoices } from "./kernels/heads.ts"
 import { blockBytesOf } from "./kernels/kv.ts"
 import { codesBehind, MOST_FEW, matmulChoices } from "./kernels/matmul.ts"
@@ -128,7 +128,7 @@ class TapeMaker {
       case "experts":
       case "expertRows":
       case "expertSums":
-        return expertsChoices(plan, step)
+        return expertsChoices(plan, step, before)
       case "headMatmul":
         return headChoices(plan, step)
       case "attend":
@@ -136,15 +136,21 @@ class TapeMaker {
       case "delta":
         return [{ most: undefined, launches: deltaLaunches(plan, step) }]
       default:
-        return this.#rowChoices(steps as RowStep[], before[0])
+        return this.#rowChoices(steps as RowStep[], before[0], behind[0])
     }
   }
 
-  #rowChoices(run: readonly RowStep[], before: Step | undefined): Choice[] {
+  /** None of as many rows as the launches before or behind do a run for. */
+  #rowChoices(
+    run: readonly RowStep[],
+    before: Step | undefined,
+    behind: Step | undefined,
+  ): Choice[] {
     const plan = this.#plan
     const all = rowChoices(plan, run, this.#pieces(before, run))
-    const isDone = before?.op === "matmul" && codesBehind(plan, before, run) !== undefined
-    return isDone ? [{ most: MOST_FEW, launches: [] }, ...all] : all
+    const isRounded = before?.op === "matmul" && codesBehind(plan, before, run) !== undefined
+    const most = isRounded ? MOST_FEW : routedLaunch(plan, behind, run) ? MOST_ROUTED : undefined
+    return most === undefined ? all : [{ most, launches: [] }, ...all]
   }
 
   /** How a run merges the softmaxes of attention, if that is what stands before it. */

@@ -4,7 +4,10 @@
 // either way, and those of a row are added up in the order of experts, as the reference does.
 
 import { type CodecName, type GroupCodecName, groupCodecs } from "../../../../runtime/format.ts"
-import type { Plan, ProductInput, Step } from "../../../plan.ts"
+import { operandLayout } from "../../../../runtime/gpu/device.ts"
+import type { Routing } from "../../../graph/graph.ts"
+import type { Plan, ProductInput, Step, View } from "../../../plan.ts"
+import { isReadBehind, isRowStep, viewsRead } from "../../runs.ts"
 import {
   type Builder,
   type Elements,
@@ -18,7 +21,7 @@ import {
   type Value,
 } from "../ir/builder.ts"
 import type { Kernel } from "../ir/ir.ts"
-import type { Binding, Choice, Groups, Launch } from "../launch.ts"
+import { type Binding, type Choice, type Groups, type Launch, OPERAND_BYTES } from "../launch.ts"
 import { PANEL, strideOf } from "../layout.ts"
 import { codedGroup } from "./codes.ts"
 import {
@@ -30,12 +33,15 @@ import {
   productName,
   productOperands,
 } from "./products.ts"
-import { NONE, storePairs } from "./route.ts"
+import { NONE, route, storePairs } from "./route.ts"
 import { THREADS } from "./threads.ts"
 import { weightBindings } from "./weights.ts"
 
+type Route = Extract<Step, { op: "route" }>
 type ExpertsStep = Extract<Step, { op: "experts" | "expertRows" | "expertSums" }>
 
+/** Up to so many rows, the groups of threads that multiply choose experts, each anew. */
+export const MOST_ROUTED = 4
 /** Up to so many rows, pairs are taken one by one. */
 const FEW_ROWS = 32
 /** Pairs of one expert that are taken together, and the words of such a list: the expert, then they. */
@@ -50,7 +56,8 @@ const kernels = {
   sum: once(sumKernel),
 }
 
-export function expertsChoices(plan: Plan, step: ExpertsStep): Choice[] {
+/** @param before the steps of the launch before */
+export function expertsChoices(plan: Plan, step: ExpertsStep, before: readonly Step[]): Choice[] {
   const { parts, rounded } = step.experts
   if (parts !== PARTS) throw new Error(`internal: experts in ${parts} parts`)
   const whole: Whole = { plan, step, scratch: scratchOf(step) }
@@ -61,7 +68,7 @@ export function expertsChoices(plan: Plan, step: ExpertsStep): Choice[] {
   const sums = (gathered: boolean) => [
     ...(rounded && !roundsItself(step) ? [roundLaunch(whole, rounded)] : []),
     productLaunch(whole, "down", gathered),
-    sumLaunch(whole),
+    ...(summedBy(plan, step) ? [] : [sumLaunch(whole)]),
   ]
   const products = (gathered: boolean) =>
     [
@@ -69,10 +76,73 @@ export function expertsChoices(plan: Plan, step: ExpertsStep): Choice[] {
       step.op === "expertRows" ? [] : sums(gathered),
     ].flat()
   const pairs = routeOf(plan, step) ? [] : [pairsLaunch(whole)]
+  const routed = routedLaunch(plan, step, before)
   return [
+    ...(routed ? [{ most: MOST_ROUTED, launches: [routed, ...products(false).slice(1)] }] : []),
     { most: FEW_ROWS, launches: [...pairs, ...products(false)] },
     { most: undefined, launches: [...pairs, listsLaunch(whole), ...products(true)] },
   ]
+}
+
+/**
+ * The first product of a step, whose groups of threads all choose experts for themselves; undefined: somebody else reads the weights,
+ * or a device takes fewer operands.
+ * @param before the steps of the launch before: it must be the choice of experts and nothing else
+ */
+export function routedLaunch(
+  plan: Plan,
+  step: Step | undefined,
+  before: readonly Step[],
+): Launch | undefined {
+  const [choice, ...others] = before
+  if (step?.op !== "experts" || choice?.op !== "route" || others.length > 0) return undefined
+  if (routeOf(plan, step) !== choice) return undefined
+  if (isReadBehind(plan, plan.steps.indexOf(step), choice.output)) return undefined
+  const launch = productLaunch({ plan, step, scratch: scratchOf(step) }, "gateUp", false, choice)
+  const kinds = launch.kernel.operands.map(({ kind }) => kind)
+  return operandLayout(kinds).bytes <= OPERAND_BYTES ? launch : undefined
+}
+
+/**
+ * The step that is first to read what experts make: if it is one that looks at rows by themselves, its kernel adds that up. Until
+ * then nobody else may use the memory in which it lies.
+ */
+function summedBy(plan: Plan, step: ExpertsStep): Step | undefined {
+  if (step.op === "expertRows") return undefined
+  const { buffer } = step.output
+  const behind = plan.steps.slice(plan.steps.indexOf(step) + 1)
+  const isNext = (each: Step) =>
+    isExperts(each) || each.op === "route" || viewsRead(each).some((view) => view.buffer === buffer)
+  const next = behind.find(isNext)
+  const isReader = next && isRowStep(next) && next.op !== "route" && next.rows === step.rows
+  return isReader ? next : undefined
+}
+
+/** What a run of rows adds up before anything else. */
+export interface Sums {
+  output: View
+  active: number
+  experts: Binding
+  shares: Binding
+  made: Binding
+  madeStride: number
+}
+
+export function sumsOf(plan: Plan, run: readonly Step[]): Sums | undefined {
+  const before = plan.steps.slice(0, Math.max(0, plan.steps.indexOf(run[0]!)))
+  const step = before.findLast(isExperts)
+  const reader = step && summedBy(plan, step)
+  if (!reader || !run.includes(reader)) return undefined
+  const { experts, shares, made } = scratchOf(step)
+  const { output } = step
+  return {
+    output,
+    active: step.experts.active,
+    experts,
+    shares,
+    made,
+    madeStride: madeStride(step),
+  }
 }
 
 /** Whether the product before it rounds what lies between the products: the step has both, and a panel is whole groups. */
@@ -142,7 +212,7 @@ function listsLaunch(whole: Whole): Launch {
   }
 }
 
-function productLaunch(whole: Whole, which: MatrixName, gathered: boolean): Launch {
+function productLaunch(whole: Whole, which: MatrixName, gathered: boolean, choice?: Route): Launch {
   const { plan, step } = whole
   const { count, active, intermediate } = step.experts
   const columns = which === "down" ? step.output.columns : intermediate
@@ -150,9 +220,15 @@ function productLaunch(whole: Whole, which: MatrixName, gathered: boolean): Laun
   const groups = gathered
     ? ([each(whole, TOGETHER), active + Math.ceil((count * TOGETHER) / FEW_ROWS)] as const)
     : ([each(whole, 1), active] as const)
+  const routed = choice && {
+    routing: choice.routing,
+    count,
+    stride: strideOf(plan.buffers[choice.input.buffer]!),
+    bias: choice.bias !== undefined,
+  }
   return {
-    kernel: kernels.product(kindOf(plan, step, which), active, which, gathered),
-    operands: productBindings(whole, which, gathered),
+    kernel: kernels.product(kindOf(plan, step, which), active, which, gathered, routed),
+    operands: productBindings(whole, which, gathered, choice),
     groups: [Math.ceil(columns / PANEL), ...groups],
   }
 }
@@ -361,17 +437,66 @@ function pairProduct(
   active: number,
   which: MatrixName,
   gathered: boolean,
+  routed?: Routed,
 ): Kernel {
   const rows = gathered ? TOGETHER : 1
-  const name = `${gathered ? "listed" : "pair"}_${which}_${active}_${productName(kind)}`
+  const what = routed ? "routed" : gathered ? "listed" : "pair"
+  const name = `${what}_${which}_${active}_${productName(kind)}`
   return kernel(name, PARTS * PANEL, (k) => {
     const operands = productOperands(k, kind)
-    const pairs = k.buffer(gathered ? "lists" : "experts", "u32", "read")
+    const pairs = k.buffer(gathered ? "lists" : "experts", "u32", routed ? "write" : "read")
+    const found = routed && foundBy(k, routed, active, operands.count.load(0), pairs)
     const perExpert = k.word("rowsOfExpert")
     const rowOf = (pair: Value) => (which === "down" ? pair : pair.div(active))
     const task = { k, operands, pairs, perExpert, rowOf }
-    multiplyFew(k, kind, operands, rows, gathered ? listTask(task) : pairTask(task, active))
+    multiplyFew(k, kind, operands, rows, gathered ? listTask(task) : pairTask(task, active, found))
   })
+}
+
+/** What is literal in the choice of experts. */
+interface Routed {
+  routing: Routing
+  count: number
+  /** Of logits. */
+  stride: number
+  bias: boolean
+}
+
+/** Each group of threads chooses the experts of its row; the first of them tells those behind. */
+function foundBy(
+  k: Builder,
+  { routing, count, stride, bias }: Routed,
+  active: number,
+  rows: Value,
+  experts: Elements,
+): Elements {
+  const shares = k.buffer("shares", "f32", "write")
+  const logits = k.buffer("logits", "f32", "read")
+  const biases = bias ? k.buffer("router bias", "f32", "read") : undefined
+  const own = k.shared("own experts", "u32", active)
+  const row = k.group(1)
+  const isRow = k.let(row.lt(rows))
+  const isFirst = k.let(k.group(0).eq(0).and(k.group(2).eq(0)))
+  route(k, routing, {
+    experts: count,
+    bias: biases && ((i) => biases.load(i)),
+    load: (i) => logits.load(row.mul(stride).add(i)),
+    store: undefined,
+    pairs: {
+      active,
+      store: (place, expert, share) => {
+        own.store(place, expert)
+        k.if(isFirst, () => {
+          const pair = k.let(row.mul(active).add(place))
+          experts.store(pair, expert)
+          shares.store(pair, share)
+        })
+      },
+    },
+    ifThere: (write) => k.if(isRow, write),
+  })
+  k.barrier()
+  return own
 }
 
 interface Task {
@@ -383,10 +508,16 @@ interface Task {
   rowOf: (pair: Value) => Value
 }
 
-function pairTask({ k, operands, pairs, perExpert, rowOf }: Task, active: number) {
+/** @param own the experts of the group's row, if it has chosen them */
+function pairTask(
+  { k, operands, pairs, perExpert, rowOf }: Task,
+  active: number,
+  own: Elements | undefined,
+) {
   const pair = k.let(k.group(1).mul(active).add(k.group(2)))
   const expert = k.variable(u32(NONE))
-  k.if(k.group(1).lt(operands.count.load(0)), () => expert.set(pairs.load(pair)))
+  const find = () => (own ? own.load(k.group(2)) : pairs.load(pair))
+  k.if(k.group(1).lt(operands.count.load(0)), () => expert.set(find()))
   const isThere = expert.now.ne(NONE)
   return {
     isThere,
@@ -418,7 +549,12 @@ function listTask({ k, pairs, perExpert, rowOf }: Task) {
 }
 
 /** In the order of productOperands, then those of pairProduct. */
-function productBindings(whole: Whole, which: MatrixName, gathered: boolean): Binding[] {
+function productBindings(
+  whole: Whole,
+  which: MatrixName,
+  gathered: boolean,
+  choice: Route | undefined,
+): Binding[] {
   const { plan, step, scratch } = whole
   const { experts, output } = step
   const isDown = which === "down"
@@ -443,8 +579,15 @@ function productBindings(whole: Whole, which: MatrixName, gathered: boolean): Bi
     ...(isDown ? [madeStride(step)] : isRead || !isRounded ? [hiddenStride(step)] : []),
     ...(isRounded ? [codeStride(step) / 4, scaleStride(step)] : []),
     gathered ? scratch.lists : scratch.experts,
+    ...(choice ? routeBindings(choice, scratch.shares) : []),
     rows / experts.count,
   ]
+}
+
+function routeBindings({ input: { buffer, from }, bias }: Route, shares: Binding): Binding[] {
+  const logits: Binding = { kind: "buffer", buffer, from }
+  if (bias === undefined) return [shares, logits]
+  return [shares, logits, { kind: "weight", parameter: bias, part: "values" }]
 }
 
 /** Buffers and strides of what a product reads. */

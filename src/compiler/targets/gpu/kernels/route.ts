@@ -24,7 +24,8 @@ export interface RoutedRow {
   /** The logit of each, and what is added to scores before they are compared. */
   load: (expert: Value) => Value
   bias: ((expert: Value) => Value) | undefined
-  store: (expert: Value, weight: Operable) => void
+  /** Absent: nobody is told weights. */
+  store: ((expert: Value, weight: Operable) => void) | undefined
   /** Where its pairs go, if whoever reads them is told of no other weights. */
   pairs: RowPairs | undefined
   /** Writes what is done where there is a row; with no barrier in it. */
@@ -95,7 +96,7 @@ export function route(k: Builder, routing: Routing, row: RoutedRow): void {
       const score = scores.load(i)
       const weight = (whole ? score.div(whole) : score).mul(Math.fround(routing.factor))
       const own = k.let(select(chosen.load(i).ne(0), weight, 0))
-      row.store(i, own)
+      row.store?.(i, own)
       if (row.pairs) logits.store(i, own) // which have been read
     })
   })

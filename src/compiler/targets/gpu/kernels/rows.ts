@@ -38,11 +38,11 @@ import {
   type Value,
 } from "../ir/builder.ts"
 import type { Access, Element } from "../ir/ir.ts"
-import type { Binding, Choice, Launch } from "../launch.ts"
+import { type Binding, type Choice, type Launch, OPERAND_BYTES } from "../launch.ts"
 import { strideOf } from "../layout.ts"
 import { type Attend, waitingOf } from "./attend.ts"
 import { codedGroup, coding, sizeBits, wideGroup } from "./codes.ts"
-import { pairsOf } from "./experts.ts"
+import { pairsOf, type Sums, sumsOf } from "./experts.ts"
 import {
   type KvLayout,
   keyIndex,
@@ -57,42 +57,59 @@ import {
 import { MERGE_THREADS, Merge, workOf } from "./merge.ts"
 import { inTurns, LaneSums, nearestBrain, type Term } from "./numbers.ts"
 import { sumOfTree } from "./products.ts"
-import { type RowPairs, route } from "./route.ts"
+import { NONE, type RowPairs, route } from "./route.ts"
 import { columnValue, weightBindings, weightBuffers, weightRow } from "./weights.ts"
 
 /** Of one thread, so that they are under way together. */
 const COLUMNS_AT_ONCE = 4
 
-/** Operands that every device takes. */
-const OPERAND_BYTES = 128
-
 /** What a run becomes, and behind attention whose softmaxes it can merge (`Pieces`) what it becomes of few rows. */
 export function rowChoices(plan: Plan, run: readonly RowStep[], pieces?: Pieces): Choice[] {
   const plain: Choice = { most: undefined, launches: rowLaunches(plan, run) }
-  return pieces ? [{ most: MOST_MERGED, launches: [rowLaunch(plan, run, pieces)] }, plain] : [plain]
+  return pieces
+    ? [{ most: MOST_MERGED, launches: [rowLaunch(plan, run, { pieces })] }, plain]
+    : [plain]
 }
 
-/** One launch, or several where one has not operands enough. */
+/** One launch, or several where one has not operands enough. The first adds up what experts have made, where the run reads that. */
 export function rowLaunches(plan: Plan, run: readonly RowStep[]): Launch[] {
-  const launch = rowLaunch(plan, run)
+  return launchesOf(plan, run, { sums: sumsOf(plan, run) })
+}
+
+function launchesOf(plan: Plan, run: readonly RowStep[], first: First): Launch[] {
+  const launch = rowLaunch(plan, run, first)
   if (operandLayout(launch.kernel.operands.map(({ kind }) => kind)).bytes <= OPERAND_BYTES)
     return [launch]
   if (run.length === 1) throw new Error(`internal: ${run[0]!.op} has too many operands`)
   const half = Math.ceil(run.length / 2)
-  return [run.slice(0, half), run.slice(half)].flatMap((part) => rowLaunches(plan, part))
+  return [
+    ...launchesOf(plan, run.slice(0, half), first),
+    ...launchesOf(plan, run.slice(half), { sums: undefined }),
+  ]
 }
 
-function rowLaunch(plan: Plan, run: readonly RowStep[], pieces?: Pieces): Launch {
+/** What a kernel does before its run. */
+type First = { pieces: Pieces } | { sums: Sums | undefined }
+
+function rowLaunch(plan: Plan, run: readonly RowStep[], before: First): Launch {
   const { rows } = run[0]!
   const touches = run.map((step) => fragmentOf(step).touches(step))
+  const pieces = "pieces" in before ? before.pieces : undefined
+  const sums = "sums" in before ? before.sums : undefined
   const merged = pieces ? [writes(pieces.attend.output, "any")] : []
+  const summed = sums ? [writes(sums.output)] : []
   const operands: Binding[] = []
-  const name = pieces ? `merge${pieces.heads}_${nameOf(run)}` : nameOf(run)
+  const name = pieces
+    ? `merge${pieces.heads}_${nameOf(run)}`
+    : sums
+      ? nameOf(run).replace("rows", `rows_sum${sums.active}`)
+      : nameOf(run)
   const threads = pieces ? pieces.threads : threadsFor(touches.flat())
   const made = kernel(name, threads, (k) => {
-    const all = [...merged, ...touches.flat()]
+    const all = [...merged, ...summed, ...touches.flat()]
     const fragments = new Fragments(k, plan, rows, all, operands, pieces)
     if (pieces) fragments.merge(merged, pieces)
+    if (sums) fragments.addUp(summed, sums)
     for (const [i, step] of run.entries()) fragments.add(touches[i]!, fragmentOf(step), step)
     fragments.finish()
   })
@@ -124,6 +141,7 @@ export interface Pieces {
 export function piecesOf(plan: Plan, attend: Attend, run: readonly RowStep[]): Pieces | undefined {
   const { output, rows, attention } = attend
   const { columns } = output
+  if (sumsOf(plan, run)) return undefined
   const groups: number[] = []
   for (const step of run) {
     if (step.rows !== rows) return undefined
@@ -282,6 +300,40 @@ class Fragments {
       )
     })
     this.#pending = [...touches]
+  }
+
+  /** What the pairs of the row have made, each times its share, in the order of experts. */
+  addUp(touches: readonly Touch[], { output, active, madeStride, ...from }: Sums): void {
+    const { k } = this
+    const out = this.cells(output)
+    const experts = this.#operand("experts", from.experts, "u32", "read", "experts")
+    const shares = this.#operand("shares", from.shares, "f32", "read", "shares")
+    const made = this.#operand("made", from.made, "f32", "read", "made")
+    this.#section.push(() => {
+      const first = k.let(this.#row.mul(active))
+      const pairs = Array.from({ length: active }, (_, i) => {
+        const pair = k.let(first.add(i))
+        const isThere = k.let(experts.load(pair).ne(NONE))
+        return { isThere, share: shares.load(pair), from: k.let(pair.mul(madeStride)) }
+      })
+      this.eachColumn(output.columns, (column) => {
+        // Where there is no pair nobody has made anything. What all have made is under way together.
+        const values = pairs.map(({ isThere, from }) => {
+          const value = k.variable(f32(0))
+          k.if(isThere, () => value.set(made.load(from.add(column))))
+          return value.now
+        })
+        return () => {
+          const sum = pairs.reduce<Value>(
+            (sum, { isThere, share }, i) =>
+              k.let(select(isThere, fma(share, values[i]!, sum), sum)),
+            f32(0),
+          )
+          out.store(column, sum)
+        }
+      })
+    })
+    this.#pending.push(...touches)
   }
 
   /** Writes what has been held back, to stand under one condition. */
