@@ -57,8 +57,7 @@ export function viewsRead(step: Step): View[] {
     if ("buffer" in value && "from" in value) found.push(value as View)
     else for (const part of Object.values(value)) look(part)
   }
-  const { output, ...rest } = step as Step & { output?: unknown }
-  look(rest)
+  for (const [name, value] of Object.entries(step)) if (name !== "output") look(value)
   return found
 }
 
