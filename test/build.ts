@@ -1,5 +1,6 @@
 // Before the tests: build/ is of these sources, since tests start the program from there. From the sources each of its
-// processes would read TypeScript first, which takes three times what starting does. What `npm run build` has just made is left.
+// processes would read TypeScript first, which takes three times what starting does. What `npm run build` has just made is left,
+// unless `npm run generic` has added to it: there is a compiler or there is none in what tests say of that.
 
 import { execFileSync } from "node:child_process"
 import { readdirSync, statSync } from "node:fs"
@@ -15,7 +16,8 @@ export default function setup(project: TestProject): void {
 
 function build(): void {
   const made = ["src", "scripts/build.js", "tsconfig.build.json"]
-  if (changed("build") > Math.max(...made.map(changed))) return
+  const hasGeneric = changed("build/generic") > 0
+  if (!hasGeneric && changed("build") > Math.max(...made.map(changed))) return
   execFileSync(process.execPath, ["scripts/build.js", "--unchecked"], {
     cwd: root,
     stdio: "inherit",
