@@ -199,6 +199,21 @@ export const planted: readonly PlantedFault[] = [
     test: "src/runtime/gpu/attention-work.test.ts",
   },
   {
+    what: "a GPU takes a step before one that it disturbs",
+    file: "src/compiler/targets/gpu/order.ts",
+    text: "meet(first.writes, [...second.reads, ...second.writes]) || meet(second.writes, first.reads)",
+    fault: "meet(first.writes, second.reads)",
+    test: "test/model/launches.test.ts",
+    name: "another order",
+  },
+  {
+    what: "of two launches that are one the second does what the first one's groups do",
+    file: "src/compiler/targets/gpu/beside.ts",
+    text: "group: within,",
+    fault: "group: x,",
+    test: "src/compiler/targets/gpu/beside.test.ts",
+  },
+  {
     what: "what experts make is added up from the last of them",
     file: "src/compiler/targets/gpu/kernels/rows.ts",
     text: "const sum = pairs.reduce<Value>(",

@@ -36,13 +36,13 @@ import {
 import type { Activation } from "../../graph/elementwise.ts"
 import type { Graph, Node, Routing } from "../../graph/graph.ts"
 import type { Plan, SumOrder } from "../../plan.ts"
-import { runs } from "../runs.ts"
 import { type CheckedKernel, type Numbers, SHAPES, type ShapedCase } from "./check-cases.ts"
 import { asOperand, randomParts } from "./check-products.ts"
 import { mulberry32 } from "./check-random.ts"
 import type { Kernel } from "./ir/ir.ts"
 import { Memory, runKernel } from "./ir/run.ts"
 import { weightLayout } from "./layout.ts"
+import { unitsOf } from "./order.ts"
 import { tapeOf } from "./tape-of.ts"
 
 /** How decoders differ: each brings what the others have not. */
@@ -355,7 +355,7 @@ class Play {
     const all: ProgramLimits = { ...limits, blocks: plan.groups.map(() => BLOCKS) }
     this.#tape = tape
     this.#kernels = kernels
-    const ops = runs(plan.steps).map(([first]) => plan.steps[first!]!.op)
+    const ops = unitsOf(plan).map(({ run: [first] }) => plan.steps[first!]!.op)
     this.#products = new Set(ops.flatMap((op, i) => (op === "matmul" ? [i] : [])))
     this.#block = new StepBlock(
       { limits: all, sinks: plan.sinks, vocabulary, hidden },

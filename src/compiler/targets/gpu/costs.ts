@@ -6,8 +6,8 @@ import { launchesAtOnce } from "../../../runtime/gpu/program.ts"
 import { groupsOf, stepLaunches, type TapeStep } from "../../../runtime/gpu/tape.ts"
 import { parameterBytes } from "../../../runtime/manifest.ts"
 import type { Plan, Step } from "../../plan.ts"
-import { runs } from "../runs.ts"
 import { weightLayout } from "./layout.ts"
+import { unitsOf } from "./order.ts"
 import { printers } from "./printers.ts"
 import { tapeOf } from "./tape-of.ts"
 
@@ -56,7 +56,7 @@ function launchesOf(steps: readonly TapeStep[], sees: Sees): number {
 /** Of each layer but the last: from its first product to the next one's. @param tape the plan's steps, and the draw behind them */
 export function layerLaunches(plan: Plan, tape: readonly TapeStep[], sees: Sees): number[] {
   const begins: number[] = [] // of each layer, the tape's step
-  for (const [at, run] of runs(plan.steps).entries()) {
+  for (const [at, { run }] of unitsOf(plan).entries()) {
     const weight = productOf(plan.steps[run[0]!]!)
     const [, layer] = /^layers\.(\d+)\./.exec(plan.parameters[weight ?? -1]?.name ?? "") ?? []
     if (layer !== undefined) begins[Number(layer)] ??= at

@@ -13,7 +13,8 @@ import type {
 } from "../../../runtime/gpu/tape.ts"
 import { type ParameterId, type Plan, type Step, stepLine, type View } from "../../plan.ts"
 import type { Sharded } from "../../shard.ts"
-import { isRowStep, type RowStep, runs } from "../runs.ts"
+import { isRowStep, type RowStep } from "../runs.ts"
+import { beside } from "./beside.ts"
 import type { Kernel } from "./ir/ir.ts"
 import { attendChoices } from "./kernels/attend.ts"
 import { copiesOf } from "./kernels/copy.ts"
@@ -28,6 +29,7 @@ import { samplerLaunches } from "./kernels/sampler.ts"
 import type { Units } from "./kernels/tiles.ts"
 import type { Binding, Choice, Groups } from "./launch.ts"
 import { strideOf, weightLayout } from "./layout.ts"
+import { type Unit, unitsOf } from "./order.ts"
 
 /** A tape whose kernels are not printed yet. */
 export interface Unprinted {
@@ -41,8 +43,7 @@ export interface Unprinted {
  */
 export function tapeOf(plan: Plan, units: readonly Units[], sharded?: Sharded): Unprinted {
   const maker = new TapeMaker(plan, units)
-  const all = runs(plan.steps)
-  const steps = all.map((run, i) => maker.step(run, { before: all[i - 1], behind: all[i + 1] }))
+  const steps = maker.steps(unitsOf(plan))
   steps.push(maker.draw())
   return {
     tape: {
@@ -60,8 +61,37 @@ export function tapeOf(plan: Plan, units: readonly Units[], sharded?: Sharded): 
   }
 }
 
-/** Places of steps in the plan. */
-type Run = readonly number[]
+/** Of as many rows products are brought beside each other. */
+const MOST_BESIDE = [1, 2, 4]
+
+/** Of two steps of which the last launch of the first and the only one of the second may be one; the second then has none. */
+function besideEachOther(
+  first: readonly Choice[],
+  second: readonly Choice[],
+): [readonly Choice[], readonly Choice[]] {
+  const of = (choices: readonly Choice[], rows: number) =>
+    choices.find(({ most }) => most === undefined || rows <= most)!
+  const both = MOST_BESIDE.map((most) => {
+    const [own, other] = [of(first, most), of(second, most)]
+    const [last, [only, ...more]] = [own.launches.at(-1), other.launches]
+    const one = last && only && more.length === 0 ? beside(last, only) : undefined
+    if (!one)
+      return [
+        { ...own, most },
+        { ...other, most },
+      ] as const
+    return [
+      { most, launches: [...own.launches.slice(0, -1), one] },
+      { most, launches: [] },
+    ] as const
+  })
+  const others = (choices: readonly Choice[]) =>
+    choices.filter(({ most }) => most === undefined || most > MOST_BESIDE.at(-1)!)
+  return [
+    [...both.map(([own]) => own), ...others(first)],
+    [...both.map(([, other]) => other), ...others(second)],
+  ]
+}
 
 class TapeMaker {
   readonly #plan: Plan
@@ -89,11 +119,23 @@ class TapeMaker {
       }
   }
 
-  /** A step of the plan, or neighbours that one kernel does; and what stands before and behind them. */
-  step(run: Run, beside: { before: Run | undefined; behind: Run | undefined }): TapeStep {
-    const steps = this.#steps(run)
+  /** Steps of the plan, or several that one kernel does. */
+  steps(units: readonly Unit[]): TapeStep[] {
+    const choices = units.map((unit) => this.#choices(unit))
+    for (const [i, { isBeside }] of units.entries())
+      if (isBeside) {
+        // Between them may be the run that rounds what the first makes, which has no launches where rows are few.
+        const first = this.#steps(units[i - 1]!.run)[0]!.op === "quantize" ? i - 2 : i - 1
+        const [own, other] = besideEachOther(choices[first]!, choices[i]!)
+        choices[first] = own
+        choices[i] = other
+      }
+    return units.map(({ run }, i) => this.#step(run, choices[i]!))
+  }
+
+  #step(run: Unit["run"], choices: readonly Choice[]): TapeStep {
+    const [step] = this.#steps(run)
     const text = run.map((i) => stepLine(this.#plan, i))
-    const [step] = steps
     if (step!.op === "gather") {
       const { rows, part, pieces, output } = step!
       const gather = {
@@ -102,27 +144,25 @@ class TapeMaker {
       }
       return { text, rows, choices: [{ launches: [] }], gather }
     }
-    const [before, behind] = [this.#steps(beside.before), this.#steps(beside.behind)]
-    const choices = this.#choices(steps, before, behind).map(({ most, repeats, launches }) => ({
+    const made = choices.map(({ most, repeats, launches }) => ({
       ...(most === undefined ? {} : { most }),
       ...(repeats && { repeats }),
       launches: this.launches(launches),
     }))
-    return { text, rows: step!.rows, choices }
+    return { text, rows: step!.rows, choices: made }
   }
 
-  #steps(run: Run = []): Step[] {
+  #steps(run: Unit["run"]): Step[] {
     return run.map((i) => this.#plan.steps[i]!)
   }
 
-  #choices(
-    steps: readonly Step[],
-    before: readonly Step[],
-    behind: readonly Step[],
-  ): readonly Choice[] {
+  #choices({ run, before, behind }: Unit): readonly Choice[] {
     const plan = this.#plan
+    const steps = this.#steps(run)
     const [step] = steps as [Step]
     switch (step.op) {
+      case "gather":
+        return []
       case "matmul":
         return matmulChoices(plan, step, this.#units, codesBehind(plan, step, behind))
       case "experts":
