@@ -39,9 +39,10 @@ test.skipIf(without)(
     expect(lines).toHaveLength(ends.length)
     for (const line of lines)
       expect(line).toMatchObject({ shapes: 2, equal: 2, result: "equal", words: "" })
-    // Experts of many rows, and of so few that those who multiply choose them, are in some of the steps.
+    // In some of the steps: experts of many rows, and of so few that those who multiply choose them; and two products as one.
     const wanted = (name: string) => {
       if (/^(expert_lists|listed)_/.test(name)) return 3
+      if (name.includes("_beside_")) return name.startsWith("few2_") ? 1 : 9
       if (name.startsWith("routed_")) return 12
       return name === "rows_route" || name.startsWith("pair_gateUp_3") ? 11 : SHAPES
     }

@@ -173,7 +173,10 @@ function graphOf(decoder: Decoder): Graph {
       const read = deltaRule(
         given,
         {
-          decays: product(h, own("decays"), valueHeads),
+          decays: linear(h, {
+            ...weight(own("decays"), own("decays"), valueHeads, HIDDEN),
+            exact: true,
+          }),
           shares: apply("sigmoid", product(h, own("shares"), valueHeads)),
         },
         { decay: vector(own("decay"), valueHeads), bias: vector(own("decay bias"), valueHeads) },
@@ -384,10 +387,12 @@ class Play {
       return count === 0 ? 0 : 2 ** Math.ceil(Math.log2(count)) // as many groups as a recording has
     }
     for (const [i, step] of this.#tape.steps.slice(0, draws ? undefined : -1).entries()) {
-      // Products of every codec have shapes of their own; those of experts, which take several launches, have these.
-      const isProduct = this.#products.has(i)
-      for (const { launch, chunk } of stepLaunches([step], countOf))
+      for (const { launch, chunk } of stepLaunches([step], countOf)) {
+        // Products of every codec have shapes of their own; those of experts, and two beside each other, have these.
+        const isTwo = this.#kernels[launch.kernel]!.name.includes("_beside_")
+        const isProduct = this.#products.has(i) && !isTwo
         this.#run(launch, groupsOf(launch, countOf), { chunk }, isProduct ? undefined : shape)
+      }
     }
     const last = LONG_BLOCKS + 3
     const pairs = Int32Array.of(0, last, 1, last + 1, 2, last + 2)
