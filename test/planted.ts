@@ -199,6 +199,13 @@ export const planted: readonly PlantedFault[] = [
     test: "src/runtime/gpu/attention-work.test.ts",
   },
   {
+    what: "a product by heads merges all rows of an item from the first one's softmaxes",
+    file: "src/compiler/targets/gpu/kernels/heads.ts",
+    text: "r: row.sub(firstRow)",
+    fault: "r: u32(0)",
+    test: "src/compiler/targets/gpu/kernels/heads.test.ts",
+  },
+  {
     what: "a GPU takes a step before one that it disturbs",
     file: "src/compiler/targets/gpu/order.ts",
     text: "meet(first.writes, [...second.reads, ...second.writes]) || meet(second.writes, first.reads)",
@@ -231,9 +238,9 @@ export const planted: readonly PlantedFault[] = [
   },
   {
     what: "of a panel that a product rounds, all groups have the first one's scale",
-    file: "src/compiler/targets/gpu/kernels/products.ts",
-    text: "const nth = k.let(place.div(group / 4))",
-    fault: "const nth = u32(0)",
+    file: "src/compiler/targets/gpu/kernels/codes.ts",
+    text: "const begin = k.let(own.div(group).mul(group))",
+    fault: "const begin = k.let(own.div(32).mul(32))",
     test: "src/compiler/targets/gpu/kernels/matmul.test.ts",
     name: "rounds itself",
   },

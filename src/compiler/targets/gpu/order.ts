@@ -5,6 +5,7 @@
 import type { Plan, ProductInput, Step, View } from "../../plan.ts"
 import { isRowStep, joins, type RowStep, runs, viewsRead } from "../runs.ts"
 import { routedLaunch, sumsOf } from "./kernels/experts.ts"
+import { headCodes } from "./kernels/heads.ts"
 import { codesBehind } from "./kernels/matmul.ts"
 import { piecesOf } from "./kernels/rows.ts"
 
@@ -57,6 +58,7 @@ function isFree(plan: Plan, { run, before: [before], behind: [behind] }: Unit): 
   if (!isRowStep(steps[0]!)) return false
   if (before?.op === "attend" && piecesOf(plan, before, steps as RowStep[])) return false
   if (before?.op === "matmul" && codesBehind(plan, before, steps)) return false
+  if (before?.op === "headMatmul" && headCodes(plan, before, steps)) return false
   return !routedLaunch(plan, behind, steps)
 }
 

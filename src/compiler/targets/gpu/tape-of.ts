@@ -20,11 +20,12 @@ import { attendChoices } from "./kernels/attend.ts"
 import { copiesOf } from "./kernels/copy.ts"
 import { deltaLaunches } from "./kernels/delta.ts"
 import { expertsChoices, MOST_ROUTED, routedLaunch } from "./kernels/experts.ts"
-import { headChoices } from "./kernels/heads.ts"
+import { headChoices, headCodes, mergesHeads } from "./kernels/heads.ts"
 import { blockBytesOf } from "./kernels/kv.ts"
 import { codesBehind, MOST_FEW, matmulChoices } from "./kernels/matmul.ts"
+import { MOST_MERGED } from "./kernels/merge.ts"
 import { packOf } from "./kernels/pack.ts"
-import { MOST_MERGED, type Pieces, piecesOf, rowChoices } from "./kernels/rows.ts"
+import { type Pieces, piecesOf, rowChoices } from "./kernels/rows.ts"
 import { samplerLaunches } from "./kernels/sampler.ts"
 import type { Units } from "./kernels/tiles.ts"
 import type { Binding, Choice, Groups } from "./launch.ts"
@@ -170,14 +171,26 @@ class TapeMaker {
       case "expertSums":
         return expertsChoices(plan, step, before)
       case "headMatmul":
-        return headChoices(plan, step)
-      case "attend":
-        return attendChoices(plan, step, this.#pieces(step, behind) && MOST_MERGED)
+        return this.#headChoices(step, before[0], behind)
+      case "attend": {
+        const isMerged = this.#pieces(step, behind) || mergesHeads(plan, step, behind[0])
+        return attendChoices(plan, step, isMerged ? MOST_MERGED : undefined)
+      }
       case "delta":
         return [{ most: undefined, launches: deltaLaunches(plan, step) }]
       default:
         return this.#rowChoices(steps as RowStep[], before[0], behind[0])
     }
+  }
+
+  #headChoices(
+    step: Step & { op: "headMatmul" },
+    before: Step | undefined,
+    behind: readonly Step[],
+  ): Choice[] {
+    const plan = this.#plan
+    const isMerged = before?.op === "attend" && mergesHeads(plan, before, step)
+    return headChoices(plan, step, isMerged ? before : undefined, headCodes(plan, step, behind))
   }
 
   /** None of as many rows as the launches before or behind do a run for. */
@@ -187,6 +200,8 @@ class TapeMaker {
     behind: Step | undefined,
   ): Choice[] {
     const plan = this.#plan
+    if (before?.op === "headMatmul" && headCodes(plan, before, run))
+      return [{ most: undefined, launches: [] }]
     const all = rowChoices(plan, run, this.#pieces(before, run))
     const isRounded = before?.op === "matmul" && codesBehind(plan, before, run) !== undefined
     const most = isRounded ? MOST_FEW : routedLaunch(plan, behind, run) ? MOST_ROUTED : undefined

@@ -18,7 +18,8 @@ import { Memory, runKernel } from "../ir/run.ts"
 import type { Choice, Groups, Launch } from "../launch.ts"
 import { attendChoices, attentionOrder } from "./attend.ts"
 import { kvLayout } from "./kv.ts"
-import { MOST_MERGED, piecesOf, rowChoices } from "./rows.ts"
+import { MOST_MERGED } from "./merge.ts"
+import { piecesOf, rowChoices } from "./rows.ts"
 
 interface Case {
   kv?: KvType

@@ -3,7 +3,7 @@
 
 import type { WideCodec } from "../../../../runtime/format.ts"
 import { WIDE_BITS, WIDE_MOST } from "../../../plan.ts"
-import { type Builder, f32, fma, select, u32, type Value } from "../ir/builder.ts"
+import { type Builder, type Elements, f32, fma, select, u32, type Value } from "../ir/builder.ts"
 import { halfOf } from "./numbers.ts"
 
 const MAGIC = 12582912 // as in numbers.ts; what is added stands in the low bits of the sum
@@ -47,7 +47,7 @@ export function codedGroup(
 }
 
 /** Four numbers, or fewer. */
-export function codedWord(
+function codedWord(
   { code, isSound }: Pick<ReturnType<typeof coding>, "code" | "isSound">,
   values: readonly Value[],
 ): Value {
@@ -58,6 +58,21 @@ export function codedWord(
   )
   const four = bytes.reduce((a, b) => a.or(b), u32(0))
   return select(isSound, four, 0)
+}
+
+/** The word of four codes from number `at` on of some that lie in shared memory, where groups begin at multiples of theirs. */
+export function roundedWord(
+  k: Builder,
+  numbers: Elements,
+  at: Value,
+  group: number,
+): { word: Value; scale: Value } {
+  const own = k.let(at)
+  const begin = k.let(own.div(group).mul(group))
+  const sizes = Array.from({ length: group }, (_, i) => sizeBits(numbers.load(begin.add(i))))
+  const made = coding(k, k.let(sizes.reduce((a, b) => k.let(a.max(b)))))
+  const four = Array.from({ length: 4 }, (_, i) => numbers.load(own.add(i)))
+  return { word: k.let(codedWord(made, four)), scale: made.scale }
 }
 
 /** Words of four bytes of codes of 16 bits: 256 times the upper ones, and the lower ones, all with a sign. */

@@ -17,6 +17,8 @@ import { exp } from "./numbers.ts"
 
 const LOWEST = Math.fround(-3.4e38)
 
+/** Up to so many rows, whoever reads them next merges them. */
+export const MOST_MERGED = 256
 /** Threads that merge a head of a row. */
 export const MERGE_THREADS = 64
 

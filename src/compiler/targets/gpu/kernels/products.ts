@@ -29,7 +29,7 @@ import {
 } from "../ir/builder.ts"
 import { type Kernel, ROOMY } from "../ir/ir.ts"
 import { codingOf, PANEL } from "../layout.ts"
-import { codedWord, coding, sizeBits, wideFloats } from "./codes.ts"
+import { roundedWord, wideFloats } from "./codes.ts"
 import { gelu, geluTanh, quickGelu, relu2, silu } from "./numbers.ts"
 import {
   byteShift,
@@ -429,29 +429,17 @@ function storeWord(
   numbers: Elements,
 ): void {
   const { codes, scales, codeStride, scaleStride } = rounded!
-  const nth = k.let(place.div(group / 4)) // group of the panel's
-  const begin = k.let(first.add(nth.mul(group)))
-  const sizes = Array.from({ length: group }, (_, i) => sizeBits(numbers.load(begin.add(i))))
-  const made = coding(k, k.let(sizes.reduce((a, b) => k.let(a.max(b)))))
-  const own = k.let(first.add(place.mul(4)))
-  const four = Array.from({ length: 4 }, (_, i) => numbers.load(own.add(i)))
-  const word = k.let(
+  const { word, scale } = roundedWord(k, numbers, first.add(place.mul(4)), group)
+  const number = k.let(
     k
       .group(0)
       .mul(PANEL / 4)
       .add(place),
   )
-  const store = () => codes.store(row.mul(codeStride).add(word), codedWord(made, four))
-  k.if(word.lt(codeStride), store)
-  const number = k.let(
-    k
-      .group(0)
-      .mul(PANEL / group)
-      .add(nth),
-  )
-  const isFirst = place.rem(group / 4).eq(0)
-  k.if(isFirst.and(number.mul(group).lt(outputs)), () =>
-    scales.store(row.mul(scaleStride).add(number), made.scale),
+  k.if(number.lt(codeStride), () => codes.store(row.mul(codeStride).add(number), word))
+  const column = k.let(number.mul(4))
+  k.if(column.rem(group).eq(0).and(column.lt(outputs)), () =>
+    scales.store(row.mul(scaleStride).add(column.div(group)), scale),
   )
 }
 

@@ -54,7 +54,7 @@ import {
   scaleIndex,
   valueIndex,
 } from "./kv.ts"
-import { MERGE_THREADS, Merge, workOf } from "./merge.ts"
+import { MERGE_THREADS, Merge, MOST_MERGED, workOf } from "./merge.ts"
 import { inTurns, LaneSums, nearestBrain, type Term } from "./numbers.ts"
 import { sumOfTree } from "./products.ts"
 import { NONE, type RowPairs, route } from "./route.ts"
@@ -118,8 +118,6 @@ function rowLaunch(plan: Plan, run: readonly RowStep[], before: First): Launch {
 
 // ------------------------------------------------------------------ behind attention
 
-/** Up to so many rows a run merges. */
-export const MOST_MERGED = 256
 /** A group has as many columns at least, where there are so many, and of heads that have fewer at most so many. */
 const PIECE = 512
 const MOST_HEADS = 16
