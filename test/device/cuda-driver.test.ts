@@ -3,11 +3,13 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { afterAll, beforeAll, describe, expect, test } from "vitest"
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest"
 import { printCuda } from "../../src/compiler/targets/gpu/print/cuda.ts"
+import { openDriverLibrary } from "../../src/runtime/ffi.ts"
 import { openCuda, openHip } from "../../src/runtime/gpu/cuda.ts"
 import type { GpuDevice } from "../../src/runtime/gpu/device.ts"
 import { isLeftOut } from "../left-out.ts"
+import { notCancelled } from "../model/steps.ts"
 import { fromSources, run, serve } from "../sinter.ts"
 import { buildStandIn, hasStandIn, type StandIn } from "./cuda-stand-in.ts"
 import { adds, describeDriver } from "./gpu-driver.ts"
@@ -62,6 +64,40 @@ describe.each(kinds)("$kind", ({ kind, open, missing, lost, servers }) => {
       return (await device.load([Buffer.from(text)], kernels))[0]!
     },
   })
+
+  test.skipIf(isSkipped)(
+    `nobody waits for what is started but whoever wants to${note}`,
+    async () => {
+      const { text, kernels } = textOf([adds])
+      const [kernel] = await device.load([Buffer.from(text)], kernels)
+      const { take } = openDriverLibrary([standIn.library])
+      const pending = () => Number(take("uint64_t stand_in_pending(int number)")(0))
+      const hold = take<void>("void stand_in_hold(int isHeld)")
+      const places = [await device.allocate(4, "host"), await device.allocate(4, "host")]
+      const read = places.map(() => new Uint32Array(1))
+      const ends: Promise<void>[] = []
+      await device.run([], notCancelled())
+      const counts = [pending()]
+      onTestFinished(() => hold(0))
+      hold(1)
+      for (const [i, place] of places.entries()) {
+        await device.write(place, 0, new Uint8Array(Uint32Array.of(i).buffer))
+        const operands = [{ place, at: 0 }, 1, 7]
+        const recording = device.record([{ kernel: kernel!, operands, groups: [1, 1, 1] }])
+        onTestFinished(() => recording.free())
+        const wanted = { place, at: 0, into: new Uint8Array(read[i]!.buffer) }
+        ends.push((await device.start(recording, [wanted])).ended)
+        counts.push(pending())
+      }
+      expect(counts).toEqual([0, 3, 6]) // a write, a graph and a read for each
+      expect(read.map(([word]) => word)).toEqual([0, 0])
+      hold(0)
+      await Promise.all(ends)
+      expect(read.map(([word]) => word)).toEqual([7, 8])
+      expect(pending()).toBe(0)
+      for (const place of places) device.free(place)
+    },
+  )
 
   test.skipIf(isSkipped)(`what the driver refuses is said in its words${note}`, async () => {
     const { text, kernels } = textOf([adds])

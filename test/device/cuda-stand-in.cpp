@@ -3,6 +3,9 @@
 // for it; memory begins as nonsense and ends at a page that nobody may touch; a call without a context is refused, and an
 // address, a graph or a kernel that is none of its context's device. Of several orders of threads it takes the shuffled one.
 //
+// Copies to and from memory of the host that the driver keeps in its place are made when their turn comes, whatever has happened to
+// that memory; any other is made at once, behind all that was handed over, and whoever hands kernels over may not wait so.
+//
 // With STAND_IN_PEERS devices reach each other, the memory of those alone that they have been let into, and nothing keeps order between
 // them but events: a device does what it was handed as late as it can, which is when somebody waits for it or for an event of its.
 //
@@ -10,6 +13,7 @@
 // the driver, and HIPRTC compiles nothing. It is NVRTC as well: what that makes of text is the text, behind a mark where it is to be an architecture's code.
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -30,7 +34,7 @@
 
 namespace {
 
-enum { DONE = 0, INVALID = 1, NO_MEMORY = 2, NO_BINARY = 209, BAD_PTX = 218, NEW_PTX = 222, NO_CONTEXT = 201, NO_PEER = 217, BAD_HANDLE = 400, NOT_FOUND = 500, BAD_ADDRESS = 700, IS_PEER = 704, LOST = 719 };
+enum { DONE = 0, INVALID = 1, NO_MEMORY = 2, NO_BINARY = 209, BAD_PTX = 218, NEW_PTX = 222, NO_CONTEXT = 201, NO_PEER = 217, BAD_HANDLE = 400, NOT_FOUND = 500, BAD_ADDRESS = 700, IS_PEER = 704, LOST = 719, WAITS = 999 };
 #define ELF "\x7f" "ELF"
 #define CAPABILITY "sm_75"
 constexpr size_t total = 1ul << 30, page = 4096;
@@ -76,6 +80,13 @@ std::mutex mutex;
 Device devices[8];
 thread_local Device *current;
 std::set<Event *> events;
+Allocated kept; // of the host, in its place
+thread_local bool hands_over;
+std::atomic<bool> held;
+/** Before the lock is taken, so that others may go on. */
+void wait_while_held() {
+  while (held) usleep(100);
+}
 struct {
   int devices, are_peers; // 0: the environment says it
   uint64_t reads, writes, peer_copies;
@@ -111,6 +122,13 @@ int advance(Device &device, uint64_t to) {
     device.sticky = work();
   }
   return device.sticky;
+}
+
+/** A copy between the device and the host, where that has its memory at some place. */
+int copied(Device &device, uint64_t host, size_t bytes, std::function<int()> copy) {
+  device.hand(copy);
+  if (is_inside(kept, host, bytes)) return DONE;
+  return hands_over ? WAITS : advance(device, device.handed);
 }
 
 int run(const Graph &graph, const Allocated &allocated) {
@@ -210,6 +228,10 @@ extern "C" {
 void stand_in_machine(int devices, int are_peers) { machine = {devices, are_peers, 0, 0, 0}; }
 /** Copies to the host, from it, and between devices. */
 void stand_in_counts(uint64_t *out) { memcpy(out, &machine.reads, 3 * sizeof *out); }
+/** Whoever waits goes on waiting until it is said that nothing is held. */
+void stand_in_hold(int is_held) { held = is_held; }
+/** Of a device, how much it was handed that it has not done. */
+uint64_t stand_in_pending(int number) { return devices[number].handed - devices[number].done; }
 
 int cuInit(unsigned) { return DONE; }
 int cuDriverGetVersion(int *out) { return *out = 12040, DONE; }
@@ -278,6 +300,7 @@ int cuStreamDestroy_v2(void *stream) {
   return current && current->streams.erase(stream) ? DONE : BAD_HANDLE;
 }
 int cuStreamSynchronize(void *stream) {
+  wait_while_held();
   IN_CONTEXT
   OF_STREAM(stream)
   if (is_lost()) return sticky = LOST;
@@ -290,21 +313,32 @@ int cuMemsetD8Async(uint64_t at, unsigned char value, size_t bytes, void *stream
   current->hand([=] { return memset((void *)at, value, bytes), DONE; });
   return DONE;
 }
+int cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
+  IN_CONTEXT
+  if (bytes == 0 || flags) return INVALID;
+  *out = malloc(bytes);
+  memset(*out, 0xcd, bytes);
+  return kept[(uint64_t)*out] = bytes, DONE;
+}
+int cuMemFreeHost(void *at) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (!kept.erase((uint64_t)at)) return INVALID;
+  for (Device &device : devices) advance(device, device.handed);
+  return free(at), DONE;
+}
 int cuMemcpyHtoDAsync_v2(uint64_t to, const char *from, size_t bytes, void *stream) {
   IN_CONTEXT
   OF_STREAM(stream)
   if (!is_inside(allocated, to, bytes)) return INVALID;
   machine.writes++;
-  current->hand([to, copy = std::vector<char>(from, from + bytes)] { return memcpy((void *)to, copy.data(), copy.size()), DONE; });
-  return DONE;
+  return copied(*current, (uint64_t)from, bytes, [=] { return memcpy((void *)to, from, bytes), DONE; });
 }
 int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream) {
   IN_CONTEXT
   OF_STREAM(stream)
   if (!is_inside(allocated, from, bytes)) return INVALID;
   machine.reads++;
-  current->hand([=] { return memcpy(to, (void *)from, bytes), DONE; });
-  return DONE;
+  return copied(*current, (uint64_t)to, bytes, [=] { return memcpy(to, (void *)from, bytes), DONE; });
 }
 
 int cuDeviceCanAccessPeer(int *out, int device, int other) {
@@ -355,6 +389,13 @@ int cuEventRecord(Event *event, void *stream) {
   OF_STREAM(stream)
   if (!events.count(event) || event->device != current) return BAD_HANDLE;
   return event->at = handed, DONE;
+}
+int cuEventSynchronize(Event *event) {
+  wait_while_held();
+  IN_CONTEXT
+  if (!events.count(event) || event->device != current || event->at == 0) return BAD_HANDLE;
+  if (is_lost()) return sticky = LOST;
+  return advance(*current, event->at);
 }
 int cuStreamWaitEvent(void *stream, Event *event, unsigned flags) {
   IN_CONTEXT
@@ -442,6 +483,7 @@ int cuGraphLaunch(void *launchable, void *stream) {
   OF_STREAM(stream)
   const auto found = launchables.find(launchable);
   if (found == launchables.end()) return BAD_HANDLE;
+  hands_over = true;
   current->hand([graph = found->second, &own = *current] { return run(*graph, own.allocated); });
   return DONE;
 }
@@ -480,6 +522,9 @@ int hipMemcpy2DAsync(uint64_t to, size_t to_stride, uint64_t from, size_t from_s
 int hipEventCreateWithFlags(Event **out, unsigned flags) { return cuEventCreate(out, flags); }
 int hipEventDestroy(Event *event) { return cuEventDestroy_v2(event); }
 int hipEventRecord(Event *event, void *stream) { return cuEventRecord(event, stream); }
+int hipEventSynchronize(Event *event) { return cuEventSynchronize(event); }
+int hipHostMalloc(void **out, size_t bytes, unsigned flags) { return cuMemHostAlloc(out, bytes, flags); }
+int hipHostFree(void *at) { return cuMemFreeHost(at); }
 int hipStreamWaitEvent(void *stream, Event *event, unsigned flags) { return cuStreamWaitEvent(stream, event, flags); }
 int hipMemcpyHtoDAsync(uint64_t to, const char *from, size_t bytes, void *stream) { return cuMemcpyHtoDAsync_v2(to, from, bytes, stream); }
 int hipMemcpyDtoHAsync(void *to, uint64_t from, size_t bytes, void *stream) { return cuMemcpyDtoHAsync_v2(to, from, bytes, stream); }

@@ -14,6 +14,53 @@ export const adds = kernel("adds", 32, (k) => {
   k.each(count, (i) => numbers.store(i, numbers.load(i).add(by)))
 })
 
+/** Puts the sums of two rows of `count` words into a third. */
+export const sums = kernel("sums", 32, (k) => {
+  const [a, b] = [k.buffer("a", "u32", "read"), k.buffer("b", "u32", "read")]
+  const sum = k.buffer("sum", "u32", "write")
+  k.each(k.word("count"), (i) => sum.store(i, a.load(i).add(b.load(i))))
+})
+
+/**
+ * Starts `turns` recordings, two at a time, each with numbers that are written for it and what the one before has made.
+ * @param add of `sums`
+ * @returns what each has made: number i is i times the sum of 1 … its turn, counted from 1
+ */
+export async function startInTurns(
+  device: GpuDevice,
+  add: GpuKernel,
+  turns: number,
+): Promise<Uint32Array[]> {
+  const words = 1000
+  const take = async () => [
+    await device.allocate(4 * words, "host"),
+    await device.allocate(4 * words, "host"),
+  ]
+  const [given, made] = [await take(), await take()]
+  const recordings = [0, 1].map((side) => {
+    const places = [given[side]!, made[1 - side]!, made[side]!]
+    const operands = [...places.map((place) => ({ place, at: 0 })), words]
+    return device.record([{ kernel: add, operands, groups: [1, 1, 1] }])
+  })
+  const read: Uint32Array[] = []
+  let before = Promise.resolve()
+  for (let turn = 0; turn < turns; turn++) {
+    const side = turn % 2
+    const numbers = Uint32Array.from({ length: words }, (_, i) => i * (turn + 1))
+    const bytes = new Uint8Array(numbers.buffer)
+    await device.write(given[side]!, 0, bytes)
+    read.push(numbers.fill(0))
+    const wanted = { place: made[side]!, at: 0, into: bytes }
+    const { ended } = await device.start(recordings[side]!, [wanted])
+    await before
+    before = ended
+  }
+  await before
+  for (const each of recordings) each.free()
+  for (const place of [...given, ...made]) device.free(place)
+  return read
+}
+
 export interface Driver {
   /** Stands behind the tests' names: why they are left out, or nothing. */
   note: string
@@ -126,6 +173,14 @@ export function describeDriver({ note, isSkipped, device, load }: Driver): void 
       }
       recording.free()
       device().free(place)
+    })
+
+    test("two that are started run one behind the other, each with what was written for it", async () => {
+      const read = await startInTurns(device(), await load(sums), 20)
+      for (const [turn, numbers] of read.entries()) {
+        const sum = ((turn + 1) * (turn + 2)) / 2
+        expect([...numbers]).toEqual(Array.from(numbers, (_, i) => i * sum))
+      }
     })
 
     test("a long write and many short ones come in their order", async () => {

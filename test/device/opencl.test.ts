@@ -24,7 +24,7 @@ import { ProgramLost } from "../../src/runtime/program.ts"
 import { isLeftOut } from "../left-out.ts"
 import { hasCompiler, plantDriver } from "../planted-drivers.ts"
 import { mulberry32 } from "../random.ts"
-import { adds, describeDriver } from "./gpu-driver.ts"
+import { adds, describeDriver, startInTurns, sums } from "./gpu-driver.ts"
 import { randomCases } from "./random-kernels.ts"
 
 const opened = await openOpencl(0).catch(() => undefined)
@@ -176,7 +176,7 @@ const counting = `#include <dlfcn.h>
   WRAP(clEnqueueNDRangeKernel, queued++; if (i) held++; if (*(long *)e == 64) fails = -9999)
   WRAP(clReleaseEvent, held--)
   WRAP(clWaitForEvents, waits++; if (fails) result = -14)
-  WRAP(clEnqueueReadBuffer, waits += c)
+  WRAP(clEnqueueReadBuffer, waits += c; if (i) held++)
   WRAP(clFinish, waits++)
   WRAP(clGetEventInfo, *(int *)d = fails)
   static void *(*create)(unsigned, void *, void *, int *);
@@ -303,6 +303,27 @@ describe.skipIf(withoutCompiler)(`a driver that counts and fails${compilerNote}`
     counted.free(await counted.allocate(3 << 20, "device"))
     expect([held(), counted.memory().available]).toEqual(before)
     await counted.close()
+  })
+
+  test("what is started leaves nothing behind, also where it does not end well", async () => {
+    const { counted, held } = await openCounting()
+    const [add, sum] = await loadOn(counted, [adds, sums])
+    const before = held()
+    await startInTurns(counted, sum!, 50)
+    expect(held()).toBe(before)
+    const place = await counted.allocate(4, "device")
+    const [bad, sound] = [2, 1].map((groups) =>
+      counted.record([
+        { kernel: add!, operands: [{ place, at: 0 }, 1, 7], groups: [groups, 1, 1] },
+      ]),
+    )
+    const into = new Uint8Array(4)
+    const ends = [bad!, sound!].map((each) => counted.start(each, [{ place, at: 0, into }]))
+    for (const { ended } of await Promise.all(ends))
+      await expect(ended).rejects.toThrow(ProgramLost)
+    await expect(counted.start(sound!, [])).rejects.toThrow(ProgramLost)
+    await counted.close()
+    expect(held()).toBe(0)
   })
 
   test("a kernel that does not end well loses the program, now and from then on", async () => {

@@ -6,7 +6,7 @@ import { newCancel, runOn } from "../../src/compiler/targets/gpu/check-device.ts
 import { spirvProfiles } from "../../src/compiler/targets/gpu/print/spirv.ts"
 import { meets, type Need } from "../../src/runtime/gpu/tape.ts"
 import { openVulkan } from "../../src/runtime/gpu/vulkan.ts"
-import { adds } from "./gpu-driver.ts"
+import { adds, startInTurns, sums } from "./gpu-driver.ts"
 import { codeOf } from "./vulkan-kernels.ts"
 
 const works = {
@@ -26,6 +26,8 @@ const works = {
         [1, 1, 0, 1].map((x) => ({ ...dispatch, groups: [x, 1, 1] as const })),
       )
       await device.run(Array(20).fill(recording), newCancel())
+      const [sum] = await device.load(...codeOf([sums], []))
+      await startInTurns(device, sum!, 6)
       await device.allocate(device.memory().largest + 1, "device").catch(() => {})
       await device.madeOf([add!])
       await device.close() // with a place and a recording that nobody has freed

@@ -18,6 +18,8 @@ const calls = {
   wait: ["cuStreamSynchronize", "hipStreamSynchronize", "void *stream"],
   allocate: ["cuMemAlloc_v2", "hipMalloc", "void *out, size_t bytes"],
   free: ["cuMemFree_v2", "hipFree", "uint64_t at"],
+  allocateHost: ["cuMemHostAlloc", "hipHostMalloc", "void *out, size_t bytes, uint32_t flags"],
+  freeHost: ["cuMemFreeHost", "hipHostFree", "void *at"],
   fill: [
     "cuMemsetD8Async",
     "hipMemsetD8Async",
@@ -71,6 +73,7 @@ const calls = {
   createEvent: ["cuEventCreate", "hipEventCreateWithFlags", "void *out, uint32_t flags"],
   destroyEvent: ["cuEventDestroy_v2", "hipEventDestroy", "void *event"],
   recordEvent: ["cuEventRecord", "hipEventRecord", "void *event, void *stream"],
+  waitForEvent: ["cuEventSynchronize", "hipEventSynchronize", "void *event"],
   waitEvent: [
     "cuStreamWaitEvent",
     "hipStreamWaitEvent",

@@ -15,6 +15,8 @@ export interface CudaThread {
 
 export type CudaOrder =
   | { call: "read" | "write"; copies: readonly Copy[] }
+  /** Waits for what the stream had been handed when the event was recorded. */
+  | { call: "waitFor"; event: Pointer }
   /** HIP C becomes code. */
   | { call: "build"; text: Uint8Array }
   | { call: "load"; image: Uint8Array }
@@ -25,7 +27,7 @@ interface Copy {
   bytes: number
 }
 
-/** The driver's code, once all that was handed to the stream before is done, and what it said and made. */
+/** The driver's code, once what is to be waited for, or else all that was handed to the stream before, is done, and what it said and made. */
 export interface CudaAnswer {
   code: number
   said?: string
@@ -38,10 +40,11 @@ const ERROR_LOG_BYTES = 6
 
 function opened({ kind, names, handle, stream }: CudaThread): (order: CudaOrder) => CudaAnswer {
   const library = openDriverLibrary(names)
-  const { read, write, wait, load } = callsOf(kind, library)
+  const { read, write, wait, waitForEvent, load } = callsOf(kind, library)
   const entered = entering(kind, library, handle).enter()
   return (order) => {
     if (entered !== 0) return { code: entered }
+    if (order.call === "waitFor") return { code: waitForEvent(order.event) }
     if (order.call === "build") {
       const wanted = { text: order.text, options: HIPRTC_OPTIONS, form: "Code" } as const
       return compileAtRunTime("hiprtc", hiprtcLibraries(names), wanted)

@@ -1,7 +1,8 @@
 // CUDA's devices, and AMD's, whose HIP has the same calls (cuda-api.ts). Memory is taken in large pieces, and a place is a part of
 // one; there is one stream, in order, so a kernel sees what those before it have written. A recording is a graph, handed over in
-// one call. All memory is the device's own: what the host writes is copied into it. Devices that reach each other copy from one
-// another, in an order that events keep.
+// one call. All memory is the device's own: what the host writes is copied into it, by way of memory of the host that stays in its
+// place, since drivers wait for the stream before they copy from other. Devices that reach each other copy from one another, in an
+// order that events keep.
 //
 // Which device is meant is a thread's, and Node's pool has many: whatever waits is done by one thread of this device's
 // (cuda-thread.ts). Names and numbers are those of cuda.h.
@@ -12,7 +13,7 @@ import { Worker } from "../../worker/worker.ts"
 import { driverLibraries } from "../devices.ts"
 import { listCuda, listHip } from "../drivers/cuda.ts"
 import { type DriverDevice, DriverObstacle } from "../drivers/driver.ts"
-import { addressOf, openDriverLibrary, type Pointer } from "../ffi.ts"
+import { addressOf, bytesAt, openDriverLibrary, type Pointer } from "../ffi.ts"
 import { type CancelWord, ProgramLost } from "../program.ts"
 import { Allocations, type Part, pieceOf } from "./arena.ts"
 import {
@@ -42,10 +43,11 @@ import type {
   Place,
   Recording,
   Rows,
+  Started,
   Wanted,
 } from "./device.ts"
 
-/** The driver copies so much before it returns; longer writes are waited for. */
+/** Longer writes are waited for. */
 const SHORT_WRITE = 64 << 10 // bytes
 
 /**
@@ -182,6 +184,12 @@ interface CudaKernel extends GpuKernel {
   readonly code: KernelCode
 }
 
+/** Memory of the host that stays in its place: nobody waits for copies to and from it but whoever wants to. */
+interface Staging {
+  readonly address: Pointer
+  readonly bytes: Uint8Array
+}
+
 interface CudaRecording extends Recording {
   /** None where nothing is to be done. */
   readonly launchable: Pointer | undefined
@@ -201,6 +209,15 @@ class CudaDevice implements PeerDevice {
   readonly #modules: Pointer[] = []
   readonly #launchables = new Set<Pointer>()
   readonly #reached = new Map<PeerDevice, boolean>()
+  readonly #staging = new Set<Staging>()
+  readonly #freeStaging: Staging[] = []
+  /** What writes are copied from, until somebody has waited for what came later. */
+  #written: Staging[] = []
+  /** Of what was started: when it has run. */
+  readonly #events = new Set<Pointer>()
+  readonly #freeEvents: Pointer[] = []
+  /** Settled once what was started last has ended. */
+  #started: Promise<unknown> = Promise.resolve()
   /** Of HIP's compiler, of the last text. */
   #made: Uint8Array | undefined
   #lost: ProgramLost | undefined
@@ -254,9 +271,14 @@ class CudaDevice implements PeerDevice {
     this.#enter()
     if (bytes.length === 0) return
     const to = within(place, at, bytes)
-    if (bytes.length > SHORT_WRITE)
+    if (bytes.length > SHORT_WRITE) {
       await this.#ask({ call: "write", copies: [copyOf(to, bytes)] }, "write")
-    else this.#check(this.#cuda.write(to, bytes, bytes.length, this.#opened.stream), "write")
+      return
+    }
+    const staging = this.#stage(SHORT_WRITE)
+    staging.bytes.set(bytes)
+    this.#written.push(staging)
+    this.#check(this.#cuda.write(to, staging.address, bytes.length, this.#opened.stream), "write")
   }
 
   async read(place: Place, at: number, into: Uint8Array): Promise<void> {
@@ -293,6 +315,33 @@ class CudaDevice implements PeerDevice {
     return recording
   }
 
+  async start(recording: Recording, wanted: readonly Wanted[]): Promise<Started> {
+    this.#launch(recording as CudaRecording)
+    const { stream } = this.#opened
+    const staging = this.#stage(wanted.reduce((bytes, { into }) => bytes + into.length, 1))
+    let end = 0
+    const reads = wanted.map(({ place, at, into }) => {
+      const begin = end
+      end += into.length
+      const to = staging.address + BigInt(begin)
+      if (into.length > 0)
+        this.#check(this.#cuda.read(to, within(place, at, into), into.length, stream), "read")
+      return () => into.set(staging.bytes.subarray(begin, begin + into.length))
+    })
+    const event = this.#freeEvents.pop() ?? this.#createEvent()
+    this.#check(this.#cuda.recordEvent(event, stream), "recordEvent")
+    const copied = this.#written
+    this.#written = []
+    const ended = this.#started.then(async () => {
+      await this.#ask({ call: "waitFor", event }, "waitForEvent")
+      for (const read of reads) read()
+      this.#freeEvents.push(event)
+      this.#freeStaging.push(staging, ...copied)
+    })
+    this.#started = ended.catch(() => {})
+    return { ended }
+  }
+
   async run(
     recordings: readonly Recording[],
     cancel: CancelWord,
@@ -309,12 +358,15 @@ class CudaDevice implements PeerDevice {
   hand(recordings: readonly Recording[], cancel: CancelWord): "done" | "cancelled" {
     for (const recording of recordings) {
       if (Atomics.load(cancel, 0) !== 0) return "cancelled"
-      const { launchable } = recording as CudaRecording
-      if (launchable === undefined) continue
-      this.#enter()
-      this.#check(this.#cuda.launch(launchable, this.#opened.stream), "launch")
+      this.#launch(recording as CudaRecording)
     }
     return "done"
+  }
+
+  #launch({ launchable }: CudaRecording): void {
+    this.#enter()
+    if (launchable === undefined) return
+    this.#check(this.#cuda.launch(launchable, this.#opened.stream), "launch")
   }
 
   reaches(other: PeerDevice): boolean {
@@ -356,7 +408,8 @@ class CudaDevice implements PeerDevice {
     for (const launchable of this.#launchables) cuda.destroyLaunchable(launchable)
     for (const module of this.#modules) cuda.unload(module)
     this.#allocations.freeAll()
-    cuda.destroyEvent(event)
+    for (const { address } of this.#staging) cuda.freeHost(address)
+    for (const each of [...this.#events, event]) cuda.destroyEvent(each)
     cuda.destroyStream(stream)
     leave()
   }
@@ -385,11 +438,33 @@ class CudaDevice implements PeerDevice {
     const copies = wanted
       .filter(({ into }) => into.length > 0)
       .map(({ place, at, into }) => copyOf(within(place, at, into), into))
+    const copied = this.#written
+    this.#written = []
     await this.#ask({ call: "read", copies }, "wait")
+    this.#freeStaging.push(...copied)
   }
 
   async #ask(order: CudaOrder, name: CallName): Promise<void> {
     this.#check((await this.#thread.ask(order)).code, name)
+  }
+
+  /** One of at least so many bytes, that nobody else has. */
+  #stage(bytes: number): Staging {
+    const known = this.#freeStaging.findIndex((each) => each.bytes.length >= bytes)
+    if (known >= 0) return this.#freeStaging.splice(known, 1)[0]!
+    const address = new BigUint64Array(1)
+    const length = Math.max(SHORT_WRITE, bytes)
+    this.#check(this.#cuda.allocateHost(address, length, 0), "allocateHost")
+    const staging = { address: address[0]!, bytes: bytesAt(address[0]!, length) }
+    this.#staging.add(staging)
+    return staging
+  }
+
+  #createEvent(): Pointer {
+    const event = new BigUint64Array(1)
+    this.#check(this.#cuda.createEvent(event, WITHOUT_TIME), "createEvent")
+    this.#events.add(event[0]!)
+    return event[0]!
   }
 
   #allocate(bytes: number): { address: Pointer } {

@@ -39,6 +39,14 @@ export interface GpuDevice extends OpenDevice {
   /** Places and kernels in it must live as long as it does. */
   record(dispatches: readonly Dispatch[]): Recording
   /**
+   * Hands over one recording, behind all that was handed over before, and does not wait for it. Another may follow while this one runs:
+   * one that leaves alone what is wanted of this one. Nor may `write` touch meanwhile what either reads.
+   * @param wanted is read behind it, and before what is handed over next
+   * @returns once all of that is handed over
+   * @throws ProgramLost where the device is gone
+   */
+  start(recording: Recording, wanted: readonly Wanted[]): Promise<Started>
+  /**
    * One recording after the other; each dispatch sees what the ones before it have written. The cancel word is looked at
    * between recordings. One run at a time.
    * @param wanted is read when all has run, without another wait where the driver can do that; nothing of a run that is cancelled
@@ -148,6 +156,12 @@ export interface GpuKernel {
 
 export interface Recording {
   free(): void
+}
+
+/** A recording that was handed over and may still run. */
+export interface Started {
+  /** Resolves once it has run and what is wanted of it has been read; rejects with ProgramLost where the device is gone. */
+  ended: Promise<void>
 }
 
 /** A buffer operand begins `at` bytes into a place, a multiple of 4, or of 16 where the kernel loads four at a time. */

@@ -28,6 +28,7 @@ import type {
   KernelCode,
   Place,
   Recording,
+  Started,
   Wanted,
 } from "./device.ts"
 
@@ -235,6 +236,8 @@ class MetalDevice implements GpuDevice {
   readonly #kept: Pointer[] = []
   /** What runs now: the processor writes to no memory that a kernel may read. */
   #running: Promise<unknown> = Promise.resolve()
+  /** Settled once what was started last has ended. Of its memory the processor writes elsewhere. */
+  #started: Promise<unknown> = Promise.resolve()
   #lost: ProgramLost | undefined
 
   constructor(metal: Messages, device: Pointer, described: DriverDevice) {
@@ -291,7 +294,11 @@ class MetalDevice implements GpuDevice {
   }
 
   async read(place: Place, at: number, into: Uint8Array): Promise<void> {
-    await this.#running
+    await Promise.all([this.#running, this.#started])
+    this.#take({ place, at, into })
+  }
+
+  #take({ place, at, into }: Wanted): void {
     if (this.#lost) throw this.#lost
     into.set(within(place, at, into))
   }
@@ -316,6 +323,17 @@ class MetalDevice implements GpuDevice {
     return recording
   }
 
+  async start(recording: Recording, wanted: readonly Wanted[]): Promise<Started> {
+    if (this.#lost) throw this.#lost
+    const commands = this.#commit((recording as MetalRecording).dispatches)
+    const ended = this.#started.then(async () => {
+      await this.#finish(commands)
+      for (const each of wanted) this.#take(each)
+    })
+    this.#started = ended.catch(() => {})
+    return { ended }
+  }
+
   async run(
     recordings: readonly Recording[],
     cancel: CancelWord,
@@ -324,23 +342,26 @@ class MetalDevice implements GpuDevice {
     for (const recording of recordings) {
       if (Atomics.load(cancel, 0) !== 0) return "cancelled"
       const { dispatches } = recording as MetalRecording
-      if (dispatches.length > 0) await this.#commit(dispatches)
+      if (dispatches.length === 0) continue
+      if (this.#lost) throw this.#lost
+      const done = this.#finish(this.#commit(dispatches))
+      this.#running = done.catch(() => {})
+      await done
     }
     for (const { place, at, into } of wanted) await this.read(place, at, into)
     return "done"
   }
 
   async close(): Promise<void> {
-    await this.#running
+    await Promise.all([this.#running, this.#started])
     this.#allocations.freeAll()
     for (const object of [...this.#kept, this.#queue, this.#device])
       this.#metal.send(object, "release")
   }
 
-  async #commit(dispatches: readonly Dispatch[]): Promise<void> {
-    if (this.#lost) throw this.#lost
+  #commit(dispatches: readonly Dispatch[]): Pointer {
     const metal = this.#metal
-    const commands = metal.inPool(() => {
+    return metal.inPool(() => {
       const commands = metal.object(metal.object(this.#queue, "commandBuffer"), "retain")
       const encoder = metal.object(commands, "computeCommandEncoder")
       for (const dispatch of dispatches) encode(metal, encoder, dispatch)
@@ -348,9 +369,11 @@ class MetalDevice implements GpuDevice {
       metal.send(commands, "commit")
       return commands
     })
-    const done = metal.wait(commands)
-    this.#running = done
-    await done
+  }
+
+  async #finish(commands: Pointer): Promise<void> {
+    const metal = this.#metal
+    await metal.wait(commands)
     const failed = metal.inPool(() =>
       metal.number(commands, "status") === FAILED
         ? metal.wordsOf(metal.object(commands, "error"))

@@ -24,6 +24,7 @@ import type {
   KernelCode,
   Place,
   Recording,
+  Started,
   Wanted,
 } from "./device.ts"
 import { CommandBuffers, type Prepared } from "./opencl-commands.ts"
@@ -72,6 +73,7 @@ function openApi({ take, takeAsync }: DriverLibrary) {
     ),
     write: take(enqueueWrite),
     writeNow: takeAsync(enqueueWrite),
+    read: take(enqueueRead),
     readNow: takeAsync(enqueueRead),
     createProgram: take<Handle>(
       "void *clCreateProgramWithSource(void *context, uint32_t count, void *texts, void *lengths, void *code)",
@@ -209,6 +211,8 @@ class OpenclDevice implements GpuDevice {
   readonly #commands = new Set<Pointer>()
   /** What queued writes read from, until somebody has waited for what came later. */
   readonly #written: Uint8Array[] = []
+  /** Settled once what was started last has ended: waits come one after the other, since each takes a thread of the pool. */
+  #started: Promise<unknown> = Promise.resolve()
   #lost: ProgramLost | undefined
 
   constructor(cl: Api, opened: OpenedOpenCl) {
@@ -390,6 +394,36 @@ class OpenclDevice implements GpuDevice {
     return recording
   }
 
+  async start(recording: Recording, wanted: readonly Wanted[]): Promise<Started> {
+    if (this.#lost) throw this.#lost
+    const written = this.#written.at(-1)
+    const event = await this.#queue(recording as OpenclRecording)
+    // With what they read into, which is to live as long.
+    const reads = wanted.map((each) => ({ ...each, event: this.#queueRead(each) }))
+    this.#cl.flush(this.#opened.queue)
+    const ended = this.#started.then(() => {
+      // Who waits for the last one has waited for all.
+      const events = [...reads.map(({ event }) => event).reverse(), event]
+      return this.#finishAll(
+        events.filter((each) => each !== undefined),
+        written,
+      )
+    })
+    this.#started = ended.catch(() => {})
+    return { ended }
+  }
+
+  /** @returns its event; none where nothing is read */
+  #queueRead({ place, at, into }: Wanted): Pointer | undefined {
+    if (into.length === 0) return undefined
+    const { queue } = this.#opened
+    const [handle, from] = within(place, at, into)
+    const event = new BigUint64Array(1)
+    const code = this.#cl.read(queue, handle, 0, from, into.length, into, 0, null, event)
+    if (code !== 0) throw this.#failure(code, "clEnqueueReadBuffer")
+    return event[0]!
+  }
+
   async run(
     recordings: readonly Recording[],
     cancel: CancelWord,
@@ -554,9 +588,20 @@ class OpenclDevice implements GpuDevice {
     return event[0] || undefined
   }
 
-  async #finish(event: Pointer): Promise<void> {
-    if (this.#isComplete(event)) this.#cl.releaseEvent(event)
-    else await this.#behindAll("clWaitForEvents", () => this.#waitFor(event))
+  /** @param written the last that was queued before it */
+  async #finish(event: Pointer, written = this.#written.at(-1)): Promise<void> {
+    if (this.#isComplete(event)) {
+      this.#cl.releaseEvent(event)
+      this.#forget(written)
+    } else await this.#behindAll("clWaitForEvents", () => this.#waitFor(event), written)
+  }
+
+  async #finishAll(events: Pointer[], written: Uint8Array | undefined): Promise<void> {
+    try {
+      while (events.length > 0) await this.#finish(events.shift()!, written)
+    } finally {
+      for (const event of events) this.#cl.releaseEvent(event)
+    }
   }
 
   #isComplete(event: Pointer): boolean {
@@ -564,12 +609,23 @@ class OpenclDevice implements GpuDevice {
     return this.#cl.eventInfo(event, EVENT_STATUS, 4, status, null) === 0 && status[0] === COMPLETE
   }
 
-  /** What a call answers that ends after everything which is queued now. */
-  async #behindAll(name: string, call: () => Promise<number>): Promise<void> {
-    const written = this.#written.length
+  /**
+   * What a call answers that ends after everything which is queued now.
+   * @param written the last that it comes behind
+   */
+  async #behindAll(
+    name: string,
+    call: () => Promise<number>,
+    written = this.#written.at(-1),
+  ): Promise<void> {
     const code = await call()
-    this.#written.splice(0, written)
+    this.#forget(written)
     if (code !== 0) throw this.#failure(code, name)
+  }
+
+  /** What was queued up to this has been written. */
+  #forget(written: Uint8Array | undefined): void {
+    if (written) this.#written.splice(0, this.#written.indexOf(written) + 1)
   }
 
   /** @returns the code of what went wrong, and 0 if nothing did */

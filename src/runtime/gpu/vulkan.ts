@@ -32,6 +32,7 @@ import {
   operandLayout,
   type Place,
   type Recording,
+  type Started,
   type Wanted,
 } from "./device.ts"
 import { withoutModes } from "./spirv-modes.ts"
@@ -325,6 +326,8 @@ class Device implements GpuDevice {
   readonly #fences = new Set<bigint>()
   /** Those that nobody waits for. */
   readonly #freeFences: bigint[] = []
+  /** Settled once what was started last has ended: waits come one after the other, since each takes a thread of the pool. */
+  #started: Promise<unknown> = Promise.resolve()
   #staging: Promise<readonly VulkanPlace[]> | undefined
   /** Whoever passes bytes through staging memory comes after these. */
   #passing: Promise<unknown> = Promise.resolve()
@@ -694,6 +697,17 @@ class Device implements GpuDevice {
     })
     const recording: VulkanRecording = { commands, free: () => this.#freeCommands(commands) }
     return recording
+  }
+
+  async start(recording: Recording, wanted: readonly Wanted[]): Promise<Started> {
+    if (this.#lost) throw this.#lost
+    const fence = this.#submit((recording as VulkanRecording).commands)
+    const ended = this.#started.then(async () => {
+      await this.#finish(fence)
+      for (const { place, at, into } of wanted) await this.read(place, at, into)
+    })
+    this.#started = ended.catch(() => {})
+    return { ended }
   }
 
   async run(

@@ -1,5 +1,6 @@
 // Stands in for Metal and the Objective-C runtime: as many devices as STAND_IN_DEVICES says, or one, each of them this processor.
-// Kernels' text is compiled by g++ with metal_stdlib's words and run thread by thread (simt.hpp), when somebody waits for the commands.
+// Kernels' text is compiled by g++ with metal_stdlib's words and run thread by thread (simt.hpp), when somebody waits for the commands
+// or for others that were committed behind them.
 // Memory begins as nonsense, and behind a buffer lies a page that nobody may touch. It ends the process over what an object does
 // not know, what is used after its release or its end or in another order than Metal's, what is bound or dispatched out of bounds, and
 // what one device is handed of another's.
@@ -11,6 +12,7 @@
 //
 // HERE is this folder, and where there is a file LOST, commands fail.
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -63,6 +65,7 @@ std::recursive_mutex mutex;
 std::set<Object *> alive;
 std::map<Object *, std::vector<Dispatch>> dispatches; // of commands
 thread_local std::vector<std::vector<Object *>> pools;
+std::vector<Object *> committed; // and not waited for, in their order; each is held by it
 uint64_t allocated = 0;
 constexpr uint64_t page = 4096;
 uint64_t upToPage(uint64_t bytes) { return (bytes + page - 1) / page * page; }
@@ -329,19 +332,29 @@ uint64_t objc_msgSend(Object *self, const char *selector, uint64_t a, uint64_t b
   }
   if (message == "commands commit") {
     if (self->number != 0) wrong("commands committed once more");
-    return self->is_ended ? (self->number = 1, 0) : (wrong("commands without an end"), 0);
+    if (!self->is_ended) wrong("commands without an end");
+    self->count++, committed.push_back(self);
+    return self->number = 1, 0;
   }
   if (message == "commands waitUntilCompleted") {
-    if (self->number != 1) wrong("a wait before the commit");
-    if (access(LOST, F_OK) == 0) return self->number = 5, 0;
-    const std::vector<Dispatch> list = dispatches[self];
+    if (self->number == 0) wrong("a wait before the commit");
     lock.unlock();
-    {
-      std::lock_guard<std::mutex> alone(running);
-      for (const Dispatch &each : list) run(each);
-    }
+    std::lock_guard<std::mutex> alone(running);
     lock.lock();
-    return self->number = 4, 0;
+    while (self->number == 1) {
+      const auto next = std::find_if(committed.begin(), committed.end(), [&](Object *each) { return each->device == self->device; });
+      Object *commands = *next;
+      committed.erase(next);
+      const std::vector<Dispatch> list = dispatches[commands];
+      const bool is_lost = access(LOST, F_OK) == 0;
+      lock.unlock();
+      if (!is_lost)
+        for (const Dispatch &each : list) run(each);
+      lock.lock();
+      commands->number = is_lost ? 5 : 4;
+      release(commands);
+    }
+    return 0;
   }
   if (message == "commands status") return self->number;
   if (message == "commands error") {
