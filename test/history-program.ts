@@ -18,7 +18,7 @@ import {
   type StepOutput,
 } from "../src/runtime/program.ts"
 import { createSampler } from "../src/runtime/sampling.ts"
-import { StepQueue } from "../src/runtime/step-queue.ts"
+import { type StartedStep, StepQueue, takeDrawn } from "../src/runtime/step-queue.ts"
 
 export const VOCABULARY = 67
 
@@ -34,8 +34,8 @@ export interface HistoryOptions {
   sinks?: number
   /** Behind the other groups, one that keeps a state of each sequence. */
   hasStates?: boolean
-  /** Whether it takes a step while one runs. */
-  chains?: boolean
+  /** Whether it takes a step while one runs, and whether that one's tokens are told to it or had where they are drawn. */
+  chains?: "told" | "drawn"
   /** Event-loop turns that a step takes; the cancel word is looked at in each. */
   turns?: number
   /** Milliseconds that a step takes on the program's own clock. */
@@ -79,7 +79,11 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
   const faults: string[] = []
   const sample = createSampler(VOCABULARY)
   let busy = false
-  const queue = new StepQueue(take)
+  let drawn: Promise<StepOutput> = Promise.resolve({ kind: "cancelled" })
+  const queue =
+    options.chains === "drawn"
+      ? new StepQueue(handOver, (input, cancel) => handOver(input, cancel, drawn))
+      : new StepQueue(async (input, cancel) => ({ output: take(input, cancel) }))
 
   const program: HistoryProgram = {
     manifest: {
@@ -143,6 +147,24 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
     },
   }
   return program
+
+  /** As a device does: what a step is made of is its own from here on, and nothing cancels it. */
+  async function handOver(
+    input: StepInput,
+    cancel: CancelWord,
+    ahead?: Promise<StepOutput>,
+  ): Promise<StartedStep> {
+    if (Atomics.load(cancel, 0) !== 0)
+      return { output: Promise.resolve<StepOutput>({ kind: "cancelled" }) }
+    const own = structuredClone(input)
+    const output = (async () => {
+      const before = await ahead
+      if (before?.kind === "done") takeDrawn(own, before)
+      return take(own, new Int32Array(new SharedArrayBuffer(4)))
+    })()
+    drawn = output
+    return { output, leads: true }
+  }
 
   async function take(input: StepInput, cancel: CancelWord): Promise<StepOutput> {
     if (busy) faults.push("two steps at a time")

@@ -1,8 +1,8 @@
 // The loop: choose, flatten, step, hand out (results.ts). One step holds everybody who can go on, so whoever comes joins the
 // next one and whoever leaves (endings.ts) frees its blocks at once; that is all that continuous batching is.
 //
-// Where the program takes a step while another runs, the next one is put together meanwhile and waits for no more than the tokens
-// (riders.ts).
+// Where the program takes a step while another runs, the next one is put together meanwhile and waits for the tokens alone, if for
+// anything (riders.ts).
 //
 // A reader that leaves while a step computes its sequence is let go when the step is over. A step that has nobody left is
 // told to give up, and a step with several sequences is short, so both come within 100 ms.

@@ -12,7 +12,10 @@ import {
 import type { GenerationRequest } from "./generation.ts"
 import { nobody } from "./speculative.ts"
 
-const setUpChained = (setting: Setting = {}) => setUp({ chains: true, turns: 2, ...setting })
+const setUpChained = (setting: Setting = {}) => setUp({ chains: "told", turns: 2, ...setting })
+
+/** Whether a step is told the tokens that it waits for, or has them where they are drawn. */
+const both = ["told", "drawn"] as const
 
 const chained = ({ steps }: HistoryProgram) => steps.filter(({ isChained }) => isChained).length
 
@@ -32,54 +35,63 @@ async function replies(
   )
 }
 
-test("a step behind begins before anybody has read the tokens of the one before", async () => {
-  const all = setUpChained()
-  const log: string[] = []
-  all.program.before = () => void log.push("step")
-  const asked = request(20, { maxTokens: 12 })
-  const choice = all.engine.generate(asked).choices[0]!
-  for await (const { kind } of choice) log.push(kind)
-  // The prompt's step and the first reply token's are each alone; the last step but one has nobody behind it.
-  expect(log.join(" ")).toBe(`step token step ${"step token ".repeat(10)}token end`)
-  expect(chained(all.program)).toBe(10)
-  all.isClean()
-})
+test.each(both)(
+  "a step behind begins before anybody has read the tokens of the one before, %s",
+  async (chains) => {
+    const all = setUpChained({ chains })
+    const log: string[] = []
+    all.program.before = () => void log.push("step")
+    const asked = request(20, { maxTokens: 12 })
+    const choice = all.engine.generate(asked).choices[0]!
+    for await (const { kind } of choice) log.push(kind)
+    // The prompt's step and the first reply token's are each alone; the last step but one has nobody behind it.
+    expect(log.join(" ")).toBe(`step token step ${"step token ".repeat(10)}token end`)
+    expect(chained(all.program)).toBe(10)
+    all.isClean()
+  },
+)
 
-test("choices, seeds, log probabilities and company are as without", async () => {
-  const all = setUpChained({ sequences: 6 })
-  const sampling = { ...plain, temperature: 0.8, topP: 0.9, topLogprobs: 2, seed: 99n }
-  await replies(all, [
-    request(33, { choices: 3, maxTokens: 40, sampling }),
-    request(9, { maxTokens: 25, sampling: { ...plain, logitBias: new Map([[3, 4]]) } }),
-    request(70, { maxTokens: 33 }),
-  ])
-  expect(chained(all.program)).toBeGreaterThan(20)
-  all.isClean()
-})
+test.each(both)(
+  "choices, seeds, log probabilities and company are as without, %s",
+  async (chains) => {
+    const all = setUpChained({ chains, sequences: 6 })
+    const sampling = { ...plain, temperature: 0.8, topP: 0.9, topLogprobs: 2, seed: 99n }
+    await replies(all, [
+      request(33, { choices: 3, maxTokens: 40, sampling }),
+      request(9, { maxTokens: 25, sampling: { ...plain, logitBias: new Map([[3, 4]]) } }),
+      request(70, { maxTokens: 33 }),
+    ])
+    expect(chained(all.program)).toBeGreaterThan(20)
+    all.isClean()
+  },
+)
 
-test("a token that ends a reply is seen a step late: what was drawn behind it is nobody's, nor shared", async () => {
-  const all = setUpChained({ sequences: 3 })
-  const stopTokens = new Set([3, 17, 29, 40, 55])
-  const asked = Array.from({ length: 9 }, () => request(14, { stopTokens, maxTokens: 90 }))
-  const before = asked.map((each) => expectedReply(each, 0))
-  expect(before.filter(({ reason }) => reason === "stop").length).toBeGreaterThan(4)
-  await replies(all, asked)
-  expect(chained(all.program)).toBeGreaterThan(20)
-  const drawn = before.reduce((sum, { tokens }) => sum + tokens.length, 0)
-  expect(all.engine.stats()).toMatchObject({ replyTokens: drawn, recomputedTokens: 0 })
-  const rows = all.program.steps.reduce((sum, { rows }) => sum + rows, 0)
-  expect(rows).toBeGreaterThan(drawn + 4) // a stop token each, and what was drawn behind some
-  // Whoever goes on behind what one of them said finds of it what was read, in blocks that hold what they are found by.
-  await replies(
-    all,
-    asked.map((each, i) => {
-      const prompt = Int32Array.from([...each.prompt, ...before[i]!.tokens, 1, 2, 3])
-      return request(prompt.length, { prompt, maxTokens: 5 })
-    }),
-  )
-  expect(all.engine.stats().cachedTokens).toBeGreaterThan(0)
-  all.isClean()
-})
+test.each(both)(
+  "a token that ends a reply is seen a step late: what was drawn behind it is nobody's, nor shared, %s",
+  async (chains) => {
+    const all = setUpChained({ chains, sequences: 3 })
+    const stopTokens = new Set([3, 17, 29, 40, 55])
+    const asked = Array.from({ length: 9 }, () => request(14, { stopTokens, maxTokens: 90 }))
+    const before = asked.map((each) => expectedReply(each, 0))
+    expect(before.filter(({ reason }) => reason === "stop").length).toBeGreaterThan(4)
+    await replies(all, asked)
+    expect(chained(all.program)).toBeGreaterThan(20)
+    const drawn = before.reduce((sum, { tokens }) => sum + tokens.length, 0)
+    expect(all.engine.stats()).toMatchObject({ replyTokens: drawn, recomputedTokens: 0 })
+    const rows = all.program.steps.reduce((sum, { rows }) => sum + rows, 0)
+    expect(rows).toBeGreaterThan(drawn + 4) // a stop token each, and what was drawn behind some
+    // Whoever goes on behind what one of them said finds of it what was read, in blocks that hold what they are found by.
+    await replies(
+      all,
+      asked.map((each, i) => {
+        const prompt = Int32Array.from([...each.prompt, ...before[i]!.tokens, 1, 2, 3])
+        return request(prompt.length, { prompt, maxTokens: 5 })
+      }),
+    )
+    expect(all.engine.stats().cachedTokens).toBeGreaterThan(0)
+    all.isClean()
+  },
+)
 
 test("the last token of a reply has no step behind it", async () => {
   const all = setUpChained()
@@ -160,23 +172,26 @@ test("a step behind has nobody whom it would take a block from", async () => {
   all.isClean()
 })
 
-test("of two steps the one that fails is taken again, each of its sequences alone, and none behind it", async () => {
-  const all = setUpChained()
-  let calls = 0
-  all.program.before = ({ drawnBy }) => {
-    if (drawnBy && ++calls % 6 === 5) throw new Error("planted")
-    return undefined
-  }
-  await replies(
-    all,
-    Array.from({ length: 3 }, () => request(12, { maxTokens: 40 })),
-  )
-  expect(calls).toBeGreaterThan(10)
-  all.isClean()
-})
+test.each(both)(
+  "of two steps the one that fails is taken again, each of its sequences alone, and none behind it, %s",
+  async (chains) => {
+    const all = setUpChained({ chains })
+    let calls = 0
+    all.program.before = ({ drawnBy }) => {
+      if (drawnBy && ++calls % 6 === 5) throw new Error("planted")
+      return undefined
+    }
+    await replies(
+      all,
+      Array.from({ length: 3 }, () => request(12, { maxTokens: 40 })),
+    )
+    expect(calls).toBeGreaterThan(10)
+    all.isClean()
+  },
+)
 
-test("a row that is not finite costs its own sequence", async () => {
-  const all = setUpChained()
+test.each(both)("a row that is not finite costs its own sequence, %s", async (chains) => {
+  const all = setUpChained({ chains })
   let calls = 0
   all.program.before = ({ drawnBy }) => (drawnBy && ++calls === 6 ? new Set([1]) : undefined)
   const asked = [10, 11, 12].map((length) => request(length, { maxTokens: 30 }))
@@ -205,49 +220,52 @@ test("when everybody has left both steps give up", async () => {
   all.isClean()
 })
 
-test("in a storm of clients that leave every reply is what it is alone", async () => {
-  const all = setUpChained({ sequences: 5, blocks: 40, context: 200, turns: 1 })
-  let seed = 5
-  const pick = (below: number) => {
-    seed = (Math.imul(seed, 1103515245) + 12345) >>> 0
-    return (seed >>> 8) % below
-  }
-  await Promise.all(
-    Array.from({ length: 12 }, async (_, client) => {
-      for (let i = 0; i < 12; i++) {
-        const stopTokens = new Set(pick(2) ? [pick(VOCABULARY)] : [])
-        const asked = request(1 + pick(40), {
-          maxTokens: 1 + pick(60),
-          stopTokens,
-          client: `c${client % 5}`,
-          choices: 1 + pick(2),
-          sampling: { ...plain, seed: BigInt(pick(100)), temperature: pick(2) },
-        })
-        const leaving = new AbortController()
-        const generation = all.engine.generate(asked, leaving.signal)
-        const most = pick(3) ? Number.POSITIVE_INFINITY : pick(40)
-        await Promise.all(
-          generation.choices.map(async (events, choice) => {
-            const expected = expectedReply(asked, choice, { context: 200 })
-            let read = 0
-            for await (const event of events) {
-              if (event.kind === "end") {
-                expect(event.reason).toBe(expected.reason)
-                expect(read).toBe(expected.tokens.length)
-                return
+test.each(both)(
+  "in a storm of clients that leave every reply is what it is alone, %s",
+  async (chains) => {
+    const all = setUpChained({ chains, sequences: 5, blocks: 40, context: 200, turns: 1 })
+    let seed = 5
+    const pick = (below: number) => {
+      seed = (Math.imul(seed, 1103515245) + 12345) >>> 0
+      return (seed >>> 8) % below
+    }
+    await Promise.all(
+      Array.from({ length: 12 }, async (_, client) => {
+        for (let i = 0; i < 12; i++) {
+          const stopTokens = new Set(pick(2) ? [pick(VOCABULARY)] : [])
+          const asked = request(1 + pick(40), {
+            maxTokens: 1 + pick(60),
+            stopTokens,
+            client: `c${client % 5}`,
+            choices: 1 + pick(2),
+            sampling: { ...plain, seed: BigInt(pick(100)), temperature: pick(2) },
+          })
+          const leaving = new AbortController()
+          const generation = all.engine.generate(asked, leaving.signal)
+          const most = pick(3) ? Number.POSITIVE_INFINITY : pick(40)
+          await Promise.all(
+            generation.choices.map(async (events, choice) => {
+              const expected = expectedReply(asked, choice, { context: 200 })
+              let read = 0
+              for await (const event of events) {
+                if (event.kind === "end") {
+                  expect(event.reason).toBe(expected.reason)
+                  expect(read).toBe(expected.tokens.length)
+                  return
+                }
+                expect(event.token).toBe(expected.tokens[read])
+                expect(event.logprob).toBe(expected.logprobs[read++])
+                if (read > most) leaving.abort()
+                if (pick(9) === 0) await turns(pick(12))
               }
-              expect(event.token).toBe(expected.tokens[read])
-              expect(event.logprob).toBe(expected.logprobs[read++])
-              if (read > most) leaving.abort()
-              if (pick(9) === 0) await turns(pick(12))
-            }
-          }),
-        )
-        all.engine.audit()
-      }
-    }),
-  )
-  await all.engine.drain()
-  expect(chained(all.program)).toBeGreaterThan(30)
-  all.isClean()
-})
+            }),
+          )
+          all.engine.audit()
+        }
+      }),
+    )
+    await all.engine.drain()
+    expect(chained(all.program)).toBeGreaterThan(30)
+    all.isClean()
+  },
+)

@@ -25,6 +25,7 @@ import {
 import {
   batch,
   blocksFor,
+  expectChained,
   expectGolden,
   limitsFor,
   notCancelled,
@@ -105,7 +106,7 @@ export function judge({
     return [format, isRounded ? "int16" : activations, ...kv]
   })
   test.each(few(ownCases, 3))(
-    "%s with activations in %s, keys and values in %s, computes what the reference computes, the same in any company",
+    "%s with activations in %s, keys and values in %s, computes what the reference computes, the same in any company and chained",
     async (format, activations, kv, latent) => {
       const shape = {
         ...{ hidden: 72, intermediate: 100, hasOrder: true },
@@ -121,6 +122,7 @@ export function judge({
         for (const chunk of [1, 17, 64])
           expect(await prefill(program, tokens, blocksFor(100, 9), { chunk })).toEqual(ours)
       }
+      if (program.chains) await expectChained(program, 70)
       await program.close()
     },
     milliseconds,

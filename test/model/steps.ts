@@ -9,8 +9,10 @@ import {
   BLOCK,
   type Program,
   type ProgramLimits,
+  type SamplingRows,
   type StepDone,
   type StepInput,
+  TOLD,
   UNMASKED,
 } from "../../src/runtime/program.ts"
 import type { GoldenPrompt } from "./golden.ts"
@@ -75,6 +77,68 @@ export function batch(parts: readonly Part[]): StepInput {
       topLogprobs: new Int32Array(rows),
     },
   }
+}
+
+/** A token of each of some sequences, drawn with noise; `tokens` are theirs, or rows of the step before where `isDrawn` says so. */
+function nextStep(
+  sequences: readonly number[],
+  { position, tokens, isDrawn }: { position: number; tokens: Int32Array; isDrawn: boolean[] },
+): StepInput {
+  const input = batch(
+    sequences.map((sequence, i) => ({
+      tokens: [isDrawn[i] ? 0 : tokens[i]!],
+      from: position,
+      blocks: [2 * sequence, 2 * sequence + 1],
+    })),
+  )
+  const drawnBy = tokens.map((row, i) => (isDrawn[i] ? row : TOLD))
+  Object.assign(input.sampling, {
+    temperature: new Float32Array(sequences.length).fill(1),
+    seed: BigUint64Array.from(sequences, BigInt),
+    position: Int32Array.from(sequences, () => position + 1),
+  } satisfies Partial<SamplingRows>)
+  return { ...input, wantLogits: false, ...(isDrawn.includes(true) && { drawnBy }) }
+}
+
+/**
+ * That steps which are handed over one behind the other draw what they draw when each is told its tokens: of sequences in
+ * another order in each step, some of which leave, and some whose tokens are told all the same.
+ */
+export async function expectChained(program: Program, vocabulary: number): Promise<void> {
+  expect(program.chains).toBe(true)
+  const steps = [
+    [0, 1, 2, 3, 4],
+    [3, 1, 4, 0, 2],
+    [2, 4, 3, 0],
+    [0, 2, 3, 4],
+    [4, 0, 3],
+    [0, 4],
+  ]
+  const first = Int32Array.from(steps[0]!, (sequence) => (sequence * 17 + 5) % vocabulary)
+  const told: StepDone[] = []
+  for (const [position, sequences] of steps.entries()) {
+    const before = told.at(-1)
+    const tokens = before
+      ? Int32Array.from(sequences, (each) => before.tokens[steps[position - 1]!.indexOf(each)]!)
+      : first
+    const isDrawn = sequences.map(() => false)
+    told.push(await take(program, nextStep(sequences, { position, tokens, isDrawn })))
+  }
+  const outputs: Promise<StepDone>[] = []
+  for (const [position, sequences] of steps.entries()) {
+    await outputs.at(-2) // two are at work
+    const rows = Int32Array.from(sequences, (each) =>
+      position > 0 ? steps[position - 1]!.indexOf(each) : 0,
+    )
+    const isDrawn = sequences.map((sequence) => position > 0 && sequence + position !== 5)
+    const tokens = sequences.map((_, i) =>
+      isDrawn[i] ? rows[i]! : position > 0 ? told[position - 1]!.tokens[rows[i]!]! : first[i]!,
+    )
+    const input = nextStep(sequences, { position, tokens: Int32Array.from(tokens), isDrawn })
+    outputs.push(take(program, input))
+  }
+  expect(await Promise.all(outputs)).toEqual(told)
+  expect(new Set(told.flatMap(({ tokens }) => [...tokens])).size).toBeGreaterThan(5)
 }
 
 export const notCancelled = () => new Int32Array(new SharedArrayBuffer(4))

@@ -144,6 +144,7 @@ const regionShapes: { [Name in Region["name"]]: Shape } = {
     ] satisfies SamplingArray[]),
   }),
   results: record({}),
+  drawn: record({}),
 }
 
 const region: Shape = (value, path) => {

@@ -1,6 +1,10 @@
 // A GPU library, opened: the tape's places on a device, and a step as one write, one list of recordings and one read. What
 // changes from step to step lies in the step block; launches depend on how many rows there are, rounded up to powers of two,
 // and are recorded once for each such shape. A kernel leaves at once where a row is beyond those that the step has.
+//
+// A short step behind another (`Program.chains`) is handed to the device before anybody has waited for that one: it reads its tokens
+// from where the sampler leaves them. So there are two places for the step block, each with its results and recordings, and such
+// steps take turns with them.
 
 import { openWhole } from "../../closing.ts"
 import { problem } from "../../errors.ts"
@@ -16,7 +20,7 @@ import {
   type StepInput,
   type StepOutput,
 } from "../program.ts"
-import { StepQueue } from "../step-queue.ts"
+import { type StartedStep, StepQueue } from "../step-queue.ts"
 import type { RowSet } from "../step-rows.ts"
 import { independentPairs } from "./block-pairs.ts"
 import type {
@@ -32,7 +36,7 @@ import type {
 } from "./device.ts"
 import { readGpuLibrary } from "./gpu-library.ts"
 import { KeptKernels } from "./kept-kernels.ts"
-import type { CountName } from "./regions.ts"
+import type { CountName, Region } from "./regions.ts"
 import { type Shard, ShardedProgram } from "./shards.ts"
 import { StepBlock, writeResults } from "./step-block.ts"
 import {
@@ -73,7 +77,7 @@ export async function openGpuLibrary(
   })
 }
 
-/** Shapes of steps whose recordings are kept; the oldest go. */
+/** Shapes of steps whose recordings are kept; those longest unused go. */
 const MAX_SHAPES = 64
 /** A step of more tokens is cut into pieces of so many launches: it can be cancelled between them, and no watchdog wakes. */
 const SHORT_STEP = 64
@@ -98,16 +102,18 @@ const never: CancelWord = new Int32Array(new SharedArrayBuffer(4))
 /** One device's: the whole model, or a shard of it. */
 class GpuProgram implements Shard {
   readonly chains = true
-  readonly #queue = new StepQueue(async (input, cancel) => {
-    await this.begin(input)
-    return this.end(input, cancel)
-  })
+  readonly #queue = new StepQueue(
+    (input, cancel) => this.#start(input, cancel),
+    (input, cancel) => this.#startBehind(input, cancel),
+  )
   readonly manifest: Manifest
   readonly limits: ProgramLimits
   readonly #tape: Tape
   readonly #loan: Loan<GpuDevice>
   readonly device: GpuDevice
   readonly #block: StepBlock
+  /** Whether a step's kernels find tokens that the one before draws. */
+  readonly #findsDrawn: boolean
   /** Of each of the tape's counts, as the block has it. */
   readonly #counters: readonly (() => number)[]
   readonly #takesHidden: boolean
@@ -115,9 +121,14 @@ class GpuProgram implements Shard {
   readonly #kept: KeptKernels
   #kernels: readonly GpuKernel[] = []
   readonly #places: Place[] = []
-  #step: Place | undefined
+  /** Of the step block: two where steps find what others draw. */
+  #steps: readonly Place[] = []
+  /** Which of them the step has that was begun last. */
+  #own = 0
+  /** Whether they have less room than the block, which has grown while one of them was in use. */
+  #areSmall = false
   readonly #windows = new Map<string, Place>()
-  /** Of each shape, from one meeting of shards to the next. */
+  /** Of each place and shape, from one meeting of shards to the next; who has waited longest for its turn comes first. */
   readonly #recorded = new Map<string, readonly (readonly Recording[])[]>()
   #makesKernels = true
   #isClosed = false
@@ -140,7 +151,9 @@ class GpuProgram implements Shard {
     this.#meetings = tape.steps.flatMap(({ rows, gather }) => (gather ? [{ rows, ...gather }] : []))
     this.#block = new StepBlock({ limits, sinks, vocabulary, hidden }, tape.regions)
     this.#counters = tape.counts.map((of) => this.#block.counter(of))
-    this.#takesHidden = tape.regions.some(({ name }) => name === "hiddenIn")
+    const has = (region: Region["name"]) => tape.regions.some(({ name }) => name === region)
+    this.#takesHidden = has("hiddenIn")
+    this.#findsDrawn = has("drawn") && !this.#takesHidden && !tape.slices
   }
 
   get meetings(): number {
@@ -223,11 +236,55 @@ class GpuProgram implements Shard {
   }
 
   async begin(input: StepInput): Promise<void> {
+    this.#own = 0
+    this.#fill(input)
+    if (this.#areSmall) await this.#placeStep()
+    await this.#writeBlock()
+  }
+
+  #fill(input: StepInput): void {
     checkStep(input, this.manifest, this.manifest.kv.groups, this.limits, this.#takesHidden)
-    if (this.#block.fill(input)) await this.#placeStep()
-    const bytes = this.#block.bytes
+    if (this.#block.fill(input)) this.#areSmall = true
+  }
+
+  async #writeBlock(): Promise<void> {
+    const [place, bytes] = [this.#steps[this.#own]!, this.#block.bytes]
     for (const { from, to } of this.#block.written())
-      await this.device.write(this.#step!, from, bytes.subarray(from, to))
+      await this.device.write(place, from, bytes.subarray(from, to))
+  }
+
+  async #start(input: StepInput, cancel: CancelWord): Promise<StartedStep> {
+    await this.begin(input)
+    const recording = this.#oneRecording(input)
+    if (!recording) return { output: this.end(input, cancel) }
+    if (Atomics.load(cancel, 0) !== 0) return { output: Promise.resolve({ kind: "cancelled" }) }
+    return this.#handOver(recording, input)
+  }
+
+  /** Nothing that the step ahead uses is touched: its place, its recording, its results. */
+  async #startBehind(input: StepInput, cancel: CancelWord): Promise<StartedStep | undefined> {
+    if (!isShort(input.tokens.length) || Atomics.load(cancel, 0) !== 0) return undefined
+    this.#own = 1 - this.#own
+    this.#fill(input)
+    if (this.#areSmall) return undefined
+    const recording = this.#oneRecording(input)
+    if (!recording) return undefined
+    await this.#writeBlock()
+    return this.#handOver(recording, input)
+  }
+
+  /** All of a step behind which another may be started. Not of one whose logits or hidden rows are read: they have one place. */
+  #oneRecording({ wantLogits, hiddenRows }: StepInput): Recording | undefined {
+    if (!this.#findsDrawn || wantLogits || hiddenRows.length > 0) return undefined
+    const [recording, ...others] = this.#recordingsOf()[0]!
+    return others.length === 0 ? recording : undefined
+  }
+
+  async #handOver(recording: Recording, input: StepInput): Promise<StartedStep> {
+    const results = this.#resultsOf(input)
+    const wanted = results.map(({ wanted }) => wanted)
+    const { ended } = await this.device.start(recording, wanted)
+    return { output: ended.then(() => this.#doneOf(input, results)), leads: true }
   }
 
   async meet(number: number, cancel: CancelWord): Promise<Uint8Array | "cancelled"> {
@@ -287,7 +344,10 @@ class GpuProgram implements Shard {
     const results = this.#resultsOf(input)
     const wanted = results.map(({ wanted }) => wanted)
     const outcome = await this.device.run(this.#recordingsOf().at(-1)!, cancel, wanted)
-    if (outcome === "cancelled") return { kind: "cancelled" }
+    return outcome === "cancelled" ? { kind: outcome } : this.#doneOf(input, results)
+  }
+
+  #doneOf(input: StepInput, results: readonly Result[]): StepDone {
     const out = newStepDone(input, this.manifest.shapes)
     for (const { write } of results) write(out)
     return out
@@ -311,18 +371,22 @@ class GpuProgram implements Shard {
   async close(): Promise<void> {
     if (this.#isClosed) return
     this.#isClosed = true
+    await this.#queue.idle()
     this.#forgetRecordings()
-    for (const place of [...this.#places, ...this.#windows.values()]) this.device.free(place)
-    if (this.#step) this.device.free(this.#step)
+    for (const place of [...this.#places, ...this.#windows.values(), ...this.#steps])
+      this.device.free(place)
     await this.#loan.giveBack()
   }
 
-  /** Anew where the step block has grown; what was recorded names the old place. */
+  /** Anew where the step block has grown; what was recorded names the old places. */
   async #placeStep(): Promise<void> {
     this.#forgetRecordings()
-    if (this.#step) this.device.free(this.#step)
-    this.#step = undefined
-    this.#step = await this.device.allocate(this.#block.bytes.length, "host")
+    for (const place of this.#steps) this.device.free(place)
+    const steps: Place[] = []
+    this.#steps = steps
+    while (steps.length < (this.#findsDrawn ? 2 : 1))
+      steps.push(await this.device.allocate(this.#block.bytes.length, "host"))
+    this.#areSmall = false
   }
 
   #forgetRecordings(): void {
@@ -358,17 +422,21 @@ class GpuProgram implements Shard {
 
   /** Of the step that the block holds. */
   #recordingsOf(): readonly (readonly Recording[])[] {
-    const shape = this.#counters.map((count) => rounded(count())).join(" ")
+    const shape = [this.#own, ...this.#counters.map((count) => rounded(count()))].join(" ")
     const known = this.#recorded.get(shape)
-    if (known) return known
-    const oldest = this.#recorded.size >= MAX_SHAPES && this.#recorded.entries().next().value
-    if (oldest) {
-      this.#recorded.delete(oldest[0])
-      for (const recording of oldest[1].flat()) recording.free()
-    }
-    const recordings = betweenMeetings(this.#tape.steps).map((steps) => this.#record(steps))
+    if (known) this.#recorded.delete(shape)
+    else if (this.#recorded.size >= MAX_SHAPES) this.#forgetOldest()
+    const recordings =
+      known ?? betweenMeetings(this.#tape.steps).map((steps) => this.#record(steps))
     this.#recorded.set(shape, recordings)
     return recordings
+  }
+
+  /** The one longest unused, which is none that a step ahead has. */
+  #forgetOldest(): void {
+    const [shape, recordings] = this.#recorded.entries().next().value!
+    this.#recorded.delete(shape)
+    for (const recording of recordings.flat()) recording.free()
   }
 
   #record(steps: readonly TapeStep[]): Recording[] {
@@ -406,9 +474,16 @@ class GpuProgram implements Shard {
   #operand(operand: TapeOperand, { places, numbers }: Given, chunk: number): OperandValue {
     if (typeof operand === "number") return operand
     if ("place" in operand) return { place: this.#places[operand.place]!, at: operand.at }
-    if ("region" in operand) return { place: this.#step!, at: this.#block.offsetOf(operand.region) }
+    if ("region" in operand) return this.#regionAt(operand.region)
     if ("given" in operand) return { place: places[operand.given]!, at: 0 }
     return operand.number === "chunk" ? chunk : numbers[operand.number]!
+  }
+
+  /** What is drawn lies in the other place; where there is none, nobody looks. */
+  #regionAt(region: number): OperandValue {
+    const isDrawn = this.#tape.regions[region]!.name === "drawn"
+    const place = (isDrawn && this.#steps[1 - this.#own]) || this.#steps[this.#own]!
+    return { place, at: this.#block.offsetOf(region) }
   }
 
   /** What is read back of a step, and what becomes of it. */
@@ -417,7 +492,7 @@ class GpuProgram implements Shard {
     if (logitRows.length > 0) {
       const into = new Uint8Array(StepBlock.resultBytes(logitRows.length))
       results.push({
-        wanted: { place: this.#step!, at: 0, into },
+        wanted: { place: this.#steps[this.#own]!, at: 0, into },
         write: (out) => writeResults(into, sampling, out),
       })
     }

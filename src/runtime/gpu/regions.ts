@@ -9,7 +9,7 @@ import type { AttentionOrder, WorkCount } from "./attention-work.ts"
 export type Region =
   /** u32: how many rows a set has, or what else can be counted. */
   | { name: "count"; of: RowSet | CountName }
-  | { name: "tokens" } // [T]
+  | { name: "tokens" } // [T], or where one is drawn: DRAWN and its row of "drawn"
   | { name: "positions" } // [T]
   | { name: "sequences" } // [T] of each token
   | { name: "starts" } // [S + 1] of each sequence, its first token; and behind the last one's
@@ -42,6 +42,8 @@ export type Region =
   | { name: "sampling"; array: SamplingArray }
   /** [L, RESULT_WORDS] what the sampler tells the host. */
   | { name: "results" }
+  /** [L, RESULT_WORDS] what it told of the step before, which may still have been running when this one was handed over. */
+  | { name: "drawn" }
 
 /** "rows": [L, SAMPLING_WORDS]. The others are arrays of SamplingRows as they are. */
 export type SamplingArray = "rows" | "countTokens" | "counts" | "biasTokens" | "biases" | "masks"
@@ -84,6 +86,9 @@ export const resultWord = {
   topLogits: 28,
 } as const
 export const RESULT_WORDS = 48
+
+/** Of a token that is not known yet; no vocabulary reaches so far. */
+export const DRAWN = 0x80000000
 
 /** Items of attention are counted and listed once for all layers that share them. */
 export type ItemsName =

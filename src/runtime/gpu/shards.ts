@@ -36,7 +36,10 @@ export interface Shard extends LoadableProgram {
 
 export class ShardedProgram implements LoadableProgram {
   readonly chains = true
-  readonly #queue = new StepQueue((input, cancel) => this.#take(input, cancel))
+  /** Tokens pass through the host: steps of shards are handed over from meeting to meeting. */
+  readonly #queue = new StepQueue(async (input, cancel) => ({
+    output: this.#take(input, cancel),
+  }))
   readonly manifest: Manifest
   readonly limits: ProgramLimits
   readonly #slices: readonly Slice[]

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest"
 import { batch, type Part } from "../../../test/model/steps.ts"
 import { mulberry32 } from "../../../test/random.ts"
 import { noiseKey } from "../noise.ts"
-import { NO_LOGPROBS, newStepDone, type SamplingRows, type StepInput } from "../program.ts"
+import { NO_LOGPROBS, newStepDone, type SamplingRows, type StepInput, TOLD } from "../program.ts"
 import { type Rotation, writeTurns } from "../rotation.ts"
 import { createSampler } from "../sampling.ts"
 import { StepRows } from "../step-rows.ts"
@@ -61,6 +61,7 @@ const regions: readonly Region[] = [
   { name: "sampling", array: "biasTokens" },
   { name: "sampling", array: "biases" },
   { name: "results" },
+  { name: "drawn" },
 ]
 
 const next = mulberry32(5)
@@ -153,6 +154,7 @@ function expected(region: Region, input: StepInput): number[] | undefined {
         ? undefined
         : [...new Int32Array(input.sampling[region.array].buffer)]
     case "results":
+    case "drawn":
       return undefined
   }
 }
@@ -211,9 +213,10 @@ describe("a step block", () => {
     for (const { name } of moved) expect(lists).toContain(name)
     expect(block.fill(input)).toBe(false)
     const results = StepBlock.resultBytes(shape.limits.rows)
+    const isOfResults = ({ name }: Region) => name === "results" || name === "drawn"
     for (const [i, offset] of offsets().entries())
-      if (regions[i]!.name !== "results") expect(offset).toBeGreaterThanOrEqual(results)
-    expect(block.offsetOf(regions.findIndex(({ name }) => name === "results"))).toBe(0)
+      if (isOfResults(regions[i]!)) expect(offset).toBe(0)
+      else expect(offset).toBeGreaterThanOrEqual(results)
     expect(Math.min(...block.written().map(({ from }) => from))).toBeGreaterThanOrEqual(results)
   })
 
@@ -225,6 +228,15 @@ describe("a step block", () => {
     const bytes = written.reduce((sum, { from, to }) => sum + to - from, 0)
     expect(bytes).toBeLessThan(block.bytes.length / 3)
     expect(written.length).toBeLessThan(regions.length)
+  })
+
+  test("tells of tokens that are not drawn yet the rows that draw them", () => {
+    const block = new StepBlock(shape, [{ name: "tokens" }])
+    const parts = [5, 0, 0].map((token, i) => ({ tokens: [token], from: 0, blocks: [i] }))
+    const input = { ...batch(parts), drawnBy: Int32Array.of(TOLD, 7, 0) }
+    expect(block.fill(input)).toBe(false)
+    const words = new Uint32Array(block.bytes.buffer, block.offsetOf(0), 3)
+    expect([...words]).toEqual([5, 0x80000007, 0x80000000])
   })
 
   test("turns rows by their positions, also where one takes another's place among those kept", () => {

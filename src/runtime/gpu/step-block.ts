@@ -2,7 +2,9 @@
 // answers. Everything has its fixed place, so that launches that were recorded once find each step's numbers; lists whose
 // length nobody knows beforehand come last, and when one has outgrown its room the places of those lists change.
 //
-// What is here is a copy in this process. Whoever owns the device's takes over the ranges that a step has written.
+// What is here is a copy in this process. Whoever owns the device's takes over the ranges that a step has written. There may be two
+// of those, of steps that are handed over one behind the other: nothing is written where results lie, so that a step finds what
+// the one before it has drawn in that one's.
 
 import { noiseKey } from "../noise.ts"
 import {
@@ -12,6 +14,7 @@ import {
   type SamplingRows,
   type StepDone,
   type StepInput,
+  TOLD,
   UNMASKED,
 } from "../program.ts"
 import { type Rotation, writeTurns } from "../rotation.ts"
@@ -21,6 +24,7 @@ import { type RowSet, StepRows } from "../step-rows.ts"
 import { AttentionWork, WORK, type WorkCount } from "./attention-work.ts"
 import {
   type CountName,
+  DRAWN,
   NO_MASK,
   NO_STATE,
   RESULT_WORDS,
@@ -83,7 +87,7 @@ export class StepBlock {
       if (region.name === "items")
         this.#attention.set(region.of, new AttentionWork(region.order, shape.sinks))
     this.#parts = regions.map((region) => ({ region, at: 0, length: 0, ...this.#contents(region) }))
-    const placed = this.#parts.filter(({ region }) => region.name !== "results")
+    const placed = this.#parts.filter(({ region }) => !isOfResults(region))
     this.#lists = placed.filter(({ region }) => isList(region))
     // What is small comes first, so that the words of a short step lie near one another.
     this.#fixed = placed
@@ -103,7 +107,7 @@ export class StepBlock {
   }
 
   /**
-   * Takes a step's input that has been checked.
+   * Takes a step's input that has been checked. Tokens that the step before draws are told as its rows of results.
    * @returns whether the block has grown: then the device's must be made anew, and what was recorded with its places
    */
   fill(input: StepInput): boolean {
@@ -208,7 +212,7 @@ export class StepBlock {
         }
       }
       case "tokens":
-        return { capacity: tokens, take: (input) => input.tokens }
+        return { capacity: tokens, take: toldOrDrawn(tokens) }
       case "positions":
         return { capacity: tokens, take: (input) => input.positions }
       case "sequences":
@@ -281,6 +285,7 @@ export class StepBlock {
         return { capacity, take: ({ sampling }) => sampling[array] }
       }
       case "results":
+      case "drawn":
         return { capacity: 0, take: () => NOTHING }
     }
   }
@@ -290,10 +295,23 @@ function isRowSet(of: RowSet | CountName): of is RowSet {
   return of === "tokens" || of === "wanted" || of === "logits" || of === "hidden"
 }
 
+/** Where results lie, in this step's block or in that of the one before. */
+const isOfResults = ({ name }: Region) => name === "results" || name === "drawn"
+
 /** Whether nobody knows beforehand how long it can be. */
 function isList(region: Region): boolean {
   if (region.name === "sampling") return region.array !== "rows"
   return region.name === "blocks" || region.name === "items" || region.name === "chunkStarts"
+}
+
+/** @param most in a step */
+function toldOrDrawn(most: number): Part["take"] {
+  const words = new Int32Array(most)
+  return ({ tokens, drawnBy }) => {
+    if (!drawnBy) return tokens
+    for (const [i, row] of drawnBy.entries()) words[i] = row === TOLD ? tokens[i]! : DRAWN | row
+    return words.subarray(0, tokens.length)
+  }
 }
 
 function statesOf(

@@ -14,6 +14,7 @@ import {
   type SamplingRows,
   type StepInput,
   sinkBlocks,
+  TOLD,
   UNMASKED,
 } from "../../../runtime/program.ts"
 import { compile } from "../../compile.ts"
@@ -350,6 +351,8 @@ class Play {
   readonly #places: readonly Memory[]
   readonly #products: ReadonlySet<number> // among the tape's steps
   #step = new Memory(0)
+  /** The step's before it. */
+  #before: Memory | undefined
   #pairs = new Memory(0)
 
   constructor(plan: Plan) {
@@ -379,7 +382,10 @@ class Play {
   /** @param draws whether tokens are drawn, which all decoders do alike */
   take(input: StepInput, shape: string | undefined, draws: boolean): void {
     const block = this.#block
-    block.fill(input)
+    // The first and the last token are as the step before has drawn them.
+    const last = input.tokens.length - 1
+    const drawnBy = input.tokens.map((_, i) => (i === 0 ? 1 : i === last ? 0 : TOLD))
+    block.fill(draws && this.#before ? { ...input, drawnBy } : input)
     this.#step = new Memory(block.bytes.length)
     this.#step.put(0, block.bytes)
     const countOf = (of: Parameters<typeof block.countOf>[0]) => {
@@ -394,8 +400,9 @@ class Play {
         this.#run(launch, groupsOf(launch, countOf), { chunk }, isProduct ? undefined : shape)
       }
     }
-    const last = LONG_BLOCKS + 3
-    const pairs = Int32Array.of(0, last, 1, last + 1, 2, last + 2)
+    this.#before = this.#step
+    const free = LONG_BLOCKS + 3
+    const pairs = Int32Array.of(0, free, 1, free + 1, 2, free + 2)
     const count = 1 + (input.tokens.length % 3)
     this.#pairs = Memory.of(pairs.subarray(0, 2 * count))
     const [ofAttention] = this.#tape.copies // the one kernel copies states, too
@@ -436,7 +443,9 @@ class Play {
     const begin = this.#block.offsetOf(region)
     const others = this.#tape.regions.map((_, other) => this.#block.offsetOf(other))
     const end = Math.min(this.#step.bytes, ...others.filter((at) => at > begin))
-    return this.#step.at(begin, end - begin)
+    const isDrawn = this.#tape.regions[region]!.name === "drawn"
+    const memory = (isDrawn && this.#before) || this.#step
+    return memory.at(begin, end - begin)
   }
 }
 

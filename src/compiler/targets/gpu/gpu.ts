@@ -130,7 +130,7 @@ function printersHash(): string {
   return hash.digest("hex")
 }
 
-/** What the places of the tape and the step block take. */
+/** What the places of the tape take, and the step block, of which there are two. */
 function bytesOf(plan: Plan, { tape }: Unprinted): ProgramBytes {
   const of = (isWeight: boolean, key: "fixed" | "perToken" | "perRow") =>
     tape.places
@@ -140,8 +140,8 @@ function bytesOf(plan: Plan, { tape }: Unprinted): ProgramBytes {
   const stepBytes = (tokens: number, rows: number) => {
     const blocks = plan.groups.map(() => 1)
     const limits: ProgramLimits = { blocks, tokens, sequences: rows, rows }
-    return new StepBlock({ limits, sinks: plan.sinks, vocabulary, hidden }, tape.regions).bytes
-      .length
+    const shape = { limits, sinks: plan.sinks, vocabulary, hidden }
+    return 2 * new StepBlock(shape, tape.regions).bytes.length
   }
   const MANY = 1000
   const perToken = (stepBytes(MANY + 1, 1) - stepBytes(1, 1)) / MANY

@@ -7,7 +7,7 @@ import { batch } from "../../../../../test/model/steps.ts"
 import { uniform } from "../../../../../test/random.ts"
 import { rounding } from "../../../../runtime/dtype.ts"
 import { type FloatType, isWideCodec, rowLayout } from "../../../../runtime/format.ts"
-import type { Region } from "../../../../runtime/gpu/regions.ts"
+import { DRAWN, RESULT_WORDS, type Region, resultWord } from "../../../../runtime/gpu/regions.ts"
 import type { KvType, Parameter } from "../../../../runtime/manifest.ts"
 import { BLOCK, type StepInput } from "../../../../runtime/program.ts"
 import { writeTurns } from "../../../../runtime/rotation.ts"
@@ -35,7 +35,7 @@ const TOKENS = 7
 const input: StepInput = {
   ...batch([
     { tokens: [5, 9, 61], from: 15, blocks: [2, 0], logits: [0, 2], hidden: [2, 2] },
-    { tokens: [17, 3, 69], from: 0, blocks: [3], logits: [1, 2], hidden: [0] },
+    { tokens: [0, 3, 69], from: 0, blocks: [3], logits: [1, 2], hidden: [0] },
   ]),
 }
 const stepRows = new StepRows({ tokens: TOKENS, blocks: [BLOCKS, BLOCKS] }, 0)
@@ -46,6 +46,15 @@ input.visibleFrom = new Int32Array(4)
 stepRows.take(input)
 
 const OLD_CODE = 0x55
+
+/** Every other token is told; of the others, rows of the step before draw two, and one has drawn none. */
+const told = Int32Array.from(input.tokens, (token, i) => (i % 2 ? DRAWN | (6 - i) : token))
+const drawn = new Int32Array(6 * RESULT_WORDS).fill(60)
+for (const [i, token] of input.tokens.entries()) {
+  const row = (6 - i) * RESULT_WORDS
+  if (i % 2) drawn[row + resultWord.isFinite] = token === 0 ? 0 : 1
+  if (i % 2 && token !== 0) drawn[row + resultWord.token] = token
+}
 
 /** A plan's memory twice: as the reference has it and as a device does. */
 class World {
@@ -165,7 +174,9 @@ class World {
       case "count":
         return Int32Array.of(stepRows.tokensOf(region.of as RowStep["rows"]).length)
       case "tokens":
-        return input.tokens
+        return told
+      case "drawn":
+        return drawn
       case "positions":
         return input.positions
       case "tokensOf":

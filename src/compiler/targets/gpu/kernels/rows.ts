@@ -12,7 +12,7 @@
 import { isWideCodec } from "../../../../runtime/format.ts"
 import { NO_ITEM } from "../../../../runtime/gpu/attention-work.ts"
 import { operandLayout } from "../../../../runtime/gpu/device.ts"
-import type { Region } from "../../../../runtime/gpu/regions.ts"
+import { DRAWN, RESULT_WORDS, type Region, resultWord } from "../../../../runtime/gpu/regions.ts"
 import { BLOCK } from "../../../../runtime/program.ts"
 import type { RowSet } from "../../../../runtime/step-rows.ts"
 import { elementwise } from "../../../graph/elementwise.ts"
@@ -526,7 +526,7 @@ const fragments: { [Op in RowStep["op"]]: Fragment<Of<Op>> } = {
   embed: columnwise<Of<"embed">>(
     () => [],
     (to, { table, by }) => {
-      const index = to.region({ name: `${by}s` }).load(to.token)
+      const index = by === "token" ? tokenAt(to) : to.region({ name: "positions" }).load(to.token)
       return to.rowOf(table, index)
     },
   ),
@@ -709,6 +709,20 @@ const fragments: { [Op in RowStep["op"]]: Fragment<Of<Op>> } = {
       })
     },
   },
+}
+
+/** The row's token: told, or as it was drawn. Where there was none to draw, any will do: what comes of it is thrown away. */
+function tokenAt(to: Fragments): Value {
+  const { k } = to
+  const told = k.let(to.region({ name: "tokens" }).load(to.token))
+  const drawn = to.region({ name: "drawn" })
+  const token = k.variable(told)
+  k.if(told.ge(DRAWN), () => {
+    const row = k.let(told.sub(DRAWN).mul(RESULT_WORDS))
+    const isThere = drawn.load(row.add(resultWord.isFinite)).ne(0)
+    token.set(select(isThere, drawn.load(row.add(resultWord.token)), 0))
+  })
+  return token.now
 }
 
 // ------------------------------------------------------------------ norms
