@@ -88,6 +88,7 @@ function attended({ kv = "f32", span = 64, rows = "tokens", ...given }: Case) {
       { capacity: "tokens", columns, dtype: "i8" },
       { capacity: "tokens", columns: columns / GROUP, dtype: "scales" },
     ],
+    steps: [] as Step[],
   } as unknown as Plan
   const query = { buffer: 0, from: 5, columns: queries }
   const output = { buffer: 1, from: 1, columns }
