@@ -364,7 +364,7 @@ test.each(gpus)("inspect --target %s counts what a step costs without a GPU", as
   const { code, out, err } = await run(["inspect", "tiny", "--target", target])
   expect({ code, err }).toEqual({ code: 0, err: "" })
   // At any context: spans of attention are merged by a kernel that is there for other things.
-  const [, count] = /^launches +\d+ of kernels a decode step, (\d+) a layer$/m.exec(out)!
+  const [, count] = /^launches .* of kernels a decode step, (\d+) a layer$/m.exec(out)!
   expect(Number(count)).toBeGreaterThanOrEqual(6) // four products, attention, and rows between
   expect(Number(count)).toBeLessThanOrEqual(10)
   expect(/^submissions +(.*)$/m.exec(out)![1]).toBe(submissions[target])

@@ -182,7 +182,7 @@ export function judge({
     const theirs = await prefill(reference, prompt(100), blocksFor(100))
     if (isExact) expect(ours).toEqual(theirs)
     else expect(relativeError(ours, theirs)).toBeLessThan(5e-2)
-    for (const chunk of [1, 17])
+    for (const chunk of [1, 3, 17])
       expect(await prefill(program, prompt(100), blocksFor(100, 9), { chunk })).toEqual(ours)
     await program.close()
     await reference.close()
