@@ -1,9 +1,12 @@
 """Writes a model folder that bench/models.ts made (`hollow`: weights are not read) as a GGUF file with random weights.
 
-    pip install gguf; python bench/random_gguf.py FOLDER OUTPUT.gguf [Q4_0 | F16 | BF16]
+    pip install gguf; python bench/random_gguf.py FOLDER OUTPUT.gguf [Q4_0 | F16 | BF16 [CHAINS.json]]
 
 Every matrix has the one type, the vocabulary's too, as in a file quantised with --pure, but routers, which are floats in every
 file. Q4_0 has as many bits as q4f16_1.
+
+With chains, lists of token ids (bench/copying.ts), each token is followed by the next one of its chain: layers add nothing to a token's
+row, and the head, which is then a matrix of its own, has that row again where the next token's is. No speed depends on it.
 """
 
 import json
@@ -16,6 +19,7 @@ from gguf import GGMLQuantizationType, GGUFWriter, TokenType
 folder, output = Path(sys.argv[1]), sys.argv[2]
 kind = GGMLQuantizationType[sys.argv[3] if len(sys.argv) > 3 else "Q4_0"]
 file_type = {"F16": 1, "Q4_0": 2, "BF16": 32}[kind.name]
+chains = json.loads(Path(sys.argv[4]).read_text()) if len(sys.argv) > 4 else None
 config = json.loads((folder / "config.json").read_text())
 tokenizer = json.loads((folder / "tokenizer.json").read_text())
 hidden, inner, layers = config["hidden_size"], config["intermediate_size"], config["num_hidden_layers"]
@@ -90,12 +94,18 @@ out.add_eos_token_id(config["eos_token_id"])
 drawn = {}
 
 
-def matrix(name, rows, columns, count=None):
+def matrix(name, rows, columns, count=None, adds=False):
     """One, or as many that lie one behind the other. Those of one size are drawn once: a mixture's would take minutes."""
     size = ((count or 1) * rows, columns)
     if size not in drawn:
         drawn[size] = (q4_0 if kind.name == "Q4_0" else halves)(*size)
     values = drawn[size]
+    if chains and adds:
+        values = numpy.zeros_like(values)
+    if chains and name == "output":
+        values = values.copy()
+        for chain in chains:
+            values[chain[1:]] = drawn[size][chain[:-1]]
     out.add_tensor(f"{name}.weight", values.reshape(count, rows, -1) if count else values, raw_dtype=kind)
 
 
@@ -110,7 +120,7 @@ for layer in range(layers):
     matrix(f"{at}.attn_q", heads * head, hidden)
     matrix(f"{at}.attn_k", kv_heads * head, hidden)
     matrix(f"{at}.attn_v", kv_heads * head, hidden)
-    matrix(f"{at}.attn_output", hidden, heads * head)
+    matrix(f"{at}.attn_output", hidden, heads * head, adds=True)
     if norms_heads:
         vector(f"{at}.attn_q_norm", head)
         vector(f"{at}.attn_k_norm", head)
@@ -125,9 +135,9 @@ for layer in range(layers):
     each, of = ("_exps", experts) if experts else ("", None)
     matrix(f"{at}.ffn_gate{each}", inner, hidden, of)
     matrix(f"{at}.ffn_up{each}", inner, hidden, of)
-    matrix(f"{at}.ffn_down{each}", hidden, inner, of)
+    matrix(f"{at}.ffn_down{each}", hidden, inner, of, adds=True)
 vector("output_norm", hidden)
-if not config["tie_word_embeddings"]:
+if chains or not config["tie_word_embeddings"]:
     matrix("output", vocabulary, hidden)
 if architecture == "llama":
     vector("rope_freqs", head // 2)  # Llama 3's scaling, here by nothing

@@ -118,11 +118,15 @@ test("Ctrl-C stops an answer, a second one ends", async () => {
 test("--stats tells on stderr how fast an answer came and which guesses came true; the answer is the same", async () => {
   const said = "Repeat after me: red green blue red green blue red green blue"
   const ask = (...args: string[]) => run(["chat", "tiny", "--temperature", "0", ...args], said)
-  const [plain, guessed] = [await ask(), await ask("--stats", "--speculative-mode", "lookup")]
-  expect(guessed.out).toBe(plain.out)
-  expect(guessed.err).toMatch(
-    /^\d+ tokens in [\d.]+ s, \d+ a second; \d+ of \d+ proposed came true\n$/,
-  )
+  const plain = await ask("--stats", "--speculative-mode", "disable")
+  expect(plain.err).toMatch(/^\d+ tokens in [\d.]+ s, \d+ a second\n$/)
+  for (const mode of [[], ["--speculative-mode", "lookup"]]) {
+    const guessed = await ask("--stats", ...mode)
+    expect(guessed.out).toBe(plain.out)
+    expect(guessed.err).toMatch(
+      /^\d+ tokens in [\d.]+ s, \d+ a second; \d+ of \d+ proposed came true\n$/,
+    )
+  }
 })
 
 test("embed writes a row for each line, in order, empty ones as well", async () => {

@@ -584,6 +584,62 @@ export const planted: readonly PlantedFault[] = [
     test: "src/engine/speculative.test.ts",
   },
 
+  {
+    what: "drafts that nobody asked for are paid by nobody",
+    file: "src/engine/draft-thrift.ts",
+    text: "if (depth * each <= account.credit) sequence.wish++",
+    fault: "sequence.wish++",
+    test: "src/engine/speculative.test.ts",
+    name: "nobody asked for drafts",
+  },
+  {
+    what: "what drafts saved is not put into the account",
+    file: "src/engine/draft-thrift.ts",
+    text: "each.accepted / sequences - (lost * each.drafted) / drafted",
+    fault: "-(lost * each.drafted) / drafted",
+    test: "src/engine/speculative.test.ts",
+    name: "nobody asked for drafts",
+  },
+  {
+    what: "a first draft is long before anybody knows what rows cost",
+    file: "src/engine/draft-thrift.ts",
+    text: "this.#costs.knows(sequences + 1) ? room : 1",
+    fault: "room",
+    test: "src/engine/speculative.test.ts",
+    name: "nobody asked for drafts",
+  },
+  {
+    what: "drafts begin before a step without them was timed",
+    file: "src/engine/draft-thrift.ts",
+    text: " || !this.#costs.knows(sequences)) return",
+    fault: ") return",
+    test: "src/engine/speculative.test.ts",
+    name: "nobody asked for drafts",
+  },
+  {
+    what: "drafts that nobody asked for lengthen a step that reads a prompt",
+    file: "src/engine/speculative.ts",
+    text: "!this.#isThrifty || step.every(({ remaining }) => remaining === 1)",
+    fault: "true",
+    test: "src/engine/speculative.test.ts",
+    name: "nobody asked for drafts",
+  },
+  {
+    what: "a repetition is followed after the text went on otherwise",
+    file: "src/engine/drafters/lookup.ts",
+    text: "this.from = goesOn ? this.from + 1 : 0",
+    fault: "this.from = this.from + 1",
+    test: "src/engine/speculative.test.ts",
+    name: "a repetition is followed",
+  },
+  {
+    what: "where steps are chained drafts break the chain unasked",
+    file: "src/app/drafting.ts",
+    text: "if (!wish.repeats || hasStates(wish.model)) return proposesNothing",
+    fault: "if (hasStates(wish.model)) return proposesNothing",
+    test: "src/app/drafting.test.ts",
+  },
+
   // ---- what is open
   {
     what: "what was opened first is closed first",

@@ -7,7 +7,7 @@ export const appDefaults = {
   device: { name: "auto", id: 0 },
   target: "auto",
   mode: "local",
-  drafting: { mode: "disable" },
+  drafting: { mode: "auto" },
   generationDefaults: "api",
   maxQueue: 256,
   shelfSize: DEFAULT_SHELF_SIZE,

@@ -49,10 +49,11 @@ function change(head: string, fields: object): void {
   writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, "utf8")), ...fields }))
 }
 
-const prepare = (drafting: DraftingOptions, overrides = {}, drawing = model) =>
+const prepare = (drafting: DraftingOptions, overrides = {}, drawing = model, repeats?: true) =>
   prepareDrafting({
     ...drafting,
     model: drawing,
+    repeats,
     format: "q0bf16",
     device: { name: "cpu", id: 0 },
     target: "reference",
@@ -69,6 +70,7 @@ describe("refused in one sentence with both figures", () => {
     ],
     ["disable", tiny, "1 additional model is given and --speculative-mode disable takes 0"],
     ["lookup", tiny, "1 additional model is given and --speculative-mode lookup takes 0"],
+    ["auto", tiny, "1 additional model is given and --speculative-mode auto takes 0"],
     ["small_draft", `${tiny},a.so,b.so`, "expected PATH or PATH,LIBRARY, 1 model in all"],
     ["small_draft", `${tiny},`, "expected PATH or PATH,LIBRARY, 1 model in all"],
     ["small_draft", "./nowhere", "./nowhere"],
@@ -141,6 +143,9 @@ describe("refused in one sentence with both figures", () => {
     await expect(prepare({ mode: "disable" }, { spec_draft_length: 4 })).rejects.toThrow(
       "4 tokens are to be proposed and --speculative-mode is disable, which proposes 0",
     )
+    await expect(prepare({ mode: "auto" }, { spec_draft_length: 4 }, model, true)).rejects.toThrow(
+      "--speculative-mode is auto, which proposes as many as cost nothing",
+    )
   })
 })
 
@@ -204,6 +209,18 @@ describe("of several models", () => {
   ])("%s is refused", (models, sentence) => {
     expect(() => draftsOf(models)).toThrow(sentence)
   })
+})
+
+test("unless it is forbidden, what repeats itself is proposed where that costs nothing, in no more room", async () => {
+  const nothing = await prepare({ mode: "disable" })
+  const repeated = await prepare({ mode: "auto" }, {}, model, true)
+  expect(repeated).toMatchObject({ mode: "auto", thrifty: true, demand: nothing.demand })
+  expect(repeated.title).toBe("what a repetition goes on with, where it costs nothing")
+  expect(await prepare({ mode: "auto" })).toEqual(nothing) // a GPU, whose steps are chained, or the interpreter
+  const folder = join(import.meta.dirname, "../../test/golden/models/qwen3-5")
+  const stateful = await openModel(folder)
+  expect(await prepare({ mode: "auto" }, {}, stateful, true)).toEqual(nothing)
+  await stateful.close()
 })
 
 test("nothing, a look-up, and a model that fits are prepared", async () => {

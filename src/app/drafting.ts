@@ -9,7 +9,7 @@ import { prepareProgram, traitsOf } from "../compiler/targets/prepare.ts"
 import type { Prepared } from "../compiler/targets/target.ts"
 import type { TargetName } from "../compiler/targets/targets.ts"
 import { createEagle, eagleBytesPerBlock } from "../engine/drafters/eagle.ts"
-import { createLookup } from "../engine/drafters/lookup.ts"
+import { createLookup, createRepeater } from "../engine/drafters/lookup.ts"
 import { createMedusa } from "../engine/drafters/medusa.ts"
 import { createSmallDraft } from "../engine/drafters/small-draft.ts"
 import type { DraftDemand, Overrides } from "../engine/limits.ts"
@@ -52,6 +52,8 @@ export interface DraftingWish extends DraftingOptions {
   shards?: readonly number[] | undefined
   target: TargetName | "auto"
   trustLibraries?: boolean | undefined
+  /** Of the program that draws: whether what the text repeats is proposed unless it is forbidden. */
+  repeats?: true | undefined
   overrides: Overrides
   log: Log
   /** Told of its download. */
@@ -61,6 +63,8 @@ export interface DraftingWish extends DraftingOptions {
 /** A drafter that fits, not opened yet. */
 export interface PreparedDrafting {
   mode: Speculative["mode"]
+  /** Whether it must cost nothing. */
+  thrifty?: true
   length: number
   /** For people: what proposes; absent: nothing does. */
   title?: string
@@ -92,12 +96,20 @@ export async function prepareDrafting(wish: DraftingWish): Promise<PreparedDraft
           option: "--overrides spec_draft_length",
           problem: `${length} tokens are to be proposed and --speculative-mode is disable, which proposes 0; choose a mode.`,
         })
+      return proposesNothing
+    case "auto":
+      if (length > 0)
+        throw problem("option_invalid", {
+          option: "--overrides spec_draft_length",
+          problem: `${length} tokens are to be proposed and --speculative-mode is auto, which proposes as many as cost nothing; choose a mode.`,
+        })
+      if (!wish.repeats || hasStates(wish.model)) return proposesNothing
       return {
+        ...proposesNothing, // it makes do with the room that tokens have about which a schema leaves no choice
         mode,
-        length,
-        demand: { length },
-        open: async () => () => nobody,
-        close: async () => {},
+        thrifty: true,
+        title: "what a repetition goes on with, where it costs nothing",
+        open: async () => createRepeater,
       }
     case "lookup":
       return {
@@ -113,7 +125,15 @@ export async function prepareDrafting(wish: DraftingWish): Promise<PreparedDraft
   }
 }
 
-const modelsOf = { disable: 0, lookup: 0, small_draft: 1, eagle: 1, medusa: 1 } as const
+const proposesNothing: PreparedDrafting = {
+  mode: "disable",
+  length: 0,
+  demand: { length: 0 },
+  open: async () => () => nobody,
+  close: async () => {},
+}
+
+const modelsOf = { auto: 0, disable: 0, lookup: 0, small_draft: 1, eagle: 1, medusa: 1 } as const
 
 function checkModels(mode: DraftingOptions["mode"], models: string | undefined): void {
   const needed = modelsOf[mode]
@@ -297,6 +317,7 @@ async function openFitting(
 }
 
 const titles = {
+  auto: "nothing",
   small_draft: "a whole model",
   lookup: "nothing",
   ...headTitles,
@@ -322,11 +343,15 @@ async function openDraft(path: string, model: Model): Promise<Fitting> {
 
 /** What it has proposed is taken back by the number of positions, and a state has none. */
 function checkStates({ name, graph }: Pick<Fitting, "name" | "graph">): void {
-  if (!graph.nodes.some(({ op }) => op === "delta")) return
+  if (!hasStates({ graph })) return
   throw problem("option_invalid", {
     option: "--speculative-mode",
     problem: `${name} remembers a state, from which no step leads back; a model that proposes keeps keys and values in all layers.`,
   })
+}
+
+function hasStates({ graph }: Pick<Model, "graph">): boolean {
+  return graph.nodes.some(({ op }) => op === "delta")
 }
 
 /** What has slid out of the model's window is gone for the draft too. */

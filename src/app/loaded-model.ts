@@ -205,7 +205,7 @@ function weightOptions({ settings, ending }: Loading): WeightOptions {
 /** Who proposes, with a model's weights in if there is one. */
 async function openDrafter(loading: Loading): Promise<Speculative> {
   const { drafting, summary, ending } = loading
-  const { mode, length } = drafting
+  const { mode, thrifty = false, length } = drafting
   const { drafts: room, program: limits } = summary.limits
   /** Until the copy is on the shelf: drafts are small, and their programs end with them. */
   const load = async (from: WeightSource, program: LoadableProgram) => {
@@ -214,7 +214,7 @@ async function openDrafter(loading: Loading): Promise<Speculative> {
     await warmUp(program, loading)
   }
   const { signal } = ending
-  return { mode, length, room, drafter: await drafting.open({ limits, signal, load }) }
+  return { mode, thrifty, length, room, drafter: await drafting.open({ limits, signal, load }) }
 }
 
 function chatOver(

@@ -25,7 +25,7 @@ export interface ModelOptions {
   overrides?: Overrides
   /** One more name for the model. */
   servedName?: string | undefined
-  /** What proposes tokens; absent: nothing does. */
+  /** What proposes tokens; absent: `auto`. */
   drafting?: DraftingOptions
   /** How the model writes tool calls; absent: as its template shows. */
   toolFormat?: ToolFormat | undefined

@@ -97,7 +97,8 @@ export async function prepareModel(
     const wish = { device, shards: shards.map(({ id }) => id), target, trustLibraries, log }
     const own = { library: settings.modelLib, folder: files.path }
     const program = await prepareProgram(plan, { ...wish, ...own })
-    const drafts = { ...settings.drafting, model: files, format, overrides, onDownload }
+    const { repeats } = targetOf(program.manifest.target)!.steps
+    const drafts = { ...settings.drafting, model: files, format, repeats, overrides, onDownload }
     const drafting = closing.add(await prepareDrafting({ ...wish, ...drafts }))
     const budget = "budget" in room ? room.budget : budgetFor(program, shards, room.sharers)
     const place = { device, shards, budget }

@@ -3,13 +3,13 @@ import { commandLine } from "./commands.ts"
 import { chatOptions, compileOptions, serveOptions } from "./options.ts"
 import { readOptions } from "./read-options.ts"
 
-// Specification §1.1, row by row: option, type or format, default.
+// Specification §1.1, row by row: option, type or format, default. That of --speculative-mode is "not stated".
 const specified = `
 | --model-lib | path | none |
 | --device | device_name:device_id or device_name | auto |
 | --mode | one of local, interactive, server | local |
 | --additional-models | model_path or model_path,model_lib | none |
-| --speculative-mode | one of disable, small_draft, eagle, medusa | disable |
+| --speculative-mode | one of disable, small_draft, eagle, medusa | auto |
 | --overrides | string of field=value pairs separated by ; | none |
 | --enable-tracing | boolean flag | off |
 | --host | string | 127.0.0.1 |

@@ -25,9 +25,25 @@ const MAX_PATIENCE = 512
 export interface Wish {
   sequence: Sequence
   most: number
+  /** How many of its last tokens stood before what would be proposed, where the drafter knows that. */
+  matched?: number | undefined
 }
 
-export class DraftLengths {
+/** Decides how much is proposed for whom, and is told what became of it. */
+export interface Lengths {
+  /** Whether a sequence of which nothing is known would be given drafts. */
+  readonly pays: boolean
+  /** Gives everybody its `wish`; together at most `room`. */
+  choose(wishes: readonly Wish[], room: number): void
+  /** A step without prompts computed `tokens` tokens in `ms`; luck is noted before. */
+  noteStep(tokens: number, ms: number): void
+  /** Proposing took `ms` for up to `length` tokens a sequence. */
+  noteDrafting(length: number, ms: number): void
+  /** Of a sequence's `drafted` tokens `accepted` came true; the next one was wrong, and those after it were not tried. */
+  noteLuck(sequence: Sequence, drafted: number, accepted: number): void
+}
+
+export class DraftLengths implements Lengths {
   readonly #fixed: number
   readonly #costs: StepCosts
   readonly #common = new Luck(KEPT_IN_COMMON)
@@ -40,14 +56,12 @@ export class DraftLengths {
     this.#costs = new StepCosts(mostTokens)
   }
 
-  /** Whether a sequence of which nothing is known would be given drafts. */
   get pays(): boolean {
     if (this.#fixed > 0) return true
     const chance = this.#common.chance(HOPE.chance, HOPE.weight)
-    return this.#mostWorth([{ chance, depth: 1 }], 1) > 0
+    return mostWorth(this.#costs, [{ chance, depth: 1 }], 1, this.#draftMs) > 0
   }
 
-  /** Gives everybody its `wish`; together at most `room`. */
   choose(wishes: readonly Wish[], room: number): void {
     for (const { sequence } of wishes) sequence.wish = 0
     if (this.#fixed > 0) {
@@ -59,17 +73,16 @@ export class DraftLengths {
     }
     const candidates = wishes.flatMap(({ sequence, most }) => this.#candidates(sequence, most))
     candidates.sort((a, b) => b.chance - a.chance || a.depth - b.depth)
-    const taken = this.#mostWorth(candidates.slice(0, room), wishes.length)
+    const likely = candidates.slice(0, room)
+    const taken = mostWorth(this.#costs, likely, wishes.length, this.#draftMs)
     for (const { sequence } of candidates.slice(0, taken)) sequence.wish++
     this.#tryOnce(wishes, room - taken)
   }
 
-  /** A step without prompts computed `tokens` tokens in `ms`. */
   noteStep(tokens: number, ms: number): void {
     this.#costs.note(tokens, ms)
   }
 
-  /** Proposing took `ms` for up to `length` tokens a sequence. */
   noteDrafting(length: number, ms: number): void {
     const each = ms / length
     this.#draftMs =
@@ -78,7 +91,6 @@ export class DraftLengths {
         : this.#draftMs + (Math.min(each, 4 * this.#draftMs) - this.#draftMs) / 4
   }
 
-  /** Of a sequence's `drafted` tokens `accepted` came true; the next one was wrong, and those after it were not tried. */
   noteLuck(sequence: Sequence, drafted: number, accepted: number): void {
     const own = this.#lucky(sequence)
     own.patience = accepted > 0 ? 1 : Math.min(MAX_PATIENCE, Math.max(PATIENCE, 2 * own.patience))
@@ -103,23 +115,6 @@ export class DraftLengths {
     }))
   }
 
-  /** How many of the likeliest drafts make the time of a token shortest, when `sequences` are sure to get one anyway. */
-  #mostWorth(candidates: readonly { chance: number; depth: number }[], sequences: number): number {
-    let best = 0
-    let least = this.#costs.of(sequences) / sequences / MARGIN
-    let tokens = sequences
-    let depth = 0
-    for (const [i, candidate] of candidates.entries()) {
-      tokens += candidate.chance
-      depth = Math.max(depth, candidate.depth)
-      const ms = (this.#costs.of(sequences + i + 1) + depth * this.#draftMs) / tokens
-      if (ms >= least) continue
-      least = ms
-      best = i + 1
-    }
-    return best
-  }
-
   /** Whose drafts do not pay is tried again now and then. */
   #tryOnce(wishes: readonly Wish[], room: number): void {
     let left = room
@@ -139,8 +134,33 @@ export class DraftLengths {
   }
 }
 
+/**
+ * How many of the likeliest drafts make the time of a token shortest, when `sequences` are sure to get one anyway.
+ * @param draftMs what proposing takes, for each token of the longest draft
+ */
+export function mostWorth(
+  costs: StepCosts,
+  candidates: readonly { chance: number; depth: number }[],
+  sequences: number,
+  draftMs = 0,
+): number {
+  let best = 0
+  let least = costs.of(sequences) / sequences / MARGIN
+  let tokens = sequences
+  let depth = 0
+  for (const [i, candidate] of candidates.entries()) {
+    tokens += candidate.chance
+    depth = Math.max(depth, candidate.depth)
+    const ms = (costs.of(sequences + i + 1) + depth * draftMs) / tokens
+    if (ms >= least) continue
+    least = ms
+    best = i + 1
+  }
+  return best
+}
+
 /** How often drafts came true; old tries count for less. */
-class Luck {
+export class Luck {
   readonly #kept: number
   #tried = 0
   #true = 0

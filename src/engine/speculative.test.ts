@@ -6,7 +6,7 @@ import { limitsOf, plain, request, type Setting, setUp, turns } from "../../test
 import { collect, expectedReply, historyProgram, VOCABULARY } from "../../test/history-program.ts"
 import { mulberry32 } from "../../test/random.ts"
 import { createEagle } from "./drafters/eagle.ts"
-import { createLookup } from "./drafters/lookup.ts"
+import { createLookup, createRepeater } from "./drafters/lookup.ts"
 import { createMedusa } from "./drafters/medusa.ts"
 import { createSmallDraft } from "./drafters/small-draft.ts"
 import type { Constraint, GenerationEvent, GenerationRequest } from "./generation.ts"
@@ -168,6 +168,11 @@ function randomRequest(pick: Random, at: number): GenerationRequest {
   })
 }
 
+/** The same, with a token that comes nearly always: a reply that repeats itself, and not for ever. */
+function repeating(input: GenerationRequest, token: number): GenerationRequest {
+  return { ...input, sampling: { ...input.sampling, logitBias: new Map([[token, 7]]) } }
+}
+
 /** All that a choice is told, or as much as somebody reads who leaves. */
 async function read(
   choice: AsyncIterable<GenerationEvent>,
@@ -186,6 +191,7 @@ async function read(
 const drafters = [
   "nobody",
   "lookup",
+  "what is repeated, where it costs nothing",
   "a model",
   "an EAGLE head",
   "Medusa",
@@ -216,7 +222,11 @@ describe.each(drafters)("a drafter: %s", (kind) => {
       tokens: Math.max(sequences, 4 + pick(60)),
       chunk: 1 + pick(64),
     }
-    const inputs = Array.from({ length: 3 + pick(6) }, (_, at) => randomRequest(pick, at))
+    const isThrifty = kind === "what is repeated, where it costs nothing"
+    const inputs = Array.from({ length: 3 + pick(6) }, (_, at) => {
+      const input = randomRequest(pick, at)
+      return isThrifty && at % 2 === 0 ? repeating(input, at) : input
+    })
 
     const without = setUp({ ...setting, blocks: 200, turns: 0 })
     const expected: GenerationEvent[][][] = []
@@ -245,14 +255,16 @@ describe.each(drafters)("a drafter: %s", (kind) => {
     const drafter = (memory: Memory) => {
       if (kind === "nobody") return nobody
       if (kind === "lookup") return createLookup()
+      if (isThrifty) return createRepeater()
       if (kind === "a model") return createSmallDraft(draft, memory)
       if (kind === "an EAGLE head") return createEagle(draft, memory)
       if (kind === "Medusa") return createMedusa([draft, draft, draft])
       return standIn(replies, () => pick(100) < chance)
     }
     const trace = new Trace()
-    const length = pick(2) * (1 + pick(8))
-    const options = { trace, speculative: { mode: "lookup", drafter, length, room } as const }
+    const length = isThrifty ? 0 : pick(2) * (1 + pick(8))
+    const given = { mode: "lookup", thrifty: isThrifty, drafter, length, room } as const
+    const options = { trace, speculative: given }
     const { engine, program, isClean } = setUp({ ...setting, options })
     const readers: Promise<void>[] = []
     let readTokens = 0
@@ -581,4 +593,132 @@ describe("lengths that adapt", () => {
     expect(late.filter(({ tokens }) => tokens > 1).length).toBeLessThan(8)
     isClean()
   })
+})
+
+describe("where nobody asked for drafts", () => {
+  /** Proposes whatever happens, and says that the text has been repeating itself for long. */
+  const sure = (drafter: Drafter): Drafter => ({ ...drafter, matched: () => 64 })
+  const thrifty = (drafter: Drafter): Speculative => ({
+    ...speculative(drafter, 0, 16),
+    mode: "auto",
+    thrifty: true,
+  })
+  const costs = {
+    "rows that cost little": ({ tokens }: { tokens: number }) => 10 + tokens,
+    "rows that cost as much as the first": ({ tokens }: { tokens: number }) => tokens,
+  }
+  const plainTime = (cost: (step: { tokens: number }) => number, length: number) =>
+    cost({ tokens: 20 }) + (length - 1) * cost({ tokens: 1 })
+
+  test.each(
+    Object.entries(costs).flatMap(([name, cost]) => [100, 400].map((n) => [name, n, cost])) as [
+      string,
+      number,
+      (typeof costs)["rows that cost little"],
+    ][],
+  )(
+    "one that is always wrong costs less than a hundredth: %s, %i tokens",
+    async (_, length, cost) => {
+      const options = { speculative: thrifty(sure(standIn(new Map(), () => false))) }
+      const { engine, program, isClean } = setUp({ context: 1000, cost, options })
+      const input = request(20, { maxTokens: length })
+      const { tokens } = await collect(engine.generate(input).choices[0]!)
+      expect(tokens).toEqual(expectedReply(input, 0).tokens)
+      expect(engine.stats().drafts!.drafted[0]).toBeGreaterThan(0)
+      expect(program.clock / plainTime(cost, length)).toBeLessThan(1.01)
+      isClean()
+    },
+  )
+
+  test("one that is right is believed soon, and again after it was wrong", async () => {
+    const input = request(20, { maxTokens: 400 })
+    const { tokens } = expectedReply(input, 0)
+    const cost = costs["rows that cost little"]
+    let at = 0
+    for (const [isWrong, least] of [
+      [() => false, 5],
+      [() => at++ % 60 >= 58, 2],
+    ] as const) {
+      const drafter = sure(standIn(new Map([[`${input.id} 0`, tokens]]), () => !isWrong()))
+      const options = { speculative: thrifty(drafter) }
+      const { engine, program, isClean } = setUp({ context: 1000, cost, options })
+      expect((await collect(engine.generate(input).choices[0]!)).tokens).toEqual(tokens)
+      expect(plainTime(cost, 400) / program.clock).toBeGreaterThan(least)
+      isClean()
+    }
+  })
+
+  test("a text that repeats nothing has no drafts, and what is repeated comes many tokens a step", async () => {
+    const drafted = async (bias: number) => {
+      const input = request(20, {
+        maxTokens: 200,
+        sampling: { ...plain, temperature: 1, seed: 3n, logitBias: new Map([[7, bias]]) },
+      })
+      const { engine, program, isClean } = setUp({
+        context: 1000,
+        cost: costs["rows that cost little"],
+        options: { speculative: thrifty(createRepeater()) },
+      })
+      await collect(engine.generate(input).choices[0]!)
+      isClean()
+      return { steps: program.steps.length, drafted: engine.stats().drafts!.drafted[0] }
+    }
+    expect(await drafted(0)).toEqual({ steps: 200, drafted: 0 })
+    expect((await drafted(100)).steps).toBeLessThan(40)
+  })
+
+  test("nobody has a draft in a step that reads a prompt", async () => {
+    const input = request(20, { maxTokens: 700 })
+    const { tokens } = expectedReply(input, 0)
+    const options = {
+      speculative: thrifty(sure(standIn(new Map([[`${input.id} 0`, tokens]]), () => true))),
+    }
+    const { engine, program, isClean } = setUp({ context: 1000, sequences: 2, chunk: 16, options })
+    const first = collect(engine.generate(input).choices[0]!)
+    await turns(10)
+    const second = collect(engine.generate(request(200, { maxTokens: 1 })).choices[0]!)
+    await Promise.all([first, second])
+    const reading = program.steps.slice(1).filter(({ chunks }) => chunks.length === 2)
+    expect(reading.length).toBeGreaterThan(5)
+    expect(reading.every(({ chunks }) => chunks.includes(1))).toBe(true)
+    expect(engine.stats().drafts!.drafted[0]).toBeGreaterThan(0)
+    isClean()
+  })
+})
+
+test("a repetition is followed where it began, until it goes on otherwise", async () => {
+  const drafter = createRepeater()
+  const tokens = [
+    [11, 12, 13, 14, 15, 16, 17, 18, 50], // as it is first
+    [13, 14, 15, 16, 60, 61], // a part of it, and then something else
+    [11, 12, 13, 14, 15, 16, 17, 18],
+  ].flat()
+  const sequence = {
+    tokens: Int32Array.from(tokens),
+    length: 0,
+    wish: 0,
+    drafts: [] as number[],
+    sequenceGroup: { request: { stopTokens: new Set() } },
+    tokenAt(position: number) {
+      return position < this.length ? this.tokens[position] : this.drafts[position - this.length]
+    },
+  }
+  const matched = tokens.map((_, at) => {
+    sequence.length = at + 1
+    return drafter.matched!(sequence as unknown as Sequence)
+  })
+  expect(matched).toEqual([
+    ...[0, 0, 0, 0, 0, 0, 0, 0, 0],
+    ...[0, 0, 0, 4, 0, 0],
+    ...[0, 0, 0, 4, 5, 6, 7, 8],
+  ])
+  sequence.wish = 3
+  await drafter.propose([sequence as unknown as Sequence], new Int32Array(1))
+  expect(sequence.drafts).toEqual([50, 13, 14])
+  sequence.tokens = Int32Array.of(...tokens, 60, 61, 11)
+  sequence.length += 2
+  sequence.drafts.length = 0
+  expect(drafter.matched!(sequence as unknown as Sequence)).toBe(0)
+  await drafter.propose([sequence as unknown as Sequence], new Int32Array(1))
+  expect(sequence.drafts).toEqual([])
 })

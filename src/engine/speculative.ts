@@ -9,12 +9,13 @@
 import { setImmediate as breathe } from "node:timers/promises"
 import type { Log } from "../log.ts"
 import { type CancelWord, ProgramLost } from "../runtime/program.ts"
-import { DraftLengths } from "./draft-lengths.ts"
+import { DraftLengths, type Lengths } from "./draft-lengths.ts"
+import { Thrift } from "./draft-thrift.ts"
 import type { Memory } from "./memory.ts"
 import type { Sequence } from "./sequence.ts"
 import type { Trace } from "./trace.ts"
 
-export type SpeculativeMode = "lookup" | "small_draft" | "eagle" | "medusa"
+export type SpeculativeMode = "auto" | "lookup" | "small_draft" | "eagle" | "medusa"
 
 /** Where the tokens come from. */
 export interface Drafter {
@@ -22,6 +23,8 @@ export interface Drafter {
   readonly hidden: "none" | "drawn" | "all"
   /** The most tokens it can propose at once. */
   readonly longest: number
+  /** How many of the sequence's last tokens stood before what it would propose; absent: it does not look before it is asked. */
+  matched?(sequence: Sequence): number
   /**
    * Adds up to `wish` tokens to the `drafts` of each of these sequences of the step. Those that wish for none are prompts
    * that a drafter may read along: their chunks are about to be computed. Leaves drafts as they are when it is cancelled.
@@ -46,6 +49,8 @@ export const nobody: Drafter = {
 
 export interface Speculative {
   mode: SpeculativeMode | "disable"
+  /** Whether drafts have to cost nothing, as nobody asked for them. */
+  thrifty?: boolean
   /** Made once the engine knows which blocks there are. */
   drafter: (memory: Memory) => Drafter
   /** Tokens to propose for each sequence; 0: as many as pay. */
@@ -73,8 +78,9 @@ export class Speculation {
   forced = 0
   readonly #room: number
   readonly #longest: number // 0: nobody proposes, and how much to ask for need not be weighed
+  readonly #isThrifty: boolean
   readonly #memory: Memory
-  readonly #lengths: DraftLengths
+  readonly #lengths: Lengths
   readonly #watchers: Watchers
   readonly #now: () => number
   readonly #held = new WeakMap<Sequence, { length: number; drafts: number[] }>()
@@ -89,13 +95,16 @@ export class Speculation {
   #accepted = 0
 
   constructor(given: Speculative, mostSequences: number, memory: Memory, watchers: Watchers) {
-    const { length, room } = given
+    const { length, room, thrifty } = given
     const drafter = given.drafter(memory)
     this.drafter = drafter
     this.#room = room
     this.#longest = Math.min(MAX_DRAFT, drafter.longest)
     this.#memory = memory
-    this.#lengths = new DraftLengths(length, mostSequences + room)
+    this.#lengths = thrifty
+      ? new Thrift(mostSequences + room)
+      : new DraftLengths(length, mostSequences + room)
+    this.#isThrifty = thrifty ?? false
     this.#watchers = watchers
     this.#now = watchers.now ?? (() => performance.now())
     const zeros = () => new Array<number>(this.#longest).fill(0)
@@ -119,8 +128,14 @@ export class Speculation {
       room -= sequence.drafts.length
     }
     if (this.#longest > 0) {
+      // What drafts take is known of steps without prompts alone.
+      const may = !this.#isThrifty || step.every(({ remaining }) => remaining === 1)
       this.#lengths.choose(
-        candidates.map((sequence) => ({ sequence, most: this.#most(sequence) })),
+        candidates.map((sequence) => ({
+          sequence,
+          most: may ? this.#most(sequence) : 0,
+          matched: this.drafter.matched?.(sequence),
+        })),
         room,
       )
     }

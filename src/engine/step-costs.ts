@@ -8,28 +8,46 @@
 /** What one more token is thought to add to a step, as a share of it, before anything is known. */
 const SLOPE = 0.06
 
+/** After so many steps a time is forgotten: machines change, and what was slow once might never be tried again. */
+const KEPT = 256
+
 /** The share of a new time in the mean: an odd one is forgotten after a few. */
 const NEWEST = 1 / 4
 
 export class StepCosts {
   readonly #means: Float64Array // [most + 1] milliseconds by tokens; Infinity: never seen
   readonly #least: Float64Array // [most + 2] the least of those from there on
+  readonly #seenAt: Float64Array // [most + 1] after how many steps it was seen last
+  #steps = 0
 
   constructor(most: number) {
     this.#means = new Float64Array(most + 1).fill(Number.POSITIVE_INFINITY)
     this.#least = new Float64Array(most + 2).fill(Number.POSITIVE_INFINITY)
+    this.#seenAt = new Float64Array(most + 1)
   }
 
-  /** A step over `tokens` tokens took `ms`. One that took far longer than known was held up by something else. */
+  /** A step over `tokens` tokens took `ms`. One that took far longer than was thought was held up by something else. */
   note(tokens: number, ms: number): void {
     if (tokens >= this.#means.length) return
-    const mean = this.#means[tokens]!
-    this.#means[tokens] = this.#isSeen(tokens)
-      ? mean + (Math.min(ms, 2 * mean) - mean) * NEWEST
-      : ms
-    for (let at = tokens; at >= 0; at--) {
+    const thought = this.#isSeen(tokens) ? this.#means[tokens]! : this.#thought(tokens)
+    const told = Math.min(ms, 2 * thought)
+    this.#means[tokens] = this.#isSeen(tokens) ? thought + (told - thought) * NEWEST : told
+    this.#seenAt[tokens] = this.#steps
+    for (let at = Math.max(tokens, this.#forget()); at >= 0; at--) {
       this.#least[at] = Math.min(this.#means[at]!, this.#least[at + 1]!)
     }
+  }
+
+  /** One number of tokens at each step is asked whether its time is too old. */
+  #forget(): number {
+    const at = this.#steps++ % this.#means.length
+    if (this.#steps - this.#seenAt[at]! > KEPT) this.#means[at] = Number.POSITIVE_INFINITY
+    return at
+  }
+
+  /** Whether a step over so many tokens, or more, was ever seen. */
+  knows(tokens: number): boolean {
+    return this.#least[tokens]! < Number.POSITIVE_INFINITY
   }
 
   /** Milliseconds that a step over so many tokens is thought to take; in unknown units while nothing is known. */
@@ -44,6 +62,11 @@ export class StepCosts {
     if (below === 0) return (high * (1 + SLOPE * (tokens - 1))) / (1 + SLOPE * (above - 1))
     if (high === Number.POSITIVE_INFINITY) return low * (1 + SLOPE * (tokens - below))
     return low + ((high - low) * (tokens - below)) / (above - below)
+  }
+
+  /** The same; Infinity while nothing is known. */
+  #thought(tokens: number): number {
+    return this.knows(0) ? this.of(tokens) : Number.POSITIVE_INFINITY
   }
 
   #isSeen(tokens: number): boolean {

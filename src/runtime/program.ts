@@ -83,6 +83,11 @@ export interface StepTraits {
   stepTokens: number // in one step: longer ones gain nothing and hold everybody else up
   sequences: number // beyond these a step's decode rows leave no room for prompts
   drafts: number // a step over more rows than that is no cheaper for each than one over fewer
+  /**
+   * What a text repeats is proposed unless that is forbidden: a few rows cost little more than one, and no step begins before the one
+   * before it has said its tokens, which a draft would keep it from.
+   */
+  repeats?: true
   /** Of keys and values, that can be addressed whatever memory there is, and what bounds them; absent: nothing does. */
   mostBlocks?: { value: number; why: string }
 }

@@ -85,7 +85,7 @@ function compiledFor(name: CpuTarget, help: string): Target {
     help: `a library ${help}`,
     devices: ["cpu"],
     traits: { activations: "int8" },
-    steps,
+    steps: { ...steps, repeats: true },
     library,
     lacks: async () => (await import("./cpu/cpu.ts")).lackOfCompiler(),
     makes: async () => (await import("./cpu/cpu.ts")).describeCpu(name),

@@ -3,6 +3,7 @@
 // (https://github.com/apoorvumang/prompt-lookup-decoding), the index that of LZ77 packers: a table from the hash of a run
 // of tokens to where it stood last. A hash finds the place, the tokens are compared.
 
+import { MIN_MATCH } from "../draft-thrift.ts"
 import type { Sequence } from "../sequence.ts"
 import type { Drafter } from "../speculative.ts"
 
@@ -17,7 +18,7 @@ export function createLookup(): Drafter {
     async propose(step) {
       for (const sequence of step) {
         if (sequence.wish === 0) continue
-        const index = indices.get(sequence) ?? new Index()
+        const index = indices.get(sequence) ?? new Index(RUNS)
         indices.set(sequence, index)
         index.read(sequence)
         const from = index.find(sequence)
@@ -28,19 +29,85 @@ export function createLookup(): Drafter {
   }
 }
 
+/** Proposes what a repetition goes on with, and says beforehand how far it has gone. */
+export function createRepeater(): Drafter {
+  const followers = new WeakMap<Sequence, Follower>()
+  return {
+    hidden: "none",
+    longest: Number.POSITIVE_INFINITY,
+    matched(sequence) {
+      const follower = followers.get(sequence) ?? new Follower()
+      followers.set(sequence, follower)
+      return follower.follow(sequence)
+    },
+    async propose(step) {
+      for (const sequence of step) {
+        const { from = 0 } = followers.get(sequence) ?? {}
+        if (sequence.wish > 0 && from > 0) copyOn(sequence, from)
+      }
+    },
+    async close() {},
+  }
+}
+
+/** More tokens than that tell nothing more. */
+const MAX_MATCH = 64
+
+/** Follows the place that a reply repeats, until it goes on otherwise. */
+class Follower {
+  readonly #index = new Index([MIN_MATCH])
+  /** What stands there comes next, if the repetition goes on; 0: nothing is repeated. */
+  from = 0
+  #matched = 0
+  #length = 0 // of the text when it was looked at last
+
+  /** @returns how many of the last tokens stood before `from`, up to MAX_MATCH */
+  follow(sequence: Sequence): number {
+    const { tokens, length } = sequence
+    for (; this.from > 0 && this.#length < length; this.#length++) {
+      const goesOn = tokens[this.from] === tokens[this.#length]
+      this.from = goesOn ? this.from + 1 : 0
+      this.#matched = Math.min(MAX_MATCH, this.#matched + 1)
+    }
+    this.#length = length
+    this.#index.read(sequence)
+    if (this.from === 0) this.#find(sequence)
+    return this.from > 0 ? this.#matched : 0
+  }
+
+  #find(sequence: Sequence): void {
+    const { tokens, length } = sequence
+    const from = this.#index.find(sequence)
+    if (from === undefined) return
+    let matched = MIN_MATCH
+    while (matched < Math.min(from, MAX_MATCH)) {
+      if (tokens[from - matched - 1] !== tokens[length - matched - 1]) break
+      matched++
+    }
+    this.from = from
+    this.#matched = matched
+  }
+}
+
 /** Where each run of tokens ended last, for every length of runs. */
 class Index {
+  readonly #runs: readonly number[]
   #read = 0 // tokens whose runs are in the tables, all but the last one's
-  #tables = RUNS.map(() => new Int32Array(0)) // by hash, the position after the run; 0: none
+  #tables: Int32Array[] // by hash, the position after the run; 0: none
+
+  constructor(runs: readonly number[]) {
+    this.#runs = runs
+    this.#tables = runs.map(() => new Int32Array(0))
+  }
 
   /** Enters the runs that have come since. The run that ends the text is left out: it would find itself. */
   read({ tokens, length }: Sequence): void {
     if (2 * length > this.#tables[0]!.length) {
       const size = 2 ** Math.ceil(Math.log2(4 * length))
-      this.#tables = RUNS.map(() => new Int32Array(size))
+      this.#tables = this.#runs.map(() => new Int32Array(size))
       this.#read = 0
     }
-    for (const [i, run] of RUNS.entries()) {
+    for (const [i, run] of this.#runs.entries()) {
       const table = this.#tables[i]!
       for (let end = Math.max(run, this.#read); end < length; end++) {
         table[hash(tokens, end, run) & (table.length - 1)] = end
@@ -51,7 +118,7 @@ class Index {
 
   /** The position after the latest run of tokens that equals the text's last ones. */
   find({ tokens, length }: Sequence): number | undefined {
-    for (const [i, run] of RUNS.entries()) {
+    for (const [i, run] of this.#runs.entries()) {
       if (run >= length) continue
       const table = this.#tables[i]!
       const end = table[hash(tokens, length, run) & (table.length - 1)]!
