@@ -987,8 +987,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a gate that lies in a GPU's output is what it is multiplied with",
     file: "src/compiler/targets/gpu/kernels/products.ts",
-    text: "[end.under, k.let(output.load(at)), y!]",
-    fault: "[end.under, y!, k.let(output.load(at))]",
+    text: "[end.under, k.let(before()), y!]",
+    fault: "[end.under, y!, k.let(before())]",
     test: "test/model/gpu.test.ts",
     name: "experts whose gates",
   },
