@@ -10,6 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+# What training multiplies in: where the processor lacks products of bfloat16 they take ten times as long as those of float32.
+KIND = torch.bfloat16 if torch.cpu._is_avx512_bf16_supported() else torch.float32
+
 
 @dataclass
 class Shape:
@@ -65,13 +68,13 @@ class Llama(nn.Module):
         return norm(x, self.final_norm, s.eps)
 
     def rows(self, ids, talks, rows, layer, last):
-        """The hidden rows [n, hidden] at `rows` [n] of the flattened ids [B, T], for training: products are bfloat16, `layer` and `last` are
+        """The hidden rows [n, hidden] at `rows` [n] of the flattened ids [B, T], for training: products are of KIND, `layer` and `last` are
         `block`, compiled. `talks` [B, T] numbers the conversations that were put into a row of ids side by side: none sees another."""
         s, t = self.shape, ids.shape[1]
-        x, shown, layers = F.embedding(ids, self.embed), unseen(talks, torch.bfloat16), self.layers()
+        x, shown, layers = F.embedding(ids, self.embed), unseen(talks, KIND), self.layers()
         for weights in layers[:-1]:
-            x = layer(x, weights, shown, self.cos[:t], self.sin[:t], s.kv_heads, s.eps, torch.bfloat16)
-        x = last(x, layers[-1], shown, self.cos[:t], self.sin[:t], s.kv_heads, s.eps, torch.bfloat16, rows=rows)
+            x = layer(x, weights, shown, self.cos[:t], self.sin[:t], s.kv_heads, s.eps, KIND)
+        x = last(x, layers[-1], shown, self.cos[:t], self.sin[:t], s.kv_heads, s.eps, KIND, rows=rows)
         return norm(x, self.final_norm, s.eps)
 
     def layers(self):

@@ -22,7 +22,9 @@ import corpus
 import fresh
 import third
 import words
-from model import Llama, Shape, block
+from export import load_packed
+from grow import grown
+from model import KIND, Llama, Shape, block
 
 HERE = Path(__file__).parent
 PIECE, GROUP = 2048, 16  # positions computed at once; so many of those are made together
@@ -45,6 +47,8 @@ def main():
     )
     a.add_argument("--name", default="base")
     a.add_argument("--runs", default=str(HERE / "runs"), help="where checkpoints are kept")
+    a.add_argument("--grow", help="a q8f16_1 folder to begin with, instead of with random weights")
+    a.add_argument("--seen", type=float, default=0, help="how many tokens that one has seen: they count as this one's")
     a.add_argument("--tokenizer", default=str(HERE.parent / "models/tiny/tokenizer.json"))
     a.add_argument(
         "--threads", type=int, default=1, help="at most: one thread or so many, whichever was faster of late"
@@ -62,13 +66,15 @@ def main():
     torch._dynamo.config.cache_size_limit = 32
 
     state = torch.load(run / "last.pt") if (run / "last.pt").exists() else None
-    model = Llama(Shape(**state["shape"]) if state else NEXT)
+    model, step, tokens, seconds, group = Llama(Shape(**state["shape"]) if state else NEXT), 0, 0, 0, 0
+    if args.grow and not state:
+        grown(load_packed(Path(args.grow)), model)
+        tokens = int(args.seen)
     mean = [p.detach().clone() for p in model.parameters()]  # a running mean of the weights: what is exported
     muon = Muon(model.matrix_parameters(), args.muon)
     adam = torch.optim.AdamW(
         [model.embed, *model.vector_parameters()], lr=args.adam, betas=(0.9, 0.95), weight_decay=0.0, fused=True
     )
-    step = tokens = seconds = group = 0
     if state:
         model.load_state_dict(state["model"]), adam.load_state_dict(state["adam"])
         mean, muon.momentum = state["mean"], state["muon"]
@@ -146,7 +152,7 @@ def stage_of(tokens):
 
 def loss_of(hidden, embed, wanted):
     """The sum over all words to say: hidden [words, hidden], wanted [words]."""
-    return F.cross_entropy(F.linear(hidden.bfloat16(), embed.bfloat16()).float(), wanted, reduction="sum")
+    return F.cross_entropy(F.linear(hidden.to(KIND), embed.to(KIND)).float(), wanted, reduction="sum")
 
 
 class Pace:
@@ -181,7 +187,7 @@ class Muon:
 
 
 def orthogonal(g):
-    x = g.bfloat16()
+    x = g.to(KIND)
     tall = x.shape[1] > x.shape[2]
     if tall:
         x = x.mT
