@@ -12,7 +12,7 @@ import { shard } from "../../src/compiler/shard.ts"
 import { prepareGpu } from "../../src/compiler/targets/gpu/gpu.ts"
 import { traitsOf } from "../../src/compiler/targets/prepare.ts"
 import { openReference } from "../../src/compiler/targets/reference/reference.ts"
-import { openDriverLibrary } from "../../src/runtime/ffi.ts"
+import { type DriverLibrary, openDriverLibrary } from "../../src/runtime/ffi.ts"
 import { openCuda, openHip } from "../../src/runtime/gpu/cuda.ts"
 import type { GpuDevice } from "../../src/runtime/gpu/device.ts"
 import { openMetal } from "../../src/runtime/gpu/metal.ts"
@@ -75,6 +75,7 @@ describe.each(["cuda", "rocm", "metal"] as const)("on %s", (kind) => {
   const { hasStandIn, open } = kinds[kind]
   const isSkipped = isLeftOut(hasStandIn)
   let library: string
+  let handle: DriverLibrary // held: a stand-in that is unloaded between two calls forgets its machine
   beforeAll(() => {
     if (isSkipped) return
     const own = mkdtempSync(join(folder, kind))
@@ -84,11 +85,12 @@ describe.each(["cuda", "rocm", "metal"] as const)("on %s", (kind) => {
       process.env.NVRTC = standIn.env.NVRTC
       library = standIn.library
     }
+    handle = openDriverLibrary([library])
   }, MILLISECONDS)
 
   /** Counts begin anew. */
   const setUp = (way: Way) => {
-    const { take } = openDriverLibrary([library])
+    const { take } = handle
     if (kind === "metal") take("void stand_in_machine(int count)")(DEVICES)
     else {
       const arePeers = way === "from device to device" ? 1 : 0
@@ -97,7 +99,7 @@ describe.each(["cuda", "rocm", "metal"] as const)("on %s", (kind) => {
   }
   const counts = () => {
     const out = new BigUint64Array(3)
-    openDriverLibrary([library]).take("void stand_in_counts(void *out)")(out)
+    handle.take("void stand_in_counts(void *out)")(out)
     return { reads: Number(out[0]), peerCopies: Number(out[2]) }
   }
 
