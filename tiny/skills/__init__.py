@@ -51,7 +51,7 @@ def turn(p, talk, skill=None):
 
 
 TABLE = {  # skill: (how often, function)
-    "repeat": (12, repeating.repeat),
+    "repeat": (15, repeating.repeat),
     "repeat_times": (0.4, repeating.repeat_times),
     "lookup": (6, records.lookup),
     "form": (0.6, records.form),
@@ -64,7 +64,7 @@ TABLE = {  # skill: (how often, function)
     "chat": (3, itself.chat),
     "count": (0.7, order.count),
     "sort": (0.4, order.sort),
-    "sums": (7, numbers.sums),
+    "sums": (24, numbers.sums),
     "compare": (0.8, numbers.compare),
     "capital": (3, knowledge.capital),
     "colour": (0.8, knowledge.colour),
@@ -79,6 +79,6 @@ TABLE = {  # skill: (how often, function)
     "topic": (1.2, reading.topic),
     "story": (0.6, reading.story),
     "persona": (2.5, persona.persona),
-    "tool": (24, tools.tool),
+    "tool": (30, tools.tool),
     "no_tool": (2, tools.no_tool),
 }

@@ -35,10 +35,10 @@ TIMES = [
 
 
 def sums(p, talk):
-    kind = p.int(0, 9)
-    if kind < 6:
-        two_digits(p, talk) if kind < 4 else sum_of(p, talk, p.int(0, p.any([9, 9, 20, 99])), p.int(0, 9))
-    elif kind < 9:
+    kind = p.int(0, 19)
+    if kind < 16:
+        two_digits(p, talk) if kind < 13 else sum_of(p, talk, p.int(0, p.any([9, 9, 20, 99])), p.int(0, 9))
+    elif kind < 19:
         a = p.int(0, p.any([9, 20, 99]))
         b = p.int(0, a)
         say(talk, asked(p.wording(LESS).format(a, b)), f"{a} - {b} = {a - b}")
