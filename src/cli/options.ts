@@ -531,7 +531,7 @@ export const devicesOptions = {
   },
   "--check": {
     absent: false,
-    help: "Runs kernels on every GPU that can be used, each on 20 shapes, and says of each whether its results are right: a table to send with a report.",
+    help: "Runs kernels on every GPU that can be used, each on up to 20 shapes, and says of each whether its results are right: a table to send with a report.",
     read: flag,
   },
   "--driver-timeout": {

@@ -4,12 +4,21 @@
 import { type FormatName, groupCodecs, isGroupCodec } from "../runtime/format.ts"
 import { type KvShape, type Parameter, reachOf } from "../runtime/manifest.ts"
 import type { CodecOf } from "./graph/codecs.ts"
-import { type Graph, type Node, readers, stateSize, type Weight } from "./graph/graph.ts"
 import {
+  type Attention,
+  type Graph,
+  type Node,
+  readers,
+  stateSize,
+  type Weight,
+} from "./graph/graph.ts"
+import {
+  type AttentionArithmetic,
   type Buffer,
   type BufferId,
   type Codes,
   type Epilogue,
+  MAX_CODED_HEAD,
   type ParameterId,
   type Place,
   type Plan,
@@ -32,7 +41,7 @@ export interface Lowered {
 export function lower(graph: Graph, { format, codecOf, kv, sums }: Lowered): Plan {
   if ((sums.span ?? 0) % 64 !== 0) throw new Error(`internal: spans of ${sums.span} positions`)
   const groups = groupsOf(graph)
-  const lowering = new Lowering(graph, groups, codecOf, sums)
+  const lowering = new Lowering(graph, groups, { codecOf, sums, kv })
   graph.nodes.forEach((node, index) => {
     lowering.node(node, index)
     lowering.release(index)
@@ -85,13 +94,19 @@ class Lowering {
   readonly #last: ReadonlyMap<Node, number>
   readonly #parameters: ParameterList
   readonly #sums: SumOrder
+  readonly #kv: Plan["kv"]
   readonly #buffers = new BufferList()
   readonly #places = new Map<Node, View>()
   readonly #codes = new Map<Node, Codes>()
   readonly #ropeTables = new Map<string, View>() // by their rotation
   readonly #steps: Step[] = []
 
-  constructor(graph: Graph, groups: readonly KvShape[], codecOf: CodecOf, sums: SumOrder) {
+  constructor(
+    graph: Graph,
+    groups: readonly KvShape[],
+    { codecOf, sums, kv }: Pick<Lowered, "codecOf" | "sums" | "kv">,
+  ) {
+    this.#kv = kv
     this.#graph = graph
     this.#groups = groups
     this.#sums = sums
@@ -235,6 +250,7 @@ class Lowering {
           op: "attend",
           query: at(q),
           attention,
+          arithmetic: this.#arithmeticOf(attention),
           sinkLogits: sinkLogits && this.#parameters.id(sinkLogits),
           place,
           span,
@@ -287,6 +303,11 @@ class Lowering {
         break
       }
     }
+  }
+
+  #arithmeticOf({ headDim, latent }: Attention): AttentionArithmetic {
+    const isCoded = this.#kv === "q8" && latent === undefined && headDim <= MAX_CODED_HEAD
+    return (isCoded && this.#sums.codes) || "floats"
   }
 
   #productInput(x: Node): ProductInput {

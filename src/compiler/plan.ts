@@ -169,6 +169,7 @@ export type StepOp =
       op: "attend"
       query: View
       attention: Attention
+      arithmetic: AttentionArithmetic
       sinkLogits: ParameterId | undefined
       place: Place
       span: SumOrder["span"]
@@ -236,6 +237,20 @@ export type StepOp =
   /** output = the rows of `rows` among the rows of `from` */
   | { op: "select"; input: View; from: RowSet; output: View }
 
+/**
+ * What attention multiplies. "floats": a fused multiply-add for each column of a key, and for each position of a value. "codes":
+ * whole numbers, where keys and values are codes of 8 bits. A head of a query becomes codes of 16 bits under one scale, as
+ * `quantize` makes them of a group, however long it is; a score is the exact sum of their products with a key's codes, as a
+ * float, times the key's scale, times both of the query's and the attention's. Of each 64 positions from a multiple of it on,
+ * those that a row sees have weights e^(score - m), which go into the total as they are; times the scales of their values they
+ * become such codes as well. So a later position changes nothing for a row that does not see it. A column of the mix is then
+ * fma(the exact sum of their products with the values' codes, as a float, their scale, the mix so far as m has changed).
+ */
+export type AttentionArithmetic = "floats" | "codes"
+
+/** Columns of a head at most, of which sums of products of bytes are below 2^24, where each has a float of its own. */
+export const MAX_CODED_HEAD = 1024
+
 export interface Experts {
   count: number
   active: number // at most so many of a row
@@ -276,6 +291,8 @@ export interface SumOrder {
    * added up in order, from zero, and so are the mixes. A sink is of the first of them in which a row sees anything.
    */
   span: number | undefined
+  /** What attention multiplies where keys and values are codes of 8 bits; absent: floats. Only in spans. */
+  codes?: AttentionArithmetic
 }
 
 /**
@@ -391,7 +408,7 @@ function printStep(plan: Plan, step: Step): string {
       const seen = window === undefined ? "" : ` window ${window} sinks ${step.attention.sinks}`
       const sunk = step.sinkLogits === undefined ? "" : ` sinks ${p(step.sinkLogits)}`
       return on(
-        `${view(step.output)} = attend ${placeText(step.place)} ${view(step.query)} heads ${heads}/${kvHeads} x ${headDim}${latent === undefined ? "" : ` values ${latent}`}${cap === undefined ? "" : ` cap ${cap}`}${seen}${sunk}${bidirectional ? " bidirectional" : ""}${step.span === undefined ? "" : ` span ${step.span}`}`,
+        `${view(step.output)} = attend ${placeText(step.place)} ${view(step.query)} heads ${heads}/${kvHeads} x ${headDim}${latent === undefined ? "" : ` values ${latent}`}${cap === undefined ? "" : ` cap ${cap}`}${seen}${sunk}${bidirectional ? " bidirectional" : ""}${step.arithmetic === "codes" ? " in codes" : ""}${step.span === undefined ? "" : ` span ${step.span}`}`,
       )
     }
     case "convolve":

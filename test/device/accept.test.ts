@@ -12,6 +12,7 @@ import { compileCuda } from "../../src/compiler/targets/gpu/cuda-compiler.ts"
 import { printers } from "../../src/compiler/targets/gpu/printers.ts"
 import { compileRocm } from "../../src/compiler/targets/gpu/rocm-compiler.ts"
 import { findRunTimeCompiler } from "../../src/compiler/targets/gpu/run-time-compiler.ts"
+import { traitsOf } from "../../src/compiler/targets/prepare.ts"
 import { isLeftOut } from "../left-out.ts"
 
 const MILLISECONDS = 600_000
@@ -34,12 +35,18 @@ function ofPython(module: string, file: string): string | undefined {
 const isThere = (command: string) => spawnSync(command, ["--version"]).status === 0
 
 /** @param architecture that is named, for kernels that are not the same for all */
-function textOf(kind: "cuda" | "rocm", architecture = ""): { text: Uint8Array; count: number } {
+function textOf(kind: "cuda" | "rocm", architecture = ""): Kernels {
   const printer = printers[kind]
-  const checked = [...checkedKernels({ parts: 8, span: 256 }, printer.units)]
+  const checked = [...checkedKernels(traitsOf(kind).sums!, printer.units)]
   const kernels = checked.map(({ at }) => at(0).kernel)
   const { modules } = printer.print(kernels, printer.needsOf?.(architecture) ?? [])
-  return { text: modules[0]!, count: kernels.length }
+  return { text: modules[0]!, count: kernels.length, names: kernels.map(({ name }) => name) }
+}
+
+interface Kernels {
+  text: Uint8Array
+  count: number
+  names: readonly string[]
 }
 
 const nvrtc = process.env.NVRTC ?? ofPython("nvidia.cuda_nvrtc", "lib/libnvrtc.so.12")
@@ -53,7 +60,10 @@ describe.skipIf(noCuda)("NVRTC and ptxas", () => {
   })
   let made: Promise<{ path: string; count: number }> | undefined
   const compiled = async () => {
-    const { text, count } = textOf("cuda")
+    const { text, count, names } = textOf("cuda")
+    // Matrix units multiply codes in products and in attention.
+    expect(names).toContainEqual(expect.stringMatching(/^matrix64_/))
+    expect(names).toContainEqual(expect.stringMatching(/^attend_.*_tiles_/))
     const path = join(scratch, "kernels.ptx")
     writeFileSync(path, await compileCuda(text, { needs: ["matrix"] }))
     return { path, count }

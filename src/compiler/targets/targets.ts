@@ -17,7 +17,15 @@ const steps: StepTraits = {
 }
 
 /** Thousands of lanes add one row's products: in eight parts, and attention in spans. Whole numbers are what matrix units add exactly. */
-const ofGpus = { activations: "int16", sums: { parts: 8, span: 256 } } as const satisfies PlanTraits
+const ofGpus = {
+  activations: "int16",
+  sums: { parts: 8, span: 256, codes: "codes" },
+} as const satisfies PlanTraits
+/** PoCL 3.1, the only driver of OpenCL that was at hand, computes wrong numbers in attention's whole numbers. */
+const ofOpencl = {
+  activations: "int16",
+  sums: { parts: 8, span: 256 },
+} as const satisfies PlanTraits
 
 const rows = {
   cpu: compiledFor("cpu", "for exactly this processor"),
@@ -40,7 +48,7 @@ const rows = {
   rocm: kernelsFor("rocm", "HIP C", { pattern: /^gfx[0-9a-f]{3,4}$/, example: "gfx1100" }),
   metal: kernelsFor("metal", "Metal's shading language"),
   vulkan: kernelsFor("vulkan", "SPIR-V"),
-  opencl: kernelsFor("opencl", "OpenCL C"),
+  opencl: kernelsFor("opencl", "OpenCL C", undefined, ofOpencl),
 } as const satisfies Record<string, Target>
 
 export type TargetName = keyof typeof rows
@@ -99,6 +107,7 @@ function kernelsFor(
   name: GpuKind,
   language: string,
   architectures?: LibraryKind["architectures"],
+  traits: typeof ofGpus | typeof ofOpencl = ofGpus,
 ): Target {
   const library: LibraryKind = {
     file: `${name}.gpu`,
@@ -114,14 +123,14 @@ function kernelsFor(
   return {
     help: `kernels in ${language}`,
     devices: [name],
-    traits: ofGpus,
+    traits,
     steps,
     mostBlocks,
     divides: true,
     check: async (id, milliseconds) => {
       const { checkDevice, checkedKernels } = await import("./gpu/check.ts")
       const { printers } = await import("./gpu/printers.ts")
-      const kernels = checkedKernels(ofGpus.sums, printers[name].units)
+      const kernels = checkedKernels(traits.sums, printers[name].units)
       return checkDevice({ kind: name, id }, milliseconds, kernels)
     },
     library,

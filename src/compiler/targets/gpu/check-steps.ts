@@ -42,6 +42,7 @@ import { asOperand, randomParts } from "./check-products.ts"
 import { mulberry32 } from "./check-random.ts"
 import type { Kernel } from "./ir/ir.ts"
 import { Memory, runKernel } from "./ir/run.ts"
+import type { Units } from "./kernels/tiles.ts"
 import { weightLayout } from "./layout.ts"
 import { unitsOf } from "./order.ts"
 import { tapeOf } from "./tape-of.ts"
@@ -355,8 +356,8 @@ class Play {
   #before: Memory | undefined
   #pairs = new Memory(0)
 
-  constructor(plan: Plan) {
-    const { tape, kernels } = tapeOf(plan, ["dots"])
+  constructor(plan: Plan, units: readonly Units[]) {
+    const { tape, kernels } = tapeOf(plan, units)
     const { vocabulary, hidden } = plan.shapes
     const all: ProgramLimits = { ...limits, blocks: plan.groups.map(() => BLOCKS) }
     this.#tape = tape
@@ -450,7 +451,7 @@ class Play {
 }
 
 /** @param sums as the target's plans have them */
-export function* stepKernels(sums: SumOrder): Generator<CheckedKernel> {
+export function* stepKernels(sums: SumOrder, units: readonly Units[]): Generator<CheckedKernel> {
   const known = new Set<string>()
   for (const decoder of decoders) {
     const { kv, table, ups, outs = "q4f16_1" } = decoder
@@ -466,7 +467,7 @@ export function* stepKernels(sums: SumOrder): Generator<CheckedKernel> {
       kv,
       sums,
     })
-    const play = new Play(plan)
+    const play = new Play(plan, units)
     for (const [number, [long, short]] of steps.entries()) {
       play.take(
         stepOf(number, decoder),

@@ -43,7 +43,7 @@ const GONE = "the driver's process is gone"
 export function* checkedKernels(sums: SumOrder, units: readonly Units[]): Generator<CheckedKernel> {
   yield* languageKernels
   yield* weightKernels(units)
-  yield* stepKernels(sums)
+  yield* stepKernels(sums, units)
 }
 
 /** @param milliseconds that a kernel may take, with what the driver makes of it */

@@ -174,7 +174,7 @@ class TapeMaker {
         return this.#headChoices(step, before[0], behind)
       case "attend": {
         const isMerged = this.#pieces(step, behind) || mergesHeads(plan, step, behind[0])
-        return attendChoices(plan, step, isMerged ? MOST_MERGED : undefined)
+        return attendChoices(plan, step, this.#units, isMerged ? MOST_MERGED : undefined)
       }
       case "delta":
         return [{ most: undefined, launches: deltaLaunches(plan, step) }]

@@ -3,7 +3,7 @@
 
 import { nearestEven } from "../../../runtime/dtype.ts"
 import { type Attention, type Groups, type Routing, valueDim } from "../../graph/graph.ts"
-import { WIDE_GROUP, WIDE_MOST } from "../../plan.ts"
+import { type AttentionArithmetic, WIDE_GROUP, WIDE_MOST } from "../../plan.ts"
 import * as arithmetic from "./arithmetic.ts"
 import type { Floats, Codes as StoredCodes } from "./parameters.ts"
 
@@ -351,8 +351,10 @@ const LOWEST = fround(-3.4e38)
 const weights = new Float32Array(STEP)
 const lanes = new Float32Array(16)
 
-/** What is read of attention's shape. */
-type Shape = Pick<Attention, "heads" | "kvHeads" | "headDim" | "latent" | "scale" | "cap">
+/** What is read of attention's shape; absent: `floats`. */
+type Shape = Pick<Attention, "heads" | "kvHeads" | "headDim" | "latent" | "scale" | "cap"> & {
+  arithmetic?: AttentionArithmetic
+}
 
 /**
  * One row of attention. Query head h reads key-value head floor(h / (heads / kvHeads)). The context is one softmax, or one for
@@ -367,11 +369,11 @@ export function attend(
   out: Rows,
   sinkLogits?: Float32Array,
 ): void {
-  const { heads } = shape
   const width = valueDim(shape)
-  for (let head = 0; head < heads; head++) {
-    const softmax = (seen: Seen, sink?: number) =>
-      softmaxOf(query, row, head, shape, cache, seen, sink)
+  const headOf = shape.arithmetic === "codes" ? headOfCodes : headOfFloats
+  for (let head = 0; head < shape.heads; head++) {
+    const own = headOf(query, row, head, shape, cache)
+    const softmax = (seen: Seen, sink?: number) => softmaxOf(own, shape, seen, sink)
     const sink = sinkLogits?.[head]
     const first = "slots" in seen ? 0 : seen.findIndex(({ slots }) => slots.length > 0)
     const { sum, mixed } =
@@ -390,22 +392,21 @@ interface Softmax {
   mixed: Float32Array // [valueDim] the values times their weights
 }
 
+/** A query head of a row, and what it reads. */
+interface Head {
+  /** Not capped yet. */
+  score: (slot: number) => number
+  /** mixed = mixed * correction + the values of these slots, each times its weight. */
+  mix: (slots: Int32Array, weights: Float32Array, correction: number, mixed: Float32Array) => void
+}
+
 /** Of one head. Merged step by step, after the sink; within one, position p is in lane p mod 16. */
 function softmaxOf(
-  query: Rows,
-  row: number,
-  head: number,
+  { score: scoreOf, mix }: Head,
   shape: Shape,
-  { keys, values, scales }: Cache,
   { positions, slots }: Seen,
   sink: number | undefined,
 ): Softmax {
-  const { heads, kvHeads, headDim } = shape
-  const scale = fround(shape.scale)
-  const width = kvHeads * headDim
-  const q = at(query, row) + head * headDim
-  const kvHead = Math.floor((head * kvHeads) / heads)
-  const lane = kvHead * headDim
   const mixed = new Float32Array(valueDim(shape)) // of values, which lie as far apart as keys
   let most = sink ?? LOWEST
   let sum = sink === undefined ? 0 : sinkWeight(sink)
@@ -413,11 +414,7 @@ function softmaxOf(
     const step = Math.floor(positions[first]! / STEP)
     let largest = most
     for (; next < slots.length && Math.floor(positions[next]! / STEP) === step; next++) {
-      const k = slots[next]! * width + lane
-      let score = 0
-      for (let i = 0; i < headDim; i++) score = fma(query.data[q + i]!, keys[k + i]!, score)
-      if (scales) score = fround(score * scales.keys[slots[next]! * kvHeads + kvHead]!)
-      score = fround(score * scale)
+      let score = scoreOf(slots[next]!)
       if (shape.cap) score = cap(score, shape.cap)
       sum += score * 0 // NaN of a NaN or an infinity, whose weight would be none: it must show
       weights[next - first] = score
@@ -426,17 +423,86 @@ function softmaxOf(
     const correction = exp(fround(most - largest))
     most = largest
     lanes.fill(0)
-    for (let i = 0; i < mixed.length; i++) mixed[i]! *= correction
     for (let j = first; j < next; j++) {
-      let weight = exp(fround(weights[j - first]! - largest))
-      const v = slots[j]! * width + lane
+      const weight = exp(fround(weights[j - first]! - largest))
       lanes[positions[j]! % lanes.length]! += weight
-      if (scales) weight = fround(weight * scales.values[slots[j]! * kvHeads + kvHead]!)
-      for (let i = 0; i < mixed.length; i++) mixed[i] = fma(weight, values[v + i]!, mixed[i]!)
+      weights[j - first] = weight
     }
+    mix(slots.subarray(first, next), weights, correction, mixed)
     sum = fround(fround(sum * correction) + total(lanes))
   }
   return { most, sum, mixed }
+}
+
+type HeadOf = (query: Rows, row: number, head: number, shape: Shape, cache: Cache) => Head
+
+const headOfFloats: HeadOf = (query, row, head, shape, { keys, values, scales }) => {
+  const { heads, kvHeads, headDim } = shape
+  const scale = fround(shape.scale)
+  const width = kvHeads * headDim
+  const q = at(query, row) + head * headDim
+  const kvHead = Math.floor((head * kvHeads) / heads)
+  const lane = kvHead * headDim
+  return {
+    score(slot) {
+      const k = slot * width + lane
+      let score = 0
+      for (let i = 0; i < headDim; i++) score = fma(query.data[q + i]!, keys[k + i]!, score)
+      if (scales) score = fround(score * scales.keys[slot * kvHeads + kvHead]!)
+      return fround(score * scale)
+    },
+    mix(slots, weights, correction, mixed) {
+      for (let i = 0; i < mixed.length; i++) mixed[i]! *= correction
+      for (let j = 0; j < slots.length; j++) {
+        const v = slots[j]! * width + lane
+        const by = scales ? scales.values[slots[j]! * kvHeads + kvHead]! : 1
+        const weight = fround(weights[j]! * by)
+        for (let i = 0; i < mixed.length; i++) mixed[i] = fma(weight, values[v + i]!, mixed[i]!)
+      }
+    },
+  }
+}
+
+/** The same in whole numbers, as the plan has it. */
+const headOfCodes: HeadOf = (query, row, head, shape, { keys, values, scales }) => {
+  const { heads, kvHeads, headDim } = shape
+  const width = kvHeads * headDim
+  const kvHead = Math.floor((head * kvHeads) / heads)
+  const lane = kvHead * headDim
+  const own = new Int32Array(headDim)
+  const q = at(query, row) + head * headDim
+  const ownScale = wideCodesOf(query.data.subarray(q, q + headDim), own)
+  const scale = fround(ownScale * fround(shape.scale))
+  const codes = new Int32Array(STEP)
+  const weighed = new Float32Array(STEP)
+  return {
+    score(slot) {
+      const k = slot * width + lane
+      let sum = 0 // doubles hold all of it
+      for (let i = 0; i < headDim; i++) sum += own[i]! * keys[k + i]!
+      return fround(fround(fround(sum) * scales!.keys[slot * kvHeads + kvHead]!) * scale)
+    },
+    mix(slots, weights, correction, mixed) {
+      for (let j = 0; j < slots.length; j++)
+        weighed[j] = weights[j]! * scales!.values[slots[j]! * kvHeads + kvHead]!
+      const by = wideCodesOf(weighed.subarray(0, slots.length), codes)
+      for (let i = 0; i < mixed.length; i++) {
+        let sum = 0
+        for (let j = 0; j < slots.length; j++)
+          sum += codes[j]! * values[slots[j]! * width + lane + i]!
+        mixed[i] = fma(fround(sum), by, fround(mixed[i]! * correction))
+      }
+    },
+  }
+}
+
+/** Codes of 16 bits, one scale for all, which is returned: those of a group of `quantizeWide`. */
+function wideCodesOf(x: Float32Array, codes: Int32Array): number {
+  let largest = 0
+  for (const value of x) largest = Math.max(largest, Math.abs(value))
+  const inverse = largest > 0 ? fround(WIDE_MOST / largest) : 0
+  for (const [i, value] of x.entries()) codes[i] = nearestEven(fround(value * inverse))
+  return fround(largest / WIDE_MOST)
 }
 
 /** Before anything is larger; what is no number shows. */

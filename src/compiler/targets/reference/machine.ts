@@ -290,7 +290,8 @@ export class Machine {
 
   /** Item by item: some rows, and what lies in one span of their context or in all of it. */
   #attend(step: Attend, cancel: CancelWord) {
-    const { rows, query, attention, place, span, output } = step
+    const { rows, query, attention, arithmetic, place, span, output } = step
+    const shape = { ...attention, arithmetic }
     const sunk = step.sinkLogits === undefined ? undefined : this.#vector(step.sinkLogits)
     const { kv } = this.#plan
     const [x, out] = [this.#rows(query), this.#rows(output)]
@@ -306,10 +307,10 @@ export class Machine {
       for (let row = from; row < from + count; row++) {
         poll(cancel)
         const seen = spans.map((number) => this.#seen(tokens[row]!, visible, number))
-        if (span !== undefined) kernels.attend(x, row, attention, cache, seen, out, sunk)
+        if (span !== undefined) kernels.attend(x, row, shape, cache, seen, out, sunk)
         else if (this.#arithmetic === "matrix unit" && kv !== "f32" && latent === undefined)
           attendTiles(x, row, attention, kv, cache, seen[0]!, out, sunk)
-        else kernels.attend(x, row, attention, cache, seen[0]!, out, sunk)
+        else kernels.attend(x, row, shape, cache, seen[0]!, out, sunk)
       }
     }
   }

@@ -7,12 +7,13 @@ import { batch, blocksFor, limitsFor, prefill, take } from "../../../../test/mod
 import { mulberry32 } from "../../../../test/random.ts"
 import { quantise } from "../../../model/weights/convert.ts"
 import { narrow } from "../../../runtime/dtype.ts"
+import type { KvType } from "../../../runtime/manifest.ts"
 import { type CompileOptions, compile } from "../../compile.ts"
 import { embed, finish, weight } from "../../graph/builder.ts"
 import type { Graph } from "../../graph/graph.ts"
 import { partEnds, type SumOrder } from "../../plan.ts"
 import { emit } from "../cpu/emit.ts"
-import { exp } from "./arithmetic.ts"
+import { exp, fma } from "./arithmetic.ts"
 import { attend } from "./kernels.ts"
 import { openReference } from "./reference.ts"
 
@@ -249,6 +250,115 @@ describe("spans", () => {
       expect(inOne).not.toEqual(whole)
       for (const [i, logit] of inOne.entries()) expect(logit).toBeCloseTo(whole[i]!, 4)
     }
+  })
+})
+
+describe("attention in whole numbers", () => {
+  const next = mulberry32(5)
+  const random = () => fround((next() / 2 ** 31 - 1) * 3)
+  const codes = (count: number) => Float32Array.from({ length: count }, () => (next() % 255) - 127)
+  const [heads, headDim, count] = [2, 40, 150]
+  const shape = { heads, kvHeads: 1, headDim, scale: 0.11, cap: undefined }
+  const query = Float32Array.from({ length: heads * headDim }, random)
+  const cache = {
+    keys: codes(count * headDim),
+    values: codes(count * headDim),
+    scales: {
+      keys: Float32Array.from({ length: count }, () => fround(Math.abs(random()) / 127)),
+      values: Float32Array.from({ length: count }, () => fround(Math.abs(random()) / 127)),
+    },
+  }
+  const rows = (data: Float32Array) => ({
+    data,
+    stride: data.length,
+    from: 0,
+    columns: data.length,
+  })
+  const attended = (arithmetic: "floats" | "codes", seen: readonly number[], own = cache) => {
+    const out = rows(new Float32Array(heads * headDim))
+    const positions = Int32Array.from(seen)
+    attend(rows(query), 0, { ...shape, arithmetic }, own, [{ positions, slots: positions }], out)
+    return out.data
+  }
+  const all = Array.from({ length: count }, (_, p) => p)
+
+  /** Codes of 16 bits as the plan has them, in exact numbers. */
+  function coded(x: readonly number[]) {
+    const largest = Math.max(...x.map(Math.abs))
+    const inverse = fround(32639 / largest)
+    const nearest = (x: number) => {
+      const [below, rest] = [Math.floor(x), x - Math.floor(x)]
+      return rest === 0.5 ? below + (below % 2 === 0 ? 0 : 1) : Math.round(x)
+    }
+    const made = x.map((value) => BigInt(nearest(fround(value * inverse))))
+    return { codes: made, scale: fround(largest / 32639) }
+  }
+  const dot = (a: readonly bigint[], b: ArrayLike<number>) =>
+    fround(Number(a.reduce((sum, code, i) => sum + code * BigInt(b[i]!), 0n)))
+
+  test("is as the plan says, step by step", () => {
+    for (let head = 0; head < heads; head++) {
+      const own = coded([...query.subarray(head * headDim, (head + 1) * headDim)])
+      const scale = fround(own.scale * fround(shape.scale))
+      let [most, sum] = [fround(-3.4e38), 0]
+      const mix = new Float32Array(headDim)
+      for (let from = 0; from < count; from += 64) {
+        const step = all.slice(from, from + 64)
+        const scores = step.map((p) => {
+          const key = cache.keys.subarray(p * headDim, (p + 1) * headDim)
+          return fround(fround(dot(own.codes, key) * cache.scales.keys[p]!) * scale)
+        })
+        const now = Math.max(most, ...scores)
+        const correction = exp(fround(most - now))
+        const powers = scores.map((score) => exp(fround(score - now)))
+        const lanes = new Float32Array(16)
+        for (const [i, power] of powers.entries()) lanes[(from + i) % 16]! += power
+        sum = fround(fround(sum * correction) + tree16([...lanes]))
+        const weights = coded(
+          powers.map((power, i) => fround(power * cache.scales.values[step[i]!]!)),
+        )
+        for (let c = 0; c < headDim; c++) {
+          const column = step.map((p) => cache.values[p * headDim + c]!)
+          mix[c] = fma(dot(weights.codes, column), weights.scale, fround(mix[c]! * correction))
+        }
+        most = now
+      }
+      const inverse = fround(1 / sum)
+      const found = attended("codes", all).subarray(head * headDim, (head + 1) * headDim)
+      expect([...found]).toEqual(Array.from(mix, (value) => fround(value * inverse)))
+    }
+  })
+
+  /** Lane i takes i + 8, then i + 4, i + 2, i + 1. */
+  const tree16 = (lanes: readonly number[]): number => {
+    const half = lanes.length / 2
+    return half < 1
+      ? lanes[0]!
+      : tree16(lanes.slice(0, half).map((lane, i) => fround(lane + lanes[i + half]!)))
+  }
+
+  test("is near that in floats, and not the same", () => {
+    const [whole, floats] = [attended("codes", all), attended("floats", all)]
+    const size = Math.max(...floats.map(Math.abs))
+    for (const [i, value] of whole.entries())
+      expect(Math.abs(value - floats[i]!)).toBeLessThan(size * 2e-4)
+    expect(whole).not.toEqual(floats)
+  })
+
+  test("is chosen for codes of 8 bits in spans, and for nothing else", () => {
+    const of = (kv: KvType, sums: SumOrder, latent?: number) =>
+      compile(smallGraph(latent ? { latent } : {}), { ...plain, kv, sums }).steps.flatMap((step) =>
+        step.op === "attend" ? [step.arithmetic] : [],
+      )
+    const coded = { ...gpu, codes: "codes" } as const
+    expect(new Set(of("q8", coded))).toEqual(new Set(["codes"]))
+    const others = [
+      of("q8", { parts: 1, span: undefined }),
+      of("q8", gpu),
+      of("q8", coded, 14),
+      ...(["f32", "f16", "bf16"] as const).map((kv) => of(kv, coded)),
+    ]
+    expect(new Set(others.flat())).toEqual(new Set(["floats"]))
   })
 })
 

@@ -20,9 +20,12 @@ import { attendChoices, attentionOrder } from "./attend.ts"
 import { kvLayout } from "./kv.ts"
 import { MOST_MERGED } from "./merge.ts"
 import { piecesOf, rowChoices } from "./rows.ts"
+import type { Units } from "./tiles.ts"
 
 interface Case {
   kv?: KvType
+  /** What multiplies codes. */
+  units?: Units
   attention?: Partial<Attention>
   span?: number
   rows?: "tokens" | "wanted"
@@ -69,9 +72,10 @@ function stepsBehind(
 }
 
 /** The output of attention, by the kernels and by the reference. */
-function attended({ kv = "f32", span = 64, rows = "tokens", ...given }: Case) {
+function attended({ kv = "f32", units = "dots", span = 64, rows = "tokens", ...given }: Case) {
   const attention = { ...plain, ...given.attention }
   const { heads, kvHeads, headDim, latent, window, sinks, bidirectional } = attention
+  const arithmetic = kv === "q8" && latent === undefined ? "codes" : "floats"
   const next = mulberry32(heads * 1000 + headDim)
   const random = () => (next() / 2 ** 32 - 0.5) * 4
 
@@ -98,6 +102,7 @@ function attended({ kv = "f32", span = 64, rows = "tokens", ...given }: Case) {
     rows,
     query,
     attention,
+    arithmetic,
     sinkLogits: undefined,
     place: { group: 0, layer: 0 },
     span,
@@ -193,7 +198,7 @@ function attended({ kv = "f32", span = 64, rows = "tokens", ...given }: Case) {
     return count === 0 ? 0 : (given.groups ?? Math.ceil(count / groups.per))
   }
   const pieces = behind.length > 0 ? piecesOf(plan, step, behind) : undefined
-  const [{ launches }] = attendChoices(plan, step, pieces && MOST_MERGED) as [Choice]
+  const [{ launches }] = attendChoices(plan, step, [units], pieces && MOST_MERGED) as [Choice]
   const last = behind.length > 0 ? rowChoices(plan, behind, pieces)[0]!.launches : []
   const made = given.planted?.([...launches, ...last]) ?? [...launches, ...last]
   const run = (launches: readonly Launch[], chunk: number) => {
@@ -234,7 +239,7 @@ function attended({ kv = "f32", span = 64, rows = "tokens", ...given }: Case) {
         positions: Int32Array.from(positions),
         slots: Int32Array.from(positions, (p) => stepRows.slotOf(0, sequence, p)),
       }))
-    reference.attend(all, row, attention, cache, seen, wanted)
+    reference.attend(all, row, { ...attention, arithmetic }, cache, seen, wanted)
     if (given.behind === "gated")
       for (let i = 0; i < columns; i++)
         wanted.data[row * columns + i]! *= x[row * strideOf(queries + 7) + 5 + i]!
@@ -337,9 +342,17 @@ const shapes = [
 ]
 
 describe("attention has the reference's bits", () => {
-  describe.each(["f32", "f16", "bf16", "q8"] as const)("of %s", (kv) => {
+  describe.each([
+    { kv: "f32", units: "dots" },
+    { kv: "f16", units: "dots" },
+    { kv: "bf16", units: "dots" },
+    { kv: "q8", units: "dots" },
+    { kv: "q8", units: "tiles" },
+  ] as const)("of $kv by $units", (how) => {
     test.each(shapes)("$heads heads on $kvHeads of $headDim", (attention) => {
-      agrees({ kv, attention, parts: [{ tokens: [1], from: 150, blocks: own(0, 151) }] })
+      agrees({ ...how, attention, parts: [{ tokens: [1], from: 150, blocks: own(0, 151) }] })
+      const some = new Int32Array(5)
+      agrees({ ...how, attention, parts: [{ tokens: some, from: 77, blocks: own(0, 82) }] })
     })
 
     test("values that are columns of the keys", () => {
@@ -348,7 +361,7 @@ describe("attention has the reference's bits", () => {
         { tokens: [1], from: 150, blocks: own(0, 151) },
         { tokens: new Int32Array(7), from: 60, blocks: own(1, 67) },
       ]
-      agrees({ kv, attention, parts })
+      agrees({ ...how, attention, parts })
     })
 
     test("several sequences, prompts among them", () => {
@@ -357,7 +370,7 @@ describe("attention has the reference's bits", () => {
         { tokens: new Int32Array(11), from: 122, blocks: own(1, 133) },
         { tokens: new Int32Array(6), from: 0, blocks: own(2, 6) },
       ]
-      agrees({ kv, parts })
+      agrees({ ...how, parts })
     })
 
     test("windows with sinks, of which a block has been given back", () => {
@@ -368,7 +381,41 @@ describe("attention has the reference's bits", () => {
         { tokens: [1], from: 30, blocks: own(3, 31) },
         { tokens: [1], from: 67, visibleFrom: 18, blocks: own(4, 68) },
       ]
-      agrees({ kv, attention, parts })
+      agrees({ ...how, attention, parts })
+    })
+  })
+
+  describe.each(["dots", "tiles"] as const)("of codes by %s", (units) => {
+    const how = { kv: "q8", units } as const
+
+    test("in heads of more columns than threads have at once, the last half a tile's", () => {
+      const attention = { heads: 4, kvHeads: 1, headDim: 144 }
+      agrees({
+        ...how,
+        attention,
+        parts: [{ tokens: new Int32Array(6), from: 61, blocks: own(0, 67) }],
+      })
+      const wide = { heads: 8, kvHeads: 1, headDim: 272 }
+      agrees({ ...how, attention: wide, parts: [{ tokens: [1, 2], from: 70, blocks: own(0, 72) }] })
+    })
+
+    test("a score has all bits of its sum, a weight those of its step", () => {
+      // Values that grow from step to step, of which the last position's outweighs all others.
+      const value = (position: number) => (position === 80 ? 1e20 : position + 1)
+      const parts = [{ tokens: new Int32Array(40), from: 50, blocks: own(0, 90) }]
+      agrees({ ...how, value, parts, attention: { scale: 3 } })
+      agrees({ ...how, parts, attention: { scale: 1e-3, cap: 0.5 } })
+    })
+
+    test("of layers that see both ways, and in windows narrower than a step", () => {
+      const parts = [{ tokens: new Int32Array(70), from: 0, blocks: own(0, 70) }]
+      agrees({ ...how, attention: { bidirectional: true, window: 9 }, parts })
+      const attention = { window: 3, sinks: 1 }
+      agrees({
+        ...how,
+        attention,
+        parts: [{ tokens: new Int32Array(9), from: 60, blocks: own(0, 69) }],
+      })
     })
   })
 
@@ -485,8 +532,8 @@ describe("what is no number", () => {
   const part = { tokens: new Int32Array(3), from: 80, blocks: own(0, 83) }
 
   test.each(["keys", "values"] as const)("shows in whoever sees it: %s", (of) => {
-    for (const kv of ["f32", "q8"] as const) {
-      const { found, wanted } = attended({ kv, parts: [part], notNumber: { of, position: 81 } })
+    for (const how of [{ kv: "f32" }, { kv: "q8" }, { kv: "q8", units: "tiles" }] as const) {
+      const { found, wanted } = attended({ ...how, parts: [part], notNumber: { of, position: 81 } })
       expect(bits(found)).toEqual(bits(wanted))
       const rows = [0, 1, 2].map((row) => found.subarray(row * 64, row * 64 + 64))
       expect(rows.map((row) => row.some(Number.isNaN))).toEqual([false, true, true])
@@ -534,6 +581,8 @@ describe("a fault that is planted is found", () => {
       { tokens: [1], from: 130, blocks: own(1, 131) },
     ],
   }
+  const coded: Case = { ...short, kv: "q8" }
+  const tiled: Case = { ...coded, units: "tiles" }
   const manySpans: Case = {
     attention: { heads: 1, kvHeads: 1, headDim: 6 },
     parts: [{ tokens: [1], from: 4200, blocks: own(0, 4201) }],
@@ -545,24 +594,30 @@ describe("a fault that is planted is found", () => {
   test.each([
     { launch: 0, barriers: 8, given: short },
     { launch: 1, barriers: 8, given: short },
+    { launch: 0, barriers: 9, given: coded },
+    { launch: 1, barriers: 10, given: coded },
+    { launch: 1, barriers: 10, given: tiled },
     { launch: 2, barriers: 3, given: manySpans },
     { launch: 3, barriers: 4, given: rounded, first: 3 },
-  ])("a barrier less in the kernel of launch $launch", ({ launch, barriers, given, first = 0 }) => {
-    agrees(given)
-    for (let nth = first; nth < barriers; nth++) {
-      let left = nth
-      const rule = (statement: Statement) =>
-        statement.kind === "barrier" && left-- === 0 ? undefined : statement
-      expect(() => attended({ ...given, planted: planted(launch, rule) })).toThrow("a race")
-    }
-    let count = 0
-    const counted = (statement: Statement) => {
-      if (statement.kind === "barrier") count++
-      return statement
-    }
-    attended({ ...given, planted: planted(launch, counted) })
-    expect(count).toBe(barriers)
-  })
+  ])(
+    "a barrier less in the kernel of launch $launch of $given.kv",
+    ({ launch, barriers, given, first = 0 }) => {
+      agrees(given)
+      for (let nth = first; nth < barriers; nth++) {
+        let left = nth
+        const rule = (statement: Statement) =>
+          statement.kind === "barrier" && left-- === 0 ? undefined : statement
+        expect(() => attended({ ...given, planted: planted(launch, rule) })).toThrow("a race")
+      }
+      let count = 0
+      const counted = (statement: Statement) => {
+        if (statement.kind === "barrier") count++
+        return statement
+      }
+      attended({ ...given, planted: planted(launch, counted) })
+      expect(count).toBe(barriers)
+    },
+  )
 
   test("a position too many", () => {
     // What a row sees last is loaded from operand 4, `positions`, and kept in a shared array.

@@ -93,7 +93,7 @@ export function wideGroup(
 }
 
 /** Of codes as wideCode makes them, eight for two words. */
-function wideWords(k: Builder, codes: readonly Value[], count: number): WideWords {
+export function wideWords(k: Builder, codes: readonly Value[], count: number): WideWords {
   const words: WideWords = { upper: [], lower: [] }
   for (let word = 0; word < count; word++) {
     const four = Array.from({ length: 4 }, (_, i) => codes[4 * word + i] ?? u32(128))
@@ -104,6 +104,18 @@ function wideWords(k: Builder, codes: readonly Value[], count: number): WideWord
     words.lower.push(k.let(lower))
   }
   return words
+}
+
+/** Of four words of four bytes: word i has byte i of each. */
+export function transposedBytes(k: Builder, words: readonly Value[]): Value[] {
+  const [even, odd] = [0x00ff00ff, 0xff00ff00]
+  const [[even0, odd0], [even1, odd1]] = [0, 2].map((i) => {
+    const [a, b] = [k.let(words[i]!), k.let(words[i + 1]!)]
+    return [k.let(a.and(even).or(b.and(even).shl(8))), k.let(a.shr(8).and(even).or(b.and(odd)))]
+  }) as [[Value, Value], [Value, Value]]
+  const low = (a: Value, b: Value) => k.let(a.and(0xffff).or(b.shl(16)))
+  const high = (a: Value, b: Value) => k.let(a.shr(16).or(b.and(0xffff0000)))
+  return [low(even0, even1), low(odd0, odd1), high(even0, even1), high(odd0, odd1)]
 }
 
 /** How a group of floats of 16 bits, two in a word, become codes of 16 bits. */

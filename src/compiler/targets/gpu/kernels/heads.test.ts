@@ -97,6 +97,7 @@ test.each([1, 6])(
       op: "attend",
       query: { buffer: 4, from: 0, columns: 3 * 90 },
       attention: { ...attention, layer: 0, scale: 1, cap: undefined, window: undefined, sinks: 0 },
+      arithmetic: "floats",
       sinkLogits: undefined,
       place: { group: 0, layer: 0 },
       span: 256,
@@ -191,7 +192,7 @@ test.each([1, 6])(
     run(choice!.launches[0]!, itself, 3) // more rows than there are
 
     const others = places()
-    const merge = attendChoices(plan, attend, undefined)[0]!.launches.at(-1)!
+    const merge = attendChoices(plan, attend, ["dots"], undefined)[0]!.launches.at(-1)!
     run({ ...merge, groups: [2, 1, 1] }, others, HEADS)
     run(headChoices(plan, step).at(-1)!.launches[0]!, others, 3)
     const rows = { data: others[1]!.f32(), stride: to, from: 0, columns: made }

@@ -181,20 +181,24 @@ export function readKey(
 
 /** The numbers of a value that are read together, as many as `kvReads` says: those from `holds * unit` on. */
 export function readValue(layout: KvLayout, blocks: Elements, spot: Spot, unit: Value): Value[] {
+  return numbersOf(layout.kv, blocks.load(valueUnitIndex(layout, spot, unit)))
+}
+
+/** Where they lie, in elements of `kvReads`. */
+export function valueUnitIndex(layout: KvLayout, spot: Spot, unit: Value): Value {
   const { kv, values, valueWidth, blockBytes, chunk } = layout
   const { element, holds } = kvReads[kv]
   const block = spot.block.mul(blockBytes / elementBytes[element])
   if (valueWidth === 0) {
     const units = chunk / holds
     const ofChunk = keyChunkIndex(layout, { ...spot, block: u32(0) }, unit.div(units)).mul(units)
-    return numbersOf(kv, blocks.load(block.add(ofChunk).add(unit.rem(units))))
+    return block.add(ofChunk).add(unit.rem(units))
   }
-  const index = block
+  return block
     .add(values / holds)
     .add(times(spot.head, (BLOCK * valueWidth) / holds))
     .add(times(spot.position, valueWidth / holds))
     .add(unit)
-  return numbersOf(kv, blocks.load(index))
 }
 
 function numbersOf(kv: KvType, read: Value): Value[] {

@@ -1,0 +1,257 @@
+// What kernels of attention have in common, whatever they multiply: what decides how they are written, which positions rows see,
+// and how the work of an item is divided among threads.
+
+import { type Builder, type Elements, f32, type Value, type Variable } from "../ir/builder.ts"
+import { TILE } from "../ir/ir.ts"
+import { type KvLayout, kvReads, type Spot } from "./kv.ts"
+
+/** Positions whose weights are merged at once: from one multiple of this to the next. */
+export const STEP = 64
+export const LANES = 16
+
+/** Threads of a group that computes several rows. */
+const ROWS_THREADS = 128
+
+/** What decides how the kernel is written; all else are words. */
+export interface AttendShape {
+  layout: KvLayout
+  /** Who multiplies: floats, or codes in dots of four or in tiles. */
+  products: "floats" | "dots" | "tiles"
+  /** Numbers of a value. */
+  values: number
+  span: number
+  set: "tokens" | "wanted"
+  /** Rows of an item, at most, that are computed together; `alone`: no item has more. */
+  rows: number
+  alone: boolean
+  /** Query heads to a kv head, and how many of them a group takes. */
+  ratio: number
+  heads: number
+  cap: number | undefined
+  sinks: boolean
+  /** Heads have scores of what is not there. */
+  sunk: boolean
+  /** Blocks at the beginning of every list that stay there, whatever is given back. */
+  sinkBlocks: number
+}
+
+/** Positions that a row sees: first … last, and those before `kept`, of the sinks. */
+export interface Range {
+  first: Value
+  last: Value
+  kept: Value | undefined
+}
+
+/** That of each row of an item; rows that are not there see nothing. */
+export interface Sight {
+  first: Elements
+  last: Elements
+  kept: Elements | undefined
+}
+
+export function sightOf({ first, last, kept }: Sight, row: Value): Range {
+  return { first: first.load(row), last: last.load(row), kept: kept?.load(row) }
+}
+
+export function isIn(p: Value, { first, last, kept }: Range): Value {
+  const near = p.ge(first).and(p.le(last))
+  return kept ? near.or(p.lt(kept)) : near
+}
+
+/** Whether some of `count` positions are in it, or all of them. */
+export function overlaps(from: Value, count: number, { first, last, kept }: Range): Value {
+  const near = from
+    .add(count - 1)
+    .ge(first)
+    .and(from.le(last))
+  return kept ? near.or(from.lt(kept)) : near
+}
+
+export function holds(from: Value, count: number, { first, last, kept }: Range): Value {
+  const near = from.ge(first).and(from.add(count - 1).le(last))
+  return kept ? near.or(from.add(count).le(kept)) : near
+}
+
+/** How the work of an item is divided among threads. */
+export interface Tiling {
+  threads: number
+  /** Tiles have always as many: those behind the last one are nobody's. */
+  queries: number
+  /** That are computed at once. */
+  steps: number
+  /** Each thread multiplies the keys of `places` positions, `slots` apart, with the queries of one of so many sets. */
+  scores: { slots: number; places: number; sets: number }
+  /** Each thread mixes `places` units of columns, `slots` apart, for the queries of one of so many sets. */
+  mixes: { units: number; slots: number; places: number; sets: number; perSet: number }
+}
+
+export function tilingOf({ layout, values, span, rows, heads, products }: AttendShape): Tiling {
+  const [threads, steps, places] = rows === 1 ? [span, span / STEP, 1] : [ROWS_THREADS, 1, 2]
+  const queries = products === "tiles" ? TILE : rows * heads
+  const slots = (steps * STEP) / places
+  const units = Math.ceil(values / kvReads[layout.kv].holds)
+  // About as many columns as queries, so that each number read is used as often as can be.
+  const perThread = (queries * units) / threads
+  const square = 2 ** Math.floor(Math.log2(Math.max(1, perThread)) / 2)
+  const unitPlaces = Math.max(Math.ceil(units / threads), Math.min(square, units))
+  const unitSlots = Math.ceil(units / unitPlaces)
+  const sets = Math.min(queries, Math.floor(threads / unitSlots))
+  return {
+    threads,
+    queries,
+    steps,
+    scores: { slots, places, sets: threads / slots },
+    mixes: {
+      units,
+      slots: unitSlots,
+      places: unitPlaces,
+      sets,
+      perSet: Math.ceil(queries / sets),
+    },
+  }
+}
+
+/** What differs by what is multiplied. A kernel's other steps, and its barriers, are attend.ts's. */
+export interface Products {
+  /** Of an item; there may be a barrier in it. @param columnOf a column of a query that is there */
+  bringQueries(
+    isThere: (q: Value) => Value,
+    columnOf: (q: Value, column: Value) => Value,
+    scale: Value,
+  ): void
+  /** Those of a part that are this thread's. */
+  scores(part: Part): Score[]
+  /** Scores of a part, by their query and position, and weights in their place. */
+  loadWeight(q: Value, within: Value): Value
+  storeWeight(q: Value, within: Value, value: Value): void
+  /** Of the weights in lane `i` of those of all steps, how large the largest is. */
+  storeLargest(i: Value, weights: readonly Value[]): void
+  /** Makes of weights what values are multiplied with, where that is no float. */
+  roundWeights(): void
+  mixes(): Mixing
+}
+
+export interface Part {
+  stored: Elements
+  /** Where a position of the part lies; where none of the rows sees it, one that they see. */
+  spotOf: (within: Value) => Spot
+  scale: Value
+}
+
+export interface Score {
+  q: Value
+  /** Whether it is this thread's; absent: it is. */
+  isOwn: Value | undefined
+  within: Value
+  score: Value
+}
+
+/** Positions and queries of a thread, where each position meets each query. */
+export function squareOf(k: Builder, shape: AttendShape) {
+  const { queries: count, scores } = tilingOf(shape)
+  const { slots, places, sets } = scores
+  const set = k.let(k.lane.div(slots))
+  const perSet = Math.ceil(count / sets)
+  const isEven = count % sets === 0
+  const queries = Array.from({ length: perSet }, (_, j) => {
+    const q = set.mul(perSet).add(j)
+    return isEven
+      ? { q: k.let(q), isOwn: undefined }
+      : { q: k.let(q.min(count - 1)), isOwn: q.lt(count) }
+  })
+  const withins = Array.from({ length: places }, (_, i) => k.let(k.lane.rem(slots).add(i * slots)))
+  return { queries, withins }
+}
+
+/** What values are mixed with, and how steps change what was there. */
+export interface Mixed extends Pick<Part, "stored" | "spotOf"> {
+  corrections: Elements // [queries, steps]
+  sight: Sight
+  /** What some of the rows see, and what all of them do. */
+  some: Range
+  all: Range
+  /** The first position of a block, and where that lies. */
+  blockOf: (number: Value) => { from: Value; spot: Spot }
+}
+
+/** Sums of values times their weights, which threads keep from part to part. */
+export interface Mixing {
+  add(mixed: Mixed): void
+  /** Hands out each sum, by its query and its column. */
+  each(body: (q: Value, column: Value, sum: Value) => void): void
+}
+
+/** Sums of values times their weights, which a thread keeps from part to part: of some columns, in units as they are read, and queries. */
+export class ColumnSums {
+  readonly #k: Builder
+  readonly #shape: AttendShape
+  readonly #tiling: Tiling
+  readonly units: readonly Value[]
+  readonly queries: readonly { q: Value; isOwn: Value | undefined; sums: Variable[][] }[]
+  readonly #isOwn: Value | undefined
+
+  constructor(k: Builder, shape: AttendShape) {
+    this.#k = k
+    this.#shape = shape
+    this.#tiling = tilingOf(shape)
+    const { queries, threads, mixes } = this.#tiling
+    const { units, slots, places, sets, perSet } = mixes
+    const { holds } = kvReads[shape.layout.kv]
+    // Where threads, columns or queries do not come out even, some are computed more than once, and written once.
+    this.#isOwn = slots * sets === threads ? undefined : k.let(k.lane.lt(slots * sets))
+    const slot = k.let(k.lane.rem(slots))
+    const set = k.let(this.#isOwn ? k.lane.div(slots).rem(sets) : k.lane.div(slots))
+    this.units = Array.from({ length: places }, (_, i) => {
+      const unit = slot.add(i * slots)
+      return k.let(slots * places === units ? unit : unit.min(units - 1))
+    })
+    this.queries = Array.from({ length: perSet }, (_, i) => {
+      const q = k.let(set.add(i * sets))
+      const isEven = sets * perSet === queries
+      return {
+        q: isEven ? q : k.let(q.min(queries - 1)),
+        isOwn: isEven ? undefined : q.lt(queries),
+        sums: Array.from({ length: places }, () =>
+          Array.from({ length: holds }, () => k.variable(f32(0))),
+        ),
+      }
+    })
+  }
+
+  /** Hands out each sum, by its query and its column. */
+  each(body: (q: Value, column: Value, sum: Value) => void): void {
+    const k = this.#k
+    const { values: columns } = this.#shape
+    const { holds } = kvReads[this.#shape.layout.kv]
+    const { units, slots, places } = this.#tiling.mixes
+    const all = () => {
+      for (const { q, isOwn, sums } of this.queries) {
+        const write = () => {
+          for (const [u, own] of sums.entries())
+            for (const [i, sum] of own.entries()) {
+              const column = k.let(this.units[u]!.mul(holds).add(i))
+              const isOnce =
+                slots * places === units
+                  ? undefined
+                  : k.lane
+                      .rem(slots)
+                      .add(u * slots)
+                      .lt(units)
+              const isThere = units * holds === columns ? undefined : column.lt(columns)
+              const conditions = [isOnce, isThere].filter((condition) => condition !== undefined)
+              if (conditions.length === 0) body(q, column, sum.now)
+              else
+                k.if(
+                  conditions.reduce((a, b) => a.and(b)),
+                  () => body(q, column, sum.now),
+                )
+            }
+        }
+        if (isOwn) k.if(isOwn, write)
+        else write()
+      }
+    }
+    if (this.#isOwn) k.if(this.#isOwn, all)
+    else all()
+  }
+}
