@@ -16,15 +16,17 @@ const steps: StepTraits = {
   drafts: 64,
 }
 
-/** Thousands of lanes add one row's products: in eight parts, and attention in spans. Whole numbers are what matrix units add exactly. */
-const ofGpus = {
-  activations: "int16",
-  sums: { parts: 8, span: 256, codes: "codes" },
-} as const satisfies PlanTraits
-/** PoCL 3.1, the only driver of OpenCL that was at hand, computes wrong numbers in attention's whole numbers. */
+/**
+ * Thousands of lanes add one row's products: in eight parts, and attention in spans. Whole numbers are what matrix units add exactly;
+ * in attention PoCL 3.1, the only driver of OpenCL that was at hand, computes wrong numbers of them.
+ */
 const ofOpencl = {
   activations: "int16",
   sums: { parts: 8, span: 256 },
+} as const satisfies PlanTraits
+const ofGpus = {
+  ...ofOpencl,
+  sums: { ...ofOpencl.sums, codes: "codes" },
 } as const satisfies PlanTraits
 
 const rows = {
