@@ -10,7 +10,7 @@ import torch
 @torch.no_grad()
 def grown(small, large):
     """Fills `large` with the weights of `small` in place; what is new keeps its random values where nothing reads it. Key and value heads stay as
-    many as they were, and layers of the same age stay in their order: new ones follow the last."""
+    many as they were; new layers follow the last. Where both have one shape this is a copy."""
     s, n = small.shape, large.shape
     assert (s.vocabulary, s.head_dim, s.kv_heads) == (n.vocabulary, n.head_dim, n.kv_heads)
     heads = torch.arange(s.heads)

@@ -1,10 +1,11 @@
 // Attention, bit for bit as reference/kernels.ts computes it. A group of threads takes one item (some rows of a sequence and
 // one span of what they see) and some query heads of one kv head, and makes of each row a softmax of its own: scores by a
 // thread for some positions, values by a thread for some columns. Rows that see one span are done then; the others'
-// softmaxes wait in scratch memory until merge.ts adds them up in the order that the plan says.
+// softmaxes wait in scratch memory until merge.ts adds them up in the order that the plan says. What is multiplied is the plan's
+// as well: floats (attend-floats.ts), or whole numbers (attend-codes.ts) by dots or, 32 threads together, in tiles.
 //
 // What must not depend on threads does not: within a step of 64 positions, weights are added in sixteen lanes and those as a
-// tree, and values are added to the mix position after position. A position that a row does not see takes no part: its
+// tree, and values are added to the mix position after position, or as one exact sum of whole numbers. A position that a row does not see takes no part: its
 // weight of 0 adds nothing to a lane, and its value is not read, since that may be anything.
 //
 // Groups take items by turns, so any number of groups is right.
@@ -95,10 +96,10 @@ function together(
   const steps = span / STEP
   const layout = kvLayout(plan.kv, plan.groups[place.group]!)
   // Of a query: itself, its scores, what is kept of a step, and its softmax.
-  const products = arithmetic === "codes" ? "dots" : "floats"
-  const ofFloats = (steps: number) => headDim.key + steps * STEP
   const ofProducts = (steps: number) =>
-    products === "floats" ? ofFloats(steps) : codeWords({ layout, products }, steps)
+    arithmetic === "codes"
+      ? codeWords({ layout, products: "dots" }, steps)
+      : headDim.key + steps * STEP
   const sharedOf = (steps: number) => ofProducts(steps) + steps * STEP_NUMBERS + QUERY_NUMBERS
   const fitting = (steps: number, most: number) =>
     Math.min(most, Math.floor((MAX_SHARED - SHARED_APART) / sharedOf(steps)))
