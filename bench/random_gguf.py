@@ -105,6 +105,7 @@ def matrix(name, rows, columns, count=None, adds=False):
     if chains and name == "output":
         values = values.copy()
         for chain in chains:
+            values[chain[0]] = 0  # the table's own row would follow itself as likely
             values[chain[1:]] = drawn[size][chain[:-1]]
     out.add_tensor(f"{name}.weight", values.reshape(count, rows, -1) if count else values, raw_dtype=kind)
 
