@@ -8,16 +8,21 @@ import sys
 import skills
 from talking import Pick, encode, render
 
+DRILLS = 0.2  # of conversations up to 512 tokens: sums and nothing else, which the model needs to see by the hundred thousand
+
 
 def conversation(p, length, count, copying=0):
     """A conversation of about `length` tokens as `count(conversation)` counts them; the first turn always goes in. Many of those that have
     room for definitions begin with tools: a first request with its definitions is long, and would else come seldom."""
     talk = skills.opening(p)
-    tools = length >= 128 and p.chance(0.25 if length < 256 else 0.5)
+    drill = length <= 512 and p.chance(DRILLS)
+    tools = not drill and length >= 128 and p.chance(0.25 if length < 256 else 0.5)
     for _ in range(40):
         before = len(talk["messages"])
         if not before and tools:
             skill = "tool"
+        elif drill:
+            skill = p.any(["several", "several", "sums"])
         else:
             skill = p.any(["repeat", "lookup", "lookup", "who"]) if p.chance(copying) else None
         skills.turn(p, talk, skill)

@@ -18,6 +18,13 @@ SUMS = [
     DO + "(give me|tell me|find|I need) the (sum|total|result) of {0} (and|plus|+) {1}",
     "(I have|there are|take) {0} and {1} more( come|)(, how many is that|, what is that in all|: how many)",
 ]
+SEVERAL = [
+    DO
+    + "(add|sum up|add up|work out|calculate|compute|solve|do) (these|each of these|all of these|the following)(| sums)(:|)",
+    "(some|more|a few|several) sums (for you|to do|please|)(:|)",
+    ASK + SAYS + " (this|each of these|all of this|the following)(:|)",
+    "(and|now|next|) (these|the sums|sums|all these)(:|)",
+]
 LESS = [
     ASK + SAYS + " {0} (-|minus|less) {1}",
     "{0} (-|minus|less) {1}( =| is| makes|)",
@@ -53,6 +60,16 @@ def two_digits(p, talk):
 
 def sum_of(p, talk, a, b):
     say(talk, asked(p.wording(SUMS).format(a, b)), f"{a} + {b} = {a + b}")
+
+
+def several(p, talk):
+    """Sums in a list: of what is taught the most in the fewest words."""
+    pairs = [p.pair(10, 99) for _ in range(p.int(2, p.any([4, 12])))]
+    between, plus = p.any([", ", "; ", "\n", ", "]), p.any([" + ", "+", " + ", " and ", " plus "])
+    listed = between.join(f"{a}{plus}{b}" for a, b in pairs)
+    if p.chance(0.7):
+        listed = p.wording(SEVERAL) + (between if between == "\n" else " ") + listed
+    say(talk, listed, ("\n" if between == "\n" else ", ").join(f"{a} + {b} = {a + b}" for a, b in pairs))
 
 
 def asked(text):
