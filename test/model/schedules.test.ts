@@ -4,6 +4,7 @@
 import { readdirSync } from "node:fs"
 import { describe, expect, test } from "vitest"
 import { compile } from "../../src/compiler/compile.ts"
+import { openReference } from "../../src/compiler/targets/reference/reference.ts"
 import { targets } from "../../src/compiler/targets/targets.ts"
 import { createEngine, type Engine } from "../../src/engine/engine.ts"
 import type { GenerationEvent, GenerationRequest } from "../../src/engine/generation.ts"
@@ -160,7 +161,10 @@ async function opened(
     bufferBytes,
     ...(speculative && { drafts: { length: speculative.length } }),
   })
-  const program = await prepared.open(limits.program)
+  const program =
+    target === "reference"
+      ? openReference(plan, limits.program)
+      : await prepared.open(limits.program)
   await loadParameters(model.weights, program.manifest, program)
   await model.close()
   return createEngine(program, {
