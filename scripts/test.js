@@ -1,6 +1,7 @@
 // Runs everything that says whether the product is sound, and closes with one line that a person and a script can read:
 // builds, checks (each counts as one test), then the tests. With arguments: only the tests they name, as vitest reads them.
-import { spawnSync } from "node:child_process"
+import { spawn, spawnSync } from "node:child_process"
+import { once } from "node:events"
 import { mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -9,7 +10,7 @@ const named = process.argv.slice(2)
 const checks =
   named.length > 0 ? [] : ["build", "check:types", "check:style", "check:lint", "check:unused"]
 
-const broken = checks.filter((name) => !succeeds("npm", ["run", "--silent", name]))
+const broken = await runChecks()
 const tests = runTests()
 const passed = checks.length - broken.length + tests.passed
 const failed = broken.length + tests.failed
@@ -17,11 +18,28 @@ for (const name of broken) console.log(`npm run ${name} failed; its words are ab
 console.log(`${passed} passed, ${failed} failed, ${tests.skipped} skipped`)
 process.exit(failed === 0 ? 0 : 1)
 
+/** The names of those that failed. All at once: each keeps one processor busy, and what it says is printed in one piece. */
+async function runChecks() {
+  const sound = await Promise.all(
+    checks.map(async (name) => {
+      const check = spawn("npm", ["run", "--silent", name])
+      const said = []
+      for (const stream of [check.stdout, check.stderr])
+        stream.on("data", (bytes) => said.push(bytes))
+      const [status] = await once(check, "close")
+      process.stdout.write(Buffer.concat(said))
+      return status === 0
+    }),
+  )
+  return checks.filter((_, i) => !sound[i])
+}
+
 function runTests() {
   const folder = mkdtempSync(join(tmpdir(), "sinter-test-"))
   const report = join(folder, "report.json")
   const vitest = ["run", "--reporter=default", "--reporter=json", `--outputFile.json=${report}`]
-  const sound = succeeds(process.execPath, ["node_modules/vitest/vitest.mjs", ...vitest, ...named])
+  const options = ["node_modules/vitest/vitest.mjs", ...vitest, ...named]
+  const sound = spawnSync(process.execPath, options, { stdio: "inherit" }).status === 0
   const counts = JSON.parse(readFileSync(report, "utf8"))
   rmSync(folder, { recursive: true })
   // A file that fails to load counts as a suite only: it must not read as zero failures.
@@ -31,8 +49,4 @@ function runTests() {
     failed,
     skipped: counts.numPendingTests + counts.numTodoTests,
   }
-}
-
-function succeeds(program, options) {
-  return spawnSync(program, options, { stdio: "inherit" }).status === 0
 }
