@@ -3,6 +3,9 @@ import { resolve } from "node:path"
 import { defineConfig } from "vitest/config"
 import { LongestFirst } from "./test/order.ts"
 
+// Before there are threads, or PoCL's library would not see it. Its optimizer takes longer than all that these kernels run.
+process.env.POCL_EXTRA_BUILD_FLAGS ??= "-cl-opt-disable"
+
 // Threads without isolation: a fresh module graph per file costs ten times the tests themselves.
 export default defineConfig({
   resolve: {
