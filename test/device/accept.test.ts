@@ -9,6 +9,7 @@ import { promisify } from "node:util"
 import { afterAll, beforeAll, describe, expect, test } from "vitest"
 import { checkedKernels } from "../../src/compiler/targets/gpu/check.ts"
 import { compileCuda } from "../../src/compiler/targets/gpu/cuda-compiler.ts"
+import type { Kernel } from "../../src/compiler/targets/gpu/ir/ir.ts"
 import { printers } from "../../src/compiler/targets/gpu/printers.ts"
 import { compileRocm } from "../../src/compiler/targets/gpu/rocm-compiler.ts"
 import { findRunTimeCompiler } from "../../src/compiler/targets/gpu/run-time-compiler.ts"
@@ -34,11 +35,24 @@ function ofPython(module: string, file: string): string | undefined {
 
 const isThere = (command: string) => spawnSync(command, ["--version"]).status === 0
 
+const everyKernel = { cuda: kernelsOf("cuda"), rocm: kernelsOf("rocm") }
+
+/** Seconds pass until the twin has told which those of steps are, so all architectures of a maker share them. */
+function kernelsOf(kind: "cuda" | "rocm"): () => readonly Kernel[] {
+  let kernels: readonly Kernel[] | undefined
+  return () => {
+    kernels ??= Array.from(
+      checkedKernels(traitsOf(kind).sums!, printers[kind].units),
+      ({ at }) => at(0).kernel,
+    )
+    return kernels
+  }
+}
+
 /** @param architecture that is named, for kernels that are not the same for all */
 function textOf(kind: "cuda" | "rocm", architecture = ""): Kernels {
   const printer = printers[kind]
-  const checked = [...checkedKernels(traitsOf(kind).sums!, printer.units)]
-  const kernels = checked.map(({ at }) => at(0).kernel)
+  const kernels = everyKernel[kind]()
   const { modules } = printer.print(kernels, printer.needsOf?.(architecture) ?? [])
   return { text: modules[0]!, count: kernels.length, names: kernels.map(({ name }) => name) }
 }
