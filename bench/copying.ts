@@ -17,7 +17,7 @@ import { dirname, join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { parseArgs } from "node:util"
 import { mulberry32 } from "../test/random.ts"
-import { median } from "./contenders/api.ts"
+import { pageOf, REPLY, type Results, type Sample } from "./copying-report.ts"
 import { machine } from "./machine.ts"
 
 const root = join(import.meta.dirname, "..")
@@ -42,7 +42,6 @@ interface Text {
   reply: readonly number[]
 }
 
-const REPLY = 256 // tokens
 const FIRST_ID = 1000 // of words; lower ones are bytes
 const WORDS = /[A-Za-z]{1,6}|\d{1,3}|\s+|_|[^\w\s]+/g // about as long as tokens are
 
@@ -232,14 +231,6 @@ async function endServer({ child }: Server): Promise<void> {
   await once(child, "exit")
 }
 
-interface Sample {
-  /** Milliseconds between the first token and the last. */
-  wall: number
-  /** Of the server's process, in that time. */
-  processor: number
-  load: number
-}
-
 interface Reply extends Sample {
   text: string
 }
@@ -284,14 +275,6 @@ function processorTime(pid: number): number {
 }
 
 // ------------------------------------------------------------------ the run
-
-interface Results {
-  machine: string
-  date: string
-  about: string
-  /** By text and server. */
-  samples: Record<string, Record<string, Sample[]>>
-}
 
 async function run(): Promise<void> {
   const texts: readonly Text[] = JSON.parse(readFileSync(options.texts, "utf8"))
@@ -348,42 +331,6 @@ function write(results: Results): void {
   mkdirSync(dirname(options.output), { recursive: true })
   writeFileSync(`${options.output}.json`, `${JSON.stringify(results, undefined, 1)}\n`)
   writeFileSync(`${options.output}.md`, pageOf(results))
-}
-
-const PLAIN = "sinter, disable"
-
-/** Medians of the ratios of one round. */
-function pageOf({ machine, date, about, samples }: Results): string {
-  const names = [...new Set(Object.values(samples).flatMap((row) => Object.keys(row)))]
-  const all = Object.values(samples).flatMap((row) => Object.values(row).flat())
-  const table = (of: "wall" | "processor") =>
-    Object.entries(samples).map(([text, row]) => {
-      const cells = names.map((name) => {
-        const ratios = (row[name] ?? []).flatMap((sample, i) => {
-          const plain = row[PLAIN]?.[i]
-          return plain ? plain[of] / sample[of] : []
-        })
-        return ratios.length === 0
-          ? "–"
-          : `${median(ratios).toFixed(2)} (${Math.min(...ratios).toFixed(2)}–${Math.max(...ratios).toFixed(2)})`
-      })
-      return `| ${[text, ...cells].join(" | ")} |`
-    })
-  const head = `| ${["", ...names].join(" | ")} |\n|---|${"---:|".repeat(names.length)}`
-  const loads = all.map(({ load }) => load)
-  return `# Replies that copy
-
-${machine}, ${date}; ${about}; programs that wanted to run a minute before (load): ${median(loads).toFixed(1)} (${Math.min(...loads).toFixed(1)}–${Math.max(...loads).toFixed(1)}). A reply of ${REPLY} tokens to one client,
-from the first token to the last: how many times as fast as without drafts, medians of ${Math.max(...Object.values(samples).flatMap((row) => Object.values(row).map(({ length }) => length)))} rounds with the least and the most. A program says the same with drafts and without.
-
-${head}
-${table("wall").join("\n")}
-
-Processor time of the server's process, without drafts over with:
-
-${head}
-${table("processor").join("\n")}
-`
 }
 
 if (options.write) writeTexts(options.write)

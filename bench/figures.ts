@@ -3,6 +3,7 @@
 
 import { existsSync, readFileSync } from "node:fs"
 import { median } from "./contenders/api.ts"
+import { type Results as Copying, gainsOf } from "./copying-report.ts"
 import { type Results, ratios } from "./report.ts"
 import { CHANCES, type Drafts, gains, type Sequences } from "./speculation-report.ts"
 
@@ -204,6 +205,22 @@ ${row("one request, times as fast", 1, times(median(hostile.map(({ ratio }) => r
 ${row("four requests at once", 4, "–")}
 
 That is ${percent(Math.min(...reached.map(median)))} to ${percent(Math.max(...reached.map(median)))} of what the steps' times, measured beside, allow (medians; single rounds from ${percent(Math.min(...reached.flat()))} on).`
+}
+
+/** For docs/speculation.md. */
+export function copyingGains(): string {
+  const { samples } = readResults<Copying>("copying-1B-q4_0")
+  const paces = Object.entries(samples).map(([text, row]) => {
+    const pace = (server: string) => median(gainsOf(row, server, "wall"))
+    const drafting = Object.keys(row).filter((name) => name.startsWith("llama-server, ngram"))
+    const best = Math.max(...drafting.map(pace))
+    return [text, pace("sinter, auto"), pace("sinter, lookup"), pace("llama-server, none"), best]
+  })
+  const head = ["a reply", "`auto`", "`lookup`", "llama-server", "with its best drafts"]
+  return table(
+    head,
+    paces.map((cells) => cells.map((cell) => (typeof cell === "number" ? times(cell) : cell))),
+  )
 }
 
 /** Two decimals where one would hide the difference. */

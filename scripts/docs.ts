@@ -1,8 +1,10 @@
 // Writes the pages that are printed from tables: `npm run docs`. test/docs.test.ts fails when a committed page differs.
 
 import { readFileSync, writeFileSync } from "node:fs"
+import { type Results as Copying, pageOf } from "../bench/copying-report.ts"
 import {
   besideOthers,
+  copyingGains,
   draftGains,
   readResults,
   runsWithoutMatrixUnit,
@@ -23,9 +25,10 @@ export const pages: Record<string, () => string> = {
   "models.md": () => `${modelsPage()}\n${formatsSection()}`,
   "options.md": optionsPage,
   "performance.md": () => withPassages("performance.md", [besideOthers(), withoutMatrixUnit()]),
-  "speculation.md": () => withPassages("speculation.md", [draftGains()]),
+  "speculation.md": () => withPassages("speculation.md", [copyingGains(), draftGains()]),
   "../README.md": () => withPassages("../README.md", [readmeTables()]),
   ...resultsPages(["1B-q4f16_1", "1B-q0bf16", "0.6B-q4f16_1", ...runsWithoutMatrixUnit]),
+  "../bench/results/copying-1B-q4_0.md": () => pageOf(readResults<Copying>("copying-1B-q4_0")),
   "../bench/results/speculation-1B-q4f16_1.md": () =>
     draftsPage(readResults<Drafts>("speculation-1B-q4f16_1")),
 }
