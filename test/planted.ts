@@ -2052,6 +2052,14 @@ export const planted: readonly PlantedFault[] = [
     test: "src/compiler/targets/gpu/ir/check.test.ts",
   },
   {
+    what: "what steps run on matrix units is not among the kernels that are checked",
+    file: "src/compiler/targets/gpu/check-steps.ts",
+    text: "const play = new Play(plan, units)",
+    fault: 'const play = new Play(plan, ["dots"])',
+    test: "test/device/accept.test.ts",
+    name: "sm_120",
+  },
+  {
     what: "a device is checked on the first shape alone",
     file: "src/compiler/targets/gpu/check-device.ts",
     text: "for (const [i, each] of shapes.entries()) {",
