@@ -48,23 +48,28 @@ beforeEach(() => {
   warn.mockClear()
 })
 
+const LIMITS = { blocks: [1], tokens: 1, sequences: 1, rows: 1 }
+
+const optionsFor = (shelfSize = 1 << 30) => {
+  const { signal } = new AbortController()
+  return { shelf, shelfSize, leastBytes: 0, log, signal, progress: () => {} }
+}
+
 interface Started extends Omit<Loaded, "kept"> {
   memory: Uint8Array
 }
 
 /** Loads the model as a start does, waits until a copy is kept, and looks at the program's memory. */
 async function start(
-  shelfSize = 1 << 30,
+  shelfSize?: number,
   more: Pick<WeightSource, "part" | "borrowed"> = {},
   place = (packed: PackedWeights) => packed,
 ): Promise<Started> {
   const model = { ...(await openModel(folder)), ...more }
-  const program = await openLibrary(library, { blocks: [1], tokens: 1, sequences: 1, rows: 1 })
+  const program = await openLibrary(library, LIMITS)
   try {
-    const signal = new AbortController().signal
-    const options = { shelf, shelfSize, leastBytes: 0, log, signal, progress: () => {} }
     const receiver = { ...program, packed: place(program.packed) }
-    const { kept, ...loaded } = await loadWeights(model, receiver, options)
+    const { kept, ...loaded } = await loadWeights(model, receiver, optionsFor(shelfSize))
     await kept
     return { ...loaded, memory: program.packed.blank(0, program.packed.bytes).slice() }
   } finally {
@@ -112,6 +117,24 @@ describe.skipIf(isLeftOut(compiler))(needsCompiler, () => {
     }
     expect(warn).toHaveBeenCalledTimes(5)
     expect((await start()).from).toBe("shelf")
+  })
+
+  test("that are not what their checksums say are refused for that, whatever storing them came to", async () => {
+    const damaged = join(scratch, "damaged")
+    cpSync(goldenFolder("mlc", "llama-wide-q4f16_1"), damaged, { recursive: true })
+    const file = join(damaged, "params_shard_0.bin")
+    const bytes = readFileSync(file)
+    bytes[bytes.length >> 1]! ^= 1
+    writeFileSync(file, bytes)
+    const model = await openModel(damaged, { verify: false })
+    const program = await openLibrary(library, LIMITS)
+    const refuses = { ...program, load: () => Promise.reject(new Error("it cannot be stored")) }
+    for (const receiver of [program, refuses]) {
+      const loading = loadWeights(model, receiver, optionsFor())
+      await expect(loading).rejects.toThrow(/params_shard_0\.bin: its checksum is/)
+    }
+    await program.close()
+    await model.close()
   })
 
   test("of a model whose files changed are not taken for it", async () => {
