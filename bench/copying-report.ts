@@ -52,7 +52,7 @@ export function pageOf({ machine, date, about, samples }: Results): string {
   const rounds = Math.max(...all.map(({ length }) => length))
   return `# Replies that copy
 
-${[machine, date].join(", ")}${about && `; ${about}`}; programs that wanted to run a minute before (load): ${median(loads).toFixed(1)} (${spanOf(loads, 1)}). A reply of ${REPLY} tokens to one client,
+${machine}, ${date}${about && `; ${about}`}; programs that wanted to run a minute before (load): ${median(loads).toFixed(1)} (${spanOf(loads, 1)}). A reply of ${REPLY} tokens to one client,
 from the first token to the last: how many times as fast as without drafts, medians of ${rounds} rounds with the least and the most. A program says the same with drafts and without.
 
 ${head}

@@ -9,7 +9,7 @@
 // Servers take turns within a round. What counts is the time between a reply's first token and its last, and the processor time of the
 // server's process in it (Linux). A program that says something else with drafts than without ends the run.
 
-import { type ChildProcess, execFileSync, spawn } from "node:child_process"
+import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { availableParallelism, loadavg } from "node:os"
@@ -17,6 +17,7 @@ import { dirname, join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { parseArgs } from "node:util"
 import { mulberry32 } from "../test/random.ts"
+import { versionOf } from "./contenders/servers.ts"
 import { pageOf, REPLY, type Results, type Sample } from "./copying-report.ts"
 import { machine } from "./machine.ts"
 
@@ -284,7 +285,7 @@ async function run(): Promise<void> {
     : {
         machine: machine(availableParallelism()),
         date: new Date().toISOString().slice(0, 10),
-        about: about(),
+        about: options.llama ? `llama.cpp ${versionOf(options.llama)}` : "",
         samples: {},
       }
   const servers: Server[] = []
@@ -315,16 +316,6 @@ async function run(): Promise<void> {
     await Promise.all(servers.map(endServer))
   }
   console.log(pageOf(results))
-}
-
-function about(): string {
-  const llama =
-    options.llama &&
-    execFileSync(options.llama, ["--version"], {
-      encoding: "utf8",
-      stdio: ["ignore", "pipe", "pipe"],
-    })
-  return llama ? `llama.cpp ${/version: (.+)/.exec(llama)?.[1] ?? "of unknown version"}` : ""
 }
 
 function write(results: Results): void {

@@ -210,17 +210,15 @@ That is ${percent(Math.min(...reached.map(median)))} to ${percent(Math.max(...re
 /** For docs/speculation.md. */
 export function copyingGains(): string {
   const { samples } = readResults<Copying>("copying-1B-q4_0")
-  const paces = Object.entries(samples).map(([text, row]) => {
+  const rows = Object.entries(samples).map(([text, row]) => {
     const pace = (server: string) => median(gainsOf(row, server, "wall"))
     const drafting = Object.keys(row).filter((name) => name.startsWith("llama-server, ngram"))
     const best = Math.max(...drafting.map(pace))
-    return [text, pace("sinter, auto"), pace("sinter, lookup"), pace("llama-server, none"), best]
+    const plain = ["sinter, auto", "sinter, lookup", "llama-server, none"].map(pace)
+    return [text, ...[...plain, best].map(times)]
   })
   const head = ["a reply", "`auto`", "`lookup`", "llama-server", "with its best drafts"]
-  return table(
-    head,
-    paces.map((cells) => cells.map((cell) => (typeof cell === "number" ? times(cell) : cell))),
-  )
+  return table(head, rows)
 }
 
 /** Two decimals where one would hide the difference. */

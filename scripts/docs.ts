@@ -27,7 +27,13 @@ export const pages: Record<string, () => string> = {
   "performance.md": () => withPassages("performance.md", [besideOthers(), withoutMatrixUnit()]),
   "speculation.md": () => withPassages("speculation.md", [copyingGains(), draftGains()]),
   "../README.md": () => withPassages("../README.md", [readmeTables()]),
-  ...resultsPages(["1B-q4f16_1", "1B-q0bf16", "0.6B-q4f16_1", ...runsWithoutMatrixUnit]),
+  ...resultsPages([
+    "1B-q4f16_1",
+    "1B-q4f16_1-start",
+    "1B-q0bf16",
+    "0.6B-q4f16_1",
+    ...runsWithoutMatrixUnit,
+  ]),
   "../bench/results/copying-1B-q4_0.md": () => pageOf(readResults<Copying>("copying-1B-q4_0")),
   "../bench/results/speculation-1B-q4f16_1.md": () =>
     draftsPage(readResults<Drafts>("speculation-1B-q4f16_1")),

@@ -82,7 +82,7 @@ export function llamaServer(
   })
 }
 
-function versionOf(binary: string): string {
+export function versionOf(binary: string): string {
   const { stdout, stderr } = spawnSync(binary, ["--version"], { encoding: "utf8" })
   return /version: (.+)/.exec(stdout + stderr)?.[1] ?? "of unknown version"
 }

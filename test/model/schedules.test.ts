@@ -161,6 +161,7 @@ async function opened(
     bufferBytes,
     ...(speculative && { drafts: { length: speculative.length } }),
   })
+  // In a thread of its own each engine's reference would be compiled anew, which takes longer than it computes.
   const program =
     target === "reference"
       ? openReference(plan, limits.program)
