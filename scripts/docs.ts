@@ -35,6 +35,8 @@ export const pages: Record<string, () => string> = {
     ...runsWithoutMatrixUnit,
   ]),
   "../bench/results/copying-1B-q4_0.md": () => pageOf(readResults<Copying>("copying-1B-q4_0")),
+  "../bench/results/copying-1B-q4_0-auto.md": () =>
+    pageOf(readResults<Copying>("copying-1B-q4_0-auto")),
   "../bench/results/speculation-1B-q4f16_1.md": () =>
     draftsPage(readResults<Drafts>("speculation-1B-q4f16_1")),
 }
