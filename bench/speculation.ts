@@ -115,8 +115,8 @@ async function openShape(): Promise<{ program: Program; limits: EngineLimits }> 
     signal,
     progress: () => {},
   }
-  const { kept } = await loadWeights(model, program, loading)
-  await kept
+  const { finish } = await loadWeights(model, program, loading)
+  await finish()
   await model.close()
   return { program, limits }
 }

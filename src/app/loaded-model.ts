@@ -86,6 +86,7 @@ async function load(loading: Loading): Promise<LoadedModel> {
   const defaults = settings.generationDefaults === "model" ? files.texts.sampling : {}
   const decided = { program, weights: weights.hash, now, sampling: defaults, reasoning }
   const fingerprint = fingerprintFor(loading, { ...decided, tokenizer: hash, templates })
+  running.finish()
   const model = cardOf(loading, Math.floor(now.getTime() / 1000))
   return {
     summary,
@@ -116,6 +117,8 @@ interface Running {
   weights: Loaded
   /** Its program's fingerprint. */
   program: string
+  /** Begins what replies need not wait for. */
+  finish(): void
   close(): Promise<void>
 }
 
@@ -126,8 +129,8 @@ async function openEngine(loading: Loading): Promise<Running> {
     const built = (done: number, total: number) => onProgress("building", done, total)
     const program = closing.add(await prepared.open(summary.limits.program, ending.signal, built))
     const weights = await loadWeights(files, program, weightOptions(loading))
-    const copying = { close: () => giveUp(weights, ending) }
-    closing.add(copying)
+    const finishing = new Finishing(weights, ending)
+    closing.add(finishing)
     await warmUp(program, loading)
     const engine = createEngine(program, {
       ...engineOptions(loading),
@@ -135,9 +138,10 @@ async function openEngine(loading: Loading): Promise<Running> {
     })
     const running = new Closing() // the program is the engine's from here on
     running.add({ close: () => endEngine(engine, settings.log) })
-    running.add(copying)
+    running.add(finishing)
     const { fingerprint } = program.manifest
-    return { engine, weights, program: fingerprint, close: () => running.close() }
+    const close = () => running.close()
+    return { engine, weights, program: fingerprint, finish: () => finishing.begin(), close }
   })
   return opening.catch((error: unknown) => {
     if (!(error instanceof ProgramLost || error instanceof DriverObstacle)) throw error
@@ -167,10 +171,25 @@ async function warmUp(
   }
 }
 
-/** Until its copy is written or given up, the program must stay open. */
-async function giveUp({ kept }: Loaded, ending: AbortController): Promise<void> {
-  ending.abort()
-  await kept
+/** What is done with weights behind the first replies. Until that is over or given up, the program must stay open. */
+class Finishing {
+  readonly #weights: Loaded
+  readonly #ending: AbortController
+  #finished: Promise<void> | undefined
+
+  constructor(weights: Loaded, ending: AbortController) {
+    this.#weights = weights
+    this.#ending = ending
+  }
+
+  begin(): void {
+    this.#finished = this.#weights.finish()
+  }
+
+  async close(): Promise<void> {
+    this.#ending.abort()
+    await (this.#finished ?? this.#weights.finish()) // which then only gives up what it holds
+  }
 }
 
 /** A block that did not come back is a mistake of ours, and worth a line when it is over. */
@@ -209,8 +228,8 @@ async function openDrafter(loading: Loading): Promise<Speculative> {
   const { drafts: room, program: limits } = summary.limits
   /** Until the copy is on the shelf: drafts are small, and their programs end with them. */
   const load = async (from: WeightSource, program: LoadableProgram) => {
-    const { kept } = await loadWeights(from, program, weightOptions(loading))
-    await kept
+    const { finish } = await loadWeights(from, program, weightOptions(loading))
+    await finish()
     await warmUp(program, loading)
   }
   const { signal } = ending

@@ -1,6 +1,7 @@
 // Weights on their way into a program. The first time they are read from the model's folder, checked, converted to the
 // format they are wanted in and laid out for the kernels; a copy of the result then goes on the shelf, so that the next start
-// is one read into the program's memory. A copy is found by path, size and time of the folder's files and by the program's
+// is one read into the program's memory, or none where the file can lie there itself until it has been read behind the first
+// replies. A copy is found by path, size and time of the folder's files and by the program's
 // fingerprint, and used when its checksum is right. Whatever is wrong with the shelf costs time and nothing else.
 //
 //   | "SINTERWT" | length of the header, 4 LE | header, JSON | zeros up to a multiple of 4096 | the program's memory |
@@ -12,7 +13,7 @@ import { join } from "node:path"
 import type { Log } from "../log.ts"
 import type { FormatName } from "../runtime/format.ts"
 import type { Manifest } from "../runtime/manifest.ts"
-import type { LoadableProgram, PackedWeights } from "../runtime/program.ts"
+import type { LoadableProgram, PackedWeights, ShownFile } from "../runtime/program.ts"
 import { type Shelf, shelfKey } from "../runtime/shelf.ts"
 import type { Model } from "./model.ts"
 import { loadParameters } from "./weights/weights.ts"
@@ -32,8 +33,11 @@ export interface Loaded {
   /** SHA-256 of the weights as the program was fed them, the same whichever way they came. */
   hash: string
   from: "folder" | "shelf"
-  /** Resolves when a copy has been written or given up; until then the program must stay open. */
-  kept: Promise<void>
+  /**
+   * Does what replies need not wait for: a copy is written, or weights get memory of their own. Never throws; until it is done or
+   * given up, the program must stay open.
+   */
+  finish: () => Promise<void>
 }
 
 /** What lies in one folder. */
@@ -60,14 +64,16 @@ export async function loadWeights(
 ): Promise<Loaded> {
   const { packed, manifest } = program
   if (!packed || packed.bytes < (options.leastBytes ?? MIN_BYTES))
-    return { hash: await pack(model, program, options), from: "folder", kept: Promise.resolve() }
+    return { hash: await pack(model, program, options), from: "folder", finish: nothing }
   const key = shelfKey([manifest.fingerprint, await identityOf(model)])
   const item = { name: `${key}.weights`, packed, options }
-  const hash = await readCopy(item)
-  if (hash) return { hash, from: "shelf", kept: Promise.resolve() }
+  const copy = await readCopy(item)
+  if (copy) return { ...copy, from: "shelf" }
   const header = { ...describe(model, manifest), hash: await pack(model, program, options) }
-  return { hash: header.hash, from: "folder", kept: keepCopy(item, header) }
+  return { hash: header.hash, from: "folder", finish: () => keepCopy(item, header) }
 }
+
+async function nothing(): Promise<void> {}
 
 /** Another size or time of any weights file, or of the configuration, makes another model. */
 async function identityOf({ borrowed, part = 0, ...own }: WeightSource): Promise<string> {
@@ -139,12 +145,17 @@ function describe(
   return { version: VERSION, model: name, folder: path, format, fingerprint }
 }
 
-/** @returns the hash of the weights when the program has them; otherwise its memory is as it was: zero. */
-async function readCopy({ name, packed, options }: CopyItem): Promise<string | undefined> {
+/** @returns undefined when there is none to be used; then the program's memory is as it was: zero. */
+async function readCopy({
+  name,
+  packed,
+  options,
+}: CopyItem): Promise<Omit<Loaded, "from"> | undefined> {
   const { shelf, log, signal, progress } = options
   const path = shelf.find(name)
   if (!path) return undefined
   let file: FileHandle | undefined
+  let shown: ShownFile | undefined
   try {
     file = await open(path)
     const copy = readHeader(file.fd)
@@ -153,16 +164,38 @@ async function readCopy({ name, packed, options }: CopyItem): Promise<string | u
     const { size } = await file.stat()
     if (header.bytes !== packed.bytes || size !== end + packed.bytes)
       throw new Error(`it is ${size} bytes long instead of ${end + packed.bytes}`)
-    await readInto(packed, file, end, signal, (done) => progress("reading", done, packed.bytes))
+    shown = packed.show?.(file.fd, end)
+    if (!shown)
+      await readInto(packed, file, end, signal, (done) => progress("reading", done, packed.bytes))
     if (String(await packed.checksum()) !== header.checksum) throw new Error("it is damaged")
-    return header.hash
+    const { hash } = header
+    if (!shown) return { hash, finish: nothing }
+    const moving = { file, shown, bytes: packed.bytes }
+    file = undefined
+    return { hash, finish: () => settle(moving, options) }
   } catch (error) {
     signal.throwIfAborted()
     log.warn(`${path} cannot be used: ${(error as Error).message}. The weights are packed again.`)
-    await clear(packed)
+    if (shown) shown.remove()
+    else await clear(packed)
     return undefined
   } finally {
     await file?.close()
+  }
+}
+
+/** Weights get memory of their own while the server serves. Never throws. */
+async function settle(
+  { file, shown, bytes }: { file: FileHandle; shown: ShownFile; bytes: number },
+  { signal, log }: WeightOptions,
+): Promise<void> {
+  try {
+    for (let at = 0; at < bytes && !signal.aborted; at += WINDOW)
+      await shown.own(at, Math.min(WINDOW, bytes - at))
+  } catch (error) {
+    log.warn(`The weights are read from their copy's own pages: ${(error as Error).message}.`)
+  } finally {
+    await file.close()
   }
 }
 
@@ -245,6 +278,7 @@ async function keepCopy(
   const { bytes } = packed
   const size = `${(bytes / 2 ** 20).toFixed(0)} MiB`
   try {
+    signal.throwIfAborted()
     const { bavail, bsize } = await statfs(shelf.folder)
     if (bytes > shelfSize) throw new Error(`the shelf may hold ${shelfSize} bytes`)
     if (bytes + SPARED > bavail * bsize) throw new Error("the disk has too little room")

@@ -35,7 +35,11 @@ export interface NativeLibrary {
     scales: ArrayBufferView | null,
   ): Promise<number>
   /** The weights as they lie in native memory, without a copy. The arrays must not be touched once the model is closed. */
-  weights(model: Pointer): { bytes: number; window(from: number, length: number): Uint8Array }
+  weights(model: Pointer): {
+    at: Pointer
+    bytes: number
+    window(from: number, length: number): Uint8Array
+  }
   weightsChecksum(model: Pointer): Promise<bigint>
   step(model: Pointer, words: BigUint64Array): Promise<number>
   copyBlocks(model: Pointer, group: number, from: Int32Array, to: Int32Array): Promise<number>
@@ -77,6 +81,7 @@ export function loadNative(path: string): NativeLibrary {
       const out = new BigInt64Array(1)
       const at: Pointer = weights(model, out)
       return {
+        at,
         bytes: Number(out[0]),
         window: (from, length) => bytesAt(at + BigInt(from), length),
       }
@@ -101,6 +106,55 @@ export function systemCall(number: number, first: number, second: number): numbe
     first,
     second,
   )
+}
+
+/** What Linux is asked about pages of memory. Lengths are whole pages; nothing is known of who uses them. */
+export interface PageCalls {
+  /** undefined: it cannot */
+  map(
+    at: Pointer,
+    length: number,
+    protection: number,
+    flags: number,
+    file: number,
+    from: number,
+  ): Pointer | undefined
+  unmap(at: Pointer, length: number): void
+  /** @returns whether it did */
+  move(from: Pointer, length: number, newLength: number, flags: number, to: Pointer): boolean
+  advise(at: Pointer, length: number, advice: number): void
+  /** @param pages a byte for each, of which the lowest bit says whether it is in memory @returns whether that is known */
+  inMemory(at: Pointer, length: number, pages: Uint8Array): boolean
+  /** Off the event loop. @returns how much was read, 0 at the file's end, less when it failed */
+  read(file: number, to: Pointer, length: number, from: number): Promise<number>
+}
+
+let pages: PageCalls | undefined
+
+/** undefined on other systems */
+export function pageCalls(): PageCalls | undefined {
+  if (process.platform !== "linux") return undefined
+  pages ??= pageCallsOf(koffi.load(null))
+  return pages
+}
+
+function pageCallsOf(libc: LibraryHandle): PageCalls {
+  const map = libc.func("void *mmap(void *, size_t, int, int, int, int64_t)")
+  const move = libc.func("void *mremap(void *, size_t, size_t, int, void *)")
+  const inMemory = libc.func("int mincore(void *, size_t, void *)")
+  const read = libc.func("int64_t pread(int, void *, size_t, int64_t)")
+  const failed = 2n ** 64n - 1n
+  return {
+    map(...values) {
+      const at: Pointer = map(...values)
+      return at === failed ? undefined : at
+    },
+    unmap: libc.func("int munmap(void *, size_t)"),
+    move: (...values) => move(...values) !== failed,
+    advise: libc.func("int madvise(void *, size_t, int)"),
+    inMemory: (...values) => inMemory(...values) === 0,
+    read: async (...values) => Number(await call<number | bigint>(read, ...values)),
+  }
 }
 
 /** @param path of processor.c, compiled @returns its words */

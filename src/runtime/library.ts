@@ -11,6 +11,7 @@ import { problem } from "../errors.ts"
 import { checkStep } from "./check-step.ts"
 import { processorFeatures } from "./features.ts"
 import { loadNative, type NativeLibrary, type Pointer } from "./ffi.ts"
+import { showFile } from "./file-pages.ts"
 import { ABI, checkGroups, type Manifest, manifestShape } from "./manifest.ts"
 import { type Loan, type OpenDevice, OpenDevices } from "./open-device.ts"
 import {
@@ -242,7 +243,7 @@ const VIEW = 1 << 30
 
 function packedWeights(native: NativeLibrary, model: Pointer): PackedWeights {
   const weights = native.weights(model)
-  const { bytes } = weights
+  const { at, bytes } = weights
   const views: Uint8Array[] = []
   const blank = (from: number, length: number) => {
     const within = from % VIEW
@@ -257,5 +258,6 @@ function packedWeights(native: NativeLibrary, model: Pointer): PackedWeights {
     take: async (from, length) => blank(from, length),
     put: async () => {}, // it is there
     checksum: () => native.weightsChecksum(model),
+    show: (file, begin) => showFile(at, bytes, file, begin),
   }
 }

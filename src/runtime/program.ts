@@ -68,6 +68,23 @@ export interface PackedWeights {
   put(from: number, window: Uint8Array): Promise<void>
   /** Of all of them, as they are now. */
   checksum(): Promise<bigint>
+  /**
+   * Lets an open file's bytes from `begin` on be read in their place, without reading them before. Who changes the file changes them.
+   * Absent, or undefined where it cannot be now: they must be put there.
+   */
+  show?(file: number, begin: number): ShownFile | undefined
+}
+
+/** A file in the place of weights. */
+export interface ShownFile {
+  /**
+   * Gives these bytes, read once more, memory of their own; steps may run.
+   * @param from whole huge pages, where there are as many
+   * @throws an Error that says why they stay the file's
+   */
+  own(from: number, length: number): Promise<void>
+  /** Zeros in the place of all of it. */
+  remove(): void
 }
 
 /** What a program was opened for; its buffers are sized by these and by nothing else. */

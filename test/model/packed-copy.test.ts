@@ -55,7 +55,8 @@ const optionsFor = (shelfSize = 1 << 30) => {
   return { shelf, shelfSize, leastBytes: 0, log, signal, progress: () => {} }
 }
 
-interface Started extends Omit<Loaded, "kept"> {
+interface Started extends Omit<Loaded, "finish"> {
+  /** Before and after it was finished. */
   memory: Uint8Array
 }
 
@@ -69,9 +70,11 @@ async function start(
   const program = await openLibrary(library, LIMITS)
   try {
     const receiver = { ...program, packed: place(program.packed) }
-    const { kept, ...loaded } = await loadWeights(model, receiver, optionsFor(shelfSize))
-    await kept
-    return { ...loaded, memory: program.packed.blank(0, program.packed.bytes).slice() }
+    const { finish, ...loaded } = await loadWeights(model, receiver, optionsFor(shelfSize))
+    const memory = program.packed.blank(0, program.packed.bytes).slice()
+    await finish()
+    expect(program.packed.blank(0, program.packed.bytes)).toEqual(memory)
+    return { ...loaded, memory }
   } finally {
     await program.close()
     await model.close()
@@ -182,6 +185,31 @@ describe.skipIf(isLeftOut(compiler))(needsCompiler, () => {
     expect(again.buffer).toBe(first.buffer)
     await program.close()
   })
+
+  test.skipIf(process.platform !== "linux")(
+    "lie in the pages of their copy until they have memory of their own, under whoever reads them",
+    async () => {
+      await start()
+      const model = await openModel(folder)
+      const program = await openLibrary(library, LIMITS)
+      const { finish } = await loadWeights(model, program, optionsFor())
+      const isShown = () => readFileSync("/proc/self/maps", "utf8").includes(copyPath())
+      expect(isShown()).toBe(true)
+      const sum = await program.packed.checksum()
+      let isFinished = false
+      const finished = finish().then(() => {
+        isFinished = true
+      })
+      const sums = new Set([sum])
+      while (!isFinished) sums.add(await program.packed.checksum())
+      await finished
+      expect(isShown()).toBe(false)
+      truncateSync(copyPath(), 0)
+      expect(sums.add(await program.packed.checksum())).toEqual(new Set([sum]))
+      await program.close()
+      await model.close()
+    },
+  )
 
   test("that do not fit on the shelf cost the caching", async () => {
     const first = await start(1000)
