@@ -1,7 +1,6 @@
 // What clients may learn of a model: its names and what can be asked of it, before it is loaded; once it is, the fingerprint of all
 // that decides a text.
 
-import type { Hash } from "node:crypto"
 import type { ModelCard } from "../http/service.ts"
 import { type Deciding, fingerprintOf } from "./fingerprint.ts"
 import type { PreparedModel } from "./prepared-model.ts"
@@ -9,9 +8,7 @@ import type { Templates } from "./texts.ts"
 
 /** What decides a text beside what was prepared. */
 export interface Decided
-  extends Pick<Deciding, "program" | "weights" | "now" | "sampling" | "reasoning"> {
-  /** A hash that tokenizer.json went into already. */
-  tokenizer: Hash
+  extends Pick<Deciding, "program" | "weights" | "tokenizer" | "now" | "sampling" | "reasoning"> {
   templates: Templates
 }
 
@@ -56,10 +53,10 @@ function namesOf({ settings, files }: PreparedModel): string[] {
 
 export function fingerprintFor(
   { files, settings, summary }: PreparedModel,
-  { tokenizer, templates, ...deciding }: Decided,
+  { templates, ...deciding }: Decided,
 ): string {
   const { specialTokens, endTokens } = files.texts
-  return fingerprintOf(tokenizer, {
+  return fingerprintOf({
     ...deciding,
     templates: [templates.template?.source, templates.toolTemplate?.source],
     specialTokens,

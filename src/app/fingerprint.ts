@@ -2,7 +2,7 @@
 // request with the same seed the same text; whatever else differs between them (names, ports, drafts, how many requests run
 // at once) changes no text and is not in it.
 
-import type { Hash } from "node:crypto"
+import { createHash } from "node:crypto"
 import type { FormatName as ToolFormat } from "../chat/formats/formats.ts"
 import type { HttpOptions, SamplingDefaults } from "../http/service.ts"
 import { version } from "../version.ts"
@@ -11,6 +11,8 @@ export interface Deciding {
   /** Of the compiled program: plan, target, kernels and the compiler that built them. */
   program: string
   weights: string
+  /** Of its file's text. */
+  tokenizer: string
   /** As the folder has them, the one for every purpose first. */
   templates: readonly (string | undefined)[]
   /** What `strftime_now` tells. */
@@ -25,8 +27,7 @@ export interface Deciding {
   reasoning: HttpOptions["reasoning"]
 }
 
-/** @param tokenizer a hash that tokenizer.json went into already, as it takes its time */
-export function fingerprintOf(tokenizer: Hash, deciding: Deciding): string {
+export function fingerprintOf(deciding: Deciding): string {
   const { templates, now, specialTokens, endTokens, sampling, ...others } = deciding
   const sorted = (fields: object) =>
     Object.entries(fields).sort(([one], [other]) => (one < other ? -1 : 1))
@@ -39,7 +40,8 @@ export function fingerprintOf(tokenizer: Hash, deciding: Deciding): string {
     sampling: sorted(sampling),
     others: sorted(others),
   }
-  return `fp_${tokenizer.update(JSON.stringify(parts)).digest("hex").slice(0, 16)}`
+  const hash = createHash("sha256").update(JSON.stringify(parts))
+  return `fp_${hash.digest("hex").slice(0, 16)}`
 }
 
 /** The date that a template writes, to the second where it writes the time of day; nothing where it writes neither. */

@@ -1,7 +1,6 @@
 // A model that answers. It owns its program, what drafts for it, its chat and its engine, and closes them in the order in which
 // they need one another; its files and its tokenizer belong to what was prepared (prepared-model.ts).
 
-import { createHash } from "node:crypto"
 import { createChat, type OpenChat } from "../chat/chat.ts"
 import type { Tokenizer } from "../chat/tokenizer.ts"
 import { Closing, openWhole } from "../closing.ts"
@@ -77,15 +76,13 @@ interface Loading extends PreparedModel, Surroundings {
 async function load(loading: Loading): Promise<LoadedModel> {
   const { settings, files, summary, reasoning, now, closing } = loading
   const templates = closing.add(openTemplates(files, now))
-  const opening = openBoth(loading)
-  const hash = createHash("sha256").update(files.texts.tokenizer.text) // which takes its time, too
-  const [tokenizer, running] = await opening
+  const [tokenizer, running] = await openBoth(loading)
   const { engine, weights, program } = closing.add(running)
   const chat = closing.add(chatOver(engine, tokenizer, templates, loading))
   closing.add(running) // before the chat, which it asks for masks
   const defaults = settings.generationDefaults === "model" ? files.texts.sampling : {}
   const decided = { program, weights: weights.hash, now, sampling: defaults, reasoning }
-  const fingerprint = fingerprintFor(loading, { ...decided, tokenizer: hash, templates })
+  const fingerprint = fingerprintFor(loading, { ...decided, tokenizer: tokenizer.hash, templates })
   running.finish()
   const model = cardOf(loading, Math.floor(now.getTime() / 1000))
   return {

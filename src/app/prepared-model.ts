@@ -1,6 +1,8 @@
 // A model that is known to fit: found, its headers read, compiled for the device, its limits chosen. Nothing has been read of
 // its weights, and no program is open. Whatever can be known to be wrong is refused here, before the port opens.
 
+import { existsSync, realpathSync } from "node:fs"
+import { join } from "node:path"
 import { Encoder } from "../chat/encoder.ts"
 import { openTokenizer, type Tokenizer } from "../chat/tokenizer.ts"
 import { openWhole } from "../closing.ts"
@@ -89,6 +91,7 @@ export async function prepareModel(
   return openWhole(async (closing) => {
     const { target, trustLibraries, overrides, log } = settings
     const encoder = closing.add(new Encoder(log)) // what takes longest goes first
+    readAhead(folder, encoder)
     const files = closing.add(await openModel(folder, { verify: false })) // when it is read
     const tokenizer = readTokenizer(files, encoder)
     const format = settings.quantization ?? files.format
@@ -148,9 +151,16 @@ async function devicesFor(settings: ModelSettings): Promise<readonly Device[]> {
   return device.memory ? devicesFrom(device, shards) : Array.from({ length: shards }, () => device)
 }
 
+/** Most models have their tokenizer in such a file: its process need not wait until the others are read. */
+function readAhead(folder: string, encoder: Encoder): void {
+  const path = join(folder, "tokenizer.json")
+  if (existsSync(path)) encoder.readAhead(realpathSync(path))
+}
+
 function readTokenizer({ texts, config }: Model, encoder: Encoder): Promise<Tokenizer> {
-  const { text, file } = texts.tokenizer
-  const tokenizer = openTokenizer(text, file, config.shapes.vocabulary, encoder)
+  const { text, file, place: path } = texts.tokenizer
+  const from = path ? { path } : { json: text }
+  const tokenizer = openTokenizer(from, file, config.shapes.vocabulary, encoder)
   tokenizer.catch(() => {}) // whoever waits for it is told
   return tokenizer
 }

@@ -1,25 +1,59 @@
 // What runs in the process of encoder.ts: is handed the tokenizer's file and reads it, then takes texts and answers with
 // tokens. Encoding is the library's, on other threads, so that a short text that comes after a long one is taken up at once.
 
+import { createHash } from "node:crypto"
+import { readFileSync, statSync } from "node:fs"
 import { collect } from "../worker/give-back.ts"
 import { serve } from "../worker/serve.ts"
-import type { Answer, Opened, Order } from "./encoder.ts"
+import type { Answer, Opened, Order, TokenizerPlace } from "./encoder.ts"
 import { type Encoding, hasLongRun, MAX_RUN, openEncoding } from "./encoding.ts"
-import { readTokenizer, type TokenizerSource } from "./tokenizer-file.ts"
+import { readTokenizer } from "./tokenizer-file.ts"
 
 // The library lets go of an encoding when V8 collects its handle; V8 sees a few bytes where 20 MB lie for 400 KB of text.
 const LARGE = 64 * 1024 // characters
+
+const MAX_AHEAD = 128 << 20 // bytes: no sound one is larger
 
 const LONG_RUN = `The text has more than ${MAX_RUN} characters in a row without a blank, or nothing but blanks, which is more than the tokenizer's pattern can take; break them up.`
 
 let encoding: Encoding
 
+/** What was read before anybody said that it is the one. */
+let ahead: { path: string; read: Promise<Read | undefined> } | undefined
+
+interface Read {
+  encoding: Encoding
+  opened: Opened
+}
+
+async function read({ from, limit }: TokenizerPlace): Promise<Read> {
+  const text = "json" in from ? from.json : readFileSync(from.path)
+  const hash = createHash("sha256").update(text).digest("hex")
+  const { vocabulary, files, longest } = readTokenizer({ json: text.toString(), limit })
+  const encoding = await openEncoding(files)
+  const { prefix, suffix, between } = encoding
+  return { encoding, opened: { prefix, suffix, between, vocabulary, longest, hash } }
+}
+
 serve({
-  async open(source: TokenizerSource): Promise<Opened> {
-    const { vocabulary, files, longest } = readTokenizer(source)
-    encoding = await openEncoding(files)
-    const { prefix, suffix, between } = encoding
-    return { prefix, suffix, between, vocabulary, longest }
+  async open(place: TokenizerPlace): Promise<Opened> {
+    const { from, limit } = place
+    const before = "path" in from && from.path === ahead?.path ? await ahead.read : undefined
+    ahead = undefined
+    const isRight = before && before.opened.vocabulary.size <= limit
+    const { encoding: right, opened } = isRight ? before : await read(place)
+    encoding = right
+    return opened
+  },
+  /** Whatever is wrong with a file is said when it is opened. */
+  tell(message) {
+    const path = message as string
+    const stats = statSync(path, { throwIfNoEntry: false })
+    if (!stats?.isFile() || stats.size > MAX_AHEAD) return
+    ahead = {
+      path,
+      read: read({ from: { path }, limit: Number.POSITIVE_INFINITY }).catch(() => undefined),
+    }
   },
   async answer(text: Order): Promise<Answer> {
     if (hasLongRun(text.value)) return { refusal: LONG_RUN }

@@ -1,4 +1,5 @@
-import { readFileSync } from "node:fs"
+import { createHash } from "node:crypto"
+import { readFileSync, realpathSync } from "node:fs"
 import { expect, onTestFinished, test } from "vitest"
 import { Encoder } from "./encoder.ts"
 import type { Encodable } from "./encoding.ts"
@@ -6,10 +7,10 @@ import type { Encodable } from "./encoding.ts"
 const folder = `${import.meta.dirname}/../../test/golden/tokenizers/qwen`
 const json = readFileSync(`${folder}/tokenizer.json`, "utf8")
 
-async function opened(source = { json, limit: 1000 }): Promise<Encoder> {
+async function opened(place = { from: { json }, limit: 1000 }): Promise<Encoder> {
   const encoder = new Encoder()
   onTestFinished(() => encoder.close())
-  await encoder.open(source)
+  await encoder.open(place)
   return encoder
 }
 
@@ -73,7 +74,7 @@ function withDeadlyPattern(): string {
 }
 
 test("a text that ends the native code costs its own request alone", async () => {
-  const encoder = await opened({ json: withDeadlyPattern(), limit: 1000 })
+  const encoder = await opened({ from: { json: withDeadlyPattern() }, limit: 1000 })
   const tokens = await encoder.encode(text("short"), caller)
   const dying = encoder.encode(text(" ".repeat(60)), caller)
   const others = [encoder.encode(text("short"), caller), encoder.encode(long(), caller)]
@@ -98,6 +99,22 @@ test.each([
 
 test("what the library cannot read is told in its own words", async () => {
   const model = { type: "Oracle", vocab: { a: 0 } }
-  const opening = opened({ json: JSON.stringify({ model }), limit: 1 })
+  const opening = opened({ from: { json: JSON.stringify({ model }) }, limit: 1 })
   await expect(opening).rejects.toThrow(/data did not match any variant/)
+})
+
+test("a file that was read ahead is opened as any other, and refused as any other", async () => {
+  const path = realpathSync(`${folder}/tokenizer.json`)
+  const open = async (ahead: string | undefined, limit = 1000) => {
+    const encoder = new Encoder()
+    onTestFinished(() => encoder.close())
+    if (ahead) encoder.readAhead(ahead)
+    const { prefix, vocabulary, hash } = await encoder.open({ from: { path }, limit })
+    return { prefix, vocabulary, hash, tokens: await encoder.encode(text("some text"), caller) }
+  }
+  const plain = await open(undefined)
+  expect(plain.hash).toBe(createHash("sha256").update(readFileSync(path)).digest("hex"))
+  for (const ahead of [path, `${folder}/../llama3/tokenizer.json`, `${folder}/none`, "/dev/zero"])
+    expect(await open(ahead)).toEqual(plain)
+  await expect(open(path, 10)).rejects.toThrow(/but the model has 10 tokens/)
 })

@@ -9,8 +9,14 @@ import type { Log } from "../log.ts"
 import { type Caller, Lane } from "../worker/lane.ts"
 import { Worker } from "../worker/worker.ts"
 import type { Encodable } from "./encoding.ts"
-import type { TokenizerSource } from "./tokenizer-file.ts"
 import { TokenBytes, type Vocabulary } from "./vocabulary.ts"
+
+/** A tokenizer.json: its text, or where it lies; a process reads megabytes from a file sooner than from another. */
+export interface TokenizerPlace {
+  from: { json: string } | { path: string }
+  /** No token's id may reach it. */
+  limit: number
+}
 
 export type Order = Encodable
 export type Answer = { tokens: Int32Array } | { refusal: string }
@@ -24,6 +30,8 @@ export interface Opened {
   vocabulary: Vocabulary
   /** Bytes of text that a token stands for at most; undefined where the file leaves it open. */
   longest: number | undefined
+  /** SHA-256 of the text that was read. */
+  hash: string
 }
 
 const LONG = 8 * 1024 // characters; a millisecond or two
@@ -35,6 +43,22 @@ const MEGABYTES = 4096
 /** In each lane, characters: sixteen texts of the largest body that is read unless the operator says otherwise. */
 const MAX_WAITING = 32 * 2 ** 20
 
+let ahead: Worker<Order, Answer> | undefined
+
+function startedWorker(): Worker<Order, Answer> {
+  const worker = new Worker<Order, Answer>({
+    name: "tokenizer",
+    file: new URL("chat/encode-worker", codeRoot),
+    host: "process",
+    nice: 5, // a long text is not worth others' next tokens
+    isParallel: true,
+    afterLoss: "resume",
+    megabytes: MEGABYTES,
+  })
+  worker.start()
+  return worker
+}
+
 export class Encoder {
   readonly #worker: Worker<Order, Answer>
   readonly #short = new Lane({ size: MAX_WAITING })
@@ -42,22 +66,24 @@ export class Encoder {
 
   /** It loads its own code, native parts included, before its tokenizer is known. */
   constructor(log?: Log) {
-    this.#worker = new Worker({
-      name: "tokenizer",
-      file: new URL("chat/encode-worker", codeRoot),
-      host: "process",
-      nice: 5, // a long text is not worth others' next tokens
-      isParallel: true,
-      afterLoss: "resume",
-      megabytes: MEGABYTES,
-      log,
-    })
-    this.#worker.start()
+    this.#worker = ahead ?? startedWorker()
+    ahead = undefined
+    this.#worker.log = log
+  }
+
+  /** The process of the next one begins to load: before a program knows for what, it knows that it will need one. */
+  static startAhead(): void {
+    ahead ??= startedWorker()
+  }
+
+  /** Reads a tokenizer.json that is likely to be the one to be opened, by its real path. */
+  readAhead(path: string): void {
+    this.#worker.tell(path)
   }
 
   /** Rejects in words when the file cannot be read, the library's where it is the library's to say. */
-  async open(source: TokenizerSource): Promise<Opened> {
-    const opened = (await this.#worker.open(source)) as Opened
+  async open(place: TokenizerPlace): Promise<Opened> {
+    const opened = (await this.#worker.open(place)) as Opened
     const { vocabulary } = opened
     const { data, offsets } = vocabulary.bytes // what it is does not survive the way here
     return { ...opened, vocabulary: { ...vocabulary, bytes: new TokenBytes(data, offsets) } }

@@ -1,30 +1,28 @@
 // How much text one token can stand for, so that a text that cannot fit is refused before it is encoded. It is known where
 // nothing of a text is lost on its way: what drops, strips or merges characters that it does not know leaves it open.
 
+import type { EncoderModel, Lists } from "./tokenizer-text.ts"
 import { byteLevelCharacter, type Vocabulary } from "./vocabulary.ts"
 
 /** What of a tokenizer.json says it. */
 interface Described {
-  model: {
-    type?: string
-    vocab: Record<string, number> | [piece: string, score: number][]
-    [name: string]: unknown
-  }
+  model: EncoderModel
   normalizer?: unknown
   pre_tokenizer?: unknown
 }
 
 /** Bytes of UTF-8; undefined where the file leaves it open. */
-export function longestToken(file: Described, { bytes, size, added }: Vocabulary) {
+export function longestToken(file: Described, lists: Lists, { bytes, size, added }: Vocabulary) {
   const shrinking = shrinkingOf(file.normalizer)
   const isKept =
     shrinking !== undefined &&
     keeps(file.pre_tokenizer) &&
-    knowsAllBytes(file) &&
+    knowsAllBytes(file, lists) &&
     !added.some(({ lstrip, rstrip }) => lstrip || rstrip)
   if (!isKept) return undefined
   let longest = 1
-  for (let id = 0; id < size; id++) longest = Math.max(longest, bytes.of(id).length)
+  const { offsets } = bytes
+  for (let id = 0; id < size; id++) longest = Math.max(longest, offsets[id + 1]! - offsets[id]!)
   return longest * shrinking
 }
 
@@ -64,15 +62,16 @@ function keeps(preTokenizer: unknown): boolean {
 }
 
 // A model without unknown characters: each byte is a token, in GPT-2's alphabet or by its number.
-function knowsAllBytes({ model, pre_tokenizer }: Described): boolean {
+function knowsAllBytes({ model, pre_tokenizer }: Described, { words }: Lists): boolean {
   const { vocab, type, continuing_subword_prefix: prefix, end_of_word_suffix: suffix } = model
   if ((type !== "BPE" && type !== "Unigram") || prefix || suffix) return false
-  const words = new Set(Array.isArray(vocab) ? vocab.map(([piece]) => piece) : Object.keys(vocab))
   const isByteLevel = JSON.stringify(pre_tokenizer ?? null).includes('"type":"ByteLevel"')
   if (!isByteLevel && model.byte_fallback !== true) return false
-  return Array.from({ length: 256 }, (_, byte) => byte).every((byte) =>
-    words.has(isByteLevel ? byteLevelCharacter(byte) : byteName(byte)),
-  )
+  const nameOf = isByteLevel ? byteLevelCharacter : byteName
+  const bytes = new Set(Array.from({ length: 256 }, (_, byte) => nameOf(byte)))
+  if (words) return words.find(bytes).size === bytes.size
+  const pieces = new Set(Array.isArray(vocab) ? vocab.map(([piece]) => piece) : [])
+  return [...bytes].every((byte) => pieces.has(byte))
 }
 
 function byteName(byte: number): string {

@@ -3,6 +3,15 @@
 
 import type { EncoderFiles } from "./encoding.ts"
 import { longestToken } from "./longest-token.ts"
+import {
+  type EncoderModel,
+  type Lists,
+  type PreTokenizer,
+  type PrintedLists,
+  parseTokenizer,
+  printTokenizer,
+  type TokenizerFile,
+} from "./tokenizer-text.ts"
 import { type AddedToken, readVocabulary, type Vocabulary } from "./vocabulary.ts"
 
 export interface TokenizerSource {
@@ -19,28 +28,34 @@ export function readTokenizer({ json, limit }: TokenizerSource): {
   /** Bytes of text that a token stands for at most; undefined where the file leaves it open. */
   longest: number | undefined
 } {
-  const parsed = parse(json)
-  const vocabulary = readVocabulary(parsed, limit)
-  checkUnknown(parsed.model)
+  const { file, lists } = parse(json)
+  const vocabulary = readVocabulary(file, lists.words, limit)
+  checkUnknown(file.model, lists)
   const controls = controlsOf(vocabulary)
   const ids = new Map(controls.map(({ content, id }) => [content, id]))
-  const plain = {
-    ...parsed,
-    added_tokens: (parsed.added_tokens ?? []).filter(({ content }) => !ids.has(content)),
-    model: withoutControls(parsed.model, ids),
-  }
+  const added_tokens = (file.added_tokens ?? []).filter(({ content }) => !ids.has(content))
+  const { model, printed } = withoutControls(file.model, lists, ids)
+  const plain = { ...file, added_tokens, model }
   const files = {
-    first: JSON.stringify(plain),
-    later: needsPrefixOnce(plain) ? JSON.stringify(withoutPrefix(plain)) : undefined,
+    first: printTokenizer(plain, printed),
+    later: needsPrefixOnce(plain) ? printTokenizer(withoutPrefix(plain), printed) : undefined,
     controls,
   }
-  return { vocabulary, files, longest: longestToken(parsed, vocabulary) }
+  return { vocabulary, files, longest: longestToken(file, lists, vocabulary) }
+}
+
+function parse(json: string): ReturnType<typeof parseTokenizer> {
+  try {
+    return parseTokenizer(json)
+  } catch (error) {
+    throw new Error(`it is not JSON: ${(error as Error).message}`)
+  }
 }
 
 /** Whoever cuts texts into words has a token for those that it cannot write. The library asks for it when it meets one. */
-function checkUnknown({ type, vocab, unk_token: unknown }: EncoderModel): void {
+function checkUnknown({ type, unk_token: unknown }: EncoderModel, { words }: Lists): void {
   if (type !== "WordPiece" && type !== "WordLevel") return
-  if (typeof unknown !== "string" || Object.hasOwn(vocab, unknown)) return
+  if (typeof unknown !== "string" || words?.find(new Set([unknown])).size === 1) return
   throw new Error(`its unknown token ${JSON.stringify(unknown)} is not in its vocabulary`)
 }
 
@@ -49,69 +64,35 @@ export function controlsOf({ added }: Vocabulary): AddedToken[] {
   return added.filter(({ content }) => content.trim() !== "")
 }
 
-interface TokenizerFile {
-  model: EncoderModel
-  added_tokens?: { content: string }[]
-  normalizer?: unknown
-  pre_tokenizer?: PreTokenizer | null
-  [name: string]: unknown
-}
-
-interface EncoderModel {
-  type?: string
-  vocab: Record<string, number> | [piece: string, score: number][]
-  merges?: (string | [string, string])[]
-  unk_id?: number | null
-  [name: string]: unknown
-}
-
-interface PreTokenizer {
-  type: string
-  prepend_scheme?: string
-  pretokenizers?: PreTokenizer[]
-}
-
-function parse(json: string): TokenizerFile {
-  try {
-    return JSON.parse(json) as TokenizerFile
-  } catch (error) {
-    throw new Error(`it is not JSON: ${(error as Error).message}`)
-  }
-}
-
 // Control tokens often stand in the model's own vocabulary, too, and some models would find them there in plain text:
 // Unigram as the likeliest piece, BPE by a merge, or as a whole word with `ignore_merges`. Their spellings are taken away.
-function withoutControls(model: EncoderModel, controls: ReadonlyMap<string, number>): EncoderModel {
-  const { vocab, merges } = model
+function withoutControls(
+  model: EncoderModel,
+  { words, merges }: Lists,
+  controls: ReadonlyMap<string, number>,
+): { model: EncoderModel; printed: PrintedLists } {
+  const { vocab } = model
   if (Array.isArray(vocab)) {
     const pieces = vocab.map(([piece, score], id): [string, number] => [
       controls.has(piece) && id !== model.unk_id ? unwritable(id) : piece,
       score,
     ])
-    return { ...model, vocab: pieces }
+    return { model: { ...model, vocab: pieces }, printed: { merges: merges?.print() } }
   }
-  if (!Array.isArray(merges)) return model
-  const shortest = Math.min(...Array.from(controls.keys(), ({ length }) => length))
-  const parts = new Set<string>()
-  const kept = merges.filter((merge) => {
-    const written = typeof merge === "string" ? merge : merge.join(" ")
-    if (written.length <= shortest) return true // with its blank: nearly all are too short to hold one
-    const pair = typeof merge === "string" ? merge.split(" ") : merge
-    if (controls.has(pair.join(""))) return false
-    for (const part of pair) if (controls.has(part)) parts.add(part)
-    return true
-  })
-  const hidden = Array.from(controls).filter(
-    ([content]) =>
-      Object.hasOwn(vocab, content) && content !== model.unk_token && !parts.has(content),
+  if (!words || !merges)
+    return { model, printed: { words: words?.print(), merges: merges?.print() } }
+  const names = new Set(controls.keys())
+  const making = merges.making(names)
+  const parts = new Set(making.flat())
+  const hidden = Array.from(words.find(names)).filter(
+    (content) => content !== model.unk_token && !parts.has(content),
   )
-  if (hidden.length === 0) return { ...model, merges: kept }
-  const words = { ...vocab }
-  for (const [content, id] of hidden) {
-    delete words[content]
-    words[unwritable(id)] = id
+  const spellings = new Map(hidden.map((content) => [content, unwritable(controls.get(content)!)]))
+  const printed = {
+    words: words.print(spellings),
+    merges: making.length > 0 ? merges.printWithout(names) : merges.print(),
   }
-  return { ...model, vocab: words, merges: kept }
+  return { model, printed }
 }
 
 /** A spelling for a token that no text has: it begins with a character that stands for none. */

@@ -4,7 +4,7 @@
 import { Problem, problem } from "../errors.ts"
 import type { Caller } from "../worker/lane.ts"
 import { WorkerLost } from "../worker/worker.ts"
-import { Encoder } from "./encoder.ts"
+import { Encoder, type TokenizerPlace } from "./encoder.ts"
 import type { Text } from "./jinja/text.ts"
 import { controlsOf } from "./tokenizer-file.ts"
 import type { Vocabulary } from "./vocabulary.ts"
@@ -23,6 +23,8 @@ export interface Tokenizer extends Vocabulary {
   readonly suffix: readonly number[]
   /** What stands between two texts that are read together. */
   readonly between: readonly number[]
+  /** SHA-256 of its file's text. */
+  readonly hash: string
   /** The added token that is spelled so. */
   control(content: string): number | undefined
   /** Ends its thread. */
@@ -30,18 +32,18 @@ export interface Tokenizer extends Vocabulary {
 }
 
 /**
- * Opens the text of a tokenizer.json. `limit` is the number of rows of the model's embedding, `encoder` a process
+ * Opens a tokenizer.json, by its text or from where it lies. `limit` is the number of rows of the model's embedding, `encoder` a process
  * that was started before; it ends with the tokenizer, or when there is none.
  * Throws `model_broken`, naming `file`, when it is not one that can be read exactly.
  */
 export async function openTokenizer(
-  json: string,
+  from: string | TokenizerPlace["from"],
   file: string,
   limit: number,
   encoder = new Encoder(),
 ): Promise<Tokenizer> {
-  const { prefix, suffix, between, vocabulary, longest } = await encoder
-    .open({ json, limit })
+  const { prefix, suffix, between, vocabulary, longest, hash } = await encoder
+    .open({ from: typeof from === "string" ? { json: from } : from, limit })
     .catch(async (error: unknown) => {
       await encoder.close()
       throw refusalOf(error, file)
@@ -52,6 +54,7 @@ export async function openTokenizer(
     prefix,
     suffix,
     between,
+    hash,
     control: (content) => ids.get(content),
     atLeast: ({ value }) => (longest ? Math.ceil(Buffer.byteLength(value) / longest) : 0),
     encode: (text, caller = NOBODY) =>

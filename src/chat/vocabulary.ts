@@ -43,10 +43,18 @@ export class TokenBytes {
 
 type Members = Record<string, unknown>
 
-/** Reads a parsed tokenizer.json. No id may reach `limit`. Throws what is wrong with it, in words. */
-export function readVocabulary(json: unknown, limit: number): Vocabulary {
+/** Words with their ids, whatever a file has for one. */
+interface Words {
+  forEach(visit: (word: string, id: unknown) => void): void
+}
+
+/**
+ * Reads a parsed tokenizer.json. No id may reach `limit`. Throws what is wrong with it, in words.
+ * @param words of its model, where they are no list of pieces
+ */
+export function readVocabulary(json: unknown, words: Words | undefined, limit: number): Vocabulary {
   if (!isObject(json) || !isObject(json.model)) throw new Error("it has no tokenizer model")
-  const contents = contentsOf(json.model.vocab, limit)
+  const contents = words ? wordsById(words, limit) : piecesById(json.model.vocab, limit)
   if (contents.length === 0) throw new Error("its model has no vocabulary")
   const added = Array.isArray(json.added_tokens)
     ? json.added_tokens.map((token) => addedToken(token, limit))
@@ -65,18 +73,23 @@ function isObject(value: unknown): value is Members {
   return typeof value === "object" && value !== null && !Array.isArray(value)
 }
 
-/** By id, with holes: of a map from content to id, or of Unigram's list of [content, score]. */
-function contentsOf(vocab: unknown, limit: number): string[] {
+/** By id, with holes. */
+function wordsById(words: Words, limit: number): string[] {
   const contents: string[] = []
-  const put = (content: unknown, id: unknown) => {
-    contents[checkedId(content, id, limit)] = content as string
-  }
-  if (isObject(vocab)) for (const content in vocab) put(content, vocab[content])
-  if (Array.isArray(vocab))
-    vocab.forEach((piece, id) => {
-      put(Array.isArray(piece) ? piece[0] : piece, id)
-    })
+  words.forEach((word, id) => {
+    contents[checkedId(word, id, limit)] = word
+  })
   return contents
+}
+
+/** Of Unigram's list of [content, score]. */
+function piecesById(pieces: unknown, limit: number): string[] {
+  if (!Array.isArray(pieces)) return []
+  return pieces.map((piece, id) => {
+    const content = Array.isArray(piece) ? piece[0] : piece
+    checkedId(content, id, limit)
+    return content
+  })
 }
 
 function checkedId(content: unknown, id: unknown, limit: number): number {

@@ -9,10 +9,20 @@ import { join } from "node:path"
 import { cacheHome } from "../runtime/cache.ts"
 import { settleSignals } from "./signals.ts"
 
+/** The commands that have texts encoded. */
+const WITH_TEXTS = new Set<string | undefined>(["serve", "chat", "run", "embed"])
+
 settleSignals()
 keepCompiledModules()
+if (WITH_TEXTS.has(process.argv[2])) await startEncoder()
 const { takeCommandLine } = await import("./command-line.ts")
 await takeCommandLine()
+
+/** Its process takes as long to load as the program does: both begin now. One that nobody comes to need ends with this one. */
+async function startEncoder(): Promise<void> {
+  const { Encoder } = await import("../chat/encoder.ts")
+  Encoder.startAhead()
+}
 
 function keepCompiledModules(): void {
   const { enableCompileCache, getCompileCacheDir } = module as Partial<CompileCache>

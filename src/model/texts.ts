@@ -7,7 +7,7 @@ import { type Folder, isObject, type Json } from "./folder.ts"
 import { readTokenizerModel, TOKENIZER_MODEL } from "./tokenizer-model.ts"
 
 export interface ModelTexts {
-  tokenizer: TextFile // in the words of a tokenizer.json
+  tokenizer: TokenizerText // in the words of a tokenizer.json
   /** The model's Jinja templates by name; the one for every purpose is "default". */
   templates: ReadonlyMap<string, TextFile>
   /** bos_token, eos_token and the like: how they are spelled. */
@@ -22,6 +22,11 @@ export interface ModelTexts {
 export interface TextFile {
   file: string // path
   text: string
+}
+
+export interface TokenizerText extends TextFile {
+  /** Where the same text lies, its links followed; absent: it was made of others. */
+  place?: string | undefined
 }
 
 export interface AdvisedSampling {
@@ -83,10 +88,10 @@ async function generationFields(folder: Folder): Promise<Fields | undefined> {
 }
 
 /** A tokenizer.json, or what a tokenizer.model says in the words of one. */
-async function readTokenizer(folder: Folder, config: Json): Promise<TextFile> {
+async function readTokenizer(folder: Folder, config: Json): Promise<TokenizerText> {
   const file = "tokenizer.json"
   if ((await folder.has(file)) || !(await folder.has(TOKENIZER_MODEL)))
-    return textFile(folder, file)
+    return { ...(await textFile(folder, file)), place: await folder.place(file) }
   return {
     file: `${folder.path}/${TOKENIZER_MODEL}`,
     text: await readTokenizerModel(folder, config),

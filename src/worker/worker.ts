@@ -6,6 +6,7 @@
 // Events of a worker that is over are not heard: it may still say things, and a dead one must never answer for a live one.
 
 import { Problem, problem } from "../errors.ts"
+import type { Log } from "../log.ts"
 import { type Host, startHost } from "./hosts.ts"
 import type { Ending, FromWorker, ToWorker, WorkerOptions } from "./protocol.ts"
 
@@ -52,6 +53,8 @@ const WATCH = 250 // milliseconds between two looks at what takes too long
 const OPENING = 120_000 // milliseconds: a large tokenizer on a small, busy machine takes ten seconds
 
 export class Worker<Order, Answer> {
+  /** Told of losses. */
+  log: Log | undefined
   readonly #options: WorkerOptions
   readonly #posted: Pending[] = []
   /** After a loss with several suspects: they are asked one at a time, and whoever comes after them waits. */
@@ -65,6 +68,7 @@ export class Worker<Order, Answer> {
 
   constructor(options: WorkerOptions) {
     this.#options = options
+    this.log = options.log
     if ("opening" in options) this.#opening = { value: options.opening }
   }
 
@@ -218,11 +222,11 @@ export class Worker<Order, Answer> {
 
   /** @param culprit the order that it was lost over, where that is known */
   #lost(ending: Ending, culprit?: Pending): void {
-    const { name, log, onLoss, afterLoss, isParallel } = this.#options
+    const { name, onLoss, afterLoss, isParallel } = this.#options
     const { why, words } = ending
     void this.#letGo()?.end()
     this.#losses++
-    log?.warn({ worker: name, why, ...(words && { words }) }, "a worker was lost")
+    this.log?.warn({ worker: name, why, ...(words && { words }) }, "a worker was lost")
     const lost = new WorkerLost(name, ending, false)
     onLoss?.(ending)
     if (afterLoss === "end") this.#over = lost
