@@ -12,7 +12,8 @@ import {
 } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { afterAll, beforeAll, describe, expect, test } from "vitest"
+import OpenAI from "openai"
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest"
 import { compile } from "../src/compiler/compile.ts"
 import type { Plan } from "../src/compiler/plan.ts"
 import { prepareGeneric, shelvedCpu } from "../src/compiler/targets/cpu/cpu.ts"
@@ -21,6 +22,7 @@ import { usableLevels } from "../src/compiler/targets/cpu/levels.ts"
 import { findCompiler } from "../src/compiler/targets/cpu/toolchain.ts"
 import { processorFeatures } from "../src/runtime/features.ts"
 import { openLibrary } from "../src/runtime/library.ts"
+import type { Manifest } from "../src/runtime/manifest.ts"
 import { isLeftOut } from "./left-out.ts"
 import { compiledModels, goldenFolder } from "./model/golden.ts"
 import { judgeGolden } from "./model/judged.ts"
@@ -70,7 +72,8 @@ const plans: readonly (readonly [string, Plan])[] = [
   ],
 ]
 
-async function logitsOf(path: string, plan: Plan): Promise<Buffer> {
+/** What a library makes of the same weights and steps: how those lie, and logits. */
+async function workOf(path: string, plan: Plan): Promise<{ weights: Buffer; logits: Buffer }> {
   const limits = limitsFor(plan, { blocks: 40, tokens: 200, sequences: 8, rows: 200 })
   const program = await openLibrary(path, limits, 2)
   await loadSmall(program)
@@ -80,15 +83,16 @@ async function logitsOf(path: string, plan: Plan): Promise<Buffer> {
     blocks: blocksFor(length, 10 * s),
   }))
   const { logits } = await take(program, batch(parts))
+  const weights = Buffer.from(await program.packed.take(0, program.packed.bytes))
   await program.close()
-  return Buffer.from(logits!.buffer, logits!.byteOffset, logits!.byteLength)
+  return { weights, logits: Buffer.from(logits!.buffer, logits!.byteOffset, logits!.byteLength) }
 }
 
-async function genericLibrary(plan: Plan): Promise<string> {
+async function genericLibrary(plan: Plan): Promise<{ path: string; manifest: Manifest }> {
   const library = await prepareGeneric(plan, { level, code, name: "generic" })
   const path = join(folder, library.name)
   writeFileSync(path, await library.build())
-  return path
+  return { path, manifest: library.manifest }
 }
 
 const skipped = isLeftOut(compiler)
@@ -98,15 +102,19 @@ test.skipIf(skipped).each(plans)(
   `%s: the bits of the model's own library${note}`,
   async (_, plan) => {
     const compiled = await shelvedCpu(plan)
-    const logits = await logitsOf(await genericLibrary(plan), plan)
+    const generic = await genericLibrary(plan)
+    expect(generic.manifest.fingerprint).toBe(compiled.manifest.fingerprint)
+    const { weights, logits } = await workOf(generic.path, plan)
     expect(new Set(logits).size).toBeGreaterThan(50)
-    expect(logits.equals(await logitsOf(compiled.path, plan))).toBe(true)
+    const own = await workOf(compiled.path, plan)
+    expect(logits.equals(own.logits)).toBe(true)
+    expect(weights.equals(own.weights)).toBe(true)
   },
 )
 
 describe.skipIf(skipped)(`models that are not compiled${note}`, () => {
   judgeGolden({
-    open: async (plan, limits) => openLibrary(await genericLibrary(plan), limits, 2),
+    open: async (plan, limits) => openLibrary((await genericLibrary(plan)).path, limits, 2),
     golden: readdirSync(goldenFolder("models", "."), { withFileTypes: true })
       .filter((entry) => entry.isDirectory() && !compiledModels.some((name) => name === entry.name))
       .map(({ name }) => `models/${name}` as const),
@@ -114,20 +122,22 @@ describe.skipIf(skipped)(`models that are not compiled${note}`, () => {
   })
 })
 
-test.skipIf(skipped)(
-  `a package that brings it serves without a compiler, and says so${note}`,
-  async () => {
-    const root = join(folder, "package")
+describe.skipIf(skipped)(`a package that brings it${note}`, () => {
+  const root = join(folder, "package")
+  const where = { command: [process.execPath, join(root, "build/cli/main.js")], folder }
+  const bin = join(folder, "bin")
+  beforeAll(() => {
     mkdirSync(root)
     for (const part of ["build", "models", "package.json"])
       cpSync(join(built.folder, part), join(root, part), { recursive: true })
     symlinkSync(join(built.folder, "node_modules"), join(root, "node_modules"))
     mkdirSync(join(root, "build/generic"), { recursive: true })
     writeFileSync(join(root, "build/generic", genericName(level)), code)
-    const bin = join(folder, "bin")
     mkdirSync(bin)
     symlinkSync(process.execPath, join(bin, "node"))
-    const where = { command: [process.execPath, join(root, "build/cli/main.js")], folder }
+  })
+
+  test("serves without a compiler, and says so", async () => {
     const server = await serve(["tiny", "--log-level", "warn"], where, {
       PATH: bin,
       CC: undefined,
@@ -143,5 +153,53 @@ test.skipIf(skipped)(
       encoding: "utf8",
     })
     expect(devices.stdout).toContain(`cpu (generic ${level.name} kernels`)
-  },
-)
+  })
+
+  test("serves with one, too, while that builds the model's own for the next start", async () => {
+    const cache = { XDG_CACHE_HOME: join(folder, "cache with a compiler") }
+    const shelf = join(cache.XDG_CACHE_HOME, "sinter/shelf")
+    const libraries = () => readdirSync(shelf).filter((name) => name.endsWith(".so"))
+    const start = () => serve(["tiny", "--log-level", "warn"], where, cache)
+    const reply = async ({ url }: { url: string }) => {
+      const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: "none", maxRetries: 0 })
+      const { choices, system_fingerprint } = await client.chat.completions.create({
+        model: "tiny",
+        messages: [{ role: "user", content: "What is 12 + 30?" }],
+        seed: 1,
+      })
+      return { text: choices[0]!.message.content, system_fingerprint }
+    }
+
+    const first = await start()
+    expect(first.out()).toContain(`generic ${level.name} kernels, until its own are built`)
+    const left = await first.stop() // it does not wait for a compiler
+    expect([left.code, left.err]).toEqual([0, ""])
+    expect(libraries()).toHaveLength(1)
+
+    const second = await start()
+    expect(second.out()).toContain(`generic ${level.name} kernels, until its own are built`)
+    const before = await reply(second)
+    await vi.waitUntil(() => libraries().length === 2, { timeout: 120_000, interval: 100 })
+    expect(await reply(second)).toEqual(before)
+    await second.stop()
+
+    const third = await start()
+    expect(third.out()).not.toContain(`generic ${level.name} kernels`)
+    expect(await reply(third)).toEqual(before)
+    await third.stop()
+    expect(libraries()).toHaveLength(2)
+  })
+
+  test("goes on where a compiler fails, and says so", async () => {
+    const failing = join(folder, "failing-cc") // it knows the instructions, and no more
+    const script = `#!/bin/sh\ncase "$*" in *probe.c*|--version) exec cc "$@";; *) echo it breaks >&2; exit 1;; esac\n`
+    writeFileSync(failing, script, { mode: 0o755 })
+    const server = await serve(["tiny", "--log-level", "warn"], where, {
+      CC: failing,
+      XDG_CACHE_HOME: join(folder, "cache with a failing one"),
+    })
+    await vi.waitUntil(() => server.err().includes("it breaks"), { timeout: 60_000 })
+    expect(server.err()).toMatch(/failed while building.*it breaks.*go on serving/s)
+    expect((await server.stop()).code).toBe(0)
+  })
+})

@@ -8,7 +8,7 @@ import type { HttpOptions, SamplingDefaults } from "../http/service.ts"
 import { version } from "../version.ts"
 
 export interface Deciding {
-  /** Of the compiled program: plan, target, kernels and the compiler that built them. */
+  /** Of the compiled program: plan, target and kernels. */
   program: string
   weights: string
   /** Of its file's text. */

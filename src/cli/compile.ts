@@ -134,7 +134,7 @@ async function putLibrary(
   try {
     const bar = progressBar(process.stderr)
     const building = `building for ${kind.file.replace(/\.\w+$/, "")}`
-    const bytes = await library.build(undefined, (done, total) => bar(building, done, total))
+    const bytes = await library.build({ progress: (done, total) => bar(building, done, total) })
     writeFileSync(aside, bytes, { mode: 0o755 })
     renameSync(aside, path)
     if (!(await rememberBuild(bytes, kind)))

@@ -80,7 +80,7 @@ export interface TargetFacts {
   shards?: number
   bytes: Manifest["bytes"]
   features: readonly string[]
-  /** Hash of what beside the plan decides the bits: kernels, compiler, flags. */
+  /** Hash of what beside the plan decides the bits, and how weights lie: kernels, mostly. */
   sources: string
 }
 

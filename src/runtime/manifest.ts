@@ -25,7 +25,7 @@ export interface Manifest {
   format: FormatName // of the weights
   /** Hash of the plan: which model this computes, whoever compiled it. */
   plan: string
-  /** Hash of plan, target, sources and compiler: equal ones with equal weights compute equal bits. */
+  /** Hash of plan, target and kernels: equal ones with equal weights compute equal bits, whichever compiler built them. */
   fingerprint: string
   shapes: Shapes
   /** Positions kept at the start of a sequence whatever the windows: attention sinks. */

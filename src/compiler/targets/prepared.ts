@@ -3,11 +3,12 @@
 import { availableParallelism } from "node:os"
 import type { Log } from "../../log.ts"
 import { bufferBytes, type Manifest } from "../../runtime/manifest.ts"
+import type { LoadableProgram } from "../../runtime/program.ts"
 import { openShelf } from "../../runtime/shelf.ts"
 import type { Plan } from "../plan.ts"
 import type { LibraryKind, Prepared } from "./target.ts"
 
-/** The library of a plan from the shelf, or one that opening builds. */
+/** The library of a plan from the shelf, or one that opening builds: before it is used, or behind another that serves meanwhile. */
 export async function prepareBuilt(
   plan: Plan,
   kind: LibraryKind,
@@ -15,14 +16,44 @@ export async function prepareBuilt(
   log?: Log,
 ): Promise<Prepared> {
   const shelf = openShelf()
-  const library = await kind.prepare(plan, devices.length, shelf)
+  const own = await kind.prepare(plan, devices.length, shelf)
+  const found = shelf.find(own.name)
+  const other = found ? undefined : await kind.meanwhile?.(plan, own)
+  const library = other ?? own
   const { manifest, name } = library
-  const origin = library.origin ?? shelf.find(name) ?? `built now by ${library.builder}`
+  const origin = library.origin ?? found ?? `built now by ${library.builder}`
   return prepared(manifest, devices, origin, async (limits, signal, progress) => {
-    const { path, kept } = await shelf.get(name, () => library.build(signal, progress), signal)
+    const { path, kept } = await shelf.get(name, () => library.build({ signal, progress }), signal)
     if (!kept) log?.warn(`The library is built at every start: ${shelf.folder} cannot hold it.`)
-    return kind.open(path, limits, devices)
+    const program = await kind.open(path, limits, devices)
+    if (!other || !kept) return program
+    return withBuild(program, async (signal) => {
+      try {
+        await shelf.get(own.name, () => own.build({ signal, isBehind: true }), signal)
+        log?.debug(`A library for this model lies on the shelf for its next start.`)
+      } catch (error) {
+        const { message } = error as Error
+        if (!signal.aborted) log?.warn(`${message} ${origin} go on serving.`)
+      }
+    })
   })
+}
+
+/** A program behind which something is built, until it is closed. */
+function withBuild(
+  program: LoadableProgram,
+  build: (signal: AbortSignal) => Promise<void>,
+): LoadableProgram {
+  const ending = new AbortController()
+  const over = build(ending.signal)
+  return {
+    ...program,
+    close: async () => {
+      ending.abort()
+      await over
+      await program.close()
+    },
+  }
 }
 
 /** @param devices that it will be opened on, one for each shard */

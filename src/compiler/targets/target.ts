@@ -73,6 +73,8 @@ export interface LibraryKind {
     shelf?: Shelf,
     architectures?: readonly string[],
   ): Promise<Build>
+  /** What serves until a library is built that has the same fingerprint; absent, or undefined: its build is waited for. */
+  meanwhile?(plan: Plan, build: Build): Promise<Build | undefined>
   /** What its programs keep, known without what builds them. */
   kv(plan: Plan): Promise<Manifest["kv"]>
   /** What its steps cost, as far as it can be counted on any machine; absent: the processor's roofline says it. */
@@ -90,11 +92,17 @@ export interface Build {
   origin?: string
   /** What it is built of: written when it is asked for. */
   sources(): Promise<readonly Source[]>
-  /**
-   * Seconds. The bytes of the library file, manifest included.
-   * @param progress told how many of its sources are compiled; a target that compiles none tells nothing
-   */
-  build(signal?: AbortSignal, progress?: BuildProgress): Promise<Buffer>
+  /** Seconds. The bytes of the library file, manifest included. */
+  build(building?: Building): Promise<Buffer>
+}
+
+export interface Building {
+  /** Ends it. */
+  signal?: AbortSignal | undefined
+  /** Told how many of its sources are compiled; a target that compiles none tells nothing. */
+  progress?: BuildProgress | undefined
+  /** Nobody waits for it: it takes what processors have left. */
+  isBehind?: boolean
 }
 
 export type BuildProgress = (done: number, total: number) => void

@@ -92,7 +92,8 @@ async function prepareLevel(
   level: Level,
   shelf: Shelf = openShelf(),
 ): Promise<CpuBuild> {
-  const shared = [level.name, compiler.version, ...level.flags, await sourcesHash(level, compiler)]
+  const flags = portableFlags(level, compiler)
+  const shared = [level.name, compiler.version, ...flags, await kernelsHash(level)]
   const sources = async (): Promise<Source[]> => {
     const { emit } = await import("./emit.ts")
     return [...emit(plan, layoutOf(plan)), { name: "pool.c", path: join(runtime, "pool.c") }]
@@ -106,7 +107,7 @@ async function prepareLevel(
       kv: kvOf(plan),
       bytes: programBytes(layoutOf(plan)),
       features: level.features,
-      sources: shelfKey(made),
+      sources: await sourcesOf(plan, level, compiler),
     })
     return { name: `${shelfKey([JSON.stringify(manifest), ...made])}.so`, manifest }
   })
@@ -116,9 +117,9 @@ async function prepareLevel(
     builder: compiler.command,
     sources,
     level,
-    build: async (signal, progress) => {
+    build: async (building) => {
       const objects = keptObjects(shelf, shared)
-      const code = await build(compiler, level, await sources(), { objects, signal, progress })
+      const code = await build(compiler, level, await sources(), { objects, ...building })
       return seal(code, { ...manifest, built: builtBy(level, compiler) })
     },
   }
@@ -133,6 +134,21 @@ async function genericFor(target: CpuTarget): Promise<Generic | undefined> {
       return { level, code, name: `generic ${level.name} kernels, for want of a C compiler` }
   }
   return undefined
+}
+
+/** The generic library, where it computes what one that is to be built will compute: its bits, of weights that lie as there. */
+export async function genericMeanwhile(
+  plan: Plan,
+  own: Build,
+  target: CpuTarget,
+): Promise<Build | undefined> {
+  const generic = await genericFor(target)
+  if (!generic) return undefined
+  const name = `generic ${generic.level.name} kernels, until its own are built for the next start`
+  const library = await prepareGeneric(plan, { ...generic, name }, target)
+  const isAnother = library.name !== own.name // where there is no compiler, it is the one to be built
+  const isEqual = library.manifest.fingerprint === own.manifest.fingerprint
+  return isAnother && isEqual ? library : undefined
 }
 
 interface Generic {
@@ -150,17 +166,17 @@ export async function prepareGeneric(
   const { tapeOf } = await import("./tape.ts")
   const layout = layoutOf(plan)
   const tape = tapeOf(plan, layout)
-  const sources = shelfKey([level.name, libraryHash(code), JSON.stringify(tape)])
   const manifest = manifestOf(plan, {
     target,
     kv: kvOf(plan),
     bytes: programBytes(layout),
     features: level.features,
-    sources,
+    sources: await sourcesOf(plan, level),
   })
+  const made = [level.name, libraryHash(code), JSON.stringify(tape)]
   return {
     manifest,
-    name: `${shelfKey([JSON.stringify(manifest), sources])}.so`,
+    name: `${shelfKey([JSON.stringify(manifest), ...made])}.so`,
     builder: name,
     origin: name,
     sources: async () => [],
@@ -192,8 +208,18 @@ export async function shelvedCpu(
   return { path, manifest: library.manifest, kept }
 }
 
-/** Of the kernels and headers that are compiled in: a library of other sources, or emitted otherwise, is another library. */
-async function sourcesHash(level: Level, compiler: Compiler): Promise<string> {
+/**
+ * Of what decides a library's bits and how its weights lie, beside its plan. Compilers are held to the same bits (toolchain.ts), but
+ * for flags that a user gave them; the generic library is compiled of the same kernels.
+ */
+async function sourcesOf(plan: Plan, level: Level, compiler?: Compiler): Promise<string> {
+  const layout = JSON.stringify(layoutOf(plan))
+  const given = compiler?.leading.filter((word) => word.startsWith("-")) ?? []
+  return shelfKey([level.name, await kernelsHash(level), layout, ...given])
+}
+
+/** Of the kernels and headers that are compiled in. */
+async function kernelsHash(level: Level): Promise<string> {
   const shared = (await readdir(kernels, { withFileTypes: true }))
     .filter((entry) => entry.isFile())
     .map(({ name }) => join(kernels, name))
@@ -206,5 +232,5 @@ async function sourcesHash(level: Level, compiler: Compiler): Promise<string> {
   ]
   const hash = createHash("sha256")
   for (const file of files) hash.update(readFileSync(file))
-  return hash.update(portableFlags(level, compiler).join(" ")).digest("hex")
+  return hash.digest("hex")
 }

@@ -3,16 +3,16 @@
 // however this process ends. Zig is a clang that builds for every system; it is always told for which processor, or it takes all
 // that this machine's has.
 
-import { execFile, spawn } from "node:child_process"
+import { type ChildProcess, execFile, spawn } from "node:child_process"
 import { readFile, writeFile } from "node:fs/promises"
-import { availableParallelism } from "node:os"
+import { availableParallelism, constants, setPriority } from "node:os"
 import { basename, join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { promisify } from "node:util"
 import { codeRoot } from "../../../code-root.ts"
 import { problem, systemProblem } from "../../../errors.ts"
 import { type Scratch, withScratch } from "../../../runtime/scratch.ts"
-import type { BuildProgress, Source } from "../target.ts"
+import type { Building, Source } from "../target.ts"
 import type { Level } from "./levels.ts"
 import { DRIVER, type Objects } from "./objects.ts"
 
@@ -175,12 +175,9 @@ export function linkingOf({ family, platform }: Builder): string[] {
   return family === "zig" ? [...way, "-s"] : [...way] // it adds what debuggers want: six times as much
 }
 
-export interface BuildOptions {
+export interface BuildOptions extends Building {
   /** Those of earlier builds; absent: everything is compiled. */
   objects?: Objects
-  /** Ends the compiler. */
-  signal?: AbortSignal | undefined
-  progress?: BuildProgress | undefined
 }
 
 /**
@@ -191,14 +188,14 @@ export async function build(
   compiler: Compiler,
   level: Level,
   sources: readonly Source[],
-  { objects = (_, make) => make(), signal, progress = () => {} }: BuildOptions = {},
+  { objects = (_, make) => make(), progress = () => {}, ...running }: BuildOptions = {},
 ): Promise<Buffer> {
   return withScratch("sinter-build", async (scratch) => {
     const { folder } = scratch
     const waiting = [...sources]
     const files: string[] = []
     const call = (file: string, parameters: string[]) =>
-      compile(compiler, file, parameters, scratch, signal)
+      compile(compiler, file, parameters, scratch, running)
     const worker = async () => {
       for (let source = waiting.shift(); source; source = waiting.shift()) {
         const file = join(folder, `${source.name}.o`)
@@ -228,10 +225,17 @@ async function compile(
   file: string,
   parameters: string[],
   scratch: Scratch,
-  signal: AbortSignal | undefined,
+  running: Building,
 ): Promise<void> {
-  const { code, output } = await run(compiler, parameters, scratch, signal)
+  const { code, output } = await run(compiler, parameters, scratch, running)
   if (code !== 0) throw problem("compiler_failed", { compiler: compiler.command, file, output })
+}
+
+/** Its own processes follow it. */
+function standBack({ pid }: ChildProcess): void {
+  try {
+    if (pid !== undefined) setPriority(pid, constants.priority.PRIORITY_LOW)
+  } catch {} // it has ended, or the system does not let it
 }
 
 const MAX_OUTPUT = 1 << 16 // characters
@@ -244,7 +248,7 @@ function run(
   { command, leading }: Compiler,
   parameters: string[],
   scratch: Scratch,
-  signal?: AbortSignal,
+  { signal, isBehind }: Building = {},
 ): Promise<{ code: number | undefined; output: string }> {
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted()
@@ -254,6 +258,7 @@ function run(
       env: { ...process.env, TMPDIR: scratch.folder },
     })
     scratch.own(child)
+    if (isBehind) standBack(child)
     let output = ""
     child.stderr.setEncoding("utf8").on("data", (text: string) => {
       output = (output + text).slice(0, MAX_OUTPUT)

@@ -64,7 +64,7 @@ export async function prepareGpu(
       { name: "tape", text: tapeText(unprinted) },
       { name: "kernels", text: kernels.map(printKernel).join("\n") },
     ],
-    build: async (signal) =>
+    build: async ({ signal } = {}) =>
       seal(await print(unprinted, printed, signal), {
         ...manifest,
         built: { sinter: version },
