@@ -16,7 +16,6 @@ import type { Problem } from "./errors.ts"
 import type { Http } from "./http/http.ts"
 import { type Activity, defaultHttpOptions, type HttpOptions } from "./http/service.ts"
 import { createLog } from "./log.ts"
-import { type MemoryInUse, memoryInUse } from "./runtime/memory.ts"
 import { version } from "./version.ts"
 
 export { planOf } from "./app/plan.ts"
@@ -52,7 +51,6 @@ export interface Ready {
   weightsFrom: LoadedModel["weightsFrom"]
   /** Of all models that are loaded, the first among them. */
   summaries: readonly Summary[]
-  memory: MemoryInUse
 }
 
 /** @throws the start-up problems: a model, a device, limits that cannot be had. */
@@ -101,7 +99,6 @@ async function opened(http: Http, models: Models): Promise<Ready> {
   http.open(models.served)
   const { chat, engine, summary, weightsFrom, service } = loaded[0]!
   const summaries = loaded.map((each) => each.summary)
-  const memory = memoryInUse()
   const answering = withDefaults(chat, service.defaults)
-  return { chat: answering, engine, summary, weightsFrom, summaries, memory }
+  return { chat: answering, engine, summary, weightsFrom, summaries }
 }

@@ -3,10 +3,11 @@
 
 import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
-import { readFileSync } from "node:fs"
+import { readdirSync, readFileSync } from "node:fs"
 import { createServer } from "node:net"
 import { basename, dirname, join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
+import { openShelf } from "../../src/runtime/shelf.ts"
 import { shapes } from "../shapes.ts"
 import { measureApi } from "./api.ts"
 import { canForget, type Places, startCold } from "./cold.ts"
@@ -42,7 +43,14 @@ export function sinter(
     places: [served, join(root, "build"), ...packages()],
     model: basename(served, ".gguf"),
     headers: { "x-api-dialect": "openai" },
+    settled: libraryIsBuilt,
   })
+}
+
+/** A first start may serve with a package's kernels and build the model's own behind them, which are what is to be measured. */
+async function libraryIsBuilt(): Promise<void> {
+  const { folder } = openShelf()
+  while (readdirSync(folder).some((name) => name.endsWith(".so.lock"))) await sleep(100)
 }
 
 /** Folders of those that the program needs. */
@@ -115,12 +123,19 @@ interface Program {
   /** What the API calls the model. */
   model: string
   headers?: Record<string, string>
+  /** Waits for what its first start leaves to be done; the next one finds it. */
+  settled?: () => Promise<void>
 }
 
 async function startServer(program: Program): Promise<Contender> {
   const { name, about, model, headers, task } = program
   const port = await freePort()
   let { child, url } = await launch(program, port)
+  if (program.settled) {
+    await program.settled()
+    await end(child)
+    child = (await launch(program, port)).child
+  }
   const start = async (env?: NodeJS.ProcessEnv) => {
     const another = await launch(program, await freePort(), env)
     await end(another.child)

@@ -17,6 +17,7 @@ import {
   type WeightSource,
 } from "../model/packed-copy.ts"
 import { DriverObstacle } from "../runtime/drivers/driver.ts"
+import { bytesOnHugePages } from "../runtime/memory.ts"
 import { type LoadableProgram, ProgramLost } from "../runtime/program.ts"
 import { openShelf } from "../runtime/shelf.ts"
 import { cardOf, fingerprintFor } from "./card.ts"
@@ -126,12 +127,13 @@ async function openEngine(loading: Loading): Promise<Running> {
     const built = (done: number, total: number) => onProgress("building", done, total)
     const program = closing.add(await prepared.open(summary.limits.program, ending.signal, built))
     const weights = await loadWeights(files, program, weightOptions(loading))
-    const finishing = new Finishing(weights, ending)
+    const finishing = new Finishing(weights, loading)
+    finishing.programs.push(program)
     closing.add(finishing)
     await warmUp(program, loading)
     const engine = createEngine(program, {
       ...engineOptions(loading),
-      speculative: await openDrafter(loading),
+      speculative: await openDrafter(loading, finishing),
     })
     const running = new Closing() // the program is the engine's from here on
     running.add({ close: () => endEngine(engine, settings.log) })
@@ -168,19 +170,32 @@ async function warmUp(
   }
 }
 
-/** What is done with weights behind the first replies. Until that is over or given up, the program must stay open. */
+/** What is done behind the first replies. Until that is over or given up, the model's program must stay open. */
 class Finishing {
+  /** The model's, and its draft's. */
+  readonly programs: LoadableProgram[] = []
   readonly #weights: Loaded
   readonly #ending: AbortController
+  readonly #log: Log
   #finished: Promise<void> | undefined
 
-  constructor(weights: Loaded, ending: AbortController) {
+  constructor(weights: Loaded, { ending, settings: { log } }: Loading) {
     this.#weights = weights
     this.#ending = ending
+    this.#log = log
   }
 
   begin(): void {
-    this.#finished = this.#weights.finish()
+    this.#finished = this.#finish()
+    for (const program of this.programs) program.prepareNext?.()
+  }
+
+  async #finish(): Promise<void> {
+    await this.#weights.finish()
+    if (this.#ending.signal.aborted || !this.#log.isLevelEnabled("debug")) return
+    const bytes = bytesOnHugePages()
+    if (bytes !== undefined)
+      this.#log.debug(`${(bytes / 2 ** 20).toFixed(0)} MiB are on large pages.`)
   }
 
   async close(): Promise<void> {
@@ -219,7 +234,7 @@ function weightOptions({ settings, ending }: Loading): WeightOptions {
 }
 
 /** Who proposes, with a model's weights in if there is one. */
-async function openDrafter(loading: Loading): Promise<Speculative> {
+async function openDrafter(loading: Loading, { programs }: Finishing): Promise<Speculative> {
   const { drafting, summary, ending } = loading
   const { mode, thrifty = false, length } = drafting
   const { drafts: room, program: limits } = summary.limits
@@ -228,6 +243,7 @@ async function openDrafter(loading: Loading): Promise<Speculative> {
     const { finish } = await loadWeights(from, program, weightOptions(loading))
     await finish()
     await warmUp(program, loading)
+    programs.push(program)
   }
   const { signal } = ending
   return { mode, thrifty, length, room, drafter: await drafting.open({ limits, signal, load }) }

@@ -185,9 +185,8 @@ function perGroup({ groups }: MemoryShares): string {
 }
 
 /** What is there now; keys and values take their memory when they are first written. */
-function inUse({ memory: { resident, hugePages }, weightsFrom }: Ready): string {
-  const large = hugePages === undefined ? "" : ` (${mib(hugePages)} of it on large pages)`
-  return `weights from the ${weightsFrom}, ${mib(resident)} in use${large}`
+function inUse({ weightsFrom }: Ready): string {
+  return `weights from the ${weightsFrom}, ${mib(process.memoryUsage.rss())} in use`
 }
 
 const leftBy = {

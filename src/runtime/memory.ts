@@ -88,16 +88,10 @@ function machine(root: string): Memory {
   return { total: totalmem(), available: freemem(), limitedBy: "machine" }
 }
 
-export interface MemoryInUse {
-  resident: number // bytes
-  /** Of those, on pages of 2 MiB; undefined where the system does not say. */
-  hugePages: number | undefined
-}
-
-/** What this process has in memory now. */
-export function memoryInUse(): MemoryInUse {
+/** Bytes that this process has on pages of 2 MiB; undefined where the system does not say. It looks at every page for it. */
+export function bytesOnHugePages(): number | undefined {
   const [, kib] = /^AnonHugePages:\s+(\d+) kB$/m.exec(read("/proc/self/smaps_rollup")) ?? []
-  return { resident: process.memoryUsage.rss(), hugePages: kib ? Number(kib) * 1024 : undefined }
+  return kib ? Number(kib) * 1024 : undefined
 }
 
 const number = (text: string) => (/^\d+\s*$/.test(text) ? Number(text) : Number.NaN)

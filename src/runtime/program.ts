@@ -51,6 +51,8 @@ export interface LoadableProgram extends Program {
   warmUp?(progress: (done: number, total: number) => void, signal: AbortSignal): Promise<void>
   /** Absent where the parameters are kept in pieces. */
   readonly packed?: PackedWeights
+  /** Begins what the next start alone gains from. Told when nobody waits for this one any more; absent: there is nothing. */
+  prepareNext?(): void
 }
 
 /**

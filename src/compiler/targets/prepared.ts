@@ -39,15 +39,18 @@ export async function prepareBuilt(
   })
 }
 
-/** A program behind which something is built, until it is closed. */
+/** A program behind which something is built for the next start, until it is closed. */
 function withBuild(
   program: LoadableProgram,
   build: (signal: AbortSignal) => Promise<void>,
 ): LoadableProgram {
   const ending = new AbortController()
-  const over = build(ending.signal)
+  let over: Promise<void> | undefined
   return {
     ...program,
+    prepareNext: () => {
+      over ??= build(ending.signal)
+    },
     close: async () => {
       ending.abort()
       await over
