@@ -122,7 +122,7 @@ export const measurements: readonly Measurement[] = [
   {
     group: "cold",
     isAlone: true,
-    note: "A cold start finds an empty cache folder, and the files of program and model on the disk alone. Where a program compiles for the model, and a compiler is here, that is part of it.",
+    note: "A cold start finds an empty cache folder, and the files of program and model on the disk alone. Where a program compiles for the model before it serves, that is part of it.",
     sample: async ({ coldStart }) => coldStart && { "cold start to ready, s": await coldStart() },
   },
 ]

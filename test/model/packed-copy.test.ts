@@ -2,8 +2,10 @@
 // what lies on the shelf. Judged by the program's own memory.
 
 import {
+  closeSync,
   cpSync,
   mkdtempSync,
+  openSync,
   readdirSync,
   readFileSync,
   rmSync,
@@ -19,7 +21,12 @@ import { shelvedCpu } from "../../src/compiler/targets/cpu/cpu.ts"
 import { findCompiler } from "../../src/compiler/targets/cpu/toolchain.ts"
 import { createLog } from "../../src/log.ts"
 import { openModel } from "../../src/model/model.ts"
-import { type Loaded, loadWeights, type WeightSource } from "../../src/model/packed-copy.ts"
+import {
+  type Loaded,
+  loadWeights,
+  readHeader,
+  type WeightSource,
+} from "../../src/model/packed-copy.ts"
 import { openLibrary } from "../../src/runtime/library.ts"
 import type { PackedWeights } from "../../src/runtime/program.ts"
 import { openShelf, type Shelf } from "../../src/runtime/shelf.ts"
@@ -208,6 +215,33 @@ describe.skipIf(isLeftOut(compiler))(needsCompiler, () => {
       expect(sums.add(await program.packed.checksum())).toEqual(new Set([sum]))
       await program.close()
       await model.close()
+    },
+  )
+
+  test.skipIf(process.platform !== "linux")(
+    "get memory of their own piece by piece, each what it was, and zeros where they are removed",
+    async () => {
+      const { memory } = await start()
+      const program = await openLibrary(library, LIMITS)
+      const { packed } = program
+      const file = openSync(copyPath(), "r")
+      const { end } = readHeader(file)!
+      const shown = packed.show!(file, end)!
+      expect(packed.blank(0, packed.bytes)).toEqual(memory)
+      const piece = 64 << 10
+      for (let at = 0; at < packed.bytes; at += 2 * piece)
+        await shown.own(at, Math.min(piece, packed.bytes - at))
+      expect(packed.blank(0, packed.bytes)).toEqual(memory)
+      packed.blank(2 * piece, 1)[0]! ^= 1 // it may be written
+      expect(packed.blank(2 * piece, 1)[0]).not.toBe(memory[2 * piece])
+      expect(readFileSync(copyPath()).subarray(end).equals(memory)).toBe(true)
+      await expect(packed.show!(file, end)!.own(packed.bytes, piece)).rejects.toThrow(
+        "cannot be read",
+      )
+      packed.show!(file, end)!.remove()
+      expect(packed.blank(0, packed.bytes).every((byte) => byte === 0)).toBe(true)
+      closeSync(file)
+      await program.close()
     },
   )
 
