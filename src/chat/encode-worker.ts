@@ -12,7 +12,9 @@ import { readTokenizer } from "./tokenizer-file.ts"
 // The library lets go of an encoding when V8 collects its handle; V8 sees a few bytes where 20 MB lie for 400 KB of text.
 const LARGE = 64 * 1024 // characters
 
-const MAX_AHEAD = 128 << 20 // bytes: no sound one is larger
+/** No sound file is larger, and none has so many tokens; room is made for as many as its highest id says. */
+const MAX_AHEAD = 128 << 20 // bytes
+const MOST_TOKENS = 1 << 20
 
 const LONG_RUN = `The text has more than ${MAX_RUN} characters in a row without a blank, or nothing but blanks, which is more than the tokenizer's pattern can take; break them up.`
 
@@ -52,7 +54,7 @@ serve({
     if (!stats?.isFile() || stats.size > MAX_AHEAD) return
     ahead = {
       path,
-      read: read({ from: { path }, limit: Number.POSITIVE_INFINITY }).catch(() => undefined),
+      read: read({ from: { path }, limit: MOST_TOKENS }).catch(() => undefined),
     }
   },
   async answer(text: Order): Promise<Answer> {

@@ -117,4 +117,6 @@ test("a file that was read ahead is opened as any other, and refused as any othe
   for (const ahead of [path, `${folder}/../llama3/tokenizer.json`, `${folder}/none`, "/dev/zero"])
     expect(await open(ahead)).toEqual(plain)
   await expect(open(path, 10)).rejects.toThrow(/but the model has 10 tokens/)
+  const far = realpathSync(`${folder}/../../broken/tokenizer-id-outside/tokenizer.json`)
+  expect(await open(far)).toEqual(plain) // a token of the id 4,000,000,000
 })

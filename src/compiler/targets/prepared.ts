@@ -30,10 +30,11 @@ export async function prepareBuilt(
     return withBuild(program, async (signal) => {
       try {
         await shelf.get(own.name, () => own.build({ signal, isBehind: true }), signal)
-        log?.debug(`A library for this model lies on the shelf for its next start.`)
+        log?.debug("This model's own library lies on the shelf for the next start.")
       } catch (error) {
+        if (signal.aborted) return
         const { message } = error as Error
-        if (!signal.aborted) log?.warn(`${message} ${origin} go on serving.`)
+        log?.warn(`This model's own library is not built, and others go on serving: ${message}`)
       }
     })
   })
