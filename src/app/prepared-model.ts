@@ -158,9 +158,8 @@ function readAhead(folder: string, encoder: Encoder): void {
 }
 
 function readTokenizer({ texts, config }: Model, encoder: Encoder): Promise<Tokenizer> {
-  const { text, file, place: path } = texts.tokenizer
-  const from = path ? { path } : { json: text }
-  const tokenizer = openTokenizer(from, file, config.shapes.vocabulary, encoder)
+  const { text: json, file, place: path } = texts.tokenizer
+  const tokenizer = openTokenizer({ json, path }, file, config.shapes.vocabulary, encoder)
   tokenizer.catch(() => {}) // whoever waits for it is told
   return tokenizer
 }

@@ -5,7 +5,7 @@ import { createHash } from "node:crypto"
 import { readFileSync, statSync } from "node:fs"
 import { collect } from "../worker/give-back.ts"
 import { serve } from "../worker/serve.ts"
-import type { Answer, Opened, Order, TokenizerPlace } from "./encoder.ts"
+import type { Answer, Opened, Opening, Order } from "./encoder.ts"
 import { type Encoding, hasLongRun, MAX_RUN, openEncoding } from "./encoding.ts"
 import { readTokenizer } from "./tokenizer-file.ts"
 
@@ -28,7 +28,7 @@ interface Read {
   opened: Opened
 }
 
-async function read({ from, limit }: TokenizerPlace): Promise<Read> {
+async function read({ from, limit }: Opening): Promise<Read> {
   const text = "json" in from ? from.json : readFileSync(from.path)
   const hash = createHash("sha256").update(text).digest("hex")
   const { vocabulary, files, longest } = readTokenizer({ json: text.toString(), limit })
@@ -38,12 +38,12 @@ async function read({ from, limit }: TokenizerPlace): Promise<Read> {
 }
 
 serve({
-  async open(place: TokenizerPlace): Promise<Opened> {
-    const { from, limit } = place
+  async open(opening: Opening): Promise<Opened> {
+    const { from, limit } = opening
     const before = "path" in from && from.path === ahead?.path ? await ahead.read : undefined
     ahead = undefined
     const isRight = before && before.opened.vocabulary.size <= limit
-    const { encoding: right, opened } = isRight ? before : await read(place)
+    const { encoding: right, opened } = isRight ? before : await read(opening)
     encoding = right
     return opened
   },

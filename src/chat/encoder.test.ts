@@ -1,5 +1,7 @@
 import { createHash } from "node:crypto"
-import { readFileSync, realpathSync } from "node:fs"
+import { mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { expect, onTestFinished, test } from "vitest"
 import { Encoder } from "./encoder.ts"
 import type { Encodable } from "./encoding.ts"
@@ -7,10 +9,12 @@ import type { Encodable } from "./encoding.ts"
 const folder = `${import.meta.dirname}/../../test/golden/tokenizers/qwen`
 const json = readFileSync(`${folder}/tokenizer.json`, "utf8")
 
-async function opened(place = { from: { json }, limit: 1000 }): Promise<Encoder> {
+async function opened(
+  source: Parameters<Encoder["open"]>[0] = { json, limit: 1000 },
+): Promise<Encoder> {
   const encoder = new Encoder()
   onTestFinished(() => encoder.close())
-  await encoder.open(place)
+  await encoder.open(source)
   return encoder
 }
 
@@ -74,7 +78,7 @@ function withDeadlyPattern(): string {
 }
 
 test("a text that ends the native code costs its own request alone", async () => {
-  const encoder = await opened({ from: { json: withDeadlyPattern() }, limit: 1000 })
+  const encoder = await opened({ json: withDeadlyPattern(), limit: 1000 })
   const tokens = await encoder.encode(text("short"), caller)
   const dying = encoder.encode(text(" ".repeat(60)), caller)
   const others = [encoder.encode(text("short"), caller), encoder.encode(long(), caller)]
@@ -99,7 +103,7 @@ test.each([
 
 test("what the library cannot read is told in its own words", async () => {
   const model = { type: "Oracle", vocab: { a: 0 } }
-  const opening = opened({ from: { json: JSON.stringify({ model }) }, limit: 1 })
+  const opening = opened({ json: JSON.stringify({ model }), limit: 1 })
   await expect(opening).rejects.toThrow(/data did not match any variant/)
 })
 
@@ -109,7 +113,7 @@ test("a file that was read ahead is opened as any other, and refused as any othe
     const encoder = new Encoder()
     onTestFinished(() => encoder.close())
     if (ahead) encoder.readAhead(ahead)
-    const { prefix, vocabulary, hash } = await encoder.open({ from: { path }, limit })
+    const { prefix, vocabulary, hash } = await encoder.open({ json, path, limit })
     return { prefix, vocabulary, hash, tokens: await encoder.encode(text("some text"), caller) }
   }
   const plain = await open(undefined)
@@ -119,4 +123,16 @@ test("a file that was read ahead is opened as any other, and refused as any othe
   await expect(open(path, 10)).rejects.toThrow(/but the model has 10 tokens/)
   const far = realpathSync(`${folder}/../../broken/tokenizer-id-outside/tokenizer.json`)
   expect(await open(far)).toEqual(plain) // a token of the id 4,000,000,000
+})
+
+test("a process that replaces another has the same file, whatever has become of it", async () => {
+  const scratch = mkdtempSync(join(tmpdir(), "sinter-encoder-"))
+  onTestFinished(() => rmSync(scratch, { recursive: true }))
+  const path = join(scratch, "tokenizer.json")
+  writeFileSync(path, withDeadlyPattern())
+  const encoder = await opened({ json: withDeadlyPattern(), path, limit: 1000 })
+  const tokens = await encoder.encode(text("short"), caller)
+  writeFileSync(path, "{}")
+  await expect(encoder.encode(text(" ".repeat(60)), caller)).rejects.toThrow()
+  expect(await encoder.encode(text("short"), caller)).toEqual(tokens)
 })

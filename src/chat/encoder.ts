@@ -9,12 +9,12 @@ import type { Log } from "../log.ts"
 import { type Caller, Lane } from "../worker/lane.ts"
 import { Worker } from "../worker/worker.ts"
 import type { Encodable } from "./encoding.ts"
+import type { TokenizerSource } from "./tokenizer-file.ts"
 import { TokenBytes, type Vocabulary } from "./vocabulary.ts"
 
-/** A tokenizer.json: its text, or where it lies; a process reads megabytes from a file sooner than from another. */
-export interface TokenizerPlace {
+/** Of a tokenizer.json, its text or where that lies: a process reads megabytes from there sooner than from another process. */
+export interface Opening {
   from: { json: string } | { path: string }
-  /** No token's id may reach it. */
   limit: number
 }
 
@@ -81,9 +81,18 @@ export class Encoder {
     this.#worker.tell(path)
   }
 
-  /** Rejects in words when the file cannot be read, the library's where it is the library's to say. */
-  async open(place: TokenizerPlace): Promise<Opened> {
-    const opened = (await this.#worker.open(place)) as Opened
+  /**
+   * Rejects in words when the file cannot be read, the library's where it is the library's to say.
+   * @param path where the same text lies, if it does
+   */
+  async open({
+    json,
+    path,
+    limit,
+  }: TokenizerSource & { path?: string | undefined }): Promise<Opened> {
+    const opening: Opening = { from: path ? { path } : { json }, limit }
+    const opened = (await this.#worker.open(opening)) as Opened
+    opening.from = { json } // what a later process opens, whatever has become of the file
     const { vocabulary } = opened
     const { data, offsets } = vocabulary.bytes // what it is does not survive the way here
     return { ...opened, vocabulary: { ...vocabulary, bytes: new TokenBytes(data, offsets) } }

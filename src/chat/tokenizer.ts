@@ -4,7 +4,7 @@
 import { Problem, problem } from "../errors.ts"
 import type { Caller } from "../worker/lane.ts"
 import { WorkerLost } from "../worker/worker.ts"
-import { Encoder, type TokenizerPlace } from "./encoder.ts"
+import { Encoder } from "./encoder.ts"
 import type { Text } from "./jinja/text.ts"
 import { controlsOf } from "./tokenizer-file.ts"
 import type { Vocabulary } from "./vocabulary.ts"
@@ -32,18 +32,18 @@ export interface Tokenizer extends Vocabulary {
 }
 
 /**
- * Opens a tokenizer.json, by its text or from where it lies. `limit` is the number of rows of the model's embedding, `encoder` a process
+ * Opens a tokenizer.json. `limit` is the number of rows of the model's embedding, `encoder` a process
  * that was started before; it ends with the tokenizer, or when there is none.
  * Throws `model_broken`, naming `file`, when it is not one that can be read exactly.
  */
 export async function openTokenizer(
-  from: string | TokenizerPlace["from"],
+  text: string | { json: string; path: string | undefined },
   file: string,
   limit: number,
   encoder = new Encoder(),
 ): Promise<Tokenizer> {
   const { prefix, suffix, between, vocabulary, longest, hash } = await encoder
-    .open({ from: typeof from === "string" ? { json: from } : from, limit })
+    .open({ ...(typeof text === "string" ? { json: text } : text), limit })
     .catch(async (error: unknown) => {
       await encoder.close()
       throw refusalOf(error, file)
