@@ -102,6 +102,8 @@ function elsewhere(packed: PackedWeights): PackedWeights {
 const copyPath = () =>
   join(shelf.folder, readdirSync(shelf.folder).find((name) => name.endsWith(".weights"))!)
 
+const lacksPages = process.platform !== "linux"
+const reason = lacksPages ? " (skipped: only Linux puts pages in the place of others)" : ""
 const needsCompiler = `packed weights${compiler ? "" : ": no C compiler on this machine"}`
 describe.skipIf(isLeftOut(compiler))(needsCompiler, () => {
   test("are read back as they were, by two servers at once too", async () => {
@@ -193,8 +195,8 @@ describe.skipIf(isLeftOut(compiler))(needsCompiler, () => {
     await program.close()
   })
 
-  test.skipIf(process.platform !== "linux")(
-    "lie in the pages of their copy until they have memory of their own, under whoever reads them",
+  test.skipIf(lacksPages)(
+    `lie in the pages of their copy until they have memory of their own, under whoever reads them${reason}`,
     async () => {
       await start()
       const model = await openModel(folder)
@@ -218,8 +220,8 @@ describe.skipIf(isLeftOut(compiler))(needsCompiler, () => {
     },
   )
 
-  test.skipIf(process.platform !== "linux")(
-    "get memory of their own piece by piece, each what it was, and zeros where they are removed",
+  test.skipIf(lacksPages)(
+    `get memory of their own piece by piece, each what it was, and zeros where they are removed${reason}`,
     async () => {
       const { memory } = await start()
       const program = await openLibrary(library, LIMITS)
