@@ -3,15 +3,16 @@
 // however this process ends. Zig is a clang that builds for every system; it is always told for which processor, or it takes all
 // that this machine's has.
 
-import { type ChildProcess, execFile, spawn } from "node:child_process"
+import { execFile, spawn } from "node:child_process"
 import { readFile, writeFile } from "node:fs/promises"
-import { availableParallelism, constants, setPriority } from "node:os"
+import { availableParallelism, constants } from "node:os"
 import { basename, join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { promisify } from "node:util"
 import { codeRoot } from "../../../code-root.ts"
 import { problem, systemProblem } from "../../../errors.ts"
 import { type Scratch, withScratch } from "../../../runtime/scratch.ts"
+import { standBack } from "../../../worker/hosts.ts"
 import type { Building, Source } from "../target.ts"
 import type { Level } from "./levels.ts"
 import { DRIVER, type Objects } from "./objects.ts"
@@ -231,14 +232,8 @@ async function compile(
   if (code !== 0) throw problem("compiler_failed", { compiler: compiler.command, file, output })
 }
 
-/** Its own processes follow it. */
-function standBack({ pid }: ChildProcess): void {
-  try {
-    if (pid !== undefined) setPriority(pid, constants.priority.PRIORITY_LOW)
-  } catch {} // it has ended, or the system does not let it
-}
-
 const MAX_OUTPUT = 1 << 16 // characters
+const LEAST = constants.priority.PRIORITY_LOW // of a compiler that nobody waits for; its own processes follow it
 
 /**
  * Runs the compiler in a process group of its own, with its temporary files in the scratch folder.
@@ -258,7 +253,7 @@ function run(
       env: { ...process.env, TMPDIR: scratch.folder },
     })
     scratch.own(child)
-    if (isBehind) standBack(child)
+    if (isBehind && child.pid !== undefined) standBack(LEAST, child.pid)
     let output = ""
     child.stderr.setEncoding("utf8").on("data", (text: string) => {
       output = (output + text).slice(0, MAX_OUTPUT)
