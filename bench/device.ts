@@ -4,6 +4,7 @@
 //   npm run bench:device -- --device cuda --run 1      kernels alone: limits, products of few rows and of many, attention
 //   npm run bench:device -- --device cuda --run 2      whole steps of the 1B and the 8B shape
 //   npm run bench:device -- --device cuda --run 3      bits in company; Vulkan on the same card; torch's products
+//   npm run bench:device -- --device cuda --run 4      where a step's time goes: each of its kernels by itself
 //   npm run bench:device -- --device vulkan --run 1 --shapes 2M      whether it runs, on a processor that poses as a GPU
 //
 // A run that has no time left (--seconds) leaves out what it has not come to, and says so.
@@ -60,6 +61,7 @@ const runs: Record<string, (limits: LimitsProbe) => Promise<void>> = {
   1: kernelsAlone,
   2: wholeSteps,
   3: bitsAndPeers,
+  4: partsOfSteps,
 }
 
 async function main(): Promise<void> {
@@ -334,6 +336,38 @@ async function twins(): Promise<void> {
     "",
   )
   for (const { kernel, words } of wrong) line(kernel, words, "", "")
+}
+
+// ------------------------------------------------------------------ run 4
+
+/** Of a step: its sequences, the tokens of each, and how many are behind them. */
+const STEPS_APART = [
+  [1, 1, 64],
+  [1, 1, 8000],
+  [16, 1, 64],
+  [64, 1, 64],
+  [1, 512, 0],
+  [1, 512, 1536],
+] as const
+
+/** Of the last shape that is named, with one layer. */
+async function partsOfSteps(): Promise<void> {
+  const shape = shapes.at(-1)!
+  const traits = traitsOf(device.name)
+  const plan = planOf({ graph: graphOf(shape, 1) }, format, { kv_dtype: "f16" }, traits)
+  const blocks = plan.groups.map(() => 1024)
+  const limits = { blocks, tokens: 512, sequences: SEQUENCES, rows: SEQUENCES }
+  const player = await StepPlayer.open(device.name, device.id, plan, limits)
+  try {
+    for (const [sequences, tokens, past] of STEPS_APART) {
+      const what = `${shape}: ${sequences} × ${tokens} tokens behind ${past}`
+      if (!begins(what)) return
+      for (const { text, launches, seconds } of await player.playSteps(sequences, tokens, past))
+        line(`${what}: ${text.slice(0, 60)}`, `${(seconds * 1e6).toFixed(1)} µs`, "", `${launches}`)
+    }
+  } finally {
+    await player.close()
+  }
 }
 
 await main()

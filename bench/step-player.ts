@@ -100,6 +100,26 @@ export class StepPlayer {
     return { seconds, bytes: depth * kvHeads * (headDim.key + headDim.value) * 2 } // f16
   }
 
+  /** Each step of the tape by itself, as sequences take it that get so many tokens each behind `past` others. */
+  async playSteps(
+    sequences: number,
+    tokens: number,
+    past: number,
+  ): Promise<{ text: string; launches: number; seconds: number }[]> {
+    await this.#take(inputOf(this.#sized(), sequences, tokens, past))
+    const all = []
+    const { steps } = this.#unprinted.tape
+    const countOf = (of: Parameters<StepBlock["countOf"]>[0]) => this.#block.countOf(of)
+    const kernels = new Set([...stepLaunches(steps, countOf)].map(({ launch }) => launch.kernel))
+    await Promise.all([...kernels].map((number) => this.#kernel(number))) // compiled side by side
+    for (const step of steps) {
+      const { length: launches } = await this.#dispatches(step, 0)
+      if (launches > 0)
+        all.push({ text: step.text.join("; "), launches, seconds: await this.#seconds(step) })
+    }
+    return all
+  }
+
   async close(): Promise<void> {
     for (const place of [...this.#places.values()].flat()) this.#device.free(place)
     if (this.#step) this.#device.free(this.#step)

@@ -107,9 +107,16 @@ export async function engine(
     const past = Math.max(16, depth)
     await write(Math.ceil((past + STEPS + 1) / BLOCK) * sequences)
     await program.step(inputOf(program, sequences, 1, past), never) // others come from reading a prompt: nobody's threads sleep
+    const rows = Int32Array.from({ length: sequences }, (_, row) => row)
+    const outputs: Promise<unknown>[] = []
     const begun = performance.now()
-    for (let i = 1; i <= STEPS; i++)
-      await program.step(inputOf(program, sequences, 1, past + i), never)
+    for (let i = 1; i <= STEPS; i++) {
+      await outputs.at(program.chains ? -2 : -1)
+      const input = inputOf(program, sequences, 1, past + i)
+      const isChained = program.chains && i > 1 // to the step before, which draws its tokens
+      outputs.push(program.step(isChained ? { ...input, tokens: rows, drawnBy: rows } : input, never))
+    }
+    await Promise.all(outputs)
     return (sequences * STEPS) / seconds(begun)
   }
   const where = device.name === "cpu" ? `${threads} threads` : device.description
