@@ -10,8 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-# What training multiplies in: where the processor lacks products of bfloat16 they take ten times as long as those of float32.
-KIND = torch.bfloat16 if torch.cpu._is_avx512_bf16_supported() else torch.float32
+# What training multiplies in: where a processor lacks products of bfloat16 they take ten times as long as those of float32.
+GPU = torch.cuda.is_available()
+KIND = torch.bfloat16 if GPU or torch.cpu._is_avx512_bf16_supported() else torch.float32
 
 
 @dataclass
@@ -71,7 +72,7 @@ class Llama(nn.Module):
         """The hidden rows [n, hidden] at `rows` [n] of the flattened ids [B, T], for training: products are of KIND, `layer` and `last` are
         `block`, compiled. `talks` [B, T] numbers the conversations that were put into a row of ids side by side: none sees another."""
         s, t = self.shape, ids.shape[1]
-        x, shown, layers = F.embedding(ids, self.embed), unseen(talks, KIND), self.layers()
+        x, shown, layers = F.embedding(ids, self.embed), (hidden if GPU else unseen)(talks, KIND), self.layers()
         for weights in layers[:-1]:
             x = layer(x, weights, shown, self.cos[:t], self.sin[:t], s.kv_heads, s.eps, KIND)
         x = last(x, layers[-1], shown, self.cos[:t], self.sin[:t], s.kv_heads, s.eps, KIND, rows=rows)
@@ -86,13 +87,16 @@ class Llama(nn.Module):
 
 def block(x, weights, shown, cos, sin, kv_heads, eps, kind, cache=None, i=0, rows=None):
     """Layer i: rows [B, T, hidden] → the rows after it. Products are of type `kind`; the keys and values are added to those of `cache`.
-    In training `shown` is what `unseen` gives, and of the last layer only `rows` [n] of all B · T are wanted: [n, hidden]."""
+    In training `shown` is what `unseen` or `hidden` gives, and of the last layer only `rows` [n] of all B · T are wanted: [n, hidden]."""
     q, k, v, o, gate, up, down, attention_norm, mlp_norm = weights
     (b, t, _), head_dim = x.shape, cos.shape[-1]
     h = norm(x, attention_norm, eps).to(kind)
     qkv = F.linear(h, torch.cat([q, k, v]).to(kind)).unflatten(-1, (-1, head_dim)).transpose(1, 2)
     q, k, v = qkv.split([qkv.shape[1] - 2 * kv_heads, kv_heads, kv_heads], 1)  # [B, heads, T, head_dim]
-    if shown is not None:
+    if isinstance(shown, torch.Tensor):
+        k, v = (x.repeat_interleave(q.shape[1] // kv_heads, 1) for x in (rotate(k, cos, sin), v))
+        a = F.scaled_dot_product_attention(rotate(q, cos, sin), k, v, attn_mask=shown.expand(-1, q.shape[1], -1, -1))
+    elif shown is not None:
         a, _ = attend(rotate(q, cos * head_dim**-0.5, sin * head_dim**-0.5), rotate(k, cos, sin), v.contiguous(), shown)
     else:
         q, k = rotate(q, cos, sin), rotate(k, cos, sin)
@@ -139,7 +143,15 @@ def attention(q, k, v):
     return (shares.view(b * kv_heads, -1, all_) @ v).view(b, heads, t, d)
 
 
-# Attention in training goes by bands of queries: a band reads no key behind it, so that of 256 positions 10/16 of the square are computed, and the
+def hidden(talks, kind):
+    """What a GPU adds to scores, [B, 1, T, T]: nothing, or so much that a key has no share."""
+    t = talks.shape[1]
+    causal = torch.ones(t, t, dtype=torch.bool, device=talks.device).tril_()
+    shown = causal & (talks[:, :, None] == talks[:, None, :])
+    return torch.where(shown, 0.0, -1e4).to(kind)[:, None]
+
+
+# Attention in training on a processor goes by bands of queries: a band reads no key behind it, so that of 256 positions 10/16 of the square are computed, and the
 # scores of a band stay in the cache between its five passes. Compiled as plain products it took more than twice as long.
 
 

@@ -175,6 +175,56 @@ def say(talk, question, answer):
     talk["messages"] += [user(question), assistant(answer)]
 
 
+SHORT = {
+    "you": "u",
+    "are": "r",
+    "your": "ur",
+    "please": "pls plz please",
+    "thanks": "thx ty",
+    "okay": "ok",
+    "because": "cuz",
+    "what's": "whats",
+    "it's": "its",
+    "i'm": "im",
+    "don't": "dont",
+    "tell": "tel",
+    "with": "w/ with",
+    "and": "n & and",
+    "the": "teh the",
+}
+
+
+def hurried(p, text, said, known=False):
+    """A request as somebody types it who takes no care: no capitals, no marks at its end, short forms, letters in the wrong order. No word that
+    is `said` in reply is touched, unless the reply is `known` by heart. Where it comes near a wording that training must not say it stays."""
+    kept = set() if known else {part for word in said.split() for part in (word, word.strip(MARKS))}
+    made, style = [], p.int(0, 3)
+    for i, word in enumerate(text.split(" ")):
+        bareword = word.strip(MARKS)
+        low = bareword.lower()
+        if word in kept or bareword in kept or not bareword.isascii() or any(c.isdigit() for c in bareword):
+            made.append(word)
+            continue
+        new = bareword
+        if i == 0 or style or known:
+            new = low if (i == 0 or known or low in SHORT or low == "i") else bareword
+        if low in SHORT and p.chance(0.4):
+            new = p.any(SHORT[low].split())
+        elif len(low) > 4 and low.isalpha() and low == bareword and p.chance(0.04):
+            at = p.int(1, len(low) - 3)
+            new = low[:at] + low[at + 1] + low[at] + low[at + 2 :]
+        made.append(word.replace(bareword, new, 1) if bareword else word)
+    last = made[-1]
+    if made[-1].endswith((".", "?", "!")) and text.split(" ")[-1] not in kept:
+        made[-1] = last[:-1] + p.any(["", "", "", "", last[-1] * 2, "!", " " + last[-1]])
+    new = " ".join(made)
+    frame = " ".join(word for word in bare(new).split() if word not in {bare(part) for part in kept})
+    return text if bare(new) in words.NEVER or re.sub(" +", " ", frame) in words.NEVER else new
+
+
+MARKS = ".,!?:;\"'()"
+
+
 def fix(text):
     """a apple → an apple."""
     parts = text.split(" ")

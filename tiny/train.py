@@ -1,6 +1,7 @@
 """Training. `python train.py --tokens 20e6` goes on from tiny/runs/NAME/last.pt if there is one; stop it whenever you like.
 
 Muon on the hidden matrices, AdamW on the embedding and the norms, loss on the assistant's words only, short conversations first.
+A GPU of CUDA's is taken where there is one: `--makers` and `--ahead` then say how many processes make conversations for it, and how far ahead.
 Set the MALLOC_ variables of the README: without them glibc gives large tensors back to the system at every step (five times slower).
 """
 
@@ -24,7 +25,7 @@ import third
 import words
 from export import load_packed
 from grow import grown
-from model import KIND, Llama, Shape, block
+from model import GPU, KIND, Llama, Shape, block
 
 HERE = Path(__file__).parent
 PIECE, GROUP = 2048, 16  # positions computed at once; so many of those are made together
@@ -45,6 +46,7 @@ def main():
     a.add_argument(
         "--fall", type=float, default=0.3, help="the last part of them, in which the learning rate falls to nothing"
     )
+    a.add_argument("--seconds", type=float, help="an earlier end, of the clock: the rate falls by whichever is nearer")
     a.add_argument("--name", default="base")
     a.add_argument("--runs", default=str(HERE / "runs"), help="where checkpoints are kept")
     a.add_argument("--grow", help="a q8f16_1 folder to begin with, instead of with random weights")
@@ -53,6 +55,8 @@ def main():
     a.add_argument(
         "--threads", type=int, default=1, help="at most: one thread or so many, whichever was faster of late"
     )
+    a.add_argument("--makers", type=int, default=1, help="processes that make conversations")
+    a.add_argument("--ahead", type=int, default=2, help="how many groups of pieces they may be ahead")
     a.add_argument("--seed", type=int, default=1)
     a.add_argument("--muon", type=float, default=0.015)
     a.add_argument("--adam", type=float, default=4e-3)
@@ -64,21 +68,28 @@ def main():
     run.mkdir(parents=True, exist_ok=True)
     layer, last, said = torch.compile(block, dynamic=False), torch.compile(block), torch.compile(loss_of, dynamic=True)
     torch._dynamo.config.cache_size_limit = 32
+    torch._dynamo.config.suppress_errors = GPU  # what cannot be compiled for it goes as it is
 
-    state = torch.load(run / "last.pt") if (run / "last.pt").exists() else None
+    device = "cuda" if GPU else "cpu"
+    state = torch.load(run / "last.pt", map_location="cpu") if (run / "last.pt").exists() else None
     model, step, tokens, seconds, group = Llama(Shape(**state["shape"]) if state else NEXT), 0, 0, 0, 0
     if args.grow and not state:
         grown(load_packed(Path(args.grow)), model)
         tokens = int(args.seen)
+    if state:
+        model.load_state_dict(state["model"])
+        step, tokens, seconds, group = (state[k] for k in ("step", "tokens", "seconds", "group"))
+    feed = Feed(args.tokenizer, args.seed, group, tokens, args.makers, args.ahead)
+    feed.make()  # its processes begin before a GPU is opened
+    model.to(device)
     mean = [p.detach().clone() for p in model.parameters()]  # a running mean of the weights: what is exported
     muon = Muon(model.matrix_parameters(), args.muon)
     adam = torch.optim.AdamW(
         [model.embed, *model.vector_parameters()], lr=args.adam, betas=(0.9, 0.95), weight_decay=0.0, fused=True
     )
     if state:
-        model.load_state_dict(state["model"]), adam.load_state_dict(state["adam"])
-        mean, muon.momentum = state["mean"], state["muon"]
-        step, tokens, seconds, group = (state[k] for k in ("step", "tokens", "seconds", "group"))
+        adam.load_state_dict(state["adam"])
+        mean, muon.momentum = ([p.to(device) for p in state[k]] for k in ("mean", "muon"))
 
     def save():
         state = dict(
@@ -98,23 +109,26 @@ def main():
     asked_to_stop = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: asked_to_stop.append(True))
-    feed = Feed(args.tokenizer, args.seed, group, tokens)
     log, then, saved = open(run / "log.csv", "a", buffering=1), time.process_time(), time.time()
     smooth, pace, recent = None, Pace(args.threads), (tokens, time.time(), seconds)
-    while tokens < args.tokens and not asked_to_stop:
+    started, done, losses = time.time(), tokens / args.tokens, []
+    while done < 1 and not asked_to_stop:
         pieces = [feed.next() for _ in range(stage_of(tokens)[1])]
+        seen = sum(int((talks >= 0).sum()) for *_, talks in pieces)
         began, threads = time.time(), pace.threads(step)
         torch.set_num_threads(threads)
         count, total = sum(int(trained[:, 1:].sum()) for _, trained, _ in pieces), 0.0
-        for ids, trained, talks in pieces:
+        for ids, trained, talks in side_by_side(pieces) if GPU else pieces:
             rows = F.pad(trained[:, 1:], (0, 1)).flatten().nonzero()[:, 0]  # the places before the words to say
+            ids, talks, rows = (x.to(device, non_blocking=True) for x in (ids, talks, rows))
             torch._dynamo.mark_dynamic(rows, 0)
             compiled = ids.shape[1] in COMPILED
             hidden = model.rows(ids, talks, rows, layer if compiled else block, last if compiled else block)
             loss = said(hidden, model.embed, ids.flatten()[rows + 1]) / count
             loss.backward()
-            total += loss.item()
-        rate = min(1, (step + 1) / 100, max(0.02, (1 - tokens / args.tokens) / args.fall))
+            total += loss.detach()
+        losses.append(total)
+        rate = min(1, (step + 1) / 100, max(0.02, (1 - done) / args.fall))
         torch.nn.utils.clip_grad_norm_([model.embed, *model.vector_parameters()], 1.0)
         muon.step(args.muon * rate, 0.85 + 0.10 * min(1, step / 300))
         for group in adam.param_groups:
@@ -123,11 +137,13 @@ def main():
         model.zero_grad(set_to_none=True)
         with torch.no_grad():
             torch._foreach_lerp_(mean, [p.detach() for p in model.parameters()], 1 - min(0.998, step / (step + 20)))
-        seen = sum(int((talks >= 0).sum()) for *_, talks in pieces)
         step, tokens, seconds, then = step + 1, tokens + seen, seconds + time.process_time() - then, time.process_time()
         pace.note(threads, seen / (time.time() - began))
-        smooth = total if smooth is None else 0.95 * smooth + 0.05 * total
-        if step % 20 == 0:
+        done = max(tokens / args.tokens, (time.time() - started) / args.seconds if args.seconds else 0)
+        if step % 20 == 0:  # a GPU is asked for its losses here alone
+            for total in torch.stack(losses).tolist():
+                smooth = total if smooth is None else 0.95 * smooth + 0.05 * total
+            losses.clear()
             log.write(f"{step},{tokens},{seconds:.0f},{smooth:.4f}\n")
         if step % 100 == 0:
             of_late, recent = (
@@ -153,6 +169,14 @@ def stage_of(tokens):
 def loss_of(hidden, embed, wanted):
     """The sum over all words to say: hidden [words, hidden], wanted [words]."""
     return F.cross_entropy(F.linear(hidden.to(KIND), embed.to(KIND)).float(), wanted, reduction="sum")
+
+
+def side_by_side(pieces):
+    """Pieces whose rows are equally long as one, for a GPU, which has room for all."""
+    widths = {}
+    for piece in pieces:
+        widths.setdefault(piece[0].shape[1], []).append(piece)
+    return [[torch.cat(parts) for parts in zip(*alike)] for alike in widths.values()]
 
 
 class Pace:
@@ -199,23 +223,22 @@ def orthogonal(g):
 
 
 class Feed:
-    """Pieces made ahead by another process, in groups; group k of a seed depends on (seed, k), its length and the share of copying alone.
-    Where that process is ended another takes its place; a group that takes longer than any can is left out."""
+    """Pieces made ahead by other processes, in groups; group k of a seed depends on (seed, k), its length and the share of copying alone.
+    Where such a process is ended others take their place; a group that takes longer than any can is left out."""
 
-    def __init__(self, tokenizer, seed, group, tokens):
+    def __init__(self, tokenizer, seed, group, tokens, makers, ahead):
+        self.makers, self.ahead = makers, ahead
         self.tokenizer, self.seed, self.asked, self.tokens = tokenizer, seed, group, tokens
         self.waiting, self.ready, self.group, self.ended = [], [], group, 0  # `group`: how many have been taken
         self.open()
 
     def open(self):
-        self.pool = ProcessPoolExecutor(1, initializer=open_tokenizer, initargs=(self.tokenizer,))
+        self.pool = ProcessPoolExecutor(self.makers, initializer=open_tokenizer, initargs=(self.tokenizer,))
 
     def next(self):
         while not self.ready:
-            while len(self.waiting) < 2:
-                self.waiting.append((self.draw(), None))
             try:
-                self.waiting = [(job, made or self.pool.submit(make_group, *job)) for job, made in self.waiting]
+                self.make()
                 self.ready = self.waiting[0][1].result()
             except BrokenProcessPool:
                 self.ended += 1
@@ -230,6 +253,11 @@ class Feed:
             self.waiting.pop(0)
             self.group, self.ended = self.group + 1, 0
         return [torch.from_numpy(part) for part in self.ready.pop()]
+
+    def make(self):
+        while len(self.waiting) < self.ahead:
+            self.waiting.append((self.draw(), None))
+        self.waiting = [(job, made or self.pool.submit(make_group, *job)) for job, made in self.waiting]
 
     def draw(self):
         draw = random.Random(f"{self.seed} {self.asked}")

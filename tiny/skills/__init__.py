@@ -3,7 +3,10 @@
 Every sentence is a template with several wordings, the last fifth of which is kept for evaluation (see corpus.Pick).
 """
 
+import json
+
 from skills import itself, knowledge, memory, numbers, order, persona, reading, records, repeating, tools
+from talking import hurried
 
 
 def opening(p):
@@ -47,8 +50,24 @@ def turn(p, talk, skill=None):
     TABLE[name][1](p, talk)
     if name not in ("greet", "chat", "persona") and p.chance(0.15):
         talk["messages"][start]["content"] = p.wording(LEADS) + " " + talk["messages"][start]["content"]
+    if not p.held and p.chance(0.3):
+        asked, *replies = talk["messages"][start:]
+        said = " ".join(m["content"] + json.dumps(m.get("tool_calls", ""), ensure_ascii=False) for m in replies)
+        spoken = said.replace('"', " ").replace("{", " ").replace("}", " ").replace("\\n", " ")
+        asked["content"] = hurried(p, asked["content"], said + " " + spoken, name in BY_HEART)
     talk.setdefault("skills", []).append((name, start))
 
+
+BY_HEART = {
+    "greet",
+    "about",
+    "option",
+    "endpoint",
+    "chat",
+    "capital",
+    "sentiment",
+    "unknown",
+}  # replies say no word of the request
 
 TABLE = {  # skill: (how often, function)
     "repeat": (15, repeating.repeat),
