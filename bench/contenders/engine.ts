@@ -114,7 +114,9 @@ export async function engine(
       await outputs.at(program.chains ? -2 : -1)
       const input = inputOf(program, sequences, 1, past + i)
       const isChained = program.chains && i > 1 // to the step before, which draws its tokens
-      outputs.push(program.step(isChained ? { ...input, tokens: rows, drawnBy: rows } : input, never))
+      outputs.push(
+        program.step(isChained ? { ...input, tokens: rows, drawnBy: rows } : input, never),
+      )
     }
     await Promise.all(outputs)
     return (sequences * STEPS) / seconds(begun)

@@ -84,7 +84,11 @@ export async function checkShapes(
     const usable = printer.profiles.filter((needs) => meets(device.traits, needs))
     for (const needs of profiles === "all" ? usable : usable.slice(0, 1)) {
       const { modules, kernels } = printer.print([shapes[0]!.kernel], needs)
-      const [loaded] = await device.load(modules, kernels)
+      const { compile } = printer
+      const made = compile
+        ? await Promise.all(modules.map((module) => compile(module, { needs })))
+        : modules
+      const [loaded] = await device.load(made, kernels)
       for (const [i, each] of shapes.entries()) {
         const found = await runOn(device, loaded!, each)
         const [first] = found.flatMap((array, n) => differences(array, expected[i]![n]!))

@@ -22,7 +22,7 @@ import { packOf } from "./kernels/pack.ts"
 import { groupWidth } from "./kernels/products.ts"
 import type { Units } from "./kernels/tiles.ts"
 import type { Binding } from "./launch.ts"
-import { type PartName, strideOf, weightLayout } from "./layout.ts"
+import { PANEL, type PartName, strideOf, weightLayout } from "./layout.ts"
 
 type Matmul = Extract<Step, { op: "matmul" }>
 type Random = () => number
@@ -196,7 +196,18 @@ function productPlan(
   return { plan, step, rounding }
 }
 
-/** @param choice which of those that rows choose among; each takes any number of rows */
+/** A product of one of the sizes, and those that its rows choose among; each takes any number of rows. */
+function productOf(pair: Pair, number: number, units: readonly Units[], shape: number) {
+  const [rows, columns, some] = sizes[shape]!
+  // Where a gated product's kernel depends on it, both halves of the matrix begin with a panel.
+  const isEven = units[0] === "tiles" && epilogues[number % epilogues.length]!.kind === "gated"
+  const outputs = isEven ? Math.ceil(some / PANEL) * PANEL : some
+  const { plan, step, rounding } = productPlan(pair, [columns, outputs], number)
+  // Of gated ones every other is rounded.
+  const codes = number % 8 < 4 ? codesBehind(plan, step, [rounding]) : undefined
+  return { rows, columns, outputs, plan, choices: matmulChoices(plan, step, units, codes) }
+}
+
 function productCase(
   pair: Pair,
   number: number,
@@ -204,12 +215,8 @@ function productCase(
   units: readonly Units[],
   shape: number,
 ): ShapedCase {
-  const [rows, columns, outputs] = sizes[shape]!
-  const { plan, step, rounding } = productPlan(pair, [columns, outputs], number)
-  // Of gated ones every other is rounded.
-  const codes = number % 8 < 4 ? codesBehind(plan, step, [rounding]) : undefined
-  const made = matmulChoices(plan, step, units, codes)
-  const { kernel, operands, groups } = made[choice]!.launches[0]!
+  const { rows, columns, outputs, plan, choices } = productOf(pair, number, units, shape)
+  const { kernel, operands, groups } = choices[choice]!.launches[0]!
   const next = mulberry32(1000 * shape + number)
   const parameters = plan.parameters.map((parameter) => randomParts(parameter, next))
   const bytesFor = (binding: Exclude<Binding, number>): Uint8Array => {
@@ -236,14 +243,15 @@ function productCase(
   }
 }
 
-/** Of each codec one or four rows at a time, two or eight, and tiles. */
+/** Of each codec one row or two at a time, four or eight, or sixteen or 32, and tiles. */
 const productKernels = (units: readonly Units[]): CheckedKernel[] =>
-  pairs.flatMap((pair, number) =>
-    [number % 2, 2 + (number % 2), 4].map((choice) => {
+  pairs.flatMap((pair, number) => {
+    const last = productOf(pair, number, units, 0).choices.length - 1
+    return [number % 2, last - 2 + (number % 2), last].map((choice) => {
       const at = (shape: number) => productCase(pair, number, choice, units, shape)
       return { name: at(0).kernel.name, profiles: "first" as const, shapes: SHAPES, at }
-    }),
-  )
+    })
+  })
 
 // ------------------------------------------------------------------ packing
 

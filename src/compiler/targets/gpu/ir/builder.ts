@@ -224,9 +224,20 @@ export class Elements {
     const type = loaded[this.element]
     const define = () => this.#define()
     const ids = [define(), define(), define(), define()] as const
-    this.#write({ kind: "loadFour", ids, memory: this.memory, index: indexOf(index) })
+    this.#write({ kind: "loadNear", ids, memory: this.memory, index: indexOf(index) })
     const value = (id: Id) => new Value({ kind: "value", type, id })
     return [value(ids[0]), value(ids[1]), value(ids[2]), value(ids[3])]
+  }
+
+  /** Elements 2 * index and 2 * index + 1, which lie on a multiple of 8 bytes. */
+  loadTwo(index: Operable): [Value, Value] {
+    const type = loaded[this.element]
+    const ids = [this.#define(), this.#define()] as const
+    this.#write({ kind: "loadNear", ids, memory: this.memory, index: indexOf(index) })
+    return [
+      new Value({ kind: "value", type, id: ids[0] }),
+      new Value({ kind: "value", type, id: ids[1] }),
+    ]
   }
 
   store(index: Operable, value: Operable): void {

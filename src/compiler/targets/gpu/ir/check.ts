@@ -25,6 +25,8 @@ import { statementName } from "./names.ts"
 
 const MAX_THREADS = 256
 const MAX_SHARED_BYTES = 16384
+/** Of kernels for CUDA's matrix units: all of its devices have as much. */
+const MAX_SHARED_OF_MATRIX = 49152
 const MAX_OPERAND_BYTES = 128
 
 /** @throws Error naming the kernel and the place where something is wrong */
@@ -40,8 +42,9 @@ export function checkKernel(kernel: Kernel): void {
     refuse(`its operands take ${bytes} bytes of ${MAX_OPERAND_BYTES} at most`)
   for (const { name, length } of shared)
     if (!(Number.isInteger(length) && length >= 1)) refuse(`${name} has ${length} elements`)
-  if (sharedBytes(kernel) > MAX_SHARED_BYTES)
-    refuse(`its shared arrays take ${sharedBytes(kernel)} bytes of ${MAX_SHARED_BYTES} at most`)
+  const most = kernel.needs.has("matrix") ? MAX_SHARED_OF_MATRIX : MAX_SHARED_BYTES
+  if (sharedBytes(kernel) > most)
+    refuse(`its shared arrays take ${sharedBytes(kernel)} bytes of ${most} at most`)
   new Checker(kernel).check()
   const { otherwise } = kernel
   if (!otherwise) return
@@ -187,14 +190,14 @@ class Checker {
           break
         }
         case "load":
-        case "loadFour": {
-          const isFour = statement.kind === "loadFour"
+        case "loadNear": {
+          const isNear = statement.kind === "loadNear"
           const element = this.#element(statement.memory, "write")
-          if (isFour && (statement.memory.kind === "shared" || elementBytes[element] !== 4))
-            this.#refuse("fours are of buffers of 32-bit elements")
+          if (isNear && (statement.memory.kind === "shared" || elementBytes[element] !== 4))
+            this.#refuse("twos and fours are of buffers of 32-bit elements")
           // No sound kernel writes what others read between two barriers, so all find the same there.
           const isSame = this.#typed(statement.index, "u32")
-          for (const id of isFour ? statement.ids : [statement.id])
+          for (const id of isNear ? statement.ids : [statement.id])
             define(id, { kind: "value", type: loaded[element], isUniform: isSame })
           break
         }

@@ -109,8 +109,8 @@ export type Statement =
   | { kind: "variable"; id: Id; value: Expression }
   | { kind: "assign"; id: Id; value: Expression }
   | { kind: "load"; id: Id; memory: Memory; index: Expression }
-  /** Four neighbours of a buffer of 32-bit elements, the first at 4 * index: 16 bytes that are aligned. */
-  | { kind: "loadFour"; ids: Four<Id>; memory: Memory; index: Expression }
+  /** Two or four neighbours of a buffer of 32-bit elements, the first at as many times the index: bytes that are aligned. */
+  | { kind: "loadNear"; ids: Two<Id> | Four<Id>; memory: Memory; index: Expression }
   | { kind: "store"; memory: Memory; index: Expression; value: Expression }
   /** Adds to an element of a shared array of whole numbers, in whatever order threads come; wraps. */
   | { kind: "atomicAdd"; memory: Memory; index: Expression; value: Expression }

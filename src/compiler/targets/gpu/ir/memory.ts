@@ -209,7 +209,7 @@ export type Refuse = (lane: number, problem: string) => never
 export function checkRead(
   bound: Bound,
   index: Column,
-  width: 1 | 4,
+  width: 1 | 2 | 4,
   { list, count }: Lanes,
   refuse: Refuse,
 ): void {
@@ -223,7 +223,10 @@ export function checkRead(
       refuse(lane, `element ${first + width - 1} of ${length} is out of bounds`)
     const at = from + first * size
     if (at % bytes !== 0)
-      refuse(lane, `elements ${first} … ${first + 3} do not lie on a multiple of 16 bytes`)
+      refuse(
+        lane,
+        `elements ${first} … ${first + width - 1} do not lie on a multiple of ${bytes} bytes`,
+      )
     if (!isWritten(storage, at, bytes)) refuse(lane, `element ${first} was written by nobody`)
     if (!cells) continue
     for (let cell = at / cells.unit; cell < (at + bytes) / cells.unit; cell++) {

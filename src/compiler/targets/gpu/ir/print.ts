@@ -99,9 +99,10 @@ class KernelText {
         return `${this.#name(statement.id)} := ${this.#text(statement.value)}`
       case "load":
         return `${this.#name(statement.id)} = ${this.#element(statement)}`
-      case "loadFour": {
+      case "loadNear": {
         const names = statement.ids.map((id) => this.#name(id))
-        return `${names.join(", ")} = four ${this.#element(statement)}`
+        const many = names.length === 4 ? "four" : "two"
+        return `${names.join(", ")} = ${many} ${this.#element(statement)}`
       }
       case "store":
         return `${this.#element(statement)} := ${this.#text(statement.value)}`

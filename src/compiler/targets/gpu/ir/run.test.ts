@@ -432,7 +432,7 @@ test("four elements are loaded where they lie on 16 bytes", () => {
   )
   expect(Array.from(out.i32())).toEqual(expected)
   expect(() => runKernel(k, [numbers.at(4), out], one)).toThrow(
-    "kernel fours: statement 0 (loadFour numbers), lane 0 of group 0 0 0: elements 0 … 3 do not lie on a multiple of 16 bytes",
+    "kernel fours: statement 0 (loadNear numbers), lane 0 of group 0 0 0: elements 0 … 3 do not lie on a multiple of 16 bytes",
   )
   expect(() => runKernel(k, [numbers.at(48), out], one)).toThrow("lane 3 of")
 })

@@ -252,18 +252,20 @@ class CompiledKernel {
           move(out, bound(), index.column, 1, 0, active)
         }
       }
-      case "loadFour": {
+      case "loadNear": {
         const { element, bound } = this.#memory(statement.memory, "write", refuse)
-        if (elementBytes[element] !== 4) refuse(0, `four elements of ${element} are not 16 bytes`)
-        if (statement.memory.kind === "shared") refuse(0, "fours are of buffers")
+        const { length: width } = statement.ids
+        if (elementBytes[element] !== 4)
+          refuse(0, `${width} elements of ${element} are not ${4 * width} bytes`)
+        if (statement.memory.kind === "shared") refuse(0, "twos and fours are of buffers")
         const outs = statement.ids.map((id) => this.#define(id, loaded[element]))
         const index = this.#source(statement.index, refuse)
         const move = loadLanes[element]
         return (active) => {
           index.fill?.(active)
-          checkRead(bound(), index.column, 4, active, refuse)
+          checkRead(bound(), index.column, width, active, refuse)
           for (const [part, out] of outs.entries())
-            move(out, bound(), index.column, 4, part, active)
+            move(out, bound(), index.column, width, part, active)
         }
       }
       case "store": {

@@ -20,6 +20,7 @@ import {
   isIn,
   type Mixed,
   type Mixing,
+  overlaps,
   type Part,
   type Products,
   type Score,
@@ -196,19 +197,37 @@ function addSteps(
         }
       }
       const atOnce = Math.max(1, Math.floor(BLOCK / own.units.length))
+      /** Many values are under way before the first of them is waited for. */
+      const ahead = (
+        place: (i: number) => Operable,
+        add: (i: number, values: readonly Value[][]) => void,
+      ) => {
+        for (let first = 0; first < BLOCK; first += atOnce) {
+          const numbers = Array.from(
+            { length: Math.min(atOnce, BLOCK - first) },
+            (_, i) => first + i,
+          )
+          const values = numbers.map((i) => readAt(place(i)))
+          for (const [i, number] of numbers.entries()) add(number, values[i]!)
+        }
+      }
       k.if(
         holds(from, BLOCK, all),
-        () => {
-          // Many values are under way before the first of them is waited for.
-          for (let first = 0; first < BLOCK; first += atOnce) {
-            const count = Math.min(atOnce, BLOCK - first)
-            const values = Array.from({ length: count }, (_, i) => readAt(first + i))
-            for (const [i, numbers] of values.entries()) add(first + i, numbers, true)
-          }
-        },
         () =>
-          k.for(0, BLOCK, 1, (position) => {
-            k.if(isIn(from.add(position), some), () => add(position, readAt(position), rows === 1))
+          ahead(
+            (i) => i,
+            (i, values) => add(i, values, true),
+          ),
+        () =>
+          k.if(overlaps(from, BLOCK, some), () => {
+            // In the place of a value that nobody sees is one that somebody does, and that nobody adds.
+            const near = from.max(some.first).sub(from)
+            const seen = k.let(some.kept ? select(from.lt(some.kept), u32(0), near) : near)
+            const isSeen = (i: number) => isIn(from.add(i), some)
+            ahead(
+              (i) => k.let(select(isSeen(i), u32(i), seen)),
+              (i, values) => k.if(isSeen(i), () => add(i, values, rows === 1)),
+            )
           }),
       )
     })

@@ -60,15 +60,15 @@ function codedWord(
   return select(isSound, four, 0)
 }
 
-/** The word of four codes from number `at` on of some that lie in shared memory, where groups begin at multiples of theirs. */
+/** The word of four codes from number `at` on of a row that lies in shared memory from `first` on. */
 export function roundedWord(
   k: Builder,
   numbers: Elements,
-  at: Value,
+  [first, at]: readonly [Value, Value],
   group: number,
 ): { word: Value; scale: Value } {
-  const own = k.let(at)
-  const begin = k.let(own.div(group).mul(group))
+  const own = k.let(first.add(at))
+  const begin = k.let(first.add(at.div(group).mul(group)))
   const sizes = Array.from({ length: group }, (_, i) => sizeBits(numbers.load(begin.add(i))))
   const made = coding(k, k.let(sizes.reduce((a, b) => k.let(a.max(b)))))
   const four = Array.from({ length: 4 }, (_, i) => numbers.load(own.add(i)))

@@ -201,7 +201,7 @@ function headProduct(
       const row = k.let(first.add(r))
       const place = k.let(k.group(0).mul(THREADS).add(four)) // of the head's columns
       k.if(row.lt(count).and(place.lt(outputs)), () => {
-        const { word, scale } = roundedWord(k, made, r.mul(THREADS).add(four), rounds!)
+        const { word, scale } = roundedWord(k, made, [r.mul(THREADS), four], rounds!)
         const at = k.let(head.mul(outputs).add(place))
         codes!.store(row.mul(outputStride).add(at.div(4)), word)
         k.if(at.rem(rounds!).eq(0), () =>

@@ -15,10 +15,11 @@ import {
   type ProductEnd,
   type ProductKind,
 } from "./products.ts"
+import { isTiled, type TiledRows, tiledProduct } from "./tiled.ts"
 import { TILE_COLUMNS, tileProduct, type Units } from "./tiles.ts"
 import { weightBindings } from "./weights.ts"
 
-const [few, tile] = [once(fewProduct), once(tileOf)]
+const [few, tile, tiled] = [once(fewProduct), once(tileOf), once(tiledProduct)]
 
 export type Matmul = Extract<Step, { op: "matmul" }>
 
@@ -81,12 +82,19 @@ export function matmulChoices(
     const groups = [Math.ceil(columns / width), { rows: step.rows, per }, 1] as const
     return { most, launches: [{ kernel, operands, groups }] }
   }
+  const fews = FEW.map(({ most, rows }) => choice(most, few(fewKind, rows), PANEL, rows))
+  if (units[0] === "tiles" && isTiled(kind, columns)) {
+    const tiles = (most: number | undefined, rows: TiledRows) =>
+      choice(most, tiled(most === undefined ? kind : fewKind, rows), PANEL, rows)
+    const many = halvesOf(kind) === 2 ? 32 : 64
+    return [...fews.slice(0, -1), tiles(16, 16), tiles(MOST_FEW, 32), tiles(undefined, many)]
+  }
   const hasCodes = step.input.kind !== "float"
   // Groups of unpacked floats leave no room in shared memory for the larger tile.
   const tileRows = !hasCodes && isGroupCodec(kind.codec) ? 32 : 64
   const tileUnits = hasCodes ? units : (["dots"] as const)
   return [
-    ...FEW.map(({ most, rows }) => choice(most, few(fewKind, rows), PANEL, rows)),
+    ...fews,
     choice(undefined, tile(kind, tileRows, tileUnits), TILE_COLUMNS / halvesOf(kind), tileRows),
   ]
 }

@@ -313,6 +313,30 @@ export function sumOfBytes(codec: GroupCodecName, sum: Value, codes: Value | und
   return (negated ? whole.neg() : less ? whole.add(codes!.mul(less)) : whole).float()
 }
 
+/**
+ * What such sums may begin with: the bits of a float of which the last place is worth 1, or as much as bytes
+ * are too large. Read as a float, a sum is then that float and its own number, since none is 2^22 or more. So one subtraction, which
+ * is exact, makes of it what a shift and a conversion would.
+ */
+export function startOfBytes(codec: GroupCodecName): Value {
+  return codingOf(codec).less ? i32(0) : f32(startOf(codec)).bits("i32")
+}
+
+const startOf = (codec: GroupCodecName) => 1.5 * 2 ** (23 - byteShift(codec))
+
+/** The same as `sumOfBytes`, of a sum that began with `startOfBytes`. */
+export function begunSumOfBytes(
+  codec: GroupCodecName,
+  sum: Value,
+  codes: Value | undefined,
+): Value {
+  const { negated, less } = codingOf(codec)
+  if (less) return sumOfBytes(codec, sum, codes)
+  const start = f32(startOf(codec))
+  const number = sum.bits("f32")
+  return negated ? start.sub(number) : number.sub(start)
+}
+
 export type FewRows = 1 | 2 | 4 | 8
 
 /** Which rows a group of threads multiplies, and with which of a matrix. */
@@ -352,7 +376,7 @@ export function multiplyFew(
   rows: FewRows,
   task: FewTask,
 ): void {
-  k.roomFor(ROOMY)
+  k.roomFor(rows === 1 ? 2 * ROOMY : ROOMY)
   const halves = halvesOf(kind)
   const { weight, outputs } = operands
   const sums = k.shared("sums", "f32", halves * rows * PARTS * PANEL)
@@ -381,7 +405,7 @@ export function multiplyFew(
         Array.from({ length: rows }, () => k.variable(f32(0), "total")),
       ),
       // Some hundred bytes of the matrix on their way to each thread, whatever happens with those that have arrived.
-      atOnce: Math.max(1, Math.min(4, 8 / (rows * halves))),
+      atOnce: Math.max(1, 8 / (rows * halves)),
     }
     if (kind.input === "int8") sumCodes(k, weight.codec as GroupCodecName, work)
     else if (kind.input === "int16") sumWide(k, weight.codec as WideCodec, work)
@@ -390,13 +414,40 @@ export function multiplyFew(
       for (const [r, total] of totals.entries()) sums.store(at(half, u32(r), part), total.now)
   })
   k.barrier()
-  // Each 32 threads finish a row.
+  finishRows(k, kind, operands, { ...task, isThere }, { sums, rows, pitch: PARTS * PANEL })
+}
+
+/** Sums of the parts of some rows of a panel, in shared memory: [halves][rows][pitch], of which `[parts][32 columns]` are used. */
+export interface PanelSums {
+  sums: Elements
+  rows: number
+  pitch: number
+}
+
+/** Puts rows of a panel where they belong, or rounds them: each 32 threads of 256 finish one. All threads come here. */
+export function finishRows(
+  k: Builder,
+  kind: ProductKind,
+  operands: ProductOperands,
+  task: Pick<FewTask, "isThere" | "output" | "matrixRow">,
+  { sums, rows, pitch }: PanelSums,
+): void {
+  const { outputs } = operands
+  const { isThere } = task
+  const [part, place] = [k.let(k.lane.div(PANEL)), k.let(k.lane.and(PANEL - 1))]
+  const column = k.let(k.group(0).mul(PANEL).add(place))
+  const at = (half: number, p: number) =>
+    part
+      .add(half * rows)
+      .mul(pitch)
+      .add(p * PANEL)
+      .add(place)
   const value = k.variable(f32(0))
   k.if(isThere.and(part.lt(rows)).and(column.lt(outputs)), () => {
     const { row, isRow } = task.output(part)
     k.if(isRow, () => {
-      const wholes = Array.from({ length: halves }, (_, half) => {
-        const sumOf = (p: number) => sums.load(at(half, part, u32(p)))
+      const wholes = Array.from({ length: halvesOf(kind) }, (_, half) => {
+        const sumOf = (p: number) => sums.load(at(half, p))
         return k.let(sumOfTree(Array.from({ length: kind.parts }, (_, p) => sumOf(p))))
       })
       const matrixRow = () => (task.matrixRow ? column.add(task.matrixRow()) : column)
@@ -407,12 +458,12 @@ export function multiplyFew(
   })
   if (kind.rounds === undefined) return
   // Where the thread's first sum was, which nobody else reads.
-  k.if(part.lt(rows), () => sums.store(at(0, part, u32(0)), value.now))
+  k.if(part.lt(rows), () => sums.store(at(0, 0), value.now))
   k.barrier()
   // Eight threads of these make a word of four codes each, of which those behind the last column are 0.
   k.if(isThere.and(part.lt(rows)).and(place.lt(PANEL / 4)), () => {
     const { row, isRow } = task.output(part)
-    const first = k.let(part.mul(PARTS * PANEL))
+    const first = k.let(part.mul(pitch))
     k.if(isRow, () => storeWord(k, kind.rounds!, operands, { row, place, first }, sums))
   })
 }
@@ -429,7 +480,7 @@ function storeWord(
   numbers: Elements,
 ): void {
   const { codes, scales, codeStride, scaleStride } = rounded!
-  const { word, scale } = roundedWord(k, numbers, first.add(place.mul(4)), group)
+  const { word, scale } = roundedWord(k, numbers, [first, place.mul(4)], group)
   const number = k.let(
     k
       .group(0)
@@ -495,10 +546,10 @@ function sumCodes(k: Builder, codec: GroupCodecName, work: FewWork): void {
         const total = totals[half]![r]!
         const dots = bytes[half]!.reduce<Value>(
           (sum, word, w) => k.let(k.dot4(input[w]!, word, sum)),
-          i32(0),
+          startOfBytes(codec),
         )
         const sum = minimum && sumOfCodes(k, codec, operands.weight.columns, group, input)
-        total.set(fma(sumOfBytes(codec, dots, sum), inputScale.mul(scale), total.now))
+        total.set(fma(begunSumOfBytes(codec, dots, sum), inputScale.mul(scale), total.now))
         if (sum) total.set(fma(minimum, inputScale.mul(sum.float()), total.now))
       }
     }

@@ -11,7 +11,6 @@ import {
   type Element,
   type Expression,
   elementBytes,
-  type Four,
   type Id,
   type Kernel,
   loaded,
@@ -47,9 +46,9 @@ export interface Dialect {
   bits(to: Type, from: Type, value: string): string
   loadHalf(memory: string, index: string): string
   storeHalf(memory: string, index: string, value: string): string
-  /** The type of four elements, whose names are x, y, z and w. */
-  four(type: string): string
-  loadFour(type: string, memory: string, index: string): string
+  /** The types of two and of four elements, whose names are x, y, z and w. */
+  near(type: string, count: 2 | 4): string
+  loadNear(type: string, memory: string, index: string): string
   atomicAdd(element: string, value: string): string
   /** The number of this thread's team, and functions of tiles in shared arrays (ir.ts); not all have them. */
   tiles?: Tiles
@@ -228,7 +227,11 @@ class KernelPrinter {
       ...reserved,
       ...Object.values(functions),
       ...helpers.flatMap(({ names }) => names),
-      ...Object.values(types).flatMap((type) => [type, dialect.four(type)]),
+      ...Object.values(types).flatMap((type) => [
+        type,
+        dialect.near(type, 2),
+        dialect.near(type, 4),
+      ]),
       ...["lane", "team", "x", "y", "z"].flatMap((place) => [
         place,
         `group_${place}`,
@@ -288,12 +291,12 @@ class KernelPrinter {
         const value = element === "f16" ? this.#dialect.loadHalf(name, index) : `${name}[${index}]`
         return [`const ${types[loaded[element]]} ${this.#define(id, `${name}_${id}`)} = ${value};`]
       }
-      case "loadFour": {
+      case "loadNear": {
         const { element, name } = this.#memory(statement.memory)
-        const type = this.#dialect.four(types[element])
-        const four = this.#fourOf(statement.ids, name)
-        const value = this.#dialect.loadFour(type, name, this.#text(statement.index))
-        return [`const ${type} ${four} = ${value};`]
+        const type = this.#dialect.near(types[element], statement.ids.length)
+        const near = this.#nearOf(statement.ids, name)
+        const value = this.#dialect.loadNear(type, name, this.#text(statement.index))
+        return [`const ${type} ${near} = ${value};`]
       }
       case "store": {
         const { element, name } = this.#memory(statement.memory)
@@ -329,7 +332,7 @@ class KernelPrinter {
         const { matrixDot } = this.#dialect
         if (!matrixDot) throw new Error(`internal: no word for ${this.#kernel.name}'s tiles`)
         const { ids, a, b, c } = statement
-        const [type, sums] = [this.#dialect.four(types.i32), this.#fourOf(ids, "sums")]
+        const [type, sums] = [this.#dialect.near(types.i32, 4), this.#nearOf(ids, "sums")]
         return [`const ${type} ${sums} = ${this.#call(matrixDot, ...a, ...b, ...c).text};`]
       }
       case "tileDot": {
@@ -385,10 +388,10 @@ class KernelPrinter {
   }
 
   /** What has four values in it. */
-  #fourOf(ids: Four<Id>, name: string): string {
-    const four = this.#names.give(`${name}_${ids[0]}`)
-    for (const [i, id] of ids.entries()) this.#ids.set(id, `${four}.${"xyzw"[i]}`)
-    return four
+  #nearOf(ids: readonly Id[], name: string): string {
+    const near = this.#names.give(`${name}_${ids[0]}`)
+    for (const [i, id] of ids.entries()) this.#ids.set(id, `${near}.${"xyzw"[i]}`)
+    return near
   }
 
   /** What has eight. */

@@ -107,6 +107,7 @@ WORD void add_to(unsigned *place, unsigned value) {
 const opening = `${attributes}
 
 typedef unsigned short half_bits;
+template <class Number> struct alignas(2 * sizeof(Number)) Two { Number x, y; };
 template <class Number> struct alignas(4 * sizeof(Number)) Four { Number x, y, z, w; };
 template <class To, class From> WORD To bits_as(From number) {
   union { From from; To to; } both = {number};
@@ -156,10 +157,13 @@ const matrixDot = `#ifndef __HIP__
 WORD Four<int> matrix_dot(
     unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1, int c0, int c1, int c2, int c3) {
 #if __CUDA_ARCH__ >= 800
+  // Sums apart from what they are added to, which is often the same for many products.
+  Four<int> sums;
   asm volatile(
-      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+r"(c0), "+r"(c1), "+r"(c2), "+r"(c3)
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
+      : "=r"(sums.x), "=r"(sums.y), "=r"(sums.z), "=r"(sums.w)
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1), "r"(c0), "r"(c1), "r"(c2), "r"(c3));
+  return sums;
 #else
 ${[
   ["c0", "c1", "a0", "b0"],
@@ -173,8 +177,8 @@ ${[
       : "+r"(${left}), "+r"(${right}) : "r"(${a}), "r"(${b}));`,
   )
   .join("\n")}
-#endif
   return {c0, c1, c2, c3};
+#endif
 }
 #endif`
 
@@ -302,7 +306,7 @@ const dialect: Dialect = {
   },
   // What C++ has beyond C, and what these compilers know without a header.
   reserved:
-    "alignas alignof and and_eq asm bitand bitor bool catch char16_t char32_t class compl const_cast constexpr decltype delete dynamic_cast explicit export friend mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public reinterpret_cast static_assert static_cast template this thread_local throw try typeid typename using virtual wchar_t xor xor_eq atomicAdd fmaf sqrtf warpSize threadIdx blockIdx blockDim gridDim double3 double4 WORD THREADS Four Sums Elements Piece tile_dot tile_elements bits_as half_value half_of add_to meet lane_here".split(
+    "alignas alignof and and_eq asm bitand bitor bool catch char16_t char32_t class compl const_cast constexpr decltype delete dynamic_cast explicit export friend mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public reinterpret_cast static_assert static_cast template this thread_local throw try typeid typename using virtual wchar_t xor xor_eq atomicAdd fmaf sqrtf warpSize threadIdx blockIdx blockDim gridDim double3 double4 WORD THREADS Two Four Sums Elements Piece tile_dot tile_elements bits_as half_value half_of add_to meet lane_here".split(
       " ",
     ),
   head: ({ threads, groupsAtOnce }, entry, parameters) => [
@@ -333,8 +337,8 @@ const dialect: Dialect = {
   bits: (to, _, value) => `bits_as<${dialect.types[to]}>(${value})`,
   loadHalf: (memory, index) => `half_value(${memory}[${index}])`,
   storeHalf: (memory, index, value) => `${memory}[${index}] = half_of(${value})`,
-  four: (type) => `Four<${type}>`,
-  loadFour: (type, memory, index) => `((const ${type} *)${memory})[${index}]`,
+  near: (type, count) => `${count === 4 ? "Four" : "Two"}<${type}>`,
+  loadNear: (type, memory, index) => `((const ${type} *)${memory})[${index}]`,
   atomicAdd: (element, value) => `add_to(&${element}, ${value})`,
   matrixDot: "matrix_dot",
   tiles: {

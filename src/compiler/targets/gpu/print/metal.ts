@@ -147,7 +147,7 @@ const dialect: Dialect = {
   bits: (to, _, value) => `as_type<${dialect.types[to]}>(${value})`,
   loadHalf: (memory, index) => `float(${memory}[${index}])`,
   storeHalf: (memory, index, value) => `${memory}[${index}] = half(${value})`,
-  four: (type) => `${type}4`,
-  loadFour: (type, memory, index) => `((device const ${type} *)${memory})[${index}]`,
+  near: (type, count) => `${type}${count}`,
+  loadNear: (type, memory, index) => `((device const ${type} *)${memory})[${index}]`,
   atomicAdd: (element, value) => `add_to(${element}, ${value})`,
 }

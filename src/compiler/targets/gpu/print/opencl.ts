@@ -130,7 +130,7 @@ const words: Dialect = {
   bits: (to, _, value) => `as_${words.types[to]}(${value})`,
   loadHalf: (memory, index) => `vload_half(${index}, ${memory})`,
   storeHalf: (memory, index, value) => `vstore_half_rte(${value}, ${index}, ${memory})`,
-  four: (type) => `${type}4`,
-  loadFour: (type, memory, index) => `((__global const ${type} *)${memory})[${index}]`,
+  near: (type, count) => `${type}${count}`,
+  loadNear: (type, memory, index) => `((__global const ${type} *)${memory})[${index}]`,
   atomicAdd: (element, value) => `atomic_add(&${element}, ${value})`,
 }

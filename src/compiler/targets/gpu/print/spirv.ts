@@ -398,8 +398,8 @@ class Printer {
       case "load":
         this.#values.set(statement.id, this.#load(statement.memory, statement.index))
         return
-      case "loadFour":
-        this.#loadFour(statement)
+      case "loadNear":
+        this.#loadNear(statement)
         return
       case "store":
         this.#store(statement)
@@ -652,14 +652,16 @@ class Printer {
     this.#body.do(op.Store, pointer, stored, ...says("store"))
   }
 
-  #loadFour({ ids, memory, index }: Extract<Statement, { kind: "loadFour" }>): void {
-    if (memory.kind !== "buffer") throw new Error("internal: four are loaded from buffers only")
+  #loadNear({ ids, memory, index }: Extract<Statement, { kind: "loadNear" }>): void {
+    if (memory.kind !== "buffer")
+      throw new Error("internal: neighbours are loaded from buffers only")
+    const bytes = 4 * ids.length
     const body = this.#body
     const type = loaded[this.#bufferOperand(memory.operand).element]
-    const vector = this.#vector(type, 4)
+    const vector = this.#vector(type, ids.length)
     const base = body.give(
       op.Bitcast,
-      this.#addressType(vector, 16, memory.operand),
+      this.#addressType(vector, bytes, memory.operand),
       this.#operands[memory.operand]!,
     )
     const pointer = body.give(
@@ -670,10 +672,10 @@ class Printer {
       this.#value(index),
     )
     const isSeen = this.#shape && this.#bufferOperand(memory.operand).access === "readwrite"
-    const says = isSeen ? this.#seen("load", ALIGNED, 16) : [ALIGNED, 16]
-    const four = body.give(op.Load, vector, pointer, ...says)
+    const says = isSeen ? this.#seen("load", ALIGNED, bytes) : [ALIGNED, bytes]
+    const near = body.give(op.Load, vector, pointer, ...says)
     for (const [number, id] of ids.entries())
-      this.#values.set(id, body.give(op.CompositeExtract, this.#type(type), four, number))
+      this.#values.set(id, body.give(op.CompositeExtract, this.#type(type), near, number))
   }
 
   // ------------------------------------------------------------------ expressions
