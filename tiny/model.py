@@ -72,7 +72,9 @@ class Llama(nn.Module):
         """The hidden rows [n, hidden] at `rows` [n] of the flattened ids [B, T], for training: products are of KIND, `layer` and `last` are
         `block`, compiled. `talks` [B, T] numbers the conversations that were put into a row of ids side by side: none sees another."""
         s, t = self.shape, ids.shape[1]
-        x, shown, layers = F.embedding(ids, self.embed), (hidden if GPU else unseen)(talks, KIND), self.layers()
+        # On a GPU the way back of `embedding` sorts, that of `index_select` adds.
+        x = self.embed.index_select(0, ids.flatten()).view(*ids.shape, -1) if GPU else F.embedding(ids, self.embed)
+        shown, layers = (hidden if GPU else unseen)(talks, KIND), self.layers()
         for weights in layers[:-1]:
             x = layer(x, weights, shown, self.cos[:t], self.sin[:t], s.kv_heads, s.eps, KIND)
         x = last(x, layers[-1], shown, self.cos[:t], self.sin[:t], s.kv_heads, s.eps, KIND, rows=rows)
@@ -94,7 +96,8 @@ def block(x, weights, shown, cos, sin, kv_heads, eps, kind, cache=None, i=0, row
     qkv = F.linear(h, torch.cat([q, k, v]).to(kind)).unflatten(-1, (-1, head_dim)).transpose(1, 2)
     q, k, v = qkv.split([qkv.shape[1] - 2 * kv_heads, kv_heads, kv_heads], 1)  # [B, heads, T, head_dim]
     if isinstance(shown, torch.Tensor):
-        k, v = (x.repeat_interleave(q.shape[1] // kv_heads, 1) for x in (rotate(k, cos, sin), v))
+        group = q.shape[1] // kv_heads
+        k, v = (x[:, :, None].expand(-1, -1, group, -1, -1).flatten(1, 2) for x in (rotate(k, cos, sin), v))
         a = F.scaled_dot_product_attention(rotate(q, cos, sin), k, v, attn_mask=shown.expand(-1, q.shape[1], -1, -1))
     elif shown is not None:
         a, _ = attend(rotate(q, cos * head_dim**-0.5, sin * head_dim**-0.5), rotate(k, cos, sin), v.contiguous(), shown)
@@ -107,7 +110,7 @@ def block(x, weights, shown, cos, sin, kv_heads, eps, kind, cache=None, i=0, row
         a = attention(q, k, v)
     a = a.transpose(1, 2).reshape(b, t, -1)  # [B, T, heads · head_dim]
     if rows is not None:
-        a, x = a.flatten(0, 1)[rows], x.flatten(0, 1)[rows]
+        a, x = (y.flatten(0, 1).index_select(0, rows) for y in (a, x))
     x = x + F.linear(a, o.to(kind))
     h = norm(x, mlp_norm, eps).to(kind)
     gate, up = F.linear(h, torch.cat([gate, up]).to(kind)).chunk(2, -1)

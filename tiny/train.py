@@ -24,6 +24,7 @@ import fresh
 import third
 import words
 from export import load_packed
+from graphs import Replayed
 from grow import grown
 from model import GPU, KIND, Llama, Shape, block
 
@@ -68,7 +69,6 @@ def main():
     run.mkdir(parents=True, exist_ok=True)
     layer, last, said = torch.compile(block, dynamic=False), torch.compile(block), torch.compile(loss_of, dynamic=True)
     torch._dynamo.config.cache_size_limit = 32
-    torch._dynamo.config.suppress_errors = GPU  # what cannot be compiled for it goes as it is
 
     device = "cuda" if GPU else "cpu"
     state = torch.load(run / "last.pt", map_location="cpu") if (run / "last.pt").exists() else None
@@ -90,11 +90,15 @@ def main():
     if state:
         adam.load_state_dict(state["adam"])
         mean, muon.momentum = ([p.to(device) for p in state[k]] for k in ("mean", "muon"))
+    replayed = Replayed(model, muon, adam, COMPILED) if GPU else None
 
     def save():
+        kept = adam.state_dict()
+        for each in kept["param_groups"]:
+            each["lr"], each["capturable"] = float(each["lr"]), False
         state = dict(
             model=model.state_dict(),
-            adam=adam.state_dict(),
+            adam=kept,
             mean=mean,
             muon=muon.momentum,
             step=step,
@@ -117,24 +121,28 @@ def main():
         seen = sum(int((talks >= 0).sum()) for *_, talks in pieces)
         began, threads = time.time(), pace.threads(step)
         torch.set_num_threads(threads)
-        count, total = sum(int(trained[:, 1:].sum()) for _, trained, _ in pieces), 0.0
-        for ids, trained, talks in side_by_side(pieces) if GPU else pieces:
-            rows = F.pad(trained[:, 1:], (0, 1)).flatten().nonzero()[:, 0]  # the places before the words to say
-            ids, talks, rows = (x.to(device, non_blocking=True) for x in (ids, talks, rows))
-            torch._dynamo.mark_dynamic(rows, 0)
-            compiled = ids.shape[1] in COMPILED
-            hidden = model.rows(ids, talks, rows, layer if compiled else block, last if compiled else block)
-            loss = said(hidden, model.embed, ids.flatten()[rows + 1]) / count
-            loss.backward()
-            total += loss.detach()
-        losses.append(total)
         rate = min(1, (step + 1) / 100, max(0.02, (1 - done) / args.fall))
-        torch.nn.utils.clip_grad_norm_([model.embed, *model.vector_parameters()], 1.0)
-        muon.step(args.muon * rate, 0.85 + 0.10 * min(1, step / 300))
-        for group in adam.param_groups:
-            group["lr"] = args.adam * rate
-        adam.step()
-        model.zero_grad(set_to_none=True)
+        if replayed:
+            for batch in side_by_side(pieces):  # one, but for rows of more than 512 tokens
+                count = int(batch[1][:, 1:].sum())
+                losses.append(replayed.step(*batch, count, (args.muon * rate, args.adam * rate)))
+        else:
+            count, total = sum(int(trained[:, 1:].sum()) for _, trained, _ in pieces), 0.0
+            for ids, trained, talks in pieces:
+                rows = F.pad(trained[:, 1:], (0, 1)).flatten().nonzero()[:, 0]  # the places before the words to say
+                torch._dynamo.mark_dynamic(rows, 0)
+                compiled = ids.shape[1] in COMPILED
+                hidden = model.rows(ids, talks, rows, layer if compiled else block, last if compiled else block)
+                loss = said(hidden, model.embed, ids.flatten()[rows + 1]) / count
+                loss.backward()
+                total += loss.detach()
+            losses.append(total)
+            torch.nn.utils.clip_grad_norm_([model.embed, *model.vector_parameters()], 1.0)
+            muon.step(args.muon * rate, 0.85 + 0.10 * min(1, step / 300))
+            for group in adam.param_groups:
+                group["lr"] = args.adam * rate
+            adam.step()
+            model.zero_grad(set_to_none=True)
         with torch.no_grad():
             torch._foreach_lerp_(mean, [p.detach() for p in model.parameters()], 1 - min(0.998, step / (step + 20)))
         step, tokens, seconds, then = step + 1, tokens + seen, seconds + time.process_time() - then, time.process_time()
@@ -145,7 +153,7 @@ def main():
                 smooth = total if smooth is None else 0.95 * smooth + 0.05 * total
             losses.clear()
             log.write(f"{step},{tokens},{seconds:.0f},{smooth:.4f}\n")
-        if step % 100 == 0:
+        if step % (1000 if GPU else 100) == 0:
             of_late, recent = (
                 [now - old for now, old in zip((tokens, time.time(), seconds), recent)],
                 (tokens, time.time(), seconds),
@@ -207,7 +215,11 @@ class Muon:
         for p, m in zip(self.parameters, self.momentum):
             m.lerp_(p.grad, 1 - beta)
             g = p.grad.lerp(m, beta)  # Nesterov; [layers, out, in]
-            p.mul_(1 - lr * 0.01).sub_(orthogonal(g), alpha=lr * max(1, g.shape[1] / g.shape[2]) ** 0.5)
+            more = max(1, g.shape[1] / g.shape[2]) ** 0.5
+            if isinstance(lr, torch.Tensor):
+                p.mul_(1 - lr * 0.01).sub_(orthogonal(g) * (lr * more))
+            else:
+                p.mul_(1 - lr * 0.01).sub_(orthogonal(g), alpha=lr * more)
 
 
 def orthogonal(g):
