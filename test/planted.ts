@@ -2175,6 +2175,42 @@ export const planted: readonly PlantedFault[] = [
     test: "test/generic.test.ts",
     name: "a package that brings it",
   },
+  {
+    what: "a check hands a driver what its compiler has not seen",
+    file: "src/compiler/targets/gpu/check-device.ts",
+    text: "const [loaded] = await device.load(made, kernels)",
+    fault: "const [loaded] = await device.load(modules, kernels)",
+    test: "test/device/cuda-driver.test.ts",
+    name: "a check hands it",
+  },
+  {
+    what: "a sum of bytes that are too large is taken as it is",
+    file: "src/compiler/targets/gpu/kernels/products.ts",
+    text: "1.5 * 2 ** (23 - byteShift(codec))",
+    fault: "1.5 * 2 ** (23 - 0 * byteShift(codec))",
+    test: "src/compiler/targets/gpu/kernels/matmul.test.ts",
+  },
+  {
+    what: "parts of sums that have a group more than others leave it out",
+    file: "src/compiler/targets/gpu/kernels/tiled.ts",
+    text: "k.for(common, perPart(kind.parts - 1), 1,",
+    fault: "k.for(common, perPart(0), 1,",
+    test: "src/compiler/targets/gpu/kernels/matmul.test.ts",
+  },
+  {
+    what: "a value that no row sees is read where a block is seen in part",
+    file: "src/compiler/targets/gpu/kernels/attend-floats.ts",
+    text: "select(isSeen(i), u32(i), seen)",
+    fault: "select(isSeen(i), u32(i), u32(i))",
+    test: "src/compiler/targets/gpu/kernels/attend.test.ts",
+  },
+  {
+    what: "a processor that a driver lists first is its device 0",
+    file: "src/runtime/drivers/driver.ts",
+    text: "return [false, true].flatMap",
+    fault: "return [true, false].flatMap",
+    test: "src/runtime/drivers/drivers.test.ts",
+  },
   // ---- the hub
   {
     what: "the token follows a redirect to another host",

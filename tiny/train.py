@@ -167,6 +167,7 @@ def main():
             save()
             saved = time.time()
     save()
+    feed.pool.shutdown(wait=False, cancel_futures=True)  # at the end of a process it would make all that was asked for
     print(f"stopped at step {step}, {tokens / 1e6:.2f} M tokens, {seconds:.0f} s of a processor", flush=True)
 
 

@@ -4,6 +4,8 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest"
+import { languageKernels } from "../../src/compiler/targets/gpu/check-cases.ts"
+import { checkShapes } from "../../src/compiler/targets/gpu/check-device.ts"
 import { printCuda } from "../../src/compiler/targets/gpu/print/cuda.ts"
 import { openDriverLibrary } from "../../src/runtime/ffi.ts"
 import { openCuda, openHip } from "../../src/runtime/gpu/cuda.ts"
@@ -24,7 +26,11 @@ beforeAll(() => {
 }, 60_000)
 afterAll(() => rmSync(folder, { recursive: true }))
 
-const textOf = (kernels: Parameters<typeof printCuda>[0]) => printCuda(kernels, ["dot4"])
+/** As the stand-in of CUDA's compiler makes it; to HIP's this is a comment. */
+function textOf(kernels: Parameters<typeof printCuda>[0]) {
+  const printed = printCuda(kernels, ["dot4"])
+  return { ...printed, text: `// PTX\n${printed.text}` }
+}
 
 const MILLISECONDS = 240_000
 
@@ -98,6 +104,14 @@ describe.each(kinds)("$kind", ({ kind, open, missing, lost, servers }) => {
       for (const place of places) device.free(place)
     },
   )
+
+  test.skipIf(isSkipped)(`a check hands it what its compiler makes${note}`, async () => {
+    process.env.NVRTC = standIn.env.NVRTC
+    onTestFinished(() => void delete process.env.NVRTC)
+    const { profiles, at } = languageKernels.find(({ name }) => name === "paired")!
+    const checked = await checkShapes(device, kind, { profiles, shapes: [at(0), at(1)] })
+    expect(checked).toEqual({ result: "equal", equal: 2, words: "" })
+  })
 
   test.skipIf(isSkipped)(`what the driver refuses is said in its words${note}`, async () => {
     const { text, kernels } = textOf([adds])

@@ -57,3 +57,12 @@ export function versionText(word: number, bits: readonly number[]): string {
   const ends = [32, ...bits]
   return bits.map((from, i) => Math.floor(word / 2 ** from) % 2 ** (ends[i]! - from)).join(".")
 }
+
+/** In the order in which they are numbered: processors that a driver lists come last, so that number 0 is a GPU where there is one. */
+export function processorsLast<Handle>(
+  handles: readonly Handle[],
+  typeOf: (handle: Handle) => DeviceType,
+): Handle[] {
+  const isProcessor = handles.map((handle) => typeOf(handle) === "processor")
+  return [false, true].flatMap((last) => handles.filter((_, i) => isProcessor[i] === last))
+}

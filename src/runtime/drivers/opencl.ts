@@ -1,7 +1,7 @@
 // The devices of OpenCL's drivers, through the loader that knows them all. Names and numbers are those of cl.h.
 
 import { openDriverLibrary, type Pointer } from "../ffi.ts"
-import { type DeviceType, type DriverDevice, DriverObstacle } from "./driver.ts"
+import { type DeviceType, type DriverDevice, DriverObstacle, processorsLast } from "./driver.ts"
 import { Structure } from "./structure.ts"
 
 const NO_PLATFORM = -1001 // CL_PLATFORM_NOT_FOUND_KHR
@@ -115,12 +115,13 @@ function listHandles(api: Api): OpenClHandle[] {
   const platforms = listed((most, out, count) => api.platforms(most, out, count), [NO_PLATFORM])
   if (platforms.length === 0)
     throw new DriverObstacle("no_device", "OpenCL's loader is here and knows no driver")
-  return platforms.flatMap((platform) =>
+  const handles = platforms.flatMap((platform) =>
     listed(
       (most, out, count) => api.devices(platform, ALL_TYPES, most, out, count),
       [NO_DEVICE],
     ).map((device) => ({ platform, device })),
   )
+  return processorsLast(handles, ({ device }) => describe(api, device).type)
 }
 
 /** Addresses as OpenCL lists them: asked for their number first. */

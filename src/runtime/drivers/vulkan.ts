@@ -12,7 +12,13 @@ import {
   structure,
   wantedFeatures,
 } from "../gpu/vulkan-structs.ts"
-import { type DeviceType, type DriverDevice, DriverObstacle, versionText } from "./driver.ts"
+import {
+  type DeviceType,
+  type DriverDevice,
+  DriverObstacle,
+  processorsLast,
+  versionText,
+} from "./driver.ts"
 import { Structure } from "./structure.ts"
 import { type InstanceFunctions, takeInstanceFunctions } from "./vulkan-calls.ts"
 import { findTiles, TILE_EXTENSIONS } from "./vulkan-tiles.ts"
@@ -105,7 +111,8 @@ export function physicalDevices(vulkan: InstanceFunctions, instance: bigint): bi
   const devices = new BigUint64Array(count[0]!)
   if (devices.length > 0)
     check("vkEnumeratePhysicalDevices", vulkan.enumerate(instance, count, devices))
-  return [...devices.subarray(0, count[0])]
+  const all = [...devices.subarray(0, count[0])]
+  return processorsLast(all, (device) => describe(vulkan, device).type)
 }
 
 function check(call: string, code: number): void {

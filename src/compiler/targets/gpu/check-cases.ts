@@ -417,6 +417,24 @@ export function counted({ places = 256, length = 999 } = {}): GpuCase {
   return { kernel: written, operands: [text, new Uint32Array(257), text.length], groups: [1, 1, 1] }
 }
 
+/** Words of a list and those of pairs that lie elsewhere in it, added; loaded two words at a time. */
+function paired(length: number): GpuCase {
+  const written = kernel("paired", THREADS, (k) => {
+    const input = k.buffer("input", "u32", "read")
+    const output = k.buffer("output", "u32", "write")
+    const pairs = k.word("pairs")
+    const i = k.let(k.group(0).mul(THREADS).add(k.lane))
+    k.if(i.lt(pairs), () => {
+      const [first, second] = input.loadTwo(i)
+      const [last, before] = input.loadTwo(pairs.sub(1).sub(i))
+      output.store(i.mul(2), first.add(before))
+      output.store(i.mul(2).add(1), second.add(last))
+    })
+  })
+  const operands = [words(length, 15), new Uint32Array(length), length / 2]
+  return { kernel: written, operands, groups: [Math.ceil(length / 2 / THREADS), 1, 1] }
+}
+
 /** A matrix by its transpose, through a tile that all threads fill; loaded four words at a time. Sizes are of 8. */
 export function transposed({ beyond = 0, rows = 40, columns = 40 } = {}): GpuCase {
   const written = kernel("transposed", 64, (k) => {
@@ -588,6 +606,11 @@ export const languageKernels: readonly CheckedKernel[] = [
     }),
     transposed,
     matrix,
+  ),
+  sized(
+    (shape: number) => 2 * counts[shape]!,
+    paired,
+    (length) => `${length} words`,
   ),
   sized(
     (shape: number): GpuCase["groups"] =>

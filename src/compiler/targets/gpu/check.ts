@@ -1,6 +1,7 @@
 // Whether a device computes what the slow twin computes, kernel by kernel, in a process of its own: a driver that hangs or
 // crashes costs a line of the table.
 
+import { availableParallelism } from "node:os"
 import { codeRoot } from "../../../code-root.ts"
 import type { GpuKind } from "../../../runtime/gpu/open.ts"
 import { Worker, WorkerLost } from "../../../worker/worker.ts"
@@ -37,6 +38,8 @@ export interface CheckLine extends CheckOutcome {
 
 /** A driver that hangs does so with every kernel. */
 const MAX_LOST = 3
+/** Each of which opens the device. */
+const MOST_PROCESSES = 6
 const GONE = "the driver's process is gone"
 
 /** All that there are: the language, each codec's, and those of steps. @param sums as the target's plans have them */
@@ -46,11 +49,33 @@ export function* checkedKernels(sums: SumOrder, units: readonly Units[]): Genera
   yield* stepKernels(sums, units)
 }
 
-/** @param milliseconds that a kernel may take, with what the driver makes of it */
+/**
+ * Several processes share the kernels where there are processors for them: twins are slow, and a compiler takes its time for every kernel.
+ * @param milliseconds that a kernel may take, with what the driver makes of it
+ */
 export async function checkDevice(
   opening: CheckOpening,
   milliseconds: number,
   kernels: Iterable<CheckedKernel>,
+): Promise<CheckLine[]> {
+  const all = [...kernels]
+  const processes = Math.max(1, Math.min(MOST_PROCESSES, Math.floor(availableParallelism() / 2)))
+  const parts = await Promise.all(
+    Array.from({ length: processes }, (_, first) =>
+      checkPart(
+        opening,
+        milliseconds,
+        all.filter((_, i) => i % processes === first),
+      ),
+    ),
+  )
+  return all.map((_, i) => parts[i % processes]![Math.floor(i / processes)]!)
+}
+
+async function checkPart(
+  opening: CheckOpening,
+  milliseconds: number,
+  kernels: readonly CheckedKernel[],
 ): Promise<CheckLine[]> {
   const worker = new Worker<CheckOrder, CheckOutcome>({
     name: `check of ${opening.kind}:${opening.id}`,
