@@ -86,8 +86,8 @@ export function matmulChoices(
   if (units[0] === "tiles" && isTiled(kind, columns)) {
     const tiles = (most: number | undefined, rows: TiledRows) =>
       choice(most, tiled(most === undefined ? kind : fewKind, rows), PANEL, rows)
-    const many = halvesOf(kind) === 2 ? 32 : 64
-    return [...fews.slice(0, -1), tiles(16, 16), tiles(MOST_FEW, 32), tiles(undefined, many)]
+    const many = (32 / halvesOf(kind)) as TiledRows // of more, sums find no register
+    return [...fews.slice(0, -1), tiles(16, 16), tiles(MOST_FEW, many), tiles(undefined, many)]
   }
   const hasCodes = step.input.kind !== "float"
   // Groups of unpacked floats leave no room in shared memory for the larger tile.

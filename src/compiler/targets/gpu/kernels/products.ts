@@ -405,7 +405,7 @@ export function multiplyFew(
         Array.from({ length: rows }, () => k.variable(f32(0), "total")),
       ),
       // Some hundred bytes of the matrix on their way to each thread, whatever happens with those that have arrived.
-      atOnce: Math.max(1, 8 / (rows * halves)),
+      atOnce: Math.max(1, Math.min(6, 8 / (rows * halves))),
     }
     if (kind.input === "int8") sumCodes(k, weight.codec as GroupCodecName, work)
     else if (kind.input === "int16") sumWide(k, weight.codec as WideCodec, work)

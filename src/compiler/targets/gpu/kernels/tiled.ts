@@ -1,5 +1,5 @@
 // Products of 5 and more rows with a matrix of codes on CUDA's matrix units. A group of threads has a panel of 32 columns of the
-// output and 16, 32 or 64 rows of it: 32 threads for each of the eight parts of a sum, as products of fewer rows have them
+// output and 16 or 32 rows of it: 32 threads for each of the eight parts of a sum, as products of fewer rows have them
 // (products.ts). What a product of tiles takes lies in memory as threads want it: a word of four codes of the input, or of eight
 // of a matrix of nibbles, so that nothing is staged, and no thread waits for another before its part is added up.
 //
@@ -25,7 +25,7 @@ import {
 import { groupBytes, groupScales, unitsOf, type WeightRow, weightRow } from "./weights.ts"
 
 /** Rows that a group of threads has. */
-export type TiledRows = 16 | 32 | 64
+export type TiledRows = 16 | 32
 
 /** Columns of a group that a tile takes, words of a group, and columns of the output in a tile. */
 const [WIDTH, WORDS, ACROSS] = [32, 8, 8]
@@ -45,7 +45,7 @@ interface Loaded {
   words: Two<Value>[] // of its rows of the input
   scales: Value[]
   matrix: Value[][][] // [halves][tiles]
-  parameters: ReturnType<typeof groupScales>[][] // [halves][its columns]
+  parameters: ReturnType<typeof groupScales>[][][] // [halves][tiles][its columns of each]
 }
 
 /** Groups: [32 columns of the output each, `rows` rows each]. */
@@ -85,11 +85,14 @@ export function tiledProduct(kind: ProductKind, rows: TiledRows): Kernel {
         Array.from({ length: 2 * TILES }, () => k.variable(f32(0))),
       ),
     )
+    const tiles = Array.from({ length: TILES }, (_, tile) => ACROSS * tile)
     const { from, to } = groupsOfPart(k, kind, weight.columns, part)
     const groups = k.let(unitsOf(weight.columns, WIDTH))
+    // Minimums and codes of 8 bits take more registers.
+    const most = weight.minimums || codingOf(codec).bits === 8 ? 32 : 64
+    const atOnce = Math.max(1, most / (rows * halves))
     const load = (i: Value): Loaded => {
       const group = k.let(from.add(i).min(groups.sub(1)))
-      const tiles = Array.from({ length: TILES }, (_, tile) => ACROSS * tile)
       return {
         group,
         words: inputs.map(({ codes }) => codes(group, place)),
@@ -98,42 +101,40 @@ export function tiledProduct(kind: ProductKind, rows: TiledRows): Kernel {
           tiles.map((more) => loadWords(beside(codes, more), group, place)),
         ),
         parameters: panels.map(({ scales }) =>
-          tiles
-            .flatMap((more) => [more, more + 1])
-            .map((more) => groupScales(k, beside(scales, more), group)),
+          tiles.map((tile) =>
+            [tile, tile + 1].map((more) => groupScales(k, beside(scales, more), group)),
+          ),
         ),
       }
     }
     const add = (loaded: Loaded, within: (write: () => void) => void) => {
       const { group, words, scales, matrix, parameters } = loaded
-      const hasMinimums = parameters[0]![0]!.minimum
-      const codeSums = hasMinimums && sumsOfInput(k, weight.columns, group, words, place)
+      const codeSums = weight.minimums && sumsOfInput(k, weight.columns, group, words, place)
       const start = startOfBytes(codec)
-      for (const [half, ofRows] of totals.entries()) {
-        const bytes = matrix[half]!.map((own) => twoWords(k, codec, own))
-        for (let pair = 0; pair < rows / 16; pair++) {
-          const [upper, lower] = [words[2 * pair]!, words[2 * pair + 1]!]
-          const a = [upper[0], lower[0], upper[1], lower[1]] as const
-          const sums = bytes.map((b) => k.matrixDot(a, b, [start, start, start, start]))
-          within(() => {
-            for (const side of [0, 1]) {
-              const r = 2 * pair + side
-              for (const [c, total] of ofRows[r]!.entries()) {
-                const sum = sums[Math.floor(c / 2)]![2 * side + (c % 2)]!
-                const { scale, minimum } = parameters[half]![c]!
+      for (const [half, ofRows] of totals.entries())
+        for (const [tile, own] of matrix[half]!.entries()) {
+          const b = twoWords(k, codec, own)
+          const columns = parameters[half]![tile]!
+          for (let pair = 0; pair < rows / 16; pair++) {
+            const [upper, lower] = [words[2 * pair]!, words[2 * pair + 1]!]
+            const a = [upper[0], lower[0], upper[1], lower[1]] as const
+            const sums = k.matrixDot(a, b, [start, start, start, start])
+            within(() => {
+              for (const [i, sum] of sums.entries()) {
+                const [r, right] = [2 * pair + Math.floor(i / 2), i % 2]
+                const total = ofRows[r]![2 * tile + right]!
+                const { scale, minimum } = columns[right]!
                 const codes = codeSums?.[r]
-                const own = begunSumOfBytes(codec, sum, codes)
-                total.set(fma(own, scales[r]!.mul(scale), total.now))
+                const number = begunSumOfBytes(codec, sum, codes)
+                total.set(fma(number, scales[r]!.mul(scale), total.now))
                 if (codes) total.set(fma(minimum!, scales[r]!.mul(codes.float()), total.now))
               }
-            }
-          })
+            })
+          }
         }
-      }
     }
     // As many groups as every part has, some of them on their way at once; then those that are left, which not every part has. All
     // threads come to every product. A part that has none, of a shard's sums, adds up what nobody wants.
-    const atOnce = Math.max(1, 64 / (rows * halves))
     const perPart = (up: number) => select(isThere, groups.add(up).div(kind.parts), 0)
     const common = k.let(perPart(0).div(atOnce).mul(atOnce))
     k.for(0, common, atOnce, (i) => {
