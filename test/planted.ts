@@ -331,8 +331,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "of a panel that a product rounds, all groups have the first one's scale",
     file: "src/compiler/targets/gpu/kernels/codes.ts",
-    text: "const begin = k.let(own.div(group).mul(group))",
-    fault: "const begin = k.let(own.div(32).mul(32))",
+    text: "first.add(at.div(group).mul(group))",
+    fault: "first.add(at.div(32).mul(32))",
     test: "src/compiler/targets/gpu/kernels/matmul.test.ts",
     name: "rounds itself",
   },
@@ -1634,8 +1634,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "sums of parts are read before all of them are there",
     file: "src/compiler/targets/gpu/kernels/products.ts",
-    text: "  k.barrier()\n  // Each 32 threads finish a row.\n",
-    fault: "  // Each 32 threads finish a row.\n",
+    text: "  k.barrier()\n  finishRows(",
+    fault: "  finishRows(",
     test: "src/compiler/targets/gpu/kernels/matmul.test.ts",
   },
   {

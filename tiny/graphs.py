@@ -40,9 +40,11 @@ class Replayed:
         if shape.steps <= FIRST:
             return self.aside(shape.buffers)
         if shape.graph is None:
+            stream = torch.cuda.current_stream()
             try:
                 shape.capture(self)
-            except RuntimeError as error:
+            except Exception as error:  # of whatever kind: a slow run is better than none
+                torch.cuda.set_stream(stream)  # a capture that fails may leave its own behind
                 print(f"steps are not captured: {error}", flush=True)
                 self.captures = False
                 return self.once(shape.buffers)

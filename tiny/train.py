@@ -18,6 +18,7 @@ import torch
 import torch._inductor.config as inductor
 import torch.nn.functional as F
 from tokenizers import Tokenizer
+from torch.utils._pytree import tree_map_only
 
 import corpus
 import fresh
@@ -107,6 +108,7 @@ def main():
             group=feed.group,
             shape=vars(model.shape),
         )
+        state = tree_map_only(torch.Tensor, torch.Tensor.cpu, state)  # for machines without a GPU too
         torch.save(state, run / "new.pt")
         os.replace(run / "new.pt", run / "last.pt")
 
@@ -117,15 +119,16 @@ def main():
     smooth, pace, recent = None, Pace(args.threads), (tokens, time.time(), seconds)
     started, done, losses = time.time(), tokens / args.tokens, []
     while done < 1 and not asked_to_stop:
-        pieces = [feed.next() for _ in range(stage_of(tokens)[1])]
+        most = stage_of(tokens)[1]
+        pieces = feed.alike(most) if GPU else [feed.next() for _ in range(most)]
         seen = sum(int((talks >= 0).sum()) for *_, talks in pieces)
         began, threads = time.time(), pace.threads(step)
         torch.set_num_threads(threads)
         rate = min(1, (step + 1) / 100, max(0.02, (1 - done) / args.fall))
         if replayed:
-            for batch in side_by_side(pieces):  # one, but for rows of more than 512 tokens
-                count = int(batch[1][:, 1:].sum())
-                losses.append(replayed.step(*batch, count, (args.muon * rate, args.adam * rate)))
+            batch = side_by_side(pieces)
+            count = max(1, int(batch[1][:, 1:].sum()))
+            losses.append(replayed.step(*batch, count, (args.muon * rate, args.adam * rate)))
         else:
             count, total = sum(int(trained[:, 1:].sum()) for _, trained, _ in pieces), 0.0
             for ids, trained, talks in pieces:
@@ -181,11 +184,12 @@ def loss_of(hidden, embed, wanted):
 
 
 def side_by_side(pieces):
-    """Pieces whose rows are equally long as one, for a GPU, which has room for all."""
-    widths = {}
-    for piece in pieces:
-        widths.setdefault(piece[0].shape[1], []).append(piece)
-    return [[torch.cat(parts) for parts in zip(*alike)] for alike in widths.values()]
+    """Pieces as one, as wide as the widest, for a GPU, which has room for all. Where a row is filled up there is no conversation."""
+    widest = max(ids.shape[1] for ids, *_ in pieces)
+    return [
+        torch.cat([F.pad(part, (0, widest - part.shape[1]), value=nothing) for part in parts])
+        for parts, nothing in zip(zip(*pieces), (0, False, -1))
+    ]
 
 
 class Pace:
@@ -266,6 +270,13 @@ class Feed:
             self.waiting.pop(0)
             self.group, self.ended = self.group + 1, 0
         return [torch.from_numpy(part) for part in self.ready.pop()]
+
+    def alike(self, most):
+        """Up to so many pieces, of one group: those of 512 positions or fewer are of one width. No step of a group is much smaller than another."""
+        pieces = [self.next()]
+        left = 1 + len(self.ready)
+        steps = -(-left // most)
+        return pieces + [self.next() for _ in range(-(-left // steps) - 1)]
 
     def make(self):
         while len(self.waiting) < self.ahead:

@@ -376,7 +376,7 @@ export function multiplyFew(
   rows: FewRows,
   task: FewTask,
 ): void {
-  k.roomFor(rows === 1 ? 2 * ROOMY : ROOMY)
+  k.roomFor(ROOMY)
   const halves = halvesOf(kind)
   const { weight, outputs } = operands
   const sums = k.shared("sums", "f32", halves * rows * PARTS * PANEL)
