@@ -200,20 +200,18 @@ def hurried(p, text, said, known=False):
     kept = set() if known else {part for word in said.split() for part in (word, word.strip(MARKS))}
     made, style = [], p.int(0, 3)
     for i, word in enumerate(text.split(" ")):
-        bareword = word.strip(MARKS)
-        low = bareword.lower()
-        if word in kept or bareword in kept or not bareword.isascii() or any(c.isdigit() for c in bareword):
+        own = word.strip(MARKS)
+        low = own.lower()
+        if not own or word in kept or own in kept or not own.isascii() or any(c.isdigit() for c in own):
             made.append(word)
             continue
-        new = bareword
-        if i == 0 or style or known:
-            new = low if (i == 0 or known or low in SHORT or low == "i") else bareword
+        new = low if i == 0 or known or style and (low in SHORT or low == "i") else own
         if low in SHORT and p.chance(0.4):
             new = p.any(SHORT[low].split())
-        elif len(low) > 4 and low.isalpha() and low == bareword and p.chance(0.04):
+        elif len(low) > 4 and low.isalpha() and low == own and p.chance(0.04):
             at = p.int(1, len(low) - 3)
             new = low[:at] + low[at + 1] + low[at] + low[at + 2 :]
-        made.append(word.replace(bareword, new, 1) if bareword else word)
+        made.append(word.replace(own, new, 1))
     last = made[-1]
     if made[-1].endswith((".", "?", "!")) and text.split(" ")[-1] not in kept:
         made[-1] = last[:-1] + p.any(["", "", "", "", last[-1] * 2, "!", " " + last[-1]])

@@ -221,23 +221,22 @@ export class Elements {
 
   /** Elements 4 * index … 4 * index + 3, which lie on a multiple of 16 bytes. */
   loadFour(index: Operable): [Value, Value, Value, Value] {
-    const type = loaded[this.element]
     const define = () => this.#define()
     const ids = [define(), define(), define(), define()] as const
-    this.#write({ kind: "loadNear", ids, memory: this.memory, index: indexOf(index) })
-    const value = (id: Id) => new Value({ kind: "value", type, id })
-    return [value(ids[0]), value(ids[1]), value(ids[2]), value(ids[3])]
+    const [first, second, third, fourth] = this.#loadNear(ids, index)
+    return [first!, second!, third!, fourth!]
   }
 
   /** Elements 2 * index and 2 * index + 1, which lie on a multiple of 8 bytes. */
   loadTwo(index: Operable): [Value, Value] {
+    const [first, second] = this.#loadNear([this.#define(), this.#define()], index)
+    return [first!, second!]
+  }
+
+  #loadNear(ids: Two<Id> | Four<Id>, index: Operable): Value[] {
     const type = loaded[this.element]
-    const ids = [this.#define(), this.#define()] as const
     this.#write({ kind: "loadNear", ids, memory: this.memory, index: indexOf(index) })
-    return [
-      new Value({ kind: "value", type, id: ids[0] }),
-      new Value({ kind: "value", type, id: ids[1] }),
-    ]
+    return ids.map((id) => new Value({ kind: "value", type, id }))
   }
 
   store(index: Operable, value: Operable): void {
