@@ -306,6 +306,20 @@ describe("codes meet", () => {
   })
 })
 
+// Parts of four groups and of five, where up to four are on their way at once.
+test.each([
+  ["q4f16_1", "store"],
+  ["q4f16_1", "silu"],
+  ["q4_k", "store"],
+  ["q8_0", "silu"],
+] as const)("many groups of %s in tiles, %s", (codec, end) => {
+  const own = new Case({ codec, input: "int8", columns: 36 * 32 + 5, outputs: 32, end })
+  for (const choice of own.choices("tiles").slice(-3)) {
+    const { computed, expected } = own.run(choice, 3)
+    expect(computed, choice.launches[0]!.kernel.name).toEqual(expected)
+  }
+})
+
 describe("codes of 16 bits meet", () => {
   test.each([
     ["f16", 33],
