@@ -22,7 +22,7 @@ import {
   type Two,
 } from "../src/compiler/targets/gpu/ir/ir.ts"
 import { floatWord } from "../src/compiler/targets/gpu/launch.ts"
-import { printers } from "../src/compiler/targets/gpu/printers.ts"
+import { madeOf, printers } from "../src/compiler/targets/gpu/printers.ts"
 import type { Dispatch, GpuDevice, GpuKernel, Place } from "../src/runtime/gpu/device.ts"
 import { type GpuKind, openDevice } from "../src/runtime/gpu/open.ts"
 import { meets } from "../src/runtime/gpu/tape.ts"
@@ -200,12 +200,8 @@ class Probe {
     const printer = printers[kind]
     const needs = printer.profiles.find((each) => meets(device.traits, each))!
     for (const kernel of [reads, empty, dots, multiplyAdds, ...this.#matrixKernels()]) {
-      const { modules, kernels } = printer.print([kernel], needs)
-      const { compile } = printer
-      const made = compile
-        ? await Promise.all(modules.map((module) => compile(module, { needs })))
-        : modules
-      this.#kernels.set(kernel, (await device.load(made, kernels))[0]!)
+      const { modules, kernels } = await madeOf(printer, [kernel], { needs })
+      this.#kernels.set(kernel, (await device.load(modules, kernels))[0]!)
     }
     const { largest, available } = device.memory()
     const most = device.traits.isProcessor ? MOST_READ.processor : MOST_READ.gpu

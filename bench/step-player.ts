@@ -6,7 +6,7 @@ import type { Plan, Step } from "../src/compiler/plan.ts"
 import { newCancel } from "../src/compiler/targets/gpu/check-device.ts"
 import { kvOf } from "../src/compiler/targets/gpu/gpu.ts"
 import { strideOf, weightLayout } from "../src/compiler/targets/gpu/layout.ts"
-import { printers } from "../src/compiler/targets/gpu/printers.ts"
+import { madeOf, printers } from "../src/compiler/targets/gpu/printers.ts"
 import { tapeOf, type Unprinted } from "../src/compiler/targets/gpu/tape-of.ts"
 import { runs } from "../src/compiler/targets/runs.ts"
 import type {
@@ -214,12 +214,9 @@ export class StepPlayer {
     if (known) return known
     const printer = printers[this.#kind]
     const needs = printer.profiles.find((each) => meets(this.#device.traits, each))!
-    const { modules, kernels } = printer.print([this.#unprinted.kernels[number]!], needs)
-    const { compile } = printer
-    const made = compile
-      ? await Promise.all(modules.map((each) => compile(each, { needs })))
-      : modules
-    const [loaded] = await this.#device.load(made, kernels)
+    const own = [this.#unprinted.kernels[number]!]
+    const { modules, kernels } = await madeOf(printer, own, { needs })
+    const [loaded] = await this.#device.load(modules, kernels)
     this.#kernels.set(number, loaded!)
     return loaded!
   }

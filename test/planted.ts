@@ -2178,8 +2178,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a check hands a driver what its compiler has not seen",
     file: "src/compiler/targets/gpu/check-device.ts",
-    text: "const [loaded] = await device.load(made, kernels)",
-    fault: "const [loaded] = await device.load(modules, kernels)",
+    text: "await madeOf(printer, [shapes[0]!.kernel], { needs })",
+    fault: "await madeOf({ ...printer, compile: undefined! }, [shapes[0]!.kernel], { needs })",
     test: "test/device/cuda-driver.test.ts",
     name: "a check hands it",
   },

@@ -6,7 +6,7 @@ import { meets } from "../../../runtime/gpu/tape.ts"
 import type { CheckOrder, CheckOutcome } from "./check.ts"
 import type { GpuCase, Numbers } from "./check-cases.ts"
 import { Memory, type Order, runKernel } from "./ir/run.ts"
-import { printers } from "./printers.ts"
+import { madeOf, printers } from "./printers.ts"
 
 export const newCancel = () => new Int32Array(new SharedArrayBuffer(4))
 
@@ -83,12 +83,8 @@ export async function checkShapes(
     const expected = shapes.map((each) => twinOf(each, device.traits.subgroup, ["forward"]))
     const usable = printer.profiles.filter((needs) => meets(device.traits, needs))
     for (const needs of profiles === "all" ? usable : usable.slice(0, 1)) {
-      const { modules, kernels } = printer.print([shapes[0]!.kernel], needs)
-      const { compile } = printer
-      const made = compile
-        ? await Promise.all(modules.map((module) => compile(module, { needs })))
-        : modules
-      const [loaded] = await device.load(made, kernels)
+      const { modules, kernels } = await madeOf(printer, [shapes[0]!.kernel], { needs })
+      const [loaded] = await device.load(modules, kernels)
       for (const [i, each] of shapes.entries()) {
         const found = await runOn(device, loaded!, each)
         const [first] = found.flatMap((array, n) => differences(array, expected[i]![n]!))

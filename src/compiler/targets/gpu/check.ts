@@ -1,4 +1,4 @@
-// Whether a device computes what the slow twin computes, kernel by kernel, in a process of its own: a driver that hangs or
+// Whether a device computes what the slow twin computes, kernel by kernel, in processes of its own: a driver that hangs or
 // crashes costs a line of the table.
 
 import { availableParallelism } from "node:os"
@@ -49,59 +49,48 @@ export function* checkedKernels(sums: SumOrder, units: readonly Units[]): Genera
   yield* stepKernels(sums, units)
 }
 
+/** What a machine's processors are enough for: twins are slow, and a compiler takes its time for every kernel. */
+const processesHere = () =>
+  Math.max(1, Math.min(MOST_PROCESSES, Math.floor(availableParallelism() / 2)))
+
 /**
- * Several processes share the kernels where there are processors for them: twins are slow, and a compiler takes its time for every kernel.
  * @param milliseconds that a kernel may take, with what the driver makes of it
+ * @param processes that share the kernels
  */
 export async function checkDevice(
   opening: CheckOpening,
   milliseconds: number,
   kernels: Iterable<CheckedKernel>,
+  processes = processesHere(),
 ): Promise<CheckLine[]> {
-  const all = [...kernels]
-  const processes = Math.max(1, Math.min(MOST_PROCESSES, Math.floor(availableParallelism() / 2)))
-  const parts = await Promise.all(
-    Array.from({ length: processes }, (_, first) =>
-      checkPart(
-        opening,
-        milliseconds,
-        all.filter((_, i) => i % processes === first),
-      ),
-    ),
-  )
-  return all.map((_, i) => parts[i % processes]![Math.floor(i / processes)]!)
-}
-
-async function checkPart(
-  opening: CheckOpening,
-  milliseconds: number,
-  kernels: readonly CheckedKernel[],
-): Promise<CheckLine[]> {
-  const worker = new Worker<CheckOrder, CheckOutcome>({
-    name: `check of ${opening.kind}:${opening.id}`,
-    file: new URL("compiler/targets/gpu/check-worker", codeRoot),
-    host: "process",
-    afterLoss: "resume",
-    opening,
-    milliseconds,
-  })
-  const refused = (words: string): CheckOutcome => ({ result: "refused", equal: 0, words })
+  const left = [...kernels].entries()
   const lines: CheckLine[] = []
-  let lost = 0 // in a row
-  for (const { name, profiles, shapes, at } of kernels) {
-    if (lost === MAX_LOST) {
-      lines.push({ kernel: name, shapes, ...refused("not tried any more") })
-      continue
-    }
-    lost++
-    const cases = Array.from({ length: shapes }, (_, shape) => at(shape))
-    const outcome = await worker.ask({ profiles, shapes: cases }).catch((error: Error) => {
-      if (!(error instanceof WorkerLost)) throw error
-      return refused(`${GONE}: ${error.why}`)
+  let lost = 0 // in a row, whoever has lost them
+  const refused = (words: string): CheckOutcome => ({ result: "refused", equal: 0, words })
+  const takeTurns = async () => {
+    const worker = new Worker<CheckOrder, CheckOutcome>({
+      name: `check of ${opening.kind}:${opening.id}`,
+      file: new URL("compiler/targets/gpu/check-worker", codeRoot),
+      host: "process",
+      afterLoss: "resume",
+      opening,
+      milliseconds,
     })
-    if (!outcome.words.startsWith(GONE)) lost = 0
-    lines.push({ kernel: name, shapes, ...outcome })
+    for (const [i, { name, profiles, shapes, at }] of left) {
+      if (lost >= MAX_LOST) {
+        lines[i] = { kernel: name, shapes, ...refused("not tried any more") }
+        continue
+      }
+      const cases = Array.from({ length: shapes }, (_, shape) => at(shape))
+      const outcome = await worker.ask({ profiles, shapes: cases }).catch((error: Error) => {
+        if (!(error instanceof WorkerLost)) throw error
+        return refused(`${GONE}: ${error.why}`)
+      })
+      lost = outcome.words.startsWith(GONE) ? lost + 1 : 0
+      lines[i] = { kernel: name, shapes, ...outcome }
+    }
+    void worker.close() // a process that waits inside the kernel cannot be waited for
   }
-  void worker.close() // a process that waits inside the kernel cannot be waited for
+  await Promise.all(Array.from({ length: processes }, takeTurns))
   return lines
 }

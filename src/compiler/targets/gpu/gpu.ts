@@ -21,7 +21,7 @@ import { shard } from "../../shard.ts"
 import type { Build } from "../target.ts"
 import { printKernel } from "./ir/print.ts"
 import { bytesPerBlock } from "./kernels/kv.ts"
-import { type Printer, printers } from "./printers.ts"
+import { madeOf, type Printer, printers } from "./printers.ts"
 import { tapeOf, type Unprinted } from "./tape-of.ts"
 import { tapeText } from "./tape-text.ts"
 
@@ -91,13 +91,9 @@ async function print(
     ...printer.profiles.map((needs) => ({ needs })),
   ]
   for (const profile of wanted) {
-    const printed = printer.print(kernels, profile.needs)
-    codes = printed.kernels
-    const { compile } = printer
-    const made = compile
-      ? await Promise.all(printed.modules.map((module) => compile(module, profile, signal)))
-      : printed.modules
-    const places = made.map((module) => {
+    const made = await madeOf(printer, kernels, profile, signal)
+    codes = made.kernels
+    const places = made.modules.map((module) => {
       const bytes = module.length
       const hash = createHash("sha256").update(module).digest("hex")
       const place = known.get(hash) ?? { at, bytes }

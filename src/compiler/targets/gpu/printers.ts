@@ -128,6 +128,21 @@ function spirvOf(kernel: Kernel, profile: readonly Need[]): Uint8Array {
   return module
 }
 
+/** What devices are handed of kernels: in a profile's words, and compiled where the kind has a compiler. */
+export async function madeOf(
+  { print, compile }: Printer,
+  kernels: readonly Kernel[],
+  profile: Pick<Profile, "needs" | "architecture">,
+  signal?: AbortSignal,
+): Promise<Printed> {
+  const printed = print(kernels, profile.needs)
+  if (!compile) return printed
+  const modules = await Promise.all(
+    printed.modules.map((module) => compile(module, profile, signal)),
+  )
+  return { ...printed, modules }
+}
+
 /** Kernels never change, and are printed for one profile after the other. */
 const wellFormed = new WeakSet<Kernel>()
 
