@@ -130,12 +130,13 @@ function spirvOf(kernel: Kernel, profile: readonly Need[]): Uint8Array {
 
 /** What devices are handed of kernels: in a profile's words, and compiled where the kind has a compiler. */
 export async function madeOf(
-  { print, compile }: Printer,
+  printer: Printer,
   kernels: readonly Kernel[],
   profile: Pick<Profile, "needs" | "architecture">,
   signal?: AbortSignal,
 ): Promise<Printed> {
-  const printed = print(kernels, profile.needs)
+  const printed = printer.print(kernels, profile.needs)
+  const { compile } = printer
   if (!compile) return printed
   const modules = await Promise.all(
     printed.modules.map((module) => compile(module, profile, signal)),
