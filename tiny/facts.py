@@ -439,6 +439,24 @@ UNKNOWN = [
     "Is {} dangerous?",
     "How fast is {}?",
 ]
+UNKNOWN_PATTERNS = [  # the same, of many forms; {} is a thing
+    "(who|do you know who|can you tell me who|tell me who|I wonder who|any idea who|please say who) (won|invented|discovered|built|wrote|painted|founded|started|designed|sold|lost|directed|owns|runs|leads|made|broke|bought|stole|found|wrote about|sings about) {}( first| last year| this year| back then| in the end|)",
+    "(when|in which year|what year|do you know when|how long ago) (did {} (begin|end|start|happen|open|close|die|win|appear|change)|was {} (born|built|found|made|invented|sold|opened|written|discovered))",
+    "(how|do you know how|can you say how|tell me how|any idea how) (tall|old|big|deep|long|heavy|fast|dangerous|expensive|rich|far away|wide|high|important|famous|hot) {} is",
+    "how (tall|old|big|deep|long|heavy|fast|dangerous|expensive|rich|far away|wide|high|famous|hot|common|many years old) is {}",
+    "(where|do you know where|tell me where|can you say where) (does {} (live|come from|work|stand|end|begin)|was {} (born|found|built|last seen)|did {} (go|grow up|happen))",
+    "where (is|can I (find|buy|see|visit|get|read about)) {}( today| nowadays| in winter|)",
+    "(why|do you know why|can you explain why|tell me why) (did {} (happen|fail|leave|win|stop|end|change|fall)|is {} (famous|important|so dear|dangerous|closed|so old))",
+    "(what|tell me what|do you know what) (did {} (say|do|win|eat|sell|write|find|invent|earn)|will {} (cost|do|say|bring))( yesterday| last night| next year| in the end|)",
+    "what is (the (price|population|age|height|weight|colour|size|cause|history|future|cost|speed|phone number|address|email|birthday|wife|husband|brother|boss|secret|salary|score|result|meaning|use|best part) of {}|{} (made of|good for|worth|about|like|known for))",
+    "(is|was|will|can) {} (be |)(expensive|famous|dangerous|healthy|open|real|better than {}|older than {}|bigger than {}|worth it|still alive|in danger|on sale|far from here|the best)( today| now| this year|)",
+    "(tell me|explain|describe|teach me|talk about|inform me about|say something about|write about|give me (news|facts|details|some facts|the facts|the news|information) about|what do you know about|I want to (know|learn|hear) about|I have a question about) {}",
+    "(explain|describe|tell me|do you know|show me|can you explain) (how {} (works|is made|happens|began|ended)|what {} is|why {} matters|who {} is)",
+    "(which|what) (team|country|king|player|company|people|film|book|bank|city|planet|doctor|year|river) (won|made|owns|found|knows|leads|started|ended|sold|invented|is nearest to|is best for) {}",
+    "how (do|can|should|would|could) (I|you|we|one|people) (cure|build|win|find|repair|reach|study|measure|avoid|understand|prove|fly to|pay for|invest in|get rid of) {}",
+    "how (many|much) (people|water|money|years|players|houses|cars|trees|time|sugar|gold) (does {} (have|need|cost)|(is|are) (in|near|at|on) {}|belong to {})",
+]
+
 UNKNOWN_THINGS = """the world cup|the golden prize|the great election|quantum physics|the moon|the battle of the hill|the stock market|the theory of strings|gravity|inflation|the river Nile
 |the north tower|photosynthesis|the steam engine|the telephone|the famous film|the long war|electric cars|black holes|the human brain|the last king|magnetism|the secret garden|the opera
 |the silent sea|ocean tides|the red planet|the longest bridge|the oldest tree|a heart attack|a volcano|the internet|the currency|bitcoin|the national team|the tallest mountain|dinosaurs

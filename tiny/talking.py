@@ -70,6 +70,12 @@ class Pick:
         kept = [x for i, x in enumerate(items) if (i % 6 == 5) == self.held]
         return self.any(kept)
 
+    def mostly(self, items):
+        """A value of the list, or in training one time in seven a word that has no business there, for the same reason as `slot`."""
+        if self.held or self.chance(0.86):
+            return self.value(items)
+        return self.piece() if self.chance(0.5) else self.pseudo()
+
     def slot(self, items):
         """A value of the list, or in training now and then a word that has no business there: what is said must be read, not guessed."""
         if self.held or self.chance(0.55):
@@ -97,6 +103,9 @@ class Pick:
                 self.any(words.ONSETS) + self.any(words.VOWELS) + self.any(words.CODAS)
                 for _ in range(syllables or self.int(1, 3))
             )
+            if not self.held and self.chance(0.05):
+                at = self.int(1, len(word))
+                word = word[:at] + self.any(words.ACCENTED) + word[at:]
             if (sum(map(ord, word)) % 16 == 7) == self.held:
                 return word
 
@@ -118,7 +127,7 @@ class Pick:
         return self.any(words.LETTERS) if words.LETTERS and not self.held else self.pseudo()
 
     def noun(self):
-        return self.value(words.THINGS if self.chance(0.6) else words.ANIMALS + words.FRUITS + words.FOODS)
+        return self.mostly(words.THINGS if self.chance(0.6) else words.ANIMALS + words.FRUITS + words.FOODS)
 
     def word(self):
         """Any word: one of the lists, one that does not exist, or in training any piece of the vocabulary."""

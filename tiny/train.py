@@ -37,7 +37,7 @@ STAGES = [  # until so many tokens (millions): pieces a step, how often each len
     (2.2, 1, {64: 1, 128: 3}, 0.3),
     (8, 2, {64: 1, 128: 2, 256: 4}, 0.15),
     (30, 4, {64: 1, 128: 2.5, 256: 4, 512: 1, 1024: 0.1, 2048: 0.05}, 0.1),
-    (1e9, 4, {64: 0.4, 128: 2, 256: 5, 512: 1, 1024: 0.2, 2048: 0.07, 4096: 0.03}, 0.06),
+    (1e9, 4, {64: 0.4, 128: 2, 256: 5, 512: 1, 1024: 0.2, 2048: 0.07, 4096: 0.03}, 0.08),
 ]
 NEXT = Shape(layers=7, hidden=256, heads=8, intermediate=640)  # 5.25 million parameters
 
@@ -59,6 +59,12 @@ def main():
     )
     a.add_argument("--makers", type=int, default=1, help="processes that make conversations")
     a.add_argument("--ahead", type=int, default=2, help="how many groups of pieces they may be ahead")
+    a.add_argument(
+        "--again",
+        type=int,
+        default=0,
+        help="how often on average what was made may be drawn again, where nothing new is ready",
+    )
     a.add_argument("--seed", type=int, default=1)
     a.add_argument("--muon", type=float, default=0.015)
     a.add_argument("--adam", type=float, default=4e-3)
@@ -80,7 +86,7 @@ def main():
     if state:
         model.load_state_dict(state["model"])
         step, tokens, seconds, group = (state[k] for k in ("step", "tokens", "seconds", "group"))
-    feed = Feed(args.tokenizer, args.seed, group, tokens, args.makers, args.ahead)
+    feed = Feed(args.tokenizer, args.seed, group, tokens, args.makers, args.ahead, args.again)
     feed.make()  # its processes begin before a GPU is opened
     model.to(device)
     mean = [p.detach().clone() for p in model.parameters()]  # a running mean of the weights: what is exported
@@ -156,7 +162,7 @@ def main():
                 smooth = total if smooth is None else 0.95 * smooth + 0.05 * total
             losses.clear()
             log.write(f"{step},{tokens},{seconds:.0f},{smooth:.4f}\n")
-        if step % (1000 if GPU else 100) == 0:
+        if step % (5000 if GPU else 100) == 0:
             of_late, recent = (
                 [now - old for now, old in zip((tokens, time.time(), seconds), recent)],
                 (tokens, time.time(), seconds),
@@ -241,10 +247,11 @@ def orthogonal(g):
 
 class Feed:
     """Pieces made ahead by other processes, in groups; group k of a seed depends on (seed, k), its length and the share of copying alone.
-    Where such a process is ended others take their place; a group that takes longer than any can is left out."""
+    Where such a process is ended others take their place; a group that takes longer than any can is left out. With `again` nobody waits for
+    them: a group of before is drawn once more, in another order, up to so many times as there are groups."""
 
-    def __init__(self, tokenizer, seed, group, tokens, makers, ahead):
-        self.makers, self.ahead = makers, ahead
+    def __init__(self, tokenizer, seed, group, tokens, makers, ahead, again):
+        self.makers, self.ahead, self.again, self.kept, self.repeats = makers, ahead, again, [], 0
         self.tokenizer, self.seed, self.asked, self.tokens = tokenizer, seed, group, tokens
         self.waiting, self.ready, self.group, self.ended = [], [], group, 0  # `group`: how many have been taken
         self.open()
@@ -256,7 +263,14 @@ class Feed:
         while not self.ready:
             try:
                 self.make()
-                self.ready = self.waiting[0][1].result()
+                if self.repeats < self.again * len(self.kept) and not self.waiting[0][1].done():
+                    group = random.choice(self.kept)
+                    self.ready, self.repeats = random.sample(group, len(group)), self.repeats + 1
+                    continue
+                made = self.waiting[0][1].result()
+                self.ready = list(made)
+                if self.again:
+                    self.kept.append(made)
             except BrokenProcessPool:
                 self.ended += 1
                 if self.ended == 4:

@@ -117,6 +117,8 @@ STORY = """once upon lived walked went found lost little day friend friends fore
 helped together looked everywhere finally laughed smiled night moon stars suddenly heard noise saw gave shared
 played began learned never afraid again village old tree river warm path slept dream dreamed""".split()
 
+ACCENTED = "äöüßéèêñçøåæłżśğışčřžáíóúàâîôëï"  # letters that are cut into bytes
+
 KEPT = "given own full best".split()  # in keys and names only when evaluating
 
 PIECES = []  # the words of the vocabulary itself, filled in when there is one (train.py), so that all of it is met in copying

@@ -71,7 +71,7 @@ ERRANDS = [
         "Send a text message | Sends an SMS to a number",
         [
             ("number phone to", "string", "The phone number", lambda p: str(p.int(1000, 9999999))),
-            ("text message body", "string", "The text", lambda p: f"the {p.noun()} is {p.value(words.ADJECTIVES)}"),
+            ("text message body", "string", "The text", lambda p: f"the {p.noun()} is {p.mostly(words.ADJECTIVES)}"),
         ],
         [
             PLEASE + "(send|text|write) {0} (the text|the message|the words|an SMS:) {1}",
@@ -108,7 +108,7 @@ ERRANDS = [
             PLEASE + "(show|get|find|read) (me |)(the |)(news|headlines) (about|on) {0}",
             "(what is new|what happened|anything new|what do the papers say) about {0}",
         ],
-        lambda p, a: {"headline": f"{p.value(words.ADJECTIVES)} {p.noun()} {p.value(words.VERBS_PAST)}"},
+        lambda p, a: {"headline": f"{p.mostly(words.ADJECTIVES)} {p.noun()} {p.mostly(words.VERBS_PAST)}"},
     ),
     kind(
         "find_recipe recipe recipes how_to_cook",
@@ -170,7 +170,7 @@ ERRANDS = [
         "create_ticket open_ticket report_bug new_issue file_issue",
         "Open a ticket | Report a problem | Create an issue",
         [
-            ("title problem summary", "string", "What is wrong", lambda p: f"the {p.value(words.THINGS)} is {p.value(words.ADJECTIVES)}"),
+            ("title problem summary", "string", "What is wrong", lambda p: f"the {p.mostly(words.THINGS)} is {p.mostly(words.ADJECTIVES)}"),
             ("severity priority level", ["low", "medium", "high", "urgent"], "How bad it is", None),
         ],
         [
@@ -250,7 +250,7 @@ ERRANDS = [
     kind(
         "find_movie movie film_info movie_search",
         "Find a film | Information about a movie",
-        [("title movie film", "string", "The film", lambda p: f"The {p.value(words.ADJECTIVES).capitalize()} {p.noun().capitalize()}")],
+        [("title movie film", "string", "The film", lambda p: f"The {p.mostly(words.ADJECTIVES).capitalize()} {p.noun().capitalize()}")],
         [
             PLEASE + "(find|look up|show me|search) (the film|the movie) {0}",
             "(what is|what do you know about|when was) (the film|the movie) {0}( made| about|)",
@@ -315,7 +315,7 @@ ERRANDS = [
     kind(
         "borrow_book library_loan loan lend_book reserve_book",
         "Borrow a book | A loan from the library | Reserve a book",
-        [("title book name", "string", "The book", lambda p: f"The {p.value(words.ADJECTIVES).capitalize()} {p.noun().capitalize()}"), ("weeks duration for_weeks", "integer", "How many weeks", lambda p: p.int(1, 8))],
+        [("title book name", "string", "The book", lambda p: f"The {p.mostly(words.ADJECTIVES).capitalize()} {p.noun().capitalize()}"), ("weeks duration for_weeks", "integer", "How many weeks", lambda p: p.int(1, 8))],
         [PLEASE + "(borrow|lend me|reserve|take out) (the book |){0} for {1} weeks", "(I want|I need) (the book |){0} for {1} weeks", "{1} weeks of {0}( please|)"],
         lambda p, a: {"due": p.any(words.DAYS)},
     ),

@@ -270,14 +270,19 @@ def unknown(p, talk):
     else:
 
         def thing():
-            if p.chance(0.6):
+            if p.chance(0.5):
                 return p.value(facts.UNKNOWN_THINGS)
+            if p.chance(0.3):
+                return f"the {p.mostly(words.ADJECTIVES)} {p.mostly(words.THINGS + words.ANIMALS + words.JOBS + words.PLACES)}"
             person = p.name() + " " + p.any(words.SURNAMES)
             return p.any(
                 [person, p.city(), p.pseudo(2).capitalize(), "the " + p.value(words.THINGS), "the " + p.pseudo(2)]
             )
 
-        question = p.template(facts.UNKNOWN)
+        if p.chance(0.6):
+            question = p.wording(facts.UNKNOWN_PATTERNS) + p.any(["?", "?", "?", "", "."])
+        else:
+            question = p.template(facts.UNKNOWN)
         say(
             talk,
             polite(

@@ -14,7 +14,7 @@ def persona(p, talk):
     """A system text that says who to be; only as the first turn."""
     if talk["messages"]:
         return greet(p, talk)
-    name, job, city = p.name(), p.value(words.JOBS), p.city()
+    name, job, city = p.name(), p.mostly(words.JOBS), p.city()
     kind = p.int(0, 4)
     if kind == 0:
         talk["system"] = fix(

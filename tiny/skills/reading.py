@@ -10,7 +10,7 @@ def who(p, talk):
     people = list(dict.fromkeys(p.name() for _ in range(p.int(2, 3))))
     kind = p.int(0, 3)
     if kind == 0:
-        own = [(n, f"{p.value(words.COLOURS)} {p.value(words.THINGS)}") for n in people]
+        own = [(n, f"{p.mostly(words.COLOURS)} {p.mostly(words.THINGS)}") for n in people]
         text = " ".join(fix(f"{n} has a {t}.") for n, t in own)
         n, t = p.any(own)
         if p.chance(0.5) and len({t for _, t in own}) == len(own):
@@ -62,8 +62,8 @@ def who(p, talk):
             f"{n} likes {t}.",
         )
     else:
-        n, t, where = people[0], p.value(words.THINGS), p.value(words.PLACES)
-        text = f"{n} {p.value(words.VERBS_PAST)} the {t} in the {where}."
+        n, t, where = people[0], p.mostly(words.THINGS), p.mostly(words.PLACES)
+        text = f"{n} {p.mostly(words.VERBS_PAST)} the {t} in the {where}."
         say(
             talk,
             *p.any(
@@ -158,10 +158,10 @@ def topic(p, talk):
 
 
 def story(p, talk):
-    hero = p.value(words.ANIMALS) if p.chance(0.6) else p.value(words.JOBS)
-    name, friend = p.name(), p.value(words.ANIMALS)
-    thing, place = p.value(words.THINGS), p.value(words.PLACES)
-    adjective = p.value(words.ADJECTIVES)
+    hero = p.mostly(words.ANIMALS) if p.chance(0.6) else p.mostly(words.JOBS)
+    name, friend = p.name(), p.mostly(words.ANIMALS)
+    thing, place = p.mostly(words.THINGS), p.mostly(words.PLACES)
+    adjective = p.mostly(words.ADJECTIVES)
     text = " ".join(
         [
             p.any(

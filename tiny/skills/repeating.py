@@ -30,7 +30,6 @@ def stuff(p, longest=10):
     )
 
 
-LETTERS = "äöüßéèêñçøåæłżśğışčřžáíóúàâîôëï"
 SIGNS = "αβγδλπωжшяидкнбтр日本語中文字水火山人大小東京한국어あいうえおשלוםسلام€£¥§°→←≤≥≠±×÷½🙂😀🚀🌍🎉👍🐱🍎☀⚡★♥✓"
 
 
@@ -39,7 +38,7 @@ def decorated(p):
     word, kind = p.word(), p.int(0, 5)
     if kind == 0:
         at = p.int(0, len(word))
-        return word[:at] + p.any(LETTERS) + word[at:]
+        return word[:at] + p.any(words.ACCENTED) + word[at:]
     if kind == 1:
         return "".join(p.any(SIGNS) for _ in range(p.int(1, 4)))
     if kind == 2:
@@ -57,23 +56,23 @@ def sentence(p):
     who = p.any(
         [
             p.name(),
-            "The " + p.value(words.JOBS),
+            "The " + p.mostly(words.JOBS),
             "My " + p.any("brother sister friend uncle aunt neighbour".split()),
-            "The " + p.value(words.ANIMALS),
+            "The " + p.mostly(words.ANIMALS),
         ]
     )
-    thing = f"{p.any(['a', 'the', 'the'])} {p.value(words.ADJECTIVES + words.COLOURS)} {p.value(words.THINGS)}"
+    thing = f"{p.any(['a', 'the', 'the'])} {p.mostly(words.ADJECTIVES + words.COLOURS)} {p.mostly(words.THINGS)}"
     where = p.any(
         [
-            f" in the {p.value(words.PLACES)}",
-            f" near the {p.value(words.PLACES)}",
+            f" in the {p.mostly(words.PLACES)}",
+            f" near the {p.mostly(words.PLACES)}",
             f" in {p.city()}",
             f" on {p.any(words.DAYS)}",
             "",
             "",
         ]
     )
-    return f"{who} {p.value(words.VERBS_PAST)} {fix(thing)}{where}."
+    return f"{who} {p.mostly(words.VERBS_PAST)} {fix(thing)}{where}."
 
 
 ASKING = (

@@ -196,7 +196,7 @@ KINDS = {
                 "query q text term search_term".split(),
                 "string",
                 "What to search for",
-                lambda p: f"{p.value(words.ADJECTIVES)} {p.noun()}" if p.chance(0.6) else p.word(),
+                lambda p: f"{p.mostly(words.ADJECTIVES)} {p.noun()}" if p.chance(0.6) else p.word(),
             )
         ],
         asks=[
@@ -264,7 +264,7 @@ KINDS = {
                 "title task text name todo".split(),
                 "string",
                 "What to do",
-                lambda p: f"{p.any('buy clean fix find sell paint wash bring'.split())} the {p.value(words.THINGS)}",
+                lambda p: f"{p.any('buy clean fix find sell paint wash bring'.split())} the {p.mostly(words.THINGS)}",
             )
         ],
         optional=("priority urgency level".split(), ["high", "medium", "low"], [" with {} priority", " ({} priority)"]),
@@ -331,7 +331,7 @@ KINDS = {
             "Find the meaning of {0}.",
             "What is the meaning of {0}?",
         ],
-        gives=lambda p, a: {"meaning": f"{p.any(['a', 'the'])} {p.value(words.ADJECTIVES)} {p.value(words.THINGS)}"},
+        gives=lambda p, a: {"meaning": f"{p.any(['a', 'the'])} {p.mostly(words.ADJECTIVES)} {p.mostly(words.THINGS)}"},
     ),
     # the last four are never trained on
     "flight": dict(
@@ -505,7 +505,7 @@ def phrase(p):
             "call me back",
             "I found your {t}",
         ]
-    ).format(d=p.any(words.DAYS), t=p.value(words.THINGS), w=p.value(words.PLACES))
+    ).format(d=p.any(words.DAYS), t=p.mostly(words.THINGS), w=p.mostly(words.PLACES))
 
 
 def title(p):
@@ -513,10 +513,10 @@ def title(p):
         w.capitalize()
         for w in p.any(
             [
-                [p.value(words.ADJECTIVES), p.value(words.PLACES)],
-                ["the", p.value(words.COLOURS), p.value(words.THINGS)],
+                [p.mostly(words.ADJECTIVES), p.mostly(words.PLACES)],
+                ["the", p.mostly(words.COLOURS), p.mostly(words.THINGS)],
                 [p.word()],
-                [p.value(words.COLOURS), p.value(words.PLACES)],
+                [p.mostly(words.COLOURS), p.mostly(words.PLACES)],
             ]
         )
     )
@@ -698,7 +698,7 @@ def aside(p, text):
             "(it is|today is|tomorrow is) (late|cold|early|a holiday|my birthday|Sunday|important|urgent)",
             "(I have|we have|there is) (a guest|a question|no time|a problem|a job for you|work to do|something to do)",
             f"(I met|I saw|I like) {p.name()}",
-            f"(my|our|the) {p.noun()} is {p.value(words.ADJECTIVES)}",
+            f"(my|our|the) {p.noun()} is {p.mostly(words.ADJECTIVES)}",
         ]
     )
     if p.chance(0.6) and not text.startswith(("On", "In")):
@@ -721,10 +721,10 @@ def tool(p, talk):
             drawn.setdefault(id(t[1]) if "asks" not in t[1] else t[1]["asks"][0], t)
         drawn = list({t[0]["function"]["name"]: t for t in drawn.values()}.values())
         talk["drawn"], talk["tools"] = drawn, [t[0] for t in drawn]
-    kind = p.int(0, 12)
+    kind = p.int(0, 24)
     if kind == 0:
         return no_tool(p, talk)
-    if kind == 1:
+    if kind < 3:
         return p.any(
             [
                 itself.greet,
@@ -769,9 +769,9 @@ def in_words(p, got):
             ", ".join(values),
             ", ".join(f"{v} {k}" for k, v in got.items()),
             values[0],
-            f"{p.value(words.ADJECTIVES)}, {p.number(3)} {p.any(['degrees', 'pieces', 'euros', 'metres', p.noun()])}",
-            f"It is {p.value(words.ADJECTIVES)} and {p.value(words.ADJECTIVES)}.",
-            f"The {p.noun()} is {p.any([p.value(words.ADJECTIVES), p.number(3)])}",
+            f"{p.mostly(words.ADJECTIVES)}, {p.number(3)} {p.any(['degrees', 'pieces', 'euros', 'metres', p.noun()])}",
+            f"It is {p.mostly(words.ADJECTIVES)} and {p.mostly(words.ADJECTIVES)}.",
+            f"The {p.noun()} is {p.any([p.mostly(words.ADJECTIVES), p.number(3)])}",
             " ".join(p.word() for _ in range(p.int(1, 5))),
         ]
     )
