@@ -41,8 +41,9 @@ const kinds = [
     missing: "cuModuleGetFunction answers CUDA_ERROR_NOT_FOUND",
     lost: "CUDA_ERROR_LAUNCH_FAILED",
     servers: [
-      { devices: 1, named: "cuda:0 (Stand-in)" },
-      { devices: 2, named: "cuda:0, cuda:1 (Stand-in) in 2 shards" },
+      { devices: 1, named: "cuda:0 (Stand-in)", generation: undefined },
+      { devices: 1, named: "cuda:0 (Stand-in)", generation: "HOPPER" },
+      { devices: 2, named: "cuda:0, cuda:1 (Stand-in) in 2 shards", generation: undefined },
     ],
   },
   {
@@ -50,7 +51,9 @@ const kinds = [
     open: openHip,
     missing: "hipModuleGetFunction answers hipErrorNotFound",
     lost: "hipErrorLaunchFailure",
-    servers: [{ devices: 2, named: "rocm:0, rocm:1 (Stand-in) in 2 shards" }],
+    servers: [
+      { devices: 2, named: "rocm:0, rocm:1 (Stand-in) in 2 shards", generation: undefined },
+    ],
   },
 ] as const
 
@@ -126,13 +129,14 @@ describe.each(kinds)("$kind", ({ kind, open, missing, lost, servers }) => {
   })
 
   test.skipIf(isSkipped).each([...servers])(
-    `a server on $devices answers, twice the same, and ends when its device is lost${note}`,
-    async ({ devices, named }) => {
+    `a server on $devices $generation answers, twice the same, and ends when its device is lost${note}`,
+    async ({ devices, named, generation }) => {
       rmSync(standIn.lost, { force: true })
       const shards = ["--overrides", `tensor_parallel_shards=${devices}`]
       // Shards exchange through the host on CUDA's stand-in, and from device to device on HIP's.
       const peers = kind === "rocm" ? { STAND_IN_PEERS: "yes" } : {}
-      const env = { ...standIn.env, STAND_IN_DEVICES: `${devices}`, ...peers }
+      const hopper = generation ? { [`STAND_IN_${generation}`]: "yes" } : {}
+      const env = { ...standIn.env, STAND_IN_DEVICES: `${devices}`, ...peers, ...hopper }
       const server = await serve(["tiny", "--device", kind, ...shards], fromSources, env)
       expect(server.out()).toContain(`  device     ${named}, target ${kind}\n`)
       const ask = async () => {

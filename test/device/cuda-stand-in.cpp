@@ -9,6 +9,9 @@
 // With STAND_IN_PEERS devices reach each other, the memory of those alone that they have been let into, and nothing keeps order between
 // them but events: a device does what it was handed as late as it can, which is when somebody waits for it or for an event of its.
 //
+// With STAND_IN_HOPPER they are of compute capability 9.0: a kernel that waits for the one before it itself must be ordered so, and one
+// of matrix units must not, which is to have the device for itself.
+//
 // Where there is a file of the name that STAND_IN_LOST says, the devices are lost. With STAND_IN_OLD no PTX is old enough for
 // the driver, and HIPRTC compiles nothing. It is NVRTC as well: what that makes of text is the text, behind a mark where it is to be an architecture's code.
 
@@ -56,6 +59,7 @@ struct Node {
   const Function *function;
   unsigned groups[3];
   std::vector<uint64_t> values;
+  bool has_order; // with the one before it
 };
 using Graph = std::vector<Node>;
 
@@ -100,6 +104,7 @@ int device_count() {
   return count ? atoi(count) : 1;
 }
 
+bool is_hopper() { return getenv("STAND_IN_HOPPER"); }
 bool are_peers() { return machine.are_peers || getenv("STAND_IN_PEERS"); }
 
 bool is_inside(const Allocated &allocated, uint64_t at, size_t bytes) {
@@ -242,6 +247,7 @@ int cuDeviceGet(int *out, int number) { return *out = number, number >= 0 && num
 int cuDeviceGetName(char *name, int length, int) { return snprintf(name, length, "Stand-in"), DONE; }
 int cuDeviceGetAttribute(int *out, int what, int) {
   const std::map<int, int> values = {{1, 1024}, {10, 32}, {16, 1}, {18, 0}, {75, 7}, {76, 5}, {97, 49152}};
+  if (is_hopper() && (what == 75 || what == 76)) return *out = what == 75 ? 9 : 0, DONE;
   const auto found = values.find(what);
   return found == values.end() ? INVALID : (*out = found->second, DONE);
 }
@@ -440,8 +446,8 @@ int cuModuleGetFunction(const Function **out, void *module, const char *name) {
 }
 int cuFuncGetAttribute(int *out, int what, const Function *function) {
   IN_CONTEXT
-  if (what != 0 || !functions.count(function)) return INVALID;
-  return *out = function->kernel.threads, DONE;
+  if ((what != 0 && what != 5) || !functions.count(function)) return INVALID;
+  return *out = what == 0 ? function->kernel.threads : is_hopper() ? 90 : 75, DONE;
 }
 
 int cuGraphCreate(Graph **out, unsigned) {
@@ -460,9 +466,12 @@ int cuGraphAddKernelNode(void **out, Graph *graph, void **after, size_t count, c
   if (!graphs.count(graph)) return BAD_HANDLE;
   if (!functions.count(given.function) || given.extra || given.shared) return INVALID;
   if (given.threads[0] != given.function->kernel.threads || given.threads[1] != 1 || given.threads[2] != 1) return INVALID;
-  // Each must wait for the one before it: kernels without an order could run side by side.
-  if (count != (graph->empty() ? 0u : 1u) || (count && after[0] != (void *)graph->size())) return INVALID;
-  Node node = {given.function, {given.groups[0], given.groups[1], given.groups[2]}, {}};
+  // Each must wait for the one before it, or be ordered behind it next: kernels without an order could run side by side.
+  const std::string name = given.function->kernel.name;
+  const bool waits_itself = is_hopper() && name.find("sinter_tiled") != 0 && name.find("sinter_laid16") != 0 && name.find("sinter_laid32") != 0 && name.find("sinter_matrix") != 0;
+  const bool is_first = graph->empty();
+  if (count != (is_first || waits_itself ? 0u : 1u) || (count && after[0] != (void *)graph->size())) return INVALID;
+  Node node = {given.function, {given.groups[0], given.groups[1], given.groups[2]}, {}, is_first || count};
   for (size_t i = 0; given.function->kernel.operands[i]; i++) {
     const void *value = given.values[i];
     node.values.push_back(given.function->kernel.operands[i] == 'b' ? *(const uint64_t *)value : *(const uint32_t *)value);
@@ -470,9 +479,19 @@ int cuGraphAddKernelNode(void **out, Graph *graph, void **after, size_t count, c
   graph->push_back(node);
   return *out = (void *)graph->size(), DONE;
 }
+int cuGraphAddDependencies_v2(Graph *graph, void **from, void **to, const unsigned char *edges, size_t count) {
+  IN_CONTEXT
+  if (!graphs.count(graph)) return BAD_HANDLE;
+  const unsigned char programmatic[8] = {1, 0, 1};
+  const size_t last = graph->size();
+  if (count != 1 || last < 2 || from[0] != (void *)(last - 1) || to[0] != (void *)last || memcmp(edges, programmatic, 8)) return INVALID;
+  return graph->back().has_order = true, DONE;
+}
 int cuGraphInstantiateWithFlags(void **out, Graph *graph, unsigned long long) {
   IN_CONTEXT
   if (!graphs.count(graph)) return BAD_HANDLE;
+  for (const Node &node : *graph)
+    if (!node.has_order) return INVALID;
   const auto copy = std::make_shared<Graph>(*graph);
   *out = copy.get();
   return launchables[*out] = copy, DONE;

@@ -91,7 +91,15 @@ describe("a device is asked how its tiles lie", () => {
 describe("what a device is given", () => {
   const traits = (tiles: readonly TileShape[]) => ({
     ...{ threads: 256, sharedBytes: 32768, operandBytes: 128, subgroup: 32, isProcessor: false },
-    ...{ dot4: true, matrix: false, fma: true, division: false, float64: false, tiles },
+    ...{
+      dot4: true,
+      matrix: false,
+      overlap: false,
+      fma: true,
+      division: false,
+      float64: false,
+      tiles,
+    },
   })
   const given = (tiles: readonly TileShape[]) =>
     spirvProfiles.find((needs) => meets(traits(tiles), needs))

@@ -3,7 +3,7 @@
 // which HIPRTC (run-time-compiler.ts) makes code of for the device at hand; it comes with the driver.
 // Sources: cuda.h, and hip_runtime_api.h of ROCm.
 
-import type { DriverLibrary, Pointer } from "../ffi.ts"
+import { type DriverLibrary, FunctionMissing, type Pointer } from "../ffi.ts"
 import type { TileShape } from "./tile-shapes.ts"
 
 export type CudaKind = "cuda" | "rocm"
@@ -148,6 +148,29 @@ export function reaching(kind: CudaKind, { take }: DriverLibrary): (other: Point
   }
   const reach = take("int32_t hipDeviceEnablePeerAccess(int32_t other, uint32_t flags)")
   return (other) => reach(Number(other), 0)
+}
+
+/** CUgraphEdgeData: from the port that opens when all groups of a kernel have let others begin, and of that kind. */
+const PROGRAMMATIC = Uint8Array.of(1, 0, 1, 0, 0, 0, 0, 0)
+
+/**
+ * Orders two kernels of a graph so that the second waits for the first itself.
+ * @returns undefined where the driver knows no such order: those before CUDA 12.3, and AMD's
+ */
+export function overlapping(
+  kind: CudaKind,
+  { take }: DriverLibrary,
+): ((graph: unknown, from: BigUint64Array, to: BigUint64Array) => number) | undefined {
+  if (kind === "rocm") return undefined
+  try {
+    const add = take(
+      "int32_t cuGraphAddDependencies_v2(void *graph, void *from, void *to, void *edges, size_t count)",
+    )
+    return (graph, from, to) => add(graph, from, to, PROGRAMMATIC, 1)
+  } catch (error) {
+    if (error instanceof FunctionMissing) return undefined
+    throw error
+  }
 }
 
 /** Rows of a device's memory, or of one that it reaches, so many bytes from one to the next. */

@@ -27,6 +27,7 @@ import {
   hasRocmTiles,
   nameOf,
   nodeParameters,
+  overlapping,
   ROCM_TILES,
   reaching,
   rowsCopying,
@@ -97,6 +98,7 @@ interface Opened extends Entered {
   enter: () => number
   reach: ReturnType<typeof reaching>
   copyRows: ReturnType<typeof rowsCopying>
+  overlap: ReturnType<typeof overlapping>
   stream: Pointer
   /** Where the stream was at the last mark. */
   event: Pointer
@@ -113,7 +115,17 @@ function opened(kind: CudaKind, names: readonly string[], entered: Entered): Gpu
     const event = new BigUint64Array(1)
     check(kind, calls.createEvent(event, WITHOUT_TIME), nameOf(kind, "createEvent"))
     const [reach, copyRows] = [reaching(kind, library), rowsCopying(kind, library)]
-    const own = { kind, names, enter, reach, copyRows, stream: stream[0]!, event: event[0]! }
+    const overlap = overlapping(kind, library)
+    const own = {
+      kind,
+      names,
+      enter,
+      reach,
+      copyRows,
+      overlap,
+      stream: stream[0]!,
+      event: event[0]!,
+    }
     return new CudaDevice(calls, { ...entered, ...own })
   } catch (error) {
     entered.leave()
@@ -124,6 +136,8 @@ function opened(kind: CudaKind, names: readonly string[], entered: Entered): Gpu
 const NON_BLOCKING = 1
 const WITHOUT_TIME = 2
 const MAX_THREADS_OF_FUNCTION = 0
+const CAPABILITY_OF_FUNCTION = 5 // CU_FUNC_ATTRIBUTE_PTX_VERSION: the one it was compiled for
+const OVERLAPPING = 90 // the first that can wait for earlier kernels
 const OUT_OF_MEMORY = 2
 
 const UNSUPPORTED_PTX = 222
@@ -167,13 +181,14 @@ function traitsOf(opened: Opened): GpuTraits {
       operandBytes: 4096,
       subgroup: Number(features.subgroup_size),
       matrix: Number(features.compute_capability) >= 8,
+      overlap: Number(features.compute_capability) >= 9,
       tiles: [],
     }
   const architecture = String(features.architecture)
   const isWide = /^gfx9/.test(architecture)
   const tiles = hasRocmTiles(architecture) ? [ROCM_TILES] : []
   const least = { threads: 1024, sharedBytes: 64 << 10, operandBytes: 1024 } // of all that it runs on
-  return { ...shared, ...least, subgroup: isWide ? 64 : 32, matrix: false, tiles }
+  return { ...shared, ...least, subgroup: isWide ? 64 : 32, matrix: false, overlap: false, tiles }
 }
 
 /** In an allocation, which is its address. */
@@ -182,6 +197,8 @@ type CudaPlace = Part<{ readonly address: Pointer }>
 interface CudaKernel extends GpuKernel {
   readonly function: Pointer
   readonly code: KernelCode
+  /** It may begin before the kernel before it has ended. */
+  readonly overlaps: boolean
 }
 
 /** Memory of the host that stays in its place: nobody waits for copies to and from it but whoever wants to. */
@@ -524,17 +541,22 @@ class CudaDevice implements PeerDevice {
     const answer = this.#cuda.functionOf(found, module, code.entry)
     const { kind } = this.#opened
     if (answer !== 0) throw refuse(failureOf(kind, answer, nameOf(kind, "functionOf")))
-    const most = new Int32Array(1)
-    this.#check(
-      this.#cuda.functionAttribute(most, MAX_THREADS_OF_FUNCTION, found[0]),
-      "functionAttribute",
-    )
-    if (most[0]! < code.threads)
-      throw refuse(`it runs with ${most[0]} threads and not with ${code.threads}`)
-    return { function: found[0]!, code }
+    const attribute = (what: number) => {
+      const value = new Int32Array(1)
+      this.#check(this.#cuda.functionAttribute(value, what, found[0]), "functionAttribute")
+      return value[0]!
+    }
+    const most = attribute(MAX_THREADS_OF_FUNCTION)
+    if (most < code.threads)
+      throw refuse(`it runs with ${most} threads and not with ${code.threads}`)
+    const overlaps =
+      code.waits !== undefined &&
+      this.#opened.overlap !== undefined &&
+      attribute(CAPABILITY_OF_FUNCTION) >= OVERLAPPING
+    return { function: found[0]!, code, overlaps }
   }
 
-  /** A graph in which each kernel waits for the one before it. */
+  /** A graph in which each kernel waits for the one before it, or says itself where it does. */
   #launchableOf(dispatches: readonly Dispatch[]): Pointer {
     const graph = new BigUint64Array(1)
     this.#check(this.#cuda.createGraph(graph, 0), "createGraph")
@@ -543,10 +565,15 @@ class CudaDevice implements PeerDevice {
       for (const dispatch of dispatches) {
         const node = new BigUint64Array(1)
         const { parameters, held } = nodeOf(this.#opened.kind, dispatch)
-        const count = before ? 1 : 0
-        const code = this.#cuda.addKernel(node, graph[0], before, count, parameters)
+        const overlaps = before !== null && (dispatch.kernel as CudaKernel).overlaps
+        const [after, count] = before && !overlaps ? [before, 1] : [null, 0]
+        const code = this.#cuda.addKernel(node, graph[0], after, count, parameters)
         held.length = 0 // what the call points at is held until here
         this.#check(code, "addKernel")
+        if (overlaps) {
+          const added = this.#opened.overlap!(graph[0], before!, node)
+          if (added !== 0) this.#fail(added, "cuGraphAddDependencies")
+        }
         before = node
       }
       const launchable = new BigUint64Array(1)

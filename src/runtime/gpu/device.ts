@@ -107,6 +107,8 @@ export interface GpuTraits {
   dot4: boolean
   /** Multiplies tiles of [16, 32] and [32, 8] bytes in one instruction. */
   matrix: boolean
+  /** Begins a kernel before the one before it has ended, if it waits for that one itself. */
+  overlap: boolean
   /** Shapes of tiles in shared memory that it multiplies. */
   tiles: readonly TileShape[]
   /** Its instruction for a * b + c rounds once. */
@@ -144,6 +146,8 @@ export interface KernelCode {
   threads: number
   sharedBytes: number
   operands: readonly OperandKind[]
+  /** It says itself where it waits for the kernels before it, where it is made for devices that can begin it earlier. */
+  waits?: true
 }
 
 export type OperandKind = "buffer" | "word"

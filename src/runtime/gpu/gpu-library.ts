@@ -214,6 +214,7 @@ const tapeShape = record<Tape>({
           "division",
           "float64",
           "matrix",
+          "overlap",
           ...tileShapes,
         ] satisfies readonly Need[]),
       ),
@@ -229,6 +230,7 @@ const tapeShape = record<Tape>({
       threads: positive,
       sharedBytes: count,
       operands: listOf(oneOf(["buffer", "word"] satisfies OperandKind[])),
+      waits: absentOr(isTrue),
     }),
   ),
   places: listOf(

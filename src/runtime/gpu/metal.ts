@@ -254,6 +254,7 @@ class MetalDevice implements GpuDevice {
       subgroup: 32,
       dot4: true,
       matrix: false,
+      overlap: false,
       tiles: features.matrix_units === true ? ["halves8x8x8"] : [],
       fma: true,
       division: true,

@@ -230,6 +230,7 @@ class OpenclDevice implements GpuDevice {
       subgroup: 0, // known of a kernel, once that is built, and not of a device
       dot4: features.int8_dot === true,
       matrix: false,
+      overlap: false,
       tiles: [],
       fma: true, // the language's own rounds once, whatever the device has
       division: isRounded,

@@ -39,7 +39,7 @@ export interface Profile {
 }
 
 /** What a device may have that makes kernels faster, never what they compute. */
-export type Need = "dot4" | "fma" | "division" | "float64" | "matrix" | TileShape
+export type Need = "dot4" | "fma" | "division" | "float64" | "matrix" | "overlap" | TileShape
 
 /** The bytes of a place: so many at all, for each token, for each row of logits, and for each block of a KV group. */
 export interface PlaceSize {

@@ -347,6 +347,7 @@ class Device implements GpuDevice {
       subgroup: features.subgroup_arithmetic === true ? Number(features.subgroup_size) : 0,
       dot4,
       matrix: false,
+      overlap: false,
       tiles, // until it is known which of them are right
       fma: false, // until it is known
       division: false,

@@ -8,7 +8,7 @@ import { readFile, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { promisify } from "node:util"
 import { problem } from "../../../errors.ts"
-import type { Profile } from "../../../runtime/gpu/tape.ts"
+import type { Need, Profile } from "../../../runtime/gpu/tape.ts"
 import { withScratch } from "../../../runtime/scratch.ts"
 import type { Lack } from "../target.ts"
 import { askRunTimeCompiler, findRunTimeCompiler } from "./run-time-compiler.ts"
@@ -16,7 +16,7 @@ import { askRunTimeCompiler, findRunTimeCompiler } from "./run-time-compiler.ts"
 const execute = promisify(execFile)
 
 /** What is wanted: PTX for this compute capability and all later ones, or code of an architecture, "sm_90a". */
-type Aim = 75 | 80 | string
+type Aim = 75 | 80 | 90 | string
 
 /** Sums and products stay apart, and nothing is relaxed (print/cuda.ts). */
 const nvrtcOptions = (aim: Aim) => [`--gpu-architecture=${ofNvidia(aim)}`, "--fmad=false", "-w"]
@@ -114,6 +114,12 @@ export async function describeCudaCompiler(): Promise<string> {
     : `kernels in PTX, by ${name}, ${version}`
 }
 
+/** What devices have that have all of this. */
+function capabilityFor(needs: readonly Need[]): 75 | 80 | 90 {
+  if (needs.includes("overlap")) return 90
+  return needs.includes("matrix") ? 80 : 75
+}
+
 /**
  * @param profile PTX, where it names no architecture; "matrix" is what devices have from Ampere on
  * @param signal ends the compiler
@@ -124,7 +130,7 @@ export async function compileCuda(
   { needs, architecture }: Pick<Profile, "needs" | "architecture">,
   signal?: AbortSignal,
 ): Promise<Uint8Array> {
-  const aim = architecture ?? (needs.includes("matrix") ? 80 : 75)
+  const aim = architecture ?? capabilityFor(needs)
   const file = `the kernels of CUDA${architecture ? ` for ${architecture}` : ""}`
   const compiler = await findCudaCompiler(aim)
   if (!compiler) {

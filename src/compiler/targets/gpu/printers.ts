@@ -40,11 +40,14 @@ interface Printed {
 export const printers: Record<GpuKind, Printer> = {
   cuda: {
     units: ["tiles"],
-    profiles: [["matrix"], []],
+    profiles: [["matrix", "overlap"], ["matrix"], []],
     print(kernels) {
       checkOnce(kernels)
       const { text, kernels: codes } = printCuda(kernels, ["dot4"])
-      return { modules: [Buffer.from(text)], kernels: codes }
+      return {
+        modules: [Buffer.from(text)],
+        kernels: codes.map((code, i) => waiting(kernels[i]!, code)),
+      }
     },
     compile: compileCuda,
   },
@@ -142,6 +145,14 @@ export async function madeOf(
     printed.modules.map((module) => compile(module, profile, signal)),
   )
   return { ...printed, modules }
+}
+
+/**
+ * Kernels of few groups may begin while those before them end. Products of tiles may not: as soon as those leave room on a few
+ * multiprocessors, all groups would crowd there.
+ */
+function waiting(kernel: Kernel, code: KernelCode): KernelCode {
+  return kernel.needs.has("matrix") ? code : { ...code, waits: true }
 }
 
 /** Kernels never change, and are printed for one profile after the other. */

@@ -233,7 +233,13 @@ export class Elements {
     return [first!, second!]
   }
 
-  #loadNear(ids: Two<Id> | Four<Id>, index: Operable): Value[] {
+  /** Halves 8 * index … 8 * index + 7, which lie on a multiple of 16 bytes. */
+  loadEight(index: Operable): Value[] {
+    const ids = Array.from({ length: 8 }, () => this.#define())
+    return this.#loadNear(ids as unknown as Eight<Id>, index)
+  }
+
+  #loadNear(ids: Two<Id> | Four<Id> | Eight<Id>, index: Operable): Value[] {
     const type = loaded[this.element]
     this.#write({ kind: "loadNear", ids, memory: this.memory, index: indexOf(index) })
     return ids.map((id) => new Value({ kind: "value", type, id }))
@@ -301,6 +307,11 @@ export class Builder {
   /** Says that there need be room for so many threads at once and no more: `groupsAtOnce`. */
   roomFor(threads: number): void {
     this.#groupsAtOnce = Math.max(1, Math.floor(threads / this.threads))
+  }
+
+  /** Says that it is for CUDA alone, where shared memory is not scarce and neighbours in it are loaded at once, and eights. */
+  forCuda(): void {
+    this.#needs.add("cuda")
   }
 
   group(axis: 0 | 1 | 2): Value {
@@ -386,6 +397,16 @@ export class Builder {
 
   barrier(): void {
     this.#write({ kind: "barrier" })
+  }
+
+  /** Waits for the kernels before this one (ir.ts). */
+  afterEarlier(): void {
+    this.#write({ kind: "earlier" })
+  }
+
+  /** Lets the kernels behind this one begin: those of many threads take room that this one's own groups want until then. */
+  letLaterBegin(): void {
+    this.#write({ kind: "later" })
   }
 
   /** `sum` and the products of four signed bytes each of two words. */

@@ -142,9 +142,12 @@ test("memory is used as it was named", () => {
   expect(check((k) => void k.buffer("out", "f32", "write").load(0))).toThrow("may only be written")
   check((k) => void k.buffer("in", "u32", "read").loadFour(0))()
   expect(check((k) => void k.buffer("in", "f16", "read").loadFour(0))).toThrow("32-bit elements")
-  expect(check((k) => void k.shared("here", "u32", 4).loadFour(0))).toThrow(
-    "twos and fours are of buffers",
-  )
+  check((k) => {
+    k.forCuda()
+    k.buffer("in", "f16", "read").loadEight(0)
+  })()
+  expect(check((k) => void k.buffer("in", "f16", "read").loadEight(0))).toThrow("cuda")
+  expect(check((k) => void k.shared("here", "u32", 4).loadFour(0))).toThrow("cuda")
   check((k) => k.shared("here", "i32", 4).atomicAdd(0, 1))()
   expect(check((k) => k.shared("here", "f32", 4).atomicAdd(0, 1))).toThrow("atomics are for shared")
   expect(check((k) => k.buffer("out", "u32", "readwrite").atomicAdd(0, 1))).toThrow("atomics are")

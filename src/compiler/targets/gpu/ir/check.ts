@@ -8,6 +8,7 @@ import {
   type Expression,
   elementBytes,
   type Id,
+  isEight,
   type Kernel,
   type KernelNeed,
   loaded,
@@ -25,8 +26,8 @@ import { statementName } from "./names.ts"
 
 const MAX_THREADS = 256
 const MAX_SHARED_BYTES = 16384
-/** Of kernels for CUDA's matrix units: all of its devices have as much. */
-const MAX_SHARED_OF_MATRIX = 49152
+/** Of kernels that CUDA alone has words for: all of its devices have as much. */
+const MAX_SHARED_OF_CUDA = 49152
 const MAX_OPERAND_BYTES = 128
 
 /** @throws Error naming the kernel and the place where something is wrong */
@@ -35,6 +36,7 @@ export function checkKernel(kernel: Kernel): void {
     throw new Error(`internal: kernel ${kernel.name}: ${problem}`)
   }
   const { threads, operands, shared } = kernel
+  const isOfCuda = kernel.needs.has("matrix") || kernel.needs.has("cuda")
   if (!(Number.isInteger(threads) && threads >= 1 && threads <= MAX_THREADS))
     refuse(`a group has 1 to ${MAX_THREADS} threads, not ${threads}`)
   const { bytes } = operandLayout(operands.map(({ kind }) => kind))
@@ -42,7 +44,7 @@ export function checkKernel(kernel: Kernel): void {
     refuse(`its operands take ${bytes} bytes of ${MAX_OPERAND_BYTES} at most`)
   for (const { name, length } of shared)
     if (!(Number.isInteger(length) && length >= 1)) refuse(`${name} has ${length} elements`)
-  const most = kernel.needs.has("matrix") ? MAX_SHARED_OF_MATRIX : MAX_SHARED_BYTES
+  const most = isOfCuda ? MAX_SHARED_OF_CUDA : MAX_SHARED_BYTES
   if (sharedBytes(kernel) > most)
     refuse(`its shared arrays take ${sharedBytes(kernel)} bytes of ${most} at most`)
   new Checker(kernel).check()
@@ -193,8 +195,12 @@ class Checker {
         case "loadNear": {
           const isNear = statement.kind === "loadNear"
           const element = this.#element(statement.memory, "write")
-          if (isNear && (statement.memory.kind === "shared" || elementBytes[element] !== 4))
-            this.#refuse("twos and fours are of buffers of 32-bit elements")
+          if (isNear) {
+            const isHalves = isEight(statement.ids)
+            if (isHalves || statement.memory.kind === "shared") this.#need("cuda")
+            if (isHalves ? element !== "f16" : elementBytes[element] !== 4)
+              this.#refuse("twos and fours are of 32-bit elements, eights of halves")
+          }
           // No sound kernel writes what others read between two barriers, so all find the same there.
           const isSame = this.#typed(statement.index, "u32")
           for (const id of isNear ? statement.ids : [statement.id])
@@ -237,6 +243,11 @@ class Checker {
           if (!isUniform) misplaced("not all threads of a group may come to this barrier")
           // PoCL copies all that follows such a barrier, and computes wrong numbers.
           if (isConditional) misplaced("a barrier stands under no condition")
+          break
+        case "earlier":
+        case "later":
+          if (isConditional || !isUniform)
+            misplaced("where other kernels are waited for or let begin stands under no condition")
           break
         case "subgroupSum": {
           this.#need("subgroups")

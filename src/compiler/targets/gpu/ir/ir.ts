@@ -109,8 +109,11 @@ export type Statement =
   | { kind: "variable"; id: Id; value: Expression }
   | { kind: "assign"; id: Id; value: Expression }
   | { kind: "load"; id: Id; memory: Memory; index: Expression }
-  /** Two or four neighbours of a buffer of 32-bit elements, the first at as many times the index: bytes that are aligned. */
-  | { kind: "loadNear"; ids: Two<Id> | Four<Id>; memory: Memory; index: Expression }
+  /**
+   * Two or four neighbours of 32 bits, or eight halves, the first at as many times the index: bytes that are aligned. Eights, and
+   * what lies in shared arrays, only for CUDA.
+   */
+  | { kind: "loadNear"; ids: Two<Id> | Four<Id> | Eight<Id>; memory: Memory; index: Expression }
   | { kind: "store"; memory: Memory; index: Expression; value: Expression }
   /** Adds to an element of a shared array of whole numbers, in whatever order threads come; wraps. */
   | { kind: "atomicAdd"; memory: Memory; index: Expression; value: Expression }
@@ -130,6 +133,14 @@ export type Statement =
    * where a branch would not be taken. (A compiler that copies what follows a branch with a barrier gets it wrong.)
    */
   | { kind: "barrier" }
+  /**
+   * Behind it stands whatever has to do with what kernels before this one leave: a device may begin a kernel before they have
+   * ended, and waits for them here. Before it, nothing is written, and only what no kernel of a recording writes is read (weights).
+   * It stands under no condition. A kernel that has none waits at its beginning.
+   */
+  | { kind: "earlier" }
+  /** From here on kernels behind this one may begin, to wait for it as above; of one that has none, from its beginning on. */
+  | { kind: "later" }
   /** Of whole numbers: the sum, over the threads of the lane's subgroup; all of them come here. */
   | { kind: "subgroupSum"; id: Id; value: Expression }
   /**
@@ -187,6 +198,10 @@ export type Two<T> = readonly [T, T]
 export type Four<T> = readonly [T, T, T, T]
 export type Eight<T> = readonly [T, T, T, T, T, T, T, T]
 
+export function isEight<T>(many: readonly T[]): many is Eight<T> {
+  return many.length === 8
+}
+
 /** What a dispatch hands a kernel. */
 export type Operand =
   | { kind: "buffer"; name: string; element: Element; access: Access }
@@ -203,7 +218,7 @@ export interface SharedArray {
 }
 
 /** What not every device can do, and not every printer has words for. */
-export type KernelNeed = "dot4" | "subgroups" | "matrix" | "byteTiles" | "halfTiles"
+export type KernelNeed = "dot4" | "subgroups" | "matrix" | "cuda" | "byteTiles" | "halfTiles"
 
 export interface Kernel {
   name: string

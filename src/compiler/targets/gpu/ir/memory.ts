@@ -209,7 +209,7 @@ export type Refuse = (lane: number, problem: string) => never
 export function checkRead(
   bound: Bound,
   index: Column,
-  width: 1 | 2 | 4,
+  width: 1 | 2 | 4 | 8,
   { list, count }: Lanes,
   refuse: Refuse,
 ): void {

@@ -101,7 +101,7 @@ class KernelText {
         return `${this.#name(statement.id)} = ${this.#element(statement)}`
       case "loadNear": {
         const names = statement.ids.map((id) => this.#name(id))
-        const many = names.length === 4 ? "four" : "two"
+        const many = { 2: "two", 4: "four", 8: "eight" }[statement.ids.length]
         return `${names.join(", ")} = ${many} ${this.#element(statement)}`
       }
       case "store":
@@ -117,6 +117,10 @@ class KernelText {
         return `if ${this.#text(statement.condition)} {`
       case "barrier":
         return "barrier"
+      case "earlier":
+        return "after earlier kernels"
+      case "later":
+        return "later kernels may begin"
       case "subgroupSum":
         return `${this.#name(statement.id)} = subgroup sum of ${this.#text(statement.value)}`
       case "matrixDot": {

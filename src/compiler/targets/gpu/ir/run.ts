@@ -255,9 +255,8 @@ class CompiledKernel {
       case "loadNear": {
         const { element, bound } = this.#memory(statement.memory, "write", refuse)
         const { length: width } = statement.ids
-        if (elementBytes[element] !== 4)
-          refuse(0, `${width} elements of ${element} are not ${4 * width} bytes`)
-        if (statement.memory.kind === "shared") refuse(0, "twos and fours are of buffers")
+        if (width === 8 ? element !== "f16" : elementBytes[element] !== 4)
+          refuse(0, `${width} elements of ${element} are none that are read at once`)
         const outs = statement.ids.map((id) => this.#define(id, loaded[element]))
         const index = this.#source(statement.index, refuse)
         const move = loadLanes[element]
@@ -297,6 +296,9 @@ class CompiledKernel {
         return this.#loop(statement, refuse)
       case "if":
         return this.#branch(statement, refuse)
+      case "later":
+      case "earlier": // kernels run one after the other here
+        return () => {}
       case "barrier":
         return (active) => {
           if (active.count < this.#kernel.threads)

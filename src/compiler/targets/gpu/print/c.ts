@@ -12,6 +12,7 @@ import {
   type Expression,
   elementBytes,
   type Id,
+  isEight,
   type Kernel,
   loaded,
   type Memory,
@@ -31,13 +32,15 @@ export interface Dialect {
   head(kernel: Kernel, entry: string, parameters: readonly string[]): string[]
   /** How an operand is handed over, and the line that makes it what the body calls it; `give` makes names that are free. */
   operand(operand: Operand, give: (wanted: string) => string): { parameter: string; line?: string }
-  /** The declaration of a shared array. */
-  shared(type: string, name: string, length: number): string
+  /** The declaration of a shared array. @param isNear neighbours in it are loaded at once, at 16 bytes at most */
+  shared(type: string, name: string, length: number, isNear: boolean): string
   /** This thread's place among the others. */
   lane: string
   group(axis: number): string
   groups(axis: number): string
   barrier: string
+  /** Waits for the kernels before this one, and lets those behind it begin; absent: none begins before others have ended. */
+  beside?: { earlier: string; later: string }
   /** Without one for division, its sign rounds correctly. */
   functions: Readonly<Record<Named, string> & { divide?: string }>
   /** Text that a program brings along which calls one of these functions. */
@@ -46,6 +49,8 @@ export interface Dialect {
   bits(to: Type, from: Type, value: string): string
   loadHalf(memory: string, index: string): string
   storeHalf(memory: string, index: string, value: string): string
+  /** The two halves of a word, as floats; not all have a word for them. */
+  halvesOf?(word: string): [string, string]
   /** The types of two and of four elements, whose names are x, y, z and w. */
   near(type: string, count: 2 | 4): string
   loadNear(type: string, memory: string, index: string): string
@@ -83,6 +88,9 @@ export interface PrintedProgram {
   /** In the order of the kernels. */
   kernels: KernelCode[]
 }
+
+const besideOf = ({ beside }: Dialect, what: "earlier" | "later") =>
+  beside === undefined ? [] : [`${beside[what]};`]
 
 /** Kernels as one program; each has an entry of its own, also where two are called the same. */
 export function printProgram(kernels: readonly Kernel[], dialect: Dialect): PrintedProgram {
@@ -215,6 +223,7 @@ class KernelPrinter {
   readonly #operands: readonly Operand[]
   readonly #ids = new Map<Id, string>()
   /** Of threads and groups, what the body uses. */
+  readonly #sharedNear = new Set<Id>()
   readonly #places = new Map<string, string>()
 
   constructor(kernel: Kernel, dialect: Dialect, called: Set<string>) {
@@ -249,10 +258,14 @@ class KernelPrinter {
     const operands = this.#operands.map((operand) =>
       dialect.operand(operand, (wanted) => this.#names.give(wanted)),
     )
-    const shared = this.#kernel.shared.map(({ id, name, element, length }) =>
-      dialect.shared(dialect.types[element], this.#define(id, name), length),
-    )
+    const arrays = this.#kernel.shared.map((array) => ({
+      ...array,
+      name: this.#define(array.id, array.name),
+    }))
     const body = this.#block(this.#kernel.body)
+    const shared = arrays.map(({ id, name, element, length }) =>
+      dialect.shared(dialect.types[element], name, length, this.#sharedNear.has(id)),
+    )
     const places = [...this.#places].map(
       ([name, value]) => `const ${dialect.types.u32} ${name} = ${value};`,
     )
@@ -264,6 +277,10 @@ class KernelPrinter {
         operands.map(({ parameter }) => parameter),
       ),
       ...[...lines, ...shared, ...places].map(indented),
+      ...(["later", "earlier"] as const)
+        .filter((each) => this.#kernel.body.every(({ kind }) => kind !== each))
+        .flatMap((each) => besideOf(dialect, each))
+        .map(indented),
       ...body,
       "}",
     ]
@@ -293,8 +310,11 @@ class KernelPrinter {
       }
       case "loadNear": {
         const { element, name } = this.#memory(statement.memory)
-        const type = this.#dialect.near(types[element], statement.ids.length)
-        const near = this.#nearOf(statement.ids, name)
+        const { ids, memory } = statement
+        if (memory.kind === "shared") this.#sharedNear.add(memory.id)
+        if (isEight(ids)) return this.#halves(ids, name, this.#text(statement.index))
+        const type = this.#dialect.near(types[element], ids.length)
+        const near = this.#nearOf(ids, name)
         const value = this.#dialect.loadNear(type, name, this.#text(statement.index))
         return [`const ${type} ${near} = ${value};`]
       }
@@ -324,6 +344,9 @@ class KernelPrinter {
       }
       case "barrier":
         return [`${this.#dialect.barrier};`]
+      case "later":
+      case "earlier":
+        return besideOf(this.#dialect, statement.kind)
       case "subgroupSum":
         throw new Error(
           `internal: ${this.#kernel.name} adds within subgroups, which C has no word for`,
@@ -392,6 +415,17 @@ class KernelPrinter {
     const near = this.#names.give(`${name}_${ids[0]}`)
     for (const [i, id] of ids.entries()) this.#ids.set(id, `${near}.${"xyzw"[i]}`)
     return near
+  }
+
+  /** Eight halves are read as four words. */
+  #halves(ids: Eight<Id>, name: string, index: string): string[] {
+    const { near, loadNear, halvesOf, types } = this.#dialect
+    if (!halvesOf) throw new Error(`internal: no word for eight halves in ${this.#kernel.name}`)
+    const type = near(types.u32, 4)
+    const words = this.#names.give(`${name}_${ids[0]}`)
+    for (const [i, id] of ids.entries())
+      this.#ids.set(id, halvesOf(`${words}.${"xyzw"[i >> 1]}`)[i % 2]!)
+    return [`const ${type} ${words} = ${loadNear(type, name, index)};`]
   }
 
   /** What has eight. */

@@ -46,6 +46,17 @@ WORD unsigned groups_${axis}_here() { unsigned n; asm("mov.u32 %0, %%nctaid.${ax
   )
   .join("\n")}
 WORD void meet() { asm volatile("bar.sync 0;" ::: "memory"); }
+// From Hopper on, kernels before this one can be waited for, and those behind it be let begin.
+WORD void after_earlier() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+WORD void let_later_begin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
 WORD float fused(float a, float b, float c) {
   float sum;
   asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(sum) : "f"(a), "f"(b), "f"(c));
@@ -83,6 +94,8 @@ WORD void meet() {
   __builtin_amdgcn_s_barrier();
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
+WORD void after_earlier() {}
+WORD void let_later_begin() {}
 WORD float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 // Older compilers' roots are off by one in the last place at times; those beside it tell by what is left of a.
 WORD float root(float a) {
@@ -306,7 +319,7 @@ const dialect: Dialect = {
   },
   // What C++ has beyond C, and what these compilers know without a header.
   reserved:
-    "alignas alignof and and_eq asm bitand bitor bool catch char16_t char32_t class compl const_cast constexpr decltype delete dynamic_cast explicit export friend mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public reinterpret_cast static_assert static_cast template this thread_local throw try typeid typename using virtual wchar_t xor xor_eq atomicAdd fmaf sqrtf warpSize threadIdx blockIdx blockDim gridDim double3 double4 WORD THREADS Two Four Sums Elements Piece tile_dot tile_elements bits_as half_value half_of add_to meet lane_here".split(
+    "alignas alignof and and_eq asm bitand bitor bool catch char16_t char32_t class compl const_cast constexpr decltype delete dynamic_cast explicit export friend mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public reinterpret_cast static_assert static_cast template this thread_local throw try typeid typename using virtual wchar_t xor xor_eq atomicAdd fmaf sqrtf warpSize threadIdx blockIdx blockDim gridDim double3 double4 WORD THREADS Two Four Sums Elements Piece tile_dot tile_elements bits_as half_value half_of add_to after_earlier let_later_begin meet lane_here".split(
       " ",
     ),
   head: ({ threads, groupsAtOnce }, entry, parameters) => [
@@ -318,11 +331,13 @@ const dialect: Dialect = {
     const constant = operand.access === "read" ? "const " : ""
     return { parameter: `${constant}${dialect.types[operand.element]} *${name}` }
   },
-  shared: (type, name, length) => `__shared__ ${type} ${name}[${length}];`,
+  shared: (type, name, length, isNear) =>
+    `__shared__ ${isNear ? "__attribute__((aligned(16))) " : ""}${type} ${name}[${length}];`,
   lane: "lane_here()",
   group: (axis) => `group_${"xyz"[axis]}_here()`,
   groups: (axis) => `groups_${"xyz"[axis]}_here()`,
   barrier: "meet()",
+  beside: { earlier: "after_earlier()", later: "let_later_begin()" },
   functions: {
     fma: "fused",
     sqrt: "root",
@@ -337,6 +352,7 @@ const dialect: Dialect = {
   bits: (to, _, value) => `bits_as<${dialect.types[to]}>(${value})`,
   loadHalf: (memory, index) => `half_value(${memory}[${index}])`,
   storeHalf: (memory, index, value) => `${memory}[${index}] = half_of(${value})`,
+  halvesOf: (word) => [`half_value((half_bits)${word})`, `half_value((half_bits)(${word} >> 16))`],
   near: (type, count) => `${count === 4 ? "Four" : "Two"}<${type}>`,
   loadNear: (type, memory, index) => `((const ${type} *)${memory})[${index}]`,
   atomicAdd: (element, value) => `add_to(&${element}, ${value})`,

@@ -16,6 +16,7 @@ import {
   type Expression,
   elementBytes,
   type Id,
+  isEight,
   type Kernel,
   loaded,
   type Memory,
@@ -417,6 +418,9 @@ class Printer {
       case "if":
         this.#if(statement)
         return
+      case "later":
+      case "earlier": // a recording has a barrier between kernels
+        return
       case "barrier": {
         const scope = this.#constant("u32", SCOPE_WORKGROUP)
         body.do(op.ControlBarrier, scope, scope, this.#constant("u32", ORDER_ALL))
@@ -655,6 +659,7 @@ class Printer {
   #loadNear({ ids, memory, index }: Extract<Statement, { kind: "loadNear" }>): void {
     if (memory.kind !== "buffer")
       throw new Error("internal: neighbours are loaded from buffers only")
+    if (isEight(ids)) throw new Error("internal: no instruction for eight halves")
     const bytes = 4 * ids.length
     const body = this.#body
     const type = loaded[this.#bufferOperand(memory.operand).element]
