@@ -142,7 +142,7 @@ async function kernelsAlone(probe: LimitsProbe): Promise<void> {
         const computing = (2 * rows * of * columns) / (peak * 1e9)
         line(
           what,
-          `${(seconds * 1e6).toFixed(1)} µs, first row ${isSame ? "as alone" : "NOT AS ALONE"}`,
+          `${(seconds * 1e6).toFixed(1)} µs, first row ${sameness(isSame)}`,
           percent(Math.max(reading, computing) / seconds),
           reading > computing ? "reads" : "arithmetic in 8 bits",
         )
@@ -161,6 +161,9 @@ async function kernelsAlone(probe: LimitsProbe): Promise<void> {
 }
 
 // ------------------------------------------------------------------ run 2
+
+const sameness = (isSame: boolean | undefined) =>
+  isSame === undefined ? "in codes" : isSame ? "as alone" : "NOT AS ALONE"
 
 const SEQUENCES = 64
 const taskOn = (on: Device, shape: string): Task => {

@@ -77,8 +77,11 @@ export class StepPlayer {
     )
   }
 
-  /** @returns seconds of a turn, and whether its first row is what it is alone */
-  async playProduct(product: Product, rows: number): Promise<{ seconds: number; isSame: boolean }> {
+  /** @returns seconds of a turn, and whether its first row is what it is alone: unknown where one of them is rounded to codes */
+  async playProduct(
+    product: Product,
+    rows: number,
+  ): Promise<{ seconds: number; isSame: boolean | undefined }> {
     const step = this.#tapeStepOf(product)
     const first = async (count: number) => {
       await this.#take(this.#rowsOf(count))
@@ -86,7 +89,9 @@ export class StepPlayer {
     }
     const alone = await first(1)
     const own = await first(rows)
-    return { seconds: await this.#seconds(step), isSame: Buffer.compare(alone, own) === 0 }
+    const isStored = [alone, own].every((row) => row.some((byte) => byte !== 0))
+    const isSame = isStored ? Buffer.compare(alone, own) === 0 : undefined
+    return { seconds: await this.#seconds(step), isSame }
   }
 
   /** Of one token that sees `depth` others, and the bytes of keys and values that it reads. */

@@ -211,18 +211,25 @@ function productOf(pair: Pair, number: number, units: readonly Units[], shape: n
 function productCase(
   pair: Pair,
   number: number,
-  choice: number,
+  [choice, launch]: readonly [number, number],
   units: readonly Units[],
   shape: number,
 ): ShapedCase {
   const { rows, columns, outputs, plan, choices } = productOf(pair, number, units, shape)
-  const { kernel, operands, groups } = choices[choice]!.launches[0]!
+  const { kernel, operands, groups } = choices[choice]!.launches[launch]!
   const next = mulberry32(1000 * shape + number)
   const parameters = plan.parameters.map((parameter) => randomParts(parameter, next))
   const bytesFor = (binding: Exclude<Binding, number>): Uint8Array => {
     if (binding.kind === "step") return bytesOf(Uint32Array.of(rows))
     if (binding.kind === "weight")
       return parameters[binding.parameter]!.get(binding.part as PartName)!
+    if (binding.kind === "scratch") {
+      const { fixed = 0, perToken = 0 } = binding.bytes
+      const length = fixed + rows * perToken
+      return binding.name === "laid codes"
+        ? codeWords(length, next)
+        : bytesOf(smallFloats(length / 4, next))
+    }
     if (binding.kind !== "buffer") throw new Error(`internal: a product has no ${binding.kind}`)
     const buffer = plan.buffers[binding.buffer]!
     const length = rows * strideOf(buffer)
@@ -243,15 +250,21 @@ function productCase(
   }
 }
 
-/** Of each codec one row or two at a time, four or eight (or sixteen), and tiles. */
-const productKernels = (units: readonly Units[]): CheckedKernel[] =>
-  pairs.flatMap((pair, number) => {
-    const last = productOf(pair, number, units, 0).choices.length - 1
-    return [number % 2, 2 + (number % 2), last].map((choice) => {
-      const at = (shape: number) => productCase(pair, number, choice, units, shape)
-      return { name: at(0).kernel.name, profiles: "first" as const, shapes: SHAPES, at }
-    })
+/** Of each codec one row or two at a time, four or eight (or sixteen), and tiles; what lays rows for these, once. */
+function productKernels(units: readonly Units[]): CheckedKernel[] {
+  const names = new Set<string>()
+  return pairs.flatMap((pair, number) => {
+    const { choices } = productOf(pair, number, units, 0)
+    return [number % 2, 2 + (number % 2), choices.length - 1].flatMap((choice) =>
+      choices[choice]!.launches.flatMap(({ kernel: { name } }, launch) => {
+        if (names.has(name)) return []
+        names.add(name)
+        const at = (shape: number) => productCase(pair, number, [choice, launch], units, shape)
+        return [{ name, profiles: "first" as const, shapes: SHAPES, at }]
+      }),
+    )
   })
+}
 
 // ------------------------------------------------------------------ packing
 

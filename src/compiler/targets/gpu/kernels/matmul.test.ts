@@ -156,8 +156,16 @@ class Case {
     const written = [ROUNDED, ROUNDED_SCALES]
     if (this.#step.epilogue.kind !== "add") written.push(OUTPUT)
     for (const id of written) places[id] = new Memory(data[id]!.byteLength)
+    const scratch = new Map<string, Memory>()
     const operandOf = (binding: Binding) => {
       if (typeof binding === "number") return binding
+      if (binding.kind === "scratch") {
+        const { fixed = 0, perToken = 0, perRow = 0 } = binding.bytes
+        const known =
+          scratch.get(binding.name) ?? new Memory(fixed + Math.max(perToken, perRow) * count)
+        scratch.set(binding.name, known)
+        return known
+      }
       if (binding.kind === "buffer") return places[binding.buffer]!.at(binding.from * 4)
       if (binding.kind === "weight") {
         const { parameter, part } = binding
@@ -278,7 +286,7 @@ const bitsOf = (values: Float32Array) => new Uint32Array(values.buffer)
 
 /** One row more than a group takes. */
 function rowsFor({ launches }: Choice): number {
-  const rows = launches[0]!.groups[1]
+  const rows = launches.at(-1)!.groups[1]
   return typeof rows === "number" ? rows : rows.per + 1
 }
 
@@ -288,7 +296,7 @@ function expectEqualBits(product: Product, rows = rowsFor): void {
   const all = [own.choices(), ...units.map((each) => own.choices(each))].flat()
   const known = new Set<Kernel>()
   for (const choice of all) {
-    const { kernel } = choice.launches[0]!
+    const { kernel } = choice.launches.at(-1)!
     if (known.has(kernel)) continue
     known.add(kernel)
     const { computed, expected } = own.run(choice, rows(choice))

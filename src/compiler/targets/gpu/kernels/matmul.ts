@@ -5,7 +5,7 @@ import type { Codes, Plan, Step } from "../../../plan.ts"
 import { isReadBehind } from "../../runs.ts"
 import { once } from "../ir/builder.ts"
 import type { Kernel } from "../ir/ir.ts"
-import type { Binding, Choice } from "../launch.ts"
+import type { Binding, Choice, Launch } from "../launch.ts"
 import { PANEL, strideOf } from "../layout.ts"
 import {
   canRound,
@@ -15,7 +15,16 @@ import {
   type ProductEnd,
   type ProductKind,
 } from "./products.ts"
-import { isTiled, type TiledRows, tiledProduct } from "./tiled.ts"
+import {
+  isTiled,
+  LAID,
+  type Lying,
+  laidRow,
+  laidRows,
+  type TiledRows,
+  tiledProduct,
+  widthOf,
+} from "./tiled.ts"
 import { TILE_COLUMNS, tileProduct, type Units } from "./tiles.ts"
 import { weightBindings } from "./weights.ts"
 
@@ -84,10 +93,19 @@ export function matmulChoices(
   }
   const fews = FEW.map(({ most, rows }) => choice(most, few(fewKind, rows), PANEL, rows))
   if (units[0] === "tiles" && isTiled(kind, columns)) {
-    const tiles = (most: number | undefined, rows: TiledRows) =>
-      choice(most, tiled(most === undefined ? kind : fewKind, rows), PANEL, rows)
-    const many = (32 / halvesOf(kind)) as TiledRows // of more, sums find no register
-    return [...fews.slice(0, -1), tiles(16, 16), tiles(MOST_FEW, many), tiles(undefined, many)]
+    const tiles = (most: number | undefined, own: ProductKind, rows: TiledRows, lying: Lying) =>
+      choice(most, tiled(own, rows, lying), widthOf(own, lying), rows)
+    const laid = (most: number | undefined, own: ProductKind) => {
+      // Of more than 32 times a panel, sums find no register.
+      const rows = ((32 * PANEL) / (widthOf(own, "laid") * halvesOf(own))) as TiledRows
+      return behindLaying(plan, step, tiles(most, own, rows, "laid"))
+    }
+    return [
+      ...fews.slice(0, -1),
+      tiles(16, fewKind, 16, "in rows"),
+      laid(MOST_FEW, fewKind),
+      laid(undefined, kind),
+    ]
   }
   const hasCodes = step.input.kind !== "float"
   // Groups of unpacked floats leave no room in shared memory for the larger tile.
@@ -97,6 +115,30 @@ export function matmulChoices(
     ...fews,
     choice(undefined, tile(kind, tileRows, tileUnits), TILE_COLUMNS / halvesOf(kind), tileRows),
   ]
+}
+
+/** The rows of the input are laid first, and the product reads these. */
+function behindLaying(plan: Plan, { input, weight, rows }: Matmul, choice: Choice): Choice {
+  if (input.kind === "float") throw new Error("internal: floats are not laid")
+  const { columns } = plan.parameters[weight]!
+  const [product] = choice.launches
+  const bytes = laidRow(columns)
+  const { capacity } = plan.buffers[input.codes.codes]!
+  const scratch = (name: "codes" | "scales"): Binding => {
+    const each = bytes[name]
+    const every = capacity === "tokens" ? { perToken: each } : { perRow: each }
+    const fixed = (LAID.rows - 1) * each // rows are laid by so many
+    return { kind: "scratch", name: `laid ${name}`, bytes: { fixed, ...every } }
+  }
+  const laid = [scratch("codes"), scratch("scales")]
+  const [count, codes, scales, ...others] = product!.operands
+  const strides = [input.codes.codes, input.codes.scales].map((of) => strideOf(plan.buffers[of]!))
+  const laying: Launch = {
+    kernel: laidRows(),
+    operands: [count!, codes!, scales!, ...laid, bytes.groups, strides[0]! / 4, strides[1]!],
+    groups: [Math.ceil(bytes.groups / LAID.groups), { rows, per: LAID.rows }, 1],
+  }
+  return { ...choice, launches: [laying, { ...product!, operands: [count!, ...laid, ...others] }] }
 }
 
 function kindOf(plan: Plan, { input, weight, bias, epilogue, output, parts }: Matmul): ProductKind {

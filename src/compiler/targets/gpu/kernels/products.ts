@@ -28,7 +28,7 @@ import {
   type Variable,
 } from "../ir/builder.ts"
 import { type Kernel, ROOMY } from "../ir/ir.ts"
-import { codingOf, PANEL } from "../layout.ts"
+import { codingOf, PANEL, unitOf } from "../layout.ts"
 import { roundedWord, wideFloats } from "./codes.ts"
 import { gelu, geluTanh, quickGelu, relu2, silu } from "./numbers.ts"
 import {
@@ -339,6 +339,16 @@ export function begunSumOfBytes(
 
 export type FewRows = 1 | 2 | 4 | 8
 
+/** Of a matrix, that a thread has under way of its groups, shared by as many rows as are multiplied with each. */
+const WORDS_AHEAD = 32
+
+/** Words of four bytes that a group of codes is read in. */
+const wordsOf = (codec: CodecName) => {
+  if (!isGroupCodec(codec)) return 4
+  const { chunks, groups } = unitOf(codec)
+  return (4 * chunks) / groups
+}
+
 /** Which rows a group of threads multiplies, and with which of a matrix. */
 export interface FewTask {
   /** Whether there is any of them; the same for the whole group. */
@@ -390,31 +400,41 @@ export function multiplyFew(
       .add(part)
       .mul(PANEL)
       .add(place)
+  const own = k.let(column.min(outputs.sub(1)))
+  const rowsFrom = (first: Value): MatrixRows => ({
+    range: groupsOfPart(k, kind, weight.columns, part),
+    weights: Array.from({ length: halves }, (_, half) =>
+      weightRow(k, weight, half === 0 ? first : first.add(outputs)),
+    ),
+    // Some hundred bytes of the matrix on their way to each thread, whatever happens with those that have arrived.
+    atOnce: Math.max(1, WORDS_AHEAD / (rows * halves * wordsOf(kind.codec))),
+  })
+  const codec = weight.codec as GroupCodecName
+  // Where nobody has chosen which rows these are, the first of them are on their way before the input is there.
+  const { matrixRow } = task
+  const matrix = matrixRow ? undefined : rowsFrom(own)
+  const ahead = kind.input === "int8" && matrix ? codesAhead(k, codec, matrix) : undefined
+  if (matrix) k.afterEarlier()
   // The barrier stands under no condition: some drivers copy all that follows one that may be passed by.
   k.if(isThere, () => {
-    const own = k.let(column.min(outputs.sub(1)))
-    const first = task.matrixRow ? k.let(own.add(task.matrixRow())) : own
     const work: FewWork = {
       operands,
-      range: groupsOfPart(k, kind, weight.columns, part),
       rows: task.rows(),
-      weights: Array.from({ length: halves }, (_, half) =>
-        weightRow(k, weight, half === 0 ? first : first.add(outputs)),
-      ),
       totals: Array.from({ length: halves }, () =>
         Array.from({ length: rows }, () => k.variable(f32(0), "total")),
       ),
-      // Some hundred bytes of the matrix on their way to each thread, whatever happens with those that have arrived.
-      atOnce: Math.max(1, Math.min(6, 8 / (rows * halves))),
+      ...(matrix ?? rowsFrom(k.let(own.add(matrixRow!())))),
     }
-    if (kind.input === "int8") sumCodes(k, weight.codec as GroupCodecName, work)
+    if (kind.input === "int8") sumCodes(k, codec, work, ahead)
     else if (kind.input === "int16") sumWide(k, weight.codec as WideCodec, work)
     else sumFloats(k, kind, work)
     for (const [half, totals] of work.totals.entries())
       for (const [r, total] of totals.entries()) sums.store(at(half, u32(r), part), total.now)
   })
+  k.letLaterBegin()
   k.barrier()
-  finishRows(k, kind, operands, { ...task, isThere }, { sums, rows, pitch: PARTS * PANEL })
+  const finished = { sums, rows, pitch: PARTS * PANEL, width: PANEL }
+  finishRows(k, kind, operands, { ...task, isThere }, finished)
 }
 
 /** Sums of the parts of some rows of a panel, in shared memory: [halves][rows][pitch], of which `[parts][32 columns]` are used. */
@@ -422,6 +442,8 @@ export interface PanelSums {
   sums: Elements
   rows: number
   pitch: number
+  /** Columns of the output that a group has; fewer than a panel only where none are rounded. */
+  width: number
 }
 
 /** Puts rows of a panel where they belong, or rounds them: each 32 threads of 256 finish one. All threads come here. */
@@ -430,12 +452,12 @@ export function finishRows(
   kind: ProductKind,
   operands: ProductOperands,
   task: Pick<FewTask, "isThere" | "output" | "matrixRow">,
-  { sums, rows, pitch }: PanelSums,
+  { sums, rows, pitch, width }: PanelSums,
 ): void {
   const { outputs } = operands
   const { isThere } = task
   const [part, place] = [k.let(k.lane.div(PANEL)), k.let(k.lane.and(PANEL - 1))]
-  const column = k.let(k.group(0).mul(PANEL).add(place))
+  const column = k.let(k.group(0).mul(width).add(place))
   const at = (half: number, p: number) =>
     part
       .add(half * rows)
@@ -443,7 +465,8 @@ export function finishRows(
       .add(p * PANEL)
       .add(place)
   const value = k.variable(f32(0))
-  k.if(isThere.and(part.lt(rows)).and(column.lt(outputs)), () => {
+  const isOwn = width < PANEL ? place.lt(width).and(column.lt(outputs)) : column.lt(outputs)
+  k.if(isThere.and(part.lt(rows)).and(isOwn), () => {
     const { row, isRow } = task.output(part)
     k.if(isRow, () => {
       const wholes = Array.from({ length: halvesOf(kind) }, (_, half) => {
@@ -501,16 +524,20 @@ export function sumOfTree(parts: readonly Value[]): Value {
   return sumOfTree(parts.slice(0, half)).add(sumOfTree(parts.slice(half)))
 }
 
-interface FewWork {
-  operands: ProductOperands
+/** Of the matrix what a thread multiplies with. */
+interface MatrixRows {
   /** Of this thread's part. */
   range: { from: Value; to: Value }
+  weights: WeightRow[]
+  /** Groups that are read before the first is used. */
+  atOnce: number
+}
+
+interface FewWork extends MatrixRows {
+  operands: ProductOperands
   /** Of the input; behind the last they are the last again, and their sums go nowhere. */
   rows: Value[]
-  weights: WeightRow[]
   totals: Variable[][] // [weights][rows]
-  /** Groups of the matrix that are read before the first is used. */
-  atOnce: number
 }
 
 /** Reads some neighbours of a range, then uses each. Where there are fewer left, the last is read again and not used. */
@@ -533,24 +560,67 @@ function eachAhead<T>(
   })
 }
 
-function sumCodes(k: Builder, codec: GroupCodecName, work: FewWork): void {
+/** Words of groups of a matrix on their way to a thread: of each of `atOnce` groups, and of each of its rows in the matrix. */
+type Ahead = Variable[][][]
+
+/** The first groups of a part; of a part that has none, whichever. */
+function codesAhead(
+  k: Builder,
+  codec: GroupCodecName,
+  { range, weights, atOnce }: MatrixRows,
+): Ahead {
+  const last = unitsOf(weights[0]!.weight.columns, groupWidth(codec)).sub(1)
+  const end = k.let(range.to.max(1).sub(1).min(last))
+  return Array.from({ length: atOnce }, (_, j) => {
+    const group = k.let(range.from.add(j).min(end))
+    return weights.map((row) => groupWords(k, row, group).map((word) => k.variable(word)))
+  })
+}
+
+/**
+ * A group's words are used, and those of a later one come in their place: so many are under way all the time. There is no branch,
+ * since a compiler would wait at its end for what has been read.
+ * @param ahead the first groups of the part
+ */
+function sumCodes(
+  k: Builder,
+  codec: GroupCodecName,
+  work: FewWork,
+  ahead = codesAhead(k, codec, work),
+): void {
   const { operands, range, rows, weights, totals, atOnce } = work
-  const read = (group: Value) =>
-    weights.map((row) => ({ words: groupWords(k, row, group), ...groupScales(k, row, group) }))
-  eachAhead(k, range, atOnce, read, (group, groups) => {
-    const bytes = groups.map(({ words }) => groupBytes(k, codec, words))
-    for (const [r, row] of rows.entries()) {
-      const input = inputWords(k, codec, operands, row, group)
-      const inputScale = operands.scales!.load(row.mul(operands.scaleStride!).add(group))
-      for (const [half, { scale, minimum }] of groups.entries()) {
-        const total = totals[half]![r]!
-        const dots = bytes[half]!.reduce<Value>(
-          (sum, word, w) => k.let(k.dot4(input[w]!, word, sum)),
-          startOfBytes(codec),
-        )
-        const sum = minimum && sumOfCodes(k, codec, operands.weight.columns, group, input)
-        total.set(fma(begunSumOfBytes(codec, dots, sum), inputScale.mul(scale), total.now))
-        if (sum) total.set(fma(minimum, inputScale.mul(sum.float()), total.now))
+  const end = k.let(range.to.max(1).sub(1))
+  k.for(range.from, range.to, atOnce, (first) => {
+    const groups = ahead.map((_, j) => k.let(first.add(j).min(end)))
+    const scales = groups.map((group) => weights.map((row) => groupScales(k, row, group)))
+    for (const [j, kept] of ahead.entries()) {
+      const group = groups[j]!
+      const isOwn = j === 0 ? undefined : k.let(first.add(j).lt(range.to))
+      const bytes = kept.map((words) =>
+        groupBytes(
+          k,
+          codec,
+          words.map((word) => k.let(word.now)),
+        ),
+      )
+      const next = k.let(first.add(atOnce + j).min(end))
+      for (const [half, words] of kept.entries())
+        for (const [w, word] of groupWords(k, weights[half]!, next).entries()) words[w]!.set(word)
+      for (const [r, row] of rows.entries()) {
+        const input = inputWords(k, codec, operands, row, group)
+        const inputScale = operands.scales!.load(row.mul(operands.scaleStride!).add(group))
+        for (const [half, { scale, minimum }] of scales[j]!.entries()) {
+          const total = totals[half]![r]!
+          const dots = bytes[half]!.reduce<Value>(
+            (sum, word, w) => k.let(k.dot4(input[w]!, word, sum)),
+            startOfBytes(codec),
+          )
+          const sum = minimum && sumOfCodes(k, codec, operands.weight.columns, group, input)
+          const product = begunSumOfBytes(codec, dots, sum)
+          const own = k.let(fma(product, inputScale.mul(scale), total.now))
+          const whole = sum ? k.let(fma(minimum, inputScale.mul(sum.float()), own)) : own
+          total.set(isOwn ? select(isOwn, whole, total.now) : whole)
+        }
       }
     }
   })

@@ -7,7 +7,17 @@
 // group's words come first does not matter, as long as both sides' are the same: here they are words 2p and 2p + 1, neighbours.
 
 import { type GroupCodecName, groupCodecs } from "../../../../runtime/format.ts"
-import { type Builder, f32, fma, i32, kernel, select, u32, type Value } from "../ir/builder.ts"
+import {
+  type Builder,
+  f32,
+  fma,
+  i32,
+  kernel,
+  once,
+  select,
+  u32,
+  type Value,
+} from "../ir/builder.ts"
 import { type Four, type Kernel, ROOMY, type Two } from "../ir/ir.ts"
 import { CHUNK_WORDS, codingOf, PANEL } from "../layout.ts"
 import {
@@ -29,7 +39,6 @@ export type TiledRows = 16 | 32
 
 /** Columns of a group that a tile takes, words of a group, and columns of the output in a tile. */
 const [WIDTH, WORDS, ACROSS] = [32, 8, 8]
-const TILES = PANEL / ACROSS
 /** Rows that are finished at once, and words from one to the next in shared memory: 8 more than there are, for other banks. */
 const [FINISHED, PITCH] = [8, PARTS * PANEL + 8]
 
@@ -39,64 +48,72 @@ export const isTiled = (kind: ProductKind, outputs: number) =>
   groupCodecs[kind.codec as GroupCodecName].group === WIDTH &&
   (halvesOf(kind) === 1 || outputs % PANEL === 0)
 
-/** What a thread reads of a group, of both sides. */
-interface Loaded {
-  group: Value
-  words: Two<Value>[] // of its rows of the input
+/** How rows of the input lie: as the plan's buffer has them, or as `laidRows` leaves them for whoever comes next. */
+export type Lying = "in rows" | "laid"
+
+/** What a thread has of a group of the input: of each eight rows one, its words at the thread's place and its scale. */
+interface OwnRows {
+  words: Two<Value>[]
   scales: Value[]
+}
+
+/** What a thread reads of a group, of both sides. */
+interface Loaded extends OwnRows {
+  group: Value
   matrix: Value[][][] // [halves][tiles]
   parameters: ReturnType<typeof groupScales>[][][] // [halves][tiles][its columns of each]
 }
 
-/** Groups: [32 columns of the output each, `rows` rows each]. */
-export function tiledProduct(kind: ProductKind, rows: TiledRows): Kernel {
-  return kernel(`tiled${rows}_${productName(kind)}`, PARTS * PANEL, (k) => {
+/**
+ * Columns of the output that a panel's threads have: all of it, or of a gated product that rounds none as many as make a panel of
+ * both halves, so that more rows meet each.
+ */
+export const widthOf = (kind: ProductKind, lying: Lying) =>
+  lying === "laid" && kind.rounds === undefined ? PANEL / halvesOf(kind) : PANEL
+
+/** Groups: [`widthOf` columns of the output each, `rows` rows each]. */
+export function tiledProduct(kind: ProductKind, rows: TiledRows, lying: Lying): Kernel {
+  const name = lying === "laid" ? "laid" : "tiled"
+  return kernel(`${name}${rows}_${productName(kind)}`, PARTS * PANEL, (k) => {
     k.roomFor(ROOMY)
     const operands = productOperands(k, kind)
     const { weight, outputs } = operands
     const codec = kind.codec as GroupCodecName
     const halves = halvesOf(kind)
+    const width = widthOf(kind, lying)
     const sums = k.shared("sums", "f32", halves * FINISHED * PITCH)
     const [part, thread] = [k.let(k.lane.div(PANEL)), k.let(k.lane.and(PANEL - 1))]
     const [quad, place] = [k.let(thread.div(4)), k.let(thread.and(3))]
     const first = k.let(k.group(1).mul(rows))
     const count = operands.count.load(0)
     const isThere = first.lt(count)
-    const inputs = Array.from({ length: rows / 8 }, (_, i) =>
-      inputRow(
-        k,
-        operands,
-        k.let(
-          first
-            .add(8 * i)
-            .add(quad)
-            .min(count.sub(1)),
-        ),
-      ),
-    )
+    const groups = k.let(unitsOf(weight.columns, WIDTH))
+    const input =
+      lying === "laid"
+        ? laidInput(k, operands, { rows, first, count, thread, groups })
+        : inputInRows(k, operands, { rows, first, quad, place, count })
     // Of each panel the row that thread 0 of a tile has, and the first whose scales this thread wants; others lie beside them.
     const panels = Array.from({ length: halves }, (_, half) => {
-      const panel = half === 0 ? k.group(0) : k.group(0).add(outputs.div(PANEL))
-      const row = (more: Value) => weightRow(k, weight, panel.mul(PANEL).add(more))
+      const column = k.let(k.group(0).mul(width))
+      const first = half === 0 ? column : column.add(outputs)
+      const row = (more: Value) => weightRow(k, weight, first.add(more))
       return { codes: row(quad), scales: row(place.mul(2)) }
     })
     const totals = Array.from({ length: halves }, () =>
       Array.from({ length: rows / 8 }, () =>
-        Array.from({ length: 2 * TILES }, () => k.variable(f32(0))),
+        Array.from({ length: (2 * width) / ACROSS }, () => k.variable(f32(0))),
       ),
     )
-    const tiles = Array.from({ length: TILES }, (_, tile) => ACROSS * tile)
+    const tiles = Array.from({ length: width / ACROSS }, (_, tile) => ACROSS * tile)
     const { from, to } = groupsOfPart(k, kind, weight.columns, part)
-    const groups = k.let(unitsOf(weight.columns, WIDTH))
     // Minimums and codes of 8 bits take more registers.
     const most = weight.minimums || codingOf(codec).bits === 8 ? 32 : 64
-    const atOnce = Math.max(1, most / (rows * halves))
+    const atOnce = Math.max(1, most / ((rows * halves * width) / PANEL))
     const load = (i: Value): Loaded => {
       const group = k.let(from.add(i).min(groups.sub(1)))
       return {
         group,
-        words: inputs.map(({ codes }) => codes(group, place)),
-        scales: inputs.map(({ scale }) => scale(group)),
+        ...input(group),
         matrix: panels.map(({ codes }) =>
           tiles.map((more) => loadWords(beside(codes, more), group, place)),
         ),
@@ -145,6 +162,7 @@ export function tiledProduct(kind: ProductKind, rows: TiledRows): Kernel {
       const isOwn = k.let(from.add(i).lt(to))
       add(load(i), (write) => k.if(isOwn, write))
     })
+    k.letLaterBegin()
     // Eight rows after the other: thread 4q + p has two columns of each tile in the q-th of them.
     for (let block = 0; block < rows / FINISHED; block++) {
       if (block > 0) k.barrier()
@@ -159,7 +177,8 @@ export function tiledProduct(kind: ProductKind, rows: TiledRows): Kernel {
         const row = k.let(first.add(block * FINISHED).add(r))
         return { row, isRow: row.lt(count) }
       }
-      finishRows(k, kind, operands, { isThere, output }, { sums, rows: FINISHED, pitch: PITCH })
+      const finished = { sums, rows: FINISHED, pitch: PITCH, width }
+      finishRows(k, kind, operands, { isThere, output }, finished)
     }
   })
 }
@@ -173,10 +192,28 @@ function beside({ weight, chunkAt, groupAt }: WeightRow, rows: number): WeightRo
   }
 }
 
+type InputOperands = Pick<ProductOperands, "input" | "inputStride" | "scales" | "scaleStride">
+
+function inputInRows(
+  k: Builder,
+  operands: InputOperands,
+  own: { rows: number; first: Value; quad: Value; place: Value; count: Value },
+): (group: Value) => OwnRows {
+  const { rows, first, quad, place, count } = own
+  const inputs = Array.from({ length: rows / ACROSS }, (_, i) => {
+    const row = first.add(ACROSS * i).add(quad)
+    return inputRow(k, operands, k.let(row.min(count.sub(1))))
+  })
+  return (group) => ({
+    words: inputs.map(({ codes }) => codes(group, place)),
+    scales: inputs.map(({ scale }) => scale(group)),
+  })
+}
+
 /** Codes of a row of the input: the words of a thread's place in a group, and the group's scale. */
 function inputRow(
   k: Builder,
-  { input, inputStride, scales, scaleStride }: ProductOperands,
+  { input, inputStride, scales, scaleStride }: InputOperands,
   row: Value,
 ) {
   const pieces = inputStride.div(2)
@@ -193,6 +230,84 @@ function inputRow(
         ),
       ),
     scale: (group: Value) => scales!.load(firstScale.add(group)),
+  }
+}
+
+/** Rows that `laidRows` takes together: those of a tile; and groups of columns, one for each 32 threads. */
+export const LAID = { rows: 16, groups: PARTS } as const
+
+/**
+ * Rows of codes as products of tiles want them: of 16 rows and a group, what a thread brings to a tile is 16 bytes, and threads'
+ * lie side by side; so do the two scales of threads that have the same rows. Rows behind the last are that one again.
+ * Groups: [8 groups of columns each, 16 rows each].
+ */
+export const laidRows = once(() =>
+  kernel("laid_rows", PARTS * PANEL, (k) => {
+    const operands = {
+      count: k.buffer("count", "u32", "read"),
+      input: k.buffer("codes", "u32", "read"),
+      scales: k.buffer("input scales", "f32", "read"),
+    }
+    const [codes, scales] = [k.buffer("laid", "u32", "write"), k.buffer("scales", "f32", "write")]
+    const [groups, inputStride, scaleStride] = [
+      k.word("groups"),
+      k.word("inputStride"),
+      k.word("scaleStride"),
+    ]
+    const count = k.let(operands.count.load(0))
+    const [part, thread] = [k.let(k.lane.div(PANEL)), k.let(k.lane.and(PANEL - 1))]
+    const [quad, place] = [k.let(thread.div(4)), k.let(thread.and(3))]
+    const first = k.let(k.group(1).mul(LAID.rows))
+    const group = k.let(k.group(0).mul(PARTS).add(part))
+    k.if(first.lt(count).and(group.lt(groups)), () => {
+      const own = inputInRows(
+        k,
+        { ...operands, inputStride, scaleStride },
+        { rows: LAID.rows, first, quad, place, count },
+      )(group)
+      const [upper, lower] = own.words
+      const at = k.let(k.group(1).mul(groups).add(group))
+      for (const [i, word] of [upper![0], lower![0], upper![1], lower![1]].entries())
+        codes.store(at.mul(PANEL).add(thread).mul(4).add(i), word)
+      k.if(place.eq(0), () => {
+        for (const [i, scale] of own.scales.entries())
+          scales.store(at.mul(ACROSS).add(quad).mul(2).add(i), scale)
+      })
+    })
+  }),
+)
+
+/** Of a row of so many columns: its groups, and the bytes of what `laidRows` leaves. */
+export function laidRow(columns: number): { groups: number; codes: number; scales: number } {
+  const groups = Math.ceil(columns / WIDTH)
+  return { groups, codes: groups * WIDTH, scales: groups * 4 }
+}
+
+function laidInput(
+  k: Builder,
+  { input, scales }: ProductOperands,
+  own: { rows: number; first: Value; count: Value; thread: Value; groups: Value },
+): (group: Value) => OwnRows {
+  const { rows, first, count, thread, groups } = own
+  const last = k.let(count.sub(1).div(LAID.rows))
+  const firsts = Array.from({ length: rows / LAID.rows }, (_, i) =>
+    k.let(first.div(LAID.rows).add(i).min(last).mul(groups)),
+  )
+  return (group) => {
+    const pairs = firsts.map((of) => {
+      const at = k.let(of.add(group))
+      return {
+        words: input.loadFour(at.mul(PANEL).add(thread)),
+        scales: scales!.loadTwo(at.mul(ACROSS).add(thread.div(4))),
+      }
+    })
+    return {
+      words: pairs.flatMap(({ words: [a, b, c, d] }): Two<Value>[] => [
+        [a, c],
+        [b, d],
+      ]),
+      scales: pairs.flatMap((pair) => pair.scales),
+    }
   }
 }
 
