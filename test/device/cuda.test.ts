@@ -14,7 +14,8 @@ import {
 } from "../../src/compiler/targets/gpu/check-cases.ts"
 import { differences, twinOf } from "../../src/compiler/targets/gpu/check-device.ts"
 import { weightKernels } from "../../src/compiler/targets/gpu/check-products.ts"
-import { kernel } from "../../src/compiler/targets/gpu/ir/builder.ts"
+import { stepKernels } from "../../src/compiler/targets/gpu/check-steps.ts"
+import { kernel, u32 } from "../../src/compiler/targets/gpu/ir/builder.ts"
 import type { Kernel } from "../../src/compiler/targets/gpu/ir/ir.ts"
 import type { PrintedProgram } from "../../src/compiler/targets/gpu/print/c.ts"
 import { cudaProfiles, printCuda } from "../../src/compiler/targets/gpu/print/cuda.ts"
@@ -57,6 +58,8 @@ type Run = (each: GpuCase, kernel: number, order: number) => Numbers[] | "stuck"
 
 const printed = (kernels: readonly Kernel[]) => printCuda(kernels, [])
 
+let libraries = 0
+
 /**
  * Kernels as a library of this machine.
  * @param defines what the compiler of an architecture says that it compiles for
@@ -65,10 +68,8 @@ function built({ text, kernels: codes }: PrintedProgram, defines: readonly strin
   const rows = codes.map(
     ({ entry, threads }) => `{[](void **values) { simt::call(${entry}, values); }, ${threads}},`,
   )
-  const [source, path] = [
-    join(scratch, "kernels.cpp"),
-    join(scratch, `kernels-${codes.length}-${defines.join("-")}.so`),
-  ]
+  const name = `kernels-${libraries++}` // a library that is open must not be written over
+  const [source, path] = [join(scratch, `${name}.cpp`), join(scratch, `${name}.so`)]
   writeFileSync(
     source,
     `#include "${join(import.meta.dirname, "simt.hpp")}"
@@ -153,6 +154,40 @@ test.skipIf(noCompiler).each([
       for (const shape of [0, 9, 15]) expectTwinsBits(run, at(shape), i)
   },
   120_000,
+)
+
+test.skipIf(noCompiler)(
+  `attention by wide loads has the slow twin's bits, in every order of threads${noCompiler ? " (skipped: no g++)" : ""}`,
+  () => {
+    for (const { name, shapes, at } of stepKernels({ parts: 8, span: 256 }, printers.cuda.units)) {
+      if (!name.includes("_wide_")) continue
+      const last = at(shapes - 1)
+      return expectTwinsBits(built(printed([last.kernel])), last, 0)
+    }
+    throw new Error("there is none")
+  },
+  120_000,
+)
+
+test.skipIf(noCompiler)(
+  `eight halves are loaded at once, and four neighbours of a shared array${noCompiler ? " (skipped: no g++)" : ""}`,
+  () => {
+    const near = kernel("near", 32, (k) => {
+      k.forCuda()
+      const input = k.buffer("input", "f16", "read")
+      const output = k.buffer("output", "f32", "write")
+      const here = k.shared("here", "f32", 256)
+      for (const [i, half] of input.loadEight(k.lane).entries())
+        here.store(k.lane.mul(8).add(i), half)
+      k.barrier()
+      for (const [i, number] of here.loadFour(u32(63).sub(k.lane)).entries())
+        output.store(k.lane.mul(4).add(i), number)
+    })
+    const halves = Uint16Array.from({ length: 256 }, (_, i) => 123 * i)
+    const operands = [halves, new Float32Array(128)]
+    const each: GpuCase = { kernel: near, operands, groups: [1, 1, 1] }
+    expectTwinsBits(built(printed([near])), each, 0)
+  },
 )
 
 test.skipIf(noCompiler)(

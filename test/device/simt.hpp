@@ -32,7 +32,7 @@ static unsigned lane, threads, group[3], groups[3];
 static void (*body)(void **);
 static void **operands;
 
-constexpr size_t stack_bytes = 1 << 16;
+constexpr size_t stack_bytes = 1 << 18; // of kernels that keep a hundred numbers, each in several places
 
 // Contexts are for a fibre's first step alone: changing them asks the system, half of what such a test took.
 

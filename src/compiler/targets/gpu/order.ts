@@ -56,7 +56,7 @@ function widened(plan: Plan, units: readonly Unit[]): Unit[] {
 function isFree(plan: Plan, { run, before: [before], behind: [behind] }: Unit): boolean {
   const steps = run.map((i) => plan.steps[i]!)
   if (!isRowStep(steps[0]!)) return false
-  if (before?.op === "attend" && piecesOf(plan, before, steps as RowStep[])) return false
+  if (before?.op === "attend" && piecesOf(plan, before, steps as RowStep[], [])) return false
   if (before?.op === "matmul" && codesBehind(plan, before, steps)) return false
   if (before?.op === "headMatmul" && headCodes(plan, before, steps)) return false
   return !routedLaunch(plan, behind, steps)

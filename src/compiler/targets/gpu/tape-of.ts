@@ -16,7 +16,7 @@ import type { Sharded } from "../../shard.ts"
 import { isRowStep, type RowStep } from "../runs.ts"
 import { beside } from "./beside.ts"
 import type { Kernel } from "./ir/ir.ts"
-import { attendChoices } from "./kernels/attend.ts"
+import { attendChoices, waitingOf } from "./kernels/attend.ts"
 import { copiesOf } from "./kernels/copy.ts"
 import { deltaLaunches } from "./kernels/delta.ts"
 import { expertsChoices, MOST_ROUTED, routedLaunch } from "./kernels/experts.ts"
@@ -190,7 +190,8 @@ class TapeMaker {
   ): Choice[] {
     const plan = this.#plan
     const isMerged = before?.op === "attend" && mergesHeads(plan, before, step)
-    return headChoices(plan, step, isMerged ? before : undefined, headCodes(plan, step, behind))
+    const waiting = isMerged ? waitingOf(plan, before, this.#units) : undefined
+    return headChoices(plan, step, waiting, headCodes(plan, step, behind))
   }
 
   /** None of as many rows as the launches before or behind do a run for. */
@@ -211,7 +212,7 @@ class TapeMaker {
   /** How a run merges the softmaxes of attention, if that is what stands before it. */
   #pieces(before: Step | undefined, run: readonly Step[]): Pieces | undefined {
     if (before?.op !== "attend" || !run[0] || !isRowStep(run[0])) return undefined
-    return piecesOf(this.#plan, before, run as RowStep[])
+    return piecesOf(this.#plan, before, run as RowStep[], this.#units)
   }
 
   /** Tokens from logits. */

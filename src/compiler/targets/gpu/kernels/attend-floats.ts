@@ -32,7 +32,7 @@ import {
 import { type KvLayout, keyChunkIndex, readChunk, readValue, type Spot, scaleIndex } from "./kv.ts"
 
 /** Numbers of a key that a thread has under way at once, a multiple of every chunk. */
-const READ_AT_ONCE = 16
+const READ_AT_ONCE = 32
 
 export class FloatProducts implements Products {
   readonly #k: Builder

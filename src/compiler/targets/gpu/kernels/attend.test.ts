@@ -151,7 +151,7 @@ function attended({ kv = "f32", units = "dots", span = 64, rows = "tokens", ...g
   const x = Float32Array.from({ length: tokens.length * strideOf(queries + 7) }, random)
 
   // The device's memory.
-  const { name, order } = attentionOrder(plan, step)
+  const { name, order } = attentionOrder(plan, step, [units])
   const slots = given.slots ?? order.slots
   const laid = new AttentionWork({ ...order, slots }, sinks)
   laid.take(stepRows, input)
@@ -197,7 +197,7 @@ function attended({ kv = "f32", units = "dots", span = 64, rows = "tokens", ...g
     const count = laid.count(groups.count.slice(0, groups.count.indexOf(" ")) as WorkCount)
     return count === 0 ? 0 : (given.groups ?? Math.ceil(count / groups.per))
   }
-  const pieces = behind.length > 0 ? piecesOf(plan, step, behind) : undefined
+  const pieces = behind.length > 0 ? piecesOf(plan, step, behind, [units]) : undefined
   const [{ launches }] = attendChoices(plan, step, [units], pieces && MOST_MERGED) as [Choice]
   const last = behind.length > 0 ? rowChoices(plan, behind, pieces)[0]!.launches : []
   const made = given.planted?.([...launches, ...last]) ?? [...launches, ...last]
@@ -346,6 +346,9 @@ describe("attention has the reference's bits", () => {
     { kv: "f32", units: "dots" },
     { kv: "f16", units: "dots" },
     { kv: "bf16", units: "dots" },
+    { kv: "f32", units: "tiles" },
+    { kv: "f16", units: "tiles" },
+    { kv: "bf16", units: "tiles" },
     { kv: "q8", units: "dots" },
     { kv: "q8", units: "tiles" },
   ] as const)("of $kv by $units", (how) => {
@@ -416,6 +419,35 @@ describe("attention has the reference's bits", () => {
         attention,
         parts: [{ tokens: new Int32Array(9), from: 60, blocks: own(0, 69) }],
       })
+    })
+  })
+
+  describe("of floats by wide loads", () => {
+    const how = { kv: "f16", units: "tiles" } as const
+
+    test.each([
+      { heads: 8, kvHeads: 2, headDim: 16 },
+      { heads: 1, kvHeads: 1, headDim: 24 }, // a row is a query: there are 48
+      { heads: 14, kvHeads: 2, headDim: 40 }, // seven heads, so six rows and queries left over
+    ])("more rows than an item has, $heads heads on $kvHeads", (attention) => {
+      const parts = [
+        { tokens: new Int32Array(53), from: 100, blocks: own(0, 153) },
+        { tokens: new Int32Array(2), from: 63, blocks: own(1, 65) },
+      ]
+      agrees({ ...how, span: 128, attention, parts, groups: 2 })
+    })
+
+    test("in heads of which one has fewer values than the threads of a set", () => {
+      const parts = [{ tokens: new Int32Array(5), from: 61, blocks: own(0, 66) }]
+      agrees({ ...how, attention: { heads: 6, kvHeads: 3, headDim: 96 }, parts })
+      agrees({ ...how, attention: { heads: 2, kvHeads: 1, headDim: 256 }, parts })
+    })
+
+    test("capped, of layers that see both ways, and in windows narrower than a step", () => {
+      const parts = [{ tokens: new Int32Array(70), from: 0, blocks: own(0, 70) }]
+      agrees({ ...how, attention: { bidirectional: true, window: 9 }, parts })
+      const late = [{ tokens: new Int32Array(20), from: 60, blocks: own(0, 80) }]
+      agrees({ ...how, attention: { window: 3, sinks: 1, cap: 0.9 }, parts: late })
     })
   })
 
@@ -530,9 +562,10 @@ describe("softmaxes are merged by the kernel behind, where all have room at once
 
 describe("what is no number", () => {
   const part = { tokens: new Int32Array(3), from: 80, blocks: own(0, 83) }
+  const wide = { kv: "f16", units: "tiles" } as const
 
   test.each(["keys", "values"] as const)("shows in whoever sees it: %s", (of) => {
-    for (const how of [{ kv: "f32" }, { kv: "q8" }, { kv: "q8", units: "tiles" }] as const) {
+    for (const how of [{ kv: "f32" }, { kv: "q8" }, { kv: "q8", units: "tiles" }, wide] as const) {
       const { found, wanted } = attended({ ...how, parts: [part], notNumber: { of, position: 81 } })
       expect(bits(found)).toEqual(bits(wanted))
       const rows = [0, 1, 2].map((row) => found.subarray(row * 64, row * 64 + 64))
@@ -583,6 +616,7 @@ describe("a fault that is planted is found", () => {
   }
   const coded: Case = { ...short, kv: "q8" }
   const tiled: Case = { ...coded, units: "tiles" }
+  const wide: Case = { ...short, kv: "f16", units: "tiles" }
   const manySpans: Case = {
     attention: { heads: 1, kvHeads: 1, headDim: 6 },
     parts: [{ tokens: [1], from: 4200, blocks: own(0, 4201) }],
@@ -597,6 +631,7 @@ describe("a fault that is planted is found", () => {
     { launch: 0, barriers: 9, given: coded },
     { launch: 1, barriers: 10, given: coded },
     { launch: 1, barriers: 10, given: tiled },
+    { launch: 1, barriers: 6, given: wide },
     { launch: 2, barriers: 3, given: manySpans },
     { launch: 3, barriers: 4, given: rounded, first: 3 },
   ])(

@@ -19,32 +19,30 @@ import type { ItemsName, Region } from "../../../../runtime/gpu/regions.ts"
 import { BLOCK, sinkBlocks } from "../../../../runtime/program.ts"
 import { type Attention, valueDim } from "../../../graph/graph.ts"
 import type { Plan, Step, View } from "../../../plan.ts"
-import { type Builder, f32, kernel, larger, once, select, u32, type Value } from "../ir/builder.ts"
+import { type Builder, f32, kernel, once, select, u32, type Value } from "../ir/builder.ts"
 import { type Kernel, ROOMY, TILE } from "../ir/ir.ts"
 import { type Binding, type Choice, floatWord, type Launch } from "../launch.ts"
 import { codeWords } from "./attend-codes.ts"
-import { DotProducts } from "./attend-dots.ts"
-import { FloatProducts } from "./attend-floats.ts"
-import { TileProducts, tileWords } from "./attend-tiles.ts"
+import { PartSoftmaxes } from "./attend-parts.ts"
+import { tileWords } from "./attend-tiles.ts"
+import { readsWide, WideSoftmaxes, wideWords } from "./attend-wide.ts"
 import {
   type AttendShape,
   isIn,
   LANES,
+  LOWEST,
   overlaps,
   type Range,
   type Sight,
   STEP,
-  sightOf,
   tilingOf,
+  WIDE_SETS,
 } from "./attention.ts"
-import { kvLayout, kvReads, scaleIndex } from "./kv.ts"
+import { type KvLayout, kvLayout, kvReads } from "./kv.ts"
 import { mergeKernel, partialNumbers } from "./merge.ts"
-import { cap, exp } from "./numbers.ts"
 import type { Units } from "./tiles.ts"
 
 export type Attend = Step & { op: "attend" }
-
-const LOWEST = Math.fround(-3.4e38)
 
 /** Threads of a group, and so positions of a span, at most; and words of its shared memory. */
 const MAX_SPAN = 256
@@ -54,15 +52,24 @@ const MAX_HEADS = 8
 const MAX_QUERIES = 16
 /** Words of shared memory that are no query's; what is kept of a query's step, whatever is multiplied, and of its softmax. */
 const SHARED_APART = 64
+/** Where loads are wide: words of shared memory, of which a row's sight takes some, and sums that all find a register. */
+const MAX_SHARED_WIDE = 12288
+const MAX_SUMS_WIDE = 80
+const SIGHT_NUMBERS = 3
 const STEP_NUMBERS = LANES + 3
 const QUERY_NUMBERS = 2
 /** What partial softmaxes may take of a device's memory, where one item's are not more. */
 const PARTIAL_BYTES = 16 * 2 ** 20
+/** The same of CUDA's devices, which have so many groups at once that chunks are to have many items. */
+const PARTIAL_BYTES_WIDE = 6 * PARTIAL_BYTES
+/** Of an item, rows that a group merges one after the other. */
+const MERGED_IN_TURN = 4
 
 /** What a step's attention is called for, and so what the host is to lay out for it. */
 export function attentionOrder(
   plan: Plan,
   step: Attend,
+  units: readonly Units[],
 ): {
   name: ItemsName
   order: AttentionOrder
@@ -73,9 +80,10 @@ export function attentionOrder(
   if (span === undefined || span > MAX_SPAN || span % STEP !== 0)
     throw new Error(`internal: attention in spans of ${span}`)
   const { window, sinks, bidirectional } = attention
-  const { height } = together(plan, step)
+  const { height, isWide } = together(plan, step, units)
   const most = height * Math.ceil(plan.shapes.context / span)
-  const fitting = Math.floor(PARTIAL_BYTES / (attention.heads * partialBytes(attention)))
+  const bytes = isWide ? PARTIAL_BYTES_WIDE : PARTIAL_BYTES
+  const fitting = Math.floor(bytes / (attention.heads * partialBytes(attention)))
   return {
     name: `${rows} g${place.group} w${window ?? "all"} s${sinks}${bidirectional ? " bidirectional" : ""}`,
     order: {
@@ -87,11 +95,12 @@ export function attentionOrder(
   }
 }
 
-/** How many heads of one kv head a group computes together, and how many rows. */
+/** How many heads of one kv head a group computes together, and how many rows: of several, by wide loads or not. */
 function together(
   plan: Plan,
   { attention: { heads, kvHeads }, arithmetic, place, span = MAX_SPAN }: Attend,
-): { heads: number; height: number } {
+  units: readonly Units[],
+): { heads: number; height: number; isWide: boolean } {
   const { headDim } = plan.groups[place.group]!
   const steps = span / STEP
   const layout = kvLayout(plan.kv, plan.groups[place.group]!)
@@ -106,7 +115,24 @@ function together(
   const ratio = heads / kvHeads
   const tiles = Math.ceil(ratio / fitting(steps, MAX_HEADS))
   const each = Math.ceil(ratio / tiles)
-  return { heads: each, height: Math.max(1, Math.floor(fitting(1, MAX_QUERIES) / each)) }
+  const mayBeWide = units[0] === "tiles" && arithmetic === "floats" && readsWide(layout)
+  const wide = mayBeWide ? Math.floor(mostWide(layout) / each) : 0
+  const height = Math.max(1, Math.floor(fitting(1, MAX_QUERIES) / each))
+  return { heads: each, height: Math.max(wide, height), isWide: wide > height }
+}
+
+/** Queries that a group has room for: as many in each of its sets. */
+function mostWide(layout: KvLayout): number {
+  const words = wideWords(layout) + QUERY_NUMBERS + SIGHT_NUMBERS
+  const fitting = Math.floor((MAX_SHARED_WIDE - SHARED_APART) / words)
+  const sumsOf = (rows: number) => {
+    const shape = { layout, values: layout.headDim.value, span: STEP, rows, heads: 1 }
+    const { scores, mixes } = tilingOf({ ...shape, products: "wide" })
+    return (rows / scores.sets) * scores.places + mixes.perSet * mixes.places * mixes.holds
+  }
+  let most = Math.floor(fitting / WIDE_SETS) * WIDE_SETS
+  while (most > 0 && sumsOf(most) > MAX_SUMS_WIDE) most -= WIDE_SETS
+  return most
 }
 
 function partialBytes(attention: Attention): number {
@@ -122,10 +148,10 @@ export interface Waiting {
   values: number
 }
 
-export function waitingOf(plan: Plan, step: Attend): Waiting {
+export function waitingOf(plan: Plan, step: Attend, units: readonly Units[]): Waiting {
   const { attention } = step
   const { heads } = attention
-  const { name: of, order } = attentionOrder(plan, step)
+  const { name: of, order } = attentionOrder(plan, step, units)
   return {
     of,
     items: { kind: "step", region: { name: "items", of, order } },
@@ -150,7 +176,7 @@ export function attendChoices(
   units: readonly Units[],
   mostMerged: number | undefined,
 ): Choice[] {
-  const repeats = `chunks ${attentionOrder(plan, step).name}` as const
+  const repeats = `chunks ${attentionOrder(plan, step, units).name}` as const
   const choice = (most: number | undefined, isMergedBehind: boolean): Choice => ({
     most,
     repeats,
@@ -167,18 +193,18 @@ function launchesOf(
   isMergedBehind: boolean,
 ): readonly Launch[] {
   const { rows, query, attention, place, output } = step
-  const { name, order } = attentionOrder(plan, step)
+  const { name, order } = attentionOrder(plan, step, units)
   const { heads, kvHeads, window, sinks, bidirectional } = attention
   const layout = kvLayout(plan.kv, plan.groups[place.group]!)
-  const each = together(plan, step).heads
+  const { heads: each, isWide } = together(plan, step, units)
   const ratio = heads / kvHeads
   const region = (region: Region): Binding => ({ kind: "step", region })
-  const { items, partials } = waitingOf(plan, step)
+  const { items, partials } = waitingOf(plan, step, units)
   const work = [items, region({ name: "chunkStarts", of: name })]
   const buffer = ({ buffer, from }: View): Binding => ({ kind: "buffer", buffer, from })
   const chunk: Binding = { kind: "chunk", of: name }
   const productsOf = (height: number): AttendShape["products"] => {
-    if (step.arithmetic === "floats") return "floats"
+    if (step.arithmetic === "floats") return isWide && height > 1 ? "wide" : "floats"
     const apart = SHARED_APART + TILE * (STEP_NUMBERS + QUERY_NUMBERS)
     const fits = apart + tileWords({ layout }) <= MAX_SHARED
     return height > 1 && units[0] === "tiles" && fits ? "tiles" : "dots"
@@ -234,12 +260,14 @@ function launchesOf(
   const merge: Launch = {
     kernel: merging(valueDim(attention)),
     operands: [...work, partials, buffer(output), chunk, strideOf(plan, output)],
-    groups: [{ count: `${isMergedBehind ? "chunkMerges" : "merges"} ${name}`, per: 1 }, heads, 1],
+    groups: [
+      { count: `${isMergedBehind ? "chunkMerges" : "merges"} ${name}`, per: 1 },
+      heads,
+      isWide ? Math.ceil(order.height / MERGED_IN_TURN) : 1,
+    ],
   }
   return order.height === 1 ? [single, merge] : [single, several, merge]
 }
-
-const productsBy = { floats: FloatProducts, dots: DotProducts, tiles: TileProducts } as const
 
 const [attend, merging] = [once(attendKernel), once(mergeKernel)]
 
@@ -269,7 +297,8 @@ function attendKernel(shape: AttendShape): Kernel {
     set,
   ].join("_")
   return kernel(name, threads, (k) => {
-    k.roomFor(ROOMY)
+    // Floats of 32 bits under way take more registers.
+    k.roomFor(products === "wide" && kv === "f32" ? (ROOMY * 3) / 4 : ROOMY)
     const query = k.buffer("query", "f32", "read")
     const stored = k.buffer("kv", kvReads[kv].element, "read")
     const items = k.buffer("items", "u32", "read")
@@ -288,13 +317,10 @@ function attendKernel(shape: AttendShape): Kernel {
     const scale = k.word("scale", "f32")
     const sinks = shape.sinks ? k.word("sinks") : undefined
 
+    if (products === "wide") k.forCuda()
     // A query is a head of a row: number row * heads + head of the group's.
-    const isRounded = products !== "floats"
-    const multiplied = new productsBy[products](k, shape)
-    const lanes = k.shared("lanes", "f32", count * steps * LANES)
-    const largest = k.shared("largest", "f32", count * steps) // of a step's scores
-    const corrections = k.shared("corrections", "f32", count * steps)
-    const totals = k.shared("totals", "f32", count * steps) // of a step's weights
+    const softmaxes =
+      products === "wide" ? new WideSoftmaxes(k, shape) : new PartSoftmaxes(k, shape, products)
     const most = k.shared("most", "f32", count)
     const sums = k.shared("sums", "f32", count)
     const blockAt = k.shared("blockAt", "u32", span / BLOCK)
@@ -391,124 +417,31 @@ function attendKernel(shape: AttendShape): Kernel {
           const from = row.add(q.div(heads)).mul(queryStride).add(head.mul(headDim.key))
           return query.load(from.add(column))
         }
-        multiplied.bringQueries(isThere, columnOf, scale)
+        softmaxes.bringQueries(isThere, columnOf, scale)
         k.barrier()
 
-        const mixes = multiplied.mixes()
+        const mixes = softmaxes.mixes()
         const takePart = (number: Value) => {
           const from = k.let(begin.add(number.mul(part)), "from")
-          const spotAt = (within: Value) => ({
+          const offset = k.let(from.sub(begin))
+          const spotIn = (within: Value) => ({
             block: blockAt.load(within.div(BLOCK)),
             head: kvHead,
             position: k.let(within.rem(BLOCK)),
           })
-
+          const spotAt = (within: Value) => spotIn(k.let(offset.add(within)))
           // A position that is seen by none has no key. In its place is one that is seen, whose score nobody uses.
           const spotOf = (within: Value) => {
             const p = k.let(from.add(within))
-            return spotAt(k.let(select(isIn(p, some), p, seen).sub(begin)))
-          }
-          for (const { q, isOwn, within, score } of multiplied.scores({ stored, spotOf, scale })) {
-            const store = () =>
-              multiplied.storeWeight(
-                q,
-                within,
-                shape.cap === undefined ? score : cap(k, score, shape.cap),
-              )
-            if (isOwn) k.if(isOwn, store)
-            else store()
-          }
-          k.barrier()
-
-          // The largest score of each step, first of each of its lanes.
-          const eachLane = (body: (i: Value, q: Value, withinAt: (j: number) => Value) => void) =>
-            k.each(count * steps * LANES, (i) => {
-              const q = k.let(i.div(steps * LANES))
-              const at = k.let(i.div(LANES).rem(steps).mul(STEP).add(i.rem(LANES)))
-              body(i, q, (j) => at.add(j * LANES))
-            })
-          eachLane((i, q, withinAt) => {
-            const range = sightOf(sight, q.div(heads))
-            let own = f32(LOWEST)
-            for (let j = 0; j < STEP / LANES; j++) {
-              const score = multiplied.loadWeight(q, withinAt(j))
-              const isLarger = isIn(from.add(withinAt(j)), range).and(score.gt(own))
-              own = k.let(select(isLarger, score, own))
-            }
-            lanes.store(i, own)
-          })
-          k.barrier()
-          k.each(count * steps, (i) => {
-            let own = f32(LOWEST)
-            for (let lane = 0; lane < LANES; lane++)
-              own = k.let(larger(lanes.load(i.mul(LANES).add(lane)), own))
-            largest.store(i, own)
-          })
-          k.barrier()
-
-          // Weights, and their sums in each lane.
-          eachLane((i, q, withinAt) => {
-            const range = sightOf(sight, q.div(heads))
-            const step = k.let(i.div(LANES).rem(steps))
-            const before = k.variable(most.load(q))
-            k.for(0, step, 1, (s) =>
-              before.set(larger(largest.load(q.mul(steps).add(s)), before.now)),
-            )
-            const now = k.let(larger(largest.load(i.div(LANES)), before.now))
-            k.if(i.rem(LANES).eq(0), () =>
-              corrections.store(i.div(LANES), exp(k, before.now.sub(now))),
-            )
-            let sum = f32(0)
-            const own: Value[] = []
-            for (let j = 0; j < STEP / LANES; j++) {
-              const at = k.let(withinAt(j))
-              const weight = k.variable(f32(0))
-              // What is no number, or infinite, has a weight of none: in the sum it must show.
-              const shown = k.variable(f32(0))
-              k.if(isIn(from.add(withinAt(j)), range), () => {
-                const score = multiplied.loadWeight(q, at)
-                const power = exp(k, score.sub(now))
-                shown.set(power.add(score.mul(0)))
-                if (kv === "q8") {
-                  const spot = spotAt(k.let(from.sub(begin).add(withinAt(j))))
-                  const by = stored.load(scaleIndex(layout, "values", spot)).bits("f32")
-                  weight.set(power.mul(by))
-                } else weight.set(power)
-              })
-              sum = k.let(sum.add(shown.now))
-              multiplied.storeWeight(q, at, weight.now)
-              own.push(weight.now)
-            }
-            lanes.store(i, sum)
-            multiplied.storeLargest(i, own)
-          })
-          k.barrier()
-          k.each(count * steps, (i) => {
-            const own = Array.from({ length: LANES }, (_, lane) =>
-              lanes.load(i.mul(LANES).add(lane)),
-            )
-            totals.store(i, treeOf(k, own))
-          })
-          if (isRounded) {
-            multiplied.roundWeights()
-            k.barrier()
+            return spotIn(k.let(select(isIn(p, some), p, seen).sub(begin)))
           }
           const blockOf = (number: Value) => {
-            const first = k.let(from.add(number.mul(BLOCK)))
-            return { from: first, spot: spotAt(k.let(first.sub(begin))) }
+            const first = k.let(number.mul(BLOCK))
+            return { from: k.let(from.add(first)), spot: spotAt(first) }
           }
-          mixes.add({ stored, corrections, sight, some, all, blockOf, spotOf })
-          // Totals have been waited for where weights are rounded; then no part but the next one overwrites what is mixed.
-          if (!isRounded || part < span) k.barrier()
-          k.each(count, (q) => {
-            const [sum, now] = [k.variable(sums.load(q)), k.variable(most.load(q))]
-            for (let s = 0; s < steps; s++) {
-              const at = q.mul(steps).add(s)
-              sum.set(sum.now.mul(corrections.load(at)).add(totals.load(at)))
-              now.set(larger(largest.load(at), now.now))
-            }
-            sums.store(q, sum.now)
-            most.store(q, now.now)
+          mixes.add({
+            ...{ stored, scale, from, end: rows.mul(heads), sight, some, all, most, sums },
+            ...{ spotAt, spotOf, blockOf },
           })
         }
         if (part === span) takePart(u32(0))
@@ -522,7 +455,6 @@ function attendKernel(shape: AttendShape): Kernel {
           )
           k.for(seen.sub(begin).div(part), end, 1, takePart)
         }
-        k.barrier()
 
         mixes.each((q, column, mixed) => {
           k.if(isThere(q), () => {
@@ -559,14 +491,4 @@ function attendKernel(shape: AttendShape): Kernel {
 /** A branch that has barriers, which stand under no condition: a loop of one turn, or of none. */
 function onceIf(k: Builder, condition: Value, body: () => void): void {
   k.for(0, select(condition, u32(1), 0), 1, body)
-}
-
-/** The sum of sixteen lanes: lane i takes i + 8, then i + 4, i + 2, i + 1. */
-function treeOf(k: Builder, lanes: readonly Value[]): Value {
-  if (lanes.length === 1) return lanes[0]!
-  const half = lanes.length / 2
-  return treeOf(
-    k,
-    lanes.slice(0, half).map((lane, i) => k.let(lane.add(lanes[i + half]!))),
-  )
 }

@@ -8,15 +8,20 @@ import { type KvLayout, kvReads, type Spot } from "./kv.ts"
 /** Positions whose weights are merged at once: from one multiple of this to the next. */
 export const STEP = 64
 export const LANES = 16
+/** Below every score. */
+export const LOWEST = Math.fround(-3.4e38)
 
 /** Threads of a group that computes several rows. */
 const ROWS_THREADS = 128
+/** Where loads are wide, a thread has the positions of one lane, and there are so many sets of queries. */
+const WIDE_PLACES = STEP / LANES
+export const WIDE_SETS = ROWS_THREADS / LANES
 
 /** What decides how the kernel is written; all else are words. */
 export interface AttendShape {
   layout: KvLayout
-  /** Who multiplies: floats, or codes in dots of four or in tiles. */
-  products: "floats" | "dots" | "tiles"
+  /** Who multiplies: floats, by loads of what a number takes or wide ones, or codes in dots of four or in tiles. */
+  products: "floats" | "wide" | "dots" | "tiles"
   /** Numbers of a value. */
   values: number
   span: number
@@ -81,34 +86,69 @@ export interface Tiling {
   steps: number
   /** Each thread multiplies the keys of `places` positions, `slots` apart, with the queries of one of so many sets. */
   scores: { slots: number; places: number; sets: number }
-  /** Each thread mixes `places` units of columns, `slots` apart, for the queries of one of so many sets. */
-  mixes: { units: number; slots: number; places: number; sets: number; perSet: number }
+  /**
+   * Each thread mixes `places` units of columns, `slots` apart, for the queries of one of so many sets, `apart` from each other.
+   */
+  mixes: {
+    holds: number
+    units: number
+    slots: number
+    places: number
+    sets: number
+    perSet: number
+    apart: number
+  }
 }
 
-export function tilingOf({ layout, values, span, rows, heads, products }: AttendShape): Tiling {
-  const [threads, steps, places] = rows === 1 ? [span, span / STEP, 1] : [ROWS_THREADS, 1, 2]
-  const queries = products === "tiles" ? TILE : rows * heads
+/** What decides how an item is divided. */
+export type TilingShape = Pick<
+  AttendShape,
+  "layout" | "values" | "span" | "rows" | "heads" | "products"
+>
+
+export function tilingOf(shape: TilingShape): Tiling {
+  const { layout, values, span, rows, heads, products } = shape
+  const isWide = products === "wide"
+  const [threads, steps, places] =
+    rows === 1 ? [span, span / STEP, 1] : [ROWS_THREADS, 1, isWide ? WIDE_PLACES : 2]
+  const queries =
+    products === "tiles"
+      ? TILE
+      : isWide
+        ? Math.ceil((rows * heads) / WIDE_SETS) * WIDE_SETS
+        : rows * heads
   const slots = (steps * STEP) / places
-  const units = Math.ceil(values / kvReads[layout.kv].holds)
+  const holds = isWide ? layout.chunk : kvReads[layout.kv].holds
+  const units = Math.ceil(values / holds)
   // About as many columns as queries, so that each number read is used as often as can be.
   const perThread = (queries * units) / threads
-  const square = 2 ** Math.floor(Math.log2(Math.max(1, perThread)) / 2)
+  const square = isWide ? 1 : 2 ** Math.floor(Math.log2(Math.max(1, perThread)) / 2)
   const unitPlaces = Math.max(Math.ceil(units / threads), Math.min(square, units))
   const unitSlots = Math.ceil(units / unitPlaces)
-  const sets = Math.min(queries, Math.floor(threads / unitSlots))
+  const room = Math.min(queries, Math.floor(threads / unitSlots))
+  const sets = isWide ? divisorOf(queries, room) : room
+  const perSet = Math.ceil(queries / sets)
   return {
     threads,
     queries,
     steps,
     scores: { slots, places, sets: threads / slots },
     mixes: {
+      holds,
       units,
       slots: unitSlots,
       places: unitPlaces,
       sets,
-      perSet: Math.ceil(queries / sets),
+      perSet,
+      // Sets of neighbours have nothing to do where rows are few.
+      apart: isWide ? 1 : sets,
     },
   }
+}
+
+/** The largest up to `most`. */
+function divisorOf(number: number, most: number): number {
+  return number % most === 0 ? most : divisorOf(number, most - 1)
 }
 
 /** What differs by what is multiplied. A kernel's other steps, and its barriers, are attend.ts's. */
@@ -146,11 +186,32 @@ export interface Score {
   score: Value
 }
 
+/**
+ * Which of so many slots and sets a thread has. Where loads are wide and these come out even, 32 threads have eight slots of four sets: those have
+ * fewer numbers to read than sixteen of two.
+ */
+function placeOf(k: Builder, { products }: AttendShape, slots: number, sets: number) {
+  const isEven = slots * sets === k.threads && slots % 8 === 0 && sets % 4 === 0
+  if (products !== "wide" || !isEven) {
+    const set = k.lane.div(slots)
+    // Where there are more threads than that, some compute what others do.
+    const own = slots * sets === k.threads ? set : set.rem(sets)
+    return { slot: k.let(k.lane.rem(slots)), set: k.let(own) }
+  }
+  // Compilers that know how large a number may be add constants behind it in the load itself.
+  const lane = k.let(k.lane.rem(k.threads))
+  const [warp, across] = [lane.div(32), slots / 8]
+  return {
+    slot: k.let(warp.rem(across).mul(8).add(lane.rem(8))),
+    set: k.let(warp.div(across).mul(4).add(lane.div(8).rem(4))),
+  }
+}
+
 /** Positions and queries of a thread, where each position meets each query. */
 export function squareOf(k: Builder, shape: AttendShape) {
   const { queries: count, scores } = tilingOf(shape)
   const { slots, places, sets } = scores
-  const set = k.let(k.lane.div(slots))
+  const { slot, set } = placeOf(k, shape, slots, sets)
   const perSet = Math.ceil(count / sets)
   const isEven = count % sets === 0
   const queries = Array.from({ length: perSet }, (_, j) => {
@@ -159,7 +220,7 @@ export function squareOf(k: Builder, shape: AttendShape) {
       ? { q: k.let(q), isOwn: undefined }
       : { q: k.let(q.min(count - 1)), isOwn: q.lt(count) }
   })
-  const withins = Array.from({ length: places }, (_, i) => k.let(k.lane.rem(slots).add(i * slots)))
+  const withins = Array.from({ length: places }, (_, i) => k.let(slot.add(i * slots)))
   return { queries, withins }
 }
 
@@ -172,6 +233,19 @@ export interface Mixed extends Pick<Part, "stored" | "spotOf"> {
   all: Range
   /** The first position of a block, and where that lies. */
   blockOf: (number: Value) => { from: Value; spot: Spot }
+}
+
+/** A part of a span, for whoever makes softmaxes of all of it. */
+export interface Taken extends Part, Omit<Mixed, "corrections"> {
+  /** The part's first position. */
+  from: Value
+  /** Up to which query there are rows. */
+  end: Value
+  /** Where a position of the part lies that somebody sees. */
+  spotAt: (within: Value) => Spot
+  /** [queries] the largest score until here, and the sum of the weights. */
+  most: Elements
+  sums: Elements
 }
 
 /** Sums of values times their weights, which threads keep from part to part. */
@@ -195,18 +269,16 @@ export class ColumnSums {
     this.#shape = shape
     this.#tiling = tilingOf(shape)
     const { queries, threads, mixes } = this.#tiling
-    const { units, slots, places, sets, perSet } = mixes
-    const { holds } = kvReads[shape.layout.kv]
+    const { holds, units, slots, places, sets, perSet, apart } = mixes
     // Where threads, columns or queries do not come out even, some are computed more than once, and written once.
     this.#isOwn = slots * sets === threads ? undefined : k.let(k.lane.lt(slots * sets))
-    const slot = k.let(k.lane.rem(slots))
-    const set = k.let(this.#isOwn ? k.lane.div(slots).rem(sets) : k.lane.div(slots))
+    const { slot, set } = placeOf(k, shape, slots, sets)
     this.units = Array.from({ length: places }, (_, i) => {
       const unit = slot.add(i * slots)
       return k.let(slots * places === units ? unit : unit.min(units - 1))
     })
     this.queries = Array.from({ length: perSet }, (_, i) => {
-      const q = k.let(set.add(i * sets))
+      const q = k.let(set.mul(apart === 1 ? perSet : 1).add(i * apart))
       const isEven = sets * perSet === queries
       return {
         q: isEven ? q : k.let(q.min(queries - 1)),
@@ -222,8 +294,7 @@ export class ColumnSums {
   each(body: (q: Value, column: Value, sum: Value) => void): void {
     const k = this.#k
     const { values: columns } = this.#shape
-    const { holds } = kvReads[this.#shape.layout.kv]
-    const { units, slots, places } = this.#tiling.mixes
+    const { holds, units, slots, places } = this.#tiling.mixes
     const all = () => {
       for (const { q, isOwn, sums } of this.queries) {
         const write = () => {
@@ -254,4 +325,14 @@ export class ColumnSums {
     if (this.#isOwn) k.if(this.#isOwn, all)
     else all()
   }
+}
+
+/** The sum of sixteen lanes: lane i takes i + 8, then i + 4, i + 2, i + 1. */
+export function treeOf(k: Builder, lanes: readonly Value[]): Value {
+  if (lanes.length === 1) return lanes[0]!
+  const half = lanes.length / 2
+  return treeOf(
+    k,
+    lanes.slice(0, half).map((lane, i) => k.let(lane.add(lanes[i + half]!))),
+  )
 }

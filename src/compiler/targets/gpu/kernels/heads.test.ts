@@ -17,7 +17,7 @@ import { checkKernel } from "../ir/check.ts"
 import { Memory, runKernel } from "../ir/run.ts"
 import type { Launch } from "../launch.ts"
 import { strideOf } from "../layout.ts"
-import { attendChoices } from "./attend.ts"
+import { attendChoices, waitingOf } from "./attend.ts"
 import { headChoices, headCodes, mergesHeads } from "./heads.ts"
 
 const HEADS = 3
@@ -188,7 +188,9 @@ test.each([1, 6])(
       runKernel(launch.kernel, memory, [x as number, rows, z as number], { order: "shuffled" })
     }
     const itself = places()
-    const [choice] = headChoices(plan, step, attend, codes).slice(count === 1 ? 0 : 1)
+    const [choice] = headChoices(plan, step, waitingOf(plan, attend, ["dots"]), codes).slice(
+      count === 1 ? 0 : 1,
+    )
     run(choice!.launches[0]!, itself, 3) // more rows than there are
 
     const others = places()

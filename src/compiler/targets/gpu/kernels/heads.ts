@@ -22,7 +22,7 @@ import {
 import type { Kernel } from "../ir/ir.ts"
 import type { Binding, Choice } from "../launch.ts"
 import { strideOf } from "../layout.ts"
-import { type Attend, type Waiting, waitingOf } from "./attend.ts"
+import type { Attend, Waiting } from "./attend.ts"
 import { roundedWord } from "./codes.ts"
 import { MERGE_THREADS, Merge, MOST_MERGED, workOf } from "./merge.ts"
 import { canRound } from "./products.ts"
@@ -67,13 +67,13 @@ export function headCodes(
 }
 
 /**
- * @param before the step before, if the product merges what that leaves
+ * @param waiting what the step before leaves, if the product merges that
  * @param codes what becomes of its rows
  */
 export function headChoices(
   plan: Plan,
   step: HeadMatmul,
-  before?: Attend,
+  waiting?: Waiting,
   codes?: Codes,
 ): Choice[] {
   const { rows, input, weight, heads, kept, output } = step
@@ -84,17 +84,17 @@ export function headChoices(
     : [{ kind: "buffer", buffer: output.buffer, from: output.from }]
   const stride = (buffer: number) => strideOf(plan.buffers[buffer]!)
   const strides = codes ? [stride(codes.codes) / 4, stride(codes.scales)] : [stride(output.buffer)]
-  const choice = (most: number | undefined, together: number, waiting?: Waiting): Choice => ({
+  const choice = (most: number | undefined, together: number, merged?: Waiting): Choice => ({
     most,
     launches: [
       {
-        kernel: product(codec, together, kept, waiting && columns, codes?.group),
+        kernel: product(codec, together, kept, merged && columns, codes?.group),
         operands: [
           { kind: "step", region: { name: "count", of: rows } },
           { kind: "buffer", buffer: input.buffer, from: input.from },
           ...weightBindings(plan, weight),
           ...to,
-          ...(waiting ? waitingBindings(waiting) : []),
+          ...(merged ? waitingBindings(merged) : []),
           columns,
           made - kept,
           stride(input.buffer),
@@ -104,7 +104,6 @@ export function headChoices(
       },
     ],
   })
-  const waiting = before && waitingOf(plan, before)
   return [
     choice(1, 1, waiting),
     ...(waiting ? [choice(MOST_MERGED, TOGETHER, waiting)] : []),

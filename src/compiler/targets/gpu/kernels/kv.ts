@@ -160,6 +160,12 @@ export function readChunk(
     .slice(0, count)
 }
 
+/** All numbers of a chunk, by one load. */
+export function readWhole({ kv }: KvLayout, blocks: Elements, chunk: Value): Value[] {
+  if (kv === "f16") return blocks.loadEight(chunk)
+  return blocks.loadFour(chunk).flatMap((word) => numbersOf(kv, word))
+}
+
 /** Number `i` of a key, with its scale where it has one; of elements of `kvReads`. */
 export function readKey(
   k: Builder,
@@ -199,6 +205,20 @@ export function valueUnitIndex(layout: KvLayout, spot: Spot, unit: Value): Value
     .add(times(spot.head, (BLOCK * valueWidth) / holds))
     .add(times(spot.position, valueWidth / holds))
     .add(unit)
+}
+
+/** Where chunk `chunk` of a value lies, in chunks, where a group has values. */
+export function valueChunkIndex(
+  { blockBytes, values, valueWidth, chunk: numbers }: KvLayout,
+  { block, head, position }: Spot,
+  chunk: Value,
+): Value {
+  return block
+    .mul(blockBytes / CHUNK_BYTES)
+    .add(values / numbers)
+    .add(times(head, (BLOCK * valueWidth) / numbers))
+    .add(times(position, valueWidth / numbers))
+    .add(chunk)
 }
 
 function numbersOf(kv: KvType, read: Value): Value[] {

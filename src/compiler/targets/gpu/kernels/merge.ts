@@ -25,7 +25,7 @@ export const MERGE_THREADS = 64
 /** What attention leaves of a head of a row and a span: the values' mix, the largest score and the sum of the weights. */
 export const partialNumbers = (values: number) => values + 2
 
-/** One head of each of an item's rows. Groups: [items by turns, heads]. */
+/** One head of each of an item's rows. Groups: [items by turns, heads, rows by turns]. */
 export function mergeKernel(columns: number): Kernel {
   return kernel(`merge_${columns}`, MERGE_THREADS, (k) => {
     const items = k.buffer("items", "u32", "read")
@@ -43,7 +43,7 @@ export function mergeKernel(columns: number): Kernel {
       const { nth, ...found } = workOf(items, item)
       // An item that has nothing to merge has no turns: see onceIf of attend.ts.
       const turns = select(nth.eq(0).and(found.spans.gt(1)), found.rows, 0)
-      k.for(0, turns, 1, (r) => {
+      k.for(k.group(2), turns, k.groups(2), (r) => {
         const to = k.let(found.row.add(r).mul(outputStride).add(head.mul(columns)))
         merge.head({ ...found, r, heads: k.groups(1), head }, (column, value) =>
           output.store(to.add(column), value),

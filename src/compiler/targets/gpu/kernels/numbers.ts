@@ -35,12 +35,21 @@ function scaledBy(x: Value, n: Value): Value {
 /** e^x within two units of the last place; exactly 0 below -87 and for NaN. */
 export function exp(k: Builder, x: Value): Value {
   const own = k.let(x)
-  const bounded = k.let(select(own.lt(88), own, 88))
+  return expWithin(k, own, k.let(select(own.lt(88), own, 88)))
+}
+
+/** The same where it is known that x is no larger than 88, or NaN. */
+export function expBelow(k: Builder, x: Value): Value {
+  const own = k.let(x)
+  return expWithin(k, own, own)
+}
+
+function expWithin(k: Builder, x: Value, bounded: Value): Value {
   const shifted = k.let(fma(bounded, Math.LOG2E, MAGIC)) // n stands in its low bits
   const n = k.let(shifted.sub(MAGIC))
   const r = k.let(fma(n, 2.1219444e-4, fma(n, -0.693359375, bounded)))
   const p = [1 / 120, 1 / 24, 1 / 6, 0.5, 1, 1].reduce((p, c) => fma(p, r, c), f32(1 / 720))
-  return k.let(select(own.ge(-87), scaledBy(p, shifted.bits("u32")), 0))
+  return k.let(select(x.ge(-87), scaledBy(p, shifted.bits("u32")), 0))
 }
 
 /** 1 + e^-x */

@@ -40,7 +40,7 @@ import {
 import type { Access, Element } from "../ir/ir.ts"
 import { type Binding, type Choice, type Launch, OPERAND_BYTES } from "../launch.ts"
 import { strideOf } from "../layout.ts"
-import { type Attend, waitingOf } from "./attend.ts"
+import { type Attend, type Waiting, waitingOf } from "./attend.ts"
 import { codedGroup, coding, sizeBits, wideGroup } from "./codes.ts"
 import { pairsOf, type Sums, sumsOf } from "./experts.ts"
 import {
@@ -58,10 +58,11 @@ import { MERGE_THREADS, Merge, MOST_MERGED, workOf } from "./merge.ts"
 import { inTurns, LaneSums, nearestBrain, type Term } from "./numbers.ts"
 import { sumOfTree } from "./products.ts"
 import { NONE, type RowPairs, route } from "./route.ts"
+import type { Units } from "./tiles.ts"
 import { columnValue, weightBindings, weightBuffers, weightRow } from "./weights.ts"
 
 /** Of one thread, so that they are under way together. */
-const COLUMNS_AT_ONCE = 4
+const COLUMNS_AT_ONCE = 8
 
 /** What a run becomes, and behind attention whose softmaxes it can merge (`Pieces`) what it becomes of few rows. */
 export function rowChoices(plan: Plan, run: readonly RowStep[], pieces?: Pieces): Choice[] {
@@ -127,6 +128,7 @@ const MERGED_AT_ONCE = 4
 /** How a run behind attention is cut, to merge before anything else: so many pieces, of so many heads' columns or what is left. */
 export interface Pieces {
   attend: Attend
+  waiting: Waiting
   count: number
   heads: number
   threads: number
@@ -134,9 +136,15 @@ export interface Pieces {
 
 /**
  * @param attend the step before the run
+ * @param units as attention's choices are made for
  * @returns undefined: the run looks at other columns than attention's, or cannot be cut into so many pieces as take the time of one
  */
-export function piecesOf(plan: Plan, attend: Attend, run: readonly RowStep[]): Pieces | undefined {
+export function piecesOf(
+  plan: Plan,
+  attend: Attend,
+  run: readonly RowStep[],
+  units: readonly Units[],
+): Pieces | undefined {
   const { output, rows, attention } = attend
   const { columns } = output
   if (sumsOf(plan, run)) return undefined
@@ -160,7 +168,8 @@ export function piecesOf(plan: Plan, attend: Attend, run: readonly RowStep[]): P
   if (heads > MOST_HEADS && columns > PIECE) return undefined
   const atOnce = heads < 2 ? 1 : heads < MERGED_AT_ONCE ? 2 : MERGED_AT_ONCE
   const count = Math.ceil(attention.heads / heads)
-  return { attend, heads, count, threads: atOnce * MERGE_THREADS }
+  const waiting = waitingOf(plan, attend, units)
+  return { attend, waiting, heads, count, threads: atOnce * MERGE_THREADS }
 }
 
 /** Each column of what these write is made of the same one of what they read. */
@@ -273,9 +282,9 @@ class Fragments {
   }
 
   /** What attention has left of the piece's heads, made to one, where it has not been. */
-  merge(touches: readonly Touch[], { attend, heads }: Pieces): void {
+  merge(touches: readonly Touch[], { attend, waiting: left, heads }: Pieces): void {
     const { k } = this
-    const { of, items, partials, heads: all, values } = waitingOf(this.plan, attend)
+    const { of, items, partials, heads: all, values } = left
     const out = this.cells(attend.output)
     const waiting = this.region({ name: "waiting", of })
     const work = this.#operand("items", items, "u32", "read", "items")
