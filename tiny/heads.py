@@ -271,6 +271,11 @@ def eagle_loss(head, base, ids, mine, hidden, progress):
 LOSSES = {"draft": draft_loss, "medusa": medusa_loss, "eagle": eagle_loss}
 
 
+def halved():
+    """Products of bfloat16, where the processor has some."""
+    return torch.autocast("cpu", torch.bfloat16, enabled=model_module.KIND == torch.bfloat16)
+
+
 def load(kind, base):
     head = KINDS[kind](base)
     if (RUN / f"{kind}.pt").exists():
@@ -308,10 +313,10 @@ def teach(kind, base, minutes):
             ids, mine, hidden = random.Random(step).choice(kept)
         else:
             ids, mine = at.pop()
-            with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+            with torch.no_grad(), halved():
                 hidden = base(ids)
             kept = [*kept[-500:], (ids, mine, hidden)]
-        with torch.autocast("cpu", torch.bfloat16):
+        with halved():
             loss = LOSSES[kind](head, base, ids, mine, hidden, progress)
         if not torch.is_tensor(loss):
             continue

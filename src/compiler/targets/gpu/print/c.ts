@@ -419,13 +419,14 @@ class KernelPrinter {
 
   /** Eight halves are read as four words. */
   #halves(ids: Eight<Id>, name: string, index: string): string[] {
-    const { near, loadNear, halvesOf, types } = this.#dialect
-    if (!halvesOf) throw new Error(`internal: no word for eight halves in ${this.#kernel.name}`)
-    const type = near(types.u32, 4)
+    const dialect = this.#dialect
+    if (!dialect.halvesOf)
+      throw new Error(`internal: no word for eight halves in ${this.#kernel.name}`)
+    const type = dialect.near(dialect.types.u32, 4)
     const words = this.#names.give(`${name}_${ids[0]}`)
     for (const [i, id] of ids.entries())
-      this.#ids.set(id, halvesOf(`${words}.${"xyzw"[i >> 1]}`)[i % 2]!)
-    return [`const ${type} ${words} = ${loadNear(type, name, index)};`]
+      this.#ids.set(id, dialect.halvesOf(`${words}.${"xyzw"[i >> 1]}`)[i % 2]!)
+    return [`const ${type} ${words} = ${dialect.loadNear(type, name, index)};`]
   }
 
   /** What has eight. */
