@@ -103,9 +103,6 @@ class Pick:
                 self.any(words.ONSETS) + self.any(words.VOWELS) + self.any(words.CODAS)
                 for _ in range(syllables or self.int(1, 3))
             )
-            if not self.held and self.chance(0.05):
-                at = self.int(1, len(word))
-                word = word[:at] + self.any(words.ACCENTED) + word[at:]
             if (sum(map(ord, word)) % 16 == 7) == self.held:
                 return word
 
@@ -117,10 +114,14 @@ class Pick:
         return f"{city}, {self.value(words.REGIONS)}" if self.chance(region) else city
 
     def stranger(self):
-        """A name that nobody has; in training now and then a word that is none."""
+        """A name that nobody has; in training now and then a word that is none, or a name with an accent."""
         if words.PIECES and not self.held and self.chance(0.3):
             return self.piece().capitalize()
-        return self.pseudo(2).capitalize()
+        name = self.pseudo(2).capitalize()
+        if self.held or self.chance(0.9):
+            return name
+        at = self.int(1, len(name))
+        return name[:at] + self.any(words.ACCENTED) + name[at:]
 
     def piece(self):
         """A piece of the vocabulary, so that every token is met where something is to be copied; a made-up word where there is none."""
