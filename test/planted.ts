@@ -211,7 +211,7 @@ export const planted: readonly PlantedFault[] = [
   },
   {
     what: "a GPU's attention hides a score that is no number",
-    file: "src/compiler/targets/gpu/kernels/attend.ts",
+    file: "src/compiler/targets/gpu/kernels/attend-parts.ts",
     text: "power.add(score.mul(0))",
     fault: "power",
     test: "src/compiler/targets/gpu/kernels/attend.test.ts",
@@ -1634,8 +1634,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "sums of parts are read before all of them are there",
     file: "src/compiler/targets/gpu/kernels/products.ts",
-    text: "  k.barrier()\n  finishRows(",
-    fault: "  finishRows(",
+    text: "  k.barrier()\n  const finished",
+    fault: "  const finished",
     test: "src/compiler/targets/gpu/kernels/matmul.test.ts",
   },
   {
