@@ -1632,6 +1632,27 @@ export const planted: readonly PlantedFault[] = [
 
   // ---- kernels of products and weights
   {
+    what: "a kernel that says nothing of it begins without those before it",
+    file: "src/compiler/targets/gpu/print/c.ts",
+    text: "kind !== each",
+    fault: "kind === each",
+    test: "test/device/cuda.test.ts",
+  },
+  {
+    what: "all kernels of a graph are ordered as if none could begin earlier",
+    file: "src/runtime/gpu/cuda.ts",
+    text: "before !== null && (dispatch.kernel as CudaKernel).overlaps",
+    fault: "false",
+    test: "test/device/cuda-driver.test.ts",
+  },
+  {
+    what: "rows of a tile that nobody has laid are read",
+    file: "src/compiler/targets/gpu/kernels/tiled.ts",
+    text: ".min(last).mul(groups)",
+    fault: ".mul(groups)",
+    test: "src/compiler/targets/gpu/kernels/matmul.test.ts",
+  },
+  {
     what: "sums of parts are read before all of them are there",
     file: "src/compiler/targets/gpu/kernels/products.ts",
     text: "  k.barrier()\n  const finished",

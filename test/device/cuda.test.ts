@@ -15,7 +15,7 @@ import {
 import { differences, twinOf } from "../../src/compiler/targets/gpu/check-device.ts"
 import { weightKernels } from "../../src/compiler/targets/gpu/check-products.ts"
 import { stepKernels } from "../../src/compiler/targets/gpu/check-steps.ts"
-import { kernel, u32 } from "../../src/compiler/targets/gpu/ir/builder.ts"
+import { type Builder, kernel, u32 } from "../../src/compiler/targets/gpu/ir/builder.ts"
 import type { Kernel } from "../../src/compiler/targets/gpu/ir/ir.ts"
 import type { PrintedProgram } from "../../src/compiler/targets/gpu/print/c.ts"
 import { cudaProfiles, printCuda } from "../../src/compiler/targets/gpu/print/cuda.ts"
@@ -101,6 +101,24 @@ extern "C" int launch(int which, void **values, const unsigned *groups, int orde
     return arrays.map((array, i) => (typeof operands[i] === "number" ? new Uint8Array() : array))
   }
 }
+
+test("a kernel waits for those before it where it says so, or at its beginning", () => {
+  const lines = (build: (k: Builder, write: () => void) => void) => {
+    const own = kernel("own", 32, (k) => {
+      const output = k.buffer("output", "u32", "write")
+      build(k, () => output.store(k.lane, 1))
+    })
+    const text = printed([own]).text.split("sinter_own(")[1]!
+    return text.match(/let_later_begin|after_earlier|output\[/g)
+  }
+  expect(lines((_, write) => write())).toEqual(["let_later_begin", "after_earlier", "output["])
+  const told = lines((k, write) => {
+    k.afterEarlier()
+    write()
+    k.letLaterBegin()
+  })
+  expect(told).toEqual(["after_earlier", "output[", "let_later_begin"])
+})
 
 const noCompiler = isLeftOut(answers(compilers.cpp))
 test.skipIf(noCompiler)(

@@ -148,8 +148,8 @@ export async function madeOf(
 }
 
 /**
- * Kernels of few groups may begin while those before them end. Products of tiles may not: as soon as those leave room on a few
- * multiprocessors, all groups would crowd there.
+ * Kernels may begin while those before them end, but for products of tiles: as soon as there is room on a few multiprocessors, all
+ * of their groups would crowd there.
  */
 function waiting(kernel: Kernel, code: KernelCode): KernelCode {
   return kernel.needs.has("matrix") ? code : { ...code, waits: true }

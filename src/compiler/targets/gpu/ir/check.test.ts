@@ -135,6 +135,26 @@ test("nothing is named outside of where it is defined", () => {
   expect(variable).toThrow("a u32 stands where a f32 is wanted")
 })
 
+test("earlier kernels are waited for under no condition, and before anything is written", () => {
+  const writing = (k: Builder) => k.buffer("out", "u32", "write").store(k.lane, 1)
+  check((k) => {
+    k.buffer("in", "u32", "read").load(k.lane)
+    k.shared("here", "u32", 64).store(k.lane, 1)
+    k.afterEarlier()
+    writing(k)
+    k.letLaterBegin()
+  })()
+  expect(
+    check((k) => {
+      writing(k)
+      k.afterEarlier()
+    }),
+  ).toThrow("nothing is written before earlier kernels are waited for")
+  const conditional = "where other kernels are waited for or let begin stands under no condition"
+  for (const place of [(k: Builder) => k.afterEarlier(), (k: Builder) => k.letLaterBegin()])
+    expect(check((k) => k.if(k.group(0).eq(0), () => place(k)))).toThrow(conditional)
+})
+
 test("memory is used as it was named", () => {
   expect(check((k) => k.buffer("in", "f32", "read").store(0, 1))).toThrow(
     "statement 0 (store in): in may only be read",

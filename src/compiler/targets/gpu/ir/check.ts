@@ -123,6 +123,8 @@ class Checker {
   readonly #seen = new Set<Id>()
   /** Variables that have differed between threads. */
   readonly #divergent = new Set<Id>()
+  /** What waits for earlier kernels is still to come. */
+  #isBeforeEarlier = false
   #number = 0
   #place = ""
 
@@ -144,6 +146,7 @@ class Checker {
   /** @param misplaced is told of barriers, and sums of subgroups, that stand where they may not */
   #walk(misplaced: (problem: string) => void): void {
     this.#number = 0
+    this.#isBeforeEarlier = this.#kernel.body.some(({ kind }) => kind === "earlier")
     this.#seen.clear()
     for (const { id } of this.#kernel.shared) this.#claim(id)
     this.#block(this.#kernel.body, { isUniform: true, isConditional: false }, misplaced)
@@ -208,6 +211,7 @@ class Checker {
           break
         }
         case "store": {
+          this.#refuseBeforeEarlier(statement.memory)
           const element = this.#element(statement.memory, "read")
           this.#typed(statement.index, "u32")
           this.#typed(statement.value, loaded[element])
@@ -248,6 +252,7 @@ class Checker {
         case "later":
           if (isConditional || !isUniform)
             misplaced("where other kernels are waited for or let begin stands under no condition")
+          if (statement.kind === "earlier") this.#isBeforeEarlier = false
           break
         case "subgroupSum": {
           this.#need("subgroups")
@@ -340,6 +345,12 @@ class Checker {
 
   #nameOf(id: Id): string {
     return this.#kernel.names.get(id) ?? `id ${id}`
+  }
+
+  /** Kernels before this one may still read what is there, or write it. */
+  #refuseBeforeEarlier({ kind }: Memory): void {
+    if (this.#isBeforeEarlier && kind === "buffer")
+      this.#refuse("nothing is written before earlier kernels are waited for")
   }
 
   #need(need: KernelNeed): void {
