@@ -336,8 +336,8 @@ test("inspect --json prints for programs what it shows", async () => {
     JSON.parse((await run(["inspect", "tiny", ...part, "--json"])).out)
   expect(await shown()).toMatchObject({
     architecture: "llama",
-    shapes: { layers: 6 },
-    kvBytesPerToken: 1536,
+    shapes: { layers: 7 },
+    kvBytesPerToken: 1792,
     products: expect.arrayContaining([expect.objectContaining({ rows: 2560, times: 1 })]),
   })
   const { nodes, logits } = await shown("--show", "graph")
@@ -345,10 +345,10 @@ test("inspect --json prints for programs what it shows", async () => {
 })
 
 test.each([
-  ["f32", "3.0"], // 6 layers of 2 heads, each of 32 columns, keys and values
-  ["f16", "1.5"],
-  ["bf16", "1.5"],
-  ["q8", "0.8"], // and a float of scale for each head's key and value: 864 bytes
+  ["f32", "3.5"], // 7 layers of 2 heads, each of 32 columns, keys and values
+  ["f16", "1.8"],
+  ["bf16", "1.8"],
+  ["q8", "1.0"], // and a float of scale for each head's key and value: 1,008 bytes
 ])("inspect --overrides kv_dtype=%s says what keys and values take", async (dtype, figure) => {
   const { out } = await run(["inspect", "tiny", "--overrides", `kv_dtype=${dtype}`])
   expect(out).toMatch(new RegExp(`^KV +${figure} KiB a token$`, "m"))
@@ -371,7 +371,7 @@ test.each(gpus)("inspect --target %s counts what a step costs without a GPU", as
   const [, share] = /^reads .* as stored: ([\d.]+) of them$/m.exec(out)!
   expect(Number(share)).toBeGreaterThanOrEqual(1)
   expect(Number(share)).toBeLessThanOrEqual(1.05)
-  expect(out).toMatch(/^KV +1\.5 KiB a token$/m)
+  expect(out).toMatch(/^KV +1\.8 KiB a token$/m)
   expect(out).not.toMatch(/GB\/s/) // the processor's bandwidth says nothing of it
 })
 

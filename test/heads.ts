@@ -10,7 +10,7 @@ export interface HeadShape {
   heads?: number
 }
 
-export function writeEagle(folder: string, { hidden = 192, vocabulary = 2560 }: HeadShape = {}) {
+export function writeEagle(folder: string, { hidden = 256, vocabulary = 2560 }: HeadShape = {}) {
   const kv = 64
   const config = {
     model_type: "llama",
@@ -43,7 +43,7 @@ export function writeEagle(folder: string, { hidden = 192, vocabulary = 2560 }: 
 
 export function writeMedusa(
   folder: string,
-  { hidden = 192, vocabulary = 2560, heads = 3 }: HeadShape = {},
+  { hidden = 256, vocabulary = 2560, heads = 3 }: HeadShape = {},
 ) {
   const shapes: Record<string, number[]> = {}
   for (let i = 0; i < heads; i++) {

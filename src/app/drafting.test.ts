@@ -19,10 +19,10 @@ beforeAll(async () => {
   model = await openModel(tiny)
   folder = mkdtempSync(join(tmpdir(), "sinter-drafting-"))
   writeEagle(join(folder, "eagle"))
-  writeEagle(join(folder, "wide-eagle"), { hidden: 256 })
+  writeEagle(join(folder, "wide-eagle"), { hidden: 320 })
   writeMedusa(join(folder, "medusa"))
   writeMedusa(join(folder, "large-medusa"), { vocabulary: 2600 })
-  writeMedusa(join(folder, "wide-medusa"), { hidden: 256 })
+  writeMedusa(join(folder, "wide-medusa"), { hidden: 320 })
   writeMedusa(join(folder, "many-medusa"))
   change(join(folder, "many-medusa"), { medusa_num_heads: 5 })
   writeEagle(join(folder, "deep-eagle"))
@@ -107,9 +107,9 @@ describe("refused in one sentence with both figures", () => {
       "medusa",
       "medusa holds Medusa heads and --speculative-mode eagle takes an EAGLE head",
     ],
-    ["eagle", "wide-eagle", "made for a model of 256 columns (hidden_size), and tiny has 192"],
+    ["eagle", "wide-eagle", "made for a model of 320 columns (hidden_size), and tiny has 256"],
     ["medusa", "large-medusa", "made for a model of 2600 tokens (vocab_size), and tiny has 2560"],
-    ["medusa", "wide-medusa", "made for a model of 256 columns (hidden_size), and tiny has 192"],
+    ["medusa", "wide-medusa", "made for a model of 320 columns (hidden_size), and tiny has 256"],
     ["medusa", "many-medusa", "config.json: medusa_num_heads is 5, and the weights hold 3"],
     ["eagle", "deep-eagle", "config.json: num_hidden_layers is 2, and the weights hold 1"],
     [
@@ -153,8 +153,8 @@ test("heads that fit are prepared in the format of the model, one program for ea
   const eagle = await prepare({ mode: "eagle", models: join(folder, "eagle") })
   expect(eagle.title).toBe("eagle: eagle, q0bf16, interpreted")
   const { kvHeads, headDim, hidden } = model.config.shapes
-  const kept = 4 * 192 // the last hidden row of a block
-  expect(hidden).toBe(192)
+  const kept = 4 * 256 // the last hidden row of a block
+  expect(hidden).toBe(256)
   expect(eagle.demand.model).toMatchObject({
     bytesPerBlock: 2 * 16 * kvHeads * headDim * 4,
     hostBytesPerBlock: kept,

@@ -167,7 +167,7 @@ describe("Ollama's API, with its client", () => {
     const format = { ...parameters }
     const held = await client.chat({
       model,
-      messages,
+      messages: [{ role: "user", content: "Give me the city as JSON: Tom lives in Oslo." }],
       options: { ...options, num_predict: 99 },
       format,
     })

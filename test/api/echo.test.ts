@@ -24,8 +24,11 @@ test("every token of the prompt is told, the first with nothing, and then those 
   for (const [i, alternatives] of top_logprobs.entries()) {
     if (i === 0) continue
     expect(alternatives[tokens[i]]).toBe(token_logprobs[i])
-    const values: number[] = Object.values(alternatives)
-    expect(values.length).toBeGreaterThanOrEqual(3)
+    expect(Object.keys(alternatives).length).toBeGreaterThanOrEqual(3)
+    // The likeliest first: but a JavaScript object has names that are numbers before all others.
+    const values = Object.entries<number>(alternatives)
+      .filter(([token]) => !/^\d+$/.test(token))
+      .map(([, value]) => value)
     expect(Math.max(...values)).toBe(values[0])
   }
   const letters = [...choice.text]

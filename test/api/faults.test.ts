@@ -151,7 +151,7 @@ test("a step throws", async () => {
 
 test("the library refuses a step with a code and a sentence", async () => {
   breakFor(BigInt(VICTIM), (input, step) =>
-    step({ ...input, hiddenIn: new Float32Array(input.tokens.length * 192) }),
+    step({ ...input, hiddenIn: new Float32Array(input.tokens.length * 256) }),
   )
   const told = await ask({ ...good, seed: VICTIM })
   expect(told).toMatchObject({ status: 500, text: expect.stringContaining("library refuses") })

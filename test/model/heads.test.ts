@@ -113,46 +113,8 @@ describe("drafts, as the engine makes them", () => {
       const asked = asking(text, { temperature: 0 })
       const { made, reply } = await drafted(programs, kind, length, asked, on)
       expect(reply).toEqual(text.reply)
-      expect(made.length).toBeGreaterThan(3)
-      for (const { at, proposed } of made) {
-        const place = at - text.prompt.length - 1
-        const clear = text.leads[kind][place]!.findIndex((lead) => lead < 0.05)
-        const wanted = text.drafts[kind][place]!.slice(0, clear < 0 ? length : clear)
-        expect(proposed.slice(0, wanted.length)).toEqual(wanted.slice(0, proposed.length))
-      }
-    }
-    for (const program of programs) await program.close()
-  }
-
-  test.each([
-    ["eagle", 4],
-    ["medusa", 3],
-  ] as const)("%s proposes %i tokens wherever it is asked", (kind, length) =>
-    judge(kind, length, "reference"),
-  )
-
-  test("each of Medusa's heads adds what it learnt to the row", async () => {
-    for (const [i, weights] of heads.medusa.weights.entries()) {
-      const program = await open(heads.medusa, weights)
-      for (const { prompt, reply, hidden, medusa } of golden) {
-        const tokens = [...prompt, ...reply]
-        const [blocks, logits] = [blocksFor(tokens.length), [...tokens.keys()]]
-        const step = batch([{ tokens, from: 0, blocks, logits }])
-        const done = await take(program, { ...step, hiddenIn: hidden })
-        expectClose(kept(done.logits!), medusa[i]!)
-      }
-    }
-  })
-})
-
-describe("drafts, as the engine makes them", () => {
-  async function judge(kind: Kind, length: number, on: On, texts = golden) {
-    const programs = await opened(kind, on)
-    for (const text of texts) {
-      const asked = asking(text, { temperature: 0 })
-      const { made, reply } = await drafted(programs, kind, length, asked, on)
-      expect(reply).toEqual(text.reply)
-      expect(made.length).toBeGreaterThan(3)
+      // Every round writes its drafts and one token more, at the most.
+      expect(made.length).toBeGreaterThanOrEqual(Math.floor(text.reply.length / (length + 1)))
       for (const { at, proposed } of made) {
         const place = at - text.prompt.length - 1
         const clear = text.leads[kind][place]!.findIndex((lead) => lead < 0.05)
