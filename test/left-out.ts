@@ -3,3 +3,9 @@
 
 /** @param there whatever the test needs; anything false is missing */
 export const isLeftOut = (there: unknown): boolean => !there && process.env.CI !== "true"
+
+/**
+ * Whether tests take all that there is of a kind, for hours of a quiet machine. In every other run one that differs most stands for
+ * the others where a compiler of kernels takes longer than what is judged.
+ */
+export const takesAll = process.env.TESTS === "all"

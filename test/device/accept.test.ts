@@ -14,12 +14,11 @@ import { printers } from "../../src/compiler/targets/gpu/printers.ts"
 import { compileRocm } from "../../src/compiler/targets/gpu/rocm-compiler.ts"
 import { findRunTimeCompiler } from "../../src/compiler/targets/gpu/run-time-compiler.ts"
 import { traitsOf } from "../../src/compiler/targets/prepare.ts"
-import { isLeftOut } from "../left-out.ts"
+import { isLeftOut, takesAll } from "../left-out.ts"
 
 const MILLISECONDS = 600_000
 // The oldest and the newest of each maker; those between them take minutes more.
-const isEvery = process.env.ARCHITECTURES === "all"
-const between = (architectures: readonly string[]) => (isEvery ? architectures : [])
+const between = (architectures: readonly string[]) => (takesAll ? architectures : [])
 const execute = promisify(execFile)
 const scratch = mkdtempSync(join(tmpdir(), "sinter-accept-"))
 afterAll(() => rmSync(scratch, { recursive: true }))

@@ -1,5 +1,5 @@
 // The targets of CUDA, ROCm and Metal on the stand-ins for their drivers, which run the very text of their kernels: golden logits, and
-// the reference's bits in any company. One golden model in every run; GOLDEN=all takes them all, for an hour of a quiet machine.
+// the reference's bits in any company. One golden model in every run; TESTS=all takes them all, for an hour of a quiet machine.
 
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -13,7 +13,7 @@ import { openMetal } from "../../src/runtime/gpu/metal.ts"
 import { openGpuLibrary } from "../../src/runtime/gpu/program.ts"
 import * as cuda from "../device/cuda-stand-in.ts"
 import * as metal from "../device/metal/metal-stand-in.ts"
-import { isLeftOut } from "../left-out.ts"
+import { isLeftOut, takesAll } from "../left-out.ts"
 import { goldenFolder } from "./golden.ts"
 import { type Judged, judge } from "./judged.ts"
 
@@ -73,7 +73,7 @@ describe.each(["cuda", "rocm", "metal"] as const)("on %s", (target) => {
         },
         traits: { sums: traitsOf(target).sums! },
         isExact: true,
-        golden: process.env.GOLDEN === "all" ? every : ["models/llama-odd"],
+        golden: takesAll ? every : ["models/llama-odd"],
         breadth: "one",
         milliseconds: MILLISECONDS,
       })
