@@ -5,7 +5,6 @@ import { LongestFirst } from "./test/order.ts"
 
 // Before there are threads, or PoCL's library would not see it. Its optimizer takes longer than all that these kernels run.
 process.env.POCL_EXTRA_BUILD_FLAGS ??= "-cl-opt-disable"
-process.env.GALLIVM_PERF ??= "nopt" // lavapipe's
 
 // Threads without isolation: a fresh module graph per file costs ten times the tests themselves.
 export default defineConfig({
