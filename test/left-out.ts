@@ -4,8 +4,5 @@
 /** @param there whatever the test needs; anything false is missing */
 export const isLeftOut = (there: unknown): boolean => !there && process.env.CI !== "true"
 
-/**
- * Whether tests take all that there is of a kind, for hours of a quiet machine. In every other run one that differs most stands for
- * the others where a compiler of kernels takes longer than what is judged.
- */
+/** Whether tests take all of a kind that in other runs a few stand for: golden models on stand-ins, a maker's architectures. */
 export const takesAll = process.env.TESTS === "all"

@@ -14,7 +14,6 @@ const LONG = [
   "gpu/kernels/attend",
   "test/gpu",
   "test/device/kernels",
-  "test/model/packed-copy",
   "test/model/stand-ins",
   "test/device/cuda-driver",
   "test/model/embeddings",

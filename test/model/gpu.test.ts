@@ -5,7 +5,7 @@ import { describe } from "vitest"
 import { traitsOf } from "../../src/compiler/targets/prepare.ts"
 import { targets } from "../../src/compiler/targets/targets.ts"
 import { findDevices } from "../../src/runtime/devices.ts"
-import { isLeftOut, takesAll } from "../left-out.ts"
+import { isLeftOut } from "../left-out.ts"
 import { judge } from "./judged.ts"
 
 const found = (await findDevices(60_000)).flatMap(({ devices }) => devices)
@@ -16,9 +16,11 @@ describe.each([
   {
     target: "vulkan",
     golden: [
+      "models/llama-odd",
+      "models/phi",
       "models/deepseek-v3",
+      "models/lfm2",
       "models/qwen3-5",
-      ...(takesAll ? (["models/llama-odd", "models/phi", "models/lfm2"] as const) : []),
     ],
     breadth: "some",
   },

@@ -32,7 +32,7 @@ import { openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import { findDevices } from "../../src/runtime/devices.ts"
 import type { LoadableProgram, Program, ProgramLimits } from "../../src/runtime/program.ts"
-import { isLeftOut, takesAll } from "../left-out.ts"
+import { isLeftOut } from "../left-out.ts"
 import { type FamilyName, familyGraph } from "./families.ts"
 import { goldenFolder } from "./golden.ts"
 import { results, sizes, tokensOf } from "./sharded.ts"
@@ -291,8 +291,7 @@ test.skipIf(left)(
   240_000,
 )
 
-const families = ["states", ...(takesAll ? (["latents", "convolutions"] as const) : [])] as const
-test.skipIf(left).each(families)(
+test.skipIf(left).each(["latents", "states", "convolutions"] as const)(
   `on Vulkan: two shards of %s${left ? " (skipped: none of Vulkan)" : ""}`,
   async (family) => {
     const plan = compile(familyGraph(family), { ...codes, sums: sums! })
