@@ -54,24 +54,29 @@ async function read(
   const leavesAfter = pick(6) === 0 ? pick(30) : Number.POSITIVE_INFINITY
   const lags = pick(8) === 0
   const scores = asked.scorePrompt ? expectedScores(asked, visible) : []
-  let read = 0
+  const tokens: number[] = []
+  const logprobs: number[] = []
   for await (const event of generation.choices[choice]!) {
-    const logprobs = generation.scores?.logprobs ?? []
-    expect(logprobs.length).toBe(scores.length)
-    if (read === 0)
-      for (const [i, score] of scores.entries()) expect(logprobs[i]).toBeCloseTo(score, 4)
+    if (tokens.length === 0) expectScores(generation.scores?.logprobs ?? [], scores)
     if (event.kind === "end") {
       expect(event.reason).toBe(expected.reason)
-      expect(read).toBe(expected.tokens.length)
-      return read
+      expect(tokens.length).toBe(expected.tokens.length)
+      break
     }
-    expect(event.token).toBe(expected.tokens[read])
-    expect(event.logprob).toBe(expected.logprobs[read])
-    read++
-    if (read > leavesAfter) return read
+    tokens.push(event.token)
+    logprobs.push(event.logprob)
+    if (tokens.length > leavesAfter) break
     if (lags) await turns(pick(20))
   }
-  return read
+  // At once: of a hundred thousand tokens, to expect each takes longer than to compute it.
+  expect(tokens).toEqual(expected.tokens.slice(0, tokens.length))
+  expect(logprobs).toEqual(expected.logprobs.slice(0, tokens.length))
+  return tokens.length
+}
+
+function expectScores(logprobs: ArrayLike<number>, scores: readonly number[]): void {
+  expect(logprobs.length).toBe(scores.length)
+  for (const [i, score] of scores.entries()) expect(logprobs[i]).toBeCloseTo(score, 4)
 }
 
 const seeds = Array.from({ length: SCHEDULES }, (_, seed) => seed)
