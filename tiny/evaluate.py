@@ -12,6 +12,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import facts
+import fourth
 import fresh
 import skills
 import talking
@@ -41,11 +42,12 @@ def main():
     )
     a.add_argument("--fresh", action="store_true", help="ask the second set, which nobody tuned anything on (fresh.py)")
     a.add_argument("--third", action="store_true", help="ask the third set (third.py): once, when training is over")
+    a.add_argument("--fourth", action="store_true", help="ask the fourth set (fourth.py), two bars: as the third")
     a.add_argument("--json")
     args = a.parse_args()
     ask = Server(args.url, args.model) if args.url else Checkpoint(Path(args.runs) / args.name, args.packed)
     right, total, ended, prompts = defaultdict(int), defaultdict(int), [], []
-    table = third.CASES if args.third else fresh.CASES if args.fresh else CASES
+    table = fourth.CASES if args.fourth else third.CASES if args.third else fresh.CASES if args.fresh else CASES
     for name in args.skill or table:
         shown = 0
         for talk, at in cases(name, args.n, not args.seen, table):
@@ -126,7 +128,7 @@ CASES = {name: f for name, (_, f) in skills.TABLE.items() if name not in ("tool"
 
 
 def cases(name, n, held, table):
-    which = "third" if table is third.CASES else "fresh" if table is fresh.CASES else "evaluation"
+    which = next((m.__name__ for m in (fourth, third, fresh) if table is m.CASES), "evaluation")
     p = talking.Pick(f"{which} {name}", held)
     for _ in range(n):
         talk = skills.opening(p)
@@ -141,7 +143,7 @@ def correct(name, wanted, got, talk):
     text, want = got["content"] or "", wanted["content"]
     if got.get("tool_calls"):
         return False
-    if name in ("extract", "make_json"):
+    if name in ("extract", "extract, by keys", "make_json"):
         try:
             return json.loads(text) == json.loads(want)
         except ValueError:

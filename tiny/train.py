@@ -21,6 +21,7 @@ from tokenizers import Tokenizer
 from torch.utils._pytree import tree_map_only
 
 import corpus
+import fourth
 import fresh
 import third
 import words
@@ -315,7 +316,7 @@ def open_tokenizer(path):
     texts = (TOKENIZER.decode([i]).strip() for i in range(263, TOKENIZER.get_vocab_size()))
     words.PIECES[:] = [t for t in texts if t and "\ufffd" not in t]
     words.LETTERS[:] = [t for t in words.PIECES if t.isalpha() and t.isascii() and len(t) > 1]
-    words.NEVER.update(fresh.shapes() | third.shapes())
+    words.NEVER.update(fresh.shapes() | third.shapes() | fourth.shapes())
 
 
 def out_of_time(*_):

@@ -5,7 +5,7 @@ Every sentence is a template with several wordings, the last fifth of which is k
 
 import json
 
-from skills import itself, knowledge, memory, numbers, order, persona, reading, records, repeating, tools
+from skills import itself, knowledge, memory, notes, numbers, order, persona, reading, records, repeating, tools
 from talking import hurried
 
 
@@ -74,7 +74,8 @@ TABLE = {  # skill: (how often, function)
     "repeat_times": (0.4, repeating.repeat_times),
     "lookup": (6, records.lookup),
     "form": (0.6, records.form),
-    "extract": (13, records.extract),
+    "extract": (16, records.extract),
+    "note": (26, notes.note),
     "make_json": (2, records.make_json),
     "greet": (4, itself.greet),
     "about": (12, itself.about),
@@ -83,7 +84,7 @@ TABLE = {  # skill: (how often, function)
     "chat": (3, itself.chat),
     "count": (0.7, order.count),
     "sort": (0.4, order.sort),
-    "sums": (14, numbers.sums),
+    "sums": (17, numbers.sums),
     "several": (2, numbers.several),
     "compare": (0.8, numbers.compare),
     "capital": (3, knowledge.capital),

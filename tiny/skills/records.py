@@ -230,6 +230,32 @@ WITH_SCHEMA = [
     "(text|sentence|input): {0}\n(JSON schema|schema): {1}(\nJSON:|\nanswer in JSON.|)",
     "(fill|use|follow|obey) (this|the) schema: {1}\n(from|text|sentence|for): {0}",
     "extract the fields of the schema (from the text|from the sentence|).\n(schema: ){1}\n(text: |){0}",
+    "{0}\n(I need|I want|we need|give me|send me|return|show me) (that|this|it|the facts|the data|the details) (as|in|like) (JSON like this|this JSON|this"
+    " form|this schema|the schema)(:|) {1}",
+    "{0}( |\n)(make|build|write|create|produce|give) (a|the|one|some) (JSON object|JSON|object|json) (for|from|of|out of) (it|that|this)(, schema|,"
+    " following|, it must match| matching| according to| that matches| that obeys)(:|) {1}",
+    "{0}( |\n)(turn|put|convert|parse|bring|map) (it|this|that|the text) (into|to) (this|the|my) (schema|shape|format|structure|form)(, please|"
+    " pls||, thanks)(:|) {1}",
+    "(turn|put|convert|parse|bring|map|get) (this|the following|the text|my text|what I say) (into|to) (this|the|my) (schema|shape|format|structure|form):"
+    " {1}( |\n)(text: |here: |it is: |message: |){0}",
+    "(my|our|the|this) (app|form|table|database|script|program|boss|tool) (needs|wants|takes|expects|reads) (JSON|json|data|objects) (like|of|by|for|with)"
+    " (this|this schema|the schema)(:|) {1}( |\n)(text: |so for: |from: |here is the text: |please do: |){0}",
+    "(what|which) (values|facts|fields|data) (does the text|do you find here to|are there to|can you see to) (give|fill|put in) for (this|the) schema"
+    " {1}(\n|? ){0}",
+    "(read|look at|see|check|take|study) (this|the text|the sentence|the message)(:| -) {0}\n(then |now |and |)(fill in|fill|answer by|follow|complete|use)"
+    " (the schema|this|this schema|that form)(:|) {1}",
+    "(schema|form|format|structure|template|shape|spec)(:| =) {1}\n(fill it|fill it in|apply it to|use it|do it|complete it) (with|for|on|from)(:|) {0}",
+    "(here is|this is|I have|take) (a schema|the schema|my schema|a JSON schema)(:|) {1}\n(and |)(a|the|my|here is the) (text|sentence|message|note):"
+    " {0}(\ngive the JSON|\nanswer|\nwhat is the JSON|)(.|)",
+    "(json|JSON) (pls|please|only|now|by schema|for schema)( -|:|,|) {1}( |\n)(text |from |message |)(- |: |){0}",
+    "{0} -> {1}",
+    "{0}\n{1}(\nanswer|\nJSON|\nobject|)(:|)",
+    "{1}\n{0}(\nanswer|\nJSON|\nobject|)(:|)",
+    "(could you|can you|would you|please|will you) (read|take|parse|go through) (this|the note|the text below) and (give|return|send back|write) (only"
+    " |just |)(the |)(JSON|object) (of|for|in) (the schema|this schema)(:|) {1}\n{0}",
+    "(no talk|no comments|only JSON|JSON and nothing else|nothing but JSON|do not explain)(.|,|:) (schema|by this|fill) {1}( |\n)(text: |from: |in: |){0}",
+    "(pull|get|dig|pick|read|take) (the values|what is asked|what you need|everything|the answers) (out of|from) (this|the text|the sentence)(: | - ){0}( |\n)(by|as|for|in)"
+    " (the schema|JSON, schema|schema) {1}",
 ]
 WITH_KEYS = [
     "(extract|pull out|find|return|give me|write|get|read out) {1} (as|in) JSON(| from this| from the text| from this sentence): {0}",
