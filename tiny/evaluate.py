@@ -47,7 +47,7 @@ def main():
     args = a.parse_args()
     ask = Server(args.url, args.model) if args.url else Checkpoint(Path(args.runs) / args.name, args.packed)
     right, total, ended, prompts = defaultdict(int), defaultdict(int), [], []
-    table = fourth.CASES if args.fourth else third.CASES if args.third else fresh.CASES if args.fresh else CASES
+    table = next((each.CASES for each in SETS if getattr(args, each.__name__)), CASES)
     for name in args.skill or table:
         shown = 0
         for talk, at in cases(name, args.n, not args.seen, table):
@@ -127,8 +127,11 @@ CASES = {name: f for name, (_, f) in skills.TABLE.items() if name not in ("tool"
 }
 
 
+SETS = (fresh, third, fourth)  # each named like its option
+
+
 def cases(name, n, held, table):
-    which = next((m.__name__ for m in (fourth, third, fresh) if table is m.CASES), "evaluation")
+    which = next((each.__name__ for each in SETS if table is each.CASES), "evaluation")
     p = talking.Pick(f"{which} {name}", held)
     for _ in range(n):
         talk = skills.opening(p)

@@ -8,13 +8,9 @@ Change the corpus because of what fails here, and the set is used up: write anot
 """
 
 import json
-import sys
 
-import fresh
-import skills
-import talking
 from talking import fix, say, shape
-from third import I, S, closed, deal
+from third import I, S, closed, deal, main
 
 NAMES = [
     ("Eldrin", "He"), ("Saffira", "She"), ("Torvald", "He"), ("Beatrix", "She"), ("Caspian", "He"), ("Rosheen", "She"),
@@ -255,16 +251,5 @@ def shapes():
     return {found for t in texts if " " in (found := shape(t))}
 
 
-def main():
-    if len(sys.argv) == 1:
-        print("also in the corpus:", fresh.check(shapes()) or "none")
-        return
-    for name, case in CASES.items():
-        p = talking.Pick(f"look {name}", held=True)
-        for _ in range(int(sys.argv[1])):
-            case(p, talk := skills.opening(p))
-            print(f"{name}:", *(json.dumps(m, ensure_ascii=False) for m in talk["messages"]), sep="\n    ")
-
-
 if __name__ == "__main__":
-    main()
+    main(CASES, shapes())

@@ -446,11 +446,11 @@ def shapes():
     return {found for t in texts if " " in (found := shape(t.replace("{!q}", "{}")))}
 
 
-def main():
+def main(cases, mine):
     if len(sys.argv) == 1:
-        print("also in the corpus:", fresh.check(shapes()) or "none")
+        print("also in the corpus:", fresh.check(mine) or "none")
         return
-    for name, case in CASES.items():
+    for name, case in cases.items():
         p = talking.Pick(f"look {name}", held=True)
         for _ in range(int(sys.argv[1])):
             case(p, talk := skills.opening(p))
@@ -458,4 +458,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(CASES, shapes())

@@ -618,7 +618,7 @@ KINDS = {  # kind: (first sentences, sentences that may follow)
         [
             "{name}, {company}(, {street}|, {city}|)(, tel. {phone}|, phone {phone}|, {email}).",
             "(you can|please|) (reach|call|phone|contact) {name} (at|on) {phone}(| or by mail at {email}).",
-            "{name} (moved to|now lives at|lives at) {street}(| in {city}| , {city}).",
+            "{name} (moved to|now lives at|lives at) {street}(| in {city}|, {city}).",
             "(the (number|phone number)|the phone) of {name} is {phone}(|, the email {email}).",
             "{name} {email} {phone}(| {city}).",
             "(kind|best|many|warm) regards,\n{name}\n(|{job}, ){company}\n({street}, {city}|{street}|{city})\n({phone}|{email}|tel."
@@ -846,7 +846,7 @@ REQUESTS = [
     "{0}<break>(I need|we need|I want|I only need|now I need|what I need is) the {1} (as|in) <object><only>",
     "{0}<break>(put|write|give|turn|bring|note) the {1} (into|as|in) <object><only>",
     "{0}<break>(turn|convert|make) (this|that|it|the text|the above) into <object>(:| with <keys>| using <keys>) {2}<end>",
-    "{0}<break>(<keys>|JSON keys|wanted|needed|output|format)(: |:\n){2}(|\nJSON:|. JSON.|, as <json>ON|\nanswer in JSON)",
+    "{0}<break>(<keys>|JSON keys|wanted|needed|output|format)(: |:\n){2}(|\nJSON:|. JSON.|, as <json>|\nanswer in JSON)",
     "{0}<break>(as <json>|in <json>|to <json>|<json>|-> <json>|=> <json>)(:| with|, keys|, just|, only|) {2}",
     "{0}<break>(->|=>|to|as|in this form:|like|<json>:) {3}",
     "{0}<break>{1}(,| -| in| as|, as) <json>(| please| pls|.|!|, thanks)",
