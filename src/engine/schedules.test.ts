@@ -68,6 +68,7 @@ async function read(
     if (tokens.length > leavesAfter) break
     if (lags) await turns(pick(20))
   }
+  if (tokens.length > 0) expectScores(generation.scores?.logprobs ?? [], scores)
   // At once: of a hundred thousand tokens, to expect each takes longer than to compute it.
   expect(tokens).toEqual(expected.tokens.slice(0, tokens.length))
   expect(logprobs).toEqual(expected.logprobs.slice(0, tokens.length))
