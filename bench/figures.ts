@@ -76,15 +76,18 @@ const engineRows: Record<string, string> = {
   "decode 1 together at depth 4096, tok/s": "one sequence after 4,096 tokens",
 }
 
+const crowdRows = ["1 client", ...[2, 4, 8, 16].map((clients) => `${clients} clients`)].flatMap(
+  (crowd) => ["first token, ms", "between tokens, ms"].map((row) => `${crowd}: ${row}`),
+)
+
 const serverRows: Record<string, string> = {
-  "1 client: first token, ms": "1 client: first token, ms",
-  "1 client: between tokens, ms": "1 client: between tokens, ms",
-  "8 clients: first token, ms": "8 clients: first token, ms",
-  "8 clients: between tokens, ms": "8 clients: between tokens, ms",
+  ...Object.fromEntries(crowdRows.map((row) => [row, row])),
   "prompt of 2000, unseen: first token, ms": "prompt of 2,000 tokens: first token, ms",
   "prompt of 2000, seen: first token, ms": "the same prompt again: first token, ms",
   "between tokens p95, beside a prompt of 2000, ms":
     "between tokens while another's 2,000 tokens are read, 95th percentile, ms",
+  "between tokens at most, beside a prompt of 2000, ms": "the longest wait for a token then, ms",
+  "prompt of 2000, beside a stream: first token, ms": "first token of those 2,000, ms",
   "start to ready, s": "start to ready, s",
   "cold start to ready, s": "cold start to ready, s",
   "memory in use, MiB": "memory in use, MiB",
@@ -100,26 +103,33 @@ export function besideOthers(): string {
     words,
     ...[bench, "OpenVINO GenAI", "node-llama-cpp"].map((peer) => times(packed.ratio(row, peer))),
   ])
-  const measured = Object.entries(serverRows).filter(([row]) => packed.has(row, "sinter"))
-  const servers = measured.map(([row, words]) => [
-    words,
-    ...["sinter", "llama-server"].map((server) => shown(packed.median(row, server))),
-    times(packed.ratio(row, "llama-server")),
-  ])
   const behind = TOGETHER.map((row) => 1 - small.ratio(row, "sinter's engine"))
   const rows = (run: Run, names: readonly string[]) =>
     span(names.map((row) => run.ratio(row, bench)))
   return `${table(["times as fast as", "llama.cpp", "OpenVINO GenAI", "node-llama-cpp"], engines)}
 
-${table(["server", "sinter", "llama-server", "times better"], servers)}
+${servers(packed)}
 
 - Decoding one sequence, the engine reads its weights at ${percent(packed.share("decode 1 together: read bandwidth"))} of the rate of a loop that only reads memory. A prompt of
   4,096 tokens is read at ${percent(packed.median(prefill(4096)) / packed.median(prefill(512)))} of the rate of one of 512.
 - In bf16 ([results](../bench/results/1B-q0bf16.md)), engines alone, beside llama.cpp: prompts ${rows(floats, [512, 2048].map(prefill))} times as fast, one
   sequence ${times(floats.ratio(decode(1), bench))}, 4 to 16 together ${rows(floats, TOGETHER)}.
-- Qwen3-0.6B's shape ([results](../bench/results/0.6B-q4f16_1.md), ${small.rounds === 1 ? "one round" : `${small.rounds} rounds`}), beside llama.cpp: prompts ${rows(small, PROMPTS)}, one sequence
+- Qwen3-0.6B's shape ([results](../bench/results/0.6B-q4f16_1.md), ${rounds(small)}), beside llama.cpp: prompts ${rows(small, PROMPTS)}, one sequence
   ${times(small.ratio(decode(1), bench))}, 4 to 16 together ${rows(small, TOGETHER)}. There the server is ${percent(Math.min(...behind))} to ${percent(Math.max(...behind))} behind its own engine with many sequences:
   steps are so short that drawing tokens, writing events and the clients on the same two processors count.`
+}
+
+const rounds = (run: Run) => (run.rounds === 1 ? "one round" : `${run.rounds} rounds`)
+
+/** What clients of ours and of llama.cpp's notice, as far as a run has asked. */
+function servers(run: Run): string {
+  const measured = Object.entries(serverRows).filter(([row]) => run.has(row, "sinter"))
+  const rows = measured.map(([row, words]) => [
+    words,
+    ...["sinter", "llama-server"].map((server) => shown(run.median(row, server))),
+    times(run.ratio(row, "llama-server")),
+  ])
+  return table(["server", "sinter", "llama-server", "times better"], rows)
 }
 
 const COMPARED = [prefill(512), ...[1, 8, 16].map(decode)]
@@ -137,7 +147,12 @@ const without: Record<string, string> = {
 const MIXTURE = "0.6B-of-8-q4f16_1"
 const LONG = "1B-q4f16_1-long"
 
-export const runsWithoutMatrixUnit: readonly string[] = [...Object.keys(without), MIXTURE, LONG]
+const SERVERS = "1B-q4f16_1-servers"
+
+export const runsWithoutMatrixUnit: readonly string[] = [
+  ...Object.keys(without),
+  ...[MIXTURE, LONG, SERVERS],
+]
 
 /** For docs/performance.md. */
 export function withoutMatrixUnit(): string {
@@ -151,6 +166,7 @@ export function withoutMatrixUnit(): string {
   const [packed, mixture, long] = [Object.keys(without)[0]!, MIXTURE, LONG].map(
     (name) => new Run(name, "sinter's engine"),
   ) as [Run, Run, Run]
+  const crowds = new Run(SERVERS)
   const others = COMPARED.map((row) => times(packed.ratio(row, "OpenVINO GenAI")))
   const behind = (depth: number) =>
     times(long.ratio(`one sequence at depth ${depth}: between tokens, ms`, "llama-bench"))
@@ -161,7 +177,12 @@ The first row beside OpenVINO: ${others.join(", ")}. Its next token behind a con
 as fast as llama.cpp's, behind 131,072 ${behind(131_072)} times ([one round](../bench/results/${LONG}.md)).
 
 A mixture of which a token meets one expert in eight is decoded ${times(dense)} times as fast as a dense model of the bytes that it reads
-([results](../bench/results/${MIXTURE}.md)).${existsSync(fileOf(START)) ? starts(readResults(START)) : ""}`
+([results](../bench/results/${MIXTURE}.md)).
+
+Servers on two slower processors with AVX2 ([${rounds(crowds)}](../bench/results/${SERVERS}.md)). \`llama-server\` reads another's prompt in
+one step, and a stream waits for all of it; we read it in pieces, and every token comes a little later:
+
+${servers(crowds)}${existsSync(fileOf(START)) ? starts(readResults(START)) : ""}`
 }
 
 const START = "1B-q4f16_1-start"
@@ -222,7 +243,8 @@ export function copyingGains(): string {
 }
 
 /** Two decimals where one would hide the difference. */
-const times = (ratio: number) => ratio.toFixed(ratio < 1.25 ? 2 : 1)
+const times = (ratio: number) =>
+  ratio >= 100 ? ratio.toFixed(0) : ratio.toFixed(ratio < 1.25 ? 2 : 1)
 const percent = (share: number) => `${(100 * share).toFixed(0)} %`
 
 /** A median in its row's unit, in three digits or so. */

@@ -40,12 +40,17 @@ export function measureApi(address: Address): Measured {
     },
     async disturbed() {
       const alone = await ask(prompt(64), DECODED)
-      let beside: Promise<unknown> | undefined
+      let other: Promise<Stream> | undefined
       const watched = await complete(address, prompt(64), 3 * DECODED, (seen) => {
-        if (seen === 8) beside = ask(prompt(2000), 1)
+        if (seen === 8) other = ask(prompt(2000), 1)
       })
-      await beside
-      return { alone: percentile95(gaps(alone)), beside: percentile95(gaps(watched)) }
+      const { begun, ended } = await other!
+      return {
+        alone: percentile95(gaps(alone)),
+        beside: percentile95(gaps(watched)),
+        longest: Math.max(...gaps(watched)),
+        prompt: ended - begun,
+      }
     },
   }
 }

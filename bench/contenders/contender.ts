@@ -20,8 +20,8 @@ export interface Contender {
   crowd?: (clients: number) => Promise<Crowd>
   /** Milliseconds to the first token of a prompt of 2,000 tokens, the first time and again. */
   twice?: () => Promise<{ first: number; again: number }>
-  /** Milliseconds between one client's tokens, 95th percentile: alone, and while a prompt of 2,000 tokens is read. */
-  disturbed?: () => Promise<{ alone: number; beside: number }>
+  /** One client's stream alone, and while another's prompt of 2,000 tokens is read. */
+  disturbed?: () => Promise<Disturbed>
   /** Seconds from starting the process to being ready. */
   start?: () => Promise<number>
   /** The same with nothing left of earlier starts (cold.ts), while everybody who takes part rests. */
@@ -38,6 +38,14 @@ export interface Crowd {
   firstToken: number // milliseconds, median of the clients
   betweenTokens: number // milliseconds, median of the clients' means
   tokensPerSecond: number // all clients together, from the first request to the last token
+}
+
+/** In milliseconds. */
+export interface Disturbed {
+  alone: number // between the stream's tokens, 95th percentile
+  beside: number // the same while the prompt is read
+  longest: number // the longest wait for a token then: of 96, the 95th percentile does not see five
+  prompt: number // until the first token of the other, whose prompt it is
 }
 
 /** What all contenders are asked for. */
