@@ -207,6 +207,27 @@ describe("however the bytes are cut into tokens", () => {
     }
   })
 
+  test("cut off anywhere among calls it says so, unless the last one that may be has ended", async () => {
+    const first = '<tool_call>{"name": "now"}</tool_call>'
+    const text = `${first} and <tool_call>{"name": "now", "arguments": {"x": 1}}</tool_call>`
+    const calls = { format: formats.hermes, tools: new Map([["now", undefined]]), id: () => "c" }
+    const reasons = async (most: number) => {
+      const found = new Map<string, number[]>()
+      for (let length = 1; length <= text.length; length++) {
+        const end: GenerationEvent = { kind: "end", reason: "length" }
+        const events = await read([...text.slice(0, length)], { calls: { ...calls, most } }, end)
+        const { reason } = summary(events)
+        found.set(reason!, [...(found.get(reason!) ?? []), length])
+      }
+      return found
+    }
+    expect([...(await reasons(9)).keys()]).toEqual(["length"])
+    const one = await reasons(1)
+    expect([...one.keys()]).toEqual(["length", "tool_calls"])
+    expect(one.get("tool_calls")![0]).toBeLessThanOrEqual(first.length)
+    expect(one.get("length")!.at(-1)).toBe(one.get("tool_calls")![0]! - 1)
+  })
+
   test("in channels, with calls", async () => {
     const text =
       "<|channel|>analysis<|message|>hm 🙂<|end|><|start|>assistant<|channel|>commentary<|message|>I ask.<|end|>" +

@@ -86,7 +86,6 @@ class ChoiceReader {
   readonly #calls: CallReader | undefined
   readonly #stops: Stops
   #made = 0 // calls that were announced
-  #calling = false // the last of them goes on
   #broken = false
   #echo: Echo | undefined // until it is sent
   readonly #scores: () => PromptScores | undefined
@@ -173,7 +172,6 @@ class ChoiceReader {
       switch (piece.kind) {
         case "call": {
           const index = this.#made++
-          this.#calling = true
           const id = this.#reading.calls!.id(choice, index)
           yield { kind: "call", choice, index, id, name: piece.name }
           break
@@ -182,7 +180,6 @@ class ChoiceReader {
           yield { kind: "arguments", choice, index: this.#made - 1, text: piece.text }
           break
         case "end":
-          this.#calling = false
           if (this.#made === this.#reading.calls!.most) yield* this.#cut()
           break
         case "broken":
@@ -260,9 +257,8 @@ class ChoiceReader {
     if (reason === "error") {
       return { kind: "finish", choice, reason, ...(problem && { problem }) }
     }
-    if (reason === "length" && (this.#calling || this.#made === 0)) {
-      return { kind: "finish", choice, reason }
-    }
+    // Also behind whole calls: nobody knows how many more there would have been.
+    if (reason === "length") return { kind: "finish", choice, reason }
     if (this.#broken) return { kind: "finish", choice, reason: "error" }
     const stop = this.#stops.found
     const ended = this.#made > 0 ? "tool_calls" : "stop"
