@@ -53,12 +53,22 @@ function* readingMessage(given: ChatCompletionMessage, path: string): Work<ChatM
 
 type Part = Readonly<Record<string, Json>>
 
-// Structured data of a tool has no `text` anywhere and reaches the template as its JSON.
+// Structured data of a tool reaches the template as its JSON, with all that it says.
 function* readingParts(parts: readonly Part[], role: string, path: string): Work<string> {
-  if (role === "tool" && parts.length > 0 && !parts.some((part) => "text" in part)) {
-    return yield* writing(parts)
-  }
+  if (role === "tool" && isStructured(parts)) return yield* writing(parts)
   return parts.map((part, index) => readPart(part, `${path}[${index}]`)).join("")
+}
+
+/** Maps of which none has a `text`; or maps of strings, as long as one of them is more than a text. */
+function isStructured(parts: readonly Part[]): boolean {
+  if (parts.length === 0 || parts.every(isText)) return false
+  const isOfStrings = (part: Part) => Object.values(part).every((own) => typeof own === "string")
+  return parts.every((part) => !("text" in part)) || parts.every(isOfStrings)
+}
+
+function isText({ type, text, ...more }: Part): boolean {
+  if (typeof text !== "string") return false
+  return type === "text" || (type === undefined && Object.keys(more).length === 0)
 }
 
 function readPart(part: Part, path: string): string {
