@@ -7,6 +7,8 @@ import { Type } from "../type.ts"
 import type { Api } from "./api.ts"
 import { nullable, text } from "./fields.ts"
 
+const DONE = "[DONE]"
+
 export const openaiApi: Api = {
   errorBody,
   ErrorBody: Type.Object(
@@ -23,8 +25,8 @@ export const openaiApi: Api = {
     },
     { title: "ErrorBody" },
   ),
-  streamEnd: ["[DONE]"],
-  streamFailure: (error) => [errorBody(error)],
+  streamEnd: [DONE],
+  streamFailure: (error) => [errorBody(error), DONE],
 }
 
 function errorBody(error: Problem): string {
