@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import OpenAI from "openai"
-import { afterAll, beforeAll, expect, test } from "vitest"
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest"
 import { built, fromSources, run, type Serving, serve, start } from "./sinter.ts"
 
 let server: Serving
@@ -93,6 +93,32 @@ test("alone or in a crowd: the same answer", async () => {
   const alone = await ask(1)
   const crowd = await Promise.all([1, 2, 3, 4, 5, 6].map(ask))
   expect(crowd[0]).toBe(alone)
+})
+
+test("pages of the origins that are named may send what is named, and others nothing", async () => {
+  const named = {
+    "--allowed-origins": ["http://page.example"],
+    "--allowed-methods": ["POST"],
+    "--allowed-headers": ["x-mine"],
+  }
+  const lists = Object.entries(named).flatMap(([name, list]) => [name, JSON.stringify(list)])
+  const open = await serve(["tiny", "--allow-credentials", ...lists])
+  onTestFinished(() => open.stop())
+  const ask = async ({ url }: Serving, origin: string) => {
+    const answer = await fetch(`${url}/v1/chat/completions`, {
+      method: "OPTIONS",
+      headers: { origin, "access-control-request-method": "POST" },
+    })
+    const of = (what: string) => answer.headers.get(`access-control-allow-${what}`)
+    const [credentials, methods, headers] = ["credentials", "methods", "headers"].map(of)
+    return [answer.status, of("origin"), credentials, methods, /\bx-mine\b/.test(headers ?? "")]
+  }
+  const page = "http://page.example"
+  expect(await ask(open, page)).toEqual([200, page, "true", "POST", true])
+  expect(await ask(open, "http://other.example")).toEqual([400, null, "true", "POST", true])
+  expect((await ask(server, page)).slice(1)).toEqual([null, null, null, false])
+  const { headers } = await fetch(`${open.url}/v1/models`, { headers: { origin: page } })
+  expect(headers.get("access-control-allow-origin")).toBe(page)
 })
 
 test("Ctrl-C while streaming: the stream ends, exit code 0, no stack", async () => {

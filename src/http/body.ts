@@ -2,7 +2,7 @@
 // JSON. What is refused is refused at once and the rest flows into nothing, so that the client can read the answer before
 // its pipe breaks (unread.ts). Decoding and reading take turns with everybody else (turns.ts).
 
-import type { IncomingMessage } from "node:http"
+import type { IncomingHttpHeaders, IncomingMessage } from "node:http"
 import { problem } from "../errors.ts"
 import { cut } from "./check.ts"
 import { type Json, reading } from "./json.ts"
@@ -63,14 +63,16 @@ interface Body {
   size: number // bytes
 }
 
-// A web page may send text/plain and forms anywhere without asking first; JSON needs the browser's leave (CORS).
+// A web page may send text/plain and forms anywhere without asking first; JSON needs the browser's leave (CORS). What no
+// browser sends is taken for JSON whatever it is called: curl calls it a form, scripts nothing at all.
 function assertJsonKind({ headers }: IncomingMessage): void {
   const [kind = "", ...parameters] = (headers["content-type"] ?? "")
     .split(";")
     .map((part) => part.trim().toLowerCase())
   const charset = parameters.find((parameter) => parameter.startsWith("charset="))
   const isUtf8 = charset === undefined || /^charset="?utf-?8"?$/.test(charset)
-  if (!/^application\/([\w.-]+\+)?json$/.test(kind) || !isUtf8) {
+  const isJson = /^application\/([\w.-]+\+)?json$/.test(kind)
+  if (!isUtf8 || (!isJson && isOfPage(headers))) {
     const given = kind === "" ? "none" : JSON.stringify(cut(headers["content-type"]!, 100))
     throw problem("unsupported_media_type", {
       problem: `send the body as Content-Type: application/json in UTF-8 (received: ${given}).`,
@@ -80,6 +82,11 @@ function assertJsonKind({ headers }: IncomingMessage): void {
   if (coding !== undefined && coding.toLowerCase() !== "identity") {
     throw problem("unsupported_media_type", { problem: "send the body without Content-Encoding." })
   }
+}
+
+/** Browsers say where a page that posts comes from, and of which kind the request is. */
+function isOfPage(headers: IncomingHttpHeaders): boolean {
+  return "origin" in headers || "sec-fetch-site" in headers || "sec-fetch-mode" in headers
 }
 
 function assertWithin({ pieces, size }: Body, most: number): void {

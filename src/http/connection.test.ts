@@ -322,7 +322,7 @@ test.each([
   [404, `POST /nothing HTTP/1.1\r\n${begun}`],
   [405, `POST /live HTTP/1.1\r\n${begun}`],
   [413, `POST /v1/chat/completions HTTP/1.1\r\n${begun.replace("9000", "90000")}`],
-  [415, `POST /v1/chat/completions HTTP/1.1\r\n${begun.replace("/json", "/xml")}`],
+  [415, `POST /v1/chat/completions HTTP/1.1\r\n${begun.replace("/json", "/xml\r\nOrigin: null")}`],
 ])("after an early answer %i a body that never ends costs its connection", async (status, text) => {
   const { port } = parrot(saying("x"), { maxBody: 10_000, ...timeouts({ body: 150 }) })
   const { socket, received } = await dial(await port(), text, true)

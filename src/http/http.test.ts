@@ -116,6 +116,22 @@ test("what the request says reaches the chat room", async () => {
   ])
 })
 
+test.each([
+  [[{ city: "Ulm" }, { text: "dry" }], '[{"city":"Ulm"},{"text":"dry"}]'],
+  [[{ city: "Ulm", text: "dry" }], '[{"city":"Ulm","text":"dry"}]'],
+  [[{ type: "weather", text: "dry" }], '[{"type":"weather","text":"dry"}]'],
+  [[{ wind: { knots: 3 } }], '[{"wind":{"knots":3}}]'],
+  [[{ text: "dry" }, { type: "text", text: " day", id: "7" }], "dry day"],
+  [[], ""],
+])("of a tool's maps %j the model reads %s", async (content, read) => {
+  const { post, asked } = parrot()
+  const answer = await post({ ...hi, messages: [...hi.messages, { role: "tool", content }] })
+  expect([answer.statusCode, (asked[0] as ChatRequest).messages.at(-1)]).toEqual([
+    200,
+    { role: "tool", content: read },
+  ])
+})
+
 test("a request that leaves everything open gets the API's own defaults and a fresh seed", async () => {
   const { post, asked } = parrot()
   const seeds = await Promise.all([post(hi), post(hi)])
@@ -253,9 +269,11 @@ test("a failure in a stream that has begun is one event with the error, then the
     const { post } = parrot((asked) => failing(asked))
     const { body, statusCode } = await post(stream, { "x-api-dialect": dialect })
     expect(statusCode).toBe(200)
-    const last = JSON.parse(body.trimEnd().split("\n\n").at(-1)!.slice("data: ".length))
-    expect(last.error.message).toBe("The model failed while generating: numbers overflowed.")
-    expect(body).not.toContain("[DONE]")
+    const [failure, end] = body.trimEnd().split("\n\n").slice(-2)
+    expect(JSON.parse(failure!.slice("data: ".length)).error.message).toBe(
+      "The model failed while generating: numbers overflowed.",
+    )
+    expect(end).toBe("data: [DONE]")
   }
 })
 
@@ -408,25 +426,38 @@ test("unknown paths are 404, known paths with another method 405, OPTIONS says w
 })
 
 test.each([
-  ["text/plain", 415],
-  ["application/x-www-form-urlencoded", 415],
-  ["application/json; charset=latin1", 415],
-  ["application/json;charset=UTF-8", 200],
-  ["Application/JSON", 200],
-  ["application/vnd.api+json", 200],
-  ["nonsense", 415],
-])("a body of kind %s is answered %i", async (kind, status) => {
-  const answer = await parrot().post(hi, { "content-type": kind })
-  expect(answer.statusCode).toBe(status)
-  if (status === 415) expect(answer.json().error.code).toBe("unsupported_media_type")
+  ["text/plain", 200, 415],
+  ["application/x-www-form-urlencoded", 200, 415],
+  ["nonsense", 415, 415],
+  ["text/plain; charset=latin1", 415, 415],
+  ["application/json; charset=latin1", 415, 415],
+  ["application/json;charset=UTF-8", 200, 200],
+  ["Application/JSON", 200, 200],
+  ["application/vnd.api+json", 200, 200],
+])("a body of kind %j is answered %i, and a page that posts it %i", async (kind, alone, page) => {
+  const { post } = parrot()
+  const asked = [{}, { origin: "null" }, { "sec-fetch-site": "cross-site" }].map((headers) =>
+    post(hi, { ...headers, "content-type": kind }),
+  )
+  const answers = await Promise.all(asked)
+  expect(answers.map(({ statusCode }) => statusCode)).toEqual([alone, page, page])
+  for (const answer of answers.filter(({ statusCode }) => statusCode === 415)) {
+    expect(answer.json().error.code).toBe("unsupported_media_type")
+  }
 })
 
-test("a compressed body, or none of a kind, is 415", async () => {
+test("a body of no kind is JSON, unless a page posts it; a compressed one is 415", async () => {
   const { server, post } = parrot()
+  const ask = (headers: Record<string, string>) =>
+    server.inject({
+      method: "POST",
+      url: "/v1/chat/completions",
+      headers,
+      payload: JSON.stringify(hi),
+    })
+  expect((await ask({})).statusCode).toBe(200)
+  expect((await ask({ origin: "http://127.0.0.1" })).statusCode).toBe(415)
   expect((await post(hi, { "content-encoding": "gzip" })).statusCode).toBe(415)
-  expect((await server.inject({ method: "POST", url: "/v1/chat/completions" })).statusCode).toBe(
-    415,
-  )
 })
 
 test("a body beyond the limit is 413, and the limit grows with the context", async () => {

@@ -28,8 +28,8 @@ ${table(
 )}
 
 Everything under \`/v1\` is served under \`/openai/v1\` as well. HEAD goes wherever GET goes; another method is 405 with
-\`Allow\`. Bodies are JSON in UTF-8 with \`Content-Type: application/json\`, so that no web page can post one without the
-browser asking first. Nothing is coerced, clamped or dropped: a field out of range or of the wrong type is 400 with its
+\`Allow\`. Bodies are JSON in UTF-8. What a browser sends must be called so (\`Content-Type: application/json\`), so that no web
+page can post one without the browser asking first; of other clients it is taken for JSON whatever it is called. Nothing is coerced, clamped or dropped: a field out of range or of the wrong type is 400 with its
 name in \`error.param\`. Fields nobody knows are ignored and listed in \`x-ignored-fields\`. Null means absent. Integers beyond
 2^53 are read from the text, digit by digit.
 
@@ -61,8 +61,9 @@ ${routes
 
 ${fieldsTable(ChatCompletionMessage)}
 
-Maps with a \`text\` are joined. A tool's list of maps without any \`text\` reaches the model's template as its JSON. Pictures
-and sound are 400: the model takes text. Arguments of earlier calls may be a map or a string that holds one.
+Maps with a \`text\` are joined. A tool's list of maps of strings of which one says more than a text, or of maps without any
+\`text\`, reaches the model's template as its JSON. Pictures and sound are 400: the model takes text. Arguments of earlier calls
+may be a map or a string that holds one.
 
 ## Embeddings
 
@@ -116,15 +117,15 @@ Paths under \`/api\` speak Ollama's API, at the level that \`/api/version\` tell
 - What \`options\` leaves out is what this server has as defaults, not what Ollama has. The context is the server's, whatever
   \`num_ctx\` says, and the model stays loaded, whatever \`keep_alive\` says.
 - Names may end in \`:latest\`. \`/api/pull\` succeeds for what is served; whatever would change the models is refused.
-- Bodies need \`Content-Type: application/json\`, as everywhere.
 
 ## Answers
 
 - \`usage\` stands in every whole answer, and in streams, as a last chunk with \`choices: []\`, when
   \`stream_options.include_usage\` asks.
 - A stream is \`data: \`, one JSON object and a blank line for each event, one write each, and \`data: [DONE]\` last. A failure
-  once it has begun is one event with \`error\`, and then the end without \`[DONE]\`.
+  once it has begun is one event with \`error\`, and then \`[DONE]\`.
 - In a whole answer a choice that failed has \`finish_reason: "error"\`, and the others are kept; when all failed the answer is 500.
+- A reply that \`max_tokens\` cut ends with \`length\`, also behind whole calls: more might have followed.
 - \`completion_tokens\` counts the tokens of the reply: thinking, markers, calls and control tokens included, without the token
   that ended it and without those that lie wholly in a stop string or behind it.
 - \`logprobs\` are the model's own: of the raw logits, before temperature, penalties and bias. Every token that
