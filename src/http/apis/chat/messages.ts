@@ -66,9 +66,8 @@ function isStructured(parts: readonly Part[]): boolean {
   return parts.every((part) => !("text" in part)) || parts.every(isOfStrings)
 }
 
-function isText({ type, text, ...more }: Part): boolean {
-  if (typeof text !== "string") return false
-  return type === "text" || (type === undefined && Object.keys(more).length === 0)
+function isText(part: Part): boolean {
+  return typeof part.text === "string" && (part.type === "text" || Object.keys(part).length === 1)
 }
 
 function readPart(part: Part, path: string): string {
