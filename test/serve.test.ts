@@ -103,7 +103,7 @@ test("pages of the origins that are named may send what is named, and others not
   }
   const lists = Object.entries(named).flatMap(([name, list]) => [name, JSON.stringify(list)])
   const open = await serve(["tiny", "--allow-credentials", ...lists])
-  onTestFinished(() => open.stop())
+  onTestFinished(async () => void (await open.stop()))
   const ask = async ({ url }: Serving, origin: string) => {
     const answer = await fetch(`${url}/v1/chat/completions`, {
       method: "OPTIONS",

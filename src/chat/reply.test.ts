@@ -209,14 +209,15 @@ describe("however the bytes are cut into tokens", () => {
 
   test("cut off anywhere among calls it says so, unless the last one that may be has ended", async () => {
     const first = '<tool_call>{"name": "now"}</tool_call>'
-    const text = `${first} and <tool_call>{"name": "now", "arguments": {"x": 1}}</tool_call>`
+    const second = '<tool_call>{"name": "now", "arguments": {"x": 1}}</tool_call>'
+    const bytes = new TextEncoder().encode(`${first} and ${second}`)
     const calls = { format: formats.hermes, tools: new Map([["now", undefined]]), id: () => "c" }
     const reasons = async (most: number) => {
       const found = new Map<string, number[]>()
-      for (let length = 1; length <= text.length; length++) {
+      for (let length = 1; length <= bytes.length; length++) {
         const end: GenerationEvent = { kind: "end", reason: "length" }
-        const events = await read([...text.slice(0, length)], { calls: { ...calls, most } }, end)
-        const { reason } = summary(events)
+        const tokens = Array.from(bytes.subarray(0, length), (byte) => Uint8Array.of(byte))
+        const { reason } = summary(await read(tokens, { calls: { ...calls, most } }, end))
         found.set(reason!, [...(found.get(reason!) ?? []), length])
       }
       return found
