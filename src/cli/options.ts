@@ -181,7 +181,7 @@ export const serveOptions = {
   "--mode": {
     value: "MODE",
     absent: appDefaults.mode,
-    help: "local: up to 4 requests at once. interactive: one at a time. server: as many as memory allows.",
+    help: `local: up to 4 requests at once. interactive: one at a time. server: as many as memory allows, up to ${targets.cpu.steps.sequences}.`,
     read: oneOf("local", "interactive", "server"),
   },
   "--additional-models": {

@@ -2,6 +2,7 @@
 // the table, a value of another type, or a field given twice ends the start: a typing error must not become a default.
 
 import { shardCounts } from "../compiler/shard.ts"
+import { targets } from "../compiler/targets/targets.ts"
 import type { Overrides } from "../engine/limits.ts"
 import { MAX_DRAFT } from "../engine/speculative.ts"
 import { kvTypes } from "../runtime/manifest.ts"
@@ -35,7 +36,7 @@ export const overrideFields = {
   prefill_chunk_size: {
     type: "integer",
     read: integer(1),
-    help: "The most prompt tokens one step takes; wins over the mode's.",
+    help: `The most prompt tokens one step takes, never more than ${targets.cpu.steps.stepTokens}; wins over the mode's.`,
   },
   context_window_size: {
     type: "integer",
