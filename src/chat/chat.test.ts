@@ -204,6 +204,21 @@ describe("the prompt", () => {
     expect(text).toContain('"arguments": {"n": 1.0}')
   })
 
+  test("brings what the system says to the front, where a template wants it there alone", async () => {
+    const strict =
+      "{% for m in messages %}{% if m.role == 'system' and not loop.first %}{{ raise_exception('first') }}{% endif %}[{{ m.role }}] {{ m.content }}\n{% endfor %}[assistant]"
+    const messages: ChatMessage[] = [
+      { role: "system", content: "Help." },
+      { role: "user", content: "Hi" },
+      { role: "system", content: "Be brief." },
+    ]
+    expect(await ask("qwen", { messages }, strict)).toBe(
+      "[system] Help.\n\nBe brief.\n[user] Hi\n[assistant]",
+    )
+    const lax = strict.replace("not loop.first", "false")
+    expect(await ask("qwen", { messages }, lax)).toContain("[user] Hi\n[system] Be brief.")
+  })
+
   test("tells in plain words what a template cannot show", async () => {
     const simple = "{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}[assistant]"
     const text = await ask("qwen", { messages: called, tools: [WEATHER] }, simple)

@@ -70,7 +70,7 @@ function renderingOf(
 
 // Mistral's templates want call ids of nine letters and digits, and DeepSeek's arguments as text. Where a template refuses a
 // conversation with calls, it is asked again with what it may have wanted: ids of that form, made from the given ones so that
-// calls and results still meet, or arguments as they were written.
+// calls and results still meet, or arguments as they were written. Qwen's want one message of the system, ahead of all others.
 async function render(
   rendering: Rendering,
   template: Template,
@@ -92,9 +92,24 @@ async function render(
 }
 
 function otherwise(rendering: Rendering): Rendering[] {
+  const ahead = withSystemAhead(rendering)
+  return [...withOtherCalls(rendering), ...(ahead ? [ahead, ...withOtherCalls(ahead)] : [])]
+}
+
+function withOtherCalls(rendering: Rendering): Rendering[] {
   const short = withShortIds(rendering)
   const hasCalls = rendering.messages.some(({ toolCalls }) => toolCalls?.length)
   return [...(short ? [short] : []), ...(hasCalls ? [{ ...rendering, argumentsAsText: true }] : [])]
+}
+
+/** All that the system says as one message at the beginning. Undefined where it is. */
+function withSystemAhead(rendering: Rendering): Rendering | undefined {
+  const isOfSystem = ({ role }: Rendering["messages"][number]) => role === "system"
+  if (!rendering.messages.slice(1).some(isOfSystem)) return undefined
+  const content = rendering.messages.filter(isOfSystem).map((message) => message.content ?? "")
+  const others = rendering.messages.filter((message) => !isOfSystem(message))
+  const system = { role: "system", content: content.join("\n\n") }
+  return { ...rendering, messages: [system, ...others] }
 }
 
 /** Undefined when no id would change. */
