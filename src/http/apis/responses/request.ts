@@ -1,7 +1,7 @@
 // A body of the Responses API becomes the request that the chat room takes, with what the reply's writer and the store want to
 // know of it.
 
-import type { ChatRequest, ConversationRequest } from "../../../chat/conversation.ts"
+import type { ChatMessage, ChatRequest, ConversationRequest } from "../../../chat/conversation.ts"
 import { problem } from "../../../errors.ts"
 import { fault } from "../../check.ts"
 import type { Json } from "../../json.ts"
@@ -36,9 +36,8 @@ export function* readingAsked(
   if (input.length === 0 && !previous) throw fault("input", "must not be empty")
   const callables = readCallables([...((body.tools ?? []) as Members[]), ...added])
   const before = previous?.history ?? []
-  const messages = yield* readingItems([...before, ...input], before.length)
-  const { instructions } = body
-  if (instructions) messages.unshift({ role: "system", content: instructions })
+  const items = yield* readingItems([...before, ...input], before.length)
+  const messages = withInstructions(body.instructions, items)
   if (messages.length === 0) throw fault("input", "holds no message")
   const tools = callables.all.map(({ tool }) => tool)
   const toolChoice = readChoice(body.tool_choice as string | Members | null | undefined, callables)
@@ -77,6 +76,18 @@ const UNSUPPORTED: Record<string, string> = {
   conversation: "conversations are not kept; use previous_response_id, or send all items.",
   prompt: "prompts are not kept; send instructions and input.",
   top_logprobs: "log probabilities are told by POST /v1/chat/completions.",
+}
+
+/** With what a developer says at the beginning they are one message: many templates know one of the system's alone. */
+function withInstructions(
+  instructions: string | null | undefined,
+  messages: readonly ChatMessage[],
+): ChatMessage[] {
+  const first = messages.findIndex(({ role }) => role !== "system")
+  const begin = messages.slice(0, first < 0 ? messages.length : first)
+  const texts = [instructions, ...begin.map(({ content }) => content)].filter(Boolean)
+  const rest = messages.slice(begin.length)
+  return texts.length > 0 ? [{ role: "system", content: texts.join("\n\n") }, ...rest] : rest
 }
 
 function assertSupported(body: ResponsesRequest): void {

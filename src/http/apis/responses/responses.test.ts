@@ -151,8 +151,7 @@ test("items become messages: what the assistant said, thought and called is one"
   expect((await post({ model: "tiny", input, ...more }, {}, url)).statusCode).toBe(200)
   expect(asked[0] as ChatRequest).toMatchObject({
     messages: [
-      { role: "system", content: "You help." },
-      { role: "system", content: "Be brief." },
+      { role: "system", content: "You help.\n\nBe brief." },
       { role: "user", content: "Oslo?" },
       {
         role: "assistant",
@@ -171,6 +170,29 @@ test("items become messages: what the assistant said, thought and called is one"
     toolChoice: { mode: "required", names: ["patch"] },
     templateArguments: { reasoning_effort: "low" },
     format: { schema: { type: "object" } },
+  })
+})
+
+test("a call that a reply's end cut off may come back, and no other that holds no JSON", async () => {
+  const { post, asked } = parrot()
+  const ask = (status: string) => {
+    const call = { type: "function_call", call_id: "c1", name: "find", arguments: '{"city":"Os' }
+    return post(
+      {
+        model: "tiny",
+        input: [
+          { ...call, status },
+          { role: "user", content: "hi" },
+        ],
+      },
+      {},
+      url,
+    )
+  }
+  const answers = [await ask("incomplete"), await ask("completed")]
+  expect(answers.map(({ statusCode }) => statusCode)).toEqual([200, 400])
+  expect((asked[0] as ChatRequest).messages[0]).toMatchObject({
+    toolCalls: [{ id: "c1", name: "find", arguments: "{}" }],
   })
 })
 
